@@ -1,0 +1,86 @@
+package framework
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// Plugin takes part in scheduling sessions. One instance lives as long as the configuration that names it; a
+// session is opened and closed around it once per cycle, always from the same goroutine.
+type Plugin interface {
+	// Name is the plugin's name in volcano-scheduler.conf.
+	Name() string
+	// OnSessionOpen registers the plugin's functions and pre-bind steps for this session.
+	OnSessionOpen(ssn *Session)
+	// OnSessionClose ends the plugin's part in the session. Pre-bind steps may still be running: they outlive
+	// the session they were registered in and must not hold on to it.
+	OnSessionClose(ssn *Session)
+}
+
+// Action is one stage of a scheduling cycle.
+type Action interface {
+	// Name is the action's name in volcano-scheduler.conf.
+	Name() string
+	// Execute runs the stage on the session.
+	Execute(ssn *Session)
+}
+
+// Recoverer is a plugin that can find and undo, or adopt, what a former leader prepared and did not bind.
+// Recover is called after the caches are full and before the first session of a leader; the session waits for it.
+// An error is retried with backoff: no session opens before every Recoverer has succeeded.
+type Recoverer interface {
+	Recover(ctx context.Context) error
+}
+
+// Handle is what a plugin may use of the scheduler outside a session.
+type Handle interface {
+	KubeClient() kubernetes.Interface
+	VCClient() vcclient.Interface
+	InformerFactory() informers.SharedInformerFactory
+	EventRecorder() record.EventRecorder
+}
+
+// PreBindFn is one plugin's step for one task on the node chosen for it. See PreBinder for the contract.
+type PreBindFn func(task *api.TaskInfo, nodeName string) error
+
+// RollbackFn undoes a step. See PreBinder for the contract.
+type RollbackFn func(ctx context.Context, task *api.TaskInfo, nodeName string) error
+
+// PreBinder is one plugin's pre-bind step with a deadline and an undo.
+//
+// Steps of a task run one after the other in the order of plugins in the conf, after its gang was allocated and
+// before any member is bound; tasks run in parallel, so a step must be safe for concurrent use. The task is the
+// step's own: annotations it sets on task.Pod travel in the Binding and are on the pod in the same write that
+// sets its node. A step must be idempotent and light; it may wait, since it runs off the session loop.
+type PreBinder interface {
+	// PreBind prepares the task for the node. An error, a panic or a missed deadline fails the task.
+	PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error
+	// Rollback undoes PreBind for a task that will not be bound, including a PreBind that failed half-way. It is
+	// called after PreBind has returned, and again with backoff until it returns nil or a NotFound API error.
+	Rollback(ctx context.Context, task *api.TaskInfo, nodeName string) error
+}
+
+// PreBindOption refines a registered step.
+type PreBindOption func(*preBindStep)
+
+// WithRollback gives a PreBindFn its undo.
+func WithRollback(fn RollbackFn) PreBindOption {
+	return func(s *preBindStep) { s.rollback = fn }
+}
+
+// WithTimeout bounds one run of the step; DefaultStepTimeout without it.
+func WithTimeout(d time.Duration) PreBindOption {
+	return func(s *preBindStep) { s.timeout = d }
+}
+
+type preBindStep struct {
+	preBind  func(ctx context.Context, task *api.TaskInfo, nodeName string) error
+	rollback RollbackFn
+	timeout  time.Duration
+}

@@ -1,0 +1,62 @@
+package framework
+
+import (
+	"time"
+
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+)
+
+// Arguments are a plugin's arguments as volcano-scheduler.conf gives them: argument name to YAML value.
+type Arguments = vcframework.Arguments
+
+// ArgumentType says which YAML values an argument takes.
+type ArgumentType string
+
+// The argument types. A Number is an integer or a decimal; a Duration is a string such as "30s"; an Object is
+// a mapping or a list whose inside the plugin's own Validate checks.
+const (
+	String   ArgumentType = "string"
+	Bool     ArgumentType = "bool"
+	Int      ArgumentType = "int"
+	Number   ArgumentType = "number"
+	Duration ArgumentType = "duration"
+	Strings  ArgumentType = "list of strings"
+	Object   ArgumentType = "object"
+	// AnyType is for upstream arguments that read several types.
+	AnyType ArgumentType = "any"
+)
+
+// Argument declares one argument of a plugin or action. Config validation and the generated configuration
+// page both read these declarations; nothing else lists a plugin's arguments.
+type Argument struct {
+	// Name is the key under `arguments:`. A name ending in "*" declares a family of keys with that prefix.
+	Name string
+	Type ArgumentType
+	// Default is the default as a user would write it; empty when there is none.
+	Default string
+	// Doc is one sentence that says what the argument does, with its unit.
+	Doc string
+	// Enum lists the accepted values of a String; empty accepts any.
+	Enum []string
+}
+
+// PluginSpec is all a plugin tells of itself before it is built.
+type PluginSpec struct {
+	// Name is the plugin's name in volcano-scheduler.conf.
+	Name string
+	// Doc is one sentence for the generated configuration page.
+	Doc       string
+	Arguments []Argument
+	// Validate checks arguments beyond names and types, without a cluster; nil when there is nothing more to check.
+	// Its errors name the argument, what was found and what would be right.
+	Validate func(Arguments) error
+	// New builds the plugin. It is called once per loaded configuration, not once per session, so what it
+	// compiles or starts is kept for as long as that configuration is in force.
+	New func(Arguments, Handle) (Plugin, error)
+	// TimeDriven says that the plugin's verdicts change with time alone, so that cycles must run even when
+	// nothing in the cluster changed.
+	TimeDriven bool
+}
+
+// DefaultStepTimeout bounds a pre-bind step that does not give its own deadline with WithTimeout.
+const DefaultStepTimeout = 30 * time.Second
