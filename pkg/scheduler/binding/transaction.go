@@ -2,6 +2,7 @@ package binding
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -9,15 +10,32 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
+// DefaultStepTimeout bounds a run of a step whose Timeout is zero.
+const DefaultStepTimeout = 30 * time.Second
+
+// Why a member was not bound, or a transaction not taken, beside the errors of steps and binds.
+var (
+	// ErrNoQuorum fails the members that were well in a gang that was not.
+	ErrNoQuorum = errors.New("the gang cannot reach its minimum")
+	// ErrPodGone fails a member whose pod no longer exists, or is being deleted, when its bind is settled.
+	ErrPodGone = errors.New("the pod is gone")
+	// ErrDraining refuses a transaction after Drain or Abort, and fails members that a Drain had to cut short.
+	ErrDraining = errors.New("the scheduler is shutting down")
+	// ErrAborted fails the members of transactions that Abort cut short.
+	ErrAborted = errors.New("binding was aborted")
+)
+
 // Step is one plugin's part of a member's pre-bind chain.
 type Step struct {
 	// Plugin names the step in errors, events and metrics.
 	Plugin string
-	// PreBind prepares the task for the node.
+	// PreBind prepares the task for the node. A step that does not return by its deadline has failed; it is
+	// rolled back once it does return.
 	PreBind func(ctx context.Context, task *api.TaskInfo, node string) error
-	// Rollback undoes PreBind, also one that failed half-way; nil when there is nothing to undo.
+	// Rollback undoes PreBind, also one that failed half-way; nil when there is nothing to undo. It is called
+	// again with backoff until it returns nil or a NotFound API error.
 	Rollback func(ctx context.Context, task *api.TaskInfo, node string) error
-	// Timeout bounds one run of PreBind and one run of Rollback.
+	// Timeout bounds one run of PreBind and one run of Rollback; DefaultStepTimeout when zero.
 	Timeout time.Duration
 }
 
@@ -59,15 +77,18 @@ type Transaction struct {
 // Gatekeeper knows the gang's minimum.
 type Gatekeeper interface {
 	// Quorum returns nil when the gang is at or above its minimum with these members bound beside those already
-	// bound or running, and an error that says what is missing otherwise.
+	// bound or running, and an error that says what is missing otherwise. An error of the API server that may
+	// pass, such as a time-out, is no verdict: Quorum is asked again a few times. Steps may be at work on the
+	// members meanwhile, so Quorum must not read the annotations of their pods.
 	Quorum(ctx context.Context, gang api.JobID, passed []*Member) error
 }
 
 // Binder writes bindings and reads their fate.
 type Binder interface {
-	// Bind binds the member's pod to its node, with its staged annotations, in one write.
+	// Bind binds the member's pod, by UID, to its node, with its staged annotations, in one write. It returns the
+	// error of the API client as it is or wrapped.
 	Bind(ctx context.Context, m *Member) error
-	// Lookup reads where the pod is now.
+	// Lookup reads from the API server, not from a cache, where the pod is now.
 	Lookup(ctx context.Context, m *Member) (Fate, error)
 }
 
@@ -79,25 +100,30 @@ type Fate struct {
 	Node string
 }
 
-// Ledger keeps the books: which member holds resources. Its methods are called from the engine's goroutines,
-// once for each member, and must not block on the API server.
+// Ledger keeps the books: which member holds resources. Its methods are called from the engine's goroutines, and
+// must not block on the API server. Each member is either Bound or Released, once.
 type Ledger interface {
 	// Bound tells that the member's pod is bound for sure.
 	Bound(m *Member)
 	// Released tells that the member will not be bound and that every step it began is rolled back: its
 	// resources are free.
 	Released(m *Member, cause error)
-	// Ended tells that every member of the transaction was either bound or released.
+	// Ended tells that every member of the transaction was either bound or released, or abandoned by Abort.
+	// Engine.InFlight has forgotten the transaction by then; the gang's next one starts after Ended returns.
 	Ended(r Result)
 }
 
-// Observer is told of what happens, for metrics and events.
+// Observer is told of what happens, for metrics and events. Its methods must not block.
 type Observer interface {
+	// StepDone tells of one run of a step: when it returned, or when it was given up by deadline or cancellation.
 	StepDone(plugin string, err error, took time.Duration)
+	// RollbackDone tells of one run of a rollback.
 	RollbackDone(plugin string, err error)
-	// RollbackStuck is called once for a member whose rollback has kept failing for a while.
+	// RollbackStuck is called once for a member that has waited long for the rollback of plugin: err is the last
+	// failure, or says that the step or its rollback has not returned.
 	RollbackStuck(m *Member, plugin string, err error)
 	TransactionDone(r Result)
+	// InFlight tells how many transactions have not ended.
 	InFlight(transactions int)
 }
 
@@ -105,7 +131,7 @@ type Observer interface {
 type Failure struct {
 	Member *Member
 	// Err is a *StepError when a step failed, a *BindError when the bind failed, ErrNoQuorum (wrapped) when the
-	// member was well but its gang was not, or the cause given to Cancel.
+	// member was well but its gang was not, the cause given to Cancel or CancelNode, ErrDraining or ErrAborted.
 	Err error
 }
 
@@ -114,9 +140,13 @@ type Result struct {
 	Gang   api.JobID
 	Bound  []*Member
 	Failed []Failure
+	// Abandoned are the members that Abort left with steps not rolled back or a bind not settled: the Ledger was
+	// told neither Bound nor Released. They are for the next leader's recovery.
+	Abandoned []Failure
 	// QuorumErr says what the gang lacked when nobody was bound; nil when it had enough.
 	QuorumErr error
-	Took      time.Duration
+	// Took is the time since Submit.
+	Took time.Duration
 }
 
 // StepError is the failure of one plugin's step.
@@ -131,7 +161,16 @@ func (e *StepError) Error() string {
 
 func (e *StepError) Unwrap() error { return e.Err }
 
-// BindError is a bind the API server refused for good.
+// PanicError is a panic in a step or a rollback, beneath the StepError that names the plugin. Its message leaves the
+// stack out, since messages end up in events and conditions.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// BindError is a bind that failed for good: refused by the API server, overtaken by another, or tried too often.
 type BindError struct {
 	Pod, Node string
 	Err       error

@@ -1,0 +1,180 @@
+package binding
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// memory is how many times its longest wait a Backoff remembers a gang for after its wait has ended.
+const memory = 10
+
+// Backoff keeps gangs that failed from being tried again too soon: each failure in a row doubles the gang's wait.
+// All methods are safe for concurrent use. Time is kept by one timer; a gang that neither fails again nor is
+// forgotten within ten times the longest wait is dropped, so memory is bounded by the failures of that time.
+//
+//	          Failed                      wait over, Retry...
+//	unknown ─────────► waiting (blocked) ─────────────────────► remembered (free)
+//	   ▲                  ▲     │                                  │  │
+//	   │                  └─────┼──────────── Failed, wait doubled ┘  │
+//	   └──────── Forget ────────┴──────────── Forget, long ago ───────┘
+type Backoff struct {
+	initial, longest time.Duration
+	jitter           float64
+	wake             func()
+
+	// waking is held while wake runs.
+	waking sync.Mutex
+
+	// mu guards what follows.
+	mu      sync.Mutex
+	gangs   map[api.JobID]*gangWait
+	timer   *time.Timer
+	due     time.Time
+	stopped bool
+}
+
+type gangWait struct {
+	// length is the wait before jitter.
+	length time.Duration
+	until  time.Time
+	over   bool
+	reason string
+	nodes  []string
+}
+
+// NewBackoff returns a Backoff whose waits grow from initial to longest, each made longer by a random part of up to
+// jitter times itself. It calls wake, which must not block, whenever waits have ended.
+func NewBackoff(initial, longest time.Duration, jitter float64, wake func()) *Backoff {
+	b := &Backoff{initial: initial, longest: longest, jitter: jitter, wake: wake, gangs: map[api.JobID]*gangWait{}}
+	b.timer = time.AfterFunc(longest, b.expire)
+	b.timer.Stop()
+	return b
+}
+
+// Failed makes the gang wait, twice as long as after its last failure, and returns until when. The reason is for
+// people; the nodes are those whose change makes another try worth while, see RetryNode.
+func (b *Backoff) Failed(gang api.JobID, reason string, nodes ...string) (until time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := b.gangs[gang]
+	if w == nil {
+		w = &gangWait{length: b.initial}
+		b.gangs[gang] = w
+	} else {
+		w.length = min(2*w.length, b.longest)
+	}
+	w.until = time.Now().Add(wait.Jitter(w.length, b.jitter))
+	w.over, w.reason, w.nodes = false, reason, slices.Clone(nodes)
+	b.alarm(w.until)
+	return w.until
+}
+
+// Blocked tells whether the gang must wait, and then why and until when.
+func (b *Backoff) Blocked(gang api.JobID) (reason string, until time.Time, blocked bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := b.gangs[gang]
+	if w == nil || w.over || !time.Now().Before(w.until) {
+		return "", time.Time{}, false
+	}
+	return w.reason, w.until, true
+}
+
+// RetryNow ends the gang's wait. Its next wait is as long as if this one had run its time.
+func (b *Backoff) RetryNow(gang api.JobID) {
+	b.retry(func(id api.JobID, _ *gangWait) bool { return id == gang })
+}
+
+// RetryNode ends the waits of the gangs whose failure named the node.
+func (b *Backoff) RetryNode(node string) {
+	b.retry(func(_ api.JobID, w *gangWait) bool { return slices.Contains(w.nodes, node) })
+}
+
+// RetryAll ends all waits.
+func (b *Backoff) RetryAll() {
+	b.retry(func(api.JobID, *gangWait) bool { return true })
+}
+
+// Forget drops the gang, because it succeeded or is gone: its next failure counts as its first.
+func (b *Backoff) Forget(gang api.JobID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.gangs, gang)
+}
+
+// Stop ends the timer: wake does not run any more once Stop has returned. It must not be called from wake.
+func (b *Backoff) Stop() {
+	b.mu.Lock()
+	b.stopped = true
+	b.timer.Stop()
+	b.mu.Unlock()
+	b.waking.Lock()
+	defer b.waking.Unlock()
+}
+
+func (b *Backoff) retry(match func(api.JobID, *gangWait) bool) {
+	b.mu.Lock()
+	ended := false
+	now := time.Now()
+	for id, w := range b.gangs {
+		if !w.over && match(id, w) {
+			w.over, w.until = true, now
+			ended = true
+		}
+	}
+	b.mu.Unlock()
+	if ended {
+		b.callWake()
+	}
+}
+
+// alarm makes the timer fire by then at the latest. It is called with mu held.
+func (b *Backoff) alarm(at time.Time) {
+	if b.stopped || (!b.due.IsZero() && !at.Before(b.due)) {
+		return
+	}
+	b.due = at
+	b.timer.Reset(time.Until(at))
+}
+
+// expire ends the waits that are over, drops gangs remembered for long enough, and sets the timer for the next.
+func (b *Backoff) expire() {
+	b.mu.Lock()
+	b.due = time.Time{}
+	ended := false
+	now := time.Now()
+	for id, w := range b.gangs {
+		next := w.until
+		if w.over {
+			next = w.until.Add(memory * b.longest)
+		}
+		switch {
+		case next.After(now):
+			b.alarm(next)
+		case w.over:
+			delete(b.gangs, id)
+		default:
+			w.over, ended = true, true
+			b.alarm(now.Add(memory * b.longest))
+		}
+	}
+	b.mu.Unlock()
+	if ended {
+		b.callWake()
+	}
+}
+
+func (b *Backoff) callWake() {
+	b.waking.Lock()
+	defer b.waking.Unlock()
+	b.mu.Lock()
+	stopped := b.stopped
+	b.mu.Unlock()
+	if !stopped {
+		b.wake()
+	}
+}

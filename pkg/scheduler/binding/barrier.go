@@ -1,0 +1,84 @@
+package binding
+
+import (
+	"context"
+	"fmt"
+)
+
+// quorumAttempts bounds how often the Gatekeeper is asked for one verdict.
+const quorumAttempts = 5
+
+// barrier decides the transaction once every member has passed or failed. It returns the members to bind, in state
+// binding, and then holds a slot for the first of them; it returns none when all are failed.
+func (r *run) barrier() []*member {
+	for r.quorumErr == nil {
+		r.adoptOrphans()
+		chosen := r.alive()
+		if err := r.quorum(chosen, quorumAttempts); err != nil {
+			r.refuseAll(err)
+			break
+		}
+		if len(chosen) == 0 {
+			break
+		}
+		select {
+		case r.e.slots <- struct{}{}:
+			if r.commit(chosen) {
+				return chosen
+			}
+			<-r.e.slots
+		case <-r.changed:
+		}
+	}
+	r.enter(phaseRollback)
+	r.adoptOrphans()
+	return nil
+}
+
+// commit takes the members past the barrier, unless one of them has failed since the verdict.
+func (r *run) commit(chosen []*member) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range chosen {
+		if m.state != passed {
+			return false
+		}
+	}
+	for _, m := range chosen {
+		r.move(m, binding)
+	}
+	r.phase = phaseBind
+	return true
+}
+
+// abortIfHopeless fails the members that are left when even all of them are too few.
+func (r *run) abortIfHopeless() {
+	if err := r.quorum(r.alive(), 1); err != nil && !transient(err) {
+		r.refuseAll(err)
+	}
+}
+
+// refuseAll fails all members for what the gang lacks.
+func (r *run) refuseAll(lack error) {
+	r.quorumErr = lack
+	r.failAll(fmt.Errorf("%w: %w", ErrNoQuorum, lack))
+}
+
+// quorum asks the Gatekeeper, again with backoff when its error may pass.
+func (r *run) quorum(members []*member, attempts int) error {
+	for backoff := r.e.retry; ; attempts-- {
+		err := r.ask(contracts(members))
+		if err == nil || !transient(err) || attempts == 1 {
+			return err
+		}
+		if !sleep(r.e.ctx, retryDelay(err, &backoff)) {
+			return err
+		}
+	}
+}
+
+func (r *run) ask(members []*Member) error {
+	ctx, cancel := context.WithTimeout(r.e.ctx, r.e.callTimeout)
+	defer cancel()
+	return r.e.gate.Quorum(ctx, r.tx.Gang, members)
+}

@@ -1,0 +1,147 @@
+package binding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+)
+
+// errUnsettled is the outcome of a bind that Abort left without a clear answer.
+var errUnsettled = fmt.Errorf("%w before it was known whether the pod is bound", ErrAborted)
+
+// bindAll binds the members that passed the barrier, and waits for all of them. The slot that barrier took goes to
+// the first.
+func (r *run) bindAll(members []*member) {
+	var next atomic.Int64
+	for range min(len(members), r.e.perGang) {
+		r.work.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(members)); i = next.Add(1) - 1 {
+				r.bind(members[i], i == 0)
+			}
+		})
+	}
+	r.work.Wait()
+}
+
+// bind binds one member and enters the outcome in the books. A member that is not bound is rolled back on a
+// goroutine of its own.
+func (r *run) bind(m *member, hasSlot bool) {
+	err := r.e.place(m, hasSlot)
+	switch {
+	case err == nil:
+		r.e.ledger.Bound(m.Member)
+		r.mu.Lock()
+		r.move(m, bound)
+		r.mu.Unlock()
+	case errors.Is(err, errUnsettled):
+		r.abandon(m, err)
+	default:
+		r.mu.Lock()
+		r.discard(m, err)
+		r.mu.Unlock()
+		r.work.Go(func() { r.undo(m) })
+	}
+}
+
+// place sends Bindings for the member until one holds, for which it returns nil, or it is clear that none does and
+// none will. It returns the cause when the member was cancelled and is known not to be bound.
+func (e *Engine) place(m *member, hasSlot bool) error {
+	backoff := e.retry
+	doubt := false
+	for attempt := 1; ; attempt++ {
+		if !hasSlot && !acquire(m.ctx, e.slots) {
+			return context.Cause(m.ctx)
+		}
+		hasSlot = false
+		err := e.call(func(ctx context.Context) error { return e.binder.Bind(ctx, m.Member) })
+		if err == nil {
+			return nil
+		}
+		verdict := classify(err)
+		doubt = doubt || verdict == unclear
+		final := verdict == refused || attempt >= e.attempts
+		if doubt || !final {
+			sleep(m.ctx, retryDelay(err, &backoff)) // a write that is still on its way has time to arrive
+		}
+		if doubt {
+			held, lost := e.settle(m)
+			if held || errors.Is(lost, errUnsettled) {
+				return lost
+			}
+			if lost != nil {
+				final, err = true, lost
+			}
+		}
+		if m.ctx.Err() != nil {
+			return context.Cause(m.ctx)
+		}
+		if final {
+			return &BindError{Pod: m.key(), Node: m.Node, Err: err}
+		}
+	}
+}
+
+// settle reads whether a Binding of the member holds. The error lost says that none does and none will, or that
+// Abort came first.
+func (e *Engine) settle(m *member) (held bool, lost error) {
+	fate, err := e.lookup(m)
+	switch {
+	case err != nil:
+		return false, err
+	case fate.Gone:
+		return false, ErrPodGone
+	case fate.Node == m.Node:
+		return true, nil
+	case fate.Node != "":
+		return false, fmt.Errorf("the pod is bound to node %s", fate.Node)
+	}
+	return false, nil
+}
+
+// lookup asks where the member's pod is until there is an answer, or Abort.
+func (e *Engine) lookup(m *member) (Fate, error) {
+	for backoff := e.retry; acquire(e.ctx, e.slots); {
+		var fate Fate
+		err := e.call(func(ctx context.Context) (err error) {
+			fate, err = e.binder.Lookup(ctx, m.Member)
+			return err
+		})
+		if apierrors.IsNotFound(err) {
+			return Fate{Gone: true}, nil
+		}
+		if err == nil {
+			return fate, nil
+		}
+		klog.Background().Error(err, "Cannot read whether a pod is bound, trying again", "pod", klog.KObj(m.Task.Pod), "node", m.Node)
+		sleep(e.ctx, retryDelay(err, &backoff))
+	}
+	return Fate{}, errUnsettled
+}
+
+// acquire takes a slot; false when ctx ended first.
+func acquire(ctx context.Context, slots chan struct{}) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	select {
+	case slots <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// call makes one call to the API server in a slot that is taken, and gives the slot back.
+func (e *Engine) call(f func(ctx context.Context) error) error {
+	defer func() { <-e.slots }()
+	ctx, cancel := context.WithTimeout(e.ctx, e.callTimeout)
+	defer cancel()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return f(ctx)
+}

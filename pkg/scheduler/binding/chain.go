@@ -1,0 +1,118 @@
+package binding
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+)
+
+// startWaiting starts the chains of waiting members, in their order, as far as there are free places. A member
+// without steps passes on the spot.
+func (r *run) startWaiting() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for ; r.count[waiting] > 0; r.next++ {
+		m := r.members[r.next]
+		switch {
+		case m.state != waiting:
+		case len(m.Steps) == 0:
+			r.move(m, passed)
+			r.notify()
+		case r.count[preparing] == r.e.perGang:
+			return
+		default:
+			r.move(m, preparing)
+			r.work.Go(func() { r.chain(m) })
+		}
+	}
+}
+
+// chain runs the member's steps in order, and rolls them back when the member fails before the last has returned.
+func (r *run) chain(m *member) {
+	for i := range m.Steps {
+		if !r.begin(m) {
+			break
+		}
+		if err := r.step(m, &m.Steps[i]); err != nil {
+			r.fail(m, err)
+			break
+		}
+	}
+	if !r.pass(m) {
+		r.undo(m)
+	}
+}
+
+// begin notes that the member's next step begins; false when the member has failed.
+func (r *run) begin(m *member) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m.state != preparing {
+		return false
+	}
+	m.begun++
+	return true
+}
+
+// pass notes that the member's chain is done; false when the member has failed.
+func (r *run) pass(m *member) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m.state != preparing {
+		return false
+	}
+	r.move(m, passed)
+	r.notify()
+	return true
+}
+
+// step runs one step and returns when it has returned. The member fails earlier, at the deadline, or was failed by
+// whatever ended its context; the step is then waited for, because only afterwards can it be rolled back.
+func (r *run) step(m *member, s *Step) error {
+	ctx, cancel := context.WithTimeoutCause(m.ctx, s.timeout(), s.failure(m.Member, s.overdue()))
+	defer cancel()
+	start := time.Now()
+	givenUp := make(chan struct{})
+	inTime := context.AfterFunc(ctx, func() {
+		defer close(givenUp)
+		cause := context.Cause(ctx)
+		r.fail(m, cause)
+		r.e.observer.StepDone(s.Plugin, cause, time.Since(start))
+	})
+	err := protect(func() error { return s.PreBind(ctx, m.Task, m.Node) })
+	if !inTime() {
+		<-givenUp
+		return context.Cause(ctx)
+	}
+	r.e.observer.StepDone(s.Plugin, err, time.Since(start))
+	if err != nil {
+		return s.failure(m.Member, err)
+	}
+	return nil
+}
+
+func (s *Step) timeout() time.Duration {
+	if s.Timeout > 0 {
+		return s.Timeout
+	}
+	return DefaultStepTimeout
+}
+
+func (s *Step) overdue() error {
+	return fmt.Errorf("not done within %v: %w", s.timeout(), context.DeadlineExceeded)
+}
+
+func (s *Step) failure(m *Member, err error) *StepError {
+	return &StepError{Plugin: s.Plugin, Pod: m.key(), Node: m.Node, Err: err}
+}
+
+// protect turns a panic of f into a *PanicError.
+func protect(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return f()
+}

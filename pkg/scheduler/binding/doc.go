@@ -1,0 +1,25 @@
+// Package binding binds gangs: it takes the members of a gang that a scheduling session has placed, prepares each
+// for its node with the pre-bind steps of plugins, and then binds enough of them to make the gang's minimum, or
+// none.
+//
+// A gang's members of one session are one Transaction. The Engine runs it in three parts:
+//
+//   - Pre-bind. Members run their chains in parallel; the steps of one chain run in order.
+//   - Barrier. Once every member has passed or failed, the Gatekeeper judges whether those that passed are enough.
+//   - Bind. Members that passed are bound in parallel, or, when they are too few, none is.
+//
+// A member that is not bound has every step it began rolled back, the last one first, before its resources are
+// given back to the Ledger. What holds at every moment:
+//
+//   - No Binding of a transaction is sent before the Gatekeeper said that the members still well at that moment are
+//     enough. A later loss (a Binding refused for good, a pod or node deleted) fails its member alone.
+//   - A member that is bound is never rolled back. One that is not bound has each begun step rolled back with
+//     success exactly once, after that step has returned.
+//   - Whether a member is bound is never guessed: an unclear answer to a Binding is settled by reading the pod.
+//   - Ledger.Bound or Ledger.Released is called once for each member, and then Ledger.Ended once. Only Abort leaves
+//     members without either, and they are in Result.Abandoned.
+//   - A gang waits for nothing of another gang but its turn for an API call.
+//
+// The package knows nothing of informers, sessions or plugins: steps, minimum, API calls and books come in through
+// the interfaces beside Transaction.
+package binding

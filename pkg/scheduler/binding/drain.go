@@ -1,0 +1,74 @@
+package binding
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Drain takes no more transactions and waits until those in flight have ended. When ctx ends before that, it fails
+// all members of transactions that have not passed the barrier, so that they roll back, and waits on for these
+// rollbacks and for binds under way. After the drain limit it aborts, and returns an error that names what is left.
+// It is safe to call again.
+func (e *Engine) Drain(ctx context.Context) error {
+	e.refuse()
+	select {
+	case <-e.idle:
+		return nil
+	case <-ctx.Done():
+	}
+	for _, r := range e.runs() {
+		r.failAll(ErrDraining)
+	}
+	limit := time.NewTimer(e.drainLimit)
+	defer limit.Stop()
+	select {
+	case <-e.idle:
+		return nil
+	case <-limit.C:
+	}
+	left := e.left()
+	e.Abort()
+	if len(left) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d bind transactions did not end within %v of being cut short: %s",
+		len(left), e.drainLimit, strings.Join(left, "; "))
+}
+
+// Abort stops at once, for a scheduler that has lost its lease: no step, rollback, bind or look-up is started any
+// more, and the contexts of those under way end. Members with nothing to undo are released with ErrAborted; the
+// others are abandoned. It does not wait: a Drain after it does.
+func (e *Engine) Abort() {
+	e.refuse()
+	e.abort(ErrAborted)
+	for _, r := range e.runs() {
+		r.failAll(ErrAborted)
+	}
+}
+
+// refuse makes Submit refuse, and idle be closed once the last transaction has ended.
+func (e *Engine) refuse() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.draining {
+		return
+	}
+	e.draining = true
+	go func() {
+		e.work.Wait()
+		close(e.idle)
+	}()
+}
+
+// left describes each transaction that has not ended.
+func (e *Engine) left() []string {
+	var left []string
+	for _, r := range e.runs() {
+		left = append(left, r.describe())
+	}
+	slices.Sort(left)
+	return left
+}

@@ -1,0 +1,132 @@
+package binding
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// Engine runs bind transactions. Transactions of different gangs run side by side; those of one gang run one after
+// the other, in the order they were submitted. All methods are safe for concurrent use, and none but Drain waits.
+type Engine struct {
+	gate     Gatekeeper
+	binder   Binder
+	ledger   Ledger
+	observer Observer
+	options
+
+	// ctx ends with Abort, and is the parent of every other context.
+	ctx   context.Context
+	abort context.CancelCauseFunc
+	// slots holds one element for each call to the API server under way.
+	slots chan struct{}
+
+	// mu is held for book-keeping alone, never across a call.
+	mu sync.Mutex
+	// gangs are the transactions that have not ended, oldest first. A gang without any is not in the map.
+	gangs    map[api.JobID][]*run
+	draining bool
+	// work are the goroutines of transactions; none is added once draining is set.
+	work sync.WaitGroup
+	// idle is closed when the engine is draining and no transaction is left.
+	idle chan struct{}
+
+	// gauge keeps reports of InFlight in the order of what they tell.
+	gauge sync.Mutex
+}
+
+// New returns an engine that has no transactions yet. It has no goroutine of its own; Drain waits for those of its
+// transactions.
+func New(gate Gatekeeper, binder Binder, ledger Ledger, observer Observer, opts ...Option) *Engine {
+	e := &Engine{
+		gate: gate, binder: binder, ledger: ledger, observer: observer,
+		options: defaultOptions(),
+		gangs:   map[api.JobID][]*run{},
+		idle:    make(chan struct{}),
+	}
+	for _, opt := range opts {
+		opt(&e.options)
+	}
+	e.ctx, e.abort = context.WithCancelCause(context.Background())
+	e.slots = make(chan struct{}, e.apiCalls)
+	return e
+}
+
+// Submit takes over the transaction and returns at once. The members must not be used by the caller any more until
+// the Ledger is told of them. It returns ErrDraining, and takes nothing over, after Drain or Abort.
+func (e *Engine) Submit(t *Transaction) error {
+	r := newRun(e, t)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.draining {
+		r.stop()
+		return ErrDraining
+	}
+	former := e.gangs[t.Gang]
+	if len(former) > 0 {
+		r.former = former[len(former)-1].ended
+	}
+	e.gangs[t.Gang] = append(former, r)
+	e.work.Go(r.run)
+	return nil
+}
+
+// InFlight tells whether a transaction of the gang has not ended.
+func (e *Engine) InFlight(gang api.JobID) bool {
+	return slices.ContainsFunc(e.runsOf(gang), (*run).open)
+}
+
+// RollingBack tells whether a transaction of the gang has members that failed and are not released yet.
+func (e *Engine) RollingBack(gang api.JobID) bool {
+	return slices.ContainsFunc(e.runsOf(gang), (*run).rollingBack)
+}
+
+// Cancel fails the gang's member of that task with the cause, because its pod was deleted, say. A member that is
+// bound stays bound, and a bind under way is settled first.
+func (e *Engine) Cancel(gang api.JobID, task api.TaskID, cause error) {
+	for _, r := range e.runsOf(gang) {
+		r.cancel(func(m *member) bool { return m.Task.UID == task }, cause)
+	}
+}
+
+// CancelNode fails the members that were to go to the node with the cause, as Cancel does.
+func (e *Engine) CancelNode(node string, cause error) {
+	for _, r := range e.runs() {
+		r.cancel(func(m *member) bool { return m.Node == node }, cause)
+	}
+}
+
+func (e *Engine) runsOf(gang api.JobID) []*run {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.gangs[gang])
+}
+
+func (e *Engine) runs() []*run {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all []*run
+	for _, runs := range e.gangs {
+		all = append(all, runs...)
+	}
+	return all
+}
+
+// forget drops the oldest transaction of the gang, which has ended.
+func (e *Engine) forget(gang api.JobID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if left := e.gangs[gang][1:]; len(left) > 0 {
+		e.gangs[gang] = left
+		return
+	}
+	delete(e.gangs, gang)
+}
+
+func (e *Engine) reportInFlight() {
+	e.gauge.Lock()
+	defer e.gauge.Unlock()
+	e.observer.InFlight(len(e.runs()))
+}

@@ -1,0 +1,162 @@
+package binding
+
+import (
+	"context"
+)
+
+type memberState int
+
+const (
+	waiting memberState = iota
+	preparing
+	passed
+	binding
+	bound
+	failed
+	released
+	abandoned
+	numStates
+)
+
+// member is a Member under way:
+//
+//	           a place in         last step        barrier: the gang
+//	           the gang is free   returned nil     has enough               Binding is known to hold
+//	waiting ───────────────► preparing ─────► passed ─────────────► binding ────────────────────────► bound
+//	   │                         │              │                      │
+//	   │ cancelled               │ step failed  │ cancelled            │ refused for good, overtaken,
+//	   │                         │ or overdue,  │                      │ tried too often, or
+//	   │                         │ cancelled    │                      │ cancelled and known not to hold
+//	   ▼                         ▼              ▼                      ▼
+//	failed ◄─────────────────────┴──────────────┴──────────────────────┘
+//	   │
+//	   ├───────► released     every begun step is rolled back
+//	   └───────► abandoned    Abort came before that, or before the bind was settled
+//
+// "Cancelled" is all of: Cancel, CancelNode, a Drain cut short, Abort, and the gang falling below its minimum. A
+// member leaves preparing at once when it is cancelled or a step is overdue; its chain's goroutine lives on until
+// that step returns, and rolls back then. The states bound, released and abandoned are final: the Ledger is told
+// before the first two are entered.
+type member struct {
+	*Member
+	// ctx ends, with the cause, when the member fails or a bind under way is to be given up.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	// What follows is guarded by run.mu.
+
+	state memberState
+	// err is why the member failed; it is set once.
+	err error
+	// begun counts the steps, from the first on, that have begun and are not rolled back.
+	begun int
+	// undoErr is the last failure of the rollback of step begun-1.
+	undoErr error
+	// stuck reports a rollback that takes long.
+	stuck *alarm
+}
+
+func newMember(ctx context.Context, m *Member) *member {
+	own := &member{Member: m}
+	own.ctx, own.cancel = context.WithCancelCause(ctx)
+	return own
+}
+
+// key is the member's pod as namespace/name.
+func (m *Member) key() string { return m.Task.Namespace + "/" + m.Task.Name }
+
+// move is called with mu held.
+func (r *run) move(m *member, to memberState) {
+	r.count[m.state]--
+	r.count[to]++
+	m.state = to
+}
+
+// lose makes err the failure of a member before the barrier, and tells whether it did. It is called with mu held.
+func (r *run) lose(m *member, err error) bool {
+	switch m.state {
+	case waiting, passed:
+		r.orphans = append(r.orphans, m)
+	case preparing: // its chain rolls it back
+	default:
+		return false
+	}
+	r.lost++
+	r.discard(m, err)
+	return true
+}
+
+// discard is called with mu held.
+func (r *run) discard(m *member, err error) {
+	m.err = err
+	r.move(m, failed)
+	if m.begun > 0 {
+		m.stuck = after(r.e.stuckAfter, func() { r.reportStuck(m) })
+	}
+}
+
+// fail fails the member when it has not passed the barrier. When it has, and is being bound, it makes the bind be
+// given up.
+func (r *run) fail(m *member, err error) {
+	r.mu.Lock()
+	r.lose(m, err)
+	r.mu.Unlock()
+	m.cancel(err)
+	r.notify()
+}
+
+// failAll fails all members of a transaction that has not passed the barrier.
+func (r *run) failAll(err error) {
+	var lost []*member
+	r.mu.Lock()
+	if r.phase != phaseBind {
+		for _, m := range r.members {
+			if r.lose(m, err) {
+				lost = append(lost, m)
+			}
+		}
+	}
+	r.mu.Unlock()
+	for _, m := range lost {
+		m.cancel(err)
+	}
+	r.notify()
+}
+
+// cancel fails the matching members, as fail does.
+func (r *run) cancel(match func(*member) bool, cause error) {
+	for _, m := range r.members {
+		if match(m) {
+			r.fail(m, cause)
+		}
+	}
+}
+
+// progress counts the members that have neither passed nor failed, and those lost so far.
+func (r *run) progress() (undecided, lost int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.count[waiting] + r.count[preparing], r.lost
+}
+
+// alive are the members that have not failed before the barrier.
+func (r *run) alive() []*member {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var alive []*member
+	for _, m := range r.members {
+		if m.state <= passed {
+			alive = append(alive, m)
+		}
+	}
+	return alive
+}
+
+// contracts are the members as the Gatekeeper knows them.
+func contracts(members []*member) []*Member {
+	out := make([]*Member, len(members))
+	for i, m := range members {
+		out[i] = m.Member
+	}
+	return out
+}

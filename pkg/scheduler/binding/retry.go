@@ -1,0 +1,68 @@
+package binding
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// longestDelay bounds what a Retry-After of the API server is followed for.
+const longestDelay = time.Minute
+
+// answer is what an error of a Binding says.
+type answer int
+
+const (
+	// unclear says nothing of whether the Binding was applied: a server error, a time-out, a lost connection, or a
+	// conflict, which may be with our own earlier try.
+	unclear answer = iota
+	// refused says that the Binding was not applied, and never will be.
+	refused
+	// postponed says that the Binding was not applied, but may be later.
+	postponed
+)
+
+func classify(err error) answer {
+	code := statusCode(err)
+	switch {
+	case code == http.StatusTooManyRequests, code == http.StatusUnauthorized:
+		return postponed
+	case code == http.StatusConflict, code == http.StatusRequestTimeout:
+		return unclear
+	case code >= 400 && code < 500:
+		return refused
+	}
+	return unclear
+}
+
+// transient tells whether the error is one of the API server, or of the way there, that may pass.
+func transient(err error) bool {
+	code := statusCode(err)
+	return code >= 500 || code == http.StatusTooManyRequests ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
+		utilnet.IsTimeout(err) || utilnet.IsProbableEOF(err) || utilnet.IsConnectionRefused(err) ||
+		utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err)
+}
+
+// statusCode is the HTTP status of the API server's answer, 0 when there was none.
+func statusCode(err error) int32 {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return status.Status().Code
+	}
+	return 0
+}
+
+// retryDelay is how long to wait after the error: what the backoff says, or longer when the API server asks for it.
+func retryDelay(err error, backoff *wait.Backoff) time.Duration {
+	delay := backoff.Step()
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+		delay = max(delay, min(time.Duration(seconds)*time.Second, longestDelay))
+	}
+	return delay
+}

@@ -1,0 +1,154 @@
+package binding
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// adoptOrphans sees to the failed members that no goroutine rolls back yet: it releases those with nothing to undo,
+// and starts the rollback of the others.
+func (r *run) adoptOrphans() {
+	r.mu.Lock()
+	orphans := r.orphans
+	r.orphans = nil
+	r.mu.Unlock()
+	for _, m := range orphans {
+		if r.lastBegun(m) == nil {
+			r.release(m)
+			continue
+		}
+		r.work.Go(func() { r.undo(m) })
+	}
+}
+
+// undo rolls back the failed member's begun steps, the last one first, and releases it. No step of the member is
+// running any more.
+func (r *run) undo(m *member) {
+	for s := r.lastBegun(m); s != nil; s = r.lastBegun(m) {
+		if !r.rollback(m, s) {
+			r.abandon(m, ErrAborted)
+			return
+		}
+		r.undone(m)
+	}
+	r.release(m)
+}
+
+// lastBegun returns the last step that has begun and is not rolled back, nil when there is none.
+func (r *run) lastBegun(m *member) *Step {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m.begun == 0 {
+		return nil
+	}
+	return &m.Steps[m.begun-1]
+}
+
+func (r *run) undone(m *member) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m.begun--
+	m.undoErr = nil
+}
+
+// rollback undoes one step: it tries again until that succeeds, or what the step did is gone. It returns false when
+// Abort ended that.
+func (r *run) rollback(m *member, s *Step) bool {
+	if s.Rollback == nil {
+		return true
+	}
+	for backoff := r.e.rollback; acquire(r.e.ctx, r.undoing); {
+		err := r.tryRollback(m, s)
+		if apierrors.IsNotFound(err) {
+			err = nil
+		}
+		r.e.observer.RollbackDone(s.Plugin, err)
+		if err == nil {
+			return true
+		}
+		r.mu.Lock()
+		m.undoErr = err
+		r.mu.Unlock()
+		sleep(r.e.ctx, backoff.Step())
+	}
+	return false
+}
+
+// tryRollback runs the rollback once, in a place that is taken, and gives the place back.
+func (r *run) tryRollback(m *member, s *Step) error {
+	defer func() { <-r.undoing }()
+	ctx, cancel := context.WithTimeout(r.e.ctx, s.timeout())
+	defer cancel()
+	return protect(func() error { return s.Rollback(ctx, m.Task, m.Node) })
+}
+
+// release gives the failed member's resources back.
+func (r *run) release(m *member) {
+	m.stuck.stop()
+	r.e.ledger.Released(m.Member, m.err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.move(m, released)
+}
+
+// abandon leaves the member as it is, for the next leader.
+func (r *run) abandon(m *member, err error) {
+	m.stuck.stop()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m.err == nil {
+		m.err = err
+	}
+	r.move(m, abandoned)
+}
+
+// reportStuck tells of a failed member that is not released for long.
+func (r *run) reportStuck(m *member) {
+	r.mu.Lock()
+	plugin, err := "", m.undoErr
+	if m.begun > 0 {
+		plugin = m.Steps[m.begun-1].Plugin
+	}
+	r.mu.Unlock()
+	if err == nil {
+		err = errors.New("the step or its rollback has not returned")
+	}
+	r.e.observer.RollbackStuck(m.Member, plugin, err)
+}
+
+// alarm runs a function once after a while, unless it is stopped before. A nil alarm never does.
+type alarm struct {
+	timer *time.Timer
+	done  chan struct{}
+}
+
+func after(d time.Duration, f func()) *alarm {
+	a := &alarm{done: make(chan struct{})}
+	a.timer = time.AfterFunc(d, func() {
+		defer close(a.done)
+		f()
+	})
+	return a
+}
+
+// stop returns when the function will not run any more, and does not run.
+func (a *alarm) stop() {
+	if a != nil && !a.timer.Stop() {
+		<-a.done
+	}
+}
+
+// sleep waits for d, or until ctx ends: it tells whether d has passed.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
