@@ -1,0 +1,53 @@
+package app
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// callDeadline bounds every call to the API server that is no watch. Upstream makes many of its calls with a
+// context that never ends.
+const callDeadline = 60 * time.Second
+
+// withDeadline gives every call made with the config a deadline.
+func withDeadline(config *rest.Config, deadline time.Duration) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &deadlineTransport{next: next, deadline: deadline}
+	})
+	return config
+}
+
+type deadlineTransport struct {
+	next     http.RoundTripper
+	deadline time.Duration
+}
+
+// RoundTrip sends the request with a deadline that also covers reading the answer.
+func (t *deadlineTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if query := request.URL.Query(); query.Has("watch") && query.Get("watch") != "false" {
+		return t.next.RoundTrip(request)
+	}
+	ctx, cancel := context.WithTimeout(request.Context(), t.deadline)
+	response, err := t.next.RoundTrip(request.WithContext(ctx))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	response.Body = &cancelOnClose{response.Body, cancel}
+	return response, nil
+}
+
+type cancelOnClose struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+func (b *cancelOnClose) Close() error {
+	defer b.cancel()
+	return b.ReadCloser.Close()
+}

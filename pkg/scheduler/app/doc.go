@@ -1,0 +1,3 @@
+// Package app makes a process of the scheduler: flags, configuration and its reload, leader election, the HTTP
+// servers, the scheduling loop and an orderly end.
+package app

@@ -1,0 +1,46 @@
+package app
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/spf13/pflag"
+	"volcano.sh/volcano/cmd/scheduler/app/options"
+)
+
+// Options are upstream's flags and the few this project adds.
+type Options struct {
+	*options.ServerOption
+	// ValidateConf names a configuration file to check instead of running.
+	ValidateConf string
+	// DrainGracePeriod bounds how long in-flight bind transactions may take to end after SIGTERM; what is not being
+	// bound by then is rolled back.
+	DrainGracePeriod time.Duration
+}
+
+// rollbackGrace is added to the drain's grace period for the rollbacks it starts.
+const rollbackGrace = 5 * time.Second
+
+// AddFlags adds all flags. Upstream's keep their names and defaults, but for the health endpoint, which is on.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	o.ServerOption.AddFlags(fs)
+	o.EnableHealthz = true
+	fs.Lookup("enable-healthz").DefValue = "true"
+	fs.Lookup("enable-healthz").Usage = "Enable the health check; it is true by default"
+	fs.StringVar(&o.ValidateConf, "validate-conf", "", "Check this scheduler configuration file, say what is wrong with it, and exit: 0 when it is good, 1 otherwise")
+	fs.DurationVar(&o.DrainGracePeriod, "drain-grace-period", 20*time.Second, "How long bind transactions in flight may take to end after SIGTERM; what is not being bound by then is rolled back. Keep the pod's terminationGracePeriodSeconds 10 s above it")
+}
+
+// listenAddress makes an address without a host a loopback address: to listen on other interfaces, name them
+// (0.0.0.0 names all).
+func listenAddress(flag, address string) (string, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", fmt.Errorf("--%s is %q, not host:port: %w", flag, address, err)
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port), nil
+}

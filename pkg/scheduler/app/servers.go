@@ -1,0 +1,114 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"k8s.io/klog/v2"
+	commonutil "volcano.sh/volcano/pkg/util"
+)
+
+// Limits of the HTTP servers. The write limit leaves room for a profile of 60 s.
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 10 * time.Second
+	writeTimeout      = 90 * time.Second
+	idleTimeout       = 2 * time.Minute
+	serverGrace       = 2 * time.Second
+)
+
+// startServers starts the health server and the metrics and profiling server as the flags say. They listen when it
+// returns, and end with the context.
+func startServers(ctx context.Context, o *Options) error {
+	if o.EnableHealthz {
+		mux := http.NewServeMux()
+		mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+		tlsConfig, err := healthTLS(o)
+		if err != nil {
+			return err
+		}
+		if err := serve(ctx, "healthz-address", o.HealthzBindAddress, mux, tlsConfig); err != nil {
+			return err
+		}
+	}
+	if !o.EnableMetrics && !o.EnablePprof {
+		return nil
+	}
+	return serve(ctx, "listen-address", o.ListenAddress, debugHandler(o.EnableMetrics, o.EnablePprof), nil)
+}
+
+func debugHandler(metrics, profiling bool) http.Handler {
+	mux := http.NewServeMux()
+	if metrics {
+		mux.Handle("/metrics", commonutil.PromHandler())
+	}
+	if profiling {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
+	return mux
+}
+
+// healthTLS serves health checks over TLS when all three certificate flags are given, as upstream does.
+func healthTLS(o *Options) (*tls.Config, error) {
+	if len(o.CaCertData) == 0 || len(o.CertData) == 0 || len(o.KeyData) == 0 {
+		return nil, nil
+	}
+	pair, err := tls.X509KeyPair(o.CertData, o.KeyData)
+	if err != nil {
+		return nil, fmt.Errorf("reading --tls-cert-file and --tls-private-key-file: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(o.CaCertData) {
+		return nil, errors.New("--ca-cert-file holds no PEM certificate")
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair},
+		ClientCAs: pool, ClientAuth: tls.VerifyClientCertIfGiven,
+	}, nil
+}
+
+func serve(ctx context.Context, flag, address string, handler http.Handler, tlsConfig *tls.Config) error {
+	address, err := listenAddress(flag, address)
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("listening on --%s: %w", flag, err)
+	}
+	if tlsConfig != nil {
+		listener = tls.NewListener(listener, tlsConfig)
+	}
+	server := newServer(handler)
+	go func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			klog.ErrorS(err, "HTTP server ended", "address", address)
+		}
+	}()
+	context.AfterFunc(ctx, func() {
+		grace, cancel := context.WithTimeout(context.Background(), serverGrace)
+		defer cancel()
+		if err := server.Shutdown(grace); err != nil {
+			klog.V(2).InfoS("HTTP server closed with requests under way", "address", address, "err", err)
+		}
+	})
+	return nil
+}
+
+func newServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
+		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+	}
+}

@@ -1,0 +1,87 @@
+package binding
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// Including counts the tasks of these members, and the tasks that are placed already.
+func Including(list []*Member) func(*api.TaskInfo) bool {
+	set := make(map[api.TaskID]bool, len(list))
+	for _, m := range list {
+		set[m.Task.UID] = true
+	}
+	return func(task *api.TaskInfo) bool {
+		return set[task.UID] || Placed(task)
+	}
+}
+
+// Placed says whether a task counts for its gang's minimum by itself: it is bound for sure, runs, or has
+// succeeded. A task that is only being bound does not.
+func Placed(task *api.TaskInfo) bool {
+	switch task.Status {
+	case api.Bound, api.Running, api.Succeeded:
+		return true
+	default:
+		return false
+	}
+}
+
+// ShortOf returns nil when the tasks that count are enough for the gang's minimum, which is all of minMember,
+// minTaskMember of every task role, and the minima of its sub-groups; otherwise an error that says what is missing.
+func ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, counts func(*api.TaskInfo) bool) error {
+	var total int32
+	roles := map[string]int32{}
+	for _, task := range job.Tasks {
+		if counts(task) {
+			total++
+			roles[task.TaskRole]++
+		}
+	}
+	var short []error
+	if total < spec.MinMember {
+		short = append(short, fmt.Errorf("minMember is %d and only %d would be bound", spec.MinMember, total))
+	}
+	for _, role := range sortedKeys(spec.MinTaskMember) {
+		if want := spec.MinTaskMember[role]; roles[role] < want {
+			short = append(short, fmt.Errorf("minTaskMember of %q is %d and only %d would be bound", role, want, roles[role]))
+		}
+	}
+	whole := wholeSubGroups(job, counts)
+	for _, gid := range sortedKeys(job.MinSubJobs) {
+		if want := job.MinSubJobs[gid]; whole[gid] < want {
+			short = append(short, fmt.Errorf("sub-group policy %q wants %d whole sub-groups and only %d would be bound", gid, want, whole[gid]))
+		}
+	}
+	return errors.Join(short...)
+}
+
+// wholeSubGroups counts, for each sub-group policy, the sub-groups that reach their size.
+func wholeSubGroups(job *api.JobInfo, counts func(*api.TaskInfo) bool) map[api.SubJobGID]int32 {
+	whole := map[api.SubJobGID]int32{}
+	for _, sub := range job.SubJobs {
+		var n int32
+		for _, task := range sub.Tasks {
+			if counts(task) {
+				n++
+			}
+		}
+		if n >= sub.MinAvailable {
+			whole[sub.GID]++
+		}
+	}
+	return whole
+}
+
+func sortedKeys[K ~string, V any](m map[K]V) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Slice(keys, func(i, j int) bool { return keys[i] < keys[j] })
+	return keys
+}

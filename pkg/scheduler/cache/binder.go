@@ -1,0 +1,39 @@
+package cache
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+)
+
+// Bind writes the member's Binding. The pod's UID is a precondition, so that a pod of the same name that came
+// after it is not bound; staged annotations are merged into the pod in the same write.
+func (c *Cache) Bind(ctx context.Context, m *binding.Member) error {
+	pod := m.Task.Pod
+	return c.kube.CoreV1().Pods(pod.Namespace).Bind(ctx, &v1.Binding{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: m.StagedAnnotations(),
+		},
+		Target: v1.ObjectReference{Kind: "Node", Name: m.Node},
+	}, metav1.CreateOptions{})
+}
+
+// Lookup reads the member's pod from the API server.
+func (c *Cache) Lookup(ctx context.Context, m *binding.Member) (binding.Fate, error) {
+	pod := m.Task.Pod
+	live, err := c.kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return binding.Fate{Gone: true}, nil
+	}
+	if err != nil {
+		return binding.Fate{}, err
+	}
+	if live.UID != pod.UID {
+		return binding.Fate{Gone: true}, nil
+	}
+	return binding.Fate{Node: live.Spec.NodeName, Gone: live.Spec.NodeName == "" && live.DeletionTimestamp != nil}, nil
+}

@@ -1,0 +1,193 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
+	vcinformers "volcano.sh/apis/pkg/client/informers/externalversions"
+	vclisters "volcano.sh/apis/pkg/client/listers/scheduling/v1beta1"
+	"volcano.sh/volcano/cmd/scheduler/app/options"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vccache "volcano.sh/volcano/pkg/scheduler/cache"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// How long a gang whose transaction failed waits before it is tried again: the wait doubles from the first to the
+// last value, with jitter.
+const (
+	firstRetry  = time.Second
+	lastRetry   = 60 * time.Second
+	retryJitter = 0.2
+)
+
+// Urgency says how soon a change wants a scheduling cycle.
+type Urgency int
+
+const (
+	// Soon is for changes that cannot place a pending task, such as a pod that started to run: the next periodic
+	// cycle is early enough.
+	Soon Urgency = iota
+	// Now is for changes that may let a pending task be placed.
+	Now
+)
+
+// Cache is the scheduler's picture of the cluster and the keeper of its bind transactions.
+type Cache struct {
+	*vccache.SchedulerCache
+
+	kube      kubernetes.Interface
+	vc        vcclient.Interface
+	podGroups vclisters.PodGroupLister
+	queues    vclisters.QueueLister
+	vcFactory vcinformers.SharedInformerFactory
+
+	engine  *binding.Engine
+	backoff *binding.Backoff
+	status  *statusWriter
+	changes *changes
+	wake    func(Urgency)
+
+	schedulerNames []string
+
+	// openMu guards open. It is never held together with the cache's mutex.
+	openMu sync.Mutex
+	open   map[api.JobID]*binding.Transaction
+	// lastOpen is the gang that was added to last: while a statement commits, it stays the same.
+	lastOpen api.JobID
+
+	// failureMu guards failures: what the last transaction of a gang failed of, until it is bound or something
+	// else keeps it from being placed.
+	failureMu sync.Mutex
+	failures  map[api.JobID]gangFailure
+}
+
+var (
+	_ framework.Cache    = (*Cache)(nil)
+	_ framework.Handle   = (*Cache)(nil)
+	_ binding.Gatekeeper = (*Cache)(nil)
+	_ binding.Binder     = (*Cache)(nil)
+	_ binding.Ledger     = (*Cache)(nil)
+)
+
+// New makes the cache over upstream's. It creates the root and the default queue where they are missing, as
+// upstream does, and so needs the API server; wake is called when something changed that wants a cycle.
+func New(config *rest.Config, opt *options.ServerOption, observer binding.Observer, wake func(Urgency)) (c *Cache, err error) {
+	kube, vc, err := clients(config)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("starting the cache: %v", p)
+		}
+	}()
+	upstream, ok := vccache.New(config, opt.SchedulerNames, opt.DefaultQueue, opt.NodeSelector, opt.NodeWorkerThreads,
+		opt.IgnoredCSIProvisioners, opt.ResyncPeriod).(*vccache.SchedulerCache)
+	if !ok {
+		return nil, fmt.Errorf("upstream's cache is no *SchedulerCache")
+	}
+	c = wrap(upstream, kube, vc, opt.SchedulerNames, wake)
+	c.vcFactory = vcinformers.NewSharedInformerFactory(vc, opt.ResyncPeriod)
+	podGroups := c.vcFactory.Scheduling().V1beta1().PodGroups()
+	queues := c.vcFactory.Scheduling().V1beta1().Queues()
+	c.podGroups, c.queues = podGroups.Lister(), queues.Lister()
+	c.engine = binding.New(c, c, c, stuckReporter{observer, c})
+	c.status = newStatusWriter(c)
+	c.StatusUpdater = c.status
+	c.changes = newChanges(c, podGroups.Informer(), queues.Informer())
+	return c, nil
+}
+
+// wrap makes the parts of the cache that need no API server.
+func wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclient.Interface, schedulerNames []string, wake func(Urgency)) *Cache {
+	c := &Cache{
+		SchedulerCache: upstream,
+		kube:           kube,
+		vc:             vc,
+		wake:           wake,
+		schedulerNames: schedulerNames,
+		open:           map[api.JobID]*binding.Transaction{},
+		failures:       map[api.JobID]gangFailure{},
+	}
+	c.Recorder = newRecorder(upstream.Recorder)
+	c.backoff = binding.NewBackoff(firstRetry, lastRetry, retryJitter, func() { wake(Now) })
+	return c
+}
+
+// clients makes the clients of the bind path. Bindings and pods travel as protobuf; Volcano's objects are custom
+// resources, which the API server speaks in JSON only.
+func clients(config *rest.Config) (kubernetes.Interface, vcclient.Interface, error) {
+	proto := rest.CopyConfig(config)
+	proto.ContentType = "application/vnd.kubernetes.protobuf"
+	kube, err := kubernetes.NewForConfig(proto)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the Kubernetes client: %w", err)
+	}
+	vc, err := vcclient.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the Volcano client: %w", err)
+	}
+	return kube, vc, nil
+}
+
+// Start starts informers and writers and returns once the initial lists are really in the cache, or the context ends.
+func (c *Cache) Start(ctx context.Context) error {
+	c.vcFactory.Start(ctx.Done())
+	c.SchedulerCache.Run(ctx.Done())
+	for kind, synced := range c.vcFactory.WaitForCacheSync(ctx.Done()) {
+		if !synced {
+			return fmt.Errorf("the list of %v was not read: %w", kind, context.Cause(ctx))
+		}
+	}
+	c.status.start(ctx)
+	return c.waitForInitialLists(ctx)
+}
+
+// Drain lets the transactions in flight end: new ones are refused, and when the context ends those whose members
+// are not being bound yet are rolled back. An error names what could not be ended.
+func (c *Cache) Drain(ctx context.Context) error {
+	err := c.engine.Drain(ctx)
+	c.backoff.Stop()
+	c.status.stop(ctx)
+	return err
+}
+
+// Abort stops at once, without another write: the lease is lost and the next leader recovers.
+func (c *Cache) Abort() {
+	c.engine.Abort()
+	c.backoff.Stop()
+}
+
+// Blocked says why a gang is to be left out of sessions for now: it waits out its backoff, or members of its last
+// transaction are still being rolled back.
+func (c *Cache) Blocked(gang api.JobID) (reason string, blocked bool) {
+	if c.engine.RollingBack(gang) {
+		return "members of its last bind transaction are still being rolled back", true
+	}
+	reason, _, blocked = c.backoff.Blocked(gang)
+	return reason, blocked
+}
+
+// RetryAll ends every gang's wait, as when a new configuration came into force.
+func (c *Cache) RetryAll() { c.backoff.RetryAll() }
+
+// KubeClient returns the client plugins may use.
+func (c *Cache) KubeClient() kubernetes.Interface { return c.kube }
+
+// InformerFactory returns upstream's informers.
+func (c *Cache) InformerFactory() informers.SharedInformerFactory { return c.SharedInformerFactory() }
+
+// EventRecorder returns the recorder that drops an event that would only repeat the last one.
+func (c *Cache) EventRecorder() record.EventRecorder { return c.Recorder }
+
+func logger() klog.Logger { return klog.Background().WithName("cache") }

@@ -1,0 +1,224 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// errPodGone is the cause given to the engine for a pod that was deleted.
+var errPodGone = errors.New("the pod was deleted")
+
+// lagLimit bounds how long a change seen here is waited for in upstream's cache, which has handlers of its own.
+const lagLimit = time.Second
+
+// changes watches what happens in the cluster. It wakes the loop, ends the wait of gangs that a change may help,
+// cancels members whose pod or node is gone, and knows which changes upstream's cache has not taken in yet.
+type changes struct {
+	cache *Cache
+
+	mu      sync.Mutex
+	waiting map[change]awaited
+}
+
+// change names an object whose change the loop was woken for.
+type change struct {
+	kind            string
+	namespace, name string
+}
+
+type awaited struct {
+	version string
+	since   time.Time
+}
+
+func newChanges(c *Cache, podGroups, queues cache.SharedIndexInformer) *changes {
+	ch := &changes{cache: c, waiting: map[change]awaited{}}
+	factory := c.SharedInformerFactory()
+	ch.watch(factory.Core().V1().Pods().Informer(), ch.podAdded, ch.podUpdated, ch.podDeleted)
+	ch.watch(factory.Core().V1().Nodes().Informer(), ch.nodeAdded, ch.nodeUpdated, ch.nodeDeleted)
+	ch.watch(podGroups, ch.podGroupAdded, ch.podGroupUpdated, ch.podGroupDeleted)
+	ch.watch(queues, ch.queueAdded, ch.queueUpdated, ch.queueDeleted)
+	claims := factory.Core().V1().PersistentVolumeClaims().Informer()
+	ch.watch(claims, ch.claimChanged, func(_, claim any) { ch.claimChanged(claim) }, ch.claimChanged)
+	return ch
+}
+
+func (ch *changes) watch(informer cache.SharedIndexInformer, added func(any), updated func(any, any), deleted func(any)) {
+	// An informer that was stopped takes no handler; then nothing changes any more.
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: added, UpdateFunc: updated,
+		DeleteFunc: func(obj any) {
+			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			deleted(obj)
+		},
+	})
+	if err != nil {
+		logger().Error(err, "Watching for changes")
+	}
+}
+
+// await notes that a cycle must see this change, and asks for the cycle.
+func (ch *changes) await(kind string, object metav1.Object) {
+	ch.mu.Lock()
+	ch.waiting[change{kind, object.GetNamespace(), object.GetName()}] = awaited{object.GetResourceVersion(), time.Now()}
+	ch.mu.Unlock()
+	ch.cache.wake(Now)
+}
+
+func (ch *changes) ours(pod *v1.Pod) bool {
+	for _, name := range ch.cache.schedulerNames {
+		if pod.Spec.SchedulerName == name {
+			return true
+		}
+	}
+	return false
+}
+
+func gangOf(pod *v1.Pod) api.JobID {
+	return api.JobID(pod.Namespace + "/" + pod.Annotations[v1beta1.KubeGroupNameAnnotationKey])
+}
+
+func (ch *changes) podAdded(obj any) {
+	pod, ok := obj.(*v1.Pod)
+	if !ok || !ch.ours(pod) || pod.Spec.NodeName != "" {
+		return
+	}
+	ch.cache.backoff.RetryNow(gangOf(pod))
+	ch.await("pod", pod)
+}
+
+func (ch *changes) podUpdated(oldObj, newObj any) {
+	before, ok := oldObj.(*v1.Pod)
+	after, ok2 := newObj.(*v1.Pod)
+	if !ok || !ok2 || before.ResourceVersion == after.ResourceVersion {
+		return
+	}
+	switch {
+	case after.DeletionTimestamp != nil && before.DeletionTimestamp == nil:
+		if after.Spec.NodeName == "" {
+			ch.cache.engine.Cancel(gangOf(after), api.TaskID(after.UID), errPodGone)
+		}
+		ch.cache.wake(Now)
+	case finished(after) != finished(before):
+		ch.cache.wake(Now)
+	case after.Spec.NodeName != before.Spec.NodeName || after.Status.Phase != before.Status.Phase:
+		ch.cache.wake(Soon)
+	case after.Spec.NodeName == "" && ch.ours(after) && !(equality.Semantic.DeepEqual(before.Labels, after.Labels) &&
+		equality.Semantic.DeepEqual(before.Annotations, after.Annotations) && equality.Semantic.DeepEqual(before.Spec, after.Spec)):
+		ch.cache.backoff.RetryNow(gangOf(after))
+		ch.cache.wake(Now)
+	}
+}
+
+func (ch *changes) podDeleted(obj any) {
+	pod, ok := obj.(*v1.Pod)
+	if !ok {
+		return
+	}
+	ch.cache.engine.Cancel(gangOf(pod), api.TaskID(pod.UID), errPodGone)
+	if pod.Spec.NodeName != "" || ch.ours(pod) {
+		ch.cache.wake(Now)
+	}
+}
+
+func finished(pod *v1.Pod) bool {
+	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+}
+
+func (ch *changes) nodeAdded(obj any) {
+	if node, ok := obj.(*v1.Node); ok {
+		ch.await("node", node)
+	}
+}
+
+// nodeUpdated looks at what placement depends on. A heartbeat is no change.
+func (ch *changes) nodeUpdated(oldObj, newObj any) {
+	before, ok := oldObj.(*v1.Node)
+	after, ok2 := newObj.(*v1.Node)
+	if !ok || !ok2 || before.ResourceVersion == after.ResourceVersion {
+		return
+	}
+	if equality.Semantic.DeepEqual(before.Spec, after.Spec) && equality.Semantic.DeepEqual(before.Labels, after.Labels) &&
+		equality.Semantic.DeepEqual(before.Annotations, after.Annotations) &&
+		equality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable) && ready(before) == ready(after) {
+		return
+	}
+	ch.cache.backoff.RetryNode(after.Name)
+	ch.await("node", after)
+}
+
+func ready(node *v1.Node) v1.ConditionStatus {
+	for _, c := range node.Status.Conditions {
+		if c.Type == v1.NodeReady {
+			return c.Status
+		}
+	}
+	return v1.ConditionUnknown
+}
+
+func (ch *changes) nodeDeleted(obj any) {
+	if node, ok := obj.(*v1.Node); ok {
+		ch.cache.engine.CancelNode(node.Name, fmt.Errorf("node %s was deleted", node.Name))
+		ch.cache.backoff.RetryNode(node.Name)
+		ch.cache.wake(Now)
+	}
+}
+
+func (ch *changes) podGroupAdded(obj any) {
+	if pg, ok := obj.(*v1beta1.PodGroup); ok {
+		ch.await("podgroup", pg)
+	}
+}
+
+// podGroupUpdated looks at what users write. A status is this scheduler's own word.
+func (ch *changes) podGroupUpdated(oldObj, newObj any) {
+	before, ok := oldObj.(*v1beta1.PodGroup)
+	after, ok2 := newObj.(*v1beta1.PodGroup)
+	if !ok || !ok2 || equality.Semantic.DeepEqual(before.Spec, after.Spec) &&
+		equality.Semantic.DeepEqual(before.Labels, after.Labels) && equality.Semantic.DeepEqual(before.Annotations, after.Annotations) {
+		return
+	}
+	ch.cache.backoff.RetryNow(api.JobID(after.Namespace + "/" + after.Name))
+	ch.await("podgroup", after)
+}
+
+func (ch *changes) podGroupDeleted(obj any) {
+	if pg, ok := obj.(*v1beta1.PodGroup); ok {
+		gang := api.JobID(pg.Namespace + "/" + pg.Name)
+		ch.cache.status.forgetPodGroup(pg.Namespace, pg.Name)
+		ch.cache.backoff.Forget(gang)
+		ch.cache.forgetFailure(gang)
+		ch.cache.wake(Soon)
+	}
+}
+
+func (ch *changes) queueAdded(obj any) {
+	if queue, ok := obj.(*v1beta1.Queue); ok {
+		ch.await("queue", queue)
+	}
+}
+
+func (ch *changes) queueUpdated(oldObj, newObj any) {
+	before, ok := oldObj.(*v1beta1.Queue)
+	after, ok2 := newObj.(*v1beta1.Queue)
+	if ok && ok2 && !(equality.Semantic.DeepEqual(before.Spec, after.Spec) && before.Status.State == after.Status.State &&
+		equality.Semantic.DeepEqual(before.Annotations, after.Annotations)) {
+		ch.await("queue", after)
+	}
+}
+
+func (ch *changes) queueDeleted(any) { ch.cache.wake(Soon) }
+
+// claimChanged wakes for volumes: a claim that was bound, or made, may be what a pod waits for.
+func (ch *changes) claimChanged(any) { ch.cache.wake(Now) }

@@ -1,0 +1,15 @@
+// Package cache is upstream's scheduler cache with bind transactions in place of its bind loop.
+//
+// It embeds upstream's SchedulerCache and replaces what must not be as it is there:
+//
+//   - AddBindTask reserves a task and adds it to its gang's open transaction instead of a channel; sealing a
+//     transaction hands it to the binding engine (transactions.go). The cache is the engine's ledger (ledger.go),
+//     its gatekeeper (quorum.go) and its binder (binder.go).
+//   - Status writes leave the session loop: a writer with its own workers keeps only the newest wish for each
+//     object and writes it when it differs from what the API server has (status.go, report.go).
+//   - A snapshot gives pending tasks a pod of their own, since allocation writes into it (snapshot.go).
+//   - What changed is told to the loop, and the first cycle waits until the initial lists are in (changes.go, sync.go).
+//
+// Invariants: no channel send and no API call happens under the cache's mutex. A task is Binding exactly while it is
+// a member of a transaction that has not ended for it; then it is Bound or Pending again.
+package cache

@@ -1,0 +1,94 @@
+package cache
+
+import (
+	"maps"
+
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+)
+
+// UpdateJobStatus takes a session's verdict on a gang. Upstream writes it as it is, from the session loop; here it is
+// first held against the truth, since a session counts tasks as ready that are only being bound, and then left to
+// the status writer:
+//
+//   - a PodGroup is Running, and has the Scheduled condition, only when its whole minimum is bound;
+//   - while a gang waits out a failed transaction its conditions and its pods' say that, and nothing else.
+func (c *Cache) UpdateJobStatus(job *api.JobInfo, updateStatus, updateAnnotations, updateJobInfo bool) (*api.JobInfo, error) {
+	c.correctStatus(job)
+	if updateAnnotations {
+		c.bookHyperNode(job)
+	}
+	if updateJobInfo {
+		c.bookJobInfo(job)
+	}
+	c.status.wishPodGroup(job.PodGroup)
+	if _, blocked := c.Blocked(job.UID); blocked || c.engine.InFlight(job.UID) {
+		return job, nil // its own report was, or will be, made by its transaction
+	}
+	c.RecordJobStatusEvent(job, updateStatus)
+	return job, nil
+}
+
+func (c *Cache) correctStatus(job *api.JobInfo) {
+	status := &job.PodGroup.Status
+	whole := binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed) == nil
+	if !whole {
+		removeCondition(status, func(cond scheduling.PodGroupCondition) bool {
+			return cond.Type == scheduling.PodGroupScheduled
+		})
+		if status.Phase == scheduling.PodGroupRunning && binding.ShortOf(job, &job.PodGroup.Spec, finishedOrPlaced) != nil {
+			status.Phase = scheduling.PodGroupInqueue
+		}
+	} else {
+		removeCondition(status, func(cond scheduling.PodGroupCondition) bool {
+			return cond.Reason == preBindFailed || cond.Reason == bindFailed
+		})
+	}
+	failure, failed := c.failure(job.UID)
+	if !failed {
+		return
+	}
+	_, blocked := c.Blocked(job.UID)
+	switch {
+	case blocked || c.engine.InFlight(job.UID):
+		setCondition(status, unschedulable(failure.reason, failure.message))
+	case len(job.TaskStatusIndex[api.Pending]) > 0:
+		// It was tried again and something else is in the way now, which the session has written down.
+		c.forgetFailure(job.UID)
+	}
+}
+
+// finishedOrPlaced counts failed tasks too, as upstream does for a PodGroup's phase: they were placed.
+func finishedOrPlaced(task *api.TaskInfo) bool { return binding.Placed(task) || task.Status == api.Failed }
+
+func (c *Cache) bookHyperNode(job *api.JobInfo) {
+	c.SchedulerCache.Mutex.Lock()
+	defer c.SchedulerCache.Mutex.Unlock()
+	own, ok := c.Jobs[job.UID]
+	if !ok || own.PodGroup == nil {
+		return
+	}
+	annotations := maps.Clone(own.PodGroup.Annotations) // the informer's
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	own.PodGroup.Annotations = annotations
+	annotations[api.JobAllocatedHyperNode] = job.PodGroup.Annotations[api.JobAllocatedHyperNode]
+}
+
+func (c *Cache) bookJobInfo(job *api.JobInfo) {
+	c.SchedulerCache.Mutex.Lock()
+	defer c.SchedulerCache.Mutex.Unlock()
+	own, ok := c.Jobs[job.UID]
+	if !ok {
+		return
+	}
+	own.AllocatedHyperNode = job.AllocatedHyperNode
+	for id, sub := range own.SubJobs {
+		if decided, ok := job.SubJobs[id]; ok {
+			sub.AllocatedHyperNode = decided.AllocatedHyperNode
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package cache
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+)
+
+// Bound books a member as bound. The informer may have told of it before, or tell of it later.
+func (c *Cache) Bound(m *binding.Member) {
+	c.SchedulerCache.Mutex.Lock()
+	if job, task, err := c.find(m.Task); err == nil && task.Status == api.Binding && task.NodeName == m.Node {
+		if err := job.UpdateTaskStatus(task, api.Bound); err != nil {
+			logger().Error(err, "Booking a bound task", "pod", klog.KObj(task.Pod))
+		}
+		// The pod in the cache is the informer's: it is not touched. The node's copy of the task counts the same
+		// for Binding and Bound.
+	}
+	c.SchedulerCache.Mutex.Unlock()
+	pod := m.Task.Pod
+	vcmetrics.UpdateTaskScheduleDuration(time.Since(pod.CreationTimestamp.Time))
+	c.Recorder.Eventf(pod, v1.EventTypeNormal, "Scheduled", "Successfully assigned %s/%s to %s", pod.Namespace, pod.Name, m.Node)
+}
+
+// Released frees what a member held: it was not bound, and all it prepared is undone.
+func (c *Cache) Released(m *binding.Member, cause error) {
+	c.SchedulerCache.Mutex.Lock()
+	pod := c.unreserve(m)
+	c.SchedulerCache.Mutex.Unlock()
+	klog.V(3).InfoS("Member released", "pod", klog.KObj(m.Task.Pod), "node", m.Node, "cause", cause)
+	if handler := m.Task.CustomBindErrHandler; handler != nil {
+		if err := handler(); err != nil {
+			logger().Error(err, "Custom bind error handler failed", "pod", klog.KObj(m.Task.Pod))
+		}
+	}
+	if pod != nil {
+		c.catchUp(pod)
+	}
+}
+
+// unreserve takes the member off its node and returns the pod the cache has for it; nil when the task is no longer
+// the member's to free, because the pod was deleted or was bound by somebody else.
+func (c *Cache) unreserve(m *binding.Member) *v1.Pod {
+	job, task, err := c.find(m.Task)
+	if err != nil || task.Status != api.Binding || task.NodeName != m.Node {
+		return nil
+	}
+	if node, ok := c.Nodes[m.Node]; ok {
+		if err := node.RemoveTask(task); err != nil {
+			logger().Error(err, "Taking a released task off its node", "pod", klog.KObj(task.Pod), "node", m.Node)
+		}
+	}
+	if err := job.UpdateTaskStatus(task, api.Pending); err != nil {
+		logger().Error(err, "Booking a released task", "pod", klog.KObj(task.Pod))
+	}
+	task.NodeName = ""
+	task.NumaInfo = nil
+	return task.Pod
+}
+
+// catchUp brings a task that is Pending again up to date: upstream's cache ignores changes of a pod while it is
+// being bound, so what was changed meanwhile is not in it yet.
+func (c *Cache) catchUp(pod *v1.Pod) {
+	lister := c.SharedInformerFactory().Core().V1().Pods().Lister()
+	for {
+		latest, err := lister.Pods(pod.Namespace).Get(pod.Name)
+		if err != nil || latest.UID != pod.UID || latest.ResourceVersion == pod.ResourceVersion {
+			return // a deletion has its own event
+		}
+		c.UpdatePod(pod, latest)
+		pod = latest
+	}
+}
+
+// Ended draws the consequences of a transaction for its gang.
+func (c *Cache) Ended(r binding.Result) {
+	failed := failuresThatCount(r)
+	if len(failed) == 0 {
+		c.backoff.Forget(r.Gang)
+		c.forgetFailure(r.Gang)
+		c.wake(Soon)
+		return
+	}
+	failure := gangFailure{reason: failureReason(r), message: failureMessage(r, failed)}
+	nodes := make([]string, 0, len(failed))
+	for _, f := range failed {
+		nodes = append(nodes, f.Member.Node)
+	}
+	c.failureMu.Lock()
+	c.failures[r.Gang] = failure
+	c.failureMu.Unlock()
+	until := c.backoff.Failed(r.Gang, failure.reason+": "+failure.message, nodes...)
+	logger().Info("Gang was not bound as a whole", "gang", r.Gang, "bound", len(r.Bound), "released", len(r.Failed),
+		"retryAt", until.Format(time.RFC3339), "reason", failure.message)
+	c.reportFailure(r, failure)
+	c.wake(Now)
+}
+
+// gangFailure is what a gang's last transaction failed of.
+type gangFailure struct{ reason, message string }
+
+func (c *Cache) failure(gang api.JobID) (gangFailure, bool) {
+	c.failureMu.Lock()
+	defer c.failureMu.Unlock()
+	failure, ok := c.failures[gang]
+	return failure, ok
+}
+
+func (c *Cache) forgetFailure(gang api.JobID) {
+	c.failureMu.Lock()
+	defer c.failureMu.Unlock()
+	delete(c.failures, gang)
+}

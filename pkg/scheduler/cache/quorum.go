@@ -1,0 +1,71 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/scheme"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+)
+
+// Quorum says whether the gang reaches its minimum with these members beside those bound or running.
+//
+// The minimum is read live: a PodGroup whose minMember was raised together with new pods must not have part of
+// them bound because the watch lags behind. A gang of one lone pod has nothing to be split and is not read.
+func (c *Cache) Quorum(ctx context.Context, gang api.JobID, passed []*binding.Member) error {
+	live, err := c.liveSpec(ctx, gang)
+	if err != nil {
+		return err
+	}
+	c.SchedulerCache.Mutex.Lock()
+	defer c.SchedulerCache.Mutex.Unlock()
+	job, ok := c.Jobs[gang]
+	if !ok || job.PodGroup == nil {
+		return fmt.Errorf("PodGroup %s is gone", gang)
+	}
+	if live == nil {
+		live = &job.PodGroup.Spec
+	}
+	return binding.ShortOf(job, live, binding.Including(passed))
+}
+
+// liveSpec reads the PodGroup's spec from the API server; nil when the cached one will do. Not being allowed to
+// read it (a role made for upstream's scheduler) leaves the cached one.
+func (c *Cache) liveSpec(ctx context.Context, gang api.JobID) (*scheduling.PodGroupSpec, error) {
+	c.SchedulerCache.Mutex.Lock()
+	job, ok := c.Jobs[gang]
+	lone := ok && len(job.Tasks) <= 1
+	c.SchedulerCache.Mutex.Unlock()
+	if lone {
+		return nil, nil
+	}
+	namespace, name, err := cache.SplitMetaNamespaceKey(string(gang))
+	if err != nil {
+		return nil, err
+	}
+	live, err := c.vc.SchedulingV1beta1().PodGroups(namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, nil
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("PodGroup %s is gone", gang)
+	case err != nil:
+		return nil, fmt.Errorf("reading PodGroup %s: %w", gang, err)
+	}
+	return internalSpec(live)
+}
+
+func internalSpec(pg *v1beta1.PodGroup) (*scheduling.PodGroupSpec, error) {
+	internal := &scheduling.PodGroup{}
+	if err := scheme.Scheme.Convert(pg, internal, nil); err != nil {
+		return nil, fmt.Errorf("converting PodGroup %s/%s: %w", pg.Namespace, pg.Name, err)
+	}
+	return &internal.Spec, nil
+}

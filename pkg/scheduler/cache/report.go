@@ -1,0 +1,169 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/klog/v2"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/scheme"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+)
+
+// Reasons of events and conditions.
+const (
+	preBindFailed = "PreBindFailed"
+	bindFailed    = "BindFailed"
+)
+
+// failuresThatCount leaves out the members whose pod or node was deleted, or which the shutdown cancelled, when the
+// gang was bound all the same: nobody waits for them.
+func failuresThatCount(r binding.Result) []binding.Failure {
+	var failed []binding.Failure
+	for _, f := range r.Failed {
+		if r.QuorumErr == nil && errors.Is(f.Err, errPodGone) {
+			continue
+		}
+		if errors.Is(f.Err, context.Canceled) {
+			continue
+		}
+		failed = append(failed, f)
+	}
+	return failed
+}
+
+// failureMessage says what failed first by pod name, of how many, and what became of the gang. It holds nothing that
+// changes from one try to the next when the cause is the same.
+func failureMessage(r binding.Result, failed []binding.Failure) string {
+	culprits := make([]binding.Failure, 0, len(failed))
+	for _, f := range failed {
+		if !errors.Is(f.Err, binding.ErrNoQuorum) {
+			culprits = append(culprits, f)
+		}
+	}
+	sort.Slice(culprits, func(i, j int) bool { return culprits[i].Member.Task.Name < culprits[j].Member.Task.Name })
+	message := "gang cannot be bound"
+	if len(culprits) > 0 {
+		message = culprits[0].Err.Error()
+	}
+	if len(culprits) > 1 {
+		message += fmt.Sprintf(" (and %d more pods failed)", len(culprits)-1)
+	}
+	if r.QuorumErr != nil {
+		message += fmt.Sprintf("; %v, so none of the %d pods was bound and all are rolled back", r.QuorumErr, len(r.Failed))
+	}
+	return message
+}
+
+// failureReason is PreBindFailed, unless every culprit is a bind that the API server refused.
+func failureReason(r binding.Result) string {
+	for _, f := range r.Failed {
+		var refused *binding.BindError
+		if !errors.Is(f.Err, binding.ErrNoQuorum) && !errors.As(f.Err, &refused) {
+			return preBindFailed
+		}
+	}
+	if r.QuorumErr != nil {
+		return preBindFailed
+	}
+	return bindFailed
+}
+
+// reportFailure tells of a failed transaction: a condition and an event on the PodGroup, and a PodScheduled=False
+// condition and an event on each pod that was not bound.
+func (c *Cache) reportFailure(r binding.Result, failure gangFailure) {
+	c.SchedulerCache.Mutex.Lock()
+	var group *api.PodGroup
+	if job, ok := c.Jobs[r.Gang]; ok && job.PodGroup != nil {
+		group = job.PodGroup.Clone()
+		if status, ok := c.status.decided(job); ok {
+			group.Status = *status.DeepCopy()
+		}
+	}
+	c.SchedulerCache.Mutex.Unlock()
+	if group != nil {
+		setCondition(&group.Status, unschedulable(failure.reason, failure.message))
+		c.status.wishPodGroup(group)
+		if pg, err := external(group); err == nil {
+			c.Recorder.Event(pg, v1.EventTypeWarning, failure.reason, failure.message)
+		}
+	}
+	for _, f := range r.Failed {
+		c.reportPod(f, failure)
+	}
+}
+
+func (c *Cache) reportPod(f binding.Failure, failure gangFailure) {
+	if errors.Is(f.Err, errPodGone) || errors.Is(f.Err, context.Canceled) {
+		return
+	}
+	message := f.Err.Error()
+	if errors.Is(f.Err, binding.ErrNoQuorum) {
+		message = "not bound because its gang was not: " + failure.message
+	}
+	pod := f.Member.Task.Pod.DeepCopy()
+	pod.Spec.NodeName = ""
+	c.Recorder.Event(pod, v1.EventTypeWarning, failure.reason, message)
+	podutil.UpdatePodCondition(&pod.Status, &v1.PodCondition{
+		Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonSchedulerError, Message: message,
+	})
+	pod.Status.NominatedNodeName = ""
+	c.status.wishPod(pod, 0)
+}
+
+func unschedulable(reason, message string) scheduling.PodGroupCondition {
+	return scheduling.PodGroupCondition{
+		Type: scheduling.PodGroupUnschedulableType, Status: v1.ConditionTrue, Reason: reason, Message: message,
+		LastTransitionTime: metav1.Now(), TransitionID: string(uuid.NewUUID()),
+	}
+}
+
+func setCondition(status *scheduling.PodGroupStatus, condition scheduling.PodGroupCondition) {
+	for i, c := range status.Conditions {
+		if c.Type == condition.Type {
+			status.Conditions[i] = condition
+			return
+		}
+	}
+	status.Conditions = append(status.Conditions, condition)
+}
+
+func removeCondition(status *scheduling.PodGroupStatus, drop func(scheduling.PodGroupCondition) bool) {
+	kept := status.Conditions[:0:0]
+	for _, c := range status.Conditions {
+		if !drop(c) {
+			kept = append(kept, c)
+		}
+	}
+	status.Conditions = kept
+}
+
+func external(pg *api.PodGroup) (*v1beta1.PodGroup, error) {
+	out := &v1beta1.PodGroup{}
+	if err := scheme.Scheme.Convert(&pg.PodGroup, out, nil); err != nil {
+		return nil, fmt.Errorf("converting PodGroup %s: %w", klog.KRef(pg.Namespace, pg.Name), err)
+	}
+	return out, nil
+}
+
+// stuckReporter adds an event to what the observer makes of a rollback that keeps failing.
+type stuckReporter struct {
+	binding.Observer
+	cache *Cache
+}
+
+// RollbackStuck tells the pod's owner that its resources stay reserved, and why.
+func (s stuckReporter) RollbackStuck(m *binding.Member, plugin string, err error) {
+	s.Observer.RollbackStuck(m, plugin, err)
+	s.cache.Recorder.Event(m.Task.Pod, v1.EventTypeWarning, "RollbackStuck", fmt.Sprintf(
+		"undoing pre-bind plugin %s on node %s keeps failing: %v; it is tried until it succeeds, and until then the pod is not placed again", plugin, m.Node, err))
+}

@@ -1,0 +1,32 @@
+package cache
+
+import (
+	"maps"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// Snapshot returns upstream's snapshot with two changes. Pending tasks have a pod of their own, because allocation
+// writes the node's name and plugins write annotations into it, which upstream does to the informer's pod. And a
+// PodGroup whose status this scheduler has decided but the watch has not shown yet has the decided one, so that no
+// session decides the same thing again.
+func (c *Cache) Snapshot() *api.ClusterInfo {
+	snapshot := c.SchedulerCache.Snapshot()
+	for _, job := range snapshot.Jobs {
+		for _, task := range job.TaskStatusIndex[api.Pending] {
+			task.Pod = ownPod(task.Pod)
+		}
+		if status, ok := c.status.decided(job); ok {
+			job.PodGroup.Status = *status.DeepCopy()
+		}
+	}
+	return snapshot
+}
+
+// ownPod copies what scheduling writes to: the pod's fields, and its annotations. The rest is shared and read-only.
+func ownPod(pod *v1.Pod) *v1.Pod {
+	own := *pod
+	own.Annotations = maps.Clone(pod.Annotations)
+	return &own
+}

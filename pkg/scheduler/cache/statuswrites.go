@@ -1,0 +1,281 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strconv"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/scheme"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// podGroupWish is the status decided for a PodGroup.
+type podGroupWish struct {
+	uid       types.UID
+	status    scheduling.PodGroupStatus
+	hyperNode string
+	// written is the resource version the wish was written at; empty until then.
+	written string
+}
+
+// queueWish is what was decided for a queue's status and, for the root queue, its spec.
+type queueWish struct {
+	allocated v1.ResourceList
+	root      *v1beta1.QueueSpec
+}
+
+func (w *statusWriter) wishPod(pod *v1.Pod, delay time.Duration) {
+	key := statusKey{podKind, pod.Namespace, pod.Name}
+	w.mu.Lock()
+	w.pods[key] = pod
+	w.mu.Unlock()
+	if pod.Status.NominatedNodeName != "" {
+		delay = 0
+	}
+	w.queue.AddAfter(key, delay)
+}
+
+func (w *statusWriter) writePod(ctx context.Context, key statusKey) error {
+	w.mu.Lock()
+	wish, ok := w.pods[key]
+	delete(w.pods, key)
+	w.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	current, err := w.cache.SharedInformerFactory().Core().V1().Pods().Lister().Pods(key.namespace).Get(key.name)
+	if err != nil || current.UID != wish.UID || current.Spec.NodeName != "" || !w.cache.isPending(wish) {
+		return nil // gone, bound, or being bound: nobody is interested in why it was not
+	}
+	_, condition := podutil.GetPodCondition(&wish.Status, v1.PodScheduled)
+	pod := current.DeepCopy()
+	changed := condition != nil && podutil.UpdatePodCondition(&pod.Status, condition.DeepCopy())
+	if nominated := wish.Status.NominatedNodeName; nominated != "" && nominated != pod.Status.NominatedNodeName {
+		pod.Status.NominatedNodeName, changed = nominated, true
+	}
+	if !changed {
+		return nil
+	}
+	_, err = w.cache.kube.CoreV1().Pods(key.namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	if err == nil || apierrors.IsNotFound(err) {
+		return nil
+	}
+	w.mu.Lock()
+	if _, newer := w.pods[key]; !newer {
+		w.pods[key] = wish
+	}
+	w.mu.Unlock()
+	return fmt.Errorf("updating the status of pod %s/%s: %w", key.namespace, key.name, err)
+}
+
+// isPending says whether the cache has the pod as a task that waits to be placed.
+func (c *Cache) isPending(pod *v1.Pod) bool {
+	c.SchedulerCache.Mutex.Lock()
+	defer c.SchedulerCache.Mutex.Unlock()
+	job, ok := c.Jobs[api.JobID(pod.Namespace+"/"+pod.Annotations[v1beta1.KubeGroupNameAnnotationKey])]
+	if !ok {
+		return false
+	}
+	task, ok := job.Tasks[api.TaskID(pod.UID)]
+	return ok && task.Status == api.Pending
+}
+
+// wishPodGroup leaves a wish for the PodGroup's status, unless that is what it has, or was wished for, already.
+func (w *statusWriter) wishPodGroup(pg *api.PodGroup) {
+	key := statusKey{podGroupKind, pg.Namespace, pg.Name}
+	wish := &podGroupWish{uid: pg.UID, status: *pg.Status.DeepCopy(), hyperNode: pg.Annotations[api.JobAllocatedHyperNode]}
+	before, ok := w.lastKnown(key, pg)
+	if ok && before.hyperNode == wish.hyperNode && sameStatus(before.status, wish.status) {
+		return
+	}
+	var delay time.Duration
+	if ok && before.status.Phase == wish.status.Phase && before.hyperNode == wish.hyperNode && sameStatus(
+		scheduling.PodGroupStatus{Conditions: before.status.Conditions}, scheduling.PodGroupStatus{Conditions: wish.status.Conditions}) {
+		delay = settle // only counters changed
+	}
+	w.mu.Lock()
+	w.podGroups[key] = wish
+	w.mu.Unlock()
+	w.queue.AddAfter(key, delay)
+}
+
+// lastKnown is the newest wish for the PodGroup, or else what the informer has of it.
+func (w *statusWriter) lastKnown(key statusKey, pg *api.PodGroup) (podGroupWish, bool) {
+	w.mu.Lock()
+	wish, ok := w.podGroups[key]
+	if ok && wish.uid == pg.UID {
+		defer w.mu.Unlock()
+		return *wish, true
+	}
+	w.mu.Unlock()
+	current, err := w.cache.podGroups.PodGroups(key.namespace).Get(key.name)
+	if err != nil {
+		return podGroupWish{}, false
+	}
+	internal := &scheduling.PodGroup{}
+	if err := scheme.Scheme.Convert(current, internal, nil); err != nil {
+		return podGroupWish{}, false
+	}
+	return podGroupWish{status: internal.Status, hyperNode: internal.Annotations[api.JobAllocatedHyperNode]}, true
+}
+
+// forgetPodGroup drops the wish for a PodGroup that was deleted.
+func (w *statusWriter) forgetPodGroup(namespace, name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.podGroups, statusKey{podGroupKind, namespace, name})
+}
+
+func (w *statusWriter) writePodGroup(ctx context.Context, key statusKey) error {
+	w.mu.Lock()
+	wish, ok := w.podGroups[key]
+	w.mu.Unlock()
+	if !ok || wish.written != "" {
+		return nil
+	}
+	current, err := w.cache.podGroups.PodGroups(key.namespace).Get(key.name)
+	if err != nil || current.UID != wish.uid {
+		w.dropPodGroup(key, wish)
+		return nil
+	}
+	updated, changed, err := applyWish(current, wish)
+	if err != nil {
+		return err
+	}
+	if !changed {
+		w.dropPodGroup(key, wish)
+		return nil
+	}
+	written, err := w.cache.vc.SchedulingV1beta1().PodGroups(key.namespace).Update(ctx, updated, metav1.UpdateOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		w.dropPodGroup(key, wish)
+		return nil
+	case err != nil:
+		return fmt.Errorf("updating the status of PodGroup %s/%s: %w", key.namespace, key.name, err)
+	}
+	w.mu.Lock()
+	wish.written = written.ResourceVersion
+	w.mu.Unlock()
+	return nil
+}
+
+// dropPodGroup forgets a wish that needs no write, unless a newer one has taken its place.
+func (w *statusWriter) dropPodGroup(key statusKey, wish *podGroupWish) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.podGroups[key] == wish {
+		delete(w.podGroups, key)
+	}
+}
+
+// applyWish returns the PodGroup with the wished status, and whether that changes anything.
+func applyWish(current *v1beta1.PodGroup, wish *podGroupWish) (*v1beta1.PodGroup, bool, error) {
+	internal := &scheduling.PodGroup{}
+	if err := scheme.Scheme.Convert(current, internal, nil); err != nil {
+		return nil, false, fmt.Errorf("converting PodGroup %s/%s: %w", current.Namespace, current.Name, err)
+	}
+	sameHyperNode := internal.Annotations[api.JobAllocatedHyperNode] == wish.hyperNode
+	if sameHyperNode && sameStatus(internal.Status, wish.status) {
+		return nil, false, nil
+	}
+	internal = internal.DeepCopy()
+	internal.Status = wish.status
+	if !sameHyperNode {
+		internal.Annotations = maps.Clone(internal.Annotations)
+		if internal.Annotations == nil {
+			internal.Annotations = map[string]string{}
+		}
+		internal.Annotations[api.JobAllocatedHyperNode] = wish.hyperNode
+	}
+	updated := &v1beta1.PodGroup{}
+	if err := scheme.Scheme.Convert(internal, updated, nil); err != nil {
+		return nil, false, fmt.Errorf("converting PodGroup %s/%s: %w", current.Namespace, current.Name, err)
+	}
+	return updated, true, nil
+}
+
+// sameStatus compares what people and controllers read: the time and the session a condition was set in do not count.
+func sameStatus(a, b scheduling.PodGroupStatus) bool {
+	strip := func(s scheduling.PodGroupStatus) scheduling.PodGroupStatus {
+		conditions := make([]scheduling.PodGroupCondition, len(s.Conditions))
+		for i, c := range s.Conditions {
+			c.LastTransitionTime, c.TransitionID = metav1.Time{}, ""
+			conditions[i] = c
+		}
+		s.Conditions = conditions
+		return s
+	}
+	return equality.Semantic.DeepEqual(strip(a), strip(b))
+}
+
+func (w *statusWriter) wishQueue(name string, wish *queueWish) {
+	key := statusKey{queueKind, "", name}
+	w.mu.Lock()
+	if before, ok := w.queues[key]; ok && wish.root == nil {
+		wish.root = before.root
+	}
+	w.queues[key] = wish
+	w.mu.Unlock()
+	w.queue.AddAfter(key, settle)
+}
+
+func (w *statusWriter) writeQueue(ctx context.Context, key statusKey) error {
+	w.mu.Lock()
+	wish, ok := w.queues[key]
+	delete(w.queues, key)
+	w.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	if err := w.applyQueue(ctx, key.name, wish); err != nil {
+		w.mu.Lock()
+		if _, newer := w.queues[key]; !newer {
+			w.queues[key] = wish
+		}
+		w.mu.Unlock()
+		return fmt.Errorf("updating queue %s: %w", key.name, err)
+	}
+	return nil
+}
+
+func (w *statusWriter) applyQueue(ctx context.Context, name string, wish *queueWish) error {
+	current, err := w.cache.queues.Get(name)
+	if err != nil {
+		return nil // deleted
+	}
+	client := w.cache.vc.SchedulingV1beta1().Queues()
+	if root := wish.root; root != nil && !(equality.Semantic.DeepEqual(current.Spec.Deserved, root.Deserved) &&
+		equality.Semantic.DeepEqual(current.Spec.Guarantee.Resource, root.Guarantee.Resource)) {
+		updated := current.DeepCopy()
+		updated.Spec.Deserved, updated.Spec.Guarantee.Resource = root.Deserved, root.Guarantee.Resource
+		if current, err = client.Update(ctx, updated, metav1.UpdateOptions{}); err != nil {
+			return err
+		}
+	}
+	if equality.Semantic.DeepEqual(current.Status.Allocated, wish.allocated) {
+		return nil
+	}
+	updated := current.DeepCopy()
+	updated.Status.Allocated = wish.allocated
+	_, err = client.UpdateStatus(ctx, updated, metav1.UpdateOptions{})
+	return err
+}
+
+// olderVersion says whether resource version a is older than b. The API server's versions are decimal numbers that
+// grow; a version that is not is taken as not older.
+func olderVersion(a, b string) bool {
+	na, errA := strconv.ParseUint(a, 10, 64)
+	nb, errB := strconv.ParseUint(b, 10, 64)
+	return errA == nil && errB == nil && na < nb
+}

@@ -1,0 +1,148 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/workqueue"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+const (
+	syncPoll = 5 * time.Millisecond
+	// syncPatience is how long the first cycle waits, without any progress, for objects that do not come into the
+	// cache. With several schedulers that share a cluster by hash, some belong to others and never do.
+	syncPatience = 5 * time.Second
+	syncWorkers  = 8
+)
+
+// waitForInitialLists returns when every node, pod, PodGroup and queue that the informers listed is in the cache.
+// Informers being synced is not enough: nodes go through a queue, and handlers run after the lists are read.
+func (c *Cache) waitForInitialLists(ctx context.Context) error {
+	if err := c.syncNodes(ctx); err != nil {
+		return err
+	}
+	missing, progress := -1, time.Now()
+	return wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) {
+		left, example := c.notInCache()
+		if left != missing {
+			missing, progress = left, time.Now()
+		}
+		if left == 0 {
+			return true, nil
+		}
+		if time.Since(progress) < syncPatience {
+			return false, nil
+		}
+		logger().Info("Starting although objects are not in the cache; they may belong to another scheduler", "count", left, "example", example)
+		return true, nil
+	})
+}
+
+// syncNodes puts every node of the initial list into the cache itself, instead of waiting for upstream's queue.
+func (c *Cache) syncNodes(ctx context.Context) error {
+	nodes, err := c.SharedInformerFactory().Core().V1().Nodes().Lister().List(labels.Everything())
+	if err != nil {
+		return fmt.Errorf("listing nodes: %w", err)
+	}
+	errs := make([]error, len(nodes))
+	workqueue.ParallelizeUntil(ctx, syncWorkers, len(nodes), func(i int) { errs[i] = c.SyncNode(nodes[i].Name) })
+	for i, err := range errs {
+		if err != nil {
+			return fmt.Errorf("taking node %s into the cache: %w", nodes[i].Name, err)
+		}
+	}
+	return ctx.Err()
+}
+
+// notInCache counts the listed objects that are not in the cache, and names one.
+func (c *Cache) notInCache() (count int, example string) {
+	pods, _ := c.SharedInformerFactory().Core().V1().Pods().Lister().List(labels.Everything())
+	groups, _ := c.podGroups.List(labels.Everything())
+	queues, _ := c.queues.List(labels.Everything())
+	c.SchedulerCache.Mutex.Lock()
+	defer c.SchedulerCache.Mutex.Unlock()
+	for _, pod := range pods {
+		if !c.hasPod(pod) {
+			count, example = count+1, "pod "+pod.Namespace+"/"+pod.Name
+		}
+	}
+	for _, pg := range groups {
+		if !c.hasPodGroup(pg.Namespace, pg.Name, pg.ResourceVersion) {
+			count, example = count+1, "PodGroup "+pg.Namespace+"/"+pg.Name
+		}
+	}
+	for _, queue := range queues {
+		if _, ok := c.Queues[api.QueueID(queue.Name)]; !ok {
+			count, example = count+1, "queue "+queue.Name
+		}
+	}
+	return count, example
+}
+
+// hasPod says whether the pod is in the cache, or does not belong there. The mutex is held.
+func (c *Cache) hasPod(pod *v1.Pod) bool {
+	if finished(pod) {
+		return true
+	}
+	if pod.Spec.NodeName != "" {
+		node, ok := c.Nodes[pod.Spec.NodeName]
+		if !ok {
+			return false
+		}
+		_, ok = node.Tasks[api.PodKey(pod)]
+		return ok
+	}
+	if !c.changes.ours(pod) || pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] == "" {
+		return true
+	}
+	job, ok := c.Jobs[gangOf(pod)]
+	if !ok {
+		return false
+	}
+	_, ok = job.Tasks[api.TaskID(pod.UID)]
+	return ok
+}
+
+func (c *Cache) hasPodGroup(namespace, name, version string) bool {
+	job, ok := c.Jobs[api.JobID(namespace+"/"+name)]
+	return ok && job.PodGroup != nil && !olderVersion(job.PodGroup.ResourceVersion, version)
+}
+
+// Lagging says whether a change the loop was woken for is not in the cache yet, so that a cycle now would miss it.
+func (c *Cache) Lagging() bool {
+	c.changes.mu.Lock()
+	defer c.changes.mu.Unlock()
+	if len(c.changes.waiting) == 0 {
+		return false
+	}
+	c.SchedulerCache.Mutex.Lock()
+	defer c.SchedulerCache.Mutex.Unlock()
+	for what, want := range c.changes.waiting {
+		if c.took(what, want) || time.Since(want.since) > lagLimit {
+			delete(c.changes.waiting, what)
+		}
+	}
+	return len(c.changes.waiting) > 0
+}
+
+func (c *Cache) took(what change, want awaited) bool {
+	switch what.kind {
+	case "node":
+		node, ok := c.Nodes[what.name]
+		return ok && node.Node != nil && !olderVersion(node.Node.ResourceVersion, want.version)
+	case "podgroup":
+		return c.hasPodGroup(what.namespace, what.name, want.version)
+	case "queue":
+		queue, ok := c.Queues[api.QueueID(what.name)]
+		return ok && !olderVersion(queue.Queue.ResourceVersion, want.version)
+	default:
+		pod, err := c.SharedInformerFactory().Core().V1().Pods().Lister().Pods(what.namespace).Get(what.name)
+		return err != nil || c.hasPod(pod)
+	}
+}

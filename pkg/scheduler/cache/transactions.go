@@ -1,0 +1,149 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vccache "volcano.sh/volcano/pkg/scheduler/cache"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+)
+
+// AddBindTask adds the task to its gang's transaction without any pre-bind step. Sessions of ours use
+// AddToTransaction, which gives the steps.
+func (c *Cache) AddBindTask(bindCtx *vccache.BindContext) error {
+	return c.AddToTransaction(bindCtx, nil)
+}
+
+// AddToTransaction reserves the task's resources on its node and adds it to its gang's open transaction. A gang
+// has one transaction a session; it is sealed as soon as the session goes on to another gang and the members so
+// far are enough, and at the latest when the session's actions are done.
+func (c *Cache) AddToTransaction(bindCtx *vccache.BindContext, steps []binding.Step) error {
+	member, err := c.reserve(bindCtx, steps)
+	if err != nil {
+		return fmt.Errorf("reserving pod %s on node %s: %w", klog.KObj(bindCtx.TaskInfo.Pod), bindCtx.TaskInfo.NodeName, err)
+	}
+	gang := member.Task.Job
+	var ready *binding.Transaction
+	c.openMu.Lock()
+	if last, ok := c.open[c.lastOpen]; ok && c.lastOpen != gang {
+		ready = last
+		delete(c.open, c.lastOpen)
+	}
+	tx, ok := c.open[gang]
+	if !ok {
+		tx = &binding.Transaction{Gang: gang}
+		c.open[gang] = tx
+	}
+	tx.Members = append(tx.Members, member)
+	c.lastOpen = gang
+	c.openMu.Unlock()
+	if ready != nil {
+		c.submitIfEnough(ready)
+	}
+	return nil
+}
+
+// submitIfEnough submits the transaction when its members are enough for the gang's minimum. Otherwise it stays
+// open: a later action of the session, such as backfill, may add the members it lacks.
+func (c *Cache) submitIfEnough(tx *binding.Transaction) {
+	c.SchedulerCache.Mutex.Lock()
+	err := errors.New("gone")
+	if job, ok := c.Jobs[tx.Gang]; ok && job.PodGroup != nil {
+		err = binding.ShortOf(job, &job.PodGroup.Spec, binding.Including(tx.Members))
+	}
+	c.SchedulerCache.Mutex.Unlock()
+	if err == nil {
+		c.submit(tx)
+		return
+	}
+	c.openMu.Lock()
+	c.open[tx.Gang] = tx
+	c.openMu.Unlock()
+}
+
+// SealTransactions hands every open transaction to the engine.
+func (c *Cache) SealTransactions() {
+	c.openMu.Lock()
+	open := c.open
+	c.open = map[api.JobID]*binding.Transaction{}
+	c.openMu.Unlock()
+	for _, tx := range open {
+		c.submit(tx)
+	}
+}
+
+func (c *Cache) submit(tx *binding.Transaction) {
+	err := c.engine.Submit(tx)
+	if err == nil {
+		return
+	}
+	logger().Info("Transaction refused, its members are released", "gang", tx.Gang, "members", len(tx.Members), "reason", err.Error())
+	for _, m := range tx.Members {
+		c.Released(m, err)
+	}
+}
+
+// reserve books the task's resources in the cache and makes the member. Whatever may fail is done before the
+// books are touched, so that an error leaves the task Pending.
+func (c *Cache) reserve(bindCtx *vccache.BindContext, steps []binding.Step) (*binding.Member, error) {
+	wanted := bindCtx.TaskInfo
+	c.SchedulerCache.Mutex.Lock()
+	defer c.SchedulerCache.Mutex.Unlock()
+	job, task, err := c.find(wanted)
+	if err != nil {
+		return nil, err
+	}
+	if task.Status != api.Pending {
+		return nil, fmt.Errorf("task is %s, not Pending", task.Status)
+	}
+	node, ok := c.Nodes[wanted.NodeName]
+	if !ok {
+		return nil, errors.New("node is not in the cache")
+	}
+	member := binding.NewMember(task, node.Name, steps)
+	stageDecisions(member, wanted)
+	if err := member.Task.SetPodResourceDecision(); err != nil {
+		return nil, err
+	}
+	if err := job.UpdateTaskStatus(task, api.Binding); err != nil {
+		return nil, err
+	}
+	task.NumaInfo = wanted.NumaInfo.Clone()
+	if err := node.AddTask(task); err != nil {
+		return nil, errors.Join(err, job.UpdateTaskStatus(task, api.Pending))
+	}
+	return member, nil
+}
+
+// stageDecisions carries over to the member what the session decided on its own copy of the task.
+func stageDecisions(member *binding.Member, decided *api.TaskInfo) {
+	task := member.Task
+	task.NodeName = member.Node
+	task.Pod.Spec.NodeName = member.Node
+	task.NumaInfo = decided.NumaInfo.Clone()
+	task.CustomBindErrHandler = decided.CustomBindErrHandler
+	for key, value := range decided.Pod.Annotations {
+		if old, ok := task.Pod.Annotations[key]; !ok || old != value {
+			if task.Pod.Annotations == nil {
+				task.Pod.Annotations = map[string]string{}
+			}
+			task.Pod.Annotations[key] = value
+		}
+	}
+}
+
+// find returns the cache's own job and task; the cache's mutex is held.
+func (c *Cache) find(task *api.TaskInfo) (*api.JobInfo, *api.TaskInfo, error) {
+	job, ok := c.Jobs[task.Job]
+	if !ok {
+		return nil, nil, fmt.Errorf("PodGroup %s is not in the cache", task.Job)
+	}
+	own, ok := job.Tasks[task.UID]
+	if !ok {
+		return nil, nil, errors.New("pod is not in the cache")
+	}
+	return job, own, nil
+}

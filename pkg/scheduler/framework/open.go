@@ -1,0 +1,115 @@
+package framework
+
+import (
+	vccache "volcano.sh/volcano/pkg/scheduler/cache"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+)
+
+// Cache is what a session needs of the scheduler's cache beyond upstream's.
+type Cache interface {
+	vccache.Cache
+	// AddToTransaction reserves the task's resources and adds it, with its pre-bind steps, to its gang's open
+	// transaction. An error leaves the cache as it was.
+	AddToTransaction(bindCtx *vccache.BindContext, steps []binding.Step) error
+	// SealTransactions hands the open transactions to the binding engine. It is idempotent.
+	SealTransactions()
+}
+
+// sessionCache is the cache as one session sees it: what upstream's statements and plugins do through it gets
+// this session's pre-bind chain.
+type sessionCache struct {
+	Cache
+	session *Session
+}
+
+// AddBindTask adds the task to its gang's transaction with the session's chain.
+func (c *sessionCache) AddBindTask(bindCtx *vccache.BindContext) error {
+	return c.AddToTransaction(bindCtx, c.session.chain(bindCtx))
+}
+
+// RegisterBinder puts an upstream PreBinder into the session's chain, at its plugin's place in the conf.
+func (c *sessionCache) RegisterBinder(name string, binder interface{}) {
+	if pb, ok := binder.(vccache.PreBinder); ok {
+		c.session.upstream[name] = pb
+	}
+}
+
+// OnSessionClose seals what the session's actions have placed. Upstream calls it twice.
+func (c *sessionCache) OnSessionClose() {
+	c.SealTransactions()
+	c.Cache.OnSessionClose()
+}
+
+// OpenSession opens a session of the profile on a snapshot of the cache.
+func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
+	ssn := newSession(p.preBindOrder)
+	r.mu.Lock()
+	r.opening, r.profile = ssn, p
+	clear(r.views) // a session that panicked was never closed
+	r.mu.Unlock()
+	upstream := vcframework.OpenSession(&sessionCache{Cache: cache, session: ssn}, p.Tiers, p.Configurations)
+	r.view(upstream)
+	r.mu.Lock()
+	r.opening = nil
+	r.mu.Unlock()
+	return ssn
+}
+
+// CloseSession closes the session: its transactions are sealed and its verdicts are written.
+func (r *Registry) CloseSession(ssn *Session) {
+	vcframework.CloseSession(ssn.Session)
+	r.mu.Lock()
+	delete(r.views, ssn.Session)
+	r.mu.Unlock()
+}
+
+// view returns our view of upstream's session.
+func (r *Registry) view(upstream *vcframework.Session) *Session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ssn, ok := r.views[upstream]; ok {
+		return ssn
+	}
+	ssn := r.opening
+	ssn.Session = upstream
+	r.views[upstream] = ssn
+	return ssn
+}
+
+func (r *Registry) plugin(name string) Plugin {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.profile.plugins[name]
+}
+
+// pluginAdapter stands for one of our plugins in upstream's registry.
+type pluginAdapter struct {
+	registry *Registry
+	name     string
+}
+
+func (a *pluginAdapter) Name() string { return a.name }
+
+func (a *pluginAdapter) OnSessionOpen(upstream *vcframework.Session) {
+	a.registry.plugin(a.name).OnSessionOpen(a.registry.view(upstream))
+}
+
+func (a *pluginAdapter) OnSessionClose(upstream *vcframework.Session) {
+	a.registry.plugin(a.name).OnSessionClose(a.registry.view(upstream))
+}
+
+// actionAdapter stands for one of our actions in upstream's registry.
+type actionAdapter struct {
+	registry *Registry
+	action   Action
+}
+
+func (a *actionAdapter) Name() string  { return a.action.Name() }
+func (a *actionAdapter) Initialize()   {}
+func (a *actionAdapter) UnInitialize() {}
+
+func (a *actionAdapter) Execute(upstream *vcframework.Session) {
+	a.action.Execute(a.registry.view(upstream))
+}

@@ -1,0 +1,128 @@
+package framework
+
+import (
+	"fmt"
+	"sort"
+	"sync"
+
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+)
+
+// Registry holds this project's plugins and actions and makes them known to upstream under their conf names.
+// Upstream's own registration is global, so a process has one Registry in use at a time.
+type Registry struct {
+	specs   map[string]PluginSpec
+	actions map[string]Action
+
+	mu sync.Mutex
+	// views maps upstream's sessions that are open to ours.
+	views map[*vcframework.Session]*Session
+	// opening is the session whose upstream half is being opened, and its profile.
+	opening *Session
+	profile *Profile
+}
+
+// NewRegistry returns an empty registry.
+func NewRegistry() *Registry {
+	return &Registry{
+		specs:   map[string]PluginSpec{},
+		actions: map[string]Action{},
+		views:   map[*vcframework.Session]*Session{},
+	}
+}
+
+// RegisterPlugin makes a plugin known. A name registered before, here or by upstream, is taken over.
+func (r *Registry) RegisterPlugin(spec PluginSpec) {
+	r.specs[spec.Name] = spec
+	vcframework.RegisterPluginBuilder(spec.Name, func(vcframework.Arguments) vcframework.Plugin {
+		return &pluginAdapter{registry: r, name: spec.Name}
+	})
+}
+
+// RegisterAction makes an action known. A name registered before, here or by upstream, is taken over.
+func (r *Registry) RegisterAction(action Action) {
+	r.actions[action.Name()] = action
+	vcframework.RegisterAction(&actionAdapter{registry: r, action: action})
+}
+
+// Specs lists the registered plugins by name.
+func (r *Registry) Specs() []PluginSpec {
+	specs := make([]PluginSpec, 0, len(r.specs))
+	for _, spec := range r.specs {
+		specs = append(specs, spec)
+	}
+	sort.Slice(specs, func(i, j int) bool { return specs[i].Name < specs[j].Name })
+	return specs
+}
+
+// Profile is a configuration made ready to run: its plugins are built and its order is fixed.
+type Profile struct {
+	Actions        []vcframework.Action
+	Tiers          []conf.Tier
+	Configurations []conf.Configuration
+	// TimeDriven says that a plugin's verdict may change with time alone.
+	TimeDriven bool
+
+	plugins      map[string]Plugin
+	pluginOrder  []string
+	preBindOrder []string
+}
+
+// ProfileInput is what Build makes a Profile of, as the conf gives it.
+type ProfileInput struct {
+	Actions        []string
+	Tiers          []conf.Tier
+	Configurations []conf.Configuration
+	// PreBindDisabled names the plugins with `enablePreBind: false`.
+	PreBindDisabled map[string]bool
+}
+
+// Build builds the plugins of a configuration. An unknown action or a plugin that refuses its arguments is an
+// error; nothing of what is in force is touched.
+func (r *Registry) Build(in ProfileInput, h Handle) (*Profile, error) {
+	p := &Profile{Tiers: in.Tiers, Configurations: in.Configurations, plugins: map[string]Plugin{}}
+	for _, name := range in.Actions {
+		action, ok := vcframework.GetAction(name)
+		if !ok {
+			return nil, fmt.Errorf("action %q is not registered", name)
+		}
+		p.Actions = append(p.Actions, action)
+	}
+	for _, tier := range in.Tiers {
+		for _, option := range tier.Plugins {
+			p.pluginOrder = append(p.pluginOrder, option.Name)
+			if !in.PreBindDisabled[option.Name] {
+				p.preBindOrder = append(p.preBindOrder, option.Name)
+			}
+			spec, ours := r.specs[option.Name]
+			if !ours {
+				continue
+			}
+			plugin, err := spec.New(option.Arguments, h)
+			if err != nil {
+				return nil, fmt.Errorf("building plugin %q: %w", option.Name, err)
+			}
+			p.plugins[option.Name] = plugin
+			p.TimeDriven = p.TimeDriven || spec.TimeDriven
+		}
+	}
+	return p, nil
+}
+
+// Recoverers lists, in conf order, the plugins that have something to recover.
+func (p *Profile) Recoverers() []NamedRecoverer {
+	var out []NamedRecoverer
+	for _, name := range p.pluginOrder {
+		if rec, ok := p.plugins[name].(Recoverer); ok {
+			out = append(out, NamedRecoverer{Plugin: name, Recoverer: rec})
+		}
+	}
+	return out
+}
+
+// NamedRecoverer is a Recoverer with the name of its plugin.
+type NamedRecoverer struct {
+	Plugin string
+	Recoverer
+}

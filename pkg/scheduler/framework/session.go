@@ -1,0 +1,132 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vccache "volcano.sh/volcano/pkg/scheduler/cache"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+)
+
+// Session is one scheduling cycle's view of the cluster: upstream's session with the extension points this
+// project adds. It is used from the scheduling goroutine only.
+type Session struct {
+	*vcframework.Session
+
+	// steps are the pre-bind steps of each plugin, in the order it registered them.
+	steps map[string][]preBindStep
+	// upstream holds the cache.PreBinders that upstream plugins registered in this session.
+	upstream map[string]vccache.PreBinder
+	// order lists the plugins in conf order; only those whose pre-bind steps are enabled.
+	order []string
+	// chained marks that a chain was built already: a step added later would be missing from it.
+	chained bool
+}
+
+func newSession(order []string) *Session {
+	return &Session{
+		steps:    map[string][]preBindStep{},
+		upstream: map[string]vccache.PreBinder{},
+		order:    order,
+	}
+}
+
+// AddPreBindFn adds a plugin's pre-bind step. Use it from OnSessionOpen. A step added after the session has
+// handed out its first member is ignored, and logged, because members of one gang must run the same chain.
+func (ssn *Session) AddPreBindFn(plugin string, fn PreBindFn, opts ...PreBindOption) {
+	ssn.addStep(plugin, preBindStep{
+		preBind: func(_ context.Context, task *api.TaskInfo, node string) error { return fn(task, node) },
+	}, opts)
+}
+
+// AddPreBinder adds a plugin's pre-bind step with its undo. Use it from OnSessionOpen, as AddPreBindFn.
+func (ssn *Session) AddPreBinder(plugin string, pb PreBinder, opts ...PreBindOption) {
+	ssn.addStep(plugin, preBindStep{preBind: pb.PreBind, rollback: pb.Rollback}, opts)
+}
+
+func (ssn *Session) addStep(plugin string, step preBindStep, opts []PreBindOption) {
+	if ssn.chained {
+		klog.Background().Error(nil, "Pre-bind step registered outside OnSessionOpen is ignored", "plugin", plugin)
+		return
+	}
+	step.timeout = DefaultStepTimeout
+	for _, opt := range opts {
+		opt(&step)
+	}
+	ssn.steps[plugin] = append(ssn.steps[plugin], step)
+}
+
+// chain returns the pre-bind steps for one task: plugins in conf order, and within a plugin first the steps it
+// added here, then the cache.PreBinder it registered with upstream's RegisterBinder.
+func (ssn *Session) chain(bindCtx *vccache.BindContext) []binding.Step {
+	ssn.chained = true
+	var steps []binding.Step
+	for _, plugin := range ssn.order {
+		for _, s := range ssn.steps[plugin] {
+			steps = append(steps, binding.Step{
+				Plugin: plugin, PreBind: s.preBind, Rollback: s.rollback, Timeout: s.timeout,
+			})
+		}
+		if pb, ok := ssn.upstream[plugin]; ok {
+			steps = append(steps, upstreamStep(plugin, pb, bindCtx))
+		}
+	}
+	return steps
+}
+
+// upstreamStepTimeout bounds an upstream PreBinder. Upstream's own is the predicates plugin, whose volume binding
+// waits up to 600 s for a volume and then gives up by itself.
+const upstreamStepTimeout = 11 * time.Minute
+
+// upstreamStep makes a step of an upstream PreBinder, which takes its task from the bind context.
+func upstreamStep(plugin string, pb vccache.PreBinder, bindCtx *vccache.BindContext) binding.Step {
+	return binding.Step{
+		Plugin:  plugin,
+		Timeout: upstreamStepTimeout,
+		PreBind: func(ctx context.Context, task *api.TaskInfo, _ string) error {
+			return pb.PreBind(ctx, &vccache.BindContext{TaskInfo: task, Extensions: bindCtx.Extensions})
+		},
+		Rollback: func(ctx context.Context, task *api.TaskInfo, _ string) error {
+			pb.PreBindRollBack(ctx, &vccache.BindContext{TaskInfo: task, Extensions: bindCtx.Extensions})
+			return nil
+		},
+	}
+}
+
+// AddPredicateFn adds a predicate; a panic in it is that node's verdict, with the plugin's name, and does not
+// reach the scheduler.
+func (ssn *Session) AddPredicateFn(plugin string, fn api.PredicateFn) {
+	ssn.Session.AddPredicateFn(plugin, func(task *api.TaskInfo, node *api.NodeInfo) (err error) {
+		defer recoverAs(plugin, &err)
+		return fn(task, node)
+	})
+}
+
+// AddPrePredicateFn adds a pre-predicate; a panic in it fails the task with the plugin's name.
+func (ssn *Session) AddPrePredicateFn(plugin string, fn api.PrePredicateFn) {
+	ssn.Session.AddPrePredicateFn(plugin, func(task *api.TaskInfo) (err error) {
+		defer recoverAs(plugin, &err)
+		return fn(task)
+	})
+}
+
+// AddNodeOrderFn adds a node score; a panic in it is an error with the plugin's name.
+func (ssn *Session) AddNodeOrderFn(plugin string, fn api.NodeOrderFn) {
+	ssn.Session.AddNodeOrderFn(plugin, func(task *api.TaskInfo, node *api.NodeInfo) (score float64, err error) {
+		defer recoverAs(plugin, &err)
+		return fn(task, node)
+	})
+}
+
+func recoverAs(plugin string, err *error) {
+	if p := recover(); p != nil {
+		klog.Background().Error(nil, "Plugin panicked", "plugin", plugin, "panic", p, "stack", string(debug.Stack()))
+		*err = fmt.Errorf("plugin %s panicked: %v", plugin, p)
+	}
+}
