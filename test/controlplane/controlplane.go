@@ -3,106 +3,299 @@ package controlplane
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/volcano-prebind/volcano-prebind/test/controlplane/faultproxy"
 )
 
-// ControlPlane is a running control plane.
-type ControlPlane struct{}
+// ControlPlane is a running control plane. Its methods are safe for concurrent use.
+type ControlPlane struct {
+	opts    Options
+	dir     string
+	tempDir bool
+	ca      *authority
+	admin   *rest.Config
+	dead    chan error
+
+	mu         sync.Mutex
+	components map[Component]*component
+	children   []*Process
+	closers    []io.Closer
+	names      map[string]int
+	stopped    bool
+}
+
+// component is a process of the control plane with all it takes to start it again.
+type component struct {
+	name   Component
+	binary string
+	args   []string
+	ready  func(context.Context) error
+	proc   *Process
+}
 
 // Start starts a control plane and waits until it is ready. On an error nothing is left running, and the
 // error has the tail of the failing component's log.
-func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
-	return nil, errors.ErrUnsupported
+func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
+	cp, err := prepare(opts)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			// The tail of the log is in the error already.
+			err = errors.Join(err, cp.Stop())
+		}
+	}()
+	if err := cp.layOut(); err != nil {
+		return nil, err
+	}
+	for _, c := range []Component{Etcd, APIServer} {
+		if err := cp.startComponent(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	// The last two do not need each other: start both, then wait for both.
+	rest := []Component{ControllerManager, KWOK}
+	errs := make([]error, len(rest))
+	var wg sync.WaitGroup
+	for i, c := range rest {
+		if cp.components[c] == nil {
+			continue
+		}
+		wg.Go(func() { errs[i] = cp.startComponent(ctx, c) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return cp, nil
+}
+
+// prepare fills in the options and makes the directory.
+func prepare(opts Options) (*ControlPlane, error) {
+	if opts.BinDir == "" {
+		root, err := RepoRoot()
+		if err != nil {
+			return nil, err
+		}
+		opts.BinDir = filepath.Join(root, "bin")
+	}
+	if opts.Progress == nil {
+		opts.Progress = io.Discard
+	}
+	if opts.ReadyTimeout == 0 {
+		opts.ReadyTimeout = time.Minute
+	}
+	cp := &ControlPlane{
+		opts:       opts,
+		dir:        opts.Dir,
+		dead:       make(chan error, 16),
+		components: map[Component]*component{},
+		names:      map[string]int{},
+	}
+	if cp.dir == "" {
+		dir, err := os.MkdirTemp("", "volcano-prebind-")
+		if err != nil {
+			return nil, err
+		}
+		cp.dir, cp.tempDir = dir, true
+	}
+	dir, err := filepath.Abs(cp.dir)
+	if err != nil {
+		return nil, err
+	}
+	cp.dir = dir
+	for _, sub := range []string{"pki", "etcd", "logs", "kubeconfig"} {
+		if err := os.MkdirAll(filepath.Join(cp.dir, sub), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	return cp, nil
+}
+
+// startComponent starts a component that does not run and waits until it is ready.
+func (cp *ControlPlane) startComponent(ctx context.Context, name Component) error {
+	began := time.Now()
+	cp.mu.Lock()
+	c := cp.components[name]
+	switch {
+	case cp.stopped:
+		cp.mu.Unlock()
+		return errors.New("the control plane was stopped")
+	case c == nil:
+		cp.mu.Unlock()
+		return fmt.Errorf("%s is not part of this control plane", name)
+	case c.proc != nil && !closed(c.proc.Exited()):
+		cp.mu.Unlock()
+		return fmt.Errorf("%s is running", name)
+	}
+	proc, err := startProcess(string(name), cp.logPath(string(name)), c.binary, c.args, nil)
+	if err != nil {
+		cp.mu.Unlock()
+		return err
+	}
+	c.proc = proc
+	cp.mu.Unlock()
+	if err := proc.waitReady(ctx, cp.opts.ReadyTimeout, c.ready); err != nil {
+		return errors.Join(err, proc.Kill9())
+	}
+	go cp.watch(proc)
+	cp.progress("%s is ready (%.1fs)", name, time.Since(began).Seconds())
+	return nil
+}
+
+// watch reports a process that ends without being told to. It ends with the process.
+func (cp *ControlPlane) watch(p *Process) {
+	<-p.Exited()
+	if err := p.died(); err != nil {
+		select {
+		case cp.dead <- err:
+		default:
+		}
+	}
 }
 
 // Stop ends every process started through the control plane, schedulers first, and removes a directory that
 // Start made. It may be called more than once.
-func (cp *ControlPlane) Stop() error { return errors.ErrUnsupported }
+func (cp *ControlPlane) Stop() error {
+	cp.mu.Lock()
+	cp.stopped = true
+	children, closers := cp.children, cp.closers
+	cp.children, cp.closers = nil, nil
+	var order []*Process
+	for _, name := range []Component{KWOK, ControllerManager, APIServer, Etcd} {
+		if c := cp.components[name]; c != nil && c.proc != nil {
+			order = append(order, c.proc)
+		}
+	}
+	cp.mu.Unlock()
 
-// Dir is the directory with certificates, data and logs.
-func (cp *ControlPlane) Dir() string { return "" }
-
-// Dead receives an error with the tail of the log for each component that ends without being told to.
-func (cp *ControlPlane) Dead() <-chan error { return nil }
-
-// Process returns the component's process, nil for a component that was left out.
-func (cp *ControlPlane) Process(c Component) *Process { return nil }
-
-// Kill ends the component with SIGKILL and waits until it is gone.
-func (cp *ControlPlane) Kill(c Component) error { return errors.ErrUnsupported }
-
-// Restart starts a component that ended, with the same port and data, and waits until it is ready.
-func (cp *ControlPlane) Restart(ctx context.Context, c Component) error { return errors.ErrUnsupported }
-
-// Config is the cluster admin's client configuration, without a client-side rate limit. The caller gets a copy.
-func (cp *ControlPlane) Config() *rest.Config { return nil }
-
-// Kubeconfig is the path of the cluster admin's kubeconfig.
-func (cp *ControlPlane) Kubeconfig() string { return "" }
-
-// ServiceAccountConfig returns a client configuration with a fresh token of the service account, so it may do
-// what RBAC grants that account and no more.
-func (cp *ControlPlane) ServiceAccountConfig(ctx context.Context, namespace, name string) (*rest.Config, error) {
-	return nil, errors.ErrUnsupported
+	var errs []error
+	for _, c := range closers {
+		errs = append(errs, c.Close())
+	}
+	errs = append(errs, stopAll(children))
+	// Nobody needs what they would write on the way out, and kube-apiserver takes its time over SIGTERM.
+	for _, p := range order {
+		errs = append(errs, p.Resume(), p.Kill9())
+	}
+	if cp.tempDir {
+		errs = append(errs, os.RemoveAll(cp.dir))
+	}
+	return errors.Join(errs...)
 }
 
-// ServiceAccountKubeconfig writes a kubeconfig with a fresh token of the service account and returns its path.
-// server overrides the API server's URL when not empty.
-func (cp *ControlPlane) ServiceAccountKubeconfig(ctx context.Context, namespace, name, server string) (string, error) {
-	return "", errors.ErrUnsupported
+// stopAll ends the processes side by side.
+func stopAll(procs []*Process) error {
+	errs := make([]error, len(procs))
+	var wg sync.WaitGroup
+	for i, p := range procs {
+		wg.Go(func() { errs[i] = p.stop() })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Dir is the directory with certificates, data and logs.
+func (cp *ControlPlane) Dir() string { return cp.dir }
+
+// Dead receives an error with the tail of the log for each process that ends without being told to.
+func (cp *ControlPlane) Dead() <-chan error { return cp.dead }
+
+// Process returns the component's process, nil for a component that was left out.
+func (cp *ControlPlane) Process(c Component) *Process {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	if cp.components[c] == nil {
+		return nil
+	}
+	return cp.components[c].proc
+}
+
+// Kill ends the component with SIGKILL and waits until it is gone.
+func (cp *ControlPlane) Kill(c Component) error {
+	p := cp.Process(c)
+	if p == nil {
+		return fmt.Errorf("%s is not part of this control plane", c)
+	}
+	return p.Kill9()
+}
+
+// Restart starts a component that ended, with the same port and data, and waits until it is ready.
+func (cp *ControlPlane) Restart(ctx context.Context, c Component) error {
+	return cp.startComponent(ctx, c)
 }
 
 // StartFaultProxy starts a fault-injecting proxy in this process with a serving certificate of the control
 // plane's CA. Stop closes it.
 func (cp *ControlPlane) StartFaultProxy() (*faultproxy.Proxy, error) {
-	return nil, errors.ErrUnsupported
+	pair, err := cp.ca.serving("faultproxy")
+	if err != nil {
+		return nil, err
+	}
+	cert, err := pair.tls()
+	if err != nil {
+		return nil, err
+	}
+	proxy, err := faultproxy.Start(faultproxy.Options{Upstream: rest.AnonymousClientConfig(cp.admin), Certificate: cert})
+	if err != nil {
+		return nil, err
+	}
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	cp.closers = append(cp.closers, proxy)
+	return proxy, nil
 }
 
-// InstallCRDs applies config/crd and waits until every resource is served.
-func (cp *ControlPlane) InstallCRDs(ctx context.Context) error { return errors.ErrUnsupported }
-
-// The chart's namespace and its service accounts, as the default values name them.
-const (
-	Namespace                       = "volcano-system"
-	SchedulerServiceAccount         = "volcano-prebind-scheduler"
-	ControllerManagerServiceAccount = "volcano-prebind-controllers"
-	WebhookManagerServiceAccount    = "volcano-prebind-admission"
-	DefaultQueue                    = "default"
-)
-
-// InstallChart applies what the chart, rendered with its default values, puts in a cluster besides workloads:
-// namespace, service accounts, RBAC, priority class and default queue. InstallCRDs comes first.
-func (cp *ControlPlane) InstallChart(ctx context.Context) error { return errors.ErrUnsupported }
-
-// Apply applies the objects of a multi-document YAML text with server-side apply, in order.
-func (cp *ControlPlane) Apply(ctx context.Context, manifest []byte) error {
-	return errors.ErrUnsupported
+// startChild starts a process beside the control plane, to be ended by Stop.
+func (cp *ControlPlane) startChild(name, binary string, args, env []string) (*Process, error) {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	if cp.stopped {
+		return nil, errors.New("the control plane was stopped")
+	}
+	p, err := startProcess(name, cp.logPath(name), binary, args, env)
+	if err != nil {
+		return nil, err
+	}
+	cp.children = append(cp.children, p)
+	go cp.watch(p)
+	return p, nil
 }
 
-// CreateNodes creates simulated nodes and, when kwok runs, waits until all are Ready.
-func (cp *ControlPlane) CreateNodes(ctx context.Context, shape NodeShape) error {
-	return errors.ErrUnsupported
+// uniqueName returns the name, with a number behind it when it was returned before.
+func (cp *ControlPlane) uniqueName(name string) string {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	cp.names[name]++
+	if n := cp.names[name]; n > 1 {
+		return name + "-" + strconv.Itoa(n)
+	}
+	return name
 }
 
-// DefaultConf is the scheduler conf used when SchedulerOptions gives none: the chart's.
-const DefaultConf = ""
-
-// StartScheduler starts a scheduler process under the chart's service account and waits for its health
-// endpoint. Stop ends it when the caller does not.
-func (cp *ControlPlane) StartScheduler(ctx context.Context, opts SchedulerOptions) (*Scheduler, error) {
-	return nil, errors.ErrUnsupported
+func (cp *ControlPlane) logPath(name string) string {
+	return filepath.Join(cp.dir, "logs", name+".log")
 }
 
-// StartControllerManager starts bin/vc-controller-manager and waits until the default queue is Open.
-func (cp *ControlPlane) StartControllerManager(ctx context.Context, opts ManagerOptions) (*Process, error) {
-	return nil, errors.ErrUnsupported
+func (cp *ControlPlane) progress(format string, args ...any) {
+	fmt.Fprintf(cp.opts.Progress, format+"\n", args...)
 }
 
-// StartWebhookManager starts bin/vc-webhook-manager with webhook configurations that point at it, and waits
-// until it answers. The default queue must be Open, so StartControllerManager comes first.
-func (cp *ControlPlane) StartWebhookManager(ctx context.Context, opts ManagerOptions) (*Process, error) {
-	return nil, errors.ErrUnsupported
+func closed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
 }

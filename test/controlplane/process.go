@@ -1,63 +1,195 @@
 package controlplane
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
 )
 
-// Process is a child process with a log file.
-type Process struct{}
+const (
+	// tailLines is how much of a log an error carries.
+	tailLines = 30
+	// tailBytes bounds how far back in a log the tail is looked for.
+	tailBytes = 32 << 10
+	// stopGrace is how long a process may take to end after SIGTERM.
+	stopGrace = 10 * time.Second
+)
+
+// Process is a child process with a log file. Its methods are safe for concurrent use.
+type Process struct {
+	name   string
+	log    string
+	cmd    *exec.Cmd
+	exited chan struct{}
+
+	mu sync.Mutex
+	// told is set once somebody ended the process on purpose.
+	told bool
+	// peakRSS is the last value read while the process lived.
+	peakRSS int64
+}
+
+// startProcess starts a binary with its output in logPath, which is appended to.
+func startProcess(name, logPath, path string, args, env []string) (*Process, error) {
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd := exec.Command(path, args...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := spawn(cmd); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	p := &Process{name: name, log: logPath, cmd: cmd, exited: make(chan struct{})}
+	go func() {
+		// The exit status is read from ProcessState, so the error says nothing more.
+		_ = cmd.Wait()
+		close(p.exited)
+	}()
+	return p, nil
+}
 
 // Name is the process's name, also of its log file.
-func (p *Process) Name() string { return "" }
+func (p *Process) Name() string { return p.name }
 
 // PID is the process id.
-func (p *Process) PID() int { return 0 }
+func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // LogPath is the file with standard output and error of the process.
-func (p *Process) LogPath() string { return "" }
+func (p *Process) LogPath() string { return p.log }
 
 // LogTail returns the last lines of the log, at most n.
-func (p *Process) LogTail(n int) string { return "" }
+func (p *Process) LogTail(n int) string {
+	f, err := os.Open(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() > tailBytes {
+		if _, err := f.Seek(-tailBytes, io.SeekEnd); err != nil {
+			return err.Error()
+		}
+	}
+	data, err := io.ReadAll(f)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(string(bytes.TrimRight(data, "\n")), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
 
 // Kill9 ends the process with SIGKILL and waits until it is gone.
-func (p *Process) Kill9() error { return errors.ErrUnsupported }
+func (p *Process) Kill9() error {
+	if err := p.end(syscall.SIGKILL); err != nil {
+		return err
+	}
+	<-p.exited
+	return nil
+}
 
 // Terminate asks the process to end with SIGTERM; it does not wait.
-func (p *Process) Terminate() error { return errors.ErrUnsupported }
+func (p *Process) Terminate() error { return p.end(syscall.SIGTERM) }
 
 // Pause stops the process with SIGSTOP until Resume.
-func (p *Process) Pause() error { return errors.ErrUnsupported }
+func (p *Process) Pause() error { return p.signal(syscall.SIGSTOP) }
 
 // Resume continues a paused process with SIGCONT.
-func (p *Process) Resume() error { return errors.ErrUnsupported }
+func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
 
 // Exited is closed once the process is gone.
-func (p *Process) Exited() <-chan struct{} { return nil }
+func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // Wait waits until the process ends and returns its exit code, 128+n when signal n ended it. The error is the
 // context's.
-func (p *Process) Wait(ctx context.Context) (int, error) { return 0, errors.ErrUnsupported }
-
-// CPUSeconds is the processor time, user and system, that the process has used; the last known value once it ended.
-func (p *Process) CPUSeconds() float64 { return 0 }
-
-// PeakRSS is the most resident memory the process has had, in bytes; the last known value once it ended.
-func (p *Process) PeakRSS() int64 { return 0 }
-
-// Scheduler is a scheduler process.
-type Scheduler struct {
-	*Process
+func (p *Process) Wait(ctx context.Context) (int, error) {
+	select {
+	case <-p.exited:
+		status, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+		if status.Signaled() {
+			return 128 + int(status.Signal()), nil
+		}
+		return status.ExitStatus(), nil
+	case <-ctx.Done():
+		return 0, fmt.Errorf("waiting for the end of %s: %w", p.name, ctx.Err())
+	}
 }
 
-// MetricsURL is the address of the Prometheus endpoint.
-func (s *Scheduler) MetricsURL() string { return "" }
+// stop ends the process with SIGTERM, and with SIGKILL when that takes too long.
+func (p *Process) stop() error {
+	err := p.Terminate()
+	// A paused process takes SIGTERM only once it goes on.
+	err = errors.Join(err, p.Resume())
+	timer := time.NewTimer(stopGrace)
+	defer timer.Stop()
+	select {
+	case <-p.exited:
+		return err
+	case <-timer.C:
+		return errors.Join(err, p.Kill9())
+	}
+}
 
-// HealthURL is the address of the health endpoint.
-func (s *Scheduler) HealthURL() string { return "" }
+// end signals a process that is meant to end, and notes its peak memory while it can be read.
+func (p *Process) end(sig syscall.Signal) error {
+	p.PeakRSS()
+	p.mu.Lock()
+	p.told = true
+	p.mu.Unlock()
+	return p.signal(sig)
+}
 
-// ConfPath is the conf file given to the scheduler.
-func (s *Scheduler) ConfPath() string { return "" }
+func (p *Process) signal(sig syscall.Signal) error {
+	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("%s to %s: %w", sig, p.name, err)
+	}
+	return nil
+}
 
-// ReplaceConf replaces the conf of the running scheduler atomically, in the way its layout implies.
-func (s *Scheduler) ReplaceConf(conf string) error { return errors.ErrUnsupported }
+// died returns an error with the tail of the log for a process that ended without being told to.
+func (p *Process) died() error {
+	select {
+	case <-p.exited:
+	default:
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.told {
+		return nil
+	}
+	return fmt.Errorf("%s ended (%s); the end of %s:\n%s", p.name, p.cmd.ProcessState, p.log, p.LogTail(tailLines))
+}
+
+// waitReady calls the probe until it returns nil. It fails when the process ends or the time is over, with the
+// probe's last error and the tail of the log.
+func (p *Process) waitReady(ctx context.Context, timeout time.Duration, probe func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := probe(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.exited:
+			return fmt.Errorf("%s ended before it was ready (%s); the end of %s:\n%s",
+				p.name, p.cmd.ProcessState, p.log, p.LogTail(tailLines))
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready: %w: %w; the end of %s:\n%s",
+				p.name, ctx.Err(), err, p.log, p.LogTail(tailLines))
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package controlplane
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// confFile is a scheduler's conf on disk, replaced atomically.
+type confFile struct {
+	dir, name string
+	layout    ConfLayout
+	// version numbers the dated directories of ConfMount.
+	version int
+}
+
+func (f *confFile) path() string { return filepath.Join(f.dir, f.name) }
+
+func (f *confFile) write(text string) error {
+	if f.layout == ConfMount {
+		return f.swap(text)
+	}
+	next := f.path() + ".next"
+	if err := os.WriteFile(next, []byte(text), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(next, f.path())
+}
+
+// swap writes a new dated directory and turns the link ..data to it, as kubelet does for a ConfigMap: the path
+// itself never changes, what it leads to does.
+func (f *confFile) swap(text string) error {
+	old := f.versionDir()
+	f.version++
+	if err := os.Mkdir(filepath.Join(f.dir, f.versionDir()), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(f.dir, f.versionDir(), f.name), []byte(text), 0o644); err != nil {
+		return err
+	}
+	next := filepath.Join(f.dir, "..data_tmp")
+	if err := os.Symlink(f.versionDir(), next); err != nil {
+		return err
+	}
+	if err := os.Rename(next, filepath.Join(f.dir, "..data")); err != nil {
+		return err
+	}
+	if f.version == 1 {
+		return os.Symlink(filepath.Join("..data", f.name), f.path())
+	}
+	return os.RemoveAll(filepath.Join(f.dir, old))
+}
+
+func (f *confFile) versionDir() string { return fmt.Sprintf("..version_%d", f.version) }

@@ -1,0 +1,111 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// tokenSeconds is how long a service account's token lasts: a day, longer than any run.
+const tokenSeconds = 24 * 60 * 60
+
+// Config is the cluster admin's client configuration, without a client-side rate limit. The caller gets a copy.
+func (cp *ControlPlane) Config() *rest.Config { return rest.CopyConfig(cp.admin) }
+
+// Kubeconfig is the path of the cluster admin's kubeconfig.
+func (cp *ControlPlane) Kubeconfig() string { return filepath.Join(cp.dir, "kubeconfig", "admin") }
+
+// adminKubeconfig is the admin's kubeconfig for another server's URL, or the usual one when that is empty. A
+// client certificate does not pass a proxy, so the copy carries a token of an account that is cluster admin.
+func (cp *ControlPlane) adminKubeconfig(ctx context.Context, server string) (string, error) {
+	if server == "" {
+		return cp.Kubeconfig(), nil
+	}
+	if err := cp.Apply(ctx, []byte(adminRBAC)); err != nil {
+		return "", err
+	}
+	return cp.ServiceAccountKubeconfig(ctx, "kube-system", "volcano-prebind-test-admin", server)
+}
+
+const adminRBAC = `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: volcano-prebind-test-admin, namespace: kube-system}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: volcano-prebind-test-admin}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{kind: ServiceAccount, name: volcano-prebind-test-admin, namespace: kube-system}]
+`
+
+// addAdmin gives the admin's configuration its certificate and writes it out.
+func (cp *ControlPlane) addAdmin() error {
+	pair, err := cp.ca.client("volcano-prebind-admin", "system:masters")
+	if err != nil {
+		return err
+	}
+	cp.admin = cp.withCert(pair)
+	return cp.writeKubeconfig(cp.Kubeconfig(), cp.admin)
+}
+
+// withCert returns a client configuration with that certificate.
+func (cp *ControlPlane) withCert(pair keyPair) *rest.Config {
+	config := rest.AnonymousClientConfig(cp.admin)
+	config.CertData, config.KeyData = pair.cert, pair.key
+	return config
+}
+
+// ServiceAccountConfig returns a client configuration with a fresh token of the service account, so it may do
+// what RBAC grants that account and no more.
+func (cp *ControlPlane) ServiceAccountConfig(ctx context.Context, namespace, name string) (*rest.Config, error) {
+	client, err := kubernetes.NewForConfig(cp.admin)
+	if err != nil {
+		return nil, err
+	}
+	seconds := int64(tokenSeconds)
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	answer, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, request, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("token of service account %s/%s: %w", namespace, name, err)
+	}
+	config := rest.AnonymousClientConfig(cp.admin)
+	config.BearerToken = answer.Status.Token
+	return config, nil
+}
+
+// ServiceAccountKubeconfig writes a kubeconfig with a fresh token of the service account and returns its path.
+// server overrides the API server's URL when not empty.
+func (cp *ControlPlane) ServiceAccountKubeconfig(ctx context.Context, namespace, name, server string) (string, error) {
+	config, err := cp.ServiceAccountConfig(ctx, namespace, name)
+	if err != nil {
+		return "", err
+	}
+	if server != "" {
+		config.Host = server
+	}
+	path := filepath.Join(cp.dir, "kubeconfig", cp.uniqueName("kubeconfig-"+name))
+	return path, cp.writeKubeconfig(path, config)
+}
+
+// writeKubeconfig stores a client configuration with everything in the file itself.
+func (cp *ControlPlane) writeKubeconfig(path string, config *rest.Config) error {
+	const name = "volcano-prebind"
+	out := clientcmdapi.NewConfig()
+	out.Clusters[name] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	out.AuthInfos[name] = &clientcmdapi.AuthInfo{
+		ClientCertificateData: config.CertData,
+		ClientKeyData:         config.KeyData,
+		Token:                 config.BearerToken,
+	}
+	out.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	out.CurrentContext = name
+	return clientcmd.WriteToFile(*out, path)
+}

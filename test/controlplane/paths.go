@@ -1,0 +1,46 @@
+package controlplane
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// RepoRoot is the folder of the module's go.mod, looked for above the working directory and then above the
+// running executable.
+func RepoRoot() (string, error) {
+	var starts []string
+	if wd, err := os.Getwd(); err == nil {
+		starts = append(starts, wd)
+	}
+	if exe, err := os.Executable(); err == nil {
+		starts = append(starts, filepath.Dir(exe))
+	}
+	for _, start := range starts {
+		for dir := start; ; dir = filepath.Dir(dir) {
+			// The tool modules have a go.mod as well: the root is the one beside the charts.
+			if isFile(filepath.Join(dir, "go.mod")) && isFile(filepath.Join(dir, chartPath, "Chart.yaml")) {
+				return dir, nil
+			}
+			if dir == filepath.Dir(dir) {
+				break
+			}
+		}
+	}
+	return "", errors.New("no volcano-prebind checkout found above the working directory or the executable")
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// binary finds an executable and says how to get it when it is missing.
+func binary(dir, name string) (string, error) {
+	path := filepath.Join(dir, name)
+	if !isFile(path) {
+		return "", fmt.Errorf("%s is missing: run `make %s`", path, filepath.Join("bin", name))
+	}
+	return path, nil
+}

@@ -1,0 +1,50 @@
+package controlplane
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"sync"
+)
+
+// Ports are taken from below the range that Linux gives to outgoing connections. A server that is killed and
+// restarted on its port then never finds it taken by a client, nor does a client that keeps dialling a dead
+// port ever connect to itself.
+const (
+	firstPort = 20000
+	lastPort  = 31999
+)
+
+var handedOut = struct {
+	sync.Mutex
+	ports map[int]bool
+}{ports: map[int]bool{}}
+
+// freePorts returns n different loopback ports that nobody listens on and that were not returned before.
+func freePorts(n int) ([]int, error) {
+	handedOut.Lock()
+	defer handedOut.Unlock()
+	var ports []int
+	for tries := 0; len(ports) < n; tries++ {
+		if tries == 1000 {
+			return nil, fmt.Errorf("no %d free ports between %d and %d", n, firstPort, lastPort)
+		}
+		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		if handedOut.ports[port] {
+			continue
+		}
+		l, err := net.Listen("tcp", hostPort(port))
+		if err != nil {
+			continue
+		}
+		if err := l.Close(); err != nil {
+			return nil, err
+		}
+		handedOut.ports[port] = true
+		ports = append(ports, port)
+	}
+	return ports, nil
+}
+
+func hostPort(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -1,0 +1,218 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Scheduler is a scheduler process.
+type Scheduler struct {
+	*Process
+	metricsURL string
+	healthURL  string
+	conf       *confFile
+	client     *http.Client
+	timeout    time.Duration
+}
+
+// StartScheduler starts a scheduler process under the chart's service account and waits for its health
+// endpoint. Stop ends it when the caller does not.
+func (cp *ControlPlane) StartScheduler(ctx context.Context, opts SchedulerOptions) (*Scheduler, error) {
+	opts, err := cp.schedulerDefaults(opts)
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig, err := cp.schedulerKubeconfig(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	ports, err := freePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	sockets, err := cp.subdir("sockets", opts.Name)
+	if err != nil {
+		return nil, err
+	}
+	s := &Scheduler{client: cp.httpClient(), timeout: opts.ReadyTimeout}
+	var args []string
+	if opts.Kind == KubeScheduler {
+		args, err = cp.kubeScheduler(s, opts, kubeconfig, ports[0])
+	} else {
+		args, err = cp.vcScheduler(s, opts, kubeconfig, ports[0], ports[1])
+	}
+	if err != nil {
+		return nil, err
+	}
+	env := append([]string{"DEBUG_SOCKET_DIR=" + sockets}, opts.Env...)
+	began := time.Now()
+	s.Process, err = cp.startChild(opts.Name, opts.Binary, append(args, opts.Args...), env)
+	if err != nil || opts.NoWait {
+		return s, err
+	}
+	if err := s.WaitHealthy(ctx); err != nil {
+		_ = s.Kill9()
+		return nil, err
+	}
+	cp.progress("%s is healthy (%.1fs)", opts.Name, time.Since(began).Seconds())
+	return s, nil
+}
+
+// WaitHealthy waits until the health endpoint answers. StartScheduler has done so unless told not to.
+func (s *Scheduler) WaitHealthy(ctx context.Context) error {
+	return s.waitReady(ctx, s.timeout, func(ctx context.Context) error {
+		_, err := get(ctx, s.client, s.healthURL)
+		return err
+	})
+}
+
+// MetricsURL is the address of the Prometheus endpoint; kube-scheduler's is HTTPS with the control plane's CA.
+func (s *Scheduler) MetricsURL() string { return s.metricsURL }
+
+// HealthURL is the address of the health endpoint.
+func (s *Scheduler) HealthURL() string { return s.healthURL }
+
+// Metrics reads the Prometheus endpoint.
+func (s *Scheduler) Metrics(ctx context.Context) ([]byte, error) {
+	return get(ctx, s.client, s.metricsURL)
+}
+
+// ConfPath is the conf file given to the scheduler.
+func (s *Scheduler) ConfPath() string { return s.conf.path() }
+
+// ReplaceConf replaces the conf of the running scheduler atomically, in the way its layout implies.
+func (s *Scheduler) ReplaceConf(conf string) error { return s.conf.write(conf) }
+
+func (cp *ControlPlane) schedulerDefaults(opts SchedulerOptions) (SchedulerOptions, error) {
+	if opts.Kind == "" {
+		opts.Kind = Ours
+	}
+	if opts.Name == "" {
+		opts.Name = string(opts.Kind)
+	}
+	opts.Name = cp.uniqueName(opts.Name)
+	if opts.ReadyTimeout == 0 {
+		opts.ReadyTimeout = cp.opts.ReadyTimeout
+	}
+	var err error
+	if opts.Binary == "" {
+		if opts.Binary, err = binary(cp.opts.BinDir, string(opts.Kind)); err != nil {
+			return opts, err
+		}
+	}
+	if opts.Conf == "" && opts.Kind != KubeScheduler {
+		opts.Conf, err = DefaultConf()
+	}
+	return opts, err
+}
+
+// schedulerKubeconfig makes the credentials of the process. kube-scheduler's service account and its roles are
+// made here, since the chart has nothing to do with it.
+func (cp *ControlPlane) schedulerKubeconfig(ctx context.Context, opts SchedulerOptions) (string, error) {
+	switch {
+	case opts.Admin:
+		return cp.adminKubeconfig(ctx, opts.Server)
+	case opts.Kind == KubeScheduler:
+		if err := cp.Apply(ctx, []byte(kubeSchedulerRBAC)); err != nil {
+			return "", err
+		}
+		return cp.ServiceAccountKubeconfig(ctx, "kube-system", "kube-scheduler", opts.Server)
+	default:
+		return cp.ServiceAccountKubeconfig(ctx, Namespace, SchedulerServiceAccount, opts.Server)
+	}
+}
+
+// vcScheduler lays out the conf and the flags of our scheduler or upstream's.
+func (cp *ControlPlane) vcScheduler(s *Scheduler, opts SchedulerOptions, kubeconfig string, metrics, health int) ([]string, error) {
+	dir, err := cp.subdir("conf", opts.Name)
+	if err != nil {
+		return nil, err
+	}
+	s.conf = &confFile{dir: dir, name: "volcano-scheduler.conf", layout: opts.Layout}
+	s.metricsURL = "http://" + hostPort(metrics) + "/metrics"
+	s.healthURL = "http://" + hostPort(health) + "/healthz"
+	return []string{
+		"--kubeconfig=" + kubeconfig,
+		"--scheduler-conf=" + s.conf.path(),
+		"--enable-metrics=true", "--listen-address=" + hostPort(metrics),
+		"--enable-healthz=true", "--healthz-address=" + hostPort(health),
+		fmt.Sprintf("--leader-elect=%t", opts.LeaderElect), "--leader-elect-resource-namespace=" + Namespace,
+		"--cache-dump-dir=" + dir,
+	}, s.conf.write(opts.Conf)
+}
+
+const kubeSchedulerRBAC = `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: kube-scheduler, namespace: kube-system}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: volcano-prebind-test-kube-scheduler}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "system:kube-scheduler"}
+subjects: [{kind: ServiceAccount, name: kube-scheduler, namespace: kube-system}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: volcano-prebind-test-volume-scheduler}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "system:volume-scheduler"}
+subjects: [{kind: ServiceAccount, name: kube-scheduler, namespace: kube-system}]
+`
+
+// kubeScheduler lays out the configuration and the flags of kube-scheduler.
+func (cp *ControlPlane) kubeScheduler(s *Scheduler, opts SchedulerOptions, kubeconfig string, port int) ([]string, error) {
+	dir, err := cp.subdir("conf", opts.Name)
+	if err != nil {
+		return nil, err
+	}
+	config, err := kubeSchedulerConfig(opts, kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := cp.ca.serving("kube-scheduler")
+	if err != nil {
+		return nil, err
+	}
+	cert, key, err := pair.write(cp.pki(""), opts.Name)
+	if err != nil {
+		return nil, err
+	}
+	s.conf = &confFile{dir: dir, name: "kube-scheduler.yaml", layout: opts.Layout}
+	s.metricsURL = "https://" + hostPort(port) + "/metrics"
+	s.healthURL = "https://" + hostPort(port) + "/healthz"
+	return []string{
+		"--config=" + s.conf.path(),
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
+		"--tls-cert-file=" + cert, "--tls-private-key-file=" + key,
+		"--authentication-skip-lookup", "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics",
+	}, s.conf.write(config)
+}
+
+// kubeSchedulerConfig fills the connection and the leader election into a KubeSchedulerConfiguration.
+func kubeSchedulerConfig(opts SchedulerOptions, kubeconfig string) (string, error) {
+	config := map[string]any{}
+	if err := yaml.Unmarshal([]byte(opts.Conf), &config); err != nil {
+		return "", fmt.Errorf("the KubeSchedulerConfiguration of %s: %w", opts.Name, err)
+	}
+	config["apiVersion"], config["kind"] = "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration"
+	connection, _ := config["clientConnection"].(map[string]any)
+	if connection == nil {
+		connection = map[string]any{}
+	}
+	connection["kubeconfig"] = kubeconfig
+	config["clientConnection"] = connection
+	config["leaderElection"] = map[string]any{"leaderElect": opts.LeaderElect}
+	out, err := yaml.Marshal(config)
+	return string(out), err
+}
+
+func (cp *ControlPlane) subdir(elem ...string) (string, error) {
+	dir := filepath.Join(append([]string{cp.dir}, elem...)...)
+	return dir, os.MkdirAll(dir, 0o700)
+}

@@ -1,0 +1,38 @@
+package controlplane
+
+import (
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+)
+
+// The kernel sends a parent death signal when the thread that forked the child ends, not the process. All
+// children are therefore forked by one goroutine that is locked to its thread and never returns, so the signal
+// comes when this process ends, in whatever way.
+var spawner = struct {
+	sync.Once
+	requests chan spawnRequest
+}{requests: make(chan spawnRequest)}
+
+type spawnRequest struct {
+	cmd  *exec.Cmd
+	done chan error
+}
+
+// spawn starts the command in a process group of its own, so that a Ctrl-C in a terminal reaches only this
+// process, and with SIGKILL for when this process ends.
+func spawn(cmd *exec.Cmd) error {
+	spawner.Do(func() {
+		go func() {
+			runtime.LockOSThread()
+			for r := range spawner.requests {
+				r.done <- r.cmd.Start()
+			}
+		}()
+	})
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	r := spawnRequest{cmd: cmd, done: make(chan error, 1)}
+	spawner.requests <- r
+	return <-r.done
+}

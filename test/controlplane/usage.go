@@ -1,0 +1,80 @@
+package controlplane
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// clockTicks is the unit of times in /proc, in parts of a second: USER_HZ, which Linux fixes at 100 for programs.
+const clockTicks = 100
+
+// CPUSeconds is the processor time, user and system, that the process has used; the final value once it ended.
+func (p *Process) CPUSeconds() float64 {
+	select {
+	case <-p.exited:
+		state := p.cmd.ProcessState
+		return (state.UserTime() + state.SystemTime()).Seconds()
+	default:
+	}
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
+	if err != nil {
+		return 0
+	}
+	// The second field is the command in parentheses and may hold anything; user and system time are fields 14
+	// and 15, so the twelfth and thirteenth behind it.
+	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+	if len(fields) < 13 {
+		return 0
+	}
+	var ticks float64
+	for _, field := range fields[11:13] {
+		n, err := strconv.ParseFloat(string(field), 64)
+		if err != nil {
+			return 0
+		}
+		ticks += n
+	}
+	return ticks / clockTicks
+}
+
+// PeakRSS is the most resident memory the process has had, in bytes; the value at the last call, or when it was
+// told to end, once it ended.
+func (p *Process) PeakRSS() int64 {
+	peak := int64(0)
+	select {
+	case <-p.exited:
+	default:
+		peak = procPeakRSS(p.PID())
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.peakRSS = max(p.peakRSS, peak)
+	return p.peakRSS
+}
+
+// procPeakRSS reads VmHWM. The resource usage that wait(2) reports is no use here: a child inherits the peak of
+// the process that forked it.
+func procPeakRSS(pid int) int64 {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	scanner := bufio.NewScanner(f)
+	for scanner.Scan() {
+		value, ok := strings.CutPrefix(scanner.Text(), "VmHWM:")
+		if !ok {
+			continue
+		}
+		kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+		if err != nil {
+			return 0
+		}
+		return kib << 10
+	}
+	return 0
+}
