@@ -1,0 +1,145 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// BindingBlock is the name of the configurations entry with the arguments of bind transactions.
+const BindingBlock = "binding"
+
+const evictHalfBoundAfter = "evictHalfBoundAfter"
+
+// ActionSpec declares what a configurations entry may hold: the arguments of an action, or of a built-in block.
+type ActionSpec struct {
+	Name      string
+	Doc       string
+	Arguments []framework.Argument
+	// Validate checks arguments beyond names and types; nil when there is nothing more to check.
+	Validate func(framework.Arguments) error
+}
+
+// Catalogue is all that a configuration may name. It is filled at start and read-only afterwards.
+type Catalogue struct {
+	plugins map[string]entry
+	actions map[string]entry
+	// blocks are configurations entries that are no actions.
+	blocks  map[string]entry
+	metrics entry
+}
+
+// entry is one thing that takes arguments.
+type entry struct {
+	kind string
+	framework.PluginSpec
+	origin origin
+	// anyArguments says that the arguments are not known, so all are taken.
+	anyArguments bool
+}
+
+// origin says who brought an entry.
+type origin int
+
+const (
+	ours origin = iota
+	upstream
+	custom
+)
+
+// NewCatalogue knows all of upstream's plugins and actions and the given plugins, which may take over upstream's names.
+func NewCatalogue(specs ...framework.PluginSpec) *Catalogue {
+	c := &Catalogue{plugins: map[string]entry{}, actions: map[string]entry{}, blocks: map[string]entry{}}
+	for _, spec := range upstreamPlugins() {
+		c.plugins[spec.Name] = entry{kind: "plugin", PluginSpec: spec, origin: upstream}
+	}
+	for _, spec := range specs {
+		c.plugins[spec.Name] = entry{kind: "plugin", PluginSpec: spec}
+	}
+	for _, spec := range upstreamActions() {
+		c.actions[spec.Name] = actionEntry("action", spec, upstream)
+	}
+	c.blocks[BindingBlock] = actionEntry("configuration", bindingBlock(), ours)
+	npu := upstreamInitParams()
+	c.blocks[npu.Name] = actionEntry("configuration", npu, upstream)
+	c.metrics = actionEntry("block", upstreamMetrics(), upstream)
+	return c
+}
+
+// AddActions makes further actions known. Upstream's names may be taken over.
+func (c *Catalogue) AddActions(specs ...ActionSpec) {
+	for _, spec := range specs {
+		c.actions[spec.Name] = actionEntry("action", spec, ours)
+	}
+}
+
+// AddCustomPlugins makes known the plugins loaded from shared objects. Nothing is known of their arguments,
+// so any is taken, and so is any argument of the init-params block, which such plugins read as well.
+func (c *Catalogue) AddCustomPlugins(names ...string) {
+	for _, name := range names {
+		spec := framework.PluginSpec{Name: name, Doc: "Loaded from a shared object."}
+		c.plugins[name] = entry{kind: "plugin", PluginSpec: spec, origin: custom, anyArguments: true}
+		npu := c.blocks[initParams]
+		npu.anyArguments = true
+		c.blocks[initParams] = npu
+	}
+}
+
+// configurations are the entries that a name under `configurations:` may mean.
+func (c *Catalogue) configurations() map[string]entry {
+	all := maps.Clone(c.actions)
+	maps.Copy(all, c.blocks)
+	return all
+}
+
+// argument finds the declaration of an argument; a family matches each key that is longer than its prefix.
+func (e entry) argument(name string) (framework.Argument, bool) {
+	for _, arg := range e.Arguments {
+		if arg.Name == name {
+			return arg, true
+		}
+	}
+	for _, arg := range e.Arguments {
+		prefix, family := strings.CutSuffix(arg.Name, "*")
+		if family && strings.HasPrefix(name, prefix) && len(name) > len(prefix) {
+			return arg, true
+		}
+	}
+	return framework.Argument{}, false
+}
+
+// candidates are the valid argument names to suggest in place of name. A family is written with the end of name.
+func (e entry) candidates(name string) []string {
+	var out []string
+	for _, arg := range e.Arguments {
+		prefix, family := strings.CutSuffix(arg.Name, "*")
+		if family && len(name) > len(prefix) {
+			out = append(out, prefix+name[len(prefix):])
+		} else {
+			out = append(out, arg.Name)
+		}
+	}
+	return out
+}
+
+func names(entries map[string]entry) []string { return slices.Sorted(maps.Keys(entries)) }
+
+func actionEntry(kind string, spec ActionSpec, from origin) entry {
+	return entry{kind: kind, origin: from, PluginSpec: framework.PluginSpec{
+		Name: spec.Name, Doc: spec.Doc, Arguments: spec.Arguments, Validate: spec.Validate,
+	}}
+}
+
+func bindingBlock() ActionSpec {
+	return ActionSpec{
+		Name: BindingBlock,
+		Doc:  "Bind transactions.",
+		Arguments: []framework.Argument{{
+			Name: evictHalfBoundAfter, Type: framework.Duration, Default: "never",
+			Doc: "How long a gang that a crash left half-bound may wait for the rest of its members before its bound ones are evicted.",
+		}},
+		Validate: checks{evictHalfBoundAfter: positiveDuration}.validate,
+	}
+}

@@ -1,0 +1,65 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"volcano.sh/volcano/pkg/scheduler"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// Config is a valid configuration. It is read-only once parsed.
+type Config struct {
+	// Actions are the names of the actions of a cycle, in order.
+	Actions []string
+	// Tiers are the plugins, with upstream's defaults applied to their switches.
+	Tiers []conf.Tier
+	// Configurations are the arguments of actions and of the built-in blocks, by name.
+	Configurations []conf.Configuration
+	// Metrics says where node usage is read from; empty when usage is not read.
+	Metrics map[string]string
+	// PreBindDisabled names the plugins whose pre-bind steps are left out.
+	PreBindDisabled map[string]bool
+	// Default says that the built-in configuration is meant, since the file has no content.
+	Default bool
+	// Raw is the text the configuration was parsed from, and Hash the hex SHA-256 of it.
+	Raw  []byte
+	Hash string
+}
+
+// PluginOrder lists the plugins in the order of the conf, tier by tier.
+func (c *Config) PluginOrder() []string {
+	var names []string
+	for _, tier := range c.Tiers {
+		for _, plugin := range tier.Plugins {
+			names = append(names, plugin.Name)
+		}
+	}
+	return names
+}
+
+// Arguments returns the arguments of an action or of a built-in block; nil when the conf has none.
+func (c *Config) Arguments(name string) framework.Arguments {
+	return vcframework.GetArgOfActionFromConf(c.Configurations, name)
+}
+
+// EvictHalfBoundAfter is how long a gang that a crash left half-bound may wait for the rest of its members
+// before its bound ones are evicted; 0 means for ever.
+func (c *Config) EvictHalfBoundAfter() time.Duration {
+	text, _ := c.Arguments(BindingBlock)[evictHalfBoundAfter].(string)
+	// Parse has checked the text; without the argument it is empty and the duration 0.
+	d, _ := time.ParseDuration(text)
+	return d
+}
+
+// defaultText is the configuration of a scheduler that is given none: upstream's.
+func defaultText() []byte { return []byte(scheduler.DefaultSchedulerConf) }
+
+func hashOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,175 @@
+package config
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+const preamble = `# Configuration
+
+<!-- Written by hack/confdoc from the declarations that the scheduler checks files with. Do not edit: make generate. -->
+
+` + "`vc-scheduler`" + ` reads the same ` + "`volcano-scheduler.conf`" + ` as upstream's, from the path in ` + "`--scheduler-conf`" + `.
+Check a file before you use it:
+
+` + "```sh\nvc-scheduler --validate-conf volcano-scheduler.conf\n```" + `
+
+## The file
+
+` + "```yaml" + `
+actions: "enqueue, allocate, backfill"   # the stages of a cycle, in order
+tiers:                                   # plugins in tiers; an earlier tier decides first
+- plugins:
+  - name: gang
+    enablePreemptable: false             # leaves out one kind of its functions
+  - name: predicates
+    arguments:
+      predicate.PodAffinityEnable: false
+configurations:                          # arguments of actions and built-in blocks
+- name: preempt
+  arguments:
+    enableTopologyAwarePreemption: true
+metrics:                                 # where node usage is read from
+  type: prometheus
+  address: http://prometheus.monitoring:9090
+` + "```" + `
+
+| Key | Type | Meaning |
+|---|---|---|
+| ` + "`actions`" + ` | string | Names of actions, separated by commas. Must not be empty. |
+| ` + "`tiers[].plugins[].name`" + ` | string | A plugin. Each may be named once in the file. |
+| ` + "`tiers[].plugins[].arguments`" + ` | mapping | Its arguments, see [Plugins](#plugins). |
+| ` + "`tiers[].plugins[].enable...`" + ` | bool | Its switches, see [Switches](#switches-of-a-plugin). |
+| ` + "`configurations[].name`" + ` | string | An action, or one of the [blocks](#built-in-blocks). Each may be there once. |
+| ` + "`configurations[].arguments`" + ` | mapping | Its arguments. |
+| ` + "`metrics`" + ` | mapping | See [Metrics](#metrics). |
+
+The order of plugins in the file, tier by tier, is the order of their pre-bind steps.
+
+Without ` + "`--scheduler-conf`" + `, or with an empty file, the built-in configuration is used:
+
+`
+
+const behaviour = `
+## What is an error
+
+An unknown key, action, plugin or argument, a value of the wrong type, a plugin named twice, a key that is there twice,
+and arguments that cannot work together. Upstream ignores most of these. All errors of a file are reported at once, each
+with its line and the nearest valid name:
+
+` + "```" + `
+volcano-scheduler.conf: line 6: plugin "predicatse" is unknown; did you mean "predicates"?
+volcano-scheduler.conf: line 9: argument "overcommit-factor" of plugin "overcommit" must be a number, found string "1.5"
+` + "```" + `
+
+At start an error ends the process with exit code 1. So does a file that cannot be read.
+
+## Reload
+
+The file is watched and read again when its content changes. This works for a mounted ConfigMap, whose files are replaced
+by swapping a symlink, and for a plain file, written in place or renamed over. A new configuration is in force from
+the next cycle on; transactions under way end as they began.
+
+A file with an error changes nothing: the configuration in force stays, and an event and a metric say so. The same holds
+for a file that is emptied or removed.
+`
+
+const switchesIntro = `
+## Switches of a plugin
+
+Each turns off one kind of functions of the plugin it stands at; one that the plugin does not have is harmless. Most are on
+unless given as ` + "`false`" + `. Upstream spells some of them ` + "`enabled...`" + ` and one with a capital; they must be written just so.
+
+| Key | Default | What it switches |
+|---|---|---|
+`
+
+// WriteDoc writes docs/configuration.md: the format of the file, and all that a catalogue knows.
+func WriteDoc(w io.Writer, cat *Catalogue) error {
+	out := bufio.NewWriter(w)
+	d := docWriter{out}
+	d.print(preamble, "```yaml\n", strings.TrimSpace(string(defaultText())), "\n```\n", switchesIntro)
+	for _, s := range pluginSwitches() {
+		def := "true"
+		if s.offByDefault {
+			def = "false"
+		}
+		d.row(code(s.key), code(def), s.doc)
+	}
+	d.print("\n## Plugins\n\nAn argument that ends in `*` stands for all keys with that prefix.\n")
+	d.entries("### `%s`\n", cat.plugins, ours)
+	d.print("\nThe following are upstream's.\n")
+	d.entries("### `%s`\n", cat.plugins, upstream)
+	d.print("\nPlugins from shared objects (`--plugins-dir`) are known by their file's name; their arguments are not checked.\n")
+	d.print("\n## Actions\n\nTheir arguments stand under `configurations`.\n")
+	d.entries("### `%s`\n", cat.actions, ours)
+	d.entries("### `%s`\n", cat.actions, upstream)
+	d.print("\n## Built-in blocks\n\nFurther names under `configurations`.\n")
+	d.entries("### `%s`\n", cat.blocks, ours)
+	d.entries("### `%s`\n", cat.blocks, upstream)
+	d.print("\n## Metrics\n\n", cat.metrics.Doc, "\n")
+	d.table(cat.metrics.Arguments)
+	d.print(behaviour)
+	return out.Flush()
+}
+
+// docWriter writes Markdown. Write errors are kept by the buffer and come out of its Flush.
+type docWriter struct{ out *bufio.Writer }
+
+func (d docWriter) print(parts ...string) {
+	for _, part := range parts {
+		_, _ = d.out.WriteString(part)
+	}
+}
+
+func (d docWriter) row(cells ...string) {
+	d.print("| ", strings.Join(cells, " | "), " |\n")
+}
+
+func (d docWriter) entries(title string, entries map[string]entry, from origin) {
+	for _, name := range names(entries) {
+		e := entries[name]
+		if e.origin != from {
+			continue
+		}
+		d.print("\n", fmt.Sprintf(title, e.Name))
+		if e.Doc != "" {
+			d.print("\n", e.Doc, "\n")
+		}
+		d.table(e.Arguments)
+	}
+}
+
+func (d docWriter) table(args []framework.Argument) {
+	if len(args) == 0 {
+		return
+	}
+	d.print("\n| Argument | Type | Default | Meaning |\n|---|---|---|---|\n")
+	for _, arg := range args {
+		kind := string(arg.Type)
+		if len(arg.Enum) > 0 {
+			quoted := make([]string, len(arg.Enum))
+			for i, value := range arg.Enum {
+				quoted[i] = code(value)
+			}
+			kind = strings.Join(quoted, " or ")
+		}
+		d.row(code(arg.Name), cell(kind), code(arg.Default), cell(arg.Doc))
+	}
+}
+
+func code(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "`" + cell(text) + "`"
+}
+
+// cell keeps text within its table cell.
+func cell(text string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(text, "|", `\|`), "\n", " ")
+}

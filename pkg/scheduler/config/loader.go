@@ -1,0 +1,128 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+)
+
+// Loader holds the configuration in force. One that is not valid never replaces it.
+type Loader struct {
+	path           string
+	catalogue      *Catalogue
+	disableDefault bool
+	accept         func(*Config) error
+
+	// loading is held while a text is taken through parsing and accept.
+	loading sync.Mutex
+	// last is the text read last, valid or not.
+	last []byte
+
+	mu      sync.Mutex
+	current *Config
+}
+
+// LoaderOption refines a Loader.
+type LoaderOption func(*Loader)
+
+// WithAccept has a say on each valid configuration before it is in force. Its error is as good as one of Parse, so
+// building the plugins belongs here.
+func WithAccept(accept func(*Config) error) LoaderOption {
+	return func(l *Loader) { l.accept = accept }
+}
+
+// NewLoader makes the loader of a file. Without a path, or with a file without content, the built-in configuration is
+// meant, unless disableDefault forbids it.
+func NewLoader(path string, cat *Catalogue, disableDefault bool, opts ...LoaderOption) *Loader {
+	l := &Loader{path: path, catalogue: cat, disableDefault: disableDefault, accept: func(*Config) error { return nil }}
+	for _, opt := range opts {
+		opt(l)
+	}
+	return l
+}
+
+// Current is the configuration in force; nil before the first Load that succeeded.
+func (l *Loader) Current() *Config {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.current
+}
+
+// Load reads the file and puts it in force. On an error the one in force stays.
+func (l *Loader) Load() (*Config, error) {
+	var data []byte
+	if l.path != "" {
+		var err error
+		if data, err = os.ReadFile(l.path); err != nil {
+			return nil, err
+		}
+	}
+	return l.apply(data)
+}
+
+// Watch loads the file whenever its content changes, until ctx ends, and reports each attempt: the configuration now in
+// force, or why the former one stays. Without a path there is nothing to watch and it returns at once.
+func (l *Loader) Watch(ctx context.Context, report func(*Config, error)) error {
+	if l.path == "" {
+		return nil
+	}
+	l.loading.Lock()
+	last := l.last
+	l.loading.Unlock()
+	return Watch(ctx, l.path, func(data []byte) { report(l.apply(data)) }, WithSeen(last))
+}
+
+func (l *Loader) apply(data []byte) (*Config, error) {
+	l.loading.Lock()
+	defer l.loading.Unlock()
+	l.last = data
+	cfg, err := Parse(data, l.catalogue)
+	if err == nil {
+		err = l.permit(cfg)
+	}
+	if err == nil {
+		err = l.accept(cfg)
+	}
+	if err != nil && l.path != "" {
+		err = &FileError{Path: l.path, Err: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.current = cfg
+	return cfg, nil
+}
+
+// permit says whether the built-in configuration may be used. It never replaces a written one: a file that was just
+// emptied is most likely about to be written.
+func (l *Loader) permit(cfg *Config) error {
+	current := l.Current()
+	switch {
+	case !cfg.Default:
+		return nil
+	case l.disableDefault && l.path == "":
+		return errors.New("no configuration is given (--scheduler-conf), and the built-in one is disabled (--disable-default-scheduler-config)")
+	case l.disableDefault:
+		return errors.New("the file is empty, and the built-in configuration is disabled (--disable-default-scheduler-config)")
+	case current != nil && !current.Default:
+		return errors.New("the file is empty; the built-in configuration does not replace the one in force")
+	default:
+		return nil
+	}
+}
+
+// ValidateFile checks a file. The text of its error is for people: one finding a line, each with the file, the line,
+// what is wrong and what would be right.
+func ValidateFile(path string, cat *Catalogue) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if _, err := Parse(data, cat); err != nil {
+		return &FileError{Path: path, Err: err}
+	}
+	return nil
+}

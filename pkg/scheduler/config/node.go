@@ -1,0 +1,144 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"regexp"
+	"strconv"
+
+	yaml3 "go.yaml.in/yaml/v3"
+	yaml2 "gopkg.in/yaml.v2"
+)
+
+// cursor is a place in the file: its node, which knows the line, and the value upstream's decoder makes of it.
+//
+// Two decoders read the file. yaml.v2 is upstream's: it alone decides what a value is (to it `yes` is a bool and a
+// mapping is a map[any]any), so plugins get what they get from upstream. yaml.v3 only gives lines and keys.
+type cursor struct {
+	// node is never an alias.
+	node  *yaml3.Node
+	value any
+}
+
+// field is one key of a mapping.
+type field struct {
+	key     string
+	keyLine int
+	cursor
+}
+
+func (c cursor) line() int { return c.node.Line }
+
+// document reads the one document of a file. It returns false when the file has no content.
+func document(data []byte) (cursor, bool, *Error) {
+	decoder := yaml3.NewDecoder(bytes.NewReader(data))
+	var doc, second yaml3.Node
+	if err := decoder.Decode(&doc); errors.Is(err, io.EOF) {
+		return cursor{}, false, nil
+	} else if err != nil {
+		return cursor{}, false, syntaxError(err)
+	}
+	if err := decoder.Decode(&second); err == nil {
+		return cursor{}, false, &Error{Line: max(second.Line, 1), Msg: "a second YAML document starts here; the file may have only one"}
+	} else if !errors.Is(err, io.EOF) {
+		return cursor{}, false, syntaxError(err)
+	}
+	var value any
+	if err := yaml2.Unmarshal(data, &value); err != nil {
+		return cursor{}, false, syntaxError(err)
+	}
+	root := doc.Content[0]
+	if root.Kind == yaml3.ScalarNode && value == nil {
+		return cursor{}, false, nil
+	}
+	return at(root, value), true, nil
+}
+
+var yamlError = regexp.MustCompile(`(?s)^yaml: (?:unmarshal errors:\s*)?(?:line (\d+): )?(.*)$`)
+
+func syntaxError(err error) *Error {
+	found := &Error{Line: 1, Msg: "not valid YAML: " + err.Error()}
+	if m := yamlError.FindStringSubmatch(err.Error()); m != nil {
+		found.Msg = "not valid YAML: " + m[2]
+		if line, convErr := strconv.Atoi(m[1]); convErr == nil {
+			found.Line = max(line, 1)
+		}
+	}
+	return found
+}
+
+// at follows aliases. They end: the v2 decoder has refused the ones that contain themselves.
+func at(node *yaml3.Node, value any) cursor {
+	for node.Kind == yaml3.AliasNode {
+		node = node.Alias
+	}
+	return cursor{node: node, value: value}
+}
+
+// isNothing tells a key without a value.
+func (c cursor) isNothing() bool { return c.node.Kind == yaml3.ScalarNode && c.value == nil }
+
+// items returns the elements of a list; false when it is none.
+func (c cursor) items() ([]cursor, bool) {
+	list, ok := c.value.([]any)
+	if !ok || c.node.Kind != yaml3.SequenceNode || len(list) != len(c.node.Content) {
+		return nil, false
+	}
+	out := make([]cursor, len(list))
+	for i, node := range c.node.Content {
+		out[i] = at(node, list[i])
+	}
+	return out, true
+}
+
+// fields returns the keys of a mapping in the order of the file, merged ones (`<<`) last, and each key that is
+// there twice; false when it is no mapping.
+func (c cursor) fields() (keys, twice []field, ok bool) {
+	values, ok := c.value.(map[any]any)
+	if !ok || c.node.Kind != yaml3.MappingNode {
+		return nil, nil, false
+	}
+	seen := map[string]bool{}
+	collect(c.node, values, seen, &keys, &twice, 0)
+	return keys, twice, true
+}
+
+// maxMerges bounds how deep merges are followed; the decoder that makes the values has no need of more.
+const maxMerges = 100
+
+func collect(node *yaml3.Node, values map[any]any, seen map[string]bool, keys, twice *[]field, depth int) {
+	var merged []*yaml3.Node
+	own := map[string]bool{}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := node.Content[i], node.Content[i+1]
+		if key.Kind == yaml3.ScalarNode && key.Tag == "!!merge" {
+			merged = append(merged, value)
+			continue
+		}
+		key = at(key, nil).node
+		f := field{key: key.Value, keyLine: key.Line, cursor: at(value, values[key.Value])}
+		switch {
+		case own[f.key]:
+			*twice = append(*twice, f)
+		case !seen[f.key]:
+			*keys = append(*keys, f)
+		}
+		own[f.key], seen[f.key] = true, true
+	}
+	if depth == maxMerges {
+		return
+	}
+	for _, from := range merged {
+		from = at(from, nil).node
+		sources := []*yaml3.Node{from}
+		if from.Kind == yaml3.SequenceNode {
+			sources = from.Content
+		}
+		for _, source := range sources {
+			if source = at(source, nil).node; source.Kind == yaml3.MappingNode {
+				collect(source, values, seen, keys, twice, depth+1)
+			}
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package config
+
+import (
+	"strings"
+
+	yaml3 "go.yaml.in/yaml/v3"
+	yaml2 "gopkg.in/yaml.v2"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	"volcano.sh/volcano/pkg/scheduler/plugins"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// Parse reads the text of a volcano-scheduler.conf. Text without content means the built-in configuration. All that
+// is wrong is reported at once: the error joins one *Error per finding, in the order of lines.
+//
+// Arguments hold what upstream's decoder makes of the text: int, float64, bool, string, []any and map[any]any.
+func Parse(data []byte, cat *Catalogue) (*Config, error) {
+	root, ok, syntax := document(data)
+	if syntax != nil {
+		return nil, syntax
+	}
+	if !ok {
+		cfg, err := Parse(defaultText(), cat)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Raw, cfg.Hash, cfg.Default = data, hashOf(data), true
+		return cfg, nil
+	}
+	p := &parser{cat: cat, preBindDisabled: map[string]bool{}, pluginLines: map[string]int{}}
+	p.root(root)
+	if err := p.err(); err != nil {
+		return nil, err
+	}
+	return p.config(data)
+}
+
+type parser struct {
+	findings
+	cat             *Catalogue
+	actions         []string
+	preBindDisabled map[string]bool
+	// pluginLines maps the plugins named so far to their lines.
+	pluginLines map[string]int
+}
+
+// config decodes the checked text as upstream does.
+func (p *parser) config(data []byte) (*Config, error) {
+	var file conf.SchedulerConfiguration
+	if err := yaml2.Unmarshal(data, &file); err != nil {
+		return nil, syntaxError(err)
+	}
+	for i := range file.Tiers {
+		for j := range file.Tiers[i].Plugins {
+			plugins.ApplyPluginConfDefaults(&file.Tiers[i].Plugins[j])
+		}
+	}
+	return &Config{
+		Actions:         p.actions,
+		Tiers:           file.Tiers,
+		Configurations:  file.Configurations,
+		Metrics:         file.MetricsConfiguration,
+		PreBindDisabled: p.preBindDisabled,
+		Raw:             data,
+		Hash:            hashOf(data),
+	}, nil
+}
+
+var rootKeys = []string{"actions", "tiers", "configurations", "metrics"}
+
+func (p *parser) root(root cursor) {
+	actions := false
+	for _, f := range p.fields(root, "the file") {
+		switch f.key {
+		case "actions":
+			actions = true
+			p.parseActions(f)
+		case "tiers":
+			for _, tier := range p.list(f.cursor, "tiers") {
+				p.tier(tier)
+			}
+		case "configurations":
+			p.configurations(f)
+		case "metrics":
+			p.metrics(f)
+		default:
+			p.add(f.keyLine, "key %q is unknown%s", f.key, suggest(f.key, rootKeys))
+		}
+	}
+	if _, isMapping := root.value.(map[any]any); isMapping && !actions {
+		p.add(root.line(), `key "actions" is missing; it names the actions to run, such as "enqueue, allocate, backfill"`)
+	}
+}
+
+func (p *parser) parseActions(f field) {
+	text, ok := f.value.(string)
+	if !ok && !f.isNothing() {
+		p.add(f.line(), `actions must be a string such as "enqueue, allocate, backfill", found %s`, found(f.value))
+		return
+	}
+	if strings.TrimSpace(text) == "" {
+		p.add(f.keyLine, `actions is empty; name the actions to run, such as "enqueue, allocate, backfill"`)
+		return
+	}
+	for name := range strings.SplitSeq(text, ",") {
+		name = strings.TrimSpace(name)
+		if name == "" {
+			p.add(f.line(), "actions %q has a comma without a name", text)
+		} else if _, known := p.cat.actions[name]; !known {
+			p.add(f.line(), "action %q is unknown%s", name, suggest(name, names(p.cat.actions)))
+		}
+		p.actions = append(p.actions, name)
+	}
+}
+
+var configurationKeys = []string{"name", "arguments"}
+
+func (p *parser) configurations(f field) {
+	known := p.cat.configurations()
+	lines := map[string]int{}
+	for _, item := range p.list(f.cursor, "configurations") {
+		var name, arguments *field
+		for _, g := range p.fields(item, "a configuration") {
+			switch g.key {
+			case "name":
+				name = &g
+			case "arguments":
+				arguments = &g
+			default:
+				p.add(g.keyLine, "key %q of a configuration is unknown%s", g.key, suggest(g.key, configurationKeys))
+			}
+		}
+		text, ok := p.name(item, name, "a configuration")
+		if !ok {
+			continue
+		}
+		if first, again := lines[text]; again {
+			p.add(name.line(), "configuration %q is there twice; the first is on line %d", text, first)
+		} else {
+			lines[text] = name.line()
+		}
+		e, ok := known[text]
+		if !ok {
+			p.add(name.line(), "configuration %q is unknown%s", text, suggest(text, names(known)))
+		} else if arguments != nil {
+			p.arguments(e, *arguments, name.line())
+		}
+	}
+}
+
+func (p *parser) metrics(f field) {
+	if f.isNothing() {
+		return
+	}
+	args := framework.Arguments{}
+	lines := map[string]int{}
+	for _, g := range p.fields(f.cursor, "metrics") {
+		lines[g.key] = g.keyLine
+		// All values are text here: upstream decodes `true` and 30 to "true" and "30".
+		if g.node.Kind == yaml3.ScalarNode && !g.isNothing() {
+			g.value = g.node.Value
+		}
+		p.argument(p.cat.metrics, g, args)
+	}
+	p.validate(p.cat.metrics, args, lines, f.keyLine)
+	kind, given := args["type"].(string)
+	if _, written := lines["type"]; !given && !written {
+		p.add(f.keyLine, `metrics has no "type"; it must be %s`, oneOf(metricsTypes))
+	}
+	if address, _ := args["address"].(string); address == "" && (kind == metricsTypes[0] || kind == metricsTypes[1]) {
+		p.add(f.keyLine, "metrics of type %q needs an address", kind)
+	}
+}
+
+// list returns the elements of a list; nothing at all counts as an empty one.
+func (p *parser) list(c cursor, what string) []cursor {
+	if c.isNothing() {
+		return nil
+	}
+	items, ok := c.items()
+	if !ok {
+		p.add(c.line(), "%s must be a list, found %s", what, found(c.value))
+	}
+	return items
+}
+
+// fields returns the keys of a mapping, and reports the ones that are there twice.
+func (p *parser) fields(c cursor, what string) []field {
+	keys, twice, ok := c.fields()
+	if !ok {
+		p.add(c.line(), "%s must be a mapping, found %s", what, found(c.value))
+	}
+	for _, f := range twice {
+		p.add(f.keyLine, "key %q of %s is there twice", f.key, what)
+	}
+	return keys
+}
+
+// name returns the text of a name field.
+func (p *parser) name(of cursor, name *field, what string) (string, bool) {
+	if name == nil {
+		if of.node.Kind == yaml3.MappingNode {
+			p.add(of.line(), `%s has no "name"`, what)
+		}
+		return "", false
+	}
+	text, ok := name.value.(string)
+	if !ok || text == "" {
+		p.add(name.line(), "the name of %s must be a string, found %s", what, found(name.value))
+		return "", false
+	}
+	return text, true
+}

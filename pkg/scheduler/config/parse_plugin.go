@@ -1,0 +1,195 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"volcano.sh/volcano/pkg/scheduler/plugins/drf"
+	"volcano.sh/volcano/pkg/scheduler/plugins/proportion"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+func (p *parser) tier(tier cursor) {
+	// hierarchy and share are the lines of what upstream refuses to have in one tier; 0 without it.
+	hierarchy, share := 0, 0
+	for _, f := range p.fields(tier, "a tier") {
+		if f.key != "plugins" {
+			p.add(f.keyLine, "key %q of a tier is unknown%s", f.key, suggest(f.key, []string{"plugins"}))
+			continue
+		}
+		for _, item := range p.list(f.cursor, "plugins") {
+			name, line, hierarchyLine := p.plugin(item)
+			switch name {
+			case drf.PluginName:
+				hierarchy = hierarchyLine
+			case proportion.PluginName:
+				share = line
+			}
+		}
+	}
+	if hierarchy > 0 && share > 0 {
+		p.add(hierarchy, "plugin %q with enableHierarchy conflicts with plugin %q (line %d) of the same tier; keep one of them",
+			drf.PluginName, proportion.PluginName, share)
+	}
+}
+
+// plugin checks one plugin. It returns its name and line, and the line of enableHierarchy if that is on.
+func (p *parser) plugin(item cursor) (text string, line, hierarchy int) {
+	var name, arguments *field
+	var switches []field
+	for _, f := range p.fields(item, "a plugin") {
+		switch f.key {
+		case "name":
+			name = &f
+		case "arguments":
+			arguments = &f
+		default:
+			switches = append(switches, f)
+		}
+	}
+	text, ok := p.name(item, name, "a plugin")
+	if !ok {
+		return "", 0, 0
+	}
+	line = name.line()
+	if first, again := p.pluginLines[text]; again {
+		p.add(line, "plugin %q is named twice; the first is on line %d", text, first)
+	} else {
+		p.pluginLines[text] = line
+	}
+	e, known := p.cat.plugins[text]
+	if !known {
+		p.add(line, "plugin %q is unknown%s", text, suggest(text, names(p.cat.plugins)))
+		e = entry{kind: "plugin", PluginSpec: framework.PluginSpec{Name: text}, anyArguments: true}
+	}
+	for _, f := range switches {
+		if on := p.pluginSwitch(e, f); on && f.key == "enableHierarchy" {
+			hierarchy = f.keyLine
+		} else if !on && f.key == enablePreBind {
+			p.preBindDisabled[text] = true
+		}
+	}
+	switch {
+	case arguments != nil:
+		p.arguments(e, *arguments, line)
+	default:
+		p.validate(e, nil, nil, line)
+	}
+	return text, line, hierarchy
+}
+
+// pluginSwitch checks one enable key and tells whether it is on.
+func (p *parser) pluginSwitch(e entry, f field) bool {
+	var known []string
+	for _, s := range pluginSwitches() {
+		known = append(known, s.key)
+	}
+	if !slices.Contains(known, f.key) {
+		hint := suggest(f.key, append(known, "name", "arguments"))
+		if _, isArgument := e.argument(f.key); isArgument {
+			hint = `; it is an argument: write it under "arguments"`
+		}
+		p.add(f.keyLine, "key %q of plugin %q is unknown%s", f.key, e.Name, hint)
+		return false
+	}
+	on, ok := f.value.(bool)
+	if !ok {
+		p.add(f.line(), "key %q of plugin %q must be true or false, found %s", f.key, e.Name, found(f.value))
+	}
+	return on
+}
+
+// arguments checks the arguments of a plugin, an action or a block named on the given line.
+func (p *parser) arguments(e entry, f field, line int) {
+	what := fmt.Sprintf("the arguments of %s %q", e.kind, e.Name)
+	args := framework.Arguments{}
+	lines := map[string]int{}
+	before := len(p.findings)
+	if !f.isNothing() {
+		for _, g := range p.fields(f.cursor, what) {
+			lines[g.key] = g.keyLine
+			p.argument(e, g, args)
+		}
+	}
+	if len(p.findings) == before {
+		p.validate(e, args, lines, line)
+	}
+}
+
+// argument checks the name and type of one argument and adds it to args when they are right.
+func (p *parser) argument(e entry, f field, args framework.Arguments) {
+	arg, known := e.argument(f.key)
+	switch {
+	case known:
+		if want := typeCheck(arg)(f.value); want != "" {
+			p.add(f.line(), "argument %q of %s must be %s, found %s", f.key, e.title(), want, found(f.value))
+			return
+		}
+		args[f.key] = f.value
+	case e.anyArguments:
+		args[f.key] = f.value
+	default:
+		p.add(f.keyLine, "argument %q of %s is unknown%s", f.key, e.title(), p.cat.argumentHint(e, f.key))
+	}
+}
+
+// title names an entry in a message.
+func (e entry) title() string {
+	if e.kind == "block" {
+		return e.Name
+	}
+	return fmt.Sprintf("%s %q", e.kind, e.Name)
+}
+
+// argumentHint ends a message about an unknown argument.
+func (c *Catalogue) argumentHint(e entry, name string) string {
+	candidates := e.candidates(name)
+	if near := nearest(name, candidates); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	for _, other := range names(c.plugins) {
+		if _, ok := c.plugins[other].argument(name); ok {
+			return fmt.Sprintf("; it is an argument of plugin %q", other)
+		}
+	}
+	if len(candidates) == 0 {
+		return "; it takes none"
+	}
+	declared := make([]string, len(e.Arguments))
+	for i, arg := range e.Arguments {
+		declared[i] = arg.Name
+	}
+	return "; known are " + strings.Join(declared, ", ")
+}
+
+// validate asks the entry's own Validate. Its findings get the line of the argument they name, else the line given.
+func (p *parser) validate(e entry, args framework.Arguments, lines map[string]int, line int) {
+	if e.Validate == nil {
+		return
+	}
+	err := safely(e.Validate, args)
+	if err == nil {
+		return
+	}
+	for _, err := range flatten(err) {
+		at := line
+		var named *argumentError
+		if errors.As(err, &named) && lines[named.name] > 0 {
+			at = lines[named.name]
+		}
+		p.add(at, "%s: %s", e.title(), strings.ReplaceAll(err.Error(), "\n", "\n  "))
+	}
+}
+
+// safely turns a panic of a plugin's Validate into its error, so that it cannot end the scheduler at a reload.
+func safely(validate func(framework.Arguments) error, args framework.Arguments) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("checking the arguments panicked: %v", r)
+		}
+	}()
+	return validate(args)
+}

@@ -1,0 +1,43 @@
+package config
+
+// enablePreBind is the switch that this project adds to upstream's.
+const enablePreBind = "enablePreBind"
+
+// pluginSwitch is a key of a plugin that turns off one kind of its functions.
+type pluginSwitch struct {
+	key, doc string
+	// offByDefault says that upstream reads a missing key as false.
+	offByDefault bool
+}
+
+// pluginSwitches lists the switches of a plugin, spelt as upstream's conf types spell them.
+func pluginSwitches() []pluginSwitch {
+	return []pluginSwitch{
+		{key: enablePreBind, doc: "Its pre-bind steps. Not in upstream."},
+		{key: "enableJobOrder", doc: "Its order of jobs."},
+		{key: "enabledSubJobOrder", doc: "Its order of the sub-groups of a job."},
+		{key: "enableTaskOrder", doc: "Its order of tasks."},
+		{key: "enableQueueOrder", doc: "Its order of queues, and of queues to take victims from."},
+		{key: "EnabledClusterOrder", doc: "Its order of clusters.", offByDefault: true},
+		{key: "enableHierarchy", doc: "Its hierarchy of queues (`capacity`, `drf`, `nodegroup`).", offByDefault: true},
+		{key: "enableJobReady", doc: "Its say on when a job is ready to be bound."},
+		{key: "enabledSubJobReady", doc: "Its say on when a sub-group is ready."},
+		{key: "enableJobPipelined", doc: "Its say on when a job may wait for resources being released."},
+		{key: "enabledSubJobPipelined", doc: "The same for a sub-group."},
+		{key: "enableJobEnqueued", doc: "Its say on, and its notice of, the admission of jobs."},
+		{key: "enableJobStarving", doc: "Its say on which jobs are starving."},
+		{key: "enableTargetJob", doc: "Its choice of a job to reserve nodes for."},
+		{key: "enableReservedNodes", doc: "Its choice of reserved nodes."},
+		{key: "enablePredicate", doc: "Its filter of nodes."},
+		{key: "enableBestNode", doc: "Its choice among the best nodes."},
+		{key: "enableNodeOrder", doc: "Its scores of nodes."},
+		{key: "enabledHyperNodeOrder", doc: "Its scores of HyperNodes."},
+		{key: "enabledHyperNodeGradient", doc: "Its order in which sets of HyperNodes are tried."},
+		{key: "enabledAllocatable", doc: "Its say on whether a queue may allocate."},
+		{key: "enabledOverused", doc: "Its say on whether a queue is over its share."},
+		{key: "enablePreemptable", doc: "Its choice of victims of a preemption."},
+		{key: "enablePreemptive", doc: "Its say on whether a queue may reclaim for a task."},
+		{key: "enableReclaimable", doc: "Its choice of victims of a reclaim."},
+		{key: "enabledVictim", doc: "Its choice of victims for `shuffle`."},
+	}
+}

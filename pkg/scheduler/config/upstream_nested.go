@@ -1,0 +1,170 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"volcano.sh/volcano/pkg/scheduler/plugins/binpack"
+	networktopologyaware "volcano.sh/volcano/pkg/scheduler/plugins/network-topology-aware"
+	"volcano.sh/volcano/pkg/scheduler/plugins/rescheduling"
+	"volcano.sh/volcano/pkg/scheduler/plugins/tdm"
+	"volcano.sh/volcano/pkg/scheduler/plugins/usage"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+const (
+	reschedulingName = rescheduling.PluginName
+	tdmName          = tdm.PluginName
+	usageName        = usage.PluginName
+
+	revocableZone = "tdm.revocable-zone."
+)
+
+var (
+	notNegative = integer(0, math.MaxInt)
+	percent     = integer(0, 100)
+)
+
+func tdmArguments() []framework.Argument {
+	return []framework.Argument{
+		{Name: revocableZone + "*", Type: framework.String, Doc: "Daily window, as `10:00-21:00` in the scheduler's time zone, in which the zone named after the prefix may be used."},
+		{Name: "tdm.evict.period", Type: framework.Duration, Default: "1m", Doc: "Shortest time between two rounds of evictions outside the windows."},
+	}
+}
+
+var tdmValidate = checks{revocableZone + "*": dailyWindow}.validate
+
+func dailyWindow(value any) string {
+	s, _ := value.(string)
+	start, end, ok := strings.Cut(strings.TrimSpace(s), "-")
+	for _, clock := range []string{start, end} {
+		if _, err := time.Parse("15:04", clock); err != nil {
+			ok = false
+		}
+	}
+	if !ok {
+		return `a daily window such as "10:00-21:00"`
+	}
+	return ""
+}
+
+func usageArguments() []framework.Argument {
+	return []framework.Argument{
+		{Name: "usage.weight", Type: framework.Int, Default: "5", Doc: "Weight of the plugin's node score."},
+		{Name: "cpu.weight", Type: framework.Int, Default: "1", Doc: "Weight of CPU usage in the score."},
+		{Name: "memory.weight", Type: framework.Int, Default: "1", Doc: "Weight of memory usage in the score."},
+		{Name: "thresholds", Type: framework.Object, Default: "cpu: 80, mem: 80", Doc: "Usage, in percent, over which a node takes no new pods: `cpu` and `mem`."},
+	}
+}
+
+var usageValidate = shapes{"thresholds": fields(map[string]shape{"cpu": is(percent), "mem": is(percent)})}.validate
+
+func reschedulingArguments() []framework.Argument {
+	return []framework.Argument{
+		{Name: "interval", Type: framework.Duration, Default: "5m", Doc: "Time between two rounds of evictions."},
+		{Name: "metricsPeriod", Type: framework.Duration, Default: "5m", Doc: "The period over which usage is averaged."},
+		{Name: "strategies", Type: framework.Object, Default: "lowNodeUtilization", Doc: "List of strategies: `name` (`" + rescheduling.DefaultStrategy + "`) and `params` with `thresholds` and `targetThresholds` (percent of `cpu`, `memory`, `pods`)."},
+	}
+}
+
+var reschedulingValidate = shapes{"strategies": items(fields(map[string]shape{
+	"name": is(text(rescheduling.DefaultStrategy)),
+	"params": fields(map[string]shape{
+		"thresholds":                 utilization,
+		"targetThresholds":           utilization,
+		"thresholdPriorityClassName": is(text()),
+		"nodeFit":                    is(boolean),
+	}),
+}))}.validate
+
+var utilization = fields(map[string]shape{
+	"cpu": is(percent), "memory": is(percent), "pod": is(percent), "pods": is(percent),
+})
+
+func resourceStrategyArguments() []framework.Argument {
+	return []framework.Argument{
+		{Name: "resourceStrategyFitWeight", Type: framework.Int, Default: "10", Doc: "Weight of the plugin's node score; 0 or more."},
+		{Name: "resources", Type: framework.Object, Default: "cpu and memory, LeastAllocated, weight 1", Doc: "Mapping of resource, or prefix ending in `/*`, to `type` (`LeastAllocated` or `MostAllocated`) and `weight`."},
+		{Name: "sra", Type: framework.Object, Doc: "Keeps pods off nodes with scarce resources they do not ask for: `enable`, `resources` (separated by commas), `weight`, `resourceWeight` (by resource)."},
+		{Name: "proportional", Type: framework.Object, Doc: "Keeps CPU and memory free in proportion to scarce resources: `enable`, `resources` (separated by commas), `resourceProportion` (by `<resource>.cpu` and `<resource>.memory`)."},
+	}
+}
+
+var resourceStrategyValidate = shapes{
+	"resourceStrategyFitWeight": is(notNegative),
+	"resources": resourceNames(each(fields(map[string]shape{
+		"type":   is(text("LeastAllocated", "MostAllocated")),
+		"weight": is(integer(1, math.MaxInt)),
+	}))),
+	"sra": fields(map[string]shape{
+		"enable":         is(boolean),
+		"resources":      is(text()),
+		"weight":         is(notNegative),
+		"resourceWeight": each(is(notNegative)),
+	}),
+	"proportional": fields(map[string]shape{
+		"enable":             is(boolean),
+		"resources":          is(text()),
+		"resourceProportion": each(is(atLeast(0, "a number of 0 or more"))),
+	}),
+}.validate
+
+// resourceNames refuses the patterns that upstream drops: only one asterisk, at the end and after a prefix, has a meaning.
+func resourceNames(inner shape) shape {
+	return func(path string, value any) []string {
+		msgs := inner(path, value)
+		m, _ := value.(map[any]any)
+		for key := range m {
+			name := fmt.Sprint(key)
+			if i := strings.Index(name, "*"); i >= 0 && (i != len(name)-1 || i == 0) {
+				msgs = append(msgs, fmt.Sprintf("resource %q of %s must end in its only asterisk, such as \"example.com/*\"", name, path))
+			}
+		}
+		slices.Sort(msgs)
+		return msgs
+	}
+}
+
+var binpackValidate = all(
+	checks{
+		binpack.BinpackCPU:                   notNegative,
+		binpack.BinpackMemory:                notNegative,
+		binpack.BinpackResourcesPrefix + "*": notNegative,
+	}.validate,
+	listedResources(binpack.BinpackResources),
+)
+
+var hyperNodeValidate = all(
+	checks{
+		networktopologyaware.NetworkTopologyWeight:                 notNegative,
+		networktopologyaware.HyperNodeBinPackCPU:                   notNegative,
+		networktopologyaware.HyperNodeBinPackMemory:                notNegative,
+		networktopologyaware.HyperNodeBinPackResourcesPrefix + "*": notNegative,
+		networktopologyaware.HyperNodeBinPackNormalPodFading:       atLeast(0, "a number of 0 or more"),
+	}.validate,
+	listedResources(networktopologyaware.HyperNodeBinPackResources),
+)
+
+// listedResources refuses a weight of a resource that is not in the list: upstream reads only the weights of listed ones.
+func listedResources(list string) func(framework.Arguments) error {
+	return func(args framework.Arguments) error {
+		listed, _ := args[list].(string)
+		resources := strings.Split(listed, ",")
+		for i := range resources {
+			resources[i] = strings.TrimSpace(resources[i])
+		}
+		var errs []error
+		for name := range args {
+			resource, ok := strings.CutPrefix(name, list+".")
+			if ok && !slices.Contains(resources, resource) {
+				errs = append(errs, &argumentError{name: name, msg: fmt.Sprintf("%s has no effect: add %s to %s", name, resource, list)})
+			}
+		}
+		return errors.Join(errs...)
+	}
+}

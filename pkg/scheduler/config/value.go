@@ -1,0 +1,173 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// check holds a value against what it must be. It returns "" or what it must be, to follow "must be".
+type check func(value any) string
+
+// typeCheck is the check of a declared argument. The Go types are those that upstream's plugins assert.
+func typeCheck(arg framework.Argument) check {
+	switch arg.Type {
+	case framework.String:
+		return text(arg.Enum...)
+	case framework.Bool:
+		return boolean
+	case framework.Int:
+		return integer(math.MinInt, math.MaxInt)
+	case framework.Number:
+		return number
+	case framework.Duration:
+		return duration
+	case framework.Strings:
+		return textList
+	case framework.Object:
+		return object
+	default:
+		return func(any) string { return "" }
+	}
+}
+
+func text(enum ...string) check {
+	return func(value any) string {
+		s, ok := value.(string)
+		switch {
+		case len(enum) == 0 && !ok:
+			return "a string"
+		case len(enum) > 0 && !slices.Contains(enum, s):
+			return oneOf(enum)
+		}
+		return ""
+	}
+}
+
+func oneOf(enum []string) string {
+	quoted := make([]string, len(enum))
+	for i, s := range enum {
+		quoted[i] = fmt.Sprintf("%q", s)
+	}
+	return strings.Join(quoted, " or ")
+}
+
+func boolean(value any) string {
+	if _, ok := value.(bool); !ok {
+		return "true or false"
+	}
+	return ""
+}
+
+func integer(low, high int) check {
+	return func(value any) string {
+		i, ok := value.(int)
+		switch {
+		case ok && i >= low && i <= high:
+			return ""
+		case low == math.MinInt:
+			return "an integer"
+		case high == math.MaxInt:
+			return fmt.Sprintf("an integer of %d or more", low)
+		default:
+			return fmt.Sprintf("an integer between %d and %d", low, high)
+		}
+	}
+}
+
+func number(value any) string {
+	switch value.(type) {
+	case int, float64:
+		return ""
+	default:
+		return "a number"
+	}
+}
+
+// atLeast takes numbers of low or more, in the words of what.
+func atLeast(low float64, what string) check {
+	return func(value any) string {
+		switch n := value.(type) {
+		case int:
+			if float64(n) >= low {
+				return ""
+			}
+		case float64:
+			if n >= low {
+				return ""
+			}
+		}
+		return what
+	}
+}
+
+func duration(value any) string {
+	s, ok := value.(string)
+	if ok {
+		_, err := time.ParseDuration(s)
+		ok = err == nil
+	}
+	if !ok {
+		return `a duration such as "30s"`
+	}
+	return ""
+}
+
+func positiveDuration(value any) string {
+	s, _ := value.(string)
+	if d, err := time.ParseDuration(s); err != nil || d <= 0 {
+		return `a duration over zero such as "30s"`
+	}
+	return ""
+}
+
+func textList(value any) string {
+	items, ok := value.([]any)
+	for _, item := range items {
+		if _, isText := item.(string); !isText {
+			ok = false
+		}
+	}
+	if !ok {
+		return "a list of strings"
+	}
+	return ""
+}
+
+func object(value any) string {
+	switch value.(type) {
+	case map[any]any, []any:
+		return ""
+	default:
+		return "a mapping or a list"
+	}
+}
+
+// found says what a value is, for the end of a message.
+func found(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return "nothing"
+	case string:
+		if len(v) > 60 {
+			v = strings.ToValidUTF8(v[:57], "") + "..."
+		}
+		return fmt.Sprintf("string %q", v)
+	case bool:
+		return fmt.Sprintf("bool %t", v)
+	case int, int64, uint64:
+		return fmt.Sprintf("int %d", v)
+	case float64:
+		return fmt.Sprintf("number %v", v)
+	case []any:
+		return "a list"
+	case map[any]any:
+		return "a mapping"
+	default:
+		return fmt.Sprintf("%v", v)
+	}
+}

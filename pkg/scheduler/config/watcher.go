@@ -1,0 +1,153 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// quiet is how long the folder must be still before the file is read, so that a write in several steps is
+	// read once; restless bounds the wait when it is never still.
+	quiet    = 50 * time.Millisecond
+	restless = 10 * quiet
+	// recheck is how often the file is read without a notice: file systems without notices, and links in the
+	// middle of the path, are noticed late, not never.
+	recheck = 30 * time.Second
+	// rearm is how soon a folder that cannot be watched is tried again.
+	rearm = time.Second
+)
+
+// WatchOption refines Watch.
+type WatchOption func(*watch)
+
+// WithSeen gives the content that the caller has read already. What differs from it is a change, even one
+// that came before the watch began. Without it, the content at the beginning is the one seen.
+func WithSeen(data []byte) WatchOption {
+	return func(w *watch) { w.seen, w.seenGiven = hashOf(data), true }
+}
+
+// Watch calls onChange with the new content whenever the content of the file changes, until ctx ends. It follows the
+// swap of a ConfigMap mount's symlink, a rename over the file and a write in place. A write that leaves the content as it
+// was is no change, and neither is a file that is gone: the content counts when it is there again.
+//
+// onChange is called from Watch's own goroutine, the caller's. The error is that of starting to watch.
+func Watch(ctx context.Context, path string, onChange func([]byte), opts ...WatchOption) error {
+	notify, err := fsnotify.NewWatcher()
+	if err != nil {
+		return fmt.Errorf("watching %s: %w", path, err)
+	}
+	defer notify.Close()
+	w := &watch{path: filepath.Clean(path), notify: notify, onChange: onChange}
+	for _, opt := range opts {
+		opt(w)
+	}
+	if !w.seenGiven {
+		if data, err := os.ReadFile(w.path); err == nil {
+			w.seen = hashOf(data)
+		}
+	}
+	w.run(ctx)
+	return nil
+}
+
+type watch struct {
+	path      string
+	notify    *fsnotify.Watcher
+	onChange  func([]byte)
+	seen      string
+	seenGiven bool
+	// bases are the names, within the watched folders, of the file and of what it links to.
+	bases map[string]bool
+}
+
+func (w *watch) run(ctx context.Context) {
+	timer := time.NewTimer(w.look(ctx))
+	defer timer.Stop()
+	var since time.Time
+	wake := func() {
+		if since.IsZero() {
+			since = time.Now()
+		}
+		if time.Since(since) < restless {
+			timer.Reset(quiet)
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case event := <-w.notify.Events:
+			if w.concerns(event.Name) {
+				wake()
+			}
+		case err := <-w.notify.Errors:
+			// Notices may be lost, so look at the file itself.
+			klog.FromContext(ctx).V(2).Info("Lost notices of the configuration's folder", "path", w.path, "err", err)
+			wake()
+		case <-timer.C:
+			since = time.Time{}
+			timer.Reset(w.look(ctx))
+		}
+	}
+}
+
+// look reads the file and reports a change. It returns when to look again if there is no notice until then.
+func (w *watch) look(ctx context.Context) time.Duration {
+	next := recheck
+	if !w.arm() {
+		next = rearm
+	}
+	data, err := os.ReadFile(w.path)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			klog.FromContext(ctx).Error(err, "Reading the configuration failed; the one in force stays")
+		}
+		return next
+	}
+	if hash := hashOf(data); hash != w.seen {
+		w.seen = hash
+		w.onChange(data)
+	}
+	return next
+}
+
+// arm watches the folder of the file and the one of the file it links to. Watching anew what is watched already is
+// free, and needed when a folder was replaced. It tells whether both are watched.
+func (w *watch) arm() bool {
+	w.bases = map[string]bool{filepath.Base(w.path): true}
+	folders := map[string]bool{filepath.Dir(w.path): true}
+	complete := true
+	if target, err := filepath.EvalSymlinks(w.path); err == nil {
+		folders[filepath.Dir(target)] = true
+		w.bases[filepath.Base(target)] = true
+	} else {
+		complete = false
+	}
+	for folder := range folders {
+		w.bases[filepath.Base(folder)] = true
+		complete = w.notify.Add(folder) == nil && complete
+	}
+	for _, folder := range w.notify.WatchList() {
+		if !folders[folder] {
+			// It may have gone by itself.
+			_ = w.notify.Remove(folder)
+		}
+	}
+	return complete
+}
+
+// concerns tells whether a notice may be about the file: by its name, or as part of the swap that a ConfigMap mount
+// makes with names that begin with two dots.
+func (w *watch) concerns(name string) bool {
+	base := filepath.Base(name)
+	return w.bases[base] || strings.HasPrefix(base, "..")
+}
