@@ -14,5 +14,6 @@ kind: Namespace
 metadata:
   name: volcano-system
 HEADER
-bin/helm template volcano-prebind config/charts/volcano-prebind --namespace volcano-system --skip-crds \
-  --set admission.tls.existingSecret=volcano-prebind-admission-tls
+bin/helm template volcano-prebind config/charts/volcano-prebind --namespace volcano-system --skip-crds --kube-version v1.34.1 \
+  --set admission.tls.existingSecret=volcano-prebind-admission-tls \
+  2> >(grep -v 'found symbolic link' >&2)
