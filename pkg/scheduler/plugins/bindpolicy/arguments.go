@@ -1,0 +1,246 @@
+package bindpolicy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// failurePolicy says what becomes of a task when a policy cannot be judged.
+type failurePolicy string
+
+const (
+	// failClosed refuses the task.
+	failClosed failurePolicy = "Fail"
+	// failOpen passes over the policy.
+	failOpen failurePolicy = "Ignore"
+)
+
+// maxCostLimit bounds one evaluation of one expression, in CEL cost units: what the API server allows one
+// expression of an admission policy, some tenths of a second of work at worst. It is also the default. The cost is
+// what ends an evaluation for sure: a context that ends stops a comprehension, but not the ones it is nested in.
+const maxCostLimit = celconfig.PerCallLimit
+
+// policyConfig is one policy as the configuration gives it.
+type policyConfig struct {
+	name              string
+	matchCondition    string
+	expression        string
+	messageExpression string
+	message           string
+	failurePolicy     failurePolicy
+	// costLimit bounds one evaluation of one expression, in CEL cost units.
+	costLimit uint64
+}
+
+// setters holds, for each field of a policy, what reads its value into the config.
+var setters = map[string]func(*policyConfig, any) error{
+	"name":              func(c *policyConfig, v any) error { return setText(&c.name, v) },
+	"matchCondition":    func(c *policyConfig, v any) error { return setText(&c.matchCondition, v) },
+	"expression":        func(c *policyConfig, v any) error { return setText(&c.expression, v) },
+	"messageExpression": func(c *policyConfig, v any) error { return setText(&c.messageExpression, v) },
+	"message":           func(c *policyConfig, v any) error { return setText(&c.message, v) },
+	"failurePolicy":     func(c *policyConfig, v any) error { return setFailurePolicy(&c.failurePolicy, v) },
+	"costLimit":         func(c *policyConfig, v any) error { return setCostLimit(&c.costLimit, v) },
+}
+
+func parseTimeout(args framework.Arguments) (time.Duration, error) {
+	value, ok := args[timeoutArgument]
+	if !ok {
+		return defaultTimeout, nil
+	}
+	text, _ := value.(string)
+	timeout, err := time.ParseDuration(text)
+	if err != nil || timeout <= 0 {
+		return 0, fmt.Errorf("%s: found %s, want a duration above zero such as \"10s\"", timeoutArgument, describe(value))
+	}
+	return timeout, nil
+}
+
+// parsePolicies reads the list of policies; an absent list is an empty one.
+func parsePolicies(args framework.Arguments) ([]policyConfig, error) {
+	value, ok := args[policiesArgument]
+	if !ok {
+		return nil, nil
+	}
+	list, ok := value.([]any)
+	if !ok {
+		return nil, fmt.Errorf("%s: found %s, want a list of policies, each with a name and an expression",
+			policiesArgument, describe(value))
+	}
+	var configs []policyConfig
+	var errs []error
+	seen := map[string]bool{}
+	for i, item := range list {
+		config, label, err := parsePolicy(item, i)
+		errs = append(errs, err)
+		if config.name != "" && seen[config.name] {
+			errs = append(errs, fmt.Errorf("%s: %s: the name is used by more than one policy, give each its own",
+				policiesArgument, label))
+		}
+		seen[config.name] = true
+		configs = append(configs, config)
+	}
+	return configs, errors.Join(errs...)
+}
+
+// parsePolicy reads the policy at the index, and the label that names it in errors.
+func parsePolicy(item any, index int) (policyConfig, string, error) {
+	config := policyConfig{failurePolicy: failClosed, costLimit: maxCostLimit}
+	label := fmt.Sprintf("policy number %d", index+1)
+	mapping, err := stringKeys(item)
+	if err != nil {
+		return config, label, fmt.Errorf("%s: %s: %w", policiesArgument, label, err)
+	}
+	if name, ok := mapping["name"].(string); ok && strings.TrimSpace(name) != "" {
+		label = fmt.Sprintf("policy %q", name)
+	}
+	var errs []error
+	fail := func(format string, a ...any) {
+		errs = append(errs, fmt.Errorf("%s: %s: %w", policiesArgument, label, fmt.Errorf(format, a...)))
+	}
+	for _, key := range sortedKeys(mapping) {
+		set, ok := setters[key]
+		if !ok {
+			fail("unknown field %q, %s", key, suggest(key, sortedKeys(setters)))
+			continue
+		}
+		if err := set(&config, mapping[key]); err != nil {
+			fail("field %q: %w", key, err)
+		}
+	}
+	if _, ok := mapping["name"]; !ok {
+		fail(`field "name" is missing, give the policy a name of its own`)
+	}
+	if _, ok := mapping["expression"]; !ok {
+		fail(`field "expression" is missing, give a CEL expression that is true when the pod may be bound`)
+	}
+	return config, label, errors.Join(errs...)
+}
+
+// stringKeys reads a mapping of either of the flavours that YAML libraries make.
+func stringKeys(value any) (map[string]any, error) {
+	switch mapping := value.(type) {
+	case map[string]any:
+		return mapping, nil
+	case map[any]any:
+		out := make(map[string]any, len(mapping))
+		for key, v := range mapping {
+			text, ok := key.(string)
+			if !ok {
+				return nil, fmt.Errorf("found the key %s, want the name of a field", describe(key))
+			}
+			out[text] = v
+		}
+		return out, nil
+	}
+	return nil, fmt.Errorf("found %s, want a mapping with at least name and expression", describe(value))
+}
+
+func setText(target *string, value any) error {
+	text, ok := value.(string)
+	if !ok || strings.TrimSpace(text) == "" {
+		return fmt.Errorf("found %s, want a string that is not empty", describe(value))
+	}
+	*target = text
+	return nil
+}
+
+func setFailurePolicy(target *failurePolicy, value any) error {
+	text, _ := value.(string)
+	switch policy := failurePolicy(text); policy {
+	case failClosed, failOpen:
+		*target = policy
+		return nil
+	}
+	return fmt.Errorf("found %s, want %q or %q", describe(value), failClosed, failOpen)
+}
+
+func setCostLimit(target *uint64, value any) error {
+	limit := 0.0
+	switch n := value.(type) {
+	case int:
+		limit = float64(n)
+	case int64:
+		limit = float64(n)
+	case uint64:
+		limit = float64(n)
+	case float64:
+		limit = n
+	}
+	if limit < 1 || limit > maxCostLimit || limit != math.Trunc(limit) {
+		return fmt.Errorf("found %s, want a whole number from 1 to %d", describe(value), maxCostLimit)
+	}
+	*target = uint64(limit)
+	return nil
+}
+
+// describe says what a YAML value is, for errors.
+func describe(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return "nothing"
+	case string:
+		return fmt.Sprintf("%q", v)
+	case float64: // what integers become on their way through JSON, which %v would give an exponent
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case []any:
+		return "a list"
+	case map[string]any, map[any]any:
+		return "a mapping"
+	default:
+		return fmt.Sprintf("%v", v)
+	}
+}
+
+// suggest names the known key nearest to a mistyped one, or all of them when none is near.
+func suggest(key string, known []string) string {
+	best, distance := "", len(key)/2+1
+	for _, candidate := range known {
+		if d := editDistance(strings.ToLower(key), strings.ToLower(candidate)); d < distance {
+			best, distance = candidate, d
+		}
+	}
+	if best == "" {
+		return "the fields are " + strings.Join(known, ", ")
+	}
+	return fmt.Sprintf("did you mean %q?", best)
+}
+
+// editDistance is the Levenshtein distance in bytes, kept in one row.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			substituted := diagonal
+			if a[i] != b[j] {
+				substituted++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(row[j]+1, diagonal+1, substituted)
+		}
+	}
+	return row[len(b)]
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,133 @@
+package bindpolicy
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common"
+	celast "github.com/google/cel-go/common/ast"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/apiserver/pkg/cel/library"
+	schedulingv1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+)
+
+// The variables of an expression.
+const (
+	podVariable      = "pod"
+	nodeVariable     = "node"
+	podGroupVariable = "podGroup"
+)
+
+// expression is a compiled CEL expression. It is safe for concurrent use.
+type expression struct {
+	text string
+	// variables are those that the expression names: what must be read before it is evaluated.
+	variables []string
+	program   cel.Program
+}
+
+// newEnv makes the CEL environment of policies: all function libraries of the Kubernetes API server, and the
+// three variables.
+//
+// The variables have real types, so that a misspelt field is found when the configuration is loaded. The types
+// are derived from the Go types of the API (types.go) rather than given as cel-go native types: the values are
+// then the objects as the API server serialises them, under their JSON names, with has() telling an absent field
+// from a zero one, and quantities and times as strings that quantity() and timestamp() read. An expression for a
+// ValidatingAdmissionPolicy thus means the same here.
+func newEnv() (*cel.Env, error) {
+	declare := newDeclarer()
+	options := environment.VersionedOptions{IntroducedVersion: version.MajorMinor(1, 0)}
+	for _, variable := range []struct {
+		name     string
+		declType *apiservercel.DeclType
+	}{
+		{podVariable, typeOf[corev1.Pod](declare)},
+		{nodeVariable, typeOf[corev1.Node](declare)},
+		{podGroupVariable, typeOf[schedulingv1beta1.PodGroup](declare)},
+	} {
+		options.DeclTypes = append(options.DeclTypes, variable.declType)
+		options.EnvOptions = append(options.EnvOptions, cel.Variable(variable.name, variable.declType.CelType()))
+	}
+	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion(), true)
+	set, err := base.Extend(options)
+	if err != nil {
+		return nil, fmt.Errorf("making the CEL environment: %w", err)
+	}
+	return set.StoredExpressionsEnv(), nil
+}
+
+// compilePolicies compiles and type-checks the policies; it reports every expression that does not compile.
+func compilePolicies(configs []policyConfig) ([]*policy, error) {
+	if len(configs) == 0 {
+		return nil, nil
+	}
+	env, err := newEnv()
+	if err != nil {
+		return nil, err
+	}
+	var policies []*policy
+	var errs []error
+	for _, config := range configs {
+		compile := func(field, text string, want *cel.Type) *expression {
+			if text == "" {
+				return nil
+			}
+			x, err := compileExpression(env, field, text, want, config.costLimit)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: policy %q: field %q %w", policiesArgument, config.name, field, err))
+			}
+			return x
+		}
+		policies = append(policies, &policy{
+			name:              config.name,
+			matchCondition:    compile("matchCondition", config.matchCondition, cel.BoolType),
+			expression:        compile("expression", config.expression, cel.BoolType),
+			messageExpression: compile("messageExpression", config.messageExpression, cel.StringType),
+			message:           config.message,
+			failurePolicy:     config.failurePolicy,
+		})
+	}
+	return policies, errors.Join(errs...)
+}
+
+func compileExpression(env *cel.Env, field, text string, want *cel.Type, costLimit uint64) (*expression, error) {
+	ast, issues := env.CompileSource(common.NewStringSource(text, field))
+	if issues.Err() != nil {
+		return nil, fmt.Errorf("does not compile:\n%w", issues.Err())
+	}
+	if got := ast.OutputType(); !got.IsExactType(want) && !got.IsExactType(cel.DynType) {
+		return nil, fmt.Errorf("is of type %s, want %s: %s", got, want, text)
+	}
+	program, err := env.Program(ast,
+		cel.CostLimit(costLimit),
+		cel.CostTracking(&library.CostEstimator{}),
+		cel.InterruptCheckFrequency(celconfig.CheckFrequency),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("cannot be evaluated: %w", err)
+	}
+	return &expression{text: text, variables: variablesOf(ast), program: program}, nil
+}
+
+// variablesOf lists the variables that the expression names. A comprehension variable that hides one of them is
+// counted too, which costs a read and changes no result.
+func variablesOf(ast *cel.Ast) []string {
+	named := map[string]bool{}
+	celast.PreOrderVisit(ast.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		if e.Kind() == celast.IdentKind {
+			named[e.AsIdent()] = true
+		}
+	}))
+	var variables []string
+	for _, name := range []string{podVariable, nodeVariable, podGroupVariable} {
+		if named[name] {
+			variables = append(variables, name)
+		}
+	}
+	return variables
+}

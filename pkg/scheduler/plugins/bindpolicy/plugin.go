@@ -1,0 +1,145 @@
+// Package bindpolicy is a last check before a bind: CEL policies over the pod, the node and the PodGroup as the
+// API server has them at that moment, not as the session's snapshot had them.
+//
+// A policy is compiled and type-checked when the configuration is loaded (compile.go) and evaluated in the
+// plugin's pre-bind step (policy.go) over objects that are read only when an expression names them (view.go).
+// The step writes nothing, so it has nothing to roll back.
+package bindpolicy
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// Name is the plugin's name in volcano-scheduler.conf.
+const Name = "bindpolicy"
+
+// The arguments of the plugin.
+const (
+	policiesArgument = "bindpolicy.policies"
+	timeoutArgument  = "bindpolicy.timeout"
+)
+
+const (
+	defaultTimeout = 10 * time.Second
+	// verdictGrace is what the step has beyond the check's own timeout, so that a check that ran out of time
+	// still gets to apply its failure policies.
+	verdictGrace = 5 * time.Second
+)
+
+// Spec tells of the plugin.
+func Spec() framework.PluginSpec {
+	return framework.PluginSpec{
+		Name: Name,
+		Doc:  "Checks each task against CEL policies over the live pod, node and PodGroup just before it is bound.",
+		Arguments: []framework.Argument{
+			{
+				Name: policiesArgument,
+				Type: framework.Object,
+				Doc: "List of policies, each a mapping with name, expression and optionally matchCondition, " +
+					"messageExpression, message, failurePolicy (Fail or Ignore) and costLimit; see docs/plugins/bindpolicy.md.",
+			},
+			{
+				Name:    timeoutArgument,
+				Type:    framework.Duration,
+				Default: defaultTimeout.String(),
+				Doc: "How long the check of one task may take, reads included; what is undecided then is settled by " +
+					"each policy's failurePolicy.",
+			},
+		},
+		Validate: func(args framework.Arguments) error {
+			_, err := load(args)
+			return err
+		},
+		New: New,
+	}
+}
+
+// New builds the plugin and compiles its policies. Its errors are those of Spec().Validate.
+func New(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+	settings, err := load(args)
+	if err != nil {
+		return nil, err
+	}
+	return &plugin{settings: settings, reader: newReader(h.KubeClient(), h.VCClient())}, nil
+}
+
+// settings are the plugin's arguments, checked and compiled.
+type settings struct {
+	policies []*policy
+	timeout  time.Duration
+}
+
+// load reads, checks and compiles the arguments. It reports all that is wrong at once.
+func load(args framework.Arguments) (settings, error) {
+	timeout, err := parseTimeout(args)
+	if err != nil {
+		return settings{}, err
+	}
+	configs, err := parsePolicies(args)
+	if err != nil {
+		return settings{}, err
+	}
+	policies, err := compilePolicies(configs)
+	if err != nil {
+		return settings{}, err
+	}
+	return settings{policies: policies, timeout: timeout}, nil
+}
+
+type plugin struct {
+	settings
+	reader *reader
+}
+
+var (
+	_ framework.Plugin    = (*plugin)(nil)
+	_ framework.PreBinder = (*plugin)(nil)
+)
+
+// Name implements framework.Plugin.
+func (p *plugin) Name() string { return Name }
+
+// OnSessionOpen implements framework.Plugin. It registers no step when there is no policy.
+func (p *plugin) OnSessionOpen(ssn *framework.Session) { p.register(ssn) }
+
+// OnSessionClose implements framework.Plugin.
+func (p *plugin) OnSessionClose(*framework.Session) {}
+
+// stepAdder is what the plugin uses of a session.
+type stepAdder interface {
+	AddPreBinder(plugin string, pb framework.PreBinder, opts ...framework.PreBindOption)
+}
+
+func (p *plugin) register(ssn stepAdder) {
+	if len(p.policies) > 0 {
+		ssn.AddPreBinder(Name, p, framework.WithTimeout(p.timeout+verdictGrace))
+	}
+}
+
+// PreBind implements framework.PreBinder. It returns the refusal of the first policy, in the order of the
+// configuration, that does not let the task be bound.
+func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
+	check, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	live := p.reader.view(task, nodeName)
+	for _, policy := range p.policies {
+		if err := policy.check(check, live); err != nil {
+			return err
+		}
+		// A check that ran out of its own time goes on, for the failure policies to decide; a step that was
+		// ended from outside does not.
+		if ctx.Err() != nil {
+			return fmt.Errorf("the check of pod %s/%s on node %s was ended: %w", task.Namespace, task.Name, nodeName, context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// Rollback implements framework.PreBinder: the check wrote nothing.
+func (p *plugin) Rollback(context.Context, *api.TaskInfo, string) error { return nil }

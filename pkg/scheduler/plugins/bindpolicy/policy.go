@@ -1,0 +1,107 @@
+package bindpolicy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/klog/v2"
+)
+
+// maxMessage bounds, in bytes, what a policy may add to an error, an event and a condition.
+const maxMessage = 1024
+
+// policy is one compiled policy. It is safe for concurrent use.
+type policy struct {
+	name string
+	// matchCondition is nil when the policy is for every task.
+	matchCondition *expression
+	expression     *expression
+	// messageExpression and message say why, in this order of preference; both are optional.
+	messageExpression *expression
+	message           string
+	failurePolicy     failurePolicy
+}
+
+// check returns nil when the policy lets the task be bound, and an error that names policy, pod and node
+// otherwise.
+func (p *policy) check(ctx context.Context, live *view) error {
+	allowed, err := p.judge(ctx, live)
+	var gone *mootError
+	switch {
+	case errors.As(err, &gone):
+		return p.refusal(live, gone.Error())
+	case err != nil && p.failurePolicy == failOpen:
+		klog.FromContext(ctx).Info("Passing over a policy that cannot be judged", "policy", p.name,
+			"pod", klog.KObj(live.task.Pod), "node", live.node, "reason", err.Error())
+		return nil
+	case err != nil:
+		return fmt.Errorf("policy %q cannot judge pod %s/%s on node %s: %w",
+			p.name, live.task.Namespace, live.task.Name, live.node, err)
+	case !allowed:
+		return p.refusal(live, p.reason(ctx, live))
+	}
+	return nil
+}
+
+// judge says whether the task may be bound, which it may when the policy is not for it.
+func (p *policy) judge(ctx context.Context, live *view) (bool, error) {
+	if p.matchCondition != nil {
+		matches, err := evaluate[bool](ctx, p.matchCondition, live)
+		if err != nil {
+			return false, fmt.Errorf("matchCondition: %w", err)
+		}
+		if !matches {
+			return true, nil
+		}
+	}
+	allowed, err := evaluate[bool](ctx, p.expression, live)
+	if err != nil {
+		return false, fmt.Errorf("expression: %w", err)
+	}
+	return allowed, nil
+}
+
+// reason says why the policy refuses: what the message expression gives, else the message, else the expression.
+func (p *policy) reason(ctx context.Context, live *view) string {
+	if p.messageExpression != nil {
+		text, err := evaluate[string](ctx, p.messageExpression, live)
+		if text = strings.TrimSpace(text); err == nil && text != "" {
+			return text
+		}
+		klog.FromContext(ctx).V(2).Info("A policy's messageExpression gave no message", "policy", p.name, "err", err)
+	}
+	if p.message != "" {
+		return p.message
+	}
+	return "expression is false: " + strings.TrimSpace(p.expression.text)
+}
+
+func (p *policy) refusal(live *view, reason string) error {
+	if len(reason) > maxMessage {
+		reason = strings.ToValidUTF8(reason[:maxMessage], "") + "..."
+	}
+	return fmt.Errorf("policy %q refuses pod %s/%s on node %s: %s",
+		p.name, live.task.Namespace, live.task.Name, live.node, reason)
+}
+
+// evaluate reads what the expression names and evaluates it, until the context ends or the cost limit is reached.
+func evaluate[T bool | string](ctx context.Context, x *expression, live *view) (T, error) {
+	var zero T
+	if err := live.read(ctx, x.variables); err != nil {
+		return zero, err
+	}
+	if err := ctx.Err(); err != nil {
+		return zero, err
+	}
+	out, _, err := x.program.ContextEval(ctx, live.objects)
+	if err != nil {
+		return zero, err
+	}
+	value, ok := out.Value().(T)
+	if !ok {
+		return zero, fmt.Errorf("the result is of type %s, want %T", out.Type().TypeName(), zero)
+	}
+	return value, nil
+}

@@ -1,0 +1,149 @@
+package bindpolicy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	schedulingv1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// mootError is a finding that no failure policy passes over: with the pod or the node gone there is nothing to
+// bind.
+type mootError struct{ finding string }
+
+func (e *mootError) Error() string { return e.finding }
+
+func moot(format string, args ...any) error { return &mootError{fmt.Sprintf(format, args...)} }
+
+// object is an API object as the API server serialises it. It is shared between readers and never changed.
+type object = map[string]any
+
+// reader reads live objects.
+type reader struct {
+	kube   kubernetes.Interface
+	vc     vcclient.Interface
+	shared sharedReads
+}
+
+func newReader(kube kubernetes.Interface, vc vcclient.Interface) *reader {
+	return &reader{kube: kube, vc: vc}
+}
+
+// view is one step's sight of the cluster: each object is read at most once, after the step has begun, and only
+// when an expression that is evaluated names it. It is used by one step and not safe for concurrent use.
+type view struct {
+	reader *reader
+	task   *api.TaskInfo
+	node   string
+	// objects are the variables that could be read, errs the errors of those that could not.
+	objects map[string]any
+	errs    map[string]error
+}
+
+func (r *reader) view(task *api.TaskInfo, node string) *view {
+	return &view{reader: r, task: task, node: node, objects: map[string]any{}, errs: map[string]error{}}
+}
+
+// read makes the variables available, reading side by side those that were not read yet. Its error is the first in
+// the order of the variables, or a mootError when the pod or the node is not there to be bound any more.
+func (v *view) read(ctx context.Context, variables []string) error {
+	type result struct {
+		object object
+		err    error
+	}
+	results := make([]result, len(variables))
+	var reads sync.WaitGroup
+	for i, name := range variables {
+		if v.objects[name] == nil && v.errs[name] == nil {
+			reads.Go(func() { results[i].object, results[i].err = v.get(ctx, name) })
+		}
+	}
+	reads.Wait()
+	var first error
+	for i, name := range variables {
+		switch {
+		case results[i].err != nil:
+			v.errs[name] = results[i].err
+		case results[i].object != nil:
+			v.objects[name] = results[i].object
+		}
+		err := v.errs[name]
+		if first == nil || errors.As(err, new(*mootError)) {
+			first = err
+		}
+	}
+	return first
+}
+
+func (v *view) get(ctx context.Context, name string) (object, error) {
+	switch name {
+	case podVariable:
+		return v.getPod(ctx)
+	case nodeVariable:
+		return v.getNode(ctx)
+	default:
+		return v.getPodGroup(ctx)
+	}
+}
+
+func (v *view) getPod(ctx context.Context) (object, error) {
+	pod, err := v.reader.kube.CoreV1().Pods(v.task.Namespace).Get(ctx, v.task.Name, metav1.GetOptions{})
+	key := v.task.Namespace + "/" + v.task.Name
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, moot("pod %s does not exist any more", key)
+	case err != nil:
+		return nil, fmt.Errorf("reading pod %s: %w", key, err)
+	case pod.UID != v.task.Pod.UID:
+		return nil, moot("pod %s was replaced by another of its name", key)
+	case pod.DeletionTimestamp != nil:
+		return nil, moot("pod %s is being deleted", key)
+	}
+	return serialised(pod, "v1", "Pod")
+}
+
+func (v *view) getNode(ctx context.Context) (object, error) {
+	return v.reader.shared.get(ctx, "node/"+v.node, func(ctx context.Context) (object, error) {
+		node, err := v.reader.kube.CoreV1().Nodes().Get(ctx, v.node, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, moot("node %s does not exist any more", v.node)
+		case err != nil:
+			return nil, fmt.Errorf("reading node %s: %w", v.node, err)
+		}
+		return serialised(node, "v1", "Node")
+	})
+}
+
+func (v *view) getPodGroup(ctx context.Context) (object, error) {
+	namespace, name := v.task.Namespace, v.task.Pod.Annotations[schedulingv1beta1.KubeGroupNameAnnotationKey]
+	if name == "" {
+		return nil, fmt.Errorf("pod %s/%s has no PodGroup: it lacks the annotation %s",
+			namespace, v.task.Name, schedulingv1beta1.KubeGroupNameAnnotationKey)
+	}
+	return v.reader.shared.get(ctx, "podgroup/"+namespace+"/"+name, func(ctx context.Context) (object, error) {
+		group, err := v.reader.vc.SchedulingV1beta1().PodGroups(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("reading PodGroup %s/%s: %w", namespace, name, err)
+		}
+		return serialised(group, schedulingv1beta1.SchemeGroupVersion.String(), "PodGroup")
+	})
+}
+
+// serialised gives the object its JSON form, with the type that clients leave out.
+func serialised(from runtime.Object, apiVersion, kind string) (object, error) {
+	out, err := runtime.DefaultUnstructuredConverter.ToUnstructured(from)
+	if err != nil {
+		return nil, fmt.Errorf("serialising a live %s: %w", kind, err)
+	}
+	out["apiVersion"], out["kind"] = apiVersion, kind
+	return out, nil
+}
