@@ -7,11 +7,15 @@ import (
 
 	"github.com/spf13/pflag"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // Options are upstream's flags and the few this project adds.
 type Options struct {
 	*options.ServerOption
+	// Plugins are the plugins this build has beside upstream's.
+	Plugins []framework.PluginSpec
 	// ValidateConf names a configuration file to check instead of running.
 	ValidateConf string
 	// DrainGracePeriod bounds how long in-flight bind transactions may take to end after SIGTERM; what is not being

@@ -61,7 +61,9 @@ func (c *Cache) correctStatus(job *api.JobInfo) {
 }
 
 // finishedOrPlaced counts failed tasks too, as upstream does for a PodGroup's phase: they were placed.
-func finishedOrPlaced(task *api.TaskInfo) bool { return binding.Placed(task) || task.Status == api.Failed }
+func finishedOrPlaced(task *api.TaskInfo) bool {
+	return binding.Placed(task) || task.Status == api.Failed
+}
 
 func (c *Cache) bookHyperNode(job *api.JobInfo) {
 	c.SchedulerCache.Mutex.Lock()

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sort"
@@ -25,15 +24,15 @@ const (
 	bindFailed    = "BindFailed"
 )
 
-// failuresThatCount leaves out the members whose pod or node was deleted, or which the shutdown cancelled, when the
-// gang was bound all the same: nobody waits for them.
+// failuresThatCount are the failures a gang waits after. A shutdown is none, and neither is a member whose pod was
+// deleted when the gang was bound all the same.
 func failuresThatCount(r binding.Result) []binding.Failure {
 	var failed []binding.Failure
 	for _, f := range r.Failed {
-		if r.QuorumErr == nil && errors.Is(f.Err, errPodGone) {
-			continue
+		if errors.Is(f.Err, binding.ErrDraining) || errors.Is(f.Err, binding.ErrAborted) {
+			return nil
 		}
-		if errors.Is(f.Err, context.Canceled) {
+		if r.QuorumErr == nil && errors.Is(f.Err, errPodGone) {
 			continue
 		}
 		failed = append(failed, f)
@@ -103,7 +102,7 @@ func (c *Cache) reportFailure(r binding.Result, failure gangFailure) {
 }
 
 func (c *Cache) reportPod(f binding.Failure, failure gangFailure) {
-	if errors.Is(f.Err, errPodGone) || errors.Is(f.Err, context.Canceled) {
+	if errors.Is(f.Err, errPodGone) {
 		return
 	}
 	message := f.Err.Error()

@@ -1,0 +1,18 @@
+// Command vc-scheduler is Volcano's scheduler with bind transactions: a drop-in for upstream's binary of that name.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	_ "go.uber.org/automaxprocs"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/app"
+)
+
+func main() {
+	if err := app.Main(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,103 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	commonutil "volcano.sh/volcano/pkg/util"
+)
+
+var errLeaseLost = errors.New("the leader lease was lost; whatever is in flight is left to the next leader to recover")
+
+// runElected leads while it holds the lease. After ctx ended, the lease is kept until all is drained and then
+// released, so that the next leader starts at once and finds nothing half-done.
+func (p *process) runElected(ctx context.Context) error {
+	lock, err := p.leaseLock()
+	if err != nil {
+		return err
+	}
+	election, endElection := context.WithCancel(context.WithoutCancel(ctx))
+	defer endElection()
+	leading := make(chan struct{})
+	drained := make(chan error, 1)
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock:            lock,
+		LeaseDuration:   p.opts.LeaderElection.LeaseDuration.Duration,
+		RenewDeadline:   p.opts.LeaderElection.RenewDeadline.Duration,
+		RetryPeriod:     p.opts.LeaderElection.RetryPeriod.Duration,
+		ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(lease context.Context) {
+				close(leading)
+				drained <- p.lead(ctx, lease)
+				endElection()
+			},
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("making the leader elector: %w", err)
+	}
+	stopStandby := context.AfterFunc(ctx, func() {
+		select {
+		case <-leading:
+		default:
+			endElection() // nothing to drain
+		}
+	})
+	defer stopStandby()
+	elector.Run(election)
+	select {
+	case err := <-drained:
+		return err
+	default:
+	}
+	if ctx.Err() != nil && election.Err() != nil {
+		return nil
+	}
+	return errLeaseLost
+}
+
+func (p *process) leaseLock() (resourcelock.Interface, error) {
+	client, err := kubernetes.NewForConfig(rest.AddUserAgent(p.rest, "leader-election"))
+	if err != nil {
+		return nil, fmt.Errorf("making the client for leader election: %w", err)
+	}
+	hostname, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("reading the host's name for the lease: %w", err)
+	}
+	election := &p.opts.LeaderElection
+	if old := p.opts.LockObjectNamespace; old != "" {
+		election.ResourceNamespace = old
+	}
+	// The suffix keeps two processes on one host apart.
+	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, election.ResourceNamespace, election.ResourceName,
+		client.CoreV1(), client.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: hostname + "_" + string(uuid.NewUUID())})
+	if err != nil {
+		return nil, fmt.Errorf("making the lease lock: %w", err)
+	}
+	return lock, nil
+}
+
+// serveLogLevel opens upstream's socket that changes the log level at run time, in the directory that
+// DEBUG_SOCKET_DIR names; without it there is no socket.
+func serveLogLevel() error {
+	dir := os.Getenv(commonutil.SocketDirEnvName)
+	if dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("making %s: %w", commonutil.SocketDirEnvName, err)
+	}
+	go commonutil.ListenAndServeKlogLogLevel("klog", flag.CommandLine.Lookup("v").Value.String(), dir)
+	return nil
+}

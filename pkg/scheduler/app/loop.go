@@ -1,0 +1,134 @@
+package app
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
+)
+
+const (
+	// coalesce is how long a burst of changes is gathered before a cycle.
+	coalesce = 5 * time.Millisecond
+	// lagPoll and lagPatience: how often and how long a cycle waits for the change it was woken for to reach the cache.
+	lagPoll     = time.Millisecond
+	lagPatience = 50 * time.Millisecond
+)
+
+// cycler runs scheduling cycles.
+type cycler interface {
+	// cycle runs one cycle and says whether something is left that a later cycle may place although nothing changes.
+	cycle() (unsettled bool)
+	// lagging says whether a change that was told has not reached the cache yet.
+	lagging() bool
+	// idle is told of a period in which no cycle was needed.
+	idle()
+}
+
+// loop decides when a cycle runs: soon after something changed that may let a task be placed, and at least once a
+// period, unless nothing changed since the last cycle and that cycle left nothing to do.
+//
+// After a cycle the loop rests at least as long as the cycle took, and coalesce at the least, so that a cluster full
+// of changes costs half a core and not one.
+type loop struct {
+	cycler cycler
+	period time.Duration
+	clock  clock.WithTicker
+
+	mu      sync.Mutex
+	urgent  bool
+	changed bool
+	signal  chan struct{}
+}
+
+func newLoop(c cycler, period time.Duration, clk clock.WithTicker) *loop {
+	return &loop{cycler: c, period: period, clock: clk, signal: make(chan struct{}, 1)}
+}
+
+// wake asks for a cycle. It never blocks.
+func (l *loop) wake(u cache.Urgency) {
+	l.mu.Lock()
+	l.changed = true
+	l.urgent = l.urgent || u == cache.Now
+	urgent := l.urgent
+	l.mu.Unlock()
+	if !urgent {
+		return
+	}
+	select {
+	case l.signal <- struct{}{}:
+	default:
+	}
+}
+
+// take returns whether anything changed since it was last called, and forgets it.
+func (l *loop) take() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	changed := l.changed
+	l.changed, l.urgent = false, false
+	select {
+	case <-l.signal:
+	default:
+	}
+	return changed
+}
+
+// run runs cycles until the context ends. The first runs at once.
+func (l *loop) run(ctx context.Context) {
+	unsettled := true
+	for ctx.Err() == nil {
+		behind := l.awaitCache(ctx)
+		if l.take() || unsettled {
+			start := l.clock.Now()
+			unsettled = l.cycler.cycle()
+			l.rest(ctx, l.clock.Since(start))
+		} else {
+			l.cycler.idle()
+		}
+		if behind {
+			l.wake(cache.Now)
+		}
+		l.awaitWork(ctx)
+	}
+}
+
+// awaitCache waits a little for the changes that were told to reach the cache, and says whether some have not.
+func (l *loop) awaitCache(ctx context.Context) (behind bool) {
+	deadline := l.clock.Now().Add(lagPatience)
+	for l.cycler.lagging() && ctx.Err() == nil {
+		if l.clock.Now().After(deadline) {
+			return true
+		}
+		l.pause(ctx, lagPoll)
+	}
+	return false
+}
+
+func (l *loop) rest(ctx context.Context, took time.Duration) {
+	l.pause(ctx, min(max(took, coalesce), l.period))
+}
+
+// awaitWork waits for an urgent change and then for the rest of its burst, or for the period to end.
+func (l *loop) awaitWork(ctx context.Context) {
+	timer := l.clock.NewTimer(l.period)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C():
+	case <-l.signal:
+		l.pause(ctx, coalesce)
+	}
+}
+
+func (l *loop) pause(ctx context.Context, d time.Duration) {
+	timer := l.clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C():
+	}
+}

@@ -1,0 +1,70 @@
+package app
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	cliflag "k8s.io/component-base/cli/flag"
+	componentbaseoptions "k8s.io/component-base/config/options"
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/cmd/scheduler/app/options"
+	"volcano.sh/volcano/pkg/signals"
+	commonutil "volcano.sh/volcano/pkg/util"
+	"volcano.sh/volcano/pkg/version"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+
+	// What upstream's command links for its effects: credential plugins, client metrics, assertions.
+	_ "k8s.io/client-go/plugin/pkg/client/auth"
+	_ "k8s.io/component-base/metrics/prometheus/restclient"
+	_ "volcano.sh/volcano/pkg/scheduler/util/assert"
+)
+
+// Main is the whole of a scheduler's command: it reads the flags of the process and runs until SIGTERM. A build with
+// plugins of its own gives their specs.
+func Main(plugins ...framework.PluginSpec) error {
+	defer klog.Flush()
+	klog.InitFlags(nil)
+	fs := pflag.CommandLine
+	opts := &Options{ServerOption: options.NewServerOption(), Plugins: append(PluginSpecs(), plugins...)}
+	opts.AddFlags(fs)
+	flushEvery := fs.Duration("log-flush-frequency", 5*time.Second, "Maximum number of seconds between log flushes")
+	utilfeature.DefaultMutableFeatureGate.AddFlag(fs)
+	commonutil.LeaderElectionDefault(&opts.LeaderElection)
+	opts.LeaderElection.ResourceName = commonutil.GenerateComponentName(opts.SchedulerNames)
+	componentbaseoptions.BindLeaderElectionFlags(&opts.LeaderElection, fs)
+	opts.RegisterOptions()
+	cliflag.InitFlags()
+
+	if opts.PrintVersion {
+		version.PrintVersionAndExit()
+	}
+	if opts.ValidateConf != "" {
+		return validate(opts)
+	}
+	if err := opts.CheckOptionOrDie(); err != nil {
+		return err
+	}
+	if opts.CaCertFile != "" && opts.CertFile != "" && opts.KeyFile != "" {
+		if err := opts.ParseCAFiles(nil); err != nil {
+			return err
+		}
+	}
+	klog.StartFlushDaemon(*flushEvery)
+	return Run(signals.SetupSignalContext(), opts)
+}
+
+func validate(opts *Options) error {
+	known, err := catalogue(opts)
+	if err != nil {
+		return err
+	}
+	if err := config.ValidateFile(opts.ValidateConf, known); err != nil {
+		return err
+	}
+	fmt.Printf("%s is valid\n", opts.ValidateConf)
+	return nil
+}

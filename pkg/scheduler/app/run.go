@@ -1,0 +1,170 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/component-base/compatibility"
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/kube"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
+)
+
+// catalogue lists all that a configuration may name: upstream's plugins, the given ones, and those of the plugins
+// directory, whose arguments nobody declares.
+func catalogue(opts *Options) (*config.Catalogue, error) {
+	known := config.NewCatalogue(opts.Plugins...)
+	if opts.PluginsDir == "" {
+		return known, nil
+	}
+	paths, err := filepath.Glob(filepath.Join(opts.PluginsDir, "*.so"))
+	if err != nil {
+		return nil, fmt.Errorf("reading --plugins-dir: %w", err)
+	}
+	for _, path := range paths {
+		known.AddCustomPlugins(strings.TrimSuffix(filepath.Base(path), ".so"))
+	}
+	return known, nil
+}
+
+// Run runs the scheduler until the context ends, and drains it then. It returns an error when the process must not
+// go on as if nothing were wrong: a bad configuration at start, no API server, a lost lease.
+func Run(ctx context.Context, opts *Options) error {
+	known, err := catalogue(opts)
+	if err != nil {
+		return err
+	}
+	if opts.PluginsDir != "" {
+		if err := vcframework.LoadCustomPlugins(opts.PluginsDir); err != nil {
+			return fmt.Errorf("loading plugins from --plugins-dir %s: %w", opts.PluginsDir, err)
+		}
+	}
+	p := &process{opts: opts, registry: framework.NewRegistry(), metrics: metrics.New(prometheus.DefaultRegisterer)}
+	for _, spec := range opts.Plugins {
+		p.registry.RegisterPlugin(spec)
+	}
+	p.loader = config.NewLoader(opts.SchedulerConf, known, opts.DisableDefaultSchedulerConfig, config.WithAccept(p.accept))
+	if _, err := p.loader.Load(); err != nil {
+		return err
+	}
+	if p.rest, err = clientConfig(opts); err != nil {
+		return err
+	}
+	// Plugins of the Kubernetes scheduling framework count their goroutines in a metric that this makes.
+	vcmetrics.InitKubeSchedulerRelatedMetrics()
+	servers, stopServers := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServers()
+	if err := startServers(servers, opts); err != nil {
+		return err
+	}
+	if err := serveLogLevel(); err != nil {
+		return err
+	}
+	if !opts.LeaderElection.LeaderElect {
+		return p.lead(ctx, servers)
+	}
+	return p.runElected(ctx)
+}
+
+// clientConfig makes the configuration of all clients: objects are read as protobuf where the API server can, and
+// every call has a deadline.
+func clientConfig(opts *Options) (*rest.Config, error) {
+	config, err := kube.BuildConfig(opts.KubeClientOptions)
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	config = withDeadline(config, callDeadline)
+	if err := matchFeatureGates(config); err != nil {
+		return nil, err
+	}
+	return config, nil
+}
+
+// matchFeatureGates sets the defaults of Kubernetes' feature gates to those of the API server's version, so that an
+// older cluster is not asked for what it does not have.
+func matchFeatureGates(config *rest.Config) error {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making the discovery client: %w", err)
+	}
+	server, err := client.ServerVersion()
+	if err != nil {
+		return fmt.Errorf("reading the API server's version: %w", err)
+	}
+	registry := compatibility.NewComponentGlobalsRegistry()
+	version := compatibility.NewEffectiveVersionFromString(server.Major+"."+strings.TrimRight(server.Minor, "+"), "", "")
+	if err := registry.Register(compatibility.DefaultKubeComponent, version, utilfeature.DefaultMutableFeatureGate); err != nil {
+		return fmt.Errorf("matching feature gates to Kubernetes %s: %w", server.GitVersion, err)
+	}
+	return registry.Set()
+}
+
+// process is what lives in this process whether it leads or not: the configuration is read and checked all the time.
+type process struct {
+	opts     *Options
+	rest     *rest.Config
+	registry *framework.Registry
+	metrics  *metrics.Metrics
+	loader   *config.Loader
+	leading  *scheduler
+}
+
+// accept has a say on a valid configuration: its plugins must build too. Before this process leads there is nothing
+// to build them with.
+func (p *process) accept(cfg *config.Config) error {
+	if p.leading == nil {
+		return nil
+	}
+	return p.leading.use(cfg)
+}
+
+// lead runs the scheduler until ctx ends, and until it is drained. lifetime ends later than ctx.
+func (p *process) lead(ctx, lifetime context.Context) error {
+	s, err := newScheduler(p.rest, p.opts, p.registry, p.metrics)
+	if err != nil {
+		return err
+	}
+	p.leading = s
+	if _, err := p.loader.Load(); err != nil {
+		return err
+	}
+	watching, stopWatching := context.WithCancel(ctx)
+	defer stopWatching()
+	go func() {
+		if err := p.loader.Watch(watching, p.reloaded); err != nil && !errors.Is(err, context.Canceled) {
+			klog.ErrorS(err, "Watching the configuration ended: it is not reloaded any more", "file", p.opts.SchedulerConf)
+		}
+	}()
+	return s.run(ctx, lifetime)
+}
+
+// reloaded tells of a configuration that was read while running.
+func (p *process) reloaded(cfg *config.Config, err error) {
+	p.metrics.ConfReloaded(err)
+	lease := &v1.ObjectReference{
+		APIVersion: "coordination.k8s.io/v1", Kind: "Lease",
+		Namespace: p.opts.LeaderElection.ResourceNamespace, Name: p.opts.LeaderElection.ResourceName,
+	}
+	recorder := p.leading.cache.Recorder
+	if err != nil {
+		klog.ErrorS(err, "The new configuration is not used, the former one stays in force", "file", p.opts.SchedulerConf)
+		recorder.Eventf(lease, v1.EventTypeWarning, "ConfigRefused", "the new configuration is not used, the former one stays in force: %v", err)
+		return
+	}
+	klog.InfoS("New configuration in force", "file", p.opts.SchedulerConf, "actions", cfg.Actions, "plugins", cfg.PluginOrder())
+	recorder.Eventf(lease, v1.EventTypeNormal, "ConfigReloaded", "new configuration in force (sha256 %.12s)", cfg.Hash)
+}

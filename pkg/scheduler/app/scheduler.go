@@ -1,0 +1,189 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vccache "volcano.sh/volcano/pkg/scheduler/cache"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
+)
+
+// timeDriven are upstream's actions and plugins whose verdicts change with time alone, so that cycles must run even
+// when nothing in the cluster changed.
+var timeDriven = []string{"shuffle", "tdm", "rescheduling"}
+
+// scheduler is what a leader runs.
+type scheduler struct {
+	opts     *Options
+	registry *framework.Registry
+	metrics  *metrics.Metrics
+	cache    *cache.Cache
+	loop     *loop
+
+	mu      sync.Mutex
+	profile *framework.Profile
+}
+
+// newScheduler makes the scheduler and its cache; it needs the API server.
+func newScheduler(restConfig *rest.Config, opts *Options, registry *framework.Registry, m *metrics.Metrics) (*scheduler, error) {
+	s := &scheduler{opts: opts, registry: registry, metrics: m}
+	s.loop = newLoop(s, opts.SchedulePeriod, clock.RealClock{})
+	c, err := cache.New(restConfig, opts.ServerOption, m, s.loop.wake)
+	if err != nil {
+		return nil, err
+	}
+	s.cache = c
+	registry.RegisterPlugin(transaction.Spec(c))
+	return s, nil
+}
+
+// use puts a configuration in force: from the next cycle on, and for gangs that wait after a failure at once. An
+// error leaves the former one.
+func (s *scheduler) use(cfg *config.Config) error {
+	profile, err := s.registry.Build(framework.ProfileInput{
+		Actions:         cfg.Actions,
+		Tiers:           append([]conf.Tier{transaction.Tier(cfg.EvictHalfBoundAfter())}, cfg.Tiers...),
+		Configurations:  cfg.Configurations,
+		PreBindDisabled: cfg.PreBindDisabled,
+	}, s.cache)
+	if err != nil {
+		return err
+	}
+	for _, name := range append(slices.Clone(cfg.Actions), cfg.PluginOrder()...) {
+		profile.TimeDriven = profile.TimeDriven || slices.Contains(timeDriven, name)
+	}
+	s.cache.SetMetricsConf(cfg.Metrics)
+	s.mu.Lock()
+	s.profile = profile
+	s.mu.Unlock()
+	s.cache.RetryAll()
+	s.loop.wake(cache.Now)
+	return nil
+}
+
+// run schedules until ctx ends and then drains. lifetime outlives ctx by the drain: it ends informers and writers.
+// When lifetime ends first the lease is lost: nothing is written any more.
+func (s *scheduler) run(ctx, lifetime context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(lifetime, func() {
+		s.cache.Abort()
+		stop()
+	})()
+	if err := s.cache.Start(lifetime); err != nil {
+		return err
+	}
+	if err := s.recover(ctx); err != nil {
+		return err
+	}
+	if s.opts.EnableCacheDumper {
+		dumper := vccache.Dumper{Cache: s.cache, RootDir: s.opts.CacheDumpFileDir}
+		dumper.ListenForSignal(lifetime.Done())
+	}
+	klog.InfoS("Scheduling starts")
+	s.loop.run(ctx)
+	if lifetime.Err() != nil {
+		return errLeaseLost
+	}
+	return s.drain(lifetime)
+}
+
+// recover lets every plugin undo or adopt what a former leader prepared and did not bind. No session opens before.
+func (s *scheduler) recover(ctx context.Context) error {
+	for _, r := range s.current().Recoverers() {
+		backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Cap: 10 * time.Second, Steps: 1 << 30}
+		err := backoff.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+			if err := r.Recover(ctx); err != nil {
+				klog.ErrorS(err, "Recovering what a former leader left failed, it is tried again", "plugin", r.Plugin)
+				return false, nil
+			}
+			return true, nil
+		})
+		if err != nil {
+			return fmt.Errorf("recovering plugin %s: %w", r.Plugin, err)
+		}
+	}
+	return nil
+}
+
+func (s *scheduler) drain(lifetime context.Context) error {
+	klog.InfoS("No more cycles; bind transactions in flight are ended", "grace", s.opts.DrainGracePeriod)
+	ctx, cancel := context.WithTimeout(lifetime, s.opts.DrainGracePeriod)
+	defer cancel()
+	return s.cache.Drain(ctx)
+}
+
+func (s *scheduler) current() *framework.Profile {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.profile
+}
+
+func (s *scheduler) lagging() bool { return s.cache.Lagging() }
+
+func (s *scheduler) idle() { s.metrics.Cycle("idle") }
+
+// cycle runs one scheduling cycle. A panic ends the cycle and not the process: what was placed by then is bound or
+// rolled back like any other transaction.
+func (s *scheduler) cycle() (unsettled bool) {
+	start := time.Now()
+	profile := s.current()
+	defer func() {
+		if p := recover(); p != nil {
+			klog.ErrorS(nil, "Scheduling cycle panicked", "panic", p, "stack", string(debug.Stack()))
+			s.cache.SealTransactions()
+			s.metrics.Cycle("panic")
+			unsettled = true
+		}
+	}()
+	conf.EnabledActionMap = map[string]bool{}
+	for _, action := range profile.Actions {
+		conf.EnabledActionMap[action.Name()] = true
+	}
+	ssn := s.registry.OpenSession(s.cache, profile)
+	for _, action := range profile.Actions {
+		actionStart := time.Now()
+		action.Execute(ssn.Session)
+		vcmetrics.UpdateActionDuration(action.Name(), time.Since(actionStart))
+	}
+	s.cache.SealTransactions()
+	unsettled = profile.TimeDriven || hasWork(ssn.Jobs)
+	s.registry.CloseSession(ssn)
+	vcmetrics.UpdateE2eDuration(time.Since(start))
+	s.metrics.Cycle("ok")
+	return unsettled
+}
+
+// hasWork says whether a task waits, or a PodGroup is on its way: reasons to look again after a period.
+func hasWork(jobs map[api.JobID]*api.JobInfo) bool {
+	for _, job := range jobs {
+		for _, status := range []api.TaskStatus{api.Pending, api.Pipelined, api.Allocated, api.Releasing} {
+			if len(job.TaskStatusIndex[status]) > 0 {
+				return true
+			}
+		}
+		switch job.PodGroup.Status.Phase {
+		case scheduling.PodGroupRunning, scheduling.PodGroupCompleted:
+		default:
+			return true
+		}
+	}
+	return false
+}

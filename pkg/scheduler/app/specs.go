@@ -1,0 +1,16 @@
+package app
+
+import (
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/bindpolicy"
+
+	// Upstream's actions and plugins register themselves, under their names.
+	_ "volcano.sh/volcano/pkg/scheduler/actions"
+	_ "volcano.sh/volcano/pkg/scheduler/plugins"
+)
+
+// PluginSpecs declares this project's plugins. The scheduler, the validation of configurations and their generated
+// page all read it.
+func PluginSpecs() []framework.PluginSpec {
+	return []framework.PluginSpec{bindpolicy.Spec()}
+}
