@@ -1,76 +1,27 @@
-// Package faultproxy is a reverse TLS proxy that stands between a client and the API server and breaks
-// requests on purpose: it answers errors, drops connections before or after the server took the request, delays
-// it, or holds it at a gate that a test opens. It passes bearer tokens on and streams watches.
+// Package faultproxy is a reverse TLS proxy that stands between a client and the API server and breaks requests on
+// purpose: it answers errors, drops exchanges before or after the server took the request, delays requests, or
+// holds them at a gate that a test opens. It passes bearer tokens on, streams watches and counts what comes by.
+//
+// A client that authenticates with a certificate is nobody behind the proxy: give it a token.
 package faultproxy
 
 import (
+	"bytes"
+	"context"
 	"crypto/tls"
+	"fmt"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
 )
-
-// Request is what a rule's predicate sees of a request.
-type Request struct {
-	Method string
-	// Path is the URL's path, Query its raw query.
-	Path, Query string
-	// Body is the whole body of a write; empty for reads.
-	Body []byte
-}
-
-// Rule says which requests to break, and how. Zero fields match everything.
-type Rule struct {
-	// Name is for people.
-	Name string
-	// Method is an HTTP method; Path a regular expression searched for in the URL's path.
-	Method string
-	Path   string
-	// Match narrows the rule further; it must be safe for concurrent use.
-	Match func(Request) bool
-	// Probability applies the rule to that share of matching requests, in (0, 1]; zero means 1. The choice comes
-	// from the proxy's seeded source.
-	Probability float64
-	// Skip lets the first matching requests pass; Limit ends the rule after it was applied so often, never when zero.
-	Skip, Limit int
-	Action      Action
-}
-
-// Action breaks a request. Make one with Answer, DropBefore, DropAfter, Delay or Hold.
-type Action struct{ kind int }
-
-// Answer answers with the HTTP status as an API status object, without asking the server. A retryAfter above
-// zero is sent in whole seconds as Retry-After.
-func Answer(code int, retryAfter time.Duration) Action { return Action{} }
-
-// DropBefore closes the connection without asking the server.
-func DropBefore() Action { return Action{} }
-
-// DropAfter passes the request on, waits for the server's answer and closes the connection without it: the write
-// took place and the client cannot know.
-func DropAfter() Action { return Action{} }
-
-// Delay passes the request on after d.
-func Delay(d time.Duration) Action { return Action{} }
-
-// Hold keeps requests from the server until the rule's Release; see ActiveRule.Reached.
-func Hold() Action { return Action{} }
-
-// ActiveRule is a rule in force.
-type ActiveRule struct{}
-
-// Reached is closed when the rule was first applied to a request.
-func (r *ActiveRule) Reached() <-chan struct{} { return nil }
-
-// Release lets requests held by the rule go on, and later ones pass.
-func (r *ActiveRule) Release() {}
-
-// Hits is how many requests the rule was applied to.
-func (r *ActiveRule) Hits() int { return 0 }
-
-// Remove takes the rule out of force, releasing what it holds.
-func (r *ActiveRule) Remove() {}
 
 // Options shape a proxy.
 type Options struct {
@@ -78,42 +29,186 @@ type Options struct {
 	Upstream *rest.Config
 	// Certificate is served to clients.
 	Certificate tls.Certificate
+	// Address is where to listen; a free loopback port when empty.
+	Address string
 	// Seed seeds the choices of Probability.
-	Seed int64
+	Seed uint64
+	// HTTP1 serves HTTP/1.1 only, so that a drop closes a connection rather than resetting a stream.
+	HTTP1 bool
 }
 
-// Proxy is a running proxy.
-type Proxy struct{}
+// Proxy is a running proxy. Its methods are safe for concurrent use.
+type Proxy struct {
+	url     string
+	server  *http.Server
+	reverse *httputil.ReverseProxy
+	counter *counter
+	served  chan struct{}
 
-// Start starts a proxy on a free loopback port.
-func Start(opts Options) (*Proxy, error) { return nil, http.ErrNotSupported }
+	mu     sync.Mutex
+	rules  []*ActiveRule
+	random *rand.Rand
+}
+
+// Start starts a proxy.
+func Start(opts Options) (*Proxy, error) {
+	target, err := url.Parse(opts.Upstream.Host)
+	if err != nil {
+		return nil, fmt.Errorf("the API server's URL: %w", err)
+	}
+	// Without a limit of its own, the transport opens as many connections as the server's stream limit calls for.
+	transport, err := rest.TransportFor(rest.AnonymousClientConfig(opts.Upstream))
+	if err != nil {
+		return nil, err
+	}
+	address := opts.Address
+	if address == "" {
+		address = "127.0.0.1:0"
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{
+		url:     "https://" + listener.Addr().String(),
+		counter: newCounter(),
+		served:  make(chan struct{}),
+		random:  rand.New(rand.NewPCG(opts.Seed, opts.Seed)),
+	}
+	p.reverse = newReverse(target, transport)
+	p.server = &http.Server{
+		Handler:           p,
+		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          log.New(io.Discard, "", 0),
+		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{opts.Certificate}, MinVersion: tls.VersionTLS12},
+	}
+	if opts.HTTP1 {
+		p.server.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
+	}
+	go func() {
+		defer close(p.served)
+		// It returns when the server is closed, and for nothing else that a client would not see.
+		_ = p.server.ServeTLS(listener, "", "")
+	}()
+	return p, nil
+}
+
+// newReverse passes requests on and streams answers. Where the API server cannot be reached, the client's exchange
+// ends without an answer, as it would without a proxy.
+func newReverse(target *url.URL, transport http.RoundTripper) *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport:     transport,
+		FlushInterval: -1,
+		ErrorLog:      log.New(io.Discard, "", 0),
+		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	}
+}
 
 // URL is where clients reach the proxy.
-func (p *Proxy) URL() string { return "" }
+func (p *Proxy) URL() string { return p.url }
 
-// Add puts a rule in force. The first rule, in the order added, that matches a request is applied, and no
+// Add puts a rule in force. The first rule, in the order added, that applies to a request is applied, and no
 // other. It panics when Path does not compile.
-func (p *Proxy) Add(r Rule) *ActiveRule { return nil }
-
-// Clear takes every rule out of force.
-func (p *Proxy) Clear() {}
-
-// Count is a kind of request.
-type Count struct {
-	// Verb is the Kubernetes verb (get, list, watch, create, update, patch, delete, deletecollection).
-	Verb string
-	// Resource is the resource, with the subresource behind a slash: "pods", "pods/binding", "podgroups/status".
-	Resource string
+func (p *Proxy) Add(r Rule) *ActiveRule {
+	active := newActiveRule(r)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rules = append(p.rules, active)
+	return active
 }
 
-// Counts returns how many requests of each kind came in, broken ones included.
-func (p *Proxy) Counts() map[Count]int { return nil }
+// Clear takes every rule out of force.
+func (p *Proxy) Clear() {
+	p.mu.Lock()
+	rules := p.rules
+	p.rules = nil
+	p.mu.Unlock()
+	for _, r := range rules {
+		r.Remove()
+	}
+}
 
-// Writes is the sum of Counts over verbs that write, by resource.
-func (p *Proxy) Writes() map[string]int { return nil }
+// Close ends the proxy and every connection through it. It may be called more than once.
+func (p *Proxy) Close() error {
+	p.Clear()
+	err := p.server.Close()
+	<-p.served
+	return err
+}
 
-// ResetCounts starts counting from zero.
-func (p *Proxy) ResetCounts() {}
+// ServeHTTP breaks the request or passes it on.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.counter.add(r)
+	seen := Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery}
+	if isWrite(r.Method) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		seen.Body = body
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	rule := p.pick(seen)
+	if rule == nil {
+		p.reverse.ServeHTTP(w, r)
+		return
+	}
+	p.apply(w, r, rule)
+}
 
-// Close ends the proxy and every connection through it.
-func (p *Proxy) Close() error { return nil }
+// pick returns the rule to apply, nil for none.
+func (p *Proxy) pick(req Request) *ActiveRule {
+	p.mu.Lock()
+	rules := p.rules
+	p.mu.Unlock()
+	for _, rule := range rules {
+		if rule.applies(req, p.chance) {
+			return rule
+		}
+	}
+	return nil
+}
+
+func (p *Proxy) chance() float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.random.Float64()
+}
+
+func (p *Proxy) apply(w http.ResponseWriter, r *http.Request, rule *ActiveRule) {
+	action := rule.rule.Action
+	switch action.kind {
+	case pass:
+	case answer:
+		writeStatus(w, action)
+		return
+	case dropBefore:
+		panic(http.ErrAbortHandler)
+	case dropAfter:
+		p.forwardAndDrop(r)
+	case delay:
+		timer := time.NewTimer(action.delay)
+		defer timer.Stop()
+		wait(r.Context(), timer.C)
+	case hold:
+		wait(r.Context(), rule.released)
+	}
+	p.reverse.ServeHTTP(w, r)
+}
+
+// forwardAndDrop waits for the server's whole answer, even if the client gives up, and aborts the exchange.
+func (p *Proxy) forwardAndDrop(r *http.Request) {
+	request := r.WithContext(context.WithoutCancel(r.Context()))
+	p.reverse.ServeHTTP(&blackHole{header: http.Header{}}, request)
+	panic(http.ErrAbortHandler)
+}
+
+// wait returns when something comes from the channel, and aborts the exchange when the client gives up first.
+func wait[T any](ctx context.Context, ch <-chan T) {
+	select {
+	case <-ch:
+	case <-ctx.Done():
+		panic(http.ErrAbortHandler)
+	}
+}

@@ -1,0 +1,78 @@
+// Command vc-controller-manager runs Volcano's controllers as upstream built them: the same flags, with one
+// difference in what an address means. One without a host listens on loopback; name 0.0.0.0 or [::] to listen everywhere.
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+	_ "go.uber.org/automaxprocs"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	_ "k8s.io/client-go/plugin/pkg/client/auth"
+	cliflag "k8s.io/component-base/cli/flag"
+	componentbaseoptions "k8s.io/component-base/config/options"
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/cmd/controller-manager/app"
+	"volcano.sh/volcano/cmd/controller-manager/app/options"
+	_ "volcano.sh/volcano/pkg/controllers/colocationconfig"
+	_ "volcano.sh/volcano/pkg/controllers/cronjob"
+	"volcano.sh/volcano/pkg/controllers/framework"
+	_ "volcano.sh/volcano/pkg/controllers/garbagecollector"
+	_ "volcano.sh/volcano/pkg/controllers/hypernode"
+	_ "volcano.sh/volcano/pkg/controllers/job"
+	_ "volcano.sh/volcano/pkg/controllers/jobflow"
+	_ "volcano.sh/volcano/pkg/controllers/jobtemplate"
+	_ "volcano.sh/volcano/pkg/controllers/podgroup"
+	_ "volcano.sh/volcano/pkg/controllers/queue"
+	_ "volcano.sh/volcano/pkg/controllers/sharding"
+	"volcano.sh/volcano/pkg/util"
+	"volcano.sh/volcano/pkg/version"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/listen"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	klog.InitFlags(nil)
+	opts := options.NewServerOption()
+	opts.AddFlags(pflag.CommandLine, controllerNames())
+	flushEvery := pflag.Duration("log-flush-frequency", 5*time.Second, "Maximum number of seconds between log flushes")
+	utilfeature.DefaultMutableFeatureGate.AddFlag(pflag.CommandLine)
+	util.LeaderElectionDefault(&opts.LeaderElection)
+	opts.LeaderElection.ResourceName = "vc-controller-manager"
+	componentbaseoptions.BindLeaderElectionFlags(&opts.LeaderElection, pflag.CommandLine)
+	cliflag.InitFlags()
+	if opts.PrintVersion {
+		version.PrintVersionAndExit()
+	}
+	if err := opts.CheckOptionOrDie(); err != nil {
+		return err
+	}
+	if opts.CaCertFile != "" && opts.CertFile != "" && opts.KeyFile != "" {
+		if err := opts.ParseCAFiles(nil); err != nil {
+			return fmt.Errorf("reading the certificates: %w", err)
+		}
+	}
+	opts.HealthzBindAddress = listen.Loopback(opts.HealthzBindAddress)
+	opts.ListenAddress = listen.Loopback(opts.ListenAddress)
+	klog.StartFlushDaemon(*flushEvery)
+	defer klog.Flush()
+	return app.Run(opts)
+}
+
+// controllerNames are the names for the flag --controllers, sorted.
+func controllerNames() []string {
+	var names []string
+	framework.ForeachController(func(c framework.Controller) { names = append(names, c.Name()) })
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"volcano.sh/volcano/pkg/webhooks/router"
+)
+
+// maxBody bounds an AdmissionReview, in bytes. The API server takes objects of up to 3 MiB in a request
+// (k8s.io/apiserver's MaxRequestBodyBytes), and the review of an update holds the old object and the new one.
+const maxBody = 7 << 20
+
+// boundBody makes the service refuse requests over maxBody. Upstream registers the service's Handler with the HTTP
+// server when it starts, so a handler replaced before then is the one that serves.
+func boundBody(service *router.AdmissionService) error {
+	service.Handler = limitBody(service.Handler)
+	return nil
+}
+
+// limitBody answers 413 to a body over maxBody, reading no more of it than that. The handler below reads the
+// body to its end and takes a failed read for an empty body, so it is given a body that was read already.
+func limitBody(next router.AdmissionHandler) router.AdmissionHandler {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength > maxBody {
+			refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the review has %d bytes, the limit is %d", r.ContentLength, maxBody))
+			return
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		var tooLarge *http.MaxBytesError
+		switch {
+		case errors.As(err, &tooLarge):
+			refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the review has more than %d bytes", tooLarge.Limit))
+			return
+		case err != nil:
+			refuse(w, http.StatusBadRequest, fmt.Sprintf("reading the review: %v", err))
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		next(w, r)
+	}
+}
+
+// refuse answers with a status and closes the connection, since the rest of the body was not read.
+func refuse(w http.ResponseWriter, code int, message string) {
+	w.Header().Set("Connection", "close")
+	http.Error(w, message, code)
+}

@@ -1,0 +1,70 @@
+// Command vc-webhook-manager runs Volcano's admission webhooks as upstream built them: the same flags, with two
+// differences. An address without a host listens on loopback; name 0.0.0.0 or [::] to listen everywhere. And the
+// size of a request is bounded, so that nobody who reaches the port can exhaust the memory (CVE-2026-44247).
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+	_ "go.uber.org/automaxprocs"
+	_ "k8s.io/client-go/plugin/pkg/client/auth"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/cmd/webhook-manager/app"
+	"volcano.sh/volcano/cmd/webhook-manager/app/options"
+	"volcano.sh/volcano/pkg/version"
+	_ "volcano.sh/volcano/pkg/webhooks/admission/cronjobs/validate"
+	_ "volcano.sh/volcano/pkg/webhooks/admission/hypernodes/validate"
+	_ "volcano.sh/volcano/pkg/webhooks/admission/jobflows/validate"
+	_ "volcano.sh/volcano/pkg/webhooks/admission/jobs/mutate"
+	_ "volcano.sh/volcano/pkg/webhooks/admission/jobs/validate"
+	_ "volcano.sh/volcano/pkg/webhooks/admission/podgroups/mutate"
+	_ "volcano.sh/volcano/pkg/webhooks/admission/podgroups/validate"
+	_ "volcano.sh/volcano/pkg/webhooks/admission/pods/mutate"
+	_ "volcano.sh/volcano/pkg/webhooks/admission/pods/validate"
+	_ "volcano.sh/volcano/pkg/webhooks/admission/queues/mutate"
+	_ "volcano.sh/volcano/pkg/webhooks/admission/queues/validate"
+	"volcano.sh/volcano/pkg/webhooks/router"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/listen"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	klog.InitFlags(nil)
+	config := options.NewConfig()
+	config.AddFlags(pflag.CommandLine)
+	flushEvery := pflag.Duration("log-flush-frequency", 5*time.Second, "Maximum number of seconds between log flushes")
+	cliflag.InitFlags()
+	if config.PrintVersion {
+		version.PrintVersionAndExit()
+	}
+	if err := config.CheckPortOrDie(); err != nil {
+		return err
+	}
+	if err := config.ParseCAFiles(nil); err != nil {
+		return fmt.Errorf("reading the certificates: %w", err)
+	}
+	if config.ListenAddress == "" {
+		config.ListenAddress = listen.LoopbackHost
+	}
+	config.HealthzBindAddress = listen.Loopback(config.HealthzBindAddress)
+	klog.StartFlushDaemon(*flushEvery)
+	defer klog.Flush()
+	// Upstream serves the default mux, to which libraries have added profiling by then: start from an empty one.
+	http.DefaultServeMux = http.NewServeMux()
+	if err := router.ForEachAdmission(config, boundBody); err != nil {
+		return err
+	}
+	return app.Run(config)
+}
