@@ -1,0 +1,37 @@
+package nodelease
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// What docs/prebind.md shows of this package is what the package says.
+func TestExcerptsInTheDocumentation(t *testing.T) {
+	var source strings.Builder
+	for _, file := range []string{"plugin.go", "claims.go"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source.Write(text)
+	}
+	page, err := os.ReadFile("../../prebind.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	excerpts := 0
+	for _, block := range regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		if strings.HasPrefix(block[1], "package main") {
+			continue
+		}
+		excerpts++
+		if !strings.Contains(source.String(), block[1]) {
+			t.Errorf("not in the source any more:\n%s", block[1])
+		}
+	}
+	if excerpts < 5 {
+		t.Errorf("%d excerpts are in the documentation, want at least 5", excerpts)
+	}
+}
