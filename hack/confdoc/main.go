@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/app"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 )
 
 func main() {
-	if err := config.WriteDoc(os.Stdout, config.NewCatalogue()); err != nil {
+	if err := config.WriteDoc(os.Stdout, config.NewCatalogue(app.PluginSpecs()...)); err != nil {
 		fmt.Fprintln(os.Stderr, "confdoc:", err)
 		os.Exit(1)
 	}

@@ -83,7 +83,7 @@ var predicatesValidate = shapes{
 
 func extenderArguments() []framework.Argument {
 	verb := func(name, doc string) framework.Argument {
-		return framework.Argument{Name: name, Type: framework.String, Doc: "Path, under the prefix, " + doc + "; not asked when empty."}
+		return framework.Argument{Name: name, Type: framework.String, Doc: "Path under the prefix that is " + doc + "; no call when empty."}
 	}
 	return []framework.Argument{
 		{Name: extender.ExtenderURLPrefix, Type: framework.String, Doc: "Base URL of the service."},
