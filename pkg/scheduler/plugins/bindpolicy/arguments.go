@@ -65,7 +65,8 @@ func parseTimeout(args framework.Arguments) (time.Duration, error) {
 	return timeout, nil
 }
 
-// parsePolicies reads the list of policies; an absent list is an empty one.
+// parsePolicies reads the list of policies; an absent list is an empty one. With an error it returns what could be
+// read.
 func parsePolicies(args framework.Arguments) ([]policyConfig, error) {
 	value, ok := args[policiesArgument]
 	if !ok {

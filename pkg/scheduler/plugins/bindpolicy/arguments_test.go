@@ -74,6 +74,16 @@ ERROR: expression:1:4: undefined field 'spce'
  | pod.spce.nodeName == ''
  | ...^`,
 		},
+		"all that is wrong at once": {
+			args: `{bindpolicy.timeout: soon, bindpolicy.policies: [{name: a, mesage: m, expression: nodes}, {name: b}]}`,
+			want: `bindpolicy.timeout: found "soon", want a duration above zero such as "10s"
+bindpolicy.policies: policy "a": unknown field "mesage", did you mean "message"?
+bindpolicy.policies: policy "b": field "expression" is missing, give a CEL expression that is true when the pod may be bound
+bindpolicy.policies: policy "a": field "expression" does not compile:
+ERROR: expression:1:1: undeclared reference to 'nodes' (in container '')
+ | nodes
+ | ^`,
+		},
 		"misspelt variable": {
 			args: `{bindpolicy.policies: [{name: a, expression: "true", matchCondition: "nod.spec.unschedulable"}]}`,
 			want: `bindpolicy.policies: policy "a": field "matchCondition" does not compile:

@@ -8,6 +8,7 @@ package bindpolicy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -77,19 +78,10 @@ type settings struct {
 
 // load reads, checks and compiles the arguments. It reports all that is wrong at once.
 func load(args framework.Arguments) (settings, error) {
-	timeout, err := parseTimeout(args)
-	if err != nil {
-		return settings{}, err
-	}
-	configs, err := parsePolicies(args)
-	if err != nil {
-		return settings{}, err
-	}
-	policies, err := compilePolicies(configs)
-	if err != nil {
-		return settings{}, err
-	}
-	return settings{policies: policies, timeout: timeout}, nil
+	timeout, timeoutErr := parseTimeout(args)
+	configs, parseErr := parsePolicies(args)
+	policies, compileErr := compilePolicies(configs)
+	return settings{policies: policies, timeout: timeout}, errors.Join(timeoutErr, parseErr, compileErr)
 }
 
 type plugin struct {
