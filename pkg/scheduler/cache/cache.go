@@ -65,10 +65,12 @@ type Cache struct {
 	// lastOpen is the gang that was added to last: while a statement commits, it stays the same.
 	lastOpen api.JobID
 
-	// failureMu guards failures: what the last transaction of a gang failed of, until it is bound or something
-	// else keeps it from being placed.
-	failureMu sync.Mutex
-	failures  map[api.JobID]gangFailure
+	// reportMu guards what is remembered of gangs for reports.
+	reportMu sync.Mutex
+	// failures says what the last transaction of a gang failed of, until it is bound or something else keeps it from
+	// being placed.
+	failures map[api.JobID]gangFailure
+	arrivals map[api.JobID]arrival
 }
 
 var (
@@ -118,6 +120,7 @@ func wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 		schedulerNames: schedulerNames,
 		open:           map[api.JobID]*binding.Transaction{},
 		failures:       map[api.JobID]gangFailure{},
+		arrivals:       map[api.JobID]arrival{},
 	}
 	c.Recorder = newRecorder(upstream.Recorder)
 	c.backoff = binding.NewBackoff(firstRetry, lastRetry, retryJitter, func() { wake(Now) })

@@ -198,7 +198,7 @@ func (ch *changes) podGroupDeleted(obj any) {
 		gang := api.JobID(pg.Namespace + "/" + pg.Name)
 		ch.cache.status.forgetPodGroup(pg.Namespace, pg.Name)
 		ch.cache.backoff.Forget(gang)
-		ch.cache.forgetFailure(gang)
+		ch.cache.forgetGang(gang)
 		ch.cache.wake(Soon)
 	}
 }

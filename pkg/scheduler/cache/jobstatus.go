@@ -2,6 +2,7 @@ package cache
 
 import (
 	"maps"
+	"time"
 
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -14,7 +15,8 @@ import (
 // the status writer:
 //
 //   - a PodGroup is Running, and has the Scheduled condition, only when its whole minimum is bound;
-//   - while a gang waits out a failed transaction its conditions and its pods' say that, and nothing else.
+//   - while a gang waits out a failed transaction its conditions and its pods' say that, and nothing else;
+//   - a gang that is still arriving, pod by pod, is not called unschedulable for each pod that is yet to come.
 func (c *Cache) UpdateJobStatus(job *api.JobInfo, updateStatus, updateAnnotations, updateJobInfo bool) (*api.JobInfo, error) {
 	c.correctStatus(job)
 	if updateAnnotations {
@@ -23,12 +25,34 @@ func (c *Cache) UpdateJobStatus(job *api.JobInfo, updateStatus, updateAnnotation
 	if updateJobInfo {
 		c.bookJobInfo(job)
 	}
+	arriving := c.arriving(job)
+	if arriving {
+		c.status.withholdVerdict(job.PodGroup)
+	}
 	c.status.wishPodGroup(job.PodGroup)
-	if _, blocked := c.Blocked(job.UID); blocked || c.engine.InFlight(job.UID) {
-		return job, nil // its own report was, or will be, made by its transaction
+	if _, blocked := c.Blocked(job.UID); blocked || arriving || c.engine.InFlight(job.UID) {
+		return job, nil // its report was, or will be, made by its transaction, or by a cycle a moment later
 	}
 	c.RecordJobStatusEvent(job, updateStatus)
 	return job, nil
+}
+
+// arrival is how many tasks a gang had when that number last changed, and when that was.
+type arrival struct {
+	tasks int
+	since time.Time
+}
+
+// arriving says whether the gang's number of tasks changed a moment ago and some of them wait.
+func (c *Cache) arriving(job *api.JobInfo) bool {
+	c.reportMu.Lock()
+	defer c.reportMu.Unlock()
+	last, ok := c.arrivals[job.UID]
+	if !ok || last.tasks != len(job.Tasks) {
+		last = arrival{tasks: len(job.Tasks), since: time.Now()}
+		c.arrivals[job.UID] = last
+	}
+	return time.Since(last.since) < settle && (len(job.Tasks) == 0 || len(job.TaskStatusIndex[api.Pending]) > 0)
 }
 
 func (c *Cache) correctStatus(job *api.JobInfo) {

@@ -91,9 +91,9 @@ func (c *Cache) Ended(r binding.Result) {
 	for _, f := range failed {
 		nodes = append(nodes, f.Member.Node)
 	}
-	c.failureMu.Lock()
+	c.reportMu.Lock()
 	c.failures[r.Gang] = failure
-	c.failureMu.Unlock()
+	c.reportMu.Unlock()
 	until := c.backoff.Failed(r.Gang, failure.reason+": "+failure.message, nodes...)
 	logger().Info("Gang was not bound as a whole", "gang", r.Gang, "bound", len(r.Bound), "released", len(r.Failed),
 		"retryAt", until.Format(time.RFC3339), "reason", failure.message)
@@ -105,14 +105,22 @@ func (c *Cache) Ended(r binding.Result) {
 type gangFailure struct{ reason, message string }
 
 func (c *Cache) failure(gang api.JobID) (gangFailure, bool) {
-	c.failureMu.Lock()
-	defer c.failureMu.Unlock()
+	c.reportMu.Lock()
+	defer c.reportMu.Unlock()
 	failure, ok := c.failures[gang]
 	return failure, ok
 }
 
 func (c *Cache) forgetFailure(gang api.JobID) {
-	c.failureMu.Lock()
-	defer c.failureMu.Unlock()
+	c.reportMu.Lock()
+	defer c.reportMu.Unlock()
 	delete(c.failures, gang)
+}
+
+// forgetGang drops what is remembered of a gang whose PodGroup was deleted.
+func (c *Cache) forgetGang(gang api.JobID) {
+	c.reportMu.Lock()
+	defer c.reportMu.Unlock()
+	delete(c.failures, gang)
+	delete(c.arrivals, gang)
 }

@@ -21,7 +21,7 @@ const (
 	statusTimeout = 15 * time.Second
 	// settle is how long a write waits that a moment later may not be needed any more: a pod found unschedulable
 	// while its gang is still arriving, counters of a PodGroup whose pods are just starting.
-	settle = time.Second
+	settle = 900 * time.Millisecond
 )
 
 type statusKind string

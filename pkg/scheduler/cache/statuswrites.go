@@ -109,6 +109,21 @@ func (w *statusWriter) wishPodGroup(pg *api.PodGroup) {
 	w.queue.AddAfter(key, delay)
 }
 
+// withholdVerdict leaves the PodGroup's Unschedulable condition as it was last known.
+func (w *statusWriter) withholdVerdict(pg *api.PodGroup) {
+	before, _ := w.lastKnown(statusKey{podGroupKind, pg.Namespace, pg.Name}, pg)
+	removeCondition(&pg.Status, isUnschedulable)
+	for _, c := range before.status.Conditions {
+		if isUnschedulable(c) {
+			pg.Status.Conditions = append(pg.Status.Conditions, c)
+		}
+	}
+}
+
+func isUnschedulable(c scheduling.PodGroupCondition) bool {
+	return c.Type == scheduling.PodGroupUnschedulableType
+}
+
 // lastKnown is the newest wish for the PodGroup, or else what the informer has of it.
 func (w *statusWriter) lastKnown(key statusKey, pg *api.PodGroup) (podGroupWish, bool) {
 	w.mu.Lock()
