@@ -67,7 +67,7 @@ func (b *Backoff) Failed(gang api.JobID, reason string, nodes ...string) (until 
 	} else {
 		w.length = min(2*w.length, b.longest)
 	}
-	w.until = time.Now().Add(wait.Jitter(w.length, b.jitter))
+	w.until = time.Now().Add(b.jittered(w.length))
 	w.over, w.reason, w.nodes = false, reason, slices.Clone(nodes)
 	b.alarm(w.until)
 	return w.until
@@ -130,6 +130,13 @@ func (b *Backoff) retry(match func(api.JobID, *gangWait) bool) {
 	if ended {
 		b.callWake()
 	}
+}
+
+func (b *Backoff) jittered(d time.Duration) time.Duration {
+	if b.jitter <= 0 {
+		return d
+	}
+	return wait.Jitter(d, b.jitter)
 }
 
 // alarm makes the timer fire by then at the latest. It is called with mu held.

@@ -12,6 +12,9 @@ const quorumAttempts = 5
 // binding, and then holds a slot for the first of them; it returns none when all are failed.
 func (r *run) barrier() []*member {
 	for r.quorumErr == nil {
+		if r.e.ctx.Err() != nil {
+			r.failAll(ErrAborted)
+		}
 		r.adoptOrphans()
 		chosen := r.alive()
 		if err := r.quorum(chosen, quorumAttempts); err != nil {
@@ -35,10 +38,13 @@ func (r *run) barrier() []*member {
 	return nil
 }
 
-// commit takes the members past the barrier, unless one of them has failed since the verdict.
+// commit takes the members past the barrier, unless one of them has failed since the verdict or Abort came.
 func (r *run) commit(chosen []*member) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.e.ctx.Err() != nil {
+		return false
+	}
 	for _, m := range chosen {
 		if m.state != passed {
 			return false

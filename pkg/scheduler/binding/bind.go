@@ -64,10 +64,8 @@ func (e *Engine) place(m *member, hasSlot bool) error {
 		verdict := classify(err)
 		doubt = doubt || verdict == unclear
 		final := verdict == refused || attempt >= e.attempts
-		if doubt || !final {
-			sleep(m.ctx, retryDelay(err, &backoff)) // a write that is still on its way has time to arrive
-		}
 		if doubt {
+			sleep(e.ctx, retryDelay(err, &backoff)) // in full: a write that is still on its way has time to arrive
 			held, lost := e.settle(m)
 			if held || errors.Is(lost, errUnsettled) {
 				return lost
@@ -75,6 +73,8 @@ func (e *Engine) place(m *member, hasSlot bool) error {
 			if lost != nil {
 				final, err = true, lost
 			}
+		} else if !final {
+			sleep(m.ctx, retryDelay(err, &backoff))
 		}
 		if m.ctx.Err() != nil {
 			return context.Cause(m.ctx)
@@ -92,10 +92,10 @@ func (e *Engine) settle(m *member) (held bool, lost error) {
 	switch {
 	case err != nil:
 		return false, err
-	case fate.Gone:
-		return false, ErrPodGone
 	case fate.Node == m.Node:
 		return true, nil
+	case fate.Gone:
+		return false, ErrPodGone
 	case fate.Node != "":
 		return false, fmt.Errorf("the pod is bound to node %s", fate.Node)
 	}
@@ -116,7 +116,7 @@ func (e *Engine) lookup(m *member) (Fate, error) {
 		if err == nil {
 			return fate, nil
 		}
-		klog.Background().Error(err, "Cannot read whether a pod is bound, trying again", "pod", klog.KObj(m.Task.Pod), "node", m.Node)
+		klog.Background().Error(err, "Cannot read whether a pod is bound, trying again", "pod", m.key(), "node", m.Node)
 		sleep(e.ctx, retryDelay(err, &backoff))
 	}
 	return Fate{}, errUnsettled

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"time"
+
+	"k8s.io/klog/v2"
 )
 
 // startWaiting starts the chains of waiting members, in their order, as far as there are free places. A member
@@ -80,7 +82,7 @@ func (r *run) step(m *member, s *Step) error {
 		r.fail(m, cause)
 		r.e.observer.StepDone(s.Plugin, cause, time.Since(start))
 	})
-	err := protect(func() error { return s.PreBind(ctx, m.Task, m.Node) })
+	err := protect(s, m, func() error { return s.PreBind(ctx, m.Task, m.Node) })
 	if !inTime() {
 		<-givenUp
 		return context.Cause(ctx)
@@ -107,11 +109,15 @@ func (s *Step) failure(m *Member, err error) *StepError {
 	return &StepError{Plugin: s.Plugin, Pod: m.key(), Node: m.Node, Err: err}
 }
 
-// protect turns a panic of f into a *PanicError.
-func protect(f func() error) (err error) {
+// protect turns a panic of the plugin's function into a *PanicError. The stack is logged here, because messages of
+// errors, which end up in events and conditions, leave it out.
+func protect(s *Step, m *member, f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()}
+			panicked := &PanicError{Value: v, Stack: debug.Stack()}
+			klog.Background().Error(panicked, "Plugin panicked", "plugin", s.Plugin, "pod", m.key(), "node", m.Node,
+				"stack", string(panicked.Stack))
+			err = panicked
 		}
 	}()
 	return f()

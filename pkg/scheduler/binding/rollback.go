@@ -82,7 +82,7 @@ func (r *run) tryRollback(m *member, s *Step) error {
 	defer func() { <-r.undoing }()
 	ctx, cancel := context.WithTimeout(r.e.ctx, s.timeout())
 	defer cancel()
-	return protect(func() error { return s.Rollback(ctx, m.Task, m.Node) })
+	return protect(s, m, func() error { return s.Rollback(ctx, m.Task, m.Node) })
 }
 
 // release gives the failed member's resources back.

@@ -94,7 +94,8 @@ type Binder interface {
 
 // Fate is what the API server says of a member's pod.
 type Fate struct {
-	// Gone is set when the pod, by UID, exists no more or is being deleted.
+	// Gone is set when the pod, by UID, exists no more or is being deleted. A pod that is being deleted on the
+	// member's node still counts as bound.
 	Gone bool
 	// Node is the node the pod is bound to, empty while it is bound to none.
 	Node string
@@ -161,8 +162,8 @@ func (e *StepError) Error() string {
 
 func (e *StepError) Unwrap() error { return e.Err }
 
-// PanicError is a panic in a step or a rollback, beneath the StepError that names the plugin. Its message leaves the
-// stack out, since messages end up in events and conditions.
+// PanicError is a panic in a step, beneath the StepError that names the plugin, or in a rollback. Its message leaves
+// out the stack, which the engine logs.
 type PanicError struct {
 	Value any
 	Stack []byte

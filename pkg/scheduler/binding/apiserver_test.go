@@ -1,0 +1,260 @@
+package binding
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// Bind follows the pod's script of replies, and is a well-behaved API server after its end.
+func (w *world) Bind(ctx context.Context, m *Member) error {
+	p := w.pod(m)
+	var r reply
+	w.at(p, func() {
+		p.log("bind")
+		w.expect(p, !p.running && !p.released && !p.bound, "bind in a wrong state")
+		w.expect(p, len(p.begun) == len(p.steps) && p.well == len(p.steps), "bind after steps %v, %d well", p.begun, p.well)
+		w.expectGoing(p, "bind")
+		w.expectQuorum(p)
+		if p.calls.binds < len(p.binds) {
+			r = p.binds[p.calls.binds]
+		}
+		p.calls.binds++
+	})
+	if err := spend(ctx, r.takes, false); err != nil {
+		return err
+	}
+	var err error
+	w.at(p, func() { err = w.answer(p, r) })
+	return err
+}
+
+func (w *world) answer(p *pod, r reply) error {
+	if r.overtaken && p.on == "" && !p.gone {
+		p.on = "elsewhere"
+	}
+	switch {
+	case p.gone:
+		return errNotFound
+	case p.on != "":
+		return errConflict
+	case r.lost:
+	case r.late > 0:
+		time.AfterFunc(r.late, func() {
+			w.at(p, func() { w.apply(p) })
+		})
+	case r.err == nil || classify(r.err) == unclear:
+		w.apply(p)
+	}
+	return r.err
+}
+
+// apply is the moment in which the pod is bound.
+func (w *world) apply(p *pod) {
+	if p.gone || p.on != "" {
+		return
+	}
+	w.expect(p, !p.released, "bound after it was released")
+	p.on = p.Node
+}
+
+// expectQuorum checks, at the first Binding of a transaction, that its gang makes its minimum with those members
+// whose steps all went well and who were not cancelled.
+func (w *world) expectQuorum(p *pod) {
+	tx := w.inProgress[p.Task.Job]
+	if tx == nil || !slices.Contains(tx.Members, p.Member) {
+		w.expect(p, false, "bind outside the transaction's turn")
+		return
+	}
+	have := w.boundIn(p.Task.Job)
+	for _, m := range tx.Members {
+		q := w.pods[m.Task.UID]
+		if q.calls.binds > 0 {
+			return
+		}
+		cancelled := !q.cancelled.IsZero() && q.cancelled.Before(time.Now())
+		if q.well == len(q.steps) && !cancelled {
+			have++
+		}
+	}
+	w.expect(p, have >= w.minimum[p.Task.Job], "first bind of a gang with %d of %d", have, w.minimum[p.Task.Job])
+}
+
+// Lookup fails as scripted, and then tells the truth.
+func (w *world) Lookup(_ context.Context, m *Member) (fate Fate, err error) {
+	p := w.pod(m)
+	w.at(p, func() {
+		p.log("lookup")
+		w.expectGoing(p, "lookup")
+		if p.calls.lookups < len(p.lookups) {
+			err = p.lookups[p.calls.lookups]
+		}
+		p.calls.lookups++
+		if err == nil {
+			fate = Fate{Gone: p.gone, Node: p.on}
+		}
+	})
+	return fate, err
+}
+
+// deletePod deletes the pod in the API server, and then tells the engine.
+func (w *world) deletePod(id api.TaskID, cause error) {
+	w.mu.Lock()
+	p := w.pods[id]
+	p.gone, p.on = true, ""
+	w.mu.Unlock()
+	w.cancel(id, cause)
+}
+
+// cancel counts the pod as cancelled from when Cancel has returned.
+func (w *world) cancel(id api.TaskID, cause error) {
+	p := w.pods[id]
+	w.engine.Cancel(p.Task.Job, id, cause)
+	w.at(p, func() { p.cancelled = time.Now() })
+}
+
+func (w *world) deleteNode(node string, cause error) {
+	w.engine.CancelNode(node, cause)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.pods {
+		if p.Node == node {
+			p.cancelled = time.Now()
+		}
+	}
+}
+
+func (w *world) abort() {
+	w.engine.Abort()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.aborted = time.Now()
+}
+
+func (w *world) pod(m *Member) *pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pods[m.Task.UID]
+}
+
+// submit hands the members to the engine. A gang's first transaction in line is the one that may be at work.
+func (w *world) submit(gang api.JobID, members ...*Member) error {
+	t := &Transaction{Gang: gang, Members: members}
+	w.mu.Lock()
+	w.queue = append(w.queue, t)
+	w.advance(gang)
+	w.mu.Unlock()
+	err := w.engine.Submit(t)
+	if err != nil {
+		w.mu.Lock()
+		w.queue = slices.DeleteFunc(w.queue, func(q *Transaction) bool { return q == t })
+		w.advance(gang)
+		w.mu.Unlock()
+	}
+	return err
+}
+
+// advance is called with mu held.
+func (w *world) advance(gang api.JobID) {
+	i := slices.IndexFunc(w.queue, func(t *Transaction) bool { return t.Gang == gang })
+	if i < 0 {
+		delete(w.inProgress, gang)
+		return
+	}
+	w.inProgress[gang] = w.queue[i]
+}
+
+func (w *world) Bound(m *Member) {
+	p := w.pod(m)
+	inFlight := w.engine.InFlight(p.Task.Job)
+	w.at(p, func() {
+		p.log("bound")
+		w.expect(p, inFlight, "bound in a gang that is not in flight")
+		w.expect(p, !p.bound && !p.released, "settled twice")
+		w.expect(p, p.on == p.Node || p.gone, "said to be bound on %s, is on %q", p.Node, p.on)
+		p.bound = true
+	})
+}
+
+func (w *world) Released(m *Member, cause error) {
+	p := w.pod(m)
+	rollingBack := w.engine.RollingBack(p.Task.Job)
+	w.at(p, func() {
+		p.log("released(" + kind(cause) + ")")
+		w.expect(p, rollingBack, "released in a gang that is not rolling back")
+		w.expect(p, !p.bound && !p.released, "settled twice")
+		w.expect(p, !p.running, "released while a step runs")
+		w.expect(p, p.on != p.Node, "released and bound")
+		for _, i := range p.begun {
+			w.expect(p, p.steps[i].noUndo, "released with step %s not rolled back", p.steps[i].plugin)
+		}
+		p.released, p.held = true, false
+	})
+}
+
+func (w *world) Ended(r Result) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, m := range w.inProgress[r.Gang].Members {
+		p := w.pods[m.Task.UID]
+		abandoned := slices.ContainsFunc(r.Abandoned, func(f Failure) bool { return f.Member == m })
+		w.expect(p, p.bound || p.released || abandoned, "not settled at the end")
+		w.expect(p, p.bound == slices.Contains(r.Bound, m), "result and ledger differ")
+		w.expect(p, p.released == slices.ContainsFunc(r.Failed, func(f Failure) bool { return f.Member == m }), "result and ledger differ")
+		w.expect(p, !abandoned || !w.engine.going(), "abandoned without Abort")
+	}
+	w.results = append(w.results, r)
+	w.queue = slices.DeleteFunc(w.queue, func(t *Transaction) bool { return t == w.inProgress[r.Gang] })
+	w.advance(r.Gang)
+}
+
+func (e *Engine) going() bool { return e.ctx.Err() == nil }
+
+func (w *world) StepDone(plugin string, err error, _ time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stepsDone[plugin]++
+}
+
+func (w *world) RollbackDone(string, error) {}
+
+func (w *world) RollbackStuck(m *Member, plugin string, err error) {
+	p := w.pod(m)
+	w.at(p, func() {
+		w.stuck = append(w.stuck, plugin+": "+err.Error())
+		w.expect(p, !p.released && !p.bound, "reported as stuck after the end")
+	})
+}
+
+func (w *world) TransactionDone(Result) {}
+
+func (w *world) InFlight(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.inFlight = n
+}
+
+// kind is an error in the words of a trace.
+func kind(err error) string {
+	var step *StepError
+	var refusal *BindError
+	var panicked *PanicError
+	switch {
+	case errors.As(err, &step) && errors.As(err, &panicked):
+		return step.Plugin + " panicked"
+	case errors.As(err, &step) && errors.Is(err, context.DeadlineExceeded):
+		return step.Plugin + " overdue"
+	case errors.As(err, &step):
+		return step.Plugin + " failed"
+	case errors.Is(err, ErrPodGone):
+		return "pod gone"
+	case errors.As(err, &refusal):
+		return "bind failed"
+	case errors.Is(err, ErrNoQuorum):
+		return "no quorum"
+	}
+	return err.Error()
+}

@@ -1,0 +1,173 @@
+package binding
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// withBackoff runs f with a Backoff of 1 s to 60 s without jitter, and the number of wake-ups so far.
+func withBackoff(t *testing.T, f func(t *testing.T, b *Backoff, wakes func() int64)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var wakes atomic.Int64
+		b := NewBackoff(time.Second, time.Minute, 0, func() { wakes.Add(1) })
+		defer b.Stop()
+		f(t, b, func() int64 {
+			synctest.Wait()
+			return wakes.Load()
+		})
+	})
+}
+
+func blocked(b *Backoff, gang api.JobID) bool {
+	_, _, blocked := b.Blocked(gang)
+	return blocked
+}
+
+func TestBackoffDoublesUpToTheLongest(t *testing.T) {
+	withBackoff(t, func(t *testing.T, b *Backoff, wakes func() int64) {
+		var got []time.Duration
+		for range 9 {
+			until := b.Failed(gang, "no room")
+			got = append(got, time.Until(until))
+			time.Sleep(time.Until(until))
+			synctest.Wait()
+		}
+		var want []time.Duration
+		for _, s := range []int{1, 2, 4, 8, 16, 32, 60, 60, 60} {
+			want = append(want, time.Duration(s)*time.Second)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("unexpected waits (-want +got):\n%s", diff)
+		}
+		if wakes() != 9 {
+			t.Errorf("woken %d times, want 9", wakes())
+		}
+	})
+}
+
+func TestBackoffBlocksUntilItsTime(t *testing.T) {
+	withBackoff(t, func(t *testing.T, b *Backoff, wakes func() int64) {
+		until := b.Failed(gang, "no room")
+		reason, got, isBlocked := b.Blocked(gang)
+		if reason != "no room" || !got.Equal(until) || !isBlocked {
+			t.Errorf("Blocked returned %q, %v, %v", reason, got, isBlocked)
+		}
+		if blocked(b, "ns/other") {
+			t.Error("a gang that never failed is blocked")
+		}
+		time.Sleep(time.Second - 1)
+		if !blocked(b, gang) || wakes() != 0 {
+			t.Errorf("freed early, woken %d times", wakes())
+		}
+		time.Sleep(1)
+		if blocked(b, gang) || wakes() != 1 {
+			t.Errorf("not freed, woken %d times", wakes())
+		}
+	})
+}
+
+func TestBackoffRetries(t *testing.T) {
+	tests := map[string]struct {
+		retry func(b *Backoff)
+		want  []api.JobID // still blocked
+		wakes int64
+	}{
+		"now, of one gang":          {func(b *Backoff) { b.RetryNow("x") }, []api.JobID{"y", "z"}, 1},
+		"of the gangs of a node":    {func(b *Backoff) { b.RetryNode("n2") }, []api.JobID{"z"}, 1},
+		"of all":                    {func(b *Backoff) { b.RetryAll() }, nil, 1},
+		"of a node nobody named":    {func(b *Backoff) { b.RetryNode("n9") }, []api.JobID{"x", "y", "z"}, 0},
+		"of a gang that is unknown": {func(b *Backoff) { b.RetryNow("w") }, []api.JobID{"x", "y", "z"}, 0},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			withBackoff(t, func(t *testing.T, b *Backoff, wakes func() int64) {
+				b.Failed("x", "no room", "n1", "n2")
+				b.Failed("y", "no room", "n2")
+				b.Failed("z", "no room")
+				tc.retry(b)
+				var got []api.JobID
+				for _, gang := range []api.JobID{"x", "y", "z"} {
+					if blocked(b, gang) {
+						got = append(got, gang)
+					}
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("unexpected blocked gangs (-want +got):\n%s", diff)
+				}
+				if got := wakes(); got != tc.wakes {
+					t.Errorf("woken %d times, want %d", got, tc.wakes)
+				}
+			})
+		})
+	}
+}
+
+func TestBackoffRetryKeepsTheExponentAndForgetDoesNot(t *testing.T) {
+	withBackoff(t, func(t *testing.T, b *Backoff, _ func() int64) {
+		b.Failed(gang, "no room")
+		b.RetryNow(gang)
+		if got := time.Until(b.Failed(gang, "no room")); got != 2*time.Second {
+			t.Errorf("wait after RetryNow is %v, want 2s", got)
+		}
+		b.Forget(gang)
+		if blocked(b, gang) {
+			t.Error("blocked after Forget")
+		}
+		if got := time.Until(b.Failed(gang, "no room")); got != time.Second {
+			t.Errorf("wait after Forget is %v, want 1s", got)
+		}
+	})
+}
+
+func TestBackoffJitterSpreadsWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBackoff(time.Second, time.Minute, 0.5, func() {})
+		defer b.Stop()
+		waits := map[time.Duration]bool{}
+		for i := range 100 {
+			wait := time.Until(b.Failed(api.JobID(fmt.Sprint(i)), "no room"))
+			if wait < time.Second || wait > 1500*time.Millisecond {
+				t.Errorf("wait %v is not between 1s and 1.5s", wait)
+			}
+			waits[wait] = true
+		}
+		if len(waits) < 50 {
+			t.Errorf("only %d different waits of 100", len(waits))
+		}
+	})
+}
+
+func TestBackoffForgetsLongAgoFailures(t *testing.T) {
+	withBackoff(t, func(t *testing.T, b *Backoff, _ func() int64) {
+		for i := range 1000 {
+			b.Failed(api.JobID(fmt.Sprint(i)), "no room")
+		}
+		time.Sleep(memory*time.Minute + time.Second)
+		synctest.Wait()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if len(b.gangs) != 0 {
+			t.Errorf("%d gangs are still remembered", len(b.gangs))
+		}
+	})
+}
+
+func TestBackoffDoesNotWakeAfterStop(t *testing.T) {
+	withBackoff(t, func(t *testing.T, b *Backoff, wakes func() int64) {
+		b.Failed(gang, "no room")
+		b.Stop()
+		b.RetryAll()
+		b.Failed(gang, "no room")
+		time.Sleep(time.Hour)
+		if wakes() != 0 {
+			t.Errorf("woken %d times after Stop", wakes())
+		}
+	})
+}

@@ -1,0 +1,224 @@
+package binding
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var errStep = errors.New("no room")
+
+func TestChain(t *testing.T) {
+	playAll(t, map[string]scenario{
+		"steps run in order, then the pod is bound": {
+			minimum: 1,
+			pods:    []script{{steps: steps("a", "b", "c")}},
+			want:    []string{"a b c bind bound"},
+		},
+		"pods without steps are bound at once": {
+			minimum: 2,
+			pods:    []script{{}, {}},
+			want:    []string{"bind bound", "bind bound"},
+		},
+		"a failed chain is rolled back in reverse, the failing step first": {
+			minimum: 1,
+			pods:    []script{{steps: then(steps("a", "b"), act{plugin: "c", err: errStep})}},
+			want:    []string{"a b c -c -b -a released(c failed)"},
+		},
+		"steps after the failing one never begin": {
+			minimum: 1,
+			pods:    []script{{steps: []act{{plugin: "a", err: errStep}, {plugin: "b"}}}},
+			want:    []string{"a -a released(a failed)"},
+		},
+		"a step without a rollback is passed over": {
+			minimum: 1,
+			pods:    []script{{steps: []act{{plugin: "a"}, {plugin: "b", noUndo: true}, {plugin: "c", err: errStep}}}},
+			want:    []string{"a b c -c -a released(c failed)"},
+		},
+		"a panic is the step's failure": {
+			minimum: 1,
+			pods:    []script{{steps: then(steps("a"), act{plugin: "b", panics: true})}},
+			want:    []string{"a b -b -a released(b panicked)"},
+		},
+		"above the minimum the others are bound": {
+			minimum: 2,
+			pods:    []script{{steps: steps("a")}, {steps: []act{{plugin: "a", err: errStep}}}, {steps: steps("a")}},
+			want:    []string{"a bind bound", "a -a released(a failed)", "a bind bound"},
+		},
+		"below the minimum nobody is bound": {
+			minimum: 3,
+			pods:    []script{{steps: steps("a", "b")}, {steps: []act{{plugin: "a", takes: time.Second, err: errStep}}}, {}},
+			want:    []string{"a b -b -a released(no quorum)", "a -a released(a failed)", "released(no quorum)"},
+		},
+		"the failure of one lets go of the others as soon as the minimum is out of reach": {
+			minimum: 2,
+			pods: []script{
+				{steps: []act{{plugin: "a", takes: 20 * time.Second}}},
+				{steps: []act{{plugin: "a", takes: time.Second, err: errStep}}},
+			},
+			want: []string{"a -a released(no quorum)", "a -a released(a failed)"},
+			took: time.Second,
+		},
+		"those not yet begun when the minimum gets out of reach never begin": {
+			minimum: 3,
+			opts:    []Option{WithMemberParallelism(1)},
+			pods:    []script{{steps: []act{{plugin: "a", err: errStep}}}, {steps: steps("a")}, {steps: steps("a")}},
+			want:    []string{"a -a released(a failed)", "released(no quorum)", "released(no quorum)"},
+		},
+		"a gate that cannot answer is asked again": {
+			minimum: 1,
+			gate:    []error{errServer, errTimeout, errThrottled},
+			pods:    []script{{steps: steps("a")}},
+			want:    []string{"a bind bound"},
+		},
+		"a gate that never answers binds nobody": {
+			minimum: 1,
+			gate:    []error{errServer, errServer, errServer, errServer, errServer},
+			pods:    []script{{steps: steps("a")}},
+			want:    []string{"a -a released(no quorum)"},
+		},
+		"a gate that cannot answer does not end a gang early": {
+			minimum: 1,
+			gate:    []error{errServer},
+			pods: []script{
+				{steps: []act{{plugin: "a", err: errStep}}},
+				{steps: []act{{plugin: "a", takes: time.Second}}},
+			},
+			want: []string{"a -a released(a failed)", "a bind bound"},
+		},
+	})
+}
+
+func TestOverdueStep(t *testing.T) {
+	overdue := act{plugin: "b", takes: 40 * time.Second, deaf: true, timeout: 10 * time.Second}
+	playAll(t, map[string]scenario{
+		"the member fails at the deadline, and is rolled back once the late step has returned": {
+			minimum: 1,
+			pods:    []script{{steps: then(steps("a"), overdue)}, {steps: steps("a")}},
+			events: map[time.Duration]func(*testing.T, *world){
+				10*time.Second - 1: traceIs("p1", "a"),
+				10*time.Second + 1: traceIs("p1", "a bind bound"),
+				40*time.Second - 1: traceIs("p0", "a b"),
+			},
+			want: []string{"a b -b -a released(b overdue)", "a bind bound"},
+			took: 40 * time.Second,
+		},
+		"the rest of a gang that is lost does not wait for the late step": {
+			minimum: 2,
+			pods:    []script{{steps: then(steps("a"), overdue)}, {steps: steps("a")}},
+			events: map[time.Duration]func(*testing.T, *world){
+				10*time.Second + 1: traceIs("p1", "a -a released(no quorum)"),
+			},
+			want: []string{"a b -b -a released(b overdue)", "a -a released(no quorum)"},
+			took: 40 * time.Second,
+		},
+		"a late step gives its place to the next": {
+			minimum: 1,
+			opts:    []Option{WithMemberParallelism(1)},
+			pods:    []script{{steps: []act{overdue}}, {steps: steps("a")}},
+			events: map[time.Duration]func(*testing.T, *world){
+				10*time.Second + 1: traceIs("p1", "a bind bound"),
+			},
+			want: []string{"b -b released(b overdue)", "a bind bound"},
+		},
+		"a late panic is no other failure": {
+			minimum: 1,
+			pods:    []script{{steps: []act{{plugin: "a", takes: time.Minute, deaf: true, panics: true}}}},
+			want:    []string{"a -a released(a overdue)"},
+			took:    time.Minute,
+		},
+		"a step that minds its context is rolled back at the deadline": {
+			minimum: 1,
+			pods:    []script{{steps: []act{{plugin: "a", takes: time.Minute}}}},
+			want:    []string{"a -a released(a overdue)"},
+			took:    DefaultStepTimeout,
+		},
+	})
+}
+
+func TestRollbackIsRetried(t *testing.T) {
+	playAll(t, map[string]scenario{
+		"until it succeeds": {
+			minimum: 1,
+			pods:    []script{{steps: then([]act{{plugin: "a", undo: []error{errServer, errStep}}}, act{plugin: "b", err: errStep})}},
+			want:    []string{"a b -b -a! -a! -a released(b failed)"},
+		},
+		"until its object is gone": {
+			minimum: 1,
+			pods:    []script{{steps: []act{{plugin: "a", err: errStep, undo: []error{errServer, errNotFound}}}}},
+			want:    []string{"a -a! -a released(a failed)"},
+		},
+		"before the rollbacks of earlier steps": {
+			minimum: 1,
+			pods:    []script{{steps: then(steps("a"), act{plugin: "b", err: errStep, undo: []error{errStep, errStep, errStep}})}},
+			want:    []string{"a b -b! -b! -b! -b -a released(b failed)"},
+		},
+	})
+}
+
+func TestStuckRollbackIsReportedOnce(t *testing.T) {
+	manyTimes := make([]error, 12)
+	for i := range manyTimes {
+		manyTimes[i] = errStep
+	}
+	tests := map[string]struct {
+		steps []act
+		want  []string
+	}{
+		"a rollback that keeps failing": {
+			steps: then(steps("a"), act{plugin: "b", err: errStep, undo: manyTimes}),
+			want:  []string{"b: no room"},
+		},
+		"a rollback that does not return": {
+			steps: []act{{plugin: "a", undoTakes: time.Hour}, {plugin: "b", err: errStep}},
+			want:  []string{"a: the step or its rollback has not returned"},
+		},
+		"a late step that does not return": {
+			steps: []act{{plugin: "a", takes: time.Hour, deaf: true}},
+			want:  []string{"a: the step or its rollback has not returned"},
+		},
+		"a rollback that succeeds soon is not": {
+			steps: []act{{plugin: "a", err: errStep, undo: []error{errStep}}},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(WithStuckAfter(time.Minute))
+				if err := w.submit(gang, w.members(gang, script{steps: tc.steps})...); err != nil {
+					t.Fatal(err)
+				}
+				w.drain(t)
+				if diff := cmp.Diff(tc.want, w.stuck); diff != "" {
+					t.Errorf("unexpected reports (-want +got):\n%s", diff)
+				}
+				w.noViolations(t)
+			})
+		})
+	}
+}
+
+func TestStepErrorTellsPluginPodNodeAndStack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		if err := w.submit(gang, w.members(gang, script{steps: []act{{plugin: "a", panics: true}}})...); err != nil {
+			t.Fatal(err)
+		}
+		w.drain(t)
+		err := w.results[0].Failed[0].Err
+		if want := "pre-bind plugin a failed for pod ns/p0 on node n0: panic: told to"; err.Error() != want {
+			t.Errorf("error is %q, want %q", err, want)
+		}
+		var panicked *PanicError
+		if !errors.As(err, &panicked) || !strings.Contains(string(panicked.Stack), "preBind") {
+			t.Errorf("no stack that leads to the step in %v", panicked)
+		}
+		if w.stepsDone["a"] != 1 {
+			t.Errorf("step reported %d times, want once", w.stepsDone["a"])
+		}
+	})
+}

@@ -1,0 +1,219 @@
+package binding
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// bubble runs the test with a world under a fake clock, and then looks for what must not have happened.
+func bubble(t *testing.T, f func(t *testing.T, w *world), opts ...Option) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(opts...)
+		f(t, w)
+		w.noViolations(t)
+	})
+}
+
+// mustSubmit submits a transaction of pods named after the prefix.
+func (w *world) mustSubmit(t *testing.T, gang api.JobID, prefix string, minimum int, scripts ...script) {
+	t.Helper()
+	w.setMinimum(gang, minimum)
+	var members []*Member
+	for i, s := range scripts {
+		name := prefix + string(rune('0'+i))
+		members = append(members, w.member(gang, name, "node-"+name, s))
+	}
+	if err := w.submit(gang, members...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) wantTraces(t *testing.T, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, w.traces()); diff != "" {
+		t.Errorf("unexpected traces (-want +got):\n%s", diff)
+	}
+}
+
+func slowStep(d time.Duration) script { return script{steps: []act{{plugin: "a", takes: d}}} }
+
+func TestSlowStepDoesNotDelayAnotherGang(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		hung := script{steps: []act{{plugin: "a", takes: time.Hour, deaf: true}}}
+		for i := range 100 {
+			w.mustSubmit(t, gang, "p"+string(rune('A'+i)), 1, hung)
+		}
+		w.mustSubmit(t, "ns/quick", "q", 1, script{steps: steps("a")})
+		synctest.Wait()
+		traceIs("q0", "a bind bound")(t, w)
+		w.drain(t)
+	})
+}
+
+func TestTransactionsOfAGangRunInTurn(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.mustSubmit(t, gang, "p", 1, slowStep(10*time.Second))
+		w.mustSubmit(t, gang, "q", 1, slowStep(10*time.Second))
+		w.mustSubmit(t, gang, "r", 1, slowStep(10*time.Second))
+		time.Sleep(15 * time.Second)
+		w.wantTraces(t, "a bind bound", "a", "")
+		w.drain(t)
+		w.wantTraces(t, "a bind bound", "a bind bound", "a bind bound")
+	})
+}
+
+func TestNextTransactionWaitsForTheRollbacksOfTheFormer(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.mustSubmit(t, gang, "p", 1, script{steps: []act{{plugin: "a", err: errStep, undoTakes: 10 * time.Second}}})
+		w.mustSubmit(t, gang, "q", 1, script{})
+		time.Sleep(10*time.Second - 1)
+		w.wantTraces(t, "a", "")
+		w.drain(t)
+		w.wantTraces(t, "a -a released(a failed)", "bind bound")
+	})
+}
+
+func TestQueuedMemberIsReleasedWithoutWaiting(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.mustSubmit(t, gang, "p", 1, slowStep(10*time.Second))
+		w.mustSubmit(t, gang, "q", 1, script{})
+		w.mustSubmit(t, gang, "r", 1, script{})
+		w.deletePod("q0", errDeleted)
+		synctest.Wait()
+		w.wantTraces(t, "a", "released(deleted)", "")
+		w.drain(t)
+		w.wantTraces(t, "a bind bound", "released(deleted)", "bind bound")
+	})
+}
+
+func TestInFlightAndRollingBack(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		type state struct{ InFlight, RollingBack bool }
+		want := func(want state) {
+			t.Helper()
+			synctest.Wait()
+			if diff := cmp.Diff(want, state{w.engine.InFlight(gang), w.engine.RollingBack(gang)}); diff != "" {
+				t.Errorf("unexpected state (-want +got):\n%s", diff)
+			}
+		}
+		want(state{})
+		w.mustSubmit(t, gang, "p", 1,
+			script{steps: []act{{plugin: "a", takes: 2 * time.Second, err: errStep, undoTakes: 2 * time.Second}}}, slowStep(6*time.Second))
+		time.Sleep(time.Second)
+		want(state{InFlight: true})
+		time.Sleep(2 * time.Second)
+		want(state{InFlight: true, RollingBack: true})
+		time.Sleep(2 * time.Second)
+		want(state{InFlight: true})
+		time.Sleep(2 * time.Second)
+		want(state{})
+	})
+}
+
+func TestChainsOfOneGangAreBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		slow := slowStep(time.Second)
+		w.mustSubmit(t, gang, "p", 1, slow, slow, slow, slow, slow)
+		w.drain(t)
+		if w.peak != 2 {
+			t.Errorf("%d chains at a time, want 2", w.peak)
+		}
+	}, WithMemberParallelism(2))
+}
+
+func TestDrainLetsTransactionsFinish(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.mustSubmit(t, gang, "p", 1, slowStep(10*time.Second))
+		w.mustSubmit(t, gang, "q", 1, script{})
+		w.drain(t)
+		w.wantTraces(t, "a bind bound", "bind bound")
+		if err := w.submit(gang, w.member(gang, "r0", "n", script{})); !errors.Is(err, ErrDraining) {
+			t.Errorf("Submit after Drain returned %v, want ErrDraining", err)
+		}
+		w.drain(t) // again, at once
+	})
+}
+
+func TestDrainCutShort(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.mustSubmit(t, "ns/binding", "b", 1, script{binds: []reply{{takes: 8 * time.Second}, {err: errCut}}})
+		w.mustSubmit(t, "ns/preparing", "p", 1, script{steps: []act{{plugin: "a"}, {plugin: "b", takes: 20 * time.Second}}})
+		w.mustSubmit(t, "ns/preparing", "q", 1, script{})
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if err := w.engine.Drain(ctx); err != nil {
+			t.Error(err)
+		}
+		w.wantTraces(t, "bind bound", "a b -b -a released("+ErrDraining.Error()+")", "released("+ErrDraining.Error()+")")
+	})
+}
+
+func TestDrainReturnsAndNamesWhatIsLeft(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.mustSubmit(t, gang, "p", 1, script{steps: []act{{plugin: "a", takes: time.Hour, deaf: true}}}, script{})
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		start := time.Now()
+		err := w.engine.Drain(ctx)
+		if err == nil || !strings.Contains(err.Error(), "gang ns/gang is rolling back with 1 of 2 members unsettled") {
+			t.Errorf("Drain returned %v", err)
+		}
+		if took := time.Since(start); took != 25*time.Second {
+			t.Errorf("Drain took %v, want 25s", took)
+		}
+		w.drain(t) // the late step ends
+		w.wantTraces(t, "a", "released("+ErrDraining.Error()+")")
+	})
+}
+
+func TestAbort(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.mustSubmit(t, "ns/preparing", "a", 1, script{steps: []act{{plugin: "a"}, {plugin: "b", takes: 20 * time.Second}, {plugin: "c"}}})
+		w.mustSubmit(t, "ns/nothing-to-undo", "b", 1, script{}, script{steps: []act{{plugin: "a", takes: 20 * time.Second, noUndo: true}}})
+		w.mustSubmit(t, "ns/binding", "c", 1, script{binds: []reply{{takes: 8 * time.Second}}}, script{binds: []reply{{err: errThrottled, lost: true}}})
+		w.mustSubmit(t, "ns/settling", "d", 1, script{binds: []reply{{err: errCut}}, lookups: []error{errServer, errServer, errServer, errServer, errServer}})
+		w.mustSubmit(t, "ns/rollback", "e", 1, script{steps: []act{{plugin: "a", err: errStep, undo: []error{errServer, errServer, errServer, errServer, errServer}}}})
+		time.Sleep(time.Second)
+		before := w.traces()
+		w.abort()
+		synctest.Wait()
+		after := w.traces()
+		w.drain(t)
+		aborted := " released(" + ErrAborted.Error() + ")"
+		for i, end := range map[int]string{1: aborted[1:], 2: aborted, 4: aborted} {
+			before[i] += end
+		}
+		if diff := cmp.Diff(before, after); diff != "" {
+			t.Errorf("something was begun after Abort (-before +after):\n%s", diff)
+		}
+		abandoned := map[api.JobID]int{}
+		for _, r := range w.results {
+			abandoned[r.Gang] = len(r.Abandoned)
+		}
+		want := map[api.JobID]int{"ns/preparing": 1, "ns/nothing-to-undo": 0, "ns/binding": 1, "ns/settling": 1, "ns/rollback": 1}
+		if diff := cmp.Diff(want, abandoned); diff != "" {
+			t.Errorf("unexpected numbers of abandoned members (-want +got):\n%s", diff)
+		}
+		if err := w.engine.Submit(&Transaction{Gang: gang}); !errors.Is(err, ErrDraining) {
+			t.Errorf("Submit after Abort returned %v, want ErrDraining", err)
+		}
+	})
+}
+
+func TestTransactionWithoutMembersEnds(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.mustSubmit(t, gang, "p", 0)
+		w.drain(t)
+		if len(w.results) != 1 {
+			t.Errorf("%d transactions ended, want 1", len(w.results))
+		}
+	})
+}

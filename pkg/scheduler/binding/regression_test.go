@@ -1,0 +1,44 @@
+package binding
+
+import (
+	"testing"
+	"time"
+)
+
+// Each test here tells of a defect of upstream's bind path, by the name it has in the list of such defects.
+
+// Upstream keeps pre-binders in a map and ranges over it, so that their order, and that of their rollbacks, differs
+// from pod to pod. Here eight plugins run in the order given, in every one of fifty pods.
+func TestRegressionMapOrder(t *testing.T) {
+	var pods []script
+	var want []string
+	for range 50 {
+		pods = append(pods, script{steps: then(steps("a", "b", "c", "d", "e", "f", "g"), act{plugin: "h", err: errStep})})
+		want = append(want, "a b c d e f g h -h -g -f -e -d -c -b -a released(h failed)")
+	}
+	scenario{minimum: 1, pods: pods, want: want}.play(t)
+}
+
+// Upstream rolls back the pre-binders before the one that failed, but not that one, though it may have done half
+// of its work: here a reservation that was written before the error came.
+func TestRegressionNoSelfRollback(t *testing.T) {
+	reserved := act{plugin: "reserve", takes: time.Second, err: errStep}
+	scenario{
+		minimum: 1,
+		pods:    []script{{steps: []act{{plugin: "first"}, reserved}}},
+		want:    []string{"first reserve -reserve -first released(reserve failed)"},
+	}.play(t)
+}
+
+// In upstream each pod of a gang binds by itself: of a gang of four that needs four, three are bound and stay when
+// the pre-bind of one fails. Here the barrier keeps all back.
+func TestRegressionPartialGang(t *testing.T) {
+	well := script{steps: steps("a")}
+	scenario{
+		minimum: 4,
+		pods:    []script{well, well, {steps: []act{{plugin: "a", takes: time.Second, err: errStep}}}, well},
+		want: []string{
+			"a -a released(no quorum)", "a -a released(no quorum)", "a -a released(a failed)", "a -a released(no quorum)",
+		},
+	}.play(t)
+}

@@ -1,0 +1,300 @@
+package binding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// world is everything around an engine: plugins, gate, API server, ledger and observer, all of which follow scripts.
+// It keeps a trace for each pod, and a list of whatever must never happen and did.
+type world struct {
+	// minimum of each gang, and how the gate fails before it gives its first verdicts.
+	minimum map[api.JobID]int
+	gate    []error
+
+	mu         sync.Mutex
+	pods       map[api.TaskID]*pod
+	queue      []*Transaction
+	inProgress map[api.JobID]*Transaction
+	results    []Result
+	stuck      []string
+	inFlight   int
+	stepsDone  map[string]int
+	busy, peak int
+	aborted    time.Time
+	violations []string
+	engine     *Engine
+}
+
+// script is how everything around one pod behaves.
+type script struct {
+	steps   []act
+	binds   []reply
+	lookups []error
+}
+
+// act scripts one step.
+type act struct {
+	plugin string
+	// takes is how long PreBind runs; a deaf one runs on when its context ends.
+	takes   time.Duration
+	deaf    bool
+	err     error
+	panics  bool
+	timeout time.Duration
+	noUndo  bool
+	// undo are the failures of the first rollbacks; undoTakes is how long each runs.
+	undo      []error
+	undoTakes time.Duration
+}
+
+// reply scripts one answer of the API server to a Binding. The write is applied unless lost is set; when late is
+// set, that is so long after the answer.
+type reply struct {
+	takes time.Duration
+	err   error
+	lost  bool
+	late  time.Duration
+	// overtaken lets another scheduler bind the pod elsewhere first.
+	overtaken bool
+}
+
+type pod struct {
+	*Member
+	script
+	trace []string
+	// running is set while a step runs; begun are the steps begun and not undone.
+	running bool
+	begun   []int
+	well    int
+	calls   struct{ binds, lookups int }
+	undos   map[int]int
+	// on is the node the API server has the pod on.
+	on        string
+	gone      bool
+	cancelled time.Time
+	held      bool
+	bound     bool
+	released  bool
+}
+
+var (
+	_ Gatekeeper = (*world)(nil)
+	_ Binder     = (*world)(nil)
+	_ Ledger     = (*world)(nil)
+	_ Observer   = (*world)(nil)
+)
+
+func newWorld(opts ...Option) *world {
+	w := &world{
+		minimum:    map[api.JobID]int{},
+		pods:       map[api.TaskID]*pod{},
+		inProgress: map[api.JobID]*Transaction{},
+		stepsDone:  map[string]int{},
+	}
+	w.engine = New(w, w, w, w, opts...)
+	return w
+}
+
+// member makes a pod of the gang that follows the script.
+func (w *world) member(gang api.JobID, name, node string, s script) *Member {
+	object := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}}
+	p := &pod{script: s, held: true, undos: map[int]int{}}
+	var steps []Step
+	for i, a := range s.steps {
+		step := Step{Plugin: a.plugin, Timeout: a.timeout, PreBind: w.preBind(p, i, a)}
+		if !a.noUndo {
+			step.Rollback = w.rollback(p, i, a)
+		}
+		steps = append(steps, step)
+	}
+	p.Member = NewMember(api.NewTaskInfo(object), node, steps)
+	p.Task.Job = gang
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pods[p.Task.UID] = p
+	return p.Member
+}
+
+func (w *world) preBind(p *pod, i int, a act) func(context.Context, *api.TaskInfo, string) error {
+	return func(ctx context.Context, task *api.TaskInfo, node string) error {
+		begin := time.Now()
+		w.at(p, func() {
+			p.log(a.plugin)
+			w.expect(p, !p.running && !p.bound && !p.released, "step %s began in a wrong state", a.plugin)
+			w.expect(p, len(p.begun) == i, "step %s began after %v", a.plugin, p.begun)
+			w.expect(p, w.started(p), "step %s began before its transaction's turn", a.plugin)
+			w.expectGoing(p, a.plugin)
+			p.running, p.begun = true, append(p.begun, i)
+			w.busy++
+			w.peak = max(w.peak, w.busy)
+		})
+		task.Pod.Annotations = map[string]string{a.plugin: node}
+		err := spend(ctx, a.takes, a.deaf)
+		w.at(p, func() {
+			p.running = false
+			w.busy--
+			inTime := time.Since(begin) < (&Step{Timeout: a.timeout}).timeout()
+			if err == nil && a.err == nil && !a.panics && inTime {
+				p.well++
+			}
+		})
+		if a.panics {
+			panic("told to")
+		}
+		return errors.Join(err, a.err)
+	}
+}
+
+func (w *world) rollback(p *pod, i int, a act) func(context.Context, *api.TaskInfo, string) error {
+	return func(ctx context.Context, _ *api.TaskInfo, _ string) error {
+		var err error
+		w.at(p, func() {
+			w.expect(p, !p.running, "rollback of %s while a step runs", a.plugin)
+			w.expect(p, !p.bound && !p.released && p.on != p.Node, "rollback of %s in a wrong state", a.plugin)
+			w.expectGoing(p, "-"+a.plugin)
+			for len(p.begun) > 0 && p.steps[p.begun[len(p.begun)-1]].noUndo {
+				p.begun = p.begun[:len(p.begun)-1]
+			}
+			w.expect(p, len(p.begun) > 0 && p.begun[len(p.begun)-1] == i, "rollback of %s out of turn, begun are %v", a.plugin, p.begun)
+			if n := p.undos[i]; n < len(a.undo) {
+				err = a.undo[n]
+			}
+			p.undos[i]++
+		})
+		if late := spend(ctx, a.undoTakes, true); late != nil {
+			err = late
+		}
+		w.at(p, func() {
+			if err != nil && !apierrors.IsNotFound(err) {
+				p.log("-" + a.plugin + "!")
+				return
+			}
+			p.log("-" + a.plugin)
+			if len(p.begun) > 0 {
+				p.begun = p.begun[:len(p.begun)-1]
+			}
+		})
+		return err
+	}
+}
+
+// spend takes the time, or until ctx ends; a deaf one does not look at ctx.
+func spend(ctx context.Context, d time.Duration, deaf bool) error {
+	if deaf {
+		ctx = context.Background()
+	}
+	if d > 0 && !sleep(ctx, d) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (w *world) Quorum(ctx context.Context, gang api.JobID, members []*Member) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.gate) > 0 {
+		err := w.gate[0]
+		w.gate = w.gate[1:]
+		return err
+	}
+	if have := len(members) + w.boundIn(gang); have < w.minimum[gang] {
+		return fmt.Errorf("%d of %d", have, w.minimum[gang])
+	}
+	return nil
+}
+
+// boundIn counts the gang's pods that the API server has on a node.
+func (w *world) boundIn(gang api.JobID) int {
+	n := 0
+	for _, p := range w.pods {
+		if p.Task.Job == gang && p.on != "" && p.bound {
+			n++
+		}
+	}
+	return n
+}
+
+// at does f under the lock, as an event of the pod.
+func (w *world) at(_ *pod, f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
+}
+
+func (p *pod) log(event string) { p.trace = append(p.trace, event) }
+
+func trace(p *pod) string { return strings.Join(p.trace, " ") }
+
+// expect notes a violation unless ok.
+func (w *world) expect(p *pod, ok bool, format string, args ...any) {
+	if !ok {
+		w.violations = append(w.violations, fmt.Sprintf("%s (%s): ", p.Task.Name, trace(p))+fmt.Sprintf(format, args...))
+	}
+}
+
+// expectGoing notes a violation when something starts later than an Abort.
+func (w *world) expectGoing(p *pod, what string) {
+	w.expect(p, w.aborted.IsZero() || !time.Now().After(w.aborted), "%s after Abort", what)
+}
+
+// started tells whether the pod's transaction is the one of its gang that may be at work.
+func (w *world) started(p *pod) bool {
+	t := w.inProgress[p.Task.Job]
+	return t != nil && slices.Contains(t.Members, p.Member)
+}
+
+// traces are the traces of all pods in the order of their names.
+func (w *world) traces() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []string
+	for _, id := range slices.Sorted(maps.Keys(w.pods)) {
+		out = append(out, trace(w.pods[id]))
+	}
+	return out
+}
+
+// noViolations fails the test with what must not have happened.
+func (w *world) noViolations(t *testing.T) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, v := range w.violations {
+		t.Error(v)
+	}
+}
+
+// The errors that API servers and the way to them are known for.
+var (
+	errRefused   = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("no"))
+	errInvalid   = apierrors.NewInvalid(schema.GroupKind{Kind: "Binding"}, "p", nil)
+	errConflict  = apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p", errors.New("already assigned"))
+	errThrottled = apierrors.NewTooManyRequests("slow down", 7)
+	errServer    = apierrors.NewInternalError(errors.New("etcd has no leader"))
+	errTimeout   = apierrors.NewTimeoutError("no answer", 0)
+	errNotFound  = apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "p")
+	errCut       = errors.New("http2: client connection lost")
+	errGateway   = apierrors.NewGenericServerResponse(http.StatusBadGateway, "POST", schema.GroupResource{}, "p", "", 0, true)
+)
+
+func (w *world) setMinimum(gang api.JobID, minimum int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.minimum[gang] = minimum
+}
