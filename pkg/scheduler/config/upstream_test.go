@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"volcano.sh/volcano/pkg/scheduler"
 	_ "volcano.sh/volcano/pkg/scheduler/actions"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 )
 
-// sample is text that upstream and Parse both read.
+// samples are texts that upstream and Parse both read.
 var samples = map[string]string{
 	"built in": scheduler.DefaultSchedulerConf,
 	"evicting": `
@@ -336,11 +337,9 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatalf("upstream refuses it: %v", err)
 		}
-		if !reflect.DeepEqual(fmt.Sprint(tiers), fmt.Sprint(cfg.Tiers)) && !strings.Contains(fmt.Sprint(tiers), "0x") {
-			t.Fatalf("tiers differ:\n%v\n%v", tiers, cfg.Tiers)
-		}
-		if fmt.Sprint(configurations, metrics) != fmt.Sprint(cfg.Configurations, cfg.Metrics) {
-			t.Fatalf("configurations differ:\n%v %v\n%v %v", configurations, metrics, cfg.Configurations, cfg.Metrics)
+		got := []any{cfg.Tiers, cfg.Configurations, cfg.Metrics}
+		if diff := cmp.Diff([]any{tiers, configurations, metrics}, got, cmpopts.EquateNaNs()); diff != "" {
+			t.Fatalf("Parse (-upstream +ours):\n%s", diff)
 		}
 	})
 }
