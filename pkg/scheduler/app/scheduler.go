@@ -29,6 +29,9 @@ import (
 // when nothing in the cluster changed.
 var timeDriven = []string{"shuffle", "tdm", "rescheduling"}
 
+// reloadRecovery bounds how long plugins that a reload brings in may take to recover.
+const reloadRecovery = time.Minute
+
 // scheduler is what a leader runs.
 type scheduler struct {
 	opts     *Options
@@ -69,6 +72,13 @@ func (s *scheduler) use(cfg *config.Config) error {
 	for _, name := range append(slices.Clone(cfg.Actions), cfg.PluginOrder()...) {
 		profile.TimeDriven = profile.TimeDriven || slices.Contains(timeDriven, name)
 	}
+	if former := s.current(); former != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), reloadRecovery)
+		defer cancel()
+		if err := recoverAll(ctx, profile.NewRecoverers(former)); err != nil {
+			return err
+		}
+	}
 	s.cache.SetMetricsConf(cfg.Metrics)
 	s.mu.Lock()
 	s.profile = profile
@@ -90,7 +100,7 @@ func (s *scheduler) run(ctx, lifetime context.Context) error {
 	if err := s.cache.Start(lifetime); err != nil {
 		return err
 	}
-	if err := s.recover(ctx); err != nil {
+	if err := recoverAll(ctx, s.current().Recoverers()); err != nil {
 		return err
 	}
 	if s.opts.EnableCacheDumper {
@@ -105,9 +115,10 @@ func (s *scheduler) run(ctx, lifetime context.Context) error {
 	return s.drain(lifetime)
 }
 
-// recover lets every plugin undo or adopt what a former leader prepared and did not bind. No session opens before.
-func (s *scheduler) recover(ctx context.Context) error {
-	for _, r := range s.current().Recoverers() {
+// recoverAll lets plugins undo or adopt what a former leader prepared and did not bind. No session with such a plugin
+// opens before it has succeeded.
+func recoverAll(ctx context.Context, recoverers []framework.NamedRecoverer) error {
+	for _, r := range recoverers {
 		backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Cap: 10 * time.Second, Steps: 1 << 30}
 		err := backoff.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 			if err := r.Recover(ctx); err != nil {

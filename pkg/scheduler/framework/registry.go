@@ -2,6 +2,7 @@ package framework
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"sync"
 
@@ -119,6 +120,12 @@ func (p *Profile) Recoverers() []NamedRecoverer {
 		}
 	}
 	return out
+}
+
+// NewRecoverers lists the Recoverers whose plugin the former profile does not have. Those it has are at work: what
+// they find is their own.
+func (p *Profile) NewRecoverers(former *Profile) []NamedRecoverer {
+	return slices.DeleteFunc(p.Recoverers(), func(r NamedRecoverer) bool { return former.plugins[r.Plugin] != nil })
 }
 
 // NamedRecoverer is a Recoverer with the name of its plugin.
