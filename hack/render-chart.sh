@@ -14,6 +14,11 @@ kind: Namespace
 metadata:
   name: volcano-system
 HEADER
-bin/helm template volcano-prebind config/charts/volcano-prebind --namespace volcano-system --skip-crds --kube-version v1.34.1 \
-  --set admission.tls.existingSecret=volcano-prebind-admission-tls \
-  2> >(grep -v 'found symbolic link' >&2)
+render() {
+  bin/helm template volcano-prebind config/charts/volcano-prebind --namespace volcano-system --skip-crds --kube-version v1.34.1 \
+    --set admission.tls.existingSecret=volcano-prebind-admission-tls "$@" \
+    2> >(grep -v 'found symbolic link' >&2)
+}
+# The queues come first: once the webhooks are in place, they must answer before a queue can be made.
+render --show-only templates/queues.yaml
+render --no-hooks

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -45,7 +46,7 @@ func startProcess(name, logPath, path string, args, env []string) (*Process, err
 	}
 	defer log.Close()
 	cmd := exec.Command(path, args...)
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = append(withoutProxies(os.Environ()), env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := spawn(cmd); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
@@ -57,6 +58,15 @@ func startProcess(name, logPath, path string, args, env []string) (*Process, err
 		close(p.exited)
 	}()
 	return p, nil
+}
+
+// withoutProxies drops the variables that would send calls between our processes, such as those of webhooks,
+// through somebody's HTTP proxy.
+func withoutProxies(env []string) []string {
+	return slices.DeleteFunc(env, func(v string) bool {
+		name, _, _ := strings.Cut(strings.ToLower(v), "=")
+		return name == "http_proxy" || name == "https_proxy" || name == "all_proxy"
+	})
 }
 
 // Name is the process's name, also of its log file.

@@ -1,0 +1,134 @@
+# Everything here builds from source with Go, gcc, git and make alone; the tools it runs are Go modules in hack/tools.
+# The first build of all takes a quarter of an hour on two cores; later ones take seconds.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+# One `go build` uses every core already; several at once only use more memory.
+.NOTPARALLEL:
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.1.0)
+KUBE_VERSION := v1.34.1
+HELM_VERSION := v3.18.6
+# Arguments for the targets that run a program: make demo ARGS="--nodes 50".
+ARGS ?=
+# How long the tests on a real control plane may take in all.
+E2E_TIMEOUT ?= 60m
+
+KUBE_LDFLAGS := $(foreach p,client-go/pkg/version component-base/version,\
+	-X k8s.io/$(p).gitVersion=$(KUBE_VERSION) -X k8s.io/$(p).gitMajor=1 -X k8s.io/$(p).gitMinor=34 -X k8s.io/$(p).gitTreeState=clean)
+OUR_LDFLAGS := -X volcano.sh/volcano/pkg/version.Version=$(VERSION)
+HELM_LDFLAGS := -X helm.sh/helm/v3/internal/version.version=$(HELM_VERSION) \
+	-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=34
+
+# build FOLDER,OUTPUT,PACKAGE,LDFLAGS,HOW LONG FROM A COLD CACHE
+define build
+	@echo "building $(2) ($(5) the first time)"
+	@began=$$SECONDS; cd $(1) && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $(4)" -o $(CURDIR)/$(2) $(3) \
+		&& touch $(CURDIR)/$(2) && echo "  $(2) is ready ($$((SECONDS - began)) s)"
+endef
+
+OURS := bin/vc-scheduler bin/vc-controller-manager bin/vc-webhook-manager bin/vc-sandbox
+CONTROL_PLANE := bin/etcd bin/kube-apiserver bin/kube-controller-manager bin/kwok
+OTHERS := bin/kubectl bin/kube-scheduler bin/upstream-vc-scheduler bin/helm bin/controller-gen bin/golangci-lint
+SOURCES := go.mod go.sum $(shell find cmd pkg internal test/controlplane -type f \( -name '*.go' -not -name '*_test.go' -o -name '*.yaml' \) 2>/dev/null)
+
+# Packages with goroutines are tested under the race detector; those that need a control plane are test-e2e's.
+RACE := ./pkg/... ./test/controlplane/faultproxy/...
+PLAIN = $(shell go list ./... | grep -v -e /pkg/ -e /test/)
+REAL := ./test/controlplane ./test/e2e/...
+
+##@ General
+
+.PHONY: help
+help: ## Say what the targets do.
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: $(OURS) ## Build our binaries into bin/.
+
+.PHONY: tools
+tools: $(CONTROL_PLANE) $(OTHERS) ## Build every tool into bin/: control plane, upstream's scheduler, generators, linter.
+
+.PHONY: demo
+demo: $(OURS) $(CONTROL_PLANE) ## Run the story of a gang on a real control plane and check that it comes true.
+	bin/vc-sandbox demo $(ARGS)
+
+.PHONY: sandbox
+sandbox: $(OURS) $(CONTROL_PLANE) bin/kubectl ## Start a control plane with our scheduler to play with; Ctrl-C ends it.
+	bin/vc-sandbox up $(ARGS)
+
+.PHONY: clean
+clean: ## Remove bin/.
+	rm -rf bin
+
+##@ Testing
+
+.PHONY: test
+test: test-unit test-e2e ## Run all tests: test-unit, then test-e2e.
+
+.PHONY: test-unit
+test-unit: ## Run the unit tests, with the race detector where there are goroutines.
+	@echo "unit tests (building them under the race detector takes minutes the first time)"
+	go test -race $(RACE)
+	go test $(PLAIN)
+
+.PHONY: test-e2e
+test-e2e: $(OURS) $(CONTROL_PLANE) ## Run the tests on a real control plane, each with real processes.
+	go test -count=1 -p 1 -timeout $(E2E_TIMEOUT) $(REAL) $(ARGS)
+
+.PHONY: deflake
+deflake: ## Run the unit tests in random order under the race detector until one fails, or RUNS times (20).
+	@for i in $$(seq $${RUNS:-20}); do echo "run $$i"; go test -race -shuffle=on -count=1 $(RACE) || exit 1; done
+
+.PHONY: bench
+bench: ## Run the in-process benchmarks.
+	go test -run '^$$' -bench . -benchmem $(ARGS) ./pkg/... ./test/benchmark/...
+
+.PHONY: bench-e2e
+bench-e2e: $(OURS) $(CONTROL_PLANE) bin/kube-scheduler bin/upstream-vc-scheduler ## Compare with upstream's scheduler and kube-scheduler, end to end.
+	go run ./test/benchmark/e2e $(ARGS)
+
+##@ Checking
+
+.PHONY: lint
+lint: bin/golangci-lint ## Run the linters.
+	bin/golangci-lint run ./...
+
+.PHONY: generate
+generate: bin/controller-gen bin/helm ## Write CRDs, the rendered chart and docs/configuration.md.
+	hack/generate.sh .
+
+.PHONY: verify
+verify: bin/controller-gen bin/helm bin/vc-scheduler ## Check generated files, formatting, module files, confs and the chart.
+	hack/verify.sh
+
+##@ Binaries
+
+$(OURS): bin/%: $(SOURCES)
+	$(call build,.,$@,./cmd/$*,$(OUR_LDFLAGS),3 minutes)
+
+bin/upstream-vc-scheduler: go.mod go.sum
+	$(call build,.,$@,volcano.sh/volcano/cmd/scheduler,,a minute or 3)
+
+KUBE_MOD := hack/tools/kubernetes
+bin/etcd: $(KUBE_MOD)/go.mod $(KUBE_MOD)/go.sum
+	$(call build,$(KUBE_MOD),$@,go.etcd.io/etcd/server/v3,,40 seconds)
+
+bin/kube-apiserver: $(KUBE_MOD)/go.mod $(KUBE_MOD)/go.sum
+	$(call build,$(KUBE_MOD),$@,k8s.io/kubernetes/cmd/kube-apiserver,$(KUBE_LDFLAGS),3 minutes)
+
+bin/kube-controller-manager bin/kube-scheduler bin/kubectl: bin/%: $(KUBE_MOD)/go.mod $(KUBE_MOD)/go.sum
+	$(call build,$(KUBE_MOD),$@,k8s.io/kubernetes/cmd/$*,$(KUBE_LDFLAGS),a minute)
+
+bin/kwok: hack/tools/kwok/go.mod hack/tools/kwok/go.sum
+	$(call build,hack/tools/kwok,$@,sigs.k8s.io/kwok/cmd/kwok,,2 minutes)
+
+bin/helm: hack/tools/helm/go.mod hack/tools/helm/go.sum
+	$(call build,hack/tools/helm,$@,helm.sh/helm/v3/cmd/helm,$(HELM_LDFLAGS),3 minutes)
+
+bin/controller-gen: hack/tools/codegen/go.mod hack/tools/codegen/go.sum
+	$(call build,hack/tools/codegen,$@,sigs.k8s.io/controller-tools/cmd/controller-gen,,30 seconds)
+
+bin/golangci-lint: hack/tools/lint/go.mod hack/tools/lint/go.sum
+	$(call build,hack/tools/lint,$@,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,,5 minutes)

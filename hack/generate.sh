@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Writes every generated file below the folder given, in the places they have in the repository.
+set -euo pipefail
+out=$(realpath "$1")
+cd "$(dirname "$0")/.."
+mkdir -p "$out/config/crd" "$out/config/install" "$out/docs"
+
+# The groups that the scheduler, the controllers and the webhooks use. Descriptions are left out, since with them
+# the CRDs of jobs exceed what an object may hold.
+apis=$(go list -m -f '{{.Dir}}' volcano.sh/apis)/pkg/apis
+paths=()
+for group in batch/v1alpha1 bus/v1alpha1 config/v1alpha1 flow/v1alpha1 nodeinfo/v1alpha1 scheduling/v1beta1 shard/v1alpha1 topology/v1alpha1; do
+  paths+=("paths=$apis/$group")
+done
+rm -f "$out"/config/crd/*.yaml
+bin/controller-gen crd:maxDescLen=0 "${paths[@]}" "output:crd:artifacts:config=$out/config/crd"
+
+hack/render-chart.sh >"$out/config/install/volcano-prebind.yaml.new"
+mv "$out/config/install/volcano-prebind.yaml.new" "$out/config/install/volcano-prebind.yaml"
+
+go run ./hack/confdoc >"$out/docs/configuration.md.new"
+mv "$out/docs/configuration.md.new" "$out/docs/configuration.md"

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Checks what a reviewer should not have to. Runs every check and fails if one did.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+failed=0
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+check() { # NAME COMMAND...
+  local name=$1
+  shift
+  if "$@" >"$tmp/log" 2>&1; then
+    echo "ok    $name"
+  else
+    echo "FAIL  $name"
+    sed 's/^/      /' "$tmp/log"
+    failed=1
+  fi
+}
+
+generated() {
+  hack/generate.sh "$tmp" || return 1
+  local bad=0
+  for path in config/crd config/install docs/configuration.md; do
+    diff -ru "$path" "$tmp/$path" || bad=1
+  done
+  ((bad == 0)) || echo "run: make generate"
+  return $bad
+}
+
+formatted() {
+  local files
+  files=$(git ls-files -co --exclude-standard -- '*.go' | xargs -r gofmt -s -l) || return 1
+  [[ -z $files ]] || { echo "run gofmt -s -w on:" && echo "$files" && return 1; }
+}
+
+confs() {
+  local bad=0
+  for conf in config/charts/*/files/volcano-scheduler.conf config/samples/*.conf; do
+    bin/vc-scheduler --validate-conf "$conf" || bad=1
+  done
+  return $bad
+}
+
+chart() {
+  bin/helm lint --strict config/charts/volcano-prebind
+}
+
+check "generated files are up to date" generated
+check "Go files are formatted" formatted
+check "go.mod is tidy" go mod tidy -diff
+check "go vet" go vet ./...
+check "confs are valid" confs
+check "the chart lints" chart
+exit $failed
