@@ -35,7 +35,7 @@ SOURCES := go.mod go.sum $(shell find cmd pkg internal test/controlplane -type f
 
 # Packages with goroutines are tested under the race detector; those that need a control plane are test-e2e's.
 RACE := ./pkg/... ./test/controlplane/faultproxy/...
-PLAIN = $(shell go list ./... | grep -v -e /pkg/ -e /test/)
+PLAIN = $(shell go list ./... | grep -v -e /pkg/ -e /test/controlplane -e /test/e2e)
 REAL := ./test/controlplane ./test/e2e/...
 
 ##@ General
@@ -74,7 +74,7 @@ test-unit: ## Run the unit tests, with the race detector where there are gorouti
 	go test $(PLAIN)
 
 .PHONY: test-e2e
-test-e2e: $(OURS) $(CONTROL_PLANE) ## Run the tests on a real control plane, each with real processes.
+test-e2e: $(OURS) $(CONTROL_PLANE) bin/e2e-scheduler ## Run the tests on a real control plane, each with real processes.
 	go test -count=1 -p 1 -timeout $(E2E_TIMEOUT) $(REAL) $(ARGS)
 
 .PHONY: deflake
@@ -107,6 +107,10 @@ verify: bin/controller-gen bin/helm bin/vc-scheduler ## Check generated files, f
 
 $(OURS): bin/%: $(SOURCES)
 	$(call build,.,$@,./cmd/$*,$(OUR_LDFLAGS),3 minutes)
+
+# Our scheduler with plugins that fail when a test tells them to.
+bin/e2e-scheduler: $(SOURCES) $(shell find test/e2e -name '*.go' -not -name '*_test.go' 2>/dev/null)
+	$(call build,.,$@,./test/e2e/testscheduler,,seconds)
 
 bin/upstream-vc-scheduler: go.mod go.sum
 	$(call build,.,$@,volcano.sh/volcano/cmd/scheduler,,a minute or 3)
