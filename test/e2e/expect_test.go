@@ -1,0 +1,190 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
+	"github.com/volcano-prebind/volcano-prebind/test/e2e/history"
+)
+
+// bound counts the gang's pods that are on a node now.
+func (w *world) bound(g gang) int {
+	n := 0
+	for _, name := range g.pods() {
+		if pod := w.Pod(name); pod != nil && pod.Spec.NodeName != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// everBound counts the gang's pods that were on a node at some moment.
+func (w *world) everBound(g gang) int {
+	ever := w.EverBound()
+	n := 0
+	for _, name := range g.pods() {
+		if _, ok := ever[name]; ok {
+			n++
+		}
+	}
+	return n
+}
+
+// eventuallyBound waits until so many of the gang's pods are bound.
+func (w *world) eventuallyBound(g gang, n int) {
+	GinkgoHelper()
+	Eventually(func() int { return w.bound(g) }).Should(Equal(n), "bound pods of gang %s", g.name)
+}
+
+// phase is the PodGroup's phase.
+func (w *world) phase(g gang) v1beta1.PodGroupPhase {
+	if group := w.PodGroup(g.name); group != nil {
+		return group.Status.Phase
+	}
+	return ""
+}
+
+func (w *world) eventuallyRunning(g gang) {
+	GinkgoHelper()
+	Eventually(func() v1beta1.PodGroupPhase { return w.phase(g) }).Should(Equal(v1beta1.PodGroupRunning), "phase of gang %s", g.name)
+}
+
+// unschedulable is the PodGroup's Unschedulable condition while it is true.
+func (w *world) unschedulable(g gang) *v1beta1.PodGroupCondition {
+	group := w.PodGroup(g.name)
+	if group == nil {
+		return nil
+	}
+	for i, condition := range group.Status.Conditions {
+		if condition.Type == v1beta1.PodGroupUnschedulableType && condition.Status == corev1.ConditionTrue {
+			return &group.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// eventuallyFailed waits until the PodGroup says that it was not bound, for the reason, with all these words.
+func (w *world) eventuallyFailed(g gang, reason string, words ...string) {
+	GinkgoHelper()
+	Eventually(func() error {
+		condition := w.unschedulable(g)
+		if condition == nil {
+			return fmt.Errorf("gang %s has no Unschedulable condition", g.name)
+		}
+		if condition.Reason != reason {
+			return fmt.Errorf("reason %s (%s), not %s", condition.Reason, condition.Message, reason)
+		}
+		for _, word := range words {
+			if !strings.Contains(condition.Message, word) {
+				return fmt.Errorf("message %q does not say %q", condition.Message, word)
+			}
+		}
+		return nil
+	}).Should(Succeed())
+}
+
+// leaks names what the plugins left for pods that are not bound where it was prepared, and what bound pods lack.
+func (w *world) leaks(ctx context.Context, plugins ...string) (string, error) {
+	traces, err := kube.CoreV1().ConfigMaps(w.name).List(ctx, metav1.ListOptions{LabelSelector: control.PluginLabel})
+	if err != nil {
+		return "", err
+	}
+	pods, err := kube.CoreV1().Pods(w.name).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", err
+	}
+	var want, got []string
+	for _, pod := range pods.Items {
+		for _, plugin := range plugins {
+			if pod.Spec.NodeName != "" {
+				want = append(want, fmt.Sprintf("%s %s (%s) on %s", plugin, pod.Name, pod.UID, pod.Spec.NodeName))
+			}
+		}
+	}
+	for _, trace := range traces.Items {
+		got = append(got, fmt.Sprintf("%s %s (%s) on %s", trace.Labels[control.PluginLabel],
+			trace.Data[control.PodKey], trace.Data[control.UIDKey], trace.Data[control.NodeKey]))
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	return cmp.Diff(want, got), nil
+}
+
+// expectNoLeaks expects that the plugins' traces are those of the bound pods, no more and no less.
+func (w *world) expectNoLeaks(ctx context.Context, plugins ...string) {
+	GinkgoHelper()
+	Eventually(func() (string, error) { return w.leaks(ctx, plugins...) }).Should(BeEmpty(), "traces (-of bound pods +there)")
+}
+
+// expectStagedAtomically expects that no version of any pod had a node without the plugins' annotations or these
+// without a node.
+func (w *world) expectStagedAtomically(g gang, plugins ...string) {
+	GinkgoHelper()
+	for _, name := range g.pods() {
+		for _, pod := range w.PodVersions(name) {
+			for _, plugin := range plugins {
+				Expect(pod.Annotations[control.StagedPrefix+plugin]).To(Equal(pod.Spec.NodeName),
+					"annotation of plugin %s on pod %s at version %s", plugin, name, pod.ResourceVersion)
+			}
+		}
+	}
+}
+
+// journalOf is the journal's calls on the pod that began.
+func (w *world) journalOf(pod string) []string {
+	GinkgoHelper()
+	journal, err := w.Journal()
+	Expect(err).NotTo(HaveOccurred())
+	var calls []string
+	for _, entry := range journal {
+		if entry.Pod == pod && entry.Phase == control.Begin {
+			calls = append(calls, string(entry.Call)+" "+entry.Plugin)
+		}
+	}
+	return calls
+}
+
+// calls counts the journal's calls that began.
+func (w *world) calls(call control.Call, plugin, pod string) int {
+	GinkgoHelper()
+	n := 0
+	for _, line := range w.journalOf(pod) {
+		if line == string(call)+" "+plugin {
+			n++
+		}
+	}
+	return n
+}
+
+// versions are the resource versions of the gang's PodGroup and pods: equal ones mean that nothing was written.
+func (w *world) versions(g gang) map[string]uint64 {
+	versions := map[string]uint64{}
+	if group := w.PodGroup(g.name); group != nil {
+		versions["podgroup "+g.name] = history.Version(group)
+	}
+	for _, name := range g.pods() {
+		if pod := w.Pod(name); pod != nil {
+			versions["pod "+name] = history.Version(pod)
+		}
+	}
+	return versions
+}
+
+// eventCount is how often events about the object with the reason were told, repetitions included.
+func (w *world) eventCount(kind, name, reason string) int {
+	n := 0
+	for _, event := range w.Events(kind, name, reason) {
+		n += max(1, int(event.Count))
+	}
+	return n
+}

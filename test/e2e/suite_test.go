@@ -1,0 +1,107 @@
+// Package e2e tests the scheduler as its users meet it: as a process of its own, under the chart's RBAC, against a real
+// control plane with simulated nodes. All specs share the control plane; each has a namespace, nodes and
+// schedulers of its own, which care for no other's.
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/kubernetes"
+	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
+
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+)
+
+const (
+	// patience is how long a spec waits for what must come; it bounds nothing that is measured.
+	patience = 30 * time.Second
+	// glance is how often it looks.
+	glance = 20 * time.Millisecond
+	// watchful is how long a spec looks on for what must not come.
+	watchful = 1500 * time.Millisecond
+)
+
+var (
+	cp   *controlplane.ControlPlane
+	kube kubernetes.Interface
+	vc   vcclient.Interface
+	// binaries is the repository's bin.
+	binaries string
+)
+
+func TestE2E(t *testing.T) {
+	RegisterFailHandler(Fail)
+	suite, reporter := GinkgoConfiguration()
+	suite.Timeout = 20 * time.Minute
+	RunSpecs(t, "e2e", suite, reporter)
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	SetDefaultEventuallyTimeout(patience)
+	SetDefaultEventuallyPollingInterval(glance)
+	SetDefaultConsistentlyDuration(watchful)
+	SetDefaultConsistentlyPollingInterval(glance)
+	root, err := controlplane.RepoRoot()
+	Expect(err).NotTo(HaveOccurred())
+	binaries = filepath.Join(root, "bin")
+	Expect(missing(binaries)).To(Succeed())
+
+	cp, err = controlplane.Start(ctx, controlplane.Options{BinDir: binaries, Progress: GinkgoWriter})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() error { return cp.Stop() })
+	kube, err = kubernetes.NewForConfig(cp.Config())
+	Expect(err).NotTo(HaveOccurred())
+	vc, err = vcclient.NewForConfig(cp.Config())
+	Expect(err).NotTo(HaveOccurred())
+	Expect(cp.InstallCRDs(ctx)).To(Succeed())
+	Expect(cp.InstallChart(ctx)).To(Succeed())
+	Expect(cp.Apply(ctx, []byte(cluster))).To(Succeed())
+	_, err = cp.StartControllerManager(ctx, controlplane.ManagerOptions{})
+	Expect(err).NotTo(HaveOccurred())
+})
+
+// missing says which binaries of this repository have to be built first.
+func missing(bin string) error {
+	var errs []error
+	for _, name := range []string{"vc-scheduler", "vc-controller-manager", "e2e-scheduler"} {
+		if _, err := os.Stat(filepath.Join(bin, name)); err != nil {
+			errs = append(errs, fmt.Errorf("%w: build it first (make build)", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// cluster is what the specs need of the cluster beside the chart: priorities, and a role for the plugins of the
+// test's scheduler.
+const cluster = `
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: e2e-high}
+value: 1000
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: e2e-low}
+value: 10
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: e2e-plugins}
+rules:
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [list, create, update, delete]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: e2e-plugins}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: e2e-plugins}
+subjects: [{kind: ServiceAccount, name: ` + controlplane.SchedulerServiceAccount + `, namespace: ` + controlplane.Namespace + `}]
+`

@@ -1,0 +1,17 @@
+// Command testscheduler is the scheduler of the end-to-end tests: ours, with plugins of its own that leave traces in
+// the cluster and fail, panic or hang when a test tells them to.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/app"
+)
+
+func main() {
+	if err := app.Main(spec("first"), spec("second"), spec("third")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,178 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane/faultproxy"
+	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
+	"github.com/volcano-prebind/volcano-prebind/test/e2e/history"
+)
+
+// specLabel is on the nodes of a spec, with the name of its world.
+const specLabel = "e2e.volcano-prebind.io/world"
+
+// world is what a spec has for itself.
+type world struct {
+	// name is that of the namespace, of the scheduler pods ask for, and the beginning of the nodes' names.
+	name string
+	control.Dir
+	*history.History
+	schedulers []*controlplane.Scheduler
+}
+
+// newWorld makes a namespace with nodes of so many cpus. It ends with the spec.
+func newWorld(ctx context.Context, name string, nodes int, cpu string) *world {
+	GinkgoHelper()
+	w := &world{name: "e2e-" + name, Dir: control.Dir(GinkgoT().TempDir())}
+	_, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(w.end)
+	recording, stop := context.WithCancel(context.Background())
+	DeferCleanup(stop)
+	w.History = history.Start(recording, kube, vc, w.name)
+	w.addNodes(ctx, 0, nodes, cpu)
+	Eventually(func() error {
+		_, err := kube.CoreV1().ServiceAccounts(w.name).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	}).Should(Succeed())
+	return w
+}
+
+// addNodes makes count nodes, numbered from first.
+func (w *world) addNodes(ctx context.Context, first, count int, cpu string) {
+	GinkgoHelper()
+	Expect(cp.CreateNodes(ctx, controlplane.NodeShape{
+		Count: count, First: first, Prefix: w.name + "-", CPU: cpu, Labels: map[string]string{specLabel: w.name},
+	})).To(Succeed())
+}
+
+func (w *world) node(i int) string { return fmt.Sprintf("%s-%04d", w.name, i) }
+
+// start runs the test's scheduler with the conf, for the pods and nodes of this world.
+func (w *world) start(ctx context.Context, conf string) *controlplane.Scheduler {
+	GinkgoHelper()
+	return w.startWith(ctx, controlplane.SchedulerOptions{Conf: conf})
+}
+
+// startBehind is start behind a proxy.
+func (w *world) startBehind(ctx context.Context, proxy *faultproxy.Proxy, conf string) *controlplane.Scheduler {
+	GinkgoHelper()
+	return w.startWith(ctx, controlplane.SchedulerOptions{Conf: conf, Server: proxy.URL()})
+}
+
+func (w *world) startWith(ctx context.Context, opts controlplane.SchedulerOptions) *controlplane.Scheduler {
+	GinkgoHelper()
+	opts.Name = w.name
+	if opts.Binary == "" {
+		opts.Binary = binaries + "/e2e-scheduler"
+	}
+	opts.Args = append([]string{"--scheduler-name=" + w.name, "--node-selector=" + specLabel + ":" + w.name, "-v=3"}, opts.Args...)
+	scheduler, err := cp.StartScheduler(ctx, opts)
+	Expect(err).NotTo(HaveOccurred())
+	w.schedulers = append(w.schedulers, scheduler)
+	return scheduler
+}
+
+// proxy starts a fault proxy that ends with the spec.
+func (w *world) proxy() *faultproxy.Proxy {
+	GinkgoHelper()
+	proxy, err := cp.StartFaultProxy()
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(proxy.Close)
+	return proxy
+}
+
+// conf is a configuration with upstream's usual plugins and then the test's own, which get the world's directory.
+func (w *world) conf(plugins ...string) string {
+	return w.confWith("enqueue, allocate, backfill", "", plugins...)
+}
+
+// confWith adds text to the arguments of the test's plugins, indented by six.
+func (w *world) confWith(actions, arguments string, plugins ...string) string {
+	conf := "actions: \"" + actions + `"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+  - name: conformance
+- plugins:
+  - name: overcommit
+  - name: drf
+    enablePreemptable: false
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+`
+	if len(plugins) > 0 {
+		conf += "- plugins:\n"
+	}
+	for _, plugin := range plugins {
+		conf += fmt.Sprintf("  - name: %s\n    arguments:\n      control: %s\n%s", plugin, w.Dir, arguments)
+	}
+	return conf
+}
+
+// end removes all that could matter to another spec. The namespace goes in its own time.
+func (w *world) end(ctx SpecContext) {
+	if CurrentSpecReport().Failed() {
+		w.tell()
+	}
+	for _, scheduler := range w.schedulers {
+		Expect(scheduler.Kill9()).To(Succeed())
+	}
+	everything, now := metav1.ListOptions{}, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
+	Expect(vc.SchedulingV1beta1().PodGroups(w.name).DeleteCollection(ctx, now, everything)).To(Succeed())
+	Expect(kube.CoreV1().Pods(w.name).DeleteCollection(ctx, now, everything)).To(Succeed())
+	Expect(kube.CoreV1().Nodes().DeleteCollection(ctx, now, metav1.ListOptions{LabelSelector: specLabel + "=" + w.name})).To(Succeed())
+	Expect(kube.CoreV1().Namespaces().Delete(ctx, w.name, metav1.DeleteOptions{})).To(Succeed())
+	select {
+	case err := <-cp.Dead():
+		Expect(err).NotTo(HaveOccurred(), "a process ended by itself")
+	default:
+	}
+}
+
+// tell writes down what there is to know about a spec that failed.
+func (w *world) tell() {
+	for _, scheduler := range w.schedulers {
+		fmt.Fprintf(GinkgoWriter, "--- log of %s\n%s\n", scheduler.Name(), scheduler.LogTail(150))
+	}
+	if w.History == nil {
+		return
+	}
+	pods := w.Pods()
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return int(history.Version(a)) - int(history.Version(b)) })
+	for _, pod := range pods {
+		fmt.Fprintf(GinkgoWriter, "pod %s on %q, %s, %v\n", pod.Name, pod.Spec.NodeName, pod.Status.Phase, pod.Annotations)
+	}
+	journal, err := w.Journal()
+	fmt.Fprintf(GinkgoWriter, "journal (%d entries, %v):\n", len(journal), err)
+	for _, entry := range journal[max(0, len(journal)-60):] {
+		fmt.Fprintln(GinkgoWriter, entry)
+	}
+}
+
+// order tells a plugin of the test what to do.
+func (w *world) order(plugin, object string, verb control.Verb) {
+	GinkgoHelper()
+	Expect(w.Order(plugin, object, verb)).To(Succeed())
+}
+
+func (w *world) revoke(plugin, object string, verb control.Verb) {
+	GinkgoHelper()
+	Expect(w.Revoke(plugin, object, verb)).To(Succeed())
+}
+
+// seconds is a duration for a scheduler's flag.
+func seconds(d time.Duration) string { return fmt.Sprintf("%gs", d.Seconds()) }
