@@ -18,6 +18,7 @@ func (w *world) Bind(ctx context.Context, m *Member) error {
 		w.expect(p, !p.running && !p.released && !p.bound, "bind in a wrong state")
 		w.expect(p, len(p.begun) == len(p.steps) && p.well == len(p.steps), "bind after steps %v, %d well", p.begun, p.well)
 		w.expectGoing(p, "bind")
+		w.expect(p, p.cancelled.IsZero() || !p.cancelled.Before(time.Now()), "bind after it was cancelled")
 		w.expectQuorum(p)
 		if p.calls.binds < len(p.binds) {
 			r = p.binds[p.calls.binds]
@@ -37,6 +38,8 @@ func (w *world) answer(p *pod, r reply) error {
 		p.on = "elsewhere"
 	}
 	switch {
+	case r.err != nil && classify(r.err) == refused: // an admission plugin comes before the storage
+		return r.err
 	case p.gone:
 		return errNotFound
 	case p.on != "":
@@ -69,7 +72,12 @@ func (w *world) expectQuorum(p *pod) {
 		w.expect(p, false, "bind outside the transaction's turn")
 		return
 	}
-	have := w.boundIn(p.Task.Job)
+	have := 0
+	for _, q := range w.pods {
+		if q.Task.Job == p.Task.Job && q.bound { // also those deleted since, which is not the engine's doing
+			have++
+		}
+	}
 	for _, m := range tx.Members {
 		q := w.pods[m.Task.UID]
 		if q.calls.binds > 0 {
@@ -113,7 +121,14 @@ func (w *world) deletePod(id api.TaskID, cause error) {
 func (w *world) cancel(id api.TaskID, cause error) {
 	p := w.pods[id]
 	w.engine.Cancel(p.Task.Job, id, cause)
-	w.at(p, func() { p.cancelled = time.Now() })
+	w.at(p, func() { p.cancel() })
+}
+
+// cancel notes that the engine knows that the pod is not to be bound.
+func (p *pod) cancel() {
+	if p.submitted {
+		p.cancelled = time.Now()
+	}
 }
 
 func (w *world) deleteNode(node string, cause error) {
@@ -122,7 +137,7 @@ func (w *world) deleteNode(node string, cause error) {
 	defer w.mu.Unlock()
 	for _, p := range w.pods {
 		if p.Node == node {
-			p.cancelled = time.Now()
+			p.cancel()
 		}
 	}
 }
@@ -148,13 +163,17 @@ func (w *world) submit(gang api.JobID, members ...*Member) error {
 	w.advance(gang)
 	w.mu.Unlock()
 	err := w.engine.Submit(t)
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if err != nil {
-		w.mu.Lock()
 		w.queue = slices.DeleteFunc(w.queue, func(q *Transaction) bool { return q == t })
 		w.advance(gang)
-		w.mu.Unlock()
+		return err
 	}
-	return err
+	for _, m := range members {
+		w.pods[m.Task.UID].submitted = true
+	}
+	return nil
 }
 
 // advance is called with mu held.
@@ -206,9 +225,29 @@ func (w *world) Ended(r Result) {
 		w.expect(p, p.released == slices.ContainsFunc(r.Failed, func(f Failure) bool { return f.Member == m }), "result and ledger differ")
 		w.expect(p, !abandoned || !w.engine.going(), "abandoned without Abort")
 	}
+	w.expectFair(r)
 	w.results = append(w.results, r)
 	w.queue = slices.DeleteFunc(w.queue, func(t *Transaction) bool { return t == w.inProgress[r.Gang] })
 	w.advance(r.Gang)
+}
+
+// expectFair checks that members were given up for the sake of the gang only when the gang was lost, and then all.
+func (w *world) expectFair(r Result) {
+	givenUp := 0
+	for _, f := range r.Failed {
+		p := w.pods[f.Member.Task.UID]
+		w.expect(p, len(r.Bound) == 0 || !errors.Is(f.Err, ErrDraining), "cut short in a gang of which %d are bound", len(r.Bound))
+		if errors.Is(f.Err, ErrNoQuorum) {
+			givenUp++
+		}
+	}
+	if givenUp == 0 {
+		return
+	}
+	p := w.pods[r.Failed[0].Member.Task.UID]
+	w.expect(p, len(r.Bound) == 0 && r.QuorumErr != nil, "given up for its gang, of which %d are bound", len(r.Bound))
+	have := givenUp + w.boundIn(r.Gang)
+	w.expect(p, have < w.minimum[r.Gang] || transient(r.QuorumErr), "given up with %d of %d", have, w.minimum[r.Gang])
 }
 
 func (e *Engine) going() bool { return e.ctx.Err() == nil }
@@ -224,6 +263,8 @@ func (w *world) RollbackDone(string, error) {}
 func (w *world) RollbackStuck(m *Member, plugin string, err error) {
 	p := w.pod(m)
 	w.at(p, func() {
+		w.expect(p, !p.stuck, "reported as stuck twice")
+		p.stuck = true
 		w.stuck = append(w.stuck, plugin+": "+err.Error())
 		w.expect(p, !p.released && !p.bound, "reported as stuck after the end")
 	})

@@ -156,9 +156,38 @@ func TestCancelBetweenBarrierAndFirstBindJudgesAgain(t *testing.T) {
 				w.mustSubmit(t, gang, "q", tc.minimum, script{steps: steps("a")}, script{steps: steps("a")})
 				time.Sleep(time.Second)
 				w.deletePod("q0", errDeleted)
+				synctest.Wait()
+				traceIs("q0", "a -a released(deleted)")(t, w)
 				w.drain(t)
 				w.wantTraces(t, tc.want...)
 			}, WithBindParallelism(1))
 		})
 	}
+}
+
+// A pod is deleted while the gate makes up its mind: what it then says is about members that are no more.
+func TestCancelDuringTheVerdictJudgesAgain(t *testing.T) {
+	for range 20 {
+		bubble(t, func(t *testing.T, w *world) {
+			w.gate = []error{errServer}
+			w.mustSubmit(t, gang, "p", 2, script{}, script{})
+			time.Sleep(50 * time.Millisecond)
+			w.deletePod("p0", errDeleted)
+			w.drain(t)
+			w.wantTraces(t, "released(deleted)", "released(no quorum)")
+		})
+	}
+}
+
+func TestCancelWhileWaitingForItsTurnToBind(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		slow := script{binds: []reply{{takes: 10 * time.Second}}}
+		w.mustSubmit(t, gang, "p", 1, slow, slow)
+		time.Sleep(time.Second)
+		w.cancel("p1", errDeleted)
+		synctest.Wait()
+		w.wantTraces(t, "bind", "released(deleted)")
+		w.drain(t)
+		w.wantTraces(t, "bind bound", "released(deleted)")
+	}, WithBindParallelism(1))
 }

@@ -144,7 +144,7 @@ func TestDrainLetsTransactionsFinish(t *testing.T) {
 
 func TestDrainCutShort(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.mustSubmit(t, "ns/binding", "b", 1, script{binds: []reply{{takes: 8 * time.Second}, {err: errCut}}})
+		w.mustSubmit(t, "ns/binding", "b", 1, script{binds: []reply{{takes: 4 * time.Second, err: errThrottled}}})
 		w.mustSubmit(t, "ns/preparing", "p", 1, script{steps: []act{{plugin: "a"}, {plugin: "b", takes: 20 * time.Second}}})
 		w.mustSubmit(t, "ns/preparing", "q", 1, script{})
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -152,7 +152,7 @@ func TestDrainCutShort(t *testing.T) {
 		if err := w.engine.Drain(ctx); err != nil {
 			t.Error(err)
 		}
-		w.wantTraces(t, "bind bound", "a b -b -a released("+ErrDraining.Error()+")", "released("+ErrDraining.Error()+")")
+		w.wantTraces(t, "bind bind bound", "a b -b -a released("+ErrDraining.Error()+")", "released("+ErrDraining.Error()+")")
 	})
 }
 

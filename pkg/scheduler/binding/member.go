@@ -105,15 +105,13 @@ func (r *run) fail(m *member, err error) {
 	r.notify()
 }
 
-// failAll fails all members of a transaction that has not passed the barrier.
+// failAll fails, as one, all members that have not passed the barrier, and lets the others be.
 func (r *run) failAll(err error) {
 	var lost []*member
 	r.mu.Lock()
-	if r.phase != phaseBind {
-		for _, m := range r.members {
-			if r.lose(m, err) {
-				lost = append(lost, m)
-			}
+	for _, m := range r.members {
+		if r.lose(m, err) {
+			lost = append(lost, m)
 		}
 	}
 	r.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +35,7 @@ type world struct {
 	results    []Result
 	stuck      []string
 	inFlight   int
+	stepsBegun map[string]int
 	stepsDone  map[string]int
 	busy, peak int
 	aborted    time.Time
@@ -88,9 +90,11 @@ type pod struct {
 	on        string
 	gone      bool
 	cancelled time.Time
+	submitted bool
 	held      bool
 	bound     bool
 	released  bool
+	stuck     bool
 }
 
 var (
@@ -105,6 +109,7 @@ func newWorld(opts ...Option) *world {
 		minimum:    map[api.JobID]int{},
 		pods:       map[api.TaskID]*pod{},
 		inProgress: map[api.JobID]*Transaction{},
+		stepsBegun: map[string]int{},
 		stepsDone:  map[string]int{},
 	}
 	w.engine = New(w, w, w, w, opts...)
@@ -136,6 +141,7 @@ func (w *world) preBind(p *pod, i int, a act) func(context.Context, *api.TaskInf
 		begin := time.Now()
 		w.at(p, func() {
 			p.log(a.plugin)
+			w.stepsBegun[a.plugin]++
 			w.expect(p, !p.running && !p.bound && !p.released, "step %s began in a wrong state", a.plugin)
 			w.expect(p, len(p.begun) == i, "step %s began after %v", a.plugin, p.begun)
 			w.expect(p, w.started(p), "step %s began before its transaction's turn", a.plugin)
@@ -270,13 +276,19 @@ func (w *world) traces() []string {
 	return out
 }
 
-// noViolations fails the test with what must not have happened.
+// noViolations fails the test with what must not have happened by the end.
 func (w *world) noViolations(t *testing.T) {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, v := range w.violations {
 		t.Error(v)
+	}
+	if w.inFlight != 0 {
+		t.Errorf("%d transactions are said to be in flight at the end", w.inFlight)
+	}
+	if diff := cmp.Diff(w.stepsBegun, w.stepsDone); diff != "" {
+		t.Errorf("steps begun and steps reported differ (-begun +reported):\n%s", diff)
 	}
 }
 

@@ -1,0 +1,251 @@
+package binding
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+var (
+	modelSeeds = flag.Int("model.seeds", 3000, "how many random sequences TestModel plays")
+	modelSeed  = flag.Uint64("model.seed", 0, "play only the sequence of this seed")
+)
+
+// TestModel plays random sequences of step results, panics, time-outs, late returns, lost, late and refused binds,
+// pod and node deletions, cancellations, drains and aborts, and checks, as they go and at their end, that
+//
+//   - no member is bound while its gang is under its minimum because of us,
+//   - each begun step of an unbound member was rolled back with success exactly once, in reverse order, after it had
+//     returned, and nothing of a bound member was,
+//   - the members that hold resources are those bound or in flight,
+//   - every transaction ends, and the transactions of a gang run in turn.
+//
+// A sequence is drawn from its seed before it begins.
+func TestModel(t *testing.T) {
+	if *modelSeed > 0 {
+		playSeed(t, *modelSeed)
+		return
+	}
+	for seed := uint64(1); seed <= uint64(*modelSeeds) && !t.Failed(); seed++ {
+		playSeed(t, seed)
+	}
+}
+
+func playSeed(t *testing.T, seed uint64) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		d := dice{rand.New(rand.NewPCG(seed, 0))}
+		w := newWorld(d.options()...)
+		d.gangs(w)
+		d.accidents(w)
+		if err := d.end(w); err != nil {
+			fmt.Fprintf(os.Stderr, "seed %d: a transaction does not end: %v\n", seed, err)
+			t.Error(err)
+		}
+		w.checkEnd()
+		w.noViolations(t)
+		if t.Failed() {
+			t.Logf("this was -model.seed=%d; traces:", seed)
+			for _, id := range slices.Sorted(maps.Keys(w.pods)) {
+				t.Logf("%s of %d on %s: %s", id, w.minimum[w.pods[id].Task.Job], w.pods[id].Node, trace(w.pods[id]))
+			}
+		}
+	})
+}
+
+// dice draw everything that is random.
+type dice struct{ *rand.Rand }
+
+func (d dice) chance(percent int) bool { return d.IntN(100) < percent }
+
+// span is zero half of the time, and else up to longest. Its odd nanoseconds make that two things happen at once
+// only when both begin at once.
+func (d dice) span(longest time.Duration) time.Duration {
+	if d.chance(50) {
+		return 0
+	}
+	return time.Duration(d.Int64N(int64(longest))) | 1
+}
+
+// some are up to most errors of these, and mostly none.
+func (d dice) some(most int, of ...error) []error {
+	if d.chance(75) {
+		return nil
+	}
+	var errs []error
+	for range d.IntN(most) + 1 {
+		errs = append(errs, of[d.IntN(len(of))])
+	}
+	return errs
+}
+
+func (d dice) options() []Option {
+	return []Option{
+		WithBindParallelism(1 + d.IntN(4)),
+		WithMemberParallelism(1 + d.IntN(4)),
+		WithBindRetry(1+d.IntN(6), defaultOptions().retry),
+		WithStuckAfter(time.Duration(1+d.IntN(60)) * time.Second),
+		WithDrainLimit(time.Hour),
+	}
+}
+
+// gangs submits up to three transactions of each of up to four gangs within a minute.
+func (d dice) gangs(w *world) {
+	if d.chance(20) {
+		w.gate = d.some(8, errServer, errTimeout)
+	}
+	for g := range 1 + d.IntN(4) {
+		gang := api.JobID(fmt.Sprintf("ns/%c", 'A'+g))
+		size := 1 + d.IntN(6)
+		w.setMinimum(gang, 1+d.IntN(size))
+		var at time.Duration
+		for n := range 1 + d.IntN(3) {
+			var members []*Member
+			for i := range size {
+				name := fmt.Sprintf("%c%d-%d", 'a'+g, n, i)
+				members = append(members, w.member(gang, name, fmt.Sprintf("n%d", d.IntN(8)), d.script()))
+			}
+			at += 1 + d.span(20*time.Second) // one after the other
+			time.AfterFunc(at, func() { w.submitOrDrop(gang, members) })
+		}
+	}
+}
+
+// submitOrDrop does not mind that the engine is draining.
+func (w *world) submitOrDrop(gang api.JobID, members []*Member) {
+	err := w.submit(gang, members...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, m := range members {
+		p := w.pods[m.Task.UID]
+		w.expect(p, err == nil || errors.Is(err, ErrDraining), "Submit returned %v", err)
+		p.held = p.held && err == nil
+	}
+}
+
+func (d dice) script() script {
+	var s script
+	for i := range d.IntN(4) {
+		s.steps = append(s.steps, d.act(string(rune('a'+i))))
+	}
+	for range d.IntN(3) {
+		s.binds = append(s.binds, d.reply())
+	}
+	s.lookups = d.some(6, errServer, errTimeout, errCut)
+	return s
+}
+
+func (d dice) act(plugin string) act {
+	a := act{
+		plugin:    plugin,
+		takes:     d.span(10 * time.Second),
+		deaf:      d.chance(30),
+		panics:    d.chance(3),
+		noUndo:    d.chance(15),
+		undo:      d.some(5, errServer, errStep, errTimeout),
+		undoTakes: d.span(2 * time.Second),
+	}
+	if d.chance(10) {
+		a.err = errStep
+	}
+	if d.chance(10) {
+		a.timeout = time.Duration(1+d.IntN(5)) * time.Second
+	}
+	if d.chance(3) {
+		a.takes = 3 * time.Minute
+	}
+	if d.chance(10) {
+		a.undo = append(a.undo, errNotFound)
+	}
+	return a
+}
+
+func (d dice) reply() reply {
+	r := reply{takes: d.span(5 * time.Second)}
+	switch d.IntN(10) {
+	case 0:
+		r.err = errCut
+	case 1:
+		r.err, r.late = errTimeout, 1+time.Duration(d.IntN(90))*time.Millisecond
+	case 2:
+		r.err, r.lost = errServer, true
+	case 3:
+		r.err, r.lost = errThrottled, true
+	case 4:
+		r.err, r.lost = errConflict, true
+	case 5:
+		r.err = []error{errRefused, errInvalid}[d.IntN(2)]
+	case 6:
+		r.overtaken = d.chance(30)
+	case 7:
+		r.takes = time.Minute // past the deadline of the call
+	}
+	return r
+}
+
+// accidents are deletions and cancellations at random times.
+func (d dice) accidents(w *world) {
+	ids := slices.Sorted(maps.Keys(w.pods))
+	for range d.IntN(6) {
+		id, node := ids[d.IntN(len(ids))], fmt.Sprintf("n%d", d.IntN(8))
+		var accident func()
+		switch d.IntN(4) {
+		case 0, 1:
+			accident = func() { w.deletePod(id, errDeleted) }
+		case 2:
+			accident = func() { w.cancel(id, errDeleted) }
+		case 3:
+			accident = func() { w.deleteNode(node, errDeleted) }
+		}
+		time.AfterFunc(d.span(time.Minute), accident)
+	}
+}
+
+// end lets the sequence run for a while, or cuts it short in one of several ways, and waits for its end.
+func (d dice) end(w *world) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 24*time.Hour)
+	defer cancel()
+	switch d.IntN(5) {
+	case 0:
+		time.Sleep(d.span(time.Minute))
+		cut, cancel := context.WithTimeout(ctx, d.span(30*time.Second))
+		defer cancel()
+		return w.engine.Drain(cut)
+	case 1:
+		time.Sleep(d.span(time.Minute))
+		w.abort()
+		return w.engine.Drain(ctx)
+	}
+	time.Sleep(2 * time.Minute) // all is submitted by then
+	return w.engine.Drain(ctx)
+}
+
+// checkEnd looks at the world once all transactions have ended.
+func (w *world) checkEnd() {
+	time.Sleep(time.Hour) // what comes late has come, and what is not submitted yet was refused
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.pods {
+		abandoned := p.submitted && !p.bound && !p.released
+		w.expect(p, !abandoned || !w.engine.going(), "never settled")
+		w.expect(p, p.held == (p.bound || abandoned), "holds resources: %v, bound: %v", p.held, p.bound)
+		if p.submitted && !p.gone && !abandoned {
+			w.expect(p, p.bound == (p.on == p.Node), "bound for the ledger: %v, is on %q", p.bound, p.on)
+		}
+		w.expect(p, p.submitted || len(p.trace) == 0, "touched and not submitted")
+		w.expect(p, !w.engine.InFlight(p.Task.Job) && !w.engine.RollingBack(p.Task.Job), "in flight at the end")
+	}
+	if len(w.queue) > 0 {
+		w.violations = append(w.violations, fmt.Sprintf("%d transactions have not ended", len(w.queue)))
+	}
+}
