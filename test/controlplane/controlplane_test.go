@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	schedulingv1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 )
 
@@ -66,8 +67,33 @@ func installs(t *testing.T, cp *ControlPlane, _ kubernetes.Interface) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.SchedulingV1beta1().Queues().Get(t.Context(), DefaultQueue, metav1.GetOptions{}); err != nil {
-		t.Error(err)
+	writesStatus(t, client)
+}
+
+// writesStatus writes statuses the way upstream's scheduler and controllers do: a PodGroup's with the object, a
+// queue's through the subresource.
+func writesStatus(t *testing.T, client vcclient.Interface) {
+	t.Helper()
+	groups := client.SchedulingV1beta1().PodGroups(metav1.NamespaceDefault)
+	group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: "status"}, Spec: schedulingv1beta1.PodGroupSpec{MinMember: 1}}
+	group, err := groups.Create(t.Context(), group, metav1.CreateOptions{})
+	do(t, err)
+	group.Status.Phase = schedulingv1beta1.PodGroupInqueue
+	group, err = groups.Update(t.Context(), group, metav1.UpdateOptions{})
+	do(t, err)
+	if group.Status.Phase != schedulingv1beta1.PodGroupInqueue {
+		t.Errorf("an update left the PodGroup's phase at %q", group.Status.Phase)
+	}
+	do(t, groups.Delete(t.Context(), group.Name, metav1.DeleteOptions{}))
+
+	queues := client.SchedulingV1beta1().Queues()
+	queue, err := queues.Get(t.Context(), DefaultQueue, metav1.GetOptions{})
+	do(t, err)
+	queue.Status.State = schedulingv1beta1.QueueStateOpen
+	queue, err = queues.UpdateStatus(t.Context(), queue, metav1.UpdateOptions{})
+	do(t, err)
+	if queue.Status.State != schedulingv1beta1.QueueStateOpen {
+		t.Errorf("a status update left the queue's state at %q", queue.Status.State)
 	}
 }
 

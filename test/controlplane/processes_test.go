@@ -1,15 +1,19 @@
 package controlplane
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	batchv1alpha1 "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 )
@@ -44,6 +48,7 @@ func TestProcesses(t *testing.T) {
 		t.Errorf("the proxy saw %d bindings, want 3", n)
 	}
 	refusesJob(t, client)
+	boundsWebhooks(t, cp)
 	measures(t, scheduler)
 
 	do(t, scheduler.Terminate())
@@ -83,6 +88,34 @@ func refusesJob(t *testing.T, client vcclient.Interface) {
 	_, err := client.BatchV1alpha1().Jobs(metav1.NamespaceDefault).Create(t.Context(), bad, metav1.CreateOptions{})
 	if err == nil || !strings.Contains(err.Error(), "denied the request") {
 		t.Errorf("a job with minAvailable over its replicas: %v, want it denied", err)
+	}
+}
+
+// boundsWebhooks looks at the webhook manager's port as an attacker would: an oversized review is refused
+// (CVE-2026-44247), and nothing but the webhooks is served.
+func boundsWebhooks(t *testing.T, cp *ControlPlane) {
+	t.Helper()
+	kube, err := kubernetes.NewForConfig(cp.Config())
+	do(t, err)
+	config, err := kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(
+		t.Context(), "volcano-admission-service-jobs-validate", metav1.GetOptions{})
+	do(t, err)
+	review := *config.Webhooks[0].ClientConfig.URL
+	profile := strings.TrimSuffix(review, "/jobs/validate") + "/debug/pprof/"
+	// The client sends its body only when told to go on, so an early answer does not race with it.
+	client := &http.Client{Transport: cp.httpClient().Transport.(*http.Transport).Clone()}
+	client.Transport.(*http.Transport).ExpectContinueTimeout = time.Minute
+	for url, want := range map[string]int{review: http.StatusRequestEntityTooLarge, profile: http.StatusNotFound} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(make([]byte, 32<<20)))
+		do(t, err)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Expect", "100-continue")
+		resp, err := client.Do(req)
+		do(t, err)
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("32 MiB to %s are answered %d, want %d", url, resp.StatusCode, want)
+		}
 	}
 }
 
