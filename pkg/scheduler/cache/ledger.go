@@ -59,7 +59,7 @@ func (c *Cache) unreserve(m *binding.Member) *v1.Pod {
 		logger().Error(err, "Booking a released task", "pod", klog.KObj(task.Pod))
 	}
 	task.NodeName = ""
-	task.NumaInfo = nil
+	task.NumaInfo = api.GetPodTopologyInfo(task.Pod)
 	return task.Pod
 }
 
