@@ -111,8 +111,10 @@ func (c *Cache) reserve(bindCtx *vccache.BindContext, steps []binding.Step) (*bi
 	if err := job.UpdateTaskStatus(task, api.Binding); err != nil {
 		return nil, err
 	}
+	before := task.NumaInfo
 	task.NumaInfo = wanted.NumaInfo.Clone()
 	if err := node.AddTask(task); err != nil {
+		task.NumaInfo = before
 		return nil, errors.Join(err, job.UpdateTaskStatus(task, api.Pending))
 	}
 	return member, nil
