@@ -15,8 +15,9 @@ func (r *run) barrier() []*member {
 		if r.e.ctx.Err() != nil {
 			r.failAll(ErrAborted)
 		}
-		r.adoptOrphans()
-		chosen := r.alive()
+		r.forgetChange()
+		chosen, lost := r.alive()
+		r.adoptOrphans() // after alive, so that none lost by then is left over
 		if err := r.quorum(chosen, quorumAttempts); err != nil {
 			r.refuseAll(err)
 			break
@@ -26,7 +27,7 @@ func (r *run) barrier() []*member {
 		}
 		select {
 		case r.e.slots <- struct{}{}:
-			if r.commit(chosen) {
+			if r.commit(chosen, lost) {
 				return chosen
 			}
 			<-r.e.slots
@@ -38,17 +39,13 @@ func (r *run) barrier() []*member {
 	return nil
 }
 
-// commit takes the members past the barrier, unless one of them has failed since the verdict or Abort came.
-func (r *run) commit(chosen []*member) bool {
+// commit takes the members past the barrier, unless more members are lost by now than there were at the verdict, or
+// Abort came.
+func (r *run) commit(chosen []*member, lost int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.e.ctx.Err() != nil {
+	if r.lost > lost || r.e.ctx.Err() != nil {
 		return false
-	}
-	for _, m := range chosen {
-		if m.state != passed {
-			return false
-		}
 	}
 	for _, m := range chosen {
 		r.move(m, binding)
@@ -59,7 +56,8 @@ func (r *run) commit(chosen []*member) bool {
 
 // abortIfHopeless fails the members that are left when even all of them are too few.
 func (r *run) abortIfHopeless() {
-	if err := r.quorum(r.alive(), 1); err != nil && !transient(err) {
+	alive, _ := r.alive()
+	if err := r.quorum(alive, 1); err != nil && !transient(err) {
 		r.refuseAll(err)
 	}
 }

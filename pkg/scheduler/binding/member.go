@@ -33,10 +33,11 @@ const (
 //	   ├───────► released     every begun step is rolled back
 //	   └───────► abandoned    Abort came before that, or before the bind was settled
 //
-// "Cancelled" is all of: Cancel, CancelNode, a Drain cut short, Abort, and the gang falling below its minimum. A
-// member leaves preparing at once when it is cancelled or a step is overdue; its chain's goroutine lives on until
-// that step returns, and rolls back then. The states bound, released and abandoned are final: the Ledger is told
-// before the first two are entered.
+// A member without steps goes from waiting to passed at once, and one whose bind Abort left unsettled goes from
+// binding to abandoned. "Cancelled" is all of: Cancel, CancelNode, a Drain cut short, Abort, and the gang falling
+// below its minimum. A member leaves preparing at once when it is cancelled or a step is overdue; its chain's
+// goroutine lives on until that step returns, and rolls back then. The states bound, released and abandoned are
+// final: the Ledger is told before the first two are entered.
 type member struct {
 	*Member
 	// ctx ends, with the cause, when the member fails or a bind under way is to be given up.
@@ -137,17 +138,16 @@ func (r *run) progress() (undecided, lost int) {
 	return r.count[waiting] + r.count[preparing], r.lost
 }
 
-// alive are the members that have not failed before the barrier.
-func (r *run) alive() []*member {
+// alive returns the members that have not failed before the barrier, and how many have.
+func (r *run) alive() (alive []*member, lost int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var alive []*member
 	for _, m := range r.members {
 		if m.state <= passed {
 			alive = append(alive, m)
 		}
 	}
-	return alive
+	return alive, r.lost
 }
 
 // contracts are the members as the Gatekeeper knows them.

@@ -101,7 +101,7 @@ func (d dice) options() []Option {
 
 // gangs submits up to three transactions of each of up to four gangs within a minute.
 func (d dice) gangs(w *world) {
-	if d.chance(20) {
+	if d.chance(30) {
 		w.gate = d.some(8, errServer, errTimeout)
 	}
 	for g := range 1 + d.IntN(4) {
@@ -196,7 +196,8 @@ func (d dice) reply() reply {
 // accidents are deletions and cancellations at random times.
 func (d dice) accidents(w *world) {
 	ids := slices.Sorted(maps.Keys(w.pods))
-	for range d.IntN(6) {
+	window := []time.Duration{time.Second, 10 * time.Second, time.Minute}[d.IntN(3)]
+	for range d.IntN(10) {
 		id, node := ids[d.IntN(len(ids))], fmt.Sprintf("n%d", d.IntN(8))
 		var accident func()
 		switch d.IntN(4) {
@@ -207,7 +208,7 @@ func (d dice) accidents(w *world) {
 		case 3:
 			accident = func() { w.deleteNode(node, errDeleted) }
 		}
-		time.AfterFunc(d.span(time.Minute), accident)
+		time.AfterFunc(d.span(window), accident)
 	}
 }
 

@@ -72,7 +72,7 @@ func (r *run) rollback(m *member, s *Step) bool {
 		r.mu.Lock()
 		m.undoErr = err
 		r.mu.Unlock()
-		sleep(r.e.ctx, backoff.Step())
+		sleep(r.e.ctx, retryDelay(err, &backoff))
 	}
 	return false
 }

@@ -172,6 +172,14 @@ func (r *run) notify() {
 	}
 }
 
+// forgetChange drops a wake-up whose cause the caller is about to see for itself.
+func (r *run) forgetChange() {
+	select {
+	case <-r.changed:
+	default:
+	}
+}
+
 func (r *run) open() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
