@@ -98,20 +98,12 @@ func New(config *rest.Config, opt *options.ServerOption, observer binding.Observ
 	if !ok {
 		return nil, fmt.Errorf("upstream's cache is no *SchedulerCache")
 	}
-	c = wrap(upstream, kube, vc, opt.SchedulerNames, wake)
-	c.vcFactory = vcinformers.NewSharedInformerFactory(vc, opt.ResyncPeriod)
-	podGroups := c.vcFactory.Scheduling().V1beta1().PodGroups()
-	queues := c.vcFactory.Scheduling().V1beta1().Queues()
-	c.podGroups, c.queues = podGroups.Lister(), queues.Lister()
-	c.engine = binding.New(c, c, c, stuckReporter{observer, c})
-	c.status = newStatusWriter(c)
-	c.StatusUpdater = c.status
-	c.changes = newChanges(c, podGroups.Informer(), queues.Informer())
-	return c, nil
+	return Wrap(upstream, kube, vc, opt.SchedulerNames, opt.ResyncPeriod, observer, wake), nil
 }
 
-// wrap makes the parts of the cache that need no API server.
-func wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclient.Interface, schedulerNames []string, wake func(Urgency)) *Cache {
+// Wrap makes the cache over an upstream cache that is there already, such as one on clients in memory. It calls nobody.
+func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclient.Interface, schedulerNames []string,
+	resync time.Duration, observer binding.Observer, wake func(Urgency)) *Cache {
 	c := &Cache{
 		SchedulerCache: upstream,
 		kube:           kube,
@@ -124,6 +116,14 @@ func wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 	}
 	c.Recorder = newRecorder(upstream.Recorder)
 	c.backoff = binding.NewBackoff(firstRetry, lastRetry, retryJitter, func() { wake(Now) })
+	c.vcFactory = vcinformers.NewSharedInformerFactory(vc, resync)
+	podGroups := c.vcFactory.Scheduling().V1beta1().PodGroups()
+	queues := c.vcFactory.Scheduling().V1beta1().Queues()
+	c.podGroups, c.queues = podGroups.Lister(), queues.Lister()
+	c.engine = binding.New(c, c, c, stuckReporter{observer, c})
+	c.status = newStatusWriter(c)
+	c.StatusUpdater = c.status
+	c.changes = newChanges(c, podGroups.Informer(), queues.Informer())
 	return c
 }
 

@@ -1,0 +1,208 @@
+package testing
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+	"sync/atomic"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vcfake "volcano.sh/apis/pkg/client/clientset/versioned/fake"
+	vccache "volcano.sh/volcano/pkg/scheduler/cache"
+)
+
+// Cluster is a cluster in memory: an API server and upstream's cache on it.
+//
+// Beyond client-go's fake it counts resource versions, refuses an update of an older version, and takes Bindings: the
+// pod's UID is a precondition, annotations are merged, a bound pod is not bound again.
+type Cluster struct {
+	Kube    *kubefake.Clientset
+	Volcano *vcfake.Clientset
+	// Cache is upstream's cache on both clients. Its informers run once it is started.
+	Cache  *vccache.SchedulerCache
+	Events *Events
+
+	version atomic.Uint64
+}
+
+// NewCluster makes a cluster of the objects. Upstream's cache has goroutines that never end, so make the cluster
+// outside of a synctest bubble.
+func NewCluster(objects ...runtime.Object) *Cluster {
+	c := &Cluster{Events: &Events{}}
+	c.Cache = vccache.NewCustomMockSchedulerCache(SchedulerName, nil, nil, nil, nil, c.Events)
+	c.Kube = c.Cache.Client().(*kubefake.Clientset)
+	c.Volcano = c.Cache.VCClient().(*vcfake.Clientset)
+	for _, fake := range []struct {
+		*clienttesting.Fake
+		tracker clienttesting.ObjectTracker
+	}{{&c.Kube.Fake, c.Kube.Tracker()}, {&c.Volcano.Fake, c.Volcano.Tracker()}} {
+		fake.PrependReactor("create", "*", c.create(fake.tracker))
+		fake.PrependReactor("update", "*", c.update(fake.tracker))
+	}
+	c.Kube.PrependReactor("create", "pods/binding", c.bind)
+	for _, object := range objects {
+		c.Put(object)
+	}
+	return c
+}
+
+// Put stores the object, new or not, without the call that a client makes, and returns it with its new version.
+func (c *Cluster) Put(object runtime.Object) runtime.Object {
+	object = c.stamped(object)
+	tracker, resource := c.locate(object)
+	accessor, _ := meta.Accessor(object)
+	err := tracker.Create(resource, object, accessor.GetNamespace())
+	if apierrors.IsAlreadyExists(err) {
+		err = tracker.Update(resource, object, accessor.GetNamespace())
+	}
+	if err != nil {
+		panic(err)
+	}
+	return object
+}
+
+// Remove drops the object from the API server, without a call.
+func (c *Cluster) Remove(object runtime.Object) {
+	tracker, resource := c.locate(object)
+	accessor, _ := meta.Accessor(object)
+	if err := tracker.Delete(resource, accessor.GetNamespace(), accessor.GetName()); err != nil {
+		panic(err)
+	}
+}
+
+// Pod returns the pod as the API server has it.
+func (c *Cluster) Pod(name string) *v1.Pod {
+	object, err := c.Kube.Tracker().Get(v1.SchemeGroupVersion.WithResource("pods"), Namespace, name)
+	if err != nil {
+		panic(err)
+	}
+	return object.(*v1.Pod)
+}
+
+// PodGroup returns the PodGroup as the API server has it.
+func (c *Cluster) PodGroup(name string) *v1beta1.PodGroup {
+	object, err := c.Volcano.Tracker().Get(v1beta1.SchemeGroupVersion.WithResource("podgroups"), Namespace, name)
+	if err != nil {
+		panic(err)
+	}
+	return object.(*v1beta1.PodGroup)
+}
+
+// Writes lists the write calls of clients since it was last called, each as "verb resource[/subresource] name".
+func (c *Cluster) Writes() []string {
+	var writes []string
+	for _, fake := range []*clienttesting.Fake{&c.Kube.Fake, &c.Volcano.Fake} {
+		for _, action := range fake.Actions() {
+			what := action.GetResource().Resource
+			if sub := action.GetSubresource(); sub != "" {
+				what += "/" + sub
+			}
+			switch a := action.(type) {
+			case clienttesting.CreateActionImpl:
+				writes = append(writes, fmt.Sprintf("create %s %s", what, nameOf(a.Object)))
+			case clienttesting.UpdateActionImpl:
+				writes = append(writes, fmt.Sprintf("update %s %s", what, nameOf(a.Object)))
+			}
+		}
+		fake.ClearActions()
+	}
+	return writes
+}
+
+func nameOf(object runtime.Object) string {
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		return "?"
+	}
+	return accessor.GetName()
+}
+
+func (c *Cluster) locate(object runtime.Object) (clienttesting.ObjectTracker, schema.GroupVersionResource) {
+	switch object.(type) {
+	case *v1.Pod:
+		return c.Kube.Tracker(), v1.SchemeGroupVersion.WithResource("pods")
+	case *v1.Node:
+		return c.Kube.Tracker(), v1.SchemeGroupVersion.WithResource("nodes")
+	case *v1beta1.PodGroup:
+		return c.Volcano.Tracker(), v1beta1.SchemeGroupVersion.WithResource("podgroups")
+	case *v1beta1.Queue:
+		return c.Volcano.Tracker(), v1beta1.SchemeGroupVersion.WithResource("queues")
+	default:
+		panic(fmt.Sprintf("no tracker for %T", object))
+	}
+}
+
+func (c *Cluster) stamped(object runtime.Object) runtime.Object {
+	object = object.DeepCopyObject()
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetResourceVersion(strconv.FormatUint(c.version.Add(1), 10))
+	}
+	return object
+}
+
+func (c *Cluster) create(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {
+	return func(action clienttesting.Action) (bool, runtime.Object, error) {
+		a, ok := action.(clienttesting.CreateActionImpl)
+		if !ok || a.Subresource != "" {
+			return false, nil, nil
+		}
+		object := c.stamped(a.Object)
+		return true, object, tracker.Create(a.Resource, object, a.Namespace)
+	}
+}
+
+func (c *Cluster) update(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {
+	return func(action clienttesting.Action) (bool, runtime.Object, error) {
+		a, ok := action.(clienttesting.UpdateActionImpl)
+		if !ok {
+			return false, nil, nil
+		}
+		wanted, err := meta.Accessor(a.Object)
+		if err != nil {
+			return true, nil, err
+		}
+		current, err := tracker.Get(a.Resource, a.Namespace, wanted.GetName())
+		if err != nil {
+			return true, nil, err
+		}
+		stored, err := meta.Accessor(current)
+		if err != nil {
+			return true, nil, err
+		}
+		if v := wanted.GetResourceVersion(); v != "" && v != stored.GetResourceVersion() {
+			return true, nil, apierrors.NewConflict(a.Resource.GroupResource(), wanted.GetName(), fmt.Errorf("the object has been modified"))
+		}
+		object := c.stamped(a.Object)
+		return true, object, tracker.Update(a.Resource, object, a.Namespace)
+	}
+}
+
+func (c *Cluster) bind(action clienttesting.Action) (bool, runtime.Object, error) {
+	a := action.(clienttesting.CreateActionImpl)
+	binding := a.Object.(*v1.Binding)
+	tracker := c.Kube.Tracker()
+	current, err := tracker.Get(a.Resource, a.Namespace, binding.Name)
+	if err != nil {
+		return true, nil, err
+	}
+	pod := current.DeepCopyObject().(*v1.Pod)
+	switch {
+	case binding.UID != "" && binding.UID != pod.UID:
+		return true, nil, apierrors.NewConflict(a.Resource.GroupResource(), pod.Name, fmt.Errorf("the UID in the precondition (%s) is not %s", binding.UID, pod.UID))
+	case pod.Spec.NodeName != "":
+		return true, nil, apierrors.NewConflict(a.Resource.GroupResource(), pod.Name, fmt.Errorf("pod %s is already assigned to node %q", pod.Name, pod.Spec.NodeName))
+	}
+	pod.Spec.NodeName = binding.Target.Name
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	maps.Copy(pod.Annotations, binding.Annotations)
+	return true, binding, tracker.Update(a.Resource, c.stamped(pod), a.Namespace)
+}

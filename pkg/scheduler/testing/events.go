@@ -1,0 +1,48 @@
+package testing
+
+import (
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/record"
+)
+
+// Events is a recorder that remembers every event, in order.
+type Events struct {
+	mu   sync.Mutex
+	list []string
+}
+
+var _ record.EventRecorder = (*Events)(nil)
+
+// Take returns the events since it was last called, each as "Type Reason name: message".
+func (e *Events) Take() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	list := e.list
+	e.list = nil
+	return list
+}
+
+// Event remembers the event.
+func (e *Events) Event(object runtime.Object, eventType, reason, message string) {
+	name := "?"
+	if accessor, err := meta.Accessor(object); err == nil {
+		name = accessor.GetName()
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.list = append(e.list, fmt.Sprintf("%s %s %s: %s", eventType, reason, name, message))
+}
+
+// Eventf remembers the event.
+func (e *Events) Eventf(object runtime.Object, eventType, reason, format string, args ...interface{}) {
+	e.Event(object, eventType, reason, fmt.Sprintf(format, args...))
+}
+
+// AnnotatedEventf remembers the event without its annotations.
+func (e *Events) AnnotatedEventf(object runtime.Object, _ map[string]string, eventType, reason, format string, args ...interface{}) {
+	e.Eventf(object, eventType, reason, format, args...)
+}

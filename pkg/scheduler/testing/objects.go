@@ -1,0 +1,131 @@
+package testing
+
+import (
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+)
+
+// PodGroupBuilder builds a PodGroup.
+type PodGroupBuilder struct{ podGroup v1beta1.PodGroup }
+
+// MakePodGroup begins a PodGroup in Namespace and Queue with minMember 1 and phase Inqueue.
+func MakePodGroup() *PodGroupBuilder {
+	return &PodGroupBuilder{v1beta1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Annotations: map[string]string{}, CreationTimestamp: Created},
+		Spec:       v1beta1.PodGroupSpec{MinMember: 1, Queue: Queue},
+		Status:     v1beta1.PodGroupStatus{Phase: v1beta1.PodGroupInqueue},
+	}}
+}
+
+// Namespace puts the PodGroup into the namespace.
+func (b *PodGroupBuilder) Namespace(namespace string) *PodGroupBuilder {
+	b.podGroup.Namespace = namespace
+	return b
+}
+
+// Name names the PodGroup.
+func (b *PodGroupBuilder) Name(name string) *PodGroupBuilder { b.podGroup.Name = name; return b }
+
+// MinMember sets how many members the gang needs.
+func (b *PodGroupBuilder) MinMember(members int32) *PodGroupBuilder {
+	b.podGroup.Spec.MinMember = members
+	return b
+}
+
+// MinTaskMember sets how many members of the task role the gang needs.
+func (b *PodGroupBuilder) MinTaskMember(role string, members int32) *PodGroupBuilder {
+	if b.podGroup.Spec.MinTaskMember == nil {
+		b.podGroup.Spec.MinTaskMember = map[string]int32{}
+	}
+	b.podGroup.Spec.MinTaskMember[role] = members
+	return b
+}
+
+// SubGroups adds a policy: pods that share the value of the label are a sub-group, of which the gang needs that many,
+// each of that size.
+func (b *PodGroupBuilder) SubGroups(policy, label string, needed, size int32) *PodGroupBuilder {
+	b.podGroup.Spec.SubGroupPolicy = append(b.podGroup.Spec.SubGroupPolicy, v1beta1.SubGroupPolicySpec{
+		Name: policy, MinSubGroups: &needed, SubGroupSize: &size, MatchLabelKeys: []string{label},
+		LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: label, Operator: metav1.LabelSelectorOpExists},
+		}},
+	})
+	return b
+}
+
+// Queue sets the queue.
+func (b *PodGroupBuilder) Queue(queue string) *PodGroupBuilder { b.podGroup.Spec.Queue = queue; return b }
+
+// Phase sets the phase.
+func (b *PodGroupBuilder) Phase(phase v1beta1.PodGroupPhase) *PodGroupBuilder {
+	b.podGroup.Status.Phase = phase
+	return b
+}
+
+// Obj returns the PodGroup; the builder may go on.
+func (b *PodGroupBuilder) Obj() *v1beta1.PodGroup {
+	podGroup := b.podGroup.DeepCopy()
+	podGroup.UID = types.UID(podGroup.Namespace + "-" + podGroup.Name)
+	return podGroup
+}
+
+// NodeBuilder builds a node.
+type NodeBuilder struct{ node v1.Node }
+
+// MakeNode begins a node that is ready and holds 8 cpu, 16Gi of memory and 110 pods.
+func MakeNode() *NodeBuilder {
+	b := &NodeBuilder{v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}, CreationTimestamp: Created},
+		Status:     v1.NodeStatus{Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}},
+	}}
+	return b.Capacity(Resources{"cpu": "8", "memory": "16Gi", "pods": "110"})
+}
+
+// Name names the node.
+func (b *NodeBuilder) Name(name string) *NodeBuilder {
+	b.node.Name = name
+	return b.Label(v1.LabelHostname, name)
+}
+
+// Capacity sets what the node holds.
+func (b *NodeBuilder) Capacity(capacity Resources) *NodeBuilder {
+	b.node.Status.Capacity, b.node.Status.Allocatable = capacity.list(), capacity.list()
+	return b
+}
+
+// Label sets a label.
+func (b *NodeBuilder) Label(key, value string) *NodeBuilder { b.node.Labels[key] = value; return b }
+
+// Obj returns the node; the builder may go on.
+func (b *NodeBuilder) Obj() *v1.Node {
+	node := b.node.DeepCopy()
+	node.UID = types.UID(node.Name)
+	return node
+}
+
+// QueueBuilder builds a queue.
+type QueueBuilder struct{ queue v1beta1.Queue }
+
+// MakeQueue begins a queue that is open and has weight 1.
+func MakeQueue() *QueueBuilder {
+	return &QueueBuilder{v1beta1.Queue{
+		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: Created},
+		Spec:       v1beta1.QueueSpec{Weight: 1},
+		Status:     v1beta1.QueueStatus{State: v1beta1.QueueStateOpen},
+	}}
+}
+
+// Name names the queue.
+func (b *QueueBuilder) Name(name string) *QueueBuilder { b.queue.Name = name; return b }
+
+// Weight sets the queue's weight.
+func (b *QueueBuilder) Weight(weight int32) *QueueBuilder { b.queue.Spec.Weight = weight; return b }
+
+// Obj returns the queue; the builder may go on.
+func (b *QueueBuilder) Obj() *v1beta1.Queue {
+	queue := b.queue.DeepCopy()
+	queue.UID = types.UID(queue.Name)
+	return queue
+}

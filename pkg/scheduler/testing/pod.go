@@ -1,0 +1,101 @@
+package testing
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	batchv1alpha1 "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+)
+
+// Names the builders use when none is given.
+const (
+	SchedulerName = "volcano"
+	Namespace     = "ns"
+	Queue         = "default"
+)
+
+// Created is when every built object was created.
+var Created = metav1.NewTime(time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC))
+
+// Resources are quantities by resource name, as they stand in YAML.
+type Resources map[string]string
+
+func (r Resources) list() v1.ResourceList {
+	list := v1.ResourceList{}
+	for name, quantity := range r {
+		list[v1.ResourceName(name)] = resource.MustParse(quantity)
+	}
+	return list
+}
+
+// PodBuilder builds a pod. A built pod is Pending, on no node, has one container, and its UID is its namespace, a dash
+// and its name unless another is given.
+type PodBuilder struct{ pod v1.Pod }
+
+// MakePod begins a pod in Namespace that SchedulerName is to place.
+func MakePod() *PodBuilder {
+	return &PodBuilder{v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: Namespace, Labels: map[string]string{}, Annotations: map[string]string{}, CreationTimestamp: Created,
+		},
+		Spec:   v1.PodSpec{SchedulerName: SchedulerName, Containers: []v1.Container{{Name: "main"}}},
+		Status: v1.PodStatus{Phase: v1.PodPending},
+	}}
+}
+
+// Namespace puts the pod into the namespace.
+func (b *PodBuilder) Namespace(namespace string) *PodBuilder { b.pod.Namespace = namespace; return b }
+
+// Name names the pod.
+func (b *PodBuilder) Name(name string) *PodBuilder { b.pod.Name = name; return b }
+
+// UID gives the pod an UID of its own.
+func (b *PodBuilder) UID(uid string) *PodBuilder { b.pod.UID = types.UID(uid); return b }
+
+// Group makes the pod a member of the PodGroup.
+func (b *PodBuilder) Group(group string) *PodBuilder {
+	return b.Annotation(v1beta1.KubeGroupNameAnnotationKey, group)
+}
+
+// Role gives the pod its task role within the gang.
+func (b *PodBuilder) Role(role string) *PodBuilder { return b.Annotation(batchv1alpha1.TaskSpecKey, role) }
+
+// Node puts the pod on the node.
+func (b *PodBuilder) Node(node string) *PodBuilder { b.pod.Spec.NodeName = node; return b }
+
+// Phase sets the pod's phase.
+func (b *PodBuilder) Phase(phase v1.PodPhase) *PodBuilder { b.pod.Status.Phase = phase; return b }
+
+// Scheduler names the scheduler that is to place the pod.
+func (b *PodBuilder) Scheduler(name string) *PodBuilder { b.pod.Spec.SchedulerName = name; return b }
+
+// Req sets what the container requests.
+func (b *PodBuilder) Req(requests Resources) *PodBuilder {
+	b.pod.Spec.Containers[0].Resources.Requests = requests.list()
+	return b
+}
+
+// Label sets a label.
+func (b *PodBuilder) Label(key, value string) *PodBuilder { b.pod.Labels[key] = value; return b }
+
+// Annotation sets an annotation.
+func (b *PodBuilder) Annotation(key, value string) *PodBuilder {
+	b.pod.Annotations[key] = value
+	return b
+}
+
+// Terminating marks the pod as being deleted.
+func (b *PodBuilder) Terminating() *PodBuilder { b.pod.DeletionTimestamp = &Created; return b }
+
+// Obj returns the pod; the builder may go on.
+func (b *PodBuilder) Obj() *v1.Pod {
+	pod := b.pod.DeepCopy()
+	if pod.UID == "" {
+		pod.UID = types.UID(pod.Namespace + "-" + pod.Name)
+	}
+	return pod
+}
