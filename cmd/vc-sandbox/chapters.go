@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	batchv1alpha1 "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+)
+
+const (
+	preBindFailed   = "PreBindFailed"
+	quarantineLabel = "quarantine"
+	quoteWidth      = 100
+	// leastBackoff is what a gang waits at the least after its first failure when nothing changes.
+	leastBackoff = time.Second
+)
+
+// fits: a gang that fits is bound as a whole.
+func (s *story) fits(ctx context.Context) error {
+	c := s.clusters[0]
+	g := newGang("train-a", c)
+	s.say("%s: %d pods, a whole node of %s each, minMember %d", g.name, g.members, c.name, g.members)
+	if err := s.submit(ctx, g); err != nil {
+		return err
+	}
+	took, err := s.awaitBound(ctx, time.Now(), g)
+	if err != nil {
+		return err
+	}
+	s.tick("all %d bound %s after the last was created", g.members, short(took))
+	s.note("gang "+g.name, g, took, "bound as a whole")
+	return nil
+}
+
+// refused: a gang needs every node of a cluster, and bindpolicy refuses one of them, by a label that placement does
+// not look at. Nobody is bound. As soon as the node is in order again the gang is.
+func (s *story) refused(ctx context.Context) error {
+	c := s.clusters[1]
+	bad := c.nodes[1].Name
+	g := newGang("train-b", c)
+	if err := s.quarantine(ctx, bad, "xid-79"); err != nil {
+		return err
+	}
+	s.say("%s: %d pods, a whole node of %s each, minMember %d; %s has got the label quarantine=xid-79", g.name, g.members, c.name, g.members, bad)
+	if err := s.submit(ctx, g); err != nil {
+		return err
+	}
+	took, why, err := s.awaitRefusal(ctx, time.Now(), g)
+	if err != nil {
+		return err
+	}
+	if err := checkRefusal(why, g, bad); err != nil {
+		return err
+	}
+	undone, err := s.awaitRollback(ctx)
+	if err != nil {
+		return err
+	}
+	if _, bound := s.view.placed(g.labels()); len(bound) > 0 {
+		return fmt.Errorf("%d pods of gang %s are bound although its pre-bind failed", len(bound), g.name)
+	}
+	s.tick("nobody is bound, %d pre-bind steps rolled back, nothing held; the PodGroup says after %s:", undone, short(took))
+	fmt.Fprint(s.out, quote(why, quoteWidth))
+	s.note("gang "+g.name, g, took, preBindFailed+": bindpolicy refused "+bad+", all rolled back")
+
+	lifted := time.Now()
+	if err := s.quarantine(ctx, bad, ""); err != nil {
+		return err
+	}
+	took, err = s.awaitBound(ctx, lifted, g)
+	if err != nil {
+		return err
+	}
+	why = "bound as a whole"
+	if took < leastBackoff {
+		why = "the node's change ended the wait"
+	}
+	s.tick("%s leaves quarantine: all %d bound %s later", bad, g.members, short(took))
+	s.note("  "+bad+" in order again", g, took, why)
+	return nil
+}
+
+// vcjob: the controller manager makes a PodGroup and pods of a vcjob, and they are bound as a gang.
+func (s *story) vcjob(ctx context.Context) error {
+	c := s.clusters[2]
+	j := job("mpi", len(c.nodes)-1, c)
+	g := gang{name: j.Name, members: int(j.Spec.MinAvailable), cluster: c, label: batchv1alpha1.JobNameKey}
+	s.say("%s: a launcher and %s in %s, through the controller manager", j.Name, count(g.members-1, "worker"), c.name)
+	began := time.Now()
+	if _, err := s.vc.BatchV1alpha1().Jobs(namespace).Create(ctx, j, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating vcjob %s: %w", j.Name, err)
+	}
+	bound, err := s.awaitBound(ctx, began, g)
+	if err != nil {
+		return err
+	}
+	took, err := s.view.await(ctx, began, "vcjob "+j.Name+" is Running", func() (bool, string) {
+		phase := batchv1alpha1.JobPhase("unknown")
+		if job, err := s.view.jobs.Jobs(namespace).Get(j.Name); err == nil {
+			phase = job.Status.State.Phase
+		}
+		return phase == batchv1alpha1.Running, fmt.Sprintf("it is %s", phase)
+	})
+	if err != nil {
+		return err
+	}
+	s.tick("all %d bound %s after the job was created, the job is Running after %s", g.members, short(bound), short(took))
+	s.note("vcjob "+j.Name, g, bound, "Running")
+	return nil
+}
+
+// tooLarge: a gang for which there is too little room waits as a whole and says why, and is bound when nodes are
+// added.
+func (s *story) tooLarge(ctx context.Context) error {
+	c := s.clusters[2]
+	g := newGang("train-c", c)
+	s.say("%s: %d pods, a whole node of %s each, where mpi has left one", g.name, g.members, c.name)
+	if err := s.submit(ctx, g); err != nil {
+		return err
+	}
+	took, why, err := s.awaitPending(ctx, time.Now(), g)
+	if err != nil {
+		return err
+	}
+	s.tick("nobody is bound; the PodGroup says after %s:", short(took))
+	fmt.Fprint(s.out, quote(why, quoteWidth))
+	s.note("gang "+g.name, g, took, "waits: "+strings.SplitN(why, ":", 2)[0])
+
+	more := g.members - 1
+	if err := s.addNodes(ctx, &s.clusters[2], more); err != nil {
+		return err
+	}
+	took, err = s.awaitBound(ctx, time.Now(), g)
+	if err != nil {
+		return err
+	}
+	s.tick("%s more in %s: all %d bound %s later", count(more, "node"), c.name, g.members, short(took))
+	s.note("  "+count(more, "node")+" more", g, took, "bound as a whole")
+	return nil
+}
+
+// addNodes adds nodes like the others to the cluster.
+func (s *story) addNodes(ctx context.Context, c *ibCluster, more int) error {
+	shape := s.shape
+	shape.First, shape.Count, shape.IBClusters = shape.Count, more, 0
+	shape.Labels = map[string]string{clusterLabel: c.name}
+	nodes, err := shape.Nodes()
+	if err != nil {
+		return err
+	}
+	c.nodes = append(c.nodes, nodes...)
+	return s.CreateNodes(ctx, shape)
+}
+
+// quarantine sets the node's label quarantine, or takes it away when the reason is empty.
+func (s *story) quarantine(ctx context.Context, node, reason string) error {
+	value := "null"
+	if reason != "" {
+		value = fmt.Sprintf("%q", reason)
+	}
+	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, quarantineLabel, value)
+	if _, err := s.kube.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("labelling node %s: %w", node, err)
+	}
+	return nil
+}
+
+// note adds a row with the gang as it stands.
+func (s *story) note(what string, g gang, took time.Duration, why string) {
+	_, bound := s.view.placed(g.labels())
+	s.rows = append(s.rows, row{what: what, wanted: g.members, bound: len(bound), where: s.where(bound), took: took, why: why})
+}
+
+// where says in which InfiniBand clusters the pods are.
+func (s *story) where(pods []*corev1.Pod) string {
+	var parts []string
+	for _, c := range s.clusters {
+		nodes := map[string]bool{}
+		for _, pod := range pods {
+			if slices.ContainsFunc(c.nodes, func(n *corev1.Node) bool { return n.Name == pod.Spec.NodeName }) {
+				nodes[pod.Spec.NodeName] = true
+			}
+		}
+		if len(nodes) > 0 {
+			parts = append(parts, fmt.Sprintf("%s (%s)", c.name, count(len(nodes), "node")))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// complaint is the PodGroup's Unschedulable condition as "reason: message", or empty.
+func (s *story) complaint(g gang) (reason, text string) {
+	pg, err := s.view.podGroups.PodGroups(namespace).Get(g.name)
+	if err != nil {
+		return "", ""
+	}
+	for _, c := range pg.Status.Conditions {
+		if c.Type == schedulingv1beta1.PodGroupUnschedulableType && c.Status == corev1.ConditionTrue {
+			return c.Reason, c.Reason + ": " + c.Message
+		}
+	}
+	return "", ""
+}

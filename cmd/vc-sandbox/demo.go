@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
+
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+)
+
+const (
+	// storyClusters is how many InfiniBand clusters of two nodes or more the story needs: one for each gang.
+	storyClusters = 3
+	// logTail is how much of the scheduler's log is shown when the story does not come true.
+	logTail = 15
+)
+
+// story is the demo under way.
+type story struct {
+	*sandbox
+	kube     kubernetes.Interface
+	vc       vcclient.Interface
+	view     *view
+	shape    controlplane.NodeShape
+	clusters []ibCluster
+	out      io.Writer
+	rows     []row
+}
+
+// demo starts a sandbox, plays the story in it and prints what came of it. It fails when any of it did not come
+// true.
+func demo(ctx context.Context, opts *options, out io.Writer) (err error) {
+	began := time.Now()
+	if err := opts.complete(); err != nil {
+		return err
+	}
+	clusters, err := stage(opts)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, heading(opts))
+	sandbox, err := start(ctx, opts, out)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sandbox.Stop()) }()
+	s, err := newStory(ctx, sandbox, out)
+	if err != nil {
+		return err
+	}
+	defer s.view.close()
+	s.shape, s.clusters = opts.nodes, clusters
+
+	if err := s.play(ctx); err != nil {
+		fmt.Fprintf(out, "  ✗ %v\n\nThe end of the scheduler's log:\n%s\n", err, sandbox.scheduler.LogTail(logTail))
+		return errors.New("the story did not come true")
+	}
+	fmt.Fprintln(out)
+	if err := writeTable(out, s.rows); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "\nThe story came true, in %s with all that had to be started. To try things yourself: bin/vc-sandbox up\n",
+		short(time.Since(began)))
+	return err
+}
+
+// stage returns the clusters the story plays in.
+func stage(opts *options) ([]ibCluster, error) {
+	clusters, err := opts.ibClusters()
+	if err != nil {
+		return nil, err
+	}
+	if len(clusters) < storyClusters {
+		return nil, fmt.Errorf("the demo needs %d InfiniBand clusters or more: raise --ib-clusters or --nodes", storyClusters)
+	}
+	clusters = clusters[:storyClusters]
+	for _, c := range clusters {
+		if len(c.nodes) < 2 {
+			return nil, fmt.Errorf("the demo needs two nodes or more in InfiniBand cluster %q: raise --nodes", c.name)
+		}
+	}
+	return clusters, nil
+}
+
+func newStory(ctx context.Context, sandbox *sandbox, out io.Writer) (*story, error) {
+	kube, err := kubernetes.NewForConfig(sandbox.Config())
+	if err != nil {
+		return nil, err
+	}
+	vc, err := vcclient.NewForConfig(sandbox.Config())
+	if err != nil {
+		return nil, err
+	}
+	view, err := newView(ctx, kube, vc, sandbox.Dead())
+	if err != nil {
+		return nil, err
+	}
+	return &story{sandbox: sandbox, kube: kube, vc: vc, view: view, out: out}, nil
+}
+
+func (s *story) play(ctx context.Context) error {
+	for i, chapter := range []struct {
+		title string
+		tell  func(context.Context) error
+	}{
+		{"A gang that fits", s.fits},
+		{"A gang whose pre-bind is refused on one node", s.refused},
+		{"A Volcano job", s.vcjob},
+		{"A gang with too little room", s.tooLarge},
+	} {
+		fmt.Fprintf(s.out, "\n%d. %s\n", i+1, chapter.title)
+		if err := chapter.tell(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *story) say(format string, args ...any)  { fmt.Fprintf(s.out, "    "+format+"\n", args...) }
+func (s *story) tick(format string, args ...any) { fmt.Fprintf(s.out, "  ✓ "+format+"\n", args...) }

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	batchv1alpha1 "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+)
+
+const (
+	// nameLabel on a pod names the gang it belongs to.
+	nameLabel     = "app.kubernetes.io/name"
+	schedulerName = "volcano"
+)
+
+// gang is a PodGroup whose members are alike, each with a node of the cluster to itself; it needs them all.
+type gang struct {
+	name    string
+	members int
+	cluster ibCluster
+	// label on a pod holds the gang's name.
+	label string
+}
+
+func newGang(name string, cluster ibCluster) gang {
+	return gang{name: name, members: len(cluster.nodes), cluster: cluster, label: nameLabel}
+}
+
+func (g gang) labels() map[string]string { return map[string]string{g.label: g.name} }
+
+func (g gang) podGroup() *schedulingv1beta1.PodGroup {
+	return &schedulingv1beta1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Name: g.name},
+		Spec:       schedulingv1beta1.PodGroupSpec{MinMember: int32(g.members), Queue: controlplane.DefaultQueue},
+	}
+}
+
+func (g gang) pod(i int) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("%s-%d", g.name, i), Labels: g.labels(),
+			Annotations: map[string]string{schedulingv1beta1.KubeGroupNameAnnotationKey: g.name},
+		},
+		Spec: podSpec(g.cluster, wholeNode(g.cluster.nodes[0])),
+	}
+}
+
+// job is a vcjob of a launcher and of workers with a node each; it needs them all.
+func job(name string, workers int, cluster ibCluster) *batchv1alpha1.Job {
+	task := func(task string, replicas int, requests corev1.ResourceList) batchv1alpha1.TaskSpec {
+		return batchv1alpha1.TaskSpec{
+			Name: task, Replicas: int32(replicas),
+			Template: corev1.PodTemplateSpec{Spec: podSpec(cluster, requests)},
+		}
+	}
+	node := cluster.nodes[0]
+	return &batchv1alpha1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: batchv1alpha1.JobSpec{
+			SchedulerName: schedulerName, Queue: controlplane.DefaultQueue, MinAvailable: int32(workers + 1),
+			Tasks: []batchv1alpha1.TaskSpec{
+				task("launcher", 1, corev1.ResourceList{corev1.ResourceCPU: cpu(node, 1, 16)}),
+				task("worker", workers, wholeNode(node)),
+			},
+		},
+	}
+}
+
+func podSpec(cluster ibCluster, requests corev1.ResourceList) corev1.PodSpec {
+	return corev1.PodSpec{
+		SchedulerName: schedulerName,
+		RestartPolicy: corev1.RestartPolicyNever,
+		NodeSelector:  map[string]string{clusterLabel: cluster.name},
+		Containers: []corev1.Container{{
+			Name: "main", Image: "simulated",
+			Resources: corev1.ResourceRequirements{Requests: requests, Limits: requests},
+		}},
+	}
+}
+
+// wholeNode are requests that leave no room for the same again on such a node: all GPUs, and more than half of the
+// CPUs, which does it for nodes without GPUs too.
+func wholeNode(node *corev1.Node) corev1.ResourceList {
+	requests := corev1.ResourceList{corev1.ResourceCPU: cpu(node, 5, 8)}
+	if gpus, ok := node.Status.Allocatable[gpuResource]; ok {
+		requests[gpuResource] = gpus
+	}
+	return requests
+}
+
+// cpu is that fraction of the node's CPUs.
+func cpu(node *corev1.Node, numerator, denominator int64) resource.Quantity {
+	all := node.Status.Allocatable[corev1.ResourceCPU]
+	return *resource.NewMilliQuantity(all.MilliValue()*numerator/denominator, resource.DecimalSI)
+}
+
+// submit creates the gang's PodGroup and then its pods.
+func (s *story) submit(ctx context.Context, g gang) error {
+	if _, err := s.vc.SchedulingV1beta1().PodGroups(namespace).Create(ctx, g.podGroup(), metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating PodGroup %s: %w", g.name, err)
+	}
+	for i := range g.members {
+		if _, err := s.kube.CoreV1().Pods(namespace).Create(ctx, g.pod(i), metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("creating a pod of gang %s: %w", g.name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestTable(t *testing.T) {
+	var out strings.Builder
+	err := writeTable(&out, []row{
+		{what: "gang a", wanted: 4, bound: 4, where: "ib-0 (4 nodes)", took: 17*time.Millisecond + 600*time.Microsecond, why: "bound as a whole"},
+		{what: "gang with a long name", wanted: 100, took: 1640 * time.Millisecond, why: "waits: NotEnoughResources"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "" +
+		"WHAT                    WANTED   BOUND   WHERE            TIME    OUTCOME\n" +
+		"gang a                  4        4       ib-0 (4 nodes)   17 ms   bound as a whole\n" +
+		"gang with a long name   100      0       -                1.6 s   waits: NotEnoughResources\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+}
+
+func TestShort(t *testing.T) {
+	cases := map[time.Duration]string{
+		0:                       "0 ms",
+		999 * time.Millisecond:  "999 ms",
+		1260 * time.Millisecond: "1.3 s",
+		95 * time.Second:        "1m35s",
+	}
+	for d, want := range cases {
+		if got := short(d); got != want {
+			t.Errorf("short(%v) = %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestQuote(t *testing.T) {
+	got := quote("one two\nthree a-word-longer-than-a-line four", 9)
+	want := "      │ one two\n      │ three\n      │ a-word-longer-than-a-line\n      │ four\n"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("quote (-want +got):\n%s", diff)
+	}
+}
+
+func TestTicks(t *testing.T) {
+	var out strings.Builder
+	if n, err := (&ticks{out: &out}).Write([]byte("etcd is ready\nkwok is ready\n")); n != 28 || err != nil {
+		t.Errorf("Write returned %d, %v", n, err)
+	}
+	if want := "  ✓ etcd is ready\n  ✓ kwok is ready\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
+func TestMetric(t *testing.T) {
+	text := []byte("# HELP volcano_bind_transactions_in_flight Bind transactions.\n" +
+		"volcano_bind_transactions_in_flight 3\n" +
+		`volcano_prebind_rollback_total{plugin="other",result="ok"} 7` + "\n" +
+		`volcano_prebind_rollback_total{plugin="bindpolicy",result="ok"} 1e+02` + "\n")
+	cases := map[string]float64{inFlightMetric: 3, rollbackMetric: 100, rolledBackMetric: 0}
+	for name, want := range cases {
+		if got := metric(text, name); got != want {
+			t.Errorf("metric %s = %v, want %v", name, got, want)
+		}
+	}
+}
+
+func TestCheckRefusal(t *testing.T) {
+	good := `PreBindFailed: pre-bind plugin bindpolicy failed for pod default/train-b-3 on node n5: quarantine: xid-79`
+	g := gang{name: "train-b"}
+	checkError(t, checkRefusal(good, g, "n5"), nil)
+	for what, part := range map[string]string{"plugin": "bindpolicy", "pod": "train-b-3", "node": "n5", "error": "xid-79"} {
+		checkError(t, checkRefusal(strings.ReplaceAll(good, part, "something"), g, "n5"), []string{"does not name the " + what})
+	}
+}
+
+func TestWhere(t *testing.T) {
+	opts := defaultOptions()
+	clusters, err := stage(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	on := func(nodes ...string) []*corev1.Pod {
+		pods := make([]*corev1.Pod, len(nodes))
+		for i, node := range nodes {
+			pods[i] = &corev1.Pod{Spec: corev1.PodSpec{NodeName: node}}
+		}
+		return pods
+	}
+	cases := map[string]struct {
+		pods []*corev1.Pod
+		want string
+	}{
+		"nowhere":         {},
+		"one cluster":     {pods: on("node-0000", "node-0003", "node-0003"), want: "ib-0 (2 nodes)"},
+		"across clusters": {pods: on("node-0000", "node-0011"), want: "ib-0 (1 node), ib-2 (1 node)"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := (&story{clusters: clusters}).where(tc.pods); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

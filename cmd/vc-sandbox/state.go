@@ -1,0 +1,112 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// state is what up notes for down.
+type state struct {
+	PID        int    `json:"pid"`
+	Kubeconfig string `json:"kubeconfig,omitempty"`
+}
+
+// runningError is returned for a state file that a running sandbox holds.
+type runningError struct{ state }
+
+func (e *runningError) Error() string {
+	return fmt.Sprintf("a sandbox is running already (process %d): end it with `vc-sandbox down`, or give --state-file to have another", e.PID)
+}
+
+// stateFile is a state file held by this process. The process in it is alive exactly as long as somebody holds the
+// file's lock, which the kernel gives back however the holder ends, so a process id that was used again is never
+// mistaken for a sandbox. The file is emptied but never removed: removing it would let two processes hold two
+// files of one name.
+type stateFile struct{ file *os.File }
+
+// holdState takes the state file for this process, or fails with a runningError.
+func holdState(path string) (*stateFile, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	file, err := openState(path, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return nil, err
+	}
+	held, err := lockState(file)
+	if err == nil && held {
+		var s state
+		if s, err = readState(file); err == nil {
+			err = &runningError{s}
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return &stateFile{file}, nil
+}
+
+// write replaces what the file says.
+func (f *stateFile) write(s state) error {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	if err := f.file.Truncate(0); err != nil {
+		return err
+	}
+	_, err = f.file.WriteAt(append(data, '\n'), 0)
+	return err
+}
+
+// release empties the file and lets it go.
+func (f *stateFile) release() error {
+	return errors.Join(f.file.Truncate(0), f.file.Close())
+}
+
+// openState opens a state file, not following a link that somebody else may have put there.
+func openState(path string, flags int) (*os.File, error) {
+	return os.OpenFile(path, flags|syscall.O_NOFOLLOW, 0o600)
+}
+
+// lockState takes the lock; held says that another has it.
+func lockState(file *os.File) (held bool, err error) {
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("locking %s: %w", file.Name(), err)
+	}
+	return false, nil
+}
+
+func readState(file *os.File) (state, error) {
+	var s state
+	data, err := io.ReadAll(io.NewSectionReader(file, 0, 1<<16))
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(data, &s); err != nil {
+		return s, fmt.Errorf("reading %s: %w", file.Name(), err)
+	}
+	// Zero and negative ids would signal process groups.
+	if s.PID <= 1 {
+		return s, fmt.Errorf("%s names process %d, which is no sandbox", file.Name(), s.PID)
+	}
+	return s, nil
+}
+
+// defaultStatePath is in a directory that only this user can write to.
+func defaultStatePath() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = filepath.Join(os.TempDir(), fmt.Sprintf("vc-sandbox-%d", os.Getuid()))
+	}
+	return filepath.Join(dir, "vc-sandbox", "state.json")
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
+	vcinformers "volcano.sh/apis/pkg/client/informers/externalversions"
+	batchlisters "volcano.sh/apis/pkg/client/listers/batch/v1alpha1"
+	schedulinglisters "volcano.sh/apis/pkg/client/listers/scheduling/v1beta1"
+)
+
+// stepTimeout is how long anything in the story may take.
+const stepTimeout = 30 * time.Second
+
+// view is the demo's namespace as informers see it, so that what the story waits for is noticed when it happens.
+type view struct {
+	pods      corelisters.PodLister
+	podGroups schedulinglisters.PodGroupLister
+	jobs      batchlisters.JobLister
+	// changed holds a token when something changed since it was last taken.
+	changed chan struct{}
+	// dead tells of a process of the sandbox that ended.
+	dead  <-chan error
+	close func()
+}
+
+// newView starts the informers and waits for their first lists. Its close ends them.
+func newView(ctx context.Context, kube kubernetes.Interface, vc vcclient.Interface, dead <-chan error) (*view, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	core := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(namespace))
+	volcano := vcinformers.NewSharedInformerFactoryWithOptions(vc, 0, vcinformers.WithNamespace(namespace))
+	v := &view{
+		pods:      core.Core().V1().Pods().Lister(),
+		podGroups: volcano.Scheduling().V1beta1().PodGroups().Lister(),
+		jobs:      volcano.Batch().V1alpha1().Jobs().Lister(),
+		changed:   make(chan struct{}, 1),
+		dead:      dead,
+		close: func() {
+			cancel()
+			core.Shutdown()
+			volcano.Shutdown()
+		},
+	}
+	for _, informer := range []cache.SharedIndexInformer{
+		core.Core().V1().Pods().Informer(),
+		volcano.Scheduling().V1beta1().PodGroups().Informer(),
+		volcano.Batch().V1alpha1().Jobs().Informer(),
+	} {
+		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(any) { v.note() },
+			UpdateFunc: func(any, any) { v.note() },
+			DeleteFunc: func(any) { v.note() },
+		}); err != nil {
+			v.close()
+			return nil, err
+		}
+	}
+	core.Start(ctx.Done())
+	volcano.Start(ctx.Done())
+	core.WaitForCacheSync(ctx.Done())
+	volcano.WaitForCacheSync(ctx.Done())
+	return v, ctx.Err()
+}
+
+func (v *view) note() {
+	select {
+	case v.changed <- struct{}{}:
+	default:
+	}
+}
+
+// await waits until the condition holds, looking again whenever something changed, and returns how long that
+// took since began. The condition says how things stand for the error of a wait that was too long.
+func (v *view) await(ctx context.Context, began time.Time, what string, condition func() (holds bool, stand string)) (time.Duration, error) {
+	timer := time.NewTimer(stepTimeout)
+	defer timer.Stop()
+	for {
+		holds, stand := condition()
+		if holds {
+			return time.Since(began), nil
+		}
+		select {
+		case <-v.changed:
+		case err := <-v.dead:
+			return 0, err
+		case <-ctx.Done():
+			return 0, fmt.Errorf("waiting until %s: %w", what, ctx.Err())
+		case <-timer.C:
+			return 0, fmt.Errorf("within %s it did not come true that %s; %s", stepTimeout, what, stand)
+		}
+	}
+}
+
+// placed are the pods with all the labels, and those of them that have a node.
+func (v *view) placed(selector map[string]string) (all, bound []*corev1.Pod) {
+	// A list from an informer's store cannot fail.
+	all, _ = v.pods.Pods(namespace).List(labels.SelectorFromSet(selector))
+	for _, pod := range all {
+		if pod.Spec.NodeName != "" {
+			bound = append(bound, pod)
+		}
+	}
+	return all, bound
+}
+
+// unschedulable is the message of the pod's PodScheduled condition when that is false, or empty.
+func unschedulable(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// namespace is the namespace that the demo's objects are made in.
+const namespace = metav1.NamespaceDefault
