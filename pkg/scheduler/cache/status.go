@@ -88,8 +88,8 @@ func (w *statusWriter) stop(ctx context.Context) {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		w.queue.ShutDown()
 	}
+	w.queue.ShutDown() // draining alone does not end the queue's own goroutine
 }
 
 func (w *statusWriter) next(ctx context.Context) bool {

@@ -56,7 +56,10 @@ func (b *PodGroupBuilder) SubGroups(policy, label string, needed, size int32) *P
 }
 
 // Queue sets the queue.
-func (b *PodGroupBuilder) Queue(queue string) *PodGroupBuilder { b.podGroup.Spec.Queue = queue; return b }
+func (b *PodGroupBuilder) Queue(queue string) *PodGroupBuilder {
+	b.podGroup.Spec.Queue = queue
+	return b
+}
 
 // Phase sets the phase.
 func (b *PodGroupBuilder) Phase(phase v1beta1.PodGroupPhase) *PodGroupBuilder {

@@ -62,7 +62,9 @@ func (b *PodBuilder) Group(group string) *PodBuilder {
 }
 
 // Role gives the pod its task role within the gang.
-func (b *PodBuilder) Role(role string) *PodBuilder { return b.Annotation(batchv1alpha1.TaskSpecKey, role) }
+func (b *PodBuilder) Role(role string) *PodBuilder {
+	return b.Annotation(batchv1alpha1.TaskSpecKey, role)
+}
 
 // Node puts the pod on the node.
 func (b *PodBuilder) Node(node string) *PodBuilder { b.pod.Spec.NodeName = node; return b }

@@ -1,0 +1,312 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vccache "volcano.sh/volcano/pkg/scheduler/cache"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+var errBroken = errors.New("it is broken")
+
+// world is a cache on a cluster in memory. What happens in the cluster reaches the cache when the test says so.
+type world struct {
+	*Cache
+	t       *testing.T
+	cluster *schedtest.Cluster
+	latest  map[string]runtime.Object
+
+	mu    sync.Mutex
+	wakes []Urgency
+}
+
+// inWorld runs f in a world under a fake clock; writers and transactions are at work.
+func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Helper()
+	cluster := schedtest.NewCluster()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, cluster: cluster, latest: map[string]runtime.Object{}}
+		w.Cache = Wrap(cluster.Cache, cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, 0, quiet{}, w.wakened)
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		w.status.start(ctx)
+		w.add(schedtest.MakeQueue().Name(schedtest.Queue).Obj())
+		w.woken()
+		f(t, w)
+		w.Abort()
+		cancel()
+		w.status.stop(ctx)
+	})
+}
+
+type quiet struct{}
+
+func (quiet) StepDone(string, error, time.Duration)        {}
+func (quiet) RollbackDone(string, error)                   {}
+func (quiet) RollbackStuck(*binding.Member, string, error) {}
+func (quiet) TransactionDone(binding.Result)               {}
+func (quiet) InFlight(int)                                 {}
+
+func (w *world) wakened(u Urgency) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wakes = append(w.wakes, u)
+}
+
+// woken returns the wake-ups since it was last called.
+func (w *world) woken() []Urgency {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	wakes := w.wakes
+	w.wakes = nil
+	return wakes
+}
+
+// add puts the object into the cluster, new or changed, and lets the cache know.
+func (w *world) add(objects ...runtime.Object) {
+	w.t.Helper()
+	for _, object := range objects {
+		w.deliver(w.cluster.Put(object))
+	}
+}
+
+// sync lets the cache know what has become of the pods by the calls of the cache itself.
+func (w *world) sync(pods ...string) {
+	w.t.Helper()
+	for _, name := range pods {
+		w.deliver(w.cluster.Pod(name))
+	}
+}
+
+// list puts the object where informers list it from, but lets no handler know.
+func (w *world) list(object runtime.Object) (old runtime.Object) {
+	w.t.Helper()
+	key := fmt.Sprintf("%T %s", object, keyOf(w.t, object))
+	old = w.latest[key]
+	w.latest[key] = object
+	for _, informer := range w.informersOf(object) {
+		if err := informer.GetStore().Add(object); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return old
+}
+
+func (w *world) deliver(object runtime.Object) {
+	w.t.Helper()
+	old := w.list(object)
+	switch object := object.(type) {
+	case *v1.Pod:
+		if old == nil {
+			w.AddPod(object)
+			w.changes.podAdded(object)
+			return
+		}
+		w.UpdatePod(old, object)
+		w.changes.podUpdated(old, object)
+	case *v1.Node:
+		if err := w.AddOrUpdateNode(object.DeepCopy()); err != nil {
+			w.t.Fatal(err)
+		}
+		if old == nil {
+			w.changes.nodeAdded(object)
+			return
+		}
+		w.changes.nodeUpdated(old, object)
+	case *v1beta1.PodGroup:
+		if old == nil {
+			w.AddPodGroupV1beta1(object)
+			w.changes.podGroupAdded(object)
+			return
+		}
+		w.UpdatePodGroupV1beta1(old, object)
+		w.changes.podGroupUpdated(old, object)
+	case *v1beta1.Queue:
+		w.AddQueueV1beta1(object)
+		w.changes.queueAdded(object)
+	}
+}
+
+// remove deletes the object from the cluster and lets the cache know.
+func (w *world) remove(object runtime.Object) {
+	w.t.Helper()
+	key := fmt.Sprintf("%T %s", object, keyOf(w.t, object))
+	last := w.latest[key]
+	delete(w.latest, key)
+	w.cluster.Remove(object)
+	for _, informer := range w.informersOf(object) {
+		if err := informer.GetStore().Delete(object); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	switch last := last.(type) {
+	case *v1.Pod:
+		w.DeletePod(last)
+		w.changes.podDeleted(last)
+	case *v1.Node:
+		if err := w.RemoveNode(last.Name); err != nil {
+			w.t.Fatal(err)
+		}
+		w.changes.nodeDeleted(last)
+	case *v1beta1.PodGroup:
+		w.DeletePodGroupV1beta1(last)
+		w.changes.podGroupDeleted(last)
+	case *v1beta1.Queue:
+		w.changes.queueDeleted(last)
+	}
+}
+
+func (w *world) informersOf(object runtime.Object) []cache.SharedIndexInformer {
+	switch object.(type) {
+	case *v1.Pod:
+		return []cache.SharedIndexInformer{w.SharedInformerFactory().Core().V1().Pods().Informer()}
+	case *v1.Node:
+		return []cache.SharedIndexInformer{w.SharedInformerFactory().Core().V1().Nodes().Informer()}
+	case *v1beta1.PodGroup:
+		return []cache.SharedIndexInformer{w.vcFactory.Scheduling().V1beta1().PodGroups().Informer()}
+	case *v1beta1.Queue:
+		return []cache.SharedIndexInformer{w.vcFactory.Scheduling().V1beta1().Queues().Informer()}
+	default:
+		w.t.Fatalf("no informer for %T", object)
+		return nil
+	}
+}
+
+func keyOf(t *testing.T, object runtime.Object) string {
+	t.Helper()
+	key, err := cache.MetaNamespaceKeyFunc(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+const gang = api.JobID(schedtest.Namespace + "/g")
+
+// gangOf4 makes PodGroup g of four, its pods p0 to p3 of 1 cpu, and the node n of 8 cpu.
+func (w *world) gangOf(members int, minMember int32) {
+	w.t.Helper()
+	w.add(schedtest.MakeNode().Name("n").Obj(), schedtest.MakePodGroup().Name("g").MinMember(minMember).Obj())
+	for i := range members {
+		w.add(pod(i).Obj())
+	}
+	w.woken()
+}
+
+func pod(i int) *schedtest.PodBuilder {
+	return schedtest.MakePod().Name(fmt.Sprintf("p%d", i)).Group("g").Req(schedtest.Resources{"cpu": "1"})
+}
+
+// place adds the pod, as a session decided it, to its gang's transaction on the node.
+func (w *world) place(name, node string, steps ...binding.Step) error {
+	w.t.Helper()
+	return w.AddToTransaction(w.decided(name, node), steps)
+}
+
+func (w *world) mustPlace(node string, steps []binding.Step, names ...string) {
+	w.t.Helper()
+	for _, name := range names {
+		if err := w.place(name, node, steps...); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// decided is what a session hands over for the pod: a task of a snapshot with the node's name.
+func (w *world) decided(name, node string) *vccache.BindContext {
+	w.t.Helper()
+	for _, job := range w.Snapshot().Jobs {
+		for _, task := range job.Tasks {
+			if task.Name == name {
+				task.NodeName = node
+				return &vccache.BindContext{TaskInfo: task}
+			}
+		}
+	}
+	w.t.Fatalf("no task %s in the snapshot", name)
+	return nil
+}
+
+// task returns a copy of the cache's task.
+func (w *world) task(name string) *api.TaskInfo {
+	w.SchedulerCache.Mutex.Lock()
+	defer w.SchedulerCache.Mutex.Unlock()
+	for _, job := range w.Jobs {
+		for _, task := range job.Tasks {
+			if task.Name == name {
+				return task.Clone()
+			}
+		}
+	}
+	return nil
+}
+
+// books says where the cache has the pods, as "Pending" or "Binding on n", in the order of the names.
+func (w *world) books(names ...string) []string {
+	var books []string
+	for _, name := range names {
+		task := w.task(name)
+		switch {
+		case task == nil:
+			books = append(books, "unknown")
+		case task.NodeName == "":
+			books = append(books, task.Status.String())
+		default:
+			books = append(books, task.Status.String()+" on "+task.NodeName)
+		}
+	}
+	return books
+}
+
+// idleCPU is what the cache has left on the node, in milli-cpu.
+func (w *world) idleCPU(node string) float64 {
+	w.SchedulerCache.Mutex.Lock()
+	defer w.SchedulerCache.Mutex.Unlock()
+	return w.Nodes[node].Idle.MilliCPU
+}
+
+// nodesOf are the nodes that the API server has the pods on.
+func (w *world) nodesOf(names ...string) []string {
+	var nodes []string
+	for _, name := range names {
+		nodes = append(nodes, w.cluster.Pod(name).Spec.NodeName)
+	}
+	return nodes
+}
+
+// failing is a step that fails for the pods.
+func failing(plugin string, pods ...string) binding.Step {
+	return binding.Step{Plugin: plugin, PreBind: func(_ context.Context, task *api.TaskInfo, _ string) error {
+		for _, name := range pods {
+			if task.Name == name {
+				return errBroken
+			}
+		}
+		return nil
+	}}
+}
+
+// waiting is a step that waits for the channel, or the end of its context.
+func waiting(plugin string, goOn <-chan struct{}) binding.Step {
+	return binding.Step{Plugin: plugin, PreBind: func(ctx context.Context, _ *api.TaskInfo, _ string) error {
+		select {
+		case <-goOn:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}}
+}
