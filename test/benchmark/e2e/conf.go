@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+)
+
+// trivialConf places gangs without scoring: what is left is the predicates, the gang policy and the way to the API server.
+const trivialConf = `actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+  - name: predicates
+`
+
+// kubeConf lifts kube-scheduler's client-side rate limit of 50 requests a second, which would be all that is measured.
+const kubeConf = `clientConnection: {qps: 10000, burst: 10000}
+`
+
+const kubeTrivialConf = kubeConf + `profiles:
+- schedulerName: default-scheduler
+  plugins:
+    score: {disabled: [{name: "*"}]}
+    preScore: {disabled: [{name: "*"}]}
+`
+
+// schedulerOptions says how to run the scheduler of a trial. The load of raw has no scheduler.
+func schedulerOptions(key trialKey, p *plan) (controlplane.SchedulerOptions, error) {
+	opts := controlplane.SchedulerOptions{}
+	switch key.Scheduler {
+	case ours:
+		opts.Kind, opts.Args = controlplane.Ours, p.args
+	case upstream:
+		opts.Kind = controlplane.Upstream
+	case kube:
+		opts.Kind, opts.Conf = controlplane.KubeScheduler, kubeConf
+		if key.Placement == trivial {
+			opts.Conf = kubeTrivialConf
+		}
+		return opts, nil
+	default:
+		return opts, fmt.Errorf("%s is not a scheduler process", key.Scheduler)
+	}
+	if key.Placement == trivial {
+		opts.Conf = trivialConf
+	}
+	if p.profileDir != "" {
+		opts.Args = append(opts.Args, "--enable-pprof")
+	}
+	return opts, nil
+}
+
+// schedulerName is the spec.schedulerName of the pods.
+func schedulerName(scheduler string) string {
+	switch scheduler {
+	case kube:
+		return "default-scheduler"
+	case raw:
+		return "nobody"
+	default:
+		return "volcano"
+	}
+}
+
+// usesPodGroups says whether the scheduler places gangs by PodGroup.
+func usesPodGroups(scheduler string) bool { return scheduler == ours || scheduler == upstream }

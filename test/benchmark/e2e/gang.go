@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+)
+
+// namespace holds the load. Its service account is there when the control plane is ready.
+const namespace = metav1.NamespaceDefault
+
+// gang is pods that are placed together.
+type gang struct {
+	// podGroup is nil for a scheduler that knows none.
+	podGroup *v1beta1.PodGroup
+	pods     []*corev1.Pod
+	binds    *binds
+	// clock is when its last object, or in the pglast mode its PodGroup, was sent to the API server.
+	clock time.Time
+}
+
+// latency is the time from the gang's clock to its last bind.
+func (g *gang) latency() time.Duration { return g.binds.end().Sub(g.clock) }
+
+// newGang makes the objects of a gang. nodeOf, when not nil, names the node of its i-th pod.
+func newGang(scheduler, name string, size int, nodeOf func(i int) string) *gang {
+	g := &gang{}
+	annotations := map[string]string{}
+	if usesPodGroups(scheduler) {
+		g.podGroup = &v1beta1.PodGroup{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec:       v1beta1.PodGroupSpec{MinMember: int32(size), Queue: controlplane.DefaultQueue},
+		}
+		annotations[v1beta1.KubeGroupNameAnnotationKey] = name
+	}
+	for i := range size {
+		pod := newPod(fmt.Sprintf("%s-%03d", name, i), schedulerName(scheduler), annotations)
+		if nodeOf != nil {
+			pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: nodeOf(i)}
+		}
+		g.pods = append(g.pods, pod)
+	}
+	g.binds = newBinds(len(g.pods))
+	return g
+}
+
+func newPod(name, scheduler string, annotations map[string]string) *corev1.Pod {
+	requests := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")}
+	noToken, noGrace := false, int64(0)
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: annotations},
+		Spec: corev1.PodSpec{
+			SchedulerName:                 scheduler,
+			RestartPolicy:                 corev1.RestartPolicyNever,
+			AutomountServiceAccountToken:  &noToken,
+			TerminationGracePeriodSeconds: &noGrace,
+			Containers: []corev1.Container{{
+				Name: "main", Image: "none", Resources: corev1.ResourceRequirements{Requests: requests},
+			}},
+		},
+	}
+}
+
+// load makes the gangs of a trial. Pods go round the nodes when each has one of its own, for which raw always asks.
+func load(key trialKey, p *plan, nodes []string) []*gang {
+	gangs := make([]*gang, p.gangs)
+	for i := range gangs {
+		var nodeOf func(int) string
+		if key.Placement == trivial || key.Scheduler == raw {
+			nodeOf = func(member int) string { return nodes[(i*p.gangSize+member)%len(nodes)] }
+		}
+		gangs[i] = newGang(key.Scheduler, fmt.Sprintf("gang-%04d", i), p.gangSize, nodeOf)
+	}
+	return gangs
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
+
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+)
+
+// driver offers load to the API server, with no rate limit of its own.
+type driver struct {
+	kube    kubernetes.Interface
+	vc      vcclient.Interface
+	writers int
+	// created, when not nil, is told of each pod that was created.
+	created func(*corev1.Pod)
+}
+
+func newDriver(config *rest.Config, writers int) (*driver, error) {
+	client, err := protobufClient(config)
+	if err != nil {
+		return nil, err
+	}
+	vc, err := vcclient.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return &driver{kube: client, vc: vc, writers: writers}, nil
+}
+
+// openQueue does what is left to Volcano's controllers, which take no part: a queue takes no pods until it is Open.
+func (d *driver) openQueue(ctx context.Context) error {
+	queues := d.vc.SchedulingV1beta1().Queues()
+	queue, err := queues.Get(ctx, controlplane.DefaultQueue, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("opening the queue: %w", err)
+	}
+	queue.Status.State = v1beta1.QueueStateOpen
+	if _, err := queues.UpdateStatus(ctx, queue, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("opening the queue: %w", err)
+	}
+	return nil
+}
+
+func protobufClient(config *rest.Config) (kubernetes.Interface, error) {
+	config = rest.CopyConfig(config)
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.QPS = -1
+	return kubernetes.NewForConfig(config)
+}
+
+// creation is an object to be sent to the API server.
+type creation struct {
+	gang *gang
+	send func(ctx context.Context) error
+}
+
+// everything lists PodGroups and pods, gang by gang.
+func (d *driver) everything(gangs []*gang) []creation {
+	var all []creation
+	for _, g := range gangs {
+		all = append(all, d.podGroups([]*gang{g})...)
+		all = append(all, d.pods([]*gang{g})...)
+	}
+	return all
+}
+
+func (d *driver) pods(gangs []*gang) []creation {
+	var all []creation
+	for _, g := range gangs {
+		for _, pod := range g.pods {
+			all = append(all, creation{g, func(ctx context.Context) error {
+				if _, err := d.kube.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+					return fmt.Errorf("creating pod %s: %w", pod.Name, err)
+				}
+				if d.created != nil {
+					d.created(pod)
+				}
+				return nil
+			}})
+		}
+	}
+	return all
+}
+
+func (d *driver) podGroups(gangs []*gang) []creation {
+	var all []creation
+	for _, g := range gangs {
+		if g.podGroup == nil {
+			continue
+		}
+		all = append(all, creation{g, func(ctx context.Context) error {
+			if _, err := d.vc.SchedulingV1beta1().PodGroups(namespace).Create(ctx, g.podGroup, metav1.CreateOptions{}); err != nil {
+				return fmt.Errorf("creating PodGroup %s: %w", g.podGroup.Name, err)
+			}
+			return nil
+		}})
+	}
+	return all
+}
+
+// send sends the creations in order, several at a time, sets the clocks of their gangs, and returns when the first
+// was sent.
+func (d *driver) send(ctx context.Context, all []creation) (time.Time, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var (
+		mu   sync.Mutex
+		next int
+		wg   sync.WaitGroup
+	)
+	first := time.Now()
+	take := func() (creation, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if next == len(all) || ctx.Err() != nil {
+			return creation{}, false
+		}
+		c := all[next]
+		next++
+		c.gang.clock = time.Now()
+		return c, true
+	}
+	for range d.writers {
+		wg.Go(func() {
+			for c, ok := take(); ok; c, ok = take() {
+				if err := c.send(ctx); err != nil {
+					cancel(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		return first, err
+	}
+	return first, ctx.Err()
+}

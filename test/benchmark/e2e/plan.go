@@ -1,0 +1,158 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The schedulers, modes and placements that a plan can name.
+const (
+	upstream = "upstream"
+	kube     = "kube"
+	ours     = "ours"
+	raw      = "raw"
+
+	// live creates pods and PodGroups while the scheduler runs; pglast creates all pods first and then all PodGroups
+	// at once, under a scheduler that is warm.
+	live   = "live"
+	pglast = "pglast"
+
+	// full is the default conf with every pod free to run anywhere; trivial names one node for each pod by its
+	// nodeSelector, under a conf without scoring plugins.
+	full    = "full"
+	trivial = "trivial"
+)
+
+const (
+	nodeCPUs = 32
+	nodePods = 110
+	// spareNodePods is room for the warm-up gang and the lone gangs.
+	spareNodePods = 4
+)
+
+// plan is what the flags ask for.
+type plan struct {
+	nodes, gangs, gangSize int
+	modes, schedulers      []string
+	placements             []string
+	runs                   int
+	writers, rawWriters    int
+	loneGangs, loneSize    int
+	idleFor                time.Duration
+	quietFor               time.Duration
+	timeout                time.Duration
+	jsonPath               string
+	profileDir             string
+	profileFor             time.Duration
+	keepDir                string
+	args                   argList
+}
+
+// argList is a flag that may be given several times.
+type argList []string
+
+func (l *argList) String() string { return strings.Join(*l, " ") }
+
+// Set appends a value.
+func (l *argList) Set(value string) error {
+	*l = append(*l, value)
+	return nil
+}
+
+// trialKey names a trial.
+type trialKey struct {
+	Scheduler string `json:"scheduler"`
+	Mode      string `json:"mode"`
+	Placement string `json:"placement"`
+	Run       int    `json:"run"`
+}
+
+func (k trialKey) String() string {
+	return fmt.Sprintf("%s %s %s #%d", k.Scheduler, k.Mode, k.Placement, k.Run)
+}
+
+// parsePlan reads the command line. Usage and errors are also written to out.
+func parsePlan(args []string, out io.Writer) (*plan, error) {
+	p := &plan{}
+	var modes, schedulers, placements string
+	fs := flag.NewFlagSet("e2e", flag.ContinueOnError)
+	fs.SetOutput(out)
+	fs.IntVar(&p.nodes, "nodes", 1000, "simulated nodes, of 32 cpus each")
+	fs.IntVar(&p.gangs, "gangs", 100, "gangs to place")
+	fs.IntVar(&p.gangSize, "gang-size", 50, "pods of 1 cpu in a gang, all of them its minimum")
+	fs.StringVar(&modes, "mode", "live,pglast", "how the load is offered: live, pglast or both")
+	fs.StringVar(&schedulers, "schedulers", "upstream,kube,ours,raw", "whom to measure, in turn")
+	fs.StringVar(&placements, "placement", full, "full, trivial or both")
+	fs.IntVar(&p.runs, "runs", 1, "how often to measure each; ratios are between medians")
+	fs.IntVar(&p.writers, "writers", 16, "creations under way at a time")
+	fs.IntVar(&p.rawWriters, "raw-writers", 64, "Bindings under way at a time in the raw trial")
+	fs.IntVar(&p.loneGangs, "lone-gangs", 20, "gangs submitted one by one to the idle cluster after the load; 0 for none")
+	fs.IntVar(&p.loneSize, "lone-size", 4, "pods of a lone gang")
+	fs.DurationVar(&p.idleFor, "idle", 10*time.Second, "how long the idle scheduler's CPU is measured; 0 for not at all")
+	fs.DurationVar(&p.quietFor, "quiet", 30*time.Second, "how long to wait for the rest of the machine to be quiet before the load")
+	fs.DurationVar(&p.timeout, "timeout", 10*time.Minute, "limit of one trial")
+	fs.StringVar(&p.jsonPath, "json", "", "also write the results to this file")
+	fs.StringVar(&p.profileDir, "profile", "", "write a CPU profile of each vc-scheduler under load into this directory")
+	fs.DurationVar(&p.profileFor, "profile-for", 20*time.Second, "length of the CPU profile")
+	fs.StringVar(&p.keepDir, "keep", "", "keep logs and data of each trial under this directory")
+	fs.Var(&p.args, "scheduler-arg", "a further flag for our vc-scheduler; may be repeated")
+	if err := fs.Parse(args); err != nil {
+		return nil, err
+	}
+	if fs.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected arguments: %q", fs.Args())
+	}
+	for _, list := range []struct {
+		flag, text string
+		known      []string
+		into       *[]string
+	}{
+		{"mode", modes, []string{live, pglast}, &p.modes},
+		{"schedulers", schedulers, []string{upstream, kube, ours, raw}, &p.schedulers},
+		{"placement", placements, []string{full, trivial}, &p.placements},
+	} {
+		for _, name := range strings.Split(list.text, ",") {
+			name = strings.TrimSpace(name)
+			if !slices.Contains(list.known, name) {
+				return nil, fmt.Errorf("--%s: %q is none of %s", list.flag, name, strings.Join(list.known, ", "))
+			}
+			*list.into = append(*list.into, name)
+		}
+	}
+	return p, p.validate()
+}
+
+func (p *plan) validate() error {
+	if p.nodes < 1 || p.gangs < 1 || p.gangSize < 1 || p.runs < 1 || p.writers < 1 || p.rawWriters < 1 || p.loneSize < 1 {
+		return fmt.Errorf("sizes, runs and writers must be 1 or more")
+	}
+	perNode := (p.pods() + p.nodes - 1) / p.nodes
+	if perNode > min(nodeCPUs, nodePods)-spareNodePods {
+		return fmt.Errorf("%d pods do not fit on %d nodes of %d cpus beside the lone gangs", p.pods(), p.nodes, nodeCPUs)
+	}
+	return nil
+}
+
+func (p *plan) pods() int { return p.gangs * p.gangSize }
+
+// trials lists what is to be measured, in order. kube-scheduler knows no PodGroups, so it has the live mode alone.
+func (p *plan) trials() []trialKey {
+	var keys []trialKey
+	for run := range p.runs {
+		for _, placement := range p.placements {
+			for _, mode := range p.modes {
+				for _, scheduler := range p.schedulers {
+					if scheduler == kube && mode != live {
+						continue
+					}
+					keys = append(keys, trialKey{scheduler, mode, placement, run + 1})
+				}
+			}
+		}
+	}
+	return keys
+}

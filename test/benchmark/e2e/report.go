@@ -1,0 +1,195 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// foreignLimit is how many CPU seconds others may take from a trial for it to be trusted.
+const foreignLimit = 1.0
+
+// group is the results of one scheduler in one mode and placement, one for each run.
+type group struct {
+	key     trialKey
+	results []result
+}
+
+func (g group) median(field func(result) float64) float64 { return medianOf(g.results, field) }
+
+// grouped puts the runs of the same thing together, in the order they first came.
+func grouped(results []result) []group {
+	var groups []group
+	for _, r := range results {
+		key := r.trialKey
+		key.Run = 0
+		i := slices.IndexFunc(groups, func(g group) bool { return g.key == key })
+		if i < 0 {
+			groups = append(groups, group{key: key})
+			i = len(groups) - 1
+		}
+		groups[i].results = append(groups[i].results, r)
+	}
+	return groups
+}
+
+// report prints the trials, what they wrote, and how ours compares.
+func report(out io.Writer, results []result) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	printTrials(w, results)
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	printWarnings(out, results)
+	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	groups := grouped(results)
+	printWrites(w, groups)
+	printRatios(w, groups)
+	return w.Flush()
+}
+
+func printTrials(w io.Writer, results []result) {
+	header := []string{"scheduler", "mode", "placement", "run", "pods/s", "gang p50", "gang p99", "sched CPU", "peak mem",
+		"writes/pod", "events/pod", "cp CPU", "driver CPU", "foreign CPU", "idle CPU", "lone p50", "lone max"}
+	units := []string{"", "", "", "", "", "ms", "ms", "s", "MB", "no events", "", "s", "s", "s", "s", "ms", "ms"}
+	row(w, header...)
+	row(w, units...)
+	for _, r := range results {
+		foreign := number(r.ForeignCPUSeconds, 1)
+		if r.ForeignCPUSeconds > foreignLimit {
+			foreign = "!" + foreign
+		}
+		cells := []string{r.Scheduler, r.Mode, r.Placement, fmt.Sprint(r.Run), number(r.PodsPerSecond, 0),
+			number(r.GangP50MS, 0), number(r.GangP99MS, 0), number(r.SchedulerCPUSeconds, 1), number(r.PeakMemoryMB, 0),
+			number(r.objectWrites(), 2), number(r.eventWrites(), 2), number(r.ControlPlaneCPUSeconds, 1),
+			number(r.DriverCPUSeconds, 1), foreign, number(r.IdleCPUSeconds, 2), number(r.LoneP50MS, 0), number(r.LoneMaxMS, 0)}
+		if r.Scheduler == raw {
+			for _, i := range []int{7, 8, 14, 15, 16} {
+				cells[i] = "-"
+			}
+		}
+		row(w, cells...)
+	}
+}
+
+// row writes the cells of a line, each ended as tabwriter wants it.
+func row(w io.Writer, cells ...string) { fmt.Fprintln(w, strings.Join(cells, "\t")+"\t") }
+
+func number(v float64, decimals int) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return "-"
+	}
+	return fmt.Sprintf("%.*f", decimals, v)
+}
+
+func printWarnings(out io.Writer, results []result) {
+	for _, r := range results {
+		if r.ForeignCPUSeconds > foreignLimit {
+			fmt.Fprintf(out, "! %s: others used %.1f CPU seconds of this machine meanwhile; do not trust it\n", r.trialKey, r.ForeignCPUSeconds)
+		}
+		if r.StillWriting {
+			fmt.Fprintf(out, "! %s: it was still writing when its writes were counted\n", r.trialKey)
+		}
+		for _, kind := range slices.Sorted(maps.Keys(r.RefusedWrites)) {
+			fmt.Fprintf(out, "! %s: %d writes refused: %s\n", r.trialKey, r.RefusedWrites[kind], kind)
+		}
+	}
+}
+
+func printWrites(w io.Writer, groups []group) {
+	fmt.Fprintln(w, "\nAPI writes per pod")
+	for _, g := range groups {
+		kinds := map[string]bool{}
+		for _, r := range g.results {
+			for kind := range r.WritesPerPod {
+				kinds[kind] = true
+			}
+		}
+		var parts []string
+		for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+			parts = append(parts, fmt.Sprintf("%s %.3f", kind, g.median(func(r result) float64 { return r.WritesPerPod[kind] })))
+		}
+		row(w, g.key.Scheduler, g.key.Mode, g.key.Placement, strings.Join(parts, ", "))
+	}
+}
+
+// isEvent says whether a kind of write is of an event.
+func isEvent(kind string) bool {
+	_, resource, _ := strings.Cut(kind, " ")
+	return resource == "events"
+}
+
+func (r result) eventWrites() (sum float64) {
+	for kind, n := range r.WritesPerPod {
+		if isEvent(kind) {
+			sum += n
+		}
+	}
+	return sum
+}
+
+func (r result) objectWrites() (sum float64) {
+	for kind, n := range r.WritesPerPod {
+		if !isEvent(kind) {
+			sum += n
+		}
+	}
+	return sum
+}
+
+// figures are those that ratios are made of.
+var figures = []struct {
+	name  string
+	field func(result) float64
+	// process says that raw, which is no process of its own, has no such figure.
+	process bool
+}{
+	{"pods/s", func(r result) float64 { return r.PodsPerSecond }, false},
+	{"gang p50", func(r result) float64 { return r.GangP50MS }, false},
+	{"gang p99", func(r result) float64 { return r.GangP99MS }, false},
+	{"sched CPU", func(r result) float64 { return r.SchedulerCPUSeconds }, true},
+	{"peak mem", func(r result) float64 { return r.PeakMemoryMB }, true},
+	{"writes", func(r result) float64 { return r.objectWrites() }, false},
+	{"events", func(r result) float64 { return r.eventWrites() }, true},
+	{"lone p50", func(r result) float64 { return r.LoneP50MS }, true},
+}
+
+// printRatios prints what ours needed in parts of what the others did in the same mode and placement.
+func printRatios(w io.Writer, groups []group) {
+	var lines [][]string
+	for _, mine := range groups {
+		if mine.key.Scheduler != ours {
+			continue
+		}
+		for _, other := range groups {
+			if other.key.Scheduler == ours || other.key.Mode != mine.key.Mode || other.key.Placement != mine.key.Placement {
+				continue
+			}
+			cells := []string{"ours/" + other.key.Scheduler, mine.key.Mode, mine.key.Placement}
+			for _, figure := range figures {
+				ratio := mine.median(figure.field) / other.median(figure.field)
+				if figure.process && other.key.Scheduler == raw {
+					ratio = math.NaN()
+				}
+				cells = append(cells, number(ratio, 2))
+			}
+			lines = append(lines, cells)
+		}
+	}
+	if len(lines) == 0 {
+		return
+	}
+	header := []string{"ratio", "mode", "placement"}
+	for _, figure := range figures {
+		header = append(header, figure.name)
+	}
+	fmt.Fprintln(w)
+	row(w, header...)
+	for _, cells := range lines {
+		row(w, cells...)
+	}
+}

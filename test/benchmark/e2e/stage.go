@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+)
+
+// stage is what a trial takes place on: a fresh control plane with nodes, a scheduler, and what measures them.
+type stage struct {
+	key   trialKey
+	plan  *plan
+	cp    *controlplane.ControlPlane
+	audit auditLog
+	nodes []string
+
+	driver *driver
+	watch  *bindWatch
+	// scheduler is nil for raw, for which rawClient is the identity that binds.
+	scheduler *controlplane.Scheduler
+	rawClient kubernetes.Interface
+	meter     *meter
+
+	dir    string
+	cancel context.CancelCauseFunc
+}
+
+// setUp makes the stage. The context it returns ends, with the cause, when a process of the stage dies.
+func setUp(ctx context.Context, key trialKey, p *plan, progress io.Writer) (context.Context, *stage, error) {
+	s := &stage{key: key, plan: p}
+	ctx, s.cancel = context.WithCancelCause(ctx)
+	if err := s.build(ctx, progress); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("%w%s", err, s.logTail()), s.tearDown())
+	}
+	return ctx, s, nil
+}
+
+func (s *stage) build(ctx context.Context, progress io.Writer) error {
+	if err := s.makeDir(); err != nil {
+		return err
+	}
+	policy := filepath.Join(s.dir, "audit-policy.yaml")
+	s.audit = auditLog{filepath.Join(s.dir, "audit.log")}
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o644); err != nil {
+		return err
+	}
+	var err error
+	s.cp, err = controlplane.Start(ctx, controlplane.Options{
+		Dir: s.dir, Progress: progress, APIServerArgs: s.audit.apiServerArgs(policy),
+	})
+	if err != nil {
+		return err
+	}
+	go s.watchDeaths(ctx)
+	if err := s.cp.InstallCRDs(ctx); err != nil {
+		return err
+	}
+	if err := s.cp.InstallChart(ctx); err != nil {
+		return err
+	}
+	if err := s.makeNodes(ctx); err != nil {
+		return err
+	}
+	if s.driver, err = newDriver(s.cp.Config(), s.plan.writers); err != nil {
+		return err
+	}
+	if err := s.driver.openQueue(ctx); err != nil {
+		return err
+	}
+	if s.watch, err = startBindWatch(ctx, s.driver.kube); err != nil {
+		return err
+	}
+	return s.startScheduler(ctx)
+}
+
+func (s *stage) makeDir() (err error) {
+	if s.plan.keepDir == "" {
+		s.dir, err = os.MkdirTemp("", "volcano-prebind-bench-")
+		return err
+	}
+	s.dir = filepath.Join(s.plan.keepDir, strings.NewReplacer(" ", "-", "#", "").Replace(s.key.String()))
+	if err := os.MkdirAll(filepath.Dir(s.dir), 0o755); err != nil {
+		return err
+	}
+	// A control plane that finds old data would not be fresh.
+	return os.Mkdir(s.dir, 0o755)
+}
+
+func (s *stage) makeNodes(ctx context.Context) error {
+	shape := controlplane.NodeShape{Count: s.plan.nodes, CPU: fmt.Sprint(nodeCPUs), Pods: nodePods}
+	nodes, err := shape.Nodes()
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes {
+		s.nodes = append(s.nodes, node.Name)
+	}
+	return s.cp.CreateNodes(ctx, shape)
+}
+
+func (s *stage) startScheduler(ctx context.Context) error {
+	if s.key.Scheduler == raw {
+		// The identity, and so the audit, is the same as for a scheduler.
+		config, err := s.cp.ServiceAccountConfig(ctx, controlplane.Namespace, controlplane.SchedulerServiceAccount)
+		if err != nil {
+			return err
+		}
+		s.rawClient, err = protobufClient(config)
+		s.meter = newMeter(s.cp, nil)
+		return err
+	}
+	opts, err := schedulerOptions(s.key, s.plan)
+	if err != nil {
+		return err
+	}
+	if s.scheduler, err = s.cp.StartScheduler(ctx, opts); err != nil {
+		return err
+	}
+	s.meter = newMeter(s.cp, s.scheduler.Process)
+	warmUp := newGang(s.key.Scheduler, "warm-up", 2, nil)
+	if _, err := s.submit(ctx, warmUp); err != nil {
+		return fmt.Errorf("warming up: %w", err)
+	}
+	return nil
+}
+
+func (s *stage) watchDeaths(ctx context.Context) {
+	select {
+	case err := <-s.cp.Dead():
+		s.cancel(err)
+	case <-ctx.Done():
+	}
+}
+
+// logTail is the end of the scheduler's log.
+func (s *stage) logTail() string {
+	if s.scheduler == nil {
+		return ""
+	}
+	return fmt.Sprintf("\nthe end of the scheduler's log:\n%s", s.scheduler.LogTail(20))
+}
+
+func (s *stage) tearDown() error {
+	s.cancel(nil)
+	var errs []error
+	if s.cp != nil {
+		errs = append(errs, s.cp.Stop())
+	}
+	if s.dir != "" && s.plan.keepDir == "" {
+		errs = append(errs, os.RemoveAll(s.dir))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// result is what a trial measured. Times end in their unit.
+type result struct {
+	trialKey
+	Pods          int     `json:"pods"`
+	Seconds       float64 `json:"seconds"`
+	PodsPerSecond float64 `json:"podsPerSecond"`
+	GangP50MS     float64 `json:"gangP50ms"`
+	GangP99MS     float64 `json:"gangP99ms"`
+	// SchedulerCPUSeconds runs from the first creation until the scheduler wrote nothing more. Zero for raw.
+	SchedulerCPUSeconds float64 `json:"schedulerCPUSeconds"`
+	PeakMemoryMB        float64 `json:"peakMemoryMB"`
+	// WritesPerPod by verb and resource; refused ones count in RefusedWrites alone, in all.
+	WritesPerPod  map[string]float64 `json:"writesPerPod"`
+	RefusedWrites map[string]int     `json:"refusedWrites,omitempty"`
+	// StillWriting says that the writes were counted while they went on.
+	StillWriting bool `json:"stillWriting,omitempty"`
+	// The CPU seconds of others, from the first creation to the last bind.
+	DriverCPUSeconds       float64 `json:"driverCPUSeconds"`
+	ControlPlaneCPUSeconds float64 `json:"controlPlaneCPUSeconds"`
+	ForeignCPUSeconds      float64 `json:"foreignCPUSeconds"`
+	// Quiet says that the machine was quiet just before the load.
+	Quiet bool `json:"quiet"`
+
+	IdleCPUSeconds float64 `json:"idleCPUSeconds"`
+	LoneP50MS      float64 `json:"loneP50ms"`
+	LoneMaxMS      float64 `json:"loneMaxms"`
+}
+
+// runTrial sets the stage, measures, and takes all down again.
+func runTrial(ctx context.Context, key trialKey, p *plan, progress io.Writer) (_ result, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, fmt.Errorf("the trial took longer than %v", p.timeout))
+	defer cancel()
+	ctx, s, err := setUp(ctx, key, p, progress)
+	if err != nil {
+		return result{}, fmt.Errorf("%s: %w", key, err)
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w%s", key, err, s.logTail())
+		}
+		err = errors.Join(err, s.tearDown())
+	}()
+	r := result{trialKey: key, Pods: p.pods()}
+	if err := s.measure(ctx, &r); err != nil || s.scheduler == nil {
+		return r, err
+	}
+	if r.IdleCPUSeconds, err = s.idleCPU(ctx); err != nil {
+		return r, err
+	}
+	lone, err := s.loneGangs(ctx)
+	r.LoneP50MS, r.LoneMaxMS = milliseconds(quantile(lone, 0.5)), milliseconds(quantile(lone, 1))
+	return r, err
+}
+
+// measure offers the load and fills in what it cost.
+func (s *stage) measure(ctx context.Context, r *result) error {
+	gangs := load(s.key, s.plan, s.nodes)
+	s.watch.announce(gangs...)
+	offer, finish, err := s.prepare(ctx, gangs)
+	if err != nil {
+		return err
+	}
+	if r.Quiet, err = s.meter.waitQuiet(ctx, s.plan.quietFor); err != nil {
+		return err
+	}
+	offset, err := s.audit.size()
+	if err != nil {
+		return err
+	}
+	stopProfile := s.startProfile(ctx)
+	before, err := s.meter.read()
+	if err != nil {
+		return err
+	}
+	first, err := offer()
+	if err != nil {
+		return err
+	}
+	last, err := await(ctx, gangs...)
+	if err := errors.Join(err, finish()); err != nil {
+		return err
+	}
+	after, err := s.meter.read()
+	if err != nil {
+		return err
+	}
+	s.book(r, gangs, last.Sub(first), after.minus(before))
+	quiet, err := s.audit.waitQuiet(ctx, func() { r.SchedulerCPUSeconds = s.meter.schedulerSeconds() - before.scheduler })
+	if err != nil {
+		return err
+	}
+	r.StillWriting = !quiet
+	writes, err := s.audit.since(offset)
+	if err != nil {
+		return err
+	}
+	r.RefusedWrites = writes.refused
+	for kind, n := range writes.kinds {
+		r.WritesPerPod[kind] = float64(n) / float64(r.Pods)
+	}
+	return stopProfile()
+}
+
+func (s *stage) book(r *result, gangs []*gang, took time.Duration, used usage) {
+	r.Seconds = took.Seconds()
+	r.PodsPerSecond = float64(r.Pods) / r.Seconds
+	latencies := make([]time.Duration, 0, len(gangs))
+	for _, g := range gangs {
+		latencies = append(latencies, g.latency())
+	}
+	r.GangP50MS, r.GangP99MS = milliseconds(quantile(latencies, 0.5)), milliseconds(quantile(latencies, 0.99))
+	r.DriverCPUSeconds, r.ControlPlaneCPUSeconds, r.ForeignCPUSeconds = used.driver, used.controlPlane, used.foreign()
+	if s.scheduler != nil {
+		r.PeakMemoryMB = float64(s.scheduler.PeakRSS()) / 1e6
+	}
+	r.WritesPerPod = map[string]float64{}
+}
+
+// prepare does what comes before the clock starts, and returns what starts it: offer sends what unblocks
+// scheduling, and returns when it began to. finish frees what offer started, once all pods are bound.
+func (s *stage) prepare(ctx context.Context, gangs []*gang) (offer func() (time.Time, error), finish func() error, err error) {
+	finish = func() error { return nil }
+	if s.key.Mode == pglast {
+		if _, err := s.driver.send(ctx, s.driver.pods(gangs)); err != nil {
+			return nil, nil, err
+		}
+	}
+	switch {
+	case s.key.Scheduler == raw:
+		binder := startRawBinder(ctx, s.rawClient, s.plan.rawWriters, s.plan.pods())
+		offer, finish = s.rawOffer(ctx, gangs, binder), binder.finish
+	case s.key.Mode == pglast:
+		offer = func() (time.Time, error) { return s.driver.send(ctx, s.driver.podGroups(gangs)) }
+	default:
+		offer = func() (time.Time, error) { return s.driver.send(ctx, s.driver.everything(gangs)) }
+	}
+	return offer, finish, nil
+}
+
+// rawOffer hands pods to the binder: all at once when they are there already, each as it is created when not.
+func (s *stage) rawOffer(ctx context.Context, gangs []*gang, binder *rawBinder) func() (time.Time, error) {
+	if s.key.Mode == live {
+		s.driver.created = func(pod *corev1.Pod) { binder.add(pod) }
+		return func() (time.Time, error) { return s.driver.send(ctx, s.driver.pods(gangs)) }
+	}
+	return func() (time.Time, error) {
+		start := time.Now()
+		for _, g := range gangs {
+			g.clock = start
+			for _, pod := range g.pods {
+				binder.add(pod)
+			}
+		}
+		return start, nil
+	}
+}
+
+// startProfile profiles a vc-scheduler in the background if the plan asks for it; the function it returns waits
+// for the end.
+func (s *stage) startProfile(ctx context.Context) func() error {
+	if s.plan.profileDir == "" || !usesPodGroups(s.key.Scheduler) {
+		return func() error { return nil }
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.profile(ctx) }()
+	return func() error { return <-done }
+}
