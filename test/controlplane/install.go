@@ -80,7 +80,19 @@ func (cp *ControlPlane) InstallCRDs(ctx context.Context) error {
 		return err
 	}
 	cp.progress("%d CRDs are served", len(objects))
-	return nil
+	return cp.refreshControllers(ctx)
+}
+
+// refreshControllers restarts kube-controller-manager: its garbage collector would learn of the new kinds half a
+// minute later only, and until then what a deleted Job owns would stay.
+func (cp *ControlPlane) refreshControllers(ctx context.Context) error {
+	if cp.Process(ControllerManager) == nil {
+		return nil
+	}
+	if err := cp.Kill(ControllerManager); err != nil {
+		return err
+	}
+	return cp.Restart(ctx, ControllerManager)
 }
 
 // InstallChart applies what the chart, rendered with its default values, puts in a cluster besides workloads

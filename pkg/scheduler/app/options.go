@@ -23,9 +23,6 @@ type Options struct {
 	DrainGracePeriod time.Duration
 }
 
-// rollbackGrace is added to the drain's grace period for the rollbacks it starts.
-const rollbackGrace = 5 * time.Second
-
 // AddFlags adds all flags. Upstream's keep their names and defaults, but for the health endpoint, which is on.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.ServerOption.AddFlags(fs)

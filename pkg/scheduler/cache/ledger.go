@@ -86,23 +86,23 @@ func (c *Cache) Ended(r binding.Result) {
 		c.wake(Soon)
 		return
 	}
-	failure := gangFailure{reason: failureReason(r), message: failureMessage(r, failed)}
-	nodes := make([]string, 0, len(failed))
-	for _, f := range failed {
-		nodes = append(nodes, f.Member.Node)
-	}
+	failure := newFailure(r, failed)
 	c.reportMu.Lock()
+	last, ok := c.failures[r.Gang]
+	repeated := ok && last.cause == failure.cause
+	if repeated {
+		failure = last
+	}
 	c.failures[r.Gang] = failure
 	c.reportMu.Unlock()
-	until := c.backoff.Failed(r.Gang, failure.reason+": "+failure.message, nodes...)
+	until := c.backoff.Failed(r.Gang, failure.reason+": "+failure.message, failure.nodes...)
 	logger().Info("Gang was not bound as a whole", "gang", r.Gang, "bound", len(r.Bound), "released", len(r.Failed),
 		"retryAt", until.Format(time.RFC3339), "reason", failure.message)
-	c.reportFailure(r, failure)
+	if !repeated {
+		c.reportFailure(r, failure)
+	}
 	c.wake(Now)
 }
-
-// gangFailure is what a gang's last transaction failed of.
-type gangFailure struct{ reason, message string }
 
 func (c *Cache) failure(gang api.JobID) (gangFailure, bool) {
 	c.reportMu.Lock()

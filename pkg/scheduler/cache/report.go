@@ -3,7 +3,8 @@ package cache
 import (
 	"errors"
 	"fmt"
-	"sort"
+	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,16 +41,44 @@ func failuresThatCount(r binding.Result) []binding.Failure {
 	return failed
 }
 
-// failureMessage says what failed first by pod name, of how many, and what became of the gang. It holds nothing that
-// changes from one try to the next when the cause is the same.
-func failureMessage(r binding.Result, failed []binding.Failure) string {
-	culprits := make([]binding.Failure, 0, len(failed))
-	for _, f := range failed {
-		if !errors.Is(f.Err, binding.ErrNoQuorum) {
-			culprits = append(culprits, f)
-		}
+// gangFailure is what a gang's last transaction failed of.
+type gangFailure struct {
+	// reason and message are what people read. The message holds nothing that changes by itself from try to try.
+	reason, message string
+	// cause is the same for two failures that say the same of other pods: which of a gang's equal pods lands on a node
+	// that refuses it is chance, and is not reported anew at each try.
+	cause string
+	// nodes are those that members failed on.
+	nodes []string
+}
+
+func newFailure(r binding.Result, failed []binding.Failure) gangFailure {
+	culprits := culpritsOf(failed)
+	f := gangFailure{reason: failureReason(r), message: failureMessage(r, culprits)}
+	var causes []string
+	for _, c := range culprits {
+		task := c.Member.Task
+		alike := strings.NewReplacer(task.Namespace+"/"+task.Name, "POD", task.Name, "POD", string(task.UID), "UID")
+		causes = append(causes, alike.Replace(c.Err.Error()))
+		f.nodes = append(f.nodes, c.Member.Node)
 	}
-	sort.Slice(culprits, func(i, j int) bool { return culprits[i].Member.Task.Name < culprits[j].Member.Task.Name })
+	slices.Sort(causes)
+	if r.QuorumErr != nil {
+		causes = append(causes, r.QuorumErr.Error())
+	}
+	f.cause = strings.Join(causes, "; ")
+	return f
+}
+
+// culpritsOf leaves out the members that were well and failed with their gang; the rest is sorted by pod name.
+func culpritsOf(failed []binding.Failure) []binding.Failure {
+	culprits := slices.DeleteFunc(slices.Clone(failed), func(f binding.Failure) bool { return errors.Is(f.Err, binding.ErrNoQuorum) })
+	slices.SortFunc(culprits, func(a, b binding.Failure) int { return strings.Compare(a.Member.Task.Name, b.Member.Task.Name) })
+	return culprits
+}
+
+// failureMessage says what failed first by pod name, of how many, and what became of the gang.
+func failureMessage(r binding.Result, culprits []binding.Failure) string {
 	message := "gang cannot be bound"
 	if len(culprits) > 0 {
 		message = culprits[0].Err.Error()
