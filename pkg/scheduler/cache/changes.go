@@ -76,6 +76,13 @@ func (ch *changes) await(kind string, object metav1.Object) {
 	ch.cache.wake(Now)
 }
 
+// gone notes that no cycle needs to see the object any more.
+func (ch *changes) gone(kind string, object metav1.Object) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	delete(ch.waiting, change{kind, object.GetNamespace(), object.GetName()})
+}
+
 func (ch *changes) ours(pod *v1.Pod) bool {
 	for _, name := range ch.cache.schedulerNames {
 		if pod.Spec.SchedulerName == name {
@@ -169,6 +176,7 @@ func ready(node *v1.Node) v1.ConditionStatus {
 
 func (ch *changes) nodeDeleted(obj any) {
 	if node, ok := obj.(*v1.Node); ok {
+		ch.gone("node", node)
 		ch.cache.engine.CancelNode(node.Name, fmt.Errorf("node %s was deleted", node.Name))
 		ch.cache.backoff.RetryNode(node.Name)
 		ch.cache.wake(Now)
@@ -196,6 +204,7 @@ func (ch *changes) podGroupUpdated(oldObj, newObj any) {
 func (ch *changes) podGroupDeleted(obj any) {
 	if pg, ok := obj.(*v1beta1.PodGroup); ok {
 		gang := api.JobID(pg.Namespace + "/" + pg.Name)
+		ch.gone("podgroup", pg)
 		ch.cache.status.forgetPodGroup(pg.Namespace, pg.Name)
 		ch.cache.backoff.Forget(gang)
 		ch.cache.forgetGang(gang)
@@ -218,7 +227,12 @@ func (ch *changes) queueUpdated(oldObj, newObj any) {
 	}
 }
 
-func (ch *changes) queueDeleted(any) { ch.cache.wake(Soon) }
+func (ch *changes) queueDeleted(obj any) {
+	if queue, ok := obj.(*v1beta1.Queue); ok {
+		ch.gone("queue", queue)
+		ch.cache.wake(Soon)
+	}
+}
 
 // claimChanged wakes for volumes: a claim that was bound, or made, may be what a pod waits for.
 func (ch *changes) claimChanged(any) { ch.cache.wake(Now) }

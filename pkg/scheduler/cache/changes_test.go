@@ -1,0 +1,206 @@
+package cache
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+func changed[T runtime.Object](object T, change func(T)) T {
+	change(object)
+	return object
+}
+
+func TestWhichChangesWakeTheLoop(t *testing.T) {
+	node := func() *v1.Node { return schedtest.MakeNode().Name("n").Obj() }
+	pg := func() *v1beta1.PodGroup { return schedtest.MakePodGroup().Name("g").Obj() }
+	queue := func() *v1beta1.Queue { return schedtest.MakeQueue().Name("q").Obj() }
+	now, soon := []Urgency{Now}, []Urgency{Soon}
+	tests := map[string]struct {
+		// before is nil when after is new; after is nil when before is deleted.
+		before, after runtime.Object
+		want          []Urgency
+	}{
+		"a new pod":                            {after: pod(0).Obj(), want: now},
+		"a new pod of another scheduler":       {after: pod(0).Scheduler("other").Obj()},
+		"a new pod on a node":                  {after: pod(0).Node("n").Obj()},
+		"a pod is bound":                       {before: pod(0).Obj(), after: pod(0).Node("n").Obj(), want: soon},
+		"a pod starts to run":                  {before: pod(0).Node("n").Obj(), after: pod(0).Node("n").Phase(v1.PodRunning).Obj(), want: soon},
+		"a pod has succeeded":                  {before: pod(0).Node("n").Phase(v1.PodRunning).Obj(), after: pod(0).Node("n").Phase(v1.PodSucceeded).Obj(), want: now},
+		"a pod of another scheduler has ended": {before: pod(0).Scheduler("other").Node("n").Obj(), after: pod(0).Scheduler("other").Node("n").Phase(v1.PodFailed).Obj(), want: now},
+		"a pod is told to end":                 {before: pod(0).Node("n").Obj(), after: pod(0).Node("n").Terminating().Obj(), want: now},
+		"a waiting pod gets a label":           {before: pod(0).Obj(), after: pod(0).Label("a", "b").Obj(), want: now},
+		"a waiting pod gets a condition": {before: pod(0).Obj(), after: changed(pod(0).Obj(), func(p *v1.Pod) {
+			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse}}
+		})},
+		"a running pod gets a label":                  {before: pod(0).Node("n").Obj(), after: pod(0).Node("n").Label("a", "b").Obj()},
+		"a waiting pod of another one gets a label":   {before: pod(0).Scheduler("other").Obj(), after: pod(0).Scheduler("other").Label("a", "b").Obj()},
+		"a waiting pod is deleted":                    {before: pod(0).Obj(), want: now},
+		"a waiting pod of another one is deleted":     {before: pod(0).Scheduler("other").Obj()},
+		"a placed pod of another one is deleted":      {before: pod(0).Scheduler("other").Node("n").Obj(), want: now},
+		"a new node":                                  {after: node(), want: now},
+		"a node's heartbeat":                          {before: node(), after: changed(node(), func(n *v1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.Now() })},
+		"a node is cordoned":                          {before: node(), after: changed(node(), func(n *v1.Node) { n.Spec.Unschedulable = true }), want: now},
+		"a node is not ready":                         {before: node(), after: changed(node(), func(n *v1.Node) { n.Status.Conditions[0].Status = v1.ConditionFalse }), want: now},
+		"a node gets a label":                         {before: node(), after: schedtest.MakeNode().Name("n").Label("a", "b").Obj(), want: now},
+		"a node grows":                                {before: node(), after: schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "9"}).Obj(), want: now},
+		"a node is deleted":                           {before: node(), want: now},
+		"a new PodGroup":                              {after: pg(), want: now},
+		"a PodGroup's minimum is changed":             {before: pg(), after: schedtest.MakePodGroup().Name("g").MinMember(2).Obj(), want: now},
+		"a PodGroup's status is written by ourselves": {before: pg(), after: schedtest.MakePodGroup().Name("g").Phase(v1beta1.PodGroupRunning).Obj()},
+		"a PodGroup is deleted":                       {before: pg(), want: soon},
+		"a new queue":                                 {after: queue(), want: now},
+		"a queue is deleted":                          {before: queue(), want: soon},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				if tt.before != nil {
+					w.add(tt.before)
+				}
+				w.woken()
+				if tt.after != nil {
+					w.add(tt.after)
+				} else {
+					w.remove(tt.before)
+				}
+				if diff := cmp.Diff(tt.want, w.woken()); diff != "" {
+					t.Errorf("wake-ups (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestQueueChangesThatWakeTheLoop(t *testing.T) {
+	tests := map[string]struct {
+		change func(q *v1beta1.Queue)
+		want   []Urgency
+	}{
+		"its weight":                      {change: func(q *v1beta1.Queue) { q.Spec.Weight = 9 }, want: []Urgency{Now}},
+		"it is closed":                    {change: func(q *v1beta1.Queue) { q.Status.State = v1beta1.QueueStateClosed }, want: []Urgency{Now}},
+		"what it has allocated is no one": {change: func(q *v1beta1.Queue) { q.Status.Allocated = v1.ResourceList{} }},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				before := schedtest.MakeQueue().Name("q").Obj()
+				w.changes.queueUpdated(before, changed(before.DeepCopy(), tt.change))
+				if diff := cmp.Diff(tt.want, w.woken()); diff != "" {
+					t.Errorf("wake-ups (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestWhichChangesEndAGangsWait(t *testing.T) {
+	tests := map[string]struct {
+		change  func(w *world)
+		blocked bool
+	}{
+		"a new member":                   {change: func(w *world) { w.add(pod(2).Obj()) }},
+		"a member is changed":            {change: func(w *world) { w.add(pod(1).Label("a", "b").Obj()) }},
+		"its PodGroup is changed":        {change: func(w *world) { w.add(schedtest.MakePodGroup().Name("g").MinMember(1).Obj()) }},
+		"its PodGroup is deleted":        {change: func(w *world) { w.remove(schedtest.MakePodGroup().Name("g").Obj()) }},
+		"its node is changed":            {change: func(w *world) { w.add(schedtest.MakeNode().Name("n").Label("a", "b").Obj()) }},
+		"its node is deleted":            {change: func(w *world) { w.remove(schedtest.MakeNode().Name("n").Obj()) }},
+		"another gang's member does not": {change: func(w *world) { w.add(schedtest.MakePod().Name("x").Group("other").Obj()) }, blocked: true},
+		"a node it was not to go to does not": {change: func(w *world) {
+			w.add(schedtest.MakeNode().Name("m").Obj(), schedtest.MakeNode().Name("m").Label("a", "b").Obj())
+		}, blocked: true},
+		"its own conditions being told does not": {change: func(w *world) {
+			w.deliver(w.cluster.PodGroup("g"))
+			w.sync("p0", "p1")
+		}, blocked: true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(2, 2)
+				w.failGang()
+				tt.change(w)
+				if _, blocked := w.Blocked(gang); blocked != tt.blocked {
+					t.Errorf("the gang waits: %v, want %v", blocked, tt.blocked)
+				}
+			})
+		})
+	}
+}
+
+// TestLagging: the loop is woken by handlers of ours, and upstream's cache has its own: a cycle must not run before
+// the change is there too.
+func TestLagging(t *testing.T) {
+	tests := map[string]struct {
+		told  func(w *world)
+		taken func(w *world)
+	}{
+		"a node": {
+			told:  func(w *world) { w.changes.nodeAdded(w.listed(schedtest.MakeNode().Name("n").Obj())) },
+			taken: func(w *world) { w.deliver(w.latest["*v1.Node n"]) },
+		},
+		"a PodGroup": {
+			told:  func(w *world) { w.changes.podGroupAdded(w.listed(schedtest.MakePodGroup().Name("g").Obj())) },
+			taken: func(w *world) { w.AddPodGroupV1beta1(w.latest["*v1beta1.PodGroup ns/g"]) },
+		},
+		"a queue": {
+			told:  func(w *world) { w.changes.queueAdded(w.listed(schedtest.MakeQueue().Name("q").Obj())) },
+			taken: func(w *world) { w.AddQueueV1beta1(w.latest["*v1beta1.Queue q"]) },
+		},
+		"a pod": {
+			told:  func(w *world) { w.changes.podAdded(w.listed(pod(0).Obj())) },
+			taken: func(w *world) { w.AddPod(w.latest["*v1.Pod ns/p0"]) },
+		},
+		"a pod that is gone before it came": {
+			told:  func(w *world) { w.changes.podAdded(w.listed(pod(0).Obj())) },
+			taken: func(w *world) { w.remove(pod(0).Obj()) },
+		},
+		"a node that is gone before it came": {
+			told:  func(w *world) { w.changes.nodeAdded(w.listed(schedtest.MakeNode().Name("n").Obj())) },
+			taken: func(w *world) { w.changes.nodeDeleted(schedtest.MakeNode().Name("n").Obj()) },
+		},
+		"a PodGroup that is gone before it came": {
+			told:  func(w *world) { w.changes.podGroupAdded(w.listed(schedtest.MakePodGroup().Name("g").Obj())) },
+			taken: func(w *world) { w.changes.podGroupDeleted(schedtest.MakePodGroup().Name("g").Obj()) },
+		},
+		"a queue that is gone before it came": {
+			told:  func(w *world) { w.changes.queueAdded(w.listed(schedtest.MakeQueue().Name("q").Obj())) },
+			taken: func(w *world) { w.changes.queueDeleted(schedtest.MakeQueue().Name("q").Obj()) },
+		},
+		"what never comes is not waited for": {
+			told:  func(w *world) { w.changes.nodeAdded(w.listed(schedtest.MakeNode().Name("n").Obj())) },
+			taken: func(*world) { time.Sleep(2 * lagLimit) },
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				if w.Lagging() {
+					t.Fatal("lagging at rest")
+				}
+				tt.told(w)
+				if !w.Lagging() {
+					t.Error("not lagging although a change is not in the cache")
+				}
+				tt.taken(w)
+				if w.Lagging() {
+					t.Error("lagging although the change is in the cache")
+				}
+			})
+		})
+	}
+}
+
+// listed puts the object into the cluster and the informers' stores, and lets no handler know.
+func (w *world) listed(object runtime.Object) runtime.Object {
+	object = w.cluster.Put(object)
+	w.list(object)
+	return object
+}

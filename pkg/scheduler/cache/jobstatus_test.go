@@ -1,0 +1,176 @@
+package cache
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// verdict lets a session close with its verdict on the gang.
+func (w *world) verdict(decide func(job *api.JobInfo)) {
+	w.t.Helper()
+	job := w.Snapshot().Jobs[gang]
+	decide(job)
+	if _, err := w.UpdateJobStatus(job, true, false, false); err != nil {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func saysRunning(job *api.JobInfo) {
+	job.PodGroup.Status.Phase = scheduling.PodGroupRunning
+	setCondition(&job.PodGroup.Status, scheduling.PodGroupCondition{Type: scheduling.PodGroupScheduled, Status: v1.ConditionTrue, Reason: "tasks in gang are ready"})
+}
+
+func saysUnschedulable(job *api.JobInfo) {
+	job.PodGroup.Status.Phase = scheduling.PodGroupInqueue
+	setCondition(&job.PodGroup.Status, unschedulable("NotEnoughResources", "no room"))
+}
+
+// settled lets the time pass in which a gang may be said to be arriving.
+func (w *world) settled() {
+	w.verdict(func(*api.JobInfo) {})
+	time.Sleep(2 * settle)
+	synctest.Wait()
+	w.cluster.Writes()
+	w.cluster.Events.Take()
+}
+
+// TestRunningWhilePending is upstream's defect of that id (volcano#4383): the PodGroup is said to be Running, or
+// scheduled, while a member of its minimum is not bound.
+func TestRunningWhilePending(t *testing.T) {
+	tests := map[string]struct {
+		pods      []*schedtest.PodBuilder
+		place     []string
+		phase     v1beta1.PodGroupPhase
+		scheduled bool
+	}{
+		"all run": {
+			pods:  []*schedtest.PodBuilder{pod(0).Node("n").Phase(v1.PodRunning), pod(1).Node("n").Phase(v1.PodRunning)},
+			phase: v1beta1.PodGroupRunning, scheduled: true,
+		},
+		"one runs, one succeeded": {
+			pods:  []*schedtest.PodBuilder{pod(0).Node("n").Phase(v1.PodRunning), pod(1).Node("n").Phase(v1.PodSucceeded)},
+			phase: v1beta1.PodGroupRunning, scheduled: true,
+		},
+		"one runs, one failed": {
+			pods:  []*schedtest.PodBuilder{pod(0).Node("n").Phase(v1.PodRunning), pod(1).Node("n").Phase(v1.PodFailed)},
+			phase: v1beta1.PodGroupRunning,
+		},
+		"one is bound, one is pending": {
+			pods:  []*schedtest.PodBuilder{pod(0).Node("n"), pod(1)},
+			phase: v1beta1.PodGroupInqueue,
+		},
+		"both are being bound": {
+			pods:  []*schedtest.PodBuilder{pod(0), pod(1)},
+			place: []string{"p0", "p1"},
+			phase: v1beta1.PodGroupInqueue,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(0, 2)
+				for _, p := range tt.pods {
+					w.add(p.Obj())
+				}
+				w.mustPlace("n", nil, tt.place...)
+				w.verdict(saysRunning)
+				time.Sleep(2 * settle)
+				synctest.Wait()
+				if got := w.cluster.PodGroup("g").Status.Phase; got != tt.phase {
+					t.Errorf("phase is %s, want %s", got, tt.phase)
+				}
+				if got := w.condition(v1beta1.PodGroupConditionType(scheduling.PodGroupScheduled)) != ""; got != tt.scheduled {
+					t.Errorf("condition Scheduled is there: %v, want %v", got, tt.scheduled)
+				}
+			})
+		})
+	}
+}
+
+// TestVerdictWhileWaiting: a gang that waits after a failure keeps saying why; once it was tried again, what the
+// session says counts.
+func TestVerdictWhileWaiting(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		w.settled()
+		w.failGang()
+		w.deliver(w.cluster.PodGroup("g"))
+		w.verdict(saysUnschedulable)
+		if got := w.condition(v1beta1.PodGroupUnschedulableType); !strings.HasPrefix(got, "True PreBindFailed") {
+			t.Errorf("condition of a gang that waits is %q", got)
+		}
+		w.RetryAll()
+		w.verdict(saysUnschedulable)
+		if got := w.condition(v1beta1.PodGroupUnschedulableType); got != "True NotEnoughResources: no room" {
+			t.Errorf("condition after another try is %q", got)
+		}
+	})
+}
+
+// TestBoundGangDropsItsFailure: once the whole minimum is placed, the condition that tells of a failure goes.
+func TestBoundGangDropsItsFailure(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		w.failGang()
+		w.deliver(w.cluster.PodGroup("g"))
+		w.RetryAll()
+		w.mustPlace("n", nil, "p0", "p1")
+		w.SealTransactions()
+		synctest.Wait()
+		w.sync("p0", "p1")
+		w.verdict(saysRunning)
+		if got := w.condition(v1beta1.PodGroupUnschedulableType); got != "" {
+			t.Errorf("condition of a bound gang is %q", got)
+		}
+		if got := w.cluster.PodGroup("g").Status.Phase; got != v1beta1.PodGroupRunning {
+			t.Errorf("phase of a bound gang is %s", got)
+		}
+	})
+}
+
+// TestArrivingGang: a gang whose pods are created one by one is not called unschedulable for each that is to come.
+func TestArrivingGang(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(0, 3)
+		w.cluster.Writes()
+		for i := range 2 {
+			w.add(pod(i).Obj())
+			w.verdict(saysUnschedulable)
+			time.Sleep(settle / 2)
+		}
+		if got := w.cluster.Writes(); len(got) != 0 {
+			t.Errorf("writes while the gang arrives: %v", got)
+		}
+		if got := w.cluster.Events.Take(); len(got) != 0 {
+			t.Errorf("events while the gang arrives: %v", got)
+		}
+		time.Sleep(settle)
+		for range 3 {
+			w.verdict(saysUnschedulable)
+			time.Sleep(2 * settle)
+			synctest.Wait()
+			w.deliver(w.cluster.PodGroup("g"))
+			w.sync("p0", "p1")
+		}
+		want := map[string]int{"update podgroups g": 1, "update pods/status p0": 1, "update pods/status p1": 1}
+		if diff := cmp.Diff(want, count(w.cluster.Writes())); diff != "" {
+			t.Errorf("writes when no more came (-want +got):\n%s", diff)
+		}
+		for event, n := range count(w.cluster.Events.Take()) {
+			if n != 1 {
+				t.Errorf("event was told %d times: %s", n, event)
+			}
+		}
+	})
+}

@@ -1,0 +1,113 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+var podGroupResource = schema.GroupResource{Group: "scheduling.volcano.sh", Resource: "podgroups"}
+
+// TestScaleUpPartial is upstream's defect of that id: the PodGroup's minimum was raised together with new pods, the
+// watch has shown the pods and not the PodGroup, and part of the gang is bound.
+func TestScaleUpPartial(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(4, 2)
+		w.cluster.Put(schedtest.MakePodGroup().Name("g").MinMember(4).Obj()) // the watch is late
+		w.mustPlace("n", nil, "p0", "p1", "p2")
+		w.SealTransactions()
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"", "", "", ""}, w.nodesOf("p0", "p1", "p2", "p3")); diff != "" {
+			t.Errorf("nodes of a gang short of its live minimum (-want +got):\n%s", diff)
+		}
+		if reason, _ := w.Blocked(gang); !strings.Contains(reason, "minMember is 4") {
+			t.Errorf("the gang waits for %q, want the live minimum named", reason)
+		}
+	})
+}
+
+func TestQuorum(t *testing.T) {
+	answer := func(err error) clienttesting.ReactionFunc {
+		return func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err }
+	}
+	tests := map[string]struct {
+		pods   int
+		get    clienttesting.ReactionFunc
+		before func(w *world)
+		// want is what the error says; none is expected when it is empty.
+		want  string
+		reads int
+	}{
+		"enough by the live minimum":                  {pods: 2, reads: 1},
+		"a lone pod's PodGroup is not read":           {pods: 1, get: answer(errBroken)},
+		"a role without the right to read falls back": {pods: 2, get: answer(apierrors.NewForbidden(podGroupResource, "g", errBroken)), reads: 1},
+		"a PodGroup that is not there":                {pods: 2, get: answer(apierrors.NewNotFound(podGroupResource, "g")), want: "PodGroup ns/g is gone", reads: 1},
+		"a PodGroup gone from the cache": {pods: 2, before: func(w *world) {
+			w.remove(schedtest.MakePodGroup().Name("g").Obj())
+			w.cluster.Put(schedtest.MakePodGroup().Name("g").Obj())
+		}, want: "PodGroup ns/g is gone", reads: 1},
+		"an error that may pass is handed on": {pods: 2, get: answer(apierrors.NewTimeoutError("slow", 1)), want: "reading PodGroup ns/g", reads: 1},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(tt.pods, 1)
+				m, err := w.reserve(w.decided("p0", "n"), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if tt.get != nil {
+					w.cluster.Volcano.PrependReactor("get", "podgroups", tt.get)
+				}
+				if tt.before != nil {
+					tt.before(w)
+				}
+				w.cluster.Volcano.ClearActions()
+				err = w.Quorum(t.Context(), gang, []*binding.Member{m})
+				switch {
+				case tt.want == "" && err != nil:
+					t.Errorf("unexpected error: %v", err)
+				case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
+					t.Errorf("error is %v, want one that says %q", err, tt.want)
+				}
+				if got := len(w.cluster.Volcano.Actions()); got != tt.reads {
+					t.Errorf("%d calls were made, want %d", got, tt.reads)
+				}
+			})
+		})
+	}
+}
+
+// TestQuorumSurvivesAHiccup: an API server that does not answer for a moment is no verdict on a gang.
+func TestQuorumSurvivesAHiccup(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		failures := 2
+		w.cluster.Volcano.PrependReactor("get", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
+			failures--
+			return failures >= 0, nil, apierrors.NewInternalError(errors.New("etcd has no leader"))
+		})
+		w.mustPlace("n", nil, "p0", "p1")
+		w.SealTransactions()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := w.Drain(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"n", "n"}, w.nodesOf("p0", "p1")); diff != "" {
+			t.Errorf("nodes (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,228 @@
+package cache
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+)
+
+const (
+	stepSays = "pre-bind plugin storage failed for pod ns/p0 on node n: it is broken"
+	gangSays = stepSays + "; minMember is 2 and only 1 would be bound, so none of the 2 pods was bound and all are rolled back"
+)
+
+// failGang lets the gang's transaction fail once: storage fails for pod p0.
+func (w *world) failGang() {
+	w.t.Helper()
+	w.mustPlace("n", []binding.Step{failing("storage", "p0")}, "p0", "p1")
+	w.SealTransactions()
+	synctest.Wait()
+}
+
+// condition describes the condition of the PodGroup in the API server, "" when there is none.
+func (w *world) condition(kind v1beta1.PodGroupConditionType) string {
+	for _, c := range w.cluster.PodGroup("g").Status.Conditions {
+		if c.Type == kind {
+			return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+		}
+	}
+	return ""
+}
+
+func (w *world) podScheduled(name string) string {
+	_, c := podutil.GetPodCondition(&w.cluster.Pod(name).Status, v1.PodScheduled)
+	if c == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+}
+
+func TestFailedPreBindIsTold(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		w.cluster.Writes()
+		w.failGang()
+		if diff := cmp.Diff("True PreBindFailed: "+gangSays, w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+			t.Errorf("condition of the PodGroup (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff("False SchedulerError: "+stepSays, w.podScheduled("p0")); diff != "" {
+			t.Errorf("condition of the failed pod (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff("False SchedulerError: not bound because its gang was not: "+gangSays, w.podScheduled("p1")); diff != "" {
+			t.Errorf("condition of the other pod (-want +got):\n%s", diff)
+		}
+		want := []string{
+			"Warning PreBindFailed g: " + gangSays,
+			"Warning PreBindFailed p0: " + stepSays,
+			"Warning PreBindFailed p1: not bound because its gang was not: " + gangSays,
+		}
+		if diff := cmp.Diff(want, w.cluster.Events.Take()); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+		wantWrites := map[string]int{"update pods/status p0": 1, "update pods/status p1": 1, "update podgroups g": 1}
+		if diff := cmp.Diff(wantWrites, count(w.cluster.Writes())); diff != "" {
+			t.Errorf("writes (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func count(list []string) map[string]int {
+	counts := map[string]int{}
+	for _, s := range list {
+		counts[s]++
+	}
+	return counts
+}
+
+// TestSameFailureIsToldOnce: a gang that fails of the same again and again costs no further event or write.
+func TestSameFailureIsToldOnce(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		w.failGang()
+		w.deliver(w.cluster.PodGroup("g"))
+		w.sync("p0", "p1")
+		w.cluster.Events.Take()
+		w.cluster.Writes()
+		for range 3 {
+			w.RetryAll()
+			w.failGang()
+			time.Sleep(2 * settle)
+			synctest.Wait()
+		}
+		if got := w.cluster.Events.Take(); len(got) != 0 {
+			t.Errorf("events of a failure that was told: %v", got)
+		}
+		if got := w.cluster.Writes(); len(got) != 0 {
+			t.Errorf("writes of a failure that was told: %v", got)
+		}
+	})
+}
+
+// TestNoBackoff is upstream's defect of that id: a gang whose pre-bind fails for good is tried again every cycle.
+func TestNoBackoff(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		var waits []time.Duration
+		for range 3 {
+			w.failGang()
+			begin := time.Now()
+			reason, blocked := w.Blocked(gang)
+			if !blocked || !strings.Contains(reason, stepSays) {
+				t.Fatalf("Blocked is %v, %q right after a failure", blocked, reason)
+			}
+			if got := w.idleCPU("n"); got != 8000 {
+				t.Errorf("%v milli-cpu are idle while the gang waits, want all 8000", got)
+			}
+			for blocked {
+				time.Sleep(10 * time.Millisecond)
+				_, blocked = w.Blocked(gang)
+			}
+			waits = append(waits, time.Since(begin))
+		}
+		for i, wait := range waits {
+			shortest := firstRetry << i
+			if wait < shortest || wait > shortest*6/5+time.Second/10 {
+				t.Errorf("wait %d took %v, want %v and up to a fifth more", i, wait, shortest)
+			}
+		}
+	})
+}
+
+func TestSuccessEndsTheBackoff(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		w.failGang()
+		w.RetryAll()
+		w.mustPlace("n", nil, "p0", "p1")
+		w.SealTransactions()
+		synctest.Wait()
+		if reason, blocked := w.Blocked(gang); blocked {
+			t.Errorf("the bound gang waits: %s", reason)
+		}
+		if _, failed := w.failure(gang); failed {
+			t.Error("the failure is remembered after the gang was bound")
+		}
+	})
+}
+
+// TestRefusedBindIsTold: the API server refuses one Binding, the gang needs one member only.
+func TestRefusedBindIsTold(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 1)
+		w.cluster.Kube.PrependReactor("create", "pods/binding", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if action.(clienttesting.CreateActionImpl).Object.(*v1.Binding).Name != "p0" {
+				return false, nil, nil
+			}
+			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p0", errBroken)
+		})
+		w.mustPlace("n", nil, "p0", "p1")
+		w.SealTransactions()
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"Pending", "Bound on n"}, w.books("p0", "p1")); diff != "" {
+			t.Errorf("books (-want +got):\n%s", diff)
+		}
+		if got := w.condition(v1beta1.PodGroupUnschedulableType); !strings.HasPrefix(got, "True BindFailed: binding pod ns/p0 to node n failed") {
+			t.Errorf("condition of the PodGroup is %q", got)
+		}
+		if got := w.podScheduled("p1"); got != "" {
+			t.Errorf("the bound pod has the condition %q", got)
+		}
+	})
+}
+
+// TestShutdownIsNoFailure: a gang cut short by a shutdown neither waits nor is said to have failed.
+func TestShutdownIsNoFailure(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		w.mustPlace("n", []binding.Step{waiting("slow", make(chan struct{}))}, "p0", "p1")
+		w.SealTransactions()
+		synctest.Wait()
+		w.cluster.Writes()
+		w.Abort()
+		synctest.Wait()
+		if got := w.cluster.Events.Take(); len(got) != 0 {
+			t.Errorf("events: %v", got)
+		}
+		if got := w.cluster.Writes(); len(got) != 0 {
+			t.Errorf("writes after the lease was lost: %v", got)
+		}
+	})
+}
+
+func TestRecorderDropsRepetitions(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		a, b := pod(0).Obj(), pod(1).Obj()
+		for range 2 {
+			w.Recorder.Event(a, v1.EventTypeWarning, "Unschedulable", "no room, 100% taken")
+			w.Recorder.Eventf(a, v1.EventTypeWarning, "Unschedulable", "no room, 100% taken")
+			w.Recorder.Eventf(b, v1.EventTypeWarning, "Unschedulable", "no room on %d nodes", 3)
+			w.Recorder.AnnotatedEventf(b, nil, v1.EventTypeWarning, "Other", "no room on %d nodes", 3)
+			w.Recorder.Event(a, v1.EventTypeWarning, "Evict", "preempted")
+		}
+		w.Recorder.Event(a, v1.EventTypeWarning, "Unschedulable", "no room at all")
+		want := []string{
+			"Warning Unschedulable p0: no room, 100% taken",
+			"Warning Unschedulable p1: no room on 3 nodes",
+			"Warning Other p1: no room on 3 nodes",
+			"Warning Evict p0: preempted",
+			"Warning Evict p0: preempted",
+			"Warning Unschedulable p0: no room at all",
+		}
+		if diff := cmp.Diff(want, w.cluster.Events.Take()); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}

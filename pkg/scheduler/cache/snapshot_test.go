@@ -1,0 +1,82 @@
+package cache
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// TestSharedPodWrite is upstream's defect of that id: allocation writes the node's name, and plugins write annotations,
+// into the informer's own pod, and nobody takes them back when the trial is dropped.
+func TestSharedPodWrite(t *testing.T) {
+	tests := map[string]struct {
+		commit bool
+		want   []string
+	}{
+		"a trial that is dropped":    {want: []string{"", ""}},
+		"a trial that is carried on": {commit: true, want: []string{"n", "n"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(2, 2)
+				shared := w.latest["*v1.Pod ns/p0"].(*v1.Pod)
+				before := shared.DeepCopy()
+
+				registry := framework.NewRegistry()
+				profile, err := registry.Build(framework.ProfileInput{}, w.Cache)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ssn := registry.OpenSession(w.Cache, profile)
+				statement := vcframework.NewStatement(ssn.Session)
+				for _, task := range ssn.Jobs[gang].Tasks {
+					if err := statement.Allocate(task, ssn.Nodes["n"]); err != nil {
+						t.Fatal(err)
+					}
+					task.Pod.Annotations["device"] = "3"
+				}
+				if diff := cmp.Diff(before, shared); diff != "" {
+					t.Errorf("the trial changed the informer's pod (-before +after):\n%s", diff)
+				}
+				if tt.commit {
+					statement.Commit()
+				} else {
+					statement.Discard()
+				}
+				registry.CloseSession(ssn)
+				synctest.Wait()
+				if diff := cmp.Diff(before, shared); diff != "" {
+					t.Errorf("the session changed the informer's pod (-before +after):\n%s", diff)
+				}
+				if diff := cmp.Diff(tt.want, w.nodesOf("p0", "p1")); diff != "" {
+					t.Errorf("nodes after the session (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestSnapshotTaskIsTheSameEverywhere(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		job := w.Snapshot().Jobs[gang]
+		task := job.Tasks["ns-p0"]
+		for _, pending := range job.TaskStatusIndex[api.Pending] {
+			if pending != task {
+				t.Error("the index of Pending tasks has another task")
+			}
+		}
+		for _, sub := range job.SubJobs {
+			if sub.Tasks["ns-p0"] != task {
+				t.Error("the sub-group has another task")
+			}
+		}
+	})
+}

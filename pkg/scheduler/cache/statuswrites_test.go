@@ -1,0 +1,268 @@
+package cache
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// wish leaves a wish for the gang's PodGroup.
+func (w *world) wish(change func(status *scheduling.PodGroupStatus)) {
+	w.t.Helper()
+	pg := w.Snapshot().Jobs[gang].PodGroup
+	change(&pg.Status)
+	if _, err := w.StatusUpdater.UpdatePodGroup(pg); err != nil {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func phase(p scheduling.PodGroupPhase) func(*scheduling.PodGroupStatus) {
+	return func(status *scheduling.PodGroupStatus) { status.Phase = p }
+}
+
+func running(n int32) func(*scheduling.PodGroupStatus) {
+	return func(status *scheduling.PodGroupStatus) { status.Running = n }
+}
+
+func TestPodGroupWishes(t *testing.T) {
+	once := []string{"update podgroups g"}
+	tests := map[string]struct {
+		do func(w *world)
+		// soon and later are the writes at once and within the time to settle.
+		soon, later []string
+		phase       v1beta1.PodGroupPhase
+		running     int32
+	}{
+		"a phase is written at once":         {do: func(w *world) { w.wish(phase(scheduling.PodGroupRunning)) }, soon: once, phase: v1beta1.PodGroupRunning},
+		"counters are written a while later": {do: func(w *world) { w.wish(running(1)) }, later: once, phase: v1beta1.PodGroupInqueue, running: 1},
+		"the newest counters win": {do: func(w *world) {
+			w.wish(running(1))
+			w.wish(running(2))
+			w.wish(running(3))
+		}, later: once, phase: v1beta1.PodGroupInqueue, running: 3},
+		"a phase takes waiting counters along": {do: func(w *world) {
+			w.wish(running(2))
+			w.wish(phase(scheduling.PodGroupRunning))
+		}, soon: once, phase: v1beta1.PodGroupRunning, running: 2},
+		"what is so already is not written": {do: func(w *world) { w.wish(func(*scheduling.PodGroupStatus) {}) }, phase: v1beta1.PodGroupInqueue},
+		"the same wish again is not written again": {do: func(w *world) {
+			w.wish(phase(scheduling.PodGroupRunning))
+			w.wish(phase(scheduling.PodGroupRunning))
+		}, soon: once, phase: v1beta1.PodGroupRunning},
+		"a condition that differs in its time only is not written again": {do: func(w *world) {
+			for range 2 {
+				w.wish(func(status *scheduling.PodGroupStatus) { setCondition(status, unschedulable("R", "m")) })
+				w.deliver(w.cluster.PodGroup("g"))
+				time.Sleep(time.Millisecond)
+			}
+		}, soon: once, phase: v1beta1.PodGroupInqueue},
+		"a conflict is tried again": {do: func(w *world) {
+			conflicts := 1
+			w.cluster.Volcano.PrependReactor("update", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
+				conflicts--
+				return conflicts >= 0, nil, apierrors.NewConflict(podGroupResource, "g", errBroken)
+			})
+			w.wish(phase(scheduling.PodGroupRunning))
+		}, soon: once, later: once, phase: v1beta1.PodGroupRunning},
+		"a change that the watch has not shown is not overwritten": {do: func(w *world) {
+			pg := w.cluster.PodGroup("g")
+			pg.Spec.MinMember = 7
+			pg = w.cluster.Put(pg).(*v1beta1.PodGroup)
+			w.wish(phase(scheduling.PodGroupRunning))
+			if w.cluster.PodGroup("g").Spec.MinMember != 7 {
+				w.t.Error("a change by somebody else was overwritten")
+			}
+			w.deliver(pg)
+		}, soon: once, later: once, phase: v1beta1.PodGroupRunning},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(1, 1)
+				w.cluster.Writes()
+				tt.do(w)
+				if diff := cmp.Diff(tt.soon, w.cluster.Writes()); diff != "" {
+					t.Errorf("writes at once (-want +got):\n%s", diff)
+				}
+				time.Sleep(2 * settle)
+				synctest.Wait()
+				if diff := cmp.Diff(tt.later, w.cluster.Writes()); diff != "" {
+					t.Errorf("writes later (-want +got):\n%s", diff)
+				}
+				status := w.cluster.PodGroup("g").Status
+				if status.Phase != tt.phase || status.Running != tt.running {
+					t.Errorf("status is %s with %d running, want %s with %d", status.Phase, status.Running, tt.phase, tt.running)
+				}
+			})
+		})
+	}
+}
+
+// TestSnapshotShowsWhatIsDecided: between a decision and the watch that shows it no session decides it again.
+func TestSnapshotShowsWhatIsDecided(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		w.wish(running(1))
+		shown := func() int32 { return w.Snapshot().Jobs[gang].PodGroup.Status.Running }
+		if got := shown(); got != 1 {
+			t.Errorf("%d are running in the snapshot before the write, want 1", got)
+		}
+		time.Sleep(2 * settle)
+		synctest.Wait()
+		if got := shown(); got != 1 {
+			t.Errorf("%d are running in the snapshot between the write and the watch, want 1", got)
+		}
+		pg := w.cluster.PodGroup("g")
+		w.deliver(pg)
+		if got := shown(); got != 1 || len(w.status.podGroups) != 0 {
+			t.Errorf("%d are running in the snapshot after the watch, and %d wishes are kept, want 1 and none", got, len(w.status.podGroups))
+		}
+		w.add(schedtest.MakePodGroup().Name("g").Obj()) // somebody resets it
+		if got := shown(); got != 0 {
+			t.Errorf("%d are running in the snapshot after somebody else's write, want 0", got)
+		}
+	})
+}
+
+func TestWishForADeletedPodGroup(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		w.cluster.Writes()
+		w.wish(running(1))
+		w.remove(schedtest.MakePodGroup().Name("g").Obj())
+		time.Sleep(2 * settle)
+		synctest.Wait()
+		if got := w.cluster.Writes(); len(got) != 0 || len(w.status.podGroups) != 0 {
+			t.Errorf("writes: %v, wishes kept: %d", got, len(w.status.podGroups))
+		}
+	})
+}
+
+func unscheduled(nominated string) *v1.Pod {
+	p := pod(0).Obj()
+	p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: "Unschedulable", Message: "no room"}}
+	p.Status.NominatedNodeName = nominated
+	return p
+}
+
+func TestPodWishes(t *testing.T) {
+	once := []string{"update pods/status p0"}
+	tests := map[string]struct {
+		nominated   string
+		meanwhile   func(w *world)
+		soon, later []string
+	}{
+		"a pod found unschedulable is told a while later": {later: once},
+		"a nomination is told at once":                    {nominated: "n", soon: once},
+		"a pod that is being bound by then is not told":   {meanwhile: func(w *world) { w.mustPlace("n", nil, "p0") }},
+		"a pod that is bound by then is not told":         {meanwhile: func(w *world) { w.add(pod(0).Node("n").Obj()) }},
+		"a pod that is deleted by then is not told":       {meanwhile: func(w *world) { w.remove(pod(0).Obj()) }},
+		"a pod of the same name is not told": {meanwhile: func(w *world) {
+			w.remove(pod(0).Obj())
+			w.add(pod(0).UID("new").Obj())
+		}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(1, 1)
+				w.cluster.Writes()
+				if _, err := w.StatusUpdater.UpdatePodStatus(unscheduled(tt.nominated)); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if diff := cmp.Diff(tt.soon, w.cluster.Writes()); diff != "" {
+					t.Errorf("writes at once (-want +got):\n%s", diff)
+				}
+				if tt.meanwhile != nil {
+					tt.meanwhile(w)
+				}
+				time.Sleep(2 * settle)
+				synctest.Wait()
+				if diff := cmp.Diff(tt.later, w.cluster.Writes()); diff != "" {
+					t.Errorf("writes later (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestPodWishIsTriedAgain: the API server fails for a while.
+func TestPodWishIsTriedAgain(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		failures := 3
+		w.cluster.Kube.PrependReactor("update", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			failures--
+			return failures >= 0, nil, apierrors.NewInternalError(errBroken)
+		})
+		if _, err := w.StatusUpdater.UpdatePodStatus(unscheduled("")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * settle)
+		synctest.Wait()
+		if got := w.podScheduled("p0"); got != "False Unschedulable: no room" {
+			t.Errorf("condition is %q", got)
+		}
+	})
+}
+
+// TestRootQueueIsWrittenByTheWriter: upstream updates the root queue from within the session, with two calls.
+func TestRootQueueIsWrittenByTheWriter(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.add(schedtest.MakeQueue().Name("root").Obj())
+		w.cluster.Writes()
+		cpus := func(n string) v1.ResourceList { return v1.ResourceList{v1.ResourceCPU: resource.MustParse(n)} }
+		wish := func(deserved, allocated string) {
+			queues := w.VCClient().SchedulingV1beta1().Queues()
+			queue := schedtest.MakeQueue().Name("root").Obj()
+			queue.Spec.Deserved, queue.Status.Allocated = cpus(deserved), cpus(allocated)
+			queue, err := queues.Update(context.Background(), queue, metav1.UpdateOptions{})
+			if err == nil {
+				_, err = queues.UpdateStatus(context.Background(), queue, metav1.UpdateOptions{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		wish("1", "1")
+		wish("8", "2")
+		if got := w.cluster.Writes(); len(got) != 0 {
+			t.Errorf("writes from within the session: %v", got)
+		}
+		time.Sleep(2 * settle)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"update queues root", "update queues/status root"}, w.cluster.Writes()); diff != "" {
+			t.Errorf("writes (-want +got):\n%s", diff)
+		}
+		queue, err := w.cluster.Volcano.SchedulingV1beta1().Queues().Get(t.Context(), "root", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]v1.ResourceList{cpus("8"), cpus("2")}, []v1.ResourceList{queue.Spec.Deserved, queue.Status.Allocated}); diff != "" {
+			t.Errorf("deserved and allocated (-want +got):\n%s", diff)
+		}
+		w.deliver(queue)
+		wish("8", "2")
+		time.Sleep(2 * settle)
+		synctest.Wait()
+		if got := w.cluster.Writes(); len(got) != 0 {
+			t.Errorf("writes of what is so already: %v", got)
+		}
+	})
+}
