@@ -1,9 +1,9 @@
 package framework
 
 import (
-	"time"
-
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
 // Arguments are a plugin's arguments as volcano-scheduler.conf gives them: argument name to YAML value.
@@ -59,4 +59,4 @@ type PluginSpec struct {
 }
 
 // DefaultStepTimeout bounds a pre-bind step that does not give its own deadline with WithTimeout.
-const DefaultStepTimeout = 30 * time.Second
+const DefaultStepTimeout = binding.DefaultStepTimeout
