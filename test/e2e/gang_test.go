@@ -1,8 +1,16 @@
 package e2e
 
 import (
+	"time"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
 )
 
 var _ = Describe("A gang", func() {
@@ -17,6 +25,93 @@ var _ = Describe("A gang", func() {
 		w.expectNoLeaks(ctx, "first", "second")
 		for _, pod := range g.pods() {
 			Expect(w.journalOf(pod)).To(Equal([]string{"prebind first", "prebind second"}))
+			Eventually(func() int { return w.eventCount("Pod", pod, "Scheduled") }).Should(Equal(1))
 		}
+	})
+
+	It("submitted to an idle cluster is bound without waiting for a period", func(ctx SpecContext) {
+		w := newWorld(ctx, "idle", 2, "8")
+		w.start(ctx, w.conf())
+		warm := gang{name: "warm", size: 1, min: 1}
+		w.submit(ctx, warm)
+		w.eventuallyRunning(warm)
+		for _, name := range []string{"a", "b", "c"} {
+			g := gang{name: name, size: 4, min: 4}
+			w.submit(ctx, g)
+			submitted := time.Now()
+			w.eventuallyBound(g, g.size)
+			AddReportEntry("bound after the last pod was created", time.Since(submitted))
+		}
+	})
+
+	It("reaches the minimum of every task or nobody is bound", func(ctx SpecContext) {
+		w := newWorld(ctx, "min-task", 1, "8")
+		w.start(ctx, w.conf("first"))
+		g := gang{
+			name: "g", size: 4, min: 2,
+			podGroup: func(pg *v1beta1.PodGroup) {
+				pg.Spec.MinTaskMember = map[string]int32{"ps": 1, "worker": 2}
+			},
+			pod: func(i int, pod *corev1.Pod) {
+				if i == 0 {
+					role(pod, "ps")
+				} else {
+					role(pod, "worker")
+				}
+			},
+		}
+		// Three workers pass, which is more than minMember, but there is no ps.
+		w.order("first", g.member(0), control.Fail)
+		w.submit(ctx, g)
+		w.eventuallyFailed(g, "PreBindFailed", "first", g.member(0), w.node(0), `minTaskMember of "ps"`)
+		Expect(w.everBound(g)).To(BeZero())
+		w.revoke("first", g.member(0), control.Fail)
+		// A worker may be missing, the second may not.
+		w.order("first", g.member(1), control.Fail)
+		w.touch(ctx, g)
+		w.eventuallyBound(g, 3)
+		w.revoke("first", g.member(1), control.Fail)
+		w.eventuallyBound(g, 4)
+		w.expectNoLeaks(ctx, "first")
+	})
+
+	It("reaches the minimum of whole sub-groups or nobody is bound", func(ctx SpecContext) {
+		w := newWorld(ctx, "sub-group", 1, "8")
+		w.start(ctx, w.conf("first"))
+		const replica = "e2e.volcano-prebind.io/replica"
+		g := gang{
+			name: "g", size: 4, min: 2,
+			podGroup: func(pg *v1beta1.PodGroup) {
+				pg.Spec.SubGroupPolicy = []v1beta1.SubGroupPolicySpec{{
+					Name: "replicas", SubGroupSize: ptr.To[int32](2), MinSubGroups: ptr.To[int32](2),
+					LabelSelector:  &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: replica, Operator: metav1.LabelSelectorOpExists}}},
+					MatchLabelKeys: []string{replica},
+				}}
+			},
+			pod: func(i int, pod *corev1.Pod) { metav1.SetMetaDataLabel(&pod.ObjectMeta, replica, string(rune('a'+i/2))) },
+		}
+		w.order("first", g.member(3), control.Fail)
+		w.submit(ctx, g)
+		w.eventuallyFailed(g, "PreBindFailed", "first", g.member(3), "sub-group")
+		Expect(w.everBound(g)).To(BeZero())
+		w.revoke("first", g.member(3), control.Fail)
+		w.eventuallyBound(g, 4)
+		w.expectNoLeaks(ctx, "first")
+	})
+
+	It("[startup-race] that needs every node is not judged before the first cycle has seen every node", func(ctx SpecContext) {
+		const nodes = 320
+		w := newWorld(ctx, "startup", nodes, "1")
+		g := gang{name: "g", size: nodes, min: nodes}
+		w.submit(ctx, g)
+		w.start(ctx, w.conf())
+		w.eventuallyBound(g, nodes)
+		for _, version := range w.PodGroupVersions(g.name) {
+			for _, condition := range version.Status.Conditions {
+				Expect(condition.Type).NotTo(Equal(v1beta1.PodGroupUnschedulableType), condition.Message)
+			}
+		}
+		Expect(w.Events("PodGroup", g.name, "Unschedulable")).To(BeEmpty())
+		Expect(w.Events("Pod", g.member(0), "FailedScheduling")).To(BeEmpty())
 	})
 })

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -12,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	batchv1alpha1 "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
 )
 
 // writers is how many pods are created at a time.
@@ -110,13 +113,22 @@ func (w *world) deletePod(ctx context.Context, name string) {
 	Expect(kube.CoreV1().Pods(w.name).Delete(ctx, name, *metav1.NewDeleteOptions(0))).To(Succeed())
 }
 
-// deleteGang deletes a gang's PodGroup and pods at once.
+// deleteGang deletes a gang's PodGroup and pods at once, and what the plugins made for those that are bound: as
+// with a volume, that is for others than the scheduler to do.
 func (w *world) deleteGang(ctx context.Context, g gang) {
 	GinkgoHelper()
+	bound := w.EverBound()
 	for _, name := range g.pods() {
 		w.deletePod(ctx, name)
 	}
 	Expect(vc.SchedulingV1beta1().PodGroups(w.name).Delete(ctx, g.name, metav1.DeleteOptions{})).To(Succeed())
+	traces, err := kube.CoreV1().ConfigMaps(w.name).List(ctx, metav1.ListOptions{LabelSelector: control.PluginLabel})
+	Expect(err).NotTo(HaveOccurred())
+	for _, trace := range traces.Items {
+		if pod := trace.Data[control.PodKey]; slices.Contains(g.pods(), pod) && bound[pod] == trace.Data[control.NodeKey] {
+			Expect(kube.CoreV1().ConfigMaps(w.name).Delete(ctx, trace.Name, metav1.DeleteOptions{})).To(Succeed())
+		}
+	}
 }
 
 // touch changes something about the gang that a user may change, so that it is tried again at once.
@@ -128,6 +140,20 @@ func (w *world) touch(ctx context.Context, g gang) {
 			return err
 		}
 		metav1.SetMetaDataAnnotation(&group.ObjectMeta, "e2e.volcano-prebind.io/touched", group.ResourceVersion)
+		_, err = vc.SchedulingV1beta1().PodGroups(w.name).Update(ctx, group, metav1.UpdateOptions{})
+		return err
+	}).Should(Succeed())
+}
+
+// grow gives the PodGroup the gang's minMember.
+func (w *world) grow(ctx context.Context, g gang) {
+	GinkgoHelper()
+	Eventually(func() error {
+		group, err := vc.SchedulingV1beta1().PodGroups(w.name).Get(ctx, g.name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		group.Spec.MinMember = int32(g.min)
 		_, err = vc.SchedulingV1beta1().PodGroups(w.name).Update(ctx, group, metav1.UpdateOptions{})
 		return err
 	}).Should(Succeed())

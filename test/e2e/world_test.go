@@ -3,7 +3,9 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -76,7 +78,10 @@ func (w *world) startWith(ctx context.Context, opts controlplane.SchedulerOption
 	if opts.Binary == "" {
 		opts.Binary = binaries + "/e2e-scheduler"
 	}
-	opts.Args = append([]string{"--scheduler-name=" + w.name, "--node-selector=" + specLabel + ":" + w.name, "-v=3"}, opts.Args...)
+	opts.Args = append([]string{
+		"--scheduler-name=" + w.name, "--node-selector=" + specLabel + ":" + w.name,
+		"--leader-elect-resource-name=" + w.name, "-v=3",
+	}, opts.Args...)
 	scheduler, err := cp.StartScheduler(ctx, opts)
 	Expect(err).NotTo(HaveOccurred())
 	w.schedulers = append(w.schedulers, scheduler)
@@ -143,10 +148,18 @@ func (w *world) end(ctx SpecContext) {
 	}
 }
 
+// noise is what the log has much of and nobody wants to read.
+var noise = regexp.MustCompile(`reflector\.go|FLAG:|statement\.go|event_handlers\.go`)
+
 // tell writes down what there is to know about a spec that failed.
 func (w *world) tell() {
 	for _, scheduler := range w.schedulers {
-		fmt.Fprintf(GinkgoWriter, "--- log of %s\n%s\n", scheduler.Name(), scheduler.LogTail(150))
+		fmt.Fprintf(GinkgoWriter, "--- log of %s\n", scheduler.Name())
+		for line := range strings.Lines(scheduler.LogTail(300)) {
+			if !noise.MatchString(line) {
+				fmt.Fprint(GinkgoWriter, line)
+			}
+		}
 	}
 	if w.History == nil {
 		return

@@ -1,0 +1,174 @@
+package e2e
+
+import (
+	"net/http"
+	"regexp"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane/faultproxy"
+	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
+	"github.com/volcano-prebind/volcano-prebind/test/e2e/history"
+)
+
+// bindings is a rule's start: Bindings of the pods that the regular expression names.
+func (w *world) bindings(pods string) faultproxy.Rule {
+	return faultproxy.Rule{Method: http.MethodPost, Path: "/namespaces/" + w.name + "/pods/(" + pods + ")/binding$"}
+}
+
+// bindingsTo is bindings with an action that is taken so often, always when zero.
+func (w *world) bindingsTo(pods string, limit int, action faultproxy.Action) faultproxy.Rule {
+	rule := w.bindings(pods)
+	rule.Limit, rule.Action = limit, action
+	return rule
+}
+
+// tally remembers when Bindings of which pods came by.
+type tally struct {
+	mu    sync.Mutex
+	times map[string][]time.Time
+}
+
+var bindingPath = regexp.MustCompile(`/pods/([^/]+)/binding$`)
+
+// tallyAt counts at the proxy. It has to be the proxy's first rule.
+func (w *world) tallyAt(proxy *faultproxy.Proxy) *tally {
+	t := &tally{times: map[string][]time.Time{}}
+	rule := w.bindings(".*")
+	rule.Match = func(r faultproxy.Request) bool {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		pod := bindingPath.FindStringSubmatch(r.Path)[1]
+		t.times[pod] = append(t.times[pod], time.Now())
+		return false
+	}
+	proxy.Add(rule)
+	return t
+}
+
+func (t *tally) of(pod string) []time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]time.Time(nil), t.times[pod]...)
+}
+
+var _ = Describe("A bind", func() {
+	It("that the API server may yet accept is sent again, and an unclear one is settled by a read", func(ctx SpecContext) {
+		w := newWorld(ctx, "transient", 1, "8")
+		proxy := w.proxy()
+		seen := w.tallyAt(proxy)
+		g := gang{name: "g", size: 6, min: 6}
+		const patience = 2 * time.Second
+		proxy.Add(w.bindingsTo(g.member(0), 1, faultproxy.Answer(http.StatusInternalServerError, 0)))
+		proxy.Add(w.bindingsTo(g.member(1), 1, faultproxy.Answer(http.StatusConflict, 0)))
+		proxy.Add(w.bindingsTo(g.member(2), 1, faultproxy.DropAfter()))
+		proxy.Add(w.bindingsTo(g.member(3), 1, faultproxy.Answer(http.StatusTooManyRequests, patience)))
+		proxy.Add(w.bindingsTo(g.member(4), 1, faultproxy.DropBefore()))
+		w.startBehind(ctx, proxy, w.conf("first"))
+		w.submit(ctx, g)
+		w.eventuallyBound(g, 6)
+		w.eventuallyRunning(g)
+		for _, pod := range g.pods() {
+			Expect(w.journalOf(pod)).To(Equal([]string{"prebind first"}), "calls for pod %s", pod)
+		}
+		Expect(seen.of(g.member(0))).To(HaveLen(2))
+		Expect(seen.of(g.member(2))).To(HaveLen(1), "the Binding that took place is not sent again")
+		patient := seen.of(g.member(3))
+		Expect(patient).To(HaveLen(2))
+		Expect(patient[1].Sub(patient[0])).To(BeNumerically(">=", patience), "Retry-After")
+		Expect(len(seen.of(g.member(4)))).To(BeNumerically(">=", 2))
+		Expect(seen.of(g.member(5))).To(HaveLen(1))
+		w.expectStagedAtomically(g, "first")
+		w.expectNoLeaks(ctx, "first")
+	})
+
+	It("[stuck-binding] that the API server refuses for good is rolled back, and tried again later", func(ctx SpecContext) {
+		w := newWorld(ctx, "refused", 1, "5")
+		proxy := w.proxy()
+		g := gang{name: "g", size: 5, min: 4}
+		refused := proxy.Add(w.bindingsTo(g.member(2), 0, faultproxy.Answer(http.StatusForbidden, 0)))
+		w.startBehind(ctx, proxy, w.conf("first", "second"))
+		w.submit(ctx, g)
+		w.eventuallyBound(g, 4)
+		w.eventuallyRunning(g)
+		Eventually(func() int { return w.eventCount("Pod", g.member(2), "BindFailed") }).Should(Equal(1))
+		Expect(w.journalOf(g.member(2))[:4]).To(Equal([]string{"prebind first", "prebind second", "rollback second", "rollback first"}))
+		w.expectNoLeaks(ctx, "first", "second")
+
+		By("freeing the room it had")
+		other := gang{name: "other", size: 1, min: 1}
+		w.submit(ctx, other)
+		w.eventuallyBound(other, 1)
+		w.deleteGang(ctx, other)
+
+		By("being bound when it is let")
+		refused.Remove()
+		w.touch(ctx, g)
+		w.eventuallyBound(g, 5)
+		w.expectNoLeaks(ctx, "first", "second")
+	})
+
+	It("[running-while-pending] that is refused keeps a PodGroup under its minimum from being Running", func(ctx SpecContext) {
+		w := newWorld(ctx, "not-running", 1, "8")
+		proxy := w.proxy()
+		g := gang{name: "g", size: 3, min: 3}
+		refused := proxy.Add(w.bindingsTo(g.member(0), 0, faultproxy.Answer(http.StatusForbidden, 0)))
+		w.startBehind(ctx, proxy, w.conf("first"))
+		w.submit(ctx, g)
+		w.eventuallyBound(g, 2)
+		Eventually(func() int { return w.eventCount("PodGroup", g.name, "GangHalfBound") }).Should(Equal(1))
+		for _, pod := range []string{g.member(1), g.member(2)} {
+			Eventually(func() corev1.PodPhase { return w.Pod(pod).Status.Phase }).Should(Equal(corev1.PodRunning))
+		}
+		Consistently(func() v1beta1.PodGroupPhase { return w.phase(g) }).ShouldNot(Equal(v1beta1.PodGroupRunning))
+		refused.Remove()
+		w.touch(ctx, g)
+		w.eventuallyBound(g, 3)
+		w.eventuallyRunning(g)
+		for _, version := range w.PodGroupVersions(g.name) {
+			if version.Status.Phase == v1beta1.PodGroupRunning {
+				for _, pod := range g.pods() {
+					at, ok := w.BoundAt(pod)
+					Expect(ok && at < history.Version(version)).To(BeTrue(), "pod %s was not bound when its PodGroup ran", pod)
+				}
+			}
+		}
+	})
+
+	It("[scale-up-partial] of a gang that grew is held against the new minimum, though the watch lags behind", func(ctx SpecContext) {
+		w := newWorld(ctx, "scale-up", 1, "3")
+		proxy := w.proxy()
+		scheduler := w.startBehind(ctx, proxy, w.conf("first"))
+		g := gang{name: "g", size: 2, min: 2}
+		w.submit(ctx, g)
+		w.eventuallyRunning(g)
+
+		By("making the scheduler's picture of PodGroups stale")
+		Expect(scheduler.Kill9()).To(Succeed())
+		stale := proxy.Add(faultproxy.Rule{
+			Method: http.MethodGet, Path: "/podgroups$", Action: faultproxy.Hold(),
+			Match: func(r faultproxy.Request) bool { return regexp.MustCompile(`watch=(true|1)`).MatchString(r.Query) },
+		})
+		w.startBehind(ctx, proxy, w.conf("first"))
+		<-stale.Reached()
+		grown := gang{name: "g", size: 4, min: 4}
+		w.grow(ctx, grown)
+		w.submitPods(ctx, grown, 2, 4) // there is room for one of them
+		Eventually(func() int {
+			return w.calls(control.PreBind, "first", grown.member(2)) + w.calls(control.PreBind, "first", grown.member(3))
+		}).Should(BeNumerically(">", 0), "the stale minimum lets a session place a member")
+		Consistently(func() int { return w.everBound(grown) }).Should(Equal(2))
+
+		By("letting the scheduler see, and making room")
+		stale.Release()
+		Consistently(func() int { return w.everBound(grown) }).Should(Equal(2))
+		w.addNodes(ctx, 1, 1, "3")
+		w.eventuallyBound(grown, 4)
+		w.expectNoLeaks(ctx, "first")
+	})
+})

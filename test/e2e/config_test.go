@@ -1,0 +1,120 @@
+package e2e
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
+)
+
+var _ = Describe("The configuration", func() {
+	// staged says which plugins' steps ran for the gang.
+	staged := func(w *world, g gang) []string {
+		var plugins []string
+		for key := range w.Pod(g.member(0)).Annotations {
+			if plugin, ok := strings.CutPrefix(key, control.StagedPrefix); ok {
+				plugins = append(plugins, plugin)
+			}
+		}
+		return plugins
+	}
+
+	DescribeTable("[unknown-conf-ignored] is reloaded when it is good, and kept when the new one is bad",
+		func(ctx SpecContext, name string, layout controlplane.ConfLayout) {
+			w := newWorld(ctx, name, 1, "8")
+			scheduler := w.startWith(ctx, controlplane.SchedulerOptions{Conf: w.conf("first"), Layout: layout})
+			reloads := func(result string) func() (string, error) {
+				return func() (string, error) {
+					text, err := scheduler.Metrics(ctx)
+					return metric(string(text), `volcano_scheduler_conf_reloads_total{result="`+result+`"}`), err
+				}
+			}
+			bind := func(name string, plugins ...string) {
+				GinkgoHelper()
+				g := gang{name: name, size: 1, min: 1}
+				w.submit(ctx, g)
+				w.eventuallyBound(g, 1)
+				Expect(staged(w, g)).To(ConsistOf(plugins))
+			}
+			bind("a", "first")
+
+			Expect(scheduler.ReplaceConf(w.conf("first", "second"))).To(Succeed())
+			Eventually(reloads("ok")).Should(Equal("1"))
+			bind("b", "first", "second")
+
+			bad := strings.Replace(w.conf("third"), "name: third", "name: thrid", 1)
+			Expect(scheduler.ReplaceConf(bad)).To(Succeed())
+			Eventually(reloads("error")).Should(Equal("1"))
+			bind("c", "first", "second")
+			Eventually(func() string { return w.refusals(ctx) }).Should(And(
+				ContainSubstring("line "), ContainSubstring(`thrid`), ContainSubstring(`third`)))
+
+			Expect(scheduler.ReplaceConf(w.conf("third"))).To(Succeed())
+			Eventually(reloads("ok")).Should(Equal("2"))
+			bind("d", "third")
+			Expect(scheduler.Exited()).NotTo(BeClosed())
+		},
+		Entry("as a plain file", "conf-file", controlplane.ConfFile),
+		Entry("as a mounted ConfigMap", "conf-mount", controlplane.ConfMount),
+	)
+
+	It("that is bad at start ends the scheduler with code 1 and says where and what", func(ctx SpecContext) {
+		for name, bad := range map[string]struct {
+			conf string
+			want []string
+		}{
+			"an unknown plugin":    {"actions: allocate\ntiers:\n- plugins:\n  - name: gnag\n", []string{"line 4", `"gnag"`, `"gang"`}},
+			"an unknown action":    {"actions: \"enqueue, alocate\"\n", []string{"line 1", `"alocate"`, `"allocate"`}},
+			"an unknown key":       {"actions: allocate\ntiers:\n- plugins:\n  - name: gang\n    enabledPreBind: false\n", []string{"line 5", "enabledPreBind", "enablePreBind"}},
+			"an unknown argument":  {"actions: allocate\ntiers:\n- plugins:\n  - name: first\n    arguments: {contol: x}\n", []string{"line 5", "contol", "control"}},
+			"a wrong type":         {"actions: allocate\ntiers:\n- plugins:\n  - name: first\n    arguments: {failPercent: many}\n", []string{"line 5", "failPercent", "integer"}},
+			"a plugin named twice": {"actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: gang\n", []string{"line 5", "gang"}},
+		} {
+			scheduler, err := cp.StartScheduler(ctx, controlplane.SchedulerOptions{
+				Name: "bad-conf", Binary: filepath.Join(binaries, "e2e-scheduler"), Conf: bad.conf, NoWait: true,
+			})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(scheduler.Wait(ctx)).To(Equal(1), name)
+			said := scheduler.LogTail(5)
+			for _, want := range bad.want {
+				Expect(said).To(ContainSubstring(want), name)
+			}
+			<-cp.Dead() // it ended by itself, as it should
+
+			checked, err := exec.CommandContext(ctx, filepath.Join(binaries, "e2e-scheduler"), "--validate-conf="+scheduler.ConfPath()).CombinedOutput()
+			Expect(err).To(HaveOccurred(), name)
+			Expect(string(checked)).To(ContainSubstring(bad.want[0]), name)
+		}
+	})
+})
+
+// metric is the value of a Prometheus line, empty without it.
+func metric(text, name string) string {
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// refusals are the messages of the events that say that a configuration was refused.
+func (w *world) refusals(ctx SpecContext) string {
+	GinkgoHelper()
+	events, err := kube.CoreV1().Events(controlplane.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=ConfigRefused"})
+	Expect(err).NotTo(HaveOccurred())
+	var messages []string
+	for _, event := range events.Items {
+		if event.InvolvedObject.Kind == "Lease" && event.InvolvedObject.Name == w.name && event.Type == corev1.EventTypeWarning {
+			messages = append(messages, event.Message)
+		}
+	}
+	return strings.Join(messages, "\n")
+}

@@ -1,0 +1,186 @@
+package e2e
+
+import (
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane/faultproxy"
+	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
+)
+
+var _ = Describe("After a kill -9 of the scheduler", func() {
+	It("between pre-bind and bind the next one undoes what was prepared and binds the gang", func(ctx SpecContext) {
+		w := newWorld(ctx, "kill-prebind", 1, "8")
+		proxy := w.proxy()
+		held := proxy.Add(w.bindingsTo(".*", 0, faultproxy.Hold()))
+		scheduler := w.startBehind(ctx, proxy, w.conf("first", "second"))
+		stays, goes := gang{name: "stays", size: 3, min: 3}, gang{name: "goes", size: 3, min: 3}
+		w.submit(ctx, stays)
+		w.submit(ctx, goes)
+		Eventually(held.Hits).Should(Equal(6))
+		Expect(scheduler.Kill9()).To(Succeed())
+		held.Release()
+		Expect(w.everBound(stays) + w.everBound(goes)).To(BeZero())
+		// Nobody but the next leader can know what was prepared for this one.
+		w.deleteGang(ctx, goes)
+
+		w.start(ctx, w.conf("first", "second"))
+		w.eventuallyBound(stays, 3)
+		w.eventuallyRunning(stays)
+		w.expectNoLeaks(ctx, "first", "second")
+		w.expectStagedAtomically(stays, "first", "second")
+	})
+
+	It("in the middle of a gang's binds the next one completes that gang before any other", func(ctx SpecContext) {
+		w := newWorld(ctx, "kill-bind", 1, "4")
+		proxy := w.proxy()
+		g := gang{name: "g", size: 4, min: 4}
+		rule := w.bindingsTo("g-.*", 0, faultproxy.Hold())
+		rule.Skip = 2
+		held := proxy.Add(rule)
+		scheduler := w.startBehind(ctx, proxy, w.conf("first"))
+		w.submit(ctx, g)
+		w.eventuallyBound(g, 2)
+		Eventually(held.Hits).Should(Equal(2))
+		Expect(scheduler.Kill9()).To(Succeed())
+		held.Release()
+		// These want the room that is left, and would be first in every order of jobs.
+		urgent := gang{name: "a", size: 2, min: 2, priority: "e2e-high"}
+		lone := gang{name: "b", size: 1, min: 1, priority: "e2e-high"}
+		w.submit(ctx, urgent)
+		w.submit(ctx, lone)
+		Expect(w.bound(g)).To(Equal(2))
+
+		w.start(ctx, w.conf("first"))
+		w.eventuallyBound(g, 4)
+		w.eventuallyRunning(g)
+		Eventually(func() int { return w.eventCount("PodGroup", g.name, "GangHalfBound") }).Should(Equal(1))
+		Consistently(func() int { return w.everBound(urgent) + w.everBound(lone) }).Should(BeZero())
+		w.addNodes(ctx, 1, 1, "3")
+		w.eventuallyBound(urgent, 2)
+		w.eventuallyBound(lone, 1)
+		w.expectNoLeaks(ctx, "first")
+	})
+
+	It("a gang that stays bound in part is evicted after evictHalfBoundAfter, if the conf asks for it", func(ctx SpecContext) {
+		w := newWorld(ctx, "evict", 1, "3")
+		conf := w.conf("first") + "configurations:\n- name: binding\n  arguments:\n    evictHalfBoundAfter: 2s\n"
+		proxy := w.proxy()
+		g := gang{name: "g", size: 3, min: 3}
+		proxy.Add(w.bindingsTo(g.member(2), 0, faultproxy.Answer(403, 0)))
+		w.startBehind(ctx, proxy, conf)
+		w.submit(ctx, g)
+		w.eventuallyBound(g, 2)
+		Eventually(func() int { return w.eventCount("PodGroup", g.name, "GangHalfBound") }).Should(Equal(1))
+		other := gang{name: "other", size: 3, min: 3}
+		w.submit(ctx, other)
+		Eventually(func() []any {
+			return []any{w.Pod(g.member(0)) == nil, w.Pod(g.member(1)) == nil, w.Pod(g.member(2)) == nil}
+		}).Should(Equal([]any{true, true, false}), "the bound members are gone, the other is not")
+		w.eventuallyBound(other, 3)
+	})
+})
+
+var _ = Describe("In the middle of a transaction", func() {
+	It("the API server may be killed and come back", func(ctx SpecContext) {
+		w := newWorld(ctx, "apiserver", 1, "8")
+		proxy := w.proxy()
+		binding, preparing := gang{name: "binding", size: 3, min: 3}, gang{name: "preparing", size: 3, min: 3}
+		held := proxy.Add(w.bindingsTo("binding-.*", 0, faultproxy.Hold()))
+		w.order("second", preparing.member(0), control.Hang)
+		w.startBehind(ctx, proxy, w.conf("first", "second"))
+		w.submit(ctx, binding)
+		w.submit(ctx, preparing)
+		Eventually(held.Hits).Should(Equal(3))
+		Eventually(func() int { return w.calls(control.PreBind, "second", preparing.member(0)) }).Should(Equal(1))
+		Expect(cp.Kill(controlplane.APIServer)).To(Succeed())
+		held.Release()
+		w.revoke("second", preparing.member(0), control.Hang)
+		Expect(cp.Restart(ctx, controlplane.APIServer)).To(Succeed())
+		w.eventuallyBound(binding, 3)
+		w.eventuallyBound(preparing, 3)
+		w.eventuallyRunning(binding)
+		w.eventuallyRunning(preparing)
+		w.expectNoLeaks(ctx, "first", "second")
+	})
+
+	It("a pod may be deleted", func(ctx SpecContext) {
+		w := newWorld(ctx, "pod-deleted", 1, "8")
+		w.start(ctx, w.conf("first", "second"))
+		g := gang{name: "g", size: 3, min: 3}
+		w.order("second", g.member(0), control.Hang)
+		w.submit(ctx, g)
+		Eventually(func() int { return w.calls(control.PreBind, "second", g.member(0)) }).Should(Equal(1))
+		w.deletePod(ctx, g.member(1))
+		Eventually(func() []string { return w.journalOf(g.member(1)) }).Should(HaveLen(4), "it is rolled back")
+		Eventually(func() []string { return w.journalOf(g.member(0)) }).Should(Equal(
+			[]string{"prebind first", "prebind second", "rollback second", "rollback first"}), "the gang is below its minimum")
+		w.expectNoLeaks(ctx, "first", "second")
+		w.revoke("second", g.member(0), control.Hang)
+		Consistently(func() int { return w.everBound(g) }).Should(BeZero())
+		w.submitPods(ctx, g, 1, 2)
+		w.eventuallyBound(g, 3)
+		w.expectNoLeaks(ctx, "first", "second")
+	})
+
+	It("a pod may be deleted and made again while it is being bound", func(ctx SpecContext) {
+		w := newWorld(ctx, "pod-replaced", 1, "8")
+		proxy := w.proxy()
+		g := gang{name: "g", size: 3, min: 2}
+		held := proxy.Add(w.bindingsTo(g.member(0), 0, faultproxy.Hold()))
+		w.startBehind(ctx, proxy, w.conf("first"))
+		w.submit(ctx, g)
+		w.eventuallyBound(g, 2)
+		<-held.Reached()
+		w.deletePod(ctx, g.member(0))
+		w.submitPods(ctx, g, 0, 1)
+		held.Release()
+		w.eventuallyBound(g, 3)
+		w.eventuallyRunning(g)
+		w.expectNoLeaks(ctx, "first")
+	})
+
+	It("a node may be deleted", func(ctx SpecContext) {
+		w := newWorld(ctx, "node-deleted", 3, "2")
+		w.start(ctx, w.conf("first", "second"))
+		g := gang{name: "g", size: 4, min: 4}
+		w.order("second", g.member(0), control.Hang)
+		w.submit(ctx, g)
+		Eventually(func() int { return w.calls(control.PreBind, "second", g.member(0)) }).Should(Equal(1))
+		node := w.nodeOf(g.member(0))
+		Expect(kube.CoreV1().Nodes().Delete(ctx, node, metav1.DeleteOptions{})).To(Succeed())
+		Eventually(func() []string { return w.journalOf(g.member(0)) }).Should(ContainElement("rollback first"))
+		w.revoke("second", g.member(0), control.Hang)
+		w.eventuallyBound(g, 4)
+		Expect(w.EverBound()).NotTo(ContainElement(node))
+		w.eventuallyRunning(g)
+		w.expectNoLeaks(ctx, "first", "second")
+	})
+})
+
+// nodeOf is the node that the pod was last prepared for.
+func (w *world) nodeOf(pod string) string {
+	GinkgoHelper()
+	journal, err := w.Journal()
+	Expect(err).NotTo(HaveOccurred())
+	for _, entry := range journal {
+		if entry.Pod == pod {
+			return entry.Node
+		}
+	}
+	Fail("pod " + pod + " was not prepared for any node")
+	return ""
+}
+
+// leases are flags for a fast leader election.
+func leases(duration, renew, retry time.Duration) []string {
+	return []string{
+		"--leader-elect-lease-duration=" + seconds(duration),
+		"--leader-elect-renew-deadline=" + seconds(renew),
+		"--leader-elect-retry-period=" + seconds(retry),
+	}
+}

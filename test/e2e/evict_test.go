@@ -1,0 +1,55 @@
+package e2e
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+)
+
+var _ = Describe("Upstream's actions", func() {
+	It("preempt: a gang of high priority takes the room of one of low priority", func(ctx SpecContext) {
+		w := newWorld(ctx, "preempt", 1, "4")
+		w.start(ctx, w.confWith("enqueue, allocate, preempt, backfill", "", "first"))
+		low := gang{name: "low", size: 4, min: 1, priority: "e2e-low"}
+		w.submit(ctx, low)
+		w.eventuallyBound(low, 4)
+		w.eventuallyRunning(low)
+		high := gang{name: "high", size: 2, min: 2, priority: "e2e-high"}
+		w.submit(ctx, high)
+		w.eventuallyBound(high, 2)
+		w.eventuallyRunning(high)
+		Expect(w.bound(low)).To(Equal(2))
+		w.expectStagedAtomically(high, "first")
+	})
+
+	It("reclaim: a queue gets back what it deserves", func(ctx SpecContext) {
+		w := newWorld(ctx, "reclaim", 1, "4")
+		lender, owner := w.name+"-lender", w.name+"-owner"
+		for _, name := range []string{lender, owner} {
+			queue := &v1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta1.QueueSpec{Weight: 1}}
+			_, err := vc.SchedulingV1beta1().Queues().Create(ctx, queue, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(func(ctx SpecContext) error {
+				return vc.SchedulingV1beta1().Queues().Delete(ctx, name, metav1.DeleteOptions{})
+			})
+			Eventually(func() (v1beta1.QueueState, error) {
+				queue, err := vc.SchedulingV1beta1().Queues().Get(ctx, name, metav1.GetOptions{})
+				if err != nil {
+					return "", err
+				}
+				return queue.Status.State, nil
+			}).Should(Equal(v1beta1.QueueStateOpen))
+		}
+		w.start(ctx, w.confWith("enqueue, allocate, reclaim, backfill", "", "first"))
+		borrowed := gang{name: "borrowed", size: 4, min: 1, queue: lender}
+		w.submit(ctx, borrowed)
+		w.eventuallyBound(borrowed, 4)
+		w.eventuallyRunning(borrowed)
+		own := gang{name: "own", size: 2, min: 2, queue: owner}
+		w.submit(ctx, own)
+		w.eventuallyBound(own, 2)
+		w.eventuallyRunning(own)
+		Expect(w.bound(borrowed)).To(Equal(2))
+	})
+})

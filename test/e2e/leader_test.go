@@ -1,0 +1,93 @@
+package e2e
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
+)
+
+var _ = Describe("Two schedulers", func() {
+	// elect starts a scheduler that stands for election.
+	elect := func(ctx context.Context, w *world, args ...string) *controlplane.Scheduler {
+		GinkgoHelper()
+		return w.startWith(ctx, controlplane.SchedulerOptions{Conf: w.conf("first", "second"), LeaderElect: true, Args: args})
+	}
+	// led waits until so many leaders have begun.
+	led := func(w *world, leaders int) {
+		GinkgoHelper()
+		Eventually(func() (n int, err error) {
+			journal, err := w.Journal()
+			for _, entry := range journal {
+				if entry.Plugin == "second" && entry.Call == control.Recover && entry.Phase == control.OK {
+					n++
+				}
+			}
+			return n, err
+		}).Should(Equal(leaders), "leaders that have recovered")
+	}
+
+	It("fail over after a kill -9: the standby undoes and completes what the leader began", func(ctx SpecContext) {
+		w := newWorld(ctx, "failover", 1, "8")
+		fast := leases(3*time.Second, 2*time.Second, 500*time.Millisecond)
+		leader := elect(ctx, w, fast...)
+		led(w, 1)
+		standby := elect(ctx, w, fast...)
+		g := gang{name: "g", size: 3, min: 3}
+		w.order("second", g.member(0), control.Hang)
+		w.submit(ctx, g)
+		Eventually(func() int { return w.calls(control.PreBind, "second", g.member(0)) }).Should(Equal(1))
+		Expect(leader.Kill9()).To(Succeed())
+		w.revoke("second", g.member(0), control.Hang)
+		w.eventuallyBound(g, 3)
+		led(w, 2)
+		w.expectNoLeaks(ctx, "first", "second")
+		Expect(standby.Exited()).NotTo(BeClosed())
+	})
+
+	It("hand over at SIGTERM: the leader ends what is in flight, starts nothing, and lets go of the lease", func(ctx SpecContext) {
+		w := newWorld(ctx, "handover", 1, "8")
+		// A lease that is not let go of would be waited for longer than the spec is patient.
+		slow := leases(2*patience, patience, 500*time.Millisecond)
+		leader := elect(ctx, w, slow...)
+		led(w, 1)
+		elect(ctx, w, slow...)
+		inFlight, later := gang{name: "in-flight", size: 3, min: 3}, gang{name: "later", size: 2, min: 2}
+		w.order("second", inFlight.member(0), control.Hang)
+		w.submit(ctx, inFlight)
+		Eventually(func() int { return w.calls(control.PreBind, "second", inFlight.member(0)) }).Should(Equal(1))
+		Expect(leader.Terminate()).To(Succeed())
+		w.submit(ctx, later)
+		Consistently(leader.Exited()).ShouldNot(BeClosed(), "a transaction is in flight")
+		Expect(w.everBound(later)).To(BeZero())
+		w.revoke("second", inFlight.member(0), control.Hang)
+		w.eventuallyBound(inFlight, 3)
+		Expect(leader.Wait(ctx)).To(BeZero(), "exit code")
+		w.eventuallyBound(later, 2)
+		led(w, 2)
+		Expect(w.calls(control.PreBind, "second", inFlight.member(0))).To(Equal(1), "the transaction was ended by the leader that began it")
+		w.expectNoLeaks(ctx, "first", "second")
+	})
+
+	It("hand over at SIGTERM: what does not end within the grace period is rolled back", func(ctx SpecContext) {
+		w := newWorld(ctx, "grace", 1, "8")
+		args := append(leases(2*patience, patience, 500*time.Millisecond), "--drain-grace-period=1s")
+		leader := elect(ctx, w, args...)
+		g := gang{name: "g", size: 3, min: 3}
+		w.order("second", g.member(0), control.Hang)
+		w.submit(ctx, g)
+		Eventually(func() int { return w.calls(control.PreBind, "second", g.member(0)) }).Should(Equal(1))
+		Expect(leader.Terminate()).To(Succeed())
+		Expect(leader.Wait(ctx)).To(BeZero(), "exit code")
+		Expect(w.everBound(g)).To(BeZero())
+		w.expectNoLeaks(ctx, "first", "second")
+		w.revoke("second", g.member(0), control.Hang)
+		elect(ctx, w, args...)
+		w.eventuallyBound(g, 3)
+		w.expectNoLeaks(ctx, "first", "second")
+	})
+})
