@@ -1,0 +1,144 @@
+package binding
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/scheme"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// tasks describes a job's tasks: role, sub-group and state.
+type tasks []struct {
+	role, sub string
+	status    api.TaskStatus
+}
+
+func jobOf(t *testing.T, group *schedtest.PodGroupBuilder, list tasks) *api.JobInfo {
+	t.Helper()
+	job := api.NewJobInfo("ns/g")
+	pg := &api.PodGroup{Version: api.PodGroupVersionV1Beta1}
+	if err := scheme.Scheme.Convert(group.Name("g").Obj(), &pg.PodGroup, nil); err != nil {
+		t.Fatal(err)
+	}
+	job.SetPodGroup(pg)
+	for i, task := range list {
+		pod := schedtest.MakePod().Name(fmt.Sprintf("p%d", i)).Group("g")
+		if task.role != "" {
+			pod.Role(task.role)
+		}
+		if task.sub != "" {
+			pod.Label("sub", task.sub)
+		}
+		info := api.NewTaskInfo(pod.Obj())
+		info.Status = task.status
+		job.AddTaskInfo(info)
+	}
+	return job
+}
+
+func TestShortOf(t *testing.T) {
+	const pending, bound = api.Pending, api.Bound
+	group := schedtest.MakePodGroup
+	tests := map[string]struct {
+		group *schedtest.PodGroupBuilder
+		tasks tasks
+		// passed are the numbers of the tasks that are about to be bound.
+		passed []int
+		want   string
+	}{
+		"enough are bound already": {
+			group: group().MinMember(2), tasks: tasks{{status: bound}, {status: api.Running}, {status: pending}},
+		},
+		"those that passed count": {
+			group: group().MinMember(2), tasks: tasks{{status: bound}, {status: pending}}, passed: []int{1},
+		},
+		"a task that passed and is bound counts once": {
+			group: group().MinMember(2), tasks: tasks{{status: bound}, {status: pending}}, passed: []int{0},
+			want: "minMember is 2 and only 1 would be bound",
+		},
+		"succeeded tasks count": {
+			group: group().MinMember(2), tasks: tasks{{status: api.Succeeded}, {status: pending}}, passed: []int{1},
+		},
+		"tasks that are only being bound do not count": {
+			group: group().MinMember(2), tasks: tasks{{status: api.Binding}, {status: pending}}, passed: []int{1},
+			want: "minMember is 2 and only 1 would be bound",
+		},
+		"neither do failed, leaving, allocated, pipelined and unknown ones": {
+			group: group().MinMember(1),
+			tasks: tasks{{status: api.Failed}, {status: api.Releasing}, {status: api.Allocated}, {status: api.Pipelined}, {status: api.Unknown}},
+			want:  "minMember is 1 and only 0 would be bound",
+		},
+		"each role has its minimum": {
+			group:  group().MinMember(3).MinTaskMember("launcher", 1).MinTaskMember("worker", 2),
+			tasks:  tasks{{"launcher", "", pending}, {"worker", "", pending}, {"worker", "", bound}},
+			passed: []int{0, 1},
+		},
+		"a role that is short although the sum is not": {
+			group:  group().MinMember(3).MinTaskMember("launcher", 1).MinTaskMember("worker", 2),
+			tasks:  tasks{{"launcher", "", pending}, {"worker", "", pending}, {"worker", "", pending}, {"worker", "", bound}},
+			passed: []int{1, 2},
+			want:   `minTaskMember of "launcher" is 1 and only 0 would be bound`,
+		},
+		"roles count although minMember is below their sum": {
+			group:  group().MinMember(1).MinTaskMember("launcher", 1).MinTaskMember("worker", 2),
+			tasks:  tasks{{"launcher", "", pending}, {"worker", "", pending}, {"worker", "", pending}},
+			passed: []int{0, 1},
+			want:   `minTaskMember of "worker" is 2 and only 1 would be bound`,
+		},
+		"all that is short is named, in order": {
+			group: group().MinMember(3).MinTaskMember("worker", 2).MinTaskMember("launcher", 1),
+			tasks: tasks{{"launcher", "", pending}},
+			want: "minMember is 3 and only 0 would be bound\n" +
+				`minTaskMember of "launcher" is 1 and only 0 would be bound` + "\n" +
+				`minTaskMember of "worker" is 2 and only 0 would be bound`,
+		},
+		"enough whole sub-groups": {
+			group:  group().MinMember(2).SubGroups("racks", "sub", 1, 2),
+			tasks:  tasks{{sub: "a", status: pending}, {sub: "a", status: bound}, {sub: "b", status: pending}, {sub: "b", status: pending}},
+			passed: []int{0},
+		},
+		"two halves of sub-groups are no whole": {
+			group:  group().MinMember(2).SubGroups("racks", "sub", 1, 2),
+			tasks:  tasks{{sub: "a", status: pending}, {sub: "a", status: pending}, {sub: "b", status: pending}, {sub: "b", status: pending}},
+			passed: []int{0, 2},
+			want:   `sub-group policy "ns/g/racks" wants 1 whole sub-groups and only 0 would be bound`,
+		},
+		"a policy that needs no sub-group": {
+			group: group().MinMember(1).SubGroups("racks", "sub", 0, 2), tasks: tasks{{sub: "a", status: bound}, {sub: "a", status: pending}},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			job := jobOf(t, tt.group, tt.tasks)
+			var members []*Member
+			for _, i := range tt.passed {
+				task := job.Tasks[api.TaskID(fmt.Sprintf("ns-p%d", i))]
+				members = append(members, NewMember(task, "n", nil))
+			}
+			got := ""
+			if err := ShortOf(job, &job.PodGroup.Spec, Including(members)); err != nil {
+				got = err.Error()
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("what the gang is short of (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestShortOfTakesTheSpecItIsGiven: the live spec counts, not the one in the cache.
+func TestShortOfTakesTheSpecItIsGiven(t *testing.T) {
+	job := jobOf(t, schedtest.MakePodGroup().MinMember(1), tasks{{status: api.Bound}, {status: api.Pending}})
+	live := &scheduling.PodGroupSpec{MinMember: 2}
+	if err := ShortOf(job, live, Placed); err == nil {
+		t.Error("the cached minimum was taken for the live one")
+	}
+	if err := ShortOf(job, &job.PodGroup.Spec, Placed); err != nil {
+		t.Errorf("unexpected error: %v", err)
+	}
+}

@@ -1,0 +1,174 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+)
+
+// counted is a plugin that counts how often it was built and opened.
+func counted(name string, built, opened *int) PluginSpec {
+	return PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) {
+		*built++
+		return &fake{name, func(*Session) { *opened++ }}, nil
+	}}
+}
+
+func TestPluginIsBuiltOncePerProfile(t *testing.T) {
+	var built, opened int
+	r, k := NewRegistry(), newKeeper(t)
+	r.RegisterPlugin(counted("c", &built, &opened))
+	in := ProfileInput{Tiers: []conf.Tier{tier("c")}}
+	profile, err := r.Build(in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		r.CloseSession(r.OpenSession(k, profile))
+	}
+	if built != 1 || opened != 3 {
+		t.Errorf("built %d times and opened %d times, want 1 and 3", built, opened)
+	}
+	if _, err := r.Build(in, nil); err != nil || built != 2 {
+		t.Errorf("another profile: built %d times in all (%v), want 2", built, err)
+	}
+}
+
+func TestBuildErrorsLeaveWhatIsInForce(t *testing.T) {
+	refuses := PluginSpec{Name: "refuses", New: func(Arguments, Handle) (Plugin, error) { return nil, errors.New("no such level") }}
+	tests := map[string]struct {
+		in   ProfileInput
+		want string
+	}{
+		"an unknown action":               {in: ProfileInput{Actions: []string{"alocate"}, Tiers: []conf.Tier{tier("c")}}, want: `action "alocate" is not registered`},
+		"a plugin refuses its arguments":  {in: ProfileInput{Tiers: []conf.Tier{tier("c", "refuses")}}, want: `building plugin "refuses": no such level`},
+		"a plugin refuses in a late tier": {in: ProfileInput{Tiers: []conf.Tier{tier("c"), tier("refuses")}}, want: `building plugin "refuses": no such level`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var built, opened int
+			r, k := NewRegistry(), newKeeper(t)
+			r.RegisterPlugin(counted("c", &built, &opened))
+			r.RegisterPlugin(refuses)
+			inForce, err := r.Build(ProfileInput{Tiers: []conf.Tier{tier("c")}}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			profile, err := r.Build(tt.in, nil)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || profile != nil {
+				t.Errorf("Build returned %v, %v; want an error that says %q", profile, err, tt.want)
+			}
+			r.CloseSession(r.OpenSession(k, inForce))
+			if opened != 1 {
+				t.Errorf("the plugin in force was opened %d times, want once", opened)
+			}
+		})
+	}
+}
+
+// recovering is a plugin that can recover.
+type recovering struct{ fake }
+
+func (recovering) Recover(context.Context) error { return nil }
+
+func TestRecoverersComeInConfOrder(t *testing.T) {
+	r := NewRegistry()
+	for _, name := range []string{"a", "b", "c"} {
+		r.RegisterPlugin(PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) {
+			return &recovering{fake{name, func(*Session) {}}}, nil
+		}})
+	}
+	r.RegisterPlugin(spec("plain", func(*Session) {}))
+	build := func(plugins ...string) *Profile {
+		t.Helper()
+		profile, err := r.Build(ProfileInput{Tiers: []conf.Tier{tier(plugins...)}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return profile
+	}
+	names := func(list []NamedRecoverer) []string {
+		var names []string
+		for _, rec := range list {
+			names = append(names, rec.Plugin)
+		}
+		return names
+	}
+	profile := build("c", "plain", "a", "b")
+	if diff := cmp.Diff([]string{"c", "a", "b"}, names(profile.Recoverers())); diff != "" {
+		t.Errorf("recoverers (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"c", "b"}, names(profile.NewRecoverers(build("a", "plain")))); diff != "" {
+		t.Errorf("recoverers that are new (-want +got):\n%s", diff)
+	}
+}
+
+func TestSessionEndSealsTransactions(t *testing.T) {
+	r, k := NewRegistry(), newKeeper(t)
+	ssn := open(t, r, k, ProfileInput{})
+	if k.sealed != 0 {
+		t.Error("sealed before the session's end")
+	}
+	r.CloseSession(ssn)
+	if k.sealed == 0 {
+		t.Error("not sealed at the session's end")
+	}
+	if len(r.views) != 0 {
+		t.Errorf("%d sessions are kept after their end", len(r.views))
+	}
+}
+
+// TestSessionThatPanickedIsForgotten: it was never closed, and must not be kept for ever.
+func TestSessionThatPanickedIsForgotten(t *testing.T) {
+	r, k := NewRegistry(), newKeeper(t)
+	fail := true
+	r.RegisterPlugin(spec("bad", func(*Session) {
+		if fail {
+			panic("oh no")
+		}
+	}))
+	profile, err := r.Build(ProfileInput{Tiers: []conf.Tier{tier("bad")}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic was swallowed")
+			}
+		}()
+		r.OpenSession(k, profile)
+	}()
+	fail = false
+	ssn := r.OpenSession(k, profile)
+	if ssn.Session == nil || len(r.views) != 1 {
+		t.Errorf("%d sessions are known after one that panicked, want the open one", len(r.views))
+	}
+	r.CloseSession(ssn)
+}
+
+// act is an action that is a function.
+type act struct{ run func(ssn *Session) }
+
+func (act) Name() string           { return "act" }
+func (a act) Execute(ssn *Session) { a.run(ssn) }
+
+func TestActionGetsOurSession(t *testing.T) {
+	r, k := NewRegistry(), newKeeper(t)
+	var got *Session
+	r.RegisterAction(act{func(ssn *Session) { got = ssn }})
+	profile, err := r.Build(ProfileInput{Actions: []string{"act"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ssn := r.OpenSession(k, profile)
+	defer r.CloseSession(ssn)
+	profile.Actions[0].Execute(ssn.Session)
+	if got != ssn {
+		t.Error("the action got another session")
+	}
+}

@@ -1,0 +1,150 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vccache "volcano.sh/volcano/pkg/scheduler/cache"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// keeper is a cache that keeps the members it is handed, with their chains.
+type keeper struct {
+	*vccache.SchedulerCache
+	members map[string][]binding.Step
+	sealed  int
+}
+
+var _ Cache = (*keeper)(nil)
+
+func newKeeper(t *testing.T) *keeper {
+	t.Helper()
+	cluster := schedtest.NewCluster()
+	cluster.Cache.AddQueueV1beta1(schedtest.MakeQueue().Name(schedtest.Queue).Obj())
+	cluster.Cache.AddPodGroupV1beta1(schedtest.MakePodGroup().Name("g").Obj())
+	if err := cluster.Cache.AddOrUpdateNode(schedtest.MakeNode().Name("n").Obj()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"p0", "p1"} {
+		cluster.Cache.AddPod(schedtest.MakePod().Name(name).Group("g").Req(schedtest.Resources{"cpu": "1"}).Obj())
+	}
+	return &keeper{SchedulerCache: cluster.Cache, members: map[string][]binding.Step{}}
+}
+
+func (k *keeper) AddToTransaction(bindCtx *vccache.BindContext, steps []binding.Step) error {
+	k.members[bindCtx.TaskInfo.Name] = steps
+	return nil
+}
+
+func (k *keeper) SealTransactions() { k.sealed++ }
+
+// trace is what steps did, in order.
+type trace struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (tr *trace) add(format string, args ...any) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.list = append(tr.list, fmt.Sprintf(format, args...))
+}
+
+// fake is a plugin whose hooks are functions.
+type fake struct {
+	name string
+	open func(ssn *Session)
+}
+
+func (f *fake) Name() string               { return f.name }
+func (f *fake) OnSessionOpen(ssn *Session) { f.open(ssn) }
+func (f *fake) OnSessionClose(*Session)    {}
+
+func spec(name string, open func(ssn *Session)) PluginSpec {
+	return PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) { return &fake{name, open}, nil }}
+}
+
+// upstreamPlugin is a plugin of upstream's framework with a PreBinder of upstream's kind.
+type upstreamPlugin struct {
+	name  string
+	trace *trace
+}
+
+func (u *upstreamPlugin) Name() string { return u.name }
+func (u *upstreamPlugin) OnSessionOpen(ssn *vcframework.Session) {
+	ssn.RegisterBinder(u.name, u)
+}
+func (u *upstreamPlugin) OnSessionClose(*vcframework.Session) {}
+
+func (u *upstreamPlugin) SetupBindContextExtension(_ *k8sframework.CycleState, bindCtx *vccache.BindContext) {
+	bindCtx.Extensions[u.name] = "claim of " + bindCtx.TaskInfo.Name
+}
+
+func (u *upstreamPlugin) PreBind(_ context.Context, bindCtx *vccache.BindContext) error {
+	u.trace.add("%s %s: %v", u.name, bindCtx.TaskInfo.Name, bindCtx.Extensions[u.name])
+	return nil
+}
+
+func (u *upstreamPlugin) PreBindRollBack(_ context.Context, bindCtx *vccache.BindContext) {
+	u.trace.add("-%s %s: %v", u.name, bindCtx.TaskInfo.Name, bindCtx.Extensions[u.name])
+}
+
+func tier(plugins ...string) conf.Tier {
+	var t conf.Tier
+	for _, name := range plugins {
+		yes := true
+		t.Plugins = append(t.Plugins, conf.PluginOption{Name: name, EnabledPredicate: &yes, EnabledNodeOrder: &yes})
+	}
+	return t
+}
+
+// open builds a profile of the tiers and opens a session.
+func open(t *testing.T, r *Registry, k *keeper, in ProfileInput) *Session {
+	t.Helper()
+	profile, err := r.Build(in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.OpenSession(k, profile)
+}
+
+// commit lets upstream's statement place p0 on n and commit.
+func commit(t *testing.T, ssn *Session) {
+	t.Helper()
+	statement := vcframework.NewStatement(ssn.Session)
+	for _, task := range ssn.Jobs["ns/g"].Tasks {
+		if task.Name == "p0" {
+			if err := statement.Allocate(task, ssn.Nodes["n"]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	statement.Commit()
+}
+
+// walk runs the chain forth and back, as the engine does.
+func walk(t *testing.T, steps []binding.Step) {
+	t.Helper()
+	task := api.NewTaskInfo(schedtest.MakePod().Name("p0").Group("g").Obj())
+	for _, s := range steps {
+		if err := s.PreBind(t.Context(), task, "n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := len(steps) - 1; i >= 0; i-- {
+		if steps[i].Rollback == nil {
+			continue
+		}
+		if err := steps[i].Rollback(t.Context(), task, "n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
