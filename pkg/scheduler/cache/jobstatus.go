@@ -66,9 +66,7 @@ func (c *Cache) correctStatus(job *api.JobInfo) {
 			status.Phase = scheduling.PodGroupInqueue
 		}
 	} else {
-		removeCondition(status, func(cond scheduling.PodGroupCondition) bool {
-			return cond.Reason == preBindFailed || cond.Reason == bindFailed
-		})
+		removeCondition(status, isUnschedulable) // upstream leaves what once was in the way
 	}
 	failure, failed := c.failure(job.UID)
 	if !failed {
