@@ -20,6 +20,8 @@ const (
 	logTail = 15
 )
 
+var errInterrupted = errors.New("interrupted")
+
 // story is the demo under way.
 type story struct {
 	*sandbox
@@ -46,6 +48,9 @@ func demo(ctx context.Context, opts *options, out io.Writer) (err error) {
 	fmt.Fprintln(out, heading(opts))
 	sandbox, err := start(ctx, opts, out)
 	if err != nil {
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
 		return err
 	}
 	defer func() { err = errors.Join(err, sandbox.Stop()) }()
@@ -57,6 +62,9 @@ func demo(ctx context.Context, opts *options, out io.Writer) (err error) {
 	s.shape, s.clusters = opts.nodes, clusters
 
 	if err := s.play(ctx); err != nil {
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
 		fmt.Fprintf(out, "  ✗ %v\n\nThe end of the scheduler's log:\n%s\n", err, sandbox.scheduler.LogTail(logTail))
 		return errors.New("the story did not come true")
 	}
@@ -104,6 +112,9 @@ func newStory(ctx context.Context, sandbox *sandbox, out io.Writer) (*story, err
 }
 
 func (s *story) play(ctx context.Context) error {
+	if err := s.awaitFirstCycle(ctx); err != nil {
+		return err
+	}
 	for i, chapter := range []struct {
 		title string
 		tell  func(context.Context) error

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// The scheduler's metrics that tell of the end of a rollback.
+// The scheduler's metrics that tell of its first cycle and of the end of a rollback.
 const (
+	cyclesMetric     = `volcano_scheduling_cycles_total{result="ok"}`
 	rolledBackMetric = `volcano_bind_transaction_duration_seconds_count{result="rolled_back"}`
 	inFlightMetric   = `volcano_bind_transactions_in_flight`
 	rollbackMetric   = `volcano_prebind_rollback_total{plugin="bindpolicy",result="ok"}`
@@ -71,9 +72,28 @@ func checkRefusal(why string, g gang, node string) error {
 	return nil
 }
 
+// awaitFirstCycle waits until the scheduler has run a cycle. It is healthy before that, while it waits for its lists
+// and for the creation of the root queue.
+func (s *story) awaitFirstCycle(ctx context.Context) error {
+	return s.awaitMetrics(ctx, "the scheduler runs a cycle", func(text []byte) (bool, string) {
+		return metric(text, cyclesMetric) > 0, "its metrics tell of none"
+	})
+}
+
 // awaitRollback waits until the scheduler's metrics tell of a rolled back transaction and of none in flight, and
 // returns how many pre-bind steps were rolled back.
 func (s *story) awaitRollback(ctx context.Context) (steps int, err error) {
+	err = s.awaitMetrics(ctx, "a transaction is rolled back", func(text []byte) (bool, string) {
+		transactions, inFlight := metric(text, rolledBackMetric), metric(text, inFlightMetric)
+		steps = int(metric(text, rollbackMetric))
+		return transactions > 0 && inFlight == 0 && steps > 0,
+			fmt.Sprintf("by the scheduler's metrics %v were, with %d steps, and %v are in flight", transactions, steps, inFlight)
+	})
+	return steps, err
+}
+
+// awaitMetrics reads the scheduler's metrics until the condition holds, which says how things stand otherwise.
+func (s *story) awaitMetrics(ctx context.Context, what string, condition func(text []byte) (holds bool, stand string)) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	tick := time.NewTicker(metricsPoll)
@@ -81,17 +101,16 @@ func (s *story) awaitRollback(ctx context.Context) (steps int, err error) {
 	for {
 		text, err := s.scheduler.Metrics(ctx)
 		if err != nil {
-			return 0, fmt.Errorf("reading the scheduler's metrics: %w", err)
+			return fmt.Errorf("reading the scheduler's metrics: %w", err)
 		}
-		transactions, inFlight := metric(text, rolledBackMetric), metric(text, inFlightMetric)
-		if steps := metric(text, rollbackMetric); transactions > 0 && inFlight == 0 && steps > 0 {
-			return int(steps), nil
+		holds, stand := condition(text)
+		if holds {
+			return nil
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return 0, fmt.Errorf("within %s the scheduler's metrics told of no rollback: %v transactions rolled back, %v in flight",
-				stepTimeout, transactions, inFlight)
+			return fmt.Errorf("within %s it did not come true that %s; %s", stepTimeout, what, stand)
 		}
 	}
 }
