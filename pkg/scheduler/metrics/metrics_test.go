@@ -1,0 +1,101 @@
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+)
+
+// values gathers the registry: counters and gauges by value, histograms by the number of observations.
+func values(t *testing.T, registry *prometheus.Registry) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			name := family.GetName()
+			for _, label := range metric.GetLabel() {
+				name += fmt.Sprintf(" %s=%s", label.GetName(), label.GetValue())
+			}
+			switch {
+			case metric.GetHistogram() != nil:
+				values[name] = float64(metric.GetHistogram().GetSampleCount())
+			case metric.GetCounter() != nil:
+				values[name] = metric.GetCounter().GetValue()
+			default:
+				values[name] = metric.GetGauge().GetValue()
+			}
+		}
+	}
+	return values
+}
+
+func TestMetricsTellWhatHappened(t *testing.T) {
+	failure := errors.New("it is broken")
+	one, failed := []*binding.Member{{}}, []binding.Failure{{}}
+	tests := map[string]struct {
+		happens func(m *Metrics)
+		want    map[string]float64
+	}{
+		"steps": {func(m *Metrics) {
+			m.StepDone("p", nil, time.Second)
+			m.StepDone("p", failure, time.Second)
+			m.StepDone("p", failure, time.Second)
+		}, map[string]float64{
+			"volcano_prebind_duration_seconds plugin=p result=ok":    1,
+			"volcano_prebind_duration_seconds plugin=p result=error": 2,
+		}},
+		"rollbacks": {func(m *Metrics) {
+			m.RollbackDone("p", failure)
+			m.RollbackDone("p", nil)
+			m.RollbackStuck(nil, "p", failure)
+		}, map[string]float64{
+			"volcano_prebind_rollback_total plugin=p result=ok":    1,
+			"volcano_prebind_rollback_total plugin=p result=error": 1,
+			"volcano_prebind_rollback_stuck_total plugin=p":        1,
+		}},
+		"transactions": {func(m *Metrics) {
+			m.InFlight(3)
+			m.TransactionDone(binding.Result{Bound: one})
+			m.TransactionDone(binding.Result{Bound: one, Failed: failed})
+			m.TransactionDone(binding.Result{Failed: failed})
+			m.InFlight(2)
+		}, map[string]float64{
+			"volcano_bind_transactions_in_flight":                          2,
+			"volcano_bind_transaction_duration_seconds result=bound":       1,
+			"volcano_bind_transaction_duration_seconds result=partial":     1,
+			"volcano_bind_transaction_duration_seconds result=rolled_back": 1,
+		}},
+		"reloads and cycles": {func(m *Metrics) {
+			m.ConfReloaded(nil)
+			m.ConfReloaded(failure)
+			m.Cycle("idle")
+		}, map[string]float64{
+			"volcano_scheduler_conf_reloads_total result=ok":    1,
+			"volcano_scheduler_conf_reloads_total result=error": 1,
+			"volcano_scheduling_cycles_total result=idle":       1,
+		}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			registry := prometheus.NewRegistry()
+			tt.happens(New(registry))
+			want := map[string]float64{"volcano_bind_transactions_in_flight": 0}
+			for key, value := range tt.want {
+				want[key] = value
+			}
+			if diff := cmp.Diff(want, values(t, registry)); diff != "" {
+				t.Errorf("metrics (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,223 @@
+package transaction
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vccache "volcano.sh/volcano/pkg/scheduler/cache"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// fakeCache is upstream's cache without its writes. It keeps who was evicted, and is the gate, too.
+type fakeCache struct {
+	*vccache.SchedulerCache
+	events  *schedtest.Events
+	blocked map[api.JobID]string
+	evicted []string
+}
+
+func (c *fakeCache) AddToTransaction(*vccache.BindContext, []binding.Step) error { return nil }
+func (c *fakeCache) SealTransactions()                                           {}
+
+func (c *fakeCache) UpdateJobStatus(job *api.JobInfo, _, _, _ bool) (*api.JobInfo, error) {
+	return job, nil
+}
+
+func (c *fakeCache) UpdateQueueStatus(*api.QueueInfo) error { return nil }
+
+func (c *fakeCache) Evict(task *api.TaskInfo, reason string) error {
+	c.evicted = append(c.evicted, task.Name+": "+reason)
+	return nil
+}
+
+func (c *fakeCache) Blocked(gang api.JobID) (string, bool) {
+	reason, blocked := c.blocked[gang]
+	return reason, blocked
+}
+
+// newCache makes a cache with the queues a, b and c, the node n, and for each of these a gang of two that needs both:
+// "half" is bound in part, "whole" runs, "waits" waits.
+func newCache(t *testing.T) *fakeCache {
+	t.Helper()
+	cluster := schedtest.NewCluster()
+	c := &fakeCache{SchedulerCache: cluster.Cache, events: cluster.Events, blocked: map[api.JobID]string{}}
+	if err := c.AddOrUpdateNode(schedtest.MakeNode().Name("n").Obj()); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range []struct{ name, queue string }{{"half", "b"}, {"whole", "a"}, {"waits", "c"}} {
+		c.AddQueueV1beta1(schedtest.MakeQueue().Name(g.queue).Obj())
+		c.AddPodGroupV1beta1(schedtest.MakePodGroup().Name(g.name).Queue(g.queue).MinMember(2).Phase(v1beta1.PodGroupPending).Obj())
+	}
+	member := func(gang, n string) *schedtest.PodBuilder {
+		return schedtest.MakePod().Name(gang + "-" + n).Group(gang).Req(schedtest.Resources{"cpu": "1"})
+	}
+	for _, pod := range []*schedtest.PodBuilder{
+		member("half", "0").Node("n"), member("half", "1"),
+		member("whole", "0").Node("n").Phase(v1.PodRunning), member("whole", "1").Node("n").Phase(v1.PodRunning),
+		member("waits", "0"), member("waits", "1"),
+	} {
+		c.AddPod(pod.Obj())
+	}
+	return c
+}
+
+// sessions runs sessions of one profile, one by one.
+func sessions(t *testing.T, c *fakeCache, limit time.Duration) (session func(f func(ssn *framework.Session))) {
+	t.Helper()
+	registry := framework.NewRegistry()
+	registry.RegisterPlugin(Spec(c))
+	profile, err := registry.Build(framework.ProfileInput{Tiers: []conf.Tier{Tier(limit)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(f func(ssn *framework.Session)) {
+		ssn := registry.OpenSession(c, profile)
+		defer registry.CloseSession(ssn)
+		if f != nil {
+			f(ssn)
+		}
+	}
+}
+
+func TestHalfBoundGangComesFirst(t *testing.T) {
+	c := newCache(t)
+	sessions(t, c, 0)(func(ssn *framework.Session) {
+		var jobs []*api.JobInfo
+		for _, job := range ssn.Jobs {
+			jobs = append(jobs, job)
+		}
+		slices.SortFunc(jobs, func(l, r *api.JobInfo) int {
+			if ssn.JobOrderFn(l, r) {
+				return -1
+			}
+			return 1
+		})
+		if jobs[0].Name != "half" {
+			t.Errorf("gang %s comes first, want the one that is bound in part", jobs[0].Name)
+		}
+		if !ssn.QueueOrderFn(ssn.Queues["b"], ssn.Queues["a"]) || ssn.QueueOrderFn(ssn.Queues["a"], ssn.Queues["b"]) {
+			t.Error("the queue of the gang that is bound in part does not come first")
+		}
+		phases := map[string]scheduling.PodGroupPhase{}
+		for _, job := range jobs {
+			phases[job.Name] = job.PodGroup.Status.Phase
+		}
+		want := map[string]scheduling.PodGroupPhase{
+			"half": scheduling.PodGroupInqueue, "whole": scheduling.PodGroupPending, "waits": scheduling.PodGroupPending,
+		}
+		if diff := cmp.Diff(want, phases); diff != "" {
+			t.Errorf("phases, the gang bound in part is let in (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestHalfBoundIsToldOnce(t *testing.T) {
+	c := newCache(t)
+	session := sessions(t, c, 0)
+	for range 3 {
+		session(nil)
+	}
+	events := c.events.Take()
+	if len(events) != 1 || !strings.HasPrefix(events[0], "Warning GangHalfBound half: part of the gang is bound and the rest is not (minMember is 2 and only 1 would be bound)") {
+		t.Errorf("events: %q, want one that says what is missing", events)
+	}
+}
+
+func TestBlockedGangIsLeftOut(t *testing.T) {
+	c := newCache(t)
+	c.blocked["ns/waits"] = "it failed a moment ago"
+	sessions(t, c, 0)(func(ssn *framework.Session) {
+		for uid, job := range ssn.Jobs {
+			result := ssn.JobValid(job)
+			if uid != "ns/waits" {
+				if result != nil {
+					t.Errorf("gang %s is left out: %+v", uid, result)
+				}
+				continue
+			}
+			want := &api.ValidateResult{Reason: "WaitingAfterFailedBind", Message: "it failed a moment ago"}
+			if diff := cmp.Diff(want, result); diff != "" {
+				t.Errorf("verdict on the gang that waits (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
+func TestHalfBoundGangIsEvictedAfterTheLimitOnly(t *testing.T) {
+	const reason = "half-0: its gang has been bound in part for more than 1m0s (evictHalfBoundAfter)"
+	tests := map[string]struct {
+		limit time.Duration
+		waits time.Duration
+		// between happens between the first session and the one after the wait.
+		between func(c *fakeCache)
+		want    []string
+	}{
+		"before the limit":      {limit: time.Minute, waits: 59 * time.Second},
+		"after the limit":       {limit: time.Minute, waits: 61 * time.Second, want: []string{reason}},
+		"never without a limit": {waits: time.Hour},
+		"not one that is whole": {limit: time.Minute, waits: time.Hour, between: func(c *fakeCache) {
+			c.UpdatePod(schedtest.MakePod().Name("half-1").Group("half").Obj(),
+				schedtest.MakePod().Name("half-1").Group("half").Node("n").Phase(v1.PodRunning).Obj())
+		}},
+		"not one that is being completed": {limit: time.Minute, waits: time.Hour, between: func(c *fakeCache) {
+			job := c.Jobs["ns/half"]
+			if err := job.UpdateTaskStatus(job.Tasks["ns-half-1"], api.Binding); err != nil {
+				panic(err)
+			}
+		}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newCache(t)
+			synctest.Test(t, func(t *testing.T) {
+				session := sessions(t, c, tt.limit)
+				session(nil)
+				if len(c.evicted) != 0 {
+					t.Errorf("evicted by the first session: %v", c.evicted)
+				}
+				if tt.between != nil {
+					tt.between(c)
+				}
+				time.Sleep(tt.waits)
+				session(nil)
+				if diff := cmp.Diff(tt.want, c.evicted); diff != "" {
+					t.Errorf("evicted (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestTimeStartsAnew: a gang that was whole in between has its full time again.
+func TestTimeStartsAnew(t *testing.T) {
+	c := newCache(t)
+	waiting := schedtest.MakePod().Name("half-1").Group("half")
+	running := schedtest.MakePod().Name("half-1").Group("half").Node("n").Phase(v1.PodRunning)
+	synctest.Test(t, func(t *testing.T) {
+		session := sessions(t, c, time.Minute)
+		session(nil)
+		time.Sleep(40 * time.Second)
+		c.UpdatePod(waiting.Obj(), running.Obj())
+		session(nil)
+		c.DeletePod(running.Obj())
+		c.AddPod(waiting.Obj())
+		session(nil)
+		time.Sleep(40 * time.Second)
+		session(nil)
+		if len(c.evicted) != 0 {
+			t.Errorf("evicted 40 s after it became partial again: %v", c.evicted)
+		}
+	})
+}
