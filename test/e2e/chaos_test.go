@@ -53,21 +53,61 @@ var _ = Describe("Under random faults", func() {
 		for _, g := range all {
 			Eventually(func() int { return w.bound(g) }, time.Minute).Should(Equal(size), "bound pods of gang %s", g.name)
 			w.expectStagedAtomically(g, "first")
+			w.expectOnceEach(g)
 		}
 		for _, g := range all {
 			w.eventuallyRunning(g)
 		}
 		w.expectNoLeaks(ctx, "first")
 	})
+
+	It("10 gangs of 10 end with nothing leaked and no partial gang when the scheduler is killed again and again", func(ctx SpecContext) {
+		const gangs, size = 10, 10
+		w := newWorld(ctx, "killed", 10, "10")
+		proxy := w.proxy()
+		all := make([]gang, gangs)
+		for i := range all {
+			all[i] = gang{name: fmt.Sprintf("g%d", i), size: size, min: size}
+			w.submit(ctx, all[i])
+		}
+		// Each life ends at another point of the way of its gangs.
+		for _, rule := range []faultproxy.Rule{
+			{Method: http.MethodPost, Path: "/configmaps$", Skip: 35},
+			{Method: http.MethodPost, Path: "/binding$", Skip: 3},
+			{Method: http.MethodPost, Path: "/binding$", Skip: 27},
+			{Method: http.MethodDelete, Path: "/configmaps/", Skip: 5},
+			{Method: http.MethodPost, Path: "/binding$", Skip: 14},
+		} {
+			rule.Path, rule.Action = "/namespaces/"+w.name+"/.*"+rule.Path, faultproxy.Hold()
+			gate := proxy.Add(rule)
+			scheduler := w.startBehind(ctx, proxy, w.conf("first"))
+			Eventually(func() bool { return gate.Hits() > 0 || w.allBound(all) }).Should(BeTrue())
+			Expect(scheduler.Kill9()).To(Succeed())
+			gate.Release()
+		}
+		w.start(ctx, w.conf("first"))
+		for _, g := range all {
+			w.eventuallyBound(g, size)
+			w.eventuallyRunning(g)
+			w.expectStagedAtomically(g, "first")
+		}
+		w.expectNoLeaks(ctx, "first")
+	})
 })
 
-// randomFaults breaks a tenth of the writes that bind, prepare and undo, each in one of five ways.
+func (w *world) allBound(gangs []gang) bool {
+	for _, g := range gangs {
+		if w.bound(g) < g.size {
+			return false
+		}
+	}
+	return true
+}
+
+// randomFaults breaks a tenth of the calls about objects of the world, reads and writes alike, each in one of five ways.
+// Lists and watches are about the whole cluster and stay whole.
 func (w *world) randomFaults(proxy *faultproxy.Proxy) []*faultproxy.ActiveRule {
 	var rules []*faultproxy.ActiveRule
-	add := func(rule faultproxy.Rule) {
-		rule.Probability = 0.02
-		rules = append(rules, proxy.Add(rule))
-	}
 	for _, action := range []faultproxy.Action{
 		faultproxy.Answer(http.StatusInternalServerError, 0),
 		faultproxy.Answer(http.StatusTooManyRequests, time.Second),
@@ -75,11 +115,29 @@ func (w *world) randomFaults(proxy *faultproxy.Proxy) []*faultproxy.ActiveRule {
 		faultproxy.DropBefore(),
 		faultproxy.DropAfter(),
 	} {
-		for _, path := range []string{"/pods/[^/]+/binding$", "/configmaps"} {
-			for _, method := range []string{http.MethodPost, http.MethodDelete} {
-				add(faultproxy.Rule{Method: method, Path: "/namespaces/" + w.name + path, Action: action})
-			}
-		}
+		rules = append(rules, proxy.Add(faultproxy.Rule{Path: "/namespaces/" + w.name + "/", Probability: 0.02, Action: action}))
 	}
 	return rules
+}
+
+// expectOnceEach expects of each pod that every step of the one plugin that began was undone successfully just once
+// before the next began, and the last, with which the pod is bound, was not.
+func (w *world) expectOnceEach(g gang) {
+	GinkgoHelper()
+	journal, err := w.Journal()
+	Expect(err).NotTo(HaveOccurred())
+	prepared := map[string]bool{}
+	for _, entry := range journal {
+		switch {
+		case entry.Call == control.PreBind && entry.Phase == control.Begin:
+			Expect(prepared[entry.Pod]).To(BeFalse(), "pod %s is prepared again before it was undone", entry.Pod)
+			prepared[entry.Pod] = true
+		case entry.Call == control.Rollback:
+			Expect(prepared[entry.Pod]).To(BeTrue(), "pod %s is undone and was not prepared", entry.Pod)
+			prepared[entry.Pod] = entry.Phase != control.OK
+		}
+	}
+	for _, pod := range g.pods() {
+		Expect(prepared[pod]).To(BeTrue(), "pod %s is bound and not prepared", pod)
+	}
 }

@@ -1,7 +1,7 @@
 package e2e
 
 import (
-	"time"
+	"net/http"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -66,12 +66,36 @@ var _ = Describe("After a kill -9 of the scheduler", func() {
 		w.expectNoLeaks(ctx, "first")
 	})
 
+	It("no session opens before every plugin has recovered", func(ctx SpecContext) {
+		w := newWorld(ctx, "recover", 1, "8")
+		proxy := w.proxy()
+		broken := proxy.Add(faultproxy.Rule{
+			Method: http.MethodGet, Path: "/configmaps$", Limit: 4, Action: faultproxy.Answer(http.StatusInternalServerError, 0),
+		})
+		g := gang{name: "g", size: 2, min: 2}
+		w.submit(ctx, g)
+		w.startBehind(ctx, proxy, w.conf("first", "second"))
+		w.eventuallyBound(g, 2)
+		Expect(broken.Hits()).To(Equal(4))
+		journal, err := w.Journal()
+		Expect(err).NotTo(HaveOccurred())
+		recovered := map[string]bool{}
+		for _, entry := range journal {
+			if entry.Call == control.Recover && entry.Phase == control.OK {
+				recovered[entry.Plugin] = true
+			}
+			if entry.Call == control.PreBind {
+				Expect(recovered).To(HaveLen(2), "plugins that had recovered before the first step")
+			}
+		}
+	})
+
 	It("a gang that stays bound in part is evicted after evictHalfBoundAfter, if the conf asks for it", func(ctx SpecContext) {
 		w := newWorld(ctx, "evict", 1, "3")
 		conf := w.conf("first") + "configurations:\n- name: binding\n  arguments:\n    evictHalfBoundAfter: 2s\n"
 		proxy := w.proxy()
 		g := gang{name: "g", size: 3, min: 3}
-		proxy.Add(w.bindingsTo(g.member(2), 0, faultproxy.Answer(403, 0)))
+		proxy.Add(w.bindingsTo(g.member(2), 0, faultproxy.Answer(http.StatusForbidden, 0)))
 		w.startBehind(ctx, proxy, conf)
 		w.submit(ctx, g)
 		w.eventuallyBound(g, 2)
@@ -144,6 +168,26 @@ var _ = Describe("In the middle of a transaction", func() {
 		w.expectNoLeaks(ctx, "first")
 	})
 
+	It("a PodGroup may be deleted and made again", func(ctx SpecContext) {
+		w := newWorld(ctx, "group-deleted", 1, "8")
+		w.start(ctx, w.conf("first"))
+		g := gang{name: "g", size: 3, min: 3}
+		w.order("first", g.member(0), control.Hang)
+		w.submit(ctx, g)
+		Eventually(func() int { return w.calls(control.PreBind, "first", g.member(0)) }).Should(Equal(1))
+		Expect(vc.SchedulingV1beta1().PodGroups(w.name).Delete(ctx, g.name, metav1.DeleteOptions{})).To(Succeed())
+		Eventually(func() any { return w.PodGroup(g.name) }).Should(BeNil())
+		w.revoke("first", g.member(0), control.Hang)
+		for _, pod := range g.pods() {
+			Eventually(func() []string { return w.journalOf(pod) }).Should(Equal([]string{"prebind first", "rollback first"}))
+		}
+		Expect(w.everBound(g)).To(BeZero())
+		w.submitGroup(ctx, g)
+		w.eventuallyBound(g, 3)
+		w.eventuallyRunning(g)
+		w.expectNoLeaks(ctx, "first")
+	})
+
 	It("a node may be deleted", func(ctx SpecContext) {
 		w := newWorld(ctx, "node-deleted", 3, "2")
 		w.start(ctx, w.conf("first", "second"))
@@ -174,13 +218,4 @@ func (w *world) nodeOf(pod string) string {
 	}
 	Fail("pod " + pod + " was not prepared for any node")
 	return ""
-}
-
-// leases are flags for a fast leader election.
-func leases(duration, renew, retry time.Duration) []string {
-	return []string{
-		"--leader-elect-lease-duration=" + seconds(duration),
-		"--leader-elect-renew-deadline=" + seconds(renew),
-		"--leader-elect-retry-period=" + seconds(retry),
-	}
 }

@@ -90,4 +90,36 @@ var _ = Describe("Two schedulers", func() {
 		w.eventuallyBound(g, 3)
 		w.expectNoLeaks(ctx, "first", "second")
 	})
+
+	It("do not both lead: one that slept through its lease ends, and binds nothing twice", func(ctx SpecContext) {
+		w := newWorld(ctx, "asleep", 1, "8")
+		fast := leases(3*time.Second, 2*time.Second, 500*time.Millisecond)
+		leader := elect(ctx, w, fast...)
+		led(w, 1)
+		elect(ctx, w, fast...)
+		g := gang{name: "g", size: 3, min: 3}
+		w.order("second", g.member(0), control.Hang)
+		w.submit(ctx, g)
+		Eventually(func() int { return w.calls(control.PreBind, "second", g.member(0)) }).Should(Equal(1))
+		Expect(leader.Pause()).To(Succeed())
+		led(w, 2)
+		Eventually(func() int { return w.calls(control.PreBind, "second", g.member(0)) }).Should(Equal(2))
+		Expect(leader.Resume()).To(Succeed())
+		Expect(leader.Wait(ctx)).NotTo(BeZero(), "exit code of a leader that lost its lease")
+		<-cp.Dead() // it ended by itself, as it should
+		Expect(w.everBound(g)).To(BeZero())
+		w.revoke("second", g.member(0), control.Hang)
+		w.eventuallyBound(g, 3)
+		w.eventuallyRunning(g)
+		w.expectNoLeaks(ctx, "first", "second")
+	})
 })
+
+// leases are flags for a fast leader election.
+func leases(duration, renew, retry time.Duration) []string {
+	return []string{
+		"--leader-elect-lease-duration=" + seconds(duration),
+		"--leader-elect-renew-deadline=" + seconds(renew),
+		"--leader-elect-retry-period=" + seconds(retry),
+	}
+}

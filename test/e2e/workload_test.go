@@ -47,6 +47,12 @@ func (g gang) member(i int) string { return fmt.Sprintf("%s-%d", g.name, i) }
 // submit creates the gang's PodGroup and its pods.
 func (w *world) submit(ctx context.Context, g gang) {
 	GinkgoHelper()
+	w.submitGroup(ctx, g)
+	w.submitPods(ctx, g, 0, g.size)
+}
+
+func (w *world) submitGroup(ctx context.Context, g gang) {
+	GinkgoHelper()
 	group := &v1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Name: g.name, Namespace: w.name},
 		Spec:       v1beta1.PodGroupSpec{MinMember: int32(g.min), Queue: g.queue, PriorityClassName: g.priority},
@@ -56,7 +62,6 @@ func (w *world) submit(ctx context.Context, g gang) {
 	}
 	_, err := vc.SchedulingV1beta1().PodGroups(w.name).Create(ctx, group, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
-	w.submitPods(ctx, g, 0, g.size)
 }
 
 // submitPods creates the gang's pods from first up to, and without, last.

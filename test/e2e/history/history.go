@@ -46,7 +46,9 @@ func record[T metav1.Object](ctx context.Context, source cache.ListerWatcher, in
 func (h *History) PodVersions(name string) []*corev1.Pod { return h.pods.versions(name) }
 
 // PodGroupVersions are the versions of a PodGroup, oldest first.
-func (h *History) PodGroupVersions(name string) []*v1beta1.PodGroup { return h.podGroups.versions(name) }
+func (h *History) PodGroupVersions(name string) []*v1beta1.PodGroup {
+	return h.podGroups.versions(name)
+}
 
 // Pod is the newest version of a pod, nil when it is gone or was never there.
 func (h *History) Pod(name string) *corev1.Pod { return h.pods.current(name) }
