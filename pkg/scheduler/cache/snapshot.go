@@ -7,15 +7,21 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Snapshot returns upstream's snapshot with two changes. Pending tasks have a pod of their own, because allocation
-// writes the node's name and plugins write annotations into it, which upstream does to the informer's pod. And a
+// Snapshot returns upstream's snapshot with three changes. Pending tasks have a pod of their own, because allocation
+// writes the node's name and plugins write annotations into it, which upstream does to the informer's pod. A
 // PodGroup whose status this scheduler has decided but the watch has not shown yet has the decided one, so that no
-// session decides the same thing again.
+// session decides the same thing again. And a pod that names its node has it as its nominated node, so that allocate
+// looks at that node before all others, of which none will do.
 func (c *Cache) Snapshot() *api.ClusterInfo {
 	snapshot := c.SchedulerCache.Snapshot()
 	for _, job := range snapshot.Jobs {
+		domain := job.ContainsHardTopology() // where upstream lets a nomination out of the required domain
 		for _, task := range job.TaskStatusIndex[api.Pending] {
 			task.Pod = ownPod(task.Pod)
+			if node := namedNode(task.Pod); node != "" && !domain && task.Pod.Status.NominatedNodeName == "" &&
+				snapshot.Nodes[node] != nil && snapshot.Nodes[node].Node.Labels[v1.LabelHostname] == node {
+				task.Pod.Status.NominatedNodeName = node
+			}
 		}
 		if status, ok := c.status.decided(job); ok {
 			job.PodGroup.Status = *status.DeepCopy()
@@ -30,3 +36,6 @@ func ownPod(pod *v1.Pod) *v1.Pod {
 	own.Annotations = maps.Clone(pod.Annotations)
 	return &own
 }
+
+// namedNode is the node a pod names in its node selector; empty when it names none.
+func namedNode(pod *v1.Pod) string { return pod.Spec.NodeSelector[v1.LabelHostname] }

@@ -39,10 +39,19 @@ func (w *statusWriter) wishPod(pod *v1.Pod, delay time.Duration) {
 	w.mu.Lock()
 	w.pods[key] = pod
 	w.mu.Unlock()
-	if pod.Status.NominatedNodeName != "" {
+	if nomination(pod) != "" {
 		delay = 0
 	}
 	w.queue.AddAfter(key, delay)
+}
+
+// nomination is the node a session nominated the pod to. The node the pod names itself is not one: the snapshot put
+// it there.
+func nomination(pod *v1.Pod) string {
+	if pod.Status.NominatedNodeName == namedNode(pod) {
+		return ""
+	}
+	return pod.Status.NominatedNodeName
 }
 
 func (w *statusWriter) writePod(ctx context.Context, key statusKey) error {
@@ -60,7 +69,7 @@ func (w *statusWriter) writePod(ctx context.Context, key statusKey) error {
 	_, condition := podutil.GetPodCondition(&wish.Status, v1.PodScheduled)
 	pod := current.DeepCopy()
 	changed := condition != nil && podutil.UpdatePodCondition(&pod.Status, condition.DeepCopy())
-	if nominated := wish.Status.NominatedNodeName; nominated != "" && nominated != pod.Status.NominatedNodeName {
+	if nominated := nomination(wish); nominated != "" && nominated != pod.Status.NominatedNodeName {
 		pod.Status.NominatedNodeName, changed = nominated, true
 	}
 	if !changed {
