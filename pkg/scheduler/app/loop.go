@@ -81,18 +81,20 @@ func (l *loop) take() bool {
 func (l *loop) run(ctx context.Context) {
 	unsettled := true
 	for ctx.Err() == nil {
+		var rested time.Duration
+		changed := l.take() // first: a change told from here on gets a cycle of its own, which waits for it
 		behind := l.awaitCache(ctx)
-		if l.take() || unsettled {
+		if changed || unsettled {
 			start := l.clock.Now()
 			unsettled = l.cycler.cycle()
-			l.rest(ctx, l.clock.Since(start))
+			rested = l.rest(ctx, l.clock.Since(start))
 		} else {
 			l.cycler.idle()
 		}
 		if behind {
 			l.wake(cache.Now)
 		}
-		l.awaitWork(ctx)
+		l.awaitWork(ctx, l.period-rested)
 	}
 }
 
@@ -108,13 +110,16 @@ func (l *loop) awaitCache(ctx context.Context) (behind bool) {
 	return false
 }
 
-func (l *loop) rest(ctx context.Context, took time.Duration) {
-	l.pause(ctx, min(max(took, coalesce), l.period))
+// rest pauses after a cycle that took so long, and returns for how long.
+func (l *loop) rest(ctx context.Context, took time.Duration) time.Duration {
+	pause := min(max(took, coalesce), l.period)
+	l.pause(ctx, pause)
+	return pause
 }
 
-// awaitWork waits for an urgent change and then for the rest of its burst, or for the period to end.
-func (l *loop) awaitWork(ctx context.Context) {
-	timer := l.clock.NewTimer(l.period)
+// awaitWork waits for an urgent change and then for the rest of its burst, or for what is left of the period.
+func (l *loop) awaitWork(ctx context.Context, left time.Duration) {
+	timer := l.clock.NewTimer(left)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

@@ -1,0 +1,152 @@
+package app
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/clock"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
+)
+
+const ms = time.Millisecond
+
+// script is a cycler that notes when it was called, counted from its beginning.
+type script struct {
+	begin time.Time
+	// takes is how long each cycle takes, and unsettled what it says.
+	takes     time.Duration
+	unsettled bool
+	// behindUntil is when the cache has caught up.
+	behindUntil time.Duration
+	// onLagging runs once when the loop first asks whether the cache lags.
+	onLagging func()
+
+	cycles []time.Duration
+	idles  int
+}
+
+func (s *script) cycle() bool {
+	s.cycles = append(s.cycles, time.Since(s.begin))
+	time.Sleep(s.takes)
+	return s.unsettled
+}
+
+func (s *script) lagging() bool {
+	if f := s.onLagging; f != nil {
+		s.onLagging = nil
+		f()
+	}
+	return time.Since(s.begin) < s.behindUntil
+}
+
+func (s *script) idle() { s.idles++ }
+
+func TestWhenCyclesRun(t *testing.T) {
+	const period = time.Second
+	tests := map[string]struct {
+		script script
+		// wakes are the changes that are told, and when.
+		wakes   map[time.Duration]cache.Urgency
+		runs    time.Duration
+		want    []time.Duration
+		idles   int
+		onStart func(l *loop, s *script)
+	}{
+		"the first at once, and none while nothing changes": {
+			runs: 3500 * ms, want: []time.Duration{0}, idles: 3,
+		},
+		"once a period while something is left to do": {
+			script: script{unsettled: true}, runs: 3500 * ms, want: []time.Duration{0, 1000 * ms, 2000 * ms, 3000 * ms},
+		},
+		"a period does not begin anew with the rest after a long cycle": {
+			script: script{unsettled: true, takes: 400 * ms}, runs: 3 * time.Second,
+			want: []time.Duration{0, 1400 * ms, 2800 * ms},
+		},
+		"a burst is one cycle": {
+			wakes: map[time.Duration]cache.Urgency{100 * ms: cache.Now, 101 * ms: cache.Now, 102 * ms: cache.Now, 104 * ms: cache.Now},
+			runs:  900 * ms, want: []time.Duration{0, 105 * ms},
+		},
+		"two changes far apart are two cycles": {
+			wakes: map[time.Duration]cache.Urgency{100 * ms: cache.Now, 200 * ms: cache.Now},
+			runs:  900 * ms, want: []time.Duration{0, 105 * ms, 205 * ms},
+		},
+		"what is not urgent waits for the period": {
+			wakes: map[time.Duration]cache.Urgency{100 * ms: cache.Soon},
+			runs:  1900 * ms, want: []time.Duration{0, 1000 * ms},
+		},
+		"a change during a cycle gets the next, after a rest": {
+			script: script{takes: 50 * ms}, wakes: map[time.Duration]cache.Urgency{20 * ms: cache.Now},
+			runs: 900 * ms, want: []time.Duration{0, 105 * ms},
+		},
+		"a cycle waits for the change to reach the cache": {
+			script: script{behindUntil: 10 * ms}, runs: 900 * ms, want: []time.Duration{10 * ms},
+		},
+		"a cycle does not wait for ever, and another follows": {
+			script: script{behindUntil: 80 * ms}, runs: 900 * ms, want: []time.Duration{51 * ms, 80 * ms},
+		},
+		"a change that comes while the cache is waited for is not lost": {
+			runs: 900 * ms, want: []time.Duration{0, 10 * ms},
+			onStart: func(l *loop, s *script) { s.onLagging = func() { l.wake(cache.Now) } },
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &tt.script
+				s.begin = time.Now()
+				l := newLoop(s, period, clock.RealClock{})
+				if tt.onStart != nil {
+					tt.onStart(l, s)
+				}
+				for at, urgency := range tt.wakes {
+					time.AfterFunc(at, func() { l.wake(urgency) })
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), tt.runs)
+				defer cancel()
+				l.run(ctx)
+				if diff := cmp.Diff(tt.want, s.cycles); diff != "" {
+					t.Errorf("cycles (-want +got):\n%s", diff)
+				}
+				if s.idles != tt.idles {
+					t.Errorf("%d idle periods, want %d", s.idles, tt.idles)
+				}
+			})
+		})
+	}
+}
+
+func TestLoopEndsWithItsContext(t *testing.T) {
+	tests := map[string]script{
+		"while it waits for work": {},
+		"while it rests":          {takes: 300 * ms},
+		"while the cache lags":    {behindUntil: time.Hour},
+	}
+	for name, s := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s.begin = time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), 400*ms)
+				defer cancel()
+				newLoop(&s, time.Second, clock.RealClock{}).run(ctx)
+				if ended := time.Since(s.begin); ended != 400*ms {
+					t.Errorf("the loop ended after %v, want 400ms", ended)
+				}
+			})
+		})
+	}
+}
+
+// TestWakeNeverBlocks: handlers of informers and the engine's goroutines call it.
+func TestWakeNeverBlocks(t *testing.T) {
+	l := newLoop(&script{}, time.Second, clock.RealClock{})
+	for range 1000 {
+		l.wake(cache.Now)
+	}
+	if !l.take() || l.take() {
+		t.Error("the wake-ups are not taken as one")
+	}
+}

@@ -1,0 +1,145 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/cmd/scheduler/app/options"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
+)
+
+// parse makes options of the arguments.
+func parse(t *testing.T, args ...string) *Options {
+	t.Helper()
+	opts := &Options{ServerOption: options.NewServerOption(), Plugins: PluginSpecs()}
+	fs := pflag.NewFlagSet("vc-scheduler", pflag.ContinueOnError)
+	opts.AddFlags(fs)
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return opts
+}
+
+// TestFlagsAreUpstreams: every flag of upstream's scheduler is there with its default, but for health, which is on.
+func TestFlagsAreUpstreams(t *testing.T) {
+	upstream, ours := pflag.NewFlagSet("upstream", pflag.ContinueOnError), pflag.NewFlagSet("ours", pflag.ContinueOnError)
+	options.NewServerOption().AddFlags(upstream)
+	(&Options{ServerOption: options.NewServerOption()}).AddFlags(ours)
+	type flag struct{ Shorthand, Type, Default, Value string }
+	read := func(fs *pflag.FlagSet) map[string]flag {
+		flags := map[string]flag{}
+		fs.VisitAll(func(f *pflag.Flag) { flags[f.Name] = flag{f.Shorthand, f.Value.Type(), f.DefValue, f.Value.String()} })
+		return flags
+	}
+	want, got := read(upstream), read(ours)
+	if len(want) < 30 {
+		t.Fatalf("upstream has %d flags, fewer than it is known to have", len(want))
+	}
+	health := want["enable-healthz"]
+	health.Default, health.Value = "true", "true"
+	want["enable-healthz"] = health
+	var added []string
+	for name := range got {
+		if _, ok := want[name]; !ok {
+			added = append(added, name)
+			delete(got, name)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("flags (-upstream +ours):\n%s", diff)
+	}
+	if len(added) != 2 {
+		t.Errorf("flags of our own: %v, want validate-conf and drain-grace-period", added)
+	}
+	if parse(t, "--enable-healthz=false").EnableHealthz {
+		t.Error("health cannot be switched off")
+	}
+}
+
+func TestCatalogueKnowsPluginsOfTheDirectory(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "magic.so"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	conf := filepath.Join(dir, "scheduler.conf")
+	text := "actions: \"enqueue, allocate\"\ntiers:\n- plugins:\n  - name: gang\n  - name: magic\n    arguments:\n      anything: 1\n"
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct{ dir, want string }{
+		"with the directory":    {dir: dir},
+		"without the directory": {want: "magic"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			known, err := catalogue(parse(t, "--plugins-dir", tt.dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = config.ValidateFile(conf, known)
+			if (err == nil) != (tt.want == "") || (err != nil && !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("validation says %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestValidateConf(t *testing.T) {
+	tests := map[string]struct{ text, want string }{
+		"a good one":         {text: "actions: \"allocate\"\ntiers:\n- plugins:\n  - name: gang\n"},
+		"a misspelt action":  {text: "actions: \"alocate\"\ntiers:\n- plugins:\n  - name: gang\n", want: "allocate"},
+		"a plugin of ours":   {text: "actions: \"allocate\"\ntiers:\n- plugins:\n  - name: bindpolicy\n"},
+		"a misspelt plugin":  {text: "actions: \"allocate\"\ntiers:\n- plugins:\n  - name: bindpolcy\n", want: "bindpolicy"},
+		"an unknown setting": {text: "actions: \"allocate\"\ntiers:\n- plugins:\n  - name: gang\n    enablePrebind: false\n", want: "enablePreBind"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "scheduler.conf")
+			if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			err := validate(parse(t, "--validate-conf", path))
+			if (err == nil) != (tt.want == "") || (err != nil && !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("validation says %v, want an error that names %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestHasWork(t *testing.T) {
+	task := func(status api.TaskStatus) []api.TaskStatus { return []api.TaskStatus{status} }
+	tests := map[string]struct {
+		tasks []api.TaskStatus
+		phase scheduling.PodGroupPhase
+		want  bool
+	}{
+		"a running gang":                        {tasks: task(api.Running), phase: scheduling.PodGroupRunning},
+		"a gang being bound":                    {tasks: task(api.Binding), phase: scheduling.PodGroupRunning},
+		"a completed gang":                      {tasks: task(api.Succeeded), phase: scheduling.PodGroupCompleted},
+		"a waiting task":                        {tasks: task(api.Pending), phase: scheduling.PodGroupRunning, want: true},
+		"a task that waits for room being made": {tasks: task(api.Pipelined), phase: scheduling.PodGroupRunning, want: true},
+		"a task that leaves":                    {tasks: task(api.Releasing), phase: scheduling.PodGroupRunning, want: true},
+		"a gang that is not let in":             {phase: scheduling.PodGroupPending, want: true},
+		"a gang that is let in":                 {phase: scheduling.PodGroupInqueue, want: true},
+		"a gang in doubt":                       {phase: scheduling.PodGroupUnknown, want: true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			job := api.NewJobInfo("ns/g")
+			job.PodGroup = &api.PodGroup{PodGroup: scheduling.PodGroup{Status: scheduling.PodGroupStatus{Phase: tt.phase}}}
+			for _, status := range tt.tasks {
+				job.TaskStatusIndex[status] = api.TasksMap{"t": &api.TaskInfo{}}
+			}
+			if got := hasWork(map[api.JobID]*api.JobInfo{job.UID: job}); got != tt.want {
+				t.Errorf("hasWork is %v, want %v", got, tt.want)
+			}
+		})
+	}
+}

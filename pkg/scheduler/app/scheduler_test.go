@@ -1,0 +1,229 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// eventually waits for the condition.
+func eventually(t *testing.T, condition func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatal("the condition did not come true")
+		}
+	}
+}
+
+// TestUnknownConfIgnored is upstream's defect of that id, as the process shows it: it ends before it has asked the API
+// server for anything.
+func TestUnknownConfIgnored(t *testing.T) {
+	tests := map[string]struct{ text, want string }{
+		"a misspelt action":   {text: "actions: \"enqueue, alocate\"\n", want: "allocate"},
+		"a misspelt argument": {text: "actions: \"allocate\"\ntiers:\n- plugins:\n  - name: predicates\n    arguments:\n      predicate.GPUSharingEnabled: true\n", want: "predicate."},
+		"no YAML":             {text: "actions: [\n", want: ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			registerer := prometheus.DefaultRegisterer
+			prometheus.DefaultRegisterer = prometheus.NewRegistry()
+			defer func() { prometheus.DefaultRegisterer = registerer }()
+			var calls atomic.Int32
+			server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls.Add(1) }))
+			defer server.Close()
+			path := filepath.Join(t.TempDir(), "scheduler.conf")
+			if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			err := Run(t.Context(), parse(t, "--scheduler-conf", path, "--master", server.URL))
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Run returned %v, want an error that names %q", err, tt.want)
+			}
+			if calls.Load() != 0 {
+				t.Errorf("%d calls were made to the API server", calls.Load())
+			}
+		})
+	}
+}
+
+// action is an action of the test.
+type action struct {
+	name string
+	run  func(ssn *framework.Session)
+}
+
+func (a action) Name() string                   { return a.name }
+func (a action) Execute(ssn *framework.Session) { a.run(ssn) }
+
+// kubeMetrics makes the metrics that plugins of the Kubernetes scheduling framework count in, as Run does.
+var kubeMetrics = sync.OnceFunc(vcmetrics.InitKubeSchedulerRelatedMetrics)
+
+// builtIn makes the built-in configuration with other actions.
+func builtIn(t *testing.T, actions string) *config.Config {
+	t.Helper()
+	cfg, err := config.NewLoader("", config.NewCatalogue(), false).Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Actions = strings.Fields(actions)
+	return cfg
+}
+
+// newTestScheduler starts a scheduler with the configuration on a cluster in memory.
+func newTestScheduler(t *testing.T, cluster *schedtest.Cluster, cfg *config.Config, own ...framework.Action) *scheduler {
+	t.Helper()
+	kubeMetrics()
+	s := &scheduler{opts: parse(t), registry: framework.NewRegistry(), metrics: metrics.New(prometheus.NewRegistry())}
+	s.loop = newLoop(s, time.Second, clock.RealClock{})
+	s.cache = cache.Wrap(cluster.Cache, cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, 0, s.metrics, s.loop.wake)
+	s.registry.RegisterPlugin(transaction.Spec(s.cache))
+	for _, a := range own {
+		s.registry.RegisterAction(a)
+	}
+	if err := s.use(cfg); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	if err := s.cache.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		defer cancel()
+		grace, stop := context.WithTimeout(ctx, 5*time.Second)
+		defer stop()
+		if err := s.cache.Drain(grace); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func gangOf(members int32) *schedtest.Cluster {
+	cluster := schedtest.NewCluster(
+		schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(),
+		schedtest.MakeNode().Name("n").Obj(), schedtest.MakePodGroup().Name("g").MinMember(members).Obj(),
+	)
+	for i := range members {
+		cluster.Put(schedtest.MakePod().Name(fmt.Sprintf("p%d", i)).Group("g").Req(schedtest.Resources{"cpu": "1"}).Obj())
+	}
+	return cluster
+}
+
+func nodesOf(cluster *schedtest.Cluster, members int) []string {
+	var nodes []string
+	for i := range members {
+		nodes = append(nodes, cluster.Pod(fmt.Sprintf("p%d", i)).Spec.NodeName)
+	}
+	return nodes
+}
+
+func TestCycleBindsAGang(t *testing.T) {
+	cluster := gangOf(3)
+	s := newTestScheduler(t, cluster, builtIn(t, "enqueue allocate backfill"))
+	if !s.cycle() {
+		t.Error("nothing is said to be left although the gang is being bound")
+	}
+	eventually(t, func() bool { return cmp.Equal([]string{"n", "n", "n"}, nodesOf(cluster, 3)) })
+}
+
+// TestCycleSurvivesAPanic: an action panics with half a gang committed. The process goes on, the half is not bound, and
+// a later cycle binds the whole.
+func TestCycleSurvivesAPanic(t *testing.T) {
+	cluster := gangOf(2)
+	panicking := true
+	cfg := builtIn(t, "half allocate")
+	cfg.Tiers = nil // no plugin, because an allocation outside of upstream's actions upsets their books
+	s := newTestScheduler(t, cluster, cfg, action{"half", func(ssn *framework.Session) {
+		if !panicking {
+			return
+		}
+		statement := vcframework.NewStatement(ssn.Session)
+		for _, task := range ssn.Jobs["ns/g"].Tasks {
+			if task.Name == "p0" {
+				if err := statement.Allocate(task, ssn.Nodes["n"]); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		statement.Commit()
+		panic("oh no")
+	}})
+	if !s.cycle() {
+		t.Error("nothing is said to be left after a panic")
+	}
+	eventually(t, func() bool {
+		_, blocked := s.cache.Blocked("ns/g")
+		return blocked
+	})
+	if diff := cmp.Diff([]string{"", ""}, nodesOf(cluster, 2)); diff != "" {
+		t.Errorf("nodes after the panic (-want +got):\n%s", diff)
+	}
+	panicking = false
+	s.cache.RetryAll()
+	s.cycle()
+	eventually(t, func() bool { return cmp.Equal([]string{"n", "n"}, nodesOf(cluster, 2)) })
+}
+
+func TestRefusedProfileLeavesTheFormerInForce(t *testing.T) {
+	s := newTestScheduler(t, gangOf(1), builtIn(t, "allocate"))
+	former := s.current()
+	if err := s.use(builtIn(t, "nonsense")); err == nil {
+		t.Error("an action that is not registered was accepted")
+	}
+	if s.current() != former {
+		t.Error("the former profile is not in force any more")
+	}
+}
+
+// flaky is a Recoverer that fails at first.
+type flaky struct{ left int }
+
+func (f *flaky) Recover(context.Context) error {
+	f.left--
+	if f.left >= 0 {
+		return errors.New("the API server is away")
+	}
+	return nil
+}
+
+func TestRecoveryIsTriedUntilItSucceeds(t *testing.T) {
+	f := &flaky{left: 2}
+	if err := recoverAll(t.Context(), []framework.NamedRecoverer{{Plugin: "p", Recoverer: f}}); err != nil || f.left != -1 {
+		t.Errorf("recovery returned %v with %d failures left", err, f.left)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := recoverAll(ctx, []framework.NamedRecoverer{{Plugin: "p", Recoverer: &flaky{left: 1}}})
+	if err == nil || !strings.Contains(err.Error(), "recovering plugin p") {
+		t.Errorf("recovery that was cut short returned %v", err)
+	}
+}

@@ -1,0 +1,130 @@
+package app
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"volcano.sh/volcano/cmd/scheduler/app/options"
+)
+
+// TestWildcardListen is upstream's defect of that id: servers listen on all interfaces by default.
+func TestWildcardListen(t *testing.T) {
+	tests := map[string]struct{ address, want, err string }{
+		"no host is loopback":      {address: ":8080", want: "127.0.0.1:8080"},
+		"a named address is meant": {address: "10.1.2.3:8080", want: "10.1.2.3:8080"},
+		"all can be named":         {address: "0.0.0.0:8080", want: "0.0.0.0:8080"},
+		"all of IPv6 can be named": {address: "[::]:8080", want: "[::]:8080"},
+		"no port":                  {address: "localhost", err: `--healthz-address is "localhost", not host:port`},
+		"nothing":                  {address: "", err: `--healthz-address is "", not host:port`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := listenAddress("healthz-address", tt.address)
+			if got != tt.want || (err == nil) != (tt.err == "") || (err != nil && !strings.Contains(err.Error(), tt.err)) {
+				t.Errorf("listenAddress returned %q, %v; want %q, %q", got, err, tt.want, tt.err)
+			}
+		})
+	}
+}
+
+func TestServersAreBoundInTime(t *testing.T) {
+	server := newServer(http.NotFoundHandler())
+	if server.ReadHeaderTimeout <= 0 || server.ReadTimeout <= 0 || server.WriteTimeout <= 0 || server.IdleTimeout <= 0 {
+		t.Errorf("a time-out is missing: %v header, %v read, %v write, %v idle",
+			server.ReadHeaderTimeout, server.ReadTimeout, server.WriteTimeout, server.IdleTimeout)
+	}
+}
+
+func TestDebugHandler(t *testing.T) {
+	tests := map[string]struct {
+		metrics, profiling bool
+		want               map[string]int
+	}{
+		"metrics alone":   {metrics: true, want: map[string]int{"/metrics": 200, "/debug/pprof/": 404, "/debug/pprof/cmdline": 404}},
+		"profiling alone": {profiling: true, want: map[string]int{"/metrics": 404, "/debug/pprof/": 200, "/debug/pprof/cmdline": 200}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			handler := debugHandler(tt.metrics, tt.profiling)
+			for path, want := range tt.want {
+				answer := httptest.NewRecorder()
+				handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+				if answer.Code != want {
+					t.Errorf("%s answers %d, want %d", path, answer.Code, want)
+				}
+			}
+		})
+	}
+}
+
+// freeAddress is a loopback address that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// TestDefaultServers: health is on, metrics and profiling are off.
+func TestDefaultServers(t *testing.T) {
+	opts := parse(t)
+	opts.HealthzBindAddress, opts.ListenAddress = freeAddress(t), freeAddress(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if err := startServers(ctx, opts); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.Get("http://" + opts.HealthzBindAddress + "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		t.Errorf("health answers %s", answer.Status)
+	}
+	if conn, err := net.Dial("tcp", opts.ListenAddress); err == nil {
+		conn.Close()
+		t.Error("the server for metrics and profiling listens although both are off")
+	}
+	cancel()
+	eventually(t, func() bool {
+		conn, err := net.Dial("tcp", opts.HealthzBindAddress)
+		if err == nil {
+			conn.Close()
+		}
+		return err != nil
+	})
+}
+
+func TestServerErrorsNameTheFlag(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	tests := map[string]struct {
+		opts options.ServerOption
+		want string
+	}{
+		"health":  {options.ServerOption{EnableHealthz: true, HealthzBindAddress: taken.Addr().String()}, "--healthz-address"},
+		"metrics": {options.ServerOption{EnableMetrics: true, ListenAddress: taken.Addr().String()}, "--listen-address"},
+		"certificates": {options.ServerOption{
+			EnableHealthz: true, HealthzBindAddress: "127.0.0.1:0", CaCertData: []byte("x"), CertData: []byte("x"), KeyData: []byte("x"),
+		}, "--tls-cert-file"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := startServers(t.Context(), &Options{ServerOption: &tt.opts})
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error is %v, want one that names %s", err, tt.want)
+			}
+		})
+	}
+}
