@@ -93,13 +93,17 @@ func (c *Cache) Ended(r binding.Result) {
 	if repeated {
 		failure = last
 	}
+	untold := failure.tell(r.Failed)
 	c.failures[r.Gang] = failure
 	c.reportMu.Unlock()
 	until := c.backoff.Failed(r.Gang, failure.reason+": "+failure.message, failure.nodes...)
 	logger().Info("Gang was not bound as a whole", "gang", r.Gang, "bound", len(r.Bound), "released", len(r.Failed),
 		"retryAt", until.Format(time.RFC3339), "reason", failure.message)
 	if !repeated {
-		c.reportFailure(r, failure)
+		c.reportGang(r.Gang, failure)
+	}
+	for _, f := range untold {
+		c.reportPod(f, failure)
 	}
 	c.wake(Now)
 }

@@ -154,6 +154,11 @@ func TestPodOrNodeDeletedInFlight(t *testing.T) {
 				if diff := cmp.Diff(tt.books, w.books("p0", "p1")); diff != "" {
 					t.Errorf("books (-want +got):\n%s", diff)
 				}
+				for _, event := range w.cluster.Events.Take() {
+					if tt.cause == errPodGone.Error() && strings.Contains(event, " p0: ") {
+						t.Errorf("the pod that is gone was told: %s", event)
+					}
+				}
 				if reason, blocked := w.Blocked(gang); !blocked || !strings.Contains(reason, tt.cause) {
 					t.Errorf("the gang is not waiting: %q", reason)
 				}

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/klog/v2"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
@@ -50,11 +51,25 @@ type gangFailure struct {
 	cause string
 	// nodes are those that members failed on.
 	nodes []string
+	// told are the pods that have been told.
+	told map[types.UID]bool
+}
+
+// tell marks the failed members as told, and returns those that had not been.
+func (f *gangFailure) tell(failed []binding.Failure) (untold []binding.Failure) {
+	for _, member := range failed {
+		uid := member.Member.Task.Pod.UID
+		if !f.told[uid] {
+			f.told[uid] = true
+			untold = append(untold, member)
+		}
+	}
+	return untold
 }
 
 func newFailure(r binding.Result, failed []binding.Failure) gangFailure {
 	culprits := culpritsOf(failed)
-	f := gangFailure{reason: failureReason(r), message: failureMessage(r, culprits)}
+	f := gangFailure{reason: failureReason(r), message: failureMessage(r, culprits), told: map[types.UID]bool{}}
 	var causes []string
 	for _, c := range culprits {
 		task := c.Member.Task
@@ -106,30 +121,28 @@ func failureReason(r binding.Result) string {
 	return bindFailed
 }
 
-// reportFailure tells of a failed transaction: a condition and an event on the PodGroup, and a PodScheduled=False
-// condition and an event on each pod that was not bound.
-func (c *Cache) reportFailure(r binding.Result, failure gangFailure) {
+// reportGang tells of a failed transaction on the PodGroup: with a condition and an event.
+func (c *Cache) reportGang(gang api.JobID, failure gangFailure) {
 	c.SchedulerCache.Mutex.Lock()
 	var group *api.PodGroup
-	if job, ok := c.Jobs[r.Gang]; ok && job.PodGroup != nil {
+	if job, ok := c.Jobs[gang]; ok && job.PodGroup != nil {
 		group = job.PodGroup.Clone()
 		if status, ok := c.status.decided(job); ok {
 			group.Status = *status.DeepCopy()
 		}
 	}
 	c.SchedulerCache.Mutex.Unlock()
-	if group != nil {
-		setCondition(&group.Status, unschedulable(failure.reason, failure.message))
-		c.status.wishPodGroup(group)
-		if pg, err := external(group); err == nil {
-			c.Recorder.Event(pg, v1.EventTypeWarning, failure.reason, failure.message)
-		}
+	if group == nil {
+		return
 	}
-	for _, f := range r.Failed {
-		c.reportPod(f, failure)
+	setCondition(&group.Status, unschedulable(failure.reason, failure.message))
+	c.status.wishPodGroup(group)
+	if pg, err := external(group); err == nil {
+		c.Recorder.Event(pg, v1.EventTypeWarning, failure.reason, failure.message)
 	}
 }
 
+// reportPod tells a pod that was not bound, with a PodScheduled=False condition and an event.
 func (c *Cache) reportPod(f binding.Failure, failure gangFailure) {
 	if errors.Is(f.Err, errPodGone) {
 		return

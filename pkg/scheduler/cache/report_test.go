@@ -111,6 +111,40 @@ func TestSameFailureIsToldOnce(t *testing.T) {
 	})
 }
 
+// TestEqualPodsAreOneCause: which of a gang's equal pods meets the failure is chance, and no news; a pod that joined
+// the gang has been told nothing yet.
+func TestEqualPodsAreOneCause(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		w.failGang()
+		w.deliver(w.cluster.PodGroup("g"))
+		w.sync("p0", "p1")
+		w.cluster.Events.Take()
+		w.cluster.Writes()
+		tryAgain := func(culprit string, names ...string) {
+			w.RetryAll()
+			w.mustPlace("n", []binding.Step{failing("storage", culprit)}, names...)
+			w.SealTransactions()
+			synctest.Wait()
+		}
+		tryAgain("p1", "p0", "p1")
+		if got := w.cluster.Writes(); len(got) != 0 {
+			t.Errorf("writes when the other pod met the same: %v", got)
+		}
+		w.remove(pod(1).Obj())
+		w.add(pod(2).Obj())
+		w.cluster.Writes()
+		tryAgain("p0", "p0", "p2")
+		if diff := cmp.Diff([]string{"update pods/status p2"}, w.cluster.Writes()); diff != "" {
+			t.Errorf("writes when a new pod met the same (-want +got):\n%s", diff)
+		}
+		events := w.cluster.Events.Take()
+		if len(events) != 1 || !strings.HasPrefix(events[0], "Warning PreBindFailed p2: not bound because its gang was not: ") {
+			t.Errorf("events: %q, want one for the new pod", events)
+		}
+	})
+}
+
 // TestNoBackoff is upstream's defect of that id: a gang whose pre-bind fails for good is tried again every cycle.
 func TestNoBackoff(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

@@ -3,6 +3,7 @@ package cache
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
@@ -79,4 +80,46 @@ func TestSnapshotTaskIsTheSameEverywhere(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestPodThatNamesItsNode: allocate looks at a nominated node first. The nomination is for the session alone.
+func TestPodThatNamesItsNode(t *testing.T) {
+	named := func(node string) *v1.Pod {
+		return changed(pod(0).Obj(), func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{v1.LabelHostname: node} })
+	}
+	tests := map[string]struct {
+		pod  *v1.Pod
+		want string
+	}{
+		"a node that is there":     {pod: named("n"), want: "n"},
+		"a node that is not there": {pod: named("m")},
+		"none":                     {pod: pod(0).Obj()},
+		"a session's nomination stays": {
+			pod: changed(named("n"), func(p *v1.Pod) { p.Status.NominatedNodeName = "m" }), want: "m",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(0, 1)
+				w.add(tt.pod)
+				got := w.Snapshot().Jobs[gang].Tasks["ns-p0"].Pod
+				if got.Status.NominatedNodeName != tt.want {
+					t.Errorf("nominated node is %q, want %q", got.Status.NominatedNodeName, tt.want)
+				}
+				if shared := w.latest["*v1.Pod ns/p0"].(*v1.Pod); shared.Status.NominatedNodeName != tt.pod.Status.NominatedNodeName {
+					t.Errorf("the informer's pod was nominated to %q", shared.Status.NominatedNodeName)
+				}
+				w.cluster.Writes()
+				if _, err := w.StatusUpdater.UpdatePodStatus(got); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2 * settle)
+				synctest.Wait()
+				if writes := w.cluster.Writes(); len(writes) != 0 {
+					t.Errorf("the snapshot's nomination was written: %v", writes)
+				}
+			})
+		})
+	}
 }

@@ -166,11 +166,12 @@ func TestPodWishes(t *testing.T) {
 		meanwhile   func(w *world)
 		soon, later []string
 	}{
-		"a pod found unschedulable is told a while later": {later: once},
-		"a nomination is told at once":                    {nominated: "n", soon: once},
-		"a pod that is being bound by then is not told":   {meanwhile: func(w *world) { w.mustPlace("n", nil, "p0") }},
-		"a pod that is bound by then is not told":         {meanwhile: func(w *world) { w.add(pod(0).Node("n").Obj()) }},
-		"a pod that is deleted by then is not told":       {meanwhile: func(w *world) { w.remove(pod(0).Obj()) }},
+		"a pod found unschedulable is told a while later":                            {later: once},
+		"a nomination is told at once":                                               {nominated: "n", soon: once},
+		"a pod that is being bound by then is not told":                              {meanwhile: func(w *world) { w.mustPlace("n", nil, "p0") }},
+		"a pod that is bound by then is not told":                                    {meanwhile: func(w *world) { w.add(pod(0).Node("n").Obj()) }},
+		"a pod that is bound by then, which the cache has yet to learn, is not told": {meanwhile: func(w *world) { w.listed(pod(0).Node("n").Obj()) }},
+		"a pod that is deleted by then is not told":                                  {meanwhile: func(w *world) { w.remove(pod(0).Obj()) }},
 		"a pod of the same name is not told": {meanwhile: func(w *world) {
 			w.remove(pod(0).Obj())
 			w.add(pod(0).UID("new").Obj())
