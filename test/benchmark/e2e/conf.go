@@ -37,14 +37,14 @@ func schedulerOptions(key trialKey, p *plan) (controlplane.SchedulerOptions, err
 		opts.Kind = controlplane.Upstream
 	case kube:
 		opts.Kind, opts.Conf = controlplane.KubeScheduler, kubeConf
-		if key.Placement == trivial {
+		if key.Placement != full {
 			opts.Conf = kubeTrivialConf
 		}
 		return opts, nil
 	default:
 		return opts, fmt.Errorf("%s is not a scheduler process", key.Scheduler)
 	}
-	if key.Placement == trivial {
+	if key.Placement != full {
 		opts.Conf = trivialConf
 	}
 	if p.profileDir != "" {

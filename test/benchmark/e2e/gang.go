@@ -72,7 +72,7 @@ func load(key trialKey, p *plan, nodes []string) []*gang {
 	gangs := make([]*gang, p.gangs)
 	for i := range gangs {
 		var nodeOf func(int) string
-		if key.Placement == trivial || key.Scheduler == raw {
+		if key.Placement != full || key.Scheduler == raw {
 			nodeOf = func(member int) string { return nodes[(i*p.gangSize+member)%len(nodes)] }
 		}
 		gangs[i] = newGang(key.Scheduler, fmt.Sprintf("gang-%04d", i), p.gangSize, nodeOf)

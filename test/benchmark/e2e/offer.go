@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
@@ -59,7 +60,7 @@ func protobufClient(config *rest.Config) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// creation is an object to be sent to the API server.
+// creation is a write to be sent to the API server for a gang.
 type creation struct {
 	gang *gang
 	send func(ctx context.Context) error
@@ -93,6 +94,24 @@ func (d *driver) pods(gangs []*gang) []creation {
 	return all
 }
 
+// nominations write the node of each pod's nodeSelector into its status, as preemption does.
+func (d *driver) nominations(gangs []*gang) []creation {
+	var all []creation
+	for _, g := range gangs {
+		for _, pod := range g.pods {
+			all = append(all, creation{g, func(ctx context.Context) error {
+				patch := fmt.Sprintf(`{"status":{"nominatedNodeName":%q}}`, pod.Spec.NodeSelector[corev1.LabelHostname])
+				_, err := d.kube.CoreV1().Pods(namespace).Patch(ctx, pod.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+				if err != nil {
+					return fmt.Errorf("nominating a node for pod %s: %w", pod.Name, err)
+				}
+				return nil
+			}})
+		}
+	}
+	return all
+}
+
 func (d *driver) podGroups(gangs []*gang) []creation {
 	var all []creation
 	for _, g := range gangs {
@@ -109,7 +128,7 @@ func (d *driver) podGroups(gangs []*gang) []creation {
 	return all
 }
 
-// send sends the creations in order, several at a time, sets the clocks of their gangs, and returns when the first
+// send sends the writes in order, several at a time, sets the clocks of their gangs, and returns when the first
 // was sent.
 func (d *driver) send(ctx context.Context, all []creation) (time.Time, error) {
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -22,9 +22,11 @@ const (
 	pglast = "pglast"
 
 	// full is the default conf with every pod free to run anywhere; trivial names one node for each pod by its
-	// nodeSelector, under a conf without scoring plugins.
-	full    = "full"
-	trivial = "trivial"
+	// nodeSelector, under a conf without scoring plugins; nominated is trivial with the same node in the pod's
+	// status.nominatedNodeName too, which spares the scheduler looking at every other node.
+	full      = "full"
+	trivial   = "trivial"
+	nominated = "nominated"
 )
 
 const (
@@ -86,7 +88,7 @@ func parsePlan(args []string, out io.Writer) (*plan, error) {
 	fs.IntVar(&p.gangSize, "gang-size", 50, "pods of 1 cpu in a gang, all of them its minimum")
 	fs.StringVar(&modes, "mode", "live,pglast", "how the load is offered: live, pglast or both")
 	fs.StringVar(&schedulers, "schedulers", "upstream,kube,ours,raw", "whom to measure, in turn")
-	fs.StringVar(&placements, "placement", full, "full, trivial or both")
+	fs.StringVar(&placements, "placement", full, "full, trivial, nominated, or several of them")
 	fs.IntVar(&p.runs, "runs", 1, "how often to measure each; ratios are between medians")
 	fs.IntVar(&p.writers, "writers", 16, "creations under way at a time")
 	fs.IntVar(&p.rawWriters, "raw-writers", 64, "Bindings under way at a time in the raw trial")
@@ -113,7 +115,7 @@ func parsePlan(args []string, out io.Writer) (*plan, error) {
 	}{
 		{"mode", modes, []string{live, pglast}, &p.modes},
 		{"schedulers", schedulers, []string{upstream, kube, ours, raw}, &p.schedulers},
-		{"placement", placements, []string{full, trivial}, &p.placements},
+		{"placement", placements, []string{full, trivial, nominated}, &p.placements},
 	} {
 		for _, name := range strings.Split(list.text, ",") {
 			name = strings.TrimSpace(name)
@@ -140,13 +142,14 @@ func (p *plan) validate() error {
 func (p *plan) pods() int { return p.gangs * p.gangSize }
 
 // trials lists what is to be measured, in order. kube-scheduler knows no PodGroups, so it has the live mode alone.
+// Pods are nominated after they are created and before they may be scheduled, which only pglast keeps apart.
 func (p *plan) trials() []trialKey {
 	var keys []trialKey
 	for run := range p.runs {
 		for _, placement := range p.placements {
 			for _, mode := range p.modes {
 				for _, scheduler := range p.schedulers {
-					if scheduler == kube && mode != live {
+					if scheduler == kube && mode != live || placement == nominated && mode != pglast {
 						continue
 					}
 					keys = append(keys, trialKey{scheduler, mode, placement, run + 1})

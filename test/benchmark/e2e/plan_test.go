@@ -21,6 +21,10 @@ func TestTrials(t *testing.T) {
 			args: []string{"--schedulers", "upstream, ours", "--mode", "live", "--runs", "2"},
 			want: []trialKey{{upstream, live, full, 1}, {ours, live, full, 1}, {upstream, live, full, 2}, {ours, live, full, 2}},
 		},
+		"pods are nominated in the pglast mode alone": {
+			args: []string{"--schedulers", "ours", "--placement", "trivial,nominated"},
+			want: []trialKey{{ours, live, trivial, 1}, {ours, pglast, trivial, 1}, {ours, pglast, nominated, 1}},
+		},
 		"trivial placement beside its limit": {
 			args: []string{"--schedulers", "ours,raw", "--mode", "pglast", "--placement", "trivial"},
 			want: []trialKey{{ours, pglast, trivial, 1}, {raw, pglast, trivial, 1}},

@@ -137,6 +137,11 @@ func (s *stage) prepare(ctx context.Context, gangs []*gang) (offer func() (time.
 			return nil, nil, err
 		}
 	}
+	if s.key.Placement == nominated {
+		if _, err := s.driver.send(ctx, s.driver.nominations(gangs)); err != nil {
+			return nil, nil, err
+		}
+	}
 	switch {
 	case s.key.Scheduler == raw:
 		binder := startRawBinder(ctx, s.rawClient, s.plan.rawWriters, s.plan.pods())
