@@ -44,9 +44,9 @@ func eventually(t *testing.T, condition func() bool) {
 	}
 }
 
-// TestUnknownConfIgnored is upstream's defect of that id, as the process shows it: it ends before it has asked the API
+// TestRegressionUnknownConfIgnored is upstream's defect of that id, as the process shows it: it ends before it has asked the API
 // server for anything.
-func TestUnknownConfIgnored(t *testing.T) {
+func TestRegressionUnknownConfIgnored(t *testing.T) {
 	tests := map[string]struct{ text, want string }{
 		"a misspelt action":   {text: "actions: \"enqueue, alocate\"\n", want: "allocate"},
 		"a misspelt argument": {text: "actions: \"allocate\"\ntiers:\n- plugins:\n  - name: predicates\n    arguments:\n      predicate.GPUSharingEnabled: true\n", want: "predicate."},

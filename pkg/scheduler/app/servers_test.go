@@ -11,8 +11,8 @@ import (
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 )
 
-// TestWildcardListen is upstream's defect of that id: servers listen on all interfaces by default.
-func TestWildcardListen(t *testing.T) {
+// TestRegressionWildcardListen is upstream's defect of that id: servers listen on all interfaces by default.
+func TestRegressionWildcardListen(t *testing.T) {
 	tests := map[string]struct{ address, want, err string }{
 		"no host is loopback":      {address: ":8080", want: "127.0.0.1:8080"},
 		"a named address is meant": {address: "10.1.2.3:8080", want: "10.1.2.3:8080"},

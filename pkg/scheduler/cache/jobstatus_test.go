@@ -45,9 +45,9 @@ func (w *world) settled() {
 	w.cluster.Events.Take()
 }
 
-// TestRunningWhilePending is upstream's defect of that id (volcano#4383): the PodGroup is said to be Running, or
+// TestRegressionRunningWhilePending is upstream's defect of that id (volcano#4383): the PodGroup is said to be Running, or
 // scheduled, while a member of its minimum is not bound.
-func TestRunningWhilePending(t *testing.T) {
+func TestRegressionRunningWhilePending(t *testing.T) {
 	tests := map[string]struct {
 		pods      []*schedtest.PodBuilder
 		place     []string

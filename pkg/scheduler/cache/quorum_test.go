@@ -20,9 +20,9 @@ import (
 
 var podGroupResource = schema.GroupResource{Group: "scheduling.volcano.sh", Resource: "podgroups"}
 
-// TestScaleUpPartial is upstream's defect of that id: the PodGroup's minimum was raised together with new pods, the
+// TestRegressionScaleUpPartial is upstream's defect of that id: the PodGroup's minimum was raised together with new pods, the
 // watch has shown the pods and not the PodGroup, and part of the gang is bound.
-func TestScaleUpPartial(t *testing.T) {
+func TestRegressionScaleUpPartial(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(4, 2)
 		w.cluster.Put(schedtest.MakePodGroup().Name("g").MinMember(4).Obj()) // the watch is late

@@ -145,8 +145,8 @@ func TestEqualPodsAreOneCause(t *testing.T) {
 	})
 }
 
-// TestNoBackoff is upstream's defect of that id: a gang whose pre-bind fails for good is tried again every cycle.
-func TestNoBackoff(t *testing.T) {
+// TestRegressionNoBackoff is upstream's defect of that id: a gang whose pre-bind fails for good is tried again every cycle.
+func TestRegressionNoBackoff(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 2)
 		var waits []time.Duration

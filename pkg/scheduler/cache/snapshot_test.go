@@ -13,9 +13,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// TestSharedPodWrite is upstream's defect of that id: allocation writes the node's name, and plugins write annotations,
+// TestRegressionSharedPodWrite is upstream's defect of that id: allocation writes the node's name, and plugins write annotations,
 // into the informer's own pod, and nobody takes them back when the trial is dropped.
-func TestSharedPodWrite(t *testing.T) {
+func TestRegressionSharedPodWrite(t *testing.T) {
 	tests := map[string]struct {
 		commit bool
 		want   []string

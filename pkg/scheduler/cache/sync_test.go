@@ -32,9 +32,9 @@ func (w *world) started(t *testing.T) (done func() bool) {
 	}
 }
 
-// TestStartupRace is upstream's defect of that id: the first cycle sees part of the nodes, because they reach the cache
+// TestRegressionStartupRace is upstream's defect of that id: the first cycle sees part of the nodes, because they reach the cache
 // through a queue that nobody waits for.
-func TestStartupRace(t *testing.T) {
+func TestRegressionStartupRace(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const nodes = 1000
 		for i := range nodes {

@@ -51,8 +51,8 @@ func TestAddToTransactionReservesUntilBound(t *testing.T) {
 	})
 }
 
-// TestStuckBinding is upstream's defect of that id: an error while the books are made leaves the task Binding for ever.
-func TestStuckBinding(t *testing.T) {
+// TestRegressionStuckBinding is upstream's defect of that id: an error while the books are made leaves the task Binding for ever.
+func TestRegressionStuckBinding(t *testing.T) {
 	tests := map[string]struct {
 		change func(w *world, bindCtx *vccache.BindContext)
 		want   string
@@ -109,9 +109,9 @@ func TestStuckBinding(t *testing.T) {
 	}
 }
 
-// TestCommitDrop is upstream's defect of that id: one member that cannot be booked is dropped, and the rest of its gang
+// TestRegressionCommitDrop is upstream's defect of that id: one member that cannot be booked is dropped, and the rest of its gang
 // is bound without it.
-func TestCommitDrop(t *testing.T) {
+func TestRegressionCommitDrop(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(4, 4)
 		w.mustPlace("n", nil, "p0", "p1", "p2")
@@ -178,9 +178,9 @@ func TestBackfillCompletesTheGang(t *testing.T) {
 	})
 }
 
-// TestLockStall is upstream's defect of that id: a full bind channel is waited for with the cache's lock held. Here
+// TestRegressionLockStall is upstream's defect of that id: a full bind channel is waited for with the cache's lock held. Here
 // thousands of members are handed over, sealed and looked at while not one bind gets on.
-func TestLockStall(t *testing.T) {
+func TestRegressionLockStall(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const gangs, members = 40, 60
 		never := make(chan struct{})

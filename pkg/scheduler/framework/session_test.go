@@ -30,9 +30,9 @@ func steps(name string, n int, tr *trace) PluginSpec {
 	})
 }
 
-// TestMapOrder is upstream's defect of that id: pre-binders and rollbacks run in the order of a Go map. Here it is the
+// TestRegressionMapOrder is upstream's defect of that id: pre-binders and rollbacks run in the order of a Go map. Here it is the
 // order of the plugins in the conf, over tiers, with upstream's PreBinders in their places, each time.
-func TestMapOrder(t *testing.T) {
+func TestRegressionMapOrder(t *testing.T) {
 	const upstream = "zz-upstream"
 	all := []conf.Tier{tier("echo", "alpha"), tier(upstream, "delta", "bravo")}
 	tests := map[string]struct {

@@ -1,0 +1,64 @@
+package cache
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestRegressionPrebindBlocksSession is upstream's defect of that id (volcano#4692): one slow pre-bind stalls the scheduling loop.
+// Here sessions go on, place and bind another gang, and the slow one is bound when it is ready.
+func TestRegressionPrebindBlocksSession(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		w.add(schedtest.MakePodGroup().Name("other").Obj(), schedtest.MakePod().Name("o").Group("other").Obj())
+		goOn := make(chan struct{})
+		w.mustPlace("n", []binding.Step{waiting("slow", goOn)}, "p0", "p1")
+		w.SealTransactions()
+		synctest.Wait()
+		w.mustPlace("n", nil, "o")
+		w.SealTransactions()
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"", "", "n"}, w.nodesOf("p0", "p1", "o")); diff != "" {
+			t.Errorf("nodes while a pre-bind waits (-want +got):\n%s", diff)
+		}
+		close(goOn)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"n", "n", "n"}, w.nodesOf("p0", "p1", "o")); diff != "" {
+			t.Errorf("nodes in the end (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestRegressionPartialGang is upstream's defect of that id: minMember 4, one pre-bind fails, and 3 are bound and stay. Above the
+// minimum, those that are well are bound.
+func TestRegressionPartialGang(t *testing.T) {
+	tests := map[string]struct {
+		minMember int32
+		want      []string
+		idle      float64
+	}{
+		"below the minimum nobody is bound":          {minMember: 4, want: []string{"", "", "", ""}, idle: 8000},
+		"at the minimum those that passed are bound": {minMember: 3, want: []string{"", "n", "n", "n"}, idle: 5000},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(4, tt.minMember)
+				w.mustPlace("n", []binding.Step{failing("storage", "p0")}, "p0", "p1", "p2", "p3")
+				w.SealTransactions()
+				synctest.Wait()
+				if diff := cmp.Diff(tt.want, w.nodesOf("p0", "p1", "p2", "p3")); diff != "" {
+					t.Errorf("nodes (-want +got):\n%s", diff)
+				}
+				if got := w.idleCPU("n"); got != tt.idle {
+					t.Errorf("%v milli-cpu are idle, want %v", got, tt.idle)
+				}
+			})
+		})
+	}
+}
