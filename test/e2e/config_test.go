@@ -49,12 +49,12 @@ var _ = Describe("The configuration", func() {
 			Eventually(reloads("ok")).Should(Equal("1"))
 			bind("b", "first", "second")
 
-			bad := strings.Replace(w.conf("third"), "name: third", "name: thrid", 1)
+			bad := strings.Replace(w.conf("third"), "name: third", "name: th1rd", 1)
 			Expect(scheduler.ReplaceConf(bad)).To(Succeed())
 			Eventually(reloads("error")).Should(Equal("1"))
 			bind("c", "first", "second")
 			Eventually(func() string { return w.refusals(ctx) }).Should(And(
-				ContainSubstring("line "), ContainSubstring(`thrid`), ContainSubstring(`third`)))
+				ContainSubstring("line "), ContainSubstring(`th1rd`), ContainSubstring(`third`)))
 
 			Expect(scheduler.ReplaceConf(w.conf("third"))).To(Succeed())
 			Eventually(reloads("ok")).Should(Equal("2"))

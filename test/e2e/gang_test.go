@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"os"
+	"regexp"
+	"strconv"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -10,8 +13,12 @@ import (
 	"k8s.io/utils/ptr"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
 )
+
+// firstSnapshot finds how many jobs and nodes a cycle sees.
+var firstSnapshot = regexp.MustCompile(`"SnapShot for scheduling" jobNum=(\d+) QueueNum=\d+ NodeNum=(\d+)`)
 
 var _ = Describe("A gang", func() {
 	It("that fits is bound as a whole and runs", func(ctx SpecContext) {
@@ -104,8 +111,14 @@ var _ = Describe("A gang", func() {
 		w := newWorld(ctx, "startup", nodes, "1")
 		g := gang{name: "g", size: nodes, min: nodes}
 		w.submit(ctx, g)
-		w.start(ctx, w.conf())
+		// One worker makes the queue through which upstream's cache takes nodes slow.
+		scheduler := w.startWith(ctx, controlplane.SchedulerOptions{Conf: w.conf(), Args: []string{"--node-worker-threads=1"}})
 		w.eventuallyBound(g, nodes)
+		log, err := os.ReadFile(scheduler.LogPath())
+		Expect(err).NotTo(HaveOccurred())
+		first := firstSnapshot.FindStringSubmatch(string(log))
+		Expect(first).To(HaveLen(3), "upstream's log line about a snapshot")
+		Expect(first[1:]).To(Equal([]string{"1", strconv.Itoa(nodes)}), "jobs and nodes of the first cycle")
 		for _, version := range w.PodGroupVersions(g.name) {
 			for _, condition := range version.Status.Conditions {
 				Expect(condition.Type).NotTo(Equal(v1beta1.PodGroupUnschedulableType), condition.Message)

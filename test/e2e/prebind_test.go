@@ -57,6 +57,26 @@ var _ = Describe("A pre-bind that fails", func() {
 		w.expectNoLeaks(ctx, "first", "second", "third")
 	})
 
+	It("on one node is told once, whichever of the gang's equal pods meets it", func(ctx SpecContext) {
+		w := newWorld(ctx, "equal", 2, "2")
+		w.start(ctx, w.conf("first"))
+		g := gang{name: "g", size: 4, min: 4}
+		w.order("first", w.node(1), control.Fail)
+		w.submit(ctx, g)
+		w.eventuallyFailed(g, "PreBindFailed", "plugin first", w.node(1))
+		for _, pod := range g.pods() {
+			Eventually(func() int { return w.eventCount("Pod", pod, "PreBindFailed") }).Should(Equal(1), "events of pod %s", pod)
+			Eventually(func() corev1.ConditionStatus { return w.scheduled(pod).Status }).Should(Equal(corev1.ConditionFalse), pod)
+		}
+		versions := w.versions(g)
+		Consistently(func() map[string]uint64 { return w.versions(g) }, 5*time.Second).Should(Equal(versions))
+		Expect(w.calls(control.PreBind, "first", g.member(0))).To(BeNumerically(">=", 3), "it was tried again meanwhile")
+		Expect(w.eventCount("PodGroup", g.name, "PreBindFailed")).To(Equal(1))
+		for _, pod := range g.pods() {
+			Expect(w.eventCount("Pod", pod, "PreBindFailed")).To(Equal(1), "events of pod %s", pod)
+		}
+	})
+
 	It("for one member above the minimum leaves that one out", func(ctx SpecContext) {
 		w := newWorld(ctx, "above", 1, "8")
 		w.start(ctx, w.conf("first", "second"))
