@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/utils/clock"
-
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
 )
 
@@ -16,6 +14,8 @@ const (
 	// lagPoll and lagPatience: how often and how long a cycle waits for the change it was woken for to reach the cache.
 	lagPoll     = time.Millisecond
 	lagPatience = 50 * time.Millisecond
+	// breather is how long no cycle must have run for the next one to need no rest after it.
+	breather = 500 * time.Millisecond
 )
 
 // cycler runs scheduling cycles.
@@ -31,12 +31,11 @@ type cycler interface {
 // loop decides when a cycle runs: soon after something changed that may let a task be placed, and at least once a
 // period, unless nothing changed since the last cycle and that cycle left nothing to do.
 //
-// After a cycle the loop rests at least as long as the cycle took, and coalesce at the least, so that a cluster full
-// of changes costs half a core and not one.
+// In a stream of changes the loop rests after a cycle as long as the cycle took, so that it costs half a core and not
+// one. A change after a pause does not pay for that: the cycle that answers it may be followed by another at once.
 type loop struct {
 	cycler cycler
 	period time.Duration
-	clock  clock.WithTicker
 
 	mu      sync.Mutex
 	urgent  bool
@@ -44,8 +43,8 @@ type loop struct {
 	signal  chan struct{}
 }
 
-func newLoop(c cycler, period time.Duration, clk clock.WithTicker) *loop {
-	return &loop{cycler: c, period: period, clock: clk, signal: make(chan struct{}, 1)}
+func newLoop(c cycler, period time.Duration) *loop {
+	return &loop{cycler: c, period: period, signal: make(chan struct{}, 1)}
 }
 
 // wake asks for a cycle. It never blocks.
@@ -80,14 +79,20 @@ func (l *loop) take() bool {
 // run runs cycles until the context ends. The first runs at once.
 func (l *loop) run(ctx context.Context) {
 	unsettled := true
+	var last time.Time
 	for ctx.Err() == nil {
 		var rested time.Duration
 		changed := l.take() // first: a change told from here on gets a cycle of its own, which waits for it
 		behind := l.awaitCache(ctx)
 		if changed || unsettled {
-			start := l.clock.Now()
+			start := time.Now()
 			unsettled = l.cycler.cycle()
-			rested = l.rest(ctx, l.clock.Since(start))
+			rest := coalesce
+			if start.Sub(last) < breather {
+				rest = max(rest, time.Since(start))
+			}
+			last = start
+			rested = l.rest(ctx, rest)
 		} else {
 			l.cycler.idle()
 		}
@@ -100,9 +105,9 @@ func (l *loop) run(ctx context.Context) {
 
 // awaitCache waits a little for the changes that were told to reach the cache, and says whether some have not.
 func (l *loop) awaitCache(ctx context.Context) (behind bool) {
-	deadline := l.clock.Now().Add(lagPatience)
+	deadline := time.Now().Add(lagPatience)
 	for l.cycler.lagging() && ctx.Err() == nil {
-		if l.clock.Now().After(deadline) {
+		if time.Now().After(deadline) {
 			return true
 		}
 		l.pause(ctx, lagPoll)
@@ -110,30 +115,30 @@ func (l *loop) awaitCache(ctx context.Context) (behind bool) {
 	return false
 }
 
-// rest pauses after a cycle that took so long, and returns for how long.
-func (l *loop) rest(ctx context.Context, took time.Duration) time.Duration {
-	pause := min(max(took, coalesce), l.period)
+// rest pauses, for a period at the most, and returns for how long.
+func (l *loop) rest(ctx context.Context, pause time.Duration) time.Duration {
+	pause = min(pause, l.period)
 	l.pause(ctx, pause)
 	return pause
 }
 
 // awaitWork waits for an urgent change and then for the rest of its burst, or for what is left of the period.
 func (l *loop) awaitWork(ctx context.Context, left time.Duration) {
-	timer := l.clock.NewTimer(left)
+	timer := time.NewTimer(left)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-timer.C():
+	case <-timer.C:
 	case <-l.signal:
 		l.pause(ctx, coalesce)
 	}
 }
 
 func (l *loop) pause(ctx context.Context, d time.Duration) {
-	timer := l.clock.NewTimer(d)
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-timer.C():
+	case <-timer.C:
 	}
 }

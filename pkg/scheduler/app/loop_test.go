@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/utils/clock"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
 )
@@ -78,9 +77,13 @@ func TestWhenCyclesRun(t *testing.T) {
 			wakes: map[time.Duration]cache.Urgency{100 * ms: cache.Soon},
 			runs:  1900 * ms, want: []time.Duration{0, 1000 * ms},
 		},
-		"a change during a cycle gets the next, after a rest": {
+		"a change during a cycle gets the next, without a rest after a pause": {
 			script: script{takes: 50 * ms}, wakes: map[time.Duration]cache.Urgency{20 * ms: cache.Now},
-			runs: 900 * ms, want: []time.Duration{0, 105 * ms},
+			runs: 900 * ms, want: []time.Duration{0, 60 * ms},
+		},
+		"in a stream of changes the loop rests as long as it works": {
+			script: script{takes: 50 * ms}, wakes: map[time.Duration]cache.Urgency{20 * ms: cache.Now, 70 * ms: cache.Now, 200 * ms: cache.Now},
+			runs: 900 * ms, want: []time.Duration{0, 60 * ms, 165 * ms, 270 * ms},
 		},
 		"a cycle waits for the change to reach the cache": {
 			script: script{behindUntil: 10 * ms}, runs: 900 * ms, want: []time.Duration{10 * ms},
@@ -98,7 +101,7 @@ func TestWhenCyclesRun(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &tt.script
 				s.begin = time.Now()
-				l := newLoop(s, period, clock.RealClock{})
+				l := newLoop(s, period)
 				if tt.onStart != nil {
 					tt.onStart(l, s)
 				}
@@ -131,7 +134,7 @@ func TestLoopEndsWithItsContext(t *testing.T) {
 				s.begin = time.Now()
 				ctx, cancel := context.WithTimeout(t.Context(), 400*ms)
 				defer cancel()
-				newLoop(&s, time.Second, clock.RealClock{}).run(ctx)
+				newLoop(&s, time.Second).run(ctx)
 				if ended := time.Since(s.begin); ended != 400*ms {
 					t.Errorf("the loop ended after %v, want 400ms", ended)
 				}
@@ -142,7 +145,7 @@ func TestLoopEndsWithItsContext(t *testing.T) {
 
 // TestWakeNeverBlocks: handlers of informers and the engine's goroutines call it.
 func TestWakeNeverBlocks(t *testing.T) {
-	l := newLoop(&script{}, time.Second, clock.RealClock{})
+	l := newLoop(&script{}, time.Second)
 	for range 1000 {
 		l.wake(cache.Now)
 	}

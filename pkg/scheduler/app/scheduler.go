@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
@@ -47,7 +46,7 @@ type scheduler struct {
 // newScheduler makes the scheduler and its cache; it needs the API server.
 func newScheduler(restConfig *rest.Config, opts *Options, registry *framework.Registry, m *metrics.Metrics) (*scheduler, error) {
 	s := &scheduler{opts: opts, registry: registry, metrics: m}
-	s.loop = newLoop(s, opts.SchedulePeriod, clock.RealClock{})
+	s.loop = newLoop(s, opts.SchedulePeriod)
 	c, err := cache.New(restConfig, opts.ServerOption, m, s.loop.wake)
 	if err != nil {
 		return nil, err

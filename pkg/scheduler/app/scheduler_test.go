@@ -16,7 +16,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/utils/clock"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
 
@@ -103,7 +102,7 @@ func newTestScheduler(t *testing.T, cluster *schedtest.Cluster, cfg *config.Conf
 	t.Helper()
 	kubeMetrics()
 	s := &scheduler{opts: parse(t), registry: framework.NewRegistry(), metrics: metrics.New(prometheus.NewRegistry())}
-	s.loop = newLoop(s, time.Second, clock.RealClock{})
+	s.loop = newLoop(s, time.Second)
 	s.cache = cache.Wrap(cluster.Cache, cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, 0, s.metrics, s.loop.wake)
 	s.registry.RegisterPlugin(transaction.Spec(s.cache))
 	for _, a := range own {

@@ -25,14 +25,15 @@ func (r *run) barrier() []*member {
 		if len(chosen) == 0 {
 			break
 		}
+		slot := r.e.slots.join(r.age)
 		select {
-		case r.e.slots <- struct{}{}:
+		case <-slot.granted:
 			if r.commit(chosen, lost) {
 				return chosen
 			}
-			<-r.e.slots
 		case <-r.changed:
 		}
+		r.e.slots.leave(slot)
 	}
 	r.enter(phaseRollback)
 	r.adoptOrphans()

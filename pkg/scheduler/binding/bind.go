@@ -30,7 +30,7 @@ func (r *run) bindAll(members []*member) {
 // bind binds one member and enters the outcome in the books. A member that is not bound is rolled back on a
 // goroutine of its own.
 func (r *run) bind(m *member, hasSlot bool) {
-	err := r.e.place(m, hasSlot)
+	err := r.e.place(m, r.age, hasSlot)
 	switch {
 	case err == nil:
 		r.e.ledger.Bound(m.Member)
@@ -49,11 +49,11 @@ func (r *run) bind(m *member, hasSlot bool) {
 
 // place sends Bindings for the member until one holds, for which it returns nil, or it is clear that none does and
 // none will. It returns the cause when the member was cancelled and is known not to be bound.
-func (e *Engine) place(m *member, hasSlot bool) error {
+func (e *Engine) place(m *member, age int64, hasSlot bool) error {
 	backoff := e.retry
 	doubt := false
 	for attempt := 1; ; attempt++ {
-		if !hasSlot && !acquire(m.ctx, e.slots) {
+		if !hasSlot && !e.slots.acquire(m.ctx, age) {
 			return context.Cause(m.ctx)
 		}
 		hasSlot = false
@@ -66,7 +66,7 @@ func (e *Engine) place(m *member, hasSlot bool) error {
 		final := verdict == refused || attempt >= e.attempts
 		if doubt {
 			sleep(e.ctx, retryDelay(err, &backoff)) // in full: a write that is still on its way has time to arrive
-			held, lost := e.settle(m)
+			held, lost := e.settle(m, age)
 			if held || errors.Is(lost, errUnsettled) {
 				return lost
 			}
@@ -87,8 +87,8 @@ func (e *Engine) place(m *member, hasSlot bool) error {
 
 // settle reads whether a Binding of the member holds. The error lost says that none does and none will, or that
 // Abort came first.
-func (e *Engine) settle(m *member) (held bool, lost error) {
-	fate, err := e.lookup(m)
+func (e *Engine) settle(m *member, age int64) (held bool, lost error) {
+	fate, err := e.lookup(m, age)
 	switch {
 	case err != nil:
 		return false, err
@@ -103,8 +103,8 @@ func (e *Engine) settle(m *member) (held bool, lost error) {
 }
 
 // lookup asks where the member's pod is until there is an answer, or Abort.
-func (e *Engine) lookup(m *member) (Fate, error) {
-	for backoff := e.retry; acquire(e.ctx, e.slots); {
+func (e *Engine) lookup(m *member, age int64) (Fate, error) {
+	for backoff := e.retry; e.slots.acquire(e.ctx, age); {
 		var fate Fate
 		err := e.call(func(ctx context.Context) (err error) {
 			fate, err = e.binder.Lookup(ctx, m.Member)
@@ -122,22 +122,9 @@ func (e *Engine) lookup(m *member) (Fate, error) {
 	return Fate{}, errUnsettled
 }
 
-// acquire takes a slot; false when ctx ended first.
-func acquire(ctx context.Context, slots chan struct{}) bool {
-	if ctx.Err() != nil {
-		return false
-	}
-	select {
-	case slots <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // call makes one call to the API server in a slot that is taken, and gives the slot back.
 func (e *Engine) call(f func(ctx context.Context) error) error {
-	defer func() { <-e.slots }()
+	defer e.slots.release()
 	ctx, cancel := context.WithTimeout(e.ctx, e.callTimeout)
 	defer cancel()
 	if ctx.Err() != nil {

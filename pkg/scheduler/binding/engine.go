@@ -20,14 +20,16 @@ type Engine struct {
 	// ctx ends with Abort, and is the parent of every other context.
 	ctx   context.Context
 	abort context.CancelCauseFunc
-	// slots holds one element for each call to the API server under way.
-	slots chan struct{}
+	// slots bounds the calls to the API server under way.
+	slots *turnstile
 
 	// mu is held for book-keeping alone, never across a call.
 	mu sync.Mutex
 	// gangs are the transactions that have not ended, oldest first. A gang without any is not in the map.
 	gangs    map[api.JobID][]*run
 	draining bool
+	// submitted counts the transactions so far.
+	submitted int64
 	// work are the goroutines of transactions; none is added once draining is set.
 	work sync.WaitGroup
 	// idle is closed when the engine is draining and no transaction is left.
@@ -50,7 +52,7 @@ func New(gate Gatekeeper, binder Binder, ledger Ledger, observer Observer, opts 
 		opt(&e.options)
 	}
 	e.ctx, e.abort = context.WithCancelCause(context.Background())
-	e.slots = make(chan struct{}, e.apiCalls)
+	e.slots = newTurnstile(e.apiCalls)
 	return e
 }
 
@@ -64,6 +66,8 @@ func (e *Engine) Submit(t *Transaction) error {
 		r.stop()
 		return ErrDraining
 	}
+	e.submitted++
+	r.age = e.submitted
 	former := e.gangs[t.Gang]
 	if len(former) > 0 {
 		r.former = former[len(former)-1].ended

@@ -77,6 +77,19 @@ func (r *run) rollback(m *member, s *Step) bool {
 	return false
 }
 
+// acquire takes a place; false when ctx ended first.
+func acquire(ctx context.Context, places chan struct{}) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	select {
+	case places <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // tryRollback runs the rollback once, in a place that is taken, and gives the place back.
 func (r *run) tryRollback(m *member, s *Step) error {
 	defer func() { <-r.undoing }()

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -27,6 +28,8 @@ type changes struct {
 
 	mu      sync.Mutex
 	waiting map[change]awaited
+	// pods are the pods of each gang, whatever their state: a gang is worth a cycle once there are enough of them.
+	pods map[api.JobID]map[types.UID]bool
 }
 
 // change names an object whose change the loop was woken for.
@@ -41,7 +44,7 @@ type awaited struct {
 }
 
 func newChanges(c *Cache, podGroups, queues cache.SharedIndexInformer) *changes {
-	ch := &changes{cache: c, waiting: map[change]awaited{}}
+	ch := &changes{cache: c, waiting: map[change]awaited{}, pods: map[api.JobID]map[types.UID]bool{}}
 	factory := c.SharedInformerFactory()
 	ch.watch(factory.Core().V1().Pods().Informer(), ch.podAdded, ch.podUpdated, ch.podDeleted)
 	ch.watch(factory.Core().V1().Nodes().Informer(), ch.nodeAdded, ch.nodeUpdated, ch.nodeDeleted)
@@ -96,13 +99,47 @@ func gangOf(pod *v1.Pod) api.JobID {
 	return api.JobID(pod.Namespace + "/" + pod.Annotations[v1beta1.KubeGroupNameAnnotationKey])
 }
 
+// podAdded asks for a cycle once the pod makes its gang large enough to be placed. Before that a cycle could only
+// find what is missing, which the periodic one is early enough for.
 func (ch *changes) podAdded(obj any) {
 	pod, ok := obj.(*v1.Pod)
-	if !ok || !ch.ours(pod) || pod.Spec.NodeName != "" {
+	if !ok || !ch.ours(pod) {
 		return
 	}
-	ch.cache.backoff.RetryNow(gangOf(pod))
+	gang := gangOf(pod)
+	ch.countPod(gang, pod.UID, true)
+	if pod.Spec.NodeName != "" {
+		return
+	}
+	ch.cache.backoff.RetryNow(gang)
+	if pg, err := ch.cache.podGroups.PodGroups(pod.Namespace).Get(pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]); err != nil || !ch.enough(pg) {
+		ch.cache.wake(Soon)
+		return
+	}
 	ch.await("pod", pod)
+}
+
+func (ch *changes) countPod(gang api.JobID, uid types.UID, there bool) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if there {
+		if ch.pods[gang] == nil {
+			ch.pods[gang] = map[types.UID]bool{}
+		}
+		ch.pods[gang][uid] = true
+		return
+	}
+	delete(ch.pods[gang], uid)
+	if len(ch.pods[gang]) == 0 {
+		delete(ch.pods, gang)
+	}
+}
+
+// enough says whether the gang has the pods its minimum asks for.
+func (ch *changes) enough(pg *v1beta1.PodGroup) bool {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return int32(len(ch.pods[api.JobID(pg.Namespace+"/"+pg.Name)])) >= pg.Spec.MinMember
 }
 
 func (ch *changes) podUpdated(oldObj, newObj any) {
@@ -133,6 +170,7 @@ func (ch *changes) podDeleted(obj any) {
 	if !ok {
 		return
 	}
+	ch.countPod(gangOf(pod), pod.UID, false)
 	ch.cache.engine.Cancel(gangOf(pod), api.TaskID(pod.UID), errPodGone)
 	if pod.Spec.NodeName != "" || ch.ours(pod) {
 		ch.cache.wake(Now)
@@ -183,10 +221,18 @@ func (ch *changes) nodeDeleted(obj any) {
 	}
 }
 
+// podGroupAdded asks for a cycle when the gang's pods are there, or when a controller waits for the PodGroup to be let
+// in before it makes them.
 func (ch *changes) podGroupAdded(obj any) {
-	if pg, ok := obj.(*v1beta1.PodGroup); ok {
-		ch.await("podgroup", pg)
+	pg, ok := obj.(*v1beta1.PodGroup)
+	if !ok {
+		return
 	}
+	if ch.enough(pg) || metav1.GetControllerOf(pg) != nil {
+		ch.await("podgroup", pg)
+		return
+	}
+	ch.cache.wake(Soon)
 }
 
 // podGroupUpdated looks at what users write. A status is this scheduler's own word.

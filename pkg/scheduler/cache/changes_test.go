@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -28,7 +29,7 @@ func TestWhichChangesWakeTheLoop(t *testing.T) {
 		before, after runtime.Object
 		want          []Urgency
 	}{
-		"a new pod":                            {after: pod(0).Obj(), want: now},
+		"a new pod of a gang not known yet":    {after: pod(0).Obj(), want: soon},
 		"a new pod of another scheduler":       {after: pod(0).Scheduler("other").Obj()},
 		"a new pod on a node":                  {after: pod(0).Node("n").Obj()},
 		"a pod is bound":                       {before: pod(0).Obj(), after: pod(0).Node("n").Obj(), want: soon},
@@ -40,19 +41,22 @@ func TestWhichChangesWakeTheLoop(t *testing.T) {
 		"a waiting pod gets a condition": {before: pod(0).Obj(), after: changed(pod(0).Obj(), func(p *v1.Pod) {
 			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse}}
 		})},
-		"a running pod gets a label":                  {before: pod(0).Node("n").Obj(), after: pod(0).Node("n").Label("a", "b").Obj()},
-		"a waiting pod of another one gets a label":   {before: pod(0).Scheduler("other").Obj(), after: pod(0).Scheduler("other").Label("a", "b").Obj()},
-		"a waiting pod is deleted":                    {before: pod(0).Obj(), want: now},
-		"a waiting pod of another one is deleted":     {before: pod(0).Scheduler("other").Obj()},
-		"a placed pod of another one is deleted":      {before: pod(0).Scheduler("other").Node("n").Obj(), want: now},
-		"a new node":                                  {after: node(), want: now},
-		"a node's heartbeat":                          {before: node(), after: changed(node(), func(n *v1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.Now() })},
-		"a node is cordoned":                          {before: node(), after: changed(node(), func(n *v1.Node) { n.Spec.Unschedulable = true }), want: now},
-		"a node is not ready":                         {before: node(), after: changed(node(), func(n *v1.Node) { n.Status.Conditions[0].Status = v1.ConditionFalse }), want: now},
-		"a node gets a label":                         {before: node(), after: schedtest.MakeNode().Name("n").Label("a", "b").Obj(), want: now},
-		"a node grows":                                {before: node(), after: schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "9"}).Obj(), want: now},
-		"a node is deleted":                           {before: node(), want: now},
-		"a new PodGroup":                              {after: pg(), want: now},
+		"a running pod gets a label":                {before: pod(0).Node("n").Obj(), after: pod(0).Node("n").Label("a", "b").Obj()},
+		"a waiting pod of another one gets a label": {before: pod(0).Scheduler("other").Obj(), after: pod(0).Scheduler("other").Label("a", "b").Obj()},
+		"a waiting pod is deleted":                  {before: pod(0).Obj(), want: now},
+		"a waiting pod of another one is deleted":   {before: pod(0).Scheduler("other").Obj()},
+		"a placed pod of another one is deleted":    {before: pod(0).Scheduler("other").Node("n").Obj(), want: now},
+		"a new node":                                {after: node(), want: now},
+		"a node's heartbeat":                        {before: node(), after: changed(node(), func(n *v1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.Now() })},
+		"a node is cordoned":                        {before: node(), after: changed(node(), func(n *v1.Node) { n.Spec.Unschedulable = true }), want: now},
+		"a node is not ready":                       {before: node(), after: changed(node(), func(n *v1.Node) { n.Status.Conditions[0].Status = v1.ConditionFalse }), want: now},
+		"a node gets a label":                       {before: node(), after: schedtest.MakeNode().Name("n").Label("a", "b").Obj(), want: now},
+		"a node grows":                              {before: node(), after: schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "9"}).Obj(), want: now},
+		"a node is deleted":                         {before: node(), want: now},
+		"a new PodGroup without its pods":           {after: pg(), want: soon},
+		"a new PodGroup that a controller waits for": {after: changed(pg(), func(pg *v1beta1.PodGroup) {
+			pg.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "j", Controller: ptr.To(true)}}
+		}), want: now},
 		"a PodGroup's minimum is changed":             {before: pg(), after: schedtest.MakePodGroup().Name("g").MinMember(2).Obj(), want: now},
 		"a PodGroup's status is written by ourselves": {before: pg(), after: schedtest.MakePodGroup().Name("g").Phase(v1beta1.PodGroupRunning).Obj()},
 		"a PodGroup is deleted":                       {before: pg(), want: soon},
@@ -70,6 +74,33 @@ func TestWhichChangesWakeTheLoop(t *testing.T) {
 					w.add(tt.after)
 				} else {
 					w.remove(tt.before)
+				}
+				if diff := cmp.Diff(tt.want, w.woken()); diff != "" {
+					t.Errorf("wake-ups (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestAGangAsksForACycleOnceItIsWhole(t *testing.T) {
+	pg := schedtest.MakePodGroup().Name("g").MinMember(2).Obj()
+	first, second := pod(0).Obj(), pod(1).Obj()
+	tests := map[string]struct {
+		arrive []runtime.Object
+		want   []Urgency
+	}{
+		"the PodGroup first":              {arrive: []runtime.Object{pg, first, second}, want: []Urgency{Soon, Soon, Now}},
+		"the PodGroup last":               {arrive: []runtime.Object{first, second, pg}, want: []Urgency{Soon, Soon, Now}},
+		"the PodGroup between":            {arrive: []runtime.Object{first, pg, second}, want: []Urgency{Soon, Soon, Now}},
+		"a pod beyond its minimum counts": {arrive: []runtime.Object{pg, first, second, pod(2).Obj()}, want: []Urgency{Soon, Soon, Now, Now}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.woken()
+				for _, object := range tt.arrive {
+					w.add(object.DeepCopyObject())
 				}
 				if diff := cmp.Diff(tt.want, w.woken()); diff != "" {
 					t.Errorf("wake-ups (-want +got):\n%s", diff)
@@ -147,7 +178,10 @@ func TestLagging(t *testing.T) {
 			taken: func(w *world) { w.deliver(w.latest["*v1.Node n"]) },
 		},
 		"a PodGroup": {
-			told:  func(w *world) { w.changes.podGroupAdded(w.listed(schedtest.MakePodGroup().Name("g").Obj())) },
+			told: func(w *world) {
+				w.changes.countPod(gang, "uid", true)
+				w.changes.podGroupAdded(w.listed(schedtest.MakePodGroup().Name("g").Obj()))
+			},
 			taken: func(w *world) { w.AddPodGroupV1beta1(w.latest["*v1beta1.PodGroup ns/g"]) },
 		},
 		"a queue": {
@@ -155,11 +189,17 @@ func TestLagging(t *testing.T) {
 			taken: func(w *world) { w.AddQueueV1beta1(w.latest["*v1beta1.Queue q"]) },
 		},
 		"a pod": {
-			told:  func(w *world) { w.changes.podAdded(w.listed(pod(0).Obj())) },
+			told: func(w *world) {
+				w.listed(schedtest.MakePodGroup().Name("g").Obj())
+				w.changes.podAdded(w.listed(pod(0).Obj()))
+			},
 			taken: func(w *world) { w.AddPod(w.latest["*v1.Pod ns/p0"]) },
 		},
 		"a pod that is gone before it came": {
-			told:  func(w *world) { w.changes.podAdded(w.listed(pod(0).Obj())) },
+			told: func(w *world) {
+				w.listed(schedtest.MakePodGroup().Name("g").Obj())
+				w.changes.podAdded(w.listed(pod(0).Obj()))
+			},
 			taken: func(w *world) { w.remove(pod(0).Obj()) },
 		},
 		"a node that is gone before it came": {
@@ -167,7 +207,10 @@ func TestLagging(t *testing.T) {
 			taken: func(w *world) { w.changes.nodeDeleted(schedtest.MakeNode().Name("n").Obj()) },
 		},
 		"a PodGroup that is gone before it came": {
-			told:  func(w *world) { w.changes.podGroupAdded(w.listed(schedtest.MakePodGroup().Name("g").Obj())) },
+			told: func(w *world) {
+				w.changes.countPod(gang, "uid", true)
+				w.changes.podGroupAdded(w.listed(schedtest.MakePodGroup().Name("g").Obj()))
+			},
 			taken: func(w *world) { w.changes.podGroupDeleted(schedtest.MakePodGroup().Name("g").Obj()) },
 		},
 		"a queue that is gone before it came": {
