@@ -11,7 +11,6 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -197,8 +196,7 @@ func TestStepsRunOnTheTaskTheyAreGiven(t *testing.T) {
 	ssn := open(t, r, k, ProfileInput{Tiers: []conf.Tier{tier("up")}})
 	commit(t, ssn)
 	own := api.NewTaskInfo(schedtest.MakePod().Name("copy").Group("g").Obj())
-	var chain []binding.Step = k.members["p0"]
-	if err := chain[0].PreBind(t.Context(), own, "n"); err != nil {
+	if err := k.members["p0"][0].PreBind(t.Context(), own, "n"); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"up copy: claim of p0"}, tr.list); diff != "" {
