@@ -2,8 +2,6 @@ package app
 
 import (
 	"fmt"
-	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -25,17 +23,10 @@ import (
 	_ "volcano.sh/volcano/pkg/scheduler/util/assert"
 )
 
-// gcPercent lets the heap triple between collections, unless GOGC says otherwise: a cycle makes much garbage beside a
-// steady cache, and at Go's default a fifth of all CPU goes into collecting it.
-const gcPercent = 200
-
 // Main is the whole of a scheduler's command: it reads the flags of the process and runs until SIGTERM. A build with
 // plugins of its own gives their specs.
 func Main(plugins ...framework.PluginSpec) error {
 	defer klog.Flush()
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
 	klog.InitFlags(nil)
 	fs := pflag.CommandLine
 	opts := &Options{ServerOption: options.NewServerOption(), Plugins: append(PluginSpecs(), plugins...)}

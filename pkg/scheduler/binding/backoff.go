@@ -40,6 +40,7 @@ type Backoff struct {
 type gangWait struct {
 	// length is the wait before jitter.
 	length time.Duration
+	began  time.Time
 	until  time.Time
 	over   bool
 	reason string
@@ -67,7 +68,8 @@ func (b *Backoff) Failed(gang api.JobID, reason string, nodes ...string) (until 
 	} else {
 		w.length = min(2*w.length, b.longest)
 	}
-	w.until = time.Now().Add(b.jittered(w.length))
+	w.began = time.Now()
+	w.until = w.began.Add(b.jittered(w.length))
 	w.over, w.reason, w.nodes = false, reason, slices.Clone(nodes)
 	b.alarm(w.until)
 	return w.until
@@ -87,6 +89,27 @@ func (b *Backoff) Blocked(gang api.JobID) (reason string, until time.Time, block
 // RetryNow ends the gang's wait. Its next wait is as long as if this one had run its time.
 func (b *Backoff) RetryNow(gang api.JobID) {
 	b.retry(func(id api.JobID, _ *gangWait) bool { return id == gang })
+}
+
+// RetrySoon ends the gang's wait once it has lasted as long as a first wait does. It is for changes that the gang's own
+// steps and their rollback may have made: ending the wait for those at once would make it a loop without a pause.
+func (b *Backoff) RetrySoon(gang api.JobID) {
+	b.mu.Lock()
+	w := b.gangs[gang]
+	if w == nil || w.over {
+		b.mu.Unlock()
+		return
+	}
+	if earliest := w.began.Add(b.initial); time.Now().Before(earliest) {
+		if earliest.Before(w.until) {
+			w.until = earliest
+			b.alarm(earliest)
+		}
+		b.mu.Unlock()
+		return
+	}
+	b.mu.Unlock()
+	b.RetryNow(gang)
 }
 
 // RetryNode ends the waits of the gangs whose failure named the node.

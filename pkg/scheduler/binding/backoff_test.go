@@ -171,3 +171,37 @@ func TestBackoffDoesNotWakeAfterStop(t *testing.T) {
 		}
 	})
 }
+
+func TestRetrySoonKeepsTheFirstWait(t *testing.T) {
+	tests := map[string]struct {
+		failures int
+		// after is when RetrySoon is called, counted from the last failure.
+		after, want time.Duration
+	}{
+		"at once after a failure, the wait shrinks to a first one": {failures: 4, after: 0, want: time.Second},
+		"later the wait ends at once":                              {failures: 4, after: 3 * time.Second, want: 3 * time.Second},
+		"a first wait is not made longer":                          {failures: 1, after: 0, want: time.Second},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			withBackoff(t, func(t *testing.T, b *Backoff, wakes func() int64) {
+				for range tt.failures {
+					b.Failed(gang, "no room")
+				}
+				begun := time.Now()
+				time.Sleep(tt.after)
+				b.RetrySoon(gang)
+				for blocked(b, gang) {
+					time.Sleep(10 * time.Millisecond)
+				}
+				if got := time.Since(begun); got != tt.want {
+					t.Errorf("the wait lasted %v, want %v", got, tt.want)
+				}
+				synctest.Wait()
+				if wakes() == 0 {
+					t.Error("the loop was not woken when the wait ended")
+				}
+			})
+		})
+	}
+}

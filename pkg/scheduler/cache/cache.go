@@ -58,6 +58,8 @@ type Cache struct {
 	wake    func(Urgency)
 
 	schedulerNames []string
+	// someNodes says that --node-selector leaves nodes out of the cache.
+	someNodes bool
 
 	// openMu guards open. It is never held together with the cache's mutex.
 	openMu sync.Mutex
@@ -98,7 +100,9 @@ func New(config *rest.Config, opt *options.ServerOption, observer binding.Observ
 	if !ok {
 		return nil, fmt.Errorf("upstream's cache is no *SchedulerCache")
 	}
-	return Wrap(upstream, kube, vc, opt.SchedulerNames, opt.ResyncPeriod, observer, wake), nil
+	c = Wrap(upstream, kube, vc, opt.SchedulerNames, opt.ResyncPeriod, observer, wake)
+	c.someNodes = len(opt.NodeSelector) > 0
+	return c, nil
 }
 
 // Wrap makes the cache over an upstream cache that is there already, such as one on clients in memory. It calls nobody.

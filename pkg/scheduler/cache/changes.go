@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-helpers/storage/ephemeral"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
@@ -160,7 +161,7 @@ func (ch *changes) podUpdated(oldObj, newObj any) {
 		ch.cache.wake(Soon)
 	case after.Spec.NodeName == "" && ch.ours(after) && !(equality.Semantic.DeepEqual(before.Labels, after.Labels) &&
 		equality.Semantic.DeepEqual(before.Annotations, after.Annotations) && equality.Semantic.DeepEqual(before.Spec, after.Spec)):
-		ch.cache.backoff.RetryNow(gangOf(after))
+		ch.cache.backoff.RetrySoon(gangOf(after)) // it may be a step's own doing
 		ch.cache.wake(Now)
 	}
 }
@@ -281,4 +282,33 @@ func (ch *changes) queueDeleted(obj any) {
 }
 
 // claimChanged wakes for volumes: a claim that was bound, or made, may be what a pod waits for.
-func (ch *changes) claimChanged(any) { ch.cache.wake(Now) }
+func (ch *changes) claimChanged(obj any) {
+	if claim, ok := obj.(*v1.PersistentVolumeClaim); ok {
+		for _, gang := range ch.cache.failedGangs() {
+			if ch.cache.usesClaim(gang, claim) {
+				ch.cache.backoff.RetrySoon(gang) // it may be a step's own doing
+			}
+		}
+	}
+	ch.cache.wake(Now)
+}
+
+// usesClaim says whether a pod of the gang has the claim among its volumes.
+func (c *Cache) usesClaim(gang api.JobID, claim *v1.PersistentVolumeClaim) bool {
+	c.SchedulerCache.Mutex.Lock()
+	defer c.SchedulerCache.Mutex.Unlock()
+	job, ok := c.Jobs[gang]
+	if !ok || job.Namespace != claim.Namespace {
+		return false
+	}
+	for _, task := range job.Tasks {
+		for _, volume := range task.Pod.Spec.Volumes {
+			named := volume.PersistentVolumeClaim != nil && volume.PersistentVolumeClaim.ClaimName == claim.Name
+			made := volume.Ephemeral != nil && ephemeral.VolumeClaimName(task.Pod, &volume) == claim.Name
+			if named || made {
+				return true
+			}
+		}
+	}
+	return false
+}

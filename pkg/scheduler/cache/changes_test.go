@@ -137,8 +137,14 @@ func TestWhichChangesEndAGangsWait(t *testing.T) {
 		change  func(w *world)
 		blocked bool
 	}{
-		"a new member":                   {change: func(w *world) { w.add(pod(2).Obj()) }},
-		"a member is changed":            {change: func(w *world) { w.add(pod(1).Label("a", "b").Obj()) }},
+		"a new member": {change: func(w *world) { w.add(pod(2).Obj()) }},
+		"a member is changed a moment later": {change: func(w *world) {
+			time.Sleep(firstRetry)
+			w.add(pod(1).Label("a", "b").Obj())
+		}},
+		"a member is changed at once, which its own steps may have done, does not": {
+			change: func(w *world) { w.add(pod(1).Label("a", "b").Obj()) }, blocked: true,
+		},
 		"its PodGroup is changed":        {change: func(w *world) { w.add(schedtest.MakePodGroup().Name("g").MinMember(1).Obj()) }},
 		"its PodGroup is deleted":        {change: func(w *world) { w.remove(schedtest.MakePodGroup().Name("g").Obj()) }},
 		"its node is changed":            {change: func(w *world) { w.add(schedtest.MakeNode().Name("n").Label("a", "b").Obj()) }},
@@ -158,6 +164,43 @@ func TestWhichChangesEndAGangsWait(t *testing.T) {
 				w.gangOf(2, 2)
 				w.failGang()
 				tt.change(w)
+				if _, blocked := w.Blocked(gang); blocked != tt.blocked {
+					t.Errorf("the gang waits: %v, want %v", blocked, tt.blocked)
+				}
+			})
+		})
+	}
+}
+
+func TestClaimChangesThatEndAGangsWait(t *testing.T) {
+	claim := func(name string) *v1.PersistentVolumeClaim {
+		return &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+	}
+	tests := map[string]struct {
+		claim   *v1.PersistentVolumeClaim
+		blocked bool
+	}{
+		"a claim that a member names":               {claim: claim("data")},
+		"a claim made for a member":                 {claim: claim("p1-scratch")},
+		"a claim of others":                         {claim: claim("theirs"), blocked: true},
+		"a claim of that name in another namespace": {claim: &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "data"}}, blocked: true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(2, 2)
+				w.failGang()
+				w.failGang() // its wait is longer than a first one
+				w.SchedulerCache.Mutex.Lock()
+				for _, task := range w.Jobs[gang].Tasks {
+					task.Pod.Spec.Volumes = []v1.Volume{
+						{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
+						{Name: "scratch", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}},
+					}
+				}
+				w.SchedulerCache.Mutex.Unlock()
+				time.Sleep(firstRetry)
+				w.changes.claimChanged(tt.claim)
 				if _, blocked := w.Blocked(gang); blocked != tt.blocked {
 					t.Errorf("the gang waits: %v, want %v", blocked, tt.blocked)
 				}

@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -87,16 +89,17 @@ func (c *Cache) Ended(r binding.Result) {
 		return
 	}
 	failure := newFailure(r, failed)
+	nodes := failure.nodes
 	c.reportMu.Lock()
 	last, ok := c.failures[r.Gang]
-	repeated := ok && last.cause == failure.cause
+	repeated := ok && failure.repeats(last)
 	if repeated {
 		failure = last
 	}
 	untold := failure.tell(r.Failed)
 	c.failures[r.Gang] = failure
 	c.reportMu.Unlock()
-	until := c.backoff.Failed(r.Gang, failure.reason+": "+failure.message, failure.nodes...)
+	until := c.backoff.Failed(r.Gang, failure.reason+": "+failure.message, nodes...)
 	logger().Info("Gang was not bound as a whole", "gang", r.Gang, "bound", len(r.Bound), "released", len(r.Failed),
 		"retryAt", until.Format(time.RFC3339), "reason", failure.message)
 	if !repeated {
@@ -113,6 +116,13 @@ func (c *Cache) failure(gang api.JobID) (gangFailure, bool) {
 	defer c.reportMu.Unlock()
 	failure, ok := c.failures[gang]
 	return failure, ok
+}
+
+// failedGangs lists the gangs whose last transaction failed.
+func (c *Cache) failedGangs() []api.JobID {
+	c.reportMu.Lock()
+	defer c.reportMu.Unlock()
+	return slices.Collect(maps.Keys(c.failures))
 }
 
 func (c *Cache) forgetFailure(gang api.JobID) {

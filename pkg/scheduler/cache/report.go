@@ -46,9 +46,9 @@ func failuresThatCount(r binding.Result) []binding.Failure {
 type gangFailure struct {
 	// reason and message are what people read. The message holds nothing that changes by itself from try to try.
 	reason, message string
-	// cause is the same for two failures that say the same of other pods: which of a gang's equal pods lands on a node
-	// that refuses it is chance, and is not reported anew at each try.
-	cause string
+	// causes are the culprits' errors, sorted, without what tells pods apart: which of a gang's equal pods lands on a
+	// node that refuses it, and how many of them failed before the rest was given up, is chance.
+	causes []string
 	// nodes are those that members failed on.
 	nodes []string
 	// told are the pods that have been told.
@@ -70,19 +70,23 @@ func (f *gangFailure) tell(failed []binding.Failure) (untold []binding.Failure) 
 func newFailure(r binding.Result, failed []binding.Failure) gangFailure {
 	culprits := culpritsOf(failed)
 	f := gangFailure{reason: failureReason(r), message: failureMessage(r, culprits), told: map[types.UID]bool{}}
-	var causes []string
 	for _, c := range culprits {
 		task := c.Member.Task
 		alike := strings.NewReplacer(task.Namespace+"/"+task.Name, "POD", task.Name, "POD", string(task.UID), "UID")
-		causes = append(causes, alike.Replace(c.Err.Error()))
+		f.causes = append(f.causes, alike.Replace(c.Err.Error()))
 		f.nodes = append(f.nodes, c.Member.Node)
 	}
-	slices.Sort(causes)
-	if r.QuorumErr != nil {
-		causes = append(causes, r.QuorumErr.Error())
+	if len(culprits) == 0 {
+		f.causes = []string{f.message}
 	}
-	f.cause = strings.Join(causes, "; ")
+	slices.Sort(f.causes)
+	f.causes = slices.Compact(f.causes)
 	return f
+}
+
+// repeats says whether the failure has no cause that the last one did not have. It is not reported anew then.
+func (f *gangFailure) repeats(last gangFailure) bool {
+	return !slices.ContainsFunc(f.causes, func(cause string) bool { return !slices.Contains(last.causes, cause) })
 }
 
 // culpritsOf leaves out the members that were well and failed with their gang; the rest is sorted by pod name.

@@ -135,6 +135,9 @@ func (c *Cache) took(what change, want awaited) bool {
 	switch what.kind {
 	case "node":
 		node, ok := c.Nodes[what.name]
+		if !ok && c.someNodes {
+			return true // one that the selector leaves out never comes
+		}
 		return ok && node.Node != nil && !olderVersion(node.Node.ResourceVersion, want.version)
 	case "podgroup":
 		return c.hasPodGroup(what.namespace, what.name, want.version)
