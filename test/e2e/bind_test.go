@@ -113,30 +113,50 @@ var _ = Describe("A bind", func() {
 		w.expectNoLeaks(ctx, "first", "second")
 	})
 
-	It("[running-while-pending] that is refused keeps a PodGroup under its minimum from being Running", func(ctx SpecContext) {
-		w := newWorld(ctx, "not-running", 1, "8")
+	It("[running-while-pending] that is under way, or refused, keeps a PodGroup under its minimum from being Running", func(ctx SpecContext) {
+		w := newWorld(ctx, "not-running", 1, "12")
 		proxy := w.proxy()
-		g := gang{name: "g", size: 3, min: 3}
-		refused := proxy.Add(w.bindingsTo(g.member(0), 0, faultproxy.Answer(http.StatusForbidden, 0)))
-		w.startBehind(ctx, proxy, w.conf("first"))
-		w.submit(ctx, g)
-		w.eventuallyBound(g, 2)
-		Eventually(func() int { return w.eventCount("PodGroup", g.name, "GangHalfBound") }).Should(Equal(1))
-		for _, pod := range []string{g.member(1), g.member(2)} {
-			Eventually(func() corev1.PodPhase { return w.Pod(pod).Status.Phase }).Should(Equal(corev1.PodRunning))
+		slow := gang{name: "slow", size: 3, min: 3}
+		g := gang{ // two are enough for minMember, but one role would be missing
+			name: "g", size: 3, min: 2,
+			podGroup: func(pg *v1beta1.PodGroup) { pg.Spec.MinTaskMember = map[string]int32{"ps": 1, "worker": 2} },
+			pod:      func(i int, pod *corev1.Pod) { role(pod, []string{"ps", "worker", "worker"}[i]) },
 		}
-		Consistently(func() v1beta1.PodGroupPhase { return w.phase(g) }).ShouldNot(Equal(v1beta1.PodGroupRunning))
-		refused.Remove()
-		w.touch(ctx, g)
-		w.eventuallyBound(g, 3)
-		w.eventuallyRunning(g)
-		for _, version := range w.PodGroupVersions(g.name) {
-			if version.Status.Phase == v1beta1.PodGroupRunning {
-				for _, pod := range g.pods() {
-					at, ok := w.BoundAt(pod)
-					Expect(ok && at < history.Version(version)).To(BeTrue(), "pod %s was not bound when its PodGroup ran", pod)
-				}
+		held := proxy.Add(w.bindingsTo(slow.member(0), 0, faultproxy.Hold()))
+		plain := gang{name: "plain", size: 3, min: 3}
+		refused := proxy.Add(w.bindingsTo(g.member(0)+"|"+plain.member(0), 0, faultproxy.Answer(http.StatusForbidden, 0)))
+		w.startBehind(ctx, proxy, w.conf("first"))
+		twoRun := func(g gang) {
+			GinkgoHelper()
+			for _, pod := range []string{g.member(1), g.member(2)} {
+				Eventually(func() bool { return w.Pod(pod) != nil && w.Pod(pod).Status.Phase == corev1.PodRunning }).Should(BeTrue(), pod)
 			}
+			Consistently(func() v1beta1.PodGroupPhase { return w.phase(g) }).ShouldNot(Equal(v1beta1.PodGroupRunning))
+			Expect(w.bound(g)).To(Equal(2))
+		}
+		// A PodGroup that was let in before its pods came has no other write to make when they are placed.
+		w.submitGroup(ctx, slow)
+		Eventually(func() v1beta1.PodGroupPhase { return w.phase(slow) }).Should(Equal(v1beta1.PodGroupInqueue))
+		w.submitPods(ctx, slow, 0, slow.size)
+		twoRun(slow)
+		for _, g := range []gang{g, plain} {
+			w.submit(ctx, g)
+			twoRun(g)
+			Expect(w.eventCount("PodGroup", g.name, "GangHalfBound")).To(Equal(1))
+		}
+
+		By("writing nothing at each try that is refused again")
+		told := w.versions(plain)
+		Consistently(func() map[string]uint64 { return w.versions(plain) }, 4*time.Second).Should(Equal(told))
+
+		By("being Running when all are bound")
+		held.Release()
+		refused.Remove()
+		for _, g := range []gang{slow, g, plain} {
+			w.touch(ctx, g)
+			w.eventuallyBound(g, 3)
+			w.eventuallyRunning(g)
+			w.expectRunningOnlyWhole(g)
 		}
 	})
 
@@ -172,3 +192,16 @@ var _ = Describe("A bind", func() {
 		w.expectNoLeaks(ctx, "first")
 	})
 })
+
+// expectRunningOnlyWhole expects that no version of the PodGroup was Running before all pods were bound.
+func (w *world) expectRunningOnlyWhole(g gang) {
+	GinkgoHelper()
+	for _, version := range w.PodGroupVersions(g.name) {
+		if version.Status.Phase == v1beta1.PodGroupRunning {
+			for _, pod := range g.pods() {
+				at, ok := w.BoundAt(pod)
+				Expect(ok && at < history.Version(version)).To(BeTrue(), "pod %s was not bound when its PodGroup ran", pod)
+			}
+		}
+	}
+}
