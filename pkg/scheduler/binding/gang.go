@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"sort"
+	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
@@ -42,22 +44,42 @@ func ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, counts func(*api.T
 			roles[task.TaskRole]++
 		}
 	}
-	var short []error
+	var short []string
 	if total < spec.MinMember {
-		short = append(short, fmt.Errorf("minMember is %d and only %d would be bound", spec.MinMember, total))
+		short = append(short, fmt.Sprintf("minMember is %d and only %d would be bound", spec.MinMember, total))
 	}
-	for _, role := range sortedKeys(spec.MinTaskMember) {
-		if want := spec.MinTaskMember[role]; roles[role] < want {
-			short = append(short, fmt.Errorf("minTaskMember of %q is %d and only %d would be bound", role, want, roles[role]))
+	minima := roleMinima(job, spec)
+	for _, role := range sortedKeys(minima) {
+		if want := minima[role]; roles[role] < want {
+			short = append(short, fmt.Sprintf("minTaskMember of %q is %d and only %d would be bound", role, want, roles[role]))
 		}
 	}
 	whole := wholeSubGroups(job, counts)
 	for _, gid := range sortedKeys(job.MinSubJobs) {
 		if want := job.MinSubJobs[gid]; whole[gid] < want {
-			short = append(short, fmt.Errorf("sub-group policy %q wants %d whole sub-groups and only %d would be bound", gid, want, whole[gid]))
+			short = append(short, fmt.Sprintf("sub-group policy %q wants %d whole sub-groups and only %d would be bound", gid, want, whole[gid]))
 		}
 	}
-	return errors.Join(short...)
+	if len(short) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(short, "; "))
+}
+
+// roleMinima returns the minima of the gang's task roles. The controller of a Volcano Job fills in the replicas of every
+// task that names no minimum of its own; when such a Job's minMember is less than their sum, these are no minima, as
+// upstream has it: the Job is meant to run with fewer.
+func roleMinima(job *api.JobInfo, spec *scheduling.PodGroupSpec) map[string]int32 {
+	var sum int32
+	for _, n := range spec.MinTaskMember {
+		sum += n
+	}
+	if spec.MinMember < sum && job.PodGroup != nil {
+		if owner := metav1.GetControllerOf(job.PodGroup); owner != nil && owner.Kind == "Job" && strings.HasPrefix(owner.APIVersion, "batch.volcano.sh/") {
+			return nil
+		}
+	}
+	return spec.MinTaskMember
 }
 
 // wholeSubGroups counts, for each sub-group policy, the sub-groups that reach their size.

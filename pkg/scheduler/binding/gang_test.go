@@ -90,11 +90,22 @@ func TestShortOf(t *testing.T) {
 			passed: []int{0, 1},
 			want:   `minTaskMember of "worker" is 2 and only 1 would be bound`,
 		},
+		"roles of a Volcano Job that may run with fewer are no minima": {
+			group:  group().MinMember(1).MinTaskMember("worker", 3).OwnedBy("batch.volcano.sh/v1alpha1", "Job"),
+			tasks:  tasks{{"worker", "", pending}, {"worker", "", pending}, {"worker", "", pending}},
+			passed: []int{0},
+		},
+		"roles of a Volcano Job that needs them all are": {
+			group:  group().MinMember(3).MinTaskMember("worker", 2).MinTaskMember("launcher", 1).OwnedBy("batch.volcano.sh/v1alpha1", "Job"),
+			tasks:  tasks{{"launcher", "", pending}, {"worker", "", pending}, {"worker", "", pending}, {"worker", "", pending}},
+			passed: []int{1, 2, 3},
+			want:   `minTaskMember of "launcher" is 1 and only 0 would be bound`,
+		},
 		"all that is short is named, in order": {
 			group: group().MinMember(3).MinTaskMember("worker", 2).MinTaskMember("launcher", 1),
 			tasks: tasks{{"launcher", "", pending}},
-			want: "minMember is 3 and only 0 would be bound\n" +
-				`minTaskMember of "launcher" is 1 and only 0 would be bound` + "\n" +
+			want: "minMember is 3 and only 0 would be bound; " +
+				`minTaskMember of "launcher" is 1 and only 0 would be bound; ` +
 				`minTaskMember of "worker" is 2 and only 0 would be bound`,
 		},
 		"enough whole sub-groups": {

@@ -8,7 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -54,9 +53,9 @@ func TestWhichChangesWakeTheLoop(t *testing.T) {
 		"a node grows":                              {before: node(), after: schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "9"}).Obj(), want: now},
 		"a node is deleted":                         {before: node(), want: now},
 		"a new PodGroup without its pods":           {after: pg(), want: soon},
-		"a new PodGroup that a controller waits for": {after: changed(pg(), func(pg *v1beta1.PodGroup) {
-			pg.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "j", Controller: ptr.To(true)}}
-		}), want: now},
+		"a new PodGroup that a controller waits for": {
+			after: schedtest.MakePodGroup().Name("g").OwnedBy("batch.volcano.sh/v1alpha1", "Job").Obj(), want: now,
+		},
 		"a PodGroup's minimum is changed":             {before: pg(), after: schedtest.MakePodGroup().Name("g").MinMember(2).Obj(), want: now},
 		"a PodGroup's status is written by ourselves": {before: pg(), after: schedtest.MakePodGroup().Name("g").Phase(v1beta1.PodGroupRunning).Obj()},
 		"a PodGroup is deleted":                       {before: pg(), want: soon},

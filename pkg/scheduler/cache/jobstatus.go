@@ -76,10 +76,22 @@ func (c *Cache) correctStatus(job *api.JobInfo) {
 	switch {
 	case blocked || c.engine.InFlight(job.UID):
 		setCondition(status, unschedulable(failure.reason, failure.message))
+		if !whole {
+			status.Phase = waitingPhase(job)
+		}
 	case len(job.TaskStatusIndex[api.Pending]) > 0:
 		// It was tried again and something else is in the way now, which the session has written down.
 		c.forgetFailure(job.UID)
 	}
+}
+
+// waitingPhase is the phase of a gang that waits after a failed transaction. A session's own verdict on it changes from
+// one that leaves it out to one that tries it.
+func waitingPhase(job *api.JobInfo) scheduling.PodGroupPhase {
+	if len(job.TaskStatusIndex[api.Running])+len(job.TaskStatusIndex[api.Bound]) > 0 {
+		return scheduling.PodGroupUnknown // part of the minimum runs, the rest cannot
+	}
+	return scheduling.PodGroupInqueue
 }
 
 // finishedOrPlaced counts failed tasks too, as upstream does for a PodGroup's phase: they were placed.

@@ -34,6 +34,13 @@ func (b *PodGroupBuilder) MinMember(members int32) *PodGroupBuilder {
 	return b
 }
 
+// OwnedBy makes the PodGroup that of a controller's object.
+func (b *PodGroupBuilder) OwnedBy(apiVersion, kind string) *PodGroupBuilder {
+	controller := true
+	b.podGroup.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: "owner", Controller: &controller}}
+	return b
+}
+
 // MinTaskMember sets how many members of the task role the gang needs.
 func (b *PodGroupBuilder) MinTaskMember(role string, members int32) *PodGroupBuilder {
 	if b.podGroup.Spec.MinTaskMember == nil {
