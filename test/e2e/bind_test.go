@@ -175,7 +175,7 @@ var _ = Describe("A bind", func() {
 			Match: func(r faultproxy.Request) bool { return regexp.MustCompile(`watch=(true|1)`).MatchString(r.Query) },
 		})
 		w.startBehind(ctx, proxy, w.conf("first"))
-		<-stale.Reached()
+		Eventually(stale.Reached()).Should(BeClosed())
 		grown := gang{name: "g", size: 4, min: 4}
 		w.grow(ctx, grown)
 		w.submitPods(ctx, grown, 2, 4) // there is room for one of them

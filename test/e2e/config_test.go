@@ -86,7 +86,7 @@ var _ = Describe("The configuration", func() {
 			for _, want := range bad.want {
 				Expect(said).To(ContainSubstring(want), name)
 			}
-			<-cp.Dead() // it ended by itself, as it should
+			Eventually(cp.Dead()).Should(Receive(), "it ended by itself, as it should")
 
 			checked, err := exec.CommandContext(ctx, filepath.Join(binaries, "e2e-scheduler"), "--validate-conf="+scheduler.ConfPath()).CombinedOutput()
 			Expect(err).To(HaveOccurred(), name)

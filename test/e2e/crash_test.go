@@ -159,7 +159,7 @@ var _ = Describe("In the middle of a transaction", func() {
 		w.startBehind(ctx, proxy, w.conf("first"))
 		w.submit(ctx, g)
 		w.eventuallyBound(g, 2)
-		<-held.Reached()
+		Eventually(held.Reached()).Should(BeClosed())
 		w.deletePod(ctx, g.member(0))
 		w.submitPods(ctx, g, 0, 1)
 		held.Release()

@@ -1,10 +1,14 @@
 package e2e
 
 import (
+	"net/http"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane/faultproxy"
 )
 
 var _ = Describe("Upstream's actions", func() {
@@ -21,6 +25,26 @@ var _ = Describe("Upstream's actions", func() {
 		w.eventuallyRunning(high)
 		Expect(w.bound(low)).To(Equal(2))
 		w.expectStagedAtomically(high, "first")
+	})
+
+	It("preempt: a victim whose deletion fails at first is deleted all the same, and no other in its place", func(ctx SpecContext) {
+		w := newWorld(ctx, "evict-fails", 1, "4")
+		proxy := w.proxy()
+		broken := proxy.Add(faultproxy.Rule{
+			Method: http.MethodDelete, Path: "/namespaces/" + w.name + "/pods/low-", Limit: 2,
+			Action: faultproxy.Answer(http.StatusInternalServerError, 0),
+		})
+		w.startBehind(ctx, proxy, w.confWith("enqueue, allocate, preempt, backfill", "", "first"))
+		low := gang{name: "low", size: 4, min: 1, priority: "e2e-low"}
+		w.submit(ctx, low)
+		w.eventuallyBound(low, 4)
+		w.eventuallyRunning(low)
+		high := gang{name: "high", size: 2, min: 2, priority: "e2e-high"}
+		w.submit(ctx, high)
+		w.eventuallyBound(high, 2)
+		w.eventuallyRunning(high)
+		Expect(broken.Hits()).To(Equal(2))
+		Expect(w.bound(low)).To(Equal(2))
 	})
 
 	It("reclaim: a queue gets back what it deserves", func(ctx SpecContext) {

@@ -106,7 +106,7 @@ var _ = Describe("Two schedulers", func() {
 		Eventually(func() int { return w.calls(control.PreBind, "second", g.member(0)) }).Should(Equal(2))
 		Expect(leader.Resume()).To(Succeed())
 		Expect(leader.Wait(ctx)).NotTo(BeZero(), "exit code of a leader that lost its lease")
-		<-cp.Dead() // it ended by itself, as it should
+		Eventually(cp.Dead()).Should(Receive(), "it ended by itself, as it should")
 		Expect(w.everBound(g)).To(BeZero())
 		w.revoke("second", g.member(0), control.Hang)
 		w.eventuallyBound(g, 3)

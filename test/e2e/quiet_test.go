@@ -59,7 +59,7 @@ var _ = Describe("The session loop", func() {
 		w.startBehind(ctx, proxy, w.conf("first"))
 		big := gang{name: "big", size: stuck, min: stuck}
 		w.submit(ctx, big)
-		<-held.Reached()
+		Eventually(held.Reached()).Should(BeClosed())
 		other := gang{name: "other", size: 2, min: 2}
 		w.order("first", other.member(0), control.Fail)
 		w.submit(ctx, other)

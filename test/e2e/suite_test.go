@@ -38,9 +38,7 @@ var (
 
 func TestE2E(t *testing.T) {
 	RegisterFailHandler(Fail)
-	suite, reporter := GinkgoConfiguration()
-	suite.Timeout = 20 * time.Minute
-	RunSpecs(t, "e2e", suite, reporter)
+	RunSpecs(t, "e2e")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
