@@ -38,7 +38,8 @@ var _ = Describe("A gang", func() {
 
 	It("submitted to an idle cluster is bound without waiting for a period", func(ctx SpecContext) {
 		w := newWorld(ctx, "idle", 2, "8")
-		w.start(ctx, w.conf())
+		// A period this long leaves changes alone to start cycles.
+		w.startWith(ctx, controlplane.SchedulerOptions{Conf: w.conf(), Args: []string{"--schedule-period=1h"}})
 		warm := gang{name: "warm", size: 1, min: 1}
 		w.submit(ctx, warm)
 		w.eventuallyRunning(warm)

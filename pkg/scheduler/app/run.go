@@ -140,7 +140,11 @@ func (p *process) lead(ctx, lifetime context.Context) error {
 	}
 	p.leading = s
 	if _, err := p.loader.Load(); err != nil {
-		return err
+		// It was changed while this process stood by. What it was checked with is still good.
+		if useErr := s.use(p.loader.Current()); useErr != nil {
+			return errors.Join(err, useErr)
+		}
+		p.reloaded(nil, err)
 	}
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()

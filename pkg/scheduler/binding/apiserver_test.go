@@ -200,7 +200,7 @@ func (w *world) Bound(m *Member) {
 
 func (w *world) Released(m *Member, cause error) {
 	p := w.pod(m)
-	rollingBack := w.engine.RollingBack(p.Task.Job)
+	rollingBack := w.engine.Failing(p.Task.Job)
 	w.at(p, func() {
 		p.log("released(" + kind(cause) + ")")
 		w.expect(p, rollingBack, "released in a gang that is not rolling back")

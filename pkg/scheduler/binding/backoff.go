@@ -43,8 +43,10 @@ type gangWait struct {
 	began  time.Time
 	until  time.Time
 	over   bool
-	reason string
-	nodes  []string
+	// touched says that something the gang depends on changed while it was being tried.
+	touched bool
+	reason  string
+	nodes   []string
 }
 
 // NewBackoff returns a Backoff whose waits grow from initial to longest, each made longer by a random part of up to
@@ -56,8 +58,9 @@ func NewBackoff(initial, longest time.Duration, jitter float64, wake func()) *Ba
 	return b
 }
 
-// Failed makes the gang wait, twice as long as after its last failure, and returns until when. The reason is for
-// people; the nodes are those whose change makes another try worth while, see RetryNode.
+// Failed makes the gang wait, twice as long as after its last failure, and returns until when. When a retry was asked for
+// while it was being tried, that try may not have seen what changed: the wait is as short as a first one. The reason is
+// for people; the nodes are those whose change makes another try worth while, see RetryNode.
 func (b *Backoff) Failed(gang api.JobID, reason string, nodes ...string) (until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -68,8 +71,13 @@ func (b *Backoff) Failed(gang api.JobID, reason string, nodes ...string) (until 
 	} else {
 		w.length = min(2*w.length, b.longest)
 	}
+	length := w.length
+	if w.touched {
+		length = b.initial
+	}
 	w.began = time.Now()
-	w.until = w.began.Add(b.jittered(w.length))
+	w.until = w.began.Add(b.jittered(length))
+	w.touched = false
 	w.over, w.reason, w.nodes = false, reason, slices.Clone(nodes)
 	b.alarm(w.until)
 	return w.until
@@ -97,6 +105,9 @@ func (b *Backoff) RetrySoon(gang api.JobID) {
 	b.mu.Lock()
 	w := b.gangs[gang]
 	if w == nil || w.over {
+		if w != nil {
+			w.touched = true
+		}
 		b.mu.Unlock()
 		return
 	}
@@ -144,7 +155,11 @@ func (b *Backoff) retry(match func(api.JobID, *gangWait) bool) {
 	ended := false
 	now := time.Now()
 	for id, w := range b.gangs {
-		if !w.over && match(id, w) {
+		switch {
+		case !match(id, w):
+		case w.over:
+			w.touched = true
+		default:
 			w.over, w.until = true, now
 			ended = true
 		}

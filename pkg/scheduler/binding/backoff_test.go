@@ -205,3 +205,35 @@ func TestRetrySoonKeepsTheFirstWait(t *testing.T) {
 		})
 	}
 }
+
+// TestChangeDuringATryMakesTheNextWaitShort: a change that comes while the gang is being tried may be what the try did
+// not see.
+func TestChangeDuringATryMakesTheNextWaitShort(t *testing.T) {
+	tests := map[string]struct {
+		change func(b *Backoff)
+		want   time.Duration
+	}{
+		"nothing changed":        {change: func(*Backoff) {}, want: 8 * time.Second},
+		"the node it failed on":  {change: func(b *Backoff) { b.RetryNode("n") }, want: time.Second},
+		"the gang":               {change: func(b *Backoff) { b.RetryNow(gang) }, want: time.Second},
+		"one of its pods":        {change: func(b *Backoff) { b.RetrySoon(gang) }, want: time.Second},
+		"a node it is not about": {change: func(b *Backoff) { b.RetryNode("m") }, want: 8 * time.Second},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			withBackoff(t, func(t *testing.T, b *Backoff, _ func() int64) {
+				for range 3 {
+					b.Failed(gang, "no room", "n")
+				}
+				b.RetryNow(gang) // it is being tried from here on
+				tt.change(b)
+				if got := time.Until(b.Failed(gang, "no room", "n")); got != tt.want {
+					t.Errorf("the next wait is %v, want %v", got, tt.want)
+				}
+				if got := time.Until(b.Failed(gang, "no room", "n")); got != 16*time.Second {
+					t.Errorf("the wait after that is %v, want 16s", got)
+				}
+			})
+		})
+	}
+}

@@ -82,9 +82,10 @@ func (e *Engine) InFlight(gang api.JobID) bool {
 	return slices.ContainsFunc(e.runsOf(gang), (*run).open)
 }
 
-// RollingBack tells whether a transaction of the gang has members that failed and are not released yet.
-func (e *Engine) RollingBack(gang api.JobID) bool {
-	return slices.ContainsFunc(e.runsOf(gang), (*run).rollingBack)
+// Failing tells whether a transaction of the gang that has not ended has members that failed, released yet or not:
+// they are not to be tried again before the gang's backoff has begun with the transaction's end.
+func (e *Engine) Failing(gang api.JobID) bool {
+	return slices.ContainsFunc(e.runsOf(gang), (*run).failing)
 }
 
 // Cancel fails the gang's member of that task with the cause, because its pod was deleted, say. A member that is

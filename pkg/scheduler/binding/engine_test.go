@@ -94,13 +94,13 @@ func TestQueuedMemberIsReleasedWithoutWaiting(t *testing.T) {
 	})
 }
 
-func TestInFlightAndRollingBack(t *testing.T) {
+func TestInFlightAndFailing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		type state struct{ InFlight, RollingBack bool }
+		type state struct{ InFlight, Failing bool }
 		want := func(want state) {
 			t.Helper()
 			synctest.Wait()
-			if diff := cmp.Diff(want, state{w.engine.InFlight(gang), w.engine.RollingBack(gang)}); diff != "" {
+			if diff := cmp.Diff(want, state{w.engine.InFlight(gang), w.engine.Failing(gang)}); diff != "" {
 				t.Errorf("unexpected state (-want +got):\n%s", diff)
 			}
 		}
@@ -110,9 +110,9 @@ func TestInFlightAndRollingBack(t *testing.T) {
 		time.Sleep(time.Second)
 		want(state{InFlight: true})
 		time.Sleep(2 * time.Second)
-		want(state{InFlight: true, RollingBack: true})
+		want(state{InFlight: true, Failing: true})
 		time.Sleep(2 * time.Second)
-		want(state{InFlight: true})
+		want(state{InFlight: true, Failing: true}) // released, and the gang's backoff has not begun
 		time.Sleep(2 * time.Second)
 		want(state{})
 	})

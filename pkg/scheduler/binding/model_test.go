@@ -244,7 +244,7 @@ func (w *world) checkEnd() {
 			w.expect(p, p.bound == (p.on == p.Node), "bound for the ledger: %v, is on %q", p.bound, p.on)
 		}
 		w.expect(p, p.submitted || len(p.trace) == 0, "touched and not submitted")
-		w.expect(p, !w.engine.InFlight(p.Task.Job) && !w.engine.RollingBack(p.Task.Job), "in flight at the end")
+		w.expect(p, !w.engine.InFlight(p.Task.Job) && !w.engine.Failing(p.Task.Job), "in flight at the end")
 	}
 	if len(w.queue) > 0 {
 		w.violations = append(w.violations, fmt.Sprintf("%d transactions have not ended", len(w.queue)))

@@ -188,10 +188,10 @@ func (r *run) open() bool {
 	return r.phase != phaseEnded
 }
 
-func (r *run) rollingBack() bool {
+func (r *run) failing() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.count[failed] > 0
+	return r.phase != phaseEnded && r.count[failed]+r.count[released] > 0
 }
 
 func (r *run) describe() string {

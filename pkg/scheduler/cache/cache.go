@@ -54,6 +54,7 @@ type Cache struct {
 	engine  *binding.Engine
 	backoff *binding.Backoff
 	status  *statusWriter
+	evictor *evictor
 	changes *changes
 	wake    func(Urgency)
 
@@ -127,6 +128,8 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 	c.engine = binding.New(c, c, c, stuckReporter{observer, c})
 	c.status = newStatusWriter(c)
 	c.StatusUpdater = c.status
+	c.evictor = newEvictor(c)
+	c.Evictor = c.evictor
 	c.changes = newChanges(c, podGroups.Informer(), queues.Informer())
 	return c
 }
@@ -175,11 +178,11 @@ func (c *Cache) Abort() {
 	c.backoff.Stop()
 }
 
-// Blocked says why a gang is to be left out of sessions for now: it waits out its backoff, or members of its last
-// transaction are still being rolled back.
+// Blocked says why a gang is to be left out of sessions for now: it waits out its backoff, or members of a transaction
+// that has not ended have failed.
 func (c *Cache) Blocked(gang api.JobID) (reason string, blocked bool) {
-	if c.engine.RollingBack(gang) {
-		return "members of its last bind transaction are still being rolled back", true
+	if c.engine.Failing(gang) {
+		return "members of its bind transaction failed, and it has not ended yet", true
 	}
 	reason, _, blocked = c.backoff.Blocked(gang)
 	return reason, blocked

@@ -149,8 +149,13 @@ func (ch *changes) podUpdated(oldObj, newObj any) {
 	if !ok || !ok2 || before.ResourceVersion == after.ResourceVersion {
 		return
 	}
+	if gang := gangOf(after); ch.ours(after) && gang != gangOf(before) {
+		ch.countPod(gangOf(before), after.UID, false)
+		ch.countPod(gang, after.UID, true)
+	}
 	switch {
 	case after.DeletionTimestamp != nil && before.DeletionTimestamp == nil:
+		ch.cache.evictor.forget(after.UID)
 		if after.Spec.NodeName == "" {
 			ch.cache.engine.Cancel(gangOf(after), api.TaskID(after.UID), errPodGone)
 		}
@@ -172,6 +177,7 @@ func (ch *changes) podDeleted(obj any) {
 		return
 	}
 	ch.countPod(gangOf(pod), pod.UID, false)
+	ch.cache.evictor.forget(pod.UID)
 	ch.cache.engine.Cancel(gangOf(pod), api.TaskID(pod.UID), errPodGone)
 	if pod.Spec.NodeName != "" || ch.ours(pod) {
 		ch.cache.wake(Now)

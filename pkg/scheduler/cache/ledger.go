@@ -82,7 +82,7 @@ func (c *Cache) catchUp(pod *v1.Pod) {
 // Ended draws the consequences of a transaction for its gang.
 func (c *Cache) Ended(r binding.Result) {
 	failed := failuresThatCount(r)
-	if len(failed) == 0 {
+	if len(failed) == 0 || !c.hasGang(r.Gang) {
 		c.backoff.Forget(r.Gang)
 		c.forgetFailure(r.Gang)
 		c.wake(Soon)
@@ -116,6 +116,14 @@ func (c *Cache) failure(gang api.JobID) (gangFailure, bool) {
 	defer c.reportMu.Unlock()
 	failure, ok := c.failures[gang]
 	return failure, ok
+}
+
+// hasGang says whether the gang's PodGroup is there; one that was deleted has nothing to wait for.
+func (c *Cache) hasGang(gang api.JobID) bool {
+	c.SchedulerCache.Mutex.Lock()
+	defer c.SchedulerCache.Mutex.Unlock()
+	job, ok := c.Jobs[gang]
+	return ok && job.PodGroup != nil
 }
 
 // failedGangs lists the gangs whose last transaction failed.

@@ -17,7 +17,7 @@ import (
 func (w *world) reserved() *binding.Member {
 	w.t.Helper()
 	w.gangOf(1, 1)
-	m, err := w.reserve(w.decided("p0", "n"), nil)
+	m, err := w.reserve(w.decided("p0", "n"), nil, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestReleasedCallsTheBindErrorHandler(t *testing.T) {
 		calls := 0
 		decided := w.decided("p0", "n")
 		decided.TaskInfo.CustomBindErrHandler = func() error { calls++; return errBroken }
-		if err := w.AddToTransaction(decided, []binding.Step{failing("bad", "p0")}); err != nil {
+		if err := w.AddToTransaction(decided, nil, []binding.Step{failing("bad", "p0")}); err != nil {
 			t.Fatal(err)
 		}
 		w.SealTransactions()

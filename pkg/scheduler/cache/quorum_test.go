@@ -64,7 +64,7 @@ func TestQuorum(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.gangOf(tt.pods, 1)
-				m, err := w.reserve(w.decided("p0", "n"), nil)
+				m, err := w.reserve(w.decided("p0", "n"), nil, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

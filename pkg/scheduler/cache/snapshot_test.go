@@ -11,6 +11,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 // TestRegressionSharedPodWrite is upstream's defect of that id: allocation writes the node's name, and plugins write annotations,
@@ -94,6 +95,9 @@ func TestPodThatNamesItsNode(t *testing.T) {
 		"a node that is there":     {pod: named("n"), want: "n"},
 		"a node that is not there": {pod: named("m")},
 		"none":                     {pod: pod(0).Obj()},
+		"a node without room, which preempt may have to make": {
+			pod: changed(pod(0).Req(schedtest.Resources{"cpu": "99"}).Obj(), func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{v1.LabelHostname: "n"} }),
+		},
 		"a session's nomination stays": {
 			pod: changed(named("n"), func(p *v1.Pod) { p.Status.NominatedNodeName = "m" }), want: "m",
 		},

@@ -3,6 +3,7 @@ package cache
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -14,14 +15,14 @@ import (
 // AddBindTask adds the task to its gang's transaction without any pre-bind step. Sessions of ours use
 // AddToTransaction, which gives the steps.
 func (c *Cache) AddBindTask(bindCtx *vccache.BindContext) error {
-	return c.AddToTransaction(bindCtx, nil)
+	return c.AddToTransaction(bindCtx, nil, nil)
 }
 
 // AddToTransaction reserves the task's resources on its node and adds it to its gang's open transaction. A gang
 // has one transaction a session; it is sealed as soon as the session goes on to another gang and the members so
 // far are enough, and at the latest when the session's actions are done.
-func (c *Cache) AddToTransaction(bindCtx *vccache.BindContext, steps []binding.Step) error {
-	member, err := c.reserve(bindCtx, steps)
+func (c *Cache) AddToTransaction(bindCtx *vccache.BindContext, decided map[string]string, steps []binding.Step) error {
+	member, err := c.reserve(bindCtx, decided, steps)
 	if err != nil {
 		return fmt.Errorf("reserving pod %s on node %s: %w", klog.KObj(bindCtx.TaskInfo.Pod), bindCtx.TaskInfo.NodeName, err)
 	}
@@ -88,7 +89,7 @@ func (c *Cache) submit(tx *binding.Transaction) {
 
 // reserve books the task's resources in the cache and makes the member. Whatever may fail is done before the
 // books are touched, so that an error leaves the task Pending.
-func (c *Cache) reserve(bindCtx *vccache.BindContext, steps []binding.Step) (*binding.Member, error) {
+func (c *Cache) reserve(bindCtx *vccache.BindContext, decided map[string]string, steps []binding.Step) (*binding.Member, error) {
 	wanted := bindCtx.TaskInfo
 	c.SchedulerCache.Mutex.Lock()
 	defer c.SchedulerCache.Mutex.Unlock()
@@ -104,7 +105,7 @@ func (c *Cache) reserve(bindCtx *vccache.BindContext, steps []binding.Step) (*bi
 		return nil, errors.New("node is not in the cache")
 	}
 	member := binding.NewMember(task, node.Name, steps)
-	stageDecisions(member, wanted)
+	stageDecisions(member, wanted, decided)
 	if err := member.Task.SetPodResourceDecision(); err != nil {
 		return nil, err
 	}
@@ -120,21 +121,17 @@ func (c *Cache) reserve(bindCtx *vccache.BindContext, steps []binding.Step) (*bi
 	return member, nil
 }
 
-// stageDecisions carries over to the member what the session decided on its own copy of the task.
-func stageDecisions(member *binding.Member, decided *api.TaskInfo) {
+// stageDecisions carries over to the member what the session decided for its own copy of the task.
+func stageDecisions(member *binding.Member, wanted *api.TaskInfo, decided map[string]string) {
 	task := member.Task
 	task.NodeName = member.Node
 	task.Pod.Spec.NodeName = member.Node
-	task.NumaInfo = decided.NumaInfo.Clone()
-	task.CustomBindErrHandler = decided.CustomBindErrHandler
-	for key, value := range decided.Pod.Annotations {
-		if old, ok := task.Pod.Annotations[key]; !ok || old != value {
-			if task.Pod.Annotations == nil {
-				task.Pod.Annotations = map[string]string{}
-			}
-			task.Pod.Annotations[key] = value
-		}
+	task.NumaInfo = wanted.NumaInfo.Clone()
+	task.CustomBindErrHandler = wanted.CustomBindErrHandler
+	if task.Pod.Annotations == nil {
+		task.Pod.Annotations = map[string]string{}
 	}
+	maps.Copy(task.Pod.Annotations, decided)
 }
 
 // find returns the cache's own job and task; the cache's mutex is held.

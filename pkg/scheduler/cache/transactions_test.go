@@ -88,7 +88,7 @@ func TestRegressionStuckBinding(t *testing.T) {
 				bindCtx.TaskInfo.NumaInfo.ResMap[0] = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
 				tt.change(w, bindCtx)
 				books, idle := w.books("p0"), w.idleCPU("n")
-				err := w.AddToTransaction(bindCtx, nil)
+				err := w.AddToTransaction(bindCtx, nil, nil)
 				if err == nil || !strings.Contains(err.Error(), tt.want) {
 					t.Fatalf("error is %v, want one that says %q", err, tt.want)
 				}
@@ -196,7 +196,7 @@ func TestRegressionLockStall(t *testing.T) {
 		for _, job := range w.Snapshot().Jobs {
 			for _, task := range job.Tasks {
 				task.NodeName = "n"
-				if err := w.AddToTransaction(&vccache.BindContext{TaskInfo: task}, []binding.Step{waiting("slow", never)}); err != nil {
+				if err := w.AddToTransaction(&vccache.BindContext{TaskInfo: task}, nil, []binding.Step{waiting("slow", never)}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -236,8 +236,7 @@ func TestSessionDecisionsTravelInTheBinding(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
 		bindCtx := w.decided("p0", "n")
-		bindCtx.TaskInfo.Pod.Annotations["device"] = "3"
-		if err := w.AddToTransaction(bindCtx, nil); err != nil {
+		if err := w.AddToTransaction(bindCtx, map[string]string{"device": "3"}, nil); err != nil {
 			t.Fatal(err)
 		}
 		w.SealTransactions()

@@ -213,7 +213,7 @@ func pod(i int) *schedtest.PodBuilder {
 // place adds the pod, as a session decided it, to its gang's transaction on the node.
 func (w *world) place(name, node string, steps ...binding.Step) error {
 	w.t.Helper()
-	return w.AddToTransaction(w.decided(name, node), steps)
+	return w.AddToTransaction(w.decided(name, node), nil, steps)
 }
 
 func (w *world) mustPlace(node string, steps []binding.Step, names ...string) {

@@ -1,6 +1,9 @@
 package framework
 
 import (
+	"maps"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
@@ -10,9 +13,9 @@ import (
 // Cache is what a session needs of the scheduler's cache beyond upstream's.
 type Cache interface {
 	vccache.Cache
-	// AddToTransaction reserves the task's resources and adds it, with its pre-bind steps, to its gang's open
-	// transaction. An error leaves the cache as it was.
-	AddToTransaction(bindCtx *vccache.BindContext, steps []binding.Step) error
+	// AddToTransaction reserves the task's resources and adds it, with the annotations the session decided on and its
+	// pre-bind steps, to its gang's open transaction. An error leaves the cache as it was.
+	AddToTransaction(bindCtx *vccache.BindContext, decided map[string]string, steps []binding.Step) error
 	// SealTransactions hands the open transactions to the binding engine. It is idempotent.
 	SealTransactions()
 }
@@ -22,11 +25,36 @@ type Cache interface {
 type sessionCache struct {
 	Cache
 	session *Session
+	// annotations are those that pending tasks had when the session began. The cache's may have changed since, and
+	// what users changed meanwhile is no decision of the session.
+	annotations map[api.TaskID]map[string]string
+}
+
+// Snapshot takes the session's snapshot and remembers what its pending pods look like before any plugin sees them.
+func (c *sessionCache) Snapshot() *api.ClusterInfo {
+	snapshot := c.Cache.Snapshot()
+	c.annotations = map[api.TaskID]map[string]string{}
+	for _, job := range snapshot.Jobs {
+		for uid, task := range job.TaskStatusIndex[api.Pending] {
+			c.annotations[uid] = maps.Clone(task.Pod.Annotations)
+		}
+	}
+	return snapshot
+}
+
+// decided returns the annotations that the session's plugins set on the task's pod.
+func (c *sessionCache) decided(task *api.TaskInfo) map[string]string {
+	decided := maps.Clone(task.Pod.Annotations)
+	maps.DeleteFunc(decided, func(key, value string) bool {
+		before, ok := c.annotations[task.UID][key]
+		return ok && before == value
+	})
+	return decided
 }
 
 // AddBindTask adds the task to its gang's transaction with the session's chain.
 func (c *sessionCache) AddBindTask(bindCtx *vccache.BindContext) error {
-	return c.AddToTransaction(bindCtx, c.session.chain(bindCtx))
+	return c.AddToTransaction(bindCtx, c.decided(bindCtx.TaskInfo), c.session.chain(bindCtx))
 }
 
 // RegisterBinder puts an upstream PreBinder into the session's chain, at its plugin's place in the conf.

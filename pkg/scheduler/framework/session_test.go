@@ -203,3 +203,21 @@ func TestStepsRunOnTheTaskTheyAreGiven(t *testing.T) {
 		t.Errorf("trace (-want +got):\n%s", diff)
 	}
 }
+
+// TestOnlyWhatTheSessionSetIsDecided: the cache may have a newer pod than the session's snapshot, and what a user changed
+// meanwhile must not be undone by the Binding.
+func TestOnlyWhatTheSessionSetIsDecided(t *testing.T) {
+	r, k := NewRegistry(), newKeeper(t)
+	r.RegisterPlugin(spec("decider", func(ssn *Session) {
+		for _, task := range ssn.Jobs["ns/g"].Tasks {
+			own := task.Pod.DeepCopy()
+			own.Annotations["device"] = "3"
+			task.Pod = own
+		}
+	}))
+	ssn := open(t, r, k, ProfileInput{Tiers: []conf.Tier{tier("decider")}})
+	commit(t, ssn)
+	if diff := cmp.Diff(map[string]string{"device": "3"}, k.decided["p0"]); diff != "" {
+		t.Errorf("decided annotations (-want +got):\n%s", diff)
+	}
+}

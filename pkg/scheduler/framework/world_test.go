@@ -20,6 +20,7 @@ import (
 type keeper struct {
 	*vccache.SchedulerCache
 	members map[string][]binding.Step
+	decided map[string]map[string]string
 	sealed  int
 }
 
@@ -34,13 +35,14 @@ func newKeeper(t *testing.T) *keeper {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"p0", "p1"} {
-		cluster.Cache.AddPod(schedtest.MakePod().Name(name).Group("g").Req(schedtest.Resources{"cpu": "1"}).Obj())
+		cluster.Cache.AddPod(schedtest.MakePod().Name(name).Group("g").Annotation("user", "old").Req(schedtest.Resources{"cpu": "1"}).Obj())
 	}
-	return &keeper{SchedulerCache: cluster.Cache, members: map[string][]binding.Step{}}
+	return &keeper{SchedulerCache: cluster.Cache, members: map[string][]binding.Step{}, decided: map[string]map[string]string{}}
 }
 
-func (k *keeper) AddToTransaction(bindCtx *vccache.BindContext, steps []binding.Step) error {
+func (k *keeper) AddToTransaction(bindCtx *vccache.BindContext, decided map[string]string, steps []binding.Step) error {
 	k.members[bindCtx.TaskInfo.Name] = steps
+	k.decided[bindCtx.TaskInfo.Name] = decided
 	return nil
 }
 

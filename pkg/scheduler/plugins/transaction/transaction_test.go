@@ -28,8 +28,10 @@ type fakeCache struct {
 	evicted []string
 }
 
-func (c *fakeCache) AddToTransaction(*vccache.BindContext, []binding.Step) error { return nil }
-func (c *fakeCache) SealTransactions()                                           {}
+func (c *fakeCache) AddToTransaction(*vccache.BindContext, map[string]string, []binding.Step) error {
+	return nil
+}
+func (c *fakeCache) SealTransactions() {}
 
 func (c *fakeCache) UpdateJobStatus(job *api.JobInfo, _, _, _ bool) (*api.JobInfo, error) {
 	return job, nil

@@ -1,0 +1,134 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vccache "volcano.sh/volcano/pkg/scheduler/cache"
+)
+
+// evictTimeout bounds each call of an eviction.
+const evictTimeout = 15 * time.Second
+
+// evictor evicts a pod: it says why in the pod's status, and deletes it.
+//
+// The status is written first, and the watch's answer to that makes upstream's cache book the victim as running again,
+// until the deletion is seen. A cycle in between would take it for one that is still there, and evict another for the
+// same room. So the evictor remembers its victims until their deletion is seen, and snapshots book them as leaving.
+type evictor struct {
+	cache *Cache
+
+	mu      sync.Mutex
+	victims map[types.UID]bool
+}
+
+var _ vccache.Evictor = (*evictor)(nil)
+
+func newEvictor(c *Cache) *evictor { return &evictor{cache: c, victims: map[types.UID]bool{}} }
+
+// Evict evicts the pod; when it returns an error the pod stays. Upstream calls it on a goroutine of its own.
+func (e *evictor) Evict(pod *v1.Pod, reason string) error {
+	e.remember(pod.UID)
+	message := "Pod is evicted, because of " + reason
+	e.cache.Recorder.Event(pod, v1.EventTypeWarning, "Evict", message)
+	if err := e.explain(pod, message); err != nil {
+		logger().Error(err, "Saying on a pod why it is evicted", "pod", pod.Namespace+"/"+pod.Name)
+	}
+	if err := e.delete(pod); err != nil {
+		e.forget(pod.UID)
+		return fmt.Errorf("evicting pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+// explain writes the conditions by which people and controllers know an evicted pod from a failed one.
+func (e *evictor) explain(pod *v1.Pod, message string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), evictTimeout)
+	defer cancel()
+	client := e.cache.kube.CoreV1().Pods(pod.Namespace)
+	live, err := client.Get(ctx, pod.Name, metav1.GetOptions{})
+	if err != nil || live.UID != pod.UID {
+		return err
+	}
+	changed := podutil.UpdatePodCondition(&live.Status, &v1.PodCondition{
+		Type: v1.PodReady, Status: v1.ConditionFalse, Reason: "Evict", Message: message,
+	})
+	changed = podutil.UpdatePodCondition(&live.Status, &v1.PodCondition{
+		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
+		Message: live.Spec.SchedulerName + ": makes room for other pods",
+	}) || changed
+	if !changed {
+		return nil
+	}
+	_, err = client.UpdateStatus(ctx, live, metav1.UpdateOptions{})
+	return err
+}
+
+// delete deletes the pod, by UID, and tries again while that may help.
+func (e *evictor) delete(pod *v1.Pod) error {
+	backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 6}
+	var last error
+	err := wait.ExponentialBackoff(backoff, func() (bool, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), evictTimeout)
+		defer cancel()
+		last = e.cache.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID)))
+		switch {
+		case last == nil, apierrors.IsNotFound(last), apierrors.IsConflict(last): // a conflict: another pod of that name
+			return true, nil
+		case apierrors.IsForbidden(last), apierrors.IsInvalid(last):
+			return false, last
+		default:
+			return false, nil
+		}
+	})
+	if wait.Interrupted(err) {
+		return last
+	}
+	return err
+}
+
+func (e *evictor) remember(uid types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.victims[uid] = true
+}
+
+// forget drops a victim whose deletion is seen, or which stays.
+func (e *evictor) forget(uid types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.victims, uid)
+}
+
+// bookVictims books the tasks that are being evicted as leaving, in a snapshot.
+func (e *evictor) bookVictims(snapshot *api.ClusterInfo) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.victims) == 0 {
+		return
+	}
+	for _, job := range snapshot.Jobs {
+		for _, task := range job.Tasks {
+			node := snapshot.Nodes[task.NodeName]
+			if !e.victims[task.Pod.UID] || task.Status == api.Releasing || node == nil || node.Tasks[api.PodKey(task.Pod)] == nil {
+				continue
+			}
+			if err := job.UpdateTaskStatus(task, api.Releasing); err != nil {
+				logger().Error(err, "Booking a pod that is being evicted", "pod", task.Namespace+"/"+task.Name)
+				continue
+			}
+			if err := node.UpdateTask(task); err != nil {
+				logger().Error(err, "Booking a pod that is being evicted", "pod", task.Namespace+"/"+task.Name, "node", node.Name)
+			}
+		}
+	}
+}

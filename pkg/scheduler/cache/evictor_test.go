@@ -1,0 +1,95 @@
+package cache
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
+	kubetesting "k8s.io/client-go/testing"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// TestVictimIsLeavingUntilItsDeletionIsSeen: the watch shows the victim's new status before its deletion, and upstream's
+// cache takes it for a pod that runs. A cycle then must not look for another victim.
+func TestVictimIsLeavingUntilItsDeletionIsSeen(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		running := pod(0).Node("n").Phase(v1.PodRunning).Obj()
+		w.add(running)
+		status := func() api.TaskStatus { return w.Snapshot().Jobs[gang].Tasks["ns-p0"].Status }
+		idle := w.Snapshot().Nodes["n"].FutureIdle().MilliCPU
+		if got := status(); got != api.Running {
+			t.Fatalf("the pod is %s before its eviction, want Running", got)
+		}
+		w.evictor.remember(running.UID)
+		if got := status(); got != api.Releasing {
+			t.Errorf("the pod is %s while it is being evicted, want Releasing", got)
+		}
+		if got := w.Snapshot().Nodes["n"].FutureIdle().MilliCPU - idle; got != 1000 {
+			t.Errorf("%v milli-cpu are counted as coming, want the victim's 1000", got)
+		}
+		w.changes.podDeleted(running)
+		if got := status(); got != api.Running {
+			t.Errorf("the pod is %s for the snapshot after its deletion was told, want what the cache has", got)
+		}
+	})
+}
+
+func TestEvictDeletesWhateverTheStatusSays(t *testing.T) {
+	broken := apierrors.NewInternalError(errBroken)
+	tests := map[string]struct {
+		before []v1.PodCondition
+		// fails are the answers to deletions, one after the other; nil answers the rest.
+		statusErr error
+		fails     []error
+		wantErr   bool
+		deletions int
+	}{
+		"a pod":                            {deletions: 1},
+		"a pod that was explained already": {before: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionFalse, Reason: "Evict", Message: "Pod is evicted, because of preempt"}}, deletions: 1},
+		"the status cannot be written":     {statusErr: broken, deletions: 1},
+		"the deletion fails at first":      {fails: []error{broken, broken}, deletions: 3},
+		"the pod is gone":                  {fails: []error{apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "p0")}, deletions: 1},
+		"the deletion is forbidden":        {fails: []error{apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p0", errBroken)}, wantErr: true, deletions: 1},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(1, 1)
+				victim := pod(0).Node("n").Phase(v1.PodRunning).Obj()
+				victim.Status.Conditions = tt.before
+				kube := fake.NewClientset(victim)
+				deletions := 0
+				kube.PrependReactor("delete", "pods", func(action kubetesting.Action) (bool, runtime.Object, error) {
+					deletions++
+					if deletions <= len(tt.fails) {
+						return true, nil, tt.fails[deletions-1]
+					}
+					return false, nil, nil
+				})
+				kube.PrependReactor("update", "pods", func(kubetesting.Action) (bool, runtime.Object, error) {
+					return tt.statusErr != nil, nil, tt.statusErr
+				})
+				w.kube = kube
+				err := w.evictor.Evict(victim, "preempt")
+				if (err != nil) != tt.wantErr {
+					t.Errorf("Evict returned %v, want an error: %v", err, tt.wantErr)
+				}
+				if diff := cmp.Diff(tt.deletions, deletions); diff != "" {
+					t.Errorf("deletions (-want +got):\n%s", diff)
+				}
+				if got := w.evictor.victims[victim.UID]; got == tt.wantErr {
+					t.Errorf("remembered as a victim: %v, want %v", got, !tt.wantErr)
+				}
+				if _, err := kube.CoreV1().Pods("ns").Get(t.Context(), "p0", metav1.GetOptions{}); !tt.wantErr && len(tt.fails) != 1 && !apierrors.IsNotFound(err) {
+					t.Errorf("the pod is still there (%v)", err)
+				}
+			})
+		})
+	}
+}
