@@ -146,8 +146,9 @@ var _ = Describe("A bind", func() {
 		}
 
 		By("writing nothing at each try that is refused again")
-		told := w.versions(plain)
-		Consistently(func() map[string]uint64 { return w.versions(plain) }, 4*time.Second).Should(Equal(told))
+		Eventually(func() int32 { return w.PodGroup(plain.name).Status.Running }).Should(Equal(int32(2)))
+		told := w.verdicts(plain)
+		Consistently(func() []string { return w.verdicts(plain) }, 4*time.Second).Should(Equal(told))
 
 		By("being Running when all are bound")
 		held.Release()

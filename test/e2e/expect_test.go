@@ -180,6 +180,20 @@ func (w *world) versions(g gang) map[string]uint64 {
 	return versions
 }
 
+// verdicts are what the versions of the PodGroup said of it, one for each.
+func (w *world) verdicts(g gang) []string {
+	var verdicts []string
+	for _, version := range w.PodGroupVersions(g.name) {
+		status := version.Status
+		verdict := fmt.Sprintf("%s, %d run", status.Phase, status.Running)
+		for _, condition := range status.Conditions {
+			verdict += fmt.Sprintf(", %s %s", condition.Reason, condition.Message)
+		}
+		verdicts = append(verdicts, verdict)
+	}
+	return verdicts
+}
+
 // eventCount is how often events about the object with the reason were told, repetitions included.
 func (w *world) eventCount(kind, name, reason string) int {
 	n := 0
