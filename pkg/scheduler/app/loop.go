@@ -16,6 +16,9 @@ const (
 	lagPatience = 50 * time.Millisecond
 	// breather is how long no cycle must have run for the next one to need no rest after it.
 	breather = 500 * time.Millisecond
+	// unhurried is how long a change that cannot help a pending task waits at the most: a PodGroup is to say soon that
+	// its gang runs.
+	unhurried = 500 * time.Millisecond
 )
 
 // cycler runs scheduling cycles.
@@ -52,11 +55,7 @@ func (l *loop) wake(u cache.Urgency) {
 	l.mu.Lock()
 	l.changed = true
 	l.urgent = l.urgent || u == cache.Now
-	urgent := l.urgent
 	l.mu.Unlock()
-	if !urgent {
-		return
-	}
 	select {
 	case l.signal <- struct{}{}:
 	default:
@@ -122,16 +121,38 @@ func (l *loop) rest(ctx context.Context, pause time.Duration) time.Duration {
 	return pause
 }
 
-// awaitWork waits for an urgent change and then for the rest of its burst, or for what is left of the period.
+// awaitWork waits for an urgent change and then for the rest of its burst, for a change that is not urgent to have
+// waited long enough, or for what is left of the period.
 func (l *loop) awaitWork(ctx context.Context, left time.Duration) {
-	timer := time.NewTimer(left)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	case <-l.signal:
-		l.pause(ctx, coalesce)
+	period := time.NewTimer(left)
+	defer period.Stop()
+	var soon <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-period.C:
+			return
+		case <-soon:
+			return
+		case <-l.signal:
+			if l.isUrgent() {
+				l.pause(ctx, coalesce)
+				return
+			}
+			if soon == nil {
+				timer := time.NewTimer(unhurried)
+				defer timer.Stop()
+				soon = timer.C
+			}
+		}
 	}
+}
+
+func (l *loop) isUrgent() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.urgent
 }
 
 func (l *loop) pause(ctx context.Context, d time.Duration) {

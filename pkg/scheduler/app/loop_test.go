@@ -73,9 +73,17 @@ func TestWhenCyclesRun(t *testing.T) {
 			wakes: map[time.Duration]cache.Urgency{100 * ms: cache.Now, 200 * ms: cache.Now},
 			runs:  900 * ms, want: []time.Duration{0, 105 * ms, 205 * ms},
 		},
-		"what is not urgent waits for the period": {
-			wakes: map[time.Duration]cache.Urgency{100 * ms: cache.Soon},
+		"what is not urgent waits half a second": {
+			wakes: map[time.Duration]cache.Urgency{100 * ms: cache.Soon, 200 * ms: cache.Soon},
+			runs:  1500 * ms, want: []time.Duration{0, 600 * ms},
+		},
+		"what is not urgent waits no longer than the period": {
+			wakes: map[time.Duration]cache.Urgency{800 * ms: cache.Soon},
 			runs:  1900 * ms, want: []time.Duration{0, 1000 * ms},
+		},
+		"what is not urgent is served with what is": {
+			wakes: map[time.Duration]cache.Urgency{100 * ms: cache.Soon, 200 * ms: cache.Now},
+			runs:  900 * ms, want: []time.Duration{0, 205 * ms},
 		},
 		"a change during a cycle gets the next, without a rest after a pause": {
 			script: script{takes: 50 * ms}, wakes: map[time.Duration]cache.Urgency{20 * ms: cache.Now},

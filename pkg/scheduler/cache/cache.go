@@ -34,8 +34,8 @@ const (
 type Urgency int
 
 const (
-	// Soon is for changes that cannot place a pending task, such as a pod that started to run: the next periodic
-	// cycle is early enough.
+	// Soon is for changes that cannot place a pending task, such as a pod that started to run: a cycle half a second
+	// later is early enough.
 	Soon Urgency = iota
 	// Now is for changes that may let a pending task be placed.
 	Now

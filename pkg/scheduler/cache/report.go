@@ -49,6 +49,8 @@ type gangFailure struct {
 	// causes are the culprits' errors, sorted, without what tells pods apart: which of a gang's equal pods lands on a
 	// node that refuses it, and how many of them failed before the rest was given up, is chance.
 	causes []string
+	// lead is the cause that the message names.
+	lead string
 	// nodes are those that members failed on.
 	nodes []string
 	// told are the pods that have been told.
@@ -79,14 +81,16 @@ func newFailure(r binding.Result, failed []binding.Failure) gangFailure {
 	if len(culprits) == 0 {
 		f.causes = []string{f.message}
 	}
+	f.lead = f.causes[0]
 	slices.Sort(f.causes)
 	f.causes = slices.Compact(f.causes)
 	return f
 }
 
-// repeats says whether the failure has no cause that the last one did not have. It is not reported anew then.
+// repeats says whether the failure has the cause that the last one named, and none that the last one did not have. It is
+// not reported anew then.
 func (f *gangFailure) repeats(last gangFailure) bool {
-	return !slices.ContainsFunc(f.causes, func(cause string) bool { return !slices.Contains(last.causes, cause) })
+	return slices.Contains(f.causes, last.lead) && !slices.ContainsFunc(f.causes, func(cause string) bool { return !slices.Contains(last.causes, cause) })
 }
 
 // culpritsOf leaves out the members that were well and failed with their gang; the rest is sorted by pod name.

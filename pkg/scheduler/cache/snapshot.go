@@ -11,16 +11,17 @@ import (
 // writes the node's name and plugins write annotations into it, which upstream does to the informer's pod. A
 // PodGroup whose status this scheduler has decided but the watch has not shown yet has the decided one, so that no
 // session decides the same thing again. And a pod that names its node has it as its nominated node, so that allocate
-// looks at that node before all others, of which none will do; but only when there is room, because preempt makes none
-// on a nominated node.
+// looks at that node before all others, of which none will do; but only when there is room for all that name it, because
+// preempt makes none on a nominated node.
 func (c *Cache) Snapshot() *api.ClusterInfo {
 	snapshot := c.SchedulerCache.Snapshot()
 	c.evictor.bookVictims(snapshot)
+	crowded := crowdedNodes(snapshot)
 	for _, job := range snapshot.Jobs {
 		domain := job.ContainsHardTopology() // where upstream lets a nomination out of the required domain
 		for _, task := range job.TaskStatusIndex[api.Pending] {
 			task.Pod = ownPod(task.Pod)
-			if node := snapshot.Nodes[namedNode(task.Pod)]; node != nil && !domain && fitsNamed(task, node) {
+			if node := snapshot.Nodes[namedNode(task.Pod)]; node != nil && !domain && !crowded[node.Name] && task.Pod.Status.NominatedNodeName == "" {
 				task.Pod.Status.NominatedNodeName = node.Name
 			}
 		}
@@ -41,7 +42,25 @@ func ownPod(pod *v1.Pod) *v1.Pod {
 // namedNode is the node a pod names in its node selector; empty when it names none.
 func namedNode(pod *v1.Pod) string { return pod.Spec.NodeSelector[v1.LabelHostname] }
 
-func fitsNamed(task *api.TaskInfo, node *api.NodeInfo) bool {
-	return task.Pod.Status.NominatedNodeName == "" && node.Node.Labels[v1.LabelHostname] == node.Name &&
-		task.InitResreq.LessEqual(node.FutureIdle(), api.Zero)
+// crowdedNodes are the nodes without room for all pending pods that name them, and those whose hostname label is not
+// their name.
+func crowdedNodes(snapshot *api.ClusterInfo) map[string]bool {
+	wanted := map[string]*api.Resource{}
+	for _, job := range snapshot.Jobs {
+		for _, task := range job.TaskStatusIndex[api.Pending] {
+			if name := namedNode(task.Pod); name != "" {
+				if wanted[name] == nil {
+					wanted[name] = api.EmptyResource()
+				}
+				wanted[name].Add(task.InitResreq)
+			}
+		}
+	}
+	crowded := map[string]bool{}
+	for name, resources := range wanted {
+		if node := snapshot.Nodes[name]; node != nil {
+			crowded[name] = node.Node.Labels[v1.LabelHostname] != name || !resources.LessEqual(node.FutureIdle(), api.Zero)
+		}
+	}
+	return crowded
 }

@@ -89,12 +89,16 @@ func TestPodThatNamesItsNode(t *testing.T) {
 		return changed(pod(0).Obj(), func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{v1.LabelHostname: node} })
 	}
 	tests := map[string]struct {
-		pod  *v1.Pod
-		want string
+		pod    *v1.Pod
+		others []*v1.Pod
+		want   string
 	}{
 		"a node that is there":     {pod: named("n"), want: "n"},
 		"a node that is not there": {pod: named("m")},
 		"none":                     {pod: pod(0).Obj()},
+		"a node with room for one of two, which preempt may have to make": {
+			pod: named("n"), others: []*v1.Pod{changed(pod(1).Req(schedtest.Resources{"cpu": "7500m"}).Obj(), func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{v1.LabelHostname: "n"} })},
+		},
 		"a node without room, which preempt may have to make": {
 			pod: changed(pod(0).Req(schedtest.Resources{"cpu": "99"}).Obj(), func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{v1.LabelHostname: "n"} }),
 		},
@@ -107,6 +111,9 @@ func TestPodThatNamesItsNode(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.gangOf(0, 1)
 				w.add(tt.pod)
+				for _, other := range tt.others {
+					w.add(other)
+				}
 				got := w.Snapshot().Jobs[gang].Tasks["ns-p0"].Pod
 				if got.Status.NominatedNodeName != tt.want {
 					t.Errorf("nominated node is %q, want %q", got.Status.NominatedNodeName, tt.want)
