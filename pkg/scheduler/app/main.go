@@ -48,6 +48,9 @@ func Main(plugins ...framework.PluginSpec) error {
 	if err := opts.CheckOptionOrDie(); err != nil {
 		return err
 	}
+	if opts.SchedulePeriod <= 0 {
+		return fmt.Errorf("--schedule-period is %s; it must be longer than 0", opts.SchedulePeriod)
+	}
 	if opts.CaCertFile != "" && opts.CertFile != "" && opts.KeyFile != "" {
 		if err := opts.ParseCAFiles(nil); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/listen"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -36,12 +37,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 // listenAddress makes an address without a host a loopback address: to listen on other interfaces, name them
 // (0.0.0.0 names all).
 func listenAddress(flag, address string) (string, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
+	if _, _, err := net.SplitHostPort(address); err != nil {
 		return "", fmt.Errorf("--%s is %q, not host:port: %w", flag, address, err)
 	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, port), nil
+	return listen.Loopback(address), nil
 }

@@ -113,7 +113,8 @@ func matchFeatureGates(config *rest.Config) error {
 	return registry.Set()
 }
 
-// process is what lives in this process whether it leads or not: the configuration is read and checked all the time.
+// process is what lives in this process whether it leads or not. The configuration is read and checked at start, again
+// when it begins to lead, and from then on whenever the file changes.
 type process struct {
 	opts     *Options
 	rest     *rest.Config

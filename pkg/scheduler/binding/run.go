@@ -191,7 +191,7 @@ func (r *run) open() bool {
 func (r *run) failing() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.phase != phaseEnded && r.count[failed]+r.count[released] > 0
+	return r.count[failed]+r.count[released] > 0
 }
 
 func (r *run) describe() string {

@@ -155,7 +155,6 @@ func (ch *changes) podUpdated(oldObj, newObj any) {
 	}
 	switch {
 	case after.DeletionTimestamp != nil && before.DeletionTimestamp == nil:
-		ch.cache.evictor.forget(after.UID)
 		if after.Spec.NodeName == "" {
 			ch.cache.engine.Cancel(gangOf(after), api.TaskID(after.UID), errPodGone)
 		}

@@ -43,8 +43,11 @@ func (e *evictor) Evict(pod *v1.Pod, reason string) error {
 	if err := e.explain(pod, message); err != nil {
 		logger().Error(err, "Saying on a pod why it is evicted", "pod", pod.Namespace+"/"+pod.Name)
 	}
-	if err := e.delete(pod); err != nil {
+	gone, err := e.delete(pod)
+	if gone || err != nil {
 		e.forget(pod.UID)
+	}
+	if err != nil {
 		return fmt.Errorf("evicting pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return nil
@@ -73,16 +76,17 @@ func (e *evictor) explain(pod *v1.Pod, message string) error {
 	return err
 }
 
-// delete deletes the pod, by UID, and tries again while that may help.
-func (e *evictor) delete(pod *v1.Pod) error {
+// delete deletes the pod, by UID, and tries again while that may help. It says whether the pod was gone already.
+func (e *evictor) delete(pod *v1.Pod) (gone bool, err error) {
 	backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 6}
 	var last error
-	err := wait.ExponentialBackoff(backoff, func() (bool, error) {
+	err = wait.ExponentialBackoff(backoff, func() (bool, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), evictTimeout)
 		defer cancel()
 		last = e.cache.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID)))
 		switch {
 		case last == nil, apierrors.IsNotFound(last), apierrors.IsConflict(last): // a conflict: another pod of that name
+			gone = last != nil
 			return true, nil
 		case apierrors.IsForbidden(last), apierrors.IsInvalid(last):
 			return false, last
@@ -91,9 +95,9 @@ func (e *evictor) delete(pod *v1.Pod) error {
 		}
 	})
 	if wait.Interrupted(err) {
-		return last
+		err = last
 	}
-	return err
+	return gone, err
 }
 
 func (e *evictor) remember(uid types.UID) {

@@ -50,7 +50,9 @@ type statusWriter struct {
 	mu        sync.Mutex
 	pods      map[statusKey]*v1.Pod
 	podGroups map[statusKey]*podGroupWish
-	queues    map[statusKey]*queueWish
+	// ours is the status written last to each PodGroup.
+	ours   map[statusKey]scheduling.PodGroupStatus
+	queues map[statusKey]*queueWish
 }
 
 var _ vccache.StatusUpdater = (*statusWriter)(nil)
@@ -63,6 +65,7 @@ func newStatusWriter(c *Cache) *statusWriter {
 		queue:       workqueue.NewTypedRateLimitingQueue(limiter),
 		pods:        map[statusKey]*v1.Pod{},
 		podGroups:   map[statusKey]*podGroupWish{},
+		ours:        map[statusKey]scheduling.PodGroupStatus{},
 		queues:      map[statusKey]*queueWish{},
 	}
 }

@@ -24,6 +24,8 @@ type podGroupWish struct {
 	uid       types.UID
 	status    scheduling.PodGroupStatus
 	hyperNode string
+	// base is the resource version of the PodGroup the status was decided on.
+	base string
 	// written is the resource version the wish was written at; empty until then.
 	written string
 }
@@ -102,7 +104,7 @@ func (c *Cache) isPending(pod *v1.Pod) bool {
 // wishPodGroup leaves a wish for the PodGroup's status, unless that is what it has, or was wished for, already.
 func (w *statusWriter) wishPodGroup(pg *api.PodGroup) {
 	key := statusKey{podGroupKind, pg.Namespace, pg.Name}
-	wish := &podGroupWish{uid: pg.UID, status: *pg.Status.DeepCopy(), hyperNode: pg.Annotations[api.JobAllocatedHyperNode]}
+	wish := &podGroupWish{uid: pg.UID, base: pg.ResourceVersion, status: *pg.Status.DeepCopy(), hyperNode: pg.Annotations[api.JobAllocatedHyperNode]}
 	before, ok := w.lastKnown(key, pg)
 	if ok && before.hyperNode == wish.hyperNode && sameStatus(before.status, wish.status) {
 		return
@@ -158,6 +160,7 @@ func (w *statusWriter) forgetPodGroup(namespace, name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.podGroups, statusKey{podGroupKind, namespace, name})
+	delete(w.ours, statusKey{podGroupKind, namespace, name})
 }
 
 func (w *statusWriter) writePodGroup(ctx context.Context, key statusKey) error {
@@ -171,6 +174,13 @@ func (w *statusWriter) writePodGroup(ctx context.Context, key statusKey) error {
 	if err != nil || current.UID != wish.uid {
 		w.dropPodGroup(key, wish)
 		return nil
+	}
+	if foreign, err := w.writtenByOthers(key, current, wish); err != nil || foreign {
+		if foreign {
+			w.dropPodGroup(key, wish)
+			w.cache.wake(Soon) // decided anew on what is there now
+		}
+		return err
 	}
 	updated, changed, err := applyWish(current, wish)
 	if err != nil {
@@ -190,8 +200,25 @@ func (w *statusWriter) writePodGroup(ctx context.Context, key statusKey) error {
 	}
 	w.mu.Lock()
 	wish.written = written.ResourceVersion
+	w.ours[key] = wish.status
 	w.mu.Unlock()
 	return nil
+}
+
+// writtenByOthers says whether somebody else wrote the PodGroup's status since the wish was decided: the object is newer
+// than the one it was decided on, and its status is not what was written here last.
+func (w *statusWriter) writtenByOthers(key statusKey, current *v1beta1.PodGroup, wish *podGroupWish) (bool, error) {
+	if !olderVersion(wish.base, current.ResourceVersion) {
+		return false, nil
+	}
+	internal := &scheduling.PodGroup{}
+	if err := scheme.Scheme.Convert(current, internal, nil); err != nil {
+		return false, fmt.Errorf("converting PodGroup %s/%s: %w", current.Namespace, current.Name, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last, ok := w.ours[key]
+	return ok && !sameStatus(internal.Status, last), nil
 }
 
 // dropPodGroup forgets a wish that needs no write, unless a newer one has taken its place.

@@ -138,6 +138,27 @@ func TestSnapshotShowsWhatIsDecided(t *testing.T) {
 	})
 }
 
+// TestWishGivesWayToAnotherWriter: a wish waits a while before it is written, and what somebody else wrote meanwhile must
+// not be lost to a decision that did not know of it.
+func TestWishGivesWayToAnotherWriter(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		w.wish(phase(scheduling.PodGroupRunning))
+		time.Sleep(2 * settle)
+		synctest.Wait()
+		w.deliver(w.cluster.PodGroup("g"))
+		w.wish(running(1))
+		foreign := w.cluster.PodGroup("g").DeepCopy()
+		foreign.Status.Phase = v1beta1.PodGroupPending
+		w.add(foreign)
+		time.Sleep(2 * settle)
+		synctest.Wait()
+		if got := w.cluster.PodGroup("g").Status.Phase; got != v1beta1.PodGroupPending {
+			t.Errorf("phase is %s, want what the other writer wrote", got)
+		}
+	})
+}
+
 func TestWishForADeletedPodGroup(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
