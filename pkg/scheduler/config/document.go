@@ -101,16 +101,16 @@ func WriteDoc(w io.Writer, cat *Catalogue) error {
 		d.row(code(s.key), code(def), s.doc)
 	}
 	d.print("\n## Plugins\n\nAn argument that ends in `*` stands for all keys with that prefix.\n")
-	d.entries("### `%s`\n", cat.plugins, ours)
+	d.entries(cat.plugins, ours)
 	d.print("\nThe following are upstream's.\n")
-	d.entries("### `%s`\n", cat.plugins, upstream)
+	d.entries(cat.plugins, upstream)
 	d.print("\nPlugins from shared objects (`--plugins-dir`) are known by their file's name; their arguments are not checked.\n")
 	d.print("\n## Actions\n\nTheir arguments stand under `configurations`.\n")
-	d.entries("### `%s`\n", cat.actions, ours)
-	d.entries("### `%s`\n", cat.actions, upstream)
+	d.entries(cat.actions, ours)
+	d.entries(cat.actions, upstream)
 	d.print("\n## Built-in blocks\n\nFurther names under `configurations`.\n")
-	d.entries("### `%s`\n", cat.blocks, ours)
-	d.entries("### `%s`\n", cat.blocks, upstream)
+	d.entries(cat.blocks, ours)
+	d.entries(cat.blocks, upstream)
 	d.print("\n## Metrics\n\n", cat.metrics.Doc, "\n")
 	d.table(cat.metrics.Arguments)
 	d.print(behaviour)
@@ -130,13 +130,13 @@ func (d docWriter) row(cells ...string) {
 	d.print("| ", strings.Join(cells, " | "), " |\n")
 }
 
-func (d docWriter) entries(title string, entries map[string]entry, from origin) {
+func (d docWriter) entries(entries map[string]entry, from origin) {
 	for _, name := range names(entries) {
 		e := entries[name]
 		if e.origin != from {
 			continue
 		}
-		d.print("\n", fmt.Sprintf(title, e.Name))
+		d.print("\n", "### ", code(e.Name), "\n")
 		if e.Doc != "" {
 			d.print("\n", e.Doc, "\n")
 		}

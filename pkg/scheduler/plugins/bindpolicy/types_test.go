@@ -32,6 +32,8 @@ type sample struct {
 	unencoded string
 }
 
+var _ = sample{}.unencoded // a field that JSON leaves out has no other use
+
 func TestDeclare(t *testing.T) {
 	d := newDeclarer()
 	got := map[string]string{}
