@@ -138,7 +138,7 @@ func bindingBlock() ActionSpec {
 		Doc:  "Bind transactions.",
 		Arguments: []framework.Argument{{
 			Name: evictHalfBoundAfter, Type: framework.Duration, Default: "never",
-			Doc: "How long a gang that a crash left half-bound may wait for the rest of its members before its bound ones are evicted.",
+			Doc: "How long a gang of which only part is bound, after a crash, a refused bind or the loss of a member, may wait for the rest before its members are evicted.",
 		}},
 		Validate: checks{evictHalfBoundAfter: positiveDuration}.validate,
 	}
