@@ -6,9 +6,11 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
@@ -125,6 +127,8 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 	podGroups := c.vcFactory.Scheduling().V1beta1().PodGroups()
 	queues := c.vcFactory.Scheduling().V1beta1().Queues()
 	c.podGroups, c.queues = podGroups.Lister(), queues.Lister()
+	core := upstream.SharedInformerFactory().Core().V1()
+	slim(core.Pods().Informer(), core.Nodes().Informer(), podGroups.Informer(), queues.Informer())
 	c.engine = binding.New(c, c, c, stuckReporter{observer, c})
 	c.status = newStatusWriter(c)
 	c.StatusUpdater = c.status
@@ -132,6 +136,23 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 	c.Evictor = c.evictor
 	c.changes = newChanges(c, podGroups.Informer(), queues.Informer())
 	return c
+}
+
+// slim keeps managed fields out of the informers' memory: nobody here reads them, they are a good part of a pod, and
+// every garbage collection walks over them. The API server keeps its own when an object is updated without them.
+func slim(informers ...toolscache.SharedIndexInformer) {
+	for _, informer := range informers {
+		if err := informer.SetTransform(withoutManagedFields); err != nil {
+			logger().Error(err, "Leaving out managed fields") // it has started already
+		}
+	}
+}
+
+func withoutManagedFields(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetManagedFields(nil)
+	}
+	return object, nil
 }
 
 // clients makes the clients of the bind path. Bindings and pods travel as protobuf; Volcano's objects are custom
