@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -35,14 +36,25 @@ func (c *Cache) Released(m *binding.Member, cause error) {
 	pod := c.unreserve(m)
 	c.SchedulerCache.Mutex.Unlock()
 	klog.V(3).InfoS("Member released", "pod", klog.KObj(m.Task.Pod), "node", m.Node, "cause", cause)
-	if handler := m.Task.CustomBindErrHandler; handler != nil {
-		if err := handler(); err != nil {
-			logger().Error(err, "Custom bind error handler failed", "pod", klog.KObj(m.Task.Pod))
-		}
+	if err := runBindErrHandler(m.Task); err != nil {
+		logger().Error(err, "Custom bind error handler failed", "pod", klog.KObj(m.Task.Pod))
 	}
 	if pod != nil {
 		c.catchUp(pod)
 	}
+}
+
+// runBindErrHandler runs the handler that a plugin left on the task, if any. A panic in it is its error.
+func runBindErrHandler(task *api.TaskInfo) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	if task.CustomBindErrHandler == nil {
+		return nil
+	}
+	return task.CustomBindErrHandler()
 }
 
 // unreserve takes the member off its node and returns the pod the cache has for it; nil when the task is no longer

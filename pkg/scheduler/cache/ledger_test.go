@@ -102,20 +102,34 @@ func TestReleasedCatchesUp(t *testing.T) {
 }
 
 func TestReleasedCallsTheBindErrorHandler(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.gangOf(1, 1)
-		calls := 0
-		decided := w.decided("p0", "n")
-		decided.TaskInfo.CustomBindErrHandler = func() error { calls++; return errBroken }
-		if err := w.AddToTransaction(decided, nil, []binding.Step{failing("bad", "p0")}); err != nil {
-			t.Fatal(err)
-		}
-		w.SealTransactions()
-		synctest.Wait()
-		if calls != 1 {
-			t.Errorf("the handler was called %d times, want once", calls)
-		}
-	})
+	tests := map[string]func() error{
+		"that fails":  func() error { return errBroken },
+		"that panics": func() error { panic("oh no") },
+	}
+	for name, handler := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(1, 1)
+				calls := 0
+				decided := w.decided("p0", "n")
+				decided.TaskInfo.CustomBindErrHandler = func() error {
+					calls++
+					return handler()
+				}
+				if err := w.AddToTransaction(decided, nil, []binding.Step{failing("bad", "p0")}); err != nil {
+					t.Fatal(err)
+				}
+				w.SealTransactions()
+				synctest.Wait()
+				if calls != 1 {
+					t.Errorf("the handler was called %d times, want once", calls)
+				}
+				if diff := cmp.Diff([]string{"Pending"}, w.books("p0")); diff != "" {
+					t.Errorf("books (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
 }
 
 // TestPodOrNodeDeletedInFlight: what a member was to be bound with is undone and free again.

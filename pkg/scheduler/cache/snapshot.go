@@ -7,12 +7,15 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Snapshot returns upstream's snapshot with four changes. Victims of an eviction are leaving (evictor.go). Pending tasks have a pod of their own, because allocation
-// writes the node's name and plugins write annotations into it, which upstream does to the informer's pod. A
-// PodGroup whose status this scheduler has decided but the watch has not shown yet has the decided one, so that no
-// session decides the same thing again. And a pod that names its node has it as its nominated node, so that allocate
-// looks at that node before all others, of which none will do; but only when there is room for all that name it, because
-// preempt makes none on a nominated node.
+// Snapshot returns upstream's snapshot with four changes:
+//
+//   - Victims of an eviction are leaving (evictor.go).
+//   - Pending tasks have a pod of their own, because allocation writes the node's name and plugins write annotations
+//     into it, which upstream does to the informer's pod.
+//   - A PodGroup whose status this scheduler has decided but the watch has not shown yet has the decided one, so that no
+//     session decides the same thing again.
+//   - A pod that names its node has it as its nominated node, so that allocate looks at that node before all others, of
+//     which none will do; but only when there is room for all that name it, because preempt makes none on a nominated node.
 func (c *Cache) Snapshot() *api.ClusterInfo {
 	snapshot := c.SchedulerCache.Snapshot()
 	c.evictor.bookVictims(snapshot)
