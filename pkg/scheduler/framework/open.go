@@ -72,7 +72,7 @@ func (c *sessionCache) OnSessionClose() {
 
 // OpenSession opens a session of the profile on a snapshot of the cache.
 func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
-	ssn := newSession(p.preBindOrder)
+	ssn := newSession(p.preBindOrder, p.dependence)
 	r.mu.Lock()
 	r.opening, r.profile = ssn, p
 	clear(r.views) // a session that panicked was never closed

@@ -68,6 +68,7 @@ type Profile struct {
 	plugins      map[string]Plugin
 	pluginOrder  []string
 	preBindOrder []string
+	dependence   map[string]Dependence
 }
 
 // ProfileInput is what Build makes a Profile of, as the conf gives it.
@@ -82,7 +83,7 @@ type ProfileInput struct {
 // Build builds the plugins of a configuration. An unknown action or a plugin that refuses its arguments is an
 // error; nothing of what is in force is touched.
 func (r *Registry) Build(in ProfileInput, h Handle) (*Profile, error) {
-	p := &Profile{Tiers: in.Tiers, Configurations: in.Configurations, plugins: map[string]Plugin{}}
+	p := &Profile{Tiers: in.Tiers, Configurations: in.Configurations, plugins: map[string]Plugin{}, dependence: map[string]Dependence{}}
 	for _, name := range in.Actions {
 		action, ok := vcframework.GetAction(name)
 		if !ok {
@@ -105,6 +106,7 @@ func (r *Registry) Build(in ProfileInput, h Handle) (*Profile, error) {
 				return nil, fmt.Errorf("building plugin %q: %w", option.Name, err)
 			}
 			p.plugins[option.Name] = plugin
+			p.dependence[option.Name] = spec.DependsOn
 			p.TimeDriven = p.TimeDriven || spec.TimeDriven
 		}
 	}

@@ -25,15 +25,23 @@ type Session struct {
 	upstream map[string]vccache.PreBinder
 	// order lists the plugins in conf order; only those whose pre-bind steps are enabled.
 	order []string
+	// nodeGroups, nodeGroupOrders and couplings are what plugins say to allocate, in the order they said it.
+	nodeGroups      []namedNodeGroupFn
+	nodeGroupOrders []nodeGroupOrder
+	couplings       map[string]CouplingFn
+	// dependence classes this project's plugins.
+	dependence map[string]Dependence
 	// chained marks that a chain was built already: a step added later would be missing from it.
 	chained bool
 }
 
-func newSession(order []string) *Session {
+func newSession(order []string, dependence map[string]Dependence) *Session {
 	return &Session{
-		steps:    map[string][]preBindStep{},
-		upstream: map[string]vccache.PreBinder{},
-		order:    order,
+		steps:      map[string][]preBindStep{},
+		upstream:   map[string]vccache.PreBinder{},
+		couplings:  map[string]CouplingFn{},
+		dependence: dependence,
+		order:      order,
 	}
 }
 

@@ -101,7 +101,7 @@ func TestStepOptions(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			ssn := newSession([]string{"p"})
+			ssn := newSession([]string{"p"}, nil)
 			tt.add(ssn)
 			chain := ssn.chain(nil)
 			if len(chain) != 1 {
@@ -119,7 +119,7 @@ func TestStepOptions(t *testing.T) {
 // chain is none.
 func TestLateStepIsIgnored(t *testing.T) {
 	tr := &trace{}
-	ssn := newSession([]string{"p"})
+	ssn := newSession([]string{"p"}, nil)
 	ssn.AddPreBinder("p", preBinder{tr})
 	first := ssn.chain(nil)
 	ssn.AddPreBinder("p", preBinder{tr})
@@ -129,7 +129,7 @@ func TestLateStepIsIgnored(t *testing.T) {
 }
 
 func TestPluginWithoutAPlaceInTheConfHasNoSteps(t *testing.T) {
-	ssn := newSession([]string{"other"})
+	ssn := newSession([]string{"other"}, nil)
 	ssn.AddPreBinder("p", preBinder{&trace{}})
 	if got := ssn.chain(nil); len(got) != 0 {
 		t.Errorf("%d steps, want none", len(got))

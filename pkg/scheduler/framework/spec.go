@@ -56,6 +56,9 @@ type PluginSpec struct {
 	// TimeDriven says that the plugin's verdicts change with time alone, so that cycles must run even when
 	// nothing in the cluster changed.
 	TimeDriven bool
+	// DependsOn says what the plugin's predicate and node scores depend on. The zero value is right for any plugin and
+	// makes allocate slow.
+	DependsOn Dependence
 }
 
 // DefaultStepTimeout bounds a pre-bind step that does not give its own deadline with WithTimeout.

@@ -1,0 +1,209 @@
+// Package sessiontest opens scheduling sessions on a cluster in memory for tests and benchmarks of actions and plugins:
+// upstream's and this project's side by side, on equal snapshots, with what they bind and evict written down instead of
+// done.
+package sessiontest
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/record"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
+	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
+	vcscheduler "volcano.sh/volcano/pkg/scheduler"
+	_ "volcano.sh/volcano/pkg/scheduler/actions"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vccache "volcano.sh/volcano/pkg/scheduler/cache"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
+	_ "volcano.sh/volcano/pkg/scheduler/plugins"
+	"volcano.sh/volcano/pkg/scheduler/util"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// World is what the cluster holds.
+type World struct {
+	Nodes           []*v1.Node
+	Pods            []*v1.Pod
+	PodGroups       []*v1beta1.PodGroup
+	Queues          []*v1beta1.Queue // one named "default" is there without being listed
+	PriorityClasses []*schedulingv1.PriorityClass
+	HyperNodes      []*topologyv1alpha1.HyperNode
+	// Objects are the rest: volumes, claims, services and so on, as the API server has them.
+	Objects []runtime.Object
+}
+
+// Cluster is a cache filled with a World.
+type Cluster struct {
+	cache *recordingCache
+	stop  chan struct{}
+}
+
+var initMetrics sync.Once
+
+// New makes the cluster. Close it.
+func New(w World) *Cluster {
+	initMetrics.Do(vcmetrics.InitKubeSchedulerRelatedMetrics)
+	evictor := util.NewFakeEvictor(0)
+	cache := vccache.NewCustomMockSchedulerCache(schedulertesting.SchedulerName, nil, evictor, &util.FakeStatusUpdater{}, nil, &record.FakeRecorder{})
+	tracker := cache.Client().(*kubefake.Clientset).Tracker()
+	for _, object := range w.Objects {
+		if err := tracker.Add(object); err != nil {
+			panic(err)
+		}
+	}
+	c := &Cluster{cache: &recordingCache{SchedulerCache: cache, binds: map[string]string{}}, stop: make(chan struct{})}
+	cache.Run(c.stop)
+	for _, node := range w.Nodes {
+		if err := cache.AddOrUpdateNode(node); err != nil {
+			panic(err)
+		}
+	}
+	for _, pc := range w.PriorityClasses {
+		cache.AddPriorityClass(pc)
+	}
+	for _, pod := range w.Pods {
+		cache.AddPod(pod)
+	}
+	for _, pg := range w.PodGroups {
+		cache.AddPodGroupV1beta1(pg)
+	}
+	for _, queue := range append(w.Queues, schedulertesting.MakeQueue().Name(schedulertesting.Queue).Obj()) {
+		if cache.Queues[api.QueueID(queue.Name)] == nil {
+			cache.AddQueueV1beta1(queue)
+		}
+	}
+	for _, hyperNode := range w.HyperNodes {
+		if err := cache.HyperNodesInfo.UpdateHyperNode(hyperNode); err != nil {
+			panic(err)
+		}
+	}
+	return c
+}
+
+// Close ends the cluster's goroutines.
+func (c *Cluster) Close() { close(c.stop) }
+
+// Session is an open session.
+type Session struct {
+	*framework.Session
+	registry *framework.Registry
+	cache    *recordingCache
+}
+
+// Open opens a session with the conf's tiers on a snapshot of the cluster. The registry holds the plugins of this
+// project the conf may name.
+func (c *Cluster) Open(registry *framework.Registry, confText string) *Session {
+	_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf(confText)
+	if err != nil {
+		panic(err)
+	}
+	profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, handle{c.cache})
+	if err != nil {
+		panic(err)
+	}
+	c.cache.reset()
+	return &Session{Session: registry.OpenSession(c.cache, profile), registry: registry, cache: c.cache}
+}
+
+// Run executes upstream actions, or this project's as registered with the registry.
+func (s *Session) Run(actions ...vcframework.Action) {
+	conf.EnabledActionMap = map[string]bool{}
+	for _, action := range actions {
+		conf.EnabledActionMap[action.Name()] = true
+	}
+	for _, action := range actions {
+		action.Execute(s.Session.Session)
+	}
+}
+
+// Close closes the session, which writes nothing anywhere.
+func (s *Session) Close() { s.registry.CloseSession(s.Session) }
+
+// Binds are the nodes of the pods that were handed over to be bound, by "namespace/name".
+func (s *Session) Binds() map[string]string { return s.cache.bound() }
+
+// Evicts lists the pods that were evicted, as "namespace/name".
+func (s *Session) Evicts() []string { return s.cache.evicted() }
+
+// Pipelined are the nodes of the tasks that wait for resources being released, by "namespace/name".
+func (s *Session) Pipelined() map[string]string {
+	out := map[string]string{}
+	for _, job := range s.Jobs {
+		for _, task := range job.TaskStatusIndex[api.Pipelined] {
+			out[key(task)] = task.NodeName
+		}
+	}
+	return out
+}
+
+func key(task *api.TaskInfo) string { return fmt.Sprintf("%s/%s", task.Namespace, task.Name) }
+
+// recordingCache is upstream's cache with binds and evictions written down.
+type recordingCache struct {
+	*vccache.SchedulerCache
+	mu     sync.Mutex
+	binds  map[string]string
+	evicts []string
+}
+
+var _ framework.Cache = (*recordingCache)(nil)
+
+func (c *recordingCache) AddToTransaction(bindCtx *vccache.BindContext, _ map[string]string, _ []binding.Step) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.binds[key(bindCtx.TaskInfo)] = bindCtx.TaskInfo.NodeName
+	return nil
+}
+
+func (c *recordingCache) SealTransactions() {}
+
+func (c *recordingCache) Evict(task *api.TaskInfo, _ string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.evicts = append(c.evicts, key(task))
+	return nil
+}
+
+func (c *recordingCache) UpdateJobStatus(job *api.JobInfo, _, _, _ bool) (*api.JobInfo, error) {
+	return job, nil
+}
+
+func (c *recordingCache) UpdateQueueStatus(*api.QueueInfo) error { return nil }
+
+func (c *recordingCache) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.binds, c.evicts = map[string]string{}, nil
+}
+
+func (c *recordingCache) bound() map[string]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.binds)
+}
+
+func (c *recordingCache) evicted() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]string(nil), c.evicts...)
+}
+
+type handle struct{ cache *recordingCache }
+
+func (h handle) KubeClient() kubernetes.Interface                 { return h.cache.Client() }
+func (h handle) VCClient() vcclient.Interface                     { return h.cache.VCClient() }
+func (h handle) InformerFactory() informers.SharedInformerFactory { return h.cache.SharedInformerFactory() }
+func (h handle) EventRecorder() record.EventRecorder              { return h.cache.EventRecorder() }

@@ -1,0 +1,26 @@
+// Package topology reads which nodes form a group (an InfiniBand cluster, a spine, a leaf) from labels or HyperNodes.
+// It knows nothing of informers, sessions or plugins.
+package topology
+
+// Group is a set of nodes at one level, for example the InfiniBand cluster "ib-a", the spine "s1" in it or a leaf. The
+// groups of a cluster form a forest: a group's nodes are those of its children and those that name no child.
+type Group struct {
+	// Name is the label value or the HyperNode's name. A name is unique among the children of one parent.
+	Name string
+	// Level is the level's place from the widest, which is 0.
+	Level int
+	// Parent is the wider group it lies in, nil at level 0.
+	Parent *Group
+	// Children are the narrower groups in it, by name.
+	Children []*Group
+	// Nodes are the names of all nodes in it, sorted, those of its children among them.
+	Nodes []string
+}
+
+// Path names the group from the widest level down, for example "ib-a/s1/leaf-3". It is unique in its forest.
+func (g *Group) Path() string {
+	if g.Parent == nil {
+		return g.Name
+	}
+	return g.Parent.Path() + "/" + g.Name
+}
