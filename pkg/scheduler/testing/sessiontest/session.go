@@ -203,7 +203,9 @@ func (c *recordingCache) evicted() []string {
 
 type handle struct{ cache *recordingCache }
 
-func (h handle) KubeClient() kubernetes.Interface                 { return h.cache.Client() }
-func (h handle) VCClient() vcclient.Interface                     { return h.cache.VCClient() }
-func (h handle) InformerFactory() informers.SharedInformerFactory { return h.cache.SharedInformerFactory() }
-func (h handle) EventRecorder() record.EventRecorder              { return h.cache.EventRecorder() }
+func (h handle) KubeClient() kubernetes.Interface { return h.cache.Client() }
+func (h handle) VCClient() vcclient.Interface     { return h.cache.VCClient() }
+func (h handle) InformerFactory() informers.SharedInformerFactory {
+	return h.cache.SharedInformerFactory()
+}
+func (h handle) EventRecorder() record.EventRecorder { return h.cache.EventRecorder() }
