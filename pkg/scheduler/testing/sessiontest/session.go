@@ -66,6 +66,31 @@ func New(w World) *Cluster {
 	}
 	c := &Cluster{cache: &recordingCache{SchedulerCache: cache, binds: map[string]string{}}, stop: make(chan struct{})}
 	cache.Run(c.stop)
+	c.fill(w)
+	return c
+}
+
+// Load replaces what the cluster holds, which is much cheaper than a new cluster. Objects are those it was made with:
+// the World has none.
+func (c *Cluster) Load(w World) {
+	if len(w.Objects) > 0 {
+		panic("sessiontest: Objects are given to New only")
+	}
+	cache := c.cache
+	cache.Mutex.Lock()
+	clear(cache.Jobs)
+	clear(cache.Nodes)
+	clear(cache.Queues)
+	clear(cache.PriorityClasses)
+	clear(cache.NamespaceCollection)
+	cache.NodeList = nil
+	cache.HyperNodesInfo = api.NewHyperNodesInfo(cache.SharedInformerFactory().Core().V1().Nodes().Lister())
+	cache.Mutex.Unlock()
+	c.fill(w)
+}
+
+func (c *Cluster) fill(w World) {
+	cache := c.cache
 	for _, node := range w.Nodes {
 		if err := cache.AddOrUpdateNode(node); err != nil {
 			panic(err)
@@ -90,7 +115,6 @@ func New(w World) *Cluster {
 			panic(err)
 		}
 	}
-	return c
 }
 
 // Close ends the cluster's goroutines.
