@@ -2,6 +2,7 @@ package framework
 
 import (
 	"maps"
+	"slices"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
@@ -87,7 +88,11 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 
 // CloseSession closes the session: its transactions are sealed and its verdicts are written.
 func (r *Registry) CloseSession(ssn *Session) {
+	for _, fn := range slices.Backward(ssn.onClose) {
+		fn()
+	}
 	vcframework.CloseSession(ssn.Session)
+	r.explanations.replace(ssn.explained)
 	r.mu.Lock()
 	delete(r.views, ssn.Session)
 	r.mu.Unlock()

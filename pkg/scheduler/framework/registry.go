@@ -16,6 +16,8 @@ type Registry struct {
 	specs   map[string]PluginSpec
 	actions map[string]Action
 
+	explanations Explanations
+
 	mu sync.Mutex
 	// views maps upstream's sessions that are open to ours.
 	views map[*vcframework.Session]*Session
@@ -46,6 +48,9 @@ func (r *Registry) RegisterAction(action Action) {
 	r.actions[action.Name()] = action
 	vcframework.RegisterAction(&actionAdapter{registry: r, action: action})
 }
+
+// Explanations are those of the last session that was closed.
+func (r *Registry) Explanations() *Explanations { return &r.explanations }
 
 // Specs lists the registered plugins by name.
 func (r *Registry) Specs() []PluginSpec {

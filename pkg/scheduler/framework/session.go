@@ -29,6 +29,10 @@ type Session struct {
 	nodeGroups      []namedNodeGroupFn
 	nodeGroupOrders []nodeGroupOrder
 	couplings       map[string]CouplingFn
+	jobKeys         map[string]JobKeyFn
+	// explained are the gangs that were not placed, and onClose what ends with the session.
+	explained map[api.JobID]GangExplanation
+	onClose   []func()
 	// dependence classes this project's plugins.
 	dependence map[string]Dependence
 	// chained marks that a chain was built already: a step added later would be missing from it.
@@ -40,6 +44,8 @@ func newSession(order []string, dependence map[string]Dependence) *Session {
 		steps:      map[string][]preBindStep{},
 		upstream:   map[string]vccache.PreBinder{},
 		couplings:  map[string]CouplingFn{},
+		jobKeys:    map[string]JobKeyFn{},
+		explained:  map[api.JobID]GangExplanation{},
 		dependence: dependence,
 		order:      order,
 	}

@@ -1,0 +1,85 @@
+package framework
+
+import (
+	"sync"
+	"time"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// GangExplanation says why a gang was placed into none of its node groups.
+type GangExplanation struct {
+	Namespace string    `json:"namespace"`
+	PodGroup  string    `json:"podGroup"`
+	Time      time.Time `json:"time"`
+	// Needed is how many members the gang lacks to its minimum.
+	Needed int `json:"needed"`
+	// Required says that the gang must lie in one group.
+	Required bool `json:"required"`
+	// Message is the compact form that the PodGroup shows.
+	Message string                 `json:"message"`
+	Groups  []NodeGroupExplanation `json:"groups"`
+}
+
+// NodeGroupExplanation says what one node group can take of a gang.
+type NodeGroupExplanation struct {
+	Group string `json:"group"`
+	// Fits is how many of the needed members the group can take now.
+	Fits  int `json:"fits"`
+	Nodes int `json:"nodes"`
+	// Refused says why the group was no candidate; empty when it was tried.
+	Refused string `json:"refused,omitempty"`
+	// Reasons counts the nodes that take no further member by what stops it.
+	Reasons map[string]int `json:"reasons,omitempty"`
+}
+
+// Explanations keeps the last explanation of every gang that fits nowhere. It is safe for concurrent use.
+type Explanations struct {
+	mu   sync.Mutex
+	gang map[api.JobID]GangExplanation
+}
+
+// List returns the explanations, in no order.
+func (e *Explanations) List() []GangExplanation {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := make([]GangExplanation, 0, len(e.gang))
+	for _, explanation := range e.gang {
+		out = append(out, explanation)
+	}
+	return out
+}
+
+func (e *Explanations) replace(explained map[api.JobID]GangExplanation) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.gang = explained
+}
+
+// Explain keeps the explanation of a gang that was not placed in this session.
+func (ssn *Session) Explain(job api.JobID, explanation GangExplanation) {
+	ssn.explained[job] = explanation
+}
+
+// Placed drops what a former action of the session has explained: the gang is placed after all.
+func (ssn *Session) Placed(job api.JobID) { delete(ssn.explained, job) }
+
+// OnClose calls the function when the session closes, before any plugin does. Functions are called in reverse order.
+func (ssn *Session) OnClose(fn func()) { ssn.onClose = append(ssn.onClose, fn) }
+
+// JobKeyFn names what of a job the verdicts of a plugin that is OnJob depend on: they are shared by jobs of one key.
+type JobKeyFn func(job *api.JobInfo) string
+
+// AddJobKeyFn refines OnJob: without it the plugin's verdicts are kept for one job only.
+func (ssn *Session) AddJobKeyFn(plugin string, fn JobKeyFn) { ssn.jobKeys[plugin] = fn }
+
+// JobKey returns the plugin's key of the job.
+func (ssn *Session) JobKey(plugin string, job *api.JobInfo) string {
+	if fn, ok := ssn.jobKeys[plugin]; ok {
+		return fn(job)
+	}
+	if plugin == "nodegroup" { // upstream's, whose affinity is the queue's
+		return string(job.Queue)
+	}
+	return string(job.UID)
+}
