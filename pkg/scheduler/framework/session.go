@@ -138,6 +138,15 @@ func (ssn *Session) AddNodeOrderFn(plugin string, fn api.NodeOrderFn) {
 	})
 }
 
+// AddBatchNodeOrderFn adds a score of all candidate nodes at once; a panic in it is an error with the plugin's name. The
+// map it returns is only read.
+func (ssn *Session) AddBatchNodeOrderFn(plugin string, fn api.BatchNodeOrderFn) {
+	ssn.Session.AddBatchNodeOrderFn(plugin, func(task *api.TaskInfo, nodes []*api.NodeInfo) (scores map[string]float64, err error) {
+		defer recoverAs(plugin, &err)
+		return fn(task, nodes)
+	})
+}
+
 func recoverAs(plugin string, err *error) {
 	if p := recover(); p != nil {
 		klog.Background().Error(nil, "Plugin panicked", "plugin", plugin, "panic", p, "stack", string(debug.Stack()))

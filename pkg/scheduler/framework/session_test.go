@@ -171,6 +171,15 @@ func TestPanicIsThatPluginsError(t *testing.T) {
 				return err
 			},
 		},
+		"batch node order": {
+			add: func(ssn *Session) {
+				ssn.AddBatchNodeOrderFn("bad", func(*api.TaskInfo, []*api.NodeInfo) (map[string]float64, error) { panic("oh no") })
+			},
+			run: func(ssn *Session, task *api.TaskInfo, node *api.NodeInfo) error {
+				_, err := ssn.BatchNodeOrderFn(task, []*api.NodeInfo{node})
+				return err
+			},
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
