@@ -68,6 +68,40 @@ func (b *PodGroupBuilder) Queue(queue string) *PodGroupBuilder {
 	return b
 }
 
+// Annotation sets an annotation.
+func (b *PodGroupBuilder) Annotation(key, value string) *PodGroupBuilder {
+	b.podGroup.Annotations[key] = value
+	return b
+}
+
+// PriorityClass names the class the gang's priority comes from.
+func (b *PodGroupBuilder) PriorityClass(name string) *PodGroupBuilder {
+	b.podGroup.Spec.PriorityClassName = name
+	return b
+}
+
+// Topology wants the gang within one HyperNode of the tier or a lower one.
+func (b *PodGroupBuilder) Topology(mode v1beta1.NetworkTopologyMode, highestTier int) *PodGroupBuilder {
+	b.podGroup.Spec.NetworkTopology = topology(mode, highestTier)
+	return b
+}
+
+// TopologyByName is Topology with the tier by its name.
+func (b *PodGroupBuilder) TopologyByName(mode v1beta1.NetworkTopologyMode, highestTierName string) *PodGroupBuilder {
+	b.podGroup.Spec.NetworkTopology = &v1beta1.NetworkTopologySpec{Mode: mode, HighestTierName: highestTierName}
+	return b
+}
+
+// SubGroupTopology wants each sub-group of the policy added last within one HyperNode of the tier or a lower one.
+func (b *PodGroupBuilder) SubGroupTopology(mode v1beta1.NetworkTopologyMode, highestTier int) *PodGroupBuilder {
+	b.podGroup.Spec.SubGroupPolicy[len(b.podGroup.Spec.SubGroupPolicy)-1].NetworkTopology = topology(mode, highestTier)
+	return b
+}
+
+func topology(mode v1beta1.NetworkTopologyMode, highestTier int) *v1beta1.NetworkTopologySpec {
+	return &v1beta1.NetworkTopologySpec{Mode: mode, HighestTierAllowed: &highestTier}
+}
+
 // Phase sets the phase.
 func (b *PodGroupBuilder) Phase(phase v1beta1.PodGroupPhase) *PodGroupBuilder {
 	b.podGroup.Status.Phase = phase
@@ -108,6 +142,24 @@ func (b *NodeBuilder) Capacity(capacity Resources) *NodeBuilder {
 // Label sets a label.
 func (b *NodeBuilder) Label(key, value string) *NodeBuilder { b.node.Labels[key] = value; return b }
 
+// Annotation sets an annotation.
+func (b *NodeBuilder) Annotation(key, value string) *NodeBuilder {
+	if b.node.Annotations == nil {
+		b.node.Annotations = map[string]string{}
+	}
+	b.node.Annotations[key] = value
+	return b
+}
+
+// Taint adds a taint.
+func (b *NodeBuilder) Taint(key string, effect v1.TaintEffect) *NodeBuilder {
+	b.node.Spec.Taints = append(b.node.Spec.Taints, v1.Taint{Key: key, Effect: effect})
+	return b
+}
+
+// Cordon makes the node unschedulable.
+func (b *NodeBuilder) Cordon() *NodeBuilder { b.node.Spec.Unschedulable = true; return b }
+
 // Obj returns the node; the builder may go on.
 func (b *NodeBuilder) Obj() *v1.Node {
 	node := b.node.DeepCopy()
@@ -132,6 +184,12 @@ func (b *QueueBuilder) Name(name string) *QueueBuilder { b.queue.Name = name; re
 
 // Weight sets the queue's weight.
 func (b *QueueBuilder) Weight(weight int32) *QueueBuilder { b.queue.Spec.Weight = weight; return b }
+
+// Capability sets the most that the queue's pods may hold.
+func (b *QueueBuilder) Capability(capability Resources) *QueueBuilder {
+	b.queue.Spec.Capability = capability.list()
+	return b
+}
 
 // Obj returns the queue; the builder may go on.
 func (b *QueueBuilder) Obj() *v1beta1.Queue {

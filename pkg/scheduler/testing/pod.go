@@ -81,6 +81,73 @@ func (b *PodBuilder) Req(requests Resources) *PodBuilder {
 	return b
 }
 
+// Limit sets the container's limits, and its requests to the same.
+func (b *PodBuilder) Limit(limits Resources) *PodBuilder {
+	b.pod.Spec.Containers[0].Resources.Limits = limits.list()
+	return b.Req(limits)
+}
+
+// NodeSelector makes the pod ask for nodes with the label.
+func (b *PodBuilder) NodeSelector(key, value string) *PodBuilder {
+	if b.pod.Spec.NodeSelector == nil {
+		b.pod.Spec.NodeSelector = map[string]string{}
+	}
+	b.pod.Spec.NodeSelector[key] = value
+	return b
+}
+
+// Nominated gives the pod the node that was made free for it.
+func (b *PodBuilder) Nominated(node string) *PodBuilder {
+	b.pod.Status.NominatedNodeName = node
+	return b
+}
+
+// Priority sets the pod's priority.
+func (b *PodBuilder) Priority(priority int32) *PodBuilder {
+	b.pod.Spec.Priority = &priority
+	return b
+}
+
+// PriorityClass names the class the pod's priority comes from.
+func (b *PodBuilder) PriorityClass(name string) *PodBuilder {
+	b.pod.Spec.PriorityClassName = name
+	return b
+}
+
+// Gate keeps the pod from being scheduled until the gate is taken away.
+func (b *PodBuilder) Gate(name string) *PodBuilder {
+	b.pod.Spec.SchedulingGates = append(b.pod.Spec.SchedulingGates, v1.PodSchedulingGate{Name: name})
+	return b
+}
+
+// HostPort makes the container listen on the node's port.
+func (b *PodBuilder) HostPort(port int32) *PodBuilder {
+	b.pod.Spec.Containers[0].Ports = append(b.pod.Spec.Containers[0].Ports, v1.ContainerPort{ContainerPort: port, HostPort: port, Protocol: v1.ProtocolTCP})
+	return b
+}
+
+// Volume gives the pod the volume of a PersistentVolumeClaim.
+func (b *PodBuilder) Volume(claim string) *PodBuilder {
+	b.pod.Spec.Volumes = append(b.pod.Spec.Volumes, v1.Volume{Name: claim, VolumeSource: v1.VolumeSource{
+		PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+	}})
+	return b
+}
+
+// ResourceClaim gives the pod the devices of a ResourceClaim.
+func (b *PodBuilder) ResourceClaim(claim string) *PodBuilder {
+	b.pod.Spec.ResourceClaims = append(b.pod.Spec.ResourceClaims, v1.PodResourceClaim{Name: claim, ResourceClaimName: &claim})
+	resources := &b.pod.Spec.Containers[0].Resources
+	resources.Claims = append(resources.Claims, v1.ResourceClaim{Name: claim})
+	return b
+}
+
+// Affinity sets the pod's affinities.
+func (b *PodBuilder) Affinity(affinity v1.Affinity) *PodBuilder {
+	b.pod.Spec.Affinity = &affinity
+	return b
+}
+
 // Label sets a label.
 func (b *PodBuilder) Label(key, value string) *PodBuilder { b.pod.Labels[key] = value; return b }
 

@@ -5,19 +5,17 @@ package sessiontest
 
 import (
 	"fmt"
-	"maps"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/apimachinery/pkg/util/sets"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/record"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
-	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
+	"volcano.sh/volcano/cmd/scheduler/app/options"
 	vcscheduler "volcano.sh/volcano/pkg/scheduler"
 	_ "volcano.sh/volcano/pkg/scheduler/actions"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -26,9 +24,10 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
 	_ "volcano.sh/volcano/pkg/scheduler/plugins"
+	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
 	"volcano.sh/volcano/pkg/scheduler/util"
+	vcutil "volcano.sh/volcano/pkg/util"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -41,8 +40,18 @@ type World struct {
 	Queues          []*v1beta1.Queue // one named "default" is there without being listed
 	PriorityClasses []*schedulingv1.PriorityClass
 	HyperNodes      []*topologyv1alpha1.HyperNode
+	// Shard is this scheduler's share of the nodes; nil without sharding.
+	Shard *Shard
 	// Objects are the rest: volumes, claims, services and so on, as the API server has them.
 	Objects []runtime.Object
+}
+
+// Shard is the share of a scheduler that has others beside it.
+type Shard struct {
+	// Mode is upstream's sharding mode: "hard" keeps to the shard, "soft" prefers it.
+	Mode string
+	// Nodes are the nodes of the shard.
+	Nodes []string
 }
 
 // Cluster is a cache filled with a World.
@@ -53,9 +62,11 @@ type Cluster struct {
 
 var initMetrics sync.Once
 
-// New makes the cluster. Close it.
+// New makes the cluster. Close it. Upstream keeps its volume binder and its sharding mode for the process, so one cluster
+// is in use at a time.
 func New(w World) *Cluster {
 	initMetrics.Do(vcmetrics.InitKubeSchedulerRelatedMetrics)
+	predicates.ResetVolumeBindingPluginForTest()
 	evictor := util.NewFakeEvictor(0)
 	cache := vccache.NewCustomMockSchedulerCache(schedulertesting.SchedulerName, nil, evictor, &util.FakeStatusUpdater{}, nil, &record.FakeRecorder{})
 	tracker := cache.Client().(*kubefake.Clientset).Tracker()
@@ -64,7 +75,7 @@ func New(w World) *Cluster {
 			panic(err)
 		}
 	}
-	c := &Cluster{cache: &recordingCache{SchedulerCache: cache, binds: map[string]string{}}, stop: make(chan struct{})}
+	c := &Cluster{cache: &recordingCache{SchedulerCache: cache, binds: map[string]Bind{}}, stop: make(chan struct{})}
 	cache.Run(c.stop)
 	c.fill(w)
 	return c
@@ -91,6 +102,19 @@ func (c *Cluster) Load(w World) {
 
 func (c *Cluster) fill(w World) {
 	cache := c.cache
+	options.ServerOpts.ShardingMode = vcutil.NoneShardingMode
+	cache.InUseNodesInShard = sets.New[string]()
+	if w.Shard != nil {
+		options.ServerOpts.ShardingMode = w.Shard.Mode
+		cache.InUseNodesInShard.Insert(w.Shard.Nodes...)
+	}
+	var listed []any // HyperNodes find their members there
+	for _, node := range w.Nodes {
+		listed = append(listed, node)
+	}
+	if err := cache.SharedInformerFactory().Core().V1().Nodes().Informer().GetStore().Replace(listed, ""); err != nil {
+		panic(err)
+	}
 	for _, node := range w.Nodes {
 		if err := cache.AddOrUpdateNode(node); err != nil {
 			panic(err)
@@ -115,6 +139,15 @@ func (c *Cluster) fill(w World) {
 			panic(err)
 		}
 	}
+}
+
+// Cache is the cluster's cache, to change the world between two sessions.
+func (c *Cluster) Cache() *vccache.SchedulerCache { return c.cache.SchedulerCache }
+
+// Kube is the API server, to see what is written to it. It has the World's Objects only: pods and nodes come to the
+// cache without it.
+func (c *Cluster) Kube() *kubefake.Clientset {
+	return c.cache.SchedulerCache.Client().(*kubefake.Clientset)
 }
 
 // Close ends the cluster's goroutines.
@@ -157,7 +190,16 @@ func (s *Session) Run(actions ...vcframework.Action) {
 func (s *Session) Close() { s.registry.CloseSession(s.Session) }
 
 // Binds are the nodes of the pods that were handed over to be bound, by "namespace/name".
-func (s *Session) Binds() map[string]string { return s.cache.bound() }
+func (s *Session) Binds() map[string]string {
+	nodes := map[string]string{}
+	for pod, bind := range s.cache.bound() {
+		nodes[pod] = bind.Node
+	}
+	return nodes
+}
+
+// Handed are the pods that were handed over to be bound with all that was handed over, by "namespace/name".
+func (s *Session) Handed() map[string]Bind { return s.cache.bound() }
 
 // Evicts lists the pods that were evicted, as "namespace/name".
 func (s *Session) Evicts() []string { return s.cache.evicted() }
@@ -174,62 +216,3 @@ func (s *Session) Pipelined() map[string]string {
 }
 
 func key(task *api.TaskInfo) string { return fmt.Sprintf("%s/%s", task.Namespace, task.Name) }
-
-// recordingCache is upstream's cache with binds and evictions written down.
-type recordingCache struct {
-	*vccache.SchedulerCache
-	mu     sync.Mutex
-	binds  map[string]string
-	evicts []string
-}
-
-var _ framework.Cache = (*recordingCache)(nil)
-
-func (c *recordingCache) AddToTransaction(bindCtx *vccache.BindContext, _ map[string]string, _ []binding.Step) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.binds[key(bindCtx.TaskInfo)] = bindCtx.TaskInfo.NodeName
-	return nil
-}
-
-func (c *recordingCache) SealTransactions() {}
-
-func (c *recordingCache) Evict(task *api.TaskInfo, _ string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.evicts = append(c.evicts, key(task))
-	return nil
-}
-
-func (c *recordingCache) UpdateJobStatus(job *api.JobInfo, _, _, _ bool) (*api.JobInfo, error) {
-	return job, nil
-}
-
-func (c *recordingCache) UpdateQueueStatus(*api.QueueInfo) error { return nil }
-
-func (c *recordingCache) reset() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.binds, c.evicts = map[string]string{}, nil
-}
-
-func (c *recordingCache) bound() map[string]string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return maps.Clone(c.binds)
-}
-
-func (c *recordingCache) evicted() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return append([]string(nil), c.evicts...)
-}
-
-type handle struct{ cache *recordingCache }
-
-func (h handle) KubeClient() kubernetes.Interface { return h.cache.Client() }
-func (h handle) VCClient() vcclient.Interface     { return h.cache.VCClient() }
-func (h handle) InformerFactory() informers.SharedInformerFactory {
-	return h.cache.SharedInformerFactory()
-}
-func (h handle) EventRecorder() record.EventRecorder { return h.cache.EventRecorder() }

@@ -1,0 +1,99 @@
+package sessiontest
+
+import (
+	"maps"
+	"sync"
+
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vccache "volcano.sh/volcano/pkg/scheduler/cache"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// Bind is a pod handed over to be bound.
+type Bind struct {
+	Task *api.TaskInfo
+	Node string
+	// Decided are the annotations the session's plugins set on the pod.
+	Decided map[string]string
+	// Steps are the pod's pre-bind chain.
+	Steps []binding.Step
+}
+
+// recordingCache is upstream's cache with binds and evictions written down.
+type recordingCache struct {
+	*vccache.SchedulerCache
+	mu     sync.Mutex
+	binds  map[string]Bind
+	evicts []string
+}
+
+var _ framework.Cache = (*recordingCache)(nil)
+
+func (c *recordingCache) AddToTransaction(bindCtx *vccache.BindContext, decided map[string]string, steps []binding.Step) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	task := bindCtx.TaskInfo
+	c.binds[key(task)] = Bind{Task: task, Node: task.NodeName, Decided: decided, Steps: steps}
+	return nil
+}
+
+func (c *recordingCache) SealTransactions() {}
+
+// Snapshot gives pending tasks a pod of their own, as this project's cache does.
+func (c *recordingCache) Snapshot() *api.ClusterInfo {
+	snapshot := c.SchedulerCache.Snapshot()
+	for _, job := range snapshot.Jobs {
+		for _, task := range job.TaskStatusIndex[api.Pending] {
+			own := *task.Pod
+			own.Annotations = maps.Clone(own.Annotations)
+			task.Pod = &own
+		}
+	}
+	return snapshot
+}
+
+func (c *recordingCache) Evict(task *api.TaskInfo, _ string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.evicts = append(c.evicts, key(task))
+	return nil
+}
+
+func (c *recordingCache) UpdateJobStatus(job *api.JobInfo, _, _, _ bool) (*api.JobInfo, error) {
+	return job, nil
+}
+
+func (c *recordingCache) UpdateQueueStatus(*api.QueueInfo) error { return nil }
+
+func (c *recordingCache) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.binds, c.evicts = map[string]Bind{}, nil
+}
+
+func (c *recordingCache) bound() map[string]Bind {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.binds)
+}
+
+func (c *recordingCache) evicted() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]string(nil), c.evicts...)
+}
+
+type handle struct{ cache *recordingCache }
+
+func (h handle) KubeClient() kubernetes.Interface { return h.cache.Client() }
+func (h handle) VCClient() vcclient.Interface     { return h.cache.VCClient() }
+func (h handle) InformerFactory() informers.SharedInformerFactory {
+	return h.cache.SharedInformerFactory()
+}
+func (h handle) EventRecorder() record.EventRecorder { return h.cache.EventRecorder() }

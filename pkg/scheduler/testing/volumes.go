@@ -1,0 +1,51 @@
+package testing
+
+import (
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// LateClass returns a storage class whose volumes are bound when their first pod has a node
+// (WaitForFirstConsumer). "kubernetes.io/no-provisioner" as provisioner means that volumes are not made on demand.
+func LateClass(name, provisioner string) *storagev1.StorageClass {
+	mode := storagev1.VolumeBindingWaitForFirstConsumer
+	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner, VolumeBindingMode: &mode}
+}
+
+// UnboundClaim returns a claim of 1Gi in Namespace that waits for its volume.
+func UnboundClaim(name, class string) *v1.PersistentVolumeClaim {
+	return &v1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: Namespace, UID: types.UID(Namespace + "-" + name), ResourceVersion: "1", CreationTimestamp: Created,
+		},
+		Spec: v1.PersistentVolumeClaimSpec{
+			StorageClassName: &class,
+			AccessModes:      []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+			Resources:        v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}},
+		},
+		Status: v1.PersistentVolumeClaimStatus{Phase: v1.ClaimPending},
+	}
+}
+
+// FreeVolume returns a volume of 1Gi that no claim has; with nodes given, only pods on those can use it.
+func FreeVolume(name, class string, nodes ...string) *v1.PersistentVolume {
+	volume := &v1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1", CreationTimestamp: Created},
+		Spec: v1.PersistentVolumeSpec{
+			StorageClassName:       class,
+			AccessModes:            []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+			Capacity:               v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")},
+			PersistentVolumeSource: v1.PersistentVolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/" + name}},
+		},
+		Status: v1.PersistentVolumeStatus{Phase: v1.VolumeAvailable},
+	}
+	if len(nodes) > 0 {
+		volume.Spec.NodeAffinity = &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
+			MatchExpressions: []v1.NodeSelectorRequirement{{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: nodes}},
+		}}}}
+	}
+	return volume
+}
