@@ -18,6 +18,8 @@ import (
 // project adds. It is used from the scheduling goroutine only.
 type Session struct {
 	*vcframework.Session
+	// Action is the name of the action that runs, or ran last; empty before the first. Whoever executes actions sets it.
+	Action string
 
 	// steps are the pre-bind steps of each plugin, in the order it registered them.
 	steps map[string][]preBindStep
