@@ -24,3 +24,14 @@ func (g *Group) Path() string {
 	}
 	return g.Parent.Path() + "/" + g.Name
 }
+
+// At returns the group itself or the group around it that is of the level; nil when there is none.
+func (g *Group) At(level int) *Group {
+	for g != nil && g.Level > level {
+		g = g.Parent
+	}
+	if g == nil || g.Level != level {
+		return nil
+	}
+	return g
+}

@@ -1,0 +1,130 @@
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Forest is all groups of a cluster as they were read at one time. It never changes, and is safe for concurrent use.
+type Forest struct {
+	levels   []Level
+	byLevel  [][]*Group
+	byPath   map[string]*Group
+	ofNode   map[string]*Group // the narrowest group of each node
+	problems []Problem
+}
+
+// Level is one level of a forest.
+type Level struct {
+	// Name is the label key, or the tier of HyperNodes.
+	Name string
+	// Short is another name for it: the part of the label key behind the slash, or the tier's name. It is empty when
+	// there is none, or when two levels would have the same.
+	Short string
+}
+
+// Problem is a misconfiguration that was read around: nodes that two groups of one level claim.
+type Problem struct {
+	// HyperNode is the one that does not get the nodes, Winner the path of the group they count as part of.
+	HyperNode, Winner string
+	// Nodes are the names of the nodes both claim, sorted.
+	Nodes []string
+}
+
+// String says the problem to people.
+func (p Problem) String() string {
+	nodes := "node " + p.Nodes[0]
+	if more := len(p.Nodes) - 1; more > 0 {
+		nodes = fmt.Sprintf("%s and %d more", nodes, more)
+	}
+	return fmt.Sprintf("HyperNode %s claims %s, which group %s has already (the first by name wins): list each node in one HyperNode of a tier",
+		p.HyperNode, nodes, p.Winner)
+}
+
+// Levels lists the levels from the widest to the narrowest.
+func (f *Forest) Levels() []Level { return f.levels }
+
+// Level finds a level by its name or its short name.
+func (f *Forest) Level(name string) (int, bool) {
+	i := slices.IndexFunc(f.levels, func(l Level) bool { return l.Name == name })
+	if i < 0 && name != "" {
+		i = slices.IndexFunc(f.levels, func(l Level) bool { return l.Short == name })
+	}
+	return i, i >= 0
+}
+
+// At lists the groups of a level by path; none for a level the forest does not have.
+func (f *Forest) At(level int) []*Group {
+	if level < 0 || level >= len(f.byLevel) {
+		return nil
+	}
+	return f.byLevel[level]
+}
+
+// Find returns the group with the path, or nil.
+func (f *Forest) Find(path string) *Group { return f.byPath[path] }
+
+// Narrowest returns the narrowest group the node is in, or nil.
+func (f *Forest) Narrowest(node string) *Group { return f.ofNode[node] }
+
+// Of returns the node's group at the level, or nil.
+func (f *Forest) Of(node string, level int) *Group { return f.ofNode[node].At(level) }
+
+// Problems lists what was read around.
+func (f *Forest) Problems() []Problem { return f.problems }
+
+// plant makes a forest of groups whose names, levels and parents are set, and of the narrowest group of each node.
+// Groups without nodes are left out.
+func plant(levels []Level, ofNode map[string]*Group) *Forest {
+	f := &Forest{levels: levels, byLevel: make([][]*Group, len(levels)), byPath: map[string]*Group{}, ofNode: ofNode}
+	type entry struct {
+		path  string
+		group *Group
+	}
+	entries := make([][]entry, len(levels))
+	nodes := make([]string, 0, len(ofNode))
+	for node := range ofNode {
+		nodes = append(nodes, node)
+	}
+	slices.Sort(nodes)
+	for _, node := range nodes {
+		var child *Group
+		for g := ofNode[node]; g != nil; child, g = g, g.Parent {
+			if len(g.Nodes) == 0 {
+				entries[g.Level] = append(entries[g.Level], entry{g.Path(), g})
+			}
+			g.Nodes = append(g.Nodes, node)
+			// A child's first node is the one it was just given: that is when its parent gets to know it.
+			if child != nil && len(child.Nodes) == 1 {
+				g.Children = append(g.Children, child)
+			}
+		}
+	}
+	for level := range entries {
+		slices.SortFunc(entries[level], func(l, r entry) int { return strings.Compare(l.path, r.path) })
+		for _, e := range entries[level] {
+			f.byLevel[level] = append(f.byLevel[level], e.group)
+			f.byPath[e.path] = e.group
+			slices.SortFunc(e.group.Children, func(l, r *Group) int {
+				return cmp.Or(strings.Compare(l.Name, r.Name), cmp.Compare(l.Level, r.Level))
+			})
+		}
+	}
+	return f
+}
+
+// withShortNames drops the short names that several levels would have.
+func withShortNames(levels []Level) []Level {
+	uses := map[string]int{}
+	for _, l := range levels {
+		uses[l.Short]++
+	}
+	for i := range levels {
+		if uses[levels[i].Short] > 1 {
+			levels[i].Short = ""
+		}
+	}
+	return levels
+}

@@ -1,0 +1,151 @@
+package topology
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// HyperNode is what a forest needs to know of one.
+type HyperNode struct {
+	Name string
+	// Tier is 1 for the narrowest, as Volcano counts.
+	Tier     int
+	TierName string
+	// Parent is the HyperNode it is a member of; empty when there is none.
+	Parent string
+	// Nodes are all nodes in it, those of its member HyperNodes among them.
+	Nodes sets.Set[string]
+}
+
+// HyperNodes reads forests from HyperNodes. It keeps the last one for as long as what it was read from stays the same.
+//
+// Each tier that is asked for is a level, the highest the widest. A HyperNode lies in the nearest one around it that is
+// of such a tier; one that has none, and is not of the highest, is left out: its nodes are in no group, as nodes without
+// labels are. A node that two HyperNodes of a tier claim belongs to the first by name.
+type HyperNodes struct {
+	tiers  []string
+	read   []HyperNode
+	forest *Forest
+}
+
+// NewHyperNodes reads the tiers given by number or by name, from the widest to the narrowest; all there are when none is
+// given.
+func NewHyperNodes(tiers ...string) *HyperNodes { return &HyperNodes{tiers: tiers} }
+
+// Forest returns the forest of the HyperNodes. It keeps the sets it is given.
+func (s *HyperNodes) Forest(hyperNodes []HyperNode) *Forest {
+	slices.SortFunc(hyperNodes, func(l, r HyperNode) int { return strings.Compare(l.Name, r.Name) })
+	if s.forest == nil || !slices.EqualFunc(s.read, hyperNodes, HyperNode.equal) {
+		s.forest = grow(levelsOf(s.tiers, hyperNodes), hyperNodes)
+		s.read = hyperNodes
+	}
+	return s.forest
+}
+
+func (h HyperNode) equal(other HyperNode) bool {
+	return h.Name == other.Name && h.Tier == other.Tier && h.TierName == other.TierName && h.Parent == other.Parent &&
+		h.Nodes.Equal(other.Nodes)
+}
+
+// levelsOf names the levels by the tiers that are asked for, or by all there are.
+func levelsOf(tiers []string, hyperNodes []HyperNode) []Level {
+	if len(tiers) == 0 {
+		numbers := sets.New[int]()
+		for _, h := range hyperNodes {
+			numbers.Insert(h.Tier)
+		}
+		for _, number := range sets.List(numbers) {
+			tiers = append([]string{strconv.Itoa(number)}, tiers...)
+		}
+	}
+	levels := make([]Level, len(tiers))
+	for i, tier := range tiers {
+		levels[i].Name = tier
+		for _, h := range hyperNodes {
+			if h.TierName != "" && strconv.Itoa(h.Tier) == tier {
+				levels[i].Short = h.TierName
+				break
+			}
+		}
+	}
+	return withShortNames(levels)
+}
+
+// levelOf is the HyperNode's level, -1 when its tier is none.
+func levelOf(levels []Level, h HyperNode) int {
+	return slices.IndexFunc(levels, func(l Level) bool { return l.Name == strconv.Itoa(h.Tier) || l.Name == h.TierName })
+}
+
+// grow hands the nodes down from the widest level. A HyperNode gets those of its nodes that its parent has and that
+// nobody took from there before it.
+func grow(levels []Level, hyperNodes []HyperNode) *Forest {
+	byName := make(map[string]HyperNode, len(hyperNodes))
+	byLevel := make([][]HyperNode, len(levels))
+	for _, h := range hyperNodes {
+		byName[h.Name] = h
+		if level := levelOf(levels, h); level >= 0 {
+			byLevel[level] = append(byLevel[level], h)
+		}
+	}
+	groups := map[string]*Group{}
+	ofNode := map[string]*Group{}
+	var problems []Problem
+	for level, list := range byLevel {
+		for _, h := range list {
+			parent := around(h, byName, groups)
+			if parent == nil && level > 0 {
+				continue
+			}
+			group := &Group{Name: h.Name, Level: level, Parent: parent}
+			groups[h.Name] = group
+			lost := map[*Group][]string{}
+			for node := range h.Nodes {
+				switch has := ofNode[node]; {
+				case has == parent:
+					ofNode[node] = group
+				case parent == nil || has.within(parent):
+					lost[has] = append(lost[has], node)
+				}
+			}
+			problems = append(problems, problemsOf(h, lost)...)
+		}
+	}
+	f := plant(levels, ofNode)
+	f.problems = problems
+	return f
+}
+
+// around is the group of the nearest HyperNode around h that has one.
+func around(h HyperNode, byName map[string]HyperNode, groups map[string]*Group) *Group {
+	for steps := 0; h.Parent != "" && steps < len(byName); steps++ { // bounded: members may name each other in a circle
+		h = byName[h.Parent]
+		if group := groups[h.Name]; group != nil {
+			return group
+		}
+	}
+	return nil
+}
+
+// within says whether the group lies in the other.
+func (g *Group) within(other *Group) bool {
+	for ; g != nil; g = g.Parent {
+		if g == other {
+			return true
+		}
+	}
+	return false
+}
+
+func problemsOf(h HyperNode, lost map[*Group][]string) []Problem {
+	var problems []Problem
+	for winner, nodes := range lost {
+		slices.Sort(nodes)
+		problems = append(problems, Problem{HyperNode: h.Name, Winner: winner.Path(), Nodes: nodes})
+	}
+	slices.SortFunc(problems, func(l, r Problem) int { return cmp.Compare(l.Winner, r.Winner) })
+	return problems
+}

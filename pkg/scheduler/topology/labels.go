@@ -1,0 +1,92 @@
+package topology
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Labels reads forests from the labels of nodes. It keeps the last one for as long as the labels it was read from stay
+// the same, so that asking again costs a comparison of pointers per node.
+//
+// The value of the first key names the node's group at the widest level, that of the second the group in it, and so on.
+// The first key that a node lacks, or has with an empty value, ends its path: a node without the first is in no group.
+// Equal values of a narrower key under two wider groups are two groups.
+type Labels struct {
+	keys   []string
+	nodes  []*v1.Node
+	forest *Forest
+}
+
+// NewLabels reads the keys, from the widest level to the narrowest.
+func NewLabels(keys ...string) *Labels { return &Labels{keys: keys} }
+
+// Forest returns the forest of the nodes.
+func (s *Labels) Forest(nodes []*v1.Node) *Forest {
+	if s.forest == nil || !s.unchanged(nodes) {
+		s.forest = s.read(nodes)
+		s.nodes = append(s.nodes[:0:0], nodes...)
+	}
+	return s.forest
+}
+
+// unchanged says whether the forest is that of the nodes too, and remembers the nodes' newest objects.
+func (s *Labels) unchanged(nodes []*v1.Node) bool {
+	if len(nodes) != len(s.nodes) {
+		return false
+	}
+	for i, node := range nodes {
+		known := s.nodes[i]
+		if known == node {
+			continue
+		}
+		if known.Name != node.Name {
+			return false
+		}
+		for _, key := range s.keys {
+			if known.Labels[key] != node.Labels[key] {
+				return false
+			}
+		}
+		s.nodes[i] = node
+	}
+	return true
+}
+
+func (s *Labels) read(nodes []*v1.Node) *Forest {
+	type place struct {
+		parent *Group
+		name   string
+	}
+	groups := map[place]*Group{}
+	ofNode := make(map[string]*Group, len(nodes))
+	for _, node := range nodes {
+		var group *Group
+		for level, key := range s.keys {
+			name := node.Labels[key]
+			if name == "" {
+				break
+			}
+			at := place{group, name}
+			if groups[at] == nil {
+				groups[at] = &Group{Name: name, Level: level, Parent: group}
+			}
+			group = groups[at]
+		}
+		if group != nil {
+			ofNode[node.Name] = group
+		}
+	}
+	return plant(s.levels(), ofNode)
+}
+
+func (s *Labels) levels() []Level {
+	levels := make([]Level, len(s.keys))
+	for i, key := range s.keys {
+		levels[i] = Level{Name: key}
+		if slash := strings.LastIndexByte(key, '/'); slash >= 0 {
+			levels[i].Short = key[slash+1:]
+		}
+	}
+	return withShortNames(levels)
+}
