@@ -1,0 +1,125 @@
+package ibcluster
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+)
+
+// The annotations of a PodGroup. Any other with their prefix is an error: it may be a misspelt one.
+const (
+	annotationPrefix = "ibcluster.volcano-prebind.io/"
+	// ModeAnnotation says whether the gang must, should or need not lie in one group: required, preferred or none.
+	ModeAnnotation = annotationPrefix + "mode"
+	// LevelAnnotation names the level of that group; the widest without it.
+	LevelAnnotation = annotationPrefix + "level"
+	// ClustersAnnotation lists the groups of the widest level the gang may lie in, separated by commas.
+	ClustersAnnotation = annotationPrefix + "clusters"
+	// AffinityGroupAnnotation names an affinity group: the PodGroups of a namespace that name the same share one group of
+	// the widest level.
+	AffinityGroupAnnotation = annotationPrefix + "affinity-group"
+)
+
+// wish is what a gang wants.
+type wish struct {
+	mode  string
+	level int
+	// clusters are those it may lie in; any when empty.
+	clusters []string
+	// kin is the affinity group with its namespace; empty when it is in none.
+	kin string
+}
+
+// wishOf reads what the job wants. An error says which annotation is malformed and what would be right. A job without a
+// wish has the mode none.
+func (s *settings) wishOf(job *api.JobInfo, forest *topology.Forest) (wish, error) {
+	w := wish{mode: s.defaultModeOf(job)}
+	var errs []error
+	var given []string
+	for key, value := range job.PodGroup.Annotations {
+		if !strings.HasPrefix(key, annotationPrefix) {
+			continue
+		}
+		given = append(given, key)
+		if err := w.read(key, value, job.Namespace, forest); err != nil {
+			errs = append(errs, fmt.Errorf("annotation %s: %w", key, err))
+		}
+	}
+	slices.SortFunc(errs, func(l, r error) int { return strings.Compare(l.Error(), r.Error()) })
+	if len(errs) > 0 {
+		return wish{}, errors.Join(errs...)
+	}
+	switch others := len(given); {
+	case slices.Contains(given, ModeAnnotation):
+		if w.mode == modeNone && others > 1 {
+			return wish{}, fmt.Errorf("annotation %s: found %q beside other annotations of ibcluster, want %q or %q with them",
+				ModeAnnotation, modeNone, modeRequired, modePreferred)
+		}
+	case others > 0 && w.mode == modeNone:
+		w.mode = modeRequired // who asks for a level, a cluster or company wants it
+	}
+	return w, nil
+}
+
+// defaultModeOf is the mode of a job whose PodGroup gives none.
+func (s *settings) defaultModeOf(job *api.JobInfo) string {
+	for _, name := range s.trigger {
+		if job.TotalRequest.ScalarResources[name] > 0 {
+			return modeRequired
+		}
+	}
+	return s.defaultMode
+}
+
+func (w *wish) read(key, value, namespace string, forest *topology.Forest) error {
+	switch key {
+	case ModeAnnotation:
+		if !slices.Contains(modes, value) {
+			return fmt.Errorf("found %q, want %s", value, oneOf(modes))
+		}
+		w.mode = value
+	case LevelAnnotation:
+		level, ok := forest.Level(value)
+		if !ok {
+			return fmt.Errorf("found %q, want the name of a level: %s", value, levelNames(forest))
+		}
+		w.level = level
+	case ClustersAnnotation:
+		for name := range strings.SplitSeq(value, ",") {
+			name = strings.TrimSpace(name)
+			if name == "" || len(validation.IsValidLabelValue(name)) > 0 && len(validation.IsDNS1123Subdomain(name)) > 0 {
+				return fmt.Errorf("found %q in %q, want names of clusters separated by commas, such as \"ib-a,ib-b\"", name, value)
+			}
+			w.clusters = append(w.clusters, name)
+		}
+	case AffinityGroupAnnotation:
+		if problems := validation.IsValidLabelValue(value); value == "" || len(problems) > 0 {
+			return fmt.Errorf("found %q, want a name of letters, digits, '-', '_' and '.', at most 63 of them", value)
+		}
+		w.kin = namespace + "/" + value
+	default:
+		return fmt.Errorf("it is unknown, want %s, %s, %s or %s", ModeAnnotation, LevelAnnotation, ClustersAnnotation, AffinityGroupAnnotation)
+	}
+	return nil
+}
+
+func levelNames(forest *topology.Forest) string {
+	var names []string
+	for _, level := range forest.Levels() {
+		if level.Short != "" {
+			names = append(names, level.Short)
+		} else {
+			names = append(names, level.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "there are none, because no HyperNode exists"
+	}
+	return oneOf(names)
+}

@@ -1,0 +1,231 @@
+package ibcluster
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+)
+
+// The arguments of the plugin.
+const (
+	sourceArgument   = "ibcluster.source"
+	presetArgument   = "ibcluster.preset"
+	levelsArgument   = "ibcluster.levels"
+	modeArgument     = "ibcluster.defaultMode"
+	triggerArgument  = "ibcluster.triggerResources"
+	strategyArgument = "ibcluster.strategy"
+	weightArgument   = "ibcluster.weight"
+)
+
+// What the arguments take besides numbers and names.
+const (
+	fromLabels     = "labels"
+	fromHyperNodes = "hypernodes"
+
+	modeRequired  = "required"
+	modePreferred = "preferred"
+	modeNone      = "none"
+
+	tightest = "tightest"
+	emptiest = "emptiest"
+
+	defaultPreset = "ibcluster"
+)
+
+var (
+	sources    = []string{fromLabels, fromHyperNodes}
+	modes      = []string{modeRequired, modePreferred, modeNone}
+	strategies = []string{tightest, emptiest}
+)
+
+// settings are the plugin's arguments, checked.
+type settings struct {
+	source string
+	// levels are label keys, or tiers of HyperNodes, from the widest to the narrowest; no tiers stand for all.
+	levels      []string
+	defaultMode string
+	trigger     []v1.ResourceName
+	strategy    string
+	weight      float64
+}
+
+func arguments() []framework.Argument {
+	return []framework.Argument{
+		{Name: sourceArgument, Type: framework.String, Default: fromLabels, Enum: sources,
+			Doc: "What names the groups of nodes: labels of the nodes, or HyperNodes."},
+		{Name: presetArgument, Type: framework.String, Default: defaultPreset, Enum: presetNames(),
+			Doc: "A known set of label keys to read as levels; see docs/plugins/ibcluster.md."},
+		{Name: levelsArgument, Type: framework.Strings,
+			Doc: "Instead of a preset, label keys from the widest level to the narrowest; with HyperNodes, numbers or names of tiers, all tiers when absent."},
+		{Name: modeArgument, Type: framework.String, Default: modeNone, Enum: modes,
+			Doc: "What becomes of a gang whose PodGroup does not say: it must lie in one group, should, or may lie anywhere."},
+		{Name: triggerArgument, Type: framework.Strings, Default: "[]",
+			Doc: "Extended resources, such as rdma/hca: a gang that asks for one is required by default."},
+		{Name: strategyArgument, Type: framework.String, Default: tightest, Enum: strategies,
+			Doc: "Which of the groups that can hold a gang is preferred: the one with the least room, or the one with the most."},
+		{Name: weightArgument, Type: framework.Number, Default: "1",
+			Doc: "Multiplies the plugin's scores of groups, which are added to those of other plugins; 0 or more."},
+	}
+}
+
+// load reads and checks the arguments. It reports all that is wrong at once.
+func load(args framework.Arguments) (settings, error) {
+	s := settings{
+		source: fromLabels, levels: topology.PresetKeys(defaultPreset), defaultMode: modeNone, strategy: tightest, weight: 1,
+	}
+	var trigger []string
+	errs := []error{
+		readOneOf(args, sourceArgument, &s.source, sources),
+		readOneOf(args, modeArgument, &s.defaultMode, modes),
+		readOneOf(args, strategyArgument, &s.strategy, strategies),
+		readWeight(args, &s.weight),
+		readStrings(args, triggerArgument, &trigger),
+	}
+	for _, name := range trigger {
+		s.trigger = append(s.trigger, v1.ResourceName(name))
+		errs = append(errs, checkTrigger(name))
+	}
+	errs = append(errs, s.readLevels(args))
+	return s, errors.Join(errs...)
+}
+
+// readLevels reads the levels, once the source is known.
+func (s *settings) readLevels(args framework.Arguments) error {
+	_, preset := args[presetArgument]
+	_, levels := args[levelsArgument]
+	switch {
+	case preset && levels:
+		return fmt.Errorf("%s and %s: both are given, want one of them", presetArgument, levelsArgument)
+	case preset && s.source == fromHyperNodes:
+		return fmt.Errorf("%s: presets are sets of label keys, leave it out with %s: %s", presetArgument, sourceArgument, fromHyperNodes)
+	case preset:
+		name := ""
+		if err := readOneOf(args, presetArgument, &name, presetNames()); err != nil {
+			return err
+		}
+		s.levels = topology.PresetKeys(name)
+		return nil
+	case s.source == fromHyperNodes:
+		s.levels = nil
+	}
+	if err := readStrings(args, levelsArgument, &s.levels); err != nil {
+		return err
+	}
+	if levels && len(s.levels) == 0 {
+		return fmt.Errorf("%s: found an empty list, want at least one level", levelsArgument)
+	}
+	for i, level := range s.levels {
+		if s.source == fromLabels {
+			if problems := validation.IsQualifiedName(level); len(problems) > 0 {
+				return fmt.Errorf("%s: found %q, want a label key: %s", levelsArgument, level, strings.Join(problems, "; "))
+			}
+		}
+		if slices.Contains(s.levels[:i], level) {
+			return fmt.Errorf("%s: found %q twice, want each level once", levelsArgument, level)
+		}
+	}
+	return nil
+}
+
+// checkTrigger wants an extended resource: a gang that asks for cpu says nothing of its network.
+func checkTrigger(name string) error {
+	if problems := validation.IsQualifiedName(name); len(problems) > 0 || !strings.Contains(name, "/") {
+		return fmt.Errorf("%s: found %q, want names of extended resources such as \"rdma/hca\"", triggerArgument, name)
+	}
+	return nil
+}
+
+func readOneOf(args framework.Arguments, name string, target *string, accepted []string) error {
+	value, ok := args[name]
+	if !ok {
+		return nil
+	}
+	text, _ := value.(string)
+	if !slices.Contains(accepted, text) {
+		return fmt.Errorf("%s: found %s, want %s", name, describe(value), oneOf(accepted))
+	}
+	*target = text
+	return nil
+}
+
+func readStrings(args framework.Arguments, name string, target *[]string) error {
+	value, ok := args[name]
+	if !ok {
+		return nil
+	}
+	list, ok := value.([]any)
+	if !ok {
+		return fmt.Errorf("%s: found %s, want a list of strings", name, describe(value))
+	}
+	texts := make([]string, len(list))
+	for i, item := range list {
+		text, ok := item.(string)
+		if !ok || text == "" {
+			return fmt.Errorf("%s: found %s in the list, want strings that are not empty", name, describe(item))
+		}
+		texts[i] = text
+	}
+	*target = texts
+	return nil
+}
+
+func readWeight(args framework.Arguments, target *float64) error {
+	value, ok := args[weightArgument]
+	if !ok {
+		return nil
+	}
+	weight := -1.0
+	switch n := value.(type) {
+	case int:
+		weight = float64(n)
+	case float64:
+		weight = n
+	}
+	if weight < 0 || math.IsInf(weight, 0) || math.IsNaN(weight) {
+		return fmt.Errorf("%s: found %s, want a number of 0 or more", weightArgument, describe(value))
+	}
+	*target = weight
+	return nil
+}
+
+func presetNames() []string {
+	var names []string
+	for _, preset := range topology.Presets() {
+		names = append(names, preset.Name)
+	}
+	return names
+}
+
+// oneOf lists what is accepted, for errors.
+func oneOf(accepted []string) string {
+	quoted := make([]string, len(accepted))
+	for i, text := range accepted {
+		quoted[i] = strconv.Quote(text)
+	}
+	return strings.Join(quoted, " or ")
+}
+
+// describe says what a YAML value is, for errors.
+func describe(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return "nothing"
+	case string:
+		return strconv.Quote(v)
+	case []any:
+		return "a list"
+	case map[string]any, map[any]any:
+		return "a mapping"
+	default:
+		return fmt.Sprintf("%v", v)
+	}
+}

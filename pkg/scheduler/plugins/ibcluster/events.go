@@ -1,0 +1,40 @@
+package ibcluster
+
+import (
+	v1 "k8s.io/api/core/v1"
+	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+)
+
+// Reasons of events and conditions.
+const (
+	// malformedReason is about a PodGroup with annotations that cannot be read.
+	malformedReason = "IBClusterAnnotationInvalid"
+	// splitReason is about a PodGroup whose members are in several groups.
+	splitReason = "IBClusterSplit"
+	// twiceReason is about a HyperNode with nodes that another of its tier has.
+	twiceReason = "NodeInTwoGroups"
+)
+
+// tell writes an event for each problem that was not there in the last session.
+func (p *plugin) tell(ssn *framework.Session, problems []topology.Problem) {
+	now := make(map[string]bool, len(problems))
+	for _, problem := range problems {
+		text := problem.String()
+		now[text] = true
+		if !p.told[text] {
+			p.recorder.Event(reference(ssn, problem.HyperNode), v1.EventTypeWarning, twiceReason, text)
+		}
+	}
+	p.told = now
+}
+
+// reference names the HyperNode to the recorder, which does not know its kind.
+func reference(ssn *framework.Session, hyperNode string) *v1.ObjectReference {
+	return &v1.ObjectReference{
+		APIVersion: topologyv1alpha1.SchemeGroupVersion.String(), Kind: "HyperNode",
+		Name: hyperNode, UID: ssn.HyperNodes[hyperNode].HyperNode.UID,
+	}
+}

@@ -1,0 +1,202 @@
+package ibcluster
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+)
+
+// cost is what a group costs a gang.
+type cost struct {
+	// short is how many members do not fit even when everything is evicted that may be.
+	short int
+	// evictions is how many pods must go for the others.
+	evictions int
+}
+
+// estimate reckons what groups cost a gang when an action that evicts places its missing members there. It looks at
+// requests, at the node selectors, node affinity and tolerations of the members, and at the pods that the plugins let the
+// action evict, in the order in which it would. Each member goes to the node that has to give up the fewest, which need
+// not be the best for all, and other predicates are not asked: it is an estimate.
+type estimate struct {
+	ssn     *framework.Session
+	action  string
+	members []*api.TaskInfo
+}
+
+// newEstimate is of the members that the job lacks to its minimum, in the order in which the actions take them.
+func (s *session) newEstimate(job *api.JobInfo, action string) *estimate {
+	e := &estimate{ssn: s.ssn, action: action}
+	for _, task := range job.TaskStatusIndex[api.Pending] {
+		if !task.SchGated {
+			e.members = append(e.members, task)
+		}
+	}
+	slices.SortFunc(e.members, func(l, r *api.TaskInfo) int { return cmp.Compare(l.UID, r.UID) })
+	slices.SortStableFunc(e.members, func(l, r *api.TaskInfo) int { return compareBool(s.ssn.TaskOrderFn(r, l), s.ssn.TaskOrderFn(l, r)) })
+	missing := max(1, int(job.MinAvailable-job.ReadyTaskNum()-job.WaitingTaskNum()))
+	e.members = e.members[:min(missing, len(e.members))]
+	return e
+}
+
+// of reckons the group's cost.
+func (e *estimate) of(group *topology.Group) cost {
+	rooms := make([]*room, 0, len(group.Nodes))
+	for _, name := range group.Nodes {
+		if node := e.ssn.Nodes[name]; node != nil {
+			rooms = append(rooms, e.roomOn(node))
+		}
+	}
+	var c cost
+	var open roomHeap
+	for i, member := range e.members {
+		if i == 0 || !alike(member, e.members[i-1]) {
+			open = open[:0]
+			for _, r := range rooms {
+				if r.reckon(member) {
+					open = append(open, r)
+				}
+			}
+			heap.Init(&open)
+		}
+		if len(open) == 0 {
+			c.short++
+			continue
+		}
+		r := open[0]
+		c.evictions += r.price
+		r.take(member)
+		if r.reckon(member) {
+			heap.Fix(&open, 0)
+		} else {
+			heap.Pop(&open)
+		}
+	}
+	return c
+}
+
+// alike says whether equal nodes are equal to both.
+func alike(l, r *api.TaskInfo) bool {
+	return l.InitResreq.Equal(r.InitResreq, api.Zero) &&
+		equality.Semantic.DeepEqual(l.Pod.Spec.NodeSelector, r.Pod.Spec.NodeSelector) &&
+		equality.Semantic.DeepEqual(l.Pod.Spec.Affinity, r.Pod.Spec.Affinity) &&
+		equality.Semantic.DeepEqual(l.Pod.Spec.Tolerations, r.Pod.Spec.Tolerations)
+}
+
+// room is what a node has for the gang.
+type room struct {
+	node *v1.Node
+	idle *api.Resource
+	// victims are the pods that may be evicted and are not yet, the first to go first.
+	victims []*api.TaskInfo
+	// least is how many the action evicts at least.
+	least int
+	// price is how many must go for the next member.
+	price int
+}
+
+func (e *estimate) roomOn(node *api.NodeInfo) *room {
+	r := &room{node: node.Node, idle: node.FutureIdle()}
+	if e.action == reclaimAction {
+		r.least = 1 // it looks at no node where there is nothing to reclaim
+	}
+	preemptor := e.members[0]
+	var candidates []*api.TaskInfo
+	for _, task := range node.Tasks {
+		if e.mayGo(task, preemptor) {
+			candidates = append(candidates, task)
+		}
+	}
+	if len(candidates) == 0 {
+		return r
+	}
+	slices.SortFunc(candidates, func(l, r *api.TaskInfo) int { return cmp.Compare(l.UID, r.UID) })
+	if e.action == reclaimAction {
+		candidates = e.ssn.Reclaimable(preemptor, candidates)
+	} else {
+		candidates = e.ssn.Preemptable(preemptor, candidates)
+	}
+	for order := e.ssn.BuildVictimsPriorityQueue(candidates, preemptor); !order.Empty(); {
+		r.victims = append(r.victims, order.Pop().(*api.TaskInfo))
+	}
+	return r
+}
+
+// mayGo says whether the action considers evicting the task, before it asks plugins.
+func (e *estimate) mayGo(task, preemptor *api.TaskInfo) bool {
+	job, mine := e.ssn.Jobs[task.Job], e.ssn.Jobs[preemptor.Job]
+	if job == nil || !task.Preemptable {
+		return false
+	}
+	if e.action == reclaimAction {
+		return task.Status == api.Running && job.Queue != mine.Queue && e.ssn.Queues[job.Queue].Reclaimable()
+	}
+	return api.PreemptableStatus(task.Status) && (!preemptor.BestEffort || task.BestEffort) && job.Queue == mine.Queue && job != mine
+}
+
+// reckon finds the price of the next member; false when it does not fit whatever goes.
+func (r *room) reckon(member *api.TaskInfo) bool {
+	if r.least > len(r.victims) || !admits(r.node, member.Pod) {
+		return false
+	}
+	idle := r.idle.Clone()
+	for r.price = 0; ; r.price++ {
+		if r.price >= r.least && member.InitResreq.LessEqual(idle, api.Zero) {
+			return true
+		}
+		if r.price == len(r.victims) {
+			return false
+		}
+		idle.Add(r.victims[r.price].Resreq)
+	}
+}
+
+// take places the member at the price that was reckoned.
+func (r *room) take(member *api.TaskInfo) {
+	for _, victim := range r.victims[:r.price] {
+		r.idle.Add(victim.Resreq)
+	}
+	r.victims = r.victims[r.price:]
+	r.idle.Sub(member.InitResreq)
+}
+
+// admits says whether the node's taints and labels let the pod in.
+func admits(node *v1.Node, pod *v1.Pod) bool {
+	taints := node.Spec.Taints
+	if node.Spec.Unschedulable {
+		taints = append(slices.Clone(taints), v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule})
+	}
+	_, untolerated := corev1helpers.FindMatchingUntoleratedTaint(taints, pod.Spec.Tolerations, func(taint *v1.Taint) bool {
+		return taint.Effect == v1.TaintEffectNoSchedule || taint.Effect == v1.TaintEffectNoExecute
+	})
+	if untolerated {
+		return false
+	}
+	matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
+	return err == nil && matches
+}
+
+// roomHeap has the cheapest room first, the first by name among equals.
+type roomHeap []*room
+
+func (h roomHeap) Len() int { return len(h) }
+func (h roomHeap) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(h[i].price, h[j].price), cmp.Compare(h[i].node.Name, h[j].node.Name)) < 0
+}
+func (h roomHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *roomHeap) Push(x any)   { *h = append(*h, x.(*room)) }
+func (h *roomHeap) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return last
+}

@@ -1,0 +1,68 @@
+package ibcluster
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// nodeGroups implements framework.NodeGroupFn.
+func (s *session) nodeGroups(job *api.JobInfo) (*framework.NodeGroups, error) {
+	if s.wishes[job.UID] == nil {
+		return nil, nil
+	}
+	p := s.plan(job)
+	if len(s.forest.At(p.level)) == 0 {
+		if p.mode == modeRequired {
+			return nil, s.noGroups(p.level)
+		}
+		return nil, nil
+	}
+	if p.split != "" {
+		s.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, splitReason,
+			fmt.Sprintf("members of the gang are in %s; others go to %s, where most are", p.split, p.home.Path()))
+	}
+	groups := &framework.NodeGroups{
+		Required:   p.mode == modeRequired,
+		Candidates: p.candidates,
+		Refused:    map[string]string{},
+		Compare:    newRanks().compare,
+	}
+	for _, refusal := range p.refused {
+		for _, g := range refusal.groups {
+			groups.Refused[g.Path()] = refusal.reason
+		}
+	}
+	for _, name := range p.clusters {
+		if s.forest.Find(name) == nil {
+			groups.Refused[name] = "annotation " + ClustersAnnotation + " lists it, but no node is in it"
+		}
+	}
+	return groups, nil
+}
+
+// noGroups says why there is no group at the level.
+func (s *session) noGroups(level int) error {
+	switch {
+	case s.unread != "":
+		return errors.New(s.unread)
+	case len(s.forest.Levels()) == 0:
+		return errors.New("there are no HyperNodes, and the gang must lie in one")
+	case s.source == fromHyperNodes:
+		return fmt.Errorf("no HyperNode of tier %s has nodes, and the gang must lie in one", s.forest.Levels()[level].Name)
+	}
+	return fmt.Errorf("no node has the labels that name its group, and the gang must lie in one: %s", oneOfKeys(s.levels[:level+1]))
+}
+
+func oneOfKeys(keys []string) string {
+	out := keys[0]
+	for _, key := range slices.Clone(keys[1:]) {
+		out += ", " + key
+	}
+	return out
+}

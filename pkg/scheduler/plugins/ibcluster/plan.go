@@ -1,0 +1,221 @@
+package ibcluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+)
+
+// plan is where a gang's members that are to be placed may go, as things stand.
+type plan struct {
+	*wish
+	// candidates are the groups at the gang's level that may hold it, by path, and allowed the same as a set, nil when they
+	// are all there are.
+	candidates []*topology.Group
+	allowed    map[*topology.Group]bool
+	// refused are the reasons of the other groups.
+	refused []refusal
+	// home is the group at the gang's level that its placed members are in, or most of them; nil when none is placed.
+	home *topology.Group
+	// lost says that members are placed, but on nodes that are in no group.
+	lost bool
+	// split says that members are placed in several groups or outside of groups.
+	split string
+	// settled says that a member was placed before this session or is handed over to be bound, so that home stays.
+	settled bool
+	// members counts the placed members in each group of every level, nominated those that are to come.
+	members, nominated map[*topology.Group]int
+	// action is the action the plan is for, if it is one that evicts.
+	action string
+	// verdict is what the predicate says of nodes outside of the candidates.
+	verdict []*api.Status
+}
+
+type refusal struct {
+	groups []*topology.Group
+	reason string
+}
+
+// placed are the statuses of members that hold a node. One that is being deleted holds none: its successor may go with
+// the gang wherever that goes.
+var placed = []api.TaskStatus{api.Allocated, api.Pipelined, api.Binding, api.Bound, api.Running}
+
+// plan returns the job's plan for the action that runs. The job has a wish.
+func (s *session) plan(job *api.JobInfo) *plan {
+	action := ""
+	if evicts(s.ssn.Action) {
+		action = s.ssn.Action
+	}
+	s.mu.RLock()
+	p := s.plans[job.UID]
+	s.mu.RUnlock()
+	if p != nil && p.action == action {
+		return p
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p = s.plans[job.UID]; p == nil || p.action != action {
+		p = s.makePlan(job, action)
+		s.plans[job.UID] = p
+	}
+	return p
+}
+
+func (s *session) makePlan(job *api.JobInfo, action string) *plan {
+	p := &plan{
+		wish: s.wishes[job.UID], action: action,
+		members: map[*topology.Group]int{}, nominated: map[*topology.Group]int{},
+	}
+	p.candidates = s.forest.At(p.level)
+	s.locate(p, job)
+	if len(p.clusters) > 0 {
+		p.restrict(func(g *topology.Group) bool { return slices.Contains(p.clusters, g.At(0).Name) },
+			"annotation "+ClustersAnnotation+" does not list it")
+	}
+	s.restrictToKin(p, job)
+	s.restrictToHome(p)
+	if action != "" && p.mode == modeRequired && p.home == nil && !p.lost {
+		s.restrictToTarget(p, job)
+	}
+	if len(p.refused) > 0 {
+		p.allowed = make(map[*topology.Group]bool, len(p.candidates))
+		for _, g := range p.candidates {
+			p.allowed[g] = true
+		}
+	}
+	p.verdict = p.verdictElsewhere()
+	return p
+}
+
+// locate finds where the job's members are.
+func (s *session) locate(p *plan, job *api.JobInfo) {
+	outside := map[string]bool{}
+	for _, status := range placed {
+		for _, task := range job.TaskStatusIndex[status] {
+			group := s.forest.Narrowest(task.NodeName)
+			if group.At(p.level) == nil {
+				outside[task.NodeName] = true
+			}
+			p.count(group)
+			p.settled = p.settled || status != api.Allocated && status != api.Pipelined
+		}
+	}
+	for _, task := range job.TaskStatusIndex[api.Pending] {
+		for g := s.forest.Narrowest(task.Pod.Status.NominatedNodeName); g != nil; g = g.Parent {
+			p.nominated[g]++
+		}
+	}
+	var in []string
+	p.home, in = most(s.forest.At(p.level), p.members)
+	p.lost = p.home == nil && len(outside) > 0
+	if len(in) > 1 || p.home != nil && len(outside) > 0 {
+		p.split = strings.Join(in, ", ")
+		if len(outside) > 0 {
+			p.split += " and on " + some(outside) + " outside of groups"
+		}
+	}
+}
+
+// count counts one more placed member.
+func (p *plan) count(narrowest *topology.Group) {
+	for g := narrowest; g != nil; g = g.Parent {
+		p.members[g]++
+	}
+}
+
+// most returns the group with the highest count, the first by path among equals, and lists all that have some.
+func most(groups []*topology.Group, counts map[*topology.Group]int) (best *topology.Group, all []string) {
+	for _, g := range groups {
+		if counts[g] == 0 {
+			continue
+		}
+		all = append(all, fmt.Sprintf("%s (%d)", g.Path(), counts[g]))
+		if best == nil || counts[g] > counts[best] {
+			best = g
+		}
+	}
+	return best, all
+}
+
+// some names nodes, the first by name if there are many.
+func some(nodes map[string]bool) string {
+	names := make([]string, 0, len(nodes))
+	for name := range nodes {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if len(names) == 1 {
+		return "node " + names[0]
+	}
+	return fmt.Sprintf("node %s and %d more", names[0], len(names)-1)
+}
+
+// restrict keeps those candidates that pass and refuses the others.
+func (p *plan) restrict(pass func(*topology.Group) bool, reason string) {
+	var kept, refused []*topology.Group
+	for _, g := range p.candidates {
+		if pass(g) {
+			kept = append(kept, g)
+		} else {
+			refused = append(refused, g)
+		}
+	}
+	p.candidates = kept
+	if len(refused) > 0 {
+		p.refused = append(p.refused, refusal{refused, reason})
+	}
+}
+
+// restrictToKin leaves the cluster where the other PodGroups of the affinity group are.
+func (s *session) restrictToKin(p *plan, job *api.JobInfo) {
+	if p.kin == "" || p.mode != modeRequired {
+		return
+	}
+	counts, outside := map[*topology.Group]int{}, map[string]bool{}
+	for _, other := range s.kin[p.kin] {
+		if other == job {
+			continue
+		}
+		for _, status := range placed {
+			for _, task := range other.TaskStatusIndex[status] {
+				cluster := s.forest.Of(task.NodeName, 0)
+				if cluster == nil {
+					outside[task.NodeName] = true
+					continue
+				}
+				counts[cluster]++
+			}
+		}
+	}
+	_, group, _ := strings.Cut(p.kin, "/")
+	switch cluster, _ := most(s.forest.At(0), counts); {
+	case cluster != nil:
+		p.restrict(func(g *topology.Group) bool { return g.At(0) == cluster },
+			fmt.Sprintf("affinity group %s is in %s", group, cluster.Name))
+	case len(outside) > 0:
+		p.restrict(func(*topology.Group) bool { return false },
+			fmt.Sprintf("affinity group %s is on %s, outside of groups", group, some(outside)))
+	}
+}
+
+// restrictToHome leaves the group where the members are, if it must be one. Members that are in no group are waited
+// for: the node's label may come back, and another cluster would be the wrong one.
+func (s *session) restrictToHome(p *plan) {
+	if p.mode != modeRequired {
+		return
+	}
+	if p.lost {
+		p.restrict(func(*topology.Group) bool { return false }, "the gang's members are on nodes outside of groups")
+	}
+	if p.home != nil {
+		reason := "the gang's members are in " + p.home.Path()
+		if p.split != "" {
+			reason = fmt.Sprintf("the gang's members are in %s: others go to %s, where most are", p.split, p.home.Path())
+		}
+		p.restrict(func(g *topology.Group) bool { return g == p.home }, reason)
+	}
+}

@@ -1,0 +1,85 @@
+// Package ibcluster keeps a gang in one InfiniBand cluster: a group of nodes named by labels or HyperNodes.
+//
+// What the groups are is read in package topology. What a gang wants is read from its PodGroup's annotations
+// (annotations.go). From both, and from where its members are, follows where its other members may go (plan.go), which
+// the plugin tells allocate (groups.go, score.go, rank.go) and enforces in every action (predicate.go). For actions that
+// evict it picks the cluster that needs the fewest evictions (target.go, evictions.go).
+package ibcluster
+
+import (
+	"k8s.io/client-go/tools/record"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+)
+
+// Name is the plugin's name in volcano-scheduler.conf.
+const Name = "ibcluster"
+
+// Spec tells of the plugin.
+func Spec() framework.PluginSpec {
+	return framework.PluginSpec{
+		Name:      Name,
+		Doc:       "Keeps a gang in one InfiniBand cluster, and its neighbours by rank on one leaf switch where it can.",
+		Arguments: arguments(),
+		Validate: func(args framework.Arguments) error {
+			_, err := load(args)
+			return err
+		},
+		New:       New,
+		DependsOn: framework.OnJob,
+	}
+}
+
+// New builds the plugin. Its errors are those of Spec().Validate.
+func New(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+	settings, err := load(args)
+	if err != nil {
+		return nil, err
+	}
+	p := &plugin{settings: settings, recorder: h.EventRecorder(), told: map[string]bool{}, tried: map[target]map[string]bool{}}
+	if settings.source == fromHyperNodes {
+		p.hyperNodes = topology.NewHyperNodes(settings.levels...)
+	} else {
+		p.labels = topology.NewLabels(settings.levels...)
+	}
+	return p, nil
+}
+
+type plugin struct {
+	settings
+	recorder record.EventRecorder
+	// One of these is the source of groups; both keep the last forest while nothing changes.
+	labels     *topology.Labels
+	hyperNodes *topology.HyperNodes
+	// told are the problems of the forest that an event has told of.
+	told map[string]bool
+	// tried are the groups that an action was sent to for a gang without success, by path.
+	tried map[target]map[string]bool
+	// session is the one that is open.
+	session *session
+}
+
+var _ framework.Plugin = (*plugin)(nil)
+
+// Name implements framework.Plugin.
+func (p *plugin) Name() string { return Name }
+
+// OnSessionOpen implements framework.Plugin.
+func (p *plugin) OnSessionOpen(ssn *framework.Session) {
+	s := p.open(ssn)
+	p.session = s
+	p.tell(ssn, s.forest.Problems())
+	ssn.AddJobValidFn(Name, s.valid)
+	ssn.AddNodeGroupFn(Name, s.nodeGroups)
+	ssn.AddNodeGroupOrderFn(Name, s.score, framework.BeforeTrial())
+	ssn.AddPredicateFn(Name, s.predicate)
+	ssn.AddJobKeyFn(Name, s.jobKey)
+	ssn.AddEventHandler(s.eventHandler())
+}
+
+// OnSessionClose implements framework.Plugin.
+func (p *plugin) OnSessionClose(*framework.Session) {
+	p.rememberTried(p.session)
+	p.session = nil
+}

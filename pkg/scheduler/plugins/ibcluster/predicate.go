@@ -1,0 +1,38 @@
+package ibcluster
+
+import (
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// predicate refuses nodes outside of the groups that a required gang may lie in, and outside of the one it is in. It is
+// what keeps actions that know nothing of node groups from taking a member out.
+func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
+	w := s.wishes[task.Job]
+	if w == nil || w.mode != modeRequired {
+		return nil
+	}
+	p := s.plan(s.ssn.Jobs[task.Job])
+	if group := s.forest.Of(node.Name, w.level); group != nil && (p.allowed == nil || p.allowed[group]) {
+		return nil
+	}
+	return api.NewFitErrWithStatus(task, node, p.verdict...)
+}
+
+// verdictElsewhere is what the predicate says of nodes outside of the candidates. They are beyond the help of evictions,
+// so that preempt, reclaim and nominations stay away from them. Only where the gang is because of what this very session
+// placed, and may take back, they are not: what allocate wrote down then must not bind the actions after it.
+func (p *plan) verdictElsewhere() []*api.Status {
+	status := &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of the groups its gang may lie in"}
+	switch {
+	case p.home != nil:
+		status.Reason = "node(s) outside of group " + p.home.Path() + ", where its gang is"
+	case p.lost:
+		status.Reason = "its gang is on node(s) outside of groups"
+	case p.action != "" && len(p.candidates) == 1:
+		status.Reason = "node(s) outside of group " + p.candidates[0].Path() + ", which " + p.action + " makes room in for its gang"
+	}
+	if p.home != nil && !p.settled && p.action == "" {
+		status.Code = api.Unschedulable
+	}
+	return []*api.Status{status}
+}

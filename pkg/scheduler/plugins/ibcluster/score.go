@@ -1,0 +1,44 @@
+package ibcluster
+
+import (
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// The parts of a group's score before the weight. How full the group gets is worth up to fillScore; where the gang is
+// already, and where its members are nominated to, is worth more than any fill.
+const (
+	fillScore      = 100
+	nominatedScore = 200
+	memberScore    = 400
+)
+
+// score implements framework.NodeGroupOrderFn.
+//
+// Under tightest it is the part of the group's room that the gang takes: the fuller the group gets, the better, which
+// leaves the largest groups whole for gangs that need them. Under emptiest it is the part that stays.
+func (s *session) score(job *api.JobInfo, trial *framework.NodeGroupTrial) (float64, error) {
+	if s.wishes[job.UID] == nil {
+		return 0, nil
+	}
+	fill := 0.0
+	if trial.Copies > 0 {
+		fill = min(1, float64(trial.Tasks)/float64(trial.Copies))
+	}
+	if s.strategy == emptiest {
+		fill = 1 - fill
+	}
+	p := s.plan(job)
+	score := fillScore*fill + part(nominatedScore, p.nominated[trial.Group], len(job.Tasks)) +
+		part(memberScore, p.members[trial.Group], len(job.Tasks))
+	return s.weight * score, nil
+}
+
+// part is more than worth/2 for a group that has some of the gang's members, and worth for one that has all.
+func part(worth float64, has, all int) float64 {
+	if has == 0 {
+		return 0
+	}
+	return worth * (1 + float64(has)/float64(all)) / 2
+}

@@ -1,0 +1,152 @@
+package ibcluster
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+)
+
+// session is the plugin's part in one session.
+type session struct {
+	*plugin
+	ssn    *framework.Session
+	forest *topology.Forest
+	// unread says why the forest could not be read; empty when it was.
+	unread string
+	// wishes holds the jobs with pending tasks that wish for something, malformed what is wrong with the annotations of
+	// others. Both are complete when the session is open.
+	wishes    map[api.JobID]*wish
+	malformed map[api.JobID]string
+	// kin are the members of each affinity group, by name.
+	kin map[string][]*api.JobInfo
+
+	// mu guards the rest, because upstream's actions ask predicates from several goroutines.
+	mu sync.RWMutex
+	// plans are dropped when a member of the job, or of its affinity group, is placed or taken away.
+	plans map[api.JobID]*plan
+	// targets are the groups that actions that evict are sent to, nil for a gang that eviction helps in none.
+	targets map[target]*topology.Group
+}
+
+// target is what a group was picked for.
+type target struct {
+	job    api.JobID
+	action string
+}
+
+func (p *plugin) open(ssn *framework.Session) *session {
+	s := &session{
+		plugin: p, ssn: ssn,
+		wishes: map[api.JobID]*wish{}, malformed: map[api.JobID]string{}, kin: map[string][]*api.JobInfo{},
+		plans: map[api.JobID]*plan{}, targets: map[target]*topology.Group{},
+	}
+	s.forest, s.unread = p.readForest(ssn)
+	for _, job := range ssn.Jobs {
+		s.readJob(job)
+	}
+	for _, jobs := range s.kin {
+		slices.SortFunc(jobs, func(l, r *api.JobInfo) int { return cmp.Compare(l.UID, r.UID) })
+	}
+	return s
+}
+
+func (p *plugin) readForest(ssn *framework.Session) (forest *topology.Forest, unread string) {
+	if p.labels != nil {
+		nodes := make([]*v1.Node, len(ssn.NodeList))
+		for i, node := range ssn.NodeList {
+			nodes[i] = node.Node
+		}
+		return p.labels.Forest(nodes), ""
+	}
+	if !ssn.HyperNodesReadyToSchedule {
+		return &topology.Forest{}, "the HyperNodes do not form a tree yet; the scheduler's log says which is wrong"
+	}
+	var hyperNodes []topology.HyperNode
+	for name, info := range ssn.HyperNodes {
+		if name == vcframework.ClusterTopHyperNode {
+			continue
+		}
+		hyperNodes = append(hyperNodes, topology.HyperNode{
+			Name: name, Tier: info.Tier(), TierName: info.HyperNode.Spec.TierName, Parent: info.Parent, Nodes: ssn.RealNodesSet[name],
+		})
+	}
+	return p.hyperNodes.Forest(hyperNodes), ""
+}
+
+// readJob reads what the job wants, if it may matter in this session.
+func (s *session) readJob(job *api.JobInfo) {
+	pending := len(job.TaskStatusIndex[api.Pending]) > 0
+	if _, related := job.PodGroup.Annotations[AffinityGroupAnnotation]; !pending && !related {
+		return
+	}
+	w, err := s.wishOf(job, s.forest)
+	switch {
+	case err != nil && pending:
+		s.malformed[job.UID] = err.Error()
+		job.JobFitErrors = err.Error() // what the gang plugin writes into the PodGroup's condition
+		s.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, malformedReason, err.Error())
+	case err == nil && w.mode != modeNone:
+		s.wishes[job.UID] = &w
+		if w.kin != "" {
+			s.kin[w.kin] = append(s.kin[w.kin], job)
+		}
+	}
+}
+
+// valid leaves out gangs with malformed annotations, in every action.
+func (s *session) valid(obj interface{}) *api.ValidateResult {
+	job, ok := obj.(*api.JobInfo)
+	if !ok {
+		return nil
+	}
+	if message, malformed := s.malformed[job.UID]; malformed {
+		return &api.ValidateResult{Reason: malformedReason, Message: message}
+	}
+	return nil
+}
+
+// jobKey lets all jobs without a restriction share their verdicts.
+func (s *session) jobKey(job *api.JobInfo) string {
+	if w := s.wishes[job.UID]; w == nil || w.mode != modeRequired {
+		return ""
+	}
+	return string(job.UID)
+}
+
+func (s *session) eventHandler() *vcframework.EventHandler {
+	return &vcframework.EventHandler{
+		AllocateFunc:   func(event *vcframework.Event) { s.changed(event.Task, +1) },
+		DeallocateFunc: func(event *vcframework.Event) { s.changed(event.Task, -1) },
+	}
+}
+
+// changed drops the plans that the placing or taking away of a task changes. A member more in the group where the gang
+// is changes nothing but the count.
+func (s *session) changed(task *api.TaskInfo, by int) {
+	w := s.wishes[task.Job]
+	if w == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.plans[task.Job]
+	if p == nil && w.kin == "" {
+		return
+	}
+	group := s.forest.Narrowest(task.NodeName)
+	if p != nil && by > 0 && p.home != nil && group.At(w.level) == p.home {
+		p.count(group)
+		return
+	}
+	delete(s.plans, task.Job)
+	for _, job := range s.kin[w.kin] {
+		delete(s.plans, job.UID)
+	}
+}

@@ -1,0 +1,75 @@
+package ibcluster
+
+import (
+	"cmp"
+	"slices"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+)
+
+// The actions that evict for a gang's members, one member after the other.
+const (
+	preemptAction = "preempt"
+	reclaimAction = "reclaim"
+)
+
+func evicts(action string) bool { return action == preemptAction || action == reclaimAction }
+
+// restrictToTarget leaves the one candidate that the action is to make room in, so that the nominations of a gang lie in
+// one group. It is the one that needs the fewest evictions, by estimate, of those that the action was not sent to in vain
+// since the gang was last nominated; it stays for the session.
+func (s *session) restrictToTarget(p *plan, job *api.JobInfo) {
+	key := target{job.UID, p.action}
+	group, picked := s.targets[key]
+	if !picked {
+		group = s.pickTarget(p, job)
+		s.targets[key] = group
+	}
+	p.restrict(func(g *topology.Group) bool { return g == group }, p.action+" makes room for the gang in another group")
+}
+
+func (s *session) pickTarget(p *plan, job *api.JobInfo) *topology.Group {
+	untried := slices.DeleteFunc(slices.Clone(p.candidates), func(g *topology.Group) bool { return s.tried[target{job.UID, p.action}][g.Path()] })
+	if len(untried) == 0 {
+		delete(s.tried, target{job.UID, p.action})
+		untried = p.candidates
+	}
+	if len(untried) == 0 {
+		return nil
+	}
+	estimate := s.newEstimate(job, p.action)
+	costs := make(map[*topology.Group]cost, len(untried))
+	for _, g := range untried {
+		costs[g] = estimate.of(g)
+	}
+	return slices.MinFunc(untried, func(l, r *topology.Group) int {
+		return cmp.Or(cmp.Compare(costs[l].short, costs[r].short), cmp.Compare(costs[l].evictions, costs[r].evictions))
+	})
+}
+
+// rememberTried notes the groups that were picked and where no member was placed, and forgets those of gangs that were.
+func (p *plugin) rememberTried(s *session) {
+	for key := range p.tried {
+		if s.ssn.Jobs[key.job] == nil {
+			delete(p.tried, key)
+		}
+	}
+	for key, group := range s.targets {
+		switch {
+		case group == nil:
+		case hasPlaced(s.ssn.Jobs[key.job]):
+			delete(p.tried, key)
+		default:
+			if p.tried[key] == nil {
+				p.tried[key] = map[string]bool{}
+			}
+			p.tried[key][group.Path()] = true
+		}
+	}
+}
+
+func hasPlaced(job *api.JobInfo) bool {
+	return slices.ContainsFunc(placed, func(status api.TaskStatus) bool { return len(job.TaskStatusIndex[status]) > 0 })
+}
