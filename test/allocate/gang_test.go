@@ -1,0 +1,159 @@
+package allocate
+
+import (
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+func TestGang(t *testing.T) {
+	member := func() *PodBuilder { return MakePod().Group("g").Req(cores("1")) }
+	run(t, map[string]behaviour{
+		"a whole gang is placed": {
+			world: sessiontest.World{
+				Nodes:     nodes(holds("2"), "n1", "n2"),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(4).Obj()},
+				Pods:      each(member(), "g-0", "g-1", "g-2", "g-3"),
+			},
+			binds: map[string]string{"g-0": "*", "g-1": "*", "g-2": "*", "g-3": "*"},
+		},
+		"a gang one node short of its minimum is not placed at all": {
+			world: sessiontest.World{
+				Nodes:     nodes(holds("1"), "n1", "n2"),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(3).Obj()},
+				Pods:      each(member(), "g-0", "g-1", "g-2"),
+			},
+		},
+		"what is above the minimum is placed as far as it goes": {
+			world: sessiontest.World{
+				Nodes:     nodes(holds("1"), "n1", "n2", "n3"),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
+				Pods:      each(member(), "g-0", "g-1", "g-2", "g-3"),
+			},
+			binds: map[string]string{"g-0": "*", "g-1": "*", "g-2": "*"},
+		},
+		"a gang without a minimum is placed pod by pod": {
+			world: sessiontest.World{
+				Nodes:     nodes(holds("2"), "n1"),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(0).Obj()},
+				Pods:      each(member(), "g-0", "g-1", "g-2"),
+			},
+			binds: map[string]string{"g-0": "n1", "g-1": "n1"},
+		},
+		"a gang whose members run already needs no more than they": {
+			world: sessiontest.World{
+				Nodes:     nodes(holds("2"), "n1"),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Phase(v1beta1.PodGroupRunning).Obj()},
+				Pods: append(each(member().Phase(v1.PodRunning).Node("n1"), "g-0"),
+					each(member(), "g-1", "g-2")...),
+			},
+			binds: map[string]string{"g-1": "n1"},
+		},
+		"a gang with fewer pods than its minimum is not looked at": {
+			world: sessiontest.World{
+				Nodes:     nodes(holds("4"), "n1"),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(3).Obj()},
+				Pods:      each(member(), "g-0", "g-1"),
+			},
+		},
+		"a gang of a queue that does not exist is not looked at": {
+			world: sessiontest.World{
+				Nodes:     nodes(holds("4"), "n1"),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").Queue("gone").Obj()},
+				Pods:      each(member(), "g-0"),
+			},
+		},
+		"a pending gang waits for the enqueue action": {
+			world: sessiontest.World{
+				Nodes:     nodes(holds("4"), "n1"),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").Phase(v1beta1.PodGroupPending).Obj()},
+				Pods:      each(member(), "g-0"),
+			},
+			enqueue: true,
+		},
+		"a pending gang is let in when there is no enqueue action": {
+			world: sessiontest.World{
+				Nodes:     nodes(holds("4"), "n1"),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").Phase(v1beta1.PodGroupPending).Obj()},
+				Pods:      each(member(), "g-0"),
+			},
+			binds: map[string]string{"g-0": "n1"},
+			check: func(t *testing.T, ssn *sessiontest.Session) {
+				for _, job := range ssn.Jobs {
+					if phase := job.PodGroup.Status.Phase; phase != "Inqueue" {
+						t.Errorf("phase of %s is %q, want Inqueue", job.Name, phase)
+					}
+				}
+			},
+		},
+		"a gated pod is left out": {
+			world: sessiontest.World{
+				Nodes:     nodes(holds("4"), "n1"),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").Obj()},
+				Pods:      append(each(member().Gate("example.com/wait"), "g-0"), each(member(), "g-1")...),
+			},
+			binds: map[string]string{"g-1": "n1"},
+		},
+		"a gang that needs its gated pod waits": {
+			world: sessiontest.World{
+				Nodes:     nodes(holds("4"), "n1"),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
+				Pods:      append(each(member().Gate("example.com/wait"), "g-0"), each(member(), "g-1")...),
+			},
+		},
+		"best-effort pods count for the gang and are left to backfill": {
+			world: sessiontest.World{
+				Nodes:     nodes(holds("4"), "n1"),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
+				Pods:      append(each(MakePod().Group("g"), "g-0"), each(member(), "g-1")...),
+			},
+			binds: map[string]string{"g-1": "n1"},
+		},
+		"tainted and cordoned nodes are not used": {
+			world: sessiontest.World{
+				Nodes: slices.Concat(nodes(holds("8").Taint("example.com/kept", v1.TaintEffectNoSchedule), "n1"),
+					nodes(holds("8").Cordon(), "n2"), nodes(holds("2"), "n3")),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").Obj()},
+				Pods:      each(member(), "g-0", "g-1", "g-2"),
+			},
+			binds: map[string]string{"g-0": "n3", "g-1": "n3"},
+		},
+		"pods of one gang that want the same host port go to different nodes": {
+			world: sessiontest.World{
+				Nodes:     nodes(holds("8"), "n1", "n2"),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
+				Pods:      each(member().HostPort(8080), "g-0", "g-1", "g-2"),
+			},
+			binds: map[string]string{"g-0": "*", "g-1": "*"},
+			check: func(t *testing.T, ssn *sessiontest.Session) {
+				if got := perRack(ssn); !slices.Equal(got, []int{2}) || len(uniqueNodes(ssn)) != 2 {
+					t.Errorf("nodes %v, want both", uniqueNodes(ssn))
+				}
+			},
+		},
+		"a gang does not take more pods than a node holds": {
+			world: sessiontest.World{
+				Nodes:     nodes(MakeNode().Capacity(Resources{"cpu": "8", "pods": "2"}), "n1", "n2"),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").Obj()},
+				Pods:      each(member(), "g-0", "g-1", "g-2", "g-3", "g-4"),
+			},
+			binds: map[string]string{"g-0": "*", "g-1": "*", "g-2": "*", "g-3": "*"},
+		},
+	})
+}
+
+func uniqueNodes(ssn *sessiontest.Session) []string {
+	var names []string
+	for _, node := range ssn.Binds() {
+		if !slices.Contains(names, node) {
+			names = append(names, node)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,133 @@
+package allocate
+
+import (
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// Roles of one gang ask for nodes of different zones, so that one role's lack of room says nothing of the other.
+func TestRoles(t *testing.T) {
+	leader := func() *PodBuilder {
+		return MakePod().Group("g").Role("leader").NodeSelector("zone", "x").Req(cores("1"))
+	}
+	worker := func() *PodBuilder {
+		return MakePod().Group("g").Role("worker").NodeSelector("zone", "y").Req(cores("1"))
+	}
+	zone := func(name, cpu string) *NodeBuilder { return holds(cpu).Label("zone", name) }
+	run(t, map[string]behaviour{
+		"a role that fits nowhere does not keep another from the gang's minimum": {
+			world: sessiontest.World{
+				Nodes:     nodes(zone("y", "4"), "y1"),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").Obj()},
+				Pods:      append(each(leader(), "g-leader-0"), each(worker(), "g-worker-0")...),
+			},
+			binds: map[string]string{"g-worker-0": "y1"},
+		},
+		"every role gets its minimum although none gets all": {
+			world: sessiontest.World{
+				Nodes:     append(nodes(zone("x", "1"), "x1"), nodes(zone("y", "1"), "y1")...),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).MinTaskMember("leader", 1).MinTaskMember("worker", 1).Obj()},
+				Pods:      append(each(leader(), "g-leader-0", "g-leader-1"), each(worker(), "g-worker-0", "g-worker-1")...),
+			},
+			binds: map[string]string{"g-leader-0": "x1", "g-worker-0": "y1"},
+		},
+		"a role short of its minimum keeps the gang out, however many of the other fit": {
+			world: sessiontest.World{
+				Nodes:     append(nodes(zone("x", "1"), "x1"), nodes(zone("y", "4"), "y1")...),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).MinTaskMember("leader", 2).MinTaskMember("worker", 0).Obj()},
+				Pods:      append(each(leader(), "g-leader-0", "g-leader-1"), each(worker(), "g-worker-0", "g-worker-1")...),
+			},
+		},
+		"roles' minima above the gang's are not looked at": {
+			world: sessiontest.World{
+				Nodes:     nodes(zone("y", "4"), "y1"),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).MinTaskMember("leader", 1).MinTaskMember("worker", 2).Obj()},
+				Pods:      append(each(leader(), "g-leader-0"), each(worker(), "g-worker-0", "g-worker-1")...),
+			},
+			binds: map[string]string{"g-worker-0": "y1", "g-worker-1": "y1"},
+		},
+		"members that run count for their role": {
+			world: sessiontest.World{
+				Nodes:     append(nodes(zone("x", "1"), "x1"), nodes(zone("y", "1"), "y1")...),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).MinTaskMember("leader", 1).MinTaskMember("worker", 1).Obj()},
+				Pods:      append(each(leader().Phase(v1.PodRunning).Node("x1"), "g-leader-0"), each(worker(), "g-worker-0")...),
+			},
+			binds: map[string]string{"g-worker-0": "y1"},
+		},
+		"with the error cache off, pods of one role are judged each by itself": {
+			conf: "configurations:\n- name: allocate\n  arguments:\n    predicateErrorCacheEnable: false\n" + plain,
+			world: sessiontest.World{
+				Nodes:     append(nodes(zone("x", "1"), "x1"), nodes(zone("y", "1"), "y1")...),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
+				Pods:      append(each(leader().Role("any"), "g-any-0"), each(worker().Role("any"), "g-any-1")...),
+			},
+			binds: map[string]string{"g-any-0": "x1", "g-any-1": "y1"},
+		},
+	})
+}
+
+func TestOrder(t *testing.T) {
+	member := func(group string) *PodBuilder { return MakePod().Group(group).Req(cores("1")) }
+	high := []*schedulingv1.PriorityClass{PriorityClass("high", 100)}
+	run(t, map[string]behaviour{
+		"the gang of higher priority goes first": {
+			world: sessiontest.World{
+				Nodes:           nodes(holds("2"), "n1"),
+				PriorityClasses: high,
+				PodGroups: []*v1beta1.PodGroup{
+					MakePodGroup().Name("a").MinMember(2).Obj(),
+					MakePodGroup().Name("b").MinMember(2).PriorityClass("high").Obj(),
+				},
+				Pods: slices.Concat(each(member("a"), "a-0", "a-1"), each(member("b"), "b-0", "b-1")),
+			},
+			binds: map[string]string{"b-0": "n1", "b-1": "n1"},
+		},
+		"the pod of higher priority goes first in its gang": {
+			world: sessiontest.World{
+				Nodes:           nodes(holds("1"), "n1"),
+				PriorityClasses: high,
+				PodGroups:       []*v1beta1.PodGroup{MakePodGroup().Name("a").Obj()},
+				Pods:            slices.Concat(each(member("a"), "a-0"), each(member("a").Priority(100), "a-1")),
+			},
+			binds: map[string]string{"a-1": "n1"},
+		},
+		"equal pods go by their index": {
+			world: sessiontest.World{
+				Nodes:     nodes(holds("2"), "n1"),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("a").Obj()},
+				Pods:      each(member("a"), "a-worker-10", "a-worker-2", "a-worker-1"),
+			},
+			binds: map[string]string{"a-worker-1": "n1", "a-worker-2": "n1"},
+		},
+		"a gang that does not fit makes way for one that does": {
+			world: sessiontest.World{
+				Nodes:           nodes(holds("2"), "n1"),
+				PriorityClasses: high,
+				PodGroups: []*v1beta1.PodGroup{
+					MakePodGroup().Name("a").MinMember(1).Obj(),
+					MakePodGroup().Name("b").MinMember(3).PriorityClass("high").Obj(),
+				},
+				Pods: slices.Concat(each(member("a"), "a-0"), each(member("b"), "b-0", "b-1", "b-2")),
+			},
+			binds: map[string]string{"a-0": "n1"},
+		},
+		"gangs below their minimum go before what others want above theirs": {
+			world: sessiontest.World{
+				Nodes: nodes(holds("3"), "n1"),
+				PodGroups: []*v1beta1.PodGroup{
+					MakePodGroup().Name("a").MinMember(1).Obj(),
+					MakePodGroup().Name("b").MinMember(2).Obj(),
+				},
+				Pods: slices.Concat(each(member("a"), "a-0", "a-1", "a-2"), each(member("b"), "b-0", "b-1")),
+			},
+			binds: map[string]string{"a-0": "n1", "b-0": "n1", "b-1": "n1"},
+		},
+	})
+}
