@@ -67,7 +67,7 @@ func Run(ctx context.Context, opts *Options) error {
 	vcmetrics.InitKubeSchedulerRelatedMetrics()
 	servers, stopServers := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServers()
-	if err := startServers(servers, opts); err != nil {
+	if err := startServers(servers, opts, p.registry.Explanations()); err != nil {
 		return err
 	}
 	if err := serveLogLevel(); err != nil {

@@ -17,6 +17,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -53,6 +54,7 @@ func newScheduler(restConfig *rest.Config, opts *Options, registry *framework.Re
 	}
 	s.cache = c
 	registry.RegisterPlugin(transaction.Spec(c))
+	registry.RegisterAction(allocate.New(allocate.WithTrialObserver(m.NodeGroupTrial)))
 	return s, nil
 }
 

@@ -1,18 +1,23 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
 	commonutil "volcano.sh/volcano/pkg/util"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // Limits of the HTTP servers. The write limit leaves room for a profile of 60 s.
@@ -26,7 +31,7 @@ const (
 
 // startServers starts the health server and the metrics and profiling server as the flags say. They listen when it
 // returns, and end with the context.
-func startServers(ctx context.Context, o *Options) error {
+func startServers(ctx context.Context, o *Options, explanations *framework.Explanations) error {
 	if o.EnableHealthz {
 		mux := http.NewServeMux()
 		mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -41,11 +46,12 @@ func startServers(ctx context.Context, o *Options) error {
 	if !o.EnableMetrics && !o.EnablePprof {
 		return nil
 	}
-	return serve(ctx, "listen-address", o.ListenAddress, debugHandler(o.EnableMetrics, o.EnablePprof), nil)
+	return serve(ctx, "listen-address", o.ListenAddress, debugHandler(o.EnableMetrics, o.EnablePprof, explanations), nil)
 }
 
-func debugHandler(metrics, profiling bool) http.Handler {
+func debugHandler(metrics, profiling bool, explanations *framework.Explanations) http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /debug/nodegroups", func(w http.ResponseWriter, r *http.Request) { explain(w, r, explanations) })
 	if metrics {
 		mux.Handle("/metrics", commonutil.PromHandler())
 	}
@@ -57,6 +63,24 @@ func debugHandler(metrics, profiling bool) http.Handler {
 		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	}
 	return mux
+}
+
+// explain answers with the gangs that fit into no node group and why, as the last session that was closed found it. The
+// query parameters namespace and podgroup choose.
+func explain(w http.ResponseWriter, r *http.Request, explanations *framework.Explanations) {
+	gangs := slices.DeleteFunc(explanations.List(), func(e framework.GangExplanation) bool {
+		namespace, podGroup := r.URL.Query().Get("namespace"), r.URL.Query().Get("podgroup")
+		return namespace != "" && namespace != e.Namespace || podGroup != "" && podGroup != e.PodGroup
+	})
+	slices.SortFunc(gangs, func(l, r framework.GangExplanation) int {
+		return cmp.Or(cmp.Compare(l.Namespace, r.Namespace), cmp.Compare(l.PodGroup, r.PodGroup))
+	})
+	w.Header().Set("Content-Type", "application/json")
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(gangs); err != nil {
+		klog.V(2).InfoS("Answering with explanations failed", "err", err)
+	}
 }
 
 // healthTLS serves health checks over TLS when all three certificate flags are given, as upstream does.

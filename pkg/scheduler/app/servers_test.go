@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"volcano.sh/volcano/cmd/scheduler/app/options"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // TestRegressionWildcardListen is upstream's defect of that id: servers listen on all interfaces by default.
@@ -49,7 +51,7 @@ func TestDebugHandler(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			handler := debugHandler(tt.metrics, tt.profiling)
+			handler := debugHandler(tt.metrics, tt.profiling, &framework.Explanations{})
 			for path, want := range tt.want {
 				answer := httptest.NewRecorder()
 				handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
@@ -78,7 +80,7 @@ func TestDefaultServers(t *testing.T) {
 	opts.HealthzBindAddress, opts.ListenAddress = freeAddress(t), freeAddress(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if err := startServers(ctx, opts); err != nil {
+	if err := startServers(ctx, opts, &framework.Explanations{}); err != nil {
 		t.Fatal(err)
 	}
 	answer, err := http.Get("http://" + opts.HealthzBindAddress + "/healthz")
@@ -121,7 +123,7 @@ func TestServerErrorsNameTheFlag(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := startServers(t.Context(), &Options{ServerOption: &tt.opts})
+			err := startServers(t.Context(), &Options{ServerOption: &tt.opts}, &framework.Explanations{})
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error is %v, want one that names %s", err, tt.want)
 			}

@@ -19,6 +19,7 @@ type Metrics struct {
 	inFlight    prometheus.Gauge
 	reloads     *prometheus.CounterVec
 	cycles      *prometheus.CounterVec
+	trials      *prometheus.CounterVec
 }
 
 var _ binding.Observer = (*Metrics)(nil)
@@ -55,6 +56,10 @@ func New(registry prometheus.Registerer) *Metrics {
 		cycles: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "volcano_scheduling_cycles_total",
 			Help: "Scheduling cycles, by result: ok, panic, or idle for a period in which nothing had changed and nothing was waiting.",
+		}, []string{"result"}),
+		trials: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "volcano_nodegroup_trials_total",
+			Help: "Trial placements of gangs in node groups, by result: ready, waiting for resources that are being released, misfit.",
 		}, []string{"result"}),
 	}
 }
@@ -101,3 +106,6 @@ func (m *Metrics) ConfReloaded(err error) { m.reloads.WithLabelValues(result(err
 
 // Cycle counts a scheduling cycle.
 func (m *Metrics) Cycle(result string) { m.cycles.WithLabelValues(result).Inc() }
+
+// NodeGroupTrial counts a trial placement of a gang in a node group.
+func (m *Metrics) NodeGroupTrial(result string) { m.trials.WithLabelValues(result).Inc() }

@@ -1,0 +1,154 @@
+package allocate
+
+import (
+	"time"
+
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// Action is the allocate action. It takes over upstream's name and arguments.
+type Action struct {
+	observe func(result string)
+}
+
+var _ framework.Action = (*Action)(nil)
+
+// Option refines the action.
+type Option func(*Action)
+
+// WithTrialObserver calls observe after every trial placement of a gang in a node group, with its result: ready, waiting
+// for resources being released, or misfit.
+func WithTrialObserver(observe func(result string)) Option {
+	return func(a *Action) { a.observe = observe }
+}
+
+// New returns the action.
+func New(opts ...Option) *Action {
+	a := &Action{observe: func(string) {}}
+	for _, opt := range opts {
+		opt(a)
+	}
+	return a
+}
+
+// Name is the action's name in volcano-scheduler.conf.
+func (*Action) Name() string { return "allocate" }
+
+// Execute places the gangs of the session that fit, queue by queue and job by job as the plugins order them.
+func (act *Action) Execute(ssn *framework.Session) {
+	a := newAllocation(ssn, act.observe)
+	w := a.work()
+	klog.V(3).InfoS("Allocating", "queues", w.queues.Len())
+	for !w.queues.Empty() {
+		a.serve(w, w.queues.Pop().(*api.QueueInfo))
+	}
+}
+
+// allocation is one run of the action on a session.
+type allocation struct {
+	ssn        *framework.Session
+	board      *board
+	layering   *layering
+	exclusions *exclusions
+	observe    func(result string)
+	now        func() time.Time
+
+	shapes      map[string]*shape
+	shapeOfTask map[api.TaskID]*shape
+	keyBuffer   []byte
+	// ofJob are the fields that hold for the current job only.
+	ofJob []*field
+	// cuts are domains cut down to others.
+	cuts map[[2]*domain]*domain
+
+	// sampled says that the user wishes some nodes left out; gang that the gang plugin decides on readiness; podSlots that
+	// the predicates plugin counts pods.
+	sampled, gang, podSlots bool
+	// alone says that no other job is left, so that nobody is kept waiting by placing all of a job's tasks at once.
+	alone bool
+	// compare is the rank order of the job that is being placed; nil when it has none.
+	compare func(l, r *api.TaskInfo) int
+}
+
+func newAllocation(ssn *framework.Session, observe func(string)) *allocation {
+	errorCache := true
+	vcframework.GetArgOfActionFromConf(ssn.Configurations, "allocate").GetBool(&errorCache, conf.EnablePredicateErrCacheKey)
+	a := &allocation{
+		ssn:         ssn,
+		board:       newBoard(ssn),
+		layering:    &layering{ssn: ssn, nothingKept: !errorCache, known: map[string]*layers{}},
+		exclusions:  newExclusions(ssn),
+		observe:     observe,
+		now:         time.Now,
+		shapes:      map[string]*shape{},
+		shapeOfTask: map[api.TaskID]*shape{},
+		cuts:        map[[2]*domain]*domain{},
+		sampled:     samplingWanted(),
+	}
+	a.gang = a.gangEnabled()
+	a.podSlots = a.predicatesEnabled()
+	return a
+}
+
+// serve takes the next job of the queue, places what it can of it, and puts the queue back while it has jobs.
+func (a *allocation) serve(w *work, queue *api.QueueInfo) {
+	if a.ssn.Overused(queue) {
+		klog.V(3).InfoS("Queue is overused, its jobs wait", "queue", queue.Name)
+		return
+	}
+	jobs := w.jobs[queue.UID]
+	if jobs.Empty() {
+		return
+	}
+	job := jobs.Pop().(*api.JobInfo)
+	a.alone = jobs.Empty() && w.queues.Empty()
+	sheet := w.sheets[job.UID]
+	if a.placeJob(job, sheet) && !sheet.empty() {
+		jobs.Push(job)
+	}
+	w.queues.Push(queue)
+}
+
+// placeJob places what makes the job ready, or more of a job that is. It says whether something was handed over to be
+// bound: a job that is not ready, or waits for resources being released, is not looked at again in this session.
+func (a *allocation) placeJob(job *api.JobInfo, sheet *sheet) bool {
+	resolveTierNames(a.ssn, job)
+	groups, err := a.ssn.NodeGroups(job)
+	if err != nil {
+		klog.V(3).InfoS("A job is not placed", "podGroup", klog.KRef(job.Namespace, job.Name), "err", err)
+		job.JobFitErrors = err.Error()
+		return false
+	}
+	defer a.forgetFields()
+	a.compare = nil
+	var p plan
+	if groups == nil {
+		p = a.placeAnywhere(job, sheet, site{domain: a.board.everything}, true)
+	} else {
+		a.compare = groups.Compare
+		p = a.placeInGroups(job, sheet, groups)
+	}
+	switch {
+	case p.outcome == ready && a.ssn.JobReady(job):
+		p.commit(job)
+		*sheet = *p.sheet
+		p.decide(a.ssn, job)
+		return true
+	case p.outcome != misfit:
+		p.keep()
+	}
+	return false
+}
+
+// forgetFields drops the fields that hold for one job only.
+func (a *allocation) forgetFields() {
+	for _, f := range a.ofJob {
+		delete(f.shape.fields, f.key)
+	}
+	a.ofJob = nil
+}

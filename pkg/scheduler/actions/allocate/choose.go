@@ -1,0 +1,194 @@
+package allocate
+
+import (
+	"errors"
+
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// errOtherShard is the verdict on nodes of other schedulers when shards are hard.
+var errOtherShard = errors.New("node isn't in scheduler node shard")
+
+// choice is a node chosen for a task.
+type choice struct {
+	node  int32
+	class rankClass
+}
+
+// choose returns the best node of the domain for the task, of those in skip none. When there is none it returns the
+// verdicts. The task's pre-predicate must have run.
+func (a *allocation) choose(task *api.TaskInfo, s *shape, d *domain, job *api.JobInfo, now bool, skip map[int32]bool) (choice, bool, *api.FitErrors) {
+	f := a.fieldOf(s, d, job)
+	if node, ok := a.nominated(task, f, now); ok && !skip[node] {
+		return choice{node, f.rank[f.local[node]].class}, true, nil
+	}
+	if len(s.layers.live) > 0 || a.exclusions.concern(task) || len(skip) > 0 {
+		return a.chooseLive(task, f, now, skip)
+	}
+	if len(f.heap) == 0 {
+		return choice{}, false, f.fitErrors()
+	}
+	best := f.heap[0]
+	if class := f.rank[best].class; !now || class.now() {
+		return choice{f.nodes[best], class}, true, nil
+	}
+	return choice{}, false, nil
+}
+
+// nominated returns the task's nominated node when it lies in the domain and takes the task: what was made free for it
+// there by preemption is not left to others.
+func (a *allocation) nominated(task *api.TaskInfo, f *field, now bool) (int32, bool) {
+	name := task.Pod.Status.NominatedNodeName
+	if name == "" {
+		return 0, false
+	}
+	node, ok := a.board.has(f.domain, name)
+	if !ok {
+		return 0, false
+	}
+	place := f.local[node]
+	if f.at[place] < 0 {
+		return 0, false
+	}
+	if now && !f.rank[place].class.now() {
+		return 0, false
+	}
+	if len(f.shape.layers.live) > 0 && a.predicate(f.shape.layers.live, task, a.board.nodes[node]) != nil {
+		return 0, false
+	}
+	return node, a.exclusions.refuses(task, a.board.nodes[node]) == nil
+}
+
+// chooseLive asks the live layer on every node that the kept verdicts leave.
+func (a *allocation) chooseLive(task *api.TaskInfo, f *field, now bool, skip map[int32]bool) (choice, bool, *api.FitErrors) {
+	var refused map[int32]error
+	classes := [futureElsewhere + 1][]int32{}
+	for place := range f.nodes {
+		if f.at[place] < 0 {
+			continue
+		}
+		class := f.rank[place].class
+		if now && !class.now() || skip[f.nodes[place]] {
+			continue
+		}
+		node := a.board.nodes[f.nodes[place]]
+		err := a.exclusions.refuses(task, node)
+		if err == nil {
+			err = a.predicate(f.shape.layers.live, task, node)
+		}
+		if err != nil {
+			if refused == nil {
+				refused = map[int32]error{}
+			}
+			refused[f.nodes[place]] = err
+			continue
+		}
+		classes[class] = append(classes[class], int32(place))
+	}
+	for class, places := range classes {
+		if len(places) == 0 {
+			continue
+		}
+		if place, ok := a.bestLive(task, f, places); ok {
+			return choice{f.nodes[place], rankClass(class)}, true, nil
+		}
+	}
+	return choice{}, false, a.liveErrors(f, refused)
+}
+
+// bestLive scores the places with the live layer on top of the kept scores; ties go to the first by name.
+func (a *allocation) bestLive(task *api.TaskInfo, f *field, places []int32) (int32, bool) {
+	if len(places) == 1 {
+		return places[0], true
+	}
+	total := make([]float64, len(places))
+	for i, place := range places {
+		total[i] = f.rank[place].score
+	}
+	if live := f.shape.layers.live; len(live) > 0 {
+		nodes := make([]*api.NodeInfo, len(places))
+		for i, place := range places {
+			nodes[i] = a.board.nodes[f.nodes[place]]
+		}
+		with(a.ssn, live, func() { a.addLiveScores(task, nodes, total) })
+	}
+	if node := a.pluginsChoice(task, f, places, total); node >= 0 {
+		return node, true
+	}
+	best := 0
+	for i := range places {
+		if total[i] > total[best] {
+			best = i
+		}
+	}
+	return places[best], true
+}
+
+// addLiveScores adds the scores of the session's current tiers: per node, normalised over nodes, and of nodes together.
+func (a *allocation) addLiveScores(task *api.TaskInfo, nodes []*api.NodeInfo, total []float64) {
+	mapped := map[string]framework.NodeScoreList{}
+	for i, node := range nodes {
+		byPlugin, score, err := a.ssn.NodeOrderMapFn(task, node)
+		if err != nil {
+			klog.ErrorS(err, "Scoring a node failed, it counts as 0", "pod", klog.KObj(task.Pod), "node", node.Name)
+			continue
+		}
+		total[i] += score
+		for plugin, score := range byPlugin {
+			mapped[plugin] = append(mapped[plugin], framework.NodeScore{Name: node.Name, Score: int64(score)})
+		}
+	}
+	for what, ask := range map[string]func() (map[string]float64, error){
+		"normalised": func() (map[string]float64, error) { return a.ssn.NodeOrderReduceFn(task, mapped) },
+		"together":   func() (map[string]float64, error) { return a.ssn.BatchNodeOrderFn(task, nodes) },
+	} {
+		scores, err := ask()
+		if err != nil {
+			klog.ErrorS(err, "Scoring nodes failed, they count as 0", "pod", klog.KObj(task.Pod), "scores", what)
+			continue
+		}
+		for i, node := range nodes {
+			total[i] += scores[node.Name]
+		}
+	}
+}
+
+// pluginsChoice lets a plugin choose among the scored nodes; -1 when none does.
+func (a *allocation) pluginsChoice(task *api.TaskInfo, f *field, places []int32, total []float64) int32 {
+	byScore := map[float64][]*api.NodeInfo{}
+	for i, place := range places {
+		byScore[total[i]] = append(byScore[total[i]], a.board.nodes[f.nodes[place]])
+	}
+	node := a.ssn.BestNodeFn(task, byScore)
+	if node == nil {
+		return -1
+	}
+	number, ok := a.board.has(f.domain, node.Name)
+	if !ok {
+		return -1
+	}
+	return f.local[number]
+}
+
+// liveErrors adds the live layer's verdicts to the kept ones.
+func (a *allocation) liveErrors(f *field, refused map[int32]error) *api.FitErrors {
+	if len(refused) == 0 {
+		return f.fitErrors()
+	}
+	errs := api.NewFitErrors()
+	for _, node := range f.nodes {
+		err := refused[node]
+		if err == nil {
+			err = f.verdict(node)
+		}
+		if err != nil {
+			errs.SetNodeError(a.board.nodes[node].Name, err)
+		}
+	}
+	if f.name != "" {
+		errs.SetHyperNode(f.name)
+	}
+	return errs
+}

@@ -1,0 +1,160 @@
+package allocate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+)
+
+// maxExplanation bounds the compact explanation, in bytes.
+const maxExplanation = 900
+
+// explain says, group by group, how many of the members that the gang lacks fit and what stops the next.
+func (a *allocation) explain(job *api.JobInfo, groups *framework.NodeGroups, n *need) {
+	e := framework.GangExplanation{
+		Namespace: job.Namespace, PodGroup: job.Name, Time: a.now(), Needed: n.total, Required: groups.Required,
+	}
+	for _, group := range groups.Candidates {
+		e.Groups = append(e.Groups, a.explainGroup(group, n))
+	}
+	slices.SortStableFunc(e.Groups, func(l, r framework.NodeGroupExplanation) int { return r.Fits - l.Fits })
+	for _, path := range slices.Sorted(maps.Keys(groups.Refused)) {
+		e.Groups = append(e.Groups, framework.NodeGroupExplanation{Group: path, Refused: groups.Refused[path]})
+	}
+	e.Message = compact(e)
+	job.JobFitErrors = e.Message
+	a.ssn.Explain(job.UID, e)
+}
+
+func (a *allocation) explainGroup(group *topology.Group, n *need) framework.NodeGroupExplanation {
+	d := a.board.group(group)
+	e := framework.NodeGroupExplanation{Group: group.Path(), Nodes: len(d.nodes), Reasons: map[string]int{}}
+	for _, s := range n.shapes {
+		e.Fits += min(a.capacity(s, d), n.counts[s])
+	}
+	short := n.shapes[0]
+	for _, s := range n.shapes {
+		if a.capacity(s, d) < n.counts[s] {
+			short = s
+			break
+		}
+	}
+	for _, node := range d.nodes {
+		sm := a.ask(short, node)
+		info := a.board.nodes[node]
+		switch {
+		case sm.err != nil:
+			for _, reason := range reasonsOf(sm.err) {
+				e.Reasons[reason]++
+			}
+		case sm.copies == 0:
+			_, missing := short.task.InitResreq.LessEqualWithResourcesName(info.Idle, api.Zero)
+			e.Reasons["short of "+slices.Min(missing)+" until it is released"]++
+		default: // it takes some, and then is full
+			e.Reasons[a.fullReason(short, info, sm.copies)]++
+		}
+	}
+	return e
+}
+
+// fullReason says what a node is short of after it has taken the copies that fit.
+func (a *allocation) fullReason(s *shape, node *api.NodeInfo, copies int32) string {
+	left := node.Idle.Clone()
+	for range copies {
+		left.SubWithoutAssert(s.task.InitResreq)
+	}
+	if _, short := s.task.InitResreq.LessEqualWithResourcesName(left, api.Zero); len(short) > 0 {
+		return "short of " + slices.Min(short)
+	}
+	return "full"
+}
+
+// reasonsOf puts a verdict into few words.
+func reasonsOf(err error) []string {
+	fit, ok := err.(*api.FitError)
+	if !ok {
+		return []string{err.Error()}
+	}
+	var out []string
+	for _, reason := range fit.Reasons() {
+		switch resource, short := strings.CutPrefix(reason, "Insufficient "); {
+		case short:
+			reason = "short of " + resource
+		case strings.Contains(reason, "were unschedulable"):
+			reason = "cordoned"
+		case strings.Contains(reason, "untolerated taint"):
+			reason = "tainted"
+		}
+		if !slices.Contains(out, reason) {
+			out = append(out, reason)
+		}
+	}
+	if slices.Contains(out, "cordoned") { // a cordoned node is also tainted as such
+		return []string{"cordoned"}
+	}
+	return out
+}
+
+// compact puts an explanation into one line, such as "ib-a 12/16: 3 nodes short of nvidia.com/gpu, 1 tainted".
+func compact(e framework.GangExplanation) string {
+	var b strings.Builder
+	if e.Required {
+		fmt.Fprintf(&b, "no node group holds the %d members needed: ", e.Needed)
+	}
+	for i, g := range e.Groups {
+		text := compactGroup(g, e.Needed)
+		if i > 0 && b.Len()+len(text) > maxExplanation {
+			fmt.Fprintf(&b, "; and %d more", len(e.Groups)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(text)
+	}
+	if len(e.Groups) == 0 {
+		b.WriteString("there is no node group that may hold it")
+	}
+	return b.String()
+}
+
+func compactGroup(g framework.NodeGroupExplanation, needed int) string {
+	if g.Refused != "" {
+		return fmt.Sprintf("%s: %s", g.Group, g.Refused)
+	}
+	head := fmt.Sprintf("%s %d/%d", g.Group, g.Fits, needed)
+	switch {
+	case g.Nodes == 0:
+		return head + ": no nodes"
+	case g.Reasons["cordoned"] == g.Nodes:
+		return head + ": drained"
+	}
+	reasons := slices.Sorted(maps.Keys(g.Reasons))
+	slices.SortStableFunc(reasons, func(l, r string) int { return g.Reasons[r] - g.Reasons[l] })
+	var parts []string
+	for i, reason := range reasons {
+		if i == 3 {
+			parts = append(parts, "...")
+			break
+		}
+		if i == 0 {
+			parts = append(parts, fmt.Sprintf("%d %s %s", g.Reasons[reason], plural(g.Reasons[reason]), reason))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d %s", g.Reasons[reason], reason))
+		}
+	}
+	return head + ": " + strings.Join(parts, ", ")
+}
+
+func plural(nodes int) string {
+	if nodes == 1 {
+		return "node"
+	}
+	return "nodes"
+}

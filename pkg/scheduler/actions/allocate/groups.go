@@ -1,0 +1,212 @@
+package allocate
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+)
+
+// maxNarrower bounds how many groups of each narrower level are tried before the candidate itself.
+const maxNarrower = 3
+
+// need is what must be placed for a gang to be ready: so many tasks of each shape.
+type need struct {
+	shapes []*shape
+	counts map[*shape]int
+	total  int
+}
+
+// candidate is a node group a gang may be placed in.
+type candidate struct {
+	group *topology.Group
+	// copies is how many tasks of the most demanding shape the group takes now, spare how many are left then, in shares.
+	copies int
+	spare  float64
+	score  float64
+}
+
+// placeInGroups places the job's minimum whole in one of the groups: the best by the plugins' scores of those that hold it
+// now, else of those that hold it once what is being released is free. A gang that only prefers groups and fits into none
+// is spread over the fewest.
+func (a *allocation) placeInGroups(job *api.JobInfo, sheet *sheet, groups *framework.NodeGroups) plan {
+	n, err := a.needOf(job, sheet)
+	if err != nil {
+		job.JobFitErrors = err.Error()
+		return plan{sheet: sheet}
+	}
+	p := a.tryGroups(job, sheet, groups, n, true)
+	if p.outcome == misfit && a.board.releases(a.board.everything) {
+		p = a.tryGroups(job, sheet, groups, n, false)
+	}
+	if p.outcome == misfit && !groups.Required {
+		return a.placeAnywhere(job, sheet, a.fewestGroups(groups), true)
+	}
+	if p.outcome == misfit && n.total > 0 {
+		a.explain(job, groups, n)
+	}
+	return p
+}
+
+// needOf finds what the job's minimum lacks: the first tasks in order of each sub-job.
+func (a *allocation) needOf(job *api.JobInfo, sheet *sheet) (*need, error) {
+	n := &need{counts: map[*shape]int{}}
+	for _, subJob := range sheet.subJobs {
+		tasks := sheet.tasks[subJob.UID]
+		if a.ssn.SubJobReady(job, subJob) && !a.ssn.JobReady(job) {
+			continue
+		}
+		for _, task := range tasks[:min(a.lacking(job, subJob, 1), len(tasks))] {
+			if !a.knownShape(task) {
+				if err := a.ssn.PrePredicateFn(task); err != nil {
+					return nil, err
+				}
+			}
+			s := a.shapeOf(task)
+			if n.counts[s] == 0 {
+				n.shapes = append(n.shapes, s)
+			}
+			n.counts[s]++
+			n.total++
+		}
+	}
+	slices.SortStableFunc(n.shapes, func(l, r *shape) int {
+		return cmp.Compare(a.dominantShare(r.task), a.dominantShare(l.task))
+	})
+	return n, nil
+}
+
+// tryGroups tries the candidates that may hold the job, the best first.
+func (a *allocation) tryGroups(job *api.JobInfo, sheet *sheet, groups *framework.NodeGroups, n *need, now bool) plan {
+	candidates := a.candidates(job, groups, n, now)
+	first := a.ssn.ScoredBeforeTrial()
+	best := -1
+	var bestPlan plan
+	for i := range candidates {
+		c := &candidates[i]
+		p := a.tryGroup(job, sheet, c.group, n, now)
+		if p.outcome == misfit {
+			continue
+		}
+		if first {
+			return p
+		}
+		score, err := a.ssn.NodeGroupScore(job, a.trialOf(c, n, p.placement()))
+		p.discard(job)
+		if err != nil {
+			klog.ErrorS(err, "Scoring a node group failed, it is left out", "podGroup", klog.KRef(job.Namespace, job.Name), "group", c.group.Path())
+			continue
+		}
+		c.score = score
+		if best < 0 || c.score > candidates[best].score {
+			best, bestPlan = i, p
+		}
+	}
+	if best < 0 {
+		return plan{sheet: sheet}
+	}
+	bestPlan = a.tryGroup(job, sheet, candidates[best].group, n, now)
+	return bestPlan
+}
+
+func (a *allocation) trialOf(c *candidate, n *need, placement map[api.TaskID]string) *framework.NodeGroupTrial {
+	return &framework.NodeGroupTrial{Group: c.group, Tasks: n.total, Copies: c.copies, Placement: placement}
+}
+
+// candidates lists the groups that may hold what is needed, the best by the scores that are known before a trial first.
+func (a *allocation) candidates(job *api.JobInfo, groups *framework.NodeGroups, n *need, now bool) []candidate {
+	var out []candidate
+	for _, group := range groups.Candidates {
+		c := a.weigh(group, n)
+		if now && c.spare < 0 {
+			continue
+		}
+		score, err := a.ssn.NodeGroupScore(job, a.trialOf(&c, n, nil))
+		if err != nil {
+			klog.ErrorS(err, "Scoring a node group failed, it is left out", "podGroup", klog.KRef(job.Namespace, job.Name), "group", group.Path())
+			continue
+		}
+		c.score = score
+		out = append(out, c)
+	}
+	slices.SortStableFunc(out, func(l, r candidate) int {
+		return cmp.Or(cmp.Compare(r.score, l.score), cmp.Compare(l.group.Path(), r.group.Path()))
+	})
+	return out
+}
+
+// weigh finds what the group takes now. Its spare is negative when it cannot take what is needed.
+func (a *allocation) weigh(group *topology.Group, n *need) candidate {
+	c := candidate{group: group, copies: math.MaxInt}
+	d := a.board.group(group)
+	for i, s := range n.shapes {
+		capacity := a.capacity(s, d)
+		if i == 0 {
+			c.copies = capacity
+		}
+		if capacity < n.counts[s] {
+			c.spare = -1
+			return c
+		}
+		c.spare += float64(capacity-n.counts[s]) * a.dominantShare(s.task)
+	}
+	return c
+}
+
+// tryGroup places the job in the narrowest group in the candidate that holds it, else in the candidate, in the fewest of
+// its groups.
+func (a *allocation) tryGroup(job *api.JobInfo, sheet *sheet, group *topology.Group, n *need, now bool) plan {
+	for _, g := range append(a.narrower(group, n), group) {
+		p := a.placeOn(job, sheet, a.groupSite(g, nil), now)
+		a.observe(p.outcome.String())
+		if p.outcome != misfit {
+			return p
+		}
+	}
+	return plan{sheet: sheet}
+}
+
+// narrower lists groups in the group that may hold what is needed: the narrowest level first, in a level the one with the
+// least to spare, and of each level a few.
+func (a *allocation) narrower(group *topology.Group, n *need) []*topology.Group {
+	byLevel := map[int][]candidate{}
+	var collect func(g *topology.Group)
+	collect = func(g *topology.Group) {
+		for _, child := range g.Children {
+			if c := a.weigh(child, n); c.spare >= 0 {
+				byLevel[child.Level] = append(byLevel[child.Level], c)
+				collect(child)
+			}
+		}
+	}
+	collect(group)
+	var out []*topology.Group
+	for _, level := range slices.Backward(slices.Sorted(maps.Keys(byLevel))) {
+		fits := byLevel[level]
+		slices.SortStableFunc(fits, func(l, r candidate) int {
+			return cmp.Or(cmp.Compare(l.spare, r.spare), cmp.Compare(l.group.Path(), r.group.Path()))
+		})
+		for _, c := range fits[:min(maxNarrower, len(fits))] {
+			out = append(out, c.group)
+		}
+	}
+	return out
+}
+
+// fewestGroups is all nodes as one site that is divided into the candidates.
+func (a *allocation) fewestGroups(groups *framework.NodeGroups) site {
+	all := &topology.Group{Level: -1, Children: groups.Candidates}
+	a.board.groups[all] = a.board.everything
+	return site{domain: a.board.everything, tree: all}
+}
+
+// String names the outcome as metrics do.
+func (o outcome) String() string {
+	return [...]string{misfit: "misfit", waiting: "waiting", ready: "ready"}[o]
+}

@@ -1,0 +1,246 @@
+package allocate
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/klog/v2"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// plan is how a job's tasks are placed: an attempt per sub-job, kept in the session until it is discarded or committed.
+type plan struct {
+	outcome  outcome
+	attempts []*attempt
+	// sheet is what the job has left to be placed.
+	sheet *sheet
+	// hyperNode is where the job was placed and subJobs where its sub-jobs were, for jobs that choose among HyperNodes.
+	hyperNode string
+	subJobs   map[api.SubJobID]string
+	// former are the sub-jobs' HyperNodes before.
+	former map[api.SubJobID]string
+	score  float64
+}
+
+func (p *plan) discard(job *api.JobInfo) {
+	for _, t := range slices.Backward(p.attempts) {
+		t.discard()
+	}
+	for uid, hyperNode := range p.former {
+		job.SubJobs[uid].AllocatedHyperNode = hyperNode
+	}
+	p.attempts = nil
+}
+
+func (p *plan) commit(job *api.JobInfo) {
+	for _, t := range p.attempts {
+		t.commit(job)
+	}
+}
+
+func (p *plan) keep() {
+	for _, t := range p.attempts {
+		t.keep()
+	}
+}
+
+// placement are the nodes of the plan's tasks.
+func (p *plan) placement() map[api.TaskID]string {
+	nodes := map[api.TaskID]string{}
+	for _, t := range p.attempts {
+		t.addNodes(nodes)
+	}
+	return nodes
+}
+
+// decide writes down the HyperNodes the job was placed in, which its PodGroup shows and later tasks keep to.
+func (p *plan) decide(ssn *framework.Session, job *api.JobInfo) {
+	if p.hyperNode == "" {
+		return
+	}
+	ssn.MarkJobDirty(job.UID)
+	job.AllocatedHyperNode = ssn.HyperNodes.GetLCAHyperNode(job.AllocatedHyperNode, p.hyperNode)
+	for uid, hyperNode := range p.subJobs {
+		subJob := job.SubJobs[uid]
+		subJob.AllocatedHyperNode = ssn.HyperNodes.GetLCAHyperNode(subJob.AllocatedHyperNode, hyperNode)
+	}
+}
+
+// placeAnywhere places the job's tasks on the site until the job is ready. Idle resources come first; when they do not
+// suffice and future is set, what is being released counts too.
+func (a *allocation) placeAnywhere(job *api.JobInfo, sheet *sheet, st site, future bool) plan {
+	p := a.placeOn(job, sheet, st, true)
+	if p.outcome == misfit && future && a.board.releases(st.domain) {
+		p = a.placeOn(job, sheet, st, false)
+	}
+	return p
+}
+
+func (a *allocation) placeOn(job *api.JobInfo, sheet *sheet, st site, now bool) plan {
+	if job.ContainsHardTopology() || job.ContainsSubJobPolicy() {
+		return a.placeInHyperNodes(job, sheet, st, now)
+	}
+	uid := job.DefaultSubJobID()
+	b := a.placeTasks(job, job.SubJobs[uid], sheet.tasks[uid], st, now)
+	p := plan{outcome: b.outcome, sheet: sheet.clone()}
+	if b.outcome == misfit {
+		return p
+	}
+	p.attempts = []*attempt{b.attempt}
+	p.sheet.tasks[uid] = b.rest
+	if subJob := job.SubJobs[uid]; b.outcome == ready && subJob.IsSoftTopologyMode() {
+		subJob.AllocatedHyperNode = b.hyperNode
+	}
+	return p
+}
+
+// placeInHyperNodes tries the job in the HyperNodes that the plugins allow, gradient by gradient, and makes the best trial
+// of the first gradient with one again: one that is ready before one that waits, then the highest score, then the name.
+func (a *allocation) placeInHyperNodes(job *api.JobInfo, sheet *sheet, st site, now bool) plan {
+	top := a.ssn.HyperNodes[vcframework.ClusterTopHyperNode]
+	for _, gradient := range a.ssn.HyperNodeGradientForJobFn(job, top) {
+		best := ""
+		var bestPlan plan
+		for _, hyperNode := range byName(gradient) {
+			p := a.placeSubJobs(job, sheet, hyperNode, st, now)
+			p.discard(job)
+			if p.outcome != misfit && (best == "" || p.betterThan(&bestPlan)) {
+				best, bestPlan = hyperNode.Name, p
+			}
+		}
+		if best != "" {
+			return a.placeSubJobs(job, sheet, a.ssn.HyperNodes[best], st, now)
+		}
+	}
+	return plan{sheet: sheet}
+}
+
+func (p *plan) betterThan(other *plan) bool {
+	return cmp.Or(cmp.Compare(p.outcome, other.outcome), cmp.Compare(p.score, other.score)) > 0
+}
+
+// placeSubJobs places the job's sub-jobs in the HyperNode, in order, until the job is ready.
+func (a *allocation) placeSubJobs(job *api.JobInfo, from *sheet, hyperNode *api.HyperNodeInfo, st site, now bool) plan {
+	job.ResetFitErr()
+	p := plan{sheet: from.clone(), hyperNode: hyperNode.Name, subJobs: map[api.SubJobID]string{}, former: map[api.SubJobID]string{}}
+	pending := slices.Clone(p.sheet.subJobs)
+	for len(pending) > 0 {
+		subJob := pending[0]
+		pending = pending[1:]
+		b, chosen, score := a.placeSubJob(job, subJob, p.sheet.tasks[subJob.UID], hyperNode, st, now)
+		if b.outcome == misfit {
+			continue
+		}
+		p.attempts = append(p.attempts, b.attempt)
+		p.sheet.tasks[subJob.UID] = b.rest
+		p.score += score
+		if _, ok := p.former[subJob.UID]; !ok {
+			p.former[subJob.UID] = subJob.AllocatedHyperNode
+		}
+		subJob.AllocatedHyperNode = a.ssn.HyperNodes.GetLCAHyperNode(subJob.AllocatedHyperNode, chosen)
+		p.subJobs[subJob.UID] = subJob.AllocatedHyperNode
+		if a.ssn.JobReady(job) {
+			break
+		}
+		if len(b.rest) > 0 {
+			pending = append(pending, subJob)
+		}
+	}
+	switch {
+	case len(p.attempts) == 0:
+	case a.ssn.JobReady(job):
+		p.outcome = ready
+	case !now && a.ssn.JobPipelined(job):
+		p.outcome = waiting
+	}
+	if p.outcome == misfit {
+		p.discard(job)
+	}
+	return p
+}
+
+// placeSubJob places the sub-job in the best of the HyperNodes in hyperNode that the plugins allow it.
+func (a *allocation) placeSubJob(job *api.JobInfo, subJob *api.SubJobInfo, tasks []*api.TaskInfo, hyperNode *api.HyperNodeInfo, st site, now bool) (band, string, float64) {
+	for _, gradient := range a.ssn.HyperNodeGradientForSubJobFn(subJob, hyperNode) {
+		outcomes := map[string]outcome{}
+		for _, candidate := range byName(gradient) {
+			b := a.placeTasks(job, subJob, tasks, a.hyperNodeSite(candidate.Name, st), now)
+			if b.outcome == misfit {
+				continue
+			}
+			b.discard()
+			outcomes[candidate.Name] = b.outcome
+		}
+		if len(outcomes) == 0 {
+			continue
+		}
+		chosen, score := a.bestHyperNode(subJob, outcomes)
+		return a.placeTasks(job, subJob, tasks, a.hyperNodeSite(chosen, st), now), chosen, score
+	}
+	return band{rest: tasks}, "", 0
+}
+
+// hyperNodeSite is the part of the site in the HyperNode.
+func (a *allocation) hyperNodeSite(name string, st site) site {
+	d := a.board.hyperNode(a.ssn, name)
+	if st.tree != nil {
+		return a.groupSite(st.tree, d)
+	}
+	return site{domain: d}
+}
+
+// bestHyperNode chooses among HyperNodes that hold the sub-job: one where it is ready before one where it waits, then the
+// highest sum of the plugins' scores, then the first name.
+func (a *allocation) bestHyperNode(subJob *api.SubJobInfo, outcomes map[string]outcome) (string, float64) {
+	candidates := map[string][]*api.NodeInfo{}
+	var names []string
+	for name := range outcomes {
+		candidates[name] = a.ssn.RealNodesList[name]
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	scores := map[string]float64{}
+	byPlugin, err := a.ssn.HyperNodeOrderMapFn(subJob, candidates)
+	if err != nil {
+		klog.ErrorS(err, "Scoring HyperNodes failed, they count as 0", "subJob", subJob.UID)
+	} else {
+		for _, scored := range byPlugin {
+			for name, score := range scored {
+				scores[name] += score
+			}
+		}
+	}
+	best := slices.MaxFunc(names, func(l, r string) int {
+		return cmp.Or(cmp.Compare(outcomes[l], outcomes[r]), cmp.Compare(scores[l], scores[r]), cmp.Compare(r, l))
+	})
+	return best, scores[best]
+}
+
+func byName(hyperNodes []*api.HyperNodeInfo) []*api.HyperNodeInfo {
+	return slices.SortedFunc(slices.Values(hyperNodes), func(l, r *api.HyperNodeInfo) int { return cmp.Compare(l.Name, r.Name) })
+}
+
+// resolveTierNames puts the tier that has the name in place of names of tiers, in the session's PodGroup.
+func resolveTierNames(ssn *framework.Session, job *api.JobInfo) {
+	spec := &job.PodGroup.Spec
+	topologies := []*scheduling.NetworkTopologySpec{spec.NetworkTopology}
+	for _, policy := range spec.SubGroupPolicy {
+		topologies = append(topologies, policy.NetworkTopology)
+	}
+	for _, topology := range topologies {
+		if topology == nil || topology.HighestTierName == "" || topology.HighestTierAllowed != nil {
+			continue
+		}
+		tier, ok := ssn.HyperNodeTierNameMap[topology.HighestTierName]
+		if !ok {
+			klog.V(2).InfoS("No tier has the name that the PodGroup asks for", "podGroup", klog.KRef(job.Namespace, job.Name),
+				"highestTierName", topology.HighestTierName)
+			continue
+		}
+		topology.HighestTierAllowed, topology.HighestTierName = &tier, ""
+	}
+}

@@ -1,0 +1,162 @@
+package allocate
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	vcapi "volcano.sh/volcano/pkg/scheduler/api"
+	vcconf "volcano.sh/volcano/pkg/scheduler/conf"
+	"volcano.sh/volcano/pkg/scheduler/plugins/nodeorder"
+	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// layers splits the conf's plugins by how long their verdicts on a task stay true. Each layer is the conf's tiers with
+// the plugins of that layer only, in conf order: a session dispatches to the tiers it has, and this is the one way to
+// ask a part of upstream's plugins.
+type layers struct {
+	// kept is asked once per shape and node, ofJob once per job key, shape and node, and live for every task and node.
+	kept, ofJob, live []vcconf.Tier
+	// jobPlugins are the plugins of ofJob.
+	jobPlugins []string
+	// signature tells layerings apart.
+	signature string
+}
+
+// layering finds the layers of a task; equal ones are shared.
+type layering struct {
+	ssn *framework.Session
+	// nothingKept asks every plugin for every task, as enablePredicateErrorCache: false wishes.
+	nothingKept bool
+	known       map[string]*layers
+}
+
+// asks says whether a plugin takes part in predicates or scores at all.
+func asks(option vcconf.PluginOption) bool {
+	on := func(b *bool) bool { return b != nil && *b }
+	return on(option.EnabledPredicate) || on(option.EnabledNodeOrder)
+}
+
+func (l *layering) of(task *vcapi.TaskInfo) *layers {
+	coupled := podCoupled(l.ssn, task.Pod)
+	var signature strings.Builder
+	class := func(plugin string) byte {
+		switch d := l.ssn.DependenceOf(plugin); {
+		case l.nothingKept, d == framework.OnAnything, l.ssn.Coupled(plugin, task),
+			coupled && (plugin == predicates.PluginName || plugin == nodeorder.PluginName):
+			return 'l'
+		case d == framework.OnJob:
+			return 'j'
+		default:
+			return 'k'
+		}
+	}
+	for _, tier := range l.ssn.Tiers {
+		for _, option := range tier.Plugins {
+			if asks(option) {
+				signature.WriteByte(class(option.Name))
+			}
+		}
+	}
+	if found, ok := l.known[signature.String()]; ok {
+		return found
+	}
+	made := &layers{signature: signature.String()}
+	place := 0
+	for _, tier := range l.ssn.Tiers {
+		var kept, ofJob, live vcconf.Tier
+		for _, option := range tier.Plugins {
+			if !asks(option) {
+				continue
+			}
+			switch made.signature[place] {
+			case 'l':
+				live.Plugins = append(live.Plugins, option)
+			case 'j':
+				ofJob.Plugins = append(ofJob.Plugins, option)
+				made.jobPlugins = append(made.jobPlugins, option.Name)
+			default:
+				kept.Plugins = append(kept.Plugins, option)
+			}
+			place++
+		}
+		made.kept, made.ofJob, made.live = appendTier(made.kept, kept), appendTier(made.ofJob, ofJob), appendTier(made.live, live)
+	}
+	l.known[made.signature] = made
+	return made
+}
+
+func appendTier(tiers []vcconf.Tier, tier vcconf.Tier) []vcconf.Tier {
+	if len(tier.Plugins) == 0 {
+		return tiers
+	}
+	return append(tiers, tier)
+}
+
+// jobKey names what of the job the layer ofJob depends on.
+func (l *layers) jobKey(ssn *framework.Session, job *vcapi.JobInfo) string {
+	if len(l.jobPlugins) == 0 {
+		return ""
+	}
+	keys := make([]string, len(l.jobPlugins))
+	for i, plugin := range l.jobPlugins {
+		keys[i] = ssn.JobKey(plugin, job)
+	}
+	return strings.Join(keys, "\x00")
+}
+
+// with dispatches to the given tiers only while fn runs.
+func with(ssn *framework.Session, tiers []vcconf.Tier, fn func()) {
+	all := ssn.Tiers
+	ssn.Tiers = tiers
+	defer func() { ssn.Tiers = all }()
+	fn()
+}
+
+// podCoupled says whether the Kubernetes predicates' verdict on the pod depends on what is placed on other nodes: pod
+// affinity of its own, topology spread, claims on devices, and claims on volumes that are not bound yet.
+//
+// Anti-affinity of pods that ran before the session is part of what the predicates keep per task; that of pods placed in
+// the session is kept by exclusions.
+func podCoupled(ssn *framework.Session, pod *v1.Pod) bool {
+	if a := pod.Spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {
+		return true
+	}
+	if len(pod.Spec.TopologySpreadConstraints) > 0 || len(pod.Spec.ResourceClaims) > 0 {
+		return true
+	}
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		if volume.Ephemeral != nil {
+			return true
+		}
+		if volume.PersistentVolumeClaim != nil && !claimBound(ssn, pod.Namespace, volume.PersistentVolumeClaim.ClaimName) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasClaims says whether the predicates reserve something for the pod that they chose in its own predicate call.
+func hasClaims(pod *v1.Pod) bool {
+	if len(pod.Spec.ResourceClaims) > 0 {
+		return true
+	}
+	for i := range pod.Spec.Volumes {
+		if pod.Spec.Volumes[i].PersistentVolumeClaim != nil || pod.Spec.Volumes[i].Ephemeral != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// claimBound says whether the claim has its volume; not when it cannot be read.
+func claimBound(ssn *framework.Session, namespace, name string) bool {
+	factory := ssn.InformerFactory()
+	if factory == nil {
+		return false
+	}
+	claim, err := factory.Core().V1().PersistentVolumeClaims().Lister().PersistentVolumeClaims(namespace).Get(name)
+	return err == nil && claim.Spec.VolumeName != "" && claim.Status.Phase == v1.ClaimBound
+}

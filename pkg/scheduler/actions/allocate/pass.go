@@ -1,0 +1,306 @@
+package allocate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/util"
+)
+
+// maxRefusals bounds how many nodes are tried for a task when plugins that accepted a node fail to reserve what it needs.
+const maxRefusals = 3
+
+// pass places the tasks of one sub-job on a site until the sub-job is ready.
+type pass struct {
+	*attempt
+	job    *api.JobInfo
+	subJob *api.SubJobInfo
+	queue  *api.QueueInfo
+	site   site
+	// now leaves out nodes whose resources are still being released.
+	now bool
+	// lacking is how many tasks must be placed before the sub-job can be ready; until then it need not be asked.
+	lacking int
+	// compare orders tasks by rank; nil for task order.
+	compare func(l, r *api.TaskInfo) int
+	// hyperNode is the lowest HyperNode with all tasks placed, for tasks with network topology.
+	hyperNode string
+	done      bool
+	// refused are the tasks their queue has no room for.
+	refused map[api.TaskID]bool
+}
+
+// ready says whether enough is placed.
+func (p *pass) ready() bool {
+	return len(p.placed) >= p.lacking && p.a.ssn.SubJobReady(p.job, p.subJob)
+}
+
+// batch is tasks of one shape, in the order in which they are placed.
+type batch struct {
+	tasks []*api.TaskInfo
+	// size is the dominant share of one task in the site's resources.
+	size float64
+}
+
+// batches divides tasks into batches. Tasks that task order tells apart stay in order; among equals the larger batch's
+// tasks come first, since they find fewer places. Tasks of a batch come by rank.
+func (p *pass) batches(tasks []*api.TaskInfo, order func(l, r batch) int) []batch {
+	var out []batch
+	for start := 0; start < len(tasks); {
+		end := start + 1
+		for end < len(tasks) && p.a.ssn.TaskCompareFns(tasks[start], tasks[end]) == 0 {
+			end++
+		}
+		var band []batch
+		at := map[string]int{}
+		for _, task := range tasks[start:end] {
+			p.a.keyBuffer = appendShape(p.a.keyBuffer[:0], task)
+			i, ok := at[string(p.a.keyBuffer)]
+			if !ok {
+				i = len(band)
+				at[string(p.a.keyBuffer)] = i
+				band = append(band, batch{size: p.a.dominantShare(task)})
+			}
+			band[i].tasks = append(band[i].tasks, task)
+		}
+		if order != nil {
+			slices.SortStableFunc(band, order)
+		}
+		out = append(out, band...)
+		start = end
+	}
+	if p.compare != nil {
+		for _, b := range out {
+			slices.SortStableFunc(b.tasks, p.compare)
+		}
+	}
+	return out
+}
+
+func largestFirst(l, r batch) int  { return cmp.Compare(r.size, l.size) }
+func smallestFirst(l, r batch) int { return cmp.Compare(l.size, r.size) }
+
+// place places the batches one after the other. It stops when the sub-job is ready, or when a task fits nowhere and the
+// sub-job cannot be ready without it.
+func (p *pass) place(batches []batch) (stopped bool) {
+	for _, b := range batches {
+		if p.placeBatch(b.tasks) {
+			return true
+		}
+		if p.done {
+			return false
+		}
+	}
+	return false
+}
+
+func (p *pass) placeBatch(tasks []*api.TaskInfo) (stopped bool) {
+	first := p.firstAllocatable(tasks)
+	if first < 0 {
+		return false
+	}
+	tasks = tasks[first:]
+	s, err := p.shape(tasks[0])
+	if err != nil {
+		p.misfit(tasks[0], p.everywhere(err))
+		return true
+	}
+	slots := p.a.slots(p.site, s, len(tasks), p.attempt)
+	if last := slots[len(slots)-1]; last.domain != p.site.domain {
+		slots = append(slots, slot{p.site.domain, 0})
+	}
+	slots[len(slots)-1].quota = len(tasks)
+	var errs *api.FitErrors
+	for _, sl := range slots {
+		var fit int
+		fit, errs, err = p.fill(tasks, sl, s)
+		if err != nil {
+			p.misfit(tasks[fit], p.everywhere(err))
+			return true
+		}
+		tasks = tasks[fit:]
+		if p.done || len(tasks) == 0 {
+			return false
+		}
+	}
+	for i, task := range tasks {
+		p.misfit(task, errs)
+		if i == 0 && !p.job.NeedContinueAllocating(p.subJob.UID) {
+			return true
+		}
+	}
+	return false
+}
+
+// firstAllocatable returns the place of the first task its queue has room for; -1 when there is none.
+func (p *pass) firstAllocatable(tasks []*api.TaskInfo) int {
+	return slices.IndexFunc(tasks, p.wanted)
+}
+
+// wanted says whether the task is to be placed: its queue has room for it, and no task of its role has fit nowhere.
+func (p *pass) wanted(task *api.TaskInfo) bool {
+	if !p.a.ssn.Allocatable(p.queue, task) {
+		p.refused[task.UID] = true
+		return false
+	}
+	if len(p.job.NodesFitErrors) > 0 && p.job.TaskHasFitErrors(p.subJob.UID, task) {
+		errs := api.NewFitErrors()
+		errs.SetError(fmt.Sprintf("a task of the same role %q fits on no node", task.TaskRole))
+		p.job.NodesFitErrors[task.UID] = errs
+		return false
+	}
+	return true
+}
+
+// shape returns the task's shape, after its pre-predicate when it is the first of its shape.
+func (p *pass) shape(task *api.TaskInfo) (*shape, error) {
+	if s, ok := p.a.shapeOfTask[task.UID]; ok {
+		return s, nil
+	}
+	if !p.a.knownShape(task) {
+		if err := p.a.ssn.PrePredicateFn(task); err != nil {
+			return nil, err
+		}
+	}
+	return p.a.shapeOf(task), nil
+}
+
+// fill places tasks of the shape on the slot's domain, up to its quota. It returns how many are dealt with, and for the
+// next one the verdicts when it fits nowhere. An error is of that task's pre-predicate.
+func (p *pass) fill(tasks []*api.TaskInfo, sl slot, s *shape) (int, *api.FitErrors, error) {
+	placed := 0
+	for i, task := range tasks {
+		if placed == sl.quota {
+			return i, nil, nil
+		}
+		if !p.wanted(task) {
+			continue
+		}
+		if full, errs := p.full(s, sl.domain, task); full {
+			return i, errs, nil
+		}
+		if err := p.a.ssn.PrePredicateFn(task); err != nil {
+			return i, nil, err
+		}
+		ok, errs := p.placeTask(task, s, sl.domain)
+		if !ok {
+			return i, errs, nil
+		}
+		placed++
+		if p.ready() {
+			p.done = true
+			return i + 1, nil, nil
+		}
+	}
+	return len(tasks), nil, nil
+}
+
+// full says whether no node of the domain takes a task of the shape, by what is kept: then the task need not be asked for.
+func (p *pass) full(s *shape, d *domain, task *api.TaskInfo) (bool, *api.FitErrors) {
+	f := p.a.fieldOf(s, d, p.job)
+	switch {
+	case len(f.heap) == 0:
+		return true, f.fitErrors()
+	case p.now && !f.rank[f.heap[0]].class.now():
+		return true, nil
+	default:
+		return false, nil
+	}
+}
+
+// placeTask puts the task on the best node of the domain. Where reserving fails the next best is tried.
+func (p *pass) placeTask(task *api.TaskInfo, s *shape, d *domain) (bool, *api.FitErrors) {
+	if p.subJob.WithNetworkTopology() {
+		task.JobAllocatedHyperNode = p.hyperNode
+	}
+	var skip map[int32]bool
+	for {
+		c, ok, errs := p.a.choose(task, s, d, p.job, p.now, skip)
+		if !ok {
+			return false, errs
+		}
+		err := p.verify(task, s, c)
+		if err == nil {
+			err = p.put(task, c)
+		}
+		if err == nil {
+			p.follow(task)
+			return true, nil
+		}
+		klog.V(3).InfoS("A node that passed the predicates refuses a task", "pod", klog.KObj(task.Pod),
+			"node", p.a.board.nodes[c.node].Name, "err", err)
+		if skip == nil {
+			skip = map[int32]bool{}
+		}
+		skip[c.node] = true
+		if len(skip) > maxRefusals {
+			errs := api.NewFitErrors()
+			for node := range skip {
+				errs.SetNodeError(p.a.board.nodes[node].Name, err)
+			}
+			return false, errs
+		}
+	}
+}
+
+// verify asks the kept predicates for the task itself where they choose, in that call, what is then reserved for it.
+func (p *pass) verify(task *api.TaskInfo, s *shape, c choice) error {
+	if !hasClaims(task.Pod) || task.UID == s.task.UID {
+		return nil
+	}
+	return p.a.predicate(s.layers.kept, task, p.a.board.nodes[c.node])
+}
+
+// follow keeps the HyperNode that spans the placed tasks.
+func (p *pass) follow(task *api.TaskInfo) {
+	if !p.subJob.WithNetworkTopology() {
+		return
+	}
+	ssn := p.a.ssn
+	of := util.FindHyperNodeForNode(task.NodeName, ssn.RealNodesList, ssn.HyperNodesTiers, ssn.HyperNodesSetByTier)
+	switch {
+	case of == "":
+	case p.hyperNode == "":
+		p.hyperNode = of
+	default:
+		p.hyperNode = ssn.HyperNodes.GetLCAHyperNode(of, p.hyperNode)
+	}
+}
+
+// misfit notes why a task fits nowhere; what is known already stays when there is nothing to say.
+func (p *pass) misfit(task *api.TaskInfo, errs *api.FitErrors) {
+	if errs == nil {
+		errs = api.NewFitErrors()
+		errs.SetError("no node has room before resources are released")
+	}
+	p.job.NodesFitErrors[task.UID] = errs
+}
+
+// everywhere is an error as every node's verdict.
+func (p *pass) everywhere(err error) *api.FitErrors {
+	errs := api.NewFitErrors()
+	for _, node := range p.site.domain.nodes {
+		errs.SetNodeError(p.a.board.nodes[node].Name, err)
+	}
+	return errs
+}
+
+// dominantShare is the largest share of the cluster's resources that the task asks for.
+func (a *allocation) dominantShare(task *api.TaskInfo) float64 {
+	total := a.ssn.TotalResource
+	share := 0.0
+	add := func(request, total float64) {
+		if total > 0 {
+			share = max(share, request/total)
+		}
+	}
+	add(task.InitResreq.MilliCPU, total.MilliCPU)
+	add(task.InitResreq.Memory, total.Memory)
+	for name, request := range task.InitResreq.ScalarResources {
+		add(request, total.ScalarResources[name])
+	}
+	return share
+}

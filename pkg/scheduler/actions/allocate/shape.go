@@ -1,0 +1,179 @@
+package allocate
+
+import (
+	"math"
+	"slices"
+
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
+)
+
+// maxShapes bounds how many shapes are kept at a time: a shape holds some 50 bytes per node.
+const maxShapes = 64
+
+// shape stands for tasks that no plugin of the layers kept and ofJob tells apart.
+type shape struct {
+	layers *layers
+	// task is one of the tasks. Its pre-predicate has run, so predicates asked for it have their cycle state.
+	task *api.TaskInfo
+	// samples are by board number.
+	samples []sample
+	fields  map[fieldKey]*field
+}
+
+// sample is what the layer kept says of one node.
+type sample struct {
+	// version is 1 + the node's when the verdict was asked, 0 for never; scored likewise for the score.
+	version, scored uint32
+	// copies is how many tasks of the shape the node takes by its idle resources, 0 when the predicates refuse it.
+	copies int32
+	// fits says that the predicates accept the node and that the task fits at least once what is being released is free.
+	fits  bool
+	score float64
+	err   error
+}
+
+// ask brings the node's sample up to date.
+func (a *allocation) ask(s *shape, node int32) *sample {
+	sm := &s.samples[node]
+	if sm.version == a.board.version[node]+1 {
+		return sm
+	}
+	info := a.board.nodes[node]
+	*sm = sample{version: a.board.version[node] + 1}
+	if short := insufficient(s.task.InitResreq, info); short != "" {
+		sm.err = api.NewFitErrWithStatus(s.task, info,
+			&api.Status{Code: api.Unschedulable, Reason: api.WrapInsufficientResourceReason([]string{short})})
+		return sm
+	}
+	if sm.err = a.predicate(s.layers.kept, s.task, info); sm.err != nil {
+		return sm
+	}
+	sm.fits = true
+	sm.copies = a.copies(s.task.InitResreq, info)
+	return sm
+}
+
+// scoreOf returns the layer kept's score of a node that fits.
+func (a *allocation) scoreOf(s *shape, node int32) float64 {
+	sm := a.ask(s, node)
+	if sm.scored != sm.version {
+		sm.scored = sm.version
+		sm.score = a.nodeScore(s.layers.kept, s.task, a.board.nodes[node])
+	}
+	return sm.score
+}
+
+// futureIdle is what the node has when all that is being released is free and all that waits for it is placed.
+func futureIdle(node *api.NodeInfo) *api.Resource {
+	if node.Releasing.IsEmpty() && node.Pipelined.IsEmpty() {
+		return node.Idle
+	}
+	return node.FutureIdle()
+}
+
+// insufficient returns the first resource the node will not have enough of, by name; empty when it has.
+func insufficient(request *api.Resource, node *api.NodeInfo) string {
+	idle := futureIdle(node)
+	if request.LessEqual(idle, api.Zero) {
+		return ""
+	}
+	_, short := request.LessEqualWithResourcesName(idle, api.Zero)
+	return slices.Min(short)
+}
+
+// copies is how many such requests the node's idle resources take, by arithmetic.
+func (a *allocation) copies(request *api.Resource, node *api.NodeInfo) int32 {
+	if !request.LessEqual(node.Idle, api.Zero) {
+		return 0
+	}
+	n := math.Inf(1)
+	bound := func(request, idle float64) {
+		if request > 0 {
+			n = min(n, math.Floor((idle+0.5)/request))
+		}
+	}
+	bound(request.MilliCPU, node.Idle.MilliCPU)
+	bound(request.Memory, node.Idle.Memory)
+	for name, value := range request.ScalarResources {
+		bound(value, node.Idle.ScalarResources[name])
+	}
+	n = min(n, float64(a.slotsOf(node)))
+	return int32(min(max(n, 1), math.MaxInt32))
+}
+
+// slotsOf is how many more pods the node takes.
+func (a *allocation) slotsOf(node *api.NodeInfo) int {
+	if !a.podSlots {
+		return math.MaxInt32
+	}
+	return node.Allocatable.MaxTaskNum - len(node.Tasks)
+}
+
+// predicatesEnabled says whether the predicates plugin counts pods.
+func (a *allocation) predicatesEnabled() bool {
+	for _, tier := range a.ssn.Tiers {
+		for _, option := range tier.Plugins {
+			if option.Name == predicates.PluginName {
+				return option.EnabledPredicate != nil && *option.EnabledPredicate
+			}
+		}
+	}
+	return false
+}
+
+// predicate asks the layer's predicates as upstream's allocate does.
+func (a *allocation) predicate(tiers []conf.Tier, task *api.TaskInfo, node *api.NodeInfo) (err error) {
+	if len(tiers) == 0 {
+		return nil
+	}
+	all := a.ssn.Tiers
+	a.ssn.Tiers = tiers
+	defer func() { a.ssn.Tiers = all }()
+	return a.ssn.PredicateForAllocateAction(task, node)
+}
+
+// nodeScore sums the layer's scores of single nodes. A plugin that fails gives none, and says so in the log.
+func (a *allocation) nodeScore(tiers []conf.Tier, task *api.TaskInfo, node *api.NodeInfo) (score float64) {
+	if len(tiers) == 0 {
+		return 0
+	}
+	with(a.ssn, tiers, func() {
+		var err error
+		if score, err = a.ssn.NodeOrderFn(task, node); err != nil {
+			klog.ErrorS(err, "Scoring a node failed, it counts as 0", "pod", klog.KObj(task.Pod), "node", node.Name)
+			score = 0
+		}
+	})
+	return score
+}
+
+// shapeOf returns the task's shape; equal tasks share one. The pre-predicate of a task that is the first of its shape
+// must have run.
+func (a *allocation) shapeOf(task *api.TaskInfo) *shape {
+	if s, ok := a.shapeOfTask[task.UID]; ok {
+		return s
+	}
+	l := a.layering.of(task)
+	a.keyBuffer = append(appendShape(a.keyBuffer[:0], task), l.signature...)
+	s, ok := a.shapes[string(a.keyBuffer)]
+	if !ok {
+		if len(a.shapes) >= maxShapes {
+			clear(a.shapes)
+			clear(a.shapeOfTask)
+		}
+		s = &shape{layers: l, task: task, samples: make([]sample, len(a.board.nodes)), fields: map[fieldKey]*field{}}
+		a.shapes[string(a.keyBuffer)] = s
+	}
+	a.shapeOfTask[task.UID] = s
+	return s
+}
+
+// knownShape says whether a task equal to this one was asked for before.
+func (a *allocation) knownShape(task *api.TaskInfo) bool {
+	a.keyBuffer = append(appendShape(a.keyBuffer[:0], task), a.layering.of(task).signature...)
+	_, ok := a.shapes[string(a.keyBuffer)]
+	return ok
+}

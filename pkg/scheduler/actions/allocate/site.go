@@ -1,0 +1,131 @@
+package allocate
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+)
+
+// site is where an attempt places tasks: a domain, which may be divided into narrower groups.
+type site struct {
+	domain *domain
+	// tree is the group whose nodes the domain's are; nil for a domain without division.
+	tree *topology.Group
+	// within cuts the tree's domains down to these nodes; nil cuts nothing.
+	within *domain
+}
+
+// slot is a share of tasks for a domain.
+type slot struct {
+	domain *domain
+	quota  int
+}
+
+func (a *allocation) groupSite(g *topology.Group, within *domain) site {
+	return site{domain: a.groupDomain(g, within), tree: g, within: within}
+}
+
+func (a *allocation) groupDomain(g *topology.Group, within *domain) *domain {
+	d := a.board.group(g)
+	if within == nil || within == a.board.everything {
+		return d
+	}
+	key := [2]*domain{d, within}
+	if cut, ok := a.cuts[key]; ok {
+		return cut
+	}
+	cut := intersect(d, within)
+	a.cuts[key] = cut
+	return cut
+}
+
+// capacity is how many tasks of the shape the domain takes now. It counts each node by itself and leaves out the verdicts
+// of the layers ofJob and live, so it is an upper bound.
+func (a *allocation) capacity(s *shape, d *domain) int {
+	total := 0
+	for _, node := range d.nodes {
+		total += int(a.ask(s, node).copies)
+	}
+	return total
+}
+
+// slots divides so many tasks of a shape over the site: over the fewest groups of each level, and the last ones over the
+// tightest group that takes them. Groups where the attempt has placed tasks already come first. Groups are visited so that
+// neighbours are close, so tasks handed out in rank order have their neighbours close.
+func (a *allocation) slots(st site, s *shape, need int, t *attempt) []slot {
+	if st.tree == nil || len(st.tree.Children) == 0 {
+		return []slot{{st.domain, need}}
+	}
+	placed := map[int32]bool{}
+	for _, p := range t.placed {
+		placed[a.board.index[p.task.NodeName]] = true
+	}
+	return a.divide(st.tree, st.within, s, need, placed)
+}
+
+func (a *allocation) divide(g *topology.Group, within *domain, s *shape, need int, placed map[int32]bool) []slot {
+	whole := a.groupDomain(g, within)
+	if len(g.Children) == 0 {
+		return []slot{{whole, need}}
+	}
+	type part struct {
+		group    *topology.Group
+		capacity int
+		used     bool
+	}
+	var parts []part
+	for _, child := range g.Children {
+		d := a.groupDomain(child, within)
+		p := part{group: child, capacity: a.capacity(s, d)}
+		if p.capacity == 0 {
+			continue
+		}
+		for node := range placed {
+			if _, ok := d.local[node]; ok {
+				p.used = true
+			}
+		}
+		parts = append(parts, p)
+	}
+	slices.SortStableFunc(parts, func(l, r part) int {
+		if l.used != r.used {
+			return cmpBool(r.used, l.used)
+		}
+		return cmp.Compare(r.capacity, l.capacity)
+	})
+	var out []slot
+	for need > 0 && len(parts) > 0 {
+		next := 0
+		if !parts[0].used {
+			for i, p := range parts { // the last that takes all that is left is the tightest
+				if p.capacity >= need {
+					next = i
+				}
+			}
+			for next > 0 && parts[next-1].capacity == parts[next].capacity {
+				next--
+			}
+		}
+		share := min(need, parts[next].capacity)
+		out = append(out, a.divide(parts[next].group, within, s, share, placed)...)
+		need -= share
+		parts = slices.Delete(parts, next, next+1)
+	}
+	if need > 0 { // nodes of no child
+		out = append(out, slot{whole, need})
+	}
+	return out
+}
+
+// cmpBool orders false before true.
+func cmpBool(l, r bool) int {
+	switch {
+	case l == r:
+		return 0
+	case r:
+		return -1
+	default:
+		return 1
+	}
+}

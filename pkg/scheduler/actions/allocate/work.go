@@ -1,0 +1,148 @@
+package allocate
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/klog/v2"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	"volcano.sh/volcano/pkg/scheduler/util"
+)
+
+// work is what is to be placed: the jobs of each queue in the plugins' order, and each job's tasks.
+type work struct {
+	queues *util.PriorityQueue
+	jobs   map[api.QueueID]*util.PriorityQueue
+	sheets map[api.JobID]*sheet
+}
+
+// sheet lists a job's sub-jobs that have tasks to be placed, those its minimum needs first.
+type sheet struct {
+	subJobs []*api.SubJobInfo
+	// tasks are a sub-job's tasks to be placed, in task order.
+	tasks map[api.SubJobID][]*api.TaskInfo
+}
+
+func (s *sheet) empty() bool {
+	for _, tasks := range s.tasks {
+		if len(tasks) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *sheet) clone() *sheet {
+	return &sheet{subJobs: slices.Clone(s.subJobs), tasks: maps.Clone(s.tasks)}
+}
+
+// work lists what is to be placed. Jobs are pushed by their keys, so that the order among equals is always the same.
+func (a *allocation) work() *work {
+	w := &work{
+		queues: util.NewPriorityQueue(a.ssn.QueueOrderFn),
+		jobs:   map[api.QueueID]*util.PriorityQueue{},
+		sheets: map[api.JobID]*sheet{},
+	}
+	for _, uid := range slices.Sorted(maps.Keys(a.ssn.Jobs)) {
+		job := a.ssn.Jobs[uid]
+		if !a.wanted(job) {
+			continue
+		}
+		sheet := a.sheet(job)
+		if sheet.empty() {
+			continue
+		}
+		if w.jobs[job.Queue] == nil {
+			w.jobs[job.Queue] = util.NewPriorityQueue(a.ssn.JobOrderFn)
+		}
+		w.jobs[job.Queue].Push(job)
+		w.sheets[uid] = sheet
+	}
+	for _, uid := range slices.Sorted(maps.Keys(w.jobs)) {
+		w.queues.Push(a.ssn.Queues[uid])
+	}
+	return w
+}
+
+// wanted says whether the job is to be placed in this session.
+func (a *allocation) wanted(job *api.JobInfo) bool {
+	key := klog.KRef(job.Namespace, job.Name)
+	if job.IsPending() {
+		if conf.EnabledActionMap["enqueue"] {
+			klog.V(4).InfoS("Job is skipped: it is not enqueued yet", "podGroup", key)
+			return false
+		}
+		job.PodGroup.Status.Phase = scheduling.PodGroupInqueue
+	}
+	if verdict := a.ssn.JobValid(job); verdict != nil && !verdict.Pass {
+		klog.V(4).InfoS("Job is skipped", "podGroup", key, "reason", verdict.Reason, "message", verdict.Message)
+		return false
+	}
+	if a.ssn.Queues[job.Queue] == nil {
+		klog.V(2).InfoS("Job is skipped: its queue does not exist", "podGroup", key, "queue", job.Queue)
+		return false
+	}
+	if !a.ssn.HyperNodesReadyToSchedule && job.ContainsNetworkTopology() {
+		klog.V(4).InfoS("Job is skipped: the HyperNodes are not ready", "podGroup", key)
+		return false
+	}
+	return true
+}
+
+// sheet lists what of the job is to be placed. Gated tasks wait for their gates, tasks without requests for backfill.
+func (a *allocation) sheet(job *api.JobInfo) *sheet {
+	s := &sheet{tasks: map[api.SubJobID][]*api.TaskInfo{}}
+	for uid, subJob := range job.SubJobs {
+		var tasks []*api.TaskInfo
+		for _, task := range subJob.TaskStatusIndex[api.Pending] {
+			if !task.SchGated && !task.Resreq.IsEmpty() {
+				tasks = append(tasks, task)
+			}
+		}
+		if len(tasks) > 0 {
+			slices.SortFunc(tasks, byOrder[*api.TaskInfo](a.ssn.TaskOrderFn))
+			s.tasks[uid] = tasks
+			s.subJobs = append(s.subJobs, subJob)
+		}
+	}
+	if len(s.subJobs) > 1 {
+		a.sortSubJobs(job, s.subJobs)
+	}
+	return s
+}
+
+// sortSubJobs puts those first that the job's minimum needs: of each policy the first in order that are not ready, up to
+// the number it needs.
+func (a *allocation) sortSubJobs(job *api.JobInfo, subJobs []*api.SubJobInfo) {
+	slices.SortFunc(subJobs, byOrder[*api.SubJobInfo](a.ssn.SubJobOrderFn))
+	ready := map[api.SubJobGID]int32{}
+	for _, subJob := range job.SubJobs {
+		if a.ssn.SubJobReady(job, subJob) {
+			ready[subJob.GID]++
+		}
+	}
+	needed := map[api.SubJobID]bool{}
+	for _, subJob := range subJobs {
+		if !a.ssn.SubJobReady(job, subJob) && ready[subJob.GID] < job.MinSubJobs[subJob.GID] {
+			ready[subJob.GID]++
+			needed[subJob.UID] = true
+		}
+	}
+	slices.SortStableFunc(subJobs, func(l, r *api.SubJobInfo) int { return cmpBool(!needed[l.UID], !needed[r.UID]) })
+}
+
+// byOrder makes a comparison of one of the session's order functions, which say whether the left one comes first.
+func byOrder[T any](first func(l, r any) bool) func(l, r T) int {
+	return func(l, r T) int {
+		switch {
+		case first(l, r):
+			return -1
+		case first(r, l):
+			return 1
+		default:
+			return 0
+		}
+	}
+}
