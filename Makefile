@@ -81,13 +81,26 @@ test-e2e: $(OURS) $(CONTROL_PLANE) bin/e2e-scheduler ## Run the tests on a real 
 deflake: ## Run the unit tests in random order under the race detector until one fails, or RUNS times (20).
 	@for i in $$(seq $${RUNS:-20}); do echo "run $$i"; go test -race -shuffle=on -count=1 $(RACE) || exit 1; done
 
+# Packages that have benchmarks.
+BENCHED = $(sort $(dir $(shell grep -rl '^func Benchmark' --include='*_test.go' ./pkg)))
+
 .PHONY: bench
-bench: ## Run the in-process benchmarks.
-	go test -run '^$$' -bench . -benchmem $(ARGS) ./pkg/... ./test/benchmark/...
+bench: ## Run the in-process benchmarks: those of packages, then our allocate beside upstream's (10 minutes).
+	go test -run '^$$' -bench . -benchmem $(BENCHED)
+	go run ./test/benchmark/allocate $(ARGS)
+
+# Gangs that share an InfiniBand cluster each: large ones with a lone one behind them, and small ones.
+IB_BENCH := --nodes 5000 --ib-clusters 40 --schedulers ours --mode pglast
 
 .PHONY: bench-e2e
-bench-e2e: $(OURS) $(CONTROL_PLANE) bin/kube-scheduler bin/upstream-vc-scheduler ## Compare with upstream's scheduler and kube-scheduler, end to end.
+bench-e2e: $(OURS) $(CONTROL_PLANE) bin/kube-scheduler bin/upstream-vc-scheduler ## Compare with upstream's scheduler and kube-scheduler, end to end; ARGS makes it one run of your own.
+ifdef ARGS
 	go run ./test/benchmark/e2e $(ARGS)
+else
+	go run ./test/benchmark/e2e
+	go run ./test/benchmark/e2e $(IB_BENCH) --gangs 3 --gang-size 1000 --lone-gangs 3 --lone-size 1000
+	go run ./test/benchmark/e2e $(IB_BENCH) --gangs 750 --gang-size 4
+endif
 
 ##@ Checking
 

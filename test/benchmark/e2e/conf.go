@@ -16,6 +16,12 @@ tiers:
   - name: predicates
 `
 
+// clusterConf comes behind the chart's conf.
+const clusterConf = `  - name: ibcluster
+    arguments:
+      ibcluster.levels: [` + clusterLabel + `, spine, leaf]
+`
+
 // kubeConf lifts kube-scheduler's client-side rate limit of 50 requests a second, which would be all that is measured.
 const kubeConf = `clientConnection: {qps: 10000, burst: 10000}
 `
@@ -44,8 +50,15 @@ func schedulerOptions(key trialKey, p *plan) (controlplane.SchedulerOptions, err
 	default:
 		return opts, fmt.Errorf("%s is not a scheduler process", key.Scheduler)
 	}
-	if key.Placement != full {
+	switch {
+	case key.Placement != full:
 		opts.Conf = trivialConf
+	case p.ibClusters > 0:
+		conf, err := controlplane.DefaultConf()
+		if err != nil {
+			return opts, err
+		}
+		opts.Conf = conf + clusterConf
 	}
 	if p.profileDir != "" {
 		opts.Args = append(opts.Args, "--enable-pprof")

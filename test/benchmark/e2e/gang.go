@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,8 +16,17 @@ import (
 // namespace holds the load. Its service account is there when the control plane is ready.
 const namespace = metav1.NamespaceDefault
 
+const (
+	// clusterLabel holds the name of a node's InfiniBand cluster, and modeAnnotation says that a gang must share one.
+	clusterLabel   = "ibcluster"
+	modeAnnotation = "ibcluster.volcano-prebind.io/mode"
+	// rankAnnotation is a pod's place in its gang.
+	rankAnnotation = "batch.kubernetes.io/job-completion-index"
+)
+
 // gang is pods that are placed together.
 type gang struct {
+	name string
 	// podGroup is nil for a scheduler that knows none.
 	podGroup *v1beta1.PodGroup
 	pods     []*corev1.Pod
@@ -29,17 +39,25 @@ type gang struct {
 func (g *gang) latency() time.Duration { return g.binds.end().Sub(g.clock) }
 
 // newGang makes the objects of a gang. nodeOf, when not nil, names the node of its i-th pod.
-func newGang(scheduler, name string, size int, nodeOf func(i int) string) *gang {
-	g := &gang{}
-	annotations := map[string]string{}
+func (p *plan) newGang(scheduler, name string, size int, nodeOf func(i int) string) *gang {
+	g := &gang{name: name}
 	if usesPodGroups(scheduler) {
 		g.podGroup = &v1beta1.PodGroup{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 			Spec:       v1beta1.PodGroupSpec{MinMember: int32(size), Queue: controlplane.DefaultQueue},
 		}
-		annotations[v1beta1.KubeGroupNameAnnotationKey] = name
+		if p.ibClusters > 0 {
+			metav1.SetMetaDataAnnotation(&g.podGroup.ObjectMeta, modeAnnotation, "required")
+		}
 	}
 	for i := range size {
+		annotations := map[string]string{}
+		if g.podGroup != nil {
+			annotations[v1beta1.KubeGroupNameAnnotationKey] = name
+		}
+		if p.ibClusters > 0 {
+			annotations[rankAnnotation] = strconv.Itoa(i)
+		}
 		pod := newPod(fmt.Sprintf("%s-%03d", name, i), schedulerName(scheduler), annotations)
 		if nodeOf != nil {
 			pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: nodeOf(i)}
@@ -75,7 +93,7 @@ func load(key trialKey, p *plan, nodes []string) []*gang {
 		if key.Placement != full || key.Scheduler == raw {
 			nodeOf = func(member int) string { return nodes[(i*p.gangSize+member)%len(nodes)] }
 		}
-		gangs[i] = newGang(key.Scheduler, fmt.Sprintf("gang-%04d", i), p.gangSize, nodeOf)
+		gangs[i] = p.newGang(key.Scheduler, fmt.Sprintf("gang-%04d", i), p.gangSize, nodeOf)
 	}
 	return gangs
 }

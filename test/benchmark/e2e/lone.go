@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 )
 
@@ -15,25 +16,42 @@ func (s *stage) submit(ctx context.Context, g *gang) (time.Duration, error) {
 		return 0, err
 	}
 	end, err := await(ctx, g)
-	return end.Sub(start), err
+	if err != nil {
+		return 0, err
+	}
+	return end.Sub(start), s.checkClusters(g)
 }
 
-// loneGangs submits gangs to the idle cluster one by one and returns how long each took. The pauses between them
-// differ, so that they do not fall in step with a scheduler that works by the second.
-func (s *stage) loneGangs(ctx context.Context) ([]time.Duration, error) {
+// loneGangs submits gangs to the idle cluster one by one. It returns how long each took, from the sending of its first
+// object and from that of its last, to its last bind. The pauses between them differ, so that they do not fall in step
+// with a scheduler that works by the second.
+func (s *stage) loneGangs(ctx context.Context) (whole, tails []time.Duration, err error) {
 	random := rand.New(rand.NewPCG(1, 2))
-	var took []time.Duration
 	for i := range s.plan.loneGangs {
 		if err := pause(ctx, time.Second+time.Duration(random.IntN(1000))*time.Millisecond); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		d, err := s.submit(ctx, newGang(s.key.Scheduler, fmt.Sprintf("lone-%04d", i), s.plan.loneSize, nil))
+		g := s.plan.newGang(s.key.Scheduler, fmt.Sprintf("lone-%04d", i), s.plan.loneSize, nil)
+		took, err := s.submit(ctx, g)
 		if err != nil {
-			return nil, fmt.Errorf("lone gang %d: %w", i, err)
+			return nil, nil, fmt.Errorf("lone gang %d: %w", i, err)
 		}
-		took = append(took, d)
+		whole, tails = append(whole, took), append(tails, g.latency())
 	}
-	return took, nil
+	return whole, tails, nil
+}
+
+// checkClusters makes sure that each gang lies in one cluster, if it has to.
+func (s *stage) checkClusters(gangs ...*gang) error {
+	if s.plan.ibClusters == 0 {
+		return nil
+	}
+	for _, g := range gangs {
+		if clusters := g.binds.where(s.clusters); len(clusters) != 1 {
+			return fmt.Errorf("gang %s was bound in %d clusters, not in one: %s", g.name, len(clusters), strings.Join(clusters, ", "))
+		}
+	}
+	return nil
 }
 
 // idleCPU is what the scheduler uses in seconds while nothing happens, for the plan's time.

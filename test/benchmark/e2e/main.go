@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		results = append(results, r)
 		fmt.Fprintf(progress, "  %.0f pods/s (%.0fs in all)\n", r.PodsPerSecond, time.Since(began).Seconds())
 	}
-	errs = append(errs, report(out, results))
+	errs = append(errs, report(out, p, results))
 	if p.jsonPath != "" {
 		errs = append(errs, writeJSON(p, results))
 	}
@@ -79,11 +79,12 @@ func (i indented) Write(line []byte) (int, error) {
 
 func writeJSON(p *plan, results []result) error {
 	data, err := json.MarshalIndent(struct {
-		Nodes    int      `json:"nodes"`
-		Gangs    int      `json:"gangs"`
-		GangSize int      `json:"gangSize"`
-		Results  []result `json:"results"`
-	}{p.nodes, p.gangs, p.gangSize, results}, "", "  ")
+		Nodes      int      `json:"nodes"`
+		IBClusters int      `json:"ibClusters"`
+		Gangs      int      `json:"gangs"`
+		GangSize   int      `json:"gangSize"`
+		Results    []result `json:"results"`
+	}{p.nodes, p.ibClusters, p.gangs, p.gangSize, results}, "", "  ")
 	if err != nil {
 		return err
 	}

@@ -73,12 +73,12 @@ func TestReport(t *testing.T) {
 			WritesPerPod: map[string]float64{"create pods/binding": 1, "create events": 1}},
 	}
 	var out strings.Builder
-	if err := report(&out, results); err != nil {
+	if err := report(&out, &plan{}, results); err != nil {
 		t.Fatal(err)
 	}
 	var got [][]string
 	for line := range strings.Lines(out.String()) {
-		if cells := strings.Fields(line); len(cells) > 0 && (cells[0] == "!" || strings.HasPrefix(cells[0], "ours/")) {
+		if cells := strings.Fields(line); len(cells) > 0 && (cells[0] == "!" || cells[0] == pglast || strings.HasPrefix(cells[0], "ours/")) {
 			got = append(got, cells)
 		}
 	}
@@ -86,6 +86,8 @@ func TestReport(t *testing.T) {
 		strings.Fields("! upstream pglast full #1: others used 3.0 CPU seconds of this machine meanwhile; do not trust it"),
 		// pods/s, the gang latencies that were not measured, CPU, memory that was not, writes, events, lone gangs.
 		strings.Fields("ours/upstream pglast full 1.20 - - 0.90 - 0.50 0.50 -"),
+		strings.Fields("pglast 1.2 pods/s of upstream's at least 5 MISSED"),
+		strings.Fields("pglast 0.9 CPU of upstream's at most 0.125 MISSED"),
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("report (-want +got):\n%s\n%s", diff, out.String())

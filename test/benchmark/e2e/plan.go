@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
 )
 
 // The schedulers, modes and placements that a plan can name.
@@ -39,19 +41,22 @@ const (
 // plan is what the flags ask for.
 type plan struct {
 	nodes, gangs, gangSize int
-	modes, schedulers      []string
-	placements             []string
-	runs                   int
-	writers, rawWriters    int
-	loneGangs, loneSize    int
-	idleFor                time.Duration
-	quietFor               time.Duration
-	timeout                time.Duration
-	jsonPath               string
-	profileDir             string
-	profileFor             time.Duration
-	keepDir                string
-	args                   argList
+	// ibClusters is how many InfiniBand clusters the nodes are spread over, one of which each gang has to share; zero for
+	// neither.
+	ibClusters          int
+	modes, schedulers   []string
+	placements          []string
+	runs                int
+	writers, rawWriters int
+	loneGangs, loneSize int
+	idleFor             time.Duration
+	quietFor            time.Duration
+	timeout             time.Duration
+	jsonPath            string
+	profileDir          string
+	profileFor          time.Duration
+	keepDir             string
+	args                argList
 }
 
 // argList is a flag that may be given several times.
@@ -86,6 +91,7 @@ func parsePlan(args []string, out io.Writer) (*plan, error) {
 	fs.IntVar(&p.nodes, "nodes", 1000, "simulated nodes, of 32 cpus each")
 	fs.IntVar(&p.gangs, "gangs", 100, "gangs to place")
 	fs.IntVar(&p.gangSize, "gang-size", 50, "pods of 1 cpu in a gang, all of them its minimum")
+	fs.IntVar(&p.ibClusters, "ib-clusters", 0, "InfiniBand clusters to spread the nodes over, one of which each gang must share; ours alone can do that")
 	fs.StringVar(&modes, "mode", "live,pglast", "how the load is offered: live, pglast or both")
 	fs.StringVar(&schedulers, "schedulers", "upstream,kube,ours,raw", "whom to measure, in turn")
 	fs.StringVar(&placements, "placement", full, "full, trivial, nominated, or several of them")
@@ -136,7 +142,30 @@ func (p *plan) validate() error {
 	if perNode > min(nodeCPUs, nodePods)-spareNodePods {
 		return fmt.Errorf("%d pods do not fit on %d nodes of %d cpus beside the lone gangs", p.pods(), p.nodes, nodeCPUs)
 	}
+	if p.loneGangs*p.loneSize > p.nodes*spareNodePods {
+		return fmt.Errorf("%d lone gangs of %d pods do not fit on %d nodes beside the others", p.loneGangs, p.loneSize, p.nodes)
+	}
+	return p.validateClusters()
+}
+
+func (p *plan) validateClusters() error {
+	switch {
+	case p.ibClusters == 0:
+		return nil
+	case p.ibClusters < 0 || p.ibClusters > p.nodes:
+		return fmt.Errorf("--ib-clusters: found %d, want 0 to %d, the number of nodes", p.ibClusters, p.nodes)
+	case !slices.Equal(p.schedulers, []string{ours}) || !slices.Equal(p.placements, []string{full}):
+		return fmt.Errorf("--ib-clusters goes with --schedulers %s and --placement %s alone", ours, full)
+	}
+	if room := p.nodes / p.ibClusters * nodeCPUs; max(p.gangSize, p.loneSize) > room {
+		return fmt.Errorf("a gang of %d pods does not fit into a cluster of %d cpus", max(p.gangSize, p.loneSize), room)
+	}
 	return nil
+}
+
+// nodeShape describes the nodes.
+func (p *plan) nodeShape() controlplane.NodeShape {
+	return controlplane.NodeShape{Count: p.nodes, CPU: fmt.Sprint(nodeCPUs), Pods: nodePods, IBClusters: p.ibClusters}
 }
 
 func (p *plan) pods() int { return p.gangs * p.gangSize }

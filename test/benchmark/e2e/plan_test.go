@@ -4,6 +4,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -48,16 +49,48 @@ func TestParsePlanRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		"an unknown scheduler":             {[]string{"--schedulers", "ours,theirs"}, `"theirs" is none of`},
-		"an unknown mode":                  {[]string{"--mode", "upfront"}, `"upfront" is none of`},
-		"more pods than the nodes take":    {[]string{"--nodes", "1", "--gangs", "1"}, "do not fit"},
-		"no pods":                          {[]string{"--gang-size", "0"}, "1 or more"},
-		"an argument that belongs nowhere": {[]string{"live"}, "unexpected arguments"},
+		"an unknown scheduler":                {[]string{"--schedulers", "ours,theirs"}, `"theirs" is none of`},
+		"an unknown mode":                     {[]string{"--mode", "upfront"}, `"upfront" is none of`},
+		"more pods than the nodes take":       {[]string{"--nodes", "1", "--gangs", "1"}, "do not fit"},
+		"no pods":                             {[]string{"--gang-size", "0"}, "1 or more"},
+		"more lone pods than the nodes spare": {[]string{"--lone-size", "1000"}, "20 lone gangs of 1000 pods do not fit"},
+		"a cluster for each node and more":    {[]string{"--ib-clusters", "1001"}, "found 1001, want 0 to 1000"},
+		"others in clusters":                  {[]string{"--ib-clusters", "40"}, "goes with --schedulers ours"},
+		"trivial placement in clusters":       {[]string{"--ib-clusters", "40", "--schedulers", "ours", "--placement", "trivial"}, "goes with"},
+		"gangs that no cluster takes":         {[]string{"--ib-clusters", "40", "--schedulers", "ours", "--gangs", "1", "--gang-size", "801"}, "does not fit into a cluster of 800 cpus"},
+		"an argument that belongs nowhere":    {[]string{"live"}, "unexpected arguments"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, err := parsePlan(tc.args, io.Discard)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got error %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestAGangMustLieInOneCluster(t *testing.T) {
+	s := &stage{plan: &plan{ibClusters: 2}, clusters: map[string]string{"a": "ib-0", "b": "ib-0", "c": "ib-1"}}
+	tests := map[string]struct {
+		nodes []string
+		want  string
+	}{
+		"in one":             {[]string{"a", "b"}, ""},
+		"in two":             {[]string{"a", "c"}, "gang g was bound in 2 clusters, not in one: ib-0, ib-1"},
+		"on an unknown node": {[]string{"a", "x"}, "in 2 clusters"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			g := s.plan.newGang(ours, "g", len(tc.nodes), nil)
+			if got := g.podGroup.Annotations[modeAnnotation]; got != "required" {
+				t.Errorf("annotation %s is %q", modeAnnotation, got)
+			}
+			for _, node := range tc.nodes {
+				g.binds.add(node, time.Now())
+			}
+			err := s.checkClusters(g)
+			if (tc.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got error %v, want one with %q", err, tc.want)
 			}
 		})

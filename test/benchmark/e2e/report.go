@@ -38,7 +38,7 @@ func grouped(results []result) []group {
 }
 
 // report prints the trials, what they wrote, and how ours compares.
-func report(out io.Writer, results []result) error {
+func report(out io.Writer, p *plan, results []result) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	printTrials(w, results)
 	if err := w.Flush(); err != nil {
@@ -49,13 +49,14 @@ func report(out io.Writer, results []result) error {
 	groups := grouped(results)
 	printWrites(w, groups)
 	printRatios(w, groups)
+	printBars(w, p, groups)
 	return w.Flush()
 }
 
 func printTrials(w io.Writer, results []result) {
 	header := []string{"scheduler", "mode", "placement", "run", "pods/s", "gang p50", "gang p99", "sched CPU", "peak mem",
-		"writes/pod", "events/pod", "cp CPU", "driver CPU", "foreign CPU", "idle CPU", "lone p50", "lone max"}
-	units := []string{"", "", "", "", "", "ms", "ms", "s", "MB", "no events", "", "s", "s", "s", "s", "ms", "ms"}
+		"writes/pod", "events/pod", "cp CPU", "driver CPU", "foreign CPU", "idle CPU", "lone p50", "lone max", "last pod max"}
+	units := []string{"", "", "", "", "", "ms", "ms", "s", "MB", "no events", "", "s", "s", "s", "s", "ms", "ms", "ms"}
 	row(w, header...)
 	row(w, units...)
 	for _, r := range results {
@@ -66,9 +67,9 @@ func printTrials(w io.Writer, results []result) {
 		cells := []string{r.Scheduler, r.Mode, r.Placement, fmt.Sprint(r.Run), number(r.PodsPerSecond, 0),
 			number(r.GangP50MS, 0), number(r.GangP99MS, 0), number(r.SchedulerCPUSeconds, 1), number(r.PeakMemoryMB, 0),
 			number(r.objectWrites(), 2), number(r.eventWrites(), 2), number(r.ControlPlaneCPUSeconds, 1),
-			number(r.DriverCPUSeconds, 1), foreign, number(r.IdleCPUSeconds, 2), number(r.LoneP50MS, 0), number(r.LoneMaxMS, 0)}
+			number(r.DriverCPUSeconds, 1), foreign, number(r.IdleCPUSeconds, 2), number(r.LoneP50MS, 0), number(r.LoneMaxMS, 0), number(r.LoneTailMaxMS, 0)}
 		if r.Scheduler == raw {
-			for _, i := range []int{7, 8, 14, 15, 16} {
+			for _, i := range []int{7, 8, 14, 15, 16, 17} {
 				cells[i] = "-"
 			}
 		}
@@ -148,10 +149,10 @@ var figures = []struct {
 	// process says that raw, which is no process of its own, has no such figure.
 	process bool
 }{
-	{"pods/s", func(r result) float64 { return r.PodsPerSecond }, false},
+	{"pods/s", podsPerSecond, false},
 	{"gang p50", func(r result) float64 { return r.GangP50MS }, false},
 	{"gang p99", func(r result) float64 { return r.GangP99MS }, false},
-	{"sched CPU", func(r result) float64 { return r.SchedulerCPUSeconds }, true},
+	{"sched CPU", schedulerCPU, true},
 	{"peak mem", func(r result) float64 { return r.PeakMemoryMB }, true},
 	{"writes", func(r result) float64 { return r.objectWrites() }, false},
 	{"events", func(r result) float64 { return r.eventWrites() }, true},

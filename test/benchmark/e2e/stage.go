@@ -21,6 +21,8 @@ type stage struct {
 	cp    *controlplane.ControlPlane
 	audit auditLog
 	nodes []string
+	// clusters are the InfiniBand clusters of the nodes.
+	clusters map[string]string
 
 	driver *driver
 	watch  *bindWatch
@@ -95,13 +97,15 @@ func (s *stage) makeDir() (err error) {
 }
 
 func (s *stage) makeNodes(ctx context.Context) error {
-	shape := controlplane.NodeShape{Count: s.plan.nodes, CPU: fmt.Sprint(nodeCPUs), Pods: nodePods}
+	shape := s.plan.nodeShape()
 	nodes, err := shape.Nodes()
 	if err != nil {
 		return err
 	}
+	s.clusters = map[string]string{}
 	for _, node := range nodes {
 		s.nodes = append(s.nodes, node.Name)
+		s.clusters[node.Name] = node.Labels[clusterLabel]
 	}
 	return s.cp.CreateNodes(ctx, shape)
 }
@@ -125,7 +129,7 @@ func (s *stage) startScheduler(ctx context.Context) error {
 		return err
 	}
 	s.meter = newMeter(s.cp, s.scheduler.Process)
-	warmUp := newGang(s.key.Scheduler, "warm-up", 2, nil)
+	warmUp := s.plan.newGang(s.key.Scheduler, "warm-up", 2, nil)
 	if _, err := s.submit(ctx, warmUp); err != nil {
 		return fmt.Errorf("warming up: %w", err)
 	}

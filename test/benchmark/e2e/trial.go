@@ -36,6 +36,8 @@ type result struct {
 	IdleCPUSeconds float64 `json:"idleCPUSeconds"`
 	LoneP50MS      float64 `json:"loneP50ms"`
 	LoneMaxMS      float64 `json:"loneMaxms"`
+	// LoneTailMaxMS begins when a lone gang's last pod is sent, the others when its first object is.
+	LoneTailMaxMS float64 `json:"loneTailMaxms"`
 }
 
 // runTrial sets the stage, measures, and takes all down again.
@@ -59,8 +61,9 @@ func runTrial(ctx context.Context, key trialKey, p *plan, progress io.Writer) (_
 	if r.IdleCPUSeconds, err = s.idleCPU(ctx); err != nil {
 		return r, err
 	}
-	lone, err := s.loneGangs(ctx)
+	lone, tails, err := s.loneGangs(ctx)
 	r.LoneP50MS, r.LoneMaxMS = milliseconds(quantile(lone, 0.5)), milliseconds(quantile(lone, 1))
+	r.LoneTailMaxMS = milliseconds(quantile(tails, 1))
 	return r, err
 }
 
@@ -94,6 +97,9 @@ func (s *stage) measure(ctx context.Context, r *result) error {
 	}
 	after, err := s.meter.read()
 	if err != nil {
+		return err
+	}
+	if err := s.checkClusters(gangs...); err != nil {
 		return err
 	}
 	s.book(r, gangs, last.Sub(first), after.minus(before))

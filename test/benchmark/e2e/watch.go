@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,19 +18,23 @@ import (
 
 // binds follows a set of pods until each of them is bound.
 type binds struct {
-	mu   sync.Mutex
-	left int
-	last time.Time
-	done chan struct{}
+	mu    sync.Mutex
+	left  int
+	last  time.Time
+	nodes map[string]bool
+	done  chan struct{}
 }
 
-func newBinds(pods int) *binds { return &binds{left: pods, done: make(chan struct{})} }
+func newBinds(pods int) *binds {
+	return &binds{left: pods, nodes: map[string]bool{}, done: make(chan struct{})}
+}
 
-func (b *binds) add(at time.Time) {
+func (b *binds) add(node string, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.left--
 	b.last = at
+	b.nodes[node] = true
 	if b.left == 0 {
 		close(b.done)
 	}
@@ -38,6 +44,17 @@ func (b *binds) end() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.last
+}
+
+// where are the values that of has for the nodes the pods are on, sorted.
+func (b *binds) where(of map[string]string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	values := map[string]bool{}
+	for node := range b.nodes {
+		values[of[node]] = true
+	}
+	return slices.Sorted(maps.Keys(values))
 }
 
 func (b *binds) missing() int {
@@ -64,7 +81,10 @@ func startBindWatch(ctx context.Context, client kubernetes.Interface) (*bindWatc
 		ObjectType:    &corev1.Pod{},
 		Transform: func(obj any) (any, error) {
 			if pod, ok := obj.(*corev1.Pod); ok {
-				return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, ResourceVersion: pod.ResourceVersion}}, nil
+				return &corev1.Pod{
+					ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, ResourceVersion: pod.ResourceVersion},
+					Spec:       corev1.PodSpec{NodeName: pod.Spec.NodeName},
+				}, nil
 			}
 			return obj, nil
 		},
@@ -88,7 +108,7 @@ func (w *bindWatch) bound(obj any) {
 	delete(w.awaited, pod.Name)
 	w.mu.Unlock()
 	if b != nil {
-		b.add(now)
+		b.add(pod.Spec.NodeName, now)
 	}
 }
 

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// podNamespace is where the pods are.
+const podNamespace = schedulertesting.Namespace
+
+// check says what is wrong with a placement: a node that holds more than it has, or that is tainted, a gang in part, or
+// one that had to lie in one cluster and does not.
+func check(w sessiontest.World, sh shape, placement map[string]string) error {
+	nodes := map[string]*v1.Node{}
+	for _, node := range w.Nodes {
+		nodes[node.Name] = node
+	}
+	used := map[string]v1.ResourceList{}
+	members, clusters := map[string]int{}, map[string]string{}
+	for _, pod := range w.Pods {
+		name := pod.Spec.NodeName
+		if pod.Status.Phase == v1.PodPending {
+			name = placement[podNamespace+"/"+pod.Name]
+		}
+		if name == "" {
+			continue
+		}
+		if used[name] == nil {
+			used[name] = v1.ResourceList{}
+		}
+		addAll(used[name], pod.Spec.Containers[0].Resources.Requests)
+		if pod.Status.Phase != v1.PodPending {
+			continue
+		}
+		node := nodes[name]
+		if len(node.Spec.Taints) > 0 {
+			return fmt.Errorf("pod %s was placed on node %s, which is tainted", pod.Name, name)
+		}
+		gang := pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]
+		cluster := node.Labels[clusterLabel]
+		if first, ok := clusters[gang]; ok && first != cluster && sh.clusters > 0 {
+			return fmt.Errorf("gang %s was placed in clusters %s and %s", gang, first, cluster)
+		}
+		members[gang]++
+		clusters[gang] = cluster
+	}
+	for gang, n := range members {
+		if n != sh.gangSize {
+			return fmt.Errorf("%d of the %d pods of gang %s were placed", n, sh.gangSize, gang)
+		}
+	}
+	for name, list := range used {
+		for kind, quantity := range list {
+			if has := nodes[name].Status.Allocatable[kind]; quantity.Cmp(has) > 0 {
+				return fmt.Errorf("node %s was given %s of %s and has %s", name, quantity.String(), kind, has.String())
+			}
+		}
+	}
+	return nil
+}
+
+// addAll adds requests and one pod to the sum.
+func addAll(sum, requests v1.ResourceList) {
+	add := func(kind v1.ResourceName, more resource.Quantity) {
+		total := sum[kind]
+		total.Add(more)
+		sum[kind] = total
+	}
+	for kind, quantity := range requests {
+		add(kind, quantity)
+	}
+	add(v1.ResourcePods, *resource.NewQuantity(1, resource.DecimalSI))
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+func TestCheck(t *testing.T) {
+	sh := shape{nodes: 250, gangs: 1, gangSize: 2, cpu: "20", clusters: 2}
+	free := func(place int) string { return sh.nodeList()[place].Name }
+	tests := map[string]struct {
+		placement map[string]string
+		want      string
+	}{
+		"nobody placed":         {map[string]string{}, ""},
+		"in one cluster":        {map[string]string{"ns/gang-00000-0000": free(0), "ns/gang-00000-0001": free(1)}, ""},
+		"a gang in part":        {map[string]string{"ns/gang-00000-0000": free(0)}, "1 of the 2 pods of gang gang-00000"},
+		"in two clusters":       {map[string]string{"ns/gang-00000-0000": free(0), "ns/gang-00000-0001": free(125)}, "in clusters ib-0 and ib-1"},
+		"more than a node has":  {map[string]string{"ns/gang-00000-0000": free(0), "ns/gang-00000-0001": free(0)}, "was given 40 of cpu and has 32"},
+		"on a node with others": {map[string]string{"ns/gang-00000-0000": free(125), "ns/gang-00000-0001": free(126)}, "was given 33 of cpu and has 32"},
+		"on a tainted node":     {map[string]string{"ns/gang-00000-0000": free(2), "ns/gang-00000-0001": free(3)}, "which is tainted"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := sh.world(hardHyperNode())
+			w.Nodes[2].Spec.Taints = []v1.Taint{{Key: spoilTaint, Effect: v1.TaintEffectNoSchedule}}
+			err := check(w, sh, tc.placement)
+			if (tc.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got error %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}

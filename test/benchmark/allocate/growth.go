@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"io"
+)
+
+// series is how the cost of ours grows with one dimension, which doubles from point to point.
+type series struct {
+	Title  string  `json:"title"`
+	Points []point `json:"points"`
+}
+
+// point is what ours needed at one size.
+type point struct {
+	Size int `json:"size"`
+	result
+}
+
+// dimensions are what grows: size goes through the sizes, and shape makes the cluster of one.
+var dimensions = []struct {
+	name, title string
+	sizes       []int
+	shape       func(size int) shape
+}{
+	{"nodes", "nodes, one gang of 512", []int{1250, 2500, 5000, 10000}, func(size int) shape {
+		return shape{nodes: size, gangs: 1, gangSize: 512, cpu: "1"}
+	}},
+	{"tasks", "tasks of one gang on 5,000 nodes", []int{128, 256, 512, 1024, 2048}, func(size int) shape {
+		return shape{nodes: 5000, gangs: 1, gangSize: size, cpu: "1"}
+	}},
+	{"gangs", "gangs of 500 on 5,000 nodes", []int{5, 10, 20, 40}, func(size int) shape {
+		return shape{nodes: 5000, gangs: size, gangSize: 500, cpu: "1"}
+	}},
+	{"clusters", "IB clusters of 125 nodes, 512 tasks into one", []int{10, 20, 40, 80}, func(size int) shape {
+		return shape{nodes: 125 * size, gangs: 1, gangSize: 512, cpu: "4", clusters: size}
+	}},
+}
+
+// measureGrowth measures ours at all sizes of all dimensions.
+func (p *plan) measureGrowth(ours *side, progress io.Writer) ([]series, error) {
+	var all []series
+	for _, d := range dimensions {
+		s := series{Title: d.title}
+		for _, size := range d.sizes {
+			r, err := p.told(progress, ours, fmt.Sprintf("%s-%d", d.name, size), d.shape(size))
+			if err != nil {
+				return nil, err
+			}
+			s.Points = append(s.Points, point{size, *r})
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}

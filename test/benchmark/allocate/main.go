@@ -1,0 +1,106 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+func main() {
+	err := bench(os.Args[1:], os.Stdout, os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// comparison is a work with what both sides needed for it; upstream is nil when it was left out.
+type comparison struct {
+	work     work
+	upstream *result
+	ours     *result
+}
+
+// bench measures what the arguments ask for and prints it.
+func bench(args []string, out, progress io.Writer) error {
+	p, err := parsePlan(args, progress)
+	if err != nil {
+		return err
+	}
+	// What actions log of single tasks would be part of what is measured.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	upstream, ours, err := newSides()
+	if err != nil {
+		return err
+	}
+	var comparisons []comparison
+	for _, w := range p.works {
+		c := comparison{work: w}
+		if !p.oursOnly {
+			if c.upstream, err = p.told(progress, upstream, w.name, w.shape); err != nil {
+				return err
+			}
+		}
+		if c.ours, err = p.told(progress, ours, w.name, w.shape); err != nil {
+			return err
+		}
+		comparisons = append(comparisons, c)
+	}
+	var all []series
+	if p.growth {
+		if all, err = p.measureGrowth(ours, progress); err != nil {
+			return err
+		}
+	}
+	if p.jsonPath != "" {
+		if err := writeJSON(p.jsonPath, comparisons, all); err != nil {
+			return err
+		}
+	}
+	return report(out, comparisons, all)
+}
+
+// told measures and says so.
+func (p *plan) told(progress io.Writer, s *side, name string, sh shape) (*result, error) {
+	began := time.Now()
+	fmt.Fprintf(progress, "%s %s: ", s.name, name)
+	r, err := p.measure(s, name, sh)
+	if err != nil {
+		fmt.Fprintln(progress, "failed")
+		return nil, err
+	}
+	fmt.Fprintf(progress, "%s (%d of %d pods placed; runs: %d; in all %.0f s)\n",
+		seconds(r.Seconds), r.Placed, sh.pods(), r.Runs, time.Since(began).Seconds())
+	return &r, nil
+}
+
+func writeJSON(path string, comparisons []comparison, all []series) error {
+	type row struct {
+		Name     string  `json:"name"`
+		Title    string  `json:"title"`
+		Bar      float64 `json:"leastRatio"`
+		Upstream *result `json:"upstream,omitempty"`
+		Ours     *result `json:"ours,omitempty"`
+	}
+	rows := make([]row, len(comparisons))
+	for i, c := range comparisons {
+		rows[i] = row{c.work.name, c.work.title, c.work.ratio, c.upstream, c.ours}
+	}
+	data, err := json.MarshalIndent(struct {
+		Rows   []row    `json:"rows,omitempty"`
+		Growth []series `json:"growth,omitempty"`
+	}{rows, all}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(data, '\n'), 0o644)
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// noise is how much more than twice the time a doubling may take and still be called linear: runs differ by as much.
+const noise = 1.15
+
+// report prints what was measured.
+func report(out io.Writer, comparisons []comparison, all []series) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	if len(comparisons) > 0 {
+		printTimes(w, comparisons)
+		printCosts(w, comparisons)
+		printHops(w, comparisons)
+	}
+	printGrowth(w, all)
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, c := range comparisons {
+		if c.upstream != nil && c.upstream.Placed != c.ours.Placed {
+			fmt.Fprintf(out, "! %s: of %d pods upstream placed %d, ours %d\n", c.work.name, c.work.shape.pods(), c.upstream.Placed, c.ours.Placed)
+		}
+	}
+	return nil
+}
+
+// line writes the cells of a line, each ended as tabwriter wants it.
+func line(w io.Writer, cells ...string) { fmt.Fprintln(w, strings.Join(cells, "\t")+"\t") }
+
+func printTimes(w io.Writer, comparisons []comparison) {
+	line(w, "action", "upstream", "ours", "ratio", "bar", "", "placed", "", "open session", "", "close session", "")
+	line(w, "", "", "", "", "", "", "upstream", "ours", "upstream", "ours", "upstream", "ours")
+	for _, c := range comparisons {
+		cells := []string{c.work.name, "-", seconds(c.ours.Seconds), "-", c.bar(), c.verdict(),
+			"-", fmt.Sprint(c.ours.Placed), "-", seconds(c.ours.OpenSeconds), "-", seconds(c.ours.CloseSeconds)}
+		if c.upstream != nil {
+			cells[1], cells[3] = seconds(c.upstream.Seconds), fmt.Sprintf("%.0fx", c.ratio())
+			cells[6], cells[8], cells[10] = fmt.Sprint(c.upstream.Placed), seconds(c.upstream.OpenSeconds), seconds(c.upstream.CloseSeconds)
+		}
+		line(w, cells...)
+	}
+}
+
+// ratio is how many times faster ours was.
+func (c comparison) ratio() float64 { return c.upstream.Seconds / c.ours.Seconds }
+
+// bar is what ours has to reach.
+func (c comparison) bar() string {
+	text := fmt.Sprintf("%.0fx", c.work.ratio)
+	if c.work.limit > 0 {
+		text += ", " + seconds(c.work.limit.Seconds())
+	}
+	return text
+}
+
+// verdict says whether ours reached it; nothing when that cannot be said without upstream.
+func (c comparison) verdict() string {
+	switch {
+	case c.work.limit > 0 && c.ours.Seconds > c.work.limit.Seconds():
+		return "MISSED"
+	case c.upstream == nil:
+		return ""
+	case c.ratio() < c.work.ratio:
+		return "MISSED"
+	default:
+		return "met"
+	}
+}
+
+func printCosts(w io.Writer, comparisons []comparison) {
+	line(w)
+	line(w, "", "allocations", "", "allocated", "", "runs", "")
+	line(w, "", "upstream", "ours", "upstream", "ours", "upstream", "ours")
+	for _, c := range comparisons {
+		cells := []string{c.work.name, "-", millions(c.ours.Allocations), "-", megabytes(c.ours.Bytes), "-", fmt.Sprint(c.ours.Runs)}
+		if c.upstream != nil {
+			cells[1], cells[3], cells[5] = millions(c.upstream.Allocations), megabytes(c.upstream.Bytes), fmt.Sprint(c.upstream.Runs)
+		}
+		line(w, cells...)
+	}
+}
+
+func printHops(w io.Writer, comparisons []comparison) {
+	for _, c := range comparisons {
+		if c.ours.Hops == nil {
+			continue
+		}
+		theirs := "-"
+		if c.upstream != nil && c.upstream.Hops != nil {
+			theirs = fmt.Sprintf("%.3f", c.upstream.Hops.Placed)
+		}
+		line(w)
+		line(w, "mean hops between neighbours", "upstream", "ours", "random")
+		line(w, c.work.name, theirs, fmt.Sprintf("%.3f", c.ours.Hops.Placed), fmt.Sprintf("%.3f", c.ours.Hops.Random))
+	}
+}
+
+func printGrowth(w io.Writer, all []series) {
+	for _, s := range all {
+		line(w)
+		line(w, "growth of ours: "+s.Title, "time", "of the former", "", "allocated", "placed")
+		for i, p := range s.Points {
+			factor, verdict := "", ""
+			if i > 0 {
+				f := p.Seconds / s.Points[i-1].Seconds
+				factor, verdict = fmt.Sprintf("%.2f", f), "linear or better"
+				if f > 2*noise {
+					verdict = "MORE THAN LINEAR"
+				}
+			}
+			line(w, fmt.Sprint(p.Size), seconds(p.Seconds), factor, verdict, megabytes(p.Bytes), fmt.Sprint(p.Placed))
+		}
+	}
+}
+
+// seconds writes a time with three digits.
+func seconds(s float64) string {
+	switch {
+	case s < 0.001:
+		return fmt.Sprintf("%.0f us", s*1e6)
+	case s < 1:
+		return fmt.Sprintf("%.3g ms", s*1e3)
+	default:
+		return fmt.Sprintf("%.3g s", s)
+	}
+}
+
+func millions(n uint64) string { return fmt.Sprintf("%.3g M", float64(n)/1e6) }
+
+func megabytes(n uint64) string { return fmt.Sprintf("%.4g MB", float64(n)/1e6) }

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
+
+	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+)
+
+// work is a kind of work, and how much better than upstream's allocate ours has to be at it.
+type work struct {
+	name, title string
+	// shape is what the cluster holds.
+	shape shape
+	// ratio is the least that upstream's time divided by ours may be, limit the most that ours may take; zero for none.
+	ratio float64
+	limit time.Duration
+}
+
+// shape describes a cluster and the gangs that wait in it. All nodes are alike, as are all pods.
+type shape struct {
+	nodes           int
+	gangs, gangSize int
+	// cpu is what each pod asks for.
+	cpu string
+	// clusters is how many InfiniBand clusters the nodes are spread over, in each of which every gang has to lie whole;
+	// zero for neither. All clusters but the last but one are spoilt: they have enough for a gang of 512 on paper, and
+	// no room for it.
+	clusters int
+}
+
+// The resources of a node, and of those pods that spoil one.
+const (
+	nodeCPU    = "32"
+	nodeMemory = "256Gi"
+	spoilCPU   = "13"
+)
+
+// spoilTaint is on the nodes of spoilt clusters that are spoilt by taints.
+const spoilTaint = "maintenance"
+
+// works lists the kinds of work of the table.
+func works() []work {
+	return []work{
+		{name: "cold", title: "5,000 nodes, one 512-task gang, cold", ratio: 40,
+			shape: shape{nodes: 5000, gangs: 1, gangSize: 512, cpu: "1"}},
+		{name: "gangs50", title: "1,000 nodes, 100 gangs of 50", ratio: 80,
+			shape: shape{nodes: 1000, gangs: 100, gangSize: 50, cpu: "1"}},
+		{name: "gangs500", title: "5,000 nodes, 20 gangs of 500", ratio: 120,
+			shape: shape{nodes: 5000, gangs: 20, gangSize: 500, cpu: "1"}},
+		{name: "singles", title: "1,000 nodes, 5,000 gangs of 1", ratio: 40,
+			shape: shape{nodes: 1000, gangs: 5000, gangSize: 1, cpu: "1"}},
+		{name: "misfits", title: "5,000 nodes, 10,000 pods that fit nowhere", ratio: 20,
+			shape: shape{nodes: 5000, gangs: 200, gangSize: 50, cpu: "33"}},
+		{name: "ib", title: "512-task gang into 1 of 40 IB clusters", ratio: 40, limit: 200 * time.Millisecond,
+			shape: shape{nodes: 5000, gangs: 1, gangSize: 512, cpu: "4", clusters: 40}},
+	}
+}
+
+// pods is how many pods wait.
+func (s shape) pods() int { return s.gangs * s.gangSize }
+
+// podsPerNode is how many pods an empty node takes.
+func (s shape) podsPerNode() int64 {
+	has, needs := resource.MustParse(nodeCPU), resource.MustParse(s.cpu)
+	return has.Value() / needs.Value()
+}
+
+func gangName(gang int) string { return fmt.Sprintf("gang-%05d", gang) }
+
+func podName(gang, i int) string { return fmt.Sprintf("%s-%04d", gangName(gang), i) }
+
+// nodeList makes the nodes.
+func (s shape) nodeList() []*v1.Node {
+	nodes, err := controlplane.NodeShape{Count: s.nodes, CPU: nodeCPU, Memory: nodeMemory, IBClusters: s.clusters}.Nodes()
+	if err != nil {
+		panic(err)
+	}
+	return nodes
+}
+
+// world makes the cluster. Groups says how a gang asks to lie in one cluster, which is not the same for both sides.
+func (s shape) world(groups nodeGroups) sessiontest.World {
+	w := sessiontest.World{Nodes: s.nodeList()}
+	for gang := range s.gangs {
+		name := gangName(gang)
+		podGroup := MakePodGroup().Name(name).MinMember(int32(s.gangSize)).Obj()
+		if s.clusters > 0 {
+			groups.require(podGroup)
+		}
+		w.PodGroups = append(w.PodGroups, podGroup)
+		for i := range s.gangSize {
+			w.Pods = append(w.Pods, MakePod().Name(podName(gang, i)).Group(name).
+				Annotation(rankAnnotation, strconv.Itoa(i)).Req(Resources{"cpu": s.cpu, "memory": "1Gi"}).Obj())
+		}
+	}
+	if s.clusters > 0 {
+		s.spoil(&w)
+		w.HyperNodes = hyperNodes(w.Nodes)
+	}
+	return w
+}
+
+// rankAnnotation is a pod's place in its gang.
+const rankAnnotation = "batch.kubernetes.io/job-completion-index"
+
+// spoil leaves one cluster as it is. Of the others two in three have a running pod on each node that leaves 19 of 32 cpus
+// there: 2,375 in a cluster of 125 nodes, and 500 times the 4 that a pod asks for. The rest have taints on more than half
+// of their nodes.
+func (s shape) spoil(w *sessiontest.World) {
+	perCluster := (s.nodes + s.clusters - 1) / s.clusters
+	for i, node := range w.Nodes {
+		cluster, place := i/perCluster, i%perCluster
+		switch {
+		case cluster == s.clusters-2:
+		case cluster%3 == 2:
+			if place%5 < 3 {
+				node.Spec.Taints = []v1.Taint{{Key: spoilTaint, Effect: v1.TaintEffectNoSchedule}}
+			}
+		default:
+			w.Pods = append(w.Pods, MakePod().Name(fmt.Sprintf("running-%04d", i)).Node(node.Name).Phase(v1.PodRunning).
+				Req(Resources{"cpu": spoilCPU, "memory": "1Gi"}).Obj())
+		}
+	}
+}
+
+// hyperNodes are the InfiniBand clusters as HyperNodes of tier 1.
+func hyperNodes(nodes []*v1.Node) []*topologyv1alpha1.HyperNode {
+	var list []*topologyv1alpha1.HyperNode
+	byName := map[string]*topologyv1alpha1.HyperNode{}
+	for _, node := range nodes {
+		name := node.Labels[clusterLabel]
+		hyperNode := byName[name]
+		if hyperNode == nil {
+			hyperNode = &topologyv1alpha1.HyperNode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: topologyv1alpha1.HyperNodeSpec{Tier: 1}}
+			byName[name] = hyperNode
+			list = append(list, hyperNode)
+		}
+		hyperNode.Spec.Members = append(hyperNode.Spec.Members, topologyv1alpha1.MemberSpec{
+			Type:     topologyv1alpha1.MemberTypeNode,
+			Selector: topologyv1alpha1.MemberSelector{ExactMatch: &topologyv1alpha1.ExactMatch{Name: node.Name}},
+		})
+	}
+	return list
+}
+
+// nodeGroups is a side's way to place a gang in one cluster.
+type nodeGroups struct {
+	// plugin is the plugin's entry in the conf.
+	plugin string
+	// require makes the PodGroup ask for it.
+	require func(*v1beta1.PodGroup)
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+)
+
+// bar is what ours has to reach, by the plan of the issue that asked for it.
+type bar struct {
+	what string
+	// other is the scheduler ours is held against, empty for none; mode is that of both.
+	other, mode string
+	// clusters says that the bar is for gangs that share an InfiniBand cluster each.
+	clusters bool
+	// value is what has to be at least, or at most, the bound. It is asked with the groups of ours and of other.
+	value           func(ours, other group) float64
+	atLeast, atMost float64
+}
+
+// bars are for full placement, and for the default size where others take part.
+var bars = []bar{
+	{what: "pods/s of upstream's", other: upstream, mode: pglast, atLeast: 5, value: ratioOf(podsPerSecond)},
+	{what: "CPU of upstream's", other: upstream, mode: pglast, atMost: 1.0 / 8, value: ratioOf(schedulerCPU)},
+	{what: "pods/s of kube-scheduler's", other: kube, mode: live, atLeast: 1.2, value: ratioOf(podsPerSecond)},
+	{what: "pods/s", clusters: true, mode: pglast, atLeast: 400, value: func(ours, _ group) float64 { return ours.median(podsPerSecond) }},
+	{what: "ms from a lone gang's last pod to its last bind", clusters: true, mode: pglast, atMost: 3000, value: func(ours, _ group) float64 {
+		return ours.median(func(r result) float64 { return r.LoneTailMaxMS })
+	}},
+}
+
+func podsPerSecond(r result) float64 { return r.PodsPerSecond }
+func schedulerCPU(r result) float64  { return r.SchedulerCPUSeconds }
+
+func ratioOf(field func(result) float64) func(ours, other group) float64 {
+	return func(ours, other group) float64 { return ours.median(field) / other.median(field) }
+}
+
+// printBars prints the bars that the trials say something about.
+func printBars(w io.Writer, p *plan, groups []group) {
+	of := func(scheduler, mode string) (group, bool) {
+		for _, g := range groups {
+			if g.key.Scheduler == scheduler && g.key.Mode == mode && g.key.Placement == full {
+				return g, true
+			}
+		}
+		return group{}, false
+	}
+	title := "\nbars\n"
+	for _, b := range bars {
+		mine, ok := of(ours, b.mode)
+		other, there := of(b.other, b.mode)
+		if !ok || b.other != "" && !there || b.clusters != (p.ibClusters > 0) {
+			continue
+		}
+		value := b.value(mine, other)
+		if math.IsNaN(value) || value == 0 {
+			continue
+		}
+		bound, met := fmt.Sprintf("at least %.3g", b.atLeast), value >= b.atLeast
+		if b.atMost > 0 {
+			bound, met = fmt.Sprintf("at most %.3g", b.atMost), value <= b.atMost
+		}
+		verdict := "met"
+		if !met {
+			verdict = "MISSED"
+		}
+		fmt.Fprint(w, title)
+		title = ""
+		row(w, b.mode, fmt.Sprintf("%.3g", value), b.what, bound, verdict)
+	}
+}
