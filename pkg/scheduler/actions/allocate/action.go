@@ -117,7 +117,6 @@ func (a *allocation) serve(w *work, queue *api.QueueInfo) {
 // placeJob places what makes the job ready, or more of a job that is. It says whether something was handed over to be
 // bound: a job that is not ready, or waits for resources being released, is not looked at again in this session.
 func (a *allocation) placeJob(job *api.JobInfo, sheet *sheet) bool {
-	resolveTierNames(a.ssn, job)
 	groups, err := a.ssn.NodeGroups(job)
 	if err != nil {
 		klog.V(3).InfoS("A job is not placed", "podGroup", klog.KRef(job.Namespace, job.Name), "err", err)

@@ -162,7 +162,7 @@ func (a *allocation) weigh(group *topology.Group, n *need) candidate {
 // tryGroup places the job in the narrowest group in the candidate that holds it, else in the candidate, in the fewest of
 // its groups.
 func (a *allocation) tryGroup(job *api.JobInfo, sheet *sheet, group *topology.Group, n *need, now bool) plan {
-	for _, g := range append(a.narrower(group, n), group) {
+	for _, g := range append(a.narrower(job, group, n), group) {
 		p := a.placeOn(job, sheet, a.groupSite(g, nil), now)
 		a.observe(p.outcome.String())
 		if p.outcome != misfit {
@@ -172,14 +172,17 @@ func (a *allocation) tryGroup(job *api.JobInfo, sheet *sheet, group *topology.Gr
 	return plan{sheet: sheet}
 }
 
-// narrower lists groups in the group that may hold what is needed: the narrowest level first, in a level the one with the
-// least to spare, and of each level a few.
-func (a *allocation) narrower(group *topology.Group, n *need) []*topology.Group {
+// narrower lists groups in the group that may hold what is needed: the narrowest level first, in a level the best by score,
+// then the one with the least to spare, and of each level a few.
+func (a *allocation) narrower(job *api.JobInfo, group *topology.Group, n *need) []*topology.Group {
 	byLevel := map[int][]candidate{}
 	var collect func(g *topology.Group)
 	collect = func(g *topology.Group) {
 		for _, child := range g.Children {
 			if c := a.weigh(child, n); c.spare >= 0 {
+				if score, err := a.ssn.NodeGroupScore(job, a.trialOf(&c, n, nil)); err == nil {
+					c.score = score
+				}
 				byLevel[child.Level] = append(byLevel[child.Level], c)
 				collect(child)
 			}
@@ -190,7 +193,7 @@ func (a *allocation) narrower(group *topology.Group, n *need) []*topology.Group 
 	for _, level := range slices.Backward(slices.Sorted(maps.Keys(byLevel))) {
 		fits := byLevel[level]
 		slices.SortStableFunc(fits, func(l, r candidate) int {
-			return cmp.Or(cmp.Compare(l.spare, r.spare), cmp.Compare(l.group.Path(), r.group.Path()))
+			return cmp.Or(cmp.Compare(r.score, l.score), cmp.Compare(l.spare, r.spare), cmp.Compare(l.group.Path(), r.group.Path()))
 		})
 		for _, c := range fits[:min(maxNarrower, len(fits))] {
 			out = append(out, c.group)

@@ -224,11 +224,12 @@ func byName(hyperNodes []*api.HyperNodeInfo) []*api.HyperNodeInfo {
 	return slices.SortedFunc(slices.Values(hyperNodes), func(l, r *api.HyperNodeInfo) int { return cmp.Compare(l.Name, r.Name) })
 }
 
-// resolveTierNames puts the tier that has the name in place of names of tiers, in the session's PodGroup.
+// resolveTierNames puts the tier that has the name in place of names of tiers, in the session's PodGroup, and makes the
+// sub-jobs anew, which keep a copy of their topology.
 func resolveTierNames(ssn *framework.Session, job *api.JobInfo) {
-	spec := &job.PodGroup.Spec
-	topologies := []*scheduling.NetworkTopologySpec{spec.NetworkTopology}
-	for _, policy := range spec.SubGroupPolicy {
+	podGroup := job.PodGroup.Clone()
+	topologies := []*scheduling.NetworkTopologySpec{podGroup.Spec.NetworkTopology}
+	for _, policy := range podGroup.Spec.SubGroupPolicy {
 		topologies = append(topologies, policy.NetworkTopology)
 	}
 	for _, topology := range topologies {
@@ -243,4 +244,21 @@ func resolveTierNames(ssn *framework.Session, job *api.JobInfo) {
 		}
 		topology.HighestTierAllowed, topology.HighestTierName = &tier, ""
 	}
+	allocated := map[api.SubJobID]string{}
+	for uid, subJob := range job.SubJobs {
+		allocated[uid] = subJob.AllocatedHyperNode
+	}
+	job.SetPodGroup(podGroup)
+	for uid, subJob := range job.SubJobs {
+		subJob.AllocatedHyperNode = allocated[uid]
+	}
+}
+
+// namesTiers says whether the PodGroup names a tier instead of giving its number.
+func namesTiers(job *api.JobInfo) bool {
+	names := func(t *scheduling.NetworkTopologySpec) bool {
+		return t != nil && t.HighestTierName != "" && t.HighestTierAllowed == nil
+	}
+	return names(job.PodGroup.Spec.NetworkTopology) || slices.ContainsFunc(job.PodGroup.Spec.SubGroupPolicy,
+		func(policy scheduling.SubGroupPolicySpec) bool { return names(policy.NetworkTopology) })
 }

@@ -88,6 +88,9 @@ func (a *allocation) wanted(job *api.JobInfo) bool {
 		klog.V(4).InfoS("Job is skipped: the HyperNodes are not ready", "podGroup", key)
 		return false
 	}
+	if namesTiers(job) {
+		resolveTierNames(a.ssn, job)
+	}
 	return true
 }
 
