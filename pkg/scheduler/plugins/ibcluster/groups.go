@@ -3,7 +3,7 @@ package ibcluster
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -56,13 +56,5 @@ func (s *session) noGroups(level int) error {
 	case s.source == fromHyperNodes:
 		return fmt.Errorf("no HyperNode of tier %s has nodes, and the gang must lie in one", s.forest.Levels()[level].Name)
 	}
-	return fmt.Errorf("no node has the labels that name its group, and the gang must lie in one: %s", oneOfKeys(s.levels[:level+1]))
-}
-
-func oneOfKeys(keys []string) string {
-	out := keys[0]
-	for _, key := range slices.Clone(keys[1:]) {
-		out += ", " + key
-	}
-	return out
+	return fmt.Errorf("no node has the labels that name its group, and the gang must lie in one: %s", strings.Join(s.levels[:level+1], ", "))
 }

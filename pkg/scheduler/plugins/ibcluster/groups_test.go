@@ -1,0 +1,206 @@
+package ibcluster
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+const notListed = "annotation ibcluster.volcano-prebind.io/clusters does not list it"
+
+func TestNodeGroups(t *testing.T) {
+	deep := nodes("a1 ib-a s1 l1", "a2 ib-a s1 l2", "b1 ib-b s1 l1", "b2 ib-b", "x")
+	tests := map[string]struct {
+		nodes     []*v1.Node
+		gang      *PodGroupBuilder
+		others    []*v1beta1.PodGroup
+		pods      []*v1.Pod
+		arguments []string
+		want      []string
+		events    []string
+	}{
+		"a gang without a wish": {nodes: two(), gang: gang("g", 1), pods: members("g/0"), want: []string{"no wish"}},
+		"required by annotation": {
+			nodes: two(), gang: gang("g", 1, "mode=required"), pods: members("g/0"),
+			want: []string{"required true", "ib-a", "ib-b"},
+		},
+		"required by default": {
+			nodes: two(), gang: gang("g", 1), pods: members("g/0"), arguments: []string{"defaultMode: required"},
+			want: []string{"required true", "ib-a", "ib-b"},
+		},
+		"preferred": {
+			nodes: two(), gang: gang("g", 1, "mode=preferred"), pods: members("g/0"),
+			want: []string{"required false", "ib-a", "ib-b"},
+		},
+		"none in spite of the default": {
+			nodes: two(), gang: gang("g", 1, "mode=none"), pods: members("g/0"), arguments: []string{"defaultMode: required"},
+			want: []string{"no wish"},
+		},
+		"required by a resource one member asks for": {
+			nodes: two(), gang: gang("g", 1), arguments: []string{"triggerResources: [rdma/hca]", "defaultMode: preferred"},
+			pods: append(members("g/0"), member("g/1", "").Req(Resources{"rdma/hca": "1"}).Obj()),
+			want: []string{"required true", "ib-a", "ib-b"},
+		},
+		"the annotation overrules the resource": {
+			nodes: two(), gang: gang("g", 1, "mode=preferred"), arguments: []string{"triggerResources: [rdma/hca]"},
+			pods: []*v1.Pod{member("g/1", "").Req(Resources{"rdma/hca": "1"}).Obj()},
+			want: []string{"required false", "ib-a", "ib-b"},
+		},
+		"a wish without a mode is a must where the default is none": {
+			nodes: two(), gang: gang("g", 1, "clusters=ib-a"), pods: members("g/0"),
+			want: []string{"required true", "ib-a", "ib-b not: " + notListed},
+		},
+		"a wish without a mode keeps another default": {
+			nodes: two(), gang: gang("g", 1, "clusters=ib-a"), pods: members("g/0"), arguments: []string{"defaultMode: preferred"},
+			want: []string{"required false", "ib-a", "ib-b not: " + notListed},
+		},
+		"a narrower level": {
+			nodes: deep, gang: gang("g", 1, "level=leaf"), pods: members("g/0"),
+			want: []string{"required true", "ib-a/s1/l1", "ib-a/s1/l2", "ib-b/s1/l1"},
+		},
+		"leaves of one cluster": {
+			nodes: deep, gang: gang("g", 1, "level=leaf", "clusters=ib-b"), pods: members("g/0"),
+			want: []string{"required true", "ib-b/s1/l1", "ib-a/s1/l1 not: " + notListed, "ib-a/s1/l2 not: " + notListed},
+		},
+		"a cluster that does not exist": {
+			nodes: two(), gang: gang("g", 1, "clusters= ib-c , ib-b"), pods: members("g/0"),
+			want: []string{"required true", "ib-b", "ib-a not: " + notListed,
+				"ib-c not: annotation ibcluster.volcano-prebind.io/clusters lists it, but no node is in it"},
+		},
+		"no node has the labels": {
+			nodes: nodes("n1", "n2"), gang: gang("g", 1, "mode=required"), pods: members("g/0"),
+			want: []string{"error: plugin ibcluster: no node has the labels that name its group, and the gang must lie in one: ibcluster"},
+		},
+		"no node has the labels of the level": {
+			nodes: two(), gang: gang("g", 1, "level=leaf"), pods: members("g/0"),
+			want: []string{"error: plugin ibcluster: no node has the labels that name its group, and the gang must lie in one: ibcluster, spine, leaf"},
+		},
+		"no node has the labels, and the gang can do without": {
+			nodes: nodes("n1"), gang: gang("g", 1, "mode=preferred"), pods: members("g/0"), want: []string{"no wish"},
+		},
+		"other members go where the gang is": {
+			nodes: two(), gang: gang("g", 2, "mode=required"), pods: members("g/0@b1", "g/1"),
+			want: []string{"required true", "ib-b", "ib-a not: the gang's members are in ib-b"},
+		},
+		"a preferred gang may go on elsewhere": {
+			nodes: two(), gang: gang("g", 2, "mode=preferred"), pods: members("g/0@b1", "g/1"),
+			want: []string{"required false", "ib-a", "ib-b"},
+		},
+		"a member that is being deleted holds nobody": {
+			nodes: two(), gang: gang("g", 2, "mode=required"), pods: members("g/0@b1!", "g/1"),
+			want: []string{"required true", "ib-a", "ib-b"},
+		},
+		"a member that is done holds nobody": {
+			nodes: two(), gang: gang("g", 2, "mode=required"),
+			pods: append(members("g/1"), member("g/0", "b1").Phase(v1.PodSucceeded).Obj()),
+			want: []string{"required true", "ib-a", "ib-b"},
+		},
+		"members in two clusters": {
+			nodes: two(), gang: gang("g", 4, "mode=required"), pods: members("g/0@b1", "g/1@a1", "g/2@b2", "g/3"),
+			want: []string{"required true", "ib-b",
+				"ib-a not: the gang's members are in ib-a (1), ib-b (2): others go to ib-b, where most are"},
+			events: []string{"Warning IBClusterSplit g: members of the gang are in ib-a (1), ib-b (2); others go to ib-b, where most are"},
+		},
+		"as many members in one cluster as in another": {
+			nodes: two(), gang: gang("g", 4, "mode=required"), pods: members("g/0@b1", "g/1@a1", "g/3"),
+			want: []string{"required true", "ib-a",
+				"ib-b not: the gang's members are in ib-a (1), ib-b (1): others go to ib-a, where most are"},
+			events: []string{"Warning IBClusterSplit g: members of the gang are in ib-a (1), ib-b (1); others go to ib-a, where most are"},
+		},
+		"a member's node lost its label": {
+			nodes: two(), gang: gang("g", 3, "mode=required"), pods: members("g/0@b1", "g/1@x", "g/3"),
+			want: []string{"required true", "ib-b",
+				"ib-a not: the gang's members are in ib-b (1) and on node x outside of groups: others go to ib-b, where most are"},
+			events: []string{"Warning IBClusterSplit g: members of the gang are in ib-b (1) and on node x outside of groups; others go to ib-b, where most are"},
+		},
+		"the cluster of the gang vanished": {
+			nodes: two(), gang: gang("g", 3, "mode=required"), pods: members("g/0@x", "g/1"),
+			want: []string{"required true",
+				"ib-a not: the gang's members are on nodes outside of groups", "ib-b not: the gang's members are on nodes outside of groups"},
+		},
+		"the gang is where it may not go on": {
+			nodes: two(), gang: gang("g", 3, "clusters=ib-a"), pods: members("g/0@b1", "g/1"),
+			want: []string{"required true", "ib-a not: the gang's members are in ib-b", "ib-b not: " + notListed},
+		},
+		"an affinity group goes where its first member went": {
+			nodes: two(), gang: gang("g", 1, "affinity-group=ring"), pods: members("g/0", "other/0@b2"),
+			others: []*v1beta1.PodGroup{gang("other", 1, "affinity-group=ring").Obj()},
+			want:   []string{"required true", "ib-b", "ib-a not: affinity group ring is in ib-b"},
+		},
+		"an affinity group shares the cluster, not the leaf": {
+			nodes: deep, gang: gang("g", 1, "affinity-group=ring", "level=leaf"), pods: members("g/0", "other/0@a1"),
+			others: []*v1beta1.PodGroup{gang("other", 1, "affinity-group=ring", "level=leaf").Obj()},
+			want:   []string{"required true", "ib-a/s1/l1", "ib-a/s1/l2", "ib-b/s1/l1 not: affinity group ring is in ib-a"},
+		},
+		"an affinity group of which nobody is placed": {
+			nodes: two(), gang: gang("g", 1, "affinity-group=ring"), pods: members("g/0", "other/0"),
+			others: []*v1beta1.PodGroup{gang("other", 1, "affinity-group=ring").Obj()},
+			want:   []string{"required true", "ib-a", "ib-b"},
+		},
+		"another affinity group": {
+			nodes: two(), gang: gang("g", 1, "affinity-group=ring"), pods: members("g/0", "other/0@b2"),
+			others: []*v1beta1.PodGroup{gang("other", 1, "affinity-group=star").Obj()},
+			want:   []string{"required true", "ib-a", "ib-b"},
+		},
+		"an affinity group of another namespace": {
+			nodes: two(), gang: gang("g", 1, "affinity-group=ring"),
+			pods:   append(members("g/0"), MakePod().Namespace("far").Name("p").Group("other").Node("b2").Phase(v1.PodRunning).Obj()),
+			others: []*v1beta1.PodGroup{gang("other", 1, "affinity-group=ring").Namespace("far").Obj()},
+			want:   []string{"required true", "ib-a", "ib-b"},
+		},
+		"an affinity group on nodes without labels": {
+			nodes: two(), gang: gang("g", 1, "affinity-group=ring"), pods: members("g/0", "other/0@x"),
+			others: []*v1beta1.PodGroup{gang("other", 1, "affinity-group=ring").Obj()},
+			want: []string{"required true", "ib-a not: affinity group ring is on node x, outside of groups",
+				"ib-b not: affinity group ring is on node x, outside of groups"},
+		},
+		"a preferred gang of an affinity group": {
+			nodes: two(), gang: gang("g", 1, "affinity-group=ring", "mode=preferred"), pods: members("g/0", "other/0@b2"),
+			others: []*v1beta1.PodGroup{gang("other", 1, "affinity-group=ring").Obj()},
+			want:   []string{"required false", "ib-a", "ib-b"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := open(t, sessiontest.World{
+				Nodes: tt.nodes, PodGroups: append(tt.others, tt.gang.Obj()), Pods: tt.pods,
+			}, tt.arguments...)
+			if diff := cmp.Diff(tt.want, f.groups("g")); diff != "" {
+				t.Errorf("groups (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.events, f.events.Take()); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestNodeGroupsFollowTheSession: a gang that allocate takes up a second time goes where it was put at first, and is free
+// again when that was taken back.
+func TestNodeGroupsFollowTheSession(t *testing.T) {
+	free := []string{"required true", "ib-a", "ib-b"}
+	f := open(t, sessiontest.World{
+		Nodes:     two(),
+		PodGroups: []*v1beta1.PodGroup{gang("g", 2, "affinity-group=ring").Obj(), gang("kin", 1, "affinity-group=ring").Obj()},
+		Pods:      members("g/0", "g/1", "kin/0"),
+	})
+	check := func(step, group string, want []string) {
+		t.Helper()
+		if diff := cmp.Diff(want, f.groups(group)); diff != "" {
+			t.Errorf("%s: groups of %s (-want +got):\n%s", step, group, diff)
+		}
+	}
+	check("at first", "g", free)
+	check("at first", "kin", free)
+	statement := f.place(t, "g/0", "b2")
+	check("one placed", "g", []string{"required true", "ib-b", "ib-a not: the gang's members are in ib-b"})
+	check("one placed", "kin", []string{"required true", "ib-b", "ib-a not: affinity group ring is in ib-b"})
+	statement.Discard()
+	check("taken back", "g", free)
+	check("taken back", "kin", free)
+}

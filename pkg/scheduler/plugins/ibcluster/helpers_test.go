@@ -1,0 +1,174 @@
+package ibcluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// nodes makes nodes of "name cluster spine leaf", each with 4 cpu; a dash stands for a label that is missing, as do those
+// at the end.
+func nodes(texts ...string) []*v1.Node {
+	var list []*v1.Node
+	for _, text := range texts {
+		fields := strings.Fields(text)
+		node := MakeNode().Name(fields[0]).Capacity(Resources{"cpu": "4", "memory": "8Gi", "pods": "10", "rdma/hca": "8"})
+		for i, value := range fields[1:] {
+			if value != "-" {
+				node.Label([]string{"ibcluster", "spine", "leaf"}[i], value)
+			}
+		}
+		list = append(list, node.Obj())
+	}
+	return list
+}
+
+// two are two clusters of two nodes, and a node in none.
+func two() []*v1.Node { return nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b", "x") }
+
+// gang makes a PodGroup whose minimum is the number of its pods, with the wishes "key=value" in annotations of the plugin.
+func gang(name string, minMember int32, wishes ...string) *PodGroupBuilder {
+	b := MakePodGroup().Name(name).MinMember(minMember)
+	for _, wish := range wishes {
+		key, value, _ := strings.Cut(wish, "=")
+		b.Annotation(annotationPrefix+key, value)
+	}
+	return b
+}
+
+// members makes pods of 1 cpu each: "group/index" is pending, "group/index@node" runs on the node, with a "!" at the end
+// it is being deleted there.
+func members(texts ...string) []*v1.Pod {
+	var list []*v1.Pod
+	for _, text := range texts {
+		name, node, _ := strings.Cut(text, "@")
+		list = append(list, member(name, node).Obj())
+	}
+	return list
+}
+
+func member(name, node string) *PodBuilder {
+	group, _, _ := strings.Cut(name, "/")
+	pod := MakePod().Name(strings.ReplaceAll(name, "/", "-")).Group(group).Req(Resources{"cpu": "1"}).
+		Annotation(v1beta1.PodPreemptable, "true")
+	if node != "" {
+		pod.Node(strings.TrimSuffix(node, "!")).Phase(v1.PodRunning)
+	}
+	if strings.HasSuffix(node, "!") {
+		pod.Terminating()
+	}
+	return pod
+}
+
+// conf is a configuration with the plugin, whose arguments are lines "name: value".
+func conf(arguments ...string) string {
+	text := `
+actions: allocate
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: predicates
+    arguments:
+      predicate.VolumeBindingEnable: false
+  - name: nodeorder
+  - name: ibcluster
+`
+	if len(arguments) > 0 {
+		text += "    arguments:\n"
+	}
+	for _, argument := range arguments {
+		text += "      ibcluster." + argument + "\n"
+	}
+	return text
+}
+
+// fixture is a cluster with the plugin, and what it told.
+type fixture struct {
+	*sessiontest.Cluster
+	*sessiontest.Session
+	registry *framework.Registry
+	events   *Events
+}
+
+// open opens a session on the world.
+func open(t *testing.T, w sessiontest.World, arguments ...string) *fixture {
+	t.Helper()
+	f := &fixture{Cluster: sessiontest.New(w), registry: framework.NewRegistry(), events: &Events{}}
+	t.Cleanup(f.Cluster.Close)
+	f.Cache().Recorder = f.events
+	f.registry.RegisterPlugin(Spec())
+	f.Session = f.Cluster.Open(f.registry, conf(arguments...))
+	t.Cleanup(f.Session.Close)
+	return f
+}
+
+func (f *fixture) job(group string) *api.JobInfo { return f.Jobs[api.JobID(Namespace+"/"+group)] }
+
+func (f *fixture) task(name string) *api.TaskInfo {
+	group, _, _ := strings.Cut(name, "/")
+	for _, task := range f.job(group).Tasks {
+		if task.Name == strings.ReplaceAll(name, "/", "-") {
+			return task
+		}
+	}
+	panic("no task " + name)
+}
+
+// admitted lists the nodes that the plugins' predicates let the task on.
+func (f *fixture) admitted(name string) string {
+	task := f.task(name)
+	if err := f.PrePredicateFn(task); err != nil {
+		return err.Error()
+	}
+	var names []string
+	for _, node := range f.NodeList {
+		if f.PredicateFn(task, node) == nil {
+			names = append(names, node.Name)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+// groups shows what the plugin says of the gang's node groups, one line each.
+func (f *fixture) groups(group string) []string {
+	groups, err := f.NodeGroups(f.job(group))
+	switch {
+	case err != nil:
+		return []string{"error: " + err.Error()}
+	case groups == nil:
+		return []string{"no wish"}
+	}
+	lines := []string{fmt.Sprintf("required %t", groups.Required)}
+	for _, g := range groups.Candidates {
+		lines = append(lines, g.Path())
+	}
+	for _, path := range slices.Sorted(maps.Keys(groups.Refused)) {
+		lines = append(lines, path+" not: "+groups.Refused[path])
+	}
+	return lines
+}
+
+// place puts the task on the node in a statement, which is not committed.
+func (f *fixture) place(t *testing.T, name, node string) *vcframework.Statement {
+	t.Helper()
+	statement := vcframework.NewStatement(f.Session.Session.Session)
+	if err := statement.Allocate(f.task(name), f.Nodes[node]); err != nil {
+		t.Fatal(err)
+	}
+	return statement
+}
