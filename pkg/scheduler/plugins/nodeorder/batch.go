@@ -1,0 +1,105 @@
+package nodeorder
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	v1helper "k8s.io/component-helpers/scheduling/corev1"
+	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// batchNodeOrder is the score of nodes beside one another: pod affinity, tolerated taints and topology spread, each
+// scaled to the best or worst of the candidates. An error says that a term of the pod's pod affinity or of its spread
+// constraints cannot be read.
+func (s *session) batchNodeOrder(task *api.TaskInfo, candidates []*api.NodeInfo) (map[string]float64, error) {
+	p := s.pod(task.Pod)
+	how := s.spreadOf(p)
+	if s.podsPreferred(p) || how.kind == spreadByPod {
+		return s.delegate().BatchNodeOrderFn(task, candidates, k8sframework.NewCycleState())
+	}
+
+	var alike int64 // what each candidate gets
+	var apart []int64
+	switch {
+	case s.taintToleration == 0:
+	case s.untainted():
+		alike += maxScore * int64(s.taintToleration)
+	default:
+		apart = add(apart, tolerationScores(p, candidates), s.taintToleration)
+	}
+	switch how.kind {
+	case spreadEvenly:
+		alike += maxScore * int64(s.podTopologySpread)
+	case spreadOverZones:
+		apart = add(apart, s.spread.zoneScores(how.tally, candidates), s.podTopologySpread)
+	}
+	if apart == nil {
+		return s.constant.of(candidates, float64(alike)), nil
+	}
+	scores := make(map[string]float64, len(candidates))
+	for i, node := range candidates {
+		scores[node.Name] = float64(alike + apart[i])
+	}
+	return scores, nil
+}
+
+// add adds more times weight to the scores.
+func add(scores, more []int64, weight int) []int64 {
+	for i := range more {
+		more[i] *= int64(weight)
+		if scores != nil {
+			more[i] += scores[i]
+		}
+	}
+	return more
+}
+
+// tolerationScores is high for nodes with few PreferNoSchedule taints that the pod does not tolerate, and 0 for those
+// with the most. (Kubernetes: TaintToleration.)
+func tolerationScores(p *pod, candidates []*api.NodeInfo) []int64 {
+	scores := make([]int64, len(candidates))
+	var most int64
+	for i, node := range candidates {
+		scores[i] = shunning(node.Node, p)
+		most = max(most, scores[i])
+	}
+	for i, taints := range scores {
+		scores[i] = maxScore
+		if most != 0 {
+			scores[i] -= maxScore * taints / most
+		}
+	}
+	return scores
+}
+
+// shunning counts the node's PreferNoSchedule taints that the pod does not tolerate.
+func shunning(node *v1.Node, p *pod) int64 {
+	var n int64
+	for i := range node.Spec.Taints {
+		taint := &node.Spec.Taints[i]
+		if taint.Effect == v1.TaintEffectPreferNoSchedule && !v1helper.TolerationsTolerateTaint(p.Spec.Tolerations, taint) {
+			n++
+		}
+	}
+	return n
+}
+
+// constantScores is the map handed out last for candidates that all score the same. It is handed out again when the
+// same is asked again, as it is for gang after gang; readers do not write to it.
+type constantScores struct {
+	nodes  []*api.NodeInfo
+	score  float64
+	scores map[string]float64
+}
+
+func (c *constantScores) of(nodes []*api.NodeInfo, score float64) map[string]float64 {
+	if c.scores != nil && c.score == score && slices.Equal(c.nodes, nodes) {
+		return c.scores
+	}
+	c.nodes, c.score, c.scores = append(c.nodes[:0], nodes...), score, make(map[string]float64, len(nodes))
+	for _, node := range nodes {
+		c.scores[node.Name] = score
+	}
+	return c.scores
+}

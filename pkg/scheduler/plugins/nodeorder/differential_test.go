@@ -1,0 +1,223 @@
+package nodeorder_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	fwk "k8s.io/kube-scheduler/framework"
+	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+	upstream "volcano.sh/volcano/pkg/scheduler/plugins/nodeorder"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/nodeorder"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// confOf has the plugin with the weights, one "name: value" each, and the predicates plugin before it.
+func confOf(predicates bool, weights ...string) string {
+	conf := "actions: allocate\ntiers:\n- plugins:\n"
+	if predicates {
+		conf += "  - name: predicates\n"
+	}
+	conf += "  - name: nodeorder\n"
+	if len(weights) > 0 {
+		conf += "    arguments:\n      " + strings.Join(weights, "\n      ") + "\n"
+	}
+	return conf
+}
+
+func (d dice) weights() []string {
+	if d.oneIn(2) {
+		return nil
+	}
+	var out []string
+	for _, arg := range nodeorder.Spec().Arguments {
+		if d.oneIn(2) {
+			out = append(out, fmt.Sprintf("%s: %d", arg.Name, pick(d, 0, 1, 2, 7)))
+		}
+	}
+	return out
+}
+
+func openUpstream(c *sessiontest.Cluster, conf string) *sessiontest.Session {
+	vcframework.RegisterPluginBuilder(upstream.PluginName, upstream.New)
+	return c.Open(framework.NewRegistry(), conf)
+}
+
+func openOurs(c *sessiontest.Cluster, conf string) *sessiontest.Session {
+	r := framework.NewRegistry()
+	r.RegisterPlugin(nodeorder.Spec())
+	return c.Open(r, conf)
+}
+
+// addImages puts images on the nodes as a session that knew them would have them; upstream's do not.
+func addImages(d dice, ssn *sessiontest.Session) {
+	names := slices.Sorted(func(yield func(string) bool) {
+		for name := range ssn.NodeMap {
+			if !yield(name) {
+				return
+			}
+		}
+	})
+	for _, name := range names {
+		states := map[string]*fwk.ImageStateSummary{}
+		for image, size := range map[string]int64{"small:latest": 5 << 20, "large:v1": 700 << 20, "reg:5000/huge:latest": 9000 << 20} {
+			if (len(image)+len(name)+int(name[len(name)-1]))%3 != 0 {
+				states[image] = &fwk.ImageStateSummary{Size: size, NumNodes: 1 + len(image)%7}
+			}
+		}
+		ssn.NodeMap[name].(*k8sframework.NodeInfo).ImageStates = states
+	}
+}
+
+// sessions are two on one snapshot: upstream's plugin and ours.
+type sessions struct{ upstream, ours *sessiontest.Session }
+
+// tasks lists the session's tasks in the status by name.
+func tasks(ssn *sessiontest.Session, status api.TaskStatus) map[string]*api.TaskInfo {
+	out := map[string]*api.TaskInfo{}
+	for _, job := range ssn.Jobs {
+		for _, task := range job.TaskStatusIndex[status] {
+			out[task.Name] = task
+		}
+	}
+	return out
+}
+
+func nodesOf(ssn *sessiontest.Session, names []string) []*api.NodeInfo {
+	var out []*api.NodeInfo
+	for _, name := range names {
+		out = append(out, ssn.Nodes[name])
+	}
+	return out
+}
+
+// scores are what a session says of a task.
+type scores struct {
+	Node     map[string]float64
+	Batch    map[string]float64
+	NodeErr  string
+	BatchErr string
+}
+
+func scoresOf(ssn *sessiontest.Session, task *api.TaskInfo, candidates []string) scores {
+	out := scores{Node: map[string]float64{}}
+	nodes := nodesOf(ssn, candidates)
+	for _, node := range nodes {
+		score, err := ssn.NodeOrderFn(task, node)
+		if err != nil {
+			out.NodeErr = err.Error()
+		}
+		out.Node[node.Name] = score
+	}
+	batch, err := ssn.BatchNodeOrderFn(task, nodes)
+	if err != nil {
+		out.BatchErr = err.Error()
+	}
+	out.Batch = batch
+	return out
+}
+
+// TestScoresAreUpstreams puts random pods and random nodes before upstream's plugin and ours, before and after pods
+// are placed in the session: both say the same of each pod and node, errors included.
+//
+// The scores of tasks that the plugin does not call coupled must not change on other nodes than the one on which
+// something was placed.
+func TestScoresAreUpstreams(t *testing.T) {
+	const worlds, nodes, placed, pending = 150, 9, 24, 24
+	cluster := sessiontest.New(sessiontest.World{Objects: objects()})
+	t.Cleanup(cluster.Close)
+	compared, coupled := 0, 0
+	for seed := range uint64(worlds) {
+		d := dice{rand.New(rand.NewPCG(seed, 1))}
+		cluster.Load(d.world(nodes, placed, pending))
+		conf := confOf(d.oneIn(2), d.weights()...)
+		s := sessions{openUpstream(cluster, conf), openOurs(cluster, conf)}
+		if d.oneIn(3) {
+			addImages(d, s.upstream)
+			addImages(d, s.ours)
+		}
+		all := slices.Sorted(func(yield func(string) bool) {
+			for name := range s.ours.Nodes {
+				if !yield(name) {
+					return
+				}
+			}
+		})
+		for range 6 {
+			candidates := slices.Clone(all)
+			if d.oneIn(2) {
+				d.Shuffle(len(candidates), func(i, j int) { candidates[i], candidates[j] = candidates[j], candidates[i] })
+				candidates = candidates[:1+d.IntN(len(all))]
+			}
+			theirs, ours := tasks(s.upstream, api.Pending), tasks(s.ours, api.Pending)
+			free := map[string]scores{}
+			for name, task := range ours {
+				want, got := scoresOf(s.upstream, theirs[name], candidates), scoresOf(s.ours, task, candidates)
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Fatalf("seed %d, conf:\n%s\nscores of %s/%s (-upstream +ours):\n%s", seed, conf, task.Namespace, name, diff)
+				}
+				compared++
+				if s.ours.Coupled(nodeorder.Name, task) {
+					coupled++
+				} else {
+					free[name] = got
+				}
+			}
+			changed := s.change(t, d, all)
+			for name, before := range free {
+				if task := ours[name]; task.Status == api.Pending && !s.ours.Coupled(nodeorder.Name, task) {
+					after := scoresOf(s.ours, task, candidates)
+					delete(before.Node, changed)
+					delete(after.Node, changed)
+					if diff := cmp.Diff(before, after); diff != "" {
+						t.Fatalf("seed %d, conf:\n%s\nscores of %s/%s, which is not coupled, with something placed on %s (-before +after):\n%s", seed, conf, task.Namespace, name, changed, diff)
+					}
+				}
+			}
+		}
+		s.upstream.Close()
+		s.ours.Close()
+	}
+	t.Logf("%d pairs of pod and candidates compared, %d of them coupled", compared, coupled)
+}
+
+// change places or evicts a task in both sessions, and tells the node.
+func (s sessions) change(t *testing.T, d dice, nodes []string) string {
+	t.Helper()
+	status := pick(d, api.Pending, api.Pending, api.Running)
+	theirs, ours := tasks(s.upstream, status), tasks(s.ours, status)
+	var names []string
+	for name := range ours {
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	name, node := pick(d, names...), pick(d, nodes...)
+	if status == api.Running {
+		node = ours[name].NodeName
+	}
+	undo := d.oneIn(4)
+	for ssn, task := range map[*sessiontest.Session]*api.TaskInfo{s.upstream: theirs[name], s.ours: ours[name]} {
+		stmt := vcframework.NewStatement(ssn.Session.Session)
+		if status == api.Running {
+			if err := stmt.Evict(task, "test"); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			_ = stmt.Allocate(task, ssn.Nodes[node]) // what does not fit is placed nonetheless
+		}
+		if undo {
+			stmt.Discard()
+		}
+	}
+	return node
+}

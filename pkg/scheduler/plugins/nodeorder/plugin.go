@@ -1,0 +1,112 @@
+// Package nodeorder scores nodes. It takes the place of upstream's plugin of that name, takes the same arguments, and
+// gives every task and node the same score, in a small part of the time.
+//
+// Upstream's asks Kubernetes' scoring plugins anew for each pair of task and node, and they sum up the pod's requests
+// each time. Here what depends on the pod alone is worked out once (pod.go), the score of a node by itself is plain
+// arithmetic on the session's figures of that node (node.go), and the scores that compare nodes are arithmetic on the
+// candidates (batch.go, spread.go). What is rare goes to upstream's own plugin, built when it is first needed: pods with
+// preferred pod affinity, pods that such pods prefer or shun (affinity.go), and pods with soft spread constraints of
+// their own.
+//
+// Equal scores include those that come of how upstream calls Kubernetes' plugins, which differ from kube-scheduler's:
+// pod-level resources count on nodes but not in the pod to be placed; node affinity is not normalised; candidates have
+// no pods when spread is scored, so that only zones are spread over, not hosts; and nodes that got their first pod with
+// affinity in this session are not seen as having one.
+package nodeorder
+
+import (
+	"strconv"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+	upstream "volcano.sh/volcano/pkg/scheduler/plugins/nodeorder"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// Name is the plugin's name in volcano-scheduler.conf.
+const Name = upstream.PluginName
+
+// Spec tells of the plugin.
+func Spec() framework.PluginSpec {
+	var w weights
+	var arguments []framework.Argument
+	for _, a := range w.arguments() {
+		arguments = append(arguments, framework.Argument{
+			Name: a.name, Type: framework.Int, Default: strconv.Itoa(a.byDefault), Doc: a.doc,
+		})
+	}
+	return framework.PluginSpec{
+		Name:      Name,
+		Doc:       "Scores nodes with kube-scheduler's scores, as upstream's plugin of that name does, and faster.",
+		Arguments: arguments,
+		New:       New,
+		DependsOn: framework.OnShape,
+	}
+}
+
+// weights are how much each score counts. A score that counts 0 is not worked out.
+type weights struct {
+	leastRequested, mostRequested, balancedResource   int
+	nodeAffinity, podAffinity                         int
+	taintToleration, imageLocality, podTopologySpread int
+}
+
+type weightArgument struct {
+	name      string
+	byDefault int
+	weight    *int
+	doc       string
+}
+
+// arguments lists the arguments that set the weights.
+func (w *weights) arguments() []weightArgument {
+	return []weightArgument{
+		{upstream.LeastRequestedWeight, 1, &w.leastRequested, "Weight of having much CPU and memory left unrequested."},
+		{upstream.MostRequestedWeight, 0, &w.mostRequested, "Weight of having little CPU and memory left unrequested."},
+		{upstream.BalancedResourceWeight, 1, &w.balancedResource, "Weight of an even use of CPU, memory and, for pods that ask for it, `nvidia.com/gpu`."},
+		{upstream.NodeAffinityWeight, 2, &w.nodeAffinity, "Weight of the pod's preferred node affinity."},
+		{upstream.PodAffinityWeight, 2, &w.podAffinity, "Weight of preferred pod affinity and anti-affinity, of the pod and of those that are there."},
+		{upstream.TaintTolerationWeight, 3, &w.taintToleration, "Weight of having few `PreferNoSchedule` taints that the pod does not tolerate."},
+		{upstream.ImageLocalityWeight, 1, &w.imageLocality, "Weight of having the pod's images."},
+		{upstream.PodTopologySpreadWeight, 2, &w.podTopologySpread, "Weight of soft topology spread constraints."},
+	}
+}
+
+// New builds the plugin.
+func New(args framework.Arguments, _ framework.Handle) (framework.Plugin, error) {
+	p := &plugin{args: args}
+	for _, a := range p.weights.arguments() {
+		*a.weight = a.byDefault
+		args.GetInt(a.weight, a.name)
+	}
+	return p, nil
+}
+
+type plugin struct {
+	weights
+	args framework.Arguments
+}
+
+var _ framework.Plugin = (*plugin)(nil)
+
+// Name implements framework.Plugin.
+func (p *plugin) Name() string { return Name }
+
+// OnSessionOpen implements framework.Plugin.
+func (p *plugin) OnSessionOpen(ssn *framework.Session) {
+	s := newSession(p, ssn)
+	ssn.AddNodeOrderFn(Name, s.nodeOrder)
+	ssn.AddBatchNodeOrderFn(Name, s.batchNodeOrder)
+	ssn.AddCouplingFn(Name, s.coupled)
+	ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: s.placed, DeallocateFunc: s.placed})
+}
+
+// OnSessionClose implements framework.Plugin.
+func (p *plugin) OnSessionClose(*framework.Session) {}
+
+// coupled says whether the task's scores depend on what is placed on other nodes.
+func (s *session) coupled(task *api.TaskInfo) bool {
+	pod := s.pod(task.Pod)
+	return s.podsPreferred(pod) || s.spreadCoupled(pod)
+}

@@ -1,0 +1,123 @@
+package nodeorder
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	podresources "k8s.io/component-helpers/resource"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
+)
+
+// gpu is the resource that upstream balances besides CPU and memory.
+const gpu v1.ResourceName = "nvidia.com/gpu"
+
+// pod is what scoring needs of a pod, worked out once in a session.
+type pod struct {
+	*v1.Pod
+
+	// cpu (in thousandths), memory (in bytes) and gpus are what the pod requests.
+	cpu, memory, gpus int64
+	// cpuAtLeast and memoryAtLeast are the same with Kubernetes' assumption for containers that request none.
+	cpuAtLeast, memoryAtLeast int64
+
+	// preferred are the preferred node affinity terms, nil if there are none, and preferredErr is what is wrong with them.
+	preferred    *nodeaffinity.PreferredSchedulingTerms
+	preferredErr error
+
+	// images are those of all containers, with a tag. An image counts as often as it is named.
+	images []string
+
+	// prefersPods says that the pod has preferred affinity or anti-affinity to pods, malformedAffinity that some of its
+	// pod affinity cannot be read, which upstream reports as an error.
+	prefersPods, malformedAffinity bool
+
+	// spread is how the pod is spread; unknown until it is asked for.
+	spread podSpread
+}
+
+func newPod(p *v1.Pod) *pod {
+	out := &pod{Pod: p}
+	out.setRequests()
+	out.setAffinity()
+	out.setImages()
+	return out
+}
+
+// setRequests leaves pod-level resources out, as upstream does by not passing the feature gate on to the plugins.
+func (p *pod) setRequests() {
+	requests := podresources.PodRequests(p.Pod, podresources.PodResourcesOptions{SkipPodLevelResources: true})
+	p.cpu, p.memory = requests.Cpu().MilliValue(), requests.Memory().Value()
+	gpus := requests[gpu]
+	p.gpus = gpus.Value()
+	if p.requestsAll() {
+		p.cpuAtLeast, p.memoryAtLeast = p.cpu, p.memory
+		return
+	}
+	atLeast := podresources.PodRequests(p.Pod, podresources.PodResourcesOptions{
+		SkipPodLevelResources: true,
+		NonMissingContainerRequests: v1.ResourceList{
+			v1.ResourceCPU:    *resource.NewMilliQuantity(schedutil.DefaultMilliCPURequest, resource.DecimalSI),
+			v1.ResourceMemory: *resource.NewQuantity(schedutil.DefaultMemoryRequest, resource.DecimalSI),
+		},
+	})
+	p.cpuAtLeast, p.memoryAtLeast = atLeast.Cpu().MilliValue(), atLeast.Memory().Value()
+}
+
+// requestsAll says that each container requests both CPU and memory.
+func (p *pod) requestsAll() bool {
+	for _, containers := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range containers {
+			requests := containers[i].Resources.Requests
+			if _, ok := requests[v1.ResourceCPU]; !ok {
+				return false
+			}
+			if _, ok := requests[v1.ResourceMemory]; !ok {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (p *pod) setAffinity() {
+	affinity := p.Spec.Affinity
+	if affinity == nil {
+		return
+	}
+	if node := affinity.NodeAffinity; node != nil && node.PreferredDuringSchedulingIgnoredDuringExecution != nil {
+		p.preferred, p.preferredErr = nodeaffinity.NewPreferredSchedulingTerms(node.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if affinity.PodAffinity == nil && affinity.PodAntiAffinity == nil {
+		return
+	}
+	p.prefersPods = prefersPods(p.Pod)
+	_, err := k8sframework.NewPodInfo(p.Pod)
+	p.malformedAffinity = err != nil
+}
+
+// prefersPods says whether the pod has preferred affinity or anti-affinity to pods.
+func prefersPods(p *v1.Pod) bool {
+	affinity := p.Spec.Affinity
+	if affinity == nil {
+		return false
+	}
+	towards, away := affinity.PodAffinity, affinity.PodAntiAffinity
+	return towards != nil && len(towards.PreferredDuringSchedulingIgnoredDuringExecution) > 0 ||
+		away != nil && len(away.PreferredDuringSchedulingIgnoredDuringExecution) > 0
+}
+
+// setImages names the images as nodes list them: with the tag "latest" where the pod names no tag.
+func (p *pod) setImages() {
+	for _, containers := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range containers {
+			image := containers[i].Image
+			if strings.LastIndexByte(image, ':') <= strings.LastIndexByte(image, '/') {
+				image += ":latest"
+			}
+			p.images = append(p.images, image)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package nodeorder
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
+)
+
+// defaultSelector selects the pods that the pod is spread with by default: those of its Services and of its
+// ReplicaSet, ReplicationController or StatefulSet. Empty when it has none of them.
+//
+// Kubernetes' helper decides. It goes through all Services of the namespace, which may be one for each job, so it is
+// shown only those that select the pod, and is not called when there is nothing to find.
+func (s *spread) defaultSelector(p *v1.Pod) labels.Selector {
+	services := s.servicesOf(p)
+	if len(services) == 0 && !maySelectPods(metav1.GetControllerOfNoCopy(p)) {
+		return labels.Everything()
+	}
+	core, apps := s.session.factory.Core().V1(), s.session.factory.Apps().V1()
+	return helper.DefaultSelector(p, serviceLister{services: services},
+		core.ReplicationControllers().Lister(), apps.ReplicaSets().Lister(), apps.StatefulSets().Lister())
+}
+
+// maySelectPods says whether the controller is of a kind whose selector counts.
+func maySelectPods(controller *metav1.OwnerReference) bool {
+	if controller == nil {
+		return false
+	}
+	switch controller.APIVersion {
+	case v1.SchemeGroupVersion.String():
+		return controller.Kind == "ReplicationController"
+	case appsv1.SchemeGroupVersion.String():
+		return controller.Kind == "ReplicaSet" || controller.Kind == "StatefulSet"
+	default:
+		return false
+	}
+}
+
+// servicesOf lists the Services that select the pod.
+func (s *spread) servicesOf(p *v1.Pod) []*v1.Service {
+	index, ok := s.services[p.Namespace]
+	if !ok {
+		services, err := s.session.factory.Core().V1().Services().Lister().Services(p.Namespace).List(labels.Everything())
+		if err != nil { // as Kubernetes' helper does
+			return nil
+		}
+		index = newServiceIndex(services)
+		s.services[p.Namespace] = index
+	}
+	return index.selecting(p.Labels)
+}
+
+type label struct{ key, value string }
+
+// serviceIndex finds the Services of a namespace that select a pod. Each is listed under one label of its selector,
+// the one under which the fewest others are.
+type serviceIndex map[label][]*v1.Service
+
+func newServiceIndex(services []*v1.Service) serviceIndex {
+	index := serviceIndex{}
+	for _, service := range services {
+		var rarest label
+		fewest := -1
+		for key, value := range service.Spec.Selector {
+			if l := (label{key, value}); fewest < 0 || len(index[l]) < fewest {
+				rarest, fewest = l, len(index[l])
+			}
+		}
+		if fewest >= 0 { // one without selector selects nothing
+			index[rarest] = append(index[rarest], service)
+		}
+	}
+	return index
+}
+
+func (x serviceIndex) selecting(podLabels map[string]string) []*v1.Service {
+	if len(x) == 0 {
+		return nil
+	}
+	var found []*v1.Service
+	for key, value := range podLabels {
+		for _, service := range x[label{key, value}] {
+			if labels.SelectorFromValidatedSet(service.Spec.Selector).Matches(labels.Set(podLabels)) {
+				found = append(found, service)
+			}
+		}
+	}
+	return found
+}
+
+// serviceLister lists given Services.
+type serviceLister struct {
+	corelisters.ServiceLister
+	services []*v1.Service
+}
+
+// Services implements corelisters.ServiceLister.
+func (l serviceLister) Services(string) corelisters.ServiceNamespaceLister {
+	return namespaceLister{services: l.services}
+}
+
+type namespaceLister struct {
+	corelisters.ServiceNamespaceLister
+	services []*v1.Service
+}
+
+// List implements corelisters.ServiceNamespaceLister.
+func (l namespaceLister) List(labels.Selector) ([]*v1.Service, error) { return l.services, nil }

@@ -1,0 +1,159 @@
+package nodeorder
+
+import (
+	"math"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// podSpread is how a pod is spread.
+type podSpread struct {
+	kind  spreadKind
+	tally *tally // of spreadOverZones
+}
+
+type spreadKind int
+
+const (
+	spreadUnknown spreadKind = iota
+	// notSpread: the pod has no soft constraint. Spread is left out of the score.
+	notSpread
+	// spreadEvenly: Kubernetes' default constraints hold for the pod, and no node is better by them than another.
+	spreadEvenly
+	// spreadOverZones: Kubernetes' default constraints hold for the pod.
+	spreadOverZones
+	// spreadByPod: the pod has soft constraints of its own.
+	spreadByPod
+)
+
+// Kubernetes' default constraints allow a skew of 3 over hosts and of 5 over zones, and score one less than that.
+const (
+	hostScore = 3 - 1
+	zoneScore = 5 - 1
+)
+
+// spread is what scoring by topology spread needs of the session. (Kubernetes: PodTopologySpread, system defaulting.)
+//
+// The default constraints hold for pods without constraints of their own that a Service, or their ReplicaSet,
+// ReplicationController or StatefulSet, selects. Volcano's jobs with the svc plugin have such a Service each. Pods on
+// hosts do not count, because upstream scores candidates without their pods; so a node is better or worse by its zone
+// only, and by whether it has the labels at all.
+type spread struct {
+	session *session
+	// uniform says that all nodes have the same zone or none, and all a hostname or none. Then spread scores them alike,
+	// whatever is placed where.
+	uniform  func() bool
+	services map[string]serviceIndex // by namespace
+	tallies  map[tallyKey]*tally
+	// changed are the nodes to or from which tasks came or went since there are tallies, in that order.
+	changed []string
+}
+
+func newSpread(s *session) spread {
+	return spread{
+		session: s, uniform: sync.OnceValue(s.uniform), services: map[string]serviceIndex{}, tallies: map[tallyKey]*tally{},
+	}
+}
+
+func (s *session) uniform() bool {
+	nodes := s.all()
+	for _, node := range nodes {
+		if placeOf(node.Node()) != placeOf(nodes[0].Node()) {
+			return false
+		}
+	}
+	return true
+}
+
+// place is what the default constraints see of a node.
+type place struct {
+	zone             string
+	hasZone, hasHost bool
+}
+
+func placeOf(node *v1.Node) place {
+	var p place
+	p.zone, p.hasZone = node.Labels[v1.LabelTopologyZone]
+	_, p.hasHost = node.Labels[v1.LabelHostname]
+	return p
+}
+
+// spreadOf tells how the pod is spread.
+func (s *session) spreadOf(p *pod) podSpread {
+	if p.spread.kind == spreadUnknown {
+		p.spread = s.classify(p)
+	}
+	return p.spread
+}
+
+func (s *session) classify(p *pod) podSpread {
+	if s.podTopologySpread == 0 {
+		return podSpread{kind: notSpread}
+	}
+	if constraints := p.Spec.TopologySpreadConstraints; len(constraints) > 0 {
+		for i := range constraints {
+			if constraints[i].WhenUnsatisfiable == v1.ScheduleAnyway {
+				return podSpread{kind: spreadByPod}
+			}
+		}
+		return podSpread{kind: notSpread}
+	}
+	selector := s.spread.defaultSelector(p.Pod)
+	switch {
+	case selector.Empty():
+		return podSpread{kind: notSpread}
+	case s.spread.uniform():
+		return podSpread{kind: spreadEvenly}
+	default:
+		return podSpread{kind: spreadOverZones, tally: s.spread.tally(p.Pod, selector)}
+	}
+}
+
+// spreadCoupled says whether the task's spread score on a node depends on the pods of other nodes. By hostname it does
+// not: no pods are counted there.
+func (s *session) spreadCoupled(p *pod) bool {
+	switch s.spreadOf(p).kind {
+	case spreadOverZones:
+		return true
+	case spreadByPod:
+		for i := range p.Spec.TopologySpreadConstraints {
+			constraint := &p.Spec.TopologySpreadConstraints[i]
+			if constraint.WhenUnsatisfiable == v1.ScheduleAnyway && constraint.TopologyKey != v1.LabelHostname {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// zoneScores is high for nodes of zones with few of the pods counted, scaled to the zone with the most.
+func (s *spread) zoneScores(t *tally, candidates []*api.NodeInfo) []int64 {
+	s.update(t)
+	scores, places, zones := make([]int64, len(candidates)), make([]place, len(candidates)), map[string]bool{}
+	for i, node := range candidates {
+		places[i] = placeOf(node.Node)
+		zones[places[i].zone] = true // nodes without a zone count as one
+	}
+	weight := math.Log(float64(len(zones) + 2))
+	least, most := int64(math.MaxInt64), int64(0)
+	for i, place := range places {
+		var score float64
+		if place.hasHost {
+			score += hostScore
+		}
+		if place.hasZone {
+			score += float64(t.zones[place.zone])*weight + zoneScore
+		}
+		scores[i] = int64(math.Round(score))
+		least, most = min(least, scores[i]), max(most, scores[i])
+	}
+	for i, score := range scores {
+		scores[i] = maxScore
+		if most != 0 {
+			scores[i] = maxScore * (most + least - score) / most
+		}
+	}
+	return scores
+}

@@ -1,0 +1,98 @@
+package nodeorder
+
+import (
+	"encoding/json"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+)
+
+// tally counts the pods of a namespace that a selector selects, by node and by zone. Gangs are spread by selectors of
+// their own and placed task by task, so it is kept, and only nodes that changed are counted again.
+type tally struct {
+	namespace string
+	selector  labels.Selector
+	// eligible are the nodes that the pod to be placed asks for: only their pods count.
+	eligible nodeaffinity.RequiredNodeAffinity
+
+	nodes map[string]int64
+	zones map[string]int64 // nodes without a zone are under ""
+	// seen is how many of spread.changed are in.
+	seen int
+}
+
+// tallyKey tells tallies apart. Nodes is the pod's node selector and required node affinity.
+type tallyKey struct{ namespace, selector, nodes string }
+
+// tally returns the tally for the pod, whose default selector that is.
+func (s *spread) tally(p *v1.Pod, selector labels.Selector) *tally {
+	key := tallyKey{p.Namespace, selector.String(), wantedNodes(p)}
+	if t, ok := s.tallies[key]; ok {
+		return t
+	}
+	t := &tally{
+		namespace: p.Namespace, selector: selector, eligible: nodeaffinity.GetRequiredNodeAffinity(p),
+		nodes: map[string]int64{}, zones: map[string]int64{}, seen: len(s.changed),
+	}
+	for name := range s.session.nodes {
+		s.count(t, name)
+	}
+	s.tallies[key] = t
+	return t
+}
+
+// wantedNodes is a text for the pod's node selector and required node affinity, empty without them.
+func wantedNodes(p *v1.Pod) string {
+	var wanted struct {
+		Selector map[string]string
+		Required *v1.NodeSelector
+	}
+	wanted.Selector = p.Spec.NodeSelector
+	if affinity := p.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil {
+		wanted.Required = affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	}
+	if len(wanted.Selector) == 0 && wanted.Required == nil {
+		return ""
+	}
+	text, _ := json.Marshal(wanted) // never fails
+	return string(text)
+}
+
+// placed notes that the node's pods changed.
+func (s *spread) placed(node string) {
+	if len(s.tallies) > 0 {
+		s.changed = append(s.changed, node)
+	}
+}
+
+// update brings the tally up to date.
+func (s *spread) update(t *tally) {
+	for _, node := range s.changed[t.seen:] {
+		s.count(t, node)
+	}
+	t.seen = len(s.changed)
+}
+
+// count counts the node's pods anew. Pods that are being deleted do not count.
+func (s *spread) count(t *tally, name string) {
+	node, ok := s.session.nodes[name]
+	if !ok {
+		return
+	}
+	if match, _ := t.eligible.Match(node.Node()); !match { // a node selector that cannot be read selects nothing
+		return
+	}
+	var n int64
+	for _, info := range node.GetPods() {
+		p := info.GetPod()
+		if p.Namespace == t.namespace && p.DeletionTimestamp == nil && t.selector.Matches(labels.Set(p.Labels)) {
+			n++
+		}
+	}
+	if n == t.nodes[name] {
+		return
+	}
+	t.zones[node.Node().Labels[v1.LabelTopologyZone]] += n - t.nodes[name]
+	t.nodes[name] = n
+}
