@@ -58,9 +58,11 @@ type allocation struct {
 	observe    func(result string)
 	now        func() time.Time
 
-	shapes      map[string]*shape
-	shapeOfTask map[api.TaskID]*shape
-	keyBuffer   []byte
+	kinds      map[string]*kind
+	kindOfTask map[api.TaskID]*kind
+	keyBuffer  []byte
+	// shapes are the kinds whose shape is kept.
+	shapes []*kind
 	// ofJob are the fields that hold for the current job only.
 	ofJob []*field
 	// cuts are domains cut down to others.
@@ -79,16 +81,16 @@ func newAllocation(ssn *framework.Session, observe func(string)) *allocation {
 	errorCache := true
 	vcframework.GetArgOfActionFromConf(ssn.Configurations, "allocate").GetBool(&errorCache, conf.EnablePredicateErrCacheKey)
 	a := &allocation{
-		ssn:         ssn,
-		board:       newBoard(ssn),
-		layering:    &layering{ssn: ssn, nothingKept: !errorCache, known: map[string]*layers{}},
-		exclusions:  newExclusions(ssn),
-		observe:     observe,
-		now:         time.Now,
-		shapes:      map[string]*shape{},
-		shapeOfTask: map[api.TaskID]*shape{},
-		cuts:        map[[2]*domain]*domain{},
-		sampled:     samplingWanted(),
+		ssn:        ssn,
+		board:      newBoard(ssn),
+		layering:   &layering{ssn: ssn, nothingKept: !errorCache, known: map[string]*layers{}},
+		exclusions: newExclusions(ssn),
+		observe:    observe,
+		now:        time.Now,
+		kinds:      map[string]*kind{},
+		kindOfTask: map[api.TaskID]*kind{},
+		cuts:       map[[2]*domain]*domain{},
+		sampled:    samplingWanted(),
 	}
 	a.gang = a.gangEnabled()
 	a.podSlots = a.predicatesEnabled()

@@ -30,6 +30,7 @@ func (t *attempt) put(task *api.TaskInfo, c choice) error {
 	node := t.a.board.nodes[c.node]
 	p := placement{task, vcframework.NewStatement(t.a.ssn.Session)}
 	if !c.class.now() {
+		task.Pod.Spec.NodeName = node.Name // where what it claims is reserved, as Allocate does
 		if err := p.stmt.Pipeline(task, node.Name, false); err != nil {
 			t.a.undone(task, p.stmt.UnPipeline(task))
 			return err

@@ -16,7 +16,7 @@ import (
 const maxExplanation = 900
 
 // explain says, group by group, how many of the members that the gang lacks fit and what stops the next.
-func (a *allocation) explain(job *api.JobInfo, groups *framework.NodeGroups, n *need) {
+func (a *allocation) explain(job *api.JobInfo, sheet *sheet, groups *framework.NodeGroups, n *need) {
 	e := framework.GangExplanation{
 		Namespace: job.Namespace, PodGroup: job.Name, Time: a.now(), Needed: n.total, Required: groups.Required,
 	}
@@ -28,8 +28,15 @@ func (a *allocation) explain(job *api.JobInfo, groups *framework.NodeGroups, n *
 		e.Groups = append(e.Groups, framework.NodeGroupExplanation{Group: path, Refused: groups.Refused[path]})
 	}
 	e.Message = compact(e)
-	job.JobFitErrors = e.Message
 	a.ssn.Explain(job.UID, e)
+	job.JobFitErrors = e.Message
+	errs := api.NewFitErrors() // of every task: the group is what none of them fits into
+	errs.SetError(e.Message)
+	for _, tasks := range sheet.tasks {
+		for _, task := range tasks {
+			job.NodesFitErrors[task.UID] = errs
+		}
+	}
 }
 
 func (a *allocation) explainGroup(group *topology.Group, n *need) framework.NodeGroupExplanation {

@@ -76,15 +76,10 @@ func (a *allocation) try(job *api.JobInfo, subJob *api.SubJobInfo, tasks []*api.
 	return p.end(a.untouched(tasks, p))
 }
 
-// alike is how many tasks at the beginning are of one shape.
+// alike is how many tasks at the beginning are of one kind.
 func (a *allocation) alike(tasks []*api.TaskInfo) int {
-	key := string(appendShape(nil, tasks[0]))
 	n := 1
-	for n < len(tasks) {
-		a.keyBuffer = appendShape(a.keyBuffer[:0], tasks[n])
-		if string(a.keyBuffer) != key {
-			break
-		}
+	for n < len(tasks) && a.kindOf(tasks[n]) == a.kindOf(tasks[0]) {
 		n++
 	}
 	return n

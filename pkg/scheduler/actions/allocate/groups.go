@@ -13,10 +13,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// maxNarrower bounds how many groups of each narrower level are tried before the candidate itself.
-const maxNarrower = 3
+const (
+	// maxNarrower bounds how many groups of each narrower level are tried before the candidate itself.
+	maxNarrower = 3
+	// maxNeedShapes bounds of how many shapes a gang's need is known. Where members have claims of their own, each is a
+	// shape; room for some of them is room for fewer than all, so groups are still never left out wrongly.
+	maxNeedShapes = 8
+)
 
-// need is what must be placed for a gang to be ready: so many tasks of each shape.
+// need is what must be placed for a gang to be ready: so many tasks, and of each shape that is known.
 type need struct {
 	shapes []*shape
 	counts map[*shape]int
@@ -49,7 +54,7 @@ func (a *allocation) placeInGroups(job *api.JobInfo, sheet *sheet, groups *frame
 		return a.placeAnywhere(job, sheet, a.fewestGroups(groups), true)
 	}
 	if p.outcome == misfit && n.total > 0 {
-		a.explain(job, groups, n)
+		a.explain(job, sheet, groups, n)
 	}
 	return p
 }
@@ -63,17 +68,18 @@ func (a *allocation) needOf(job *api.JobInfo, sheet *sheet) (*need, error) {
 			continue
 		}
 		for _, task := range tasks[:min(a.lacking(job, subJob, 1), len(tasks))] {
-			if !a.knownShape(task) {
-				if err := a.ssn.PrePredicateFn(task); err != nil {
-					return nil, err
-				}
+			n.total++
+			if len(n.shapes) == maxNeedShapes {
+				continue
 			}
-			s := a.shapeOf(task)
+			s, err := a.shapeOf(task)
+			if err != nil {
+				return nil, err
+			}
 			if n.counts[s] == 0 {
 				n.shapes = append(n.shapes, s)
 			}
 			n.counts[s]++
-			n.total++
 		}
 	}
 	slices.SortStableFunc(n.shapes, func(l, r *shape) int {

@@ -87,7 +87,7 @@ func (a *allocation) newPacking(p *pass, minimum []*api.TaskInfo) (*packing, boo
 	names := resourceNames(minimum)
 	var shapes []*shape
 	for _, task := range minimum {
-		s, err := p.shape(task)
+		s, err := a.shapeOf(task)
 		if err != nil {
 			return nil, false
 		}

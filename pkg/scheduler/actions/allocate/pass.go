@@ -38,7 +38,7 @@ func (p *pass) ready() bool {
 	return len(p.placed) >= p.lacking && p.a.ssn.SubJobReady(p.job, p.subJob)
 }
 
-// batch is tasks of one shape, in the order in which they are placed.
+// batch is tasks of one kind, in the order in which they are placed.
 type batch struct {
 	tasks []*api.TaskInfo
 	// size is the dominant share of one task in the site's resources.
@@ -55,13 +55,13 @@ func (p *pass) batches(tasks []*api.TaskInfo, order func(l, r batch) int) []batc
 			end++
 		}
 		var band []batch
-		at := map[string]int{}
+		at := map[*kind]int{}
 		for _, task := range tasks[start:end] {
-			p.a.keyBuffer = appendShape(p.a.keyBuffer[:0], task)
-			i, ok := at[string(p.a.keyBuffer)]
+			k := p.a.kindOf(task)
+			i, ok := at[k]
 			if !ok {
 				i = len(band)
-				at[string(p.a.keyBuffer)] = i
+				at[k] = i
 				band = append(band, batch{size: p.a.dominantShare(task)})
 			}
 			band[i].tasks = append(band[i].tasks, task)
@@ -103,7 +103,7 @@ func (p *pass) placeBatch(tasks []*api.TaskInfo) (stopped bool) {
 		return false
 	}
 	tasks = tasks[first:]
-	s, err := p.shape(tasks[0])
+	s, err := p.a.shapeOf(tasks[0])
 	if err != nil {
 		p.misfit(tasks[0], p.everywhere(err))
 		return true
@@ -153,19 +153,6 @@ func (p *pass) wanted(task *api.TaskInfo) bool {
 		return false
 	}
 	return true
-}
-
-// shape returns the task's shape, after its pre-predicate when it is the first of its shape.
-func (p *pass) shape(task *api.TaskInfo) (*shape, error) {
-	if s, ok := p.a.shapeOfTask[task.UID]; ok {
-		return s, nil
-	}
-	if !p.a.knownShape(task) {
-		if err := p.a.ssn.PrePredicateFn(task); err != nil {
-			return nil, err
-		}
-	}
-	return p.a.shapeOf(task), nil
 }
 
 // fill places tasks of the shape on the slot's domain, up to its quota. It returns how many are dealt with, and for the
@@ -248,7 +235,7 @@ func (p *pass) placeTask(task *api.TaskInfo, s *shape, d *domain) (bool, *api.Fi
 
 // verify asks the kept predicates for the task itself where they choose, in that call, what is then reserved for it.
 func (p *pass) verify(task *api.TaskInfo, s *shape, c choice) error {
-	if !hasClaims(task.Pod) || task.UID == s.task.UID {
+	if !hasClaims(task.Pod) {
 		return nil
 	}
 	return p.a.predicate(s.layers.kept, task, p.a.board.nodes[c.node])

@@ -13,6 +13,47 @@ import (
 // maxShapes bounds how many shapes are kept at a time: a shape holds some 50 bytes per node.
 const maxShapes = 64
 
+// kind is tasks that are equal but for their identity.
+type kind struct {
+	layers *layers
+	// shape is what is known of the kind's tasks; nil before one is asked for, and when it was dropped to save memory.
+	shape *shape
+}
+
+// kindOf returns the task's kind.
+func (a *allocation) kindOf(task *api.TaskInfo) *kind {
+	if k, ok := a.kindOfTask[task.UID]; ok {
+		return k
+	}
+	a.keyBuffer = appendShape(a.keyBuffer[:0], task)
+	k, ok := a.kinds[string(a.keyBuffer)]
+	if !ok {
+		k = &kind{layers: a.layering.of(task)}
+		a.kinds[string(a.keyBuffer)] = k
+	}
+	a.kindOfTask[task.UID] = k
+	return k
+}
+
+// shapeOf returns the task's shape. The error is of the pre-predicate of a task that is the first of its shape.
+func (a *allocation) shapeOf(task *api.TaskInfo) (*shape, error) {
+	k := a.kindOf(task)
+	if k.shape == nil {
+		if err := a.ssn.PrePredicateFn(task); err != nil {
+			return nil, err
+		}
+		if len(a.shapes) == maxShapes {
+			for _, old := range a.shapes {
+				old.shape = nil
+			}
+			a.shapes = a.shapes[:0]
+		}
+		k.shape = &shape{layers: k.layers, task: task, samples: make([]sample, len(a.board.nodes)), fields: map[fieldKey]*field{}}
+		a.shapes = append(a.shapes, k)
+	}
+	return k.shape, nil
+}
+
 // shape stands for tasks that no plugin of the layers kept and ofJob tells apart.
 type shape struct {
 	layers *layers
@@ -148,32 +189,4 @@ func (a *allocation) nodeScore(tiers []conf.Tier, task *api.TaskInfo, node *api.
 		}
 	})
 	return score
-}
-
-// shapeOf returns the task's shape; equal tasks share one. The pre-predicate of a task that is the first of its shape
-// must have run.
-func (a *allocation) shapeOf(task *api.TaskInfo) *shape {
-	if s, ok := a.shapeOfTask[task.UID]; ok {
-		return s
-	}
-	l := a.layering.of(task)
-	a.keyBuffer = append(appendShape(a.keyBuffer[:0], task), l.signature...)
-	s, ok := a.shapes[string(a.keyBuffer)]
-	if !ok {
-		if len(a.shapes) >= maxShapes {
-			clear(a.shapes)
-			clear(a.shapeOfTask)
-		}
-		s = &shape{layers: l, task: task, samples: make([]sample, len(a.board.nodes)), fields: map[fieldKey]*field{}}
-		a.shapes[string(a.keyBuffer)] = s
-	}
-	a.shapeOfTask[task.UID] = s
-	return s
-}
-
-// knownShape says whether a task equal to this one was asked for before.
-func (a *allocation) knownShape(task *api.TaskInfo) bool {
-	a.keyBuffer = append(appendShape(a.keyBuffer[:0], task), a.layering.of(task).signature...)
-	_, ok := a.shapes[string(a.keyBuffer)]
-	return ok
 }
