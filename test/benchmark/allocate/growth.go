@@ -38,12 +38,12 @@ var dimensions = []struct {
 }
 
 // measureGrowth measures ours at all sizes of all dimensions.
-func (p *plan) measureGrowth(ours *side, progress io.Writer) ([]series, error) {
+func (b *bench) measureGrowth(ours *side, progress io.Writer) ([]series, error) {
 	var all []series
 	for _, d := range dimensions {
 		s := series{Title: d.title}
 		for _, size := range d.sizes {
-			r, err := p.told(progress, ours, fmt.Sprintf("%s-%d", d.name, size), d.shape(size))
+			r, err := b.told(progress, ours, fmt.Sprintf("%s-%d", d.name, size), d.shape(size))
 			if err != nil {
 				return nil, err
 			}

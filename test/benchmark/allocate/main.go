@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
 func main() {
-	err := bench(os.Args[1:], os.Stdout, os.Stderr)
+	err := compare(os.Args[1:], os.Stdout, os.Stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 	case err != nil:
@@ -29,8 +31,8 @@ type comparison struct {
 	ours     *result
 }
 
-// bench measures what the arguments ask for and prints it.
-func bench(args []string, out, progress io.Writer) error {
+// compare measures what the arguments ask for and prints it.
+func compare(args []string, out, progress io.Writer) error {
 	p, err := parsePlan(args, progress)
 	if err != nil {
 		return err
@@ -42,22 +44,24 @@ func bench(args []string, out, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
+	b := &bench{plan: p, cluster: sessiontest.New(sessiontest.World{})}
+	defer b.cluster.Close()
 	var comparisons []comparison
 	for _, w := range p.works {
 		c := comparison{work: w}
 		if !p.oursOnly {
-			if c.upstream, err = p.told(progress, upstream, w.name, w.shape); err != nil {
+			if c.upstream, err = b.told(progress, upstream, w.name, w.shape); err != nil {
 				return err
 			}
 		}
-		if c.ours, err = p.told(progress, ours, w.name, w.shape); err != nil {
+		if c.ours, err = b.told(progress, ours, w.name, w.shape); err != nil {
 			return err
 		}
 		comparisons = append(comparisons, c)
 	}
 	var all []series
 	if p.growth {
-		if all, err = p.measureGrowth(ours, progress); err != nil {
+		if all, err = b.measureGrowth(ours, progress); err != nil {
 			return err
 		}
 	}
@@ -70,10 +74,10 @@ func bench(args []string, out, progress io.Writer) error {
 }
 
 // told measures and says so.
-func (p *plan) told(progress io.Writer, s *side, name string, sh shape) (*result, error) {
+func (b *bench) told(progress io.Writer, s *side, name string, sh shape) (*result, error) {
 	began := time.Now()
 	fmt.Fprintf(progress, "%s %s: ", s.name, name)
-	r, err := p.measure(s, name, sh)
+	r, err := b.measure(s, name, sh)
 	if err != nil {
 		fmt.Fprintln(progress, "failed")
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/app"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
@@ -44,6 +45,7 @@ func newSides() (upstream, ours *side, err error) {
 	for _, spec := range specs {
 		ours.registry.RegisterPlugin(spec)
 	}
+	ours.registry.RegisterAction(allocate.New())
 	ours.take(specs)
 	return upstream, ours, nil
 }
