@@ -70,21 +70,30 @@ tiers:
 
 func run(t *testing.T, cases map[string]behaviour) {
 	t.Helper()
+	shared := sessiontest.New(sessiontest.World{}) // a cluster of one's own takes 100 ms to start
+	defer shared.Close()
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			for _, act := range implementations {
 				if act.name == upstream.name && tc.upstreamDiffers != "" {
 					continue
 				}
-				t.Run(act.name, func(t *testing.T) { tc.run(t, act) })
+				t.Run(act.name, func(t *testing.T) {
+					cluster := shared
+					if len(tc.world.Objects) > 0 {
+						cluster = sessiontest.New(tc.world)
+						defer cluster.Close()
+					} else {
+						cluster.Load(tc.world)
+					}
+					tc.run(t, cluster, act)
+				})
 			}
 		})
 	}
 }
 
-func (b behaviour) run(t *testing.T, act action) {
-	cluster := sessiontest.New(b.world)
-	defer cluster.Close()
+func (b behaviour) run(t *testing.T, cluster *sessiontest.Cluster, act action) {
 	if b.prepare != nil {
 		b.prepare(cluster)
 	}
@@ -107,6 +116,13 @@ func (b behaviour) run(t *testing.T, act action) {
 		}
 	}
 	checkStatuses(t, ssn, act)
+	if t.Failed() {
+		for _, job := range ssn.Jobs {
+			for uid, errs := range job.NodesFitErrors {
+				t.Logf("%s: %v", uid, errs.Error())
+			}
+		}
+	}
 	if b.check != nil {
 		b.check(t, ssn)
 	}

@@ -24,7 +24,6 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
 	_ "volcano.sh/volcano/pkg/scheduler/plugins"
-	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
 	"volcano.sh/volcano/pkg/scheduler/util"
 	vcutil "volcano.sh/volcano/pkg/util"
 
@@ -62,11 +61,10 @@ type Cluster struct {
 
 var initMetrics sync.Once
 
-// New makes the cluster. Close it. Upstream keeps its volume binder and its sharding mode for the process, so one cluster
-// is in use at a time.
+// New makes the cluster. Close it. Upstream keeps its volume binder and its sharding mode for the process, so of clusters
+// with volumes or shards one is in use at a time.
 func New(w World) *Cluster {
 	initMetrics.Do(vcmetrics.InitKubeSchedulerRelatedMetrics)
-	predicates.ResetVolumeBindingPluginForTest()
 	evictor := util.NewFakeEvictor(0)
 	cache := vccache.NewCustomMockSchedulerCache(schedulertesting.SchedulerName, nil, evictor, &util.FakeStatusUpdater{}, nil, &record.FakeRecorder{})
 	tracker := cache.Client().(*kubefake.Clientset).Tracker()
@@ -76,7 +74,13 @@ func New(w World) *Cluster {
 		}
 	}
 	c := &Cluster{cache: &recordingCache{SchedulerCache: cache, binds: map[string]Bind{}}, stop: make(chan struct{})}
+	// As the flag --ignored-provisioners sets it: volumes of these are not counted against a node's attach limits.
+	cache.IgnoredCSIProvisioners = sets.New("rancher.io/local-path", "hostpath.csi.k8s.io", "kubernetes.io/no-provisioner")
+	binder := volumeBinder(cache)
 	cache.Run(c.stop)
+	if len(w.Objects) > 0 {
+		settle(cache, tracker, binder)
+	}
 	c.fill(w)
 	return c
 }
