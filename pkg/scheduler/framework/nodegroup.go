@@ -137,6 +137,9 @@ func (ssn *Session) ScoredBeforeTrial() bool {
 	return true
 }
 
+// SaysCoupling says whether the plugin has a CouplingFn.
+func (ssn *Session) SaysCoupling(plugin string) bool { return ssn.couplings[plugin] != nil }
+
 // Coupled says whether the plugin couples the task to what is placed on other nodes. A panic counts as yes.
 func (ssn *Session) Coupled(plugin string, task *api.TaskInfo) (coupled bool) {
 	fn, ok := ssn.couplings[plugin]

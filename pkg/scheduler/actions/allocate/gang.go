@@ -1,6 +1,7 @@
 package allocate
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -32,48 +33,102 @@ func (a *allocation) placeTasks(job *api.JobInfo, subJob *api.SubJobInfo, tasks 
 		return band{rest: tasks}
 	}
 	lacking := a.lacking(job, subJob, len(tasks))
-	if b := a.try(job, subJob, tasks, lacking, st, now, largestFirst); b.outcome != misfit {
+	if a.hopeless(job, subJob, tasks[0], st, now) {
+		return band{rest: tasks}
+	}
+	b, blocked := a.try(job, subJob, tasks, lacking, st, now, arrangement{order: largestFirst})
+	if b.outcome != misfit {
 		return b
 	}
 	errors := maps.Clone(job.NodesFitErrors)
-	if b := a.tryHarder(job, subJob, tasks, lacking, st, now); b.outcome != misfit {
+	if b = a.tryHarder(job, subJob, tasks, lacking, st, now, blocked); b.outcome != misfit {
 		return b
 	}
 	job.NodesFitErrors = errors
 	return band{rest: tasks}
 }
 
-// tryHarder looks for another way when tasks of different sizes may have got into each other's way: a packing of the first
-// tasks that make the minimum; and where the minimum needs not all tasks, other choices of them.
-func (a *allocation) tryHarder(job *api.JobInfo, subJob *api.SubJobInfo, tasks []*api.TaskInfo, lacking int, st site, now bool) band {
-	minimum := tasks[:min(lacking, len(tasks))]
-	if a.mixed(minimum) {
-		if b := a.tryPacked(job, subJob, tasks, minimum, st, now); b.outcome != misfit {
-			return b
-		}
+// hopeless says, and notes, that the first task is known to fit nowhere and that the sub-job cannot be ready without it.
+func (a *allocation) hopeless(job *api.JobInfo, subJob *api.SubJobInfo, task *api.TaskInfo, st site, now bool) bool {
+	s := a.kindOf(task).shape
+	if s == nil || !a.ssn.Allocatable(a.ssn.Queues[job.Queue], task) {
+		return false
 	}
-	if len(minimum) < len(tasks) && a.mixed(tasks) {
-		if b := a.try(job, subJob, tasks, len(tasks), st, now, smallestFirst); b.outcome != misfit {
-			return b
-		}
-		return a.try(job, subJob, tasks, lacking, st, now, nil)
+	p := a.newPass(job, subJob, st, now)
+	full, errs := p.full(s, st.domain)
+	if !full {
+		return false
 	}
-	return band{}
+	p.misfit(task, errs)
+	return !job.NeedContinueAllocating(subJob.UID)
 }
 
-// try places the first tasks together, in the given order of batches, and then the others one batch after the other.
-func (a *allocation) try(job *api.JobInfo, subJob *api.SubJobInfo, tasks []*api.TaskInfo, first int, st site, now bool, order func(l, r batch) int) band {
+const (
+	// maxRearranged bounds how often the order of kinds is changed to find a way.
+	maxRearranged = 6
+	// maxLiveVerdicts bounds what further attempts may cost when tasks are placed one by one: verdicts of live layers.
+	maxLiveVerdicts = 500_000
+)
+
+// tryHarder looks for another way when tasks of different kinds may have got into each other's way: a packing of the first
+// tasks that make the minimum; then orders in which the kind that found no room comes first, as often as another kind is
+// the one; and where the minimum needs not all tasks, other choices of them.
+func (a *allocation) tryHarder(job *api.JobInfo, subJob *api.SubJobInfo, tasks []*api.TaskInfo, lacking int, st site, now bool, blocked *kind) band {
+	minimum := tasks[:min(lacking, len(tasks))]
+	kinds := a.kindsOf(tasks)
+	if len(kinds) == 1 || len(kinds) > maxShapes {
+		return band{}
+	}
+	if b := a.tryPacked(job, subJob, tasks, minimum, st, now); b.outcome != misfit {
+		return b
+	}
+	tries := min(maxRearranged, len(kinds))
+	if slices.ContainsFunc(kinds, func(k *kind) bool { return len(k.layers.live) > 0 }) {
+		tries = min(tries, 1+maxLiveVerdicts/(len(tasks)*len(st.domain.nodes)))
+	}
+	first := map[*kind]int{}
+	for try := 1; try <= tries && blocked != nil && first[blocked] == 0; try++ {
+		first[blocked] = try
+		order := func(l, r batch) int { return cmp.Or(cmp.Compare(first[r.kind], first[l.kind]), largestFirst(l, r)) }
+		var b band
+		if b, blocked = a.try(job, subJob, tasks, lacking, st, now, arrangement{order, true}); b.outcome != misfit {
+			return b
+		}
+	}
+	b, _ := a.try(job, subJob, tasks, lacking, st, now, arrangement{})
+	if b.outcome == misfit && len(minimum) < len(tasks) {
+		b, _ = a.try(job, subJob, tasks, len(tasks), st, now, arrangement{order: smallestFirst})
+	}
+	return b
+}
+
+// kindsOf lists the kinds of the tasks.
+func (a *allocation) kindsOf(tasks []*api.TaskInfo) []*kind {
+	var kinds []*kind
+	known := map[*kind]bool{}
+	for _, task := range tasks {
+		if k := a.kindOf(task); !known[k] {
+			known[k] = true
+			kinds = append(kinds, k)
+		}
+	}
+	return kinds
+}
+
+// try places the first tasks together, arranged as given, and then the others one batch after the other. It also returns
+// the kind that found no room first.
+func (a *allocation) try(job *api.JobInfo, subJob *api.SubJobInfo, tasks []*api.TaskInfo, first int, st site, now bool, arranged arrangement) (band, *kind) {
 	p := a.newPass(job, subJob, st, now)
 	p.lacking = a.lacking(job, subJob, len(tasks))
 	first = min(first, len(tasks))
-	stopped := p.place(p.batches(tasks[:first], order))
+	stopped := p.place(p.batches(tasks[:first], arranged))
 	rest := tasks[first:]
 	for !stopped && !p.done && len(rest) > 0 {
 		n := a.alike(rest)
 		stopped = p.place([]batch{{tasks: rest[:n]}})
 		rest = rest[n:]
 	}
-	return p.end(a.untouched(tasks, p))
+	return p.end(a.untouched(tasks, p)), p.blocked
 }
 
 // alike is how many tasks at the beginning are of one kind.
@@ -141,16 +196,6 @@ func (a *allocation) gangEnabled() bool {
 			if option.Name == gang.PluginName {
 				return option.EnabledJobReady != nil && *option.EnabledJobReady
 			}
-		}
-	}
-	return false
-}
-
-// mixed says whether the tasks differ in what they request.
-func (a *allocation) mixed(tasks []*api.TaskInfo) bool {
-	for _, task := range tasks[1:] {
-		if !task.InitResreq.Equal(tasks[0].InitResreq, api.Zero) {
-			return true
 		}
 	}
 	return false

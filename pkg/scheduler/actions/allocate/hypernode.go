@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -129,6 +130,7 @@ func (a *allocation) placeSubJobs(job *api.JobInfo, from *sheet, hyperNode *api.
 	p := plan{sheet: from.clone(), hyperNode: hyperNode.Name, subJobs: map[api.SubJobID]string{}, former: map[api.SubJobID]string{}}
 	pending := slices.Clone(p.sheet.subJobs)
 	for len(pending) > 0 {
+		a.sortSubJobs(pending, from.needed)
 		subJob := pending[0]
 		pending = pending[1:]
 		b, chosen, score := a.placeSubJob(job, subJob, p.sheet.tasks[subJob.UID], hyperNode, st, now)
@@ -261,4 +263,28 @@ func namesTiers(job *api.JobInfo) bool {
 	}
 	return names(job.PodGroup.Spec.NetworkTopology) || slices.ContainsFunc(job.PodGroup.Spec.SubGroupPolicy,
 		func(policy scheduling.SubGroupPolicySpec) bool { return names(policy.NetworkTopology) })
+}
+
+// lowestHyperNode is the HyperNode of the lowest tier that holds all placed members of the job; empty when none does or
+// none is placed. Upstream finds it for jobs whose sub-jobs have a topology of their own only.
+func lowestHyperNode(ssn *framework.Session, job *api.JobInfo) string {
+	nodes := sets.New[string]()
+	for status, tasks := range job.TaskStatusIndex {
+		if api.AllocatedStatus(status) {
+			for _, task := range tasks {
+				nodes.Insert(task.NodeName)
+			}
+		}
+	}
+	if len(nodes) == 0 {
+		return ""
+	}
+	for _, tier := range ssn.HyperNodesTiers {
+		for _, name := range sets.List(ssn.HyperNodesSetByTier[tier]) {
+			if name != vcframework.ClusterTopHyperNode && ssn.RealNodesSet[name].IsSuperset(nodes) {
+				return name
+			}
+		}
+	}
+	return ""
 }

@@ -44,7 +44,7 @@ func (l *layering) of(task *vcapi.TaskInfo) *layers {
 	class := func(plugin string) byte {
 		switch d := l.ssn.DependenceOf(plugin); {
 		case l.nothingKept, d == framework.OnAnything, l.ssn.Coupled(plugin, task),
-			coupled && (plugin == predicates.PluginName || plugin == nodeorder.PluginName):
+			coupled && (plugin == predicates.PluginName || plugin == nodeorder.PluginName && !l.ssn.SaysCoupling(plugin)):
 			return 'l'
 		case d == framework.OnJob:
 			return 'j'

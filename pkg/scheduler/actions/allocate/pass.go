@@ -29,6 +29,8 @@ type pass struct {
 	// hyperNode is the lowest HyperNode with all tasks placed, for tasks with network topology.
 	hyperNode string
 	done      bool
+	// blocked is the first kind a task of which fits nowhere.
+	blocked *kind
 	// refused are the tasks their queue has no room for.
 	refused map[api.TaskID]bool
 }
@@ -40,18 +42,27 @@ func (p *pass) ready() bool {
 
 // batch is tasks of one kind, in the order in which they are placed.
 type batch struct {
+	kind  *kind
 	tasks []*api.TaskInfo
 	// size is the dominant share of one task in the site's resources.
 	size float64
 }
 
-// batches divides tasks into batches. Tasks that task order tells apart stay in order; among equals the larger batch's
-// tasks come first, since they find fewer places. Tasks of a batch come by rank.
-func (p *pass) batches(tasks []*api.TaskInfo, order func(l, r batch) int) []batch {
+// arrangement is the order in which an attempt places batches.
+type arrangement struct {
+	// order orders batches; nil leaves them in task order.
+	order func(l, r batch) int
+	// anyOrder lets order put tasks before others that come first in task order.
+	anyOrder bool
+}
+
+// batches divides tasks into batches. Tasks that plugins tell apart in task order stay in that order, unless any will do;
+// among equals batches come as arranged. Tasks of a batch come by rank.
+func (p *pass) batches(tasks []*api.TaskInfo, arranged arrangement) []batch {
 	var out []batch
 	for start := 0; start < len(tasks); {
 		end := start + 1
-		for end < len(tasks) && p.a.ssn.TaskCompareFns(tasks[start], tasks[end]) == 0 {
+		for end < len(tasks) && (arranged.anyOrder || p.a.ssn.TaskCompareFns(tasks[start], tasks[end]) == 0) {
 			end++
 		}
 		var band []batch
@@ -62,12 +73,12 @@ func (p *pass) batches(tasks []*api.TaskInfo, order func(l, r batch) int) []batc
 			if !ok {
 				i = len(band)
 				at[k] = i
-				band = append(band, batch{size: p.a.dominantShare(task)})
+				band = append(band, batch{kind: k, size: p.a.dominantShare(task)})
 			}
 			band[i].tasks = append(band[i].tasks, task)
 		}
-		if order != nil {
-			slices.SortStableFunc(band, order)
+		if arranged.order != nil {
+			slices.SortStableFunc(band, arranged.order)
 		}
 		out = append(out, band...)
 		start = end
@@ -128,6 +139,9 @@ func (p *pass) placeBatch(tasks []*api.TaskInfo) (stopped bool) {
 	}
 	for i, task := range tasks {
 		p.misfit(task, errs)
+		if i == 0 && p.blocked == nil {
+			p.blocked = p.a.kindOf(task)
+		}
 		if i == 0 && !p.job.NeedContinueAllocating(p.subJob.UID) {
 			return true
 		}
@@ -166,7 +180,7 @@ func (p *pass) fill(tasks []*api.TaskInfo, sl slot, s *shape) (int, *api.FitErro
 		if !p.wanted(task) {
 			continue
 		}
-		if full, errs := p.full(s, sl.domain, task); full {
+		if full, errs := p.full(s, sl.domain); full {
 			return i, errs, nil
 		}
 		if err := p.a.ssn.PrePredicateFn(task); err != nil {
@@ -186,7 +200,7 @@ func (p *pass) fill(tasks []*api.TaskInfo, sl slot, s *shape) (int, *api.FitErro
 }
 
 // full says whether no node of the domain takes a task of the shape, by what is kept: then the task need not be asked for.
-func (p *pass) full(s *shape, d *domain, task *api.TaskInfo) (bool, *api.FitErrors) {
+func (p *pass) full(s *shape, d *domain) (bool, *api.FitErrors) {
 	f := p.a.fieldOf(s, d, p.job)
 	switch {
 	case len(f.heap) == 0:

@@ -13,7 +13,7 @@ import (
 // maxShapes bounds how many shapes are kept at a time: a shape holds some 50 bytes per node.
 const maxShapes = 64
 
-// kind is tasks that are equal but for their identity.
+// kind is tasks that are equal but for their identity, and that the same plugins couple.
 type kind struct {
 	layers *layers
 	// shape is what is known of the kind's tasks; nil before one is asked for, and when it was dropped to save memory.
@@ -25,10 +25,11 @@ func (a *allocation) kindOf(task *api.TaskInfo) *kind {
 	if k, ok := a.kindOfTask[task.UID]; ok {
 		return k
 	}
-	a.keyBuffer = appendShape(a.keyBuffer[:0], task)
+	layers := a.layering.of(task) // may depend on the identity, too
+	a.keyBuffer = append(appendShape(a.keyBuffer[:0], task), layers.signature...)
 	k, ok := a.kinds[string(a.keyBuffer)]
 	if !ok {
-		k = &kind{layers: a.layering.of(task)}
+		k = &kind{layers: layers}
 		a.kinds[string(a.keyBuffer)] = k
 	}
 	a.kindOfTask[task.UID] = k

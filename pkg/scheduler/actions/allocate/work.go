@@ -1,11 +1,14 @@
 package allocate
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 
 	"k8s.io/klog/v2"
 	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/controllers/job/helpers"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	"volcano.sh/volcano/pkg/scheduler/util"
@@ -18,11 +21,13 @@ type work struct {
 	sheets map[api.JobID]*sheet
 }
 
-// sheet lists a job's sub-jobs that have tasks to be placed, those its minimum needs first.
+// sheet lists a job's sub-jobs that have tasks to be placed.
 type sheet struct {
 	subJobs []*api.SubJobInfo
 	// tasks are a sub-job's tasks to be placed, in task order.
 	tasks map[api.SubJobID][]*api.TaskInfo
+	// needed are the sub-jobs that the job's minimum needs.
+	needed map[api.SubJobID]bool
 }
 
 func (s *sheet) empty() bool {
@@ -35,7 +40,7 @@ func (s *sheet) empty() bool {
 }
 
 func (s *sheet) clone() *sheet {
-	return &sheet{subJobs: slices.Clone(s.subJobs), tasks: maps.Clone(s.tasks)}
+	return &sheet{subJobs: slices.Clone(s.subJobs), tasks: maps.Clone(s.tasks), needed: s.needed}
 }
 
 // work lists what is to be placed. Jobs are pushed by their keys, so that the order among equals is always the same.
@@ -91,6 +96,9 @@ func (a *allocation) wanted(job *api.JobInfo) bool {
 	if namesTiers(job) {
 		resolveTierNames(a.ssn, job)
 	}
+	if job.AllocatedHyperNode == "" && job.ContainsHardTopology() {
+		job.AllocatedHyperNode = lowestHyperNode(a.ssn, job)
+	}
 	return true
 }
 
@@ -105,21 +113,39 @@ func (a *allocation) sheet(job *api.JobInfo) *sheet {
 			}
 		}
 		if len(tasks) > 0 {
-			slices.SortFunc(tasks, byOrder[*api.TaskInfo](a.ssn.TaskOrderFn))
+			a.sortTasks(tasks)
 			s.tasks[uid] = tasks
 			s.subJobs = append(s.subJobs, subJob)
 		}
 	}
-	if len(s.subJobs) > 1 {
-		a.sortSubJobs(job, s.subJobs)
-	}
+	s.needed = a.neededSubJobs(job, s.subJobs)
 	return s
 }
 
-// sortSubJobs puts those first that the job's minimum needs: of each policy the first in order that are not ready, up to
-// the number it needs.
-func (a *allocation) sortSubJobs(job *api.JobInfo, subJobs []*api.SubJobInfo) {
-	slices.SortFunc(subJobs, byOrder[*api.SubJobInfo](a.ssn.SubJobOrderFn))
+// sortTasks sorts tasks by the session's task order. The order upstream falls back to is costly to ask for each pair, and
+// is no order for all names, so tasks are sorted by what it looks at first, and asked for where that does not agree.
+func (a *allocation) sortTasks(tasks []*api.TaskInfo) {
+	index := make(map[api.TaskID]int, len(tasks))
+	for _, task := range tasks {
+		index[task.UID] = -1
+		if i, err := strconv.Atoi(helpers.GetPodIndexUnderTask(task.Pod)); err == nil {
+			index[task.UID] = i
+		}
+	}
+	slices.SortFunc(tasks, func(l, r *api.TaskInfo) int {
+		return cmp.Or(cmp.Compare(r.Priority, l.Priority), cmp.Compare(index[l.UID], index[r.UID]),
+			l.Pod.CreationTimestamp.Compare(r.Pod.CreationTimestamp.Time), cmp.Compare(l.UID, r.UID))
+	})
+	if order := byOrder[*api.TaskInfo](a.ssn.TaskOrderFn); !slices.IsSortedFunc(tasks, order) {
+		slices.SortStableFunc(tasks, order)
+	}
+}
+
+// neededSubJobs are those the job's minimum needs: of each policy the first in order that are not ready, up to the number
+// it needs.
+func (a *allocation) neededSubJobs(job *api.JobInfo, subJobs []*api.SubJobInfo) map[api.SubJobID]bool {
+	slices.SortFunc(subJobs, func(l, r *api.SubJobInfo) int { return cmp.Compare(l.UID, r.UID) })
+	slices.SortStableFunc(subJobs, byOrder[*api.SubJobInfo](a.ssn.SubJobOrderFn))
 	ready := map[api.SubJobGID]int32{}
 	for _, subJob := range job.SubJobs {
 		if a.ssn.SubJobReady(job, subJob) {
@@ -133,6 +159,12 @@ func (a *allocation) sortSubJobs(job *api.JobInfo, subJobs []*api.SubJobInfo) {
 			needed[subJob.UID] = true
 		}
 	}
+	return needed
+}
+
+// sortSubJobs sorts sub-jobs by the session's order, which changes as they become ready; those the minimum needs first.
+func (a *allocation) sortSubJobs(subJobs []*api.SubJobInfo, needed map[api.SubJobID]bool) {
+	slices.SortStableFunc(subJobs, byOrder[*api.SubJobInfo](a.ssn.SubJobOrderFn))
 	slices.SortStableFunc(subJobs, func(l, r *api.SubJobInfo) int { return cmpBool(!needed[l.UID], !needed[r.UID]) })
 }
 
