@@ -1,0 +1,271 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+)
+
+const (
+	// clusterLabel is on a node with the name of its InfiniBand cluster.
+	clusterLabel = "ibcluster"
+	// modeAnnotation says whether a gang must, should or need not lie in one cluster.
+	modeAnnotation = "ibcluster.volcano-prebind.io/mode"
+	// inClusters comes behind a conf.
+	inClusters = `- plugins:
+  - name: ibcluster
+    arguments:
+      ibcluster.levels: [` + clusterLabel + `]
+`
+)
+
+var _ = Describe("A gang that must share an InfiniBand cluster", func() {
+	It("lands whole where it fits best, and says of each cluster why it does not fit there", func(ctx SpecContext) {
+		w := newWorld(ctx, "ib-fit", 0, "1")
+		w.addCluster(ctx, "a", 0, 2, "2")
+		w.addCluster(ctx, "b", 2, 2, "3")
+		w.addCluster(ctx, "c", 4, 2, "4")
+		scheduler := w.start(ctx, w.conf()+inClusters)
+		large := required(gang{name: "large", size: 7, min: 7})
+		w.submit(ctx, large)
+		w.eventuallyIn(large, 7, "c")
+
+		By("taking the tightest of two clusters")
+		small := required(gang{name: "small", size: 3, min: 3})
+		w.submit(ctx, small)
+		w.eventuallyIn(small, 3, "a")
+
+		By("waiting for room as a whole when there is room for all in no cluster, but in all of them together")
+		none := required(gang{name: "none", size: 7, min: 7})
+		w.submit(ctx, none)
+		w.eventuallyFailed(none, "NotEnoughResources", "a 1/7", "b 6/7", "c 1/7", "short of cpu")
+		Expect(len(w.unschedulable(none).Message)).To(BeNumerically("<", 1024))
+		Eventually(func() string { return w.told("PodGroup", none.name) }).Should(ContainSubstring("b 6/7"))
+		for _, pod := range none.pods() {
+			Eventually(func() string { return w.scheduled(pod).Message }).Should(ContainSubstring("b 6/7"), "condition of pod %s", pod)
+		}
+
+		By("answering the same in full on the debug endpoint")
+		var told []explanation
+		Eventually(func() (int, error) {
+			var err error
+			told, err = explanations(ctx, scheduler)
+			return len(told), err
+		}).Should(Equal(1))
+		Expect(told[0]).To(And(HaveField("PodGroup", none.name), HaveField("Needed", 7), HaveField("Required", true)))
+		fits := map[string]int{}
+		for _, group := range told[0].Groups {
+			fits[group.Group] = group.Fits
+			Expect(group.Nodes).To(Equal(2))
+			Expect(group.Reasons).To(Equal(map[string]int{"short of cpu": 2}), "reasons of cluster %s", group.Group)
+		}
+		Expect(fits).To(Equal(map[string]int{"a": 1, "b": 6, "c": 1}))
+
+		By("writing nothing while nothing changes")
+		versions := w.versions(none)
+		Consistently(func() map[string]uint64 { return w.versions(none) }, 3*time.Second).Should(Equal(versions))
+
+		By("being bound once a cluster has room for all")
+		w.deleteGang(ctx, large)
+		w.eventuallyIn(none, 7, "c")
+		w.eventuallyRunning(none)
+		Eventually(func() any { return w.unschedulable(none) }).Should(BeNil())
+		Eventually(func() ([]explanation, error) { return explanations(ctx, scheduler) }).Should(BeEmpty())
+	})
+
+	It("finds no cluster where taints, cordons and running pods leave room on paper only", func(ctx SpecContext) {
+		w := newWorld(ctx, "ib-spoilt", 0, "1")
+		for i, cluster := range []string{"a", "b", "c"} {
+			w.addCluster(ctx, cluster, 2*i, 2, "4")
+		}
+		w.patchNode(ctx, w.node(0), `{"spec":{"taints":[{"key":"maintenance","effect":"NoSchedule"}]}}`)
+		w.patchNode(ctx, w.node(2), `{"spec":{"unschedulable":true}}`)
+		w.start(ctx, w.conf()+inClusters)
+		running := gang{name: "running", size: 1, min: 1, cpu: "2", pod: func(_ int, pod *corev1.Pod) {
+			pod.Spec.NodeSelector[corev1.LabelHostname] = w.node(4)
+		}}
+		w.submit(ctx, running)
+		w.eventuallyBound(running, 1)
+		// Each cluster has 4 cpus or more, a node with 4 and one that is of no use.
+		g := required(gang{name: "g", size: 3, min: 3, cpu: "2"})
+		w.submit(ctx, g)
+		w.eventuallyIn(g, 3, "c")
+		next := required(gang{name: "next", size: 3, min: 3, cpu: "2"})
+		w.submit(ctx, next)
+		w.eventuallyFailed(next, "NotEnoughResources", "a 2/3: 1 node short of cpu, 1 tainted", "b 2/3: 1 node cordoned, 1 short of cpu", "c 0/3: 2 nodes short of cpu")
+		Expect(w.everBound(next)).To(BeZero())
+		w.patchNode(ctx, w.node(2), `{"spec":{"unschedulable":false}}`)
+		w.eventuallyIn(next, 3, "b")
+	})
+
+	It("grows in the cluster where it runs, and waits there when that is full", func(ctx SpecContext) {
+		w := newWorld(ctx, "ib-grow", 0, "1")
+		w.addCluster(ctx, "a", 0, 2, "3")
+		w.addCluster(ctx, "b", 2, 2, "2")
+		w.start(ctx, w.conf()+inClusters)
+		g := required(gang{name: "g", size: 6, min: 4})
+		w.submitGroup(ctx, g)
+		// Both clusters can take four; a is the one with room for more than that, b is the tighter one.
+		filler := gang{name: "filler", size: 1, min: 1, pod: func(_ int, pod *corev1.Pod) {
+			pod.Spec.NodeSelector[corev1.LabelHostname] = w.node(2)
+		}}
+		w.submit(ctx, filler)
+		w.eventuallyBound(filler, 1)
+		w.submitPods(ctx, g, 0, 4)
+		w.eventuallyIn(g, 4, "a")
+		w.eventuallyRunning(g)
+		// Now b is the emptier one.
+		w.deleteGang(ctx, filler)
+
+		By("adding members beyond the minimum")
+		w.submitPods(ctx, g, 4, 6)
+		w.eventuallyIn(g, 6, "a")
+
+		By("keeping members waiting that the cluster has no room for, though others have")
+		more := g
+		more.size = 8
+		w.submitPods(ctx, more, 6, 8)
+		for _, pod := range []string{more.member(6), more.member(7)} {
+			Eventually(func() string { return w.scheduled(pod).Message }).Should(
+				And(ContainSubstring("a 0/"), ContainSubstring("the gang's members are in a")), "condition of pod %s", pod)
+		}
+		Consistently(func() int { return w.bound(more) }).Should(Equal(6))
+		Expect(w.phase(g)).To(Equal(v1beta1.PodGroupRunning))
+
+		By("putting them where a member has left")
+		w.deletePod(ctx, g.member(0))
+		w.deletePod(ctx, g.member(1))
+		for _, pod := range []string{more.member(6), more.member(7)} {
+			Eventually(func() string { return w.Pod(pod).Spec.NodeName }).ShouldNot(BeEmpty(), "node of pod %s", pod)
+		}
+		Expect(w.clustersOf(more)).To(Equal([]string{"a"}))
+	})
+
+	It("is told what is wrong with its annotations, and waits until they are right", func(ctx SpecContext) {
+		w := newWorld(ctx, "ib-wrong", 0, "1")
+		w.addCluster(ctx, "a", 0, 1, "4")
+		w.start(ctx, w.conf()+inClusters)
+		g := gang{name: "g", size: 2, min: 2, podGroup: func(pg *v1beta1.PodGroup) {
+			metav1.SetMetaDataAnnotation(&pg.ObjectMeta, modeAnnotation, "requierd")
+		}}
+		w.submit(ctx, g)
+		Eventually(func() string { return w.told("PodGroup", g.name) }).Should(And(ContainSubstring(modeAnnotation), ContainSubstring(`"requierd"`)))
+		Consistently(func() int { return w.everBound(g) }).Should(BeZero())
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"required"}}}`, modeAnnotation)
+		_, err := vc.SchedulingV1beta1().PodGroups(w.name).Patch(ctx, g.name, types.MergePatchType, patch, metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		w.eventuallyIn(g, 2, "a")
+	})
+})
+
+var _ = Describe("A gang that should share an InfiniBand cluster", func() {
+	It("lies in the fewest clusters that hold it", func(ctx SpecContext) {
+		w := newWorld(ctx, "ib-prefer", 0, "1")
+		for i, cluster := range []string{"a", "b", "c"} {
+			w.addCluster(ctx, cluster, 2*i, 2, "4")
+		}
+		w.start(ctx, w.conf()+inClusters)
+		g := withMode(gang{name: "g", size: 10, min: 10}, "preferred")
+		w.submit(ctx, g)
+		w.eventuallyBound(g, 10)
+		Expect(w.clustersOf(g)).To(HaveLen(2))
+	})
+})
+
+// addCluster makes an InfiniBand cluster of nodes of so many cpus, numbered from first.
+func (w *world) addCluster(ctx context.Context, name string, first, count int, cpu string) {
+	GinkgoHelper()
+	Expect(cp.CreateNodes(ctx, controlplane.NodeShape{
+		Count: count, First: first, Prefix: w.name + "-", CPU: cpu, Labels: map[string]string{specLabel: w.name, clusterLabel: name},
+	})).To(Succeed())
+}
+
+func (w *world) patchNode(ctx context.Context, name, patch string) {
+	GinkgoHelper()
+	_, err := kube.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// required makes the gang one that must lie in one cluster.
+func required(g gang) gang { return withMode(g, "required") }
+
+func withMode(g gang, mode string) gang {
+	g.podGroup = func(pg *v1beta1.PodGroup) { metav1.SetMetaDataAnnotation(&pg.ObjectMeta, modeAnnotation, mode) }
+	return g
+}
+
+// clustersOf are the clusters of the nodes that the gang's pods are on, sorted.
+func (w *world) clustersOf(g gang) []string {
+	GinkgoHelper()
+	nodes, err := kube.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{LabelSelector: specLabel + "=" + w.name})
+	Expect(err).NotTo(HaveOccurred())
+	of := map[string]string{}
+	for _, node := range nodes.Items {
+		of[node.Name] = node.Labels[clusterLabel]
+	}
+	var clusters []string
+	for _, name := range g.pods() {
+		if pod := w.Pod(name); pod != nil && pod.Spec.NodeName != "" && !slices.Contains(clusters, of[pod.Spec.NodeName]) {
+			clusters = append(clusters, of[pod.Spec.NodeName])
+		}
+	}
+	slices.Sort(clusters)
+	return clusters
+}
+
+// eventuallyIn waits until so many of the gang's pods are bound, and expects all of them in the cluster.
+func (w *world) eventuallyIn(g gang, n int, cluster string) {
+	GinkgoHelper()
+	w.eventuallyBound(g, n)
+	Expect(w.clustersOf(g)).To(Equal([]string{cluster}), "clusters of gang %s", g.name)
+}
+
+// told is all that events say about an object.
+func (w *world) told(kind, name string) string {
+	var b strings.Builder
+	for _, event := range w.Events(kind, name, "") {
+		fmt.Fprintf(&b, "%s: %s\n", event.Reason, event.Message)
+	}
+	return b.String()
+}
+
+// explanation is what the debug endpoint says of a gang.
+type explanation struct {
+	Namespace, PodGroup string
+	Needed              int
+	Required            bool
+	Groups              []struct {
+		Group       string
+		Fits, Nodes int
+		Reasons     map[string]int
+	}
+}
+
+// explanations asks the debug endpoint.
+func explanations(ctx context.Context, scheduler *controlplane.Scheduler) ([]explanation, error) {
+	url := strings.TrimSuffix(scheduler.MetricsURL(), "/metrics") + "/debug/nodegroups"
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	var out []explanation
+	return out, json.NewDecoder(response.Body).Decode(&out)
+}
