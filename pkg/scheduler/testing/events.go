@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/record"
@@ -29,7 +30,9 @@ func (e *Events) Take() []string {
 // Event remembers the event.
 func (e *Events) Event(object runtime.Object, eventType, reason, message string) {
 	name := "?"
-	if accessor, err := meta.Accessor(object); err == nil {
+	if reference, ok := object.(*v1.ObjectReference); ok {
+		name = reference.Name
+	} else if accessor, err := meta.Accessor(object); err == nil {
 		name = accessor.GetName()
 	}
 	e.mu.Lock()

@@ -86,10 +86,10 @@ func (w *wish) read(key, value, namespace string, forest *topology.Forest) error
 		w.mode = value
 	case LevelAnnotation:
 		level, ok := forest.Level(value)
-		if !ok {
+		if !ok && len(forest.Levels()) > 0 { // without HyperNodes no level can be wrong
 			return fmt.Errorf("found %q, want the name of a level: %s", value, levelNames(forest))
 		}
-		w.level = level
+		w.level = max(level, 0)
 	case ClustersAnnotation:
 		for name := range strings.SplitSeq(value, ",") {
 			name = strings.TrimSpace(name)
@@ -117,9 +117,6 @@ func levelNames(forest *topology.Forest) string {
 		} else {
 			names = append(names, level.Name)
 		}
-	}
-	if len(names) == 0 {
-		return "there are none, because no HyperNode exists"
 	}
 	return oneOf(names)
 }

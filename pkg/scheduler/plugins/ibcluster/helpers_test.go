@@ -96,24 +96,47 @@ tiers:
 	return text
 }
 
-// fixture is a cluster with the plugin, and what it told.
+// fixture is a cluster with the plugin, one for all its sessions, and what it told.
 type fixture struct {
 	*sessiontest.Cluster
 	*sessiontest.Session
+	plugin   *plugin
 	registry *framework.Registry
+	conf     string
 	events   *Events
 }
 
 // open opens a session on the world.
 func open(t *testing.T, w sessiontest.World, arguments ...string) *fixture {
 	t.Helper()
-	f := &fixture{Cluster: sessiontest.New(w), registry: framework.NewRegistry(), events: &Events{}}
+	f := &fixture{Cluster: sessiontest.New(w), registry: framework.NewRegistry(), conf: conf(arguments...), events: &Events{}}
 	t.Cleanup(f.Cluster.Close)
 	f.Cache().Recorder = f.events
-	f.registry.RegisterPlugin(Spec())
-	f.Session = f.Cluster.Open(f.registry, conf(arguments...))
-	t.Cleanup(f.Session.Close)
+	spec := Spec()
+	spec.New = func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+		if f.plugin == nil {
+			built, err := New(args, h)
+			if err != nil {
+				return nil, err
+			}
+			f.plugin = built.(*plugin)
+		}
+		return f.plugin, nil
+	}
+	f.registry.RegisterPlugin(spec)
+	f.Session = f.Cluster.Open(f.registry, f.conf)
+	t.Cleanup(func() { f.Session.Close() })
 	return f
+}
+
+// reopen closes the session and opens the next, on another world if there is one.
+func (f *fixture) reopen(t *testing.T, w *sessiontest.World) {
+	t.Helper()
+	f.Session.Close()
+	if w != nil {
+		f.Load(*w)
+	}
+	f.Session = f.Cluster.Open(f.registry, f.conf)
 }
 
 func (f *fixture) job(group string) *api.JobInfo { return f.Jobs[api.JobID(Namespace+"/"+group)] }

@@ -74,6 +74,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	ssn.AddNodeGroupFn(Name, s.nodeGroups)
 	ssn.AddNodeGroupOrderFn(Name, s.score, framework.BeforeTrial())
 	ssn.AddPredicateFn(Name, s.predicate)
+	ssn.PredicateFirst(Name)
 	ssn.AddJobKeyFn(Name, s.jobKey)
 	ssn.AddEventHandler(s.eventHandler())
 }

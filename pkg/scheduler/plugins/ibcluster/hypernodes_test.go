@@ -1,0 +1,111 @@
+package ibcluster
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
+
+	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// hyperNodes are the clusters ib-a and ib-b of the nodes of two, with leaves.
+func hyperNodes() []*topologyv1alpha1.HyperNode {
+	return []*topologyv1alpha1.HyperNode{
+		MakeHyperNode().Name("leaf-a1").TierName("leaf").Nodes("a1").Obj(),
+		MakeHyperNode().Name("leaf-a2").TierName("leaf").Nodes("a2").Obj(),
+		MakeHyperNode().Name("leaf-b").TierName("leaf").NodesLike("^b").Obj(),
+		MakeHyperNode().Name("ib-a").Tier(2).TierName("cluster").HyperNodes("leaf-a1", "leaf-a2").Obj(),
+		MakeHyperNode().Name("ib-b").Tier(2).TierName("cluster").HyperNodes("leaf-b").Obj(),
+	}
+}
+
+func TestHyperNodes(t *testing.T) {
+	tests := map[string]struct {
+		hyperNodes []*topologyv1alpha1.HyperNode
+		arguments  []string
+		wishes     []string
+		want       []string
+		admitted   string
+	}{
+		"the highest tier":       {hyperNodes: hyperNodes(), want: []string{"required true", "ib-a", "ib-b"}, admitted: "a1 a2 b1 b2"},
+		"a level by tier's name": {hyperNodes: hyperNodes(), wishes: []string{"level=leaf"}, want: []string{"required true", "ib-a/leaf-a1", "ib-a/leaf-a2", "ib-b/leaf-b"}, admitted: "a1 a2 b1 b2"},
+		"a level by tier":        {hyperNodes: hyperNodes(), wishes: []string{"level=1", "clusters=ib-b"}, want: []string{"required true", "ib-b/leaf-b", "ib-a/leaf-a1 not: " + notListed, "ib-a/leaf-a2 not: " + notListed}, admitted: "b1 b2"},
+		"some tiers":             {hyperNodes: hyperNodes(), arguments: []string{"levels: [leaf]"}, want: []string{"required true", "leaf-a1", "leaf-a2", "leaf-b"}, admitted: "a1 a2 b1 b2"},
+		"none":                   {want: []string{"error: plugin ibcluster: there are no HyperNodes, and the gang must lie in one"}},
+		"none of the tier": {hyperNodes: hyperNodes(), arguments: []string{"levels: ['7']"},
+			want: []string{"error: plugin ibcluster: no HyperNode of tier 7 has nodes, and the gang must lie in one"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := open(t, sessiontest.World{
+				Nodes: two(), HyperNodes: tt.hyperNodes, Pods: members("g/0"),
+				PodGroups: []*v1beta1.PodGroup{gang("g", 1, append(tt.wishes, "mode=required")...).Obj()},
+			}, append(tt.arguments, "source: hypernodes")...)
+			if diff := cmp.Diff(tt.want, f.groups("g")); diff != "" {
+				t.Errorf("groups (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.admitted, f.admitted("g/0")); diff != "" {
+				t.Errorf("nodes that are let in (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestHyperNodesThatFormNoTree: while it is not known which nodes are together, a gang that must lie together waits.
+func TestHyperNodesThatFormNoTree(t *testing.T) {
+	f := open(t, sessiontest.World{
+		Nodes: two(), HyperNodes: hyperNodes(), Pods: members("g/0", "h/0"),
+		PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=required").Obj(), gang("h", 1, "mode=preferred").Obj()},
+	}, "source: hypernodes")
+	for _, hyperNode := range []*topologyv1alpha1.HyperNode{
+		MakeHyperNode().Name("p").Tier(2).HyperNodes("q").Obj(), MakeHyperNode().Name("q").Tier(1).HyperNodes("p").Obj(),
+	} {
+		_ = f.Cache().HyperNodesInfo.UpdateHyperNode(hyperNode) // fails for the circle
+	}
+	f.reopen(t, nil)
+	want := []string{"error: plugin ibcluster: the HyperNodes do not form a tree yet; the scheduler's log says which is wrong"}
+	if diff := cmp.Diff(want, f.groups("g")); diff != "" {
+		t.Errorf("groups (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"no wish"}, f.groups("h")); diff != "" {
+		t.Errorf("groups of one that can do without (-want +got):\n%s", diff)
+	}
+	if got := f.admitted("g/0"); got != "" {
+		t.Errorf("nodes that are let in: %s, want none", got)
+	}
+}
+
+// TestNodeInTwoHyperNodes: it belongs to the first by name, and an event says so once, and again when it is wrong in
+// another way or for the second time.
+func TestNodeInTwoHyperNodes(t *testing.T) {
+	world := func(nodesOfB ...string) sessiontest.World {
+		return sessiontest.World{
+			Nodes: two(), Pods: members("g/0"), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "clusters=ib-b").Obj()},
+			HyperNodes: []*topologyv1alpha1.HyperNode{
+				MakeHyperNode().Name("ib-b").Nodes(nodesOfB...).Obj(), MakeHyperNode().Name("ib-a").Nodes("a1", "a2").Obj(),
+			},
+		}
+	}
+	f := open(t, world("b1", "a1"), "source: hypernodes")
+	event := "Warning NodeInTwoGroups ib-b: HyperNode ib-b claims node a1, which group ib-a has already (the first by name wins): list each node in one HyperNode of a tier"
+	check := func(step string, want ...string) {
+		t.Helper()
+		if diff := cmp.Diff("b1", f.admitted("g/0")); diff != "" {
+			t.Errorf("%s: nodes that are let in (-want +got):\n%s", step, diff)
+		}
+		if diff := cmp.Diff(want, f.events.Take()); diff != "" {
+			t.Errorf("%s: events (-want +got):\n%s", step, diff)
+		}
+	}
+	check("at first", event)
+	f.reopen(t, nil)
+	check("again")
+	mended, twice := world("b1"), world("b1", "a1")
+	f.reopen(t, &mended)
+	check("mended")
+	f.reopen(t, &twice)
+	check("wrong for the second time", event)
+}

@@ -1,0 +1,239 @@
+package ibcluster
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vcallocate "volcano.sh/volcano/pkg/scheduler/actions/allocate"
+	vcbackfill "volcano.sh/volcano/pkg/scheduler/actions/backfill"
+	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
+	vcreclaim "volcano.sh/volcano/pkg/scheduler/actions/reclaim"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+func TestPredicate(t *testing.T) {
+	deep := nodes("a1 ib-a s1 l1", "a2 ib-a s1 l2", "a3 ib-a", "b1 ib-b s1 l1")
+	tests := map[string]struct {
+		nodes []*v1.Node
+		gang  *PodGroupBuilder
+		pods  []*v1.Pod
+		want  string
+	}{
+		"no wish":                          {nodes: two(), gang: gang("g", 1), pods: members("g/0"), want: "a1 a2 b1 b2 x"},
+		"preferred":                        {nodes: two(), gang: gang("g", 1, "mode=preferred"), pods: members("g/0", "g/1@a1"), want: "a1 a2 b1 b2 x"},
+		"required, nobody placed":          {nodes: two(), gang: gang("g", 1, "mode=required"), pods: members("g/0"), want: "a1 a2 b1 b2"},
+		"required, a member runs":          {nodes: two(), gang: gang("g", 1, "mode=required"), pods: members("g/0", "g/1@b2"), want: "b1 b2"},
+		"some clusters":                    {nodes: two(), gang: gang("g", 1, "clusters=ib-b"), pods: members("g/0"), want: "b1 b2"},
+		"a leaf, nobody placed":            {nodes: deep, gang: gang("g", 1, "level=leaf"), pods: members("g/0"), want: "a1 a2 b1"},
+		"a leaf, a member runs":            {nodes: deep, gang: gang("g", 1, "level=leaf"), pods: members("g/0", "g/1@a2"), want: "a2"},
+		"members in two clusters":          {nodes: two(), gang: gang("g", 1, "mode=required"), pods: members("g/0", "g/1@b2", "g/2@b1", "g/3@a1"), want: "b1 b2"},
+		"members on nodes without a label": {nodes: two(), gang: gang("g", 1, "mode=required"), pods: members("g/0", "g/1@x"), want: ""},
+		"no cluster of the list exists":    {nodes: two(), gang: gang("g", 1, "clusters=ib-c"), pods: members("g/0"), want: ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := open(t, sessiontest.World{Nodes: tt.nodes, PodGroups: []*v1beta1.PodGroup{tt.gang.Obj()}, Pods: tt.pods})
+			if diff := cmp.Diff(tt.want, f.admitted("g/0")); diff != "" {
+				t.Errorf("nodes that are let in (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPredicateFollowsTheSession: once a member is placed, or waits for a node, the others are held to its cluster, and no
+// longer when it is taken back.
+func TestPredicateFollowsTheSession(t *testing.T) {
+	tests := map[string]func(f *fixture, statement *vcframework.Statement) error{
+		"allocated": func(f *fixture, s *vcframework.Statement) error { return s.Allocate(f.task("g/0"), f.Nodes["b2"]) },
+		"pipelined": func(f *fixture, s *vcframework.Statement) error { return s.Pipeline(f.task("g/0"), "b2", false) },
+	}
+	for name, place := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := open(t, sessiontest.World{
+				Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 2, "mode=required").Obj()}, Pods: members("g/0", "g/1"),
+			})
+			statement := vcframework.NewStatement(f.Session.Session.Session)
+			want := func(step, want string) {
+				t.Helper()
+				if diff := cmp.Diff(want, f.admitted("g/1")); diff != "" {
+					t.Errorf("%s, nodes that are let in (-want +got):\n%s", step, diff)
+				}
+			}
+			want("at first", "a1 a2 b1 b2")
+			if err := place(f, statement); err != nil {
+				t.Fatal(err)
+			}
+			want("one placed", "b1 b2")
+			statement.Discard()
+			want("taken back", "a1 a2 b1 b2")
+		})
+	}
+}
+
+// TestVerdictOutlivesAllocateOnlyIfItMust: preempt leaves out the nodes that allocate found beyond help. Those outside of
+// a cluster that the gang was only tried in are not.
+func TestVerdictOutlivesAllocateOnlyIfItMust(t *testing.T) {
+	tests := map[string]struct {
+		pods  []*v1.Pod
+		place bool
+		node  string
+		want  api.Status
+	}{
+		"a node in no cluster": {pods: members("g/0", "g/1"), node: "x",
+			want: api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of the groups its gang may lie in"}},
+		"outside of the cluster where a member runs": {pods: members("g/0", "g/1@b2"), node: "a1",
+			want: api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of group ib-b, where its gang is"}},
+		"outside of the cluster where a member is tried": {pods: members("g/0", "g/1"), place: true, node: "a1",
+			want: api.Status{Code: api.Unschedulable, Plugin: Name, Reason: "node(s) outside of group ib-b, where its gang is"}},
+		"where no label is left": {pods: members("g/0", "g/1@x"), node: "a1",
+			want: api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "its gang is on node(s) outside of groups"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := open(t, sessiontest.World{Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 2, "mode=required").Obj()}, Pods: tt.pods})
+			if tt.place {
+				f.place(t, "g/1", "b1")
+			}
+			var fit *api.FitError
+			if err := f.PredicateFn(f.task("g/0"), f.Nodes[tt.node]); !errors.As(err, &fit) {
+				t.Fatalf("the node is let in, or for another reason is not: %v", err)
+			}
+			if diff := cmp.Diff(api.StatusSets{&tt.want}, fit.Status); diff != "" {
+				t.Errorf("verdict (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The clusters in these tests: ib-a is the better place for everything that is not held to ib-b.
+func classes() []*schedulingv1.PriorityClass {
+	return []*schedulingv1.PriorityClass{PriorityClass("high", 100), PriorityClass("low", 1)}
+}
+
+// filler is a PodGroup whose pods may all be evicted.
+func filler(name string) *PodGroupBuilder { return gang(name, 0).PriorityClass("low") }
+
+// big makes a filler's pod, which takes the cpu.
+func big(name, node, cpu string) *v1.Pod {
+	return member(name, node).Req(Resources{"cpu": cpu}).Priority(1).Obj()
+}
+
+// TestOtherActionsKeepMembersTogether: a member of a gang that runs in ib-b is not taken out of it by actions that know
+// nothing of clusters.
+func TestOtherActionsKeepMembersTogether(t *testing.T) {
+	vip := gang("g", 2, "mode=required").PriorityClass("high")
+	crowded := two()
+	for _, node := range crowded[:2] {
+		node.Status.Allocatable[v1.ResourcePods] = resource.MustParse("1")
+	}
+	tests := map[string]struct {
+		nodes  []*v1.Node
+		queues []*v1beta1.Queue
+		groups []*v1beta1.PodGroup
+		pods   []*v1.Pod
+		action vcframework.Action
+		where  func(f *fixture) map[string]string
+		want   map[string]string
+		evicts []string
+	}{
+		"backfill": {
+			groups: []*v1beta1.PodGroup{vip.Obj(), filler("f").Obj()},
+			pods:   append(members("g/0@b1"), member("g/1", "").Req(nil).Obj(), big("f/0", "b1", "2"), big("f/1", "b2", "4")),
+			action: vcbackfill.New(), where: func(f *fixture) map[string]string { return f.Binds() },
+			want: map[string]string{"ns/g-1": "b"},
+		},
+		"a nomination": {
+			groups: []*v1beta1.PodGroup{vip.Obj()},
+			pods:   append(members("g/0@b1"), member("g/1", "").Nominated("a1").Obj()),
+			action: vcallocate.New(), where: func(f *fixture) map[string]string { return f.Binds() },
+			want: map[string]string{"ns/g-1": "b"},
+		},
+		"preempt": {
+			groups: []*v1beta1.PodGroup{vip.Obj(), filler("f").Obj()},
+			pods: append(members("g/0@b1"), member("g/1", "").Req(Resources{"cpu": "4"}).Priority(100).Obj(),
+				big("f/0", "a1", "4"), big("f/1", "a2", "4"), big("f/2", "b2", "1"), big("f/3", "b2", "3")),
+			action: vcpreempt.New(), where: func(f *fixture) map[string]string { return f.Pipelined() },
+			want: map[string]string{"ns/g-1": "b"}, evicts: []string{"ns/f-2", "ns/f-3"},
+		},
+		"preempt where another plugin would let it": { // the pod number of ib-a's nodes is exceeded, which evictions can help with
+			nodes: crowded, groups: []*v1beta1.PodGroup{vip.Obj(), filler("f").Obj()},
+			pods: append(members("g/0@b1"), member("g/1", "").Req(Resources{"cpu": "4"}).Priority(100).Obj(),
+				big("f/0", "a1", "4"), big("f/1", "a2", "4"), big("f/2", "b2", "1"), big("f/3", "b2", "3")),
+			action: vcpreempt.New(), where: func(f *fixture) map[string]string { return f.Pipelined() },
+			want: map[string]string{"ns/g-1": "b"}, evicts: []string{"ns/f-2", "ns/f-3"},
+		},
+		"preempt for a pod that was nominated": {
+			groups: []*v1beta1.PodGroup{vip.Obj(), filler("f").Obj()},
+			pods: append(members("g/0@b1"), member("g/1", "").Req(Resources{"cpu": "4"}).Priority(100).Nominated("a1").Obj(),
+				big("f/0", "a1", "4"), big("f/1", "a2", "4"), big("f/2", "b2", "4")),
+			action: vcpreempt.New(), where: func(f *fixture) map[string]string { return f.Pipelined() },
+			want: map[string]string{"ns/g-1": "b"}, evicts: []string{"ns/f-2"},
+		},
+		"reclaim": {
+			queues: []*v1beta1.Queue{MakeQueue().Name("greedy").Obj()},
+			groups: []*v1beta1.PodGroup{vip.Obj(), filler("f").Queue("greedy").Obj()},
+			pods: append(members("g/0@b1"), member("g/1", "").Req(Resources{"cpu": "4"}).Obj(),
+				big("f/0", "a1", "4"), big("f/1", "a2", "4"), big("f/2", "b2", "4")),
+			action: vcreclaim.New(), where: func(f *fixture) map[string]string { return f.Pipelined() },
+			want: map[string]string{"ns/g-1": "b"}, evicts: []string{"ns/f-2"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if tt.nodes == nil {
+				tt.nodes = two()
+			}
+			f := open(t, sessiontest.World{
+				Nodes: tt.nodes, Queues: tt.queues, PriorityClasses: classes(), PodGroups: tt.groups, Pods: tt.pods,
+			})
+			f.Run(tt.action)
+			if diff := cmp.Diff(tt.want, clustersOf(tt.where(f))); diff != "" {
+				t.Errorf("clusters of those placed (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.evicts, sorted(f.Evicts())); diff != "" {
+				t.Errorf("evicted (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// clustersOf shortens nodes to the letter of their cluster.
+func clustersOf(placed map[string]string) map[string]string {
+	for pod, node := range placed {
+		placed[pod] = node[:1]
+	}
+	return placed
+}
+
+func sorted(list []string) []string {
+	slices.Sort(list)
+	return list
+}
+
+// TestJobKey: only gangs that are held somewhere have verdicts of their own.
+func TestJobKey(t *testing.T) {
+	f := open(t, sessiontest.World{
+		Nodes: two(),
+		PodGroups: []*v1beta1.PodGroup{
+			gang("free", 1).Obj(), gang("preferred", 1, "mode=preferred").Obj(), gang("required", 1, "mode=required").Obj(),
+		},
+		Pods: members("free/0", "preferred/0", "required/0"),
+	})
+	got := map[string]string{}
+	for _, name := range []string{"free", "preferred", "required"} {
+		got[name] = f.JobKey(Name, f.job(name))
+	}
+	if diff := cmp.Diff(map[string]string{"free": "", "preferred": "", "required": "ns/required"}, got); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,91 @@
+package ibcluster
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+func TestScore(t *testing.T) {
+	deep := nodes("a1 ib-a s1 l1", "a2 ib-a s1 l2", "b1 ib-b s1 l1")
+	tests := map[string]struct {
+		wish      string
+		arguments []string
+		pods      []*v1.Pod
+		group     string
+		tasks     int
+		copies    int
+		want      float64
+	}{
+		"a group that the gang fills":               {tasks: 4, copies: 4, want: 100},
+		"a group that is half filled":               {tasks: 4, copies: 8, want: 50},
+		"a group that is too small":                 {tasks: 4, copies: 2, want: 100},
+		"a group without room":                      {tasks: 4, copies: 0, want: 0},
+		"emptiest: a group that the gang fills":     {arguments: []string{"strategy: emptiest"}, tasks: 4, copies: 4, want: 0},
+		"emptiest: a group that has twice the room": {arguments: []string{"strategy: emptiest"}, tasks: 4, copies: 8, want: 50},
+		"the weight":                      {arguments: []string{"weight: 2.5"}, tasks: 4, copies: 8, want: 125},
+		"no weight":                       {arguments: []string{"weight: 0"}, tasks: 4, copies: 8, want: 0},
+		"a gang without a wish":           {wish: "mode=none", tasks: 4, copies: 4, want: 0},
+		"all members are there but one":   {pods: members("g/0@a1", "g/1"), group: "ib-a", tasks: 1, copies: 4, want: 25 + 400*(1+0.5)/2},
+		"in the cluster, in another leaf": {pods: members("g/0@a1", "g/1"), group: "ib-a/s1/l2", tasks: 1, copies: 4, want: 25},
+		"in the leaf":                     {pods: members("g/0@a1", "g/1"), group: "ib-a/s1/l1", tasks: 1, copies: 4, want: 25 + 400*(1+0.5)/2},
+		"a cluster without members":       {pods: members("g/0@a1", "g/1"), group: "ib-b", tasks: 1, copies: 1, want: 100},
+		"a cluster a member is nominated to": {
+			pods: []*v1.Pod{member("g/0", "").Nominated("a1").Obj(), member("g/1", "").Obj()}, group: "ib-a", tasks: 2, copies: 4, want: 50 + 200*(1+0.5)/2,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if tt.pods == nil {
+				tt.pods, tt.group = members("g/0"), "ib-a"
+			}
+			if tt.wish == "" {
+				tt.wish = "mode=preferred"
+			}
+			f := open(t, sessiontest.World{Nodes: deep, PodGroups: []*v1beta1.PodGroup{gang("g", 1, tt.wish).Obj()}, Pods: tt.pods}, tt.arguments...)
+			if !f.ScoredBeforeTrial() {
+				t.Error("the score is said to depend on the placement")
+			}
+			group := f.plugin.session.forest.Find(tt.group)
+			got, err := f.NodeGroupScore(f.job("g"), &framework.NodeGroupTrial{Group: group, Tasks: tt.tasks, Copies: tt.copies})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("score (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestScoreCountsWhatTheSessionPlaced: what allocate places after the minimum finds its way to the members placed before.
+func TestScoreCountsWhatTheSessionPlaced(t *testing.T) {
+	f := open(t, sessiontest.World{
+		Nodes: nodes("a1 ib-a s1 l1", "a2 ib-a s1 l2"), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=required").Obj()},
+		Pods: members("g/0", "g/1", "g/2", "g/3"),
+	})
+	score := func() float64 {
+		got, err := f.NodeGroupScore(f.job("g"), &framework.NodeGroupTrial{Group: f.plugin.session.forest.Find("ib-a/s1/l1"), Tasks: 1, Copies: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	got := []float64{score()}
+	f.place(t, "g/0", "a2")
+	got = append(got, score())
+	f.place(t, "g/1", "a1")
+	got = append(got, score())
+	statement := f.place(t, "g/2", "a1")
+	got = append(got, score())
+	statement.Discard()
+	got = append(got, score())
+	if diff := cmp.Diff([]float64{50, 50, 50 + 250, 50 + 300, 50 + 250}, got); diff != "" {
+		t.Errorf("scores (-want +got):\n%s", diff)
+	}
+}
