@@ -3,6 +3,7 @@ package allocate
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -15,8 +16,6 @@ import (
 type attempt struct {
 	a      *allocation
 	placed []placement
-	// waiting is how many of the placed tasks wait for resources being released.
-	waiting int
 }
 
 // placement is one placed task with the statement of its own that undoes it.
@@ -35,17 +34,14 @@ func (t *attempt) put(task *api.TaskInfo, c choice) error {
 			t.a.undone(task, p.stmt.UnPipeline(task))
 			return err
 		}
-		t.waiting++
-	} else {
-		if err := p.stmt.Allocate(task, node); err != nil {
-			t.a.undone(task, p.stmt.UnAllocate(task))
-			return err
-		}
-		if err := t.a.reserved(task, node); err != nil {
-			p.stmt.Discard()
-			t.a.undone(task, nil)
-			return err
-		}
+	} else if err := p.stmt.Allocate(task, node); err != nil {
+		t.a.undone(task, p.stmt.UnAllocate(task))
+		return err
+	}
+	if err := t.a.reserved(task, node); err != nil {
+		p.stmt.Discard()
+		t.a.undone(task, nil)
+		return err
 	}
 	t.placed = append(t.placed, p)
 	t.a.exclusions.place(task, node)
@@ -62,20 +58,29 @@ func (a *allocation) undone(task *api.TaskInfo, err error) {
 	a.exclusions.remove(task)
 }
 
+// devices names the kinds of devices of the node that the task asks for.
+func devices(task *api.TaskInfo, node *api.NodeInfo) []string {
+	var names []string
+	for _, name := range api.RegisteredDevices {
+		if d, ok := node.Others[name].(api.Devices); ok && d.HasDeviceRequest(task.Pod) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // reserved finds a failure that upstream's predicates plugin only logs: when a node's devices refuse the pod, it is not
 // added to the node that the Kubernetes predicates see.
 func (a *allocation) reserved(task *api.TaskInfo, node *api.NodeInfo) error {
-	for _, name := range api.RegisteredDevices {
-		devices, ok := node.Others[name].(api.Devices)
-		if !ok || !devices.HasDeviceRequest(task.Pod) {
-			continue
-		}
-		seen := a.ssn.NodeMap[node.Name].GetPods()
-		if !slices.ContainsFunc(seen, func(p fwk.PodInfo) bool { return p.GetPod().UID == task.Pod.UID }) {
-			return fmt.Errorf("node %s: %s: allocating the devices of pod %s/%s failed", node.Name, name, task.Namespace, task.Name)
-		}
+	names := devices(task, node)
+	if len(names) == 0 {
+		return nil
 	}
-	return nil
+	seen := a.ssn.NodeMap[node.Name].GetPods()
+	if slices.ContainsFunc(seen, func(p fwk.PodInfo) bool { return p.GetPod().UID == task.Pod.UID }) {
+		return nil
+	}
+	return fmt.Errorf("node %s: allocating devices (%s) of pod %s/%s failed", node.Name, strings.Join(names, ", "), task.Namespace, task.Name)
 }
 
 // discard takes all placements back, the last first.
@@ -84,7 +89,7 @@ func (t *attempt) discard() {
 		p.stmt.Discard()
 		t.a.undone(p.task, nil)
 	}
-	t.placed, t.waiting = nil, 0
+	t.placed = nil
 }
 
 // commit hands the placed tasks over to be bound.
@@ -99,14 +104,16 @@ func (t *attempt) commit(job *api.JobInfo) {
 }
 
 // keep leaves the placements in the session without binding them: tasks that wait for resources hold their place against
-// others until the session ends. What plugins reserved for their claims is given back then.
+// others until the session ends. Claims and devices that plugins reserved for them are given back then.
 func (t *attempt) keep() {
-	claims := slices.DeleteFunc(slices.Clone(t.placed), func(p placement) bool { return !hasClaims(p.task.Pod) })
-	if len(claims) == 0 {
+	reserved := slices.DeleteFunc(slices.Clone(t.placed), func(p placement) bool {
+		return !hasClaims(p.task.Pod) && len(devices(p.task, t.a.ssn.Nodes[p.task.NodeName])) == 0
+	})
+	if len(reserved) == 0 {
 		return
 	}
 	t.a.ssn.OnClose(func() {
-		for _, p := range slices.Backward(claims) {
+		for _, p := range slices.Backward(reserved) {
 			p.stmt.Discard()
 			t.a.undone(p.task, nil)
 		}

@@ -21,8 +21,9 @@ type choice struct {
 // verdicts. The task's pre-predicate must have run.
 func (a *allocation) choose(task *api.TaskInfo, s *shape, d *domain, job *api.JobInfo, now bool, skip map[int32]bool) (choice, bool, *api.FitErrors) {
 	f := a.fieldOf(s, d, job)
-	if node, ok := a.nominated(task, f, now); ok && !skip[node] {
-		return choice{node, f.rank[f.local[node]].class}, true, nil
+	if node, ok := a.nominated(task, f); ok && !skip[node] {
+		class := f.rank[f.local[node]].class
+		return choice{node, class}, !now || class.now(), nil // it waits for the room made for it
 	}
 	if len(s.layers.live) > 0 || a.exclusions.concern(task) || len(skip) > 0 {
 		return a.chooseLive(task, f, now, skip)
@@ -39,7 +40,7 @@ func (a *allocation) choose(task *api.TaskInfo, s *shape, d *domain, job *api.Jo
 
 // nominated returns the task's nominated node when it lies in the domain and takes the task: what was made free for it
 // there by preemption is not left to others.
-func (a *allocation) nominated(task *api.TaskInfo, f *field, now bool) (int32, bool) {
+func (a *allocation) nominated(task *api.TaskInfo, f *field) (int32, bool) {
 	name := task.Pod.Status.NominatedNodeName
 	if name == "" {
 		return 0, false
@@ -50,9 +51,6 @@ func (a *allocation) nominated(task *api.TaskInfo, f *field, now bool) (int32, b
 	}
 	place := f.local[node]
 	if f.at[place] < 0 {
-		return 0, false
-	}
-	if now && !f.rank[place].class.now() {
 		return 0, false
 	}
 	if len(f.shape.layers.live) > 0 && a.predicate(f.shape.layers.live, task, a.board.nodes[node]) != nil {

@@ -39,19 +39,25 @@ type candidate struct {
 
 // placeInGroups places the job's minimum whole in one of the groups: the best by the plugins' scores of those that hold it
 // now, else of those that hold it once what is being released is free. A gang that only prefers groups and fits into none
-// is spread over the fewest.
+// now is spread over the fewest, before it waits.
 func (a *allocation) placeInGroups(job *api.JobInfo, sheet *sheet, groups *framework.NodeGroups) plan {
 	n, err := a.needOf(job, sheet)
 	if err != nil {
 		job.JobFitErrors = err.Error()
 		return plan{sheet: sheet}
 	}
-	p := a.tryGroups(job, sheet, groups, n, true)
-	if p.outcome == misfit && a.board.releases(a.board.everything) {
-		p = a.tryGroups(job, sheet, groups, n, false)
-	}
-	if p.outcome == misfit && !groups.Required {
-		return a.placeAnywhere(job, sheet, a.fewestGroups(groups), true)
+	var p plan
+	for _, now := range []bool{true, false} {
+		if !now && !a.board.releases(a.board.everything) {
+			break
+		}
+		p = a.tryGroups(job, sheet, groups, n, now)
+		if p.outcome == misfit && !groups.Required {
+			p = a.placeOn(job, sheet, a.fewestGroups(groups), now)
+		}
+		if p.outcome != misfit {
+			return p
+		}
 	}
 	if p.outcome == misfit && n.total > 0 {
 		a.explain(job, sheet, groups, n)

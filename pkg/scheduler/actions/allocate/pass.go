@@ -116,8 +116,7 @@ func (p *pass) placeBatch(tasks []*api.TaskInfo) (stopped bool) {
 	tasks = tasks[first:]
 	s, err := p.a.shapeOf(tasks[0])
 	if err != nil {
-		p.misfit(tasks[0], p.everywhere(err))
-		return true
+		return p.misfits(tasks[:1], p.everywhere(err)) || len(tasks) > 1 && p.placeBatch(tasks[1:])
 	}
 	slots := p.a.slots(p.site, s, len(tasks), p.attempt)
 	if last := slots[len(slots)-1]; last.domain != p.site.domain {
@@ -126,25 +125,27 @@ func (p *pass) placeBatch(tasks []*api.TaskInfo) (stopped bool) {
 	slots[len(slots)-1].quota = len(tasks)
 	var errs *api.FitErrors
 	for _, sl := range slots {
-		var fit int
-		fit, errs, err = p.fill(tasks, sl, s)
-		if err != nil {
-			p.misfit(tasks[fit], p.everywhere(err))
-			return true
-		}
-		tasks = tasks[fit:]
-		if p.done || len(tasks) == 0 {
-			return false
+		var dealt int
+		dealt, errs, stopped = p.fill(tasks, sl, s)
+		tasks = tasks[dealt:]
+		if stopped || p.done || len(tasks) == 0 {
+			return stopped
 		}
 	}
-	for i, task := range tasks {
+	return p.misfits(tasks, errs)
+}
+
+// misfits notes of equal tasks that they fit nowhere. It says whether the sub-job cannot be ready without them.
+func (p *pass) misfits(tasks []*api.TaskInfo, errs *api.FitErrors) (stopped bool) {
+	if p.blocked == nil {
+		p.blocked = p.a.kindOf(tasks[0])
+	}
+	p.misfit(tasks[0], errs)
+	if !p.job.NeedContinueAllocating(p.subJob.UID) {
+		return true
+	}
+	for _, task := range tasks[1:] {
 		p.misfit(task, errs)
-		if i == 0 && p.blocked == nil {
-			p.blocked = p.a.kindOf(task)
-		}
-		if i == 0 && !p.job.NeedContinueAllocating(p.subJob.UID) {
-			return true
-		}
 	}
 	return false
 }
@@ -170,33 +171,37 @@ func (p *pass) wanted(task *api.TaskInfo) bool {
 }
 
 // fill places tasks of the shape on the slot's domain, up to its quota. It returns how many are dealt with, and for the
-// next one the verdicts when it fits nowhere. An error is of that task's pre-predicate.
-func (p *pass) fill(tasks []*api.TaskInfo, sl slot, s *shape) (int, *api.FitErrors, error) {
+// next one the verdicts when it fits nowhere. It stops at a task whose pre-predicate fails and without which the sub-job
+// cannot be ready.
+func (p *pass) fill(tasks []*api.TaskInfo, sl slot, s *shape) (dealt int, errs *api.FitErrors, stopped bool) {
 	placed := 0
 	for i, task := range tasks {
 		if placed == sl.quota {
-			return i, nil, nil
+			return i, nil, false
 		}
 		if !p.wanted(task) {
 			continue
 		}
 		if full, errs := p.full(s, sl.domain); full {
-			return i, errs, nil
+			return i, errs, false
 		}
 		if err := p.a.ssn.PrePredicateFn(task); err != nil {
-			return i, nil, err
+			if p.misfits([]*api.TaskInfo{task}, p.everywhere(err)) {
+				return i, nil, true
+			}
+			continue
 		}
 		ok, errs := p.placeTask(task, s, sl.domain)
 		if !ok {
-			return i, errs, nil
+			return i, errs, false
 		}
 		placed++
 		if p.ready() {
 			p.done = true
-			return i + 1, nil, nil
+			return i + 1, nil, false
 		}
 	}
-	return len(tasks), nil, nil
+	return len(tasks), nil, false
 }
 
 // full says whether no node of the domain takes a task of the shape, by what is kept: then the task need not be asked for.
