@@ -4,6 +4,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/bindpolicy"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/nodeorder"
 
 	// Upstream's actions and plugins register themselves, under their names.
 	_ "volcano.sh/volcano/pkg/scheduler/actions"
@@ -13,5 +14,5 @@ import (
 // PluginSpecs declares this project's plugins. The scheduler, the validation of configurations and their generated
 // page all read it.
 func PluginSpecs() []framework.PluginSpec {
-	return []framework.PluginSpec{bindpolicy.Spec(), ibcluster.Spec()}
+	return []framework.PluginSpec{bindpolicy.Spec(), ibcluster.Spec(), nodeorder.Spec()}
 }
