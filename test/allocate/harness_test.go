@@ -1,4 +1,4 @@
-package allocate
+package allocate_test
 
 import (
 	"maps"
@@ -12,6 +12,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
@@ -26,8 +27,14 @@ type action struct {
 
 var upstream = action{"upstream", func(*framework.Registry) vcframework.Action { return vcallocate.New() }}
 
+var ours = action{"ours", func(registry *framework.Registry) vcframework.Action {
+	registry.RegisterAction(allocate.New())
+	action, _ := vcframework.GetAction("allocate")
+	return action
+}}
+
 // implementations are those that must do what the tables say.
-var implementations = []action{upstream}
+var implementations = []action{upstream, ours}
 
 // behaviour is a world and what one run of allocate makes of it.
 type behaviour struct {
@@ -130,6 +137,13 @@ func (b behaviour) run(t *testing.T, cluster *sessiontest.Cluster, act action) {
 
 // open opens a session on the cluster and runs the action in it.
 func (b behaviour) open(cluster *sessiontest.Cluster, act action) *sessiontest.Session {
+	ssn, actions := b.ready(cluster, act)
+	ssn.Run(actions...)
+	return ssn
+}
+
+// ready opens a session on the cluster; the actions are to be run.
+func (b behaviour) ready(cluster *sessiontest.Cluster, act action) (*sessiontest.Session, []vcframework.Action) {
 	conf := b.conf
 	if conf == "" {
 		conf = plain
@@ -142,9 +156,7 @@ func (b behaviour) open(cluster *sessiontest.Cluster, act action) *sessiontest.S
 	if b.enqueue {
 		actions = append([]vcframework.Action{idle("enqueue")}, actions...)
 	}
-	ssn := cluster.Open(registry, conf)
-	ssn.Run(actions...)
-	return ssn
+	return cluster.Open(registry, conf), actions
 }
 
 // idle is an action that does nothing.

@@ -1,4 +1,4 @@
-package allocate
+package allocate_test
 
 import (
 	"testing"

@@ -1,0 +1,157 @@
+package allocate_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+)
+
+// TestNothingLeaksOutOfADroppedTrial: a gang that fits nowhere is tried in every way there is, and afterwards the session
+// is as it was.
+func TestNothingLeaksOutOfADroppedTrial(t *testing.T) {
+	member := func() *PodBuilder { return MakePod().Group("g").Req(cores("2")) }
+	names := []string{"g-0", "g-1", "g-2"}
+	old := []*v1.Pod{MakePod().Group("old").Req(cores("1")).Phase(v1.PodRunning).Node("a1").Name("old-0").Obj()}
+	going := []*v1.Pod{MakePod().Group("old").Req(cores("2")).Phase(v1.PodRunning).Node("a1").Terminating().Name("old-0").Obj()}
+	world := func(group *PodGroupBuilder, pods ...[]*v1.Pod) sessiontest.World {
+		return sessiontest.World{
+			Nodes:      slices.Concat(nodes(holds("2"), "a1", "a2"), nodes(holds("3"), "b1", "b2")), // more in sum than fits
+			HyperNodes: oneRow,
+			PodGroups: []*v1beta1.PodGroup{
+				group.Name("g").Obj(), MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj(), MakePodGroup().Name("z").Queue("q").Obj(),
+			},
+			Queues: []*v1beta1.Queue{MakeQueue().Name("q").Obj()},
+			Pods:   slices.Concat(append(pods, each(MakePod().Group("z").Req(cores("9")), "z-0"))...),
+		}
+	}
+	gang := func(min int32) *PodGroupBuilder { return MakePodGroup().MinMember(min) }
+	apart := v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+		TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "g"}},
+	}}}}
+	claims := func(n int) []runtime.Object {
+		objects := []runtime.Object{LateClass("late", noProvisioner)}
+		for _, name := range names[:n] {
+			objects = append(objects, UnboundClaim(name, "late"), FreeVolume(name, "late"))
+		}
+		return objects
+	}
+	withObjects := func(w sessiontest.World, objects []runtime.Object) sessiontest.World { w.Objects = objects; return w }
+	everything := "\n- plugins:\n  - name: network-topology-aware\n  - name: racks\n"
+
+	cases := map[string]struct {
+		world sessiontest.World
+		// racks says which of the racks may hold the gang as node groups; none without.
+		racks *framework.NodeGroups
+	}{
+		"plain":                {world: world(gang(5), each(member(), "g-0", "g-1", "g-2", "g-3", "g-4"))},
+		"two roles":            {world: world(gang(5), each(member().Role("a"), "g-0", "g-1"), each(member().Role("b"), "g-2", "g-3", "g-4"))},
+		"of different sizes":   {world: world(gang(7), each(member(), "g-0", "g-1", "g-2", "g-3"), each(member().Req(cores("1")), "g-4", "g-5", "g-6"))},
+		"beside pods that run": {world: world(gang(4), each(member(), "g-0", "g-1", "g-2", "g-3"), old)},
+		"when even room becoming free is too small": {world: world(gang(5), each(member(), "g-0", "g-1", "g-2", "g-3", "g-4"), going)},
+		"soft topology": {world: world(gang(5).Topology(soft, 1), each(member(), "g-0", "g-1", "g-2", "g-3", "g-4"))},
+		"hard topology": {world: world(gang(3).Topology(hard, 1), each(member(), names...))},
+		"hard topology with a member that runs": {world: world(gang(3).Topology(hard, 1),
+			each(member(), "g-1", "g-2"), each(member().Phase(v1.PodRunning).Node("a1"), "g-0"))},
+		"sub-groups": {world: world(gang(5).Topology(hard, 2).SubGroups("pairs", "pair", 2, 2).SubGroupTopology(hard, 1).SubGroups("one", "one", 1, 1),
+			each(member().Label("pair", "0"), "g-0", "g-1"), each(member().Label("pair", "1"), "g-2", "g-3"), each(member().Label("one", "0"), "g-4"))},
+		"nominated pods": {world: world(gang(3).Topology(hard, 1), each(member().Nominated("b1"), names...))},
+		"host ports":     {world: world(gang(5), each(member().Req(cores("1")).HostPort(80), "g-0", "g-1", "g-2", "g-3", "g-4"))},
+		"anti-affinity": {world: world(gang(5),
+			each(member().Req(cores("1")).Label("app", "g").Affinity(apart), "g-0", "g-1", "g-2", "g-3", "g-4"))},
+		"required node groups": {
+			world: world(gang(3), each(member(), names...)), racks: racks(true, "a", "b"),
+		},
+		"required node groups, with room becoming free": {
+			world: world(gang(3), each(member(), names...), going), racks: racks(true, "a", "b"),
+		},
+		"preferred node groups": {
+			world: world(gang(5), each(member(), "g-0", "g-1", "g-2", "g-3", "g-4")), racks: racks(false, "a", "b"),
+		},
+		"volumes": {
+			world: withObjects(world(gang(3).Topology(hard, 1),
+				slices.Concat(each(member().Volume("g-0"), "g-0"), each(member().Volume("g-1"), "g-1"), each(member().Volume("g-2"), "g-2"))), claims(3)),
+		},
+		"volumes for some": {
+			world: withObjects(world(gang(3),
+				slices.Concat(each(member().Volume("g-0"), "g-0"), each(member().Volume("g-1"), "g-1"), each(member().Volume("g-2"), "g-2"))),
+				append(claims(2), UnboundClaim("g-2", "late"))),
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			cluster := sessiontest.New(tc.world)
+			defer cluster.Close()
+			b := behaviour{conf: shares + everything, plugins: []framework.PluginSpec{nodeGroups("racks", tc.racks)}}
+			before, ssn := b.dropped(cluster, ours)
+			defer ssn.Close()
+			if diff := cmp.Diff(before, fingerprint(ssn)); diff != "" {
+				t.Errorf("session (-before +after):\n%s", diff)
+			}
+			if binds, waiting := ssn.Binds(), ssn.Pipelined(); len(binds)+len(waiting) > 0 {
+				t.Errorf("bound %v, pipelined %v; the gang was not to fit", binds, waiting)
+			}
+			if job := ssn.Jobs[Namespace+"/g"]; len(job.NodesFitErrors) == 0 && job.JobFitErrors == "" {
+				t.Error("nothing says why the gang is not placed; was it tried?")
+			}
+		})
+	}
+}
+
+// dropped opens a session on the cluster, takes its fingerprint and runs the action.
+func (b behaviour) dropped(cluster *sessiontest.Cluster, act action) ([]string, *sessiontest.Session) {
+	ssn, actions := b.ready(cluster, act)
+	before := fingerprint(ssn)
+	ssn.Run(actions...)
+	return before, ssn
+}
+
+// racks makes node groups of racks with nodes 1 and 2.
+func racks(required bool, names ...string) *framework.NodeGroups {
+	groups := &framework.NodeGroups{Required: required}
+	for _, name := range names {
+		groups.Candidates = append(groups.Candidates, &topology.Group{Name: name, Nodes: []string{name + "1", name + "2"}})
+	}
+	return groups
+}
+
+// nodeGroups is a plugin that wants every gang named "g" in the groups.
+func nodeGroups(name string, groups *framework.NodeGroups) framework.PluginSpec {
+	return plugin(name, func(ssn *framework.Session) {
+		ssn.AddNodeGroupFn(name, func(job *api.JobInfo) (*framework.NodeGroups, error) {
+			if groups == nil || job.Name != "g" {
+				return nil, nil
+			}
+			answer := *groups
+			answer.Refused = maps.Clone(groups.Refused)
+			return &answer, nil
+		})
+	})
+}
+
+// plugin makes a plugin of what it does when a session opens.
+func plugin(name string, open func(*framework.Session)) framework.PluginSpec {
+	return framework.PluginSpec{Name: name, DependsOn: framework.OnShape, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		return opening{name, open}, nil
+	}}
+}
+
+type opening struct {
+	name string
+	open func(*framework.Session)
+}
+
+func (p opening) Name() string                         { return p.name }
+func (p opening) OnSessionOpen(ssn *framework.Session) { p.open(ssn) }
+func (opening) OnSessionClose(*framework.Session)      {}
