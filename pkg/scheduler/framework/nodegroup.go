@@ -11,6 +11,9 @@ import (
 
 // NodeGroups says where a gang may be placed: the answer of a NodeGroupFn.
 type NodeGroups struct {
+	// Plugin is the one that answers; Session.NodeGroups sets it. Its predicate must accept every node of every candidate
+	// for the gang, for as long as all members placed in the session lie in that candidate: allocate does not ask it there.
+	Plugin string
 	// Required says that the gang's tasks may lie in one of the candidates only, all in the same. Otherwise the
 	// candidates are preferred: a gang that fits into none of them whole is spread over the fewest of them, and over
 	// nodes outside of them last.
@@ -105,6 +108,7 @@ func (ssn *Session) NodeGroups(job *api.JobInfo) (*NodeGroups, error) {
 			return nil, fmt.Errorf("plugin %s: %w", fn.plugin, err)
 		}
 		if groups != nil {
+			groups.Plugin = fn.plugin
 			return groups, nil
 		}
 	}

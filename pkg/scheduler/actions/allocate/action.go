@@ -73,6 +73,8 @@ type allocation struct {
 	sampled, gang, podSlots bool
 	// alone says that no other job is left, so that nobody is kept waiting by placing all of a job's tasks at once.
 	alone bool
+	// inside is the plugin that named the group in which the job is being tried; empty elsewhere.
+	inside string
 	// compare is the rank order of the job that is being placed; nil when it has none.
 	compare func(l, r *api.TaskInfo) int
 }

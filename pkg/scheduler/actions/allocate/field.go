@@ -24,6 +24,8 @@ type field struct {
 	a     *allocation
 	key   fieldKey
 	shape *shape
+	// ofJob is the layer of that name, as far as it is asked.
+	ofJob []conf.Tier
 	*domain
 	// heap holds the nodes that fit; at is a node's place in it or -1, both by place in the domain.
 	heap []int32
@@ -96,10 +98,11 @@ func (f *field) Pop() any {
 
 // fieldOf returns the shape's field on the domain for the job, up to date.
 func (a *allocation) fieldOf(s *shape, d *domain, job *api.JobInfo) *field {
-	key := fieldKey{domain: d, job: s.layers.jobKey(a.ssn, job)}
+	ofJob, jobKey := s.layers.jobLayer(a.ssn, job, a.inside)
+	key := fieldKey{domain: d, job: jobKey}
 	f, ok := s.fields[key]
 	if !ok {
-		f = &field{a: a, key: key, shape: s, domain: d, at: make([]int32, len(d.nodes)), rank: make([]rank, len(d.nodes)), errorsAt: -1}
+		f = &field{a: a, key: key, shape: s, ofJob: ofJob, domain: d, at: make([]int32, len(d.nodes)), rank: make([]rank, len(d.nodes)), errorsAt: -1}
 		for i := range f.at {
 			f.at[i] = -1
 		}
@@ -175,7 +178,7 @@ func (f *field) verdict(node int32) error {
 	if sm.err != nil {
 		return sm.err
 	}
-	return f.a.predicate(f.shape.layers.ofJob, f.shape.task, info)
+	return f.a.predicate(f.ofJob, f.shape.task, info)
 }
 
 // look brings one node's place in the heap up to date.
@@ -197,7 +200,7 @@ func (f *field) look(place int32) {
 
 func (f *field) score(node int32) float64 {
 	info := f.a.board.nodes[node]
-	return f.a.scoreOf(f.shape, node) + f.a.nodeScore(f.shape.layers.ofJob, f.shape.task, info) + f.batch[info.Name]
+	return f.a.scoreOf(f.shape, node) + f.a.nodeScore(f.ofJob, f.shape.task, info) + f.batch[info.Name]
 }
 
 // batchScore asks the plugins that score nodes together. A node's score stays what it was among the nodes it was asked with.
@@ -205,7 +208,11 @@ func (f *field) batchScore(nodes []*api.NodeInfo) {
 	if f.batch == nil {
 		f.batch = map[string]float64{}
 	}
-	for _, layer := range [][]conf.Tier{f.shape.layers.kept, f.shape.layers.ofJob} {
+	kept := f.shape.layers.batch
+	if hasClaims(f.shape.task.Pod) {
+		kept = f.shape.layers.kept
+	}
+	for _, layer := range [][]conf.Tier{kept, f.ofJob} {
 		if len(layer) == 0 {
 			continue
 		}

@@ -99,10 +99,9 @@ func (a *allocation) tryGroups(job *api.JobInfo, sheet *sheet, groups *framework
 	candidates := a.candidates(job, groups, n, now)
 	first := a.ssn.ScoredBeforeTrial()
 	best := -1
-	var bestPlan plan
 	for i := range candidates {
 		c := &candidates[i]
-		p := a.tryGroup(job, sheet, c.group, n, now)
+		p := a.tryGroup(job, sheet, groups, c.group, n, now)
 		if p.outcome == misfit {
 			continue
 		}
@@ -117,14 +116,13 @@ func (a *allocation) tryGroups(job *api.JobInfo, sheet *sheet, groups *framework
 		}
 		c.score = score
 		if best < 0 || c.score > candidates[best].score {
-			best, bestPlan = i, p
+			best = i
 		}
 	}
 	if best < 0 {
 		return plan{sheet: sheet}
 	}
-	bestPlan = a.tryGroup(job, sheet, candidates[best].group, n, now)
-	return bestPlan
+	return a.tryGroup(job, sheet, groups, candidates[best].group, n, now)
 }
 
 func (a *allocation) trialOf(c *candidate, n *need, placement map[api.TaskID]string) *framework.NodeGroupTrial {
@@ -173,7 +171,9 @@ func (a *allocation) weigh(group *topology.Group, n *need) candidate {
 
 // tryGroup places the job in the narrowest group in the candidate that holds it, else in the candidate, in the fewest of
 // its groups.
-func (a *allocation) tryGroup(job *api.JobInfo, sheet *sheet, group *topology.Group, n *need, now bool) plan {
+func (a *allocation) tryGroup(job *api.JobInfo, sheet *sheet, groups *framework.NodeGroups, group *topology.Group, n *need, now bool) plan {
+	a.inside = groups.Plugin
+	defer func() { a.inside = "" }()
 	for _, g := range append(a.narrower(job, group, n), group) {
 		p := a.placeOn(job, sheet, a.groupSite(g, nil), now)
 		a.observe(p.outcome.String())

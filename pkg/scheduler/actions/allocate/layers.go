@@ -1,6 +1,7 @@
 package allocate
 
 import (
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -18,6 +19,9 @@ import (
 type layers struct {
 	// kept is asked once per shape and node, ofJob once per job key, shape and node, and live for every task and node.
 	kept, ofJob, live []vcconf.Tier
+	// batch is kept without the predicates plugin, which scores nodes together by a pod's claims only and takes its time to
+	// say that there are none.
+	batch []vcconf.Tier
 	// jobPlugins are the plugins of ofJob.
 	jobPlugins []string
 	// signature tells layerings apart.
@@ -65,7 +69,7 @@ func (l *layering) of(task *vcapi.TaskInfo) *layers {
 	made := &layers{signature: signature.String()}
 	place := 0
 	for _, tier := range l.ssn.Tiers {
-		var kept, ofJob, live vcconf.Tier
+		var kept, batch, ofJob, live vcconf.Tier
 		for _, option := range tier.Plugins {
 			if !asks(option) {
 				continue
@@ -78,10 +82,14 @@ func (l *layering) of(task *vcapi.TaskInfo) *layers {
 				made.jobPlugins = append(made.jobPlugins, option.Name)
 			default:
 				kept.Plugins = append(kept.Plugins, option)
+				if option.Name != predicates.PluginName {
+					batch.Plugins = append(batch.Plugins, option)
+				}
 			}
 			place++
 		}
-		made.kept, made.ofJob, made.live = appendTier(made.kept, kept), appendTier(made.ofJob, ofJob), appendTier(made.live, live)
+		made.kept, made.batch = appendTier(made.kept, kept), appendTier(made.batch, batch)
+		made.ofJob, made.live = appendTier(made.ofJob, ofJob), appendTier(made.live, live)
 	}
 	l.known[made.signature] = made
 	return made
@@ -94,16 +102,26 @@ func appendTier(tiers []vcconf.Tier, tier vcconf.Tier) []vcconf.Tier {
 	return append(tiers, tier)
 }
 
-// jobKey names what of the job the layer ofJob depends on.
-func (l *layers) jobKey(ssn *framework.Session, job *vcapi.JobInfo) string {
+// jobLayer returns the layer ofJob and a key of what it depends on, without the named plugin.
+func (l *layers) jobLayer(ssn *framework.Session, job *vcapi.JobInfo, without string) ([]vcconf.Tier, string) {
 	if len(l.jobPlugins) == 0 {
-		return ""
+		return nil, ""
 	}
-	keys := make([]string, len(l.jobPlugins))
-	for i, plugin := range l.jobPlugins {
-		keys[i] = ssn.JobKey(plugin, job)
+	var keys []string
+	for _, plugin := range l.jobPlugins {
+		if plugin != without {
+			keys = append(keys, ssn.JobKey(plugin, job))
+		}
 	}
-	return strings.Join(keys, "\x00")
+	if len(keys) == len(l.jobPlugins) {
+		return l.ofJob, strings.Join(keys, "\x00")
+	}
+	var tiers []vcconf.Tier
+	for _, tier := range l.ofJob {
+		left := slices.DeleteFunc(slices.Clone(tier.Plugins), func(o vcconf.PluginOption) bool { return o.Name == without })
+		tiers = appendTier(tiers, vcconf.Tier{Plugins: left})
+	}
+	return tiers, strings.Join(append(keys, "without "+without), "\x00")
 }
 
 // with dispatches to the given tiers only while fn runs.
