@@ -8,7 +8,7 @@ import (
 )
 
 func TestCheck(t *testing.T) {
-	sh := shape{nodes: 250, gangs: 1, gangSize: 2, cpu: "20", clusters: 2}
+	sh := shape{nodes: 250, gangs: 1, gangSize: 2, cpu: "20", clusters: 2, spoilt: true}
 	free := func(place int) string { return sh.nodeList()[place].Name }
 	tests := map[string]struct {
 		placement map[string]string

@@ -32,10 +32,11 @@ type shape struct {
 	gangs, gangSize int
 	// cpu is what each pod asks for.
 	cpu string
-	// clusters is how many InfiniBand clusters the nodes are spread over, in each of which every gang has to lie whole;
-	// zero for neither. All clusters but the last but one are spoilt: they have enough for a gang of 512 on paper, and
-	// no room for it.
+	// clusters is how many InfiniBand clusters the nodes are spread over, in one of which every gang has to lie whole; zero
+	// for neither.
 	clusters int
+	// spoilt says that all clusters but the last but one have enough for a gang of 512 on paper, and no room for it.
+	spoilt bool
 }
 
 // The resources of a node, and of those pods that spoil one.
@@ -62,7 +63,7 @@ func works() []work {
 		{name: "misfits", title: "5,000 nodes, 10,000 pods that fit nowhere", ratio: 20,
 			shape: shape{nodes: 5000, gangs: 200, gangSize: 50, cpu: "33"}},
 		{name: "ib", title: "512-task gang into 1 of 40 IB clusters", ratio: 40, limit: 200 * time.Millisecond,
-			shape: shape{nodes: 5000, gangs: 1, gangSize: 512, cpu: "4", clusters: 40}},
+			shape: shape{nodes: 5000, gangs: 1, gangSize: 512, cpu: "4", clusters: 40, spoilt: true}},
 	}
 }
 
@@ -103,8 +104,10 @@ func (s shape) world(groups nodeGroups) sessiontest.World {
 				Annotation(rankAnnotation, strconv.Itoa(i)).Req(Resources{"cpu": s.cpu, "memory": "1Gi"}).Obj())
 		}
 	}
-	if s.clusters > 0 {
+	if s.spoilt {
 		s.spoil(&w)
+	}
+	if s.clusters > 0 {
 		w.HyperNodes = hyperNodes(w.Nodes)
 	}
 	return w

@@ -58,6 +58,10 @@ func runTrial(ctx context.Context, key trialKey, p *plan, progress io.Writer) (_
 	if err := s.measure(ctx, &r); err != nil || s.scheduler == nil {
 		return r, err
 	}
+	// Pods go on to run when they are bound, which is news to the scheduler.
+	if _, err := s.meter.waitQuiet(ctx, p.quietFor); err != nil {
+		return r, err
+	}
 	if r.IdleCPUSeconds, err = s.idleCPU(ctx); err != nil {
 		return r, err
 	}
