@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+	"volcano.sh/volcano/cmd/scheduler/app/options"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
@@ -13,7 +14,8 @@ import (
 
 // Action is the allocate action. It takes over upstream's name and arguments.
 type Action struct {
-	observe func(result string)
+	observe  func(result string)
+	defaults *options.ServerOption
 }
 
 var _ framework.Action = (*Action)(nil)
@@ -29,7 +31,7 @@ func WithTrialObserver(observe func(result string)) Option {
 
 // New returns the action.
 func New(opts ...Option) *Action {
-	a := &Action{observe: func(string) {}}
+	a := &Action{observe: func(string) {}, defaults: defaultOptions()}
 	for _, opt := range opts {
 		opt(a)
 	}
@@ -41,7 +43,7 @@ func (*Action) Name() string { return "allocate" }
 
 // Execute places the gangs of the session that fit, queue by queue and job by job as the plugins order them.
 func (act *Action) Execute(ssn *framework.Session) {
-	a := newAllocation(ssn, act.observe)
+	a := newAllocation(ssn, act)
 	w := a.work()
 	klog.V(3).InfoS("Allocating", "queues", w.queues.Len())
 	for !w.queues.Empty() {
@@ -79,7 +81,7 @@ type allocation struct {
 	compare func(l, r *api.TaskInfo) int
 }
 
-func newAllocation(ssn *framework.Session, observe func(string)) *allocation {
+func newAllocation(ssn *framework.Session, act *Action) *allocation {
 	errorCache := true
 	vcframework.GetArgOfActionFromConf(ssn.Configurations, "allocate").GetBool(&errorCache, conf.EnablePredicateErrCacheKey)
 	a := &allocation{
@@ -92,7 +94,7 @@ func newAllocation(ssn *framework.Session, observe func(string)) *allocation {
 		kinds:      map[string]*kind{},
 		kindOfTask: map[api.TaskID]*kind{},
 		cuts:       map[[2]*domain]*domain{},
-		sampled:    samplingWanted(),
+		sampled:    samplingWanted(act.defaults),
 	}
 	a.gang = a.gangEnabled()
 	a.podSlots = a.predicatesEnabled()

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/cmd/scheduler/app/options"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
@@ -63,3 +64,47 @@ func TestATaskInTheWayOfALargerOneIsPlacedElsewhere(t *testing.T) {
 		t.Errorf("binds (-want +got):\n%s", diff)
 	}
 }
+
+func TestAllNodesAreLookedAtUnlessAFlagSaysOtherwise(t *testing.T) {
+	tests := map[string]struct {
+		percentage int32
+		wantBest   bool
+	}{
+		"no flag is set":                 {percentage: 0, wantBest: true},
+		"the flag that leaves nodes out": {percentage: 10},
+		"the same flag, set to take all": {percentage: 100, wantBest: true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			pods, podGroup := gang("g", "1")
+			w := sessiontest.World{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
+			for i := range 300 {
+				w.Nodes = append(w.Nodes, MakeNode().Name(fmt.Sprintf("n%03d", i)).Capacity(Resources{"cpu": "4", "memory": "8Gi", "pods": "10"}).Obj())
+			}
+			best := MakeNode().Name("n999").Capacity(Resources{"cpu": "64", "memory": "128Gi", "pods": "10"}).Obj()
+			w.Nodes = append(w.Nodes, best)
+			cluster := sessiontest.New(w)
+			defer cluster.Close()
+			former := *options.ServerOpts
+			defer func() { *options.ServerOpts = former }()
+			options.ServerOpts.PercentageOfNodesToFind = tt.percentage
+			registry, action := action()
+			ssn := cluster.Open(registry, leastRequested)
+			defer ssn.Close()
+			ssn.Run(action)
+			node := ssn.Binds()["ns/g-0"]
+			if node == "" || (node == best.Name) != tt.wantBest {
+				t.Errorf("bound to %q; the best of all nodes is %s, wanted: %v", node, best.Name, tt.wantBest)
+			}
+		})
+	}
+}
+
+const leastRequested = `
+actions: allocate
+tiers:
+- plugins:
+  - name: gang
+  - name: predicates
+  - name: nodeorder
+`

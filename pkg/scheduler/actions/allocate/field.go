@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"strings"
 
+	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -159,19 +160,27 @@ func (a *allocation) enough(nodes int) int {
 	return int(util.CalculateNumOfFeasibleNodesToFind(int32(nodes)))
 }
 
-// samplingWanted says whether a user has set one of upstream's flags that leave nodes out.
-func samplingWanted() bool {
+// samplingWanted says whether a user has set one of upstream's flags that leave nodes out, of which the others have these
+// defaults.
+func samplingWanted(defaults *options.ServerOption) bool {
 	set := options.ServerOpts
-	unset := options.NewServerOption()
-	return set.PercentageOfNodesToFind > 0 && set.PercentageOfNodesToFind < 100 ||
-		set.PercentageOfNodesToFind <= 0 && (set.MinNodesToFind != unset.MinNodesToFind ||
-			set.MinPercentageOfNodesToFind != unset.MinPercentageOfNodesToFind)
+	if percentage := set.PercentageOfNodesToFind; percentage > 0 {
+		return percentage < 100
+	}
+	return set.MinNodesToFind != defaults.MinNodesToFind || set.MinPercentageOfNodesToFind != defaults.MinPercentageOfNodesToFind
+}
+
+// defaultOptions are upstream's flags as they are when none is set.
+func defaultOptions() *options.ServerOption {
+	defaults := options.NewServerOption()
+	defaults.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
+	return defaults
 }
 
 // verdict is what the layers kept and ofJob say of the node.
 func (f *field) verdict(node int32) error {
 	info := f.a.board.nodes[node]
-	if options.ServerOpts != nil && options.ServerOpts.ShardingMode == vcutil.HardShardingMode && !f.a.ssn.NodesInShard.Has(info.Name) {
+	if options.ServerOpts.ShardingMode == vcutil.HardShardingMode && !f.a.ssn.NodesInShard.Has(info.Name) {
 		return errOtherShard
 	}
 	sm := f.a.ask(f.shape, node)
@@ -237,7 +246,7 @@ func (a *allocation) classOf(task *api.TaskInfo, node *api.NodeInfo) rankClass {
 	if task.InitResreq.LessEqual(node.Idle, api.Zero) {
 		class = idleInShard
 	}
-	if options.ServerOpts != nil && options.ServerOpts.ShardingMode == vcutil.SoftShardingMode && !a.ssn.NodesInShard.Has(node.Name) {
+	if options.ServerOpts.ShardingMode == vcutil.SoftShardingMode && !a.ssn.NodesInShard.Has(node.Name) {
 		class++
 	}
 	return class
