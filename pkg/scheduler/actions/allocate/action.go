@@ -89,7 +89,7 @@ func newAllocation(ssn *framework.Session, act *Action) *allocation {
 		board:      newBoard(ssn),
 		layering:   &layering{ssn: ssn, nothingKept: !errorCache, known: map[string]*layers{}},
 		exclusions: newExclusions(ssn),
-		observe:    observe,
+		observe:    act.observe,
 		now:        time.Now,
 		kinds:      map[string]*kind{},
 		kindOfTask: map[api.TaskID]*kind{},
