@@ -29,7 +29,7 @@ func (c *Cache) UpdateJobStatus(job *api.JobInfo, updateStatus, updateAnnotation
 	if arriving {
 		c.status.withholdVerdict(job.PodGroup)
 	}
-	c.status.wishPodGroup(job.PodGroup)
+	c.status.wishPodGroup(job.PodGroup, c.engine.InFlight(job.UID))
 	if _, blocked := c.Blocked(job.UID); blocked || arriving || c.engine.InFlight(job.UID) {
 		return job, nil // its report was, or will be, made by its transaction, or by a cycle a moment later
 	}

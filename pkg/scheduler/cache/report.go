@@ -144,7 +144,7 @@ func (c *Cache) reportGang(gang api.JobID, failure gangFailure) {
 		return
 	}
 	setCondition(&group.Status, unschedulable(failure.reason, failure.message))
-	c.status.wishPodGroup(group)
+	c.status.wishPodGroup(group, false)
 	if pg, err := external(group); err == nil {
 		c.Recorder.Event(pg, v1.EventTypeWarning, failure.reason, failure.message)
 	}

@@ -135,7 +135,7 @@ func (w *statusWriter) UpdatePodStatus(pod *v1.Pod) (*v1.Pod, error) {
 // UpdatePodGroup wishes for the PodGroup's status. A change of phase or conditions is written at once, counters
 // alone a moment later.
 func (w *statusWriter) UpdatePodGroup(pg *api.PodGroup) (*api.PodGroup, error) {
-	w.wishPodGroup(pg)
+	w.wishPodGroup(pg, false)
 	return pg, nil
 }
 

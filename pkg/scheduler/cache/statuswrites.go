@@ -101,8 +101,9 @@ func (c *Cache) isPending(pod *v1.Pod) bool {
 	return ok && task.Status == api.Pending
 }
 
-// wishPodGroup leaves a wish for the PodGroup's status, unless that is what it has, or was wished for, already.
-func (w *statusWriter) wishPodGroup(pg *api.PodGroup) {
+// wishPodGroup leaves a wish for the PodGroup's status, unless that is what it has, or was wished for, already. What only
+// changed its counters waits a moment; so does the phase of a gang that is being bound, which is about to change again.
+func (w *statusWriter) wishPodGroup(pg *api.PodGroup, beingBound bool) {
 	key := statusKey{podGroupKind, pg.Namespace, pg.Name}
 	wish := &podGroupWish{uid: pg.UID, base: pg.ResourceVersion, status: *pg.Status.DeepCopy(), hyperNode: pg.Annotations[api.JobAllocatedHyperNode]}
 	before, ok := w.lastKnown(key, pg)
@@ -110,9 +111,10 @@ func (w *statusWriter) wishPodGroup(pg *api.PodGroup) {
 		return
 	}
 	var delay time.Duration
-	if ok && before.status.Phase == wish.status.Phase && before.hyperNode == wish.hyperNode && sameStatus(
+	samePhase := before.status.Phase == wish.status.Phase || beingBound && wish.status.Phase == scheduling.PodGroupInqueue
+	if ok && samePhase && before.hyperNode == wish.hyperNode && sameStatus(
 		scheduling.PodGroupStatus{Conditions: before.status.Conditions}, scheduling.PodGroupStatus{Conditions: wish.status.Conditions}) {
-		delay = settle // only counters changed
+		delay = settle
 	}
 	w.mu.Lock()
 	w.podGroups[key] = wish
