@@ -2,6 +2,7 @@ package nodeorder_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -57,22 +58,15 @@ func openOurs(c *sessiontest.Cluster, conf string) *sessiontest.Session {
 }
 
 // addImages puts images on the nodes as a session that knew them would have them; upstream's do not.
-func addImages(d dice, ssn *sessiontest.Session) {
-	names := slices.Sorted(func(yield func(string) bool) {
-		for name := range ssn.NodeMap {
-			if !yield(name) {
-				return
-			}
-		}
-	})
-	for _, name := range names {
+func addImages(ssn *sessiontest.Session) {
+	for name, node := range ssn.NodeMap {
 		states := map[string]*fwk.ImageStateSummary{}
 		for image, size := range map[string]int64{"small:latest": 5 << 20, "large:v1": 700 << 20, "reg:5000/huge:latest": 9000 << 20} {
-			if (len(image)+len(name)+int(name[len(name)-1]))%3 != 0 {
+			if (len(image)+int(name[len(name)-1]))%3 != 0 { // some of the nodes
 				states[image] = &fwk.ImageStateSummary{Size: size, NumNodes: 1 + len(image)%7}
 			}
 		}
-		ssn.NodeMap[name].(*k8sframework.NodeInfo).ImageStates = states
+		node.(*k8sframework.NodeInfo).ImageStates = states
 	}
 }
 
@@ -130,26 +124,23 @@ func scoresOf(ssn *sessiontest.Session, task *api.TaskInfo, candidates []string)
 // The scores of tasks that the plugin does not call coupled must not change on other nodes than the one on which
 // something was placed.
 func TestScoresAreUpstreams(t *testing.T) {
-	const worlds, nodes, placed, pending = 150, 9, 24, 24
+	const worlds, nodes, pending = 150, 9, 24
 	cluster := sessiontest.New(sessiontest.World{Objects: objects()})
 	t.Cleanup(cluster.Close)
 	compared, coupled := 0, 0
 	for seed := range uint64(worlds) {
 		d := dice{rand.New(rand.NewPCG(seed, 1))}
-		cluster.Load(d.world(nodes, placed, pending))
+		cluster.Load(d.world(nodes, pick(d, 2, 6, 24), pending))
 		conf := confOf(d.oneIn(2), d.weights()...)
 		s := sessions{openUpstream(cluster, conf), openOurs(cluster, conf)}
 		if d.oneIn(3) {
-			addImages(d, s.upstream)
-			addImages(d, s.ours)
+			addImages(s.upstream)
+			addImages(s.ours)
 		}
-		all := slices.Sorted(func(yield func(string) bool) {
-			for name := range s.ours.Nodes {
-				if !yield(name) {
-					return
-				}
-			}
-		})
+		all := slices.Sorted(maps.Keys(s.ours.Nodes))
+		for range d.IntN(5) { // before anything was asked
+			s.change(t, d, all)
+		}
 		for range 6 {
 			candidates := slices.Clone(all)
 			if d.oneIn(2) {
@@ -193,14 +184,10 @@ func (s sessions) change(t *testing.T, d dice, nodes []string) string {
 	t.Helper()
 	status := pick(d, api.Pending, api.Pending, api.Running)
 	theirs, ours := tasks(s.upstream, status), tasks(s.ours, status)
-	var names []string
-	for name := range ours {
-		names = append(names, name)
-	}
+	names := slices.Sorted(maps.Keys(ours))
 	if len(names) == 0 {
 		return ""
 	}
-	slices.Sort(names)
 	name, node := pick(d, names...), pick(d, nodes...)
 	if status == api.Running {
 		node = ours[name].NodeName

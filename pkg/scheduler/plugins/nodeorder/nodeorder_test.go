@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/util"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
@@ -100,6 +101,39 @@ func TestTasksThatAreCoupled(t *testing.T) {
 				t.Errorf("coupled is %v, want %v", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestFirstPodWithAffinityOfANode: upstream does not learn of nodes that get their first pod with affinity in the session,
+// whenever in it a task is first scored.
+func TestFirstPodWithAffinityOfANode(t *testing.T) {
+	likesX := podAffinity(true, "x")
+	world := worldOf([]*v1.Pod{
+		MakePod().Name("placed").Node("n0").Phase(v1.PodRunning).Affinity(likesX).Obj(),
+		MakePod().Name("first").Group("g").Affinity(likesX).Obj(),
+		gangPod().Label("app", "x").Obj(),
+	}, "", "", "")
+	cluster := sessiontest.New(world)
+	t.Cleanup(cluster.Close)
+	s := sessions{openUpstream(cluster, confOf(true)), openOurs(cluster, confOf(true))}
+	defer s.upstream.Close()
+	defer s.ours.Close()
+	var got []scores
+	for _, ssn := range []*sessiontest.Session{s.upstream, s.ours} {
+		pending := tasks(ssn, api.Pending)
+		if err := ssn.PrePredicateFn(pending["first"]); err != nil {
+			t.Fatal(err)
+		}
+		if err := vcframework.NewStatement(ssn.Session.Session).Allocate(pending["first"], ssn.Nodes["n1"]); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, scoresOf(ssn, pending["p"], []string{"n0", "n1", "n2"}))
+	}
+	if got[0].Batch["n0"] == got[0].Batch["n1"] {
+		t.Errorf("upstream scores both nodes %v: nothing is shown", got[0].Batch["n0"])
+	}
+	if diff := cmp.Diff(got[0], got[1]); diff != "" {
+		t.Errorf("scores (-upstream +ours):\n%s", diff)
 	}
 }
 

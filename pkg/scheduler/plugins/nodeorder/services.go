@@ -13,7 +13,7 @@ import (
 // ReplicaSet, ReplicationController or StatefulSet. Empty when it has none of them.
 //
 // Kubernetes' helper decides. It goes through all Services of the namespace, which may be one for each job, so it is
-// shown only those that select the pod, and is not called when there is nothing to find.
+// shown only those that may select the pod, and is not called when there is nothing to find.
 func (s *spread) defaultSelector(p *v1.Pod) labels.Selector {
 	services := s.servicesOf(p)
 	if len(services) == 0 && !maySelectPods(metav1.GetControllerOfNoCopy(p)) {
@@ -39,7 +39,7 @@ func maySelectPods(controller *metav1.OwnerReference) bool {
 	}
 }
 
-// servicesOf lists the Services that select the pod.
+// servicesOf lists the Services that may select the pod.
 func (s *spread) servicesOf(p *v1.Pod) []*v1.Service {
 	index, ok := s.services[p.Namespace]
 	if !ok {
@@ -50,13 +50,17 @@ func (s *spread) servicesOf(p *v1.Pod) []*v1.Service {
 		index = newServiceIndex(services)
 		s.services[p.Namespace] = index
 	}
-	return index.selecting(p.Labels)
+	var found []*v1.Service
+	for key, value := range p.Labels {
+		found = append(found, index[label{key, value}]...)
+	}
+	return found
 }
 
 type label struct{ key, value string }
 
-// serviceIndex finds the Services of a namespace that select a pod. Each is listed under one label of its selector,
-// the one under which the fewest others are.
+// serviceIndex has the Services of a namespace by one label of their selector, the one under which the fewest others
+// are.
 type serviceIndex map[label][]*v1.Service
 
 func newServiceIndex(services []*v1.Service) serviceIndex {
@@ -74,21 +78,6 @@ func newServiceIndex(services []*v1.Service) serviceIndex {
 		}
 	}
 	return index
-}
-
-func (x serviceIndex) selecting(podLabels map[string]string) []*v1.Service {
-	if len(x) == 0 {
-		return nil
-	}
-	var found []*v1.Service
-	for key, value := range podLabels {
-		for _, service := range x[label{key, value}] {
-			if labels.SelectorFromValidatedSet(service.Spec.Selector).Matches(labels.Set(podLabels)) {
-				found = append(found, service)
-			}
-		}
-	}
-	return found
 }
 
 // serviceLister lists given Services.
