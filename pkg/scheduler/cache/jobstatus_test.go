@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -172,5 +174,34 @@ func TestArrivingGang(t *testing.T) {
 				t.Errorf("event was told %d times: %s", n, event)
 			}
 		}
+	})
+}
+
+// TestAGangThatIsBeingBoundIsNotWrittenInBetween: that a gang is Inqueue is no news a moment before it is Running, unless
+// binding it takes long.
+func TestAGangThatIsBeingBoundIsNotWrittenInBetween(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		w.verdict(func(job *api.JobInfo) { job.PodGroup.Status.Phase = scheduling.PodGroupPending })
+		w.settled()
+		w.deliver(w.cluster.PodGroup("g"))
+		hold := make(chan struct{})
+		slow := binding.Step{Plugin: "slow", Timeout: time.Hour, PreBind: func(context.Context, *api.TaskInfo, string) error {
+			<-hold
+			return nil
+		}}
+		w.mustPlace("n", []binding.Step{slow}, "p0", "p1")
+		w.SealTransactions()
+		w.cluster.Writes()
+		w.verdict(saysRunning)
+		if writes := w.cluster.Writes(); len(writes) > 0 {
+			t.Errorf("written while the gang is being bound: %v", writes)
+		}
+		time.Sleep(2 * settle)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"update podgroups g"}, w.cluster.Writes()); diff != "" {
+			t.Errorf("written when binding takes long (-want +got):\n%s", diff)
+		}
+		close(hold)
 	})
 }
