@@ -22,29 +22,15 @@ const (
 	leastBackoff = time.Second
 )
 
-// fits: a gang that fits is bound as a whole.
-func (s *story) fits(ctx context.Context) error {
-	c := s.clusters[0]
-	g := newGang("train-a", c)
-	s.say("%s: %d pods, a whole node of %s each, minMember %d", g.name, g.members, c.name, g.members)
-	if err := s.submit(ctx, g); err != nil {
-		return err
-	}
-	took, err := s.awaitBound(ctx, time.Now(), g)
-	if err != nil {
-		return err
-	}
-	s.tick("all %d bound %s after the last was created", g.members, short(took))
-	s.note("gang "+g.name, g, took, "bound as a whole")
-	return nil
-}
-
 // refused: a gang needs every node of a cluster, and bindpolicy refuses one of them, by a label that placement does
 // not look at. Nobody is bound. As soon as the node is in order again the gang is.
 func (s *story) refused(ctx context.Context) error {
-	c := s.clusters[1]
+	c := s.clusters[0]
 	bad := c.nodes[1].Name
-	g := newGang("train-b", c)
+	g := newGang("train-c", c)
+	if err := s.remove(ctx, s.inTheWay[0]); err != nil {
+		return err
+	}
 	if err := s.quarantine(ctx, bad, "xid-79"); err != nil {
 		return err
 	}
@@ -90,6 +76,9 @@ func (s *story) refused(ctx context.Context) error {
 // vcjob: the controller manager makes a PodGroup and pods of a vcjob, and they are bound as a gang.
 func (s *story) vcjob(ctx context.Context) error {
 	c := s.clusters[2]
+	if err := s.remove(ctx, s.done); err != nil {
+		return err
+	}
 	j := job("mpi", len(c.nodes)-1, c)
 	g := gang{name: j.Name, members: int(j.Spec.MinAvailable), cluster: c, label: batchv1alpha1.JobNameKey}
 	s.say("%s: a launcher and %s in %s, through the controller manager", j.Name, count(g.members-1, "worker"), c.name)
@@ -115,49 +104,6 @@ func (s *story) vcjob(ctx context.Context) error {
 	s.tick("all %d bound %s after the job was created, the job is Running after %s", g.members, short(bound), short(took))
 	s.note("vcjob "+j.Name, g, bound, "Running")
 	return nil
-}
-
-// tooLarge: a gang for which there is too little room waits as a whole and says why, and is bound when nodes are
-// added.
-func (s *story) tooLarge(ctx context.Context) error {
-	c := s.clusters[2]
-	g := newGang("train-c", c)
-	s.say("%s: %d pods, a whole node of %s each, where mpi has left one", g.name, g.members, c.name)
-	if err := s.submit(ctx, g); err != nil {
-		return err
-	}
-	took, why, err := s.awaitPending(ctx, time.Now(), g)
-	if err != nil {
-		return err
-	}
-	s.tick("nobody is bound; the PodGroup says after %s:", short(took))
-	fmt.Fprint(s.out, quote(why, quoteWidth))
-	s.note("gang "+g.name, g, took, "waits: "+strings.SplitN(why, ":", 2)[0])
-
-	more := g.members - 1
-	if err := s.addNodes(ctx, &s.clusters[2], more); err != nil {
-		return err
-	}
-	took, err = s.awaitBound(ctx, time.Now(), g)
-	if err != nil {
-		return err
-	}
-	s.tick("%s more in %s: all %d bound %s later", count(more, "node"), c.name, g.members, short(took))
-	s.note("  "+count(more, "node")+" more", g, took, "bound as a whole")
-	return nil
-}
-
-// addNodes adds nodes like the others to the cluster.
-func (s *story) addNodes(ctx context.Context, c *ibCluster, more int) error {
-	shape := s.shape
-	shape.First, shape.Count, shape.IBClusters = shape.Count, more, 0
-	shape.Labels = map[string]string{clusterLabel: c.name}
-	nodes, err := shape.Nodes()
-	if err != nil {
-		return err
-	}
-	c.nodes = append(c.nodes, nodes...)
-	return s.CreateNodes(ctx, shape)
 }
 
 // quarantine sets the node's label quarantine, or takes it away when the reason is empty.

@@ -9,8 +9,6 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
-
-	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
 )
 
 const (
@@ -28,8 +26,12 @@ type story struct {
 	kube     kubernetes.Interface
 	vc       vcclient.Interface
 	view     *view
-	shape    controlplane.NodeShape
 	clusters []ibCluster
+	// among are the names of the clusters when the cluster has more than those the story is about.
+	among []string
+	// inTheWay are pods that keep nodes of the first two clusters, done is a gang whose work is done.
+	inTheWay [2]gang
+	done     gang
 	out      io.Writer
 	rows     []row
 }
@@ -59,7 +61,12 @@ func demo(ctx context.Context, opts *options, out io.Writer) (err error) {
 		return err
 	}
 	defer s.view.close()
-	s.shape, s.clusters = opts.nodes, clusters
+	s.clusters = clusters
+	if opts.nodes.IBClusters > len(clusters) {
+		for _, c := range clusters {
+			s.among = append(s.among, c.name)
+		}
+	}
 
 	if err := s.play(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -119,10 +126,10 @@ func (s *story) play(ctx context.Context) error {
 		title string
 		tell  func(context.Context) error
 	}{
-		{"A gang that fits", s.fits},
+		{"A gang that must share an InfiniBand cluster", s.shares},
+		{"A gang that fits no cluster whole", s.fitsNone},
 		{"A gang whose pre-bind is refused on one node", s.refused},
 		{"A Volcano job", s.vcjob},
-		{"A gang with too little room", s.tooLarge},
 	} {
 		fmt.Fprintf(s.out, "\n%d. %s\n", i+1, chapter.title)
 		if err := chapter.tell(ctx); err != nil {

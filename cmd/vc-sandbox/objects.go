@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -26,7 +28,17 @@ type gang struct {
 	cluster ibCluster
 	// label on a pod holds the gang's name.
 	label string
+	// anyCluster says that its members may lie in any cluster, but all in the same; in one of those that among lists, unless
+	// it is empty.
+	anyCluster bool
+	among      []string
 }
+
+// The annotations of a PodGroup that ibcluster reads.
+const (
+	modeAnnotation     = "ibcluster.volcano-prebind.io/mode"
+	clustersAnnotation = "ibcluster.volcano-prebind.io/clusters"
+)
 
 func newGang(name string, cluster ibCluster) gang {
 	return gang{name: name, members: len(cluster.nodes), cluster: cluster, label: nameLabel}
@@ -35,20 +47,31 @@ func newGang(name string, cluster ibCluster) gang {
 func (g gang) labels() map[string]string { return map[string]string{g.label: g.name} }
 
 func (g gang) podGroup() *schedulingv1beta1.PodGroup {
-	return &schedulingv1beta1.PodGroup{
+	pg := &schedulingv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Name: g.name},
 		Spec:       schedulingv1beta1.PodGroupSpec{MinMember: int32(g.members), Queue: controlplane.DefaultQueue},
 	}
+	if g.anyCluster {
+		metav1.SetMetaDataAnnotation(&pg.ObjectMeta, modeAnnotation, "required")
+	}
+	if len(g.among) > 0 {
+		metav1.SetMetaDataAnnotation(&pg.ObjectMeta, clustersAnnotation, strings.Join(g.among, ","))
+	}
+	return pg
 }
 
 func (g gang) pod(i int) *corev1.Pod {
-	return &corev1.Pod{
+	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: fmt.Sprintf("%s-%d", g.name, i), Labels: g.labels(),
 			Annotations: map[string]string{schedulingv1beta1.KubeGroupNameAnnotationKey: g.name},
 		},
 		Spec: podSpec(g.cluster, wholeNode(g.cluster.nodes[0])),
 	}
+	if g.anyCluster {
+		pod.Spec.NodeSelector = nil
+	}
+	return pod
 }
 
 // job is a vcjob of a launcher and of workers with a node each; it needs them all.
@@ -111,4 +134,22 @@ func (s *story) submit(ctx context.Context, g gang) error {
 		}
 	}
 	return nil
+}
+
+// remove deletes the gang and waits until its pods are gone.
+func (s *story) remove(ctx context.Context, g gang) error {
+	began := time.Now()
+	if err := s.vc.SchedulingV1beta1().PodGroups(namespace).Delete(ctx, g.name, metav1.DeleteOptions{}); err != nil {
+		return fmt.Errorf("deleting PodGroup %s: %w", g.name, err)
+	}
+	for i := range g.members {
+		if err := s.kube.CoreV1().Pods(namespace).Delete(ctx, g.pod(i).Name, *metav1.NewDeleteOptions(0)); err != nil {
+			return fmt.Errorf("deleting a pod of gang %s: %w", g.name, err)
+		}
+	}
+	_, err := s.view.await(ctx, began, fmt.Sprintf("the pods of %s are gone", g.name), func() (bool, string) {
+		all, _ := s.view.placed(g.labels())
+		return len(all) == 0, fmt.Sprintf("%d are there", len(all))
+	})
+	return err
 }

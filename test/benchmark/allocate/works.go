@@ -11,7 +11,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
 )
@@ -94,14 +94,14 @@ func (s shape) world(groups nodeGroups) sessiontest.World {
 	w := sessiontest.World{Nodes: s.nodeList()}
 	for gang := range s.gangs {
 		name := gangName(gang)
-		podGroup := MakePodGroup().Name(name).MinMember(int32(s.gangSize)).Obj()
+		podGroup := schedulertesting.MakePodGroup().Name(name).MinMember(int32(s.gangSize)).Obj()
 		if s.clusters > 0 {
 			groups.require(podGroup)
 		}
 		w.PodGroups = append(w.PodGroups, podGroup)
 		for i := range s.gangSize {
-			w.Pods = append(w.Pods, MakePod().Name(podName(gang, i)).Group(name).
-				Annotation(rankAnnotation, strconv.Itoa(i)).Req(Resources{"cpu": s.cpu, "memory": "1Gi"}).Obj())
+			w.Pods = append(w.Pods, schedulertesting.MakePod().Name(podName(gang, i)).Group(name).
+				Annotation(rankAnnotation, strconv.Itoa(i)).Req(schedulertesting.Resources{"cpu": s.cpu, "memory": "1Gi"}).Obj())
 		}
 	}
 	if s.spoilt {
@@ -130,8 +130,8 @@ func (s shape) spoil(w *sessiontest.World) {
 				node.Spec.Taints = []v1.Taint{{Key: spoilTaint, Effect: v1.TaintEffectNoSchedule}}
 			}
 		default:
-			w.Pods = append(w.Pods, MakePod().Name(fmt.Sprintf("running-%04d", i)).Node(node.Name).Phase(v1.PodRunning).
-				Req(Resources{"cpu": spoilCPU, "memory": "1Gi"}).Obj())
+			w.Pods = append(w.Pods, schedulertesting.MakePod().Name(fmt.Sprintf("running-%04d", i)).Node(node.Name).Phase(v1.PodRunning).
+				Req(schedulertesting.Resources{"cpu": spoilCPU, "memory": "1Gi"}).Obj())
 		}
 	}
 }

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// shares: of three clusters two have pods in the way, so that together they have more than enough nodes for a gang and
+// neither has enough. The gang names no cluster; it lands whole in the third.
+func (s *story) shares(ctx context.Context) error {
+	free := s.clusters[2]
+	g := s.sharing("train-a", len(free.nodes))
+	for i := range s.inTheWay {
+		c := s.clusters[i]
+		dev := newGang("dev-"+c.name, c)
+		dev.members = len(c.nodes) - g.members + 1
+		s.inTheWay[i] = dev
+		if err := s.submit(ctx, dev); err != nil {
+			return err
+		}
+		if _, err := s.awaitBound(ctx, time.Now(), dev); err != nil {
+			return err
+		}
+	}
+	s.say("%s: %d pods, a whole node each, minMember %d, all in one cluster, whichever it is; other pods have %s of %s and %s of %s",
+		g.name, g.members, g.members, count(s.inTheWay[0].members, "node"), s.clusters[0].name,
+		count(s.inTheWay[1].members, "node"), s.clusters[1].name)
+	if err := s.submit(ctx, g); err != nil {
+		return err
+	}
+	took, err := s.awaitIn(ctx, time.Now(), g, free)
+	if err != nil {
+		return err
+	}
+	s.tick("all %d bound in %s %s after the last was created", g.members, free.name, short(took))
+	s.note("gang "+g.name, g, took, "whole in the one cluster that holds it")
+	s.done = g
+	return nil
+}
+
+// fitsNone: the same again fits none of them now, though the free nodes of two together would do. The PodGroup says of
+// each cluster how many members fit and what stops the next. When a node gets free the gang lands whole in its cluster.
+func (s *story) fitsNone(ctx context.Context) error {
+	g := s.sharing("train-b", s.done.members)
+	s.say("%s: the same again", g.name)
+	if err := s.submit(ctx, g); err != nil {
+		return err
+	}
+	took, why, err := s.awaitPending(ctx, time.Now(), g)
+	if err != nil {
+		return err
+	}
+	for i, c := range s.clusters {
+		fits := 0
+		if i < len(s.inTheWay) {
+			fits = len(c.nodes) - s.inTheWay[i].members
+		}
+		if verdict := fmt.Sprintf("%s %d/%d: ", c.name, fits, g.members); !strings.Contains(why, verdict) {
+			return fmt.Errorf("PodGroup %s does not say %q in %q", g.name, verdict, why)
+		}
+	}
+	s.tick("nobody is bound; the PodGroup says after %s:", short(took))
+	fmt.Fprint(s.out, quote(why, quoteWidth))
+	s.note("gang "+g.name, g, took, "waits: "+strings.SplitN(why, ":", 2)[0])
+
+	freed := s.clusters[1]
+	if err := s.remove(ctx, s.inTheWay[1]); err != nil {
+		return err
+	}
+	took, err = s.awaitIn(ctx, time.Now(), g, freed)
+	if err != nil {
+		return err
+	}
+	s.tick("those of %s are deleted: all %d bound there %s later", freed.name, g.members, short(took))
+	s.note("  "+freed.name+" is free again", g, took, "whole in the one cluster that holds it")
+	return nil
+}
+
+// sharing makes a gang that may lie in any of the story's clusters, but must lie in one.
+func (s *story) sharing(name string, members int) gang {
+	g := newGang(name, s.clusters[2])
+	g.members, g.anyCluster, g.among = members, true, s.among
+	return g
+}
+
+// awaitIn waits until every member has a node, and looks that all of these are of the cluster.
+func (s *story) awaitIn(ctx context.Context, began time.Time, g gang, want ibCluster) (time.Duration, error) {
+	took, err := s.awaitBound(ctx, began, g)
+	if err != nil {
+		return 0, err
+	}
+	names := make([]string, len(want.nodes))
+	for i, node := range want.nodes {
+		names[i] = node.Name
+	}
+	_, bound := s.view.placed(g.labels())
+	for _, pod := range bound {
+		if !slices.Contains(names, pod.Spec.NodeName) {
+			return 0, fmt.Errorf("pod %s was bound to node %s, which is not in %s", pod.Name, pod.Spec.NodeName, want.name)
+		}
+	}
+	return took, nil
+}
