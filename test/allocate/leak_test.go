@@ -36,7 +36,7 @@ func TestNothingLeaksOutOfADroppedTrial(t *testing.T) {
 			Pods:   slices.Concat(append(pods, each(MakePod().Group("z").Req(cores("9")), "z-0"))...),
 		}
 	}
-	gang := func(min int32) *PodGroupBuilder { return MakePodGroup().MinMember(min) }
+	gang := func(minMember int32) *PodGroupBuilder { return MakePodGroup().MinMember(minMember) }
 	apart := v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
 		TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "g"}},
 	}}}}

@@ -20,7 +20,7 @@ func TestSubGroupsInHardTopology(t *testing.T) {
 	running := func(pod *PodBuilder, node, name string) *v1.Pod {
 		return pod.Phase(v1.PodRunning).Node(node).Name(name).Obj()
 	}
-	gang := func(min int32) *PodGroupBuilder { return MakePodGroup().Name("g").MinMember(min) }
+	gang := func(minMember int32) *PodGroupBuilder { return MakePodGroup().Name("g").MinMember(minMember) }
 	of := func(cpu string, names ...string) []*v1.Node { return nodes(holds(cpu), names...) }
 	four, eight := of("2", "a1", "a2", "b1", "b2"), of("2", "a1", "a2", "b1", "b2", "c1", "c2", "d1", "d2")
 	threeRacks := []*topologyv1alpha1.HyperNode{rack("a"), rack("b"), rack("c"), row("row", "a", "b", "c")}
@@ -30,13 +30,13 @@ func TestSubGroupsInHardTopology(t *testing.T) {
 		}
 	}
 	// singlesAndPairs is a gang of the row whose sub-groups lie in a rack each: so many single pods, so many pairs.
-	singlesAndPairs := func(min, singles, pairs int32) *PodGroupBuilder {
-		return gang(min).Topology(hard, 2).
+	singlesAndPairs := func(minMember, singles, pairs int32) *PodGroupBuilder {
+		return gang(minMember).Topology(hard, 2).
 			SubGroups("singles", "single", singles, 1).SubGroupTopology(hard, 1).
 			SubGroups("pairs", "pair", pairs, 2).SubGroupTopology(hard, 1)
 	}
-	byRole := func(min, size, needed int32, tier int) *PodGroupBuilder {
-		return gang(min).Topology(hard, 2).SubGroups("role", "role", needed, size).SubGroupTopology(hard, tier)
+	byRole := func(minMember, size, needed int32, tier int) *PodGroupBuilder {
+		return gang(minMember).Topology(hard, 2).SubGroups("role", "role", needed, size).SubGroupTopology(hard, tier)
 	}
 	single := func(value, name string) []*v1.Pod { return each(in("single", value), name) }
 	pair := func(value, first, second string) []*v1.Pod { return each(in("pair", value), first, second) }

@@ -20,7 +20,7 @@ func TestSubGroups(t *testing.T) {
 	running := func(pod *PodBuilder, node, name string) *v1.Pod {
 		return pod.Phase(v1.PodRunning).Node(node).Name(name).Obj()
 	}
-	gang := func(min int32) *PodGroupBuilder { return MakePodGroup().Name("g").MinMember(min) }
+	gang := func(minMember int32) *PodGroupBuilder { return MakePodGroup().Name("g").MinMember(minMember) }
 	two := func(names ...string) []*v1.Node { return nodes(holds("2"), names...) }
 	four, eight := two("a1", "a2", "b1", "b2"), two("a1", "a2", "b1", "b2", "c1", "c2", "d1", "d2")
 	world := func(nodes []*v1.Node, hyperNodes []*topologyv1alpha1.HyperNode, group *PodGroupBuilder, pods ...[]*v1.Pod) sessiontest.World {

@@ -55,7 +55,7 @@ func TestTopology(t *testing.T) {
 	}
 	four := nodes(holds("2"), "a1", "a2", "b1", "b2")
 	eight := nodes(holds("2"), "a1", "a2", "b1", "b2", "c1", "c2", "d1", "d2")
-	gang := func(min int32) *PodGroupBuilder { return MakePodGroup().Name("g").MinMember(min) }
+	gang := func(minMember int32) *PodGroupBuilder { return MakePodGroup().Name("g").MinMember(minMember) }
 	world := func(nodes []*v1.Node, hyperNodes []*topologyv1alpha1.HyperNode, group *PodGroupBuilder, pods ...*v1.Pod) sessiontest.World {
 		return sessiontest.World{Nodes: nodes, HyperNodes: hyperNodes, PodGroups: []*v1beta1.PodGroup{group.Obj()}, Pods: pods}
 	}

@@ -20,8 +20,8 @@ const noProvisioner = "kubernetes.io/no-provisioner"
 
 // Claims whose volumes are bound when their first pod has a node.
 func TestVolumes(t *testing.T) {
-	group := func(min int32) []*v1beta1.PodGroup {
-		return []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(min).Obj()}
+	group := func(minMember int32) []*v1beta1.PodGroup {
+		return []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(minMember).Obj()}
 	}
 	with := func(claim, name string) *v1.Pod {
 		return MakePod().Group("g").Req(cores("1")).Volume(claim).Name(name).Obj()
@@ -117,8 +117,8 @@ func TestResourceClaims(t *testing.T) {
 		MakePod().Group("g").Req(cores("1")).ResourceClaim("c0").Name("g-0").Obj(),
 		MakePod().Group("g").Req(cores("1")).ResourceClaim("c1").Name("g-1").Obj(),
 	}
-	group := func(min int32) []*v1beta1.PodGroup {
-		return []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(min).Obj()}
+	group := func(minMember int32) []*v1beta1.PodGroup {
+		return []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(minMember).Obj()}
 	}
 	ofDriver := class("device.driver == 'fpga.example.com'")
 	cases := map[string]behaviour{

@@ -1,0 +1,102 @@
+package allocate_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// TestWFFCReplay: what the volume plugin chose in the last trial is all it remembers of a pod. Upstream replays the best
+// trial, which is mostly another, and then reserves nothing and binds no volume; the pods are bound all the same.
+func TestWFFCReplay(t *testing.T) {
+	const selectedNode = "volume.kubernetes.io/selected-node"
+	var nodeNames, pods []string
+	var objects []runtime.Object
+	var members []*v1.Pod
+	for _, rack := range []string{"a", "b", "c", "d"} { // several racks, so that the best trial is not the last
+		nodeNames = append(nodeNames, rack+"1", rack+"2")
+	}
+	objects = append(objects, LateClass("late", "rancher.io/local-path"))
+	for i := range 2 {
+		name := fmt.Sprintf("g-%d", i)
+		pods = append(pods, name)
+		objects = append(objects, UnboundClaim(name, "late"))
+		members = append(members, MakePod().Group("g").Req(cores("2")).Volume(name).Name(name).Obj())
+	}
+	cluster := sessiontest.New(sessiontest.World{
+		Nodes: nodes(holds("2"), nodeNames...), HyperNodes: twoRows, Objects: objects,
+		PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Topology(hard, 1).Obj()},
+		Pods:      members,
+	})
+	defer cluster.Close()
+	chosen := map[string]string{}
+	var done context.CancelFunc
+	cluster.Kube().PrependReactor("update", "persistentvolumeclaims", func(act clienttesting.Action) (bool, runtime.Object, error) {
+		claim := act.(clienttesting.UpdateAction).GetObject().(*v1.PersistentVolumeClaim)
+		chosen[claim.Name] = claim.Annotations[selectedNode]
+		done() // the plugin goes on to wait for a provisioner
+		return false, nil, nil
+	})
+	ssn := behaviour{conf: topological}.open(cluster, defended)
+	defer ssn.Close()
+
+	want := map[string]string{}
+	for _, name := range pods {
+		handed, ok := ssn.Handed()[Namespace+"/"+name]
+		if !ok {
+			t.Fatalf("pod %s was not handed over to be bound", name)
+		}
+		want[name] = handed.Node
+		var ctx context.Context
+		ctx, done = context.WithCancel(t.Context())
+		for _, step := range handed.Steps {
+			if err := step.PreBind(ctx, handed.Task, handed.Node); err != nil && ctx.Err() == nil {
+				t.Errorf("pre-bind of %s: %v", name, err)
+			}
+		}
+		done()
+	}
+	if diff := cmp.Diff(want, chosen); diff != "" {
+		t.Errorf("nodes of the pods and nodes their claims were given (-pods +claims):\n%s", diff)
+	}
+}
+
+// TestPipelinedLeak: one member of a gang has a node, with the only volume reserved for it, and the other waits. Upstream
+// never gives the volume back: it is reserved for as long as the scheduler runs, and others do not get it.
+func TestPipelinedLeak(t *testing.T) {
+	old, waiting := leaving("n1", "2", "old-0"), MakePodGroup().Name("g").MinMember(2).Obj()
+	members := []*v1.Pod{
+		MakePod().Group("g").Req(cores("2")).Volume("c0").Name("g-0").NodeSelector("disk", "yes").Obj(),
+		MakePod().Group("g").Req(cores("2")).Name("g-1").Obj(),
+	}
+	cluster := sessiontest.New(sessiontest.World{
+		Nodes:     slices.Concat(nodes(holds("2"), "n1"), nodes(holds("2").Label("disk", "yes"), "n2")),
+		PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj(), waiting},
+		Pods:      append(old, members...),
+		Objects:   []runtime.Object{LateClass("late", noProvisioner), FreeVolume("v0", "late"), UnboundClaim("c0", "late"), UnboundClaim("c1", "late")},
+	})
+	defer cluster.Close()
+	first := behaviour{}.open(cluster, defended)
+	match(t, "pipelined", map[string]string{"g-1": "n1"}, first.Pipelined())
+	first.Close()
+
+	for _, pod := range members {
+		cluster.Cache().DeletePod(pod)
+	}
+	cluster.Cache().DeletePodGroupV1beta1(waiting)
+	cluster.Cache().AddPodGroupV1beta1(MakePodGroup().Name("h").Obj())
+	cluster.Cache().AddPod(MakePod().Group("h").Req(cores("2")).Volume("c1").Name("h-0").Obj())
+	second := behaviour{}.open(cluster, defended)
+	defer second.Close()
+	match(t, "bound", map[string]string{"h-0": "n2"}, second.Binds())
+}

@@ -1,0 +1,195 @@
+package allocate_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/api/devices"
+	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/vgpu"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// filterDevices asks the devices of a node in its predicate, as upstream's deviceshare does, which cannot be made without
+// an API server.
+var filterDevices = plugin("devices", func(ssn *framework.Session) {
+	ssn.AddPredicateFn("devices", func(task *api.TaskInfo, node *api.NodeInfo) error {
+		for _, name := range api.RegisteredDevices {
+			device, ok := node.Others[name].(api.Devices)
+			if !ok || !device.HasDeviceRequest(task.Pod) {
+				continue
+			}
+			if code, reason, err := device.FilterNode(task.Pod, ""); err != nil || code != devices.Success {
+				return api.NewFitErrWithStatus(task, node, &api.Status{Code: api.Unschedulable, Reason: reason})
+			}
+		}
+		return nil
+	})
+})
+
+const withDevices = plain + "\n- plugins:\n  - name: devices\n"
+
+// registered makes the device type known to upstream for one test.
+func registered(t *testing.T, device string) {
+	t.Helper()
+	before := slices.Clone(api.RegisteredDevices)
+	api.RegisterDevice(device)
+	t.Cleanup(func() { api.RegisteredDevices = before })
+}
+
+// gpuNode is a node with one GPU of 1000 units of memory that up to ten pods share.
+func gpuNode(name string) *v1.Node {
+	return MakeNode().Capacity(Resources{"cpu": "8", "pods": "20", "volcano.sh/vgpu-number": "10", "volcano.sh/vgpu-memory": "1000", "volcano.sh/vgpu-cores": "100"}).
+		Name(name).
+		Annotation("volcano.sh/node-vgpu-register", "GPU-"+name+",10,1000,NVIDIA-V100,true,hami-core:").
+		Annotation("volcano.sh/node-vgpu-handshake", "Requesting_2999.01.01 00:00:00").Obj()
+}
+
+func gpuPod(memory string) *PodBuilder {
+	return MakePod().Group("g").Limit(Resources{"cpu": "1", "volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": memory, "volcano.sh/vgpu-cores": "10"})
+}
+
+// TestDevicePatchInTrial: upstream writes the device it chose for a pod to the API server as soon as the pod is tried on a
+// node, and what it counted on the device stays when the trial is dropped, for all sessions to come.
+func TestDevicePatchInTrial(t *testing.T) {
+	vgpu.VGPUEnable = true
+	t.Cleanup(func() { vgpu.VGPUEnable = false })
+	registered(t, vgpu.DeviceName)
+	b := behaviour{conf: withDevices, plugins: []framework.PluginSpec{filterDevices}}
+	cases := map[string]struct {
+		group *PodGroupBuilder
+		nodes []*v1.Node
+		pods  []*v1.Pod
+		waits bool
+	}{
+		"a gang that does not fit": {
+			group: MakePodGroup().MinMember(3), nodes: []*v1.Node{gpuNode("a1"), gpuNode("a2")}, pods: each(gpuPod("800"), "g-0", "g-1", "g-2"),
+		},
+		"a gang that waits": {
+			group: MakePodGroup().MinMember(2), nodes: []*v1.Node{gpuNode("a1"), holds("1").Name("a2").Obj()},
+			pods: slices.Concat(leaving("a2", "1", "old-0"), each(gpuPod("800"), "g-0"),
+				each(MakePod().Group("g").Req(cores("1")).NodeSelector(v1.LabelHostname, "a2"), "g-1")),
+			waits: true,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			cluster := sessiontest.New(sessiontest.World{
+				Nodes: tc.nodes, Pods: tc.pods,
+				PodGroups: []*v1beta1.PodGroup{tc.group.Name("g").Obj(), MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()},
+			})
+			defer cluster.Close()
+			cluster.Kube().ClearActions()
+			before, ssn := b.dropped(cluster, defended)
+			if len(ssn.Binds()) > 0 {
+				t.Errorf("bound %v; the gang was not to fit", ssn.Binds())
+			}
+			if diff := cmp.Diff(before, fingerprint(ssn)); diff != "" && !tc.waits {
+				t.Errorf("session (-before +after):\n%s", diff)
+			}
+			if waits := len(ssn.Pipelined()) > 0; waits != tc.waits {
+				t.Errorf("the gang waits: %v, want %v", waits, tc.waits)
+			}
+			ssn.Close()
+			if writes := writesTo(cluster); len(writes) > 0 {
+				t.Errorf("written to the API server: %v", writes)
+			}
+			next, _ := b.ready(cluster, defended)
+			defer next.Close()
+			if diff := cmp.Diff(before, fingerprint(next)); diff != "" {
+				t.Errorf("the next session (-first, before +next):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestDevicesOfABoundPod: the devices chosen for a pod are told in the annotations that travel in its Binding, and are
+// counted when the next pod of the gang is placed.
+func TestDevicesOfABoundPod(t *testing.T) {
+	vgpu.VGPUEnable = true
+	t.Cleanup(func() { vgpu.VGPUEnable = false })
+	registered(t, vgpu.DeviceName)
+	cluster := sessiontest.New(sessiontest.World{
+		Nodes:     []*v1.Node{gpuNode("a1"), gpuNode("a2")},
+		PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
+		Pods:      each(gpuPod("800"), "g-0", "g-1"),
+	})
+	defer cluster.Close()
+	ssn := behaviour{conf: withDevices, plugins: []framework.PluginSpec{filterDevices}}.open(cluster, defended)
+	defer ssn.Close()
+	if got := uniqueNodes(ssn); len(got) != 2 {
+		t.Errorf("bound %v, want a node each: a GPU does not hold two", ssn.Binds())
+	}
+	for pod, handed := range ssn.Handed() {
+		want := "GPU-" + handed.Node + ",NVIDIA,800,10:"
+		if got := handed.Decided[vgpu.AssignedIDsAnnotations]; got != want {
+			t.Errorf("pod %s has devices %q, want %q", pod, got, want)
+		}
+	}
+	if writes := writesTo(cluster); len(writes) > 0 {
+		t.Errorf("written to the API server beside the Bindings: %v", writes)
+	}
+}
+
+// TestSwallowedDeviceError: a node's devices refuse a pod that passed the predicate. Upstream logs that, and binds the pod
+// without its device.
+func TestSwallowedDeviceError(t *testing.T) {
+	registered(t, "broken")
+	fits := behaviour{
+		world: sessiontest.World{
+			Nodes:     slices.Concat(nodes(holds("8"), "n1"), nodes(holds("2"), "n2")),
+			PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
+			Pods:      each(MakePod().Group("g").Req(cores("1")), "g-0", "g-1"),
+		},
+		conf: withDevices, plugins: []framework.PluginSpec{filterDevices},
+		prepare: func(c *sessiontest.Cluster) { c.Cache().Nodes["n1"].Others["broken"] = broken{} },
+		binds:   map[string]string{"g-0": "n2", "g-1": "n2"},
+	}
+	misfits := fits
+	misfits.world.Nodes, misfits.binds = misfits.world.Nodes[:1], nil
+	waits := fits
+	waits.world.Nodes, waits.binds = misfits.world.Nodes, nil
+	waits.world.PodGroups = append(slices.Clone(waits.world.PodGroups), MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj())
+	waits.world.Pods = slices.Concat(waits.world.Pods, leaving("n1", "8", "old-0"))
+	runDefects(t, map[string]behaviour{
+		"the gang goes to a node whose devices work": fits,
+		"there is no other node":                     misfits,
+		"nor does it wait for such a node":           waits,
+	})
+}
+
+// broken are devices that pass every pod and fail when they are to be allocated.
+type broken struct{}
+
+var _ api.Devices = broken{}
+
+func (broken) AddResource(*v1.Pod)                             {}
+func (broken) SubResource(*v1.Pod)                             {}
+func (broken) AddQueueResource(*v1.Pod) map[string]float64     { return nil }
+func (broken) HasDeviceRequest(*v1.Pod) bool                   { return true }
+func (broken) FilterNode(*v1.Pod, string) (int, string, error) { return devices.Success, "", nil }
+func (broken) ScoreNode(*v1.Pod, string) float64               { return 0 }
+func (broken) Release(kubernetes.Interface, *v1.Pod) error     { return nil }
+func (broken) GetIgnoredDevices() []string                     { return nil }
+func (broken) GetStatus() string                               { return "" }
+func (broken) Allocate(kubernetes.Interface, *v1.Pod) error    { return errors.New("the device is gone") }
+
+// writesTo lists what was written to the API server, but for events.
+func writesTo(cluster *sessiontest.Cluster) []string {
+	var writes []string
+	for _, act := range cluster.Kube().Actions() {
+		switch act.GetVerb() {
+		case "create", "update", "patch", "delete":
+			writes = append(writes, act.GetVerb()+" "+act.GetResource().Resource)
+		}
+	}
+	return writes
+}
