@@ -60,6 +60,9 @@ type allocation struct {
 	observe    func(result string)
 	now        func() time.Time
 
+	// prePredicates are the tiers whose pre-predicates are asked.
+	prePredicates []conf.Tier
+
 	kinds      map[string]*kind
 	kindOfTask map[api.TaskID]*kind
 	keyBuffer  []byte
@@ -96,6 +99,7 @@ func newAllocation(ssn *framework.Session, act *Action) *allocation {
 		cuts:       map[[2]*domain]*domain{},
 		sampled:    samplingWanted(act.defaults),
 	}
+	a.prePredicates = prePredicateTiers(ssn.Tiers)
 	a.gang = a.gangEnabled()
 	a.podSlots = a.predicatesEnabled()
 	return a

@@ -92,11 +92,16 @@ func (t *attempt) discard() {
 	t.placed = nil
 }
 
-// commit hands the placed tasks over to be bound.
+// commit hands the placed tasks over to be bound, except those that wait for resources being released.
 func (t *attempt) commit(job *api.JobInfo) {
+	var waiting []placement
 	for _, p := range t.placed {
 		p.stmt.Commit()
+		if p.task.Status == api.Pipelined {
+			waiting = append(waiting, p)
+		}
 	}
+	t.a.releaseAtClose(waiting)
 	created := job.CreationTimestamp.Time
 	metrics.UpdateE2eSchedulingDurationByJob(job.Name, string(job.Queue), job.Namespace, metrics.Duration(created))
 	metrics.UpdateE2eSchedulingLastTimeByJob(job.Name, string(job.Queue), job.Namespace, t.a.now())
@@ -105,17 +110,20 @@ func (t *attempt) commit(job *api.JobInfo) {
 
 // keep leaves the placements in the session without binding them: tasks that wait for resources hold their place against
 // others until the session ends. Claims and devices that plugins reserved for them are given back then.
-func (t *attempt) keep() {
-	reserved := slices.DeleteFunc(slices.Clone(t.placed), func(p placement) bool {
-		return !hasClaims(p.task.Pod) && len(devices(p.task, t.a.ssn.Nodes[p.task.NodeName])) == 0
+func (t *attempt) keep() { t.a.releaseAtClose(t.placed) }
+
+// releaseAtClose gives back, when the session closes, what is reserved for tasks that are not bound.
+func (a *allocation) releaseAtClose(placed []placement) {
+	reserved := slices.DeleteFunc(slices.Clone(placed), func(p placement) bool {
+		return !hasClaims(p.task.Pod) && len(devices(p.task, a.ssn.Nodes[p.task.NodeName])) == 0
 	})
 	if len(reserved) == 0 {
 		return
 	}
-	t.a.ssn.OnClose(func() {
+	a.ssn.OnClose(func() {
 		for _, p := range slices.Backward(reserved) {
 			p.stmt.Discard()
-			t.a.undone(p.task, nil)
+			a.undone(p.task, nil)
 		}
 	})
 }

@@ -71,9 +71,9 @@ const (
 )
 
 // tryHarder looks for another way when tasks of different kinds may have got into each other's way: a packing of the first
-// tasks that make the minimum; then orders in which the kind that found no room comes first, as often as another kind is
-// the one; and where the minimum needs not all tasks, other choices of them.
-func (a *allocation) tryHarder(job *api.JobInfo, subJob *api.SubJobInfo, tasks []*api.TaskInfo, lacking int, st site, now bool, blocked *kind) band {
+// tasks that make the minimum; then orders in which the kind that found no room comes first, as often as it is
+// another one; and where the minimum needs not all tasks, other choices of them.
+func (a *allocation) tryHarder(job *api.JobInfo, subJob *api.SubJobInfo, tasks []*api.TaskInfo, lacking int, st site, now bool, blocked []*kind) band {
 	minimum := tasks[:min(lacking, len(tasks))]
 	kinds := a.kindsOf(tasks)
 	if len(kinds) == 1 || len(kinds) > maxShapes {
@@ -87,8 +87,12 @@ func (a *allocation) tryHarder(job *api.JobInfo, subJob *api.SubJobInfo, tasks [
 		tries = min(tries, 1+maxLiveVerdicts/(len(tasks)*len(st.domain.nodes)))
 	}
 	first := map[*kind]int{}
-	for try := 1; try <= tries && blocked != nil && first[blocked] == 0; try++ {
-		first[blocked] = try
+	for try := 1; try <= tries; try++ {
+		next := slices.IndexFunc(blocked, func(k *kind) bool { return first[k] == 0 })
+		if next < 0 {
+			break
+		}
+		first[blocked[next]] = try
 		order := func(l, r batch) int { return cmp.Or(cmp.Compare(first[r.kind], first[l.kind]), largestFirst(l, r)) }
 		var b band
 		if b, blocked = a.try(job, subJob, tasks, lacking, st, now, arrangement{order, true}); b.outcome != misfit {
@@ -116,8 +120,8 @@ func (a *allocation) kindsOf(tasks []*api.TaskInfo) []*kind {
 }
 
 // try places the first tasks together, arranged as given, and then the others one batch after the other. It also returns
-// the kind that found no room first.
-func (a *allocation) try(job *api.JobInfo, subJob *api.SubJobInfo, tasks []*api.TaskInfo, first int, st site, now bool, arranged arrangement) (band, *kind) {
+// the kinds that found no room.
+func (a *allocation) try(job *api.JobInfo, subJob *api.SubJobInfo, tasks []*api.TaskInfo, first int, st site, now bool, arranged arrangement) (band, []*kind) {
 	p := a.newPass(job, subJob, st, now)
 	p.lacking = a.lacking(job, subJob, len(tasks))
 	first = min(first, len(tasks))

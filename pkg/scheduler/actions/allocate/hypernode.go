@@ -124,17 +124,35 @@ func (p *plan) betterThan(other *plan) bool {
 	return cmp.Or(cmp.Compare(p.outcome, other.outcome), cmp.Compare(p.score, other.score)) > 0
 }
 
-// placeSubJobs places the job's sub-jobs in the HyperNode, in order, until the job is ready.
+// placeSubJobs places the job's sub-jobs in the HyperNode, in order, until the job is ready. A sub-job that finds no room
+// may be kept out by one before it that could lie elsewhere, so it comes first in another try.
 func (a *allocation) placeSubJobs(job *api.JobInfo, from *sheet, hyperNode *api.HyperNodeInfo, st site, now bool) plan {
+	first := map[api.SubJobID]int{}
+	for try := 1; ; try++ {
+		p, blocked := a.trySubJobs(job, from, first, hyperNode, st, now)
+		if p.outcome != misfit || blocked == "" || first[blocked] > 0 || try > maxRearranged {
+			return p
+		}
+		first[blocked] = try
+	}
+}
+
+// trySubJobs tries the sub-jobs in order, those with the highest number in first before others. It also returns the first
+// one that found no room.
+func (a *allocation) trySubJobs(job *api.JobInfo, from *sheet, first map[api.SubJobID]int, hyperNode *api.HyperNodeInfo, st site, now bool) (p plan, blocked api.SubJobID) {
 	job.ResetFitErr()
-	p := plan{sheet: from.clone(), hyperNode: hyperNode.Name, subJobs: map[api.SubJobID]string{}, former: map[api.SubJobID]string{}}
+	p = plan{sheet: from.clone(), hyperNode: hyperNode.Name, subJobs: map[api.SubJobID]string{}, former: map[api.SubJobID]string{}}
 	pending := slices.Clone(p.sheet.subJobs)
 	for len(pending) > 0 {
 		a.sortSubJobs(pending, from.needed)
+		slices.SortStableFunc(pending, func(l, r *api.SubJobInfo) int { return cmp.Compare(first[r.UID], first[l.UID]) })
 		subJob := pending[0]
 		pending = pending[1:]
 		b, chosen, score := a.placeSubJob(job, subJob, p.sheet.tasks[subJob.UID], hyperNode, st, now)
 		if b.outcome == misfit {
+			if blocked == "" && first[subJob.UID] == 0 {
+				blocked = subJob.UID
+			}
 			continue
 		}
 		p.attempts = append(p.attempts, b.attempt)
@@ -162,7 +180,7 @@ func (a *allocation) placeSubJobs(job *api.JobInfo, from *sheet, hyperNode *api.
 	if p.outcome == misfit {
 		p.discard(job)
 	}
-	return p
+	return p, blocked
 }
 
 // placeSubJob places the sub-job in the best of the HyperNodes in hyperNode that the plugins allow it.

@@ -54,7 +54,7 @@ func (a *allocation) tryPacked(job *api.JobInfo, subJob *api.SubJobInfo, tasks, 
 	p.lacking = len(minimum)
 	for i, packed := range k.tasks {
 		node := k.nodes[k.at[i]].node
-		if !p.wanted(packed.task) || a.ssn.PrePredicateFn(packed.task) != nil ||
+		if !p.wanted(packed.task) || a.prePredicate(packed.task) != nil ||
 			!p.putOn(packed.task, packed.shape, node) {
 			p.discard()
 			return band{}

@@ -29,8 +29,8 @@ type pass struct {
 	// hyperNode is the lowest HyperNode with all tasks placed, for tasks with network topology.
 	hyperNode string
 	done      bool
-	// blocked is the first kind a task of which fits nowhere.
-	blocked *kind
+	// blocked are the kinds that found no room, in the order in which they did.
+	blocked []*kind
 	// refused are the tasks their queue has no room for.
 	refused map[api.TaskID]bool
 }
@@ -137,9 +137,7 @@ func (p *pass) placeBatch(tasks []*api.TaskInfo) (stopped bool) {
 
 // misfits notes of equal tasks that they fit nowhere. It says whether the sub-job cannot be ready without them.
 func (p *pass) misfits(tasks []*api.TaskInfo, errs *api.FitErrors) (stopped bool) {
-	if p.blocked == nil {
-		p.blocked = p.a.kindOf(tasks[0])
-	}
+	p.blocked = append(p.blocked, p.a.kindOf(tasks[0]))
 	p.misfit(tasks[0], errs)
 	if !p.job.NeedContinueAllocating(p.subJob.UID) {
 		return true
@@ -185,7 +183,7 @@ func (p *pass) fill(tasks []*api.TaskInfo, sl slot, s *shape) (dealt int, errs *
 		if full, errs := p.full(s, sl.domain); full {
 			return i, errs, false
 		}
-		if err := p.a.ssn.PrePredicateFn(task); err != nil {
+		if err := p.a.prePredicate(task); err != nil {
 			if p.misfits([]*api.TaskInfo{task}, p.everywhere(err)) {
 				return i, nil, true
 			}

@@ -7,7 +7,9 @@ import (
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
+	"volcano.sh/volcano/pkg/scheduler/plugins/capacity"
 	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
+	"volcano.sh/volcano/pkg/scheduler/plugins/proportion"
 )
 
 // maxShapes bounds how many shapes are kept at a time: a shape holds some 50 bytes per node.
@@ -40,7 +42,7 @@ func (a *allocation) kindOf(task *api.TaskInfo) *kind {
 func (a *allocation) shapeOf(task *api.TaskInfo) (*shape, error) {
 	k := a.kindOf(task)
 	if k.shape == nil {
-		if err := a.ssn.PrePredicateFn(task); err != nil {
+		if err := a.prePredicate(task); err != nil {
 			return nil, err
 		}
 		if len(a.shapes) == maxShapes {
@@ -63,6 +65,24 @@ type shape struct {
 	// samples are by board number.
 	samples []sample
 	fields  map[fieldKey]*field
+}
+
+// prePredicate asks the plugins' pre-predicates, but for those that only prepare for preemption and take their time to.
+func (a *allocation) prePredicate(task *api.TaskInfo) (err error) {
+	with(a.ssn, a.prePredicates, func() { err = a.ssn.PrePredicateFn(task) })
+	return err
+}
+
+// prePredicateTiers are the session's tiers without upstream's plugins that copy every queue in their pre-predicate, for
+// the simulations of preempt and reclaim, which ask it again.
+func prePredicateTiers(all []conf.Tier) []conf.Tier {
+	var out []conf.Tier
+	for _, tier := range all {
+		out = append(out, conf.Tier{Plugins: slices.DeleteFunc(slices.Clone(tier.Plugins), func(o conf.PluginOption) bool {
+			return o.Name == proportion.PluginName || o.Name == capacity.PluginName
+		})})
+	}
+	return out
 }
 
 // sample is what the layer kept says of one node.
