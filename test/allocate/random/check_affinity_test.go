@@ -1,0 +1,121 @@
+package random
+
+import (
+	"math"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// checkAntiAffinity finds pods in one domain of which one, freshly placed or not, does not want the other. Pods are only
+// ever added, so it must hold in the end whatever the order was.
+func (s *scene) checkAntiAffinity() {
+	s.pairs(func(p, other *placed) {
+		if repels(p, other) || repels(other, p) {
+			s.fault("antiaffinity", "%s on %s and %s on %s", p.key(), p.node.Name, other.key(), other.node.Name)
+		}
+	})
+}
+
+func repels(p, other *placed) bool {
+	if p.Spec.Affinity == nil || p.Spec.Affinity.PodAntiAffinity == nil {
+		return false
+	}
+	for _, term := range p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		if matches(term.LabelSelector, other.Pod) && together(term.TopologyKey, p.node, other.node) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkAffinity finds freshly placed pods without the company they need. A pod that matches its own term may found the
+// company if there was none in any domain: one pod with that term at most, and none beside pods that ran before.
+func (s *scene) checkAffinity() {
+	founders := map[string]string{}
+	for _, p := range s.pods {
+		if !p.fresh() || p.Spec.Affinity == nil || p.Spec.Affinity.PodAffinity == nil {
+			continue
+		}
+		for _, term := range p.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+			if _, ok := p.node.Labels[term.TopologyKey]; !ok {
+				s.fault("affinity", "%s needs label %s, which %s has not", p.key(), term.TopologyKey, p.node.Name)
+				continue
+			}
+			company, earlier := false, false
+			for _, other := range s.pods {
+				if other != p && matches(term.LabelSelector, other.Pod) {
+					company = company || together(term.TopologyKey, p.node, other.node)
+					_, inDomain := other.node.Labels[term.TopologyKey]
+					earlier = earlier || inDomain && !other.fresh()
+				}
+			}
+			id := term.TopologyKey + metav1.FormatLabelSelector(term.LabelSelector)
+			switch {
+			case company:
+			case !matches(term.LabelSelector, p.Pod):
+				s.fault("affinity", "%s on %s is without %s", p.key(), p.node.Name, id)
+			case earlier || founders[id] != "":
+				s.fault("affinity", "%s on %s is apart from the others of %s (%s)", p.key(), p.node.Name, id, founders[id])
+			default:
+				founders[id] = p.key()
+			}
+		}
+	}
+}
+
+// checkSpread finds domains that got a fresh pod and hold more than maxSkew pods above the emptiest domain. All pods of
+// a gang carry its constraint and may go to all domains, so the emptiest domain only ever fills up: what is not within
+// the skew in the end was not within it when its last pod came.
+func (s *scene) checkSpread() {
+	for _, p := range s.pods {
+		if !p.fresh() {
+			continue
+		}
+		for _, constraint := range p.Spec.TopologySpreadConstraints {
+			if constraint.WhenUnsatisfiable != v1.DoNotSchedule {
+				continue
+			}
+			domain, ok := p.node.Labels[constraint.TopologyKey]
+			if !ok {
+				s.fault("spread", "%s needs label %s, which %s has not", p.key(), constraint.TopologyKey, p.node.Name)
+				continue
+			}
+			counts := map[string]int{}
+			for _, node := range s.nodes {
+				if value, ok := node.Labels[constraint.TopologyKey]; ok && selects(p.Pod, node) {
+					counts[value] += 0
+				}
+			}
+			for _, other := range s.pods {
+				value, ok := other.node.Labels[constraint.TopologyKey]
+				if _, counted := counts[value]; ok && counted && other.state != releasing && matches(constraint.LabelSelector, other.Pod) {
+					counts[value]++
+				}
+			}
+			least := math.MaxInt
+			for _, n := range counts {
+				least = min(least, n)
+			}
+			if counts[domain]-least > int(constraint.MaxSkew) {
+				s.fault("spread", "%s: %s %s has %d pods, another %d", p.key(), constraint.TopologyKey, domain, counts[domain], least)
+			}
+		}
+	}
+}
+
+func matches(selector *metav1.LabelSelector, pod *v1.Pod) bool {
+	parsed, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		panic(err)
+	}
+	return parsed.Matches(labels.Set(pod.Labels))
+}
+
+// together says whether the nodes have the same value of the label.
+func together(key string, l, r *v1.Node) bool {
+	left, ok := l.Labels[key]
+	right, also := r.Labels[key]
+	return ok && also && left == right
+}

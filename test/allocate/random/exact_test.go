@@ -1,0 +1,148 @@
+package random
+
+import (
+	"slices"
+	"testing"
+)
+
+// amounts are cpu, memory, GPUs and pods.
+type amounts [4]int
+
+// unlimited is more pods than any instance has.
+const unlimited = 1000
+
+func (a amounts) minus(b amounts) amounts {
+	for i := range a {
+		a[i] -= b[i]
+	}
+	return a
+}
+
+func (a amounts) within(b amounts) bool {
+	for i := range a {
+		if a[i] > b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// packs says whether the tasks can be put on the nodes, all of them. It tries every way there is, but for those that
+// differ only in which of several equal nodes or tasks is taken.
+func packs(tasks, nodes []amounts) bool {
+	tasks, nodes = slices.Clone(tasks), slices.Clone(nodes)
+	// The largest first: they leave the fewest ways.
+	slices.SortFunc(tasks, func(l, r amounts) int { return slices.Compare(r[:], l[:]) })
+	return packRest(tasks, nodes, 0)
+}
+
+// packRest puts the tasks on nodes from the given one on. Only a task that is equal to the one before is kept from the
+// nodes before.
+func packRest(tasks, nodes []amounts, from int) bool {
+	if len(tasks) == 0 {
+		return true
+	}
+	if !enough(tasks, nodes) {
+		return false
+	}
+	task := tasks[0]
+	for i := from; i < len(nodes); i++ {
+		if !task.within(nodes[i]) || slices.Contains(nodes[from:i], nodes[i]) {
+			continue
+		}
+		next := 0
+		if len(tasks) > 1 && tasks[1] == task {
+			next = i
+		}
+		had := nodes[i]
+		nodes[i] = had.minus(task)
+		found := packRest(tasks[1:], nodes, next)
+		nodes[i] = had
+		if found {
+			return true
+		}
+	}
+	return false
+}
+
+// enough says whether the tasks ask for no more than there is in sum.
+func enough(tasks, nodes []amounts) bool {
+	var left amounts
+	for _, node := range nodes {
+		for i := range node {
+			left[i] += node[i]
+		}
+	}
+	for _, task := range tasks {
+		left = left.minus(task)
+	}
+	return amounts{}.within(left)
+}
+
+func TestPacks(t *testing.T) {
+	cpu := func(values ...int) (out []amounts) {
+		for _, v := range values {
+			out = append(out, amounts{v, 0, 0, 0})
+		}
+		return out
+	}
+	for name, test := range map[string]struct {
+		tasks, nodes []amounts
+		want         bool
+	}{
+		"nothing":                        {nil, nil, true},
+		"one on one":                     {cpu(3), cpu(3), true},
+		"too large":                      {cpu(4), cpu(3, 3), false},
+		"too many":                       {cpu(1, 1, 1), cpu(2), false},
+		"the large one needs one node":   {cpu(3, 5), cpu(4, 6), true},
+		"largest first fails here":       {cpu(6, 4, 4, 3, 3), cpu(10, 10), true},
+		"enough in sum only":             {cpu(3, 3), cpu(2, 2, 2), false},
+		"equal tasks go back to a node":  {cpu(3, 2, 2), cpu(4, 3), true},
+		"two dimensions, crosswise":      {[]amounts{{3, 1, 0, 0}, {1, 3, 0, 0}}, []amounts{{4, 1, 0, 0}, {1, 4, 0, 0}}, true},
+		"two dimensions, in no way":      {[]amounts{{3, 3, 0, 0}, {1, 1, 0, 0}}, []amounts{{3, 1, 0, 0}, {1, 3, 0, 0}}, false},
+		"pods are counted":               {[]amounts{{1, 0, 0, 1}, {1, 0, 0, 1}}, []amounts{{9, 0, 0, 1}}, false},
+		"equal nodes, three on two left": {cpu(2, 2, 2, 1), cpu(4, 3), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := packs(test.tasks, test.nodes); got != test.want {
+				t.Errorf("packs(%v on %v) = %t, want %t", test.tasks, test.nodes, got, test.want)
+			}
+		})
+	}
+}
+
+// TestPacksIsExhaustive holds it against plain enumeration.
+func TestPacksIsExhaustive(t *testing.T) {
+	var all func(tasks, nodes []amounts) bool
+	all = func(tasks, nodes []amounts) bool {
+		if len(tasks) == 0 {
+			return true
+		}
+		for i := range nodes {
+			if tasks[0].within(nodes[i]) {
+				rest := slices.Clone(nodes)
+				rest[i] = rest[i].minus(tasks[0])
+				if all(tasks[1:], rest) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	packed := 0
+	for seed := range uint64(3000) {
+		d := newDice(seed, 2)
+		tasks, nodes := drawPacking(d, false)
+		tasks = tasks[:min(6, len(tasks))]
+		want := all(tasks, nodes)
+		if got := packs(tasks, nodes); got != want {
+			t.Fatalf("seed %d: packs(%v on %v) = %t, want %t", seed, tasks, nodes, got, want)
+		}
+		if want {
+			packed++
+		}
+	}
+	if packed < 300 || packed > 2700 {
+		t.Errorf("%d of 3000 fit: that is no test", packed)
+	}
+}

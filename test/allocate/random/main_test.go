@@ -1,0 +1,39 @@
+package random
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+)
+
+var (
+	randomSeeds = flag.Int("random.seeds", 500, "how many instances of each mix are drawn")
+	randomSeed  = flag.Uint64("random.seed", 0, "draw only the instance of this seed, and show it")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// Upstream logs what it cannot place, at length.
+	klog.SetLogger(logr.Discard())
+	os.Exit(m.Run())
+}
+
+// failuresShown is after how many failed seeds a test ends.
+const failuresShown = 5
+
+// eachSeed calls for the seeds to be drawn, until a few have failed.
+func eachSeed(fn func(seed uint64) (ok bool)) {
+	if *randomSeed > 0 {
+		fn(*randomSeed)
+		return
+	}
+	failures := 0
+	for seed := uint64(1); seed <= uint64(*randomSeeds) && failures < failuresShown; seed++ {
+		if !fn(seed) {
+			failures++
+		}
+	}
+}

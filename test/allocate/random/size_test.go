@@ -1,0 +1,45 @@
+package random
+
+import (
+	"fmt"
+
+	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+const gpu = "nvidia.com/gpu"
+
+// size is what a pod asks for or a node has: thousandths of a cpu, GiB of memory, GPUs.
+type size struct{ cpu, memory, gpus int }
+
+// fits says whether the size is within the other in every dimension.
+func (s size) fits(other size) bool {
+	return s.cpu <= other.cpu && s.memory <= other.memory && s.gpus <= other.gpus
+}
+
+func (s size) minus(other size) size {
+	return size{s.cpu - other.cpu, s.memory - other.memory, s.gpus - other.gpus}
+}
+
+func (s size) times(n int) size { return size{s.cpu * n, s.memory * n, s.gpus * n} }
+
+// resources leaves out what the size has none of.
+func (s size) resources() Resources {
+	out := Resources{}
+	if s.cpu > 0 {
+		out["cpu"] = fmt.Sprintf("%dm", s.cpu)
+	}
+	if s.memory > 0 {
+		out["memory"] = fmt.Sprintf("%dGi", s.memory)
+	}
+	if s.gpus > 0 {
+		out[gpu] = fmt.Sprint(s.gpus)
+	}
+	return out
+}
+
+// capacity is resources with a number of pods.
+func (s size) capacity(pods int) Resources {
+	out := s.resources()
+	out["pods"] = fmt.Sprint(pods)
+	return out
+}
