@@ -89,17 +89,15 @@ func (a *allocation) chooseLive(task *api.TaskInfo, f *field, now bool, skip map
 		if len(places) == 0 {
 			continue
 		}
-		if place, ok := a.bestLive(task, f, places); ok {
-			return choice{f.nodes[place], rankClass(class)}, true, nil
-		}
+		return choice{f.nodes[a.bestLive(task, f, places)], rankClass(class)}, true, nil
 	}
 	return choice{}, false, a.liveErrors(f, refused)
 }
 
 // bestLive scores the places with the live layer on top of the kept scores; ties go to the first by name.
-func (a *allocation) bestLive(task *api.TaskInfo, f *field, places []int32) (int32, bool) {
+func (a *allocation) bestLive(task *api.TaskInfo, f *field, places []int32) int32 {
 	if len(places) == 1 {
-		return places[0], true
+		return places[0]
 	}
 	total := make([]float64, len(places))
 	for i, place := range places {
@@ -113,7 +111,7 @@ func (a *allocation) bestLive(task *api.TaskInfo, f *field, places []int32) (int
 		with(a.ssn, live, func() { a.addLiveScores(task, nodes, total) })
 	}
 	if node := a.pluginsChoice(task, f, places, total); node >= 0 {
-		return node, true
+		return node
 	}
 	best := 0
 	for i := range places {
@@ -121,7 +119,7 @@ func (a *allocation) bestLive(task *api.TaskInfo, f *field, places []int32) (int
 			best = i
 		}
 	}
-	return places[best], true
+	return places[best]
 }
 
 // addLiveScores adds the scores of the session's current tiers: per node, normalised over nodes, and of nodes together.
@@ -138,13 +136,13 @@ func (a *allocation) addLiveScores(task *api.TaskInfo, nodes []*api.NodeInfo, to
 			mapped[plugin] = append(mapped[plugin], framework.NodeScore{Name: node.Name, Score: int64(score)})
 		}
 	}
-	for what, ask := range map[string]func() (map[string]float64, error){
-		"normalised": func() (map[string]float64, error) { return a.ssn.NodeOrderReduceFn(task, mapped) },
-		"together":   func() (map[string]float64, error) { return a.ssn.BatchNodeOrderFn(task, nodes) },
+	for _, ask := range []func() (map[string]float64, error){
+		func() (map[string]float64, error) { return a.ssn.NodeOrderReduceFn(task, mapped) },
+		func() (map[string]float64, error) { return a.ssn.BatchNodeOrderFn(task, nodes) },
 	} {
 		scores, err := ask()
 		if err != nil {
-			klog.ErrorS(err, "Scoring nodes failed, they count as 0", "pod", klog.KObj(task.Pod), "scores", what)
+			klog.ErrorS(err, "Scoring nodes together failed, they count as 0", "pod", klog.KObj(task.Pod))
 			continue
 		}
 		for i, node := range nodes {

@@ -1,6 +1,7 @@
 package allocate
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -84,8 +85,8 @@ func (a *allocation) fullReason(s *shape, node *api.NodeInfo, copies int32) stri
 
 // reasonsOf puts a verdict into few words.
 func reasonsOf(err error) []string {
-	fit, ok := err.(*api.FitError)
-	if !ok {
+	var fit *api.FitError
+	if !errors.As(err, &fit) {
 		return []string{err.Error()}
 	}
 	var out []string
