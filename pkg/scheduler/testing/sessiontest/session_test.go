@@ -5,7 +5,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 	vcallocate "volcano.sh/volcano/pkg/scheduler/actions/allocate"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -37,5 +39,33 @@ func TestAnActionRunsOnTheWorldAndItsBindsAreWrittenDown(t *testing.T) {
 
 	if diff := cmp.Diff(map[string]string{Namespace + "/p": "n1"}, ssn.Binds()); diff != "" {
 		t.Errorf("binds (-want +got):\n%s", diff)
+	}
+}
+
+func TestHyperNodesHaveTheirMembersByNamePatternAndLabel(t *testing.T) {
+	cluster := sessiontest.New(sessiontest.World{})
+	defer cluster.Close()
+	cluster.Load(sessiontest.World{
+		Nodes: []*v1.Node{
+			MakeNode().Name("n1").Obj(), MakeNode().Name("r1").Obj(), MakeNode().Name("r2").Obj(), MakeNode().Name("l1").Label("rack", "l").Obj(),
+		},
+		HyperNodes: []*topologyv1alpha1.HyperNode{
+			MakeHyperNode().Name("top").Tier(2).HyperNodes("exact", "pattern", "label").Obj(),
+			MakeHyperNode().Name("exact").Nodes("n1").Obj(),
+			MakeHyperNode().Name("pattern").NodesLike("^r[0-9]$").Obj(),
+			MakeHyperNode().Name("label").NodesLabelled("rack", "l").Obj(),
+		},
+	})
+	ssn := cluster.Open(framework.NewRegistry(), conf)
+	defer ssn.Close()
+
+	if !ssn.HyperNodesReadyToSchedule {
+		t.Error("HyperNodes are not ready")
+	}
+	want := map[string][]string{"exact": {"n1"}, "pattern": {"r1", "r2"}, "label": {"l1"}, "top": {"l1", "n1", "r1", "r2"}}
+	for name, nodes := range want {
+		if diff := cmp.Diff(nodes, sets.List(ssn.RealNodesSet[name])); diff != "" {
+			t.Errorf("nodes of %s (-want +got):\n%s", name, diff)
+		}
 	}
 }
