@@ -63,6 +63,8 @@ type allocation struct {
 	// prePredicates are the tiers whose pre-predicates are asked.
 	prePredicates []conf.Tier
 
+	// telling are labels by which pods select others.
+	telling    map[string]bool
 	kinds      map[string]*kind
 	kindOfTask map[api.TaskID]*kind
 	keyBuffer  []byte
@@ -80,6 +82,8 @@ type allocation struct {
 	alone bool
 	// inside is the plugin that named the group in which the job is being tried; empty elsewhere.
 	inside string
+	// members are the nodes of the members of the job that were placed before.
+	members []int32
 	// compare is the rank order of the job that is being placed; nil when it has none.
 	compare func(l, r *api.TaskInfo) int
 }
@@ -100,6 +104,7 @@ func newAllocation(ssn *framework.Session, act *Action) *allocation {
 		sampled:    samplingWanted(act.defaults),
 	}
 	a.prePredicates = prePredicateTiers(ssn.Tiers)
+	a.telling = tellingLabels(ssn)
 	a.gang = a.gangEnabled()
 	a.podSlots = a.predicatesEnabled()
 	return a
@@ -135,6 +140,7 @@ func (a *allocation) placeJob(job *api.JobInfo, sheet *sheet) bool {
 	}
 	defer a.forgetFields()
 	a.compare = nil
+	a.members = a.membersOf(job)
 	var p plan
 	if groups == nil {
 		p = a.placeAnywhere(job, sheet, site{domain: a.board.everything}, true)
@@ -160,4 +166,20 @@ func (a *allocation) forgetFields() {
 		delete(f.shape.fields, f.key)
 	}
 	a.ofJob = nil
+}
+
+// membersOf lists the nodes of the job's members that are placed.
+func (a *allocation) membersOf(job *api.JobInfo) []int32 {
+	var nodes []int32
+	for status, tasks := range job.TaskStatusIndex {
+		if !api.AllocatedStatus(status) {
+			continue
+		}
+		for _, task := range tasks {
+			if node, ok := a.board.index[task.NodeName]; ok {
+				nodes = append(nodes, node)
+			}
+		}
+	}
+	return nodes
 }

@@ -28,7 +28,7 @@ func (a *allocation) explain(job *api.JobInfo, sheet *sheet, groups *framework.N
 	for _, path := range slices.Sorted(maps.Keys(groups.Refused)) {
 		e.Groups = append(e.Groups, framework.NodeGroupExplanation{Group: path, Refused: groups.Refused[path]})
 	}
-	e.Message = compact(e)
+	e.Message = compact(e, a.ssn.JobReady(job))
 	a.ssn.Explain(job.UID, e)
 	job.JobFitErrors = e.Message
 	errs := api.NewFitErrors() // of every task: the group is what none of them fits into
@@ -110,9 +110,12 @@ func reasonsOf(err error) []string {
 }
 
 // compact puts an explanation into one line, such as "ib-a 12/16: 3 nodes short of nvidia.com/gpu, 1 tainted".
-func compact(e framework.GangExplanation) string {
+func compact(e framework.GangExplanation, ready bool) string {
 	var b strings.Builder
-	if e.Required {
+	switch {
+	case ready:
+		b.WriteString("the minimum is placed, further members wait: ")
+	case e.Required:
 		fmt.Fprintf(&b, "no node group holds the %d members needed: ", e.Needed)
 	}
 	for i, g := range e.Groups {

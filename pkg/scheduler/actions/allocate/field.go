@@ -103,7 +103,8 @@ func (a *allocation) fieldOf(s *shape, d *domain, job *api.JobInfo) *field {
 	key := fieldKey{domain: d, job: jobKey}
 	f, ok := s.fields[key]
 	if !ok {
-		f = &field{a: a, key: key, shape: s, ofJob: ofJob, domain: d, at: make([]int32, len(d.nodes)), rank: make([]rank, len(d.nodes)), errorsAt: -1}
+		f = &field{a: a, key: key, shape: s, ofJob: ofJob, domain: d, at: make([]int32, len(d.nodes)), rank: make([]rank, len(d.nodes)),
+			seen: len(a.board.changes), errorsAt: -1}
 		for i := range f.at {
 			f.at[i] = -1
 		}

@@ -3,7 +3,6 @@ package allocate
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 
 	"k8s.io/klog/v2"
@@ -19,13 +18,18 @@ const (
 	// maxNeedShapes bounds of how many shapes a gang's need is known. Where members have claims of their own, each is a
 	// shape; room for some of them is room for fewer than all, so groups are still never left out wrongly.
 	maxNeedShapes = 8
+	// maxFurther bounds how many tasks besides those needed are counted where any will do.
+	maxFurther = 64
 )
 
 // need is what must be placed for a gang to be ready: so many tasks, and of each shape that is known.
 type need struct {
 	shapes []*shape
+	// counts is how many tasks of each shape there are: those needed, or when choice is set, all that may be taken.
 	counts map[*shape]int
 	total  int
+	// choice says that there are more tasks than are needed; unknown that there are tasks whose shape is not known.
+	choice, unknown bool
 }
 
 // candidate is a node group a gang may be placed in.
@@ -65,17 +69,24 @@ func (a *allocation) placeInGroups(job *api.JobInfo, sheet *sheet, groups *frame
 	return p
 }
 
-// needOf finds what the job's minimum lacks: the first tasks in order of each sub-job.
+// needOf finds what the job's minimum lacks: of each sub-job that it needs so many tasks, which are the first ones when it
+// needs all there are.
 func (a *allocation) needOf(job *api.JobInfo, sheet *sheet) (*need, error) {
 	n := &need{counts: map[*shape]int{}}
 	for _, subJob := range sheet.subJobs {
 		tasks := sheet.tasks[subJob.UID]
-		if a.ssn.SubJobReady(job, subJob) && !a.ssn.JobReady(job) {
+		if !a.ssn.JobReady(job) && (a.ssn.SubJobReady(job, subJob) || len(sheet.needed) > 0 && !sheet.needed[subJob.UID]) {
 			continue
 		}
-		for _, task := range tasks[:min(a.lacking(job, subJob, 1), len(tasks))] {
-			n.total++
-			if len(n.shapes) == maxNeedShapes {
+		lacking := min(a.lacking(job, subJob, 1), len(tasks))
+		n.total += lacking
+		n.choice = n.choice || lacking < len(tasks)
+		if further := lacking + maxFurther; len(tasks) > further {
+			tasks, n.unknown = tasks[:further], true
+		}
+		for _, task := range tasks {
+			if len(n.shapes) == maxNeedShapes && n.counts[a.kindOf(task).shape] == 0 {
+				n.unknown = true
 				continue
 			}
 			s, err := a.shapeOf(task)
@@ -153,18 +164,23 @@ func (a *allocation) candidates(job *api.JobInfo, groups *framework.NodeGroups, 
 
 // weigh finds what the group takes now. Its spare is negative when it cannot take what is needed.
 func (a *allocation) weigh(group *topology.Group, n *need) candidate {
-	c := candidate{group: group, copies: math.MaxInt}
+	c := candidate{group: group}
 	d := a.board.group(group)
+	fits := 0
 	for i, s := range n.shapes {
 		capacity := a.capacity(s, d)
 		if i == 0 {
 			c.copies = capacity
 		}
-		if capacity < n.counts[s] {
+		fits += min(capacity, n.counts[s])
+		if capacity < n.counts[s] && !n.choice {
 			c.spare = -1
 			return c
 		}
-		c.spare += float64(capacity-n.counts[s]) * a.dominantShare(s.task)
+		c.spare += float64(max(capacity-n.counts[s], 0)) * a.dominantShare(s.task)
+	}
+	if n.choice && fits < n.total && !n.unknown {
+		c.spare = -1
 	}
 	return c
 }

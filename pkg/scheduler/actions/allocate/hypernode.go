@@ -2,6 +2,7 @@ package allocate
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -94,6 +95,7 @@ func (a *allocation) placeOn(job *api.JobInfo, sheet *sheet, st site, now bool) 
 	p.attempts = []*attempt{b.attempt}
 	p.sheet.tasks[uid] = b.rest
 	if subJob := job.SubJobs[uid]; b.outcome == ready && subJob.IsSoftTopologyMode() {
+		p.former = map[api.SubJobID]string{uid: subJob.AllocatedHyperNode}
 		subJob.AllocatedHyperNode = b.hyperNode
 	}
 	return p
@@ -228,8 +230,8 @@ func (a *allocation) bestHyperNode(subJob *api.SubJobInfo, outcomes map[string]o
 	if err != nil {
 		klog.ErrorS(err, "Scoring HyperNodes failed, they count as 0", "subJob", subJob.UID)
 	} else {
-		for _, scored := range byPlugin {
-			for name, score := range scored {
+		for _, plugin := range slices.Sorted(maps.Keys(byPlugin)) {
+			for name, score := range byPlugin[plugin] {
 				scores[name] += score
 			}
 		}

@@ -2,6 +2,7 @@ package allocate
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -11,8 +12,8 @@ import (
 const (
 	// maxPacked bounds how many tasks are packed by search.
 	maxPacked = 64
-	// maxPackingSteps bounds the search: placements of one task that are looked at.
-	maxPackingSteps = 200_000
+	// maxPackingSteps bounds the search: nodes that are looked at for a task.
+	maxPackingSteps = 500_000
 )
 
 // packing is a search for room for tasks of different sizes, in numbers only: depth first, the largest task first, the
@@ -46,6 +47,9 @@ func (a *allocation) tryPacked(job *api.JobInfo, subJob *api.SubJobInfo, tasks, 
 	if len(minimum) > maxPacked {
 		return band{}
 	}
+	if now && !a.roomFor(minimum, st.domain) {
+		return band{}
+	}
 	p := a.newPass(job, subJob, st, now)
 	k, ok := a.newPacking(p, minimum)
 	if !ok || !k.search(0) {
@@ -61,6 +65,18 @@ func (a *allocation) tryPacked(job *api.JobInfo, subJob *api.SubJobInfo, tasks, 
 		}
 	}
 	return p.end(a.untouched(tasks, p))
+}
+
+// roomFor says whether the domain may have room for the tasks, kind by kind.
+func (a *allocation) roomFor(tasks []*api.TaskInfo, d *domain) bool {
+	counts := map[*kind]int{}
+	for _, task := range tasks {
+		k := a.kindOf(task)
+		if counts[k]++; k.shape != nil && a.capacity(k.shape, d) < counts[k] {
+			return false
+		}
+	}
+	return true
 }
 
 // putOn places the task on the node when all verdicts still allow it.
@@ -122,6 +138,9 @@ func (a *allocation) packedNodes(p *pass, shapes []*shape, names []v1.ResourceNa
 			n.fits[shapes[i]] = fits
 			key = appendBool(key, fits)
 		}
+		if !slices.Contains(slices.Collect(maps.Values(n.fits)), true) {
+			continue
+		}
 		room := futureIdle(info)
 		if p.now {
 			room = info.Idle
@@ -173,6 +192,7 @@ func (k *packing) search(i int) bool {
 // candidates lists the nodes the task fits on, the one with the least room left first, of nodes that are alike one.
 func (k *packing) candidates(t *packedTask, from int) []int {
 	var fit []int
+	k.steps += len(k.nodes) - from
 	for n := from; n < len(k.nodes); n++ {
 		if k.nodes[n].takes(t) && !slices.ContainsFunc(fit, func(other int) bool { return k.nodes[n].like(&k.nodes[other]) }) {
 			fit = append(fit, n)

@@ -28,7 +28,7 @@ func (a *allocation) kindOf(task *api.TaskInfo) *kind {
 		return k
 	}
 	layers := a.layering.of(task) // may depend on the identity, too
-	a.keyBuffer = append(appendShape(a.keyBuffer[:0], task), layers.signature...)
+	a.keyBuffer = append(appendShape(a.keyBuffer[:0], task, a.telling), layers.signature...)
 	k, ok := a.kinds[string(a.keyBuffer)]
 	if !ok {
 		k = &kind{layers: layers}
@@ -51,7 +51,8 @@ func (a *allocation) shapeOf(task *api.TaskInfo) (*shape, error) {
 			}
 			a.shapes = a.shapes[:0]
 		}
-		k.shape = &shape{layers: k.layers, task: task, samples: make([]sample, len(a.board.nodes)), fields: map[fieldKey]*field{}}
+		k.shape = &shape{layers: k.layers, task: task, samples: make([]sample, len(a.board.nodes)), fields: map[fieldKey]*field{},
+			capacities: map[*domain]room{}}
 		a.shapes = append(a.shapes, k)
 	}
 	return k.shape, nil
@@ -65,6 +66,8 @@ type shape struct {
 	// samples are by board number.
 	samples []sample
 	fields  map[fieldKey]*field
+	// capacities are what is known of the domains' room.
+	capacities map[*domain]room
 }
 
 // prePredicate asks the plugins' pre-predicates, but for those that only prepare for preemption and take their time to.

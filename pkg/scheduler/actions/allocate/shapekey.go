@@ -7,7 +7,10 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // identityKeys are labels and annotations that tell the pods of one workload, or equal workloads, apart and that no
@@ -40,7 +43,8 @@ var identityKeys = map[string]bool{
 }
 
 // appendShape appends all that verdicts on the task may depend on besides its identity. Equal bytes mean equal tasks.
-func appendShape(b []byte, task *api.TaskInfo) []byte {
+// Labels in telling are none of its identity.
+func appendShape(b []byte, task *api.TaskInfo, telling map[string]bool) []byte {
 	pod := task.Pod
 	b = appendString(b, task.Namespace)
 	b = appendString(b, task.TaskRole)
@@ -49,13 +53,13 @@ func appendShape(b []byte, task *api.TaskInfo) []byte {
 	b = appendBool(b, task.Preemptable)
 	b = appendResource(b, task.Resreq)
 	b = appendResource(b, task.InitResreq)
-	b = appendMap(b, pod.Labels)
-	b = appendMap(b, pod.Annotations)
+	b = appendMap(b, pod.Labels, telling)
+	b = appendMap(b, pod.Annotations, nil)
 	return appendPodSpec(b, &pod.Spec)
 }
 
 func appendPodSpec(b []byte, spec *v1.PodSpec) []byte {
-	b = appendMap(b, spec.NodeSelector)
+	b = appendMap(b, spec.NodeSelector, nil)
 	b = appendString(b, spec.PriorityClassName)
 	b = appendBool(b, spec.HostNetwork)
 	if spec.RuntimeClassName != nil {
@@ -123,11 +127,11 @@ func appendFloat(b []byte, v float64) []byte {
 }
 
 // appendMap appends the entries that are not of the pod's identity.
-func appendMap(b []byte, m map[string]string) []byte {
+func appendMap(b []byte, m map[string]string, telling map[string]bool) []byte {
 	var room [16]string
 	keys := room[:0]
 	for key := range m {
-		if !identityKeys[key] {
+		if !identityKeys[key] || telling[key] {
 			keys = append(keys, key)
 		}
 	}
@@ -179,4 +183,40 @@ func appendMessage(b []byte, m message) []byte {
 		panic(err) // a buffer of the size it asked for
 	}
 	return b
+}
+
+// tellingLabels are the labels that required anti-affinity of pods on nodes, and of pods to be placed, selects by: they
+// tell pods apart where they otherwise only name them.
+func tellingLabels(ssn *framework.Session) map[string]bool {
+	keys := map[string]bool{}
+	add := func(pod *v1.Pod) {
+		if a := pod.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
+			for i := range a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+				addKeys(keys, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[i].LabelSelector)
+			}
+		}
+	}
+	for _, node := range ssn.NodeMap {
+		for _, info := range node.GetPodsWithRequiredAntiAffinity() {
+			add(info.GetPod())
+		}
+	}
+	for _, job := range ssn.Jobs {
+		for _, task := range job.TaskStatusIndex[api.Pending] {
+			add(task.Pod)
+		}
+	}
+	return keys
+}
+
+func addKeys(keys map[string]bool, selector *metav1.LabelSelector) {
+	if selector == nil {
+		return
+	}
+	for key := range selector.MatchLabels {
+		keys[key] = true
+	}
+	for i := range selector.MatchExpressions {
+		keys[selector.MatchExpressions[i].Key] = true
+	}
 }

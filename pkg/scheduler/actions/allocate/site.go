@@ -43,21 +43,31 @@ func (a *allocation) groupDomain(g *topology.Group, within *domain) *domain {
 // capacity is how many tasks of the shape the domain takes now. It counts each node by itself and leaves out the verdicts
 // of the layers ofJob and live, so it is an upper bound.
 func (a *allocation) capacity(s *shape, d *domain) int {
+	if known, ok := s.capacities[d]; ok && known.at == len(a.board.changes) {
+		return known.total
+	}
 	total := 0
 	for _, node := range d.nodes {
 		total += int(a.ask(s, node).copies)
 	}
+	s.capacities[d] = room{total, len(a.board.changes)}
 	return total
 }
 
+// room is how many tasks a domain takes, at a state of the board.
+type room struct{ total, at int }
+
 // slots divides so many tasks of a shape over the site: over the fewest groups of each level, and the last ones over the
-// tightest group that takes them. Groups where the attempt has placed tasks already come first. Groups are visited so that
+// tightest group that takes them. Groups where members of the job lie already come first. Groups are visited so that
 // neighbours are close, so tasks handed out in rank order have their neighbours close.
 func (a *allocation) slots(st site, s *shape, need int, t *attempt) []slot {
 	if st.tree == nil || len(st.tree.Children) == 0 {
 		return []slot{{st.domain, need}}
 	}
 	placed := map[int32]bool{}
+	for _, node := range a.members {
+		placed[node] = true
+	}
 	for _, p := range t.placed {
 		placed[a.board.index[p.task.NodeName]] = true
 	}
