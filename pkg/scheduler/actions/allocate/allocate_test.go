@@ -6,12 +6,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
 	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -108,3 +110,79 @@ tiers:
   - name: predicates
   - name: nodeorder
 `
+
+// run places the world's gangs with this project's plugins and returns where their pods went.
+func run(t *testing.T, w sessiontest.World, conf string) map[string]string {
+	t.Helper()
+	cluster := sessiontest.New(w)
+	defer cluster.Close()
+	registry, action := action()
+	registry.RegisterPlugin(ibcluster.Spec())
+	ssn := cluster.Open(registry, conf)
+	defer ssn.Close()
+	ssn.Run(action)
+	return ssn.Binds()
+}
+
+const withClusters = leastRequested + `
+  - name: ibcluster
+    arguments:
+      ibcluster.levels: [ibcluster]
+`
+
+func node(name, cluster, cpu string) *v1.Node {
+	return MakeNode().Name(name).Label("ibcluster", cluster).Label(v1.LabelHostname, name).
+		Capacity(Resources{"cpu": cpu, "memory": "64Gi", "pods": "20"}).Obj()
+}
+
+// TestALabelThatAffinitySelectsByTellsPodsApart: a pod that runs keeps one job's pods off its node by a label that
+// otherwise only names the job.
+func TestALabelThatAffinitySelectsByTellsPodsApart(t *testing.T) {
+	for _, unwanted := range []string{"a", "b"} {
+		t.Run(unwanted, func(t *testing.T) {
+			runs := MakePod().Name("runs").Group("x").Req(Resources{"cpu": "1"}).Node("n2").Phase(v1.PodRunning).Obj()
+			runs.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+					TopologyKey:   v1.LabelHostname,
+					LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"volcano.sh/job-name": unwanted}},
+				}},
+			}}
+			w := sessiontest.World{
+				Nodes:     []*v1.Node{node("n1", "c", "3"), node("n2", "c", "8")},
+				Pods:      []*v1.Pod{runs},
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("x").MinMember(1).Phase(v1beta1.PodGroupRunning).Obj()},
+			}
+			for _, job := range []string{"a", "b"} {
+				pods, podGroup := gang(job, "3")
+				pods[0].Labels["volcano.sh/job-name"] = job
+				w.Pods, w.PodGroups = append(w.Pods, pods...), append(w.PodGroups, podGroup)
+			}
+			got := run(t, w, leastRequested)
+			if at := got["ns/"+unwanted+"-0"]; at == "n2" {
+				t.Errorf("job %s was bound to n2, which a running pod keeps it off: %v", unwanted, got)
+			}
+			if unwanted == "a" && len(got) != 2 {
+				t.Errorf("bound %v, there is a node for each", got)
+			}
+		})
+	}
+}
+
+// TestAGroupIsNotLeftOutWhileOtherMembersMakeTheMinimum: the first member in order is too large for every cluster, but the
+// minimum needs it not.
+func TestAGroupIsNotLeftOutWhileOtherMembersMakeTheMinimum(t *testing.T) {
+	for _, mode := range []string{"required", "preferred", "none"} {
+		t.Run(mode, func(t *testing.T) {
+			pods, podGroup := gang("g", "8", "1", "1", "1")
+			podGroup.Spec.MinMember = 2
+			podGroup.Annotations = map[string]string{"ibcluster.volcano-prebind.io/mode": mode}
+			got := run(t, sessiontest.World{
+				Nodes: []*v1.Node{node("a1", "ib-a", "2"), node("a2", "ib-a", "2"), node("b1", "ib-b", "4")},
+				Pods:  pods, PodGroups: []*v1beta1.PodGroup{podGroup},
+			}, withClusters)
+			if len(got) != 3 {
+				t.Errorf("bound %v, want the three small ones", got)
+			}
+		})
+	}
+}
