@@ -29,6 +29,8 @@ type NodeGroupExplanation struct {
 	Nodes int `json:"nodes"`
 	// Refused says why the group was no candidate; empty when it was tried.
 	Refused string `json:"refused,omitempty"`
+	// Stopped is what stopped a trial placement in the group; empty when arithmetic alone left it out.
+	Stopped string `json:"stopped,omitempty"`
 	// Reasons counts the nodes that take no further member by what stops it.
 	Reasons map[string]int `json:"reasons,omitempty"`
 }

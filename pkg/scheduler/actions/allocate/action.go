@@ -84,6 +84,8 @@ type allocation struct {
 	inside string
 	// members are the nodes of the members of the job that were placed before.
 	members []int32
+	// stops are how far attempts at the job came in node groups.
+	stops map[*domain]stop
 	// compare is the rank order of the job that is being placed; nil when it has none.
 	compare func(l, r *api.TaskInfo) int
 }
@@ -141,6 +143,7 @@ func (a *allocation) placeJob(job *api.JobInfo, sheet *sheet) bool {
 	defer a.forgetFields()
 	a.compare = nil
 	a.members = a.membersOf(job)
+	a.stops = map[*domain]stop{}
 	var p plan
 	if groups == nil {
 		p = a.placeAnywhere(job, sheet, site{domain: a.board.everything}, true)

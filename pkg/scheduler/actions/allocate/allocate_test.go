@@ -2,6 +2,7 @@ package allocate_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -184,5 +185,33 @@ func TestAGroupIsNotLeftOutWhileOtherMembersMakeTheMinimum(t *testing.T) {
 				t.Errorf("bound %v, want the three small ones", got)
 			}
 		})
+	}
+}
+
+// TestAnExplanationSaysWhatStoppedTheTrial: nodes have room for all by arithmetic; what stops the gang is something else.
+func TestAnExplanationSaysWhatStoppedTheTrial(t *testing.T) {
+	pods, podGroup := gang("g", "1", "1", "1")
+	podGroup.Annotations = map[string]string{"ibcluster.volcano-prebind.io/mode": "required"}
+	for _, pod := range pods {
+		pod.Labels["app"] = "g"
+		pod.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+				TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "g"}},
+			}},
+		}}
+	}
+	cluster := sessiontest.New(sessiontest.World{
+		Nodes: []*v1.Node{node("a1", "ib-a", "4"), node("a2", "ib-a", "4")},
+		Pods:  pods, PodGroups: []*v1beta1.PodGroup{podGroup},
+	})
+	defer cluster.Close()
+	registry, action := action()
+	registry.RegisterPlugin(ibcluster.Spec())
+	ssn := cluster.Open(registry, withClusters)
+	defer ssn.Close()
+	ssn.Run(action)
+	got := ssn.Jobs["ns/g"].JobFitErrors
+	if !strings.Contains(got, "ib-a 2/3: ") || !strings.Contains(got, "anti-affinity") {
+		t.Errorf("the PodGroup says %q; want that 2 of 3 fit ib-a and that anti-affinity stops the third", got)
 	}
 }

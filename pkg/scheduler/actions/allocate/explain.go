@@ -46,6 +46,11 @@ func (a *allocation) explainGroup(group *topology.Group, n *need) framework.Node
 	for _, s := range n.shapes {
 		e.Fits += min(a.capacity(s, d), n.counts[s])
 	}
+	e.Fits = min(e.Fits, n.total)
+	if tried, ok := a.stops[d]; ok { // what happened counts before what arithmetic says
+		e.Fits, e.Stopped = tried.placed, tried.why
+		return e
+	}
 	short := n.shapes[0]
 	for _, s := range n.shapes {
 		if a.capacity(s, d) < n.counts[s] {
@@ -141,6 +146,8 @@ func compactGroup(g framework.NodeGroupExplanation, needed int) string {
 	}
 	head := fmt.Sprintf("%s %d/%d", g.Group, g.Fits, needed)
 	switch {
+	case g.Stopped != "":
+		return head + ": " + strings.TrimSuffix(strings.TrimPrefix(g.Stopped, "In hyperNode "+g.Group+": "), ".")
 	case g.Nodes == 0:
 		return head + ": no nodes"
 	case g.Reasons["cordoned"] == g.Nodes:

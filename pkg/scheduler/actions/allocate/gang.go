@@ -2,6 +2,7 @@ package allocate
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -173,9 +174,44 @@ func (p *pass) end(rest []*api.TaskInfo) band {
 		b.outcome = waiting
 	}
 	if b.outcome == misfit {
+		p.noteStop()
 		p.discard()
 	}
 	return b
+}
+
+// stop is how far an attempt in a node group came, and what stopped it.
+type stop struct {
+	placed int
+	why    string
+}
+
+// noteStop keeps, for the explanation, the attempt that came furthest in the group.
+func (p *pass) noteStop() {
+	if p.a.inside == "" || len(p.placed) < p.a.stops[p.site.domain].placed {
+		return
+	}
+	why := ""
+	for _, task := range p.a.stopTasks(p) {
+		why = p.job.NodesFitErrors[task.UID].Error()
+		break
+	}
+	if why == "" && len(p.refused) > 0 {
+		why = fmt.Sprintf("queue %s has no room for more", p.queue.Name)
+	}
+	p.a.stops[p.site.domain] = stop{len(p.placed), why}
+}
+
+// stopTasks lists the tasks that fit nowhere, by name.
+func (a *allocation) stopTasks(p *pass) []*api.TaskInfo {
+	var tasks []*api.TaskInfo
+	for uid := range p.job.NodesFitErrors {
+		if task := p.job.Tasks[uid]; task != nil {
+			tasks = append(tasks, task)
+		}
+	}
+	slices.SortFunc(tasks, func(l, r *api.TaskInfo) int { return cmp.Compare(l.Name, r.Name) })
+	return tasks
 }
 
 // lacking is how many tasks must be placed at least before the sub-job can be ready: 1 when that is not known.
