@@ -19,6 +19,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -105,6 +106,10 @@ func newTestScheduler(t *testing.T, cluster *schedtest.Cluster, cfg *config.Conf
 	s.loop = newLoop(s, time.Second)
 	s.cache = cache.Wrap(cluster.Cache, cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, 0, s.metrics, s.loop.wake)
 	s.registry.RegisterPlugin(transaction.Spec(s.cache))
+	for _, spec := range PluginSpecs() {
+		s.registry.RegisterPlugin(spec)
+	}
+	s.registry.RegisterAction(allocate.New())
 	for _, a := range own {
 		s.registry.RegisterAction(a)
 	}
