@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -64,6 +65,10 @@ type Cache struct {
 	// someNodes says that --node-selector leaves nodes out of the cache.
 	someNodes bool
 
+	// undecided are the informer's pods of tasks that are Binding: the books have them with the annotations that were
+	// decided, from which upstream tells what devices are taken. The cache's mutex guards it.
+	undecided map[api.TaskID]*v1.Pod
+
 	// openMu guards open. It is never held together with the cache's mutex.
 	openMu sync.Mutex
 	open   map[api.JobID]*binding.Transaction
@@ -117,6 +122,7 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 		vc:             vc,
 		wake:           wake,
 		schedulerNames: schedulerNames,
+		undecided:      map[api.TaskID]*v1.Pod{},
 		open:           map[api.JobID]*binding.Transaction{},
 		failures:       map[api.JobID]gangFailure{},
 		arrivals:       map[api.JobID]arrival{},

@@ -17,6 +17,7 @@ import (
 // Bound books a member as bound. The informer may have told of it before, or tell of it later.
 func (c *Cache) Bound(m *binding.Member) {
 	c.SchedulerCache.Mutex.Lock()
+	delete(c.undecided, m.Task.UID)
 	if job, task, err := c.find(m.Task); err == nil && task.Status == api.Binding && task.NodeName == m.Node {
 		if err := job.UpdateTaskStatus(task, api.Bound); err != nil {
 			logger().Error(err, "Booking a bound task", "pod", klog.KObj(task.Pod))
@@ -60,6 +61,8 @@ func runBindErrHandler(task *api.TaskInfo) (err error) {
 // unreserve takes the member off its node and returns the pod the cache has for it; nil when the task is no longer
 // the member's to free, because the pod was deleted or was bound by somebody else.
 func (c *Cache) unreserve(m *binding.Member) *v1.Pod {
+	undecided, ok := c.undecided[m.Task.UID]
+	delete(c.undecided, m.Task.UID)
 	job, task, err := c.find(m.Task)
 	if err != nil || task.Status != api.Binding || task.NodeName != m.Node {
 		return nil
@@ -71,6 +74,9 @@ func (c *Cache) unreserve(m *binding.Member) *v1.Pod {
 	}
 	if err := job.UpdateTaskStatus(task, api.Pending); err != nil {
 		logger().Error(err, "Booking a released task", "pod", klog.KObj(task.Pod))
+	}
+	if ok {
+		task.Pod = undecided
 	}
 	task.NodeName = ""
 	task.NumaInfo = api.GetPodTopologyInfo(task.Pod)

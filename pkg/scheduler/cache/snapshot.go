@@ -5,10 +5,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Snapshot returns upstream's snapshot with four changes:
+// Snapshot returns upstream's snapshot with five changes:
 //
+//   - Nodes have ledgers of their devices of their own.
 //   - Victims of an eviction are leaving (evictor.go).
 //   - Pending tasks have a pod of their own, because allocation writes the node's name and plugins write annotations
 //     into it, which upstream does to the informer's pod.
@@ -18,6 +21,7 @@ import (
 //     which none will do; but only when there is room for all that name it, because preempt makes none on a nominated node.
 func (c *Cache) Snapshot() *api.ClusterInfo {
 	snapshot := c.SchedulerCache.Snapshot()
+	framework.OwnDevices(snapshot.Nodes)
 	c.evictor.bookVictims(snapshot)
 	crowded := crowdedNodes(snapshot)
 	for _, job := range snapshot.Jobs {

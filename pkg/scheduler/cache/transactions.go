@@ -112,11 +112,19 @@ func (c *Cache) reserve(bindCtx *vccache.BindContext, decided map[string]string,
 	if err := job.UpdateTaskStatus(task, api.Binding); err != nil {
 		return nil, err
 	}
-	before := task.NumaInfo
+	before, pod := task.NumaInfo, task.Pod
 	task.NumaInfo = wanted.NumaInfo.Clone()
+	if len(decided) > 0 {
+		annotated := *pod
+		annotated.Annotations = maps.Clone(member.Task.Pod.Annotations)
+		task.Pod = &annotated
+	}
 	if err := node.AddTask(task); err != nil {
-		task.NumaInfo = before
+		task.NumaInfo, task.Pod = before, pod
 		return nil, errors.Join(err, job.UpdateTaskStatus(task, api.Pending))
+	}
+	if task.Pod != pod {
+		c.undecided[task.UID] = pod
 	}
 	return member, nil
 }

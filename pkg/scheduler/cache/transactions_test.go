@@ -244,7 +244,7 @@ func TestSessionDecisionsTravelInTheBinding(t *testing.T) {
 		if got := w.cluster.Pod("p0").Annotations["device"]; got != "3" {
 			t.Errorf("annotation of the bound pod is %q, want %q", got, "3")
 		}
-		if _, ok := w.task("p0").Pod.Annotations["device"]; ok {
+		if _, ok := w.latest["*v1.Pod ns/p0"].(*v1.Pod).Annotations["device"]; ok {
 			t.Error("the decision was written into the informer's pod")
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/client-go/kubernetes"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
@@ -29,6 +30,9 @@ type sessionCache struct {
 	// annotations are those that pending tasks had when the session began. The cache's may have changed since, and
 	// what users changed meanwhile is no decision of the session.
 	annotations map[api.TaskID]map[string]string
+	// staging keeps what device code writes; nil when no devices are shared out.
+	staging *staging
+	client  *stagingClient
 }
 
 // Snapshot takes the session's snapshot and remembers what its pending pods look like before any plugin sees them.
@@ -39,6 +43,9 @@ func (c *sessionCache) Snapshot() *api.ClusterInfo {
 		for uid, task := range job.TaskStatusIndex[api.Pending] {
 			c.annotations[uid] = maps.Clone(task.Pod.Annotations)
 		}
+	}
+	if c.staging != nil {
+		c.staging.begin(c.annotations, snapshot)
 	}
 	return snapshot
 }
@@ -53,9 +60,27 @@ func (c *sessionCache) decided(task *api.TaskInfo) map[string]string {
 	return decided
 }
 
-// AddBindTask adds the task to its gang's transaction with the session's chain.
+// AddBindTask adds the task to its gang's transaction with the session's chain. A task without the devices it asks for is
+// refused: not every action of upstream asks whether placing it went well.
 func (c *sessionCache) AddBindTask(bindCtx *vccache.BindContext) error {
-	return c.AddToTransaction(bindCtx, c.decided(bindCtx.TaskInfo), c.session.chain(bindCtx))
+	steps := c.session.chain(bindCtx)
+	if c.staging != nil {
+		if err := c.staging.lacking(bindCtx.TaskInfo); err != nil {
+			return err
+		}
+		for _, lock := range c.staging.locks.of(bindCtx.TaskInfo.UID) {
+			steps = append(steps, lockStep(c.Cache.Client(), lock.annotation))
+		}
+	}
+	return c.AddToTransaction(bindCtx, c.decided(bindCtx.TaskInfo), steps)
+}
+
+// Client is what the session's plugins write with.
+func (c *sessionCache) Client() kubernetes.Interface {
+	if c.client == nil {
+		return c.Cache.Client()
+	}
+	return c.client
 }
 
 // RegisterBinder puts an upstream PreBinder into the session's chain, at its plugin's place in the conf.
@@ -67,6 +92,9 @@ func (c *sessionCache) RegisterBinder(name string, binder interface{}) {
 
 // OnSessionClose seals what the session's actions have placed. Upstream calls it twice.
 func (c *sessionCache) OnSessionClose() {
+	if c.client != nil {
+		c.client.open.Store(nil)
+	}
 	c.SealTransactions()
 	c.Cache.OnSessionClose()
 }
@@ -78,8 +106,13 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	r.opening, r.profile = ssn, p
 	clear(r.views) // a session that panicked was never closed
 	r.mu.Unlock()
-	upstream := vcframework.OpenSession(&sessionCache{Cache: cache, session: ssn}, p.Tiers, p.Configurations)
+	opening := &sessionCache{Cache: cache, session: ssn}
+	opening.stageDevices()
+	upstream := vcframework.OpenSession(opening, p.Tiers, p.Configurations)
 	r.view(upstream)
+	if opening.staging != nil {
+		opening.staging.watch(upstream)
+	}
 	r.mu.Lock()
 	r.opening = nil
 	r.mu.Unlock()

@@ -115,6 +115,7 @@ func (r *Registry) Build(in ProfileInput, h Handle) (*Profile, error) {
 			p.TimeDriven = p.TimeDriven || spec.TimeDriven
 		}
 	}
+	switchOnDevices(in.Tiers)
 	return p, nil
 }
 

@@ -45,9 +45,10 @@ func (c *recordingCache) AddToTransaction(bindCtx *vccache.BindContext, decided 
 
 func (c *recordingCache) SealTransactions() {}
 
-// Snapshot gives pending tasks a pod of their own, as this project's cache does.
+// Snapshot gives pending tasks a pod and nodes their device ledgers of their own, as this project's cache does.
 func (c *recordingCache) Snapshot() *api.ClusterInfo {
 	snapshot := c.SchedulerCache.Snapshot()
+	framework.OwnDevices(snapshot.Nodes)
 	for _, job := range snapshot.Jobs {
 		for _, task := range job.TaskStatusIndex[api.Pending] {
 			own := *task.Pod

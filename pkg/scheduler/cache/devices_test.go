@@ -1,0 +1,117 @@
+package cache
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/gpushare"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// gpuPod asks for a GPU of a node that has two.
+func gpuPod() *schedtest.PodBuilder {
+	return pod(0).Limit(schedtest.Resources{gpushare.VolcanoGPUNumber: "1"})
+}
+
+// holders are the pods that have the node's second GPU.
+func holders(node *api.NodeInfo) []string {
+	return slices.Sorted(maps.Keys(node.Others[gpushare.DeviceName].(*gpushare.GPUDevices).Device[1].PodMap))
+}
+
+// TestBooksCountDevices: devices that a session has decided on are taken as long as the pod is on its node, in the cache and in
+// the next session.
+func TestBooksCountDevices(t *testing.T) {
+	gpushare.GpuNumberEnable = true
+	t.Cleanup(func() { gpushare.GpuNumberEnable = false })
+	bound := func(w *world, m *binding.Member) {
+		w.Bound(m)
+		w.add(gpuPod().Node("n").Annotation(gpushare.GPUIndex, "1").Obj())
+	}
+	tests := map[string]struct {
+		then func(w *world, m *binding.Member)
+		want []string
+	}{
+		"reserved":               {then: func(*world, *binding.Member) {}, want: []string{"ns-p0"}},
+		"released":               {then: func(w *world, m *binding.Member) { w.Released(m, errBroken) }},
+		"bound and not seen yet": {then: func(w *world, m *binding.Member) { w.Bound(m) }, want: []string{"ns-p0"}},
+		"bound":                  {then: bound, want: []string{"ns-p0"}},
+		"seen on its node before it is": {then: func(w *world, m *binding.Member) {
+			w.add(gpuPod().Node("n").Annotation(gpushare.GPUIndex, "1").Obj())
+			w.Bound(m)
+		}, want: []string{"ns-p0"}},
+		"bound and deleted":                 {then: func(w *world, m *binding.Member) { bound(w, m); w.remove(pod(0).Obj()) }},
+		"deleted while it is being bound":   {then: func(w *world, m *binding.Member) { w.remove(pod(0).Obj()); w.Released(m, errBroken) }},
+		"changed while it is being bound":   {then: func(w *world, m *binding.Member) { w.add(gpuPod().Label("new", "").Obj()) }, want: []string{"ns-p0"}},
+		"reserved when the node is changed": {then: func(w *world, m *binding.Member) { w.add(gpuNode().Label("new", "").Obj()) }, want: []string{"ns-p0"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.add(gpuNode().Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Obj(), gpuPod().Obj())
+				m, err := w.reserve(w.decided("p0", "n"), map[string]string{gpushare.GPUIndex: "1"}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tt.then(w, m)
+				if diff := cmp.Diff(tt.want, holders(w.Nodes["n"])); diff != "" {
+					t.Errorf("holders of the GPU in the cache (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(tt.want, holders(w.Snapshot().Nodes["n"])); diff != "" {
+					t.Errorf("holders of the GPU in a session (-want +got):\n%s", diff)
+				}
+				if len(w.undecided) > 0 && tt.want == nil {
+					t.Errorf("the cache remembers %v", w.undecided)
+				}
+			})
+		})
+	}
+}
+
+func gpuNode() *schedtest.NodeBuilder {
+	return schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "8", "pods": "10", gpushare.VolcanoGPUResource: "32", gpushare.VolcanoGPUNumber: "2"})
+}
+
+// TestDecisionsEndWithTheTransaction: a pod whose transaction failed is again what the API server has, and so nothing of the
+// decision is taken for the user's next time.
+func TestDecisionsEndWithTheTransaction(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		m, err := w.reserve(w.decided("p0", "n"), map[string]string{"rank": "1"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.task("p0").Pod.Annotations["rank"]; got != "1" {
+			t.Errorf("the books have rank %q while the pod is being bound, want 1", got)
+		}
+		shared := w.latest["*v1.Pod ns/p0"].(*v1.Pod)
+		if rank, ok := shared.Annotations["rank"]; ok {
+			t.Errorf("the informer's pod was given rank %q", rank)
+		}
+		w.Released(m, errBroken)
+		if got := w.task("p0").Pod; got != shared {
+			t.Errorf("the books have pod %v, want the informer's", got)
+		}
+	})
+}
+
+// TestSessionsOwnTheirLedgers: what a session does to a node's devices is not seen by the cache nor by another session.
+func TestSessionsOwnTheirLedgers(t *testing.T) {
+	gpushare.GpuNumberEnable = true
+	t.Cleanup(func() { gpushare.GpuNumberEnable = false })
+	inWorld(t, func(t *testing.T, w *world) {
+		w.add(gpuNode().Obj())
+		first := w.Snapshot().Nodes["n"]
+		first.Others[gpushare.DeviceName].(*gpushare.GPUDevices).AddResource(gpuPod().Annotation(gpushare.GPUIndex, "1").Obj())
+		for name, node := range map[string]*api.NodeInfo{"the cache": w.Nodes["n"], "the next session": w.Snapshot().Nodes["n"]} {
+			if got := holders(node); len(got) > 0 {
+				t.Errorf("%s has %v on the GPU, which another session put there", name, got)
+			}
+		}
+	})
+}

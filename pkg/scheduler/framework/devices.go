@@ -1,0 +1,215 @@
+package framework
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/api/devices"
+	"volcano.sh/volcano/pkg/scheduler/api/devices/ascend/hami"
+	"volcano.sh/volcano/pkg/scheduler/api/devices/ascend/mindcluster/ascend310p/vnpu"
+	"volcano.sh/volcano/pkg/scheduler/api/devices/config"
+	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/gpushare"
+	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/vgpu"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+)
+
+// deviceKind is a kind of devices that upstream shares out among pods. Each node has a ledger of each kind, in its Others.
+type deviceKind struct {
+	name string
+	// holds is the annotation that says which devices a pod has. Ledgers are read from nothing else.
+	holds string
+	asks  func(pod *v1.Pod) bool
+	// lock is the annotation that locks a node; empty when nodes are not locked. lockStays says that a pod needs the lock
+	// until it has its devices, not only while they are chosen.
+	lock      string
+	lockStays bool
+}
+
+// deviceKinds lists the kinds that are switched on, which they are for the whole process; none by default.
+func deviceKinds() []deviceKind {
+	var kinds []deviceKind
+	if gpushare.GpuSharingEnable || gpushare.GpuNumberEnable {
+		kinds = append(kinds, deviceKind{
+			name: gpushare.DeviceName, holds: gpushare.GPUIndex, asks: (*gpushare.GPUDevices)(nil).HasDeviceRequest,
+			lock: lockIf(gpushare.NodeLockEnable, "gpu"), lockStays: true,
+		})
+	}
+	if vgpu.VGPUEnable {
+		kinds = append(kinds, deviceKind{
+			name: vgpu.DeviceName, holds: vgpu.AssignedIDsAnnotations, asks: (*vgpu.GPUDevices)(nil).HasDeviceRequest,
+			lock: lockIf(vgpu.NodeLockEnable, vgpu.DeviceName), lockStays: true,
+		})
+	}
+	if vnpu.AscendMindClusterVNPUEnable {
+		kinds = append(kinds, deviceKind{name: vnpu.DeviceName, holds: vnpu.AscendNPUCore, asks: (*vnpu.NPUDevices)(nil).HasDeviceRequest})
+	}
+	if hami.AscendHAMiVNPUEnable {
+		known := config.GetConfig()
+		if known == nil {
+			known = config.GetDefaultDevicesConfig()
+		}
+		for _, npu := range known.VNPUs {
+			kinds = append(kinds, deviceKind{
+				name: npu.CommonWord, holds: devices.InRequestDevices[npu.CommonWord], asks: limits(npu.ResourceName, npu.ResourceMemoryName),
+				lock: lockIf(hami.NodeLockEnable, npu.CommonWord),
+			})
+		}
+	}
+	return kinds
+}
+
+func lockIf(enabled bool, annotation string) string {
+	if !enabled {
+		return ""
+	}
+	return annotation
+}
+
+// limits says whether a pod limits one of the resources.
+func limits(names ...string) func(*v1.Pod) bool {
+	return func(pod *v1.Pod) bool {
+		for i := range pod.Spec.Containers {
+			for _, name := range names {
+				if _, ok := pod.Spec.Containers[i].Resources.Limits[v1.ResourceName(name)]; ok {
+					return true
+				}
+			}
+		}
+		return false
+	}
+}
+
+// switchOnDevices lets upstream's deviceshare plugin see its arguments, which switch kinds of devices on for the process.
+// Upstream does so when the first session opens, too late for the nodes that are in the cache by then: they have no ledger
+// until they change, and until then pods were bound there without devices.
+func switchOnDevices(tiers []conf.Tier) {
+	for _, tier := range tiers {
+		for _, option := range tier.Plugins {
+			if build, ok := vcframework.GetPluginBuilder(option.Name); ok && option.Name == "deviceshare" {
+				build(option.Arguments)
+			}
+		}
+	}
+}
+
+// OwnDevices gives the nodes of a snapshot ledgers of their own: upstream's copy of a node shares them with the cache's
+// node, which changes them under a lock that sessions do not hold, and which would keep what a session did to them. A
+// ledger is made of the pods on the snapshot's node, so that it is right whatever became of the one in the cache.
+//
+// A Cache calls it on each snapshot, before anything else touches the nodes.
+func OwnDevices(nodes map[string]*api.NodeInfo) {
+	kinds := deviceKinds()
+	if len(kinds) == 0 {
+		return
+	}
+	for _, node := range nodes {
+		for _, kind := range kinds {
+			if ledger := vacant(node, kind.name); ledger != nil {
+				node.Others[kind.name] = ledger
+				enter(ledger, podsWith(node, kind.holds))
+			}
+		}
+	}
+}
+
+// vacant is the node's ledger of the kind without an entry; nil when it has none. It reads only what never changes.
+func vacant(node *api.NodeInfo, kind string) api.Devices {
+	switch d := node.Others[kind].(type) {
+	case *gpushare.GPUDevices:
+		if d == nil {
+			return nil
+		}
+		ledger := &gpushare.GPUDevices{Name: d.Name, Device: make(map[int]*gpushare.GPUDevice, len(d.Device))}
+		for i, gpu := range d.Device {
+			ledger.Device[i] = gpushare.NewGPUDevice(gpu.ID, gpu.Memory)
+		}
+		return ledger
+	case *vgpu.GPUDevices:
+		if d == nil {
+			return nil
+		}
+		ledger := &vgpu.GPUDevices{Name: d.Name, Mode: d.Mode, Score: d.Score, Sharing: d.Sharing, Device: make(map[int]*vgpu.GPUDevice, len(d.Device))}
+		for i, gpu := range d.Device {
+			ledger.Device[i] = vacantVGPU(gpu)
+		}
+		return ledger
+	case *vnpu.NPUDevices:
+		if d == nil {
+			return nil
+		}
+		return vnpu.NewNPUDevices(d.Name, node.Node) // deviceshare finds its chips when the session opens
+	case *hami.AscendDevices:
+		if d == nil {
+			return nil
+		}
+		ledger := &hami.AscendDevices{NodeName: d.NodeName, Type: d.Type, Policy: d.Policy, Devices: make(map[string]*hami.AscendDevice, len(d.Devices))}
+		for id, npu := range d.Devices {
+			own := *npu
+			own.DeviceUsage = &devices.DeviceUsage{}
+			ledger.Devices[id] = &own
+		}
+		return ledger
+	default:
+		return nil
+	}
+}
+
+// vacantVGPU also sets upstream's metrics of the GPU back, which count what is entered.
+func vacantVGPU(gpu *vgpu.GPUDevice) *vgpu.GPUDevice {
+	vgpu.VGPUDevicesSharedNumber.WithLabelValues(gpu.UUID, gpu.Node).Set(0)
+	vgpu.VGPUDevicesAllocatedMemory.WithLabelValues(gpu.UUID, gpu.Node).Set(0)
+	vgpu.VGPUDevicesAllocatedCores.WithLabelValues(gpu.UUID, gpu.Node).Set(0)
+	return &vgpu.GPUDevice{
+		ID: gpu.ID, Node: gpu.Node, UUID: gpu.UUID, Memory: gpu.Memory, Number: gpu.Number, Type: gpu.Type, Health: gpu.Health,
+		PodMap: map[string]*vgpu.GPUUsage{}, MigTemplate: gpu.MigTemplate, MigUsage: config.MigInUse{Index: -1},
+	}
+}
+
+// enter enters the devices that the pods have.
+func enter(ledger api.Devices, pods []*v1.Pod) {
+	for _, pod := range pods {
+		ledger.AddResource(pod)
+	}
+}
+
+// podsWith are the pods on the node that have the annotation, in the order of their names: a ledger may depend on the
+// order of its entries.
+func podsWith(node *api.NodeInfo, annotation string) []*v1.Pod {
+	var pods []*v1.Pod
+	for _, task := range node.Tasks {
+		if _, ok := task.Pod.Annotations[annotation]; ok {
+			pods = append(pods, task.Pod)
+		}
+	}
+	slices.SortFunc(pods, func(l, r *v1.Pod) int {
+		if c := strings.Compare(l.Namespace, r.Namespace); c != 0 {
+			return c
+		}
+		return strings.Compare(l.Name, r.Name)
+	})
+	return pods
+}
+
+// chips is what changes in a ledger of MindCluster's NPUs while a session is open.
+type chips struct {
+	chips map[int]*vnpu.VChip
+	users map[string]map[types.UID]struct{}
+}
+
+func (c chips) clone() chips {
+	own := chips{make(map[int]*vnpu.VChip, len(c.chips)), make(map[string]map[types.UID]struct{}, len(c.users))}
+	for id, chip := range c.chips {
+		copied := *chip
+		copied.PodMap, copied.ID = maps.Clone(chip.PodMap), slices.Clone(chip.ID)
+		own.chips[id] = &copied
+	}
+	for template, users := range c.users {
+		own.users[template] = maps.Clone(users)
+	}
+	return own
+}

@@ -1,0 +1,412 @@
+package framework_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	clienttesting "k8s.io/client-go/testing"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/api/devices/ascend/hami"
+	"volcano.sh/volcano/pkg/scheduler/api/devices/config"
+	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/gpushare"
+	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/vgpu"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// sharing is a way of sharing devices out, on nodes with two devices each.
+type sharing struct {
+	// argument of deviceshare switches it on.
+	argument string
+	// holds is the annotation that says which devices a pod has, and has is its value for a pod that has one.
+	holds, has string
+	node       func() *NodeBuilder
+	// asks are a pod's limits for half a device, or for one where they are not divided; no node takes three such pods of
+	// the latter, nor five of the former.
+	asks Resources
+	most int
+}
+
+var sharings = map[string]sharing{
+	"vGPU": {
+		argument: "deviceshare.VGPUEnable", holds: vgpu.AssignedIDsAnnotations, has: "GPU-n-1,NVIDIA,8000,0:", most: 4,
+		node: func() *NodeBuilder {
+			return MakeNode().Name("n").Capacity(Resources{"cpu": "32", "pods": "100", config.VolcanoVGPUNumber: "20", config.VolcanoVGPUMemory: "32000"}).
+				Annotation(config.VolcanoVGPURegister, "GPU-n-0,10,16000,NVIDIA-A,true,hami-core:GPU-n-1,10,16000,NVIDIA-A,true,hami-core:").
+				Annotation(config.VolcanoVGPUHandshake, "Requesting_"+time.Now().Format("2006.01.02 15:04:05"))
+		},
+		asks: Resources{config.VolcanoVGPUNumber: "1", config.VolcanoVGPUMemory: "8000"},
+	},
+	"GPU memory": {
+		argument: "deviceshare.GPUSharingEnable", holds: gpushare.GPUIndex, has: "1", most: 4,
+		node: gpushareNode, asks: Resources{gpushare.VolcanoGPUResource: "8"},
+	},
+	"whole GPUs": {
+		argument: "deviceshare.GPUNumberEnable", holds: gpushare.GPUIndex, has: "1", most: 2,
+		node: gpushareNode, asks: Resources{gpushare.VolcanoGPUNumber: "1"},
+	},
+	"HAMi's vNPU": {
+		argument: "deviceshare.AscendHAMiVNPUEnable", holds: "hami.io/Ascend310P-devices-to-allocate", has: "npu-1,Ascend310P,12288,0:;", most: 2,
+		node: func() *NodeBuilder {
+			device := `{"id":"npu-%d","index":%[1]d,"count":7,"devmem":21527,"devcore":8,"type":"Ascend310P","health":true}`
+			return MakeNode().Name("n").Capacity(Resources{"cpu": "32", "pods": "100", "huawei.com/Ascend310P": "14", "huawei.com/Ascend310P-memory": "43054"}).
+				Annotation("hami.io/node-register-Ascend310P", "["+fmt.Sprintf(device, 0)+","+fmt.Sprintf(device, 1)+"]")
+		},
+		asks: Resources{"huawei.com/Ascend310P": "1", "huawei.com/Ascend310P-memory": "12288"},
+	},
+}
+
+func gpushareNode() *NodeBuilder {
+	return MakeNode().Name("n").Capacity(Resources{"cpu": "32", "pods": "100", gpushare.VolcanoGPUResource: "32", gpushare.VolcanoGPUNumber: "2"})
+}
+
+// switchOn switches one way of sharing on, which is for the whole process, until the test ends.
+func (s sharing) switchOn(t *testing.T, locks bool) {
+	t.Helper()
+	registered := api.RegisteredDevices
+	gpushare.GpuSharingEnable = strings.Contains(s.argument, "GPUSharing")
+	gpushare.GpuNumberEnable = strings.Contains(s.argument, "GPUNumber")
+	vgpu.VGPUEnable = strings.Contains(s.argument, "VGPU")
+	hami.AscendHAMiVNPUEnable = strings.Contains(s.argument, "HAMi")
+	gpushare.NodeLockEnable, vgpu.NodeLockEnable, hami.NodeLockEnable = locks, locks, locks
+	switch {
+	case vgpu.VGPUEnable:
+		api.RegisteredDevices = []string{vgpu.DeviceName}
+	case hami.AscendHAMiVNPUEnable:
+		api.RegisteredDevices = []string{"Ascend310P"}
+	default:
+		api.RegisteredDevices = []string{gpushare.DeviceName}
+	}
+	t.Cleanup(func() {
+		gpushare.GpuSharingEnable, gpushare.GpuNumberEnable, vgpu.VGPUEnable, hami.AscendHAMiVNPUEnable = false, false, false, false
+		gpushare.NodeLockEnable, vgpu.NodeLockEnable, hami.NodeLockEnable = false, false, false
+		api.RegisteredDevices = registered
+	})
+}
+
+// world is a cluster with one way of sharing devices.
+type world struct {
+	*sessiontest.Cluster
+	t        *testing.T
+	registry *framework.Registry
+	conf     string
+}
+
+func confOf(s sharing, locks bool) string {
+	return fmt.Sprintf(`
+actions: allocate
+tiers:
+- plugins:
+  - name: gang
+- plugins:
+  - name: predicates
+    arguments:
+      predicate.VolumeBindingEnable: false # which wants a predicate before each placement
+  - name: deviceshare
+    arguments:
+      %s: true
+      deviceshare.NodeLockEnable: %t
+`, s.argument, locks)
+}
+
+// in runs the test in a world of the node and the pods, once for each way of sharing, or for the named ones.
+func in(t *testing.T, locks bool, pods func(s sharing) []*v1.Pod, test func(t *testing.T, w *world, s sharing), only ...string) {
+	for name, s := range sharings {
+		if len(only) > 0 && !slices.Contains(only, name) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			s.switchOn(t, locks)
+			list := pods(s)
+			w := &world{t: t, registry: framework.NewRegistry(), conf: confOf(s, locks)}
+			w.Cluster = sessiontest.New(sessiontest.World{
+				Nodes: []*v1.Node{s.node().Obj()}, Pods: list,
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(1).Phase(v1beta1.PodGroupInqueue).Obj()},
+			})
+			defer w.Close()
+			test(t, w, s)
+		})
+	}
+}
+
+func (w *world) open() *sessiontest.Session { return w.Open(w.registry, w.conf) }
+
+// writes lists what was written to the API server since it was last called.
+func (w *world) writes() []string {
+	var writes []string
+	for _, action := range w.Kube().Actions() {
+		switch action := action.(type) {
+		case clienttesting.PatchAction:
+			writes = append(writes, "patch "+action.GetResource().Resource+" "+action.GetName())
+		case clienttesting.UpdateAction:
+			writes = append(writes, "update "+action.GetResource().Resource)
+		}
+	}
+	w.Kube().ClearActions()
+	return writes
+}
+
+func (w *world) unwritten() {
+	w.t.Helper()
+	if writes := w.writes(); len(writes) > 0 {
+		w.t.Errorf("the session wrote to the API server: %v", writes)
+	}
+}
+
+func pending(n int) func(s sharing) []*v1.Pod {
+	return func(s sharing) []*v1.Pod {
+		var pods []*v1.Pod
+		for i := range n {
+			pods = append(pods, MakePod().Name(fmt.Sprintf("p%d", i)).Group("g").Limit(s.asks).Obj())
+		}
+		return pods
+	}
+}
+
+// running is a pod that has a device.
+func running(name string) func(s sharing) []*v1.Pod {
+	return func(s sharing) []*v1.Pod {
+		return []*v1.Pod{MakePod().Name(name).Group("g").Limit(s.asks).Node("n").Phase(v1.PodRunning).Annotation(s.holds, s.has).Obj()}
+	}
+}
+
+func task(ssn *sessiontest.Session, name string) *api.TaskInfo {
+	return ssn.Jobs["ns/g"].Tasks[api.TaskID("ns-"+name)]
+}
+
+// ledger says who has the node's devices, or how much of them is taken.
+func ledger(ssn *sessiontest.Session) map[string]string {
+	out := map[string]string{}
+	for _, devices := range ssn.Nodes["n"].Others {
+		switch d := devices.(type) {
+		case *gpushare.GPUDevices:
+			for i, gpu := range d.Device {
+				out[fmt.Sprint(i)] = strings.Join(slices.Sorted(maps.Keys(gpu.PodMap)), " ")
+			}
+		case *vgpu.GPUDevices:
+			for _, gpu := range d.Device {
+				out[gpu.UUID] = fmt.Sprintf("%v: %d pods, %d memory", slices.Sorted(maps.Keys(gpu.PodMap)), gpu.UsedNum, gpu.UsedMem)
+			}
+		case *hami.AscendDevices:
+			for id, npu := range d.Devices {
+				out[id] = fmt.Sprintf("%d pods, %d memory", npu.DeviceUsage.Used, npu.DeviceUsage.Usedmem)
+			}
+		}
+	}
+	return out
+}
+
+// TestRegressionDevicePatchInTrial is upstream's defect of that id: devices are written to the API server in a trial that is then
+// dropped, and the ledger stays wrong.
+func TestRegressionDevicePatchInTrial(t *testing.T) {
+	trials := map[string]func(*vcframework.Statement, *sessiontest.Session, *api.TaskInfo) error{
+		"allocated": func(s *vcframework.Statement, ssn *sessiontest.Session, task *api.TaskInfo) error {
+			return s.Allocate(task, ssn.Nodes["n"])
+		},
+		"pipelined": func(s *vcframework.Statement, _ *sessiontest.Session, task *api.TaskInfo) error {
+			return s.Pipeline(task, "n", false)
+		},
+	}
+	for name, place := range trials {
+		t.Run(name, func(t *testing.T) {
+			in(t, false, pending(2), func(t *testing.T, w *world, s sharing) {
+				ssn := w.open()
+				defer ssn.Close()
+				before, annotations := ledger(ssn), maps.Clone(task(ssn, "p0").Pod.Annotations)
+				for range 3 {
+					statement := vcframework.NewStatement(ssn.Session.Session)
+					for _, p := range []string{"p0", "p1"} {
+						if err := place(statement, ssn, task(ssn, p)); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if cmp.Diff(before, ledger(ssn)) == "" {
+						t.Error("the ledger does not count what is placed")
+					}
+					if task(ssn, "p0").Pod.Annotations[s.holds] == "" {
+						t.Errorf("pod has no annotation %s while it is placed", s.holds)
+					}
+					statement.Discard()
+					if diff := cmp.Diff(before, ledger(ssn)); diff != "" {
+						t.Errorf("ledger after the trial was dropped (-want +got):\n%s", diff)
+					}
+					if diff := cmp.Diff(annotations, task(ssn, "p0").Pod.Annotations); diff != "" {
+						t.Errorf("the pod's annotations after the trial was dropped (-want +got):\n%s", diff)
+					}
+					if diff := cmp.Diff(annotations, ssn.PodLister.CachedPods["ns-p0"].Annotations); diff != "" {
+						t.Errorf("annotations of the lister's pod after the trial was dropped (-want +got):\n%s", diff)
+					}
+				}
+				w.unwritten()
+			})
+		})
+	}
+}
+
+// TestDevicesTravelInTheBinding also lets one session leave a trial behind, which the next one must not know of.
+func TestDevicesTravelInTheBinding(t *testing.T) {
+	in(t, false, pending(2), func(t *testing.T, w *world, s sharing) {
+		w.registry.RegisterAction(allocate.New())
+		action, _ := vcframework.GetAction("allocate")
+		left := w.open()
+		if err := vcframework.NewStatement(left.Session.Session).Allocate(task(left, "p0"), left.Nodes["n"]); err != nil {
+			t.Fatal(err)
+		}
+		left.Close()
+		ssn := w.open()
+		empty := ledger(ssn)
+		ssn.Run(action)
+		placed, handed := ledger(ssn), ssn.Handed()
+		ssn.Close()
+		w.unwritten()
+		if len(handed) != 2 {
+			t.Fatalf("%d pods were handed over, want 2", len(handed))
+		}
+		if cmp.Diff(empty, placed) == "" {
+			t.Error("the ledger does not count what was handed over")
+		}
+		for name, pod := range map[string]*v1.Pod{"p0": pending(2)(s)[0], "p1": pending(2)(s)[1]} {
+			decided := handed["ns/"+name].Decided
+			if decided[s.holds] == "" {
+				t.Fatalf("pod %s is bound without annotation %s, with %v", name, s.holds, decided)
+			}
+			bound := pod.DeepCopy()
+			bound.Spec.NodeName = "n"
+			maps.Copy(bound.Annotations, decided)
+			w.Cache().UpdatePod(pod, bound)
+		}
+		next := w.open()
+		defer next.Close()
+		if diff := cmp.Diff(placed, ledger(next)); diff != "" {
+			t.Errorf("the next session's ledger (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestRegressionSwallowedDeviceError is upstream's defect of that id: devices are refused, and the pod is bound without.
+func TestRegressionSwallowedDeviceError(t *testing.T) {
+	in(t, false, pending(5), func(t *testing.T, w *world, s sharing) {
+		ssn := w.open()
+		defer ssn.Close()
+		statement := vcframework.NewStatement(ssn.Session.Session)
+		for i := range s.most {
+			if err := statement.Allocate(task(ssn, fmt.Sprintf("p%d", i)), ssn.Nodes["n"]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		full, last := ledger(ssn), task(ssn, "p4")
+		if err := statement.Allocate(last, ssn.Nodes["n"]); err == nil {
+			t.Error("a pod was placed without a device")
+		}
+		if err := statement.UnAllocate(last); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(full, ledger(ssn)); diff != "" {
+			t.Errorf("ledger after the refusal (-want +got):\n%s", diff)
+		}
+		if err := statement.Pipeline(last, "n", false); err != nil {
+			t.Errorf("a pod may not wait for a device that is taken: %v", err)
+		}
+		if err := statement.UnPipeline(last); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(full, ledger(ssn)); diff != "" {
+			t.Errorf("ledger after waiting (-want +got):\n%s", diff)
+		}
+		// Session.Allocate, unlike a Statement's, does not look at errors of handlers.
+		if err := ssn.Session.Session.Allocate(last, ssn.Nodes["n"]); err == nil || !strings.Contains(err.Error(), "pod ns/p4 asks for were not allocated") {
+			t.Errorf("error is %v, want one that names the pod without a device", err)
+		}
+		if _, ok := ssn.Handed()["ns/p4"]; ok {
+			t.Error("a pod was handed over without a device")
+		}
+		w.unwritten()
+	})
+}
+
+// TestNodeWithoutALedgerTakesNoPod: nodes that were in the cache before devices were switched on have no ledger until they
+// change.
+func TestNodeWithoutALedgerTakesNoPod(t *testing.T) {
+	s := sharings["vGPU"]
+	cluster := sessiontest.New(sessiontest.World{
+		Nodes: []*v1.Node{s.node().Obj()}, Pods: []*v1.Pod{MakePod().Name("p").Limit(s.asks).Group("g").Obj()},
+		PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(1).Phase(v1beta1.PodGroupInqueue).Obj()},
+	})
+	defer cluster.Close()
+	s.switchOn(t, false)
+	ssn := cluster.Open(framework.NewRegistry(), confOf(s, false))
+	defer ssn.Close()
+	if err := vcframework.NewStatement(ssn.Session.Session).Allocate(task(ssn, "p"), ssn.Nodes["n"]); err == nil {
+		t.Error("a pod that asks for devices was placed on a node without a ledger of them")
+	}
+}
+
+// TestVictimsKeepTheirDevices: upstream takes the devices of a victim away in the API server, and gives it others when its
+// eviction is taken back.
+func TestVictimsKeepTheirDevices(t *testing.T) {
+	in(t, false, running("r"), func(t *testing.T, w *world, s sharing) {
+		ssn := w.open()
+		defer ssn.Close()
+		before := ledger(ssn)
+		statement := vcframework.NewStatement(ssn.Session.Session)
+		if err := statement.Evict(task(ssn, "r"), "test"); err != nil {
+			t.Fatal(err)
+		}
+		statement.Discard()
+		if diff := cmp.Diff(before, ledger(ssn)); diff != "" {
+			t.Errorf("ledger after the eviction was taken back (-want +got):\n%s", diff)
+		}
+		if got := task(ssn, "r").Pod.Annotations[s.holds]; got != s.has {
+			t.Errorf("the victim's devices are %q, want %q as before", got, s.has)
+		}
+		if pods := ssn.NodeMap["n"].GetPods(); len(pods) != 1 {
+			t.Errorf("the Kubernetes predicates see %d pods on the node, want the victim", len(pods))
+		}
+		if err := statement.Evict(task(ssn, "r"), "test"); err != nil {
+			t.Fatal(err)
+		}
+		statement.Commit()
+		w.unwritten()
+	})
+}
+
+// TestWhatIsLeftOfAPlacementIsForgotten: a pending pod may carry the devices of a placement that did not last.
+func TestWhatIsLeftOfAPlacementIsForgotten(t *testing.T) {
+	left := func(s sharing) []*v1.Pod {
+		return []*v1.Pod{MakePod().Name("p0").Group("g").Limit(s.asks).Annotation(s.holds, s.has).Obj()}
+	}
+	in(t, false, left, func(t *testing.T, w *world, s sharing) {
+		fresh := func() map[string]string {
+			other := w.open()
+			defer other.Close()
+			delete(task(other, "p0").Pod.Annotations, s.holds)
+			if err := vcframework.NewStatement(other.Session.Session).Allocate(task(other, "p0"), other.Nodes["n"]); err != nil {
+				t.Fatal(err)
+			}
+			return ledger(other)
+		}()
+		ssn := w.open()
+		defer ssn.Close()
+		if value, ok := task(ssn, "p0").Pod.Annotations[s.holds]; ok {
+			t.Errorf("the session's pending pod has devices: %q", value)
+		}
+		if err := vcframework.NewStatement(ssn.Session.Session).Allocate(task(ssn, "p0"), ssn.Nodes["n"]); err != nil {
+			t.Fatal(err)
+		}
+		// Which of two equal devices is chosen is upstream's chance.
+		if diff := cmp.Diff(slices.Sorted(maps.Values(fresh)), slices.Sorted(maps.Values(ledger(ssn)))); diff != "" {
+			t.Errorf("entries in the ledger (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,150 @@
+package framework
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// nodeLocks are the locks of nodes that a session's placements need.
+//
+// With deviceshare.NodeLockEnable a pod needs its node's lock of a kind of devices, an annotation of the node that holds
+// the time, until the node's device plugin has given it its devices: kubelet does not tell the device plugin for which
+// pod it asks, so that one pod may be on its way at a time. The device plugin gives the lock back. Upstream takes it when
+// the pod is placed, with three calls to the API server, and does not give it back when the placement does not last. Here
+// a session's locks are in the session's nodes only, and a pre-bind step takes them (lockStep).
+type nodeLocks struct {
+	// kinds are those with a lock; none unless node locks are switched on.
+	kinds []deviceKind
+	nodes map[string]*api.NodeInfo
+
+	// mu guards the rest: pre-bind steps may use the session's client.
+	mu sync.Mutex
+	// held are the locks by their task, taken those of the task that is being placed.
+	held  map[api.TaskID][]nodeLock
+	taken []nodeLock
+}
+
+// nodeLock is the lock of a kind of devices on a node.
+type nodeLock struct{ node, annotation string }
+
+func newNodeLocks(kinds []deviceKind) *nodeLocks {
+	withLock := slices.DeleteFunc(slices.Clone(kinds), func(kind deviceKind) bool { return kind.lock == "" })
+	return &nodeLocks{kinds: withLock, held: map[api.TaskID][]nodeLock{}}
+}
+
+// settle gives the task the locks that were taken since the last time.
+func (l *nodeLocks) settle(task api.TaskID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.taken) > 0 {
+		l.held[task] = append(l.held[task], l.taken...)
+		l.taken = nil
+	}
+}
+
+// drop gives back the task's locks.
+func (l *nodeLocks) drop(task api.TaskID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.held, task)
+}
+
+func (l *nodeLocks) of(task api.TaskID) []nodeLock {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held[task]
+}
+
+// locked says whether a task has the lock that this session has placed, or that a former one has and that is not bound yet.
+func (l *nodeLocks) locked(lock nodeLock, kind deviceKind) bool {
+	if slices.Contains(l.taken, lock) {
+		return true
+	}
+	for _, held := range l.held {
+		if slices.Contains(held, lock) {
+			return true
+		}
+	}
+	for _, task := range l.nodes[lock.node].Tasks {
+		if _, ok := task.Pod.Annotations[kind.holds]; ok && task.Status == api.Binding && kind.lockStays {
+			return true
+		}
+	}
+	return false
+}
+
+// node is the node as the session has it, with the session's locks and without those that have expired.
+func (l *nodeLocks) node(name string) (*v1.Node, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	info, ok := l.nodes[name]
+	if !ok || info.Node == nil {
+		return nil, false
+	}
+	node := info.Node.DeepCopy()
+	if node.Annotations == nil {
+		node.Annotations = map[string]string{}
+	}
+	for _, kind := range l.kinds {
+		switch {
+		case l.locked(nodeLock{name, kind.lock}, kind):
+			node.Annotations[kind.lock] = time.Now().Format(time.RFC3339)
+		case expired(node.Annotations[kind.lock]):
+			delete(node.Annotations, kind.lock)
+		}
+	}
+	return node, true
+}
+
+// takeOver takes over the locks that the changed node takes or gives back; false when it does neither.
+func (l *nodeLocks) takeOver(node *v1.Node) bool {
+	before, ok := l.node(node.Name)
+	if !ok {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	locking := false
+	for _, kind := range l.kinds {
+		_, was := before.Annotations[kind.lock]
+		_, is := node.Annotations[kind.lock]
+		if was == is {
+			continue
+		}
+		locking = true
+		lock := nodeLock{node.Name, kind.lock}
+		if is {
+			l.taken = append(l.taken, lock)
+		} else {
+			l.taken = slices.DeleteFunc(l.taken, func(taken nodeLock) bool { return taken == lock })
+		}
+	}
+	return locking
+}
+
+// stagingNodes is the session's client of nodes: it reads the session's nodes, and takes locks there.
+type stagingNodes struct {
+	corev1.NodeInterface
+	locks *nodeLocks
+}
+
+func (n *stagingNodes) Get(ctx context.Context, name string, opts metav1.GetOptions) (*v1.Node, error) {
+	if node, ok := n.locks.node(name); ok {
+		return node, nil
+	}
+	return n.NodeInterface.Get(ctx, name, opts)
+}
+
+func (n *stagingNodes) Update(ctx context.Context, node *v1.Node, opts metav1.UpdateOptions) (*v1.Node, error) {
+	if n.locks.takeOver(node) {
+		return node, nil
+	}
+	return n.NodeInterface.Update(ctx, node, opts)
+}

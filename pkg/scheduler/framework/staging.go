@@ -1,0 +1,240 @@
+package framework
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	kubeframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/api/devices/ascend/mindcluster/ascend310p/vnpu"
+	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/gpushare"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+)
+
+// staging keeps in the session what upstream's device code does when a task is placed or taken back.
+//
+// Upstream gives a placed task its devices by writing annotations to the API server, when nobody knows yet whether the
+// placement will last, and enters them in the node's ledger at once; what it does when the task is taken back does not
+// undo that. Here
+//
+//   - the annotations are set on the session's own pod (stagingclient.go), travel in the Binding like all others that
+//     the session decides on, and are removed when the task is taken back;
+//   - after each placement and each taking back the ledgers of that node are made anew of the pods on it;
+//   - a task that did not get what it asks for is not placed: upstream only logs that;
+//   - locks of nodes are taken by a pre-bind step (nodelock.go).
+//
+// A task that waits for resources being released need not get its devices: their holder may still have them.
+type staging struct {
+	kinds []deviceKind
+	locks *nodeLocks
+	ssn   *vcframework.Session
+	// pending are the tasks that were Pending when the session began, whose pods are its own.
+	pending map[api.TaskID]map[string]string
+	// pods finds pods by name: device code names them in its writes.
+	pods map[types.NamespacedName]*v1.Pod
+	// before are the annotations that were staged for a task, as they were; nil is one that was not there.
+	before map[api.TaskID]map[string]*string
+	// evicted are the tasks that the session has evicted.
+	evicted map[api.TaskID]bool
+	// opened are the chips of MindCluster's NPUs when the session was open, by node.
+	opened map[string]chips
+}
+
+// stageDevices prepares the session for devices; when none are shared out it does nothing.
+func (c *sessionCache) stageDevices() {
+	kinds := deviceKinds()
+	if len(kinds) == 0 {
+		return
+	}
+	c.staging = &staging{
+		kinds: kinds, locks: newNodeLocks(kinds),
+		before: map[api.TaskID]map[string]*string{}, evicted: map[api.TaskID]bool{},
+	}
+	c.client = &stagingClient{Interface: c.Cache.Client(), open: &atomic.Pointer[staging]{}}
+	c.client.open.Store(c.staging)
+}
+
+// begin takes over the session's pods. A pending pod has no devices: what its annotations say is left of a placement that
+// did not last.
+func (s *staging) begin(pending map[api.TaskID]map[string]string, snapshot *api.ClusterInfo) {
+	s.pending, s.pods = pending, map[types.NamespacedName]*v1.Pod{}
+	for _, job := range snapshot.Jobs {
+		for uid, task := range job.Tasks {
+			s.pods[types.NamespacedName{Namespace: task.Namespace, Name: task.Name}] = task.Pod
+			if _, ok := pending[uid]; ok {
+				for _, kind := range s.kinds {
+					delete(task.Pod.Annotations, kind.holds)
+				}
+			}
+		}
+	}
+}
+
+// watch follows placements once all plugins are open: its handlers are the last ones.
+func (s *staging) watch(ssn *vcframework.Session) {
+	s.ssn = ssn
+	s.locks.nodes = ssn.Nodes
+	s.opened = map[string]chips{}
+	for name, node := range ssn.Nodes {
+		if npus, ok := node.Others[vnpu.DeviceName].(*vnpu.NPUDevices); ok && npus != nil {
+			s.opened[name] = chips{npus.Chips, npus.ConCache}.clone()
+		}
+	}
+	ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: s.allocated, DeallocateFunc: s.deallocated})
+}
+
+func (s *staging) allocated(event *vcframework.Event) {
+	task := event.Task
+	node := s.ssn.Nodes[task.NodeName]
+	if node == nil || !s.asks(task.Pod) {
+		return
+	}
+	s.locks.settle(task.UID)
+	switch {
+	case !s.own(task):
+		delete(s.evicted, task.UID)
+		s.seen(task)
+	case task.Status == api.Pipelined:
+		s.locks.drop(task.UID)
+	default:
+		event.Err = s.lacking(task)
+	}
+	s.book(node)
+}
+
+func (s *staging) deallocated(event *vcframework.Event) {
+	task := event.Task
+	node := s.ssn.Nodes[task.NodeName]
+	if node == nil || !s.asks(task.Pod) {
+		return
+	}
+	if task.Status == api.Releasing {
+		s.evicted[task.UID] = true
+	} else {
+		s.unstage(task)
+		s.locks.drop(task.UID)
+	}
+	s.book(node)
+}
+
+func (s *staging) own(task *api.TaskInfo) bool {
+	_, ok := s.pending[task.UID]
+	return ok
+}
+
+func (s *staging) asks(pod *v1.Pod) bool {
+	return slices.ContainsFunc(s.kinds, func(kind deviceKind) bool { return kind.asks(pod) })
+}
+
+// lacking says which devices the task asks for and has not got.
+func (s *staging) lacking(task *api.TaskInfo) error {
+	for _, kind := range s.kinds {
+		if _, got := s.before[task.UID][kind.holds]; kind.asks(task.Pod) && !got {
+			return fmt.Errorf("node %s: the devices (%s) that pod %s/%s asks for were not allocated", task.NodeName, kind.name, task.Namespace, task.Name)
+		}
+	}
+	return nil
+}
+
+// seen lets the Kubernetes predicates see a task again whose eviction was taken back. Upstream gives it devices once
+// more, and forgets its pod when there are none left for that.
+func (s *staging) seen(task *api.TaskInfo) {
+	node := s.ssn.NodeMap[task.NodeName]
+	if node == nil || slices.ContainsFunc(node.GetPods(), func(p fwk.PodInfo) bool { return p.GetPod().UID == task.Pod.UID }) {
+		return
+	}
+	info, _ := kubeframework.NewPodInfo(task.Pod) // an affinity term that cannot be read is left out, as upstream does
+	node.AddPodInfo(info)
+}
+
+// stage applies a write of device code to the session's pod; false when it does not know the pod. A pod that has its node
+// since before the session keeps its annotations: what is written is what upstream does to victims and undoes again.
+func (s *staging) stage(name types.NamespacedName, changes map[string]*string) (*v1.Pod, bool) {
+	pod, ok := s.pods[name]
+	if !ok {
+		return nil, false
+	}
+	uid := api.TaskID(pod.UID)
+	if _, own := s.pending[uid]; !own {
+		return pod, true
+	}
+	before := s.before[uid]
+	if before == nil {
+		before = map[string]*string{}
+		s.before[uid] = before
+	}
+	for key, value := range changes {
+		if _, noted := before[key]; !noted {
+			before[key] = nil
+			if was, ok := pod.Annotations[key]; ok {
+				before[key] = &was
+			}
+		}
+		if value == nil {
+			value = before[key]
+		}
+		annotate(pod, key, value)
+	}
+	s.copyAnnotations(pod)
+	return pod, true
+}
+
+// unstage takes off the task's pod what was staged for it.
+func (s *staging) unstage(task *api.TaskInfo) {
+	for key, value := range s.before[task.UID] {
+		annotate(task.Pod, key, value)
+	}
+	delete(s.before, task.UID)
+	s.copyAnnotations(task.Pod)
+}
+
+// copyAnnotations brings the copy of the pod up to date that plugins are given.
+func (s *staging) copyAnnotations(pod *v1.Pod) {
+	if given, ok := s.ssn.PodLister.CachedPods[api.TaskID(pod.UID)]; ok {
+		given.Annotations = maps.Clone(pod.Annotations)
+	}
+}
+
+// annotate sets the annotation; nil removes it.
+func annotate(pod *v1.Pod, key string, value *string) {
+	switch {
+	case value == nil:
+		delete(pod.Annotations, key)
+	case pod.Annotations == nil:
+		pod.Annotations = map[string]string{key: *value}
+	default:
+		pod.Annotations[key] = *value
+	}
+}
+
+// book makes the node's ledgers anew of the pods that are on it now.
+func (s *staging) book(node *api.NodeInfo) {
+	for _, kind := range s.kinds {
+		pods := podsWith(node, kind.holds)
+		switch ledger := node.Others[kind.name].(type) {
+		case *vnpu.NPUDevices:
+			opened, ok := s.opened[node.Name]
+			if !ok {
+				continue
+			}
+			now := opened.clone()
+			ledger.Chips, ledger.ConCache = now.chips, now.users
+			enter(ledger, slices.DeleteFunc(pods, func(pod *v1.Pod) bool { // the others were there when it was opened
+				_, own := s.pending[api.TaskID(pod.UID)]
+				return !own
+			}))
+			continue
+		case *gpushare.GPUDevices: // of which victims give up theirs at once
+			pods = slices.DeleteFunc(pods, func(pod *v1.Pod) bool { return s.evicted[api.TaskID(pod.UID)] })
+		}
+		if ledger := vacant(node, kind.name); ledger != nil {
+			node.Others[kind.name] = ledger
+			enter(ledger, pods)
+		}
+	}
+}

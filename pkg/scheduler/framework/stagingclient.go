@@ -1,0 +1,116 @@
+package framework
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+)
+
+// stagingClient is the client that a session's plugins get while devices are shared out. Writes of device code stay in
+// the session; all else goes to the API server, and so does everything once the session is closed: plugins of Kubernetes
+// keep their client for longer.
+type stagingClient struct {
+	kubernetes.Interface
+	open *atomic.Pointer[staging]
+}
+
+func (c *stagingClient) CoreV1() corev1.CoreV1Interface {
+	if s := c.open.Load(); s != nil {
+		return &stagingCore{c.Interface.CoreV1(), s}
+	}
+	return c.Interface.CoreV1()
+}
+
+type stagingCore struct {
+	corev1.CoreV1Interface
+	staging *staging
+}
+
+func (c *stagingCore) Pods(namespace string) corev1.PodInterface {
+	return &stagingPods{c.CoreV1Interface.Pods(namespace), namespace, c.staging}
+}
+
+func (c *stagingCore) Nodes() corev1.NodeInterface {
+	if len(c.staging.locks.kinds) == 0 {
+		return c.CoreV1Interface.Nodes()
+	}
+	return &stagingNodes{c.CoreV1Interface.Nodes(), c.staging.locks}
+}
+
+type stagingPods struct {
+	corev1.PodInterface
+	namespace string
+	staging   *staging
+}
+
+// Patch stages the patch if it gives a pod of the session devices, or takes them.
+func (p *stagingPods) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (*v1.Pod, error) {
+	changes := annotationChanges(kind, data)
+	if len(subresources) == 0 && p.staging.concerns(changes) {
+		if pod, ok := p.staging.stage(types.NamespacedName{Namespace: p.namespace, Name: name}, changes); ok {
+			return pod, nil
+		}
+	}
+	return p.PodInterface.Patch(ctx, name, kind, data, opts, subresources...)
+}
+
+// concerns says whether the changes are device code's.
+func (s *staging) concerns(changes map[string]*string) bool {
+	return slices.ContainsFunc(s.kinds, func(kind deviceKind) bool { _, ok := changes[kind.holds]; return ok })
+}
+
+// annotationChanges are the annotations that a patch sets, or with nil removes, if it does nothing else.
+func annotationChanges(kind types.PatchType, data []byte) map[string]*string {
+	switch kind {
+	case types.MergePatchType, types.StrategicMergePatchType:
+		return mergedAnnotations(data)
+	case types.JSONPatchType:
+		return patchedAnnotations(data)
+	default:
+		return nil
+	}
+}
+
+func mergedAnnotations(data []byte) map[string]*string {
+	var patch map[string]map[string]map[string]*string
+	if json.Unmarshal(data, &patch) != nil || len(patch) != 1 || len(patch["metadata"]) != 1 {
+		return nil
+	}
+	return patch["metadata"]["annotations"]
+}
+
+func patchedAnnotations(data []byte) map[string]*string {
+	var operations []struct {
+		Op, Path string
+		Value    string
+	}
+	if json.Unmarshal(data, &operations) != nil {
+		return nil
+	}
+	unescape := strings.NewReplacer("~1", "/", "~0", "~")
+	changes := map[string]*string{}
+	for _, operation := range operations {
+		pointer, ok := strings.CutPrefix(operation.Path, "/metadata/annotations/")
+		if !ok {
+			return nil
+		}
+		key := unescape.Replace(pointer)
+		switch operation.Op {
+		case "add", "replace":
+			changes[key] = &operation.Value
+		case "remove":
+			changes[key] = nil
+		default:
+			return nil
+		}
+	}
+	return changes
+}
