@@ -71,7 +71,7 @@ test: test-unit test-e2e ## Run all tests: test-unit, then test-e2e.
 test-unit: ## Run the unit tests, with the race detector where there are goroutines.
 	@echo "unit tests (building them under the race detector takes minutes the first time)"
 	go test -race $(RACE)
-	go test $(PLAIN)
+	go test $(PLAIN) ./pkg/scheduler/framework
 
 .PHONY: test-e2e
 test-e2e: $(OURS) $(CONTROL_PLANE) bin/e2e-scheduler ## Run the tests on a real control plane, each with real processes.

