@@ -59,6 +59,7 @@ type Cache struct {
 	status  *statusWriter
 	evictor *evictor
 	changes *changes
+	keeper  *keeper
 	wake    func(Urgency)
 
 	schedulerNames []string
@@ -85,6 +86,7 @@ type Cache struct {
 
 var (
 	_ framework.Cache    = (*Cache)(nil)
+	_ framework.Keeper   = (*Cache)(nil)
 	_ framework.Handle   = (*Cache)(nil)
 	_ binding.Gatekeeper = (*Cache)(nil)
 	_ binding.Binder     = (*Cache)(nil)
@@ -121,6 +123,7 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 		kube:           kube,
 		vc:             vc,
 		wake:           wake,
+		keeper:         newKeeper(),
 		schedulerNames: schedulerNames,
 		undecided:      map[api.TaskID]*v1.Pod{},
 		open:           map[api.JobID]*binding.Transaction{},

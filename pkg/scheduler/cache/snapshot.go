@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -19,8 +20,23 @@ import (
 //     session decides the same thing again.
 //   - A pod that names its node has it as its nominated node, so that allocate looks at that node before all others, of
 //     which none will do; but only when there is room for all that name it, because preempt makes none on a nominated node.
+//
+// All of it is the caller's own.
 func (c *Cache) Snapshot() *api.ClusterInfo {
 	snapshot := c.SchedulerCache.Snapshot()
+	c.prepare(snapshot)
+	return snapshot
+}
+
+// SessionSnapshot is Snapshot for the session that opens now, and what Kubernetes' plugins see of its nodes. Both are
+// the session's until the next call, which hands out again what has not changed (keeper.go).
+func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
+	snapshot := c.keeper.snapshot(c.SchedulerCache)
+	c.prepare(snapshot)
+	return snapshot, c.keeper.nodeMap()
+}
+
+func (c *Cache) prepare(snapshot *api.ClusterInfo) {
 	framework.OwnDevices(snapshot.Nodes)
 	c.evictor.bookVictims(snapshot)
 	crowded := crowdedNodes(snapshot)
@@ -36,7 +52,6 @@ func (c *Cache) Snapshot() *api.ClusterInfo {
 			job.PodGroup.Status = *status.DeepCopy()
 		}
 	}
-	return snapshot
 }
 
 // ownPod copies what scheduling writes to: the pod's fields, and its annotations. The rest is shared and read-only.

@@ -33,11 +33,26 @@ type sessionCache struct {
 	// staging keeps what device code writes; nil when no devices are shared out.
 	staging *staging
 	client  *stagingClient
+	// keeper is the cache if it is one and a plugin of this project is the first to open, and heldBack what that plugin
+	// completes the session with.
+	keeper   Keeper
+	heldBack *heldBack
 }
 
 // Snapshot takes the session's snapshot and remembers what its pending pods look like before any plugin sees them.
 func (c *sessionCache) Snapshot() *api.ClusterInfo {
-	snapshot := c.Cache.Snapshot()
+	if c.keeper == nil {
+		snapshot := c.Cache.Snapshot()
+		c.noteAnnotations(snapshot)
+		return snapshot
+	}
+	snapshot, nodeMap := c.keeper.SessionSnapshot()
+	c.noteAnnotations(snapshot)
+	c.heldBack = holdBack(snapshot, nodeMap)
+	return snapshot
+}
+
+func (c *sessionCache) noteAnnotations(snapshot *api.ClusterInfo) {
 	c.annotations = map[api.TaskID]map[string]string{}
 	for _, job := range snapshot.Jobs {
 		for uid, task := range job.TaskStatusIndex[api.Pending] {
@@ -47,7 +62,6 @@ func (c *sessionCache) Snapshot() *api.ClusterInfo {
 	if c.staging != nil {
 		c.staging.begin(c.annotations, snapshot)
 	}
-	return snapshot
 }
 
 // decided returns the annotations that the session's plugins set on the task's pod.
@@ -102,12 +116,15 @@ func (c *sessionCache) OnSessionClose() {
 // OpenSession opens a session of the profile on a snapshot of the cache.
 func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	ssn := newSession(p.preBindOrder, p.dependence)
-	r.mu.Lock()
-	r.opening, r.profile = ssn, p
-	clear(r.views) // a session that panicked was never closed
-	r.mu.Unlock()
 	opening := &sessionCache{Cache: cache, session: ssn}
 	opening.stageDevices()
+	if p.opensWithOurs() {
+		opening.keeper, _ = cache.(Keeper)
+	}
+	r.mu.Lock()
+	r.opening, r.profile = opening, p
+	clear(r.views) // a session that panicked was never closed
+	r.mu.Unlock()
 	upstream := vcframework.OpenSession(opening, p.Tiers, p.Configurations)
 	r.view(upstream)
 	if opening.staging != nil {
@@ -138,9 +155,12 @@ func (r *Registry) view(upstream *vcframework.Session) *Session {
 	if ssn, ok := r.views[upstream]; ok {
 		return ssn
 	}
-	ssn := r.opening
+	ssn := r.opening.session
 	ssn.Session = upstream
 	r.views[upstream] = ssn
+	if held := r.opening.heldBack; held != nil {
+		held.complete(upstream)
+	}
 	return ssn
 }
 

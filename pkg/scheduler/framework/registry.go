@@ -21,8 +21,8 @@ type Registry struct {
 	mu sync.Mutex
 	// views maps upstream's sessions that are open to ours.
 	views map[*vcframework.Session]*Session
-	// opening is the session whose upstream half is being opened, and its profile.
-	opening *Session
+	// opening is the cache of the session whose upstream half is being opened, and profile that session's.
+	opening *sessionCache
 	profile *Profile
 }
 
@@ -117,6 +117,11 @@ func (r *Registry) Build(in ProfileInput, h Handle) (*Profile, error) {
 	}
 	switchOnDevices(in.Tiers)
 	return p, nil
+}
+
+// opensWithOurs says whether the first plugin to open is one of this project.
+func (p *Profile) opensWithOurs() bool {
+	return len(p.pluginOrder) > 0 && p.plugins[p.pluginOrder[0]] != nil
 }
 
 // Recoverers lists, in conf order, the plugins that have something to recover.

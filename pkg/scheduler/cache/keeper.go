@@ -1,0 +1,161 @@
+package cache
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/api/devices/ascend/hami"
+	"volcano.sh/volcano/pkg/scheduler/api/devices/ascend/mindcluster/ascend310p/vnpu"
+	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/gpushare"
+	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/vgpu"
+	vccache "volcano.sh/volcano/pkg/scheduler/cache"
+)
+
+// keeper makes the snapshots of sessions. A session gets copies of the cache's nodes and jobs, to change as it likes;
+// making them is most of what upstream's Snapshot does, and from one session to the next little changes. So the keeper
+// hands out the copies of the last session again where they are as good as new, and has upstream make the rest.
+//
+// Whether a copy is as good as new is looked at each time, under the cache's mutex. Nothing tells the keeper what
+// changed, so nothing can forget to. Upstream's Clone is a function of some fields of its source, and a copy is handed
+// out again only if
+//
+//   - these fields are what they were when the copy was made. Those that are replaced when they change are the same
+//     pointers, and cannot be those of another object because the keeper holds on to them; the others are equal. And
+//   - all that the session could change in the copy is what it was when the copy was made. Some fields that sessions
+//     change all the time and that depend on one field of the source, such as a PodGroup's status, are set right
+//     instead.
+//
+// What a copy shares with its source, such as pods, it shares in upstream's snapshot too, and is not looked at.
+//
+// Two kinds of nodes are always copied: those with NUMA information, which upstream changes in place, and, while
+// upstream's device code is on, all of them, because its Clone talks to device plugins through the API server.
+//
+// A keeper serves one session at a time: what one was given is no longer its own when the next one opens.
+type keeper struct {
+	nodes map[string]*keptNode
+	jobs  map[api.JobID]*keptJob
+	// ignored are the resources that upstream leaves out of what nodes and pods have; a copy depends on them.
+	ignored []string
+}
+
+func newKeeper() *keeper {
+	return &keeper{nodes: map[string]*keptNode{}, jobs: map[api.JobID]*keptJob{}}
+}
+
+// snapshot is upstream's Snapshot of the cache, with copies of the last session where they will do.
+func (k *keeper) snapshot(cache *vccache.SchedulerCache) *api.ClusterInfo {
+	cache.Mutex.Lock()
+	defer cache.Mutex.Unlock()
+	rest := withoutNodesAndJobs(cache)
+	priority := defaultPriority(cache)
+	rest.AddPriorityClass(&schedulingv1.PriorityClass{Value: priority, GlobalDefault: true})
+	var nodes sync.WaitGroup
+	nodes.Go(func() { k.siftNodes(cache, rest.Nodes) })
+	k.siftJobs(cache, priority, rest.Jobs)
+	nodes.Wait()
+	snapshot := rest.Snapshot()
+	k.addNodes(cache, snapshot)
+	k.addJobs(cache, snapshot)
+	return snapshot
+}
+
+// withoutNodesAndJobs is a cache of upstream's like the given one, whose mutex is held, but without nodes and jobs.
+func withoutNodesAndJobs(cache *vccache.SchedulerCache) *vccache.SchedulerCache {
+	return &vccache.SchedulerCache{
+		Nodes:               map[string]*api.NodeInfo{},
+		Jobs:                map[api.JobID]*api.JobInfo{},
+		Queues:              cache.Queues,
+		PriorityClasses:     maps.Clone(cache.PriorityClasses),
+		NodeList:            cache.NodeList,
+		CSINodesStatus:      cache.CSINodesStatus,
+		HyperNodesInfo:      cache.HyperNodesInfo,
+		InUseNodesInShard:   cache.InUseNodesInShard,
+		NamespaceCollection: cache.NamespaceCollection,
+	}
+}
+
+// defaultPriority is the priority of jobs that name no class. Upstream keeps it to itself.
+func defaultPriority(cache *vccache.SchedulerCache) int32 {
+	return int32(reflect.ValueOf(cache).Elem().FieldByName("defaultPriority").Int())
+}
+
+// devicesOn says whether upstream's device code is on, which it is for the whole process.
+func devicesOn() bool {
+	return gpushare.GpuSharingEnable || gpushare.GpuNumberEnable || vgpu.VGPUEnable || vnpu.AscendMindClusterVNPUEnable || hami.AscendHAMiVNPUEnable
+}
+
+// siftNodes lists the nodes that need a new copy, and forgets those that are gone.
+func (k *keeper) siftNodes(cache *vccache.SchedulerCache, stale map[string]*api.NodeInfo) {
+	ignored := api.IgnoredDevicesList.List()
+	none := devicesOn() || !slices.Equal(ignored, k.ignored)
+	k.ignored = slices.Clone(ignored)
+	for name, node := range cache.Nodes {
+		if kept, ok := k.nodes[name]; !ok || none || !kept.asNew(node) {
+			stale[name] = node
+		}
+	}
+	maps.DeleteFunc(k.nodes, func(name string, _ *keptNode) bool {
+		node, ok := cache.Nodes[name]
+		return !ok || !node.Ready()
+	})
+}
+
+// addNodes adds the kept copies to a snapshot that has the new ones, and keeps these.
+func (k *keeper) addNodes(cache *vccache.SchedulerCache, snapshot *api.ClusterInfo) {
+	for name, clone := range snapshot.Nodes {
+		k.nodes[name] = keepNode(cache.Nodes[name], clone, k.nodes[name])
+	}
+	for name, kept := range k.nodes {
+		snapshot.Nodes[name] = kept.clone
+		if cache.Nodes[name].RevocableZone != "" {
+			snapshot.RevocableNodes[name] = kept.clone
+		}
+	}
+}
+
+// siftJobs lists the jobs that need a new copy, and forgets those that are gone or that sessions do not see.
+func (k *keeper) siftJobs(cache *vccache.SchedulerCache, priority int32, stale map[api.JobID]*api.JobInfo) {
+	for id, job := range cache.Jobs {
+		if kept, ok := k.jobs[id]; !ok || !kept.asNew(job, priorityOf(job, cache.PriorityClasses, priority)) {
+			stale[id] = job
+		}
+	}
+	maps.DeleteFunc(k.jobs, func(id api.JobID, kept *keptJob) bool {
+		_, changed := stale[id]
+		return changed || cache.Jobs[id] == nil || cache.Queues[kept.clone.Queue] == nil
+	})
+}
+
+// priorityOf is the priority that upstream's Snapshot gives the job.
+func priorityOf(job *api.JobInfo, classes map[string]*schedulingv1.PriorityClass, otherwise int32) int32 {
+	if job.PodGroup != nil {
+		if class, ok := classes[job.PodGroup.Spec.PriorityClassName]; ok {
+			return class.Value
+		}
+	}
+	return otherwise
+}
+
+// addJobs adds the kept copies to a snapshot that has the new ones, and keeps these.
+func (k *keeper) addJobs(cache *vccache.SchedulerCache, snapshot *api.ClusterInfo) {
+	for id, clone := range snapshot.Jobs {
+		k.jobs[id] = keepJob(cache.Jobs[id], clone)
+	}
+	for id, kept := range k.jobs {
+		snapshot.Jobs[id] = kept.clone
+	}
+}
+
+// nodeMap is what Kubernetes' scheduler plugins see of the nodes of the last snapshot.
+func (k *keeper) nodeMap() map[string]fwk.NodeInfo {
+	nodes := make(map[string]fwk.NodeInfo, len(k.nodes))
+	for name, kept := range k.nodes {
+		nodes[name] = kept.kubeNode()
+	}
+	return nodes
+}

@@ -1,0 +1,177 @@
+package cache
+
+import (
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	vcscheduler "volcano.sh/volcano/pkg/scheduler"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+var storms = flag.Int("storms", 400, "how many sessions each of the randomised tests of snapshots opens")
+
+// stormConf has a plugin of ours first, and those of upstream's that change what they are given.
+const stormConf = `
+actions: allocate
+tiers:
+- plugins:
+  - name: fickle
+- plugins:
+  - name: gang
+  - name: predicates
+    arguments:
+      predicate.VolumeBindingEnable: false
+      predicate.NodeVolumeLimitsEnable: false
+      predicate.VolumeZoneEnable: false
+`
+
+// fickle is a plugin whose pre-bind step fails for some tasks, on some of the tries.
+type fickle struct {
+	mu    sync.Mutex
+	tries map[string]int
+}
+
+func (p *fickle) Name() string                          { return "fickle" }
+func (p *fickle) OnSessionClose(ssn *framework.Session) {}
+
+func (p *fickle) OnSessionOpen(ssn *framework.Session) {
+	ssn.AddPreBindFn(p.Name(), func(task *api.TaskInfo, node string) error {
+		p.mu.Lock()
+		p.tries[task.Name]++
+		hash := fnv.New32a()
+		fmt.Fprint(hash, task.Name, p.tries[task.Name])
+		p.mu.Unlock()
+		if hash.Sum32()%3 == 0 {
+			return errBroken
+		}
+		return nil
+	})
+}
+
+func stormProfile(t *testing.T, w *world) (*framework.Registry, *framework.Profile) {
+	t.Helper()
+	registry := framework.NewRegistry()
+	registry.RegisterPlugin(framework.PluginSpec{Name: "fickle", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		return &fickle{tries: map[string]int{}}, nil
+	}})
+	_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf(stormConf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, w.Cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return registry, profile
+}
+
+// whole is a cache whose sessions get a snapshot of upstream's, and are opened by upstream alone.
+type whole struct{ framework.Cache }
+
+// TestSessionsAreAsIfAllWereCopied: whatever happens in the cluster while sessions are open and when they open, and
+// whatever they do with what they were given, the next session sees what it would see of a full snapshot.
+func TestSessionsAreAsIfAllWereCopied(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				registry, profile := stormProfile(t, w)
+				rng := rand.New(rand.NewPCG(seed, 0))
+				actors := []*actor{newActor(w, "a", seed), newActor(w, "b", seed), newActor(w, "c", seed)}
+				for step := range *storms {
+					var storm sync.WaitGroup
+					for _, a := range actors {
+						storm.Go(func() {
+							for range a.rng.IntN(4) {
+								a.act()
+							}
+						})
+					}
+					if rng.IntN(4) > 0 {
+						ssn := registry.OpenSession(w.Cache, profile)
+						use(rng, registry, ssn)
+					}
+					storm.Wait()
+					time.Sleep(time.Duration(rng.IntN(3)) * time.Second)
+					synctest.Wait()
+
+					want := registry.OpenSession(whole{w.Cache}, profile)
+					got := registry.OpenSession(w.Cache, profile)
+					if diff := sessionDiff(want.Session, got.Session); diff != "" {
+						t.Errorf("step %d: %s", step, diff)
+						return
+					}
+					use(rng, registry, got)
+				}
+			})
+		})
+	}
+}
+
+// use does to the session what actions and plugins do, and in the end some things that they should not.
+func use(rng *rand.Rand, registry *framework.Registry, ssn *framework.Session) {
+	jobs, nodes := ssn.Jobs, ssn.Nodes
+	for range rng.IntN(5) {
+		statement := vcframework.NewStatement(ssn.Session)
+		for range rng.IntN(4) {
+			operate(rng, ssn, statement)
+		}
+		switch rng.IntN(3) {
+		case 0:
+			statement.Commit()
+		case 1:
+			statement.Discard()
+		}
+	}
+	if rng.IntN(8) > 0 { // else it panicked
+		registry.CloseSession(ssn)
+	}
+	for range rng.IntN(3) {
+		var victim any = jobs[pick(rng, jobs)]
+		if node := nodes[pick(rng, nodes)]; node != nil && rng.IntN(2) == 0 {
+			victim = node
+		}
+		if changes := changesOf(victim); len(changes) > 0 {
+			changes[rng.IntN(len(changes))].do()
+		}
+	}
+}
+
+func operate(rng *rand.Rand, ssn *framework.Session, statement *vcframework.Statement) {
+	job, node := ssn.Jobs[pick(rng, ssn.Jobs)], ssn.Nodes[pick(rng, ssn.Nodes)]
+	if job == nil || node == nil {
+		return
+	}
+	switch pending, running := job.TaskStatusIndex[api.Pending], job.TaskStatusIndex[api.Running]; rng.IntN(5) {
+	case 0:
+		if task := running[pick(rng, running)]; task != nil && ssn.Nodes[task.NodeName] != nil {
+			_ = statement.Evict(task, "it is in the way")
+		}
+	case 1:
+		if task := pending[pick(rng, pending)]; task != nil {
+			_ = statement.Pipeline(task, node.Name, true)
+		}
+	default:
+		if task := pending[pick(rng, pending)]; task != nil {
+			_ = statement.Allocate(task, node)
+			task.Pod.Annotations["device"] = "3"
+		}
+	}
+}
+
+func pick[K ~string, V any](rng *rand.Rand, from map[K]V) K {
+	if len(from) == 0 {
+		return ""
+	}
+	return slices.Sorted(maps.Keys(from))[rng.IntN(len(from))]
+}

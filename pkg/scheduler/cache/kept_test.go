@@ -1,0 +1,151 @@
+package cache
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/gpushare"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// twoGangs makes gang g on node n with a pod that waits, and gang h on node m, which has all that a copy can have.
+func (w *world) twoGangs() {
+	w.t.Helper()
+	w.add(schedtest.MakeNode().Name("n").Obj())
+	full := schedtest.MakeNode().Name("m").Label(v1beta1.RevocableZone, "z").Obj()
+	full.Status.Images = []v1.ContainerImage{{Names: []string{"image"}, SizeBytes: 5}}
+	w.add(full)
+	w.Nodes["m"].ResourceUsage = &api.NodeUsage{CPUUsageAvg: map[string]float64{"5m": 1}, MEMUsageAvg: map[string]float64{"5m": 2}}
+	w.add(schedtest.MakePodGroup().Name("g").MinMember(1).Obj(), pod(0).Node("n").Phase(v1.PodRunning).Obj(), pod(1).Obj())
+	other := schedtest.MakePodGroup().Name("h").MinMember(1).PriorityClass("high").MinTaskMember("worker", 1).SubGroups("racks", "rack", 1, 1).
+		SubGroupTopology(v1beta1.SoftNetworkTopologyMode, 1).Topology(v1beta1.SoftNetworkTopologyMode, 2).Phase(v1beta1.PodGroupRunning).Obj()
+	other.OwnerReferences = []metav1.OwnerReference{{Name: "owner", Controller: new(bool)}}
+	other.Finalizers = []string{"f"}
+	other.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: &metav1.FieldsV1{Raw: []byte("{}")}}}
+	other.Spec.MinResources = &v1.ResourceList{"cpu": schedtest.MakeNode().Obj().Status.Capacity["cpu"]}
+	w.add(other, schedtest.MakePod().Name("q0").Group("h").Label("rack", "0").Role("worker").Node("m").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "1"}).Obj(),
+		schedtest.MakePod().Name("q1").Group("h").Node("m").Phase(v1.PodRunning).Obj())
+}
+
+// TestCopiesThatAreMadeAnew is what keeping copies is for: only what has changed is copied.
+func TestCopiesThatAreMadeAnew(t *testing.T) {
+	tests := map[string]struct {
+		change func(*world, *api.ClusterInfo)
+		want   []string
+	}{
+		"nothing": {change: func(*world, *api.ClusterInfo) {}},
+		"a pod runs on the node": {
+			change: func(w *world, _ *api.ClusterInfo) { w.add(pod(2).Node("n").Phase(v1.PodRunning).Obj()) },
+			want:   []string{"job g", "node n"},
+		},
+		"a pod of nobody's runs on the node": {
+			change: func(w *world, _ *api.ClusterInfo) {
+				w.add(schedtest.MakePod().Name("x").Scheduler("other").Node("m").Phase(v1.PodRunning).Obj())
+			},
+			want: []string{"node m"},
+		},
+		"a pod waits": {
+			change: func(w *world, _ *api.ClusterInfo) { w.add(pod(2).Obj()) },
+			want:   []string{"job g"},
+		},
+		"a task is being bound": {
+			change: func(w *world, _ *api.ClusterInfo) { w.mustPlace("n", nil, "p1") },
+			want:   []string{"job g", "node n"},
+		},
+		"the node has a taint": {
+			change: func(w *world, _ *api.ClusterInfo) {
+				w.add(schedtest.MakeNode().Name("n").Taint("t", v1.TaintEffectNoSchedule).Obj())
+			},
+			want: []string{"node n"},
+		},
+		"the PodGroup changed": {
+			change: func(w *world, _ *api.ClusterInfo) { w.add(schedtest.MakePodGroup().Name("g").MinMember(2).Obj()) },
+			want:   []string{"job g"},
+		},
+		"a priority class changed": {
+			change: func(w *world, _ *api.ClusterInfo) {
+				w.AddPriorityClass(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 7})
+			},
+			want: []string{"job h"},
+		},
+		"upstream's device code is on": {
+			change: func(w *world, _ *api.ClusterInfo) {
+				gpushare.GpuSharingEnable = true
+				w.t.Cleanup(func() { gpushare.GpuSharingEnable = false })
+			},
+			want: []string{"node m", "node n"},
+		},
+		"a session wrote what sessions write all the time": {
+			change: func(_ *world, s *api.ClusterInfo) {
+				g := s.Jobs["ns/g"]
+				g.PodGroup.Status.Conditions = append(g.PodGroup.Status.Conditions, scheduling.PodGroupCondition{Type: "Scheduled"})
+				g.JobFitErrors, g.NodesFitErrors["ns-p1"] = "none", api.NewFitErrors()
+				waiting := g.Tasks["ns-p1"]
+				waiting.Pod.Spec.NodeName, waiting.Pod.Annotations["device"] = "n", "3"
+				waiting.GenerateLastTxContext()
+			},
+		},
+		"a session took a task off": {
+			change: func(_ *world, s *api.ClusterInfo) { _ = s.Nodes["m"].RemoveTask(s.Jobs["ns/h"].Tasks["ns-q0"]) },
+			want:   []string{"node m"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.twoGangs()
+				before, _ := w.SessionSnapshot()
+				nodes, jobs := before.Nodes, before.Jobs
+				tt.change(w, before)
+				after, _ := w.SessionSnapshot()
+				var got []string
+				for name, node := range after.Nodes {
+					if nodes[name] != node {
+						got = append(got, "node "+name)
+					}
+				}
+				for id, job := range after.Jobs {
+					if jobs[id] != job {
+						got = append(got, "job "+strings.TrimPrefix(string(id), "ns/"))
+					}
+				}
+				slices.Sort(got)
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("made anew (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestWhatASessionChangesIsNotSeenByTheNext changes each field and each entry that can be changed in a copy, whoever
+// would do such a thing, and fails when a field that upstream adds is not looked at.
+func TestWhatASessionChangesIsNotSeenByTheNext(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.twoGangs()
+		for i, n := 0, 1; i < n; i++ {
+			given, _ := w.SessionSnapshot()
+			changes := slices.Concat(changesOf(given.Nodes["n"]), changesOf(given.Nodes["m"]), changesOf(given.Jobs["ns/g"]), changesOf(given.Jobs["ns/h"]))
+			n = len(changes)
+			if n < 400 {
+				t.Fatalf("there are %d things to change, it does not look right", n)
+			}
+			changes[i].do()
+			want := w.Snapshot()
+			got, _ := w.SessionSnapshot()
+			if !reflect.DeepEqual(want.Nodes, got.Nodes) || !reflect.DeepEqual(want.Jobs, got.Jobs) {
+				t.Errorf("the next session sees: %s", changes[i].path)
+			}
+		}
+	})
+}

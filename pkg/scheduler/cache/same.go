@@ -1,0 +1,129 @@
+package cache
+
+import (
+	"bytes"
+	"maps"
+	"reflect"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// amount is what a resource was. It is told from what the resource is now without a walk over a map, which is most of
+// what telling tasks apart costs.
+type amount struct {
+	milliCPU, memory float64
+	maxTasks         int
+	scalars          []scalar
+	// noScalars says that there was no map of scalars.
+	noScalars bool
+}
+
+type scalar struct {
+	name  v1.ResourceName
+	value float64
+}
+
+func amountOf(r *api.Resource) *amount {
+	a := &amount{milliCPU: r.MilliCPU, memory: r.Memory, maxTasks: r.MaxTaskNum, noScalars: r.ScalarResources == nil}
+	for name, value := range r.ScalarResources {
+		a.scalars = append(a.scalars, scalar{name, value})
+	}
+	return a
+}
+
+// is says whether the resource is the amount.
+func (a *amount) is(r *api.Resource) bool {
+	if r == nil || r.MilliCPU != a.milliCPU || r.Memory != a.memory || r.MaxTaskNum != a.maxTasks ||
+		len(r.ScalarResources) != len(a.scalars) || (r.ScalarResources == nil) != a.noScalars {
+		return false
+	}
+	for i := range a.scalars {
+		if value, ok := r.ScalarResources[a.scalars[i].name]; !ok || value != a.scalars[i].value {
+			return false
+		}
+	}
+	return true
+}
+
+// amounts are the different ones among a node's or a job's tasks, which have few.
+type amounts []*amount
+
+func (all *amounts) of(r *api.Resource) *amount {
+	for _, a := range *all {
+		if a.is(r) {
+			return a
+		}
+	}
+	a := amountOf(r)
+	*all = append(*all, a)
+	return a
+}
+
+// sameUsage compares a copy with its source.
+func sameUsage(a, b *api.NodeUsage) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.MetricsTime.Equal(b.MetricsTime) && a.CPUUsageAvg != nil && maps.Equal(a.CPUUsageAvg, b.CPUUsageAvg) &&
+		a.MEMUsageAvg != nil && maps.Equal(a.MEMUsageAvg, b.MEMUsageAvg)
+}
+
+// sameImages compares a copy with its source.
+func sameImages(a, b map[string]*fwk.ImageStateSummary) bool {
+	return a != nil && maps.EqualFunc(a, b, func(a, b *fwk.ImageStateSummary) bool {
+		return a != nil && b != nil && a.Size == b.Size && a.NumNodes == b.NumNodes && a.Nodes == nil
+	})
+}
+
+// samePodGroup compares all but the status.
+func samePodGroup(a, b *api.PodGroup) bool {
+	return a != nil && b != nil && a.Version == b.Version && a.TypeMeta == b.TypeMeta && sameMeta(&a.ObjectMeta, &b.ObjectMeta) && sameSpec(&a.Spec, &b.Spec)
+}
+
+func sameMeta(a, b *metav1.ObjectMeta) bool {
+	return a.Name == b.Name && a.GenerateName == b.GenerateName && a.Namespace == b.Namespace && a.UID == b.UID &&
+		a.SelfLink == b.SelfLink && //nolint:staticcheck // nobody fills it in any more, but it can be changed
+		a.ResourceVersion == b.ResourceVersion && a.Generation == b.Generation && a.CreationTimestamp == b.CreationTimestamp &&
+		a.DeletionTimestamp.Equal(b.DeletionTimestamp) && samePointed(a.DeletionGracePeriodSeconds, b.DeletionGracePeriodSeconds) &&
+		sameMap(a.Labels, b.Labels) && sameMap(a.Annotations, b.Annotations) && slices.Equal(a.Finalizers, b.Finalizers) &&
+		slices.EqualFunc(a.OwnerReferences, b.OwnerReferences, sameOwner) && slices.EqualFunc(a.ManagedFields, b.ManagedFields, sameManagedFields)
+}
+
+func sameOwner(a, b metav1.OwnerReference) bool {
+	return a.APIVersion == b.APIVersion && a.Kind == b.Kind && a.Name == b.Name && a.UID == b.UID &&
+		samePointed(a.Controller, b.Controller) && samePointed(a.BlockOwnerDeletion, b.BlockOwnerDeletion)
+}
+
+func sameManagedFields(a, b metav1.ManagedFieldsEntry) bool {
+	return a.Manager == b.Manager && a.Operation == b.Operation && a.APIVersion == b.APIVersion && a.Time.Equal(b.Time) && a.FieldsType == b.FieldsType &&
+		a.Subresource == b.Subresource && (a.FieldsV1 == nil) == (b.FieldsV1 == nil) && (a.FieldsV1 == nil || bytes.Equal(a.FieldsV1.Raw, b.FieldsV1.Raw))
+}
+
+func sameSpec(a, b *scheduling.PodGroupSpec) bool {
+	return a.MinMember == b.MinMember && sameMap(a.MinTaskMember, b.MinTaskMember) && a.Queue == b.Queue && a.PriorityClassName == b.PriorityClassName &&
+		sameList(a.MinResources, b.MinResources) &&
+		(a.NetworkTopology == nil && b.NetworkTopology == nil || reflect.DeepEqual(a.NetworkTopology, b.NetworkTopology)) &&
+		(len(a.SubGroupPolicy) == 0 && len(b.SubGroupPolicy) == 0 || reflect.DeepEqual(a.SubGroupPolicy, b.SubGroupPolicy))
+}
+
+func sameList(a, b *v1.ResourceList) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return (*a == nil) == (*b == nil) && maps.EqualFunc(*a, *b, func(a, b resource.Quantity) bool { return a == b || a.Format == b.Format && a.Equal(b) })
+}
+
+// sameMap tells a map that is empty from none: a plugin may put something into the one.
+func sameMap[K, V comparable](a, b map[K]V) bool {
+	return (a == nil) == (b == nil) && maps.Equal(a, b)
+}
+
+func samePointed[T comparable](a, b *T) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}

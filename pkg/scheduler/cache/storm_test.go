@@ -1,0 +1,389 @@
+package cache
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	nodeinfov1alpha1 "volcano.sh/apis/pkg/apis/nodeinfo/v1alpha1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// actor lets things happen in the cluster: to gangs, pods and nodes of its own, so that several may act at once.
+type actor struct {
+	w    *world
+	rng  *rand.Rand
+	name string
+
+	groups map[string]*v1beta1.PodGroup
+	pods   map[string]*v1.Pod
+	nodes  map[string]*v1.Node
+	born   int
+}
+
+func newActor(w *world, name string, seed uint64) *actor {
+	a := &actor{
+		w: w, name: name, rng: rand.New(rand.NewPCG(seed, uint64(name[0]))),
+		groups: map[string]*v1beta1.PodGroup{}, pods: map[string]*v1.Pod{}, nodes: map[string]*v1.Node{},
+	}
+	for range 6 {
+		a.newPodGroup()
+		a.newNode()
+	}
+	return a
+}
+
+// act lets one thing happen.
+func (a *actor) act() {
+	events := []func(){
+		a.newPod, a.newPod, a.newPod, a.newPod, a.newForeignPod, a.seePod, a.runPod, a.runPod, a.runPod, a.runPod, a.changePod, a.finishPod, a.endPod, a.deletePod, a.deletePod,
+		a.newNode, a.changeNode, a.changeNode, a.deleteNode, a.measureNode, a.numaOfNode, a.noNUMAOfNode, a.csiNode,
+		a.newPodGroup, a.changePodGroup, a.changePodGroup, a.deletePodGroup, a.bookHyperNodes,
+	}
+	if a.name == "a" { // what there is one of
+		events = append(events, a.priorityClass, a.noPriorityClass, a.queue, a.noQueue, a.quota, a.hyperNode, a.inShard)
+	}
+	events[a.rng.IntN(len(events))]()
+}
+
+// one picks a key; empty when there is none.
+func one[T any](a *actor, from map[string]T) string {
+	if len(from) == 0 {
+		return ""
+	}
+	return slices.Sorted(maps.Keys(from))[a.rng.IntN(len(from))]
+}
+
+func (a *actor) fresh(kind string) string {
+	a.born++
+	return fmt.Sprintf("%s-%s%d", a.name, kind, a.born)
+}
+
+func (a *actor) put(pod *v1.Pod) {
+	pod = a.w.cluster.Put(pod).(*v1.Pod)
+	old := a.pods[pod.Name]
+	a.pods[pod.Name] = pod
+	informer(a.w.SharedInformerFactory().Core().V1().Pods().Informer(), pod)
+	if old == nil {
+		a.w.AddPod(pod)
+		a.w.changes.podAdded(pod)
+		return
+	}
+	a.w.UpdatePod(old, pod)
+	a.w.changes.podUpdated(old, pod)
+}
+
+func informer(i cache.SharedIndexInformer, object any) {
+	if err := i.GetStore().Add(object); err != nil {
+		panic(err)
+	}
+}
+
+func (a *actor) newPod() {
+	if len(a.pods) > 40 {
+		return
+	}
+	b := schedtest.MakePod().Name(a.fresh("p")).Group(one(a, a.groups)).Req(schedtest.Resources{"cpu": strconv.Itoa(a.rng.IntN(3)), "memory": "1Gi"}).
+		Label("rack", strconv.Itoa(a.rng.IntN(2))).Role("worker")
+	switch a.rng.IntN(8) {
+	case 0:
+		b.HostPort(int32(8000 + a.rng.IntN(4)))
+	case 1:
+		b.Affinity(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+			TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"rack": "0"}},
+		}}}})
+	case 2:
+		b.NodeSelector(v1.LabelHostname, one(a, a.nodes))
+	case 3:
+		b.Priority(int32(a.rng.IntN(3) - 1))
+	case 4:
+		b.Gate("wait")
+	}
+	a.put(b.Obj())
+}
+
+// newForeignPod is one that others have placed, on a node that may be gone.
+func (a *actor) newForeignPod() {
+	if len(a.pods) > 40 {
+		return
+	}
+	a.put(schedtest.MakePod().Name(a.fresh("f")).Scheduler("other").Node(a.name + "-n" + strconv.Itoa(a.rng.IntN(a.born)+1)).
+		Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "1"}).Obj())
+}
+
+// live is a pod of ours as the API server has it, which knows of binds before the cache does; nil when it is gone there.
+func (a *actor) live(name string) *v1.Pod {
+	object, err := a.w.cluster.Kube.Tracker().Get(v1.SchemeGroupVersion.WithResource("pods"), schedtest.Namespace, name)
+	if err != nil {
+		return nil
+	}
+	return object.(*v1.Pod).DeepCopy()
+}
+
+func (a *actor) changeLive(change func(*v1.Pod)) {
+	name := one(a, a.pods)
+	if name == "" {
+		return
+	}
+	pod := a.live(name)
+	if pod == nil { // it was evicted
+		a.removePod(name)
+		return
+	}
+	change(pod)
+	a.put(pod)
+}
+
+func (a *actor) seePod() { a.changeLive(func(*v1.Pod) {}) }
+
+func (a *actor) runPod() {
+	a.changeLive(func(pod *v1.Pod) {
+		if pod.Spec.NodeName != "" {
+			pod.Status.Phase = v1.PodRunning
+		}
+	})
+}
+
+func (a *actor) changePod() {
+	a.changeLive(func(pod *v1.Pod) {
+		pod.Labels["rack"] = strconv.Itoa(a.rng.IntN(2))
+		pod.Annotations["note"] = strconv.Itoa(a.rng.IntN(9))
+		pod.Spec.SchedulingGates = nil
+	})
+}
+
+func (a *actor) finishPod() {
+	a.changeLive(func(pod *v1.Pod) {
+		if pod.Spec.NodeName != "" {
+			pod.Status.Phase = []v1.PodPhase{v1.PodSucceeded, v1.PodFailed}[a.rng.IntN(2)]
+		}
+	})
+}
+
+func (a *actor) endPod() {
+	a.changeLive(func(pod *v1.Pod) { pod.DeletionTimestamp = &schedtest.Created })
+}
+
+func (a *actor) deletePod() {
+	if name := one(a, a.pods); name != "" {
+		a.removePod(name)
+	}
+}
+
+func (a *actor) removePod(name string) {
+	pod := a.pods[name]
+	delete(a.pods, name)
+	_ = a.w.cluster.Kube.Tracker().Delete(v1.SchemeGroupVersion.WithResource("pods"), pod.Namespace, name)
+	if err := a.w.SharedInformerFactory().Core().V1().Pods().Informer().GetStore().Delete(pod); err != nil {
+		panic(err)
+	}
+	a.w.DeletePod(pod)
+	a.w.changes.podDeleted(pod)
+}
+
+func (a *actor) newNode() {
+	if len(a.nodes) < 8 {
+		a.putNode(a.fresh("n"))
+	}
+}
+
+func (a *actor) changeNode() {
+	if name := one(a, a.nodes); name != "" {
+		a.putNode(name)
+	}
+}
+
+// putNode makes a node with room for everything: how upstream copies a node that has too little depends on chance.
+func (a *actor) putNode(name string) {
+	b := schedtest.MakeNode().Name(name).Capacity(schedtest.Resources{"cpu": strconv.Itoa(1000 + a.rng.IntN(3)), "memory": "900Gi", "pods": "999", "nvidia.com/gpu": "8"})
+	b.Label("rack", strconv.Itoa(a.rng.IntN(2)))
+	if a.rng.IntN(4) == 0 {
+		b.Label(v1beta1.RevocableZone, "z")
+	}
+	if a.rng.IntN(4) == 0 {
+		b.Annotation(api.OversubscriptionCPU, strconv.Itoa(1000*a.rng.IntN(3)))
+	}
+	node := b.Obj()
+	for i := range a.rng.IntN(3) {
+		node.Status.Images = append(node.Status.Images, v1.ContainerImage{Names: []string{fmt.Sprintf("image-%d", i)}, SizeBytes: 1000})
+	}
+	a.nodes[name] = node
+	informer(a.w.SharedInformerFactory().Core().V1().Nodes().Informer(), node)
+	if err := a.w.AddOrUpdateNode(node); err != nil {
+		panic(err)
+	}
+}
+
+func (a *actor) deleteNode() {
+	name := one(a, a.nodes)
+	if name == "" {
+		return
+	}
+	node := a.nodes[name]
+	delete(a.nodes, name)
+	if err := a.w.SharedInformerFactory().Core().V1().Nodes().Informer().GetStore().Delete(node); err != nil {
+		panic(err)
+	}
+	if err := a.w.RemoveNode(name); err != nil {
+		panic(err)
+	}
+	a.w.changes.nodeDeleted(node)
+}
+
+// measureNode is what upstream does when the metrics source tells the node's load.
+func (a *actor) measureNode() {
+	a.w.SchedulerCache.Mutex.Lock()
+	defer a.w.SchedulerCache.Mutex.Unlock()
+	if node := a.w.Nodes[one(a, a.nodes)]; node != nil {
+		node.ResourceUsage = &api.NodeUsage{CPUUsageAvg: map[string]float64{"5m": float64(a.rng.IntN(100))}, MEMUsageAvg: map[string]float64{}}
+	}
+}
+
+func (a *actor) numaOfNode() {
+	if name := one(a, a.nodes); name != "" {
+		a.w.AddNumaInfoV1alpha1(&nodeinfov1alpha1.Numatopology{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: nodeinfov1alpha1.NumatopoSpec{
+				NumaResMap: map[string]nodeinfov1alpha1.ResourceInfo{"cpu": {Allocatable: fmt.Sprintf("0-%d", 1+a.rng.IntN(7)), Capacity: 8}},
+			},
+		})
+	}
+}
+
+func (a *actor) noNUMAOfNode() {
+	if name := one(a, a.nodes); name != "" {
+		a.w.DeleteNumaInfoV1alpha1(&nodeinfov1alpha1.Numatopology{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+}
+
+func (a *actor) csiNode() {
+	if name := one(a, a.nodes); name != "" {
+		a.w.AddOrUpdateCSINode(&storagev1.CSINode{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "d" + strconv.Itoa(a.rng.IntN(2))}}},
+		})
+	}
+}
+
+func (a *actor) newPodGroup() {
+	if len(a.groups) < 8 {
+		a.putPodGroup(a.fresh("g"))
+	}
+}
+
+func (a *actor) changePodGroup() {
+	if name := one(a, a.groups); name != "" {
+		a.putPodGroup(name)
+	}
+}
+
+func (a *actor) putPodGroup(name string) {
+	b := schedtest.MakePodGroup().Name(name).MinMember(int32(a.rng.IntN(4))).Queue([]string{schedtest.Queue, "q"}[a.rng.IntN(2)]).
+		PriorityClass([]string{"", "high", "unknown"}[a.rng.IntN(3)]).Annotation("note", strconv.Itoa(a.rng.IntN(3))).
+		Phase([]v1beta1.PodGroupPhase{v1beta1.PodGroupPending, v1beta1.PodGroupInqueue, v1beta1.PodGroupRunning}[a.rng.IntN(3)])
+	switch a.rng.IntN(5) {
+	case 0:
+		b.Topology(v1beta1.SoftNetworkTopologyMode, 2)
+	case 1:
+		b.SubGroups("racks", "rack", 1, 2).SubGroupTopology(v1beta1.HardNetworkTopologyMode, 1)
+	case 2:
+		b.MinTaskMember("worker", 1)
+	}
+	pg := a.w.cluster.Put(b.Obj()).(*v1beta1.PodGroup)
+	old := a.groups[name]
+	a.groups[name] = pg
+	informer(a.w.vcFactory.Scheduling().V1beta1().PodGroups().Informer(), pg)
+	if old == nil {
+		a.w.AddPodGroupV1beta1(pg)
+		return
+	}
+	a.w.UpdatePodGroupV1beta1(old, pg)
+	a.w.changes.podGroupUpdated(old, pg)
+}
+
+func (a *actor) deletePodGroup() {
+	name := one(a, a.groups)
+	if name == "" || len(a.groups) == 1 {
+		return
+	}
+	pg := a.groups[name]
+	delete(a.groups, name)
+	a.w.cluster.Remove(pg)
+	if err := a.w.vcFactory.Scheduling().V1beta1().PodGroups().Informer().GetStore().Delete(pg); err != nil {
+		panic(err)
+	}
+	a.w.DeletePodGroupV1beta1(pg)
+	a.w.changes.podGroupDeleted(pg)
+}
+
+// bookHyperNodes is what a session does that found where a gang lies.
+func (a *actor) bookHyperNodes() {
+	job := &api.JobInfo{UID: api.JobID(schedtest.Namespace + "/" + one(a, a.groups)), AllocatedHyperNode: "h" + strconv.Itoa(a.rng.IntN(4))}
+	a.w.SchedulerCache.Mutex.Lock()
+	own := a.w.Jobs[job.UID]
+	if own == nil || own.PodGroup == nil {
+		a.w.SchedulerCache.Mutex.Unlock()
+		return
+	}
+	job = own.Clone()
+	a.w.SchedulerCache.Mutex.Unlock()
+	job.AllocatedHyperNode = "h" + strconv.Itoa(a.rng.IntN(4))
+	for _, sub := range job.SubJobs {
+		sub.AllocatedHyperNode = job.AllocatedHyperNode
+	}
+	job.PodGroup.Annotations[api.JobAllocatedHyperNode] = job.AllocatedHyperNode
+	a.w.bookJobInfo(job)
+	a.w.bookHyperNode(job)
+}
+
+func (a *actor) priorityClass() {
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: []string{"high", "usual"}[a.rng.IntN(2)]}, Value: int32(a.rng.IntN(5))}
+	class.GlobalDefault = class.Name == "usual"
+	a.w.AddPriorityClass(class)
+}
+
+func (a *actor) noPriorityClass() {
+	a.w.DeletePriorityClass(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "usual"}, GlobalDefault: true})
+}
+
+func (a *actor) queue() {
+	a.w.AddQueueV1beta1(schedtest.MakeQueue().Name("q").Weight(int32(1 + a.rng.IntN(3))).Obj())
+}
+
+func (a *actor) noQueue() { a.w.DeleteQueueV1beta1(schedtest.MakeQueue().Name("q").Obj()) }
+
+func (a *actor) quota() {
+	a.w.AddResourceQuota(&v1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: schedtest.Namespace, Name: "quota"}, Status: v1.ResourceQuotaStatus{Hard: v1.ResourceList{}},
+	})
+}
+
+// hyperNode puts the nodes into the leaf HyperNodes h0 to h2 anew, which are all of h3.
+func (a *actor) hyperNode() {
+	leaf := strconv.Itoa(a.rng.IntN(3))
+	members := schedtest.MakeHyperNode().Name("h" + leaf)
+	for _, name := range slices.Sorted(maps.Keys(a.nodes)) {
+		if name[len(name)-1]%3 == leaf[0]%3 {
+			members.Nodes(name)
+		}
+	}
+	a.w.HyperNodesInfo.Lock()
+	defer a.w.HyperNodesInfo.Unlock()
+	_ = a.w.HyperNodesInfo.UpdateHyperNode(members.Obj())
+	_ = a.w.HyperNodesInfo.UpdateHyperNode(schedtest.MakeHyperNode().Name("h3").Tier(2).HyperNodes("h0", "h1", "h2").Obj())
+}
+
+func (a *actor) inShard() {
+	a.w.SchedulerCache.Mutex.Lock()
+	defer a.w.SchedulerCache.Mutex.Unlock()
+	a.w.InUseNodesInShard.Insert(one(a, a.nodes))
+}
