@@ -20,17 +20,13 @@ const (
 // gibibytes is the size of the volume or claim of the number.
 func gibibytes(i int) int { return 1 + i%volumesPerZone }
 
-// claim gives the gang's roles claims: one that is bound in a zone, one each that waits, or one that waits and is shared.
-func (g *gang) claim(shared bool) {
+// claim gives the gang's roles claims: one that is bound in a zone, or one each that waits.
+func (g *gang) claim() {
 	for _, r := range g.roles {
-		switch g.IntN(4) {
+		switch g.IntN(3) {
 		case 0:
 			use(r.pod, fmt.Sprintf(zoneClaim, g.IntN(inventoryZones)))
 		case 1:
-			if shared {
-				g.useClaim(r.pod)
-			}
-		case 2:
 			r.ownClaims = true
 		}
 	}

@@ -27,6 +27,9 @@
 //     and places none of the gangs left, but for one in a thousand. (Ours runs a second time before, for gangs that those after
 //     them made room or company for.)
 //
+// Gangs have claims in TestVolumes only, and pods do not share claims that wait for their first consumer: see the limits in
+// docs/allocate.md.
+//
 // # How to use it
 //
 // The default run takes about a minute. -random.seeds and -random.packings make it longer, -random.seed plays one instance and

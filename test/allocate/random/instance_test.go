@@ -36,10 +36,8 @@ type mix struct {
 	// subGroupTierNames lets sub-groups name their tier, which upstream does not apply: it then places what the tier
 	// forbids, or what would not even be tried.
 	subGroupTierNames bool
-	// volumes is the percentage of gangs with claims of the inventory; sharedClaims lets pods share those that wait for
-	// their first consumer.
-	volumes      int
-	sharedClaims bool
+	// volumes is the percentage of gangs with claims of the inventory.
+	volumes int
 }
 
 // instance draws the instance of a seed. It is the same each time, and shares nothing with the one drawn before: a
@@ -63,7 +61,7 @@ func (m mix) instance(seed uint64) instance {
 				g.couple()
 			}
 			if m.volumes > 0 && c.chance(m.volumes) {
-				g.claim(m.sharedClaims)
+				g.claim()
 			}
 			g.nominate()
 		}
