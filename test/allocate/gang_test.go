@@ -6,7 +6,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -59,6 +61,17 @@ func TestGang(t *testing.T) {
 				Nodes:     nodes(holds("4"), "n1"),
 				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(3).Obj()},
 				Pods:      each(member(), "g-0", "g-1"),
+			},
+		},
+		"a gang that a plugin finds invalid is not looked at": {
+			conf: plain + "\n- plugins:\n  - name: strict\n",
+			plugins: []framework.PluginSpec{plugin("strict", func(ssn *framework.Session) {
+				ssn.AddJobValidFn("strict", func(any) *api.ValidateResult { return &api.ValidateResult{Reason: "Strict"} })
+			})},
+			world: sessiontest.World{
+				Nodes:     nodes(holds("4"), "n1"),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").Obj()},
+				Pods:      each(member(), "g-0"),
 			},
 		},
 		"a gang of a queue that does not exist is not looked at": {

@@ -115,6 +115,10 @@ func TestSubGroupsInHardTopology(t *testing.T) {
 			world: world(of("2", "a1", "a2"), oneRow, singlesAndPairs(2, 0, 1), single("0", "g-0"), single("1", "g-1"), pair("0", "g-2", "g-3")),
 			binds: map[string]string{"g-2": "*", "g-3": "*"},
 		},
+		"a needed sub-group comes before one that is not, whatever their names": {
+			world: world(of("2", "a1", "a2"), oneRow, singlesAndPairs(1, 1, 0), single("0", "g-0"), pair("0", "g-1", "g-2")),
+			binds: map[string]string{"g-0": "*"},
+		},
 		"a gang whose minimum is above its sub-groups' is kept to it": {
 			world: world(four, oneRow, singlesAndPairs(5, 1, 1),
 				single("0", "g-0"), pair("0", "g-1", "g-2"), pair("1", "g-3", "g-4")),

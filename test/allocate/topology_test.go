@@ -193,6 +193,15 @@ func TestTopology(t *testing.T) {
 				append(pending("g-2"), running("a1", "g-0"), running("a2", "g-1"))...),
 			binds: map[string]string{"g-2": "b1|b2"},
 		},
+		"hard: a gang waits in the rack where room is becoming free": {
+			world: func() sessiontest.World {
+				w := world(nodes(holds("2"), "a1", "a2", "b1"), oneRow, gang(2).Topology(hard, 1),
+					append(leaving("a2", "2", "old-0"), pending("g-0", "g-1")...)...)
+				w.PodGroups = append(w.PodGroups, MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj())
+				return w
+			}(),
+			pipelined: map[string]string{"g-1": "a2"},
+		},
 		"hard by name: a gang that is larger than a rack is not placed": {
 			world: world(four, oneRow, gang(3).TopologyByName(hard, "rack"), pending("g-0", "g-1", "g-2")...),
 		},

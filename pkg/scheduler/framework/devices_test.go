@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -21,6 +23,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api/devices/config"
 	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/gpushare"
 	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/vgpu"
+	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
@@ -339,6 +342,34 @@ func TestRegressionSwallowedDeviceError(t *testing.T) {
 	})
 }
 
+// TestConfigurationsSwitchDevicesOn: nodes get their ledgers when they enter the cache, before any session opens.
+func TestConfigurationsSwitchDevicesOn(t *testing.T) {
+	s := sharings["vGPU"]
+	s.switchOn(t, false)
+	vgpu.VGPUEnable = false
+	tiers := []conf.Tier{{Plugins: []conf.PluginOption{{Name: "deviceshare", Arguments: map[string]any{s.argument: true}}}}}
+	if _, err := framework.NewRegistry().Build(framework.ProfileInput{Tiers: tiers}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if !vgpu.VGPUEnable {
+		t.Error("building a configuration with vGPUs does not switch them on")
+	}
+}
+
+// TestClientOfAClosedSession: plugins of Kubernetes keep the client of the first session they see.
+func TestClientOfAClosedSession(t *testing.T) {
+	in(t, false, pending(1), func(t *testing.T, w *world, s sharing) {
+		ssn := w.open()
+		client := ssn.KubeClient()
+		ssn.Close()
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"1"}}}`, s.holds)
+		_, _ = client.CoreV1().Pods(Namespace).Patch(t.Context(), "p0", types.MergePatchType, []byte(patch), metav1.PatchOptions{}) // there is no such pod
+		if writes := w.writes(); len(writes) != 1 {
+			t.Errorf("writes are %v, want the one patch", writes)
+		}
+	}, "vGPU")
+}
+
 // TestNodeWithoutALedgerTakesNoPod: nodes that were in the cache before devices were switched on have no ledger until they
 // change.
 func TestNodeWithoutALedgerTakesNoPod(t *testing.T) {
@@ -383,6 +414,60 @@ func TestVictimsKeepTheirDevices(t *testing.T) {
 		statement.Commit()
 		w.unwritten()
 	})
+}
+
+// TestAVictimThatStaysIsSeen: when no device is left for it, upstream does not let the Kubernetes predicates see a victim
+// again whose eviction was taken back.
+func TestAVictimThatStaysIsSeen(t *testing.T) {
+	full := func(s sharing) []*v1.Pod {
+		return []*v1.Pod{
+			MakePod().Name("r").Group("g").Limit(Resources{config.VolcanoVGPUNumber: "2", config.VolcanoVGPUMemory: "16000"}).Node("n").Phase(v1.PodRunning).
+				Annotation(s.holds, "GPU-n-0,NVIDIA,16000,0:GPU-n-1,NVIDIA,16000,0:").Obj(),
+		}
+	}
+	in(t, false, full, func(t *testing.T, w *world, _ sharing) {
+		ssn := w.open()
+		defer ssn.Close()
+		statement := vcframework.NewStatement(ssn.Session.Session)
+		if err := statement.Evict(task(ssn, "r"), "test"); err != nil {
+			t.Fatal(err)
+		}
+		statement.Discard()
+		if pods := ssn.NodeMap["n"].GetPods(); len(pods) != 1 {
+			t.Errorf("the Kubernetes predicates see %d pods on the node, want the victim", len(pods))
+		}
+	}, "vGPU")
+}
+
+// TestVictimsOfGPUSharingMakeRoom: upstream's gpushare gives the GPU of a victim to the pod that waits for it.
+func TestVictimsOfGPUSharingMakeRoom(t *testing.T) {
+	pods := func(s sharing) []*v1.Pod {
+		list := pending(1)(s)
+		for i := range 2 {
+			list = append(list, MakePod().Name(fmt.Sprintf("r%d", i)).Group("g").Limit(s.asks).Node("n").Phase(v1.PodRunning).Annotation(s.holds, fmt.Sprint(i)).Obj())
+		}
+		return list
+	}
+	in(t, false, pods, func(t *testing.T, w *world, s sharing) {
+		ssn := w.open()
+		defer ssn.Close()
+		before := ledger(ssn)
+		statement := vcframework.NewStatement(ssn.Session.Session)
+		if err := statement.Evict(task(ssn, "r1"), "test"); err != nil {
+			t.Fatal(err)
+		}
+		if err := statement.Pipeline(task(ssn, "p0"), "n", true); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(map[string]string{"0": "ns-r0", "1": "ns-p0"}, ledger(ssn)); diff != "" {
+			t.Errorf("ledger with the victim's GPU given away (-want +got):\n%s", diff)
+		}
+		statement.Discard()
+		if diff := cmp.Diff(before, ledger(ssn)); diff != "" {
+			t.Errorf("ledger after the eviction was taken back (-want +got):\n%s", diff)
+		}
+		w.unwritten()
+	}, "whole GPUs")
 }
 
 // TestWhatIsLeftOfAPlacementIsForgotten: a pending pod may carry the devices of a placement that did not last.
