@@ -2,11 +2,13 @@ package cache
 
 import (
 	"fmt"
+	"runtime"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/cache"
 	vcscheduler "volcano.sh/volcano/pkg/scheduler"
 	_ "volcano.sh/volcano/pkg/scheduler/actions"
 	"volcano.sh/volcano/pkg/scheduler/conf"
@@ -40,12 +42,22 @@ tiers:
 
 var benchMetrics sync.Once
 
-// crowd is a cache of nodes that are full of running gangs of 50.
-func crowd(b *testing.B, nodes, pods int) *Cache {
+// crowd is a cache of nodes that are full of running gangs.
+type crowd struct {
+	*Cache
+	nodes int
+	gangs [][]*v1.Pod
+	cycle int
+}
+
+const benchGang = 50
+
+func newCrowd(b *testing.B, nodes, pods int) *crowd {
 	b.Helper()
 	benchMetrics.Do(vcmetrics.InitKubeSchedulerRelatedMetrics)
 	cluster := schedtest.NewCluster()
-	c := Wrap(cluster.Cache, cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, 0, quiet{}, func(Urgency) {})
+	c := &crowd{nodes: nodes, gangs: make([][]*v1.Pod, pods/benchGang)}
+	c.Cache = Wrap(cluster.Cache, cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, 0, quiet{}, func(Urgency) {})
 	c.AddQueueV1beta1(schedtest.MakeQueue().Name(schedtest.Queue).Obj())
 	c.AddQueueV1beta1(schedtest.MakeQueue().Name("root").Obj())
 	for i := range nodes {
@@ -54,23 +66,48 @@ func crowd(b *testing.B, nodes, pods int) *Cache {
 			b.Fatal(err)
 		}
 	}
-	store := func(i cache.SharedIndexInformer, object any) {
-		if err := i.GetStore().Add(object); err != nil {
+	for g := range c.gangs {
+		pg := schedtest.MakePodGroup().Name(fmt.Sprintf("gang-%d", g)).MinMember(benchGang).Phase(v1beta1.PodGroupRunning).Obj()
+		pg.Status.Running = benchGang
+		if err := c.vcFactory.Scheduling().V1beta1().PodGroups().Informer().GetStore().Add(pg); err != nil {
 			b.Fatal(err)
 		}
-	}
-	for i := range pods {
-		group := fmt.Sprintf("gang-%d", i/50)
-		if i%50 == 0 {
-			pg := schedtest.MakePodGroup().Name(group).MinMember(50).Phase(v1beta1.PodGroupRunning).Obj()
-			pg.Status.Running = 50
-			store(c.vcFactory.Scheduling().V1beta1().PodGroups().Informer(), pg)
-			c.AddPodGroupV1beta1(pg)
-		}
-		c.AddPod(schedtest.MakePod().Name(fmt.Sprintf("pod-%d", i)).Group(group).Req(schedtest.Resources{"cpu": "1", "memory": "1Gi"}).
-			Node(fmt.Sprintf("node-%d", i%nodes)).Phase(v1.PodRunning).Obj())
+		c.AddPodGroupV1beta1(pg)
+		c.arrive(g)
+		c.bind(g)
 	}
 	return c
+}
+
+// arrive replaces the gang's pods by pending ones.
+func (c *crowd) arrive(g int) {
+	for _, pod := range c.gangs[g] {
+		c.DeletePod(pod)
+	}
+	c.gangs[g] = nil
+	for i := range benchGang {
+		pod := schedtest.MakePod().Name(fmt.Sprintf("pod-%d-%d-%d", g, i, c.cycle)).Group(fmt.Sprintf("gang-%d", g)).
+			Req(schedtest.Resources{"cpu": "1", "memory": "1Gi"}).Obj()
+		c.AddPod(pod)
+		c.gangs[g] = append(c.gangs[g], pod)
+	}
+}
+
+// bind lets the gang's pods run.
+func (c *crowd) bind(g int) {
+	for i, pod := range c.gangs[g] {
+		running := pod.DeepCopy()
+		running.Spec.NodeName, running.Status.Phase = fmt.Sprintf("node-%d", (g*benchGang+i)%c.nodes), v1.PodRunning
+		c.UpdatePod(pod, running)
+		c.gangs[g][i] = running
+	}
+}
+
+// turn is what becomes of the crowd between two sessions: a gang has ended, one has come, and the one before is bound.
+func (c *crowd) turn() {
+	c.cycle++
+	c.arrive(c.cycle % len(c.gangs))
+	c.bind((c.cycle - 1) % len(c.gangs))
 }
 
 func benchProfile(b *testing.B, c *Cache) (*framework.Registry, *framework.Profile) {
@@ -88,40 +125,63 @@ func benchProfile(b *testing.B, c *Cache) (*framework.Registry, *framework.Profi
 	return registry, profile
 }
 
+// timings are how long things took, by name.
+type timings map[string][]time.Duration
+
+// of times fn, without the garbage of what ran before.
+func (t timings) of(name string, fn func()) {
+	runtime.GC()
+	began := time.Now()
+	fn()
+	t[name] = append(t[name], time.Since(began))
+}
+
+func (t timings) median(name string) float64 {
+	slices.Sort(t[name])
+	return t[name][len(t[name])/2].Seconds()
+}
+
+// BenchmarkSession takes snapshots and opens sessions as upstream does (full) and on what is kept (kept), in turns.
 func BenchmarkSession(b *testing.B) {
 	for _, size := range []struct{ nodes, pods int }{{1000, 5000}, {5000, 50000}} {
-		b.Run(fmt.Sprintf("%d-%d", size.nodes, size.pods), func(b *testing.B) {
-			c := crowd(b, size.nodes, size.pods)
-			registry, profile := benchProfile(b, c)
-			for _, side := range []struct {
-				name  string
-				cache framework.Cache
-			}{{"full", struct{ framework.Cache }{c}}, {"kept", c}} {
-				b.Run("open-"+side.name, func(b *testing.B) {
-					b.ReportAllocs()
-					for b.Loop() {
-						ssn := registry.OpenSession(side.cache, profile)
-						b.StopTimer()
-						registry.CloseSession(ssn)
-						b.StartTimer()
+		for _, what := range []struct {
+			name    string
+			between func(*crowd)
+		}{{"unchanged", func(*crowd) {}}, {"changing", (*crowd).turn}} {
+			b.Run(fmt.Sprintf("%d-%d/%s", size.nodes, size.pods, what.name), func(b *testing.B) {
+				c := newCrowd(b, size.nodes, size.pods)
+				registry, profile := benchProfile(b, c.Cache)
+				took := timings{}
+				cycle := func() {
+					what.between(c)
+					took.of("snapshot-full", func() { c.SchedulerCache.Snapshot() })
+					took.of("snapshot-kept", func() { c.SessionSnapshot() })
+					what.between(c)
+					for _, side := range []struct {
+						name  string
+						cache framework.Cache
+					}{{"full", struct{ framework.Cache }{c.Cache}}, {"kept", c.Cache}} {
+						var ssn *framework.Session
+						took.of("open-"+side.name, func() { ssn = registry.OpenSession(side.cache, profile) })
+						took.of("close-"+side.name, func() { registry.CloseSession(ssn) })
 					}
-				})
-			}
-			b.Run("snapshot-kept", func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					c.SessionSnapshot()
 				}
-			})
-			b.Run("close", func(b *testing.B) {
-				b.ReportAllocs()
+				cycle()
+				clear(took)
 				for b.Loop() {
-					b.StopTimer()
-					ssn := registry.OpenSession(c, profile)
-					b.StartTimer()
-					registry.CloseSession(ssn)
+					for range 5 {
+						cycle()
+					}
 				}
+				b.ReportMetric(0, "ns/op") // nothing that would mean anything
+				for _, what := range []string{"snapshot", "open"} {
+					full, kept := took.median(what+"-full"), took.median(what+"-kept")
+					b.ReportMetric(full*1000, what+"-full-ms")
+					b.ReportMetric(kept*1000, what+"-kept-ms")
+					b.ReportMetric(full/kept, what+"-full/kept")
+				}
+				b.ReportMetric(took.median("close-kept")*1000, "close-kept-ms")
 			})
-		})
+		}
 	}
 }
