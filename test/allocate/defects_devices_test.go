@@ -2,6 +2,7 @@ package allocate_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/api/devices"
+	"volcano.sh/volcano/pkg/scheduler/api/devices/ascend/mindcluster/ascend310p/vnpu"
 	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/vgpu"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -164,6 +166,46 @@ func TestSwallowedDeviceError(t *testing.T) {
 		"there is no other node":                     misfits,
 		"nor does it wait for such a node":           waits,
 	})
+}
+
+// TestDowngradedVNPUs: MindCluster's vNPUs note in a pod's predicate, by its name, that it must do with fewer AI CPUs than
+// it asks for, and read that when they give it its chip.
+func TestDowngradedVNPUs(t *testing.T) {
+	vnpu.AscendMindClusterVNPUEnable = true
+	t.Cleanup(func() { vnpu.AscendMindClusterVNPUEnable = false })
+	registered(t, vnpu.DeviceName)
+	// Each of the two chips has 4 cores left, and 3 of the 4 CPUs that go with them.
+	chips := plugin("chips", func(ssn *framework.Session) {
+		ledger := ssn.Nodes["a1"].Others[vnpu.DeviceName].(*vnpu.NPUDevices)
+		ledger.ServerType, ledger.TotalChipNum, ledger.AiCorePerChip, ledger.ValidVNode = "Ascend310P-8", 2, 8, true
+		ledger.TotalRes = vnpu.VResource{Aicore: 16, Aicpu: 14}
+		ledger.Idle = map[v1.ResourceName]float64{vnpu.AscendNPUCore: 8000}
+		for i := range 2 {
+			ledger.Chips[i] = &vnpu.VChip{
+				Name: fmt.Sprintf("Ascend310P-%d", i), PodMap: map[string]*v1.Pod{}, SegmentFlag: true,
+				TotalRes: vnpu.VResource{Aicore: 8, Aicpu: 7, DVPP: vnpu.AscendDVPPEnabledOff},
+				UsedRes:  vnpu.VResource{Aicore: 4, Aicpu: 4, DVPP: vnpu.AscendDVPPEnabledOff},
+				FreeRes:  vnpu.VResource{Aicore: 4, Aicpu: 3, DVPP: vnpu.AscendDVPPEnabledOn},
+			}
+		}
+	})
+	pod := MakePod().Group("g").Label(vnpu.JobKindKey, vnpu.JobKind310PValue).Label(vnpu.AscendVNPULevel, vnpu.AscendVNPULevelHigh).
+		Limit(Resources{"cpu": "1", vnpu.AscendNPUCore: "4"})
+	cluster := sessiontest.New(sessiontest.World{
+		Nodes:     nodes(MakeNode().Capacity(Resources{"cpu": "8", "pods": "20", vnpu.AscendNPUCore: "8"}), "a1"),
+		PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
+		Pods:      each(pod, "g-0", "g-1"),
+	})
+	defer cluster.Close()
+	ssn := behaviour{conf: plain + "\n- plugins:\n  - name: chips\n  - name: devices\n", plugins: []framework.PluginSpec{chips, filterDevices}}.open(cluster, defended)
+	defer ssn.Close()
+	got := map[string]bool{}
+	for _, handed := range ssn.Handed() {
+		got[handed.Decided[vnpu.AscendNPUCore]] = true
+	}
+	if diff := cmp.Diff(map[string]bool{"0-vir04_3c": true, "1-vir04_3c": true}, got); diff != "" {
+		t.Errorf("vNPUs of the pods that are bound (-want +got):\n%s", diff)
+	}
 }
 
 // broken are devices that pass every pod and fail when they are to be allocated.

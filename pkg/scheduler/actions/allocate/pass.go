@@ -252,10 +252,11 @@ func (p *pass) placeTask(task *api.TaskInfo, s *shape, d *domain) (bool, *api.Fi
 
 // verify asks the kept predicates for the task itself where they choose, in that call, what is then reserved for it.
 func (p *pass) verify(task *api.TaskInfo, s *shape, c choice) error {
-	if !hasClaims(task.Pod) {
+	node := p.a.board.nodes[c.node]
+	if !hasClaims(task.Pod) && len(devices(task, node)) == 0 {
 		return nil
 	}
-	return p.a.predicate(s.layers.kept, task, p.a.board.nodes[c.node])
+	return p.a.predicate(s.layers.kept, task, node)
 }
 
 // follow keeps the HyperNode that spans the placed tasks.
