@@ -1,6 +1,7 @@
 package allocate_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -69,6 +70,36 @@ func TestRoles(t *testing.T) {
 				Pods:      append(each(leader().Role("any"), "g-any-0"), each(worker().Role("any"), "g-any-1")...),
 			},
 			binds: map[string]string{"g-any-0": "x1", "g-any-1": "y1"},
+		},
+	})
+}
+
+// A gang that needs not all its tasks gets in with those that fit, whichever they are.
+func TestChoiceOfMembers(t *testing.T) {
+	sized := func(cpus ...string) (pods []*v1.Pod) {
+		for i, cpu := range cpus {
+			pods = append(pods, MakePod().Name(fmt.Sprintf("g-%d", i)).Group("g").Req(cores(cpu)).Obj())
+		}
+		return pods
+	}
+	run(t, map[string]behaviour{
+		"one that fits nowhere is left out": {
+			world: sessiontest.World{
+				Nodes:     append(nodes(holds("6"), "n6"), nodes(holds("4"), "n4")...),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
+				Pods:      sized("9", "3", "5"),
+			},
+			binds: map[string]string{"g-1": "n4", "g-2": "n6"}, upstreamDiffers: "it stops at the first, or puts the small one in the large one's way",
+		},
+		"roles get their minimum": {
+			world: sessiontest.World{
+				Nodes:     append(nodes(holds("6"), "n6"), nodes(holds("3"), "n3")...), // three workers leave no room for the leader
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(3).MinTaskMember("leader", 1).MinTaskMember("worker", 2).Obj()},
+				Pods: slices.Concat(each(MakePod().Group("g").Role("worker").Req(cores("9")), "g-worker-0"), each(MakePod().Group("g").Role("leader").Req(cores("1")), "g-leader-0"),
+					each(MakePod().Group("g").Role("worker").Req(cores("3")), "g-worker-1", "g-worker-2", "g-worker-3")),
+			},
+			binds:           map[string]string{"g-leader-0": "*", "g-worker-1": "*", "g-worker-2": "*"},
+			upstreamDiffers: "a member of a role that fits nowhere stops all of the role",
 		},
 	})
 }

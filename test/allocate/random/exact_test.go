@@ -1,6 +1,7 @@
 package random
 
 import (
+	"math/bits"
 	"slices"
 	"testing"
 )
@@ -14,6 +15,13 @@ const unlimited = 1000
 func (a amounts) minus(b amounts) amounts {
 	for i := range a {
 		a[i] -= b[i]
+	}
+	return a
+}
+
+func (a amounts) plus(b amounts) amounts {
+	for i := range a {
+		a[i] += b[i]
 	}
 	return a
 }
@@ -59,6 +67,25 @@ func packRest(tasks, nodes []amounts, from int) bool {
 		found := packRest(tasks[1:], nodes, next)
 		nodes[i] = had
 		if found {
+			return true
+		}
+	}
+	return false
+}
+
+// packsSome says whether so many of the tasks can be put on the nodes.
+func packsSome(tasks, nodes []amounts, wanted int) bool {
+	for chosen := range 1 << len(tasks) {
+		if bits.OnesCount(uint(chosen)) != wanted {
+			continue
+		}
+		var some []amounts
+		for i, task := range tasks {
+			if chosen>>i&1 == 1 {
+				some = append(some, task)
+			}
+		}
+		if packs(some, nodes) {
 			return true
 		}
 	}

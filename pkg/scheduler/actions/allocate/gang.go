@@ -73,14 +73,14 @@ const (
 
 // tryHarder looks for another way when tasks of different kinds may have got into each other's way: a packing of the first
 // tasks that make the minimum; then orders in which the kind that found no room comes first, as often as it is
-// another one; and where the minimum needs not all tasks, other choices of them.
+// another one; and where the minimum needs not all tasks, other choices of them: the smallest, then a packing of any.
 func (a *allocation) tryHarder(job *api.JobInfo, subJob *api.SubJobInfo, tasks []*api.TaskInfo, lacking int, st site, now bool, blocked []*kind) band {
-	minimum := tasks[:min(lacking, len(tasks))]
+	minimum := min(lacking, len(tasks))
 	kinds := a.kindsOf(tasks)
 	if len(kinds) == 1 || len(kinds) > maxShapes {
 		return band{}
 	}
-	if b := a.tryPacked(job, subJob, tasks, minimum, st, now); b.outcome != misfit {
+	if b := a.tryPacked(job, subJob, tasks, minimum, minimum, st, now); b.outcome != misfit {
 		return b
 	}
 	tries := min(maxRearranged, len(kinds))
@@ -101,8 +101,11 @@ func (a *allocation) tryHarder(job *api.JobInfo, subJob *api.SubJobInfo, tasks [
 		}
 	}
 	b, _ := a.try(job, subJob, tasks, lacking, st, now, arrangement{})
-	if b.outcome == misfit && len(minimum) < len(tasks) {
+	if b.outcome == misfit && minimum < len(tasks) {
 		b, _ = a.try(job, subJob, tasks, len(tasks), st, now, arrangement{order: smallestFirst})
+		if b.outcome == misfit {
+			b = a.tryPacked(job, subJob, tasks, len(tasks), minimum, st, now)
+		}
 	}
 	return b
 }

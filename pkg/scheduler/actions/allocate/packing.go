@@ -18,14 +18,20 @@ const (
 
 // packing is a search for room for tasks of different sizes, in numbers only: depth first, the largest task first, the
 // node it fills best first. A step back is what moves a smaller task out of a larger one's way. Nodes that are alike are
-// tried once, and equal tasks go to nodes in ascending order, so no arrangement is looked at twice.
+// tried once, and equal tasks go to nodes in ascending order, so no arrangement is looked at twice. When there are more
+// tasks than are wanted, the search chooses among them.
 type packing struct {
 	tasks []packedTask
 	nodes []packedNode
-	steps int
-	// at is the node of each task, by place in nodes.
+	// wanted is how many tasks must find room, and roles how many of a role, less those that have.
+	wanted int
+	roles  map[string]int32
+	steps  int
+	// at is the node of each task, by place in nodes, or leftOut.
 	at []int
 }
+
+const leftOut = -1
 
 type packedTask struct {
 	task    *api.TaskInfo
@@ -42,21 +48,21 @@ type packedNode struct {
 	fits map[*shape]bool
 }
 
-// tryPacked searches room for all of the minimum and places it there, when every plugin still agrees.
-func (a *allocation) tryPacked(job *api.JobInfo, subJob *api.SubJobInfo, tasks, minimum []*api.TaskInfo, st site, now bool) band {
-	if len(minimum) > maxPacked {
-		return band{}
-	}
-	if now && !a.roomFor(minimum, st.domain) {
+// tryPacked searches room for so many of the first tasks and places them there, when every plugin still agrees.
+func (a *allocation) tryPacked(job *api.JobInfo, subJob *api.SubJobInfo, tasks []*api.TaskInfo, first, wanted int, st site, now bool) band {
+	if first > maxPacked || now && !a.roomFor(tasks[:first], wanted, st.domain) {
 		return band{}
 	}
 	p := a.newPass(job, subJob, st, now)
-	k, ok := a.newPacking(p, minimum)
-	if !ok || !k.search(0) {
+	k, ok := a.newPacking(p, tasks[:first], wanted)
+	if !ok || !k.search(0, 0) {
 		return band{}
 	}
-	p.lacking = len(minimum)
+	p.lacking = wanted
 	for i, packed := range k.tasks {
+		if k.at[i] == leftOut {
+			continue
+		}
 		node := k.nodes[k.at[i]].node
 		if !p.wanted(packed.task) || a.prePredicate(packed.task) != nil ||
 			!p.putOn(packed.task, packed.shape, node) {
@@ -67,16 +73,33 @@ func (a *allocation) tryPacked(job *api.JobInfo, subJob *api.SubJobInfo, tasks, 
 	return p.end(a.untouched(tasks, p))
 }
 
-// roomFor says whether the domain may have room for the tasks, kind by kind.
-func (a *allocation) roomFor(tasks []*api.TaskInfo, d *domain) bool {
+// roomFor says whether the domain may have room for so many of the tasks, kind by kind.
+func (a *allocation) roomFor(tasks []*api.TaskInfo, wanted int, d *domain) bool {
 	counts := map[*kind]int{}
 	for _, task := range tasks {
 		k := a.kindOf(task)
-		if counts[k]++; k.shape != nil && a.capacity(k.shape, d) < counts[k] {
-			return false
+		if counts[k]++; k.shape == nil || a.capacity(k.shape, d) >= counts[k] {
+			wanted--
 		}
 	}
-	return true
+	return wanted <= 0
+}
+
+// lackingRoles is how many tasks of each role the job's minimum lacks. As in upstream the roles' minima do not count when
+// they are more than the job's.
+func lackingRoles(job *api.JobInfo) map[string]int32 {
+	if job.MinAvailable < job.TaskMinAvailableTotal {
+		return nil
+	}
+	lacking := maps.Clone(job.TaskMinAvailable)
+	for status, tasks := range job.TaskStatusIndex {
+		for _, task := range tasks {
+			if api.AllocatedStatus(status) || status == api.Succeeded || status == api.Pending && task.InitResreq.IsEmpty() {
+				lacking[task.TaskRole]--
+			}
+		}
+	}
+	return lacking
 }
 
 // putOn places the task on the node when all verdicts still allow it.
@@ -98,11 +121,14 @@ func (p *pass) putOn(task *api.TaskInfo, s *shape, node int32) bool {
 	return true
 }
 
-func (a *allocation) newPacking(p *pass, minimum []*api.TaskInfo) (*packing, bool) {
-	k := &packing{at: make([]int, len(minimum))}
-	names := resourceNames(minimum)
+func (a *allocation) newPacking(p *pass, tasks []*api.TaskInfo, wanted int) (*packing, bool) {
+	k := &packing{at: make([]int, len(tasks)), wanted: wanted}
+	if wanted < len(tasks) && a.gang {
+		k.roles = lackingRoles(p.job)
+	}
+	names := resourceNames(tasks)
 	var shapes []*shape
-	for _, task := range minimum {
+	for _, task := range tasks {
 		s, err := a.shapeOf(task)
 		if err != nil {
 			return nil, false
@@ -116,7 +142,7 @@ func (a *allocation) newPacking(p *pass, minimum []*api.TaskInfo) (*packing, boo
 		return cmp.Or(cmp.Compare(r.size, l.size), slices.Compare(r.request, l.request),
 			cmp.Compare(slices.Index(shapes, l.shape), slices.Index(shapes, r.shape)))
 	})
-	k.nodes = a.packedNodes(p, shapes, names, len(minimum))
+	k.nodes = a.packedNodes(p, shapes, names, len(tasks))
 	return k, true
 }
 
@@ -158,10 +184,16 @@ func (a *allocation) packedNodes(p *pass, shapes []*shape, names []v1.ResourceNa
 	return out
 }
 
-// search places the tasks from i on.
-func (k *packing) search(i int) bool {
-	if i == len(k.tasks) {
+// search places the tasks from i on; so many of those before are placed.
+func (k *packing) search(i, placed int) bool {
+	if placed >= k.wanted && k.rolesMet() {
+		for ; i < len(k.tasks); i++ {
+			k.at[i] = leftOut
+		}
 		return true
+	}
+	if i == len(k.tasks) || placed+len(k.tasks)-i < k.wanted || k.steps > maxPackingSteps {
+		return false
 	}
 	t := &k.tasks[i]
 	from := 0
@@ -169,24 +201,43 @@ func (k *packing) search(i int) bool {
 		from = k.at[i-1]
 	}
 	for _, n := range k.candidates(t, from) {
-		if k.steps++; k.steps > maxPackingSteps {
-			return false
-		}
-		node := &k.nodes[n]
-		node.slots--
-		for r, value := range t.request {
-			node.room[r] -= value
-		}
+		k.steps++
+		k.put(t, n, 1)
 		k.at[i] = n
-		if k.search(i + 1) {
+		if k.search(i+1, placed+1) {
 			return true
 		}
-		node.slots++
-		for r, value := range t.request {
-			node.room[r] += value
+		k.put(t, n, -1)
+		if k.steps > maxPackingSteps {
+			return false
 		}
 	}
-	return false
+	next := i // an equal task in place of one that is left out is the same again
+	for ; next < len(k.tasks) && k.tasks[next].shape == t.shape; next++ {
+		k.at[next] = leftOut
+	}
+	return k.search(next, placed)
+}
+
+// put takes a task's request from the node, or gives it back when times is -1.
+func (k *packing) put(t *packedTask, n, times int) {
+	node := &k.nodes[n]
+	node.slots -= times
+	for r, value := range t.request {
+		node.room[r] -= float64(times) * value
+	}
+	if k.roles != nil {
+		k.roles[t.task.TaskRole] -= int32(times)
+	}
+}
+
+func (k *packing) rolesMet() bool {
+	for _, lacking := range k.roles {
+		if lacking > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // candidates lists the nodes the task fits on, the one with the least room left first, of nodes that are alike one.
