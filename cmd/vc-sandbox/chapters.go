@@ -73,6 +73,45 @@ func (s *story) refused(ctx context.Context) error {
 	return nil
 }
 
+// moves: two clusters hold a gang, and in the one it is placed in a node is refused. It moves to the other, whole.
+func (s *story) moves(ctx context.Context) error {
+	for _, former := range []gang{newGang("train-c", s.clusters[0]), s.done} {
+		if err := s.remove(ctx, former); err != nil {
+			return err
+		}
+	}
+	first, other := s.clusters[0], s.clusters[2]
+	if len(other.nodes) < len(first.nodes) { // the tighter one is taken first
+		first, other = other, first
+	}
+	bad := first.nodes[1].Name
+	if err := s.quarantine(ctx, bad, "xid-79"); err != nil {
+		return err
+	}
+	g := s.sharing("train-d", len(first.nodes))
+	s.say("%s: %d pods, a whole node each, all in one cluster, whichever it is; %s and %s are free, %s in %s has got the label quarantine=xid-79",
+		g.name, g.members, first.name, other.name, bad, first.name)
+	began := time.Now()
+	if err := s.submit(ctx, g); err != nil {
+		return err
+	}
+	_, why, err := s.awaitRefusal(ctx, began, g)
+	if err != nil {
+		return err
+	}
+	if err := checkRefusal(why, g, bad); err != nil {
+		return err
+	}
+	took, err := s.awaitIn(ctx, began, g, other)
+	if err != nil {
+		return err
+	}
+	s.tick("refused in %s and rolled back; all %d bound in %s %s after the gang was created", first.name, g.members, other.name, short(took))
+	s.note("gang "+g.name, g, took, "moved whole, after a refusal in "+first.name)
+	s.done = g
+	return s.quarantine(ctx, bad, "")
+}
+
 // vcjob: the controller manager makes a PodGroup and pods of a vcjob, and they are bound as a gang.
 func (s *story) vcjob(ctx context.Context) error {
 	c := s.clusters[2]

@@ -129,6 +129,7 @@ func (s *story) play(ctx context.Context) error {
 		{"A gang that must share an InfiniBand cluster", s.shares},
 		{"A gang that fits no cluster whole", s.fitsNone},
 		{"A gang whose pre-bind is refused on one node", s.refused},
+		{"A gang that moves to another cluster when its pre-bind is refused", s.moves},
 		{"A Volcano job", s.vcjob},
 	} {
 		fmt.Fprintf(s.out, "\n%d. %s\n", i+1, chapter.title)

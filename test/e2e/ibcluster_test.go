@@ -17,6 +17,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
 )
 
 const (
@@ -109,6 +110,30 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 		Expect(w.everBound(next)).To(BeZero())
 		w.patchNode(ctx, w.node(2), `{"spec":{"unschedulable":false}}`)
 		w.eventuallyIn(next, 3, "b")
+	})
+
+	It("moves whole to another cluster when its pre-bind fails in the first", func(ctx SpecContext) {
+		w := newWorld(ctx, "ib-move", 0, "1")
+		for i, cluster := range []string{"a", "b", "c"} {
+			w.addCluster(ctx, cluster, 2*i, 2, "4")
+		}
+		w.start(ctx, w.conf("first", "second")+inClusters)
+		g := required(gang{name: "g", size: 8, min: 8})
+		w.order("second", w.node(1), control.Fail)
+		w.submit(ctx, g)
+		w.eventuallyBound(g, 8)
+		Expect(w.clustersOf(g)).To(Or(Equal([]string{"b"}), Equal([]string{"c"})))
+		w.eventuallyRunning(g)
+		for _, pod := range g.pods() {
+			nodes := map[string]bool{}
+			for _, version := range w.PodVersions(pod) {
+				nodes[version.Spec.NodeName] = true
+			}
+			delete(nodes, "")
+			Expect(nodes).To(HaveLen(1), "nodes that pod %s was bound to", pod)
+		}
+		w.expectStagedAtomically(g, "first", "second")
+		w.expectNoLeaks(ctx, "first", "second")
 	})
 
 	It("grows in the cluster where it runs, and waits there when that is full", func(ctx SpecContext) {

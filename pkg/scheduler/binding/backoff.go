@@ -47,6 +47,8 @@ type gangWait struct {
 	touched bool
 	reason  string
 	nodes   []string
+	// avoid are the nodes the gang failed on since the last time it was placed on one of them all the same.
+	avoid []string
 }
 
 // NewBackoff returns a Backoff whose waits grow from initial to longest, each made longer by a random part of up to
@@ -60,7 +62,7 @@ func NewBackoff(initial, longest time.Duration, jitter float64, wake func()) *Ba
 
 // Failed makes the gang wait, twice as long as after its last failure, and returns until when. When a retry was asked for
 // while it was being tried, that try may not have seen what changed: the wait is as short as a first one. The reason is
-// for people; the nodes are those whose change makes another try worth while, see RetryNode.
+// for people; the nodes are those it failed on, see Avoid and RetryNode.
 func (b *Backoff) Failed(gang api.JobID, reason string, nodes ...string) (until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,6 +81,12 @@ func (b *Backoff) Failed(gang api.JobID, reason string, nodes ...string) (until 
 	w.until = w.began.Add(b.jittered(length))
 	w.touched = false
 	w.over, w.reason, w.nodes = false, reason, slices.Clone(nodes)
+	if slices.ContainsFunc(nodes, func(node string) bool { return slices.Contains(w.avoid, node) }) {
+		w.avoid = nil // nothing else was left: begin anew
+	}
+	w.avoid = append(w.avoid, nodes...)
+	slices.Sort(w.avoid)
+	w.avoid = slices.Compact(w.avoid)
 	b.alarm(w.until)
 	return w.until
 }
@@ -123,9 +131,26 @@ func (b *Backoff) RetrySoon(gang api.JobID) {
 	b.RetryNow(gang)
 }
 
-// RetryNode ends the waits of the gangs whose failure named the node.
+// RetryNode ends the waits of the gangs that failed on the node, which they need not avoid any more.
 func (b *Backoff) RetryNode(node string) {
-	b.retry(func(_ api.JobID, w *gangWait) bool { return slices.Contains(w.nodes, node) })
+	b.retry(func(_ api.JobID, w *gangWait) bool {
+		avoided, ok := slices.BinarySearch(w.avoid, node)
+		if ok {
+			w.avoid = slices.Delete(w.avoid, avoided, avoided+1)
+		}
+		return ok || slices.Contains(w.nodes, node)
+	})
+}
+
+// Avoid lists, sorted, the nodes the gang failed on, which it is better placed without. They count until the gang succeeds,
+// until they change, and until it fails on one of them again because nothing else was left.
+func (b *Backoff) Avoid(gang api.JobID) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if w := b.gangs[gang]; w != nil {
+		return slices.Clone(w.avoid)
+	}
+	return nil
 }
 
 // RetryAll ends all waits.

@@ -237,3 +237,46 @@ func TestChangeDuringATryMakesTheNextWaitShort(t *testing.T) {
 		})
 	}
 }
+
+func TestNodesToAvoid(t *testing.T) {
+	tests := map[string]struct {
+		then func(b *Backoff)
+		want []string
+	}{
+		"those it failed on":                          {func(*Backoff) {}, []string{"n1", "n2"}},
+		"those of failures in a row":                  {func(b *Backoff) { b.Failed(gang, "no room", "n0", "n3") }, []string{"n0", "n1", "n2", "n3"}},
+		"the last ones when nothing else was left":    {func(b *Backoff) { b.Failed(gang, "no room", "n2") }, []string{"n2"}},
+		"the others when one has changed":             {func(b *Backoff) { b.RetryNode("n1") }, []string{"n2"}},
+		"those that have not changed since":           {func(b *Backoff) { b.RetryNode("n1"); b.Failed(gang, "no room", "n1") }, []string{"n1", "n2"}},
+		"all of them after another member came":       {func(b *Backoff) { b.RetryNow(gang) }, []string{"n1", "n2"}},
+		"none after it succeeded":                     {func(b *Backoff) { b.Forget(gang) }, nil},
+		"a failure that is no node's changes nothing": {func(b *Backoff) { b.Failed(gang, "no room") }, []string{"n1", "n2"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			withBackoff(t, func(t *testing.T, b *Backoff, _ func() int64) {
+				b.Failed(gang, "no room", "n2", "n1")
+				tt.then(b)
+				if diff := cmp.Diff(tt.want, b.Avoid(gang)); diff != "" {
+					t.Errorf("nodes to avoid (-want +got):\n%s", diff)
+				}
+				if other := b.Avoid("ns/other"); other != nil {
+					t.Errorf("a gang that never failed is to avoid %v", other)
+				}
+			})
+		})
+	}
+}
+
+// TestAnAvoidedNodeThatChangesEndsTheWait of a gang whose last failure was on another one.
+func TestAnAvoidedNodeThatChangesEndsTheWait(t *testing.T) {
+	withBackoff(t, func(t *testing.T, b *Backoff, wakes func() int64) {
+		b.Failed(gang, "no room", "n1")
+		b.RetryNow(gang)
+		b.Failed(gang, "no room", "n2")
+		b.RetryNode("n1")
+		if blocked(b, gang) {
+			t.Error("the gang still waits")
+		}
+	})
+}

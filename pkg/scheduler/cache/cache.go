@@ -218,6 +218,9 @@ func (c *Cache) Blocked(gang api.JobID) (reason string, blocked bool) {
 	return reason, blocked
 }
 
+// Avoid lists the nodes that a gang failed on and is better placed without.
+func (c *Cache) Avoid(gang api.JobID) []string { return c.backoff.Avoid(gang) }
+
 // RetryAll ends every gang's wait, as when a new configuration came into force.
 func (c *Cache) RetryAll() { c.backoff.RetryAll() }
 

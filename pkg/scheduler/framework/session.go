@@ -29,6 +29,7 @@ type Session struct {
 	order []string
 	// nodeGroups, nodeGroupOrders and couplings are what plugins say to allocate, in the order they said it.
 	nodeGroups      []namedNodeGroupFn
+	avoids          []AvoidFn
 	nodeGroupOrders []nodeGroupOrder
 	couplings       map[string]CouplingFn
 	jobKeys         map[string]JobKeyFn

@@ -80,6 +80,8 @@ type allocation struct {
 	sampled, gang, podSlots bool
 	// alone says that no other job is left, so that nobody is kept waiting by placing all of a job's tasks at once.
 	alone bool
+	// within are the nodes the job is tried on: all but those it is to avoid. nil is all.
+	within *domain
 	// inside is the plugin that named the group in which the job is being tried; empty elsewhere.
 	inside string
 	// members are the nodes of the members of the job that were placed before.
@@ -142,15 +144,11 @@ func (a *allocation) placeJob(job *api.JobInfo, sheet *sheet) bool {
 	}
 	defer a.forgetFields()
 	a.compare = nil
-	a.members = a.membersOf(job)
-	a.stops = map[*domain]stop{}
-	var p plan
-	if groups == nil {
-		p = a.placeAnywhere(job, sheet, site{domain: a.board.everything}, true)
-	} else {
+	if groups != nil {
 		a.compare = groups.Compare
-		p = a.placeInGroups(job, sheet, groups)
 	}
+	a.members = a.membersOf(job)
+	p := a.placeAvoiding(job, sheet, groups)
 	switch {
 	case p.outcome == ready && a.ssn.JobReady(job):
 		p.commit(job)
@@ -161,6 +159,27 @@ func (a *allocation) placeJob(job *api.JobInfo, sheet *sheet) bool {
 		p.keep()
 	}
 	return false
+}
+
+// placeAvoiding places the job without the nodes it is to avoid if it can, else with them.
+func (a *allocation) placeAvoiding(job *api.JobInfo, sheet *sheet, groups *framework.NodeGroups) plan {
+	if avoided := a.ssn.Avoided(job); len(avoided) > 0 {
+		a.within = a.board.without(avoided)
+		p := a.place(job, sheet, groups)
+		a.within = nil
+		if p.outcome != misfit {
+			return p
+		}
+	}
+	return a.place(job, sheet, groups)
+}
+
+func (a *allocation) place(job *api.JobInfo, sheet *sheet, groups *framework.NodeGroups) plan {
+	a.stops = map[*domain]stop{}
+	if groups != nil {
+		return a.placeInGroups(job, sheet, groups)
+	}
+	return a.placeAnywhere(job, sheet, site{domain: a.cut(a.board.everything, a.within)}, true)
 }
 
 // forgetFields drops the fields that hold for one job only.

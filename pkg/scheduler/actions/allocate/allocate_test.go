@@ -215,3 +215,120 @@ func TestAnExplanationSaysWhatStoppedTheTrial(t *testing.T) {
 		t.Errorf("the PodGroup says %q; want that 2 of 3 fit ib-a and that anti-affinity stops the third", got)
 	}
 }
+
+const withLeaves = leastRequested + `
+  - name: ibcluster
+    arguments:
+      ibcluster.levels: [ibcluster, spine, leaf]
+      ibcluster.defaultMode: required
+`
+
+// fabric makes a node of 4 cpus for each "name cluster spine leaf".
+func fabric(places ...string) (nodes []*v1.Node, leaves map[string]string) {
+	leaves = map[string]string{}
+	for _, place := range places {
+		at := strings.Fields(place)
+		n := node(at[0], at[1], "4")
+		n.Labels["spine"], n.Labels["leaf"] = at[2], at[3]
+		nodes = append(nodes, n)
+		leaves[at[0]] = strings.Join(at[1:], "/")
+	}
+	return nodes, leaves
+}
+
+// TestRankOrderAcrossKinds: members that differ share leaves with their neighbours by rank all the same.
+func TestRankOrderAcrossKinds(t *testing.T) {
+	nodes, leaves := fabric("a1 ib-a s1 l1", "a2 ib-a s1 l1", "a3 ib-a s1 l2", "a4 ib-a s1 l2", "a5 ib-a s1 l3", "a6 ib-a s1 l3")
+	tests := map[string]func(rank int, pod *PodBuilder){
+		"equal members":                       func(int, *PodBuilder) {},
+		"each has a note of its own":          func(rank int, pod *PodBuilder) { pod.Annotation("example.com/host-id", fmt.Sprint(9-rank)) },
+		"each is a Job of a JobSet":           func(rank int, pod *PodBuilder) { pod.Label("jobset.sigs.k8s.io/job-index", fmt.Sprint(rank)) },
+		"two sizes take turns":                func(rank int, pod *PodBuilder) { pod.Req(Resources{"cpu": fmt.Sprint(4 - rank%2)}) },
+		"the last ones are larger":            func(rank int, pod *PodBuilder) { pod.Req(Resources{"cpu": fmt.Sprint(3 + rank/4)}) },
+		"the first ones are a bit larger":     func(rank int, pod *PodBuilder) { pod.Req(Resources{"cpu": fmt.Sprintf("%dm", 4000-rank)}) },
+		"members have images of two versions": func(rank int, pod *PodBuilder) { pod.Annotation("version", fmt.Sprint(rank%2)) },
+	}
+	for name, vary := range tests {
+		t.Run(name, func(t *testing.T) {
+			var pods []*v1.Pod
+			for i, rank := range []int{4, 0, 3, 5, 1, 2} {
+				pod := MakePod().Name(fmt.Sprintf("g-%d", i)).Group("g").Req(Resources{"cpu": "4"}).
+					Annotation("batch.kubernetes.io/job-completion-index", fmt.Sprint(rank))
+				vary(rank, pod)
+				pods = append(pods, pod.Obj())
+			}
+			got := run(t, sessiontest.World{
+				Nodes: nodes, Pods: pods, PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(6).Phase(v1beta1.PodGroupInqueue).Obj()},
+			}, withLeaves)
+			byRank := make([]string, 6)
+			for _, pod := range pods {
+				byRank[pod.Annotations["batch.kubernetes.io/job-completion-index"][0]-'0'] = leaves[got["ns/"+pod.Name]]
+			}
+			hops := 0
+			for rank := range 5 {
+				if byRank[rank] != byRank[rank+1] {
+					hops++
+				}
+			}
+			if hops != 2 {
+				t.Errorf("leaves by rank are %v, want pairs of neighbours", byRank)
+			}
+		})
+	}
+}
+
+// TestAPreferredGangThatNoLeafHoldsStaysInOneCluster although a leaf elsewhere is a tighter fit for what is left.
+func TestAPreferredGangThatNoLeafHoldsStaysInOneCluster(t *testing.T) {
+	tests := map[string]struct {
+		nodes []string
+		want  string
+	}{
+		"under one spine": {
+			nodes: []string{"a1 ib-a s1 l1", "a2 ib-a s1 l1", "a3 ib-a s1 l1", "a4 ib-a s1 l2", "a5 ib-a s1 l2", "a6 ib-a s2 l3", "b1 ib-b s1 l1"},
+			want:  "ib-a/s1",
+		},
+		"in one cluster": {
+			nodes: []string{"a1 ib-a s1 l1", "a2 ib-a s1 l1", "a3 ib-a s2 l2", "a4 ib-a s2 l2", "b1 ib-b s1 l1", "b2 ib-b s1 l1", "b3 ib-b s1 l1"},
+			want:  "ib-a",
+		},
+		"over two clusters when none holds it": {
+			nodes: []string{"a1 ib-a s1 l1", "a2 ib-a s1 l1", "a3 ib-a s1 l2", "b1 ib-b s1 l1", "b2 ib-b s1 l2"},
+			want:  "ib-",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			nodes, leaves := fabric(tt.nodes...)
+			pods, podGroup := gang("g", "4", "4", "4", "4")
+			podGroup.Annotations = map[string]string{"ibcluster.volcano-prebind.io/mode": "preferred", "ibcluster.volcano-prebind.io/level": "leaf"}
+			got := run(t, sessiontest.World{Nodes: nodes, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}, withLeaves)
+			for pod, node := range got {
+				if !strings.HasPrefix(leaves[node], tt.want) {
+					t.Errorf("%s is in %s, want all in %s: %v", pod, leaves[node], tt.want, got)
+				}
+			}
+			if len(got) != 4 {
+				t.Errorf("bound %v, want all four", got)
+			}
+		})
+	}
+}
+
+// TestTheLeafThatHoldsCoupledMembersIsFound: members that exclude each other fit on one leaf only, which arithmetic does
+// not tell from the others.
+func TestTheLeafThatHoldsCoupledMembersIsFound(t *testing.T) {
+	nodes, leaves := fabric("a1 ib-a s1 l1", "a2 ib-a s1 l2", "a3 ib-a s1 l3", "a4 ib-a s1 l4", "a5 ib-a s1 l5", "a6 ib-a s1 l5")
+	pods, podGroup := gang("g", "1", "1")
+	for _, pod := range pods {
+		pod.Labels["app"] = "g"
+		pod.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+				TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "g"}},
+			}},
+		}}
+	}
+	got := run(t, sessiontest.World{Nodes: nodes, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}, withLeaves)
+	if leaves[got["ns/g-0"]] != "ib-a/s1/l5" || leaves[got["ns/g-1"]] != "ib-a/s1/l5" {
+		t.Errorf("bound %v, want both on leaf l5", got)
+	}
+}

@@ -139,6 +139,15 @@ func (b *board) group(g *topology.Group) *domain {
 	return d
 }
 
+// without returns all nodes but the named ones.
+func (b *board) without(names []string) *domain {
+	nodes := slices.DeleteFunc(slices.Clone(b.everything.nodes), func(node int32) bool {
+		_, named := slices.BinarySearch(names, b.nodes[node].Name)
+		return named
+	})
+	return newDomain("", nodes)
+}
+
 // intersect returns the nodes of both domains, under the first's name.
 func intersect(d, within *domain) *domain {
 	var nodes []int32

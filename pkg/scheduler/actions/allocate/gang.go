@@ -37,6 +37,11 @@ func (a *allocation) placeTasks(job *api.JobInfo, subJob *api.SubJobInfo, tasks 
 	if a.hopeless(job, subJob, tasks[0], st, now) {
 		return band{rest: tasks}
 	}
+	if first := min(lacking, len(tasks)); a.compare != nil && a.alike(tasks) < first {
+		if b, _ := a.try(job, subJob, tasks, first, st, now, arrangement{byRank: true}); b.outcome != misfit {
+			return b
+		}
+	}
 	b, blocked := a.try(job, subJob, tasks, lacking, st, now, arrangement{order: largestFirst})
 	if b.outcome != misfit {
 		return b
@@ -96,7 +101,7 @@ func (a *allocation) tryHarder(job *api.JobInfo, subJob *api.SubJobInfo, tasks [
 		first[blocked[next]] = try
 		order := func(l, r batch) int { return cmp.Or(cmp.Compare(first[r.kind], first[l.kind]), largestFirst(l, r)) }
 		var b band
-		if b, blocked = a.try(job, subJob, tasks, lacking, st, now, arrangement{order, true}); b.outcome != misfit {
+		if b, blocked = a.try(job, subJob, tasks, lacking, st, now, arrangement{order: order, anyOrder: true}); b.outcome != misfit {
 			return b
 		}
 	}

@@ -15,6 +15,9 @@ import (
 const (
 	// maxNarrower bounds how many groups of each narrower level are tried before the candidate itself.
 	maxNarrower = 3
+	// maxNarrowerVerdicts bounds instead, of each level, the verdicts for tasks that are placed one by one, of which numbers
+	// do not tell which groups hold them.
+	maxNarrowerVerdicts = 20_000
 	// maxNeedShapes bounds of how many shapes a gang's need is known. Where members have claims of their own, each is a
 	// shape; room for some of them is room for fewer than all, so groups are still never left out wrongly.
 	maxNeedShapes = 8
@@ -57,13 +60,13 @@ func (a *allocation) placeInGroups(job *api.JobInfo, sheet *sheet, groups *frame
 		}
 		p = a.tryGroups(job, sheet, groups, n, now)
 		if p.outcome == misfit && !groups.Required {
-			p = a.placeOn(job, sheet, a.fewestGroups(groups), now)
+			p = a.spread(job, sheet, groups, n, now)
 		}
 		if p.outcome != misfit {
 			return p
 		}
 	}
-	if p.outcome == misfit && n.total > 0 {
+	if p.outcome == misfit && n.total > 0 && a.within == nil { // else it is tried once more
 		a.explain(job, sheet, groups, n)
 	}
 	return p
@@ -165,7 +168,7 @@ func (a *allocation) candidates(job *api.JobInfo, groups *framework.NodeGroups, 
 // weigh finds what the group takes now. Its spare is negative when it cannot take what is needed.
 func (a *allocation) weigh(group *topology.Group, n *need) candidate {
 	c := candidate{group: group}
-	d := a.board.group(group)
+	d := a.groupDomain(group, nil)
 	fits := 0
 	for i, s := range n.shapes {
 		capacity := a.capacity(s, d)
@@ -223,18 +226,51 @@ func (a *allocation) narrower(job *api.JobInfo, group *topology.Group, n *need) 
 		slices.SortStableFunc(fits, func(l, r candidate) int {
 			return cmp.Or(cmp.Compare(r.score, l.score), cmp.Compare(l.spare, r.spare), cmp.Compare(l.group.Path(), r.group.Path()))
 		})
-		for _, c := range fits[:min(maxNarrower, len(fits))] {
+		verdicts := 0
+		for i, c := range fits {
+			verdicts += n.total * len(c.group.Nodes)
+			if i >= maxNarrower && !(n.coupled() && verdicts <= maxNarrowerVerdicts) {
+				break
+			}
 			out = append(out, c.group)
 		}
 	}
 	return out
 }
 
-// fewestGroups is all nodes as one site that is divided into the candidates.
-func (a *allocation) fewestGroups(groups *framework.NodeGroups) site {
-	all := &topology.Group{Level: -1, Children: groups.Candidates}
+// coupled says whether a task is needed that is placed one by one.
+func (n *need) coupled() bool {
+	return slices.ContainsFunc(n.shapes, func(s *shape) bool { return len(s.layers.live) > 0 })
+}
+
+// spread places a gang that no candidate holds over several: in one of the groups around them, the narrowest level first, else
+// over the fewest groups of the widest, and over nodes in none last.
+func (a *allocation) spread(job *api.JobInfo, sheet *sheet, groups *framework.NodeGroups, n *need, now bool) plan {
+	around := groups.Candidates
+	for inner := func(g *topology.Group) bool { return g.Parent != nil }; slices.ContainsFunc(around, inner); {
+		around = parents(around)
+		for _, c := range a.candidates(job, &framework.NodeGroups{Candidates: around}, n, now) {
+			p := a.placeOn(job, sheet, a.groupSite(c.group, nil), now)
+			a.observe(p.outcome.String())
+			if p.outcome != misfit {
+				return p
+			}
+		}
+	}
+	all := &topology.Group{Level: -1, Children: around}
 	a.board.groups[all] = a.board.everything
-	return site{domain: a.board.everything, tree: all}
+	return a.placeOn(job, sheet, a.groupSite(all, nil), now)
+}
+
+// parents lists the groups right around the groups, which are sorted by path; those with none around them stay.
+func parents(groups []*topology.Group) []*topology.Group {
+	out := slices.Clone(groups)
+	for i, g := range out {
+		if g.Parent != nil {
+			out[i] = g.Parent
+		}
+	}
+	return slices.Compact(out)
 }
 
 // String names the outcome as metrics do.

@@ -208,7 +208,7 @@ func (a *allocation) placeSubJob(job *api.JobInfo, subJob *api.SubJobInfo, tasks
 
 // hyperNodeSite is the part of the site in the HyperNode.
 func (a *allocation) hyperNodeSite(name string, st site) site {
-	d := a.board.hyperNode(a.ssn, name)
+	d := a.cut(a.board.hyperNode(a.ssn, name), a.within)
 	if st.tree != nil {
 		return a.groupSite(st.tree, d)
 	}

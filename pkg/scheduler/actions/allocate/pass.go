@@ -3,6 +3,7 @@ package allocate
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"k8s.io/klog/v2"
@@ -46,6 +47,8 @@ type batch struct {
 	tasks []*api.TaskInfo
 	// size is the dominant share of one task in the site's resources.
 	size float64
+	// following is how many such tasks would be as much as all that is placed after the batch.
+	following int
 }
 
 // arrangement is the order in which an attempt places batches.
@@ -54,6 +57,8 @@ type arrangement struct {
 	order func(l, r batch) int
 	// anyOrder lets order put tasks before others that come first in task order.
 	anyOrder bool
+	// byRank places equals in task order by rank, instead of kind by kind.
+	byRank bool
 }
 
 // batches divides tasks into batches. Tasks that plugins tell apart in task order stay in that order, unless any will do;
@@ -65,28 +70,54 @@ func (p *pass) batches(tasks []*api.TaskInfo, arranged arrangement) []batch {
 		for end < len(tasks) && (arranged.anyOrder || p.a.ssn.TaskCompareFns(tasks[start], tasks[end]) == 0) {
 			end++
 		}
-		var band []batch
-		at := map[*kind]int{}
-		for _, task := range tasks[start:end] {
-			k := p.a.kindOf(task)
-			i, ok := at[k]
-			if !ok {
-				i = len(band)
-				at[k] = i
-				band = append(band, batch{kind: k, size: p.a.dominantShare(task)})
-			}
-			band[i].tasks = append(band[i].tasks, task)
+		equals := slices.Clone(tasks[start:end])
+		if p.compare != nil {
+			slices.SortStableFunc(equals, p.compare)
 		}
-		if arranged.order != nil {
-			slices.SortStableFunc(band, arranged.order)
+		if arranged.byRank {
+			out = append(out, p.stretches(equals)...)
+		} else {
+			out = append(out, p.kinds(equals, arranged.order)...)
 		}
-		out = append(out, band...)
 		start = end
 	}
-	if p.compare != nil {
-		for _, b := range out {
-			slices.SortStableFunc(b.tasks, p.compare)
+	following := 0.0
+	for i, b := range slices.Backward(out) {
+		if b.size > 0 {
+			out[i].following = int(math.Ceil(following / b.size))
 		}
+		following += b.size * float64(len(b.tasks))
+	}
+	return out
+}
+
+// kinds makes a batch of the tasks of each kind.
+func (p *pass) kinds(tasks []*api.TaskInfo, order func(l, r batch) int) []batch {
+	var out []batch
+	at := map[*kind]int{}
+	for _, task := range tasks {
+		k := p.a.kindOf(task)
+		i, ok := at[k]
+		if !ok {
+			i = len(out)
+			at[k] = i
+			out = append(out, batch{kind: k, size: p.a.dominantShare(task)})
+		}
+		out[i].tasks = append(out[i].tasks, task)
+	}
+	if order != nil {
+		slices.SortStableFunc(out, order)
+	}
+	return out
+}
+
+// stretches makes a batch of each stretch of tasks of one kind.
+func (p *pass) stretches(tasks []*api.TaskInfo) []batch {
+	var out []batch
+	for len(tasks) > 0 {
+		n := p.a.alike(tasks)
+		out = append(out, batch{kind: p.a.kindOf(tasks[0]), tasks: tasks[:n], size: p.a.dominantShare(tasks[0])})
+		tasks = tasks[n:]
 	}
 	return out
 }
@@ -98,7 +129,7 @@ func smallestFirst(l, r batch) int { return cmp.Compare(l.size, r.size) }
 // sub-job cannot be ready without it.
 func (p *pass) place(batches []batch) (stopped bool) {
 	for _, b := range batches {
-		if p.placeBatch(b.tasks) {
+		if p.placeBatch(b.tasks, b.following) {
 			return true
 		}
 		if p.done {
@@ -108,7 +139,7 @@ func (p *pass) place(batches []batch) (stopped bool) {
 	return false
 }
 
-func (p *pass) placeBatch(tasks []*api.TaskInfo) (stopped bool) {
+func (p *pass) placeBatch(tasks []*api.TaskInfo, following int) (stopped bool) {
 	first := p.firstAllocatable(tasks)
 	if first < 0 {
 		return false
@@ -116,9 +147,9 @@ func (p *pass) placeBatch(tasks []*api.TaskInfo) (stopped bool) {
 	tasks = tasks[first:]
 	s, err := p.a.shapeOf(tasks[0])
 	if err != nil {
-		return p.misfits(tasks[:1], p.everywhere(err)) || len(tasks) > 1 && p.placeBatch(tasks[1:])
+		return p.misfits(tasks[:1], p.everywhere(err)) || len(tasks) > 1 && p.placeBatch(tasks[1:], following)
 	}
-	slots := p.a.slots(p.site, s, len(tasks), p.attempt)
+	slots := p.a.slots(p.site, s, len(tasks)+following, p.attempt)
 	if last := slots[len(slots)-1]; last.domain != p.site.domain {
 		slots = append(slots, slot{p.site.domain, 0})
 	}

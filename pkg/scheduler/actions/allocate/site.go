@@ -26,8 +26,16 @@ func (a *allocation) groupSite(g *topology.Group, within *domain) site {
 	return site{domain: a.groupDomain(g, within), tree: g, within: within}
 }
 
+// groupDomain is the part of the group within the domain, which is all the job is tried on when it is nil.
 func (a *allocation) groupDomain(g *topology.Group, within *domain) *domain {
-	d := a.board.group(g)
+	if within == nil {
+		within = a.within
+	}
+	return a.cut(a.board.group(g), within)
+}
+
+// cut returns the nodes of both domains; nil and the domain of all nodes cut nothing.
+func (a *allocation) cut(d, within *domain) *domain {
 	if within == nil || within == a.board.everything {
 		return d
 	}

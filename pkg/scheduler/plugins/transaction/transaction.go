@@ -1,8 +1,9 @@
 // Package transaction is the built-in plugin that tells sessions of bind transactions. It is not named in the conf:
 // the scheduler puts it before the first tier of every configuration.
 //
-// It leaves gangs out that wait out a failed transaction, and puts gangs first that are bound in part: binds are
-// separate writes, so a crash between them leaves a gang that holds resources and cannot run.
+// It leaves gangs out that wait out a failed transaction, and keeps them off the nodes they failed on while there is room
+// elsewhere. It puts gangs first that are bound in part: binds are separate writes, so a crash between them leaves a gang
+// that holds resources and cannot run.
 package transaction
 
 import (
@@ -25,9 +26,10 @@ const Name = "transaction"
 // evictAfter is the argument that says how long a gang may stay bound in part before its members are evicted.
 const evictAfter = "evictHalfBoundAfter"
 
-// Gate says which gangs sessions leave out.
+// Gate says which gangs sessions leave out, and which nodes the others failed on.
 type Gate interface {
 	Blocked(gang api.JobID) (reason string, blocked bool)
+	Avoid(gang api.JobID) []string
 }
 
 type plugin struct {
@@ -74,6 +76,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 		}
 		return nil
 	})
+	ssn.AddAvoidFn(Name, func(job *api.JobInfo) []string { return p.gate.Avoid(job.UID) })
 	ssn.AddJobOrderFn(Name, func(l, r interface{}) int {
 		_, left := p.halfBound[l.(*api.JobInfo).UID]
 		_, right := p.halfBound[r.(*api.JobInfo).UID]

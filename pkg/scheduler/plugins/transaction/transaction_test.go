@@ -25,6 +25,7 @@ type fakeCache struct {
 	*vccache.SchedulerCache
 	events  *schedtest.Events
 	blocked map[api.JobID]string
+	avoid   map[api.JobID][]string
 	evicted []string
 }
 
@@ -48,6 +49,8 @@ func (c *fakeCache) Blocked(gang api.JobID) (string, bool) {
 	reason, blocked := c.blocked[gang]
 	return reason, blocked
 }
+
+func (c *fakeCache) Avoid(gang api.JobID) []string { return c.avoid[gang] }
 
 // newCache makes a cache with the queues a, b and c, the node n, and for each of these a gang of two that needs both:
 // "half" is bound in part, "whole" runs, "waits" waits.
@@ -153,6 +156,22 @@ func TestBlockedGangIsLeftOut(t *testing.T) {
 			if diff := cmp.Diff(want, result); diff != "" {
 				t.Errorf("verdict on the gang that waits (-want +got):\n%s", diff)
 			}
+		}
+	})
+}
+
+func TestGangAvoidsTheNodesItFailedOn(t *testing.T) {
+	c := newCache(t)
+	c.avoid = map[api.JobID][]string{"ns/waits": {"n"}}
+	sessions(t, c, 0)(func(ssn *framework.Session) {
+		got := map[api.JobID][]string{}
+		for uid, job := range ssn.Jobs {
+			if nodes := ssn.Avoided(job); nodes != nil {
+				got[uid] = nodes
+			}
+		}
+		if diff := cmp.Diff(c.avoid, got); diff != "" {
+			t.Errorf("nodes to avoid (-want +got):\n%s", diff)
 		}
 	})
 }
