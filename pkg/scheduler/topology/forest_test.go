@@ -60,8 +60,10 @@ func TestLookUps(t *testing.T) {
 			}
 		})
 	}
-	if got := f.At(3); got != nil {
-		t.Errorf("groups at a level that is none: %v", got)
+	for _, level := range []int{-1, 3} {
+		if got := f.At(level); got != nil {
+			t.Errorf("groups at level %d, which is none: %v", level, got)
+		}
 	}
 }
 

@@ -46,6 +46,9 @@ func TestForestOfLabels(t *testing.T) {
 				"a/s1/l1: n1", "a/s1/l2: n2", "a/s2/l3: n3", "b/s1/l1: n4",
 			},
 		},
+		"children are in the order of their names, not of their nodes'": {
+			nodes: nodes("n1 a s3", "n2 a s1", "n3 a s2"), want: []string{"a: n1 n2 n3 [s1 s2 s3]", "a/s1: n2", "a/s2: n3", "a/s3: n1"},
+		},
 		"a node without the widest label is in no group":             {nodes: nodes("n1 - s1 l1", "n2 a"), want: []string{"a: n2"}},
 		"a node without a narrower label is in the wider group only": {nodes: nodes("n1 a s1", "n2 a"), want: []string{"a: n1 n2 [s1]", "a/s1: n1"}},
 		"a label behind one that is missing does not count":          {nodes: nodes("n1 a - l1"), want: []string{"a: n1"}},

@@ -33,7 +33,8 @@ type estimate struct {
 	members []*api.TaskInfo
 }
 
-// newEstimate is of the members that the job lacks to its minimum, in the order in which the actions take them.
+// newEstimate is of the members that the job, of which none holds a node, lacks to its minimum, in the order in which the
+// actions take them.
 func (s *session) newEstimate(job *api.JobInfo, action string) *estimate {
 	e := &estimate{ssn: s.ssn, action: action}
 	for _, task := range job.TaskStatusIndex[api.Pending] {
@@ -43,7 +44,7 @@ func (s *session) newEstimate(job *api.JobInfo, action string) *estimate {
 	}
 	slices.SortFunc(e.members, func(l, r *api.TaskInfo) int { return cmp.Compare(l.UID, r.UID) })
 	slices.SortStableFunc(e.members, func(l, r *api.TaskInfo) int { return compareBool(s.ssn.TaskOrderFn(r, l), s.ssn.TaskOrderFn(l, r)) })
-	missing := max(1, int(job.MinAvailable-job.ReadyTaskNum()-job.WaitingTaskNum()))
+	missing := max(1, int(job.MinAvailable-job.ReadyTaskNum()))
 	e.members = e.members[:min(missing, len(e.members))]
 	return e
 }
@@ -140,7 +141,7 @@ func (e *estimate) mayGo(task, preemptor *api.TaskInfo) bool {
 	if e.action == reclaimAction {
 		return task.Status == api.Running && job.Queue != mine.Queue && e.ssn.Queues[job.Queue].Reclaimable()
 	}
-	return api.PreemptableStatus(task.Status) && (!preemptor.BestEffort || task.BestEffort) && job.Queue == mine.Queue && job != mine
+	return api.PreemptableStatus(task.Status) && job.Queue == mine.Queue
 }
 
 // reckon finds the price of the next member; false when it does not fit whatever goes.

@@ -40,10 +40,13 @@ func TestEstimate(t *testing.T) {
 	cordoned := func(n *v1.Node) { n.Spec.Unschedulable = true }
 	tainted := func(n *v1.Node) { n.Spec.Taints = []v1.Taint{{Key: "k", Effect: v1.TaintEffectNoSchedule}} }
 	soft := func(n *v1.Node) { n.Spec.Taints = []v1.Taint{{Key: "k", Effect: v1.TaintEffectPreferNoSchedule}} }
+	evicting := func(n *v1.Node) { n.Spec.Taints = []v1.Taint{{Key: "k", Effect: v1.TaintEffectNoExecute}} }
 	tolerant := vip("0", "4").Obj()
 	tolerant.Spec.Tolerations = []v1.Toleration{{Operator: v1.TolerationOpExists}}
 	stubborn := big("f/0", "a1", "4")
 	stubborn.Annotations[v1beta1.PodPreemptable] = "false"
+	keeps := MakeQueue().Name("keeps").Obj()
+	keeps.Spec.Reclaimable = new(bool)
 	tests := map[string]struct {
 		nodes     []*v1.Node
 		minMember int32
@@ -56,6 +59,7 @@ func TestEstimate(t *testing.T) {
 		"as many pods as it takes":                         {pods: append(vips("3", "0"), big("f/0", "a1", "1"), big("f/1", "a1", "1"), big("f/2", "a1", "1"), big("f/3", "a2", "4"), big("f/4", "a1", "1")), want: cost{evictions: 1}},
 		"the node that gives up fewest":                    {pods: append(vips("4", "0"), big("f/0", "a1", "2"), big("f/1", "a1", "2"), big("f/2", "a2", "4")), want: cost{evictions: 1}},
 		"several members for one eviction":                 {pods: append(vips("1", "0", "1", "2", "3"), big("f/0", "a1", "4"), big("f/1", "a2", "4")), want: cost{evictions: 1}},
+		"what the first took makes its node the dearer":    {pods: append(vips("1", "0", "1"), big("f/0", "a1", "2"), big("f/1", "a1", "1"), big("f/2", "a2", "3"))},
 		"more members than fit":                            {pods: append(vips("4", "0", "1", "2"), big("f/0", "a1", "4")), want: cost{short: 1, evictions: 1}},
 		"members beyond the minimum do not count":          {minMember: 1, pods: append(vips("4", "0", "1", "2"), big("f/0", "a1", "4"), big("f/1", "a2", "4")), want: cost{evictions: 1}},
 		"members of two sizes":                             {pods: append(append(vips("4", "0"), vips("1", "1")...), big("f/0", "a1", "4"), big("f/1", "a2", "2"), big("f/2", "a2", "1")), want: cost{evictions: 1}},
@@ -64,12 +68,15 @@ func TestEstimate(t *testing.T) {
 		"a pod of another queue":                           {pods: append(vips("4", "0", "1"), big("far/0", "a1", "4")), want: cost{short: 1}},
 		"a cordoned node":                                  {nodes: with(cordoned), pods: vips("4", "0", "1"), want: cost{short: 1}},
 		"a tainted node":                                   {nodes: with(plain, tainted), pods: vips("4", "0", "1"), want: cost{short: 1}},
+		"a taint that evicts":                              {nodes: with(plain, evicting), pods: vips("4", "0", "1"), want: cost{short: 1}},
 		"a taint that only dissuades":                      {nodes: with(plain, soft), pods: vips("4", "0", "1")},
 		"taints that are tolerated":                        {nodes: with(tainted, cordoned), pods: []*v1.Pod{tolerant, vip("1", "4").Obj()}, want: cost{short: 1}},
+		"a first member that asks for nothing":             {pods: []*v1.Pod{vip("0", "0").Req(nil).Obj(), vip("1", "4").Obj(), big("f/0", "a1", "4"), big("f/1", "a2", "4")}, want: cost{evictions: 1}},
 		"a node selector":                                  {pods: []*v1.Pod{vip("0", "4").NodeSelector("rack", "r").Obj()}, want: cost{short: 1}},
 		"a gated member is not placed":                     {pods: append(vips("4", "0"), vip("1", "4").Gate("wait").Obj(), big("f/0", "a1", "4"), big("f/1", "a2", "4")), want: cost{evictions: 1}},
 		"reclaim":                                          {reclaim: true, pods: append(vips("4", "0", "1"), big("far/0", "a1", "4"), big("far/1", "a2", "4")), want: cost{evictions: 2}},
 		"reclaim of the same queue":                        {reclaim: true, pods: append(vips("4", "0"), big("f/0", "a1", "4"), big("f/1", "a2", "4")), want: cost{short: 1}},
+		"reclaim of a queue that gives nothing back":       {reclaim: true, pods: append(vips("4", "0", "1"), big("keeps/0", "a1", "4"), big("far/0", "a2", "4")), want: cost{short: 1, evictions: 1}},
 		"reclaim takes one at least":                       {reclaim: true, pods: append(vips("1", "0"), big("far/0", "a1", "1")), want: cost{evictions: 1}},
 		"reclaim looks at no node with nothing to reclaim": {reclaim: true, pods: append(vips("1", "0", "1"), big("far/0", "a1", "1")), want: cost{short: 1, evictions: 1}},
 	}
@@ -82,10 +89,11 @@ func TestEstimate(t *testing.T) {
 				tt.minMember = 10
 			}
 			f := open(t, sessiontest.World{
-				Nodes: tt.nodes, PriorityClasses: classes(), Pods: tt.pods, Queues: []*v1beta1.Queue{MakeQueue().Name("far").Obj()},
+				Nodes: tt.nodes, PriorityClasses: classes(), Pods: tt.pods, Queues: []*v1beta1.Queue{MakeQueue().Name("far").Obj(), keeps},
 				PodGroups: []*v1beta1.PodGroup{
 					gang("g", tt.minMember, "mode=required").PriorityClass("high").Obj(),
-					filler("f").Obj(), filler("far").Queue("far").Obj(), gang("peer", 0).PriorityClass("high").Obj(),
+					filler("f").Obj(), filler("far").Queue("far").Obj(), filler("keeps").Queue("keeps").Obj(),
+					gang("peer", 0).PriorityClass("high").Obj(),
 				},
 			})
 			action := preemptAction

@@ -35,6 +35,7 @@ func TestHyperNodes(t *testing.T) {
 		"a level by tier":        {hyperNodes: hyperNodes(), wishes: []string{"level=1", "clusters=ib-b"}, want: []string{"required true", "ib-b/leaf-b", "ib-a/leaf-a1 not: " + notListed, "ib-a/leaf-a2 not: " + notListed}, admitted: "b1 b2"},
 		"some tiers":             {hyperNodes: hyperNodes(), arguments: []string{"levels: [leaf]"}, want: []string{"required true", "leaf-a1", "leaf-a2", "leaf-b"}, admitted: "a1 a2 b1 b2"},
 		"none":                   {want: []string{"error: plugin ibcluster: there are no HyperNodes, and the gang must lie in one"}},
+		"a level, and none":      {wishes: []string{"level=leaf"}, want: []string{"error: plugin ibcluster: there are no HyperNodes, and the gang must lie in one"}},
 		"none of the tier": {hyperNodes: hyperNodes(), arguments: []string{"levels: ['7']"},
 			want: []string{"error: plugin ibcluster: no HyperNode of tier 7 has nodes, and the gang must lie in one"}},
 	}
