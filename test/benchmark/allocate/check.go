@@ -14,8 +14,8 @@ import (
 // podNamespace is where the pods are.
 const podNamespace = schedulertesting.Namespace
 
-// check says what is wrong with a placement: a node that holds more than it has, or that is tainted, a gang in part, or
-// one that had to lie in one cluster and does not.
+// check says what is wrong with a placement: a node that holds more than it has, or that is tainted, a gang in part, one
+// that had to lie in one cluster and does not, or members on one node that had to lie apart.
 func check(w sessiontest.World, sh shape, placement map[string]string) error {
 	nodes := map[string]*v1.Node{}
 	for _, node := range w.Nodes {
@@ -23,6 +23,7 @@ func check(w sessiontest.World, sh shape, placement map[string]string) error {
 	}
 	used := map[string]v1.ResourceList{}
 	members, clusters := map[string]int{}, map[string]string{}
+	alone := map[[2]string]string{}
 	for _, pod := range w.Pods {
 		name := pod.Spec.NodeName
 		if pod.Status.Phase == v1.PodPending {
@@ -47,6 +48,10 @@ func check(w sessiontest.World, sh shape, placement map[string]string) error {
 		if first, ok := clusters[gang]; ok && first != cluster && sh.clusters > 0 {
 			return fmt.Errorf("gang %s was placed in clusters %s and %s", gang, first, cluster)
 		}
+		if other, ok := alone[[2]string{gang, name}]; ok && sh.apart {
+			return fmt.Errorf("pods %s and %s were both placed on node %s", other, pod.Name, name)
+		}
+		alone[[2]string{gang, name}] = pod.Name
 		members[gang]++
 		clusters[gang] = cluster
 	}

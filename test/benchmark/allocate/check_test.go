@@ -33,3 +33,22 @@ func TestCheck(t *testing.T) {
 		})
 	}
 }
+
+func TestCheckMembersApart(t *testing.T) {
+	sh := shape{nodes: 2, gangs: 2, gangSize: 2, cpu: "1", apart: true}
+	nodes := sh.nodeList()
+	place := func(at ...int) map[string]string {
+		placement := map[string]string{}
+		for i, pod := range []string{podName(0, 0), podName(0, 1), podName(1, 0), podName(1, 1)} {
+			placement[podNamespace+"/"+pod] = nodes[at[i]].Name
+		}
+		return placement
+	}
+	if err := check(sh.world(hardHyperNode()), sh, place(0, 1, 0, 1)); err != nil {
+		t.Errorf("each on a node of its own: %v", err)
+	}
+	err := check(sh.world(hardHyperNode()), sh, place(0, 1, 1, 1))
+	if err == nil || !strings.Contains(err.Error(), "gang-00001-0000 and gang-00001-0001 were both placed on node "+nodes[1].Name) {
+		t.Errorf("two on one node: got error %v", err)
+	}
+}

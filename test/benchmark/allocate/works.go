@@ -37,6 +37,8 @@ type shape struct {
 	clusters int
 	// spoilt says that all clusters but the last but one have enough for a gang of 512 on paper, and no room for it.
 	spoilt bool
+	// apart says that no two members of a gang may lie on one node.
+	apart bool
 }
 
 // The resources of a node, and of those pods that spoil one.
@@ -64,6 +66,8 @@ func works() []work {
 			shape: shape{nodes: 5000, gangs: 200, gangSize: 50, cpu: "33"}},
 		{name: "ib", title: "512-task gang into 1 of 40 IB clusters", ratio: 40, limit: 200 * time.Millisecond,
 			shape: shape{nodes: 5000, gangs: 1, gangSize: 512, cpu: "4", clusters: 40, spoilt: true}},
+		{name: "coupled", title: "400-task gang, each on a node of its own, 1,000 nodes", ratio: 5,
+			shape: shape{nodes: 1000, gangs: 1, gangSize: 400, cpu: "1", apart: true}},
 	}
 }
 
@@ -100,8 +104,12 @@ func (s shape) world(groups nodeGroups) sessiontest.World {
 		}
 		w.PodGroups = append(w.PodGroups, podGroup)
 		for i := range s.gangSize {
-			w.Pods = append(w.Pods, schedulertesting.MakePod().Name(podName(gang, i)).Group(name).
-				Annotation(rankAnnotation, strconv.Itoa(i)).Req(schedulertesting.Resources{"cpu": s.cpu, "memory": "1Gi"}).Obj())
+			pod := schedulertesting.MakePod().Name(podName(gang, i)).Group(name).
+				Annotation(rankAnnotation, strconv.Itoa(i)).Req(schedulertesting.Resources{"cpu": s.cpu, "memory": "1Gi"})
+			if s.apart {
+				pod.Label(gangLabel, name).Affinity(awayFrom(name))
+			}
+			w.Pods = append(w.Pods, pod.Obj())
 		}
 	}
 	if s.spoilt {
@@ -115,6 +123,16 @@ func (s shape) world(groups nodeGroups) sessiontest.World {
 
 // rankAnnotation is a pod's place in its gang.
 const rankAnnotation = "batch.kubernetes.io/job-completion-index"
+
+// gangLabel names a pod's gang to others that keep away from it.
+const gangLabel = "gang"
+
+// awayFrom is the anti-affinity of a pod that keeps off nodes with pods of the gang.
+func awayFrom(gang string) v1.Affinity {
+	return v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{gangLabel: gang}}, TopologyKey: v1.LabelHostname,
+	}}}}
+}
 
 // spoil leaves one cluster as it is. Of the others two in three have a running pod on each node that leaves 19 of 32 cpus
 // there: 2,375 in a cluster of 125 nodes, and 500 times the 4 that a pod asks for. The rest have taints on more than half
