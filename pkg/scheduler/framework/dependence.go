@@ -1,5 +1,7 @@
 package framework
 
+import "volcano.sh/volcano/pkg/scheduler/api"
+
 // Dependence says what a plugin's predicate and node scores depend on besides the node itself, so that allocate knows
 // how long a verdict stays true. The zero value is the most careful.
 type Dependence int
@@ -46,4 +48,23 @@ func (ssn *Session) DependenceOf(plugin string) Dependence {
 		return d
 	}
 	return upstreamDependence[plugin]
+}
+
+// AddBestNodeFn adds a plugin's choice among the scored nodes. It is asked for every task: the plugin counts as
+// OnAnything, whatever it declares.
+func (ssn *Session) AddBestNodeFn(plugin string, fn api.BestNodeFn) {
+	ssn.dependence[plugin] = OnAnything
+	ssn.Session.AddBestNodeFn(plugin, fn)
+}
+
+// AddNodeMapFn adds a score of a node that the plugin's NodeReduceFn scales. The plugin counts as OnAnything.
+func (ssn *Session) AddNodeMapFn(plugin string, fn api.NodeMapFn) {
+	ssn.dependence[plugin] = OnAnything
+	ssn.Session.AddNodeMapFn(plugin, fn)
+}
+
+// AddNodeReduceFn adds what scales the scores of the plugin's NodeMapFn. The plugin counts as OnAnything.
+func (ssn *Session) AddNodeReduceFn(plugin string, fn api.NodeReduceFn) {
+	ssn.dependence[plugin] = OnAnything
+	ssn.Session.AddNodeReduceFn(plugin, fn)
 }

@@ -115,7 +115,7 @@ func (c *sessionCache) OnSessionClose() {
 
 // OpenSession opens a session of the profile on a snapshot of the cache.
 func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
-	ssn := newSession(p.preBindOrder, p.dependence)
+	ssn := newSession(p.preBindOrder, maps.Clone(p.dependence))
 	opening := &sessionCache{Cache: cache, session: ssn}
 	opening.stageDevices()
 	if p.opensWithOurs() {
