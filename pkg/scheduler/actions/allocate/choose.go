@@ -25,17 +25,10 @@ func (a *allocation) choose(task *api.TaskInfo, s *shape, d *domain, job *api.Jo
 		class := f.rank[f.local[node]].class
 		return choice{node, class}, !now || class.now(), nil // it waits for the room made for it
 	}
-	if len(s.layers.live) > 0 || a.exclusions.concern(task) || len(skip) > 0 {
+	if s.layers.scored || len(s.layers.live) > 0 && volumesScored(task.Pod) {
 		return a.chooseLive(task, f, now, skip)
 	}
-	if len(f.heap) == 0 {
-		return choice{}, false, f.fitErrors()
-	}
-	best := f.heap[0]
-	if class := f.rank[best].class; !now || class.now() {
-		return choice{f.nodes[best], class}, true, nil
-	}
-	return choice{}, false, nil
+	return a.chooseByRank(task, f, now, skip)
 }
 
 // nominated returns the task's nominated node when it lies in the domain and takes the task: what was made free for it
@@ -49,47 +42,68 @@ func (a *allocation) nominated(task *api.TaskInfo, f *field) (int32, bool) {
 	if !ok {
 		return 0, false
 	}
-	place := f.local[node]
-	if f.at[place] < 0 {
-		return 0, false
-	}
-	if len(f.shape.layers.live) > 0 && a.predicate(f.shape.layers.live, task, a.board.nodes[node]) != nil {
-		return 0, false
-	}
-	return node, a.exclusions.refuses(task, a.board.nodes[node]) == nil
+	return node, f.at[f.local[node]] >= 0 && a.liveVerdict(task, f.shape, node) == nil
 }
 
-// chooseLive asks the live layer on every node that the kept verdicts leave.
+// liveVerdict is what must be asked for the task itself, on a node that the kept verdicts leave.
+func (a *allocation) liveVerdict(task *api.TaskInfo, s *shape, node int32) error {
+	if err := a.exclusions.refuses(task, a.board.nodes[node]); err != nil {
+		return err
+	}
+	return a.predicate(s.layers.live, task, a.board.nodes[node])
+}
+
+// chooseByRank returns the first node in rank order that the live verdict leaves. That is the best one where the live
+// layer does not score.
+func (a *allocation) chooseByRank(task *api.TaskInfo, f *field, now bool, skip map[int32]bool) (choice, bool, *api.FitErrors) {
+	refused := map[int32]error{}
+	var best choice
+	found := false
+	for place := range f.byRank() {
+		node, class := f.nodes[place], f.rank[place].class
+		if now && !class.now() {
+			break
+		}
+		if skip[node] {
+			continue
+		}
+		if err := a.liveVerdict(task, f.shape, node); err != nil {
+			refused[node] = err
+			continue
+		}
+		best, found = choice{node, class}, true
+		break
+	}
+	f.bar(refused)
+	if found {
+		return best, true, nil
+	}
+	return choice{}, false, a.liveErrors(f, refused)
+}
+
+// chooseLive asks the live layer on every node that the kept verdicts leave, for its scores are among all that fit.
 func (a *allocation) chooseLive(task *api.TaskInfo, f *field, now bool, skip map[int32]bool) (choice, bool, *api.FitErrors) {
-	var refused map[int32]error
+	refused := map[int32]error{}
 	classes := [futureElsewhere + 1][]int32{}
-	for place := range f.nodes {
+	for place, node := range f.nodes {
 		if f.at[place] < 0 {
 			continue
 		}
 		class := f.rank[place].class
-		if now && !class.now() || skip[f.nodes[place]] {
+		if now && !class.now() || skip[node] {
 			continue
 		}
-		node := a.board.nodes[f.nodes[place]]
-		err := a.exclusions.refuses(task, node)
-		if err == nil {
-			err = a.predicate(f.shape.layers.live, task, node)
-		}
-		if err != nil {
-			if refused == nil {
-				refused = map[int32]error{}
-			}
-			refused[f.nodes[place]] = err
+		if err := a.liveVerdict(task, f.shape, node); err != nil {
+			refused[node] = err
 			continue
 		}
 		classes[class] = append(classes[class], int32(place))
 	}
+	f.bar(refused)
 	for class, places := range classes {
-		if len(places) == 0 {
-			continue
+		if len(places) > 0 {
+			return choice{f.nodes[a.bestLive(task, f, places)], rankClass(class)}, true, nil
 		}
-		return choice{f.nodes[a.bestLive(task, f, places)], rankClass(class)}, true, nil
 	}
 	return choice{}, false, a.liveErrors(f, refused)
 }

@@ -188,7 +188,20 @@ func (f *field) verdict(node int32) error {
 	if sm.err != nil {
 		return sm.err
 	}
+	if err := f.shape.barred[node]; err != nil {
+		return err
+	}
 	return f.a.predicate(f.ofJob, f.shape.task, info)
+}
+
+// bar takes out the nodes that refuse the shape's tasks for good, of those that the live layer refused.
+func (f *field) bar(refused map[int32]error) {
+	for node, err := range refused {
+		if lasting(err) && !f.a.layering.nothingKept {
+			f.shape.barred[node] = err
+			f.look(f.local[node])
+		}
+	}
 }
 
 // look brings one node's place in the heap up to date.

@@ -1,10 +1,16 @@
 package allocate
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	feature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/kubernetes/pkg/features"
+	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeaffinity"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeunschedulable"
 	vcapi "volcano.sh/volcano/pkg/scheduler/api"
 	vcconf "volcano.sh/volcano/pkg/scheduler/conf"
 	"volcano.sh/volcano/pkg/scheduler/plugins/nodeorder"
@@ -22,6 +28,9 @@ type layers struct {
 	// batch is kept without the predicates plugin, which scores nodes together by a pod's claims only and takes its time to
 	// say that there are none.
 	batch []vcconf.Tier
+	// scored says that live has plugins that may have a say in which of the nodes that fit is best. That is all but the
+	// predicates plugin, which has one only where volumesScored says so.
+	scored bool
 	// jobPlugins are the plugins of ofJob.
 	jobPlugins []string
 	// signature tells layerings apart.
@@ -36,19 +45,20 @@ type layering struct {
 	known       map[string]*layers
 }
 
-// asks says whether a plugin takes part in predicates or scores at all.
+// asks says whether a plugin takes part in predicates, scores or the choice among scored nodes at all.
 func asks(option vcconf.PluginOption) bool {
 	on := func(b *bool) bool { return b != nil && *b }
-	return on(option.EnabledPredicate) || on(option.EnabledNodeOrder)
+	return on(option.EnabledPredicate) || on(option.EnabledNodeOrder) || on(option.EnabledBestNode)
 }
 
 func (l *layering) of(task *vcapi.TaskInfo) *layers {
-	coupled := podCoupled(l.ssn, task.Pod)
+	coupled, preferring := podCoupled(l.ssn, task.Pod), podPrefers(task.Pod)
 	var signature strings.Builder
 	class := func(plugin string) byte {
 		switch d := l.ssn.DependenceOf(plugin); {
 		case l.nothingKept, d == framework.OnAnything, l.ssn.Coupled(plugin, task),
-			coupled && (plugin == predicates.PluginName || plugin == nodeorder.PluginName && !l.ssn.SaysCoupling(plugin)):
+			coupled && plugin == predicates.PluginName,
+			preferring && plugin == nodeorder.PluginName && !l.ssn.SaysCoupling(plugin):
 			return 'l'
 		case d == framework.OnJob:
 			return 'j'
@@ -77,6 +87,7 @@ func (l *layering) of(task *vcapi.TaskInfo) *layers {
 			switch made.signature[place] {
 			case 'l':
 				live.Plugins = append(live.Plugins, option)
+				made.scored = made.scored || option.Name != predicates.PluginName
 			case 'j':
 				ofJob.Plugins = append(ofJob.Plugins, option)
 				made.jobPlugins = append(made.jobPlugins, option.Name)
@@ -132,16 +143,17 @@ func with(ssn *framework.Session, tiers []vcconf.Tier, fn func()) {
 	fn()
 }
 
-// podCoupled says whether the Kubernetes predicates' verdict on the pod depends on what is placed on other nodes: pod
-// affinity of its own, topology spread, claims on devices, and claims on volumes that are not bound yet.
+// podCoupled says whether the Kubernetes predicates' verdict on the pod depends on what is placed on other nodes: required
+// pod affinity of its own, hard topology spread, claims on devices, and claims on volumes that are not bound yet.
 //
 // Anti-affinity of pods that ran before the session is part of what the predicates keep per task; that of pods placed in
 // the session is kept by exclusions.
 func podCoupled(ssn *framework.Session, pod *v1.Pod) bool {
-	if a := pod.Spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {
+	if len(k8sframework.GetPodAffinityTerms(pod.Spec.Affinity)) > 0 || len(k8sframework.GetPodAntiAffinityTerms(pod.Spec.Affinity)) > 0 {
 		return true
 	}
-	if len(pod.Spec.TopologySpreadConstraints) > 0 || len(pod.Spec.ResourceClaims) > 0 {
+	hard := func(c v1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == v1.DoNotSchedule }
+	if slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, hard) || len(pod.Spec.ResourceClaims) > 0 {
 		return true
 	}
 	for i := range pod.Spec.Volumes {
@@ -154,6 +166,27 @@ func podCoupled(ssn *framework.Session, pod *v1.Pod) bool {
 		}
 	}
 	return false
+}
+
+// podPrefers says whether the pod may prefer nodes by the pods on others.
+func podPrefers(pod *v1.Pod) bool {
+	a := pod.Spec.Affinity
+	return a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) || len(pod.Spec.TopologySpreadConstraints) > 0
+}
+
+// lasting says of a refusal by the predicates plugin that it is by the node's own labels, taints or being cordoned, which
+// do not change in a session.
+func lasting(err error) bool {
+	var refusal *vcapi.FitError
+	return errors.As(err, &refusal) && slices.ContainsFunc(refusal.Status, func(s *vcapi.Status) bool {
+		return s.Reason == nodeaffinity.ErrReasonPod || s.Reason == nodeunschedulable.ErrReasonUnschedulable ||
+			strings.HasPrefix(s.Reason, "node(s) had untolerated taint {")
+	})
+}
+
+// volumesScored says whether the predicates plugin scores nodes for the pod: by the volumes it would be given there.
+func volumesScored(pod *v1.Pod) bool {
+	return hasClaims(pod) && feature.DefaultFeatureGate.Enabled(features.StorageCapacityScoring)
 }
 
 // hasClaims says whether the predicates reserve something for the pod that they chose in its own predicate call.

@@ -1,0 +1,187 @@
+package allocate_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// helper is a plugin made for a test. It declares that its verdicts depend on the task's shape only.
+type helper struct{ open func(*framework.Session) }
+
+func (helper) Name() string                           { return "helper" }
+func (h helper) OnSessionOpen(ssn *framework.Session) { h.open(ssn) }
+func (helper) OnSessionClose(*framework.Session)      {}
+
+// runWith places the world's gangs with a plugin of the test's, which the conf calls helper.
+func runWith(t *testing.T, w sessiontest.World, conf string, open func(*framework.Session)) map[string]string {
+	t.Helper()
+	cluster := sessiontest.New(w)
+	defer cluster.Close()
+	registry, action := action()
+	registry.RegisterPlugin(framework.PluginSpec{
+		Name: "helper", DependsOn: framework.OnShape,
+		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return helper{open}, nil },
+	})
+	ssn := cluster.Open(registry, conf)
+	defer ssn.Close()
+	ssn.Run(action)
+	return ssn.Binds()
+}
+
+// TestPluginsThatChooseAmongNodesAreAsked: upstream's allocate asks for a node's score in three ways and for the choice among the
+// nodes scored. None is lost because other plugins' verdicts are kept.
+func TestPluginsThatChooseAmongNodesAreAsked(t *testing.T) {
+	choose := func(ssn *framework.Session) {
+		ssn.AddBestNodeFn("helper", func(_ *api.TaskInfo, scored map[float64][]*api.NodeInfo) *api.NodeInfo {
+			for _, nodes := range scored {
+				for _, node := range nodes {
+					if node.Name == "worst" {
+						return node
+					}
+				}
+			}
+			return nil
+		})
+	}
+	const wanted = 100_000
+	tests := map[string]struct {
+		switches string
+		open     func(*framework.Session)
+	}{
+		"the choice":       {"", choose},
+		"the choice alone": {"\n    enablePredicate: false\n    enableNodeOrder: false", choose},
+		"a score that is scaled": {"", func(ssn *framework.Session) {
+			ssn.AddNodeMapFn("helper", func(_ *api.TaskInfo, node *api.NodeInfo) (float64, error) {
+				if node.Name == "worst" {
+					return 1, nil
+				}
+				return 0, nil
+			})
+			ssn.AddNodeReduceFn("helper", func(_ *api.TaskInfo, scores k8sframework.NodeScoreList) error {
+				for i := range scores {
+					scores[i].Score *= wanted
+				}
+				return nil
+			})
+		}},
+		"a score that needs no scaling": {"", func(ssn *framework.Session) {
+			ssn.AddNodeOrderFn("helper", func(_ *api.TaskInfo, node *api.NodeInfo) (float64, error) {
+				if node.Name == "worst" {
+					return wanted, nil
+				}
+				return 0, nil
+			})
+		}},
+		"a score of nodes together": {"", func(ssn *framework.Session) {
+			ssn.AddBatchNodeOrderFn("helper", func(*api.TaskInfo, []*api.NodeInfo) (map[string]float64, error) {
+				return map[string]float64{"worst": wanted}, nil
+			})
+		}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			pods, podGroup := gang("g", "1")
+			w := sessiontest.World{
+				Nodes: []*v1.Node{node("best", "", "8"), node("worst", "", "2")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup},
+			}
+			got := runWith(t, w, leastRequested+"  - name: helper"+tt.switches+"\n", tt.open)
+			if diff := cmp.Diff(map[string]string{"ns/g-0": "worst"}, got); diff != "" {
+				t.Errorf("binds (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// apart makes pods that keep off each other's nodes.
+func apart(pods []*v1.Pod) []*v1.Pod {
+	for _, pod := range pods {
+		pod.Labels["app"] = "apart"
+		pod.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+				TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "apart"}},
+			}},
+		}}
+	}
+	return pods
+}
+
+// TestMembersApartTakeTheBestNodesLeft: also those that others, which have no affinity of their own, are kept off.
+func TestMembersApartTakeTheBestNodesLeft(t *testing.T) {
+	pods, podGroup := gang("g", "1", "1", "1")
+	other, otherGroup := gang("h", "1")
+	other[0].Labels["app"] = "apart"
+	w := sessiontest.World{
+		Nodes:     []*v1.Node{node("n1", "", "2"), node("n2", "", "16"), node("n3", "", "4"), node("n4", "", "8"), node("n5", "", "1")},
+		Pods:      append(apart(pods), other...),
+		PodGroups: []*v1beta1.PodGroup{podGroup, otherGroup},
+	}
+	want := map[string]string{"ns/g-0": "n2", "ns/g-1": "n4", "ns/g-2": "n3", "ns/h-0": "n1"}
+	if diff := cmp.Diff(want, run(t, w, roomiest)); diff != "" {
+		t.Errorf("binds (-want +got):\n%s", diff)
+	}
+}
+
+// roomiest is a conf in which the node with the largest share of its resources left is best.
+const roomiest = `
+actions: allocate
+tiers:
+- plugins:
+  - name: gang
+  - name: predicates
+  - name: nodeorder
+    arguments:
+      balancedresource.weight: 0
+`
+
+// TestANodeThatRefusesForGoodIsNotAskedAgain: of nodes refused by their labels, taints or for being cordoned no plugin is
+// asked again for the other members.
+func TestANodeThatRefusesForGoodIsNotAskedAgain(t *testing.T) {
+	good := func(name string) *NodeBuilder {
+		return MakeNode().Name(name).Label(v1.LabelHostname, name).Label("pool", "p").Capacity(Resources{"cpu": "8", "memory": "64Gi", "pods": "20"})
+	}
+	tainted, cordoned, labelled := good("tainted").Obj(), good("cordoned").Obj(), good("labelled").Label("pool", "q").Obj()
+	tainted.Spec.Taints = []v1.Taint{{Key: "k", Value: "v", Effect: v1.TaintEffectNoSchedule}}
+	cordoned.Spec.Unschedulable = true
+	pods, podGroup := gang("g", "1", "1", "1")
+	for _, pod := range apart(pods) {
+		pod.Spec.NodeSelector = map[string]string{"pool": "p"}
+	}
+	w := sessiontest.World{
+		Nodes: []*v1.Node{tainted, cordoned, labelled, good("n1").Obj(), good("n2").Obj(), good("n3").Obj()},
+		Pods:  pods, PodGroups: []*v1beta1.PodGroup{podGroup},
+	}
+	asked := map[string]int{}
+	got := runWith(t, w, askedFirst, func(ssn *framework.Session) {
+		ssn.AddCouplingFn("helper", func(*api.TaskInfo) bool { return true })
+		ssn.AddPredicateFn("helper", func(_ *api.TaskInfo, node *api.NodeInfo) error { asked[node.Name]++; return nil })
+	})
+	if len(got) != 3 {
+		t.Errorf("bound %v, there is a node for each of the three", got)
+	}
+	want := map[string]int{
+		"tainted": 1, "cordoned": 1, "labelled": 1,
+		"n1": 1, "n2": 2, "n3": 3, // until a member is there
+	}
+	if diff := cmp.Diff(want, asked); diff != "" {
+		t.Errorf("how often nodes were asked about (-want +got):\n%s", diff)
+	}
+}
+
+const askedFirst = `
+actions: allocate
+tiers:
+- plugins:
+  - name: gang
+  - name: helper
+  - name: predicates
+`
