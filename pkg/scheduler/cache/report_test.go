@@ -235,28 +235,3 @@ func TestShutdownIsNoFailure(t *testing.T) {
 		}
 	})
 }
-
-func TestRecorderDropsRepetitions(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		a, b := pod(0).Obj(), pod(1).Obj()
-		for range 2 {
-			w.Recorder.Event(a, v1.EventTypeWarning, "Unschedulable", "no room, 100% taken")
-			w.Recorder.Eventf(a, v1.EventTypeWarning, "Unschedulable", "no room, 100% taken")
-			w.Recorder.Eventf(b, v1.EventTypeWarning, "Unschedulable", "no room on %d nodes", 3)
-			w.Recorder.AnnotatedEventf(b, nil, v1.EventTypeWarning, "Other", "no room on %d nodes", 3)
-			w.Recorder.Event(a, v1.EventTypeWarning, "Evict", "preempted")
-		}
-		w.Recorder.Event(a, v1.EventTypeWarning, "Unschedulable", "no room at all")
-		want := []string{
-			"Warning Unschedulable p0: no room, 100% taken",
-			"Warning Unschedulable p1: no room on 3 nodes",
-			"Warning Other p1: no room on 3 nodes",
-			"Warning Evict p0: preempted",
-			"Warning Evict p0: preempted",
-			"Warning Unschedulable p0: no room at all",
-		}
-		if diff := cmp.Diff(want, w.cluster.Events.Take()); diff != "" {
-			t.Errorf("events (-want +got):\n%s", diff)
-		}
-	})
-}

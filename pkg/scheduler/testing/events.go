@@ -40,9 +40,12 @@ func (e *Events) Event(object runtime.Object, eventType, reason, message string)
 	e.list = append(e.list, fmt.Sprintf("%s %s %s: %s", eventType, reason, name, message))
 }
 
-// Eventf remembers the event.
+// Eventf remembers the event. A format without arguments is taken as it is, as the cache's recorder takes it.
 func (e *Events) Eventf(object runtime.Object, eventType, reason, format string, args ...interface{}) {
-	e.Event(object, eventType, reason, fmt.Sprintf(format, args...))
+	if len(args) > 0 {
+		format = fmt.Sprintf(format, args...)
+	}
+	e.Event(object, eventType, reason, format)
 }
 
 // AnnotatedEventf remembers the event without its annotations.

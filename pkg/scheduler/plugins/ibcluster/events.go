@@ -18,7 +18,8 @@ const (
 	twiceReason = "NodeInTwoGroups"
 )
 
-// tell writes an event for each problem that was not there in the last session.
+// tell writes an event for each problem that was not there in the last session. The recorder drops the repetition of a
+// PodGroup's last event, but a HyperNode may have several problems, and be mended and wrong again.
 func (p *plugin) tell(ssn *framework.Session, problems []topology.Problem) {
 	now := make(map[string]bool, len(problems))
 	for _, problem := range problems {
