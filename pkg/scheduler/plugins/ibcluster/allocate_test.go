@@ -98,6 +98,20 @@ func TestAllocate(t *testing.T) {
 		"a preferred gang that fits nowhere whole takes the fewest clusters, and nodes in none last": {
 			nodes: three, gang: []string{"mode=preferred"}, minMember: 4, pods: sized("4", "g/0", "g/1", "g/2", "g/3"), want: "0:a1 1:a2 2:a3 3:b1",
 		},
+		"later members of a preferred gang do not leave the clusters it lists either": {
+			nodes: nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b", "b3 ib-b", "x"), gang: []string{"mode=preferred", "clusters=ib-a"}, minMember: 2,
+			pods: sized("4", "g/0", "g/1", "g/2", "g/3"), want: "0:a1 1:a2",
+			says: "the minimum is placed, further members wait: ib-a 0/1: 2 nodes short of cpu; ib-b: " + notListed,
+		},
+		"a preferred gang does not leave the clusters it lists": {
+			nodes: three, gang: []string{"clusters=ib-b"}, minMember: 3, pods: sized("4", "g/0", "g/1", "g/2"),
+			arguments: []string{"defaultMode: preferred"},
+			says:      "ib-b 2/3: 2 nodes short of cpu; ib-a: " + notListed,
+		},
+		"a preferred gang that lists a cluster in a world without any": {
+			nodes: nodes("x"), gang: []string{"mode=preferred", "clusters=ib-b"}, minMember: 1, pods: members("g/0"),
+			says: "plugin ibcluster: no node has the labels that name its group, and the gang must lie in one: ibcluster",
+		},
 		"a preferred gang that fits somewhere": {
 			nodes: three, gang: []string{"mode=preferred"}, minMember: 3, pods: sized("4", "g/0", "g/1", "g/2"), want: "0:a1 1:a2 2:a3",
 		},

@@ -32,9 +32,10 @@ type wish struct {
 	level int
 	// clusters are those it may lie in; any when empty.
 	clusters []string
-	// kin is the affinity group with its namespace; empty when it is in none.
-	kin string
 }
+
+// binds says whether there are nodes where the gang may not go.
+func (w *wish) binds() bool { return w.mode == modeRequired || len(w.clusters) > 0 }
 
 // wishOf reads what the job wants. An error says which annotation is malformed and what would be right. A job without a
 // wish has the mode none.
@@ -47,7 +48,7 @@ func (s *settings) wishOf(job *api.JobInfo, forest *topology.Forest) (wish, erro
 			continue
 		}
 		given = append(given, key)
-		if err := w.read(key, value, job.Namespace, forest); err != nil {
+		if err := w.read(key, value, forest); err != nil {
 			errs = append(errs, fmt.Errorf("annotation %s: %w", key, err))
 		}
 	}
@@ -55,16 +56,28 @@ func (s *settings) wishOf(job *api.JobInfo, forest *topology.Forest) (wish, erro
 	if len(errs) > 0 {
 		return wish{}, errors.Join(errs...)
 	}
-	switch others := len(given); {
-	case slices.Contains(given, ModeAnnotation):
-		if w.mode == modeNone && others > 1 {
-			return wish{}, fmt.Errorf("annotation %s: found %q beside other annotations of ibcluster, want %q or %q with them",
-				ModeAnnotation, modeNone, modeRequired, modePreferred)
-		}
-	case others > 0 && w.mode == modeNone:
-		w.mode = modeRequired // who asks for a level, a cluster or company wants it
+	inGroup := slices.Contains(given, AffinityGroupAnnotation)
+	switch explicit := slices.Contains(given, ModeAnnotation); {
+	case explicit && w.mode != modeRequired && inGroup:
+		return wish{}, fmt.Errorf("annotation %s: found %q beside %s, want %q: the PodGroups of an affinity group must share one cluster",
+			ModeAnnotation, w.mode, AffinityGroupAnnotation, modeRequired)
+	case explicit && w.mode == modeNone && len(given) > 1:
+		return wish{}, fmt.Errorf("annotation %s: found %q beside other annotations of ibcluster, want %q or %q with them",
+			ModeAnnotation, modeNone, modeRequired, modePreferred)
+	case inGroup, !explicit && w.mode == modeNone && len(given) > 0:
+		w.mode = modeRequired // who asks for company must have it; who asks for a level or a cluster wants it
 	}
 	return w, nil
+}
+
+// affinityGroupOf names the job's affinity group with its namespace; empty when it is in none. Annotations beside it may
+// be malformed: where the job is counts for the others all the same.
+func affinityGroupOf(job *api.JobInfo) string {
+	name, ok := job.PodGroup.Annotations[AffinityGroupAnnotation]
+	if !ok {
+		return ""
+	}
+	return job.Namespace + "/" + name
 }
 
 // defaultModeOf is the mode of a job whose PodGroup gives none.
@@ -77,7 +90,7 @@ func (s *settings) defaultModeOf(job *api.JobInfo) string {
 	return s.defaultMode
 }
 
-func (w *wish) read(key, value, namespace string, forest *topology.Forest) error {
+func (w *wish) read(key, value string, forest *topology.Forest) error {
 	switch key {
 	case ModeAnnotation:
 		if !slices.Contains(modes, value) {
@@ -102,7 +115,6 @@ func (w *wish) read(key, value, namespace string, forest *topology.Forest) error
 		if problems := validation.IsValidLabelValue(value); value == "" || len(problems) > 0 {
 			return fmt.Errorf("found %q, want a name of letters, digits, '-', '_' and '.', at most 63 of them", value)
 		}
-		w.kin = namespace + "/" + value
 	default:
 		return fmt.Errorf("it is unknown, want %s, %s, %s or %s", ModeAnnotation, LevelAnnotation, ClustersAnnotation, AffinityGroupAnnotation)
 	}

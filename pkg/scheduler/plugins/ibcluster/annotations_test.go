@@ -28,6 +28,9 @@ func TestMalformedAnnotations(t *testing.T) {
 		"affinity group": {wishes: []string{"affinity-group=a b"}, want: prefix + `affinity-group: found "a b", want a name of letters, digits, '-', '_' and '.', at most 63 of them`},
 		"misspelt": {wishes: []string{"cluster=ib-a"}, want: prefix + "cluster: it is unknown, want ibcluster.volcano-prebind.io/mode, " +
 			"ibcluster.volcano-prebind.io/level, ibcluster.volcano-prebind.io/clusters or ibcluster.volcano-prebind.io/affinity-group"},
+		"a percent sign":          {wishes: []string{"level=50%off"}, want: prefix + `level: found "50%off", want the name of a level: "ibcluster" or "spine" or "leaf"`},
+		"company, but only if":    {wishes: []string{"mode=preferred", "affinity-group=ring"}, want: notWithCompany("preferred")},
+		"company, and yet none":   {wishes: []string{"mode=none", "affinity-group=ring"}, want: notWithCompany("none")},
 		"none, and yet something": {wishes: []string{"mode=none", "clusters=ib-a"}, want: prefix + `mode: found "none" beside other annotations of ibcluster, want "required" or "preferred" with them`},
 		"two":                     {wishes: []string{"mode=x", "level=y"}, want: prefix + `level: found "y", want the name of a level: "ibcluster" or "spine" or "leaf"` + "\n" + prefix + `mode: found "x", want "required" or "preferred" or "none"`},
 	}

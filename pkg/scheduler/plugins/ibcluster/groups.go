@@ -18,12 +18,12 @@ func (s *session) nodeGroups(job *api.JobInfo) (*framework.NodeGroups, error) {
 	}
 	p := s.plan(job)
 	if len(s.forest.At(p.level)) == 0 {
-		if p.mode == modeRequired {
+		if p.binds() {
 			return nil, s.noGroups(p.level)
 		}
 		return nil, nil
 	}
-	if p.split != "" {
+	if p.split != "" && p.mode == modeRequired {
 		s.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, splitReason,
 			fmt.Sprintf("members of the gang are in %s; others go to %s, where most are", p.split, p.home.Path()))
 	}

@@ -1,15 +1,32 @@
 package ibcluster
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
+
+// notWithCompany is what is wrong with a mode other than required in an affinity group.
+func notWithCompany(mode string) string {
+	return fmt.Sprintf(`annotation ibcluster.volcano-prebind.io/mode: found %q beside ibcluster.volcano-prebind.io/affinity-group, `+
+		`want "required": the PodGroups of an affinity group must share one cluster`, mode)
+}
+
+// notWhereMostAre says why a gang that is in ib-a to ib-f, and in ib-f the most, may not go on in the groups.
+func notWhereMostAre(groups ...string) []string {
+	var lines []string
+	for _, group := range groups {
+		lines = append(lines, group+" not: the gang's members are in ib-a (1), ib-b (1), ib-c (1), ib-d (1) and 2 more: others go to ib-f, where most are")
+	}
+	return lines
+}
 
 const notListed = "annotation ibcluster.volcano-prebind.io/clusters does not list it"
 
@@ -112,6 +129,17 @@ func TestNodeGroups(t *testing.T) {
 				"ib-b not: the gang's members are in ib-a (1), ib-b (1): others go to ib-a, where most are"},
 			events: []string{"Warning IBClusterSplit g: members of the gang are in ib-a (1), ib-b (1); others go to ib-a, where most are"},
 		},
+		"members in two clusters, where they may be": {
+			nodes: two(), gang: gang("g", 4, "mode=preferred"), pods: members("g/0@b1", "g/1@a1", "g/3"),
+			want: []string{"required false", "ib-a", "ib-b"},
+		},
+		"members in many clusters": {
+			nodes: nodes("a ib-a", "b ib-b", "c ib-c", "d ib-d", "e ib-e", "f ib-f"), gang: gang("g", 8, "mode=required"),
+			pods: members("g/0@a", "g/1@b", "g/2@c", "g/3@d", "g/4@e", "g/5@f", "g/6@f", "g/7"),
+			want: append([]string{"required true", "ib-f"}, notWhereMostAre("ib-a", "ib-b", "ib-c", "ib-d", "ib-e")...),
+			events: []string{"Warning IBClusterSplit g: members of the gang are in ib-a (1), ib-b (1), ib-c (1), ib-d (1) and 2 more; " +
+				"others go to ib-f, where most are"},
+		},
 		"a member's node lost its label": {
 			nodes: two(), gang: gang("g", 3, "mode=required"), pods: members("g/0@b1", "g/1@x", "g/3"),
 			want: []string{"required true", "ib-b",
@@ -159,10 +187,29 @@ func TestNodeGroups(t *testing.T) {
 			want: []string{"required true", "ib-a not: affinity group ring is on node x, outside of groups",
 				"ib-b not: affinity group ring is on node x, outside of groups"},
 		},
-		"a preferred gang of an affinity group": {
-			nodes: two(), gang: gang("g", 1, "affinity-group=ring", "mode=preferred"), pods: members("g/0", "other/0@b2"),
-			others: []*v1beta1.PodGroup{gang("other", 1, "affinity-group=ring").Obj()},
-			want:   []string{"required false", "ib-a", "ib-b"},
+		"an affinity group is a must whatever the default": {
+			nodes: two(), gang: gang("g", 1, "affinity-group=ring"), pods: members("g/0", "other/0@b2"),
+			others:    []*v1beta1.PodGroup{gang("other", 1, "affinity-group=ring").Obj()},
+			arguments: []string{"defaultMode: preferred"},
+			want:      []string{"required true", "ib-b", "ib-a not: affinity group ring is in ib-b"},
+		},
+		"an affinity group with a level is a must whatever the default": {
+			nodes: deep, gang: gang("g", 1, "affinity-group=ring", "level=leaf"), pods: members("g/0", "other/0@b2"),
+			others:    []*v1beta1.PodGroup{gang("other", 1, "affinity-group=ring").Obj()},
+			arguments: []string{"defaultMode: preferred"},
+			want: []string{"required true", "ib-b/s1/l1", "ib-a/s1/l1 not: affinity group ring is in ib-b",
+				"ib-a/s1/l2 not: affinity group ring is in ib-b"},
+		},
+		"a gang of the affinity group that runs counts although its annotations became malformed": {
+			nodes: two(), gang: gang("g", 1, "affinity-group=ring"), pods: members("g/0", "other/0@b2"),
+			others: []*v1beta1.PodGroup{gang("other", 1, "affinity-group=ring", "level=nope").Obj()},
+			want:   []string{"required true", "ib-b", "ib-a not: affinity group ring is in ib-b"},
+		},
+		"and so does one that waits for more of its members": {
+			nodes: two(), gang: gang("g", 1, "affinity-group=ring"), pods: members("g/0", "other/0@b2", "other/1"),
+			others: []*v1beta1.PodGroup{gang("other", 1, "affinity-group=ring", "mode=preferred").Obj()},
+			want:   []string{"required true", "ib-b", "ib-a not: affinity group ring is in ib-b"},
+			events: []string{"Warning IBClusterAnnotationInvalid other: " + notWithCompany("preferred")},
 		},
 	}
 	for name, tt := range tests {
@@ -203,4 +250,43 @@ func TestNodeGroupsFollowTheSession(t *testing.T) {
 	statement.Discard()
 	check("taken back", "g", free)
 	check("taken back", "kin", free)
+}
+
+// TestNodeGroupsFollowEvictions: a gang is free again once the last member of its affinity group is evicted in the
+// session, be that one's annotations malformed or not.
+func TestNodeGroupsFollowEvictions(t *testing.T) {
+	f := open(t, sessiontest.World{
+		Nodes:     two(),
+		PodGroups: []*v1beta1.PodGroup{gang("g", 1, "affinity-group=ring").Obj(), gang("kin", 1, "affinity-group=ring", "level=nope").Obj()},
+		Pods:      members("g/0", "kin/0@b1"),
+	})
+	held := []string{"required true", "ib-b", "ib-a not: affinity group ring is in ib-b"}
+	if diff := cmp.Diff(held, f.groups("g")); diff != "" {
+		t.Errorf("groups at first (-want +got):\n%s", diff)
+	}
+	if err := vcframework.NewStatement(f.Session.Session.Session).Evict(f.task("kin/0"), "for the test"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"required true", "ib-a", "ib-b"}, f.groups("g")); diff != "" {
+		t.Errorf("groups after the eviction (-want +got):\n%s", diff)
+	}
+}
+
+// TestSplitIsSaidAsTheSessionFoundIt: what the session places on top changes nothing of what is told, or each session
+// would tell it anew.
+func TestSplitIsSaidAsTheSessionFoundIt(t *testing.T) {
+	f := open(t, sessiontest.World{
+		Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 2, "mode=required").Obj()}, Pods: members("g/0@a1", "g/1@b1", "g/2", "g/3"),
+	})
+	want := []string{"Warning IBClusterSplit g: members of the gang are in ib-a (1), ib-b (1); others go to ib-a, where most are"}
+	f.groups("g")
+	if diff := cmp.Diff(want, f.events.Take()); diff != "" {
+		t.Errorf("events at first (-want +got):\n%s", diff)
+	}
+	f.place(t, "g/2", "a2")
+	f.place(t, "g/3", "a2").Discard()
+	f.groups("g")
+	if diff := cmp.Diff(want, f.events.Take()); diff != "" {
+		t.Errorf("events after one is placed (-want +got):\n%s", diff)
+	}
 }

@@ -23,7 +23,7 @@ type plan struct {
 	home *topology.Group
 	// lost says that members are placed, but on nodes that are in no group.
 	lost bool
-	// split says that members are placed in several groups or outside of groups.
+	// split says that settled members are in several groups or outside of groups, and where.
 	split string
 	// settled says that a member was placed before this session or is handed over to be bound, so that home stays.
 	settled bool
@@ -34,6 +34,9 @@ type plan struct {
 	// verdict is what the predicate says of nodes outside of the candidates.
 	verdict []*api.Status
 }
+
+// maxListed bounds how many groups a message lists.
+const maxListed = 4
 
 type refusal struct {
 	groups []*topology.Group
@@ -93,7 +96,7 @@ func (s *session) makePlan(job *api.JobInfo, action string) *plan {
 
 // locate finds where the job's members are.
 func (s *session) locate(p *plan, job *api.JobInfo) {
-	outside := map[string]bool{}
+	settled, outside := map[*topology.Group]int{}, map[string]bool{}
 	for _, status := range placed {
 		for _, task := range job.TaskStatusIndex[status] {
 			group := s.forest.Narrowest(task.NodeName)
@@ -101,7 +104,10 @@ func (s *session) locate(p *plan, job *api.JobInfo) {
 				outside[task.NodeName] = true
 			}
 			p.count(group)
-			p.settled = p.settled || status != api.Allocated && status != api.Pipelined
+			if status != api.Allocated && status != api.Pipelined {
+				p.settled = true
+				settled[group.At(p.level)]++
+			}
 		}
 	}
 	for _, task := range job.TaskStatusIndex[api.Pending] {
@@ -109,11 +115,11 @@ func (s *session) locate(p *plan, job *api.JobInfo) {
 			p.nominated[g]++
 		}
 	}
-	var in []string
-	p.home, in = most(s.forest.At(p.level), p.members)
+	groups := s.forest.At(p.level)
+	p.home = most(groups, p.members)
 	p.lost = p.home == nil && len(outside) > 0
-	if len(in) > 1 || p.home != nil && len(outside) > 0 {
-		p.split = strings.Join(in, ", ")
+	if len(settled) > 1 {
+		p.split = list(groups, settled)
 		if len(outside) > 0 {
 			p.split += " and on " + some(outside) + " outside of groups"
 		}
@@ -127,18 +133,34 @@ func (p *plan) count(narrowest *topology.Group) {
 	}
 }
 
-// most returns the group with the highest count, the first by path among equals, and lists all that have some.
-func most(groups []*topology.Group, counts map[*topology.Group]int) (best *topology.Group, all []string) {
+// most returns the group with the highest count, the first by path among equals.
+func most(groups []*topology.Group, counts map[*topology.Group]int) (best *topology.Group) {
 	for _, g := range groups {
-		if counts[g] == 0 {
-			continue
-		}
-		all = append(all, fmt.Sprintf("%s (%d)", g.Path(), counts[g]))
-		if best == nil || counts[g] > counts[best] {
+		if counts[g] > 0 && (best == nil || counts[g] > counts[best]) {
 			best = g
 		}
 	}
-	return best, all
+	return best
+}
+
+// list names the groups that have some with their counts, the first by path if there are many.
+func list(groups []*topology.Group, counts map[*topology.Group]int) string {
+	var names []string
+	more := 0
+	for _, g := range groups {
+		switch {
+		case counts[g] == 0:
+		case len(names) == maxListed:
+			more++
+		default:
+			names = append(names, fmt.Sprintf("%s (%d)", g.Path(), counts[g]))
+		}
+	}
+	text := strings.Join(names, ", ")
+	if more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // some names nodes, the first by name if there are many.
@@ -172,11 +194,12 @@ func (p *plan) restrict(pass func(*topology.Group) bool, reason string) {
 
 // restrictToKin leaves the cluster where the other PodGroups of the affinity group are.
 func (s *session) restrictToKin(p *plan, job *api.JobInfo) {
-	if p.kin == "" || p.mode != modeRequired {
+	related := s.groupOf[job.UID]
+	if related == "" {
 		return
 	}
 	counts, outside := map[*topology.Group]int{}, map[string]bool{}
-	for _, other := range s.kin[p.kin] {
+	for _, other := range s.kin[related] {
 		if other == job {
 			continue
 		}
@@ -191,8 +214,8 @@ func (s *session) restrictToKin(p *plan, job *api.JobInfo) {
 			}
 		}
 	}
-	_, group, _ := strings.Cut(p.kin, "/")
-	switch cluster, _ := most(s.forest.At(0), counts); {
+	_, group, _ := strings.Cut(related, "/")
+	switch cluster := most(s.forest.At(0), counts); {
 	case cluster != nil:
 		p.restrict(func(g *topology.Group) bool { return g.At(0) == cluster },
 			fmt.Sprintf("affinity group %s is in %s", group, cluster.Name))

@@ -1,21 +1,36 @@
 package ibcluster
 
 import (
+	"slices"
+
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// predicate refuses nodes outside of the groups that a required gang may lie in, and outside of the one it is in. It is
-// what keeps actions that know nothing of node groups from taking a member out.
+// predicate refuses nodes outside of the groups that a required gang may lie in, and outside of the one it is in; for a
+// preferred gang those outside of the clusters it lists. It is what keeps actions that know nothing of node groups from
+// taking a member out.
 func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	w := s.wishes[task.Job]
-	if w == nil || w.mode != modeRequired {
+	if w == nil || !w.binds() {
 		return nil
 	}
 	p := s.plan(s.ssn.Jobs[task.Job])
-	if group := s.forest.Of(node.Name, w.level); group != nil && (p.allowed == nil || p.allowed[group]) {
+	if p.admits(s.forest.Narrowest(node.Name)) {
 		return nil
 	}
 	return api.NewFitErrWithStatus(task, node, p.verdict...)
+}
+
+// admits says whether members may go on a node whose narrowest group it is.
+func (p *plan) admits(narrowest *topology.Group) bool {
+	if p.mode == modePreferred {
+		cluster := narrowest.At(0)
+		return cluster != nil && slices.Contains(p.clusters, cluster.Name)
+	}
+	group := narrowest.At(p.level)
+	return group != nil && (p.allowed == nil || p.allowed[group])
 }
 
 // verdictElsewhere is what the predicate says of nodes outside of the candidates. They are beyond the help of evictions,
@@ -24,6 +39,8 @@ func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 func (p *plan) verdictElsewhere() []*api.Status {
 	status := &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of the groups its gang may lie in"}
 	switch {
+	case p.mode == modePreferred:
+		return []*api.Status{status}
 	case p.home != nil:
 		status.Reason = "node(s) outside of group " + p.home.Path() + ", where its gang is"
 	case p.lost:

@@ -31,6 +31,7 @@ func TestPredicate(t *testing.T) {
 	}{
 		"no wish":                          {nodes: two(), gang: gang("g", 1), pods: members("g/0"), want: "a1 a2 b1 b2 x"},
 		"preferred":                        {nodes: two(), gang: gang("g", 1, "mode=preferred"), pods: members("g/0", "g/1@a1"), want: "a1 a2 b1 b2 x"},
+		"preferred, some clusters":         {nodes: deep, gang: gang("g", 1, "mode=preferred", "clusters=ib-c,ib-a", "level=leaf"), pods: members("g/0", "g/1@b1"), want: "a1 a2 a3"},
 		"required, nobody placed":          {nodes: two(), gang: gang("g", 1, "mode=required"), pods: members("g/0"), want: "a1 a2 b1 b2"},
 		"required, a member runs":          {nodes: two(), gang: gang("g", 1, "mode=required"), pods: members("g/0", "g/1@b2"), want: "b1 b2"},
 		"some clusters":                    {nodes: two(), gang: gang("g", 1, "clusters=ib-b"), pods: members("g/0"), want: "b1 b2"},
@@ -84,10 +85,11 @@ func TestPredicateFollowsTheSession(t *testing.T) {
 // a cluster that the gang was only tried in are not.
 func TestVerdictOutlivesAllocateOnlyIfItMust(t *testing.T) {
 	tests := map[string]struct {
-		pods  []*v1.Pod
-		place bool
-		node  string
-		want  api.Status
+		wishes []string // mode=required when there is none
+		pods   []*v1.Pod
+		place  bool
+		node   string
+		want   api.Status
 	}{
 		"a node in no cluster": {pods: members("g/0", "g/1"), node: "x",
 			want: api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of the groups its gang may lie in"}},
@@ -95,12 +97,18 @@ func TestVerdictOutlivesAllocateOnlyIfItMust(t *testing.T) {
 			want: api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of group ib-b, where its gang is"}},
 		"outside of the cluster where a member is tried": {pods: members("g/0", "g/1"), place: true, node: "a1",
 			want: api.Status{Code: api.Unschedulable, Plugin: Name, Reason: "node(s) outside of group ib-b, where its gang is"}},
+		"outside of the clusters that a preferred gang lists": {wishes: []string{"mode=preferred", "clusters=ib-b"}, pods: members("g/0", "g/1"),
+			place: true, node: "a1",
+			want: api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of the groups its gang may lie in"}},
 		"where no label is left": {pods: members("g/0", "g/1@x"), node: "a1",
 			want: api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "its gang is on node(s) outside of groups"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := open(t, sessiontest.World{Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 2, "mode=required").Obj()}, Pods: tt.pods})
+			if tt.wishes == nil {
+				tt.wishes = []string{"mode=required"}
+			}
+			f := open(t, sessiontest.World{Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 2, tt.wishes...).Obj()}, Pods: tt.pods})
 			if tt.place {
 				f.place(t, "g/1", "b1")
 			}
@@ -226,14 +234,15 @@ func TestJobKey(t *testing.T) {
 		Nodes: two(),
 		PodGroups: []*v1beta1.PodGroup{
 			gang("free", 1).Obj(), gang("preferred", 1, "mode=preferred").Obj(), gang("required", 1, "mode=required").Obj(),
+			gang("listing", 1, "mode=preferred", "clusters=ib-a").Obj(),
 		},
-		Pods: members("free/0", "preferred/0", "required/0"),
+		Pods: members("free/0", "preferred/0", "required/0", "listing/0"),
 	})
 	got := map[string]string{}
-	for _, name := range []string{"free", "preferred", "required"} {
+	for _, name := range []string{"free", "preferred", "required", "listing"} {
 		got[name] = f.JobKey(Name, f.job(name))
 	}
-	if diff := cmp.Diff(map[string]string{"free": "", "preferred": "", "required": "ns/required"}, got); diff != "" {
+	if diff := cmp.Diff(map[string]string{"free": "", "preferred": "", "required": "ns/required", "listing": "ns/listing"}, got); diff != "" {
 		t.Errorf("keys (-want +got):\n%s", diff)
 	}
 }

@@ -1,8 +1,6 @@
 package ibcluster
 
 import (
-	"cmp"
-	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -24,8 +22,9 @@ type session struct {
 	// others. Both are complete when the session is open.
 	wishes    map[api.JobID]*wish
 	malformed map[api.JobID]string
-	// kin are the members of each affinity group, by name.
-	kin map[string][]*api.JobInfo
+	// kin are the members of each affinity group, by name, and groupOf is the affinity group of each.
+	kin     map[string][]*api.JobInfo
+	groupOf map[api.JobID]string
 
 	// mu guards the rest, because upstream's actions ask predicates from several goroutines.
 	mu sync.RWMutex
@@ -44,15 +43,13 @@ type target struct {
 func (p *plugin) open(ssn *framework.Session) *session {
 	s := &session{
 		plugin: p, ssn: ssn,
-		wishes: map[api.JobID]*wish{}, malformed: map[api.JobID]string{}, kin: map[string][]*api.JobInfo{},
+		wishes: map[api.JobID]*wish{}, malformed: map[api.JobID]string{},
+		kin: map[string][]*api.JobInfo{}, groupOf: map[api.JobID]string{},
 		plans: map[api.JobID]*plan{}, targets: map[target]*topology.Group{},
 	}
 	s.forest, s.unread = p.readForest(ssn)
 	for _, job := range ssn.Jobs {
 		s.readJob(job)
-	}
-	for _, jobs := range s.kin {
-		slices.SortFunc(jobs, func(l, r *api.JobInfo) int { return cmp.Compare(l.UID, r.UID) })
 	}
 	return s
 }
@@ -82,21 +79,21 @@ func (p *plugin) readForest(ssn *framework.Session) (forest *topology.Forest, un
 
 // readJob reads what the job wants, if it may matter in this session.
 func (s *session) readJob(job *api.JobInfo) {
-	pending := len(job.TaskStatusIndex[api.Pending]) > 0
-	if _, related := job.PodGroup.Annotations[AffinityGroupAnnotation]; !pending && !related {
+	if group := affinityGroupOf(job); group != "" {
+		s.groupOf[job.UID] = group
+		s.kin[group] = append(s.kin[group], job)
+	}
+	if len(job.TaskStatusIndex[api.Pending]) == 0 {
 		return
 	}
 	w, err := s.wishOf(job, s.forest)
 	switch {
-	case err != nil && pending:
+	case err != nil:
 		s.malformed[job.UID] = err.Error()
 		job.JobFitErrors = err.Error() // what the gang plugin writes into the PodGroup's condition
 		s.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, malformedReason, err.Error())
-	case err == nil && w.mode != modeNone:
+	case w.mode != modeNone:
 		s.wishes[job.UID] = &w
-		if w.kin != "" {
-			s.kin[w.kin] = append(s.kin[w.kin], job)
-		}
 	}
 }
 
@@ -114,7 +111,7 @@ func (s *session) valid(obj interface{}) *api.ValidateResult {
 
 // jobKey lets all jobs without a restriction share their verdicts.
 func (s *session) jobKey(job *api.JobInfo) string {
-	if w := s.wishes[job.UID]; w == nil || w.mode != modeRequired {
+	if w := s.wishes[job.UID]; w == nil || !w.binds() {
 		return ""
 	}
 	return string(job.UID)
@@ -130,23 +127,19 @@ func (s *session) eventHandler() *vcframework.EventHandler {
 // changed drops the plans that the placing or taking away of a task changes. A member more in the group where the gang
 // is changes nothing but the count.
 func (s *session) changed(task *api.TaskInfo, by int) {
-	w := s.wishes[task.Job]
-	if w == nil {
+	related := s.groupOf[task.Job]
+	if s.wishes[task.Job] == nil && related == "" {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.plans[task.Job]
-	if p == nil && w.kin == "" {
-		return
-	}
 	group := s.forest.Narrowest(task.NodeName)
-	if p != nil && by > 0 && p.home != nil && group.At(w.level) == p.home {
+	if p := s.plans[task.Job]; p != nil && by > 0 && p.home != nil && group.At(p.level) == p.home {
 		p.count(group)
 		return
 	}
 	delete(s.plans, task.Job)
-	for _, job := range s.kin[w.kin] {
+	for _, job := range s.kin[related] {
 		delete(s.plans, job.UID)
 	}
 }
