@@ -97,9 +97,8 @@ bench-e2e: $(OURS) $(CONTROL_PLANE) bin/kube-scheduler bin/upstream-vc-scheduler
 ifdef ARGS
 	go run ./test/benchmark/e2e $(ARGS)
 else
-	go run ./test/benchmark/e2e
-	go run ./test/benchmark/e2e $(IB_BENCH) --gangs 3 --gang-size 1000 --lone-gangs 3 --lone-size 1000
-	go run ./test/benchmark/e2e $(IB_BENCH) --gangs 750 --gang-size 4
+	@failed=0; for args in "" "$(IB_BENCH) --gangs 3 --gang-size 1000 --lone-gangs 3 --lone-size 1000" "$(IB_BENCH) --gangs 750 --gang-size 4"; do \
+		go run ./test/benchmark/e2e $$args || failed=1; done; exit $$failed
 endif
 
 ##@ Checking

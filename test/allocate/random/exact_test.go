@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// amounts are cpu, memory, GPUs and pods.
-type amounts [4]int
+// amounts are cpu, memory, GPUs, pods, and two host ports, of which a node has one each.
+type amounts [6]int
 
 // unlimited is more pods than any instance has.
 const unlimited = 1000

@@ -25,8 +25,9 @@ var packingConfs = []string{
 // "Random" ones are drawn without regard to whether they fit; "tight" ones are made by cutting nodes into tasks, which
 // leaves them little or no room. Of a gang with a choice not all tasks are needed, and some that are needed fit.
 func TestPacking(t *testing.T) {
-	for name, drawn := range map[string]struct{ tight, choice bool }{
+	for name, drawn := range map[string]struct{ tight, choice, ports bool }{
 		"random": {}, "tight": {tight: true}, "random, with a choice": {choice: true}, "tight, with a choice": {tight: true, choice: true},
+		"random, with host ports": {ports: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -37,6 +38,9 @@ func TestPacking(t *testing.T) {
 				}
 				d := newDice(seed, 3)
 				tasks, nodes := drawPacking(d, drawn.tight)
+				if drawn.ports {
+					wantPorts(d, tasks, nodes)
+				}
 				minimum := len(tasks)
 				if drawn.choice && minimum > 1 {
 					tasks[0] = tasks[0].plus(amounts{d.between(0, 6), 0, 0, 0})
@@ -148,6 +152,18 @@ func drawPacking(d dice, tight bool) (tasks, nodes []amounts) {
 	return tasks, nodes
 }
 
+// wantPorts lets tasks ask for one of two host ports, or none.
+func wantPorts(d dice, tasks, nodes []amounts) {
+	for i := range nodes {
+		nodes[i][4], nodes[i][5] = 1, 1
+	}
+	for i := range tasks {
+		if port := d.between(3, 5); port > 3 {
+			tasks[i][port] = 1
+		}
+	}
+}
+
 // packingInstance is a gang of the tasks, of which so many are needed, and a cluster of the nodes.
 func packingInstance(seed uint64, tasks, nodes []amounts, minimum int) instance {
 	var w sessiontest.World
@@ -155,10 +171,20 @@ func packingInstance(seed uint64, tasks, nodes []amounts, minimum int) instance 
 		w.Nodes = append(w.Nodes, MakeNode().Name(fmt.Sprintf("node-%d", i)).Capacity(node.size().capacity(node[3])).Obj())
 	}
 	for i, task := range tasks {
-		w.Pods = append(w.Pods, MakePod().Name(fmt.Sprintf("task-%d", i)).Group("gang").Req(task.size().resources()).Obj())
+		pod := MakePod().Name(fmt.Sprintf("task-%d", i)).Group("gang").Req(task.size().resources())
+		for port := range 2 {
+			if task[4+port] > 0 {
+				pod.HostPort(int32(8000 + port))
+			}
+		}
+		w.Pods = append(w.Pods, pod.Obj())
 	}
 	w.PodGroups = append(w.PodGroups, MakePodGroup().Name("gang").MinMember(int32(minimum)).Obj())
-	return instance{seed: seed, world: w, conf: packingConfs[seed%uint64(len(packingConfs))]}
+	conf := packingConfs[seed%uint64(len(packingConfs))]
+	if slices.ContainsFunc(tasks, func(task amounts) bool { return task[4]+task[5] > 0 }) {
+		conf = packingConfs[2] // host ports are what predicates look at
+	}
+	return instance{seed: seed, world: w, conf: conf}
 }
 
 // size takes the cpus as whole ones.

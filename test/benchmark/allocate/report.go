@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -10,7 +11,10 @@ import (
 // noise is how much more than twice the time a doubling may take and still be called linear: runs differ by as much.
 const noise = 1.15
 
-// report prints what was measured.
+// missed is the verdict on a bar that ours did not reach.
+const missed = "MISSED"
+
+// report prints what was measured. Its error names what ours did not reach.
 func report(out io.Writer, comparisons []comparison, all []series) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if len(comparisons) > 0 {
@@ -27,7 +31,28 @@ func report(out io.Writer, comparisons []comparison, all []series) error {
 			fmt.Fprintf(out, "! %s: of %d pods upstream placed %d, ours %d\n", c.work.name, c.work.shape.pods(), c.upstream.Placed, c.ours.Placed)
 		}
 	}
-	return nil
+	return shortfalls(comparisons, all)
+}
+
+// shortfalls is an error for each bar that was missed, fewer pods placed than upstream, and growth beyond linear; nil for none.
+func shortfalls(comparisons []comparison, all []series) error {
+	var errs []error
+	for _, c := range comparisons {
+		if c.verdict() == missed {
+			errs = append(errs, fmt.Errorf("%s: the bar of %s was missed", c.work.name, c.bar()))
+		}
+		if c.upstream != nil && c.ours.Placed < c.upstream.Placed {
+			errs = append(errs, fmt.Errorf("%s: ours placed %d pods, upstream %d", c.work.name, c.ours.Placed, c.upstream.Placed))
+		}
+	}
+	for _, s := range all {
+		for i := 1; i < len(s.Points); i++ {
+			if !s.linear(i) {
+				errs = append(errs, fmt.Errorf("%s: the time grew more than linearly from %d to %d", s.Title, s.Points[i-1].Size, s.Points[i].Size))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // line writes the cells of a line, each ended as tabwriter wants it.
@@ -63,11 +88,11 @@ func (c comparison) bar() string {
 func (c comparison) verdict() string {
 	switch {
 	case c.work.limit > 0 && c.ours.Seconds > c.work.limit.Seconds():
-		return "MISSED"
+		return missed
 	case c.upstream == nil:
 		return ""
 	case c.ratio() < c.work.ratio:
-		return "MISSED"
+		return missed
 	default:
 		return "met"
 	}
@@ -108,9 +133,8 @@ func printGrowth(w io.Writer, all []series) {
 		for i, p := range s.Points {
 			factor, verdict := "", ""
 			if i > 0 {
-				f := p.Seconds / s.Points[i-1].Seconds
-				factor, verdict = fmt.Sprintf("%.2f", f), "linear or better"
-				if f > 2*noise {
+				factor, verdict = fmt.Sprintf("%.2f", p.Seconds/s.Points[i-1].Seconds), "linear or better"
+				if !s.linear(i) {
 					verdict = "MORE THAN LINEAR"
 				}
 			}
@@ -118,6 +142,9 @@ func printGrowth(w io.Writer, all []series) {
 		}
 	}
 }
+
+// linear says whether the time grew no more than the size, which doubles from point to point.
+func (s series) linear(i int) bool { return s.Points[i].Seconds <= 2*noise*s.Points[i-1].Seconds }
 
 // seconds writes a time with three digits.
 func seconds(s float64) string {

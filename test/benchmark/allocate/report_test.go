@@ -43,8 +43,8 @@ func TestReport(t *testing.T) {
 	}}
 	all := []series{{"nodes", []point{{1, result{Seconds: 1}}, {2, result{Seconds: 2}}, {4, result{Seconds: 5}}}}}
 	var out strings.Builder
-	if err := report(&out, comparisons, all); err != nil {
-		t.Fatal(err)
+	if err := report(&out, comparisons, all); err == nil || err.Error() != "nodes: the time grew more than linearly from 2 to 4" {
+		t.Errorf("error %v", err)
 	}
 	var got []string
 	for text := range strings.Lines(out.String()) {
@@ -66,5 +66,32 @@ func TestReport(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("report (-want +got):\n%s\n%s", diff, out.String())
+	}
+}
+
+func TestShortfalls(t *testing.T) {
+	side := func(seconds float64, placed int) *result { return &result{Seconds: seconds, Placed: placed} }
+	w := work{name: "w", ratio: 40}
+	tests := map[string]struct {
+		comparison comparison
+		want       string
+	}{
+		"none":            {comparison{w, side(40, 5), side(1, 5)}, ""},
+		"too slow":        {comparison{w, side(39, 5), side(1, 5)}, "w: the bar of 40x was missed"},
+		"fewer placed":    {comparison{w, side(40, 5), side(1, 4)}, "w: ours placed 4 pods, upstream 5"},
+		"more placed":     {comparison{w, side(40, 5), side(1, 6)}, ""},
+		"ours alone":      {comparison{w, nil, side(1, 5)}, ""},
+		"above the limit": {comparison{work{name: "w", ratio: 40, limit: time.Second}, nil, side(2, 5)}, "w: the bar of 40x, 1 s was missed"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if err := shortfalls([]comparison{tt.comparison}, nil); err != nil {
+				got = err.Error()
+			}
+			if got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
 	}
 }

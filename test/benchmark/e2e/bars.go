@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -36,8 +37,9 @@ func ratioOf(field func(result) float64) func(ours, other group) float64 {
 	return func(ours, other group) float64 { return ours.median(field) / other.median(field) }
 }
 
-// printBars prints the bars that the trials say something about.
-func printBars(w io.Writer, p *plan, groups []group) {
+// printBars prints the bars that the trials say something about. Its error names those that ours did not reach.
+func printBars(w io.Writer, p *plan, groups []group) error {
+	var missed []error
 	of := func(scheduler, mode string) (group, bool) {
 		for _, g := range groups {
 			if g.key.Scheduler == scheduler && g.key.Mode == mode && g.key.Placement == full {
@@ -64,9 +66,11 @@ func printBars(w io.Writer, p *plan, groups []group) {
 		verdict := "met"
 		if !met {
 			verdict = "MISSED"
+			missed = append(missed, fmt.Errorf("%s: %.3g %s, want %s", b.mode, value, b.what, bound))
 		}
 		fmt.Fprint(w, title)
 		title = ""
 		row(w, b.mode, fmt.Sprintf("%.3g", value), b.what, bound, verdict)
 	}
+	return errors.Join(missed...)
 }

@@ -73,8 +73,9 @@ func TestReport(t *testing.T) {
 			WritesPerPod: map[string]float64{"create pods/binding": 1, "create events": 1}},
 	}
 	var out strings.Builder
-	if err := report(&out, &plan{}, results); err != nil {
-		t.Fatal(err)
+	const missed = "pglast: 1.2 pods/s of upstream's, want at least 5\npglast: 0.9 CPU of upstream's, want at most 0.125"
+	if err := report(&out, &plan{}, results); err == nil || err.Error() != missed {
+		t.Errorf("got error %v, want %s", err, missed)
 	}
 	var got [][]string
 	for line := range strings.Lines(out.String()) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -49,8 +50,8 @@ func report(out io.Writer, p *plan, results []result) error {
 	groups := grouped(results)
 	printWrites(w, groups)
 	printRatios(w, groups)
-	printBars(w, p, groups)
-	return w.Flush()
+	missed := printBars(w, p, groups)
+	return errors.Join(w.Flush(), missed)
 }
 
 func printTrials(w io.Writer, results []result) {

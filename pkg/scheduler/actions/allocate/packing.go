@@ -2,6 +2,7 @@ package allocate
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -38,12 +39,15 @@ type packedTask struct {
 	request []float64
 	shape   *shape
 	size    float64
+	ports   []string
 }
 
 type packedNode struct {
 	node  int32
 	room  []float64
 	slots int
+	// ports are the host ports of tasks placed on the node in the search.
+	ports map[string]bool
 	// fits tells by shape whether the predicates accept the node.
 	fits map[*shape]bool
 }
@@ -136,7 +140,7 @@ func (a *allocation) newPacking(p *pass, tasks []*api.TaskInfo, wanted int) (*pa
 		if !slices.Contains(shapes, s) {
 			shapes = append(shapes, s)
 		}
-		k.tasks = append(k.tasks, packedTask{task, vector(task.InitResreq, names), s, a.dominantShare(task)})
+		k.tasks = append(k.tasks, packedTask{task, vector(task.InitResreq, names), s, a.dominantShare(task), hostPorts(task.Pod)})
 	}
 	slices.SortStableFunc(k.tasks, func(l, r packedTask) int {
 		return cmp.Or(cmp.Compare(r.size, l.size), slices.Compare(r.request, l.request),
@@ -157,7 +161,7 @@ func (a *allocation) packedNodes(p *pass, shapes []*shape, names []v1.ResourceNa
 	var key []byte
 	for place, node := range p.site.domain.nodes {
 		info := a.board.nodes[node]
-		n := packedNode{node: node, slots: a.slotsOf(info), fits: map[*shape]bool{}}
+		n := packedNode{node: node, slots: a.slotsOf(info), ports: map[string]bool{}, fits: map[*shape]bool{}}
 		key = key[:0]
 		for i, f := range fields {
 			fits := f.at[place] >= 0 && (!p.now || f.rank[place].class.now())
@@ -226,6 +230,13 @@ func (k *packing) put(t *packedTask, n, times int) {
 	for r, value := range t.request {
 		node.room[r] -= float64(times) * value
 	}
+	for _, port := range t.ports {
+		if times > 0 {
+			node.ports[port] = true
+		} else {
+			delete(node.ports, port)
+		}
+	}
 	if k.roles != nil {
 		k.roles[t.task.TaskRole] -= int32(times)
 	}
@@ -263,7 +274,7 @@ func (k *packing) candidates(t *packedTask, from int) []int {
 }
 
 func (n *packedNode) takes(t *packedTask) bool {
-	if !n.fits[t.shape] || n.slots < 1 {
+	if !n.fits[t.shape] || n.slots < 1 || slices.ContainsFunc(t.ports, func(port string) bool { return n.ports[port] }) {
 		return false
 	}
 	for r, value := range t.request {
@@ -275,7 +286,7 @@ func (n *packedNode) takes(t *packedTask) bool {
 }
 
 func (n *packedNode) like(other *packedNode) bool {
-	if n.slots != other.slots || !slices.Equal(n.room, other.room) {
+	if n.slots != other.slots || !slices.Equal(n.room, other.room) || !maps.Equal(n.ports, other.ports) {
 		return false
 	}
 	for s, fits := range n.fits {
@@ -297,6 +308,19 @@ func resourceNames(tasks []*api.TaskInfo) []v1.ResourceName {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// hostPorts names the host ports the pod asks for, whatever the address.
+func hostPorts(pod *v1.Pod) []string {
+	var ports []string
+	for i := range pod.Spec.Containers {
+		for _, port := range pod.Spec.Containers[i].Ports {
+			if port.HostPort != 0 {
+				ports = append(ports, fmt.Sprint(cmp.Or(port.Protocol, v1.ProtocolTCP), port.HostPort))
+			}
+		}
+	}
+	return ports
 }
 
 // vector lists the amounts of cpu, memory and the named resources.

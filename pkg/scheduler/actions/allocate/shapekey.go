@@ -88,7 +88,7 @@ func appendPodSpec(b []byte, spec *v1.PodSpec) []byte {
 	}
 	b = append(b, '|')
 	for i := range spec.Volumes {
-		if volume := &spec.Volumes[i]; volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil {
+		if volume := &spec.Volumes[i]; !madeOnNode(volume) {
 			b = appendMessage(b, volume)
 		}
 	}
@@ -115,6 +115,12 @@ func appendPodSpec(b []byte, spec *v1.PodSpec) []byte {
 		b = appendList(b, spec.Resources.Limits)
 	}
 	return b
+}
+
+// madeOnNode says whether the kubelet makes the volume wherever the pod is.
+func madeOnNode(volume *v1.Volume) bool {
+	source := &volume.VolumeSource
+	return source.EmptyDir != nil || source.HostPath != nil || source.Secret != nil || source.ConfigMap != nil || source.DownwardAPI != nil || source.Projected != nil
 }
 
 func appendString(b []byte, s string) []byte {
