@@ -8,6 +8,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/plugins/capacity"
+	"volcano.sh/volcano/pkg/scheduler/plugins/gang"
+	"volcano.sh/volcano/pkg/scheduler/plugins/proportion"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
@@ -84,8 +87,11 @@ type allocation struct {
 	within *domain
 	// inside is the plugin that named the group in which the job is being tried; empty elsewhere.
 	inside string
-	// members are the nodes of the members of the job that were placed before.
-	members []int32
+	// standings are what is known of the jobs that are looked at again, members the job's that is being placed.
+	standings map[api.JobID]*standing
+	members   *members
+	// notGang are the session's tiers without the gang plugin.
+	notGang []conf.Tier
 	// stops are how far attempts at the job came in node groups.
 	stops map[*domain]stop
 	// compare is the rank order of the job that is being placed; nil when it has none.
@@ -105,9 +111,13 @@ func newAllocation(ssn *framework.Session, act *Action) *allocation {
 		kinds:      map[string]*kind{},
 		kindOfTask: map[api.TaskID]*kind{},
 		cuts:       map[[2]*domain]*domain{},
+		standings:  map[api.JobID]*standing{},
+		notGang:    tiersWithout(ssn.Tiers, gang.PluginName),
 		sampled:    samplingWanted(act.defaults),
 	}
-	a.prePredicates = prePredicateTiers(ssn.Tiers)
+	// Upstream's plugins that copy every queue in their pre-predicate do so for the simulations of preempt and reclaim, which
+	// ask it again.
+	a.prePredicates = tiersWithout(ssn.Tiers, proportion.PluginName, capacity.PluginName)
 	a.telling = tellingLabels(ssn)
 	a.gang = a.gangEnabled()
 	a.podSlots = a.predicatesEnabled()
@@ -129,6 +139,8 @@ func (a *allocation) serve(w *work, queue *api.QueueInfo) {
 	sheet := w.sheets[job.UID]
 	if a.placeJob(job, sheet) && !sheet.empty() {
 		jobs.Push(job)
+	} else {
+		delete(a.standings, job.UID)
 	}
 	w.queues.Push(queue)
 }
@@ -147,11 +159,12 @@ func (a *allocation) placeJob(job *api.JobInfo, sheet *sheet) bool {
 	if groups != nil {
 		a.compare = groups.Compare
 	}
-	a.members = a.membersOf(job)
+	a.members = a.standingOf(job).members
 	p := a.placeAvoiding(job, sheet, groups)
 	switch {
-	case p.outcome == ready && a.ssn.JobReady(job):
+	case p.outcome == ready && a.jobReady(job):
 		p.commit(job)
+		a.advance(job, &p)
 		*sheet = *p.sheet
 		p.decide(a.ssn, job)
 		return true
@@ -188,20 +201,4 @@ func (a *allocation) forgetFields() {
 		delete(f.shape.fields, f.key)
 	}
 	a.ofJob = nil
-}
-
-// membersOf lists the nodes of the job's members that are placed.
-func (a *allocation) membersOf(job *api.JobInfo) []int32 {
-	var nodes []int32
-	for status, tasks := range job.TaskStatusIndex {
-		if !api.AllocatedStatus(status) {
-			continue
-		}
-		for _, task := range tasks {
-			if node, ok := a.board.index[task.NodeName]; ok {
-				nodes = append(nodes, node)
-			}
-		}
-	}
-	return nodes
 }

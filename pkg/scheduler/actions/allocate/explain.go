@@ -28,7 +28,7 @@ func (a *allocation) explain(job *api.JobInfo, sheet *sheet, groups *framework.N
 	for _, path := range slices.Sorted(maps.Keys(groups.Refused)) {
 		e.Groups = append(e.Groups, framework.NodeGroupExplanation{Group: path, Refused: groups.Refused[path]})
 	}
-	e.Message = compact(e, a.ssn.JobReady(job))
+	e.Message = compact(e, a.jobReady(job))
 	a.ssn.Explain(job.UID, e)
 	job.JobFitErrors = e.Message
 	errs := api.NewFitErrors() // of every task: the group is what none of them fits into

@@ -135,13 +135,13 @@ func (a *allocation) try(job *api.JobInfo, subJob *api.SubJobInfo, tasks []*api.
 	p.lacking = a.lacking(job, subJob, len(tasks))
 	first = min(first, len(tasks))
 	stopped := p.place(p.batches(tasks[:first], arranged))
-	rest := tasks[first:]
-	for !stopped && !p.done && len(rest) > 0 {
-		n := a.alike(rest)
-		stopped = p.place([]batch{{tasks: rest[:n]}})
-		rest = rest[n:]
+	tried := first
+	for !stopped && !p.done && tried < len(tasks) {
+		n := a.alike(tasks[tried:])
+		stopped = p.place([]batch{{tasks: tasks[tried : tried+n]}})
+		tried += n
 	}
-	return p.end(a.untouched(tasks, p)), p.blocked
+	return p.end(untouched(tasks, tried, p)), p.blocked
 }
 
 // alike is how many tasks at the beginning are of one kind.
@@ -153,21 +153,26 @@ func (a *allocation) alike(tasks []*api.TaskInfo) int {
 	return n
 }
 
-// untouched lists the tasks that were neither placed nor found to fit nowhere.
-func (a *allocation) untouched(tasks []*api.TaskInfo, p *pass) []*api.TaskInfo {
-	if len(p.placed) == len(tasks) {
-		return nil
+// untouched lists the tasks that were neither placed nor found to fit nowhere, which those after the first tried are. When
+// they are all that is left they are not copied.
+func untouched(tasks []*api.TaskInfo, tried int, p *pass) []*api.TaskInfo {
+	if len(p.placed) == tried {
+		return tasks[tried:]
 	}
-	return slices.DeleteFunc(slices.Clone(tasks), func(task *api.TaskInfo) bool {
+	left := slices.DeleteFunc(slices.Clone(tasks[:tried]), func(task *api.TaskInfo) bool {
 		return task.Status != api.Pending || p.job.NodesFitErrors[task.UID] != nil || p.refused[task.UID]
 	})
+	if len(left) == 0 {
+		return tasks[tried:]
+	}
+	return append(left, tasks[tried:]...)
 }
 
 func (a *allocation) newPass(job *api.JobInfo, subJob *api.SubJobInfo, st site, now bool) *pass {
 	job.ResetSubJobFitErr(subJob.UID)
 	return &pass{
 		attempt: &attempt{a: a}, job: job, subJob: subJob, queue: a.ssn.Queues[job.Queue], site: st, now: now,
-		compare: a.compare, hyperNode: subJob.AllocatedHyperNode, refused: map[api.TaskID]bool{},
+		compare: a.compare, hyperNode: subJob.AllocatedHyperNode, refused: map[api.TaskID]bool{}, failed: map[string]bool{},
 	}
 }
 
@@ -176,7 +181,7 @@ func (p *pass) end(rest []*api.TaskInfo) band {
 	b := band{attempt: p.attempt, rest: rest, hyperNode: p.hyperNode}
 	switch {
 	case len(p.placed) == 0:
-	case p.done || p.a.ssn.SubJobReady(p.job, p.subJob):
+	case p.done || p.a.subJobReady(p.job, p.subJob):
 		b.outcome = ready
 	case !p.now && p.a.ssn.SubJobPipelined(p.job, p.subJob):
 		b.outcome = waiting
@@ -227,14 +232,24 @@ func (a *allocation) lacking(job *api.JobInfo, subJob *api.SubJobInfo, tasks int
 	if !a.gang {
 		return 1
 	}
-	missing := job.MinAvailable - job.ReadyTaskNum() - job.PendingBestEffortTaskNum()
-	if job.ContainsSubJobPolicy() {
-		missing = subJob.MinAvailable - subJob.ReadyTaskNum() - subJob.PendingBestEffortTaskNum()
-	}
+	missing := a.missing(job, subJob)
 	if missing < 1 && a.alone {
 		return tasks
 	}
 	return max(int(missing), 1)
+}
+
+// missing is how many tasks the minimum lacks, without what plugins other than gang ask for.
+func (a *allocation) missing(job *api.JobInfo, subJob *api.SubJobInfo) int32 {
+	known := a.standings[job.UID]
+	switch policy := job.ContainsSubJobPolicy(); {
+	case known != nil && (!policy && known.ready || known.subJobs[subJob.UID]):
+		return 0
+	case policy:
+		return subJob.MinAvailable - subJob.ReadyTaskNum() - subJob.PendingBestEffortTaskNum()
+	default:
+		return job.MinAvailable - job.ReadyTaskNum() - job.PendingBestEffortTaskNum()
+	}
 }
 
 // gangEnabled says whether the gang plugin decides on readiness.

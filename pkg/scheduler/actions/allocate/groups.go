@@ -78,7 +78,7 @@ func (a *allocation) needOf(job *api.JobInfo, sheet *sheet) (*need, error) {
 	n := &need{counts: map[*shape]int{}}
 	for _, subJob := range sheet.subJobs {
 		tasks := sheet.tasks[subJob.UID]
-		if !a.ssn.JobReady(job) && (a.ssn.SubJobReady(job, subJob) || len(sheet.needed) > 0 && !sheet.needed[subJob.UID]) {
+		if !a.jobReady(job) && (a.subJobReady(job, subJob) || len(sheet.needed) > 0 && !sheet.needed[subJob.UID]) {
 			continue
 		}
 		lacking := min(a.lacking(job, subJob, 1), len(tasks))

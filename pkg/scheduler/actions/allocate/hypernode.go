@@ -165,7 +165,7 @@ func (a *allocation) trySubJobs(job *api.JobInfo, from *sheet, first map[api.Sub
 		}
 		subJob.AllocatedHyperNode = a.ssn.HyperNodes.GetLCAHyperNode(subJob.AllocatedHyperNode, chosen)
 		p.subJobs[subJob.UID] = subJob.AllocatedHyperNode
-		if a.ssn.JobReady(job) {
+		if a.jobReady(job) {
 			break
 		}
 		if len(b.rest) > 0 {
@@ -174,7 +174,7 @@ func (a *allocation) trySubJobs(job *api.JobInfo, from *sheet, first map[api.Sub
 	}
 	switch {
 	case len(p.attempts) == 0:
-	case a.ssn.JobReady(job):
+	case a.jobReady(job):
 		p.outcome = ready
 	case !now && a.ssn.JobPipelined(job):
 		p.outcome = waiting

@@ -32,13 +32,14 @@ type pass struct {
 	done      bool
 	// blocked are the kinds that found no room, in the order in which they did.
 	blocked []*kind
-	// refused are the tasks their queue has no room for.
+	// refused are the tasks their queue has no room for, failed the roles of tasks that fit nowhere.
 	refused map[api.TaskID]bool
+	failed  map[string]bool
 }
 
 // ready says whether enough is placed.
 func (p *pass) ready() bool {
-	return len(p.placed) >= p.lacking && p.a.ssn.SubJobReady(p.job, p.subJob)
+	return len(p.placed) >= p.lacking && p.a.subJobReady(p.job, p.subJob)
 }
 
 // batch is tasks of one kind, in the order in which they are placed.
@@ -190,7 +191,7 @@ func (p *pass) wanted(task *api.TaskInfo) bool {
 		p.refused[task.UID] = true
 		return false
 	}
-	if len(p.job.NodesFitErrors) > 0 && p.job.TaskHasFitErrors(p.subJob.UID, task) {
+	if p.failed[task.TaskRole] {
 		errs := api.NewFitErrors()
 		errs.SetError(fmt.Sprintf("a task of the same role %q fits on no node", task.TaskRole))
 		p.job.NodesFitErrors[task.UID] = errs
@@ -313,6 +314,9 @@ func (p *pass) misfit(task *api.TaskInfo, errs *api.FitErrors) {
 		errs.SetError("no node has room before resources are released")
 	}
 	p.job.NodesFitErrors[task.UID] = errs
+	if task.TaskRole != "" {
+		p.failed[task.TaskRole] = true
+	}
 }
 
 // everywhere is an error as every node's verdict.

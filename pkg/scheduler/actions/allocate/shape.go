@@ -7,9 +7,7 @@ import (
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
-	"volcano.sh/volcano/pkg/scheduler/plugins/capacity"
 	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
-	"volcano.sh/volcano/pkg/scheduler/plugins/proportion"
 )
 
 // maxShapes bounds how many shapes are kept at a time: a shape holds some 50 bytes per node.
@@ -52,7 +50,7 @@ func (a *allocation) shapeOf(task *api.TaskInfo) (*shape, error) {
 			a.shapes = a.shapes[:0]
 		}
 		k.shape = &shape{layers: k.layers, task: task, samples: make([]sample, len(a.board.nodes)), fields: map[fieldKey]*field{},
-			barred: map[int32]error{}, capacities: map[*domain]room{}}
+			barred: map[int32]error{}, capacities: map[*domain]*room{}}
 		a.shapes = append(a.shapes, k)
 	}
 	return k.shape, nil
@@ -69,25 +67,13 @@ type shape struct {
 	// barred are the nodes that the live layer refuses to all tasks of the shape, whatever is placed where.
 	barred map[int32]error
 	// capacities are what is known of the domains' room.
-	capacities map[*domain]room
+	capacities map[*domain]*room
 }
 
 // prePredicate asks the plugins' pre-predicates, but for those that only prepare for preemption and take their time to.
 func (a *allocation) prePredicate(task *api.TaskInfo) (err error) {
 	with(a.ssn, a.prePredicates, func() { err = a.ssn.PrePredicateFn(task) })
 	return err
-}
-
-// prePredicateTiers are the session's tiers without upstream's plugins that copy every queue in their pre-predicate, for
-// the simulations of preempt and reclaim, which ask it again.
-func prePredicateTiers(all []conf.Tier) []conf.Tier {
-	var out []conf.Tier
-	for _, tier := range all {
-		out = append(out, conf.Tier{Plugins: slices.DeleteFunc(slices.Clone(tier.Plugins), func(o conf.PluginOption) bool {
-			return o.Name == proportion.PluginName || o.Name == capacity.PluginName
-		})})
-	}
-	return out
 }
 
 // sample is what the layer kept says of one node.

@@ -51,19 +51,37 @@ func (a *allocation) cut(d, within *domain) *domain {
 // capacity is how many tasks of the shape the domain takes now. It counts each node by itself and leaves out the verdicts
 // of the layers ofJob and live, so it is an upper bound.
 func (a *allocation) capacity(s *shape, d *domain) int {
-	if known, ok := s.capacities[d]; ok && known.at == len(a.board.changes) {
-		return known.total
+	r := s.capacities[d]
+	if r == nil {
+		r = &room{copies: make([]int32, len(d.nodes))}
+		s.capacities[d] = r
+		for place := range d.nodes {
+			r.count(a, s, d, int32(place))
+		}
+	} else {
+		for _, node := range a.board.changes[r.at:] {
+			if place, ok := d.local[node]; ok {
+				r.count(a, s, d, place)
+			}
+		}
 	}
-	total := 0
-	for _, node := range d.nodes {
-		total += int(a.ask(s, node).copies)
-	}
-	s.capacities[d] = room{total, len(a.board.changes)}
-	return total
+	r.at = len(a.board.changes)
+	return r.total
 }
 
 // room is how many tasks a domain takes, at a state of the board.
-type room struct{ total, at int }
+type room struct {
+	total, at int
+	// copies is what each node takes, by place in the domain.
+	copies []int32
+}
+
+// count brings one node's place up to date.
+func (r *room) count(a *allocation, s *shape, d *domain, place int32) {
+	copies := a.ask(s, d.nodes[place]).copies
+	r.total += int(copies - r.copies[place])
+	r.copies[place] = copies
+}
 
 // slots divides so many tasks of a shape over the site: over the fewest groups of each level, and the last ones over the
 // tightest group that takes them. Groups where members of the job lie already come first. Groups are visited so that
@@ -73,9 +91,6 @@ func (a *allocation) slots(st site, s *shape, need int, t *attempt) []slot {
 		return []slot{{st.domain, need}}
 	}
 	placed := map[int32]bool{}
-	for _, node := range a.members {
-		placed[node] = true
-	}
 	for _, p := range t.placed {
 		placed[a.board.index[p.task.NodeName]] = true
 	}
@@ -99,6 +114,7 @@ func (a *allocation) divide(g *topology.Group, within *domain, s *shape, need in
 		if p.capacity == 0 {
 			continue
 		}
+		p.used = a.members.in(d)
 		for node := range placed {
 			if _, ok := d.local[node]; ok {
 				p.used = true

@@ -60,7 +60,7 @@ func (a *allocation) work() *work {
 			continue
 		}
 		if w.jobs[job.Queue] == nil {
-			w.jobs[job.Queue] = util.NewPriorityQueue(a.ssn.JobOrderFn)
+			w.jobs[job.Queue] = util.NewPriorityQueue(a.jobOrder)
 		}
 		w.jobs[job.Queue].Push(job)
 		w.sheets[uid] = sheet
