@@ -165,7 +165,7 @@ func (a *allocation) placeJob(job *api.JobInfo, sheet *sheet) bool {
 	case p.outcome == ready && a.jobReady(job):
 		p.commit(job)
 		a.advance(job, &p)
-		*sheet = *p.sheet
+		sheet.keep(p.rest)
 		p.decide(a.ssn, job)
 		return true
 	case p.outcome != misfit:

@@ -42,9 +42,9 @@ func (a *allocation) explain(job *api.JobInfo, sheet *sheet, groups *framework.N
 
 func (a *allocation) explainGroup(group *topology.Group, n *need) framework.NodeGroupExplanation {
 	d := a.board.group(group)
-	e := framework.NodeGroupExplanation{Group: group.Path(), Nodes: len(d.nodes), Reasons: map[string]int{}}
+	e := framework.NodeGroupExplanation{Group: group.Path(), Nodes: len(d.nodes)}
 	for _, s := range n.shapes {
-		e.Fits += min(a.capacity(s, d), n.counts[s])
+		e.Fits += min(a.capacity(s, d), n.counts[s]+n.further[s])
 	}
 	e.Fits = min(e.Fits, n.total)
 	if tried, ok := a.stops[d]; ok { // what happened counts before what arithmetic says
@@ -58,22 +58,34 @@ func (a *allocation) explainGroup(group *topology.Group, n *need) framework.Node
 			break
 		}
 	}
+	e.Reasons = a.reasons(short, d)
+	return e
+}
+
+// reasons counts the nodes of the domain by what stops the next task of the shape there. Gangs of one shape share the
+// count until a node of the domain changes.
+func (a *allocation) reasons(s *shape, d *domain) map[string]int {
+	r := a.roomOf(s, d)
+	if r.reasons != nil {
+		return r.reasons
+	}
+	r.reasons = map[string]int{}
 	for _, node := range d.nodes {
-		sm := a.ask(short, node)
+		sm := a.ask(s, node)
 		info := a.board.nodes[node]
 		switch {
 		case sm.err != nil:
 			for _, reason := range reasonsOf(sm.err) {
-				e.Reasons[reason]++
+				r.reasons[reason]++
 			}
 		case sm.copies == 0:
-			_, missing := short.task.InitResreq.LessEqualWithResourcesName(info.Idle, api.Zero)
-			e.Reasons["short of "+slices.Min(missing)+" until it is released"]++
+			_, missing := s.task.InitResreq.LessEqualWithResourcesName(info.Idle, api.Zero)
+			r.reasons["short of "+slices.Min(missing)+" until it is released"]++
 		default: // it takes some, and then is full
-			e.Reasons[a.fullReason(short, info, sm.copies)]++
+			r.reasons[a.fullReason(s, info, sm.copies)]++
 		}
 	}
-	return e
+	return r.reasons
 }
 
 // fullReason says what a node is short of after it has taken the copies that fit.

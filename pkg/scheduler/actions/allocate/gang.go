@@ -236,20 +236,26 @@ func (a *allocation) lacking(job *api.JobInfo, subJob *api.SubJobInfo, tasks int
 	if missing < 1 && a.alone {
 		return tasks
 	}
-	return max(int(missing), 1)
+	return max(missing, 1)
 }
 
-// missing is how many tasks the minimum lacks, without what plugins other than gang ask for.
-func (a *allocation) missing(job *api.JobInfo, subJob *api.SubJobInfo) int32 {
-	known := a.standings[job.UID]
-	switch policy := job.ContainsSubJobPolicy(); {
-	case known != nil && (!policy && known.ready || known.subJobs[subJob.UID]):
-		return 0
-	case policy:
-		return subJob.MinAvailable - subJob.ReadyTaskNum() - subJob.PendingBestEffortTaskNum()
-	default:
-		return job.MinAvailable - job.ReadyTaskNum() - job.PendingBestEffortTaskNum()
+// missing is how many tasks the gang plugin lacks to call the sub-job ready.
+func (a *allocation) missing(job *api.JobInfo, subJob *api.SubJobInfo) int {
+	if !job.ContainsSubJobPolicy() {
+		return a.jobLacks(job)
 	}
+	if known := a.standings[job.UID]; known != nil && known.subJobs[subJob.UID] {
+		return 0
+	}
+	return int(subJob.MinAvailable - subJob.ReadyTaskNum() - subJob.PendingBestEffortTaskNum())
+}
+
+// jobLacks is the same of the job, for which it may ask for more.
+func (a *allocation) jobLacks(job *api.JobInfo) int {
+	if known := a.standings[job.UID]; !a.gang || known != nil && known.ready {
+		return 0
+	}
+	return int(job.MinAvailable - job.ReadyTaskNum() - job.PendingBestEffortTaskNum())
 }
 
 // gangEnabled says whether the gang plugin decides on readiness.

@@ -30,7 +30,9 @@ type need struct {
 	shapes []*shape
 	// counts is how many tasks of each shape there are: those needed, or when choice is set, all that may be taken.
 	counts map[*shape]int
-	total  int
+	// further is how many tasks, of shapes that are not known, ask for as much as those of a shape that is.
+	further map[*shape]int
+	total   int
 	// choice says that there are more tasks than are needed; unknown that there are tasks whose shape is not known.
 	choice, unknown bool
 }
@@ -51,7 +53,7 @@ func (a *allocation) placeInGroups(job *api.JobInfo, sheet *sheet, groups *frame
 	n, err := a.needOf(job, sheet)
 	if err != nil {
 		job.JobFitErrors = err.Error()
-		return plan{sheet: sheet}
+		return plan{}
 	}
 	var p plan
 	for _, now := range []bool{true, false} {
@@ -75,10 +77,11 @@ func (a *allocation) placeInGroups(job *api.JobInfo, sheet *sheet, groups *frame
 // needOf finds what the job's minimum lacks: of each sub-job that it needs so many tasks, which are the first ones when it
 // needs all there are.
 func (a *allocation) needOf(job *api.JobInfo, sheet *sheet) (*need, error) {
-	n := &need{counts: map[*shape]int{}}
+	n := &need{counts: map[*shape]int{}, further: map[*shape]int{}}
+	jobReady := a.jobReady(job)
 	for _, subJob := range sheet.subJobs {
 		tasks := sheet.tasks[subJob.UID]
-		if !a.jobReady(job) && (a.subJobReady(job, subJob) || len(sheet.needed) > 0 && !sheet.needed[subJob.UID]) {
+		if !jobReady && (a.subJobReady(job, subJob) || len(sheet.needed) > 0 && !sheet.needed[subJob.UID]) {
 			continue
 		}
 		lacking := min(a.lacking(job, subJob, 1), len(tasks))
@@ -90,6 +93,9 @@ func (a *allocation) needOf(job *api.JobInfo, sheet *sheet) (*need, error) {
 		for _, task := range tasks {
 			if len(n.shapes) == maxNeedShapes && n.counts[a.kindOf(task).shape] == 0 {
 				n.unknown = true
+				if i := slices.IndexFunc(n.shapes, func(s *shape) bool { return s.task.InitResreq.Equal(task.InitResreq, api.Zero) }); i >= 0 {
+					n.further[n.shapes[i]]++
+				}
 				continue
 			}
 			s, err := a.shapeOf(task)
@@ -134,7 +140,7 @@ func (a *allocation) tryGroups(job *api.JobInfo, sheet *sheet, groups *framework
 		}
 	}
 	if best < 0 {
-		return plan{sheet: sheet}
+		return plan{}
 	}
 	return a.tryGroup(job, sheet, groups, candidates[best].group, n, now)
 }
@@ -200,7 +206,7 @@ func (a *allocation) tryGroup(job *api.JobInfo, sheet *sheet, groups *framework.
 			return p
 		}
 	}
-	return plan{sheet: sheet}
+	return plan{}
 }
 
 // narrower lists groups in the group that may hold what is needed: the narrowest level first, in a level the best by score,

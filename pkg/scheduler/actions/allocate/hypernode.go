@@ -18,8 +18,8 @@ import (
 type plan struct {
 	outcome  outcome
 	attempts []*attempt
-	// sheet is what the job has left to be placed.
-	sheet *sheet
+	// rest is what sub-jobs of which something was placed have left to be placed.
+	rest map[api.SubJobID][]*api.TaskInfo
 	// hyperNode is where the job was placed and subJobs where its sub-jobs were, for jobs that choose among HyperNodes.
 	hyperNode string
 	subJobs   map[api.SubJobID]string
@@ -88,12 +88,11 @@ func (a *allocation) placeOn(job *api.JobInfo, sheet *sheet, st site, now bool) 
 	}
 	uid := job.DefaultSubJobID()
 	b := a.placeTasks(job, job.SubJobs[uid], sheet.tasks[uid], st, now)
-	p := plan{outcome: b.outcome, sheet: sheet.clone()}
+	p := plan{outcome: b.outcome, rest: map[api.SubJobID][]*api.TaskInfo{uid: b.rest}}
 	if b.outcome == misfit {
 		return p
 	}
 	p.attempts = []*attempt{b.attempt}
-	p.sheet.tasks[uid] = b.rest
 	if subJob := job.SubJobs[uid]; b.outcome == ready && subJob.IsSoftTopologyMode() {
 		p.former = map[api.SubJobID]string{uid: subJob.AllocatedHyperNode}
 		subJob.AllocatedHyperNode = b.hyperNode
@@ -106,6 +105,12 @@ func (a *allocation) placeOn(job *api.JobInfo, sheet *sheet, st site, now bool) 
 func (a *allocation) placeInHyperNodes(job *api.JobInfo, sheet *sheet, st site, now bool) plan {
 	top := a.ssn.HyperNodes[vcframework.ClusterTopHyperNode]
 	for _, gradient := range a.ssn.HyperNodeGradientForJobFn(job, top) {
+		if len(gradient) == 1 { // there is nothing to choose
+			if p := a.placeSubJobs(job, sheet, gradient[0], st, now); p.outcome != misfit {
+				return p
+			}
+			continue
+		}
 		best := ""
 		var bestPlan plan
 		for _, hyperNode := range byName(gradient) {
@@ -119,7 +124,7 @@ func (a *allocation) placeInHyperNodes(job *api.JobInfo, sheet *sheet, st site, 
 			return a.placeSubJobs(job, sheet, a.ssn.HyperNodes[best], st, now)
 		}
 	}
-	return plan{sheet: sheet}
+	return plan{}
 }
 
 func (p *plan) betterThan(other *plan) bool {
@@ -143,14 +148,15 @@ func (a *allocation) placeSubJobs(job *api.JobInfo, from *sheet, hyperNode *api.
 // one that found no room.
 func (a *allocation) trySubJobs(job *api.JobInfo, from *sheet, first map[api.SubJobID]int, hyperNode *api.HyperNodeInfo, st site, now bool) (p plan, blocked api.SubJobID) {
 	job.ResetFitErr()
-	p = plan{sheet: from.clone(), hyperNode: hyperNode.Name, subJobs: map[api.SubJobID]string{}, former: map[api.SubJobID]string{}}
-	pending := slices.Clone(p.sheet.subJobs)
-	for len(pending) > 0 {
-		a.sortSubJobs(pending, from.needed)
-		slices.SortStableFunc(pending, func(l, r *api.SubJobInfo) int { return cmp.Compare(first[r.UID], first[l.UID]) })
-		subJob := pending[0]
-		pending = pending[1:]
-		b, chosen, score := a.placeSubJob(job, subJob, p.sheet.tasks[subJob.UID], hyperNode, st, now)
+	p = plan{rest: map[api.SubJobID][]*api.TaskInfo{}, hyperNode: hyperNode.Name, subJobs: map[api.SubJobID]string{}, former: map[api.SubJobID]string{}}
+	lacking, placed := a.jobLacks(job), 0
+	for pending := a.pending(from, first); !pending.Empty(); {
+		subJob := pending.Pop().(*api.SubJobInfo)
+		tasks, again := p.rest[subJob.UID]
+		if !again {
+			tasks = from.tasks[subJob.UID]
+		}
+		b, chosen, score := a.placeSubJob(job, subJob, tasks, hyperNode, st, now)
 		if b.outcome == misfit {
 			if blocked == "" && first[subJob.UID] == 0 {
 				blocked = subJob.UID
@@ -158,18 +164,19 @@ func (a *allocation) trySubJobs(job *api.JobInfo, from *sheet, first map[api.Sub
 			continue
 		}
 		p.attempts = append(p.attempts, b.attempt)
-		p.sheet.tasks[subJob.UID] = b.rest
+		p.rest[subJob.UID] = b.rest
+		placed += len(b.placed)
 		p.score += score
 		if _, ok := p.former[subJob.UID]; !ok {
 			p.former[subJob.UID] = subJob.AllocatedHyperNode
 		}
 		subJob.AllocatedHyperNode = a.ssn.HyperNodes.GetLCAHyperNode(subJob.AllocatedHyperNode, chosen)
 		p.subJobs[subJob.UID] = subJob.AllocatedHyperNode
-		if a.jobReady(job) {
+		if placed >= lacking && a.jobReady(job) {
 			break
 		}
 		if len(b.rest) > 0 {
-			pending = append(pending, subJob)
+			pending.Push(subJob)
 		}
 	}
 	switch {
@@ -188,6 +195,14 @@ func (a *allocation) trySubJobs(job *api.JobInfo, from *sheet, first map[api.Sub
 // placeSubJob places the sub-job in the best of the HyperNodes in hyperNode that the plugins allow it.
 func (a *allocation) placeSubJob(job *api.JobInfo, subJob *api.SubJobInfo, tasks []*api.TaskInfo, hyperNode *api.HyperNodeInfo, st site, now bool) (band, string, float64) {
 	for _, gradient := range a.ssn.HyperNodeGradientForSubJobFn(subJob, hyperNode) {
+		if len(gradient) == 1 { // there is nothing to choose
+			name := gradient[0].Name
+			_, score := a.bestHyperNode(subJob, map[string]outcome{name: ready})
+			if b := a.placeTasks(job, subJob, tasks, a.hyperNodeSite(name, st), now); b.outcome != misfit {
+				return b, name, score
+			}
+			continue
+		}
 		outcomes := map[string]outcome{}
 		for _, candidate := range byName(gradient) {
 			b := a.placeTasks(job, subJob, tasks, a.hyperNodeSite(candidate.Name, st), now)

@@ -50,7 +50,7 @@ func (a *allocation) shapeOf(task *api.TaskInfo) (*shape, error) {
 			a.shapes = a.shapes[:0]
 		}
 		k.shape = &shape{layers: k.layers, task: task, samples: make([]sample, len(a.board.nodes)), fields: map[fieldKey]*field{},
-			barred: map[int32]error{}, capacities: map[*domain]*room{}}
+			barred: map[int32]error{}, rooms: map[*domain]*room{}}
 		a.shapes = append(a.shapes, k)
 	}
 	return k.shape, nil
@@ -66,8 +66,8 @@ type shape struct {
 	fields  map[fieldKey]*field
 	// barred are the nodes that the live layer refuses to all tasks of the shape, whatever is placed where.
 	barred map[int32]error
-	// capacities are what is known of the domains' room.
-	capacities map[*domain]*room
+	// rooms are what is known of the domains' room.
+	rooms map[*domain]*room
 }
 
 // prePredicate asks the plugins' pre-predicates, but for those that only prepare for preemption and take their time to.

@@ -24,6 +24,7 @@ var identityKeys = map[string]bool{
 	"volcano.sh/job-retry-count":                       true,
 	"volcano.sh/task-index":                            true,
 	"volcano.sh/template-uid":                          true,
+	"volcano.sh/partition-id":                          true,
 	"job-name":                                         true,
 	"controller-uid":                                   true,
 	"batch.kubernetes.io/job-name":                     true,

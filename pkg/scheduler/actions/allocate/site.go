@@ -51,10 +51,15 @@ func (a *allocation) cut(d, within *domain) *domain {
 // capacity is how many tasks of the shape the domain takes now. It counts each node by itself and leaves out the verdicts
 // of the layers ofJob and live, so it is an upper bound.
 func (a *allocation) capacity(s *shape, d *domain) int {
-	r := s.capacities[d]
+	return a.roomOf(s, d).total
+}
+
+// roomOf brings what is known of the domain's room for the shape up to date.
+func (a *allocation) roomOf(s *shape, d *domain) *room {
+	r := s.rooms[d]
 	if r == nil {
 		r = &room{copies: make([]int32, len(d.nodes))}
-		s.capacities[d] = r
+		s.rooms[d] = r
 		for place := range d.nodes {
 			r.count(a, s, d, int32(place))
 		}
@@ -66,14 +71,16 @@ func (a *allocation) capacity(s *shape, d *domain) int {
 		}
 	}
 	r.at = len(a.board.changes)
-	return r.total
+	return r
 }
 
-// room is how many tasks a domain takes, at a state of the board.
+// room is how many tasks of a shape a domain takes, at a state of the board.
 type room struct {
 	total, at int
 	// copies is what each node takes, by place in the domain.
 	copies []int32
+	// reasons count the nodes by what stops the next task; nil before they are asked for.
+	reasons map[string]int
 }
 
 // count brings one node's place up to date.
@@ -81,6 +88,7 @@ func (r *room) count(a *allocation, s *shape, d *domain, place int32) {
 	copies := a.ask(s, d.nodes[place]).copies
 	r.total += int(copies - r.copies[place])
 	r.copies[place] = copies
+	r.reasons = nil
 }
 
 // slots divides so many tasks of a shape over the site: over the fewest groups of each level, and the last ones over the

@@ -30,17 +30,22 @@ type sheet struct {
 	needed map[api.SubJobID]bool
 }
 
-func (s *sheet) empty() bool {
-	for _, tasks := range s.tasks {
+func (s *sheet) empty() bool { return len(s.tasks) == 0 }
+
+// keep leaves of the sub-jobs that are named only the given tasks.
+func (s *sheet) keep(rest map[api.SubJobID][]*api.TaskInfo) {
+	done := false
+	for uid, tasks := range rest {
 		if len(tasks) > 0 {
-			return false
+			s.tasks[uid] = tasks
+		} else {
+			delete(s.tasks, uid)
+			done = true
 		}
 	}
-	return true
-}
-
-func (s *sheet) clone() *sheet {
-	return &sheet{subJobs: slices.Clone(s.subJobs), tasks: maps.Clone(s.tasks), needed: s.needed}
+	if done {
+		s.subJobs = slices.DeleteFunc(s.subJobs, func(subJob *api.SubJobInfo) bool { return len(s.tasks[subJob.UID]) == 0 })
+	}
 }
 
 // work lists what is to be placed. Jobs are pushed by their keys, so that the order among equals is always the same.
@@ -162,10 +167,18 @@ func (a *allocation) neededSubJobs(job *api.JobInfo, subJobs []*api.SubJobInfo) 
 	return needed
 }
 
-// sortSubJobs sorts sub-jobs by the session's order, which changes as they become ready; those the minimum needs first.
-func (a *allocation) sortSubJobs(subJobs []*api.SubJobInfo, needed map[api.SubJobID]bool) {
-	slices.SortStableFunc(subJobs, byOrder[*api.SubJobInfo](a.ssn.SubJobOrderFn))
-	slices.SortStableFunc(subJobs, func(l, r *api.SubJobInfo) int { return cmpBool(!needed[l.UID], !needed[r.UID]) })
+// pending are the sub-jobs in the order in which they are placed: those with the highest number in first before others,
+// then those the minimum needs, then by the session's order, which is another for a sub-job once more of it is placed.
+func (a *allocation) pending(s *sheet, first map[api.SubJobID]int) *util.PriorityQueue {
+	pending := util.NewPriorityQueue(func(l, r any) bool {
+		left, right := l.(*api.SubJobInfo), r.(*api.SubJobInfo)
+		order := cmp.Or(cmp.Compare(first[right.UID], first[left.UID]), cmpBool(!s.needed[left.UID], !s.needed[right.UID]))
+		return order < 0 || order == 0 && a.ssn.SubJobOrderFn(l, r)
+	})
+	for _, subJob := range s.subJobs {
+		pending.Push(subJob)
+	}
+	return pending
 }
 
 // byOrder makes a comparison of one of the session's order functions, which say whether the left one comes first.
