@@ -32,6 +32,9 @@ var dimensions = []struct {
 	{"gangs", "gangs of 500 on 5,000 nodes", []int{5, 10, 20, 40}, func(size int) shape {
 		return shape{nodes: 5000, gangs: size, gangSize: 500, cpu: "1"}
 	}},
+	{"elastic", "tasks of two jobs that need one each, on 1,000 nodes", []int{2000, 4000, 8000, 16000}, func(size int) shape {
+		return shape{nodes: 1000, gangs: 2, gangSize: size / 2, minimum: 1, cpu: "1"}
+	}},
 	{"clusters", "IB clusters of 125 nodes, 512 tasks into one", []int{10, 20, 40, 80}, func(size int) shape {
 		return shape{nodes: 125 * size, gangs: 1, gangSize: 512, cpu: "4", clusters: size, spoilt: true}
 	}},

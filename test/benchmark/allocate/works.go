@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -30,6 +31,8 @@ type work struct {
 type shape struct {
 	nodes           int
 	gangs, gangSize int
+	// minimum is how many members a gang needs; zero for all.
+	minimum int
 	// cpu is what each pod asks for.
 	cpu string
 	// clusters is how many InfiniBand clusters the nodes are spread over, in one of which every gang has to lie whole; zero
@@ -98,7 +101,7 @@ func (s shape) world(groups nodeGroups) sessiontest.World {
 	w := sessiontest.World{Nodes: s.nodeList()}
 	for gang := range s.gangs {
 		name := gangName(gang)
-		podGroup := schedulertesting.MakePodGroup().Name(name).MinMember(int32(s.gangSize)).Obj()
+		podGroup := schedulertesting.MakePodGroup().Name(name).MinMember(int32(cmp.Or(s.minimum, s.gangSize))).Obj()
 		if s.clusters > 0 {
 			groups.require(podGroup)
 		}
