@@ -74,7 +74,7 @@ func (a *allocation) tryPacked(job *api.JobInfo, subJob *api.SubJobInfo, tasks [
 			return band{}
 		}
 	}
-	return p.end(untouched(tasks, len(minimum), p))
+	return p.end(untouched(tasks, first, p))
 }
 
 // roomFor says whether the domain may have room for so many of the tasks, kind by kind.
