@@ -24,14 +24,16 @@ type GangExplanation struct {
 // NodeGroupExplanation says what one node group can take of a gang.
 type NodeGroupExplanation struct {
 	Group string `json:"group"`
-	// Fits is how many of the needed members the group can take now.
-	Fits  int `json:"fits"`
-	Nodes int `json:"nodes"`
+	// Fits is how many of the needed members the group takes now before one fits nowhere in it. AtMost says that it is an
+	// upper bound, by what each node takes.
+	Fits   int  `json:"fits"`
+	AtMost bool `json:"atMost,omitempty"`
+	Nodes  int  `json:"nodes"`
 	// Refused says why the group was no candidate; empty when it was tried.
 	Refused string `json:"refused,omitempty"`
-	// Stopped is what stopped a trial placement in the group; empty when arithmetic alone left it out.
+	// Stopped is what stopped a trial placement in the group, where that is not for nodes to say.
 	Stopped string `json:"stopped,omitempty"`
-	// Reasons counts the nodes that take no further member by what stops it.
+	// Reasons counts the nodes that do not take the next member by what stops it.
 	Reasons map[string]int `json:"reasons,omitempty"`
 }
 

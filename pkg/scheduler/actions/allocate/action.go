@@ -92,8 +92,9 @@ type allocation struct {
 	members   *members
 	// notGang are the session's tiers without the gang plugin.
 	notGang []conf.Tier
-	// stops are how far attempts at the job came in node groups.
-	stops map[*domain]stop
+	// stops are how far attempts at the job came in node groups; probed counts the tasks placed for explanations alone.
+	stops  map[*domain]stop
+	probed int
 	// compare is the rank order of the job that is being placed; nil when it has none.
 	compare func(l, r *api.TaskInfo) int
 }

@@ -1,11 +1,8 @@
 package allocate
 
 import (
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -13,8 +10,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// maxExplanation bounds the compact explanation, in bytes.
-const maxExplanation = 900
+// maxProbed bounds how many tasks are placed for explanations alone, in one run of the action.
+const maxProbed = 5_000
 
 // explain says, group by group, how many of the members that the gang lacks fit and what stops the next.
 func (a *allocation) explain(job *api.JobInfo, sheet *sheet, groups *framework.NodeGroups, n *need) {
@@ -22,7 +19,7 @@ func (a *allocation) explain(job *api.JobInfo, sheet *sheet, groups *framework.N
 		Namespace: job.Namespace, PodGroup: job.Name, Time: a.now(), Needed: n.total, Required: groups.Required,
 	}
 	for _, group := range groups.Candidates {
-		e.Groups = append(e.Groups, a.explainGroup(group, n))
+		e.Groups = append(e.Groups, a.explainGroup(job, sheet, groups, group, n))
 	}
 	slices.SortStableFunc(e.Groups, func(l, r framework.NodeGroupExplanation) int { return r.Fits - l.Fits })
 	for _, path := range slices.Sorted(maps.Keys(groups.Refused)) {
@@ -40,17 +37,23 @@ func (a *allocation) explain(job *api.JobInfo, sheet *sheet, groups *framework.N
 	}
 }
 
-func (a *allocation) explainGroup(group *topology.Group, n *need) framework.NodeGroupExplanation {
+// explainGroup says what happened in a trial placement in the group. One that arithmetic left out is tried for that where
+// arithmetic does not tell how many fit.
+func (a *allocation) explainGroup(job *api.JobInfo, sheet *sheet, groups *framework.NodeGroups, group *topology.Group, n *need) framework.NodeGroupExplanation {
 	d := a.board.group(group)
 	e := framework.NodeGroupExplanation{Group: group.Path(), Nodes: len(d.nodes)}
+	if !n.countable() {
+		a.probe(job, sheet, groups, group)
+	}
+	if tried, ok := a.stops[d]; ok {
+		e.Fits, e.Stopped, e.Reasons = tried.placed, tried.why, tried.reasons
+		return e
+	}
+	e.AtMost = !n.countable()
 	for _, s := range n.shapes {
 		e.Fits += min(a.capacity(s, d), n.counts[s]+n.further[s])
 	}
 	e.Fits = min(e.Fits, n.total)
-	if tried, ok := a.stops[d]; ok { // what happened counts before what arithmetic says
-		e.Fits, e.Stopped = tried.placed, tried.why
-		return e
-	}
 	short := n.shapes[0]
 	for _, s := range n.shapes {
 		if a.capacity(s, d) < n.counts[s] {
@@ -60,6 +63,31 @@ func (a *allocation) explainGroup(group *topology.Group, n *need) framework.Node
 	}
 	e.Reasons = a.reasons(short, d)
 	return e
+}
+
+// countable says whether the members that fit into a group can be counted node by node: they are alike and do not exclude
+// each other.
+func (n *need) countable() bool {
+	return len(n.shapes) == 1 && !n.unknown && !n.coupled() && len(hostPorts(n.shapes[0].task.Pod)) == 0
+}
+
+// probe places as many of the job's tasks in the group as it can, the smallest first, and takes them back, to note what stops
+// the next. There is a bound to that, and jobs whose sub-jobs choose among HyperNodes are not probed.
+func (a *allocation) probe(job *api.JobInfo, sheet *sheet, groups *framework.NodeGroups, group *topology.Group) {
+	uid := job.DefaultSubJobID()
+	tasks := sheet.tasks[uid]
+	if a.probed+len(tasks) > maxProbed || job.ContainsHardTopology() || job.ContainsSubJobPolicy() {
+		return
+	}
+	a.probed += len(tasks)
+	a.inside = groups.Plugin
+	defer func() { a.inside = "" }()
+	p := a.newPass(job, job.SubJobs[uid], a.groupSite(group, nil), true)
+	p.lacking, p.patient = a.lacking(job, p.subJob, len(tasks)), true
+	p.place(p.batches(tasks, arrangement{order: smallestFirst, anyOrder: true}))
+	if b := p.end(nil); b.outcome != misfit {
+		b.discard()
+	}
 }
 
 // reasons counts the nodes of the domain by what stops the next task of the shape there. Gangs of one shape share the
@@ -88,6 +116,31 @@ func (a *allocation) reasons(s *shape, d *domain) map[string]int {
 	return r.reasons
 }
 
+// stopReasons counts the nodes of the domain by what stops the task there as things stand in an attempt.
+func (a *allocation) stopReasons(task *api.TaskInfo, job *api.JobInfo, d *domain) map[string]int {
+	s := a.kindOf(task).shape
+	if s == nil {
+		return nil
+	}
+	f := a.fieldOf(s, d, job)
+	if len(f.ofJob) == 0 && len(s.layers.live) == 0 && len(a.exclusions.against(task)) == 0 {
+		return a.reasons(s, d)
+	}
+	reasons := map[string]int{}
+	for _, node := range d.nodes {
+		err := f.verdict(node)
+		if err == nil {
+			err = a.liveVerdict(task, s, node)
+		}
+		if err != nil {
+			for _, reason := range reasonsOf(err) {
+				reasons[reason]++
+			}
+		}
+	}
+	return reasons
+}
+
 // fullReason says what a node is short of after it has taken the copies that fit.
 func (a *allocation) fullReason(s *shape, node *api.NodeInfo, copies int32) string {
 	left := node.Idle.Clone()
@@ -98,93 +151,4 @@ func (a *allocation) fullReason(s *shape, node *api.NodeInfo, copies int32) stri
 		return "short of " + slices.Min(short)
 	}
 	return "full"
-}
-
-// reasonsOf puts a verdict into few words.
-func reasonsOf(err error) []string {
-	var fit *api.FitError
-	if !errors.As(err, &fit) {
-		return []string{err.Error()}
-	}
-	var out []string
-	for _, reason := range fit.Reasons() {
-		switch resource, short := strings.CutPrefix(reason, "Insufficient "); {
-		case short:
-			reason = "short of " + resource
-		case strings.Contains(reason, "were unschedulable"):
-			reason = "cordoned"
-		case strings.Contains(reason, "untolerated taint"):
-			reason = "tainted"
-		}
-		if !slices.Contains(out, reason) {
-			out = append(out, reason)
-		}
-	}
-	if slices.Contains(out, "cordoned") { // a cordoned node is also tainted as such
-		return []string{"cordoned"}
-	}
-	return out
-}
-
-// compact puts an explanation into one line, such as "ib-a 12/16: 3 nodes short of nvidia.com/gpu, 1 tainted".
-func compact(e framework.GangExplanation, ready bool) string {
-	var b strings.Builder
-	switch {
-	case ready:
-		b.WriteString("the minimum is placed, further members wait: ")
-	case e.Required:
-		fmt.Fprintf(&b, "no node group holds the %d members needed: ", e.Needed)
-	}
-	for i, g := range e.Groups {
-		text := compactGroup(g, e.Needed)
-		if i > 0 && b.Len()+len(text) > maxExplanation {
-			fmt.Fprintf(&b, "; and %d more", len(e.Groups)-i)
-			break
-		}
-		if i > 0 {
-			b.WriteString("; ")
-		}
-		b.WriteString(text)
-	}
-	if len(e.Groups) == 0 {
-		b.WriteString("there is no node group that may hold it")
-	}
-	return b.String()
-}
-
-func compactGroup(g framework.NodeGroupExplanation, needed int) string {
-	if g.Refused != "" {
-		return fmt.Sprintf("%s: %s", g.Group, g.Refused)
-	}
-	head := fmt.Sprintf("%s %d/%d", g.Group, g.Fits, needed)
-	switch {
-	case g.Stopped != "":
-		return head + ": " + strings.TrimSuffix(strings.TrimPrefix(g.Stopped, "In hyperNode "+g.Group+": "), ".")
-	case g.Nodes == 0:
-		return head + ": no nodes"
-	case g.Reasons["cordoned"] == g.Nodes:
-		return head + ": drained"
-	}
-	reasons := slices.Sorted(maps.Keys(g.Reasons))
-	slices.SortStableFunc(reasons, func(l, r string) int { return g.Reasons[r] - g.Reasons[l] })
-	var parts []string
-	for i, reason := range reasons {
-		if i == 3 {
-			parts = append(parts, "...")
-			break
-		}
-		if i == 0 {
-			parts = append(parts, fmt.Sprintf("%d %s %s", g.Reasons[reason], plural(g.Reasons[reason]), reason))
-		} else {
-			parts = append(parts, fmt.Sprintf("%d %s", g.Reasons[reason], reason))
-		}
-	}
-	return head + ": " + strings.Join(parts, ", ")
-}
-
-func plural(nodes int) string {
-	if nodes == 1 {
-		return "node"
-	}
-	return "nodes"
 }

@@ -1,14 +1,18 @@
 package allocate_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
 	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
@@ -77,3 +81,95 @@ func TestEqualGangsAreExplainedAsThingsStand(t *testing.T) {
 		}
 	}
 }
+
+// TestAnExplanationCountsMembersThatFitTogether: each kind of member by itself would fit more often.
+func TestAnExplanationCountsMembersThatFitTogether(t *testing.T) {
+	apart := func(pods []*v1.Pod) {
+		for _, pod := range pods {
+			pod.Labels["app"] = "g"
+			pod.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+					TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "g"}},
+				}},
+			}}
+		}
+	}
+	onePort := func(pods []*v1.Pod) {
+		for _, pod := range pods {
+			pod.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 8080, ContainerPort: 8080, Protocol: v1.ProtocolTCP}}
+		}
+	}
+	tests := map[string]struct {
+		requests []string
+		change   func([]*v1.Pod)
+		nodes    []*v1.Node
+		want     string
+	}{
+		"two sizes on one node": {
+			requests: []string{"2", "2", "2", "1", "1", "1", "1"}, nodes: []*v1.Node{node("a1", "ib-a", "4")},
+			want: "no node group holds the 7 members needed: ib-a 4/7: 1 node short of cpu",
+		},
+		"members that exclude each other": {
+			requests: []string{"1", "1", "1", "1"}, change: apart, nodes: []*v1.Node{node("a1", "ib-a", "3")},
+			want: "no node group holds the 4 members needed: ib-a 1/4: 1 node didn't satisfy existing pods anti-affinity rules",
+		},
+		"members of one host port": {
+			requests: []string{"1", "1", "1"}, change: onePort, nodes: []*v1.Node{node("a1", "ib-a", "2"), node("b1", "ib-b", "1")},
+			want: "no node group holds the 3 members needed: ib-a 1/3: 1 node didn't have free ports for the requested pod ports; ib-b 1/3: 1 node short of cpu",
+		},
+		"one member": {
+			requests: []string{"8"}, nodes: []*v1.Node{node("a1", "ib-a", "4")},
+			want: "no node group holds the 1 member needed: ib-a 0/1: 1 node short of cpu",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			pods, podGroup := gang("g", tt.requests...)
+			podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
+			if tt.change != nil {
+				tt.change(pods)
+			}
+			w := sessiontest.World{Nodes: tt.nodes, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
+			if diff := cmp.Diff(tt.want, explained(t, w, "g")["g"]); diff != "" {
+				t.Errorf("the PodGroup says (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAnExplanationIsShort although each node has a reason of its own, and a long one.
+func TestAnExplanationIsShort(t *testing.T) {
+	for _, depends := range []framework.Dependence{framework.OnShape, framework.OnAnything} {
+		pods, podGroup := gang("g", "1", "1")
+		podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
+		w := sessiontest.World{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
+		for i := range 200 {
+			w.Nodes = append(w.Nodes, node(fmt.Sprintf("a%03d", i), "ib-a", "4"), node(fmt.Sprintf("b%03d", i), "ib-b", "4"))
+		}
+		cluster := sessiontest.New(w)
+		registry, action := action()
+		registry.RegisterPlugin(ibcluster.Spec())
+		registry.RegisterPlugin(framework.PluginSpec{Name: "wordy", DependsOn: depends, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+			return wordy{}, nil
+		}})
+		ssn := cluster.Open(registry, withClusters+"  - name: wordy\n")
+		ssn.Run(action)
+		says := ssn.Jobs[api.JobID(Namespace+"/g")].JobFitErrors
+		if len(says) > 1000 || !strings.Contains(says, "ib-a 0/2: 1 node node a000 is unwell") || !strings.Contains(says, "ib-b 0/2") {
+			t.Errorf("depends on %v: the PodGroup says in %d bytes: %s", depends, len(says), says)
+		}
+		ssn.Close()
+		cluster.Close()
+	}
+}
+
+// wordy refuses every node with a text of its own.
+type wordy struct{}
+
+func (wordy) Name() string { return "wordy" }
+func (wordy) OnSessionOpen(ssn *framework.Session) {
+	ssn.AddPredicateFn("wordy", func(_ *api.TaskInfo, node *api.NodeInfo) error {
+		return errors.New("node " + node.Name + " is unwell" + strings.Repeat(", very", 100))
+	})
+}
+func (wordy) OnSessionClose(*framework.Session) {}

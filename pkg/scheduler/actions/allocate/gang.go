@@ -193,26 +193,29 @@ func (p *pass) end(rest []*api.TaskInfo) band {
 	return b
 }
 
-// stop is how far an attempt in a node group came, and what stopped it.
+// stop is how far an attempt in a node group came, and what stopped it: counts of nodes by reason, or a text.
 type stop struct {
-	placed int
-	why    string
+	placed  int
+	reasons map[string]int
+	why     string
 }
 
 // noteStop keeps, for the explanation, the attempt that came furthest in the group.
 func (p *pass) noteStop() {
-	if p.a.inside == "" || len(p.placed) < p.a.stops[p.site.domain].placed {
+	d := p.site.domain
+	if former, ok := p.a.stops[d]; p.a.inside == "" || ok && len(p.placed) <= former.placed {
 		return
 	}
-	why := ""
-	for _, task := range p.a.stopTasks(p) {
-		why = p.job.NodesFitErrors[task.UID].Error()
-		break
+	s := stop{placed: len(p.placed), why: p.halt}
+	if tasks := p.a.stopTasks(p); s.why == "" && len(tasks) > 0 {
+		if s.reasons = p.a.stopReasons(tasks[0], p.job, d); len(s.reasons) == 0 {
+			s.why = p.job.NodesFitErrors[tasks[0].UID].Error()
+		}
 	}
-	if why == "" && len(p.refused) > 0 {
-		why = fmt.Sprintf("queue %s has no room for more", p.queue.Name)
+	if s.why == "" && len(s.reasons) == 0 && len(p.refused) > 0 {
+		s.why = fmt.Sprintf("queue %s has no room for more", p.queue.Name)
 	}
-	p.a.stops[p.site.domain] = stop{len(p.placed), why}
+	p.a.stops[d] = s
 }
 
 // stopTasks lists the tasks that fit nowhere, by name.

@@ -35,6 +35,10 @@ type pass struct {
 	// refused are the tasks their queue has no room for, failed the roles of tasks that fit nowhere.
 	refused map[api.TaskID]bool
 	failed  map[string]bool
+	// patient goes on with further kinds although the sub-job cannot be ready without a task that fits nowhere.
+	patient bool
+	// halt is why a pre-predicate refused a task.
+	halt string
 }
 
 // ready says whether enough is placed.
@@ -171,7 +175,7 @@ func (p *pass) placeBatch(tasks []*api.TaskInfo, following int) (stopped bool) {
 func (p *pass) misfits(tasks []*api.TaskInfo, errs *api.FitErrors) (stopped bool) {
 	p.blocked = append(p.blocked, p.a.kindOf(tasks[0]))
 	p.misfit(tasks[0], errs)
-	if !p.job.NeedContinueAllocating(p.subJob.UID) {
+	if !p.patient && !p.job.NeedContinueAllocating(p.subJob.UID) {
 		return true
 	}
 	for _, task := range tasks[1:] {
@@ -319,8 +323,9 @@ func (p *pass) misfit(task *api.TaskInfo, errs *api.FitErrors) {
 	}
 }
 
-// everywhere is an error as every node's verdict.
+// everywhere is a pre-predicate's error as every node's verdict.
 func (p *pass) everywhere(err error) *api.FitErrors {
+	p.halt = err.Error()
 	errs := api.NewFitErrors()
 	for _, node := range p.site.domain.nodes {
 		errs.SetNodeError(p.a.board.nodes[node].Name, err)

@@ -90,7 +90,7 @@ func TestAllocate(t *testing.T) {
 		},
 		"a later member waits for room where the gang is, and says so": {
 			nodes: three, gang: []string{"mode=required"}, minMember: 2, pods: append(members("g/0@b1"), append(sized("4", "g/1"), used("b2", "1"))...),
-			says: "no node group holds the 1 members needed: ib-b 0/1: 2 nodes short of cpu; ib-a: the gang's members are in ib-b",
+			says: "no node group holds the 1 member needed: ib-b 0/1: 2 nodes short of cpu; ib-a: the gang's members are in ib-b",
 		},
 		"the clusters it may use": {
 			nodes: three, gang: []string{"clusters=ib-a"}, minMember: 2, pods: sized("4", "g/0", "g/1"), want: "0:a1 1:a2",
