@@ -3,6 +3,7 @@ package allocate
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
@@ -24,6 +25,8 @@ type board struct {
 	groups     map[*topology.Group]*domain
 	hyperNodes map[string]*domain
 	everything *domain
+	// remainders are the domains of all nodes but some, by these nodes' names.
+	remainders map[string]*domain
 }
 
 func newBoard(ssn *framework.Session) *board {
@@ -35,6 +38,7 @@ func newBoard(ssn *framework.Session) *board {
 		releasing:  map[int32]bool{},
 		groups:     map[*topology.Group]*domain{},
 		hyperNodes: map[string]*domain{},
+		remainders: map[string]*domain{},
 	}
 	for i, name := range names {
 		b.nodes[i] = ssn.Nodes[name]
@@ -139,13 +143,20 @@ func (b *board) group(g *topology.Group) *domain {
 	return d
 }
 
-// without returns all nodes but the named ones.
+// without returns all nodes but the named ones, which are sorted. The same names give the same domain, for which shapes keep
+// what they know.
 func (b *board) without(names []string) *domain {
+	key := strings.Join(names, ",")
+	if d, ok := b.remainders[key]; ok {
+		return d
+	}
 	nodes := slices.DeleteFunc(slices.Clone(b.everything.nodes), func(node int32) bool {
 		_, named := slices.BinarySearch(names, b.nodes[node].Name)
 		return named
 	})
-	return newDomain("", nodes)
+	d := newDomain("", nodes)
+	b.remainders[key] = d
+	return d
 }
 
 // intersect returns the nodes of both domains, under the first's name.
