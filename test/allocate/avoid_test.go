@@ -77,6 +77,26 @@ func TestAvoidedNodes(t *testing.T) {
 			world: world(MakePodGroup(), nodes(holds("2"), "a1", "a2", "b1", "b2"), "g-0", "g-1"),
 			binds: map[string]string{"g-0": "b1|b2", "g-1": "b1|b2"},
 		},
+		"a preferred gang takes a group with it before it takes two without": {
+			conf: conf + "  - name: racks\n", plugins: append(avoiding("g", "a1", "b2"), nodeGroups("racks", racks(false, "a", "b"))), upstreamDiffers: upstream,
+			world: world(MakePodGroup(), nodes(holds("2"), "a1", "a2", "b1", "b2"), "g-0", "g-1"),
+			binds: map[string]string{"g-0": "*", "g-1": "*"}, together: [][]string{{"g-0", "g-1"}},
+		},
+		"a preferred gang that needs two groups takes them without it": {
+			conf: conf + "  - name: racks\n", plugins: append(avoiding("g", "a1"), nodeGroups("racks", racks(false, "a", "b"))), upstreamDiffers: upstream,
+			world: world(MakePodGroup(), nodes(holds("2"), "a1", "a2", "b1", "b2"), "g-0", "g-1", "g-2"),
+			binds: map[string]string{"g-0": "a2|b1|b2", "g-1": "a2|b1|b2", "g-2": "a2|b1|b2"},
+		},
+		"room elsewhere is not waited for": {
+			conf: conf, plugins: avoiding("g", "n1"),
+			world: func() sessiontest.World {
+				w := world(MakePodGroup(), nodes(holds("2"), "n1", "n2"), "g-0")
+				w.Pods = append(w.Pods, leaving("n2", "2", "old-0")...)
+				w.PodGroups = append(w.PodGroups, MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj())
+				return w
+			}(),
+			binds: map[string]string{"g-0": "n1"},
+		},
 		"the whole gang takes the HyperNode without it": {
 			conf: topological + "- plugins:\n  - name: avoiding\n", plugins: avoiding("g", "a2"), upstreamDiffers: upstream,
 			world: func() sessiontest.World {

@@ -71,8 +71,9 @@ type allocation struct {
 	kinds      map[string]*kind
 	kindOfTask map[api.TaskID]*kind
 	keyBuffer  []byte
-	// shapes are the kinds whose shape is kept.
-	shapes []*kind
+	// shapes are the kinds whose shape is kept, at the most maxShapes.
+	shapes    []*kind
+	maxShapes int
 	// ofJob are the fields that hold for the current job only.
 	ofJob []*field
 	// cuts are domains cut down to others.
@@ -119,6 +120,7 @@ func newAllocation(ssn *framework.Session, act *Action) *allocation {
 	// Upstream's plugins that copy every queue in their pre-predicate do so for the simulations of preempt and reclaim, which
 	// ask it again.
 	a.prePredicates = tiersWithout(ssn.Tiers, proportion.PluginName, capacity.PluginName)
+	a.maxShapes = max(minShapes, maxSamples/max(1, len(a.board.nodes)))
 	a.telling = tellingLabels(ssn)
 	a.gang = a.gangEnabled()
 	a.podSlots = a.predicatesEnabled()
@@ -161,7 +163,8 @@ func (a *allocation) placeJob(job *api.JobInfo, sheet *sheet) bool {
 		a.compare = groups.Compare
 	}
 	a.members = a.standingOf(job).members
-	p := a.placeAvoiding(job, sheet, groups)
+	a.stops = map[*domain]stop{}
+	p := a.place(job, sheet, groups)
 	switch {
 	case p.outcome == ready && a.jobReady(job):
 		p.commit(job)
@@ -175,25 +178,37 @@ func (a *allocation) placeJob(job *api.JobInfo, sheet *sheet) bool {
 	return false
 }
 
-// placeAvoiding places the job without the nodes it is to avoid if it can, else with them.
-func (a *allocation) placeAvoiding(job *api.JobInfo, sheet *sheet, groups *framework.NodeGroups) plan {
-	if avoided := a.ssn.Avoided(job); len(avoided) > 0 {
-		a.within = a.board.without(avoided)
-		p := a.place(job, sheet, groups)
-		a.within = nil
-		if p.outcome != misfit {
-			return p
-		}
-	}
-	return a.place(job, sheet, groups)
-}
-
+// place places the job: now before it waits for resources being released, whole in one group before it is spread over several,
+// and without the nodes it is to avoid before with them.
 func (a *allocation) place(job *api.JobInfo, sheet *sheet, groups *framework.NodeGroups) plan {
-	a.stops = map[*domain]stop{}
 	if groups != nil {
 		return a.placeInGroups(job, sheet, groups)
 	}
-	return a.placeAnywhere(job, sheet, site{domain: a.cut(a.board.everything, a.within)}, true)
+	return a.tryWays(job, func(now bool) plan {
+		return a.placeOn(job, sheet, site{domain: a.cut(a.board.everything, a.within)}, now)
+	})
+}
+
+// tryWays tries ways to place the job, each before the next one.
+func (a *allocation) tryWays(job *api.JobInfo, ways ...func(now bool) plan) plan {
+	within := []*domain{nil}
+	if avoided := a.ssn.Avoided(job); len(avoided) > 0 {
+		within = []*domain{a.board.without(avoided), nil}
+	}
+	defer func() { a.within = nil }()
+	for _, now := range []bool{true, false} {
+		if !now && !a.board.releases(a.board.everything) {
+			break
+		}
+		for _, way := range ways {
+			for _, a.within = range within {
+				if p := way(now); p.outcome != misfit {
+					return p
+				}
+			}
+		}
+	}
+	return plan{}
 }
 
 // forgetFields drops the fields that hold for one job only.

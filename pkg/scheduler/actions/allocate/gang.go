@@ -72,7 +72,9 @@ func (a *allocation) hopeless(job *api.JobInfo, subJob *api.SubJobInfo, task *ap
 const (
 	// maxRearranged bounds how often the order of kinds is changed to find a way.
 	maxRearranged = 6
-	// maxLiveVerdicts bounds what further attempts may cost when tasks are placed one by one: verdicts of live layers.
+	// maxFurtherLooks bounds what further attempts may cost: each task that is placed is a look at a node for each kind.
+	maxFurtherLooks = 8_000
+	// maxLiveVerdicts bounds it when tasks are placed one by one: verdicts of live layers.
 	maxLiveVerdicts = 500_000
 )
 
@@ -82,18 +84,19 @@ const (
 func (a *allocation) tryHarder(job *api.JobInfo, subJob *api.SubJobInfo, tasks []*api.TaskInfo, lacking int, st site, now bool, blocked []*kind) band {
 	minimum := min(lacking, len(tasks))
 	kinds := a.kindsOf(tasks)
-	if len(kinds) == 1 || len(kinds) > maxShapes {
+	if len(kinds) == 1 || len(kinds) > a.maxShapes {
 		return band{}
 	}
 	if b := a.tryPacked(job, subJob, tasks, minimum, minimum, st, now); b.outcome != misfit {
 		return b
 	}
-	tries := min(maxRearranged, len(kinds))
+	further := max(1, maxFurtherLooks/(len(tasks)*len(kinds)))
 	if slices.ContainsFunc(kinds, func(k *kind) bool { return len(k.layers.live) > 0 }) {
-		tries = min(tries, 1+maxLiveVerdicts/(len(tasks)*len(st.domain.nodes)))
+		further = min(further, 3+maxLiveVerdicts/(len(tasks)*len(st.domain.nodes)))
 	}
+	again := func() bool { further--; return further >= 0 }
 	first := map[*kind]int{}
-	for try := 1; try <= tries; try++ {
+	for try := 1; try <= min(maxRearranged, len(kinds)) && again(); try++ {
 		next := slices.IndexFunc(blocked, func(k *kind) bool { return first[k] == 0 })
 		if next < 0 {
 			break
@@ -105,14 +108,20 @@ func (a *allocation) tryHarder(job *api.JobInfo, subJob *api.SubJobInfo, tasks [
 			return b
 		}
 	}
-	b, _ := a.try(job, subJob, tasks, lacking, st, now, arrangement{})
-	if b.outcome == misfit && minimum < len(tasks) {
-		b, _ = a.try(job, subJob, tasks, len(tasks), st, now, arrangement{order: smallestFirst})
-		if b.outcome == misfit {
-			b = a.tryPacked(job, subJob, tasks, len(tasks), minimum, st, now)
+	if again() {
+		if b, _ := a.try(job, subJob, tasks, lacking, st, now, arrangement{}); b.outcome != misfit {
+			return b
 		}
 	}
-	return b
+	if minimum == len(tasks) {
+		return band{}
+	}
+	if again() {
+		if b, _ := a.try(job, subJob, tasks, len(tasks), st, now, arrangement{order: smallestFirst}); b.outcome != misfit {
+			return b
+		}
+	}
+	return a.tryPacked(job, subJob, tasks, len(tasks), minimum, st, now)
 }
 
 // kindsOf lists the kinds of the tasks.

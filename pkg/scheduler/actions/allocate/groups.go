@@ -55,20 +55,12 @@ func (a *allocation) placeInGroups(job *api.JobInfo, sheet *sheet, groups *frame
 		job.JobFitErrors = err.Error()
 		return plan{}
 	}
-	var p plan
-	for _, now := range []bool{true, false} {
-		if !now && !a.board.releases(a.board.everything) {
-			break
-		}
-		p = a.tryGroups(job, sheet, groups, n, now)
-		if p.outcome == misfit && !groups.Required {
-			p = a.spread(job, sheet, groups, n, now)
-		}
-		if p.outcome != misfit {
-			return p
-		}
+	ways := []func(now bool) plan{func(now bool) plan { return a.tryGroups(job, sheet, groups, n, now) }}
+	if !groups.Required {
+		ways = append(ways, func(now bool) plan { return a.spread(job, sheet, groups, n, now) })
 	}
-	if p.outcome == misfit && n.total > 0 && a.within == nil { // else it is tried once more
+	p := a.tryWays(job, ways...)
+	if p.outcome == misfit && n.total > 0 {
 		a.explain(job, sheet, groups, n)
 	}
 	return p

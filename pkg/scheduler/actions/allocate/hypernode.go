@@ -72,16 +72,7 @@ func (p *plan) decide(ssn *framework.Session, job *api.JobInfo) {
 	}
 }
 
-// placeAnywhere places the job's tasks on the site until the job is ready. Idle resources come first; when they do not
-// suffice and future is set, what is being released counts too.
-func (a *allocation) placeAnywhere(job *api.JobInfo, sheet *sheet, st site, future bool) plan {
-	p := a.placeOn(job, sheet, st, true)
-	if p.outcome == misfit && future && a.board.releases(st.domain) {
-		p = a.placeOn(job, sheet, st, false)
-	}
-	return p
-}
-
+// placeOn places the job's tasks on the site until the job is ready. With now only idle resources count.
 func (a *allocation) placeOn(job *api.JobInfo, sheet *sheet, st site, now bool) plan {
 	if job.ContainsHardTopology() || job.ContainsSubJobPolicy() {
 		return a.placeInHyperNodes(job, sheet, st, now)

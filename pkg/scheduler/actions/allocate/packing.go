@@ -14,7 +14,7 @@ const (
 	// maxPacked bounds how many tasks are packed by search.
 	maxPacked = 64
 	// maxPackingSteps bounds the search: nodes that are looked at for a task.
-	maxPackingSteps = 500_000
+	maxPackingSteps = 100_000
 )
 
 // packing is a search for room for tasks of different sizes, in numbers only: depth first, the largest task first, the

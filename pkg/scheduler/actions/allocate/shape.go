@@ -10,8 +10,12 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
 )
 
-// maxShapes bounds how many shapes are kept at a time: a shape holds some 50 bytes per node.
-const maxShapes = 64
+// Shapes are kept up to a number at a time, which is maxSamples over the number of nodes: a shape holds some 50 bytes per
+// node. It is no less than minShapes.
+const (
+	maxSamples = 640_000
+	minShapes  = 64
+)
 
 // kind is tasks that are equal but for their identity, and that the same plugins couple.
 type kind struct {
@@ -43,7 +47,7 @@ func (a *allocation) shapeOf(task *api.TaskInfo) (*shape, error) {
 		if err := a.prePredicate(task); err != nil {
 			return nil, err
 		}
-		if len(a.shapes) == maxShapes {
+		if len(a.shapes) >= a.maxShapes {
 			for _, old := range a.shapes {
 				old.shape = nil
 			}
