@@ -161,6 +161,7 @@ func (a *allocation) placeJob(job *api.JobInfo, sheet *sheet) bool {
 	a.compare = nil
 	if groups != nil {
 		a.compare = groups.Compare
+		a.alone = false // all at once would be all in one group: what it has no room for may go to another
 	}
 	a.members = a.standingOf(job).members
 	a.stops = map[*domain]stop{}

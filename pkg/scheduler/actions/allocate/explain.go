@@ -68,6 +68,11 @@ func (a *allocation) explainGroup(job *api.JobInfo, sheet *sheet, groups *framew
 // countable says whether the members that fit into a group can be counted node by node: they are alike and do not exclude
 // each other.
 func (n *need) countable() bool {
+	for s, count := range n.beyond {
+		if count > 0 && n.counts[s] == 0 {
+			return false
+		}
+	}
 	return len(n.shapes) == 1 && !n.unknown && !n.coupled() && len(hostPorts(n.shapes[0].task.Pod)) == 0
 }
 

@@ -32,7 +32,9 @@ type need struct {
 	counts map[*shape]int
 	// further is how many tasks, of shapes that are not known, ask for as much as those of a shape that is.
 	further map[*shape]int
-	total   int
+	// beyond is how many tasks of each shape there are behind those that are counted.
+	beyond map[*shape]int
+	total  int
 	// choice says that there are more tasks than are needed; unknown that there are tasks whose shape is not known.
 	choice, unknown bool
 }
@@ -69,7 +71,7 @@ func (a *allocation) placeInGroups(job *api.JobInfo, sheet *sheet, groups *frame
 // needOf finds what the job's minimum lacks: of each sub-job that it needs so many tasks, which are the first ones when it
 // needs all there are.
 func (a *allocation) needOf(job *api.JobInfo, sheet *sheet) (*need, error) {
-	n := &need{counts: map[*shape]int{}, further: map[*shape]int{}}
+	n := &need{counts: map[*shape]int{}, further: map[*shape]int{}, beyond: map[*shape]int{}}
 	jobReady := a.jobReady(job)
 	for _, subJob := range sheet.subJobs {
 		tasks := sheet.tasks[subJob.UID]
@@ -80,7 +82,8 @@ func (a *allocation) needOf(job *api.JobInfo, sheet *sheet) (*need, error) {
 		n.total += lacking
 		n.choice = n.choice || lacking < len(tasks)
 		if further := lacking + maxFurther; len(tasks) > further {
-			tasks, n.unknown = tasks[:further], true
+			a.countBeyond(job, subJob.UID, tasks, further, n)
+			tasks = tasks[:further]
 		}
 		for _, task := range tasks {
 			if len(n.shapes) == maxNeedShapes && n.counts[a.kindOf(task).shape] == 0 {
@@ -173,12 +176,17 @@ func (a *allocation) weigh(group *topology.Group, n *need) candidate {
 		if i == 0 {
 			c.copies = capacity
 		}
-		fits += min(capacity, n.counts[s])
+		fits += min(capacity, n.counts[s]+n.beyond[s])
 		if capacity < n.counts[s] && !n.choice {
 			c.spare = -1
 			return c
 		}
 		c.spare += float64(max(capacity-n.counts[s], 0)) * a.dominantShare(s.task)
+	}
+	for s, count := range n.beyond {
+		if n.counts[s] == 0 {
+			fits += min(a.capacity(s, d), count)
+		}
 	}
 	if n.choice && fits < n.total && !n.unknown {
 		c.spare = -1

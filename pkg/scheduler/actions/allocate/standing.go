@@ -14,13 +14,15 @@ type standing struct {
 	ready   bool
 	subJobs map[api.SubJobID]bool
 	members *members
+	// tallies are of the sub-jobs' tasks to be placed.
+	tallies map[api.SubJobID]*tally
 }
 
 // standingOf returns what is known of the job.
 func (a *allocation) standingOf(job *api.JobInfo) *standing {
 	s, ok := a.standings[job.UID]
 	if !ok {
-		s = &standing{subJobs: map[api.SubJobID]bool{}, members: a.membersOf(job)}
+		s = &standing{subJobs: map[api.SubJobID]bool{}, members: a.membersOf(job), tallies: map[api.SubJobID]*tally{}}
 		a.standings[job.UID] = s
 	}
 	return s

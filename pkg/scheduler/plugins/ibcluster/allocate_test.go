@@ -2,22 +2,25 @@ package ibcluster
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
 // allocate runs this project's action on the session.
-func (f *fixture) allocate(t *testing.T) {
+func (f *fixture) allocate(t *testing.T, opts ...allocate.Option) {
 	t.Helper()
-	f.registry.RegisterAction(allocate.New())
+	f.registry.RegisterAction(allocate.New(opts...))
 	action, ok := vcframework.GetAction("allocate")
 	if !ok {
 		t.Fatal("the action is not there after it was registered")
@@ -166,6 +169,64 @@ func TestNeighboursShareALeaf(t *testing.T) {
 	}
 	if hops := len(slices.Compact(slices.Clone(leaves))); hops != 3 || slices.Contains(leaves, "") {
 		t.Errorf("leaves in the order of ranks are %v, want each of the three in one stretch", leaves)
+	}
+}
+
+// TestElasticGangGoesOnElsewhere: what the first leaf has no room for goes to others in the same session, and groups that are
+// full are not tried for it, however many members there are.
+func TestElasticGangGoesOnElsewhere(t *testing.T) {
+	const many = 200
+	tests := map[string]struct {
+		wish string
+		// large is how many members ask for a whole node, the others ask for 1 cpu.
+		large int
+		// used is how much of each node others have.
+		used string
+		// want is how many cpus are given.
+		want int
+	}{
+		"required":                        {wish: "mode=required", want: 12},
+		"preferred":                       {wish: "mode=preferred", want: 24},
+		"preferred, members of two kinds": {wish: "mode=preferred", large: 70, want: 24},
+		"the first of no use":             {wish: "mode=required", large: 70, used: "1", want: 9},
+		"preferred, leaf":                 {wish: "mode=preferred level=leaf", want: 24},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := sessiontest.World{
+				Nodes:     nodes("a1 ib-a s1 l1", "a2 ib-a s1 l2", "a3 ib-a s2 l3", "b1 ib-b s1 l1", "b2 ib-b s1 l2", "b3 ib-b s2 l3"),
+				PodGroups: []*v1beta1.PodGroup{gang("g", 1, strings.Fields(tt.wish)...).Obj()},
+			}
+			for i := range many {
+				pod := member("g/"+strconv.Itoa(i), "")
+				if i < tt.large {
+					pod.Req(Resources{"cpu": "4"}).Priority(10)
+				}
+				w.Pods = append(w.Pods, pod.Obj())
+			}
+			for _, node := range w.Nodes {
+				if tt.used != "" {
+					w.Pods = append(w.Pods, used(node.Name, tt.used))
+				}
+			}
+			f := open(t, w)
+			misfits := 0
+			f.allocate(t, allocate.WithTrialObserver(func(result string) {
+				if result == "misfit" {
+					misfits++
+				}
+			}))
+			given := 0
+			for _, task := range f.job("g").TaskStatusIndex[api.Binding] {
+				given += int(task.Resreq.MilliCPU / 1000)
+			}
+			if given != tt.want {
+				t.Errorf("%d cpus are given to members, want %d", given, tt.want)
+			}
+			if misfits > 20 {
+				t.Errorf("%d trial placements in groups without room", misfits)
+			}
+		})
 	}
 }
 

@@ -89,3 +89,24 @@ func TestScoreCountsWhatTheSessionPlaced(t *testing.T) {
 		t.Errorf("scores (-want +got):\n%s", diff)
 	}
 }
+
+// TestPreferredGangIsNotCountedAnew: members of a preferred gang that are placed outside of where most are do not cost a new
+// plan, for which all members are counted.
+func TestPreferredGangIsNotCountedAnew(t *testing.T) {
+	f := open(t, sessiontest.World{
+		Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=preferred").Obj()},
+		Pods: append(members("g/0@a1", "g/1", "g/2"), member("g/3", "").Nominated("b1").Obj()),
+	})
+	s := f.plugin.session
+	b, job := s.forest.Find("ib-b"), f.job("g")
+	before := s.plan(job)
+	f.place(t, "g/1", "b1")
+	f.place(t, "g/2", "b2")
+	if p := s.plan(job); p != before || p.members[b] != 2 || p.nominated[b] != 1 {
+		t.Errorf("the plan is another: %t, it counts %d members in ib-b, want 2, and %d nominated, want 1", p != before, p.members[b], p.nominated[b])
+	}
+	f.place(t, "g/3", "b1")
+	if p := s.plan(job); p.members[b] != 3 || p.nominated[b] != 0 {
+		t.Errorf("the plan counts %d members in ib-b, want 3, and %d nominated, want 0", p.members[b], p.nominated[b])
+	}
+}

@@ -124,8 +124,8 @@ func (s *session) eventHandler() *vcframework.EventHandler {
 	}
 }
 
-// changed drops the plans that the placing or taking away of a task changes. A member more in the group where the gang
-// is changes nothing but the count.
+// changed drops the plans that the placing or taking away of a task changes. A member more changes nothing but the count
+// of a gang that is held nowhere by its members, or lies where it is held.
 func (s *session) changed(task *api.TaskInfo, by int) {
 	related := s.groupOf[task.Job]
 	if s.wishes[task.Job] == nil && related == "" {
@@ -134,9 +134,12 @@ func (s *session) changed(task *api.TaskInfo, by int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	group := s.forest.Narrowest(task.NodeName)
-	if p := s.plans[task.Job]; p != nil && by > 0 && p.home != nil && group.At(p.level) == p.home {
-		p.count(group)
-		return
+	if p := s.plans[task.Job]; p != nil && by > 0 {
+		free := p.mode == modePreferred && task.Pod.Status.NominatedNodeName == ""
+		if free || p.home != nil && group.At(p.level) == p.home {
+			p.count(group)
+			return
+		}
 	}
 	delete(s.plans, task.Job)
 	for _, job := range s.kin[related] {
