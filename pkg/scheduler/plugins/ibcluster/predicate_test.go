@@ -3,6 +3,7 @@ package ibcluster
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -48,6 +49,15 @@ func TestPredicate(t *testing.T) {
 				t.Errorf("nodes that are let in (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestPredicateOfOneCandidate: outside of actions that evict, the only group that is left is not one where room is made.
+func TestPredicateOfOneCandidate(t *testing.T) {
+	f := open(t, sessiontest.World{Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "clusters=ib-b").Obj()}, Pods: members("g/0")})
+	const want = "node(s) outside of the groups its gang may lie in"
+	if err := f.PredicateFn(f.task("g/0"), f.Nodes["a1"]); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("the verdict is %v, want %q", err, want)
 	}
 }
 
