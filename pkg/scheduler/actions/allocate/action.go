@@ -91,6 +91,9 @@ type allocation struct {
 	// standings are what is known of the jobs that are looked at again, members the job's that is being placed.
 	standings map[api.JobID]*standing
 	members   *members
+	// misfits are the gangs that fit nowhere, by when: settled counts the jobs of which something was placed for good.
+	misfits map[misfitKey]int
+	settled int
 	// notGang are the session's tiers without the gang plugin.
 	notGang []conf.Tier
 	// stops are how far attempts at the job came in node groups; probed counts the tasks placed for explanations alone.
@@ -114,6 +117,7 @@ func newAllocation(ssn *framework.Session, act *Action) *allocation {
 		kindOfTask: map[api.TaskID]*kind{},
 		cuts:       map[[2]*domain]*domain{},
 		standings:  map[api.JobID]*standing{},
+		misfits:    map[misfitKey]int{},
 		notGang:    tiersWithout(ssn.Tiers, gang.PluginName),
 		sampled:    samplingWanted(act.defaults),
 	}
@@ -168,12 +172,14 @@ func (a *allocation) placeJob(job *api.JobInfo, sheet *sheet) bool {
 	p := a.place(job, sheet, groups)
 	switch {
 	case p.outcome == ready && a.jobReady(job):
+		a.settled++
 		p.commit(job)
 		a.advance(job, &p)
 		sheet.keep(p.rest)
 		p.decide(a.ssn, job)
 		return true
 	case p.outcome != misfit:
+		a.settled++
 		p.keep()
 	}
 	return false

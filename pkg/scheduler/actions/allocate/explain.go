@@ -11,7 +11,7 @@ import (
 )
 
 // maxProbed bounds how many tasks are placed for explanations alone, in one run of the action.
-const maxProbed = 5_000
+const maxProbed = 2_000
 
 // explain says, group by group, how many of the members that the gang lacks fit and what stops the next.
 func (a *allocation) explain(job *api.JobInfo, sheet *sheet, groups *framework.NodeGroups, n *need) {

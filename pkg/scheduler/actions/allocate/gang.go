@@ -37,6 +37,10 @@ func (a *allocation) placeTasks(job *api.JobInfo, subJob *api.SubJobInfo, tasks 
 	if a.hopeless(job, subJob, tasks[0], st, now) {
 		return band{rest: tasks}
 	}
+	known := a.knownMisfit(job, subJob, tasks, lacking, st, now)
+	if known.holds(a) && a.inside != "" { // the explanation tells why
+		return band{rest: tasks}
+	}
 	if first := min(lacking, len(tasks)); a.compare != nil && a.alike(tasks) < first {
 		if b, _ := a.try(job, subJob, tasks, first, st, now, arrangement{byRank: true}); b.outcome != misfit {
 			return b
@@ -46,11 +50,15 @@ func (a *allocation) placeTasks(job *api.JobInfo, subJob *api.SubJobInfo, tasks 
 	if b.outcome != misfit {
 		return b
 	}
+	if known.holds(a) {
+		return band{rest: tasks}
+	}
 	errors := maps.Clone(job.NodesFitErrors)
 	if b = a.tryHarder(job, subJob, tasks, lacking, st, now, blocked); b.outcome != misfit {
 		return b
 	}
 	job.NodesFitErrors = errors
+	known.note(a)
 	return band{rest: tasks}
 }
 

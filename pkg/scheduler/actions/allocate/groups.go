@@ -188,10 +188,39 @@ func (a *allocation) weigh(group *topology.Group, n *need) candidate {
 			fits += min(a.capacity(s, d), count)
 		}
 	}
-	if n.choice && fits < n.total && !n.unknown {
+	if n.choice && fits < n.total && !n.unknown || a.together(n, d) < n.total {
 		c.spare = -1
 	}
 	return c
+}
+
+// together bounds how many of the needed tasks the domain takes now, of all shapes together. Where each shape asks for as
+// much as the next in everything, a node takes no more of them than of the one it takes the most of.
+func (a *allocation) together(n *need, d *domain) int {
+	if n.unknown || len(n.shapes) < 2 || !n.nested() {
+		return n.total
+	}
+	most := make([]int32, len(d.nodes))
+	for _, s := range n.shapes {
+		for place, copies := range a.roomOf(s, d).copies {
+			most[place] = max(most[place], copies)
+		}
+	}
+	sum := 0
+	for _, copies := range most {
+		sum += int(copies)
+	}
+	return sum
+}
+
+// nested says whether each shape, the largest first, asks for no less than the next of everything.
+func (n *need) nested() bool {
+	for i := 1; i < len(n.shapes); i++ {
+		if !n.shapes[i].task.InitResreq.LessEqual(n.shapes[i-1].task.InitResreq, api.Zero) {
+			return false
+		}
+	}
+	return true
 }
 
 // tryGroup places the job in the narrowest group in the candidate that holds it, else in the candidate, in the fewest of

@@ -19,6 +19,7 @@ const (
 
 // kind is tasks that are equal but for their identity, and that the same plugins couple.
 type kind struct {
+	number int
 	layers *layers
 	// shape is what is known of the kind's tasks; nil before one is asked for, and when it was dropped to save memory.
 	shape *shape
@@ -33,7 +34,7 @@ func (a *allocation) kindOf(task *api.TaskInfo) *kind {
 	a.keyBuffer = append(appendShape(a.keyBuffer[:0], task, a.telling), layers.signature...)
 	k, ok := a.kinds[string(a.keyBuffer)]
 	if !ok {
-		k = &kind{layers: layers}
+		k = &kind{number: len(a.kinds), layers: layers}
 		a.kinds[string(a.keyBuffer)] = k
 	}
 	a.kindOfTask[task.UID] = k
