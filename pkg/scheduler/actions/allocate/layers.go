@@ -40,7 +40,7 @@ type layers struct {
 // layering finds the layers of a task; equal ones are shared.
 type layering struct {
 	ssn *framework.Session
-	// nothingKept asks every plugin for every task, as enablePredicateErrorCache: false wishes.
+	// nothingKept asks every plugin for every task, as predicateErrorCacheEnable: false wishes.
 	nothingKept bool
 	known       map[string]*layers
 }
