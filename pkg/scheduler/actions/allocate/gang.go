@@ -41,7 +41,7 @@ func (a *allocation) placeTasks(job *api.JobInfo, subJob *api.SubJobInfo, tasks 
 	if known.holds(a) && a.inside != "" { // the explanation tells why
 		return band{rest: tasks}
 	}
-	if first := min(lacking, len(tasks)); a.compare != nil && a.alike(tasks) < first {
+	if first := min(lacking, len(tasks)); a.compare != nil && a.alike(tasks[:first]) < first {
 		if b, _ := a.try(job, subJob, tasks, first, st, now, arrangement{byRank: true}); b.outcome != misfit {
 			return b
 		}

@@ -15,8 +15,8 @@ type misfitKey string
 // knownMisfit returns the key of the tasks on the site: their kinds in task order, how many of them are needed, of which
 // roles, and in which queue. Gangs that have members, a topology, nominated nodes, or verdicts of their own have none.
 func (a *allocation) knownMisfit(job *api.JobInfo, subJob *api.SubJobInfo, tasks []*api.TaskInfo, lacking int, st site, now bool) misfitKey {
-	if n := a.alike(tasks); n == len(tasks) || len(a.members.nodes) > 0 || job.ContainsSubJobPolicy() || subJob.WithNetworkTopology() {
-		return ""
+	if len(a.members.nodes) > 0 || job.ContainsSubJobPolicy() || subJob.WithNetworkTopology() || a.alike(tasks) == len(tasks) {
+		return "" // the first is known at once; the last takes a look at all tasks
 	}
 	key := fmt.Appendf(nil, "%p %t %d %s %v %s", st.domain, now, lacking, job.Queue, job.TaskMinAvailable, a.inside)
 	for rest := tasks; len(rest) > 0; {
