@@ -112,17 +112,25 @@ tiers:
   - name: nodeorder
 `
 
-// run places the world's gangs with this project's plugins and returns where their pods went.
-func run(t *testing.T, w sessiontest.World, conf string) map[string]string {
+// ran places the world's gangs with this project's plugins and returns the session.
+func ran(t *testing.T, w sessiontest.World, conf string, plugins ...framework.PluginSpec) *sessiontest.Session {
 	t.Helper()
 	cluster := sessiontest.New(w)
-	defer cluster.Close()
+	t.Cleanup(cluster.Close)
 	registry, action := action()
-	registry.RegisterPlugin(ibcluster.Spec())
+	for _, plugin := range append(plugins, ibcluster.Spec()) {
+		registry.RegisterPlugin(plugin)
+	}
 	ssn := cluster.Open(registry, conf)
-	defer ssn.Close()
+	t.Cleanup(ssn.Close)
 	ssn.Run(action)
-	return ssn.Binds()
+	return ssn
+}
+
+// run places the world's gangs and returns where their pods went.
+func run(t *testing.T, w sessiontest.World, conf string) map[string]string {
+	t.Helper()
+	return ran(t, w, conf).Binds()
 }
 
 const withClusters = leastRequested + `
@@ -330,5 +338,26 @@ func TestTheLeafThatHoldsCoupledMembersIsFound(t *testing.T) {
 	got := run(t, sessiontest.World{Nodes: nodes, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}, withLeaves)
 	if leaves[got["ns/g-0"]] != "ib-a/s1/l5" || leaves[got["ns/g-1"]] != "ib-a/s1/l5" {
 		t.Errorf("bound %v, want both on leaf l5", got)
+	}
+}
+
+// TestAGroupIsNotLeftOutWhileFurtherKindsMakeTheMinimum: the first members in order, of two sizes, are too large for most
+// of a cluster, but the minimum is made by small ones behind them.
+func TestAGroupIsNotLeftOutWhileFurtherKindsMakeTheMinimum(t *testing.T) {
+	var requests []string
+	for range 40 {
+		requests = append(requests, "4", "3")
+	}
+	for range 20 {
+		requests = append(requests, "1")
+	}
+	pods, podGroup := gang("g", requests...)
+	podGroup.Spec.MinMember = 8
+	podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
+	got := run(t, sessiontest.World{
+		Nodes: []*v1.Node{node("a1", "ib-a", "4"), node("a2", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup},
+	}, withClusters)
+	if len(got) != 8 {
+		t.Errorf("bound %d pods, want the eight small ones that fit: %v", len(got), got)
 	}
 }

@@ -21,13 +21,7 @@ import (
 // explained runs the action and returns what it says of the named PodGroups.
 func explained(t *testing.T, w sessiontest.World, names ...string) map[string]string {
 	t.Helper()
-	cluster := sessiontest.New(w)
-	defer cluster.Close()
-	registry, action := action()
-	registry.RegisterPlugin(ibcluster.Spec())
-	ssn := cluster.Open(registry, withClusters)
-	defer ssn.Close()
-	ssn.Run(action)
+	ssn := ran(t, w, withClusters)
 	says := map[string]string{}
 	for _, name := range names {
 		says[name] = ssn.Jobs[api.JobID(Namespace+"/"+name)].JobFitErrors
@@ -146,20 +140,13 @@ func TestAnExplanationIsShort(t *testing.T) {
 		for i := range 200 {
 			w.Nodes = append(w.Nodes, node(fmt.Sprintf("a%03d", i), "ib-a", "4"), node(fmt.Sprintf("b%03d", i), "ib-b", "4"))
 		}
-		cluster := sessiontest.New(w)
-		registry, action := action()
-		registry.RegisterPlugin(ibcluster.Spec())
-		registry.RegisterPlugin(framework.PluginSpec{Name: "wordy", DependsOn: depends, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
-			return wordy{}, nil
-		}})
-		ssn := cluster.Open(registry, withClusters+"  - name: wordy\n")
-		ssn.Run(action)
+		ssn := ran(t, w, withClusters+"  - name: wordy\n", framework.PluginSpec{
+			Name: "wordy", DependsOn: depends, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return wordy{}, nil },
+		})
 		says := ssn.Jobs[api.JobID(Namespace+"/g")].JobFitErrors
 		if len(says) > 1000 || !strings.Contains(says, "ib-a 0/2: 1 node node a000 is unwell") || !strings.Contains(says, "ib-b 0/2") {
 			t.Errorf("depends on %v: the PodGroup says in %d bytes: %s", depends, len(says), says)
 		}
-		ssn.Close()
-		cluster.Close()
 	}
 }
 

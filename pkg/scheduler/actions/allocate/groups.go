@@ -197,8 +197,8 @@ func (a *allocation) weigh(group *topology.Group, n *need) candidate {
 // together bounds how many of the needed tasks the domain takes now, of all shapes together. Where each shape asks for as
 // much as the next in everything, a node takes no more of them than of the one it takes the most of.
 func (a *allocation) together(n *need, d *domain) int {
-	if n.unknown || len(n.shapes) < 2 || !n.nested() {
-		return n.total
+	if n.unknown || len(n.beyond) > 0 || len(n.shapes) < 2 || !n.nested() {
+		return n.total // tasks of other shapes may do, or one shape says it all
 	}
 	most := make([]int32, len(d.nodes))
 	for _, s := range n.shapes {

@@ -113,8 +113,7 @@ func (p *pass) putOn(task *api.TaskInfo, s *shape, node int32) bool {
 	if !ok || f.at[place] < 0 || p.now && !f.rank[place].class.now() {
 		return false
 	}
-	info := p.a.board.nodes[node]
-	if p.a.exclusions.refuses(task, info) != nil || p.a.predicate(s.layers.live, task, info) != nil {
+	if p.a.liveVerdict(task, s, node) != nil {
 		return false
 	}
 	c := choice{node, f.rank[place].class}
