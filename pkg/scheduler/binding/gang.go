@@ -1,14 +1,14 @@
 package binding
 
 import (
-	"errors"
 	"fmt"
-	"sort"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
 // Including counts the tasks of these members, and the tasks that are placed already.
@@ -44,26 +44,20 @@ func ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, counts func(*api.T
 			roles[task.TaskRole]++
 		}
 	}
-	var short []string
+	var short shortfall
 	if total < spec.MinMember {
-		short = append(short, fmt.Sprintf("minMember is %d and only %d would be bound", spec.MinMember, total))
+		short.add("minMember is %d and only %d would be bound", spec.MinMember, total)
 	}
 	minima := roleMinima(job, spec)
-	for _, role := range sortedKeys(minima) {
-		if want := minima[role]; roles[role] < want {
-			short = append(short, fmt.Sprintf("minTaskMember of %q is %d and only %d would be bound", role, want, roles[role]))
-		}
-	}
+	short.addAll(lacking(minima, roles), func(role string) string {
+		return fmt.Sprintf("minTaskMember of %s is %d and only %d would be bound", brief.Value(role), minima[role], roles[role])
+	})
 	whole := wholeSubGroups(job, counts)
-	for _, gid := range sortedKeys(job.MinSubJobs) {
-		if want := job.MinSubJobs[gid]; whole[gid] < want {
-			short = append(short, fmt.Sprintf("sub-group policy %q wants %d whole sub-groups and only %d would be bound", gid, want, whole[gid]))
-		}
-	}
-	if len(short) == 0 {
-		return nil
-	}
-	return errors.New(strings.Join(short, "; "))
+	short.addAll(lacking(job.MinSubJobs, whole), func(gid string) string {
+		return fmt.Sprintf("sub-group policy %s wants %d whole sub-groups and only %d would be bound",
+			brief.Value(gid), job.MinSubJobs[api.SubJobGID(gid)], whole[api.SubJobGID(gid)])
+	})
+	return short.err()
 }
 
 // roleMinima returns the minima of the gang's task roles. The controller of a Volcano Job fills in the replicas of every
@@ -97,13 +91,4 @@ func wholeSubGroups(job *api.JobInfo, counts func(*api.TaskInfo) bool) map[api.S
 		}
 	}
 	return whole
-}
-
-func sortedKeys[K ~string, V any](m map[K]V) []K {
-	keys := make([]K, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Slice(keys, func(i, j int) bool { return keys[i] < keys[j] })
-	return keys
 }

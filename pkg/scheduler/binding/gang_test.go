@@ -2,6 +2,7 @@ package binding
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -107,6 +108,24 @@ func TestShortOf(t *testing.T) {
 			want: "minMember is 3 and only 0 would be bound; " +
 				`minTaskMember of "launcher" is 1 and only 0 would be bound; ` +
 				`minTaskMember of "worker" is 2 and only 0 would be bound`,
+		},
+		"of many roles that are short the first are named": {
+			group: func() *schedtest.PodGroupBuilder {
+				b := group().MinMember(1)
+				for i := range 60_000 {
+					b.MinTaskMember(fmt.Sprintf("r%05d", i), 1)
+				}
+				return b
+			}(),
+			tasks: tasks{{status: bound}},
+			want: `minTaskMember of "r00000" is 1 and only 0 would be bound; ` +
+				`minTaskMember of "r00001" is 1 and only 0 would be bound; ` +
+				`minTaskMember of "r00002" is 1 and only 0 would be bound and 59997 more`,
+		},
+		"a role with a long name is named by its beginning": {
+			group: group().MinMember(1).MinTaskMember(strings.Repeat("r", 700_000), 1),
+			tasks: tasks{{status: bound}},
+			want:  `minTaskMember of "` + strings.Repeat("r", 64) + `"... (and 699936 bytes more) is 1 and only 0 would be bound`,
 		},
 		"enough whole sub-groups": {
 			group:  group().MinMember(2).SubGroups("racks", "sub", 1, 2),

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
 // DefaultStepTimeout bounds a run of a step whose Timeout is zero.
@@ -157,7 +159,7 @@ type StepError struct {
 }
 
 func (e *StepError) Error() string {
-	return fmt.Sprintf("pre-bind plugin %s failed for pod %s on node %s: %v", e.Plugin, e.Pod, e.Node, e.Err)
+	return fmt.Sprintf("pre-bind plugin %s failed for pod %s on node %s: %s", e.Plugin, e.Pod, e.Node, brief.Part(e.Err.Error()))
 }
 
 func (e *StepError) Unwrap() error { return e.Err }
@@ -169,7 +171,7 @@ type PanicError struct {
 	Stack []byte
 }
 
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+func (e *PanicError) Error() string { return brief.Part(fmt.Sprintf("panic: %v", e.Value)) }
 
 // BindError is a bind that failed for good: refused by the API server, overtaken by another, or tried too often.
 type BindError struct {
@@ -178,7 +180,7 @@ type BindError struct {
 }
 
 func (e *BindError) Error() string {
-	return fmt.Sprintf("binding pod %s to node %s failed: %v", e.Pod, e.Node, e.Err)
+	return fmt.Sprintf("binding pod %s to node %s failed: %s", e.Pod, e.Node, brief.Part(e.Err.Error()))
 }
 
 func (e *BindError) Unwrap() error { return e.Err }

@@ -20,6 +20,7 @@ import (
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
+	"volcano.sh/volcano/pkg/util"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -44,6 +45,15 @@ const (
 	Now
 )
 
+// Observer is told of what happens, for metrics. Its methods must not block.
+type Observer interface {
+	binding.Observer
+	// StatusRefused tells of a status of an object of that kind that the API server refused for good.
+	StatusRefused(kind string)
+	// EventDone tells what became of an event: written, refused by the API server, or lost.
+	EventDone(result string)
+}
+
 // Cache is the scheduler's picture of the cluster and the keeper of its bind transactions.
 type Cache struct {
 	*vccache.SchedulerCache
@@ -57,10 +67,13 @@ type Cache struct {
 	engine  *binding.Engine
 	backoff *binding.Backoff
 	status  *statusWriter
-	evictor *evictor
-	changes *changes
-	keeper  *keeper
-	wake    func(Urgency)
+	// events writes what the recorder passes on; nil on a cache in memory.
+	events   *eventWriter
+	evictor  *evictor
+	changes  *changes
+	keeper   *keeper
+	wake     func(Urgency)
+	observer Observer
 
 	schedulerNames []string
 	// someNodes says that --node-selector leaves nodes out of the cache.
@@ -95,8 +108,8 @@ var (
 
 // New makes the cache over upstream's. It creates the root and the default queue where they are missing, as
 // upstream does, and so needs the API server; wake is called when something changed that wants a cycle.
-func New(config *rest.Config, opt *options.ServerOption, observer binding.Observer, wake func(Urgency)) (c *Cache, err error) {
-	kube, vc, err := clients(config)
+func New(config *rest.Config, opt *options.ServerOption, observer Observer, wake func(Urgency)) (c *Cache, err error) {
+	kube, events, vc, err := clients(config)
 	if err != nil {
 		return nil, err
 	}
@@ -112,12 +125,14 @@ func New(config *rest.Config, opt *options.ServerOption, observer binding.Observ
 	}
 	c = Wrap(upstream, kube, vc, opt.SchedulerNames, opt.ResyncPeriod, observer, wake)
 	c.someNodes = len(opt.NodeSelector) > 0
+	c.events = newEventWriter(apiSink(events), util.GenerateComponentName(opt.SchedulerNames), observer.EventDone)
+	c.Recorder = newRecorder(c.events)
 	return c, nil
 }
 
 // Wrap makes the cache over an upstream cache that is there already, such as one on clients in memory. It calls nobody.
 func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclient.Interface, schedulerNames []string,
-	resync time.Duration, observer binding.Observer, wake func(Urgency)) *Cache {
+	resync time.Duration, observer Observer, wake func(Urgency)) *Cache {
 	c := &Cache{
 		SchedulerCache: upstream,
 		kube:           kube,
@@ -130,7 +145,8 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 		failures:       map[api.JobID]gangFailure{},
 		arrivals:       map[api.JobID]arrival{},
 	}
-	c.Recorder = newRecorder(upstream.Recorder)
+	c.observer = observer
+	c.Recorder = newRecorder(direct{upstream.Recorder})
 	c.backoff = binding.NewBackoff(firstRetry, lastRetry, retryJitter, func() { wake(Now) })
 	c.vcFactory = vcinformers.NewSharedInformerFactory(vc, resync)
 	podGroups := c.vcFactory.Scheduling().V1beta1().PodGroups()
@@ -164,20 +180,21 @@ func withoutManagedFields(object any) (any, error) {
 	return object, nil
 }
 
-// clients makes the clients of the bind path. Bindings and pods travel as protobuf; Volcano's objects are custom
-// resources, which the API server speaks in JSON only.
-func clients(config *rest.Config) (kubernetes.Interface, vcclient.Interface, error) {
+// clients makes the clients of the bind path, and one for events. Bindings and pods travel as protobuf; Volcano's objects
+// are custom resources, which the API server speaks in JSON only.
+func clients(config *rest.Config) (kube, events kubernetes.Interface, vc vcclient.Interface, err error) {
 	proto := rest.CopyConfig(config)
 	proto.ContentType = "application/vnd.kubernetes.protobuf"
-	kube, err := kubernetes.NewForConfig(proto)
-	if err != nil {
-		return nil, nil, fmt.Errorf("making the Kubernetes client: %w", err)
+	if kube, err = kubernetes.NewForConfig(proto); err != nil {
+		return nil, nil, nil, fmt.Errorf("making the Kubernetes client: %w", err)
 	}
-	vc, err := vcclient.NewForConfig(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("making the Volcano client: %w", err)
+	if events, err = kubernetes.NewForConfig(proto); err != nil {
+		return nil, nil, nil, fmt.Errorf("making the client for events: %w", err)
 	}
-	return kube, vc, nil
+	if vc, err = vcclient.NewForConfig(config); err != nil {
+		return nil, nil, nil, fmt.Errorf("making the Volcano client: %w", err)
+	}
+	return kube, events, vc, nil
 }
 
 // Start starts informers and writers and returns once the initial lists are really in the cache, or the context ends.
@@ -190,6 +207,9 @@ func (c *Cache) Start(ctx context.Context) error {
 		}
 	}
 	c.status.start(ctx)
+	if c.events != nil {
+		c.events.start(ctx)
+	}
 	return c.waitForInitialLists(ctx)
 }
 
@@ -199,6 +219,9 @@ func (c *Cache) Drain(ctx context.Context) error {
 	err := c.engine.Drain(ctx)
 	c.backoff.Stop()
 	c.status.stop(ctx)
+	if c.events != nil {
+		c.events.stop(ctx) // last: the others still tell
+	}
 	return err
 }
 

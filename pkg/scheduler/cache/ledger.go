@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
@@ -108,13 +109,14 @@ func (c *Cache) Ended(r binding.Result) {
 	}
 	failure := newFailure(r, failed)
 	nodes := failure.nodes
+	tasks := c.tasksOf(r.Gang)
 	c.reportMu.Lock()
 	last, ok := c.failures[r.Gang]
 	repeated := ok && failure.repeats(last)
 	if repeated {
 		failure = last
 	}
-	untold := failure.tell(r.Failed)
+	untold := failure.tell(r.Failed, tasks)
 	c.failures[r.Gang] = failure
 	c.reportMu.Unlock()
 	until := c.backoff.Failed(r.Gang, failure.reason+": "+failure.message, nodes...)
@@ -142,6 +144,21 @@ func (c *Cache) hasGang(gang api.JobID) bool {
 	defer c.SchedulerCache.Mutex.Unlock()
 	job, ok := c.Jobs[gang]
 	return ok && job.PodGroup != nil
+}
+
+// tasksOf are the UIDs of the gang's pods in the cache.
+func (c *Cache) tasksOf(gang api.JobID) map[types.UID]bool {
+	c.SchedulerCache.Mutex.Lock()
+	defer c.SchedulerCache.Mutex.Unlock()
+	job, ok := c.Jobs[gang]
+	if !ok {
+		return nil
+	}
+	uids := make(map[types.UID]bool, len(job.Tasks))
+	for _, task := range job.Tasks {
+		uids[task.Pod.UID] = true
+	}
+	return uids
 }
 
 // failedGangs lists the gangs whose last transaction failed.

@@ -3,8 +3,10 @@ package cache
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +19,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
@@ -24,6 +27,13 @@ import (
 const (
 	preBindFailed = "PreBindFailed"
 	bindFailed    = "BindFailed"
+)
+
+// What a gang's message may take of the first failure and of what the gang lacks, in bytes, so that it ends with what
+// became of the gang.
+const (
+	mostOfCause = 560
+	mostOfLack  = 320
 )
 
 // failuresThatCount are the failures a gang waits after. A shutdown is none, and neither is a member whose pod was
@@ -46,19 +56,25 @@ func failuresThatCount(r binding.Result) []binding.Failure {
 type gangFailure struct {
 	// reason and message are what people read. The message holds nothing that changes by itself from try to try.
 	reason, message string
-	// causes are the culprits' errors, sorted, without what tells pods apart: which of a gang's equal pods lands on a
+	// others is what the members read that were well: one text for all of them.
+	others string
+	// causes are digests of the culprits' errors, sorted, without what tells pods apart: which of a gang's equal pods lands on a
 	// node that refuses it, and how many of them failed before the rest was given up, is chance.
-	causes []string
+	causes []uint64
 	// lead is the cause that the message names.
-	lead string
+	lead uint64
 	// nodes are those that members failed on.
 	nodes []string
+	// since is when the gang was told.
+	since time.Time
 	// told are the pods that have been told.
 	told map[types.UID]bool
 }
 
-// tell marks the failed members as told, and returns those that had not been.
-func (f *gangFailure) tell(failed []binding.Failure) (untold []binding.Failure) {
+// tell marks the failed members as told, and returns those that had not been. Of pods that are not among the gang's tasks
+// any more it forgets that they were.
+func (f *gangFailure) tell(failed []binding.Failure, tasks map[types.UID]bool) (untold []binding.Failure) {
+	maps.DeleteFunc(f.told, func(uid types.UID, _ bool) bool { return !tasks[uid] })
 	for _, member := range failed {
 		uid := member.Member.Task.Pod.UID
 		if !f.told[uid] {
@@ -71,15 +87,16 @@ func (f *gangFailure) tell(failed []binding.Failure) (untold []binding.Failure) 
 
 func newFailure(r binding.Result, failed []binding.Failure) gangFailure {
 	culprits := culpritsOf(failed)
-	f := gangFailure{reason: failureReason(r), message: failureMessage(r, culprits), told: map[types.UID]bool{}}
+	f := gangFailure{reason: failureReason(r), message: failureMessage(r, culprits), since: time.Now(), told: map[types.UID]bool{}}
+	f.others = brief.Text("not bound because its gang was not: " + f.message)
 	for _, c := range culprits {
 		task := c.Member.Task
 		alike := strings.NewReplacer(task.Namespace+"/"+task.Name, "POD", task.Name, "POD", string(task.UID), "UID")
-		f.causes = append(f.causes, alike.Replace(c.Err.Error()))
+		f.causes = append(f.causes, digest(alike.Replace(c.Err.Error())))
 		f.nodes = append(f.nodes, c.Member.Node)
 	}
 	if len(culprits) == 0 {
-		f.causes = []string{f.message}
+		f.causes = []uint64{digest(f.message)}
 	}
 	f.lead = f.causes[0]
 	slices.Sort(f.causes)
@@ -88,9 +105,18 @@ func newFailure(r binding.Result, failed []binding.Failure) gangFailure {
 }
 
 // repeats says whether the failure has the cause that the last one named, and none that the last one did not have. It is
-// not reported anew then.
+// not reported anew then, as long as the events that told of it are still there.
 func (f *gangFailure) repeats(last gangFailure) bool {
-	return slices.Contains(f.causes, last.lead) && !slices.ContainsFunc(f.causes, func(cause string) bool { return !slices.Contains(last.causes, cause) })
+	if time.Since(last.since) >= eventLifetime {
+		return false
+	}
+	if _, again := slices.BinarySearch(f.causes, last.lead); !again {
+		return false
+	}
+	return !slices.ContainsFunc(f.causes, func(cause uint64) bool {
+		_, known := slices.BinarySearch(last.causes, cause)
+		return !known
+	})
 }
 
 // culpritsOf leaves out the members that were well and failed with their gang; the rest is sorted by pod name.
@@ -104,15 +130,16 @@ func culpritsOf(failed []binding.Failure) []binding.Failure {
 func failureMessage(r binding.Result, culprits []binding.Failure) string {
 	message := "gang cannot be bound"
 	if len(culprits) > 0 {
-		message = culprits[0].Err.Error()
+		message = brief.Cut(culprits[0].Err.Error(), mostOfCause)
 	}
 	if len(culprits) > 1 {
 		message += fmt.Sprintf(" (and %d more pods failed)", len(culprits)-1)
 	}
 	if r.QuorumErr != nil {
-		message += fmt.Sprintf("; %v, so none of the %d pods was bound and all are rolled back", r.QuorumErr, len(r.Failed))
+		message += fmt.Sprintf("; %s, so none of the %d pods was bound and all are rolled back",
+			brief.Cut(r.QuorumErr.Error(), mostOfLack), len(r.Failed))
 	}
-	return message
+	return brief.Text(message)
 }
 
 // failureReason is PreBindFailed, unless every culprit is a bind that the API server refused.
@@ -155,9 +182,9 @@ func (c *Cache) reportPod(f binding.Failure, failure gangFailure) {
 	if errors.Is(f.Err, errPodGone) {
 		return
 	}
-	message := f.Err.Error()
-	if errors.Is(f.Err, binding.ErrNoQuorum) {
-		message = "not bound because its gang was not: " + failure.message
+	message := failure.others
+	if !errors.Is(f.Err, binding.ErrNoQuorum) {
+		message = brief.Text(f.Err.Error())
 	}
 	pod := f.Member.Task.Pod.DeepCopy()
 	pod.Spec.NodeName = ""

@@ -111,6 +111,46 @@ func TestSameFailureIsToldOnce(t *testing.T) {
 	})
 }
 
+// TestSameFailureIsToldAgainWhenItsEventsAreGone: the API server drops events after a while, and the gang still waits.
+func TestSameFailureIsToldAgainWhenItsEventsAreGone(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		w.failGang()
+		told := w.cluster.Events.Take()
+		time.Sleep(eventLifetime)
+		w.failGang()
+		if diff := cmp.Diff(told, w.cluster.Events.Take()); diff != "" || len(told) != 3 {
+			t.Errorf("events at first and when they are gone (-want +got):\n%s", diff)
+		}
+		w.RetryAll()
+		w.failGang()
+		if got := w.cluster.Events.Take(); len(got) != 0 {
+			t.Errorf("events right after that: %v", got)
+		}
+	})
+}
+
+// TestGangForgetsWhomItTold: of a gang that keeps failing and whose pods are made anew again and again, only the pods
+// that are there are remembered.
+func TestGangForgetsWhomItTold(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		for i := range 20 {
+			w.failGang()
+			w.RetryAll()
+			for n := range 2 {
+				w.remove(pod(n).Obj())
+				w.add(pod(n).UID(fmt.Sprintf("%d-%d", i, n)).Obj())
+			}
+		}
+		w.failGang()
+		failure, _ := w.failure(gang)
+		if len(failure.told) != 2 {
+			t.Errorf("%d pods are remembered as told, want the 2 that are there", len(failure.told))
+		}
+	})
+}
+
 // TestEqualPodsAreOneCause: which of a gang's equal pods meets the failure is chance, and no news; a pod that joined
 // the gang has been told nothing yet.
 func TestEqualPodsAreOneCause(t *testing.T) {

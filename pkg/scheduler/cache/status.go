@@ -39,7 +39,8 @@ type statusKey struct {
 
 // statusWriter takes status writes off the session loop. It is the StatusUpdater that upstream's cache calls: a call
 // leaves a wish and returns. Only the newest wish for an object counts; a worker writes it when it still differs
-// from what the API server has, and again after a conflict or a failure, with backoff.
+// from what the API server has, and again after a conflict or a failure, with backoff. What the API server refuses for
+// good is dropped and told.
 type statusWriter struct {
 	cache *Cache
 	// passThrough does what has no wish of its own: node shards.
@@ -47,11 +48,14 @@ type statusWriter struct {
 	queue       workqueue.TypedRateLimitingInterface[statusKey]
 	workers     sync.WaitGroup
 
+	// refused are the writes that the API server refused for good.
+	refused *refusals
+
 	mu        sync.Mutex
-	pods      map[statusKey]*v1.Pod
+	pods      map[statusKey]*podWish
 	podGroups map[statusKey]*podGroupWish
-	// ours is the status written last to each PodGroup.
-	ours   map[statusKey]scheduling.PodGroupStatus
+	// ours is the status written last to each PodGroup that was not deleted since.
+	ours   map[statusKey]writtenStatus
 	queues map[statusKey]*queueWish
 }
 
@@ -63,9 +67,10 @@ func newStatusWriter(c *Cache) *statusWriter {
 		cache:       c,
 		passThrough: c.StatusUpdater,
 		queue:       workqueue.NewTypedRateLimitingQueue(limiter),
-		pods:        map[statusKey]*v1.Pod{},
+		refused:     newRefusals(),
+		pods:        map[statusKey]*podWish{},
 		podGroups:   map[statusKey]*podGroupWish{},
-		ours:        map[statusKey]scheduling.PodGroupStatus{},
+		ours:        map[statusKey]writtenStatus{},
 		queues:      map[statusKey]*queueWish{},
 	}
 }

@@ -17,7 +17,18 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/scheme"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
+
+// podWish is what a pod is to be told.
+type podWish struct {
+	uid       types.UID
+	gang      api.JobID
+	condition *v1.PodCondition
+	// nominated is empty when the pod keeps the nomination it has.
+	nominated string
+}
 
 // podGroupWish is the status decided for a PodGroup.
 type podGroupWish struct {
@@ -30,6 +41,12 @@ type podGroupWish struct {
 	written string
 }
 
+// writtenStatus is a status that was written to the PodGroup of that UID.
+type writtenStatus struct {
+	uid    types.UID
+	status scheduling.PodGroupStatus
+}
+
 // queueWish is what was decided for a queue's status and, for the root queue, its spec.
 type queueWish struct {
 	allocated v1.ResourceList
@@ -38,10 +55,17 @@ type queueWish struct {
 
 func (w *statusWriter) wishPod(pod *v1.Pod, delay time.Duration) {
 	key := statusKey{podKind, pod.Namespace, pod.Name}
+	wish := &podWish{
+		uid: pod.UID, gang: api.JobID(pod.Namespace + "/" + pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]), nominated: nomination(pod),
+	}
+	if _, condition := podutil.GetPodCondition(&pod.Status, v1.PodScheduled); condition != nil {
+		wish.condition = condition.DeepCopy()
+		wish.condition.Message = brief.Text(condition.Message)
+	}
 	w.mu.Lock()
-	w.pods[key] = pod
+	w.pods[key] = wish
 	w.mu.Unlock()
-	if nomination(pod) != "" {
+	if wish.nominated != "" {
 		delay = 0
 	}
 	w.queue.AddAfter(key, delay)
@@ -65,20 +89,23 @@ func (w *statusWriter) writePod(ctx context.Context, key statusKey) error {
 		return nil
 	}
 	current, err := w.cache.SharedInformerFactory().Core().V1().Pods().Lister().Pods(key.namespace).Get(key.name)
-	if err != nil || current.UID != wish.UID || current.Spec.NodeName != "" || !w.cache.isPending(wish) {
+	if err != nil || current.UID != wish.uid || current.Spec.NodeName != "" || !w.cache.isPending(wish) {
 		return nil // gone, bound, or being bound: nobody is interested in why it was not
 	}
-	_, condition := podutil.GetPodCondition(&wish.Status, v1.PodScheduled)
 	pod := current.DeepCopy()
-	changed := condition != nil && podutil.UpdatePodCondition(&pod.Status, condition.DeepCopy())
-	if nominated := nomination(wish); nominated != "" && nominated != pod.Status.NominatedNodeName {
-		pod.Status.NominatedNodeName, changed = nominated, true
+	changed := wish.condition != nil && podutil.UpdatePodCondition(&pod.Status, wish.condition.DeepCopy())
+	if wish.nominated != "" && wish.nominated != pod.Status.NominatedNodeName {
+		pod.Status.NominatedNodeName, changed = wish.nominated, true
 	}
 	if !changed {
 		return nil
 	}
+	wanted := wish.digest()
+	if w.refused.before(key, current, wanted) {
+		return nil
+	}
 	_, err = w.cache.kube.CoreV1().Pods(key.namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
-	if err == nil || apierrors.IsNotFound(err) {
+	if err == nil || apierrors.IsNotFound(err) || w.givesUp(key, current, wanted, err) {
 		return nil
 	}
 	w.mu.Lock()
@@ -89,15 +116,23 @@ func (w *statusWriter) writePod(ctx context.Context, key statusKey) error {
 	return fmt.Errorf("updating the status of pod %s/%s: %w", key.namespace, key.name, err)
 }
 
+// digest stands for what is wished.
+func (wish *podWish) digest() uint64 {
+	if wish.condition == nil {
+		return digest(wish.nominated)
+	}
+	return digest(wish.nominated, wish.condition.Status, wish.condition.Reason, wish.condition.Message)
+}
+
 // isPending says whether the cache has the pod as a task that waits to be placed.
-func (c *Cache) isPending(pod *v1.Pod) bool {
+func (c *Cache) isPending(wish *podWish) bool {
 	c.SchedulerCache.Mutex.Lock()
 	defer c.SchedulerCache.Mutex.Unlock()
-	job, ok := c.Jobs[api.JobID(pod.Namespace+"/"+pod.Annotations[v1beta1.KubeGroupNameAnnotationKey])]
+	job, ok := c.Jobs[wish.gang]
 	if !ok {
 		return false
 	}
-	task, ok := job.Tasks[api.TaskID(pod.UID)]
+	task, ok := job.Tasks[api.TaskID(wish.uid)]
 	return ok && task.Status == api.Pending
 }
 
@@ -106,6 +141,10 @@ func (c *Cache) isPending(pod *v1.Pod) bool {
 func (w *statusWriter) wishPodGroup(pg *api.PodGroup, beingBound bool) {
 	key := statusKey{podGroupKind, pg.Namespace, pg.Name}
 	wish := &podGroupWish{uid: pg.UID, base: pg.ResourceVersion, status: *pg.Status.DeepCopy(), hyperNode: pg.Annotations[api.JobAllocatedHyperNode]}
+	for i := range wish.status.Conditions {
+		condition := &wish.status.Conditions[i]
+		condition.Reason, condition.Message = brief.Part(condition.Reason), brief.Text(condition.Message)
+	}
 	before, ok := w.lastKnown(key, pg)
 	if ok && before.hyperNode == wish.hyperNode && sameStatus(before.status, wish.status) {
 		return
@@ -192,18 +231,25 @@ func (w *statusWriter) writePodGroup(ctx context.Context, key statusKey) error {
 		w.dropPodGroup(key, wish)
 		return nil
 	}
+	wanted := wish.digest()
+	if w.refused.before(key, current, wanted) {
+		w.dropPodGroup(key, wish)
+		return nil
+	}
 	written, err := w.cache.vc.SchedulingV1beta1().PodGroups(key.namespace).Update(ctx, updated, metav1.UpdateOptions{})
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err), w.givesUp(key, current, wanted, err):
 		w.dropPodGroup(key, wish)
 		return nil
 	case err != nil:
 		return fmt.Errorf("updating the status of PodGroup %s/%s: %w", key.namespace, key.name, err)
 	}
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	wish.written = written.ResourceVersion
-	w.ours[key] = wish.status
-	w.mu.Unlock()
+	if last, ok := w.podGroups[key]; ok && last.uid == wish.uid { // it was not deleted meanwhile
+		w.ours[key] = writtenStatus{wish.uid, wish.status}
+	}
 	return nil
 }
 
@@ -220,7 +266,7 @@ func (w *statusWriter) writtenByOthers(key statusKey, current *v1beta1.PodGroup,
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	last, ok := w.ours[key]
-	return ok && !sameStatus(internal.Status, last), nil
+	return ok && last.uid == wish.uid && !sameStatus(internal.Status, last.status), nil
 }
 
 // dropPodGroup forgets a wish that needs no write, unless a newer one has taken its place.
@@ -258,18 +304,25 @@ func applyWish(current *v1beta1.PodGroup, wish *podGroupWish) (*v1beta1.PodGroup
 	return updated, true, nil
 }
 
-// sameStatus compares what people and controllers read: the time and the session a condition was set in do not count.
+// sameStatus compares what people and controllers read.
 func sameStatus(a, b scheduling.PodGroupStatus) bool {
-	strip := func(s scheduling.PodGroupStatus) scheduling.PodGroupStatus {
-		conditions := make([]scheduling.PodGroupCondition, len(s.Conditions))
-		for i, c := range s.Conditions {
-			c.LastTransitionTime, c.TransitionID = metav1.Time{}, ""
-			conditions[i] = c
-		}
-		s.Conditions = conditions
-		return s
+	return equality.Semantic.DeepEqual(timeless(a), timeless(b))
+}
+
+// timeless is the status without the time and the session that a condition was set in.
+func timeless(status scheduling.PodGroupStatus) scheduling.PodGroupStatus {
+	conditions := make([]scheduling.PodGroupCondition, len(status.Conditions))
+	for i, c := range status.Conditions {
+		c.LastTransitionTime, c.TransitionID = metav1.Time{}, ""
+		conditions[i] = c
 	}
-	return equality.Semantic.DeepEqual(strip(a), strip(b))
+	status.Conditions = conditions
+	return status
+}
+
+// digest stands for what is wished.
+func (wish *podGroupWish) digest() uint64 {
+	return digest(timeless(wish.status), wish.hyperNode)
 }
 
 func (w *statusWriter) wishQueue(name string, wish *queueWish) {
@@ -291,7 +344,7 @@ func (w *statusWriter) writeQueue(ctx context.Context, key statusKey) error {
 	if !ok {
 		return nil
 	}
-	if err := w.applyQueue(ctx, key.name, wish); err != nil {
+	if err := w.applyQueue(ctx, key, wish); err != nil {
 		w.mu.Lock()
 		if _, newer := w.queues[key]; !newer {
 			w.queues[key] = wish
@@ -302,19 +355,25 @@ func (w *statusWriter) writeQueue(ctx context.Context, key statusKey) error {
 	return nil
 }
 
-func (w *statusWriter) applyQueue(ctx context.Context, name string, wish *queueWish) error {
-	current, err := w.cache.queues.Get(name)
+func (w *statusWriter) applyQueue(ctx context.Context, key statusKey, wish *queueWish) error {
+	current, err := w.cache.queues.Get(key.name)
 	if err != nil {
 		return nil // deleted
+	}
+	wanted := digest(wish.allocated, wish.root)
+	if w.refused.before(key, current, wanted) {
+		return nil
 	}
 	client := w.cache.vc.SchedulingV1beta1().Queues()
 	if root := wish.root; root != nil && !(equality.Semantic.DeepEqual(current.Spec.Deserved, root.Deserved) &&
 		equality.Semantic.DeepEqual(current.Spec.Guarantee.Resource, root.Guarantee.Resource)) {
 		updated := current.DeepCopy()
 		updated.Spec.Deserved, updated.Spec.Guarantee.Resource = root.Deserved, root.Guarantee.Resource
-		if current, err = client.Update(ctx, updated, metav1.UpdateOptions{}); err != nil {
-			return err
+		written, err := client.Update(ctx, updated, metav1.UpdateOptions{})
+		if err != nil {
+			return w.unlessGivenUp(key, current, wanted, err)
 		}
+		current = written
 	}
 	if equality.Semantic.DeepEqual(current.Status.Allocated, wish.allocated) {
 		return nil
@@ -322,7 +381,7 @@ func (w *statusWriter) applyQueue(ctx context.Context, name string, wish *queueW
 	updated := current.DeepCopy()
 	updated.Status.Allocated = wish.allocated
 	_, err = client.UpdateStatus(ctx, updated, metav1.UpdateOptions{})
-	return err
+	return w.unlessGivenUp(key, current, wanted, err)
 }
 
 // olderVersion says whether resource version a is older than b. The API server's versions are decimal numbers that

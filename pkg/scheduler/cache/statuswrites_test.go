@@ -173,6 +173,44 @@ func TestWishForADeletedPodGroup(t *testing.T) {
 	})
 }
 
+// TestDeletedPodGroupIsForgotten: nothing is kept of a PodGroup that was deleted, whether its status was written by then,
+// is being written, or waits to be.
+func TestDeletedPodGroupIsForgotten(t *testing.T) {
+	deleted := func(w *world) { w.remove(schedtest.MakePodGroup().Name("g").Obj()) }
+	tests := map[string]func(w *world){
+		"before its status is written": func(w *world) {
+			w.wish(running(1))
+			deleted(w)
+		},
+		"after its status was written, and before that is seen": func(w *world) {
+			w.wish(phase(scheduling.PodGroupRunning))
+			deleted(w)
+		},
+		"while its status is being written": func(w *world) {
+			written := make(chan struct{})
+			w.cluster.Volcano.PrependReactor("update", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
+				<-written
+				return true, schedtest.MakePodGroup().Name("g").Obj(), nil
+			})
+			w.wish(phase(scheduling.PodGroupRunning))
+			deleted(w)
+			close(written)
+			synctest.Wait()
+		},
+	}
+	for name, do := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(1, 1)
+				do(w)
+				if len(w.status.podGroups) != 0 || len(w.status.ours) != 0 {
+					t.Errorf("%d wishes and %d written statuses are kept, want none", len(w.status.podGroups), len(w.status.ours))
+				}
+			})
+		})
+	}
+}
+
 func unscheduled(nominated string) *v1.Pod {
 	p := pod(0).Obj()
 	p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: "Unschedulable", Message: "no room"}}
@@ -193,6 +231,9 @@ func TestPodWishes(t *testing.T) {
 		"a pod that is bound by then is not told":                                    {meanwhile: func(w *world) { w.add(pod(0).Node("n").Obj()) }},
 		"a pod that is bound by then, which the cache has yet to learn, is not told": {meanwhile: func(w *world) { w.listed(pod(0).Node("n").Obj()) }},
 		"a pod that is deleted by then is not told":                                  {meanwhile: func(w *world) { w.remove(pod(0).Obj()) }},
+		"a pod of the same name, which the cache has yet to learn, is not told": {meanwhile: func(w *world) {
+			w.listed(pod(0).UID("new").Obj())
+		}},
 		"a pod of the same name is not told": {meanwhile: func(w *world) {
 			w.remove(pod(0).Obj())
 			w.add(pod(0).UID("new").Obj())

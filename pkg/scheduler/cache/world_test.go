@@ -59,6 +59,8 @@ func (quiet) RollbackDone(string, error)                   {}
 func (quiet) RollbackStuck(*binding.Member, string, error) {}
 func (quiet) TransactionDone(binding.Result)               {}
 func (quiet) InFlight(int)                                 {}
+func (quiet) StatusRefused(string)                         {}
+func (quiet) EventDone(string)                             {}
 
 func (w *world) wakened(u Urgency) {
 	w.mu.Lock()

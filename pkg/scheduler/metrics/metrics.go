@@ -20,6 +20,8 @@ type Metrics struct {
 	reloads     *prometheus.CounterVec
 	cycles      *prometheus.CounterVec
 	trials      *prometheus.CounterVec
+	refused     *prometheus.CounterVec
+	events      *prometheus.CounterVec
 }
 
 var _ binding.Observer = (*Metrics)(nil)
@@ -60,6 +62,14 @@ func New(registry prometheus.Registerer) *Metrics {
 		trials: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "volcano_nodegroup_trials_total",
 			Help: "Trial placements of gangs in node groups, by result: ready, waiting for resources that are being released, misfit.",
+		}, []string{"result"}),
+		refused: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "volcano_status_refused_total",
+			Help: "Status writes that the API server refused for good and that were dropped, by kind (pod, podgroup, queue).",
+		}, []string{"kind"}),
+		events: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "volcano_events_total",
+			Help: "Events that were told, by result: written, refused by the API server, or lost because there were too many. What was lost is told again when a cycle finds it again.",
 		}, []string{"result"}),
 	}
 }
@@ -109,3 +119,9 @@ func (m *Metrics) Cycle(result string) { m.cycles.WithLabelValues(result).Inc() 
 
 // NodeGroupTrial counts a trial placement of a gang in a node group.
 func (m *Metrics) NodeGroupTrial(result string) { m.trials.WithLabelValues(result).Inc() }
+
+// StatusRefused counts a status that was dropped.
+func (m *Metrics) StatusRefused(kind string) { m.refused.WithLabelValues(kind).Inc() }
+
+// EventDone counts an event.
+func (m *Metrics) EventDone(result string) { m.events.WithLabelValues(result).Inc() }

@@ -1,0 +1,81 @@
+package brief
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestCut(t *testing.T) {
+	tests := map[string]struct {
+		text string
+		most int
+		want string
+	}{
+		"a short text stays as it is":            {text: "no room", most: 60, want: "no room"},
+		"a text that just fits stays as it is":   {text: strings.Repeat("x", 60), most: 60, want: strings.Repeat("x", 60)},
+		"a long one says how much was cut":       {text: strings.Repeat("x", 99), most: 60, want: strings.Repeat("x", 20) + "... (and 79 bytes more)"},
+		"no rune is cut in two":                  {text: "x" + strings.Repeat("é", 49), most: 60, want: "x" + strings.Repeat("é", 9) + "... (and 80 bytes more)"},
+		"what is no UTF-8 is replaced":           {text: "a\xffb", most: 60, want: "a\uFFFDb"},
+		"what replacing makes longer is cut too": {text: strings.Repeat("\xffx", 30), most: 60, want: strings.Repeat("\uFFFDx", 5) + "... (and 100 bytes more)"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, Cut(tt.text, tt.most)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func FuzzCut(f *testing.F) {
+	f.Add("", 100)
+	f.Add(strings.Repeat("héllo\xff", 400), 320)
+	f.Fuzz(func(t *testing.T, text string, most int) {
+		most = room + max(most, 0)%2048
+		got := Cut(text, most)
+		if len(got) > most || !utf8.ValidString(got) {
+			t.Errorf("%d bytes of at most %d, valid is %v: %q", len(got), most, utf8.ValidString(got), got)
+		}
+		if again := Cut(got, most); again != got {
+			t.Errorf("cut again it is %q, was %q", again, got)
+		}
+	})
+}
+
+func TestValue(t *testing.T) {
+	tests := map[string]struct{ value, want string }{
+		"a short value is quoted":   {value: `a"b`, want: `"a\"b"`},
+		"a long one to its bound":   {value: strings.Repeat("v", 100), want: `"` + strings.Repeat("v", 64) + `"... (and 36 bytes more)`},
+		"a value of no text at all": {value: "\xff\x00", want: `"\xff\x00"`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, Value(tt.value)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestListTellsTheFirst(t *testing.T) {
+	l := List{First: 3}
+	for i := range 60_000 {
+		l.Add(fmt.Sprintf("%05d", (i*7919)%60_000))
+	}
+	if diff := cmp.Diff([]string{"00000", "00001", "00002"}, l.Items()); diff != "" {
+		t.Errorf("items (-want +got):\n%s", diff)
+	}
+	if got := l.More(); got != " and 59997 more" {
+		t.Errorf("more is %q", got)
+	}
+	few := List{First: 3}
+	few.Add("b")
+	few.Add("a")
+	if diff := cmp.Diff([]string{"a", "b"}, few.Items()); diff != "" || few.More() != "" {
+		t.Errorf("items of a short list, more is %q (-want +got):\n%s", few.More(), diff)
+	}
+}

@@ -1,0 +1,51 @@
+package binding
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+)
+
+// told is how many of the roles, and how many of the sub-group policies, that are short are named. A PodGroup may have
+// tens of thousands.
+const told = 3
+
+// shortfall says what a gang lacks.
+type shortfall struct {
+	parts []string
+}
+
+func (s *shortfall) add(format string, args ...any) {
+	s.parts = append(s.parts, fmt.Sprintf(format, args...))
+}
+
+// addAll adds what is said of the first of these, and how many more there are.
+func (s *shortfall) addAll(short brief.List, say func(name string) string) {
+	for _, name := range short.Items() {
+		s.parts = append(s.parts, say(name))
+	}
+	if more := short.More(); more != "" {
+		s.parts[len(s.parts)-1] += more
+	}
+}
+
+// err is nil when the gang lacks nothing.
+func (s *shortfall) err() error {
+	if len(s.parts) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(s.parts, "; "))
+}
+
+// lacking lists the names that have less than they must.
+func lacking[K ~string](minima, have map[K]int32) brief.List {
+	list := brief.List{First: told}
+	for name, least := range minima {
+		if have[name] < least {
+			list.Add(string(name))
+		}
+	}
+	return list
+}

@@ -1,0 +1,229 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record/util"
+	"k8s.io/client-go/tools/reference"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/lru"
+	"volcano.sh/apis/pkg/client/clientset/versioned/scheme"
+)
+
+const (
+	// eventWorkers bounds event writes under way at once, eventsPerSecond and eventBurst how many there are.
+	eventWorkers    = 8
+	eventsPerSecond = 250
+	eventBurst      = 1000
+	// eventTimeout bounds one write.
+	eventTimeout = 15 * time.Second
+	// waitingEvents bounds the events that wait to be written, see mailbox.
+	waitingEvents = 1 << 15
+	// eventTries bounds how often an event is tried that the API server answers with an error. While it does not answer
+	// at all, events wait.
+	eventTries = 6
+	// eventFirstRetry and eventLastRetry are the waits between tries, which double.
+	eventFirstRetry = 100 * time.Millisecond
+	eventLastRetry  = 10 * time.Second
+	// objectBurst is how many events of one object are written in a row, and objectRefill how long it takes until there
+	// may be another.
+	objectBurst  = 25
+	objectRefill = time.Minute
+)
+
+// sink stores an event in the API server.
+type sink func(ctx context.Context, event *v1.Event) error
+
+// apiSink has a client of its own: events do not take the place of Bindings in a client's rate limit.
+func apiSink(client kubernetes.Interface) sink {
+	return func(ctx context.Context, event *v1.Event) error {
+		_, err := client.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
+		return err
+	}
+}
+
+// eventWriter is the outlet to the API server. Nothing is lost while the API server is slow or away, up to a bound; what
+// is lost is told to the recorder, so that the next cycle that finds it tells it again.
+//
+// client-go's broadcaster would drop what does not fit into its queue of 1,000, and what an object says beyond a few
+// messages in five minutes, without a word to the one who told it.
+type eventWriter struct {
+	sink    sink
+	source  string
+	box     *mailbox
+	limiter flowcontrol.RateLimiter
+	// observe is told what became of each event: written, refused or lost.
+	observe func(result string)
+	workers sync.WaitGroup
+
+	mu sync.Mutex
+	// budgets bound what is said of one object, by UID.
+	budgets *lru.Cache
+	// stamp is the time, in nanoseconds, that the last event was named after.
+	stamp int64
+}
+
+// budget is how many events of an object may be written as of a time.
+type budget struct {
+	left float64
+	at   time.Time
+}
+
+func newEventWriter(s sink, source string, observe func(result string)) *eventWriter {
+	return &eventWriter{
+		sink: s, source: source, observe: observe, box: newMailbox(waitingEvents), budgets: lru.New(rememberedEvents),
+		limiter: flowcontrol.NewTokenBucketRateLimiter(eventsPerSecond, eventBurst),
+	}
+}
+
+// start starts the workers, which end with the context or after stop.
+func (w *eventWriter) start(ctx context.Context) {
+	for range eventWorkers {
+		w.workers.Go(func() {
+			for l := w.box.take(ctx); l != nil; l = w.box.take(ctx) {
+				w.write(ctx, l)
+				w.box.written(l)
+			}
+		})
+	}
+}
+
+// stop writes what waits, as far as the context lets it.
+func (w *eventWriter) stop(ctx context.Context) {
+	w.box.close()
+	done := make(chan struct{})
+	go func() {
+		w.workers.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+func (w *eventWriter) send(e notice, done func(there bool)) {
+	about, err := reference.GetReference(scheme.Scheme, e.object)
+	if err != nil {
+		logger().Error(err, "An event is about an object of unknown kind", "reason", e.reason, "message", e.message)
+		done(true)
+		return
+	}
+	now := time.Now()
+	l := &letter{
+		about: *about, annotations: e.annotations, eventType: e.eventType, reason: e.reason, message: e.message,
+		first: now, last: now, times: 1, done: []func(bool){done},
+	}
+	if !w.affords(about.UID, now) || !w.box.post(l) {
+		w.observe("lost")
+		done(false)
+	}
+}
+
+// affords takes one event off the object's budget, if there is any left.
+func (w *eventWriter) affords(uid types.UID, now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := budget{left: objectBurst, at: now}
+	if last, ok := w.budgets.Get(uid); ok {
+		b = last.(budget)
+		b.left = min(b.left+float64(now.Sub(b.at))/float64(objectRefill), objectBurst)
+		b.at = now
+	}
+	if b.left < 1 {
+		w.budgets.Add(uid, b)
+		return false
+	}
+	b.left--
+	w.budgets.Add(uid, b)
+	return true
+}
+
+// write writes the event, again with backoff while that may help.
+func (w *eventWriter) write(ctx context.Context, l *letter) {
+	event := w.event(l)
+	wait := eventFirstRetry
+	for tries := 1; ; {
+		err := w.try(ctx, event)
+		if err == nil || apierrors.IsAlreadyExists(err) { // an earlier try has got there
+			w.settle(l, "written", nil)
+			return
+		}
+		if answered(err) {
+			tries++
+		}
+		last := ctx.Err() != nil || tries > eventTries
+		switch {
+		case refusedForGood(err), apierrors.IsNotFound(err), last && apierrors.IsForbidden(err):
+			w.settle(l, "refused", err)
+			return
+		case last:
+			w.settle(l, "lost", err)
+			return
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+		wait = min(2*wait, eventLastRetry)
+	}
+}
+
+// settle ends the letter. What was refused for good is not to be told again.
+func (w *eventWriter) settle(l *letter, result string, err error) {
+	if err != nil {
+		logger().Error(err, "An event is not written", "kind", l.about.Kind, "object", klog.KRef(l.about.Namespace, l.about.Name),
+			"reason", l.reason, "message", l.message)
+	}
+	w.observe(result)
+	for _, done := range l.done {
+		done(result != "lost")
+	}
+}
+
+// answered says whether the error is the API server's own.
+func answered(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status)
+}
+
+func (w *eventWriter) try(ctx context.Context, event *v1.Event) error {
+	if err := w.limiter.Wait(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
+	defer cancel()
+	return w.sink(ctx, event)
+}
+
+func (w *eventWriter) event(l *letter) *v1.Event {
+	namespace := l.about.Namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	return &v1.Event{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: util.GenerateEventName(l.about.Name, w.nextStamp(l.first)), Annotations: l.annotations,
+		},
+		InvolvedObject: l.about, Type: l.eventType, Reason: l.reason, Message: l.message,
+		FirstTimestamp: metav1.NewTime(l.first), LastTimestamp: metav1.NewTime(l.last), Count: l.times,
+		Source: v1.EventSource{Component: w.source}, ReportingController: w.source,
+	}
+}
+
+// nextStamp tells events apart that were told at one time.
+func (w *eventWriter) nextStamp(told time.Time) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stamp = max(w.stamp+1, told.UnixNano())
+	return w.stamp
+}

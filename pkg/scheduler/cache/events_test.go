@@ -1,0 +1,317 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// eventStore is an API server for events.
+type eventStore struct {
+	mu     sync.Mutex
+	events []*v1.Event
+	tries  int
+	// answer is what a write is answered, nil to take it.
+	answer func(event *v1.Event, try int) error
+	// slow is how long a write takes.
+	slow time.Duration
+}
+
+func (s *eventStore) take(ctx context.Context, event *v1.Event) error {
+	select {
+	case <-time.After(s.slow):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tries++
+	if s.answer != nil {
+		if err := s.answer(event, s.tries); err != nil {
+			return err
+		}
+	}
+	s.events = append(s.events, event)
+	return nil
+}
+
+// arrived lists the events since it was last called.
+func (s *eventStore) arrived() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []string
+	for _, e := range s.events {
+		list = append(list, fmt.Sprintf("%s %s x%d: %s", e.Reason, e.InvolvedObject.Name, e.Count, e.Message))
+	}
+	s.events = nil
+	return list
+}
+
+// withEvents runs f with a recorder that writes to the store.
+func withEvents(t *testing.T, f func(t *testing.T, r *recorder, s *eventStore)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &eventStore{}
+		w := newEventWriter(s.take, "volcano", func(string) {})
+		ctx, cancel := context.WithCancel(context.Background())
+		w.start(ctx)
+		f(t, newRecorder(w), s)
+		cancel()
+		w.stop(context.Background())
+	})
+}
+
+// settled lets so much time pass, and all that is due happen.
+func settled(after time.Duration) {
+	time.Sleep(after)
+	synctest.Wait()
+}
+
+// errNoServer is what a client says of an API server that is away.
+var errNoServer = errors.New("connection refused")
+
+// tellThousands tells 5,000 events of as many pods at once, such as of a gang that fails.
+func tellThousands(r *recorder) {
+	for i := range 5_000 {
+		r.Event(pod(i).Obj(), v1.EventTypeWarning, "PreBindFailed", fmt.Sprintf("not bound on n%d", i))
+	}
+}
+
+// TestEveryEventArrives: 5,000 events told at once all arrive, once, however the API server fares, and at no more than
+// the rate.
+func TestEveryEventArrives(t *testing.T) {
+	tests := map[string]struct {
+		answer func(event *v1.Event, try int) error
+		slow   time.Duration
+		within time.Duration
+	}{
+		"an API server that is well": {within: 17 * time.Second},
+		"one that is slow":           {slow: 20 * time.Millisecond, within: 110 * time.Second},
+		"one that is away at first": {within: 10 * time.Minute, answer: func(*v1.Event, int) error {
+			if time.Now().Before(time.Date(2000, 1, 1, 0, 3, 0, 0, time.UTC)) { // a bubble's time begins with that year
+				return errNoServer
+			}
+			return nil
+		}},
+		"one that answers with errors now and then": {within: 10 * time.Minute, answer: func(_ *v1.Event, try int) error {
+			if try%3 == 0 {
+				return apierrors.NewInternalError(errBroken)
+			}
+			return nil
+		}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			withEvents(t, func(t *testing.T, r *recorder, s *eventStore) {
+				s.answer, s.slow = tt.answer, tt.slow
+				tellThousands(r)
+				settled(time.Second)
+				if got := len(s.events); got > eventBurst+eventsPerSecond {
+					t.Errorf("%d events in the first second, want at most %d", got, eventBurst+eventsPerSecond)
+				}
+				tellThousands(r) // the next cycle
+				settled(tt.within - time.Second)
+				distinct := map[string]bool{}
+				arrived := s.arrived()
+				for _, e := range arrived {
+					distinct[e] = true
+				}
+				if len(distinct) != 5_000 || len(arrived) != 5_000 {
+					t.Errorf("%d events arrived, %d of them distinct, want all 5000 once", len(arrived), len(distinct))
+				}
+			})
+		})
+	}
+}
+
+// TestLostEventIsToldAgain: an event that did not get there is told by the next cycle that finds it; one that did, or that
+// is refused for good, is not.
+func TestLostEventIsToldAgain(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errBroken)
+	tests := map[string]struct {
+		answer error
+		// tries are those of each telling.
+		tries []int
+	}{
+		"written":        {tries: []int{1, 0}},
+		"lost":           {answer: apierrors.NewInternalError(errBroken), tries: []int{eventTries, eventTries}},
+		"refused":        {answer: apierrors.NewInvalid(schema.GroupKind{Kind: "Event"}, "e", nil), tries: []int{1, 0}},
+		"forbidden":      {answer: forbidden, tries: []int{eventTries, 0}},
+		"written before": {answer: apierrors.NewAlreadyExists(schema.GroupResource{Resource: "events"}, "e"), tries: []int{1, 0}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			withEvents(t, func(t *testing.T, r *recorder, s *eventStore) {
+				s.answer = func(*v1.Event, int) error { return tt.answer }
+				var tries []int
+				for range tt.tries {
+					before := s.tries
+					r.Event(pod(0).Obj(), v1.EventTypeWarning, "Unschedulable", "no room")
+					settled(time.Minute)
+					tries = append(tries, s.tries-before)
+				}
+				if diff := cmp.Diff(tt.tries, tries); diff != "" {
+					t.Errorf("tries of each telling (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestEventIsToldOnceMoreWhenItIsGone: the API server drops an event after its lifetime.
+func TestEventIsToldOnceMoreWhenItIsGone(t *testing.T) {
+	withEvents(t, func(t *testing.T, r *recorder, s *eventStore) {
+		var counts []int
+		for range 5 { // cycles, each half an hour
+			r.Event(pod(0).Obj(), v1.EventTypeWarning, "Unschedulable", "no room")
+			settled(eventLifetime / 2)
+			counts = append(counts, len(s.arrived()))
+		}
+		if diff := cmp.Diff([]int{1, 0, 1, 0, 1}, counts); diff != "" {
+			t.Errorf("events of each half hour (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestOneObjectMakesNoStorm: an object about which each cycle says something else is told of now and then, with what is
+// so at that time.
+func TestOneObjectMakesNoStorm(t *testing.T) {
+	withEvents(t, func(t *testing.T, r *recorder, s *eventStore) {
+		for i := range 600 { // a cycle each second
+			r.Event(pod(0).Obj(), v1.EventTypeWarning, "Unschedulable", fmt.Sprintf("no room %d", i))
+			settled(time.Second)
+		}
+		r.Event(pod(1).Obj(), v1.EventTypeWarning, "Unschedulable", "no room for another")
+		settled(time.Second)
+		arrived := s.arrived()
+		want := objectBurst + int(600*time.Second/objectRefill)
+		if len(arrived) != want+1 && len(arrived) != want {
+			t.Errorf("%d events arrived, want %d and that of another object", len(arrived), want)
+		}
+		if diff := cmp.Diff("Unschedulable p1 x1: no room for another", arrived[len(arrived)-1]); diff != "" {
+			t.Errorf("last event (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestEvictionsOfAGangAreCounted: a PodGroup is told of each eviction with the same words.
+func TestEvictionsOfAGangAreCounted(t *testing.T) {
+	withEvents(t, func(t *testing.T, r *recorder, s *eventStore) {
+		s.slow = time.Second
+		group := schedtest.MakePodGroup().Name("g").Obj()
+		for range 12 {
+			r.Eventf(group, v1.EventTypeNormal, "Evict", "preempted")
+			synctest.Wait()
+		}
+		settled(10 * time.Second)
+		if diff := cmp.Diff([]string{"Evict g x1: preempted", "Evict g x11: preempted"}, s.arrived()); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestNamespaceDoesNotHoldUpOthers: neither by many events nor by a webhook that lets its events hang.
+func TestNamespaceDoesNotHoldUpOthers(t *testing.T) {
+	withEvents(t, func(t *testing.T, r *recorder, s *eventStore) {
+		hang := make(chan struct{})
+		s.answer = func(event *v1.Event, _ int) error {
+			if event.Namespace == "hanging" {
+				s.mu.Unlock()
+				<-hang
+				s.mu.Lock()
+			}
+			return nil
+		}
+		tellThousands(r)
+		for i := range 20 {
+			r.Event(pod(i).Namespace("hanging").Obj(), v1.EventTypeWarning, "Unschedulable", "no room")
+		}
+		r.Event(pod(0).Namespace("other").Obj(), v1.EventTypeWarning, "Unschedulable", "no room for the other")
+		settled(time.Second)
+		found := false
+		for _, e := range s.arrived() {
+			found = found || strings.HasSuffix(e, "no room for the other")
+		}
+		if !found {
+			t.Error("the event of another namespace waits for those of the first")
+		}
+		settled(time.Minute)
+		if got := len(s.arrived()); got < 5_000-eventBurst-eventsPerSecond {
+			t.Errorf("%d events arrived after that, want those of the well namespace", got)
+		}
+		close(hang)
+	})
+}
+
+// TestEventIsNeverRefusedForItsForm: names of any length, texts of any size and bytes.
+func TestEventIsNeverRefusedForItsForm(t *testing.T) {
+	withEvents(t, func(t *testing.T, r *recorder, s *eventStore) {
+		r.Event(pod(0).Name(strings.Repeat("n", 253)).Obj(), v1.EventTypeWarning, strings.Repeat("R", 5_000), strings.Repeat("\xff100%", 400_000))
+		settled(time.Second)
+		if len(s.events) != 1 {
+			t.Fatalf("%d events arrived", len(s.events))
+		}
+		e := s.events[0]
+		if len(e.Name) > 253 || len(e.Reason) > 128 || len(e.Message) > 1024 || strings.ToValidUTF8(e.Message, "") != e.Message {
+			t.Errorf("name of %d bytes, reason of %d, message of %d: %q", len(e.Name), len(e.Reason), len(e.Message), e.Message)
+		}
+	})
+}
+
+// TestStopWritesWhatWaits: what was told last, such as why a gang was rolled back by the shutdown, goes out, as far as the
+// grace goes.
+func TestStopWritesWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &eventStore{slow: time.Second}
+		w := newEventWriter(s.take, "volcano", func(string) {})
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		w.start(ctx)
+		r := newRecorder(w)
+		for i := range 10 {
+			r.Event(pod(i).Obj(), v1.EventTypeWarning, "PreBindFailed", "shutdown")
+		}
+		grace, end := context.WithTimeout(ctx, time.Minute)
+		defer end()
+		w.stop(grace)
+		if got := len(s.arrived()); got != 10 {
+			t.Errorf("%d of 10 events were written", got)
+		}
+		r.Event(pod(11).Obj(), v1.EventTypeWarning, "PreBindFailed", "too late")
+		settled(time.Minute)
+		if got := len(s.arrived()); got != 0 {
+			t.Errorf("%d events after the end", got)
+		}
+	})
+}
+
+// TestMailboxIsBounded: a full box has room only for namespaces that have less than their share of it.
+func TestMailboxIsBounded(t *testing.T) {
+	box := newMailbox(10)
+	post := func(namespace string, i int) bool {
+		return box.post(&letter{about: v1.ObjectReference{Namespace: namespace}, message: fmt.Sprint(i)})
+	}
+	taken := map[string]int{}
+	for _, namespace := range []string{"a", "b", "c"} {
+		for i := range 100 {
+			if post(namespace, i) {
+				taken[namespace]++
+			}
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"a": 10, "b": 5, "c": 3}, taken); diff != "" {
+		t.Errorf("letters taken (-want +got):\n%s", diff)
+	}
+}

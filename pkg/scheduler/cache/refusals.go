@@ -1,0 +1,103 @@
+package cache
+
+import (
+	"encoding/json"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/lru"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+)
+
+const (
+	// rememberedRefusals bounds how many objects a refused write is remembered of.
+	rememberedRefusals = 1 << 14
+	// refusedFor is how long a refused write is not tried again although nothing about it changed: roles and admission
+	// policies may have.
+	refusedFor = 10 * time.Minute
+	// forbiddenTries is how often a write is tried that is forbidden, with backoff for some 20 seconds: an API server that
+	// has just started does not know its roles yet.
+	forbiddenTries = 10
+	// statusRefused is the reason of the event that tells of a refused write.
+	statusRefused = "StatusRefused"
+)
+
+// refusals remembers the writes that the API server refused for good. The same write of the same version of the object
+// is not tried again for a while, however often it is wished for.
+type refusals struct {
+	last *lru.Cache
+}
+
+type refusal struct {
+	version string
+	wanted  uint64
+	until   time.Time
+}
+
+func newRefusals() *refusals { return &refusals{last: lru.New(rememberedRefusals)} }
+
+// before says whether this very write was refused.
+func (r *refusals) before(key statusKey, current metav1.Object, wanted uint64) bool {
+	last, ok := r.last.Get(key)
+	if !ok {
+		return false
+	}
+	refused := last.(refusal)
+	return refused.version == current.GetResourceVersion() && refused.wanted == wanted && time.Now().Before(refused.until)
+}
+
+func (r *refusals) add(key statusKey, current metav1.Object, wanted uint64) {
+	r.last.Add(key, refusal{current.GetResourceVersion(), wanted, time.Now().Add(refusedFor)})
+}
+
+type statusObject interface {
+	metav1.Object
+	runtime.Object
+}
+
+// givesUp says whether a write that failed is to be dropped, because the API server refused it for good; it is told then.
+func (w *statusWriter) givesUp(key statusKey, current statusObject, wanted uint64, err error) bool {
+	if err == nil || !refusedForGood(err) && !(apierrors.IsForbidden(err) && w.queue.NumRequeues(key) >= forbiddenTries) {
+		return false
+	}
+	w.refused.add(key, current, wanted)
+	logger().Error(err, "The API server refuses a status for good, it is not written", "kind", key.kind, "namespace", key.namespace, "name", key.name)
+	w.cache.observer.StatusRefused(string(key.kind))
+	w.cache.Recorder.Event(current, v1.EventTypeWarning, statusRefused, "the API server refuses the status that the scheduler writes: "+brief.Part(err.Error()))
+	return true
+}
+
+// unlessGivenUp is the error of a write that is to be tried again.
+func (w *statusWriter) unlessGivenUp(key statusKey, current statusObject, wanted uint64, err error) error {
+	if w.givesUp(key, current, wanted, err) {
+		return nil
+	}
+	return err
+}
+
+// refusedForGood says whether the same write will always be refused. That an object is too large for etcd, or for its
+// transport, the API server tells as an internal error.
+func refusedForGood(err error) bool {
+	switch {
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err),
+		apierrors.IsMethodNotSupported(err), apierrors.IsNotAcceptable(err), apierrors.IsUnsupportedMediaType(err):
+		return true
+	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown || apierrors.IsInternalError(err):
+		return strings.Contains(err.Error(), "request is too large") || strings.Contains(err.Error(), "larger than max")
+	default:
+		return false
+	}
+}
+
+// digest stands for values that are only compared.
+func digest(values ...any) uint64 {
+	hash := fnv.New64a()
+	_ = json.NewEncoder(hash).Encode(values) // all of them have a JSON form
+	return hash.Sum64()
+}

@@ -1,0 +1,155 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+)
+
+var (
+	errInvalid   = apierrors.NewInvalid(schema.GroupKind{Kind: "PodGroup"}, "g", nil)
+	errTooLarge  = apierrors.NewRequestEntityTooLargeError("limit is 3145728")
+	errEtcd      = apierrors.NewInternalError(errors.New("etcdserver: request is too large"))
+	errForbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "podgroups"}, "g", errBroken)
+)
+
+// refuse makes the API server answer updates of the resource with the error, and counts them.
+func (w *world) refuse(resource string, err error) (tries *int) {
+	tries = new(int)
+	react := func(clienttesting.Action) (bool, runtime.Object, error) {
+		*tries++
+		return true, nil, err
+	}
+	w.cluster.Volcano.PrependReactor("update", resource, react)
+	w.cluster.Kube.PrependReactor("update", resource, react)
+	return tries
+}
+
+// TestRefusedStatusIsDropped: what the API server refuses for good is not written again and again, neither by the writer
+// nor because each cycle wishes for it anew.
+func TestRefusedStatusIsDropped(t *testing.T) {
+	pgRefused := "Warning StatusRefused g: the API server refuses the status that the scheduler writes: "
+	tests := map[string]struct {
+		refusal error
+		tries   int
+		event   string
+	}{
+		"an object that is not valid":           {refusal: errInvalid, tries: 1, event: pgRefused + errInvalid.Error()},
+		"a request that is too large":           {refusal: errTooLarge, tries: 1, event: pgRefused + errTooLarge.Error()},
+		"an object that is too large for etcd":  {refusal: errEtcd, tries: 1, event: pgRefused + errEtcd.Error()},
+		"a write that is forbidden for a while": {refusal: errForbidden, tries: forbiddenTries + 1, event: pgRefused + errForbidden.Error()},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(1, 1)
+				tries := w.refuse("podgroups", tt.refusal)
+				for range 5 {
+					w.wish(phase(scheduling.PodGroupRunning))
+					time.Sleep(time.Minute)
+					synctest.Wait()
+				}
+				if *tries != tt.tries || len(w.status.podGroups) != 0 {
+					t.Errorf("it was written %d times and %d wishes are kept, want %d and none", *tries, len(w.status.podGroups), tt.tries)
+				}
+				if diff := cmp.Diff([]string{tt.event}, w.cluster.Events.Take()); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestRefusedPodStatusIsDropped(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		tries := w.refuse("pods", errInvalid)
+		for range 5 {
+			if _, err := w.StatusUpdater.UpdatePodStatus(unscheduled("")); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		}
+		if *tries != 1 || len(w.status.pods) != 0 {
+			t.Errorf("it was written %d times and %d wishes are kept, want once and none", *tries, len(w.status.pods))
+		}
+	})
+}
+
+// TestRefusalHoldsForOneWrite: another status, another version of the object, or a while later, and it is tried again.
+func TestRefusalHoldsForOneWrite(t *testing.T) {
+	tests := map[string]struct {
+		change func(w *world)
+		status func(*scheduling.PodGroupStatus)
+	}{
+		"another status": {status: phase(scheduling.PodGroupUnknown)},
+		"an object that changed": {
+			change: func(w *world) {
+				changed := w.cluster.PodGroup("g").DeepCopy()
+				changed.Labels = map[string]string{"mended": "true"}
+				w.add(changed)
+			},
+			status: phase(scheduling.PodGroupRunning),
+		},
+		"a while later": {change: func(*world) { time.Sleep(refusedFor) }, status: phase(scheduling.PodGroupRunning)},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(1, 1)
+				tries := w.refuse("podgroups", errInvalid)
+				w.wish(phase(scheduling.PodGroupRunning))
+				if tt.change != nil {
+					tt.change(w)
+				}
+				w.wish(tt.status)
+				if *tries != 2 {
+					t.Errorf("%d tries, want a second one", *tries)
+				}
+			})
+		})
+	}
+}
+
+// TestStatusOfAnyTenantIsShort: whatever a step, a plugin or the PodGroup itself says, what is written and told of it is
+// bounded.
+func TestStatusOfAnyTenantIsShort(t *testing.T) {
+	long := strings.Repeat("é", 400_000)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		w.wish(func(status *scheduling.PodGroupStatus) {
+			status.Conditions = []scheduling.PodGroupCondition{
+				{Type: scheduling.PodGroupUnschedulableType, Reason: "NotEnoughResources", Message: long}, {Type: "Theirs", Message: "short"},
+			}
+		})
+		p := unscheduled("")
+		p.Status.Conditions[0].Message = long
+		if _, err := w.StatusUpdater.UpdatePodStatus(p); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * settle)
+		synctest.Wait()
+		want := fmt.Sprintf("%s... (and %d bytes more)", long[:984], len(long)-984)
+		if got := w.condition(v1beta1.PodGroupUnschedulableType); got != " NotEnoughResources: "+want {
+			t.Errorf("condition of the PodGroup has %d bytes and ends with %q", len(got), got[max(len(got)-60, 0):])
+		}
+		if got := w.condition("Theirs"); got != " : short" {
+			t.Errorf("another's condition became %q", got)
+		}
+		if got := w.podScheduled("p0"); got != "False Unschedulable: "+want {
+			t.Errorf("condition of the pod has %d bytes", len(got))
+		}
+	})
+}
