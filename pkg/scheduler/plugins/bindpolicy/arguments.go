@@ -11,6 +11,7 @@ import (
 
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -29,6 +30,17 @@ const (
 // what ends an evaluation for sure: a context that ends stops a comprehension, but not the ones it is nested in.
 const maxCostLimit = celconfig.PerCallLimit
 
+// Bounds of what is compiled: a compiled expression takes hundreds of times its text.
+const (
+	maxPolicies = 100
+	// maxName, maxField and maxTexts bound, in bytes, a policy's name, each other text, and all texts together.
+	maxName  = 253
+	maxField = 16 << 10
+	maxTexts = 64 << 10
+	// maxFindings bounds how many findings are told.
+	maxFindings = 20
+)
+
 // policyConfig is one policy as the configuration gives it.
 type policyConfig struct {
 	name              string
@@ -43,7 +55,7 @@ type policyConfig struct {
 
 // setters holds, for each field of a policy, what reads its value into the config.
 var setters = map[string]func(*policyConfig, any) error{
-	"name":              func(c *policyConfig, v any) error { return setText(&c.name, v) },
+	"name":              func(c *policyConfig, v any) error { return setName(&c.name, v) },
 	"matchCondition":    func(c *policyConfig, v any) error { return setText(&c.matchCondition, v) },
 	"expression":        func(c *policyConfig, v any) error { return setText(&c.expression, v) },
 	"messageExpression": func(c *policyConfig, v any) error { return setText(&c.messageExpression, v) },
@@ -77,8 +89,12 @@ func parsePolicies(args framework.Arguments) ([]policyConfig, error) {
 		return nil, fmt.Errorf("%s: found %s, want a list of policies, each with a name and an expression",
 			policiesArgument, describe(value))
 	}
+	if len(list) > maxPolicies {
+		return nil, fmt.Errorf("%s: found %d policies, want at most %d", policiesArgument, len(list), maxPolicies)
+	}
 	var configs []policyConfig
 	var errs []error
+	texts := 0
 	seen := map[string]bool{}
 	for i, item := range list {
 		config, label, err := parsePolicy(item, i)
@@ -89,6 +105,10 @@ func parsePolicies(args framework.Arguments) ([]policyConfig, error) {
 		}
 		seen[config.name] = true
 		configs = append(configs, config)
+		texts += len(config.matchCondition) + len(config.expression) + len(config.messageExpression) + len(config.message)
+	}
+	if texts > maxTexts {
+		return nil, fmt.Errorf("%s: found expressions and messages of %d bytes together, want at most %d", policiesArgument, texts, maxTexts)
 	}
 	return configs, errors.Join(errs...)
 }
@@ -102,7 +122,7 @@ func parsePolicy(item any, index int) (policyConfig, string, error) {
 		return config, label, fmt.Errorf("%s: %s: %w", policiesArgument, label, err)
 	}
 	if name, ok := mapping["name"].(string); ok && strings.TrimSpace(name) != "" {
-		label = fmt.Sprintf("policy %q", name)
+		label = "policy " + brief.Value(name)
 	}
 	var errs []error
 	fail := func(format string, a ...any) {
@@ -111,7 +131,7 @@ func parsePolicy(item any, index int) (policyConfig, string, error) {
 	for _, key := range sortedKeys(mapping) {
 		set, ok := setters[key]
 		if !ok {
-			fail("unknown field %q, %s", key, suggest(key, sortedKeys(setters)))
+			fail("unknown field %s, %s", brief.Value(key), suggest(key, sortedKeys(setters)))
 			continue
 		}
 		if err := set(&config, mapping[key]); err != nil {
@@ -151,8 +171,18 @@ func setText(target *string, value any) error {
 	if !ok || strings.TrimSpace(text) == "" {
 		return fmt.Errorf("found %s, want a string that is not empty", describe(value))
 	}
+	if len(text) > maxField {
+		return fmt.Errorf("found %d bytes, want at most %d", len(text), maxField)
+	}
 	*target = text
 	return nil
+}
+
+func setName(target *string, value any) error {
+	if text, ok := value.(string); ok && len(text) > maxName {
+		return fmt.Errorf("found %d bytes, want at most %d", len(text), maxName)
+	}
+	return setText(target, value)
 }
 
 func setFailurePolicy(target *failurePolicy, value any) error {
@@ -190,7 +220,7 @@ func describe(value any) string {
 	case nil:
 		return "nothing"
 	case string:
-		return fmt.Sprintf("%q", v)
+		return brief.Value(v)
 	case float64: // what integers become on their way through JSON, which %v would give an exponent
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	case []any:
@@ -202,8 +232,40 @@ func describe(value any) string {
 	}
 }
 
+// joined joins what is wrong, as much of it as people will read.
+func joined(errs ...error) error {
+	var told []error
+	total := 0
+	var add func(error)
+	add = func(err error) {
+		if list, ok := err.(interface{ Unwrap() []error }); ok {
+			for _, inner := range list.Unwrap() {
+				add(inner)
+			}
+			return
+		}
+		if err == nil {
+			return
+		}
+		if total++; total <= maxFindings {
+			told = append(told, errors.New(brief.Text(err.Error())))
+		}
+	}
+	for _, err := range errs {
+		add(err)
+	}
+	if total > maxFindings {
+		told = append(told, fmt.Errorf("and %d more findings", total-maxFindings))
+	}
+	return errors.Join(told...)
+}
+
+// longestKey is how much of a mistyped key is measured against the known ones, which are shorter.
+const longestKey = 64
+
 // suggest names the known key nearest to a mistyped one, or all of them when none is near.
 func suggest(key string, known []string) string {
+	key = key[:min(len(key), longestKey)]
 	best, distance := "", len(key)/2+1
 	for _, candidate := range known {
 		if d := editDistance(strings.ToLower(key), strings.ToLower(candidate)); d < distance {

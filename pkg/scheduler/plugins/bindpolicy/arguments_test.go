@@ -1,10 +1,14 @@
 package bindpolicy
 
 import (
+	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -145,5 +149,85 @@ func TestCostLimitOfEveryIntegerType(t *testing.T) {
 		if err := setCostLimit(&got, value); err != nil || got != 7 {
 			t.Errorf("setCostLimit(%T) = %d, %v; want 7", value, got, err)
 		}
+	}
+}
+
+// TestPoliciesAreBounded: what a megabyte of policies compiles to takes gigabytes, and what is wrong with it is as long as
+// a book. Neither gets that far.
+func TestPoliciesAreBounded(t *testing.T) {
+	many := func(n int, expression string) framework.Arguments {
+		list := make([]any, n)
+		for i := range list {
+			list[i] = map[string]any{"name": fmt.Sprintf("p%d", i), "expression": expression}
+		}
+		return framework.Arguments{policiesArgument: list}
+	}
+	long := strings.Repeat("pod.metadata.name != 'x' && ", 500) + "true"
+	tests := map[string]struct {
+		args     framework.Arguments
+		findings int
+		last     string
+	}{
+		"too many policies": {
+			args: many(maxPolicies+1, "true"), findings: 1, last: "bindpolicy.policies: found 101 policies, want at most 100",
+		},
+		"an expression that is too long": {
+			args: many(1, long+strings.Repeat(" ", maxField)), findings: 1, last: `bindpolicy.policies: policy "p0": field "expression": found 30388 bytes, want at most 16384`,
+		},
+		"too much text": {
+			args: many(5, long), findings: 1, last: "bindpolicy.policies: found expressions and messages of 70020 bytes together, want at most 65536",
+		},
+		"as much text as may be":     {args: many(4, long)},
+		"as many policies as may be": {args: many(maxPolicies, "true")},
+		"more findings than anyone reads": {
+			args: many(maxPolicies, "nobody && pod.x && 1"), findings: maxFindings + 1, last: "and 80 more findings",
+		},
+		"a finding that goes on and on": {
+			args: many(1, strings.Repeat("nobody && ", 1_000)+"true"), findings: 1,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := Spec().Validate(tt.args)
+			var findings []error
+			if err != nil {
+				findings = err.(interface{ Unwrap() []error }).Unwrap()
+			}
+			if len(findings) != tt.findings {
+				t.Fatalf("%d findings, want %d: %v", len(findings), tt.findings, err)
+			}
+			for _, finding := range findings {
+				if len(finding.Error()) > brief.Most {
+					t.Errorf("a finding of %d bytes", len(finding.Error()))
+				}
+			}
+			if tt.last == "" {
+				return
+			}
+			if diff := cmp.Diff(tt.last, findings[len(findings)-1].Error()); diff != "" {
+				t.Errorf("last finding (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPoliciesTakeBoundedMemory: as much text as may be, in as many policies as may be.
+func TestPoliciesTakeBoundedMemory(t *testing.T) {
+	const most = 128 << 20
+	text := strings.Repeat("(", 20) + strings.Repeat("pod.metadata.name != 'x' && ", 22) + "true" + strings.Repeat(")", 20)
+	list := make([]any, maxTexts/len(text))
+	for i := range list {
+		list[i] = map[string]any{"name": fmt.Sprintf("p%d", i), "expression": text}
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := Spec().Validate(framework.Arguments{policiesArgument: list}); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	took := after.TotalAlloc - before.TotalAlloc
+	t.Logf("%d policies of %d bytes allocate %d MiB", len(list), len(text), took>>20)
+	if took > most {
+		t.Errorf("%d MiB are allocated, want at most %d", took>>20, most>>20)
 	}
 }

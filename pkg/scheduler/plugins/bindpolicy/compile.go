@@ -14,6 +14,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/library"
 	schedulingv1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
 // The variables of an expression.
@@ -29,6 +31,8 @@ type expression struct {
 	// variables are those that the expression names: what must be read before it is evaluated.
 	variables []string
 	program   cel.Program
+	// costLimit is what an evaluation is reckoned at when it ended without telling its cost.
+	costLimit uint64
 }
 
 // newEnv makes the CEL environment of policies: all function libraries of the Kubernetes API server, and the
@@ -101,7 +105,7 @@ func compileExpression(env *cel.Env, field, text string, want *cel.Type, costLim
 		return nil, fmt.Errorf("does not compile:\n%w", issues.Err())
 	}
 	if got := ast.OutputType(); !got.IsExactType(want) && !got.IsExactType(cel.DynType) {
-		return nil, fmt.Errorf("is of type %s, want %s: %s", got, want, text)
+		return nil, fmt.Errorf("is of type %s, want %s: %s", got, want, brief.Part(text))
 	}
 	program, err := env.Program(ast,
 		cel.CostLimit(costLimit),
@@ -111,7 +115,7 @@ func compileExpression(env *cel.Env, field, text string, want *cel.Type, costLim
 	if err != nil {
 		return nil, fmt.Errorf("cannot be evaluated: %w", err)
 	}
-	return &expression{text: text, variables: variablesOf(ast), program: program}, nil
+	return &expression{text: text, variables: variablesOf(ast), program: program, costLimit: costLimit}, nil
 }
 
 // variablesOf lists the variables that the expression names. A comprehension variable that hides one of them is

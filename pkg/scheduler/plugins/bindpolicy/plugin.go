@@ -8,7 +8,6 @@ package bindpolicy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -76,12 +75,12 @@ type settings struct {
 	timeout  time.Duration
 }
 
-// load reads, checks and compiles the arguments. It reports all that is wrong at once.
+// load reads, checks and compiles the arguments. It reports all that is wrong at once, the first findings of many.
 func load(args framework.Arguments) (settings, error) {
 	timeout, timeoutErr := parseTimeout(args)
 	configs, parseErr := parsePolicies(args)
 	policies, compileErr := compilePolicies(configs)
-	return settings{policies: policies, timeout: timeout}, errors.Join(timeoutErr, parseErr, compileErr)
+	return settings{policies: policies, timeout: timeout}, joined(timeoutErr, parseErr, compileErr)
 }
 
 type plugin struct {

@@ -134,7 +134,11 @@ func TestPreBind(t *testing.T) {
 		},
 		"a long message is cut": {
 			args: `{bindpolicy.policies: [{name: a, expression: "false", message: "` + strings.Repeat("é", 2000) + `"}]}`,
-			want: `policy "a" refuses pod ns/p on node n: ` + strings.Repeat("é", maxMessage/2) + `...`,
+			want: `policy "a" refuses pod ns/p on node n: ` + strings.Repeat("é", 130) + `... (and 3740 bytes more)`,
+		},
+		"policies together have a cost limit too": {
+			args: `{bindpolicy.policies: [` + costlyPolicies(11) + `{name: last, expression: "true"}]}`,
+			want: `policy "last" cannot judge pod ns/p on node n: expression: the check has spent the 10000000 cost units that all policies together may spend on one task`,
 		},
 		"node gone": {
 			args:   `{bindpolicy.policies: [{name: a, failurePolicy: Ignore, expression: "node.metadata.name != ''"}]}`,
@@ -407,4 +411,18 @@ func TestNoPolicyNoStep(t *testing.T) {
 	if len(steps) != 0 {
 		t.Errorf("steps were registered without a policy: %v", steps)
 	}
+}
+
+// costlyPolicies are policies that each run into their cost limit, and are passed over then.
+func costlyPolicies(n int) string {
+	const ten = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
+	costly := "true"
+	for _, variable := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+		costly = fmt.Sprintf("%s.all(%s, %s)", ten, variable, costly)
+	}
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `{name: costly-%d, failurePolicy: Ignore, expression: "%s"}, `, i, costly)
+	}
+	return b.String()
 }

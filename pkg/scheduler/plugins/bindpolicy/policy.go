@@ -6,11 +6,19 @@ import (
 	"fmt"
 	"strings"
 
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/klog/v2"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// maxMessage bounds, in bytes, what a policy may add to an error, an event and a condition.
-const maxMessage = 1024
+const (
+	// maxMessage bounds, in bytes, what a policy may add to an error, an event and a condition.
+	maxMessage = 300
+	// maxCheckCost bounds what all policies together may spend on the check of one task: what the API server allows all
+	// expressions of one object.
+	maxCheckCost = celconfig.RuntimeCELCostBudget
+)
 
 // policy is one compiled policy. It is safe for concurrent use.
 type policy struct {
@@ -34,7 +42,7 @@ func (p *policy) check(ctx context.Context, live *view) error {
 		return p.refusal(live, gone.Error())
 	case err != nil && p.failurePolicy == failOpen:
 		klog.FromContext(ctx).Info("Passing over a policy that cannot be judged", "policy", p.name,
-			"pod", klog.KObj(live.task.Pod), "node", live.node, "reason", err.Error())
+			"pod", klog.KObj(live.task.Pod), "node", live.node, "reason", brief.Part(err.Error()))
 		return nil
 	case err != nil:
 		return fmt.Errorf("policy %q cannot judge pod %s/%s on node %s: %w",
@@ -79,11 +87,8 @@ func (p *policy) reason(ctx context.Context, live *view) string {
 }
 
 func (p *policy) refusal(live *view, reason string) error {
-	if len(reason) > maxMessage {
-		reason = strings.ToValidUTF8(reason[:maxMessage], "") + "..."
-	}
 	return fmt.Errorf("policy %q refuses pod %s/%s on node %s: %s",
-		p.name, live.task.Namespace, live.task.Name, live.node, reason)
+		p.name, live.task.Namespace, live.task.Name, live.node, brief.Cut(reason, maxMessage))
 }
 
 // evaluate reads what the expression names and evaluates it, until the context ends or the cost limit is reached.
@@ -95,7 +100,11 @@ func evaluate[T bool | string](ctx context.Context, x *expression, live *view) (
 	if err := ctx.Err(); err != nil {
 		return zero, err
 	}
-	out, _, err := x.program.ContextEval(ctx, live.objects)
+	if live.spent >= maxCheckCost {
+		return zero, fmt.Errorf("the check has spent the %d cost units that all policies together may spend on one task", maxCheckCost)
+	}
+	out, details, err := x.program.ContextEval(ctx, live.objects)
+	live.spend(x, details)
 	if err != nil {
 		return zero, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/google/cel-go/cel"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -46,10 +47,21 @@ type view struct {
 	// objects are the variables that could be read, errs the errors of those that could not.
 	objects map[string]any
 	errs    map[string]error
+	// spent is what evaluations have cost by now, in CEL cost units.
+	spent uint64
 }
 
 func (r *reader) view(task *api.TaskInfo, node string) *view {
 	return &view{reader: r, task: task, node: node, objects: map[string]any{}, errs: map[string]error{}}
+}
+
+// spend adds what an evaluation has cost.
+func (v *view) spend(x *expression, details *cel.EvalDetails) {
+	cost := x.costLimit
+	if details != nil && details.ActualCost() != nil {
+		cost = *details.ActualCost()
+	}
+	v.spent += cost
 }
 
 // read makes the variables available, reading side by side those that were not read yet. Its error is the first in
