@@ -95,6 +95,8 @@ type Cache struct {
 	// being placed.
 	failures map[api.JobID]gangFailure
 	arrivals map[api.JobID]arrival
+	// retold is when the pods of a gang were last told again what they wait for.
+	retold map[api.JobID]time.Time
 }
 
 var (
@@ -144,6 +146,7 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 		open:           map[api.JobID]*binding.Transaction{},
 		failures:       map[api.JobID]gangFailure{},
 		arrivals:       map[api.JobID]arrival{},
+		retold:         map[api.JobID]time.Time{},
 	}
 	c.observer = observer
 	c.Recorder = newRecorder(direct{upstream.Recorder})

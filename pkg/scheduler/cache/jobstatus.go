@@ -34,6 +34,7 @@ func (c *Cache) UpdateJobStatus(job *api.JobInfo, updateStatus, updateAnnotation
 		return job, nil // its report was, or will be, made by its transaction, or by a cycle a moment later
 	}
 	c.RecordJobStatusEvent(job, updateStatus)
+	c.retell(job)
 	return job, nil
 }
 

@@ -180,4 +180,5 @@ func (c *Cache) forgetGang(gang api.JobID) {
 	defer c.reportMu.Unlock()
 	delete(c.failures, gang)
 	delete(c.arrivals, gang)
+	delete(c.retold, gang)
 }

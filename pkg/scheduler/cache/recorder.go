@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
@@ -106,6 +107,16 @@ func (r *recorder) settle(key eventKey, message uint64, there bool) {
 		r.last.Add(key, telling{message, time.Now()})
 	} else {
 		r.last.Remove(key)
+	}
+}
+
+// again records the event unless it can still be read, or something else has been told since.
+func (r *recorder) again(object metav1.Object, e notice) {
+	r.mu.Lock()
+	last, ok := r.last.Get(eventKey{object.GetUID(), e.reason})
+	r.mu.Unlock()
+	if !ok || last.(telling).message == digest(brief.Text(e.message)) {
+		r.tell(e)
 	}
 }
 

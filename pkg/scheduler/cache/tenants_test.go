@@ -1,0 +1,130 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// tenant chooses what a tenant may choose, at its worst.
+type tenant struct{ *rand.Rand }
+
+// text is of any length, and of any bytes.
+func (r tenant) text(most int) string {
+	alphabet := []string{"x", "%", "é", "\xff", "\x00", "\n", "{{", "\"", "世"}[r.IntN(9)]
+	return strings.Repeat(alphabet, 1+r.IntN(most))
+}
+
+// name is one that the API server accepts.
+func (r tenant) name() string { return strings.Repeat("n", 1+r.IntN(240)) }
+
+// TestNoTenantMakesLongMessages: whatever a tenant's PodGroup, pods and steps say, everything that is told and written of it
+// is short and valid, and is told a few times for each object however often it is found.
+func TestNoTenantMakesLongMessages(t *testing.T) {
+	const members, cycles = 5, 6
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := tenant{rand.New(rand.NewPCG(seed, 13))}
+			inWorld(t, func(t *testing.T, w *world) {
+				group := schedtest.MakePodGroup().Name("g").MinMember(members).Annotation("note", r.text(100_000))
+				for range r.IntN(3_000) {
+					group.MinTaskMember(r.text(300), 1)
+				}
+				w.add(schedtest.MakeNode().Name("n").Obj(), group.Obj())
+				var names []string
+				for i := range members {
+					name := fmt.Sprintf("p%d-%s", i, r.name())
+					w.add(schedtest.MakePod().Name(name).Group("g").Role(r.text(60)).Req(schedtest.Resources{"cpu": "1"}).Obj())
+					names = append(names, name)
+				}
+				step := binding.Step{Plugin: "storage", PreBind: func(_ context.Context, task *api.TaskInfo, _ string) error {
+					if task.Name == names[0] {
+						return errors.New(r.text(200_000))
+					}
+					return nil
+				}}
+				events := map[string]int{}
+				text := r.text(500_000)
+				for range cycles {
+					w.mustPlace("n", []binding.Step{step}, names...)
+					w.SealTransactions()
+					synctest.Wait()
+					w.RetryAll()
+					w.verdict(func(job *api.JobInfo) {
+						job.JobFitErrors = text
+						setCondition(&job.PodGroup.Status, unschedulable("NotEnoughResources", text))
+					})
+					time.Sleep(2 * settle)
+					synctest.Wait()
+					w.deliver(w.cluster.PodGroup("g"))
+					w.sync(names...)
+					for _, e := range w.cluster.Events.Take() {
+						head, message, _ := strings.Cut(e, ": ")
+						w.short("event "+head, message)
+						events[head]++
+					}
+					for _, c := range w.cluster.PodGroup("g").Status.Conditions {
+						w.short("condition of the PodGroup", c.Message)
+					}
+					for _, name := range names {
+						for _, c := range w.cluster.Pod(name).Status.Conditions {
+							w.short("condition of a pod", c.Message)
+						}
+					}
+				}
+				for head, times := range events {
+					if times > cycles {
+						t.Errorf("%d events in %d cycles: %s", times, cycles, head)
+					}
+				}
+			})
+		})
+	}
+}
+
+// short fails the test when the message is longer than any may be, or is none to be stored.
+func (w *world) short(what, message string) {
+	w.t.Helper()
+	if len(message) > brief.Most || !utf8.ValidString(message) {
+		w.t.Errorf("%s has %d bytes, valid is %v: %.100q", what, len(message), utf8.ValidString(message), message)
+	}
+}
+
+// TestGangsTextIsHeldOnce: a gang of many pods whose failure is told at length has one text for those that were well.
+func TestGangsTextIsHeldOnce(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(3, 3)
+		w.mustPlace("n", []binding.Step{{Plugin: "storage", PreBind: func(_ context.Context, task *api.TaskInfo, _ string) error {
+			if task.Name == "p0" {
+				return errors.New(strings.Repeat("x", 5_000))
+			}
+			return nil
+		}}}, "p0", "p1", "p2")
+		w.SealTransactions()
+		synctest.Wait()
+		failure, _ := w.failure(gang)
+		for _, name := range []string{"p1", "p2"} {
+			if got := w.podScheduled(name); got != "False SchedulerError: "+failure.others {
+				t.Errorf("pod %s is told %q", name, got)
+			}
+		}
+		if !strings.HasSuffix(failure.others, "so none of the 3 pods was bound and all are rolled back") || len(failure.others) > brief.Most {
+			t.Errorf("text of %d bytes does not end with what became of the gang: %q", len(failure.others), failure.others)
+		}
+		if got := w.podScheduled("p0"); !strings.HasPrefix(got, "False SchedulerError: pre-bind plugin storage failed") {
+			t.Errorf("pod p0 is told %d bytes: %q", len(got), got)
+		}
+	})
+}
