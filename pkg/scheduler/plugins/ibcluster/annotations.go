@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
@@ -94,26 +95,26 @@ func (w *wish) read(key, value string, forest *topology.Forest) error {
 	switch key {
 	case ModeAnnotation:
 		if !slices.Contains(modes, value) {
-			return fmt.Errorf("found %q, want %s", value, oneOf(modes))
+			return fmt.Errorf("found %s, want %s", brief.Value(value), oneOf(modes))
 		}
 		w.mode = value
 	case LevelAnnotation:
 		level, ok := forest.Level(value)
 		if !ok && len(forest.Levels()) > 0 { // without HyperNodes no level can be wrong
-			return fmt.Errorf("found %q, want the name of a level: %s", value, levelNames(forest))
+			return fmt.Errorf("found %s, want the name of a level: %s", brief.Value(value), levelNames(forest))
 		}
 		w.level = max(level, 0)
 	case ClustersAnnotation:
 		for name := range strings.SplitSeq(value, ",") {
 			name = strings.TrimSpace(name)
 			if name == "" || len(validation.IsValidLabelValue(name)) > 0 && len(validation.IsDNS1123Subdomain(name)) > 0 {
-				return fmt.Errorf("found %q in %q, want names of clusters separated by commas, such as \"ib-a,ib-b\"", name, value)
+				return fmt.Errorf("found %s in %s, want names of clusters separated by commas, such as \"ib-a,ib-b\"", brief.Value(name), brief.Value(value))
 			}
 			w.clusters = append(w.clusters, name)
 		}
 	case AffinityGroupAnnotation:
 		if problems := validation.IsValidLabelValue(value); value == "" || len(problems) > 0 {
-			return fmt.Errorf("found %q, want a name of letters, digits, '-', '_' and '.', at most 63 of them", value)
+			return fmt.Errorf("found %s, want a name of letters, digits, '-', '_' and '.', at most 63 of them", brief.Value(value))
 		}
 	default:
 		return fmt.Errorf("it is unknown, want %s, %s, %s or %s", ModeAnnotation, LevelAnnotation, ClustersAnnotation, AffinityGroupAnnotation)

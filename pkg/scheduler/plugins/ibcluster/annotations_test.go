@@ -1,6 +1,7 @@
 package ibcluster
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,6 +29,8 @@ func TestMalformedAnnotations(t *testing.T) {
 		"affinity group": {wishes: []string{"affinity-group=a b"}, want: prefix + `affinity-group: found "a b", want a name of letters, digits, '-', '_' and '.', at most 63 of them`},
 		"misspelt": {wishes: []string{"cluster=ib-a"}, want: prefix + "cluster: it is unknown, want ibcluster.volcano-prebind.io/mode, " +
 			"ibcluster.volcano-prebind.io/level, ibcluster.volcano-prebind.io/clusters or ibcluster.volcano-prebind.io/affinity-group"},
+		"a long value": {wishes: []string{"level=" + strings.Repeat("x", 200_000)}, want: prefix + `level: found "` + strings.Repeat("x", 64) +
+			`"... (and 199936 bytes more), want the name of a level: "ibcluster" or "spine" or "leaf"`},
 		"a percent sign":          {wishes: []string{"level=50%off"}, want: prefix + `level: found "50%off", want the name of a level: "ibcluster" or "spine" or "leaf"`},
 		"company, but only if":    {wishes: []string{"mode=preferred", "affinity-group=ring"}, want: notWithCompany("preferred")},
 		"company, and yet none":   {wishes: []string{"mode=none", "affinity-group=ring"}, want: notWithCompany("none")},

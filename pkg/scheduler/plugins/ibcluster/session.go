@@ -7,6 +7,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
@@ -89,9 +90,10 @@ func (s *session) readJob(job *api.JobInfo) {
 	w, err := s.wishOf(job, s.forest)
 	switch {
 	case err != nil:
-		s.malformed[job.UID] = err.Error()
-		job.JobFitErrors = err.Error() // what the gang plugin writes into the PodGroup's condition
-		s.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, malformedReason, err.Error())
+		text := brief.Text(err.Error())
+		s.malformed[job.UID] = text
+		job.JobFitErrors = text // what the gang plugin writes into the PodGroup's condition
+		s.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, malformedReason, text)
 	case w.mode != modeNone:
 		s.wishes[job.UID] = &w
 	}
