@@ -65,7 +65,8 @@ clean: ## Remove bin/.
 ##@ Testing
 
 .PHONY: test
-test: test-unit test-e2e ## Run all tests: test-unit, then test-e2e.
+test: test-unit test-e2e ## Run all tests: test-unit, test-e2e, then three minutes of soak.
+	$(MAKE) soak MINUTES=3
 
 .PHONY: test-unit
 test-unit: ## Run the unit tests, with the race detector where there are goroutines.
@@ -76,6 +77,13 @@ test-unit: ## Run the unit tests, with the race detector where there are gorouti
 .PHONY: test-e2e
 test-e2e: $(OURS) $(CONTROL_PLANE) bin/e2e-scheduler ## Run the tests on a real control plane, each with real processes.
 	go test -count=1 -p 1 -timeout $(E2E_TIMEOUT) $(REAL) $(ARGS)
+
+# How long soak breaks things.
+MINUTES ?= 60
+
+.PHONY: soak
+soak: $(OURS) $(CONTROL_PLANE) bin/e2e-scheduler ## Break things at random on a real control plane for MINUTES (60) and check that the scheduler keeps its promises.
+	go run ./test/soak --minutes $(MINUTES) $(ARGS)
 
 .PHONY: deflake
 deflake: ## Run the unit tests in random order under the race detector until one fails, or RUNS times (20).

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
+)
+
+// confs are the configurations that schedulers run with, one after the other.
+type confs struct {
+	orders control.Dir
+	seed   uint64
+
+	mu sync.Mutex
+	// weight is what changes from one to the next.
+	weight int
+}
+
+func newConfs(orders control.Dir, seed uint64) *confs {
+	return &confs{orders: orders, seed: seed, weight: 1}
+}
+
+// next makes another configuration the current one.
+func (c *confs) next() string {
+	c.mu.Lock()
+	c.weight = c.weight%5 + 1
+	c.mu.Unlock()
+	return c.current()
+}
+
+// current is the configuration for a scheduler that starts now.
+func (c *confs) current() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return fmt.Sprintf(`actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+  - name: conformance
+- plugins:
+  - name: overcommit
+  - name: drf
+    enablePreemptable: false
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: binpack
+    arguments:
+      binpack.weight: %d
+  - name: ibcluster
+    arguments:
+      ibcluster.levels: [%s]
+- plugins:
+  - name: %s
+    arguments:
+      control: %s
+      failPercent: 10
+      seed: %d
+      timeout: 5s
+`, c.weight, clusterLabel, plugin, c.orders, c.seed%1_000_000)
+}
+
+// invalid is a configuration that must be refused.
+const invalid = "actions: \"enqueue, alocate\"\ntiers: []\n"

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+)
+
+const (
+	// mostPods bounds the members of all gangs together: 72 of 128 cpus, so that each gang fits whatever lies where, one
+	// that needs an InfiniBand cluster of 32 cpus too, also while two nodes are away.
+	mostPods = 72
+	// largest is the size of the largest gangs.
+	largest = 8
+)
+
+// gang is a PodGroup and its pods, which ask for one cpu each.
+type gang struct {
+	name      string
+	size, min int
+	queue     string
+	// required keeps it in one InfiniBand cluster.
+	required bool
+	born     time.Time
+}
+
+func (g *gang) member(i int) string { return fmt.Sprintf("%s-%d", g.name, i) }
+
+// fleet are the gangs that ought to be there. Like the controllers of a real cluster it makes whatever is missing of them.
+type fleet struct {
+	s *soak
+
+	mu      sync.Mutex
+	random  *rand.Rand
+	gangs   map[string]*gang
+	counter int
+	// submitted and retired count gangs.
+	submitted, retired int
+}
+
+func newFleet(s *soak) *fleet {
+	return &fleet{s: s, random: rand.New(rand.NewPCG(s.opts.seed, 2)), gangs: map[string]*gang{}}
+}
+
+// churn lets gangs come and go until the context ends.
+func (f *fleet) churn(ctx context.Context) {
+	for pause(ctx, f.within(100, 900)) {
+		switch n := f.intN(10); {
+		case n < 6:
+			f.submit()
+		case n < 9:
+			f.retireOne(ctx)
+		default:
+			f.resize(ctx)
+		}
+	}
+}
+
+// submit adds a gang if there is room for it.
+func (f *fleet) submit() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	size := 1 + f.random.IntN(largest)
+	if f.podsLocked()+size > mostPods {
+		return
+	}
+	f.counter++
+	f.submitted++
+	g := &gang{name: fmt.Sprintf("g%d", f.counter), size: size, min: 1 + f.random.IntN(size), born: time.Now()}
+	if f.random.IntN(3) == 0 {
+		g.min = size
+	}
+	if f.random.IntN(4) == 0 {
+		g.queue = secondQueue
+	}
+	if g.required = f.random.IntN(3) == 0; g.required {
+		g.min = size // what is above the minimum may find its cluster full
+	}
+	f.gangs[g.name] = g
+}
+
+func (f *fleet) podsLocked() (n int) {
+	for _, g := range f.gangs {
+		n += g.size
+	}
+	return n
+}
+
+// retireOne removes a gang, in whatever state it is.
+func (f *fleet) retireOne(ctx context.Context) {
+	if g := f.any(); g != nil {
+		f.remove(ctx, g)
+	}
+}
+
+// remove removes a gang. What of it cannot be deleted now keepUp deletes.
+func (f *fleet) remove(ctx context.Context, g *gang) {
+	f.mu.Lock()
+	delete(f.gangs, g.name)
+	f.retired++
+	f.mu.Unlock()
+	_ = f.s.vc.SchedulingV1beta1().PodGroups(namespace).Delete(ctx, g.name, metav1.DeleteOptions{})
+}
+
+// resize changes the minimum of a gang.
+func (f *fleet) resize(ctx context.Context) {
+	g := f.any()
+	if g == nil || g.required {
+		return
+	}
+	f.mu.Lock()
+	g.min = 1 + f.random.IntN(g.size)
+	f.mu.Unlock()
+	groups := f.s.vc.SchedulingV1beta1().PodGroups(namespace)
+	if group, err := groups.Get(ctx, g.name, metav1.GetOptions{}); err == nil {
+		group.Spec.MinMember = int32(g.min)
+		_, _ = groups.Update(ctx, group, metav1.UpdateOptions{})
+	}
+}
+
+// any is one of the gangs, nil when there is none.
+func (f *fleet) any() *gang {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.gangs) == 0 {
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(f.gangs))
+	return f.gangs[names[f.random.IntN(len(names))]]
+}
+
+func (f *fleet) all() []*gang {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Values(f.gangs))
+}
+
+func (f *fleet) intN(n int) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.random.IntN(n)
+}
+
+func (f *fleet) within(low, high int) time.Duration {
+	return time.Duration(low+f.intN(high-low)) * time.Millisecond
+}
+
+// keepUp makes what is missing and removes what is left over, once a second until the context ends. Calls that fail are
+// made again the next time.
+func (f *fleet) keepUp(ctx context.Context) {
+	for pause(ctx, time.Second) {
+		f.reconcile(ctx)
+	}
+}
+
+func (f *fleet) reconcile(ctx context.Context) {
+	groups, err := f.s.vc.SchedulingV1beta1().PodGroups(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	pods, err := f.s.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	there := map[string]bool{}
+	for i := range groups.Items {
+		there["group/"+groups.Items[i].Name] = true
+	}
+	for i := range pods.Items {
+		there["pod/"+pods.Items[i].Name] = true
+	}
+	wanted := map[string]bool{}
+	for _, g := range f.all() {
+		if !there["group/"+g.name] {
+			_, _ = f.s.vc.SchedulingV1beta1().PodGroups(namespace).Create(ctx, f.group(g), metav1.CreateOptions{})
+		}
+		wanted["group/"+g.name] = true
+		for i := range g.size {
+			wanted["pod/"+g.member(i)] = true
+			if !there["pod/"+g.member(i)] {
+				_, _ = f.s.kube.CoreV1().Pods(namespace).Create(ctx, g.pod(i), metav1.CreateOptions{})
+			}
+		}
+	}
+	for i := range groups.Items {
+		if name := groups.Items[i].Name; !wanted["group/"+name] {
+			_ = f.s.vc.SchedulingV1beta1().PodGroups(namespace).Delete(ctx, name, metav1.DeleteOptions{})
+		}
+	}
+	for i := range pods.Items {
+		if name := pods.Items[i].Name; !wanted["pod/"+name] {
+			f.s.deletePod(ctx, namespace, name)
+		}
+	}
+}
+
+func (s *soak) deletePod(ctx context.Context, namespace, name string) {
+	err := s.kube.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
+	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
+		s.say("deleting pod %s: %v", name, err)
+	}
+}
+
+func (f *fleet) group(g *gang) *v1beta1.PodGroup {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	group := &v1beta1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Name: g.name},
+		Spec:       v1beta1.PodGroupSpec{MinMember: int32(g.min), Queue: g.queue},
+	}
+	if g.required {
+		group.Annotations = map[string]string{"ibcluster.volcano-prebind.io/mode": "required"}
+	}
+	return group
+}
+
+func (g *gang) pod(i int) *corev1.Pod {
+	return podOf(g.name, g.member(i), "1")
+}
+
+// podOf is a pod of a gang that asks for so many cpus.
+func podOf(gang, name, cpu string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1beta1.KubeGroupNameAnnotationKey: gang}},
+		Spec: corev1.PodSpec{
+			SchedulerName: schedulerName,
+			Containers: []corev1.Container{{
+				Name: "main", Image: "simulated",
+				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}},
+			}},
+		},
+	}
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+)
+
+// level is what a process used at a quiet point.
+type level struct {
+	process    string
+	at         time.Duration
+	goroutines float64
+	// heap is what was reachable after the last garbage collection, in bytes, and resident the process's memory.
+	heap, resident float64
+	cycles         float64
+}
+
+// What a process may use more at the end of a chapter than after its first quiet points, before it counts as a leak: gangs
+// come and go at random, and so do the calls under way.
+const (
+	moreGoroutines = 100
+	moreHeap       = 32 << 20
+	// firstLevels are the quiet points that are taken as the start; the most of them counts.
+	firstLevels = 3
+)
+
+// takeLevels notes what each scheduler uses now.
+func (s *soak) takeLevels(ctx context.Context) {
+	for _, r := range s.replicas {
+		process := r.running()
+		if process == nil {
+			continue
+		}
+		l, err := levelOf(ctx, process)
+		if err != nil {
+			s.say("reading the metrics of %s: %v", process.Name(), err)
+			continue
+		}
+		l.at = time.Since(s.began)
+		s.levels[process.PID()] = append(s.levels[process.PID()], l)
+	}
+}
+
+func levelOf(ctx context.Context, process *controlplane.Scheduler) (level, error) {
+	text, err := process.Metrics(ctx)
+	if err != nil {
+		return level{}, err
+	}
+	l := level{process: process.Name(), resident: residentMemory(process.PID())}
+	scanner := bufio.NewScanner(bytes.NewReader(text))
+	for scanner.Scan() {
+		name, value, ok := strings.Cut(scanner.Text(), " ")
+		number, err := strconv.ParseFloat(value, 64)
+		if !ok || err != nil {
+			continue
+		}
+		switch name {
+		case "go_goroutines":
+			l.goroutines = number
+		case "go_memstats_heap_alloc_bytes":
+			l.heap = number
+		case `volcano_scheduling_cycles_total{result="ok"}`:
+			l.cycles = number
+		}
+	}
+	return l, scanner.Err()
+}
+
+// residentMemory is VmRSS, in bytes; 0 for a process that is gone.
+func residentMemory(pid int) float64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(status)) {
+		if value, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kib, _ := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64)
+			return kib * 1024
+		}
+	}
+	return 0
+}
+
+// endOfChapter holds what the processes use against what they used at first.
+func (s *soak) endOfChapter() {
+	for _, pid := range slices.Sorted(maps.Keys(s.levels)) {
+		all := s.levels[pid]
+		if len(all) <= 2*firstLevels {
+			continue
+		}
+		first, last := most(all[:firstLevels]), least(all[len(all)-firstLevels:])
+		s.say("%s over %s: goroutines %.0f to %.0f, heap %.1f to %.1f MB, resident %.0f to %.0f MB, %.0f cycles", all[0].process,
+			(all[len(all)-1].at - all[0].at).Round(time.Second), first.goroutines, last.goroutines, first.heap/1e6, last.heap/1e6,
+			all[0].resident/1e6, all[len(all)-1].resident/1e6, all[len(all)-1].cycles)
+		if last.goroutines > first.goroutines+moreGoroutines {
+			s.violate("%s has %.0f goroutines, and had %.0f", all[0].process, last.goroutines, first.goroutines)
+		}
+		if last.heap > first.heap+moreHeap {
+			s.violate("%s has a heap of %.0f MB, and had one of %.0f", all[0].process, last.heap/1e6, first.heap/1e6)
+		}
+	}
+	clear(s.levels)
+}
+
+func most(levels []level) (l level) {
+	for _, other := range levels {
+		l.goroutines, l.heap = max(l.goroutines, other.goroutines), max(l.heap, other.heap)
+	}
+	return l
+}
+
+func least(levels []level) level {
+	l := levels[0]
+	for _, other := range levels[1:] {
+		l.goroutines, l.heap = min(l.goroutines, other.goroutines), min(l.heap, other.heap)
+	}
+	return l
+}
+
+// report prints what was played.
+func (s *soak) report() {
+	s.say("%d gangs were submitted and %d removed; faults:", s.fleet.submitted, s.fleet.retired)
+	for _, name := range slices.Sorted(maps.Keys(s.upset)) {
+		fmt.Fprintf(s.out, "  %4d  %s\n", s.upset[name], name)
+	}
+}

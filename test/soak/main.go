@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+)
+
+type options struct {
+	minutes float64
+	seed    uint64
+	// dir keeps logs and data when it is named.
+	dir string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "soak:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	opts, err := parse(args)
+	if err != nil {
+		return err
+	}
+	// client-go tells of outages that are meant.
+	klog.SetLogger(logr.Discard())
+	fmt.Fprintf(out, "soak of %g minutes, seed %d\n", opts.minutes, opts.seed)
+	s, err := start(ctx, opts, out)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.play(ctx), s.stop())
+}
+
+func parse(args []string) (options, error) {
+	var opts options
+	fs := flag.NewFlagSet("soak", flag.ContinueOnError)
+	fs.Float64Var(&opts.minutes, "minutes", 3, "How long things break, in minutes")
+	fs.Uint64Var(&opts.seed, "seed", rand.Uint64(), "Seed of workload and faults; random when not given")
+	fs.StringVar(&opts.dir, "dir", "", "Directory that keeps logs and data; a temporary one, removed at the end, when not given")
+	if err := fs.Parse(args); err != nil {
+		return opts, err
+	}
+	if opts.minutes <= 0 {
+		return opts, fmt.Errorf("--minutes is %g; it must be more than 0", opts.minutes)
+	}
+	return opts, nil
+}
+
+func minutes(m float64) time.Duration { return time.Duration(m * float64(time.Minute)) }

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// recovery is how long after the last fault all must be well: a gang's longest backoff is 72 s, a lost lease 15 s.
+	recovery = 2 * time.Minute
+	// glance is how often it is looked.
+	glance = 250 * time.Millisecond
+)
+
+// quietPoint waits until all gangs are bound after the faults have ended, and then looks that nothing was left behind and
+// that nothing is held for nobody.
+func (s *soak) quietPoint(ctx context.Context) error {
+	if err := s.mend(ctx); err != nil {
+		return err
+	}
+	began := time.Now()
+	unmet := s.await(ctx, recovery, s.unsettled)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if len(unmet) > 0 {
+		s.violate("%s after the last fault: %s", recovery, strings.Join(unmet, "; "))
+		return fmt.Errorf("the cluster did not settle; its schedulers' logs end with:\n%s", s.logTails())
+	}
+	settled := time.Since(began)
+	for _, r := range s.replicas {
+		if process := r.running(); process != nil {
+			if err := process.WaitHealthy(ctx); err != nil {
+				s.violate("%v", err)
+			}
+		}
+	}
+	filled, err := s.fill(ctx)
+	if err != nil {
+		return err
+	}
+	s.takeLevels(ctx)
+	s.say("quiet point: %d gangs bound %.1f s after the last fault; %s", len(s.fleet.all()), settled.Seconds(), filled)
+	return nil
+}
+
+// await looks until nothing is unmet, and returns what still is when the time is over.
+func (s *soak) await(ctx context.Context, limit time.Duration, look func(context.Context) []string) (unmet []string) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		if unmet = look(ctx); len(unmet) == 0 || !pause(ctx, glance) {
+			return unmet
+		}
+	}
+}
+
+// unsettled says what is not yet as it must be.
+func (s *soak) unsettled(ctx context.Context) []string {
+	now, err := s.truth.read(ctx)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var unmet []string
+	if len(now.nodes) != nodeCount {
+		unmet = append(unmet, fmt.Sprintf("%d nodes of %d: %v", len(now.nodes), nodeCount, now.names()))
+	}
+	for _, g := range s.fleet.all() {
+		if lack := s.lack(ctx, now, g); lack != "" {
+			unmet = append(unmet, lack)
+		}
+	}
+	left, err := s.leftovers(ctx, now)
+	if err != nil {
+		return append(unmet, err.Error())
+	}
+	unmet = append(unmet, left...)
+	return append(unmet, now.untrue()...)
+}
+
+// lack says what the gang has not got. A gang that must stay in its cluster and finds that full waits rightly, and is
+// removed.
+func (s *soak) lack(ctx context.Context, now *state, g *gang) string {
+	bound, clusters := now.members(g)
+	if g.required && len(clusters) > 1 {
+		s.violate("gang %s must lie in one InfiniBand cluster and lies in %d", g.name, len(clusters))
+		s.fleet.remove(ctx, g)
+		return ""
+	}
+	if bound == g.size {
+		return ""
+	}
+	if g.required && len(clusters) == 1 {
+		for cluster := range clusters {
+			if now.freeIn(cluster) < g.size-bound {
+				s.fleet.remove(ctx, g)
+				return ""
+			}
+		}
+	}
+	why := "no condition"
+	if group, err := s.vc.SchedulingV1beta1().PodGroups(namespace).Get(ctx, g.name, metav1.GetOptions{}); err == nil {
+		for _, c := range group.Status.Conditions {
+			if c.Status == corev1.ConditionTrue {
+				why = fmt.Sprintf("%s %s: %s", c.Type, c.Reason, cut(c.Message, 300))
+			}
+		}
+	}
+	return fmt.Sprintf("gang %s (min %d, required %t) has %d of %d pods bound (%s)", g.name, g.min, g.required, bound, g.size, why)
+}
+
+// fill submits a gang that takes all that is free, waits until it is bound, and removes it: if the scheduler held anything
+// for nobody, it would not fit.
+func (s *soak) fill(ctx context.Context) (string, error) {
+	now, err := s.truth.read(ctx)
+	if err != nil {
+		return "", err
+	}
+	s.fleet.mu.Lock()
+	s.fleet.counter++
+	g := &gang{name: fmt.Sprintf("fill%d", s.fleet.counter), size: now.free(), born: time.Now()}
+	g.min = g.size
+	s.fleet.gangs[g.name] = g
+	s.fleet.mu.Unlock()
+	began := time.Now()
+	s.fleet.reconcile(ctx)
+	unmet := s.await(ctx, recovery, s.unsettled)
+	if len(unmet) > 0 && ctx.Err() == nil {
+		s.violate("a gang of the %d cpus that are free is not bound: %s", g.size, strings.Join(unmet, "; "))
+	}
+	took := time.Since(began)
+	s.fleet.remove(ctx, g)
+	s.fleet.reconcile(ctx)
+	gone := s.await(ctx, recovery, func(ctx context.Context) []string {
+		now, err := s.truth.read(ctx)
+		if err != nil {
+			return []string{err.Error()}
+		}
+		if slices.ContainsFunc(now.pods, func(pod corev1.Pod) bool { return strings.HasPrefix(pod.Name, g.name+"-") }) {
+			return []string{"pods of " + g.name + " are there"}
+		}
+		return nil
+	})
+	if len(gone) > 0 && ctx.Err() == nil {
+		return "", fmt.Errorf("removing the gang that filled the cluster: %v", gone)
+	}
+	return fmt.Sprintf("a gang of all %d free cpus bound in %.1f s", g.size, took.Seconds()), ctx.Err()
+}
+
+func (s *soak) logTails() string {
+	var tails []string
+	for _, r := range s.replicas {
+		if process := r.running(); process != nil {
+			tails = append(tails, process.Name()+":\n"+process.LogTail(40))
+		}
+	}
+	return strings.Join(tails, "\n")
+}

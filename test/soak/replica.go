@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+)
+
+// restartDelay is how long a scheduler that ended is away, as under a kubelet that starts it again.
+const restartDelay = time.Second
+
+// replica keeps a scheduler running, as a kubelet would.
+type replica struct {
+	s       *soak
+	binary  string
+	retire  context.CancelFunc
+	retired chan struct{}
+
+	mu      sync.Mutex
+	process *controlplane.Scheduler
+}
+
+func (s *soak) startSchedulers(ctx context.Context) error {
+	binary, err := s.binary("e2e-scheduler")
+	if err != nil {
+		return err
+	}
+	for range schedulers {
+		life, retire := context.WithCancel(context.WithoutCancel(ctx))
+		r := &replica{s: s, binary: binary, retire: retire, retired: make(chan struct{})}
+		s.replicas = append(s.replicas, r)
+		go r.run(life)
+	}
+	return nil
+}
+
+// run starts the process again whenever it has ended.
+func (r *replica) run(ctx context.Context) {
+	defer close(r.retired)
+	for ctx.Err() == nil {
+		process, err := r.s.cp.StartScheduler(ctx, controlplane.SchedulerOptions{
+			Binary: r.binary, Name: "scheduler", Conf: r.s.conf.current(), Server: r.s.proxy.URL(),
+			LeaderElect: true, NoWait: true, Args: []string{"-v=2"},
+		})
+		if err == nil { // an error: without the API server there are no credentials
+			r.set(process)
+			select {
+			case <-process.Exited():
+				r.judge(process)
+			case <-ctx.Done():
+				return
+			}
+		}
+		pause(ctx, restartDelay)
+	}
+}
+
+// judge tells a crash from an end that was asked for.
+func (r *replica) judge(process *controlplane.Scheduler) {
+	tail := process.LogTail(200)
+	for _, sign := range []string{"fatal error:", "panic:", "WARNING: DATA RACE"} {
+		if at := strings.Index(tail, sign); at >= 0 {
+			r.s.violate("%s crashed: %s", process.Name(), cut(tail[at:], 2000))
+		}
+	}
+}
+
+func (r *replica) set(process *controlplane.Scheduler) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.process = process
+}
+
+// running is the process, nil before the first has started and after one has ended.
+func (r *replica) running() *controlplane.Scheduler {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.process == nil {
+		return nil
+	}
+	select {
+	case <-r.process.Exited():
+		return nil
+	default:
+		return r.process
+	}
+}
+
+// cut keeps the beginning of a text.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return text[:limit] + " ..."
+}

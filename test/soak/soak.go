@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
+
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane/faultproxy"
+	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
+)
+
+// soak is a run.
+type soak struct {
+	opts  options
+	out   io.Writer
+	began time.Time
+
+	cp    *controlplane.ControlPlane
+	proxy *faultproxy.Proxy
+	kube  kubernetes.Interface
+	vc    vcclient.Interface
+	// orders tell the pre-bind plugin of the test's scheduler what to do.
+	orders   control.Dir
+	replicas []*replica
+	conf     *confs
+	fleet    *fleet
+	truth    *truth
+
+	// levels are what each process used at quiet points.
+	levels map[int][]level
+
+	// outage is held while a part of the control plane is away, confTurn while the conf is being changed.
+	outage, confTurn sync.Mutex
+
+	mu sync.Mutex
+	// upset is how often each fault was played.
+	upset      map[string]int
+	violations []string
+}
+
+const (
+	// round is how long things break between two quiet points, unless the chapter is over before.
+	round = 40 * time.Second
+	// streams is how many faults are played at a time.
+	streams = 2
+)
+
+// chapter is a part of the run.
+type chapter struct {
+	name  string
+	share float64
+	// lasting leaves out what ends schedulers.
+	lasting bool
+}
+
+var chapters = []chapter{
+	{"everything breaks", 0.25, false},
+	{"schedulers live on", 0.5, true},
+	{"everything breaks again", 0.25, false},
+}
+
+// play plays the chapters. Its error has all that was not as it must be.
+func (s *soak) play(ctx context.Context) error {
+	watching, stop := context.WithCancel(ctx)
+	var watchers sync.WaitGroup
+	watchers.Go(func() { s.watchCapacity(watching) })
+	watchers.Go(func() { s.fleet.keepUp(watching) })
+	err := s.playChapters(ctx)
+	stop()
+	watchers.Wait()
+	s.report()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range s.violations {
+		err = errors.Join(err, errors.New(v))
+	}
+	return err
+}
+
+func (s *soak) playChapters(ctx context.Context) error {
+	random := rand.New(rand.NewPCG(s.opts.seed, 1))
+	for _, c := range chapters {
+		s.say("chapter: %s", c.name)
+		end := time.Now().Add(minutes(s.opts.minutes * c.share))
+		for time.Now().Before(end) && ctx.Err() == nil {
+			s.playRound(ctx, random, c, min(round, time.Until(end)))
+			if err := s.quietPoint(ctx); err != nil {
+				return err
+			}
+		}
+		s.endOfChapter()
+	}
+	return ctx.Err()
+}
+
+// playRound submits gangs and breaks things for a while.
+func (s *soak) playRound(ctx context.Context, random *rand.Rand, c chapter, length time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, length)
+	defer cancel()
+	var work sync.WaitGroup
+	work.Go(func() { s.fleet.churn(ctx) })
+	for range streams {
+		own := rand.New(rand.NewPCG(random.Uint64(), 3))
+		work.Go(func() { s.breakThings(ctx, own, s.faults(c.lasting)) })
+	}
+	work.Wait()
+}
+
+// breakThings plays one fault after the other. The last is mended although the round is over.
+func (s *soak) breakThings(ctx context.Context, random *rand.Rand, possible []fault) {
+	for ctx.Err() == nil {
+		f := possible[random.IntN(len(possible))]
+		s.mu.Lock()
+		s.upset[f.name]++
+		s.mu.Unlock()
+		if err := f.play(context.WithoutCancel(ctx), random); err != nil {
+			s.violate("fault %q could not be played: %v", f.name, err)
+		}
+		pause(ctx, seconds(random, 0, 3))
+	}
+}
+
+func (s *soak) violate(format string, args ...any) {
+	text := fmt.Sprintf("after %s: ", time.Since(s.began).Round(time.Second)) + fmt.Sprintf(format, args...)
+	s.say("VIOLATION %s", text)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.violations = append(s.violations, text)
+}
+
+func (s *soak) say(format string, args ...any) {
+	fmt.Fprintf(s.out, "[%6.1fs] %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// pause waits; false when ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
