@@ -1,5 +1,6 @@
-// Command vc-controller-manager runs Volcano's controllers as upstream built them: the same flags, with one
-// difference in what an address means. One without a host listens on loopback; name 0.0.0.0 or [::] to listen everywhere.
+// Command vc-controller-manager runs Volcano's controllers as upstream built them: the same flags, with two differences. An
+// address without a host listens on loopback; name 0.0.0.0 or [::] to listen everywhere. And the PodGroups made for
+// workloads inherit this project's annotations beside Volcano's.
 package main
 
 import (
@@ -32,6 +33,7 @@ import (
 	"volcano.sh/volcano/pkg/version"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/listen"
+	"github.com/volcano-prebind/volcano-prebind/pkg/controllers/podgroup"
 )
 
 func main() {
@@ -62,6 +64,10 @@ func run() error {
 			return fmt.Errorf("reading the certificates: %w", err)
 		}
 	}
+	if err := podgroup.Register(); err != nil {
+		return err
+	}
+	opts.Controllers = podgroup.InPlaceOfUpstreams(opts.Controllers)
 	opts.HealthzBindAddress = listen.Loopback(opts.HealthzBindAddress)
 	opts.ListenAddress = listen.Loopback(opts.ListenAddress)
 	klog.StartFlushDaemon(*flushEvery)

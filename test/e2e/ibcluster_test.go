@@ -235,16 +235,24 @@ func withMode(g gang, mode string) gang {
 // clustersOf are the clusters of the nodes that the gang's pods are on, sorted.
 func (w *world) clustersOf(g gang) []string {
 	GinkgoHelper()
+	var nodes []string
+	for _, name := range g.pods() {
+		if pod := w.Pod(name); pod != nil && pod.Spec.NodeName != "" {
+			nodes = append(nodes, pod.Spec.NodeName)
+		}
+	}
+	return w.clustersOfNodes(nodes)
+}
+
+// clustersOfNodes are the clusters of the nodes, sorted.
+func (w *world) clustersOfNodes(names []string) []string {
+	GinkgoHelper()
 	nodes, err := kube.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{LabelSelector: specLabel + "=" + w.name})
 	Expect(err).NotTo(HaveOccurred())
-	of := map[string]string{}
-	for _, node := range nodes.Items {
-		of[node.Name] = node.Labels[clusterLabel]
-	}
 	var clusters []string
-	for _, name := range g.pods() {
-		if pod := w.Pod(name); pod != nil && pod.Spec.NodeName != "" && !slices.Contains(clusters, of[pod.Spec.NodeName]) {
-			clusters = append(clusters, of[pod.Spec.NodeName])
+	for _, node := range nodes.Items {
+		if cluster := node.Labels[clusterLabel]; slices.Contains(names, node.Name) && !slices.Contains(clusters, cluster) {
+			clusters = append(clusters, cluster)
 		}
 	}
 	slices.Sort(clusters)

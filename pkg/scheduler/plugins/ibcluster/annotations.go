@@ -3,6 +3,7 @@ package ibcluster
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -13,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// The annotations of a PodGroup. Any other with their prefix is an error: it may be a misspelt one.
+// The annotations of a PodGroup, or of pods. Any other with their prefix is an error: it may be a misspelt one.
 const (
 	annotationPrefix = "ibcluster.volcano-prebind.io/"
 	// ModeAnnotation says whether the gang must, should or need not lie in one group: required, preferred or none.
@@ -33,52 +34,47 @@ type wish struct {
 	level int
 	// clusters are those it may lie in; any when empty.
 	clusters []string
+	// group is the name of its affinity group; empty when it is in none.
+	group string
 }
 
 // binds says whether there are nodes where the gang may not go.
 func (w *wish) binds() bool { return w.mode == modeRequired || len(w.clusters) > 0 }
 
-// wishOf reads what the job wants. An error says which annotation is malformed and what would be right. A job without a
-// wish has the mode none.
-func (s *settings) wishOf(job *api.JobInfo, forest *topology.Forest) (wish, error) {
+// maxMistakes bounds how many mistakes of one gang are told, maxKey how much of a key.
+const (
+	maxMistakes = 3
+	maxKey      = 120
+)
+
+// wishOf reads what the annotations say the job wants. An error says which is malformed and what would be right. A job
+// without a wish has the mode none.
+func (s *settings) wishOf(job *api.JobInfo, said saying, forest *topology.Forest) (wish, error) {
 	w := wish{mode: s.defaultModeOf(job)}
-	var errs []error
-	var given []string
-	for key, value := range job.PodGroup.Annotations {
-		if !strings.HasPrefix(key, annotationPrefix) {
-			continue
-		}
-		given = append(given, key)
-		if err := w.read(key, value, forest); err != nil {
-			errs = append(errs, fmt.Errorf("annotation %s: %w", key, err))
+	var mistakes []error
+	for _, key := range slices.Sorted(maps.Keys(said.annotations)) {
+		if err := w.read(key, said.annotations[key], forest); err != nil {
+			mistakes = append(mistakes, fmt.Errorf("annotation %s%s: %w", brief.Cut(key, maxKey), said.on(), err))
 		}
 	}
-	slices.SortFunc(errs, func(l, r error) int { return strings.Compare(l.Error(), r.Error()) })
-	if len(errs) > 0 {
-		return wish{}, errors.Join(errs...)
+	if more := len(mistakes) - maxMistakes; more > 0 {
+		mistakes = append(mistakes[:maxMistakes], fmt.Errorf("and %d more mistakes in annotations", more))
 	}
-	inGroup := slices.Contains(given, AffinityGroupAnnotation)
-	switch explicit := slices.Contains(given, ModeAnnotation); {
-	case explicit && w.mode != modeRequired && inGroup:
-		return wish{}, fmt.Errorf("annotation %s: found %q beside %s, want %q: the PodGroups of an affinity group must share one cluster",
-			ModeAnnotation, w.mode, AffinityGroupAnnotation, modeRequired)
-	case explicit && w.mode == modeNone && len(given) > 1:
-		return wish{}, fmt.Errorf("annotation %s: found %q beside other annotations of ibcluster, want %q or %q with them",
-			ModeAnnotation, modeNone, modeRequired, modePreferred)
-	case inGroup, !explicit && w.mode == modeNone && len(given) > 0:
+	if len(mistakes) > 0 {
+		return wish{}, errors.Join(mistakes...)
+	}
+	_, explicit := said.annotations[ModeAnnotation]
+	switch {
+	case explicit && w.mode != modeRequired && w.group != "":
+		return wish{}, fmt.Errorf("annotation %s%s: found %q beside %s, want %q: the PodGroups of an affinity group must share one cluster",
+			ModeAnnotation, said.on(), w.mode, AffinityGroupAnnotation, modeRequired)
+	case explicit && w.mode == modeNone && len(said.annotations) > 1:
+		return wish{}, fmt.Errorf("annotation %s%s: found %q beside other annotations of ibcluster, want %q or %q with them",
+			ModeAnnotation, said.on(), modeNone, modeRequired, modePreferred)
+	case w.group != "", !explicit && w.mode == modeNone && len(said.annotations) > 0:
 		w.mode = modeRequired // who asks for company must have it; who asks for a level or a cluster wants it
 	}
 	return w, nil
-}
-
-// affinityGroupOf names the job's affinity group with its namespace; empty when it is in none. Annotations beside it may
-// be malformed: where the job is counts for the others all the same.
-func affinityGroupOf(job *api.JobInfo) string {
-	name, ok := job.PodGroup.Annotations[AffinityGroupAnnotation]
-	if !ok {
-		return ""
-	}
-	return job.Namespace + "/" + name
 }
 
 // defaultModeOf is the mode of a job whose PodGroup gives none.
@@ -116,6 +112,7 @@ func (w *wish) read(key, value string, forest *topology.Forest) error {
 		if problems := validation.IsValidLabelValue(value); value == "" || len(problems) > 0 {
 			return fmt.Errorf("found %s, want a name of letters, digits, '-', '_' and '.', at most 63 of them", brief.Value(value))
 		}
+		w.group = value
 	default:
 		return fmt.Errorf("it is unknown, want %s, %s, %s or %s", ModeAnnotation, LevelAnnotation, ClustersAnnotation, AffinityGroupAnnotation)
 	}

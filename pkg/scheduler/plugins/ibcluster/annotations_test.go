@@ -87,7 +87,7 @@ func TestForeignAnnotations(t *testing.T) {
 	f := open(t, sessiontest.World{
 		Nodes:     two(),
 		PodGroups: []*v1beta1.PodGroup{gang("g", 1).Annotation("mode", "hard").Annotation("example.com/clusters", ",").Obj()},
-		Pods:      []*v1.Pod{member("g/0", "").Annotation(ModeAnnotation, "hard").Obj()},
+		Pods:      []*v1.Pod{member("g/0", "").Annotation("mode", "hard").Obj()},
 	})
 	if diff := cmp.Diff([]string{"no wish"}, f.groups("g")); diff != "" {
 		t.Errorf("groups (-want +got):\n%s", diff)

@@ -65,7 +65,7 @@ func arguments() []framework.Argument {
 		{Name: presetArgument, Type: framework.String, Default: defaultPreset, Enum: presetNames(),
 			Doc: "A known set of label keys to read as levels; see docs/plugins/ibcluster.md."},
 		{Name: levelsArgument, Type: framework.Strings,
-			Doc: "Instead of a preset, label keys from the widest level to the narrowest; with HyperNodes, numbers or names of tiers, all tiers when absent."},
+			Doc: "Instead of a preset, label keys from the widest level to the narrowest, which differ behind the slash; with HyperNodes, numbers or names of tiers, all tiers when absent."},
 		{Name: modeArgument, Type: framework.String, Default: modeNone, Enum: modes,
 			Doc: "What becomes of a gang whose PodGroup does not say: it must lie in one group, should, or may lie anywhere."},
 		{Name: triggerArgument, Type: framework.Strings, Default: "[]",
@@ -132,9 +132,18 @@ func (s *settings) readLevels(args framework.Arguments) error {
 		if slices.Contains(s.levels[:i], level) {
 			return fmt.Errorf("%s: found %q twice, want each level once", levelsArgument, level)
 		}
+		for _, wider := range s.levels[:i] {
+			if s.source == fromLabels && shortName(wider) == shortName(level) {
+				return fmt.Errorf("%s: found %q and %q, want levels that differ behind the slash: an annotation may name a level by that part, %q",
+					levelsArgument, wider, level, shortName(level))
+			}
+		}
 	}
 	return nil
 }
+
+// shortName is the part of a label key behind the slash.
+func shortName(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }
 
 // checkTrigger wants an extended resource: a gang that asks for cpu says nothing of its network.
 func checkTrigger(name string) error {

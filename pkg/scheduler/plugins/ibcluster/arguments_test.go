@@ -75,11 +75,15 @@ func TestArgumentErrors(t *testing.T) {
 			"ibcluster.preset and ibcluster.levels: both are given, want one of them"}},
 		"preset of HyperNodes": {args: "{ibcluster.preset: ibcluster, ibcluster.source: hypernodes}", want: []string{
 			"ibcluster.preset: presets are sets of label keys, leave it out with ibcluster.source: hypernodes"}},
-		"levels no list":   {args: "{ibcluster.levels: leaf}", want: []string{`ibcluster.levels: found "leaf", want a list of strings`}},
-		"levels empty":     {args: "{ibcluster.levels: []}", want: []string{"ibcluster.levels: found an empty list, want at least one level"}},
-		"level no string":  {args: "{ibcluster.levels: [3]}", want: []string{"ibcluster.levels: found 3 in the list, want strings that are not empty"}},
-		"level no key":     {args: "{ibcluster.levels: [a b]}", want: []string{`ibcluster.levels: found "a b", want a label key: `}},
-		"level twice":      {args: "{ibcluster.levels: [a, a]}", want: []string{`ibcluster.levels: found "a" twice, want each level once`}},
+		"levels no list":  {args: "{ibcluster.levels: leaf}", want: []string{`ibcluster.levels: found "leaf", want a list of strings`}},
+		"levels empty":    {args: "{ibcluster.levels: []}", want: []string{"ibcluster.levels: found an empty list, want at least one level"}},
+		"level no string": {args: "{ibcluster.levels: [3]}", want: []string{"ibcluster.levels: found 3 in the list, want strings that are not empty"}},
+		"level no key":    {args: "{ibcluster.levels: [a b]}", want: []string{`ibcluster.levels: found "a b", want a label key: `}},
+		"level twice":     {args: "{ibcluster.levels: [a, a]}", want: []string{`ibcluster.levels: found "a" twice, want each level once`}},
+		"levels of one name": {args: "{ibcluster.levels: [a.io/fabric, a.io/leaf, b.io/leaf]}", want: []string{
+			`ibcluster.levels: found "a.io/leaf" and "b.io/leaf", want levels that differ behind the slash: an annotation may name a level by that part, "leaf"`}},
+		"a level that shadows another": {args: "{ibcluster.levels: [leaf, b.io/leaf]}", want: []string{
+			`ibcluster.levels: found "leaf" and "b.io/leaf", want levels that differ behind the slash`}},
 		"unknown mode":     {args: "{ibcluster.defaultMode: hard}", want: []string{`ibcluster.defaultMode: found "hard", want "required" or "preferred" or "none"`}},
 		"trigger of cpu":   {args: "{ibcluster.triggerResources: [cpu]}", want: []string{`ibcluster.triggerResources: found "cpu", want names of extended resources such as "rdma/hca"`}},
 		"unknown strategy": {args: "{ibcluster.strategy: first}", want: []string{`ibcluster.strategy: found "first", want "tightest" or "emptiest"`}},

@@ -65,7 +65,7 @@ func TestPage(t *testing.T) {
 	for _, annotation := range []string{ModeAnnotation, LevelAnnotation, ClustersAnnotation, AffinityGroupAnnotation} {
 		want = append(want, "| `"+annotation+"` |")
 	}
-	want = append(want, malformedReason, splitReason, twiceReason)
+	want = append(want, malformedReason, ignoredReason, splitReason, twiceReason)
 	for _, text := range want {
 		if !strings.Contains(page, text) {
 			t.Errorf("the page lacks\n%s", text)

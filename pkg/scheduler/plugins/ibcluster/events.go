@@ -12,6 +12,8 @@ import (
 const (
 	// malformedReason is about a PodGroup with annotations that cannot be read.
 	malformedReason = "IBClusterAnnotationInvalid"
+	// ignoredReason is about a PodGroup whose pods have annotations that its own overrule.
+	ignoredReason = "IBClusterAnnotationIgnored"
 	// splitReason is about a PodGroup whose members are in several groups.
 	splitReason = "IBClusterSplit"
 	// twiceReason is about a HyperNode with nodes that another of its tier has.

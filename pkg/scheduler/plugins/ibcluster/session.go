@@ -23,7 +23,8 @@ type session struct {
 	// others. Both are complete when the session is open.
 	wishes    map[api.JobID]*wish
 	malformed map[api.JobID]string
-	// kin are the members of each affinity group, by name, and groupOf is the affinity group of each.
+	// kin are the members of each affinity group, by name, and groupOf is the affinity group of each, in the namespaces of
+	// jobs that are to be placed in one.
 	kin     map[string][]*api.JobInfo
 	groupOf map[api.JobID]string
 
@@ -49,8 +50,17 @@ func (p *plugin) open(ssn *framework.Session) *session {
 		plans: map[api.JobID]*plan{}, targets: map[target]*topology.Group{},
 	}
 	s.forest, s.unread = p.readForest(ssn)
+	company := map[string]bool{}
 	for _, job := range ssn.Jobs {
 		s.readJob(job)
+		if w := s.wishes[job.UID]; w != nil && w.group != "" {
+			company[job.Namespace] = true
+		}
+	}
+	for _, job := range ssn.Jobs {
+		if company[job.Namespace] {
+			s.readCompany(job)
+		}
 	}
 	return s
 }
@@ -80,23 +90,44 @@ func (p *plugin) readForest(ssn *framework.Session) (forest *topology.Forest, un
 
 // readJob reads what the job wants, if it may matter in this session.
 func (s *session) readJob(job *api.JobInfo) {
-	if group := affinityGroupOf(job); group != "" {
-		s.groupOf[job.UID] = group
-		s.kin[group] = append(s.kin[group], job)
-	}
 	if len(job.TaskStatusIndex[api.Pending]) == 0 {
 		return
 	}
-	w, err := s.wishOf(job, s.forest)
+	said, err := sayingOf(job)
+	var w wish
+	if err == nil {
+		w, err = s.wishOf(job, said, s.forest)
+	}
 	switch {
 	case err != nil:
 		text := brief.Text(err.Error())
 		s.malformed[job.UID] = text
 		job.JobFitErrors = text // what the gang plugin writes into the PodGroup's condition
 		s.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, malformedReason, text)
+		return
 	case w.mode != modeNone:
 		s.wishes[job.UID] = &w
 	}
+	if untaken := said.untaken(job); untaken != "" {
+		s.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, ignoredReason, brief.Text(untaken))
+	}
+}
+
+// readCompany notes which affinity group the job is in. Its annotations may be malformed: where the job is counts for the
+// others all the same.
+func (s *session) readCompany(job *api.JobInfo) {
+	name := ""
+	if w := s.wishes[job.UID]; w != nil {
+		name = w.group
+	} else {
+		name = groupNameOf(job)
+	}
+	if name == "" {
+		return
+	}
+	group := job.Namespace + "/" + name
+	s.groupOf[job.UID] = group
+	s.kin[group] = append(s.kin[group], job)
 }
 
 // valid leaves out gangs with malformed annotations, in every action.

@@ -1,0 +1,116 @@
+package podgroup
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
+	typed "volcano.sh/apis/pkg/client/clientset/versioned/typed/scheduling/v1beta1"
+)
+
+const (
+	// domain is what the prefixes of this project's annotations end in.
+	domain = "volcano-prebind.io"
+	// readTimeout bounds reading one owner.
+	readTimeout = 30 * time.Second
+)
+
+// client adds the owners' annotations to the PodGroups that are written through it.
+type client struct {
+	vcclient.Interface
+	kube kubernetes.Interface
+}
+
+// SchedulingV1beta1 implements versioned.Interface.
+func (c *client) SchedulingV1beta1() typed.SchedulingV1beta1Interface {
+	return &scheduling{c.Interface.SchedulingV1beta1(), c.kube}
+}
+
+type scheduling struct {
+	typed.SchedulingV1beta1Interface
+	kube kubernetes.Interface
+}
+
+// PodGroups implements typed.PodGroupsGetter.
+func (s *scheduling) PodGroups(namespace string) typed.PodGroupInterface {
+	return &podGroups{s.SchedulingV1beta1Interface.PodGroups(namespace), s.kube}
+}
+
+type podGroups struct {
+	typed.PodGroupInterface
+	kube kubernetes.Interface
+}
+
+// Create implements typed.PodGroupInterface. An owner that cannot be read is an error, so that the caller tries again: a
+// gang without its annotations might be placed where it must not be.
+func (p *podGroups) Create(ctx context.Context, group *v1beta1.PodGroup, opts metav1.CreateOptions) (*v1beta1.PodGroup, error) {
+	if err := p.inherit(ctx, group); err != nil {
+		return nil, err
+	}
+	return p.PodGroupInterface.Create(ctx, group, opts)
+}
+
+// Update implements typed.PodGroupInterface. Upstream makes the annotations anew before it updates.
+func (p *podGroups) Update(ctx context.Context, group *v1beta1.PodGroup, opts metav1.UpdateOptions) (*v1beta1.PodGroup, error) {
+	if err := p.inherit(ctx, group); err != nil {
+		return nil, err
+	}
+	return p.PodGroupInterface.Update(ctx, group, opts)
+}
+
+func (p *podGroups) inherit(ctx context.Context, group *v1beta1.PodGroup) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	for _, owner := range group.OwnerReferences {
+		annotations, err := p.annotationsOf(ctx, group.Namespace, owner)
+		if apierrors.IsNotFound(err) {
+			continue // nothing of it is left to be placed
+		}
+		if err != nil {
+			return fmt.Errorf("reading the annotations of %s %s/%s for PodGroup %s: %w", owner.Kind, group.Namespace, owner.Name, group.Name, err)
+		}
+		for key, value := range annotations {
+			if isOurs(key) {
+				metav1.SetMetaDataAnnotation(&group.ObjectMeta, key, value)
+			}
+		}
+	}
+	return nil
+}
+
+// annotationsOf reads the annotations of a workload; none of other kinds, such as a pod, whose annotations the scheduler
+// sees itself.
+func (p *podGroups) annotationsOf(ctx context.Context, namespace string, owner metav1.OwnerReference) (map[string]string, error) {
+	var workload metav1.Object
+	var err error
+	switch owner.APIVersion + " " + owner.Kind {
+	case "apps/v1 ReplicaSet":
+		workload, err = p.kube.AppsV1().ReplicaSets(namespace).Get(ctx, owner.Name, metav1.GetOptions{})
+	case "apps/v1 DaemonSet":
+		workload, err = p.kube.AppsV1().DaemonSets(namespace).Get(ctx, owner.Name, metav1.GetOptions{})
+	case "apps/v1 StatefulSet":
+		workload, err = p.kube.AppsV1().StatefulSets(namespace).Get(ctx, owner.Name, metav1.GetOptions{})
+	case "batch/v1 Job":
+		workload, err = p.kube.BatchV1().Jobs(namespace).Get(ctx, owner.Name, metav1.GetOptions{})
+	default:
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if workload.GetUID() != owner.UID {
+		return nil, nil // another of the same name
+	}
+	return workload.GetAnnotations(), nil
+}
+
+func isOurs(key string) bool {
+	prefix, _, _ := strings.Cut(key, "/")
+	return prefix == domain || strings.HasSuffix(prefix, "."+domain)
+}

@@ -1,0 +1,71 @@
+package podgroup
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"volcano.sh/volcano/pkg/controllers/framework"
+)
+
+const (
+	// upstreamName is the name of upstream's controller, name the one of the controller that runs it.
+	upstreamName = "pg-controller"
+	name         = "pg-controller-owner-annotations"
+)
+
+// controller is upstream's with another client.
+type controller struct{ framework.Controller }
+
+// Register registers the controller; upstream's must be registered already.
+func Register() error {
+	var inner framework.Controller
+	framework.ForeachController(func(c framework.Controller) {
+		if c.Name() == upstreamName {
+			inner = c
+		}
+	})
+	if inner == nil {
+		return errors.New("upstream's " + upstreamName + " is not registered")
+	}
+	if err := framework.RegisterController(&controller{inner}); err != nil {
+		return fmt.Errorf("registering %s: %w", name, err)
+	}
+	return nil
+}
+
+// Name implements framework.Controller.
+func (c *controller) Name() string { return name }
+
+// Initialize implements framework.Controller.
+func (c *controller) Initialize(opt *framework.ControllerOption) error {
+	with := *opt
+	if opt.InheritOwnerAnnotations {
+		with.VolcanoClient = &client{Interface: opt.VolcanoClient, kube: opt.KubeClient}
+	}
+	return c.Controller.Initialize(&with)
+}
+
+// InPlaceOfUpstreams changes the value of the flag --controllers so that the controller runs where upstream's would, and
+// upstream's does not run beside it.
+func InPlaceOfUpstreams(selected []string) []string {
+	upstreams := func(entry string) bool { return entry == upstreamName || entry == "+"+upstreamName }
+	wanted := len(selected) == 0 || slices.Contains(selected, "*")
+	for _, entry := range selected {
+		if upstreams(entry) {
+			wanted = true
+			break
+		}
+		if entry == "-"+upstreamName {
+			wanted = false
+			break
+		}
+	}
+	if !wanted {
+		return append(slices.Clone(selected), "-"+name)
+	}
+	if len(selected) == 0 {
+		selected = []string{"*"}
+	}
+	return append(slices.DeleteFunc(slices.Clone(selected), upstreams), "-"+upstreamName, name)
+}

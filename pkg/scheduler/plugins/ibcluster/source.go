@@ -1,0 +1,153 @@
+package ibcluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+)
+
+// saying is what says what a gang wants.
+type saying struct {
+	// annotations are the plugin's.
+	annotations map[string]string
+	// pod is the pod they are on; empty when they are the PodGroup's.
+	pod string
+}
+
+// on ends the name of an annotation in a message.
+func (s saying) on() string {
+	if s.pod == "" {
+		return ""
+	}
+	return " of pod " + s.pod
+}
+
+// sayingOf finds the annotations that count for the job. Those of its PodGroup do; when that has none of the plugin's, those
+// of the pods that are to be placed do, because templates of workloads reach pods and not PodGroups. A pod without any
+// follows the others. It is an error when pods say different things.
+//
+// Members that are placed already have no say: while a StatefulSet is updated they carry what was wanted before.
+func sayingOf(job *api.JobInfo) (saying, error) {
+	if hasAny(job.PodGroup.Annotations) {
+		return saying{annotations: own(job.PodGroup.Annotations)}, nil
+	}
+	pending := job.TaskStatusIndex[api.Pending]
+	speaker := firstByName(pending, func(task *api.TaskInfo) bool { return hasAny(task.Pod.Annotations) })
+	if speaker == nil {
+		return saying{}, nil
+	}
+	said := saying{annotations: own(speaker.Pod.Annotations), pod: speaker.Name}
+	other := firstByName(pending, func(task *api.TaskInfo) bool { return contradicts(task.Pod.Annotations, said.annotations) })
+	if other == nil {
+		return said, nil
+	}
+	key := firstDifference(said.annotations, other.Pod.Annotations)
+	return said, fmt.Errorf("annotation %s: found %s on pod %s and %s on pod %s, want the same on all pods of the gang, or annotations of its PodGroup",
+		brief.Cut(key, maxKey), valueIn(said.annotations, key), said.pod, valueIn(other.Pod.Annotations, key), other.Name)
+}
+
+// untaken says which annotation of a pod that is to be placed is not taken because the PodGroup's say something else; empty
+// when none is.
+func (s saying) untaken(job *api.JobInfo) string {
+	if s.pod != "" || len(s.annotations) == 0 {
+		return ""
+	}
+	other := firstByName(job.TaskStatusIndex[api.Pending], func(task *api.TaskInfo) bool { return contradicts(task.Pod.Annotations, s.annotations) })
+	if other == nil {
+		return ""
+	}
+	key := firstDifference(s.annotations, other.Pod.Annotations)
+	return fmt.Sprintf("annotation %s: %s on pod %s is not taken, because the PodGroup has annotations of its own and there it is %s",
+		brief.Cut(key, maxKey), valueIn(other.Pod.Annotations, key), other.Name, valueIn(s.annotations, key))
+}
+
+// groupNameOf names the affinity group of a job of which nothing is to be read but that: its PodGroup's, else the first by name of
+// its pods'.
+func groupNameOf(job *api.JobInfo) string {
+	if hasAny(job.PodGroup.Annotations) {
+		return job.PodGroup.Annotations[AffinityGroupAnnotation]
+	}
+	first := ""
+	for _, task := range job.Tasks {
+		if name := task.Pod.Annotations[AffinityGroupAnnotation]; name != "" && (first == "" || name < first) {
+			first = name
+		}
+	}
+	return first
+}
+
+func hasAny(annotations map[string]string) bool {
+	for key := range annotations {
+		if strings.HasPrefix(key, annotationPrefix) {
+			return true
+		}
+	}
+	return false
+}
+
+func own(annotations map[string]string) map[string]string {
+	found := map[string]string{}
+	for key, value := range annotations {
+		if strings.HasPrefix(key, annotationPrefix) {
+			found[key] = value
+		}
+	}
+	return found
+}
+
+// contradicts says whether there are annotations of the plugin that are not those said. It allocates nothing: it is asked of
+// every pending pod in every session.
+func contradicts(annotations, said map[string]string) bool {
+	same := 0
+	for key, value := range annotations {
+		if !strings.HasPrefix(key, annotationPrefix) {
+			continue
+		}
+		if wanted, ok := said[key]; !ok || wanted != value {
+			return true
+		}
+		same++
+	}
+	return same > 0 && same < len(said)
+}
+
+// firstDifference is the first key, of those of the plugin, of which the two do not say the same.
+func firstDifference(said, annotations map[string]string) string {
+	others := own(annotations)
+	keys := slices.Sorted(maps.Keys(said))
+	for _, key := range slices.Sorted(maps.Keys(others)) {
+		if _, ok := said[key]; !ok {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		l, left := said[key]
+		if r, right := others[key]; left != right || l != r {
+			return key
+		}
+	}
+	return ""
+}
+
+func firstByName(tasks api.TasksMap, matches func(*api.TaskInfo) bool) (first *api.TaskInfo) {
+	for _, task := range tasks {
+		if (first == nil || task.Name < first.Name) && matches(task) {
+			first = task
+		}
+	}
+	return first
+}
+
+func valueIn(annotations map[string]string, key string) string {
+	value, ok := annotations[key]
+	if !ok {
+		return "nothing"
+	}
+	return brief.Value(value)
+}

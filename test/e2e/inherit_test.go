@@ -1,0 +1,138 @@
+package e2e
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+)
+
+// replicas is how many pods each workload has: more than a node holds, fewer than a cluster does.
+const replicas = 12
+
+var _ = Describe("A workload without a PodGroup of its own", func() {
+	It("lies in one InfiniBand cluster when its annotations, or those of its template, say so", func(ctx SpecContext) {
+		w := newWorld(ctx, "ib-inherit", 0, "1")
+		w.addCluster(ctx, "a", 0, 4, "10")
+		w.addCluster(ctx, "b", 4, 4, "10")
+		controllers, err := cp.StartControllerManager(ctx, controlplane.ManagerOptions{
+			Name: w.name + "-controllers", Args: []string{"--controllers=pg-controller", "--scheduler-name=" + w.name},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(controllers.Kill9)
+		DeferCleanup(w.deleteWorkloads)
+		w.start(ctx, w.conf()+inClusters)
+
+		By("spreading over both when nothing is said")
+		w.createDeployment(ctx, w.workload("free", nil, nil))
+		Eventually(func() []string { return w.clustersOfWorkload("free") }, time.Minute).Should(Equal([]string{"a", "b"}))
+		w.deleteWorkloads(ctx)
+
+		required := map[string]string{modeAnnotation: "required"}
+		for kind, create := range map[string]func(context.Context, workload){
+			"deployment": w.createDeployment, "statefulset": w.createStatefulSet, "job": w.createJob,
+		} {
+			By("reading the annotations of a " + kind)
+			create(ctx, w.workload(kind, required, nil))
+			Eventually(func() []string { return w.clustersOfWorkload(kind) }, time.Minute).Should(HaveLen(1))
+			By("reading those of the template of a " + kind)
+			create(ctx, w.workload(kind+"-template", nil, required))
+			Eventually(func() []string { return w.clustersOfWorkload(kind + "-template") }, time.Minute).Should(HaveLen(1))
+		}
+	})
+})
+
+// workload is what a Deployment, a StatefulSet and a Job have in common.
+type workload struct {
+	metav1.ObjectMeta
+	selector *metav1.LabelSelector
+	template corev1.PodTemplateSpec
+}
+
+// workload makes one with annotations of its own and of its template. Its pods are a gang.
+func (w *world) workload(name string, own, ofTemplate map[string]string) workload {
+	annotations := map[string]string{v1beta1.VolcanoGroupMinMemberAnnotationKey: "12"}
+	for key, value := range own {
+		annotations[key] = value
+	}
+	labels := map[string]string{"app": name}
+	return workload{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.name, Annotations: annotations},
+		selector:   &metav1.LabelSelector{MatchLabels: labels},
+		template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: ofTemplate},
+			Spec: corev1.PodSpec{
+				SchedulerName: w.name, NodeSelector: map[string]string{specLabel: w.name},
+				TerminationGracePeriodSeconds: ptr.To[int64](0),
+				Containers: []corev1.Container{{Name: "main", Image: "none", Resources: corev1.ResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
+				}}},
+			},
+		},
+	}
+}
+
+func (w *world) createDeployment(ctx context.Context, l workload) {
+	GinkgoHelper()
+	_, err := kube.AppsV1().Deployments(w.name).Create(ctx, &appsv1.Deployment{ObjectMeta: l.ObjectMeta, Spec: appsv1.DeploymentSpec{
+		Replicas: ptr.To[int32](replicas), Selector: l.selector, Template: l.template,
+	}}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+}
+
+func (w *world) createStatefulSet(ctx context.Context, l workload) {
+	GinkgoHelper()
+	_, err := kube.AppsV1().StatefulSets(w.name).Create(ctx, &appsv1.StatefulSet{ObjectMeta: l.ObjectMeta, Spec: appsv1.StatefulSetSpec{
+		Replicas: ptr.To[int32](replicas), Selector: l.selector, Template: l.template, PodManagementPolicy: appsv1.ParallelPodManagement,
+	}}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+}
+
+func (w *world) createJob(ctx context.Context, l workload) {
+	GinkgoHelper()
+	l.template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	_, err := kube.BatchV1().Jobs(w.name).Create(ctx, &batchv1.Job{ObjectMeta: l.ObjectMeta, Spec: batchv1.JobSpec{
+		Parallelism: ptr.To[int32](replicas), Completions: ptr.To[int32](replicas), Template: l.template,
+	}}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// deleteWorkloads deletes all workloads of the world, and waits until their pods are gone.
+func (w *world) deleteWorkloads(ctx context.Context) {
+	GinkgoHelper()
+	now, everything := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}, metav1.ListOptions{}
+	Expect(kube.AppsV1().Deployments(w.name).DeleteCollection(ctx, now, everything)).To(Succeed())
+	Expect(kube.AppsV1().StatefulSets(w.name).DeleteCollection(ctx, now, everything)).To(Succeed())
+	Expect(kube.BatchV1().Jobs(w.name).DeleteCollection(ctx, now, everything)).To(Succeed())
+	Eventually(func() ([]corev1.Pod, error) {
+		pods, err := kube.CoreV1().Pods(w.name).List(ctx, everything)
+		return pods.Items, err
+	}).Should(BeEmpty())
+}
+
+// clustersOfWorkload are the clusters of the workload's pods, sorted; none before all of them are bound.
+func (w *world) clustersOfWorkload(app string) []string {
+	GinkgoHelper()
+	pods, err := kube.CoreV1().Pods(w.name).List(context.Background(), metav1.ListOptions{LabelSelector: "app=" + app})
+	Expect(err).NotTo(HaveOccurred())
+	nodes := make([]string, 0, replicas)
+	for _, pod := range pods.Items {
+		if pod.Spec.NodeName != "" {
+			nodes = append(nodes, pod.Spec.NodeName)
+		}
+	}
+	if len(nodes) < replicas {
+		return nil
+	}
+	return w.clustersOfNodes(nodes)
+}
