@@ -3,7 +3,7 @@
 set -euo pipefail
 out=$(realpath "$1")
 cd "$(dirname "$0")/.."
-mkdir -p "$out/config/crd" "$out/config/install" "$out/docs"
+mkdir -p "$out/config/crd" "$out/config/install" "$out/docs" "$out/test/controlplane/testdata"
 
 # The groups that the scheduler, the controllers and the webhooks use. Descriptions are left out, since with them
 # the CRDs of jobs exceed what an object may hold.
@@ -17,6 +17,8 @@ bin/controller-gen crd:maxDescLen=0,generateEmbeddedObjectMeta=true "${paths[@]}
 
 hack/render-chart.sh >"$out/config/install/volcano-prebind.yaml.new"
 mv "$out/config/install/volcano-prebind.yaml.new" "$out/config/install/volcano-prebind.yaml"
+hack/render-chart.sh pod-webhooks >"$out/test/controlplane/testdata/pod-webhooks.yaml.new"
+mv "$out/test/controlplane/testdata/pod-webhooks.yaml.new" "$out/test/controlplane/testdata/pod-webhooks.yaml"
 
 go run ./hack/confdoc >"$out/docs/configuration.md.new"
 mv "$out/docs/configuration.md.new" "$out/docs/configuration.md"

@@ -41,6 +41,7 @@ func TestControlPlane(t *testing.T) {
 		{"nodes are simulated", simulatesNodes},
 		{"a bound pod runs, completes when told so and is deleted", simulatesPods},
 		{"the scheduler's account may do what the chart grants", grantsRBAC},
+		{"pods are created while no webhook answers", createsPodsWithoutWebhooks},
 		{"the API server comes back with its data", restartsAPIServer},
 		{"a component that dies is reported with its log", reportsDeath},
 	}

@@ -81,7 +81,7 @@ func (cp *ControlPlane) StartWebhookManager(ctx context.Context, opts ManagerOpt
 		return nil, err
 	}
 	url := "https://" + hostPort(ports[0])
-	if err := cp.installWebhooks(ctx, url); err != nil {
+	if err := cp.installWebhooks(ctx, manifestPath, url); err != nil {
 		return nil, err
 	}
 	args := append([]string{
@@ -98,16 +98,16 @@ func (cp *ControlPlane) StartWebhookManager(ctx context.Context, opts ManagerOpt
 // enabledAdmission are the webhooks of the chart's default values.
 var enabledAdmission = []string{
 	"/jobs/mutate", "/jobs/validate", "/podgroups/mutate", "/podgroups/validate", "/queues/mutate", "/queues/validate",
-	"/pods/mutate", "/pods/validate", "/hypernodes/validate", "/cronjobs/validate",
+	"/jobflows/validate", "/hypernodes/validate", "/cronjobs/validate",
 }
 
-// installWebhooks applies the chart's webhook configurations with a URL in place of the service.
-func (cp *ControlPlane) installWebhooks(ctx context.Context, url string) error {
+// installWebhooks applies the webhook configurations of a manifest of the repository with a URL in place of the service.
+func (cp *ControlPlane) installWebhooks(ctx context.Context, manifest, url string) error {
 	root, err := RepoRoot()
 	if err != nil {
 		return err
 	}
-	data, err := os.ReadFile(filepath.Join(root, manifestPath))
+	data, err := os.ReadFile(filepath.Join(root, manifest))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,71 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	schedulingv1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
+)
+
+// nobody is an address where no webhook answers.
+const nobody = "https://127.0.0.1:1"
+
+// createsPodsWithoutWebhooks shows whom the chart's webhooks stop while none of them answers: with the default values
+// nobody's pods, and with the webhooks of pods switched on only those of the chart's schedulers.
+func createsPodsWithoutWebhooks(t *testing.T, cp *ControlPlane, client kubernetes.Interface) {
+	volcano, err := vcclient.NewForConfig(cp.Config())
+	do(t, err)
+	t.Cleanup(func() { removeWebhooks(t, client) })
+
+	do(t, cp.installWebhooks(t.Context(), manifestPath, nobody))
+	// A PodGroup that is refused shows that the configurations are in force.
+	group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{GenerateName: "unseen-"}, Spec: schedulingv1beta1.PodGroupSpec{MinMember: 1}}
+	eventuallyRefused(t, func(ctx context.Context) error {
+		_, err := volcano.SchedulingV1beta1().PodGroups(metav1.NamespaceDefault).Create(ctx, group, metav1.CreateOptions{})
+		return err
+	})
+	for _, scheduler := range []string{corev1.DefaultSchedulerName, "volcano"} {
+		do(t, createPod(t.Context(), client, scheduler))
+	}
+
+	do(t, cp.installWebhooks(t.Context(), filepath.Join("test", "controlplane", "testdata", "pod-webhooks.yaml"), nobody))
+	for _, scheduler := range []string{"volcano", "second"} {
+		eventuallyRefused(t, func(ctx context.Context) error { return createPod(ctx, client, scheduler) })
+	}
+	do(t, createPod(t.Context(), client, corev1.DefaultSchedulerName))
+}
+
+func createPod(ctx context.Context, client kubernetes.Interface, scheduler string) error {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: scheduler + "-"},
+		Spec:       corev1.PodSpec{SchedulerName: scheduler, Containers: []corev1.Container{{Name: "main", Image: "none"}}},
+	}
+	_, err := client.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, pod, metav1.CreateOptions{})
+	return err
+}
+
+func eventuallyRefused(t *testing.T, create func(context.Context) error) {
+	t.Helper()
+	eventually(t, func(ctx context.Context) error {
+		if err := create(ctx); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
+			return fmt.Errorf("the answer is %v, want that the webhook could not be called", err)
+		}
+		return nil
+	})
+}
+
+// removeWebhooks takes away what was installed, and the pods that were made meanwhile.
+func removeWebhooks(t *testing.T, client kubernetes.Interface) {
+	ctx := context.WithoutCancel(t.Context())
+	admission := client.AdmissionregistrationV1()
+	do(t, admission.ValidatingWebhookConfigurations().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
+		admission.MutatingWebhookConfigurations().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
+		client.CoreV1().Pods(metav1.NamespaceDefault).DeleteCollection(ctx, *metav1.NewDeleteOptions(0), metav1.ListOptions{}))
+}
