@@ -11,7 +11,10 @@ import (
 // BindingBlock is the name of the configurations entry with the arguments of bind transactions.
 const BindingBlock = "binding"
 
-const evictHalfBoundAfter = "evictHalfBoundAfter"
+const (
+	evictHalfBoundAfter = "evictHalfBoundAfter"
+	never               = "never"
+)
 
 // ActionSpec declares what a configurations entry may hold: the arguments of an action, or of a built-in block.
 type ActionSpec struct {
@@ -36,8 +39,8 @@ type entry struct {
 	kind string
 	framework.PluginSpec
 	origin origin
-	// anyArguments says that the arguments are not known, so all are taken.
-	anyArguments bool
+	// unknown says that the conf names something that is not there, of which no argument can be checked.
+	unknown bool
 }
 
 // origin says who brought an entry.
@@ -46,7 +49,6 @@ type origin int
 const (
 	ours origin = iota
 	upstream
-	custom
 )
 
 // NewCatalogue knows all of upstream's plugins and actions and the given plugins, which may take over upstream's names.
@@ -72,18 +74,6 @@ func NewCatalogue(specs ...framework.PluginSpec) *Catalogue {
 func (c *Catalogue) AddActions(specs ...ActionSpec) {
 	for _, spec := range specs {
 		c.actions[spec.Name] = actionEntry("action", spec, ours)
-	}
-}
-
-// AddCustomPlugins makes known the plugins loaded from shared objects. Nothing is known of their arguments,
-// so any is taken, and so is any argument of the init-params block, which such plugins read as well.
-func (c *Catalogue) AddCustomPlugins(names ...string) {
-	for _, name := range names {
-		spec := framework.PluginSpec{Name: name, Doc: "Loaded from a shared object."}
-		c.plugins[name] = entry{kind: "plugin", PluginSpec: spec, origin: custom, anyArguments: true}
-		npu := c.blocks[initParams]
-		npu.anyArguments = true
-		c.blocks[initParams] = npu
 	}
 }
 
@@ -137,9 +127,9 @@ func bindingBlock() ActionSpec {
 		Name: BindingBlock,
 		Doc:  "Bind transactions.",
 		Arguments: []framework.Argument{{
-			Name: evictHalfBoundAfter, Type: framework.Duration, Default: "never",
+			Name: evictHalfBoundAfter, Type: framework.Duration, Default: never, Enum: []string{never},
 			Doc: "How long a gang of which only part is bound, after a crash, a refused bind or the loss of a member, may wait for the rest before its members are evicted.",
 		}},
-		Validate: checks{evictHalfBoundAfter: positiveDuration}.validate,
+		Validate: checks{evictHalfBoundAfter: either(positiveDuration, text(never))}.validate,
 	}
 }

@@ -24,6 +24,8 @@ type Config struct {
 	Metrics map[string]string
 	// PreBindDisabled names the plugins whose pre-bind steps are left out.
 	PreBindDisabled map[string]bool
+	// Warnings are what is taken although it should be written otherwise.
+	Warnings []*Error
 	// Default says that the built-in configuration is meant, since the file has no content.
 	Default bool
 	// Raw is the text the configuration was parsed from, and Hash the hex SHA-256 of it.
@@ -51,7 +53,7 @@ func (c *Config) Arguments(name string) framework.Arguments {
 // before its bound ones are evicted; 0 means for ever.
 func (c *Config) EvictHalfBoundAfter() time.Duration {
 	text, _ := c.Arguments(BindingBlock)[evictHalfBoundAfter].(string)
-	// Parse has checked the text; without the argument it is empty and the duration 0.
+	// Parse has checked the text; without the argument, and for "never", the duration is 0.
 	d, _ := time.ParseDuration(text)
 	return d
 }

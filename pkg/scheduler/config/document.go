@@ -56,16 +56,21 @@ Without ` + "`--scheduler-conf`" + `, or with an empty file, the built-in config
 const behaviour = `
 ## What is an error
 
-An unknown key, action, plugin or argument, a value of the wrong type, a plugin named twice, a key that is there twice,
-and arguments that cannot work together. Upstream ignores most of these. All errors of a file are reported at once, each
+An unknown key, action, plugin or argument, a value of the wrong type or of no use (a weight below zero, a URL without a host), a
+plugin named twice, a key that is there twice, a file that names no plugin, and what cannot work together or alone: ` + "`proportion`" + ` beside
+` + "`capacity`" + `, ` + "`usage`" + ` without ` + "`metrics`" + `. Upstream ignores most of these. All errors of a file are reported at once, each
 with its line and the nearest valid name:
 
 ` + "```" + `
 volcano-scheduler.conf: line 6: plugin "predicatse" is unknown; did you mean "predicates"?
-volcano-scheduler.conf: line 9: argument "overcommit-factor" of plugin "overcommit" must be a number, found string "1.5"
+volcano-scheduler.conf: line 9: argument "overcommit-factor" of plugin "overcommit" must be a number, found string "many"
 ` + "```" + `
 
-At start an error ends the process with exit code 1. So does a file that cannot be read.
+A number or a flag in quotes (` + "`\"true\"`" + `, ` + "`\"5\"`" + `), as some of Volcano's tools write them, is taken as what it says. A warning in the
+log, and of ` + "`--validate-conf`" + `, names its line.
+
+At start an error ends the process with exit code 1. So does a file that cannot be read, that is no regular file, or that is larger
+than 1 MiB.
 
 ## Reload
 
@@ -74,7 +79,8 @@ by swapping a symlink, and for a plain file, written in place or renamed over. A
 the next cycle on; transactions under way end as they began.
 
 A file with an error changes nothing: the configuration in force stays, and an event and a metric say so. The same holds
-for a file that is emptied or removed.
+for a file that is emptied, and for one that cannot be read for a second: because it was removed, is larger than 1 MiB, or is no regular
+file any more. When it is back it is read again.
 `
 
 const switchesIntro = `
@@ -103,7 +109,8 @@ func WriteDoc(w io.Writer, cat *Catalogue) error {
 	d.entries(cat.plugins, ours)
 	d.print("\nThe following are upstream's.\n")
 	d.entries(cat.plugins, upstream)
-	d.print("\nPlugins from shared objects (`--plugins-dir`) are known by their file's name; their arguments are not checked.\n")
+	d.print("\nPlugins of your own are linked into a build of your own, which knows their arguments like those above; see [PreBind](prebind.md#what-you-can-build-on). ",
+		"Shared objects (`--plugins-dir`) are not loaded.\n")
 	d.print("\n## Actions\n\nTheir arguments stand under `configurations`.\n")
 	d.entries(cat.actions, ours)
 	d.entries(cat.actions, upstream)
@@ -156,6 +163,9 @@ func (d docWriter) table(args []framework.Argument) {
 				quoted[i] = code(value)
 			}
 			kind = strings.Join(quoted, " or ")
+			if arg.Type != framework.String {
+				kind = string(arg.Type) + " or " + kind
+			}
 		}
 		d.row(code(arg.Name), cell(kind), code(arg.Default), cell(arg.Doc))
 	}

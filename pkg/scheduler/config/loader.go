@@ -1,10 +1,12 @@
 package config
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"os"
 	"sync"
+
+	"k8s.io/klog/v2"
 )
 
 // Loader holds the configuration in force. One that is not valid never replaces it.
@@ -54,7 +56,7 @@ func (l *Loader) Load() (*Config, error) {
 	var data []byte
 	if l.path != "" {
 		var err error
-		if data, err = os.ReadFile(l.path); err != nil {
+		if data, err = readFile(l.path); err != nil {
 			return nil, err
 		}
 	}
@@ -62,7 +64,7 @@ func (l *Loader) Load() (*Config, error) {
 }
 
 // Watch loads the file whenever its content changes, until ctx ends, and reports each attempt: the configuration now in
-// force, or why the former one stays. Without a path there is nothing to watch and it returns at once.
+// force, or why the former one stays, be it because the file cannot be read. Without a path there is nothing to watch and it returns at once.
 func (l *Loader) Watch(ctx context.Context, report func(*Config, error)) error {
 	if l.path == "" {
 		return nil
@@ -70,12 +72,20 @@ func (l *Loader) Watch(ctx context.Context, report func(*Config, error)) error {
 	l.loading.Lock()
 	last := l.last
 	l.loading.Unlock()
-	return Watch(ctx, l.path, func(data []byte) { report(l.apply(data)) }, WithSeen(last))
+	onChange := func(data []byte, err error) {
+		if err != nil {
+			report(nil, err)
+			return
+		}
+		report(l.apply(data))
+	}
+	return Watch(ctx, l.path, onChange, WithSeen(last))
 }
 
 func (l *Loader) apply(data []byte) (*Config, error) {
 	l.loading.Lock()
 	defer l.loading.Unlock()
+	known := l.last != nil && bytes.Equal(l.last, data)
 	l.last = data
 	cfg, err := Parse(data, l.catalogue)
 	if err == nil {
@@ -89,6 +99,11 @@ func (l *Loader) apply(data []byte) (*Config, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if !known {
+		for _, warning := range cfg.Warnings {
+			klog.Warning(&FileError{Path: l.path, Err: warning})
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,15 +129,19 @@ func (l *Loader) permit(cfg *Config) error {
 	}
 }
 
-// ValidateFile checks a file. The text of its error is for people: one finding a line, each with the file, the line,
-// what is wrong and what would be right.
-func ValidateFile(path string, cat *Catalogue) error {
-	data, err := os.ReadFile(path)
+// ValidateFile checks a file. The texts of its error and of its warnings are for people: one finding a line, each with the
+// file, the line, what is wrong and what would be right.
+func ValidateFile(path string, cat *Catalogue) (warnings []error, err error) {
+	data, err := readFile(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if _, err := Parse(data, cat); err != nil {
-		return &FileError{Path: path, Err: err}
+	cfg, err := Parse(data, cat)
+	if err != nil {
+		return nil, &FileError{Path: path, Err: err}
 	}
-	return nil
+	for _, warning := range cfg.Warnings {
+		warnings = append(warnings, &FileError{Path: path, Err: warning})
+	}
+	return warnings, nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -179,6 +180,69 @@ func TestReloadAsksForAcceptance(t *testing.T) {
 	}
 }
 
+// TestReloadTellsOfAFileThatCannotBeRead: the file in force stays, that is told once, and it is loaded when it is back.
+func TestReloadTellsOfAFileThatCannotBeRead(t *testing.T) {
+	tests := map[string]struct {
+		spoil func(t *testing.T, path string)
+		want  string
+	}{
+		"removed": {func(t *testing.T, path string) { must(t, os.Remove(path)) }, "open PATH: no such file or directory"},
+		"replaced by a FIFO": {func(t *testing.T, path string) {
+			must(t, syscall.Mkfifo(path+".fifo", 0o600))
+			must(t, os.Rename(path+".fifo", path))
+		}, "read PATH: it is no regular file (p---------)"},
+		"replaced by a folder": {func(t *testing.T, path string) {
+			must(t, os.Remove(path))
+			must(t, os.Mkdir(path, 0o700))
+		}, "read PATH: it is no regular file (d---------)"},
+		"too large": {func(t *testing.T, path string) { replace(t, path, goodConf+strings.Repeat("#", maxSize)) }, "read PATH: it is larger than 1 MiB"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "scheduler.conf")
+			write(t, path, goodConf)
+			loader := NewLoader(path, NewCatalogue(), false)
+			good, err := loader.Load()
+			must(t, err)
+			attempts := startLoader(t, loader)
+
+			tt.spoil(t, path)
+			a := next(t, attempts)
+			if got := withoutPath(a.err, path); a.cfg != nil || got != tt.want {
+				t.Fatalf("reported %v, %q, want %q", a.cfg, got, tt.want)
+			}
+			if loader.Current() != good {
+				t.Error("the configuration in force did not stay")
+			}
+
+			must(t, os.RemoveAll(path))
+			write(t, path, goodConf)
+			if a := next(t, attempts); a.err != nil || a.cfg == nil {
+				t.Errorf("when the file is back, %v, %v is reported", a.cfg, a.err)
+			}
+			if len(attempts) > 0 {
+				t.Errorf("and then %v", next(t, attempts))
+			}
+		})
+	}
+}
+
+// TestLoadNeverWaits: opening a FIFO that nobody writes to blocks.
+func TestLoadNeverWaits(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "scheduler.conf")
+	must(t, syscall.Mkfifo(path, 0o600))
+	const want = "read PATH: it is no regular file (p---------)"
+	_, err := NewLoader(path, NewCatalogue(), false).Load()
+	if got := withoutPath(err, path); got != want {
+		t.Errorf("Load error %q, want %q", got, want)
+	}
+	_, err = ValidateFile(path, NewCatalogue())
+	if got := withoutPath(err, path); got != want {
+		t.Errorf("ValidateFile error %q, want %q", got, want)
+	}
+}
+
 func TestWatchWithoutAFileEnds(t *testing.T) {
 	loader := NewLoader("", NewCatalogue(), false)
 	if err := loader.Watch(t.Context(), func(*Config, error) { t.Error("reported") }); err != nil {
@@ -188,17 +252,23 @@ func TestWatchWithoutAFileEnds(t *testing.T) {
 
 func TestValidateFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "scheduler.conf")
-	if err := ValidateFile(path, NewCatalogue()); !errors.Is(err, os.ErrNotExist) {
+	if _, err := ValidateFile(path, NewCatalogue()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	write(t, path, goodConf)
-	if err := ValidateFile(path, NewCatalogue()); err != nil {
-		t.Errorf("a good file: %v", err)
+	if warnings, err := ValidateFile(path, NewCatalogue()); err != nil || len(warnings) > 0 {
+		t.Errorf("a good file: %v, %v", warnings, err)
+	}
+	write(t, path, goodConf+"  - name: overcommit\n    arguments: {overcommit-factor: '2'}\n")
+	wantWarning := `PATH: line 6: argument "overcommit-factor" of plugin "overcommit" is taken as int 2; write it without quotes`
+	if warnings, err := ValidateFile(path, NewCatalogue()); err != nil || len(warnings) != 1 || withoutPath(warnings[0], path) != wantWarning {
+		t.Errorf("a file with quotes: %v, %v, want the warning %s", warnings, err, wantWarning)
 	}
 	write(t, path, badConf)
 	want := `PATH: line 1: action "alocate" is unknown; did you mean "allocate"?
 PATH: line 4: plugin "gagn" is unknown; did you mean "gang"?`
-	if got := withoutPath(ValidateFile(path, NewCatalogue()), path); got != want {
+	_, err := ValidateFile(path, NewCatalogue())
+	if got := withoutPath(err, path); got != want {
 		t.Errorf("a bad file:\n%s\nwant:\n%s", got, want)
 	}
 }

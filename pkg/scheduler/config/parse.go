@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"strings"
 
 	yaml3 "go.yaml.in/yaml/v3"
@@ -28,8 +29,9 @@ func Parse(data []byte, cat *Catalogue) (*Config, error) {
 		cfg.Raw, cfg.Hash, cfg.Default = data, hashOf(data), true
 		return cfg, nil
 	}
-	p := &parser{cat: cat, preBindDisabled: map[string]bool{}, pluginLines: map[string]int{}}
+	p := &parser{cat: cat, preBindDisabled: map[string]bool{}, pluginLines: map[string]int{}, plain: map[string]framework.Arguments{}}
 	p.root(root)
+	p.together()
 	if err := p.err(); err != nil {
 		return nil, err
 	}
@@ -43,6 +45,11 @@ type parser struct {
 	preBindDisabled map[string]bool
 	// pluginLines maps the plugins named so far to their lines.
 	pluginLines map[string]int
+	// tiersLine is the line of "tiers", metricsLine that of "metrics" if it says something; 0 without it.
+	tiersLine, metricsLine int
+	// plain are the values of quoted arguments, by the title of the entry they are of.
+	plain    map[string]framework.Arguments
+	warnings []*Error
 }
 
 // config decodes the checked text as upstream does.
@@ -53,8 +60,14 @@ func (p *parser) config(data []byte) (*Config, error) {
 	}
 	for i := range file.Tiers {
 		for j := range file.Tiers[i].Plugins {
-			plugins.ApplyPluginConfDefaults(&file.Tiers[i].Plugins[j])
+			plugin := &file.Tiers[i].Plugins[j]
+			plugins.ApplyPluginConfDefaults(plugin)
+			maps.Copy(plugin.Arguments, p.plain[p.cat.plugins[plugin.Name].title()])
 		}
+	}
+	configurations := p.cat.configurations()
+	for _, c := range file.Configurations {
+		maps.Copy(c.Arguments, p.plain[configurations[c.Name].title()])
 	}
 	return &Config{
 		Actions:         p.actions,
@@ -62,6 +75,7 @@ func (p *parser) config(data []byte) (*Config, error) {
 		Configurations:  file.Configurations,
 		Metrics:         file.MetricsConfiguration,
 		PreBindDisabled: p.preBindDisabled,
+		Warnings:        p.warnings,
 		Raw:             data,
 		Hash:            hashOf(data),
 	}, nil
@@ -77,6 +91,7 @@ func (p *parser) root(root cursor) {
 			actions = true
 			p.parseActions(f)
 		case "tiers":
+			p.tiersLine = f.keyLine
 			for _, tier := range p.list(f.cursor, "tiers") {
 				p.tier(tier)
 			}
@@ -153,6 +168,7 @@ func (p *parser) metrics(f field) {
 	if f.isNothing() {
 		return
 	}
+	p.metricsLine = f.keyLine
 	args := framework.Arguments{}
 	lines := map[string]int{}
 	for _, g := range p.fields(f.cursor, "metrics") {

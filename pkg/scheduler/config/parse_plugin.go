@@ -63,7 +63,7 @@ func (p *parser) plugin(item cursor) (text string, line, hierarchy int) {
 	e, known := p.cat.plugins[text]
 	if !known {
 		p.add(line, "plugin %q is unknown%s", text, suggest(text, names(p.cat.plugins)))
-		e = entry{kind: "plugin", PluginSpec: framework.PluginSpec{Name: text}, anyArguments: true}
+		e = entry{kind: "plugin", PluginSpec: framework.PluginSpec{Name: text}, unknown: true}
 	}
 	for _, f := range switches {
 		if on := p.pluginSwitch(e, f); on && f.key == "enableHierarchy" {
@@ -124,16 +124,29 @@ func (p *parser) argument(e entry, f field, args framework.Arguments) {
 	arg, known := e.argument(f.key)
 	switch {
 	case known:
-		if want := typeCheck(arg)(f.value); want != "" {
+		ok := typeCheck(arg)
+		if plain, quoted := unquoted(arg.Type, f.value); quoted && ok(plain) == "" {
+			p.takePlain(e, f, plain)
+			f.value = plain
+		}
+		if want := ok(f.value); want != "" {
 			p.add(f.line(), "argument %q of %s must be %s, found %s", f.key, e.title(), want, found(f.value))
 			return
 		}
 		args[f.key] = f.value
-	case e.anyArguments:
-		args[f.key] = f.value
+	case e.unknown: // the entry's name is what is wrong
 	default:
 		p.add(f.keyLine, "argument %q of %s is unknown%s", f.key, e.title(), p.cat.argumentHint(e, f.key))
 	}
+}
+
+// takePlain takes a quoted value as what it says, with a warning: upstream's own tools quote numbers and flags.
+func (p *parser) takePlain(e entry, f field, plain any) {
+	if p.plain[e.title()] == nil {
+		p.plain[e.title()] = framework.Arguments{}
+	}
+	p.plain[e.title()][f.key] = plain
+	p.warnings = append(p.warnings, &Error{Line: f.line(), Msg: fmt.Sprintf("argument %q of %s is taken as %s; write it without quotes", f.key, e.title(), found(plain))})
 }
 
 // title names an entry in a message.

@@ -11,9 +11,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// testCatalogue knows upstream's plugins, one of ours and one from a shared object.
-func testCatalogue() *Catalogue {
-	cat := NewCatalogue(framework.PluginSpec{
+// homemade is a plugin that takes any argument.
+var homemade = framework.PluginSpec{Name: "homemade", Arguments: []framework.Argument{{Name: "*", Type: framework.AnyType}}}
+
+// testCatalogue knows upstream's plugins, one of ours, and the given ones.
+func testCatalogue(others ...framework.PluginSpec) *Catalogue {
+	return NewCatalogue(append(others, framework.PluginSpec{
 		Name: "checked",
 		Arguments: []framework.Argument{
 			{Name: "checked.level", Type: framework.Int},
@@ -34,9 +37,7 @@ func testCatalogue() *Catalogue {
 				return nil
 			}
 		},
-	})
-	cat.AddCustomPlugins("homemade")
-	return cat
+	})...)
 }
 
 // plugin returns a conf of one plugin; its name is on line 4 and the text below it begins on line 5.
@@ -219,11 +220,11 @@ func TestParseErrors(t *testing.T) {
 			want: `line 7: key "overcommit-factor" of the arguments of plugin "overcommit" is there twice`,
 		},
 		"every wrong type": {
-			conf: with("checked", "checked.level: 1.5", "checked.mode: lazy", "checked.ratio: \"1\"", "checked.wait: 30",
+			conf: with("checked", "checked.level: 1.5", "checked.mode: lazy", "checked.ratio: \"1/2\"", "checked.wait: 30",
 				"checked.names: [a, 1]", "checked.rules: x", "checked.any:"),
 			want: `line 6: argument "checked.level" of plugin "checked" must be an integer, found number 1.5
 line 7: argument "checked.mode" of plugin "checked" must be "hard" or "soft", found string "lazy"
-line 8: argument "checked.ratio" of plugin "checked" must be a number, found string "1"
+line 8: argument "checked.ratio" of plugin "checked" must be a number, found string "1/2"
 line 9: argument "checked.wait" of plugin "checked" must be a duration such as "30s", found int 30
 line 10: argument "checked.names" of plugin "checked" must be a list of strings, found a list
 line 11: argument "checked.rules" of plugin "checked" must be a mapping or a list, found string "x"`,
@@ -251,6 +252,30 @@ line 11: argument "checked.rules" of plugin "checked" must be a mapping or a lis
 		"hierarchical drf beside proportion": {
 			conf: "actions: allocate\ntiers:\n- plugins:\n  - name: drf\n    enableHierarchy: true\n  - name: proportion\n",
 			want: `line 5: plugin "drf" with enableHierarchy conflicts with plugin "proportion" (line 6) of the same tier; keep one of them`,
+		},
+		"no plugin": {
+			conf: "actions: allocate\ntiers: []\n",
+			want: `line 2: tiers names no plugin; name those that decide where pods go, such as "gang" and "predicates"`,
+		},
+		"tiers of no plugin": {
+			conf: "actions: allocate\ntiers:\n- plugins: []\n- plugins:\n",
+			want: `line 2: tiers names no plugin; name those that decide where pods go, such as "gang" and "predicates"`,
+		},
+		"no tiers": {
+			conf: "actions: allocate\n",
+			want: `line 1: tiers names no plugin; name those that decide where pods go, such as "gang" and "predicates"`,
+		},
+		"usage without metrics": {
+			conf: plugin("usage", ""),
+			want: `line 4: plugin "usage" has no effect without the block "metrics", which says where usage is read from`,
+		},
+		"usage with a block that says nothing": {
+			conf: plugin("usage", "") + "metrics:\n",
+			want: `line 4: plugin "usage" has no effect without the block "metrics", which says where usage is read from`,
+		},
+		"proportion beside capacity, in another tier": {
+			conf: plugin("capacity", "") + "- plugins:\n  - name: proportion\n",
+			want: `line 6: plugin "proportion" (line 6) conflicts with plugin "capacity" (line 4): each shares the cluster among queues in its own way; keep one of them`,
 		},
 		"configurations is a mapping": {
 			conf: "actions: allocate\nconfigurations:\n  name: allocate\n",
@@ -281,16 +306,16 @@ line 11: argument "checked.rules" of plugin "checked" must be a mapping or a lis
 			want: `line 5: argument "overcommit-factor" of action "enqueue" is unknown; it is an argument of plugin "overcommit"`,
 		},
 		"an action's argument of a wrong type": {
-			conf: "actions: allocate\nconfigurations:\n- name: allocate\n  arguments: {predicateErrorCacheEnable: \"true\"}\n",
-			want: `line 4: argument "predicateErrorCacheEnable" of action "allocate" must be true or false, found string "true"`,
+			conf: "actions: allocate\nconfigurations:\n- name: allocate\n  arguments: {predicateErrorCacheEnable: \"maybe\"}\n",
+			want: `line 4: argument "predicateErrorCacheEnable" of action "allocate" must be true or false, found string "maybe"`,
 		},
 		"a half-bound gang's time that is none": {
-			conf: "actions: allocate\nconfigurations:\n- name: binding\n  arguments: {evictHalfBoundAfter: never}\n",
-			want: `line 4: argument "evictHalfBoundAfter" of configuration "binding" must be a duration such as "30s", found string "never"`,
+			conf: "actions: allocate\nconfigurations:\n- name: binding\n  arguments: {evictHalfBoundAfter: nevr}\n",
+			want: `line 4: argument "evictHalfBoundAfter" of configuration "binding" must be a duration such as "30s" or "never", found string "nevr"`,
 		},
 		"a half-bound gang's time of zero": {
 			conf: "actions: allocate\nconfigurations:\n- name: binding\n  arguments: {evictHalfBoundAfter: 0s}\n",
-			want: `line 4: configuration "binding": evictHalfBoundAfter must be a duration over zero such as "30s", found string "0s"`,
+			want: `line 4: configuration "binding": evictHalfBoundAfter must be a duration over zero such as "30s" or "never", found string "0s"`,
 		},
 		"a misspelt init parameter": {
 			conf: "actions: allocate\nconfigurations:\n- name: init-params\n  arguments: {presetVirtualDevice: maybe}\n",
@@ -301,6 +326,10 @@ line 11: argument "checked.rules" of plugin "checked" must be a mapping or a lis
 			want: `line 3: argument "type" of metrics must be "elasticsearch" or "prometheus" or "prometheus_adaptor", found string "promtheus"
 line 4: argument "interval" of metrics must be a duration such as "30s", found string "30"
 line 5: argument "adress" of metrics is unknown; did you mean "address"?`,
+		},
+		"metrics at an address that is none": {
+			conf: "actions: allocate\nmetrics:\n  type: prometheus\n  address: prometheus:9090\n",
+			want: `line 4: metrics: address must be a URL such as "http://prometheus.monitoring:9090", found string "prometheus:9090"`,
 		},
 		"metrics without type": {
 			conf: "actions: allocate\nmetrics:\n  address: http://x\n",
@@ -355,5 +384,80 @@ line 8: argument "leastrequest.weight" of plugin "nodeorder" is unknown; did you
 	var finding *Error
 	if !errors.As(err, &finding) || finding.Line != 1 {
 		t.Errorf("the error does not give its findings: %#v", err)
+	}
+}
+
+// Upstream's own tools write flags and numbers in quotes; upstream then logs a line and schedules with the default.
+func TestQuotedValues(t *testing.T) {
+	conf := `actions: "allocate"
+tiers:
+- plugins:
+  - name: predicates
+    arguments:
+      predicate.DynamicResourceAllocationEnable: "true"
+      predicate.PodAffinityEnable: 'False'
+      volumebinding.weight: "3"
+  - name: overcommit
+    arguments: {overcommit-factor: "1.5"}
+  - name: checked
+    arguments:
+      checked.any: "true"
+      checked.mode: "hard"
+configurations:
+- name: allocate
+  arguments: {predicateErrorCacheEnable: "false"}
+`
+	cfg, err := Parse([]byte(conf), testCatalogue())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]any{}
+	for _, plugin := range cfg.Tiers[0].Plugins {
+		got[plugin.Name] = plugin.Arguments
+	}
+	got["allocate"] = map[string]any(cfg.Arguments("allocate"))
+	want := map[string]any{
+		"predicates": map[string]any{
+			"predicate.DynamicResourceAllocationEnable": true, "predicate.PodAffinityEnable": false, "volumebinding.weight": 3,
+		},
+		"overcommit": map[string]any{"overcommit-factor": 1.5},
+		"checked":    map[string]any{"checked.any": "true", "checked.mode": "hard"},
+		"allocate":   map[string]any{"predicateErrorCacheEnable": false},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("arguments (-want +got):\n%s", diff)
+	}
+	var warnings []string
+	for _, warning := range cfg.Warnings {
+		warnings = append(warnings, warning.Error())
+	}
+	wantWarnings := []string{
+		`line 6: argument "predicate.DynamicResourceAllocationEnable" of plugin "predicates" is taken as bool true; write it without quotes`,
+		`line 7: argument "predicate.PodAffinityEnable" of plugin "predicates" is taken as bool false; write it without quotes`,
+		`line 8: argument "volumebinding.weight" of plugin "predicates" is taken as int 3; write it without quotes`,
+		`line 10: argument "overcommit-factor" of plugin "overcommit" is taken as number 1.5; write it without quotes`,
+		`line 17: argument "predicateErrorCacheEnable" of action "allocate" is taken as bool false; write it without quotes`,
+	}
+	if diff := cmp.Diff(wantWarnings, warnings); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+}
+
+// TestQuotedValuesAreChecked: what is in quotes is held against the same limits.
+func TestQuotedValuesAreChecked(t *testing.T) {
+	_, err := Parse([]byte(with("overcommit", `overcommit-factor: "0.5"`)), testCatalogue())
+	want := `line 6: plugin "overcommit": overcommit-factor must be a number of 1 or more, found number 0.5`
+	if diff := cmp.Diff(want, fmt.Sprint(err)); diff != "" {
+		t.Errorf("Parse error (-want +got):\n%s", diff)
+	}
+}
+
+func TestNeverIsATime(t *testing.T) {
+	cfg, err := Parse([]byte(plugin("gang", "")+"configurations:\n- name: binding\n  arguments: {evictHalfBoundAfter: never}\n"), testCatalogue())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after := cfg.EvictHalfBoundAfter(); after != 0 {
+		t.Errorf("half-bound gangs are evicted after %s, want never", after)
 	}
 }

@@ -49,7 +49,7 @@ func upstreamInitParams() ActionSpec {
 	}
 	return ActionSpec{
 		Name: initParams,
-		Doc:  "Ascend NPUs of the `" + deviceshareName + "` plugin. Values are true or false, quoted or not. With custom plugins loaded, further arguments are taken unchecked.",
+		Doc:  "Ascend NPUs of the `" + deviceshareName + "` plugin. Values are true or false, quoted or not.",
 		Arguments: []framework.Argument{
 			flag(npu.SegmentEnable, "false", "Whether NPUs are cut into slices beforehand rather than on demand."),
 			flag(npu.UseClusterInfoManager, "true", "Whether device states are read from the cluster info manager."),
@@ -88,7 +88,7 @@ func upstreamMetrics() ActionSpec {
 			str("elasticsearch.password", "", "Password."),
 			str("elasticsearch.hostnameFieldName", "host.hostname", "Field that holds the node's name."),
 		},
-		Validate: checks{"interval": positiveDuration, "tls.insecureSkipVerify": textFlag}.validate,
+		Validate: checks{"address": webURL, "interval": positiveDuration, "tls.insecureSkipVerify": textFlag}.validate,
 	}
 }
 

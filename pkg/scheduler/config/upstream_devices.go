@@ -2,6 +2,9 @@ package config
 
 import (
 	"errors"
+	"maps"
+	"slices"
+	"strings"
 
 	"volcano.sh/volcano/pkg/scheduler/plugins/deviceshare"
 	"volcano.sh/volcano/pkg/scheduler/plugins/extender"
@@ -25,14 +28,16 @@ func deviceshareArguments() []framework.Argument {
 		{Name: deviceshare.AscendMindClusterVNPU, Type: framework.Bool, Default: "false", Doc: "Gives slices of Ascend NPUs through MindCluster."},
 		{Name: deviceshare.AscendHAMiVNPUEnable, Type: framework.Bool, Default: "false", Doc: "Gives slices of Ascend NPUs through HAMi."},
 		{Name: deviceshare.SchedulePolicyArgument, Type: framework.String, Enum: []string{"binpack", "spread"}, Doc: "Whether devices are packed or spread; neither when not given."},
-		{Name: deviceshare.ScheduleWeight, Type: framework.Int, Default: "0", Doc: "Weight of the plugin's node score."},
+		{Name: deviceshare.ScheduleWeight, Type: framework.Int, Default: "0", Doc: "Weight of the plugin's node score; 0 or more."},
 		{Name: deviceshare.KnownGeometriesCMName, Type: framework.String, Default: "volcano-vgpu-device-config", Doc: "Name of the ConfigMap with the device configuration."},
 		{Name: deviceshare.KnownGeometriesCMNamespace, Type: framework.String, Default: "kube-system", Doc: "Namespace of that ConfigMap."},
 	}
 }
 
-// deviceshareValidate refuses the combinations on which upstream ends the process.
-func deviceshareValidate(args framework.Arguments) error {
+var deviceshareValidate = all(checks{deviceshare.ScheduleWeight: notNegative}.validate, deviceModes)
+
+// deviceModes refuses the combinations on which upstream ends the process.
+func deviceModes(args framework.Arguments) error {
 	sharing, number, vgpu := false, false, false
 	args.GetBool(&sharing, deviceshare.GPUSharingPredicate)
 	args.GetBool(&number, deviceshare.GPUNumberPredicate)
@@ -65,7 +70,7 @@ func predicatesArguments() []framework.Argument {
 		{Name: predicates.VolumeBindingEnable, Type: framework.Bool, Default: "true", Doc: "Filters by volume claims, and binds them before the pod."},
 		{Name: predicates.DynamicResourceAllocationEnable, Type: framework.Bool, Default: "false", Doc: "Filters by resource claims (DRA), and allocates them."},
 		{Name: predicates.CachePredicate, Type: framework.Bool, Default: "false", Doc: "Keeps the verdicts of filters that depend on the pod's template alone."},
-		{Name: "volumebinding.weight", Type: framework.Int, Default: "1", Doc: "Weight of the volume capacity score."},
+		{Name: "volumebinding.weight", Type: framework.Int, Default: "1", Doc: "Weight of the volume capacity score; 0 or more."},
 		{Name: "volumebinding.bindTimeoutSeconds", Type: framework.Int, Default: "600", Doc: "How long binding the claims of one pod may take, in seconds; 0 or more."},
 		{Name: "volumebinding.shape", Type: framework.Object, Doc: "Score by used capacity: a list of `utilization` (percent) and `score` (0 to 10). Needs the feature gate `StorageCapacityScoring`."},
 		{Name: "dynamicresources.filterTimeoutSeconds", Type: framework.Int, Default: "10", Doc: "How long filtering one node by resource claims may take, in seconds; 0 or more."},
@@ -73,6 +78,7 @@ func predicatesArguments() []framework.Argument {
 }
 
 var predicatesValidate = shapes{
+	"volumebinding.weight":                  is(notNegative),
 	"volumebinding.bindTimeoutSeconds":      is(notNegative),
 	"dynamicresources.filterTimeoutSeconds": is(notNegative),
 	"volumebinding.shape": items(fields(map[string]shape{
@@ -86,7 +92,7 @@ func extenderArguments() []framework.Argument {
 		return framework.Argument{Name: name, Type: framework.String, Doc: "Path under the prefix that is " + doc + "; no call when empty."}
 	}
 	return []framework.Argument{
-		{Name: extender.ExtenderURLPrefix, Type: framework.String, Doc: "Base URL of the service."},
+		{Name: extender.ExtenderURLPrefix, Type: framework.String, Doc: "Base URL of the service; needed when a path is given."},
 		{Name: extender.ExtenderHTTPTimeout, Type: framework.Duration, Default: "1s", Doc: "How long one request may take."},
 		verb(extender.ExtenderOnSessionOpenVerb, "told when a session opens"),
 		verb(extender.ExtenderOnSessionCloseVerb, "told when a session closes"),
@@ -103,3 +109,18 @@ func extenderArguments() []framework.Argument {
 		{Name: extender.ExtenderManagedResources, Type: framework.Strings, Doc: "Only tasks that ask for one of these resources are sent; all when not given."},
 	}
 }
+
+var extenderValidate = all(
+	checks{extender.ExtenderURLPrefix: webURL, extender.ExtenderHTTPTimeout: positiveDuration}.validate,
+	func(args framework.Arguments) error {
+		if _, ok := args[extender.ExtenderURLPrefix]; ok {
+			return nil
+		}
+		for _, name := range slices.Sorted(maps.Keys(args)) {
+			if strings.HasSuffix(name, "Verb") {
+				return &argumentError{name: name, msg: name + " needs " + extender.ExtenderURLPrefix + " beside it"}
+			}
+		}
+		return nil
+	},
+)

@@ -37,7 +37,7 @@ func tdmArguments() []framework.Argument {
 	}
 }
 
-var tdmValidate = checks{revocableZone + "*": dailyWindow}.validate
+var tdmValidate = checks{revocableZone + "*": dailyWindow, "tdm.evict.period": positiveDuration}.validate
 
 func dailyWindow(value any) string {
 	s, _ := value.(string)
@@ -55,14 +55,17 @@ func dailyWindow(value any) string {
 
 func usageArguments() []framework.Argument {
 	return []framework.Argument{
-		{Name: "usage.weight", Type: framework.Int, Default: "5", Doc: "Weight of the plugin's node score."},
-		{Name: "cpu.weight", Type: framework.Int, Default: "1", Doc: "Weight of CPU usage in the score."},
-		{Name: "memory.weight", Type: framework.Int, Default: "1", Doc: "Weight of memory usage in the score."},
+		{Name: "usage.weight", Type: framework.Int, Default: "5", Doc: "Weight of the plugin's node score; 0 or more."},
+		{Name: "cpu.weight", Type: framework.Int, Default: "1", Doc: "Weight of CPU usage in the score; 0 or more."},
+		{Name: "memory.weight", Type: framework.Int, Default: "1", Doc: "Weight of memory usage in the score; 0 or more."},
 		{Name: "thresholds", Type: framework.Object, Default: "cpu: 80, mem: 80", Doc: "Usage, in percent, over which a node takes no new pods: `cpu` and `mem`."},
 	}
 }
 
-var usageValidate = shapes{"thresholds": fields(map[string]shape{"cpu": is(percent), "mem": is(percent)})}.validate
+var usageValidate = shapes{
+	"usage.weight": is(notNegative), "cpu.weight": is(notNegative), "memory.weight": is(notNegative),
+	"thresholds": fields(map[string]shape{"cpu": is(percent), "mem": is(percent)}),
+}.validate
 
 func reschedulingArguments() []framework.Argument {
 	return []framework.Argument{
@@ -72,15 +75,18 @@ func reschedulingArguments() []framework.Argument {
 	}
 }
 
-var reschedulingValidate = shapes{"strategies": items(fields(map[string]shape{
-	"name": is(text(rescheduling.DefaultStrategy)),
-	"params": fields(map[string]shape{
-		"thresholds":                 utilization,
-		"targetThresholds":           utilization,
-		"thresholdPriorityClassName": is(text()),
-		"nodeFit":                    is(boolean),
-	}),
-}))}.validate
+var reschedulingValidate = shapes{
+	"interval": is(positiveDuration), "metricsPeriod": is(positiveDuration),
+	"strategies": items(fields(map[string]shape{
+		"name": is(text(rescheduling.DefaultStrategy)),
+		"params": fields(map[string]shape{
+			"thresholds":                 utilization,
+			"targetThresholds":           utilization,
+			"thresholdPriorityClassName": is(text()),
+			"nodeFit":                    is(boolean),
+		}),
+	})),
+}.validate
 
 var utilization = fields(map[string]shape{
 	"cpu": is(percent), "memory": is(percent), "pod": is(percent), "pods": is(percent),
@@ -132,6 +138,7 @@ func resourceNames(inner shape) shape {
 
 var binpackValidate = all(
 	checks{
+		binpack.BinpackWeight:                notNegative,
 		binpack.BinpackCPU:                   notNegative,
 		binpack.BinpackMemory:                notNegative,
 		binpack.BinpackResourcesPrefix + "*": notNegative,

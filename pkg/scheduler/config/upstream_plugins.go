@@ -27,28 +27,28 @@ import (
 func upstreamPlugins() []framework.PluginSpec {
 	return []framework.PluginSpec{
 		{Name: binpack.PluginName, Doc: "Prefers nodes that are fuller already.", Arguments: binpackArguments(), Validate: binpackValidate},
-		{Name: capacity.PluginName, Doc: "Shares the cluster among queues by their `deserved`, `guarantee` and `capability`; with `enableHierarchy`, along the tree of queues."},
+		{Name: capacity.PluginName, Doc: "Shares the cluster among queues by their `deserved`, `guarantee` and `capability`; with `enableHierarchy`, along the tree of queues. Not together with `proportion`."},
 		{Name: cdp.PluginName, Doc: "Protects a pod from eviction for the cool-down time its label or annotation gives."},
 		{Name: conformance.PluginName, Doc: "Protects system-critical pods and those of kube-system from eviction."},
 		{Name: deviceshareName, Doc: "Shares GPUs and NPUs among pods, by upstream's device backends.", Arguments: deviceshareArguments(), Validate: deviceshareValidate},
 		{Name: drf.PluginName, Doc: "Orders jobs by dominant resource share; with `enableHierarchy`, queues along their hierarchy."},
-		{Name: extenderName, Doc: "Asks an HTTP service at chosen points of the session.", Arguments: extenderArguments()},
+		{Name: extenderName, Doc: "Asks an HTTP service at chosen points of the session.", Arguments: extenderArguments(), Validate: extenderValidate},
 		{Name: gang.PluginName, Doc: "Schedules a job only when its minimum of members has room, and evicts none below it."},
 		{Name: networktopologyaware.PluginName, Doc: "Places a job within near HyperNodes and packs HyperNodes.", Arguments: hyperNodeArguments(), Validate: hyperNodeValidate},
 		{Name: nodegroup.PluginName, Doc: "Binds queues to groups of nodes by the queue's affinity; with `enableHierarchy`, a queue without one takes its parent's.", Arguments: []framework.Argument{
 			{Name: "strict", Type: framework.Bool, Default: "true", Doc: "Whether a queue without affinity may use no node at all; when false it may use the nodes that belong to no group."},
 		}},
-		{Name: nodeorder.PluginName, Doc: "Scores nodes with kube-scheduler's scoring plugins.", Arguments: nodeorderArguments()},
+		{Name: nodeorder.PluginName, Doc: "Scores nodes with kube-scheduler's scoring plugins.", Arguments: nodeorderArguments(), Validate: nodeorderValidate},
 		{Name: numaaware.PluginName, Doc: "Places pods by the CPU topology of nodes.", Arguments: []framework.Argument{
-			{Name: numaaware.NumaTopoWeight, Type: framework.Int, Default: "1", Doc: "Weight of the plugin's node score."},
-		}},
+			{Name: numaaware.NumaTopoWeight, Type: framework.Int, Default: "1", Doc: "Weight of the plugin's node score; 0 or more."},
+		}, Validate: checks{numaaware.NumaTopoWeight: notNegative}.validate},
 		{Name: overcommit.PluginName, Doc: "Admits jobs up to a multiple of the cluster's resources.", Arguments: []framework.Argument{
 			{Name: "overcommit-factor", Type: framework.Number, Default: "1.2", Doc: "The multiple of the cluster's resources that admitted jobs may ask for; 1 or more."},
 		}, Validate: checks{"overcommit-factor": atLeast(1, "a number of 1 or more")}.validate},
 		{Name: pdb.PluginName, Doc: "Evicts no pod that a PodDisruptionBudget protects."},
 		{Name: predicatesName, Doc: "Filters nodes with kube-scheduler's filter plugins.", Arguments: predicatesArguments(), Validate: predicatesValidate},
 		{Name: priority.PluginName, Doc: "Orders jobs and tasks by priority, and lets the higher preempt the lower."},
-		{Name: proportion.PluginName, Doc: "Shares the cluster among queues by weight. Not together with a `drf` that has `enableHierarchy`."},
+		{Name: proportion.PluginName, Doc: "Shares the cluster among queues by weight. Not together with `capacity`, nor with a `drf` that has `enableHierarchy`."},
 		{Name: reschedulingName, Doc: "Picks pods to evict for a better spread; the `shuffle` action evicts them.", Arguments: reschedulingArguments(), Validate: reschedulingValidate},
 		{Name: resourcestrategyfit.PluginName, Doc: "Scores nodes resource by resource, packing some and spreading others.", Arguments: resourceStrategyArguments(), Validate: resourceStrategyValidate},
 		{Name: resourcequota.PluginName, Doc: "Admits a job only when its namespace's ResourceQuota has room for its minimum."},
@@ -56,8 +56,8 @@ func upstreamPlugins() []framework.PluginSpec {
 			{Name: sla.JobWaitingTime, Type: framework.Duration, Doc: "How long a job may wait before it is put first; a job's own annotation overrides it."},
 		}, Validate: checks{sla.JobWaitingTime: positiveDuration}.validate},
 		{Name: tasktopology.PluginName, Doc: "Places tasks of a job together or apart by the job's annotations.", Arguments: []framework.Argument{
-			{Name: tasktopology.PluginWeight, Type: framework.Int, Default: "1", Doc: "Weight of the plugin's node score."},
-		}},
+			{Name: tasktopology.PluginWeight, Type: framework.Int, Default: "1", Doc: "Weight of the plugin's node score; 0 or more."},
+		}, Validate: checks{tasktopology.PluginWeight: notNegative}.validate},
 		{Name: tdmName, Doc: "Uses revocable nodes within daily time windows.", Arguments: tdmArguments(), Validate: tdmValidate},
 		{Name: usageName, Doc: "Filters and scores nodes by measured CPU and memory usage; needs the `metrics` block.", Arguments: usageArguments(), Validate: usageValidate},
 	}
@@ -65,7 +65,7 @@ func upstreamPlugins() []framework.PluginSpec {
 
 func binpackArguments() []framework.Argument {
 	return []framework.Argument{
-		{Name: binpack.BinpackWeight, Type: framework.Int, Default: "1", Doc: "Weight of the plugin's node score."},
+		{Name: binpack.BinpackWeight, Type: framework.Int, Default: "1", Doc: "Weight of the plugin's node score; 0 or more."},
 		{Name: binpack.BinpackCPU, Type: framework.Int, Default: "1", Doc: "Weight of CPU in the score; 0 or more."},
 		{Name: binpack.BinpackMemory, Type: framework.Int, Default: "1", Doc: "Weight of memory in the score; 0 or more."},
 		{Name: binpack.BinpackResources, Type: framework.String, Doc: "Further resources in the score, separated by commas."},
@@ -97,3 +97,14 @@ func nodeorderArguments() []framework.Argument {
 		{Name: nodeorder.PodTopologySpreadWeight, Type: framework.Int, Default: "2", Doc: "Weight of soft topology spread constraints."},
 	}
 }
+
+var nodeorderValidate = checks{
+	nodeorder.LeastRequestedWeight:    notNegative,
+	nodeorder.MostRequestedWeight:     notNegative,
+	nodeorder.NodeAffinityWeight:      notNegative,
+	nodeorder.PodAffinityWeight:       notNegative,
+	nodeorder.BalancedResourceWeight:  notNegative,
+	nodeorder.TaintTolerationWeight:   notNegative,
+	nodeorder.ImageLocalityWeight:     notNegative,
+	nodeorder.PodTopologySpreadWeight: notNegative,
+}.validate

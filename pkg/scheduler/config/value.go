@@ -3,7 +3,9 @@ package config
 import (
 	"fmt"
 	"math"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,6 +27,9 @@ func typeCheck(arg framework.Argument) check {
 	case framework.Number:
 		return number
 	case framework.Duration:
+		if len(arg.Enum) > 0 {
+			return either(duration, text(arg.Enum...))
+		}
 		return duration
 	case framework.Strings:
 		return textList
@@ -46,6 +51,46 @@ func text(enum ...string) check {
 		}
 		return ""
 	}
+}
+
+// either takes what one of the two takes.
+func either(l, r check) check {
+	return func(value any) string {
+		first := l(value)
+		if first == "" {
+			return ""
+		}
+		second := r(value)
+		if second == "" {
+			return ""
+		}
+		return first + " or " + second
+	}
+}
+
+// unquoted reads a quoted value as what its type wants; false when it is no text or does not say such a thing.
+func unquoted(kind framework.ArgumentType, value any) (plain any, ok bool) {
+	s, ok := value.(string)
+	if !ok {
+		return nil, false
+	}
+	switch kind {
+	case framework.Bool:
+		switch strings.ToLower(s) {
+		case "true":
+			return true, true
+		case "false":
+			return false, true
+		}
+	case framework.Int, framework.Number:
+		if i, err := strconv.Atoi(s); err == nil {
+			return i, true
+		}
+		if f, err := strconv.ParseFloat(s, 64); err == nil && kind == framework.Number && !math.IsInf(f, 0) && !math.IsNaN(f) {
+			return f, true
+		}
+	}
+	return nil, false
 }
 
 func oneOf(enum []string) string {
@@ -121,6 +166,16 @@ func positiveDuration(value any) string {
 	s, _ := value.(string)
 	if d, err := time.ParseDuration(s); err != nil || d <= 0 {
 		return `a duration over zero such as "30s"`
+	}
+	return ""
+}
+
+// webURL is the address of a service.
+func webURL(value any) string {
+	s, _ := value.(string)
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return `a URL such as "http://prometheus.monitoring:9090"`
 	}
 	return ""
 }

@@ -2,10 +2,7 @@ package config
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -22,8 +19,10 @@ const (
 	// recheck is how often the file is read without a notice: file systems without notices, and links in the
 	// middle of the path, are noticed late, not never.
 	recheck = 30 * time.Second
-	// rearm is how soon a folder that cannot be watched is tried again.
+	// rearm is how soon a folder that cannot be watched, or a file that cannot be read, is tried again.
 	rearm = time.Second
+	// missing is how long a file must not be readable before that is told: it may be about to be replaced.
+	missing = time.Second
 )
 
 // WatchOption refines Watch.
@@ -37,10 +36,11 @@ func WithSeen(data []byte) WatchOption {
 
 // Watch calls onChange with the new content whenever the content of the file changes, until ctx ends. It follows the
 // swap of a ConfigMap mount's symlink, a rename over the file and a write in place. A write that leaves the content as it
-// was is no change, and neither is a file that is gone: the content counts when it is there again.
+// was is no change. A file that cannot be read for a while, because it is gone or no regular file, is told by an error,
+// once; its content, be it the former one, is then told when it can be read again.
 //
 // onChange is called from Watch's own goroutine, the caller's. The error is that of starting to watch.
-func Watch(ctx context.Context, path string, onChange func([]byte), opts ...WatchOption) error {
+func Watch(ctx context.Context, path string, onChange func([]byte, error), opts ...WatchOption) error {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watching %s: %w", path, err)
@@ -51,7 +51,7 @@ func Watch(ctx context.Context, path string, onChange func([]byte), opts ...Watc
 		opt(w)
 	}
 	if !w.seenGiven {
-		if data, err := os.ReadFile(w.path); err == nil {
+		if data, err := readFile(w.path); err == nil {
 			w.seen = hashOf(data)
 		}
 	}
@@ -62,15 +62,19 @@ func Watch(ctx context.Context, path string, onChange func([]byte), opts ...Watc
 type watch struct {
 	path      string
 	notify    *fsnotify.Watcher
-	onChange  func([]byte)
+	onChange  func([]byte, error)
 	seen      string
 	seenGiven bool
+	// missed is when the file could not be read for the first time since it was; zero when it was read. told is the error
+	// that was told since.
+	missed time.Time
+	told   string
 	// bases are the names, within the watched folders, of the file and of what it links to.
 	bases map[string]bool
 }
 
 func (w *watch) run(ctx context.Context) {
-	timer := time.NewTimer(w.look(ctx))
+	timer := time.NewTimer(w.look())
 	defer timer.Stop()
 	var since time.Time
 	wake := func() {
@@ -95,29 +99,41 @@ func (w *watch) run(ctx context.Context) {
 			wake()
 		case <-timer.C:
 			since = time.Time{}
-			timer.Reset(w.look(ctx))
+			timer.Reset(w.look())
 		}
 	}
 }
 
 // look reads the file and reports a change. It returns when to look again if there is no notice until then.
-func (w *watch) look(ctx context.Context) time.Duration {
+func (w *watch) look() time.Duration {
 	next := recheck
 	if !w.arm() {
 		next = rearm
 	}
-	data, err := os.ReadFile(w.path)
+	data, err := readFile(w.path)
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			klog.FromContext(ctx).Error(err, "Reading the configuration failed; the one in force stays")
-		}
-		return next
+		w.miss(err)
+		return rearm
 	}
+	w.missed, w.told = time.Time{}, ""
 	if hash := hashOf(data); hash != w.seen {
 		w.seen = hash
-		w.onChange(data)
+		w.onChange(data, nil)
 	}
 	return next
+}
+
+// miss tells of a file that cannot be read, when that has lasted, and again when the reason is another.
+func (w *watch) miss(err error) {
+	if w.missed.IsZero() {
+		w.missed = time.Now()
+	}
+	if time.Since(w.missed) < missing || err.Error() == w.told {
+		return
+	}
+	w.told = err.Error()
+	w.seen = "" // whatever is read next is news
+	w.onChange(nil, err)
 }
 
 // arm watches the folder of the file and the one of the file it links to. Watching anew what is watched already is

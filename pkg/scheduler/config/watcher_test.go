@@ -18,7 +18,12 @@ func startWatch(t *testing.T, path, first string) <-chan string {
 	contents := make(chan string, 100)
 	done := make(chan error, 1)
 	go func() {
-		done <- Watch(ctx, path, func(data []byte) { contents <- string(data) }, WithSeen([]byte(first)))
+		done <- Watch(ctx, path, func(data []byte, err error) {
+			if err != nil {
+				data = []byte("error: " + err.Error())
+			}
+			contents <- string(data)
+		}, WithSeen([]byte(first)))
 	}()
 	t.Cleanup(func() {
 		cancel()

@@ -15,6 +15,10 @@
 package nodeorder
 
 import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -40,9 +44,21 @@ func Spec() framework.PluginSpec {
 		Name:      Name,
 		Doc:       "Scores nodes with kube-scheduler's scores, as upstream's plugin of that name does, and faster.",
 		Arguments: arguments,
+		Validate:  validate,
 		New:       New,
 		DependsOn: framework.OnShape,
 	}
+}
+
+// validate refuses weights below zero: they would turn a score round, which no user of the scores expects.
+func validate(args framework.Arguments) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		if weight, ok := args[name].(int); ok && weight < 0 {
+			errs = append(errs, fmt.Errorf("%s: found %d, want a weight of 0 or more", name, weight))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // weights are how much each score counts. A score that counts 0 is not worked out.
