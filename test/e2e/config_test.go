@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -64,6 +66,28 @@ var _ = Describe("The configuration", func() {
 		Entry("as a plain file", "conf-file", controlplane.ConfFile),
 		Entry("as a mounted ConfigMap", "conf-mount", controlplane.ConfMount),
 	)
+
+	It("stays in force when its file is removed or no file any more, and that is told", func(ctx SpecContext) {
+		w := newWorld(ctx, "conf-gone", 1, "8")
+		scheduler := w.startWith(ctx, controlplane.SchedulerOptions{Conf: w.conf("first"), Layout: controlplane.ConfFile})
+		Expect(os.Remove(scheduler.ConfPath())).To(Succeed())
+		Eventually(func() string { return w.refusals(ctx) }).Should(ContainSubstring("no such file"))
+		Expect(syscall.Mkfifo(scheduler.ConfPath(), 0o600)).To(Succeed())
+		Eventually(func() string { return w.refusals(ctx) }).Should(ContainSubstring("no regular file"))
+		text, err := scheduler.Metrics(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(metric(string(text), `volcano_scheduler_conf_reloads_total{result="error"}`)).To(Equal("2"))
+		g := gang{name: "g", size: 1, min: 1}
+		w.submit(ctx, g)
+		w.eventuallyBound(g, 1)
+		Expect(staged(w, g)).To(ConsistOf("first"))
+
+		Expect(scheduler.ReplaceConf(w.conf("second"))).To(Succeed())
+		Eventually(func() (string, error) {
+			text, err := scheduler.Metrics(ctx)
+			return metric(string(text), `volcano_scheduler_conf_reloads_total{result="ok"}`), err
+		}).Should(Equal("1"))
+	})
 
 	It("that is bad at start ends the scheduler with code 1 and says where and what", func(ctx SpecContext) {
 		for name, bad := range map[string]struct {

@@ -24,10 +24,20 @@ func (p *process) runElected(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return p.elect(ctx, lock, p.lead)
+}
+
+// elect runs lead while it holds the lock.
+func (p *process) elect(ctx context.Context, lock resourcelock.Interface, lead func(ctx, lifetime context.Context) error) error {
 	election, endElection := context.WithCancel(context.WithoutCancel(ctx))
 	defer endElection()
 	leading := make(chan struct{})
 	drained := make(chan error, 1)
+	refused := make(chan error, 1)
+	lock = &guardedLock{Interface: lock, patience: p.opts.LeaderElection.LeaseDuration.Duration, refused: func(err error) {
+		refused <- err
+		endElection()
+	}}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock:            lock,
 		LeaseDuration:   p.opts.LeaderElection.LeaseDuration.Duration,
@@ -37,7 +47,7 @@ func (p *process) runElected(ctx context.Context) error {
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(lease context.Context) {
 				close(leading)
-				drained <- p.lead(ctx, lease)
+				drained <- lead(ctx, lease)
 				endElection()
 			},
 			OnStoppedLeading: func() {},
@@ -58,6 +68,8 @@ func (p *process) runElected(ctx context.Context) error {
 	select {
 	case err := <-drained:
 		return err
+	case err := <-refused:
+		return err
 	default:
 	}
 	if ctx.Err() != nil && election.Err() != nil {
@@ -76,9 +88,7 @@ func (p *process) leaseLock() (resourcelock.Interface, error) {
 		return nil, fmt.Errorf("reading the host's name for the lease: %w", err)
 	}
 	election := &p.opts.LeaderElection
-	if old := p.opts.LockObjectNamespace; old != "" {
-		election.ResourceNamespace = old
-	}
+	election.ResourceNamespace = p.opts.leaseNamespace()
 	// The suffix keeps two processes on one host apart.
 	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, election.ResourceNamespace, election.ResourceName,
 		client.CoreV1(), client.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: hostname + "_" + string(uuid.NewUUID())})

@@ -1,7 +1,9 @@
 package app
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -45,11 +47,8 @@ func Main(plugins ...framework.PluginSpec) error {
 	if opts.ValidateConf != "" {
 		return validate(opts)
 	}
-	if err := opts.CheckOptionOrDie(); err != nil {
+	if err := errors.Join(opts.check(), checkLonger("log-flush-frequency", *flushEvery)); err != nil {
 		return err
-	}
-	if opts.SchedulePeriod <= 0 {
-		return fmt.Errorf("--schedule-period is %s; it must be longer than 0", opts.SchedulePeriod)
 	}
 	if opts.CaCertFile != "" && opts.CertFile != "" && opts.KeyFile != "" {
 		if err := opts.ParseCAFiles(nil); err != nil {
@@ -61,12 +60,12 @@ func Main(plugins ...framework.PluginSpec) error {
 }
 
 func validate(opts *Options) error {
-	known, err := catalogue(opts)
+	warnings, err := config.ValidateFile(opts.ValidateConf, config.NewCatalogue(opts.Plugins...))
 	if err != nil {
 		return err
 	}
-	if err := config.ValidateFile(opts.ValidateConf, known); err != nil {
-		return err
+	for _, warning := range warnings {
+		fmt.Fprintln(os.Stderr, "warning:", warning)
 	}
 	fmt.Printf("%s is valid\n", opts.ValidateConf)
 	return nil

@@ -11,8 +11,6 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 	"volcano.sh/volcano/pkg/scheduler/api"
-
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 )
 
 // parse makes options of the arguments.
@@ -63,31 +61,52 @@ func TestFlagsAreUpstreams(t *testing.T) {
 	}
 }
 
-func TestCatalogueKnowsPluginsOfTheDirectory(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "magic.so"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	conf := filepath.Join(dir, "scheduler.conf")
-	text := "actions: \"enqueue, allocate\"\ntiers:\n- plugins:\n  - name: gang\n  - name: magic\n    arguments:\n      anything: 1\n"
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	tests := map[string]struct{ dir, want string }{
-		"with the directory":    {dir: dir},
-		"without the directory": {want: "magic"},
+// TestImpossibleFlags: each of these was taken without a word, and then the scheduler hung, waited for ever or did nothing.
+func TestImpossibleFlags(t *testing.T) {
+	tests := map[string]struct{ flag, want string }{
+		"no default queue":                {"--default-queue=", `--default-queue is ""; it must be the name of a queue: `},
+		"a default queue that is no name": {"--default-queue=Q_1", `--default-queue is "Q_1"`},
+		"no node workers":                 {"--node-worker-threads=0", `--node-worker-threads is 0; it must be between 1 and 1000`},
+		"millions of node workers":        {"--node-worker-threads=4000000", `--node-worker-threads is 4000000; it must be between 1 and 1000`},
+		"no period":                       {"--schedule-period=0", `--schedule-period is 0s; it must be longer than 0`},
+		"a period before now":             {"--schedule-period=-1s", `--schedule-period is -1s; it must be longer than 0`},
+		"a resync before now":             {"--resync-period=-1s", `--resync-period is -1s; it must be 0 or longer`},
+		"a drain before now":              {"--drain-grace-period=-1s", `--drain-grace-period is -1s; it must be 0 or longer`},
+		"no scheduler name":               {"--scheduler-name=", `--scheduler-name is ""; it must be the schedulerName of the pods to schedule`},
+		"a rate of nothing":               {"--kube-api-qps=0", `--kube-api-qps is 0; it must be over 0, or below 0 for no limit`},
+		"a rate that is none":             {"--kube-api-qps=NaN", `--kube-api-qps is NaN; it must be over 0, or below 0 for no limit`},
+		"no burst":                        {"--kube-api-burst=0", `--kube-api-burst is 0; it must be 1 or more`},
+		"a negative burst":                {"--kube-api-burst=-5", `--kube-api-burst is -5; it must be 1 or more`},
+		"fewer nodes than none":           {"--minimum-feasible-nodes=-1", `--minimum-feasible-nodes is -1; it must be 0 or more`},
+		"a negative share of nodes":       {"--minimum-percentage-nodes-to-find=-1", `--minimum-percentage-nodes-to-find is -1; it must be between 0 and 100`},
+		"more than all nodes, at least":   {"--minimum-percentage-nodes-to-find=101", `--minimum-percentage-nodes-to-find is 101; it must be between 0 and 100`},
+		"more than all nodes":             {"--percentage-nodes-to-find=101", `--percentage-nodes-to-find is 101; it must be 100 or less`},
+		"a selector without a value":      {"--node-selector=role", `--node-selector is "role"; it must be a label such as volcano.sh/role:train`},
+		"an unknown sharding mode":        {"--scheduler-sharding-mode=soggy", `--scheduler-sharding-mode is "soggy"; it must be none, hard or soft`},
+		"shared objects":                  {"--plugins-dir=/nowhere", `--plugins-dir is "/nowhere"; it must not be given: shared objects cannot be loaded by this scheduler. Link your plugins into a build of your own, whose main calls app.Main with their specs (docs/prebind.md)`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			known, err := catalogue(parse(t, "--plugins-dir", tt.dir))
-			if err != nil {
-				t.Fatal(err)
-			}
-			err = config.ValidateFile(conf, known)
-			if (err == nil) != (tt.want == "") || (err != nil && !strings.Contains(err.Error(), tt.want)) {
-				t.Errorf("validation says %v, want %q", err, tt.want)
+			err := parse(t, tt.flag).check()
+			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("%s: error %v, want %s", tt.flag, err, tt.want)
 			}
 		})
+	}
+}
+
+// TestFlagsOfUpstreamDeployments: what upstream takes, and does something with, is taken.
+func TestFlagsOfUpstreamDeployments(t *testing.T) {
+	for _, flags := range [][]string{
+		nil,
+		{"--schedule-period=1s", "--node-worker-threads=20", "--default-queue=default", "--percentage-nodes-to-find=-1", "--minimum-percentage-nodes-to-find=100"},
+		{"--kube-api-qps=-1", "--kube-api-burst=0"},
+		{"--node-selector=volcano.sh/role:train,volcano.sh/role:serving", "--scheduler-sharding-mode=soft"},
+		{"--drain-grace-period=0", "--resync-period=0"},
+	} {
+		if err := parse(t, flags...).check(); err != nil {
+			t.Errorf("%q: %v", flags, err)
+		}
 	}
 }
 

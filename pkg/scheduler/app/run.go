@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,7 +14,6 @@ import (
 	"k8s.io/component-base/compatibility"
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/kube"
-	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
@@ -23,43 +21,18 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
 )
 
-// catalogue lists all that a configuration may name: upstream's plugins, the given ones, and those of the plugins
-// directory, whose arguments nobody declares.
-func catalogue(opts *Options) (*config.Catalogue, error) {
-	known := config.NewCatalogue(opts.Plugins...)
-	if opts.PluginsDir == "" {
-		return known, nil
-	}
-	paths, err := filepath.Glob(filepath.Join(opts.PluginsDir, "*.so"))
-	if err != nil {
-		return nil, fmt.Errorf("reading --plugins-dir: %w", err)
-	}
-	for _, path := range paths {
-		known.AddCustomPlugins(strings.TrimSuffix(filepath.Base(path), ".so"))
-	}
-	return known, nil
-}
-
 // Run runs the scheduler until the context ends, and drains it then. It returns an error when the process must not
 // go on as if nothing were wrong: a bad configuration at start, no API server, a lost lease.
 func Run(ctx context.Context, opts *Options) error {
-	known, err := catalogue(opts)
-	if err != nil {
-		return err
-	}
-	if opts.PluginsDir != "" {
-		if err := vcframework.LoadCustomPlugins(opts.PluginsDir); err != nil {
-			return fmt.Errorf("loading plugins from --plugins-dir %s: %w", opts.PluginsDir, err)
-		}
-	}
 	p := &process{opts: opts, registry: framework.NewRegistry(), metrics: metrics.New(prometheus.DefaultRegisterer)}
 	for _, spec := range opts.Plugins {
 		p.registry.RegisterPlugin(spec)
 	}
-	p.loader = config.NewLoader(opts.SchedulerConf, known, opts.DisableDefaultSchedulerConfig, config.WithAccept(p.accept))
+	p.loader = config.NewLoader(opts.SchedulerConf, config.NewCatalogue(opts.Plugins...), opts.DisableDefaultSchedulerConfig, config.WithAccept(p.accept))
 	if _, err := p.loader.Load(); err != nil {
 		return err
 	}
+	var err error
 	if p.rest, err = clientConfig(opts); err != nil {
 		return err
 	}

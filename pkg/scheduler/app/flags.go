@@ -1,0 +1,132 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"volcano.sh/volcano/pkg/util"
+)
+
+// mostNodeWorkers bounds the goroutines that read nodes into the cache. More than a few dozen only wait for each other.
+const mostNodeWorkers = 1000
+
+// check finds values of flags that upstream takes without a word, and with which the scheduler would hang, wait for ever or
+// do nothing. It reports all that is wrong at once.
+func (o *Options) check() error {
+	return errors.Join(
+		o.CheckOptionOrDie(),
+		o.checkNames(),
+		checkLonger("schedule-period", o.SchedulePeriod),
+		checkNotNegative("resync-period", o.ResyncPeriod),
+		checkNotNegative("drain-grace-period", o.DrainGracePeriod),
+		o.checkRates(),
+		checkRange("minimum-feasible-nodes", o.MinNodesToFind, 0, math.MaxInt32),
+		checkRange("minimum-percentage-nodes-to-find", o.MinPercentageOfNodesToFind, 0, 100),
+		checkRange("percentage-nodes-to-find", o.PercentageOfNodesToFind, math.MinInt32, 100), // 0 or less has a meaning
+		checkRange("node-worker-threads", o.NodeWorkerThreads, 1, mostNodeWorkers),
+		o.checkPluginsDir(),
+	)
+}
+
+func (o *Options) checkNames() error {
+	var errs []error
+	refuse := func(flag, value, want string) {
+		errs = append(errs, fmt.Errorf("--%s is %q; it must be %s", flag, shorten(value), want))
+	}
+	for _, name := range o.SchedulerNames {
+		if name == "" {
+			refuse("scheduler-name", name, "the schedulerName of the pods to schedule")
+		}
+	}
+	if problems := validation.IsDNS1123Subdomain(o.DefaultQueue); len(problems) > 0 {
+		refuse("default-queue", o.DefaultQueue, "the name of a queue: "+problems[0])
+	}
+	election := o.LeaderElection
+	if namespace := o.leaseNamespace(); election.LeaderElect && len(validation.IsDNS1123Label(namespace)) > 0 {
+		refuse("leader-elect-resource-namespace", namespace, "the name of a namespace")
+	}
+	for _, selector := range o.NodeSelector {
+		key, value, ok := strings.Cut(selector, ":")
+		if !ok || strings.TrimSpace(key) == "" || strings.TrimSpace(value) == "" {
+			refuse("node-selector", selector, "a label such as volcano.sh/role:train")
+		}
+	}
+	switch o.ShardingMode {
+	case util.NoneShardingMode, util.HardShardingMode, util.SoftShardingMode:
+	default:
+		refuse("scheduler-sharding-mode", o.ShardingMode, fmt.Sprintf("%s, %s or %s", util.NoneShardingMode, util.HardShardingMode, util.SoftShardingMode))
+	}
+	if o.ShardingMode != util.NoneShardingMode && o.ShardName == "" {
+		refuse("scheduler-sharding-name", o.ShardName, "the name of a NodeShard when --scheduler-sharding-mode is given")
+	}
+	return errors.Join(errs...)
+}
+
+// checkRates checks the limits of the client: client-go takes a rate below 0 for no limit, and 0 for 5 a second.
+func (o *Options) checkRates() error {
+	qps, burst := float64(o.KubeClientOptions.QPS), o.KubeClientOptions.Burst
+	var errs []error
+	if qps == 0 || math.IsNaN(qps) || math.IsInf(qps, 0) {
+		errs = append(errs, fmt.Errorf("--kube-api-qps is %v; it must be over 0, or below 0 for no limit", qps))
+	}
+	if qps > 0 && burst < 1 {
+		errs = append(errs, fmt.Errorf("--kube-api-burst is %d; it must be 1 or more", burst))
+	}
+	return errors.Join(errs...)
+}
+
+// checkPluginsDir refuses what cannot be done: the binary is linked statically, and such a one loads no shared object.
+func (o *Options) checkPluginsDir() error {
+	if o.PluginsDir == "" {
+		return nil
+	}
+	return fmt.Errorf("--plugins-dir is %q; it must not be given: shared objects cannot be loaded by this scheduler. "+
+		"Link your plugins into a build of your own, whose main calls app.Main with their specs (docs/prebind.md)", shorten(o.PluginsDir))
+}
+
+// leaseNamespace is the namespace of the lease: that of the deprecated flag, when it is given.
+func (o *Options) leaseNamespace() string {
+	if o.LockObjectNamespace != "" {
+		return o.LockObjectNamespace
+	}
+	return o.LeaderElection.ResourceNamespace
+}
+
+func checkLonger(flag string, d time.Duration) error {
+	if d <= 0 {
+		return fmt.Errorf("--%s is %s; it must be longer than 0", flag, d)
+	}
+	return nil
+}
+
+func checkNotNegative(flag string, d time.Duration) error {
+	if d < 0 {
+		return fmt.Errorf("--%s is %s; it must be 0 or longer", flag, d)
+	}
+	return nil
+}
+
+func checkRange[T int32 | uint32](flag string, value T, low, high int64) error {
+	switch v := int64(value); {
+	case v >= low && v <= high:
+		return nil
+	case low == math.MinInt32:
+		return fmt.Errorf("--%s is %d; it must be %d or less", flag, v, high)
+	case high == math.MaxInt32:
+		return fmt.Errorf("--%s is %d; it must be %d or more", flag, v, low)
+	default:
+		return fmt.Errorf("--%s is %d; it must be between %d and %d", flag, v, low, high)
+	}
+}
+
+func shorten(text string) string {
+	const most = 100
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-3], "") + "..."
+}

@@ -1,0 +1,68 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+)
+
+// guardedLock ends an election that cannot be won: the lease may not be read or written, or its namespace is not there. The
+// elector would try for ever, and the process would look healthy. An API server that has just started may refuse what it
+// will allow in a moment, so only what lasts counts. Once the lease was held, the elector itself gives up in time.
+//
+// The elector calls it from one goroutine.
+type guardedLock struct {
+	resourcelock.Interface
+	// patience is how long all reads, or all writes, must have been refused.
+	patience time.Duration
+	// refused is called once.
+	refused func(error)
+
+	reading, writing refusals
+	held, ended      bool
+}
+
+// refusals is since when calls of one kind have been refused; zero when the last was not.
+type refusals struct{ since time.Time }
+
+// Get implements resourcelock.Interface.
+func (l *guardedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	l.note(&l.reading, err, apierrors.IsForbidden(err))
+	return record, raw, err
+}
+
+// Create implements resourcelock.Interface.
+func (l *guardedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	err := l.Interface.Create(ctx, record)
+	l.note(&l.writing, err, apierrors.IsForbidden(err) || apierrors.IsNotFound(err))
+	l.held = l.held || err == nil
+	return err
+}
+
+// Update implements resourcelock.Interface.
+func (l *guardedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	err := l.Interface.Update(ctx, record)
+	l.note(&l.writing, err, apierrors.IsForbidden(err))
+	l.held = l.held || err == nil
+	return err
+}
+
+func (l *guardedLock) note(calls *refusals, err error, refusal bool) {
+	switch {
+	case l.held || l.ended:
+	case !refusal:
+		calls.since = time.Time{}
+	case calls.since.IsZero():
+		calls.since = time.Now()
+		klog.ErrorS(err, "The lease cannot be used; the process ends if that lasts", "lease", l.Describe(), "patience", l.patience)
+	case time.Since(calls.since) >= l.patience:
+		l.ended = true
+		l.refused(fmt.Errorf("the lease %s cannot be used: %w; let the scheduler's account get, create and update leases in that namespace, "+
+			"or name another one (--leader-elect-resource-namespace)", l.Describe(), err))
+	}
+}
