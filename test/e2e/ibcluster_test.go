@@ -67,12 +67,14 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 			return len(told), err
 		}).Should(Equal(1))
 		Expect(told[0]).To(And(HaveField("PodGroup", none.name), HaveField("Needed", 7), HaveField("Required", true)))
-		fits := map[string]int{}
+		fits, filled := map[string]int{}, map[string]int{}
 		for _, group := range told[0].Groups {
 			fits[group.Group] = group.Fits
 			Expect(group.Nodes).To(Equal(2))
-			Expect(group.Reasons).To(Equal(map[string]int{"short of cpu": 2}), "reasons of cluster %s", group.Group)
+			filled[group.Group] = group.Filled
+			Expect(group.Reasons["short of cpu"]+group.Filled).To(Equal(2), "reasons of cluster %s", group.Group)
 		}
+		Expect(filled).To(Equal(map[string]int{"a": 1, "b": 2, "c": 1}))
 		Expect(fits).To(Equal(map[string]int{"a": 1, "b": 6, "c": 1}))
 
 		By("writing nothing while nothing changes")
@@ -106,7 +108,7 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 		w.eventuallyIn(g, 3, "c")
 		next := required(gang{name: "next", size: 3, min: 3, cpu: "2"})
 		w.submit(ctx, next)
-		w.eventuallyFailed(next, "NotEnoughResources", "a 2/3: 1 node short of cpu, 1 tainted", "b 2/3: 1 node cordoned, 1 short of cpu", "c 0/3: 2 nodes short of cpu")
+		w.eventuallyFailed(next, "NotEnoughResources", "a 2/3: 1 node tainted, 1 filled by its members (cpu)", "b 2/3: 1 node cordoned, 1 filled by its members (cpu)", "c 0/3: 2 nodes short of cpu")
 		Expect(w.everBound(next)).To(BeZero())
 		w.patchNode(ctx, w.node(2), `{"spec":{"unschedulable":false}}`)
 		w.eventuallyIn(next, 3, "b")
@@ -165,7 +167,7 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 		w.submitPods(ctx, more, 6, 8)
 		for _, pod := range []string{more.member(6), more.member(7)} {
 			Eventually(func() string { return w.scheduled(pod).Message }).Should(
-				And(ContainSubstring("a 0/"), ContainSubstring("the gang's members are in a")), "condition of pod %s", pod)
+				And(ContainSubstring("2 further members wait: a: "), ContainSubstring("the gang's members are in a")), "condition of pod %s", pod)
 		}
 		Consistently(func() int { return w.bound(more) }).Should(Equal(6))
 		Expect(w.phase(g)).To(Equal(v1beta1.PodGroupRunning))
@@ -283,6 +285,7 @@ type explanation struct {
 	Groups              []struct {
 		Group       string
 		Fits, Nodes int
+		Filled      int
 		Reasons     map[string]int
 	}
 }

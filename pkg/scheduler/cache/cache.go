@@ -97,6 +97,8 @@ type Cache struct {
 	arrivals map[api.JobID]arrival
 	// retold is when the pods of a gang were last told again what they wait for.
 	retold map[api.JobID]time.Time
+	// strayed are the gangs that sessions do not see, and since when.
+	strayed map[api.JobID]time.Time
 }
 
 var (
@@ -147,6 +149,7 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 		failures:       map[api.JobID]gangFailure{},
 		arrivals:       map[api.JobID]arrival{},
 		retold:         map[api.JobID]time.Time{},
+		strayed:        map[api.JobID]time.Time{},
 	}
 	c.observer = observer
 	c.Recorder = newRecorder(direct{upstream.Recorder})

@@ -7,6 +7,8 @@
 //     its gatekeeper (quorum.go) and its binder (binder.go).
 //   - Status writes leave the session loop: a writer with its own workers keeps only the newest wish for each
 //     object and writes it when it differs from what the API server has (status.go, report.go).
+//   - Pods of a gang that waits say what its PodGroup says, which is the session's one explanation (verdict.go); gangs
+//     that no session sees, for want of a PodGroup or a queue, are told that (strays.go).
 //   - A snapshot gives pending tasks a pod of their own, since allocation writes into it (snapshot.go).
 //   - What changed is told to the loop, and the first cycle waits until the initial lists are in (changes.go, sync.go).
 //

@@ -16,8 +16,9 @@ import (
 //
 //   - a PodGroup is Running, and has the Scheduled condition, only when its whole minimum is bound;
 //   - while a gang waits out a failed transaction its conditions and its pods' say that, and nothing else;
+//   - its pods that wait say what its PodGroup says;
 //   - a gang that is still arriving, pod by pod, is not called unschedulable for each pod that is yet to come.
-func (c *Cache) UpdateJobStatus(job *api.JobInfo, updateStatus, updateAnnotations, updateJobInfo bool) (*api.JobInfo, error) {
+func (c *Cache) UpdateJobStatus(job *api.JobInfo, _, updateAnnotations, updateJobInfo bool) (*api.JobInfo, error) {
 	c.correctStatus(job)
 	if updateAnnotations {
 		c.bookHyperNode(job)
@@ -29,11 +30,12 @@ func (c *Cache) UpdateJobStatus(job *api.JobInfo, updateStatus, updateAnnotation
 	if arriving {
 		c.status.withholdVerdict(job.PodGroup)
 	}
+	c.tellScheduled(job.PodGroup)
 	c.status.wishPodGroup(job.PodGroup, c.engine.InFlight(job.UID))
 	if _, blocked := c.Blocked(job.UID); blocked || arriving || c.engine.InFlight(job.UID) {
 		return job, nil // its report was, or will be, made by its transaction, or by a cycle a moment later
 	}
-	c.RecordJobStatusEvent(job, updateStatus)
+	c.tellVerdict(job)
 	c.retell(job)
 	return job, nil
 }
@@ -60,9 +62,7 @@ func (c *Cache) correctStatus(job *api.JobInfo) {
 	status := &job.PodGroup.Status
 	whole := binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed) == nil
 	if !whole {
-		removeCondition(status, func(cond scheduling.PodGroupCondition) bool {
-			return cond.Type == scheduling.PodGroupScheduled
-		})
+		removeCondition(status, isScheduled)
 		if status.Phase == scheduling.PodGroupRunning && binding.ShortOf(job, &job.PodGroup.Spec, finishedOrPlaced) != nil {
 			status.Phase = scheduling.PodGroupInqueue
 		}

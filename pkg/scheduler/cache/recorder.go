@@ -50,9 +50,10 @@ type notice struct {
 	eventType, reason, message string
 }
 
+// eventKey tells events apart. Of one reason a plugin has a normal event, and the verdict on the gang a warning.
 type eventKey struct {
-	uid    types.UID
-	reason string
+	uid               types.UID
+	eventType, reason string
 }
 
 // telling is what was told last; its message is kept as a digest.
@@ -74,7 +75,7 @@ func (r *recorder) tell(e notice) {
 		r.out.send(e, func(bool) {})
 		return
 	}
-	key := eventKey{accessor.GetUID(), e.reason}
+	key := eventKey{accessor.GetUID(), e.eventType, e.reason}
 	message := digest(e.message)
 	if !r.isNews(key, message) {
 		return
@@ -113,7 +114,7 @@ func (r *recorder) settle(key eventKey, message uint64, there bool) {
 // again records the event unless it can still be read, or something else has been told since.
 func (r *recorder) again(object metav1.Object, e notice) {
 	r.mu.Lock()
-	last, ok := r.last.Get(eventKey{object.GetUID(), e.reason})
+	last, ok := r.last.Get(eventKey{object.GetUID(), e.eventType, e.reason})
 	r.mu.Unlock()
 	if !ok || last.(telling).message == digest(brief.Text(e.message)) {
 		r.tell(e)

@@ -12,7 +12,7 @@ import (
 // that through.
 const retellEvery = 10 * time.Minute
 
-// retell tells the pods that wait once more what their conditions say. Upstream tells a pod only when its condition
+// retell tells the pods that wait once more what their conditions say. A pod is told only when its condition
 // changes; the API server drops the event after an hour, or it may have been lost, and the pod waits on.
 func (c *Cache) retell(job *api.JobInfo) {
 	recorder, ok := c.Recorder.(*recorder)

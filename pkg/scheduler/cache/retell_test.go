@@ -22,9 +22,8 @@ func TestWaitingPodsAreToldAgain(t *testing.T) {
 			for range 30 { // a cycle each minute
 				w.verdict(func(job *api.JobInfo) {
 					saysUnschedulable(job)
-					job.JobFitErrors = "no room"
 					if half > 3 {
-						job.JobFitErrors = "no room at all"
+						setCondition(&job.PodGroup.Status, unschedulable("NotEnoughResources", "no room at all"))
 					}
 				})
 				time.Sleep(time.Minute)

@@ -33,6 +33,7 @@ func (c *Cache) Snapshot() *api.ClusterInfo {
 func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 	snapshot := c.keeper.snapshot(c.SchedulerCache)
 	c.prepare(snapshot)
+	c.tellStrays(len(snapshot.Jobs))
 	return snapshot, c.keeper.nodeMap()
 }
 

@@ -29,11 +29,17 @@ type NodeGroupExplanation struct {
 	Fits   int  `json:"fits"`
 	AtMost bool `json:"atMost,omitempty"`
 	Nodes  int  `json:"nodes"`
+	// Filled is how many of the nodes take no further member for what members of this very gang have there, and FilledOf the
+	// resources they are then short of.
+	Filled   int      `json:"filled,omitempty"`
+	FilledOf []string `json:"filledOf,omitempty"`
 	// Refused says why the group was no candidate; empty when it was tried.
 	Refused string `json:"refused,omitempty"`
 	// Stopped is what stopped a trial placement in the group, where that is not for nodes to say.
 	Stopped string `json:"stopped,omitempty"`
-	// Reasons counts the nodes that do not take the next member by what stops it.
+	// Queue is the reason when it is the gang's queue that stopped it: QueueFull or QueueNotOpen.
+	Queue string `json:"queue,omitempty"`
+	// Reasons counts the other nodes that do not take the next member by what stops it, each node once.
 	Reasons map[string]int `json:"reasons,omitempty"`
 }
 
@@ -66,7 +72,10 @@ func (ssn *Session) Explain(job api.JobID, explanation GangExplanation) {
 }
 
 // Placed drops what a former action of the session has explained: the gang is placed after all.
-func (ssn *Session) Placed(job api.JobID) { delete(ssn.explained, job) }
+func (ssn *Session) Placed(job api.JobID) {
+	delete(ssn.explained, job)
+	delete(ssn.waits, job)
+}
 
 // OnClose calls the function when the session closes, before any plugin does. Functions are called in reverse order.
 func (ssn *Session) OnClose(fn func()) { ssn.onClose = append(ssn.onClose, fn) }

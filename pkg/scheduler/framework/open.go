@@ -104,6 +104,14 @@ func (c *sessionCache) RegisterBinder(name string, binder interface{}) {
 	}
 }
 
+// UpdateJobStatus writes the session's verdict on a gang, with why it waits if it does.
+func (c *sessionCache) UpdateJobStatus(job *api.JobInfo, updateStatus, updateAnnotations, updateJobInfo bool) (*api.JobInfo, error) {
+	if wait, ok := c.session.waits[job.UID]; ok {
+		wait.show(job, string(c.session.UID))
+	}
+	return c.Cache.UpdateJobStatus(job, updateStatus, updateAnnotations, updateJobInfo)
+}
+
 // OnSessionClose seals what the session's actions have placed. Upstream calls it twice.
 func (c *sessionCache) OnSessionClose() {
 	if c.client != nil {
@@ -141,6 +149,7 @@ func (r *Registry) CloseSession(ssn *Session) {
 	for _, fn := range slices.Backward(ssn.onClose) {
 		fn()
 	}
+	ssn.explainWaits()
 	vcframework.CloseSession(ssn.Session)
 	r.explanations.replace(ssn.explained)
 	r.mu.Lock()

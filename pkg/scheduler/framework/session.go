@@ -35,6 +35,8 @@ type Session struct {
 	jobKeys         map[string]JobKeyFn
 	// explained are the gangs that were not placed, and onClose what ends with the session.
 	explained map[api.JobID]GangExplanation
+	waits     map[api.JobID]Wait
+	queueUse  *queueUse
 	onClose   []func()
 	// dependence classes this project's plugins.
 	dependence map[string]Dependence
@@ -49,6 +51,7 @@ func newSession(order []string, dependence map[string]Dependence) *Session {
 		couplings:  map[string]CouplingFn{},
 		jobKeys:    map[string]JobKeyFn{},
 		explained:  map[api.JobID]GangExplanation{},
+		waits:      map[api.JobID]Wait{},
 		dependence: dependence,
 		order:      order,
 	}

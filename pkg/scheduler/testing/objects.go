@@ -102,6 +102,13 @@ func topology(mode v1beta1.NetworkTopologyMode, highestTier int) *v1beta1.Networ
 	return &v1beta1.NetworkTopologySpec{Mode: mode, HighestTierAllowed: &highestTier}
 }
 
+// MinResources sets what the PodGroup asks for to be let in.
+func (b *PodGroupBuilder) MinResources(resources Resources) *PodGroupBuilder {
+	list := resources.list()
+	b.podGroup.Spec.MinResources = &list
+	return b
+}
+
 // Phase sets the phase.
 func (b *PodGroupBuilder) Phase(phase v1beta1.PodGroupPhase) *PodGroupBuilder {
 	b.podGroup.Status.Phase = phase
@@ -184,6 +191,12 @@ func (b *QueueBuilder) Name(name string) *QueueBuilder { b.queue.Name = name; re
 
 // Weight sets the queue's weight.
 func (b *QueueBuilder) Weight(weight int32) *QueueBuilder { b.queue.Spec.Weight = weight; return b }
+
+// State sets whether the queue takes pods.
+func (b *QueueBuilder) State(state v1beta1.QueueState) *QueueBuilder {
+	b.queue.Status.State = state
+	return b
+}
 
 // Capability sets the most that the queue's pods may hold.
 func (b *QueueBuilder) Capability(capability Resources) *QueueBuilder {

@@ -10,6 +10,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/plugins/capacity"
 	"volcano.sh/volcano/pkg/scheduler/plugins/gang"
+	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
 	"volcano.sh/volcano/pkg/scheduler/plugins/proportion"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -96,9 +97,13 @@ type allocation struct {
 	settled int
 	// notGang are the session's tiers without the gang plugin.
 	notGang []conf.Tier
-	// stops are how far attempts at the job came in node groups; probed counts the tasks placed for explanations alone.
+	// tried are the domains in which the job was tried, and stops how far attempts came there; probed counts the tasks placed
+	// for explanations alone.
+	tried  map[*domain]bool
 	stops  map[*domain]stop
 	probed int
+	// taints and affinity say that nodes are refused for a pod's tolerations, and for its node selector and affinity.
+	taints, affinity bool
 	// compare is the rank order of the job that is being placed; nil when it has none.
 	compare func(l, r *api.TaskInfo) int
 }
@@ -128,6 +133,7 @@ func newAllocation(ssn *framework.Session, act *Action) *allocation {
 	a.telling = tellingLabels(ssn)
 	a.gang = a.gangEnabled()
 	a.podSlots = a.predicatesEnabled()
+	a.taints, a.affinity = a.predicateSwitch(predicates.TaintTolerationEnable), a.predicateSwitch(predicates.NodeAffinityEnable)
 	return a
 }
 
@@ -135,6 +141,7 @@ func newAllocation(ssn *framework.Session, act *Action) *allocation {
 func (a *allocation) serve(w *work, queue *api.QueueInfo) {
 	if a.ssn.Overused(queue) {
 		klog.V(3).InfoS("Queue is overused, its jobs wait", "queue", queue.Name)
+		a.overused(w, queue)
 		return
 	}
 	jobs := w.jobs[queue.UID]
@@ -152,13 +159,26 @@ func (a *allocation) serve(w *work, queue *api.QueueInfo) {
 	w.queues.Push(queue)
 }
 
+// overused tells the jobs of a queue that has no turn in this session any more.
+func (a *allocation) overused(w *work, queue *api.QueueInfo) {
+	for jobs := w.jobs[queue.UID]; !jobs.Empty(); {
+		job := jobs.Pop().(*api.JobInfo)
+		sheet := w.sheets[job.UID]
+		wait := a.ssn.QueueWait(queue, sheet.first().InitResreq, func() bool { return a.ssn.Overused(queue) })
+		if a.jobReady(job) {
+			wait.Message = "the minimum is placed, further members wait: " + wait.Message
+		}
+		a.tell(job, wait)
+	}
+}
+
 // placeJob places what makes the job ready, or more of a job that is. It says whether something was handed over to be
 // bound: a job that is not ready, or waits for resources being released, is not looked at again in this session.
 func (a *allocation) placeJob(job *api.JobInfo, sheet *sheet) bool {
 	groups, err := a.ssn.NodeGroups(job)
 	if err != nil {
 		klog.V(3).InfoS("A job is not placed", "podGroup", klog.KRef(job.Namespace, job.Name), "err", err)
-		job.JobFitErrors = err.Error()
+		a.tell(job, framework.Wait{Reason: framework.NotEnoughResources, Message: err.Error()})
 		return false
 	}
 	defer a.forgetFields()
@@ -168,7 +188,7 @@ func (a *allocation) placeJob(job *api.JobInfo, sheet *sheet) bool {
 		a.alone = false // all at once would be all in one group: what it has no room for may go to another
 	}
 	a.members = a.standingOf(job).members
-	a.stops = map[*domain]stop{}
+	a.tried, a.stops = map[*domain]bool{}, map[*domain]stop{}
 	p := a.place(job, sheet, groups)
 	switch {
 	case p.outcome == ready && a.jobReady(job):
@@ -181,6 +201,8 @@ func (a *allocation) placeJob(job *api.JobInfo, sheet *sheet) bool {
 	case p.outcome != misfit:
 		a.settled++
 		p.keep()
+	default:
+		a.explain(job, sheet, groups)
 	}
 	return false
 }

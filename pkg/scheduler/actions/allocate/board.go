@@ -25,6 +25,8 @@ type board struct {
 	groups     map[*topology.Group]*domain
 	hyperNodes map[string]*domain
 	everything *domain
+	// largest is of each resource the most that a node has; nil before it is asked for.
+	largest *api.Resource
 	// remainders are the domains of all nodes but some, by these nodes' names.
 	remainders map[string]*domain
 }
@@ -77,6 +79,17 @@ func (b *board) releases(d *domain) bool {
 		}
 	}
 	return false
+}
+
+// largestNode is of each resource the most that a node has.
+func (b *board) largestNode() *api.Resource {
+	if b.largest == nil {
+		b.largest = api.EmptyResource()
+		for _, node := range b.nodes {
+			b.largest.SetMaxResource(node.Allocatable)
+		}
+	}
+	return b.largest
 }
 
 // domain is a set of nodes tasks may be placed on, by board number in ascending order.

@@ -1,14 +1,12 @@
 package allocate
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"volcano.sh/volcano/pkg/scheduler/api"
-
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -22,45 +20,19 @@ const (
 	maxText    = 200
 )
 
-// reasonsOf puts a verdict into few words.
-func reasonsOf(err error) []string {
-	var fit *api.FitError
-	if !errors.As(err, &fit) {
-		return []string{err.Error()}
-	}
-	var out []string
-	for _, reason := range fit.Reasons() {
-		switch resource, short := strings.CutPrefix(reason, "Insufficient "); {
-		case short:
-			reason = "short of " + resource
-		case strings.Contains(reason, "were unschedulable"):
-			reason = "cordoned"
-		case strings.Contains(reason, "untolerated taint"):
-			reason = "tainted"
-		default:
-			reason = strings.TrimPrefix(reason, "node(s) ") // of which a number is told
-		}
-		if !slices.Contains(out, reason) {
-			out = append(out, reason)
-		}
-	}
-	if slices.Contains(out, "cordoned") { // a cordoned node is also tainted as such
-		return []string{"cordoned"}
-	}
-	return out
-}
-
-// compact puts an explanation into one line, such as "ib-a 12/16: 3 nodes short of nvidia.com/gpu, 1 tainted".
-func compact(e framework.GangExplanation, ready bool) string {
+// compact puts an explanation into one line, such as "ib-a 12/16: 3 nodes short of nvidia.com/gpu, 1 tainted". Of a gang that
+// is ready further members wait, so many.
+func compact(e framework.GangExplanation, further int) string {
 	var b strings.Builder
+	named := len(e.Groups) != 1 || e.Groups[0].Group != ""
 	switch {
-	case ready:
-		b.WriteString("the minimum is placed, further members wait: ")
-	case e.Required:
+	case further > 0:
+		fmt.Fprintf(&b, "the minimum is placed, %d further %s: ", further, verb(further, "member waits", "members wait"))
+	case e.Required && named:
 		fmt.Fprintf(&b, "no node group holds the %d %s needed: ", e.Needed, plural(e.Needed, "member"))
 	}
 	for i, g := range e.Groups {
-		text := compactGroup(g, e.Needed)
+		text := compactGroup(g, e.Needed, further > 0)
 		if i > 0 && b.Len()+len(text) > maxExplanation {
 			fmt.Fprintf(&b, "; and %d more", len(e.Groups)-i)
 			break
@@ -76,21 +48,48 @@ func compact(e framework.GangExplanation, ready bool) string {
 	return b.String()
 }
 
-func compactGroup(g framework.NodeGroupExplanation, needed int) string {
+func compactGroup(g framework.NodeGroupExplanation, needed int, ready bool) string {
 	if g.Refused != "" {
-		return fmt.Sprintf("%s: %s", g.Group, short(g.Refused, maxText))
+		return fmt.Sprintf("%s: %s", g.Group, brief.Cut(g.Refused, maxText))
 	}
-	head := fmt.Sprintf("%s %d/%d", g.Group, g.Fits, needed)
-	if g.AtMost {
-		head = fmt.Sprintf("%s at most %d/%d", g.Group, g.Fits, needed)
+	text := stopped(g)
+	if head := head(g, needed, ready); head != "" {
+		return head + ": " + text
 	}
+	return text
+}
+
+// head says of which group it is told, and how many members fit there.
+func head(g framework.NodeGroupExplanation, needed int, ready bool) string {
+	var count string
+	switch {
+	case ready: // they are not needed, and come one by one
+	case g.Group == "" && g.Queue != "" && g.Fits == 0: // that says nothing of room
+	case g.Fits >= needed:
+		count = fmt.Sprintf("no room for the %d together", needed)
+		if needed == 1 {
+			count = "no room"
+		}
+	case g.AtMost:
+		count = fmt.Sprintf("at most %d/%d", g.Fits, needed)
+	default:
+		count = fmt.Sprintf("%d/%d", g.Fits, needed)
+	}
+	if g.Group == "" && strings.Contains(count, "/") {
+		count += " members fit"
+	}
+	return strings.TrimSpace(g.Group + " " + count)
+}
+
+// stopped says what stops the next member.
+func stopped(g framework.NodeGroupExplanation) string {
 	switch {
 	case g.Stopped != "":
-		return head + ": " + short(strings.TrimSuffix(strings.TrimPrefix(g.Stopped, "In hyperNode "+g.Group+": "), "."), maxText)
+		return brief.Cut(strings.TrimSuffix(strings.TrimPrefix(g.Stopped, "In hyperNode "+g.Group+": "), "."), maxText)
 	case g.Nodes == 0:
-		return head + ": no nodes"
+		return "no nodes"
 	case g.Reasons["cordoned"] == g.Nodes:
-		return head + ": drained"
+		return "drained"
 	}
 	reasons := slices.Sorted(maps.Keys(g.Reasons))
 	slices.SortStableFunc(reasons, func(l, r string) int { return g.Reasons[r] - g.Reasons[l] })
@@ -100,21 +99,28 @@ func compactGroup(g framework.NodeGroupExplanation, needed int) string {
 			parts = append(parts, "...")
 			break
 		}
-		part := fmt.Sprintf("%d %s", g.Reasons[reason], short(reason, maxReason))
-		if i == 0 {
-			part = fmt.Sprintf("%d %s %s", g.Reasons[reason], plural(g.Reasons[reason], "node"), short(reason, maxReason))
-		}
-		parts = append(parts, part)
+		parts = append(parts, fmt.Sprintf("%d %s%s", g.Reasons[reason], noun(parts, g.Reasons[reason]), brief.Cut(reason, maxReason)))
 	}
-	return head + ": " + strings.Join(parts, ", ")
+	if g.Filled > 0 {
+		of := brief.Cut(strings.Join(g.FilledOf, ", "), maxReason)
+		parts = append(parts, fmt.Sprintf("%d %sfilled by its members (%s)", g.Filled, noun(parts, g.Filled), of))
+	}
+	return strings.Join(parts, ", ")
 }
 
-// short cuts a text that others wrote to so many bytes.
-func short(text string, most int) string {
-	if len(text) <= most {
-		return text
+// noun is what the first of the parts counts.
+func noun(parts []string, count int) string {
+	if len(parts) > 0 {
+		return ""
 	}
-	return strings.ToValidUTF8(text[:most], "") + "..."
+	return plural(count, "node") + " "
+}
+
+func verb(count int, one, several string) string {
+	if count == 1 {
+		return one
+	}
+	return several
 }
 
 func plural(count int, noun string) string {

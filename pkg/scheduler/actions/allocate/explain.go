@@ -1,8 +1,11 @@
 package allocate
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -13,21 +16,48 @@ import (
 // maxProbed bounds how many tasks are placed for explanations alone, in one run of the action.
 const maxProbed = 2_000
 
-// explain says, group by group, how many of the members that the gang lacks fit and what stops the next.
-func (a *allocation) explain(job *api.JobInfo, sheet *sheet, groups *framework.NodeGroups, n *need) {
-	e := framework.GangExplanation{
-		Namespace: job.Namespace, PodGroup: job.Name, Time: a.now(), Needed: n.total, Required: groups.Required,
+// place is where a gang was tried: a node group, a HyperNode, or all nodes.
+type place struct {
+	name   string
+	domain *domain
+	group  *topology.Group
+}
+
+// explain says why the job was not placed: of each place where it may lie how many of the members that it lacks fit, and
+// what stops the next. That is what was found when it was tried there, or arithmetic that equal gangs share, so it costs at
+// the most a look at each node for each of a few shapes.
+func (a *allocation) explain(job *api.JobInfo, sheet *sheet, groups *framework.NodeGroups) {
+	n, err := a.needOf(job, sheet)
+	if err != nil {
+		job.JobFitErrors = err.Error()
+		return
 	}
-	for _, group := range groups.Candidates {
-		e.Groups = append(e.Groups, a.explainGroup(job, sheet, groups, group, n))
+	if n.total == 0 {
+		return
+	}
+	e := framework.GangExplanation{Namespace: job.Namespace, PodGroup: job.Name, Time: a.now(), Needed: n.total}
+	for _, at := range a.places(groups) {
+		e.Groups = append(e.Groups, a.explainPlace(job, sheet, groups, at, n))
 	}
 	slices.SortStableFunc(e.Groups, func(l, r framework.NodeGroupExplanation) int { return r.Fits - l.Fits })
-	for _, path := range slices.Sorted(maps.Keys(groups.Refused)) {
-		e.Groups = append(e.Groups, framework.NodeGroupExplanation{Group: path, Refused: groups.Refused[path]})
+	if groups != nil {
+		e.Required = groups.Required
+		for _, path := range slices.Sorted(maps.Keys(groups.Refused)) {
+			e.Groups = append(e.Groups, framework.NodeGroupExplanation{Group: path, Refused: groups.Refused[path]})
+		}
 	}
-	e.Message = compact(e, a.jobReady(job))
+	further := 0
+	if a.jobReady(job) {
+		for _, tasks := range sheet.tasks {
+			further += len(tasks)
+		}
+	}
+	e.Message = compact(e, further) + a.tooLarge(n, e)
+	a.tell(job, framework.Wait{Reason: reasonOfWait(e), Message: e.Message})
+	if groups == nil {
+		return
+	}
 	a.ssn.Explain(job.UID, e)
-	job.JobFitErrors = e.Message
 	errs := api.NewFitErrors() // of every task: the group is what none of them fits into
 	errs.SetError(e.Message)
 	for _, tasks := range sheet.tasks {
@@ -37,32 +67,100 @@ func (a *allocation) explain(job *api.JobInfo, sheet *sheet, groups *framework.N
 	}
 }
 
-// explainGroup says what happened in a trial placement in the group. One that arithmetic left out is tried for that where
-// arithmetic does not tell how many fit.
-func (a *allocation) explainGroup(job *api.JobInfo, sheet *sheet, groups *framework.NodeGroups, group *topology.Group, n *need) framework.NodeGroupExplanation {
-	d := a.board.group(group)
-	e := framework.NodeGroupExplanation{Group: group.Path(), Nodes: len(d.nodes)}
-	if !n.countable() {
-		a.probe(job, sheet, groups, group)
-	}
-	if tried, ok := a.stops[d]; ok {
-		e.Fits, e.Stopped, e.Reasons = tried.placed, tried.why, tried.reasons
-		return e
-	}
-	e.AtMost = !n.countable()
-	for _, s := range n.shapes {
-		e.Fits += min(a.capacity(s, d), n.counts[s]+n.further[s])
-	}
-	e.Fits = min(e.Fits, n.total)
-	short := n.shapes[0]
-	for _, s := range n.shapes {
-		if a.capacity(s, d) < n.counts[s] {
-			short = s
-			break
+// tell keeps why the job is not placed.
+func (a *allocation) tell(job *api.JobInfo, wait framework.Wait) {
+	job.JobFitErrors = wait.Message
+	a.ssn.ExplainWait(job.UID, wait)
+}
+
+// reasonOfWait is the queue's, when that stops the gang wherever it may lie.
+func reasonOfWait(e framework.GangExplanation) string {
+	reason := ""
+	for _, g := range e.Groups {
+		switch {
+		case g.Refused != "":
+		case g.Queue == "":
+			return framework.NotEnoughResources
+		default:
+			reason = g.Queue
 		}
 	}
-	e.Reasons = a.reasons(short, d)
+	return cmp.Or(reason, framework.NotEnoughResources)
+}
+
+// places lists where the job may lie: in node groups, in the HyperNodes it was tried in, or anywhere.
+func (a *allocation) places(groups *framework.NodeGroups) []place {
+	var out []place
+	if groups != nil {
+		for _, group := range groups.Candidates {
+			out = append(out, place{group.Path(), a.board.group(group), group})
+		}
+		return out
+	}
+	for d := range a.tried {
+		if d.name != "" {
+			out = append(out, place{d.name, d, nil})
+		}
+	}
+	slices.SortFunc(out, func(l, r place) int {
+		return cmp.Or(cmp.Compare(l.name, r.name), len(r.domain.nodes)-len(l.domain.nodes))
+	})
+	out = slices.CompactFunc(out, func(l, r place) bool { return l.name == r.name }) // the other is without nodes to be avoided
+	if len(out) == 0 {
+		out = append(out, place{domain: a.board.everything})
+	}
+	return out
+}
+
+// explainPlace says what happened in a trial placement there. A place that arithmetic left out is tried for that where
+// arithmetic does not tell how many fit.
+func (a *allocation) explainPlace(job *api.JobInfo, sheet *sheet, groups *framework.NodeGroups, at place, n *need) framework.NodeGroupExplanation {
+	d := at.domain
+	e := framework.NodeGroupExplanation{Group: at.name, Nodes: len(d.nodes)}
+	if at.group != nil && !n.countable() {
+		a.probe(job, sheet, groups, at.group)
+	}
+	var counted *refusals
+	if tried, ok := a.stops[d]; ok {
+		e.Fits, e.Stopped, e.Queue, counted = min(tried.placed, n.total), tried.why, tried.queue, tried.refusals
+	} else {
+		e.AtMost = !n.countable()
+		for _, s := range n.shapes {
+			e.Fits += min(a.capacity(s, d), n.counts[s]+n.further[s])
+		}
+		e.Fits = min(e.Fits, n.total)
+		short := n.shapes[0]
+		for _, s := range n.shapes {
+			if a.capacity(s, d) < n.counts[s] {
+				short = s
+				break
+			}
+		}
+		counted = a.refusals(short, d)
+	}
+	if counted != nil {
+		e.Reasons, e.Filled, e.FilledOf = counted.reasons, counted.filled, counted.filledOf()
+	}
 	return e
+}
+
+// tooLarge says that a member asks for more than any node has, when none fits.
+func (a *allocation) tooLarge(n *need, e framework.GangExplanation) string {
+	if slices.ContainsFunc(e.Groups, func(g framework.NodeGroupExplanation) bool { return g.Fits > 0 }) {
+		return ""
+	}
+	largest := a.board.largestNode()
+	_, missing := n.shapes[0].task.InitResreq.LessEqualWithResourcesName(largest, api.Zero)
+	if n.shapes[0].task.InitResreq.LessEqual(largest, api.Zero) {
+		return ""
+	}
+	slices.Sort(missing)
+	var parts []string
+	for _, name := range missing[:min(len(missing), maxReasons)] {
+		parts = append(parts, fmt.Sprintf("%s %s of at most %s", name,
+			framework.AmountOf(n.shapes[0].task.InitResreq, name), framework.AmountOf(largest, name)))
+	}
+	return "; a member asks for more than any node has: " + strings.Join(parts, ", ")
 }
 
 // countable says whether the members that fit into a group can be counted node by node: they are alike and do not exclude
@@ -95,65 +193,60 @@ func (a *allocation) probe(job *api.JobInfo, sheet *sheet, groups *framework.Nod
 	}
 }
 
-// reasons counts the nodes of the domain by what stops the next task of the shape there. Gangs of one shape share the
-// count until a node of the domain changes.
-func (a *allocation) reasons(s *shape, d *domain) map[string]int {
-	r := a.roomOf(s, d)
-	if r.reasons != nil {
-		return r.reasons
-	}
-	r.reasons = map[string]int{}
-	for _, node := range d.nodes {
-		sm := a.ask(s, node)
-		info := a.board.nodes[node]
-		switch {
-		case sm.err != nil:
-			for _, reason := range reasonsOf(sm.err) {
-				r.reasons[reason]++
-			}
-		case sm.copies == 0:
-			_, missing := s.task.InitResreq.LessEqualWithResourcesName(info.Idle, api.Zero)
-			r.reasons["short of "+slices.Min(missing)+" until it is released"]++
-		default: // it takes some, and then is full
-			r.reasons[a.fullReason(s, info, sm.copies)]++
-		}
-	}
-	return r.reasons
+// stop is how far an attempt came in a domain, and what stopped it: nodes, or else a text, which is the queue's or a
+// pre-predicate's.
+type stop struct {
+	placed   int
+	refusals *refusals
+	why      string
+	// queue is the reason when it is the queue's text.
+	queue string
 }
 
-// stopReasons counts the nodes of the domain by what stops the task there as things stand in an attempt.
-func (a *allocation) stopReasons(task *api.TaskInfo, job *api.JobInfo, d *domain) map[string]int {
-	s := a.kindOf(task).shape
-	if s == nil {
-		return nil
+// noteStop keeps, for the explanation, the attempt that came furthest in the domain.
+func (p *pass) noteStop() {
+	d := p.site.domain
+	if former, ok := p.a.stops[d]; ok && len(p.placed) <= former.placed {
+		return
 	}
-	f := a.fieldOf(s, d, job)
-	if len(f.ofJob) == 0 && len(s.layers.live) == 0 && len(a.exclusions.against(task)) == 0 {
-		return a.reasons(s, d)
+	s := stop{placed: len(p.placed), why: p.halt}
+	if s.why == "" {
+		p.stopped(&s)
 	}
-	reasons := map[string]int{}
-	for _, node := range d.nodes {
-		err := f.verdict(node)
-		if err == nil {
-			err = a.liveVerdict(task, s, node)
-		}
-		if err != nil {
-			for _, reason := range reasonsOf(err) {
-				reasons[reason]++
-			}
-		}
-	}
-	return reasons
+	p.a.stops[d] = s
 }
 
-// fullReason says what a node is short of after it has taken the copies that fit.
-func (a *allocation) fullReason(s *shape, node *api.NodeInfo, copies int32) string {
-	left := node.Idle.Clone()
-	for range copies {
-		left.SubWithoutAssert(s.task.InitResreq)
+// stopped finds what stops the next task: nodes, when none takes it, or its queue.
+func (p *pass) stopped(s *stop) {
+	placed := map[int32]bool{}
+	for _, t := range p.placed {
+		placed[p.a.board.index[t.task.NodeName]] = true
 	}
-	if _, short := s.task.InitResreq.LessEqualWithResourcesName(left, api.Zero); len(short) > 0 {
-		return "short of " + slices.Min(short)
+	if task := p.firstOf(func(uid api.TaskID) bool { return p.job.NodesFitErrors[uid] != nil }); task != nil {
+		s.refusals = p.a.stopRefusals(task, p.job, p.site.domain, placed)
+		if s.refusals == nil || len(s.refusals.reasons) == 0 && s.refusals.filled == 0 {
+			s.why = p.job.NodesFitErrors[task.UID].Error()
+		}
+		return
 	}
-	return "full"
+	task := p.firstOf(func(uid api.TaskID) bool { return p.refused[uid] })
+	if task == nil {
+		return
+	}
+	if s.refusals = p.a.stopRefusals(task, p.job, p.site.domain, placed); s.refusals != nil && s.refusals.takes == 0 {
+		return
+	}
+	wait := p.a.ssn.QueueWait(p.queue, task.InitResreq, func() bool { return !p.a.ssn.Allocatable(p.queue, task) })
+	s.why, s.queue, s.refusals = wait.Message, wait.Reason, nil
+}
+
+// firstOf is the first by name of the job's tasks that are such; nil when none is.
+func (p *pass) firstOf(such func(api.TaskID) bool) *api.TaskInfo {
+	var first *api.TaskInfo
+	for uid, task := range p.job.Tasks {
+		if (first == nil || task.Name < first.Name) && such(uid) {
+			first = task
+		}
+	}
+	return first
 }

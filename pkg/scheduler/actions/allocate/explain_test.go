@@ -44,7 +44,7 @@ func TestAnExplanationCountsMembersOfManyShapes(t *testing.T) {
 		Nodes: []*v1.Node{node("a1", "ib-a", "6"), node("a2", "ib-a", "6"), node("a3", "ib-a", "6")},
 		Pods:  pods, PodGroups: []*v1beta1.PodGroup{podGroup},
 	}, "g")
-	if !strings.Contains(says["g"], "ib-a 12/13: 3 nodes short of cpu") {
+	if !strings.Contains(says["g"], "ib-a 12/13: 3 nodes filled by its members (cpu)") {
 		t.Errorf("the PodGroup says %q; want that all fit ib-a but the large one", says["g"])
 	}
 }
@@ -69,7 +69,7 @@ func TestEqualGangsAreExplainedAsThingsStand(t *testing.T) {
 		}
 	}
 	says := explained(t, w, "first", "later")
-	for name, want := range map[string]string{"first": "ib-a 2/3: 2 nodes short of cpu", "later": "ib-a 1/3: 1 node short of cpu, 1 short of memory"} {
+	for name, want := range map[string]string{"first": "ib-a 2/3: 2 nodes filled by its members (cpu)", "later": "ib-a 1/3: 1 node short of memory, 1 filled by its members (cpu)"} {
 		if !strings.HasSuffix(says[name], want) {
 			t.Errorf("PodGroup %s says %q, want %q", name, says[name], want)
 		}
@@ -101,7 +101,7 @@ func TestAnExplanationCountsMembersThatFitTogether(t *testing.T) {
 	}{
 		"two sizes on one node": {
 			requests: []string{"2", "2", "2", "1", "1", "1", "1"}, nodes: []*v1.Node{node("a1", "ib-a", "4")},
-			want: "no node group holds the 7 members needed: ib-a 4/7: 1 node short of cpu",
+			want: "no node group holds the 7 members needed: ib-a 4/7: 1 node filled by its members (cpu)",
 		},
 		"members that exclude each other": {
 			requests: []string{"1", "1", "1", "1"}, change: apart, nodes: []*v1.Node{node("a1", "ib-a", "3")},
@@ -109,11 +109,11 @@ func TestAnExplanationCountsMembersThatFitTogether(t *testing.T) {
 		},
 		"members of one host port": {
 			requests: []string{"1", "1", "1"}, change: onePort, nodes: []*v1.Node{node("a1", "ib-a", "2"), node("b1", "ib-b", "1")},
-			want: "no node group holds the 3 members needed: ib-a 1/3: 1 node didn't have free ports for the requested pod ports; ib-b 1/3: 1 node short of cpu",
+			want: "no node group holds the 3 members needed: ib-a 1/3: 1 node didn't have free ports for the requested pod ports; ib-b 1/3: 1 node filled by its members (cpu)",
 		},
 		"one member": {
 			requests: []string{"8"}, nodes: []*v1.Node{node("a1", "ib-a", "4")},
-			want: "no node group holds the 1 member needed: ib-a 0/1: 1 node short of cpu",
+			want: "no node group holds the 1 member needed: ib-a 0/1: 1 node short of cpu; a member asks for more than any node has: cpu 8 of at most 4",
 		},
 	}
 	for name, tt := range tests {

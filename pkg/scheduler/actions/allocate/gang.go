@@ -2,7 +2,6 @@ package allocate
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -33,6 +32,7 @@ func (a *allocation) placeTasks(job *api.JobInfo, subJob *api.SubJobInfo, tasks 
 	if len(st.domain.nodes) == 0 || len(tasks) == 0 {
 		return band{rest: tasks}
 	}
+	a.tried[st.domain] = true
 	lacking := a.lacking(job, subJob, len(tasks))
 	if a.hopeless(job, subJob, tasks[0], st, now) {
 		return band{rest: tasks}
@@ -208,43 +208,6 @@ func (p *pass) end(rest []*api.TaskInfo) band {
 		p.discard()
 	}
 	return b
-}
-
-// stop is how far an attempt in a node group came, and what stopped it: counts of nodes by reason, or a text.
-type stop struct {
-	placed  int
-	reasons map[string]int
-	why     string
-}
-
-// noteStop keeps, for the explanation, the attempt that came furthest in the group.
-func (p *pass) noteStop() {
-	d := p.site.domain
-	if former, ok := p.a.stops[d]; p.a.inside == "" || ok && len(p.placed) <= former.placed {
-		return
-	}
-	s := stop{placed: len(p.placed), why: p.halt}
-	if tasks := p.a.stopTasks(p); s.why == "" && len(tasks) > 0 {
-		if s.reasons = p.a.stopReasons(tasks[0], p.job, d); len(s.reasons) == 0 {
-			s.why = p.job.NodesFitErrors[tasks[0].UID].Error()
-		}
-	}
-	if s.why == "" && len(s.reasons) == 0 && len(p.refused) > 0 {
-		s.why = fmt.Sprintf("queue %s has no room for more", p.queue.Name)
-	}
-	p.a.stops[d] = s
-}
-
-// stopTasks lists the tasks that fit nowhere, by name.
-func (a *allocation) stopTasks(p *pass) []*api.TaskInfo {
-	var tasks []*api.TaskInfo
-	for uid := range p.job.NodesFitErrors {
-		if task := p.job.Tasks[uid]; task != nil {
-			tasks = append(tasks, task)
-		}
-	}
-	slices.SortFunc(tasks, func(l, r *api.TaskInfo) int { return cmp.Compare(l.Name, r.Name) })
-	return tasks
 }
 
 // lacking is how many tasks must be placed at least before the sub-job can be ready: 1 when that is not known.

@@ -61,11 +61,7 @@ func (a *allocation) placeInGroups(job *api.JobInfo, sheet *sheet, groups *frame
 	if !groups.Required {
 		ways = append(ways, func(now bool) plan { return a.spread(job, sheet, groups, n, now) })
 	}
-	p := a.tryWays(job, ways...)
-	if p.outcome == misfit && n.total > 0 {
-		a.explain(job, sheet, groups, n)
-	}
-	return p
+	return a.tryWays(job, ways...)
 }
 
 // needOf finds what the job's minimum lacks: of each sub-job that it needs so many tasks, which are the first ones when it

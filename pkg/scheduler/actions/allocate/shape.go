@@ -7,6 +7,7 @@ import (
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
 )
 
@@ -55,7 +56,7 @@ func (a *allocation) shapeOf(task *api.TaskInfo) (*shape, error) {
 			a.shapes = a.shapes[:0]
 		}
 		k.shape = &shape{layers: k.layers, task: task, samples: make([]sample, len(a.board.nodes)), fields: map[fieldKey]*field{},
-			barred: map[int32]error{}, rooms: map[*domain]*room{}}
+			barred: map[int32]error{}, rooms: map[*domain]*room{}, words: map[*api.FitError]string{}}
 		a.shapes = append(a.shapes, k)
 	}
 	return k.shape, nil
@@ -73,6 +74,8 @@ type shape struct {
 	barred map[int32]error
 	// rooms are what is known of the domains' room.
 	rooms map[*domain]*room
+	// words are verdicts in few words, as far as explanations asked for them.
+	words map[*api.FitError]string
 }
 
 // prePredicate asks the plugins' pre-predicates, but for those that only prepare for preemption and take their time to.
@@ -101,9 +104,12 @@ func (a *allocation) ask(s *shape, node int32) *sample {
 	}
 	info := a.board.nodes[node]
 	*sm = sample{version: a.board.version[node] + 1}
-	if short := insufficient(s.task.InitResreq, info); short != "" {
-		sm.err = api.NewFitErrWithStatus(s.task, info,
-			&api.Status{Code: api.Unschedulable, Reason: api.WrapInsufficientResourceReason([]string{short})})
+	if short := insufficient(s.task.InitResreq, info); len(short) > 0 {
+		var statuses []*api.Status
+		for _, name := range short {
+			statuses = append(statuses, &api.Status{Code: api.Unschedulable, Reason: api.WrapInsufficientResourceReason([]string{name})})
+		}
+		sm.err = api.NewFitErrWithStatus(s.task, info, statuses...)
 		return sm
 	}
 	if sm.err = a.predicate(s.layers.kept, s.task, info); sm.err != nil {
@@ -132,14 +138,15 @@ func futureIdle(node *api.NodeInfo) *api.Resource {
 	return node.FutureIdle()
 }
 
-// insufficient returns the first resource the node will not have enough of, by name; empty when it has.
-func insufficient(request *api.Resource, node *api.NodeInfo) string {
+// insufficient returns the resources the node will not have enough of, by name.
+func insufficient(request *api.Resource, node *api.NodeInfo) []string {
 	idle := futureIdle(node)
 	if request.LessEqual(idle, api.Zero) {
-		return ""
+		return nil
 	}
 	_, short := request.LessEqualWithResourcesName(idle, api.Zero)
-	return slices.Min(short)
+	slices.Sort(short)
+	return short
 }
 
 // copies is how many such requests the node's idle resources take, by arithmetic.
@@ -180,6 +187,20 @@ func (a *allocation) predicatesEnabled() bool {
 		}
 	}
 	return false
+}
+
+// predicateSwitch says whether the predicates plugin, where it is enabled, has one of its parts switched on, as all are that
+// its arguments do not name.
+func (a *allocation) predicateSwitch(argument string) bool {
+	on := true
+	for _, tier := range a.ssn.Tiers {
+		for _, option := range tier.Plugins {
+			if option.Name == predicates.PluginName {
+				vcframework.Arguments(option.Arguments).GetBool(&on, argument)
+			}
+		}
+	}
+	return a.podSlots && on
 }
 
 // predicate asks the layer's predicates as upstream's allocate does.

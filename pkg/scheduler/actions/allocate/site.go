@@ -79,8 +79,8 @@ type room struct {
 	total, at int
 	// copies is what each node takes, by place in the domain.
 	copies []int32
-	// reasons count the nodes by what stops the next task; nil before they are asked for.
-	reasons map[string]int
+	// refusals count the nodes by what stops the next task; nil before they are asked for.
+	refusals *refusals
 }
 
 // count brings one node's place up to date.
@@ -88,7 +88,7 @@ func (r *room) count(a *allocation, s *shape, d *domain, place int32) {
 	copies := a.ask(s, d.nodes[place]).copies
 	r.total += int(copies - r.copies[place])
 	r.copies[place] = copies
-	r.reasons = nil
+	r.refusals = nil
 }
 
 // slots divides so many tasks of a shape over the site: over the fewest groups of each level, and the last ones over the

@@ -32,6 +32,16 @@ type sheet struct {
 
 func (s *sheet) empty() bool { return len(s.tasks) == 0 }
 
+// first is the first task to be placed.
+func (s *sheet) first() *api.TaskInfo {
+	for _, subJob := range s.subJobs {
+		if tasks := s.tasks[subJob.UID]; len(tasks) > 0 {
+			return tasks[0]
+		}
+	}
+	return nil
+}
+
 // keep leaves of the sub-jobs that are named only the given tasks.
 func (s *sheet) keep(rest map[api.SubJobID][]*api.TaskInfo) {
 	done := false
@@ -96,6 +106,7 @@ func (a *allocation) wanted(job *api.JobInfo) bool {
 	}
 	if !a.ssn.HyperNodesReadyToSchedule && job.ContainsNetworkTopology() {
 		klog.V(4).InfoS("Job is skipped: the HyperNodes are not ready", "podGroup", key)
+		job.JobFitErrors = "it has a network topology, and the HyperNodes are not ready"
 		return false
 	}
 	if namesTiers(job) {

@@ -78,22 +78,22 @@ func TestAllocate(t *testing.T) {
 		"all clusters are fragmented": {
 			nodes: three, gang: []string{"mode=required"}, minMember: 2,
 			pods: append(sized("3", "g/0", "g/1"), used("a1", "2"), used("a2", "2"), used("a3", "2"), used("b2", "2")),
-			says: "no node group holds the 2 members needed: ib-b 1/2: 2 nodes short of cpu; ib-a 0/2: 3 nodes short of cpu",
+			says: "no node group holds the 2 members needed: ib-b 1/2: 1 node short of cpu, 1 filled by its members (cpu); ib-a 0/2: 3 nodes short of cpu",
 		},
 		"fewer nodes in every cluster than the gang needs": {
 			nodes: three, gang: []string{"mode=required"}, minMember: 4, pods: sized("4", "g/0", "g/1", "g/2", "g/3"),
-			says: "no node group holds the 4 members needed: ib-a 3/4: 3 nodes short of cpu; ib-b 2/4: 2 nodes short of cpu",
+			says: "no node group holds the 4 members needed: ib-a 3/4: 3 nodes filled by its members (cpu); ib-b 2/4: 2 nodes filled by its members (cpu)",
 		},
 		"nodes without a label are no cluster, however empty": {
 			nodes: nodes("x1", "x2", "a1 ib-a"), gang: []string{"mode=required"}, minMember: 2, pods: sized("4", "g/0", "g/1"),
-			says: "no node group holds the 2 members needed: ib-a 1/2: 1 node short of cpu",
+			says: "no node group holds the 2 members needed: ib-a 1/2: 1 node filled by its members (cpu)",
 		},
 		"a later member goes where the gang is": {
 			nodes: three, gang: []string{"mode=required"}, minMember: 1, pods: append(members("g/0@a1"), sized("4", "g/1")...), want: "1:a2",
 		},
 		"a later member waits for room where the gang is, and says so": {
 			nodes: three, gang: []string{"mode=required"}, minMember: 2, pods: append(members("g/0@b1"), append(sized("4", "g/1"), used("b2", "1"))...),
-			says: "no node group holds the 1 member needed: ib-b 0/1: 2 nodes short of cpu; ib-a: the gang's members are in ib-b",
+			says: "no node group holds the 1 member needed: ib-b 0/1: 1 node short of cpu, 1 filled by its members (cpu); ib-a: the gang's members are in ib-b",
 		},
 		"the clusters it may use": {
 			nodes: three, gang: []string{"clusters=ib-a"}, minMember: 2, pods: sized("4", "g/0", "g/1"), want: "0:a1 1:a2",
@@ -104,12 +104,12 @@ func TestAllocate(t *testing.T) {
 		"later members of a preferred gang do not leave the clusters it lists either": {
 			nodes: nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b", "b3 ib-b", "x"), gang: []string{"mode=preferred", "clusters=ib-a"}, minMember: 2,
 			pods: sized("4", "g/0", "g/1", "g/2", "g/3"), want: "0:a1 1:a2",
-			says: "the minimum is placed, further members wait: ib-a 0/1: 2 nodes short of cpu; ib-b: " + notListed,
+			says: "the minimum is placed, 2 further members wait: ib-a: 2 nodes filled by its members (cpu); ib-b: " + notListed,
 		},
 		"a preferred gang does not leave the clusters it lists": {
 			nodes: three, gang: []string{"clusters=ib-b"}, minMember: 3, pods: sized("4", "g/0", "g/1", "g/2"),
 			arguments: []string{"defaultMode: preferred"},
-			says:      "ib-b 2/3: 2 nodes short of cpu; ib-a: " + notListed,
+			says:      "ib-b 2/3: 2 nodes filled by its members (cpu); ib-a: " + notListed,
 		},
 		"a preferred gang that lists a cluster in a world without any": {
 			nodes: nodes("x"), gang: []string{"mode=preferred", "clusters=ib-b"}, minMember: 1, pods: members("g/0"),
@@ -134,8 +134,8 @@ func TestAllocate(t *testing.T) {
 		},
 		"a leaf is required and none is large enough": {
 			nodes: leaves, gang: []string{"level=leaf"}, minMember: 3, pods: sized("4", "g/0", "g/1", "g/2"),
-			says: "no node group holds the 3 members needed: ib-a/s2/l3 2/3: 2 nodes short of cpu; ib-a/s1/l1 1/3: 1 node short of cpu; " +
-				"ib-a/s1/l2 1/3: 1 node short of cpu; ib-b/s3/l4 1/3: 1 node short of cpu",
+			says: "no node group holds the 3 members needed: ib-a/s2/l3 2/3: 2 nodes filled by its members (cpu); ib-a/s1/l1 1/3: 1 node filled by its members (cpu); " +
+				"ib-a/s1/l2 1/3: 1 node filled by its members (cpu); ib-b/s3/l4 1/3: 1 node filled by its members (cpu)",
 		},
 	}
 	for name, tt := range tests {
@@ -240,7 +240,7 @@ func TestAffinityGroupInOneSession(t *testing.T) {
 	}{
 		"there is room": {second: sized("4", "second/0"), want: "0:a2"},
 		"there is none": {second: sized("4", "second/0", "second/1"),
-			says: "no node group holds the 2 members needed: ib-a 1/2: 2 nodes short of cpu; ib-b: affinity group ring is in ib-a"},
+			says: "no node group holds the 2 members needed: ib-a 1/2: 1 node short of cpu, 1 filled by its members (cpu); ib-b: affinity group ring is in ib-a"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

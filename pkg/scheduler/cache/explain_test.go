@@ -1,0 +1,347 @@
+package cache
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vcscheduler "volcano.sh/volcano/pkg/scheduler"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// sessions runs cycles on a world.
+type sessions struct {
+	*world
+	registry *framework.Registry
+	profile  *framework.Profile
+}
+
+// explainConf is a conf with the named plugins beside gang and predicates.
+func explainConf(plugins ...string) string {
+	text := "actions: \"enqueue, allocate, backfill\"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n"
+	for _, plugin := range plugins {
+		text += "  - name: " + plugin + "\n"
+	}
+	return text
+}
+
+func newSessions(w *world, confText string) *sessions {
+	w.t.Helper()
+	benchMetrics.Do(vcmetrics.InitKubeSchedulerRelatedMetrics)
+	_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf(confText)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	s := &sessions{world: w, registry: framework.NewRegistry()}
+	s.registry.RegisterPlugin(transaction.Spec(w.Cache))
+	s.registry.RegisterPlugin(ibcluster.Spec())
+	s.registry.RegisterAction(allocate.New())
+	s.profile, err = s.registry.Build(framework.ProfileInput{
+		Actions: []string{"enqueue", "allocate", "backfill"}, Tiers: append([]conf.Tier{transaction.Tier(0)}, tiers...), Configurations: configurations,
+	}, w.Cache)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+// cycle runs one cycle and lets a second pass.
+func (s *sessions) cycle() {
+	conf.EnabledActionMap = map[string]bool{"enqueue": true, "allocate": true, "backfill": true}
+	ssn := s.registry.OpenSession(s.Cache, s.profile)
+	for _, action := range s.profile.Actions {
+		action.Execute(ssn.Session)
+	}
+	s.registry.CloseSession(ssn)
+	time.Sleep(settle + 100*time.Millisecond)
+	synctest.Wait()
+}
+
+// says is the PodGroup's condition that tells why members wait, as "Type reason: message".
+func (s *sessions) says() string {
+	for _, c := range s.cluster.PodGroup("g").Status.Conditions {
+		if c.Message != "" {
+			return fmt.Sprintf("%s %s: %s", c.Type, c.Reason, c.Message)
+		}
+	}
+	return ""
+}
+
+// podSays is the PodScheduled condition of the pod as "reason: message".
+func (s *sessions) podSays(name string) string {
+	_, c := podutil.GetPodCondition(&s.cluster.Pod(name).Status, v1.PodScheduled)
+	if c == nil {
+		return ""
+	}
+	return c.Reason + ": " + c.Message
+}
+
+// members are pods of gang g that ask for so many GPUs.
+func members(n int, gpus string) []*schedtest.PodBuilder {
+	var pods []*schedtest.PodBuilder
+	for i := range n {
+		pods = append(pods, pod(i).Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": gpus}))
+	}
+	return pods
+}
+
+func nodeOf8(i int) *schedtest.NodeBuilder {
+	return schedtest.MakeNode().Name(fmt.Sprintf("n%02d", i)).Capacity(schedtest.Resources{"cpu": "64", "memory": "64Gi", "nvidia.com/gpu": "8", "pods": "110"})
+}
+
+func gpuNodes(n int) []runtime.Object {
+	var nodes []runtime.Object
+	for i := range n {
+		nodes = append(nodes, nodeOf8(i).Obj())
+	}
+	return nodes
+}
+
+// filler is a pod of another gang that takes all GPUs of the node.
+func filler(i int) runtime.Object {
+	return schedtest.MakePod().Name(fmt.Sprintf("filler%d", i)).Group("other").Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "8"}).
+		Node(fmt.Sprintf("n%02d", i)).Phase(v1.PodRunning).Obj()
+}
+
+func other() runtime.Object {
+	return schedtest.MakePodGroup().Name("other").MinMember(1).Phase(v1beta1.PodGroupRunning).Obj()
+}
+
+// TestWhyAGangWaits: each cause has its words, on the PodGroup and, the same, on its pods.
+func TestWhyAGangWaits(t *testing.T) {
+	minimum := func(n int32) *schedtest.PodGroupBuilder { return schedtest.MakePodGroup().Name("g").MinMember(n) }
+	tests := map[string]struct {
+		plugins []string
+		objects []runtime.Object
+		group   *schedtest.PodGroupBuilder
+		pods    []*schedtest.PodBuilder
+		want    string
+	}{
+		"three nodes are full before, one is tainted, the rest is full of its own members": {
+			objects: append(gpuNodes(9), nodeOf8(9).Taint("maintenance", v1.TaintEffectNoSchedule).Obj(), other(), filler(0), filler(1), filler(2)),
+			group:   minimum(10), pods: members(10, "8"),
+			want: "Unschedulable NotEnoughResources: 6/10 members fit: 3 nodes short of nvidia.com/gpu, 1 tainted, 6 filled by its members (nvidia.com/gpu)",
+		},
+		"it is larger than the cluster": {
+			plugins: []string{"proportion"}, objects: gpuNodes(5), group: minimum(45), pods: members(45, "1"),
+			want: "Unschedulable NotEnoughResources: 40/45 members fit: 5 nodes filled by its members (nvidia.com/gpu)",
+		},
+		"all resources that are short are named": {
+			objects: gpuNodes(1), group: minimum(2), pods: []*schedtest.PodBuilder{
+				pod(0).Req(schedtest.Resources{"cpu": "60", "nvidia.com/gpu": "8"}), pod(1).Req(schedtest.Resources{"cpu": "60", "nvidia.com/gpu": "8"}),
+			},
+			want: "Unschedulable NotEnoughResources: 1/2 members fit: 1 node filled by its members (cpu, nvidia.com/gpu)",
+		},
+		"a member asks for more than any node has": {
+			objects: gpuNodes(2), group: minimum(1), pods: members(1, "16"),
+			want: "Unschedulable NotEnoughResources: 0/1 members fit: 2 nodes short of nvidia.com/gpu; a member asks for more than any node has: nvidia.com/gpu 16 of at most 8",
+		},
+		"its queue has reached its capability": {
+			plugins: []string{"capacity"}, objects: append(gpuNodes(5), other(), filler(0),
+				schedtest.MakeQueue().Name(schedtest.Queue).Capability(schedtest.Resources{"nvidia.com/gpu": "20"}).Obj()),
+			group: minimum(2), pods: members(2, "8"),
+			want: "Unschedulable QueueFull: 1/2 members fit: queue default has reached its capability: nvidia.com/gpu 16 of 20 in use and 8 asked for",
+		},
+		"its queue is closed": {
+			plugins: []string{"capacity"}, objects: append(gpuNodes(1),
+				schedtest.MakeQueue().Name(schedtest.Queue).State(v1beta1.QueueStateClosed).Obj()),
+			group: minimum(1), pods: members(1, "1"),
+			want: "Unschedulable QueueNotOpen: queue default is Closed: it takes no pods",
+		},
+		"its queue does not exist": {
+			objects: gpuNodes(1), group: minimum(1).Queue("nosuch"), pods: members(1, "1"),
+			want: `Unschedulable QueueNotFound: queue "nosuch" does not exist`,
+		},
+		"too few pods exist": {
+			objects: gpuNodes(1), group: minimum(4), pods: members(2, "1"),
+			want: "Unschedulable NotEnoughTasks: minMember is 4 and there are 2 pods",
+		},
+		"no pod exists": {
+			objects: gpuNodes(1), group: minimum(4),
+			want: "Unschedulable NotEnoughTasks: minMember is 4 and there is no pod",
+		},
+		"pods of a role are missing": {
+			objects: gpuNodes(1), group: minimum(2).MinTaskMember("worker", 1).MinTaskMember("launcher", 1), pods: []*schedtest.PodBuilder{
+				members(1, "1")[0].Role("worker"), pod(1).Role("worker"),
+			},
+			want: `Unschedulable NotEnoughPodsOfTask: minTaskMember of "launcher" is 1 and there is no such pod`,
+		},
+		"pods have scheduling gates": {
+			objects: gpuNodes(1), group: minimum(3), pods: []*schedtest.PodBuilder{
+				members(1, "1")[0], pod(1).Gate("example.com/quota"), pod(2).Gate("example.com/quota"),
+			},
+			want: "Unschedulable SchedulingGated: minMember is 3 and of the 3 pods 2 wait for their scheduling gates: example.com/quota",
+		},
+		"the cluster is promised to others": {
+			plugins: []string{"overcommit"}, objects: gpuNodes(1),
+			group: minimum(1).Phase(v1beta1.PodGroupPending).MinResources(schedtest.Resources{"nvidia.com/gpu": "64"}), pods: members(1, "1"),
+			want: "Unschedulable NotEnqueued: not let in by plugin overcommit: minResources are nvidia.com/gpu 64; of the cluster's nvidia.com/gpu 8 are nvidia.com/gpu 0 in use, and nvidia.com/gpu 0 promised to gangs let in before",
+		},
+		"its minResources exceed what is left of its queue": {
+			plugins: []string{"capacity"}, objects: append(gpuNodes(2), schedtest.MakeQueue().Name(schedtest.Queue).Capability(schedtest.Resources{"nvidia.com/gpu": "4"}).Obj()),
+			group: minimum(1).Phase(v1beta1.PodGroupPending).MinResources(schedtest.Resources{"nvidia.com/gpu": "8"}), // its pods are made when it is let in
+			want:  "Unschedulable QueueFull: not let in by plugin capacity: minResources are nvidia.com/gpu 8; queue default has reached its capability: nvidia.com/gpu 0 of 4 in use and 8 asked for",
+		},
+		"its minimum runs and further members have no room": {
+			objects: append(gpuNodes(1), pod(8).Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "8"}).Node("n00").Phase(v1.PodRunning).Obj()),
+			group:   minimum(1).Phase(v1beta1.PodGroupRunning), pods: members(2, "8"),
+			want: "Scheduled tasks in gang are ready to be scheduled: the minimum is placed, 2 further members wait: 1 node filled by its members (nvidia.com/gpu)",
+		},
+		"no InfiniBand cluster holds it": {
+			plugins: []string{"ibcluster\n    arguments:\n      ibcluster.levels: [fabric]"},
+			objects: []runtime.Object{nodeOf8(0).Label("fabric", "ib-a").Obj(), nodeOf8(1).Label("fabric", "ib-a").Obj(), nodeOf8(2).Label("fabric", "ib-b").Obj(), other(), filler(0)},
+			group:   minimum(2).Annotation(ibcluster.ModeAnnotation, "required"), pods: members(2, "8"),
+			want: "Unschedulable NotEnoughResources: no node group holds the 2 members needed: ib-a 1/2: 1 node short of nvidia.com/gpu, 1 filled by its members (nvidia.com/gpu); ib-b 1/2: 1 node filled by its members (nvidia.com/gpu)",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.add(tt.objects...)
+				w.add(tt.group.Obj())
+				for _, pod := range tt.pods {
+					w.add(pod.Obj())
+				}
+				s := newSessions(w, explainConf(tt.plugins...))
+				for range 3 {
+					s.cycle()
+				}
+				if diff := cmp.Diff(tt.want, s.says()); diff != "" {
+					t.Errorf("the PodGroup says (-want +got):\n%s", diff)
+				}
+				_, message, _ := strings.Cut(tt.want, ": ")
+				for _, p := range tt.pods {
+					pod := p.Obj()
+					if len(pod.Spec.SchedulingGates) > 0 {
+						continue
+					}
+					if diff := cmp.Diff("Unschedulable: "+message, s.podSays(pod.Name)); diff != "" {
+						t.Errorf("pod %s says (-want +got):\n%s", pod.Name, diff)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestAPodWithoutItsPodGroupIsTold with a condition and an event, and is not when the PodGroup comes a moment later.
+func TestAPodWithoutItsPodGroupIsTold(t *testing.T) {
+	for _, late := range []bool{true, false} {
+		t.Run(fmt.Sprintf("the PodGroup comes late: %v", late), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.add(gpuNodes(1)...)
+				w.add(members(1, "1")[0].Obj())
+				s := newSessions(w, explainConf())
+				ssn := s.registry.OpenSession(w.Cache, s.profile)
+				s.registry.CloseSession(ssn)
+				if late {
+					w.add(schedtest.MakePodGroup().Name("g").MinMember(1).Obj())
+				}
+				time.Sleep(settle)
+				w.cluster.Events.Take()
+				s.cycle()
+				said := s.podSays("p0") == `PodGroupNotFound: PodGroup "g", which annotation scheduling.k8s.io/group-name names, does not exist`
+				if said == late {
+					t.Errorf("the pod says %q", s.podSays("p0"))
+				}
+				told := strings.Contains(strings.Join(w.cluster.Events.Take(), "\n"), `Warning FailedScheduling p0: PodGroup "g"`)
+				if told == late {
+					t.Errorf("an event told of it: %v", told)
+				}
+			})
+		})
+	}
+}
+
+// TestAGangThatIsNotLetInIsToldOnce although a plugin has an event of its own, of the same reason.
+func TestAGangThatIsNotLetInIsToldOnce(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.add(nodeOf8(0).Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Phase(v1beta1.PodGroupPending).
+			MinResources(schedtest.Resources{"nvidia.com/gpu": "64"}).Obj(), members(1, "1")[0].Obj())
+		s := newSessions(w, explainConf("overcommit"))
+		told := map[string]int{}
+		for range 5 {
+			s.cycle()
+			for event, n := range count(w.cluster.Events.Take()) {
+				told[event] += n
+			}
+			w.sync("p0")
+			w.deliver(w.cluster.PodGroup("g"))
+		}
+		if len(told) != 3 {
+			t.Errorf("want an event of the plugin, one of the PodGroup and one of the pod, got %v", told)
+		}
+		for event, n := range told {
+			if n != 1 {
+				t.Errorf("told %d times: %s", n, event)
+			}
+		}
+	})
+}
+
+// TestAnExplanationIsWrittenOnce: 60 cycles of a world that does not change, listed in another order each time, write the
+// PodGroup and each pod once.
+func TestAnExplanationIsWrittenOnce(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		for i := range 8 {
+			// Two reasons each; which one upstream gives depends on the order of a map.
+			w.add(nodeOf8(i).Taint("maintenance", v1.TaintEffectNoSchedule).Obj())
+		}
+		w.add(schedtest.MakePodGroup().Name("g").MinMember(64).Phase(v1beta1.PodGroupInqueue).Obj())
+		pods := members(64, "1")
+		rand.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
+		for _, pod := range pods {
+			w.add(pod.NodeSelector("disk", "ssd").Obj())
+		}
+		s := newSessions(w, explainConf())
+		s.cycle()
+		time.Sleep(settle)
+		w.cluster.Writes()
+		w.cluster.Events.Take()
+		writes, events := map[string]int{}, 0
+		for range 60 {
+			w.RetryAll()
+			s.cycle()
+			for write, n := range count(w.cluster.Writes()) {
+				writes[write] += n
+			}
+			events += len(w.cluster.Events.Take())
+			w.deliver(w.cluster.PodGroup("g"))
+			for i := range 64 {
+				w.sync(fmt.Sprintf("p%d", i))
+			}
+			node := nodeOf8(rand.IntN(8)).Taint("maintenance", v1.TaintEffectNoSchedule).Obj()
+			node.Annotations = map[string]string{"heartbeat": fmt.Sprint(rand.Int())} // it is looked at anew
+			w.add(node)
+		}
+		if got := writes["update podgroups g"]; got != 1 {
+			t.Errorf("the PodGroup was written %d times", got)
+		}
+		for i := range 64 {
+			if got := writes[fmt.Sprintf("update pods/status p%d", i)]; got != 1 {
+				t.Errorf("pod p%d was written %d times", i, got)
+			}
+		}
+		if events != 65 {
+			t.Errorf("%d events, want one of the PodGroup and one of each pod", events)
+		}
+		if diff := cmp.Diff("Unschedulable NotEnoughResources: 0/64 members fit: 8 nodes tainted", s.says()); diff != "" {
+			t.Errorf("the PodGroup says (-want +got):\n%s", diff)
+		}
+	})
+}

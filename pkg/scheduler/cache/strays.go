@@ -1,0 +1,101 @@
+package cache
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// stray is a gang that no session sees: its PodGroup, or its queue, is not there.
+type stray struct {
+	id      api.JobID
+	group   *api.PodGroup // nil when it is not there
+	pods    []*v1.Pod     // those that wait
+	message string
+}
+
+// tellStrays tells gangs that sessions do not see what they lack, once that has lasted a moment: objects of one submission
+// come one after the other. seen is how many gangs the session sees; when that is all there is nothing to look for.
+func (c *Cache) tellStrays(seen int) {
+	var ripe []stray
+	found := c.strays(seen)
+	c.reportMu.Lock()
+	now, young := time.Now(), false
+	maps.DeleteFunc(c.strayed, func(id api.JobID, _ time.Time) bool { return found[id] == nil })
+	for id, s := range found {
+		since, known := c.strayed[id]
+		if !known {
+			since = now
+			c.strayed[id] = now
+		}
+		if now.Sub(since) >= settle {
+			ripe = append(ripe, *s)
+		} else {
+			young = true
+		}
+	}
+	c.reportMu.Unlock()
+	if young {
+		c.wake(Soon)
+	}
+	for i := range ripe {
+		c.tellStray(&ripe[i])
+	}
+}
+
+// strays lists the gangs that sessions do not see and of which pods wait.
+func (c *Cache) strays(seen int) map[api.JobID]*stray {
+	c.SchedulerCache.Mutex.Lock()
+	defer c.SchedulerCache.Mutex.Unlock()
+	if len(c.Jobs) == seen {
+		return nil
+	}
+	found := map[api.JobID]*stray{}
+	for id, job := range c.Jobs {
+		s := &stray{id: id}
+		switch {
+		case len(job.TaskStatusIndex[api.Pending]) == 0:
+			continue
+		case job.PodGroup == nil:
+		case c.Queues[job.Queue] == nil:
+			s.group = job.PodGroup.Clone()
+			s.message = fmt.Sprintf("queue %s does not exist", brief.Value(string(job.Queue)))
+			if status, ok := c.status.decided(job); ok {
+				s.group.Status = *status.DeepCopy()
+			}
+		default:
+			continue
+		}
+		for _, task := range job.TaskStatusIndex[api.Pending] {
+			if !task.SchGated {
+				s.pods = append(s.pods, task.Pod)
+			}
+		}
+		found[id] = s
+	}
+	return found
+}
+
+func (c *Cache) tellStray(s *stray) {
+	if s.group == nil {
+		for _, pod := range s.pods {
+			c.tellPod(pod, framework.PodGroupNotFound, fmt.Sprintf("PodGroup %s, which annotation %s names, does not exist",
+				brief.Value(pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]), v1beta1.KubeGroupNameAnnotationKey), "")
+		}
+		return
+	}
+	condition := unschedulable(framework.QueueNotFound, s.message)
+	setCondition(&s.group.Status, condition)
+	c.status.wishPodGroup(s.group, false)
+	c.podGroupEvent(s.group, v1.EventTypeWarning, string(condition.Type), s.message)
+	for _, pod := range s.pods {
+		c.tellPod(pod, v1.PodReasonUnschedulable, s.message, "")
+	}
+}

@@ -1,0 +1,104 @@
+package framework
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+)
+
+// queueUse is what the tasks of each queue have, those of queues in it included, and what all tasks have. It is counted once
+// a session, when a gang's explanation first asks for it, and kept up to date from then on.
+type queueUse struct {
+	ssn  *Session
+	used map[api.QueueID]*api.Resource
+	all  *api.Resource
+	// promised is what gangs were let in for that have no tasks placed.
+	promised *api.Resource
+}
+
+func (ssn *Session) use() *queueUse {
+	if ssn.queueUse != nil {
+		return ssn.queueUse
+	}
+	u := &queueUse{ssn: ssn, used: map[api.QueueID]*api.Resource{}, all: api.EmptyResource(), promised: api.EmptyResource()}
+	ssn.queueUse = u
+	for _, job := range ssn.Jobs {
+		u.add(job.Queue, job.Allocated)
+		for _, task := range job.TaskStatusIndex[api.Pipelined] {
+			u.add(job.Queue, task.Resreq)
+		}
+		if job.PodGroup.Status.Phase == scheduling.PodGroupInqueue && job.PodGroup.Spec.MinResources != nil && job.Allocated.IsEmpty() {
+			u.promised.Add(job.GetMinResources())
+		}
+	}
+	ssn.AddEventHandler(&vcframework.EventHandler{
+		AllocateFunc: func(e *vcframework.Event) { u.add(ssn.Jobs[e.Task.Job].Queue, e.Task.Resreq) },
+		DeallocateFunc: func(e *vcframework.Event) {
+			for _, used := range u.counts(ssn.Jobs[e.Task.Job].Queue) {
+				used.SubWithoutAssert(e.Task.Resreq)
+			}
+		},
+	})
+	return u
+}
+
+func (u *queueUse) add(queue api.QueueID, request *api.Resource) {
+	for _, used := range u.counts(queue) {
+		used.Add(request)
+	}
+}
+
+// counts are those that the queue's tasks count in.
+func (u *queueUse) counts(queue api.QueueID) []*api.Resource {
+	counts := []*api.Resource{u.all}
+	for _, id := range u.ssn.queuePath(queue) {
+		counts = append(counts, u.of(id))
+	}
+	return counts
+}
+
+func (u *queueUse) of(queue api.QueueID) *api.Resource {
+	if u.used[queue] == nil {
+		u.used[queue] = api.EmptyResource()
+	}
+	return u.used[queue]
+}
+
+// resourceNames are the resources that are asked for, by name.
+func resourceNames(request *api.Resource) []v1.ResourceName {
+	names := request.ResourceNames().FilteredIgnoredScalarResources() // each pod asks for itself
+	slices.Sort(names)
+	return names
+}
+
+// AmountOf writes how much of a resource there is as users do.
+func AmountOf(have *api.Resource, name string) string {
+	return quantity(v1.ResourceName(name), have.Get(v1.ResourceName(name)))
+}
+
+// amountsOf tells how much there is of each resource that the request asks for, of the first few by name.
+func amountsOf(have, request *api.Resource) string {
+	var parts []string
+	for _, name := range resourceNames(request) {
+		parts = append(parts, fmt.Sprintf("%s %s", name, quantity(name, have.Get(name))))
+	}
+	text := strings.Join(named(parts), ", ")
+	if len(parts) > maxNamed {
+		text += ", ..."
+	}
+	return text
+}
+
+// quantity writes the amount of a resource as users do. Upstream counts memory in bytes and all else in thousandths.
+func quantity(name v1.ResourceName, amount float64) string {
+	if name == v1.ResourceMemory {
+		return resource.NewQuantity(int64(amount), resource.BinarySI).String()
+	}
+	return resource.NewMilliQuantity(int64(amount), resource.DecimalSI).String()
+}

@@ -1,0 +1,116 @@
+package framework
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+)
+
+// remote is upstream's plugin that asks a server. It is not asked again to explain.
+const remote = "extender"
+
+// notEnqueued says which plugin keeps the PodGroup Pending, if one does, by asking again each that has a vote.
+func (ssn *Session) notEnqueued(job *api.JobInfo) (Wait, bool) {
+	queue := ssn.Queues[job.Queue]
+	if queue == nil {
+		return Wait{}, false
+	}
+	if wait, closed := notOpen(queue); closed {
+		return wait, true
+	}
+	if job.PodGroup.Spec.MinResources == nil {
+		return Wait{}, false
+	}
+	plugin := ssn.refuser(func() bool { return !ssn.JobEnqueueable(job) })
+	if plugin == "" {
+		return Wait{}, false
+	}
+	request := job.GetMinResources()
+	text := fmt.Sprintf("not let in by plugin %s: minResources are %s", plugin, amountsOf(request, request))
+	if over := ssn.overCapability(queue, request); over != "" {
+		return Wait{QueueFull, text + "; " + over}, true
+	}
+	use := ssn.use()
+	return Wait{NotEnqueued, fmt.Sprintf("%s; of the cluster's %s are %s in use, and %s promised to gangs let in before",
+		text, amountsOf(ssn.TotalResource, request), amountsOf(use.all, request), amountsOf(use.promised, request))}, true
+}
+
+// QueueWait says why the queue takes no more such request, which a plugin has refused: refused asks again.
+func (ssn *Session) QueueWait(queue *api.QueueInfo, request *api.Resource, refused func() bool) Wait {
+	if wait, closed := notOpen(queue); closed {
+		return wait
+	}
+	if over := ssn.overCapability(queue, request); over != "" {
+		return Wait{QueueFull, over}
+	}
+	return Wait{QueueFull, fmt.Sprintf("queue %s has used up its share of the cluster (plugin %s): %s of %s",
+		queue.Name, cmp.Or(ssn.refuser(refused), "unknown"), amountsOf(ssn.use().of(queue.UID), request), amountsOf(ssn.TotalResource, request))}
+}
+
+func notOpen(queue *api.QueueInfo) (Wait, bool) {
+	state := queue.Queue.Status.State
+	if state == scheduling.QueueStateOpen || state == "" {
+		return Wait{}, false
+	}
+	return Wait{QueueNotOpen, fmt.Sprintf("queue %s is %s: it takes no pods", queue.Name, state)}, true
+}
+
+// refuser is the first plugin in the conf that refuses when it is asked alone; the remote one when no other does, and empty
+// when there is none.
+func (ssn *Session) refuser(refuses func() bool) string {
+	all := ssn.Tiers
+	defer func() { ssn.Tiers = all }()
+	last := ""
+	for _, tier := range all {
+		for _, option := range tier.Plugins {
+			if option.Name == remote {
+				last = remote
+				continue
+			}
+			ssn.Tiers = []conf.Tier{{Plugins: []conf.PluginOption{option}}}
+			if refuses() {
+				return option.Name
+			}
+		}
+	}
+	return last
+}
+
+// overCapability says of which resources the request exceeds what is left of the capability of the queue, or of one it is in.
+func (ssn *Session) overCapability(queue *api.QueueInfo, request *api.Resource) string {
+	for _, id := range ssn.queuePath(queue.UID) {
+		q := ssn.Queues[id]
+		if len(q.Queue.Spec.Capability) == 0 {
+			continue
+		}
+		capability, used := api.NewResource(q.Queue.Spec.Capability), ssn.use().of(id)
+		var parts []string
+		for _, name := range resourceNames(request) {
+			if _, limited := q.Queue.Spec.Capability[name]; limited && used.Get(name)+request.Get(name) > capability.Get(name) {
+				parts = append(parts, fmt.Sprintf("%s %s of %s in use and %s asked for", name,
+					quantity(name, used.Get(name)), quantity(name, capability.Get(name)), quantity(name, request.Get(name))))
+			}
+		}
+		if len(parts) > 0 {
+			return fmt.Sprintf("queue %s has reached its capability: %s", q.Name, strings.Join(named(parts), ", "))
+		}
+	}
+	return ""
+}
+
+// queuePath lists the queue and those it is in, the inmost first.
+func (ssn *Session) queuePath(id api.QueueID) []api.QueueID {
+	var path []api.QueueID
+	for queue := ssn.Queues[id]; queue != nil && !slices.Contains(path, id); queue = ssn.Queues[id] {
+		path = append(path, id)
+		if id = api.QueueID(queue.Queue.Spec.Parent); id == "" {
+			break
+		}
+	}
+	return path
+}

@@ -1,0 +1,155 @@
+package framework
+
+import (
+	"fmt"
+	"strings"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+)
+
+// maxNamed bounds how many roles, policies or gates a message names.
+const maxNamed = 3
+
+// lacksPods says what pods the gang's minimum lacks, if it does: they do not exist, or they have scheduling gates.
+func lacksPods(job *api.JobInfo) (Wait, bool) {
+	spec := &job.PodGroup.Spec
+	if binding.ShortOf(job, spec, exists) != nil {
+		return missingPods(job), true
+	}
+	if binding.ShortOf(job, spec, func(task *api.TaskInfo) bool { return exists(task) && !gated(task) }) != nil {
+		return Wait{SchedulingGated, gatesText(job)}, true
+	}
+	return Wait{}, false
+}
+
+// exists says whether the task can count for the minimum, now or when it is placed.
+func exists(task *api.TaskInfo) bool {
+	switch task.Status {
+	case api.Pending, api.Pipelined, api.Succeeded:
+		return true
+	default:
+		return api.AllocatedStatus(task.Status)
+	}
+}
+
+func gated(task *api.TaskInfo) bool { return task.Status == api.Pending && task.SchGated }
+
+// missingPods says of which minima the gang has too few pods.
+func missingPods(job *api.JobInfo) Wait {
+	var total, failed int32
+	roles := map[string]int32{}
+	for _, task := range job.Tasks {
+		switch {
+		case exists(task):
+			total++
+			roles[task.TaskRole]++
+		case task.Status == api.Failed:
+			failed++
+		}
+	}
+	spec := &job.PodGroup.Spec
+	wait := Wait{Reason: NotEnoughPodsOfTask}
+	var parts []string
+	if total < spec.MinMember {
+		wait.Reason = NotEnoughPods
+		part := fmt.Sprintf("minMember is %d and there %s", spec.MinMember, number(total, "pod"))
+		if failed > 0 {
+			part += fmt.Sprintf(", beside %d that failed", failed)
+		}
+		parts = append(parts, part)
+	}
+	short := brief.List{First: maxNamed}
+	for role, least := range spec.MinTaskMember {
+		if roles[role] < least {
+			short.Add(role)
+		}
+	}
+	for _, role := range short.Items() {
+		parts = append(parts, fmt.Sprintf("minTaskMember of %s is %d and there %s", brief.Value(role), spec.MinTaskMember[role], number(roles[role], "such pod")))
+	}
+	if more := short.More(); more != "" {
+		parts[len(parts)-1] += more
+	}
+	if len(parts) == 0 {
+		parts = []string{subGroupsText(job)}
+	}
+	wait.Message = strings.Join(parts, "; ")
+	return wait
+}
+
+// subGroupsText says of which sub-group policies the gang has too few sub-groups whose pods are all there.
+func subGroupsText(job *api.JobInfo) string {
+	whole := map[api.SubJobGID]int32{}
+	for _, sub := range job.SubJobs {
+		var n int32
+		for _, task := range sub.Tasks {
+			if exists(task) {
+				n++
+			}
+		}
+		if n >= sub.MinAvailable {
+			whole[sub.GID]++
+		}
+	}
+	short := brief.List{First: maxNamed}
+	for gid, least := range job.MinSubJobs {
+		if whole[gid] < least {
+			short.Add(string(gid))
+		}
+	}
+	var parts []string
+	for _, gid := range short.Items() {
+		parts = append(parts, fmt.Sprintf("sub-group policy %s wants %d sub-groups and there %s",
+			brief.Value(gid), job.MinSubJobs[api.SubJobGID(gid)], number(whole[api.SubJobGID(gid)], "whole one")))
+	}
+	return strings.Join(parts, "; ") + short.More()
+}
+
+// gatesText says how many pods wait for which scheduling gates.
+func gatesText(job *api.JobInfo) string {
+	gates := map[string]bool{}
+	waits, total := 0, 0
+	for _, task := range job.Tasks {
+		if exists(task) {
+			total++
+		}
+		if gated(task) {
+			waits++
+			for _, gate := range task.Pod.Spec.SchedulingGates {
+				gates[gate.Name] = true
+			}
+		}
+	}
+	names := brief.List{First: maxNamed}
+	for gate := range gates {
+		names.Add(brief.Part(gate))
+	}
+	return fmt.Sprintf("minMember is %d and of the %d pods %d wait for their scheduling gates: %s%s",
+		job.PodGroup.Spec.MinMember, total, waits, strings.Join(names.Items(), ", "), names.More())
+}
+
+// awaitsRelease says that the gang's minimum has room once resources that are being released are free.
+func awaitsRelease(job *api.JobInfo) (Wait, bool) {
+	pipelined := len(job.TaskStatusIndex[api.Pipelined])
+	if pipelined == 0 || !job.IsPipelined() {
+		return Wait{}, false
+	}
+	return Wait{NotEnoughResources, fmt.Sprintf("%d of its members %s for resources that are being released",
+		pipelined, map[bool]string{true: "waits", false: "wait"}[pipelined == 1])}, true
+}
+
+func named(names []string) []string { return names[:min(len(names), maxNamed)] }
+
+func number(n int32, noun string) string {
+	switch n {
+	case 0:
+		return "is no " + noun
+	case 1:
+		return "is 1 " + noun
+	default:
+		return fmt.Sprintf("are %d %ss", n, noun)
+	}
+}

@@ -1,0 +1,83 @@
+package e2e
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+)
+
+var _ = Describe("A gang that waits", func() {
+	It("says why, and its pods say the same", func(ctx SpecContext) {
+		w := newWorld(ctx, "waiting", 2, "4")
+		closed := w.queue(ctx, v1beta1.QueueStateClosed)
+		w.start(ctx, w.conf())
+
+		By("being larger than the cluster")
+		large := gang{name: "large", size: 10, min: 10}
+		w.submit(ctx, large)
+		w.eventuallySays(large, "NotEnoughResources", "8/10 members fit: 2 nodes filled by its members (cpu)")
+		w.deleteGang(ctx, large)
+
+		By("lacking pods")
+		few := gang{name: "few", size: 2, min: 4}
+		w.submit(ctx, few)
+		w.eventuallySays(few, "NotEnoughTasks", "minMember is 4 and there are 2 pods")
+
+		By("being in a closed queue")
+		late := gang{name: "late", size: 1, min: 1, queue: closed}
+		w.submit(ctx, late)
+		w.eventuallySays(late, "QueueNotOpen", "queue "+closed+" is Closed: it takes no pods")
+
+		By("being in a queue that is not there")
+		nowhere := gang{name: "nowhere", size: 1, min: 1, queue: w.name + "-none"}
+		w.submit(ctx, nowhere)
+		w.eventuallySays(nowhere, "QueueNotFound", `queue "`+w.name+`-none" does not exist`)
+
+		By("having no PodGroup")
+		stray := gang{name: "stray", size: 1}
+		w.submitPods(ctx, stray, 0, 1)
+		message := `PodGroup "stray", which annotation scheduling.k8s.io/group-name names, does not exist`
+		Eventually(func() corev1.PodCondition { return w.scheduled(stray.member(0)) }).
+			Should(And(HaveField("Reason", "PodGroupNotFound"), HaveField("Message", message)))
+		Eventually(func() string { return w.told("Pod", stray.member(0)) }).Should(ContainSubstring("FailedScheduling: " + message))
+
+		By("being bound once it lacks nothing")
+		few.size = 4
+		w.submitPods(ctx, few, 2, 4)
+		w.eventuallyBound(few, 4)
+		Eventually(func() any { return w.unschedulable(few) }).Should(BeNil())
+	})
+})
+
+// queue makes a queue of this world in the state, and returns its name. It ends with the spec.
+func (w *world) queue(ctx context.Context, state v1beta1.QueueState) string {
+	GinkgoHelper()
+	queues := vc.SchedulingV1beta1().Queues()
+	_, err := queues.Create(ctx, &v1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: w.name}, Spec: v1beta1.QueueSpec{Weight: 1}}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) error { return queues.Delete(ctx, w.name, metav1.DeleteOptions{}) })
+	Eventually(func() error { // others write it, too
+		queue, err := queues.Get(ctx, w.name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		queue.Status.State = state
+		_, err = queues.UpdateStatus(ctx, queue, metav1.UpdateOptions{})
+		return err
+	}).Should(Succeed())
+	return w.name
+}
+
+// eventuallySays waits until the PodGroup's condition and its pods' say just this.
+func (w *world) eventuallySays(g gang, reason, message string) {
+	GinkgoHelper()
+	Eventually(func() *v1beta1.PodGroupCondition { return w.unschedulable(g) }).
+		Should(And(Not(BeNil()), HaveField("Reason", reason), HaveField("Message", message)), "condition of PodGroup %s", g.name)
+	for _, pod := range g.pods() {
+		Eventually(func() string { return w.scheduled(pod).Message }).Should(Equal(message), "condition of pod %s", pod)
+	}
+}
