@@ -2,16 +2,24 @@ package allocate_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vcbackfill "volcano.sh/volcano/pkg/scheduler/actions/backfill"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -99,4 +107,117 @@ func TestPipelinedLeak(t *testing.T) {
 	second := behaviour{}.open(cluster, defended)
 	defer second.Close()
 	match(t, "bound", map[string]string{"h-0": "n2"}, second.Binds())
+}
+
+// TestReleasedWithoutHavingBegun: a gang whose first step fails is released before the volume plugin's own step has begun,
+// most of its members before any has. Upstream undoes what it assumed when they were placed only in that step's rollback:
+// their claims would stay with the first node's volumes, and the gang could never move.
+func TestReleasedWithoutHavingBegun(t *testing.T) {
+	const members = 3
+	objects := []runtime.Object{LateClass("late", noProvisioner)}
+	var pods []*v1.Pod
+	for i := range members {
+		name := fmt.Sprintf("g-%d", i)
+		objects = append(objects, UnboundClaim(name, "late"), FreeVolume("first-"+name, "late", "n1"), FreeVolume("second-"+name, "late", "n2"))
+		pods = append(pods, MakePod().Group("g").Req(cores("1")).Volume(name).Name(name).Obj())
+	}
+	cluster := sessiontest.New(sessiontest.World{
+		Nodes:     slices.Concat(nodes(holds("3"), "n1"), []*v1.Node{holds("3").Name("n2").Cordon().Obj()}),
+		PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(members).Obj()},
+		Pods:      pods, Objects: objects,
+	})
+	defer cluster.Close()
+	first := behaviour{}.open(cluster, defended)
+	match(t, "bound at first", map[string]string{"g-0": "n1", "g-1": "n1", "g-2": "n1"}, first.Binds())
+	var handed []*binding.Member
+	for _, bind := range first.Handed() {
+		refuses := binding.Step{Plugin: "refuses", PreBind: func(context.Context, *api.TaskInfo, string) error { return errors.New("not here") }}
+		handed = append(handed, binding.NewMember(bind.Task, bind.Node, append([]binding.Step{refuses}, bind.Steps...)))
+	}
+	first.Close()
+	released := rollBack(t, handed)
+	if released != members {
+		t.Fatalf("%d members were released, want %d", released, members)
+	}
+
+	for _, node := range []*v1.Node{holds("3").Name("n1").Cordon().Obj(), holds("3").Name("n2").Obj()} {
+		if err := cluster.Cache().AddOrUpdateNode(node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second := behaviour{}.open(cluster, defended)
+	defer second.Close()
+	match(t, "bound then", map[string]string{"g-0": "n2", "g-1": "n2", "g-2": "n2"}, second.Binds())
+}
+
+// rollBack has the engine prepare the members, one at a time, and returns how many it released.
+func rollBack(t *testing.T, members []*binding.Member) int {
+	t.Helper()
+	books := &books{}
+	engine := binding.New(books, books, books, books, binding.WithMemberParallelism(1))
+	if err := engine.Submit(&binding.Transaction{Gang: Namespace + "/g", Members: members}); err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return books.released
+}
+
+// books are of a gang that needs all of its three members. Nobody is bound.
+type books struct {
+	binding.Binder
+	binding.Observer
+	mu       sync.Mutex
+	released int
+}
+
+func (*books) Quorum(_ context.Context, _ api.JobID, passed []*binding.Member) error {
+	if len(passed) < 3 {
+		return errors.New("too few")
+	}
+	return nil
+}
+
+func (b *books) Released(*binding.Member, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.released++
+}
+
+func (*books) Bound(*binding.Member)                 {}
+func (*books) Ended(binding.Result)                  {}
+func (*books) StepDone(string, error, time.Duration) {}
+func (*books) RollbackDone(string, error)            {}
+func (*books) TransactionDone(binding.Result)        {}
+func (*books) InFlight(int)                          {}
+
+// TestBackfilledLeak: backfill places a pod whose gang it cannot complete, and nobody takes that back. What was reserved
+// for the pod is given back when the session closes.
+func TestBackfilledLeak(t *testing.T) {
+	waiting := MakePodGroup().Name("g").MinMember(2).Obj()
+	members := []*v1.Pod{
+		MakePod().Group("g").Volume("c0").Name("g-0").Obj(),
+		MakePod().Group("g").Req(cores("9")).Name("g-1").Obj(),
+	}
+	cluster := sessiontest.New(sessiontest.World{
+		Nodes: nodes(holds("2"), "n1"), PodGroups: []*v1beta1.PodGroup{waiting}, Pods: members,
+		Objects: []runtime.Object{LateClass("late", noProvisioner), FreeVolume("v0", "late"), UnboundClaim("c0", "late"), UnboundClaim("c1", "late")},
+	})
+	defer cluster.Close()
+	backfills := action{"backfill", func(*framework.Registry) vcframework.Action { return vcbackfill.New() }}
+	first := behaviour{}.open(cluster, backfills)
+	match(t, "placed", map[string]string{"g-0": "n1"}, placed(first))
+	match(t, "bound", nil, first.Binds())
+	first.Close()
+
+	for _, pod := range members {
+		cluster.Cache().DeletePod(pod)
+	}
+	cluster.Cache().DeletePodGroupV1beta1(waiting)
+	cluster.Cache().AddPodGroupV1beta1(MakePodGroup().Name("h").Obj())
+	cluster.Cache().AddPod(MakePod().Group("h").Req(cores("2")).Volume("c1").Name("h-0").Obj())
+	second := behaviour{}.open(cluster, defended)
+	defer second.Close()
+	match(t, "bound then", map[string]string{"h-0": "n1"}, second.Binds())
 }

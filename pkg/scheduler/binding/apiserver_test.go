@@ -16,7 +16,7 @@ func (w *world) Bind(ctx context.Context, m *Member) error {
 	w.at(p, func() {
 		p.log("bind")
 		w.expect(p, !p.running && !p.released && !p.bound, "bind in a wrong state")
-		w.expect(p, len(p.begun) == len(p.steps) && p.well == len(p.steps), "bind after steps %v, %d well", p.begun, p.well)
+		w.expect(p, p.begun == len(p.steps) && p.well == len(p.steps), "bind after %d steps, %d well", p.begun, p.well)
 		w.expectGoing(p, "bind")
 		w.expect(p, p.cancelled.IsZero() || !p.cancelled.Before(time.Now()), "bind after it was cancelled")
 		w.expectQuorum(p)
@@ -29,7 +29,10 @@ func (w *world) Bind(ctx context.Context, m *Member) error {
 		return err
 	}
 	var err error
-	w.at(p, func() { err = w.answer(p, r) })
+	w.at(p, func() {
+		err = w.answer(p, r)
+		p.gone = p.gone || r.terminates
+	})
 	return err
 }
 
@@ -207,9 +210,7 @@ func (w *world) Released(m *Member, cause error) {
 		w.expect(p, !p.bound && !p.released, "settled twice")
 		w.expect(p, !p.running, "released while a step runs")
 		w.expect(p, p.on != p.Node, "released and bound")
-		for _, i := range p.begun {
-			w.expect(p, p.steps[i].noUndo, "released with step %s not rolled back", p.steps[i].plugin)
-		}
+		w.expect(p, p.owed() < 0, "released with step %d not rolled back", p.owed())
 		p.released, p.held = true, false
 	})
 }

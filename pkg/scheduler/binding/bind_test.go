@@ -36,6 +36,12 @@ func TestBind(t *testing.T) {
 			[]reply{{err: errServer, lost: true}, {err: errGateway, lost: true}}, nil, "a bind lookup bind lookup bind bound"),
 		"throttled: not applied for sure, so nothing is read": one(
 			[]reply{{err: errThrottled, lost: true}}, nil, "a bind bind bound"),
+		"unauthorized: not applied for sure, so nothing is read, and the client may get a new token": one(
+			[]reply{{err: errUnauthorized, lost: true}}, nil, "a bind bind bound"),
+		"a read that finds the pod on its node and being deleted": one(
+			[]reply{{err: errCut, terminates: true}}, nil, "a bind lookup bound"),
+		"a read that finds the pod on no node and being deleted": one(
+			[]reply{{err: errCut, lost: true, terminates: true}}, nil, "a bind lookup -a released(pod gone)"),
 		"conflict with another writer of the pod": one(
 			[]reply{{err: errConflict, lost: true}}, nil, "a bind lookup bind bound"),
 		"conflict because another scheduler was first": one(
@@ -78,14 +84,14 @@ func TestBindHonoursRetryAfter(t *testing.T) {
 
 func TestBindIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(WithBindParallelism(2))
+		w := newWorld(WithBindParallelism(8))
 		slow := script{binds: []reply{{takes: time.Second}}}
 		if err := w.submit(gang, w.members(gang, slow, slow, slow, slow, slow)...); err != nil {
 			t.Fatal(err)
 		}
 		w.drain(t)
 		if got, want := w.results[0].Took, 3*time.Second; got != want {
-			t.Errorf("five binds of 1 s, two at a time, took %v, want %v", got, want)
+			t.Errorf("five binds of 1 s, two at a time of 8 slots,, took %v, want %v", got, want)
 		}
 	})
 }

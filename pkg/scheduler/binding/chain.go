@@ -36,7 +36,9 @@ func (r *run) chain(m *member) {
 		if !r.begin(m) {
 			break
 		}
-		if err := r.step(m, &m.Steps[i]); err != nil {
+		err := r.step(m, &m.Steps[i])
+		r.returned(m)
+		if err != nil {
 			r.fail(m, err)
 			break
 		}
@@ -54,7 +56,15 @@ func (r *run) begin(m *member) bool {
 		return false
 	}
 	m.begun++
+	m.running = true
 	return true
+}
+
+// returned notes that the member's step that began last has returned.
+func (r *run) returned(m *member) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m.running = false
 }
 
 // pass notes that the member's chain is done; false when the member has failed.

@@ -93,6 +93,89 @@ func TestChain(t *testing.T) {
 	})
 }
 
+// What a plugin did before the chain, such as to assume a volume, is undone for every member that is not bound.
+func TestUnbegunStepIsRolledBack(t *testing.T) {
+	assumes := act{plugin: "v", placed: true}
+	slow := act{plugin: "a", takes: 10 * time.Second}
+	playAll(t, map[string]scenario{
+		"when a step before it failed": {
+			minimum: 1,
+			pods:    []script{{steps: []act{{plugin: "a", err: errStep}, assumes, {plugin: "b"}}}},
+			want:    []string{"a -v -a released(a failed)"},
+		},
+		"in reverse order among those that have begun": {
+			minimum: 1,
+			pods:    []script{{steps: []act{assumes, {plugin: "a", err: errStep}, {plugin: "b"}, {plugin: "w", placed: true}}}},
+			want:    []string{"v a -w -a -v released(a failed)"},
+		},
+		"when the chain never had its turn": {
+			minimum: 2,
+			opts:    []Option{WithMemberParallelism(1)},
+			pods:    []script{{steps: []act{{plugin: "a", err: errStep}}}, {steps: []act{{plugin: "a"}, assumes}}},
+			want:    []string{"a -a released(a failed)", "-v released(no quorum)"},
+		},
+		"when the member is cancelled while an earlier step runs, once that has returned": {
+			minimum: 1,
+			pods:    []script{{steps: []act{{plugin: "a", takes: 10 * time.Second, deaf: true}, assumes}}},
+			events: map[time.Duration]func(*testing.T, *world){
+				time.Second:        func(_ *testing.T, w *world) { w.cancel("p0", errDeleted) },
+				10*time.Second - 1: traceIs("p0", "a"),
+			},
+			want: []string{"a -v -a released(deleted)"},
+		},
+		"when it is cancelled before its turn": {
+			minimum: 1,
+			opts:    []Option{WithMemberParallelism(1)},
+			pods:    []script{{steps: []act{slow}}, {steps: []act{assumes}}},
+			events: map[time.Duration]func(*testing.T, *world){
+				time.Second:     func(_ *testing.T, w *world) { w.cancel("p1", errDeleted) },
+				time.Second + 1: traceIs("p1", "-v released(deleted)"),
+			},
+			want: []string{"a bind bound", "-v released(deleted)"},
+		},
+		"again until it succeeds": {
+			minimum: 1,
+			pods:    []script{{steps: []act{{plugin: "a", err: errStep}, {plugin: "v", placed: true, undo: []error{errServer, errStep}}}}},
+			want:    []string{"a -v! -v! -v -a released(a failed)"},
+		},
+		"and not when it has no rollback": {
+			minimum: 1,
+			pods:    []script{{steps: []act{{plugin: "a", err: errStep}, {plugin: "v", placed: true, noUndo: true}}}},
+			want:    []string{"a -a released(a failed)"},
+		},
+		"and not when the member is bound": {
+			minimum: 1,
+			pods:    []script{{steps: []act{assumes}}},
+			want:    []string{"v bind bound"},
+		},
+	})
+}
+
+func TestUnbegunStepOfAQueuedTransactionIsRolledBack(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.mustSubmit(t, gang, "p", 1, slowStep(10*time.Second))
+		w.mustSubmit(t, gang, "q", 1, script{steps: []act{{plugin: "v", placed: true}}})
+		w.deletePod("q0", errDeleted)
+		synctest.Wait()
+		w.wantTraces(t, "a", "-v released(deleted)")
+		w.drain(t)
+	})
+}
+
+func TestAbortLeavesUnbegunStepsToTheNextLeader(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.mustSubmit(t, gang, "p", 1, slowStep(10*time.Second))
+		w.mustSubmit(t, gang, "q", 1, script{steps: []act{{plugin: "v", placed: true}}}, script{steps: steps("a")})
+		synctest.Wait()
+		w.abort()
+		w.drain(t)
+		w.wantTraces(t, "a", "", "released("+ErrAborted.Error()+")")
+		if got := len(w.results[1].Abandoned); got != 1 {
+			t.Errorf("%d members abandoned, want the one that has something to undo", got)
+		}
+	})
+}
+
 func TestOverdueStep(t *testing.T) {
 	overdue := act{plugin: "b", takes: 40 * time.Second, deaf: true, timeout: 10 * time.Second}
 	playAll(t, map[string]scenario{

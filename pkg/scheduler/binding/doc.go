@@ -8,13 +8,14 @@
 //   - Barrier. Once every member has passed or failed, the Gatekeeper judges whether those that passed are enough.
 //   - Bind. Members that passed are bound in parallel, or, when they are too few, none is.
 //
-// A member that is not bound has every step it began rolled back, the last one first, before its resources are
-// given back to the Ledger. What holds at every moment:
+// A member that is not bound has every step it began rolled back, and every step that undoes what its plugin did when
+// the member was placed (Step.RollbackUnbegun), the last one first, before its resources are given back to the Ledger.
+// What holds at every moment:
 //
 //   - No Binding of a transaction is sent before the Gatekeeper said that the members still well at that moment are
 //     enough. A later loss (a Binding refused for good, a pod or node deleted) fails its member alone.
-//   - A member that is bound is never rolled back. One that is not bound has each begun step rolled back with
-//     success exactly once, after that step has returned.
+//   - A member that is bound is never rolled back. One that is not bound has each step that has begun, or is marked with
+//     RollbackUnbegun, rolled back with success exactly once, while none of its steps runs.
 //   - Whether a member is bound is never guessed: an unclear answer to a Binding is settled by reading the pod.
 //   - Ledger.Bound or Ledger.Released is called once for each member, and then Ledger.Ended once. Only Abort leaves
 //     members without either, and they are in Result.Abandoned.

@@ -208,6 +208,43 @@ func TestAbort(t *testing.T) {
 	})
 }
 
+func TestUndoOfARefusedTransaction(t *testing.T) {
+	refused := func(t *testing.T, w *world, undo ...error) *Member {
+		t.Helper()
+		m := w.member(gang, "p0", "n", script{steps: []act{
+			{plugin: "v", placed: true}, {plugin: "a"}, {plugin: "w", placed: true, undo: undo}, {plugin: "x", placed: true, noUndo: true},
+		}})
+		if err := w.submit(gang, m); !errors.Is(err, ErrDraining) {
+			t.Fatalf("Submit returned %v, want ErrDraining", err)
+		}
+		return m
+	}
+	bubble(t, func(t *testing.T, w *world) {
+		w.drain(t)
+		if err := w.engine.Undo(refused(t, w, errNotFound)); err != nil {
+			t.Error(err)
+		}
+		w.wantTraces(t, "-w -v")
+	})
+	bubble(t, func(t *testing.T, w *world) {
+		w.drain(t)
+		want := "undoing pre-bind plugin w for pod ns/p0 on node n: no room"
+		if err := w.engine.Undo(refused(t, w, errStep)); err == nil || err.Error() != want {
+			t.Errorf("Undo returned %v, want %s", err, want)
+		}
+		w.wantTraces(t, "-w!")
+	})
+	bubble(t, func(t *testing.T, w *world) {
+		w.abort()
+		m := refused(t, w)
+		time.Sleep(time.Second)
+		if err := w.engine.Undo(m); !errors.Is(err, ErrAborted) {
+			t.Errorf("Undo returned %v, want ErrAborted", err)
+		}
+		w.wantTraces(t, "")
+	})
+}
+
 func TestTransactionWithoutMembersEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.mustSubmit(t, gang, "p", 0)

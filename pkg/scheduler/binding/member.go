@@ -30,7 +30,7 @@ const (
 //	   ▼                         ▼              ▼                      ▼
 //	failed ◄─────────────────────┴──────────────┴──────────────────────┘
 //	   │
-//	   ├───────► released     every begun step is rolled back
+//	   ├───────► released     every step that has begun, or is marked with RollbackUnbegun, is rolled back
 //	   └───────► abandoned    Abort came before that, or before the bind was settled
 //
 // A member without steps goes from waiting to passed at once, and one whose bind Abort left unsettled goes from
@@ -49,18 +49,31 @@ type member struct {
 	state memberState
 	// err is why the member failed; it is set once.
 	err error
-	// begun counts the steps, from the first on, that have begun and are not rolled back.
-	begun int
-	// undoErr is the last failure of the rollback of step begun-1.
+	// begun counts the steps, from the first on, that have begun; running is set while the last of these runs.
+	begun   int
+	running bool
+	// kept counts the steps, from the first on, that are not rolled back: those after them are, or never need to be.
+	kept int
+	// undoErr is the last failure of the rollback of the last step that is owed one.
 	undoErr error
 	// stuck reports a rollback that takes long.
 	stuck *alarm
 }
 
 func newMember(ctx context.Context, m *Member) *member {
-	own := &member{Member: m}
+	own := &member{Member: m, kept: len(m.Steps)}
 	own.ctx, own.cancel = context.WithCancelCause(ctx)
 	return own
+}
+
+// owed is the last step that is to be rolled back if the member is not bound; -1 when there is none.
+func (m *member) owed() int {
+	for i := m.kept - 1; i >= 0; i-- {
+		if m.Steps[i].Rollback != nil && (i < m.begun || m.Steps[i].RollbackUnbegun) {
+			return i
+		}
+	}
+	return -1
 }
 
 // key is the member's pod as namespace/name.
@@ -91,7 +104,7 @@ func (r *run) lose(m *member, err error) bool {
 func (r *run) discard(m *member, err error) {
 	m.err = err
 	r.move(m, failed)
-	if m.begun > 0 {
+	if m.owed() >= 0 {
 		m.stuck = after(r.e.stuckAfter, func() { r.reportStuck(m) })
 	}
 }

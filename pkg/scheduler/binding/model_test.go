@@ -25,8 +25,8 @@ var (
 // pod and node deletions, cancellations, drains and aborts, and checks, as they go and at their end, that
 //
 //   - no member is bound while its gang is under its minimum because of us,
-//   - each begun step of an unbound member was rolled back with success exactly once, in reverse order, after it had
-//     returned, and nothing of a bound member was,
+//   - each step of an unbound member that had begun, or that undoes what was done before the chain, was rolled back with
+//     success exactly once, in reverse order and while no step ran, and nothing of a bound member was,
 //   - the members that hold resources are those bound or in flight,
 //   - every transaction ends, and the transactions of a gang run in turn.
 //
@@ -152,6 +152,7 @@ func (d dice) act(plugin string) act {
 		deaf:      d.chance(30),
 		panics:    d.chance(3),
 		noUndo:    d.chance(15),
+		placed:    d.chance(25),
 		undo:      d.some(5, errServer, errStep, errTimeout),
 		undoTakes: d.span(2 * time.Second),
 	}

@@ -3,6 +3,7 @@ package binding
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,7 +17,7 @@ func (r *run) adoptOrphans() {
 	r.orphans = nil
 	r.mu.Unlock()
 	for _, m := range orphans {
-		if r.lastBegun(m) == nil {
+		if r.lastOwed(m) == nil {
 			r.release(m)
 			continue
 		}
@@ -24,10 +25,10 @@ func (r *run) adoptOrphans() {
 	}
 }
 
-// undo rolls back the failed member's begun steps, the last one first, and releases it. No step of the member is
-// running any more.
+// undo rolls back the failed member's steps that are owed it, the last one first, and releases it. No step of the member
+// is running any more.
 func (r *run) undo(m *member) {
-	for s := r.lastBegun(m); s != nil; s = r.lastBegun(m) {
+	for s := r.lastOwed(m); s != nil; s = r.lastOwed(m) {
 		if !r.rollback(m, s) {
 			r.abandon(m, ErrAborted)
 			return
@@ -37,29 +38,27 @@ func (r *run) undo(m *member) {
 	r.release(m)
 }
 
-// lastBegun returns the last step that has begun and is not rolled back, nil when there is none.
-func (r *run) lastBegun(m *member) *Step {
+// lastOwed returns the last step of the failed member that is to be rolled back, nil when there is none.
+func (r *run) lastOwed(m *member) *Step {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if m.begun == 0 {
+	i := m.owed()
+	if i < 0 {
 		return nil
 	}
-	return &m.Steps[m.begun-1]
+	return &m.Steps[i]
 }
 
 func (r *run) undone(m *member) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m.begun--
+	m.kept = m.owed()
 	m.undoErr = nil
 }
 
 // rollback undoes one step: it tries again until that succeeds, or what the step did is gone. It returns false when
 // Abort ended that.
 func (r *run) rollback(m *member, s *Step) bool {
-	if s.Rollback == nil {
-		return true
-	}
 	for backoff := r.e.rollback; acquire(r.e.ctx, r.undoing); {
 		err := r.tryRollback(m, s)
 		if apierrors.IsNotFound(err) {
@@ -98,6 +97,27 @@ func (r *run) tryRollback(m *member, s *Step) error {
 	return protect(s, m, func() error { return s.Rollback(ctx, m.Task, m.Node) })
 }
 
+// Undo rolls back, once, the steps marked with RollbackUnbegun of a member whose transaction Submit refused, the last one
+// first; the caller waits for it. The first failure ends it, and after Abort it undoes nothing: the member must not be
+// placed again then.
+func (e *Engine) Undo(m *Member) error {
+	own := newMember(e.ctx, m)
+	defer own.cancel(nil)
+	for ; own.owed() >= 0; own.kept = own.owed() {
+		s := &m.Steps[own.owed()]
+		ctx, cancel := context.WithTimeout(e.ctx, min(s.timeout(), e.callTimeout))
+		err := context.Cause(ctx)
+		if err == nil {
+			err = protect(s, own, func() error { return s.Rollback(ctx, m.Task, m.Node) })
+		}
+		cancel()
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("undoing pre-bind plugin %s for pod %s on node %s: %w", s.Plugin, m.key(), m.Node, err)
+		}
+	}
+	return nil
+}
+
 // release gives the failed member's resources back.
 func (r *run) release(m *member) {
 	m.stuck.stop()
@@ -122,8 +142,10 @@ func (r *run) abandon(m *member, err error) {
 func (r *run) reportStuck(m *member) {
 	r.mu.Lock()
 	plugin, err := "", m.undoErr
-	if m.begun > 0 {
+	if m.running {
 		plugin = m.Steps[m.begun-1].Plugin
+	} else if i := m.owed(); i >= 0 {
+		plugin = m.Steps[i].Plugin
 	}
 	r.mu.Unlock()
 	if err == nil {

@@ -37,6 +37,10 @@ type Step struct {
 	// Rollback undoes PreBind, also one that failed half-way; nil when there is nothing to undo. It is called
 	// again with backoff until it returns nil or a NotFound API error.
 	Rollback func(ctx context.Context, task *api.TaskInfo, node string) error
+	// RollbackUnbegun says that the plugin did something for the task before the chain, when the session placed it, such
+	// as to assume its volumes. Rollback undoes that too, so it is called for every member that is not bound, whether
+	// PreBind has begun or not.
+	RollbackUnbegun bool
 	// Timeout bounds one run of PreBind and one run of Rollback; DefaultStepTimeout when zero.
 	Timeout time.Duration
 }
@@ -108,8 +112,8 @@ type Fate struct {
 type Ledger interface {
 	// Bound tells that the member's pod is bound for sure.
 	Bound(m *Member)
-	// Released tells that the member will not be bound and that every step it began is rolled back: its
-	// resources are free.
+	// Released tells that the member will not be bound and that every step it began, or that is marked with
+	// RollbackUnbegun, is rolled back: its resources are free.
 	Released(m *Member, cause error)
 	// Ended tells that every member of the transaction was either bound or released, or abandoned by Abort.
 	// Engine.InFlight has forgotten the transaction by then; the gang's next one starts after Ended returns.

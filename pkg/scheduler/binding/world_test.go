@@ -60,6 +60,8 @@ type act struct {
 	panics  bool
 	timeout time.Duration
 	noUndo  bool
+	// placed says that the plugin did something before the chain, which its rollback undoes.
+	placed bool
 	// undo are the failures of the first rollbacks; undoTakes is how long each runs.
 	undo      []error
 	undoTakes time.Duration
@@ -72,6 +74,8 @@ type reply struct {
 	err   error
 	lost  bool
 	late  time.Duration
+	// terminates lets the pod's deletion begin right after.
+	terminates bool
 	// overtaken lets another scheduler bind the pod elsewhere first.
 	overtaken bool
 }
@@ -80,9 +84,10 @@ type pod struct {
 	*Member
 	script
 	trace []string
-	// running is set while a step runs; begun are the steps begun and not undone.
+	// running is set while a step runs; begun counts the steps begun, and undone are those rolled back.
 	running bool
-	begun   []int
+	begun   int
+	undone  map[int]bool
 	well    int
 	calls   struct{ binds, lookups int }
 	undos   map[int]int
@@ -119,10 +124,10 @@ func newWorld(opts ...Option) *world {
 // member makes a pod of the gang that follows the script.
 func (w *world) member(gang api.JobID, name, node string, s script) *Member {
 	object := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}}
-	p := &pod{script: s, held: true, undos: map[int]int{}}
+	p := &pod{script: s, held: true, undone: map[int]bool{}, undos: map[int]int{}}
 	var steps []Step
 	for i, a := range s.steps {
-		step := Step{Plugin: a.plugin, Timeout: a.timeout, PreBind: w.preBind(p, i, a)}
+		step := Step{Plugin: a.plugin, Timeout: a.timeout, PreBind: w.preBind(p, i, a), RollbackUnbegun: a.placed}
 		if !a.noUndo {
 			step.Rollback = w.rollback(p, i, a)
 		}
@@ -143,10 +148,10 @@ func (w *world) preBind(p *pod, i int, a act) func(context.Context, *api.TaskInf
 			p.log(a.plugin)
 			w.stepsBegun[a.plugin]++
 			w.expect(p, !p.running && !p.bound && !p.released, "step %s began in a wrong state", a.plugin)
-			w.expect(p, len(p.begun) == i, "step %s began after %v", a.plugin, p.begun)
+			w.expect(p, p.begun == i, "step %s began after %d others", a.plugin, p.begun)
 			w.expect(p, w.started(p), "step %s began before its transaction's turn", a.plugin)
 			w.expectGoing(p, a.plugin)
-			p.running, p.begun = true, append(p.begun, i)
+			p.running, p.begun = true, i+1
 			w.busy++
 			w.peak = max(w.peak, w.busy)
 		})
@@ -174,10 +179,7 @@ func (w *world) rollback(p *pod, i int, a act) func(context.Context, *api.TaskIn
 			w.expect(p, !p.running, "rollback of %s while a step runs", a.plugin)
 			w.expect(p, !p.bound && !p.released && p.on != p.Node, "rollback of %s in a wrong state", a.plugin)
 			w.expectGoing(p, "-"+a.plugin)
-			for len(p.begun) > 0 && p.steps[p.begun[len(p.begun)-1]].noUndo {
-				p.begun = p.begun[:len(p.begun)-1]
-			}
-			w.expect(p, len(p.begun) > 0 && p.begun[len(p.begun)-1] == i, "rollback of %s out of turn, begun are %v", a.plugin, p.begun)
+			w.expect(p, p.owed() == i, "rollback of %s out of turn, step %d is owed one", a.plugin, p.owed())
 			if n := p.undos[i]; n < len(a.undo) {
 				err = a.undo[n]
 			}
@@ -192,9 +194,7 @@ func (w *world) rollback(p *pod, i int, a act) func(context.Context, *api.TaskIn
 				return
 			}
 			p.log("-" + a.plugin)
-			if len(p.begun) > 0 {
-				p.begun = p.begun[:len(p.begun)-1]
-			}
+			p.undone[i] = true
 		})
 		return err
 	}
@@ -241,6 +241,16 @@ func (w *world) at(_ *pod, f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f()
+}
+
+// owed is the last step that is to be rolled back before the pod is released, -1 when there is none.
+func (p *pod) owed() int {
+	for i := len(p.steps) - 1; i >= 0; i-- {
+		if a := p.steps[i]; !a.noUndo && !p.undone[i] && (i < p.begun || a.placed) {
+			return i
+		}
+	}
+	return -1
 }
 
 func (p *pod) log(event string) { p.trace = append(p.trace, event) }
@@ -294,15 +304,16 @@ func (w *world) noViolations(t *testing.T) {
 
 // The errors that API servers and the way to them are known for.
 var (
-	errRefused   = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("no"))
-	errInvalid   = apierrors.NewInvalid(schema.GroupKind{Kind: "Binding"}, "p", nil)
-	errConflict  = apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p", errors.New("already assigned"))
-	errThrottled = apierrors.NewTooManyRequests("slow down", 7)
-	errServer    = apierrors.NewInternalError(errors.New("etcd has no leader"))
-	errTimeout   = apierrors.NewTimeoutError("no answer", 0)
-	errNotFound  = apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "p")
-	errCut       = errors.New("http2: client connection lost")
-	errGateway   = apierrors.NewGenericServerResponse(http.StatusBadGateway, "POST", schema.GroupResource{}, "p", "", 0, true)
+	errRefused      = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("no"))
+	errInvalid      = apierrors.NewInvalid(schema.GroupKind{Kind: "Binding"}, "p", nil)
+	errConflict     = apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p", errors.New("already assigned"))
+	errUnauthorized = apierrors.NewUnauthorized("the token has expired")
+	errThrottled    = apierrors.NewTooManyRequests("slow down", 7)
+	errServer       = apierrors.NewInternalError(errors.New("etcd has no leader"))
+	errTimeout      = apierrors.NewTimeoutError("no answer", 0)
+	errNotFound     = apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "p")
+	errCut          = errors.New("http2: client connection lost")
+	errGateway      = apierrors.NewGenericServerResponse(http.StatusBadGateway, "POST", schema.GroupResource{}, "p", "", 0, true)
 )
 
 func (w *world) setMinimum(gang api.JobID, minimum int) {

@@ -83,6 +83,10 @@ func (c *Cache) submit(tx *binding.Transaction) {
 	}
 	logger().Info("Transaction refused, its members are released", "gang", tx.Gang, "members", len(tx.Members), "reason", err.Error())
 	for _, m := range tx.Members {
+		if undoErr := c.engine.Undo(m); undoErr != nil {
+			logger().Error(undoErr, "Member of a refused transaction is not released")
+			continue
+		}
 		c.Released(m, err)
 	}
 }

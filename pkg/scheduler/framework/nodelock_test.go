@@ -198,6 +198,31 @@ func TestLockStepMindsLocksOfOthers(t *testing.T) {
 	}
 }
 
+// TestLockThatPassedToAnother: the lock was given back by the device plugin and another pod has it by the time the step is
+// rolled back.
+func TestLockThatPassedToAnother(t *testing.T) {
+	inLockedWorld(t, func(t *testing.T, w *world, s sharing) {
+		step := w.lockSteps()[0]
+		if err := w.Kube().Tracker().Add(s.node().Obj()); err != nil {
+			t.Fatal(err)
+		}
+		if err := step.PreBind(t.Context(), nil, "n"); err != nil {
+			t.Fatal(err)
+		}
+		others := time.Now().Add(time.Minute).Format(time.RFC3339)
+		locked := s.node().Annotation(lockOf(s), others).Obj()
+		if err := w.Kube().Tracker().Update(v1.SchemeGroupVersion.WithResource("nodes"), locked, "", metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := step.Rollback(t.Context(), nil, "n"); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.node().Annotations[lockOf(s)]; got != others {
+			t.Errorf("the lock of another is %q after the rollback, want %q", got, others)
+		}
+	})
+}
+
 func TestLockWhoseWriteFails(t *testing.T) {
 	conflict := apierrors.NewConflict(v1.Resource("nodes"), "n", errors.New("changed"))
 	tests := map[string]struct {

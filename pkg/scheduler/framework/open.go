@@ -150,6 +150,7 @@ func (r *Registry) CloseSession(ssn *Session) {
 		fn()
 	}
 	ssn.explainWaits()
+	ssn.giveBack()
 	vcframework.CloseSession(ssn.Session)
 	r.explanations.replace(ssn.explained)
 	r.mu.Lock()

@@ -62,7 +62,8 @@ type PreBinder interface {
 	// PreBind prepares the task for the node. An error, a panic or a missed deadline fails the task.
 	PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error
 	// Rollback undoes PreBind for a task that will not be bound, including a PreBind that failed half-way. It is
-	// called after PreBind has returned, and again with backoff until it returns nil or a NotFound API error.
+	// called after PreBind has returned, and again with backoff until it returns nil or a NotFound API error. It is not
+	// called when PreBind has not begun, unless the step was added with WithRollbackUnbegun.
 	Rollback(ctx context.Context, task *api.TaskInfo, nodeName string) error
 }
 
@@ -79,8 +80,16 @@ func WithTimeout(d time.Duration) PreBindOption {
 	return func(s *preBindStep) { s.timeout = d }
 }
 
+// WithRollbackUnbegun has the rollback called for every task that was handed over to be bound and will not be, also when
+// the step has not begun for it: for a plugin that did something when the session placed the task, such as to assume a
+// volume. A placement that the session takes back before that is told to the plugin's event handler (AddEventHandler).
+func WithRollbackUnbegun() PreBindOption {
+	return func(s *preBindStep) { s.rollbackUnbegun = true }
+}
+
 type preBindStep struct {
-	preBind  func(ctx context.Context, task *api.TaskInfo, nodeName string) error
-	rollback RollbackFn
-	timeout  time.Duration
+	preBind         func(ctx context.Context, task *api.TaskInfo, nodeName string) error
+	rollback        RollbackFn
+	rollbackUnbegun bool
+	timeout         time.Duration
 }

@@ -90,7 +90,7 @@ func (ssn *Session) chain(bindCtx *vccache.BindContext) []binding.Step {
 	for _, plugin := range ssn.order {
 		for _, s := range ssn.steps[plugin] {
 			steps = append(steps, binding.Step{
-				Plugin: plugin, PreBind: s.preBind, Rollback: s.rollback, Timeout: s.timeout,
+				Plugin: plugin, PreBind: s.preBind, Rollback: s.rollback, RollbackUnbegun: s.rollbackUnbegun, Timeout: s.timeout,
 			})
 		}
 		if pb, ok := ssn.upstream[plugin]; ok {
@@ -104,11 +104,13 @@ func (ssn *Session) chain(bindCtx *vccache.BindContext) []binding.Step {
 // waits up to 600 s for a volume and then gives up by itself.
 const upstreamStepTimeout = 11 * time.Minute
 
-// upstreamStep makes a step of an upstream PreBinder, which takes its task from the bind context.
+// upstreamStep makes a step of an upstream PreBinder, which takes its task from the bind context. Its rollback is that of
+// the plugin's Reserve too, which the session ran when it placed the task.
 func upstreamStep(plugin string, pb vccache.PreBinder, bindCtx *vccache.BindContext) binding.Step {
 	return binding.Step{
-		Plugin:  plugin,
-		Timeout: upstreamStepTimeout,
+		Plugin:          plugin,
+		Timeout:         upstreamStepTimeout,
+		RollbackUnbegun: true,
 		PreBind: func(ctx context.Context, task *api.TaskInfo, _ string) error {
 			return pb.PreBind(ctx, &vccache.BindContext{TaskInfo: task, Extensions: bindCtx.Extensions})
 		},

@@ -88,6 +88,7 @@ func TestStepOptions(t *testing.T) {
 		add      func(ssn *Session)
 		timeout  time.Duration
 		rollback bool
+		unbegun  bool
 	}{
 		"a function without options": {add: func(ssn *Session) { ssn.AddPreBindFn("p", nothing) }, timeout: DefaultStepTimeout},
 		"a function with an undo and a time-out": {add: func(ssn *Session) {
@@ -97,7 +98,10 @@ func TestStepOptions(t *testing.T) {
 		"a PreBinder with a time-out": {add: func(ssn *Session) { ssn.AddPreBinder("p", preBinder{&trace{}}, WithTimeout(time.Hour)) }, timeout: time.Hour, rollback: true},
 		"an upstream PreBinder has the time upstream gives volumes": {add: func(ssn *Session) {
 			ssn.upstream["p"] = &upstreamPlugin{name: "p", trace: &trace{}}
-		}, timeout: upstreamStepTimeout, rollback: true},
+		}, timeout: upstreamStepTimeout, rollback: true, unbegun: true},
+		"a PreBinder whose plugin did something before": {add: func(ssn *Session) {
+			ssn.AddPreBinder("p", preBinder{&trace{}}, WithRollbackUnbegun())
+		}, timeout: DefaultStepTimeout, rollback: true, unbegun: true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -108,8 +112,9 @@ func TestStepOptions(t *testing.T) {
 				t.Fatalf("%d steps, want 1", len(chain))
 			}
 			got := chain[0]
-			if got.Plugin != "p" || got.Timeout != tt.timeout || (got.Rollback != nil) != tt.rollback {
-				t.Errorf("step of %s, time-out %v, undo %v; want p, %v, %v", got.Plugin, got.Timeout, got.Rollback != nil, tt.timeout, tt.rollback)
+			if got.Plugin != "p" || got.Timeout != tt.timeout || (got.Rollback != nil) != tt.rollback || got.RollbackUnbegun != tt.unbegun {
+				t.Errorf("step of %s, time-out %v, undo %v, unbegun %v; want p, %v, %v, %v",
+					got.Plugin, got.Timeout, got.Rollback != nil, got.RollbackUnbegun, tt.timeout, tt.rollback, tt.unbegun)
 			}
 		})
 	}

@@ -10,6 +10,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/metrics"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // attempt is what one try at placing tasks has changed in the session. It is kept or discarded whole.
@@ -115,7 +117,7 @@ func (t *attempt) keep() { t.a.releaseAtClose(t.placed) }
 // releaseAtClose gives back, when the session closes, what is reserved for tasks that are not bound.
 func (a *allocation) releaseAtClose(placed []placement) {
 	reserved := slices.DeleteFunc(slices.Clone(placed), func(p placement) bool {
-		return !hasClaims(p.task.Pod) && len(devices(p.task, a.ssn.Nodes[p.task.NodeName])) == 0
+		return !framework.HasClaims(p.task.Pod) && len(devices(p.task, a.ssn.Nodes[p.task.NodeName])) == 0
 	})
 	if len(reserved) == 0 {
 		return

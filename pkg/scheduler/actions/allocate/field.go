@@ -11,6 +11,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	"volcano.sh/volcano/pkg/scheduler/util"
 	vcutil "volcano.sh/volcano/pkg/util"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // fieldKey tells the fields of one shape apart.
@@ -232,7 +234,7 @@ func (f *field) batchScore(nodes []*api.NodeInfo) {
 		f.batch = map[string]float64{}
 	}
 	kept := f.shape.layers.batch
-	if hasClaims(f.shape.task.Pod) {
+	if framework.HasClaims(f.shape.task.Pod) {
 		kept = f.shape.layers.kept
 	}
 	for _, layer := range [][]conf.Tier{kept, f.ofJob} {

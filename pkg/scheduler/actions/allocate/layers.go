@@ -186,20 +186,7 @@ func lasting(err error) bool {
 
 // volumesScored says whether the predicates plugin scores nodes for the pod: by the volumes it would be given there.
 func volumesScored(pod *v1.Pod) bool {
-	return hasClaims(pod) && feature.DefaultFeatureGate.Enabled(features.StorageCapacityScoring)
-}
-
-// hasClaims says whether the predicates reserve something for the pod that they chose in its own predicate call.
-func hasClaims(pod *v1.Pod) bool {
-	if len(pod.Spec.ResourceClaims) > 0 {
-		return true
-	}
-	for i := range pod.Spec.Volumes {
-		if pod.Spec.Volumes[i].PersistentVolumeClaim != nil || pod.Spec.Volumes[i].Ephemeral != nil {
-			return true
-		}
-	}
-	return false
+	return framework.HasClaims(pod) && feature.DefaultFeatureGate.Enabled(features.StorageCapacityScoring)
 }
 
 // claimBound says whether the claim has its volume; not when it cannot be read.

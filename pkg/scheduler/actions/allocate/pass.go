@@ -9,6 +9,8 @@ import (
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/util"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // maxRefusals bounds how many nodes are tried for a task when plugins that accepted a node fail to reserve what it needs.
@@ -289,7 +291,7 @@ func (p *pass) placeTask(task *api.TaskInfo, s *shape, d *domain) (bool, *api.Fi
 // verify asks the kept predicates for the task itself where they choose, in that call, what is then reserved for it.
 func (p *pass) verify(task *api.TaskInfo, s *shape, c choice) error {
 	node := p.a.board.nodes[c.node]
-	if !hasClaims(task.Pod) && len(devices(task, node)) == 0 {
+	if !framework.HasClaims(task.Pod) && len(devices(task, node)) == 0 {
 		return nil
 	}
 	return p.a.predicate(s.layers.kept, task, node)

@@ -1,0 +1,44 @@
+package framework
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+)
+
+// HasClaims tells whether volumes or devices are claimed for the pod, which plugins reserve for it when it is placed.
+func HasClaims(pod *v1.Pod) bool {
+	if len(pod.Spec.ResourceClaims) > 0 {
+		return true
+	}
+	for i := range pod.Spec.Volumes {
+		if pod.Spec.Volumes[i].PersistentVolumeClaim != nil || pod.Spec.Volumes[i].Ephemeral != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// giveBack takes back the placements that no action took back and that were not handed over to be bound: a task whose
+// gang backfill could not complete, one that the cache refused, one that waits for room. What plugins reserved for its
+// claims would stay reserved for as long as the scheduler runs. Tasks without claims hold nothing beyond the session.
+func (ssn *Session) giveBack() {
+	statement := vcframework.NewStatement(ssn.Session)
+	takeBack := map[api.TaskStatus]func(*api.TaskInfo) error{api.Allocated: statement.UnAllocate, api.Pipelined: statement.UnPipeline}
+	for _, job := range ssn.Jobs {
+		for status, undo := range takeBack {
+			for _, task := range job.TaskStatusIndex[status] {
+				if !HasClaims(task.Pod) {
+					continue
+				}
+				task.GenerateLastTxContext() // the node it is nominated to is told from that
+				task.Pod.Spec.NodeName = task.NodeName
+				if err := undo(task); err != nil {
+					klog.Background().Error(err, "Taking back a placement failed", "pod", klog.KObj(task.Pod))
+				}
+				task.Pod.Spec.NodeName = ""
+			}
+		}
+	}
+}
