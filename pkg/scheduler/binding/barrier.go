@@ -25,7 +25,7 @@ func (r *run) barrier() []*member {
 		if len(chosen) == 0 {
 			break
 		}
-		slot := r.e.slots.join(r.age)
+		slot := r.e.slots.join(r.slots)
 		select {
 		case <-slot.granted:
 			if r.commit(chosen, lost) {

@@ -30,7 +30,7 @@ func (r *run) bindAll(members []*member) {
 // bind binds one member and enters the outcome in the books. A member that is not bound is rolled back on a
 // goroutine of its own.
 func (r *run) bind(m *member, hasSlot bool) {
-	err := r.e.place(m, r.age, hasSlot)
+	err := r.e.place(m, r.slots, hasSlot)
 	switch {
 	case err == nil:
 		r.e.ledger.Bound(m.Member)
@@ -49,15 +49,15 @@ func (r *run) bind(m *member, hasSlot bool) {
 
 // place sends Bindings for the member until one holds, for which it returns nil, or it is clear that none does and
 // none will. It returns the cause when the member was cancelled and is known not to be bound.
-func (e *Engine) place(m *member, age int64, hasSlot bool) error {
+func (e *Engine) place(m *member, slots *contender, hasSlot bool) error {
 	backoff := e.retry
 	doubt := false
 	for attempt := 1; ; attempt++ {
-		if !hasSlot && !e.slots.acquire(m.ctx, age) {
+		if !hasSlot && !e.slots.acquire(m.ctx, slots) {
 			return context.Cause(m.ctx)
 		}
 		hasSlot = false
-		err := e.call(func(ctx context.Context) error { return e.binder.Bind(ctx, m.Member) })
+		err := e.call(slots, func(ctx context.Context) error { return e.binder.Bind(ctx, m.Member) })
 		if err == nil {
 			return nil
 		}
@@ -66,7 +66,7 @@ func (e *Engine) place(m *member, age int64, hasSlot bool) error {
 		final := verdict == refused || attempt >= e.attempts
 		if doubt {
 			sleep(e.ctx, retryDelay(err, &backoff)) // in full: a write that is still on its way has time to arrive
-			held, lost := e.settle(m, age)
+			held, lost := e.settle(m, slots)
 			if held || errors.Is(lost, errUnsettled) {
 				return lost
 			}
@@ -87,8 +87,8 @@ func (e *Engine) place(m *member, age int64, hasSlot bool) error {
 
 // settle reads whether a Binding of the member holds. The error lost says that none does and none will, or that
 // Abort came first.
-func (e *Engine) settle(m *member, age int64) (held bool, lost error) {
-	fate, err := e.lookup(m, age)
+func (e *Engine) settle(m *member, slots *contender) (held bool, lost error) {
+	fate, err := e.lookup(m, slots)
 	switch {
 	case err != nil:
 		return false, err
@@ -103,10 +103,10 @@ func (e *Engine) settle(m *member, age int64) (held bool, lost error) {
 }
 
 // lookup asks where the member's pod is until there is an answer, or Abort.
-func (e *Engine) lookup(m *member, age int64) (Fate, error) {
-	for backoff := e.retry; e.slots.acquire(e.ctx, age); {
+func (e *Engine) lookup(m *member, slots *contender) (Fate, error) {
+	for backoff := e.retry; e.slots.acquire(e.ctx, slots); {
 		var fate Fate
-		err := e.call(func(ctx context.Context) (err error) {
+		err := e.call(slots, func(ctx context.Context) (err error) {
 			fate, err = e.binder.Lookup(ctx, m.Member)
 			return err
 		})
@@ -123,8 +123,8 @@ func (e *Engine) lookup(m *member, age int64) (Fate, error) {
 }
 
 // call makes one call to the API server in a slot that is taken, and gives the slot back.
-func (e *Engine) call(f func(ctx context.Context) error) error {
-	defer e.slots.release()
+func (e *Engine) call(slots *contender, f func(ctx context.Context) error) error {
+	defer e.slots.release(slots)
 	ctx, cancel := context.WithTimeout(e.ctx, e.callTimeout)
 	defer cancel()
 	if ctx.Err() != nil {

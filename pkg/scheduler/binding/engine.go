@@ -21,7 +21,7 @@ type Engine struct {
 	ctx   context.Context
 	abort context.CancelCauseFunc
 	// slots bounds the calls to the API server under way.
-	slots *turnstile
+	slots *prioritySemaphore
 
 	// mu is held for book-keeping alone, never across a call.
 	mu sync.Mutex
@@ -52,7 +52,7 @@ func New(gate Gatekeeper, binder Binder, ledger Ledger, observer Observer, opts 
 		opt(&e.options)
 	}
 	e.ctx, e.abort = context.WithCancelCause(context.Background())
-	e.slots = newTurnstile(e.apiCalls)
+	e.slots = newPrioritySemaphore(e.apiCalls)
 	return e
 }
 
@@ -67,7 +67,7 @@ func (e *Engine) Submit(t *Transaction) error {
 		return ErrDraining
 	}
 	e.submitted++
-	r.age = e.submitted
+	r.slots = newContender(t.Gang, e.submitted)
 	former := e.gangs[t.Gang]
 	if len(former) > 0 {
 		r.former = former[len(former)-1].ended

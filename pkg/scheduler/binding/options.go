@@ -8,7 +8,7 @@ import (
 )
 
 type options struct {
-	// apiCalls bounds the calls to the API server under way, over all gangs.
+	// apiCalls bounds the calls to the API server under way, over all gangs; one alone may have a quarter of them.
 	apiCalls int
 	// perGang bounds the chains, the rollbacks and the binds under way in one transaction.
 	perGang int
@@ -26,7 +26,7 @@ type options struct {
 
 func defaultOptions() options {
 	return options{
-		apiCalls:    64,
+		apiCalls:    128,
 		perGang:     64,
 		callTimeout: 15 * time.Second,
 		attempts:    10,
@@ -41,7 +41,7 @@ func defaultOptions() options {
 type Option func(*options)
 
 // WithBindParallelism bounds the calls to the API server (Bindings and look-ups) under way at a time, over all
-// gangs. Default 64.
+// gangs. They are shared so that some are left for whoever comes: a gang that is alone has a quarter of them. Default 128.
 func WithBindParallelism(calls int) Option {
 	return func(o *options) { o.apiCalls = max(1, calls) }
 }

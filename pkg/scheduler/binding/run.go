@@ -41,8 +41,8 @@ type run struct {
 	tx        *Transaction
 	members   []*member
 	submitted time.Time
-	// age orders transactions: the smaller, the older.
-	age int64
+	// slots are the transaction's share of the engine's.
+	slots *contender
 	// former is closed when the gang's former transaction has ended; nil when there was none in flight.
 	former <-chan struct{}
 	// ended is closed at the very end.
