@@ -9,7 +9,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record/util"
 	"k8s.io/client-go/tools/reference"
@@ -34,6 +33,8 @@ const (
 	// eventFirstRetry and eventLastRetry are the waits between tries, which double.
 	eventFirstRetry = 100 * time.Millisecond
 	eventLastRetry  = 10 * time.Second
+	// eventGrace is how long stop lets events go out that wait: the next leader does not wait for them.
+	eventGrace = 2 * time.Second
 	// objectBurst is how many events of one object are written in a row, and objectRefill how long it takes until there
 	// may be another.
 	objectBurst  = 25
@@ -66,7 +67,7 @@ type eventWriter struct {
 	workers sync.WaitGroup
 
 	mu sync.Mutex
-	// budgets bound what is said of one object, by UID.
+	// budgets bound what is said of one object, by subject.
 	budgets *lru.Cache
 	// stamp is the time, in nanoseconds, that the last event was named after.
 	stamp int64
@@ -97,8 +98,10 @@ func (w *eventWriter) start(ctx context.Context) {
 	}
 }
 
-// stop writes what waits, as far as the context lets it.
+// stop writes what waits, as far as the context and the grace let it.
 func (w *eventWriter) stop(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, eventGrace)
+	defer cancel()
 	w.box.close()
 	done := make(chan struct{})
 	go func() {
@@ -123,28 +126,28 @@ func (w *eventWriter) send(e notice, done func(there bool)) {
 		about: *about, annotations: e.annotations, eventType: e.eventType, reason: e.reason, message: e.message,
 		first: now, last: now, times: 1, done: []func(bool){done},
 	}
-	if !w.affords(about.UID, now) || !w.box.post(l) {
+	if !w.affords(subjectOf(*about), now) || !w.box.post(l) {
 		w.observe("lost")
 		done(false)
 	}
 }
 
 // affords takes one event off the object's budget, if there is any left.
-func (w *eventWriter) affords(uid types.UID, now time.Time) bool {
+func (w *eventWriter) affords(about subject, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b := budget{left: objectBurst, at: now}
-	if last, ok := w.budgets.Get(uid); ok {
+	if last, ok := w.budgets.Get(about); ok {
 		b = last.(budget)
 		b.left = min(b.left+float64(now.Sub(b.at))/float64(objectRefill), objectBurst)
 		b.at = now
 	}
 	if b.left < 1 {
-		w.budgets.Add(uid, b)
+		w.budgets.Add(about, b)
 		return false
 	}
 	b.left--
-	w.budgets.Add(uid, b)
+	w.budgets.Add(about, b)
 	return true
 }
 

@@ -206,12 +206,27 @@ func TestOneObjectMakesNoStorm(t *testing.T) {
 	})
 }
 
-// TestEvictionsOfAGangAreCounted: a PodGroup is told of each eviction with the same words.
+// TestObjectsAreToldApartByName: who tells of an object by its name alone gives no UID.
+func TestObjectsAreToldApartByName(t *testing.T) {
+	withEvents(t, func(t *testing.T, r *recorder, s *eventStore) {
+		for i := range 2 * objectBurst {
+			lease := &v1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: "ns", Name: fmt.Sprint(i)}
+			r.Event(lease, v1.EventTypeWarning, "ConfigRefused", "not valid")
+		}
+		settled(time.Second)
+		if got := len(s.arrived()); got != 2*objectBurst {
+			t.Errorf("%d events arrived, want one of each of %d objects", got, 2*objectBurst)
+		}
+	})
+}
+
+// TestEvictionsOfAGangAreCounted: a PodGroup is told of each eviction with the same words, whatever its version.
 func TestEvictionsOfAGangAreCounted(t *testing.T) {
 	withEvents(t, func(t *testing.T, r *recorder, s *eventStore) {
 		s.slow = time.Second
 		group := schedtest.MakePodGroup().Name("g").Obj()
-		for range 12 {
+		for i := range 12 {
+			group.ResourceVersion = fmt.Sprint(i)
 			r.Eventf(group, v1.EventTypeNormal, "Evict", "preempted")
 			synctest.Wait()
 		}
@@ -271,30 +286,46 @@ func TestEventIsNeverRefusedForItsForm(t *testing.T) {
 }
 
 // TestStopWritesWhatWaits: what was told last, such as why a gang was rolled back by the shutdown, goes out, as far as the
-// grace goes.
+// grace goes; the next leader is not kept waiting for more.
 func TestStopWritesWhatWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &eventStore{slow: time.Second}
-		w := newEventWriter(s.take, "volcano", func(string) {})
-		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		w.start(ctx)
-		r := newRecorder(w)
-		for i := range 10 {
-			r.Event(pod(i).Obj(), v1.EventTypeWarning, "PreBindFailed", "shutdown")
-		}
-		grace, end := context.WithTimeout(ctx, time.Minute)
-		defer end()
-		w.stop(grace)
-		if got := len(s.arrived()); got != 10 {
-			t.Errorf("%d of 10 events were written", got)
-		}
-		r.Event(pod(11).Obj(), v1.EventTypeWarning, "PreBindFailed", "too late")
-		settled(time.Minute)
-		if got := len(s.arrived()); got != 0 {
-			t.Errorf("%d events after the end", got)
-		}
-	})
+	tests := map[string]struct {
+		slow time.Duration
+		took time.Duration
+		// written are those of ten events.
+		written int
+	}{
+		"an API server that is well": {slow: 100 * time.Millisecond, took: time.Second, written: 10},
+		"one that is slow":           {slow: 900 * time.Millisecond, took: eventGrace, written: 2},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &eventStore{slow: tt.slow}
+				w := newEventWriter(s.take, "volcano", func(string) {})
+				ctx, cancel := context.WithCancel(context.Background())
+				w.start(ctx)
+				r := newRecorder(w)
+				for i := range 10 {
+					r.Event(pod(i).Obj(), v1.EventTypeWarning, "PreBindFailed", "shutdown")
+				}
+				begin := time.Now()
+				w.stop(ctx)
+				if took := time.Since(begin); took != tt.took {
+					t.Errorf("stop took %v, want %v", took, tt.took)
+				}
+				if got := len(s.arrived()); got != tt.written {
+					t.Errorf("%d of 10 events were written, want %d", got, tt.written)
+				}
+				cancel() // the process ends
+				synctest.Wait()
+				r.Event(pod(11).Obj(), v1.EventTypeWarning, "PreBindFailed", "too late")
+				settled(time.Minute)
+				if got := len(s.arrived()); got != 0 {
+					t.Errorf("%d events after the end", got)
+				}
+			})
+		})
+	}
 }
 
 // TestMailboxIsBounded: a full box has room only for namespaces that have less than their share of it.

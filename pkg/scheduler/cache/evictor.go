@@ -14,6 +14,8 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
 // evictTimeout bounds each call of an eviction.
@@ -38,7 +40,7 @@ func newEvictor(c *Cache) *evictor { return &evictor{cache: c, victims: map[type
 // Evict evicts the pod; when it returns an error the pod stays. Upstream calls it on a goroutine of its own.
 func (e *evictor) Evict(pod *v1.Pod, reason string) error {
 	e.remember(pod.UID)
-	message := "Pod is evicted, because of " + reason
+	message := brief.Text("Pod is evicted, because of " + reason)
 	e.cache.Recorder.Event(pod, v1.EventTypeWarning, "Evict", message)
 	if err := e.explain(pod, message); err != nil {
 		logger().Error(err, "Saying on a pod why it is evicted", "pod", pod.Namespace+"/"+pod.Name)

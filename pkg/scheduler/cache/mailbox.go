@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // letter is an event that waits to be written.
@@ -19,8 +20,18 @@ type letter struct {
 	done  []func(there bool)
 }
 
+// subject is the object that events are about, in whatever version. Who tells of one by its name alone gives no UID.
+type subject struct {
+	kind, namespace, name string
+	uid                   types.UID
+}
+
+func subjectOf(about v1.ObjectReference) subject {
+	return subject{about.Kind, about.Namespace, about.Name, about.UID}
+}
+
 type letterKey struct {
-	about           v1.ObjectReference
+	about           subject
 	reason, message string
 }
 
@@ -51,7 +62,7 @@ func newMailbox(most int) *mailbox {
 	return m
 }
 
-func (l *letter) key() letterKey { return letterKey{l.about, l.reason, l.message} }
+func (l *letter) key() letterKey { return letterKey{subjectOf(l.about), l.reason, l.message} }
 
 // post puts the letter into the box; false when there is no room for it. One that waits already counts once more.
 func (m *mailbox) post(l *letter) bool {
