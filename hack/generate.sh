@@ -14,6 +14,7 @@ for group in batch/v1alpha1 bus/v1alpha1 config/v1alpha1 flow/v1alpha1 nodeinfo/
 done
 rm -f "$out"/config/crd/*.yaml
 bin/controller-gen crd:maxDescLen=0,generateEmbeddedObjectMeta=true "${paths[@]}" "output:crd:artifacts:config=$out/config/crd"
+go run ./hack/crdrules "$out/config/crd"
 
 hack/render-chart.sh >"$out/config/install/volcano-prebind.yaml.new"
 mv "$out/config/install/volcano-prebind.yaml.new" "$out/config/install/volcano-prebind.yaml"

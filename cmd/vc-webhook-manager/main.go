@@ -1,6 +1,7 @@
-// Command vc-webhook-manager runs Volcano's admission webhooks as upstream built them: the same flags, with two
-// differences. An address without a host listens on loopback; name 0.0.0.0 or [::] to listen everywhere. And the
-// size of a request is bounded, so that nobody who reaches the port can exhaust the memory (CVE-2026-44247).
+// Command vc-webhook-manager runs Volcano's admission webhooks as upstream built them: the same flags, with three
+// differences. An address without a host listens on loopback; name 0.0.0.0 or [::] to listen everywhere. The size of a
+// request is bounded, so that nobody who reaches the port can exhaust the memory (CVE-2026-44247). And amounts of
+// resources below 0 are refused, which make upstream's scheduler panic.
 package main
 
 import (
@@ -63,8 +64,16 @@ func run() error {
 	defer klog.Flush()
 	// Upstream serves the default mux, to which libraries have added profiling by then: start from an empty one.
 	http.DefaultServeMux = http.NewServeMux()
-	if err := router.ForEachAdmission(config, boundBody); err != nil {
+	if err := router.ForEachAdmission(config, prepare); err != nil {
 		return err
 	}
 	return app.Run(config)
+}
+
+// prepare makes of upstream's service what this command serves.
+func prepare(service *router.AdmissionService) error {
+	if err := boundBody(service); err != nil {
+		return err
+	}
+	return refuseNegative(service)
 }

@@ -1,0 +1,90 @@
+// Command crdrules adds rules to generated CRDs that upstream's Go types do not state. Its argument is the folder of the
+// CRDs, which it changes in place.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"sigs.k8s.io/yaml"
+)
+
+// maxResources bounds how many resources a list may name, without which the API server cannot bound what a rule costs.
+const maxResources = 256
+
+// resourceLists are the fields that hold amounts of resources, by file. No amount is below 0: upstream's scheduler takes
+// such an amount from a sum and panics.
+var resourceLists = map[string][][]string{
+	"scheduling.volcano.sh_podgroups.yaml": {{"spec", "minResources"}},
+	"scheduling.volcano.sh_queues.yaml":    {{"spec", "capability"}, {"spec", "deserved"}, {"spec", "guarantee", "resource"}},
+}
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "crdrules:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) != 1 {
+		return errors.New("the one argument is the folder of the CRDs")
+	}
+	for file, fields := range resourceLists {
+		if err := addRules(filepath.Join(args[0], file), fields); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func addRules(path string, fields [][]string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var crd map[string]any
+	if err := yaml.Unmarshal(text, &crd); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	spec, _ := crd["spec"].(map[string]any)
+	versions, _ := spec["versions"].([]any)
+	for _, version := range versions {
+		schema, _ := version.(map[string]any)["schema"].(map[string]any)
+		root, _ := schema["openAPIV3Schema"].(map[string]any)
+		for _, field := range fields {
+			list, err := descend(root, field)
+			if err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+			list["maxProperties"] = maxResources
+			list["x-kubernetes-validations"] = []any{map[string]any{
+				"rule":    "self.all(name, quantity(string(self[name])).compareTo(quantity('0')) >= 0)",
+				"message": "an amount of a resource must be 0 or more",
+			}}
+			amount, ok := list["additionalProperties"].(map[string]any)
+			if !ok {
+				return fmt.Errorf("%s: %v holds no amounts of resources", path, field)
+			}
+			amount["maxLength"] = 64
+		}
+	}
+	if text, err = yaml.Marshal(crd); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return os.WriteFile(path, append([]byte("---\n"), text...), 0o644)
+}
+
+// descend finds the schema of a field.
+func descend(schema map[string]any, field []string) (map[string]any, error) {
+	for _, name := range field {
+		properties, _ := schema["properties"].(map[string]any)
+		var ok bool
+		if schema, ok = properties[name].(map[string]any); !ok {
+			return nil, fmt.Errorf("the schema has no field %v", field)
+		}
+	}
+	return schema, nil
+}
