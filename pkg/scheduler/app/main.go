@@ -22,7 +22,6 @@ import (
 	// What upstream's command links for its effects: credential plugins, client metrics, assertions.
 	_ "k8s.io/client-go/plugin/pkg/client/auth"
 	_ "k8s.io/component-base/metrics/prometheus/restclient"
-	_ "volcano.sh/volcano/pkg/scheduler/util/assert"
 )
 
 // Main is the whole of a scheduler's command: it reads the flags of the process and runs until SIGTERM. A build with
@@ -30,6 +29,7 @@ import (
 func Main(plugins ...framework.PluginSpec) error {
 	defer klog.Flush()
 	klog.InitFlags(nil)
+	keepGoing()
 	fs := pflag.CommandLine
 	opts := &Options{ServerOption: options.NewServerOption(), Plugins: append(PluginSpecs(), plugins...)}
 	opts.AddFlags(fs)

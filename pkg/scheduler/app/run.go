@@ -24,7 +24,11 @@ import (
 // Run runs the scheduler until the context ends, and drains it then. It returns an error when the process must not
 // go on as if nothing were wrong: a bad configuration at start, no API server, a lost lease.
 func Run(ctx context.Context, opts *Options) error {
-	p := &process{opts: opts, registry: framework.NewRegistry(), metrics: metrics.New(prometheus.DefaultRegisterer)}
+	p := &process{
+		opts: opts, registry: framework.NewRegistry(), metrics: metrics.New(prometheus.DefaultRegisterer),
+		watchdog: newWatchdog(), strays: &strays{},
+	}
+	p.strays.catch(p.registry.Turn)
 	for _, spec := range opts.Plugins {
 		p.registry.RegisterPlugin(spec)
 	}
@@ -40,7 +44,7 @@ func Run(ctx context.Context, opts *Options) error {
 	vcmetrics.InitKubeSchedulerRelatedMetrics()
 	servers, stopServers := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServers()
-	if err := startServers(servers, opts, p.registry.Explanations()); err != nil {
+	if err := startServers(servers, opts, p.watchdog, p.registry.Explanations()); err != nil {
 		return err
 	}
 	if err := serveLogLevel(); err != nil {
@@ -93,6 +97,8 @@ type process struct {
 	rest     *rest.Config
 	registry *framework.Registry
 	metrics  *metrics.Metrics
+	watchdog *watchdog
+	strays   *strays
 	loader   *config.Loader
 	leading  *scheduler
 }
@@ -112,6 +118,7 @@ func (p *process) lead(ctx, lifetime context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.watchdog, s.strays = p.watchdog, p.strays
 	p.leading = s
 	if _, err := p.loader.Load(); err != nil {
 		// It was changed while this process stood by. What it was checked with is still good.

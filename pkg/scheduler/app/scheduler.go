@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -39,6 +40,8 @@ type scheduler struct {
 	metrics  *metrics.Metrics
 	cache    *cache.Cache
 	loop     *loop
+	watchdog *watchdog
+	strays   *strays
 
 	mu      sync.Mutex
 	profile *framework.Profile
@@ -109,11 +112,15 @@ func (s *scheduler) run(ctx, lifetime context.Context) error {
 		dumper.ListenForSignal(lifetime.Done())
 	}
 	klog.InfoS("Scheduling starts")
-	s.loop.run(ctx)
-	if lifetime.Err() != nil {
+	stuck := s.runLoop(ctx, stop)
+	switch {
+	case errors.Is(stuck, errHung):
+		s.cache.Abort()
+		return stuck
+	case lifetime.Err() != nil:
 		return errLeaseLost
 	}
-	return s.drain(lifetime)
+	return errors.Join(stuck, s.drain(lifetime))
 }
 
 // recoverAll lets plugins undo or adopt what a former leader prepared and did not bind. No session with such a plugin
@@ -150,21 +157,25 @@ func (s *scheduler) current() *framework.Profile {
 
 func (s *scheduler) lagging() bool { return s.cache.Lagging() }
 
-func (s *scheduler) idle() { s.metrics.Cycle("idle") }
+func (s *scheduler) idle() {
+	s.watchdog.beat()
+	s.metrics.Cycle("idle")
+}
 
 // cycle runs one scheduling cycle. A panic ends the cycle and not the process: what was placed by then is bound or
 // rolled back like any other transaction.
 func (s *scheduler) cycle() (unsettled bool) {
 	start := time.Now()
 	profile := s.current()
+	s.watchdog.beat()
 	defer func() {
 		if p := recover(); p != nil {
-			klog.ErrorS(nil, "Scheduling cycle panicked", "panic", p, "stack", string(debug.Stack()))
-			s.cache.SealTransactions()
-			s.metrics.Cycle("panic")
+			s.panicked(s.registry.Turn(), fmt.Sprint(p), debug.Stack())
 			unsettled = true
 		}
+		s.metrics.SetAside(s.cache.SetAside())
 	}()
+	s.strays.take()
 	conf.EnabledActionMap = map[string]bool{}
 	for _, action := range profile.Actions {
 		conf.EnabledActionMap[action.Name()] = true
@@ -180,8 +191,13 @@ func (s *scheduler) cycle() (unsettled bool) {
 	unsettled = profile.TimeDriven || hasWork(ssn.Jobs)
 	s.registry.CloseSession(ssn)
 	vcmetrics.UpdateE2eDuration(time.Since(start))
+	if stray := s.strays.take(); stray != nil {
+		s.panicked(stray.turn, stray.what, stray.stack)
+		return true
+	}
+	s.watchdog.succeeded()
 	s.metrics.Cycle("ok")
-	return unsettled
+	return s.cache.CycleSucceeded() || unsettled
 }
 
 // hasWork says whether a task waits, or a PodGroup is on its way: reasons to look again after a period.

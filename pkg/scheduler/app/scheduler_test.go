@@ -102,7 +102,7 @@ func builtIn(t *testing.T, actions string) *config.Config {
 func newTestScheduler(t *testing.T, cluster *schedtest.Cluster, cfg *config.Config, own ...framework.Action) *scheduler {
 	t.Helper()
 	kubeMetrics()
-	s := &scheduler{opts: parse(t), registry: framework.NewRegistry(), metrics: metrics.New(prometheus.NewRegistry())}
+	s := &scheduler{opts: parse(t), registry: framework.NewRegistry(), metrics: metrics.New(prometheus.NewRegistry()), watchdog: newWatchdog(), strays: &strays{}}
 	s.loop = newLoop(s, time.Second)
 	s.cache = cache.Wrap(cluster.Cache, cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, 0, s.metrics, s.loop.wake)
 	s.registry.RegisterPlugin(transaction.Spec(s.cache))
@@ -192,9 +192,11 @@ func TestCycleSurvivesAPanic(t *testing.T) {
 		t.Errorf("nodes after the panic (-want +got):\n%s", diff)
 	}
 	panicking = false
-	s.cache.RetryAll()
-	s.cycle()
-	eventually(t, func() bool { return cmp.Equal([]string{"n", "n"}, nodesOf(cluster, 2)) })
+	eventually(t, func() bool {
+		s.cache.RetryAll()
+		s.cycle()
+		return cmp.Equal([]string{"n", "n"}, nodesOf(cluster, 2))
+	})
 }
 
 func TestRefusedProfileLeavesTheFormerInForce(t *testing.T) {

@@ -31,10 +31,10 @@ const (
 
 // startServers starts the health server and the metrics and profiling server as the flags say. They listen when it
 // returns, and end with the context.
-func startServers(ctx context.Context, o *Options, explanations *framework.Explanations) error {
+func startServers(ctx context.Context, o *Options, health http.Handler, explanations *framework.Explanations) error {
 	if o.EnableHealthz {
 		mux := http.NewServeMux()
-		mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+		mux.Handle("/healthz", health)
 		tlsConfig, err := healthTLS(o)
 		if err != nil {
 			return err

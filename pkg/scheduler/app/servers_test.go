@@ -80,7 +80,7 @@ func TestDefaultServers(t *testing.T) {
 	opts.HealthzBindAddress, opts.ListenAddress = freeAddress(t), freeAddress(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if err := startServers(ctx, opts, &framework.Explanations{}); err != nil {
+	if err := startServers(ctx, opts, newWatchdog(), &framework.Explanations{}); err != nil {
 		t.Fatal(err)
 	}
 	answer, err := http.Get("http://" + opts.HealthzBindAddress + "/healthz")
@@ -123,7 +123,7 @@ func TestServerErrorsNameTheFlag(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := startServers(t.Context(), &Options{ServerOption: &tt.opts}, &framework.Explanations{})
+			err := startServers(t.Context(), &Options{ServerOption: &tt.opts}, newWatchdog(), &framework.Explanations{})
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error is %v, want one that names %s", err, tt.want)
 			}

@@ -7,11 +7,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
@@ -72,6 +70,7 @@ type Cache struct {
 	evictor  *evictor
 	changes  *changes
 	keeper   *keeper
+	aside    *aside
 	wake     func(Urgency)
 	observer Observer
 
@@ -143,6 +142,7 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 		vc:             vc,
 		wake:           wake,
 		keeper:         newKeeper(),
+		aside:          newAside(),
 		schedulerNames: schedulerNames,
 		undecided:      map[api.TaskID]*v1.Pod{},
 		open:           map[api.JobID]*binding.Transaction{},
@@ -159,7 +159,7 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 	queues := c.vcFactory.Scheduling().V1beta1().Queues()
 	c.podGroups, c.queues = podGroups.Lister(), queues.Lister()
 	core := upstream.SharedInformerFactory().Core().V1()
-	slim(core.Pods().Informer(), core.Nodes().Informer(), podGroups.Informer(), queues.Informer())
+	trim(core.Pods().Informer(), core.Nodes().Informer(), podGroups.Informer(), queues.Informer())
 	c.engine = binding.New(c, c, c, stuckReporter{observer, c})
 	c.status = newStatusWriter(c)
 	c.StatusUpdater = c.status
@@ -167,23 +167,6 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 	c.Evictor = c.evictor
 	c.changes = newChanges(c, podGroups.Informer(), queues.Informer())
 	return c
-}
-
-// slim keeps managed fields out of the informers' memory: nobody here reads them, they are a good part of a pod, and
-// every garbage collection walks over them. The API server keeps its own when an object is updated without them.
-func slim(informers ...toolscache.SharedIndexInformer) {
-	for _, informer := range informers {
-		if err := informer.SetTransform(withoutManagedFields); err != nil {
-			logger().Error(err, "Leaving out managed fields") // it has started already
-		}
-	}
-}
-
-func withoutManagedFields(object any) (any, error) {
-	if accessor, err := meta.Accessor(object); err == nil {
-		accessor.SetManagedFields(nil)
-	}
-	return object, nil
 }
 
 // clients makes the clients of the bind path, and one for events. Bindings and pods travel as protobuf; Volcano's objects
@@ -237,11 +220,17 @@ func (c *Cache) Abort() {
 	c.backoff.Stop()
 }
 
-// Blocked says why a gang is to be left out of sessions for now: it waits out its backoff, or members of a transaction
-// that has not ended have failed.
+// Blocked says why a gang is to be left out of sessions for now: it was set aside, it waits out its backoff, or members
+// of a transaction that has not ended have failed.
 func (c *Cache) Blocked(gang api.JobID) (reason string, blocked bool) {
+	if _, message, is := c.aside.why(gang); is {
+		return message, true
+	}
 	if c.engine.Failing(gang) {
 		return "members of its bind transaction failed, and it has not ended yet", true
+	}
+	if c.aside.pausing(gang) {
+		return "the scheduler looks for the object that makes its cycles panic, and does not see all of the gang's queue", true
 	}
 	reason, _, blocked = c.backoff.Blocked(gang)
 	return reason, blocked
@@ -251,7 +240,10 @@ func (c *Cache) Blocked(gang api.JobID) (reason string, blocked bool) {
 func (c *Cache) Avoid(gang api.JobID) []string { return c.backoff.Avoid(gang) }
 
 // RetryAll ends every gang's wait, as when a new configuration came into force.
-func (c *Cache) RetryAll() { c.backoff.RetryAll() }
+func (c *Cache) RetryAll() {
+	c.aside.forgive()
+	c.backoff.RetryAll()
+}
 
 // KubeClient returns the client plugins may use.
 func (c *Cache) KubeClient() kubernetes.Interface { return c.kube }

@@ -69,6 +69,10 @@ func (c *Cache) correctStatus(job *api.JobInfo) {
 	} else {
 		removeCondition(status, isUnschedulable) // upstream leaves what once was in the way
 	}
+	if reason, message, aside := c.aside.why(job.UID); aside {
+		setCondition(status, unschedulable(reason, message))
+		return
+	}
 	failure, failed := c.failure(job.UID)
 	if !failed {
 		return

@@ -10,8 +10,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Snapshot returns upstream's snapshot with five changes:
+// Snapshot returns upstream's snapshot with six changes:
 //
+//   - What cannot be reckoned with, or made sessions panic, is set aside (aside.go).
 //   - Nodes have ledgers of their devices of their own.
 //   - Victims of an eviction are leaving (evictor.go).
 //   - Pending tasks have a pod of their own, because allocation writes the node's name and plugins write annotations
@@ -34,10 +35,13 @@ func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 	snapshot := c.keeper.snapshot(c.SchedulerCache)
 	c.prepare(snapshot)
 	c.tellStrays(len(snapshot.Jobs))
-	return snapshot, c.keeper.nodeMap()
+	nodeMap := c.keeper.nodeMap()
+	maps.DeleteFunc(nodeMap, func(name string, _ fwk.NodeInfo) bool { return snapshot.Nodes[name] == nil })
+	return snapshot, nodeMap
 }
 
 func (c *Cache) prepare(snapshot *api.ClusterInfo) {
+	c.setAside(snapshot)
 	framework.OwnDevices(snapshot.Nodes)
 	c.evictor.bookVictims(snapshot)
 	crowded := crowdedNodes(snapshot)

@@ -130,7 +130,7 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 		opening.keeper, _ = cache.(Keeper)
 	}
 	r.mu.Lock()
-	r.opening, r.profile = opening, p
+	r.opening, r.profile, r.last = opening, p, ssn
 	clear(r.views) // a session that panicked was never closed
 	r.mu.Unlock()
 	upstream := vcframework.OpenSession(opening, p.Tiers, p.Configurations)

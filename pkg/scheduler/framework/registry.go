@@ -24,6 +24,8 @@ type Registry struct {
 	// opening is the cache of the session whose upstream half is being opened, and profile that session's.
 	opening *sessionCache
 	profile *Profile
+	// last is the session that was opened last.
+	last *Session
 }
 
 // NewRegistry returns an empty registry.

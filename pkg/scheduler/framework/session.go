@@ -20,6 +20,8 @@ type Session struct {
 	*vcframework.Session
 	// Action is the name of the action that runs, or ran last; empty before the first. Whoever executes actions sets it.
 	Action string
+	// turn is the job that the session does things for now.
+	turn *turn
 
 	// steps are the pre-bind steps of each plugin, in the order it registered them.
 	steps map[string][]preBindStep
@@ -46,6 +48,7 @@ type Session struct {
 
 func newSession(order []string, dependence map[string]Dependence) *Session {
 	return &Session{
+		turn:       &turn{},
 		steps:      map[string][]preBindStep{},
 		upstream:   map[string]vccache.PreBinder{},
 		couplings:  map[string]CouplingFn{},

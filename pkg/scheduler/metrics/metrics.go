@@ -22,6 +22,7 @@ type Metrics struct {
 	trials      *prometheus.CounterVec
 	refused     *prometheus.CounterVec
 	events      *prometheus.CounterVec
+	aside       *prometheus.GaugeVec
 }
 
 var _ binding.Observer = (*Metrics)(nil)
@@ -59,6 +60,10 @@ func New(registry prometheus.Registerer) *Metrics {
 			Name: "volcano_scheduling_cycles_total",
 			Help: "Scheduling cycles, by result: ok, panic, or idle for a period in which nothing had changed and nothing was waiting.",
 		}, []string{"result"}),
+		aside: factory.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "volcano_set_aside_objects",
+			Help: "Objects that scheduling does without because of numbers that cannot be reckoned with or of a panic, by kind (PodGroup, Queue, Node).",
+		}, []string{"kind"}),
 		trials: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "volcano_nodegroup_trials_total",
 			Help: "Trial placements of gangs in node groups, by result: ready, waiting for resources that are being released, misfit.",
@@ -116,6 +121,13 @@ func (m *Metrics) ConfReloaded(err error) { m.reloads.WithLabelValues(result(err
 
 // Cycle counts a scheduling cycle.
 func (m *Metrics) Cycle(result string) { m.cycles.WithLabelValues(result).Inc() }
+
+// SetAside sets how many objects sessions do without, by kind.
+func (m *Metrics) SetAside(counts map[string]int) {
+	for kind, count := range counts {
+		m.aside.WithLabelValues(kind).Set(float64(count))
+	}
+}
 
 // NodeGroupTrial counts a trial placement of a gang in a node group.
 func (m *Metrics) NodeGroupTrial(result string) { m.trials.WithLabelValues(result).Inc() }

@@ -149,6 +149,7 @@ func (a *allocation) serve(w *work, queue *api.QueueInfo) {
 		return
 	}
 	job := jobs.Pop().(*api.JobInfo)
+	a.ssn.Turn(job.UID)
 	a.alone = jobs.Empty() && w.queues.Empty()
 	sheet := w.sheets[job.UID]
 	if a.placeJob(job, sheet) && !sheet.empty() {

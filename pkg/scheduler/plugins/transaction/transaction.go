@@ -15,6 +15,8 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/plugins/util"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -45,6 +47,8 @@ func Spec(gate Gate) framework.PluginSpec {
 	return framework.PluginSpec{
 		Name: Name,
 		Doc:  "Leaves out gangs that wait out a failed bind transaction and puts gangs first that are bound in part.",
+		// It has a pre-predicate only, which refuses nothing.
+		DependsOn: framework.OnShape,
 		New: func(args framework.Arguments, _ framework.Handle) (framework.Plugin, error) {
 			limit, _ := args[evictAfter].(time.Duration)
 			return &plugin{gate: gate, evictAfter: limit, halfBound: map[api.JobID]time.Time{}}, nil
@@ -57,7 +61,7 @@ func Spec(gate Gate) framework.PluginSpec {
 func Tier(limit time.Duration) conf.Tier {
 	yes := true
 	return conf.Tier{Plugins: []conf.PluginOption{{
-		Name: Name, EnabledJobOrder: &yes, EnabledQueueOrder: &yes,
+		Name: Name, EnabledJobOrder: &yes, EnabledQueueOrder: &yes, EnabledJobEnqueued: &yes, EnabledPredicate: &yes,
 		Arguments: map[string]interface{}{evictAfter: limit},
 	}}}
 }
@@ -76,6 +80,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 		}
 		return nil
 	})
+	noteTurns(ssn)
 	ssn.AddAvoidFn(Name, func(job *api.JobInfo) []string { return p.gate.Avoid(job.UID) })
 	ssn.AddJobOrderFn(Name, func(l, r interface{}) int {
 		_, left := p.halfBound[l.(*api.JobInfo).UID]
@@ -84,6 +89,22 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	})
 	ssn.AddQueueOrderFn(Name, func(l, r interface{}) int {
 		return before(queues[l.(*api.QueueInfo).UID], queues[r.(*api.QueueInfo).UID])
+	})
+}
+
+// noteTurns notes whose turn it is, before any other plugin is asked.
+func noteTurns(ssn *framework.Session) {
+	ssn.AddJobEnqueueableFn(Name, func(obj interface{}) int {
+		ssn.Turn(obj.(*api.JobInfo).UID)
+		return util.Abstain
+	})
+	ssn.AddPrePredicateFn(Name, func(task *api.TaskInfo) error {
+		ssn.Turn(task.Job)
+		return nil
+	})
+	ssn.AddEventHandler(&vcframework.EventHandler{
+		AllocateFunc:   func(event *vcframework.Event) { ssn.Turn(event.Task.Job) },
+		DeallocateFunc: func(event *vcframework.Event) { ssn.Turn(event.Task.Job) },
 	})
 }
 

@@ -1,0 +1,105 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime/debug"
+	"strings"
+	"sync"
+	_ "unsafe" // for the link name below
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/util/assert"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
+)
+
+// assertionsPanic is upstream's switch, which it sets when the process starts and offers no other way to set.
+//
+//go:linkname assertionsPanic volcano.sh/volcano/pkg/scheduler/util/assert.panicOnError
+var assertionsPanic bool
+
+// keepGoing keeps the process alive where upstream would end it because of one object.
+//
+// Upstream asserts that what it takes from a sum of requests is in the sum, with floats: 9.2e15 bytes and 500 are as many
+// bytes as 9.2e15. Its assertions are logged instead, unless the environment asks for panics. And a panic on a goroutine
+// of Kubernetes' libraries, such as those of informers and those that ask predicates in parallel, ends that item
+// instead of the process, which would meet the same object again when it starts.
+func keepGoing() {
+	assertionsPanic = os.Getenv(assert.EnvPanicOnError) == "true"
+	utilruntime.ReallyCrash = false
+}
+
+// panicked ends a cycle that panicked: what was placed by then is bound or rolled back like any other transaction, and
+// the culprit is looked for.
+func (s *scheduler) panicked(turn api.JobID, what string, stack []byte) {
+	what = describePanic(s.registry.Action(), what, stack)
+	klog.ErrorS(nil, "Scheduling cycle panicked", "panic", what, "turn", turn, "stack", string(stack))
+	s.cache.SealTransactions()
+	s.watchdog.panicked(what)
+	s.metrics.Cycle("panic")
+	if s.cache.CyclePanicked(turn, what) {
+		s.loop.wake(cache.Now)
+	}
+}
+
+// pluginFrame finds the plugin in a stack.
+var pluginFrame = regexp.MustCompile(`/pkg/scheduler/plugins/([a-z0-9-]+)[./]`)
+
+// describePanic says for people where a cycle panicked, and what with.
+func describePanic(action, what string, stack []byte) string {
+	where := "opening the session"
+	if action != "" {
+		where = "action " + action
+	}
+	if plugin := pluginFrame.FindSubmatch(stack); plugin != nil {
+		where += ", plugin " + string(plugin[1])
+	}
+	return fmt.Sprintf("scheduling panicked (%s): %s", where, brief.Part(what))
+}
+
+// strays are panics on goroutines that a cycle starts and waits for.
+type strays struct {
+	mu    sync.Mutex
+	first *stray
+}
+
+type stray struct {
+	turn  api.JobID
+	what  string
+	stack []byte
+}
+
+// catch has the process tell of panics that Kubernetes' libraries recover.
+func (s *strays) catch(turn func() api.JobID) {
+	utilruntime.PanicHandlers = append(utilruntime.PanicHandlers, func(_ context.Context, p any) {
+		s.note(stray{turn(), fmt.Sprint(p), debug.Stack()})
+	})
+}
+
+// note remembers the first panic of a cycle: work of a cycle that is done in parallel, by upstream and by Kubernetes'
+// plugins, is done by this one function.
+func (s *strays) note(p stray) {
+	if !strings.Contains(string(p.stack), "workqueue.ParallelizeUntil") {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.first == nil {
+		s.first = &p
+	}
+}
+
+// take returns the panic that was remembered, if there was one, and forgets it.
+func (s *strays) take() *stray {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := s.first
+	s.first = nil
+	return first
+}

@@ -1,0 +1,207 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/util/workqueue"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/util/assert"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// crowd is a cluster with an innocent gang of two and so many PodGroups beside it, named evil-0 and on.
+func crowd(others int) *schedtest.Cluster {
+	objects := []runtime.Object{schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(), schedtest.MakeNode().Name("n").Obj()}
+	for i := range others {
+		objects = append(objects, schedtest.MakePodGroup().Name(fmt.Sprintf("evil-%d", i)).Phase(v1beta1.PodGroupPending).Obj())
+	}
+	cluster := schedtest.NewCluster(objects...)
+	innocents(cluster)
+	return cluster
+}
+
+// cyclesUntilOK runs cycles until one comes to its end and nothing is searched for any more.
+func cyclesUntilOK(t *testing.T, s *scheduler, most int) int {
+	t.Helper()
+	for n := range most {
+		s.cycle()
+		if s.watchdog.panics == 0 && cmp.Equal([]string{"n", "n"}, nodesOfInnocents(s)) {
+			return n + 1
+		}
+	}
+	t.Fatalf("the innocent gang is not placed after %d cycles", most)
+	return 0
+}
+
+// nodesOfInnocents are the nodes that the innocent gang's tasks have in the cache.
+func nodesOfInnocents(s *scheduler) []string {
+	s.cache.SchedulerCache.Mutex.Lock()
+	defer s.cache.SchedulerCache.Mutex.Unlock()
+	var nodes []string
+	for _, task := range s.cache.Jobs["ns/g"].Tasks {
+		nodes = append(nodes, task.NodeName)
+	}
+	return nodes
+}
+
+func TestAGangWithWhichCyclesPanicIsSetAside(t *testing.T) {
+	tests := map[string]struct {
+		// evil says whether a session with these jobs panics; turn is whose turn it is said to be.
+		evil func(jobs map[api.JobID]*api.JobInfo) (bool, api.JobID)
+		// aside are those that are set aside in the end.
+		aside []string
+		most  int
+	}{
+		"during its turn": {
+			evil: func(jobs map[api.JobID]*api.JobInfo) (bool, api.JobID) {
+				return jobs["ns/evil-77"] != nil, "ns/evil-77"
+			},
+			aside: []string{"evil-77"}, most: 2,
+		},
+		"each of several during its turn": {
+			evil: func(jobs map[api.JobID]*api.JobInfo) (bool, api.JobID) {
+				for _, id := range []api.JobID{"ns/evil-1", "ns/evil-2"} {
+					if jobs[id] != nil {
+						return true, id
+					}
+				}
+				return false, ""
+			},
+			aside: []string{"evil-1", "evil-2"}, most: 3,
+		},
+		"during nobody's turn": {
+			evil:  func(jobs map[api.JobID]*api.JobInfo) (bool, api.JobID) { return jobs["ns/evil-42"] != nil, "" },
+			aside: []string{"evil-42"}, most: 20,
+		},
+		"during the turn of others": {
+			evil: func(jobs map[api.JobID]*api.JobInfo) (bool, api.JobID) {
+				for id := range jobs {
+					if id != "ns/evil-42" {
+						return jobs["ns/evil-42"] != nil, id
+					}
+				}
+				return jobs["ns/evil-42"] != nil, ""
+			},
+			aside: []string{"evil-42"}, most: 60,
+		},
+		"two together": {
+			evil: func(jobs map[api.JobID]*api.JobInfo) (bool, api.JobID) {
+				return jobs["ns/evil-3"] != nil && jobs["ns/evil-90"] != nil, ""
+			},
+			aside: []string{"evil-90"}, most: 30, // either will do
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			cluster := crowd(100)
+			s := newTestScheduler(t, cluster, builtIn(t, "trap enqueue allocate"), action{"trap", func(ssn *framework.Session) {
+				if evil, turn := tt.evil(ssn.Jobs); evil {
+					ssn.Turn(turn)
+					panic("runtime error: something is nil")
+				}
+			}})
+			cyclesUntilOK(t, s, tt.most)
+			for range 3 { // what is left of a search
+				s.cycle()
+			}
+			var aside []string
+			eventually(t, func() bool {
+				aside = nil
+				for i := range 100 {
+					pg := cluster.PodGroup(fmt.Sprintf("evil-%d", i))
+					if strings.Contains(unschedulableMessage(pg), "scheduling panicked (action trap): runtime error: something is nil") {
+						aside = append(aside, pg.Name)
+					}
+				}
+				return len(aside) >= len(tt.aside)
+			})
+			if diff := cmp.Diff(tt.aside, aside); diff != "" {
+				t.Errorf("set aside (-want +got):\n%s", diff)
+			}
+			if got := s.cache.SetAside()["PodGroup"]; got != len(tt.aside) {
+				t.Errorf("%d PodGroups are set aside, want %d", got, len(tt.aside))
+			}
+		})
+	}
+}
+
+// TestANodeWithWhichCyclesPanicIsSetAside: sessions without any gang panic as well.
+func TestANodeWithWhichCyclesPanicIsSetAside(t *testing.T) {
+	cluster := crowd(10)
+	for i := range 10 {
+		cluster.Put(schedtest.MakeNode().Name(fmt.Sprintf("node-%d", i)).Capacity(schedtest.Resources{"cpu": "100m"}).Obj())
+	}
+	s := newTestScheduler(t, cluster, builtIn(t, "trap enqueue allocate"), action{"trap", func(ssn *framework.Session) {
+		if ssn.Nodes["node-7"] != nil {
+			panic("oh no")
+		}
+	}})
+	cyclesUntilOK(t, s, 20)
+	if diff := cmp.Diff(map[string]int{"PodGroup": 0, "Queue": 0, "Node": 1}, s.cache.SetAside()); diff != "" {
+		t.Errorf("set aside (-want +got):\n%s", diff)
+	}
+	events := cluster.Events.Take()
+	if !slices.ContainsFunc(events, func(e string) bool { return strings.HasPrefix(e, "Warning SchedulerPanic node-7: ") }) {
+		t.Errorf("the node is not told of: %v", events)
+	}
+}
+
+// TestCyclesThatPanicWhateverTheySee are not searched for ever, and nothing is set aside for them.
+func TestCyclesThatPanicWhateverTheySee(t *testing.T) {
+	s := newTestScheduler(t, crowd(3), builtIn(t, "trap"), action{"trap", func(*framework.Session) { panic("oh no") }})
+	for range 20 {
+		s.cycle()
+	}
+	if diff := cmp.Diff(map[string]int{"PodGroup": 0, "Queue": 0, "Node": 0}, s.cache.SetAside()); diff != "" {
+		t.Errorf("set aside (-want +got):\n%s", diff)
+	}
+}
+
+// TestAPanicOnAnothersGoroutineEndsNoProcess: upstream asks predicates in parallel, where a panic used to end the process.
+func TestAPanicOnAnothersGoroutineEndsNoProcess(t *testing.T) {
+	handlers, crash, asserts := utilruntime.PanicHandlers, utilruntime.ReallyCrash, assertionsPanic
+	defer func() { utilruntime.PanicHandlers, utilruntime.ReallyCrash, assertionsPanic = handlers, crash, asserts }()
+	keepGoing()
+	assert.Assert(false, "this assertion ends nothing")
+	cluster := crowd(5)
+	s := newTestScheduler(t, cluster, builtIn(t, "trap allocate"), action{"trap", func(ssn *framework.Session) {
+		if ssn.Jobs["ns/evil-3"] != nil {
+			ssn.Turn("ns/evil-3")
+			workqueue.ParallelizeUntil(context.Background(), 4, 8, func(int) { panic("oh no") })
+		}
+	}})
+	s.strays.catch(s.registry.Turn)
+	s.cycle()
+	eventually(t, func() bool {
+		s.cycle()
+		return cmp.Equal([]string{"n", "n"}, nodesOf(cluster, 2))
+	})
+	eventually(t, func() bool { return strings.Contains(unschedulableMessage(cluster.PodGroup("evil-3")), "oh no") })
+}
+
+func TestDescribePanic(t *testing.T) {
+	stack := []byte("goroutine 1\nvolcano.sh/volcano/pkg/scheduler/plugins/proportion.(*proportionPlugin).OnSessionOpen.func8()\n")
+	tests := map[string]struct{ action, what, want string }{
+		"with action and plugin": {"enqueue", "oh no", "scheduling panicked (action enqueue, plugin proportion): oh no"},
+		"before any action":      {"", "oh no", "scheduling panicked (opening the session, plugin proportion): oh no"},
+		"bounded":                {"a", strings.Repeat("x", 1000), "scheduling panicked (action a, plugin proportion): " + brief.Part(strings.Repeat("x", 1000))},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, describePanic(tt.action, tt.what, stack)); diff != "" {
+				t.Errorf("message (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

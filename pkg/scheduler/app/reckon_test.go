@@ -1,0 +1,142 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// innocents adds a gang of two that waits in the default queue and fits.
+func innocents(cluster *schedtest.Cluster) {
+	cluster.Put(schedtest.MakePodGroup().Name("g").MinMember(2).Phase(v1beta1.PodGroupPending).Obj())
+	for i := range 2 {
+		cluster.Put(schedtest.MakePod().Name(fmt.Sprintf("p%d", i)).Group("g").Req(schedtest.Resources{"cpu": "1"}).Obj())
+	}
+}
+
+func quantities(name, value string) v1.ResourceList {
+	return v1.ResourceList{v1.ResourceName(name): resource.MustParse(value)}
+}
+
+// TestOneThatCannotBeReckonedWithStopsNobody: each of these is taken by upstream's CRDs and webhooks, and by the API
+// server, and made every cycle panic.
+func TestOneThatCannotBeReckonedWithStopsNobody(t *testing.T) {
+	podGroup := func(list v1.ResourceList, phase v1beta1.PodGroupPhase) *v1beta1.PodGroup {
+		pg := schedtest.MakePodGroup().Name("evil").Phase(phase).Obj()
+		pg.Spec.MinResources = &list
+		return pg
+	}
+	queue := func(change func(*v1beta1.QueueSpec)) *v1beta1.Queue {
+		q := schedtest.MakeQueue().Name("evil").Obj()
+		change(&q.Spec)
+		return q
+	}
+	inQueue := schedtest.MakePodGroup().Name("evil").Queue("evil").Phase(v1beta1.PodGroupPending).Obj()
+	tests := map[string]struct {
+		objects []runtime.Object
+		told    string
+	}{
+		"a PodGroup that needs less than nothing": {
+			objects: []runtime.Object{podGroup(quantities("cpu", "-5"), v1beta1.PodGroupPending)},
+			told:    "spec.minResources[cpu] is -5, it must be 0 or more",
+		},
+		"a little less than nothing": {
+			objects: []runtime.Object{podGroup(quantities("cpu", "-1m"), v1beta1.PodGroupPending)},
+			told:    "spec.minResources[cpu] is -1m, it must be 0 or more",
+		},
+		"of devices": {
+			objects: []runtime.Object{podGroup(quantities("nvidia.com/gpu", "-5"), v1beta1.PodGroupPending)},
+			told:    "spec.minResources[nvidia.com/gpu] is -5, it must be 0 or more",
+		},
+		"of pods, when it was let in already": {
+			objects: []runtime.Object{podGroup(quantities("pods", "-3"), v1beta1.PodGroupInqueue)},
+			told:    "spec.minResources[pods] is -3, it must be 0 or more",
+		},
+		"while a pod of it runs": {
+			objects: []runtime.Object{
+				podGroup(quantities("cpu", "-5"), v1beta1.PodGroupRunning),
+				schedtest.MakePod().Name("runs").Group("evil").Req(schedtest.Resources{"cpu": "1"}).Node("n").Phase(v1.PodRunning).Obj(),
+			},
+			told: "spec.minResources[cpu] is -5, it must be 0 or more",
+		},
+		"a queue that may hold less than nothing": {
+			objects: []runtime.Object{inQueue, queue(func(q *v1beta1.QueueSpec) { q.Capability = quantities("cpu", "-5") })},
+			told:    "queue evil: spec.capability[cpu] is -5, it must be 0 or more",
+		},
+		"a queue that is guaranteed less than nothing": {
+			objects: []runtime.Object{inQueue, queue(func(q *v1beta1.QueueSpec) { q.Guarantee.Resource = quantities("nvidia.com/gpu", "-5") })},
+			told:    "queue evil: spec.guarantee.resource[nvidia.com/gpu] is -5, it must be 0 or more",
+		},
+		"a queue that deserves less than nothing": {
+			objects: []runtime.Object{inQueue, queue(func(q *v1beta1.QueueSpec) { q.Deserved = quantities("memory", "-1") })},
+			told:    "queue evil: spec.deserved[memory] is -1, it must be 0 or more",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(),
+				schedtest.MakeNode().Name("n").Obj())
+			for _, object := range tt.objects {
+				cluster.Put(object)
+			}
+			innocents(cluster)
+			s := newTestScheduler(t, cluster, builtIn(t, "enqueue allocate backfill"))
+
+			s.cycle()
+
+			eventually(t, func() bool { return cmp.Equal([]string{"n", "n"}, nodesOf(cluster, 2)) })
+			eventually(t, func() bool { return strings.Contains(unschedulableMessage(cluster.PodGroup("evil")), tt.told) })
+			for range 3 {
+				s.cycle()
+			}
+			told := 0
+			for _, event := range cluster.Events.Take() {
+				if strings.Contains(event, tt.told) {
+					told++
+				}
+			}
+			if told != 1 {
+				t.Errorf("it was told by %d events, want 1", told)
+			}
+		})
+	}
+}
+
+func unschedulableMessage(pg *v1beta1.PodGroup) string {
+	for _, c := range pg.Status.Conditions {
+		if c.Type == v1beta1.PodGroupUnschedulableType && c.Status == v1.ConditionTrue {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// TestARequestBeyondReckoningIsNotTakenForNothing: upstream reads a request of 1e30 cpu as 0 and one of 8Ei as -1, so
+// that the pod fits anywhere and makes room for others.
+func TestARequestBeyondReckoningIsNotTakenForNothing(t *testing.T) {
+	for _, request := range []string{"1e30", "8Ei", "9.3e15"} {
+		t.Run(request, func(t *testing.T) {
+			cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(),
+				schedtest.MakeNode().Name("n").Obj(), schedtest.MakePodGroup().Name("huge").Obj(),
+				schedtest.MakePod().Name("huge").Group("huge").Req(schedtest.Resources{"cpu": request}).Obj())
+			innocents(cluster)
+			s := newTestScheduler(t, cluster, builtIn(t, "enqueue allocate backfill"))
+
+			s.cycle()
+
+			eventually(t, func() bool { return cmp.Equal([]string{"n", "n"}, nodesOf(cluster, 2)) })
+			s.cycle()
+			if node := cluster.Pod("huge").Spec.NodeName; node != "" {
+				t.Errorf("the pod was bound to node %s of 8 cpu", node)
+			}
+		})
+	}
+}

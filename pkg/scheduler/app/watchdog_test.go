@@ -1,0 +1,131 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func healthOf(w *watchdog) (int, string) {
+	answer := httptest.NewRecorder()
+	w.ServeHTTP(answer, httptest.NewRequest("GET", "/healthz", nil))
+	return answer.Code, strings.TrimSpace(answer.Body.String())
+}
+
+func TestHealth(t *testing.T) {
+	tests := map[string]struct {
+		story func(w *watchdog)
+		code  int
+		says  string
+		// gives says why the process gives up; nil when it does not.
+		gives error
+	}{
+		"standing by for long": {story: func(*watchdog) { time.Sleep(time.Hour) }, code: 200, says: "ok"},
+		"cycles and periods without need of one": {story: func(w *watchdog) {
+			w.start()
+			for range 100 {
+				w.beat()
+				w.succeeded()
+				time.Sleep(time.Minute)
+				w.beat()
+				time.Sleep(time.Minute)
+			}
+		}, code: 200, says: "ok"},
+		"a long cycle": {story: func(w *watchdog) { w.start(); w.beat(); time.Sleep(cycleLimit) }, code: 200, says: "ok"},
+		"a cycle that does not return": {story: func(w *watchdog) { w.start(); w.beat(); time.Sleep(cycleLimit + time.Second) },
+			code: 500, says: "no sign of life for 2m1s", gives: errHung},
+		"a panic now and then": {story: func(w *watchdog) {
+			w.start()
+			for range 100 {
+				w.panicked("oh no")
+				time.Sleep(time.Minute)
+				w.succeeded()
+			}
+		}, code: 200, says: "ok"},
+		"panics while the culprit is found": {story: func(w *watchdog) {
+			w.start()
+			for range 50 {
+				w.panicked("oh no")
+				time.Sleep(100 * time.Millisecond)
+			}
+		}, code: 200, says: "ok"},
+		"panics that go on": {story: func(w *watchdog) {
+			w.start()
+			for range 40 {
+				w.panicked("oh no")
+				time.Sleep(time.Second)
+			}
+		}, code: 500, says: "the last 40 scheduling cycles panicked, for 40s: oh no"},
+		"panics for long": {story: func(w *watchdog) {
+			w.start()
+			for range 130 {
+				w.panicked("oh no")
+				time.Sleep(time.Second)
+			}
+		}, code: 500, says: "the last 130 scheduling cycles panicked", gives: errPanicking},
+		"after it has ended": {story: func(w *watchdog) { w.start()(); time.Sleep(time.Hour) }, code: 200, says: "ok"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWatchdog()
+				tt.story(w)
+				if code, body := healthOf(w); code != tt.code || !strings.Contains(body, tt.says) {
+					t.Errorf("health answers %d %q, want %d %q", code, body, tt.code, tt.says)
+				}
+				if err := w.hopeless(); !errors.Is(err, tt.gives) {
+					t.Errorf("it gives up because of %v, want %v", err, tt.gives)
+				}
+			})
+		})
+	}
+}
+
+// stuckCycler hangs in its cycle until it is let go.
+type stuckCycler struct{ free chan struct{} }
+
+func (c *stuckCycler) cycle() bool   { <-c.free; return false }
+func (c *stuckCycler) lagging() bool { return false }
+func (c *stuckCycler) idle()         {}
+
+// TestALoopThatHangsIsLeftBehind, so that the process gives its lease up.
+func TestALoopThatHangsIsLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		stuck := &stuckCycler{free: make(chan struct{})}
+		s := &scheduler{watchdog: newWatchdog(), loop: newLoop(stuck, time.Second)}
+		start := time.Now()
+		err := s.runLoop(ctx, stop)
+		if took := time.Since(start); !errors.Is(err, errHung) || took < cycleLimit || took > cycleLimit+5*time.Second {
+			t.Errorf("it returned %v after %s, want %v after %s", err, took, errHung, cycleLimit)
+		}
+		if ctx.Err() == nil {
+			t.Error("the loop is not told to end")
+		}
+		close(stuck.free)
+	})
+}
+
+// panickingCycler is a loop whose cycles all panic.
+type panickingCycler struct{ dog *watchdog }
+
+func (c *panickingCycler) cycle() bool   { c.dog.panicked("oh no"); return true }
+func (c *panickingCycler) lagging() bool { return false }
+func (c *panickingCycler) idle()         {}
+
+func TestALoopThatOnlyPanicsIsEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		dog := newWatchdog()
+		s := &scheduler{watchdog: dog, loop: newLoop(&panickingCycler{dog}, time.Second)}
+		if err := s.runLoop(ctx, stop); !errors.Is(err, errPanicking) {
+			t.Errorf("it returned %v, want %v", err, errPanicking)
+		}
+	})
+}

@@ -1,0 +1,215 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+)
+
+// Reasons of events and conditions of what is set aside.
+const (
+	invalidResources = "InvalidResources"
+	schedulerPanic   = "SchedulerPanic"
+)
+
+// errSearching refuses evictions while sessions do not see all jobs.
+var errSearching = errors.New("nothing is evicted while the scheduler looks for the object that makes its cycles panic")
+
+// aside is what sessions do without, so that one object stops nobody else: numbers that cannot be reckoned with, and
+// objects during whose turn, or with which, cycles panicked (hunt.go).
+//
+// Numbers below 0 are looked for in each snapshot. A gang that has such, or whose queue has, is not placed: it is left
+// out, but when it holds resources already it stays without the numbers, so that its queue's books are right.
+type aside struct {
+	mu    sync.Mutex
+	hunt  *hunt
+	wrong map[api.JobID]string
+	// paused are the gangs that are not placed because part of their queue's books is left out by the hunt.
+	paused map[api.JobID]bool
+}
+
+func newAside() *aside { return &aside{hunt: newHunt(), wrong: map[api.JobID]string{}} }
+
+// why says why the gang is set aside, if it is.
+func (a *aside) why(gang api.JobID) (reason, message string, is bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if message, is = a.wrong[gang]; is {
+		return invalidResources, message, true
+	}
+	if held, is := a.hunt.held[item{podGroupItem, string(gang)}]; is {
+		return schedulerPanic, held.message, true
+	}
+	return "", "", false
+}
+
+// forgive lets everything back in that is set aside because of a panic.
+func (a *aside) forgive() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.hunt = newHunt()
+}
+
+// pausing says whether the gang's queue is not seen as a whole.
+func (a *aside) pausing(gang api.JobID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.paused[gang]
+}
+
+// setAside takes from the snapshot what sessions do without, and tells of what is new.
+func (c *Cache) setAside(snapshot *api.ClusterInfo) {
+	wrong := unreckonable(snapshot)
+	c.aside.mu.Lock()
+	before := c.aside.wrong
+	c.aside.wrong = wrong
+	c.aside.paused = c.aside.hunt.leaveOut(snapshot, time.Now())
+	c.aside.mu.Unlock()
+	for gang, message := range wrong {
+		if before[gang] != message {
+			c.reportGang(gang, gangFailure{reason: invalidResources, message: message})
+		}
+	}
+}
+
+// unreckonable mends what the snapshot has of numbers that cannot be reckoned with, leaves out gangs that do not hold
+// anything, and says what is wrong by gang.
+func unreckonable(snapshot *api.ClusterInfo) map[api.JobID]string {
+	queues := map[api.QueueID]string{}
+	for id, queue := range snapshot.Queues {
+		spec, wrong := mendedQueue(&queue.Queue.Spec)
+		if spec == nil {
+			continue
+		}
+		own := *queue.Queue // upstream's snapshot shares it with the cache
+		own.Spec = *spec
+		queue.Queue = &own
+		if len(wrong) > 0 {
+			queues[id] = "queue " + queue.Name + ": " + told(wrong)
+		}
+	}
+	gangs := map[api.JobID]string{}
+	for id, job := range snapshot.Jobs {
+		message, bad := queues[job.Queue]
+		if needed := job.PodGroup.Spec.MinResources; needed != nil && !reckonable(*needed) {
+			if wrong := negative("spec.minResources", *needed); len(wrong) > 0 {
+				message, bad = told(wrong), true
+			}
+			mended := withinReckoning(*needed, 1)
+			job.PodGroup.Spec.MinResources = &mended
+		}
+		if !bad {
+			continue
+		}
+		gangs[id] = message
+		if !holdsResources(job) {
+			delete(snapshot.Jobs, id)
+		}
+	}
+	return gangs
+}
+
+// mendedQueue returns a spec whose numbers can be reckoned with, and what was negative; nil when all is well.
+func mendedQueue(spec *scheduling.QueueSpec) (*scheduling.QueueSpec, []string) {
+	if reckonable(spec.Capability, spec.Deserved, spec.Guarantee.Resource) {
+		return nil, nil
+	}
+	wrong := append(append(negative("spec.capability", spec.Capability), negative("spec.deserved", spec.Deserved)...),
+		negative("spec.guarantee.resource", spec.Guarantee.Resource)...)
+	mended := *spec
+	mended.Capability = withinReckoning(spec.Capability, 1)
+	mended.Deserved = withinReckoning(spec.Deserved, 1)
+	mended.Guarantee.Resource = withinReckoning(spec.Guarantee.Resource, 1)
+	return &mended, wrong
+}
+
+func told(wrong []string) string {
+	message := wrong[0]
+	if more := len(wrong) - 1; more > 0 {
+		message += fmt.Sprintf(" (and %d more)", more)
+	}
+	return brief.Text(message)
+}
+
+func holdsResources(job *api.JobInfo) bool {
+	for status, tasks := range job.TaskStatusIndex {
+		if api.AllocatedStatus(status) && len(tasks) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// CyclePanicked learns from a cycle that panicked: during whose turn, when that is known, and as people are told it. It
+// says whether the next cycle will be another one, so that it should run at once.
+func (c *Cache) CyclePanicked(turn api.JobID, what string) (progress bool) {
+	c.aside.mu.Lock()
+	found, progress := c.aside.hunt.panicked(time.Now(), turn, what)
+	c.aside.mu.Unlock()
+	for _, it := range found {
+		c.tellHeld(it)
+	}
+	return progress
+}
+
+// CycleSucceeded learns from a cycle that came to its end. It says whether objects are set aside or looked for, so that
+// cycles are to go on.
+func (c *Cache) CycleSucceeded() (busy bool) {
+	c.aside.mu.Lock()
+	found, busy := c.aside.hunt.succeeded(time.Now())
+	c.aside.mu.Unlock()
+	for _, it := range found {
+		c.tellHeld(it)
+	}
+	return busy
+}
+
+// SetAside counts what is set aside, by kind of object.
+func (c *Cache) SetAside() map[string]int {
+	c.aside.mu.Lock()
+	defer c.aside.mu.Unlock()
+	counts := map[string]int{podGroupItem: len(c.aside.wrong), queueItem: 0, nodeItem: 0}
+	for it := range c.aside.hunt.held {
+		counts[it.kind]++
+	}
+	return counts
+}
+
+// tellHeld tells of an object that is set aside because of a panic.
+func (c *Cache) tellHeld(it item) {
+	c.aside.mu.Lock()
+	held, is := c.aside.hunt.held[it]
+	var message string
+	if is {
+		message = held.message
+	}
+	c.aside.mu.Unlock()
+	if !is {
+		return
+	}
+	logger().Error(nil, "Set aside, because scheduling cycles panic with it", "kind", it.kind, "name", it.name, "panic", message)
+	if it.kind == podGroupItem {
+		c.reportGang(api.JobID(it.name), gangFailure{reason: schedulerPanic, message: message})
+		return
+	}
+	object := &v1.ObjectReference{Kind: it.kind, Name: it.name}
+	c.Recorder.Event(object, v1.EventTypeWarning, schedulerPanic, message)
+}
+
+// Evict evicts the task, unless sessions see only part of the jobs.
+func (c *Cache) Evict(task *api.TaskInfo, reason string) error {
+	c.aside.mu.Lock()
+	searching := c.aside.hunt.searching()
+	c.aside.mu.Unlock()
+	if searching {
+		return errSearching
+	}
+	return c.SchedulerCache.Evict(task, reason)
+}

@@ -1,0 +1,58 @@
+package cache
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// trim has informers keep objects without what nobody here reads, and with quantities that can be reckoned with.
+//
+// Managed fields are a good part of a pod, and every garbage collection walks over them. The API server keeps its own
+// when an object is updated without them. Requests of pods and what nodes have are written by nobody here.
+func trim(informers ...toolscache.SharedIndexInformer) {
+	for _, informer := range informers {
+		if err := informer.SetTransform(trimmed); err != nil {
+			logger().Error(err, "Trimming objects") // it has started already
+		}
+	}
+}
+
+func trimmed(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetManagedFields(nil)
+	}
+	switch object := object.(type) {
+	case *v1.Pod:
+		trimPod(object)
+	case *v1.Node:
+		object.Status.Allocatable = withinReckoning(object.Status.Allocatable, 1)
+		object.Status.Capacity = withinReckoning(object.Status.Capacity, 1)
+	}
+	return object, nil
+}
+
+// trimPod bounds what the pod's containers ask for, so that their sum can be reckoned with too.
+func trimPod(pod *v1.Pod) {
+	parts := len(pod.Spec.Containers) + len(pod.Spec.InitContainers) + 1 // the overhead
+	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			trimRequirements(&containers[i].Resources, parts)
+		}
+	}
+	pod.Spec.Overhead = withinReckoning(pod.Spec.Overhead, parts)
+	if pod.Spec.Resources != nil {
+		trimRequirements(pod.Spec.Resources, 2)
+	}
+	for i := range pod.Status.ContainerStatuses {
+		status := &pod.Status.ContainerStatuses[i]
+		status.AllocatedResources = withinReckoning(status.AllocatedResources, parts)
+		if status.Resources != nil {
+			trimRequirements(status.Resources, parts)
+		}
+	}
+}
+
+func trimRequirements(r *v1.ResourceRequirements, parts int) {
+	r.Requests, r.Limits = withinReckoning(r.Requests, parts), withinReckoning(r.Limits, parts)
+}

@@ -1,0 +1,45 @@
+package cache
+
+import (
+	"hash/fnv"
+
+	hashutil "k8s.io/kubernetes/pkg/util/hash"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// markOfJob changes when the gang is not what it was: what its users wrote, and which pods it has.
+func markOfJob(job *api.JobInfo) uint64 {
+	pg := job.PodGroup
+	mark := hashOf(pg.UID, pg.Spec, pg.Labels, pg.Annotations)
+	for _, task := range job.Tasks {
+		mark ^= hashOf(task.UID, task.Pod.Generation, task.Pod.Labels)
+	}
+	return mark | 1
+}
+
+func markOfQueue(queue *api.QueueInfo) uint64 {
+	return hashOf(queue.Queue.UID, queue.Queue.Spec, queue.Queue.Annotations) | 1
+}
+
+func markOfNode(node *api.NodeInfo) uint64 {
+	return hashOf(node.Node.UID, node.Node.Spec, node.Node.Labels, node.Node.Status.Allocatable) | 1
+}
+
+// hashOf is never 0 together with the bit its callers set: 0 is no mark.
+func hashOf(parts ...any) uint64 {
+	hash := fnv.New64a()
+	hashutil.DeepHashObject(hash, parts)
+	return hash.Sum64()
+}
+
+// topQueue is the queue below the root that the queue lies in: what is held in it counts for all of it.
+func topQueue(snapshot *api.ClusterInfo, id api.QueueID) string {
+	for range len(snapshot.Queues) {
+		queue, ok := snapshot.Queues[id]
+		if !ok || queue.Queue.Spec.Parent == "" || queue.Queue.Spec.Parent == "root" {
+			break
+		}
+		id = api.QueueID(queue.Queue.Spec.Parent)
+	}
+	return string(id)
+}
