@@ -2,9 +2,7 @@ package binding
 
 import (
 	"fmt"
-	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -33,8 +31,8 @@ func Placed(task *api.TaskInfo) bool {
 	}
 }
 
-// ShortOf returns nil when the tasks that count are enough for the gang's minimum, which is all of minMember,
-// minTaskMember of every task role, and the minima of its sub-groups; otherwise an error that says what is missing.
+// ShortOf returns nil when the tasks that count are enough for the gang's minimum by the spec, and otherwise an error that
+// says what is missing.
 func ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, counts func(*api.TaskInfo) bool) error {
 	var total int32
 	roles := map[string]int32{}
@@ -48,38 +46,23 @@ func ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, counts func(*api.T
 	if total < spec.MinMember {
 		short.add("minMember is %d and only %d would be bound", spec.MinMember, total)
 	}
-	minima := roleMinima(job, spec)
+	minima := roleMinima(job.PodGroup, spec)
 	short.addAll(lacking(minima, roles), func(role string) string {
 		return fmt.Sprintf("minTaskMember of %s is %d and only %d would be bound", brief.Value(role), minima[role], roles[role])
 	})
-	whole := wholeSubGroups(job, counts)
-	short.addAll(lacking(job.MinSubJobs, whole), func(gid string) string {
+	subGroups, needed := subGroupsOf(job, spec)
+	whole := wholeSubGroups(subGroups, counts)
+	short.addAll(lacking(needed, whole), func(gid string) string {
 		return fmt.Sprintf("sub-group policy %s wants %d whole sub-groups and only %d would be bound",
-			brief.Value(gid), job.MinSubJobs[api.SubJobGID(gid)], whole[api.SubJobGID(gid)])
+			brief.Value(gid), needed[api.SubJobGID(gid)], whole[api.SubJobGID(gid)])
 	})
 	return short.err()
 }
 
-// roleMinima returns the minima of the gang's task roles. The controller of a Volcano Job fills in the replicas of every
-// task that names no minimum of its own; when such a Job's minMember is less than their sum, these are no minima, as
-// upstream has it: the Job is meant to run with fewer.
-func roleMinima(job *api.JobInfo, spec *scheduling.PodGroupSpec) map[string]int32 {
-	var sum int32
-	for _, n := range spec.MinTaskMember {
-		sum += n
-	}
-	if spec.MinMember < sum && job.PodGroup != nil {
-		if owner := metav1.GetControllerOf(job.PodGroup); owner != nil && owner.Kind == "Job" && strings.HasPrefix(owner.APIVersion, "batch.volcano.sh/") {
-			return nil
-		}
-	}
-	return spec.MinTaskMember
-}
-
 // wholeSubGroups counts, for each sub-group policy, the sub-groups that reach their size.
-func wholeSubGroups(job *api.JobInfo, counts func(*api.TaskInfo) bool) map[api.SubJobGID]int32 {
+func wholeSubGroups(subGroups map[api.SubJobID]*api.SubJobInfo, counts func(*api.TaskInfo) bool) map[api.SubJobGID]int32 {
 	whole := map[api.SubJobGID]int32{}
-	for _, sub := range job.SubJobs {
+	for _, sub := range subGroups {
 		var n int32
 		for _, task := range sub.Tasks {
 			if counts(task) {

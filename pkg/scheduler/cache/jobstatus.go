@@ -1,10 +1,12 @@
 package cache
 
 import (
+	"fmt"
 	"maps"
 	"time"
 
 	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
@@ -60,8 +62,13 @@ func (c *Cache) arriving(job *api.JobInfo) bool {
 
 func (c *Cache) correctStatus(job *api.JobInfo) {
 	status := &job.PodGroup.Status
-	whole := binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed) == nil
+	short := binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed)
+	whole := short == nil
 	if !whole {
+		if hasCondition(*status, isScheduled) && !hasCondition(*status, isUnschedulable) && !c.engine.InFlight(job.UID) {
+			// Upstream holds only the number of members against the minimum here.
+			setCondition(status, unschedulable(v1beta1.NotEnoughResourcesReason, fmt.Sprintf("the gang is below its minimum: %v", short)))
+		}
 		removeCondition(status, isScheduled)
 		if status.Phase == scheduling.PodGroupRunning && binding.ShortOf(job, &job.PodGroup.Spec, finishedOrPlaced) != nil {
 			status.Phase = scheduling.PodGroupInqueue

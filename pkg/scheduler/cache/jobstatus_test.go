@@ -100,6 +100,27 @@ func TestRegressionRunningWhilePending(t *testing.T) {
 	}
 }
 
+// TestAGangShortOfARoleSaysSo: upstream counts members, so it takes a gang of enough members without their leader for
+// scheduled.
+func TestAGangShortOfARoleSaysSo(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.add(schedtest.MakeNode().Name("n").Obj(), schedtest.MakePodGroup().Name("g").MinMember(2).MinTaskMember("leader", 1).Obj())
+		w.add(pod(0).Role("worker").Node("n").Phase(v1.PodRunning).Obj(), pod(1).Role("worker").Node("n").Phase(v1.PodRunning).Obj(), pod(2).Role("leader").Obj())
+		w.settled()
+		w.verdict(saysRunning)
+		want := `True NotEnoughResources: the gang is below its minimum: minTaskMember of "leader" is 1 and only 0 would be bound`
+		if diff := cmp.Diff(want, w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+			t.Errorf("condition (-want +got):\n%s", diff)
+		}
+		w.deliver(w.cluster.PodGroup("g"))
+		w.add(pod(2).Role("leader").Node("n").Phase(v1.PodRunning).Obj())
+		w.verdict(saysRunning)
+		if got := w.condition(v1beta1.PodGroupUnschedulableType); got != "" {
+			t.Errorf("condition once the leader runs is %q", got)
+		}
+	})
+}
+
 // TestVerdictWhileWaiting: a gang that waits after a failure keeps saying why; once it was tried again, what the
 // session says counts.
 func TestVerdictWhileWaiting(t *testing.T) {

@@ -27,7 +27,7 @@ func (w *world) twoGangs() {
 	w.add(full)
 	w.Nodes["m"].ResourceUsage = &api.NodeUsage{CPUUsageAvg: map[string]float64{"5m": 1}, MEMUsageAvg: map[string]float64{"5m": 2}}
 	w.add(schedtest.MakePodGroup().Name("g").MinMember(1).Obj(), pod(0).Node("n").Phase(v1.PodRunning).Obj(), pod(1).Obj())
-	other := schedtest.MakePodGroup().Name("h").MinMember(1).PriorityClass("high").MinTaskMember("worker", 1).SubGroups("racks", "rack", 1, 1).
+	other := schedtest.MakePodGroup().Name("h").MinMember(1).PriorityClass("high").MinTaskMember("worker", 2).SubGroups("racks", "rack", 1, 1).
 		SubGroupTopology(v1beta1.SoftNetworkTopologyMode, 1).Topology(v1beta1.SoftNetworkTopologyMode, 2).Phase(v1beta1.PodGroupRunning).Obj()
 	other.OwnerReferences = []metav1.OwnerReference{{Name: "owner", Controller: new(bool)}}
 	other.Finalizers = []string{"f"}

@@ -3,6 +3,8 @@ package cache
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
 // keptJob is the copy of a job that sessions get, and what is needed to tell whether it is as good as new.
@@ -64,7 +66,7 @@ func (k *keptJob) asNew(source *api.JobInfo, priority int32) bool {
 // sameJob compares what stands in both alike, but not tasks and sub-jobs.
 func sameJob(c, source *api.JobInfo) bool {
 	return c.UID == source.UID && c.PgUID == source.PgUID && c.Name == source.Name && c.Namespace == source.Namespace && c.Queue == source.Queue &&
-		c.MinAvailable == source.MinAvailable && c.WaitingTime == source.WaitingTime && c.AllocatedHyperNode == source.AllocatedHyperNode &&
+		c.MinAvailable == binding.LeastMembers(source.PodGroup) && c.WaitingTime == source.WaitingTime && c.AllocatedHyperNode == source.AllocatedHyperNode &&
 		sameMap(c.MinSubJobs, source.MinSubJobs) && sameMap(c.TaskMinAvailable, source.TaskMinAvailable) &&
 		c.TaskMinAvailableTotal == source.TaskMinAvailableTotal && c.CreationTimestamp == source.CreationTimestamp &&
 		c.Preemptable == source.Preemptable && c.RevocableZone == source.RevocableZone && c.Budget != nil && *c.Budget == *source.Budget &&

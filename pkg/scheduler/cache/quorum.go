@@ -18,7 +18,7 @@ import (
 // Quorum says whether the gang reaches its minimum with these members beside those bound or running.
 //
 // The minimum is read live: a PodGroup whose minMember was raised together with new pods must not have part of
-// them bound because the watch lags behind. A gang of one lone pod has nothing to be split and is not read.
+// them bound because the watch lags behind. The PodGroup of a pod that stands alone is not read.
 func (c *Cache) Quorum(ctx context.Context, gang api.JobID, passed []*binding.Member) error {
 	live, err := c.liveSpec(ctx, gang)
 	if err != nil {
@@ -41,9 +41,9 @@ func (c *Cache) Quorum(ctx context.Context, gang api.JobID, passed []*binding.Me
 func (c *Cache) liveSpec(ctx context.Context, gang api.JobID) (*scheduling.PodGroupSpec, error) {
 	c.SchedulerCache.Mutex.Lock()
 	job, ok := c.Jobs[gang]
-	lone := ok && len(job.Tasks) <= 1
+	alone := ok && standsAlone(job)
 	c.SchedulerCache.Mutex.Unlock()
-	if lone {
+	if alone {
 		return nil, nil
 	}
 	namespace, name, err := cache.SplitMetaNamespaceKey(string(gang))
@@ -60,6 +60,21 @@ func (c *Cache) liveSpec(ctx context.Context, gang api.JobID) (*scheduling.PodGr
 		return nil, fmt.Errorf("reading PodGroup %s: %w", gang, err)
 	}
 	return internalSpec(live)
+}
+
+// standsAlone says whether the job is a pod whose PodGroup was made for it and no other: Volcano's controller makes one for
+// each pod that has no controller, and owns it by that pod. Such a gang has nothing to be split, and there may be so many
+// of them that a read each would cost. That the cache knows one pod of a gang says nothing: the others may be on their way.
+func standsAlone(job *api.JobInfo) bool {
+	if len(job.Tasks) != 1 || job.PodGroup == nil || binding.LeastMembers(job.PodGroup) > 1 {
+		return false
+	}
+	owner := metav1.GetControllerOf(job.PodGroup)
+	if owner == nil || owner.Kind != "Pod" || owner.APIVersion != "v1" {
+		return false
+	}
+	_, own := job.Tasks[api.TaskID(owner.UID)]
+	return own
 }
 
 func internalSpec(pg *v1beta1.PodGroup) (*scheduling.PodGroupSpec, error) {

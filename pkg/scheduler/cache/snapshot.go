@@ -7,6 +7,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -14,6 +15,8 @@ import (
 //
 //   - What cannot be reckoned with, or made sessions panic, is set aside (aside.go).
 //   - Nodes have ledgers of their devices of their own.
+//   - A job's MinAvailable is the least its whole minimum needs, so that upstream counts minTaskMember wherever it is a
+//     minimum.
 //   - Victims of an eviction are leaving (evictor.go).
 //   - Pending tasks have a pod of their own, because allocation writes the node's name and plugins write annotations
 //     into it, which upstream does to the informer's pod.
@@ -46,6 +49,7 @@ func (c *Cache) prepare(snapshot *api.ClusterInfo) {
 	c.evictor.bookVictims(snapshot)
 	crowded := crowdedNodes(snapshot)
 	for _, job := range snapshot.Jobs {
+		job.MinAvailable = binding.LeastMembers(job.PodGroup)
 		domain := job.ContainsHardTopology() // where upstream lets a nomination out of the required domain
 		for _, task := range job.TaskStatusIndex[api.Pending] {
 			task.Pod = ownPod(task.Pod)

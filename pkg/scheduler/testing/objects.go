@@ -41,6 +41,13 @@ func (b *PodGroupBuilder) OwnedBy(apiVersion, kind string) *PodGroupBuilder {
 	return b
 }
 
+// OwnedByPod makes the PodGroup the one that Volcano's controller makes for a pod without a controller.
+func (b *PodGroupBuilder) OwnedByPod(name string) *PodGroupBuilder {
+	b.OwnedBy("v1", "Pod")
+	b.podGroup.OwnerReferences[0].Name, b.podGroup.OwnerReferences[0].UID = name, types.UID(Namespace+"-"+name)
+	return b
+}
+
 // MinTaskMember sets how many members of the task role the gang needs.
 func (b *PodGroupBuilder) MinTaskMember(role string, members int32) *PodGroupBuilder {
 	if b.podGroup.Spec.MinTaskMember == nil {

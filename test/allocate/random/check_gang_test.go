@@ -39,13 +39,8 @@ func (s *scene) shortOf(name string) []string {
 	if total < int(group.Spec.MinMember) {
 		out = append(out, fmt.Sprintf("%s has %d members of %d", name, total, group.Spec.MinMember))
 	}
-	// Minima of roles count if the gang's own minimum leaves room for all of them.
-	needed := 0
-	for _, n := range group.Spec.MinTaskMember {
-		needed += int(n)
-	}
 	for role, n := range group.Spec.MinTaskMember {
-		if needed <= int(group.Spec.MinMember) && roles[role] < int(n) {
+		if roles[role] < int(n) {
 			out = append(out, fmt.Sprintf("%s has %d members of role %s of %d", name, roles[role], role, n))
 		}
 	}

@@ -89,8 +89,8 @@ func (a *allocation) roomFor(tasks []*api.TaskInfo, wanted int, d *domain) bool 
 	return wanted <= 0
 }
 
-// lackingRoles is how many tasks of each role the job's minimum lacks. As in upstream the roles' minima do not count when
-// they are more than the job's.
+// lackingRoles is how many tasks of each role the job's minimum lacks. The roles' minima do not
+// count when they are more than the job's, which they only are where they are no minima.
 func lackingRoles(job *api.JobInfo) map[string]int32 {
 	if job.MinAvailable < job.TaskMinAvailableTotal {
 		return nil

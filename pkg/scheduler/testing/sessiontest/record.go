@@ -45,11 +45,13 @@ func (c *recordingCache) AddToTransaction(bindCtx *vccache.BindContext, decided 
 
 func (c *recordingCache) SealTransactions() {}
 
-// Snapshot gives pending tasks a pod and nodes their device ledgers of their own, as this project's cache does.
+// Snapshot gives pending tasks a pod, nodes their device ledgers of their own and jobs the least members their minimum
+// needs, as this project's cache does.
 func (c *recordingCache) Snapshot() *api.ClusterInfo {
 	snapshot := c.SchedulerCache.Snapshot()
 	framework.OwnDevices(snapshot.Nodes)
 	for _, job := range snapshot.Jobs {
+		job.MinAvailable = binding.LeastMembers(job.PodGroup)
 		for _, task := range job.TaskStatusIndex[api.Pending] {
 			own := *task.Pod
 			own.Annotations = maps.Clone(own.Annotations)
