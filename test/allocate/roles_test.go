@@ -53,6 +53,16 @@ func TestRoles(t *testing.T) {
 				Pods:      append(each(leader(), "g-leader-0"), each(worker(), "g-worker-0", "g-worker-1")...),
 			},
 		},
+		"roles count in a gang that names its tier, too": {
+			conf: topological,
+			world: sessiontest.World{
+				Nodes: nodes(zone("y", "4"), "a1", "a2", "b1", "b2"), HyperNodes: oneRow,
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(1).MinTaskMember("leader", 1).MinTaskMember("worker", 2).
+					TopologyByName(v1beta1.SoftNetworkTopologyMode, "nobody's").Obj()},
+				Pods: append(each(leader(), "g-leader-0"), each(worker(), "g-worker-0", "g-worker-1")...),
+			},
+			upstreamDiffers: "it takes a job whose tier has no known name for one without topology, or not at all",
+		},
 		"with minMember less than their sum every role gets its minimum": {
 			world: sessiontest.World{
 				Nodes:     append(nodes(zone("x", "1"), "x1"), nodes(zone("y", "2"), "y1")...),

@@ -2,6 +2,7 @@ package binding
 
 import (
 	"math"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -64,4 +65,33 @@ func subGroupsOf(job *api.JobInfo, spec *scheduling.PodGroupSpec) (map[api.SubJo
 		divided.AddTaskInfo(task)
 	}
 	return divided.SubJobs, divided.MinSubJobs
+}
+
+// MinimumAnnotation is on the pods of a gang and says for how many members at the least its minimum was when the pod was
+// bound. It travels in the Binding, so that the next leader knows it, too. A gang of one has none.
+const MinimumAnnotation = "binding.volcano-prebind.io/minimum"
+
+// RecordMinimum stages the annotation for a member that is about to be bound, in place of what somebody else wrote there.
+func (m *Member) RecordMinimum(least int32) {
+	pod := m.Task.Pod
+	if _, written := pod.Annotations[MinimumAnnotation]; !written && least <= 1 {
+		return
+	}
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[MinimumAnnotation] = strconv.Itoa(int(least))
+}
+
+// BoundFor is the largest minimum that was in force when a member was bound that is placed now; 0 when none says, as when
+// another scheduler bound them.
+func BoundFor(job *api.JobInfo) (least int32) {
+	for _, task := range job.Tasks {
+		if text, ok := task.Pod.Annotations[MinimumAnnotation]; ok && Placed(task) {
+			if n, err := strconv.ParseInt(text, 10, 32); err == nil {
+				least = max(least, int32(n))
+			}
+		}
+	}
+	return least
 }

@@ -77,6 +77,7 @@ func (c *Cache) SealTransactions() {
 }
 
 func (c *Cache) submit(tx *binding.Transaction) {
+	c.recordMinimum(tx)
 	err := c.engine.Submit(tx)
 	if err == nil {
 		return
@@ -88,6 +89,19 @@ func (c *Cache) submit(tx *binding.Transaction) {
 			continue
 		}
 		c.Released(m, err)
+	}
+}
+
+// recordMinimum stages, for each member, the minimum it is to be bound for.
+func (c *Cache) recordMinimum(tx *binding.Transaction) {
+	var least int32
+	c.SchedulerCache.Mutex.Lock()
+	if job, ok := c.Jobs[tx.Gang]; ok && job.PodGroup != nil {
+		least = binding.LeastMembers(job.PodGroup)
+	}
+	c.SchedulerCache.Mutex.Unlock()
+	for _, m := range tx.Members {
+		m.RecordMinimum(least)
 	}
 }
 

@@ -89,6 +89,15 @@ func (c *sessionCache) AddBindTask(bindCtx *vccache.BindContext) error {
 	return c.AddToTransaction(bindCtx, c.decided(bindCtx.TaskInfo), steps)
 }
 
+// Evict evicts the task, and notes it.
+func (c *sessionCache) Evict(task *api.TaskInfo, reason string) error {
+	if err := c.Cache.Evict(task, reason); err != nil {
+		return err
+	}
+	c.session.evictions = append(c.session.evictions, Eviction{Task: task, Action: c.session.Action})
+	return nil
+}
+
 // Client is what the session's plugins write with.
 func (c *sessionCache) Client() kubernetes.Interface {
 	if c.client == nil {

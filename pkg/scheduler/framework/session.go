@@ -32,6 +32,7 @@ type Session struct {
 	// nodeGroups, nodeGroupOrders and couplings are what plugins say to allocate, in the order they said it.
 	nodeGroups      []namedNodeGroupFn
 	avoids          []AvoidFn
+	urgent          []UrgentFn
 	nodeGroupOrders []nodeGroupOrder
 	couplings       map[string]CouplingFn
 	jobKeys         map[string]JobKeyFn
@@ -40,6 +41,8 @@ type Session struct {
 	waits     map[api.JobID]Wait
 	queueUse  *queueUse
 	onClose   []func()
+	// evictions are those the session's statements have committed.
+	evictions []Eviction
 	// dependence classes this project's plugins.
 	dependence map[string]Dependence
 	// chained marks that a chain was built already: a step added later would be missing from it.

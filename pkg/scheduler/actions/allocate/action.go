@@ -45,10 +45,17 @@ func New(opts ...Option) *Action {
 // Name is the action's name in volcano-scheduler.conf.
 func (*Action) Name() string { return "allocate" }
 
-// Execute places the gangs of the session that fit, queue by queue and job by job as the plugins order them.
+// Execute places the gangs of the session that fit: those that are urgent, and then queue by queue and job by job as the
+// plugins order them.
 func (act *Action) Execute(ssn *framework.Session) {
 	a := newAllocation(ssn, act)
 	w := a.work()
+	for _, job := range w.urgent {
+		if !a.ssn.Overused(a.ssn.Queues[job.Queue]) {
+			a.take(w, job)
+		}
+	}
+	w.pushQueues(ssn)
 	klog.V(3).InfoS("Allocating", "queues", w.queues.Len())
 	for !w.queues.Empty() {
 		a.serve(w, w.queues.Pop().(*api.QueueInfo))
@@ -151,13 +158,18 @@ func (a *allocation) serve(w *work, queue *api.QueueInfo) {
 	job := jobs.Pop().(*api.JobInfo)
 	a.ssn.Turn(job.UID)
 	a.alone = jobs.Empty() && w.queues.Empty()
+	a.take(w, job)
+	w.queues.Push(queue)
+}
+
+// take places what it can of the job, and puts the job back into its queue while there is more of it to be placed.
+func (a *allocation) take(w *work, job *api.JobInfo) {
 	sheet := w.sheets[job.UID]
 	if a.placeJob(job, sheet) && !sheet.empty() {
-		jobs.Push(job)
+		w.jobs[job.Queue].Push(job)
 	} else {
 		delete(a.standings, job.UID)
 	}
-	w.queues.Push(queue)
 }
 
 // overused tells the jobs of a queue that has no turn in this session any more.

@@ -11,6 +11,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -277,6 +278,7 @@ func resolveTierNames(ssn *framework.Session, job *api.JobInfo) {
 		allocated[uid] = subJob.AllocatedHyperNode
 	}
 	job.SetPodGroup(podGroup)
+	job.MinAvailable = binding.LeastMembers(podGroup) // as in the snapshot
 	for uid, subJob := range job.SubJobs {
 		subJob.AllocatedHyperNode = allocated[uid]
 	}

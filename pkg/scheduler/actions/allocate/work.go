@@ -12,12 +12,16 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	"volcano.sh/volcano/pkg/scheduler/util"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // work is what is to be placed: the jobs of each queue in the plugins' order, and each job's tasks.
 type work struct {
 	queues *util.PriorityQueue
 	jobs   map[api.QueueID]*util.PriorityQueue
+	// urgent are jobs that go before the queues, in the plugins' order.
+	urgent []*api.JobInfo
 	sheets map[api.JobID]*sheet
 }
 
@@ -77,13 +81,22 @@ func (a *allocation) work() *work {
 		if w.jobs[job.Queue] == nil {
 			w.jobs[job.Queue] = util.NewPriorityQueue(a.jobOrder)
 		}
-		w.jobs[job.Queue].Push(job)
+		if a.ssn.Urgent(job) {
+			w.urgent = append(w.urgent, job)
+		} else {
+			w.jobs[job.Queue].Push(job)
+		}
 		w.sheets[uid] = sheet
 	}
-	for _, uid := range slices.Sorted(maps.Keys(w.jobs)) {
-		w.queues.Push(a.ssn.Queues[uid])
-	}
+	slices.SortStableFunc(w.urgent, byOrder[*api.JobInfo](a.jobOrder))
 	return w
+}
+
+// pushQueues pushes the queues that have jobs, by their order now.
+func (w *work) pushQueues(ssn *framework.Session) {
+	for _, uid := range slices.Sorted(maps.Keys(w.jobs)) {
+		w.queues.Push(ssn.Queues[uid])
+	}
 }
 
 // wanted says whether the job is to be placed in this session.

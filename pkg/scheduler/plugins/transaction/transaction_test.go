@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,10 +22,13 @@ import (
 // fakeCache is upstream's cache without its writes. It keeps who was evicted, and is the gate, too.
 type fakeCache struct {
 	*vccache.SchedulerCache
+	t       *testing.T
 	events  *schedtest.Events
 	blocked map[api.JobID]string
 	avoid   map[api.JobID][]string
 	evicted []string
+	// session runs a session.
+	session func(f func(ssn *framework.Session))
 }
 
 func (c *fakeCache) AddToTransaction(*vccache.BindContext, map[string]string, []binding.Step) error {
@@ -34,7 +36,9 @@ func (c *fakeCache) AddToTransaction(*vccache.BindContext, map[string]string, []
 }
 func (c *fakeCache) SealTransactions() {}
 
+// UpdateJobStatus writes the status down, as the API server would.
 func (c *fakeCache) UpdateJobStatus(job *api.JobInfo, _, _, _ bool) (*api.JobInfo, error) {
+	c.Jobs[job.UID].PodGroup.Status = *job.PodGroup.Status.DeepCopy()
 	return job, nil
 }
 
@@ -57,7 +61,7 @@ func (c *fakeCache) Avoid(gang api.JobID) []string { return c.avoid[gang] }
 func newCache(t *testing.T) *fakeCache {
 	t.Helper()
 	cluster := schedtest.NewCluster()
-	c := &fakeCache{SchedulerCache: cluster.Cache, events: cluster.Events, blocked: map[api.JobID]string{}}
+	c := &fakeCache{t: t, SchedulerCache: cluster.Cache, events: cluster.Events, blocked: map[api.JobID]string{}}
 	if err := c.AddOrUpdateNode(schedtest.MakeNode().Name("n").Obj()); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +73,7 @@ func newCache(t *testing.T) *fakeCache {
 		return schedtest.MakePod().Name(gang + "-" + n).Group(gang).Req(schedtest.Resources{"cpu": "1"})
 	}
 	for _, pod := range []*schedtest.PodBuilder{
-		member("half", "0").Node("n"), member("half", "1"),
+		member("half", "0").Node("n").Annotation(binding.MinimumAnnotation, "2"), member("half", "1"),
 		member("whole", "0").Node("n").Phase(v1.PodRunning), member("whole", "1").Node("n").Phase(v1.PodRunning),
 		member("waits", "0"), member("waits", "1"),
 	} {
@@ -112,8 +116,13 @@ func TestHalfBoundGangComesFirst(t *testing.T) {
 		if jobs[0].Name != "half" {
 			t.Errorf("gang %s comes first, want the one that is bound in part", jobs[0].Name)
 		}
-		if !ssn.QueueOrderFn(ssn.Queues["b"], ssn.Queues["a"]) || ssn.QueueOrderFn(ssn.Queues["a"], ssn.Queues["b"]) {
-			t.Error("the queue of the gang that is bound in part does not come first")
+		for _, job := range jobs {
+			if urgent := ssn.Urgent(job); urgent != (job.Name == "half") {
+				t.Errorf("gang %s is urgent: %t", job.Name, urgent)
+			}
+		}
+		if ssn.QueueOrderFn(ssn.Queues["b"], ssn.Queues["a"]) {
+			t.Error("the queue of the gang that is bound in part comes first")
 		}
 		phases := map[string]scheduling.PodGroupPhase{}
 		for _, job := range jobs {
@@ -172,73 +181,6 @@ func TestGangAvoidsTheNodesItFailedOn(t *testing.T) {
 		}
 		if diff := cmp.Diff(c.avoid, got); diff != "" {
 			t.Errorf("nodes to avoid (-want +got):\n%s", diff)
-		}
-	})
-}
-
-func TestHalfBoundGangIsEvictedAfterTheLimitOnly(t *testing.T) {
-	const reason = "half-0: its gang has been bound in part for more than 1m0s (evictHalfBoundAfter)"
-	tests := map[string]struct {
-		limit time.Duration
-		waits time.Duration
-		// between happens between the first session and the one after the wait.
-		between func(c *fakeCache)
-		want    []string
-	}{
-		"before the limit":      {limit: time.Minute, waits: 59 * time.Second},
-		"after the limit":       {limit: time.Minute, waits: 61 * time.Second, want: []string{reason}},
-		"never without a limit": {waits: time.Hour},
-		"not one that is whole": {limit: time.Minute, waits: time.Hour, between: func(c *fakeCache) {
-			c.UpdatePod(schedtest.MakePod().Name("half-1").Group("half").Obj(),
-				schedtest.MakePod().Name("half-1").Group("half").Node("n").Phase(v1.PodRunning).Obj())
-		}},
-		"not one that is being completed": {limit: time.Minute, waits: time.Hour, between: func(c *fakeCache) {
-			job := c.Jobs["ns/half"]
-			if err := job.UpdateTaskStatus(job.Tasks["ns-half-1"], api.Binding); err != nil {
-				panic(err)
-			}
-		}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			c := newCache(t)
-			synctest.Test(t, func(t *testing.T) {
-				session := sessions(t, c, tt.limit)
-				session(nil)
-				if len(c.evicted) != 0 {
-					t.Errorf("evicted by the first session: %v", c.evicted)
-				}
-				if tt.between != nil {
-					tt.between(c)
-				}
-				time.Sleep(tt.waits)
-				session(nil)
-				if diff := cmp.Diff(tt.want, c.evicted); diff != "" {
-					t.Errorf("evicted (-want +got):\n%s", diff)
-				}
-			})
-		})
-	}
-}
-
-// TestTimeStartsAnew: a gang that was whole in between has its full time again.
-func TestTimeStartsAnew(t *testing.T) {
-	c := newCache(t)
-	waiting := schedtest.MakePod().Name("half-1").Group("half")
-	running := schedtest.MakePod().Name("half-1").Group("half").Node("n").Phase(v1.PodRunning)
-	synctest.Test(t, func(t *testing.T) {
-		session := sessions(t, c, time.Minute)
-		session(nil)
-		time.Sleep(40 * time.Second)
-		c.UpdatePod(waiting.Obj(), running.Obj())
-		session(nil)
-		c.DeletePod(running.Obj())
-		c.AddPod(waiting.Obj())
-		session(nil)
-		time.Sleep(40 * time.Second)
-		session(nil)
-		if len(c.evicted) != 0 {
-			t.Errorf("evicted 40 s after it became partial again: %v", c.evicted)
 		}
 	})
 }

@@ -1,0 +1,136 @@
+package transaction
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// HalfBound is the type of the condition that a PodGroup has while its gang is bound in part. Its LastTransitionTime is
+// since when: a time that is kept there survives tries, reloads and leaders.
+const HalfBound scheduling.PodGroupConditionType = "HalfBound"
+
+// gangHalfBound is the reason of that condition, and of the event.
+const gangHalfBound = "GangHalfBound"
+
+// A gang is bound in part when some members hold nodes, it is below its minimum, and that minimum asks for no more members
+// than the one that was in force when they were bound. Binds are separate writes, so a crash between them leaves such a
+// gang, and so does a member that is lost: it holds resources and cannot run. A gang that was whole when it was bound, and
+// is below its minimum because somebody raised that, is like any other that waits for more.
+
+// findHalfBound lists the gangs that are bound in part and wait, lets them in without queueing again, and keeps their
+// conditions.
+func (p *plugin) findHalfBound(ssn *framework.Session) {
+	p.halfBound = map[api.JobID]time.Time{}
+	for uid, job := range ssn.Jobs {
+		known, waits := conditionOf(job), waitsInPart(job)
+		if known == nil && !waits {
+			continue
+		}
+		short := fellShort(job)
+		switch {
+		case short == nil && known != nil:
+			dropCondition(job)
+			continue
+		case short == nil || !waits: // members are being bound: that it is bound in part is still true
+			continue
+		case known == nil:
+			known = tell(ssn, job, short)
+		}
+		p.halfBound[uid] = known.LastTransitionTime.Time
+		if job.IsPending() {
+			job.PodGroup.Status.Phase = scheduling.PodGroupInqueue
+		}
+	}
+}
+
+// isHalfBound says whether the gang is bound in part and nothing more of it has been placed in this session.
+func (p *plugin) isHalfBound(job *api.JobInfo) bool {
+	_, ok := p.halfBound[job.UID]
+	return ok && waitsInPart(job)
+}
+
+// waitsInPart says whether members hold nodes, others wait, and none is being bound.
+func waitsInPart(job *api.JobInfo) bool {
+	return len(job.TaskStatusIndex[api.Pending]) > 0 && len(job.TaskStatusIndex[api.Binding]) == 0 &&
+		len(job.TaskStatusIndex[api.Bound])+len(job.TaskStatusIndex[api.Running]) > 0
+}
+
+// fellShort says what a gang that holds nodes lacks of the minimum it was bound for; nil when it lacks nothing of that.
+func fellShort(job *api.JobInfo) error {
+	if len(job.TaskStatusIndex[api.Bound])+len(job.TaskStatusIndex[api.Running]) == 0 {
+		return nil
+	}
+	short := binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed)
+	if short == nil || binding.BoundFor(job) < binding.LeastMembers(job.PodGroup) {
+		return nil
+	}
+	return short
+}
+
+// tell says on the PodGroup that its gang is bound in part, from now on.
+func tell(ssn *framework.Session, job *api.JobInfo, short error) *scheduling.PodGroupCondition {
+	message := fmt.Sprintf("part of the gang is bound and the rest is not (%v): it is completed before any other gang", short)
+	klog.InfoS("Gang is bound in part, it is completed before others", "gang", job.UID, "short", short)
+	ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, gangHalfBound, message)
+	status := &job.PodGroup.Status
+	status.Conditions = append(status.Conditions, scheduling.PodGroupCondition{
+		Type: HalfBound, Status: v1.ConditionTrue, Reason: gangHalfBound, Message: message,
+		LastTransitionTime: metav1.Now(), TransitionID: string(ssn.UID),
+	})
+	return &status.Conditions[len(status.Conditions)-1]
+}
+
+func conditionOf(job *api.JobInfo) *scheduling.PodGroupCondition {
+	conditions := job.PodGroup.Status.Conditions
+	if i := slices.IndexFunc(conditions, isHalfBoundCondition); i >= 0 {
+		return &conditions[i]
+	}
+	return nil
+}
+
+func dropCondition(job *api.JobInfo) {
+	status := &job.PodGroup.Status
+	status.Conditions = slices.DeleteFunc(slices.Clone(status.Conditions), isHalfBoundCondition)
+}
+
+func isHalfBoundCondition(c scheduling.PodGroupCondition) bool { return c.Type == HalfBound }
+
+// OnSessionClose evicts what the conf wants evicted: gangs that this session could not complete either, and that
+// have been bound in part for too long.
+func (p *plugin) OnSessionClose(ssn *framework.Session) {
+	if p.evictAfter <= 0 {
+		return
+	}
+	for uid, since := range p.halfBound {
+		job, found := ssn.Jobs[uid]
+		if !found || time.Since(since) < p.evictAfter || !p.isHalfBound(job) {
+			continue
+		}
+		reason := fmt.Sprintf("its gang has been bound in part for more than %s (%s)", p.evictAfter, evictAfter)
+		for _, task := range placedTasks(job) {
+			if err := ssn.Evict(task, reason); err != nil {
+				klog.ErrorS(err, "Evicting a member of a gang bound in part", "pod", klog.KObj(task.Pod))
+			}
+		}
+	}
+}
+
+func placedTasks(job *api.JobInfo) []*api.TaskInfo {
+	var tasks []*api.TaskInfo
+	for _, status := range []api.TaskStatus{api.Bound, api.Running} {
+		for _, task := range job.TaskStatusIndex[status] {
+			tasks = append(tasks, task)
+		}
+	}
+	return tasks
+}

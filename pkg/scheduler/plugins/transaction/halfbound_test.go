@@ -1,0 +1,189 @@
+package transaction
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// book books a gang's member.
+func (c *fakeCache) book(gang, n string, status api.TaskStatus) {
+	c.t.Helper()
+	job := c.Jobs[api.JobID("ns/"+gang)]
+	if err := job.UpdateTaskStatus(job.Tasks[api.TaskID("ns-"+gang+"-"+n)], status); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// TestWhichGangsAreBoundInPart: a gang goes first for what was bound of it in part, and not for what somebody has asked of
+// it since.
+func TestWhichGangsAreBoundInPart(t *testing.T) {
+	group := func(minMember int32) *schedtest.PodGroupBuilder { return schedtest.MakePodGroup().MinMember(minMember) }
+	waits := func(n string) *schedtest.PodBuilder { return schedtest.MakePod().Name("g-" + n).Group("g") }
+	runs := func(n, minimum string) *schedtest.PodBuilder {
+		return waits(n).Node("n").Phase(v1.PodRunning).Annotation(binding.MinimumAnnotation, minimum)
+	}
+	tests := map[string]struct {
+		group *schedtest.PodGroupBuilder
+		pods  []*schedtest.PodBuilder
+		// binding is the member that is being bound.
+		binding string
+		want    bool
+	}{
+		"a crash left it":  {group: group(2), pods: []*schedtest.PodBuilder{runs("0", "2"), waits("1")}, want: true},
+		"it lost a member": {group: group(3), pods: []*schedtest.PodBuilder{runs("0", "3"), runs("1", "3"), waits("2")}, want: true},
+		"it lost a member and needs fewer than it did": {group: group(2), pods: []*schedtest.PodBuilder{runs("0", "3"), waits("1")}, want: true},
+		"it has its minimum":                           {group: group(2), pods: []*schedtest.PodBuilder{runs("0", "2"), runs("1", "2"), waits("2")}},
+		"it ran alone and was made larger":             {group: group(1000), pods: []*schedtest.PodBuilder{waits("0").Node("n").Phase(v1.PodRunning), waits("1")}},
+		"it ran whole and was made larger":             {group: group(1000), pods: []*schedtest.PodBuilder{runs("0", "2"), runs("1", "2"), waits("2")}},
+		"it lost a member and was made larger":         {group: group(1000), pods: []*schedtest.PodBuilder{runs("0", "2"), waits("1")}},
+		"it grew, and what was bound since is short":   {group: group(3), pods: []*schedtest.PodBuilder{runs("0", "2"), runs("1", "3"), waits("2")}, want: true},
+		"roles ask for more than when it was bound": {
+			group: group(1).MinTaskMember("worker", 3), pods: []*schedtest.PodBuilder{runs("0", "2").Role("worker"), waits("1").Role("worker")},
+		},
+		"its leader is lost": {
+			group: group(2).MinTaskMember("leader", 1), want: true,
+			pods: []*schedtest.PodBuilder{runs("0", "2").Role("worker"), runs("1", "2").Role("worker"), waits("2").Role("leader")},
+		},
+		"another scheduler bound it":  {group: group(2), pods: []*schedtest.PodBuilder{waits("0").Node("n").Phase(v1.PodRunning), waits("1")}},
+		"the annotation is no number": {group: group(2), pods: []*schedtest.PodBuilder{runs("0", "many"), waits("1")}},
+		"a waiting pod has the annotation": {group: group(2), pods: []*schedtest.PodBuilder{
+			waits("0").Node("n").Phase(v1.PodRunning), waits("1").Annotation(binding.MinimumAnnotation, "2"),
+		}},
+		"more of it is being bound": {
+			group: group(3), pods: []*schedtest.PodBuilder{runs("0", "3"), waits("1"), waits("2")}, binding: "1",
+		},
+		"nothing of it waits":    {group: group(2), pods: []*schedtest.PodBuilder{runs("0", "2")}},
+		"nothing of it is bound": {group: group(2), pods: []*schedtest.PodBuilder{waits("0"), waits("1")}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newCache(t)
+			c.AddPodGroupV1beta1(tt.group.Name("g").Queue("a").Obj())
+			for _, pod := range tt.pods {
+				c.AddPod(pod.Obj())
+			}
+			if tt.binding != "" {
+				c.book("g", tt.binding, api.Binding)
+			}
+			sessions(t, c, 0)(func(ssn *framework.Session) {
+				job := ssn.Jobs["ns/g"]
+				if got := ssn.Urgent(job); got != tt.want {
+					t.Errorf("the gang goes first: %t, want %t", got, tt.want)
+				}
+				if told := conditionOf(job) != nil; told != tt.want {
+					t.Errorf("the gang is said to be bound in part: %t, want %t", told, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// TestHalfBoundConditionStays: as long as the gang is short of its minimum, also while it is being bound, and no longer.
+func TestHalfBoundConditionStays(t *testing.T) {
+	c := newCache(t)
+	session := sessions(t, c, 0)
+	says := func(when string, want bool) {
+		t.Helper()
+		session(nil)
+		told := strings.Contains(strings.Join(conditionsOf(c, "half"), " "), string(HalfBound))
+		if told != want {
+			t.Errorf("%s the gang is said to be bound in part: %t, want %t", when, told, want)
+		}
+	}
+	says("at first", true)
+	c.book("half", "1", api.Binding)
+	says("while it is being completed", true)
+	c.book("half", "1", api.Bound)
+	says("once it is whole", false)
+}
+
+func conditionsOf(c *fakeCache, gang string) (types []string) {
+	for _, condition := range c.Jobs[api.JobID("ns/"+gang)].PodGroup.Status.Conditions {
+		types = append(types, string(condition.Type))
+	}
+	return types
+}
+
+func TestHalfBoundGangIsEvictedAfterTheLimitOnly(t *testing.T) {
+	const reason = "half-0: its gang has been bound in part for more than 1m0s (evictHalfBoundAfter)"
+	tests := map[string]struct {
+		limit time.Duration
+		waits time.Duration
+		// between happens between the first session and the one after the wait.
+		between func(c *fakeCache)
+		want    []string
+	}{
+		"before the limit":      {limit: time.Minute, waits: 59 * time.Second},
+		"after the limit":       {limit: time.Minute, waits: 61 * time.Second, want: []string{reason}},
+		"never without a limit": {waits: time.Hour},
+		"not one that is whole": {limit: time.Minute, waits: time.Hour, between: func(c *fakeCache) {
+			c.UpdatePod(schedtest.MakePod().Name("half-1").Group("half").Obj(),
+				schedtest.MakePod().Name("half-1").Group("half").Node("n").Annotation(binding.MinimumAnnotation, "2").Phase(v1.PodRunning).Obj())
+		}},
+		"not one that is being completed": {limit: time.Minute, waits: time.Hour, between: func(c *fakeCache) {
+			c.AddPod(schedtest.MakePod().Name("half-2").Group("half").Obj())
+			c.book("half", "1", api.Binding)
+		}},
+		"one that was tried in between": {limit: time.Minute, waits: 61 * time.Second, want: []string{reason}, between: func(c *fakeCache) {
+			c.book("half", "1", api.Binding)
+			c.session(nil)
+			c.book("half", "1", api.Pending)
+			c.session(nil)
+		}},
+		"one that another leader, or another configuration, found": {limit: time.Minute, waits: 61 * time.Second, want: []string{reason}, between: func(c *fakeCache) {
+			c.session = sessions(c.t, c, time.Minute)
+		}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newCache(t)
+			synctest.Test(t, func(t *testing.T) {
+				c.session = sessions(t, c, tt.limit)
+				c.session(nil)
+				if len(c.evicted) != 0 {
+					t.Errorf("evicted by the first session: %v", c.evicted)
+				}
+				if tt.between != nil {
+					tt.between(c)
+				}
+				time.Sleep(tt.waits)
+				c.session(nil)
+				if diff := cmp.Diff(tt.want, c.evicted); diff != "" {
+					t.Errorf("evicted (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestTimeStartsAnew: a gang that was whole in between has its full time again.
+func TestTimeStartsAnew(t *testing.T) {
+	c := newCache(t)
+	waiting := schedtest.MakePod().Name("half-1").Group("half")
+	running := schedtest.MakePod().Name("half-1").Group("half").Node("n").Annotation(binding.MinimumAnnotation, "2").Phase(v1.PodRunning)
+	synctest.Test(t, func(t *testing.T) {
+		session := sessions(t, c, time.Minute)
+		session(nil)
+		time.Sleep(40 * time.Second)
+		c.UpdatePod(waiting.Obj(), running.Obj())
+		session(nil)
+		c.DeletePod(running.Obj())
+		c.AddPod(waiting.Obj())
+		session(nil)
+		time.Sleep(40 * time.Second)
+		session(nil)
+		if len(c.evicted) != 0 {
+			t.Errorf("evicted 40 s after it became partial again: %v", c.evicted)
+		}
+	})
+}

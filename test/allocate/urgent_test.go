@@ -1,0 +1,91 @@
+package allocate_test
+
+import (
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// A gang that a plugin calls urgent goes before all others: that gang, up to its minimum, and nothing else of its queue.
+func TestUrgentGangs(t *testing.T) {
+	const upstream = "it knows no urgent gangs"
+	urgent := []framework.PluginSpec{plugin("urgent", func(ssn *framework.Session) {
+		ssn.AddUrgentFn("urgent", func(job *api.JobInfo) bool { return job.Name == "u" })
+	})}
+	const tier = "\n- plugins:\n  - name: urgent\n"
+	conf := shares + tier
+	// Queue q1 comes before q2, by name: both have nothing.
+	queues := []*v1beta1.Queue{MakeQueue().Name("q1").Obj(), MakeQueue().Name("q2").Obj()}
+	group := func(name, queue string, minMember int32) *v1beta1.PodGroup {
+		return MakePodGroup().Name(name).Queue(queue).MinMember(minMember).Obj()
+	}
+	members := func(group string, names ...string) []*v1.Pod {
+		return each(MakePod().Group(group).Req(cores("1")), names...)
+	}
+	run(t, map[string]behaviour{
+		"it goes before a queue that comes first": {
+			conf: conf, plugins: urgent, upstreamDiffers: upstream,
+			world: sessiontest.World{
+				Nodes: nodes(holds("2"), "n1"), Queues: queues,
+				PodGroups: []*v1beta1.PodGroup{group("a", "q1", 2), group("u", "q2", 2)},
+				Pods:      slices.Concat(members("a", "a-0", "a-1"), members("u", "u-0", "u-1")),
+			},
+			binds: map[string]string{"u-0": "n1", "u-1": "n1"},
+		},
+		"another gang of its queue does not": {
+			conf: conf, plugins: urgent, upstreamDiffers: upstream,
+			world: sessiontest.World{
+				Nodes: nodes(holds("2"), "n1"), Queues: queues,
+				PodGroups: []*v1beta1.PodGroup{group("a", "q1", 1), group("b", "q2", 1), group("u", "q2", 1)},
+				Pods:      slices.Concat(members("a", "a-0"), members("b", "b-0"), members("u", "u-0")),
+			},
+			binds: map[string]string{"u-0": "n1", "a-0": "n1"},
+		},
+		"its further members do not": {
+			conf: conf, plugins: urgent, upstreamDiffers: upstream,
+			world: sessiontest.World{
+				Nodes: nodes(holds("2"), "n1"), Queues: queues,
+				PodGroups: []*v1beta1.PodGroup{group("a", "q1", 1), group("u", "q2", 1)},
+				Pods:      slices.Concat(members("a", "a-0"), members("u", "u-0", "u-1")),
+			},
+			binds: map[string]string{"u-0": "n1", "a-0": "n1"},
+		},
+		"when it fits nowhere its queue has its usual place": {
+			conf: conf, plugins: urgent, upstreamDiffers: upstream,
+			world: sessiontest.World{
+				Nodes: nodes(holds("1"), "n1"), Queues: queues,
+				PodGroups: []*v1beta1.PodGroup{group("a", "q1", 1), group("b", "q2", 1), group("u", "q2", 5)},
+				Pods:      slices.Concat(members("a", "a-0"), members("b", "b-0"), members("u", "u-0", "u-1", "u-2", "u-3", "u-4")),
+			},
+			binds: map[string]string{"a-0": "n1"},
+		},
+		"its queue's limit holds": {
+			conf: plain + tier, plugins: urgent, upstreamDiffers: upstream,
+			world: sessiontest.World{
+				Nodes:     nodes(holds("4"), "n1"),
+				Queues:    []*v1beta1.Queue{queues[0], MakeQueue().Name("q2").Capability(Resources{"cpu": "1", "memory": "1Gi", "pods": "10"}).Obj()},
+				PodGroups: []*v1beta1.PodGroup{group("a", "q1", 1), group("u", "q2", 2)},
+				Pods:      slices.Concat(members("a", "a-0"), members("u", "u-0", "u-1")),
+			},
+			binds: map[string]string{"a-0": "n1"},
+		},
+		"a plugin that panics calls nothing urgent": {
+			conf: conf, plugins: []framework.PluginSpec{plugin("urgent", func(ssn *framework.Session) {
+				ssn.AddUrgentFn("urgent", func(*api.JobInfo) bool { panic("test") })
+			})},
+			world: sessiontest.World{
+				Nodes: nodes(holds("1"), "n1"), Queues: queues,
+				PodGroups: []*v1beta1.PodGroup{group("a", "q1", 1), group("u", "q2", 1)},
+				Pods:      slices.Concat(members("a", "a-0"), members("u", "u-0")),
+			},
+			binds: map[string]string{"a-0": "n1"},
+		},
+	})
+}
