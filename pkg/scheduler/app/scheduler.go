@@ -23,6 +23,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
 )
 
@@ -57,6 +58,7 @@ func newScheduler(restConfig *rest.Config, opts *Options, registry *framework.Re
 	}
 	s.cache = c
 	registry.RegisterPlugin(transaction.Spec(c))
+	registry.RegisterPlugin(evictions.Spec())
 	registry.RegisterAction(allocate.New(allocate.WithTrialObserver(m.NodeGroupTrial)))
 	return s, nil
 }
@@ -66,7 +68,7 @@ func newScheduler(restConfig *rest.Config, opts *Options, registry *framework.Re
 func (s *scheduler) use(cfg *config.Config) error {
 	profile, err := s.registry.Build(framework.ProfileInput{
 		Actions:         cfg.Actions,
-		Tiers:           append([]conf.Tier{transaction.Tier(cfg.EvictHalfBoundAfter())}, cfg.Tiers...),
+		Tiers:           append([]conf.Tier{transaction.Tier(cfg.EvictHalfBoundAfter()), evictions.Tier()}, cfg.Tiers...),
 		Configurations:  cfg.Configurations,
 		PreBindDisabled: cfg.PreBindDisabled,
 	}, s.cache)

@@ -24,6 +24,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -106,6 +107,7 @@ func newTestScheduler(t *testing.T, cluster *schedtest.Cluster, cfg *config.Conf
 	s.loop = newLoop(s, time.Second)
 	s.cache = cache.Wrap(cluster.Cache, cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, 0, s.metrics, s.loop.wake)
 	s.registry.RegisterPlugin(transaction.Spec(s.cache))
+	s.registry.RegisterPlugin(evictions.Spec())
 	for _, spec := range PluginSpecs() {
 		s.registry.RegisterPlugin(spec)
 	}

@@ -1,0 +1,360 @@
+package evictions
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
+	vcreclaim "volcano.sh/volcano/pkg/scheduler/actions/reclaim"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+const tiers = `
+actions: allocate, preempt, reclaim
+tiers:
+- plugins:
+  - name: %s
+- plugins:
+  - name: priority
+  - name: gang
+    enableReclaimable: %t
+  - name: conformance
+- plugins:
+  - name: drf
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+`
+
+// storm is a cluster in which sessions follow one another as fast as things happen. Evicted pods take their time to leave,
+// one longer than the other, and are then made anew, as their controllers would.
+type storm struct {
+	cluster  *sessiontest.Cluster
+	registry *framework.Registry
+	conf     string
+	allocate vcframework.Action
+	plugin   *plugin
+	start    time.Time
+	pods     map[string]*v1.Pod
+	gone     map[string]time.Time
+	made     int
+	// taken is told of a node on which a pod that was evicted is gone.
+	taken func(node string)
+	// evictions are the times of all of them, since the start; last is what the last session evicted.
+	evictions []time.Duration
+	last      []string
+}
+
+func brew(t *testing.T, w sessiontest.World, conf string) *storm {
+	t.Helper()
+	s := &storm{cluster: sessiontest.New(w), registry: framework.NewRegistry(), conf: conf, plugin: newPlugin(), pods: map[string]*v1.Pod{}, gone: map[string]time.Time{}}
+	t.Cleanup(s.cluster.Close)
+	for _, pod := range w.Pods {
+		s.pods[pod.Namespace+"/"+pod.Name] = pod
+	}
+	spec := Spec()
+	spec.New = func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return s.plugin, nil }
+	s.registry.RegisterPlugin(spec)
+	s.registry.RegisterAction(allocate.New())
+	s.allocate, _ = vcframework.GetAction("allocate")
+	return s
+}
+
+// session runs one session and lets its decisions come true.
+func (s *storm) session() {
+	ssn := s.cluster.Open(s.registry, s.conf)
+	ssn.Run(s.allocate, vcpreempt.New(), vcreclaim.New())
+	binds := ssn.Binds()
+	s.last = ssn.Evicts()
+	nominations := map[string]string{}
+	for _, job := range ssn.Jobs {
+		for _, task := range job.TaskStatusIndex[api.Pipelined] {
+			if task.EvictionOccurred {
+				nominations[task.Namespace+"/"+task.Name] = task.NodeName
+			}
+		}
+	}
+	ssn.Close()
+	for name, node := range nominations {
+		s.update(name, func(pod *v1.Pod) { pod.Status.NominatedNodeName = node })
+	}
+	for name, node := range binds {
+		s.update(name, func(pod *v1.Pod) { pod.Spec.NodeName, pod.Status.Phase = node, v1.PodRunning })
+	}
+	slices.Sort(s.last)
+	for i, name := range s.last {
+		s.update(name, func(pod *v1.Pod) { now := metav1.Now(); pod.DeletionTimestamp = &now })
+		s.gone[name] = time.Now().Add(time.Duration(i+1) * 150 * time.Millisecond)
+		s.evictions = append(s.evictions, time.Since(s.start))
+	}
+}
+
+func (s *storm) update(name string, change func(*v1.Pod)) {
+	before := s.pods[name]
+	after := before.DeepCopy()
+	change(after)
+	s.cluster.Cache().UpdatePod(before, after)
+	s.pods[name] = after
+}
+
+// leave lets the pods go whose time has come, and makes new ones for them.
+func (s *storm) leave() {
+	for _, name := range slices.Sorted(maps.Keys(s.gone)) {
+		if time.Now().Before(s.gone[name]) {
+			continue
+		}
+		old := s.pods[name]
+		s.cluster.Cache().DeletePod(old)
+		delete(s.pods, name)
+		delete(s.gone, name)
+		if s.taken != nil {
+			s.taken(old.Spec.NodeName)
+		}
+		s.made++
+		pod := old.DeepCopy()
+		pod.Name = fmt.Sprintf("%s-%d", old.Annotations[v1beta1.KubeGroupNameAnnotationKey], 100+s.made)
+		pod.UID, pod.CreationTimestamp = types.UID(pod.Namespace+"-"+pod.Name), metav1.Now()
+		pod.DeletionTimestamp, pod.Spec.NodeName, pod.Status = nil, "", v1.PodStatus{Phase: v1.PodPending}
+		s.cluster.Cache().AddPod(pod)
+		s.pods[pod.Namespace+"/"+pod.Name] = pod
+	}
+}
+
+// rage runs sessions for that long.
+func (s *storm) rage(d time.Duration) {
+	s.start = time.Now()
+	for time.Since(s.start) < d {
+		s.session()
+		time.Sleep(100 * time.Millisecond)
+		s.leave()
+	}
+}
+
+func (s *storm) running(gang string) (n int) {
+	for _, pod := range s.pods {
+		if pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] == gang && pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// node is a node of 2 cpus for queues, and as much again that another scheduler's pod holds: the share of a queue is
+// reckoned of all of it.
+func (w *world) node(name string) {
+	w.Nodes = append(w.Nodes, MakeNode().Name(name).Capacity(Resources{"cpu": "4", "memory": "64Gi", "pods": "50"}).Obj())
+	w.Pods = append(w.Pods, outsider("other-"+name, name, "2"))
+}
+
+// outsider is another scheduler's pod.
+func outsider(name, node, cpu string) *v1.Pod {
+	return MakePod().Name(name).Scheduler("other").Node(node).Phase(v1.PodRunning).Req(Resources{"cpu": cpu}).Obj()
+}
+
+type world struct{ sessiontest.World }
+
+// gang adds a gang and its pods, of which the first run on the nodes.
+func (w *world) gang(name, queue, cpu string, minMember int32, pods int, nodes ...string) {
+	if !slices.ContainsFunc(w.Queues, func(q *v1beta1.Queue) bool { return q.Name == queue }) {
+		w.Queues = append(w.Queues, MakeQueue().Name(queue).Obj())
+	}
+	w.PodGroups = append(w.PodGroups, MakePodGroup().Name(name).Queue(queue).MinMember(minMember).Phase(v1beta1.PodGroupInqueue).Obj())
+	for i := range pods {
+		pod := MakePod().Name(fmt.Sprintf("%s-%d", name, i)).Group(name).Req(Resources{"cpu": cpu}).Label(v1beta1.PodPreemptable, "true")
+		if i < len(nodes) {
+			pod.Node(nodes[i]).Phase(v1.PodRunning)
+		}
+		w.Pods = append(w.Pods, pod.Obj())
+	}
+}
+
+// lendersAndOwners has the shape of upstream's "Capacity Reclaim Case 11": two queues have taken the whole cluster when the
+// pods of two others come, some of which need a node for themselves.
+func lendersAndOwners() sessiontest.World {
+	var w world
+	all := []string{"n1", "n2", "n3", "n4"}
+	for _, name := range all {
+		w.node(name)
+	}
+	w.gang("j1", "q1", "1", 1, 4, all...)
+	w.gang("j2", "q2", "1", 1, 4, all...)
+	w.gang("j3", "q3", "2", 1, 1)
+	w.gang("j4", "q4", "2", 1, 1)
+	w.gang("j5", "q4", "1", 1, 1)
+	w.gang("j6", "q4", "1", 1, 1)
+	return w.World
+}
+
+// TestRegressionEvictionsStorm counts the evictions until all is at rest. What they make room for takes 6 of 8 cpus, of which
+// pods of 1 cpu hold all. Their queues have the smaller share once they have lost them, and so come first for what is free.
+func TestRegressionEvictionsStorm(t *testing.T) {
+	t.Run("with nothing against it", func(t *testing.T) {
+		s := brew(t, lendersAndOwners(), fmt.Sprintf(tiers, "conformance", true))
+		synctest.Test(t, func(t *testing.T) {
+			s.rage(10 * time.Second)
+			if len(s.evictions) < 50 {
+				t.Errorf("%d pods were evicted: the scenario is none", len(s.evictions))
+			}
+		})
+	})
+	for range 3 { // upstream looks at nodes in no order
+		s := brew(t, lendersAndOwners(), fmt.Sprintf(tiers, Name, true))
+		synctest.Test(t, func(t *testing.T) {
+			s.rage(time.Minute)
+			for _, gang := range []string{"j3", "j4", "j5", "j6"} {
+				if got := s.running(gang); got != 1 {
+					t.Errorf("gang %s has %d pods running, want 1", gang, got)
+				}
+				if _, _, blocked := s.plugin.gangs.Blocked(api.JobID(Namespace + "/" + gang)); blocked {
+					t.Errorf("gang %s waits although it got its room", gang)
+				}
+			}
+			if len(s.evictions) > 8 {
+				t.Errorf("%d pods were evicted to make room of 6: %v", len(s.evictions), s.evictions)
+			}
+			if first := s.evictions[0]; first > 0 {
+				t.Errorf("the first eviction was after %s, want it at once", first)
+			}
+			if len(s.plugin.claims) > 0 {
+				t.Errorf("claims are kept when all is at rest: %v", s.plugin.claims)
+			}
+		})
+	}
+}
+
+// TestToAndFro: in this configuration two queues may take all from each other, and nothing but waiting ends that.
+func TestToAndFro(t *testing.T) {
+	var w world
+	w.node("n")
+	w.gang("a", "q1", "1", 2, 2, "n", "n")
+	w.gang("b", "q2", "1", 2, 2)
+	s := brew(t, w.World, fmt.Sprintf(tiers, Name, false))
+	synctest.Test(t, func(t *testing.T) {
+		s.rage(2 * time.Minute)
+		if len(s.evictions) < 2 || s.evictions[1] > 0 {
+			t.Errorf("evicted at %v, want both pods of a at once", s.evictions)
+		}
+		// A queue waits 1, 2, 4 ... s after each loss, so each has lost at the most 7 times by then.
+		if len(s.evictions) > 2*2*7 {
+			t.Errorf("%d pods were evicted in 2 minutes: %v", len(s.evictions), s.evictions)
+		}
+	})
+}
+
+// TestAGangThatDidNotGetTheRoomWaits: somebody whom no claim keeps out takes what was made free.
+func TestAGangThatDidNotGetTheRoomWaits(t *testing.T) {
+	var w world
+	all := []string{"n1", "n2", "n3", "n4"}
+	for _, name := range all {
+		w.node(name)
+	}
+	w.gang("lends", "q1", "2", 0, 4, all...)
+	w.gang("wants", "q2", "2", 1, 1)
+	s := brew(t, w.World, fmt.Sprintf(tiers, Name, false))
+	s.taken = func(node string) { s.cluster.Cache().AddPod(outsider("thief-"+node, node, "2")) }
+	synctest.Test(t, func(t *testing.T) {
+		s.rage(time.Minute)
+		var waits []time.Duration
+		for i, at := range s.evictions[:len(s.evictions)-1] {
+			waits = append(waits, (s.evictions[i+1] - at).Truncate(time.Second))
+		}
+		if diff := cmp.Diff([]time.Duration{time.Second, 2 * time.Second, 4 * time.Second}, waits); diff != "" {
+			t.Errorf("waits between evictions (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestWhoWaits: waits hold for the actions that evict, and that of a queue for those that take from others.
+func TestWhoWaits(t *testing.T) {
+	var w world
+	w.node("n")
+	w.gang("evicted", "q1", "1", 1, 1)
+	w.gang("lost", "q2", "1", 1, 1)
+	w.gang("neither", "q3", "1", 1, 1)
+	s := brew(t, w.World, fmt.Sprintf(tiers, Name, true))
+	synctest.Test(t, func(t *testing.T) {
+		s.plugin.gangs.Failed(Namespace+"/evicted", "it evicted")
+		s.plugin.queues.Failed("q2", "its queue lost")
+		waiting := func(action string) []string {
+			ssn := s.cluster.Open(s.registry, s.conf)
+			defer ssn.Close()
+			ssn.Action = action
+			names := []string{}
+			for _, job := range ssn.Jobs {
+				if verdict := ssn.JobValid(job); verdict != nil {
+					names = append(names, job.Name+": "+verdict.Message)
+				}
+			}
+			slices.Sort(names)
+			return names
+		}
+		for action, want := range map[string][]string{
+			"allocate": {}, "backfill": {},
+			preempt: {"evicted: it evicted"},
+			reclaim: {"evicted: it evicted", "lost: its queue lost"},
+		} {
+			if diff := cmp.Diff(want, waiting(action)); diff != "" {
+				t.Errorf("gangs that %s leaves out (-want +got):\n%s", action, diff)
+			}
+		}
+		time.Sleep(firstWait)
+		if got := waiting(reclaim); len(got) > 0 {
+			t.Errorf("gangs that wait when the time is over: %v", got)
+		}
+	})
+}
+
+// TestClaim: a gang is placed first until its victims are gone and it has had its chance, or it is gone itself.
+func TestClaim(t *testing.T) {
+	var w world
+	w.node("n")
+	w.gang("lends", "q1", "2", 0, 1, "n")
+	w.gang("wants", "q2", "2", 1, 1)
+	s := brew(t, w.World, fmt.Sprintf(tiers, Name, false))
+	synctest.Test(t, func(t *testing.T) {
+		urgent := func() bool {
+			ssn := s.cluster.Open(s.registry, s.conf)
+			defer ssn.Close()
+			return ssn.Urgent(ssn.Jobs[Namespace+"/wants"])
+		}
+		if urgent() {
+			t.Error("the gang is placed first before anything was evicted for it")
+		}
+		s.session()
+		if len(s.last) != 1 {
+			t.Fatalf("evicted %v, want the pod that lends", s.last)
+		}
+		for range 2 {
+			if !urgent() {
+				t.Error("the gang is not placed first while its victim is leaving")
+			}
+		}
+		s.cluster.Cache().DeletePod(s.pods[s.last[0]])
+		if !urgent() {
+			t.Error("the gang is not placed first when its victim is gone")
+		}
+		if urgent() {
+			t.Error("the gang is still placed first although it has had its chance")
+		}
+		s.cluster.Cache().DeletePod(s.pods[Namespace+"/wants-0"])
+		urgent()
+		if len(s.plugin.claims) > 0 {
+			t.Error("the claim of a gang without its pod is kept")
+		}
+	})
+}
