@@ -83,19 +83,36 @@ func (p *process) leaseLock() (resourcelock.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the client for leader election: %w", err)
 	}
-	hostname, err := os.Hostname()
+	identity, err := leaseIdentity()
 	if err != nil {
-		return nil, fmt.Errorf("reading the host's name for the lease: %w", err)
+		return nil, err
 	}
 	election := &p.opts.LeaderElection
 	election.ResourceNamespace = p.opts.leaseNamespace()
-	// The suffix keeps two processes on one host apart.
 	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, election.ResourceNamespace, election.ResourceName,
-		client.CoreV1(), client.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: hostname + "_" + string(uuid.NewUUID())})
+		client.CoreV1(), client.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: identity})
 	if err != nil {
 		return nil, fmt.Errorf("making the lease lock: %w", err)
 	}
 	return lock, nil
+}
+
+// podUID names the environment variable with the UID of the pod that this process is the scheduler of.
+const podUID = "POD_UID"
+
+// leaseIdentity is who this process is among those that stand for election. In a pod it is the pod: its container is only
+// started again once the former process is gone, and then takes its own lease back at once instead of waiting until it
+// runs out, as after an outage of the API server that was longer than a lease. Elsewhere a random suffix keeps processes
+// on one host apart.
+func leaseIdentity() (string, error) {
+	hostname, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("reading the host's name for the lease: %w", err)
+	}
+	if uid := os.Getenv(podUID); uid != "" {
+		return hostname + "_" + uid, nil
+	}
+	return hostname + "_" + string(uuid.NewUUID()), nil
 }
 
 // serveLogLevel opens upstream's socket that changes the log level at run time, in the directory that

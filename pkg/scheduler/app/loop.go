@@ -14,6 +14,13 @@ const (
 	// lagPoll and lagPatience: how often and how long a cycle waits for the change it was woken for to reach the cache.
 	lagPoll     = time.Millisecond
 	lagPatience = 50 * time.Millisecond
+	// A change that was not waited for any longer is late. It is looked for again and again, with pauses between these
+	// two that are a tenth of how late it is: minutes after an outage of the API server it may still come.
+	latePoll        = 10 * time.Millisecond
+	longestLatePoll = time.Second
+	// heartbeat is the longest time without a cycle while anything waits. What changed may be misjudged, or not have been
+	// seen at all: then it is this that bounds the harm.
+	heartbeat = 15 * time.Second
 	// breather is how long no cycle must have run for the next one to need no rest after it.
 	breather = 500 * time.Millisecond
 	// unhurried is how long a change that cannot help a pending task waits at the most: a PodGroup is to say soon that
@@ -25,20 +32,33 @@ const (
 type cycler interface {
 	// cycle runs one cycle and says whether something is left that a later cycle may place although nothing changes.
 	cycle() (unsettled bool)
-	// lagging says whether a change that was told has not reached the cache yet.
+	// lagging says whether a change that was told has not reached the cache yet. One that is late does not count.
 	lagging() bool
+	// setLate makes the changes that have not reached the cache late.
+	setLate()
+	// arrived says whether late changes have reached the cache since it was last asked, and whether more are to come.
+	arrived() (some, more bool)
+	// waiting says whether any task or PodGroup waits, be it in sessions or left out of them.
+	waiting() bool
 	// idle is told of a period in which no cycle was needed.
 	idle()
 }
 
 // loop decides when a cycle runs: soon after something changed that may let a task be placed, and at least once a
-// period, unless nothing changed since the last cycle and that cycle left nothing to do.
+// period, unless nothing changed since the last cycle and that cycle left nothing to do. Then one runs at every
+// heartbeat while anything waits all the same.
+//
+// A cycle waits a moment for the changes that it was woken for to reach the cache, and then goes on without them, for the
+// others' sake. The late ones get a cycle of their own as soon as they have come.
 //
 // In a stream of changes the loop rests after a cycle as long as the cycle took, so that it costs half a core and not
 // one. A change after a pause does not pay for that: the cycle that answers it may be followed by another at once.
 type loop struct {
 	cycler cycler
 	period time.Duration
+	// lateSince is when changes were last made late, zero when none are, and lookAt when they are looked for next. Only
+	// run's goroutine uses them.
+	lateSince, lookAt time.Time
 
 	mu      sync.Mutex
 	urgent  bool
@@ -78,13 +98,18 @@ func (l *loop) take() bool {
 // run runs cycles until the context ends. The first runs at once.
 func (l *loop) run(ctx context.Context) {
 	unsettled := true
-	var last time.Time
+	var last, looked time.Time
 	for ctx.Err() == nil {
 		var rested time.Duration
 		changed := l.take() // first: a change told from here on gets a cycle of its own, which waits for it
-		behind := l.awaitCache(ctx)
-		if changed || unsettled {
+		l.awaitCache(ctx)
+		beat := time.Since(looked) >= heartbeat
+		if beat {
+			looked = time.Now()
+		}
+		if changed || unsettled || beat && l.cycler.waiting() {
 			start := time.Now()
+			looked = start
 			unsettled = l.cycler.cycle()
 			rest := coalesce
 			if start.Sub(last) < breather {
@@ -95,23 +120,35 @@ func (l *loop) run(ctx context.Context) {
 		} else {
 			l.cycler.idle()
 		}
-		if behind {
-			l.wake(cache.Now)
-		}
 		l.awaitWork(ctx, l.period-rested)
 	}
 }
 
-// awaitCache waits a little for the changes that were told to reach the cache, and says whether some have not.
-func (l *loop) awaitCache(ctx context.Context) (behind bool) {
+// awaitCache waits a little for the changes that were told to reach the cache. Those that have not by then are late.
+func (l *loop) awaitCache(ctx context.Context) {
 	deadline := time.Now().Add(lagPatience)
 	for l.cycler.lagging() && ctx.Err() == nil {
 		if time.Now().After(deadline) {
-			return true
+			l.cycler.setLate()
+			l.lateSince = time.Now()
+			l.lookAt = l.lateSince.Add(latePoll)
+			return
 		}
 		l.pause(ctx, lagPoll)
 	}
-	return false
+}
+
+// lookForLate asks for a cycle when late changes have arrived.
+func (l *loop) lookForLate() {
+	some, more := l.cycler.arrived()
+	if some {
+		l.wake(cache.Now)
+	}
+	if !more {
+		l.lateSince = time.Time{}
+		return
+	}
+	l.lookAt = time.Now().Add(min(max(time.Since(l.lateSince)/10, latePoll), longestLatePoll))
 }
 
 // rest pauses, for a period at the most, and returns for how long.
@@ -127,14 +164,19 @@ func (l *loop) awaitWork(ctx context.Context, left time.Duration) {
 	period := time.NewTimer(left)
 	defer period.Stop()
 	var soon <-chan time.Time
-	for {
+	for ctx.Err() == nil {
+		var late <-chan time.Time
+		if !l.lateSince.IsZero() {
+			late = time.After(time.Until(l.lookAt))
+		}
 		select {
 		case <-ctx.Done():
-			return
 		case <-period.C:
 			return
 		case <-soon:
 			return
+		case <-late:
+			l.lookForLate()
 		case <-l.signal:
 			if l.isUrgent() {
 				l.pause(ctx, coalesce)

@@ -19,8 +19,11 @@ type script struct {
 	// takes is how long each cycle takes, and unsettled what it says.
 	takes     time.Duration
 	unsettled bool
-	// behindUntil is when the cache has caught up.
+	// behindUntil is when the cache has caught up, and late says that the loop does not wait for that.
 	behindUntil time.Duration
+	late        bool
+	// waits says whether anything waits.
+	waits bool
 	// onLagging runs once when the loop first asks whether the cache lags.
 	onLagging func()
 
@@ -29,7 +32,7 @@ type script struct {
 }
 
 func (s *script) cycle() bool {
-	s.cycles = append(s.cycles, time.Since(s.begin))
+	s.cycles = append(s.cycles, time.Since(s.begin).Truncate(ms))
 	time.Sleep(s.takes)
 	return s.unsettled
 }
@@ -39,8 +42,20 @@ func (s *script) lagging() bool {
 		s.onLagging = nil
 		f()
 	}
-	return time.Since(s.begin) < s.behindUntil
+	return !s.late && time.Since(s.begin) < s.behindUntil
 }
+
+func (s *script) setLate() { s.late = true }
+
+func (s *script) arrived() (some, more bool) {
+	if time.Since(s.begin) < s.behindUntil {
+		return false, s.late
+	}
+	some, s.late = s.late, false
+	return some, false
+}
+
+func (s *script) waiting() bool { return s.waits }
 
 func (s *script) idle() { s.idles++ }
 
@@ -97,7 +112,18 @@ func TestWhenCyclesRun(t *testing.T) {
 			script: script{behindUntil: 10 * ms}, runs: 900 * ms, want: []time.Duration{10 * ms},
 		},
 		"a cycle does not wait for ever, and another follows": {
-			script: script{behindUntil: 80 * ms}, runs: 900 * ms, want: []time.Duration{51 * ms, 80 * ms},
+			script: script{behindUntil: 80 * ms}, runs: 900 * ms, want: []time.Duration{51 * ms, 86 * ms},
+		},
+		"cycles for others do not wait for a change that is late": {
+			script: script{behindUntil: time.Hour}, runs: 900 * ms, want: []time.Duration{51 * ms, 205 * ms, 405 * ms},
+			wakes: map[time.Duration]cache.Urgency{200 * ms: cache.Now, 400 * ms: cache.Now},
+		},
+		"a change that is much too late gets its cycle when it comes": {
+			script: script{behindUntil: 40 * time.Second}, runs: 42 * time.Second, idles: 41,
+			want: []time.Duration{51 * ms, 40_727 * ms},
+		},
+		"at every heartbeat while anything waits although nothing is left to do": {
+			script: script{waits: true}, runs: 40_500 * ms, want: []time.Duration{0, 15 * time.Second, 30 * time.Second}, idles: 38,
 		},
 		"a change that comes while the cache is waited for is not lost": {
 			runs: 900 * ms, want: []time.Duration{0, 10 * ms},

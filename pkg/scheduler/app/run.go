@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
-	"k8s.io/component-base/compatibility"
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/kube"
 	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
@@ -22,7 +18,7 @@ import (
 )
 
 // Run runs the scheduler until the context ends, and drains it then. It returns an error when the process must not
-// go on as if nothing were wrong: a bad configuration at start, no API server, a lost lease.
+// go on as if nothing were wrong: a bad configuration at start, a lost lease. An API server that is away is waited for.
 func Run(ctx context.Context, opts *Options) error {
 	p := &process{
 		opts: opts, registry: framework.NewRegistry(), metrics: metrics.New(prometheus.DefaultRegisterer),
@@ -42,16 +38,24 @@ func Run(ctx context.Context, opts *Options) error {
 	}
 	// Plugins of the Kubernetes scheduling framework count their goroutines in a metric that this makes.
 	vcmetrics.InitKubeSchedulerRelatedMetrics()
-	servers, stopServers := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopServers()
-	if err := startServers(servers, opts, p.watchdog, p.registry.Explanations()); err != nil {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	p.outage = newOutage(life)
+	p.rest = p.outage.wrap(p.rest)
+	if err := startServers(life, opts, p.watchdog, p.registry.Explanations()); err != nil {
 		return err
 	}
 	if err := serveLogLevel(); err != nil {
 		return err
 	}
-	if !opts.LeaderElection.LeaderElect {
-		return p.lead(ctx, servers)
+	err = p.starting.during(func() string { return "the API server" }, func() error { return matchFeatureGates(ctx, p.rest) })
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil // it was told to end, and has done nothing yet
+	case err != nil:
+		return err
+	case !opts.LeaderElection.LeaderElect:
+		return p.lead(ctx, life)
 	}
 	return p.runElected(ctx)
 }
@@ -64,30 +68,7 @@ func clientConfig(opts *Options) (*rest.Config, error) {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	config = withDeadline(config, callDeadline)
-	if err := matchFeatureGates(config); err != nil {
-		return nil, err
-	}
-	return config, nil
-}
-
-// matchFeatureGates sets the defaults of Kubernetes' feature gates to those of the API server's version, so that an
-// older cluster is not asked for what it does not have.
-func matchFeatureGates(config *rest.Config) error {
-	client, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return fmt.Errorf("making the discovery client: %w", err)
-	}
-	server, err := client.ServerVersion()
-	if err != nil {
-		return fmt.Errorf("reading the API server's version: %w", err)
-	}
-	registry := compatibility.NewComponentGlobalsRegistry()
-	version := compatibility.NewEffectiveVersionFromString(server.Major+"."+strings.TrimRight(server.Minor, "+"), "", "")
-	if err := registry.Register(compatibility.DefaultKubeComponent, version, utilfeature.DefaultMutableFeatureGate); err != nil {
-		return fmt.Errorf("matching feature gates to Kubernetes %s: %w", server.GitVersion, err)
-	}
-	return registry.Set()
+	return withDeadline(config, callDeadline), nil
 }
 
 // process is what lives in this process whether it leads or not. The configuration is read and checked at start, again
@@ -100,6 +81,8 @@ type process struct {
 	watchdog *watchdog
 	strays   *strays
 	loader   *config.Loader
+	outage   *outage
+	starting startup
 	leading  *scheduler
 }
 
@@ -114,11 +97,17 @@ func (p *process) accept(cfg *config.Config) error {
 
 // lead runs the scheduler until ctx ends, and until it is drained. lifetime ends later than ctx.
 func (p *process) lead(ctx, lifetime context.Context) error {
-	s, err := newScheduler(p.rest, p.opts, p.registry, p.metrics)
-	if err != nil {
+	var s *scheduler
+	err := p.starting.during(func() string { return "the API server and the queues" }, func() (err error) {
+		s, err = newScheduler(ctx, p)
+		return err
+	})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil // it was told to end, and has done nothing yet
+	case err != nil:
 		return err
 	}
-	s.watchdog, s.strays = p.watchdog, p.strays
 	p.leading = s
 	if _, err := p.loader.Load(); err != nil {
 		// It was changed while this process stood by. What it was checked with is still good.

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -39,6 +39,8 @@ type scheduler struct {
 	opts     *Options
 	registry *framework.Registry
 	metrics  *metrics.Metrics
+	outage   *outage
+	starting *startup
 	cache    *cache.Cache
 	loop     *loop
 	watchdog *watchdog
@@ -48,18 +50,21 @@ type scheduler struct {
 	profile *framework.Profile
 }
 
-// newScheduler makes the scheduler and its cache; it needs the API server.
-func newScheduler(restConfig *rest.Config, opts *Options, registry *framework.Registry, m *metrics.Metrics) (*scheduler, error) {
-	s := &scheduler{opts: opts, registry: registry, metrics: m}
-	s.loop = newLoop(s, opts.SchedulePeriod)
-	c, err := cache.New(restConfig, opts.ServerOption, m, s.loop.wake)
+// newScheduler makes the scheduler and its cache; it waits for the API server until ctx ends.
+func newScheduler(ctx context.Context, p *process) (*scheduler, error) {
+	s := &scheduler{
+		opts: p.opts, registry: p.registry, metrics: p.metrics,
+		outage: p.outage, starting: &p.starting, watchdog: p.watchdog, strays: p.strays,
+	}
+	s.loop = newLoop(s, p.opts.SchedulePeriod)
+	c, err := cache.New(ctx, p.rest, p.opts.ServerOption, p.metrics, s.loop.wake)
 	if err != nil {
 		return nil, err
 	}
 	s.cache = c
-	registry.RegisterPlugin(transaction.Spec(c))
-	registry.RegisterPlugin(evictions.Spec())
-	registry.RegisterAction(allocate.New(allocate.WithTrialObserver(m.NodeGroupTrial)))
+	p.registry.RegisterPlugin(transaction.Spec(c))
+	p.registry.RegisterPlugin(evictions.Spec())
+	p.registry.RegisterAction(allocate.New(allocate.WithTrialObserver(p.metrics.NodeGroupTrial)))
 	return s, nil
 }
 
@@ -97,16 +102,20 @@ func (s *scheduler) use(cfg *config.Config) error {
 // run schedules until ctx ends and then drains. lifetime outlives ctx by the drain: it ends informers and writers.
 // When lifetime ends first the lease is lost: nothing is written any more.
 func (s *scheduler) run(ctx, lifetime context.Context) error {
+	told := ctx
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(lifetime, func() {
 		s.cache.Abort()
 		stop()
 	})()
-	if err := s.cache.Start(lifetime); err != nil {
-		return err
-	}
-	if err := recoverAll(ctx, s.current().Recoverers()); err != nil {
+	if err := s.prepare(ctx, lifetime); err != nil {
+		switch {
+		case lifetime.Err() != nil:
+			return errLeaseLost
+		case told.Err() != nil:
+			return s.drain(lifetime) // it was told to end before it began
+		}
 		return err
 	}
 	if s.opts.EnableCacheDumper {
@@ -123,6 +132,29 @@ func (s *scheduler) run(ctx, lifetime context.Context) error {
 		return errLeaseLost
 	}
 	return errors.Join(stuck, s.drain(lifetime))
+}
+
+// prepare fills the cache and lets plugins recover.
+func (s *scheduler) prepare(ctx, lifetime context.Context) error {
+	err := s.starting.during(s.unfilled, func() error { return s.cache.Start(ctx, lifetime) })
+	if err != nil {
+		return err
+	}
+	return s.starting.during(func() string { return "plugins that recover what a former leader left" }, func() error {
+		return recoverAll(ctx, s.current().Recoverers())
+	})
+}
+
+// unfilled says what the cache is not full for.
+func (s *scheduler) unfilled() string {
+	what := "the initial lists"
+	if kinds := s.cache.NotSynced(); len(kinds) > 0 {
+		what += " of " + strings.Join(kinds, ", ")
+	}
+	if refused := s.outage.refused(); refused != "" {
+		what += "; the API server does not answer " + refused
+	}
+	return what
 }
 
 // recoverAll lets plugins undo or adopt what a former leader prepared and did not bind. No session with such a plugin
@@ -158,6 +190,12 @@ func (s *scheduler) current() *framework.Profile {
 }
 
 func (s *scheduler) lagging() bool { return s.cache.Lagging() }
+
+func (s *scheduler) setLate() { s.cache.SetLate() }
+
+func (s *scheduler) arrived() (some, more bool) { return s.cache.LateArrived() }
+
+func (s *scheduler) waiting() bool { return s.cache.Waiting() }
 
 func (s *scheduler) idle() {
 	s.watchdog.beat()

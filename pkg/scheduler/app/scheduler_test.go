@@ -102,8 +102,33 @@ func builtIn(t *testing.T, actions string) *config.Config {
 // newTestScheduler starts a scheduler with the configuration on a cluster in memory.
 func newTestScheduler(t *testing.T, cluster *schedtest.Cluster, cfg *config.Config, own ...framework.Action) *scheduler {
 	t.Helper()
+	s := newIdleScheduler(t, cluster, own...)
+	if err := s.use(cfg); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	if err := s.cache.Start(ctx, ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		defer cancel()
+		grace, stop := context.WithTimeout(ctx, 5*time.Second)
+		defer stop()
+		if err := s.cache.Drain(grace); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// newIdleScheduler makes a scheduler on a cluster in memory, without a configuration, whose cache is not started.
+func newIdleScheduler(t *testing.T, cluster *schedtest.Cluster, own ...framework.Action) *scheduler {
+	t.Helper()
 	kubeMetrics()
-	s := &scheduler{opts: parse(t), registry: framework.NewRegistry(), metrics: metrics.New(prometheus.NewRegistry()), watchdog: newWatchdog(), strays: &strays{}}
+	s := &scheduler{
+		opts: parse(t), registry: framework.NewRegistry(), metrics: metrics.New(prometheus.NewRegistry()),
+		outage: newOutage(t.Context()), starting: &startup{}, watchdog: newWatchdog(), strays: &strays{},
+	}
 	s.loop = newLoop(s, time.Second)
 	s.cache = cache.Wrap(cluster.Cache, cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, 0, s.metrics, s.loop.wake)
 	s.registry.RegisterPlugin(transaction.Spec(s.cache))
@@ -115,21 +140,6 @@ func newTestScheduler(t *testing.T, cluster *schedtest.Cluster, cfg *config.Conf
 	for _, a := range own {
 		s.registry.RegisterAction(a)
 	}
-	if err := s.use(cfg); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	if err := s.cache.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		defer cancel()
-		grace, stop := context.WithTimeout(ctx, 5*time.Second)
-		defer stop()
-		if err := s.cache.Drain(grace); err != nil {
-			t.Error(err)
-		}
-	})
 	return s
 }
 

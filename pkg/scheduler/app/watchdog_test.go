@@ -85,12 +85,22 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// stuckCycler hangs in its cycle until it is let go.
-type stuckCycler struct{ free chan struct{} }
+// calmCycler is the part of a cycler that nothing happens in.
+type calmCycler struct{}
 
-func (c *stuckCycler) cycle() bool   { <-c.free; return false }
-func (c *stuckCycler) lagging() bool { return false }
-func (c *stuckCycler) idle()         {}
+func (calmCycler) lagging() bool              { return false }
+func (calmCycler) setLate()                   {}
+func (calmCycler) arrived() (some, more bool) { return false, false }
+func (calmCycler) waiting() bool              { return false }
+func (calmCycler) idle()                      {}
+
+// stuckCycler hangs in its cycle until it is let go.
+type stuckCycler struct {
+	calmCycler
+	free chan struct{}
+}
+
+func (c *stuckCycler) cycle() bool { <-c.free; return false }
 
 // TestALoopThatHangsIsLeftBehind, so that the process gives its lease up.
 func TestALoopThatHangsIsLeftBehind(t *testing.T) {
@@ -112,18 +122,19 @@ func TestALoopThatHangsIsLeftBehind(t *testing.T) {
 }
 
 // panickingCycler is a loop whose cycles all panic.
-type panickingCycler struct{ dog *watchdog }
+type panickingCycler struct {
+	calmCycler
+	dog *watchdog
+}
 
-func (c *panickingCycler) cycle() bool   { c.dog.panicked("oh no"); return true }
-func (c *panickingCycler) lagging() bool { return false }
-func (c *panickingCycler) idle()         {}
+func (c *panickingCycler) cycle() bool { c.dog.panicked("oh no"); return true }
 
 func TestALoopThatOnlyPanicsIsEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		dog := newWatchdog()
-		s := &scheduler{watchdog: dog, loop: newLoop(&panickingCycler{dog}, time.Second)}
+		s := &scheduler{watchdog: dog, loop: newLoop(&panickingCycler{dog: dog}, time.Second)}
 		if err := s.runLoop(ctx, stop); !errors.Is(err, errPanicking) {
 			t.Errorf("it returned %v, want %v", err, errPanicking)
 		}

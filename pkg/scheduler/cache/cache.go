@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,10 +16,8 @@ import (
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 	vcinformers "volcano.sh/apis/pkg/client/informers/externalversions"
 	vclisters "volcano.sh/apis/pkg/client/listers/scheduling/v1beta1"
-	"volcano.sh/volcano/cmd/scheduler/app/options"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
-	"volcano.sh/volcano/pkg/util"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -109,30 +108,6 @@ var (
 	_ binding.Ledger     = (*Cache)(nil)
 )
 
-// New makes the cache over upstream's. It creates the root and the default queue where they are missing, as
-// upstream does, and so needs the API server; wake is called when something changed that wants a cycle.
-func New(config *rest.Config, opt *options.ServerOption, observer Observer, wake func(Urgency)) (c *Cache, err error) {
-	kube, events, vc, err := clients(config)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("starting the cache: %v", p)
-		}
-	}()
-	upstream, ok := vccache.New(config, opt.SchedulerNames, opt.DefaultQueue, opt.NodeSelector, opt.NodeWorkerThreads,
-		opt.IgnoredCSIProvisioners, opt.ResyncPeriod).(*vccache.SchedulerCache)
-	if !ok {
-		return nil, fmt.Errorf("upstream's cache is no *SchedulerCache")
-	}
-	c = Wrap(upstream, kube, vc, opt.SchedulerNames, opt.ResyncPeriod, observer, wake)
-	c.someNodes = len(opt.NodeSelector) > 0
-	c.events = newEventWriter(apiSink(events), util.GenerateComponentName(opt.SchedulerNames), observer.EventDone)
-	c.Recorder = newRecorder(c.events)
-	return c, nil
-}
-
 // Wrap makes the cache over an upstream cache that is there already, such as one on clients in memory. It calls nobody.
 func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclient.Interface, schedulerNames []string,
 	resync time.Duration, observer Observer, wake func(Urgency)) *Cache {
@@ -186,20 +161,46 @@ func clients(config *rest.Config) (kube, events kubernetes.Interface, vc vcclien
 	return kube, events, vc, nil
 }
 
-// Start starts informers and writers and returns once the initial lists are really in the cache, or the context ends.
-func (c *Cache) Start(ctx context.Context) error {
-	c.vcFactory.Start(ctx.Done())
-	c.SchedulerCache.Run(ctx.Done())
-	for kind, synced := range c.vcFactory.WaitForCacheSync(ctx.Done()) {
+// Start starts informers and writers and returns once the initial lists are really in the cache. They run until lifetime
+// ends; when ctx ends before the cache is full, they end too.
+func (c *Cache) Start(ctx, lifetime context.Context) error {
+	lifetime, end := context.WithCancel(lifetime)
+	endEarly := context.AfterFunc(ctx, end)
+	c.vcFactory.Start(lifetime.Done())
+	c.SchedulerCache.Run(lifetime.Done())
+	c.vcFactory.WaitForCacheSync(lifetime.Done())
+	c.status.start(lifetime)
+	if c.events != nil {
+		c.events.start(lifetime)
+	}
+	if err := c.waitForInitialLists(lifetime); err != nil {
+		end()
+		return fmt.Errorf("filling the cache: %w", err)
+	}
+	if !endEarly() {
+		return fmt.Errorf("filling the cache: %w", ctx.Err())
+	}
+	return nil
+}
+
+// NotSynced names the kinds whose initial list has not been read. Upstream has informers of its own for Volcano's kinds,
+// of which it does not tell; PodGroups and queues are read twice and stand for them.
+func (c *Cache) NotSynced() []string {
+	now := make(chan struct{})
+	close(now)
+	var kinds []string
+	for kind, synced := range c.SharedInformerFactory().WaitForCacheSync(now) {
 		if !synced {
-			return fmt.Errorf("the list of %v was not read: %w", kind, context.Cause(ctx))
+			kinds = append(kinds, kind.String())
 		}
 	}
-	c.status.start(ctx)
-	if c.events != nil {
-		c.events.start(ctx)
+	for kind, synced := range c.vcFactory.WaitForCacheSync(now) {
+		if !synced {
+			kinds = append(kinds, kind.String())
+		}
 	}
-	return c.waitForInitialLists(ctx)
+	slices.Sort(kinds)
+	return kinds
 }
 
 // Drain lets the transactions in flight end: new ones are refused, and when the context ends those whose members

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -19,16 +18,22 @@ import (
 // errPodGone is the cause given to the engine for a pod that was deleted.
 var errPodGone = errors.New("the pod was deleted")
 
-// lagLimit bounds how long a change seen here is waited for in upstream's cache, which has handlers of its own.
-const lagLimit = time.Second
-
 // changes watches what happens in the cluster. It wakes the loop, ends the wait of gangs that a change may help,
 // cancels members whose pod or node is gone, and knows which changes upstream's cache has not taken in yet.
+//
+// Upstream's cache has handlers of its own, and for Volcano's objects informers of its own, which it shows nobody: after
+// an outage of the API server they may see a change much later than it is seen here. So a change is awaited until
+// upstream's cache has it or its object is gone, however long that takes.
+//
+//	seen here ──► fresh ── the loop waits no longer ──► late
+//	                │                                     │
+//	                └── upstream's cache has it, or it is gone ──► forgotten; a late one gets a cycle of its own
 type changes struct {
 	cache *Cache
 
-	mu      sync.Mutex
-	waiting map[change]awaited
+	mu sync.Mutex
+	// fresh and late are the versions that upstream's cache has not taken in. The next cycle waits for the fresh ones.
+	fresh, late map[change]string
 	// pods are the pods of each gang, whatever their state: a gang is worth a cycle once there are enough of them.
 	pods map[api.JobID]map[types.UID]bool
 }
@@ -39,13 +44,8 @@ type change struct {
 	namespace, name string
 }
 
-type awaited struct {
-	version string
-	since   time.Time
-}
-
 func newChanges(c *Cache, podGroups, queues cache.SharedIndexInformer) *changes {
-	ch := &changes{cache: c, waiting: map[change]awaited{}, pods: map[api.JobID]map[types.UID]bool{}}
+	ch := &changes{cache: c, fresh: map[change]string{}, late: map[change]string{}, pods: map[api.JobID]map[types.UID]bool{}}
 	factory := c.SharedInformerFactory()
 	ch.watch(factory.Core().V1().Pods().Informer(), ch.podAdded, ch.podUpdated, ch.podDeleted)
 	ch.watch(factory.Core().V1().Nodes().Informer(), ch.nodeAdded, ch.nodeUpdated, ch.nodeDeleted)
@@ -74,17 +74,21 @@ func (ch *changes) watch(informer cache.SharedIndexInformer, added func(any), up
 
 // await notes that a cycle must see this change, and asks for the cycle.
 func (ch *changes) await(kind string, object metav1.Object) {
+	what := change{kind, object.GetNamespace(), object.GetName()}
 	ch.mu.Lock()
-	ch.waiting[change{kind, object.GetNamespace(), object.GetName()}] = awaited{object.GetResourceVersion(), time.Now()}
+	ch.fresh[what] = object.GetResourceVersion()
+	delete(ch.late, what)
 	ch.mu.Unlock()
 	ch.cache.wake(Now)
 }
 
 // gone notes that no cycle needs to see the object any more.
 func (ch *changes) gone(kind string, object metav1.Object) {
+	what := change{kind, object.GetNamespace(), object.GetName()}
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	delete(ch.waiting, change{kind, object.GetNamespace(), object.GetName()})
+	delete(ch.fresh, what)
+	delete(ch.late, what)
 }
 
 func (ch *changes) ours(pod *v1.Pod) bool {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
@@ -51,13 +52,23 @@ func (c *Cache) syncNodes(ctx context.Context) error {
 		return fmt.Errorf("listing nodes: %w", err)
 	}
 	errs := make([]error, len(nodes))
-	workqueue.ParallelizeUntil(ctx, syncWorkers, len(nodes), func(i int) { errs[i] = c.SyncNode(nodes[i].Name) })
+	workqueue.ParallelizeUntil(ctx, syncWorkers, len(nodes), func(i int) { errs[i] = c.syncNode(nodes[i].Name) })
 	for i, err := range errs {
 		if err != nil {
 			return fmt.Errorf("taking node %s into the cache: %w", nodes[i].Name, err)
 		}
 	}
 	return ctx.Err()
+}
+
+// syncNode puts the node into the cache. One that was deleted since it was listed is none to wait for: upstream calls it
+// an error when the cache did not have it either.
+func (c *Cache) syncNode(name string) error {
+	err := c.SyncNode(name)
+	if _, gone := c.SharedInformerFactory().Core().V1().Nodes().Lister().Get(name); apierrors.IsNotFound(gone) {
+		return nil
+	}
+	return err
 }
 
 // notInCache counts the listed objects that are not in the cache, and names one.
@@ -112,40 +123,4 @@ func (c *Cache) hasPod(pod *v1.Pod) bool {
 func (c *Cache) hasPodGroup(namespace, name, version string) bool {
 	job, ok := c.Jobs[api.JobID(namespace+"/"+name)]
 	return ok && job.PodGroup != nil && !olderVersion(job.PodGroup.ResourceVersion, version)
-}
-
-// Lagging says whether a change the loop was woken for is not in the cache yet, so that a cycle now would miss it.
-func (c *Cache) Lagging() bool {
-	c.changes.mu.Lock()
-	defer c.changes.mu.Unlock()
-	if len(c.changes.waiting) == 0 {
-		return false
-	}
-	c.SchedulerCache.Mutex.Lock()
-	defer c.SchedulerCache.Mutex.Unlock()
-	for what, want := range c.changes.waiting {
-		if c.took(what, want) || time.Since(want.since) > lagLimit {
-			delete(c.changes.waiting, what)
-		}
-	}
-	return len(c.changes.waiting) > 0
-}
-
-func (c *Cache) took(what change, want awaited) bool {
-	switch what.kind {
-	case "node":
-		node, ok := c.Nodes[what.name]
-		if !ok && c.someNodes {
-			return true // one that the selector leaves out never comes
-		}
-		return ok && node.Node != nil && !olderVersion(node.Node.ResourceVersion, want.version)
-	case "podgroup":
-		return c.hasPodGroup(what.namespace, what.name, want.version)
-	case "queue":
-		queue, ok := c.Queues[api.QueueID(what.name)]
-		return ok && !olderVersion(queue.Queue.ResourceVersion, want.version)
-	default:
-		pod, err := c.SharedInformerFactory().Core().V1().Pods().Lister().Pods(what.namespace).Get(what.name)
-		return err != nil || c.hasPod(pod)
-	}
 }

@@ -52,6 +52,15 @@ func TestRegressionStartupRace(t *testing.T) {
 	})
 }
 
+// TestANodeDeletedWhileTheCacheFills: the start, and each fail-over, ended with an error when that happened.
+func TestANodeDeletedWhileTheCacheFills(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		if err := w.syncNode("deleted-since-it-was-listed"); err != nil {
+			t.Errorf("the start ends with: %v", err)
+		}
+	})
+}
+
 func TestFirstCycleWaitsForEveryObject(t *testing.T) {
 	tests := map[string]struct {
 		list func(w *world)

@@ -1,0 +1,222 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+var errAway = errors.New("connection refused")
+
+// server is a transport that fails until it is up, and notes when it was asked.
+type server struct {
+	begin time.Time
+	up    time.Duration
+	// down is the answer until then; 0 is no answer.
+	down       int
+	retryAfter string
+	asked      []time.Duration
+	body       io.ReadCloser
+}
+
+func (s *server) RoundTrip(*http.Request) (*http.Response, error) {
+	s.asked = append(s.asked, time.Since(s.begin))
+	body := s.body
+	if body == nil {
+		body = io.NopCloser(strings.NewReader("{}"))
+	}
+	switch {
+	case time.Since(s.begin) >= s.up:
+		return &http.Response{StatusCode: http.StatusOK, Body: body}, nil
+	case s.down == 0:
+		return nil, errAway
+	default:
+		return &http.Response{
+			StatusCode: s.down, Status: http.StatusText(s.down), Body: io.NopCloser(strings.NewReader("not now")),
+			Header: http.Header{"Retry-After": {s.retryAfter}},
+		}, nil
+	}
+}
+
+// ask sends a request through a patient transport and returns the answer's status, 0 for none, and how long it took.
+func ask(t *testing.T, ctx context.Context, o *outage, s *server, method, url string) (status int, took time.Duration) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(ctx, method, "https://server"+url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.begin = time.Now()
+	response, err := (&patientTransport{s, o}).RoundTrip(request)
+	if err != nil {
+		return 0, time.Since(s.begin)
+	}
+	defer response.Body.Close()
+	return response.StatusCode, time.Since(s.begin)
+}
+
+func TestWhichRequestsWaitOutAnOutage(t *testing.T) {
+	const up = 10 * time.Minute
+	tests := map[string]struct {
+		method, url string
+		server      server
+		want        int
+		// within is how soon after up the answer is there; -1 says at once, before.
+		within time.Duration
+	}{
+		"a list of pods":                    {url: "/api/v1/pods?limit=500", server: server{up: up}, want: 200, within: 2 * time.Second},
+		"a list of custom resources":        {url: "/apis/scheduling.volcano.sh/v1beta1/podgroups", server: server{up: up}, want: 200, within: 2 * time.Second},
+		"a list while it answers 503":       {url: "/api/v1/pods", server: server{up: up, down: 503}, want: 200, within: 2 * time.Second},
+		"a list while it answers 500":       {url: "/api/v1/pods", server: server{up: up, down: 500}, want: 200, within: 2 * time.Second},
+		"a list while it has too much":      {url: "/api/v1/pods", server: server{up: up, down: 429, retryAfter: "20"}, want: 200, within: 21 * time.Second},
+		"a list that is forbidden does not": {url: "/api/v1/pods", server: server{up: up, down: 403}, want: 403, within: -1},
+		"a kind that is not there does not": {url: "/apis/topology.volcano.sh/v1alpha1/hypernodes", server: server{up: up, down: 404}, want: 404, within: -1},
+		"a get does not":                    {url: "/api/v1/nodes/n", server: server{up: up}, within: -1},
+		"a list of a namespace does not":    {url: "/api/v1/namespaces/ns/configmaps", server: server{up: up}, within: -1},
+		"a lease does not":                  {url: "/apis/coordination.k8s.io/v1/namespaces/ns/leases/l", server: server{up: up}, within: -1},
+		"discovery does not":                {url: "/apis/scheduling.volcano.sh/v1beta1", server: server{up: up}, within: -1},
+		"a write does not":                  {method: http.MethodPost, url: "/api/v1/namespaces", server: server{up: up}, within: -1},
+		"a watch of a server soon back":     {url: "/api/v1/pods?watch=true", server: server{up: time.Second}, want: 200, within: 1500 * ms},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				method := tt.method
+				if method == "" {
+					method = http.MethodGet
+				}
+				up, o := tt.server.up, newOutage(t.Context())
+				status, took := ask(t, t.Context(), o, &tt.server, method, tt.url)
+				if status != tt.want {
+					t.Errorf("the answer is %d, want %d", status, tt.want)
+				}
+				if late := took - up; tt.within < 0 && took > 0 || tt.within >= 0 && (late < 0 || late > tt.within) {
+					t.Errorf("the answer took %v of an outage of %v", took, up)
+				}
+			})
+		})
+	}
+}
+
+// TestAWatchOfALongOutageIsStale: the informer's own pause then passes during the outage.
+func TestAWatchOfALongOutageIsStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{up: time.Hour}
+		o := newOutage(t.Context())
+		client, err := kubernetes.NewForConfig(o.wrap(&rest.Config{Host: "https://server", Transport: s}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.begin = time.Now()
+		_, err = client.CoreV1().Pods("").Watch(t.Context(), metav1.ListOptions{})
+		if !apierrors.IsResourceExpired(err) {
+			t.Errorf("the watch ended with %v, want that its version is expired", err)
+		}
+		if took := time.Since(s.begin); took < staleWatch || took > staleWatch+2*time.Second {
+			t.Errorf("the watch was tried for %v", took)
+		}
+	})
+}
+
+func TestPausesOfAnOutageAreShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{up: time.Minute}
+		ask(t, t.Context(), newOutage(t.Context()), s, http.MethodGet, "/api/v1/pods")
+		for i := 1; i < len(s.asked); i++ {
+			if pause := s.asked[i] - s.asked[i-1]; pause < firstPause || pause > lastPause+lastPause/2 {
+				t.Errorf("pause %d is %v", i, pause)
+			}
+		}
+		if len(s.asked) > 100 {
+			t.Errorf("%d requests in a minute", len(s.asked))
+		}
+	})
+}
+
+func TestWaitingForTheAPIServerEnds(t *testing.T) {
+	tests := map[string]func(request, life context.CancelFunc){
+		"with its request":    func(request, _ context.CancelFunc) { request() },
+		"with those who wait": func(_, life context.CancelFunc) { life() },
+	}
+	for name, end := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				request, endRequest := context.WithCancel(t.Context())
+				defer endRequest()
+				life, endLife := context.WithCancel(t.Context())
+				defer endLife()
+				time.AfterFunc(time.Minute, func() { end(endRequest, endLife) })
+				status, took := ask(t, request, newOutage(life), &server{up: time.Hour}, http.MethodGet, "/api/v1/pods")
+				if status != 0 || took != time.Minute {
+					t.Errorf("the request ended with %d after %v, want no answer after a minute", status, took)
+				}
+			})
+		})
+	}
+}
+
+// brokenBody is a watch whose connection breaks after its text.
+type brokenBody struct{ io.Reader }
+
+func (b brokenBody) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if errors.Is(err, io.EOF) {
+		return n, errors.New("connection reset by peer")
+	}
+	return n, err
+}
+
+func (brokenBody) Close() error { return nil }
+
+// TestABrokenWatchEnds: an informer takes an error, and a watch that was too brief, for a failure, and pauses.
+func TestABrokenWatchEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{body: brokenBody{strings.NewReader("events")}}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://server/api/v1/pods?watch=1", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		response, err := (&patientTransport{s, newOutage(t.Context())}).RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		if !bytes.Equal(text, []byte("events")) || err != nil {
+			t.Errorf("the watch gave %q and ended with %v", text, err)
+		}
+		if lasted := time.Since(begin); lasted <= time.Second {
+			t.Errorf("the watch lasted %v: too brief", lasted)
+		}
+	})
+}
+
+func TestWhatTheAPIServerRefusesIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutage(t.Context())
+		ask(t, t.Context(), o, &server{up: time.Hour, down: 404}, http.MethodGet, "/apis/topology.volcano.sh/v1alpha1/hypernodes")
+		ask(t, t.Context(), o, &server{up: time.Hour, down: 403}, http.MethodGet, "/api/v1/pods")
+		time.Sleep(time.Minute)
+		want := "/api/v1/pods: Forbidden (for 1m0s); /apis/topology.volcano.sh/v1alpha1/hypernodes: Not Found (for 1m0s)"
+		if diff := cmp.Diff(want, o.refused()); diff != "" {
+			t.Errorf("what is refused (-want +got):\n%s", diff)
+		}
+		ask(t, t.Context(), o, &server{}, http.MethodGet, "/api/v1/pods")
+		ask(t, t.Context(), o, &server{}, http.MethodGet, "/apis/topology.volcano.sh/v1alpha1/hypernodes")
+		if got := o.refused(); got != "" {
+			t.Errorf("%s is still told", got)
+		}
+	})
+}

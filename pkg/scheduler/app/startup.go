@@ -1,0 +1,131 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	apiversion "k8s.io/apimachinery/pkg/version"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/component-base/compatibility"
+	"k8s.io/klog/v2"
+)
+
+// tellEvery is how often a start that waits says what for.
+const tellEvery = 10 * time.Second
+
+// startup knows what a start waits for.
+type startup struct {
+	mu    sync.Mutex
+	what  func() string
+	since time.Time
+}
+
+// waitsFor says what the start waits for and since when; nothing when this process schedules or stands by.
+func (s *startup) waitsFor() (what string, since time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.what == nil {
+		return "", time.Time{}
+	}
+	return s.what(), s.since
+}
+
+// during notes what is waited for while f runs, and tells the log from time to time.
+func (s *startup) during(what func() string, f func() error) error {
+	s.set(what)
+	defer s.set(nil)
+	ctx, stop := context.WithCancel(context.Background())
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		tick := time.NewTicker(tellEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				what, since := s.waitsFor()
+				klog.InfoS("Scheduling has not begun", "waitsFor", what, "for", time.Since(since).Round(time.Second))
+			}
+		}
+	})
+	defer telling.Wait()
+	defer stop()
+	return f()
+}
+
+func (s *startup) set(what func() string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.what, s.since = what, time.Now()
+}
+
+// matchFeatureGates sets the defaults of Kubernetes' feature gates to those of the API server's version, so that an
+// older cluster is not asked for what it does not have. It waits for an API server that is away until ctx ends.
+func matchFeatureGates(ctx context.Context, config *rest.Config) error {
+	server, err := serverVersion(ctx, config)
+	if err != nil {
+		return err
+	}
+	registry := compatibility.NewComponentGlobalsRegistry()
+	version := compatibility.NewEffectiveVersionFromString(server.Major+"."+strings.TrimRight(server.Minor, "+"), "", "")
+	if err := registry.Register(compatibility.DefaultKubeComponent, version, utilfeature.DefaultMutableFeatureGate); err != nil {
+		return fmt.Errorf("matching feature gates to Kubernetes %s: %w", server.GitVersion, err)
+	}
+	return registry.Set()
+}
+
+func serverVersion(ctx context.Context, config *rest.Config) (*apiversion.Info, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making the discovery client: %w", err)
+	}
+	var info apiversion.Info
+	told := false
+	err = apiServerBackoff().DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		text, err := client.RESTClient().Get().AbsPath("/version").DoRaw(ctx)
+		switch {
+		case err == nil:
+			return true, json.Unmarshal(text, &info)
+		case !away(err):
+			return false, err
+		case !told && ctx.Err() == nil:
+			klog.InfoS("The API server is away: the start waits for it", "server", config.Host, "reason", err.Error())
+			told = true
+		}
+		return false, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the API server's version: %w", err)
+	}
+	return &info, nil
+}
+
+// apiServerBackoff are the pauses between tries to reach an API server that is away.
+func apiServerBackoff() wait.Backoff {
+	return wait.Backoff{Duration: firstPause, Factor: 2, Jitter: pauseJitter, Cap: lastPause, Steps: 1 << 30}
+}
+
+// away says whether the error may pass when the API server comes back: it could not be reached, or is not ready.
+func away(err error) bool {
+	var untrusted *tls.CertificateVerificationError
+	if errors.As(err, &untrusted) {
+		return false
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return true
+	}
+	code := status.Status().Code
+	return code >= 500 || code == 429
+}

@@ -1,0 +1,108 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+func TestTheStartWaitsForTheAPIServer(t *testing.T) {
+	tests := map[string]struct {
+		// answers come one after the other; the last one stays.
+		answers []int
+		want    string
+	}{
+		"that is there":                           {answers: []int{200}},
+		"that is not ready yet":                   {answers: []int{503, 500, 429, 200}},
+		"but not for one that knows no such user": {answers: []int{401}, want: "credentials"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int32
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				i := min(int(asked.Add(1)), len(tt.answers)) - 1
+				w.WriteHeader(tt.answers[i])
+				_, _ = w.Write([]byte(`{"major":"1","minor":"34","gitVersion":"v1.34.1"}`))
+			}))
+			defer server.Close()
+			info, err := serverVersion(t.Context(), &rest.Config{Host: server.URL})
+			if tt.want != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("the start ended with %v, want %s", err, tt.want)
+				}
+				return
+			}
+			if err != nil || info.Minor != "34" {
+				t.Errorf("the version is %v, %v", info, err)
+			}
+		})
+	}
+}
+
+func TestTheStartDoesNotWaitForAServerItCannotTrust(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	if _, err := serverVersion(t.Context(), &rest.Config{Host: server.URL}); err == nil {
+		t.Error("a server with an unknown certificate was trusted")
+	}
+}
+
+func TestAStartThatWaitsForTheAPIServerEndsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		begin := time.Now()
+		_, err := serverVersion(ctx, &rest.Config{Host: "https://server", Transport: &server{begin: begin, up: 2 * time.Hour}})
+		if ended := time.Since(begin); !errors.Is(err, context.DeadlineExceeded) || ended != time.Hour {
+			t.Errorf("the start ended with %v after %v, want when it was told to, after an hour", err, ended)
+		}
+	})
+}
+
+func TestAStartTellsWhatItWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s startup
+		if what, _ := s.waitsFor(); what != "" {
+			t.Errorf("before the start it waits for %q", what)
+		}
+		begin, broken := time.Now(), errors.New("broken")
+		err := s.during(func() string { return "Godot" }, func() error {
+			time.Sleep(3 * tellEvery)
+			if what, since := s.waitsFor(); what != "Godot" || !since.Equal(begin) {
+				t.Errorf("it waits for %q since %v", what, since)
+			}
+			return broken
+		})
+		if !errors.Is(err, broken) {
+			t.Errorf("what was waited for ended with %v", err)
+		}
+		if what, _ := s.waitsFor(); what != "" {
+			t.Errorf("after the start it waits for %q", what)
+		}
+	})
+}
+
+func TestLeaseIdentity(t *testing.T) {
+	identity := func() string {
+		id, err := leaseIdentity()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	if a, b := identity(), identity(); a == b {
+		t.Errorf("two processes on a host are both %s", a)
+	}
+	t.Setenv(podUID, "1234")
+	if a, b := identity(), identity(); a != b || !strings.HasSuffix(a, "_1234") {
+		t.Errorf("a pod is %s, and %s after its container has started again", a, b)
+	}
+}

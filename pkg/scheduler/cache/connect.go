@@ -1,0 +1,117 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
+	"volcano.sh/volcano/cmd/scheduler/app/options"
+	vccache "volcano.sh/volcano/pkg/scheduler/cache"
+	"volcano.sh/volcano/pkg/util"
+)
+
+const (
+	// rootQueue is upstream's name of the queue above all others.
+	rootQueue = "root"
+	// queueTimeout bounds one call about a queue.
+	queueTimeout = 15 * time.Second
+)
+
+// New makes the cache over upstream's. It creates the root and the default queue where they are missing, as
+// upstream does, and so waits for the API server until ctx ends; wake is called when something changed that wants a cycle.
+func New(ctx context.Context, config *rest.Config, opt *options.ServerOption, observer Observer, wake func(Urgency)) (*Cache, error) {
+	kube, events, vc, err := clients(config)
+	if err != nil {
+		return nil, err
+	}
+	upstream, err := newUpstream(ctx, config, vc, opt)
+	if err != nil {
+		return nil, err
+	}
+	c := Wrap(upstream, kube, vc, opt.SchedulerNames, opt.ResyncPeriod, observer, wake)
+	c.someNodes = len(opt.NodeSelector) > 0
+	c.events = newEventWriter(apiSink(events), util.GenerateComponentName(opt.SchedulerNames), observer.EventDone)
+	c.Recorder = newRecorder(c.events)
+	return c, nil
+}
+
+// newUpstream makes upstream's cache. Upstream tries for a minute to create each of its two queues, whatever ends
+// meanwhile, and panics when it cannot. So the queues are made before, and it is not waited for beyond the context.
+func newUpstream(ctx context.Context, config *rest.Config, vc vcclient.Interface, opt *options.ServerOption) (*vccache.SchedulerCache, error) {
+	type outcome struct {
+		cache *vccache.SchedulerCache
+		err   error
+	}
+	if err := awaitQueues(ctx, vc, opt.DefaultQueue); err != nil {
+		return nil, err
+	}
+	made := make(chan outcome, 1)
+	go func() {
+		var o outcome
+		defer func() {
+			if p := recover(); p != nil {
+				o.err = fmt.Errorf("starting the cache: %v", p)
+			}
+			made <- o
+		}()
+		var ok bool
+		o.cache, ok = vccache.New(config, opt.SchedulerNames, opt.DefaultQueue, opt.NodeSelector, opt.NodeWorkerThreads,
+			opt.IgnoredCSIProvisioners, opt.ResyncPeriod).(*vccache.SchedulerCache)
+		if !ok {
+			o.err = fmt.Errorf("upstream's cache is no *SchedulerCache")
+		}
+	}()
+	select {
+	case o := <-made:
+		return o.cache, o.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("making upstream's cache: %w", ctx.Err())
+	}
+}
+
+// awaitQueues returns once the root and the default queue are there, made if need be, or the context ends.
+func awaitQueues(ctx context.Context, vc vcclient.Interface, defaultQueue string) error {
+	for _, name := range []string{rootQueue, defaultQueue} {
+		queue := &v1beta1.Queue{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       v1beta1.QueueSpec{Weight: 1, Reclaimable: ptr.To(name != rootQueue)},
+		}
+		var last string
+		pauses := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.5, Cap: time.Second, Steps: 1 << 30}
+		err := pauses.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+			err := ensureQueue(ctx, vc, queue)
+			switch {
+			case err == nil:
+				return true, nil
+			case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+				return false, err
+			case err.Error() != last && ctx.Err() == nil:
+				last = err.Error()
+				logger().Info("The start waits for a queue that cannot be made yet", "queue", name, "reason", last)
+			}
+			return false, nil
+		})
+		if err != nil {
+			return fmt.Errorf("making queue %q, one of the root and that of --default-queue: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// ensureQueue creates the queue unless it is there.
+func ensureQueue(ctx context.Context, vc vcclient.Interface, queue *v1beta1.Queue) error {
+	ctx, cancel := context.WithTimeout(ctx, queueTimeout)
+	defer cancel()
+	_, err := vc.SchedulingV1beta1().Queues().Create(ctx, queue, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
