@@ -45,8 +45,13 @@ type gangWait struct {
 	over   bool
 	// touched says that something the gang depends on changed while it was being tried.
 	touched bool
-	reason  string
-	nodes   []string
+	// early is how long a wait lasts at least before RetrySoon ends it. It doubles each time one is cut short, and halves
+	// with each wait that runs its time.
+	early time.Duration
+	// cut says that the wait ends earlier than it would have.
+	cut    bool
+	reason string
+	nodes  []string
 	// avoid are the nodes the gang failed on since the last time it was placed on one of them all the same.
 	avoid []string
 }
@@ -61,21 +66,24 @@ func NewBackoff(initial, longest time.Duration, jitter float64, wake func()) *Ba
 }
 
 // Failed makes the gang wait, twice as long as after its last failure, and returns until when. When a retry was asked for
-// while it was being tried, that try may not have seen what changed: the wait is as short as a first one. The reason is
-// for people; the nodes are those it failed on, see Avoid and RetryNode.
+// while it was being tried, that try may not have seen what changed: the wait is as short as a first one, or as RetrySoon
+// allows. The reason is for people; the nodes are those it failed on, see Avoid and RetryNode.
 func (b *Backoff) Failed(gang api.JobID, reason string, nodes ...string) (until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := b.gangs[gang]
 	if w == nil {
-		w = &gangWait{length: b.initial}
+		w = &gangWait{length: b.initial, early: b.initial}
 		b.gangs[gang] = w
 	} else {
+		if !w.over && !time.Now().Before(w.until) {
+			b.end(w) // the timer is about to
+		}
 		w.length = min(2*w.length, b.longest)
 	}
 	length := w.length
-	if w.touched {
-		length = b.initial
+	if w.cut = w.touched && w.early < length; w.cut {
+		length = w.early
 	}
 	w.began = time.Now()
 	w.until = w.began.Add(b.jittered(length))
@@ -108,38 +116,30 @@ func (b *Backoff) RetryNow(gang api.JobID) {
 }
 
 // RetrySoon ends the gang's wait once it has lasted as long as a first wait does. It is for changes that the gang's own
-// steps and their rollback may have made: ending the wait for those at once would make it a loop without a pause.
+// steps and their rollback may have made, or that come by the clock: ending the wait for those at once would make it a loop
+// without a pause. Where they end one wait after the other the least that a wait lasts doubles too, so that they make for
+// about twice as many tries as there would be without them.
 func (b *Backoff) RetrySoon(gang api.JobID) {
-	b.mu.Lock()
-	w := b.gangs[gang]
-	if w == nil || w.over {
-		if w != nil {
-			w.touched = true
-		}
-		b.mu.Unlock()
-		return
-	}
-	if earliest := w.began.Add(b.initial); time.Now().Before(earliest) {
-		if earliest.Before(w.until) {
-			w.until = earliest
-			b.alarm(earliest)
-		}
-		b.mu.Unlock()
-		return
-	}
-	b.mu.Unlock()
-	b.RetryNow(gang)
+	b.soon(func(id api.JobID, _ *gangWait) bool { return id == gang })
+}
+
+// RetryNodeSoon is RetrySoon for the gangs that failed on the node, which they need not avoid any more.
+func (b *Backoff) RetryNodeSoon(node string) {
+	b.soon(func(_ api.JobID, w *gangWait) bool { return w.failedOn(node) })
 }
 
 // RetryNode ends the waits of the gangs that failed on the node, which they need not avoid any more.
 func (b *Backoff) RetryNode(node string) {
-	b.retry(func(_ api.JobID, w *gangWait) bool {
-		avoided, ok := slices.BinarySearch(w.avoid, node)
-		if ok {
-			w.avoid = slices.Delete(w.avoid, avoided, avoided+1)
-		}
-		return ok || slices.Contains(w.nodes, node)
-	})
+	b.retry(func(_ api.JobID, w *gangWait) bool { return w.failedOn(node) })
+}
+
+// failedOn says whether the node is one that the gang failed on, and ends its being avoided.
+func (w *gangWait) failedOn(node string) bool {
+	avoided, ok := slices.BinarySearch(w.avoid, node)
+	if ok {
+		w.avoid = slices.Delete(w.avoid, avoided, avoided+1)
+	}
+	return ok || slices.Contains(w.nodes, node)
 }
 
 // Avoid lists, sorted, the nodes the gang failed on, which it is better placed without. They count until the gang succeeds,
@@ -175,24 +175,57 @@ func (b *Backoff) Stop() {
 	defer b.waking.Unlock()
 }
 
+// retry ends the waits of the gangs that match, and makes their waits early ones again.
 func (b *Backoff) retry(match func(api.JobID, *gangWait) bool) {
 	b.mu.Lock()
 	ended := false
 	now := time.Now()
 	for id, w := range b.gangs {
-		switch {
-		case !match(id, w):
-		case w.over:
-			w.touched = true
-		default:
-			w.over, w.until = true, now
-			ended = true
+		if !match(id, w) {
+			continue
 		}
+		w.early = b.initial
+		if w.over {
+			w.touched = true
+			continue
+		}
+		w.over, w.cut, w.until = true, false, now
+		ended = true
 	}
 	b.mu.Unlock()
 	if ended {
 		b.callWake()
 	}
+}
+
+// soon cuts the waits of the gangs that match to the least that they last.
+func (b *Backoff) soon(match func(api.JobID, *gangWait) bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id, w := range b.gangs {
+		if !match(id, w) {
+			continue
+		}
+		if w.over {
+			w.touched = true
+			continue
+		}
+		if earliest := w.began.Add(w.early); earliest.Before(w.until) {
+			w.until, w.cut = earliest, true
+			b.alarm(earliest)
+		}
+	}
+}
+
+// end ends a wait that has lasted its time.
+func (b *Backoff) end(w *gangWait) {
+	w.over = true
+	if w.cut {
+		w.early = min(2*w.early, b.longest)
+	} else {
+		w.early = max(w.early/2, b.initial)
+	}
+	w.cut = false
 }
 
 func (b *Backoff) jittered(d time.Duration) time.Duration {
@@ -228,7 +261,8 @@ func (b *Backoff) expire() {
 		case w.over:
 			delete(b.gangs, id)
 		default:
-			w.over, ended = true, true
+			b.end(w)
+			ended = true
 			b.alarm(now.Add(memory * b.longest))
 		}
 	}

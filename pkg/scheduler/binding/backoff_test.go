@@ -238,6 +238,74 @@ func TestChangeDuringATryMakesTheNextWaitShort(t *testing.T) {
 	}
 }
 
+// TestChangesByTheClockDoNotMakeALoop: an agent that writes to the node every 5 s, or the gang's own step at each try, made
+// for a try every 5 s, or without any pause.
+func TestChangesByTheClockDoNotMakeALoop(t *testing.T) {
+	tests := map[string]struct {
+		// change is called at each try, and every so often.
+		try, tick func(b *Backoff)
+		most      int
+	}{
+		"nothing changes":          {most: 11},
+		"an agent writes the node": {tick: func(b *Backoff) { b.RetryNodeSoon("n") }, most: 25},
+		"a step writes its node":   {try: func(b *Backoff) { b.RetryNodeSoon("n") }, most: 25},
+		"a step writes its pod":    {try: func(b *Backoff) { b.RetrySoon(gang) }, most: 25},
+		"both":                     {try: func(b *Backoff) { b.RetrySoon(gang) }, tick: func(b *Backoff) { b.RetryNodeSoon("n") }, most: 25},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			withBackoff(t, func(t *testing.T, b *Backoff, _ func() int64) {
+				tries := 0
+				for begin, last := time.Now(), time.Now(); time.Since(begin) < 5*time.Minute; time.Sleep(100 * time.Millisecond) {
+					if tt.tick != nil && time.Since(last) >= 5*time.Second {
+						last = time.Now()
+						tt.tick(b)
+					}
+					if blocked(b, gang) {
+						continue
+					}
+					tries++
+					if tt.try != nil {
+						tt.try(b)
+					}
+					b.Failed(gang, "no room", "n")
+					if tt.try != nil {
+						tt.try(b) // its undo writes too
+					}
+				}
+				if tries > tt.most {
+					t.Errorf("%d tries in 5 minutes, want at most %d", tries, tt.most)
+				}
+			})
+		})
+	}
+}
+
+// TestAChangeOfANodeEndsTheWaitSoon also where an agent has written to the node all the time.
+func TestAChangeOfANodeEndsTheWaitSoon(t *testing.T) {
+	withBackoff(t, func(t *testing.T, b *Backoff, _ func() int64) {
+		for range 4 {
+			b.Failed(gang, "no room", "n")
+		}
+		begun := time.Now()
+		b.RetryNodeSoon("m")
+		time.Sleep(500 * time.Millisecond)
+		if !blocked(b, gang) {
+			t.Error("a node it did not fail on ended the wait")
+		}
+		b.RetryNodeSoon("n")
+		for blocked(b, gang) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if got := time.Since(begun); got != time.Second {
+			t.Errorf("the wait lasted %v, want 1s", got)
+		}
+		if got := b.Avoid(gang); len(got) != 0 {
+			t.Errorf("the node that changed is still avoided: %v", got)
+		}
+	})
+}
+
 func TestNodesToAvoid(t *testing.T) {
 	tests := map[string]struct {
 		then func(b *Backoff)

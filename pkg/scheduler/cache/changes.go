@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/component-helpers/storage/ephemeral"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
@@ -52,7 +51,7 @@ func newChanges(c *Cache, podGroups, queues cache.SharedIndexInformer) *changes 
 	ch.watch(podGroups, ch.podGroupAdded, ch.podGroupUpdated, ch.podGroupDeleted)
 	ch.watch(queues, ch.queueAdded, ch.queueUpdated, ch.queueDeleted)
 	claims := factory.Core().V1().PersistentVolumeClaims().Informer()
-	ch.watch(claims, ch.claimChanged, func(_, claim any) { ch.claimChanged(claim) }, ch.claimChanged)
+	ch.watch(claims, ch.claimChanged, ch.claimUpdated, ch.claimChanged)
 	return ch
 }
 
@@ -153,6 +152,11 @@ func (ch *changes) podUpdated(oldObj, newObj any) {
 	if !ok || !ok2 || before.ResourceVersion == after.ResourceVersion {
 		return
 	}
+	if before.UID != after.UID { // the deletion of the one and the creation of the other fell into a gap of the watch
+		ch.podDeleted(before)
+		ch.podAdded(after)
+		return
+	}
 	if gang := gangOf(after); ch.ours(after) && gang != gangOf(before) {
 		ch.countPod(gangOf(before), after.UID, false)
 		ch.countPod(gang, after.UID, true)
@@ -197,20 +201,33 @@ func (ch *changes) nodeAdded(obj any) {
 	}
 }
 
-// nodeUpdated looks at what placement depends on. A heartbeat is no change.
+// nodeUpdated looks at what placement depends on, which decides what becomes of gangs that failed on the node:
+//
+//   - Spec, labels, allocatable resources and readiness want a cycle now. They end the wait of these gangs soon, and not at
+//     once, because a step of theirs may have written them.
+//   - Annotations, in which agents register devices and write their heartbeats, end these waits as soon, and want no cycle:
+//     pending tasks are looked at once a period anyway.
+//   - All else, such as the kubelet's heartbeat, is no change.
+//
+// A node in the place of another of its name is another node.
 func (ch *changes) nodeUpdated(oldObj, newObj any) {
 	before, ok := oldObj.(*v1.Node)
 	after, ok2 := newObj.(*v1.Node)
 	if !ok || !ok2 || before.ResourceVersion == after.ResourceVersion {
 		return
 	}
-	if equality.Semantic.DeepEqual(before.Spec, after.Spec) && equality.Semantic.DeepEqual(before.Labels, after.Labels) &&
-		equality.Semantic.DeepEqual(before.Annotations, after.Annotations) &&
-		equality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable) && ready(before) == ready(after) {
-		return
+	same := equality.Semantic.DeepEqual
+	switch {
+	case before.UID != after.UID:
+		ch.nodeDeleted(before)
+		ch.nodeAdded(after)
+	case !same(before.Spec, after.Spec) || !same(before.Labels, after.Labels) ||
+		!same(before.Status.Allocatable, after.Status.Allocatable) || ready(before) != ready(after):
+		ch.cache.backoff.RetryNodeSoon(after.Name)
+		ch.await("node", after)
+	case !same(before.Annotations, after.Annotations):
+		ch.cache.backoff.RetryNodeSoon(after.Name)
 	}
-	ch.cache.backoff.RetryNode(after.Name)
-	ch.await("node", after)
 }
 
 func ready(node *v1.Node) v1.ConditionStatus {
@@ -249,6 +266,11 @@ func (ch *changes) podGroupAdded(obj any) {
 func (ch *changes) podGroupUpdated(oldObj, newObj any) {
 	before, ok := oldObj.(*v1beta1.PodGroup)
 	after, ok2 := newObj.(*v1beta1.PodGroup)
+	if ok && ok2 && before.UID != after.UID {
+		ch.podGroupDeleted(before)
+		ch.podGroupAdded(after)
+		return
+	}
 	if !ok || !ok2 || equality.Semantic.DeepEqual(before.Spec, after.Spec) &&
 		equality.Semantic.DeepEqual(before.Labels, after.Labels) && equality.Semantic.DeepEqual(before.Annotations, after.Annotations) {
 		return
@@ -288,36 +310,4 @@ func (ch *changes) queueDeleted(obj any) {
 		ch.gone("queue", queue)
 		ch.cache.wake(Soon)
 	}
-}
-
-// claimChanged wakes for volumes: a claim that was bound, or made, may be what a pod waits for.
-func (ch *changes) claimChanged(obj any) {
-	if claim, ok := obj.(*v1.PersistentVolumeClaim); ok {
-		for _, gang := range ch.cache.failedGangs() {
-			if ch.cache.usesClaim(gang, claim) {
-				ch.cache.backoff.RetrySoon(gang) // it may be a step's own doing
-			}
-		}
-	}
-	ch.cache.wake(Now)
-}
-
-// usesClaim says whether a pod of the gang has the claim among its volumes.
-func (c *Cache) usesClaim(gang api.JobID, claim *v1.PersistentVolumeClaim) bool {
-	c.SchedulerCache.Mutex.Lock()
-	defer c.SchedulerCache.Mutex.Unlock()
-	job, ok := c.Jobs[gang]
-	if !ok || job.Namespace != claim.Namespace {
-		return false
-	}
-	for _, task := range job.Tasks {
-		for _, volume := range task.Pod.Spec.Volumes {
-			named := volume.PersistentVolumeClaim != nil && volume.PersistentVolumeClaim.ClaimName == claim.Name
-			made := volume.Ephemeral != nil && ephemeral.VolumeClaimName(task.Pod, &volume) == claim.Name
-			if named || made {
-				return true
-			}
-		}
-	}
-	return false
 }

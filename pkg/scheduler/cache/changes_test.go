@@ -52,6 +52,7 @@ func TestWhichChangesWakeTheLoop(t *testing.T) {
 		"a node gets a label":                       {before: node(), after: schedtest.MakeNode().Name("n").Label("a", "b").Obj(), want: now},
 		"a node grows":                              {before: node(), after: schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "9"}).Obj(), want: now},
 		"a node is deleted":                         {before: node(), want: now},
+		"an agent annotates a node":                 {before: node(), after: changed(node(), func(n *v1.Node) { n.Annotations = map[string]string{"seen": "now"} })},
 		"a new PodGroup without its pods":           {after: pg(), want: soon},
 		"a new PodGroup that a controller waits for": {
 			after: schedtest.MakePodGroup().Name("g").OwnedBy("batch.volcano.sh/v1alpha1", "Job").Obj(), want: now,
@@ -144,9 +145,23 @@ func TestWhichChangesEndAGangsWait(t *testing.T) {
 		"a member is changed at once, which its own steps may have done, does not": {
 			change: func(w *world) { w.add(pod(1).Label("a", "b").Obj()) }, blocked: true,
 		},
-		"its PodGroup is changed":        {change: func(w *world) { w.add(schedtest.MakePodGroup().Name("g").MinMember(1).Obj()) }},
-		"its PodGroup is deleted":        {change: func(w *world) { w.remove(schedtest.MakePodGroup().Name("g").Obj()) }},
-		"its node is changed":            {change: func(w *world) { w.add(schedtest.MakeNode().Name("n").Label("a", "b").Obj()) }},
+		"its PodGroup is changed": {change: func(w *world) { w.add(schedtest.MakePodGroup().Name("g").MinMember(1).Obj()) }},
+		"its PodGroup is deleted": {change: func(w *world) { w.remove(schedtest.MakePodGroup().Name("g").Obj()) }},
+		"its node is changed a moment later": {change: func(w *world) {
+			time.Sleep(firstRetry)
+			w.add(schedtest.MakeNode().Name("n").Label("a", "b").Obj())
+		}},
+		"its node is changed at once, which its own steps may have done, does not": {
+			change: func(w *world) { w.add(schedtest.MakeNode().Name("n").Label("a", "b").Obj()) }, blocked: true,
+		},
+		"its node's annotations are changed a moment later": {change: func(w *world) {
+			time.Sleep(firstRetry)
+			w.add(changed(schedtest.MakeNode().Name("n").Obj(), func(n *v1.Node) { n.Annotations = map[string]string{"devices": "8"} }))
+		}},
+		"its node's heartbeat does not": {change: func(w *world) {
+			time.Sleep(firstRetry)
+			w.add(changed(schedtest.MakeNode().Name("n").Obj(), func(n *v1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.Now() }))
+		}, blocked: true},
 		"its node is deleted":            {change: func(w *world) { w.remove(schedtest.MakeNode().Name("n").Obj()) }},
 		"another gang's member does not": {change: func(w *world) { w.add(schedtest.MakePod().Name("x").Group("other").Obj()) }, blocked: true},
 		"a node it was not to go to does not": {change: func(w *world) {
@@ -162,9 +177,77 @@ func TestWhichChangesEndAGangsWait(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.gangOf(2, 2)
 				w.failGang()
+				w.failGang() // its wait is longer than a first one
 				tt.change(w)
 				if _, blocked := w.Blocked(gang); blocked != tt.blocked {
 					t.Errorf("the gang waits: %v, want %v", blocked, tt.blocked)
+				}
+			})
+		})
+	}
+}
+
+// TestAnObjectInThePlaceOfAnother: its deletion and creation fell into a gap of the watch, which shows an update.
+func TestAnObjectInThePlaceOfAnother(t *testing.T) {
+	again := func(w *world, before, after metav1.Object) {
+		after.SetUID(before.GetUID() + "-again")
+		after.SetResourceVersion("1000000")
+	}
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		w.failGang()
+		w.failGang()
+		first := w.latest["*v1.Pod ns/p0"].(*v1.Pod)
+		second := first.DeepCopy()
+		again(w, first, second)
+		w.changes.podUpdated(first, second)
+		if n := len(w.changes.pods[gang]); n != 2 {
+			t.Errorf("the gang of two counts %d pods", n)
+		}
+		if _, blocked := w.Blocked(gang); blocked {
+			t.Error("the gang still waits although a member is new")
+		}
+		w.failGang()
+		group := w.latest["*v1beta1.PodGroup ns/g"].(*v1beta1.PodGroup)
+		anew := group.DeepCopy()
+		again(w, group, anew)
+		w.changes.podGroupUpdated(group, anew)
+		if _, failed := w.failure(gang); failed {
+			t.Error("what a former PodGroup of that name failed of is remembered")
+		}
+		w.failGang()
+		w.failGang()
+		node := w.latest["*v1.Node n"].(*v1.Node)
+		other := node.DeepCopy()
+		again(w, node, other)
+		w.changes.nodeUpdated(node, other)
+		if _, blocked := w.Blocked(gang); blocked {
+			t.Error("the gang still waits although its node is another one")
+		}
+	})
+}
+
+func TestClaimUpdatesThatWakeTheLoop(t *testing.T) {
+	tests := map[string]struct {
+		change func(c *v1.PersistentVolumeClaim)
+		want   []Urgency
+	}{
+		"a resync":               {change: func(*v1.PersistentVolumeClaim) {}},
+		"its capacity is told":   {change: func(c *v1.PersistentVolumeClaim) { c.Status.Capacity = v1.ResourceList{"storage": {}} }},
+		"it is told to be bound": {change: func(c *v1.PersistentVolumeClaim) { c.Status.Phase = v1.ClaimBound }},
+		"it is lost":             {change: func(c *v1.PersistentVolumeClaim) { c.Status.Phase = v1.ClaimLost }, want: []Urgency{Now}},
+		"it gets a volume":       {change: func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeName = "v" }, want: []Urgency{Now}},
+		"its node is chosen":     {change: func(c *v1.PersistentVolumeClaim) { c.Annotations = map[string]string{"selected-node": "n"} }, want: []Urgency{Now}},
+		"it is being deleted":    {change: func(c *v1.PersistentVolumeClaim) { now := metav1.Now(); c.DeletionTimestamp = &now }, want: []Urgency{Now}},
+		"it is another one":      {change: func(c *v1.PersistentVolumeClaim) { c.UID = "other" }, want: []Urgency{Now}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				before := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: "uid"}}
+				w.changes.claimUpdated(before, changed(before.DeepCopy(), tt.change))
+				if diff := cmp.Diff(tt.want, w.woken()); diff != "" {
+					t.Errorf("wake-ups (-want +got):\n%s", diff)
 				}
 			})
 		})
