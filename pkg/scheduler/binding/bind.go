@@ -79,6 +79,9 @@ func (e *Engine) place(m *member, slots *contender, hasSlot bool) error {
 		if m.ctx.Err() != nil {
 			return context.Cause(m.ctx)
 		}
+		if apierrors.IsNotFound(err) {
+			return ErrPodGone
+		}
 		if final {
 			return &BindError{Pod: m.key(), Node: m.Node, Err: err}
 		}

@@ -48,9 +48,9 @@ func TestBind(t *testing.T) {
 			[]reply{{overtaken: true}}, nil, "a bind lookup -a released(bind failed)"),
 		"conflict with an own Binding that arrived unseen": one(
 			[]reply{{err: errCut, late: 5 * time.Second}, {takes: 10 * time.Second}}, nil, "a bind lookup bind lookup bound"),
-		"forbidden for good": one([]reply{{err: errRefused}}, nil, "a bind -a released(bind failed)"),
-		"invalid for good":   one([]reply{{err: errInvalid}}, nil, "a bind -a released(bind failed)"),
-		"not found for good": one([]reply{{err: errNotFound}}, nil, "a bind -a released(bind failed)"),
+		"forbidden for good":              one([]reply{{err: errRefused}}, nil, "a bind -a released(bind failed)"),
+		"invalid for good":                one([]reply{{err: errInvalid}}, nil, "a bind -a released(bind failed)"),
+		"a pod that is not found is gone": one([]reply{{err: errNotFound}}, nil, "a bind -a released(pod gone)"),
 		"refused after an unclear answer that had been applied": one(
 			[]reply{{err: errCut, late: 5 * time.Second}, {takes: 10 * time.Second, err: errRefused}}, nil, "a bind lookup bind lookup bound"),
 		"a read that finds no pod": one(

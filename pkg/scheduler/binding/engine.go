@@ -96,6 +96,13 @@ func (e *Engine) Cancel(gang api.JobID, task api.TaskID, cause error) {
 	}
 }
 
+// CancelGang fails the gang's members with the cause, because its PodGroup was deleted, say, as Cancel does.
+func (e *Engine) CancelGang(gang api.JobID, cause error) {
+	for _, r := range e.runsOf(gang) {
+		r.cancel(func(*member) bool { return true }, cause)
+	}
+}
+
 // CancelNode fails the members that were to go to the node with the cause, as Cancel does.
 func (e *Engine) CancelNode(node string, cause error) {
 	for _, r := range e.runs() {

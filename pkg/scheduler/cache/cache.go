@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -77,13 +76,18 @@ type Cache struct {
 	// someNodes says that --node-selector leaves nodes out of the cache.
 	someNodes bool
 
-	// undecided are the informer's pods of tasks that are Binding: the books have them with the annotations that were
-	// decided, from which upstream tells what devices are taken. The cache's mutex guards it.
-	undecided map[api.TaskID]*v1.Pod
+	resync *resync
+	// reserved are the tasks of transactions, by their pods' names, and complete the nodes that have all their pods on them
+	// in the books. The cache's mutex guards both.
+	reserved map[api.TaskID]*reservation
+	complete map[string]*api.NodeInfo
 
-	// openMu guards open. It is never held together with the cache's mutex.
+	// openMu guards open, and is held while transactions are handed to the engine and members are cancelled. It is never
+	// held together with the cache's mutex.
 	openMu sync.Mutex
 	open   map[api.JobID]*binding.Transaction
+	// inOrder are the open transactions, and some that were submitted, in the order in which the session came to them.
+	inOrder []*binding.Transaction
 	// lastOpen is the gang that was added to last: while a statement commits, it stays the same.
 	lastOpen api.JobID
 
@@ -119,7 +123,8 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 		keeper:         newKeeper(),
 		aside:          newAside(),
 		schedulerNames: schedulerNames,
-		undecided:      map[api.TaskID]*v1.Pod{},
+		reserved:       map[api.TaskID]*reservation{},
+		complete:       map[string]*api.NodeInfo{},
 		open:           map[api.JobID]*binding.Transaction{},
 		failures:       map[api.JobID]gangFailure{},
 		arrivals:       map[api.JobID]arrival{},
@@ -134,6 +139,8 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 	queues := c.vcFactory.Scheduling().V1beta1().Queues()
 	c.podGroups, c.queues = podGroups.Lister(), queues.Lister()
 	core := upstream.SharedInformerFactory().Core().V1()
+	indexByNode(core.Pods().Informer())
+	c.resync = newResync(c)
 	trim(core.Pods().Informer(), core.Nodes().Informer(), podGroups.Informer(), queues.Informer())
 	c.engine = binding.New(c, c, c, stuckReporter{observer, c})
 	c.status = newStatusWriter(c)
@@ -168,6 +175,7 @@ func (c *Cache) Start(ctx, lifetime context.Context) error {
 	endEarly := context.AfterFunc(ctx, end)
 	c.vcFactory.Start(lifetime.Done())
 	c.SchedulerCache.Run(lifetime.Done())
+	go c.resync.run(lifetime)
 	c.vcFactory.WaitForCacheSync(lifetime.Done())
 	c.status.start(lifetime)
 	if c.events != nil {

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 
@@ -13,9 +12,6 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
-
-// errPodGone is the cause given to the engine for a pod that was deleted.
-var errPodGone = errors.New("the pod was deleted")
 
 // changes watches what happens in the cluster. It wakes the loop, ends the wait of gangs that a change may help,
 // cancels members whose pod or node is gone, and knows which changes upstream's cache has not taken in yet.
@@ -164,7 +160,7 @@ func (ch *changes) podUpdated(oldObj, newObj any) {
 	switch {
 	case after.DeletionTimestamp != nil && before.DeletionTimestamp == nil:
 		if after.Spec.NodeName == "" {
-			ch.cache.engine.Cancel(gangOf(after), api.TaskID(after.UID), errPodGone)
+			ch.cache.cancelPod(after)
 		}
 		ch.cache.wake(Now)
 	case finished(after) != finished(before):
@@ -185,7 +181,7 @@ func (ch *changes) podDeleted(obj any) {
 	}
 	ch.countPod(gangOf(pod), pod.UID, false)
 	ch.cache.evictor.forget(pod.UID)
-	ch.cache.engine.Cancel(gangOf(pod), api.TaskID(pod.UID), errPodGone)
+	ch.cache.cancelPod(pod)
 	if pod.Spec.NodeName != "" || ch.ours(pod) {
 		ch.cache.wake(Now)
 	}

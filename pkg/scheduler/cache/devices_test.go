@@ -65,8 +65,8 @@ func TestBooksCountDevices(t *testing.T) {
 				if diff := cmp.Diff(tt.want, holders(w.Snapshot().Nodes["n"])); diff != "" {
 					t.Errorf("holders of the GPU in a session (-want +got):\n%s", diff)
 				}
-				if len(w.undecided) > 0 && tt.want == nil {
-					t.Errorf("the cache remembers %v", w.undecided)
+				if len(w.Cache.reserved) > 0 && tt.want == nil {
+					t.Errorf("the cache remembers %v", w.Cache.reserved)
 				}
 			})
 		})

@@ -5,6 +5,9 @@
 //   - AddBindTask reserves a task and adds it to its gang's open transaction instead of a channel; sealing a
 //     transaction hands it to the binding engine (transactions.go). The cache is the engine's ledger (ledger.go),
 //     its gatekeeper (quorum.go) and its binder (binder.go).
+//   - What is reserved stays reserved, and who is on a node is on it, whatever upstream's handlers and workers make of them:
+//     the books are mended before they are used (reservation.go, books.go), and tasks that upstream could not make well are
+//     made anew here instead of by its worker (resync.go).
 //   - Status writes leave the session loop: a writer with its own workers keeps only the newest wish for each
 //     object and writes it when it differs from what the API server has (status.go, report.go).
 //   - Pods of a gang that waits say what its PodGroup says, which is the session's one explanation (verdict.go); gangs
@@ -13,5 +16,6 @@
 //   - What changed is told to the loop, and the first cycle waits until the initial lists are in (changes.go, sync.go).
 //
 // Invariants: no channel send and no API call happens under the cache's mutex. A task is Binding exactly while it is
-// a member of a transaction that has not ended for it; then it is Bound or Pending again.
+// a member of a transaction that has not ended for it, in every snapshot; then it is Bound or Pending again. Of the pods of
+// one name, one is in transactions at a time.
 package cache

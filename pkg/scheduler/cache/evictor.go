@@ -30,16 +30,16 @@ type evictor struct {
 	cache *Cache
 
 	mu      sync.Mutex
-	victims map[types.UID]bool
+	victims map[types.UID]*v1.Pod
 }
 
 var _ vccache.Evictor = (*evictor)(nil)
 
-func newEvictor(c *Cache) *evictor { return &evictor{cache: c, victims: map[types.UID]bool{}} }
+func newEvictor(c *Cache) *evictor { return &evictor{cache: c, victims: map[types.UID]*v1.Pod{}} }
 
 // Evict evicts the pod; when it returns an error the pod stays. Upstream calls it on a goroutine of its own.
 func (e *evictor) Evict(pod *v1.Pod, reason string) error {
-	e.remember(pod.UID)
+	e.remember(pod)
 	message := brief.Text("Pod is evicted, because of " + reason)
 	e.cache.Recorder.Event(pod, v1.EventTypeWarning, "Evict", message)
 	if err := e.explain(pod, message); err != nil {
@@ -102,10 +102,10 @@ func (e *evictor) delete(pod *v1.Pod) (gone bool, err error) {
 	return gone, err
 }
 
-func (e *evictor) remember(uid types.UID) {
+func (e *evictor) remember(pod *v1.Pod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.victims[uid] = true
+	e.victims[pod.UID] = pod
 }
 
 // forget drops a victim whose deletion is seen, or which stays.
@@ -115,26 +115,31 @@ func (e *evictor) forget(uid types.UID) {
 	delete(e.victims, uid)
 }
 
-// bookVictims books the tasks that are being evicted as leaving, in a snapshot.
+// bookVictims books the tasks that are being evicted as leaving, in a snapshot. It forgets those whose pods are gone: a
+// deletion that the watch missed is told to nobody.
 func (e *evictor) bookVictims(snapshot *api.ClusterInfo) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.victims) == 0 {
-		return
-	}
-	for _, job := range snapshot.Jobs {
-		for _, task := range job.Tasks {
-			node := snapshot.Nodes[task.NodeName]
-			if !e.victims[task.Pod.UID] || task.Status == api.Releasing || node == nil || node.Tasks[api.PodKey(task.Pod)] == nil {
-				continue
-			}
-			if err := job.UpdateTaskStatus(task, api.Releasing); err != nil {
-				logger().Error(err, "Booking a pod that is being evicted", "pod", task.Namespace+"/"+task.Name)
-				continue
-			}
-			if err := node.UpdateTask(task); err != nil {
-				logger().Error(err, "Booking a pod that is being evicted", "pod", task.Namespace+"/"+task.Name, "node", node.Name)
-			}
+	for uid, pod := range e.victims {
+		if e.cache.watched(pod) == nil {
+			delete(e.victims, uid)
+			continue
+		}
+		job := snapshot.Jobs[gangOf(pod)]
+		if job == nil || job.Tasks[api.TaskID(uid)] == nil {
+			continue
+		}
+		task := job.Tasks[api.TaskID(uid)]
+		node := snapshot.Nodes[task.NodeName]
+		if task.Status == api.Releasing || node == nil || node.Tasks[api.PodKey(task.Pod)] == nil {
+			continue
+		}
+		if err := job.UpdateTaskStatus(task, api.Releasing); err != nil {
+			logger().Error(err, "Booking a pod that is being evicted", "pod", task.Namespace+"/"+task.Name)
+			continue
+		}
+		if err := node.UpdateTask(task); err != nil {
+			logger().Error(err, "Booking a pod that is being evicted", "pod", task.Namespace+"/"+task.Name, "node", node.Name)
 		}
 	}
 }

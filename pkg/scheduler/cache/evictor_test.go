@@ -26,7 +26,7 @@ func TestVictimIsLeavingUntilItsDeletionIsSeen(t *testing.T) {
 		if got := status(); got != api.Running {
 			t.Fatalf("the pod is %s before its eviction, want Running", got)
 		}
-		w.evictor.remember(running.UID)
+		w.evictor.remember(running)
 		if got := status(); got != api.Releasing {
 			t.Errorf("the pod is %s while it is being evicted, want Releasing", got)
 		}
@@ -83,7 +83,7 @@ func TestEvictDeletesWhateverTheStatusSays(t *testing.T) {
 				if diff := cmp.Diff(tt.deletions, deletions); diff != "" {
 					t.Errorf("deletions (-want +got):\n%s", diff)
 				}
-				if got, want := w.evictor.victims[victim.UID], !tt.wantErr && len(tt.fails) != 1; got != want {
+				if got, want := w.evictor.victims[victim.UID] != nil, !tt.wantErr && len(tt.fails) != 1; got != want {
 					t.Errorf("remembered as a victim: %v, want %v", got, want)
 				}
 				if _, err := kube.CoreV1().Pods("ns").Get(t.Context(), "p0", metav1.GetOptions{}); !tt.wantErr && len(tt.fails) != 1 && !apierrors.IsNotFound(err) {

@@ -55,7 +55,9 @@ func (c *Cache) arriving(job *api.JobInfo) bool {
 	last, ok := c.arrivals[job.UID]
 	if !ok || last.tasks != len(job.Tasks) {
 		last = arrival{tasks: len(job.Tasks), since: time.Now()}
-		c.arrivals[job.UID] = last
+		if _, err := c.podGroups.PodGroups(job.Namespace).Get(job.Name); err == nil { // else it is forgotten already
+			c.arrivals[job.UID] = last
+		}
 	}
 	return time.Since(last.since) < settle && (len(job.Tasks) == 0 || len(job.TaskStatusIndex[api.Pending]) > 0)
 }

@@ -47,13 +47,10 @@ func newKeeper() *keeper {
 	return &keeper{nodes: map[string]*keptNode{}, jobs: map[api.JobID]*keptJob{}}
 }
 
-// snapshot is upstream's Snapshot of the cache, with copies of the last session where they will do.
+// snapshot is upstream's Snapshot of the cache, whose mutex is held, with copies of the last session where they will do.
 func (k *keeper) snapshot(cache *vccache.SchedulerCache) *api.ClusterInfo {
-	cache.Mutex.Lock()
-	defer cache.Mutex.Unlock()
 	rest := withoutNodesAndJobs(cache)
 	priority := defaultPriority(cache)
-	rest.AddPriorityClass(&schedulingv1.PriorityClass{Value: priority, GlobalDefault: true})
 	var nodes sync.WaitGroup
 	nodes.Go(func() { k.siftNodes(cache, rest.Nodes) })
 	k.siftJobs(cache, priority, rest.Jobs)
@@ -66,7 +63,7 @@ func (k *keeper) snapshot(cache *vccache.SchedulerCache) *api.ClusterInfo {
 
 // withoutNodesAndJobs is a cache of upstream's like the given one, whose mutex is held, but without nodes and jobs.
 func withoutNodesAndJobs(cache *vccache.SchedulerCache) *vccache.SchedulerCache {
-	return &vccache.SchedulerCache{
+	rest := &vccache.SchedulerCache{
 		Nodes:               map[string]*api.NodeInfo{},
 		Jobs:                map[api.JobID]*api.JobInfo{},
 		Queues:              cache.Queues,
@@ -77,6 +74,8 @@ func withoutNodesAndJobs(cache *vccache.SchedulerCache) *vccache.SchedulerCache 
 		InUseNodesInShard:   cache.InUseNodesInShard,
 		NamespaceCollection: cache.NamespaceCollection,
 	}
+	rest.AddPriorityClass(&schedulingv1.PriorityClass{Value: defaultPriority(cache), GlobalDefault: true})
+	return rest
 }
 
 // defaultPriority is the priority of jobs that name no class. Upstream keeps it to itself.

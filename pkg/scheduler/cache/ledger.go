@@ -18,13 +18,9 @@ import (
 // Bound books a member as bound. The informer may have told of it before, or tell of it later.
 func (c *Cache) Bound(m *binding.Member) {
 	c.SchedulerCache.Mutex.Lock()
-	delete(c.undecided, m.Task.UID)
-	if job, task, err := c.find(m.Task); err == nil && task.Status == api.Binding && task.NodeName == m.Node {
-		if err := job.UpdateTaskStatus(task, api.Bound); err != nil {
-			logger().Error(err, "Booking a bound task", "pod", klog.KObj(task.Pod))
-		}
-		// The pod in the cache is the informer's: it is not touched. The node's copy of the task counts the same
-		// for Binding and Bound.
+	if r := c.reservationOf(m); r != nil {
+		r.status = api.Bound
+		c.mend(r)
 	}
 	c.SchedulerCache.Mutex.Unlock()
 	pod := m.Task.Pod
@@ -35,14 +31,11 @@ func (c *Cache) Bound(m *binding.Member) {
 // Released frees what a member held: it was not bound, and all it prepared is undone.
 func (c *Cache) Released(m *binding.Member, cause error) {
 	c.SchedulerCache.Mutex.Lock()
-	pod := c.unreserve(m)
+	c.unreserve(m)
 	c.SchedulerCache.Mutex.Unlock()
 	klog.V(3).InfoS("Member released", "pod", klog.KObj(m.Task.Pod), "node", m.Node, "cause", cause)
 	if err := runBindErrHandler(m.Task); err != nil {
 		logger().Error(err, "Custom bind error handler failed", "pod", klog.KObj(m.Task.Pod))
-	}
-	if pod != nil {
-		c.catchUp(pod)
 	}
 }
 
@@ -59,42 +52,37 @@ func runBindErrHandler(task *api.TaskInfo) (err error) {
 	return task.CustomBindErrHandler()
 }
 
-// unreserve takes the member off its node and returns the pod the cache has for it; nil when the task is no longer
-// the member's to free, because the pod was deleted or was bound by somebody else.
-func (c *Cache) unreserve(m *binding.Member) *v1.Pod {
-	undecided, ok := c.undecided[m.Task.UID]
-	delete(c.undecided, m.Task.UID)
-	job, task, err := c.find(m.Task)
-	if err != nil || task.Status != api.Binding || task.NodeName != m.Node {
-		return nil
+// reservationOf is the member's; nil when the ledger was told of the member before.
+func (c *Cache) reservationOf(m *binding.Member) *reservation {
+	if r := c.reserved[api.PodKey(m.Task.Pod)]; r != nil && r.member == m {
+		return r
 	}
-	if node, ok := c.Nodes[m.Node]; ok {
-		if err := node.RemoveTask(task); err != nil {
-			logger().Error(err, "Taking a released task off its node", "pod", klog.KObj(task.Pod), "node", m.Node)
-		}
-	}
-	if err := job.UpdateTaskStatus(task, api.Pending); err != nil {
-		logger().Error(err, "Booking a released task", "pod", klog.KObj(task.Pod))
-	}
-	if ok {
-		task.Pod = undecided
-	}
-	task.NodeName = ""
-	task.NumaInfo = api.GetPodTopologyInfo(task.Pod)
-	return task.Pod
+	return nil
 }
 
-// catchUp brings a task that is Pending again up to date: upstream's cache ignores changes of a pod while it is
-// being bound, so what was changed meanwhile is not in it yet.
-func (c *Cache) catchUp(pod *v1.Pod) {
-	lister := c.SharedInformerFactory().Core().V1().Pods().Lister()
-	for {
-		latest, err := lister.Pods(pod.Namespace).Get(pod.Name)
-		if err != nil || latest.UID != pod.UID || latest.ResourceVersion == pod.ResourceVersion {
-			return // a deletion has its own event
-		}
-		c.UpdatePod(pod, latest)
-		pod = latest
+// unreserve takes the member off its node, and its task is what the watch shows again: upstream's cache ignores changes of
+// a pod while it is being bound. A pod that was deleted, or was bound by somebody else, is none of the member's any more.
+func (c *Cache) unreserve(m *binding.Member) {
+	r := c.reservationOf(m)
+	if r == nil {
+		return
+	}
+	c.mend(r)
+	delete(c.reserved, r.key)
+	c.vacate(r)
+	job, task := c.reservedTask(r)
+	if task == nil || task.Pod.Spec.NodeName != "" {
+		return
+	}
+	if job != nil {
+		c.unbook(job, task)
+	}
+	pod := c.watched(r.pod)
+	if pod == nil || gangOf(pod) != gangOf(r.pod) {
+		pod = r.pod // the watch is about to tell of its end, or its other PodGroup
+	}
+	if err := c.rebook(pod); err != nil {
+		logger().Error(err, "Booking a released task", "pod", klog.KObj(pod))
 	}
 }
 
@@ -120,6 +108,10 @@ func (c *Cache) Ended(r binding.Result) {
 	c.failures[r.Gang] = failure
 	c.reportMu.Unlock()
 	until := c.backoff.Failed(r.Gang, failure.reason+": "+failure.message, nodes...)
+	if !c.hasGang(r.Gang) { // its PodGroup was deleted meanwhile, and nobody tells of that again
+		c.backoff.Forget(r.Gang)
+		c.forgetFailure(r.Gang)
+	}
 	logger().Info("Gang was not bound as a whole", "gang", r.Gang, "bound", len(r.Bound), "released", len(r.Failed),
 		"retryAt", until.Format(time.RFC3339), "reason", failure.message)
 	if !repeated {
@@ -174,8 +166,9 @@ func (c *Cache) forgetFailure(gang api.JobID) {
 	delete(c.failures, gang)
 }
 
-// forgetGang drops what is remembered of a gang whose PodGroup was deleted.
+// forgetGang drops what is remembered of a gang whose PodGroup was deleted, and what is under way for it.
 func (c *Cache) forgetGang(gang api.JobID) {
+	c.cancelGang(gang)
 	c.reportMu.Lock()
 	defer c.reportMu.Unlock()
 	delete(c.failures, gang)

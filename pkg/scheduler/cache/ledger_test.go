@@ -142,12 +142,12 @@ func TestPodOrNodeDeletedInFlight(t *testing.T) {
 		"a pod is deleted": {
 			happens: func(w *world) { w.remove(pod(0).Obj()) },
 			books:   []string{"unknown", "Pending"},
-			cause:   errPodGone.Error(),
+			cause:   binding.ErrPodGone.Error(),
 		},
 		"a pod is told to end": {
 			happens: func(w *world) { w.add(pod(0).Terminating().Obj()) },
 			books:   []string{"Releasing", "Pending"},
-			cause:   errPodGone.Error(),
+			cause:   binding.ErrPodGone.Error(),
 		},
 		"the node is deleted": {
 			happens: func(w *world) { w.remove(schedtest.MakeNode().Name("n").Obj()) },
@@ -169,7 +169,7 @@ func TestPodOrNodeDeletedInFlight(t *testing.T) {
 					t.Errorf("books (-want +got):\n%s", diff)
 				}
 				for _, event := range w.cluster.Events.Take() {
-					if tt.cause == errPodGone.Error() && strings.Contains(event, " p0: ") {
+					if tt.cause == binding.ErrPodGone.Error() && strings.Contains(event, " p0: ") {
 						t.Errorf("the pod that is gone was told: %s", event)
 					}
 				}

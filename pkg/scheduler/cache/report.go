@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -44,12 +45,25 @@ func failuresThatCount(r binding.Result) []binding.Failure {
 		if errors.Is(f.Err, binding.ErrDraining) || errors.Is(f.Err, binding.ErrAborted) {
 			return nil
 		}
-		if r.QuorumErr == nil && errors.Is(f.Err, errPodGone) {
+		if r.QuorumErr == nil && podGone(f) {
 			continue
 		}
 		failed = append(failed, f)
 	}
 	return failed
+}
+
+// podGone says whether the member failed because its pod is gone: that was told, or some call was told so.
+func podGone(f binding.Failure) bool {
+	if errors.Is(f.Err, binding.ErrPodGone) {
+		return true
+	}
+	var status apierrors.APIStatus
+	if !errors.As(f.Err, &status) || !apierrors.IsNotFound(f.Err) {
+		return false
+	}
+	what := status.Status().Details
+	return what != nil && what.Kind == "pods" && what.Name == f.Member.Task.Name
 }
 
 // gangFailure is what a gang's last transaction failed of.
@@ -179,7 +193,7 @@ func (c *Cache) reportGang(gang api.JobID, failure gangFailure) {
 
 // reportPod tells a pod that was not bound, with a PodScheduled=False condition and an event.
 func (c *Cache) reportPod(f binding.Failure, failure gangFailure) {
-	if errors.Is(f.Err, errPodGone) {
+	if podGone(f) {
 		return
 	}
 	message := failure.others

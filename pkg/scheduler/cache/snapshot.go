@@ -27,7 +27,12 @@ import (
 //
 // All of it is the caller's own.
 func (c *Cache) Snapshot() *api.ClusterInfo {
-	snapshot := c.SchedulerCache.Snapshot()
+	c.SchedulerCache.Mutex.Lock()
+	c.mendBooks()
+	whole := withoutNodesAndJobs(c.SchedulerCache)
+	whole.Nodes, whole.Jobs = c.Nodes, c.Jobs
+	snapshot := whole.Snapshot()
+	c.SchedulerCache.Mutex.Unlock()
 	c.prepare(snapshot)
 	return snapshot
 }
@@ -35,7 +40,10 @@ func (c *Cache) Snapshot() *api.ClusterInfo {
 // SessionSnapshot is Snapshot for the session that opens now, and what Kubernetes' plugins see of its nodes. Both are
 // the session's until the next call, which hands out again what has not changed (keeper.go).
 func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
+	c.SchedulerCache.Mutex.Lock()
+	c.mendBooks()
 	snapshot := c.keeper.snapshot(c.SchedulerCache)
+	c.SchedulerCache.Mutex.Unlock()
 	c.prepare(snapshot)
 	c.tellStrays(len(snapshot.Jobs))
 	nodeMap := c.keeper.nodeMap()

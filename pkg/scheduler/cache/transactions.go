@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
@@ -26,9 +27,19 @@ func (c *Cache) AddToTransaction(bindCtx *vccache.BindContext, decided map[strin
 	if err != nil {
 		return fmt.Errorf("reserving pod %s on node %s: %w", klog.KObj(bindCtx.TaskInfo.Pod), bindCtx.TaskInfo.NodeName, err)
 	}
-	gang := member.Task.Job
-	var ready *binding.Transaction
 	c.openMu.Lock()
+	ready := c.addToOpen(member)
+	c.openMu.Unlock()
+	if ready != nil {
+		c.submitIfEnough(ready)
+	}
+	return nil
+}
+
+// addToOpen adds the member to its gang's transaction. It returns the transaction of the gang that the session was at
+// before, if it went on, which is not open any more.
+func (c *Cache) addToOpen(member *binding.Member) (ready *binding.Transaction) {
+	gang := member.Task.Job
 	if last, ok := c.open[c.lastOpen]; ok && c.lastOpen != gang {
 		ready = last
 		delete(c.open, c.lastOpen)
@@ -37,14 +48,11 @@ func (c *Cache) AddToTransaction(bindCtx *vccache.BindContext, decided map[strin
 	if !ok {
 		tx = &binding.Transaction{Gang: gang}
 		c.open[gang] = tx
+		c.inOrder = append(c.inOrder, tx)
 	}
 	tx.Members = append(tx.Members, member)
 	c.lastOpen = gang
-	c.openMu.Unlock()
-	if ready != nil {
-		c.submitIfEnough(ready)
-	}
-	return nil
+	return ready
 }
 
 // submitIfEnough submits the transaction when its members are enough for the gang's minimum. Otherwise it stays
@@ -65,31 +73,43 @@ func (c *Cache) submitIfEnough(tx *binding.Transaction) {
 	c.openMu.Unlock()
 }
 
-// SealTransactions hands every open transaction to the engine.
+// SealTransactions hands every open transaction to the engine, in the order in which the session came to their gangs:
+// the engine serves the first one first.
 func (c *Cache) SealTransactions() {
 	c.openMu.Lock()
-	open := c.open
-	c.open = map[api.JobID]*binding.Transaction{}
+	open, inOrder := c.open, c.inOrder
+	c.open, c.inOrder = map[api.JobID]*binding.Transaction{}, nil
 	c.openMu.Unlock()
-	for _, tx := range open {
-		c.submit(tx)
+	for _, tx := range inOrder {
+		if open[tx.Gang] == tx { // else it was submitted before
+			c.submit(tx)
+		}
 	}
 }
 
+// submit hands the transaction to the engine, without the members whose pods are gone.
 func (c *Cache) submit(tx *binding.Transaction) {
 	c.recordMinimum(tx)
-	err := c.engine.Submit(tx)
+	gone, err := c.handOver(tx)
+	for _, m := range gone {
+		c.giveBack(m, binding.ErrPodGone)
+	}
 	if err == nil {
 		return
 	}
 	logger().Info("Transaction refused, its members are released", "gang", tx.Gang, "members", len(tx.Members), "reason", err.Error())
 	for _, m := range tx.Members {
-		if undoErr := c.engine.Undo(m); undoErr != nil {
-			logger().Error(undoErr, "Member of a refused transaction is not released")
-			continue
-		}
-		c.Released(m, err)
+		c.giveBack(m, err)
 	}
+}
+
+// giveBack releases a member that the engine has not taken over.
+func (c *Cache) giveBack(m *binding.Member, cause error) {
+	if err := c.engine.Undo(m); err != nil {
+		logger().Error(err, "A member that is in no transaction is not released")
+		return
+	}
+	c.Released(m, cause)
 }
 
 // recordMinimum stages, for each member, the minimum it is to be bound for.
@@ -105,18 +125,62 @@ func (c *Cache) recordMinimum(tx *binding.Transaction) {
 	}
 }
 
+// handOver holds openMu from the look at what is still there to the hand-over, as whoever cancels does: what is deleted
+// before that is seen here, and what is deleted after it is known to the engine.
+func (c *Cache) handOver(tx *binding.Transaction) (gone []*binding.Member, err error) {
+	c.openMu.Lock()
+	defer c.openMu.Unlock()
+	var there []*binding.Member
+	for _, m := range tx.Members {
+		if c.watched(m.Task.Pod) == nil {
+			gone = append(gone, m)
+			continue
+		}
+		there = append(there, m)
+	}
+	tx.Members = there
+	if len(there) == 0 {
+		return gone, nil
+	}
+	return gone, c.engine.Submit(tx)
+}
+
+// cancelPod fails the member of a pod that is gone.
+func (c *Cache) cancelPod(pod *v1.Pod) {
+	gang := gangOf(pod)
+	c.SchedulerCache.Mutex.Lock()
+	if r := c.reserved[api.PodKey(pod)]; r != nil && r.uid == api.TaskID(pod.UID) {
+		gang = r.member.Task.Job // the pod may name another PodGroup by now
+	}
+	c.SchedulerCache.Mutex.Unlock()
+	c.openMu.Lock()
+	defer c.openMu.Unlock()
+	c.engine.Cancel(gang, api.TaskID(pod.UID), binding.ErrPodGone)
+}
+
+// cancelGang fails the members of a gang whose PodGroup was deleted.
+func (c *Cache) cancelGang(gang api.JobID) {
+	c.openMu.Lock()
+	defer c.openMu.Unlock()
+	c.engine.CancelGang(gang, fmt.Errorf("PodGroup %s was deleted", gang))
+}
+
 // reserve books the task's resources in the cache and makes the member. Whatever may fail is done before the
 // books are touched, so that an error leaves the task Pending.
 func (c *Cache) reserve(bindCtx *vccache.BindContext, decided map[string]string, steps []binding.Step) (*binding.Member, error) {
 	wanted := bindCtx.TaskInfo
 	c.SchedulerCache.Mutex.Lock()
 	defer c.SchedulerCache.Mutex.Unlock()
+	c.mendFor(wanted)
 	job, task, err := c.find(wanted)
 	if err != nil {
 		return nil, err
 	}
 	if task.Status != api.Pending {
 		return nil, fmt.Errorf("task is %s, not Pending", task.Status)
+	}
+	if r := c.reserved[api.PodKey(task.Pod)]; r != nil {
+		return nil, fmt.Errorf("the transaction of a pod of that name, with UID %s, on node %s has not ended", r.uid, r.node)
 	}
 	node, ok := c.Nodes[wanted.NodeName]
 	if !ok {
@@ -127,24 +191,34 @@ func (c *Cache) reserve(bindCtx *vccache.BindContext, decided map[string]string,
 	if err := member.Task.SetPodResourceDecision(); err != nil {
 		return nil, err
 	}
+	r := &reservation{
+		member: member, uid: task.UID, key: api.PodKey(task.Pod), node: node.Name, status: api.Binding,
+		numa: wanted.NumaInfo.Clone(), pod: task.Pod, task: task,
+	}
+	if len(decided) > 0 {
+		r.decided = member.StagedAnnotations()
+	}
 	if err := job.UpdateTaskStatus(task, api.Binding); err != nil {
 		return nil, err
 	}
-	before, pod := task.NumaInfo, task.Pod
-	task.NumaInfo = wanted.NumaInfo.Clone()
-	if len(decided) > 0 {
-		annotated := *pod
-		annotated.Annotations = maps.Clone(member.Task.Pod.Annotations)
-		task.Pod = &annotated
-	}
+	before := task.NumaInfo
+	task.NumaInfo, task.Pod = wanted.NumaInfo.Clone(), r.marked(r.pod)
 	if err := node.AddTask(task); err != nil {
-		task.NumaInfo, task.Pod = before, pod
+		task.NumaInfo, task.Pod = before, r.pod
 		return nil, errors.Join(err, job.UpdateTaskStatus(task, api.Pending))
 	}
-	if task.Pod != pod {
-		c.undecided[task.UID] = pod
-	}
+	c.reserved[r.key] = r
 	return member, nil
+}
+
+// mendFor makes the books right for a reservation of the task: those of the pods of its name, and those of its node.
+func (c *Cache) mendFor(task *api.TaskInfo) {
+	if r := c.reserved[api.PodKey(task.Pod)]; r != nil {
+		c.mend(r)
+	}
+	if node := c.Nodes[task.NodeName]; node != nil && c.complete[task.NodeName] != node {
+		c.mendBooks()
+	}
 }
 
 // stageDecisions carries over to the member what the session decided for its own copy of the task.

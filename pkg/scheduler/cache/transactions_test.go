@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,7 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 
@@ -246,6 +249,201 @@ func TestSessionDecisionsTravelInTheBinding(t *testing.T) {
 		}
 		if _, ok := w.latest["*v1.Pod ns/p0"].(*v1.Pod).Annotations["device"]; ok {
 			t.Error("the decision was written into the informer's pod")
+		}
+	})
+}
+
+// TestTransactionsAreSealedInTheOrderOfPlacement: the engine serves those first that it has first. Here it takes none, and so
+// their members are released in the order of the hand-over.
+func TestTransactionsAreSealedInTheOrderOfPlacement(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.add(schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "100", "pods": "100"}).Obj())
+		var want, got []string
+		for i := range 30 {
+			name := fmt.Sprintf("g%d", (i*7)%30)
+			w.add(schedtest.MakePodGroup().Name(name).MinMember(2).Obj(), schedtest.MakePod().Name(name).Group(name).Obj())
+			decided := w.decided(name, "n")
+			decided.TaskInfo.CustomBindErrHandler = func() error {
+				got = append(got, name)
+				return nil
+			}
+			if err := w.AddToTransaction(decided, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, name)
+		}
+		w.Abort()
+		w.SealTransactions()
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("order of the hand-over (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestAPodThatIsGoneIsNoFailureOfItsGang: a gang that is bound without a surplus member has nothing to wait for, whenever and
+// however it is found out that the member's pod was deleted.
+func TestAPodThatIsGoneIsNoFailureOfItsGang(t *testing.T) {
+	tests := map[string]struct {
+		open, inFlight func(w *world)
+		step           binding.Step
+	}{
+		"deleted while the session goes on": {open: func(w *world) { w.remove(pod(2).Obj()) }},
+		"deleted, and only listed so yet":   {open: func(w *world) { w.unlist(pod(2).Obj()) }},
+		"deleted in pre-bind":               {inFlight: func(w *world) { w.remove(pod(2).Obj()) }},
+		"found gone by its bind":            {open: func(w *world) { w.cluster.Remove(pod(2).Obj()) }},
+		"found replaced by its bind":        {open: func(w *world) { w.cluster.Put(pod(2).UID("new").Obj()) }},
+		"found gone by a step": {step: binding.Step{Plugin: "patch", PreBind: func(_ context.Context, task *api.TaskInfo, _ string) error {
+			if task.Name != "p2" {
+				return nil
+			}
+			return fmt.Errorf("patching the pod: %w", apierrors.NewNotFound(v1.Resource("pods"), task.Name))
+		}}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(3, 2)
+				goOn := make(chan struct{})
+				steps := []binding.Step{waiting("slow", goOn)}
+				if tt.step.PreBind != nil {
+					steps = append(steps, tt.step)
+				}
+				w.mustPlace("n", steps, "p0", "p1", "p2")
+				if tt.open != nil {
+					tt.open(w)
+				}
+				w.SealTransactions()
+				synctest.Wait()
+				if tt.inFlight != nil {
+					tt.inFlight(w)
+				}
+				close(goOn)
+				time.Sleep(time.Minute)
+				if diff := cmp.Diff([]string{"n", "n"}, w.nodesOf("p0", "p1")); diff != "" {
+					t.Errorf("nodes (-want +got):\n%s", diff)
+				}
+				if reason, blocked := w.Blocked(gang); blocked {
+					t.Errorf("the bound gang waits: %s", reason)
+				}
+				for _, event := range w.cluster.Events.Take() {
+					if strings.Contains(event, "Failed") {
+						t.Errorf("it was told: %s", event)
+					}
+				}
+			})
+		})
+	}
+}
+
+// unlist takes the object from where informers list it, and lets no handler know.
+func (w *world) unlist(object k8sruntime.Object) {
+	w.t.Helper()
+	w.cluster.Remove(object)
+	for _, informer := range w.informersOf(object) {
+		if err := informer.GetStore().Delete(object); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// TestAPodThatIsGoneIsNotPrepared: it has left its transaction before that was sealed.
+func TestAPodThatIsGoneIsNotPrepared(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 1)
+		var prepared []string
+		step := binding.Step{Plugin: "p", PreBind: func(_ context.Context, task *api.TaskInfo, _ string) error {
+			prepared = append(prepared, task.Name)
+			return nil
+		}}
+		w.mustPlace("n", []binding.Step{step}, "p0", "p1")
+		w.remove(pod(1).Obj())
+		w.SealTransactions()
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"p0"}, prepared); diff != "" {
+			t.Errorf("prepared (-want +got):\n%s", diff)
+		}
+		if got := w.idleCPU("n"); got != 7000 {
+			t.Errorf("%v milli-cpu are idle, want 7000", got)
+		}
+	})
+}
+
+// TestAPodThatLeftItsPodGroupIsCancelledInItsTransaction: the pod names another PodGroup when it is deleted.
+func TestAPodThatLeftItsPodGroupIsCancelledInItsTransaction(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 1)
+		w.mustPlace("n", []binding.Step{waiting("slow", make(chan struct{}))}, "p0", "p1")
+		w.SealTransactions()
+		synctest.Wait()
+		w.add(pod(0).Group("other").Obj())
+		w.remove(pod(0).Group("other").Obj())
+		synctest.Wait()
+		if len(w.Cache.reserved) != 1 {
+			t.Errorf("%d pods are in transactions, want one of two after the other was deleted", len(w.Cache.reserved))
+		}
+	})
+}
+
+// TestAGangWhosePodGroupIsDeletedIsGivenUp: nobody wants it bound, and what it holds is free at once.
+func TestAGangWhosePodGroupIsDeletedIsGivenUp(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		w.mustPlace("n", []binding.Step{waiting("slow", make(chan struct{}))}, "p0", "p1")
+		w.SealTransactions()
+		synctest.Wait()
+		w.remove(schedtest.MakePodGroup().Name("g").Obj())
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"Pending", "Pending"}, w.books("p0", "p1")); diff != "" {
+			t.Errorf("books (-want +got):\n%s", diff)
+		}
+		if got := w.idleCPU("n"); got != 8000 {
+			t.Errorf("%v milli-cpu are idle, want all 8000", got)
+		}
+		if len(w.failures)+len(w.arrivals) > 0 {
+			t.Errorf("of the gang are remembered %v and %v", w.failures, w.arrivals)
+		}
+		if _, blocked := w.Blocked(gang); blocked {
+			t.Error("the gang that is gone waits")
+		}
+	})
+}
+
+// TestAGangIsLeftOutWhileItsTransactionFails: its members would be placed without the backoff that begins with the end.
+func TestAGangIsLeftOutWhileItsTransactionFails(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		undo := make(chan struct{})
+		step := failing("bad", "p0")
+		step.Rollback = blocking(undo)
+		w.mustPlace("n", []binding.Step{step}, "p0")
+		w.mustPlace("n", nil, "p1")
+		w.SealTransactions()
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"Binding on n", "Pending"}, w.books("p0", "p1")); diff != "" {
+			t.Errorf("books while a member is rolled back (-want +got):\n%s", diff)
+		}
+		if _, blocked := w.Blocked(gang); !blocked {
+			t.Error("the gang is not left out while its transaction fails")
+		}
+		close(undo)
+		synctest.Wait()
+	})
+}
+
+// TestADeletedGangIsForgotten: its failures, and how its pods came.
+func TestADeletedGangIsForgotten(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		job := w.Snapshot().Jobs[gang]
+		w.verdict(saysUnschedulable)
+		w.failGang()
+		if len(w.failures) != 1 || len(w.arrivals) != 1 {
+			t.Fatalf("of the gang are remembered %v and %v, want both", w.failures, w.arrivals)
+		}
+		w.remove(schedtest.MakePodGroup().Name("g").Obj())
+		w.arriving(job) // a session that has it yet ends
+		if len(w.failures)+len(w.arrivals) > 0 {
+			t.Errorf("of a deleted gang are remembered %v and %v", w.failures, w.arrivals)
 		}
 	})
 }

@@ -1,0 +1,135 @@
+package cache
+
+import (
+	"maps"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// podsByNode is the index of the watch's pods by the node they are on.
+const podsByNode = "volcano-prebind/node"
+
+func indexByNode(pods cache.SharedIndexInformer) {
+	err := pods.AddIndexers(cache.Indexers{podsByNode: func(object any) ([]string, error) {
+		if pod, ok := object.(*v1.Pod); ok && pod.Spec.NodeName != "" {
+			return []string{pod.Spec.NodeName}, nil
+		}
+		return nil, nil
+	}})
+	if err != nil {
+		logger().Error(err, "Indexing pods by node") // there is one already
+	}
+}
+
+// mendBooks sets right what upstream's cache makes of nodes that are registered anew and of tasks that are being bound. It
+// looks at each node's address and each reservation, and works on those that are not as they were left.
+// The cache's mutex is held.
+func (c *Cache) mendBooks() {
+	for name, node := range c.Nodes {
+		if c.complete[name] != node {
+			c.complete[name] = node
+			c.takeUp(name, node)
+		}
+	}
+	if len(c.complete) > len(c.Nodes) {
+		maps.DeleteFunc(c.complete, func(name string, _ *api.NodeInfo) bool { return c.Nodes[name] == nil })
+	}
+	for _, r := range c.reserved {
+		c.mend(r)
+	}
+}
+
+// takeUp puts the pods that the watch shows on the node on it. Upstream forgets who is on a node when it is deleted, and
+// when it is registered anew takes a pod for there only once that pod changes.
+func (c *Cache) takeUp(name string, node *api.NodeInfo) {
+	pods, err := c.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().ByIndex(podsByNode, name)
+	if err != nil {
+		logger().Error(err, "Listing the pods on a node", "node", name)
+	}
+	for _, object := range pods {
+		pod, ok := object.(*v1.Pod)
+		if !ok || finished(pod) || node.Tasks[api.PodKey(pod)] != nil {
+			continue
+		}
+		task := c.taskOn(name, pod)
+		if task == nil {
+			continue
+		}
+		if err := node.AddTask(task); err != nil {
+			logger().Error(err, "Booking a pod on its node", "pod", pod.Namespace+"/"+pod.Name, "node", name)
+		}
+	}
+}
+
+// taskOn is the task of a pod on the node: its job's, or a new one of a pod without a PodGroup. It is nil when the job has
+// the pod not there, or not at all: then upstream is about to hear of it.
+func (c *Cache) taskOn(node string, pod *v1.Pod) *api.TaskInfo {
+	if pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] == "" {
+		task, err := c.NewTaskInfo(pod)
+		if err != nil {
+			logger().Error(err, "Counting a pod's volumes", "pod", pod.Namespace+"/"+pod.Name)
+		}
+		return task
+	}
+	job := c.Jobs[gangOf(pod)]
+	if job == nil {
+		return nil
+	}
+	task := job.Tasks[api.TaskID(pod.UID)]
+	if task == nil || task.NodeName != node || api.CompletedStatus(task.Status) {
+		return nil
+	}
+	return task
+}
+
+// watched is the pod as the watch shows it now; nil when it is gone, or another one has its name. It may be ahead of what
+// upstream's cache has been told.
+func (c *Cache) watched(pod *v1.Pod) *v1.Pod {
+	latest, err := c.SharedInformerFactory().Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
+	if err != nil || latest.UID != pod.UID {
+		return nil
+	}
+	return latest
+}
+
+// rebook makes the task of the pod anew, as upstream's cache does when the watch tells of it. An error says that not all
+// of it could be read, or booked. The cache's mutex is held.
+func (c *Cache) rebook(pod *v1.Pod) error {
+	task, err := c.NewTaskInfo(pod)
+	if job := c.Jobs[task.Job]; job != nil && job.Tasks[task.UID] != nil {
+		c.unbook(job, job.Tasks[task.UID])
+	}
+	if task.NodeName != "" && !api.CompletedStatus(task.Status) {
+		node := c.Nodes[task.NodeName]
+		if node == nil {
+			node = api.NewNodeInfo(nil)
+			node.Name = task.NodeName
+			c.Nodes[task.NodeName] = node
+		}
+		if err := node.AddTask(task); err != nil {
+			return err
+		}
+	}
+	if task.Job != "" {
+		if c.Jobs[task.Job] == nil {
+			c.Jobs[task.Job] = api.NewJobInfo(task.Job)
+		}
+		c.Jobs[task.Job].AddTaskInfo(task)
+	}
+	return err
+}
+
+// unbook drops a task of the cache from its job and its node.
+func (c *Cache) unbook(job *api.JobInfo, task *api.TaskInfo) {
+	if err := job.DeleteTaskInfo(task); err != nil {
+		logger().Error(err, "Taking a task out of its job", "pod", task.Namespace+"/"+task.Name)
+	}
+	if node := c.Nodes[task.NodeName]; node != nil {
+		if on := node.Tasks[api.PodKey(task.Pod)]; on != nil && on.UID == task.UID {
+			takeOff(node, on)
+		}
+	}
+}

@@ -1,0 +1,230 @@
+package cache
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/watch"
+	clienttesting "k8s.io/client-go/testing"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vccache "volcano.sh/volcano/pkg/scheduler/cache"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+var podsResource = v1.SchemeGroupVersion.WithResource("pods")
+
+// liveWorld is a cache that hears of its cluster by watches, with upstream's own workers at work, as a scheduler's does.
+type liveWorld struct {
+	*Cache
+	t       *testing.T
+	cluster *schedtest.Cluster
+	watch   *gappyWatch
+}
+
+// startLive starts a cache on the cluster. It is stopped at the end of the test.
+func startLive(t *testing.T, cluster *schedtest.Cluster, observer Observer) *liveWorld {
+	t.Helper()
+	w := &liveWorld{t: t, cluster: cluster, watch: &gappyWatch{tracker: cluster.Kube.Tracker()}}
+	cluster.Kube.PrependWatchReactor("pods", w.watch.react)
+	w.Cache = Wrap(cluster.Cache, cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, 0, observer, func(Urgency) {})
+	ctx, cancel := context.WithCancel(context.Background())
+	if err := w.Start(ctx, ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		w.Abort()
+		cancel()
+		w.status.stop(ctx)
+	})
+	return w
+}
+
+// eventually waits for workers whose progress nobody tells of.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(30 * time.Second)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("it did not come true that %s", what)
+		}
+	}
+}
+
+// claim makes the claim that a pod waits for.
+func (w *liveWorld) claim(name string) {
+	w.t.Helper()
+	if err := w.cluster.Kube.Tracker().Add(schedtest.UnboundClaim(name, "late")); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// taskOf is the cache's task of the pod; nil when it has none.
+func (w *liveWorld) taskOf(name string) *api.TaskInfo {
+	w.SchedulerCache.Mutex.Lock()
+	defer w.SchedulerCache.Mutex.Unlock()
+	for _, job := range w.Jobs {
+		for _, task := range job.Tasks {
+			if task.Name == name {
+				return task.Clone()
+			}
+		}
+	}
+	return nil
+}
+
+// gappyWatch shows pods, and misses what happens during a gap: at its end it shows what is different, as an informer does that
+// lists them again.
+type gappyWatch struct {
+	tracker clienttesting.ObjectTracker
+
+	mu    sync.Mutex
+	under watch.Interface
+	out   chan watch.Event
+	shown map[string]*v1.Pod
+	floor int
+	gap   bool
+}
+
+func (g *gappyWatch) react(clienttesting.Action) (bool, watch.Interface, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	under, err := g.tracker.Watch(podsResource, "")
+	if err != nil {
+		return true, nil, err
+	}
+	g.under, g.out, g.shown = under, make(chan watch.Event, 10000), map[string]*v1.Pod{}
+	for _, pod := range g.list() {
+		g.shown[pod.Name] = pod
+	}
+	go func() {
+		for event := range under.ResultChan() {
+			g.mu.Lock()
+			if pod := event.Object.(*v1.Pod); !g.gap {
+				g.show(pod, event.Type == watch.Deleted)
+			}
+			g.mu.Unlock()
+		}
+	}()
+	return true, g, nil
+}
+
+func (g *gappyWatch) ResultChan() <-chan watch.Event { return g.out }
+func (g *gappyWatch) Stop()                          { g.under.Stop() }
+
+func (g *gappyWatch) list() []*v1.Pod {
+	list, err := g.tracker.List(podsResource, v1.SchemeGroupVersion.WithKind("Pod"), "")
+	if err != nil {
+		panic(err)
+	}
+	objects, err := meta.ExtractList(list)
+	if err != nil {
+		panic(err)
+	}
+	var pods []*v1.Pod
+	for _, object := range objects {
+		pods = append(pods, object.(*v1.Pod))
+	}
+	return pods
+}
+
+func versionOf(pod *v1.Pod) int {
+	version, err := strconv.Atoi(pod.ResourceVersion)
+	if err != nil {
+		panic(err)
+	}
+	return version
+}
+
+// show tells the informer of the pod, unless a list has shown that, or what came after it.
+func (g *gappyWatch) show(pod *v1.Pod, deleted bool) {
+	last := g.shown[pod.Name]
+	switch {
+	case deleted && last != nil && last.UID == pod.UID:
+		delete(g.shown, pod.Name)
+		g.out <- watch.Event{Type: watch.Deleted, Object: last.DeepCopy()} // as a watch does, with an object of its own
+	case deleted || versionOf(pod) <= g.floor:
+	case last == nil:
+		g.floor, g.shown[pod.Name] = versionOf(pod), pod
+		g.out <- watch.Event{Type: watch.Added, Object: pod}
+	default:
+		g.floor, g.shown[pod.Name] = versionOf(pod), pod
+		g.out <- watch.Event{Type: watch.Modified, Object: pod}
+	}
+}
+
+func (g *gappyWatch) begin() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.gap = true
+}
+
+func (g *gappyWatch) end() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.gap = false
+	there := map[string]*v1.Pod{}
+	pods := g.list()
+	slices.SortFunc(pods, func(a, b *v1.Pod) int { return versionOf(a) - versionOf(b) })
+	for _, pod := range pods {
+		there[pod.Name] = pod
+	}
+	for name, pod := range g.shown {
+		if there[name] == nil {
+			delete(g.shown, name)
+			g.out <- watch.Event{Type: watch.Deleted, Object: pod.DeepCopy()}
+		}
+	}
+	for _, pod := range pods {
+		g.show(pod, false)
+	}
+}
+
+// TestALateClaimDoesNotTakeItsPodOutOfItsTransaction: upstream reads a pod anew whose claim comes after it. A pod that is being bound is
+// not Pending after that, and one that waits has its volumes counted.
+func TestALateClaimDoesNotTakeItsPodOutOfItsTransaction(t *testing.T) {
+	cluster := schedtest.NewCluster(
+		schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(),
+		schedtest.MakeNode().Name("n").Obj(), schedtest.MakePodGroup().Name("g").Obj(), schedtest.MakePodGroup().Name("h").Obj(),
+		pod(0).Volume("claim-p0").Obj(), pod(1).Group("h").Volume("claim-p1").Obj(),
+		pod(2).Group("h").Volume("claim-p2").Obj(),
+	)
+	if err := cluster.Kube.Tracker().Add(schedtest.LateClass("late", "csi.example")); err != nil {
+		t.Fatal(err)
+	}
+	w := startLive(t, cluster, quiet{})
+	goOn := make(chan struct{})
+	defer close(goOn)
+	task := w.Snapshot().Jobs[gang].Tasks["ns-p0"]
+	task.NodeName = "n"
+	if err := w.AddToTransaction(&vccache.BindContext{TaskInfo: task}, nil, []binding.Step{waiting("slow", goOn)}); err != nil {
+		t.Fatal(err)
+	}
+	w.SealTransactions()
+	w.claim("claim-p0")
+	w.claim("claim-p1")
+	eventually(t, "the volume of the pod that waits is counted", func() bool {
+		return len(w.taskOf("p1").Resreq.ScalarResources) > 0
+	})
+	w.claim("claim-p2") // what was read anew as often as the others, and after them
+	eventually(t, "the volume of another pod that waits is counted", func() bool {
+		return len(w.taskOf("p2").Resreq.ScalarResources) > 0
+	})
+	if got := w.taskOf("p0"); got == nil || got.Status != api.Binding || got.NodeName != "n" {
+		t.Errorf("the task being bound is %v", got)
+	}
+	if got := w.Snapshot().Nodes["n"].Idle.MilliCPU; got != 7000 {
+		t.Errorf("%v milli-cpu are idle, want 7000", got)
+	}
+}

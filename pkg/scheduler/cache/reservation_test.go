@@ -1,0 +1,282 @@
+package cache
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// again registers the node anew, as a kubelet does whose node was deleted.
+func (w *world) again(node string) {
+	w.t.Helper()
+	w.remove(schedtest.MakeNode().Name(node).Obj())
+	w.add(schedtest.MakeNode().Name(node).Obj())
+}
+
+// TestATaskStaysInItsTransaction: upstream's cache does things to a task that know nothing of its transaction. Sessions see it on
+// its node all the same, it is in no second transaction, and its own one ends as it should.
+func TestATaskStaysInItsTransaction(t *testing.T) {
+	tests := map[string]func(w *world){
+		"its pod names another PodGroup": func(w *world) { w.add(pod(0).Group("other").Obj()) },
+		"its pod names another PodGroup and then its own": func(w *world) {
+			w.add(pod(0).Group("other").Obj())
+			w.add(pod(0).Obj())
+		},
+		"its pod names no PodGroup any more": func(w *world) {
+			p := pod(0).Obj()
+			delete(p.Annotations, v1beta1.KubeGroupNameAnnotationKey)
+			w.add(p)
+		},
+		"its node is registered anew": func(w *world) { w.again("n") },
+		"its node is registered anew and changed": func(w *world) {
+			w.again("n")
+			w.add(schedtest.MakeNode().Name("n").Label("a", "b").Obj())
+		},
+		"its task is read anew": func(w *world) {
+			if err := w.resyncTask("ns/g/ns-p0"); err == nil {
+				w.t.Error("a reserved task is not read anew later")
+			}
+		},
+	}
+	for name, happens := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.add(schedtest.MakePodGroup().Name("other").Obj())
+				w.gangOf(1, 1)
+				decided := w.decided("p0", "n")
+				m, err := w.reserve(decided, map[string]string{"rank": "1"}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				happens(w)
+				for range 2 {
+					node := w.Snapshot().Nodes["n"]
+					if got := node.Idle.MilliCPU; got != 7000 {
+						t.Errorf("%v milli-cpu are idle in a session, want 7000", got)
+					}
+					if on := node.Tasks["ns/p0"]; on == nil || on.Pod.Annotations["rank"] != "1" {
+						t.Errorf("the node has %v, want the pod with what was decided", on)
+					}
+					for id, job := range w.Snapshot().Jobs {
+						if pending := job.TaskStatusIndex[api.Pending]; len(pending) > 0 {
+							t.Errorf("%s has %d tasks that wait", id, len(pending))
+						}
+						for _, task := range job.Tasks {
+							decided.TaskInfo.Job = task.Job
+						}
+					}
+				}
+				if err := w.AddToTransaction(decided, nil, nil); err == nil {
+					t.Error("a second transaction has taken the pod")
+				}
+				w.Bound(m)
+				w.Snapshot()
+				if got := w.idleCPU("n"); got != 7000 {
+					t.Errorf("%v milli-cpu are idle with the pod bound, want 7000", got)
+				}
+				w.add(changedGroup(w).Node("n").Obj())
+				w.Snapshot()
+				if diff := cmp.Diff([]string{"Bound on n"}, w.books("p0")); diff != "" && w.task("p0") != nil {
+					t.Errorf("books once the watch shows the pod (-want +got):\n%s", diff)
+				}
+				if got := w.idleCPU("n"); got != 7000 {
+					t.Errorf("%v milli-cpu are idle once the watch shows the pod, want 7000", got)
+				}
+				if len(w.Cache.reserved) > 0 {
+					t.Errorf("the cache remembers %v", w.Cache.reserved)
+				}
+			})
+		})
+		t.Run(name+", and it is released", func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.add(schedtest.MakePodGroup().Name("other").Obj())
+				w.gangOf(1, 1)
+				m, err := w.reserve(w.decided("p0", "n"), nil, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				happens(w)
+				w.Released(m, errBroken)
+				if diff := cmp.Diff([]string{"Pending"}, w.books("p0")); diff != "" && w.task("p0") != nil {
+					t.Errorf("books (-want +got):\n%s", diff)
+				}
+				w.Snapshot()
+				if got := w.idleCPU("n"); got != 8000 {
+					t.Errorf("%v milli-cpu are idle, want 8000", got)
+				}
+				if len(w.Cache.reserved) > 0 {
+					t.Errorf("the cache remembers %v", w.Cache.reserved)
+				}
+			})
+		})
+	}
+}
+
+// changedGroup is pod p0 of the PodGroup that it names now.
+func changedGroup(w *world) *schedtest.PodBuilder {
+	b := pod(0)
+	for key, value := range w.latest["*v1.Pod ns/p0"].(*v1.Pod).Annotations {
+		b.Annotation(key, value)
+	}
+	return b
+}
+
+// TestAReservedNodeCountsWithoutRoom: a pod that is being bound may be on its node any moment, whatever has come there since.
+func TestAReservedNodeCountsWithoutRoom(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.reserved()
+		w.remove(schedtest.MakeNode().Name("n").Obj())
+		w.add(schedtest.MakePod().Name("big").Scheduler("other").Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "8"}).Obj())
+		w.add(schedtest.MakeNode().Name("n").Obj())
+		w.Snapshot()
+		if got := w.idleCPU("n"); got != -1000 {
+			t.Errorf("%v milli-cpu are idle, want -1000 with 8 of 8 taken and a pod of 1 being bound", got)
+		}
+	})
+}
+
+// TestAPodThatReplacesAnotherWaitsForItsEnd: after a gap the watch shows a new pod in the place of one that is in a transaction.
+// The old one is given up, and the new one is in no transaction before that has ended.
+func TestAPodThatReplacesAnotherWaitsForItsEnd(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		undo := make(chan struct{})
+		step := binding.Step{Plugin: "slow", PreBind: waiting("slow", make(chan struct{})).PreBind, Rollback: blocking(undo)}
+		w.mustPlace("n", []binding.Step{step}, "p0")
+		w.SealTransactions()
+		synctest.Wait()
+		w.evictor.remember(w.latest["*v1.Pod ns/p0"].(*v1.Pod))
+		w.add(pod(0).UID("new").Obj())
+		synctest.Wait()
+		if err := w.place("p0", "n"); err == nil || !strings.Contains(err.Error(), "UID ns-p0") {
+			t.Errorf("error is %v, want one that names the pod whose transaction has not ended", err)
+		}
+		close(undo)
+		synctest.Wait()
+		w.mustPlace("n", nil, "p0")
+		w.SealTransactions()
+		synctest.Wait()
+		if got := w.cluster.Pod("p0"); got.UID != "new" || got.Spec.NodeName != "n" {
+			t.Errorf("pod %s is on %q, want the new one on n", got.UID, got.Spec.NodeName)
+		}
+		w.Snapshot()
+		if got := len(w.evictor.victims); got > 0 {
+			t.Errorf("%d victims are remembered, want none after the watch missed the end of one", got)
+		}
+	})
+}
+
+// TestAReleaseFreesOnlyItsOwn: a second word on a member that is settled does not free what the pod holds now.
+func TestAReleaseFreesOnlyItsOwn(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		first := w.reserved()
+		w.Released(first, errBroken)
+		w.add(schedtest.MakeNode().Name("m").Obj())
+		if _, err := w.reserve(w.decided("p0", "m"), nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		w.Released(first, errBroken)
+		w.Bound(first)
+		if diff := cmp.Diff([]string{"Binding on m"}, w.books("p0")); diff != "" {
+			t.Errorf("books (-want +got):\n%s", diff)
+		}
+		if n, m := w.idleCPU("n"), w.idleCPU("m"); n != 8000 || m != 7000 {
+			t.Errorf("%v and %v milli-cpu are idle, want 8000 on n and 7000 on m", n, m)
+		}
+	})
+}
+
+// TestNUMADecisionsEndWithTheTransaction: a released task is placed anew, with a NUMA node of its own.
+func TestNUMADecisionsEndWithTheTransaction(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		decided := w.decided("p0", "n")
+		decided.TaskInfo.NumaInfo.ResMap[1] = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
+		m, err := w.reserve(decided, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.task("p0").NumaInfo.ResMap; len(got) != 1 {
+			t.Errorf("the books have NUMA nodes %v while the pod is being bound, want those decided", got)
+		}
+		w.Released(m, errBroken)
+		if got := w.task("p0").NumaInfo.ResMap; len(got) != 0 {
+			t.Errorf("the books have NUMA nodes %v of a released pod", got)
+		}
+	})
+}
+
+// TestANodeRegisteredAnewHasItsPods: upstream's cache shows such a node with nobody on it.
+func TestANodeRegisteredAnewHasItsPods(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(0, 1)
+		w.add(
+			pod(0).Node("n").Phase(v1.PodRunning).Obj(),
+			pod(1).Node("n").Obj(),
+			pod(2).Node("n").Phase(v1.PodRunning).Terminating().Obj(),
+			pod(3).Node("n").Phase(v1.PodSucceeded).Obj(),
+			schedtest.MakePod().Name("foreign").Scheduler("other").Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "2"}).Obj(),
+			schedtest.MakePod().Name("done").Scheduler("other").Node("n").Phase(v1.PodFailed).Req(schedtest.Resources{"cpu": "2"}).Obj(),
+		)
+		before, _ := w.SessionSnapshot()
+		want := before.Nodes["n"].Clone()
+		check := func(when string) {
+			t.Helper()
+			after, _ := w.SessionSnapshot()
+			got := after.Nodes["n"]
+			for what, pair := range map[string][2]float64{
+				"idle":      {want.Idle.MilliCPU, got.Idle.MilliCPU},
+				"used":      {want.Used.MilliCPU, got.Used.MilliCPU},
+				"releasing": {want.Releasing.MilliCPU, got.Releasing.MilliCPU},
+			} {
+				if pair[0] != pair[1] {
+					t.Errorf("%v milli-cpu are %s %s, want %v", pair[1], what, when, pair[0])
+				}
+			}
+		}
+		w.again("n")
+		check("on a node registered anew")
+		w.remove(schedtest.MakeNode().Name("n").Obj())
+		w.add(pod(0).Node("n").Phase(v1.PodRunning).Label("a", "b").Obj()) // upstream makes a node without a node of it
+		w.Snapshot()
+		w.add(schedtest.MakeNode().Name("n").Obj())
+		check("on a node whose pod changed while it was away")
+		w.add(pod(0).Node("n").Phase(v1.PodSucceeded).Obj())
+		w.remove(schedtest.MakePod().Name("foreign").Obj())
+		after, _ := w.SessionSnapshot()
+		if got := after.Nodes["n"].Used.MilliCPU; got != 2000 {
+			t.Errorf("%v milli-cpu are used when a pod has ended and one is deleted, want 2000", got)
+		}
+	})
+}
+
+// TestAddingToANodeRegisteredAnewLooksAtItsPods: the node was registered anew since the session began.
+func TestAddingToANodeRegisteredAnewLooksAtItsPods(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		w.add(pod(1).Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "7500m"}).Obj())
+		decided := w.decided("p0", "n")
+		w.again("n")
+		if err := w.AddToTransaction(decided, nil, nil); err == nil {
+			t.Error("a pod of 1 cpu was reserved on a node with 7.5 of 8 taken")
+		}
+	})
+}
+
+// blocking is a rollback that waits for the channel.
+func blocking(goOn <-chan struct{}) func(context.Context, *api.TaskInfo, string) error {
+	return func(context.Context, *api.TaskInfo, string) error {
+		<-goOn
+		return nil
+	}
+}

@@ -1,0 +1,123 @@
+package cache
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// settle lets everything come to rest, and compares the books with those of a new cache.
+func (tr *truth) settle() {
+	tr.t.Helper()
+	for len(tr.away) > 0 {
+		tr.registerNode()
+	}
+	for len(tr.late) > 0 {
+		tr.makeClaim()
+	}
+	tr.endGap()
+	eventually(tr.t, "all transactions end", func() bool {
+		for i := range 3 {
+			if tr.engine.InFlight(api.JobID(fmt.Sprintf("ns/g%d", i))) {
+				return false
+			}
+		}
+		return true
+	})
+	fresh := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj())
+	copyTo(tr.t, tr.cluster, fresh)
+	other := startLive(tr.t, fresh, quiet{})
+	for _, pod := range tr.watch.list() { // after the classes, without which upstream counts no volumes
+		fresh.Put(pod)
+	}
+	diff := "not compared"
+	deadline := time.After(20 * time.Second)
+	for diff != "" {
+		select {
+		case <-deadline:
+			tr.t.Fatalf("the books of a new cache, and those at rest (-want +got):\n%s", diff)
+		case <-time.After(time.Millisecond):
+			diff = cmp.Diff(booksOf(other.Cache), booksOf(tr.Cache))
+		}
+	}
+}
+
+// copyTo puts all but the pods of one cluster into the other.
+func copyTo(t *testing.T, from, to *schedtest.Cluster) {
+	t.Helper()
+	for kind, resource := range map[schema.GroupVersionKind]schema.GroupVersionResource{
+		v1.SchemeGroupVersion.WithKind("Node"):                  v1.SchemeGroupVersion.WithResource("nodes"),
+		v1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"): v1.SchemeGroupVersion.WithResource("persistentvolumeclaims"),
+		storagev1.SchemeGroupVersion.WithKind("StorageClass"):   storagev1.SchemeGroupVersion.WithResource("storageclasses"),
+		v1beta1.SchemeGroupVersion.WithKind("PodGroup"):         v1beta1.SchemeGroupVersion.WithResource("podgroups"),
+	} {
+		source, target := from.Kube.Tracker(), to.Kube.Tracker()
+		if kind.Kind == "PodGroup" {
+			source, target = from.Volcano.Tracker(), to.Volcano.Tracker()
+		}
+		list, err := source.List(resource, kind, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects, err := meta.ExtractList(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, object := range objects {
+			if err := target.Add(object.DeepCopyObject()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// booksOf are what sessions would see of the cache: for each node and job what is used of it, and its tasks.
+func booksOf(c *Cache) map[string][]string {
+	c.SessionSnapshot()
+	c.SchedulerCache.Mutex.Lock()
+	defer c.SchedulerCache.Mutex.Unlock()
+	books := map[string][]string{}
+	for name, node := range c.Nodes {
+		entries := []string{fmt.Sprintf("used %v idle %v releasing %v", sum(node.Used), sum(node.Idle), sum(node.Releasing))}
+		for key, task := range node.Tasks {
+			entries = append(entries, fmt.Sprintf("%s: %s %s", key, task.UID, task.Status))
+		}
+		slices.Sort(entries)
+		books["node "+name] = entries
+	}
+	for id, job := range c.Jobs {
+		entries := []string{fmt.Sprintf("allocated %v of %v", sum(job.Allocated), sum(job.TotalRequest))}
+		for uid, task := range job.Tasks {
+			entries = append(entries, fmt.Sprintf("%s: %s on %q, requests %v, %v", uid, task.Status, task.NodeName, sum(task.Resreq), task.Pod.Annotations))
+		}
+		slices.Sort(entries)
+		books["job "+string(id)] = entries
+	}
+	if len(c.reserved) > 0 {
+		books["reserved"] = []string{fmt.Sprint(len(c.reserved))}
+	}
+	return books
+}
+
+// sum is what a resource has of anything.
+func sum(r *api.Resource) map[v1.ResourceName]float64 {
+	sum := maps.Clone(r.ScalarResources)
+	if sum == nil {
+		sum = map[v1.ResourceName]float64{}
+	}
+	sum[v1.ResourceCPU] = r.MilliCPU
+	maps.DeleteFunc(sum, func(_ v1.ResourceName, amount float64) bool { return amount == 0 })
+	return sum
+}
