@@ -114,19 +114,32 @@ func (r *run) awaitTurn() {
 	r.enter(phasePreBind)
 }
 
+// judgeEvery is how often, at most, it is asked whether a gang that loses members can reach its minimum yet: each time
+// costs a read of its PodGroup and a count of its tasks, and members of a gang are mostly lost by the hundred.
+const judgeEvery = 100 * time.Millisecond
+
 // prepare starts the members' chains and returns when each has passed or failed. As soon as those lost put the
 // minimum out of reach the others are failed too, so that their capacity is free again soon.
 func (r *run) prepare() {
-	judged := 0
+	var (
+		judged int
+		asked  time.Time
+		again  *alarm
+	)
+	defer func() { again.stop() }()
 	for {
 		r.adoptOrphans()
 		undecided, lost := r.progress()
 		if undecided == 0 {
 			return
 		}
-		if lost > judged {
-			judged = lost
+		if early := judgeEvery - time.Since(asked); lost > judged && early <= 0 {
+			again.stop()
+			again = nil
 			r.abortIfHopeless()
+			judged, asked = lost, time.Now()
+		} else if lost > judged && again == nil {
+			again = after(early, r.notify)
 		}
 		r.startWaiting()
 		<-r.changed

@@ -1,0 +1,65 @@
+package binding
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// countingGate counts how often it is asked.
+type countingGate struct {
+	Gatekeeper
+	asked atomic.Int32
+}
+
+func (g *countingGate) Quorum(ctx context.Context, gang api.JobID, passed []*Member) error {
+	g.asked.Add(1)
+	return g.Gatekeeper.Quorum(ctx, gang, passed)
+}
+
+// TestAGangIsJudgedOncePerBurst: of a gang that can spare them all, a hundred members are lost within a tenth of a second.
+func TestAGangIsJudgedOncePerBurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(WithMemberParallelism(200))
+		gate := &countingGate{Gatekeeper: w}
+		w.engine.gate = gate
+		w.setMinimum("ns/A", 1)
+		members := []*Member{w.member("ns/A", "last", "n0", script{steps: []act{{plugin: "a", takes: 10 * time.Second}}})}
+		for i := range 100 {
+			failing := act{plugin: "a", takes: time.Duration(i) * time.Millisecond, err: errStep}
+			members = append(members, w.member("ns/A", "m"+string(rune('A'+i)), "n1", script{steps: []act{failing}}))
+		}
+		if err := w.submit("ns/A", members...); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if got := gate.asked.Load(); got < 1 || got > 2 {
+			t.Errorf("the gang was judged %d times while 100 members were lost, want once or twice", got)
+		}
+		if err := w.engine.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := gate.asked.Load(); got > 3 {
+			t.Errorf("the gang was judged %d times in all, want once more at the barrier", got)
+		}
+	})
+}
+
+// TestCancelGang: its members are rolled back at once.
+func TestCancelGang(t *testing.T) {
+	slow := script{steps: []act{{plugin: "a", takes: 10 * time.Second}}}
+	playAll(t, map[string]scenario{
+		"in pre-bind": {
+			minimum: 2,
+			pods:    []script{slow, slow},
+			events:  map[time.Duration]func(*testing.T, *world){time.Second: func(_ *testing.T, w *world) { w.engine.CancelGang(gang, errDeleted) }},
+			want:    []string{"a -a released(deleted)", "a -a released(deleted)"},
+			took:    time.Second,
+		},
+	})
+}
