@@ -14,6 +14,7 @@ HELM_VERSION := v3.18.6
 ARGS ?=
 # How long the tests on a real control plane may take in all.
 E2E_TIMEOUT ?= 60m
+# E2E_OUTAGE_ROUNDS is how many outages of the API server they go through, three unless given.
 
 KUBE_LDFLAGS := $(foreach p,client-go/pkg/version component-base/version,\
 	-X k8s.io/$(p).gitVersion=$(KUBE_VERSION) -X k8s.io/$(p).gitMajor=1 -X k8s.io/$(p).gitMinor=34 -X k8s.io/$(p).gitTreeState=clean)

@@ -13,6 +13,7 @@
 //	sched, err := cp.StartScheduler(ctx, controlplane.SchedulerOptions{Conf: conf})
 //	...
 //	err = sched.Kill9()                            // or Terminate, Pause, Resume, ReplaceConf
+//	sched, err = sched.Restart()                   // as a kubelet would, the API server away or not
 //	err = cp.Kill(controlplane.APIServer)          // kill -9
 //	err = cp.Restart(ctx, controlplane.APIServer)  // the same port, the same data
 //

@@ -19,6 +19,8 @@ type Scheduler struct {
 	conf       *confFile
 	client     *http.Client
 	timeout    time.Duration
+	// again starts one more process like this one.
+	again func() (*Process, error)
 }
 
 // StartScheduler starts a scheduler process under the chart's service account and waits for its health
@@ -51,8 +53,10 @@ func (cp *ControlPlane) StartScheduler(ctx context.Context, opts SchedulerOption
 		return nil, err
 	}
 	env := append([]string{"DEBUG_SOCKET_DIR=" + sockets}, opts.Env...)
+	args = append(args, opts.Args...)
+	s.again = func() (*Process, error) { return cp.startChild(opts.Name, opts.Binary, args, env) }
 	began := time.Now()
-	s.Process, err = cp.startChild(opts.Name, opts.Binary, append(args, opts.Args...), env)
+	s.Process, err = s.again()
 	if err != nil || opts.NoWait {
 		return s, err
 	}
@@ -62,6 +66,21 @@ func (cp *ControlPlane) StartScheduler(ctx context.Context, opts SchedulerOption
 	}
 	cp.progress("%s is healthy (%.1fs)", opts.Name, time.Since(began).Seconds())
 	return s, nil
+}
+
+// Restart starts a scheduler that ended once more, as a kubelet does a container: with the same flags, ports, credentials
+// and log. It neither asks the API server for anything nor waits.
+func (s *Scheduler) Restart() (*Scheduler, error) {
+	if !closed(s.Exited()) {
+		return nil, fmt.Errorf("%s is running", s.Name())
+	}
+	process, err := s.again()
+	if err != nil {
+		return nil, err
+	}
+	next := *s
+	next.Process = process
+	return &next, nil
 }
 
 // WaitHealthy waits until the health endpoint answers. StartScheduler has done so unless told not to.

@@ -5,13 +5,19 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 )
 
 func TestTheStartWaitsForTheAPIServer(t *testing.T) {
@@ -105,4 +111,29 @@ func TestLeaseIdentity(t *testing.T) {
 	if a, b := identity(), identity(); a != b || !strings.HasSuffix(a, "_1234") {
 		t.Errorf("a pod is %s, and %s after its container has started again", a, b)
 	}
+}
+
+// TestThePodsUIDIsGiven: what is installed names the variable that the lease's holder is told apart by.
+func TestThePodsUIDIsGiven(t *testing.T) {
+	manifest, err := os.ReadFile("../../../config/install/volcano-prebind.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for document := range strings.SplitSeq(string(manifest), "\n---\n") {
+		var deployment appsv1.Deployment
+		if err := yaml.Unmarshal([]byte(document), &deployment); err != nil || deployment.Kind != "Deployment" {
+			continue // another kind, whose fields may have other types
+		}
+		for _, container := range deployment.Spec.Template.Spec.Containers {
+			if container.Name != "scheduler" {
+				continue
+			}
+			want := v1.EnvVar{Name: podUID, ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.uid"}}}
+			if !slices.ContainsFunc(container.Env, func(env v1.EnvVar) bool { return cmp.Equal(want, env) }) {
+				t.Errorf("the scheduler's environment has no %s of its pod: %v", podUID, container.Env)
+			}
+			return
+		}
+	}
+	t.Error("no scheduler is installed")
 }

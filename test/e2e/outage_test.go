@@ -1,0 +1,146 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+)
+
+const (
+	// outageRounds is the environment variable with how many outages there are.
+	outageRounds        = "E2E_OUTAGE_ROUNDS"
+	defaultOutageRounds = 3
+	// kubeletPause is how long a kubelet waits before it starts a container again.
+	kubeletPause = time.Second
+	// soonAfterOutage is within what all gangs have to be bound once the API server is back.
+	soonAfterOutage = 5 * time.Second
+)
+
+// outages are how long the API server is away, one round each. The middle one and the last are beyond a lease.
+var outages = []time.Duration{5 * time.Second, 30 * time.Second, time.Minute}
+
+var _ = Describe("After an outage of the API server", func() {
+	It("gangs are bound within 5 s of its return, with leader election and without", func(ctx SpecContext) {
+		rounds := defaultOutageRounds
+		if text := os.Getenv(outageRounds); text != "" {
+			var err error
+			rounds, err = strconv.Atoi(text)
+			Expect(err).NotTo(HaveOccurred(), outageRounds)
+		}
+		alone, elected := newWorld(ctx, "outage", 10, "20"), newWorld(ctx, "outage-elected", 10, "20")
+		alone.start(ctx, alone.conf())
+		elected.startWith(ctx, controlplane.SchedulerOptions{Conf: elected.conf(), LeaderElect: true, Env: []string{"POD_UID=the-pod"}})
+		worlds := []*world{alone, elected}
+		for _, w := range worlds {
+			w.keepRunning(ctx)
+			w.crowd(ctx)
+			Eventually(w.unbound).WithContext(ctx).Should(BeEmpty())
+			w.clear(ctx)
+		}
+		for round := range rounds {
+			away := outages[round%len(outages)]
+			Expect(cp.Kill(controlplane.APIServer)).To(Succeed())
+			select {
+			case <-time.After(away):
+			case <-ctx.Done():
+			}
+			Expect(cp.Restart(ctx, controlplane.APIServer)).To(Succeed())
+			back := time.Now()
+			took := make([]time.Duration, len(worlds))
+			var all sync.WaitGroup
+			for i, w := range worlds {
+				all.Go(func() {
+					defer GinkgoRecover()
+					w.crowd(ctx)
+					Eventually(w.unbound, time.Minute, 50*time.Millisecond).WithContext(ctx).Should(BeEmpty(), "pods that wait in round %d", round)
+					took[i] = time.Since(back)
+				})
+			}
+			all.Wait()
+			told := fmt.Sprintf("round %d: after %v all are bound in %v without and %v with leader election", round, away,
+				took[0].Round(10*time.Millisecond), took[1].Round(10*time.Millisecond))
+			AddReportEntry(told)
+			GinkgoWriter.Println(told)
+			Expect(slices.Max(took)).To(BeNumerically("<", soonAfterOutage), told)
+			for _, w := range worlds {
+				w.clear(ctx)
+			}
+		}
+	})
+})
+
+// keepRunning starts the world's scheduler again, as a kubelet would, whenever it ends. It ends with the spec.
+func (w *world) keepRunning(ctx context.Context) {
+	ctx, stop := context.WithCancel(ctx)
+	var kubelet sync.WaitGroup
+	kubelet.Go(func() {
+		defer GinkgoRecover()
+		for {
+			last := len(w.schedulers) - 1
+			scheduler := w.schedulers[last]
+			select {
+			case <-ctx.Done():
+				return
+			case <-scheduler.Exited():
+			}
+			Eventually(cp.Dead()).WithContext(ctx).Should(Receive(), "it ended by itself")
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(kubeletPause):
+			}
+			next, err := scheduler.Restart()
+			Expect(err).NotTo(HaveOccurred())
+			w.schedulers[last] = next
+		}
+	})
+	DeferCleanup(func() {
+		stop()
+		kubelet.Wait()
+	})
+}
+
+// crowd submits 10 gangs of 10.
+func (w *world) crowd(ctx context.Context) {
+	GinkgoHelper()
+	for i := range 10 {
+		w.submit(ctx, gang{name: fmt.Sprintf("g%d", i), size: 10, min: 10})
+	}
+}
+
+// unbound names pods that are not bound, as the API server has them: a watch of the test's own takes its time to come back
+// after an outage.
+func (w *world) unbound(ctx context.Context) ([]string, error) {
+	pods, err := kube.CoreV1().Pods(w.name).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=", Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, pod := range pods.Items {
+		names = append(names, pod.Name)
+	}
+	return names, nil
+}
+
+// clear deletes all gangs and waits until they are gone.
+func (w *world) clear(ctx context.Context) {
+	GinkgoHelper()
+	everything, now := metav1.ListOptions{}, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
+	Expect(vc.SchedulingV1beta1().PodGroups(w.name).DeleteCollection(ctx, now, everything)).To(Succeed())
+	Expect(kube.CoreV1().Pods(w.name).DeleteCollection(ctx, now, everything)).To(Succeed())
+	Eventually(func() (int, error) {
+		pods, err := kube.CoreV1().Pods(w.name).List(ctx, everything)
+		return len(pods.Items), err
+	}).Should(BeZero(), "pods that are left")
+}
