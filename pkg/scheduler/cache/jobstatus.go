@@ -67,7 +67,8 @@ func (c *Cache) correctStatus(job *api.JobInfo) {
 	short := binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed)
 	whole := short == nil
 	if !whole {
-		if hasCondition(*status, isScheduled) && !hasCondition(*status, isUnschedulable) && !c.engine.InFlight(job.UID) {
+		beingBound := len(job.TaskStatusIndex[api.Binding]) > 0 || c.engine.InFlight(job.UID)
+		if hasCondition(*status, isScheduled) && !hasCondition(*status, isUnschedulable) && !beingBound {
 			// Upstream holds only the number of members against the minimum here.
 			setCondition(status, unschedulable(v1beta1.NotEnoughResourcesReason, fmt.Sprintf("the gang is below its minimum: %v", short)))
 		}

@@ -121,6 +121,24 @@ func TestAGangShortOfARoleSaysSo(t *testing.T) {
 	})
 }
 
+// TestAGangWhoseTransactionEndsIsNotShort: its members are being bound in the session's picture, and no transaction of it is
+// in flight any more when the session gives its verdict.
+func TestAGangWhoseTransactionEndsIsNotShort(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		w.settled()
+		w.mustPlace("n", nil, "p0", "p1")
+		w.verdict(func(job *api.JobInfo) {
+			w.SealTransactions()
+			synctest.Wait()
+			saysRunning(job)
+		})
+		if got := w.condition(v1beta1.PodGroupUnschedulableType); got != "" {
+			t.Errorf("condition of a gang that is bound is %q", got)
+		}
+	})
+}
+
 // TestVerdictWhileWaiting: a gang that waits after a failure keeps saying why; once it was tried again, what the
 // session says counts.
 func TestVerdictWhileWaiting(t *testing.T) {
