@@ -3,6 +3,7 @@ package binding
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -261,13 +262,25 @@ func (w *world) StepDone(plugin string, err error, _ time.Duration) {
 
 func (w *world) RollbackDone(string, error) {}
 
-func (w *world) RollbackStuck(m *Member, plugin string, err error) {
+func (w *world) Delayed(m *Member, d Delay) {
 	p := w.pod(m)
 	w.at(p, func() {
-		w.expect(p, !p.stuck, "reported as stuck twice")
-		p.stuck = true
-		w.stuck = append(w.stuck, plugin+": "+err.Error())
-		w.expect(p, !p.released && !p.bound, "reported as stuck after the end")
+		what := fmt.Sprintf("%s in %s", d.Kind, d.Plugin)
+		w.expect(p, p.delayed != what, "told twice that it waits: %s", what)
+		p.delayed = what
+		w.delays = append(w.delays, d.String())
+		w.expect(p, !p.released && !p.bound, "told to wait after the end: %s", what)
+		w.expect(p, d.Kind == RollbackStuck || p.running, "told that a step runs: %s", what)
+	})
+}
+
+func (w *world) DelayEnded(m *Member, cause error) {
+	p := w.pod(m)
+	w.at(p, func() {
+		w.expect(p, p.delayed != "", "told that no wait has ended")
+		w.expect(p, cause != nil || !p.released, "told that a wait has ended without why it was released")
+		p.delayed = ""
+		w.delays = append(w.delays, "ended")
 	})
 }
 

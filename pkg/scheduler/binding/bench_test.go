@@ -22,7 +22,8 @@ func (instant) Released(*Member, error)                            {}
 func (i instant) Ended(Result)                                     { i.ended <- struct{}{} }
 func (instant) StepDone(string, error, time.Duration)              {}
 func (instant) RollbackDone(string, error)                         {}
-func (instant) RollbackStuck(*Member, string, error)               {}
+func (instant) Delayed(*Member, Delay)                             {}
+func (instant) DelayEnded(*Member, error)                          {}
 func (instant) TransactionDone(Result)                             {}
 func (instant) InFlight(int)                                       {}
 

@@ -37,9 +37,11 @@ func (r *run) chain(m *member) {
 			break
 		}
 		err := r.step(m, &m.Steps[i])
-		r.returned(m)
 		if err != nil {
 			r.fail(m, err)
+		}
+		r.returned(m)
+		if err != nil {
 			break
 		}
 	}
@@ -56,15 +58,16 @@ func (r *run) begin(m *member) bool {
 		return false
 	}
 	m.begun++
-	m.running = true
+	m.running, m.since = true, time.Now()
 	return true
 }
 
 // returned notes that the member's step that began last has returned.
 func (r *run) returned(m *member) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	m.running = false
+	m.running, m.since = false, time.Now()
+	r.mu.Unlock()
+	r.retell(m)
 }
 
 // pass notes that the member's chain is done; false when the member has failed.
@@ -84,6 +87,9 @@ func (r *run) pass(m *member) bool {
 func (r *run) step(m *member, s *Step) error {
 	ctx, cancel := context.WithTimeoutCause(m.ctx, s.timeout(), s.failure(m.Member, s.overdue()))
 	defer cancel()
+	if s.timeout() > r.e.stuckAfter {
+		defer after(r.e.stuckAfter, func() { r.tell(m) }).stop()
+	}
 	start := time.Now()
 	givenUp := make(chan struct{})
 	inTime := context.AfterFunc(ctx, func() {

@@ -2,6 +2,7 @@ package binding
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -243,29 +244,58 @@ func TestRollbackIsRetried(t *testing.T) {
 	})
 }
 
-func TestStuckRollbackIsReportedOnce(t *testing.T) {
-	manyTimes := make([]error, 12)
-	for i := range manyTimes {
-		manyTimes[i] = errStep
-	}
+func TestLongWaitsAreTold(t *testing.T) {
+	manyTimes := slices.Repeat([]error{errStep}, 12)
+	const (
+		begin = "2000-01-01T00:00:00Z" // of a bubble's clock
+		until = "until then the pod is not placed again"
+	)
 	tests := map[string]struct {
 		steps []act
 		want  []string
 	}{
 		"a rollback that keeps failing": {
 			steps: then(steps("a"), act{plugin: "b", err: errStep, undo: manyTimes}),
-			want:  []string{"b: no room"},
+			want:  []string{"undoing pre-bind plugin b on node n0 since " + begin + " keeps failing: no room; it is tried until it succeeds, and " + until, "ended"},
 		},
 		"a rollback that does not return": {
 			steps: []act{{plugin: "a", undoTakes: time.Hour}, {plugin: "b", err: errStep}},
-			want:  []string{"a: the step or its rollback has not returned"},
+			want:  []string{"undoing pre-bind plugin a on node n0 since " + begin + " does not return; it is tried until it succeeds, and " + until, "ended"},
 		},
-		"a late step that does not return": {
-			steps: []act{{plugin: "a", takes: time.Hour, deaf: true}},
-			want:  []string{"a: the step or its rollback has not returned"},
+		"a late step that does not return, and then its rollback": {
+			steps: []act{{plugin: "a", takes: time.Hour, deaf: true, undo: manyTimes}},
+			want: []string{
+				"pre-bind plugin a on node n0 was given up and has not returned since " + begin + "; until it does the pod is not placed again",
+				"ended",
+				"undoing pre-bind plugin a on node n0 since 2000-01-01T01:00:00Z keeps failing: no room; it is tried until it succeeds, and " + until, "ended",
+			},
+		},
+		"a late step that has no rollback": {
+			steps: []act{{plugin: "a", takes: time.Hour, deaf: true, noUndo: true}},
+			want: []string{
+				"pre-bind plugin a on node n0 was given up and has not returned since " + begin + "; until it does the pod is not placed again", "ended",
+			},
+		},
+		"a step that takes long within its timeout": {
+			steps: []act{{plugin: "a"}, {plugin: "b", takes: 5 * time.Minute, timeout: time.Hour}, {plugin: "c", takes: 20 * time.Second}},
+			want:  []string{"waits in pre-bind plugin b on node n0 since " + begin, "ended"},
+		},
+		"a step that takes long and then fails": {
+			steps: []act{{plugin: "b", takes: 5 * time.Minute, timeout: time.Hour, err: errStep}},
+			want:  []string{"waits in pre-bind plugin b on node n0 since " + begin, "ended"},
+		},
+		"a step that takes long and then is given up": {
+			steps: []act{{plugin: "b", takes: time.Hour, timeout: 5 * time.Minute, deaf: true}},
+			want: []string{
+				"waits in pre-bind plugin b on node n0 since " + begin,
+				"pre-bind plugin b on node n0 was given up and has not returned since " + begin + "; until it does the pod is not placed again", "ended",
+			},
 		},
 		"a rollback that succeeds soon is not": {
 			steps: []act{{plugin: "a", err: errStep, undo: []error{errStep}}},
+		},
+		"a step that is done within a minute is not": {
+			steps: []act{{plugin: "a", takes: time.Minute - 1, timeout: time.Hour}},
 		},
 	}
 	for name, tc := range tests {
@@ -276,7 +306,7 @@ func TestStuckRollbackIsReportedOnce(t *testing.T) {
 					t.Fatal(err)
 				}
 				w.drain(t)
-				if diff := cmp.Diff(tc.want, w.stuck); diff != "" {
+				if diff := cmp.Diff(tc.want, w.told()); diff != "" {
 					t.Errorf("unexpected reports (-want +got):\n%s", diff)
 				}
 				w.noViolations(t)

@@ -8,9 +8,13 @@ import (
 	"time"
 )
 
+// mostNamed bounds how many transactions an error names.
+const mostNamed = 5
+
 // Drain takes no more transactions and waits until those in flight have ended. When ctx ends before that, it fails
 // all members of transactions that have not passed the barrier, so that they roll back, and waits on for these
-// rollbacks and for binds under way. After the drain limit it aborts, and returns an error that names what is left.
+// rollbacks and for binds under way. After the drain limit it tells the Observer of what is left,
+// aborts, and returns an error that names it.
 // It is safe to call again.
 func (e *Engine) Drain(ctx context.Context) error {
 	e.refuse()
@@ -29,13 +33,19 @@ func (e *Engine) Drain(ctx context.Context) error {
 		return nil
 	case <-limit.C:
 	}
+	for _, r := range e.runs() {
+		r.tellUnfinished()
+	}
 	left := e.left()
 	e.Abort()
 	if len(left) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d bind transactions did not end within %v of being cut short: %s",
-		len(left), e.drainLimit, strings.Join(left, "; "))
+	named := strings.Join(left[:min(len(left), mostNamed)], "; ")
+	if more := len(left) - mostNamed; more > 0 {
+		named += fmt.Sprintf("; and %d more", more)
+	}
+	return fmt.Errorf("%d bind transactions did not end within %v of being cut short: %s", len(left), e.drainLimit, named)
 }
 
 // Abort stops at once, for a scheduler that has lost its lease: no step, rollback, bind or look-up is started any

@@ -3,6 +3,7 @@ package binding
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -163,14 +164,53 @@ func TestDrainReturnsAndNamesWhatIsLeft(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		err := w.engine.Drain(ctx)
-		if err == nil || !strings.Contains(err.Error(), "gang ns/gang is rolling back with 1 of 2 members unsettled") {
-			t.Errorf("Drain returned %v", err)
+		want := "1 bind transactions did not end within 20s of being cut short: gang ns/gang is rolling back with 1 of 2 members unsettled, " +
+			"pod ns/p0: pre-bind plugin a on node node-p0 was given up and has not returned since 2000-01-01T00:00:00Z; until it does the pod is not placed again"
+		if err == nil || err.Error() != want {
+			t.Errorf("Drain returned %v, want %s", err, want)
+		}
+		if len(w.told()) != 1 || !strings.Contains(want, w.told()[0]) {
+			t.Errorf("told %q, want that the step has not returned", w.told())
 		}
 		if took := time.Since(start); took != 25*time.Second {
 			t.Errorf("Drain took %v, want 25s", took)
 		}
 		w.drain(t) // the late step ends
 		w.wantTraces(t, "a", "released("+ErrDraining.Error()+")")
+	})
+}
+
+// What a drain told of may end all the same before the process does.
+func TestWhatADrainToldOfMayEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.mustSubmit(t, gang, "p", 1, script{steps: []act{{plugin: "a", takes: 5 * time.Second, deaf: true, noUndo: true}}})
+		synctest.Wait()
+		cut, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := w.engine.Drain(cut); err == nil {
+			t.Error("Drain returned no error, and a step had not returned")
+		}
+		w.drain(t)
+		w.wantTraces(t, "a released("+ErrDraining.Error()+")")
+		if got := len(w.told()); got != 2 || w.told()[1] != "ended" {
+			t.Errorf("told %q, want a wait and its end", w.told())
+		}
+	}, WithDrainLimit(time.Second))
+}
+
+func TestDrainNamesFewOfManyThatAreLeft(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		for i := range 300 {
+			w.mustSubmit(t, api.JobID(fmt.Sprintf("ns/g%03d", i)), fmt.Sprintf("p%03d-", i), 1, script{steps: []act{{plugin: "a", takes: time.Hour, deaf: true}}})
+		}
+		synctest.Wait()
+		cut, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := w.engine.Drain(cut)
+		if err == nil || !strings.HasSuffix(err.Error(), "; and 295 more") || len(err.Error()) > 2000 {
+			t.Errorf("Drain returned %v", err)
+		}
+		w.drain(t)
 	})
 }
 

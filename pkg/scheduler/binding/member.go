@@ -2,6 +2,7 @@ package binding
 
 import (
 	"context"
+	"time"
 )
 
 type memberState int
@@ -56,6 +57,12 @@ type member struct {
 	kept int
 	// undoErr is the last failure of the rollback of the last step that is owed one.
 	undoErr error
+	// since is when the step that runs began, or the rollback of the last step that is owed one.
+	since time.Time
+	// waitsFrom is when the member failed, or when what it was told to wait for had ended.
+	waitsFrom time.Time
+	// told is the delay that was reported last; nil when that has ended.
+	told *Delay
 	// stuck reports a rollback that takes long.
 	stuck *alarm
 }
@@ -104,8 +111,12 @@ func (r *run) lose(m *member, err error) bool {
 func (r *run) discard(m *member, err error) {
 	m.err = err
 	r.move(m, failed)
-	if m.owed() >= 0 {
-		m.stuck = after(r.e.stuckAfter, func() { r.reportStuck(m) })
+	m.waitsFrom = time.Now()
+	if !m.running {
+		m.since = m.waitsFrom
+	}
+	if m.running || m.owed() >= 0 {
+		m.stuck = after(r.e.stuckAfter, func() { r.tell(m) })
 	}
 }
 

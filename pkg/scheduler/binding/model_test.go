@@ -244,6 +244,7 @@ func (w *world) checkEnd() {
 		if p.submitted && !p.gone && !abandoned {
 			w.expect(p, p.bound == (p.on == p.Node), "bound for the ledger: %v, is on %q", p.bound, p.on)
 		}
+		w.expect(p, p.delayed == "" || abandoned, "still said to wait: %s", p.delayed)
 		w.expect(p, p.submitted || len(p.trace) == 0, "touched and not submitted")
 		w.expect(p, !w.engine.InFlight(p.Task.Job) && !w.engine.Failing(p.Task.Job), "in flight at the end")
 	}

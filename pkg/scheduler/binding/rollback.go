@@ -2,7 +2,6 @@ package binding
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -34,6 +33,7 @@ func (r *run) undo(m *member) {
 			return
 		}
 		r.undone(m)
+		r.retell(m)
 	}
 	r.release(m)
 }
@@ -53,7 +53,7 @@ func (r *run) undone(m *member) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m.kept = m.owed()
-	m.undoErr = nil
+	m.undoErr, m.since = nil, time.Now()
 }
 
 // rollback undoes one step: it tries again until that succeeds, or what the step did is gone. It returns false when
@@ -123,8 +123,9 @@ func (r *run) release(m *member) {
 	m.stuck.stop()
 	r.e.ledger.Released(m.Member, m.err)
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.move(m, released)
+	r.mu.Unlock()
+	r.retell(m)
 }
 
 // abandon leaves the member as it is, for the next leader.
@@ -138,26 +139,11 @@ func (r *run) abandon(m *member, err error) {
 	r.move(m, abandoned)
 }
 
-// reportStuck tells of a failed member that is not released for long.
-func (r *run) reportStuck(m *member) {
-	r.mu.Lock()
-	plugin, err := "", m.undoErr
-	if m.running {
-		plugin = m.Steps[m.begun-1].Plugin
-	} else if i := m.owed(); i >= 0 {
-		plugin = m.Steps[i].Plugin
-	}
-	r.mu.Unlock()
-	if err == nil {
-		err = errors.New("the step or its rollback has not returned")
-	}
-	r.e.observer.RollbackStuck(m.Member, plugin, err)
-}
-
 // alarm runs a function once after a while, unless it is stopped before. A nil alarm never does.
 type alarm struct {
-	timer *time.Timer
-	done  chan struct{}
+	timer   *time.Timer
+	done    chan struct{}
+	stopped bool
 }
 
 func after(d time.Duration, f func()) *alarm {
@@ -169,9 +155,14 @@ func after(d time.Duration, f func()) *alarm {
 	return a
 }
 
-// stop returns when the function will not run any more, and does not run.
+// stop returns when the function will not run any more, and does not run. It may be called again, by one goroutine at a
+// time.
 func (a *alarm) stop() {
-	if a != nil && !a.timer.Stop() {
+	if a == nil || a.stopped {
+		return
+	}
+	a.stopped = true
+	if !a.timer.Stop() {
 		<-a.done
 	}
 }

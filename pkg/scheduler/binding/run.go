@@ -58,6 +58,8 @@ type run struct {
 	// quorumErr is what the gang lacked; only run.run uses it.
 	quorumErr error
 
+	// telling keeps reports of delays in the order of what they tell.
+	telling sync.Mutex
 	// mu is held for book-keeping alone, never across a call. It guards what follows, and the state of members.
 	mu    sync.Mutex
 	phase phase
@@ -67,6 +69,8 @@ type run struct {
 	next int
 	// lost counts the members that failed before the barrier.
 	lost int
+	// cutShort says that a Drain is about to abort: every wait is worth telling.
+	cutShort bool
 	// orphans are failed members that no goroutine is rolling back yet.
 	orphans []*member
 }
@@ -211,5 +215,5 @@ func (r *run) describe() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	unsettled := len(r.members) - r.count[bound] - r.count[released] - r.count[abandoned]
-	return fmt.Sprintf("gang %s is %s with %d of %d members unsettled", r.tx.Gang, r.phase, unsettled, len(r.members))
+	return fmt.Sprintf("gang %s is %s with %d of %d members unsettled%s", r.tx.Gang, r.phase, unsettled, len(r.members), r.firstDelay())
 }

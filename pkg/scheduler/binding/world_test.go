@@ -33,7 +33,7 @@ type world struct {
 	queue      []*Transaction
 	inProgress map[api.JobID]*Transaction
 	results    []Result
-	stuck      []string
+	delays     []string
 	inFlight   int
 	stepsBegun map[string]int
 	stepsDone  map[string]int
@@ -99,7 +99,8 @@ type pod struct {
 	held      bool
 	bound     bool
 	released  bool
-	stuck     bool
+	// delayed is what the pod was told to wait for.
+	delayed string
 }
 
 var (
@@ -241,6 +242,13 @@ func (w *world) at(_ *pod, f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f()
+}
+
+// told are the delays that were told, and their ends.
+func (w *world) told() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.delays)
 }
 
 // owed is the last step that is to be rolled back before the pod is released, -1 when there is none.

@@ -91,6 +91,8 @@ type Cache struct {
 	// lastOpen is the gang that was added to last: while a statement commits, it stays the same.
 	lastOpen api.JobID
 
+	delays *delays
+
 	// reportMu guards what is remembered of gangs for reports.
 	reportMu sync.Mutex
 	// failures says what the last transaction of a gang failed of, until it is bound or something else keeps it from
@@ -130,6 +132,7 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 		arrivals:       map[api.JobID]arrival{},
 		retold:         map[api.JobID]time.Time{},
 		strayed:        map[api.JobID]time.Time{},
+		delays:         newDelays(),
 	}
 	c.observer = observer
 	c.Recorder = newRecorder(direct{upstream.Recorder})
@@ -212,13 +215,16 @@ func (c *Cache) NotSynced() []string {
 }
 
 // Drain lets the transactions in flight end: new ones are refused, and when the context ends those whose members
-// are not being bound yet are rolled back. An error names what could not be ended.
+// are not being bound yet are rolled back. An error names what could not be ended. What was told last still goes out,
+// within flushLimit: the grace is over by then when it matters most.
 func (c *Cache) Drain(ctx context.Context) error {
 	err := c.engine.Drain(ctx)
 	c.backoff.Stop()
-	c.status.stop(ctx)
+	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushLimit)
+	defer cancel()
+	c.status.stop(flush)
 	if c.events != nil {
-		c.events.stop(ctx) // last: the others still tell
+		c.events.stop(flush) // last: the others still tell
 	}
 	return err
 }
@@ -227,6 +233,7 @@ func (c *Cache) Drain(ctx context.Context) error {
 func (c *Cache) Abort() {
 	c.engine.Abort()
 	c.backoff.Stop()
+	c.status.abort()
 }
 
 // Blocked says why a gang is to be left out of sessions for now: it was set aside, it waits out its backoff, or members

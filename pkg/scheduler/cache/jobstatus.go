@@ -64,6 +64,8 @@ func (c *Cache) arriving(job *api.JobInfo) bool {
 
 func (c *Cache) correctStatus(job *api.JobInfo) {
 	status := &job.PodGroup.Status
+	removeCondition(status, isDelay)
+	defer c.delays.correct(job.UID, status)
 	short := binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed)
 	whole := short == nil
 	if !whole {

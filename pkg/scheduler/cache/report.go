@@ -244,16 +244,3 @@ func external(pg *api.PodGroup) (*v1beta1.PodGroup, error) {
 	}
 	return out, nil
 }
-
-// stuckReporter adds an event to what the observer makes of a rollback that keeps failing.
-type stuckReporter struct {
-	binding.Observer
-	cache *Cache
-}
-
-// RollbackStuck tells the pod's owner that its resources stay reserved, and why.
-func (s stuckReporter) RollbackStuck(m *binding.Member, plugin string, err error) {
-	s.Observer.RollbackStuck(m, plugin, err)
-	s.cache.Recorder.Event(m.Task.Pod, v1.EventTypeWarning, "RollbackStuck", fmt.Sprintf(
-		"undoing pre-bind plugin %s on node %s keeps failing: %v; it is tried until it succeeds, and until then the pod is not placed again", plugin, m.Node, err))
-}

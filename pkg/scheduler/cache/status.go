@@ -2,6 +2,8 @@ package cache
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +21,13 @@ const (
 	statusWorkers = 8
 	// statusTimeout bounds one status write.
 	statusTimeout = 15 * time.Second
+	// statusFirstRetry and statusLastRetry are the waits between tries of a write, which double.
+	statusFirstRetry = 20 * time.Millisecond
+	statusLastRetry  = 30 * time.Second
+	// flushPoll is how often a scheduler that ends looks whether its statuses are written.
+	flushPoll = 10 * time.Millisecond
+	// flushLimit bounds how long statuses and events of a scheduler that ends are waited for.
+	flushLimit = 5 * time.Second
 	// settle is how long a write waits that a moment later may not be needed any more: a pod found unschedulable
 	// while its gang is still arriving, counters of a PodGroup whose pods are just starting.
 	settle = 900 * time.Millisecond
@@ -62,7 +71,7 @@ type statusWriter struct {
 var _ vccache.StatusUpdater = (*statusWriter)(nil)
 
 func newStatusWriter(c *Cache) *statusWriter {
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[statusKey](20*time.Millisecond, 30*time.Second)
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[statusKey](statusFirstRetry, statusLastRetry)
 	return &statusWriter{
 		cache:       c,
 		passThrough: c.StatusUpdater,
@@ -84,9 +93,10 @@ func (w *statusWriter) start(ctx context.Context) {
 	}
 }
 
-// stop lets the writes under way end and drops the rest: the next leader decides them anew. What was asked for
-// within the last moments, such as why a gang was rolled back by the shutdown, still goes out.
+// stop writes what is wished for, as far as the context lets it, and drops the rest: the next leader decides that anew.
+// What was asked for within the last moments, such as why a gang was rolled back by the shutdown, still goes out.
 func (w *statusWriter) stop(ctx context.Context) {
+	w.flush(ctx)
 	done := make(chan struct{})
 	go func() {
 		w.queue.ShutDownWithDrain()
@@ -99,6 +109,38 @@ func (w *statusWriter) stop(ctx context.Context) {
 	}
 	w.queue.ShutDown() // draining alone does not end the queue's own goroutine
 }
+
+// flush returns when every wish is written, the context ends or abort was called. A queue that shuts down would drop the
+// writes that wait a moment, and those that failed and are to be tried again.
+func (w *statusWriter) flush(ctx context.Context) {
+	for _, key := range w.unwritten() {
+		w.queue.Add(key)
+	}
+	poll := time.NewTicker(flushPoll)
+	defer poll.Stop()
+	for ctx.Err() == nil && !w.queue.ShuttingDown() && len(w.unwritten()) > 0 {
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// unwritten lists what there is a wish for that is not written.
+func (w *statusWriter) unwritten() []statusKey {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(w.pods)), maps.Keys(w.queues))
+	for key, wish := range w.podGroups {
+		if wish.written == "" {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// abort makes stop wait for nothing but the writes under way.
+func (w *statusWriter) abort() { w.queue.ShutDown() }
 
 func (w *statusWriter) next(ctx context.Context) bool {
 	key, shutdown := w.queue.Get()

@@ -83,13 +83,20 @@ func nomination(pod *v1.Pod) string {
 func (w *statusWriter) writePod(ctx context.Context, key statusKey) error {
 	w.mu.Lock()
 	wish, ok := w.pods[key]
-	delete(w.pods, key)
 	w.mu.Unlock()
 	if !ok {
 		return nil
 	}
+	if err := w.applyPod(ctx, key, wish); err != nil {
+		return fmt.Errorf("updating the status of pod %s/%s: %w", key.namespace, key.name, err)
+	}
+	drop(w, w.pods, key, wish)
+	return nil
+}
+
+func (w *statusWriter) applyPod(ctx context.Context, key statusKey, wish *podWish) error {
 	current, err := w.cache.SharedInformerFactory().Core().V1().Pods().Lister().Pods(key.namespace).Get(key.name)
-	if err != nil || current.UID != wish.uid || current.Spec.NodeName != "" || !w.cache.isPending(wish) {
+	if err != nil || current.UID != wish.uid || current.Spec.NodeName != "" || !w.cache.isPending(wish) && !w.cache.delays.tells(wish.uid) {
 		return nil // gone, bound, or being bound: nobody is interested in why it was not
 	}
 	pod := current.DeepCopy()
@@ -105,15 +112,10 @@ func (w *statusWriter) writePod(ctx context.Context, key statusKey) error {
 		return nil
 	}
 	_, err = w.cache.kube.CoreV1().Pods(key.namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
-	if err == nil || apierrors.IsNotFound(err) || w.givesUp(key, current, wanted, err) {
+	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	w.mu.Lock()
-	if _, newer := w.pods[key]; !newer {
-		w.pods[key] = wish
-	}
-	w.mu.Unlock()
-	return fmt.Errorf("updating the status of pod %s/%s: %w", key.namespace, key.name, err)
+	return w.unlessGivenUp(key, current, wanted, err)
 }
 
 // digest stands for what is wished.
@@ -213,12 +215,12 @@ func (w *statusWriter) writePodGroup(ctx context.Context, key statusKey) error {
 	}
 	current, err := w.cache.podGroups.PodGroups(key.namespace).Get(key.name)
 	if err != nil || current.UID != wish.uid {
-		w.dropPodGroup(key, wish)
+		drop(w, w.podGroups, key, wish)
 		return nil
 	}
 	if foreign, err := w.writtenByOthers(key, current, wish); err != nil || foreign {
 		if foreign {
-			w.dropPodGroup(key, wish)
+			drop(w, w.podGroups, key, wish)
 			w.cache.wake(Soon) // decided anew on what is there now
 		}
 		return err
@@ -228,18 +230,18 @@ func (w *statusWriter) writePodGroup(ctx context.Context, key statusKey) error {
 		return err
 	}
 	if !changed {
-		w.dropPodGroup(key, wish)
+		drop(w, w.podGroups, key, wish)
 		return nil
 	}
 	wanted := wish.digest()
 	if w.refused.before(key, current, wanted) {
-		w.dropPodGroup(key, wish)
+		drop(w, w.podGroups, key, wish)
 		return nil
 	}
 	written, err := w.cache.vc.SchedulingV1beta1().PodGroups(key.namespace).Update(ctx, updated, metav1.UpdateOptions{})
 	switch {
 	case apierrors.IsNotFound(err), w.givesUp(key, current, wanted, err):
-		w.dropPodGroup(key, wish)
+		drop(w, w.podGroups, key, wish)
 		return nil
 	case err != nil:
 		return fmt.Errorf("updating the status of PodGroup %s/%s: %w", key.namespace, key.name, err)
@@ -269,12 +271,12 @@ func (w *statusWriter) writtenByOthers(key statusKey, current *v1beta1.PodGroup,
 	return ok && last.uid == wish.uid && !sameStatus(internal.Status, last.status), nil
 }
 
-// dropPodGroup forgets a wish that needs no write, unless a newer one has taken its place.
-func (w *statusWriter) dropPodGroup(key statusKey, wish *podGroupWish) {
+// drop forgets a wish that was seen to, unless a newer one has taken its place.
+func drop[W any](w *statusWriter, wishes map[statusKey]*W, key statusKey, wish *W) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.podGroups[key] == wish {
-		delete(w.podGroups, key)
+	if wishes[key] == wish {
+		delete(wishes, key)
 	}
 }
 
@@ -339,19 +341,14 @@ func (w *statusWriter) wishQueue(name string, wish *queueWish) {
 func (w *statusWriter) writeQueue(ctx context.Context, key statusKey) error {
 	w.mu.Lock()
 	wish, ok := w.queues[key]
-	delete(w.queues, key)
 	w.mu.Unlock()
 	if !ok {
 		return nil
 	}
 	if err := w.applyQueue(ctx, key, wish); err != nil {
-		w.mu.Lock()
-		if _, newer := w.queues[key]; !newer {
-			w.queues[key] = wish
-		}
-		w.mu.Unlock()
 		return fmt.Errorf("updating queue %s: %w", key.name, err)
 	}
+	drop(w, w.queues, key, wish)
 	return nil
 }
 

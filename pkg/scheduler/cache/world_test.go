@@ -54,13 +54,14 @@ func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 
 type quiet struct{}
 
-func (quiet) StepDone(string, error, time.Duration)        {}
-func (quiet) RollbackDone(string, error)                   {}
-func (quiet) RollbackStuck(*binding.Member, string, error) {}
-func (quiet) TransactionDone(binding.Result)               {}
-func (quiet) InFlight(int)                                 {}
-func (quiet) StatusRefused(string)                         {}
-func (quiet) EventDone(string)                             {}
+func (quiet) StepDone(string, error, time.Duration)  {}
+func (quiet) RollbackDone(string, error)             {}
+func (quiet) Delayed(*binding.Member, binding.Delay) {}
+func (quiet) DelayEnded(*binding.Member, error)      {}
+func (quiet) TransactionDone(binding.Result)         {}
+func (quiet) InFlight(int)                           {}
+func (quiet) StatusRefused(string)                   {}
+func (quiet) EventDone(string)                       {}
 
 func (w *world) wakened(u Urgency) {
 	w.mu.Lock()

@@ -42,7 +42,7 @@ func New(registry prometheus.Registerer) *Metrics {
 		}, []string{"plugin", "result"}),
 		stuck: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "volcano_prebind_rollback_stuck_total",
-			Help: "Tasks whose rollback kept failing for so long that it was reported, by plugin.",
+			Help: "Tasks whose rollback kept failing, or whose step did not return so that it could begin, for so long that it was reported, by plugin.",
 		}, []string{"plugin"}),
 		transaction: factory.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "volcano_bind_transaction_duration_seconds", Buckets: buckets,
@@ -96,10 +96,15 @@ func (m *Metrics) RollbackDone(plugin string, err error) {
 	m.rollbacks.WithLabelValues(plugin, result(err)).Inc()
 }
 
-// RollbackStuck counts a task whose rollback keeps failing.
-func (m *Metrics) RollbackStuck(_ *binding.Member, plugin string, _ error) {
-	m.stuck.WithLabelValues(plugin).Inc()
+// Delayed counts a task whose rollback keeps failing, or cannot begin.
+func (m *Metrics) Delayed(_ *binding.Member, d binding.Delay) {
+	if d.Kind != binding.StepWaits {
+		m.stuck.WithLabelValues(d.Plugin).Inc()
+	}
 }
+
+// DelayEnded counts nothing.
+func (*Metrics) DelayEnded(*binding.Member, error) {}
 
 // TransactionDone observes a transaction that ended.
 func (m *Metrics) TransactionDone(r binding.Result) {

@@ -57,7 +57,8 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 		"rollbacks": {func(m *Metrics) {
 			m.RollbackDone("p", failure)
 			m.RollbackDone("p", nil)
-			m.RollbackStuck(nil, "p", failure)
+			m.Delayed(nil, binding.Delay{Kind: binding.RollbackStuck, Plugin: "p"})
+			m.Delayed(nil, binding.Delay{Kind: binding.StepWaits, Plugin: "p"})
 		}, map[string]float64{
 			"volcano_prebind_rollback_total plugin=p result=ok":    1,
 			"volcano_prebind_rollback_total plugin=p result=error": 1,

@@ -1,0 +1,124 @@
+package binding
+
+import (
+	"fmt"
+	"time"
+)
+
+// DelayKind is the reason of a Delay as people read it in events and conditions.
+type DelayKind string
+
+const (
+	// StepWaits is a step that runs long, within its timeout.
+	StepWaits DelayKind = "WaitingInPreBind"
+	// StepNotReturning is a step that was given up, and cannot be rolled back because it has not returned.
+	StepNotReturning DelayKind = "StepNotReturning"
+	// RollbackStuck is a rollback that keeps failing, or does not return.
+	RollbackStuck DelayKind = "RollbackStuck"
+)
+
+// Delay is what a member has been waiting for, for long.
+type Delay struct {
+	Kind         DelayKind
+	Plugin, Node string
+	// Since is when the step, or the first try of its rollback, began. It stays the same while the delay lasts.
+	Since time.Time
+	// Err is the last failure of the rollback; nil when it has not failed yet.
+	Err error
+}
+
+// String leaves out nothing that people need and has nothing that changes by itself.
+func (d Delay) String() string {
+	since := d.Since.UTC().Format(time.RFC3339)
+	switch d.Kind {
+	case StepWaits:
+		return fmt.Sprintf("waits in pre-bind plugin %s on node %s since %s", d.Plugin, d.Node, since)
+	case StepNotReturning:
+		return fmt.Sprintf("pre-bind plugin %s on node %s was given up and has not returned since %s; until it does the pod is not placed again", d.Plugin, d.Node, since)
+	}
+	how := "does not return"
+	if d.Err != nil {
+		how = fmt.Sprintf("keeps failing: %v", d.Err)
+	}
+	return fmt.Sprintf("undoing pre-bind plugin %s on node %s since %s %s; it is tried until it succeeds, and until then the pod is not placed again",
+		d.Plugin, d.Node, since, how)
+}
+
+// delayOf is what the member has been waiting for; nil when it has not been for long, unless any wait counts. It is called
+// with mu held.
+func (r *run) delayOf(m *member) *Delay {
+	d := &Delay{Node: m.Node, Since: m.since}
+	waits := m.since
+	switch {
+	case m.running && m.state == preparing:
+		d.Kind, d.Plugin = StepWaits, m.Steps[m.begun-1].Plugin
+	case m.running && m.state == failed:
+		d.Kind, d.Plugin, waits = StepNotReturning, m.Steps[m.begun-1].Plugin, m.waitsFrom
+	case m.state == failed && m.owed() >= 0:
+		d.Kind, d.Plugin, d.Err, waits = RollbackStuck, m.Steps[m.owed()].Plugin, m.undoErr, m.waitsFrom
+	default:
+		return nil
+	}
+	if time.Since(waits) < r.e.stuckAfter && !r.cutShort {
+		return nil
+	}
+	return d
+}
+
+// tell reports what the member waits for if it has been for long, and that it does no longer if that was reported. The
+// failure of a rollback is the one that was there when it was reported first.
+func (r *run) tell(m *member) {
+	r.telling.Lock()
+	defer r.telling.Unlock()
+	r.mu.Lock()
+	before, now, cause := m.told, r.delayOf(m), m.err
+	m.told = now
+	r.mu.Unlock()
+	switch {
+	case now == nil && before != nil:
+		r.e.observer.DelayEnded(m.Member, cause)
+	case now != nil && (before == nil || before.Kind != now.Kind || before.Plugin != now.Plugin):
+		r.e.observer.Delayed(m.Member, *now)
+	}
+}
+
+// retell takes back what was told of the member, if anything was, because that has ended. A failed member's next wait is
+// told when it is long itself.
+func (r *run) retell(m *member) {
+	r.mu.Lock()
+	told, former := m.told != nil, m.stuck
+	if told {
+		m.stuck, m.waitsFrom = nil, time.Now()
+	}
+	r.mu.Unlock()
+	if !told {
+		return
+	}
+	former.stop()
+	r.tell(m)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m.state == failed && m.owed() >= 0 {
+		m.stuck = after(r.e.stuckAfter, func() { r.tell(m) })
+	}
+}
+
+// tellUnfinished reports what members wait for, however short they have: Abort is about to leave them.
+func (r *run) tellUnfinished() {
+	r.mu.Lock()
+	r.cutShort = true
+	r.mu.Unlock()
+	for _, m := range r.members {
+		r.tell(m)
+	}
+}
+
+// firstDelay describes what the first member that waits waits for; empty when none does. It is called with mu held.
+func (r *run) firstDelay() string {
+	for _, m := range r.members {
+		if d := r.delayOf(m); d != nil {
+			return fmt.Sprintf(", pod %s: %v", m.key(), d)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,112 @@
+package cache
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// refuseAtFirst lets the API server answer that many updates of pods, and as many of PodGroups and queues, with an error
+// that ends.
+func (w *world) refuseAtFirst(times int32) {
+	for _, client := range []*clienttesting.Fake{&w.cluster.Kube.Fake, &w.cluster.Volcano.Fake} {
+		var tried atomic.Int32
+		client.PrependReactor("update", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if tried.Add(1) > times {
+				return false, nil, nil
+			}
+			return true, nil, apierrors.NewServiceUnavailable("not yet")
+		})
+	}
+}
+
+// wishAll leaves a wish of each kind: for the pod's condition, the PodGroup's counters and the queue's allocation. All
+// of them wait a moment before they are written.
+func (w *world) wishAll() {
+	w.t.Helper()
+	told := w.cluster.Pod("p0").DeepCopy()
+	podutil.UpdatePodCondition(&told.Status, &v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: "Full", Message: "no room"})
+	if _, err := w.StatusUpdater.UpdatePodStatus(told); err != nil {
+		w.t.Fatal(err)
+	}
+	w.wish(running(7))
+	w.status.wishQueue(schedtest.Queue, &queueWish{allocated: v1.ResourceList{v1.ResourceCPU: resource.MustParse("3")}})
+}
+
+// TestDrainWritesWhatIsWishedFor: the grace has ended when statuses are asked for last.
+func TestDrainWritesWhatIsWishedFor(t *testing.T) {
+	tests := map[string]struct{ refused int32 }{
+		"at once, what waits for a moment to pass":    {0},
+		"again, what fails while the scheduler stops": {4},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(1, 1)
+				w.refuseAtFirst(tt.refused)
+				w.wishAll()
+				grace, cancel := context.WithCancel(t.Context())
+				cancel()
+				if err := w.Drain(grace); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff("False Full: no room", w.podScheduled("p0")); diff != "" {
+					t.Errorf("condition of the pod (-want +got):\n%s", diff)
+				}
+				if got := w.cluster.PodGroup("g").Status.Running; got != 7 {
+					t.Errorf("the PodGroup has %d running pods, want 7", got)
+				}
+				queue, err := w.cluster.Volcano.SchedulingV1beta1().Queues().Get(t.Context(), schedtest.Queue, metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := queue.Status.Allocated.Cpu().String(); got != "3" {
+					t.Errorf("the queue has %s cpu allocated, want 3", got)
+				}
+			})
+		})
+	}
+}
+
+// TestStopIsBounded: an API server that does not take statuses holds up no shutdown for longer than the limit, and a lost
+// lease nothing at all.
+func TestStopIsBounded(t *testing.T) {
+	tests := map[string]struct {
+		aborted bool
+		want    time.Duration
+	}{
+		"a drain waits for the limit":           {want: flushLimit},
+		"a drain that is aborted does not wait": {aborted: true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(1, 1)
+				w.refuseAtFirst(1 << 30)
+				w.wishAll()
+				start := time.Now()
+				if tt.aborted {
+					w.Abort()
+				}
+				if err := w.Drain(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if got := time.Since(start); got != tt.want {
+					t.Errorf("Drain took %v, want %v", got, tt.want)
+				}
+			})
+		})
+	}
+}

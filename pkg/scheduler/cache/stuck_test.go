@@ -1,0 +1,160 @@
+package cache
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+)
+
+// catchUp lets time pass and the cache know what is written, so that writes that conflict succeed when tried again.
+func (w *world) catchUp() {
+	w.t.Helper()
+	for range 3 {
+		synctest.Wait()
+		w.deliver(w.cluster.PodGroup("g"))
+		w.sync("p0", "p1")
+		time.Sleep(statusLastRetry)
+	}
+	synctest.Wait()
+}
+
+func TestStuckRollbackIsOnThePodGroupAndItsPodsWhileItLasts(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		var repaired atomic.Bool
+		begun := make(chan struct{}) // p1 is not released without a rollback
+		step := binding.Step{Plugin: "storage", PreBind: func(_ context.Context, task *api.TaskInfo, _ string) error {
+			if task.Name == "p1" {
+				close(begun)
+				return nil
+			}
+			<-begun
+			return errBroken
+		}}
+		step.Rollback = func(context.Context, *api.TaskInfo, string) error {
+			if repaired.Load() {
+				return nil
+			}
+			return errBroken
+		}
+		w.mustPlace("n", []binding.Step{step}, "p0", "p1")
+		w.SealTransactions()
+		time.Sleep(time.Minute - 1)
+		if got := w.condition(v1beta1.PodGroupUnschedulableType); got != "" {
+			t.Errorf("PodGroup has the condition %q before the minute is over", got)
+		}
+		w.catchUp()
+		const says = "undoing pre-bind plugin storage on node n since 2000-01-01T00:00:00Z keeps failing: it is broken; " +
+			"it is tried until it succeeds, and until then the pod is not placed again"
+		const wantGang = "True RollbackStuck: pod p0: " + says + " (and more of its pods)"
+		if diff := cmp.Diff(wantGang, w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+			t.Errorf("condition of the PodGroup (-want +got):\n%s", diff)
+		}
+		for _, pod := range []string{"p0", "p1"} {
+			if diff := cmp.Diff("False RollbackStuck: "+says, w.podScheduled(pod)); diff != "" {
+				t.Errorf("condition of pod %s (-want +got):\n%s", pod, diff)
+			}
+		}
+
+		w.cluster.Writes()
+		for range 5 { // sessions leave it there, and nothing in it changes
+			time.Sleep(time.Minute)
+			if _, err := w.UpdateJobStatus(w.Snapshot().Jobs[gang], true, false, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if diff := cmp.Diff(wantGang, w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+			t.Errorf("condition of the PodGroup after sessions (-want +got):\n%s", diff)
+		}
+		for _, write := range w.cluster.Writes() {
+			if strings.Contains(write, "pods/status") {
+				t.Errorf("written again: %s", write)
+			}
+		}
+
+		repaired.Store(true)
+		w.catchUp()
+		if diff := cmp.Diff("True PreBindFailed: "+gangSays, w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+			t.Errorf("condition of the PodGroup at the end (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff("False SchedulerError: "+stepSays, w.podScheduled("p0")); diff != "" {
+			t.Errorf("condition of the pod at the end (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestLongWaitInPreBindIsTold(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		goOn := make(chan struct{})
+		step := waiting("storage", goOn)
+		step.Timeout = 10 * time.Minute
+		w.mustPlace("n", []binding.Step{step}, "p0", "p1")
+		w.SealTransactions()
+		time.Sleep(time.Minute)
+		w.catchUp()
+		const says = "waits in pre-bind plugin storage on node n since 2000-01-01T00:00:00Z"
+		if diff := cmp.Diff("True WaitingInPreBind: pod p0: "+says+" (and more of its pods)", w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+			t.Errorf("condition of the PodGroup (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff("False WaitingInPreBind: "+says, w.podScheduled("p1")); diff != "" {
+			t.Errorf("condition of the pod (-want +got):\n%s", diff)
+		}
+		close(goOn)
+		w.catchUp()
+		if got := w.condition(v1beta1.PodGroupUnschedulableType); got != "" {
+			t.Errorf("PodGroup has the condition %q after the wait", got)
+		}
+		if diff := cmp.Diff([]string{"Bound on n", "Bound on n"}, w.books("p0", "p1")); diff != "" {
+			t.Errorf("books (-want +got):\n%s", diff)
+		}
+		if left := len(w.delays.gangs) + len(w.delays.told); left > 0 {
+			t.Errorf("%d delays are remembered at the end", left)
+		}
+	})
+}
+
+// The grace has ended when the drain is cut short, and what it leaves must be told all the same.
+func TestDrainTellsWhatItLeaves(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		w.refuseAtFirst(3)
+		returns := make(chan struct{})
+		step := binding.Step{Plugin: "storage", Rollback: func(context.Context, *api.TaskInfo, string) error { return nil }}
+		step.PreBind = func(context.Context, *api.TaskInfo, string) error {
+			<-returns
+			return nil
+		}
+		w.mustPlace("n", []binding.Step{step}, "p0")
+		w.SealTransactions()
+		synctest.Wait()
+		grace, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := w.Drain(grace)
+		const says = "pre-bind plugin storage on node n was given up and has not returned since 2000-01-01T00:00:00Z; until it does the pod is not placed again"
+		if err == nil || !strings.Contains(err.Error(), "pod ns/p0: "+says) {
+			t.Errorf("Drain returned %v", err)
+		}
+		if diff := cmp.Diff("True StepNotReturning: pod p0: "+says, w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+			t.Errorf("condition of the PodGroup when Drain has returned (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff("False StepNotReturning: "+says, w.podScheduled("p0")); diff != "" {
+			t.Errorf("condition of the pod when Drain has returned (-want +got):\n%s", diff)
+		}
+		told := strings.Join(w.cluster.Events.Take(), "\n")
+		if want := "Warning StepNotReturning p0: " + says; !strings.Contains(told, want) {
+			t.Errorf("events are\n%s\nwant among them\n%s", told, want)
+		}
+		close(returns)
+	})
+}
