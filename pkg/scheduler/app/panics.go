@@ -35,11 +35,12 @@ func keepGoing() {
 	utilruntime.ReallyCrash = false
 }
 
-// panicked ends a cycle that panicked: what was placed by then is bound or rolled back like any other transaction, and
-// the culprit is looked for.
+// panicked ends a cycle that panicked: what was handed over by then is bound or rolled back like any other transaction,
+// what was placed only is taken back, and the culprit is looked for.
 func (s *scheduler) panicked(turn api.JobID, what string, stack []byte) {
 	what = describePanic(s.registry.Action(), what, stack)
 	klog.ErrorS(nil, "Scheduling cycle panicked", "panic", what, "turn", turn, "stack", string(stack))
+	s.registry.GiveBack()
 	s.cache.SealTransactions()
 	s.watchdog.panicked(what)
 	s.metrics.Cycle("panic")

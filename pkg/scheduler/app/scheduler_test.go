@@ -211,6 +211,31 @@ func TestCycleSurvivesAPanic(t *testing.T) {
 	})
 }
 
+// TestWhatACycleThatPanicsHasPlacedIsTakenBack: what plugins reserve for the claims of a pod that is placed outlives the
+// session, and such a session is not closed.
+func TestWhatACycleThatPanicsHasPlacedIsTakenBack(t *testing.T) {
+	cluster := gangOf(0)
+	cluster.Put(schedtest.MakePod().Name("p0").Group("g").Req(schedtest.Resources{"cpu": "1"}).ResourceClaim("device").Obj())
+	cfg := builtIn(t, "half")
+	cfg.Tiers = nil
+	var takenBack []string
+	s := newTestScheduler(t, cluster, cfg, action{"half", func(ssn *framework.Session) {
+		ssn.AddEventHandler(&vcframework.EventHandler{DeallocateFunc: func(e *vcframework.Event) {
+			takenBack = append(takenBack, e.Task.Name+" on "+e.Task.NodeName)
+		}})
+		for _, task := range ssn.Jobs["ns/g"].Tasks {
+			if err := vcframework.NewStatement(ssn.Session).Allocate(task, ssn.Nodes["n"]); err != nil {
+				t.Error(err)
+			}
+		}
+		panic("oh no")
+	}})
+	s.cycle()
+	if diff := cmp.Diff([]string{"p0 on n"}, takenBack); diff != "" {
+		t.Errorf("taken back (-want +got):\n%s", diff)
+	}
+}
+
 func TestRefusedProfileLeavesTheFormerInForce(t *testing.T) {
 	s := newTestScheduler(t, gangOf(1), builtIn(t, "allocate"))
 	former := s.current()

@@ -1,6 +1,8 @@
 package framework
 
 import (
+	"fmt"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -32,13 +34,34 @@ func (ssn *Session) giveBack() {
 				if !HasClaims(task.Pod) {
 					continue
 				}
-				task.GenerateLastTxContext() // the node it is nominated to is told from that
-				task.Pod.Spec.NodeName = task.NodeName
-				if err := undo(task); err != nil {
+				if err := takeBackOne(task, undo); err != nil {
 					klog.Background().Error(err, "Taking back a placement failed", "pod", klog.KObj(task.Pod))
 				}
-				task.Pod.Spec.NodeName = ""
 			}
 		}
+	}
+}
+
+// takeBackOne takes back one placement; a panic in a plugin is an error, so that the others are taken back too.
+func takeBackOne(task *api.TaskInfo, undo func(*api.TaskInfo) error) (err error) {
+	defer func() {
+		task.Pod.Spec.NodeName = ""
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a plugin panicked: %v", p)
+		}
+	}()
+	task.GenerateLastTxContext() // the node it is nominated to is told from that
+	task.Pod.Spec.NodeName = task.NodeName
+	return undo(task)
+}
+
+// GiveBack takes back what the session that was opened last and not closed has placed and not handed over to be bound. It
+// is for a session that panicked, of which nothing else is closed.
+func (r *Registry) GiveBack() {
+	r.mu.Lock()
+	last := r.last
+	r.mu.Unlock()
+	if last != nil && last.Session != nil {
+		last.giveBack()
 	}
 }
