@@ -12,6 +12,8 @@ KUBE_VERSION := v1.34.1
 HELM_VERSION := v3.18.6
 # Arguments for the targets that run a program: make demo ARGS="--nodes 50".
 ARGS ?=
+# How long random objects are tried.
+FUZZ_TIME ?= 1m
 # How long the tests on a real control plane may take in all.
 E2E_TIMEOUT ?= 60m
 # E2E_OUTAGE_ROUNDS is how many outages of the API server they go through, three unless given.
@@ -74,6 +76,14 @@ test-unit: ## Run the unit tests, with the race detector where there are gorouti
 	@echo "unit tests (building them under the race detector takes minutes the first time)"
 	go test -race $(RACE)
 	go test $(PLAIN) ./pkg/scheduler/framework
+	@$(MAKE) --no-print-directory fuzz
+
+.PHONY: fuzz
+fuzz: ## Schedule beside random PodGroups, pods, queues, nodes and HyperNodes for FUZZ_TIME (1m): nobody may stop others.
+	@mkdir -p bin
+	go test -c -o bin/fuzz.test ./pkg/scheduler/app # without coverage: instrumenting all of Kubernetes takes longer than the fuzzing
+	cd pkg/scheduler/app && ../../../bin/fuzz.test -test.run '^$$' -test.fuzz FuzzNobodyStopsOthers \
+		-test.fuzztime $(FUZZ_TIME) -test.parallel 1 -test.fuzzcachedir ../../../bin/fuzz
 
 .PHONY: test-e2e
 test-e2e: $(OURS) $(CONTROL_PLANE) bin/e2e-scheduler ## Run the tests on a real control plane, each with real processes.

@@ -24,6 +24,7 @@ func (p *process) runElected(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.starting.set(func() string { return "the lease " + p.opts.LeaderElection.ResourceName })
 	return p.elect(ctx, lock, p.lead)
 }
 

@@ -40,6 +40,7 @@ func TestOneThatCannotBeReckonedWithStopsNobody(t *testing.T) {
 		return q
 	}
 	inQueue := schedtest.MakePodGroup().Name("evil").Queue("evil").Phase(v1beta1.PodGroupPending).Obj()
+	runs := schedtest.MakePod().Name("runs").Group("evil").Req(schedtest.Resources{"cpu": "1"}).Node("n").Phase(v1.PodRunning).Obj()
 	tests := map[string]struct {
 		objects []runtime.Object
 		told    string
@@ -61,11 +62,8 @@ func TestOneThatCannotBeReckonedWithStopsNobody(t *testing.T) {
 			told:    "spec.minResources[pods] is -3, it must be 0 or more",
 		},
 		"while a pod of it runs": {
-			objects: []runtime.Object{
-				podGroup(quantities("cpu", "-5"), v1beta1.PodGroupRunning),
-				schedtest.MakePod().Name("runs").Group("evil").Req(schedtest.Resources{"cpu": "1"}).Node("n").Phase(v1.PodRunning).Obj(),
-			},
-			told: "spec.minResources[cpu] is -5, it must be 0 or more",
+			objects: []runtime.Object{podGroup(quantities("cpu", "-5"), v1beta1.PodGroupRunning), runs},
+			told:    "spec.minResources[cpu] is -5, it must be 0 or more",
 		},
 		"a queue that may hold less than nothing": {
 			objects: []runtime.Object{inQueue, queue(func(q *v1beta1.QueueSpec) { q.Capability = quantities("cpu", "-5") })},
@@ -78,6 +76,14 @@ func TestOneThatCannotBeReckonedWithStopsNobody(t *testing.T) {
 		"a queue that deserves less than nothing": {
 			objects: []runtime.Object{inQueue, queue(func(q *v1beta1.QueueSpec) { q.Deserved = quantities("memory", "-1") })},
 			told:    "queue evil: spec.deserved[memory] is -1, it must be 0 or more",
+		},
+		"a queue that is its own parent": {
+			objects: []runtime.Object{inQueue, runs, queue(func(q *v1beta1.QueueSpec) { q.Parent = "evil" })},
+			told:    "queue evil: spec.parent is evil, which leads in a circle, it must lead to the root",
+		},
+		"a queue whose parent is not there": {
+			objects: []runtime.Object{inQueue, runs, queue(func(q *v1beta1.QueueSpec) { q.Parent = "nowhere" })},
+			told:    "queue evil: spec.parent leads to queue nowhere, which does not exist",
 		},
 	}
 	for name, tt := range tests {

@@ -24,6 +24,7 @@ func Run(ctx context.Context, opts *Options) error {
 		opts: opts, registry: framework.NewRegistry(), metrics: metrics.New(prometheus.DefaultRegisterer),
 		watchdog: newWatchdog(), strays: &strays{},
 	}
+	p.watchdog.waits = p.starting.waitsFor
 	p.strays.catch(p.registry.Turn)
 	for _, spec := range opts.Plugins {
 		p.registry.RegisterPlugin(spec)

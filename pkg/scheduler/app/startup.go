@@ -30,7 +30,7 @@ type startup struct {
 	since time.Time
 }
 
-// waitsFor says what the start waits for and since when; nothing when this process schedules or stands by.
+// waitsFor says what the start waits for and since when; nothing when this process schedules.
 func (s *startup) waitsFor() (what string, since time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -34,6 +34,8 @@ type watchdog struct {
 	last, since time.Time
 	panics      int
 	what        string
+	// waits says what the process waits for before the loop runs, and since when; nil when nobody knows.
+	waits func() (what string, since time.Time)
 }
 
 func newWatchdog() *watchdog { return &watchdog{} }
@@ -114,7 +116,20 @@ func (w *watchdog) ServeHTTP(answer http.ResponseWriter, _ *http.Request) {
 		http.Error(answer, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	fmt.Fprintln(answer, "ok")
+	fmt.Fprintln(answer, w.well())
+}
+
+// well is the answer of a process with which nothing is wrong.
+func (w *watchdog) well() string {
+	w.mu.Lock()
+	watching, waits := w.watching, w.waits
+	w.mu.Unlock()
+	if !watching && waits != nil {
+		if what, since := waits(); what != "" {
+			return fmt.Sprintf("ok: waiting for %s, for %s", what, time.Since(since).Round(time.Second))
+		}
+	}
+	return "ok"
 }
 
 // runLoop runs cycles until ctx ends, or until the watchdog despairs of them: then it returns why. A loop that hangs is

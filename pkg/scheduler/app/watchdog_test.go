@@ -25,6 +25,12 @@ func TestHealth(t *testing.T) {
 		gives error
 	}{
 		"standing by for long": {story: func(*watchdog) { time.Sleep(time.Hour) }, code: 200, says: "ok"},
+		"standing by, and it is known what for": {story: func(w *watchdog) {
+			s := &startup{}
+			s.set(func() string { return "Godot" })
+			w.waits = s.waitsFor
+			time.Sleep(time.Minute)
+		}, code: 200, says: "ok: waiting for Godot, for 1m0s"},
 		"cycles and periods without need of one": {story: func(w *watchdog) {
 			w.start()
 			for range 100 {

@@ -25,7 +25,7 @@ var errSearching = errors.New("nothing is evicted while the scheduler looks for 
 // aside is what sessions do without, so that one object stops nobody else: numbers that cannot be reckoned with, and
 // objects during whose turn, or with which, cycles panicked (hunt.go).
 //
-// Numbers below 0 are looked for in each snapshot. A gang that has such, or whose queue has, is not placed: it is left
+// Numbers below 0, and queues from which no way leads to the root, are looked for in each snapshot. A gang that has such, or whose queue has, is not placed: it is left
 // out, but when it holds resources already it stays without the numbers, so that its queue's books are right.
 type aside struct {
 	mu    sync.Mutex
@@ -83,8 +83,16 @@ func (c *Cache) setAside(snapshot *api.ClusterInfo) {
 // anything, and says what is wrong by gang.
 func unreckonable(snapshot *api.ClusterInfo) map[api.JobID]string {
 	queues := map[api.QueueID]string{}
+	lost := withoutRoot(snapshot)
 	for id, queue := range snapshot.Queues {
 		spec, wrong := mendedQueue(&queue.Queue.Spec)
+		if message, is := lost[id]; is {
+			if spec == nil {
+				own := queue.Queue.Spec
+				spec = &own
+			}
+			spec.Parent, wrong = "", append(wrong, message)
+		}
 		if spec == nil {
 			continue
 		}
@@ -128,6 +136,28 @@ func mendedQueue(spec *scheduling.QueueSpec) (*scheduling.QueueSpec, []string) {
 	mended.Deserved = withinReckoning(spec.Deserved, 1)
 	mended.Guarantee.Resource = withinReckoning(spec.Guarantee.Resource, 1)
 	return &mended, wrong
+}
+
+// withoutRoot says of the queues from which no way up leads to the root what is wrong. Upstream adds up what queues use
+// along that way: a circle keeps it busy for ever, and it panics at a parent that is not there.
+func withoutRoot(snapshot *api.ClusterInfo) map[api.QueueID]string {
+	lost := map[api.QueueID]string{}
+	for id := range snapshot.Queues {
+		at := id
+		for steps := 0; at != rootQueue && at != ""; steps++ {
+			queue, there := snapshot.Queues[at]
+			if !there {
+				lost[id] = fmt.Sprintf("spec.parent leads to queue %s, which does not exist", at)
+				break
+			}
+			if steps == len(snapshot.Queues) {
+				lost[id] = fmt.Sprintf("spec.parent is %s, which leads in a circle, it must lead to the root", snapshot.Queues[id].Queue.Spec.Parent)
+				break
+			}
+			at = api.QueueID(queue.Queue.Spec.Parent)
+		}
+	}
+	return lost
 }
 
 func told(wrong []string) string {

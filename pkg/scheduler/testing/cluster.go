@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,6 +15,7 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 	vcfake "volcano.sh/apis/pkg/client/clientset/versioned/fake"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 )
@@ -134,6 +136,10 @@ func (c *Cluster) locate(object runtime.Object) (clienttesting.ObjectTracker, sc
 		return c.Volcano.Tracker(), v1beta1.SchemeGroupVersion.WithResource("podgroups")
 	case *v1beta1.Queue:
 		return c.Volcano.Tracker(), v1beta1.SchemeGroupVersion.WithResource("queues")
+	case *schedulingv1.PriorityClass:
+		return c.Kube.Tracker(), schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")
+	case *topologyv1alpha1.HyperNode:
+		return c.Volcano.Tracker(), topologyv1alpha1.SchemeGroupVersion.WithResource("hypernodes")
 	default:
 		panic(fmt.Sprintf("no tracker for %T", object))
 	}
