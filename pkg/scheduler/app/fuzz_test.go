@@ -6,14 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
-	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -62,15 +60,9 @@ func FuzzNobodyStopsOthers(f *testing.F) {
 	}
 	klog.SetLogger(logr.Discard())
 	f.Cleanup(klog.ClearLogger)
-	keepGoing()
-	var current atomic.Pointer[scheduler]
+	forGood.Do(keepGoing)
 	caught := &strays{}
-	caught.catch(func() api.JobID {
-		if s := current.Load(); s != nil {
-			return s.registry.Turn()
-		}
-		return ""
-	})
+	caught.catch()
 	var confs []*config.Config
 	for _, text := range fuzzConfs {
 		path := filepath.Join(f.TempDir(), "scheduler.conf")
@@ -92,7 +84,6 @@ func FuzzNobodyStopsOthers(f *testing.F) {
 		hyperNodes := evil(d, cluster)
 		s := newTestScheduler(t, cluster, confs[conf])
 		s.strays = caught
-		current.Store(s)
 		awaitHyperNodes(t, s, hyperNodes)
 		for range fuzzCycles {
 			inTime(t, s)

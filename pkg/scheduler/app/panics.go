@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"time"
 	_ "unsafe" // for the link name below
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -64,22 +66,29 @@ func describePanic(action, what string, stack []byte) string {
 	return fmt.Sprintf("scheduling panicked (%s): %s", where, brief.Part(what))
 }
 
-// strays are panics on goroutines that a cycle starts and waits for.
+// strays are panics on goroutines that a cycle starts and waits for. Kubernetes' libraries tell of a panic only after they
+// have let go of whoever waits, so that the cycle may have gone on with another gang's turn by then: a stray is nobody's.
 type strays struct {
 	mu    sync.Mutex
 	first *stray
 }
 
 type stray struct {
-	turn  api.JobID
 	what  string
 	stack []byte
 }
 
+const (
+	// straggling is how long nothing must have been told of a stray panic for the next cycle not to be blamed for it.
+	straggling = 20 * time.Millisecond
+	// stragglers bounds how often that is waited for.
+	stragglers = 50
+)
+
 // catch has the process tell of panics that Kubernetes' libraries recover.
-func (s *strays) catch(turn func() api.JobID) {
+func (s *strays) catch() {
 	utilruntime.PanicHandlers = append(utilruntime.PanicHandlers, func(_ context.Context, p any) {
-		s.note(stray{turn(), fmt.Sprint(p), debug.Stack()})
+		s.note(stray{fmt.Sprint(p), debug.Stack()})
 	})
 }
 
@@ -94,6 +103,24 @@ func (s *strays) note(p stray) {
 	if s.first == nil {
 		s.first = &p
 	}
+}
+
+// all returns the first panic of a cycle that has ended, nil when there was none. When there was one, or it matters whether
+// there was because a culprit is searched for, it waits until no more is told.
+func (s *strays) all(matters bool) *stray {
+	first := s.take()
+	for range stragglers {
+		if first == nil && !matters {
+			break
+		}
+		time.Sleep(straggling)
+		next := s.take()
+		if next == nil {
+			break
+		}
+		first = cmp.Or(first, next)
+	}
+	return first
 }
 
 // take returns the panic that was remembered, if there was one, and forgets it.

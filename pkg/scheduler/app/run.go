@@ -25,7 +25,7 @@ func Run(ctx context.Context, opts *Options) error {
 		watchdog: newWatchdog(), strays: &strays{},
 	}
 	p.watchdog.waits = p.starting.waitsFor
-	p.strays.catch(p.registry.Turn)
+	p.strays.catch()
 	for _, spec := range opts.Plugins {
 		p.registry.RegisterPlugin(spec)
 	}

@@ -231,8 +231,8 @@ func (s *scheduler) cycle() (unsettled bool) {
 	unsettled = profile.TimeDriven || hasWork(ssn.Jobs)
 	s.registry.CloseSession(ssn)
 	vcmetrics.UpdateE2eDuration(time.Since(start))
-	if stray := s.strays.take(); stray != nil {
-		s.panicked(stray.turn, stray.what, stray.stack)
+	if stray := s.strays.all(s.cache.Searching()); stray != nil {
+		s.panicked("", stray.what, stray.stack)
 		return true
 	}
 	s.watchdog.succeeded()

@@ -201,6 +201,13 @@ func (c *Cache) CycleSucceeded() (busy bool) {
 	return busy
 }
 
+// Searching says whether the object is searched for that makes cycles panic.
+func (c *Cache) Searching() bool {
+	c.aside.mu.Lock()
+	defer c.aside.mu.Unlock()
+	return c.aside.hunt.searching()
+}
+
 // SetAside counts what is set aside, by kind of object.
 func (c *Cache) SetAside() map[string]int {
 	c.aside.mu.Lock()
@@ -235,10 +242,7 @@ func (c *Cache) tellHeld(it item) {
 
 // Evict evicts the task, unless sessions see only part of the jobs.
 func (c *Cache) Evict(task *api.TaskInfo, reason string) error {
-	c.aside.mu.Lock()
-	searching := c.aside.hunt.searching()
-	c.aside.mu.Unlock()
-	if searching {
+	if c.Searching() {
 		return errSearching
 	}
 	return c.SchedulerCache.Evict(task, reason)

@@ -68,7 +68,7 @@ func doubled(first, last time.Duration, times int) time.Duration {
 //	control --ok-----------> trying                   (one of several groups is in the session)
 //	control --panic--------> control of queues and nodes, or a pause
 //	trying --ok------------> the group is cleared; after the last one, quiet
-//	trying --panic---------> the group is split, or held when it is one item
+//	trying --panic---------> the group is split, or tried again when it is one item, and held the second time
 type hunt struct {
 	held map[item]*held
 	// seen is what the last session began with: a search begins with its items. The maps are the session's own.
@@ -80,6 +80,9 @@ type hunt struct {
 	others   bool // queues and nodes are searched
 	hidden   map[item]bool
 	suspects []item
+	// doubted is the one item of a group that was tried when a cycle panicked. It is tried once more before it is held: a
+	// panic on another goroutine may be told of a cycle late.
+	doubted item
 	// misled says that suspects turned out not to be it: turns do not count until the search is over.
 	misled bool
 	// back is a held item that is in the session again.
@@ -211,6 +214,7 @@ func (h *hunt) succeeded(now time.Time) (found []item, busy bool) {
 		delete(h.held, *h.back)
 		h.back = nil
 	}
+	h.doubted = item{}
 	if h.searching() {
 		if h.control {
 			h.control = false // one of all of them it is
@@ -263,7 +267,13 @@ func (h *hunt) groupPanicked(now time.Time) (found []item) {
 	last := len(h.groups) - 1
 	group := append(h.groups[last], h.release()...)
 	h.groups = h.groups[:last]
+	if len(group) == 1 && group[0] != h.doubted {
+		h.doubted = group[0]
+		h.groups = append(h.groups, group)
+		return nil
+	}
 	if len(group) == 1 {
+		h.doubted = item{}
 		h.hold(group[0], now)
 		return group
 	}

@@ -48,6 +48,27 @@ func TestAHuntIsShort(t *testing.T) {
 	}
 }
 
+// TestAPanicThatIsToldLateHoldsNobody: the cycle after the one that panicked is taken for it.
+func TestAPanicThatIsToldLateHoldsNobody(t *testing.T) {
+	h, now := newHunt(), time.Unix(0, 0)
+	for range 3 { // with all, without any, and with the only one there is
+		h.leaveOut(gangs(1), now)
+		if len(h.seen.Jobs) == 0 {
+			h.succeeded(now)
+		} else {
+			h.panicked(now, "", "oh no")
+		}
+	}
+	if len(h.held) != 0 || !h.searching() {
+		t.Fatalf("%d items are held after one try, and the search goes on: %t; want none, and that it does", len(h.held), h.searching())
+	}
+	h.leaveOut(gangs(1), now)
+	h.succeeded(now)
+	if len(h.held) != 0 || h.searching() {
+		t.Errorf("%d items are held, and the search goes on: %t; want none, and that it is over", len(h.held), h.searching())
+	}
+}
+
 // TestAHeldGangComesBack after a wait that doubles, and sooner when it changed.
 func TestAHeldGangComesBack(t *testing.T) {
 	tests := map[string]struct {
