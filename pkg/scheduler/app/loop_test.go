@@ -29,6 +29,8 @@ type script struct {
 
 	cycles []time.Duration
 	idles  int
+	// looks counts how often late changes were looked for.
+	looks int
 }
 
 func (s *script) cycle() bool {
@@ -48,6 +50,7 @@ func (s *script) lagging() bool {
 func (s *script) setLate() { s.late = true }
 
 func (s *script) arrived() (some, more bool) {
+	s.looks++
 	if time.Since(s.begin) < s.behindUntil {
 		return false, s.late
 	}
@@ -125,6 +128,14 @@ func TestWhenCyclesRun(t *testing.T) {
 		"at every heartbeat while anything waits although nothing is left to do": {
 			script: script{waits: true}, runs: 40_500 * ms, want: []time.Duration{0, 15 * time.Second, 30 * time.Second}, idles: 38,
 		},
+		"a heartbeat is counted from the last cycle": {
+			script: script{waits: true}, wakes: map[time.Duration]cache.Urgency{9500 * ms: cache.Now},
+			runs: 25 * time.Second, want: []time.Duration{0, 9505 * ms, 24_505 * ms}, idles: 23,
+		},
+		"what is not urgent waits half a second after something urgent, too": {
+			wakes: map[time.Duration]cache.Urgency{100 * ms: cache.Now, 300 * ms: cache.Soon},
+			runs:  950 * ms, want: []time.Duration{0, 105 * ms, 800 * ms},
+		},
 		"a change that comes while the cache is waited for is not lost": {
 			runs: 900 * ms, want: []time.Duration{0, 10 * ms},
 			onStart: func(l *loop, s *script) { s.onLagging = func() { l.wake(cache.Now) } },
@@ -154,6 +165,19 @@ func TestWhenCyclesRun(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLateChangesAreLookedForUntilTheyHaveCome: an idle cluster costs nothing.
+func TestLateChangesAreLookedForUntilTheyHaveCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{begin: time.Now(), behindUntil: 80 * ms}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		newLoop(s, time.Second).run(ctx)
+		if s.looks < 1 || s.looks > 5 {
+			t.Errorf("a change that was late by 30 ms was looked for %d times in an hour, want a few times", s.looks)
+		}
+	})
 }
 
 func TestLoopEndsWithItsContext(t *testing.T) {

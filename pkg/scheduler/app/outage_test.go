@@ -220,3 +220,34 @@ func TestWhatTheAPIServerRefusesIsTold(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatIsToldOfAFailingRequest: since when it fails, whatever it fails of by now; that a version is stale is an answer.
+func TestWhatIsToldOfAFailingRequest(t *testing.T) {
+	tests := map[string]struct {
+		answers []int
+		want    string
+	}{
+		"forbidden for a while":  {answers: []int{403, 403, 404}, want: "/api/v1/pods: Not Found (for 20s)"},
+		"forbidden, and not now": {answers: []int{403, 200}},
+		"forbidden, and stale":   {answers: []int{403, 410}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := newOutage(t.Context())
+				for i, answer := range tt.answers {
+					if i > 0 {
+						time.Sleep(10 * time.Second)
+					}
+					s := &server{up: time.Hour, down: answer}
+					if got, _ := ask(t, t.Context(), o, s, http.MethodGet, "/api/v1/pods"); got != answer {
+						t.Fatalf("the answer is %d, want %d", got, answer)
+					}
+				}
+				if got := o.refused(); got != tt.want {
+					t.Errorf("refused is %q, want %q", got, tt.want)
+				}
+			})
+		})
+	}
+}

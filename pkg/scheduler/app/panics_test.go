@@ -192,6 +192,56 @@ func TestAPanicOnAnothersGoroutineEndsNoProcess(t *testing.T) {
 	}
 }
 
+// TestWhichPanicsAreOfACycle: those of work that it does in parallel, as long as it runs.
+func TestWhichPanicsAreOfACycle(t *testing.T) {
+	parallel := []byte("goroutine 7\nk8s.io/client-go/util/workqueue.ParallelizeUntil.func1()\n")
+	tests := map[string]struct {
+		before, during []byte
+		want           int
+	}{
+		"of its own work":              {during: parallel, want: 1},
+		"of an informer":               {during: []byte("goroutine 7\nk8s.io/client-go/tools/cache.(*processorListener).run()\n")},
+		"of work before the cycle":     {before: parallel},
+		"of work before and during it": {before: parallel, during: parallel, want: 1},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var s *scheduler
+			s = newTestScheduler(t, gangOf(1), builtIn(t, "trap"), action{"trap", func(*framework.Session) {
+				s.strays.note(stray{what: "during", stack: tt.during})
+			}})
+			s.strays.note(stray{what: "before", stack: tt.before})
+			s.cycle()
+			if s.watchdog.panics != tt.want || tt.want > 0 && !strings.HasSuffix(s.watchdog.what, "during") {
+				t.Errorf("the cycle has %d panics, %q, want %d", s.watchdog.panics, s.watchdog.what, tt.want)
+			}
+			s.cycle()
+			if s.watchdog.panics > 2*tt.want {
+				t.Error("a panic is told of a second cycle")
+			}
+		})
+	}
+}
+
+// TestCyclesGoOnWhileAnythingIsSetAside: it comes back by the clock, and nobody else may wait by then.
+func TestCyclesGoOnWhileAnythingIsSetAside(t *testing.T) {
+	s := newTestScheduler(t, gangOf(1), builtIn(t, "trap"), action{"trap", func(ssn *framework.Session) {
+		if ssn.Jobs["ns/g"] != nil {
+			ssn.Turn("ns/g")
+			panic("oh no")
+		}
+	}})
+	s.cycle()
+	for range 3 {
+		if !s.cycle() {
+			t.Error("no cycle is to follow although a gang is set aside")
+		}
+	}
+	if got := s.cache.SetAside()["PodGroup"]; got != 1 {
+		t.Errorf("%d gangs are set aside, want 1", got)
+	}
+}
+
 func TestDescribePanic(t *testing.T) {
 	stack := []byte("goroutine 1\nvolcano.sh/volcano/pkg/scheduler/plugins/proportion.(*proportionPlugin).OnSessionOpen.func8()\n")
 	tests := map[string]struct{ action, what, want string }{

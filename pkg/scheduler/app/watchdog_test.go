@@ -52,6 +52,12 @@ func TestHealth(t *testing.T) {
 				w.succeeded()
 			}
 		}, code: 200, says: "ok"},
+		"one panic, and a long cycle after it": {story: func(w *watchdog) {
+			w.start()
+			w.panicked("oh no")
+			w.beat()
+			time.Sleep(panicLimit + time.Second)
+		}, code: 200, says: "ok"},
 		"panics while the culprit is found": {story: func(w *watchdog) {
 			w.start()
 			for range 50 {
