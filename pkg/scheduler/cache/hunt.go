@@ -218,7 +218,9 @@ func (h *hunt) succeeded(now time.Time) (found []item, busy bool) {
 	if h.searching() {
 		if h.control {
 			h.control = false // one of all of them it is
-			found = append(found, h.groupPanicked(now)...)
+			if len(h.groups[len(h.groups)-1]) > 1 {
+				h.split()
+			}
 		} else {
 			h.groups = h.groups[:len(h.groups)-1]
 		}
@@ -262,25 +264,32 @@ func (h *hunt) controlPanicked(now time.Time) bool {
 	return true
 }
 
-// groupPanicked splits the group that was tried, together with the suspects of the last cycles, which are none then.
+// groupPanicked splits the group that was tried, together with the suspects of the last cycles, which are none then. One
+// item is tried twice and then held.
 func (h *hunt) groupPanicked(now time.Time) (found []item) {
 	last := len(h.groups) - 1
 	group := append(h.groups[last], h.release()...)
-	h.groups = h.groups[:last]
-	if len(group) == 1 && group[0] != h.doubted {
+	h.groups[last] = group
+	switch {
+	case len(group) > 1:
+		h.split()
+	case group[0] != h.doubted:
 		h.doubted = group[0]
-		h.groups = append(h.groups, group)
-		return nil
-	}
-	if len(group) == 1 {
+	default:
 		h.doubted = item{}
+		h.groups = h.groups[:last]
 		h.hold(group[0], now)
 		return group
 	}
-	if half := len(group) / 2; half > 0 {
-		h.groups = append(h.groups, group[half:], group[:half:half])
-	}
 	return nil
+}
+
+// split halves the group that is tried next.
+func (h *hunt) split() {
+	last := len(h.groups) - 1
+	group := h.groups[last]
+	half := len(group) / 2
+	h.groups = append(h.groups[:last], group[half:], group[:half:half])
 }
 
 // release lets go of suspects: cycles panic without them too.
