@@ -30,6 +30,20 @@ func TestCancel(t *testing.T) {
 			events:  events{time.Second: deletePod("p1")},
 			want:    []string{"a bind bound", "released(deleted)"},
 		},
+		"a member that was lost before it was submitted never begins, and what was done when it was placed is undone": {
+			minimum: 1,
+			pods: []script{
+				{lost: errDeleted, steps: steps("a")},
+				{lost: errDeleted, steps: []act{{plugin: "v", placed: true, undo: []error{errServer, errStep}}}},
+				{steps: steps("a")},
+			},
+			want: []string{"released(deleted)", "-v! -v! -v released(deleted)", "a bind bound"},
+		},
+		"members that were lost before they were submitted are missed": {
+			minimum: 2,
+			pods:    []script{{lost: errDeleted}, {steps: steps("a")}},
+			want:    []string{"released(deleted)", "released(no quorum)"},
+		},
 		"a running step is let go of, and rolled back": {
 			minimum: 1,
 			pods:    []script{slow},

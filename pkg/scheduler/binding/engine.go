@@ -66,6 +66,7 @@ func (e *Engine) Submit(t *Transaction) error {
 		r.stop()
 		return ErrDraining
 	}
+	r.loseEarly()
 	e.submitted++
 	r.slots = newContender(t.Gang, e.submitted)
 	former := e.gangs[t.Gang]

@@ -146,6 +146,17 @@ func (r *run) failAll(err error) {
 	r.notify()
 }
 
+// loseEarly fails the members that were lost before the transaction was submitted.
+func (r *run) loseEarly() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.members {
+		if err, lost := r.tx.Lost[m.Member]; lost && r.lose(m, err) {
+			m.cancel(err)
+		}
+	}
+}
+
 // cancel fails the matching members, as fail does.
 func (r *run) cancel(match func(*member) bool, cause error) {
 	for _, m := range r.members {

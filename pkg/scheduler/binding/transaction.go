@@ -78,6 +78,8 @@ func (m *Member) StagedAnnotations() map[string]string {
 type Transaction struct {
 	Gang    api.JobID
 	Members []*Member
+	// Lost are those of the members that were lost before the transaction was submitted, and why: no step of theirs begins.
+	Lost map[*Member]error
 }
 
 // Gatekeeper knows the gang's minimum.

@@ -45,6 +45,8 @@ type world struct {
 
 // script is how everything around one pod behaves.
 type script struct {
+	// lost is why the member was lost before it was submitted.
+	lost    error
 	steps   []act
 	binds   []reply
 	lookups []error

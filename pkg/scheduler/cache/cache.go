@@ -58,7 +58,9 @@ type Cache struct {
 	vc        vcclient.Interface
 	podGroups vclisters.PodGroupLister
 	queues    vclisters.QueueLister
-	vcFactory vcinformers.SharedInformerFactory
+	// podGroupsAt is the version up to which PodGroups are watched.
+	podGroupsAt func() string
+	vcFactory   vcinformers.SharedInformerFactory
 
 	engine  *binding.Engine
 	backoff *binding.Backoff
@@ -141,6 +143,7 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 	podGroups := c.vcFactory.Scheduling().V1beta1().PodGroups()
 	queues := c.vcFactory.Scheduling().V1beta1().Queues()
 	c.podGroups, c.queues = podGroups.Lister(), queues.Lister()
+	c.podGroupsAt = podGroups.Informer().LastSyncResourceVersion
 	core := upstream.SharedInformerFactory().Core().V1()
 	indexByNode(core.Pods().Informer())
 	c.resync = newResync(c)

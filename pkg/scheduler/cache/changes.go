@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"fmt"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -238,7 +237,7 @@ func ready(node *v1.Node) v1.ConditionStatus {
 func (ch *changes) nodeDeleted(obj any) {
 	if node, ok := obj.(*v1.Node); ok {
 		ch.gone("node", node)
-		ch.cache.engine.CancelNode(node.Name, fmt.Errorf("node %s was deleted", node.Name))
+		ch.cache.cancelNode(node.Name)
 		ch.cache.backoff.RetryNode(node.Name)
 		ch.cache.wake(Now)
 	}
@@ -267,11 +266,18 @@ func (ch *changes) podGroupUpdated(oldObj, newObj any) {
 		ch.podGroupAdded(after)
 		return
 	}
-	if !ok || !ok2 || equality.Semantic.DeepEqual(before.Spec, after.Spec) &&
-		equality.Semantic.DeepEqual(before.Labels, after.Labels) && equality.Semantic.DeepEqual(before.Annotations, after.Annotations) {
+	if !ok || !ok2 {
 		return
 	}
-	ch.cache.backoff.RetryNow(api.JobID(after.Namespace + "/" + after.Name))
+	gang := api.JobID(after.Namespace + "/" + after.Name)
+	switch {
+	case !equality.Semantic.DeepEqual(before.Spec, after.Spec):
+		ch.cache.backoff.RetryNow(gang)
+	case !equality.Semantic.DeepEqual(before.Labels, after.Labels) || !equality.Semantic.DeepEqual(before.Annotations, after.Annotations):
+		ch.cache.backoff.RetrySoon(gang) // it may be a step's own doing
+	default:
+		return
+	}
 	ch.await("podgroup", after)
 }
 

@@ -146,6 +146,13 @@ func TestWhichChangesEndAGangsWait(t *testing.T) {
 			change: func(w *world) { w.add(pod(1).Label("a", "b").Obj()) }, blocked: true,
 		},
 		"its PodGroup is changed": {change: func(w *world) { w.add(schedtest.MakePodGroup().Name("g").MinMember(1).Obj()) }},
+		"its PodGroup's annotations are changed a moment later": {change: func(w *world) {
+			time.Sleep(firstRetry)
+			w.add(changed(schedtest.MakePodGroup().Name("g").MinMember(2).Obj(), func(pg *v1beta1.PodGroup) { pg.Annotations = map[string]string{"a": "b"} }))
+		}},
+		"its PodGroup's annotations are changed at once, which its own steps may have done, does not": {change: func(w *world) {
+			w.add(changed(schedtest.MakePodGroup().Name("g").MinMember(2).Obj(), func(pg *v1beta1.PodGroup) { pg.Annotations = map[string]string{"a": "b"} }))
+		}, blocked: true},
 		"its PodGroup is deleted": {change: func(w *world) { w.remove(schedtest.MakePodGroup().Name("g").Obj()) }},
 		"its node is changed a moment later": {change: func(w *world) {
 			time.Sleep(firstRetry)

@@ -132,10 +132,19 @@ func (c *Cache) failure(gang api.JobID) (gangFailure, bool) {
 
 // hasGang says whether the gang's PodGroup is there; one that was deleted has nothing to wait for.
 func (c *Cache) hasGang(gang api.JobID) bool {
+	version, there := c.podGroupVersion(gang)
+	return there && !c.isDeleted(gang, version)
+}
+
+// podGroupVersion is that of the gang's PodGroup in upstream's cache, if it is there.
+func (c *Cache) podGroupVersion(gang api.JobID) (version string, there bool) {
 	c.SchedulerCache.Mutex.Lock()
 	defer c.SchedulerCache.Mutex.Unlock()
 	job, ok := c.Jobs[gang]
-	return ok && job.PodGroup != nil
+	if !ok || job.PodGroup == nil {
+		return "", false
+	}
+	return job.PodGroup.ResourceVersion, true
 }
 
 // tasksOf are the UIDs of the gang's pods in the cache.

@@ -28,7 +28,7 @@ func (c *Cache) Quorum(ctx context.Context, gang api.JobID, passed []*binding.Me
 	defer c.SchedulerCache.Mutex.Unlock()
 	job, ok := c.Jobs[gang]
 	if !ok || job.PodGroup == nil {
-		return fmt.Errorf("PodGroup %s is gone", gang)
+		return deletedPodGroup(gang)
 	}
 	if live == nil {
 		live = &job.PodGroup.Spec
@@ -55,7 +55,7 @@ func (c *Cache) liveSpec(ctx context.Context, gang api.JobID) (*scheduling.PodGr
 	case apierrors.IsForbidden(err):
 		return nil, nil
 	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("PodGroup %s is gone", gang)
+		return nil, deletedPodGroup(gang)
 	case err != nil:
 		return nil, fmt.Errorf("reading PodGroup %s: %w", gang, err)
 	}

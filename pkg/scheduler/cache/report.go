@@ -37,18 +37,24 @@ const (
 	mostOfLack  = 320
 )
 
-// failuresThatCount are the failures a gang waits after. A shutdown is none, and neither is a member whose pod was
-// deleted when the gang was bound all the same.
+// failuresThatCount are the failures a gang waits after. A shutdown is none, nor is the end of its PodGroup, or of the pods
+// of all its members, and neither is a member whose pod was deleted when the gang was bound all the same.
 func failuresThatCount(r binding.Result) []binding.Failure {
 	var failed []binding.Failure
+	allGone := true
 	for _, f := range r.Failed {
-		if errors.Is(f.Err, binding.ErrDraining) || errors.Is(f.Err, binding.ErrAborted) {
+		if errors.Is(f.Err, binding.ErrDraining) || errors.Is(f.Err, binding.ErrAborted) || errors.Is(f.Err, errGangGone) {
 			return nil
 		}
-		if r.QuorumErr == nil && podGone(f) {
+		if gone := podGone(f); gone && r.QuorumErr == nil {
 			continue
+		} else if !gone {
+			allGone = false
 		}
 		failed = append(failed, f)
+	}
+	if allGone {
+		return nil
 	}
 	return failed
 }

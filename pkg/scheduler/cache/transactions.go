@@ -6,6 +6,8 @@ import (
 	"maps"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
@@ -87,13 +89,10 @@ func (c *Cache) SealTransactions() {
 	}
 }
 
-// submit hands the transaction to the engine, without the members whose pods are gone.
+// submit hands the transaction to the engine.
 func (c *Cache) submit(tx *binding.Transaction) {
-	c.recordMinimum(tx)
-	gone, err := c.handOver(tx)
-	for _, m := range gone {
-		c.giveBack(m, binding.ErrPodGone)
-	}
+	version, there := c.recordMinimum(tx)
+	err := c.handOver(tx, version, there)
 	if err == nil {
 		return
 	}
@@ -112,38 +111,65 @@ func (c *Cache) giveBack(m *binding.Member, cause error) {
 	c.Released(m, cause)
 }
 
-// recordMinimum stages, for each member, the minimum it is to be bound for.
-func (c *Cache) recordMinimum(tx *binding.Transaction) {
+// recordMinimum stages, for each member, the minimum it is to be bound for. It returns the version of the gang's PodGroup in
+// upstream's cache, if it is there.
+func (c *Cache) recordMinimum(tx *binding.Transaction) (version string, there bool) {
 	var least int32
 	c.SchedulerCache.Mutex.Lock()
-	if job, ok := c.Jobs[tx.Gang]; ok && job.PodGroup != nil {
-		least = binding.LeastMembers(job.PodGroup)
+	job, ok := c.Jobs[tx.Gang]
+	if there = ok && job.PodGroup != nil; there {
+		version, least = job.PodGroup.ResourceVersion, binding.LeastMembers(job.PodGroup)
 	}
 	c.SchedulerCache.Mutex.Unlock()
 	for _, m := range tx.Members {
 		m.RecordMinimum(least)
 	}
+	return version, there
 }
 
 // handOver holds openMu from the look at what is still there to the hand-over, as whoever cancels does: what is deleted
 // before that is seen here, and what is deleted after it is known to the engine.
-func (c *Cache) handOver(tx *binding.Transaction) (gone []*binding.Member, err error) {
+func (c *Cache) handOver(tx *binding.Transaction, version string, there bool) error {
 	c.openMu.Lock()
 	defer c.openMu.Unlock()
-	var there []*binding.Member
+	there = there && !c.isDeleted(tx.Gang, version)
+	tx.Lost = map[*binding.Member]error{}
 	for _, m := range tx.Members {
-		if c.watched(m.Task.Pod) == nil {
-			gone = append(gone, m)
-			continue
+		switch {
+		case !there:
+			tx.Lost[m] = deletedPodGroup(tx.Gang)
+		case c.watched(m.Task.Pod) == nil:
+			tx.Lost[m] = binding.ErrPodGone
+		case !c.watchesNode(m.Node):
+			tx.Lost[m] = deletedNode(m.Node)
 		}
-		there = append(there, m)
 	}
-	tx.Members = there
-	if len(there) == 0 {
-		return gone, nil
-	}
-	return gone, c.engine.Submit(tx)
+	return c.engine.Submit(tx)
 }
+
+// isDeleted says whether the gang's PodGroup, which upstream's cache has in that version, was deleted: it is not among those
+// that are watched here, and that watch has come as far as upstream's own.
+func (c *Cache) isDeleted(gang api.JobID, version string) bool {
+	namespace, name, err := cache.SplitMetaNamespaceKey(string(gang))
+	if err != nil {
+		return false
+	}
+	_, err = c.podGroups.PodGroups(namespace).Get(name)
+	return apierrors.IsNotFound(err) && !olderVersion(c.podGroupsAt(), version)
+}
+
+// watchesNode says whether the watch shows the node, as it did before upstream's cache had it.
+func (c *Cache) watchesNode(name string) bool {
+	_, err := c.SharedInformerFactory().Core().V1().Nodes().Lister().Get(name)
+	return err == nil
+}
+
+// errGangGone is why members of a gang whose PodGroup was deleted are not bound. It is no failure of the gang's.
+var errGangGone = errors.New("is gone")
+
+func deletedPodGroup(gang api.JobID) error { return fmt.Errorf("PodGroup %s %w", gang, errGangGone) }
+
+func deletedNode(name string) error { return fmt.Errorf("node %s was deleted", name) }
 
 // cancelPod fails the member of a pod that is gone.
 func (c *Cache) cancelPod(pod *v1.Pod) {
@@ -162,7 +188,14 @@ func (c *Cache) cancelPod(pod *v1.Pod) {
 func (c *Cache) cancelGang(gang api.JobID) {
 	c.openMu.Lock()
 	defer c.openMu.Unlock()
-	c.engine.CancelGang(gang, fmt.Errorf("PodGroup %s was deleted", gang))
+	c.engine.CancelGang(gang, deletedPodGroup(gang))
+}
+
+// cancelNode fails the members that were to go to a node that was deleted.
+func (c *Cache) cancelNode(node string) {
+	c.openMu.Lock()
+	defer c.openMu.Unlock()
+	c.engine.CancelNode(node, deletedNode(node))
 }
 
 // reserve books the task's resources in the cache and makes the member. Whatever may fail is done before the

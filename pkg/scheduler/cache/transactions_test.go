@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 
@@ -405,6 +406,145 @@ func TestAGangWhosePodGroupIsDeletedIsGivenUp(t *testing.T) {
 		if _, blocked := w.Blocked(gang); blocked {
 			t.Error("the gang that is gone waits")
 		}
+	})
+}
+
+// TestWhatIsDeletedBeforeTheHandOverIsNotPrepared: a PodGroup, or a node, that is deleted while the session goes on is known to
+// no transaction of the engine yet. Its members would hold their nodes until their steps time out, or be bound to no node.
+func TestWhatIsDeletedBeforeTheHandOverIsNotPrepared(t *testing.T) {
+	tests := map[string]struct {
+		delete func(w *world)
+		want   []string
+	}{
+		"the PodGroup": {
+			delete: func(w *world) { w.remove(schedtest.MakePodGroup().Name("g").Obj()) },
+			want:   []string{"Pending", "Pending"},
+		},
+		"the PodGroup, which upstream's own watch has not shown yet": {
+			delete: func(w *world) { w.deletedHereOnly(schedtest.MakePodGroup().Name("g").Obj()) },
+			want:   []string{"Pending", "Pending"},
+		},
+		"the PodGroup is there, and the watch here has not come to it": {
+			delete: func(w *world) {
+				w.SchedulerCache.Mutex.Lock()
+				w.Jobs[gang].PodGroup.ResourceVersion = "1000000"
+				w.SchedulerCache.Mutex.Unlock()
+				w.podGroupsAt = func() string { return "999999" }
+				w.unlist(schedtest.MakePodGroup().Name("g").Obj())
+			},
+			want: []string{"Binding on n", "Binding on m"},
+		},
+		"a node": {
+			delete: func(w *world) { w.remove(schedtest.MakeNode().Name("m").Obj()) },
+			want:   []string{"Binding on n", "Pending"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(2, 1)
+				w.add(schedtest.MakeNode().Name("m").Obj())
+				prepared := map[string]bool{}
+				slow := waiting("slow", make(chan struct{}))
+				step := binding.Step{Plugin: "p", PreBind: func(ctx context.Context, task *api.TaskInfo, node string) error {
+					prepared[task.Name] = true
+					return slow.PreBind(ctx, task, node)
+				}}
+				w.mustPlace("n", []binding.Step{step}, "p0")
+				w.mustPlace("m", []binding.Step{step}, "p1")
+				tt.delete(w)
+				w.SealTransactions()
+				synctest.Wait()
+				if diff := cmp.Diff(tt.want, w.books("p0", "p1")); diff != "" {
+					t.Errorf("books (-want +got):\n%s", diff)
+				}
+				for i, books := range tt.want {
+					if name := fmt.Sprintf("p%d", i); prepared[name] != (books != "Pending") {
+						t.Errorf("%s was prepared: %v", name, prepared[name])
+					}
+				}
+			})
+		})
+	}
+}
+
+// deletedHereOnly deletes the PodGroup as the watch of this project's informers shows it, which upstream's do not yet.
+func (w *world) deletedHereOnly(pg *v1beta1.PodGroup) {
+	w.unlist(pg)
+	w.changes.podGroupDeleted(pg)
+}
+
+// TestADeletedGangIsForgottenThoughUpstreamLags: upstream's cache still has the PodGroup whose transaction ends because of its
+// deletion, and nobody tells of that again.
+func TestADeletedGangIsForgottenThoughUpstreamLags(t *testing.T) {
+	slow := func() binding.Step { return waiting("slow", make(chan struct{})) }
+	tests := map[string]struct {
+		step func() binding.Step
+		ends func(w *world)
+	}{
+		"cancelled": {step: slow, ends: func(w *world) { w.deletedHereOnly(schedtest.MakePodGroup().Name("g").Obj()) }},
+		"cancelled, and there again": {step: slow, ends: func(w *world) {
+			w.changes.podGroupDeleted(schedtest.MakePodGroup().Name("g").Obj())
+		}},
+		"failed by itself": {
+			step: func() binding.Step {
+				return binding.Step{Plugin: "late", PreBind: func(context.Context, *api.TaskInfo, string) error {
+					time.Sleep(time.Second)
+					return errBroken
+				}}
+			},
+			ends: func(w *world) { w.unlist(schedtest.MakePodGroup().Name("g").Obj()); time.Sleep(time.Minute) },
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(2, 2)
+				w.mustPlace("n", []binding.Step{tt.step()}, "p0", "p1")
+				w.SealTransactions()
+				synctest.Wait()
+				tt.ends(w)
+				synctest.Wait()
+				if diff := cmp.Diff([]string{"Pending", "Pending"}, w.books("p0", "p1")); diff != "" {
+					t.Errorf("books (-want +got):\n%s", diff)
+				}
+				if len(w.failures) > 0 {
+					t.Errorf("of a deleted gang is remembered %v", w.failures)
+				}
+				if reason, blocked := w.Blocked(gang); blocked {
+					t.Errorf("a deleted gang waits: %s", reason)
+				}
+			})
+		})
+	}
+}
+
+// TestTheUndoOfAPodThatIsGoneIsTriedAgain: its transaction was not sealed yet when it was deleted. As long as what a plugin
+// did for it stays, no other pod of its name is placed.
+func TestTheUndoOfAPodThatIsGoneIsTriedAgain(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 1)
+		tries := 0
+		step := binding.Step{
+			Plugin: "p", RollbackUnbegun: true,
+			PreBind: func(context.Context, *api.TaskInfo, string) error { return nil },
+			Rollback: func(context.Context, *api.TaskInfo, string) error {
+				if tries++; tries < 3 {
+					return errBroken
+				}
+				return nil
+			},
+		}
+		w.mustPlace("n", []binding.Step{step}, "p0", "p1")
+		w.remove(pod(1).Obj())
+		w.SealTransactions()
+		time.Sleep(time.Minute)
+		w.add(pod(1).UID("new").Obj())
+		if err := w.place("p1", "n"); err != nil {
+			t.Errorf("the next pod of that name, after %d tries to undo: %v", tries, err)
+		}
+		w.SealTransactions()
+		synctest.Wait()
 	})
 }
 
