@@ -49,6 +49,10 @@ type outage struct {
 
 	mu      sync.Mutex
 	failing map[string]failure
+	// began is when the API server went away, while it is.
+	began time.Time
+	// over is told of the end of an outage that was long enough for gangs to fail again and again.
+	over func()
 }
 
 // failure is what requests for a collection fail of.
@@ -61,7 +65,15 @@ type failure struct {
 
 // newOutage returns an outage whose waits end with life.
 func newOutage(life context.Context) *outage {
-	return &outage{life: life, failing: map[string]failure{}}
+	return &outage{life: life, failing: map[string]failure{}, over: func() {}}
+}
+
+// whenOver has f called when the API server has answered all informers after an outage. It is called on a goroutine of
+// an informer and must not block.
+func (o *outage) whenOver(f func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.over = f
 }
 
 // wrap makes informers with the config wait out outages. Other requests are sent as they are: gets and writes fail at
@@ -90,6 +102,7 @@ func (o *outage) failed(path, reason string, passing bool) {
 	defer o.mu.Unlock()
 	if passing && !o.away() {
 		klog.InfoS("The API server is away: informers wait for it", "request", path, "reason", reason)
+		o.began = time.Now()
 	}
 	f, known := o.failing[path]
 	if !known {
@@ -99,14 +112,28 @@ func (o *outage) failed(path, reason string, passing bool) {
 	o.failing[path] = f
 }
 
+// succeeded notes that the path is answered, and tells of the end of an outage.
 func (o *outage) succeeded(path string) {
+	if over := o.forget(path); over != nil {
+		over()
+	}
+}
+
+// forget drops the failure, and returns who is to be told when that ends an outage.
+func (o *outage) forget(path string) (over func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	f, known := o.failing[path]
+	f := o.failing[path]
 	delete(o.failing, path)
-	if known && f.passing && !o.away() {
-		klog.InfoS("The API server is back, and has answered all informers", "after", time.Since(f.since).Round(time.Millisecond))
+	if !f.passing || o.away() {
+		return nil
 	}
+	lasted := time.Since(o.began)
+	klog.InfoS("The API server is back, and has answered all informers", "after", lasted.Round(time.Millisecond))
+	if lasted < staleWatch {
+		return nil
+	}
+	return o.over
 }
 
 // away says whether requests fail because the API server does not answer. It is called with mu held.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -246,6 +247,37 @@ func TestWhatIsToldOfAFailingRequest(t *testing.T) {
 				}
 				if got := o.refused(); got != tt.want {
 					t.Errorf("refused is %q, want %q", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func TestTheEndOfAnOutageIsToldOnce(t *testing.T) {
+	tests := map[string]struct {
+		away time.Duration
+		down int
+		want int
+	}{
+		"after a long one":        {away: time.Minute, want: 1},
+		"after one of errors":     {away: time.Minute, down: 503, want: 1},
+		"not after a short one":   {away: 200 * ms},
+		"not when there was none": {away: 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				told := 0
+				o := newOutage(t.Context())
+				o.whenOver(func() { told++ })
+				var all sync.WaitGroup
+				for _, url := range []string{"/api/v1/pods", "/api/v1/nodes", "/apis/scheduling.volcano.sh/v1beta1/podgroups"} {
+					all.Go(func() { ask(t, t.Context(), o, &server{up: tt.away, down: tt.down}, http.MethodGet, url) })
+				}
+				all.Wait()
+				ask(t, t.Context(), o, &server{}, http.MethodGet, "/api/v1/pods")
+				if told != tt.want {
+					t.Errorf("the end was told %d times, want %d", told, tt.want)
 				}
 			})
 		})

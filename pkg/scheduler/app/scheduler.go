@@ -62,6 +62,8 @@ func newScheduler(ctx context.Context, p *process) (*scheduler, error) {
 		return nil, err
 	}
 	s.cache = c
+	// What gangs failed of while the API server was away is over with the outage.
+	p.outage.whenOver(c.EndWaits)
 	p.registry.RegisterPlugin(transaction.Spec(c))
 	p.registry.RegisterPlugin(evictions.Spec())
 	p.registry.RegisterAction(allocate.New(allocate.WithTrialObserver(p.metrics.NodeGroupTrial)))
@@ -158,19 +160,20 @@ func (s *scheduler) unfilled() string {
 }
 
 // recoverAll lets plugins undo or adopt what a former leader prepared and did not bind. No session with such a plugin
-// opens before it has succeeded.
+// opens before it has succeeded. The error of one that is cut short has the plugin's last.
 func recoverAll(ctx context.Context, recoverers []framework.NamedRecoverer) error {
 	for _, r := range recoverers {
 		backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Cap: 10 * time.Second, Steps: 1 << 30}
+		var last error
 		err := backoff.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
-			if err := r.Recover(ctx); err != nil {
-				klog.ErrorS(err, "Recovering what a former leader left failed, it is tried again", "plugin", r.Plugin)
+			if last = r.Recover(ctx); last != nil {
+				klog.ErrorS(last, "Recovering what a former leader left failed, it is tried again", "plugin", r.Plugin)
 				return false, nil
 			}
 			return true, nil
 		})
 		if err != nil {
-			return fmt.Errorf("recovering plugin %s: %w", r.Plugin, err)
+			return fmt.Errorf("recovering plugin %s: %w", r.Plugin, errors.Join(last, err))
 		}
 	}
 	return nil

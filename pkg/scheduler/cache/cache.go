@@ -154,6 +154,13 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 	c.evictor = newEvictor(c)
 	c.Evictor = c.evictor
 	c.changes = newChanges(c, podGroups.Informer(), queues.Informer())
+	informers, err := informersOf(upstream)
+	if err == nil {
+		err = relistSoon(append(informers, podGroups.Informer(), queues.Informer())...)
+	}
+	if err != nil {
+		logger().Error(err, "Informers pause as client-go has them pause after they failed")
+	}
 	return c
 }
 
@@ -258,11 +265,14 @@ func (c *Cache) Blocked(gang api.JobID) (reason string, blocked bool) {
 // Avoid lists the nodes that a gang failed on and is better placed without.
 func (c *Cache) Avoid(gang api.JobID) []string { return c.backoff.Avoid(gang) }
 
-// RetryAll ends every gang's wait, as when a new configuration came into force.
+// RetryAll ends every gang's wait and lets in again what is set aside, as when a new configuration came into force.
 func (c *Cache) RetryAll() {
 	c.aside.forgive()
-	c.backoff.RetryAll()
+	c.EndWaits()
 }
+
+// EndWaits ends every gang's wait, as when what gangs failed of is over.
+func (c *Cache) EndWaits() { c.backoff.RetryAll() }
 
 // KubeClient returns the client plugins may use.
 func (c *Cache) KubeClient() kubernetes.Interface { return c.kube }

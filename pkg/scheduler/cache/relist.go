@@ -1,0 +1,97 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+	"unsafe"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	toolscache "k8s.io/client-go/tools/cache"
+	vccache "volcano.sh/volcano/pkg/scheduler/cache"
+)
+
+const (
+	// An informer that failed lists again after a pause that doubles from the first to the second value, with jitter.
+	firstRelist  = 50 * time.Millisecond
+	lastRelist   = 30 * time.Second
+	relistJitter = 0.5
+	// steady is how long an informer must have worked, or waited for the API server, for a failure to count as its first.
+	steady = time.Second
+)
+
+// relistSoon has informers that have not been started list again soon after they failed, as all do when the API server was
+// started anew and does not know their version any more. Client-go's own pause doubles up to a minute unless two minutes
+// went by without one, and no option changes that: with an API server that is started anew twice in a minute the
+// scheduler would be blind for longer than that was away. So an informer that fails once never returns to client-go's pauses.
+func relistSoon(informers ...toolscache.SharedIndexInformer) error {
+	for _, informer := range informers {
+		if err := informer.SetWatchErrorHandlerWithContext(keepListing); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepListing lists and watches with pauses of ours until ctx ends. It is called with an informer's first error.
+func keepListing(ctx context.Context, r *toolscache.Reflector, err error) {
+	anew := wait.Backoff{Duration: firstRelist, Factor: 2, Jitter: relistJitter, Cap: lastRelist, Steps: 1 << 30}
+	pauses := anew
+	for {
+		switch {
+		case err == nil, apierrors.IsResourceExpired(err), apierrors.IsGone(err): // it lists anew
+		default:
+			logger().Error(err, "An informer failed, it lists again", "kind", r.TypeDescription())
+		}
+		pause := time.NewTimer(pauses.Step())
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return
+		case <-pause.C:
+		}
+		began := time.Now()
+		err = r.ListAndWatchWithContext(ctx)
+		if time.Since(began) >= steady {
+			pauses = anew
+		}
+	}
+}
+
+// informersOf are all informers that upstream's cache has made. It keeps its factory for Volcano's kinds to itself, and no
+// factory tells what it has.
+func informersOf(upstream *vccache.SchedulerCache) ([]toolscache.SharedIndexInformer, error) {
+	volcano, err := hidden(reflect.ValueOf(upstream), "vcInformerFactory")
+	if err != nil {
+		return nil, err
+	}
+	var all []toolscache.SharedIndexInformer
+	for _, factory := range []reflect.Value{reflect.ValueOf(upstream.SharedInformerFactory()), volcano.Elem()} {
+		informers, err := hidden(factory, "informers")
+		if err != nil {
+			return nil, err
+		}
+		for _, informer := range informers.Seq2() {
+			known, ok := informer.Interface().(toolscache.SharedIndexInformer)
+			if !ok {
+				return nil, fmt.Errorf("%s has a %s where an informer is expected", factory.Type(), informer.Type())
+			}
+			all = append(all, known)
+		}
+	}
+	return all, nil
+}
+
+// hidden is a field that its package keeps to itself, of the struct that a pointer is to.
+func hidden(pointer reflect.Value, name string) (reflect.Value, error) {
+	if pointer.Kind() != reflect.Pointer || pointer.IsNil() || pointer.Elem().Kind() != reflect.Struct {
+		return reflect.Value{}, fmt.Errorf("no struct to take field %s of", name)
+	}
+	field := pointer.Elem().FieldByName(name)
+	if !field.IsValid() {
+		return reflect.Value{}, fmt.Errorf("%s has no field %s any more", pointer.Type(), name)
+	}
+	return reflect.NewAt(field.Type(), unsafe.Pointer(field.UnsafeAddr())).Elem(), nil
+}
