@@ -75,7 +75,7 @@ func newScheduler(ctx context.Context, p *process) (*scheduler, error) {
 func (s *scheduler) use(cfg *config.Config) error {
 	profile, err := s.registry.Build(framework.ProfileInput{
 		Actions:         cfg.Actions,
-		Tiers:           append([]conf.Tier{transaction.Tier(cfg.EvictHalfBoundAfter()), evictions.Tier()}, cfg.Tiers...),
+		Tiers:           append([]conf.Tier{evictions.Tier(), transaction.Tier(cfg.EvictHalfBoundAfter())}, cfg.Tiers...),
 		Configurations:  cfg.Configurations,
 		PreBindDisabled: cfg.PreBindDisabled,
 	}, s.cache)

@@ -99,6 +99,20 @@ func builtIn(t *testing.T, actions string) *config.Config {
 	return cfg
 }
 
+// TestTiersBeforeThoseOfTheConf: what was made free for a gang comes before what is bound in part.
+func TestTiersBeforeThoseOfTheConf(t *testing.T) {
+	var names []string
+	s := newTestScheduler(t, crowd(0), builtIn(t, "look"), action{"look", func(ssn *framework.Session) {
+		for _, tier := range ssn.Tiers[:2] {
+			names = append(names, tier.Plugins[0].Name)
+		}
+	}})
+	s.cycle()
+	if diff := cmp.Diff([]string{evictions.Name, transaction.Name}, names); diff != "" {
+		t.Errorf("first plugins of the first tiers (-want +got):\n%s", diff)
+	}
+}
+
 // newTestScheduler starts a scheduler with the configuration on a cluster in memory.
 func newTestScheduler(t *testing.T, cluster *schedtest.Cluster, cfg *config.Config, own ...framework.Action) *scheduler {
 	t.Helper()

@@ -66,9 +66,11 @@ func Spec() framework.PluginSpec {
 	}
 }
 
-// Tier is the tier that is put before those of the conf.
+// Tier is the tier that is put before all others: what was made free is not for a gang that is bound in part either, which
+// may be so because it was taken from.
 func Tier() conf.Tier {
-	return conf.Tier{Plugins: []conf.PluginOption{{Name: Name}}}
+	yes := true
+	return conf.Tier{Plugins: []conf.PluginOption{{Name: Name, EnabledJobOrder: &yes}}}
 }
 
 func newPlugin() *plugin {
@@ -84,6 +86,17 @@ func (p *plugin) Name() string { return Name }
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.settle(ssn)
 	ssn.AddUrgentFn(Name, func(job *api.JobInfo) bool { return p.promised[job.UID] })
+	ssn.AddJobOrderFn(Name, func(l, r interface{}) int {
+		left, right := p.promised[l.(*api.JobInfo).UID], p.promised[r.(*api.JobInfo).UID]
+		switch {
+		case left == right:
+			return 0
+		case left:
+			return -1
+		default:
+			return 1
+		}
+	})
 	ssn.AddJobValidFn(Name, func(obj interface{}) *api.ValidateResult {
 		job, ok := obj.(*api.JobInfo)
 		if !ok || ssn.Action != preempt && ssn.Action != reclaim {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
 	vcreclaim "volcano.sh/volcano/pkg/scheduler/actions/reclaim"
@@ -19,7 +21,9 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
 	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -278,6 +282,43 @@ func TestAGangThatDidNotGetTheRoomWaits(t *testing.T) {
 		}
 	})
 }
+
+// TestAGangThatWasTakenFromDoesNotTakeItBack: the eviction leaves it bound in part, and gangs that are so go first too.
+func TestAGangThatWasTakenFromDoesNotTakeItBack(t *testing.T) {
+	var w world
+	all := []string{"n1", "n2", "n3"}
+	for _, name := range all {
+		w.node(name)
+	}
+	w.Nodes[0].Labels["leads"] = "yes"
+	w.gang("lends", "q1", "2", 2, 3, all...)
+	w.PodGroups[0].Spec.MinTaskMember = map[string]int32{"leader": 1, "worker": 1}
+	for i, pod := range w.Pods[len(all):] {
+		pod.Annotations[binding.MinimumAnnotation] = "2"
+		pod.Annotations[batch.TaskSpecKey] = []string{"leader", "worker", "worker"}[i]
+	}
+	w.gang("wants", "q2", "2", 1, 1)
+	w.Pods[len(w.Pods)-1].Spec.NodeSelector = map[string]string{"leads": "yes"}
+	const second = "- plugins:\n  - name: "
+	conf := strings.Replace(fmt.Sprintf(tiers, Name, true), second+"priority", second+transaction.Name+"\n"+second+"priority", 1)
+	s := brew(t, w.World, conf)
+	s.registry.RegisterPlugin(transaction.Spec(free{}))
+	synctest.Test(t, func(t *testing.T) {
+		s.rage(time.Minute)
+		if got := s.running("wants"); got != 1 {
+			t.Errorf("the gang that evicted has %d pods running, want 1", got)
+		}
+		if len(s.evictions) != 1 {
+			t.Errorf("pods were evicted after %v, want one at once", s.evictions)
+		}
+	})
+}
+
+// free is a gate at which nobody waits.
+type free struct{}
+
+func (free) Blocked(api.JobID) (string, bool) { return "", false }
+func (free) Avoid(api.JobID) []string         { return nil }
 
 // TestWhoWaits: waits hold for the actions that evict, and that of a queue for those that take from others.
 func TestWhoWaits(t *testing.T) {
