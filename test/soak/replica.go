@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"strings"
+	"regexp"
 	"sync"
 	"time"
 
@@ -60,12 +60,21 @@ func (r *replica) run(ctx context.Context) {
 
 // judge tells a crash from an end that was asked for.
 func (r *replica) judge(process *controlplane.Scheduler) {
-	tail := process.LogTail(200)
-	for _, sign := range []string{"fatal error:", "panic:", "WARNING: DATA RACE"} {
-		if at := strings.Index(tail, sign); at >= 0 {
-			r.s.violate("%s crashed: %s", process.Name(), cut(tail[at:], 2000))
-		}
+	if crash := crashOf(process.LogTail(2000)); crash != "" {
+		r.s.violate("%s crashed: %s", process.Name(), cut(crash, 2000))
 	}
+}
+
+// crash begins the line that Go's runtime writes when it ends a process; a panic that was recovered is logged within a line.
+var crash = regexp.MustCompile(`(?m)^(fatal error|panic): `)
+
+// crashOf is what a log says of a crash, empty when there was none.
+func crashOf(log string) string {
+	at := crash.FindStringIndex(log)
+	if at == nil {
+		return ""
+	}
+	return log[at[0]:]
 }
 
 func (r *replica) set(process *controlplane.Scheduler) {
