@@ -52,7 +52,7 @@ func (s *server) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 // ask sends a request through a patient transport and returns the answer's status, 0 for none, and how long it took.
-func ask(t *testing.T, ctx context.Context, o *outage, s *server, method, url string) (status int, took time.Duration) {
+func ask(ctx context.Context, t *testing.T, o *outage, s *server, method, url string) (status int, took time.Duration) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(ctx, method, "https://server"+url, nil)
 	if err != nil {
@@ -98,7 +98,7 @@ func TestWhichRequestsWaitOutAnOutage(t *testing.T) {
 					method = http.MethodGet
 				}
 				up, o := tt.server.up, newOutage(t.Context())
-				status, took := ask(t, t.Context(), o, &tt.server, method, tt.url)
+				status, took := ask(t.Context(), t, o, &tt.server, method, tt.url)
 				if status != tt.want {
 					t.Errorf("the answer is %d, want %d", status, tt.want)
 				}
@@ -133,7 +133,7 @@ func TestAWatchOfALongOutageIsStale(t *testing.T) {
 func TestPausesOfAnOutageAreShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{up: time.Minute}
-		ask(t, t.Context(), newOutage(t.Context()), s, http.MethodGet, "/api/v1/pods")
+		ask(t.Context(), t, newOutage(t.Context()), s, http.MethodGet, "/api/v1/pods")
 		for i := 1; i < len(s.asked); i++ {
 			if pause := s.asked[i] - s.asked[i-1]; pause < firstPause || pause > lastPause+lastPause/2 {
 				t.Errorf("pause %d is %v", i, pause)
@@ -158,7 +158,7 @@ func TestWaitingForTheAPIServerEnds(t *testing.T) {
 				life, endLife := context.WithCancel(t.Context())
 				defer endLife()
 				time.AfterFunc(time.Minute, func() { end(endRequest, endLife) })
-				status, took := ask(t, request, newOutage(life), &server{up: time.Hour}, http.MethodGet, "/api/v1/pods")
+				status, took := ask(request, t, newOutage(life), &server{up: time.Hour}, http.MethodGet, "/api/v1/pods")
 				if status != 0 || took != time.Minute {
 					t.Errorf("the request ended with %d after %v, want no answer after a minute", status, took)
 				}
@@ -207,15 +207,15 @@ func TestABrokenWatchEnds(t *testing.T) {
 func TestWhatTheAPIServerRefusesIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutage(t.Context())
-		ask(t, t.Context(), o, &server{up: time.Hour, down: 404}, http.MethodGet, "/apis/topology.volcano.sh/v1alpha1/hypernodes")
-		ask(t, t.Context(), o, &server{up: time.Hour, down: 403}, http.MethodGet, "/api/v1/pods")
+		ask(t.Context(), t, o, &server{up: time.Hour, down: 404}, http.MethodGet, "/apis/topology.volcano.sh/v1alpha1/hypernodes")
+		ask(t.Context(), t, o, &server{up: time.Hour, down: 403}, http.MethodGet, "/api/v1/pods")
 		time.Sleep(time.Minute)
 		want := "/api/v1/pods: Forbidden (for 1m0s); /apis/topology.volcano.sh/v1alpha1/hypernodes: Not Found (for 1m0s)"
 		if diff := cmp.Diff(want, o.refused()); diff != "" {
 			t.Errorf("what is refused (-want +got):\n%s", diff)
 		}
-		ask(t, t.Context(), o, &server{}, http.MethodGet, "/api/v1/pods")
-		ask(t, t.Context(), o, &server{}, http.MethodGet, "/apis/topology.volcano.sh/v1alpha1/hypernodes")
+		ask(t.Context(), t, o, &server{}, http.MethodGet, "/api/v1/pods")
+		ask(t.Context(), t, o, &server{}, http.MethodGet, "/apis/topology.volcano.sh/v1alpha1/hypernodes")
 		if got := o.refused(); got != "" {
 			t.Errorf("%s is still told", got)
 		}
@@ -241,7 +241,7 @@ func TestWhatIsToldOfAFailingRequest(t *testing.T) {
 						time.Sleep(10 * time.Second)
 					}
 					s := &server{up: time.Hour, down: answer}
-					if got, _ := ask(t, t.Context(), o, s, http.MethodGet, "/api/v1/pods"); got != answer {
+					if got, _ := ask(t.Context(), t, o, s, http.MethodGet, "/api/v1/pods"); got != answer {
 						t.Fatalf("the answer is %d, want %d", got, answer)
 					}
 				}

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -12,7 +13,7 @@ import (
 
 func healthOf(w *watchdog) (int, string) {
 	answer := httptest.NewRecorder()
-	w.ServeHTTP(answer, httptest.NewRequest("GET", "/healthz", nil))
+	w.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/healthz", nil))
 	return answer.Code, strings.TrimSpace(answer.Body.String())
 }
 

@@ -268,7 +268,7 @@ func (h *hunt) controlPanicked(now time.Time) bool {
 // item is tried twice and then held.
 func (h *hunt) groupPanicked(now time.Time) (found []item) {
 	last := len(h.groups) - 1
-	group := append(h.groups[last], h.release()...)
+	group := slices.Concat(h.groups[last], h.release())
 	h.groups[last] = group
 	switch {
 	case len(group) > 1:
