@@ -68,7 +68,7 @@ func (c *Cache) takeUp(name string, node *api.NodeInfo) {
 // the pod not there, or not at all: then upstream is about to hear of it.
 func (c *Cache) taskOn(node string, pod *v1.Pod) *api.TaskInfo {
 	if pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] == "" {
-		task, err := c.NewTaskInfo(pod)
+		task, err := c.NewTaskInfo(ownPod(pod))
 		if err != nil {
 			logger().Error(err, "Counting a pod's volumes", "pod", pod.Namespace+"/"+pod.Name)
 		}
@@ -98,7 +98,7 @@ func (c *Cache) watched(pod *v1.Pod) *v1.Pod {
 // rebook makes the task of the pod anew, as upstream's cache does when the watch tells of it. An error says that not all
 // of it could be read, or booked. The cache's mutex is held.
 func (c *Cache) rebook(pod *v1.Pod) error {
-	task, err := c.NewTaskInfo(pod)
+	task, err := c.NewTaskInfo(ownPod(pod))
 	if job := c.Jobs[task.Job]; job != nil && job.Tasks[task.UID] != nil {
 		c.unbook(job, job.Tasks[task.UID])
 	}

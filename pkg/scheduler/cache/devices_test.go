@@ -94,8 +94,8 @@ func TestDecisionsEndWithTheTransaction(t *testing.T) {
 			t.Errorf("the informer's pod was given rank %q", rank)
 		}
 		w.Released(m, errBroken)
-		if got := w.task("p0").Pod; got != shared {
-			t.Errorf("the books have pod %v, want the informer's", got)
+		if diff := cmp.Diff(shared, w.task("p0").Pod); diff != "" {
+			t.Errorf("the books' pod and the informer's (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -147,20 +147,21 @@ func versionOf(pod *v1.Pod) int {
 	return version
 }
 
-// show tells the informer of the pod, unless a list has shown that, or what came after it.
+// show tells the informer of the pod, unless a list has shown that, or what came after it. As a watch does, it hands out an
+// object of its own: upstream writes into it.
 func (g *gappyWatch) show(pod *v1.Pod, deleted bool) {
 	last := g.shown[pod.Name]
 	switch {
 	case deleted && last != nil && last.UID == pod.UID:
 		delete(g.shown, pod.Name)
-		g.out <- watch.Event{Type: watch.Deleted, Object: last.DeepCopy()} // as a watch does, with an object of its own
+		g.out <- watch.Event{Type: watch.Deleted, Object: last.DeepCopy()}
 	case deleted || versionOf(pod) <= g.floor:
 	case last == nil:
 		g.floor, g.shown[pod.Name] = versionOf(pod), pod
-		g.out <- watch.Event{Type: watch.Added, Object: pod}
+		g.out <- watch.Event{Type: watch.Added, Object: pod.DeepCopy()}
 	default:
 		g.floor, g.shown[pod.Name] = versionOf(pod), pod
-		g.out <- watch.Event{Type: watch.Modified, Object: pod}
+		g.out <- watch.Event{Type: watch.Modified, Object: pod.DeepCopy()}
 	}
 }
 

@@ -96,10 +96,10 @@ func (c *Cache) reservedTask(r *reservation) (*api.JobInfo, *api.TaskInfo) {
 	if job := c.Jobs[gangOf(pod)]; job != nil && job.Tasks[r.uid] != nil {
 		return job, job.Tasks[r.uid]
 	}
-	if pod == r.pod {
+	if pod.ResourceVersion == r.pod.ResourceVersion {
 		return nil, r.task
 	}
-	return nil, api.NewTaskInfo(pod)
+	return nil, api.NewTaskInfo(ownPod(pod))
 }
 
 // isOn says whether the node has the task as the reservation wants it.

@@ -72,6 +72,10 @@ func (c *Cache) prepare(snapshot *api.ClusterInfo) {
 }
 
 // ownPod copies what scheduling writes to: the pod's fields, and its annotations. The rest is shared and read-only.
+//
+// A pod that the watch shows may be one that upstream has not been told of yet. When it is, and the pod has no controller, its
+// handler writes the owners of the pod as it was before into it, under the cache's mutex. So such a pod is copied under the mutex,
+// and neither goes into the books nor is read whole without it.
 func ownPod(pod *v1.Pod) *v1.Pod {
 	own := *pod
 	own.Annotations = maps.Clone(pod.Annotations)

@@ -99,10 +99,10 @@ func (w *statusWriter) applyPod(ctx context.Context, key statusKey, wish *podWis
 	if err != nil || current.UID != wish.uid || current.Spec.NodeName != "" || !w.cache.isPending(wish) && !w.cache.delays.tells(wish.uid) {
 		return nil // gone, bound, or being bound: nobody is interested in why it was not
 	}
-	pod := current.DeepCopy()
-	changed := wish.condition != nil && podutil.UpdatePodCondition(&pod.Status, wish.condition.DeepCopy())
-	if wish.nominated != "" && wish.nominated != pod.Status.NominatedNodeName {
-		pod.Status.NominatedNodeName, changed = wish.nominated, true
+	status := current.Status.DeepCopy()
+	changed := wish.condition != nil && podutil.UpdatePodCondition(status, wish.condition.DeepCopy())
+	if wish.nominated != "" && wish.nominated != status.NominatedNodeName {
+		status.NominatedNodeName, changed = wish.nominated, true
 	}
 	if !changed {
 		return nil
@@ -111,6 +111,10 @@ func (w *statusWriter) applyPod(ctx context.Context, key statusKey, wish *podWis
 	if w.refused.before(key, current, wanted) {
 		return nil
 	}
+	w.cache.SchedulerCache.Mutex.Lock()
+	pod := ownPod(current)
+	w.cache.SchedulerCache.Mutex.Unlock()
+	pod.Status = *status
 	_, err = w.cache.kube.CoreV1().Pods(key.namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
