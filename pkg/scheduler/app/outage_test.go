@@ -272,10 +272,10 @@ func TestTheEndOfAnOutageIsToldOnce(t *testing.T) {
 				o.whenOver(func() { told++ })
 				var all sync.WaitGroup
 				for _, url := range []string{"/api/v1/pods", "/api/v1/nodes", "/apis/scheduling.volcano.sh/v1beta1/podgroups"} {
-					all.Go(func() { ask(t, t.Context(), o, &server{up: tt.away, down: tt.down}, http.MethodGet, url) })
+					all.Go(func() { ask(t.Context(), t, o, &server{up: tt.away, down: tt.down}, http.MethodGet, url) })
 				}
 				all.Wait()
-				ask(t, t.Context(), o, &server{}, http.MethodGet, "/api/v1/pods")
+				ask(t.Context(), t, o, &server{}, http.MethodGet, "/api/v1/pods")
 				if told != tt.want {
 					t.Errorf("the end was told %d times, want %d", told, tt.want)
 				}
