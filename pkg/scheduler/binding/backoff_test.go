@@ -348,3 +348,41 @@ func TestAnAvoidedNodeThatChangesEndsTheWait(t *testing.T) {
 		}
 	})
 }
+
+// TestTheLeastThatAWaitLasts grows with each wait that is cut short, shrinks with each that runs its time, and is a first wait
+// again after what the gang's own steps have not done.
+func TestTheLeastThatAWaitLasts(t *testing.T) {
+	withBackoff(t, func(t *testing.T, b *Backoff, _ func() int64) {
+		wait := func() time.Duration {
+			began := time.Now()
+			_, until, _ := b.Blocked(gang)
+			time.Sleep(time.Until(until))
+			synctest.Wait()
+			return until.Sub(began).Round(time.Second)
+		}
+		var got []time.Duration
+		cut := func() {
+			b.Failed(gang, "no room")
+			b.RetrySoon(gang)
+			got = append(got, wait())
+		}
+		for range 6 {
+			cut()
+		}
+		for range 2 {
+			b.Failed(gang, "no room")
+			wait()
+		}
+		cut()
+		b.Failed(gang, "no room")
+		b.RetryNow(gang)
+		cut()
+		var want []time.Duration
+		for _, s := range []int{1, 1, 2, 4, 8, 16, 8, 1} {
+			want = append(want, time.Duration(s)*time.Second)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("waits that were cut short (-want +got):\n%s", diff)
+		}
+	})
+}

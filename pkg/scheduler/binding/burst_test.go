@@ -50,6 +50,39 @@ func TestAGangIsJudgedOncePerBurst(t *testing.T) {
 	})
 }
 
+// TestALossSoonAfterAVerdictIsJudged: what is left of the gang does not wait for its slowest member.
+func TestALossSoonAfterAVerdictIsJudged(t *testing.T) {
+	const ms = time.Millisecond
+	tests := map[string][]time.Duration{
+		"after the first verdict": {0, 10 * ms, 50 * ms},
+		"after the second":        {0, 50 * ms, 150 * ms},
+	}
+	for name, losses := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(WithMemberParallelism(200))
+				w.setMinimum("ns/A", 2)
+				members := []*Member{w.member("ns/A", "last", "n0", script{steps: []act{{plugin: "a", takes: 10 * time.Second}}})}
+				for i, lost := range losses {
+					failing := act{plugin: "a", takes: lost, err: errStep}
+					members = append(members, w.member("ns/A", "m"+string(rune('A'+i)), "n1", script{steps: []act{failing}}))
+				}
+				if err := w.submit("ns/A", members...); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if w.engine.InFlight("ns/A") {
+					t.Error("the gang's last member is still in pre-bind although two are needed")
+				}
+				if err := w.engine.Drain(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
 // TestCancelGang: its members are rolled back at once.
 func TestCancelGang(t *testing.T) {
 	slow := script{steps: []act{{plugin: "a", takes: 10 * time.Second}}}

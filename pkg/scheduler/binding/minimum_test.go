@@ -3,6 +3,8 @@ package binding
 import (
 	"testing"
 
+	"volcano.sh/volcano/pkg/scheduler/api"
+
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -28,6 +30,70 @@ func TestLeastMembers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := LeastMembers(jobOf(t, tt.group, nil).PodGroup); got != tt.want {
 				t.Errorf("the gang needs %d members at the least, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestShortOfDividesByTheLivePolicies: the sub-groups of the cached spec are others.
+func TestShortOfDividesByTheLivePolicies(t *testing.T) {
+	tests := map[string]struct {
+		live *schedtest.PodGroupBuilder
+		want bool
+	}{
+		"more whole ones are needed": {live: schedtest.MakePodGroup().SubGroups("racks", "sub", 2, 2), want: true},
+		"they are larger":            {live: schedtest.MakePodGroup().SubGroups("racks", "sub", 1, 3), want: true},
+		"as in the cache":            {live: schedtest.MakePodGroup().SubGroups("racks", "sub", 1, 2)},
+		"none is needed any more":    {live: schedtest.MakePodGroup()},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			job := jobOf(t, schedtest.MakePodGroup().SubGroups("racks", "sub", 1, 2), tasks{
+				{sub: "a", status: api.Bound}, {sub: "a", status: api.Bound}, {sub: "b", status: api.Bound},
+			})
+			live := jobOf(t, tt.live, nil).PodGroup
+			if err := ShortOf(job, &live.Spec, Placed); (err != nil) != tt.want {
+				t.Errorf("ShortOf returned %v, want an error: %t", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestBoundFor: only members that are placed now were bound for anything.
+func TestBoundFor(t *testing.T) {
+	list := tasks{{status: api.Bound}, {status: api.Running}, {status: api.Pending}, {status: api.Failed}, {status: api.Bound}}
+	job := jobOf(t, schedtest.MakePodGroup(), list)
+	for _, task := range job.Tasks {
+		minimum := map[string]string{"p0": "2", "p1": "4", "p2": "8", "p3": "16", "p4": "many"}[task.Name]
+		task.Pod.Annotations[MinimumAnnotation] = minimum
+	}
+	if got := BoundFor(job); got != 4 {
+		t.Errorf("the gang was bound for %d members, want the 4 of the member that runs", got)
+	}
+}
+
+// TestRecordMinimum: what a user, or the binding of a former pod that this one was copied from, wrote there does not count.
+func TestRecordMinimum(t *testing.T) {
+	tests := map[string]struct {
+		written string
+		least   int32
+		want    string
+	}{
+		"a gang":                             {least: 3, want: "3"},
+		"a gang of one has none":             {least: 1},
+		"another's is replaced":              {written: "9", least: 3, want: "3"},
+		"another's is replaced, also of one": {written: "9", least: 1, want: "1"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := schedtest.MakePod().Name("p")
+			if tt.written != "" {
+				pod.Annotation(MinimumAnnotation, tt.written)
+			}
+			m := NewMember(api.NewTaskInfo(pod.Obj()), "n", nil)
+			m.RecordMinimum(tt.least)
+			if got := m.Task.Pod.Annotations[MinimumAnnotation]; got != tt.want {
+				t.Errorf("the annotation is %q, want %q", got, tt.want)
 			}
 		})
 	}
