@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -58,6 +59,7 @@ func TestWhichChangesWakeTheLoop(t *testing.T) {
 			after: schedtest.MakePodGroup().Name("g").OwnedBy("batch.volcano.sh/v1alpha1", "Job").Obj(), want: now,
 		},
 		"a PodGroup's minimum is changed":             {before: pg(), after: schedtest.MakePodGroup().Name("g").MinMember(2).Obj(), want: now},
+		"a PodGroup gets an annotation":               {before: pg(), after: schedtest.MakePodGroup().Name("g").Annotation("a", "b").Obj(), want: now},
 		"a PodGroup's status is written by ourselves": {before: pg(), after: schedtest.MakePodGroup().Name("g").Phase(v1beta1.PodGroupRunning).Obj()},
 		"a PodGroup is deleted":                       {before: pg(), want: soon},
 		"a new queue":                                 {after: queue(), want: now},
@@ -90,9 +92,12 @@ func TestAGangAsksForACycleOnceItIsWhole(t *testing.T) {
 		arrive []runtime.Object
 		want   []Urgency
 	}{
-		"the PodGroup first":              {arrive: []runtime.Object{pg, first, second}, want: []Urgency{Soon, Soon, Now}},
-		"the PodGroup last":               {arrive: []runtime.Object{first, second, pg}, want: []Urgency{Soon, Soon, Now}},
-		"the PodGroup between":            {arrive: []runtime.Object{first, pg, second}, want: []Urgency{Soon, Soon, Now}},
+		"the PodGroup first":   {arrive: []runtime.Object{pg, first, second}, want: []Urgency{Soon, Soon, Now}},
+		"the PodGroup last":    {arrive: []runtime.Object{first, second, pg}, want: []Urgency{Soon, Soon, Now}},
+		"the PodGroup between": {arrive: []runtime.Object{first, pg, second}, want: []Urgency{Soon, Soon, Now}},
+		"a pod that left it does not count": {
+			arrive: []runtime.Object{pg, first, pod(0).Group("other").Obj(), second}, want: []Urgency{Soon, Soon, Now, Soon},
+		},
 		"a pod beyond its minimum counts": {arrive: []runtime.Object{pg, first, second, pod(2).Obj()}, want: []Urgency{Soon, Soon, Now, Now}},
 	}
 	for name, tt := range tests {
@@ -303,4 +308,28 @@ func (w *world) listed(object runtime.Object) runtime.Object {
 	object = w.cluster.Put(object)
 	w.list(object)
 	return object
+}
+
+// gapped is an informer whose handler the test calls.
+type gapped struct {
+	cache.SharedIndexInformer
+	handler cache.ResourceEventHandler
+}
+
+func (i *gapped) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	i.handler = handler
+	return nil, nil
+}
+
+// TestADeletionThatTheWatchMissed: the informer tells of the last state it knew.
+func TestADeletionThatTheWatchMissed(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		informer := &gapped{}
+		w.changes.watch(informer, w.changes.podAdded, w.changes.podUpdated, w.changes.podDeleted)
+		informer.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "ns/p0", Obj: w.latest["*v1.Pod ns/p0"]})
+		if got := len(w.changes.pods[gang]); got != 1 {
+			t.Errorf("the gang counts %d pods, want the one that is left of two", got)
+		}
+	})
 }

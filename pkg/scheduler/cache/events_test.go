@@ -237,6 +237,35 @@ func TestEvictionsOfAGangAreCounted(t *testing.T) {
 	})
 }
 
+// TestEventsOfOneMomentAreSeveral: they have names of their own, and whoever told one of them twice is answered twice.
+func TestEventsOfOneMomentAreSeveral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &eventStore{}
+		w := newEventWriter(s.take, "volcano", func(string) {})
+		answers := 0
+		for _, message := range []string{"no room", "no node", "no room"} {
+			w.send(notice{object: pod(0).Obj(), eventType: v1.EventTypeWarning, reason: "FailedScheduling", message: message}, func(there bool) {
+				if there {
+					answers++
+				}
+			})
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		w.start(ctx)
+		settled(time.Second)
+		names := map[string]bool{}
+		for _, e := range s.events {
+			names[e.Name] = true
+		}
+		if len(names) != 2 || answers != 3 {
+			t.Errorf("%d events with %d names were written, and %d of 3 tellings answered, want 2 with a name each, and all", len(s.events), len(names), answers)
+		}
+		cancel()
+		w.stop(context.Background())
+	})
+}
+
 // TestNamespaceDoesNotHoldUpOthers: neither by many events nor by a webhook that lets its events hang.
 func TestNamespaceDoesNotHoldUpOthers(t *testing.T) {
 	withEvents(t, func(t *testing.T, r *recorder, s *eventStore) {

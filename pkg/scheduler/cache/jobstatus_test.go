@@ -160,6 +160,38 @@ func TestVerdictWhileWaiting(t *testing.T) {
 }
 
 // TestBoundGangDropsItsFailure: once the whole minimum is placed, the condition that tells of a failure goes.
+func TestAGangThatIsBoundInPartIsNotJustInqueue(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 3)
+		w.add(pod(2).Node("n").Obj())
+		w.settled()
+		w.failGang()
+		w.deliver(w.cluster.PodGroup("g"))
+		w.verdict(saysUnschedulable)
+		time.Sleep(2 * settle)
+		synctest.Wait()
+		if got := w.cluster.PodGroup("g").Status.Phase; got != v1beta1.PodGroupUnknown {
+			t.Errorf("phase is %s while one member is bound and the others cannot be, want Unknown", got)
+		}
+	})
+}
+
+// TestANominationIsToldAlthoughTheVerdictIsNot: the pod's condition says already why it waits.
+func TestANominationIsToldAlthoughTheVerdictIsNot(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		for _, nominated := range []string{"", "n"} {
+			w.tellPod(w.latest["*v1.Pod ns/p0"].(*v1.Pod), v1.PodReasonUnschedulable, "no room", nominated)
+			time.Sleep(2 * settle)
+			synctest.Wait()
+			w.sync("p0")
+		}
+		if got := w.cluster.Pod("p0").Status.NominatedNodeName; got != "n" {
+			t.Errorf("the pod is nominated to %q, want n", got)
+		}
+	})
+}
+
 func TestBoundGangDropsItsFailure(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 2)

@@ -32,6 +32,19 @@ func TestLagging(t *testing.T) {
 			told:  func(w *world) { w.changes.queueAdded(w.listed(schedtest.MakeQueue().Name("q").Obj())) },
 			taken: func(w *world) { w.AddQueueV1beta1(w.latest["*v1beta1.Queue q"]) },
 		},
+		"a node that the selector leaves out": {
+			told:  func(w *world) { w.changes.nodeAdded(w.listed(schedtest.MakeNode().Name("n").Obj())) },
+			taken: func(w *world) { w.someNodes = true },
+		},
+		"a queue's change": {
+			told: func(w *world) {
+				w.add(schedtest.MakeQueue().Name("q").Obj())
+				w.Lagging() // so that the queue is in
+				before := w.latest["*v1beta1.Queue q"]
+				w.changes.queueUpdated(before, w.listed(schedtest.MakeQueue().Name("q").Weight(9).Obj()))
+			},
+			taken: func(w *world) { w.AddQueueV1beta1(w.latest["*v1beta1.Queue q"]) },
+		},
 		"a pod": {
 			told: func(w *world) {
 				w.listed(schedtest.MakePodGroup().Name("g").Obj())
@@ -123,6 +136,13 @@ func TestALateChangeIsToldOnceWhenItArrives(t *testing.T) {
 		if !w.Lagging() {
 			t.Error("a new change of an object that is late is not waited for")
 		}
+		w.deliver(w.latest["*v1.Node n"])
+		if w.Lagging() {
+			t.Error("lagging although the change is in the cache")
+		}
+		if some, more := w.LateArrived(); some || more {
+			t.Errorf("the change that was late is part of one that a cycle has waited for; arrived: %v, more to come: %v", some, more)
+		}
 	})
 }
 
@@ -130,6 +150,7 @@ func TestALateChangeIsToldOnceWhenItArrives(t *testing.T) {
 // a PodGroup that was long in coming, no session had them, and the loop went idle for ever.
 func TestWaiting(t *testing.T) {
 	running := schedtest.MakePodGroup().Name("g").Phase(v1beta1.PodGroupRunning).Obj
+	completed := schedtest.MakePodGroup().Name("g").Phase(v1beta1.PodGroupCompleted).Obj
 	tests := map[string]struct {
 		there func(w *world)
 		want  bool
@@ -139,6 +160,7 @@ func TestWaiting(t *testing.T) {
 		"a PodGroup without pods":       {there: func(w *world) { w.add(schedtest.MakePodGroup().Name("g").Obj()) }, want: true},
 		"a pod of a PodGroup that runs": {there: func(w *world) { w.add(running(), pod(0).Obj()) }, want: true},
 		"a PodGroup that runs":          {there: func(w *world) { w.add(running()) }},
+		"a PodGroup that has ended":     {there: func(w *world) { w.add(completed()) }},
 		"a pod on a node": {there: func(w *world) {
 			w.add(schedtest.MakeNode().Name("n").Obj(), running(), pod(0).Node("n").Phase("Running").Obj())
 		}},

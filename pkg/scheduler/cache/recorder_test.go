@@ -2,6 +2,8 @@ package cache
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
@@ -91,4 +93,76 @@ func TestSessionsTellPodGroupsOnce(t *testing.T) {
 			`Warning IBClusterAnnotationInvalid wrong: annotation ibcluster.volcano-prebind.io/level: found "100%on", want the name of a level: "ibcluster" or "spine" or "leaf"`,
 			"Warning IBClusterSplit split: members of the gang are in ib-a (1), ib-b (2); others go to ib-b, where most are")
 	})
+}
+
+// slowOutlet keeps what it is sent until the test says what became of it.
+type slowOutlet struct {
+	messages []string
+	done     []func(there bool)
+}
+
+func (o *slowOutlet) send(e notice, done func(there bool)) {
+	o.messages, o.done = append(o.messages, e.message), append(o.done, done)
+}
+
+// TestWhatBecomesOfAnEventIsKnownLater: by then the object may have been told something else.
+func TestWhatBecomesOfAnEventIsKnownLater(t *testing.T) {
+	tests := map[string]struct {
+		story func(tell func(message string), again func(message string), o *slowOutlet)
+		want  []string
+	}{
+		"it is lost, and a newer one is not": {
+			story: func(tell, _ func(string), o *slowOutlet) {
+				tell("no room")
+				tell("no node")
+				o.done[0](false)
+				tell("no node")
+			},
+			want: []string{"no room", "no node"},
+		},
+		"it is read for its lifetime from when it was written": {
+			story: func(tell, _ func(string), o *slowOutlet) {
+				tell("no room")
+				time.Sleep(eventLifetime / 2)
+				o.done[0](true)
+				time.Sleep(eventLifetime - time.Second)
+				tell("no room")
+			},
+			want: []string{"no room"},
+		},
+		"it is lost, and told again to pods that wait": {
+			story: func(tell, again func(string), o *slowOutlet) {
+				tell("no room")
+				o.done[0](false)
+				again("no room")
+				again("no room")
+			},
+			want: []string{"no room", "no room"},
+		},
+		"it is not told again when another has been told since": {
+			story: func(tell, again func(string), _ *slowOutlet) {
+				tell("no room")
+				tell("no node")
+				again("no room")
+			},
+			want: []string{"no room", "no node"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := &slowOutlet{}
+				r := newRecorder(o)
+				p := pod(0).Obj()
+				tt.story(func(message string) {
+					r.Event(p, v1.EventTypeWarning, "FailedScheduling", message)
+				}, func(message string) {
+					r.again(p, notice{object: p, eventType: v1.EventTypeWarning, reason: "FailedScheduling", message: message})
+				}, o)
+				if diff := cmp.Diff(tt.want, o.messages); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
 }

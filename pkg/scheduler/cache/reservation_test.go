@@ -209,6 +209,11 @@ func TestNUMADecisionsEndWithTheTransaction(t *testing.T) {
 		if got := w.task("p0").NumaInfo.ResMap; len(got) != 1 {
 			t.Errorf("the books have NUMA nodes %v while the pod is being bound, want those decided", got)
 		}
+		w.add(schedtest.MakePodGroup().Name("other").Obj(), pod(0).Group("other").Obj(), pod(0).Obj())
+		w.Snapshot()
+		if got := w.task("p0").NumaInfo.ResMap; len(got) != 1 {
+			t.Errorf("the books have NUMA nodes %v of a task that was made anew while its pod is being bound, want those decided", got)
+		}
 		w.Released(m, errBroken)
 		if got := w.task("p0").NumaInfo.ResMap; len(got) != 0 {
 			t.Errorf("the books have NUMA nodes %v of a released pod", got)
@@ -256,6 +261,57 @@ func TestANodeRegisteredAnewHasItsPods(t *testing.T) {
 		after, _ := w.SessionSnapshot()
 		if got := after.Nodes["n"].Used.MilliCPU; got != 2000 {
 			t.Errorf("%v milli-cpu are used when a pod has ended and one is deleted, want 2000", got)
+		}
+	})
+}
+
+// TestANodeRegisteredAnewHasNoPodsOfOthers: the watch shows a pod on it that is being bound to another one; upstream's cache is
+// about to hear of that.
+func TestANodeRegisteredAnewHasNoPodsOfOthers(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		w.add(schedtest.MakeNode().Name("m").Obj())
+		if _, err := w.reserve(w.decided("p0", "m"), nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		w.list(pod(0).Node("n").Obj())
+		w.again("n")
+		w.Snapshot()
+		if n, m := w.idleCPU("n"), w.idleCPU("m"); n != 8000 || m != 7000 {
+			t.Errorf("%v and %v milli-cpu are idle, want 8000 on n and 7000 on m", n, m)
+		}
+	})
+}
+
+func TestNodesThatAreGoneAreForgotten(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(0, 1)
+		w.Snapshot()
+		w.remove(schedtest.MakeNode().Name("n").Obj())
+		w.Snapshot()
+		if got := len(w.complete); got > 0 {
+			t.Errorf("%d nodes are remembered after the last was deleted", got)
+		}
+	})
+}
+
+// TestATaskMadeAnewStaysOne: its pod names another PodGroup by now, of which upstream's cache is about to hear.
+func TestATaskMadeAnewStaysOne(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.add(schedtest.MakePodGroup().Name("other").Obj())
+		w.gangOf(1, 1)
+		w.list(pod(0).Group("other").Obj())
+		if err := w.resyncTask("ns/g/ns-p0"); err != nil {
+			t.Errorf("making the task anew: %v", err)
+		}
+		var jobs []api.JobID
+		for id, job := range w.Jobs {
+			if job.Tasks["ns-p0"] != nil {
+				jobs = append(jobs, id)
+			}
+		}
+		if diff := cmp.Diff([]api.JobID{gang}, jobs); diff != "" {
+			t.Errorf("jobs that have the task (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
@@ -45,4 +46,34 @@ func TestWaitingPodsAreToldAgain(t *testing.T) {
 			t.Errorf("%d gangs are remembered after the last was deleted", len(w.retold))
 		}
 	})
+}
+
+// TestWhoIsToldAgain: pods that a former leader has told are not all told when another takes over; later they are, and only
+// of what the scheduler itself has to say.
+func TestWhoIsToldAgain(t *testing.T) {
+	tests := map[string]struct {
+		reason string
+		after  time.Duration
+		want   int
+	}{
+		"a pod that was told before this leader":            {reason: v1.PodReasonUnschedulable},
+		"a pod that was told before this leader, and waits": {reason: v1.PodReasonUnschedulable, after: retellEvery, want: 1},
+		"a pod with scheduling gates":                       {reason: v1.PodReasonSchedulingGated, after: retellEvery},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(0, 1)
+				waits := pod(0).Gate("quota").Obj()
+				waits.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: tt.reason, Message: "no room"}}
+				w.add(waits)
+				w.retell(w.Snapshot().Jobs[gang])
+				time.Sleep(tt.after)
+				w.retell(w.Snapshot().Jobs[gang])
+				if got := len(w.cluster.Events.Take()); got != tt.want {
+					t.Errorf("the pod was told %d times, want %d", got, tt.want)
+				}
+			})
+		})
+	}
 }

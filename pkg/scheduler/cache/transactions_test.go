@@ -236,6 +236,35 @@ func TestTransactionAfterDrainIsReleased(t *testing.T) {
 	})
 }
 
+// TestAMemberThatIsNotUndoneIsNotReleased: what a step did for it on the node is still there.
+func TestAMemberThatIsNotUndoneIsNotReleased(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		w.Abort()
+		w.mustPlace("n", []binding.Step{{
+			Plugin: "storage", RollbackUnbegun: true, PreBind: failing("storage").PreBind,
+			Rollback: func(context.Context, *api.TaskInfo, string) error { return errBroken },
+		}}, "p0")
+		w.SealTransactions()
+		if diff := cmp.Diff([]string{"Binding on n"}, w.books("p0")); diff != "" {
+			t.Errorf("books (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestTheMinimumInForceTravelsInTheBinding: the next leader knows by it whether the gang is bound in part.
+func TestTheMinimumInForceTravelsInTheBinding(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		w.mustPlace("n", nil, "p0", "p1")
+		w.SealTransactions()
+		synctest.Wait()
+		if got := w.cluster.Pod("p0").Annotations[binding.MinimumAnnotation]; got != "2" {
+			t.Errorf("annotation %s of a pod that is bound is %q, want 2", binding.MinimumAnnotation, got)
+		}
+	})
+}
+
 func TestSessionDecisionsTravelInTheBinding(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
