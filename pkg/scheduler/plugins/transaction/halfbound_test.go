@@ -187,3 +187,24 @@ func TestTimeStartsAnew(t *testing.T) {
 		}
 	})
 }
+
+// TestAGangThatIsCompletedAtLastIsNotEvicted: the session has found room for the rest of it.
+func TestAGangThatIsCompletedAtLastIsNotEvicted(t *testing.T) {
+	c := newCache(t)
+	synctest.Test(t, func(t *testing.T) {
+		session := sessions(t, c, time.Minute)
+		session(nil)
+		time.Sleep(time.Hour)
+		session(func(ssn *framework.Session) {
+			job := ssn.Jobs[schedtest.Namespace+"/half"]
+			for _, task := range job.TaskStatusIndex[api.Pending] {
+				if err := job.UpdateTaskStatus(task, api.Binding); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		if len(c.evicted) > 0 {
+			t.Errorf("evicted: %v", c.evicted)
+		}
+	})
+}

@@ -1,0 +1,176 @@
+package framework
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/scheme"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// bare is a session without a snapshot.
+func bare() *Session {
+	ssn := newSession(nil, nil)
+	ssn.Session = &vcframework.Session{Jobs: map[api.JobID]*api.JobInfo{}, Queues: map[api.QueueID]*api.QueueInfo{}}
+	return ssn
+}
+
+// jobOf makes the gang with a task of each status; a gated one waits for a scheduling gate.
+func jobOf(t *testing.T, minMember int32, gated int, statuses ...api.TaskStatus) *api.JobInfo {
+	t.Helper()
+	job := api.NewJobInfo("ns/g")
+	group := &api.PodGroup{Version: api.PodGroupVersionV1Beta1}
+	if err := scheme.Scheme.Convert(schedtest.MakePodGroup().Name("g").MinMember(minMember).Obj(), &group.PodGroup, nil); err != nil {
+		t.Fatal(err)
+	}
+	job.SetPodGroup(group)
+	for i, status := range statuses {
+		pod := schedtest.MakePod().Name(fmt.Sprintf("p%d", i)).Group("g")
+		if i < gated {
+			pod.Gate("quota")
+		}
+		task := api.NewTaskInfo(pod.Obj())
+		task.Status = status
+		job.AddTaskInfo(task)
+	}
+	return job
+}
+
+func TestWhichGangsWait(t *testing.T) {
+	const pending, binding, running, succeeded = api.Pending, api.Binding, api.Running, api.Succeeded
+	tests := map[string]struct {
+		gated    int
+		statuses []api.TaskStatus
+		want     bool
+		// reason is that of a gang that lacks pods.
+		reason string
+	}{
+		"all wait":                               {statuses: []api.TaskStatus{pending, pending}, want: true},
+		"all run":                                {statuses: []api.TaskStatus{running, running}},
+		"one is being bound, others are to come": {statuses: []api.TaskStatus{binding}, reason: NotEnoughPods},
+		"one runs, others are to come":           {statuses: []api.TaskStatus{running}, want: true, reason: NotEnoughPods},
+		"one has succeeded":                      {statuses: []api.TaskStatus{succeeded, pending}, want: true},
+		"one has failed":                         {statuses: []api.TaskStatus{api.Failed, pending}, want: true, reason: NotEnoughPods},
+		"one has a scheduling gate":              {gated: 1, statuses: []api.TaskStatus{pending, pending}, want: true, reason: SchedulingGated},
+		"one beyond the minimum has a gate":      {gated: 1, statuses: []api.TaskStatus{pending, pending, pending}, want: true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			job := jobOf(t, 2, tt.gated, tt.statuses...)
+			if got := waits(job); got != tt.want {
+				t.Errorf("the gang waits: %t, want %t", got, tt.want)
+			}
+			wait, lacks := lacksPods(job)
+			if lacks != (tt.reason != "") || wait.Reason != tt.reason {
+				t.Errorf("the gang lacks pods: %q %q, want %q", wait.Reason, wait.Message, tt.reason)
+			}
+		})
+	}
+}
+
+// TestExplanationsAreOfGangsThatWait: what an action found before the gang was placed is not told, and of one that waits there
+// is one text.
+func TestExplanationsAreOfGangsThatWait(t *testing.T) {
+	ssn := bare()
+	placed, waiting := jobOf(t, 2, 0, api.Binding, api.Binding), jobOf(t, 3, 0, api.Pending)
+	waiting.UID = "ns/w"
+	waiting.NodesFitErrors["p0"] = api.NewFitErrors()
+	for _, job := range []*api.JobInfo{placed, waiting} {
+		job.PodGroup.Status.Phase = scheduling.PodGroupInqueue
+		ssn.Jobs[job.UID] = job
+		ssn.ExplainWait(job.UID, Wait{NotEnoughResources, "no room"})
+	}
+	ssn.explainWaits()
+	want := map[api.JobID]Wait{"ns/w": {NotEnoughPods, "minMember is 3 and there is 1 pod"}}
+	if diff := cmp.Diff(want, ssn.waits); diff != "" {
+		t.Errorf("explanations (-want +got):\n%s", diff)
+	}
+	if len(waiting.NodesFitErrors) > 0 {
+		t.Error("verdicts of nodes are left beside the explanation")
+	}
+}
+
+func TestHasClaims(t *testing.T) {
+	ephemeral := schedtest.MakePod().Obj()
+	ephemeral.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}}}
+	empty := schedtest.MakePod().Obj()
+	empty.Spec.Volumes = []v1.Volume{{Name: "tmp", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
+	tests := map[string]struct {
+		pod  *v1.Pod
+		want bool
+	}{
+		"none":                    {pod: schedtest.MakePod().Obj()},
+		"a volume of the node":    {pod: empty},
+		"a claim":                 {pod: schedtest.MakePod().Volume("data").Obj(), want: true},
+		"a claim made for it":     {pod: ephemeral, want: true},
+		"devices that it claims":  {pod: schedtest.MakePod().ResourceClaim("gpu").Obj(), want: true},
+		"a volume before a claim": {pod: schedtest.MakePod().Volume("data").Volume("more").Obj(), want: true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := HasClaims(tt.pod); got != tt.want {
+				t.Errorf("the pod has claims: %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestQueuesThatAreInEachOther: the API server accepts them.
+func TestQueuesThatAreInEachOther(t *testing.T) {
+	ssn := bare()
+	for name, parent := range map[string]string{"a": "b", "b": "c", "c": "b"} {
+		ssn.Queues[api.QueueID(name)] = api.NewQueueInfo(&scheduling.Queue{Spec: scheduling.QueueSpec{Parent: parent}})
+	}
+	if diff := cmp.Diff([]api.QueueID{"a", "b", "c"}, ssn.queuePath("a")); diff != "" {
+		t.Errorf("path (-want +got):\n%s", diff)
+	}
+}
+
+// TestWhoRefusesIsAskedAlone: and all have their say again afterwards.
+func TestWhoRefusesIsAskedAlone(t *testing.T) {
+	ssn := bare()
+	tiers := []conf.Tier{tier("a", "extender"), tier("b", "c")}
+	ssn.Tiers = tiers
+	refuses := func(who string) func() bool {
+		return func() bool { return len(ssn.Tiers) == 1 && ssn.Tiers[0].Plugins[0].Name == who }
+	}
+	for who, want := range map[string]string{"a": "a", "c": "c", "nobody": "extender"} {
+		if got := ssn.refuser(refuses(who)); got != want {
+			t.Errorf("when %s refuses it is said to be %q, want %q", who, got, want)
+		}
+		if diff := cmp.Diff(tiers, ssn.Tiers); diff != "" {
+			t.Errorf("tiers afterwards (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// TestUrgentIsWhatAnyPluginCallsSo: one that panics says nothing.
+func TestUrgentIsWhatAnyPluginCallsSo(t *testing.T) {
+	ssn := bare()
+	job := jobOf(t, 1, 0)
+	ssn.AddUrgentFn("a", func(*api.JobInfo) bool { panic("oh no") })
+	if ssn.Urgent(job) {
+		t.Error("a job is urgent although no plugin says so")
+	}
+	ssn.AddUrgentFn("b", func(*api.JobInfo) bool { return true })
+	if !ssn.Urgent(job) {
+		t.Error("a job is not urgent although a plugin says so")
+	}
+}
+
+// TestAChangedAnnotationIsDecided: so is a new one, and one that is as it was is not.
+func TestAChangedAnnotationIsDecided(t *testing.T) {
+	task := api.NewTaskInfo(schedtest.MakePod().Name("p").Annotation("old", "1").Annotation("changed", "2").Annotation("new", "3").Obj())
+	before := map[string]string{"old": "1", "changed": "1"}
+	c := &sessionCache{annotations: map[api.TaskID]map[string]string{task.UID: before}}
+	if diff := cmp.Diff(map[string]string{"changed": "2", "new": "3"}, c.decided(task)); diff != "" {
+		t.Errorf("decided (-want +got):\n%s", diff)
+	}
+}
