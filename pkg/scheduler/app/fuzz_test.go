@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -9,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
@@ -58,8 +58,8 @@ func FuzzNobodyStopsOthers(f *testing.F) {
 		_, _ = random.Read(data) // it never fails
 		f.Add(data)
 	}
-	klog.SetLogger(logr.Discard())
-	f.Cleanup(klog.ClearLogger)
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
 	forGood.Do(keepGoing)
 	caught := &strays{}
 	caught.catch()

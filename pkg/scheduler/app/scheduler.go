@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -45,6 +46,8 @@ type scheduler struct {
 	loop     *loop
 	watchdog *watchdog
 	strays   *strays
+	// metricsConf is where upstream's cache reads the nodes' usage.
+	metricsConf map[string]string
 
 	mu      sync.Mutex
 	profile *framework.Profile
@@ -92,7 +95,10 @@ func (s *scheduler) use(cfg *config.Config) error {
 			return err
 		}
 	}
-	s.cache.SetMetricsConf(cfg.Metrics)
+	if !maps.Equal(s.metricsConf, cfg.Metrics) { // upstream reads it beside this, without a lock
+		s.cache.SetMetricsConf(cfg.Metrics)
+		s.metricsConf = cfg.Metrics
+	}
 	s.mu.Lock()
 	s.profile = profile
 	s.mu.Unlock()

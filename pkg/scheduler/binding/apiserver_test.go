@@ -162,12 +162,12 @@ func (w *world) pod(m *Member) *pod {
 // submit hands the members to the engine. A gang's first transaction in line is the one that may be at work.
 func (w *world) submit(gang api.JobID, members ...*Member) error {
 	t := &Transaction{Gang: gang, Members: members, Lost: map[*Member]error{}}
+	w.mu.Lock()
 	for _, m := range members {
 		if err := w.pods[m.Task.UID].script.lost; err != nil {
 			t.Lost[m] = err
 		}
 	}
-	w.mu.Lock()
 	w.queue = append(w.queue, t)
 	w.advance(gang)
 	w.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -473,10 +474,10 @@ func TestWhatIsDeletedBeforeTheHandOverIsNotPrepared(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.gangOf(2, 1)
 				w.add(schedtest.MakeNode().Name("m").Obj())
-				prepared := map[string]bool{}
+				var prepared sync.Map
 				slow := waiting("slow", make(chan struct{}))
 				step := binding.Step{Plugin: "p", PreBind: func(ctx context.Context, task *api.TaskInfo, node string) error {
-					prepared[task.Name] = true
+					prepared.Store(task.Name, true)
 					return slow.PreBind(ctx, task, node)
 				}}
 				w.mustPlace("n", []binding.Step{step}, "p0")
@@ -488,8 +489,9 @@ func TestWhatIsDeletedBeforeTheHandOverIsNotPrepared(t *testing.T) {
 					t.Errorf("books (-want +got):\n%s", diff)
 				}
 				for i, books := range tt.want {
-					if name := fmt.Sprintf("p%d", i); prepared[name] != (books != "Pending") {
-						t.Errorf("%s was prepared: %v", name, prepared[name])
+					name := fmt.Sprintf("p%d", i)
+					if _, was := prepared.Load(name); was != (books != "Pending") {
+						t.Errorf("%s was prepared: %t", name, was)
 					}
 				}
 			})
