@@ -89,8 +89,8 @@ func (d *dice) annotations() map[string]string {
 }
 
 // evil makes PodGroups, pods, queues, nodes, HyperNodes and priority classes that the API server takes, none of which asks for room that the
-// innocent gang needs.
-func evil(d *dice, cluster *schedtest.Cluster) (hyperNodes []string) {
+// innocent gangs need.
+func evil(d *dice, cluster *schedtest.Cluster) {
 	for i := range d.below(maxEvil + 1) {
 		cluster.Put(evilQueue(d, i))
 	}
@@ -104,14 +104,11 @@ func evil(d *dice, cluster *schedtest.Cluster) (hyperNodes []string) {
 		cluster.Put(evilNode(d, i))
 	}
 	for i := range d.below(maxEvil + 1) {
-		hyperNode := evilHyperNode(d, i)
-		hyperNodes = append(hyperNodes, hyperNode.Name)
-		cluster.Put(hyperNode)
+		cluster.Put(evilHyperNode(d, i))
 	}
 	for i := range d.below(maxEvil + 1) {
 		cluster.Put(evilPriorityClass(d, i))
 	}
-	return hyperNodes
 }
 
 func evilName(d *dice) string { return fmt.Sprintf("evil-%d", d.below(maxEvil)) }

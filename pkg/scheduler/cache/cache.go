@@ -66,13 +66,15 @@ type Cache struct {
 	backoff *binding.Backoff
 	status  *statusWriter
 	// events writes what the recorder passes on; nil on a cache in memory.
-	events   *eventWriter
-	evictor  *evictor
-	changes  *changes
-	keeper   *keeper
-	aside    *aside
-	wake     func(Urgency)
-	observer Observer
+	events  *eventWriter
+	evictor *evictor
+	changes *changes
+	keeper  *keeper
+	aside   *aside
+	// hyperNodes are what sessions see of HyperNodes, instead of upstream's HyperNodesInfo.
+	hyperNodes *hyperNodes
+	wake       func(Urgency)
+	observer   Observer
 
 	schedulerNames []string
 	// someNodes says that --node-selector leaves nodes out of the cache.
@@ -147,16 +149,18 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 	core := upstream.SharedInformerFactory().Core().V1()
 	indexByNode(core.Pods().Informer())
 	c.resync = newResync(c)
-	trim(core.Pods().Informer(), core.Nodes().Informer(), podGroups.Informer(), queues.Informer())
+	hyperNodes := c.vcFactory.Topology().V1alpha1().HyperNodes()
+	c.hyperNodes = newHyperNodes(upstream, hyperNodes.Lister())
+	trim(core.Pods().Informer(), core.Nodes().Informer(), podGroups.Informer(), queues.Informer(), hyperNodes.Informer())
 	c.engine = binding.New(c, c, c, stuckReporter{observer, c})
 	c.status = newStatusWriter(c)
 	c.StatusUpdater = c.status
 	c.evictor = newEvictor(c)
 	c.Evictor = c.evictor
-	c.changes = newChanges(c, podGroups.Informer(), queues.Informer())
+	c.changes = newChanges(c, podGroups.Informer(), queues.Informer(), hyperNodes.Informer())
 	informers, err := informersOf(upstream)
 	if err == nil {
-		err = relistSoon(append(informers, podGroups.Informer(), queues.Informer())...)
+		err = relistSoon(append(informers, podGroups.Informer(), queues.Informer(), hyperNodes.Informer())...)
 	}
 	if err != nil {
 		logger().Error(err, "Informers pause as client-go has them pause after they failed")

@@ -38,13 +38,14 @@ type change struct {
 	namespace, name string
 }
 
-func newChanges(c *Cache, podGroups, queues cache.SharedIndexInformer) *changes {
+func newChanges(c *Cache, podGroups, queues, hyperNodes cache.SharedIndexInformer) *changes {
 	ch := &changes{cache: c, fresh: map[change]string{}, late: map[change]string{}, pods: map[api.JobID]map[types.UID]bool{}}
 	factory := c.SharedInformerFactory()
 	ch.watch(factory.Core().V1().Pods().Informer(), ch.podAdded, ch.podUpdated, ch.podDeleted)
 	ch.watch(factory.Core().V1().Nodes().Informer(), ch.nodeAdded, ch.nodeUpdated, ch.nodeDeleted)
 	ch.watch(podGroups, ch.podGroupAdded, ch.podGroupUpdated, ch.podGroupDeleted)
 	ch.watch(queues, ch.queueAdded, ch.queueUpdated, ch.queueDeleted)
+	ch.watch(hyperNodes, ch.hyperNodeChanged, ch.hyperNodeUpdated, ch.hyperNodeChanged)
 	claims := factory.Core().V1().PersistentVolumeClaims().Informer()
 	ch.watch(claims, ch.claimChanged, ch.claimUpdated, ch.claimChanged)
 	return ch
@@ -192,6 +193,7 @@ func finished(pod *v1.Pod) bool {
 
 func (ch *changes) nodeAdded(obj any) {
 	if node, ok := obj.(*v1.Node); ok {
+		ch.cache.hyperNodes.nodeChanged(node.Name)
 		ch.await("node", node)
 	}
 }
@@ -212,6 +214,9 @@ func (ch *changes) nodeUpdated(oldObj, newObj any) {
 		return
 	}
 	same := equality.Semantic.DeepEqual
+	if !same(before.Labels, after.Labels) {
+		ch.cache.hyperNodes.nodeChanged(after.Name)
+	}
 	switch {
 	case before.UID != after.UID:
 		ch.nodeDeleted(before)
@@ -236,6 +241,7 @@ func ready(node *v1.Node) v1.ConditionStatus {
 
 func (ch *changes) nodeDeleted(obj any) {
 	if node, ok := obj.(*v1.Node); ok {
+		ch.cache.hyperNodes.nodeChanged(node.Name)
 		ch.gone("node", node)
 		ch.cache.cancelNode(node.Name)
 		ch.cache.backoff.RetryNode(node.Name)

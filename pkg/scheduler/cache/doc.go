@@ -12,6 +12,8 @@
 //     object and writes it when it differs from what the API server has (status.go, report.go).
 //   - Pods of a gang that waits say what its PodGroup says, which is the session's one explanation (verdict.go); gangs
 //     that no session sees, for want of a PodGroup or a queue, are told that (strays.go).
+//   - HyperNodes that are faulty or contradict others are left out and told; upstream then stops all gangs with a topology
+//     (hypernodes.go).
 //   - A snapshot gives pending tasks a pod of their own, since allocation writes into it (snapshot.go).
 //   - What changed is told to the loop, and the first cycle waits until the initial lists are in (changes.go, sync.go).
 //

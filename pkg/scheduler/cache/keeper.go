@@ -47,9 +47,9 @@ func newKeeper() *keeper {
 	return &keeper{nodes: map[string]*keptNode{}, jobs: map[api.JobID]*keptJob{}}
 }
 
-// snapshot is upstream's Snapshot of the cache, whose mutex is held, with copies of the last session where they will do.
-func (k *keeper) snapshot(cache *vccache.SchedulerCache) *api.ClusterInfo {
-	rest := withoutNodesAndJobs(cache)
+// snapshot is upstream's Snapshot of the cache, whose mutex is held, with these HyperNodes and with copies of the last session where they will do.
+func (k *keeper) snapshot(cache *vccache.SchedulerCache, hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
+	rest := withoutNodesAndJobs(cache, hyperNodes)
 	priority := defaultPriority(cache)
 	var nodes sync.WaitGroup
 	nodes.Go(func() { k.siftNodes(cache, rest.Nodes) })
@@ -61,8 +61,9 @@ func (k *keeper) snapshot(cache *vccache.SchedulerCache) *api.ClusterInfo {
 	return snapshot
 }
 
-// withoutNodesAndJobs is a cache of upstream's like the given one, whose mutex is held, but without nodes and jobs.
-func withoutNodesAndJobs(cache *vccache.SchedulerCache) *vccache.SchedulerCache {
+// withoutNodesAndJobs is a cache of upstream's like the given one, whose mutex is held, but without nodes and jobs, and with
+// these HyperNodes.
+func withoutNodesAndJobs(cache *vccache.SchedulerCache, hyperNodes *api.HyperNodesInfo) *vccache.SchedulerCache {
 	rest := &vccache.SchedulerCache{
 		Nodes:               map[string]*api.NodeInfo{},
 		Jobs:                map[api.JobID]*api.JobInfo{},
@@ -70,7 +71,7 @@ func withoutNodesAndJobs(cache *vccache.SchedulerCache) *vccache.SchedulerCache 
 		PriorityClasses:     maps.Clone(cache.PriorityClasses),
 		NodeList:            cache.NodeList,
 		CSINodesStatus:      cache.CSINodesStatus,
-		HyperNodesInfo:      cache.HyperNodesInfo,
+		HyperNodesInfo:      hyperNodes,
 		InUseNodesInShard:   cache.InUseNodesInShard,
 		NamespaceCollection: cache.NamespaceCollection,
 	}

@@ -11,9 +11,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Snapshot returns upstream's snapshot with six changes:
+// Snapshot returns upstream's snapshot with seven changes:
 //
 //   - What cannot be reckoned with, or made sessions panic, is set aside (aside.go).
+//   - Faulty HyperNodes are left out (hypernodes.go).
 //   - Nodes have ledgers of their devices of their own.
 //   - A job's MinAvailable is the least its whole minimum needs, so that upstream counts minTaskMember wherever it is a
 //     minimum.
@@ -27,9 +28,10 @@ import (
 //
 // All of it is the caller's own.
 func (c *Cache) Snapshot() *api.ClusterInfo {
+	hyperNodes := c.hyperNodes.current()
 	c.SchedulerCache.Mutex.Lock()
 	c.mendBooks()
-	whole := withoutNodesAndJobs(c.SchedulerCache)
+	whole := withoutNodesAndJobs(c.SchedulerCache, hyperNodes)
 	whole.Nodes, whole.Jobs = c.Nodes, c.Jobs
 	snapshot := whole.Snapshot()
 	c.SchedulerCache.Mutex.Unlock()
@@ -40,11 +42,13 @@ func (c *Cache) Snapshot() *api.ClusterInfo {
 // SessionSnapshot is Snapshot for the session that opens now, and what Kubernetes' plugins see of its nodes. Both are
 // the session's until the next call, which hands out again what has not changed (keeper.go).
 func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
+	hyperNodes := c.hyperNodes.current()
 	c.SchedulerCache.Mutex.Lock()
 	c.mendBooks()
-	snapshot := c.keeper.snapshot(c.SchedulerCache)
+	snapshot := c.keeper.snapshot(c.SchedulerCache, hyperNodes)
 	c.SchedulerCache.Mutex.Unlock()
 	c.prepare(snapshot)
+	c.tellFaulty()
 	c.tellStrays(len(snapshot.Jobs))
 	nodeMap := c.keeper.nodeMap()
 	maps.DeleteFunc(nodeMap, func(name string, _ fwk.NodeInfo) bool { return snapshot.Nodes[name] == nil })

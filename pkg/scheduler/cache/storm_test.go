@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	nodeinfov1alpha1 "volcano.sh/apis/pkg/apis/nodeinfo/v1alpha1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -376,10 +377,14 @@ func (a *actor) hyperNode() {
 			members.Nodes(name)
 		}
 	}
-	a.w.HyperNodesInfo.Lock()
-	defer a.w.HyperNodesInfo.Unlock()
-	_ = a.w.HyperNodesInfo.UpdateHyperNode(members.Obj())
-	_ = a.w.HyperNodesInfo.UpdateHyperNode(schedtest.MakeHyperNode().Name("h3").Tier(2).HyperNodes("h0", "h1", "h2").Obj())
+	for _, hyperNode := range []*topologyv1alpha1.HyperNode{
+		members.Obj(), schedtest.MakeHyperNode().Name("h3").Tier(2).HyperNodes("h0", "h1", "h2").Obj(),
+	} {
+		if err := a.w.vcFactory.Topology().V1alpha1().HyperNodes().Informer().GetStore().Add(hyperNode); err != nil {
+			panic(err)
+		}
+		a.w.changes.hyperNodeChanged(hyperNode)
+	}
 }
 
 func (a *actor) inShard() {

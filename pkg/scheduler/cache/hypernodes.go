@@ -1,0 +1,167 @@
+package cache
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"unsafe"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/labels"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
+	topologyinformers "volcano.sh/apis/pkg/client/informers/externalversions/topology/v1alpha1"
+	topologylisters "volcano.sh/apis/pkg/client/listers/topology/v1alpha1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vccache "volcano.sh/volcano/pkg/scheduler/cache"
+)
+
+// hyperNodeInvalid is the reason of events about HyperNodes that sessions do without.
+const hyperNodeInvalid = "HyperNodeInvalid"
+
+// hyperNodes are the HyperNodes as sessions see them: without those that are faulty (hypernodetree.go).
+//
+// Upstream takes HyperNodes in one by one, and one that is a member of itself or of two others ends that for all: no gang
+// with a network topology is placed until it is mended; its worker panics at a member HyperNode without a name. So
+// upstream gets HyperNodes without members, of which it can make nothing wrong, and sessions get what is made here when
+// HyperNodes or nodes have changed.
+type hyperNodes struct {
+	all   topologylisters.HyperNodeLister
+	nodes corelisters.NodeLister
+
+	mu sync.Mutex
+	// stale says that HyperNodes changed since they were read, and changed are the nodes that did.
+	stale   bool
+	changed map[string]bool
+
+	// reading guards what was read last. Taken before mu.
+	reading sync.Mutex
+	claims  map[string]*claim
+	info    *api.HyperNodesInfo
+	faults  []hyperNodeFault
+}
+
+func newHyperNodes(upstream *vccache.SchedulerCache, all topologylisters.HyperNodeLister) *hyperNodes {
+	if err := hyperNodeInformer(upstream).Informer().SetTransform(withoutMembers); err != nil {
+		logger().Error(err, "Taking the members from upstream's HyperNodes") // it has started already
+	}
+	return &hyperNodes{
+		all: all, nodes: upstream.SharedInformerFactory().Core().V1().Nodes().Lister(),
+		stale: true, changed: map[string]bool{}, claims: map[string]*claim{},
+	}
+}
+
+// hyperNodeInformer is that of upstream's cache, which keeps it to itself.
+func hyperNodeInformer(upstream *vccache.SchedulerCache) topologyinformers.HyperNodeInformer {
+	field := reflect.ValueOf(upstream).Elem().FieldByName("hyperNodeInformer")
+	return *(*topologyinformers.HyperNodeInformer)(unsafe.Pointer(field.UnsafeAddr()))
+}
+
+func withoutMembers(object any) (any, error) {
+	if hyperNode, ok := object.(*topologyv1alpha1.HyperNode); ok {
+		own := *hyperNode
+		own.Spec.Members = nil
+		return &own, nil
+	}
+	return object, nil
+}
+
+// nodeChanged notes that the node came or went, or has other labels.
+func (h *hyperNodes) nodeChanged(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.changed[name] = true
+}
+
+func (h *hyperNodes) hyperNodeChanged() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stale = true
+}
+
+// current returns what sessions see, read anew when something has changed. Nobody changes what is returned.
+func (h *hyperNodes) current() *api.HyperNodesInfo {
+	h.reading.Lock()
+	defer h.reading.Unlock()
+	h.mu.Lock()
+	stale, changed := h.stale, h.changed
+	if stale || len(changed) > 0 {
+		h.stale, h.changed = false, map[string]bool{}
+	}
+	h.mu.Unlock()
+	if !stale && len(changed) == 0 {
+		return h.info
+	}
+	if touched := h.lookAgain(changed); stale || touched {
+		h.read()
+	}
+	return h.info
+}
+
+// lookAgain lets the claims see the nodes that changed, and says whether one has others now.
+func (h *hyperNodes) lookAgain(changed map[string]bool) (touched bool) {
+	for name := range changed {
+		node, err := h.nodes.Get(name)
+		if err != nil {
+			node = nil // it is gone
+		}
+		for _, c := range h.claims {
+			touched = c.look(name, node) || touched
+		}
+	}
+	return touched
+}
+
+// read makes anew what sessions see. Of HyperNodes that are what they were, what they claim is known.
+func (h *hyperNodes) read() {
+	all, _ := h.all.List(labels.Everything())     // a lister of a cache does not fail
+	nodes, _ := h.nodes.List(labels.Everything()) // nor does this
+	slices.SortFunc(all, func(l, r *topologyv1alpha1.HyperNode) int {
+		if !l.CreationTimestamp.Equal(&r.CreationTimestamp) {
+			return l.CreationTimestamp.Compare(r.CreationTimestamp.Time)
+		}
+		return strings.Compare(l.Name, r.Name)
+	})
+	before := h.claims
+	h.claims = make(map[string]*claim, len(all))
+	byAge := make([]*claim, len(all))
+	for i, hyperNode := range all {
+		c := before[hyperNode.Name]
+		if c == nil || c.hyperNode != hyperNode {
+			c = readClaim(hyperNode)
+			for _, node := range nodes {
+				c.look(node.Name, node)
+			}
+		}
+		h.claims[hyperNode.Name], byAge[i] = c, c
+	}
+	h.info, h.faults = tree(byAge)
+}
+
+// tellFaulty tells of the HyperNodes that sessions do without.
+func (c *Cache) tellFaulty() {
+	c.hyperNodes.reading.Lock()
+	faults := c.hyperNodes.faults
+	c.hyperNodes.reading.Unlock()
+	for _, fault := range faults {
+		named := *fault.hyperNode // what watches bring does not say its kind, and the recorder's scheme does not know it
+		named.SetGroupVersionKind(topologyv1alpha1.SchemeGroupVersion.WithKind("HyperNode"))
+		c.Recorder.Event(&named, v1.EventTypeWarning, hyperNodeInvalid, fault.message)
+	}
+}
+
+func (ch *changes) hyperNodeChanged(any) {
+	ch.cache.hyperNodes.hyperNodeChanged()
+	ch.cache.wake(Now)
+}
+
+// hyperNodeUpdated looks at what users write: controllers count the nodes in its status.
+func (ch *changes) hyperNodeUpdated(oldObj, newObj any) {
+	before, ok := oldObj.(*topologyv1alpha1.HyperNode)
+	after, ok2 := newObj.(*topologyv1alpha1.HyperNode)
+	if ok && ok2 && (before.UID != after.UID || !equality.Semantic.DeepEqual(before.Spec, after.Spec)) {
+		ch.hyperNodeChanged(after)
+	}
+}

@@ -1,0 +1,293 @@
+package cache
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// hyperNode puts the HyperNode into the cluster, new or changed, and lets the cache know.
+func (w *world) hyperNode(hyperNode *topologyv1alpha1.HyperNode) {
+	w.t.Helper()
+	if err := w.vcFactory.Topology().V1alpha1().HyperNodes().Informer().GetStore().Add(hyperNode); err != nil {
+		w.t.Fatal(err)
+	}
+	w.changes.hyperNodeChanged(hyperNode)
+}
+
+// seenNodes are the HyperNodes that a session sees, each with its nodes.
+func seenNodes(w *world) map[string][]string {
+	snapshot, _ := w.SessionSnapshot()
+	seen := map[string][]string{}
+	for name := range snapshot.HyperNodes {
+		seen[name] = sets.List(snapshot.RealNodesSet[name])
+	}
+	return seen
+}
+
+// member makes a HyperNode of one member.
+func member(name string, memberType topologyv1alpha1.MemberType, selector topologyv1alpha1.MemberSelector) *topologyv1alpha1.HyperNode {
+	hyperNode := schedtest.MakeHyperNode().Name(name).Tier(2).Obj()
+	hyperNode.Spec.Members = []topologyv1alpha1.MemberSpec{{Type: memberType, Selector: selector}}
+	return hyperNode
+}
+
+// younger makes the HyperNode one that was created later.
+func younger(hyperNode *topologyv1alpha1.HyperNode) *topologyv1alpha1.HyperNode {
+	hyperNode.CreationTimestamp = metav1.NewTime(schedtest.Created.Add(time.Minute))
+	return hyperNode
+}
+
+func TestFaultyHyperNodesAreLeftOutAndTold(t *testing.T) {
+	leaf := schedtest.MakeHyperNode().Name("leaf").Nodes("n0").Obj()
+	spine := schedtest.MakeHyperNode().Name("spine").Tier(2).HyperNodes("leaf").Obj()
+	sound := map[string][]string{"leaf": {"n0"}, "spine": {"n0"}}
+	const faulty = "Warning HyperNodeInvalid a: left out: "
+	tests := map[string]struct {
+		hyperNodes []*topologyv1alpha1.HyperNode
+		seen       map[string][]string
+		told       []string
+	}{
+		"none": {seen: sound},
+		"a member HyperNode by regular expression": {
+			hyperNodes: []*topologyv1alpha1.HyperNode{member("a", "HyperNode", topologyv1alpha1.MemberSelector{RegexMatch: &topologyv1alpha1.RegexMatch{Pattern: "x"}})},
+			seen:       sound, told: []string{faulty + "spec.members[0]: a member of type HyperNode needs selector.exactMatch.name, the only way to name one"},
+		},
+		"a member without a selector": {
+			hyperNodes: []*topologyv1alpha1.HyperNode{member("a", "Node", topologyv1alpha1.MemberSelector{})}, seen: sound,
+			told: []string{faulty + "spec.members[0]: the selector selects nothing, it needs exactMatch.name, regexMatch.pattern, or a labelMatch with matchLabels or matchExpressions"},
+		},
+		"a label selector that selects nothing": {
+			hyperNodes: []*topologyv1alpha1.HyperNode{member("a", "Node", topologyv1alpha1.MemberSelector{LabelMatch: &metav1.LabelSelector{}})}, seen: sound,
+			told: []string{faulty + "spec.members[0]: the selector selects nothing, it needs exactMatch.name, regexMatch.pattern, or a labelMatch with matchLabels or matchExpressions"},
+		},
+		"a label selector that is none": {
+			hyperNodes: []*topologyv1alpha1.HyperNode{member("a", "Node", topologyv1alpha1.MemberSelector{LabelMatch: &metav1.LabelSelector{
+				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "k", Operator: "Nonsense"}},
+			}})}, seen: sound,
+			told: []string{faulty + `spec.members[0]: selector.labelMatch must be a label selector: "Nonsense" is not a valid label selector operator`},
+		},
+		"a regular expression that is none": {
+			hyperNodes: []*topologyv1alpha1.HyperNode{schedtest.MakeHyperNode().Name("a").Nodes("n1").NodesLike("(").NodesLike("[").Obj()}, seen: sound,
+			told: []string{faulty + "spec.members[1]: selector.regexMatch.pattern must be a regular expression of Go: error parsing regexp: missing closing ): `(` (and 1 more)"},
+		},
+		"a type that is none": {
+			hyperNodes: []*topologyv1alpha1.HyperNode{member("a", "Rack", topologyv1alpha1.MemberSelector{})}, seen: sound,
+			told: []string{faulty + `spec.members[0]: type is "Rack", it must be Node or HyperNode`},
+		},
+		"a member of itself": {
+			hyperNodes: []*topologyv1alpha1.HyperNode{schedtest.MakeHyperNode().Name("a").Tier(2).HyperNodes("a").Obj()}, seen: sound,
+			told: []string{faulty + `its member HyperNode "a" is this one itself or has it as a member, directly or through others; members must not form a circle`},
+		},
+		"a second parent that is younger": {
+			hyperNodes: []*topologyv1alpha1.HyperNode{younger(schedtest.MakeHyperNode().Name("a").Tier(2).HyperNodes("leaf").Nodes("n1").Obj())}, seen: sound,
+			told: []string{faulty + `its member HyperNode "leaf" is a member of HyperNode "spine" already, and may be one of only one`},
+		},
+		"a circle that the youngest closes": {
+			hyperNodes: []*topologyv1alpha1.HyperNode{
+				schedtest.MakeHyperNode().Name("b").Tier(4).HyperNodes("spine").Obj(), younger(schedtest.MakeHyperNode().Name("a").Tier(3).HyperNodes("b").Obj()),
+				schedtest.MakeHyperNode().Name("leaf").Nodes("n0").HyperNodes("a").Obj(),
+			},
+			seen: map[string][]string{"leaf": {"n0"}, "spine": {"n0"}, "b": {"n0"}},
+			told: []string{faulty + `its member HyperNode "b" is this one itself or has it as a member, directly or through others; members must not form a circle`},
+		},
+		"a member that is left out is nobody's member": {
+			hyperNodes: []*topologyv1alpha1.HyperNode{
+				schedtest.MakeHyperNode().Name("a").NodesLike("(").Obj(), schedtest.MakeHyperNode().Name("b").Tier(3).HyperNodes("a", "spine", "none").Nodes("n1").Obj(),
+			},
+			seen: map[string][]string{"leaf": {"n0"}, "spine": {"n0"}, "b": {"n0", "n1"}},
+			told: []string{faulty + "spec.members[0]: selector.regexMatch.pattern must be a regular expression of Go: error parsing regexp: missing closing ): `(`"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				for _, hyperNode := range append([]*topologyv1alpha1.HyperNode{leaf, spine}, tt.hyperNodes...) {
+					w.hyperNode(hyperNode)
+				}
+				for range 3 {
+					if diff := cmp.Diff(tt.seen, seenNodes(w)); diff != "" {
+						t.Errorf("HyperNodes that sessions see (-want +got):\n%s", diff)
+					}
+				}
+				snapshot := w.Snapshot()
+				if !snapshot.HyperNodesReadyToSchedule {
+					t.Error("the HyperNodes are not ready")
+				}
+				for name, info := range snapshot.HyperNodes {
+					for child := range info.Children {
+						if snapshot.HyperNodes[child] == nil || snapshot.HyperNodes[child].Parent != name {
+							t.Errorf("%s has the child %s, which does not have it as its parent", name, child)
+						}
+					}
+				}
+				if diff := cmp.Diff(tt.told, w.cluster.Events.Take()); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestAFaultyHyperNodeThatIsMendedCounts(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.hyperNode(schedtest.MakeHyperNode().Name("a").NodesLike("(").Obj())
+		if diff := cmp.Diff(map[string][]string{}, seenNodes(w)); diff != "" {
+			t.Errorf("before (-want +got):\n%s", diff)
+		}
+		w.add(schedtest.MakeNode().Name("n").Obj())
+		w.woken()
+		w.hyperNode(schedtest.MakeHyperNode().Name("a").NodesLike("^n$").Obj())
+		if diff := cmp.Diff([]Urgency{Now}, w.woken()); diff != "" {
+			t.Errorf("wake-ups (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(map[string][]string{"a": {"n"}}, seenNodes(w)); diff != "" {
+			t.Errorf("after (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestHyperNodesFollowNodes(t *testing.T) {
+	node := func(name, rack string) *v1.Node { return schedtest.MakeNode().Name(name).Label("rack", rack).Obj() }
+	inWorld(t, func(t *testing.T, w *world) {
+		w.hyperNode(schedtest.MakeHyperNode().Name("like").NodesLike("^n[0-9]$").Obj())
+		w.hyperNode(schedtest.MakeHyperNode().Name("rack").NodesLabelled("rack", "a").Nodes("n9").Obj())
+		w.hyperNode(schedtest.MakeHyperNode().Name("top").Tier(2).HyperNodes("rack").Obj())
+		for _, step := range []struct {
+			does string
+			f    func()
+			seen map[string][]string
+		}{
+			{"nodes come", func() { w.add(node("n0", "a"), node("n1", "b"), node("m", "a")) },
+				map[string][]string{"like": {"n0", "n1"}, "rack": {"m", "n0", "n9"}, "top": {"m", "n0", "n9"}}},
+			{"a label changes", func() { w.add(node("n1", "a"), node("m", "b")) },
+				map[string][]string{"like": {"n0", "n1"}, "rack": {"n0", "n1", "n9"}, "top": {"n0", "n1", "n9"}}},
+			{"a node goes", func() { w.remove(node("n0", "a")) },
+				map[string][]string{"like": {"n1"}, "rack": {"n1", "n9"}, "top": {"n1", "n9"}}},
+		} {
+			step.f()
+			if diff := cmp.Diff(step.seen, seenNodes(w)); diff != "" {
+				t.Errorf("when %s (-want +got):\n%s", step.does, diff)
+			}
+		}
+		info := w.hyperNodes.current()
+		w.add(schedtest.MakeNode().Name("elsewhere").Obj())
+		if w.hyperNodes.current() != info {
+			t.Error("the HyperNodes were made anew for a node that is in none")
+		}
+	})
+}
+
+func TestUpstreamGetsHyperNodesWithoutMembers(t *testing.T) {
+	w := startLive(t, schedtest.NewCluster(), quiet{})
+	hyperNode := schedtest.MakeHyperNode().Name("a").Tier(2).HyperNodes("a").Obj()
+	w.cluster.Put(hyperNode)
+	var got *topologyv1alpha1.HyperNode
+	eventually(t, "upstream has the HyperNode", func() bool {
+		got, _ = hyperNodeInformer(w.SchedulerCache).Lister().Get("a")
+		return got != nil
+	})
+	if len(got.Spec.Members) != 0 {
+		t.Errorf("upstream got the members %v", got.Spec.Members)
+	}
+}
+
+func TestWhatIsToldOfAFaultyHyperNodeIsShort(t *testing.T) {
+	long := strings.Repeat("x", 100_000)
+	for name, hyperNode := range map[string]*topologyv1alpha1.HyperNode{
+		"a pattern":   schedtest.MakeHyperNode().Name("a").NodesLike("(" + long).Obj(),
+		"a type":      member("a", topologyv1alpha1.MemberType(long), topologyv1alpha1.MemberSelector{}),
+		"an operator": member("a", "Node", topologyv1alpha1.MemberSelector{LabelMatch: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "k", Operator: metav1.LabelSelectorOperator(long)}}}}),
+	} {
+		_, faults := tree([]*claim{readClaim(hyperNode)})
+		if len(faults) != 1 || len(faults[0].message) > brief.Most {
+			t.Errorf("%s: %d faults, want one of at most %d bytes", name, len(faults), brief.Most)
+		}
+	}
+}
+
+// TestHyperNodesAreUpstreams: of random forests upstream makes the same.
+func TestHyperNodesAreUpstreams(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		nodes := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
+		var list []*v1.Node
+		for i := range rng.IntN(12) {
+			node := schedtest.MakeNode().Name(fmt.Sprintf("n%d", i)).Label("rack", fmt.Sprint(rng.IntN(3))).Obj()
+			list = append(list, node)
+			if err := nodes.Add(node); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var hyperNodes []*topologyv1alpha1.HyperNode
+		for i := range 1 + rng.IntN(8) {
+			b := schedtest.MakeHyperNode().Name(fmt.Sprintf("h%d", i)).Tier(1 + i)
+			switch rng.IntN(3) {
+			case 0:
+				b.Nodes(fmt.Sprintf("n%d", rng.IntN(12)))
+			case 1:
+				b.NodesLike(fmt.Sprintf("n[%d-9]", rng.IntN(9)))
+			case 2:
+				b.NodesLabelled("rack", fmt.Sprint(rng.IntN(3)))
+			}
+			hyperNodes = append(hyperNodes, b.Obj())
+		}
+		for i := range len(hyperNodes) - 1 { // each in one above it, or in none
+			if above := i + 1 + rng.IntN(len(hyperNodes)-i); above < len(hyperNodes) {
+				hyperNodes[above].Spec.Members = append(hyperNodes[above].Spec.Members,
+					schedtest.MakeHyperNode().HyperNodes(hyperNodes[i].Name).Obj().Spec.Members...)
+			}
+		}
+		rng.Shuffle(len(hyperNodes), func(i, j int) { hyperNodes[i], hyperNodes[j] = hyperNodes[j], hyperNodes[i] })
+
+		upstream := api.NewHyperNodesInfo(corelisters.NewNodeLister(nodes))
+		var claims []*claim
+		for _, hyperNode := range hyperNodes {
+			if err := upstream.UpdateHyperNode(hyperNode); err != nil {
+				t.Fatal(err)
+			}
+			c := readClaim(hyperNode)
+			for _, node := range list {
+				c.look(node.Name, node)
+			}
+			claims = append(claims, c)
+		}
+		ours, faults := tree(claims)
+
+		if len(faults) > 0 {
+			t.Fatalf("seed %d: faults %v", seed, faults)
+		}
+		for what, both := range map[string][2]any{
+			"HyperNodes": {describeHyperNodes(upstream), describeHyperNodes(ours)}, "tiers": {upstream.HyperNodesSetByTier(), ours.HyperNodesSetByTier()},
+			"nodes": {upstream.RealNodesSet(), ours.RealNodesSet()}, "ready": {upstream.Ready(), ours.Ready()},
+		} {
+			if diff := cmp.Diff(both[0], both[1]); diff != "" {
+				t.Errorf("seed %d: %s (-upstream +ours):\n%s", seed, what, diff)
+			}
+		}
+	}
+}
+
+func describeHyperNodes(info *api.HyperNodesInfo) []string {
+	var all []string
+	for _, hyperNode := range info.HyperNodes() {
+		all = append(all, fmt.Sprint(hyperNode, sets.List(hyperNode.Children)))
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,159 @@
+package cache
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"sync/atomic"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+)
+
+// claim is what a HyperNode says its members are.
+type claim struct {
+	hyperNode *topologyv1alpha1.HyperNode
+	// wrong is what is wrong with it, whatever other HyperNodes there are.
+	wrong []string
+	// children are its member HyperNodes, each once.
+	children []string
+	// named are its nodes by name, which count whether they are there or not; match finds others.
+	named sets.Set[string]
+	match []func(*v1.Node) bool
+	// nodes are those of both kinds.
+	nodes sets.Set[string]
+}
+
+// hyperNodeFault is a HyperNode that sessions do without, and why.
+type hyperNodeFault struct {
+	hyperNode *topologyv1alpha1.HyperNode
+	message   string
+}
+
+func readClaim(hyperNode *topologyv1alpha1.HyperNode) *claim {
+	c := &claim{hyperNode: hyperNode, named: sets.New[string]()}
+	for i, member := range hyperNode.Spec.Members {
+		if err := c.add(member); err != nil {
+			c.wrong = append(c.wrong, fmt.Sprintf("spec.members[%d]: %v", i, err))
+		}
+	}
+	c.nodes = c.named.Clone()
+	return c
+}
+
+// add adds a member; the error says what is wrong with it and what would be right.
+func (c *claim) add(member topologyv1alpha1.MemberSpec) error {
+	selector := member.Selector
+	named := selector.ExactMatch != nil && selector.ExactMatch.Name != ""
+	switch {
+	case member.Type == topologyv1alpha1.MemberTypeHyperNode && named:
+		if name := selector.ExactMatch.Name; !slices.Contains(c.children, name) {
+			c.children = append(c.children, name)
+		}
+		return nil
+	case member.Type == topologyv1alpha1.MemberTypeHyperNode:
+		return fmt.Errorf("a member of type HyperNode needs selector.exactMatch.name, the only way to name one")
+	case member.Type != topologyv1alpha1.MemberTypeNode:
+		return fmt.Errorf("type is %s, it must be Node or HyperNode", brief.Value(string(member.Type)))
+	case selector.RegexMatch != nil:
+		pattern, err := regexp.Compile(selector.RegexMatch.Pattern)
+		if err != nil {
+			return fmt.Errorf("selector.regexMatch.pattern must be a regular expression of Go: %s", brief.Part(err.Error()))
+		}
+		c.match = append(c.match, func(node *v1.Node) bool { return pattern.MatchString(node.Name) })
+		return nil
+	case selector.LabelMatch != nil && len(selector.LabelMatch.MatchLabels)+len(selector.LabelMatch.MatchExpressions) > 0:
+		match, err := metav1.LabelSelectorAsSelector(selector.LabelMatch)
+		if err != nil {
+			return fmt.Errorf("selector.labelMatch must be a label selector: %s", brief.Part(err.Error()))
+		}
+		c.match = append(c.match, func(node *v1.Node) bool { return match.Matches(labels.Set(node.Labels)) })
+		return nil
+	case named:
+		c.named.Insert(selector.ExactMatch.Name)
+		return nil
+	}
+	return fmt.Errorf("the selector selects nothing, it needs exactMatch.name, regexMatch.pattern, or a labelMatch with matchLabels or matchExpressions")
+}
+
+// look looks at a node that is new or has changed, or is gone when it is nil, and says whether that made a difference.
+func (c *claim) look(name string, node *v1.Node) (changed bool) {
+	mine := c.named.Has(name) || node != nil && slices.ContainsFunc(c.match, func(match func(*v1.Node) bool) bool { return match(node) })
+	if mine == c.nodes.Has(name) {
+		return false
+	}
+	if mine {
+		c.nodes.Insert(name)
+	} else {
+		c.nodes.Delete(name)
+	}
+	return true
+}
+
+// tree makes of the HyperNodes, the oldest first, what sessions see. One is left out when something is wrong with it, or
+// when it contradicts older ones: so a new one does no harm to those that are there. What is left is a forest, in which a
+// HyperNode that is left out, or is not there, is nobody's member.
+func tree(byAge []*claim) (*api.HyperNodesInfo, []hyperNodeFault) {
+	var faults []hyperNodeFault
+	parents := map[string]string{}
+	infos := map[string]*api.HyperNodeInfo{}
+	var sound []*claim
+	for _, c := range byAge {
+		if wrong := append(slices.Clip(c.wrong), c.contradictions(parents)...); len(wrong) > 0 {
+			faults = append(faults, hyperNodeFault{c.hyperNode, "left out: " + told(wrong)})
+			continue
+		}
+		for _, child := range c.children {
+			parents[child] = c.hyperNode.Name
+		}
+		sound = append(sound, c)
+	}
+	byTier, nodes := map[int]sets.Set[string]{}, map[string]sets.Set[string]{}
+	for _, c := range sound {
+		name, tier := c.hyperNode.Name, c.hyperNode.Spec.Tier
+		infos[name] = api.NewHyperNodeInfo(c.hyperNode, api.ParentOpt(parents[name]))
+		nodes[name] = sets.New[string]()
+		if byTier[tier] == nil {
+			byTier[tier] = sets.New[string]()
+		}
+		byTier[tier].Insert(name)
+	}
+	for _, c := range sound {
+		name := c.hyperNode.Name
+		if parent := parents[name]; parent != "" {
+			infos[parent].Children.Insert(name)
+		}
+		for ; name != ""; name = parents[name] {
+			nodes[name].Insert(c.nodes.UnsortedList()...)
+		}
+	}
+	ready := &atomic.Bool{}
+	ready.Store(true)
+	return api.NewHyperNodesInfoWithCache(infos, byTier, nodes, ready), faults
+}
+
+// contradictions say why the claim cannot be beside those that made the parents, among which there is no circle.
+func (c *claim) contradictions(parents map[string]string) (wrong []string) {
+	name := c.hyperNode.Name
+	around := sets.New[string]()
+	for at := name; at != ""; at = parents[at] {
+		around.Insert(at)
+	}
+	for _, child := range c.children {
+		switch parent := parents[child]; {
+		case parent != "":
+			wrong = append(wrong, fmt.Sprintf("its member HyperNode %s is a member of HyperNode %s already, and may be one of only one",
+				brief.Value(child), brief.Value(parent)))
+		case around.Has(child):
+			wrong = append(wrong, fmt.Sprintf("its member HyperNode %s is this one itself or has it as a member, directly or through others; members must not form a circle",
+				brief.Value(child)))
+		}
+	}
+	return wrong
+}
