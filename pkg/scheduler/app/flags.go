@@ -49,6 +49,9 @@ func (o *Options) checkNames() error {
 	if namespace := o.leaseNamespace(); election.LeaderElect && len(validation.IsDNS1123Label(namespace)) > 0 {
 		refuse("leader-elect-resource-namespace", namespace, "the name of a namespace")
 	}
+	if problems := validation.IsDNS1123Subdomain(election.ResourceName); election.LeaderElect && election.ResourceName != "" && len(problems) > 0 {
+		refuse("leader-elect-resource-name", election.ResourceName, "the name of a lease: "+problems[0])
+	}
 	for _, selector := range o.NodeSelector {
 		key, value, ok := strings.Cut(selector, ":")
 		if !ok || strings.TrimSpace(key) == "" || strings.TrimSpace(value) == "" {

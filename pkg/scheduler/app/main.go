@@ -44,7 +44,7 @@ func Main(plugins ...framework.PluginSpec) error {
 	if opts.PrintVersion {
 		version.PrintVersionAndExit()
 	}
-	if opts.ValidateConf != "" {
+	if fs.Changed("validate-conf") { // also with an empty path, such as that of a variable that is not set
 		return validate(opts)
 	}
 	if err := errors.Join(opts.check(), checkLonger("log-flush-frequency", *flushEvery)); err != nil {

@@ -11,6 +11,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 	"volcano.sh/volcano/pkg/scheduler/api"
+	commonutil "volcano.sh/volcano/pkg/util"
 )
 
 // parse makes options of the arguments.
@@ -92,6 +93,21 @@ func TestImpossibleFlags(t *testing.T) {
 				t.Errorf("%s: error %v, want %s", tt.flag, err, tt.want)
 			}
 		})
+	}
+}
+
+// TestImpossibleLease: the API server refuses a lease of such a name for as long as it is asked, and the elector never tires.
+func TestImpossibleLease(t *testing.T) {
+	opts := parse(t)
+	commonutil.LeaderElectionDefault(&opts.LeaderElection)
+	opts.LeaderElection.ResourceName = "vc-scheduler"
+	if err := opts.check(); err != nil {
+		t.Error(err)
+	}
+	opts.LeaderElection.ResourceName = "Vol_1"
+	want := `--leader-elect-resource-name is "Vol_1"; it must be the name of a lease: `
+	if err := opts.check(); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("error %v, want %s", err, want)
 	}
 }
 

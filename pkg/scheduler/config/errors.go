@@ -38,6 +38,9 @@ func (e *FileError) Error() string {
 // Unwrap returns the findings.
 func (e *FileError) Unwrap() error { return e.Err }
 
+// maxFindings is how many errors of one file are told. A file of the largest size may have tens of thousands.
+const maxFindings = 50
+
 // findings collects the errors of one file.
 type findings []*Error
 
@@ -45,10 +48,14 @@ func (f *findings) add(line int, format string, args ...any) {
 	*f = append(*f, &Error{Line: max(line, 1), Msg: fmt.Sprintf(format, args...)})
 }
 
-// err joins the findings in the order of their lines; nil when there are none.
+// err joins the first findings in the order of their lines; nil when there are none.
 func (f findings) err() error {
 	sorted := slices.Clone(f)
 	slices.SortStableFunc(sorted, func(a, b *Error) int { return cmp.Compare(a.Line, b.Line) })
+	if more := len(sorted) - maxFindings; more > 0 {
+		next := sorted[maxFindings].Line
+		sorted = append(sorted[:maxFindings:maxFindings], &Error{Line: next, Msg: fmt.Sprintf("and %d more errors from here on", more)})
+	}
 	errs := make([]error, len(sorted))
 	for i, e := range sorted {
 		errs[i] = e

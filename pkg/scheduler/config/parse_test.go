@@ -331,6 +331,10 @@ line 5: argument "adress" of metrics is unknown; did you mean "address"?`,
 			conf: "actions: allocate\nmetrics:\n  type: prometheus\n  address: prometheus:9090\n",
 			want: `line 4: metrics: address must be a URL such as "http://prometheus.monitoring:9090", found string "prometheus:9090"`,
 		},
+		"metrics at a port that is none": {
+			conf: "actions: allocate\nmetrics:\n  type: prometheus\n  address: http://prometheus:99999\n",
+			want: `line 4: metrics: address must be a URL such as "http://prometheus.monitoring:9090", found string "http://prometheus:99999"`,
+		},
 		"metrics without type": {
 			conf: "actions: allocate\nmetrics:\n  address: http://x\n",
 			want: `line 2: metrics has no "type"; it must be "elasticsearch" or "prometheus" or "prometheus_adaptor"`,
@@ -459,5 +463,25 @@ func TestNeverIsATime(t *testing.T) {
 	}
 	if after := cfg.EvictHalfBoundAfter(); after != 0 {
 		t.Errorf("half-bound gangs are evicted after %s, want never", after)
+	}
+}
+
+// TestParseTellsTheFirstFindings: a file of 1 MiB in which every line is wrong has a report that people and logs can take.
+func TestParseTellsTheFirstFindings(t *testing.T) {
+	var conf strings.Builder
+	conf.WriteString("actions: allocate\ntiers:\n- plugins:\n")
+	for i := range 2_000 {
+		fmt.Fprintf(&conf, "  - name: bogus%d\n", i)
+	}
+	_, err := Parse([]byte(conf.String()), testCatalogue())
+	lines := strings.Split(fmt.Sprint(err), "\n")
+	if len(lines) != maxFindings+1 {
+		t.Fatalf("%d lines, want %d", len(lines), maxFindings+1)
+	}
+	if want := `line 4: plugin "bogus0" is unknown`; !strings.HasPrefix(lines[0], want) {
+		t.Errorf("the first line is %s, want %s", lines[0], want)
+	}
+	if want := fmt.Sprintf("line %d: and %d more errors from here on", maxFindings+4, 2_000-maxFindings); lines[maxFindings] != want {
+		t.Errorf("the last line is %s, want %s", lines[maxFindings], want)
 	}
 }

@@ -174,10 +174,16 @@ func positiveDuration(value any) string {
 func webURL(value any) string {
 	s, _ := value.(string)
 	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || !isPort(u.Port()) {
 		return `a URL such as "http://prometheus.monitoring:9090"`
 	}
 	return ""
+}
+
+// isPort says whether the text is the port of a URL; none is one.
+func isPort(text string) bool {
+	port, err := strconv.ParseUint(text, 10, 16)
+	return text == "" || err == nil && port > 0
 }
 
 func textList(value any) string {
