@@ -167,6 +167,10 @@ func TestWhyAGangWaits(t *testing.T) {
 			objects: gpuNodes(1), group: minimum(1).Queue("nosuch"), pods: members(1, "1"),
 			want: `Unschedulable QueueNotFound: queue "nosuch" does not exist`,
 		},
+		"its queue does not exist, and its pods are made when it is let in": {
+			objects: gpuNodes(1), group: minimum(1).Queue("nosuch").Phase(v1beta1.PodGroupPending),
+			want: `Unschedulable QueueNotFound: queue "nosuch" does not exist`,
+		},
 		"too few pods exist": {
 			objects: gpuNodes(1), group: minimum(4), pods: members(2, "1"),
 			want: "Unschedulable NotEnoughTasks: minMember is 4 and there are 2 pods",
@@ -186,6 +190,12 @@ func TestWhyAGangWaits(t *testing.T) {
 				members(1, "1")[0], pod(1).Gate("example.com/quota"), pod(2).Gate("example.com/quota"),
 			},
 			want: "Unschedulable SchedulingGated: minMember is 3 and of the 3 pods 2 wait for their scheduling gates: example.com/quota",
+		},
+		"the only pod of a role has a scheduling gate": {
+			objects: gpuNodes(1), group: minimum(2).MinTaskMember("worker", 1).MinTaskMember("launcher", 1), pods: []*schedtest.PodBuilder{
+				members(1, "1")[0].Role("worker"), pod(1).Role("worker"), pod(2).Role("launcher").Gate("example.com/quota"),
+			},
+			want: `Unschedulable SchedulingGated: minTaskMember of "launcher" is 1 and of the 1 such pods 1 waits for their scheduling gates: example.com/quota`,
 		},
 		"the cluster is promised to others": {
 			plugins: []string{"overcommit"}, objects: gpuNodes(1),
@@ -237,6 +247,50 @@ func TestWhyAGangWaits(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestGangsNotLetInAreToldTheSame: whichever order a map yields gangs in, the votes that are asked again name the same plugin
+// for each in every cycle, so that nothing is written anew.
+func TestGangsNotLetInAreToldTheSame(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.add(append(gpuNodes(1), other(), filler(0))...)
+		var names []string
+		for i := range 4 {
+			name := fmt.Sprintf("waits%d", i)
+			names = append(names, name)
+			w.add(schedtest.MakePodGroup().Name(name).MinMember(1).Phase(v1beta1.PodGroupPending).Queue(fmt.Sprintf("q%d", i%2)).
+				MinResources(schedtest.Resources{"nvidia.com/gpu": fmt.Sprint(2 + i/2)}).Obj())
+		}
+		w.add(schedtest.MakeQueue().Name("q0").Capability(schedtest.Resources{"nvidia.com/gpu": "8"}).Obj(),
+			schedtest.MakeQueue().Name("q1").Capability(schedtest.Resources{"nvidia.com/gpu": "8"}).Obj())
+		s := newSessions(w, explainConf("proportion", "overcommit"))
+		said := func() map[string]string {
+			all := map[string]string{}
+			for _, name := range names {
+				for _, c := range w.cluster.PodGroup(name).Status.Conditions {
+					all[name] = c.Reason + ": " + c.Message
+				}
+			}
+			return all
+		}
+		for range 3 {
+			s.cycle()
+		}
+		first := said()
+		if len(first) != len(names) {
+			t.Errorf("%d of %d PodGroups are told why they wait: %v", len(first), len(names), first)
+		}
+		for range 10 {
+			for _, name := range names {
+				w.deliver(w.cluster.PodGroup(name))
+			}
+			s.cycle()
+			if diff := cmp.Diff(first, said()); diff != "" {
+				t.Errorf("nothing changed, yet they are told otherwise (-before +now):\n%s", diff)
+				return
+			}
+		}
+	})
 }
 
 // TestAPodWithoutItsPodGroupIsTold with a condition and an event, and is not when the PodGroup comes a moment later.

@@ -50,7 +50,8 @@ func (c *Cache) tellStrays(seen int) {
 	}
 }
 
-// strays lists the gangs that sessions do not see and of which pods wait.
+// strays lists the gangs that sessions do not see and of which pods wait, or are missing: those of a Volcano Job are made when
+// its PodGroup is let in.
 func (c *Cache) strays(seen int) map[api.JobID]*stray {
 	c.SchedulerCache.Mutex.Lock()
 	defer c.SchedulerCache.Mutex.Unlock()
@@ -61,9 +62,11 @@ func (c *Cache) strays(seen int) map[api.JobID]*stray {
 	for id, job := range c.Jobs {
 		s := &stray{id: id}
 		switch {
-		case len(job.TaskStatusIndex[api.Pending]) == 0:
+		case job.PodGroup == nil && len(job.TaskStatusIndex[api.Pending]) == 0:
 			continue
 		case job.PodGroup == nil:
+		case !framework.Waits(job):
+			continue
 		case c.Queues[job.Queue] == nil:
 			s.group = job.PodGroup.Clone()
 			s.message = fmt.Sprintf("queue %s does not exist", brief.Value(string(job.Queue)))

@@ -14,6 +14,10 @@ import (
 // remote is upstream's plugin that asks a server. It is not asked again to explain.
 const remote = "extender"
 
+// counting are upstream's plugins that count what they let in when they are asked. Asked again, they may refuse what they let
+// in before, so the others are asked first.
+var counting = []string{"capacity", "proportion", "resourcequota"}
+
 // notEnqueued says which plugin keeps the PodGroup Pending, if one does, by asking again each that has a vote.
 func (ssn *Session) notEnqueued(job *api.JobInfo) (Wait, bool) {
 	queue := ssn.Queues[job.Queue]
@@ -60,21 +64,26 @@ func notOpen(queue *api.QueueInfo) (Wait, bool) {
 	return Wait{QueueNotOpen, fmt.Sprintf("queue %s is %s: it takes no pods", queue.Name, state)}, true
 }
 
-// refuser is the first plugin in the conf that refuses when it is asked alone; the remote one when no other does, and empty
-// when there is none.
+// refuser is the first plugin in the conf that refuses when it is asked alone, those that count after the others; the remote
+// one when no other does, and empty when there is none.
 func (ssn *Session) refuser(refuses func() bool) string {
 	all := ssn.Tiers
 	defer func() { ssn.Tiers = all }()
 	last := ""
-	for _, tier := range all {
-		for _, option := range tier.Plugins {
-			if option.Name == remote {
-				last = remote
-				continue
-			}
-			ssn.Tiers = []conf.Tier{{Plugins: []conf.PluginOption{option}}}
-			if refuses() {
-				return option.Name
+	for _, counts := range []bool{false, true} {
+		for _, tier := range all {
+			for _, option := range tier.Plugins {
+				if option.Name == remote {
+					last = remote
+					continue
+				}
+				if slices.Contains(counting, option.Name) != counts {
+					continue
+				}
+				ssn.Tiers = []conf.Tier{{Plugins: []conf.PluginOption{option}}}
+				if refuses() {
+					return option.Name
+				}
 			}
 		}
 	}

@@ -108,27 +108,55 @@ func subGroupsText(job *api.JobInfo) string {
 	return strings.Join(parts, "; ") + short.More()
 }
 
-// gatesText says how many pods wait for which scheduling gates.
+// gatesText says how many pods wait for which scheduling gates: of the gang or, when it has enough without them, of the first
+// role that has not.
 func gatesText(job *api.JobInfo) string {
+	type count struct{ pods, gated int }
+	var all count
+	roles := map[string]count{}
 	gates := map[string]bool{}
-	waits, total := 0, 0
 	for _, task := range job.Tasks {
-		if exists(task) {
-			total++
+		if !exists(task) {
+			continue
 		}
+		of := roles[task.TaskRole]
+		of.pods++
+		all.pods++
 		if gated(task) {
-			waits++
+			of.gated++
+			all.gated++
 			for _, gate := range task.Pod.Spec.SchedulingGates {
 				gates[gate.Name] = true
 			}
+		}
+		roles[task.TaskRole] = of
+	}
+	spec := &job.PodGroup.Spec
+	text := fmt.Sprintf("minMember is %d and of the %d pods %d %s", spec.MinMember, all.pods, all.gated, wait(all.gated))
+	if int32(all.pods-all.gated) >= spec.MinMember {
+		short := brief.List{First: 1}
+		for role, least := range spec.MinTaskMember {
+			if of := roles[role]; int32(of.pods-of.gated) < least {
+				short.Add(role)
+			}
+		}
+		for _, role := range short.Items() {
+			of := roles[role]
+			text = fmt.Sprintf("minTaskMember of %s is %d and of the %d such pods %d %s", brief.Value(role), spec.MinTaskMember[role], of.pods, of.gated, wait(of.gated))
 		}
 	}
 	names := brief.List{First: maxNamed}
 	for gate := range gates {
 		names.Add(brief.Part(gate))
 	}
-	return fmt.Sprintf("minMember is %d and of the %d pods %d wait for their scheduling gates: %s%s",
-		job.PodGroup.Spec.MinMember, total, waits, strings.Join(names.Items(), ", "), names.More())
+	return text + " for their scheduling gates: " + strings.Join(names.Items(), ", ") + names.More()
+}
+
+func wait(n int) string {
+	if n == 1 {
+		return "waits"
+	}
+	return "wait"
 }
 
 // awaitsRelease says that the gang's minimum has room once resources that are being released are free.
@@ -137,8 +165,7 @@ func awaitsRelease(job *api.JobInfo) (Wait, bool) {
 	if pipelined == 0 || !job.IsPipelined() {
 		return Wait{}, false
 	}
-	return Wait{NotEnoughResources, fmt.Sprintf("%d of its members %s for resources that are being released",
-		pipelined, map[bool]string{true: "waits", false: "wait"}[pipelined == 1])}, true
+	return Wait{NotEnoughResources, fmt.Sprintf("%d of its members %s for resources that are being released", pipelined, wait(pipelined))}, true
 }
 
 func named(names []string) []string { return names[:min(len(names), maxNamed)] }

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"cmp"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -51,21 +52,27 @@ func (ssn *Session) Wait(job api.JobID) (Wait, bool) {
 // let in, another round of its plugins' votes. Plugins that write conditions of their own when they close find the same text,
 // and not the verdicts of every node for every pod.
 func (ssn *Session) explainWaits() {
+	var waiting []*api.JobInfo
 	for uid, job := range ssn.Jobs {
-		if !waits(job) {
+		if Waits(job) {
+			waiting = append(waiting, job)
+		} else {
 			delete(ssn.waits, uid)
-			continue
 		}
+	}
+	// Plugins that count what they let in answer by whom they were asked about before.
+	slices.SortFunc(waiting, func(l, r *api.JobInfo) int { return cmp.Compare(l.UID, r.UID) })
+	for _, job := range waiting {
 		wait := ssn.waitOf(job)
 		wait.Message = brief.Text(wait.Message)
-		ssn.waits[uid] = wait
+		ssn.waits[job.UID] = wait
 		job.JobFitErrors = wait.Message
 		clear(job.NodesFitErrors)
 	}
 }
 
-// waits says whether members of the gang wait, or are missing.
-func waits(job *api.JobInfo) bool {
+// Waits says whether members of the gang wait, or are missing.
+func Waits(job *api.JobInfo) bool {
 	if job.PodGroup == nil || job.PodGroup.Status.Phase == scheduling.PodGroupCompleted {
 		return false
 	}
