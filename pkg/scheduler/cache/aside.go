@@ -3,6 +3,7 @@ package cache
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -48,6 +49,19 @@ func (a *aside) why(gang api.JobID) (reason, message string, is bool) {
 		return schedulerPanic, held.message, true
 	}
 	return "", "", false
+}
+
+// gangs says of each gang that is set aside why.
+func (a *aside) gangs() map[api.JobID]string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	why := maps.Clone(a.wrong)
+	for it, held := range a.hunt.held {
+		if it.kind == podGroupItem {
+			why[api.JobID(it.name)] = held.message
+		}
+	}
+	return why
 }
 
 // forgive lets everything back in that is set aside because of a panic.

@@ -171,6 +171,10 @@ func TestWhyAGangWaits(t *testing.T) {
 			objects: gpuNodes(1), group: minimum(1).Queue("nosuch").Phase(v1beta1.PodGroupPending),
 			want: `Unschedulable QueueNotFound: queue "nosuch" does not exist`,
 		},
+		"its minResources are below 0": {
+			objects: gpuNodes(1), group: minimum(1).MinResources(schedtest.Resources{"cpu": "-5"}), pods: members(1, "1"),
+			want: "Unschedulable InvalidResources: spec.minResources[cpu] is -5, it must be 0 or more",
+		},
 		"too few pods exist": {
 			objects: gpuNodes(1), group: minimum(4), pods: members(2, "1"),
 			want: "Unschedulable NotEnoughTasks: minMember is 4 and there are 2 pods",

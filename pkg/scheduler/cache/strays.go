@@ -13,10 +13,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// stray is a gang that no session sees: its PodGroup, or its queue, is not there.
+// stray is a gang that no session sees: its PodGroup, or its queue, is not there, or it is set aside.
 type stray struct {
 	id      api.JobID
-	group   *api.PodGroup // nil when it is not there
+	group   *api.PodGroup // nil when it is not there, or was told when it was set aside
 	pods    []*v1.Pod     // those that wait
 	message string
 }
@@ -53,6 +53,7 @@ func (c *Cache) tellStrays(seen int) {
 // strays lists the gangs that sessions do not see and of which pods wait, or are missing: those of a Volcano Job are made when
 // its PodGroup is let in.
 func (c *Cache) strays(seen int) map[api.JobID]*stray {
+	aside := c.aside.gangs()
 	c.SchedulerCache.Mutex.Lock()
 	defer c.SchedulerCache.Mutex.Unlock()
 	if len(c.Jobs) == seen {
@@ -73,6 +74,8 @@ func (c *Cache) strays(seen int) map[api.JobID]*stray {
 			if status, ok := c.status.decided(job); ok {
 				s.group.Status = *status.DeepCopy()
 			}
+		case aside[id] != "":
+			s.message = aside[id]
 		default:
 			continue
 		}
@@ -87,17 +90,19 @@ func (c *Cache) strays(seen int) map[api.JobID]*stray {
 }
 
 func (c *Cache) tellStray(s *stray) {
-	if s.group == nil {
+	switch {
+	case s.group == nil && s.message == "":
 		for _, pod := range s.pods {
 			c.tellPod(pod, framework.PodGroupNotFound, fmt.Sprintf("PodGroup %s, which annotation %s names, does not exist",
 				brief.Value(pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]), v1beta1.KubeGroupNameAnnotationKey), "")
 		}
 		return
+	case s.group != nil:
+		condition := unschedulable(framework.QueueNotFound, s.message)
+		setCondition(&s.group.Status, condition)
+		c.status.wishPodGroup(s.group, false)
+		c.podGroupEvent(s.group, v1.EventTypeWarning, string(condition.Type), s.message)
 	}
-	condition := unschedulable(framework.QueueNotFound, s.message)
-	setCondition(&s.group.Status, condition)
-	c.status.wishPodGroup(s.group, false)
-	c.podGroupEvent(s.group, v1.EventTypeWarning, string(condition.Type), s.message)
 	for _, pod := range s.pods {
 		c.tellPod(pod, v1.PodReasonUnschedulable, s.message, "")
 	}
