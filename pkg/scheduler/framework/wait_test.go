@@ -64,7 +64,7 @@ func TestWhichGangsWait(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			job := jobOf(t, 2, tt.gated, tt.statuses...)
-			if got := waits(job); got != tt.want {
+			if got := Waits(job); got != tt.want {
 				t.Errorf("the gang waits: %t, want %t", got, tt.want)
 			}
 			wait, lacks := lacksPods(job)
