@@ -160,7 +160,8 @@ func (t *patientTransport) RoundTrip(request *http.Request) (*http.Response, err
 	pauses := wait.Backoff{Duration: firstPause, Factor: 2, Jitter: pauseJitter, Cap: lastPause, Steps: 1 << 30}
 	for {
 		response, err := t.next.RoundTrip(request) //nolint:bodyclose // the informer closes what it is handed, and refusal what is asked again
-		pause, reason := pauses.Step(), ""
+		pause := pauses.Step()
+		var reason string
 		switch {
 		case err != nil:
 			reason = err.Error()

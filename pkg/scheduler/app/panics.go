@@ -113,7 +113,7 @@ func (s *strays) all(matters bool) *stray {
 		if first == nil && !matters {
 			break
 		}
-		time.Sleep(straggling)
+		<-time.After(straggling)
 		next := s.take()
 		if next == nil {
 			break

@@ -207,7 +207,7 @@ func (c *Cache) CyclePanicked(turn api.JobID, what string) (progress bool) {
 // cycles are to go on.
 func (c *Cache) CycleSucceeded() (busy bool) {
 	c.aside.mu.Lock()
-	found, busy := c.aside.hunt.succeeded(time.Now())
+	found, busy := c.aside.hunt.succeeded()
 	c.aside.mu.Unlock()
 	for _, it := range found {
 		c.tellHeld(it)

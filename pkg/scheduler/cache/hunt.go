@@ -208,7 +208,7 @@ func (h *hunt) panicked(now time.Time, turn api.JobID, what string) (found []ite
 }
 
 // succeeded draws the conclusions of a cycle that came to its end. Suspects without which it did are guilty.
-func (h *hunt) succeeded(now time.Time) (found []item, busy bool) {
+func (h *hunt) succeeded() (found []item, busy bool) {
 	found, h.suspects = h.suspects, nil
 	if h.back != nil {
 		delete(h.held, *h.back)

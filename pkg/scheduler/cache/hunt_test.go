@@ -35,7 +35,7 @@ func TestAHuntIsShort(t *testing.T) {
 				if _, there := snapshot.Jobs[culprit]; there {
 					h.panicked(now, "", "oh no")
 				} else {
-					h.succeeded(now)
+					h.succeeded()
 				}
 				if len(snapshot.Jobs) == n-1 && !h.searching() {
 					return
@@ -54,7 +54,7 @@ func TestAPanicThatIsToldLateHoldsNobody(t *testing.T) {
 	for range 3 { // with all, without any, and with the only one there is
 		h.leaveOut(gangs(1), now)
 		if len(h.seen.Jobs) == 0 {
-			h.succeeded(now)
+			h.succeeded()
 		} else {
 			h.panicked(now, "", "oh no")
 		}
@@ -63,7 +63,7 @@ func TestAPanicThatIsToldLateHoldsNobody(t *testing.T) {
 		t.Fatalf("%d items are held after one try, and the search goes on: %t; want none, and that it does", len(h.held), h.searching())
 	}
 	h.leaveOut(gangs(1), now)
-	h.succeeded(now)
+	h.succeeded()
 	if len(h.held) != 0 || h.searching() {
 		t.Errorf("%d items are held, and the search goes on: %t; want none, and that it is over", len(h.held), h.searching())
 	}
@@ -84,7 +84,7 @@ func TestAHeldGangComesBack(t *testing.T) {
 			h.leaveOut(gangs(3), now)
 			h.panicked(now, "1", "oh no")
 			h.leaveOut(gangs(3), now)
-			h.succeeded(now)
+			h.succeeded()
 			var waits []time.Duration
 			for range tt.waits {
 				h.leaveOut(gangs(3), now) // notes what it looks like
@@ -116,7 +116,7 @@ func TestAHeldGangComesBack(t *testing.T) {
 // TestAHeldGangThatIsWellIsForgotten, as is one that is gone.
 func TestAHeldGangThatIsWellIsForgotten(t *testing.T) {
 	for name, end := range map[string]func(h *hunt, now time.Time){
-		"well": func(h *hunt, now time.Time) { h.leaveOut(gangs(3), now.Add(time.Minute)); h.succeeded(now) },
+		"well": func(h *hunt, now time.Time) { h.leaveOut(gangs(3), now.Add(time.Minute)); h.succeeded() },
 		"gone": func(h *hunt, now time.Time) { h.leaveOut(gangs(1), now) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestAHeldGangThatIsWellIsForgotten(t *testing.T) {
 			h.leaveOut(gangs(3), now)
 			h.panicked(now, "1", "oh no")
 			h.leaveOut(gangs(3), now)
-			if found, _ := h.succeeded(now); !cmp.Equal(found, []item{{podGroupItem, "1"}}, cmp.AllowUnexported(item{})) {
+			if found, _ := h.succeeded(); !cmp.Equal(found, []item{{podGroupItem, "1"}}, cmp.AllowUnexported(item{})) {
 				t.Fatalf("found guilty: %v", found)
 			}
 			end(h, now)

@@ -104,8 +104,8 @@ func selected(pod *v1.Pod, node *v1.Node) bool {
 
 // refusedReason is the reason of a node that the kept layers refuse.
 func (a *allocation) refusedReason(s *shape, node int32, err error) string {
-	fit, ok := err.(*api.FitError)
-	if !ok {
+	var fit *api.FitError
+	if !errors.As(err, &fit) {
 		return err.Error()
 	}
 	words, ok := s.words[fit]

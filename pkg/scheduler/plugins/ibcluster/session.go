@@ -116,11 +116,9 @@ func (s *session) readJob(job *api.JobInfo) {
 // readCompany notes which affinity group the job is in. Its annotations may be malformed: where the job is counts for the
 // others all the same.
 func (s *session) readCompany(job *api.JobInfo) {
-	name := ""
+	name := groupNameOf(job)
 	if w := s.wishes[job.UID]; w != nil {
 		name = w.group
-	} else {
-		name = groupNameOf(job)
 	}
 	if name == "" {
 		return
