@@ -46,6 +46,9 @@ func (s *soak) takeLevels(ctx context.Context) {
 			s.say("reading the metrics of %s: %v", process.Name(), err)
 			continue
 		}
+		if l.cycles == 0 {
+			continue // it stands by, and will use more once it leads
+		}
 		l.at = time.Since(s.began)
 		s.levels[process.PID()] = append(s.levels[process.PID()], l)
 	}
