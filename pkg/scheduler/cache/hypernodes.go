@@ -87,13 +87,12 @@ func (h *hyperNodes) current() *api.HyperNodesInfo {
 	defer h.reading.Unlock()
 	h.mu.Lock()
 	stale, changed := h.stale, h.changed
-	if stale || len(changed) > 0 {
-		h.stale, h.changed = false, map[string]bool{}
-	}
-	h.mu.Unlock()
 	if !stale && len(changed) == 0 {
+		h.mu.Unlock()
 		return h.info
 	}
+	h.stale, h.changed = false, map[string]bool{}
+	h.mu.Unlock()
 	if touched := h.lookAgain(changed); stale || touched {
 		h.read()
 	}
