@@ -22,6 +22,9 @@ import (
 const (
 	// patience is how long a spec waits for what must come; it bounds nothing that is measured.
 	patience = 30 * time.Second
+	// controllersPatience is how long Kubernetes' own controllers may take: after outages of the API server in a row their
+	// informers pause for up to a minute.
+	controllersPatience = 3 * time.Minute
 	// glance is how often it looks.
 	glance = 20 * time.Millisecond
 	// watchful is how long a spec looks on for what must not come.

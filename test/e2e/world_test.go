@@ -46,7 +46,7 @@ func newWorld(ctx context.Context, name string, nodes int, cpu string) *world {
 	Eventually(func() error {
 		_, err := kube.CoreV1().ServiceAccounts(w.name).Get(ctx, "default", metav1.GetOptions{})
 		return err
-	}).Should(Succeed())
+	}, controllersPatience).Should(Succeed())
 	return w
 }
 
