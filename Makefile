@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Everything here builds from source with Go, gcc, git and make alone; the tools it runs are Go modules in hack/tools.
 # The first build of all takes a quarter of an hour on two cores; later ones take seconds.
 

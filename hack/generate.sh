@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Writes every generated file below the folder given, in the places they have in the repository.
 set -euo pipefail
 out=$(realpath "$1")

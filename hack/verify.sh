@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Checks what a reviewer should not have to. Runs every check and fails if one did.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -42,12 +43,19 @@ confs() {
   return $bad
 }
 
+licensed() {
+  local files
+  files=$(git ls-files -co --exclude-standard -- '*.go' '*.sh' Makefile Dockerfile .ci/run | xargs -r grep -L 'SPDX-License-Identifier: Apache-2.0')
+  [[ -z $files ]] || { echo "their first line should be SPDX-License-Identifier: Apache-2.0, in a comment:" && echo "$files" && return 1; }
+}
+
 chart() {
   bin/helm lint --strict config/charts/volcano-prebind
 }
 
 check "generated files are up to date" generated
 check "Go files are formatted" formatted
+check "source files name their licence" licensed
 check "go.mod is tidy" go mod tidy -diff
 check "go vet" go vet ./...
 check "confs are valid" confs

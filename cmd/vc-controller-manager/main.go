@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command vc-controller-manager runs Volcano's controllers as upstream built them: the same flags, with two differences. An
 // address without a host listens on loopback; name 0.0.0.0 or [::] to listen everywhere. And the PodGroups made for
 // workloads inherit this project's annotations beside Volcano's.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command vc-sandbox runs a real Kubernetes control plane with simulated nodes on this machine, and in it the
 // scheduler and the controllers of this repository. `up` keeps it for trying things out, `demo` plays a short
 // story on a fresh one and fails when the story does not come true, `down` ends what `up` started.

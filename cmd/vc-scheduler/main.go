@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command vc-scheduler is Volcano's scheduler with bind transactions: a drop-in for upstream's binary of that name.
 package main
 

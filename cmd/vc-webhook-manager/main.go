@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command vc-webhook-manager runs Volcano's admission webhooks as upstream built them: the same flags, with three
 // differences. An address without a host listens on loopback; name 0.0.0.0 or [::] to listen everywhere. The size of a
 // request is bounded, so that nobody who reaches the port can exhaust the memory (CVE-2026-44247). And amounts of

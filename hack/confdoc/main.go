@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command confdoc writes docs/configuration.md to its standard output.
 package main
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command crdrules adds rules to generated CRDs that upstream's Go types do not state. Its argument is the folder of the
 // CRDs, which it changes in place.
 package main

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package brief keeps what people read short. Names, labels, annotations, expressions and errors of others can be as
 // large as the API server lets an object be, and a message repeats them for each pod of a gang, in events, conditions and
 // logs. Whatever goes there passes Text once, at the door; a message made of parts has its long parts cut before, with Part

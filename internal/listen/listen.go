@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package listen says what an address without a host means to our binaries.
 package listen
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package controlplane starts a real Kubernetes control plane on this machine and takes it down again: etcd,
 // kube-apiserver, kube-controller-manager and kwok's simulated nodes, each its own process on a free loopback
 // port, with TLS and RBAC on and all files in one directory. The sandbox, the end-to-end tests and the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The soak lets gangs come and go on a real control plane while things break at random, and says whether the scheduler
 // kept its promises:
 //

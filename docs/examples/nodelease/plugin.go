@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package nodelease is an example of a plugin that lives outside the scheduler's tree: of the scheduler it
 // imports the framework package alone.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package podgroup lets the PodGroups of workloads inherit this project's annotations.
 //
 // Upstream's podgroup controller makes a PodGroup for the pods of a ReplicaSet (and so of a Deployment), a StatefulSet, a

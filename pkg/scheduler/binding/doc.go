@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package binding binds gangs: it takes the members of a gang that a scheduling session has placed, prepares each
 // for its node with the pre-bind steps of plugins, and then binds enough of them to make the gang's minimum, or
 // none.

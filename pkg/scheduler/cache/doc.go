@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cache is upstream's scheduler cache with bind transactions in place of its bind loop.
 //
 // It embeds upstream's SchedulerCache and replaces what must not be as it is there:

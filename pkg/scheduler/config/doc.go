@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package config reads volcano-scheduler.conf: it parses it strictly, keeps it fresh, and documents it.
 //
 // The file is the one upstream's vc-scheduler reads, and its values reach plugins with the same Go types,

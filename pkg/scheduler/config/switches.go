@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package config
 
 // enablePreBind is the switch that this project adds to upstream's.

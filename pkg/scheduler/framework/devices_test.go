@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build !race
 
 // Upstream's device modes are package variables, which its node workers read while a test switches them.

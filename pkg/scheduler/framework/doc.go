@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package framework is what plugins and actions are written against: the Session view, the extension points
 // this project adds to upstream's, and the registry that makes plugins known under their conf names.
 //

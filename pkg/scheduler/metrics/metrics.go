@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package metrics holds this project's metrics, which stand beside upstream's under the same prefix.
 package metrics
 

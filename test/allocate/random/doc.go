@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package random tests the allocate action on random clusters and workloads. It holds only tests.
 //
 // An instance is drawn from a seed: nodes with labels, taints and pods that run or are about to end, queues, gangs with

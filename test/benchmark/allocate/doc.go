@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The allocate benchmark runs upstream's allocate action and this project's on equal clusters in memory, in one process,
 // and prints what each of them needed: docs/benchmarks.md says how to read it.
 //

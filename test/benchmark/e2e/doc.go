@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The e2e benchmark sends the same gangs of pods through several schedulers, each as its own process beside its own
 // fresh control plane, and prints what each of them needed: docs/benchmarks.md says how to read it.
 //

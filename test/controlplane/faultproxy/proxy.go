@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package faultproxy is a reverse TLS proxy that stands between a client and the API server and breaks requests on
 // purpose: it answers errors, drops exchanges before or after the server took the request, delays requests, or
 // holds them at a gate that a test opens. It passes bearer tokens on, streams watches and counts what comes by.

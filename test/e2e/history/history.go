@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package history keeps every version of the pods, PodGroups and events of a namespace that a watch has shown, so that
 // a test can say what was never the case, and not only what is the case now.
 package history

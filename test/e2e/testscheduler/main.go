@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command testscheduler is the scheduler of the end-to-end tests: ours, with plugins of its own that leave traces in
 // the cluster and fail, panic or hang when a test tells them to.
 package main

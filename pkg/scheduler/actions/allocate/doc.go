@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package allocate is this project's allocate action. It places whole gangs, on one node group where they need one, with
 // the verdict of every plugin on every node.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package bindpolicy is a last check before a bind: CEL policies over the pod, the node and the PodGroup as the
 // API server has them at that moment, not as the session's snapshot had them.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package evictions is the built-in plugin that keeps evictions from storming. It is not named in the conf: the scheduler
 // puts it before the first tier of every configuration.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package ibcluster keeps a gang in one InfiniBand cluster: a group of nodes named by labels or HyperNodes.
 //
 // What the groups are is read in package topology. What a gang wants is read from its PodGroup's annotations

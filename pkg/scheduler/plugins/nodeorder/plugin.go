@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package nodeorder scores nodes. It takes the place of upstream's plugin of that name, takes the same arguments, and
 // gives every task and node the same score, in a small part of the time.
 //
