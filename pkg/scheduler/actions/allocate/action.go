@@ -123,7 +123,7 @@ func newAllocation(ssn *framework.Session, act *Action) *allocation {
 	a := &allocation{
 		ssn:        ssn,
 		board:      newBoard(ssn),
-		layering:   &layering{ssn: ssn, nothingKept: !errorCache, known: map[string]*layers{}},
+		layering:   newLayering(ssn, !errorCache),
 		exclusions: newExclusions(ssn),
 		observe:    act.observe,
 		now:        time.Now,

@@ -44,7 +44,35 @@ type layering struct {
 	ssn *framework.Session
 	// nothingKept asks every plugin for every task, as predicateErrorCacheEnable: false wishes.
 	nothingKept bool
-	known       map[string]*layers
+	// plugins are those that are asked, in conf order, with their layer unless a task makes it another.
+	plugins []layeredPlugin
+	known   map[string]*layers
+	buffer  []byte
+}
+
+type layeredPlugin struct {
+	name  string
+	layer byte // 'k' for kept, 'j' for ofJob, 'l' for live
+}
+
+func newLayering(ssn *framework.Session, nothingKept bool) *layering {
+	l := &layering{ssn: ssn, nothingKept: nothingKept, known: map[string]*layers{}}
+	for _, tier := range ssn.Tiers {
+		for _, option := range tier.Plugins {
+			if !asks(option) {
+				continue
+			}
+			p := layeredPlugin{option.Name, 'k'}
+			switch d := ssn.DependenceOf(p.name); {
+			case nothingKept, d == framework.OnAnything:
+				p.layer = 'l'
+			case d == framework.OnJob:
+				p.layer = 'j'
+			}
+			l.plugins = append(l.plugins, p)
+		}
+	}
+	return l
 }
 
 // asks says whether a plugin takes part in predicates, scores or the choice among scored nodes at all.
@@ -55,30 +83,18 @@ func asks(option vcconf.PluginOption) bool {
 
 func (l *layering) of(task *vcapi.TaskInfo) *layers {
 	coupled, preferring := podCoupled(l.ssn, task.Pod), podPrefers(task.Pod)
-	var signature strings.Builder
-	class := func(plugin string) byte {
-		switch d := l.ssn.DependenceOf(plugin); {
-		case l.nothingKept, d == framework.OnAnything, l.ssn.Coupled(plugin, task),
-			coupled && plugin == predicates.PluginName,
-			preferring && plugin == nodeorder.PluginName && !l.ssn.SaysCoupling(plugin):
-			return 'l'
-		case d == framework.OnJob:
-			return 'j'
-		default:
-			return 'k'
+	l.buffer = l.buffer[:0]
+	for _, p := range l.plugins {
+		if p.layer != 'l' && (l.ssn.Coupled(p.name, task) || coupled && p.name == predicates.PluginName ||
+			preferring && p.name == nodeorder.PluginName && !l.ssn.SaysCoupling(p.name)) {
+			p.layer = 'l'
 		}
+		l.buffer = append(l.buffer, p.layer)
 	}
-	for _, tier := range l.ssn.Tiers {
-		for _, option := range tier.Plugins {
-			if asks(option) {
-				signature.WriteByte(class(option.Name))
-			}
-		}
-	}
-	if found, ok := l.known[signature.String()]; ok {
+	if found, ok := l.known[string(l.buffer)]; ok {
 		return found
 	}
-	made := &layers{signature: signature.String()}
+	made := &layers{signature: string(l.buffer)}
 	place := 0
 	for _, tier := range l.ssn.Tiers {
 		var kept, batch, ofJob, live vcconf.Tier

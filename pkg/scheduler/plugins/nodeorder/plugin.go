@@ -125,6 +125,10 @@ func (p *plugin) OnSessionClose(*framework.Session) {}
 
 // coupled says whether the task's scores depend on what is placed on other nodes.
 func (s *session) coupled(task *api.TaskInfo) bool {
-	pod := s.pod(task.Pod)
-	return s.podsPreferred(pod) || s.spreadCoupled(pod)
+	p := task.Pod
+	if affinity := p.Spec.Affinity; affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil) && s.podsPreferred(s.pod(p)) {
+		return true
+	}
+	// Of a pod without such, what its scores need beside is not worked out: it is asked of every task.
+	return s.podAffinity != 0 && s.preferences.concern(p) || s.spreadCoupled(p)
 }

@@ -85,12 +85,12 @@ func placeOf(node *v1.Node) place {
 // spreadOf tells how the pod is spread.
 func (s *session) spreadOf(p *pod) podSpread {
 	if p.spread.kind == spreadUnknown {
-		p.spread = s.classify(p)
+		p.spread = s.classify(p.Pod)
 	}
 	return p.spread
 }
 
-func (s *session) classify(p *pod) podSpread {
+func (s *session) classify(p *v1.Pod) podSpread {
 	if s.podTopologySpread == 0 {
 		return podSpread{kind: notSpread}
 	}
@@ -102,21 +102,21 @@ func (s *session) classify(p *pod) podSpread {
 		}
 		return podSpread{kind: notSpread}
 	}
-	selector := s.spread.defaultSelector(p.Pod)
+	selector := s.spread.defaultSelector(p)
 	switch {
 	case selector.Empty():
 		return podSpread{kind: notSpread}
 	case s.spread.uniform():
 		return podSpread{kind: spreadEvenly}
 	default:
-		return podSpread{kind: spreadOverZones, tally: s.spread.tally(p.Pod, selector)}
+		return podSpread{kind: spreadOverZones, tally: s.spread.tally(p, selector)}
 	}
 }
 
 // spreadCoupled says whether the task's spread score on a node depends on the pods of other nodes. By hostname it does
 // not: no pods are counted there.
-func (s *session) spreadCoupled(p *pod) bool {
-	switch s.spreadOf(p).kind {
+func (s *session) spreadCoupled(p *v1.Pod) bool {
+	switch s.classify(p).kind {
 	case spreadOverZones:
 		return true
 	case spreadByPod:
