@@ -154,21 +154,35 @@ func (a *allocation) sheet(job *api.JobInfo) *sheet {
 }
 
 // sortTasks sorts tasks by the session's task order. The order upstream falls back to is costly to ask for each pair, and
-// is no order for all names, so tasks are sorted by what it looks at first, and asked for where that does not agree.
+// is no order where only some names end in a number, so tasks are sorted by what it looks at first, and asked for where that
+// may not agree.
 func (a *allocation) sortTasks(tasks []*api.TaskInfo) {
-	index := make(map[api.TaskID]int, len(tasks))
-	for _, task := range tasks {
-		index[task.UID] = -1
-		if i, err := strconv.Atoi(helpers.GetPodIndexUnderTask(task.Pod)); err == nil {
-			index[task.UID] = i
-		}
+	type numbered struct {
+		task   *api.TaskInfo
+		number int
 	}
-	slices.SortFunc(tasks, func(l, r *api.TaskInfo) int {
-		return cmp.Or(cmp.Compare(r.Priority, l.Priority), cmp.Compare(index[l.UID], index[r.UID]),
-			l.Pod.CreationTimestamp.Compare(r.Pod.CreationTimestamp.Time), cmp.Compare(l.UID, r.UID))
+	sorted, without := make([]numbered, len(tasks)), 0
+	for i, task := range tasks {
+		number, err := strconv.Atoi(helpers.GetPodIndexUnderTask(task.Pod))
+		if err != nil {
+			number = -1
+			without++
+		}
+		sorted[i] = numbered{task, number}
+	}
+	slices.SortFunc(sorted, func(l, r numbered) int {
+		return cmp.Or(cmp.Compare(r.task.Priority, l.task.Priority), cmp.Compare(l.number, r.number),
+			l.task.Pod.CreationTimestamp.Compare(r.task.Pod.CreationTimestamp.Time), cmp.Compare(l.task.UID, r.task.UID))
 	})
-	if order := byOrder[*api.TaskInfo](a.ssn.TaskOrderFn); !slices.IsSortedFunc(tasks, order) {
-		slices.SortStableFunc(tasks, order)
+	for i := range sorted {
+		tasks[i] = sorted[i].task
+	}
+	inOrder := func(l, r *api.TaskInfo) int { return a.ssn.TaskCompareFns(l, r) } // beyond it, upstream's is the order above
+	if 0 < without && without < len(tasks) {
+		inOrder = byOrder[*api.TaskInfo](a.ssn.TaskOrderFn)
+	}
+	if !slices.IsSortedFunc(tasks, inOrder) {
+		slices.SortStableFunc(tasks, byOrder[*api.TaskInfo](a.ssn.TaskOrderFn))
 	}
 }
 
