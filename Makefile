@@ -11,6 +11,12 @@ SHELL := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.1.0)
 KUBE_VERSION := v1.34.1
 HELM_VERSION := v3.18.6
+# Images are IMAGE_REGISTRY/NAME:IMAGE_TAG, by default what the chart asks for (image.registry and image.tag of its values).
+CHART := config/charts/volcano-prebind
+IMAGE_REGISTRY ?= $(shell sed -n 's/^  registry: //p' $(CHART)/values.yaml)
+IMAGE_TAG ?= $(shell sed -n 's/^appVersion: //p' $(CHART)/Chart.yaml)
+# docker, podman or buildah; the first that works here unless given.
+export IMAGE_BUILDER ?=
 # Arguments for the targets that run a program: make demo ARGS="--nodes 50".
 ARGS ?=
 # How long random objects are tried.
@@ -53,6 +59,10 @@ build: $(OURS) ## Build our binaries into bin/.
 
 .PHONY: tools
 tools: $(CONTROL_PLANE) $(OTHERS) ## Build every tool into bin/: control plane, upstream's scheduler, generators, linter.
+
+.PHONY: image
+image: ## Build the images of the three daemons, IMAGE_REGISTRY/NAME:IMAGE_TAG, with docker, podman or buildah.
+	hack/image.sh $(IMAGE_REGISTRY) $(IMAGE_TAG) $(VERSION) $(filter-out vc-sandbox,$(notdir $(OURS)))
 
 .PHONY: demo
 demo: $(OURS) $(CONTROL_PLANE) ## Run the story of a gang on a real control plane and check that it comes true.

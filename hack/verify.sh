@@ -45,8 +45,16 @@ confs() {
 
 licensed() {
   local files
-  files=$(git ls-files -co --exclude-standard -- '*.go' '*.sh' Makefile Dockerfile .ci/run | xargs -r grep -L 'SPDX-License-Identifier: Apache-2.0')
+  files=$(git ls-files -co --exclude-standard -- '*.go' '*.sh' '.github/*.yml' '.github/**/*.yml' Makefile Dockerfile .ci/run | xargs -r grep -L 'SPDX-License-Identifier: Apache-2.0')
   [[ -z $files ]] || { echo "their first line should be SPDX-License-Identifier: Apache-2.0, in a comment:" && echo "$files" && return 1; }
+}
+
+# The image is built with the Go that go.mod asks for.
+image_go() {
+  local want got
+  want=$(go list -m -f '{{.GoVersion}}' | cut -d. -f1,2) || return 1
+  got=$(sed -n 's/^ARG GO_VERSION=//p' Dockerfile)
+  [[ $got == "$want" ]] || { echo "GO_VERSION in Dockerfile is $got; it should be $want, as in go.mod" && return 1; }
 }
 
 chart() {
@@ -60,4 +68,5 @@ check "go.mod is tidy" go mod tidy -diff
 check "go vet" go vet ./...
 check "confs are valid" confs
 check "the chart lints" chart
+check "the image is built with go.mod's Go" image_go
 exit $failed

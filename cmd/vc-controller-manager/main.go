@@ -10,6 +10,8 @@ import (
 	"os"
 	"slices"
 	"time"
+	// Time zones of CronJobs, which the image has no database of.
+	_ "time/tzdata"
 
 	"github.com/spf13/pflag"
 	_ "go.uber.org/automaxprocs"

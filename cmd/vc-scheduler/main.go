@@ -6,6 +6,8 @@ package main
 import (
 	"fmt"
 	"os"
+	// $TZ says in which zone the plugin tdm's hours are; the image has no database of zones.
+	_ "time/tzdata"
 
 	_ "go.uber.org/automaxprocs"
 

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+	// Time zones of CronJobs, which the image has no database of.
+	_ "time/tzdata"
 
 	"github.com/spf13/pflag"
 	_ "go.uber.org/automaxprocs"
