@@ -48,6 +48,7 @@ const (
 // chartKinds are the kinds of the chart that InstallChart applies, in that order.
 var chartKinds = []string{
 	"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "PriorityClass", "Queue",
+	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 }
 
 // InstallCRDs applies config/crd and waits until every resource is served.
@@ -98,7 +99,7 @@ func (cp *ControlPlane) refreshControllers(ctx context.Context) error {
 }
 
 // InstallChart applies what the chart, rendered with its default values, puts in a cluster besides workloads
-// and webhooks: namespace, service accounts, RBAC, priority class and queues. InstallCRDs comes first.
+// and webhooks: namespace, service accounts, RBAC, priority class, queues and admission policies. InstallCRDs comes first.
 func (cp *ControlPlane) InstallChart(ctx context.Context) error {
 	root, err := RepoRoot()
 	if err != nil {

@@ -70,7 +70,8 @@ func subGroupsOf(job *api.JobInfo, spec *scheduling.PodGroupSpec) (map[api.SubJo
 }
 
 // MinimumAnnotation is on the pods of a gang and says for how many members at the least its minimum was when the pod was
-// bound. It travels in the Binding, so that the next leader knows it, too. A gang of one has none.
+// bound. It travels in the Binding, so that the next leader knows it, too. A gang of one has none. The chart's admission policy
+// keeps everybody else from writing it to pods that have a node.
 const MinimumAnnotation = "binding.volcano-prebind.io/minimum"
 
 // RecordMinimum stages the annotation for a member that is about to be bound, in place of what somebody else wrote there.

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+)
+
+var _ = Describe("The minimum that a pod was bound for", func() {
+	It("is not for tenants to write, so a gang that ran whole does not pass for one that is bound in part", func(ctx SpecContext) {
+		w := newWorld(ctx, "forged", 1, "2")
+		scheduler := w.start(ctx, w.conf())
+		g := gang{name: "g", size: 1, min: 1}
+		w.submit(ctx, g)
+		w.eventuallyRunning(g)
+		Expect(scheduler.Kill9()).To(Succeed())
+
+		// The policy needs a moment to be in force.
+		Eventually(func() error { return w.claimMinimum(ctx, g.member(0), "1000", metav1.DryRunAll) }).Should(refused())
+		Expect(w.claimMinimum(ctx, g.member(0), "1000")).To(refused())
+		grow := []byte(`{"spec": {"minMember": 2}}`)
+		_, err := vc.SchedulingV1beta1().PodGroups(w.name).Patch(ctx, g.name, types.MergePatchType, grow, metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		w.submitPods(ctx, g, 1, 2)
+		rival := gang{name: "rival", size: 1, min: 1, priority: "e2e-high"}
+		w.submit(ctx, rival)
+		w.start(ctx, w.conf())
+		w.eventuallyBound(rival, 1)
+		Expect(w.bound(g)).To(Equal(1))
+		Expect(w.eventCount("PodGroup", g.name, "GangHalfBound")).To(BeZero())
+	})
+
+	It("is left alone on pods that wait for the chart's schedulers, and may be removed", func(ctx SpecContext) {
+		w := newWorld(ctx, "minimum", 1, "2")
+		create := func(scheduler, node string) error {
+			pod := w.podOf(gang{name: "p"}, 0)
+			pod.Annotations[binding.MinimumAnnotation] = "1000"
+			pod.Spec.SchedulerName, pod.Spec.NodeName = scheduler, node
+			_, err := kube.CoreV1().Pods(w.name).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		}
+		Eventually(func() error { return create("volcano", w.node(0)) }).Should(refused(), "a pod that comes with its node")
+		Expect(create(corev1.DefaultSchedulerName, "")).To(refused(), "a pod that another scheduler binds")
+		Expect(create("volcano", "")).To(Succeed(), "a copy of a pod of ours, whose annotation the bind replaces")
+
+		w.start(ctx, w.conf())
+		g := gang{name: "g", size: 2, min: 2}
+		w.submit(ctx, g)
+		w.eventuallyRunning(g)
+		minimum := func() string { return w.Pod(g.member(0)).Annotations[binding.MinimumAnnotation] }
+		Expect(minimum()).To(Equal("2"))
+		Expect(w.claimMinimum(ctx, g.member(0), "3")).To(refused())
+		label := []byte(`{"metadata": {"labels": {"any": "label"}}}`)
+		_, err := kube.CoreV1().Pods(w.name).Patch(ctx, g.member(0), types.MergePatchType, label, metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred(), "other changes go through")
+		remove := []byte(fmt.Sprintf(`{"metadata": {"annotations": {%q: null}}}`, binding.MinimumAnnotation))
+		_, err = kube.CoreV1().Pods(w.name).Patch(ctx, g.member(0), types.MergePatchType, remove, metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(minimum).Should(BeEmpty())
+		Expect(w.claimMinimum(ctx, g.member(0), "2")).To(refused())
+	})
+})
+
+// claimMinimum annotates a pod as if it had been bound for that minimum.
+func (w *world) claimMinimum(ctx context.Context, pod, minimum string, dryRun ...string) error {
+	patch := []byte(fmt.Sprintf(`{"metadata": {"annotations": {%q: %q}}}`, binding.MinimumAnnotation, minimum))
+	_, err := kube.CoreV1().Pods(w.name).Patch(ctx, pod, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dryRun})
+	return err
+}
+
+// refused is what the chart's policy answers.
+func refused() OmegaMatcher { return MatchError(ContainSubstring("is the scheduler's; leave it")) }
