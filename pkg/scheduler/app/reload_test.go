@@ -7,11 +7,13 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -36,28 +38,46 @@ func TestActionsThatGoByTheClockKeepCyclesRunning(t *testing.T) {
 	}
 }
 
-// TestANewConfigurationEndsWaits: it may be what a gang that failed needs.
-func TestANewConfigurationEndsWaits(t *testing.T) {
-	cfg := builtIn(t, "in-steps")
-	cfg.Tiers = nil
-	var s *scheduler
-	s = newTestScheduler(t, gangOf(1), cfg, inSteps(t, func() *scheduler { return s }, binding.Step{
-		Plugin:  "p",
-		PreBind: func(context.Context, *api.TaskInfo, string) error { return errors.New("it is broken") },
-	}))
-	fails := func() bool {
-		reason, blocked := s.cache.Blocked("ns/g")
-		return blocked && strings.Contains(reason, "it is broken") // not for a transaction that has yet to end
+// TestWhatEndsWaits: a new configuration may be what a gang that failed needs, and what it failed of while the API server
+// was away is over with the outage.
+func TestWhatEndsWaits(t *testing.T) {
+	tests := map[string]func(t *testing.T, s *scheduler, cfg *config.Config){
+		"a new configuration": func(t *testing.T, s *scheduler, cfg *config.Config) {
+			if err := s.use(cfg); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"the end of an outage": func(_ *testing.T, s *scheduler, _ *config.Config) {
+			const pods = "/api/v1/pods"
+			s.outage.failed(pods, "connection refused", true)
+			s.outage.mu.Lock()
+			s.outage.began = time.Now().Add(-time.Minute)
+			s.outage.mu.Unlock()
+			s.outage.succeeded(pods)
+		},
 	}
-	eventually(t, func() bool {
-		s.cycle()
-		return fails()
-	})
-	if err := s.use(cfg); err != nil {
-		t.Fatal(err)
-	}
-	if reason, blocked := s.cache.Blocked("ns/g"); blocked {
-		t.Errorf("the gang still waits: %s", reason)
+	for name, end := range tests {
+		t.Run(name, func(t *testing.T) {
+			cfg := builtIn(t, "in-steps")
+			cfg.Tiers = nil
+			var s *scheduler
+			s = newTestScheduler(t, gangOf(1), cfg, inSteps(t, func() *scheduler { return s }, binding.Step{
+				Plugin:  "p",
+				PreBind: func(context.Context, *api.TaskInfo, string) error { return errors.New("it is broken") },
+			}))
+			fails := func() bool {
+				reason, blocked := s.cache.Blocked("ns/g")
+				return blocked && strings.Contains(reason, "it is broken") // not for a transaction that has yet to end
+			}
+			eventually(t, func() bool {
+				s.cycle()
+				return fails()
+			})
+			end(t, s, cfg)
+			if reason, blocked := s.cache.Blocked("ns/g"); blocked {
+				t.Errorf("the gang still waits: %s", reason)
+			}
+		})
 	}
 }
 

@@ -66,13 +66,18 @@ func newScheduler(ctx context.Context, p *process) (*scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.connect(c)
+	return s, nil
+}
+
+// connect makes the cache the scheduler's, and registers what is built in.
+func (s *scheduler) connect(c *cache.Cache) {
 	s.cache = c
 	// What gangs failed of while the API server was away is over with the outage.
-	p.outage.whenOver(c.EndWaits)
-	p.registry.RegisterPlugin(transaction.Spec(c))
-	p.registry.RegisterPlugin(evictions.Spec())
-	p.registry.RegisterAction(allocate.New(allocate.WithTrialObserver(p.metrics.NodeGroupTrial)))
-	return s, nil
+	s.outage.whenOver(c.EndWaits)
+	s.registry.RegisterPlugin(transaction.Spec(c))
+	s.registry.RegisterPlugin(evictions.Spec())
+	s.registry.RegisterAction(allocate.New(allocate.WithTrialObserver(s.metrics.NodeGroupTrial)))
 }
 
 // use puts a configuration in force: from the next cycle on, and for gangs that wait after a failure at once. An

@@ -21,7 +21,6 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -146,13 +145,10 @@ func newIdleScheduler(t *testing.T, cluster *schedtest.Cluster, own ...framework
 		outage: newOutage(t.Context()), starting: &startup{}, watchdog: newWatchdog(), strays: &strays{},
 	}
 	s.loop = newLoop(s, time.Second)
-	s.cache = cache.Wrap(cluster.Cache, cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, 0, s.metrics, s.loop.wake)
-	s.registry.RegisterPlugin(transaction.Spec(s.cache))
-	s.registry.RegisterPlugin(evictions.Spec())
+	s.connect(cache.Wrap(cluster.Cache, cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, 0, s.metrics, s.loop.wake))
 	for _, spec := range PluginSpecs() {
 		s.registry.RegisterPlugin(spec)
 	}
-	s.registry.RegisterAction(allocate.New())
 	for _, a := range own {
 		s.registry.RegisterAction(a)
 	}

@@ -16,10 +16,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
 )
 
 func TestTheStartWaitsForTheAPIServer(t *testing.T) {
@@ -73,6 +77,28 @@ func TestAStartThatWaitsForTheAPIServerEndsAtOnce(t *testing.T) {
 			t.Errorf("the start ended with %v after %v, want when it was told to, after an hour", err, ended)
 		}
 	})
+}
+
+// TestTheSchedulerIsConnected: to the cache that it made, which the end of an outage is told to.
+func TestTheSchedulerIsConnected(t *testing.T) {
+	kubeMetrics()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusConflict) // both queues are there
+		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"AlreadyExists","code":409}`))
+	}))
+	defer server.Close()
+	p := &process{
+		opts: parse(t), registry: framework.NewRegistry(), metrics: metrics.New(prometheus.NewRegistry()),
+		watchdog: newWatchdog(), strays: &strays{}, outage: newOutage(t.Context()), rest: &rest.Config{Host: server.URL},
+	}
+	s, err := newScheduler(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.cache == nil || s.outage != p.outage || s.registry != p.registry || s.starting != &p.starting {
+		t.Errorf("the scheduler is not connected to its process: %+v", s)
+	}
 }
 
 func TestAStartTellsWhatItWaitsFor(t *testing.T) {
