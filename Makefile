@@ -86,7 +86,7 @@ test: test-unit test-e2e ## Run all tests: test-unit, test-e2e, then three minut
 test-unit: ## Run the unit tests, with the race detector where there are goroutines.
 	@echo "unit tests (building them under the race detector takes minutes the first time)"
 	go test -race $(RACE)
-	go test $(PLAIN) ./pkg/scheduler/framework
+	go test $(PLAIN) ./pkg/scheduler/devices
 
 .PHONY: fuzz
 fuzz: ## Look for PodGroups, pods, queues, nodes and HyperNodes that stop others, for FUZZ_TIME (1m); test-unit tries those that are kept.

@@ -10,7 +10,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
 )
 
 // Snapshot returns upstream's snapshot with seven changes:
@@ -59,7 +59,7 @@ func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 
 func (c *Cache) prepare(snapshot *api.ClusterInfo) {
 	c.setAside(snapshot)
-	framework.OwnDevices(snapshot.Nodes)
+	devices.Own(snapshot.Nodes)
 	c.evictor.bookVictims(snapshot)
 	crowded := crowdedNodes(snapshot)
 	for _, job := range snapshot.Jobs {

@@ -3,6 +3,7 @@
 // Package framework is what plugins and actions are written against: the Session view, the extension points
 // this project adds to upstream's, and the registry that makes plugins known under their conf names.
 //
-// It knows no plugin, no action and no informer; it imports binding for the transactions' steps and nothing
-// else of this project.
+// It knows no action and no plugin of this project, and imports none. What it knows of upstream's plugins is how long their
+// verdicts on a task stay true (dependence.go) and which of them say that a queue is full (queuewait.go). Below it are binding,
+// for the transactions' steps, topology, for node groups, and devices.
 package framework

@@ -12,6 +12,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
 )
 
 // Cache is what a session needs of the scheduler's cache beyond upstream's.
@@ -33,8 +34,7 @@ type sessionCache struct {
 	// what users changed meanwhile is no decision of the session.
 	annotations map[api.TaskID]map[string]string
 	// staging keeps what device code writes; nil when no devices are shared out.
-	staging *staging
-	client  *stagingClient
+	staging *devices.Staging
 	// keeper is the cache if it is one and a plugin of this project is the first to open, and heldBack what that plugin
 	// completes the session with.
 	keeper   Keeper
@@ -62,7 +62,7 @@ func (c *sessionCache) noteAnnotations(snapshot *api.ClusterInfo) {
 		}
 	}
 	if c.staging != nil {
-		c.staging.begin(c.annotations, snapshot)
+		c.staging.Begin(c.annotations, snapshot)
 	}
 }
 
@@ -81,12 +81,11 @@ func (c *sessionCache) decided(task *api.TaskInfo) map[string]string {
 func (c *sessionCache) AddBindTask(bindCtx *vccache.BindContext) error {
 	steps := c.session.chain(bindCtx)
 	if c.staging != nil {
-		if err := c.staging.lacking(bindCtx.TaskInfo); err != nil {
+		locks, err := c.staging.Steps(bindCtx.TaskInfo, c.Cache.Client())
+		if err != nil {
 			return err
 		}
-		for _, lock := range c.staging.locks.of(bindCtx.TaskInfo.UID) {
-			steps = append(steps, lockStep(c.Cache.Client(), lock.annotation))
-		}
+		steps = append(steps, locks...)
 	}
 	return c.AddToTransaction(bindCtx, c.decided(bindCtx.TaskInfo), steps)
 }
@@ -102,10 +101,10 @@ func (c *sessionCache) Evict(task *api.TaskInfo, reason string) error {
 
 // Client is what the session's plugins write with.
 func (c *sessionCache) Client() kubernetes.Interface {
-	if c.client == nil {
+	if c.staging == nil {
 		return c.Cache.Client()
 	}
-	return c.client
+	return c.staging.Client()
 }
 
 // RegisterBinder puts an upstream PreBinder into the session's chain, at its plugin's place in the conf.
@@ -125,8 +124,8 @@ func (c *sessionCache) UpdateJobStatus(job *api.JobInfo, updateStatus, updateAnn
 
 // OnSessionClose seals what the session's actions have placed. Upstream calls it twice.
 func (c *sessionCache) OnSessionClose() {
-	if c.client != nil {
-		c.client.open.Store(nil)
+	if c.staging != nil {
+		c.staging.Close()
 	}
 	c.SealTransactions()
 	c.Cache.OnSessionClose()
@@ -135,8 +134,7 @@ func (c *sessionCache) OnSessionClose() {
 // OpenSession opens a session of the profile on a snapshot of the cache.
 func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	ssn := newSession(p.preBindOrder, maps.Clone(p.dependence))
-	opening := &sessionCache{Cache: cache, session: ssn}
-	opening.stageDevices()
+	opening := &sessionCache{Cache: cache, session: ssn, staging: devices.NewStaging(cache.Client())}
 	if p.opensWithOurs() {
 		opening.keeper, _ = cache.(Keeper)
 	}
@@ -147,7 +145,7 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	upstream := vcframework.OpenSession(opening, p.Tiers, p.Configurations)
 	r.view(upstream)
 	if opening.staging != nil {
-		opening.staging.watch(upstream)
+		opening.staging.Watch(upstream)
 	}
 	r.mu.Lock()
 	r.opening = nil

@@ -10,6 +10,8 @@ import (
 
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
 )
 
 // Registry holds this project's plugins and actions and makes them known to upstream under their conf names.
@@ -119,7 +121,7 @@ func (r *Registry) Build(in ProfileInput, h Handle) (*Profile, error) {
 			p.TimeDriven = p.TimeDriven || spec.TimeDriven
 		}
 	}
-	switchOnDevices(in.Tiers)
+	devices.SwitchOn(in.Tiers)
 	return p, nil
 }
 

@@ -237,3 +237,12 @@ func TestOnlyWhatTheSessionSetIsDecided(t *testing.T) {
 		t.Errorf("decided annotations (-want +got):\n%s", diff)
 	}
 }
+
+// TestNoDevicesCostNothing: plugins get the client itself, and no handler is called.
+func TestNoDevicesCostNothing(t *testing.T) {
+	k := newKeeper(t)
+	ssn := open(t, NewRegistry(), k, ProfileInput{})
+	if ssn.KubeClient() != k.Client() {
+		t.Errorf("plugins get the client %T", ssn.KubeClient())
+	}
+}

@@ -14,6 +14,7 @@ import (
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -51,7 +52,7 @@ func (c *recordingCache) SealTransactions() {}
 // needs, as this project's cache does.
 func (c *recordingCache) Snapshot() *api.ClusterInfo {
 	snapshot := c.SchedulerCache.Snapshot()
-	framework.OwnDevices(snapshot.Nodes)
+	devices.Own(snapshot.Nodes)
 	for _, job := range snapshot.Jobs {
 		job.MinAvailable = binding.LeastMembers(job.PodGroup)
 		for _, task := range job.TaskStatusIndex[api.Pending] {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package framework
+package devices
 
 import (
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -49,15 +48,15 @@ func TestAnnotationChanges(t *testing.T) {
 }
 
 // staged is a staging that knows the pods, of which the first is pending, and the client that plugins get.
-func staged(pods ...*v1.Pod) (*staging, *stagingClient, *kubefake.Clientset) {
+func staged(pods ...*v1.Pod) (*Staging, *client, *kubefake.Clientset) {
 	kube := kubefake.NewClientset()
 	for _, pod := range pods {
 		if err := kube.Tracker().Add(pod.DeepCopy()); err != nil {
 			panic(err)
 		}
 	}
-	kinds := []deviceKind{{name: "gpu", holds: "gpus", asks: func(*v1.Pod) bool { return true }}}
-	s := &staging{
+	kinds := []kind{{name: "gpu", holds: "gpus", asks: func(*v1.Pod) bool { return true }}}
+	s := &Staging{
 		kinds: kinds, locks: newNodeLocks(kinds), before: map[api.TaskID]map[string]*string{},
 		ssn:     &vcframework.Session{PodLister: &vcframework.PodLister{CachedPods: map[api.TaskID]*v1.Pod{}}},
 		pending: map[api.TaskID]map[string]string{api.TaskID(pods[0].UID): nil}, pods: map[types.NamespacedName]*v1.Pod{},
@@ -65,9 +64,9 @@ func staged(pods ...*v1.Pod) (*staging, *stagingClient, *kubefake.Clientset) {
 	for _, pod := range pods {
 		s.pods[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = pod
 	}
-	client := &stagingClient{Interface: kube, open: &atomic.Pointer[staging]{}}
-	client.open.Store(s)
-	return s, client, kube
+	s.client = &client{Interface: kube}
+	s.client.open.Store(s)
+	return s, s.client, kube
 }
 
 func TestOnlyWritesOfDevicesStayInTheSession(t *testing.T) {
@@ -161,7 +160,7 @@ func TestMindClusterChips(t *testing.T) {
 		return task
 	}
 	add(pod("p0"))
-	s := &staging{kinds: deviceKinds(), opened: map[string]chips{"n": chips{ledger.Chips, ledger.ConCache}.clone()}, pending: map[api.TaskID]map[string]string{"ns-p1": nil}}
+	s := &Staging{kinds: switchedOn(), opened: map[string]chips{"n": chips{ledger.Chips, ledger.ConCache}.clone()}, pending: map[api.TaskID]map[string]string{"ns-p1": nil}}
 	free := func() []int { return []int{ledger.Chips[0].FreeRes.Aicore, ledger.Chips[1].FreeRes.Aicore} }
 
 	placed := add(pod("p1"))
@@ -178,14 +177,5 @@ func TestMindClusterChips(t *testing.T) {
 	}
 	if ledger.Chips[0].SegmentFlag || len(ledger.ConCache) > 0 {
 		t.Errorf("the ledger keeps traces of it: segmented %t, templates in use %v", ledger.Chips[0].SegmentFlag, ledger.ConCache)
-	}
-}
-
-// TestNoDevicesCostNothing: plugins get the client itself, and no handler is called.
-func TestNoDevicesCostNothing(t *testing.T) {
-	k := newKeeper(t)
-	ssn := open(t, NewRegistry(), k, ProfileInput{})
-	if ssn.KubeClient() != k.Client() {
-		t.Errorf("plugins get the client %T", ssn.KubeClient())
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package framework
+package devices
 
 import (
 	"context"
@@ -16,45 +16,45 @@ import (
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// stagingClient is the client that a session's plugins get while devices are shared out. Writes of device code stay in
+// client is the client that a session's plugins get while devices are shared out. Writes of device code stay in
 // the session; all else goes to the API server, and so does everything once the session is closed: plugins of Kubernetes
 // keep their client for longer.
-type stagingClient struct {
+type client struct {
 	kubernetes.Interface
-	open *atomic.Pointer[staging]
+	open atomic.Pointer[Staging]
 }
 
-func (c *stagingClient) CoreV1() corev1.CoreV1Interface {
+func (c *client) CoreV1() corev1.CoreV1Interface {
 	if s := c.open.Load(); s != nil {
-		return &stagingCore{c.Interface.CoreV1(), s}
+		return &coreClient{c.Interface.CoreV1(), s}
 	}
 	return c.Interface.CoreV1()
 }
 
-type stagingCore struct {
+type coreClient struct {
 	corev1.CoreV1Interface
-	staging *staging
+	staging *Staging
 }
 
-func (c *stagingCore) Pods(namespace string) corev1.PodInterface {
-	return &stagingPods{c.CoreV1Interface.Pods(namespace), namespace, c.staging}
+func (c *coreClient) Pods(namespace string) corev1.PodInterface {
+	return &podClient{c.CoreV1Interface.Pods(namespace), namespace, c.staging}
 }
 
-func (c *stagingCore) Nodes() corev1.NodeInterface {
+func (c *coreClient) Nodes() corev1.NodeInterface {
 	if len(c.staging.locks.kinds) == 0 {
 		return c.CoreV1Interface.Nodes()
 	}
-	return &stagingNodes{c.CoreV1Interface.Nodes(), c.staging.locks}
+	return &nodeClient{c.CoreV1Interface.Nodes(), c.staging.locks}
 }
 
-type stagingPods struct {
+type podClient struct {
 	corev1.PodInterface
 	namespace string
-	staging   *staging
+	staging   *Staging
 }
 
 // Patch stages the patch if it gives a pod of the session devices, or takes them.
-func (p *stagingPods) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (*v1.Pod, error) {
+func (p *podClient) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (*v1.Pod, error) {
 	changes := annotationChanges(kind, data)
 	if len(subresources) == 0 && p.staging.concerns(changes) {
 		if pod, ok := p.staging.stage(types.NamespacedName{Namespace: p.namespace, Name: name}, changes); ok {
@@ -65,8 +65,8 @@ func (p *stagingPods) Patch(ctx context.Context, name string, kind types.PatchTy
 }
 
 // concerns says whether the changes are device code's.
-func (s *staging) concerns(changes map[string]*string) bool {
-	return slices.ContainsFunc(s.kinds, func(kind deviceKind) bool { _, ok := changes[kind.holds]; return ok })
+func (s *Staging) concerns(changes map[string]*string) bool {
+	return slices.ContainsFunc(s.kinds, func(k kind) bool { _, ok := changes[k.holds]; return ok })
 }
 
 // annotationChanges are the annotations that a patch sets, or with nil removes, if it does nothing else.

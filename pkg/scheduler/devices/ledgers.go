@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package framework
+package devices
 
 import (
 	"maps"
@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/volcano/pkg/scheduler/api"
-	"volcano.sh/volcano/pkg/scheduler/api/devices"
+	vcdevices "volcano.sh/volcano/pkg/scheduler/api/devices"
 	"volcano.sh/volcano/pkg/scheduler/api/devices/ascend/hami"
 	"volcano.sh/volcano/pkg/scheduler/api/devices/ascend/mindcluster/ascend310p/vnpu"
 	"volcano.sh/volcano/pkg/scheduler/api/devices/config"
@@ -20,8 +20,8 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 )
 
-// deviceKind is a kind of devices that upstream shares out among pods. Each node has a ledger of each kind, in its Others.
-type deviceKind struct {
+// kind is a kind of devices that upstream shares out among pods. Each node has a ledger of each kind, in its Others.
+type kind struct {
 	name string
 	// holds is the annotation that says which devices a pod has. Ledgers are read from nothing else.
 	holds string
@@ -32,23 +32,23 @@ type deviceKind struct {
 	lockStays bool
 }
 
-// deviceKinds lists the kinds that are switched on, which they are for the whole process; none by default.
-func deviceKinds() []deviceKind {
-	var kinds []deviceKind
+// switchedOn lists the kinds that are switched on, which they are for the whole process; none by default.
+func switchedOn() []kind {
+	var kinds []kind
 	if gpushare.GpuSharingEnable || gpushare.GpuNumberEnable {
-		kinds = append(kinds, deviceKind{
+		kinds = append(kinds, kind{
 			name: gpushare.DeviceName, holds: gpushare.GPUIndex, asks: (*gpushare.GPUDevices)(nil).HasDeviceRequest,
 			lock: lockIf(gpushare.NodeLockEnable, "gpu"), lockStays: true,
 		})
 	}
 	if vgpu.VGPUEnable {
-		kinds = append(kinds, deviceKind{
+		kinds = append(kinds, kind{
 			name: vgpu.DeviceName, holds: vgpu.AssignedIDsAnnotations, asks: (*vgpu.GPUDevices)(nil).HasDeviceRequest,
 			lock: lockIf(vgpu.NodeLockEnable, vgpu.DeviceName), lockStays: true,
 		})
 	}
 	if vnpu.AscendMindClusterVNPUEnable {
-		kinds = append(kinds, deviceKind{name: vnpu.DeviceName, holds: vnpu.AscendNPUCore, asks: (*vnpu.NPUDevices)(nil).HasDeviceRequest})
+		kinds = append(kinds, kind{name: vnpu.DeviceName, holds: vnpu.AscendNPUCore, asks: (*vnpu.NPUDevices)(nil).HasDeviceRequest})
 	}
 	if hami.AscendHAMiVNPUEnable {
 		known := config.GetConfig()
@@ -56,8 +56,8 @@ func deviceKinds() []deviceKind {
 			known = config.GetDefaultDevicesConfig()
 		}
 		for _, npu := range known.VNPUs {
-			kinds = append(kinds, deviceKind{
-				name: npu.CommonWord, holds: devices.InRequestDevices[npu.CommonWord], asks: limits(npu.ResourceName, npu.ResourceMemoryName),
+			kinds = append(kinds, kind{
+				name: npu.CommonWord, holds: vcdevices.InRequestDevices[npu.CommonWord], asks: limits(npu.ResourceName, npu.ResourceMemoryName),
 				lock: lockIf(hami.NodeLockEnable, npu.CommonWord),
 			})
 		}
@@ -86,10 +86,10 @@ func limits(names ...string) func(*v1.Pod) bool {
 	}
 }
 
-// switchOnDevices lets upstream's deviceshare plugin see its arguments, which switch kinds of devices on for the process.
+// SwitchOn lets upstream's deviceshare plugin see its arguments, which switch kinds of devices on for the process.
 // Upstream does so when the first session opens, too late for the nodes that are in the cache by then: they have no ledger
 // until they change, and until then pods were bound there without devices.
-func switchOnDevices(tiers []conf.Tier) {
+func SwitchOn(tiers []conf.Tier) {
 	for _, tier := range tiers {
 		for _, option := range tier.Plugins {
 			if build, ok := vcframework.GetPluginBuilder(option.Name); ok && option.Name == "deviceshare" {
@@ -99,13 +99,13 @@ func switchOnDevices(tiers []conf.Tier) {
 	}
 }
 
-// OwnDevices gives the nodes of a snapshot ledgers of their own: upstream's copy of a node shares them with the cache's
+// Own gives the nodes of a snapshot ledgers of their own: upstream's copy of a node shares them with the cache's
 // node, which changes them under a lock that sessions do not hold, and which would keep what a session did to them. A
 // ledger is made of the pods on the snapshot's node, so that it is right whatever became of the one in the cache.
 //
 // A Cache calls it on each snapshot, before anything else touches the nodes.
-func OwnDevices(nodes map[string]*api.NodeInfo) {
-	kinds := deviceKinds()
+func Own(nodes map[string]*api.NodeInfo) {
+	kinds := switchedOn()
 	if len(kinds) == 0 {
 		return
 	}
@@ -152,7 +152,7 @@ func vacant(node *api.NodeInfo, kind string) api.Devices {
 		ledger := &hami.AscendDevices{NodeName: d.NodeName, Type: d.Type, Policy: d.Policy, Devices: make(map[string]*hami.AscendDevice, len(d.Devices))}
 		for id, npu := range d.Devices {
 			own := *npu
-			own.DeviceUsage = &devices.DeviceUsage{}
+			own.DeviceUsage = &vcdevices.DeviceUsage{}
 			ledger.Devices[id] = &own
 		}
 		return ledger

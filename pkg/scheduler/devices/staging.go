@@ -1,40 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package framework
+package devices
 
 import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	fwk "k8s.io/kube-scheduler/framework"
 	kubeframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/api/devices/ascend/mindcluster/ascend310p/vnpu"
 	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/gpushare"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// staging keeps in the session what upstream's device code does when a task is placed or taken back.
+// Staging keeps in the session what upstream's device code does when a task is placed or taken back.
 //
 // Upstream gives a placed task its devices by writing annotations to the API server, when nobody knows yet whether the
 // placement will last, and enters them in the node's ledger at once; what it does when the task is taken back does not
 // undo that. Here
 //
-//   - the annotations are set on the session's own pod (stagingclient.go), travel in the Binding like all others that
+//   - the annotations are set on the session's own pod (client.go), travel in the Binding like all others that
 //     the session decides on, and are removed when the task is taken back;
 //   - after each placement and each taking back the ledgers of that node are made anew of the pods on it;
 //   - a task that did not get what it asks for is not placed: upstream only logs that;
 //   - locks of nodes are taken by a pre-bind step (nodelock.go).
 //
 // A task that waits for resources being released need not get its devices: their holder may still have them.
-type staging struct {
-	kinds []deviceKind
-	locks *nodeLocks
-	ssn   *vcframework.Session
+type Staging struct {
+	kinds  []kind
+	locks  *nodeLocks
+	client *client
+	ssn    *vcframework.Session
 	// pending are the tasks that were Pending when the session began, whose pods are its own.
 	pending map[api.TaskID]map[string]string
 	// pods finds pods by name: device code names them in its writes.
@@ -47,23 +50,30 @@ type staging struct {
 	opened map[string]chips
 }
 
-// stageDevices prepares the session for devices; when none are shared out it does nothing.
-func (c *sessionCache) stageDevices() {
-	kinds := deviceKinds()
+// NewStaging prepares a session for devices; it is nil when none are shared out.
+func NewStaging(kube kubernetes.Interface) *Staging {
+	kinds := switchedOn()
 	if len(kinds) == 0 {
-		return
+		return nil
 	}
-	c.staging = &staging{
+	s := &Staging{
 		kinds: kinds, locks: newNodeLocks(kinds),
 		before: map[api.TaskID]map[string]*string{}, evicted: map[api.TaskID]bool{},
 	}
-	c.client = &stagingClient{Interface: c.Cache.Client(), open: &atomic.Pointer[staging]{}}
-	c.client.open.Store(c.staging)
+	s.client = &client{Interface: kube}
+	s.client.open.Store(s)
+	return s
 }
 
-// begin takes over the session's pods. A pending pod has no devices: what its annotations say is left of a placement that
+// Client is what the session's plugins write with.
+func (s *Staging) Client() kubernetes.Interface { return s.client }
+
+// Close ends the staging of writes.
+func (s *Staging) Close() { s.client.open.Store(nil) }
+
+// Begin takes over the session's pods. A pending pod has no devices: what its annotations say is left of a placement that
 // did not last.
-func (s *staging) begin(pending map[api.TaskID]map[string]string, snapshot *api.ClusterInfo) {
+func (s *Staging) Begin(pending map[api.TaskID]map[string]string, snapshot *api.ClusterInfo) {
 	s.pending, s.pods = pending, map[types.NamespacedName]*v1.Pod{}
 	for _, job := range snapshot.Jobs {
 		for uid, task := range job.Tasks {
@@ -77,8 +87,8 @@ func (s *staging) begin(pending map[api.TaskID]map[string]string, snapshot *api.
 	}
 }
 
-// watch follows placements once all plugins are open: its handlers are the last ones.
-func (s *staging) watch(ssn *vcframework.Session) {
+// Watch follows placements once all plugins are open: its handlers are the last ones.
+func (s *Staging) Watch(ssn *vcframework.Session) {
 	s.ssn = ssn
 	s.locks.nodes = ssn.Nodes
 	s.opened = map[string]chips{}
@@ -90,7 +100,7 @@ func (s *staging) watch(ssn *vcframework.Session) {
 	ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: s.allocated, DeallocateFunc: s.deallocated})
 }
 
-func (s *staging) allocated(event *vcframework.Event) {
+func (s *Staging) allocated(event *vcframework.Event) {
 	task := event.Task
 	node := s.ssn.Nodes[task.NodeName]
 	if node == nil || !s.asks(task.Pod) {
@@ -109,7 +119,7 @@ func (s *staging) allocated(event *vcframework.Event) {
 	s.book(node)
 }
 
-func (s *staging) deallocated(event *vcframework.Event) {
+func (s *Staging) deallocated(event *vcframework.Event) {
 	task := event.Task
 	node := s.ssn.Nodes[task.NodeName]
 	if node == nil || !s.asks(task.Pod) {
@@ -124,17 +134,30 @@ func (s *staging) deallocated(event *vcframework.Event) {
 	s.book(node)
 }
 
-func (s *staging) own(task *api.TaskInfo) bool {
+func (s *Staging) own(task *api.TaskInfo) bool {
 	_, ok := s.pending[task.UID]
 	return ok
 }
 
-func (s *staging) asks(pod *v1.Pod) bool {
-	return slices.ContainsFunc(s.kinds, func(kind deviceKind) bool { return kind.asks(pod) })
+func (s *Staging) asks(pod *v1.Pod) bool {
+	return slices.ContainsFunc(s.kinds, func(k kind) bool { return k.asks(pod) })
+}
+
+// Steps are the pre-bind steps that take the locks the placed task needs. An error says which devices it asks for and has
+// not got.
+func (s *Staging) Steps(task *api.TaskInfo, kube kubernetes.Interface) ([]binding.Step, error) {
+	if err := s.lacking(task); err != nil {
+		return nil, err
+	}
+	var steps []binding.Step
+	for _, lock := range s.locks.of(task.UID) {
+		steps = append(steps, lockStep(kube, lock.annotation))
+	}
+	return steps, nil
 }
 
 // lacking says which devices the task asks for and has not got.
-func (s *staging) lacking(task *api.TaskInfo) error {
+func (s *Staging) lacking(task *api.TaskInfo) error {
 	for _, kind := range s.kinds {
 		if _, got := s.before[task.UID][kind.holds]; kind.asks(task.Pod) && !got {
 			return fmt.Errorf("node %s: the devices (%s) that pod %s/%s asks for were not allocated", task.NodeName, kind.name, task.Namespace, task.Name)
@@ -145,7 +168,7 @@ func (s *staging) lacking(task *api.TaskInfo) error {
 
 // seen lets the Kubernetes predicates see a task again whose eviction was taken back. Upstream gives it devices once
 // more, and forgets its pod when there are none left for that.
-func (s *staging) seen(task *api.TaskInfo) {
+func (s *Staging) seen(task *api.TaskInfo) {
 	node := s.ssn.NodeMap[task.NodeName]
 	if node == nil || slices.ContainsFunc(node.GetPods(), func(p fwk.PodInfo) bool { return p.GetPod().UID == task.Pod.UID }) {
 		return
@@ -156,7 +179,7 @@ func (s *staging) seen(task *api.TaskInfo) {
 
 // stage applies a write of device code to the session's pod; false when it does not know the pod. A pod that has its node
 // since before the session keeps its annotations: what is written is what upstream does to victims and undoes again.
-func (s *staging) stage(name types.NamespacedName, changes map[string]*string) (*v1.Pod, bool) {
+func (s *Staging) stage(name types.NamespacedName, changes map[string]*string) (*v1.Pod, bool) {
 	pod, ok := s.pods[name]
 	if !ok {
 		return nil, false
@@ -187,7 +210,7 @@ func (s *staging) stage(name types.NamespacedName, changes map[string]*string) (
 }
 
 // unstage takes off the task's pod what was staged for it.
-func (s *staging) unstage(task *api.TaskInfo) {
+func (s *Staging) unstage(task *api.TaskInfo) {
 	for key, value := range s.before[task.UID] {
 		annotate(task.Pod, key, value)
 	}
@@ -196,7 +219,7 @@ func (s *staging) unstage(task *api.TaskInfo) {
 }
 
 // copyAnnotations brings the copy of the pod up to date that plugins are given.
-func (s *staging) copyAnnotations(pod *v1.Pod) {
+func (s *Staging) copyAnnotations(pod *v1.Pod) {
 	if given, ok := s.ssn.PodLister.CachedPods[api.TaskID(pod.UID)]; ok {
 		given.Annotations = maps.Clone(pod.Annotations)
 	}
@@ -215,7 +238,7 @@ func annotate(pod *v1.Pod, key string, value *string) {
 }
 
 // book makes the node's ledgers anew of the pods that are on it now.
-func (s *staging) book(node *api.NodeInfo) {
+func (s *Staging) book(node *api.NodeInfo) {
 	for _, kind := range s.kinds {
 		pods := podsWith(node, kind.holds)
 		switch ledger := node.Others[kind.name].(type) {

@@ -4,7 +4,7 @@
 
 // Upstream's device modes are package variables, which its node workers read while a test switches them.
 
-package framework_test
+package devices_test
 
 import (
 	"errors"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package framework
+package devices
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 // a session's locks are in the session's nodes only, and a pre-bind step takes them (lockStep).
 type nodeLocks struct {
 	// kinds are those with a lock; none unless node locks are switched on.
-	kinds []deviceKind
+	kinds []kind
 	nodes map[string]*api.NodeInfo
 
 	// mu guards the rest: pre-bind steps may use the session's client.
@@ -36,8 +36,8 @@ type nodeLocks struct {
 // nodeLock is the lock of a kind of devices on a node.
 type nodeLock struct{ node, annotation string }
 
-func newNodeLocks(kinds []deviceKind) *nodeLocks {
-	withLock := slices.DeleteFunc(slices.Clone(kinds), func(kind deviceKind) bool { return kind.lock == "" })
+func newNodeLocks(kinds []kind) *nodeLocks {
+	withLock := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return k.lock == "" })
 	return &nodeLocks{kinds: withLock, held: map[api.TaskID][]nodeLock{}}
 }
 
@@ -65,7 +65,7 @@ func (l *nodeLocks) of(task api.TaskID) []nodeLock {
 }
 
 // locked says whether a task has the lock that this session has placed, or that a former one has and that is not bound yet.
-func (l *nodeLocks) locked(lock nodeLock, kind deviceKind) bool {
+func (l *nodeLocks) locked(lock nodeLock, kind kind) bool {
 	if slices.Contains(l.taken, lock) {
 		return true
 	}
@@ -131,20 +131,20 @@ func (l *nodeLocks) takeOver(node *v1.Node) bool {
 	return locking
 }
 
-// stagingNodes is the session's client of nodes: it reads the session's nodes, and takes locks there.
-type stagingNodes struct {
+// nodeClient is the session's client of nodes: it reads the session's nodes, and takes locks there.
+type nodeClient struct {
 	corev1.NodeInterface
 	locks *nodeLocks
 }
 
-func (n *stagingNodes) Get(ctx context.Context, name string, opts metav1.GetOptions) (*v1.Node, error) {
+func (n *nodeClient) Get(ctx context.Context, name string, opts metav1.GetOptions) (*v1.Node, error) {
 	if node, ok := n.locks.node(name); ok {
 		return node, nil
 	}
 	return n.NodeInterface.Get(ctx, name, opts)
 }
 
-func (n *stagingNodes) Update(ctx context.Context, node *v1.Node, opts metav1.UpdateOptions) (*v1.Node, error) {
+func (n *nodeClient) Update(ctx context.Context, node *v1.Node, opts metav1.UpdateOptions) (*v1.Node, error) {
 	if n.locks.takeOver(node) {
 		return node, nil
 	}
