@@ -148,3 +148,38 @@ func TestARequestBeyondReckoningIsNotTakenForNothing(t *testing.T) {
 		})
 	}
 }
+
+// TestAPodThatHoldsWhatNobodyHasStopsNobody: the API server takes a pod that names its node itself, whatever it asks for,
+// and what it is said to hold used up its queue's share and what the whole cluster lets in.
+func TestAPodThatHoldsWhatNobodyHasStopsNobody(t *testing.T) {
+	tests := map[string]struct{ node, phase string }{
+		"on a node that does not exist":          {node: "nowhere", phase: "Running"},
+		"that is to start there":                 {node: "nowhere", phase: "Pending"},
+		"on a node that has less":                {node: "small", phase: "Running"},
+		"that says it runs, and has no node":     {phase: "Running"},
+		"on a node that has less, and it leaves": {node: "small", phase: "Terminating"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(),
+				schedtest.MakeNode().Name("n").Obj(), schedtest.MakeNode().Name("small").Capacity(schedtest.Resources{"cpu": "1"}).Obj(),
+				schedtest.MakePodGroup().Name("evil").Phase(v1beta1.PodGroupRunning).Obj())
+			evil := schedtest.MakePod().Name("evil").Group("evil").Req(schedtest.Resources{"cpu": "1e12"}).Node(tt.node).Phase(v1.PodPhase(tt.phase))
+			if tt.phase == "Terminating" {
+				evil.Phase(v1.PodRunning).Terminating()
+			}
+			cluster.Put(evil.Obj())
+			innocents(cluster)
+			needs := quantities("cpu", "2")
+			innocent := cluster.PodGroup("g")
+			innocent.Spec.MinResources = &needs
+			cluster.Put(innocent)
+			s := newTestScheduler(t, cluster, builtIn(t, "enqueue allocate backfill"))
+
+			s.cycle()
+			s.cycle()
+
+			eventually(t, func() bool { return cmp.Equal([]string{"n", "n"}, nodesOf(cluster, 2)) })
+		})
+	}
+}

@@ -11,7 +11,8 @@ import (
 // trim has informers keep objects without what nobody here reads, and with quantities that can be reckoned with.
 //
 // Managed fields are a good part of a pod, and every garbage collection walks over them. The API server keeps its own
-// when an object is updated without them. Requests of pods and what nodes have are written by nobody here.
+// when an object is updated without them. Requests of pods and what nodes have are written by nobody here; the phase of a pod
+// without a node may be, and is right then.
 func trim(informers ...toolscache.SharedIndexInformer) {
 	for _, informer := range informers {
 		if err := informer.SetTransform(trimmed); err != nil {
@@ -34,8 +35,12 @@ func trimmed(object any) (any, error) {
 	return object, nil
 }
 
-// trimPod bounds what the pod's containers ask for, so that their sum can be reckoned with too.
+// trimPod bounds what the pod's containers ask for, so that their sum can be reckoned with too. A pod that says it runs and
+// has no node waits for one: it holds nothing.
 func trimPod(pod *v1.Pod) {
+	if pod.Spec.NodeName == "" && pod.Status.Phase == v1.PodRunning {
+		pod.Status.Phase = v1.PodPending
+	}
 	parts := len(pod.Spec.Containers) + len(pod.Spec.InitContainers) + 1 // the overhead
 	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {

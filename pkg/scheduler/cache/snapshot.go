@@ -13,10 +13,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
 )
 
-// Snapshot returns upstream's snapshot with seven changes:
+// Snapshot returns upstream's snapshot with eight changes:
 //
 //   - What cannot be reckoned with, or made sessions panic, is set aside (aside.go).
 //   - Faulty HyperNodes are left out (hypernodes.go).
+//   - Pods hold no more than their node has (overdraft.go).
 //   - Nodes have ledgers of their devices of their own.
 //   - A job's MinAvailable is the least its whole minimum needs, so that upstream counts minTaskMember wherever it is a
 //     minimum.
@@ -33,11 +34,12 @@ func (c *Cache) Snapshot() *api.ClusterInfo {
 	hyperNodes := c.hyperNodes.current()
 	c.SchedulerCache.Mutex.Lock()
 	c.mendBooks()
+	lost := c.onNoNode()
 	whole := withoutNodesAndJobs(c.SchedulerCache, hyperNodes)
 	whole.Nodes, whole.Jobs = c.Nodes, c.Jobs
 	snapshot := whole.Snapshot()
 	c.SchedulerCache.Mutex.Unlock()
-	c.prepare(snapshot)
+	c.prepare(snapshot, lost)
 	return snapshot
 }
 
@@ -47,9 +49,10 @@ func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 	hyperNodes := c.hyperNodes.current()
 	c.SchedulerCache.Mutex.Lock()
 	c.mendBooks()
+	lost := c.onNoNode()
 	snapshot := c.keeper.snapshot(c.SchedulerCache, hyperNodes)
 	c.SchedulerCache.Mutex.Unlock()
-	c.prepare(snapshot)
+	c.prepare(snapshot, lost)
 	c.tellFaulty()
 	c.tellStrays(len(snapshot.Jobs))
 	nodeMap := c.keeper.nodeMap()
@@ -57,8 +60,9 @@ func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 	return snapshot, nodeMap
 }
 
-func (c *Cache) prepare(snapshot *api.ClusterInfo) {
+func (c *Cache) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share) {
 	c.setAside(snapshot)
+	boundByNodes(snapshot, lost)
 	devices.Own(snapshot.Nodes)
 	c.evictor.bookVictims(snapshot)
 	crowded := crowdedNodes(snapshot)

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// cpuAmounts are the thousandths of cpu that sessions reckon with.
+type cpuAmounts struct {
+	Tasks            map[string]float64
+	Allocated, Total float64
+	Used, Idle       map[string]float64
+}
+
+func cpuIn(snapshot *api.ClusterInfo) cpuAmounts {
+	a := cpuAmounts{Tasks: map[string]float64{}, Used: map[string]float64{}, Idle: map[string]float64{}}
+	job := snapshot.Jobs[gang]
+	for _, task := range job.Tasks {
+		a.Tasks[task.Name] = task.Resreq.MilliCPU
+	}
+	a.Allocated, a.Total = job.Allocated.MilliCPU, job.TotalRequest.MilliCPU
+	for name, node := range snapshot.Nodes {
+		a.Used[name], a.Idle[name] = node.Used.MilliCPU, node.Idle.MilliCPU
+	}
+	return a
+}
+
+// TestPodsHoldNoMoreThanTheirNodesHave: nobody but a kubelet refuses a pod that names a node and asks for more.
+func TestPodsHoldNoMoreThanTheirNodesHave(t *testing.T) {
+	runs := func(i int, node, cpu string) *schedtest.PodBuilder {
+		return pod(i).Req(schedtest.Resources{"cpu": cpu}).Node(node).Phase(v1.PodRunning)
+	}
+	created := func(pod *v1.Pod, seconds int64) *v1.Pod {
+		pod.CreationTimestamp = metav1.Unix(seconds, 0)
+		return pod
+	}
+	lessAllocatable := schedtest.MakeNode().Name("n").Obj()
+	lessAllocatable.Status.Allocatable = v1.ResourceList{}
+	noCapacity := schedtest.MakeNode().Name("n").Obj()
+	noCapacity.Status.Capacity = nil
+	tests := map[string]struct {
+		objects []runtime.Object
+		want    cpuAmounts
+	}{
+		"within what it has": {
+			objects: []runtime.Object{runs(0, "n", "3").Obj(), runs(1, "n", "5").Obj()},
+			want: cpuAmounts{Tasks: map[string]float64{"p0": 3000, "p1": 5000}, Allocated: 8000, Total: 8000,
+				Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": 0}},
+		},
+		"one asks for more": {
+			objects: []runtime.Object{runs(0, "n", "1e15").Obj(), pod(1).Obj()},
+			want: cpuAmounts{Tasks: map[string]float64{"p0": 8000, "p1": 1000}, Allocated: 8000, Total: 9000,
+				Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": 0}},
+		},
+		"all together ask for more: those that were created first hold it": {
+			objects: []runtime.Object{created(runs(0, "n", "6").Obj(), 3), created(runs(1, "n", "5").Obj(), 1), created(runs(2, "n", "1").Obj(), 2)},
+			want: cpuAmounts{Tasks: map[string]float64{"p0": 2000, "p1": 5000, "p2": 1000}, Allocated: 8000, Total: 8000,
+				Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": 0}},
+		},
+		"another one's pod holds it": {
+			objects: []runtime.Object{created(runs(0, "n", "1e15").Group("other").Obj(), 1), created(runs(1, "n", "5").Obj(), 2)},
+			want: cpuAmounts{Tasks: map[string]float64{"p1": 0}, Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": 0}},
+		},
+		"a pod that is leaving": {
+			objects: []runtime.Object{runs(0, "n", "1e15").Terminating().Obj()},
+			want:    cpuAmounts{Tasks: map[string]float64{"p0": 8000}, Total: 8000, Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": 0}},
+		},
+		"a node that does not exist": {
+			objects: []runtime.Object{runs(0, "nowhere", "1e15").Obj(), pod(1).Node("nowhere").Obj(), runs(2, "n", "3").Obj()},
+			want: cpuAmounts{Tasks: map[string]float64{"p0": 0, "p1": 0, "p2": 3000}, Allocated: 3000, Total: 3000,
+				Used: map[string]float64{"n": 3000}, Idle: map[string]float64{"n": 5000}},
+		},
+		"a node that has lost devices and still has them by its capacity": {
+			objects: []runtime.Object{lessAllocatable, runs(0, "n", "8").Obj()},
+			want: cpuAmounts{Tasks: map[string]float64{"p0": 8000}, Allocated: 8000, Total: 8000,
+				Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": -8000}},
+		},
+		"a node that tells of no capacity": {
+			objects: []runtime.Object{noCapacity, runs(0, "n", "8").Obj()},
+			want: cpuAmounts{Tasks: map[string]float64{"p0": 8000}, Allocated: 8000, Total: 8000,
+				Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": 0}},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(0, 1)
+				w.add(schedtest.MakePodGroup().Name("other").Obj())
+				w.add(tt.objects...)
+				full, _ := w.SessionSnapshot()
+				again, _ := w.SessionSnapshot()
+				for kind, snapshot := range map[string]*api.ClusterInfo{"upstream's": w.Snapshot(), "a session's": full, "the next session's": again} {
+					if diff := cmp.Diff(tt.want, cpuIn(snapshot)); diff != "" {
+						t.Errorf("%s snapshot (-want +got):\n%s", kind, diff)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestDevicesThatANodeDoesNotHaveAreHeldByNobody, while what else the pod asks for is.
+func TestDevicesThatANodeDoesNotHaveAreHeldByNobody(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(0, 1)
+		w.add(pod(0).Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "64"}).Node("n").Phase(v1.PodRunning).Obj())
+		snapshot, _ := w.SessionSnapshot()
+		job := snapshot.Jobs[gang]
+		if gpus, cpu := job.Allocated.Get("nvidia.com/gpu"), job.Allocated.MilliCPU; gpus != 0 || cpu != 1000 {
+			t.Errorf("the gang holds %g thousandths of GPUs and %g of cpu, want 0 and 1000", gpus, cpu)
+		}
+	})
+}
+
+// TestPodsHoldWhatTheyAskForOnceTheirNodeIsThere: what a session was given does not linger.
+func TestPodsHoldWhatTheyAskForOnceTheirNodeIsThere(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(0, 1)
+		w.add(pod(0).Node("late").Phase(v1.PodRunning).Obj())
+		allocated := func() float64 {
+			snapshot, _ := w.SessionSnapshot()
+			return snapshot.Jobs[gang].Allocated.MilliCPU
+		}
+		node := schedtest.MakeNode().Name("late").Obj()
+		before := allocated()
+		w.list(node) // the watch has it, and upstream's books are about to
+		listed := allocated()
+		w.add(node)
+		if diff := cmp.Diff([]float64{0, 1000, 1000}, []float64{before, listed, allocated()}); diff != "" {
+			t.Errorf("thousandths of cpu that it holds (-want +got):\n%s", diff)
+		}
+		w.SchedulerCache.Mutex.Lock()
+		defer w.SchedulerCache.Mutex.Unlock()
+		for _, task := range slices.Collect(maps.Values(w.Jobs[gang].Tasks)) {
+			if task.Resreq.MilliCPU != 1000 {
+				t.Errorf("the cache's own task asks for %g thousandths of cpu, want 1000", task.Resreq.MilliCPU)
+			}
+		}
+	})
+}
