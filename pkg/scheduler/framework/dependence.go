@@ -11,8 +11,8 @@ type Dependence int
 const (
 	// OnAnything is asked again on every node for every task.
 	OnAnything Dependence = iota
-	// OnJob depends on the task's shape and on its job or queue: the verdict is kept for equal tasks of one job, and
-	// asked again on a node that has changed.
+	// OnJob depends on the task's shape and on its job or queue: the verdict is kept for equal tasks of one job, or of the
+	// jobs that have one key (AddJobKeyFn), and asked again on a node that has changed.
 	OnJob
 	// OnShape depends on the task's shape only (its requests, constraints, annotations, priority and role): the verdict
 	// is kept for equal tasks of all jobs in the session, and asked again on a node that has changed.
@@ -40,7 +40,7 @@ var upstreamDependence = map[string]Dependence{
 	"resource-strategy-fit": OnShape,
 	"resourcequota":         OnShape,
 	"sla":                   OnShape,
-	"tdm":                   OnJob, // revocable zone
+	"tdm":                   OnShape, // the revocable zone is the task's
 	"usage":                 OnShape,
 }
 

@@ -259,6 +259,7 @@ func (a *allocation) tryWays(job *api.JobInfo, ways ...func(now bool) plan) plan
 func (a *allocation) forgetFields() {
 	for _, f := range a.ofJob {
 		delete(f.shape.fields, f.key)
+		delete(f.shape.voices, f.key.job)
 	}
 	a.ofJob = nil
 }

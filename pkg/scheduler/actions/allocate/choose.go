@@ -21,8 +21,8 @@ type choice struct {
 
 // choose returns the best node of the domain for the task, of those in skip none. When there is none it returns the
 // verdicts. The task's pre-predicate must have run.
-func (a *allocation) choose(task *api.TaskInfo, s *shape, d *domain, job *api.JobInfo, now bool, skip map[int32]bool) (choice, bool, *api.FitErrors) {
-	f := a.fieldOf(s, d, job)
+func (a *allocation) choose(task *api.TaskInfo, s *shape, d *domain, now bool, skip map[int32]bool) (choice, bool, *api.FitErrors) {
+	f := a.fieldOf(s, d, task)
 	if node, ok := a.nominated(task, f); ok && !skip[node] {
 		class := f.rank[f.local[node]].class
 		return choice{node, class}, !now || class.now(), nil // it waits for the room made for it

@@ -225,7 +225,7 @@ func (p *pass) stopped(s *stop) {
 		placed[p.a.board.index[t.task.NodeName]] = true
 	}
 	if task := p.firstOf(func(uid api.TaskID) bool { return p.job.NodesFitErrors[uid] != nil }); task != nil {
-		s.refusals = p.a.stopRefusals(task, p.job, p.site.domain, placed)
+		s.refusals = p.a.stopRefusals(task, p.site.domain, placed)
 		if s.refusals == nil || len(s.refusals.reasons) == 0 && s.refusals.filled == 0 {
 			s.why = p.job.NodesFitErrors[task.UID].Error()
 		}
@@ -235,7 +235,7 @@ func (p *pass) stopped(s *stop) {
 	if task == nil {
 		return
 	}
-	if s.refusals = p.a.stopRefusals(task, p.job, p.site.domain, placed); s.refusals != nil && s.refusals.takes == 0 {
+	if s.refusals = p.a.stopRefusals(task, p.site.domain, placed); s.refusals != nil && s.refusals.takes == 0 {
 		return
 	}
 	wait := p.a.ssn.QueueWait(p.queue, task.InitResreq, func() bool { return !p.a.ssn.Allocatable(p.queue, task) })

@@ -29,8 +29,9 @@ type field struct {
 	a     *allocation
 	key   fieldKey
 	shape *shape
-	// ofJob is the layer of that name, as far as it is asked.
+	// ofJob is the layer of that name, as far as it is asked, and voice the task that it is asked about.
 	ofJob []conf.Tier
+	voice *voice
 	*domain
 	// heap holds the nodes that fit; at is a node's place in it or -1, both by place in the domain.
 	heap []int32
@@ -101,19 +102,42 @@ func (f *field) Pop() any {
 	return last
 }
 
-// fieldOf returns the shape's field on the domain for the job, up to date.
-func (a *allocation) fieldOf(s *shape, d *domain, job *api.JobInfo) *field {
-	ofJob, jobKey := s.layers.jobLayer(a.ssn, job, a.inside)
+// voice is a task that speaks for all tasks of a shape in jobs of one key, where the layer ofJob is asked.
+type voice struct {
+	task *api.TaskInfo
+	// err is of the task's pre-predicate, which has run.
+	err error
+}
+
+// voiceOf returns who speaks for the task where the layer ofJob is asked: a task of its own job, or of one with the same key.
+func (a *allocation) voiceOf(s *shape, task *api.TaskInfo, jobKey string) *voice {
+	if v, ok := s.voices[jobKey]; ok {
+		return v
+	}
+	v := &voice{task: task}
+	if task != s.task {
+		v.err = a.prePredicate(task)
+	}
+	s.voices[jobKey] = v
+	return v
+}
+
+// fieldOf returns the shape's field on the domain for tasks such as this one, which is of the shape, up to date.
+func (a *allocation) fieldOf(s *shape, d *domain, task *api.TaskInfo) *field {
+	ofJob, jobKey := s.layers.jobLayer(a.ssn, a.ssn.Jobs[task.Job], a.inside)
 	key := fieldKey{domain: d, job: jobKey}
 	f, ok := s.fields[key]
 	if !ok {
 		f = &field{a: a, key: key, shape: s, ofJob: ofJob, domain: d, at: make([]int32, len(d.nodes)), rank: make([]rank, len(d.nodes)),
 			seen: len(a.board.changes), errorsAt: -1}
+		if len(ofJob) > 0 {
+			f.voice = a.voiceOf(s, task, jobKey)
+		}
 		for i := range f.at {
 			f.at[i] = -1
 		}
 		s.fields[key] = f
-		if strings.Contains(key.job, string(job.UID)) {
+		if strings.Contains(key.job, string(task.Job)) {
 			a.ofJob = append(a.ofJob, f)
 		}
 	}
@@ -195,7 +219,14 @@ func (f *field) verdict(node int32) error {
 	if err := f.shape.barred[node]; err != nil {
 		return err
 	}
-	return f.a.predicate(f.ofJob, f.shape.task, info)
+	switch {
+	case f.voice == nil:
+		return nil
+	case f.voice.err != nil:
+		return f.voice.err
+	default:
+		return f.a.predicate(f.ofJob, f.voice.task, info)
+	}
 }
 
 // bar takes out the nodes that refuse the shape's tasks for good, of those that the live layer refused.
@@ -227,7 +258,11 @@ func (f *field) look(place int32) {
 
 func (f *field) score(node int32) float64 {
 	info := f.a.board.nodes[node]
-	return f.a.scoreOf(f.shape, node) + f.a.nodeScore(f.ofJob, f.shape.task, info) + f.batch[info.Name]
+	score := f.a.scoreOf(f.shape, node) + f.batch[info.Name]
+	if f.voice != nil {
+		score += f.a.nodeScore(f.ofJob, f.voice.task, info)
+	}
+	return score
 }
 
 // batchScore asks the plugins that score nodes together. A node's score stays what it was among the nodes it was asked with.
@@ -239,23 +274,28 @@ func (f *field) batchScore(nodes []*api.NodeInfo) {
 	if framework.HasClaims(f.shape.task.Pod) {
 		kept = f.shape.layers.kept
 	}
-	for _, layer := range [][]conf.Tier{kept, f.ofJob} {
-		if len(layer) == 0 {
-			continue
-		}
-		with(f.a.ssn, layer, func() {
-			scores, err := f.a.ssn.BatchNodeOrderFn(f.shape.task, nodes)
-			if err != nil {
-				klog.ErrorS(err, "Scoring nodes together failed, they count as 0", "pod", klog.KObj(f.shape.task.Pod))
-				return
-			}
-			for _, node := range nodes {
-				if score := scores[node.Name]; score != 0 {
-					f.batch[node.Name] += score
-				}
-			}
-		})
+	f.addBatchScores(kept, f.shape.task, nodes)
+	if f.voice != nil {
+		f.addBatchScores(f.ofJob, f.voice.task, nodes)
 	}
+}
+
+func (f *field) addBatchScores(layer []conf.Tier, task *api.TaskInfo, nodes []*api.NodeInfo) {
+	if len(layer) == 0 {
+		return
+	}
+	with(f.a.ssn, layer, func() {
+		scores, err := f.a.ssn.BatchNodeOrderFn(task, nodes)
+		if err != nil {
+			klog.ErrorS(err, "Scoring nodes together failed, they count as 0", "pod", klog.KObj(task.Pod))
+			return
+		}
+		for _, node := range nodes {
+			if score := scores[node.Name]; score != 0 {
+				f.batch[node.Name] += score
+			}
+		}
+	})
 }
 
 // classOf says where the node's room for the task is; the node must have it.

@@ -71,7 +71,7 @@ func (a *allocation) hopeless(job *api.JobInfo, subJob *api.SubJobInfo, task *ap
 		return false
 	}
 	p := a.newPass(job, subJob, st, now)
-	full, errs := p.full(s, st.domain)
+	full, errs := p.full(task, s, st.domain)
 	if !full {
 		return false
 	}

@@ -27,6 +27,8 @@ import (
 type layers struct {
 	// kept is asked once per shape and node, ofJob once per job key, shape and node, and live for every task and node.
 	kept, ofJob, live []vcconf.Tier
+	// counted is asked for how many tasks a node takes: kept, also where nothing is to be kept, so that node groups are chosen alike.
+	counted []vcconf.Tier
 	// batch is kept without the predicates plugin, which scores nodes together by a pod's claims only and takes its time to
 	// say that there are none.
 	batch []vcconf.Tier
@@ -64,7 +66,7 @@ func newLayering(ssn *framework.Session, nothingKept bool) *layering {
 			}
 			p := layeredPlugin{option.Name, 'k'}
 			switch d := ssn.DependenceOf(p.name); {
-			case nothingKept, d == framework.OnAnything:
+			case d == framework.OnAnything:
 				p.layer = 'l'
 			case d == framework.OnJob:
 				p.layer = 'j'
@@ -97,12 +99,19 @@ func (l *layering) of(task *vcapi.TaskInfo) *layers {
 	made := &layers{signature: string(l.buffer)}
 	place := 0
 	for _, tier := range l.ssn.Tiers {
-		var kept, batch, ofJob, live vcconf.Tier
+		var kept, batch, ofJob, live, counted vcconf.Tier
 		for _, option := range tier.Plugins {
 			if !asks(option) {
 				continue
 			}
-			switch made.signature[place] {
+			class := made.signature[place]
+			if class == 'k' {
+				counted.Plugins = append(counted.Plugins, option)
+			}
+			if l.nothingKept {
+				class = 'l'
+			}
+			switch class {
 			case 'l':
 				live.Plugins = append(live.Plugins, option)
 				made.scored = made.scored || option.Name != predicates.PluginName
@@ -119,6 +128,7 @@ func (l *layering) of(task *vcapi.TaskInfo) *layers {
 		}
 		made.kept, made.batch = appendTier(made.kept, kept), appendTier(made.batch, batch)
 		made.ofJob, made.live = appendTier(made.ofJob, ofJob), appendTier(made.live, live)
+		made.counted = appendTier(made.counted, counted)
 	}
 	l.known[made.signature] = made
 	return made

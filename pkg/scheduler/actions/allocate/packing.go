@@ -110,7 +110,7 @@ func lackingRoles(job *api.JobInfo) map[string]int32 {
 
 // putOn places the task on the node when all verdicts still allow it.
 func (p *pass) putOn(task *api.TaskInfo, s *shape, node int32) bool {
-	f := p.a.fieldOf(s, p.site.domain, p.job)
+	f := p.a.fieldOf(s, p.site.domain, task)
 	place, ok := f.local[node]
 	if !ok || f.at[place] < 0 || p.now && !f.rank[place].class.now() {
 		return false
@@ -133,6 +133,7 @@ func (a *allocation) newPacking(p *pass, tasks []*api.TaskInfo, wanted int) (*pa
 	}
 	names := resourceNames(tasks)
 	var shapes []*shape
+	var fields []*field
 	for _, task := range tasks {
 		s, err := a.shapeOf(task)
 		if err != nil {
@@ -140,6 +141,7 @@ func (a *allocation) newPacking(p *pass, tasks []*api.TaskInfo, wanted int) (*pa
 		}
 		if !slices.Contains(shapes, s) {
 			shapes = append(shapes, s)
+			fields = append(fields, a.fieldOf(s, p.site.domain, task))
 		}
 		k.tasks = append(k.tasks, packedTask{task, vector(task.InitResreq, names), s, a.dominantShare(task), hostPorts(task.Pod)})
 	}
@@ -147,16 +149,13 @@ func (a *allocation) newPacking(p *pass, tasks []*api.TaskInfo, wanted int) (*pa
 		return cmp.Or(cmp.Compare(r.size, l.size), slices.Compare(r.request, l.request),
 			cmp.Compare(slices.Index(shapes, l.shape), slices.Index(shapes, r.shape)))
 	})
-	k.nodes = a.packedNodes(p, shapes, names, len(tasks))
+	k.nodes = a.packedNodes(p, fields, names, len(tasks))
 	return k, true
 }
 
-// packedNodes lists the nodes that take a task of some shape; of nodes that are alike no more than there are tasks.
-func (a *allocation) packedNodes(p *pass, shapes []*shape, names []v1.ResourceName, tasks int) []packedNode {
-	fields := make([]*field, len(shapes))
-	for i, s := range shapes {
-		fields[i] = a.fieldOf(s, p.site.domain, p.job)
-	}
+// packedNodes lists the nodes that take a task of some shape, each of which has a field; of nodes that are alike no more than
+// there are tasks.
+func (a *allocation) packedNodes(p *pass, fields []*field, names []v1.ResourceName, tasks int) []packedNode {
 	alike := map[string]int{}
 	var out []packedNode
 	var key []byte
@@ -164,9 +163,9 @@ func (a *allocation) packedNodes(p *pass, shapes []*shape, names []v1.ResourceNa
 		info := a.board.nodes[node]
 		n := packedNode{node: node, slots: a.slotsOf(info), ports: map[string]bool{}, fits: map[*shape]bool{}}
 		key = key[:0]
-		for i, f := range fields {
+		for _, f := range fields {
 			fits := f.at[place] >= 0 && (!p.now || f.rank[place].class.now())
-			n.fits[shapes[i]] = fits
+			n.fits[f.shape] = fits
 			key = appendBool(key, fits)
 		}
 		if !slices.Contains(slices.Collect(maps.Values(n.fits)), true) {

@@ -220,7 +220,7 @@ func (p *pass) fill(tasks []*api.TaskInfo, sl slot, s *shape) (dealt int, errs *
 		if !p.wanted(task) {
 			continue
 		}
-		if full, errs := p.full(s, sl.domain); full {
+		if full, errs := p.full(task, s, sl.domain); full {
 			return i, errs, false
 		}
 		if err := p.a.prePredicate(task); err != nil {
@@ -242,9 +242,9 @@ func (p *pass) fill(tasks []*api.TaskInfo, sl slot, s *shape) (dealt int, errs *
 	return len(tasks), nil, false
 }
 
-// full says whether no node of the domain takes a task of the shape, by what is kept: then the task need not be asked for.
-func (p *pass) full(s *shape, d *domain) (bool, *api.FitErrors) {
-	f := p.a.fieldOf(s, d, p.job)
+// full says whether no node of the domain takes the task, which is of the shape, by what is kept: then it need not be asked for.
+func (p *pass) full(task *api.TaskInfo, s *shape, d *domain) (bool, *api.FitErrors) {
+	f := p.a.fieldOf(s, d, task)
 	switch {
 	case len(f.heap) == 0:
 		return true, f.fitErrors()
@@ -262,7 +262,7 @@ func (p *pass) placeTask(task *api.TaskInfo, s *shape, d *domain) (bool, *api.Fi
 	}
 	var skip map[int32]bool
 	for {
-		c, ok, errs := p.a.choose(task, s, d, p.job, p.now, skip)
+		c, ok, errs := p.a.choose(task, s, d, p.now, skip)
 		if !ok {
 			return false, errs
 		}

@@ -147,12 +147,12 @@ func (a *allocation) refusals(s *shape, d *domain) *refusals {
 
 // stopRefusals counts the nodes of the domain by what stops the task there as things stand in an attempt, which has placed
 // members of the gang on the nodes of placed.
-func (a *allocation) stopRefusals(task *api.TaskInfo, job *api.JobInfo, d *domain, placed map[int32]bool) *refusals {
+func (a *allocation) stopRefusals(task *api.TaskInfo, d *domain, placed map[int32]bool) *refusals {
 	s := a.kindOf(task).shape
 	if s == nil {
 		return nil
 	}
-	f := a.fieldOf(s, d, job)
+	f := a.fieldOf(s, d, task)
 	asksLive := len(s.layers.live) > 0 || len(a.exclusions.against(task)) > 0
 	counted := newRefusals()
 	for _, node := range d.nodes {

@@ -58,7 +58,7 @@ func (a *allocation) shapeOf(task *api.TaskInfo) (*shape, error) {
 			a.shapes = a.shapes[:0]
 		}
 		k.shape = &shape{layers: k.layers, task: task, samples: make([]sample, len(a.board.nodes)), fields: map[fieldKey]*field{},
-			barred: map[int32]error{}, rooms: map[*domain]*room{}, words: map[*api.FitError]string{}}
+			voices: map[string]*voice{}, barred: map[int32]error{}, rooms: map[*domain]*room{}, words: map[*api.FitError]string{}}
 		a.shapes = append(a.shapes, k)
 	}
 	return k.shape, nil
@@ -72,6 +72,8 @@ type shape struct {
 	// samples are by board number.
 	samples []sample
 	fields  map[fieldKey]*field
+	// voices are by job key.
+	voices map[string]*voice
 	// barred are the nodes that the live layer refuses to all tasks of the shape, whatever is placed where.
 	barred map[int32]error
 	// rooms are what is known of the domains' room.
@@ -118,7 +120,9 @@ func (a *allocation) ask(s *shape, node int32) *sample {
 		return sm
 	}
 	sm.fits = true
-	sm.copies = a.copies(s.task.InitResreq, info)
+	if !a.layering.nothingKept || a.predicate(s.layers.counted, s.task, info) == nil {
+		sm.copies = a.copies(s.task.InitResreq, info)
+	}
 	return sm
 }
 

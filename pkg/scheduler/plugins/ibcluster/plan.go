@@ -5,6 +5,7 @@ package ibcluster
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -35,6 +36,8 @@ type plan struct {
 	action string
 	// verdict is what the predicate says of nodes outside of the candidates.
 	verdict []*api.Status
+	// key is the same for plans of the job by which the predicate says the same of every node.
+	key string
 }
 
 // maxListed bounds how many groups a message lists.
@@ -93,7 +96,21 @@ func (s *session) makePlan(job *api.JobInfo, action string) *plan {
 		}
 	}
 	p.verdict = p.verdictElsewhere()
+	p.key = p.keyFor(job)
 	return p
+}
+
+// keyFor names all that the predicate looks at.
+func (p *plan) keyFor(job *api.JobInfo) string {
+	var key strings.Builder
+	fmt.Fprintf(&key, "%s %d %s", job.UID, p.verdict[0].Code, p.verdict[0].Reason)
+	if p.allowed != nil {
+		key.WriteString(" only in")
+		for _, g := range p.candidates {
+			key.WriteString(" " + strconv.Quote(g.Path()))
+		}
+	}
+	return key.String()
 }
 
 // locate finds where the job's members are.

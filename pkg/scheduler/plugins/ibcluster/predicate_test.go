@@ -240,21 +240,50 @@ func sorted(list []string) []string {
 	return list
 }
 
-// TestJobKey: only gangs that are held somewhere have verdicts of their own.
+// TestJobKey: only gangs that are held somewhere have verdicts of their own, and other ones once a member is placed.
 func TestJobKey(t *testing.T) {
 	f := open(t, sessiontest.World{
 		Nodes: two(),
 		PodGroups: []*v1beta1.PodGroup{
 			gang("free", 1).Obj(), gang("preferred", 1, "mode=preferred").Obj(), gang("required", 1, "mode=required").Obj(),
-			gang("listing", 1, "mode=preferred", "clusters=ib-a").Obj(),
+			gang("listing", 1, "mode=preferred", "clusters=ib-a").Obj(), gang("other", 1, "mode=preferred", "clusters=ib-b").Obj(),
 		},
-		Pods: members("free/0", "preferred/0", "required/0", "listing/0"),
+		Pods: members("free/0", "preferred/0", "required/0", "required/1", "required/2", "listing/0", "other/0"),
 	})
-	got := map[string]string{}
-	for _, name := range []string{"free", "preferred", "required", "listing"} {
-		got[name] = f.JobKey(Name, f.job(name))
+	key := func(name string) string { return f.JobKey(Name, f.job(name)) }
+	for _, name := range []string{"free", "preferred"} {
+		if got := key(name); got != "" {
+			t.Errorf("the key of gang %s is %q, want none", name, got)
+		}
 	}
-	if diff := cmp.Diff(map[string]string{"free": "", "preferred": "", "required": "ns/required", "listing": "ns/listing"}, got); diff != "" {
-		t.Errorf("keys (-want +got):\n%s", diff)
+	distinct := map[string]bool{"": true}
+	for _, name := range []string{"required", "listing", "other"} {
+		if got := key(name); distinct[got] {
+			t.Errorf("the key %q of gang %s is not its own", got, name)
+		}
+		distinct[key(name)] = true
+	}
+
+	before := key("required")
+	first := f.place(t, "required/0", "a1")
+	inA := key("required")
+	if inA == before {
+		t.Errorf("the key %q did not change with the first member, which holds the others to its cluster", inA)
+	}
+	second := f.place(t, "required/1", "a2")
+	if got := key("required"); got != inA {
+		t.Errorf("the key changed from %q to %q with another member in the same cluster", inA, got)
+	}
+	if listing := key("listing"); !distinct[listing] {
+		t.Errorf("the key of gang listing changed to %q with a member of another gang", listing)
+	}
+	second.Discard()
+	first.Discard()
+	if got := key("required"); got != before {
+		t.Errorf("the key is %q once all members are taken back, want %q again", got, before)
+	}
+	f.place(t, "required/2", "b1")
+	if got := key("required"); got == inA {
+		t.Errorf("the key %q is the same with a member in another cluster", got)
 	}
 }

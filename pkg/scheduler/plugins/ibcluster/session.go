@@ -142,12 +142,13 @@ func (s *session) valid(obj interface{}) *api.ValidateResult {
 	return nil
 }
 
-// jobKey lets all jobs without a restriction share their verdicts.
+// jobKey lets all jobs without a restriction share their verdicts. Those of others hold for as long as the plan's: that is
+// another once a member is placed.
 func (s *session) jobKey(job *api.JobInfo) string {
 	if w := s.wishes[job.UID]; w == nil || !w.binds() {
 		return ""
 	}
-	return string(job.UID)
+	return s.plan(job).key
 }
 
 func (s *session) eventHandler() *vcframework.EventHandler {
