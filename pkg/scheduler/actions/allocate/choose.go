@@ -3,11 +3,15 @@
 package allocate
 
 import (
+	"context"
 	"errors"
+	"slices"
 
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/util"
 )
 
 // errOtherShard is the verdict on nodes of other schedulers when shards are hard.
@@ -83,31 +87,86 @@ func (a *allocation) chooseByRank(task *api.TaskInfo, f *field, now bool, skip m
 	return choice{}, false, a.liveErrors(f, refused)
 }
 
-// chooseLive asks the live layer on every node that the kept verdicts leave, for its scores are among all that fit.
+// chooseLive asks the live layer on every node that the kept verdicts leave, for its scores are among all that fit; where it
+// asks over the network, on as many as upstream samples.
 func (a *allocation) chooseLive(task *api.TaskInfo, f *field, now bool, skip map[int32]bool) (choice, bool, *api.FitErrors) {
+	open := slices.Clone(f.heap)
+	if f.shape.layers.remote { // of which a sample is asked: the best
+		open = slices.Collect(f.byRank())
+	}
+	open = slices.DeleteFunc(open, func(place int32) bool { return now && !f.rank[place].class.now() || skip[f.nodes[place]] })
+	verdicts := a.liveVerdicts(task, f, open)
 	refused := map[int32]error{}
 	classes := [futureElsewhere + 1][]int32{}
-	for place, node := range f.nodes {
-		if f.at[place] < 0 {
-			continue
+	for i, err := range verdicts {
+		if place := open[i]; err != nil {
+			refused[f.nodes[place]] = err
+		} else {
+			class := f.rank[place].class
+			classes[class] = append(classes[class], place)
 		}
-		class := f.rank[place].class
-		if now && !class.now() || skip[node] {
-			continue
-		}
-		if err := a.liveVerdict(task, f.shape, node); err != nil {
-			refused[node] = err
-			continue
-		}
-		classes[class] = append(classes[class], int32(place))
 	}
 	f.bar(refused)
 	for class, places := range classes {
 		if len(places) > 0 {
+			slices.Sort(places)
 			return choice{f.nodes[a.bestLive(task, f, places)], rankClass(class)}, true, nil
 		}
 	}
 	return choice{}, false, a.liveErrors(f, refused)
+}
+
+// remoteCalls bounds how many calls of one task are under way at a time. It is upstream's number.
+const remoteCalls = 16
+
+// remoteVerdicts are the nodes that were refused for a task when somebody was last asked over the network: explanations do
+// not ask again.
+type remoteVerdicts struct {
+	task    *api.TaskInfo
+	refused map[int32]error
+}
+
+// liveVerdicts asks for the places in their order, and returns the verdicts on as many of them as it has asked for.
+func (a *allocation) liveVerdicts(task *api.TaskInfo, f *field, places []int32) []error {
+	out := make([]error, 0, len(places))
+	if !f.shape.layers.remote {
+		for _, place := range places {
+			out = append(out, a.liveVerdict(task, f.shape, f.nodes[place]))
+		}
+		return out
+	}
+	a.remote = remoteVerdicts{task: task, refused: map[int32]error{}}
+	enough := int(util.CalculateNumOfFeasibleNodesToFind(int32(len(f.nodes))))
+	for fit := 0; fit < enough && len(out) < len(places); {
+		next := places[len(out):min(len(out)+remoteCalls, len(places))]
+		for i, err := range a.askTogether(task, f, next) {
+			if err == nil {
+				fit++
+			} else {
+				a.remote.refused[f.nodes[next[i]]] = err
+			}
+			if out = append(out, err); fit == enough {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// askTogether asks the live layer for the places at the same time, as upstream does with all predicates.
+func (a *allocation) askTogether(task *api.TaskInfo, f *field, places []int32) []error {
+	errs := make([]error, len(places))
+	for i, place := range places {
+		errs[i] = a.exclusions.refuses(task, a.board.nodes[f.nodes[place]])
+	}
+	with(a.ssn, f.shape.layers.live, func() {
+		workqueue.ParallelizeUntil(context.Background(), len(places), len(places), func(i int) {
+			if errs[i] == nil {
+				errs[i] = a.ssn.PredicateForAllocateAction(task, a.board.nodes[f.nodes[places[i]]])
+			}
+		})
+	})
+	return errs
 }
 
 // bestLive scores the places with the live layer on top of the kept scores; ties go to the first by name.

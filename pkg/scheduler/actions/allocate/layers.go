@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeunschedulable"
 	vcapi "volcano.sh/volcano/pkg/scheduler/api"
 	vcconf "volcano.sh/volcano/pkg/scheduler/conf"
+	"volcano.sh/volcano/pkg/scheduler/plugins/extender"
 	"volcano.sh/volcano/pkg/scheduler/plugins/nodeorder"
 	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
 
@@ -35,6 +36,8 @@ type layers struct {
 	// scored says that live has plugins that may have a say in which of the nodes that fit is best. That is all but the
 	// predicates plugin, which has one only where volumesScored says so.
 	scored bool
+	// remote says that live has a plugin that asks somebody over the network about each node.
+	remote bool
 	// jobPlugins are the plugins of ofJob.
 	jobPlugins []string
 	// signature tells layerings apart.
@@ -115,6 +118,7 @@ func (l *layering) of(task *vcapi.TaskInfo) *layers {
 			case 'l':
 				live.Plugins = append(live.Plugins, option)
 				made.scored = made.scored || option.Name != predicates.PluginName
+				made.remote = made.remote || option.Name == extender.PluginName
 			case 'j':
 				ofJob.Plugins = append(ofJob.Plugins, option)
 				made.jobPlugins = append(made.jobPlugins, option.Name)

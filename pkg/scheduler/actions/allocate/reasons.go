@@ -163,7 +163,11 @@ func (a *allocation) stopRefusals(task *api.TaskInfo, d *domain, placed map[int3
 			continue
 		}
 		err := f.verdict(node)
-		if err == nil && asksLive {
+		switch {
+		case err != nil || !asksLive:
+		case s.layers.remote && a.remote.task == task:
+			err = a.remote.refused[node]
+		default:
 			err = a.liveVerdict(task, s, node)
 		}
 		switch {
