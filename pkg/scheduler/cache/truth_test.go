@@ -192,7 +192,7 @@ func (tr *truth) moveToAnotherGang() {
 }
 
 func (tr *truth) deletePod() {
-	tr.change(anyPod, func(pod *v1.Pod) { _ = tr.cluster.Kube.Tracker().Delete(podsResource, pod.Namespace, pod.Name) })
+	tr.change(anyPod, func(pod *v1.Pod) { tr.cluster.Remove(pod) })
 }
 
 // replacePod deletes a pod and makes another one of its name, as a StatefulSet does.
@@ -200,7 +200,7 @@ func (tr *truth) replacePod() {
 	var name string
 	tr.change(anyPod, func(pod *v1.Pod) {
 		name = pod.Name
-		_ = tr.cluster.Kube.Tracker().Delete(podsResource, pod.Namespace, pod.Name)
+		tr.cluster.Remove(pod)
 	})
 	if name != "" {
 		tr.born++

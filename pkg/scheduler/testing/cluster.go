@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
-	"sync/atomic"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -33,7 +33,10 @@ type Cluster struct {
 	Cache  *vccache.SchedulerCache
 	Events *Events
 
-	version atomic.Uint64
+	// writes makes a write one step, as etcd does: objects are shown to watches in the order of their versions, and what was
+	// read for a write is what it changes.
+	writes  sync.Mutex
+	version uint64
 }
 
 // NewCluster makes a cluster of the objects. Upstream's cache has goroutines that never end, so make the cluster
@@ -59,6 +62,8 @@ func NewCluster(objects ...runtime.Object) *Cluster {
 
 // Put stores the object, new or not, without the call that a client makes, and returns it with its new version.
 func (c *Cluster) Put(object runtime.Object) runtime.Object {
+	c.writes.Lock()
+	defer c.writes.Unlock()
 	object = c.stamped(object)
 	tracker, resource := c.locate(object)
 	accessor, _ := meta.Accessor(object)
@@ -74,6 +79,8 @@ func (c *Cluster) Put(object runtime.Object) runtime.Object {
 
 // Remove drops the object from the API server, without a call.
 func (c *Cluster) Remove(object runtime.Object) {
+	c.writes.Lock()
+	defer c.writes.Unlock()
 	tracker, resource := c.locate(object)
 	accessor, _ := meta.Accessor(object)
 	if err := tracker.Delete(resource, accessor.GetNamespace(), accessor.GetName()); err != nil {
@@ -147,10 +154,12 @@ func (c *Cluster) locate(object runtime.Object) (clienttesting.ObjectTracker, sc
 	}
 }
 
+// stamped is a copy of the object with the next version, which is stored before another one is given out: writes is held.
 func (c *Cluster) stamped(object runtime.Object) runtime.Object {
 	object = object.DeepCopyObject()
 	if accessor, err := meta.Accessor(object); err == nil {
-		accessor.SetResourceVersion(strconv.FormatUint(c.version.Add(1), 10))
+		c.version++
+		accessor.SetResourceVersion(strconv.FormatUint(c.version, 10))
 	}
 	return object
 }
@@ -161,6 +170,8 @@ func (c *Cluster) create(tracker clienttesting.ObjectTracker) clienttesting.Reac
 		if !ok || a.Subresource != "" {
 			return false, nil, nil
 		}
+		c.writes.Lock()
+		defer c.writes.Unlock()
 		object := c.stamped(a.Object)
 		return true, object, tracker.Create(a.Resource, object, a.Namespace)
 	}
@@ -176,6 +187,8 @@ func (c *Cluster) update(tracker clienttesting.ObjectTracker) clienttesting.Reac
 		if err != nil {
 			return true, nil, err
 		}
+		c.writes.Lock()
+		defer c.writes.Unlock()
 		current, err := tracker.Get(a.Resource, a.Namespace, wanted.GetName())
 		if err != nil {
 			return true, nil, err
@@ -196,6 +209,8 @@ func (c *Cluster) bind(action clienttesting.Action) (bool, runtime.Object, error
 	a := action.(clienttesting.CreateActionImpl)
 	binding := a.Object.(*v1.Binding)
 	tracker := c.Kube.Tracker()
+	c.writes.Lock()
+	defer c.writes.Unlock()
 	current, err := tracker.Get(a.Resource, a.Namespace, binding.Name)
 	if err != nil {
 		return true, nil, err
