@@ -11,19 +11,24 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// podsByNode is the index of the watch's pods by the node they are on.
-const podsByNode = "volcano-prebind/node"
+// podsByNode is the index of the watch's pods by the node they are on, and podsByClaim by the claims of their volumes.
+const (
+	podsByNode  = "volcano-prebind/node"
+	podsByClaim = "volcano-prebind/claim"
+)
 
-func indexByNode(pods cache.SharedIndexInformer) {
-	err := pods.AddIndexers(cache.Indexers{podsByNode: func(object any) ([]string, error) {
-		if pod, ok := object.(*v1.Pod); ok && pod.Spec.NodeName != "" {
-			return []string{pod.Spec.NodeName}, nil
-		}
-		return nil, nil
-	}})
+func indexPods(pods cache.SharedIndexInformer) {
+	err := pods.AddIndexers(cache.Indexers{podsByNode: nodeOf, podsByClaim: claimsOf})
 	if err != nil {
-		logger().Error(err, "Indexing pods by node") // there is one already
+		logger().Error(err, "Indexing pods by node and claim") // they are already
 	}
+}
+
+func nodeOf(object any) ([]string, error) {
+	if pod, ok := object.(*v1.Pod); ok && pod.Spec.NodeName != "" {
+		return []string{pod.Spec.NodeName}, nil
+	}
+	return nil, nil
 }
 
 // mendBooks sets right what upstream's cache makes of nodes that are registered anew and of tasks that are being bound. It
@@ -31,9 +36,8 @@ func indexByNode(pods cache.SharedIndexInformer) {
 // The cache's mutex is held.
 func (c *Cache) mendBooks() {
 	for name, node := range c.Nodes {
-		if c.complete[name] != node {
+		if c.complete[name] != node && c.takeUp(name, node) {
 			c.complete[name] = node
-			c.takeUp(name, node)
 		}
 	}
 	if len(c.complete) > len(c.Nodes) {
@@ -45,15 +49,21 @@ func (c *Cache) mendBooks() {
 }
 
 // takeUp puts the pods that the watch shows on the node on it. Upstream forgets who is on a node when it is deleted, and
-// when it is registered anew takes a pod for there only once that pod changes.
-func (c *Cache) takeUp(name string, node *api.NodeInfo) {
+// when it is registered anew takes a pod for there only once that pod changes. It is to be called again while the node has a
+// pod of the name of one that is missing: upstream is about to hear of its end, or its transaction is.
+func (c *Cache) takeUp(name string, node *api.NodeInfo) (all bool) {
 	pods, err := c.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().ByIndex(podsByNode, name)
 	if err != nil {
 		logger().Error(err, "Listing the pods on a node", "node", name)
 	}
+	all = true
 	for _, object := range pods {
 		pod, ok := object.(*v1.Pod)
-		if !ok || finished(pod) || node.Tasks[api.PodKey(pod)] != nil {
+		if !ok || finished(pod) {
+			continue
+		}
+		if on := node.Tasks[api.PodKey(pod)]; on != nil {
+			all = all && on.UID == api.TaskID(pod.UID)
 			continue
 		}
 		task := c.taskOn(name, pod)
@@ -64,6 +74,7 @@ func (c *Cache) takeUp(name string, node *api.NodeInfo) {
 			logger().Error(err, "Booking a pod on its node", "pod", pod.Namespace+"/"+pod.Name, "node", name)
 		}
 	}
+	return all
 }
 
 // taskOn is the task of a pod on the node: its job's, or a new one of a pod without a PodGroup. It is nil when the job has
@@ -97,23 +108,16 @@ func (c *Cache) watched(pod *v1.Pod) *v1.Pod {
 	return latest
 }
 
-// rebook makes the task of the pod anew, as upstream's cache does when the watch tells of it. An error says that not all
-// of it could be read, or booked. The cache's mutex is held.
-func (c *Cache) rebook(pod *v1.Pod) error {
+// rebook makes the task of the pod anew, as upstream's cache does when the watch tells of it. Where that cache drops a task of
+// which something fails, here it has its place all the same, and what failed is tried again: a claim that cannot be read by
+// resync, and the node by the next look at all its pods. The cache's mutex is held.
+func (c *Cache) rebook(pod *v1.Pod) {
 	task, err := c.NewTaskInfo(ownPod(pod))
 	if job := c.Jobs[task.Job]; job != nil && job.Tasks[task.UID] != nil {
 		c.unbook(job, job.Tasks[task.UID])
 	}
 	if task.NodeName != "" && !api.CompletedStatus(task.Status) {
-		node := c.Nodes[task.NodeName]
-		if node == nil {
-			node = api.NewNodeInfo(nil)
-			node.Name = task.NodeName
-			c.Nodes[task.NodeName] = node
-		}
-		if err := node.AddTask(task); err != nil {
-			return err
-		}
+		c.putOn(task)
 	}
 	if task.Job != "" {
 		if c.Jobs[task.Job] == nil {
@@ -121,7 +125,25 @@ func (c *Cache) rebook(pod *v1.Pod) error {
 		}
 		c.Jobs[task.Job].AddTaskInfo(task)
 	}
-	return err
+	delete(c.resync.unread, pod.UID)
+	if err != nil && c.watched(pod) != nil {
+		logger().V(3).Info("A pod's claims are read later", "pod", task.Namespace+"/"+task.Name, "reason", err.Error())
+		c.resync.unread[pod.UID] = true
+	}
+}
+
+// putOn puts the task on its node, which may not have been registered yet.
+func (c *Cache) putOn(task *api.TaskInfo) {
+	node := c.Nodes[task.NodeName]
+	if node == nil {
+		node = api.NewNodeInfo(nil)
+		node.Name = task.NodeName
+		c.Nodes[task.NodeName] = node
+	}
+	if err := node.AddTask(task); err != nil {
+		logger().V(3).Info("A pod is booked on its node later", "pod", task.Namespace+"/"+task.Name, "node", node.Name, "reason", err.Error())
+		delete(c.complete, node.Name)
+	}
 }
 
 // unbook drops a task of the cache from its job and its node.

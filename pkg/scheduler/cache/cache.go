@@ -149,7 +149,7 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 	c.podGroups, c.queues = podGroups.Lister(), queues.Lister()
 	c.podGroupsAt = podGroups.Informer().LastSyncResourceVersion
 	core := upstream.SharedInformerFactory().Core().V1()
-	indexByNode(core.Pods().Informer())
+	indexPods(core.Pods().Informer())
 	c.resync = newResync(c)
 	hyperNodes := c.vcFactory.Topology().V1alpha1().HyperNodes()
 	c.hyperNodes = newHyperNodes(upstream, hyperNodes.Lister())

@@ -183,6 +183,7 @@ func (ch *changes) podDeleted(obj any) {
 	}
 	ch.countPod(gangOf(pod), pod.UID, false)
 	ch.cache.evictor.forget(pod.UID)
+	ch.cache.forgetClaims(pod.UID)
 	ch.cache.cancelPod(pod)
 	if pod.Spec.NodeName != "" || ch.ours(pod) {
 		ch.cache.wake(Now)

@@ -285,16 +285,13 @@ func TestClaimChangesThatEndAGangsWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.gangOf(2, 2)
+				for i := range 2 {
+					member := pod(i).Volume("data").Obj()
+					member.Spec.Volumes = append(member.Spec.Volumes, v1.Volume{Name: "scratch", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}})
+					w.add(member)
+				}
 				w.failGang()
 				w.failGang() // its wait is longer than a first one
-				w.SchedulerCache.Mutex.Lock()
-				for _, task := range w.Jobs[gang].Tasks {
-					task.Pod.Spec.Volumes = []v1.Volume{
-						{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
-						{Name: "scratch", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}},
-					}
-				}
-				w.SchedulerCache.Mutex.Unlock()
 				time.Sleep(firstRetry)
 				w.changes.claimChanged(tt.claim)
 				if _, blocked := w.Blocked(gang); blocked != tt.blocked {

@@ -3,10 +3,9 @@
 package cache
 
 import (
-	"strings"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/storage/ephemeral"
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
@@ -29,8 +28,9 @@ func (ch *changes) claimUpdated(oldObj, newObj any) {
 // claimChanged wakes for volumes: a claim that was bound, or made, may be what a pod waits for.
 func (ch *changes) claimChanged(obj any) {
 	if claim, ok := obj.(*v1.PersistentVolumeClaim); ok {
-		for _, gang := range ch.cache.failedGangs() {
-			if strings.HasPrefix(string(gang), claim.Namespace+"/") && ch.cache.usesClaim(gang, claim) {
+		for gang, pods := range ch.cache.podsWith(claim) {
+			ch.cache.readClaims(gang, pods)
+			if _, failed := ch.cache.failure(gang); failed {
 				ch.cache.backoff.RetrySoon(gang) // it may be a step's own doing
 			}
 		}
@@ -38,22 +38,53 @@ func (ch *changes) claimChanged(obj any) {
 	ch.cache.wake(Now)
 }
 
-// usesClaim says whether a pod of the gang has the claim among its volumes.
-func (c *Cache) usesClaim(gang api.JobID, claim *v1.PersistentVolumeClaim) bool {
-	c.SchedulerCache.Mutex.Lock()
-	defer c.SchedulerCache.Mutex.Unlock()
-	job, ok := c.Jobs[gang]
-	if !ok {
-		return false
+// podsWith are the pods that have the claim among their volumes, by gang.
+func (c *Cache) podsWith(claim *v1.PersistentVolumeClaim) map[api.JobID][]types.UID {
+	pods, err := c.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().ByIndex(podsByClaim, claim.Namespace+"/"+claim.Name)
+	if err != nil {
+		logger().Error(err, "Listing the pods of a claim", "claim", claim.Namespace+"/"+claim.Name)
 	}
-	for _, task := range job.Tasks {
-		for _, volume := range task.Pod.Spec.Volumes {
-			named := volume.PersistentVolumeClaim != nil && volume.PersistentVolumeClaim.ClaimName == claim.Name
-			made := volume.Ephemeral != nil && ephemeral.VolumeClaimName(task.Pod, &volume) == claim.Name
-			if named || made {
-				return true
-			}
+	found := map[api.JobID][]types.UID{}
+	for _, object := range pods {
+		if pod, ok := object.(*v1.Pod); ok {
+			found[gangOf(pod)] = append(found[gangOf(pod)], pod.UID)
 		}
 	}
-	return false
+	return found
+}
+
+// claimsOf are the claims of a pod's volumes.
+func claimsOf(object any) ([]string, error) {
+	pod, ok := object.(*v1.Pod)
+	if !ok {
+		return nil, nil
+	}
+	var claims []string
+	for i := range pod.Spec.Volumes {
+		switch volume := &pod.Spec.Volumes[i]; {
+		case volume.PersistentVolumeClaim != nil:
+			claims = append(claims, pod.Namespace+"/"+volume.PersistentVolumeClaim.ClaimName)
+		case volume.Ephemeral != nil:
+			claims = append(claims, pod.Namespace+"/"+ephemeral.VolumeClaimName(pod, volume))
+		}
+	}
+	return claims, nil
+}
+
+// readClaims has the tasks of those of the gang's pods made anew whose claims could not be read.
+func (c *Cache) readClaims(gang api.JobID, pods []types.UID) {
+	c.SchedulerCache.Mutex.Lock()
+	defer c.SchedulerCache.Mutex.Unlock()
+	for _, pod := range pods {
+		if c.resync.unread[pod] {
+			c.resync.queue.Add(string(gang) + "/" + string(pod)) // upstream's key
+		}
+	}
+}
+
+// forgetClaims is told of pods that are gone.
+func (c *Cache) forgetClaims(pod types.UID) {
+	c.SchedulerCache.Mutex.Lock()
+	defer c.SchedulerCache.Mutex.Unlock()
+	delete(c.resync.unread, pod)
 }

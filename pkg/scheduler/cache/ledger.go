@@ -4,8 +4,6 @@ package cache
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -83,9 +81,7 @@ func (c *Cache) unreserve(m *binding.Member) {
 	if pod == nil || gangOf(pod) != gangOf(r.pod) {
 		pod = r.pod // the watch is about to tell of its end, or its other PodGroup
 	}
-	if err := c.rebook(pod); err != nil {
-		logger().Error(err, "Booking a released task", "pod", klog.KObj(pod))
-	}
+	c.rebook(pod)
 }
 
 // Ended draws the consequences of a transaction for its gang.
@@ -162,13 +158,6 @@ func (c *Cache) tasksOf(gang api.JobID) map[types.UID]bool {
 		uids[task.Pod.UID] = true
 	}
 	return uids
-}
-
-// failedGangs lists the gangs whose last transaction failed.
-func (c *Cache) failedGangs() []api.JobID {
-	c.reportMu.Lock()
-	defer c.reportMu.Unlock()
-	return slices.Collect(maps.Keys(c.failures))
 }
 
 func (c *Cache) forgetFailure(gang api.JobID) {

@@ -59,10 +59,12 @@ func (r *reservation) marked(pod *v1.Pod) *v1.Pod {
 func (c *Cache) mend(r *reservation) {
 	job, task := c.reservedTask(r)
 	if task == nil || task.Pod.Spec.NodeName != "" {
-		if lost := c.vacate(r) || job == nil; lost && task != nil { // upstream did not take what was on its node already
-			if err := c.rebook(task.Pod); err != nil {
-				logger().V(3).Info("Booking a bound pod anew", "pod", string(r.key), "reason", err.Error())
-			}
+		vacated := c.vacate(r)
+		switch { // upstream did not take what was on its node already, or another pod of its name there
+		case task != nil && (vacated || job == nil):
+			c.rebook(task.Pod)
+		case task == nil && vacated:
+			c.bookSuccessor(r)
 		}
 		if r.status == api.Bound {
 			delete(c.reserved, r.key)
@@ -86,7 +88,8 @@ func (c *Cache) mend(r *reservation) {
 }
 
 // reservedTask finds the task, and its job; nil when the pod is gone. The PodGroup that the pod names may be another one by
-// now. When it names none, or upstream's cache has lost it on the way, the task is in no job, and its node's all the same.
+// now, and another yet the one that upstream's cache was told last. When it names none, or upstream's cache has lost it on
+// the way, the task is in no job, and its node's all the same.
 func (c *Cache) reservedTask(r *reservation) (*api.JobInfo, *api.TaskInfo) {
 	if job := c.Jobs[r.task.Job]; job != nil && job.Tasks[r.uid] != nil {
 		return job, job.Tasks[r.uid]
@@ -101,7 +104,20 @@ func (c *Cache) reservedTask(r *reservation) (*api.JobInfo, *api.TaskInfo) {
 	if pod.ResourceVersion == r.pod.ResourceVersion {
 		return nil, r.task
 	}
+	for _, job := range c.Jobs {
+		if task := job.Tasks[r.uid]; task != nil {
+			return job, task
+		}
+	}
 	return nil, api.NewTaskInfo(ownPod(pod))
+}
+
+// bookSuccessor books the pod that the watch shows on the reservation's node by the name of its own, which is gone.
+func (c *Cache) bookSuccessor(r *reservation) {
+	latest, err := c.SharedInformerFactory().Core().V1().Pods().Lister().Pods(r.pod.Namespace).Get(r.pod.Name)
+	if err == nil && latest.Spec.NodeName == r.node {
+		c.rebook(latest)
+	}
 }
 
 // isOn says whether the node has the task as the reservation wants it.

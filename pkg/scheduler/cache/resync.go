@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
@@ -26,6 +27,9 @@ type resync struct {
 	cache *Cache
 	queue workqueue.TypedRateLimitingInterface[string]
 	ended chan struct{}
+	// unread are the pods of which a claim could not be read when their tasks were made last; they are made anew when it
+	// changes. The cache's mutex guards it.
+	unread map[types.UID]bool
 }
 
 // withheld is the queue that upstream adds to and gets nothing from.
@@ -49,7 +53,7 @@ func newResync(c *Cache) *resync {
 		panic(fmt.Sprintf("upstream's %T has no field errTasks of type %v: its resync of tasks would undo what is being bound", vccache.SchedulerCache{}, reflect.TypeFor[queue]()))
 	}
 	place := (*queue)(field.Addr().UnsafePointer())
-	r := &resync{cache: c, queue: *place, ended: make(chan struct{})}
+	r := &resync{cache: c, queue: *place, ended: make(chan struct{}), unread: map[types.UID]bool{}}
 	*place = withheld{r.queue, r.ended}
 	return r
 }
@@ -65,39 +69,37 @@ func (r *resync) run(ctx context.Context) {
 		if shutdown {
 			return
 		}
-		if err := r.cache.resyncTask(key); err != nil {
-			logger().V(3).Info("A task is made anew again later", "task", key, "reason", err.Error())
-			r.queue.AddRateLimited(key)
-		} else {
-			r.queue.Forget(key)
-		}
+		r.cache.resyncTask(key)
 		r.queue.Done(key)
 	}
 }
 
-// resyncTask makes the task of upstream's key, which is the job's, a slash and the task's, anew. A reserved one has to wait for
-// that. Of a pod that is gone, or about to be, or that names another PodGroup now, the watch tells.
-func (c *Cache) resyncTask(key string) error {
+// resyncTask makes the task of upstream's key, which is the job's, a slash and the task's, anew. A reserved one is made anew at
+// the end of its transaction. Of a pod that is gone, or about to be, or that names another PodGroup now, the watch tells.
+func (c *Cache) resyncTask(key string) {
+	c.SchedulerCache.Mutex.Lock()
+	defer c.SchedulerCache.Mutex.Unlock()
+	task := c.taskOfKey(key)
+	if task == nil {
+		return
+	}
+	if r := c.reserved[api.PodKey(task.Pod)]; r != nil && r.uid == task.UID && task.Pod.Spec.NodeName == "" {
+		return
+	}
+	if pod := c.watched(task.Pod); pod != nil && gangOf(pod) == task.Job {
+		c.rebook(pod)
+	}
+}
+
+// taskOfKey is the task of upstream's key; nil when it is not in its job any more.
+func (c *Cache) taskOfKey(key string) *api.TaskInfo {
 	at := strings.LastIndex(key, "/")
 	if at < 0 {
 		return nil
 	}
-	c.SchedulerCache.Mutex.Lock()
-	defer c.SchedulerCache.Mutex.Unlock()
 	job := c.Jobs[api.JobID(key[:at])]
 	if job == nil {
 		return nil
 	}
-	task := job.Tasks[api.TaskID(key[at+1:])]
-	if task == nil {
-		return nil
-	}
-	if r := c.reserved[api.PodKey(task.Pod)]; r != nil && r.uid == task.UID && task.Pod.Spec.NodeName == "" {
-		return fmt.Errorf("it is %s on node %s", r.status, r.node)
-	}
-	pod := c.watched(task.Pod)
-	if pod == nil || gangOf(pod) != task.Job {
-		return nil
-	}
-	return c.rebook(pod)
+	return job.Tasks[api.TaskID(key[at+1:])]
 }

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// entry is a job's task in the books.
+type entry struct {
+	Job    api.JobID
+	Task   api.TaskID
+	Status string
+}
+
+// entries are the tasks of all jobs. Each job's request is held against them.
+func (w *world) entries() []entry {
+	w.t.Helper()
+	w.SchedulerCache.Mutex.Lock()
+	defer w.SchedulerCache.Mutex.Unlock()
+	var all []entry
+	for id, job := range w.Jobs {
+		var requested float64
+		for uid, task := range job.Tasks {
+			all = append(all, entry{id, uid, task.Status.String()})
+			requested += task.Resreq.MilliCPU
+		}
+		if got := job.TotalRequest.MilliCPU; got != requested {
+			w.t.Errorf("%s requests %v milli-cpu, and its tasks %v", id, got, requested)
+		}
+	}
+	return all
+}
+
+// TestATaskIsFoundInWhateverJobItIs: the watch is two PodGroups ahead of what the reservation knows, and upstream's cache one. A
+// task that is not found there is taken for lost: sessions see it wait, and at the end it is in two jobs.
+func TestATaskIsFoundInWhateverJobItIs(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.add(schedtest.MakePodGroup().Name("other").Obj(), schedtest.MakePodGroup().Name("third").Obj())
+		m := w.reserved()
+		w.add(pod(0).Group("other").Obj())
+		told := w.latest["*v1.Pod ns/p0"]
+		ahead := w.listed(pod(0).Group("third").Obj())
+		if diff := cmp.Diff(map[api.TaskID]*api.TaskInfo(nil), map[api.TaskID]*api.TaskInfo(w.Snapshot().Jobs["ns/other"].TaskStatusIndex[api.Pending])); diff != "" {
+			t.Errorf("tasks that wait while their pod is being bound (-want +got):\n%s", diff)
+		}
+		w.Released(m, errBroken)
+		if diff := cmp.Diff([]entry{{"ns/other", "ns-p0", "Pending"}}, w.entries()); diff != "" {
+			t.Errorf("books before upstream's cache has heard of the third PodGroup (-want +got):\n%s", diff)
+		}
+		w.UpdatePod(told, ahead)
+		if diff := cmp.Diff([]entry{{"ns/third", "ns-p0", "Pending"}}, w.entries()); diff != "" {
+			t.Errorf("books after it has (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestAPodIsNotLostToAnotherOfItsName: upstream's cache drops a pod whose node has another of its name. It leaves one there that
+// named no PodGroup any more when it was deleted while it was being bound.
+func TestAPodIsNotLostToAnotherOfItsName(t *testing.T) {
+	tests := map[string]func(w *world, m *binding.Member){
+		"seen by a session":         func(*world, *binding.Member) {},
+		"the other one is released": func(w *world, m *binding.Member) { w.Released(m, errBroken) },
+		"the other one was bound":   func(w *world, m *binding.Member) { w.Bound(m) },
+		"seen, and it is released":  func(w *world, m *binding.Member) { w.Snapshot(); w.Released(m, errBroken) },
+	}
+	for name, ends := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				m := w.reserved()
+				orphan := pod(0).Obj()
+				delete(orphan.Annotations, v1beta1.KubeGroupNameAnnotationKey)
+				w.add(orphan)
+				w.Snapshot()
+				w.remove(orphan)
+				w.add(pod(0).UID("new").Node("n").Obj())
+				ends(w, m)
+				w.Snapshot()
+				if diff := cmp.Diff([]entry{{gang, "new", "Bound"}}, w.entries()); diff != "" {
+					t.Errorf("books (-want +got):\n%s", diff)
+				}
+				if got := w.idleCPU("n"); got != 7000 {
+					t.Errorf("%v milli-cpu are idle, want 7000 with the new pod on its node", got)
+				}
+			})
+		})
+	}
+}
+
+// TestAPodComesOnItsNodeWhenAnotherOfItsNameHasLeft: upstream's cache is about to hear of that one's end when the pod is read anew.
+func TestAPodComesOnItsNodeWhenAnotherOfItsNameHasLeft(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		w.Snapshot()
+		former := api.NewTaskInfo(pod(0).UID("former").Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "3"}).Obj())
+		w.onNode(func(node *api.NodeInfo) error { return node.AddTask(former) })
+		w.listed(pod(0).Node("n").Obj())
+		w.resyncTask("ns/g/ns-p0")
+		for range 2 {
+			w.Snapshot()
+			if got := w.idleCPU("n"); got != 5000 {
+				t.Errorf("%v milli-cpu are idle while the former pod is on the node, want 5000", got)
+			}
+		}
+		w.onNode(func(node *api.NodeInfo) error { return node.RemoveTask(former) })
+		w.Snapshot()
+		if got := w.idleCPU("n"); got != 7000 {
+			t.Errorf("%v milli-cpu are idle with the pod on its node, want 7000", got)
+		}
+		if diff := cmp.Diff([]entry{{gang, "ns-p0", "Bound"}}, w.entries()); diff != "" {
+			t.Errorf("books (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func (w *world) onNode(do func(node *api.NodeInfo) error) {
+	w.t.Helper()
+	w.SchedulerCache.Mutex.Lock()
+	defer w.SchedulerCache.Mutex.Unlock()
+	if err := do(w.Nodes["n"]); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestALateClaimIsCountedAtOnce: the volumes of a pod are counted once its claim is there, or, of a pod that is being bound then,
+// once its transaction has ended. What waits for a claim is tried no other time.
+func TestALateClaimIsCountedAtOnce(t *testing.T) {
+	const volumes = v1.ResourceName("attachable-volumes-csi-csi.example")
+	tests := map[string]struct {
+		reserve bool
+		end     func(w *world, m *binding.Member)
+	}{
+		"of a pod that waits":       {end: func(*world, *binding.Member) {}},
+		"of a pod that is released": {reserve: true, end: func(w *world, m *binding.Member) { w.Released(m, errBroken) }},
+		"of a pod that is bound": {reserve: true, end: func(w *world, m *binding.Member) {
+			w.add(pod(0).Volume("late").Node("n").Obj())
+			w.Bound(m)
+		}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(0, 1)
+				w.known(schedtest.LateClass("late", "csi.example"))
+				w.add(pod(0).Volume("late").Obj(), pod(1).Volume("other").Obj())
+				w.workResync() // as upstream's cache has asked for
+				var m *binding.Member
+				if tt.reserve {
+					var err error
+					if m, err = w.reserve(w.decided("p0", "n"), nil, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				claim := schedtest.UnboundClaim("late", "late")
+				w.known(claim)
+				w.changes.claimChanged(claim)
+				if diff := cmp.Diff([]string{"ns/g/ns-p0"}, w.workResync()); diff != "" {
+					t.Errorf("tasks to make anew (-want +got):\n%s", diff)
+				}
+				if tt.reserve && w.task("p0").Status != api.Binding {
+					t.Errorf("the task being bound is %v", w.task("p0"))
+				}
+				tt.end(w, m)
+				if got := w.task("p0").Resreq.ScalarResources[volumes]; got != 1 {
+					t.Errorf("%v volumes of the pod are counted, want 1", got)
+				}
+				w.remove(pod(0).Obj())
+				w.remove(pod(1).Obj())
+				if got := len(w.resync.unread); got != 0 {
+					t.Errorf("of %d pods claims are missing after the last pod was deleted", got)
+				}
+			})
+		})
+	}
+}
+
+// known puts a class or a claim where informers list it from.
+func (w *world) known(object runtime.Object) {
+	w.t.Helper()
+	core, storage := w.SharedInformerFactory().Core().V1(), w.SharedInformerFactory().Storage().V1()
+	store := storage.StorageClasses().Informer().GetStore()
+	if _, ok := object.(*v1.PersistentVolumeClaim); ok {
+		store = core.PersistentVolumeClaims().Informer().GetStore()
+	}
+	if err := store.Add(object); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// workResync makes anew what is to be made anew now, and returns it.
+func (w *world) workResync() []string {
+	var keys []string
+	for w.resync.queue.Len() > 0 {
+		key, _ := w.resync.queue.Get()
+		w.resyncTask(key)
+		w.resync.queue.Done(key)
+		keys = append(keys, key)
+	}
+	return keys
+}
