@@ -36,6 +36,9 @@ func (ssn *Session) notEnqueued(job *api.JobInfo) (Wait, bool) {
 	if plugin == "" {
 		return Wait{}, false
 	}
+	if wait, ok := ssn.waits[job.UID]; ok && wait.Reason == NotEnqueued { // it says so itself
+		return wait, true
+	}
 	request := job.GetMinResources()
 	text := fmt.Sprintf("not let in by plugin %s: minResources are %s", plugin, amountsOf(request, request))
 	if over := ssn.overCapability(queue, request); over != "" {

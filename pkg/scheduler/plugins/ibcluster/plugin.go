@@ -4,7 +4,8 @@
 //
 // What the groups are is read in package topology. What a gang wants is read from its PodGroup's annotations
 // (annotations.go). From both, and from where its members are, follows where its other members may go (plan.go), which
-// the plugin tells allocate (groups.go, score.go, rank.go) and enforces in every action (predicate.go). For actions that
+// the plugin tells allocate (groups.go, score.go, rank.go) and enforces in every action (predicate.go); a gang that is larger than every
+// group is not let in (enqueue.go). For actions that
 // evict it picks the cluster that needs the fewest evictions (target.go, evictions.go).
 package ibcluster
 
@@ -73,6 +74,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.session = s
 	p.tell(ssn, s.forest.Problems())
 	ssn.AddJobValidFn(Name, s.valid)
+	ssn.AddJobEnqueueableFn(Name, s.enqueueable)
 	ssn.AddNodeGroupFn(Name, s.nodeGroups)
 	ssn.AddNodeGroupOrderFn(Name, s.score, framework.BeforeTrial())
 	ssn.AddPredicateFn(Name, s.predicate)

@@ -29,6 +29,8 @@ type session struct {
 	// jobs that are to be placed in one.
 	kin     map[string][]*api.JobInfo
 	groupOf map[api.JobID]string
+	// capacities are those of the groups that were asked for.
+	capacities map[*topology.Group]*api.Resource
 
 	// mu guards the rest, because upstream's actions ask predicates from several goroutines.
 	mu sync.RWMutex
@@ -48,7 +50,7 @@ func (p *plugin) open(ssn *framework.Session) *session {
 	s := &session{
 		plugin: p, ssn: ssn,
 		wishes: map[api.JobID]*wish{}, malformed: map[api.JobID]string{},
-		kin: map[string][]*api.JobInfo{}, groupOf: map[api.JobID]string{},
+		kin: map[string][]*api.JobInfo{}, groupOf: map[api.JobID]string{}, capacities: map[*topology.Group]*api.Resource{},
 		plans: map[api.JobID]*plan{}, targets: map[target]*topology.Group{},
 	}
 	s.forest, s.unread = p.readForest(ssn)
