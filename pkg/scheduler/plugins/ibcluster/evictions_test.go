@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vcbackfill "volcano.sh/volcano/pkg/scheduler/actions/backfill"
 	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
 	vcreclaim "volcano.sh/volcano/pkg/scheduler/actions/reclaim"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
@@ -210,5 +211,30 @@ func TestTriedIsForgotten(t *testing.T) {
 	f.reopen(t, nil)
 	if len(f.plugin.tried) > 0 {
 		t.Errorf("what was tried is kept of a gang that is gone: %v", f.plugin.tried)
+	}
+}
+
+// TestALauncherDoesNotSayWhereRoomIsMade: backfill puts a member that asks for nothing somewhere while the others wait. It is
+// not bound there, so room is made for the gang where that takes evictions that are possible.
+func TestALauncherDoesNotSayWhereRoomIsMade(t *testing.T) {
+	nodes := nodes("a1 ib-a", "b1 ib-b")
+	nodes[1].Spec.Taints = []v1.Taint{{Key: "k", Effect: v1.TaintEffectPreferNoSchedule}} // so that backfill takes the other
+	f := open(t, sessiontest.World{
+		Nodes: nodes, PriorityClasses: classes(),
+		PodGroups: []*v1beta1.PodGroup{
+			gang("g", 2, "mode=required").PriorityClass("high").Obj(), filler("f").Obj(), gang("peer", 1).PriorityClass("high").Obj(),
+		},
+		Pods: []*v1.Pod{
+			vip("launcher", "0").Req(nil).Obj(), vip("worker", "4").Obj(),
+			member("peer/0", "a1").Req(Resources{"cpu": "4"}).Obj(), big("f/0", "b1", "4"),
+		},
+	})
+	f.Run(vcbackfill.New())
+	if got := f.task("g/launcher"); got.NodeName != "a1" {
+		t.Fatalf("backfill put the launcher on %q, the test is about a1", got.NodeName)
+	}
+	f.Run(vcpreempt.New())
+	if diff := cmp.Diff([]string{"ns/f-0"}, f.Evicts()); diff != "" {
+		t.Errorf("evicted (-want +got):\n%s", diff)
 	}
 }

@@ -118,6 +118,9 @@ func (s *session) locate(p *plan, job *api.JobInfo) {
 	settled, outside := map[*topology.Group]int{}, map[string]bool{}
 	for _, status := range placed {
 		for _, task := range job.TaskStatusIndex[status] {
+			if p.action != "" && s.tentative(job, task) {
+				continue
+			}
 			group := s.forest.Narrowest(task.NodeName)
 			if group.At(p.level) == nil {
 				outside[task.NodeName] = true
@@ -143,6 +146,12 @@ func (s *session) locate(p *plan, job *api.JobInfo) {
 			p.split += " and on " + some(outside) + " outside of groups"
 		}
 	}
+}
+
+// tentative says of a member that backfill has put somewhere while its gang waits for others: it is not bound there, so it
+// does not say where room is to be made.
+func (s *session) tentative(job *api.JobInfo, task *api.TaskInfo) bool {
+	return task.Status == api.Allocated && task.BestEffort && !s.ssn.JobReady(job)
 }
 
 // count counts one more placed member.

@@ -61,7 +61,7 @@ func (p *plugin) rememberTried(s *session) {
 	for key, group := range s.targets {
 		switch {
 		case group == nil:
-		case hasPlaced(s.ssn.Jobs[key.job]):
+		case s.hasPlaced(s.ssn.Jobs[key.job]):
 			delete(p.tried, key)
 		default:
 			if p.tried[key] == nil {
@@ -72,6 +72,13 @@ func (p *plugin) rememberTried(s *session) {
 	}
 }
 
-func hasPlaced(job *api.JobInfo) bool {
-	return slices.ContainsFunc(placed, func(status api.TaskStatus) bool { return len(job.TaskStatusIndex[status]) > 0 })
+func (s *session) hasPlaced(job *api.JobInfo) bool {
+	for _, status := range placed {
+		for _, task := range job.TaskStatusIndex[status] {
+			if !s.tentative(job, task) {
+				return true
+			}
+		}
+	}
+	return false
 }
