@@ -43,6 +43,15 @@ confs() {
   return $bad
 }
 
+# Samples begin with the chart's conf, after what is said of them.
+samples() {
+  local chart=config/charts/volcano-prebind/files/volcano-scheduler.conf bad=0
+  for conf in config/samples/*.conf; do
+    diff -u --label "$chart" --label "the beginning of $conf" "$chart" <(grep -v '^#' "$conf" | head -n "$(wc -l <"$chart")") || bad=1
+  done
+  return $bad
+}
+
 licensed() {
   local files
   files=$(git ls-files -co --exclude-standard -- '*.go' '*.sh' '.github/*.yml' '.github/**/*.yml' Makefile Dockerfile .ci/run | xargs -r grep -L 'SPDX-License-Identifier: Apache-2.0')
@@ -67,6 +76,7 @@ check "source files name their licence" licensed
 check "go.mod is tidy" go mod tidy -diff
 check "go vet" go vet ./...
 check "confs are valid" confs
+check "samples extend the chart's conf" samples
 check "the chart lints" chart
 check "the image is built with go.mod's Go" image_go
 exit $failed

@@ -196,7 +196,11 @@ func (cp *ControlPlane) layOutControllerManager(port int) error {
 
 func (cp *ControlPlane) layOutKWOK(port int) error {
 	config := filepath.Join(cp.dir, "kwok-stages.yaml")
-	if err := os.WriteFile(config, kwokStages, 0o644); err != nil {
+	stages := string(kwokStages)
+	if cp.opts.Stages != "" {
+		stages += "---\n" + cp.opts.Stages
+	}
+	if err := os.WriteFile(config, []byte(stages), 0o644); err != nil {
 		return err
 	}
 	return cp.addComponent(KWOK, cp.probe("http://"+hostPort(port)+"/healthz"),

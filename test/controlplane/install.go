@@ -126,16 +126,6 @@ func (cp *ControlPlane) InstallChart(ctx context.Context) error {
 	return nil
 }
 
-// DefaultConf is the chart's scheduler conf.
-func DefaultConf() (string, error) {
-	root, err := RepoRoot()
-	if err != nil {
-		return "", err
-	}
-	data, err := os.ReadFile(filepath.Join(root, chartPath, "files", "volcano-scheduler.conf"))
-	return string(data), err
-}
-
 // Apply applies the objects of a multi-document YAML text with server-side apply, in order.
 func (cp *ControlPlane) Apply(ctx context.Context, manifest []byte) error {
 	objects, err := parse(manifest)

@@ -34,6 +34,8 @@ type Options struct {
 	// APIServerArgs and ControllerManagerArgs are appended to the component's flags.
 	APIServerArgs         []string
 	ControllerManagerArgs []string
+	// Stages are further stages of kwok, in YAML, besides those of stages.yaml.
+	Stages string
 	// ReadyTimeout bounds the wait for each component; a minute when zero.
 	ReadyTimeout time.Duration
 }
@@ -98,7 +100,7 @@ type SchedulerOptions struct {
 	Kind SchedulerKind
 	// Binary overrides the path that Kind implies.
 	Binary string
-	// Conf is the text of volcano-scheduler.conf; DefaultConf when empty.
+	// Conf is the text of volcano-scheduler.conf; the chart's when empty.
 	Conf   string
 	Layout ConfLayout
 	// Server overrides the API server's URL, to go through a fault proxy.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/volcano-prebind/volcano-prebind/config"
 )
 
 // Scheduler is a scheduler process.
@@ -121,16 +123,16 @@ func (cp *ControlPlane) schedulerDefaults(opts SchedulerOptions) (SchedulerOptio
 	if opts.ReadyTimeout == 0 {
 		opts.ReadyTimeout = cp.opts.ReadyTimeout
 	}
-	var err error
 	if opts.Binary == "" {
+		var err error
 		if opts.Binary, err = binary(cp.opts.BinDir, string(opts.Kind)); err != nil {
 			return opts, err
 		}
 	}
 	if opts.Conf == "" && opts.Kind != KubeScheduler {
-		opts.Conf, err = DefaultConf()
+		opts.Conf = config.DefaultConf
 	}
-	return opts, err
+	return opts, nil
 }
 
 // schedulerKubeconfig makes the credentials of the process. kube-scheduler's service account and its roles are

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/volcano-prebind/volcano-prebind/config"
 	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
 	"github.com/volcano-prebind/volcano-prebind/test/controlplane/faultproxy"
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
@@ -106,21 +107,8 @@ func (w *world) conf(plugins ...string) string {
 
 // confWith adds text to the arguments of the test's plugins, indented by six.
 func (w *world) confWith(actions, arguments string, plugins ...string) string {
-	conf := "actions: \"" + actions + `"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-    enablePreemptable: false
-  - name: conformance
-- plugins:
-  - name: overcommit
-  - name: drf
-    enablePreemptable: false
-  - name: predicates
-  - name: proportion
-  - name: nodeorder
-`
+	// Without binpack specs say by themselves which of two nodes is better.
+	conf := strings.NewReplacer("enqueue, allocate, backfill", actions, "  - name: binpack\n", "").Replace(config.DefaultConf)
 	if len(plugins) > 0 {
 		conf += "- plugins:\n"
 	}

@@ -19,28 +19,11 @@ import (
 
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
+	"github.com/volcano-prebind/volcano-prebind/config"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
-
-const benchConf = `
-actions: "enqueue, allocate, backfill"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-    enablePreemptable: false
-  - name: conformance
-- plugins:
-  - name: overcommit
-  - name: drf
-    enablePreemptable: false
-  - name: predicates
-  - name: proportion
-  - name: nodeorder
-  - name: binpack
-`
 
 var benchMetrics sync.Once
 
@@ -114,7 +97,7 @@ func (c *crowd) turn() {
 
 func benchProfile(b *testing.B, c *Cache) (*framework.Registry, *framework.Profile) {
 	b.Helper()
-	_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf(benchConf)
+	_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf(config.DefaultConf)
 	if err != nil {
 		b.Fatal(err)
 	}

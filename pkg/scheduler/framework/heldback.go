@@ -3,6 +3,7 @@
 package framework
 
 import (
+	"iter"
 	"maps"
 
 	v1 "k8s.io/api/core/v1"
@@ -55,7 +56,7 @@ func holdBack(snapshot *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo) *heldB
 		h.indexes[id] = job.TaskStatusIndex
 		job.TaskStatusIndex = nil
 		if job.AllocatedHyperNode != "" {
-			job.TaskStatusIndex = anAllocated(h.indexes[id])
+			job.TaskStatusIndex = onePlaced(h.indexes[id])
 		}
 	}
 	return h
@@ -81,15 +82,26 @@ func recoversHyperNodes(snapshot *api.ClusterInfo) bool {
 	return false
 }
 
-// anAllocated is an index of one of the tasks that have a node, if there are any.
-func anAllocated(index map[api.TaskStatus]api.TasksMap) map[api.TaskStatus]api.TasksMap {
-	for status, tasks := range index {
-		if !api.AllocatedStatus(status) {
-			continue
+// placed yields the tasks of an index that have a node, in the cluster or in the books, with their status.
+func placed(index map[api.TaskStatus]api.TasksMap) iter.Seq2[api.TaskStatus, *api.TaskInfo] {
+	return func(yield func(api.TaskStatus, *api.TaskInfo) bool) {
+		for status, tasks := range index {
+			if !api.AllocatedStatus(status) {
+				continue
+			}
+			for _, task := range tasks {
+				if !yield(status, task) {
+					return
+				}
+			}
 		}
-		for uid, task := range tasks {
-			return map[api.TaskStatus]api.TasksMap{status: {uid: task}}
-		}
+	}
+}
+
+// onePlaced is an index of one of the placed tasks, if there are any.
+func onePlaced(index map[api.TaskStatus]api.TasksMap) map[api.TaskStatus]api.TasksMap {
+	for status, task := range placed(index) {
+		return map[api.TaskStatus]api.TasksMap{status: {task.UID: task}}
 	}
 	return nil
 }
@@ -117,36 +129,34 @@ func (h *heldBack) complete(ssn *vcframework.Session) {
 	ssn.PodLister = podLister(ssn)
 }
 
-// podLister is upstream's PodLister of the session. Pods that have the name of their task's node themselves are not
-// copied: the lister gives these away as they are, and copies them itself when it has to.
+// podLister is what the session's plugins look placed pods up in. Only pods that do not name their task's node yet are
+// copied: others are given away as they are, and copied by upstream's lister when it has to.
 func podLister(ssn *vcframework.Session) *vcframework.PodLister {
-	tasks := 0
+	size := 0
 	for _, job := range ssn.Jobs {
-		tasks += len(job.Tasks)
+		size += len(job.Tasks)
 	}
-	lister := &vcframework.PodLister{
-		Session:          ssn,
-		CachedPods:       map[api.TaskID]*v1.Pod{},
-		Tasks:            make(map[api.TaskID]*api.TaskInfo, tasks),
-		TaskWithAffinity: map[api.TaskID]*api.TaskInfo{},
-	}
+	everyone := make(map[api.TaskID]*api.TaskInfo, size)
+	choosy := map[api.TaskID]*api.TaskInfo{}
+	copies := map[api.TaskID]*v1.Pod{}
 	for _, job := range ssn.Jobs {
-		for status, tasks := range job.TaskStatusIndex {
-			if !api.AllocatedStatus(status) {
-				continue
+		for _, task := range placed(job.TaskStatusIndex) {
+			everyone[task.UID] = task
+			if vcframework.HaveAffinity(task.Pod) {
+				choosy[task.UID] = task
 			}
-			for uid, task := range tasks {
-				lister.Tasks[uid] = task
-				if task.Pod.Spec.NodeName != task.NodeName {
-					pod := *task.Pod
-					pod.Spec.NodeName, pod.Annotations = task.NodeName, maps.Clone(pod.Annotations)
-					lister.CachedPods[uid] = &pod
-				}
-				if vcframework.HaveAffinity(task.Pod) {
-					lister.TaskWithAffinity[uid] = task
-				}
+			if task.Pod.Spec.NodeName != task.NodeName {
+				copies[task.UID] = podOn(task.Pod, task.NodeName)
 			}
 		}
 	}
-	return lister
+	return &vcframework.PodLister{Session: ssn, Tasks: everyone, TaskWithAffinity: choosy, CachedPods: copies}
+}
+
+// podOn is a copy of the pod that names the node and has annotations of its own, which plugins write to.
+func podOn(pod *v1.Pod, node string) *v1.Pod {
+	own := *pod
+	own.Spec.NodeName = node
+	own.Annotations = maps.Clone(pod.Annotations)
+	return &own
 }

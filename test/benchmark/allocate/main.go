@@ -42,10 +42,7 @@ func compare(args []string, out, progress io.Writer) error {
 	// What actions log of single tasks would be part of what is measured.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
-	upstream, ours, err := newSides()
-	if err != nil {
-		return err
-	}
+	upstream, ours := newSides()
 	b := &bench{plan: p, cluster: sessiontest.New(sessiontest.World{})}
 	defer b.cluster.Close()
 	var comparisons []comparison

@@ -9,11 +9,11 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/config"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/app"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
-	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
 )
 
 // side is a scheduler's allocate action with its plugins.
@@ -35,13 +35,9 @@ const (
 )
 
 // newSides returns upstream's side, as its packages registered it, and then ours, which takes some names over.
-func newSides() (upstream, ours *side, err error) {
-	conf, err := controlplane.DefaultConf()
-	if err != nil {
-		return nil, nil, err
-	}
-	upstream = &side{name: upstreamName, registry: framework.NewRegistry(), conf: conf, groups: hardHyperNode()}
-	ours = &side{name: oursName, registry: framework.NewRegistry(), conf: conf, groups: requiredCluster()}
+func newSides() (upstream, ours *side) {
+	upstream = &side{name: upstreamName, registry: framework.NewRegistry(), conf: config.DefaultConf, groups: hardHyperNode()}
+	ours = &side{name: oursName, registry: framework.NewRegistry(), conf: config.DefaultConf, groups: requiredCluster()}
 	specs := app.PluginSpecs()
 	upstream.take(specs)
 	for _, spec := range specs {
@@ -49,7 +45,7 @@ func newSides() (upstream, ours *side, err error) {
 	}
 	ours.registry.RegisterAction(allocate.New())
 	ours.take(specs)
-	return upstream, ours, nil
+	return upstream, ours
 }
 
 // take notes whose builders and whose action are registered now.

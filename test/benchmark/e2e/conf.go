@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/volcano-prebind/volcano-prebind/config"
 	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
 )
 
@@ -56,11 +57,7 @@ func schedulerOptions(key trialKey, p *plan) (controlplane.SchedulerOptions, err
 	case key.Placement != full:
 		opts.Conf = trivialConf
 	case p.ibClusters > 0:
-		conf, err := controlplane.DefaultConf()
-		if err != nil {
-			return opts, err
-		}
-		opts.Conf = conf + clusterConf
+		opts.Conf = config.DefaultConf + clusterConf
 	}
 	if p.profileDir != "" {
 		opts.Args = append(opts.Args, "--enable-pprof")

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	fwk "k8s.io/kube-scheduler/framework"
 	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
 
@@ -116,7 +117,7 @@ func (e *exclusions) refuses(task *api.TaskInfo, node *api.NodeInfo) error {
 		if ok && term.holders[value] > e.own(task, hold{term, value}) {
 			return api.NewFitErrWithStatus(task, node, &api.Status{
 				Code:   api.Unschedulable,
-				Reason: "node(s) didn't satisfy existing pods anti-affinity rules",
+				Reason: interpodaffinity.ErrReasonExistingAntiAffinityRulesNotMatch,
 				Plugin: predicates.PluginName,
 			})
 		}
