@@ -48,7 +48,11 @@ func (s *scheduler) panicked(turn api.JobID, what string, stack []byte) {
 	s.cache.SealTransactions()
 	s.watchdog.panicked(what)
 	s.metrics.Cycle("panic")
-	if s.cache.CyclePanicked(turn, what) {
+	culprit, another := s.cache.CyclePanicked(turn, what)
+	if culprit {
+		s.watchdog.progressed()
+	}
+	if another {
 		s.loop.wake(cache.Now)
 	}
 }

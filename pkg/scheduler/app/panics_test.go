@@ -5,13 +5,17 @@ package app
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/util/workqueue"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -21,6 +25,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
+
+// TestMain gives watches of clusters in memory room for a thousand objects that change at once: they panic when they are full.
+func TestMain(m *testing.M) {
+	watch.DefaultChanSize = 2500
+	os.Exit(m.Run())
+}
 
 // crowd is a cluster with an innocent gang of two and so many PodGroups beside it, named evil-0 and on.
 func crowd(others int) *schedtest.Cluster {
@@ -257,5 +267,88 @@ func TestDescribePanic(t *testing.T) {
 				t.Errorf("message (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestAThousandGangsOfOneTenantWithWhichCyclesPanicStopNobodyElse: within 30 cycles, and by what is told none of them is forgotten.
+func TestAThousandGangsOfOneTenantWithWhichCyclesPanicStopNobodyElse(t *testing.T) {
+	const poisoned = 1000
+	for name, turn := range map[string]func(job *api.JobInfo) api.JobID{
+		"during their turns":   func(job *api.JobInfo) api.JobID { return job.UID },
+		"during nobody's turn": func(*api.JobInfo) api.JobID { return "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := crowd(0)
+			for i := range poisoned {
+				cluster.Put(schedtest.MakePodGroup().Namespace("evil").Name(fmt.Sprintf("evil-%d", i)).Phase(v1beta1.PodGroupPending).Obj())
+			}
+			for i := range 10 {
+				name := fmt.Sprintf("innocent-%d", i)
+				cluster.Put(schedtest.MakePodGroup().Name(name).MinMember(1).Phase(v1beta1.PodGroupPending).Obj())
+				cluster.Put(schedtest.MakePod().Name(name).Group(name).Req(schedtest.Resources{"cpu": "100m"}).Obj())
+			}
+			s := newTestScheduler(t, cluster, builtIn(t, "trap enqueue allocate"), action{"trap", func(ssn *framework.Session) {
+				for id, job := range ssn.Jobs {
+					if strings.HasPrefix(string(id), "evil/") {
+						ssn.Turn(turn(job))
+						panic("runtime error: something is nil")
+					}
+				}
+			}})
+			for range 30 {
+				s.cycle()
+			}
+			eventually(t, func() bool {
+				for i := range 10 {
+					if cluster.Pod(fmt.Sprintf("innocent-%d", i)).Spec.NodeName != "n" {
+						return false
+					}
+				}
+				return true
+			})
+			if code, answer := healthOf(s.watchdog); code != http.StatusOK || s.watchdog.panics > 0 {
+				t.Errorf("health answers %d %s after %d cycles that panicked", code, answer, s.watchdog.panics)
+			}
+			if got := s.cache.SetAside()["PodGroup"]; got != poisoned {
+				t.Errorf("%d PodGroups are set aside, want %d", got, poisoned)
+			}
+			eventually(t, func() bool {
+				told := 0
+				for i := range poisoned {
+					if strings.Contains(unschedulableMessage(podGroupOf(t, cluster, "evil", fmt.Sprintf("evil-%d", i))), "something is nil") {
+						told++
+					}
+				}
+				return told == poisoned
+			})
+		})
+	}
+}
+
+func podGroupOf(t *testing.T, cluster *schedtest.Cluster, namespace, name string) *v1beta1.PodGroup {
+	t.Helper()
+	pg, err := cluster.Volcano.SchedulingV1beta1().PodGroups(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pg
+}
+
+// TestACulpritThatIsFoundIsProgress to the watchdog, however many there were and will be.
+func TestACulpritThatIsFoundIsProgress(t *testing.T) {
+	s := newTestScheduler(t, crowd(1), builtIn(t, "trap"), action{"trap", func(ssn *framework.Session) {
+		if ssn.Jobs["ns/evil-0"] != nil {
+			panic("oh no")
+		}
+	}})
+	for range 10 {
+		s.cycle()
+		if s.cache.SetAside()["PodGroup"] == 1 {
+			break
+		}
+	}
+	if s.watchdog.panics < 2 || s.watchdog.since != s.watchdog.last {
+		t.Errorf("of %d cycles that panicked the first without progress was at %s, and the last, which found the culprit, at %s; want them to be the same",
+			s.watchdog.panics, s.watchdog.since, s.watchdog.last)
 	}
 }

@@ -31,8 +31,8 @@ var (
 type watchdog struct {
 	mu       sync.Mutex
 	watching bool
-	// last is the loop's last sign of life, and panics counts the cycles that panicked since one was well, the first of
-	// them at since.
+	// last is the loop's last sign of life, and panics counts the cycles that panicked since one was well. They are no
+	// nearer to an end since the first of them, or since a culprit was last found.
 	last, since time.Time
 	panics      int
 	what        string
@@ -77,6 +77,13 @@ func (w *watchdog) panicked(what string) {
 		w.since = w.last
 	}
 	w.panics++
+}
+
+// progressed notes that a culprit of panics was found: those of others may follow, but they come to an end.
+func (w *watchdog) progressed() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.since = w.last
 }
 
 // health returns what is wrong with the loop. hung says that it may never return.

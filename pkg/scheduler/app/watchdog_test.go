@@ -82,6 +82,26 @@ func TestHealth(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 		}, code: 500, says: "the last 130 scheduling cycles panicked", gives: errPanicking},
+		"panics for long, of which culprits are found": {story: func(w *watchdog) {
+			w.start()
+			for i := range 300 {
+				w.panicked("oh no")
+				if i%20 == 0 {
+					w.progressed()
+				}
+				time.Sleep(time.Second)
+			}
+		}, code: 200, says: "ok"},
+		"panics that go on after the last culprit was found": {story: func(w *watchdog) {
+			w.start()
+			for i := range 140 {
+				w.panicked("oh no")
+				if i < 10 {
+					w.progressed()
+				}
+				time.Sleep(time.Second)
+			}
+		}, code: 500, says: "the last 140 scheduling cycles panicked, for 2m11s", gives: errPanicking},
 		"after it has ended": {story: func(w *watchdog) { w.start()(); time.Sleep(time.Hour) }, code: 200, says: "ok"},
 	}
 	for name, tt := range tests {

@@ -194,15 +194,15 @@ func holdsResources(job *api.JobInfo) bool {
 }
 
 // CyclePanicked learns from a cycle that panicked: during whose turn, when that is known, and as people are told it. It
-// says whether the next cycle will be another one, so that it should run at once.
-func (c *Cache) CyclePanicked(turn api.JobID, what string) (progress bool) {
+// says whether a culprit was found, and whether the next cycle will be another one, so that it should run at once.
+func (c *Cache) CyclePanicked(turn api.JobID, what string) (culprit, another bool) {
 	c.aside.mu.Lock()
-	found, progress := c.aside.hunt.panicked(time.Now(), turn, what)
+	found, another := c.aside.hunt.panicked(time.Now(), turn, what)
 	c.aside.mu.Unlock()
 	for _, it := range found {
 		c.tellHeld(it)
 	}
-	return progress
+	return len(found) > 0, another
 }
 
 // CycleSucceeded learns from a cycle that came to its end. It says whether objects are set aside or looked for, so that

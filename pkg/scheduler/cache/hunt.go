@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
-
-	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
 // Kinds of items.
@@ -23,47 +21,21 @@ const (
 const (
 	// maxSuspects bounds how many gangs in a row are suspected because it was their turn when a cycle panicked.
 	maxSuspects = 3
-	// An item that is held comes back after the first value, which doubles each time up to the last; and sooner when it
-	// has changed.
-	firstHold, lastHold               = time.Minute, time.Hour
-	firstChangedHold, lastChangedHold = 5 * time.Second, 5 * time.Minute
+	// maxCulprits is how many culprits are found in a namespace until the rest of it that is not cleared is set aside with
+	// them: whoever made so many may have made a thousand.
+	maxCulprits = 3
 	// huntPause is how long no culprit is looked for after none was found.
 	huntPause = time.Minute
 )
-
-// item is an object that sessions can do without.
-type item struct{ kind, name string }
-
-// held is an item that is set aside. mark tells whether its object has changed since.
-type held struct {
-	message  string
-	failures int
-	since    time.Time
-	mark     uint64
-}
-
-// due says whether the item may come back.
-func (h *held) due(now time.Time, mark uint64) bool {
-	wait := doubled(firstHold, lastHold, h.failures)
-	if mark != h.mark {
-		wait = doubled(firstChangedHold, lastChangedHold, h.failures)
-	}
-	return now.Sub(h.since) >= wait
-}
-
-func doubled(first, last time.Duration, times int) time.Duration {
-	for ; times > 1 && first < last; times-- {
-		first *= 2
-	}
-	return min(first, last)
-}
 
 // hunt finds the objects that make cycles panic.
 //
 // A cycle that panicked during the turn of a gang goes on without it. When it was nobody's turn, or the suspicion is wrong
 // because cycles panic still, the culprit is searched for: all gangs are left out, then halves of those that may be it
 // are tried in turn, each beside all that are cleared. So after about twice log2(n) cycles all but the culprit are in
-// sessions again. When cycles panic without any gang, queues and nodes are searched the same way.
+// sessions again. When cycles panic without any gang, queues and nodes are searched the same way. After maxCulprits of
+// a namespace what is left of it to try is held untried, so that a thousand of one template take no longer. Gangs that
+// come during a search are left out until it is over.
 //
 //	quiet --panic, a turn--> quiet, the gang held     (at most maxSuspects times in a row)
 //	quiet --panic----------> control                  (none of the suspects is in the session)
@@ -77,7 +49,10 @@ type hunt struct {
 	seen api.ClusterInfo
 
 	// groups are those that are not cleared; the last one is being tried.
-	groups   [][]item
+	groups [][]item
+	// known are the gangs that there were when the search began, and culprits counts those it found by family.
+	known    map[item]bool
+	culprits map[string]int
 	control  bool
 	others   bool // queues and nodes are searched
 	hidden   map[item]bool
@@ -87,14 +62,18 @@ type hunt struct {
 	doubted item
 	// misled says that suspects turned out not to be it: turns do not count until the search is over.
 	misled bool
-	// back is a held item that is in the session again.
-	back *item
+	// back are held items of a family that are in the session again; they are looked for no sooner than looks.
+	back     map[item]bool
+	looks    time.Time
+	families map[string]*family
 	// what is the last panic; it is searched for no sooner than resumes.
 	what    string
 	resumes time.Time
 }
 
-func newHunt() *hunt { return &hunt{held: map[item]*held{}, hidden: map[item]bool{}} }
+func newHunt() *hunt {
+	return &hunt{held: map[item]*held{}, hidden: map[item]bool{}, families: map[string]*family{}}
+}
 
 func (h *hunt) searching() bool { return len(h.groups) > 0 }
 
@@ -103,18 +82,19 @@ func (h *hunt) searching() bool { return len(h.groups) > 0 }
 func (h *hunt) leaveOut(snapshot *api.ClusterInfo, now time.Time) (paused map[api.JobID]bool) {
 	h.back = nil
 	if len(h.held) > 0 || h.searching() {
-		h.forgetGone(snapshot)
+		h.lookUp(snapshot)
+		h.back = h.comeBack(snapshot, now)
 		blind := map[string]bool{}
 		for id, job := range snapshot.Jobs {
 			it := item{podGroupItem, string(id)}
-			if h.others || h.isOut(it, now, func() uint64 { return markOfJob(job) }) {
+			if h.others || h.isOut(it) {
 				if h.searching() && holdsResources(job) {
 					blind[topQueue(snapshot, job.Queue)] = true
 				}
 				delete(snapshot.Jobs, id)
 			}
 		}
-		h.leaveOutOthers(snapshot, now)
+		h.leaveOutOthers(snapshot)
 		paused = map[api.JobID]bool{}
 		for id, job := range snapshot.Jobs {
 			if blind[topQueue(snapshot, job.Queue)] {
@@ -126,53 +106,27 @@ func (h *hunt) leaveOut(snapshot *api.ClusterInfo, now time.Time) (paused map[ap
 	return paused
 }
 
-func (h *hunt) leaveOutOthers(snapshot *api.ClusterInfo, now time.Time) {
+func (h *hunt) leaveOutOthers(snapshot *api.ClusterInfo) {
 	for id, queue := range snapshot.Queues {
-		if h.isOut(item{queueItem, queue.Name}, now, func() uint64 { return markOfQueue(queue) }) {
+		if h.isOut(item{queueItem, queue.Name}) {
 			delete(snapshot.Queues, id)
 			maps.DeleteFunc(snapshot.Jobs, func(_ api.JobID, job *api.JobInfo) bool { return job.Queue == id })
 		}
 	}
-	for name, node := range snapshot.Nodes {
-		if h.isOut(item{nodeItem, name}, now, func() uint64 { return markOfNode(node) }) {
+	for name := range snapshot.Nodes {
+		if h.isOut(item{nodeItem, name}) {
 			delete(snapshot.Nodes, name)
 			delete(snapshot.RevocableNodes, name)
 		}
 	}
 }
 
-// isOut says whether the session does without the item. Of those held, one at a time comes back.
-func (h *hunt) isOut(it item, now time.Time, mark func() uint64) bool {
-	held, is := h.held[it]
-	if !is {
-		return h.hidden[it]
+// isOut says whether the session does without the item.
+func (h *hunt) isOut(it item) bool {
+	if h.held[it] != nil {
+		return !h.back[it]
 	}
-	if held.mark == 0 {
-		held.mark = mark()
-	}
-	if h.back == nil && !h.searching() && held.due(now, mark()) {
-		h.back = &it
-		return false
-	}
-	return true
-}
-
-// forgetGone drops held items whose objects are gone.
-func (h *hunt) forgetGone(snapshot *api.ClusterInfo) {
-	for it := range h.held {
-		there := true
-		switch it.kind {
-		case podGroupItem:
-			_, there = snapshot.Jobs[api.JobID(it.name)]
-		case queueItem:
-			_, there = snapshot.Queues[api.QueueID(it.name)]
-		case nodeItem:
-			_, there = snapshot.Nodes[it.name]
-		}
-		if !there {
-			delete(h.held, it)
-		}
-	}
+	return h.hidden[it] || h.searching() && it.kind == podGroupItem && !h.known[it]
 }
 
 // panicked draws the conclusions of a cycle that panicked. It returns the items that are found guilty.
@@ -180,30 +134,21 @@ func (h *hunt) panicked(now time.Time, turn api.JobID, what string) (found []ite
 	h.what = what
 	suspect := item{podGroupItem, string(turn)}
 	switch {
-	case h.back != nil:
-		found = []item{*h.back}
-		h.hold(*h.back, now)
-		h.back = nil
+	case len(h.back) > 0:
+		found = h.backPanicked(now)
 	case h.control:
 		progress = h.controlPanicked(now)
 		return nil, progress
 	case turn != "" && h.inSession(turn) && len(h.suspects) < maxSuspects && !h.misled:
 		h.suspects = append(h.suspects, suspect)
-		h.hold(suspect, now)
-		h.drop(suspect)
+		h.hold(suspect, now, 0)
+		h.drop(func(it item) bool { return it == suspect })
 	case h.searching():
 		found = h.groupPanicked(now)
 	case now.Before(h.resumes):
 		return nil, false
 	default:
-		h.release()
-		h.search(slices.Collect(func(yield func(item) bool) {
-			for id := range h.seen.Jobs {
-				if !yield(item{podGroupItem, string(id)}) {
-					return
-				}
-			}
-		}))
+		h.searchGangs(h.release())
 	}
 	h.hide()
 	return found, true
@@ -212,10 +157,7 @@ func (h *hunt) panicked(now time.Time, turn api.JobID, what string) (found []ite
 // succeeded draws the conclusions of a cycle that came to its end. Suspects without which it did are guilty.
 func (h *hunt) succeeded() (found []item, busy bool) {
 	found, h.suspects = h.suspects, nil
-	if h.back != nil {
-		delete(h.held, *h.back)
-		h.back = nil
-	}
+	h.backSucceeded()
 	h.doubted = item{}
 	if h.searching() {
 		if h.control {
@@ -229,9 +171,21 @@ func (h *hunt) succeeded() (found []item, busy bool) {
 		h.hide()
 	}
 	if !h.searching() {
-		h.others, h.misled = false, false
+		h.control, h.others, h.misled, h.known, h.culprits = false, false, false, nil, nil
 	}
 	return found, h.searching() || len(h.held) > 0
+}
+
+// searchGangs begins a search among the gangs of the last session and those that were released.
+func (h *hunt) searchGangs(released []item) {
+	h.known, h.culprits = map[item]bool{}, map[string]int{}
+	for _, it := range released {
+		h.known[it] = true
+	}
+	for id := range h.seen.Jobs {
+		h.known[item{podGroupItem, string(id)}] = true
+	}
+	h.search(slices.Collect(maps.Keys(h.known)))
 }
 
 // search begins a search with a session that has none of the items.
@@ -280,10 +234,29 @@ func (h *hunt) groupPanicked(now time.Time) (found []item) {
 	default:
 		h.doubted = item{}
 		h.groups = h.groups[:last]
-		h.hold(group[0], now)
-		return group
+		h.hold(group[0], now, 0)
+		return append(group[:1:1], h.holdRest(group[0].family(), now)...)
 	}
 	return nil
+}
+
+// holdRest counts a culprit of the family, and holds what is not cleared of a namespace with too many.
+func (h *hunt) holdRest(family string, now time.Time) (rest []item) {
+	h.culprits[family]++
+	if h.others || h.culprits[family] < maxCulprits {
+		return nil
+	}
+	h.drop(func(it item) bool {
+		if it.family() != family {
+			return false
+		}
+		rest = append(rest, it)
+		return true
+	})
+	for _, it := range rest {
+		h.hold(it, now, h.culprits[family])
+	}
+	return rest
 }
 
 // split halves the group that is tried next.
@@ -322,22 +295,10 @@ func (h *hunt) inSession(gang api.JobID) bool {
 	return there
 }
 
-// drop takes a held item out of the groups.
-func (h *hunt) drop(it item) {
+// drop takes items that are held out of the groups.
+func (h *hunt) drop(held func(item) bool) {
 	for i := range h.groups {
-		h.groups[i] = slices.DeleteFunc(slices.Clone(h.groups[i]), func(other item) bool { return other == it })
+		h.groups[i] = slices.DeleteFunc(slices.Clone(h.groups[i]), held)
 	}
 	h.groups = slices.DeleteFunc(h.groups, func(group []item) bool { return len(group) == 0 })
-}
-
-func (h *hunt) hold(it item, now time.Time) {
-	last, again := h.held[it]
-	if !again {
-		last = &held{}
-		h.held[it] = last
-	}
-	last.failures++
-	last.since, last.mark = now, 0
-	last.message = brief.Text(h.what + "; the " + it.kind + " is left out of scheduling until it changes, or for " +
-		doubled(firstHold, lastHold, last.failures).String() + " at the most")
 }

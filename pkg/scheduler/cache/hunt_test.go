@@ -4,6 +4,8 @@ package cache
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -134,5 +136,161 @@ func TestAHeldGangThatIsWellIsForgotten(t *testing.T) {
 				t.Errorf("held: %v", h.held)
 			}
 		})
+	}
+}
+
+// tenants is a snapshot of gangs of two tenants: that many culprits, and innocents that come after them.
+func tenants(culprits, innocents int) *api.ClusterInfo {
+	snapshot := gangs(0)
+	for namespace, n := range map[string]int{"culprits": culprits, "innocents": innocents} {
+		for i := range n {
+			job := api.NewJobInfo(api.JobID(fmt.Sprintf("%s/%d", namespace, i)))
+			job.PodGroup = &api.PodGroup{}
+			snapshot.Jobs[job.UID] = job
+		}
+	}
+	return snapshot
+}
+
+func of(namespace string, jobs map[api.JobID]*api.JobInfo) (some []api.JobID) {
+	for id := range jobs {
+		if strings.HasPrefix(string(id), namespace+"/") {
+			some = append(some, id)
+		}
+	}
+	slices.Sort(some)
+	return some
+}
+
+// poisoned runs a cycle of a snapshot in which all gangs of the first tenant are culprits, but those that are mended. It
+// says which culprits and innocents were in the session, and whether it panicked.
+func poisoned(h *hunt, snapshot *api.ClusterInfo, now time.Time, turns bool, mended ...api.JobID) (culprits, innocents []api.JobID, panics bool) {
+	h.leaveOut(snapshot, now)
+	culprits, innocents = of("culprits", snapshot.Jobs), of("innocents", snapshot.Jobs)
+	for _, id := range culprits {
+		if !slices.Contains(mended, id) {
+			turn := api.JobID("")
+			if turns {
+				turn = id
+			}
+			h.panicked(now, turn, "oh no")
+			return culprits, innocents, true
+		}
+	}
+	h.succeeded()
+	return culprits, innocents, false
+}
+
+// TestAThousandCulpritsOfANamespaceAreSetAsideTogether, and nobody of another one with them.
+func TestAThousandCulpritsOfANamespaceAreSetAsideTogether(t *testing.T) {
+	for name, tt := range map[string]struct {
+		turns   bool
+		arrives bool
+	}{
+		"during their turns":   {turns: true},
+		"during nobody's turn": {},
+		"during their turns, with more that come all the time":   {turns: true, arrives: true},
+		"during nobody's turn, with more that come all the time": {arrives: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, now := newHunt(), time.Unix(0, 0)
+			for cycle := range 30 {
+				n := 1000
+				if tt.arrives {
+					n += cycle
+				}
+				_, innocents, panics := poisoned(h, tenants(n, 10), now, tt.turns)
+				now = now.Add(10 * time.Millisecond)
+				if !panics && len(innocents) == 10 {
+					for it := range h.held {
+						if it.family() != "PodGroup/culprits" {
+							t.Errorf("%s is held", it.name)
+						}
+					}
+					return
+				}
+			}
+			t.Errorf("after 30 cycles no session with all innocents came to its end; %d are held", len(h.held))
+		})
+	}
+}
+
+// TestCulpritsThatComeBackLeaveRoomForOthers: most sessions do without them, however many there are.
+func TestCulpritsThatComeBackLeaveRoomForOthers(t *testing.T) {
+	h, now := newHunt(), time.Unix(0, 0)
+	for range 40 {
+		poisoned(h, tenants(1000, 10), now, true)
+	}
+	panicked := 0
+	for range 600 {
+		now = now.Add(time.Second)
+		if _, _, panics := poisoned(h, tenants(1000, 10), now, true); panics {
+			panicked++
+		}
+	}
+	if panicked < 5 || panicked > 20 {
+		t.Errorf("%d of 600 sessions panicked, want 5 to 20", panicked)
+	}
+	if len(h.held) != 1000 {
+		t.Errorf("%d are held, want 1000", len(h.held))
+	}
+}
+
+// TestCulpritsThatAreMendedComeBack: one that has changed goes before all that have not, and when all are well more come back at a time.
+func TestCulpritsThatAreMendedComeBack(t *testing.T) {
+	h, now := newHunt(), time.Unix(0, 0)
+	for range 40 {
+		poisoned(h, tenants(1000, 10), now, true)
+	}
+	for range 300 { // they have failed in vain often
+		now = now.Add(time.Second)
+		poisoned(h, tenants(1000, 10), now, true)
+	}
+	mend := func(snapshot *api.ClusterInfo, ids ...api.JobID) *api.ClusterInfo {
+		for _, id := range ids {
+			snapshot.Jobs[id].PodGroup.Spec.MinMember = 7
+		}
+		return snapshot
+	}
+	start := now
+	for {
+		now = now.Add(time.Second)
+		if culprits, _, panics := poisoned(h, mend(tenants(1000, 10), "culprits/777"), now, true, "culprits/777"); !panics && slices.Contains(culprits, "culprits/777") {
+			break
+		}
+		if now.Sub(start) > lastRest+5*time.Second {
+			t.Fatalf("one that was mended is not in a session after %s", now.Sub(start))
+		}
+	}
+	all := of("culprits", tenants(1000, 0).Jobs)
+	start = now
+	for len(h.held) > 0 {
+		now = now.Add(time.Second)
+		poisoned(h, mend(tenants(1000, 10), all...), now, true, all...)
+		if now.Sub(start) > lastRest+20*time.Second {
+			t.Fatalf("%d that were mended are held after %s", len(h.held), now.Sub(start))
+		}
+	}
+}
+
+// TestSeveralThatComeBackTogetherAreTriedAloneWhenThatPanics, and none is held for longer because of another one.
+func TestSeveralThatComeBackTogetherAreTriedAloneWhenThatPanics(t *testing.T) {
+	h, now := newHunt(), time.Unix(0, 0)
+	for range 40 {
+		poisoned(h, tenants(8, 1), now, false)
+	}
+	now = now.Add(firstHold)
+	var mended []api.JobID
+	for _, id := range of("culprits", tenants(8, 0).Jobs) {
+		if id != "culprits/3" {
+			mended = append(mended, id)
+		}
+	}
+	for range 60 {
+		poisoned(h, tenants(8, 1), now, false, mended...)
+		now = now.Add(time.Second)
+	}
+	if len(h.held) != 1 || h.held[item{podGroupItem, "culprits/3"}] == nil {
+		t.Errorf("held: %v, want the one that was not mended", h.held)
 	}
 }
