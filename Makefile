@@ -83,13 +83,14 @@ test: test-unit test-e2e ## Run all tests: test-unit, test-e2e, then three minut
 	$(MAKE) soak MINUTES=3
 
 .PHONY: test-unit
-test-unit: ## Run the unit tests, with the race detector where there are goroutines.
+test-unit: ## Run the unit tests, with the race detector where there are goroutines, then a minute of fuzz.
 	@echo "unit tests (building them under the race detector takes minutes the first time)"
 	go test -race $(RACE)
 	go test $(PLAIN) ./pkg/scheduler/devices
+	@$(MAKE) --no-print-directory fuzz
 
 .PHONY: fuzz
-fuzz: ## Look for PodGroups, pods, queues, nodes and HyperNodes that stop others, for FUZZ_TIME (1m); test-unit tries those that are kept.
+fuzz: ## Look for PodGroups, pods, queues, nodes and HyperNodes that stop others, for FUZZ_TIME (1m).
 	@mkdir -p bin
 	go test -c -o bin/fuzz.test ./pkg/scheduler/app # without coverage: instrumenting all of Kubernetes takes longer than the fuzzing
 	cd pkg/scheduler/app && ../../../bin/fuzz.test -test.run '^$$' -test.fuzz FuzzNobodyStopsOthers \
