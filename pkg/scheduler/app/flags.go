@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"volcano.sh/volcano/pkg/util"
 )
 
@@ -53,6 +54,9 @@ func (o *Options) checkNames() error {
 	}
 	if problems := validation.IsDNS1123Subdomain(election.ResourceName); election.LeaderElect && election.ResourceName != "" && len(problems) > 0 {
 		refuse("leader-elect-resource-name", election.ResourceName, "the name of a lease: "+problems[0])
+	}
+	if election.LeaderElect && election.ResourceLock != "" && election.ResourceLock != resourcelock.LeasesResourceLock {
+		refuse("leader-elect-resource-lock", election.ResourceLock, resourcelock.LeasesResourceLock)
 	}
 	for _, selector := range o.NodeSelector {
 		key, value, ok := strings.Cut(selector, ":")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+	componentbaseconfig "k8s.io/component-base/config"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -98,18 +99,37 @@ func TestImpossibleFlags(t *testing.T) {
 	}
 }
 
-// TestImpossibleLease: the API server refuses a lease of such a name for as long as it is asked, and the elector never tires.
+// TestImpossibleLease: the API server refuses a lease of such a name for as long as it is asked, and the elector never tires;
+// locks of other kinds are gone from Kubernetes.
 func TestImpossibleLease(t *testing.T) {
-	opts := parse(t)
-	commonutil.LeaderElectionDefault(&opts.LeaderElection)
-	opts.LeaderElection.ResourceName = "vc-scheduler"
-	if err := opts.check(); err != nil {
-		t.Error(err)
+	tests := map[string]struct {
+		change func(*componentbaseconfig.LeaderElectionConfiguration)
+		want   string
+	}{
+		"upstream's": {change: func(*componentbaseconfig.LeaderElectionConfiguration) {}},
+		"a name that is none": {
+			change: func(c *componentbaseconfig.LeaderElectionConfiguration) { c.ResourceName = "Vol_1" },
+			want:   `--leader-elect-resource-name is "Vol_1"; it must be the name of a lease: `,
+		},
+		"another kind of lock": {
+			change: func(c *componentbaseconfig.LeaderElectionConfiguration) { c.ResourceLock = "configmaps" },
+			want:   `--leader-elect-resource-lock is "configmaps"; it must be leases`,
+		},
+		"another kind of lock that nobody takes": {change: func(c *componentbaseconfig.LeaderElectionConfiguration) {
+			c.ResourceLock, c.LeaderElect = "configmaps", false
+		}},
 	}
-	opts.LeaderElection.ResourceName = "Vol_1"
-	want := `--leader-elect-resource-name is "Vol_1"; it must be the name of a lease: `
-	if err := opts.check(); err == nil || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("error %v, want %s", err, want)
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			opts := parse(t)
+			commonutil.LeaderElectionDefault(&opts.LeaderElection)
+			opts.LeaderElection.ResourceName = "vc-scheduler"
+			tt.change(&opts.LeaderElection)
+			err := opts.check()
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.want)) {
+				t.Errorf("error %v, want %s", err, tt.want)
+			}
+		})
 	}
 }
 
@@ -132,7 +152,8 @@ func TestValidateConf(t *testing.T) {
 	tests := map[string]struct{ text, want string }{
 		"a good one":         {text: "actions: \"allocate\"\ntiers:\n- plugins:\n  - name: gang\n"},
 		"a misspelt action":  {text: "actions: \"alocate\"\ntiers:\n- plugins:\n  - name: gang\n", want: "allocate"},
-		"a plugin of ours":   {text: "actions: \"allocate\"\ntiers:\n- plugins:\n  - name: bindpolicy\n"},
+		"a plugin of ours":   {text: "actions: \"allocate\"\ntiers:\n- plugins:\n  - name: ibcluster\n"},
+		"no policy":          {text: "actions: \"allocate\"\ntiers:\n- plugins:\n  - name: bindpolicy\n", want: "line 4: plugin \"bindpolicy\" does nothing without argument \"bindpolicy.policies\""},
 		"a misspelt plugin":  {text: "actions: \"allocate\"\ntiers:\n- plugins:\n  - name: bindpolcy\n", want: "bindpolicy"},
 		"an unknown setting": {text: "actions: \"allocate\"\ntiers:\n- plugins:\n  - name: gang\n    enablePrebind: false\n", want: "enablePreBind"},
 	}

@@ -58,9 +58,9 @@ Without ` + "`--scheduler-conf`" + `, or with an empty file, the built-in config
 const behaviour = `
 ## What is an error
 
-An unknown key, action, plugin or argument, a value of the wrong type or of no use (a weight below zero, a URL without a host), a
+An unknown key, action, plugin or argument, a value of the wrong type or of no use (a weight below zero or over 1000000, a URL without a host), a
 plugin named twice, a key that is there twice, a file that names no plugin, and what cannot work together or alone: ` + "`proportion`" + ` beside
-` + "`capacity`" + `, ` + "`usage`" + ` without ` + "`metrics`" + `. Upstream ignores most of these. The errors of a file are reported at once, the first 50 of them, each
+` + "`capacity`" + `, ` + "`usage`" + ` without ` + "`metrics`" + `, ` + "`bindpolicy`" + ` without a policy. Upstream ignores most of these. The errors of a file are reported at once, the first 50 of them, each
 with its line and the nearest valid name:
 
 ` + "```" + `
@@ -68,8 +68,8 @@ volcano-scheduler.conf: line 6: plugin "predicatse" is unknown; did you mean "pr
 volcano-scheduler.conf: line 9: argument "overcommit-factor" of plugin "overcommit" must be a number, found string "many"
 ` + "```" + `
 
-An argument that is a number or a flag, in quotes (` + "`\"true\"`" + `, ` + "`\"5\"`" + `), as some of Volcano's tools write them, is taken as what it says. A warning in the
-log, and of ` + "`--validate-conf`" + `, names its line.
+A number or a flag in quotes (` + "`\"true\"`" + `, ` + "`\"5\"`" + `), as some of Volcano's tools write them, is taken as what it says: a switch of a plugin, an
+argument, or a value inside one. A warning in the log, and of ` + "`--validate-conf`" + `, names its line. So does one when an action is named more than once.
 
 At start an error ends the process with exit code 1. So does a file that cannot be read, that is no regular file, or that is larger
 than 1 MiB.

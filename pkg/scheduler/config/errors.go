@@ -68,7 +68,7 @@ func (f findings) err() error {
 // argumentError ties a finding of a Validate function to one argument, so that its line can be given.
 type argumentError struct {
 	name string
-	msg  string
+	problem
 }
 
 func (e *argumentError) Error() string { return e.msg }

@@ -3,7 +3,9 @@
 package config
 
 import (
-	"maps"
+	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 
 	yaml3 "go.yaml.in/yaml/v3"
@@ -31,11 +33,14 @@ func Parse(data []byte, cat *Catalogue) (*Config, error) {
 		cfg.Raw, cfg.Hash, cfg.Default = data, hashOf(data), true
 		return cfg, nil
 	}
-	p := &parser{cat: cat, preBindDisabled: map[string]bool{}, pluginLines: map[string]int{}, plain: map[string]framework.Arguments{}}
+	p := &parser{cat: cat, preBindDisabled: map[string]bool{}, pluginLines: map[string]int{}, text: data}
 	p.root(root)
 	p.together()
 	if err := p.err(); err != nil {
 		return nil, err
+	}
+	if len(p.quoted) > 0 {
+		return p.again(cat)
 	}
 	return p.config(data)
 }
@@ -49,9 +54,30 @@ type parser struct {
 	pluginLines map[string]int
 	// tiersLine is the line of "tiers", metricsLine that of "metrics" if it says something; 0 without it.
 	tiersLine, metricsLine int
-	// plain are the values of quoted arguments, by the title of the entry they are of.
-	plain    map[string]framework.Arguments
-	warnings []*Error
+	warnings               []*Error
+
+	text []byte
+	// lines and begins are the lines of the text and where they begin; nil before somebody asks.
+	lines  [][]byte
+	begins []int
+	quoted []quoted
+}
+
+func (p *parser) warn(line int, format string, args ...any) {
+	p.warnings = append(p.warnings, &Error{Line: max(line, 1), Msg: fmt.Sprintf(format, args...)})
+}
+
+// again reads the text once more, without the quotes that were taken away. It ends: each time there are fewer.
+func (p *parser) again(cat *Catalogue) (*Config, error) {
+	cfg, err := Parse(p.withoutQuotes(), cat)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Warnings = append(cfg.Warnings, p.warnings...)
+	slices.SortStableFunc(cfg.Warnings, func(a, b *Error) int { return cmp.Compare(a.Line, b.Line) })
+	cfg.Warnings = slices.CompactFunc(cfg.Warnings, func(a, b *Error) bool { return *a == *b })
+	cfg.Raw, cfg.Hash = p.text, hashOf(p.text)
+	return cfg, nil
 }
 
 // config decodes the checked text as upstream does.
@@ -64,12 +90,7 @@ func (p *parser) config(data []byte) (*Config, error) {
 		for j := range file.Tiers[i].Plugins {
 			plugin := &file.Tiers[i].Plugins[j]
 			plugins.ApplyPluginConfDefaults(plugin)
-			maps.Copy(plugin.Arguments, p.plain[p.cat.plugins[plugin.Name].title()])
 		}
-	}
-	configurations := p.cat.configurations()
-	for _, c := range file.Configurations {
-		maps.Copy(c.Arguments, p.plain[configurations[c.Name].title()])
 	}
 	return &Config{
 		Actions:         p.actions,
@@ -126,6 +147,8 @@ func (p *parser) parseActions(f field) {
 			p.add(f.line(), "actions %q has a comma without a name", text)
 		} else if _, known := p.cat.actions[name]; !known {
 			p.add(f.line(), "action %q is unknown%s", name, suggest(name, names(p.cat.actions)))
+		} else if slices.Contains(p.actions, name) {
+			p.warn(f.line(), "action %q is named more than once: it runs that often in each cycle", name)
 		}
 		p.actions = append(p.actions, name)
 	}
@@ -172,18 +195,18 @@ func (p *parser) metrics(f field) {
 	}
 	p.metricsLine = f.keyLine
 	args := framework.Arguments{}
-	lines := map[string]int{}
+	fields := map[string]field{}
 	for _, g := range p.fields(f.cursor, "metrics") {
-		lines[g.key] = g.keyLine
+		fields[g.key] = g
 		// All values are text here: upstream decodes `true` and 30 to "true" and "30".
 		if g.node.Kind == yaml3.ScalarNode && !g.isNothing() {
 			g.value = g.node.Value
 		}
 		p.argument(p.cat.metrics, g, args)
 	}
-	p.validate(p.cat.metrics, args, lines, f.keyLine)
+	p.validate(p.cat.metrics, args, fields, f.keyLine)
 	kind, given := args["type"].(string)
-	if _, written := lines["type"]; !given && !written {
+	if _, written := fields["type"]; !given && !written {
 		p.add(f.keyLine, `metrics has no "type"; it must be %s`, oneOf(metricsTypes))
 	}
 	if address, _ := args["address"].(string); address == "" && (kind == metricsTypes[0] || kind == metricsTypes[1]) {

@@ -74,10 +74,10 @@ func (p *parser) plugin(item cursor) (text string, line, hierarchy int) {
 			p.preBindDisabled[text] = true
 		}
 	}
-	switch {
-	case arguments != nil:
+	if arguments != nil {
 		p.arguments(e, *arguments, line)
-	default:
+	} else {
+		p.required(e, nil, line)
 		p.validate(e, nil, nil, line)
 	}
 	return text, line, hierarchy
@@ -97,27 +97,40 @@ func (p *parser) pluginSwitch(e entry, f field) bool {
 		p.add(f.keyLine, "key %q of plugin %q is unknown%s", f.key, e.Name, hint)
 		return false
 	}
-	on, ok := f.value.(bool)
-	if !ok {
-		p.add(f.line(), "key %q of plugin %q must be true or false, found %s", f.key, e.Name, found(f.value))
+	if on, ok := f.value.(bool); ok {
+		return on
 	}
-	return on
+	if plain, ok := unquotedFor(boolean, f.value); ok && p.takePlain(f.cursor, fmt.Sprintf("key %q of plugin %q", f.key, e.Name), plain) {
+		return plain == true
+	}
+	p.add(f.line(), "key %q of plugin %q must be true or false, found %s", f.key, e.Name, found(f.value))
+	return false
 }
 
 // arguments checks the arguments of a plugin, an action or a block named on the given line.
 func (p *parser) arguments(e entry, f field, line int) {
 	what := fmt.Sprintf("the arguments of %s %q", e.kind, e.Name)
 	args := framework.Arguments{}
-	lines := map[string]int{}
+	fields := map[string]field{}
 	before := len(p.findings)
 	if !f.isNothing() {
 		for _, g := range p.fields(f.cursor, what) {
-			lines[g.key] = g.keyLine
+			fields[g.key] = g
 			p.argument(e, g, args)
 		}
 	}
+	p.required(e, fields, line)
 	if len(p.findings) == before {
-		p.validate(e, args, lines, line)
+		p.validate(e, args, fields, line)
+	}
+}
+
+// required refuses a plugin that does nothing for lack of an argument.
+func (p *parser) required(e entry, given map[string]field, line int) {
+	for _, arg := range e.Arguments {
+		if _, ok := given[arg.Name]; arg.Required && !ok {
+			p.add(line, "%s does nothing without argument %q", e.title(), arg.Name)
+		}
 	}
 }
 
@@ -127,8 +140,7 @@ func (p *parser) argument(e entry, f field, args framework.Arguments) {
 	switch {
 	case known:
 		ok := typeCheck(arg)
-		if plain, quoted := unquoted(arg.Type, f.value); quoted && ok(plain) == "" {
-			p.takePlain(e, f, plain)
+		if plain, quoted := unquoted(arg.Type, f.value); quoted && ok(plain) == "" && p.takePlain(f.cursor, argumentOf(e, f.key), plain) {
 			f.value = plain
 		}
 		if want := ok(f.value); want != "" {
@@ -140,15 +152,6 @@ func (p *parser) argument(e entry, f field, args framework.Arguments) {
 	default:
 		p.add(f.keyLine, "argument %q of %s is unknown%s", f.key, e.title(), p.cat.argumentHint(e, f.key))
 	}
-}
-
-// takePlain takes a quoted value as what it says, with a warning: upstream's own tools quote numbers and flags.
-func (p *parser) takePlain(e entry, f field, plain any) {
-	if p.plain[e.title()] == nil {
-		p.plain[e.title()] = framework.Arguments{}
-	}
-	p.plain[e.title()][f.key] = plain
-	p.warnings = append(p.warnings, &Error{Line: f.line(), Msg: fmt.Sprintf("argument %q of %s is taken as %s; write it without quotes", f.key, e.title(), found(plain))})
 }
 
 // title names an entry in a message.
@@ -180,8 +183,22 @@ func (c *Catalogue) argumentHint(e entry, name string) string {
 	return "; known are " + strings.Join(declared, ", ")
 }
 
+// takeInner takes a value inside an argument as what it says in its quotes, when nothing else is wrong with it.
+func (p *parser) takeInner(e entry, f field, wrong *argumentError) bool {
+	if len(wrong.quoted) == 0 {
+		return false
+	}
+	inner, ok := f.follow(wrong.quoted[1:])
+	return ok && p.takePlain(inner, argumentOf(e, wrong.quoted.String()), wrong.plain)
+}
+
+// argumentOf names an argument, or what is inside it, in a message.
+func argumentOf(e entry, name string) string {
+	return fmt.Sprintf("argument %q of %s", name, e.title())
+}
+
 // validate asks the entry's own Validate. Its findings get the line of the argument they name, else the line given.
-func (p *parser) validate(e entry, args framework.Arguments, lines map[string]int, line int) {
+func (p *parser) validate(e entry, args framework.Arguments, fields map[string]field, line int) {
 	if e.Validate == nil {
 		return
 	}
@@ -192,8 +209,14 @@ func (p *parser) validate(e entry, args framework.Arguments, lines map[string]in
 	for _, err := range flatten(err) {
 		at := line
 		var named *argumentError
-		if errors.As(err, &named) && lines[named.name] > 0 {
-			at = lines[named.name]
+		if errors.As(err, &named) {
+			f, there := fields[named.name]
+			switch {
+			case there && p.takeInner(e, f, named):
+				continue
+			case there:
+				at = f.keyLine
+			}
 		}
 		p.add(at, "%s: %s", e.title(), strings.ReplaceAll(err.Error(), "\n", "\n  "))
 	}

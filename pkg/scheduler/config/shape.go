@@ -12,66 +12,81 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// shape checks the inside of an Object argument. path is the way to the value, for messages.
-type shape func(path string, value any) []string
+// shape checks the inside of an Object argument. path is the way to the value.
+type shape func(path path, value any) []problem
+
+// problem is one thing wrong inside an argument.
+type problem struct {
+	msg string
+	// quoted is the way to a value that is wrong for its quotes alone, and plain the value without them; nil otherwise.
+	quoted path
+	plain  any
+}
+
+func problemf(format string, args ...any) problem { return problem{msg: fmt.Sprintf(format, args...)} }
 
 // is makes a shape of a check.
 func is(ok check) shape {
-	return func(path string, value any) []string {
-		if want := ok(value); want != "" {
-			return []string{fmt.Sprintf("%s must be %s, found %s", path, want, found(value))}
+	return func(path path, value any) []problem {
+		want := ok(value)
+		if want == "" {
+			return nil
 		}
-		return nil
+		wrong := problemf("%s must be %s, found %s", path, want, found(value))
+		if plain, found := unquotedFor(ok, value); found {
+			wrong.quoted, wrong.plain = path, plain
+		}
+		return []problem{wrong}
 	}
 }
 
 // fields is a mapping with these keys and no others.
 func fields(known map[string]shape) shape {
-	return mapping(func(path, key string, value any) []string {
+	return mapping(func(path path, key string, value any) []problem {
 		inner, ok := known[key]
 		if !ok {
 			valid := slices.Collect(maps.Keys(known))
-			return []string{fmt.Sprintf("key %q of %s is unknown%s", key, path, suggest(key, valid))}
+			return []problem{problemf("key %q of %s is unknown%s", key, path, suggest(key, valid))}
 		}
-		return inner(path+"."+key, value)
+		return inner(path.to(key), value)
 	})
 }
 
 // each is a mapping from any text to values of one shape.
 func each(inner shape) shape {
-	return mapping(func(path, key string, value any) []string { return inner(path+"."+key, value) })
+	return mapping(func(path path, key string, value any) []problem { return inner(path.to(key), value) })
 }
 
-func mapping(visit func(path, key string, value any) []string) shape {
-	return func(path string, value any) []string {
+func mapping(visit func(path path, key string, value any) []problem) shape {
+	return func(path path, value any) []problem {
 		m, ok := value.(map[any]any)
 		if !ok {
-			return []string{fmt.Sprintf("%s must be a mapping, found %s", path, found(value))}
+			return []problem{problemf("%s must be a mapping, found %s", path, found(value))}
 		}
 		byText := map[string]any{}
 		for key, v := range m {
 			byText[fmt.Sprint(key)] = v
 		}
-		var msgs []string
+		var problems []problem
 		for _, key := range slices.Sorted(maps.Keys(byText)) {
-			msgs = append(msgs, visit(path, key, byText[key])...)
+			problems = append(problems, visit(path, key, byText[key])...)
 		}
-		return msgs
+		return problems
 	}
 }
 
 // items is a list of values of one shape.
 func items(inner shape) shape {
-	return func(path string, value any) []string {
+	return func(path path, value any) []problem {
 		list, ok := value.([]any)
 		if !ok {
-			return []string{fmt.Sprintf("%s must be a list, found %s", path, found(value))}
+			return []problem{problemf("%s must be a list, found %s", path, found(value))}
 		}
-		var msgs []string
+		var problems []problem
 		for i, v := range list {
-			msgs = append(msgs, inner(fmt.Sprintf("%s[%d]", path, i), v)...)
+			problems = append(problems, inner(path.to(i), v)...)
 		}
-		return msgs
+		return problems
 	}
 }
 
@@ -87,8 +102,8 @@ func (s shapes) validate(args framework.Arguments) error {
 			if name != pattern && (!family || !strings.HasPrefix(name, prefix)) {
 				continue
 			}
-			for _, msg := range s[pattern](name, args[name]) {
-				errs = append(errs, &argumentError{name: name, msg: msg})
+			for _, wrong := range s[pattern](path{name}, args[name]) {
+				errs = append(errs, &argumentError{name: name, problem: wrong})
 			}
 		}
 	}

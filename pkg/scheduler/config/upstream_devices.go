@@ -30,13 +30,13 @@ func deviceshareArguments() []framework.Argument {
 		{Name: deviceshare.AscendMindClusterVNPU, Type: framework.Bool, Default: "false", Doc: "Gives slices of Ascend NPUs through MindCluster."},
 		{Name: deviceshare.AscendHAMiVNPUEnable, Type: framework.Bool, Default: "false", Doc: "Gives slices of Ascend NPUs through HAMi."},
 		{Name: deviceshare.SchedulePolicyArgument, Type: framework.String, Enum: []string{"binpack", "spread"}, Doc: "Whether devices are packed or spread; neither when not given."},
-		{Name: deviceshare.ScheduleWeight, Type: framework.Int, Default: "0", Doc: "Weight of the plugin's node score; 0 or more."},
+		{Name: deviceshare.ScheduleWeight, Type: framework.Int, Default: "0", Doc: "Weight of the plugin's node score; 0 to 1000000."},
 		{Name: deviceshare.KnownGeometriesCMName, Type: framework.String, Default: "volcano-vgpu-device-config", Doc: "Name of the ConfigMap with the device configuration."},
 		{Name: deviceshare.KnownGeometriesCMNamespace, Type: framework.String, Default: "kube-system", Doc: "Namespace of that ConfigMap."},
 	}
 }
 
-var deviceshareValidate = all(checks{deviceshare.ScheduleWeight: notNegative}.validate, deviceModes)
+var deviceshareValidate = all(checks{deviceshare.ScheduleWeight: weight}.validate, deviceModes)
 
 // deviceModes refuses the combinations on which upstream ends the process.
 func deviceModes(args framework.Arguments) error {
@@ -46,7 +46,7 @@ func deviceModes(args framework.Arguments) error {
 	args.GetBool(&vgpu, deviceshare.VGPUEnable)
 	var errs []error
 	conflict := func(a, b string) {
-		errs = append(errs, &argumentError{name: b, msg: b + " conflicts with " + a + "; keep one of them true"})
+		errs = append(errs, &argumentError{name: b, problem: problemf("%s conflicts with %s; keep one of them true", b, a)})
 	}
 	if sharing && number {
 		conflict(deviceshare.GPUSharingPredicate, deviceshare.GPUNumberPredicate)
@@ -72,7 +72,7 @@ func predicatesArguments() []framework.Argument {
 		{Name: predicates.VolumeBindingEnable, Type: framework.Bool, Default: "true", Doc: "Filters by volume claims, and binds them before the pod."},
 		{Name: predicates.DynamicResourceAllocationEnable, Type: framework.Bool, Default: "false", Doc: "Filters by resource claims (DRA), and allocates them."},
 		{Name: predicates.CachePredicate, Type: framework.Bool, Default: "false", Doc: "Keeps the verdicts of filters that depend on the pod's template alone."},
-		{Name: "volumebinding.weight", Type: framework.Int, Default: "1", Doc: "Weight of the volume capacity score; 0 or more."},
+		{Name: "volumebinding.weight", Type: framework.Int, Default: "1", Doc: "Weight of the volume capacity score; 0 to 1000000."},
 		{Name: "volumebinding.bindTimeoutSeconds", Type: framework.Int, Default: "600", Doc: "How long binding the claims of one pod may take, in seconds; 0 or more."},
 		{Name: "volumebinding.shape", Type: framework.Object, Doc: "Score by used capacity: a list of `utilization` (percent) and `score` (0 to 10). Needs the feature gate `StorageCapacityScoring`."},
 		{Name: "dynamicresources.filterTimeoutSeconds", Type: framework.Int, Default: "10", Doc: "How long filtering one node by resource claims may take, in seconds; 0 or more."},
@@ -80,9 +80,9 @@ func predicatesArguments() []framework.Argument {
 }
 
 var predicatesValidate = shapes{
-	"volumebinding.weight":                  is(notNegative),
-	"volumebinding.bindTimeoutSeconds":      is(notNegative),
-	"dynamicresources.filterTimeoutSeconds": is(notNegative),
+	"volumebinding.weight":                  is(weight),
+	"volumebinding.bindTimeoutSeconds":      is(seconds),
+	"dynamicresources.filterTimeoutSeconds": is(seconds),
 	"volumebinding.shape": items(fields(map[string]shape{
 		"utilization": is(integer(0, 100)),
 		"score":       is(integer(0, 10)),
@@ -120,7 +120,7 @@ var extenderValidate = all(
 		}
 		for _, name := range slices.Sorted(maps.Keys(args)) {
 			if strings.HasSuffix(name, "Verb") {
-				return &argumentError{name: name, msg: name + " needs " + extender.ExtenderURLPrefix + " beside it"}
+				return &argumentError{name: name, problem: problemf("%s needs %s beside it", name, extender.ExtenderURLPrefix)}
 			}
 		}
 		return nil

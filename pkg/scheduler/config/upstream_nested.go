@@ -30,6 +30,10 @@ const (
 var (
 	notNegative = integer(0, math.MaxInt)
 	percent     = integer(0, 100)
+	// weight is bounded so that sums of products of weights and scores stay within an int64.
+	weight = integer(0, framework.MaxWeight)
+	// seconds are bounded so that they are a time.Duration.
+	seconds = integer(0, math.MaxInt32)
 )
 
 func tdmArguments() []framework.Argument {
@@ -57,15 +61,15 @@ func dailyWindow(value any) string {
 
 func usageArguments() []framework.Argument {
 	return []framework.Argument{
-		{Name: "usage.weight", Type: framework.Int, Default: "5", Doc: "Weight of the plugin's node score; 0 or more."},
-		{Name: "cpu.weight", Type: framework.Int, Default: "1", Doc: "Weight of CPU usage in the score; 0 or more."},
-		{Name: "memory.weight", Type: framework.Int, Default: "1", Doc: "Weight of memory usage in the score; 0 or more."},
+		{Name: "usage.weight", Type: framework.Int, Default: "5", Doc: "Weight of the plugin's node score; 0 to 1000000."},
+		{Name: "cpu.weight", Type: framework.Int, Default: "1", Doc: "Weight of CPU usage in the score; 0 to 1000000."},
+		{Name: "memory.weight", Type: framework.Int, Default: "1", Doc: "Weight of memory usage in the score; 0 to 1000000."},
 		{Name: "thresholds", Type: framework.Object, Default: "cpu: 80, mem: 80", Doc: "Usage, in percent, over which a node takes no new pods: `cpu` and `mem`."},
 	}
 }
 
 var usageValidate = shapes{
-	"usage.weight": is(notNegative), "cpu.weight": is(notNegative), "memory.weight": is(notNegative),
+	"usage.weight": is(weight), "cpu.weight": is(weight), "memory.weight": is(weight),
 	"thresholds": fields(map[string]shape{"cpu": is(percent), "mem": is(percent)}),
 }.validate
 
@@ -96,7 +100,7 @@ var utilization = fields(map[string]shape{
 
 func resourceStrategyArguments() []framework.Argument {
 	return []framework.Argument{
-		{Name: "resourceStrategyFitWeight", Type: framework.Int, Default: "10", Doc: "Weight of the plugin's node score; 0 or more."},
+		{Name: "resourceStrategyFitWeight", Type: framework.Int, Default: "10", Doc: "Weight of the plugin's node score; 0 to 1000000."},
 		{Name: "resources", Type: framework.Object, Default: "cpu and memory, LeastAllocated, weight 1", Doc: "Mapping of resource, or prefix ending in `/*`, to `type` (`LeastAllocated` or `MostAllocated`) and `weight`."},
 		{Name: "sra", Type: framework.Object, Doc: "Keeps pods off nodes with scarce resources they do not ask for: `enable`, `resources` (separated by commas), `weight`, `resourceWeight` (by resource)."},
 		{Name: "proportional", Type: framework.Object, Doc: "Keeps CPU and memory free in proportion to scarce resources: `enable`, `resources` (separated by commas), `resourceProportion` (by `<resource>.cpu` and `<resource>.memory`)."},
@@ -104,16 +108,16 @@ func resourceStrategyArguments() []framework.Argument {
 }
 
 var resourceStrategyValidate = shapes{
-	"resourceStrategyFitWeight": is(notNegative),
+	"resourceStrategyFitWeight": is(weight),
 	"resources": resourceNames(each(fields(map[string]shape{
 		"type":   is(text("LeastAllocated", "MostAllocated")),
-		"weight": is(integer(1, math.MaxInt)),
+		"weight": is(integer(1, framework.MaxWeight)),
 	}))),
 	"sra": fields(map[string]shape{
 		"enable":         is(boolean),
 		"resources":      is(text()),
-		"weight":         is(notNegative),
-		"resourceWeight": each(is(notNegative)),
+		"weight":         is(weight),
+		"resourceWeight": each(is(weight)),
 	}),
 	"proportional": fields(map[string]shape{
 		"enable":             is(boolean),
@@ -124,36 +128,36 @@ var resourceStrategyValidate = shapes{
 
 // resourceNames refuses the patterns that upstream drops: only one asterisk, at the end and after a prefix, has a meaning.
 func resourceNames(inner shape) shape {
-	return func(path string, value any) []string {
-		msgs := inner(path, value)
+	return func(path path, value any) []problem {
+		problems := inner(path, value)
 		m, _ := value.(map[any]any)
 		for key := range m {
 			name := fmt.Sprint(key)
 			if i := strings.Index(name, "*"); i >= 0 && (i != len(name)-1 || i == 0) {
-				msgs = append(msgs, fmt.Sprintf("resource %q of %s must end in its only asterisk, such as \"example.com/*\"", name, path))
+				problems = append(problems, problemf("resource %q of %s must end in its only asterisk, such as \"example.com/*\"", name, path))
 			}
 		}
-		slices.Sort(msgs)
-		return msgs
+		slices.SortFunc(problems, func(a, b problem) int { return strings.Compare(a.msg, b.msg) })
+		return problems
 	}
 }
 
 var binpackValidate = all(
 	checks{
-		binpack.BinpackWeight:                notNegative,
-		binpack.BinpackCPU:                   notNegative,
-		binpack.BinpackMemory:                notNegative,
-		binpack.BinpackResourcesPrefix + "*": notNegative,
+		binpack.BinpackWeight:                weight,
+		binpack.BinpackCPU:                   weight,
+		binpack.BinpackMemory:                weight,
+		binpack.BinpackResourcesPrefix + "*": weight,
 	}.validate,
 	listedResources(binpack.BinpackResources),
 )
 
 var hyperNodeValidate = all(
 	checks{
-		networktopologyaware.NetworkTopologyWeight:                 notNegative,
-		networktopologyaware.HyperNodeBinPackCPU:                   notNegative,
-		networktopologyaware.HyperNodeBinPackMemory:                notNegative,
-		networktopologyaware.HyperNodeBinPackResourcesPrefix + "*": notNegative,
+		networktopologyaware.NetworkTopologyWeight:                 weight,
+		networktopologyaware.HyperNodeBinPackCPU:                   weight,
+		networktopologyaware.HyperNodeBinPackMemory:                weight,
+		networktopologyaware.HyperNodeBinPackResourcesPrefix + "*": weight,
 		networktopologyaware.HyperNodeBinPackNormalPodFading:       atLeast(0, "a number of 0 or more"),
 	}.validate,
 	listedResources(networktopologyaware.HyperNodeBinPackResources),
@@ -171,7 +175,7 @@ func listedResources(list string) func(framework.Arguments) error {
 		for name := range args {
 			resource, ok := strings.CutPrefix(name, list+".")
 			if ok && !slices.Contains(resources, resource) {
-				errs = append(errs, &argumentError{name: name, msg: fmt.Sprintf("%s has no effect: add %s to %s", name, resource, list)})
+				errs = append(errs, &argumentError{name: name, problem: problemf("%s has no effect: add %s to %s", name, resource, list)})
 			}
 		}
 		return errors.Join(errs...)

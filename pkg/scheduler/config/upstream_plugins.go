@@ -42,8 +42,8 @@ func upstreamPlugins() []framework.PluginSpec {
 		}},
 		{Name: nodeorder.PluginName, Doc: "Scores nodes with kube-scheduler's scoring plugins.", Arguments: nodeorderArguments(), Validate: nodeorderValidate},
 		{Name: numaaware.PluginName, Doc: "Places pods by the CPU topology of nodes.", Arguments: []framework.Argument{
-			{Name: numaaware.NumaTopoWeight, Type: framework.Int, Default: "1", Doc: "Weight of the plugin's node score; 0 or more."},
-		}, Validate: checks{numaaware.NumaTopoWeight: notNegative}.validate},
+			{Name: numaaware.NumaTopoWeight, Type: framework.Int, Default: "1", Doc: "Weight of the plugin's node score; 0 to 1000000."},
+		}, Validate: checks{numaaware.NumaTopoWeight: weight}.validate},
 		{Name: overcommit.PluginName, Doc: "Admits jobs up to a multiple of the cluster's resources.", Arguments: []framework.Argument{
 			{Name: "overcommit-factor", Type: framework.Number, Default: "1.2", Doc: "The multiple of the cluster's resources that admitted jobs may ask for; 1 or more."},
 		}, Validate: checks{"overcommit-factor": atLeast(1, "a number of 1 or more")}.validate},
@@ -58,8 +58,8 @@ func upstreamPlugins() []framework.PluginSpec {
 			{Name: sla.JobWaitingTime, Type: framework.Duration, Doc: "How long a job may wait before it is put first; a job's own annotation overrides it."},
 		}, Validate: checks{sla.JobWaitingTime: positiveDuration}.validate},
 		{Name: tasktopology.PluginName, Doc: "Places tasks of a job together or apart by the job's annotations.", Arguments: []framework.Argument{
-			{Name: tasktopology.PluginWeight, Type: framework.Int, Default: "1", Doc: "Weight of the plugin's node score; 0 or more."},
-		}, Validate: checks{tasktopology.PluginWeight: notNegative}.validate},
+			{Name: tasktopology.PluginWeight, Type: framework.Int, Default: "1", Doc: "Weight of the plugin's node score; 0 to 1000000."},
+		}, Validate: checks{tasktopology.PluginWeight: weight}.validate},
 		{Name: tdmName, Doc: "Uses revocable nodes within daily time windows.", Arguments: tdmArguments(), Validate: tdmValidate},
 		{Name: usageName, Doc: "Filters and scores nodes by measured CPU and memory usage; needs the `metrics` block.", Arguments: usageArguments(), Validate: usageValidate},
 	}
@@ -67,21 +67,21 @@ func upstreamPlugins() []framework.PluginSpec {
 
 func binpackArguments() []framework.Argument {
 	return []framework.Argument{
-		{Name: binpack.BinpackWeight, Type: framework.Int, Default: "1", Doc: "Weight of the plugin's node score; 0 or more."},
-		{Name: binpack.BinpackCPU, Type: framework.Int, Default: "1", Doc: "Weight of CPU in the score; 0 or more."},
-		{Name: binpack.BinpackMemory, Type: framework.Int, Default: "1", Doc: "Weight of memory in the score; 0 or more."},
+		{Name: binpack.BinpackWeight, Type: framework.Int, Default: "1", Doc: "Weight of the plugin's node score; 0 to 1000000."},
+		{Name: binpack.BinpackCPU, Type: framework.Int, Default: "1", Doc: "Weight of CPU in the score; 0 to 1000000."},
+		{Name: binpack.BinpackMemory, Type: framework.Int, Default: "1", Doc: "Weight of memory in the score; 0 to 1000000."},
 		{Name: binpack.BinpackResources, Type: framework.String, Doc: "Further resources in the score, separated by commas."},
-		{Name: binpack.BinpackResourcesPrefix + "*", Type: framework.Int, Default: "1", Doc: "Weight of the resource named after the prefix, which `" + binpack.BinpackResources + "` must list; 0 or more."},
+		{Name: binpack.BinpackResourcesPrefix + "*", Type: framework.Int, Default: "1", Doc: "Weight of the resource named after the prefix, which `" + binpack.BinpackResources + "` must list; 0 to 1000000."},
 	}
 }
 
 func hyperNodeArguments() []framework.Argument {
 	return []framework.Argument{
-		{Name: networktopologyaware.NetworkTopologyWeight, Type: framework.Int, Default: "1", Doc: "Weight of the plugin's scores; 0 or more."},
-		{Name: networktopologyaware.HyperNodeBinPackCPU, Type: framework.Int, Default: "1", Doc: "Weight of CPU in the packing score of a HyperNode; 0 or more."},
-		{Name: networktopologyaware.HyperNodeBinPackMemory, Type: framework.Int, Default: "1", Doc: "Weight of memory in the packing score of a HyperNode; 0 or more."},
+		{Name: networktopologyaware.NetworkTopologyWeight, Type: framework.Int, Default: "1", Doc: "Weight of the plugin's scores; 0 to 1000000."},
+		{Name: networktopologyaware.HyperNodeBinPackCPU, Type: framework.Int, Default: "1", Doc: "Weight of CPU in the packing score of a HyperNode; 0 to 1000000."},
+		{Name: networktopologyaware.HyperNodeBinPackMemory, Type: framework.Int, Default: "1", Doc: "Weight of memory in the packing score of a HyperNode; 0 to 1000000."},
 		{Name: networktopologyaware.HyperNodeBinPackResources, Type: framework.String, Doc: "Further resources in the packing score, separated by commas."},
-		{Name: networktopologyaware.HyperNodeBinPackResourcesPrefix + "*", Type: framework.Int, Default: "1", Doc: "Weight of the resource named after the prefix, which `" + networktopologyaware.HyperNodeBinPackResources + "` must list; 0 or more."},
+		{Name: networktopologyaware.HyperNodeBinPackResourcesPrefix + "*", Type: framework.Int, Default: "1", Doc: "Weight of the resource named after the prefix, which `" + networktopologyaware.HyperNodeBinPackResources + "` must list; 0 to 1000000."},
 		{Name: networktopologyaware.HyperNodeBinPackNormalPodEnable, Type: framework.Bool, Default: "true", Doc: "Whether pods without a network topology are packed by HyperNode as well."},
 		{Name: networktopologyaware.HyperNodeBinPackNormalPodFading, Type: framework.Number, Default: "0.8", Doc: "Factor by which a tier counts less than the one below it for such pods; 0 leaves the lowest tier alone."},
 	}
@@ -101,12 +101,12 @@ func nodeorderArguments() []framework.Argument {
 }
 
 var nodeorderValidate = checks{
-	nodeorder.LeastRequestedWeight:    notNegative,
-	nodeorder.MostRequestedWeight:     notNegative,
-	nodeorder.NodeAffinityWeight:      notNegative,
-	nodeorder.PodAffinityWeight:       notNegative,
-	nodeorder.BalancedResourceWeight:  notNegative,
-	nodeorder.TaintTolerationWeight:   notNegative,
-	nodeorder.ImageLocalityWeight:     notNegative,
-	nodeorder.PodTopologySpreadWeight: notNegative,
+	nodeorder.LeastRequestedWeight:    weight,
+	nodeorder.MostRequestedWeight:     weight,
+	nodeorder.NodeAffinityWeight:      weight,
+	nodeorder.PodAffinityWeight:       weight,
+	nodeorder.BalancedResourceWeight:  weight,
+	nodeorder.TaintTolerationWeight:   weight,
+	nodeorder.ImageLocalityWeight:     weight,
+	nodeorder.PodTopologySpreadWeight: weight,
 }.validate

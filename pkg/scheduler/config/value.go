@@ -70,31 +70,6 @@ func either(l, r check) check {
 	}
 }
 
-// unquoted reads a quoted value as what its type wants; false when it is no text or does not say such a thing.
-func unquoted(kind framework.ArgumentType, value any) (plain any, ok bool) {
-	s, ok := value.(string)
-	if !ok {
-		return nil, false
-	}
-	switch kind {
-	case framework.Bool:
-		switch strings.ToLower(s) {
-		case "true":
-			return true, true
-		case "false":
-			return false, true
-		}
-	case framework.Int, framework.Number:
-		if i, err := strconv.Atoi(s); err == nil {
-			return i, true
-		}
-		if f, err := strconv.ParseFloat(s, 64); err == nil && kind == framework.Number && !math.IsInf(f, 0) && !math.IsNaN(f) {
-			return f, true
-		}
-	}
-	return nil, false
-}
-
 func oneOf(enum []string) string {
 	quoted := make([]string, len(enum))
 	for i, s := range enum {
@@ -127,12 +102,15 @@ func integer(low, high int) check {
 }
 
 func number(value any) string {
-	switch value.(type) {
-	case int, float64:
+	switch n := value.(type) {
+	case int:
 		return ""
-	default:
-		return "a number"
+	case float64:
+		if !math.IsInf(n, 0) && !math.IsNaN(n) {
+			return ""
+		}
 	}
+	return "a number"
 }
 
 // atLeast takes numbers of low or more, in the words of what.

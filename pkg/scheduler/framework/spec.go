@@ -28,6 +28,10 @@ const (
 	AnyType ArgumentType = "any"
 )
 
+// MaxWeight is the largest weight that an argument may have: products of weights and scores, and their sums, stay within what an
+// int64 holds and a float64 tells apart.
+const MaxWeight = 1_000_000
+
 // Argument declares one argument of a plugin or action. Config validation and the generated configuration
 // page both read these declarations; nothing else lists a plugin's arguments.
 type Argument struct {
@@ -40,6 +44,8 @@ type Argument struct {
 	Doc string
 	// Enum lists the accepted values of a String; empty accepts any.
 	Enum []string
+	// Required says that the plugin does nothing without it.
+	Required bool
 }
 
 // PluginSpec is all a plugin tells of itself before it is built.

@@ -91,6 +91,9 @@ func parsePolicies(args framework.Arguments) ([]policyConfig, error) {
 		return nil, fmt.Errorf("%s: found %s, want a list of policies, each with a name and an expression",
 			policiesArgument, describe(value))
 	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s: found an empty list, want at least one policy: without any the plugin checks nothing", policiesArgument)
+	}
 	if len(list) > maxPolicies {
 		return nil, fmt.Errorf("%s: found %d policies, want at most %d", policiesArgument, len(list), maxPolicies)
 	}

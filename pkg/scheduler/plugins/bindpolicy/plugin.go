@@ -41,7 +41,7 @@ func Spec() framework.PluginSpec {
 		Doc:  "Checks each task against CEL policies over the live pod, node and PodGroup just before it is bound.",
 		Arguments: []framework.Argument{
 			{
-				Name: policiesArgument,
+				Name: policiesArgument, Required: true,
 				Type: framework.Object,
 				Doc: "List of policies, each a mapping with name, expression and optionally matchCondition, " +
 					"messageExpression, message, failurePolicy (Fail or Ignore) and costLimit; see docs/plugins/bindpolicy.md.",

@@ -5,7 +5,6 @@ package ibcluster
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,7 +74,7 @@ func arguments() []framework.Argument {
 		{Name: strategyArgument, Type: framework.String, Default: tightest, Enum: strategies,
 			Doc: "Which of the groups that can hold a gang is preferred: the one with the least room, or the one with the most."},
 		{Name: weightArgument, Type: framework.Number, Default: "1",
-			Doc: "Multiplies the plugin's scores of groups, which are added to those of other plugins; 0 or more."},
+			Doc: "Multiplies the plugin's scores of groups, which are added to those of other plugins; 0 to 1000000."},
 	}
 }
 
@@ -201,8 +200,8 @@ func readWeight(args framework.Arguments, target *float64) error {
 	case float64:
 		weight = n
 	}
-	if weight < 0 || math.IsInf(weight, 0) || math.IsNaN(weight) {
-		return fmt.Errorf("%s: found %s, want a number of 0 or more", weightArgument, describe(value))
+	if !(weight >= 0 && weight <= framework.MaxWeight) { // nor is NaN
+		return fmt.Errorf("%s: found %s, want a number from 0 to %d", weightArgument, describe(value), framework.MaxWeight)
 	}
 	*target = weight
 	return nil

@@ -89,8 +89,9 @@ func TestArgumentErrors(t *testing.T) {
 		"unknown mode":     {args: "{ibcluster.defaultMode: hard}", want: []string{`ibcluster.defaultMode: found "hard", want "required" or "preferred" or "none"`}},
 		"trigger of cpu":   {args: "{ibcluster.triggerResources: [cpu]}", want: []string{`ibcluster.triggerResources: found "cpu", want names of extended resources such as "rdma/hca"`}},
 		"unknown strategy": {args: "{ibcluster.strategy: first}", want: []string{`ibcluster.strategy: found "first", want "tightest" or "emptiest"`}},
-		"negative weight":  {args: "{ibcluster.weight: -1}", want: []string{"ibcluster.weight: found -1, want a number of 0 or more"}},
-		"weight in quotes": {args: `{ibcluster.weight: "1"}`, want: []string{`ibcluster.weight: found "1", want a number of 0 or more`}},
+		"negative weight":  {args: "{ibcluster.weight: -1}", want: []string{"ibcluster.weight: found -1, want a number from 0 to 1000000"}},
+		"huge weight":      {args: "{ibcluster.weight: 10000000}", want: []string{"ibcluster.weight: found 1e+07, want a number from 0 to 1000000"}},
+		"weight in quotes": {args: `{ibcluster.weight: "1"}`, want: []string{`ibcluster.weight: found "1", want a number from 0 to 1000000`}},
 		"all at once": {args: "{ibcluster.source: racks, ibcluster.weight: -1, ibcluster.levels: []}", want: []string{
 			"ibcluster.source: ", "ibcluster.weight: ", "ibcluster.levels: "}},
 	}

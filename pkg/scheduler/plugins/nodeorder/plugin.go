@@ -52,12 +52,12 @@ func Spec() framework.PluginSpec {
 	}
 }
 
-// validate refuses weights below zero: they would turn a score round, which no user of the scores expects.
+// validate refuses weights below zero, which would turn a score round, and those with which sums would overflow.
 func validate(args framework.Arguments) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(args)) {
-		if weight, ok := args[name].(int); ok && weight < 0 {
-			errs = append(errs, fmt.Errorf("%s: found %d, want a weight of 0 or more", name, weight))
+		if weight, ok := args[name].(int); ok && (weight < 0 || weight > framework.MaxWeight) {
+			errs = append(errs, fmt.Errorf("%s: found %d, want a weight from 0 to %d", name, weight, framework.MaxWeight))
 		}
 	}
 	return errors.Join(errs...)
