@@ -53,6 +53,9 @@ func addRules(path string, fields [][]string) error {
 	}
 	spec, _ := crd["spec"].(map[string]any)
 	versions, _ := spec["versions"].([]any)
+	if len(versions) == 0 {
+		return fmt.Errorf("%s: it has no version to add rules to", path)
+	}
 	for _, version := range versions {
 		schema, _ := version.(map[string]any)["schema"].(map[string]any)
 		root, _ := schema["openAPIV3Schema"].(map[string]any)

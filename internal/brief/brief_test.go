@@ -63,6 +63,69 @@ func TestValue(t *testing.T) {
 	}
 }
 
+// TestBounds: the door, parts and values each let through exactly what they may, and tell how much they cut.
+func TestBounds(t *testing.T) {
+	tests := map[string]struct {
+		of   func(string) string
+		most int
+	}{
+		"a message": {of: Text, most: 1024},
+		"a part":    {of: Part, most: 480},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			whole := strings.Repeat("x", tt.most)
+			if got := tt.of(whole); got != whole {
+				t.Errorf("what just fits is %q", got)
+			}
+			cut := tt.of(whole + "y")
+			head, rest, ok := strings.Cut(cut, "... (and ")
+			if want := fmt.Sprintf("%d bytes more)", tt.most+1-len(head)); !ok || rest != want || len(cut) > tt.most {
+				t.Errorf("one byte more is %q, %d bytes, want it to end with %q", cut, len(cut), want)
+			}
+		})
+	}
+	if got, want := Value(strings.Repeat("v", 64)), `"`+strings.Repeat("v", 64)+`"`; got != want {
+		t.Errorf("a value that just fits is %s", got)
+	}
+	if got, want := Value(strings.Repeat("v", 65)), `"`+strings.Repeat("v", 64)+`"... (and 1 bytes more)`; got != want {
+		t.Errorf("a value of a byte more is %s", got)
+	}
+	if got, want := Value(strings.Repeat("é", 33)), `"`+strings.Repeat("é", 32)+`"... (and 2 bytes more)`; got != want {
+		t.Errorf("a value of a rune more is %s", got)
+	}
+}
+
+// TestListHoldsOnlyTheFirst: whoever fills it may name tens of thousands, in any order.
+func TestListHoldsOnlyTheFirst(t *testing.T) {
+	add := func(n int) func() {
+		names := make([]string, n)
+		for i := range names {
+			names[i] = fmt.Sprintf("%06d", n-i) // each comes before all others
+		}
+		return func() {
+			l := List{First: 3}
+			for _, name := range names {
+				l.Add(name)
+			}
+			if len(l.items) != 3 || cap(l.items) > 8 {
+				t.Errorf("of %d items %d are held, in room for %d", n, len(l.items), cap(l.items))
+			}
+		}
+	}
+	few, many := testing.AllocsPerRun(5, add(1_000)), testing.AllocsPerRun(5, add(16_000))
+	if many > few {
+		t.Errorf("adding 1000 items allocates %v times, 16000 %v times", few, many)
+	}
+	one := List{First: 1}
+	for _, item := range []string{"b", "a", "b", "c"} {
+		one.Add(item)
+	}
+	if diff := cmp.Diff([]string{"a"}, one.Items()); diff != "" || one.More() != " and 3 more" {
+		t.Errorf("items, and%s (-want +got):\n%s", one.More(), diff)
+	}
+}
+
 func TestListTellsTheFirst(t *testing.T) {
 	l := List{First: 3}
 	for i := range 60_000 {
