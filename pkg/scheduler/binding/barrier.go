@@ -11,8 +11,8 @@ import (
 const quorumAttempts = 5
 
 // barrier decides the transaction once every member has passed or failed. It returns the members to bind, in state
-// binding, and then holds a slot for the first of them; it returns none when all are failed.
-func (r *run) barrier() []*member {
+// binding, and a slot for the first of them; it returns none when all are failed.
+func (r *run) barrier() ([]*member, *waiter) {
 	for r.quorumErr == nil {
 		if r.e.ctx.Err() != nil {
 			r.failAll(ErrAborted)
@@ -31,7 +31,7 @@ func (r *run) barrier() []*member {
 		select {
 		case <-slot.granted:
 			if r.commit(chosen, lost) {
-				return chosen
+				return chosen, slot
 			}
 		case <-r.changed:
 		}
@@ -39,7 +39,7 @@ func (r *run) barrier() []*member {
 	}
 	r.enter(phaseRollback)
 	r.adoptOrphans()
-	return nil
+	return nil, nil
 }
 
 // commit takes the members past the barrier, unless more members are lost by now than there were at the verdict, or

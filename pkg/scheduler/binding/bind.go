@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
@@ -17,22 +18,26 @@ var errUnsettled = fmt.Errorf("%w before it was known whether the pod is bound",
 
 // bindAll binds the members that passed the barrier, and waits for all of them. The slot that barrier took goes to
 // the first.
-func (r *run) bindAll(members []*member) {
+func (r *run) bindAll(members []*member, slot *waiter) {
 	var next atomic.Int64
 	for range min(len(members), r.e.perGang) {
 		r.work.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(members)); i = next.Add(1) - 1 {
-				r.bind(members[i], i == 0)
+				if i == 0 {
+					r.bind(members[i], slot)
+				} else {
+					r.bind(members[i], nil)
+				}
 			}
 		})
 	}
 	r.work.Wait()
 }
 
-// bind binds one member and enters the outcome in the books. A member that is not bound is rolled back on a
-// goroutine of its own.
-func (r *run) bind(m *member, hasSlot bool) {
-	err := r.e.place(m, r.slots, hasSlot)
+// bind binds one member, first in the slot if it has one, and enters the outcome in the books. A member that is not bound
+// is rolled back on a goroutine of its own.
+func (r *run) bind(m *member, slot *waiter) {
+	err := r.e.place(m, r.slots, slot)
 	switch {
 	case err == nil:
 		r.e.ledger.Bound(m.Member)
@@ -51,15 +56,18 @@ func (r *run) bind(m *member, hasSlot bool) {
 
 // place sends Bindings for the member until one holds, for which it returns nil, or it is clear that none does and
 // none will. It returns the cause when the member was cancelled and is known not to be bound.
-func (e *Engine) place(m *member, slots *contender, hasSlot bool) error {
+func (e *Engine) place(m *member, slots *contender, slot *waiter) error {
 	backoff := e.retry
 	doubt := false
 	for attempt := 1; ; attempt++ {
-		if !hasSlot && !e.slots.acquire(m.ctx, slots) {
+		if slot == nil {
+			slot = e.slots.acquire(m.ctx, slots)
+		}
+		if slot == nil {
 			return context.Cause(m.ctx)
 		}
-		hasSlot = false
-		err := e.call(slots, func(ctx context.Context) error { return e.binder.Bind(ctx, m.Member) })
+		err := e.call(slot, func(ctx context.Context) error { return e.binder.Bind(ctx, m.Member) })
+		slot = nil
 		if err == nil {
 			return nil
 		}
@@ -109,9 +117,10 @@ func (e *Engine) settle(m *member, slots *contender) (held bool, lost error) {
 
 // lookup asks where the member's pod is until there is an answer, or Abort.
 func (e *Engine) lookup(m *member, slots *contender) (Fate, error) {
-	for backoff := e.retry; e.slots.acquire(e.ctx, slots); {
+	backoff := e.retry
+	for slot := e.slots.acquire(e.ctx, slots); slot != nil; slot = e.slots.acquire(e.ctx, slots) {
 		var fate Fate
-		err := e.call(slots, func(ctx context.Context) (err error) {
+		err := e.call(slot, func(ctx context.Context) (err error) {
 			fate, err = e.binder.Lookup(ctx, m.Member)
 			return err
 		})
@@ -128,8 +137,9 @@ func (e *Engine) lookup(m *member, slots *contender) (Fate, error) {
 }
 
 // call makes one call to the API server in a slot that is taken, and gives the slot back.
-func (e *Engine) call(slots *contender, f func(ctx context.Context) error) error {
-	defer e.slots.release(slots)
+func (e *Engine) call(slot *waiter, f func(ctx context.Context) error) error {
+	defer e.slots.release(slot)
+	defer time.AfterFunc(slotTime, func() { e.slots.lend(slot) }).Stop()
 	ctx, cancel := context.WithTimeout(e.ctx, e.callTimeout)
 	defer cancel()
 	if ctx.Err() != nil {

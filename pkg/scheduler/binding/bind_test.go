@@ -87,13 +87,13 @@ func TestBindHonoursRetryAfter(t *testing.T) {
 func TestBindIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(WithBindParallelism(8))
-		slow := script{binds: []reply{{takes: time.Second}}}
+		slow := script{binds: []reply{{takes: 900 * time.Millisecond}}}
 		if err := w.submit(gang, w.members(gang, slow, slow, slow, slow, slow)...); err != nil {
 			t.Fatal(err)
 		}
 		w.drain(t)
-		if got, want := w.results[0].Took, 3*time.Second; got != want {
-			t.Errorf("five binds of 1 s, two at a time of 8 slots,, took %v, want %v", got, want)
+		if got, want := w.results[0].Took, 1800*time.Millisecond; got != want {
+			t.Errorf("five binds of 900 ms, four at a time of 8 slots, took %v, want %v", got, want)
 		}
 	})
 }

@@ -167,10 +167,10 @@ func TestCancelBetweenBarrierAndFirstBindJudgesAgain(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
-				w.mustSubmit(t, "ns/busy", "p", 1, script{binds: []reply{{takes: 10 * time.Second}}})
+				w.mustSubmit(t, "ns/busy", "p", 1, script{binds: []reply{{takes: slotTime}}})
 				synctest.Wait()
 				w.mustSubmit(t, gang, "q", tc.minimum, script{steps: steps("a")}, script{steps: steps("a")})
-				time.Sleep(time.Second)
+				time.Sleep(slotTime / 2)
 				w.deletePod("q0", errDeleted)
 				synctest.Wait()
 				traceIs("q0", "a -a released(deleted)")(t, w)
@@ -197,9 +197,9 @@ func TestCancelDuringTheVerdictJudgesAgain(t *testing.T) {
 
 func TestCancelWhileWaitingForItsTurnToBind(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		slow := script{binds: []reply{{takes: 10 * time.Second}}}
+		slow := script{binds: []reply{{takes: slotTime}}}
 		w.mustSubmit(t, gang, "p", 1, slow, slow)
-		time.Sleep(time.Second)
+		time.Sleep(slotTime / 2)
 		w.cancel("p1", errDeleted)
 		synctest.Wait()
 		w.wantTraces(t, "bind", "released(deleted)")

@@ -31,7 +31,7 @@ func (w *world) mustSubmit(t *testing.T, gang api.JobID, prefix string, minimum 
 	w.setMinimum(gang, minimum)
 	var members []*Member
 	for i, s := range scripts {
-		name := prefix + string(rune('0'+i))
+		name := fmt.Sprintf("%s%d", prefix, i)
 		members = append(members, w.member(gang, name, "node-"+name, s))
 	}
 	if err := w.submit(gang, members...); err != nil {

@@ -10,7 +10,8 @@ import (
 )
 
 type options struct {
-	// apiCalls bounds the calls to the API server under way, over all gangs; one alone may have a quarter of them.
+	// apiCalls bounds the calls to the API server under way, over all gangs; a namespace alone may have half of them. As many
+	// again may hang.
 	apiCalls int
 	// perGang bounds the chains, the rollbacks and the binds under way in one transaction.
 	perGang int
@@ -43,7 +44,8 @@ func defaultOptions() options {
 type Option func(*options)
 
 // WithBindParallelism bounds the calls to the API server (Bindings and look-ups) under way at a time, over all
-// gangs. They are shared so that some are left for whoever comes: a gang that is alone has a quarter of them. Default 128.
+// gangs. They are shared so that some are left for whoever comes: a namespace that is alone has half of them. Calls that take
+// longer than a second count no more, up to that number again. Default 128.
 func WithBindParallelism(calls int) Option {
 	return func(o *options) { o.apiCalls = max(1, calls) }
 }

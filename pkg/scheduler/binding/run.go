@@ -100,8 +100,8 @@ func (r *run) run() {
 	r.e.reportInFlight()
 	r.awaitTurn()
 	r.prepare()
-	if chosen := r.barrier(); len(chosen) > 0 {
-		r.bindAll(chosen)
+	if chosen, slot := r.barrier(); len(chosen) > 0 {
+		r.bindAll(chosen, slot)
 	}
 	r.work.Wait()
 	r.end()

@@ -10,28 +10,33 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
 // prioritySemaphore bounds the calls to the API server under way. Calls can hang until their time-out, behind a slow
-// admission webhook say, so nobody may hold all slots: whoever comes later must find some.
+// admission webhook say, and hold up nobody but their own namespace.
 //
+//   - A call that hangs, which is one that has taken slotTime, gives its slot back though it goes on, as long as there are no
+//     more such calls than slots.
 //   - A namespace may hold as many slots as there are free. One alone thus has half of them, and several that want more
 //     end with equal shares and one such share free.
-//   - Of the slots that its namespace holds or may still take, a gang may hold as many as it and those before it leave:
-//     the oldest half, the next half of the rest, and so on. Gangs thus end one after the other instead of all at the
-//     end, and a crash in between leaves few of them bound in part. The last eighth is for gangs that
-//     hold none.
-//   - A free slot goes to the namespace that holds the fewest, of equals to the one that gave a slot back longest ago, and
-//     there to the oldest gang that may have it.
+//   - While calls hang, gangs of a namespace that hold a slot get another only as far as its window is open: that grows with
+//     each call that ends, and shrinks with each that hangs.
+//   - A free slot goes to the namespace that holds the fewest, of equals to the one that gave a slot back longest ago.
+//     There it goes to the oldest gang, so that gangs end one after the other instead of all at the end, and a crash in
+//     between leaves few of them bound in part. Only while few gangs hold slots it goes to one that holds none.
 //
-// A grant costs O(log n) for n that wait, and at most one look at each of the holders, of which there are no more than
-// slots.
+// A grant costs O(log n) for n namespaces that wait, a look at each of the holders, of which there are no more than slots, and
+// room made among the gangs of the namespace that wait.
 type prioritySemaphore struct {
-	mu   sync.Mutex
-	free int
-	// namespaces are those that hold slots or wait.
+	mu    sync.Mutex
+	slots int
+	free  int
+	// lent are the slots that hanging calls gave back.
+	lent int
+	// namespaces are those that hold slots, wait or have calls that hang.
 	namespaces map[string]*namespaceSlots
 	// waiting are the namespaces that wait, in the order in which they are served.
 	waiting namespaceHeap
@@ -41,14 +46,20 @@ type prioritySemaphore struct {
 	passedOver []*namespaceSlots
 }
 
-// kept is the part of a namespace's room, one in so many slots, that is for gangs that hold none: those that come late may
-// be older, and find the room taken by younger ones.
-const kept = 8
+const (
+	// slotTime is how long a call has a slot for sure. A Binding takes milliseconds.
+	slotTime = time.Second
+	// openWindow is how many slots a namespace of which nothing is known may hold while others' calls hang.
+	openWindow = 4
+	// kept is the part of a namespace's room, one in so many slots, for each of which a gang that holds none is served before
+	// those that hold some.
+	kept = 8
+)
 
 // contender is a transaction that asks for slots.
 type contender struct {
 	namespace string
-	// age orders contenders: the smaller, the older.
+	// age orders contenders: the smaller, the older. No two are of one age.
 	age int64
 
 	// What follows is guarded by the semaphore's mu.
@@ -56,8 +67,6 @@ type contender struct {
 	held int
 	// line are its waiters in the order they came.
 	line list.List
-	// place is its index among the newcomers of its namespace.
-	place int
 }
 
 // waiter is one call that waits for its slot, or has it.
@@ -67,26 +76,27 @@ type waiter struct {
 	granted chan struct{}
 	// element is the waiter's in the line; nil when it is not in it.
 	element *list.Element
+	// lent says that the call hangs and has given its slot back, ended that the call is over.
+	lent, ended bool
 }
 
 // namespaceSlots is a namespace that holds slots or waits.
 type namespaceSlots struct {
-	name string
-	held int
+	name       string
+	held, lent int
 	// waiters counts those of all its contenders.
 	waiters int
+	window  int
 	// turn is when the namespace gave a slot back last, or came.
 	turn int64
-	// holders are its contenders that hold slots, the oldest first.
-	holders []*contender
-	// newcomers are those that wait and hold none.
-	newcomers ageHeap
+	// holders are its contenders that hold slots, newcomers those that wait and hold none.
+	holders, newcomers byAge
 	// place is its index among the namespaces that wait; -1 when it is not there.
 	place int
 }
 
 func newPrioritySemaphore(slots int) *prioritySemaphore {
-	return &prioritySemaphore{free: slots, namespaces: map[string]*namespaceSlots{}}
+	return &prioritySemaphore{slots: slots, free: slots, namespaces: map[string]*namespaceSlots{}}
 }
 
 func newContender(gang api.JobID, age int64) *contender {
@@ -94,18 +104,18 @@ func newContender(gang api.JobID, age int64) *contender {
 	return &contender{namespace: namespace, age: age}
 }
 
-// acquire waits for a slot; false when ctx ended first.
-func (s *prioritySemaphore) acquire(ctx context.Context, c *contender) bool {
+// acquire waits for a slot; nil when ctx ended first.
+func (s *prioritySemaphore) acquire(ctx context.Context, c *contender) *waiter {
 	if ctx.Err() != nil {
-		return false
+		return nil
 	}
 	w := s.join(c)
 	select {
 	case <-w.granted:
-		return true
+		return w
 	case <-ctx.Done():
 		s.leave(w)
-		return false
+		return nil
 	}
 }
 
@@ -116,14 +126,14 @@ func (s *prioritySemaphore) join(c *contender) *waiter {
 	n, ok := s.namespaces[c.namespace]
 	if !ok {
 		s.turns++
-		n = &namespaceSlots{name: c.namespace, turn: s.turns, place: -1}
+		n = &namespaceSlots{name: c.namespace, turn: s.turns, window: openWindow, place: -1}
 		s.namespaces[n.name] = n
 	}
 	w := &waiter{contender: c, granted: make(chan struct{})}
 	w.element = c.line.PushBack(w)
 	n.waiters++
 	if c.held == 0 && c.line.Len() == 1 {
-		heap.Push(&n.newcomers, c)
+		n.newcomers.add(c)
 	}
 	s.settle(n)
 	s.serve()
@@ -134,39 +144,65 @@ func (s *prioritySemaphore) join(c *contender) *waiter {
 func (s *prioritySemaphore) leave(w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	n := s.namespaces[w.namespace]
 	if w.element == nil {
-		s.giveBack(w.contender)
+		s.giveBack(n, w.contender)
 		return
 	}
-	n := s.namespaces[w.namespace]
 	w.line.Remove(w.element)
 	n.waiters--
 	if w.held == 0 && w.line.Len() == 0 {
-		heap.Remove(&n.newcomers, w.place)
+		n.newcomers.drop(w.contender)
 	}
 	s.settle(n)
 }
 
-// release gives a slot back.
-func (s *prioritySemaphore) release(c *contender) {
+// lend gives back the slot of a call that hangs.
+func (s *prioritySemaphore) lend(w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.giveBack(c)
+	if w.ended {
+		return
+	}
+	n := s.namespaces[w.namespace]
+	n.window = max(n.window-1, openWindow)
+	if s.lent == s.slots {
+		return
+	}
+	w.lent = true
+	s.lent++
+	n.lent++
+	s.giveBack(n, w.contender)
+}
+
+// release ends a call, and gives its slot back if it has that still.
+func (s *prioritySemaphore) release(w *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.namespaces[w.namespace]
+	w.ended = true
+	n.window = min(n.window+1, s.slots)
+	if !w.lent {
+		s.giveBack(n, w.contender)
+		return
+	}
+	s.lent--
+	n.lent--
+	s.settle(n)
+	s.serve()
 }
 
 // giveBack is called with mu held, as are all that follow.
-func (s *prioritySemaphore) giveBack(c *contender) {
-	n := s.namespaces[c.namespace]
+func (s *prioritySemaphore) giveBack(n *namespaceSlots, c *contender) {
 	s.free++
 	s.turns++
 	n.turn = s.turns
 	n.held--
 	c.held--
 	if c.held == 0 {
-		i, _ := n.holder(c)
-		n.holders = slices.Delete(n.holders, i, i+1)
+		n.holders.drop(c)
 		if c.line.Len() > 0 {
-			heap.Push(&n.newcomers, c)
+			n.newcomers.add(c)
 		}
 	}
 	s.settle(n)
@@ -180,13 +216,13 @@ func (s *prioritySemaphore) serve() {
 	}
 }
 
-// next finds whose turn it is; nil when nobody may have a slot. A namespace all of whose gangs hold their share is passed
-// over; it holds slots itself, so that there are few of them.
+// next finds whose turn it is; nil when nobody may have a slot. A namespace whose window is closed is passed over; it holds slots itself, so
+// that there are few of them.
 func (s *prioritySemaphore) next() (*namespaceSlots, *contender) {
 	var found *contender
 	for found == nil && len(s.waiting) > 0 && s.waiting[0].held < s.free {
 		n := s.waiting[0]
-		if found = n.next(s.free); found == nil {
+		if found = n.next(s.free, s.lent > 0); found == nil {
 			heap.Pop(&s.waiting)
 			s.passedOver = append(s.passedOver, n)
 		}
@@ -205,9 +241,8 @@ func (s *prioritySemaphore) grant(n *namespaceSlots, c *contender) {
 	w := c.line.Remove(c.line.Front()).(*waiter)
 	w.element = nil
 	if c.held == 0 {
-		heap.Remove(&n.newcomers, c.place)
-		i, _ := n.holder(c)
-		n.holders = slices.Insert(n.holders, i, c)
+		n.newcomers.drop(c)
+		n.holders.add(c)
 	}
 	s.free--
 	n.held++
@@ -227,36 +262,46 @@ func (s *prioritySemaphore) settle(n *namespaceSlots) {
 	case n.place >= 0:
 		heap.Remove(&s.waiting, n.place)
 	}
-	if n.waiters == 0 && n.held == 0 {
+	if n.waiters+n.held+n.lent == 0 {
 		delete(s.namespaces, n.name)
 	}
 }
 
-// next finds the namespace's oldest contender that waits and may have one of the free slots, of which there are more than
-// the namespace holds; nil when there is none.
-func (n *namespaceSlots) next(free int) *contender {
+// next finds the namespace's contender that waits and is to have one of the free slots; nil when none may.
+func (n *namespaceSlots) next(free int, hanging bool) *contender {
 	var newcomer *contender
 	if len(n.newcomers) > 0 {
 		newcomer = n.newcomers[0]
 	}
-	spare := (free - n.held + 1) / 2 // each slot it takes is one less that is free
-	room := n.held + spare
-	left := room
+	if hanging && n.held >= n.window || newcomer != nil && len(n.holders) <= (free+n.held)/(2*kept) {
+		return newcomer
+	}
 	for _, c := range n.holders {
-		if spare <= room/kept || newcomer != nil && newcomer.age < c.age {
+		if newcomer != nil && newcomer.age < c.age {
 			break
 		}
-		left -= c.held
-		if c.line.Len() > 0 && c.held < left {
+		if c.line.Len() > 0 {
 			return c
 		}
 	}
 	return newcomer
 }
 
-// holder is the contender's index among the holders, or where it belongs.
-func (n *namespaceSlots) holder(c *contender) (int, bool) {
-	return slices.BinarySearchFunc(n.holders, c.age, func(h *contender, age int64) int { return cmp.Compare(h.age, age) })
+// byAge are contenders, the oldest first.
+type byAge []*contender
+
+func (b *byAge) add(c *contender) {
+	i, _ := b.find(c)
+	*b = slices.Insert(*b, i, c)
+}
+
+func (b *byAge) drop(c *contender) {
+	i, _ := b.find(c)
+	*b = slices.Delete(*b, i, i+1)
+}
+
+func (b *byAge) find(c *contender) (int, bool) {
+	return slices.BinarySearchFunc(*b, c.age, func(other *contender, age int64) int { return cmp.Compare(other.age, age) })
 }
 
 // namespaceHeap has the namespace on top that is served next.
@@ -288,31 +333,4 @@ func (h *namespaceHeap) Pop() any {
 	*h = (*h)[:last]
 	n.place = -1
 	return n
-}
-
-// ageHeap has the oldest contender on top.
-type ageHeap []*contender
-
-func (h ageHeap) Len() int           { return len(h) }
-func (h ageHeap) Less(i, j int) bool { return h[i].age < h[j].age }
-
-func (h ageHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].place, h[j].place = i, j
-}
-
-// Push implements heap.Interface.
-func (h *ageHeap) Push(x any) {
-	c := x.(*contender)
-	c.place = len(*h)
-	*h = append(*h, c)
-}
-
-// Pop implements heap.Interface.
-func (h *ageHeap) Pop() any {
-	last := len(*h) - 1
-	c := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	return c
 }

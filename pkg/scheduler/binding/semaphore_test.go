@@ -8,8 +8,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -20,23 +18,34 @@ type crowd struct {
 	*prioritySemaphore
 	gangs   map[api.JobID]*contender
 	waiters []*waiter
+	calls   map[api.JobID][]*waiter
 	granted []api.JobID
 	gangOf  map[*contender]api.JobID
 }
 
 func newCrowd(slots int) *crowd {
-	return &crowd{prioritySemaphore: newPrioritySemaphore(slots), gangs: map[api.JobID]*contender{}, gangOf: map[*contender]api.JobID{}}
+	return &crowd{
+		prioritySemaphore: newPrioritySemaphore(slots),
+		gangs:             map[api.JobID]*contender{}, calls: map[api.JobID][]*waiter{}, gangOf: map[*contender]api.JobID{},
+	}
 }
 
 // want joins that many times for the gang; a gang is the older the earlier it came first.
 func (c *crowd) want(gang api.JobID, slots int) {
 	if c.gangs[gang] == nil {
-		c.gangs[gang] = newContender(gang, int64(len(c.gangs)))
-		c.gangOf[c.gangs[gang]] = gang
+		c.came(gang)
 	}
 	for range slots {
 		c.waiters = append(c.waiters, c.join(c.gangs[gang]))
 		c.note()
+	}
+}
+
+// came makes the gangs, that many, which ask for nothing yet, the oldest first.
+func (c *crowd) came(gangs ...api.JobID) {
+	for _, gang := range gangs {
+		c.gangs[gang] = newContender(gang, int64(len(c.gangs)))
+		c.gangOf[c.gangs[gang]] = gang
 	}
 }
 
@@ -45,7 +54,9 @@ func (c *crowd) note() {
 	c.waiters = slices.DeleteFunc(c.waiters, func(w *waiter) bool {
 		select {
 		case <-w.granted:
-			c.granted = append(c.granted, c.gangOf[w.contender])
+			gang := c.gangOf[w.contender]
+			c.granted = append(c.granted, gang)
+			c.calls[gang] = append(c.calls[gang], w)
 			return true
 		default:
 			return false
@@ -53,8 +64,22 @@ func (c *crowd) note() {
 	})
 }
 
-func (c *crowd) giveBack(gang api.JobID) {
-	c.release(c.gangs[gang])
+// end ends the gang's last call.
+func (c *crowd) end(gang api.JobID) {
+	last := len(c.calls[gang]) - 1
+	w := c.calls[gang][last]
+	c.calls[gang] = c.calls[gang][:last]
+	c.release(w)
+	c.note()
+}
+
+// hang has all calls of the gang hang that do not yet.
+func (c *crowd) hang(gang api.JobID) {
+	for _, w := range c.calls[gang] {
+		if !w.lent {
+			c.lend(w)
+		}
+	}
 	c.note()
 }
 
@@ -69,21 +94,14 @@ func (c *crowd) held() map[api.JobID]int {
 	return held
 }
 
-func TestSlotsAreLeftForThoseWhoComeLater(t *testing.T) {
+func TestNamespacesLeaveSlotsForThoseWhoComeLater(t *testing.T) {
 	tests := map[string]struct {
 		wants []api.JobID
 		want  map[api.JobID]int
 	}{
-		"a gang that is alone has a quarter":        {wants: []api.JobID{"a/1"}, want: map[api.JobID]int{"a/1": 32}},
-		"a gang has half of what older gangs leave": {wants: []api.JobID{"a/1", "a/2", "a/3"}, want: map[api.JobID]int{"a/1": 32, "a/2": 16, "a/3": 8}},
-		"the last eighth of a namespace's room is for gangs that hold none": {
-			wants: []api.JobID{"a/1", "a/2", "a/3", "a/4", "a/5", "a/6", "a/7", "a/8", "a/9"},
-			want:  map[api.JobID]int{"a/1": 32, "a/2": 16, "a/3": 8, "a/4": 1, "a/5": 1, "a/6": 1, "a/7": 1, "a/8": 1, "a/9": 1},
-		},
-		"a namespace has half of what is free": {
-			wants: []api.JobID{"a/1", "a/2", "b/1", "c/1"},
-			want:  map[api.JobID]int{"a/1": 32, "a/2": 16, "b/1": 20, "c/1": 15},
-		},
+		"a gang that is alone has half":        {wants: []api.JobID{"a/1"}, want: map[api.JobID]int{"a/1": 64}},
+		"its namespace has no more":            {wants: []api.JobID{"a/1", "a/2"}, want: map[api.JobID]int{"a/1": 64}},
+		"a namespace has half of what is free": {wants: []api.JobID{"a/1", "a/2", "b/1", "c/1"}, want: map[api.JobID]int{"a/1": 64, "b/1": 32, "c/1": 16}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -98,6 +116,51 @@ func TestSlotsAreLeftForThoseWhoComeLater(t *testing.T) {
 	}
 }
 
+// TestGangsOfANamespaceAreServedOneAfterTheOther: a few are served beside the oldest, so that none waits for a long one.
+func TestGangsOfANamespaceAreServedOneAfterTheOther(t *testing.T) {
+	c := newCrowd(128)
+	gangs := []api.JobID{"a/0", "a/1", "a/2", "a/3", "a/4", "a/5", "a/6", "a/7", "a/8", "a/9", "a/10"}
+	for _, gang := range gangs {
+		c.want(gang, 100)
+	}
+	ended := func(calls int) map[api.JobID]int {
+		for range calls {
+			c.end("a/0")
+		}
+		return c.held()
+	}
+	if diff := cmp.Diff(map[api.JobID]int{"a/0": 61, "a/1": 1, "a/2": 1, "a/3": 1}, ended(3)); diff != "" {
+		t.Errorf("slots held when 3 calls of the oldest have ended (-want +got):\n%s", diff)
+	}
+	beside := map[api.JobID]int{"a/0": 56, "a/1": 1, "a/2": 1, "a/3": 1, "a/4": 1, "a/5": 1, "a/6": 1, "a/7": 1, "a/8": 1}
+	if diff := cmp.Diff(beside, ended(33)); diff != "" {
+		t.Errorf("slots held while the oldest wants more (-want +got):\n%s", diff)
+	}
+	beside["a/0"], beside["a/1"] = 46, 11
+	if diff := cmp.Diff(beside, ended(18)); diff != "" {
+		t.Errorf("slots held when the oldest wants no more (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnOlderGangThatComesLateIsServedBeforeYoungerOnes(t *testing.T) {
+	c := newCrowd(128)
+	c.came("a/old")
+	for _, gang := range []api.JobID{"a/1", "a/2", "a/3", "a/4", "a/5", "a/6", "a/7", "a/8", "a/9"} {
+		c.want(gang, 100)
+	}
+	for range 8 {
+		c.end("a/1")
+	}
+	c.want("a/old", 2)
+	c.granted = nil
+	for range 3 {
+		c.end("a/1")
+	}
+	if diff := cmp.Diff([]api.JobID{"a/old", "a/old", "a/1"}, c.granted); diff != "" {
+		t.Errorf("slots went to (-want +got):\n%s", diff)
+	}
+}
+
 func TestNamespacesEndWithEqualShares(t *testing.T) {
 	c := newCrowd(128)
 	for n := range 3 {
@@ -108,7 +171,7 @@ func TestNamespacesEndWithEqualShares(t *testing.T) {
 	for range 50 { // calls of all gangs end, one after the other
 		for _, gang := range []api.JobID{"a/0", "b/0", "c/0", "a/1", "b/1", "a/2"} {
 			if c.gangs[gang].held > 0 {
-				c.giveBack(gang)
+				c.end(gang)
 			}
 		}
 	}
@@ -118,30 +181,16 @@ func TestNamespacesEndWithEqualShares(t *testing.T) {
 	}
 }
 
-func TestFreedSlotGoesToTheOldestGangThatMayHaveIt(t *testing.T) {
-	c := newCrowd(128)
-	for _, gang := range []api.JobID{"a/old", "a/middle", "a/young"} {
-		c.want(gang, 40)
-	}
-	c.granted = nil
-	for range 8 {
-		c.giveBack("a/old")
-	}
-	if diff := cmp.Diff(slices.Repeat([]api.JobID{"a/old"}, 8), c.granted); diff != "" {
-		t.Errorf("slots went to (-want +got):\n%s", diff)
-	}
-}
-
 func TestNamespacesAreServedInTurn(t *testing.T) {
 	c := newCrowd(2)
 	c.want("a/1", 9)
 	for _, gang := range []api.JobID{"b/1", "c/1", "d/1", "c/2"} {
 		c.want(gang, 1)
 	}
-	c.giveBack("a/1")
-	c.giveBack("b/1")
-	c.giveBack("c/1")
-	c.giveBack("d/1")
+	c.end("a/1")
+	c.end("b/1")
+	c.end("c/1")
+	c.end("d/1")
 	want := []api.JobID{"a/1", "b/1", "c/1", "d/1", "a/1"}
 	if diff := cmp.Diff(want, c.granted[:5]); diff != "" {
 		t.Errorf("slots went to (-want +got):\n%s", diff)
@@ -151,14 +200,14 @@ func TestNamespacesAreServedInTurn(t *testing.T) {
 func TestSemaphoreGivesUpWithoutLosingASlot(t *testing.T) {
 	s := newPrioritySemaphore(1)
 	of := func(age int64) *contender { return newContender(gang, age) }
-	holder := of(1)
-	if !s.acquire(t.Context(), holder) {
+	holder := s.acquire(t.Context(), of(1))
+	if holder == nil {
 		t.Fatal("the only slot was free and not granted")
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	inLine := s.join(of(2))
 	cancel()
-	if s.acquire(cancelled, of(3)) {
+	if s.acquire(cancelled, of(3)) != nil {
 		t.Error("a slot was granted to a context that has ended")
 	}
 	s.leave(inLine)
@@ -166,13 +215,13 @@ func TestSemaphoreGivesUpWithoutLosingASlot(t *testing.T) {
 	s.release(holder)
 	<-granted.granted
 	s.leave(granted) // granted meanwhile: leaving gives the slot back
-	if !s.acquire(t.Context(), of(5)) {
+	if s.acquire(t.Context(), of(5)) == nil {
 		t.Error("the slot was lost")
 	}
 }
 
-// TestSemaphoreHoldsItsBounds plays random joins, leaves and releases of gangs of several namespaces, and checks after each
-// that nobody holds more than the rules allow, that nobody waits who may have a slot, and at the end that none is lost.
+// TestSemaphoreHoldsItsBounds plays random joins, leaves, ends and hangs of calls of gangs of several namespaces, and checks after
+// each that nobody holds more than the rules allow, that nobody waits who may have a slot, and at the end that none is lost.
 func TestSemaphoreHoldsItsBounds(t *testing.T) {
 	for seed := range uint64(300) {
 		d := rand.New(rand.NewPCG(seed, 1))
@@ -183,19 +232,8 @@ func TestSemaphoreHoldsItsBounds(t *testing.T) {
 			gangs = append(gangs, api.JobID(fmt.Sprintf("%c/%d", 'a'+d.IntN(1+d.IntN(5)), len(gangs))))
 		}
 		for range 300 {
-			gang := gangs[d.IntN(len(gangs))]
-			before := len(c.granted)
-			switch holder := c.gangs[gang]; {
-			case d.IntN(3) == 0:
-				c.want(gang, 1+d.IntN(3))
-			case holder != nil && holder.held > 0 && d.IntN(2) == 0:
-				c.giveBack(gang)
-			case len(c.waiters) > 0 && d.IntN(4) == 0:
-				i := d.IntN(len(c.waiters))
-				c.leave(c.waiters[i])
-				c.waiters = slices.Delete(c.waiters, i, i+1)
-			}
-			c.check(t, slots, len(c.granted) == before+1)
+			c.act(d, gangs[d.IntN(len(gangs))])
+			c.check(t, slots)
 			if t.Failed() {
 				t.Fatalf("this was seed %d, of %d slots", seed, slots)
 			}
@@ -203,92 +241,71 @@ func TestSemaphoreHoldsItsBounds(t *testing.T) {
 		for _, w := range c.waiters {
 			c.leave(w)
 		}
-		for gang, contender := range c.gangs {
-			for contender.held > 0 {
-				c.giveBack(gang)
+		c.waiters = nil
+		for gang := range c.gangs {
+			for len(c.calls[gang]) > 0 {
+				c.end(gang)
 			}
 		}
-		if c.free != slots || len(c.namespaces) > 0 || len(c.prioritySemaphore.waiting) > 0 {
-			t.Fatalf("seed %d: %d of %d slots are free at the end, %d namespaces known", seed, c.free, slots, len(c.namespaces))
+		if c.free != slots || c.lent != 0 || len(c.namespaces) > 0 || len(c.prioritySemaphore.waiting) > 0 {
+			t.Fatalf("seed %d: %d of %d slots are free at the end, %d lent, %d namespaces known", seed, c.free, slots, c.lent, len(c.namespaces))
 		}
 	}
 }
 
-// check holds the semaphore against the rules, reckoned anew. Shares shrink as others come, so that only who alone was
-// served now need be within its own.
-func (c *crowd) check(t *testing.T, slots int, served bool) {
+func (c *crowd) act(d *rand.Rand, gang api.JobID) {
+	switch calls := c.calls[gang]; {
+	case d.IntN(3) == 0:
+		c.want(gang, 1+d.IntN(3))
+	case len(calls) > 0 && d.IntN(3) == 0:
+		i := d.IntN(len(calls))
+		calls[i], calls[len(calls)-1] = calls[len(calls)-1], calls[i]
+		c.end(gang)
+	case len(calls) > 0 && d.IntN(4) == 0:
+		if w := calls[d.IntN(len(calls))]; !w.lent {
+			c.lend(w)
+			c.note()
+		}
+	case len(c.waiters) > 0 && d.IntN(4) == 0:
+		i := d.IntN(len(c.waiters))
+		c.leave(c.waiters[i])
+		c.waiters = slices.Delete(c.waiters, i, i+1)
+	}
+}
+
+// check holds the semaphore against the rules, reckoned anew.
+func (c *crowd) check(t *testing.T, slots int) {
 	t.Helper()
-	total, held, waits := 0, map[string]int{}, map[string]bool{}
-	for _, contender := range c.gangs {
-		total += contender.held
-		held[contender.namespace] += contender.held
-		waits[contender.namespace] = waits[contender.namespace] || contender.line.Len() > 0
-	}
-	if total+c.free != slots || c.free < 0 {
-		t.Errorf("%d slots are held and %d free, of %d", total, c.free, slots)
-	}
-	for namespace, n := range held {
-		spare := (c.free - n + 1) / 2
-		for gang, contender := range c.gangs {
-			if contender.namespace != namespace {
-				continue
-			}
-			if contender.held > (slots+3)/4 {
-				t.Errorf("%s holds %d of %d slots", gang, contender.held, slots)
-			}
-			if contender.held == 0 && contender.line.Len() > 0 && spare > 0 {
-				t.Errorf("%s waits without a slot, and its namespace may have %d more", gang, spare)
+	total, held, lent := 0, map[string]int{}, 0
+	for gang, contender := range c.gangs {
+		own := 0
+		for _, w := range c.calls[gang] {
+			if w.lent {
+				lent++
+			} else {
+				own++
 			}
 		}
+		if own != contender.held {
+			t.Errorf("%s holds %d slots, for %d calls", gang, contender.held, own)
+		}
+		total += own
+		held[contender.namespace] += own
+	}
+	if total+c.free != slots || c.free < 0 || lent != c.lent || lent > slots {
+		t.Errorf("%d slots are held, %d free and %d lent, of %d", total, c.free, c.lent, slots)
+	}
+	for namespace, n := range held {
 		if n > (slots+1)/2 {
 			t.Errorf("namespace %s holds %d of %d slots", namespace, n, slots)
 		}
-		if n == 0 && waits[namespace] && c.free > 0 {
-			t.Errorf("namespace %s waits without a slot, and %d are free", namespace, c.free)
+		for gang, contender := range c.gangs {
+			if contender.namespace != namespace || contender.line.Len() == 0 || n >= c.free {
+				continue
+			}
+			if contender.held == 0 || lent == 0 || n < openWindow {
+				t.Errorf("%s waits with %d slots, its namespace holds %d, and %d are free", gang, contender.held, n, c.free)
+			}
 		}
 	}
-	if !served {
-		return
-	}
-	last := c.gangs[c.granted[len(c.granted)-1]]
-	if h := held[last.namespace]; h-1 >= c.free+1 {
-		t.Errorf("namespace %s was served, and held %d slots with %d free", last.namespace, h-1, c.free+1)
-	}
-	room := held[last.namespace] - 1 + (c.free+1-held[last.namespace]+1+1)/2
-	if spare := room - held[last.namespace] + 1; last.held > 1 && spare <= room/8 {
-		t.Errorf("%s was served, and held %d, with %d slots left of %d", c.granted[len(c.granted)-1], last.held-1, spare, room)
-	}
-	for _, other := range c.gangs {
-		if other.namespace == last.namespace && other.age < last.age {
-			room -= other.held
-		}
-	}
-	if last.held-1 >= room-(last.held-1) {
-		t.Errorf("%s was served, and held %d of the %d slots that older gangs leave", c.granted[len(c.granted)-1], last.held-1, room)
-	}
-}
-
-// Bindings hang until their time-out, behind a slow admission webhook of one namespace, say. Nobody else waits for that.
-func TestHangingBindingsHoldUpNobodyElse(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		hangs := script{binds: slices.Repeat([]reply{{takes: time.Hour}}, 10)}
-		for i := range 4 { // the youngest is there first
-			gang := api.JobID(fmt.Sprintf("slow/%d", i))
-			hangs.steps = []act{{plugin: "a", takes: time.Duration(4-i) * time.Second}}
-			w.mustSubmit(t, gang, fmt.Sprintf("h%d-", i), 100, slices.Repeat([]script{hangs}, 100)...)
-		}
-		time.Sleep(10 * time.Second)
-		start := time.Now()
-		for _, gang := range []api.JobID{"slow/quick", "other/quick"} {
-			w.mustSubmit(t, gang, string(gang[:1])+"q", 3, script{}, script{}, script{})
-		}
-		synctest.Wait()
-		for _, id := range []api.TaskID{"sq0", "sq1", "sq2", "oq0", "oq1", "oq2"} {
-			traceIs(id, "bind bound")(t, w)
-		}
-		if took := time.Since(start); took > 0 {
-			t.Errorf("the others were bound after %v, want at once", took)
-		}
-		w.drain(t)
-	})
 }
