@@ -294,3 +294,115 @@ func TestSeveralThatComeBackTogetherAreTriedAloneWhenThatPanics(t *testing.T) {
 		t.Errorf("held: %v, want the one that was not mended", h.held)
 	}
 }
+
+// evilGangs is a snapshot of those gangs.
+func evilGangs(ids ...api.JobID) *api.ClusterInfo {
+	snapshot := gangs(0)
+	for _, id := range ids {
+		job := api.NewJobInfo(id)
+		job.PodGroup = &api.PodGroup{}
+		snapshot.Jobs[id] = job
+	}
+	return snapshot
+}
+
+// holding returns a hunt that holds the gangs since the time, each found during its turn.
+func holding(now time.Time, ids ...api.JobID) *hunt {
+	h := newHunt()
+	for _, id := range ids {
+		h.leaveOut(evilGangs(ids...), now)
+		h.panicked(now, id, "oh no")
+		h.leaveOut(evilGangs(ids...), now)
+		h.succeeded()
+	}
+	return h
+}
+
+// TestFewCulpritsHoldNobodyWithThem, however often there are new ones.
+func TestFewCulpritsHoldNobodyWithThem(t *testing.T) {
+	h, now := newHunt(), time.Unix(0, 0)
+	culprits := []item{{podGroupItem, "culprits/1"}, {podGroupItem, "culprits/50"}}
+	for _, next := range []string{"culprits/77", "culprits/99"} {
+		for range 60 {
+			snapshot := tenants(100, 0)
+			h.leaveOut(snapshot, now)
+			if slices.ContainsFunc(culprits, func(it item) bool { return snapshot.Jobs[api.JobID(it.name)] != nil }) {
+				h.panicked(now, "", "oh no")
+			} else {
+				h.succeeded()
+			}
+		}
+		for it := range h.held {
+			if !slices.Contains(culprits, it) {
+				t.Errorf("%s is held, which is no culprit", it.name)
+			}
+		}
+		if len(h.held) != len(culprits) {
+			t.Fatalf("%d are held, want %d", len(h.held), len(culprits))
+		}
+		culprits = append(culprits, item{podGroupItem, next})
+	}
+}
+
+// TestHeldGangsAreLookedAtOnceASecond, because finding out whether they changed is dear.
+func TestHeldGangsAreLookedAtOnceASecond(t *testing.T) {
+	now := time.Unix(0, 0)
+	h := holding(now, "a/0", "a/1", "a/2", "a/3")
+	now = now.Add(firstHold)
+	var came []int
+	for range 21 {
+		snapshot := evilGangs("a/0", "a/1", "a/2", "a/3")
+		h.leaveOut(snapshot, now)
+		came = append(came, len(snapshot.Jobs))
+		h.succeeded()
+		now = now.Add(lookPeriod / 10)
+	}
+	if diff := cmp.Diff([]int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 4}, came); diff != "" {
+		t.Errorf("gangs in sessions (-want +got):\n%s", diff)
+	}
+}
+
+// TestThoseThatComeBackTogetherAreOfOneNamespace: one tenant's guilt delays nobody else.
+func TestThoseThatComeBackTogetherAreOfOneNamespace(t *testing.T) {
+	all := []api.JobID{"a/0", "a/1", "a/2", "a/3", "b/0", "b/1"}
+	now := time.Unix(0, 0)
+	h := holding(now, all...)
+	now = now.Add(firstHold)
+	var came [][]api.JobID
+	for range 6 {
+		snapshot := evilGangs(all...)
+		h.leaveOut(snapshot, now)
+		var back []api.JobID
+		for it := range h.back {
+			back = append(back, api.JobID(it.name))
+		}
+		slices.Sort(back)
+		came = append(came, back)
+		if len(of("b", snapshot.Jobs)) > 0 {
+			h.panicked(now, "", "oh no")
+		} else {
+			h.succeeded()
+		}
+		now = now.Add(lookPeriod)
+	}
+	want := [][]api.JobID{{"a/0"}, {"a/1", "a/2"}, {"a/3"}, {"b/0"}, {"b/1"}, nil}
+	if diff := cmp.Diff(want, came); diff != "" {
+		t.Errorf("came back (-want +got):\n%s", diff)
+	}
+}
+
+// TestWhatANamespaceDidIsForgottenWithItsGangs: a new one of its name begins anew, and nothing is kept of thousands.
+func TestWhatANamespaceDidIsForgottenWithItsGangs(t *testing.T) {
+	now := time.Unix(0, 0)
+	h := holding(now, "a/0", "b/0")
+	now = now.Add(firstHold)
+	for range 2 {
+		h.leaveOut(evilGangs("a/0", "b/0"), now)
+		h.panicked(now, "", "oh no")
+		now = now.Add(lookPeriod)
+	}
+	h.leaveOut(evilGangs("b/0"), now)
+	if len(h.families) != 1 || h.families["PodGroup/b"] == nil {
+		t.Errorf("the hunt knows of %d namespaces, want only that of the gang that is left", len(h.families))
+	}
+}

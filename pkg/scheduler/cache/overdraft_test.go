@@ -70,7 +70,7 @@ func TestPodsHoldNoMoreThanTheirNodesHave(t *testing.T) {
 		},
 		"another one's pod holds it": {
 			objects: []runtime.Object{created(runs(0, "n", "1e15").Group("other").Obj(), 1), created(runs(1, "n", "5").Obj(), 2)},
-			want: cpuAmounts{Tasks: map[string]float64{"p1": 0}, Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": 0}},
+			want:    cpuAmounts{Tasks: map[string]float64{"p1": 0}, Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": 0}},
 		},
 		"a pod that is leaving": {
 			objects: []runtime.Object{runs(0, "n", "1e15").Terminating().Obj()},
