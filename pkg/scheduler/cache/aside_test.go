@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestDuringASearchNothingIsEvicted, and a gang waits whose queue is not seen as a whole: what is held in it is not counted.
+func TestDuringASearchNothingIsEvicted(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(0, 1)
+		w.add(schedtest.MakeQueue().Name("other").Obj(), pod(0).Node("n").Phase(v1.PodRunning).Obj(),
+			schedtest.MakePodGroup().Name("a").Obj(), schedtest.MakePodGroup().Name("b").Queue("other").Obj(), schedtest.MakePodGroup().Name("z").Obj())
+		type state struct {
+			Sees         []api.JobID
+			Waits, Evict bool
+		}
+		look := func() state {
+			snapshot, _ := w.SessionSnapshot()
+			s := state{Sees: of("ns", snapshot.Jobs), Evict: !errors.Is(w.Evict(w.task("p0"), "it must go"), errSearching)}
+			_, s.Waits = w.Blocked("ns/a")
+			if _, waits := w.Blocked("ns/b"); waits {
+				t.Error("a gang waits whose queue is seen as a whole")
+			}
+			return s
+		}
+		w.SessionSnapshot()
+		w.CyclePanicked("", "oh no")
+		got := []state{look()}
+		for range 3 {
+			w.CycleSucceeded()
+			got = append(got, look())
+		}
+		want := []state{
+			{},
+			{Sees: []api.JobID{"ns/a", "ns/b"}, Waits: true},
+			{Sees: []api.JobID{"ns/a", "ns/b", "ns/g", "ns/z"}},
+			{Sees: []api.JobID{"ns/a", "ns/b", "ns/g", "ns/z"}, Evict: true},
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("sessions (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestWhatIsSetAsideIsTriedAgainUnderANewConfiguration: it may leave out the plugin that panicked.
+func TestWhatIsSetAsideIsTriedAgainUnderANewConfiguration(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		w.SessionSnapshot()
+		w.CyclePanicked(gang, "oh no")
+		if snapshot, _ := w.SessionSnapshot(); snapshot.Jobs[gang] != nil {
+			t.Error("the gang is in the session after the one that panicked")
+		}
+		if why, blocked := w.Blocked(gang); !blocked {
+			t.Errorf("the gang that is set aside is not said to be: %q", why)
+		}
+		w.RetryAll()
+		if snapshot, _ := w.SessionSnapshot(); snapshot.Jobs[gang] == nil {
+			t.Error("the gang is set aside under the new configuration")
+		}
+	})
+}
