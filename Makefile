@@ -107,6 +107,10 @@ MINUTES ?= 60
 soak: $(OURS) $(CONTROL_PLANE) bin/e2e-scheduler ## Break things at random on a real control plane for MINUTES (60) and check that the scheduler keeps its promises.
 	go run ./test/soak --minutes $(MINUTES) $(ARGS)
 
+.PHONY: conformance
+conformance: $(OURS) $(CONTROL_PLANE) bin/kube-scheduler ## Run upstream's own suites and unit tables against this build (25 minutes); ARGS makes it a part of them.
+	go run ./test/conformance $(or $(ARGS),--docs docs/conformance.md)
+
 .PHONY: deflake
 deflake: ## Run the unit tests in random order under the race detector until one fails, or RUNS times (20).
 	@for i in $$(seq $${RUNS:-20}); do echo "run $$i"; go test -race -shuffle=on -count=1 $(RACE) || exit 1; done

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package adapter
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
+	"volcano.sh/apis/pkg/apis/scheduling/scheme"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vcfake "volcano.sh/apis/pkg/client/clientset/versioned/fake"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vccache "volcano.sh/volcano/pkg/scheduler/cache"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
+)
+
+// wrap makes our cache over upstream's on its fake clients, or on ones of its own when it has none.
+func wrap(upstream *vccache.SchedulerCache) *cache.Cache {
+	kube, ok := upstream.Client().(*kubefake.Clientset)
+	if !ok {
+		kube = kubefake.NewClientset()
+	}
+	vc, ok := upstream.VCClient().(*vcfake.Clientset)
+	if !ok {
+		vc = vcfake.NewSimpleClientset()
+	}
+	// The one of upstream's tests stops for ever after a hundred events.
+	upstream.Recorder = &record.FakeRecorder{}
+	s := server{pods: map[types.NamespacedName]*corev1.Pod{}, groups: map[types.NamespacedName]*v1beta1.PodGroup{}}
+	s.fill(upstream)
+	bind, evict := upstream.Binder, upstream.Evictor
+	s.bound = func(pod types.NamespacedName, node string) {
+		if bind != nil {
+			task := &api.TaskInfo{Namespace: pod.Namespace, Name: pod.Name}
+			task.NodeName = node
+			// They wait for the test, which a call to the API server does not.
+			go bind.Bind(kube, []*api.TaskInfo{task})
+		}
+	}
+	s.deleted = func(pod *corev1.Pod) {
+		if evict != nil {
+			go func() { _ = evict.Evict(pod, "") }()
+		}
+	}
+	kube.PrependReactor("*", "pods", s.onPod)
+	vc.PrependReactor("get", "podgroups", s.onPodGroup)
+	return cache.Wrap(upstream, kube, vc, nil, 0, observer{}, func(cache.Urgency) {})
+}
+
+// server answers for the objects that the test put in the cache.
+type server struct {
+	pods    map[types.NamespacedName]*corev1.Pod
+	groups  map[types.NamespacedName]*v1beta1.PodGroup
+	bound   func(pod types.NamespacedName, node string)
+	deleted func(*corev1.Pod)
+}
+
+func (s *server) fill(upstream *vccache.SchedulerCache) {
+	upstream.Mutex.Lock()
+	defer upstream.Mutex.Unlock()
+	for _, job := range upstream.Jobs {
+		for _, task := range job.Tasks {
+			s.pods[types.NamespacedName{Namespace: task.Namespace, Name: task.Name}] = task.Pod.DeepCopy()
+		}
+		if job.PodGroup == nil {
+			continue
+		}
+		group := &v1beta1.PodGroup{}
+		if err := scheme.Scheme.Convert(&job.PodGroup.PodGroup, group, nil); err != nil {
+			panic(err)
+		}
+		s.groups[types.NamespacedName{Namespace: group.Namespace, Name: group.Name}] = group
+	}
+}
+
+func (s *server) onPod(action clienttesting.Action) (bool, runtime.Object, error) {
+	switch a := action.(type) {
+	case clienttesting.GetActionImpl:
+		pod, ok := s.pods[types.NamespacedName{Namespace: a.Namespace, Name: a.Name}]
+		if !ok {
+			return true, nil, notFound(a, a.Name)
+		}
+		return true, pod.DeepCopy(), nil
+	case clienttesting.CreateActionImpl:
+		binding, ok := a.Object.(*corev1.Binding)
+		if !ok {
+			return false, nil, nil
+		}
+		name := types.NamespacedName{Namespace: a.Namespace, Name: binding.Name}
+		if pod, ok := s.pods[name]; !ok || pod.UID != binding.UID {
+			return true, nil, notFound(a, binding.Name)
+		}
+		s.bound(name, binding.Target.Name)
+		return true, binding, nil
+	case clienttesting.UpdateActionImpl:
+		return true, a.Object, nil
+	case clienttesting.PatchActionImpl:
+		return true, s.pods[types.NamespacedName{Namespace: a.Namespace, Name: a.Name}], nil
+	case clienttesting.DeleteActionImpl:
+		if pod, ok := s.pods[types.NamespacedName{Namespace: a.Namespace, Name: a.Name}]; ok {
+			s.deleted(pod)
+		}
+		return true, nil, nil
+	default:
+		return false, nil, nil
+	}
+}
+
+func (s *server) onPodGroup(action clienttesting.Action) (bool, runtime.Object, error) {
+	get, ok := action.(clienttesting.GetAction)
+	if !ok {
+		return false, nil, nil
+	}
+	group, ok := s.groups[types.NamespacedName{Namespace: get.GetNamespace(), Name: get.GetName()}]
+	if !ok {
+		return true, nil, notFound(action, get.GetName())
+	}
+	return true, group.DeepCopy(), nil
+}
+
+func notFound(action clienttesting.Action, name string) error {
+	return apierrors.NewNotFound(action.GetResource().GroupResource(), name)
+}
+
+// observer prints why members are not bound, beside what the test says.
+type observer struct{}
+
+func (observer) StepDone(string, error, time.Duration)  {}
+func (observer) RollbackDone(string, error)             {}
+func (observer) Delayed(*binding.Member, binding.Delay) {}
+func (observer) DelayEnded(*binding.Member, error)      {}
+func (observer) InFlight(int)                           {}
+func (observer) StatusRefused(string)                   {}
+func (observer) EventDone(string)                       {}
+func (observer) TransactionDone(r binding.Result) {
+	for _, failed := range r.Failed {
+		fmt.Printf("\nCONFORMANCE: %s/%s is not bound: %v\n", failed.Member.Task.Namespace, failed.Member.Task.Name, failed.Err)
+	}
+}

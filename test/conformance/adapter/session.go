@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package adapter
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	vccache "volcano.sh/volcano/pkg/scheduler/cache"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictions"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/nodeorder"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
+)
+
+const (
+	// Variable says whose sessions are opened; Upstream are upstream's.
+	Variable = "CONFORMANCE_SESSIONS"
+	Upstream = "upstream"
+	// Mark is the line that tells of a session.
+	Mark = "CONFORMANCE: session"
+	// volumesTime is how long upstream's volume binder may take to fill its caches from watches while a session opens.
+	// Nothing tells when they are full; upstream's tests lean on a fast machine.
+	volumesTime = 500 * time.Millisecond
+)
+
+// opened is an open session of ours.
+type opened struct {
+	*framework.Session
+	registry *framework.Registry
+	allocate vcframework.Action
+	cache    *cache.Cache
+}
+
+// state is shared by the tests of a package, which upstream's framework gives no other place to keep anything.
+var state = struct {
+	sync.Mutex
+	sessions map[*vcframework.Session]*opened
+	caches   map[*vccache.SchedulerCache]*cache.Cache
+}{sessions: map[*vcframework.Session]*opened{}, caches: map[*vccache.SchedulerCache]*cache.Cache{}}
+
+// OpenSession is called in place of upstream's. It panics on a conf that is not valid.
+func OpenSession(upstream *vccache.SchedulerCache, tiers []conf.Tier, configurations []conf.Configuration) *vcframework.Session {
+	fmt.Printf("\n%s\n", Mark)
+	defer awaitVolumes(upstream)
+	c := cacheOver(upstream)
+	if c == nil {
+		return vcframework.OpenSession(upstream, tiers, configurations)
+	}
+	registry := framework.NewRegistry()
+	if _, ok := vcframework.GetPluginBuilder(nodeorder.Name); ok {
+		registry.RegisterPlugin(nodeorder.Spec())
+	}
+	registry.RegisterPlugin(transaction.Spec(c))
+	registry.RegisterPlugin(evictions.Spec())
+	registry.RegisterAction(allocate.New())
+	action, _ := vcframework.GetAction("allocate")
+	tiers = append([]conf.Tier{evictions.Tier(), transaction.Tier(0)}, tiers...)
+	profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, c)
+	if err != nil {
+		panic(err)
+	}
+	ssn := registry.OpenSession(c, profile)
+	state.Lock()
+	defer state.Unlock()
+	state.sessions[ssn.Session] = &opened{ssn, registry, action, c}
+	return ssn.Session
+}
+
+func awaitVolumes(upstream *vccache.SchedulerCache) {
+	kube := upstream.Client()
+	if kube == nil {
+		return
+	}
+	volumes, err := kube.CoreV1().PersistentVolumes().List(context.Background(), metav1.ListOptions{})
+	if err == nil && len(volumes.Items) > 0 {
+		<-time.After(volumesTime)
+	}
+}
+
+// cacheOver is our cache over upstream's, one for each; nil when sessions are upstream's.
+func cacheOver(upstream *vccache.SchedulerCache) *cache.Cache {
+	if os.Getenv(Variable) == Upstream {
+		return nil
+	}
+	state.Lock()
+	defer state.Unlock()
+	if _, ok := state.caches[upstream]; !ok {
+		state.caches[upstream] = wrap(upstream)
+	}
+	return state.caches[upstream]
+}
+
+func find(ssn *vcframework.Session) *opened {
+	state.Lock()
+	defer state.Unlock()
+	return state.sessions[ssn]
+}
+
+// Execute is called in place of the action's.
+func Execute(action vcframework.Action, ssn *vcframework.Session) {
+	if o := find(ssn); o != nil {
+		if action.Name() == o.allocate.Name() {
+			action = o.allocate
+		}
+		o.Action = action.Name()
+	}
+	action.Execute(ssn)
+}
+
+// Seal is called when all actions of a test have run, as our loop does.
+func Seal(ssn *vcframework.Session) {
+	if o := find(ssn); o != nil {
+		o.cache.SealTransactions()
+	}
+}
+
+// CloseSession is called in place of upstream's.
+func CloseSession(ssn *vcframework.Session) {
+	o := find(ssn)
+	if o == nil {
+		vcframework.CloseSession(ssn)
+		return
+	}
+	o.registry.CloseSession(o.Session)
+	state.Lock()
+	defer state.Unlock()
+	delete(state.sessions, ssn)
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+)
+
+// tablesPart is the part of the unit tables; the others are suites.
+const tablesPart = "tables"
+
+type options struct {
+	parts []string
+	// focus limits the specs and the packages of tables.
+	focus *regexp.Regexp
+	work  string
+	// docs is the page to write.
+	docs string
+	// upstream runs upstream's scheduler instead and keeps its verdicts as what is expected.
+	upstream bool
+	root     string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "conformance:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	opts, err := parse(args)
+	if err != nil {
+		return err
+	}
+	// client-go tells of watches that end with the control plane, which is no news here.
+	klog.SetLogger(logr.Discard())
+	source, err := findUpstream(ctx, opts.root)
+	if err != nil {
+		return err
+	}
+	expected, err := readExpected(filepath.Join(opts.root, expectedFile))
+	if err != nil {
+		return err
+	}
+	results, err := readResults(filepath.Join(opts.work, "results.tsv"))
+	if err != nil {
+		return err
+	}
+	accepted, err := readAccepted(filepath.Join(opts.root, acceptedFile))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	ran := map[string]bool{}
+	keep := func(r result) {
+		results.put(r)
+		ran[r.key()] = true
+	}
+	for _, part := range opts.parts {
+		if part == tablesPart {
+			errs = append(errs, runTables(ctx, opts, source, out, keep))
+		} else {
+			errs = append(errs, runSuite(ctx, opts, source, suites[part], accepted, out, func(r result) {
+				if r.upstream == "" {
+					r.upstream = cmp.Or(expected[r.key()], unknown)
+				}
+				keep(r)
+			}))
+		}
+		errs = append(errs, results.write())
+	}
+	if opts.upstream {
+		return errors.Join(append(errs, writeExpected(filepath.Join(opts.root, expectedFile), expected, results, ran))...)
+	}
+	report := compare(results, expected, accepted)
+	if opts.docs != "" {
+		errs = append(errs, os.WriteFile(filepath.Join(opts.root, opts.docs), []byte(report.page(source)), 0o644))
+	}
+	return errors.Join(append(errs, report.print(out, ran))...)
+}
+
+func parse(args []string) (options, error) {
+	var opts options
+	known := append(suiteNames(), tablesPart)
+	fs := flag.NewFlagSet("conformance", flag.ContinueOnError)
+	parts := fs.String("parts", strings.Join(known, ","), "What to run, or none")
+	focus := fs.String("focus", "", "Run only specs, and packages of tables, whose name matches this")
+	fs.StringVar(&opts.work, "work", "bin/conformance", "Folder for what is built, and for logs and results")
+	fs.StringVar(&opts.docs, "docs", "", "Page to write of all results that are there")
+	fs.BoolVar(&opts.upstream, "upstream", false, "Run the suites with upstream's scheduler and keep its verdicts as what is expected")
+	if err := fs.Parse(args); err != nil {
+		return opts, err
+	}
+	var err error
+	if opts.root, err = controlplane.RepoRoot(); err != nil {
+		return opts, err
+	}
+	if opts.focus, err = regexp.Compile(*focus); err != nil {
+		return opts, fmt.Errorf("--focus: %w", err)
+	}
+	if *parts != "none" {
+		opts.parts = strings.Split(*parts, ",")
+	}
+	for _, part := range opts.parts {
+		if !slices.Contains(known, part) {
+			return opts, fmt.Errorf("--parts names %q; there are %s", part, strings.Join(known, ", "))
+		}
+	}
+	if opts.work, err = filepath.Abs(opts.work); err != nil {
+		return opts, err
+	}
+	return opts, os.MkdirAll(opts.work, 0o755)
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+)
+
+const (
+	// settleTime is how long what a spec deleted may take to go.
+	settleTime = 4 * time.Second
+	// cleanTime is how long what a spec left may take to go. Pods bound to nodes that are not there wait for the garbage
+	// collector of pods.
+	cleanTime = 2 * time.Minute
+)
+
+var (
+	namespaceResource = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	nodeResource      = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
+	queueResource     = schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "queues"}
+)
+
+// clusterResources are the kinds without a namespace that specs make and change.
+var clusterResources = []schema.GroupVersionResource{
+	namespaceResource, nodeResource, queueResource,
+	{Group: "topology.volcano.sh", Version: "v1alpha1", Resource: "hypernodes"},
+	{Group: "scheduling.k8s.io", Version: "v1", Resource: "priorityclasses"},
+	{Group: "storage.k8s.io", Version: "v1", Resource: "storageclasses"},
+	{Version: "v1", Resource: "persistentvolumes"},
+}
+
+// object names one of them.
+type object struct {
+	schema.GroupVersionResource
+	name string
+}
+
+func (o object) String() string { return o.Resource + "/" + o.name }
+
+// snapshot is what there is of clusterResources, each with what a spec may have changed in it.
+type snapshot map[object]*unstructured.Unstructured
+
+func (w *world) look(ctx context.Context) (snapshot, error) {
+	found := snapshot{}
+	for _, resource := range clusterResources {
+		list, err := w.client.Resource(resource).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			found[object{resource, list.Items[i].GetName()}] = &list.Items[i]
+		}
+	}
+	return found, nil
+}
+
+// restore puts the cluster back to where it was before the first spec, and says what was left behind.
+func (w *world) restore(ctx context.Context) (string, error) {
+	if err := w.restoreConf(ctx); err != nil {
+		return "", err
+	}
+	var left []object
+	gone := func(ctx context.Context) (bool, error) {
+		now, err := w.look(ctx)
+		if err != nil {
+			return false, err
+		}
+		left = slices.SortedFunc(maps.Keys(now), func(a, b object) int { return strings.Compare(a.String(), b.String()) })
+		left = slices.DeleteFunc(left, func(o object) bool { return w.start[o] != nil && sameSpec(w.start[o], now[o]) })
+		return len(left) == 0, nil
+	}
+	const every = 200 * time.Millisecond
+	if err := wait.PollUntilContextTimeout(ctx, every, settleTime, true, gone); err == nil || !wait.Interrupted(err) {
+		return "", err
+	}
+	told := fmt.Sprint(left)
+	err := wait.PollUntilContextTimeout(ctx, every, cleanTime, true, func(ctx context.Context) (bool, error) {
+		if ok, err := gone(ctx); ok || err != nil {
+			return ok, err
+		}
+		for _, o := range left {
+			if err := w.putBack(ctx, o); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+				w.note("putting %s back: %v", o, err)
+			}
+		}
+		return false, nil
+	})
+	if err != nil {
+		return told, fmt.Errorf("what the spec left is not gone: %v: %w", left, err)
+	}
+	return told, nil
+}
+
+// sameSpec compares what specs change in objects that were there before: nodes and the default queue. The root queue's
+// spec is the scheduler's.
+func sameSpec(a, b *unstructured.Unstructured) bool {
+	if a.GetKind() != "Node" && a.GetName() != controlplane.DefaultQueue {
+		return true
+	}
+	return equality.Semantic.DeepEqual(a.Object["spec"], b.Object["spec"]) && maps.Equal(a.GetLabels(), b.GetLabels())
+}
+
+// putBack deletes an object that was not there before, and gives one that was its former spec and labels.
+func (w *world) putBack(ctx context.Context, o object) error {
+	client := w.client.Resource(o.GroupVersionResource)
+	if before := w.start[o]; before != nil {
+		now, err := client.Get(ctx, o.name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		now.SetLabels(before.GetLabels())
+		now.Object["spec"] = before.DeepCopy().Object["spec"]
+		_, err = client.Update(ctx, now, metav1.UpdateOptions{})
+		return err
+	}
+	switch o.GroupVersionResource {
+	case namespaceResource:
+		// Nobody ends containers on nodes that are not there.
+		err := w.kube.CoreV1().Pods(o.name).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+	case queueResource:
+		// The webhook lets closed queues go only.
+		closed := []byte(`{"status":{"state":"Closed"}}`)
+		if _, err := client.Patch(ctx, o.name, types.MergePatchType, closed, metav1.PatchOptions{}, "status"); err != nil {
+			return err
+		}
+	}
+	return client.Delete(ctx, o.name, metav1.DeleteOptions{})
+}
+
+func (w *world) restoreConf(ctx context.Context) error {
+	client := w.kube.CoreV1().ConfigMaps(controlplane.Namespace)
+	cm, err := client.Get(ctx, confMap, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if cm.Data[confKey] == w.conf {
+		return nil
+	}
+	cm.Data = map[string]string{confKey: w.conf}
+	_, err = client.Update(ctx, cm, metav1.UpdateOptions{})
+	return err
+}
