@@ -352,3 +352,13 @@ func TestACulpritThatIsFoundIsProgress(t *testing.T) {
 			s.watchdog.panics, s.watchdog.since, s.watchdog.last)
 	}
 }
+
+// TestTheCycleAfterOneThatPanickedRunsAtOnce: a search takes some twenty cycles, which are not a period apart.
+func TestTheCycleAfterOneThatPanickedRunsAtOnce(t *testing.T) {
+	s := newTestScheduler(t, crowd(1), builtIn(t, "trap"), action{"trap", func(*framework.Session) { panic("oh no") }})
+	s.loop.take()
+	s.cycle()
+	if !s.loop.isUrgent() {
+		t.Error("no cycle was asked for")
+	}
+}
