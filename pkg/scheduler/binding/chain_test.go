@@ -264,6 +264,10 @@ func TestLongWaitsAreTold(t *testing.T) {
 			steps: []act{{plugin: "a", undoTakes: time.Hour}, {plugin: "b", err: errStep}},
 			want:  []string{"undoing pre-bind plugin a on node n0 since " + begin + " does not return; it is tried until it succeeds, and " + until, "ended"},
 		},
+		"a rollback that does not return, after one that failed at first": {
+			steps: []act{{plugin: "a", undoTakes: time.Hour}, {plugin: "b", err: errStep, undo: []error{errStep}}},
+			want:  []string{"undoing pre-bind plugin a on node n0 since " + begin + " does not return; it is tried until it succeeds, and " + until, "ended"},
+		},
 		"a late step that does not return, and then its rollback": {
 			steps: []act{{plugin: "a", takes: time.Hour, deaf: true, undo: manyTimes}},
 			want: []string{

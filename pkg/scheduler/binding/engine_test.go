@@ -287,6 +287,35 @@ func TestUndoOfARefusedTransaction(t *testing.T) {
 	})
 }
 
+// TestUndoIsBounded: a session waits for it, whatever time the step has.
+func TestUndoIsBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		m := w.member(gang, "p0", "n", script{})
+		m.Steps = []Step{{
+			Plugin: "v", RollbackUnbegun: true, Timeout: time.Hour,
+			Rollback: func(ctx context.Context, _ *api.TaskInfo, _ string) error {
+				<-ctx.Done()
+				return ctx.Err()
+			},
+		}}
+		start := time.Now()
+		if err := w.engine.Undo(m); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != w.engine.callTimeout {
+			t.Errorf("Undo returned %v after %v, want that of its deadline after %v", err, time.Since(start), w.engine.callTimeout)
+		}
+	})
+}
+
+// TestNoMemberPassesTheBarrierAfterAbort, although Abort has not come to failing the members yet: they have nothing to settle.
+func TestNoMemberPassesTheBarrierAfterAbort(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		r := newRun(w.engine, &Transaction{Gang: gang, Members: w.members(gang, script{})})
+		w.engine.abort(ErrAborted)
+		if r.commit(r.members, 0) {
+			t.Error("a member is being bound after Abort")
+		}
+	})
+}
+
 func TestTransactionWithoutMembersEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.mustSubmit(t, gang, "p", 0)

@@ -104,8 +104,8 @@ func TestAPodComesOnItsNodeWhenAnotherOfItsNameHasLeft(t *testing.T) {
 		former := api.NewTaskInfo(pod(0).UID("former").Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "3"}).Obj())
 		w.onNode(func(node *api.NodeInfo) error { return node.AddTask(former) })
 		w.listed(pod(0).Node("n").Obj())
-		w.resyncTask("ns/g/ns-p0")
 		for range 2 {
+			w.resyncTask("ns/g/ns-p0")
 			w.Snapshot()
 			if got := w.idleCPU("n"); got != 5000 {
 				t.Errorf("%v milli-cpu are idle while the former pod is on the node, want 5000", got)
@@ -118,6 +118,35 @@ func TestAPodComesOnItsNodeWhenAnotherOfItsNameHasLeft(t *testing.T) {
 		}
 		if diff := cmp.Diff([]entry{{gang, "ns-p0", "Bound"}}, w.entries()); diff != "" {
 			t.Errorf("books (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestAPodOnItsWayToANodeIsPendingUntilItIsTold: the watch shows it there, of which upstream's cache is about to hear.
+func TestAPodOnItsWayToANodeIsPendingUntilItIsTold(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		w.listed(pod(0).Node("n").Obj())
+		w.again("n")
+		w.Snapshot()
+		if diff := cmp.Diff([]string{"Pending"}, w.books("p0")); diff != "" {
+			t.Errorf("books (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestAReservationFollowsAPodWithoutPodGroup: upstream's cache leaves on the node what the pod was when it named none first.
+func TestAReservationFollowsAPodWithoutPodGroup(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.reserved()
+		for _, cpu := range []string{"1", "2"} {
+			orphan := pod(0).Req(schedtest.Resources{"cpu": cpu}).Obj()
+			delete(orphan.Annotations, v1beta1.KubeGroupNameAnnotationKey)
+			w.add(orphan)
+			w.Snapshot()
+		}
+		if got := w.idleCPU("n"); got != 6000 {
+			t.Errorf("%v milli-cpu are idle, want 6000 with what the pod asks for now", got)
 		}
 	})
 }

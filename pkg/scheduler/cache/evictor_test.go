@@ -42,6 +42,35 @@ func TestVictimIsLeavingUntilItsDeletionIsSeen(t *testing.T) {
 	})
 }
 
+// TestAVictimWhoseEndTheWatchMissedIsForgotten: nobody tells of it.
+func TestAVictimWhoseEndTheWatchMissedIsForgotten(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		victim := w.latest["*v1.Pod ns/p0"].(*v1.Pod)
+		w.evictor.remember(victim)
+		w.unlist(victim)
+		w.Snapshot()
+		if got := len(w.evictor.victims); got > 0 {
+			t.Errorf("%d victims are remembered, want none", got)
+		}
+	})
+}
+
+// TestAnotherPodOfAVictimsNameIsNotSaidToBeEvicted: it came since the session began.
+func TestAnotherPodOfAVictimsNameIsNotSaidToBeEvicted(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		victim := w.latest["*v1.Pod ns/p0"].(*v1.Pod)
+		w.cluster.Put(pod(0).UID("new").Obj())
+		if err := w.evictor.explain(victim, "reason"); err != nil {
+			t.Error(err)
+		}
+		if got := w.cluster.Pod("p0").Status.Conditions; len(got) > 0 {
+			t.Errorf("the other pod has conditions %v", got)
+		}
+	})
+}
+
 func TestEvictDeletesWhateverTheStatusSays(t *testing.T) {
 	broken := apierrors.NewInternalError(errBroken)
 	tests := map[string]struct {
@@ -69,6 +98,9 @@ func TestEvictDeletesWhateverTheStatusSays(t *testing.T) {
 				deletions := 0
 				kube.PrependReactor("delete", "pods", func(action kubetesting.Action) (bool, runtime.Object, error) {
 					deletions++
+					if on := action.(kubetesting.DeleteActionImpl).DeleteOptions.Preconditions; on == nil || on.UID == nil || *on.UID != victim.UID {
+						t.Errorf("the deletion has preconditions %v, want the UID of the pod", on)
+					}
 					if deletions <= len(tt.fails) {
 						return true, nil, tt.fails[deletions-1]
 					}

@@ -46,6 +46,9 @@ func TestReleasedAndBoundKeepTheBooks(t *testing.T) {
 			w.add(schedtest.MakeNode().Name("m").Obj())
 			w.add(pod(0).Node("m").Obj())
 		}, do: released, want: "Bound on m", idle: 8000},
+		"released of a pod another one bound there": {
+			meanwhile: func(w *world) { w.add(pod(0).Node("n").Obj()) }, do: released, want: "Bound on n", idle: 7000,
+		},
 		"released of a pod replaced meanwhile": {meanwhile: func(w *world) {
 			w.remove(pod(0).Obj())
 			w.add(pod(0).UID("new").Obj())

@@ -126,15 +126,15 @@ func (r *reservation) isOn(node *api.NodeInfo) bool {
 	return on != nil && on.Pod == r.task.Pod
 }
 
-// vacate takes the reservation's own copy of the task off its node. One that the watch put there stays: its pod has the
-// node's name.
+// vacate takes the reservation's own copy of the task off its node. What the watch put there stays: its pod has the node's
+// name. Any other is the reservation's, of which there is one for the pods of a name.
 func (c *Cache) vacate(r *reservation) bool {
 	node := c.Nodes[r.node]
 	if node == nil {
 		return false
 	}
 	on := node.Tasks[r.key]
-	if on == nil || on.UID != r.uid || on.Pod.Spec.NodeName != "" {
+	if on == nil || on.Pod.Spec.NodeName != "" {
 		return false
 	}
 	takeOff(node, on)
