@@ -79,7 +79,7 @@ type Profile struct {
 	plugins      map[string]Plugin
 	pluginOrder  []string
 	preBindOrder []string
-	dependence   map[string]Dependence
+	scopes       map[string]verdictScope
 }
 
 // ProfileInput is what Build makes a Profile of, as the conf gives it.
@@ -94,7 +94,7 @@ type ProfileInput struct {
 // Build builds the plugins of a configuration. An unknown action or a plugin that refuses its arguments is an
 // error; nothing of what is in force is touched.
 func (r *Registry) Build(in ProfileInput, h Handle) (*Profile, error) {
-	p := &Profile{Tiers: in.Tiers, Configurations: in.Configurations, plugins: map[string]Plugin{}, dependence: map[string]Dependence{}}
+	p := &Profile{Tiers: in.Tiers, Configurations: in.Configurations, plugins: map[string]Plugin{}, scopes: map[string]verdictScope{}}
 	for _, name := range in.Actions {
 		action, ok := vcframework.GetAction(name)
 		if !ok {
@@ -117,7 +117,7 @@ func (r *Registry) Build(in ProfileInput, h Handle) (*Profile, error) {
 				return nil, fmt.Errorf("building plugin %q: %w", option.Name, err)
 			}
 			p.plugins[option.Name] = plugin
-			p.dependence[option.Name] = spec.DependsOn
+			p.scopes[option.Name] = verdictScope{spec.DependsOn, spec.Reads}
 			p.TimeDriven = p.TimeDriven || spec.TimeDriven
 		}
 	}

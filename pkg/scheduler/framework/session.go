@@ -45,23 +45,23 @@ type Session struct {
 	onClose   []func()
 	// evictions are those the session's statements have committed.
 	evictions []Eviction
-	// dependence classes this project's plugins.
-	dependence map[string]Dependence
+	// scopes are those of this project's plugins.
+	scopes map[string]verdictScope
 	// chained marks that a chain was built already: a step added later would be missing from it.
 	chained bool
 }
 
-func newSession(order []string, dependence map[string]Dependence) *Session {
+func newSession(order []string, scopes map[string]verdictScope) *Session {
 	return &Session{
-		turn:       &turn{},
-		steps:      map[string][]preBindStep{},
-		upstream:   map[string]vccache.PreBinder{},
-		couplings:  map[string]CouplingFn{},
-		jobKeys:    map[string]JobKeyFn{},
-		explained:  map[api.JobID]GangExplanation{},
-		waits:      map[api.JobID]Wait{},
-		dependence: dependence,
-		order:      order,
+		turn:      &turn{},
+		steps:     map[string][]preBindStep{},
+		upstream:  map[string]vccache.PreBinder{},
+		couplings: map[string]CouplingFn{},
+		jobKeys:   map[string]JobKeyFn{},
+		explained: map[api.JobID]GangExplanation{},
+		waits:     map[api.JobID]Wait{},
+		scopes:    scopes,
+		order:     order,
 	}
 }
 

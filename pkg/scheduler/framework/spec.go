@@ -67,6 +67,9 @@ type PluginSpec struct {
 	// DependsOn says what the plugin's predicate and node scores depend on. The zero value is right for any plugin and
 	// makes allocate slow.
 	DependsOn Dependence
+	// Reads says which labels and annotations of pods they look at; pods that differ in others share what allocate keeps. The
+	// zero value, all of them, is right for any plugin and lets pods that each have a label of their own share nothing.
+	Reads PodKeys
 }
 
 // DefaultStepTimeout bounds a pre-bind step that does not give its own deadline with WithTimeout.

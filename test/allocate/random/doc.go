@@ -34,7 +34,7 @@
 //
 // # How to use it
 //
-// The default run takes about a minute. -random.seeds and -random.packings make it longer, -random.seed plays one instance and
+// The default run takes about a minute. -random.seeds, -random.packings and -random.kept make it longer, -random.seed plays one instance and
 // shows it:
 //
 //	go test ./test/allocate/random -run 'TestDifferential/many_gangs$' -v -random.seed=17

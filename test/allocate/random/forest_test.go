@@ -34,6 +34,7 @@ func groupsSpec() framework.PluginSpec {
 		Name:      groupsName,
 		New:       func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return groups{}, nil },
 		DependsOn: framework.OnShape,
+		Reads:     framework.SomePodKeys(),
 	}
 }
 

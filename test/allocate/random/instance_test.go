@@ -20,6 +20,8 @@ type instance struct {
 	seed  uint64
 	world sessiontest.World
 	conf  string
+	// prepare changes what the World cannot say before the session opens; nil changes nothing.
+	prepare func(*sessiontest.Cluster)
 }
 
 // mix says what instances are made of.

@@ -27,13 +27,16 @@ func TestMain(m *testing.M) {
 const failuresShown = 5
 
 // eachSeed calls for the seeds to be drawn, until a few have failed.
-func eachSeed(fn func(seed uint64) (ok bool)) {
+func eachSeed(fn func(seed uint64) (ok bool)) { eachSeedOf(*randomSeeds, fn) }
+
+// eachSeedOf is the same for a number of seeds of one's own.
+func eachSeedOf(seeds int, fn func(seed uint64) (ok bool)) {
 	if *randomSeed > 0 {
 		fn(*randomSeed)
 		return
 	}
 	failures := 0
-	for seed := uint64(1); seed <= uint64(*randomSeeds) && failures < failuresShown; seed++ {
+	for seed := uint64(1); seed <= uint64(seeds) && failures < failuresShown; seed++ {
 		if !fn(seed) {
 			failures++
 		}

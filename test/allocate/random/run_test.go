@@ -58,6 +58,9 @@ func (b *bench) run(in instance, action vcframework.Action) outcome {
 // runInTurn runs the actions one after the other on one session, and says what had become of the instance after each.
 func (b *bench) runInTurn(in instance, actions ...vcframework.Action) []outcome {
 	b.cluster.Load(in.world)
+	if in.prepare != nil {
+		in.prepare(b.cluster)
+	}
 	ssn := b.cluster.Open(b.registry, in.conf)
 	defer ssn.Close()
 	defer release(ssn)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -31,6 +32,8 @@ type comparison struct {
 	work     work
 	upstream *result
 	ours     *result
+	// like is what ours needed for the work it is to be like; nil when that was not measured.
+	like *result
 }
 
 // compare measures what the arguments ask for and prints it.
@@ -55,6 +58,9 @@ func compare(args []string, out, progress io.Writer) error {
 		}
 		if c.ours, err = b.told(progress, ours, w.name, w.shape); err != nil {
 			return err
+		}
+		if i := slices.IndexFunc(comparisons, func(former comparison) bool { return former.work.name == w.like }); i >= 0 {
+			c.like = comparisons[i].ours
 		}
 		comparisons = append(comparisons, c)
 	}

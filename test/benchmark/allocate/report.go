@@ -83,6 +83,9 @@ func (c comparison) bar() string {
 	if c.work.limit > 0 {
 		text += ", " + seconds(c.work.limit.Seconds())
 	}
+	if c.work.like != "" {
+		text += fmt.Sprintf(", %gx of %s", likeFactor, c.work.like)
+	}
 	return text
 }
 
@@ -90,6 +93,8 @@ func (c comparison) bar() string {
 func (c comparison) verdict() string {
 	switch {
 	case c.work.limit > 0 && c.ours.Seconds > c.work.limit.Seconds():
+		return missed
+	case c.like != nil && c.ours.Seconds > likeFactor*c.like.Seconds:
 		return missed
 	case c.upstream == nil:
 		return ""

@@ -78,12 +78,14 @@ func TestShortfalls(t *testing.T) {
 		comparison comparison
 		want       string
 	}{
-		"none":            {comparison{w, side(40, 5), side(1, 5)}, ""},
-		"too slow":        {comparison{w, side(39, 5), side(1, 5)}, "w: the bar of 40x was missed"},
-		"fewer placed":    {comparison{w, side(40, 5), side(1, 4)}, "w: ours placed 4 pods, upstream 5"},
-		"more placed":     {comparison{w, side(40, 5), side(1, 6)}, ""},
-		"ours alone":      {comparison{w, nil, side(1, 5)}, ""},
-		"above the limit": {comparison{work{name: "w", ratio: 40, limit: time.Second}, nil, side(2, 5)}, "w: the bar of 40x, 1 s was missed"},
+		"none":                {comparison{w, side(40, 5), side(1, 5), nil}, ""},
+		"too slow":            {comparison{w, side(39, 5), side(1, 5), nil}, "w: the bar of 40x was missed"},
+		"fewer placed":        {comparison{w, side(40, 5), side(1, 4), nil}, "w: ours placed 4 pods, upstream 5"},
+		"more placed":         {comparison{w, side(40, 5), side(1, 6), nil}, ""},
+		"ours alone":          {comparison{w, nil, side(1, 5), nil}, ""},
+		"above the limit":     {comparison{work{name: "w", ratio: 40, limit: time.Second}, nil, side(2, 5), nil}, "w: the bar of 40x, 1 s was missed"},
+		"not like alike pods": {comparison{work{name: "w", ratio: 40, like: "v"}, nil, side(1.4, 5), side(1, 5)}, "w: the bar of 40x, 1.3x of v was missed"},
+		"like alike pods":     {comparison{work{name: "w", ratio: 40, like: "v"}, nil, side(1.2, 5), side(1, 5)}, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

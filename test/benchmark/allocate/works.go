@@ -27,7 +27,12 @@ type work struct {
 	// ratio is the least that upstream's time divided by ours may be, limit the most that ours may take; zero for none.
 	ratio float64
 	limit time.Duration
+	// like is the name of a work with alike pods, of whose time ours may take likeFactor at the most; empty for none.
+	like string
 }
+
+// likeFactor is how much longer than alike pods others may take that differ in what no verdict depends on.
+const likeFactor = 1.3
 
 // shape describes a cluster and the gangs that wait in it. All nodes are alike, as are all pods.
 type shape struct {
@@ -44,6 +49,8 @@ type shape struct {
 	spoilt bool
 	// apart says that no two members of a gang may lie on one node.
 	apart bool
+	// ownNames gives pods labels and annotations as controllers do, that name the pod and its job and tell others nothing.
+	ownNames bool
 }
 
 // The resources of a node, and of those pods that spoil one.
@@ -73,6 +80,10 @@ func works() []work {
 			shape: shape{nodes: 5000, gangs: 1, gangSize: 512, cpu: "4", clusters: 40, spoilt: true}},
 		{name: "coupled", title: "400-task gang, each on a node of its own, 1,000 nodes", ratio: 5,
 			shape: shape{nodes: 1000, gangs: 1, gangSize: 400, cpu: "1", apart: true}},
+		{name: "ownlabels", title: "1,000 nodes, 5,000 gangs of 1, with labels and annotations of their own", ratio: 40, like: "singles",
+			shape: shape{nodes: 1000, gangs: 5000, gangSize: 1, cpu: "1", ownNames: true}},
+		{name: "podlabels", title: "5,000 nodes, one 512-task gang, with labels and annotations of their own", ratio: 40, like: "cold",
+			shape: shape{nodes: 5000, gangs: 1, gangSize: 512, cpu: "1", ownNames: true}},
 	}
 }
 
@@ -113,6 +124,10 @@ func (s shape) world(groups nodeGroups) sessiontest.World {
 				Annotation(rankAnnotation, strconv.Itoa(i)).Req(schedulertesting.Resources{"cpu": s.cpu, "memory": "1Gi"})
 			if s.apart {
 				pod.Label(gangLabel, name).Affinity(awayFrom(name))
+			}
+			if s.ownNames {
+				pod.Label("app", name).Label("spark-app-selector", name).Label("spark-exec-id", strconv.Itoa(i)).
+					Annotation("workflows.argoproj.io/node-name", podName(gang, i)).Annotation("example.com/job-of-"+name, "yes")
 			}
 			w.Pods = append(w.Pods, pod.Obj())
 		}

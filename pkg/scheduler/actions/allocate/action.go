@@ -76,8 +76,7 @@ type allocation struct {
 	// prePredicates are the tiers whose pre-predicates are asked.
 	prePredicates []conf.Tier
 
-	// telling are labels by which pods select others.
-	telling    map[string]bool
+	telling    *telling
 	kinds      map[string]*kind
 	kindOfTask map[api.TaskID]*kind
 	keyBuffer  []byte
@@ -140,7 +139,7 @@ func newAllocation(ssn *framework.Session, act *Action) *allocation {
 	// ask it again.
 	a.prePredicates = tiersWithout(ssn.Tiers, proportion.PluginName, capacity.PluginName)
 	a.maxShapes = max(minShapes, maxSamples/max(1, len(a.board.nodes)))
-	a.telling = tellingLabels(ssn)
+	a.telling = tellingOf(ssn, a.layering.plugins)
 	a.gang = a.gangEnabled()
 	a.podSlots = a.predicatesEnabled()
 	a.taints, a.affinity = a.predicateSwitch(predicates.TaintTolerationEnable), a.predicateSwitch(predicates.NodeAffinityEnable)

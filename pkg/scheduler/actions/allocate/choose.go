@@ -184,6 +184,9 @@ func (a *allocation) bestLive(task *api.TaskInfo, f *field, places []int32) int3
 			nodes[i] = a.board.nodes[f.nodes[place]]
 		}
 		with(a.ssn, live, func() { a.addLiveScores(task, nodes, total) })
+		for i := range total {
+			total[i] = steady(total[i])
+		}
 	}
 	if node := a.pluginsChoice(task, f, places, total); node >= 0 {
 		return node

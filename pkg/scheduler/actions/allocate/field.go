@@ -4,6 +4,8 @@ package allocate
 
 import (
 	"container/heap"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -37,8 +39,11 @@ type field struct {
 	heap []int32
 	at   []int32
 	rank []rank
-	// batch are the scores of plugins that score nodes together.
-	batch map[string]float64
+	// batch are the scores of plugins that score nodes together, scored the places that were among them. late says that a node
+	// came to fit that was not: in a trial another task had filled it.
+	batch  map[string]float64
+	scored []bool
+	late   bool
 	// seen is how much of the board's log is taken in. scanned is how many of the domain's nodes have been looked at:
 	// all, unless the user has asked for sampling.
 	seen, scanned int
@@ -129,7 +134,7 @@ func (a *allocation) fieldOf(s *shape, d *domain, task *api.TaskInfo) *field {
 	f, ok := s.fields[key]
 	if !ok {
 		f = &field{a: a, key: key, shape: s, ofJob: ofJob, domain: d, at: make([]int32, len(d.nodes)), rank: make([]rank, len(d.nodes)),
-			seen: len(a.board.changes), errorsAt: -1}
+			scored: make([]bool, len(d.nodes)), seen: len(a.board.changes), errorsAt: -1}
 		if len(ofJob) > 0 {
 			f.voice = a.voiceOf(s, task, jobKey)
 		}
@@ -153,6 +158,9 @@ func (f *field) update() {
 		if place, ok := f.local[node]; ok && int(place) < f.scanned {
 			f.look(place)
 		}
+	}
+	if f.late {
+		f.scoreAnew()
 	}
 	if f.scanned == len(f.nodes) || len(f.heap) >= f.a.enough(len(f.nodes)) {
 		return
@@ -178,6 +186,20 @@ func (f *field) scan() {
 	f.batchScore(fresh)
 	for place := from; place < f.scanned; place++ {
 		f.look(int32(place))
+	}
+}
+
+// scoreAnew scores all nodes that fit together.
+func (f *field) scoreAnew() {
+	f.batch, f.late = nil, false
+	fit := slices.Clone(f.heap)
+	nodes := make([]*api.NodeInfo, len(fit))
+	for i, place := range fit {
+		nodes[i] = f.a.board.nodes[f.nodes[place]]
+	}
+	f.batchScore(nodes)
+	for _, place := range fit {
+		f.look(place)
 	}
 }
 
@@ -216,23 +238,40 @@ func (f *field) verdict(node int32) error {
 	if sm.err != nil {
 		return sm.err
 	}
-	if err := f.shape.barred[node]; err != nil {
+	if err := f.shape.barred[node]; err != nil && !f.a.layering.nothingKept {
 		return err
 	}
+	if f.a.layering.nothingKept {
+		return nil
+	}
+	return f.ofJobVerdict(info)
+}
+
+// ofJobVerdict is what the layer ofJob says of the node.
+func (f *field) ofJobVerdict(node *api.NodeInfo) error {
 	switch {
 	case f.voice == nil:
 		return nil
 	case f.voice.err != nil:
 		return f.voice.err
 	default:
-		return f.a.predicate(f.ofJob, f.voice.task, info)
+		return f.a.predicate(f.ofJob, f.voice.task, node)
 	}
+}
+
+// packs says whether a task of the shape may be packed on the node, which has room for it: by what is kept, or would be.
+func (f *field) packs(node int32) bool {
+	if !f.a.layering.nothingKept {
+		return true // else it would have no place in the heap
+	}
+	info := f.a.board.nodes[node]
+	return f.shape.barred[node] == nil && f.a.predicate(f.shape.layers.kept, f.shape.task, info) == nil && f.ofJobVerdict(info) == nil
 }
 
 // bar takes out the nodes that refuse the shape's tasks for good, of those that the live layer refused.
 func (f *field) bar(refused map[int32]error) {
 	for node, err := range refused {
-		if lasting(err) && !f.a.layering.nothingKept {
+		if lasting(err) {
 			f.shape.barred[node] = err
 			f.look(f.local[node])
 		}
@@ -248,6 +287,7 @@ func (f *field) look(place int32) {
 		}
 		return
 	}
+	f.late = f.late || !f.scored[place] && !f.a.layering.nothingKept
 	f.rank[place] = rank{class: f.a.classOf(f.shape.task, f.a.board.nodes[node]), score: f.score(node)}
 	if f.at[place] >= 0 {
 		heap.Fix(f, int(f.at[place]))
@@ -257,18 +297,31 @@ func (f *field) look(place int32) {
 }
 
 func (f *field) score(node int32) float64 {
+	if f.a.layering.nothingKept {
+		return 0
+	}
 	info := f.a.board.nodes[node]
 	score := f.a.scoreOf(f.shape, node) + f.batch[info.Name]
 	if f.voice != nil {
 		score += f.a.nodeScore(f.ofJob, f.voice.task, info)
 	}
-	return score
+	return steady(score)
 }
+
+// steady rounds a sum of scores. Upstream's plugins add them up in the order of a map, and what is kept is added up in another
+// order than what is asked: without it a tie would be broken by the last bit of a float.
+func steady(score float64) float64 { return math.Round(score*1e6) / 1e6 }
 
 // batchScore asks the plugins that score nodes together. A node's score stays what it was among the nodes it was asked with.
 func (f *field) batchScore(nodes []*api.NodeInfo) {
+	if f.a.layering.nothingKept {
+		return
+	}
 	if f.batch == nil {
 		f.batch = map[string]float64{}
+	}
+	for _, node := range nodes {
+		f.scored[f.local[f.a.board.index[node.Name]]] = true
 	}
 	kept := f.shape.layers.batch
 	if framework.HasClaims(f.shape.task.Pod) {

@@ -101,7 +101,7 @@ func (a *allocation) tryHarder(job *api.JobInfo, subJob *api.SubJobInfo, tasks [
 		return b
 	}
 	further := max(1, maxFurtherLooks/(len(tasks)*len(kinds)))
-	if slices.ContainsFunc(kinds, func(k *kind) bool { return len(k.layers.live) > 0 }) {
+	if slices.ContainsFunc(kinds, func(k *kind) bool { return k.layers.coupled }) {
 		further = min(further, 3+maxLiveVerdicts/(len(tasks)*len(st.domain.nodes)))
 	}
 	again := func() bool { further--; return further >= 0 }

@@ -273,7 +273,7 @@ func (a *allocation) narrower(job *api.JobInfo, group *topology.Group, n *need) 
 
 // coupled says whether a task is needed that is placed one by one.
 func (n *need) coupled() bool {
-	return slices.ContainsFunc(n.shapes, func(s *shape) bool { return len(s.layers.live) > 0 })
+	return slices.ContainsFunc(n.shapes, func(s *shape) bool { return s.layers.coupled })
 }
 
 // spread places a gang that no candidate holds over several: in one of the groups around them, the narrowest level first, else

@@ -3,6 +3,7 @@
 package allocate
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -26,10 +27,12 @@ import (
 // the plugins of that layer only, in conf order: a session dispatches to the tiers it has, and this is the one way to
 // ask a part of upstream's plugins.
 type layers struct {
-	// kept is asked once per shape and node, ofJob once per job key, shape and node, and live for every task and node.
+	// kept is asked once per shape and node, ofJob once per job key, shape and node, and live for every task and node. Where
+	// nothing is to be kept live is all plugins, and kept and ofJob are asked only where node groups are chosen and tasks are
+	// packed by numbers: which of them are tried is the same then.
 	kept, ofJob, live []vcconf.Tier
-	// counted is asked for how many tasks a node takes: kept, also where nothing is to be kept, so that node groups are chosen alike.
-	counted []vcconf.Tier
+	// coupled says that a plugin is asked for every task because of what the task is.
+	coupled bool
 	// batch is kept without the predicates plugin, which scores nodes together by a pod's claims only and takes its time to
 	// say that there are none.
 	batch []vcconf.Tier
@@ -51,13 +54,20 @@ type layering struct {
 	nothingKept bool
 	// plugins are those that are asked, in conf order, with their layer unless a task makes it another.
 	plugins []layeredPlugin
-	known   map[string]*layers
-	buffer  []byte
+	// unbounded says that one of them may look at anything of a task.
+	unbounded bool
+	known     map[string]*layers
+	buffer    []byte
 }
 
 type layeredPlugin struct {
 	name  string
 	layer byte // 'k' for kept, 'j' for ofJob, 'l' for live
+}
+
+// unbounded says that the plugin may look at anything of a task. It is asked for every task anyway.
+func (p layeredPlugin) unbounded(ssn *framework.Session) bool {
+	return p.layer == 'l' && ssn.PodKeysOf(p.name).All()
 }
 
 func newLayering(ssn *framework.Session, nothingKept bool) *layering {
@@ -75,6 +85,7 @@ func newLayering(ssn *framework.Session, nothingKept bool) *layering {
 				p.layer = 'j'
 			}
 			l.plugins = append(l.plugins, p)
+			l.unbounded = l.unbounded || p.unbounded(ssn)
 		}
 	}
 	return l
@@ -99,30 +110,24 @@ func (l *layering) of(task *vcapi.TaskInfo) *layers {
 	if found, ok := l.known[string(l.buffer)]; ok {
 		return found
 	}
-	made := &layers{signature: string(l.buffer)}
+	made := &layers{signature: string(l.buffer), coupled: bytes.IndexByte(l.buffer, 'l') >= 0}
 	place := 0
 	for _, tier := range l.ssn.Tiers {
-		var kept, batch, ofJob, live, counted vcconf.Tier
+		var kept, batch, ofJob, live vcconf.Tier
 		for _, option := range tier.Plugins {
 			if !asks(option) {
 				continue
 			}
-			class := made.signature[place]
-			if class == 'k' {
-				counted.Plugins = append(counted.Plugins, option)
-			}
-			if l.nothingKept {
-				class = 'l'
-			}
-			switch class {
-			case 'l':
+			if made.signature[place] == 'l' || l.nothingKept {
 				live.Plugins = append(live.Plugins, option)
 				made.scored = made.scored || option.Name != predicates.PluginName
 				made.remote = made.remote || option.Name == extender.PluginName
+			}
+			switch made.signature[place] {
 			case 'j':
 				ofJob.Plugins = append(ofJob.Plugins, option)
 				made.jobPlugins = append(made.jobPlugins, option.Name)
-			default:
+			case 'k':
 				kept.Plugins = append(kept.Plugins, option)
 				if option.Name != predicates.PluginName {
 					batch.Plugins = append(batch.Plugins, option)
@@ -132,7 +137,6 @@ func (l *layering) of(task *vcapi.TaskInfo) *layers {
 		}
 		made.kept, made.batch = appendTier(made.kept, kept), appendTier(made.batch, batch)
 		made.ofJob, made.live = appendTier(made.ofJob, ofJob), appendTier(made.live, live)
-		made.counted = appendTier(made.counted, counted)
 	}
 	l.known[made.signature] = made
 	return made

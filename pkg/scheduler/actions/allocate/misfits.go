@@ -15,9 +15,10 @@ import (
 type misfitKey string
 
 // knownMisfit returns the key of the tasks on the site: their kinds in task order, how many of them are needed, of which
-// roles, and in which queue. Gangs that have members, a topology, nominated nodes, or verdicts of their own have none.
+// roles, and in which queue. Gangs that have members, a topology, nominated nodes, or verdicts of their own have none, nor has any
+// where a plugin looks at more of a task than its kind.
 func (a *allocation) knownMisfit(job *api.JobInfo, subJob *api.SubJobInfo, tasks []*api.TaskInfo, lacking int, st site, now bool) misfitKey {
-	if len(a.members.nodes) > 0 || job.ContainsSubJobPolicy() || subJob.WithNetworkTopology() || a.alike(tasks) == len(tasks) {
+	if a.layering.unbounded || len(a.members.nodes) > 0 || job.ContainsSubJobPolicy() || subJob.WithNetworkTopology() || a.alike(tasks) == len(tasks) {
 		return "" // the first is known at once; the last takes a look at all tasks
 	}
 	key := fmt.Appendf(nil, "%p %t %d %s %v %s", st.domain, now, lacking, job.Queue, job.TaskMinAvailable, a.inside)

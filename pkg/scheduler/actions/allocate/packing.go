@@ -164,7 +164,7 @@ func (a *allocation) packedNodes(p *pass, fields []*field, names []v1.ResourceNa
 		n := packedNode{node: node, slots: a.slotsOf(info), ports: map[string]bool{}, fits: map[*shape]bool{}}
 		key = key[:0]
 		for _, f := range fields {
-			fits := f.at[place] >= 0 && (!p.now || f.rank[place].class.now())
+			fits := f.at[place] >= 0 && (!p.now || f.rank[place].class.now()) && f.packs(node)
 			n.fits[f.shape] = fits
 			key = appendBool(key, fits)
 		}

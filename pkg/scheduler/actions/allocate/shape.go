@@ -116,11 +116,12 @@ func (a *allocation) ask(s *shape, node int32) *sample {
 		sm.err = api.NewFitErrWithStatus(s.task, info, statuses...)
 		return sm
 	}
-	if sm.err = a.predicate(s.layers.kept, s.task, info); sm.err != nil {
-		return sm
+	err := a.predicate(s.layers.kept, s.task, info)
+	if !a.layering.nothingKept {
+		sm.err = err
 	}
-	sm.fits = true
-	if !a.layering.nothingKept || a.predicate(s.layers.counted, s.task, info) == nil {
+	sm.fits = sm.err == nil
+	if err == nil {
 		sm.copies = a.copies(s.task.InitResreq, info)
 	}
 	return sm

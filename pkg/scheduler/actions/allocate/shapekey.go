@@ -9,51 +9,15 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
-
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// identityKeys are labels and annotations that tell the pods of one workload, or equal workloads, apart and that no
-// plugin's verdict on a node depends on.
-var identityKeys = map[string]bool{
-	"scheduling.k8s.io/group-name":                     true,
-	"scheduling.volcano.sh/group-name":                 true,
-	"volcano.sh/job-name":                              true,
-	"volcano.sh/job-namespace":                         true,
-	"volcano.sh/job-version":                           true,
-	"volcano.sh/job-retry-count":                       true,
-	"volcano.sh/task-index":                            true,
-	"volcano.sh/template-uid":                          true,
-	"volcano.sh/partition-id":                          true,
-	"job-name":                                         true,
-	"controller-uid":                                   true,
-	"batch.kubernetes.io/job-name":                     true,
-	"batch.kubernetes.io/controller-uid":               true,
-	"batch.kubernetes.io/job-completion-index":         true,
-	"apps.kubernetes.io/pod-index":                     true,
-	"statefulset.kubernetes.io/pod-name":               true,
-	"controller-revision-hash":                         true,
-	"jobset.sigs.k8s.io/jobset-name":                   true,
-	"jobset.sigs.k8s.io/jobset-uid":                    true,
-	"jobset.sigs.k8s.io/job-index":                     true,
-	"jobset.sigs.k8s.io/job-key":                       true,
-	"jobset.sigs.k8s.io/job-global-index":              true,
-	"jobset.sigs.k8s.io/restart-attempt":               true,
-	"training.kubeflow.org/job-name":                   true,
-	"training.kubeflow.org/replica-index":              true,
-	"leaderworkerset.sigs.k8s.io/name":                 true,
-	"leaderworkerset.sigs.k8s.io/group-index":          true,
-	"leaderworkerset.sigs.k8s.io/group-key":            true,
-	"leaderworkerset.sigs.k8s.io/worker-index":         true,
-	"leaderworkerset.sigs.k8s.io/leader-name":          true,
-	"kubectl.kubernetes.io/last-applied-configuration": true,
-}
+// A class key is all that verdicts on a task may depend on besides its identity: equal bytes mean equal tasks. Each field is
+// of a fixed length or begins with its own, lists and maps with how many entries they have, and what may be nil with whether
+// it is, so that no two tasks have one key by chance.
 
-// appendShape appends all that verdicts on the task may depend on besides its identity. Equal bytes mean equal tasks.
-// Labels in telling are none of its identity.
-func appendShape(b []byte, task *api.TaskInfo, telling map[string]bool) []byte {
+// appendShape appends the class key of the task.
+func appendShape(b []byte, task *api.TaskInfo, telling *telling) []byte {
 	pod := task.Pod
 	b = appendString(b, task.Namespace)
 	b = appendString(b, task.TaskRole)
@@ -62,62 +26,50 @@ func appendShape(b []byte, task *api.TaskInfo, telling map[string]bool) []byte {
 	b = appendBool(b, task.Preemptable)
 	b = appendResource(b, task.Resreq)
 	b = appendResource(b, task.InitResreq)
-	b = appendMap(b, pod.Labels, telling)
-	b = appendMap(b, pod.Annotations, nil)
+	b = telling.appendLabels(b, pod.Labels)
+	b = telling.appendAnnotations(b, pod.Annotations)
 	return appendPodSpec(b, &pod.Spec)
 }
 
 func appendPodSpec(b []byte, spec *v1.PodSpec) []byte {
-	b = appendMap(b, spec.NodeSelector, nil)
+	b = appendMap(b, spec.NodeSelector)
 	b = appendString(b, spec.PriorityClassName)
 	b = appendBool(b, spec.HostNetwork)
-	if spec.RuntimeClassName != nil {
-		b = appendString(b, *spec.RuntimeClassName)
-	}
-	if spec.Affinity != nil {
-		b = appendMessage(b, spec.Affinity)
-	}
-	b = append(b, '|')
-	for i := range spec.Tolerations {
-		b = appendMessage(b, &spec.Tolerations[i])
-	}
-	b = append(b, '|')
-	for i := range spec.TopologySpreadConstraints {
-		b = appendMessage(b, &spec.TopologySpreadConstraints[i])
-	}
-	b = append(b, '|')
-	for i := range spec.ResourceClaims {
-		b = appendMessage(b, &spec.ResourceClaims[i])
-	}
-	b = append(b, '|')
+	b = appendOptional(b, spec.RuntimeClassName, appendString)
+	b = appendOptional(b, spec.Affinity, func(b []byte, affinity v1.Affinity) []byte { return appendMessage(b, &affinity) })
+	b = appendMessages(b, len(spec.Tolerations), func(i int) message { return &spec.Tolerations[i] })
+	b = appendMessages(b, len(spec.TopologySpreadConstraints), func(i int) message { return &spec.TopologySpreadConstraints[i] })
+	b = appendMessages(b, len(spec.ResourceClaims), func(i int) message { return &spec.ResourceClaims[i] })
 	for i := range spec.Volumes {
 		if volume := &spec.Volumes[i]; !madeOnNode(volume) {
-			b = appendMessage(b, volume)
+			b = appendMessage(appendBool(b, true), volume)
 		}
 	}
-	b = append(b, '|')
+	b = appendBool(b, false)
 	for _, containers := range [][]v1.Container{spec.InitContainers, spec.Containers} {
+		b = binary.AppendUvarint(b, uint64(len(containers)))
 		for i := range containers {
-			c := &containers[i]
-			b = appendString(b, c.Image)
-			b = appendList(b, c.Resources.Requests)
-			b = appendList(b, c.Resources.Limits)
-			b = appendBool(b, c.RestartPolicy != nil)
-			for j := range c.Ports {
-				if c.Ports[j].HostPort != 0 {
-					b = appendMessage(b, &c.Ports[j])
-				}
-			}
-			b = append(b, ';')
+			b = appendContainer(b, &containers[i])
 		}
-		b = append(b, '|')
 	}
 	b = appendList(b, spec.Overhead)
+	b = appendBool(b, spec.Resources != nil)
 	if spec.Resources != nil {
-		b = appendList(b, spec.Resources.Requests)
-		b = appendList(b, spec.Resources.Limits)
+		b = appendResources(b, spec.Resources)
 	}
 	return b
+}
+
+func appendContainer(b []byte, c *v1.Container) []byte {
+	b = appendString(b, c.Image)
+	b = appendResources(b, &c.Resources)
+	b = appendOptional(b, c.RestartPolicy, func(b []byte, policy v1.ContainerRestartPolicy) []byte { return appendString(b, string(policy)) })
+	for i := range c.Ports {
+		if c.Ports[i].HostPort != 0 {
+			b = appendMessage(appendBool(b, true), &c.Ports[i])
+		}
+	}
+	return appendBool(b, false)
 }
 
 // madeOnNode says whether the kubelet makes the volume wherever the pod is.
@@ -141,15 +93,17 @@ func appendFloat(b []byte, v float64) []byte {
 	return binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
 }
 
-// appendMap appends the entries that are not of the pod's identity.
-func appendMap(b []byte, m map[string]string, telling map[string]bool) []byte {
-	var room [16]string
-	keys := room[:0]
-	for key := range m {
-		if !identityKeys[key] || telling[key] {
-			keys = append(keys, key)
-		}
+// appendOptional appends what may be nil.
+func appendOptional[T any](b []byte, v *T, appendValue func([]byte, T) []byte) []byte {
+	if v == nil {
+		return appendBool(b, false)
 	}
+	return appendValue(appendBool(b, true), *v)
+}
+
+func appendMap(b []byte, m map[string]string) []byte {
+	var room [16]string
+	keys := slices.AppendSeq(room[:0], maps.Keys(m))
 	slices.Sort(keys)
 	b = binary.AppendUvarint(b, uint64(len(keys)))
 	for _, key := range keys {
@@ -183,6 +137,11 @@ func appendList(b []byte, list v1.ResourceList) []byte {
 	return b
 }
 
+func appendResources(b []byte, r *v1.ResourceRequirements) []byte {
+	b = appendList(appendList(b, r.Requests), r.Limits)
+	return appendMessages(b, len(r.Claims), func(i int) message { return &r.Claims[i] })
+}
+
 // message is a Kubernetes API object, whose protobuf form is the same for equal objects.
 type message interface {
 	Size() int
@@ -200,38 +159,11 @@ func appendMessage(b []byte, m message) []byte {
 	return b
 }
 
-// tellingLabels are the labels that required anti-affinity of pods on nodes, and of pods to be placed, selects by: they
-// tell pods apart where they otherwise only name them.
-func tellingLabels(ssn *framework.Session) map[string]bool {
-	keys := map[string]bool{}
-	add := func(pod *v1.Pod) {
-		if a := pod.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
-			for i := range a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
-				addKeys(keys, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[i].LabelSelector)
-			}
-		}
+// appendMessages appends so many messages.
+func appendMessages(b []byte, n int, at func(i int) message) []byte {
+	b = binary.AppendUvarint(b, uint64(n))
+	for i := range n {
+		b = appendMessage(b, at(i))
 	}
-	for _, node := range ssn.NodeMap {
-		for _, info := range node.GetPodsWithRequiredAntiAffinity() {
-			add(info.GetPod())
-		}
-	}
-	for _, job := range ssn.Jobs {
-		for _, task := range job.TaskStatusIndex[api.Pending] {
-			add(task.Pod)
-		}
-	}
-	return keys
-}
-
-func addKeys(keys map[string]bool, selector *metav1.LabelSelector) {
-	if selector == nil {
-		return
-	}
-	for key := range selector.MatchLabels {
-		keys[key] = true
-	}
-	for i := range selector.MatchExpressions {
-		keys[selector.MatchExpressions[i].Key] = true
-	}
+	return b
 }

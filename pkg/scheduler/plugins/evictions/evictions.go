@@ -62,6 +62,7 @@ func Spec() framework.PluginSpec {
 		Name:      Name,
 		Doc:       "Keeps preempt and reclaim from evicting again and again for the same gang, or to and fro between queues.",
 		DependsOn: framework.OnShape, // it judges no nodes
+		Reads:     framework.SomePodKeys(),
 		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
 			return newPlugin(), nil
 		},

@@ -31,6 +31,7 @@ func Spec() framework.PluginSpec {
 		},
 		New:       New,
 		DependsOn: framework.OnJob,
+		Reads:     framework.SomePodKeys(),
 	}
 }
 

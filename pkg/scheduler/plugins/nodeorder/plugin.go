@@ -49,6 +49,7 @@ func Spec() framework.PluginSpec {
 		Validate:  validate,
 		New:       New,
 		DependsOn: framework.OnShape,
+		Reads:     framework.SomePodKeys(), // pods whose scores depend on labels are coupled
 	}
 }
 

@@ -45,6 +45,7 @@ func Spec(gate Gate) framework.PluginSpec {
 		Doc:  "Leaves out gangs that wait out a failed bind transaction and puts gangs first that are bound in part.",
 		// It has a pre-predicate only, which refuses nothing.
 		DependsOn: framework.OnShape,
+		Reads:     framework.SomePodKeys(),
 		New: func(args framework.Arguments, _ framework.Handle) (framework.Plugin, error) {
 			limit, _ := args[evictAfter].(time.Duration)
 			return &plugin{gate: gate, evictAfter: limit}, nil

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package random
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+)
+
+// rooms is a plugin that prefers groups of nodes for every gang: groups that go across those of ibcluster.
+type rooms struct{}
+
+const (
+	roomsName = "rooms"
+	room      = "room"
+)
+
+func roomsSpec() framework.PluginSpec {
+	return framework.PluginSpec{
+		Name:      roomsName,
+		New:       func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return rooms{}, nil },
+		DependsOn: framework.OnShape,
+		Reads:     framework.SomePodKeys(),
+	}
+}
+
+func (rooms) Name() string { return roomsName }
+
+func (rooms) OnSessionOpen(ssn *framework.Session) {
+	var nodes []*v1.Node
+	for _, node := range ssn.NodeList {
+		nodes = append(nodes, node.Node)
+	}
+	forest := topology.NewLabels(room).Forest(nodes)
+	ssn.AddNodeGroupFn(roomsName, func(*api.JobInfo) (*framework.NodeGroups, error) {
+		return &framework.NodeGroups{Candidates: forest.At(0)}, nil
+	})
+}
+
+func (rooms) OnSessionClose(*framework.Session) {}
