@@ -122,7 +122,7 @@ func (l *loop) run(ctx context.Context) {
 		} else {
 			l.cycler.idle()
 		}
-		l.awaitWork(ctx, l.period-rested)
+		l.awaitWork(ctx, min(l.period, heartbeat)-rested)
 	}
 }
 
@@ -161,7 +161,7 @@ func (l *loop) rest(ctx context.Context, pause time.Duration) time.Duration {
 }
 
 // awaitWork waits for an urgent change and then for the rest of its burst, for a change that is not urgent to have
-// waited long enough, or for what is left of the period.
+// waited long enough, or for as long as is left.
 func (l *loop) awaitWork(ctx context.Context, left time.Duration) {
 	period := time.NewTimer(left)
 	defer period.Stop()

@@ -65,7 +65,6 @@ func (s *script) waiting() bool { return s.waits }
 func (s *script) idle() { s.idles++ }
 
 func TestWhenCyclesRun(t *testing.T) {
-	const period = time.Second
 	tests := map[string]struct {
 		script script
 		// wakes are the changes that are told, and when.
@@ -74,6 +73,8 @@ func TestWhenCyclesRun(t *testing.T) {
 		want    []time.Duration
 		idles   int
 		onStart func(l *loop, s *script)
+		// period is a second unless given.
+		period time.Duration
 	}{
 		"the first at once, and none while nothing changes": {
 			runs: 3500 * ms, want: []time.Duration{0}, idles: 3,
@@ -130,6 +131,13 @@ func TestWhenCyclesRun(t *testing.T) {
 		"at every heartbeat while anything waits although nothing is left to do": {
 			script: script{waits: true}, runs: 40_500 * ms, want: []time.Duration{0, 15 * time.Second, 30 * time.Second}, idles: 38,
 		},
+		"at every heartbeat, too, when the period is longer than the watchdog is patient": {
+			script: script{waits: true}, period: 10 * time.Minute,
+			runs: 40_500 * ms, want: []time.Duration{0, 15 * time.Second, 30 * time.Second},
+		},
+		"the watchdog sees a loop with nothing to do and a long period": {
+			period: 10 * time.Minute, runs: 40_500 * ms, want: []time.Duration{0}, idles: 2,
+		},
 		"a heartbeat is counted from the last cycle": {
 			script: script{waits: true}, wakes: map[time.Duration]cache.Urgency{9500 * ms: cache.Now},
 			runs: 25 * time.Second, want: []time.Duration{0, 9505 * ms, 24_505 * ms}, idles: 23,
@@ -148,7 +156,10 @@ func TestWhenCyclesRun(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &tt.script
 				s.begin = time.Now()
-				l := newLoop(s, period)
+				if tt.period == 0 {
+					tt.period = time.Second
+				}
+				l := newLoop(s, tt.period)
 				if tt.onStart != nil {
 					tt.onStart(l, s)
 				}

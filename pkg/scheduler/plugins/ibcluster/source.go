@@ -30,27 +30,43 @@ func (s saying) on() string {
 }
 
 // sayingOf finds the annotations that count for the job. Those of its PodGroup do; when that has none of the plugin's, those
-// of the pods that are to be placed do, because templates of workloads reach pods and not PodGroups. A pod without any
+// of pods do, because templates of workloads reach pods and not PodGroups. A pod without any
 // follows the others. It is an error when pods say different things.
 //
-// Members that are placed already have no say: while a StatefulSet is updated they carry what was wanted before.
+// Members that are placed already have no say where those to come have: while a StatefulSet is updated they carry what was
+// wanted before. Where none of those to come has, they follow the placed ones, if these agree.
 func sayingOf(job *api.JobInfo) (saying, error) {
 	if hasAny(job.PodGroup.Annotations) {
 		return saying{annotations: own(job.PodGroup.Annotations)}, nil
 	}
-	pending := job.TaskStatusIndex[api.Pending]
-	speaker := firstByName(pending, func(task *api.TaskInfo) bool { return hasAny(task.Pod.Annotations) })
+	if said, other := sayingAmong(job.TaskStatusIndex[api.Pending]); other != nil {
+		key := firstDifference(said.annotations, other.Pod.Annotations)
+		return said, fmt.Errorf("annotation %s: found %s on pod %s and %s on pod %s, want the same on all pods of the gang, or annotations of its PodGroup",
+			brief.Cut(key, maxKey), valueIn(said.annotations, key), said.pod, valueIn(other.Pod.Annotations, key), other.Name)
+	} else if said.pod != "" {
+		return said, nil
+	}
+	var among saying
+	for _, status := range placed {
+		switch said, other := sayingAmong(job.TaskStatusIndex[status]); {
+		case said.pod == "":
+		case other != nil, among.pod != "" && !maps.Equal(said.annotations, among.annotations):
+			return saying{}, nil
+		default:
+			among = said
+		}
+	}
+	return among, nil
+}
+
+// sayingAmong is what the first by name of the tasks says that says anything, and the first that says something else.
+func sayingAmong(tasks api.TasksMap) (said saying, other *api.TaskInfo) {
+	speaker := firstByName(tasks, func(task *api.TaskInfo) bool { return hasAny(task.Pod.Annotations) })
 	if speaker == nil {
 		return saying{}, nil
 	}
-	said := saying{annotations: own(speaker.Pod.Annotations), pod: speaker.Name}
-	other := firstByName(pending, func(task *api.TaskInfo) bool { return contradicts(task.Pod.Annotations, said.annotations) })
-	if other == nil {
-		return said, nil
-	}
-	key := firstDifference(said.annotations, other.Pod.Annotations)
-	return said, fmt.Errorf("annotation %s: found %s on pod %s and %s on pod %s, want the same on all pods of the gang, or annotations of its PodGroup",
-		brief.Cut(key, maxKey), valueIn(said.annotations, key), said.pod, valueIn(other.Pod.Annotations, key), other.Name)
+	said = saying{annotations: own(speaker.Pod.Annotations), pod: speaker.Name}
+	return said, firstByName(tasks, func(task *api.TaskInfo) bool { return contradicts(task.Pod.Annotations, said.annotations) })
 }
 
 // untaken says which annotation of a pod that is to be placed is not taken because the PodGroup's say something else; empty

@@ -78,6 +78,14 @@ func TestWhoseAnnotationsCount(t *testing.T) {
 			pods: []*v1.Pod{sayingMember("g/0@a1", "mode=preferred"), sayingMember("g/1", "mode=required")},
 			want: []string{"required true", a, "ib-b not: the gang's members are in ib-a"},
 		},
+		"those of the placed, when pods that come have none: a launcher behind its workers": {
+			pods: []*v1.Pod{sayingMember("g/0@a1", "mode=required"), sayingMember("g/1@a2", "mode=required"), sayingMember("g/2")},
+			want: []string{"required true", a, "ib-b not: the gang's members are in ib-a"},
+		},
+		"nobody's, when pods that come have none and the placed disagree": {
+			pods: []*v1.Pod{sayingMember("g/0@a1", "mode=required"), sayingMember("g/1@a2", "mode=preferred"), sayingMember("g/2")},
+			want: []string{"no wish"},
+		},
 		"a malformed one of a pod names the pod": {
 			pods:   []*v1.Pod{sayingMember("g/0", "mode=hard")},
 			want:   []string{"no wish"},
