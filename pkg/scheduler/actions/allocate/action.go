@@ -53,9 +53,12 @@ func (act *Action) Execute(ssn *framework.Session) {
 	a := newAllocation(ssn, act)
 	w := a.work()
 	for _, job := range w.urgent {
-		if !a.ssn.Overused(a.ssn.Queues[job.Queue]) {
-			a.take(w, job)
+		if a.ssn.Overused(a.ssn.Queues[job.Queue]) {
+			w.jobs[job.Queue].Push(job) // it is told so with the others
+			continue
 		}
+		a.ssn.Turn(job.UID)
+		a.take(w, job)
 	}
 	w.pushQueues(ssn)
 	klog.V(3).InfoS("Allocating", "queues", w.queues.Len())

@@ -162,3 +162,49 @@ func (wordy) OnSessionOpen(ssn *framework.Session) {
 	})
 }
 func (wordy) OnSessionClose(*framework.Session) {}
+
+// TestAnUrgentGangOfAnOverusedQueueIsToldSo: it has no turn before its queue's, and none in it.
+func TestAnUrgentGangOfAnOverusedQueueIsToldSo(t *testing.T) {
+	pods, podGroup := gang("g", "1")
+	var session *framework.Session
+	bound := runWith(t, sessiontest.World{Nodes: []*v1.Node{node("a1", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}, askedFirst,
+		func(ssn *framework.Session) {
+			session = ssn
+			ssn.AddUrgentFn("helper", func(*api.JobInfo) bool { return true })
+			ssn.AddOverusedFn("helper", func(any) bool { return true })
+		})
+	if len(bound) > 0 {
+		t.Errorf("bound %v in a queue that is overused", bound)
+	}
+	wait, _ := session.Wait("ns/g")
+	want := framework.Wait{Reason: framework.QueueFull, Message: "queue default has used up its share of the cluster (plugin helper): cpu 0 of cpu 4"}
+	if diff := cmp.Diff(want, wait); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+}
+
+// TestAnUrgentGangsTurnIsNoted: what panics in it is blamed on it.
+func TestAnUrgentGangsTurnIsNoted(t *testing.T) {
+	pods, podGroup := gang("g", "1")
+	cluster := sessiontest.New(sessiontest.World{Nodes: []*v1.Node{node("a1", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})
+	defer cluster.Close()
+	registry, action := action()
+	turn := api.JobID("nobody's")
+	open := func(ssn *framework.Session) {
+		ssn.AddUrgentFn("helper", func(*api.JobInfo) bool { return true })
+		ssn.AddNodeGroupFn("helper", func(*api.JobInfo) (*framework.NodeGroups, error) {
+			turn = registry.Turn()
+			return nil, nil
+		})
+	}
+	registry.RegisterPlugin(framework.PluginSpec{
+		Name: "helper", DependsOn: framework.OnShape,
+		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return helper{open}, nil },
+	})
+	ssn := cluster.Open(registry, askedFirst)
+	defer ssn.Close()
+	ssn.Run(action)
+	if turn != "ns/g" {
+		t.Errorf("when a plugin was asked for the gang's node groups the turn was %q", turn)
+	}
+}
