@@ -23,12 +23,12 @@ const (
 
 func deviceshareArguments() []framework.Argument {
 	return []framework.Argument{
-		{Name: deviceshare.GPUSharingPredicate, Type: framework.Bool, Default: "false", Doc: "Shares a GPU among pods by memory. Not together with `" + deviceshare.GPUNumberPredicate + "` or `" + deviceshare.VGPUEnable + "`."},
-		{Name: deviceshare.GPUNumberPredicate, Type: framework.Bool, Default: "false", Doc: "Gives whole GPUs by number. Not together with `" + deviceshare.GPUSharingPredicate + "` or `" + deviceshare.VGPUEnable + "`."},
-		{Name: deviceshare.VGPUEnable, Type: framework.Bool, Default: "false", Doc: "Gives slices of a GPU by memory and cores."},
+		{Name: deviceshare.GPUSharingPredicate, Type: framework.Bool, Default: "false", Doc: "Shares a GPU among pods by memory. Read at start, a reload that changes it is refused. Not together with `" + deviceshare.GPUNumberPredicate + "` or `" + deviceshare.VGPUEnable + "`."},
+		{Name: deviceshare.GPUNumberPredicate, Type: framework.Bool, Default: "false", Doc: "Gives whole GPUs by number. Read at start, too. Not together with `" + deviceshare.GPUSharingPredicate + "` or `" + deviceshare.VGPUEnable + "`."},
+		{Name: deviceshare.VGPUEnable, Type: framework.Bool, Default: "false", Doc: "Gives slices of a GPU by memory and cores. Read at start, too."},
 		{Name: deviceshare.NodeLockEnable, Type: framework.Bool, Default: "false", Doc: "Locks a node while devices are given on it, so that pods take their turn."},
-		{Name: deviceshare.AscendMindClusterVNPU, Type: framework.Bool, Default: "false", Doc: "Gives slices of Ascend NPUs through MindCluster."},
-		{Name: deviceshare.AscendHAMiVNPUEnable, Type: framework.Bool, Default: "false", Doc: "Gives slices of Ascend NPUs through HAMi."},
+		{Name: deviceshare.AscendMindClusterVNPU, Type: framework.Bool, Default: "false", Doc: "Gives slices of Ascend NPUs through MindCluster. Read at start, too."},
+		{Name: deviceshare.AscendHAMiVNPUEnable, Type: framework.Bool, Default: "false", Doc: "Gives slices of Ascend NPUs through HAMi. Read at start, too."},
 		{Name: deviceshare.SchedulePolicyArgument, Type: framework.String, Enum: []string{"binpack", "spread"}, Doc: "Whether devices are packed or spread; neither when not given."},
 		{Name: deviceshare.ScheduleWeight, Type: framework.Int, Default: "0", Doc: "Weight of the plugin's node score; 0 to 1000000."},
 		{Name: deviceshare.KnownGeometriesCMName, Type: framework.String, Default: "volcano-vgpu-device-config", Doc: "Name of the ConfigMap with the device configuration."},

@@ -358,6 +358,43 @@ func TestConfigurationsSwitchDevicesOn(t *testing.T) {
 	}
 }
 
+// TestDevicesAreSwitchedWhenTheSchedulerBegins: upstream ends the process when one configuration after the other switches on what
+// excludes each other, leaves on what is no longer switched on, and never registers what is switched on later.
+func TestDevicesAreSwitchedWhenTheSchedulerBegins(t *testing.T) {
+	sharings["GPU memory"].switchOn(t, false)
+	with := func(arguments map[string]any) framework.ProfileInput {
+		return framework.ProfileInput{Tiers: []conf.Tier{{Plugins: []conf.PluginOption{{Name: "deviceshare", Arguments: arguments}}}}}
+	}
+	registry := framework.NewRegistry()
+	sharing := map[string]any{"deviceshare.GPUSharingEnable": true}
+	if _, err := registry.Build(with(sharing), nil); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		reload map[string]any
+		want   string
+	}{
+		"the same":                     {sharing, ""},
+		"the same with another policy": {map[string]any{"deviceshare.GPUSharingEnable": true, "deviceshare.SchedulePolicy": "spread"}, ""},
+		"what excludes it": {map[string]any{"deviceshare.VGPUEnable": true},
+			`plugin "deviceshare": found deviceshare.VGPUEnable switched on, and the scheduler began with deviceshare.GPUSharingEnable switched on: ` +
+				`which kinds of devices are shared out cannot change while it runs; restart it`},
+		"none": {nil, `plugin "deviceshare": found no kind switched on, and the scheduler began with deviceshare.GPUSharingEnable switched on: ` +
+			`which kinds of devices are shared out cannot change while it runs; restart it`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := registry.Build(with(tt.reload), nil)
+			if got := fmt.Sprint(err); tt.want == "" && err != nil || tt.want != "" && got != tt.want {
+				t.Errorf("building it: %s, want %q", got, tt.want)
+			}
+			if !gpushare.GpuSharingEnable || vgpu.VGPUEnable {
+				t.Errorf("GPU sharing is on: %t, vGPUs are on: %t; want what the scheduler began with", gpushare.GpuSharingEnable, vgpu.VGPUEnable)
+			}
+		})
+	}
+}
+
 // TestClientOfAClosedSession: plugins of Kubernetes keep the client of the first session they see.
 func TestClientOfAClosedSession(t *testing.T) {
 	in(t, false, pending(1), func(t *testing.T, w *world, s sharing) {

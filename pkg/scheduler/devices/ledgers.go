@@ -18,6 +18,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/vgpu"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/plugins/deviceshare"
 )
 
 // kind is a kind of devices that upstream shares out among pods. Each node has a ledger of each kind, in its Others.
@@ -86,13 +87,39 @@ func limits(names ...string) func(*v1.Pod) bool {
 	}
 }
 
-// SwitchOn lets upstream's deviceshare plugin see its arguments, which switch kinds of devices on for the process.
-// Upstream does so when the first session opens, too late for the nodes that are in the cache by then: they have no ledger
-// until they change, and until then pods were bound there without devices.
+// Switches are the arguments of upstream's deviceshare plugin that switch a kind of devices on, for the whole process. Nodes
+// get their ledgers when they enter the cache, and upstream registers the kinds once, so they cannot be switched later; an
+// argument that is no longer given leaves its kind on, and two that exclude each other end the process.
+func Switches(tiers []conf.Tier) []string {
+	var on []string
+	for _, tier := range tiers {
+		for _, option := range tier.Plugins {
+			if option.Name != deviceshare.PluginName {
+				continue
+			}
+			for _, argument := range []string{
+				deviceshare.GPUSharingPredicate, deviceshare.GPUNumberPredicate, deviceshare.VGPUEnable,
+				deviceshare.AscendMindClusterVNPU, deviceshare.AscendHAMiVNPUEnable,
+			} {
+				enabled := false
+				vcframework.Arguments(option.Arguments).GetBool(&enabled, argument)
+				if enabled {
+					on = append(on, argument)
+				}
+			}
+		}
+	}
+	slices.Sort(on)
+	return on
+}
+
+// SwitchOn lets upstream's deviceshare plugin see its arguments. Upstream does so when the first session opens, too late for
+// the nodes that are in the cache by then: they have no ledger until they change, and until then pods were bound there
+// without devices.
 func SwitchOn(tiers []conf.Tier) {
 	for _, tier := range tiers {
 		for _, option := range tier.Plugins {
-			if build, ok := vcframework.GetPluginBuilder(option.Name); ok && option.Name == "deviceshare" {
+			if build, ok := vcframework.GetPluginBuilder(option.Name); ok && option.Name == deviceshare.PluginName {
 				build(option.Arguments)
 			}
 		}

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/plugins/deviceshare"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
 )
@@ -21,6 +23,9 @@ type Registry struct {
 	actions map[string]Action
 
 	explanations Explanations
+	// switches are those of the first configuration that was built.
+	built    bool
+	switches []string
 
 	mu sync.Mutex
 	// views maps upstream's sessions that are open to ours.
@@ -121,8 +126,29 @@ func (r *Registry) Build(in ProfileInput, h Handle) (*Profile, error) {
 			p.TimeDriven = p.TimeDriven || spec.TimeDriven
 		}
 	}
-	devices.SwitchOn(in.Tiers)
+	if err := r.switchDevices(in.Tiers); err != nil {
+		return nil, err
+	}
 	return p, nil
+}
+
+// switchDevices switches on the kinds of devices of the first configuration, which a later one cannot change.
+func (r *Registry) switchDevices(tiers []conf.Tier) error {
+	switches := devices.Switches(tiers)
+	if r.built && !slices.Equal(switches, r.switches) {
+		return fmt.Errorf("plugin %q: found %s, and the scheduler began with %s: which kinds of devices are shared out cannot change while it runs; restart it",
+			deviceshare.PluginName, listed(switches), listed(r.switches))
+	}
+	r.built, r.switches = true, switches
+	devices.SwitchOn(tiers)
+	return nil
+}
+
+func listed(switches []string) string {
+	if len(switches) == 0 {
+		return "no kind switched on"
+	}
+	return strings.Join(switches, ", ") + " switched on"
 }
 
 // opensWithOurs says whether the first plugin to open is one of this project.
