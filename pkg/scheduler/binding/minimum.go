@@ -21,7 +21,7 @@ import (
 // need together when that is more.
 func LeastMembers(pg *api.PodGroup) int32 {
 	var roles, subGroups int64
-	for _, n := range roleMinima(pg, &pg.Spec) {
+	for _, n := range RoleMinima(pg, &pg.Spec) {
 		roles += max(0, int64(n))
 	}
 	for _, policy := range pg.Spec.SubGroupPolicy {
@@ -32,10 +32,10 @@ func LeastMembers(pg *api.PodGroup) int32 {
 	return int32(min(max(int64(pg.Spec.MinMember), roles, subGroups), math.MaxInt32))
 }
 
-// roleMinima returns the minima of the gang's task roles. The controller of a Volcano Job fills in the replicas of every
+// RoleMinima returns the minima of the gang's task roles as the spec has them, live or not. The controller of a Volcano Job fills in the replicas of every
 // task that names no minimum of its own; when such a Job's minMember is less than their sum, these are no minima, as
 // upstream has it: the Job is meant to run with fewer.
-func roleMinima(pg *api.PodGroup, spec *scheduling.PodGroupSpec) map[string]int32 {
+func RoleMinima(pg *api.PodGroup, spec *scheduling.PodGroupSpec) map[string]int32 {
 	var sum int64
 	for _, n := range spec.MinTaskMember {
 		sum += int64(n)

@@ -191,6 +191,11 @@ func TestWhyAGangWaits(t *testing.T) {
 			},
 			want: `Unschedulable NotEnoughPodsOfTask: minTaskMember of "launcher" is 1 and there is no such pod`,
 		},
+		"pods of a Volcano Job are missing, and minAvailable is less than its tasks have together": {
+			objects: gpuNodes(1), pods: members(1, "1"),
+			group: minimum(3).OwnedBy("batch.volcano.sh/v1alpha1", "Job").MinTaskMember("worker", 2).MinTaskMember("launcher", 2),
+			want:  "Unschedulable NotEnoughTasks: minMember is 3 and there is 1 pod",
+		},
 		"pods have scheduling gates": {
 			objects: gpuNodes(1), group: minimum(3), pods: []*schedtest.PodBuilder{
 				members(1, "1")[0], pod(1).Gate("example.com/quota"), pod(2).Gate("example.com/quota"),
@@ -253,6 +258,33 @@ func TestWhyAGangWaits(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAGangWithSurplusIsScheduled: its minimum runs, so an event says that it is scheduled and why further members wait, once, and
+// none that it is not.
+func TestAGangWithSurplusIsScheduled(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.add(append(gpuNodes(1), schedtest.MakePodGroup().Name("g").MinMember(1).Obj(),
+			pod(8).Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "8"}).Node("n00").Phase(v1.PodRunning).Obj())...)
+		for _, pod := range members(2, "8") {
+			w.add(pod.Obj())
+		}
+		s := newSessions(w, explainConf())
+		var told []string
+		for range 5 {
+			s.cycle()
+			for _, event := range w.cluster.Events.Take() {
+				if strings.Contains(event, " g: ") {
+					told = append(told, event)
+				}
+			}
+			w.deliver(w.cluster.PodGroup("g"))
+		}
+		want := []string{"Normal Scheduled g: pod group is ready"}
+		if diff := cmp.Diff(want, told); diff != "" {
+			t.Errorf("events of the PodGroup (-want +got):\n%s", diff)
+		}
+	})
 }
 
 // TestGangsNotLetInAreToldTheSame: whichever order a map yields gangs in, the votes that are asked again name the same plugin

@@ -64,13 +64,14 @@ func missingPods(job *api.JobInfo) Wait {
 		parts = append(parts, part)
 	}
 	short := brief.List{First: maxNamed}
-	for role, least := range spec.MinTaskMember {
+	minima := binding.RoleMinima(job.PodGroup, spec)
+	for role, least := range minima {
 		if roles[role] < least {
 			short.Add(role)
 		}
 	}
 	for _, role := range short.Items() {
-		parts = append(parts, fmt.Sprintf("minTaskMember of %s is %d and there %s", brief.Value(role), spec.MinTaskMember[role], number(roles[role], "such pod")))
+		parts = append(parts, fmt.Sprintf("minTaskMember of %s is %d and there %s", brief.Value(role), minima[role], number(roles[role], "such pod")))
 	}
 	if more := short.More(); more != "" {
 		parts[len(parts)-1] += more
@@ -137,14 +138,15 @@ func gatesText(job *api.JobInfo) string {
 	text := fmt.Sprintf("minMember is %d and of the %d pods %d %s", spec.MinMember, all.pods, all.gated, wait(all.gated))
 	if int32(all.pods-all.gated) >= spec.MinMember {
 		short := brief.List{First: 1}
-		for role, least := range spec.MinTaskMember {
+		minima := binding.RoleMinima(job.PodGroup, spec)
+		for role, least := range minima {
 			if of := roles[role]; int32(of.pods-of.gated) < least {
 				short.Add(role)
 			}
 		}
 		for _, role := range short.Items() {
 			of := roles[role]
-			text = fmt.Sprintf("minTaskMember of %s is %d and of the %d such pods %d %s", brief.Value(role), spec.MinTaskMember[role], of.pods, of.gated, wait(of.gated))
+			text = fmt.Sprintf("minTaskMember of %s is %d and of the %d such pods %d %s", brief.Value(role), minima[role], of.pods, of.gated, wait(of.gated))
 		}
 	}
 	names := brief.List{First: maxNamed}
