@@ -10,8 +10,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	feature "k8s.io/apiserver/pkg/util/feature"
+	podresources "k8s.io/component-helpers/resource"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/features"
 	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources/extended"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeaffinity"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeunschedulable"
 	vcapi "volcano.sh/volcano/pkg/scheduler/api"
@@ -56,6 +59,8 @@ type layering struct {
 	plugins []layeredPlugin
 	// unbounded says that one of them may look at anything of a task.
 	unbounded bool
+	// classes are the extended resources that device classes hand out, which pods need no claim for.
+	classes map[v1.ResourceName]string
 	known     map[string]*layers
 	buffer    []byte
 }
@@ -71,7 +76,7 @@ func (p layeredPlugin) unbounded(ssn *framework.Session) bool {
 }
 
 func newLayering(ssn *framework.Session, nothingKept bool) *layering {
-	l := &layering{ssn: ssn, nothingKept: nothingKept, known: map[string]*layers{}}
+	l := &layering{ssn: ssn, nothingKept: nothingKept, classes: classesByResource(ssn), known: map[string]*layers{}}
 	for _, tier := range ssn.Tiers {
 		for _, option := range tier.Plugins {
 			if !asks(option) {
@@ -98,7 +103,7 @@ func asks(option vcconf.PluginOption) bool {
 }
 
 func (l *layering) of(task *vcapi.TaskInfo) *layers {
-	coupled, preferring := podCoupled(l.ssn, task.Pod), podPrefers(task.Pod)
+	coupled, preferring := podCoupled(l.ssn, task.Pod) || asksFor(task.Pod, l.classes), podPrefers(task.Pod)
 	l.buffer = l.buffer[:0]
 	for _, p := range l.plugins {
 		if p.layer != 'l' && (l.ssn.Coupled(p.name, task) || coupled && p.name == predicates.PluginName ||
@@ -198,6 +203,31 @@ func podCoupled(ssn *framework.Session, pod *v1.Pod) bool {
 			return true
 		}
 		if volume.PersistentVolumeClaim != nil && !claimBound(ssn, pod.Namespace, volume.PersistentVolumeClaim.ClaimName) {
+			return true
+		}
+	}
+	return false
+}
+
+// classesByResource are the device classes by the extended resource that stands for them.
+func classesByResource(ssn *framework.Session) map[v1.ResourceName]string {
+	if manager := ssn.SharedDRAManager(); manager != nil && feature.DefaultFeatureGate.Enabled(features.DRAExtendedResource) {
+		classes, err := extended.DeviceClassMapping(manager)
+		if err != nil {
+			klog.ErrorS(err, "Device classes cannot be read, pods that ask for them by an extended resource are placed as if there were none")
+		}
+		return classes
+	}
+	return nil
+}
+
+// asksFor says whether the pod asks for one of the resources.
+func asksFor(pod *v1.Pod, classes map[v1.ResourceName]string) bool {
+	if len(classes) == 0 {
+		return false
+	}
+	for name, amount := range podresources.PodRequests(pod, podresources.PodResourcesOptions{}) {
+		if _, ok := classes[name]; ok && !amount.IsZero() {
 			return true
 		}
 	}
