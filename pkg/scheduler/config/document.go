@@ -78,7 +78,7 @@ than 1 MiB.
 
 The file is watched and read again when its content changes. This works for a mounted ConfigMap, whose files are replaced
 by swapping a symlink, and for a plain file, written in place or renamed over. A new configuration is in force from
-the next cycle on; transactions under way end as they began.
+the next cycle on, but for arguments that are read at start; transactions under way end as they began.
 
 A file with an error changes nothing: the configuration in force stays, and an event and a metric say so. The same holds
 for a file that is emptied, and for one that cannot be read for a second: because it was removed, is larger than 1 MiB, or is no regular

@@ -83,7 +83,7 @@ func upstreamMetrics() ActionSpec {
 		Arguments: []framework.Argument{
 			{Name: "type", Type: framework.String, Enum: metricsTypes, Doc: "The kind of source; needed when the block is given."},
 			str("address", "", "URL of the source; needed for Prometheus and Elasticsearch."),
-			{Name: "interval", Type: framework.Duration, Default: "30s", Doc: "Time between two reads."},
+			{Name: "interval", Type: framework.Duration, Default: "30s", Doc: "Time between two reads. Read at start."},
 			str("tls.insecureSkipVerify", "false", "Whether the source's certificate is left unchecked."),
 			str("elasticsearch.index", "metricbeat-*", "Index that holds the usage."),
 			str("elasticsearch.username", "", "User name."),

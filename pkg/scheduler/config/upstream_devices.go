@@ -72,9 +72,9 @@ func predicatesArguments() []framework.Argument {
 		{Name: predicates.VolumeBindingEnable, Type: framework.Bool, Default: "true", Doc: "Filters by volume claims, and binds them before the pod."},
 		{Name: predicates.DynamicResourceAllocationEnable, Type: framework.Bool, Default: "false", Doc: "Filters by resource claims (DRA), and allocates them."},
 		{Name: predicates.CachePredicate, Type: framework.Bool, Default: "false", Doc: "Keeps the verdicts of filters that depend on the pod's template alone."},
-		{Name: "volumebinding.weight", Type: framework.Int, Default: "1", Doc: "Weight of the volume capacity score; 0 to 1000000."},
-		{Name: "volumebinding.bindTimeoutSeconds", Type: framework.Int, Default: "600", Doc: "How long binding the claims of one pod may take, in seconds; 0 or more."},
-		{Name: "volumebinding.shape", Type: framework.Object, Doc: "Score by used capacity: a list of `utilization` (percent) and `score` (0 to 10). Needs the feature gate `StorageCapacityScoring`."},
+		{Name: "volumebinding.weight", Type: framework.Int, Default: "1", Doc: "Weight of the volume capacity score; 0 to 1000000. Upstream counts it in the first session after the start only, later ones take 1."},
+		{Name: "volumebinding.bindTimeoutSeconds", Type: framework.Int, Default: "600", Doc: "How long binding the claims of one pod may take, in seconds; 0 or more, and 11 minutes at the most. Read at start."},
+		{Name: "volumebinding.shape", Type: framework.Object, Doc: "Score by used capacity: a list of `utilization` (percent) and `score` (0 to 10), by rising utilization. Read at start. Needs the feature gate `StorageCapacityScoring`."},
 		{Name: "dynamicresources.filterTimeoutSeconds", Type: framework.Int, Default: "10", Doc: "How long filtering one node by resource claims may take, in seconds; 0 or more."},
 	}
 }
@@ -83,11 +83,32 @@ var predicatesValidate = shapes{
 	"volumebinding.weight":                  is(weight),
 	"volumebinding.bindTimeoutSeconds":      is(seconds),
 	"dynamicresources.filterTimeoutSeconds": is(seconds),
-	"volumebinding.shape": items(fields(map[string]shape{
+	"volumebinding.shape": rising("utilization", items(fields(map[string]shape{
 		"utilization": is(integer(0, 100)),
 		"score":       is(integer(0, 10)),
-	})),
+	}))),
 }.validate
+
+// rising is a list of one item at least, in which the numbers of that key rise: upstream ends the process otherwise.
+func rising(key string, list shape) shape {
+	return func(path path, value any) []problem {
+		if problems := list(path, value); len(problems) > 0 {
+			return problems
+		}
+		items := value.([]any)
+		if len(items) == 0 {
+			return []problem{problemf("%s must have an item at least", path)}
+		}
+		var problems []problem
+		for i, item := range items[1:] {
+			former, _ := items[i].(map[any]any)[key].(int) // 0 when it is not given
+			if this, _ := item.(map[any]any)[key].(int); this <= former {
+				problems = append(problems, problemf("%s must be more than the %d before it, found int %d", path.to(i+1).to(key), former, this))
+			}
+		}
+		return problems
+	}
+}
 
 func extenderArguments() []framework.Argument {
 	verb := func(name, doc string) framework.Argument {

@@ -313,6 +313,9 @@ func TestUpstreamValueErrors(t *testing.T) {
 		"no time for an answer":     {"extender", "{extender.urlPrefix: http://x, extender.httpTimeout: 0s}", `extender.httpTimeout must be a duration over zero such as "30s", found string "0s"`},
 		"evictions without a pause": {"rescheduling", "interval: -5m", `interval must be a duration over zero such as "30s", found string "-5m"`},
 		"no time to wait":           {"sla", "sla-waiting-time: -1h", `sla-waiting-time must be a duration over zero such as "30s", found string "-1h"`},
+		"a shape without points":    {"predicates", "volumebinding.shape: []", `volumebinding.shape must have an item at least`},
+		"a shape that falls":        {"predicates", "volumebinding.shape: [{utilization: 50, score: 1}, {utilization: 20, score: 2}]", `volumebinding.shape[1].utilization must be more than the 50 before it, found int 20`},
+		"a shape with equal points": {"predicates", "volumebinding.shape: [{score: 1}, {score: 2}]", `volumebinding.shape[1].utilization must be more than the 0 before it, found int 0`},
 		"a shape over its score":    {"predicates", "volumebinding.shape: [{utilization: 0, score: 100}]", `volumebinding.shape[0].score must be an integer between 0 and 10, found int 100`},
 	}
 	for name, tc := range cases {
