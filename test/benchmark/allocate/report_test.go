@@ -86,6 +86,7 @@ func TestShortfalls(t *testing.T) {
 		"above the limit":     {comparison{work{name: "w", ratio: 40, limit: time.Second}, nil, side(2, 5), nil}, "w: the bar of 40x, 1 s was missed"},
 		"not like alike pods": {comparison{work{name: "w", ratio: 40, like: "v"}, nil, side(1.4, 5), side(1, 5)}, "w: the bar of 40x, 1.3x of v was missed"},
 		"like alike pods":     {comparison{work{name: "w", ratio: 40, like: "v"}, nil, side(1.2, 5), side(1, 5)}, ""},
+		"too slow again":      {comparison{work{name: "w", again: time.Second}, nil, &result{AgainSeconds: 2}, nil}, "w: the bar of then 1 s was missed"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -20,7 +20,8 @@ import (
 type side struct {
 	name     string
 	registry *framework.Registry
-	action   vcframework.Action
+	// newAction makes the action anew, which may remember things from session to session.
+	newAction func() vcframework.Action
 	// conf is the chart's.
 	conf   string
 	groups nodeGroups
@@ -43,14 +44,19 @@ func newSides() (upstream, ours *side) {
 	for _, spec := range specs {
 		ours.registry.RegisterPlugin(spec)
 	}
-	ours.registry.RegisterAction(allocate.New())
 	ours.take(specs)
+	ours.newAction = func() vcframework.Action {
+		ours.registry.RegisterAction(allocate.New())
+		action, _ := vcframework.GetAction("allocate")
+		return action
+	}
 	return upstream, ours
 }
 
 // take notes whose builders and whose action are registered now.
 func (s *side) take(specs []framework.PluginSpec) {
-	s.action, _ = vcframework.GetAction("allocate")
+	action, _ := vcframework.GetAction("allocate")
+	s.newAction = func() vcframework.Action { return action }
 	s.builders = map[string]vcframework.PluginBuilder{}
 	for _, spec := range specs {
 		if builder, ok := vcframework.GetPluginBuilder(spec.Name); ok {

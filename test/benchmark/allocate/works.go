@@ -24,9 +24,10 @@ type work struct {
 	name, title string
 	// shape is what the cluster holds.
 	shape shape
-	// ratio is the least that upstream's time divided by ours may be, limit the most that ours may take; zero for none.
-	ratio float64
-	limit time.Duration
+	// ratio is the least that upstream's time divided by ours may be, limit the most that ours may take, and again the most
+	// that ours may take in another session of the same cluster; zero for none.
+	ratio        float64
+	limit, again time.Duration
 	// like is the name of a work with alike pods, of whose time ours may take likeFactor at the most; empty for none.
 	like string
 }
@@ -34,7 +35,7 @@ type work struct {
 // likeFactor is how much longer than alike pods others may take that differ in what no verdict depends on.
 const likeFactor = 1.3
 
-// shape describes a cluster and the gangs that wait in it. All nodes are alike, as are all pods.
+// shape describes a cluster and the gangs that wait in it. All nodes are alike, and so are all pods unless they are unlike.
 type shape struct {
 	nodes           int
 	gangs, gangSize int
@@ -51,6 +52,12 @@ type shape struct {
 	apart bool
 	// ownNames gives pods labels and annotations as controllers do, that name the pod and its job and tell others nothing.
 	ownNames bool
+	// unlike makes the members of a gang of 64 of so many kinds, which fit together into no cluster of 16 nodes although there
+	// is enough for each kind, and in sum; on the first node of each cluster a pod runs that is as large as no other. Zero is
+	// for members that are alike.
+	unlike int
+	// exact makes the members of four kinds, one of each filling a node exactly.
+	exact bool
 }
 
 // The resources of a node, and of those pods that spoil one.
@@ -84,14 +91,25 @@ func works() []work {
 			shape: shape{nodes: 1000, gangs: 5000, gangSize: 1, cpu: "1", ownNames: true}},
 		{name: "podlabels", title: "5,000 nodes, one 512-task gang, with labels and annotations of their own", ratio: 40, like: "cold",
 			shape: shape{nodes: 5000, gangs: 1, gangSize: 512, cpu: "1", ownNames: true}},
+		{name: "unlike2", title: "64 members of 2 kinds that fit into none of 64 IB clusters", limit: 100 * time.Millisecond, again: 5 * time.Millisecond,
+			shape: shape{nodes: 1024, gangs: 1, gangSize: 64, clusters: 64, unlike: 2}},
+		{name: "unlike16", title: "64 members of 16 kinds that fit into none of 64 IB clusters", limit: 100 * time.Millisecond, again: 5 * time.Millisecond,
+			shape: shape{nodes: 1024, gangs: 1, gangSize: 64, clusters: 64, unlike: 16}},
+		{name: "unlike5", title: "5 such gangs of 16 kinds", limit: 100 * time.Millisecond, again: 5 * time.Millisecond,
+			shape: shape{nodes: 1024, gangs: 5, gangSize: 64, clusters: 64, unlike: 16}},
+		{name: "exact", title: "512 members of 4 shapes that fill 1 of 4 IB clusters of 128 nodes exactly", limit: 200 * time.Millisecond,
+			shape: shape{nodes: 512, gangs: 1, gangSize: 512, clusters: 4, exact: true}},
 	}
 }
 
 // pods is how many pods wait.
 func (s shape) pods() int { return s.gangs * s.gangSize }
 
-// podsPerNode is how many pods an empty node takes.
+// podsPerNode is how many pods an empty node takes, of pods that are alike.
 func (s shape) podsPerNode() int64 {
+	if s.exact {
+		return 4
+	}
 	has, needs := resource.MustParse(nodeCPU), resource.MustParse(s.cpu)
 	return has.Value() / needs.Value()
 }
@@ -121,7 +139,7 @@ func (s shape) world(groups nodeGroups) sessiontest.World {
 		w.PodGroups = append(w.PodGroups, podGroup)
 		for i := range s.gangSize {
 			pod := schedulertesting.MakePod().Name(podName(gang, i)).Group(name).
-				Annotation(rankAnnotation, strconv.Itoa(i)).Req(schedulertesting.Resources{"cpu": s.cpu, "memory": "1Gi"})
+				Annotation(rankAnnotation, strconv.Itoa(i)).Req(schedulertesting.Resources{"cpu": s.cpuOf(i), "memory": "1Gi"})
 			if s.apart {
 				pod.Label(gangLabel, name).Affinity(awayFrom(name))
 			}
@@ -134,6 +152,9 @@ func (s shape) world(groups nodeGroups) sessiontest.World {
 	}
 	if s.spoilt {
 		s.spoil(&w)
+	}
+	if s.unlike > 0 {
+		s.tellApart(&w)
 	}
 	if s.clusters > 0 {
 		w.HyperNodes = hyperNodes(w.Nodes)
@@ -171,6 +192,30 @@ func (s shape) spoil(w *sessiontest.World) {
 			w.Pods = append(w.Pods, schedulertesting.MakePod().Name(fmt.Sprintf("running-%04d", i)).Node(node.Name).Phase(v1.PodRunning).
 				Req(schedulertesting.Resources{"cpu": spoilCPU, "memory": "1Gi"}).Obj())
 		}
+	}
+}
+
+// cpuOf is what the i-th member of a gang asks for. Of unlike ones 12 in 64 ask for more than half of a node, and the others for
+// so much that two fit beside one of those and five on a node alone: 44 on 16 nodes. Exact ones come in fours that fill a node.
+func (s shape) cpuOf(i int) string {
+	switch large := max(1, s.unlike/4); {
+	case s.exact:
+		return []string{"13", "9", "7", "3"}[i%4]
+	case s.unlike == 0:
+		return s.cpu
+	case i < 12:
+		return fmt.Sprintf("%dm", 17000+50*(i%large))
+	default:
+		return fmt.Sprintf("%dm", 5400+10*(i%(s.unlike-large)))
+	}
+}
+
+// tellApart puts a pod onto the first node of each cluster.
+func (s shape) tellApart(w *sessiontest.World) {
+	perCluster := s.nodes / s.clusters
+	for i := 0; i < len(w.Nodes); i += perCluster {
+		w.Pods = append(w.Pods, schedulertesting.MakePod().Name(fmt.Sprintf("running-%04d", i)).Node(w.Nodes[i].Name).Phase(v1.PodRunning).
+			Req(schedulertesting.Resources{"cpu": fmt.Sprintf("%dm", 100+i), "memory": "1Gi"}).Obj())
 	}
 }
 

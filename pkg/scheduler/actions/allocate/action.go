@@ -22,6 +22,7 @@ import (
 type Action struct {
 	observe  func(result string)
 	defaults *options.ServerOption
+	memory   *memory
 }
 
 var _ framework.Action = (*Action)(nil)
@@ -37,7 +38,7 @@ func WithTrialObserver(observe func(result string)) Option {
 
 // New returns the action.
 func New(opts ...Option) *Action {
-	a := &Action{observe: func(string) {}, defaults: defaultOptions()}
+	a := &Action{observe: func(string) {}, defaults: defaultOptions(), memory: newMemory()}
 	for _, opt := range opts {
 		opt(a)
 	}
@@ -50,6 +51,7 @@ func (*Action) Name() string { return "allocate" }
 // Execute places the gangs of the session that fit: those that are urgent, and then queue by queue and job by job as the
 // plugins order them.
 func (act *Action) Execute(ssn *framework.Session) {
+	act.memory.begin()
 	a := newAllocation(ssn, act)
 	w := a.work()
 	for _, job := range w.urgent {
@@ -75,6 +77,7 @@ type allocation struct {
 	exclusions *exclusions
 	observe    func(result string)
 	now        func() time.Time
+	memory     *memory
 
 	// prePredicates are the tiers whose pre-predicates are asked.
 	prePredicates []conf.Tier
@@ -106,6 +109,13 @@ type allocation struct {
 	// misfits are the gangs that fit nowhere, by when: settled counts the jobs of which something was placed for good.
 	misfits map[misfitKey]int
 	settled int
+	// demand is what the job demands that is being placed in groups; nil when numbers tell nothing of it. withDevices are nodes
+	// with devices, by make; nil before they are asked for.
+	demand *demand
+	// print is of all that decides on that job, 0 when it cannot be named; printer makes prints, nil before one is asked for.
+	print       uint64
+	printer     *printer
+	withDevices map[string]*api.NodeInfo
 	// notGang are the session's tiers without the gang plugin.
 	notGang []conf.Tier
 	// tried are the domains in which the job was tried, and stops how far attempts came there; probed counts the tasks placed
@@ -130,6 +140,7 @@ func newAllocation(ssn *framework.Session, act *Action) *allocation {
 		exclusions: newExclusions(ssn),
 		observe:    act.observe,
 		now:        time.Now,
+		memory:     act.memory,
 		kinds:      map[string]*kind{},
 		kindOfTask: map[api.TaskID]*kind{},
 		cuts:       map[[2]*domain]*domain{},
@@ -206,6 +217,10 @@ func (a *allocation) placeJob(job *api.JobInfo, sheet *sheet) bool {
 		a.alone = false // all at once would be all in one group: what it has no room for may go to another
 	}
 	a.members = a.standingOf(job).members
+	a.demand, a.print = nil, 0
+	if groups != nil && a.carry(job, sheet, groups) {
+		return false
+	}
 	a.tried, a.stops = map[*domain]bool{}, map[*domain]stop{}
 	p := a.place(job, sheet, groups)
 	switch {

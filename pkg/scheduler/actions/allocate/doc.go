@@ -13,6 +13,9 @@
 //     placed elsewhere use the field for what does not, and ask the rest again for every task.
 //   - A placer makes one attempt at a set of tasks on a site, in a statement that is kept or discarded whole. When tasks of
 //     different sizes get into each other's way a packing search finds room for all, if there is.
+//   - A demand is what unlike tasks ask for in numbers. Package packing says of it, before an attempt is made in a domain,
+//     whether there can be room there.
+//   - A print is of all that decides on a gang of unlike tasks: while it stays, what the session before found is told again.
 //   - A trial is an attempt at a gang's minimum in one node group or HyperNode. The best one is made again, not replayed.
 //
 // Nothing depends on the order of maps: nodes, groups and HyperNodes are looked at by name, equals are told apart by name.

@@ -55,13 +55,24 @@ func (a *allocation) explain(job *api.JobInfo, sheet *sheet, groups *framework.N
 		}
 	}
 	e.Message = compact(e, further) + a.tooLarge(n, e)
-	a.tell(job, framework.Wait{Reason: reasonOfWait(e), Message: e.Message})
+	found := carried{a.print, e, framework.Wait{Reason: reasonOfWait(e), Message: e.Message}}
 	if groups == nil {
+		a.tell(job, found.wait)
 		return
 	}
-	a.ssn.Explain(job.UID, e)
+	a.say(job, sheet, found)
+}
+
+// say tells why a gang that is to be placed in groups was not.
+func (a *allocation) say(job *api.JobInfo, sheet *sheet, found carried) {
+	told := func(g framework.NodeGroupExplanation) bool { return g.Stopped != "" } // by the queue or a plugin, which may change
+	if found.print != 0 && !slices.ContainsFunc(found.explanation.Groups, told) {
+		a.memory.gangs[job.UID] = found
+	}
+	a.tell(job, found.wait)
+	a.ssn.Explain(job.UID, found.explanation)
 	errs := api.NewFitErrors() // of every task: the group is what none of them fits into
-	errs.SetError(e.Message)
+	errs.SetError(found.explanation.Message)
 	for _, tasks := range sheet.tasks {
 		for _, task := range tasks {
 			job.NodesFitErrors[task.UID] = errs
@@ -119,11 +130,16 @@ func (a *allocation) places(groups *framework.NodeGroups) []place {
 func (a *allocation) explainPlace(job *api.JobInfo, sheet *sheet, groups *framework.NodeGroups, at place, n *need) framework.NodeGroupExplanation {
 	d := at.domain
 	e := framework.NodeGroupExplanation{Group: at.name, Nodes: len(d.nodes)}
-	if at.group != nil && !n.countable() {
+	_, attempted := a.stops[d]
+	numbers := at.group != nil && a.demand != nil && !attempted && a.plainIn(groups.Plugin)
+	if at.group != nil && !n.countable() && !numbers {
 		a.probe(job, sheet, groups, at.group)
 	}
 	var counted *refusals
-	if tried, ok := a.stops[d]; ok {
+	if numbers {
+		s := a.estimate(d)
+		e.Fits, counted = min(s.placed, n.total), s.refusals
+	} else if tried, ok := a.stops[d]; ok {
 		e.Fits, e.Stopped, e.Queue, counted = min(tried.placed, n.total), tried.why, tried.queue, tried.refusals
 	} else {
 		e.AtMost = !n.countable()
@@ -144,6 +160,13 @@ func (a *allocation) explainPlace(job *api.JobInfo, sheet *sheet, groups *framew
 		e.Reasons, e.Filled, e.FilledOf = counted.reasons, counted.filled, counted.filledOf()
 	}
 	return e
+}
+
+// plainIn says whether the demand is plain in the plugin's groups, and its kinds' shapes are known.
+func (a *allocation) plainIn(plugin string) bool {
+	a.inside = plugin
+	defer func() { a.inside = "" }()
+	return a.plain(a.demand) && a.demand.shaped(a) == nil
 }
 
 // tooLarge says that a member asks for more than any node has, when none fits.

@@ -9,6 +9,8 @@ import (
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/plugins/gang"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
 )
 
 // outcome is how an attempt at a sub-job's tasks ended.
@@ -37,6 +39,9 @@ func (a *allocation) placeTasks(job *api.JobInfo, subJob *api.SubJobInfo, tasks 
 	a.tried[st.domain] = true
 	lacking := a.lacking(job, subJob, len(tasks))
 	if a.hopeless(job, subJob, tasks[0], st, now) {
+		return band{rest: tasks}
+	}
+	if now && a.inside != "" && a.packs(st.domain) == packing.Impossible { // the explanation tells why
 		return band{rest: tasks}
 	}
 	known := a.knownMisfit(job, subJob, tasks, lacking, st, now)

@@ -146,6 +146,10 @@ func (a *allocation) trialOf(c *candidate, n *need, placement map[api.TaskID]str
 func (a *allocation) candidates(job *api.JobInfo, groups *framework.NodeGroups, n *need, now bool) []candidate {
 	var out []candidate
 	for _, group := range groups.Candidates {
+		d := a.groupDomain(group, nil)
+		if a.refuted(d) && (now || !a.releasesFor(job, d)) {
+			continue
+		}
 		c := a.weigh(group, n)
 		if now && c.spare < 0 {
 			continue
@@ -162,6 +166,12 @@ func (a *allocation) candidates(job *api.JobInfo, groups *framework.NodeGroups, 
 		return cmp.Or(cmp.Compare(r.score, l.score), cmp.Compare(l.group.Path(), r.group.Path()))
 	})
 	return out
+}
+
+// releasesFor says whether waiting in the domain may help the job: something is being released there, or members of it wait
+// already.
+func (a *allocation) releasesFor(job *api.JobInfo, d *domain) bool {
+	return len(job.TaskStatusIndex[api.Pipelined]) > 0 || a.board.releases(d)
 }
 
 // weigh finds what the group takes now. Its spare is negative when it cannot take what is needed.
@@ -243,6 +253,9 @@ func (a *allocation) narrower(job *api.JobInfo, group *topology.Group, n *need) 
 	var collect func(g *topology.Group)
 	collect = func(g *topology.Group) {
 		for _, child := range g.Children {
+			if a.refuted(a.groupDomain(child, nil)) {
+				continue
+			}
 			if c := a.weigh(child, n); c.spare >= 0 {
 				if score, err := a.ssn.NodeGroupScore(job, a.trialOf(&c, n, nil)); err == nil {
 					c.score = score

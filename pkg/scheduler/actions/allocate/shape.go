@@ -3,6 +3,7 @@
 package allocate
 
 import (
+	"hash/maphash"
 	"math"
 	"slices"
 
@@ -23,6 +24,8 @@ const (
 // kind is tasks that are equal but for their identity, and that the same plugins couple.
 type kind struct {
 	number int
+	// print is the same in each session.
+	print  uint64
 	layers *layers
 	// shape is what is known of the kind's tasks; nil before one is asked for, and when it was dropped to save memory.
 	shape *shape
@@ -37,7 +40,7 @@ func (a *allocation) kindOf(task *api.TaskInfo) *kind {
 	a.keyBuffer = append(appendShape(a.keyBuffer[:0], task, a.telling), layers.signature...)
 	k, ok := a.kinds[string(a.keyBuffer)]
 	if !ok {
-		k = &kind{number: len(a.kinds), layers: layers}
+		k = &kind{number: len(a.kinds), print: maphash.Bytes(a.memory.seed, a.keyBuffer), layers: layers}
 		a.kinds[string(a.keyBuffer)] = k
 	}
 	a.kindOfTask[task.UID] = k

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
+	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+var carriedSessions = flag.Int("carried.sessions", 40, "how many sessions each run of the test of what is carried over has")
+
+// counted registers an action that counts its trials, and returns it as sessions run it.
+func counted(registry *framework.Registry, trials *int) vcframework.Action {
+	registry.RegisterAction(allocate.New(allocate.WithTrialObserver(func(string) { *trials++ })))
+	action, _ := vcframework.GetAction("allocate")
+	return action
+}
+
+// told is what a session says and does.
+type told struct {
+	Binds, Says map[string]string
+	Waits       map[string]framework.Wait
+}
+
+// session runs the action in a session of the world.
+func session(cluster *sessiontest.Cluster, registry *framework.Registry, action vcframework.Action, w sessiontest.World) told {
+	cluster.Load(w)
+	ssn := cluster.Open(registry, withClusters)
+	defer ssn.Close()
+	ssn.Run(action)
+	out := told{ssn.Binds(), map[string]string{}, map[string]framework.Wait{}}
+	for _, podGroup := range w.PodGroups {
+		id := api.JobID(Namespace + "/" + podGroup.Name)
+		out.Says[podGroup.Name] = ssn.Jobs[id].JobFitErrors
+		out.Waits[podGroup.Name], _ = ssn.Wait(id)
+		for _, task := range ssn.Jobs[id].Tasks {
+			if errs := ssn.Jobs[id].NodesFitErrors[task.UID]; errs != nil {
+				out.Says[task.Name] = errs.Error()
+			}
+		}
+	}
+	return out
+}
+
+// changing is a world that changes between sessions.
+type changing struct {
+	*rand.Rand
+	world   sessiontest.World
+	running int
+}
+
+func (c *changing) addGang(name string) {
+	podGroup := MakePodGroup().Name(name).Annotation(ibcluster.ModeAnnotation, []string{"required", "required", "preferred"}[c.IntN(3)]).
+		Phase(v1beta1.PodGroupInqueue)
+	members := 2 + c.IntN(6)
+	for i := range members {
+		c.world.Pods = append(c.world.Pods, MakePod().Name(fmt.Sprintf("%s-%d", name, i)).Group(name).
+			Req(Resources{"cpu": fmt.Sprint(1 + c.IntN(6)), "memory": fmt.Sprintf("%dGi", 1+c.IntN(3))}).Obj())
+	}
+	minimum := members
+	if c.IntN(3) == 0 {
+		minimum = 1 + c.IntN(members)
+	}
+	c.world.PodGroups = append(c.world.PodGroups, podGroup.MinMember(int32(minimum)).Obj())
+}
+
+// change changes one thing, or nothing.
+func (c *changing) change() {
+	w := &c.world
+	i := c.IntN(len(w.Nodes))
+	switch c.IntN(10) {
+	case 0:
+		w.Nodes[i] = w.Nodes[i].DeepCopy()
+		w.Nodes[i].Spec.Unschedulable = !w.Nodes[i].Spec.Unschedulable
+	case 1:
+		w.Nodes[i] = w.Nodes[i].DeepCopy()
+		w.Nodes[i].Labels["ibcluster"] = fmt.Sprintf("ib-%d", c.IntN(4))
+	case 2:
+		c.running++
+		pod := MakePod().Name(fmt.Sprintf("running-%d", c.running)).Node(w.Nodes[i].Name).Phase(v1.PodRunning).Req(Resources{"cpu": "1", "memory": "1Gi"})
+		if c.IntN(4) == 0 {
+			pod.Terminating()
+		}
+		w.Pods = append(w.Pods, pod.Obj())
+	case 3:
+		w.Pods = slices.DeleteFunc(w.Pods, func(pod *v1.Pod) bool { return pod.Spec.NodeName == w.Nodes[i].Name && c.IntN(2) == 0 })
+	case 4:
+		group := w.PodGroups[c.IntN(len(w.PodGroups))]
+		w.Pods = append(w.Pods, MakePod().Name(fmt.Sprintf("%s-more-%d", group.Name, c.IntN(1000000))).Group(group.Name).Req(Resources{"cpu": "1", "memory": "1Gi"}).Obj())
+	case 5:
+		if at := slices.IndexFunc(w.Pods, func(pod *v1.Pod) bool { return pod.Spec.NodeName == "" }); at >= 0 {
+			w.Pods = slices.Delete(w.Pods, at, at+1)
+		}
+	case 6:
+		at := c.IntN(len(w.PodGroups))
+		w.PodGroups[at] = w.PodGroups[at].DeepCopy()
+		w.PodGroups[at].Spec.MinMember = max(1, w.PodGroups[at].Spec.MinMember+int32(c.IntN(3)-1))
+	}
+}
+
+// TestWhatIsCarriedOverIsWhatWouldBeFound: whatever changes between sessions, an action that remembers the former ones does and
+// says what a new one does.
+func TestWhatIsCarriedOverIsWhatWouldBeFound(t *testing.T) {
+	cluster := sessiontest.New(sessiontest.World{})
+	t.Cleanup(cluster.Close)
+	registry := framework.NewRegistry()
+	registry.RegisterPlugin(ibcluster.Spec())
+	kept, fresh := 0, 0
+	for seed := range uint64(12) {
+		c := &changing{Rand: rand.New(rand.NewPCG(seed, 9))}
+		for i := range 12 {
+			c.world.Nodes = append(c.world.Nodes, node(fmt.Sprintf("n%d", i), fmt.Sprintf("ib-%d", i/3), fmt.Sprint(4+c.IntN(5))))
+		}
+		for i := range 4 {
+			c.addGang(fmt.Sprintf("gang-%d", i))
+		}
+		action := counted(registry, &kept)
+		for step := range *carriedSessions {
+			got := session(cluster, registry, action, c.world)
+			want := session(cluster, registry, counted(registry, &fresh), c.world)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("seed %d, session %d (-new action +the one that remembers):\n%s", seed, step, diff)
+			}
+			if c.IntN(3) > 0 {
+				c.change()
+			}
+		}
+	}
+	t.Logf("%d trials; %d by actions that remember nothing", kept, fresh)
+	if kept >= fresh {
+		t.Errorf("%d trials, %d without what is carried over: that is not used", kept, fresh)
+	}
+}
+
+// TestAWaitingGangIsNotTriedAgainWhileNothingChanges: and is, when a node that may help it changes.
+func TestAWaitingGangIsNotTriedAgainWhileNothingChanges(t *testing.T) {
+	pods, podGroup := gang("g", "5", "3", "3")
+	podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
+	w := sessiontest.World{
+		Nodes: []*v1.Node{node("a1", "ib-a", "4"), node("a2", "ib-a", "6"), node("a3", "ib-a", "9")},
+		Pods:  pods, PodGroups: []*v1beta1.PodGroup{podGroup},
+	}
+	w.Nodes[2].Spec.Unschedulable = true
+	cluster := sessiontest.New(w)
+	t.Cleanup(cluster.Close)
+	registry := framework.NewRegistry()
+	registry.RegisterPlugin(ibcluster.Spec())
+	trials := 0
+	action := counted(registry, &trials)
+	first := session(cluster, registry, action, w)
+	tried := trials
+	if len(first.Binds) > 0 || tried == 0 {
+		t.Fatalf("binds %v after %d trials; want none after some", first.Binds, tried)
+	}
+	if diff := cmp.Diff(first, session(cluster, registry, action, w)); diff != "" || trials != tried {
+		t.Errorf("%d more trials; the second session differs (-first +second):\n%s", trials-tried, diff)
+	}
+	w.Nodes[2] = w.Nodes[2].DeepCopy()
+	w.Nodes[2].Spec.Unschedulable = false
+	if got := session(cluster, registry, action, w); len(got.Binds) != 3 {
+		t.Errorf("with all nodes %v were bound, want 3", got.Binds)
+	}
+}

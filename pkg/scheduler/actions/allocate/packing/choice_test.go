@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package packing
+
+import (
+	"testing"
+)
+
+// TestAChoiceOfTasks: of more tasks than are wanted any that fit are taken, as long as every role gets its minimum.
+func TestAChoiceOfTasks(t *testing.T) {
+	type sized struct {
+		role int
+		cpu  float64
+		port string
+	}
+	tests := map[string]struct {
+		tasks  []sized
+		nodes  []float64
+		wanted int
+		roles  []int
+		want   Answer
+	}{
+		"all":                                {[]sized{{-1, 5, ""}, {-1, 3, ""}}, []float64{4, 6}, 2, nil, Fits},
+		"not all fit":                        {[]sized{{-1, 5, ""}, {-1, 3, ""}}, []float64{6}, 2, nil, Impossible},
+		"one that fits nowhere is left out":  {[]sized{{-1, 9, ""}, {-1, 5, ""}, {-1, 3, ""}}, []float64{4, 6}, 2, nil, Fits},
+		"one in the others' way is left out": {[]sized{{-1, 6, ""}, {-1, 3, ""}, {-1, 3, ""}}, []float64{6}, 2, nil, Fits},
+		"a role that lacks one takes the room of another": {
+			[]sized{{0, 5, ""}, {0, 3, ""}, {0, 2, ""}, {1, 2, ""}}, []float64{5, 3, 2}, 3, []int{2, 1}, Fits,
+		},
+		"roles need more than is wanted":        {[]sized{{0, 3, ""}, {0, 3, ""}, {1, 1, ""}}, []float64{7}, 1, []int{1, 1}, Fits},
+		"a role cannot get its minimum":         {[]sized{{1, 4, ""}, {0, 3, ""}}, []float64{3}, 1, []int{0, 1}, Impossible},
+		"one host port, two nodes":              {[]sized{{-1, 3, "p"}, {-1, 2, "p"}, {-1, 1, "q"}}, []float64{6, 2}, 3, nil, Fits},
+		"one host port, one node":               {[]sized{{-1, 3, "p"}, {-1, 2, "p"}}, []float64{6}, 2, nil, Impossible},
+		"one host port, and one is wanted":      {[]sized{{-1, 3, "p"}, {-1, 2, "p"}}, []float64{2}, 1, nil, Fits},
+		"no node":                               {[]sized{{-1, 3, ""}, {-1, 2, ""}}, nil, 1, nil, Impossible},
+		"more are wanted than there are":        {[]sized{{-1, 3, ""}, {-1, 2, ""}}, []float64{9}, 3, nil, Impossible},
+		"a large task is not in a choice's way": {[]sized{{-1, 8, ""}, {-1, 1, ""}, {-1, 1, ""}, {-1, 1, ""}}, []float64{8}, 3, nil, Fits},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := &Problem{Wanted: tt.wanted, Roles: tt.roles}
+			for _, task := range tt.tasks {
+				k := Kind{Request: []float64{task.cpu}, Count: 1, Role: task.role}
+				if task.port != "" {
+					k.Ports = []string{task.port}
+				}
+				p.Kinds = append(p.Kinds, k)
+			}
+			for _, cpu := range tt.nodes {
+				takes := make([]bool, len(p.Kinds))
+				for k := range takes {
+					takes[k] = true
+				}
+				p.Nodes = append(p.Nodes, Node{Room: []float64{cpu}, Slots: 10, Takes: takes})
+			}
+			plan, got, _ := p.Solve(1000)
+			if got != tt.want {
+				t.Fatalf("answer %d, want %d", got, tt.want)
+			}
+			if got == Fits {
+				if err := check(p, plan); err != nil {
+					t.Errorf("%v: %v", plan, err)
+				}
+			}
+		})
+	}
+}
+
+// TestManyKindsThatDoNotFitTogetherAreRefuted: sums and each kind alone leave room, and there are too many ways to fill a node
+// for a search.
+func TestManyKindsThatDoNotFitTogetherAreRefuted(t *testing.T) {
+	p := &Problem{Wanted: 64}
+	for i := range 16 {
+		k := Kind{Request: []float64{5400 + 10*float64(i)}, Count: 52 / 12, Role: -1}
+		if i < 4 {
+			k = Kind{Request: []float64{17000 + 50*float64(i)}, Count: 3, Role: -1}
+		} else if i < 8 {
+			k.Count++
+		}
+		p.Kinds = append(p.Kinds, k)
+	}
+	for range 16 {
+		n := Node{Room: []float64{32000}, Slots: 110}
+		for range p.Kinds {
+			n.Takes = append(n.Takes, true)
+		}
+		p.Nodes = append(p.Nodes, n)
+	}
+	if answer, used := p.Refute(); answer != Impossible || used > 2000 {
+		t.Errorf("answer %d after %d steps; want %d after few", answer, used, Impossible)
+	}
+	p.Wanted = 56
+	if answer, _ := p.Refute(); answer == Impossible {
+		t.Error("56 of them are refuted; 12 large ones and 44 others fit")
+	}
+}

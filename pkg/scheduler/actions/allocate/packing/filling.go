@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package packing
+
+import "slices"
+
+// filling is nodes with tasks on them.
+type filling struct {
+	*Problem
+	room  [][]float64
+	slots []int
+	ports []map[string]bool
+	plan  Plan
+}
+
+func (p *Problem) newFilling() *filling {
+	f := &filling{Problem: p, room: make([][]float64, len(p.Nodes)), slots: make([]int, len(p.Nodes)),
+		ports: make([]map[string]bool, len(p.Nodes)), plan: make(Plan, len(p.Nodes))}
+	for n := range p.Nodes {
+		f.room[n] = slices.Clone(p.Nodes[n].Room)
+		f.slots[n] = p.Nodes[n].Slots
+	}
+	return f
+}
+
+// takes says whether the node has room for one more task of the kind.
+func (f *filling) takes(n, k int) bool {
+	kind := &f.Kinds[k]
+	return f.Nodes[n].Takes[k] && f.slots[n] > 0 && fits(kind.Request, f.room[n]) &&
+		!slices.ContainsFunc(kind.Ports, func(port string) bool { return f.ports[n][port] })
+}
+
+func (f *filling) put(n, k int) {
+	kind := &f.Kinds[k]
+	f.slots[n]--
+	for r, value := range kind.Request {
+		f.room[n][r] -= value
+	}
+	for _, port := range kind.Ports {
+		if f.ports[n] == nil {
+			f.ports[n] = map[string]bool{}
+		}
+		f.ports[n][port] = true
+	}
+	if f.plan[n] == nil {
+		f.plan[n] = make([]int, len(f.Kinds))
+	}
+	f.plan[n][k]++
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package packing
+
+import (
+	"cmp"
+	"encoding/binary"
+	"math"
+	"slices"
+)
+
+// Kind is tasks that are alike.
+type Kind struct {
+	// Request is what one task asks for, of each resource.
+	Request []float64
+	Count   int
+	// Ports are what only one task on a node can have; a task that has some excludes its like.
+	Ports []string
+	// Role is a place in Problem.Roles; tasks of no role have -1.
+	Role int
+}
+
+// Node is what is left of a node.
+type Node struct {
+	Room []float64
+	// Slots is how many more tasks it takes of any kind.
+	Slots int
+	// Takes says by kind whether the node may take such tasks at all.
+	Takes []bool
+}
+
+// Problem asks for room for so many of the tasks.
+type Problem struct {
+	Kinds []Kind
+	Nodes []Node
+	// Wanted is how many tasks must find room, Roles how many of each role.
+	Wanted int
+	Roles  []int
+}
+
+// Plan says for each node how many tasks of each kind it takes; nil where it takes none.
+type Plan [][]int
+
+// Answer says whether there is room.
+type Answer int
+
+// Unknown is the answer when the steps have run out.
+const (
+	Unknown Answer = iota
+	Fits
+	Impossible
+)
+
+// tolerance is by how much a request may exceed what is left, for rounding.
+const tolerance = 0.01
+
+// fits says whether the request is no more than the room.
+func fits(request, room []float64) bool {
+	for r, value := range request {
+		if value > room[r]+tolerance {
+			return false
+		}
+	}
+	return true
+}
+
+// FitsInto says whether the room is enough for one task.
+func (k *Kind) FitsInto(room []float64) bool { return fits(k.Request, room) }
+
+// copies is how many tasks of the kind the node takes when it takes no others.
+func (p *Problem) copies(k, n int) int {
+	kind, node := &p.Kinds[k], &p.Nodes[n]
+	if !node.Takes[k] {
+		return 0
+	}
+	most := min(node.Slots, kind.Count)
+	if len(kind.Ports) > 0 {
+		most = min(most, 1)
+	}
+	for r, value := range kind.Request {
+		if value > 0 {
+			most = min(most, int(math.Floor((node.Room[r]+tolerance)/value)))
+		}
+	}
+	return max(most, 0)
+}
+
+// Key is equal for problems that differ in the order of their nodes only: the same nodes in another order take the same
+// tasks.
+func (p *Problem) Key() string {
+	b := binary.AppendVarint(nil, int64(p.Wanted))
+	for _, minimum := range p.Roles {
+		b = binary.AppendVarint(b, int64(minimum))
+	}
+	for i := range p.Kinds {
+		k := &p.Kinds[i]
+		b = binary.AppendVarint(binary.AppendVarint(b, int64(k.Count)), int64(k.Role))
+		b = appendFloats(b, k.Request)
+		for _, port := range k.Ports {
+			b = append(binary.AppendUvarint(b, uint64(len(port))), port...)
+		}
+		b = append(b, 0)
+	}
+	nodes := make([]string, len(p.Nodes))
+	for i := range p.Nodes {
+		nodes[i] = p.Nodes[i].Key()
+	}
+	slices.Sort(nodes)
+	for _, node := range nodes {
+		b = append(b, node...)
+	}
+	return string(b)
+}
+
+// Key is equal for nodes that are alike.
+func (n *Node) Key() string {
+	b := appendFloats(binary.AppendVarint(nil, int64(n.Slots)), n.Room)
+	for _, takes := range n.Takes {
+		bit := byte(0)
+		if takes {
+			bit = 1
+		}
+		b = append(b, bit)
+	}
+	return string(b)
+}
+
+func appendFloats(b []byte, values []float64) []byte {
+	for _, value := range values {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(value))
+	}
+	return b
+}
+
+// total is how many tasks there are.
+func (p *Problem) total() (n int) {
+	for i := range p.Kinds {
+		n += p.Kinds[i].Count
+	}
+	return n
+}
+
+// scale is what all nodes have of each resource, 1 for what they have none of.
+func (p *Problem) scale() []float64 {
+	sum := make([]float64, len(p.Kinds[0].Request))
+	for i := range p.Nodes {
+		for r, value := range p.Nodes[i].Room {
+			sum[r] += value
+		}
+	}
+	for r := range sum {
+		sum[r] = max(sum[r], 1)
+	}
+	return sum
+}
+
+// size is the largest part of the scale.
+func size(amounts, scale []float64) (part float64) {
+	for r, value := range amounts {
+		part = max(part, value/scale[r])
+	}
+	return part
+}
+
+// byName orders kinds for no other reason than to have an order.
+func compareKinds(l, r *Kind) int {
+	return cmp.Or(slices.Compare(l.Request, r.Request), cmp.Compare(l.Count, r.Count), slices.Compare(l.Ports, r.Ports), cmp.Compare(l.Role, r.Role))
+}

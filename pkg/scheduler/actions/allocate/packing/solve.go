@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package packing
+
+import (
+	"cmp"
+	"slices"
+)
+
+// The parts of the steps: one for each of the searches that begin anew, and what a coarser problem may take.
+const (
+	searches    = 3
+	coarseSteps = 4_000
+	// mostCoarse is of how many kinds a coarser problem is at the most.
+	mostCoarse = 4
+)
+
+// Solve looks for room in so many steps, each a look at a kind on a node, and says how many it has taken.
+func (p *Problem) Solve(steps int) (Plan, Answer, int) {
+	left := steps
+	if answer := p.refute(&left); answer == Impossible {
+		return nil, Impossible, steps - left
+	}
+	if plan := p.bestFit(&left); plan != nil {
+		return plan, Fits, steps - left
+	}
+	for i := range searches {
+		share := left / (searches - i)
+		s := p.newSearch(strategy(i), share)
+		found := s.from(0, 0)
+		left -= share - max(s.steps, 0)
+		if found {
+			return s.result(), Fits, steps - left
+		}
+		if !s.cut {
+			return nil, Impossible, steps - left
+		}
+	}
+	return nil, Unknown, steps - left
+}
+
+// Refute looks for a reason why there is no room, and for nothing else.
+func (p *Problem) Refute() (Answer, int) {
+	left := mostCoarse * coarseSteps
+	return p.refute(&left), mostCoarse*coarseSteps - left
+}
+
+func (p *Problem) refute(left *int) Answer {
+	if p.Wanted > p.total() || len(p.Kinds) == 0 || len(p.Nodes) == 0 {
+		if p.Wanted > 0 {
+			return Impossible
+		}
+		return Unknown
+	}
+	s := p.newSearch(leastWaste, 0)
+	*left -= len(p.Nodes)
+	if !s.hopeful(0, 0) {
+		return Impossible
+	}
+	for kinds := 2; kinds <= mostCoarse && *left > 0; kinds++ {
+		coarse := p
+		if len(p.Kinds) > kinds {
+			coarse = p.coarser(kinds)
+		}
+		share := min(coarseSteps, *left)
+		s := coarse.newSearch(leastWaste, share)
+		found := s.from(0, 0)
+		*left -= share - max(s.steps, 0)
+		if !found && !s.cut {
+			return Impossible
+		}
+		if len(p.Kinds) <= kinds {
+			break
+		}
+	}
+	return Unknown
+}
+
+// coarser is a problem of fewer kinds that has room wherever this one has: kinds that follow each other in size, with no
+// large step between them, are taken for the least of them.
+func (p *Problem) coarser(kinds int) *Problem {
+	scale := p.scale()
+	order := make([]int, len(p.Kinds))
+	for i := range order {
+		order[i] = i
+	}
+	of := func(i int) float64 { return size(p.Kinds[i].Request, scale) }
+	slices.SortStableFunc(order, func(l, r int) int { return cmp.Or(cmp.Compare(of(r), of(l)), compareKinds(&p.Kinds[l], &p.Kinds[r])) })
+	// The first of each group: the largest kind, and those behind the largest steps.
+	steps := make([]int, 0, len(order))
+	for i := 1; i < len(order); i++ {
+		steps = append(steps, i)
+	}
+	slices.SortStableFunc(steps, func(l, r int) int {
+		return cmp.Compare(of(order[r-1])*of(order[l]), of(order[l-1])*of(order[r])) // the ratio of neighbours, without dividing by 0
+	})
+	first := append([]int{0}, steps[:kinds-1]...)
+	slices.Sort(first)
+	out := &Problem{Wanted: p.Wanted, Nodes: make([]Node, len(p.Nodes))}
+	for n := range p.Nodes {
+		out.Nodes[n] = Node{Room: p.Nodes[n].Room, Slots: p.Nodes[n].Slots, Takes: make([]bool, kinds)}
+	}
+	for g, start := range first {
+		end := len(order)
+		if g+1 < len(first) {
+			end = first[g+1]
+		}
+		merged := Kind{Request: slices.Clone(p.Kinds[order[start]].Request), Role: -1}
+		for _, i := range order[start:end] {
+			merged.Count += p.Kinds[i].Count
+			for r, value := range p.Kinds[i].Request {
+				merged.Request[r] = min(merged.Request[r], value)
+			}
+			for n := range p.Nodes {
+				out.Nodes[n].Takes[g] = out.Nodes[n].Takes[g] || p.Nodes[n].Takes[i]
+			}
+		}
+		out.Kinds = append(out.Kinds, merged)
+	}
+	return out
+}
+
+// bestFit places the tasks one by one, the largest first, each on the node that it fills best; nil when one finds no room
+// that is needed.
+func (p *Problem) bestFit(left *int) Plan {
+	scale := p.scale()
+	order := make([]int, len(p.Kinds))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(l, r int) int {
+		return cmp.Compare(size(p.Kinds[r].Request, scale), size(p.Kinds[l].Request, scale))
+	})
+	f := p.newFilling()
+	for _, k := range order {
+		for range p.Kinds[k].Count {
+			*left -= 1 + len(p.Nodes)/8
+			best, bestLeft := -1, 0.0
+			for n := range p.Nodes {
+				if !f.takes(n, k) {
+					continue
+				}
+				rest := 0.0
+				for r, value := range p.Kinds[k].Request {
+					rest += (f.room[n][r] - value) / scale[r]
+				}
+				if best < 0 || rest < bestLeft {
+					best, bestLeft = n, rest
+				}
+			}
+			if best < 0 || *left < 0 {
+				break
+			}
+			f.put(best, k)
+		}
+	}
+	if !p.enough(f.plan) {
+		return nil
+	}
+	return f.plan
+}
+
+// enough says whether the plan has what is wanted.
+func (p *Problem) enough(plan Plan) bool {
+	placed, roles := 0, slices.Clone(p.Roles)
+	for _, taken := range plan {
+		for k, count := range taken {
+			placed += count
+			if role := p.Kinds[k].Role; role >= 0 {
+				roles[role] -= count
+			}
+		}
+	}
+	return placed >= p.Wanted && !slices.ContainsFunc(roles, func(lacking int) bool { return lacking > 0 })
+}
