@@ -98,44 +98,47 @@ func (o *outage) refused() string {
 	return strings.Join(all, "; ")
 }
 
-// failed notes a failure, and tells the log about the first of an outage.
+// failed notes a failure, and tells the log about the first of an outage. A refusal is an answer too: it may end one.
 func (o *outage) failed(path, reason string, passing bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if passing && !o.away() {
-		klog.InfoS("The API server is away: informers wait for it", "request", path, "reason", reason)
-		o.began = time.Now()
-	}
-	f, known := o.failing[path]
-	if !known {
-		f.since = time.Now()
-	}
-	f.reason, f.passing = reason, passing
-	o.failing[path] = f
+	o.note(path, &failure{since: time.Now(), reason: reason, passing: passing})
 }
 
-// succeeded notes that the path is answered, and tells of the end of an outage.
-func (o *outage) succeeded(path string) {
-	if over := o.forget(path); over != nil {
+// succeeded notes that the path is answered as it should be.
+func (o *outage) succeeded(path string) { o.note(path, nil) }
+
+// note notes what requests for the path fail of, nil for nothing, and tells of the end of an outage.
+func (o *outage) note(path string, f *failure) {
+	if over := o.put(path, f); over != nil {
 		over()
 	}
 }
 
-// forget drops the failure, and returns who is to be told when that ends an outage.
-func (o *outage) forget(path string) (over func()) {
+// put is note, and returns who is to be told when that ends an outage that was long enough.
+func (o *outage) put(path string, f *failure) (over func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	f := o.failing[path]
-	delete(o.failing, path)
-	if !f.passing || o.away() {
-		return nil
+	before := o.away()
+	switch former, known := o.failing[path]; {
+	case f == nil:
+		delete(o.failing, path)
+	case known:
+		f.since = former.since
+		fallthrough
+	default:
+		o.failing[path] = *f
 	}
-	lasted := time.Since(o.began)
-	klog.InfoS("The API server is back, and has answered all informers", "after", lasted.Round(time.Millisecond))
-	if lasted < staleWatch {
-		return nil
+	switch away := o.away(); {
+	case away && !before:
+		klog.InfoS("The API server is away: informers wait for it", "request", path, "reason", f.reason)
+		o.began = time.Now()
+	case before && !away:
+		lasted := time.Since(o.began)
+		klog.InfoS("The API server is back, and has answered all informers", "after", lasted.Round(time.Millisecond))
+		if lasted >= staleWatch {
+			return o.over
+		}
 	}
-	return o.over
+	return nil
 }
 
 // away says whether requests fail because the API server does not answer. It is called with mu held.

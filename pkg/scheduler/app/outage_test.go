@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -284,4 +285,70 @@ func TestTheEndOfAnOutageIsToldOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAnAnswerOfAnyKindEndsAnOutage: the API server that refuses what it could not be asked for before is back.
+func TestAnAnswerOfAnyKindEndsAnOutage(t *testing.T) {
+	const pods, nodes = "/api/v1/pods", "/api/v1/nodes"
+	tests := map[string]struct {
+		// last is the answer to the path that is answered last, then of the one before.
+		last, before int
+		want         int32
+	}{
+		"the last is allowed":                   {last: 200, before: 200, want: 1},
+		"the last is forbidden":                 {last: 403, before: 200, want: 1},
+		"the last is not there any more":        {last: 404, before: 200, want: 1},
+		"the last is stale":                     {last: 410, before: 200, want: 1},
+		"all are forbidden":                     {last: 403, before: 403, want: 1},
+		"the last is allowed, one is forbidden": {last: 200, before: 403, want: 1},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told atomic.Int32
+				o := newOutage(t.Context())
+				o.whenOver(func() { told.Add(1) })
+				answer := func(path string, after time.Duration, status int) {
+					transport := &returning{up: time.Now().Add(after), status: status}
+					request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://server"+path, nil)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					response, err := (&patientTransport{transport, o}).RoundTrip(request)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					_ = response.Body.Close()
+				}
+				var all sync.WaitGroup
+				all.Go(func() { answer(pods, time.Minute, tt.before) })
+				all.Go(func() { answer(nodes, 2*time.Minute, tt.last) })
+				time.Sleep(90 * time.Second)
+				if told.Load() != 0 {
+					t.Error("the end was told while nodes were not answered")
+				}
+				all.Wait()
+				answer(nodes, 0, http.StatusForbidden)
+				answer(nodes, 0, http.StatusOK)
+				if got := told.Load(); got != tt.want {
+					t.Errorf("the end was told %d times, want %d", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// returning is a transport that fails until it is up, and then answers with the status.
+type returning struct {
+	up     time.Time
+	status int
+}
+
+func (r *returning) RoundTrip(*http.Request) (*http.Response, error) {
+	if time.Now().Before(r.up) {
+		return nil, errAway
+	}
+	return &http.Response{StatusCode: r.status, Status: http.StatusText(r.status), Body: io.NopCloser(strings.NewReader("{}"))}, nil
 }
