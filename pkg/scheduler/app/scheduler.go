@@ -73,8 +73,8 @@ func newScheduler(ctx context.Context, p *process) (*scheduler, error) {
 // connect makes the cache the scheduler's, and registers what is built in.
 func (s *scheduler) connect(c *cache.Cache) {
 	s.cache = c
-	// What gangs failed of while the API server was away is over with the outage.
-	s.outage.whenOver(c.EndWaits)
+	// What was tried while the API server was away, and failed, is tried again at once when it is back.
+	s.outage.whenOver(c.APIServerBack)
 	s.registry.RegisterPlugin(transaction.Spec(c))
 	s.registry.RegisterPlugin(evictions.Spec())
 	s.registry.RegisterAction(allocate.New(allocate.WithTrialObserver(s.metrics.NodeGroupTrial)))

@@ -73,12 +73,12 @@ func (r *run) refuseAll(lack error) {
 
 // quorum asks the Gatekeeper, again with backoff when its error may pass.
 func (r *run) quorum(members []*member, attempts int) error {
-	for backoff := r.e.retry; ; attempts-- {
+	for pauses := r.e.pauses(r.e.retry); ; attempts-- {
 		err := r.ask(contracts(members))
 		if err == nil || !transient(err) || attempts == 1 {
 			return err
 		}
-		if !sleep(r.e.ctx, retryDelay(err, &backoff)) {
+		if !pauses.pause(r.e.ctx, err) {
 			return err
 		}
 	}

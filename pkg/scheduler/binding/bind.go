@@ -57,7 +57,7 @@ func (r *run) bind(m *member, slot *waiter) {
 // place sends Bindings for the member until one holds, for which it returns nil, or it is clear that none does and
 // none will. It returns the cause when the member was cancelled and is known not to be bound.
 func (e *Engine) place(m *member, slots *contender, slot *waiter) error {
-	backoff := e.retry
+	pauses := e.pauses(e.retry)
 	doubt := false
 	for attempt := 1; ; attempt++ {
 		if slot == nil {
@@ -75,7 +75,7 @@ func (e *Engine) place(m *member, slots *contender, slot *waiter) error {
 		doubt = doubt || verdict == unclear
 		final := verdict == refused || attempt >= e.attempts
 		if doubt {
-			sleep(e.ctx, retryDelay(err, &backoff)) // in full: a write that is still on its way has time to arrive
+			pauses.atLeast(e.ctx, err, e.retry.Duration) // a write that is still on its way has time to arrive
 			held, lost := e.settle(m, slots)
 			if held || errors.Is(lost, errUnsettled) {
 				return lost
@@ -84,7 +84,7 @@ func (e *Engine) place(m *member, slots *contender, slot *waiter) error {
 				final, err = true, lost
 			}
 		} else if !final {
-			sleep(m.ctx, retryDelay(err, &backoff))
+			pauses.pause(m.ctx, err)
 		}
 		if m.ctx.Err() != nil {
 			return context.Cause(m.ctx)
@@ -117,7 +117,7 @@ func (e *Engine) settle(m *member, slots *contender) (held bool, lost error) {
 
 // lookup asks where the member's pod is until there is an answer, or Abort.
 func (e *Engine) lookup(m *member, slots *contender) (Fate, error) {
-	backoff := e.retry
+	pauses := e.pauses(e.retry)
 	for slot := e.slots.acquire(e.ctx, slots); slot != nil; slot = e.slots.acquire(e.ctx, slots) {
 		var fate Fate
 		err := e.call(slot, func(ctx context.Context) (err error) {
@@ -131,7 +131,7 @@ func (e *Engine) lookup(m *member, slots *contender) (Fate, error) {
 			return fate, nil
 		}
 		klog.Background().Error(err, "Cannot read whether a pod is bound, trying again", "pod", m.key(), "node", m.Node)
-		sleep(e.ctx, retryDelay(err, &backoff))
+		pauses.pause(e.ctx, err)
 	}
 	return Fate{}, errUnsettled
 }

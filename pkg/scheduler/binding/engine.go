@@ -36,6 +36,8 @@ type Engine struct {
 	work sync.WaitGroup
 	// idle is closed when the engine is draining and no transaction is left.
 	idle chan struct{}
+	// again is closed, and another one takes its place, when what waits to be tried again is not to wait any more.
+	again chan struct{}
 
 	// gauge keeps reports of InFlight in the order of what they tell.
 	gauge sync.Mutex
@@ -49,6 +51,7 @@ func New(gate Gatekeeper, binder Binder, ledger Ledger, observer Observer, opts 
 		options: defaultOptions(),
 		gangs:   map[api.JobID][]*run{},
 		idle:    make(chan struct{}),
+		again:   make(chan struct{}),
 	}
 	for _, opt := range opts {
 		opt(&e.options)
@@ -111,6 +114,15 @@ func (e *Engine) CancelNode(node string, cause error) {
 	for _, r := range e.runs() {
 		r.cancel(func(m *member) bool { return m.Node == node }, cause)
 	}
+}
+
+// RetryNow has what failed and waits to be tried again tried at once, because the API server is back, say: rollbacks, reads,
+// and Bindings, also those whose try is under way and fails. If they fail again they wait as after a first failure.
+func (e *Engine) RetryNow() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	close(e.again)
+	e.again = make(chan struct{})
 }
 
 func (e *Engine) runsOf(gang api.JobID) []*run {

@@ -203,13 +203,15 @@ func (d dice) accidents(w *world) {
 	for range d.IntN(10) {
 		id, node := ids[d.IntN(len(ids))], fmt.Sprintf("n%d", d.IntN(8))
 		var accident func()
-		switch d.IntN(4) {
+		switch d.IntN(5) {
 		case 0, 1:
 			accident = func() { w.deletePod(id, errDeleted) }
 		case 2:
 			accident = func() { w.cancel(id, errDeleted) }
 		case 3:
 			accident = func() { w.deleteNode(node, errDeleted) }
+		case 4:
+			accident = w.engine.RetryNow
 		}
 		time.AfterFunc(d.span(window), accident)
 	}

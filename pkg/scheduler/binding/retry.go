@@ -60,6 +60,52 @@ func statusCode(err error) int32 {
 	return 0
 }
 
+// pauses are the waits between the tries of one call. They grow, until RetryNow ends one.
+type pauses struct {
+	e              *Engine
+	first, backoff wait.Backoff
+	// again is closed by a RetryNow that came after the last try began.
+	again <-chan struct{}
+}
+
+// pauses begins with the first try.
+func (e *Engine) pauses(backoff wait.Backoff) *pauses {
+	p := &pauses{e: e, first: backoff, backoff: backoff}
+	p.begin()
+	return p
+}
+
+func (p *pauses) begin() {
+	p.e.mu.Lock()
+	defer p.e.mu.Unlock()
+	p.again = p.e.again
+}
+
+// pause waits before the next try, until ctx ends: then it is false.
+func (p *pauses) pause(ctx context.Context, err error) bool {
+	return p.atLeast(ctx, err, 0)
+}
+
+// atLeast is a pause that RetryNow makes no shorter than that.
+func (p *pauses) atLeast(ctx context.Context, err error, least time.Duration) bool {
+	defer p.begin()
+	delay := retryDelay(err, &p.backoff)
+	least = min(least, delay)
+	if !sleep(ctx, least) {
+		return false
+	}
+	timer := time.NewTimer(delay - least)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-p.again:
+		p.backoff = p.first
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
 // retryDelay is how long to wait after the error: what the backoff says, or longer when the API server asks for it.
 func retryDelay(err error, backoff *wait.Backoff) time.Duration {
 	delay := backoff.Step()

@@ -61,7 +61,7 @@ func (r *run) undone(m *member) {
 // rollback undoes one step: it tries again until that succeeds, or what the step did is gone. It returns false when
 // Abort ended that.
 func (r *run) rollback(m *member, s *Step) bool {
-	for backoff := r.e.rollback; acquire(r.e.ctx, r.undoing); {
+	for pauses := r.e.pauses(r.e.rollback); acquire(r.e.ctx, r.undoing); {
 		err := r.tryRollback(m, s)
 		if apierrors.IsNotFound(err) {
 			err = nil
@@ -73,7 +73,7 @@ func (r *run) rollback(m *member, s *Step) bool {
 		r.mu.Lock()
 		m.undoErr = err
 		r.mu.Unlock()
-		sleep(r.e.ctx, retryDelay(err, &backoff))
+		pauses.pause(r.e.ctx, err)
 	}
 	return false
 }

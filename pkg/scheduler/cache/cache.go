@@ -274,11 +274,16 @@ func (c *Cache) Avoid(gang api.JobID) []string { return c.backoff.Avoid(gang) }
 // RetryAll ends every gang's wait and lets in again what is set aside, as when a new configuration came into force.
 func (c *Cache) RetryAll() {
 	c.aside.forgive()
-	c.EndWaits()
+	c.backoff.RetryAll()
 }
 
-// EndWaits ends every gang's wait, as when what gangs failed of is over.
-func (c *Cache) EndWaits() { c.backoff.RetryAll() }
+// APIServerBack has all that failed while the API server was away tried again at once: transactions in flight go on,
+// statuses are written, and every gang's wait ends. It does not block.
+func (c *Cache) APIServerBack() {
+	c.backoff.RetryAll() // first: a gang whose transaction goes on, and fails, is to wait as after a first failure
+	c.engine.RetryNow()
+	c.status.retryNow()
+}
 
 // KubeClient returns the client plugins may use.
 func (c *Cache) KubeClient() kubernetes.Interface { return c.kube }

@@ -141,6 +141,17 @@ func (w *statusWriter) unwritten() []statusKey {
 	return keys
 }
 
+// retryNow has the writes that failed, and wait to be tried again, tried now; if they fail again, they wait as after a
+// first failure.
+func (w *statusWriter) retryNow() {
+	for _, key := range w.unwritten() {
+		if w.queue.NumRequeues(key) > 0 {
+			w.queue.Forget(key)
+			w.queue.Add(key)
+		}
+	}
+}
+
 // abort makes stop wait for nothing but the writes under way.
 func (w *statusWriter) abort() { w.queue.ShutDown() }
 

@@ -5,7 +5,9 @@ package cache
 import (
 	"context"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,7 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -109,6 +113,78 @@ func TestStopIsBounded(t *testing.T) {
 					t.Errorf("Drain took %v, want %v", got, tt.want)
 				}
 			})
+		})
+	}
+}
+
+// TestStatusesAreWrittenSoonAfterAnOutage: the waits between tries have grown by then.
+func TestStatusesAreWrittenSoonAfterAnOutage(t *testing.T) {
+	const soon = time.Second
+	for away := 5 * time.Second; away < 2*time.Minute; away = away * 5 / 4 {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.gangOf(1, 1)
+			w.away(away)
+			w.wishAll()
+			time.Sleep(away)
+			w.APIServerBack()
+			time.Sleep(soon)
+			synctest.Wait()
+			if left := w.status.unwritten(); len(left) > 0 {
+				t.Errorf("%v after an outage of %v these are not written: %v", soon, away, left)
+			}
+		})
+	}
+}
+
+// TestTheEndOfAnOutageHurriesNoStatusThatDidNotFail: what waits for a moment to pass may not be needed by then.
+func TestTheEndOfAnOutageHurriesNoStatusThatDidNotFail(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		w.cluster.Writes()
+		w.wishAll()
+		w.APIServerBack()
+		synctest.Wait()
+		if got := w.cluster.Writes(); len(got) > 0 {
+			t.Errorf("written at once: %v", got)
+		}
+	})
+}
+
+// away lets no request through that changes anything, for that long.
+func (w *world) away(during time.Duration) {
+	back := time.Now().Add(during)
+	for _, client := range []*clienttesting.Fake{&w.cluster.Kube.Fake, &w.cluster.Volcano.Fake} {
+		client.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return time.Now().Before(back), nil, syscall.ECONNREFUSED
+		})
+	}
+}
+
+// TestAGangIsBoundSoonAfterAnOutage, whatever its transaction had come to when the API server went away: one step is ready
+// when it does, one fails with it, and so does each undoing.
+func TestAGangIsBoundSoonAfterAnOutage(t *testing.T) {
+	const soon = 4 * time.Second
+	for away := 5 * time.Second; away < 2*time.Minute; away = away * 5 / 4 {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.gangOf(2, 2)
+			asks := func(ctx context.Context, _ *api.TaskInfo, _ string) error {
+				_, err := w.cluster.Kube.CoreV1().Pods(schedtest.Namespace).Get(ctx, "p0", metav1.GetOptions{})
+				return err
+			}
+			w.away(away)
+			w.mustPlace("n", []binding.Step{{Plugin: "a", PreBind: asks, Rollback: asks}}, "p0", "p1")
+			w.SealTransactions()
+			time.Sleep(away)
+			w.APIServerBack()
+			synctest.Wait()
+			for range soon / time.Second {
+				time.Sleep(time.Second)
+				if _, blocked := w.Blocked(gang); !blocked {
+					return
+				}
+			}
+			reason, _ := w.Blocked(gang)
+			t.Errorf("%v after an outage of %v the gang is not tried again: %s", soon, away, reason)
 		})
 	}
 }

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package binding
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// outage is a world whose API server is away for a while: calls fail by then, after a moment.
+type outage struct {
+	*world
+	back time.Time
+	err  error
+}
+
+// call is one to the API server. The answer is that of when it was called.
+func (o *outage) call(ctx context.Context) error {
+	away := time.Now().Before(o.back)
+	if err := spend(ctx, rand.N(time.Second), false); err != nil {
+		return err
+	}
+	if away {
+		return o.err
+	}
+	return nil
+}
+
+func (o *outage) Bind(ctx context.Context, m *Member) error {
+	if err := o.call(ctx); err != nil {
+		return err
+	}
+	return o.world.Bind(ctx, m)
+}
+
+func (o *outage) Lookup(ctx context.Context, m *Member) (Fate, error) {
+	if err := o.call(ctx); err != nil {
+		return Fate{}, err
+	}
+	return o.world.Lookup(ctx, m)
+}
+
+// step is one that asks the API server, as its rollback does.
+func (o *outage) step(ctx context.Context, _ *api.TaskInfo, _ string) error { return o.call(ctx) }
+
+// minimum asks the API server for the gang's minimum.
+type minimum struct{ *outage }
+
+func (m minimum) Quorum(ctx context.Context, gang api.JobID, members []*Member) error {
+	if err := m.call(ctx); err != nil {
+		return err
+	}
+	return m.outage.Quorum(ctx, gang, members)
+}
+
+// TestTransactionsGoOnSoonAfterAnOutage, however long the waits between their tries are by then.
+func TestTransactionsGoOnSoonAfterAnOutage(t *testing.T) {
+	const (
+		rounds = 100
+		// soon is time for three calls.
+		soon = 3 * time.Second
+	)
+	inAMinute := apierrors.NewTimeoutError("come again later", 60)
+	tests := map[string]struct {
+		err error
+		// steps says that the member has a step, and reads that the minimum is in the API server.
+		steps, reads bool
+		want         string
+	}{
+		"a step failed, and its rollback does":    {err: errCut, steps: true, want: "released"},
+		"... of which it is told to wait":         {err: inAMinute, steps: true, want: "released"},
+		"the minimum cannot be read":              {err: inAMinute, reads: true, want: "bound"},
+		"it is not known whether a Binding holds": {err: errCut, want: "bound"},
+		"... of which it is told to wait then":    {err: inAMinute, want: "bound"},
+		"a Binding is put off":                    {err: errThrottled, want: "bound"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var late int
+			var worst time.Duration
+			for range rounds {
+				synctest.Test(t, func(t *testing.T) {
+					away := 5*time.Second + rand.N(time.Minute)
+					o := &outage{world: newWorld(), back: time.Now().Add(away), err: tt.err}
+					var gate Gatekeeper = o.world
+					if tt.reads {
+						gate = minimum{o}
+					}
+					o.engine = New(gate, o, o, o)
+					m := o.member(gang, "p0", "n", script{})
+					if tt.steps {
+						m.Steps = []Step{{Plugin: "a", PreBind: o.step, Rollback: o.step}}
+					}
+					if err := o.submit(gang, m); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(away)
+					o.engine.RetryNow()
+					if err := o.engine.Drain(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					result := o.results[0]
+					took := result.Took - away
+					worst = max(worst, took)
+					if took > soon {
+						late++
+					}
+					if bound := len(result.Bound) == 1; bound != (tt.want == "bound") {
+						t.Errorf("bound: %v, want %s", bound, tt.want)
+					}
+				})
+			}
+			if late > 0 {
+				t.Errorf("%d of %d transactions ended later than %v after the API server's return, the last after %v", late, rounds, soon, worst)
+			}
+		})
+	}
+}
+
+// TestWaitsGrowAnewAfterRetryNow: it is as if what failed had failed for the first time.
+func TestWaitsGrowAnewAfterRetryNow(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var tries []time.Time
+		m := w.member(gang, "p0", "n", script{})
+		m.Steps = []Step{{Plugin: "a", PreBind: func(context.Context, *api.TaskInfo, string) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.stepsBegun["a"]++
+			return errCut
+		}, Rollback: func(context.Context, *api.TaskInfo, string) error {
+			tries = append(tries, time.Now())
+			if len(tries) == 12 {
+				return nil
+			}
+			return errCut
+		}}}
+		if err := w.submit(gang, m); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		before := len(tries)
+		w.engine.RetryNow()
+		synctest.Wait()
+		if len(tries) != before+1 {
+			t.Errorf("RetryNow made %d tries, want one", len(tries)-before)
+		}
+		w.drain(t)
+		if pause, first := tries[before+1].Sub(tries[before]), defaultOptions().rollback.Duration; pause > 2*first {
+			t.Errorf("the next wait is %v, want one of a first failure, about %v", pause, first)
+		}
+	})
+}
