@@ -78,6 +78,9 @@ func (r *run) quorum(members []*member, attempts int) error {
 		if err == nil || !transient(err) || attempts == 1 {
 			return err
 		}
+		r.mu.Lock()
+		r.gateErr = err
+		r.mu.Unlock()
 		if !pauses.pause(r.e.ctx, err) {
 			return err
 		}

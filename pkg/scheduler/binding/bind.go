@@ -37,31 +37,34 @@ func (r *run) bindAll(members []*member, slot *waiter) {
 // bind binds one member, first in the slot if it has one, and enters the outcome in the books. A member that is not bound
 // is rolled back on a goroutine of its own.
 func (r *run) bind(m *member, slot *waiter) {
-	err := r.e.place(m, r.slots, slot)
+	err := r.place(m, slot)
 	switch {
 	case err == nil:
 		r.e.ledger.Bound(m.Member)
 		r.mu.Lock()
 		r.move(m, bound)
 		r.mu.Unlock()
+		r.retell(m)
 	case errors.Is(err, errUnsettled):
 		r.abandon(m, err)
 	default:
 		r.mu.Lock()
 		r.discard(m, err)
 		r.mu.Unlock()
+		r.retell(m)
 		r.work.Go(func() { r.undo(m) })
 	}
 }
 
 // place sends Bindings for the member until one holds, for which it returns nil, or it is clear that none does and
 // none will. It returns the cause when the member was cancelled and is known not to be bound.
-func (e *Engine) place(m *member, slots *contender, slot *waiter) error {
+func (r *run) place(m *member, slot *waiter) error {
+	e := r.e
 	pauses := e.pauses(e.retry)
 	doubt := false
 	for attempt := 1; ; attempt++ {
 		if slot == nil {
-			slot = e.slots.acquire(m.ctx, slots)
+			slot = e.slots.acquire(m.ctx, r.slots)
 		}
 		if slot == nil {
 			return context.Cause(m.ctx)
@@ -71,12 +74,13 @@ func (e *Engine) place(m *member, slots *contender, slot *waiter) error {
 		if err == nil {
 			return nil
 		}
+		r.notBound(m, err)
 		verdict := classify(err)
 		doubt = doubt || verdict == unclear
 		final := verdict == refused || attempt >= e.attempts
 		if doubt {
 			pauses.atLeast(e.ctx, err, e.retry.Duration) // a write that is still on its way has time to arrive
-			held, lost := e.settle(m, slots)
+			held, lost := r.settle(m)
 			if held || errors.Is(lost, errUnsettled) {
 				return lost
 			}
@@ -100,8 +104,8 @@ func (e *Engine) place(m *member, slots *contender, slot *waiter) error {
 
 // settle reads whether a Binding of the member holds. The error lost says that none does and none will, or that
 // Abort came first.
-func (e *Engine) settle(m *member, slots *contender) (held bool, lost error) {
-	fate, err := e.lookup(m, slots)
+func (r *run) settle(m *member) (held bool, lost error) {
+	fate, err := r.lookup(m)
 	switch {
 	case err != nil:
 		return false, err
@@ -116,9 +120,10 @@ func (e *Engine) settle(m *member, slots *contender) (held bool, lost error) {
 }
 
 // lookup asks where the member's pod is until there is an answer, or Abort.
-func (e *Engine) lookup(m *member, slots *contender) (Fate, error) {
+func (r *run) lookup(m *member) (Fate, error) {
+	e := r.e
 	pauses := e.pauses(e.retry)
-	for slot := e.slots.acquire(e.ctx, slots); slot != nil; slot = e.slots.acquire(e.ctx, slots) {
+	for slot := e.slots.acquire(e.ctx, r.slots); slot != nil; slot = e.slots.acquire(e.ctx, r.slots) {
 		var fate Fate
 		err := e.call(slot, func(ctx context.Context) (err error) {
 			fate, err = e.binder.Lookup(ctx, m.Member)
@@ -130,10 +135,18 @@ func (e *Engine) lookup(m *member, slots *contender) (Fate, error) {
 		if err == nil {
 			return fate, nil
 		}
+		r.notBound(m, err)
 		klog.Background().Error(err, "Cannot read whether a pod is bound, trying again", "pod", m.key(), "node", m.Node)
 		pauses.pause(e.ctx, err)
 	}
 	return Fate{}, errUnsettled
+}
+
+// notBound notes why the member is not known to be bound.
+func (r *run) notBound(m *member, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m.bindErr = err
 }
 
 // call makes one call to the API server in a slot that is taken, and gives the slot back.

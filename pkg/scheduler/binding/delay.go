@@ -17,15 +17,18 @@ const (
 	StepNotReturning DelayKind = "StepNotReturning"
 	// RollbackStuck is a rollback that keeps failing, or does not return.
 	RollbackStuck DelayKind = "RollbackStuck"
+	// BindWaits is a member that has passed its steps, as all of its gang have that did not fail, and is not bound: the
+	// gang's minimum cannot be read, its Binding hangs or fails, or it is not known whether one holds.
+	BindWaits DelayKind = "WaitingInBind"
 )
 
 // Delay is what a member has been waiting for, for long.
 type Delay struct {
 	Kind         DelayKind
 	Plugin, Node string
-	// Since is when the step, or the first try of its rollback, began. It stays the same while the delay lasts.
+	// Since is when the step, the first try of its rollback, or the barrier, began. It stays the same while the delay lasts.
 	Since time.Time
-	// Err is the last failure of the rollback; nil when it has not failed yet.
+	// Err is the last failure of the rollback, or of what the bind waits for; nil when there was none yet.
 	Err error
 }
 
@@ -37,6 +40,13 @@ func (d Delay) String() string {
 		return fmt.Sprintf("waits in pre-bind plugin %s on node %s since %s", d.Plugin, d.Node, since)
 	case StepNotReturning:
 		return fmt.Sprintf("pre-bind plugin %s on node %s was given up and has not returned since %s; until it does the pod is not placed again", d.Plugin, d.Node, since)
+	}
+	if d.Kind == BindWaits {
+		how := ""
+		if d.Err != nil {
+			how = fmt.Sprintf(": %v", d.Err)
+		}
+		return fmt.Sprintf("waits to be bound to node %s since %s%s; its room there is kept until it is known whether it is bound", d.Node, since, how)
 	}
 	how := "does not return"
 	if d.Err != nil {
@@ -58,6 +68,10 @@ func (r *run) delayOf(m *member) *Delay {
 		d.Kind, d.Plugin, waits = StepNotReturning, m.Steps[m.begun-1].Plugin, m.waitsFrom
 	case m.state == failed && m.owed() >= 0:
 		d.Kind, d.Plugin, d.Err, waits = RollbackStuck, m.Steps[m.owed()].Plugin, m.undoErr, m.waitsFrom
+	case m.state == passed && !r.ready.IsZero():
+		d.Kind, d.Err, d.Since, waits = BindWaits, r.gateErr, r.ready, r.ready
+	case m.state == binding:
+		d.Kind, d.Err, d.Since, waits = BindWaits, m.bindErr, r.ready, r.ready
 	default:
 		return nil
 	}
@@ -67,8 +81,21 @@ func (r *run) delayOf(m *member) *Delay {
 	return d
 }
 
+// setReady notes that every member has passed its steps or failed. Those that are not bound long after are told of, until the
+// alarm is stopped.
+func (r *run) setReady() *alarm {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ready = time.Now()
+	return after(r.e.stuckAfter, func() {
+		for _, m := range r.members {
+			r.tell(m)
+		}
+	})
+}
+
 // tell reports what the member waits for if it has been for long, and that it does no longer if that was reported. The
-// failure of a rollback is the one that was there when it was reported first.
+// failure is the one that was there when it was reported first.
 func (r *run) tell(m *member) {
 	r.telling.Lock()
 	defer r.telling.Unlock()

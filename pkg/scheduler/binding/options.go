@@ -21,7 +21,7 @@ type options struct {
 	attempts int
 	retry    wait.Backoff
 	rollback wait.Backoff
-	// stuckAfter is how long a member may wait for a step, or a failed one for its rollback, before it is reported.
+	// stuckAfter is how long a member may wait for a step or its bind, or a failed one for its rollback, before it is reported.
 	stuckAfter time.Duration
 	// drainLimit is how long a Drain waits on after its context has ended.
 	drainLimit time.Duration
@@ -73,8 +73,8 @@ func WithRollbackRetry(backoff wait.Backoff) Option {
 	return func(o *options) { o.rollback = backoff }
 }
 
-// WithStuckAfter sets how long a member may wait in a step, and a failed one for its rollback, before Observer.Delayed is
-// called. Default one minute.
+// WithStuckAfter sets how long a member may wait in a step and for its bind, and a failed one for its rollback, before
+// Observer.Delayed is called. Default one minute.
 func WithStuckAfter(d time.Duration) Option {
 	return func(o *options) { o.stuckAfter = d }
 }

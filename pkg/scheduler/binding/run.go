@@ -71,6 +71,10 @@ type run struct {
 	next int
 	// lost counts the members that failed before the barrier.
 	lost int
+	// ready is when every member had passed its steps or failed.
+	ready time.Time
+	// gateErr is why the gang's minimum could not be read when that was tried last.
+	gateErr error
 	// cutShort says that a Drain is about to abort: every wait is worth telling.
 	cutShort bool
 	// orphans are failed members that no goroutine is rolling back yet.
@@ -100,9 +104,11 @@ func (r *run) run() {
 	r.e.reportInFlight()
 	r.awaitTurn()
 	r.prepare()
+	late := r.setReady()
 	if chosen, slot := r.barrier(); len(chosen) > 0 {
 		r.bindAll(chosen, slot)
 	}
+	late.stop()
 	r.work.Wait()
 	r.end()
 }

@@ -130,11 +130,11 @@ type Observer interface {
 	StepDone(plugin string, err error, took time.Duration)
 	// RollbackDone tells of one run of a rollback.
 	RollbackDone(plugin string, err error)
-	// Delayed tells that a member has been waiting long for a step, or for a rollback, and again when it goes on to wait
+	// Delayed tells that a member has been waiting long for a step, a rollback or its bind, and again when it goes on to wait
 	// for another.
 	Delayed(m *Member, d Delay)
 	// DelayEnded tells that a member of which Delayed told waits no longer. The cause is why it is not bound; nil when it
-	// still may be. It does not come for members that Abort left.
+	// is, or still may be. It does not come for members that Abort left.
 	DelayEnded(m *Member, cause error)
 	TransactionDone(r Result)
 	// InFlight tells how many transactions have not ended.

@@ -37,12 +37,14 @@ func (s stuckReporter) Delayed(m *binding.Member, d binding.Delay) {
 // DelayEnded takes that back.
 func (s stuckReporter) DelayEnded(m *binding.Member, cause error) {
 	s.Observer.DelayEnded(m, cause)
-	message := "pre-bind goes on"
-	if cause != nil {
-		message = brief.Text(cause.Error())
+	kind, changed := s.cache.delays.remove(m)
+	switch {
+	case cause != nil:
+		s.cache.tellDelay(m, v1.PodReasonSchedulerError, brief.Text(cause.Error()))
+	case kind != binding.BindWaits: // else it is bound, and the API server has told the pod
+		s.cache.tellDelay(m, v1.PodReasonSchedulerError, "pre-bind goes on")
 	}
-	s.cache.tellDelay(m, v1.PodReasonSchedulerError, message)
-	if s.cache.delays.remove(m) {
+	if changed {
 		s.cache.tellGangDelay(m.Task.Job)
 	}
 }
@@ -86,7 +88,7 @@ func (c *Cache) tellGangDelay(gang api.JobID) {
 
 func isDelay(condition scheduling.PodGroupCondition) bool {
 	switch binding.DelayKind(condition.Reason) {
-	case binding.StepWaits, binding.StepNotReturning, binding.RollbackStuck:
+	case binding.StepWaits, binding.StepNotReturning, binding.RollbackStuck, binding.BindWaits:
 		return isUnschedulable(condition)
 	}
 	return false
@@ -137,22 +139,23 @@ func (d *delays) add(m *binding.Member, delay binding.Delay) (changed bool) {
 	return gang.lead == pod.UID || len(gang.members) == 2 // then there is one more
 }
 
-// remove forgets the member's delay, and says whether what the PodGroup is told changes.
-func (d *delays) remove(m *binding.Member) (changed bool) {
+// remove forgets the member's delay, and says of what kind it was and whether what the PodGroup is told changes.
+func (d *delays) remove(m *binding.Member) (kind binding.DelayKind, changed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	gang, ok := d.gangs[m.Task.Job]
 	if !ok {
-		return false
+		return "", false
 	}
 	uid := m.Task.Pod.UID
+	kind = gang.members[uid].Kind
 	delete(gang.members, uid)
 	if len(gang.members) == 0 {
 		delete(d.gangs, m.Task.Job)
-		return true
+		return kind, true
 	}
 	if gang.lead != uid {
-		return len(gang.members) == 1
+		return kind, len(gang.members) == 1
 	}
 	gang.lead = ""
 	for other, member := range gang.members {
@@ -160,7 +163,7 @@ func (d *delays) remove(m *binding.Member) (changed bool) {
 			gang.lead = other
 		}
 	}
-	return true
+	return kind, true
 }
 
 // forget drops what is remembered of the transaction's members.

@@ -11,6 +11,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -122,6 +126,51 @@ func TestLongWaitInPreBindIsTold(t *testing.T) {
 		}
 		if left := len(w.delays.gangs) + len(w.delays.told); left > 0 {
 			t.Errorf("%d delays are remembered at the end", left)
+		}
+	})
+}
+
+// TestABindThatHangsIsTold: while it is not known whether a pod is bound, its node is held for it.
+func TestABindThatHangsIsTold(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		var repaired atomic.Bool
+		for verb, err := range map[string]error{"create": apierrors.NewInternalError(errBroken), "get": apierrors.NewForbidden(v1.Resource("pods"), "p", errBroken)} {
+			w.cluster.Kube.PrependReactor(verb, "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return !repaired.Load(), nil, err
+			})
+		}
+		w.mustPlace("n", nil, "p0", "p1")
+		w.SealTransactions()
+		time.Sleep(time.Minute - 1)
+		if got := w.condition(v1beta1.PodGroupUnschedulableType); got != "" {
+			t.Errorf("PodGroup has the condition %q before the minute is over", got)
+		}
+		w.catchUp()
+		const says = `waits to be bound to node n since 2000-01-01T00:00:00Z: pods "p" is forbidden: it is broken; ` +
+			"its room there is kept until it is known whether it is bound"
+		if diff := cmp.Diff("True WaitingInBind: pod p0: "+says+" (and more of its pods)", w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+			t.Errorf("condition of the PodGroup (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff("False WaitingInBind: "+says, w.podScheduled("p1")); diff != "" {
+			t.Errorf("condition of the pod (-want +got):\n%s", diff)
+		}
+		if _, err := w.UpdateJobStatus(w.Snapshot().Jobs[gang], true, false, false); err != nil {
+			t.Fatal(err)
+		}
+		w.cluster.Writes()
+		repaired.Store(true)
+		w.catchUp()
+		if got := w.condition(v1beta1.PodGroupUnschedulableType); got != "" {
+			t.Errorf("PodGroup has the condition %q after the wait", got)
+		}
+		if diff := cmp.Diff([]string{"Bound on n", "Bound on n"}, w.books("p0", "p1")); diff != "" {
+			t.Errorf("books (-want +got):\n%s", diff)
+		}
+		for _, write := range w.cluster.Writes() {
+			if strings.Contains(write, "pods/status") {
+				t.Errorf("a pod that is bound is told: %s", write)
+			}
 		}
 	})
 }

@@ -100,7 +100,7 @@ func (m *Metrics) RollbackDone(plugin string, err error) {
 
 // Delayed counts a task whose rollback keeps failing, or cannot begin.
 func (m *Metrics) Delayed(_ *binding.Member, d binding.Delay) {
-	if d.Kind != binding.StepWaits {
+	if d.Kind == binding.StepNotReturning || d.Kind == binding.RollbackStuck {
 		m.stuck.WithLabelValues(d.Plugin).Inc()
 	}
 }

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package binding
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// TestABindThatTakesLongIsTold: whatever it waits for, it holds its node.
+func TestABindThatTakesLongIsTold(t *testing.T) {
+	const (
+		waits = "waits to be bound to node n0 since 2000-01-01T00:00:00Z"
+		kept  = "; its room there is kept until it is known whether it is bound"
+	)
+	comeAgain := apierrors.NewTimeoutError("come again later", 30)
+	hangs := reply{takes: time.Hour}
+	tests := map[string]struct {
+		script
+		gate []error
+		// patient says that calls have ten minutes; there is one slot then, and another for a call that hangs.
+		patient bool
+		// hogs are Bindings of others that hang.
+		hogs int
+		// deleted says that the pod is deleted after two minutes.
+		deleted bool
+		want    []string
+	}{
+		"Bindings time out": {
+			script: script{binds: slices.Repeat([]reply{hangs}, 10)},
+			want:   []string{waits + ": context deadline exceeded" + kept, "ended"},
+		},
+		"it cannot be read whether it is bound": {
+			script: script{binds: []reply{{err: errCut}}, lookups: slices.Repeat([]error{errRefused}, 20)},
+			want:   []string{waits + ": " + errRefused.Error() + kept, "ended"},
+		},
+		"the minimum cannot be read": {
+			gate: slices.Repeat([]error{comeAgain}, 4),
+			want: []string{waits + ": " + comeAgain.Error() + kept, "ended"},
+		},
+		"the minimum cannot be read, and then the pod is gone": {
+			gate: slices.Repeat([]error{comeAgain}, 4), deleted: true,
+			script: script{steps: steps("a")},
+			want:   []string{waits + ": " + comeAgain.Error() + kept, "ended"},
+		},
+		"others' calls take all slots": {
+			patient: true, hogs: 2,
+			want: []string{waits + kept, "ended"},
+		},
+		"it fails after a while, and so does the rollback": {
+			script: script{steps: []act{{plugin: "a", undo: slices.Repeat([]error{errStep}, 8)}}, binds: slices.Repeat([]reply{hangs}, 10)},
+			want:   []string{waits + ": context deadline exceeded" + kept, "ended"},
+		},
+		"one that is bound within a minute is not": {
+			script:  script{binds: []reply{{takes: 59 * time.Second}}},
+			patient: true,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				opts := []Option{WithStuckAfter(time.Minute)}
+				if tt.patient {
+					opts = append(opts, WithCallTimeout(10*time.Minute), WithBindParallelism(1))
+				}
+				w := newWorld(opts...)
+				w.gate = tt.gate
+				for i := range tt.hogs {
+					w.mustSubmit(t, []api.JobID{"x/hog", "y/hog"}[i], []string{"x", "y"}[i], 1, script{binds: []reply{{takes: 2 * time.Minute}}})
+				}
+				synctest.Wait()
+				if err := w.submit(gang, w.members(gang, tt.script)...); err != nil {
+					t.Fatal(err)
+				}
+				if tt.deleted {
+					time.AfterFunc(100*time.Second, func() { w.deletePod("p0", errDeleted) })
+				}
+				w.drain(t)
+				told := slices.DeleteFunc(w.told(), func(text string) bool { return strings.Contains(text, "node-") }) // those of the hogs
+				if diff := cmp.Diff(tt.want, slices.Compact(told), cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("unexpected reports (-want +got):\n%s", diff)
+				}
+				w.noViolations(t)
+			})
+		})
+	}
+}
