@@ -62,6 +62,11 @@ func check(w sessiontest.World, sh shape, placement map[string]string) error {
 			return fmt.Errorf("%d of the %d pods of gang %s were placed", n, sh.gangSize, gang)
 		}
 	}
+	return checkRoom(nodes, used)
+}
+
+// checkRoom says which node was given more than it has.
+func checkRoom(nodes map[string]*v1.Node, used map[string]v1.ResourceList) error {
 	for name, list := range used {
 		for kind, quantity := range list {
 			if has := nodes[name].Status.Allocatable[kind]; quantity.Cmp(has) > 0 {

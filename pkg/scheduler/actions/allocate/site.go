@@ -112,11 +112,31 @@ func (a *allocation) divide(g *topology.Group, within *domain, s *shape, need in
 	if len(g.Children) == 0 {
 		return []slot{{whole, need}}
 	}
-	type part struct {
-		group    *topology.Group
-		capacity int
-		used     bool
+	parts := a.parts(g, within, s, placed)
+	var out []slot
+	for need > 0 && len(parts) > 0 {
+		next := nextPart(parts, need)
+		share := min(need, parts[next].capacity)
+		out = append(out, a.divide(parts[next].group, within, s, share, placed)...)
+		need -= share
+		parts = slices.Delete(parts, next, next+1)
 	}
+	if need > 0 { // nodes of no child
+		out = append(out, slot{whole, need})
+	}
+	return out
+}
+
+// part is a group with room for tasks of a shape.
+type part struct {
+	group    *topology.Group
+	capacity int
+	// used is true where members of the job lie already.
+	used bool
+}
+
+// parts are the children of the group that have room: used ones first, then by room, most first.
+func (a *allocation) parts(g *topology.Group, within *domain, s *shape, placed map[int32]bool) []part {
 	var parts []part
 	for _, child := range g.Children {
 		d := a.groupDomain(child, within)
@@ -138,28 +158,25 @@ func (a *allocation) divide(g *topology.Group, within *domain, s *shape, need in
 		}
 		return cmp.Compare(r.capacity, l.capacity)
 	})
-	var out []slot
-	for need > 0 && len(parts) > 0 {
-		next := 0
-		if !parts[0].used {
-			for i, p := range parts { // the last that takes all that is left is the tightest
-				if p.capacity >= need {
-					next = i
-				}
-			}
-			for next > 0 && parts[next-1].capacity == parts[next].capacity {
-				next--
-			}
+	return parts
+}
+
+// nextPart is the place of the part that tasks go to next: one that is used, else the tightest that takes all that are
+// left, the first of equals, else the one with most room.
+func nextPart(parts []part, need int) int {
+	next := 0
+	if parts[0].used {
+		return next
+	}
+	for i, p := range parts {
+		if p.capacity >= need {
+			next = i
 		}
-		share := min(need, parts[next].capacity)
-		out = append(out, a.divide(parts[next].group, within, s, share, placed)...)
-		need -= share
-		parts = slices.Delete(parts, next, next+1)
 	}
-	if need > 0 { // nodes of no child
-		out = append(out, slot{whole, need})
+	for next > 0 && parts[next-1].capacity == parts[next].capacity {
+		next--
 	}
-	return out
+	return next
 }
 
 // cmpBool orders false before true.

@@ -17,6 +17,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 	"volcano.sh/volcano/pkg/scheduler/capabilities/volumebinding"
 	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
@@ -68,28 +69,30 @@ func settle(cache *vccache.SchedulerCache, tracker clienttesting.ObjectTracker, 
 			return false, nil
 		}
 		if dra := cache.SharedDRAManager(); dra != nil {
-			if _, err := dra.ResourceClaims().Get(claim.Namespace, lastSeen); err != nil {
-				return false, nil
-			}
-			if _, err := dra.DeviceClasses().Get(lastSeen); err != nil {
-				return false, nil
-			}
-			slices, err := dra.ResourceSlices().ListWithDeviceTaintRules()
-			if err != nil {
-				return false, err
-			}
-			for _, slice := range slices {
-				if slice.Name == lastSeen {
-					return true, nil
-				}
-			}
-			return false, nil
+			return hasLastSeen(dra, claim.Namespace)
 		}
 		return true, nil
 	})
 	if err != nil {
 		panic(err)
 	}
+}
+
+// hasLastSeen says whether the manager knows what comes last of each kind.
+func hasLastSeen(dra k8sframework.SharedDRAManager, namespace string) (bool, error) {
+	if _, err := dra.ResourceClaims().Get(namespace, lastSeen); err != nil {
+		return false, nil
+	}
+	if _, err := dra.DeviceClasses().Get(lastSeen); err != nil {
+		return false, nil
+	}
+	slices, err := dra.ResourceSlices().ListWithDeviceTaintRules()
+	for _, slice := range slices {
+		if slice.Name == lastSeen {
+			return true, nil
+		}
+	}
+	return false, err
 }
 
 func put(tracker clienttesting.ObjectTracker, resource schema.GroupVersionResource, object runtime.Object) error {
