@@ -291,6 +291,9 @@ func (c *Cache) KubeClient() kubernetes.Interface { return c.kube }
 // InformerFactory returns upstream's informers.
 func (c *Cache) InformerFactory() informers.SharedInformerFactory { return c.SharedInformerFactory() }
 
+// VolcanoInformerFactory has the informers of Volcano's objects.
+func (c *Cache) VolcanoInformerFactory() vcinformers.SharedInformerFactory { return c.vcFactory }
+
 // EventRecorder returns the recorder that drops an event that would only repeat the last one.
 func (c *Cache) EventRecorder() record.EventRecorder { return c.Recorder }
 

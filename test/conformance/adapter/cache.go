@@ -3,6 +3,8 @@
 package adapter
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,8 +25,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
 )
 
-// wrap makes our cache over upstream's on its fake clients, or on ones of its own when it has none.
+// wrap makes our cache over upstream's on its fake clients, or on ones of its own when it has none; nil when it has no
+// informers, either, which cannot be given to it.
 func wrap(upstream *vccache.SchedulerCache) *cache.Cache {
+	if upstream.SharedInformerFactory() == nil {
+		return nil
+	}
 	kube, ok := upstream.Client().(*kubefake.Clientset)
 	if !ok {
 		kube = kubefake.NewClientset()
@@ -53,7 +59,11 @@ func wrap(upstream *vccache.SchedulerCache) *cache.Cache {
 	}
 	kube.PrependReactor("*", "pods", s.onPod)
 	vc.PrependReactor("get", "podgroups", s.onPodGroup)
-	return cache.Wrap(upstream, kube, vc, nil, 0, observer{}, func(cache.Urgency) {})
+	c := cache.Wrap(upstream, kube, vc, nil, 0, observer{}, func(cache.Urgency) {})
+	if err := s.watch(c); err != nil {
+		panic(err)
+	}
+	return c
 }
 
 // server answers for the objects that the test put in the cache.
@@ -80,6 +90,34 @@ func (s *server) fill(upstream *vccache.SchedulerCache) {
 		}
 		s.groups[types.NamespacedName{Namespace: group.Namespace, Name: group.Name}] = group
 	}
+}
+
+// watch puts the objects where the informers of our cache, which nobody starts, would have them.
+func (s *server) watch(c *cache.Cache) error {
+	var errs []error
+	core := c.InformerFactory().Core().V1()
+	for _, pod := range s.pods {
+		errs = append(errs, core.Pods().Informer().GetIndexer().Add(pod))
+	}
+	for _, node := range c.Nodes {
+		if node.Node != nil {
+			errs = append(errs, core.Nodes().Informer().GetIndexer().Add(node.Node))
+		}
+	}
+	for _, group := range s.groups {
+		errs = append(errs, c.VolcanoInformerFactory().Scheduling().V1beta1().PodGroups().Informer().GetIndexer().Add(group))
+	}
+	tierNames := map[int]string{}
+	for name, tier := range c.HyperNodesInfo.HyperNodeTierNameMap() {
+		tierNames[tier] = name
+	}
+	for _, info := range c.HyperNodesInfo.HyperNodes() {
+		hyperNode := info.HyperNode.DeepCopy()
+		// Tables name tiers beside the objects.
+		hyperNode.Spec.TierName = cmp.Or(hyperNode.Spec.TierName, tierNames[hyperNode.Spec.Tier])
+		errs = append(errs, c.VolcanoInformerFactory().Topology().V1alpha1().HyperNodes().Informer().GetIndexer().Add(hyperNode))
+	}
+	return errors.Join(errs...)
 }
 
 func (s *server) onPod(action clienttesting.Action) (bool, runtime.Object, error) {

@@ -87,7 +87,8 @@ func awaitVolumes(upstream *vccache.SchedulerCache) {
 	}
 }
 
-// cacheOver is our cache over upstream's, one for each; nil when sessions are upstream's.
+// cacheOver is our cache over upstream's, one for each; nil when sessions are upstream's, as they are over caches that
+// ours cannot be made over.
 func cacheOver(upstream *vccache.SchedulerCache) *cache.Cache {
 	if os.Getenv(Variable) == Upstream {
 		return nil
