@@ -61,8 +61,8 @@ type layering struct {
 	unbounded bool
 	// classes are the extended resources that device classes hand out, which pods need no claim for.
 	classes map[v1.ResourceName]string
-	known     map[string]*layers
-	buffer    []byte
+	known   map[string]*layers
+	buffer  []byte
 }
 
 type layeredPlugin struct {

@@ -156,10 +156,18 @@ func change(v reflect.Value, path string, with func(path string, do, undo func()
 		case resource.Quantity:
 			set("", func() { v.Set(reflect.ValueOf(resource.MustParse("2"))) })
 		case *api.Resource:
-			set(" cpu", func() { v.Set(reflect.ValueOf(&api.Resource{MilliCPU: 2, ScalarResources: map[v1.ResourceName]float64{"x": 1}})) })
-			set(" memory", func() { v.Set(reflect.ValueOf(&api.Resource{MilliCPU: 1, Memory: 1, ScalarResources: map[v1.ResourceName]float64{"x": 1}})) })
-			set(" amount", func() { v.Set(reflect.ValueOf(&api.Resource{MilliCPU: 1, ScalarResources: map[v1.ResourceName]float64{"x": 2}})) })
-			set(" name", func() { v.Set(reflect.ValueOf(&api.Resource{MilliCPU: 1, ScalarResources: map[v1.ResourceName]float64{"y": 1}})) })
+			set(" cpu", func() {
+				v.Set(reflect.ValueOf(&api.Resource{MilliCPU: 2, ScalarResources: map[v1.ResourceName]float64{"x": 1}}))
+			})
+			set(" memory", func() {
+				v.Set(reflect.ValueOf(&api.Resource{MilliCPU: 1, Memory: 1, ScalarResources: map[v1.ResourceName]float64{"x": 1}}))
+			})
+			set(" amount", func() {
+				v.Set(reflect.ValueOf(&api.Resource{MilliCPU: 1, ScalarResources: map[v1.ResourceName]float64{"x": 2}}))
+			})
+			set(" name", func() {
+				v.Set(reflect.ValueOf(&api.Resource{MilliCPU: 1, ScalarResources: map[v1.ResourceName]float64{"y": 1}}))
+			})
 		default:
 			set("", func() { v.Set(reflect.ValueOf(metav1.Now()).Convert(v.Type())) })
 		}
