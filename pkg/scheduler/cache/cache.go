@@ -105,6 +105,8 @@ type Cache struct {
 	// being placed.
 	failures map[api.JobID]gangFailure
 	arrivals map[api.JobID]arrival
+	// incomplete are the gangs whose transactions the session that closes has given up before any step began.
+	incomplete map[api.JobID]bool
 	// retold is when the pods of a gang were last told again what they wait for.
 	retold map[api.JobID]time.Time
 	// strayed are the gangs that sessions do not see, and since when.
@@ -136,6 +138,7 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 		open:           map[api.JobID]*binding.Transaction{},
 		failures:       map[api.JobID]gangFailure{},
 		arrivals:       map[api.JobID]arrival{},
+		incomplete:     map[api.JobID]bool{},
 		retold:         map[api.JobID]time.Time{},
 		strayed:        map[api.JobID]time.Time{},
 		delays:         newDelays(),
@@ -258,7 +261,7 @@ func (c *Cache) Blocked(gang api.JobID) (reason string, blocked bool) {
 	if _, message, is := c.aside.why(gang); is {
 		return message, true
 	}
-	if c.engine.Failing(gang) {
+	if c.engine.Failing(gang) && !c.isIncomplete(gang) {
 		return "members of its bind transaction failed, and it has not ended yet", true
 	}
 	if c.aside.pausing(gang) {

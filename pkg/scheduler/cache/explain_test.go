@@ -42,7 +42,7 @@ func explainConf(plugins ...string) string {
 	return text
 }
 
-func newSessions(w *world, confText string) *sessions {
+func newSessions(w *world, confText string, specs ...framework.PluginSpec) *sessions {
 	w.t.Helper()
 	benchMetrics.Do(vcmetrics.InitKubeSchedulerRelatedMetrics)
 	_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf(confText)
@@ -51,7 +51,9 @@ func newSessions(w *world, confText string) *sessions {
 	}
 	s := &sessions{world: w, registry: framework.NewRegistry()}
 	s.registry.RegisterPlugin(transaction.Spec(w.Cache))
-	s.registry.RegisterPlugin(ibcluster.Spec())
+	for _, spec := range append(specs, ibcluster.Spec()) {
+		s.registry.RegisterPlugin(spec)
+	}
 	s.registry.RegisterAction(allocate.New())
 	s.profile, err = s.registry.Build(framework.ProfileInput{
 		Actions: []string{"enqueue", "allocate", "backfill"}, Tiers: append([]conf.Tier{transaction.Tier(0)}, tiers...), Configurations: configurations,

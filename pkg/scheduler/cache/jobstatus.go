@@ -23,7 +23,9 @@ import (
 //   - its pods that wait say what its PodGroup says;
 //   - a gang that is still arriving, pod by pod, is not called unschedulable for each pod that is yet to come.
 func (c *Cache) UpdateJobStatus(job *api.JobInfo, _, updateAnnotations, updateJobInfo bool) (*api.JobInfo, error) {
-	c.correctStatus(job)
+	inFlight := c.inFlight(job.UID)
+	_, blocked := c.Blocked(job.UID)
+	c.correctStatus(job, inFlight, blocked)
 	if updateAnnotations {
 		c.bookHyperNode(job)
 	}
@@ -35,8 +37,8 @@ func (c *Cache) UpdateJobStatus(job *api.JobInfo, _, updateAnnotations, updateJo
 		c.status.withholdVerdict(job.PodGroup)
 	}
 	c.tellScheduled(job.PodGroup)
-	c.status.wishPodGroup(job.PodGroup, c.engine.InFlight(job.UID))
-	if _, blocked := c.Blocked(job.UID); blocked || arriving || c.engine.InFlight(job.UID) {
+	c.status.wishPodGroup(job.PodGroup, inFlight)
+	if blocked || arriving || inFlight {
 		return job, nil // its report was, or will be, made by its transaction, or by a cycle a moment later
 	}
 	c.tellVerdict(job)
@@ -64,14 +66,14 @@ func (c *Cache) arriving(job *api.JobInfo) bool {
 	return time.Since(last.since) < settle && (len(job.Tasks) == 0 || len(job.TaskStatusIndex[api.Pending]) > 0)
 }
 
-func (c *Cache) correctStatus(job *api.JobInfo) {
+func (c *Cache) correctStatus(job *api.JobInfo, inFlight, blocked bool) {
 	status := &job.PodGroup.Status
 	removeCondition(status, isDelay)
 	defer c.delays.correct(job.UID, status)
 	short := binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed)
 	whole := short == nil
 	if !whole {
-		beingBound := len(job.TaskStatusIndex[api.Binding]) > 0 || c.engine.InFlight(job.UID)
+		beingBound := len(job.TaskStatusIndex[api.Binding]) > 0 || inFlight
 		if hasCondition(*status, isScheduled) && !hasCondition(*status, isUnschedulable) && !beingBound {
 			// Upstream holds only the number of members against the minimum here.
 			setCondition(status, unschedulable(v1beta1.NotEnoughResourcesReason, fmt.Sprintf("the gang is below its minimum: %v", short)))
@@ -91,9 +93,8 @@ func (c *Cache) correctStatus(job *api.JobInfo) {
 	if !failed {
 		return
 	}
-	_, blocked := c.Blocked(job.UID)
 	switch {
-	case blocked || c.engine.InFlight(job.UID):
+	case blocked || inFlight:
 		setCondition(status, unschedulable(failure.reason, failure.message))
 		if !whole {
 			status.Phase = waitingPhase(job)

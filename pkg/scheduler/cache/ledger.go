@@ -86,6 +86,9 @@ func (c *Cache) unreserve(m *binding.Member) {
 
 // Ended draws the consequences of a transaction for its gang.
 func (c *Cache) Ended(r binding.Result) {
+	if wasIncomplete(r) {
+		return
+	}
 	failed := failuresThatCount(r)
 	if len(failed) == 0 || !c.hasGang(r.Gang) {
 		c.backoff.Forget(r.Gang)

@@ -61,6 +61,7 @@ func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 }
 
 func (c *Cache) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share) {
+	c.forgetIncomplete()
 	c.setAside(snapshot)
 	boundByNodes(snapshot, lost)
 	devices.Own(snapshot.Nodes)

@@ -62,14 +62,8 @@ func (c *Cache) addToOpen(member *binding.Member) (ready *binding.Transaction) {
 // submitIfEnough submits the transaction when its members are enough for the gang's minimum. Otherwise it stays
 // open: a later action of the session, such as backfill, may add the members it lacks.
 func (c *Cache) submitIfEnough(tx *binding.Transaction) {
-	c.SchedulerCache.Mutex.Lock()
-	err := errors.New("gone")
-	if job, ok := c.Jobs[tx.Gang]; ok && job.PodGroup != nil {
-		err = binding.ShortOf(job, &job.PodGroup.Spec, binding.Including(tx.Members))
-	}
-	c.SchedulerCache.Mutex.Unlock()
-	if err == nil {
-		c.submit(tx)
+	if short, there := c.shortOf(tx); there && short == nil {
+		c.submit(tx, nil)
 		return
 	}
 	c.openMu.Lock()
@@ -86,15 +80,15 @@ func (c *Cache) SealTransactions() {
 	c.openMu.Unlock()
 	for _, tx := range inOrder {
 		if open[tx.Gang] == tx { // else it was submitted before
-			c.submit(tx)
+			c.submit(tx, nil)
 		}
 	}
 }
 
-// submit hands the transaction to the engine.
-func (c *Cache) submit(tx *binding.Transaction) {
+// submit hands the transaction to the engine; with a cause for its members to be released.
+func (c *Cache) submit(tx *binding.Transaction, givenUp error) {
 	version, there := c.recordMinimum(tx)
-	err := c.handOver(tx, version, there)
+	err := c.handOver(tx, version, there, givenUp)
 	if err == nil {
 		return
 	}
@@ -131,7 +125,7 @@ func (c *Cache) recordMinimum(tx *binding.Transaction) (version string, there bo
 
 // handOver holds openMu from the look at what is still there to the hand-over, as whoever cancels does: what is deleted
 // before that is seen here, and what is deleted after it is known to the engine.
-func (c *Cache) handOver(tx *binding.Transaction, version string, there bool) error {
+func (c *Cache) handOver(tx *binding.Transaction, version string, there bool, givenUp error) error {
 	c.openMu.Lock()
 	defer c.openMu.Unlock()
 	there = there && !c.isDeleted(tx.Gang, version)
@@ -140,6 +134,8 @@ func (c *Cache) handOver(tx *binding.Transaction, version string, there bool) er
 		switch {
 		case !there:
 			tx.Lost[m] = deletedPodGroup(tx.Gang)
+		case givenUp != nil:
+			tx.Lost[m] = givenUp
 		case c.watched(m.Task.Pod) == nil:
 			tx.Lost[m] = binding.ErrPodGone
 		case !c.watchesNode(m.Node):

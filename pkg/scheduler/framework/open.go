@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
@@ -23,6 +24,9 @@ type Cache interface {
 	AddToTransaction(bindCtx *vccache.BindContext, decided map[string]string, steps []binding.Step) error
 	// SealTransactions hands the open transactions to the binding engine. It is idempotent.
 	SealTransactions()
+	// ReleaseIncomplete gives up the open transactions that are below their gang's minimum, and returns their tasks: they
+	// are Pending again, or are about to be.
+	ReleaseIncomplete() map[api.JobID][]api.TaskID
 }
 
 // sessionCache is the cache as one session sees it: what upstream's statements and plugins do through it gets
@@ -134,6 +138,7 @@ func (c *sessionCache) OnSessionClose() {
 // OpenSession opens a session of the profile on a snapshot of the cache.
 func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	ssn := newSession(p.preBindOrder, maps.Clone(p.scopes))
+	ssn.cache = cache
 	opening := &sessionCache{Cache: cache, session: ssn, staging: devices.NewStaging(cache.Client())}
 	if p.opensWithOurs() {
 		opening.keeper, _ = cache.(Keeper)
@@ -155,6 +160,7 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 
 // CloseSession closes the session: its transactions are sealed and its verdicts are written.
 func (r *Registry) CloseSession(ssn *Session) {
+	ssn.seal()
 	for _, fn := range slices.Backward(ssn.onClose) {
 		fn()
 	}
@@ -165,6 +171,29 @@ func (r *Registry) CloseSession(ssn *Session) {
 	r.mu.Lock()
 	delete(r.views, ssn.Session)
 	r.mu.Unlock()
+}
+
+// seal hands over what the session has placed, now that no action adds to it. The members of a gang that no action has
+// completed wait again, for what stops the rest.
+func (ssn *Session) seal() {
+	for gang, tasks := range ssn.cache.ReleaseIncomplete() {
+		job := ssn.Jobs[gang]
+		if job == nil {
+			continue
+		}
+		delete(ssn.waits, gang)
+		for _, uid := range tasks {
+			task := job.Tasks[uid]
+			if task == nil {
+				continue
+			}
+			if err := job.UpdateTaskStatus(task, api.Pending); err != nil {
+				klog.Background().Error(err, "A member of a gang that is given up is not shown as waiting", "pod", klog.KObj(task.Pod))
+			}
+			task.NodeName, task.Pod.Spec.NodeName = "", ""
+		}
+	}
+	ssn.cache.SealTransactions()
 }
 
 // view returns our view of upstream's session.

@@ -20,6 +20,7 @@ import (
 // project adds. It is used from the scheduling goroutine only.
 type Session struct {
 	*vcframework.Session
+	cache Cache
 	// Action is the name of the action that runs, or ran last; empty before the first. Whoever executes actions sets it.
 	Action string
 	// turn is the job that the session does things for now.

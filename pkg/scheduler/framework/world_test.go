@@ -50,6 +50,8 @@ func (k *keeper) AddToTransaction(bindCtx *vccache.BindContext, decided map[stri
 
 func (k *keeper) SealTransactions() { k.sealed++ }
 
+func (k *keeper) ReleaseIncomplete() map[api.JobID][]api.TaskID { return nil }
+
 // trace is what steps did, in order.
 type trace struct {
 	mu   sync.Mutex

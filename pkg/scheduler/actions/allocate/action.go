@@ -123,7 +123,9 @@ type allocation struct {
 	tried  map[*domain]bool
 	stops  map[*domain]stop
 	probed int
-	remote remoteVerdicts
+	// lacksBestEffort is why the job that is being placed cannot be completed by backfill; empty elsewhere.
+	lacksBestEffort string
+	remote          remoteVerdicts
 	// taints and affinity say that nodes are refused for a pod's tolerations, and for its node selector and affinity.
 	taints, affinity bool
 	// compare is the rank order of the job that is being placed; nil when it has none.

@@ -29,6 +29,11 @@ type place struct {
 // what stops the next. That is what was found when it was tried there, or arithmetic that equal gangs share, so it costs at
 // the most a look at each node for each of a few shapes.
 func (a *allocation) explain(job *api.JobInfo, sheet *sheet, groups *framework.NodeGroups) {
+	if why := a.lacksBestEffort; why != "" {
+		a.lacksBestEffort = ""
+		a.tell(job, framework.Wait{Reason: framework.NotEnoughResources, Message: why})
+		return
+	}
 	n, err := a.needOf(job, sheet)
 	if err != nil {
 		job.JobFitErrors = err.Error()

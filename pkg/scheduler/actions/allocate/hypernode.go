@@ -75,8 +75,14 @@ func (p *plan) decide(ssn *framework.Session, job *api.JobInfo) {
 	}
 }
 
-// placeOn places the job's tasks on the site until the job is ready. With now only idle resources count.
+// placeOn places the job's tasks on the site until the job is ready, if backfill can place the rest of its minimum. With now
+// only idle resources count.
 func (a *allocation) placeOn(job *api.JobInfo, sheet *sheet, st site, now bool) plan {
+	return a.withBestEffort(job, now, func() plan { return a.placeRequests(job, sheet, st, now) })
+}
+
+// placeRequests places the job's tasks that ask for resources.
+func (a *allocation) placeRequests(job *api.JobInfo, sheet *sheet, st site, now bool) plan {
 	if job.ContainsHardTopology() || job.ContainsSubJobPolicy() {
 		return a.placeInHyperNodes(job, sheet, st, now)
 	}

@@ -36,7 +36,8 @@ type fakeCache struct {
 func (c *fakeCache) AddToTransaction(*vccache.BindContext, map[string]string, []binding.Step) error {
 	return nil
 }
-func (c *fakeCache) SealTransactions() {}
+func (c *fakeCache) SealTransactions()                             {}
+func (c *fakeCache) ReleaseIncomplete() map[api.JobID][]api.TaskID { return nil }
 
 // UpdateJobStatus writes the status down, as the API server would.
 func (c *fakeCache) UpdateJobStatus(job *api.JobInfo, _, _, _ bool) (*api.JobInfo, error) {

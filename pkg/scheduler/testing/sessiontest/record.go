@@ -48,6 +48,8 @@ func (c *recordingCache) AddToTransaction(bindCtx *vccache.BindContext, decided 
 
 func (c *recordingCache) SealTransactions() {}
 
+func (c *recordingCache) ReleaseIncomplete() map[api.JobID][]api.TaskID { return nil }
+
 // Snapshot gives pending tasks a pod, nodes their device ledgers of their own and jobs the least members their minimum
 // needs, as this project's cache does.
 func (c *recordingCache) Snapshot() *api.ClusterInfo {

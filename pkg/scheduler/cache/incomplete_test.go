@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// witness is a plugin whose pre-bind step counts how often it runs.
+type witness struct{ began *int }
+
+func (witness) Name() string                      { return "witness" }
+func (witness) OnSessionClose(*framework.Session) {}
+func (p witness) OnSessionOpen(ssn *framework.Session) {
+	ssn.AddPreBindFn("witness", func(*api.TaskInfo, string) error { *p.began++; return nil })
+}
+
+func witnessSpec(began *int) framework.PluginSpec {
+	return framework.PluginSpec{Name: "witness", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		return witness{began}, nil
+	}}
+}
+
+// TestAGangThatBackfillCannotComplete waits with what stops the member without requests, holds nothing, takes nothing from
+// others, runs no pre-bind step, and is placed by the first cycle in which that member fits.
+func TestAGangThatBackfillCannotComplete(t *testing.T) {
+	const nodes = "1 node didn't match Pod's node affinity/selector"
+	minimum := func(n int32) *schedtest.PodGroupBuilder { return schedtest.MakePodGroup().Name("g").MinMember(n) }
+	gpus := func(i int) *schedtest.PodBuilder { return members(i+1, "8")[i] }
+	bare := func(i int) *schedtest.PodBuilder { return pod(i).Req(nil) }
+	label := func(w *world) { w.add(nodeOf8(0).Label("disk", "ssd").Obj(), nodeOf8(1).Obj()) }
+	tests := map[string]struct {
+		group *schedtest.PodGroupBuilder
+		pods  []*schedtest.PodBuilder
+		want  string
+		mend  func(w *world)
+		bound int
+	}{
+		"no node has the label it wants": {
+			group: minimum(2), pods: []*schedtest.PodBuilder{gpus(0), bare(1).NodeSelector("disk", "ssd")},
+			want: "NotEnoughResources: pod p1, which asks for no resources, fits on no node: " + nodes, mend: label, bound: 2,
+		},
+		"it is the only one of its role": {
+			group: minimum(1).MinTaskMember("launcher", 1), bound: 2, mend: label,
+			pods: []*schedtest.PodBuilder{gpus(0).Role("worker"), bare(1).Role("launcher").NodeSelector("disk", "ssd")},
+			want: "NotEnoughResources: pod p1, which asks for no resources, fits on no node: " + nodes,
+		},
+		"it has a scheduling gate": {
+			group: minimum(2), pods: []*schedtest.PodBuilder{gpus(0), bare(1).Gate("example.com/quota")}, bound: 2,
+			want: "SchedulingGated: minMember is 2 and of the 2 pods 1 waits for their scheduling gates: example.com/quota",
+			mend: func(w *world) {
+				free := w.cluster.Pod("p1").DeepCopy()
+				free.Spec.SchedulingGates = nil
+				w.add(free, nodeOf8(1).Obj())
+			},
+		},
+		"others of it would do, and have no room": {
+			group: minimum(2), pods: []*schedtest.PodBuilder{gpus(0), gpus(1), bare(2).NodeSelector("disk", "ssd")}, bound: 2,
+			want: "NotEnoughResources: pod p2, which asks for no resources, fits on no node: " + nodes,
+			mend: func(w *world) { w.add(nodeOf8(1).Obj(), nodeOf8(2).Obj()) },
+		},
+		"none of it asks for resources": {
+			group: minimum(2), pods: []*schedtest.PodBuilder{bare(0), bare(1).NodeSelector("disk", "ssd")}, bound: 2, mend: label,
+			want: "NotEnoughResources: 0/1 nodes are unavailable: 1 node(s) didn't match Pod's node affinity/selector.",
+		},
+		"none of it asks for resources, and one has a gate": {
+			group: minimum(2), pods: []*schedtest.PodBuilder{bare(0), bare(1).Gate("example.com/quota")}, bound: 2,
+			want: "SchedulingGated: minMember is 2 and of the 2 pods 1 waits for their scheduling gates: example.com/quota",
+			mend: func(w *world) {
+				free := w.cluster.Pod("p1").DeepCopy()
+				free.Spec.SchedulingGates = nil
+				w.add(free)
+			},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				began := 0
+				w.add(nodeOf8(0).Obj(), tt.group.Obj())
+				for _, pod := range tt.pods {
+					w.add(pod.Obj())
+				}
+				s := newSessions(w, explainConf("witness"), witnessSpec(&began))
+				for range 20 {
+					s.cycle()
+				}
+				if began != 0 || len(w.Cache.reserved) != 0 {
+					t.Errorf("%d pre-bind steps began, and %d pods hold resources", began, len(w.Cache.reserved))
+				}
+				if diff := cmp.Diff("Unschedulable "+tt.want, s.says()); diff != "" {
+					t.Errorf("the PodGroup says (-want +got):\n%s", diff)
+				}
+				_, message, _ := strings.Cut(tt.want, ": ")
+				for _, p := range tt.pods {
+					if pod := p.Obj(); len(pod.Spec.SchedulingGates) == 0 {
+						if diff := cmp.Diff(v1.PodReasonUnschedulable+": "+message, s.podSays(pod.Name)); diff != "" {
+							t.Errorf("pod %s says (-want +got):\n%s", pod.Name, diff)
+						}
+					}
+				}
+				w.add(schedtest.MakePodGroup().Name("later").MinMember(1).Obj(),
+					schedtest.MakePod().Name("later").Group("later").Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "8"}).Obj())
+				s.cycle()
+				if w.cluster.Pod("later").Spec.NodeName == "" {
+					t.Error("a gang that fits is not placed because of one that does not")
+				}
+				w.sync("later")
+				tt.mend(w)
+				s.cycle()
+				bound := 0
+				for i := range tt.pods {
+					if w.cluster.Pod(fmt.Sprintf("p%d", i)).Spec.NodeName != "" {
+						bound++
+					}
+				}
+				if bound != tt.bound {
+					t.Errorf("%d members are bound by the cycle after the member fits, want %d", bound, tt.bound)
+				}
+			})
+		})
+	}
+}
