@@ -5,7 +5,6 @@ package cache
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -53,14 +52,20 @@ func (a *aside) why(gang api.JobID) (reason, message string, is bool) {
 	return "", "", false
 }
 
+// verdict is why something is set aside.
+type verdict struct{ reason, message string }
+
 // gangs says of each gang that is set aside why.
-func (a *aside) gangs() map[api.JobID]string {
+func (a *aside) gangs() map[api.JobID]verdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	why := maps.Clone(a.wrong)
+	why := map[api.JobID]verdict{}
+	for gang, message := range a.wrong {
+		why[gang] = verdict{invalidResources, message}
+	}
 	for it, held := range a.hunt.held {
 		if it.kind == podGroupItem {
-			why[api.JobID(it.name)] = held.message
+			why[api.JobID(it.name)] = verdict{schedulerPanic, held.message}
 		}
 	}
 	return why

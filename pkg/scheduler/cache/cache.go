@@ -110,7 +110,7 @@ type Cache struct {
 	// retold is when the pods of a gang were last told again what they wait for.
 	retold map[api.JobID]time.Time
 	// strayed are the gangs that sessions do not see, and since when.
-	strayed map[api.JobID]time.Time
+	strayed map[api.JobID]astray
 }
 
 var (
@@ -140,7 +140,7 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 		arrivals:       map[api.JobID]arrival{},
 		incomplete:     map[api.JobID]bool{},
 		retold:         map[api.JobID]time.Time{},
-		strayed:        map[api.JobID]time.Time{},
+		strayed:        map[api.JobID]astray{},
 		delays:         newDelays(),
 	}
 	c.observer = observer

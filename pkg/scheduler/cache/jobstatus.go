@@ -38,11 +38,18 @@ func (c *Cache) UpdateJobStatus(job *api.JobInfo, _, updateAnnotations, updateJo
 	}
 	c.tellScheduled(job.PodGroup)
 	c.status.wishPodGroup(job.PodGroup, inFlight)
-	if blocked || arriving || inFlight {
-		return job, nil // its report was, or will be, made by its transaction, or by a cycle a moment later
+	reason, message, aside := c.aside.why(job.UID)
+	switch {
+	case arriving: // a cycle a moment later tells
+	case inFlight:
+		c.retellDelays(job)
+	case aside:
+		c.tellAside(job, reason, message)
+	case blocked: // its transaction has told, and the next one will
+	default:
+		c.tellVerdict(job)
+		c.retell(job)
 	}
-	c.tellVerdict(job)
-	c.retell(job)
 	return job, nil
 }
 

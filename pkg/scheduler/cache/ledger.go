@@ -105,7 +105,7 @@ func (c *Cache) Ended(r binding.Result) {
 	if repeated {
 		failure = last
 	}
-	untold := failure.tell(r.Failed, tasks)
+	tellings := failure.tell(r.Failed, tasks)
 	c.failures[r.Gang] = failure
 	c.reportMu.Unlock()
 	until := c.backoff.Failed(r.Gang, failure.reason+": "+failure.message, nodes...)
@@ -115,11 +115,13 @@ func (c *Cache) Ended(r binding.Result) {
 	}
 	logger().Info("Gang was not bound as a whole", "gang", r.Gang, "bound", len(r.Bound), "released", len(r.Failed),
 		"retryAt", until.Format(time.RFC3339), "reason", failure.message)
-	if !repeated {
+	if repeated {
+		c.retellGang(r.Gang, failure)
+	} else {
 		c.reportGang(r.Gang, failure)
 	}
-	for _, f := range untold {
-		c.reportPod(f, failure)
+	for _, t := range tellings {
+		c.reportPod(t, failure.reason)
 	}
 	c.wake(Now)
 }

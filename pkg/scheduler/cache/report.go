@@ -89,27 +89,44 @@ type gangFailure struct {
 	nodes []string
 	// since is when the gang was told.
 	since time.Time
-	// told are the pods that have been told.
-	told map[types.UID]bool
+	// told is what the pods have been told.
+	told map[types.UID]string
 }
 
-// tell marks the failed members as told, and returns those that had not been. Of pods that are not among the gang's tasks
-// any more it forgets that they were.
-func (f *gangFailure) tell(failed []binding.Failure, tasks map[types.UID]bool) (untold []binding.Failure) {
-	maps.DeleteFunc(f.told, func(uid types.UID, _ bool) bool { return !tasks[uid] })
+// podTelling is what a pod is told.
+type podTelling struct {
+	binding.Failure
+	message string
+	// news says that it was not told before. An event may have been lost, so the recorder is told again, which drops what can
+	// be read; the condition is not written again.
+	news bool
+}
+
+// tell marks the failed members as told, and returns what they are told: what they were told first. Of pods that are not
+// among the gang's tasks any more it forgets that they were.
+func (f *gangFailure) tell(failed []binding.Failure, tasks map[types.UID]bool) (tellings []podTelling) {
+	maps.DeleteFunc(f.told, func(uid types.UID, _ string) bool { return !tasks[uid] })
 	for _, member := range failed {
-		uid := member.Member.Task.Pod.UID
-		if !f.told[uid] {
-			f.told[uid] = true
-			untold = append(untold, member)
+		if podGone(member) {
+			continue
 		}
+		uid := member.Member.Task.Pod.UID
+		message, known := f.told[uid]
+		if !known {
+			message = f.others
+			if !errors.Is(member.Err, binding.ErrNoQuorum) {
+				message = brief.Text(member.Err.Error())
+			}
+			f.told[uid] = message
+		}
+		tellings = append(tellings, podTelling{member, message, !known})
 	}
-	return untold
+	return tellings
 }
 
 func newFailure(r binding.Result, failed []binding.Failure) gangFailure {
 	culprits := culpritsOf(failed)
-	f := gangFailure{reason: failureReason(r), message: failureMessage(r, culprits), since: time.Now(), told: map[types.UID]bool{}}
+	f := gangFailure{reason: failureReason(r), message: failureMessage(r, culprits), since: time.Now(), told: map[types.UID]string{}}
 	f.others = brief.Text("not bound because its gang was not: " + f.message)
 	for _, c := range culprits {
 		task := c.Member.Task
@@ -180,39 +197,47 @@ func failureReason(r binding.Result) string {
 
 // reportGang tells of a failed transaction on the PodGroup: with a condition and an event.
 func (c *Cache) reportGang(gang api.JobID, failure gangFailure) {
-	c.SchedulerCache.Mutex.Lock()
-	var group *api.PodGroup
-	if job, ok := c.Jobs[gang]; ok && job.PodGroup != nil {
-		group = job.PodGroup.Clone()
-		if status, ok := c.status.decided(job); ok {
-			group.Status = *status.DeepCopy()
-		}
-	}
-	c.SchedulerCache.Mutex.Unlock()
+	group := c.podGroupAsDecided(gang)
 	if group == nil {
 		return
 	}
 	setCondition(&group.Status, unschedulable(failure.reason, failure.message))
 	c.status.wishPodGroup(group, false)
-	if pg, err := external(group); err == nil {
-		c.Recorder.Event(pg, v1.EventTypeWarning, failure.reason, failure.message)
+	c.podGroupEvent(group, v1.EventTypeWarning, failure.reason, failure.message)
+}
+
+// retellGang tells the event of a failure again, of which the recorder drops what can still be read.
+func (c *Cache) retellGang(gang api.JobID, failure gangFailure) {
+	if group := c.podGroupAsDecided(gang); group != nil {
+		c.podGroupEvent(group, v1.EventTypeWarning, failure.reason, failure.message)
 	}
 }
 
-// reportPod tells a pod that was not bound, with a PodScheduled=False condition and an event.
-func (c *Cache) reportPod(f binding.Failure, failure gangFailure) {
-	if podGone(f) {
+// podGroupAsDecided is the gang's PodGroup with the status that is decided and may not be written yet; nil when it is not there.
+func (c *Cache) podGroupAsDecided(gang api.JobID) *api.PodGroup {
+	c.SchedulerCache.Mutex.Lock()
+	defer c.SchedulerCache.Mutex.Unlock()
+	job, ok := c.Jobs[gang]
+	if !ok || job.PodGroup == nil {
+		return nil
+	}
+	group := job.PodGroup.Clone()
+	if status, ok := c.status.decided(job); ok {
+		group.Status = *status.DeepCopy()
+	}
+	return group
+}
+
+// reportPod tells a pod that was not bound, with an event and, when it is news, a PodScheduled=False condition.
+func (c *Cache) reportPod(t podTelling, reason string) {
+	pod := t.Member.Task.Pod.DeepCopy()
+	pod.Spec.NodeName = ""
+	c.Recorder.Event(pod, v1.EventTypeWarning, reason, t.message)
+	if !t.news {
 		return
 	}
-	message := failure.others
-	if !errors.Is(f.Err, binding.ErrNoQuorum) {
-		message = brief.Text(f.Err.Error())
-	}
-	pod := f.Member.Task.Pod.DeepCopy()
-	pod.Spec.NodeName = ""
-	c.Recorder.Event(pod, v1.EventTypeWarning, failure.reason, message)
 	podutil.UpdatePodCondition(&pod.Status, &v1.PodCondition{
-		Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonSchedulerError, Message: message,
+		Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonSchedulerError, Message: t.message,
 	})
 	pod.Status.NominatedNodeName = ""
 	c.status.wishPod(pod, 0)

@@ -18,10 +18,17 @@ import (
 // stray is a gang that no session sees: its PodGroup, or its queue, is not there, or it is set aside.
 type stray struct {
 	id      api.JobID
-	group   *api.PodGroup // nil when it is not there, or was told when it was set aside
+	group   *api.PodGroup // nil when it is not there
 	pods    []*v1.Pod     // those that wait
 	message string
+	// aside is the reason for which it is set aside; empty when it is not.
+	aside string
+	// again says that it is time to tell the pods once more.
+	again bool
 }
+
+// astray is since when a gang is a stray, and when its pods were last told; zero when they have not been.
+type astray struct{ since, told time.Time }
 
 // tellStrays tells gangs that sessions do not see what they lack, once that has lasted a moment: objects of one submission
 // come one after the other. seen is how many gangs the session sees; when that is all there is nothing to look for.
@@ -30,18 +37,21 @@ func (c *Cache) tellStrays(seen int) {
 	found := c.strays(seen)
 	c.reportMu.Lock()
 	now, young := time.Now(), false
-	maps.DeleteFunc(c.strayed, func(id api.JobID, _ time.Time) bool { return found[id] == nil })
+	maps.DeleteFunc(c.strayed, func(id api.JobID, _ astray) bool { return found[id] == nil })
 	for id, s := range found {
-		since, known := c.strayed[id]
+		last, known := c.strayed[id]
 		if !known {
-			since = now
-			c.strayed[id] = now
+			last.since = now
 		}
-		if now.Sub(since) >= settle {
+		if now.Sub(last.since) >= settle {
+			if s.again = !last.told.IsZero() && now.Sub(last.told) >= retellEvery; s.again || last.told.IsZero() {
+				last.told = now
+			}
 			ripe = append(ripe, *s)
 		} else {
 			young = true
 		}
+		c.strayed[id] = last
 	}
 	c.reportMu.Unlock()
 	if young {
@@ -76,8 +86,9 @@ func (c *Cache) strays(seen int) map[api.JobID]*stray {
 			if status, ok := c.status.decided(job); ok {
 				s.group.Status = *status.DeepCopy()
 			}
-		case aside[id] != "":
-			s.message = aside[id]
+		case aside[id].message != "":
+			s.group = job.PodGroup.Clone()
+			s.aside, s.message = aside[id].reason, aside[id].message
 		default:
 			continue
 		}
@@ -92,20 +103,38 @@ func (c *Cache) strays(seen int) map[api.JobID]*stray {
 }
 
 func (c *Cache) tellStray(s *stray) {
+	reason := v1.PodReasonUnschedulable
 	switch {
-	case s.group == nil && s.message == "":
-		for _, pod := range s.pods {
-			c.tellPod(pod, framework.PodGroupNotFound, fmt.Sprintf("PodGroup %s, which annotation %s names, does not exist",
-				brief.Value(pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]), v1beta1.KubeGroupNameAnnotationKey), "")
-		}
-		return
-	case s.group != nil:
+	case s.group == nil:
+		reason = framework.PodGroupNotFound
+	case s.aside != "": // its PodGroup was told with a condition when it was set aside
+		c.podGroupEvent(s.group, v1.EventTypeWarning, s.aside, s.message)
+	default:
 		condition := unschedulable(framework.QueueNotFound, s.message)
 		setCondition(&s.group.Status, condition)
 		c.status.wishPodGroup(s.group, false)
 		c.podGroupEvent(s.group, v1.EventTypeWarning, string(condition.Type), s.message)
 	}
 	for _, pod := range s.pods {
-		c.tellPod(pod, v1.PodReasonUnschedulable, s.message, "")
+		message := s.message
+		if s.group == nil {
+			message = fmt.Sprintf("PodGroup %s, which annotation %s names, does not exist",
+				brief.Value(pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]), v1beta1.KubeGroupNameAnnotationKey)
+		}
+		c.tellPod(pod, reason, message, "")
+		if s.again {
+			c.retellPod(pod)
+		}
 	}
+}
+
+// tellAside tells a gang that is set aside and stays in sessions because it holds resources.
+func (c *Cache) tellAside(job *api.JobInfo, reason, message string) {
+	c.podGroupEvent(job.PodGroup, v1.EventTypeWarning, reason, message)
+	for _, task := range job.TaskStatusIndex[api.Pending] {
+		if !task.SchGated {
+			c.tellPod(task.Pod, v1.PodReasonUnschedulable, message, "")
+		}
+	}
+	c.retell(job)
 }

@@ -3,11 +3,14 @@
 package cache
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -26,9 +29,8 @@ type stuckReporter struct {
 func (s stuckReporter) Delayed(m *binding.Member, d binding.Delay) {
 	s.Observer.Delayed(m, d)
 	gang, changed := m.Task.Job, s.cache.delays.add(m, d)
-	message := brief.Text(d.String())
-	s.cache.Recorder.Event(m.Task.Pod, v1.EventTypeWarning, string(d.Kind), message)
-	s.cache.tellDelay(m, string(d.Kind), message)
+	memberDelay{object: m.Task.Pod, Delay: d}.tell(s.cache.Recorder)
+	s.cache.tellDelay(m, string(d.Kind), brief.Text(d.String()))
 	if changed {
 		s.cache.tellGangDelay(gang)
 	}
@@ -66,15 +68,7 @@ func (c *Cache) tellDelay(m *binding.Member, reason, message string) {
 func (c *Cache) tellGangDelay(gang api.JobID) {
 	c.delays.telling.Lock()
 	defer c.delays.telling.Unlock()
-	c.SchedulerCache.Mutex.Lock()
-	var group *api.PodGroup
-	if job, ok := c.Jobs[gang]; ok && job.PodGroup != nil {
-		group = job.PodGroup.Clone()
-		if status, ok := c.status.decided(job); ok {
-			group.Status = *status.DeepCopy()
-		}
-	}
-	c.SchedulerCache.Mutex.Unlock()
+	group := c.podGroupAsDecided(gang)
 	if group == nil {
 		return
 	}
@@ -114,7 +108,14 @@ type gangDelay struct {
 
 type memberDelay struct {
 	pod string
+	// object is the pod for its events.
+	object *v1.Pod
 	binding.Delay
+}
+
+// tell tells the pod's owner what the pod waits for. It is said again while that lasts, for it may have been lost.
+func (d memberDelay) tell(recorder record.EventRecorder) {
+	recorder.Event(d.object, v1.EventTypeWarning, string(d.Kind), brief.Text(d.String()))
 }
 
 func newDelays() *delays {
@@ -132,7 +133,7 @@ func (d *delays) add(m *binding.Member, delay binding.Delay) (changed bool) {
 		gang = &gangDelay{members: map[types.UID]memberDelay{}}
 		d.gangs[m.Task.Job] = gang
 	}
-	gang.members[pod.UID] = memberDelay{pod.Name, delay}
+	gang.members[pod.UID] = memberDelay{pod.Name, &v1.Pod{ObjectMeta: *pod.ObjectMeta.DeepCopy()}, delay}
 	if lead, ok := gang.members[gang.lead]; !ok || pod.Name < lead.pod {
 		gang.lead = pod.UID
 	}
@@ -183,6 +184,17 @@ func (d *delays) tells(pod types.UID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.told[pod]
+}
+
+// of lists the gang's members that wait long.
+func (d *delays) of(gang api.JobID) []memberDelay {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	waits, ok := d.gangs[gang]
+	if !ok {
+		return nil
+	}
+	return slices.Collect(maps.Values(waits.members))
 }
 
 // correct puts into the status what the gang waits for, if it does.

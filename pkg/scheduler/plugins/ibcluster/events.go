@@ -3,6 +3,8 @@
 package ibcluster
 
 import (
+	"time"
+
 	v1 "k8s.io/api/core/v1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
@@ -22,18 +24,23 @@ const (
 	twiceReason = "NodeInTwoGroups"
 )
 
-// tell writes an event for each problem that was not there in the last session. The recorder drops the repetition of a
-// PodGroup's last event, but a HyperNode may have several problems, and be mended and wrong again.
+// retellEvery is how often a problem that lasts is told again: the API server keeps events for so long.
+const retellEvery = time.Hour
+
+// tell writes an event for each problem that was not there in the last session, or that was told long ago. The recorder
+// drops the repetition of a PodGroup's last event, but a HyperNode may have several problems, and be mended and wrong again.
 func (p *plugin) tell(ssn *framework.Session, problems []topology.Problem) {
-	now := make(map[string]bool, len(problems))
+	told := make(map[string]time.Time, len(problems))
 	for _, problem := range problems {
 		text := problem.String()
-		now[text] = true
-		if !p.told[text] {
+		last, known := p.told[text]
+		if !known || time.Since(last) >= retellEvery {
+			last = time.Now()
 			p.recorder.Event(reference(ssn, problem.HyperNode), v1.EventTypeWarning, twiceReason, text)
 		}
+		told[text] = last
 	}
-	p.told = now
+	p.told = told
 }
 
 // reference names the HyperNode to the recorder, which does not know its kind.

@@ -10,6 +10,8 @@
 package ibcluster
 
 import (
+	"time"
+
 	"k8s.io/client-go/tools/record"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -41,7 +43,7 @@ func New(args framework.Arguments, h framework.Handle) (framework.Plugin, error)
 	if err != nil {
 		return nil, err
 	}
-	p := &plugin{settings: settings, recorder: h.EventRecorder(), told: map[string]bool{}, tried: map[target]map[string]bool{}}
+	p := &plugin{settings: settings, recorder: h.EventRecorder(), told: map[string]time.Time{}, tried: map[target]map[string]bool{}}
 	if settings.source == fromHyperNodes {
 		p.hyperNodes = topology.NewHyperNodes(settings.levels...)
 	} else {
@@ -56,8 +58,8 @@ type plugin struct {
 	// One of these is the source of groups; both keep the last forest while nothing changes.
 	labels     *topology.Labels
 	hyperNodes *topology.HyperNodes
-	// told are the problems of the forest that an event has told of.
-	told map[string]bool
+	// told are the problems of the forest that an event has told of, and when.
+	told map[string]time.Time
 	// tried are the groups that an action was sent to for a gang without success, by path.
 	tried map[target]map[string]bool
 	// session is the one that is open.

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// leaky is an outlet that loses what is sent through it while it leaks, and else notes it.
+type leaky struct {
+	mu    sync.Mutex
+	leaks bool
+	told  map[string]int
+}
+
+func (l *leaky) send(e notice, done func(there bool)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	name := ""
+	switch about := e.object.(type) {
+	case *v1.Pod:
+		name = about.Name
+	default:
+		name = "the PodGroup"
+	}
+	if !l.leaks && e.eventType == v1.EventTypeWarning {
+		l.told[name+" "+e.reason]++
+	}
+	done(!l.leaks)
+}
+
+// take returns what was told since it was last called.
+func (l *leaky) take() map[string]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	told := l.told
+	l.told = map[string]int{}
+	return told
+}
+
+// refusing is a plugin whose pre-bind step fails, and whose rollback does so too if it is stuck.
+type refusing struct{ stuck bool }
+
+func (refusing) Name() string                      { return "refusing" }
+func (refusing) OnSessionClose(*framework.Session) {}
+func (p refusing) OnSessionOpen(ssn *framework.Session) {
+	ssn.AddPreBinder("refusing", p)
+}
+
+func (refusing) PreBind(context.Context, *api.TaskInfo, string) error {
+	return errors.New("the storage is away")
+}
+
+func (p refusing) Rollback(context.Context, *api.TaskInfo, string) error {
+	if p.stuck {
+		return errors.New("the storage is away still")
+	}
+	return nil
+}
+
+// TestWhatIsLostIsToldAgain, and what lasts is told once an hour: the API server drops an event by then.
+func TestWhatIsLostIsToldAgain(t *testing.T) {
+	group := func(queue string) *schedtest.PodGroupBuilder {
+		return schedtest.MakePodGroup().Name("g").MinMember(1).Queue(queue)
+	}
+	const unschedulable = "the PodGroup Unschedulable"
+	tests := map[string]struct {
+		group  *schedtest.PodGroupBuilder
+		plugin refusing
+		runs   bool
+		want   []string
+	}{
+		"a pre-bind step fails again and again": {
+			group: group(schedtest.Queue), want: []string{"p0 PreBindFailed", "the PodGroup PreBindFailed"},
+		},
+		"a rollback is stuck": {
+			group: group(schedtest.Queue), plugin: refusing{stuck: true}, want: []string{"p0 RollbackStuck"},
+		},
+		"its PodGroup does not exist": {want: []string{"p0 FailedScheduling"}},
+		"its queue does not exist":    {group: group("nosuch"), want: []string{"p0 FailedScheduling", unschedulable}},
+		"its minResources are below 0": {
+			group: group(schedtest.Queue).MinResources(schedtest.Resources{"cpu": "-5"}),
+			want:  []string{"p0 FailedScheduling", "the PodGroup InvalidResources"},
+		},
+		"its minResources are below 0 and part of it runs": {
+			group: group(schedtest.Queue).MinResources(schedtest.Resources{"cpu": "-5"}), runs: true,
+			want: []string{"p0 FailedScheduling", "the PodGroup InvalidResources"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				out := &leaky{leaks: true, told: map[string]int{}}
+				w.Recorder = newRecorder(out)
+				w.add(nodeOf8(0).Obj(), members(1, "1")[0].Obj())
+				if tt.group != nil {
+					w.add(tt.group.Obj())
+				}
+				if tt.runs {
+					w.add(pod(1).Node("n00").Phase(v1.PodRunning).Obj())
+				}
+				s := newSessions(w, explainConf("refusing"), framework.PluginSpec{
+					Name: "refusing", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return tt.plugin, nil },
+				})
+				cycles := func(d time.Duration) {
+					for end := time.Now().Add(d); time.Now().Before(end); {
+						s.cycle()
+						w.sync("p0")
+						if tt.group != nil {
+							w.deliver(w.cluster.PodGroup("g"))
+						}
+						time.Sleep(30 * time.Second)
+						synctest.Wait()
+					}
+				}
+				cycles(5 * time.Minute)
+				out.mu.Lock()
+				out.leaks = false
+				out.mu.Unlock()
+				once := map[string]int{}
+				for _, what := range tt.want {
+					once[what] = 1
+				}
+				about := func(told map[string]int) map[string]int {
+					for what := range told {
+						if once[what] == 0 {
+							delete(told, what)
+						}
+					}
+					return told
+				}
+				cycles(retellEvery + 5*time.Minute)
+				if diff := cmp.Diff(once, about(out.take())); diff != "" {
+					t.Errorf("told once events arrive again (-want +got):\n%s", diff)
+				}
+				cycles(30 * time.Minute)
+				if diff := cmp.Diff(map[string]int{}, about(out.take())); diff != "" {
+					t.Errorf("told while the events can be read (-want +got):\n%s", diff)
+				}
+				cycles(time.Hour)
+				if diff := cmp.Diff(once, about(out.take())); diff != "" {
+					t.Errorf("told once they are gone (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestWhatIsRememberedOfGangsThatAreGone: a session works on a gang that is deleted meanwhile.
+func TestWhatIsRememberedOfGangsThatAreGone(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.add(members(1, "16")[0].Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Obj())
+		job := w.Snapshot().Jobs[gang]
+		if w.isTimeToRetell(job); len(w.retold) != 1 {
+			t.Errorf("%d gangs are remembered, want the one that is there", len(w.retold))
+		}
+		w.remove(schedtest.MakePodGroup().Name("g").MinMember(1).Obj())
+		if w.isTimeToRetell(job); len(w.retold)+len(w.arrivals) != 0 {
+			t.Errorf("%d gangs are remembered, want none: it is gone", len(w.retold)+len(w.arrivals))
+		}
+	})
+}
