@@ -89,7 +89,8 @@ func (counting) OnSessionOpen(*framework.Session)    {}
 func (counting) OnSessionClose(*framework.Session)   {}
 func (c counting) Recover(ctx context.Context) error { *c.recovered++; return ctx.Err() }
 
-// TestAPluginThatAReloadBringsInRecovers: before its first session, and only then.
+// TestAPluginThatAReloadBringsInRecovers: before its first session, and only then. A reload that takes it out for a while leaves its
+// steps under way: what it would find when it is back is its own.
 func TestAPluginThatAReloadBringsInRecovers(t *testing.T) {
 	without := builtIn(t, "allocate")
 	with := builtIn(t, "allocate")
@@ -101,8 +102,8 @@ func TestAPluginThatAReloadBringsInRecovers(t *testing.T) {
 			return counting{&recovered}, nil
 		},
 	})
-	for range 2 {
-		if err := s.use(with); err != nil {
+	for _, cfg := range []*config.Config{with, with, without, with} {
+		if err := s.use(cfg); err != nil {
 			t.Fatal(err)
 		}
 		if recovered != 1 {

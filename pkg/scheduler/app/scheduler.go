@@ -53,6 +53,9 @@ type scheduler struct {
 
 	mu      sync.Mutex
 	profile *framework.Profile
+	// atWork are the plugins that have recovered since this process leads. What they would find later is their own, also after
+	// a configuration without them: their steps outlive it.
+	atWork map[string]bool
 }
 
 // newScheduler makes the scheduler and its cache; it waits for the API server until ctx ends.
@@ -98,7 +101,10 @@ func (s *scheduler) use(cfg *config.Config) error {
 	if former := s.current(); former != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), reloadRecovery)
 		defer cancel()
-		if err := recoverAll(ctx, profile.NewRecoverers(former)); err != nil {
+		s.mu.Lock()
+		recoverers := profile.NewRecoverers(former, s.atWork)
+		s.mu.Unlock()
+		if err := s.recover(ctx, recoverers); err != nil {
 			return err
 		}
 	}
@@ -156,8 +162,24 @@ func (s *scheduler) prepare(ctx, lifetime context.Context) error {
 		return err
 	}
 	return s.starting.during(func() string { return "plugins that recover what a former leader left" }, func() error {
-		return recoverAll(ctx, s.current().Recoverers())
+		return s.recover(ctx, s.current().Recoverers())
 	})
+}
+
+// recover lets plugins recover, and notes that they have.
+func (s *scheduler) recover(ctx context.Context, recoverers []framework.NamedRecoverer) error {
+	if err := recoverAll(ctx, recoverers); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.atWork == nil {
+		s.atWork = map[string]bool{}
+	}
+	for _, r := range recoverers {
+		s.atWork[r.Plugin] = true
+	}
+	return nil
 }
 
 // unfilled says what the cache is not full for.

@@ -167,10 +167,12 @@ func (p *Profile) Recoverers() []NamedRecoverer {
 	return out
 }
 
-// NewRecoverers lists the Recoverers whose plugin the former profile does not have. Those it has are at work: what
-// they find is their own.
-func (p *Profile) NewRecoverers(former *Profile) []NamedRecoverer {
-	return slices.DeleteFunc(p.Recoverers(), func(r NamedRecoverer) bool { return former.plugins[r.Plugin] != nil })
+// NewRecoverers lists the Recoverers whose plugin the former profile does not have, and that is not among those at work. What
+// these find is their own.
+func (p *Profile) NewRecoverers(former *Profile, atWork map[string]bool) []NamedRecoverer {
+	return slices.DeleteFunc(p.Recoverers(), func(r NamedRecoverer) bool {
+		return former.plugins[r.Plugin] != nil || atWork[r.Plugin]
+	})
 }
 
 // NamedRecoverer is a Recoverer with the name of its plugin.

@@ -104,7 +104,7 @@ func TestRecoverersComeInConfOrder(t *testing.T) {
 	if diff := cmp.Diff([]string{"c", "a", "b"}, names(profile.Recoverers())); diff != "" {
 		t.Errorf("recoverers (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"c", "b"}, names(profile.NewRecoverers(build("a", "plain")))); diff != "" {
+	if diff := cmp.Diff([]string{"c", "b"}, names(profile.NewRecoverers(build("a", "plain"), nil))); diff != "" {
 		t.Errorf("recoverers that are new (-want +got):\n%s", diff)
 	}
 }
