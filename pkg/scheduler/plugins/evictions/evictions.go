@@ -56,15 +56,17 @@ type claim struct {
 	open bool
 }
 
-// Spec declares the plugin.
+// Spec declares the plugin. It is one for all configurations: who evicted a moment ago, or was taken from, is no other with a
+// new one.
 func Spec() framework.PluginSpec {
+	p := newPlugin()
 	return framework.PluginSpec{
 		Name:      Name,
 		Doc:       "Keeps preempt and reclaim from evicting again and again for the same gang, or to and fro between queues.",
 		DependsOn: framework.OnShape, // it judges no nodes
 		Reads:     framework.SomePodKeys(),
 		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
-			return newPlugin(), nil
+			return p, nil
 		},
 	}
 }

@@ -243,6 +243,38 @@ func TestRegressionEvictionsStorm(t *testing.T) {
 	}
 }
 
+// TestWaitsOutliveTheConfiguration: a reload builds the plugin anew, and lets nobody evict sooner.
+func TestWaitsOutliveTheConfiguration(t *testing.T) {
+	var w world
+	w.node("n")
+	w.gang("a", "q1", "1", 2, 2, "n", "n")
+	w.gang("b", "q2", "1", 2, 2)
+	s := brew(t, w.World, fmt.Sprintf(tiers, Name, false))
+	spec := Spec()
+	reload := func() {
+		built, err := spec.New(nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.plugin = built.(*plugin)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		reload()
+		s.start = time.Now()
+		s.session()
+		if s.leave(); len(s.plugin.claims) != 1 || len(s.evictions) == 0 {
+			t.Fatalf("%d claims after %d evictions, want one", len(s.plugin.claims), len(s.evictions))
+		}
+		reload()
+		if _, _, blocked := s.plugin.gangs.Blocked(Namespace + "/b"); !blocked || len(s.plugin.claims) != 1 {
+			t.Errorf("after a reload the gang that evicted waits: %t, and %d claims are known, want one", blocked, len(s.plugin.claims))
+		}
+		if _, _, blocked := s.plugin.queues.Blocked("q1"); !blocked {
+			t.Error("after a reload the queue that was taken from does not wait")
+		}
+	})
+}
+
 // TestToAndFro: in this configuration two queues may take all from each other, and nothing but waiting ends that.
 func TestToAndFro(t *testing.T) {
 	var w world
