@@ -33,6 +33,8 @@ const gangHalfBound = "GangHalfBound"
 // conditions.
 func (p *plugin) findHalfBound(ssn *framework.Session) {
 	p.halfBound = map[api.JobID]time.Time{}
+	underWay := map[api.JobID]time.Time{}
+	defer func() { p.completed.since = underWay }()
 	for uid, job := range ssn.Jobs {
 		known, waits := conditionOf(job), waitsInPart(job)
 		if known == nil && !waits {
@@ -43,10 +45,19 @@ func (p *plugin) findHalfBound(ssn *framework.Session) {
 		case short == nil && known != nil:
 			dropCondition(job)
 			continue
-		case short == nil || !waits: // members are being bound: that it is bound in part is still true
+		case short != nil && known != nil && len(job.TaskStatusIndex[api.Binding]) > 0: // that it is bound in part is still true
+			since, before := p.completed.since[uid]
+			if !before {
+				since = time.Now()
+			}
+			underWay[uid] = since
+			continue
+		case short == nil || !waits:
 			continue
 		case known == nil:
 			known = tell(ssn, job, short)
+		default: // the event may have been lost, or be gone
+			ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, gangHalfBound, known.Message)
 		}
 		p.halfBound[uid] = known.LastTransitionTime.Time
 		if job.IsPending() {
@@ -108,21 +119,29 @@ func dropCondition(job *api.JobInfo) {
 func isHalfBoundCondition(c scheduling.PodGroupCondition) bool { return c.Type == HalfBound }
 
 // OnSessionClose evicts what the conf wants evicted: gangs that this session could not complete either, and that
-// have been bound in part for too long.
+// have been bound in part for too long, and those whose rest has been on its way for as long, as behind a rollback that is stuck.
 func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	if p.evictAfter <= 0 {
 		return
 	}
 	for uid, since := range p.halfBound {
-		job, found := ssn.Jobs[uid]
-		if !found || time.Since(since) < p.evictAfter || !p.isHalfBound(job) {
-			continue
+		if job, found := ssn.Jobs[uid]; found && time.Since(since) >= p.evictAfter && p.isHalfBound(job) {
+			p.evict(ssn, job)
 		}
-		reason := fmt.Sprintf("its gang has been bound in part for more than %s (%s)", p.evictAfter, evictAfter)
-		for _, task := range placedTasks(job) {
-			if err := ssn.Evict(task, reason); err != nil {
-				klog.ErrorS(err, "Evicting a member of a gang bound in part", "pod", klog.KObj(task.Pod))
-			}
+	}
+	for uid, since := range p.completed.since {
+		if job, found := ssn.Jobs[uid]; found && time.Since(since) >= p.evictAfter {
+			p.evict(ssn, job)
+		}
+	}
+}
+
+// evict evicts the gang's members that hold nodes.
+func (p *plugin) evict(ssn *framework.Session, job *api.JobInfo) {
+	reason := fmt.Sprintf("its gang has been bound in part for more than %s (%s)", p.evictAfter, evictAfter)
+	for _, task := range placedTasks(job) {
+		if err := ssn.Evict(task, reason); err != nil {
+			klog.ErrorS(err, "Evicting a member of a gang bound in part", "pod", klog.KObj(task.Pod))
 		}
 	}
 }

@@ -136,6 +136,24 @@ func TestHalfBoundGangIsEvictedAfterTheLimitOnly(t *testing.T) {
 			c.AddPod(schedtest.MakePod().Name("half-2").Group("half").Obj())
 			c.book("half", "1", api.Binding)
 		}},
+		"one whose rest is stuck in its transaction": {limit: time.Minute, waits: 61 * time.Second, want: []string{reason}, between: func(c *fakeCache) {
+			c.book("half", "1", api.Binding)
+			c.session(nil)
+		}},
+		"not one whose rest is on its way for a moment": {limit: time.Minute, waits: 59 * time.Second, between: func(c *fakeCache) {
+			time.Sleep(time.Hour)
+			c.book("half", "1", api.Binding)
+			c.session(nil)
+		}},
+		"not one whose rest is on its way anew": {limit: time.Minute, waits: 31 * time.Second, between: func(c *fakeCache) {
+			for _, status := range []api.TaskStatus{api.Binding, api.Pending, api.Binding} {
+				c.book("half", "1", status)
+				c.session(nil)
+				if status == api.Binding {
+					time.Sleep(28 * time.Second)
+				}
+			}
+		}},
 		"one that was tried in between": {limit: time.Minute, waits: 61 * time.Second, want: []string{reason}, between: func(c *fakeCache) {
 			c.book("half", "1", api.Binding)
 			c.session(nil)
@@ -209,4 +227,27 @@ func TestAGangThatIsCompletedAtLastIsNotEvicted(t *testing.T) {
 			t.Errorf("evicted: %v", c.evicted)
 		}
 	})
+}
+
+// TestHalfBoundIsToldInEverySession: the event may have been lost. The recorder drops those that can be read.
+func TestHalfBoundIsToldInEverySession(t *testing.T) {
+	c := newCache(t)
+	session := sessions(t, c, 0)
+	told := map[string]int{}
+	for range 3 {
+		session(nil)
+		for _, event := range c.events.Take() {
+			if strings.HasPrefix(event, "Warning GangHalfBound half: part of the gang is bound and the rest is not (minMember is 2 and only 1 would be bound)") {
+				told[event]++
+			}
+		}
+	}
+	if len(told) != 1 {
+		t.Errorf("%d different events, want one that says what is missing: %v", len(told), told)
+	}
+	for event, n := range told {
+		if n != 3 {
+			t.Errorf("told the recorder %d times in 3 sessions: %s", n, event)
+		}
+	}
 }

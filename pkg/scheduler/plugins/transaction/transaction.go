@@ -36,10 +36,16 @@ type plugin struct {
 	evictAfter time.Duration
 	// halfBound are the gangs of the session that are bound in part and wait, and since when they are.
 	halfBound map[api.JobID]time.Time
+	completed *completed
 }
+
+// completed are the gangs bound in part of which members are being bound, and since when they are without a pause. It is
+// handed on from one configuration to the next.
+type completed struct{ since map[api.JobID]time.Time }
 
 // Spec declares the plugin over the gate.
 func Spec(gate Gate) framework.PluginSpec {
+	known := &completed{}
 	return framework.PluginSpec{
 		Name: Name,
 		Doc:  "Leaves out gangs that wait out a failed bind transaction and puts gangs first that are bound in part.",
@@ -48,7 +54,7 @@ func Spec(gate Gate) framework.PluginSpec {
 		Reads:     framework.SomePodKeys(),
 		New: func(args framework.Arguments, _ framework.Handle) (framework.Plugin, error) {
 			limit, _ := args[evictAfter].(time.Duration)
-			return &plugin{gate: gate, evictAfter: limit}, nil
+			return &plugin{gate: gate, evictAfter: limit, completed: known}, nil
 		},
 	}
 }

@@ -4,7 +4,6 @@ package transaction
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -138,18 +137,6 @@ func TestHalfBoundGangComesFirst(t *testing.T) {
 			t.Errorf("phases, the gang bound in part is let in (-want +got):\n%s", diff)
 		}
 	})
-}
-
-func TestHalfBoundIsToldOnce(t *testing.T) {
-	c := newCache(t)
-	session := sessions(t, c, 0)
-	for range 3 {
-		session(nil)
-	}
-	events := c.events.Take()
-	if len(events) != 1 || !strings.HasPrefix(events[0], "Warning GangHalfBound half: part of the gang is bound and the rest is not (minMember is 2 and only 1 would be bound)") {
-		t.Errorf("events: %q, want one that says what is missing", events)
-	}
 }
 
 func TestBlockedGangIsLeftOut(t *testing.T) {
