@@ -12,7 +12,6 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/nodeorder"
 	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -106,7 +105,7 @@ func (p pair) behaviour() behaviour {
 	}
 	return behaviour{
 		conf:    "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n- plugins:\n  - name: predicates\n" + p.plugins,
-		plugins: []framework.PluginSpec{nodeorder.Spec(), roomsSpec(false), ibcluster.Spec()},
+		plugins: []framework.PluginSpec{roomsSpec(false), ibcluster.Spec()},
 		world: sessiontest.World{
 			Nodes: p.nodes, Pods: slices.Concat(p.others, []*v1.Pod{g, h}), PodGroups: []*v1beta1.PodGroup{gGroup, hGroup},
 			Queues: []*v1beta1.Queue{queueOn("qa", "ga"), queueOn("qb", "gb")},
