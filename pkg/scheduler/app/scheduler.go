@@ -265,7 +265,6 @@ func (s *scheduler) cycle() (unsettled bool) {
 		action.Execute(ssn.Session)
 		vcmetrics.UpdateActionDuration(action.Name(), time.Since(actionStart))
 	}
-	s.cache.SealTransactions()
 	unsettled = profile.TimeDriven || hasWork(ssn.Jobs)
 	s.registry.CloseSession(ssn)
 	vcmetrics.UpdateE2eDuration(time.Since(start))
