@@ -91,7 +91,11 @@ func (c *sessionCache) AddBindTask(bindCtx *vccache.BindContext) error {
 		}
 		steps = append(steps, locks...)
 	}
-	return c.AddToTransaction(bindCtx, c.decided(bindCtx.TaskInfo), steps)
+	if err := c.AddToTransaction(bindCtx, c.decided(bindCtx.TaskInfo), steps); err != nil {
+		return err
+	}
+	c.session.handedOver[bindCtx.TaskInfo.UID] = true
+	return nil
 }
 
 // Evict evicts the task, and notes it.
@@ -184,7 +188,7 @@ func (ssn *Session) seal() {
 		delete(ssn.waits, gang)
 		for _, uid := range tasks {
 			task := job.Tasks[uid]
-			if task == nil {
+			if task == nil || !ssn.handedOver[uid] { // what a session that panicked has left: the pod is not this one's own
 				continue
 			}
 			if err := job.UpdateTaskStatus(task, api.Pending); err != nil {

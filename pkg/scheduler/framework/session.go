@@ -44,6 +44,8 @@ type Session struct {
 	waits     map[api.JobID]Wait
 	queueUse  *queueUse
 	onClose   []func()
+	// handedOver are the tasks that the session has added to transactions.
+	handedOver map[api.TaskID]bool
 	// evictions are those the session's statements have committed.
 	evictions []Eviction
 	// scopes are those of this project's plugins.
@@ -54,15 +56,16 @@ type Session struct {
 
 func newSession(order []string, scopes map[string]verdictScope) *Session {
 	return &Session{
-		turn:      &turn{},
-		steps:     map[string][]preBindStep{},
-		upstream:  map[string]vccache.PreBinder{},
-		couplings: map[string]CouplingFn{},
-		jobKeys:   map[string]JobKeyFn{},
-		explained: map[api.JobID]GangExplanation{},
-		waits:     map[api.JobID]Wait{},
-		scopes:    scopes,
-		order:     order,
+		turn:       &turn{},
+		steps:      map[string][]preBindStep{},
+		upstream:   map[string]vccache.PreBinder{},
+		couplings:  map[string]CouplingFn{},
+		jobKeys:    map[string]JobKeyFn{},
+		explained:  map[api.JobID]GangExplanation{},
+		waits:      map[api.JobID]Wait{},
+		handedOver: map[api.TaskID]bool{},
+		scopes:     scopes,
+		order:      order,
 	}
 }
 
