@@ -18,20 +18,19 @@ func (s *scene) checkGangs() {
 		if len(s.freshOf(name)) == 0 {
 			continue
 		}
-		for _, short := range s.shortOf(name) {
+		for _, short := range s.shortOf(name, s.there) {
 			s.fault("gang", "%s", short)
 		}
 		s.checkSubGroups(name)
 	}
 }
 
-// shortOf says what the gang lacks, counting members that are bound or run. Members that ask for nothing count while
-// they wait, as backfill places them.
-func (s *scene) shortOf(name string) []string {
+// shortOf says what the gang lacks, counting the members that are said to be there.
+func (s *scene) shortOf(name string, there func(*v1.Pod) bool) []string {
 	group := s.groups[name]
 	total, roles, subs := 0, map[string]int{}, map[string]int{}
 	for _, pod := range s.members[name] {
-		if s.there(pod) {
+		if there(pod) {
 			total++
 			roles[pod.Annotations[batchv1alpha1.TaskSpecKey]]++
 			subs[pod.Labels[subLabel]]++
@@ -60,10 +59,13 @@ func (s *scene) shortOf(name string) []string {
 	return out
 }
 
-// there says whether the gang may count on the member.
-func (s *scene) there(pod *v1.Pod) bool {
-	key := pod.Namespace + "/" + pod.Name
-	return runs(pod) && pod.DeletionTimestamp == nil || s.outcome.bound[key] != "" || asksNothing(pod)
+// there says whether the gang may count on the member: members that ask for nothing count while they wait, as backfill places
+// them.
+func (s *scene) there(pod *v1.Pod) bool { return s.has(pod) || asksNothing(pod) }
+
+// has says whether the gang has the member: it runs, or is bound.
+func (s *scene) has(pod *v1.Pod) bool {
+	return runs(pod) && pod.DeletionTimestamp == nil || s.outcome.bound[pod.Namespace+"/"+pod.Name] != ""
 }
 
 func asksNothing(pod *v1.Pod) bool { return len(pod.Spec.Containers[0].Resources.Requests) == 0 }

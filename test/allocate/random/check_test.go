@@ -137,12 +137,13 @@ func runs(pod *v1.Pod) bool { return pod.Status.Phase == v1.PodRunning }
 
 func gangOf(pod *v1.Pod) string { return pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] }
 
-// ready counts the gangs that have their minimum in the outcome and had members to place.
+// ready counts the gangs that have their minimum in the outcome and had members to place. Members that backfill is yet to place
+// do not count: whether they fit is looked at by ours, and not by upstream.
 func ready(in instance, out outcome) int {
 	s := newScene(in, out)
 	n := 0
 	for name := range s.groups {
-		if len(s.freshOf(name)) > 0 && len(s.shortOf(name)) == 0 {
+		if len(s.freshOf(name)) > 0 && len(s.shortOf(name, s.has)) == 0 {
 			n++
 		}
 	}

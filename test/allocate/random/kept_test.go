@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/nodeorder"
@@ -49,6 +50,8 @@ func TestVerdictsKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
+			upstreams, _ := vcframework.GetPluginBuilder(nodeorder.Name) // for the tests after it: registration is the process's
+			t.Cleanup(func() { vcframework.RegisterPluginBuilder(nodeorder.Name, upstreams) })
 			b.registry.RegisterPlugin(nodeorder.Spec())
 			b.registry.RegisterPlugin(ibcluster.Spec())
 			b.registry.RegisterPlugin(roomsSpec())
