@@ -118,13 +118,12 @@ func (o *outage) put(path string, f *failure) (over func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	before := o.away()
-	switch former, known := o.failing[path]; {
-	case f == nil:
+	if f == nil {
 		delete(o.failing, path)
-	case known:
-		f.since = former.since
-		fallthrough
-	default:
+	} else {
+		if former, known := o.failing[path]; known {
+			f.since = former.since
+		}
 		o.failing[path] = *f
 	}
 	switch away := o.away(); {

@@ -106,3 +106,6 @@ func (ssn *Session) AddNodeReduceFn(plugin string, fn api.NodeReduceFn) {
 	ssn.onAnything(plugin)
 	ssn.Session.AddNodeReduceFn(plugin, fn)
 }
+
+// AsksServer says whether upstream's plugin asks a server for its verdicts, one call each.
+func AsksServer(plugin string) bool { return plugin == "extender" }

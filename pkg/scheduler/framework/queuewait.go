@@ -13,9 +13,6 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/conf"
 )
 
-// remote is upstream's plugin that asks a server. It is not asked again to explain.
-const remote = "extender"
-
 // counting are upstream's plugins that count what they let in when they are asked. Asked again, they may refuse what they let
 // in before, so the others are asked first.
 var counting = []string{"capacity", "proportion", "resourcequota"}
@@ -69,8 +66,8 @@ func notOpen(queue *api.QueueInfo) (Wait, bool) {
 	return Wait{QueueNotOpen, fmt.Sprintf("queue %s is %s: it takes no pods", queue.Name, state)}, true
 }
 
-// refuser is the first plugin in the conf that refuses when it is asked alone, those that count after the others; the remote
-// one when no other does, and empty when there is none.
+// refuser is the first plugin in the conf that refuses when it is asked alone, those that count after the others; one that asks a server
+// when no other does, and empty when there is none.
 func (ssn *Session) refuser(refuses func() bool) string {
 	all := ssn.Tiers
 	defer func() { ssn.Tiers = all }()
@@ -78,8 +75,8 @@ func (ssn *Session) refuser(refuses func() bool) string {
 	for _, counts := range []bool{false, true} {
 		for _, tier := range all {
 			for _, option := range tier.Plugins {
-				if option.Name == remote {
-					last = remote
+				if AsksServer(option.Name) { // it is not asked again to explain
+					last = option.Name
 					continue
 				}
 				if slices.Contains(counting, option.Name) != counts {

@@ -19,7 +19,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeunschedulable"
 	vcapi "volcano.sh/volcano/pkg/scheduler/api"
 	vcconf "volcano.sh/volcano/pkg/scheduler/conf"
-	"volcano.sh/volcano/pkg/scheduler/plugins/extender"
 	"volcano.sh/volcano/pkg/scheduler/plugins/nodeorder"
 	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
 
@@ -126,7 +125,7 @@ func (l *layering) of(task *vcapi.TaskInfo) *layers {
 			if made.signature[place] == 'l' || l.nothingKept {
 				live.Plugins = append(live.Plugins, option)
 				made.scored = made.scored || option.Name != predicates.PluginName
-				made.remote = made.remote || option.Name == extender.PluginName
+				made.remote = made.remote || framework.AsksServer(option.Name)
 			}
 			switch made.signature[place] {
 			case 'j':
