@@ -163,7 +163,7 @@ func (t *patientTransport) RoundTrip(request *http.Request) (*http.Response, err
 	watch := isWatch(request)
 	pauses := wait.Backoff{Duration: firstPause, Factor: 2, Jitter: pauseJitter, Cap: lastPause, Steps: 1 << 30}
 	for {
-		response, err := t.next.RoundTrip(request) //nolint:bodyclose // the informer closes what it is handed, and refusal what is asked again
+		response, err := t.next.RoundTrip(request)
 		pause := pauses.Step()
 		var reason string
 		switch {
