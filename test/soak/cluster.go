@@ -137,10 +137,17 @@ func (s *soak) prepare(ctx context.Context) error {
 
 func nodeName(i int) string { return fmt.Sprintf("soak-%04d", i) }
 
-// binary is the path of one of the repository's binaries.
+// binary is the path of one of the repository's binaries, which must have been built.
 func (s *soak) binary(name string) (string, error) {
 	root, err := controlplane.RepoRoot()
-	return filepath.Join(root, "bin", name), err
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(root, "bin", name)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("%w; run \"make soak\", which builds it", err)
+	}
+	return path, nil
 }
 
 // stop ends all that start started.

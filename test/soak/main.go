@@ -21,7 +21,7 @@ import (
 type options struct {
 	minutes float64
 	seed    uint64
-	// dir keeps logs and data when it is named.
+	// dir takes logs and data. They are kept when it is given, and after a failure.
 	dir string
 }
 
@@ -45,11 +45,25 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	// client-go tells of outages that are meant.
 	klog.SetLogger(logr.Discard())
 	fmt.Fprintf(out, "soak of %g minutes, seed %d\n", opts.minutes, opts.seed)
-	s, err := start(ctx, opts, out)
-	if err != nil {
-		return err
+	given := opts.dir != ""
+	if !given {
+		dir, err := os.MkdirTemp("", "soak-")
+		if err != nil {
+			return err
+		}
+		opts.dir = dir
 	}
-	return errors.Join(s.play(ctx), s.stop())
+	s, err := start(ctx, opts, out)
+	if err == nil {
+		err = errors.Join(s.play(ctx), s.stop())
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w\nlogs and data are in %s", err, opts.dir)
+	case !given:
+		return os.RemoveAll(opts.dir)
+	}
+	return nil
 }
 
 func parse(args []string) (options, error) {
@@ -57,7 +71,7 @@ func parse(args []string) (options, error) {
 	fs := flag.NewFlagSet("soak", flag.ContinueOnError)
 	fs.Float64Var(&opts.minutes, "minutes", 3, "How long things break, in minutes")
 	fs.Uint64Var(&opts.seed, "seed", rand.Uint64(), "Seed of workload and faults; random when not given")
-	fs.StringVar(&opts.dir, "dir", "", "Directory that keeps logs and data; a temporary one, removed at the end, when not given")
+	fs.StringVar(&opts.dir, "dir", "", "Directory that keeps logs and data; a temporary one, kept after a failure only, when not given")
 	if err := fs.Parse(args); err != nil {
 		return opts, err
 	}

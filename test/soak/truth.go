@@ -91,6 +91,29 @@ func (s *state) used() map[string]int64 {
 	return used
 }
 
+// on says which pods are on the node, when they were bound, and which of them are being deleted.
+func (s *state) on(node string) string {
+	var pods []string
+	for i := range s.pods {
+		pod := &s.pods[i]
+		if pod.Spec.NodeName != node {
+			continue
+		}
+		text := fmt.Sprintf("%s/%s %s", pod.Namespace, pod.Name, pod.Status.Phase)
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodScheduled {
+				text += fmt.Sprintf(" %s=%s since %s", c.Type, c.Status, c.LastTransitionTime.UTC().Format(time.TimeOnly))
+			}
+		}
+		if pod.DeletionTimestamp != nil {
+			text += " to be gone at " + pod.DeletionTimestamp.UTC().Format(time.TimeOnly)
+		}
+		pods = append(pods, text)
+	}
+	slices.Sort(pods)
+	return strings.Join(pods, ", ")
+}
+
 // free is how many whole cpus all nodes together have left.
 func (s *state) free() (cpus int) {
 	used := s.used()
@@ -140,7 +163,7 @@ func (s *soak) watchCapacity(ctx context.Context) {
 				continue
 			}
 			told[name] = true
-			s.violate("node %s is over capacity: its pods ask for %dm cpu of %s", name, used, node.Status.Allocatable.Cpu())
+			s.violate("node %s is over capacity: its pods ask for %dm cpu of %s: %s", name, used, node.Status.Allocatable.Cpu(), now.on(name))
 		}
 	}
 }

@@ -27,6 +27,7 @@ func (p *process) runElected(ctx context.Context) error {
 		return err
 	}
 	p.starting.set(func() string { return "the lease " + p.opts.LeaderElection.ResourceName })
+	p.rest = p.fence.wrap(p.rest) // the lock has a client of its own
 	return p.elect(ctx, lock, p.lead)
 }
 
@@ -40,7 +41,8 @@ func (p *process) elect(ctx context.Context, lock resourcelock.Interface, lead f
 	lock = &guardedLock{Interface: lock, patience: p.opts.LeaderElection.LeaseDuration.Duration, refused: func(err error) {
 		refused <- err
 		endElection()
-	}}
+	}, fence: &p.fence}
+	p.fence.term = p.opts.LeaderElection.RenewDeadline.Duration
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock:            lock,
 		LeaseDuration:   p.opts.LeaderElection.LeaseDuration.Duration,

@@ -14,7 +14,8 @@ import (
 
 // guardedLock ends an election that cannot be won: the lease may not be read or written, or its namespace is not there. The
 // elector would try for ever, and the process would look healthy. An API server that has just started may refuse what it
-// will allow in a moment, so only what lasts counts. Once the lease was held, the elector itself gives up in time.
+// will allow in a moment, so only what lasts counts. Once the lease was held, the elector itself gives up in time, and the
+// fence is told of each renewal.
 //
 // The elector calls it from one goroutine.
 type guardedLock struct {
@@ -23,6 +24,7 @@ type guardedLock struct {
 	patience time.Duration
 	// refused is called once.
 	refused func(error)
+	fence   *fence
 
 	reading, writing refusals
 	held, ended      bool
@@ -40,18 +42,32 @@ func (l *guardedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionReco
 
 // Create implements resourcelock.Interface.
 func (l *guardedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	begun := time.Now()
 	err := l.Interface.Create(ctx, record)
 	l.note(&l.writing, err, apierrors.IsForbidden(err) || apierrors.IsNotFound(err))
-	l.held = l.held || err == nil
+	l.written(record, begun, err)
 	return err
 }
 
 // Update implements resourcelock.Interface.
 func (l *guardedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if record.HolderIdentity != l.Identity() {
+		l.fence.left() // before others may take it
+	}
+	begun := time.Now()
 	err := l.Interface.Update(ctx, record)
 	l.note(&l.writing, err, apierrors.IsForbidden(err))
-	l.held = l.held || err == nil
+	l.written(record, begun, err)
 	return err
+}
+
+// written notes what became of a write of the record that was begun then.
+func (l *guardedLock) written(record resourcelock.LeaderElectionRecord, begun time.Time, err error) {
+	if err != nil || record.HolderIdentity != l.Identity() {
+		return
+	}
+	l.held = true
+	l.fence.held(begun)
 }
 
 func (l *guardedLock) note(calls *refusals, err error, refusal bool) {

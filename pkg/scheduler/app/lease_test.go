@@ -18,16 +18,26 @@ import (
 )
 
 // lease is a lock whose calls answer as a test says.
-type lease struct{ get, create func() error }
+type lease struct {
+	get, create, update func() error
+	// given says that it was given back.
+	given bool
+}
 
 func (l *lease) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	return nil, nil, l.get()
 }
 func (l *lease) Create(context.Context, resourcelock.LeaderElectionRecord) error { return l.create() }
-func (l *lease) Update(context.Context, resourcelock.LeaderElectionRecord) error { return nil }
-func (l *lease) RecordEvent(string)                                              {}
-func (l *lease) Identity() string                                                { return "me" }
-func (l *lease) Describe() string                                                { return "kube-public/volcano" }
+func (l *lease) Update(_ context.Context, record resourcelock.LeaderElectionRecord) error {
+	l.given = record.HolderIdentity == ""
+	if l.update == nil {
+		return nil
+	}
+	return l.update()
+}
+func (l *lease) RecordEvent(string) {}
+func (l *lease) Identity() string   { return "me" }
+func (l *lease) Describe() string   { return "kube-public/volcano" }
 
 var leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 

@@ -85,6 +85,7 @@ type process struct {
 	strays   *strays
 	loader   *config.Loader
 	outage   *outage
+	fence    fence
 	starting startup
 	leading  *scheduler
 }

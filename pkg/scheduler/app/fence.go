@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+)
+
+// fence keeps the writes of a process from the API server while another may lead: whoever slept through its lease, as a
+// process that was stopped or a machine that was suspended, wakes in the midst of its work and would write its Bindings
+// before the elector has looked at the clock. A write that was sent before still arrives.
+//
+// A write that is kept back fails as one of too many requests: it has not been applied, and may be tried again. When the
+// lease is really lost, the process ends before that.
+type fence struct {
+	// term is how long after a renewal writes are sent. It is shorter than the lease, so that what is on its way has time
+	// to arrive.
+	term time.Duration
+
+	mu sync.Mutex
+	// renewed is when the last renewal that succeeded was begun; zero while the lease is not held.
+	renewed time.Time
+}
+
+// held notes a renewal that has succeeded and was begun then.
+func (f *fence) held(begun time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.renewed = begun
+}
+
+// left notes that the lease was given up.
+func (f *fence) left() { f.held(time.Time{}) }
+
+// closed says why nothing may be written, nil when the lease is held. The wall clock counts, too: the other does not stand
+// still while a machine is suspended.
+func (f *fence) closed() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.renewed.IsZero() {
+		return apierrors.NewTooManyRequests("not sent: this scheduler does not hold the leader lease", 0)
+	}
+	now := time.Now()
+	age := max(now.Sub(f.renewed), now.Round(0).Sub(f.renewed.Round(0)))
+	if age < f.term {
+		return nil
+	}
+	return apierrors.NewTooManyRequests(fmt.Sprintf("not sent: the leader lease was renewed %s ago, and another scheduler may lead",
+		age.Round(time.Millisecond)), 0)
+}
+
+// wrap makes the writes of clients with the config pass the fence.
+func (f *fence) wrap(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &fencedTransport{next, f} })
+	return config
+}
+
+type fencedTransport struct {
+	next  http.RoundTripper
+	fence *fence
+}
+
+// RoundTrip sends the request if it reads, or the lease is held.
+func (t *fencedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method != http.MethodGet && request.Method != http.MethodHead {
+		if err := t.fence.closed(); err != nil {
+			if request.Body != nil {
+				request.Body.Close()
+			}
+			return nil, err
+		}
+	}
+	return t.next.RoundTrip(request)
+}

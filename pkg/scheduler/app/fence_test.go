@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"volcano.sh/volcano/cmd/scheduler/app/options"
+	commonutil "volcano.sh/volcano/pkg/util"
+)
+
+// sent tries a request through the fence: nil when it went out.
+func sent(t *testing.T, f *fence, method string) error {
+	t.Helper()
+	s := &server{}
+	config := f.wrap(&rest.Config{Host: "https://server", Transport: s})
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), method, "https://server/api/v1/pods", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Do(request)
+	if (err == nil) != (len(s.asked) == 1) {
+		t.Errorf("%s: sent %d times, and the error is %v", method, len(s.asked), err)
+	}
+	if err == nil {
+		response.Body.Close()
+	}
+	return err
+}
+
+// TestOnlyTheHolderOfTheLeaseWrites: one that slept through its lease wrote its Bindings when it woke, onto nodes that the
+// next leader had filled.
+func TestOnlyTheHolderOfTheLeaseWrites(t *testing.T) {
+	tests := map[string]struct {
+		play func(f *fence)
+		want string
+	}{
+		"it never held it":          {func(*fence) {}, "does not hold"},
+		"it was just renewed":       {func(f *fence) { f.held(time.Now()) }, ""},
+		"it was renewed in time":    {func(f *fence) { f.held(time.Now()); time.Sleep(9 * time.Second) }, ""},
+		"it slept":                  {func(f *fence) { f.held(time.Now()); time.Sleep(10 * time.Second) }, "renewed 10s ago"},
+		"it slept and renewed it":   {func(f *fence) { f.held(time.Now()); time.Sleep(time.Minute); f.held(time.Now()) }, ""},
+		"it gave it up":             {func(f *fence) { f.held(time.Now()); f.left() }, "does not hold"},
+		"the machine was suspended": {func(f *fence) { f.held(time.Now().Round(0).Add(-time.Minute)) }, "renewed 1m0s ago"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fence{term: 10 * time.Second}
+				tt.play(f)
+				for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+					err := sent(t, f, method)
+					switch {
+					case tt.want == "" && err != nil:
+						t.Errorf("%s is kept back: %v", method, err)
+					case tt.want != "" && (!apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), tt.want)):
+						t.Errorf("%s ends with %v, want one of too many requests that says %q", method, err, tt.want)
+					}
+				}
+				if err := sent(t, f, http.MethodGet); err != nil {
+					t.Errorf("a read is kept back: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// election runs for the lease, which answers unless it is away, and leads until lead returns. Before and after it the fence
+// must be closed.
+func election(t *testing.T, away *bool, lead func(p *process)) {
+	opts := &Options{ServerOption: options.NewServerOption()}
+	commonutil.LeaderElectionDefault(&opts.LeaderElection)
+	p := &process{opts: opts}
+	answer := func() error {
+		if *away {
+			return errAway
+		}
+		return nil
+	}
+	lock := &lease{get: notFound, create: answer, update: answer}
+	if p.fence.closed() == nil {
+		t.Error("the fence is open before the lease is held")
+	}
+	led := make(chan struct{})
+	err := p.elect(t.Context(), lock, func(context.Context, context.Context) error {
+		defer close(led)
+		lead(p)
+		return nil
+	})
+	<-led
+	if lost := errors.Is(err, errLeaseLost); lost != *away {
+		t.Errorf("the election ended with %v, want a lost lease: %t", err, *away)
+	}
+	if lock.given && p.fence.closed() == nil {
+		t.Error("the fence is open after the lease was given back")
+	}
+}
+
+func TestTheFenceIsOpenWhileTheLeaseIsRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var away bool
+		election(t, &away, func(p *process) {
+			for range 100 {
+				time.Sleep(time.Second)
+				if err := p.fence.closed(); err != nil {
+					t.Fatalf("the fence is closed: %v", err)
+				}
+			}
+		})
+	})
+}
+
+func TestTheFenceIsClosedBeforeTheLeaseRunsOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var away bool
+		election(t, &away, func(p *process) {
+			time.Sleep(time.Minute)
+			away = true
+			time.Sleep(p.opts.LeaderElection.LeaseDuration.Duration - 2*time.Second)
+			if p.fence.closed() == nil {
+				t.Error("the fence is open shortly before the lease runs out")
+			}
+		})
+	})
+}
+
+// TestTheFenceIsClosedBeforeTheLeaseIsGivenBack: an elector that could not renew it in time gives it back before it says so.
+func TestTheFenceIsClosedBeforeTheLeaseIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fence{term: time.Minute}
+		lock := &guardedLock{Interface: &lease{update: func() error {
+			if f.closed() == nil {
+				t.Error("others may take the lease, and the fence is open")
+			}
+			return nil
+		}}, fence: f}
+		f.held(time.Now())
+		if err := lock.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err != nil || f.closed() == nil {
+			t.Errorf("the lease is given back with %v, and then the fence is closed for %v", err, f.closed())
+		}
+	})
+}
+
+// TestARenewalCountsFromWhenItWasSent: others count from when it arrived, which is not later than its answer.
+func TestARenewalCountsFromWhenItWasSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fence{term: 10 * time.Second}
+		lock := &guardedLock{Interface: &lease{update: func() error {
+			time.Sleep(6 * time.Second)
+			return nil
+		}}, fence: f}
+		if err := lock.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "me"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.closed(); err != nil {
+			t.Errorf("the fence is closed 6 s after the renewal was sent: %v", err)
+		}
+		time.Sleep(4 * time.Second)
+		if f.closed() == nil {
+			t.Error("the fence is open 10 s after the renewal was sent")
+		}
+	})
+}
