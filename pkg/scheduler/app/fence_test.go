@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,12 +81,12 @@ func TestOnlyTheHolderOfTheLeaseWrites(t *testing.T) {
 
 // election runs for the lease, which answers unless it is away, and leads until lead returns. Before and after it the fence
 // must be closed.
-func election(t *testing.T, away *bool, lead func(p *process)) {
+func election(t *testing.T, away *atomic.Bool, lead func(p *process)) {
 	opts := &Options{ServerOption: options.NewServerOption()}
 	commonutil.LeaderElectionDefault(&opts.LeaderElection)
 	p := &process{opts: opts}
 	answer := func() error {
-		if *away {
+		if away.Load() {
 			return errAway
 		}
 		return nil
@@ -101,8 +102,8 @@ func election(t *testing.T, away *bool, lead func(p *process)) {
 		return nil
 	})
 	<-led
-	if lost := errors.Is(err, errLeaseLost); lost != *away {
-		t.Errorf("the election ended with %v, want a lost lease: %t", err, *away)
+	if lost := errors.Is(err, errLeaseLost); lost != away.Load() {
+		t.Errorf("the election ended with %v, want a lost lease: %t", err, away.Load())
 	}
 	if lock.given && p.fence.closed() == nil {
 		t.Error("the fence is open after the lease was given back")
@@ -111,7 +112,7 @@ func election(t *testing.T, away *bool, lead func(p *process)) {
 
 func TestTheFenceIsOpenWhileTheLeaseIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var away bool
+		var away atomic.Bool
 		election(t, &away, func(p *process) {
 			for range 100 {
 				time.Sleep(time.Second)
@@ -125,10 +126,10 @@ func TestTheFenceIsOpenWhileTheLeaseIsRenewed(t *testing.T) {
 
 func TestTheFenceIsClosedBeforeTheLeaseRunsOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var away bool
+		var away atomic.Bool
 		election(t, &away, func(p *process) {
 			time.Sleep(time.Minute)
-			away = true
+			away.Store(true)
 			time.Sleep(p.opts.LeaderElection.LeaseDuration.Duration - 2*time.Second)
 			if p.fence.closed() == nil {
 				t.Error("the fence is open shortly before the lease runs out")
