@@ -19,6 +19,7 @@ import (
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 
 	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
 )
 
 const (
@@ -65,7 +66,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(cp.InstallCRDs(ctx)).To(Succeed())
 	Expect(cp.InstallChart(ctx)).To(Succeed())
-	Expect(cp.Apply(ctx, []byte(cluster))).To(Succeed())
+	Expect(cp.Apply(ctx, []byte(priorities))).To(Succeed())
+	Expect(cp.Apply(ctx, control.PluginRole(controlplane.Namespace, controlplane.SchedulerServiceAccount))).To(Succeed())
 	_, err = cp.StartControllerManager(ctx, controlplane.ManagerOptions{})
 	Expect(err).NotTo(HaveOccurred())
 })
@@ -81,9 +83,8 @@ func missing(bin string) error {
 	return errors.Join(errs...)
 }
 
-// cluster is what the specs need of the cluster beside the chart: priorities, and a role for the plugins of the
-// test's scheduler.
-const cluster = `
+// priorities are what gangs of the specs have.
+const priorities = `
 apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass
 metadata: {name: e2e-high}
@@ -93,18 +94,4 @@ apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass
 metadata: {name: e2e-low}
 value: 10
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: e2e-plugins}
-rules:
-- apiGroups: [""]
-  resources: [configmaps]
-  verbs: [list, create, update, delete]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: e2e-plugins}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: e2e-plugins}
-subjects: [{kind: ServiceAccount, name: ` + controlplane.SchedulerServiceAccount + `, namespace: ` + controlplane.Namespace + `}]
 `

@@ -38,23 +38,6 @@ const (
 	schedulerName = "volcano"
 )
 
-// extra is what the soak needs of the cluster beside the chart: a role for the pre-bind plugin.
-const extra = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: soak-plugins}
-rules:
-- apiGroups: [""]
-  resources: [configmaps]
-  verbs: [list, create, update, delete]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: soak-plugins}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: soak-plugins}
-subjects: [{kind: ServiceAccount, name: ` + controlplane.SchedulerServiceAccount + `, namespace: ` + controlplane.Namespace + `}]
-`
-
 // start starts the cluster and its schedulers. On an error nothing is left running.
 func start(ctx context.Context, opts options, out io.Writer) (_ *soak, err error) {
 	s := &soak{opts: opts, out: out, began: time.Now(), upset: map[string]int{}, levels: map[int][]level{}}
@@ -86,7 +69,7 @@ func start(ctx context.Context, opts options, out io.Writer) (_ *soak, err error
 	for _, step := range []func() error{
 		func() error { return s.cp.InstallCRDs(ctx) },
 		func() error { return s.cp.InstallChart(ctx) },
-		func() error { return s.cp.Apply(ctx, []byte(extra)) },
+		func() error { return s.cp.Apply(ctx, control.PluginRole(controlplane.Namespace, controlplane.SchedulerServiceAccount)) },
 		func() error { return s.addNodes(ctx, 0, nodeCount) },
 		func() error {
 			_, err := s.cp.StartControllerManager(ctx, controlplane.ManagerOptions{})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/volcano-prebind/volcano-prebind/config"
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
 )
 
@@ -31,26 +32,11 @@ func (c *confs) next() string {
 	return c.current()
 }
 
-// current is the configuration for a scheduler that starts now.
+// current is the configuration for a scheduler that starts now: the default, whose last plugin is binpack, and more.
 func (c *confs) current() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return fmt.Sprintf(`actions: "enqueue, allocate, backfill"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-    enablePreemptable: false
-  - name: conformance
-- plugins:
-  - name: overcommit
-  - name: drf
-    enablePreemptable: false
-  - name: predicates
-  - name: proportion
-  - name: nodeorder
-  - name: binpack
-    arguments:
+	return config.DefaultConf + fmt.Sprintf(`    arguments:
       binpack.weight: %d
   - name: ibcluster
     arguments:
