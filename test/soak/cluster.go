@@ -69,7 +69,9 @@ func start(ctx context.Context, opts options, out io.Writer) (_ *soak, err error
 	for _, step := range []func() error{
 		func() error { return s.cp.InstallCRDs(ctx) },
 		func() error { return s.cp.InstallChart(ctx) },
-		func() error { return s.cp.Apply(ctx, control.PluginRole(controlplane.Namespace, controlplane.SchedulerServiceAccount)) },
+		func() error {
+			return s.cp.Apply(ctx, control.PluginRole(controlplane.Namespace, controlplane.SchedulerServiceAccount))
+		},
 		func() error { return s.addNodes(ctx, 0, nodeCount) },
 		func() error {
 			_, err := s.cp.StartControllerManager(ctx, controlplane.ManagerOptions{})
