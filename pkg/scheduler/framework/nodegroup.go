@@ -39,11 +39,10 @@ type NodeGroupFn func(job *api.JobInfo) (*NodeGroups, error)
 type NodeGroupTrial struct {
 	// Group is the candidate, or the group in it the gang would be placed in.
 	Group *topology.Group
-	// Tasks is how many tasks are to be placed.
-	Tasks int
-	// Copies is how many tasks of the gang's most demanding shape the group can take now, by every plugin's verdict on
-	// each of its nodes. It is an upper bound: tasks may exclude one another.
-	Copies int
+	// Fill is the part of the group's room now that the tasks to be placed take, in [0, 1]. The room is that for the shape
+	// of which the group takes most, in dominant shares of the cluster, by every plugin's verdict on each of its nodes. It is
+	// 1 for a group that has less than they need, and 0 for one that has no room for them at all.
+	Fill float64
 	// Placement is the node of each task placed in the trial. It is nil for functions that are BeforeTrial.
 	Placement map[api.TaskID]string
 }

@@ -37,6 +37,9 @@ type need struct {
 	// beyond is how many tasks of each shape there are behind those that are counted.
 	beyond map[*shape]int
 	total  int
+	// share is what those needed ask for together, in dominant shares; of any choice and of unknown shapes on the average of
+	// those that are counted.
+	share float64
 	// choice says that there are more tasks than are needed; unknown that there are tasks whose shape is not known.
 	choice, unknown bool
 }
@@ -44,10 +47,10 @@ type need struct {
 // candidate is a node group a gang may be placed in.
 type candidate struct {
 	group *topology.Group
-	// copies is how many tasks of the most demanding shape the group takes now, spare how many are left then, in shares.
-	copies int
-	spare  float64
-	score  float64
+	// room is what the group takes now of the shape that it takes most of, spare what is left when what is needed is placed,
+	// both in shares.
+	room, spare float64
+	score       float64
 }
 
 // placeInGroups places the job's minimum whole in one of the groups: the best by the plugins' scores of those that hold it
@@ -104,6 +107,14 @@ func (a *allocation) needOf(job *api.JobInfo, sheet *sheet) (*need, error) {
 	slices.SortStableFunc(n.shapes, func(l, r *shape) int {
 		return cmp.Compare(a.dominantShare(r.task), a.dominantShare(l.task))
 	})
+	counted := 0
+	for _, s := range n.shapes {
+		counted += n.counts[s]
+		n.share += float64(n.counts[s]) * a.dominantShare(s.task)
+	}
+	if counted > 0 {
+		n.share *= float64(n.total) / float64(counted)
+	}
 	return n, nil
 }
 
@@ -139,7 +150,11 @@ func (a *allocation) tryGroups(job *api.JobInfo, sheet *sheet, groups *framework
 }
 
 func (a *allocation) trialOf(c *candidate, n *need, placement map[api.TaskID]string) *framework.NodeGroupTrial {
-	return &framework.NodeGroupTrial{Group: c.group, Tasks: n.total, Copies: c.copies, Placement: placement}
+	fill := 0.0
+	if c.room > 0 {
+		fill = min(1, n.share/c.room)
+	}
+	return &framework.NodeGroupTrial{Group: c.group, Fill: fill, Placement: placement}
 }
 
 // candidates lists the groups that may hold what is needed, the best by the scores that are known before a trial first.
@@ -179,17 +194,15 @@ func (a *allocation) weigh(group *topology.Group, n *need) candidate {
 	c := candidate{group: group}
 	d := a.groupDomain(group, nil)
 	fits := 0
-	for i, s := range n.shapes {
-		capacity := a.capacity(s, d)
-		if i == 0 {
-			c.copies = capacity
-		}
+	for _, s := range n.shapes {
+		capacity, share := a.capacity(s, d), a.dominantShare(s.task)
+		c.room = max(c.room, float64(capacity)*share)
 		fits += min(capacity, n.counts[s]+n.beyond[s])
 		if capacity < n.counts[s] && !n.choice {
 			c.spare = -1
 			return c
 		}
-		c.spare += float64(max(capacity-n.counts[s], 0)) * a.dominantShare(s.task)
+		c.spare += float64(max(capacity-n.counts[s], 0)) * share
 	}
 	for s, count := range n.beyond {
 		if n.counts[s] == 0 {

@@ -73,6 +73,15 @@ func TestAllocate(t *testing.T) {
 			nodes: three, gang: []string{"mode=required"}, minMember: 2, pods: sized("4", "g/0", "g/1"),
 			arguments: []string{"strategy: emptiest"}, want: "0:a1 1:a2",
 		},
+		"the tightest for members of unlike sizes": {
+			nodes: three, gang: []string{"mode=required"}, minMember: 5, pods: append(sized("4", "g/0"), sized("1", "g/1", "g/2", "g/3", "g/4")...),
+			want: "0:b1 1:b2 2:b2 3:b2 4:b2",
+		},
+		"the emptiest for members of unlike sizes": {
+			nodes: nodes("b1 ib-b", "b2 ib-b", "b3 ib-b", "a1 ib-a", "a2 ib-a"), gang: []string{"mode=required"}, minMember: 5,
+			pods: append(sized("4", "g/0"), sized("1", "g/1", "g/2", "g/3", "g/4")...), arguments: []string{"strategy: emptiest"},
+			want: "0:b1 1:b2 2:b3 3:b2 4:b3",
+		},
 		"a cluster that is large enough but fragmented": {
 			nodes: three, gang: []string{"mode=required"}, minMember: 2,
 			pods: append(sized("3", "g/0", "g/1"), used("a1", "2"), used("a2", "2"), used("a3", "2")), want: "0:b1 1:b2",

@@ -24,10 +24,7 @@ func (s *session) score(job *api.JobInfo, trial *framework.NodeGroupTrial) (floa
 	if s.wishes[job.UID] == nil {
 		return 0, nil
 	}
-	fill := 0.0
-	if trial.Copies > 0 {
-		fill = min(1, float64(trial.Tasks)/float64(trial.Copies))
-	}
+	fill := trial.Fill
 	if s.strategy == emptiest {
 		fill = 1 - fill
 	}

@@ -20,25 +20,23 @@ func TestScore(t *testing.T) {
 		arguments []string
 		pods      []*v1.Pod
 		group     string
-		tasks     int
-		copies    int
+		fill      float64
 		want      float64
 	}{
-		"a group that the gang fills":               {tasks: 4, copies: 4, want: 100},
-		"a group that is half filled":               {tasks: 4, copies: 8, want: 50},
-		"a group that is too small":                 {tasks: 4, copies: 2, want: 100},
-		"a group without room":                      {tasks: 4, copies: 0, want: 0},
-		"emptiest: a group that the gang fills":     {arguments: []string{"strategy: emptiest"}, tasks: 4, copies: 4, want: 0},
-		"emptiest: a group that has twice the room": {arguments: []string{"strategy: emptiest"}, tasks: 4, copies: 8, want: 50},
-		"the weight":                      {arguments: []string{"weight: 2.5"}, tasks: 4, copies: 8, want: 125},
-		"no weight":                       {arguments: []string{"weight: 0"}, tasks: 4, copies: 8, want: 0},
-		"a gang without a wish":           {wish: "mode=none", tasks: 4, copies: 4, want: 0},
-		"all members are there but one":   {pods: members("g/0@a1", "g/1"), group: "ib-a", tasks: 1, copies: 4, want: 25 + 400*(1+0.5)/2},
-		"in the cluster, in another leaf": {pods: members("g/0@a1", "g/1"), group: "ib-a/s1/l2", tasks: 1, copies: 4, want: 25},
-		"in the leaf":                     {pods: members("g/0@a1", "g/1"), group: "ib-a/s1/l1", tasks: 1, copies: 4, want: 25 + 400*(1+0.5)/2},
-		"a cluster without members":       {pods: members("g/0@a1", "g/1"), group: "ib-b", tasks: 1, copies: 1, want: 100},
+		"a group that the gang fills":               {fill: 1, want: 100},
+		"a group that is half filled":               {fill: 0.5, want: 50},
+		"a group without room":                      {fill: 0, want: 0},
+		"emptiest: a group that the gang fills":     {arguments: []string{"strategy: emptiest"}, fill: 1, want: 0},
+		"emptiest: a group that has twice the room": {arguments: []string{"strategy: emptiest"}, fill: 0.5, want: 50},
+		"the weight":                      {arguments: []string{"weight: 2.5"}, fill: 0.5, want: 125},
+		"no weight":                       {arguments: []string{"weight: 0"}, fill: 0.5, want: 0},
+		"a gang without a wish":           {wish: "mode=none", fill: 1, want: 0},
+		"all members are there but one":   {pods: members("g/0@a1", "g/1"), group: "ib-a", fill: 0.25, want: 25 + 400*(1+0.5)/2},
+		"in the cluster, in another leaf": {pods: members("g/0@a1", "g/1"), group: "ib-a/s1/l2", fill: 0.25, want: 25},
+		"in the leaf":                     {pods: members("g/0@a1", "g/1"), group: "ib-a/s1/l1", fill: 0.25, want: 25 + 400*(1+0.5)/2},
+		"a cluster without members":       {pods: members("g/0@a1", "g/1"), group: "ib-b", fill: 1, want: 100},
 		"a cluster a member is nominated to": {
-			pods: []*v1.Pod{member("g/0", "").Nominated("a1").Obj(), member("g/1", "").Obj()}, group: "ib-a", tasks: 2, copies: 4, want: 50 + 200*(1+0.5)/2,
+			pods: []*v1.Pod{member("g/0", "").Nominated("a1").Obj(), member("g/1", "").Obj()}, group: "ib-a", fill: 0.5, want: 50 + 200*(1+0.5)/2,
 		},
 	}
 	for name, tt := range tests {
@@ -54,7 +52,7 @@ func TestScore(t *testing.T) {
 				t.Error("the score is said to depend on the placement")
 			}
 			group := f.plugin.session.forest.Find(tt.group)
-			got, err := f.NodeGroupScore(f.job("g"), &framework.NodeGroupTrial{Group: group, Tasks: tt.tasks, Copies: tt.copies})
+			got, err := f.NodeGroupScore(f.job("g"), &framework.NodeGroupTrial{Group: group, Fill: tt.fill})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +70,7 @@ func TestScoreCountsWhatTheSessionPlaced(t *testing.T) {
 		Pods: members("g/0", "g/1", "g/2", "g/3"),
 	})
 	score := func() float64 {
-		got, err := f.NodeGroupScore(f.job("g"), &framework.NodeGroupTrial{Group: f.plugin.session.forest.Find("ib-a/s1/l1"), Tasks: 1, Copies: 2})
+		got, err := f.NodeGroupScore(f.job("g"), &framework.NodeGroupTrial{Group: f.plugin.session.forest.Find("ib-a/s1/l1"), Fill: 0.5})
 		if err != nil {
 			t.Fatal(err)
 		}
