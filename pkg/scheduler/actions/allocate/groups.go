@@ -69,20 +69,14 @@ func (a *allocation) placeInGroups(job *api.JobInfo, sheet *sheet, groups *frame
 	return a.tryWays(job, ways...)
 }
 
-// needOf finds what the job's minimum lacks: of each sub-job that it needs so many tasks, which are the first ones when it
-// needs all there are.
+// needOf finds what the job's minimum lacks at least, and of which tasks that may be.
 func (a *allocation) needOf(job *api.JobInfo, sheet *sheet) (*need, error) {
-	n := &need{counts: map[*shape]int{}, further: map[*shape]int{}, beyond: map[*shape]int{}}
-	jobReady := a.jobReady(job)
+	n := &need{counts: map[*shape]int{}, further: map[*shape]int{}, beyond: map[*shape]int{}, total: a.leastOf(job, sheet)}
+	left := 0
 	for _, subJob := range sheet.subJobs {
 		tasks := sheet.tasks[subJob.UID]
-		if !jobReady && (a.subJobReady(job, subJob) || len(sheet.needed) > 0 && !sheet.needed[subJob.UID]) {
-			continue
-		}
-		lacking := min(a.lacking(job, subJob, 1), len(tasks))
-		n.total += lacking
-		n.choice = n.choice || lacking < len(tasks)
-		if further := lacking + maxFurther; len(tasks) > further {
+		left += len(tasks)
+		if further := min(a.lacking(job, subJob, 1), len(tasks)) + maxFurther; len(tasks) > further {
 			a.countBeyond(job, subJob.UID, tasks, further, n)
 			tasks = tasks[:further]
 		}
@@ -104,6 +98,7 @@ func (a *allocation) needOf(job *api.JobInfo, sheet *sheet) (*need, error) {
 			n.counts[s]++
 		}
 	}
+	n.choice = n.total < left
 	slices.SortStableFunc(n.shapes, func(l, r *shape) int {
 		return cmp.Compare(a.dominantShare(r.task), a.dominantShare(l.task))
 	})
@@ -116,6 +111,41 @@ func (a *allocation) needOf(job *api.JobInfo, sheet *sheet) (*need, error) {
 		n.share *= float64(n.total) / float64(counted)
 	}
 	return n, nil
+}
+
+// leastOf is how many tasks the job's minimum lacks at least: of each policy the smallest sub-jobs of those that may be made
+// ready, and no fewer than the job lacks as a whole. A job that is ready takes any sub-job further.
+func (a *allocation) leastOf(job *api.JobInfo, sheet *sheet) int {
+	if !job.ContainsSubJobPolicy() {
+		subJob := job.SubJobs[job.DefaultSubJobID()]
+		return min(a.lacking(job, subJob, 1), len(sheet.tasks[subJob.UID]))
+	}
+	jobReady := a.jobReady(job)
+	all, step := 0, 0
+	lack := map[api.SubJobGID][]int{}
+	for _, subJob := range sheet.subJobs {
+		tasks := len(sheet.tasks[subJob.UID])
+		lacking := min(a.lacking(job, subJob, 1), tasks)
+		all += tasks
+		if step == 0 || lacking < step {
+			step = lacking
+		}
+		if !jobReady && !a.subJobReady(job, subJob) {
+			lack[subJob.GID] = append(lack[subJob.GID], lacking)
+		}
+	}
+	if jobReady {
+		return step
+	}
+	ready := a.readySubJobs(job)
+	sum := 0
+	for policy, lacking := range lack {
+		slices.Sort(lacking)
+		for _, l := range lacking[:min(len(lacking), max(0, int(job.MinSubJobs[policy]-ready[policy])))] {
+			sum += l
+		}
+	}
+	return max(sum, step, min(a.jobLacks(job), all))
 }
 
 // tryGroups tries the candidates that may hold the job, the best first.

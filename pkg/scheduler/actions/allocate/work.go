@@ -191,12 +191,7 @@ func (a *allocation) sortTasks(tasks []*api.TaskInfo) {
 func (a *allocation) neededSubJobs(job *api.JobInfo, subJobs []*api.SubJobInfo) map[api.SubJobID]bool {
 	slices.SortFunc(subJobs, func(l, r *api.SubJobInfo) int { return cmp.Compare(l.UID, r.UID) })
 	slices.SortStableFunc(subJobs, byOrder[*api.SubJobInfo](a.ssn.SubJobOrderFn))
-	ready := map[api.SubJobGID]int32{}
-	for _, subJob := range job.SubJobs {
-		if a.ssn.SubJobReady(job, subJob) {
-			ready[subJob.GID]++
-		}
-	}
+	ready := a.readySubJobs(job)
 	needed := map[api.SubJobID]bool{}
 	for _, subJob := range subJobs {
 		if !a.ssn.SubJobReady(job, subJob) && ready[subJob.GID] < job.MinSubJobs[subJob.GID] {
@@ -205,6 +200,17 @@ func (a *allocation) neededSubJobs(job *api.JobInfo, subJobs []*api.SubJobInfo) 
 		}
 	}
 	return needed
+}
+
+// readySubJobs counts the sub-jobs of each policy that are ready.
+func (a *allocation) readySubJobs(job *api.JobInfo) map[api.SubJobGID]int32 {
+	ready := map[api.SubJobGID]int32{}
+	for _, subJob := range job.SubJobs {
+		if a.ssn.SubJobReady(job, subJob) {
+			ready[subJob.GID]++
+		}
+	}
+	return ready
 }
 
 // pending are the sub-jobs in the order in which they are placed: those with the highest number in first before others,
