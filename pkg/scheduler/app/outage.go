@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 )
@@ -24,8 +23,12 @@ const (
 	firstPause  = 50 * time.Millisecond
 	lastPause   = time.Second
 	pauseJitter = 0.5
-	// longestRetryAfter bounds what a Retry-After of the API server is followed for.
-	longestRetryAfter = 30 * time.Second
+	// longestRetryAfter bounds what a Retry-After of the API server is followed for, and startingRetryAfter one that starts: it
+	// says five seconds, and is ready after a fraction of one.
+	longestRetryAfter  = 30 * time.Second
+	startingRetryAfter = time.Second
+	// starting is how long an API server that is back may refuse what it allowed before, since it does not know its roles yet.
+	starting = 5 * time.Second
 	// staleWatch is how long a watch is tried for. The API server that comes back after longer than that would call the
 	// version stale at which it is to begin, and the informer would list.
 	staleWatch = 2 * time.Second
@@ -41,6 +44,8 @@ const (
 // the API server answers it or the informers end, and a watch that breaks just ends, after which the informer begins
 // another.
 //
+// Each asks again and again, with pauses. The first that is answered ends the pauses of all.
+//
 // A watch that cannot be begun for some time is told that its version is stale, as it would be in the end: the one pause
 // that an informer makes then passes while the API server is still away.
 //
@@ -51,10 +56,12 @@ type outage struct {
 
 	mu      sync.Mutex
 	failing map[string]failure
-	// began is when the API server went away, while it is.
-	began time.Time
+	// began is when the API server went away last, and back when it gave an answer again; zero when it has not.
+	began, back time.Time
 	// over is told of the end of an outage that was long enough for gangs to fail again and again.
 	over func()
+	// answer is closed, and another one takes its place, when a path is answered that was not.
+	answer chan struct{}
 }
 
 // failure is what requests for a collection fail of.
@@ -67,7 +74,7 @@ type failure struct {
 
 // newOutage returns an outage whose waits end with life.
 func newOutage(life context.Context) *outage {
-	return &outage{life: life, failing: map[string]failure{}, over: func() {}}
+	return &outage{life: life, failing: map[string]failure{}, over: func() {}, answer: make(chan struct{})}
 }
 
 // whenOver has f called when the API server has answered all informers after an outage. It is called on a goroutine of
@@ -79,7 +86,7 @@ func (o *outage) whenOver(f func()) {
 }
 
 // wrap makes informers with the config wait out outages. Other requests are sent as they are: gets and writes fail at
-// once, and whoever makes them decides.
+// once, and whoever makes them decides. Only what a starting API server asks them to wait for is made shorter.
 func (o *outage) wrap(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &patientTransport{next, o} })
@@ -106,6 +113,17 @@ func (o *outage) failed(path, reason string, passing bool) {
 // succeeded notes that the path is answered as it should be.
 func (o *outage) succeeded(path string) { o.note(path, nil) }
 
+// gaveUp notes that a request for the path has ended unanswered: the outage is over without an answer to it, unless another
+// one asks.
+func (o *outage) gaveUp(path string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if f, known := o.failing[path]; known {
+		f.passing = false
+		o.failing[path] = f
+	}
+}
+
 // note notes what requests for the path fail of, nil for nothing, and tells of the end of an outage.
 func (o *outage) note(path string, f *failure) {
 	if over := o.put(path, f); over != nil {
@@ -118,18 +136,24 @@ func (o *outage) put(path string, f *failure) (over func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	before := o.away()
+	former, known := o.failing[path]
 	if f == nil {
 		delete(o.failing, path)
 	} else {
-		if former, known := o.failing[path]; known {
+		if known {
 			f.since = former.since
 		}
 		o.failing[path] = *f
 	}
+	if former.passing && (f == nil || !f.passing) {
+		o.returned()
+		close(o.answer)
+		o.answer = make(chan struct{})
+	}
 	switch away := o.away(); {
 	case away && !before:
 		klog.InfoS("The API server is away: informers wait for it", "request", path, "reason", f.reason)
-		o.began = time.Now()
+		o.began, o.back = time.Now(), time.Time{}
 	case before && !away:
 		lasted := time.Since(o.began)
 		klog.InfoS("The API server is back, and has answered all informers", "after", lasted.Round(time.Millisecond))
@@ -138,6 +162,28 @@ func (o *outage) put(path string, f *failure) (over func()) {
 		}
 	}
 	return nil
+}
+
+// returned notes that the API server gives answers after an outage. It is called with mu held.
+func (o *outage) returned() {
+	if o.back.IsZero() && !o.began.IsZero() {
+		o.back = time.Now()
+	}
+}
+
+// unready says whether a refusal may be the answer of an API server that has just started.
+func (o *outage) unready() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.returned()
+	return !o.back.IsZero() && time.Since(o.back) < starting
+}
+
+// nextAnswer is closed when a path is answered that was not.
+func (o *outage) nextAnswer() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.answer
 }
 
 // away says whether requests fail because the API server does not answer. It is called with mu held.
@@ -157,20 +203,25 @@ type patientTransport struct {
 
 func (t *patientTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if !ofInformer(request) {
-		return t.next.RoundTrip(request)
+		response, err := t.next.RoundTrip(request)
+		hurry(response)
+		return response, err
 	}
 	began := time.Now()
 	watch := isWatch(request)
-	pauses := wait.Backoff{Duration: firstPause, Factor: 2, Jitter: pauseJitter, Cap: lastPause, Steps: 1 << 30}
+	pauses := apiServerBackoff()
 	for {
+		others := t.outage.nextAnswer()
 		response, err := t.next.RoundTrip(request)
-		pause := pauses.Step()
+		var least time.Duration
 		var reason string
 		switch {
 		case err != nil:
 			reason = err.Error()
-		case response.StatusCode == http.StatusTooManyRequests || response.StatusCode >= http.StatusInternalServerError:
-			pause = max(pause, retryAfter(response))
+		case response.StatusCode == http.StatusTooManyRequests:
+			least, reason = retryAfter(response), refusal(response)
+		case response.StatusCode >= http.StatusInternalServerError,
+			(response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden) && t.outage.unready():
 			reason = refusal(response)
 		default:
 			return t.answered(request, response, began, watch), nil
@@ -179,8 +230,14 @@ func (t *patientTransport) RoundTrip(request *http.Request) (*http.Response, err
 		if watch && time.Since(began) > staleWatch {
 			return stale(request), nil
 		}
-		if !t.sleep(request.Context(), pause) {
+		if !t.sleep(request.Context(), least, nil) || !t.sleep(request.Context(), pauses.Step()-least, others) {
+			t.outage.gaveUp(request.URL.Path)
 			return nil, fmt.Errorf("waiting for the API server ended: %s", reason)
+		}
+		select {
+		case <-others:
+			pauses = apiServerBackoff()
+		default:
 		}
 	}
 }
@@ -195,18 +252,20 @@ func (t *patientTransport) answered(request *http.Request, response *http.Respon
 	}
 	if watch && response.StatusCode == http.StatusOK {
 		response.Body = &watchBody{ReadCloser: response.Body, brief: began.Add(briefWatch), sleep: func(d time.Duration) {
-			t.sleep(request.Context(), d)
+			t.sleep(request.Context(), d, nil)
 		}}
 	}
 	return response
 }
 
-// sleep says whether the pause went by before the request or the informers ended.
-func (t *patientTransport) sleep(ctx context.Context, pause time.Duration) bool {
+// sleep says whether the pause went by, or was cut short, before the request or the informers ended.
+func (t *patientTransport) sleep(ctx context.Context, pause time.Duration, cut <-chan struct{}) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return true
+	case <-cut:
 		return true
 	case <-ctx.Done():
 	case <-t.outage.life.Done():
@@ -260,6 +319,13 @@ func retryAfter(response *http.Response) time.Duration {
 		return 0
 	}
 	return min(time.Duration(seconds)*time.Second, longestRetryAfter)
+}
+
+// hurry bounds what an API server that starts asks clients to wait for: client-go does so before it sends a request again.
+func hurry(response *http.Response) {
+	if response != nil && response.StatusCode == http.StatusServiceUnavailable && retryAfter(response) > startingRetryAfter {
+		response.Header.Set("Retry-After", strconv.Itoa(int(startingRetryAfter.Seconds())))
+	}
 }
 
 // stale is the API server's answer to a watch that is to begin at a version it does not know any more.

@@ -4,10 +4,12 @@ package binding
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
-// quorumAttempts bounds how often the Gatekeeper is asked for one verdict.
+// quorumAttempts bounds how often the Gatekeeper is asked for one verdict. Tries that nobody answered do not count while there is
+// a member to bind: none of another gang is bound either while the API server is away, and no step rolled back.
 const quorumAttempts = 5
 
 // barrier decides the transaction once every member has passed or failed. It returns the members to bind, in state
@@ -20,7 +22,11 @@ func (r *run) barrier() ([]*member, *waiter) {
 		r.forgetChange()
 		chosen, lost := r.alive()
 		r.adoptOrphans() // after alive, so that none lost by then is left over
-		if err := r.quorum(chosen, quorumAttempts); err != nil {
+		err := r.quorum(chosen, quorumAttempts)
+		if errors.Is(err, errFewer) {
+			continue
+		}
+		if err != nil {
 			r.refuseAll(err)
 			break
 		}
@@ -71,11 +77,22 @@ func (r *run) refuseAll(lack error) {
 	r.failAll(fmt.Errorf("%w: %w", ErrNoQuorum, lack))
 }
 
-// quorum asks the Gatekeeper, again with backoff when its error may pass.
+// errFewer says that members were lost while the Gatekeeper could not be asked about them.
+var errFewer = errors.New("members were lost meanwhile")
+
+// quorum asks the Gatekeeper, again with backoff when its error may pass. RetryNow grants it as many attempts anew.
 func (r *run) quorum(members []*member, attempts int) error {
-	for pauses := r.e.pauses(r.e.retry); ; attempts-- {
+	pauses := r.e.pauses(r.e.retry)
+	pauses.changed = r.changed
+	for left := attempts; ; {
 		err := r.ask(contracts(members))
-		if err == nil || !transient(err) || attempts == 1 {
+		if err == nil || !transient(err) {
+			return err
+		}
+		if len(members) == 0 || !unanswered(err) {
+			left--
+		}
+		if left == 0 {
 			return err
 		}
 		r.mu.Lock()
@@ -83,6 +100,12 @@ func (r *run) quorum(members []*member, attempts int) error {
 		r.mu.Unlock()
 		if !pauses.pause(r.e.ctx, err) {
 			return err
+		}
+		if pauses.anew {
+			left = attempts
+		}
+		if alive, _ := r.alive(); len(alive) < len(members) {
+			return errFewer
 		}
 	}
 }

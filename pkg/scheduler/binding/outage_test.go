@@ -5,6 +5,9 @@ package binding
 import (
 	"context"
 	"math/rand/v2"
+	"net"
+	"slices"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,6 +79,7 @@ func TestTransactionsGoOnSoonAfterAnOutage(t *testing.T) {
 		"a step failed, and its rollback does":    {err: errCut, steps: true, want: "released"},
 		"... of which it is told to wait":         {err: inAMinute, steps: true, want: "released"},
 		"the minimum cannot be read":              {err: inAMinute, reads: true, want: "bound"},
+		"... because nobody is there":             {err: errCut, reads: true, want: "bound"},
 		"it is not known whether a Binding holds": {err: errCut, want: "bound"},
 		"... of which it is told to wait then":    {err: inAMinute, want: "bound"},
 		"a Binding is put off":                    {err: errThrottled, want: "bound"},
@@ -119,6 +123,49 @@ func TestTransactionsGoOnSoonAfterAnOutage(t *testing.T) {
 			if late > 0 {
 				t.Errorf("%d of %d transactions ended later than %v after the API server's return, the last after %v", late, rounds, soon, worst)
 			}
+		})
+	}
+}
+
+// TestTheGateIsAskedAgain: as often as it takes while nobody answers and there is somebody to bind, and else some five times, which
+// the API server's return begins anew.
+func TestTheGateIsAskedAgain(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}
+	unauthorized := apierrors.NewUnauthorized("the server starts")
+	tests := map[string]struct {
+		gate []error
+		// back is how often the API server comes back, a second apart, and deleted says that the pod is deleted after a minute.
+		back    int
+		deleted bool
+		want    string
+	}{
+		"while nobody answers":              {gate: slices.Repeat([]error{errCut}, 50), want: "a bind bound"},
+		"while nobody is there":             {gate: slices.Repeat([]error{refused}, 50), want: "a bind bound"},
+		"when it answers with errors":       {gate: slices.Repeat([]error{errServer}, 4), want: "a bind bound"},
+		"when it does not know us yet":      {gate: slices.Repeat([]error{unauthorized}, 4), want: "a bind bound"},
+		"but not when it answers with more": {gate: slices.Repeat([]error{errServer}, 5), want: "a -a released(no quorum)"},
+		"nor when calls take too long":      {gate: slices.Repeat([]error{context.DeadlineExceeded}, 5), want: "a -a released(no quorum)"},
+		"and anew when it is back":          {gate: slices.Repeat([]error{errServer}, 8), back: 1, want: "a bind bound"},
+		"but for a member that is gone":     {gate: slices.Repeat([]error{errCut}, 1000), deleted: true, want: "a -a released(deleted)"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.gate = tt.gate
+				w.mustSubmit(t, gang, "p", 1, script{steps: steps("a")})
+				for range tt.back {
+					time.Sleep(time.Second)
+					w.engine.RetryNow()
+				}
+				if tt.deleted {
+					time.Sleep(time.Minute)
+					w.deletePod("p0", errDeleted)
+					synctest.Wait()
+					traceIs("p0", tt.want)(t, w)
+				}
+				w.drain(t)
+				w.wantTraces(t, tt.want)
+			})
 		})
 	}
 }

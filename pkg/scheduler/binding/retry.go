@@ -5,6 +5,7 @@ package binding
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"time"
 
@@ -45,10 +46,19 @@ func classify(err error) answer {
 // transient tells whether the error is one of the API server, or of the way there, that may pass.
 func transient(err error) bool {
 	code := statusCode(err)
-	return code >= 500 || code == http.StatusTooManyRequests ||
+	return code >= 500 || code == http.StatusTooManyRequests || code == http.StatusUnauthorized ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
-		utilnet.IsTimeout(err) || utilnet.IsProbableEOF(err) || utilnet.IsConnectionRefused(err) ||
-		utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err)
+		utilnet.IsTimeout(err) || unanswered(err)
+}
+
+// unanswered tells whether nobody was there to answer: no connection came about, or it was lost.
+func unanswered(err error) bool {
+	if statusCode(err) != 0 {
+		return false
+	}
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial" || utilnet.IsConnectionRefused(err) ||
+		utilnet.IsProbableEOF(err) || utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err)
 }
 
 // statusCode is the HTTP status of the API server's answer, 0 when there was none.
@@ -66,6 +76,10 @@ type pauses struct {
 	first, backoff wait.Backoff
 	// again is closed by a RetryNow that came after the last try began.
 	again <-chan struct{}
+	// anew says that a RetryNow ended the last pause.
+	anew bool
+	// changed ends a pause too; nil never does.
+	changed <-chan struct{}
 }
 
 // pauses begins with the first try.
@@ -96,10 +110,12 @@ func (p *pauses) atLeast(ctx context.Context, err error, least time.Duration) bo
 	}
 	timer := time.NewTimer(delay - least)
 	defer timer.Stop()
+	p.anew = false
 	select {
 	case <-timer.C:
+	case <-p.changed:
 	case <-p.again:
-		p.backoff = p.first
+		p.backoff, p.anew = p.first, true
 	case <-ctx.Done():
 		return false
 	}

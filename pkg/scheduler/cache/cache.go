@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/informers"
@@ -98,6 +99,9 @@ type Cache struct {
 	lastOpen api.JobID
 
 	delays *delays
+
+	// backAt is when the API server came back from its last outage, in nanoseconds since 1970.
+	backAt atomic.Int64
 
 	// reportMu guards what is remembered of gangs for reports.
 	reportMu sync.Mutex
@@ -281,11 +285,19 @@ func (c *Cache) RetryAll() {
 }
 
 // APIServerBack has all that failed while the API server was away tried again at once: transactions in flight go on,
-// statuses are written, and every gang's wait ends. It does not block.
+// statuses are written, and every gang's wait ends, also that of a gang whose transaction is in flight and fails. It does
+// not block.
 func (c *Cache) APIServerBack() {
-	c.backoff.RetryAll() // first: a gang whose transaction goes on, and fails, is to wait as after a first failure
+	c.backAt.Store(time.Now().UnixNano()) // first: a transaction that ends from here on sees it, the wait of an earlier one ends
+	c.backoff.RetryAll()
 	c.engine.RetryNow()
 	c.status.retryNow()
+}
+
+// triedInOutage says whether the API server came back while the transaction, which has ended, was in flight. What it failed of
+// may be over: its gang waits no longer than those that waited already when the API server came back.
+func (c *Cache) triedInOutage(r binding.Result) bool {
+	return time.Now().Add(-r.Took).UnixNano() < c.backAt.Load()
 }
 
 // KubeClient returns the client plugins may use.

@@ -98,6 +98,9 @@ func (c *Cache) Ended(r binding.Result) {
 	}
 	failure := newFailure(r, failed)
 	nodes := failure.nodes
+	if c.triedInOutage(r) {
+		nodes = nil // it says nothing of them
+	}
 	tasks := c.tasksOf(r.Gang)
 	c.reportMu.Lock()
 	last, ok := c.failures[r.Gang]
@@ -109,6 +112,10 @@ func (c *Cache) Ended(r binding.Result) {
 	c.failures[r.Gang] = failure
 	c.reportMu.Unlock()
 	until := c.backoff.Failed(r.Gang, failure.reason+": "+failure.message, nodes...)
+	if c.triedInOutage(r) {
+		c.backoff.RetryNow(r.Gang)
+		until = time.Now()
+	}
 	if !c.hasGang(r.Gang) { // its PodGroup was deleted meanwhile, and nobody tells of that again
 		c.backoff.Forget(r.Gang)
 		c.forgetFailure(r.Gang)

@@ -5,7 +5,6 @@ package cache
 import (
 	"context"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,9 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
-	"volcano.sh/volcano/pkg/scheduler/api"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -148,43 +145,4 @@ func TestTheEndOfAnOutageHurriesNoStatusThatDidNotFail(t *testing.T) {
 			t.Errorf("written at once: %v", got)
 		}
 	})
-}
-
-// away lets no request through that changes anything, for that long.
-func (w *world) away(during time.Duration) {
-	back := time.Now().Add(during)
-	for _, client := range []*clienttesting.Fake{&w.cluster.Kube.Fake, &w.cluster.Volcano.Fake} {
-		client.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return time.Now().Before(back), nil, syscall.ECONNREFUSED
-		})
-	}
-}
-
-// TestAGangIsBoundSoonAfterAnOutage, whatever its transaction had come to when the API server went away: one step is ready
-// when it does, one fails with it, and so does each undoing.
-func TestAGangIsBoundSoonAfterAnOutage(t *testing.T) {
-	const soon = 4 * time.Second
-	for away := 5 * time.Second; away < 2*time.Minute; away = away * 5 / 4 {
-		inWorld(t, func(t *testing.T, w *world) {
-			w.gangOf(2, 2)
-			asks := func(ctx context.Context, _ *api.TaskInfo, _ string) error {
-				_, err := w.cluster.Kube.CoreV1().Pods(schedtest.Namespace).Get(ctx, "p0", metav1.GetOptions{})
-				return err
-			}
-			w.away(away)
-			w.mustPlace("n", []binding.Step{{Plugin: "a", PreBind: asks, Rollback: asks}}, "p0", "p1")
-			w.SealTransactions()
-			time.Sleep(away)
-			w.APIServerBack()
-			synctest.Wait()
-			for range soon / time.Second {
-				time.Sleep(time.Second)
-				if _, blocked := w.Blocked(gang); !blocked {
-					return
-				}
-			}
-			reason, _ := w.Blocked(gang)
-			t.Errorf("%v after an outage of %v the gang is not tried again: %s", soon, away, reason)
-		})
-	}
 }

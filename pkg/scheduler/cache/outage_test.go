@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"context"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// away lets no request through that changes anything, for that long.
+func (w *world) away(during time.Duration) {
+	back := time.Now().Add(during)
+	for _, client := range []*clienttesting.Fake{&w.cluster.Kube.Fake, &w.cluster.Volcano.Fake} {
+		client.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return time.Now().Before(back), nil, syscall.ECONNREFUSED
+		})
+	}
+}
+
+// TestAGangIsTriedAgainAtOnceAfterAnOutage, whatever its transaction had come to when the API server went away: one step is
+// ready when it does, one fails with it, and so does each undoing. Only what fails after that waits.
+func TestAGangIsTriedAgainAtOnceAfterAnOutage(t *testing.T) {
+	for away := 5 * time.Second; away < 2*time.Minute; away = away * 5 / 4 {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.gangOf(2, 2)
+			asks := func(ctx context.Context, _ *api.TaskInfo, _ string) error {
+				_, err := w.cluster.Kube.CoreV1().Pods(schedtest.Namespace).Get(ctx, "p0", metav1.GetOptions{})
+				return err
+			}
+			w.away(away)
+			w.mustPlace("n", []binding.Step{{Plugin: "a", PreBind: asks, Rollback: asks}}, "p0", "p1")
+			w.SealTransactions()
+			time.Sleep(away)
+			w.APIServerBack()
+			synctest.Wait()
+			if reason, blocked := w.Blocked(gang); blocked {
+				t.Errorf("after an outage of %v the gang waits: %s", away, reason)
+			}
+			if avoid := w.Avoid(gang); len(avoid) > 0 {
+				t.Errorf("it is to avoid %v, which have nothing to do with an outage", avoid)
+			}
+			time.Sleep(time.Second)
+			w.mustPlace("n", []binding.Step{failing("a", "p0")}, "p0", "p1")
+			w.SealTransactions()
+			synctest.Wait()
+			if _, blocked := w.Blocked(gang); !blocked {
+				t.Error("a gang that failed since is tried again without a pause")
+			}
+		})
+	}
+}
+
+// TestAGangWhosePrebindIsDoneIsBoundAfterAnOutage without another session: while nobody can be asked for its minimum, its
+// members keep what they have.
+func TestAGangWhosePrebindIsDoneIsBoundAfterAnOutage(t *testing.T) {
+	const away = time.Minute
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		w.away(away)
+		w.mustPlace("n", nil, "p0", "p1")
+		w.SealTransactions()
+		time.Sleep(away)
+		w.APIServerBack()
+		synctest.Wait()
+		time.Sleep(time.Second) // a Binding that may be on its way has time to arrive
+		synctest.Wait()
+		if got := w.nodesOf("p0", "p1"); got[0] != "n" || got[1] != "n" {
+			t.Errorf("they are on %q, want n", got)
+		}
+	})
+}
