@@ -41,6 +41,24 @@ func TestGang(t *testing.T) {
 			},
 			binds: map[string]string{"g-0": "*", "g-1": "*", "g-2": "*"},
 		},
+		"why a member above the minimum fits nowhere is known although others were placed after it": {
+			upstreamDiffers: "it forgets the reasons of a job's pods when the job has its next turn",
+			world: sessiontest.World{
+				Nodes:     nodes(holds("2"), "n1", "n2", "n3"),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(1).Obj(), MakePodGroup().Name("h").MinMember(1).Obj()},
+				Pods: slices.Concat(each(member(), "g-0", "g-2", "g-3"), each(MakePod().Group("g").Req(cores("3")), "g-1"),
+					each(MakePod().Group("h").Req(cores("1")), "h-0", "h-1")),
+			},
+			binds: map[string]string{"g-0": "*", "g-2": "*", "g-3": "*", "h-0": "*", "h-1": "*"},
+			check: func(t *testing.T, ssn *sessiontest.Session) {
+				job := ssn.Jobs[Namespace+"/g"]
+				for uid, task := range job.Tasks {
+					if has := job.NodesFitErrors[uid] != nil; has != (task.Name == "g-1") {
+						t.Errorf("%s has a reason why it fits nowhere: %t", task.Name, has)
+					}
+				}
+			},
+		},
 		"a gang without a minimum is placed pod by pod": {
 			world: sessiontest.World{
 				Nodes:     nodes(holds("2"), "n1"),

@@ -185,9 +185,10 @@ func (a *allocation) take(w *work, job *api.JobInfo) {
 	sheet := w.sheets[job.UID]
 	if a.placeJob(job, sheet) && !sheet.empty() {
 		w.jobs[job.Queue].Push(job)
-	} else {
-		delete(a.standings, job.UID)
+		return
 	}
+	sheet.tell(job)
+	delete(a.standings, job.UID)
 }
 
 // overused tells the jobs of a queue that has no turn in this session any more.
@@ -195,6 +196,7 @@ func (a *allocation) overused(w *work, queue *api.QueueInfo) {
 	for jobs := w.jobs[queue.UID]; !jobs.Empty(); {
 		job := jobs.Pop().(*api.JobInfo)
 		sheet := w.sheets[job.UID]
+		sheet.tell(job)
 		wait := a.ssn.QueueWait(queue, sheet.first().InitResreq, func() bool { return a.ssn.Overused(queue) })
 		if a.jobReady(job) {
 			wait.Message = "the minimum is placed, further members wait: " + wait.Message
@@ -230,6 +232,7 @@ func (a *allocation) placeJob(job *api.JobInfo, sheet *sheet) bool {
 		a.settled++
 		p.commit(job)
 		a.advance(job, &p)
+		sheet.note(job)
 		sheet.keep(p.rest)
 		p.decide(a.ssn, job)
 		return true

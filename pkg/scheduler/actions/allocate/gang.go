@@ -165,7 +165,7 @@ func (a *allocation) try(job *api.JobInfo, subJob *api.SubJobInfo, tasks []*api.
 		stopped = p.place([]batch{{tasks: tasks[tried : tried+n]}})
 		tried += n
 	}
-	return p.end(untouched(tasks, tried, p)), p.blocked
+	return p.end(p.untouched(tasks, tried)), p.blocked
 }
 
 // alike is how many tasks at the beginning are of one kind.
@@ -177,19 +177,27 @@ func (a *allocation) alike(tasks []*api.TaskInfo) int {
 	return n
 }
 
-// untouched lists the tasks that were neither placed nor found to fit nowhere, which those after the first tried are. When
-// they are all that is left they are not copied.
-func untouched(tasks []*api.TaskInfo, tried int, p *pass) []*api.TaskInfo {
+// untouched lists the tasks that were neither placed nor found to fit nowhere, which those after the first tried are; in a
+// node group those come last that found no room, which may be in a wider one. When they are all that is left they are not
+// copied.
+func (p *pass) untouched(tasks []*api.TaskInfo, tried int) []*api.TaskInfo {
 	if len(p.placed) == tried {
 		return tasks[tried:]
 	}
-	left := slices.DeleteFunc(slices.Clone(tasks[:tried]), func(task *api.TaskInfo) bool {
-		return task.Status != api.Pending || p.job.NodesFitErrors[task.UID] != nil || p.refused[task.UID]
-	})
-	if len(left) == 0 {
+	var left, unfit []*api.TaskInfo
+	for _, task := range tasks[:tried] {
+		switch {
+		case task.Status != api.Pending || p.refused[task.UID]:
+		case p.job.NodesFitErrors[task.UID] == nil:
+			left = append(left, task)
+		case p.a.inside != "":
+			unfit = append(unfit, task)
+		}
+	}
+	if len(left)+len(unfit) == 0 {
 		return tasks[tried:]
 	}
-	return append(left, tasks[tried:]...)
+	return slices.Concat(left, tasks[tried:], unfit)
 }
 
 func (a *allocation) newPass(job *api.JobInfo, subJob *api.SubJobInfo, st site, now bool) *pass {

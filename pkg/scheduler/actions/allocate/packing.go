@@ -40,7 +40,7 @@ func (a *allocation) tryPacked(job *api.JobInfo, subJob *api.SubJobInfo, tasks [
 		p.discard()
 		return band{}
 	}
-	return p.end(untouched(tasks, first, p))
+	return p.end(p.untouched(tasks, first))
 }
 
 // putBy places the tasks by the plan, until there are enough. It stops at a node that a plugin refuses after all.

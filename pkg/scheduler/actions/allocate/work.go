@@ -34,6 +34,8 @@ type sheet struct {
 	tasks map[api.SubJobID][]*api.TaskInfo
 	// needed are the sub-jobs that the job's minimum needs.
 	needed map[api.SubJobID]bool
+	// misfits are why tasks fitted nowhere that are not looked at again, while others of the job were.
+	misfits map[api.TaskID]*api.FitErrors
 }
 
 func (s *sheet) empty() bool { return len(s.tasks) == 0 }
@@ -46,6 +48,22 @@ func (s *sheet) first() *api.TaskInfo {
 		}
 	}
 	return nil
+}
+
+// note remembers why tasks of the job fitted nowhere; tell says it again of those that still wait.
+func (s *sheet) note(job *api.JobInfo) {
+	if s.misfits == nil && len(job.NodesFitErrors) > 0 {
+		s.misfits = map[api.TaskID]*api.FitErrors{}
+	}
+	maps.Copy(s.misfits, job.NodesFitErrors)
+}
+
+func (s *sheet) tell(job *api.JobInfo) {
+	for uid, errs := range s.misfits {
+		if job.NodesFitErrors[uid] == nil && job.Tasks[uid].Status == api.Pending {
+			job.NodesFitErrors[uid] = errs
+		}
+	}
 }
 
 // keep leaves of the sub-jobs that are named only the given tasks.

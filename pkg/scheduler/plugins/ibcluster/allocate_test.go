@@ -143,6 +143,10 @@ func TestAllocate(t *testing.T) {
 		"else the same spine": {
 			nodes: leaves, gang: []string{"clusters=ib-a"}, minMember: 2, pods: append(sized("4", "g/0", "g/1"), used("a4", "1")), want: "0:a1 1:a2",
 		},
+		"a member beyond the minimum that the leaf has no room for goes to the next, in the same session": {
+			nodes: leaves[:2], gang: []string{"mode=required"}, minMember: 2, pods: append(sized("4", "g/0"), sized("2", "g/1", "g/2")...),
+			want: "0:a2 1:a1 2:a1",
+		},
 		"a leaf is required and none is large enough": {
 			nodes: leaves, gang: []string{"level=leaf"}, minMember: 3, pods: sized("4", "g/0", "g/1", "g/2"),
 			says: "no node group holds the 3 members needed: ib-a/s2/l3 2/3: 2 nodes filled by its members (cpu); ib-a/s1/l1 1/3: 1 node filled by its members (cpu); " +
