@@ -81,6 +81,7 @@ type allocation struct {
 
 	// prePredicates are the tiers whose pre-predicates are asked.
 	prePredicates []conf.Tier
+	selection     selection
 
 	telling    *telling
 	kinds      map[string]*kind

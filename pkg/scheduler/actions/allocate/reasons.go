@@ -61,7 +61,7 @@ func (a *allocation) reasonOf(task *api.TaskInfo, node *api.NodeInfo, err error)
 			return "cordoned"
 		case a.taints && tainted(task.Pod, node.Node):
 			return "tainted"
-		case a.affinity && !selected(task.Pod, node.Node):
+		case a.affinity && !a.selected(task.Pod, node.Node):
 			return "didn't match Pod's node affinity/selector"
 		}
 	}
@@ -98,9 +98,18 @@ func tainted(pod *v1.Pod, node *v1.Node) bool {
 	return found
 }
 
+// selection is a pod's node selector and required affinity, read once for all nodes that are explained in a row.
+type selection struct {
+	pod      *v1.Pod
+	required nodeaffinity.RequiredNodeAffinity
+}
+
 // selected says whether the pod's node selector and required affinity take the node.
-func selected(pod *v1.Pod, node *v1.Node) bool {
-	match, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
+func (a *allocation) selected(pod *v1.Pod, node *v1.Node) bool {
+	if a.selection.pod != pod {
+		a.selection = selection{pod, nodeaffinity.GetRequiredNodeAffinity(pod)}
+	}
+	match, err := a.selection.required.Match(node)
 	return match && err == nil
 }
 

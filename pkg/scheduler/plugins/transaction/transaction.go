@@ -99,6 +99,7 @@ func noteTurns(ssn *framework.Session) {
 	})
 	ssn.AddPrePredicateFn(Name, func(task *api.TaskInfo) error {
 		ssn.Turn(task.Job)
+		readAffinity(ssn.GetCycleState(task.UID), task.Pod)
 		return nil
 	})
 	ssn.AddEventHandler(&vcframework.EventHandler{
