@@ -43,10 +43,12 @@ type wish struct {
 // binds says whether there are nodes where the gang may not go.
 func (w *wish) binds() bool { return w.mode == modeRequired || len(w.clusters) > 0 }
 
-// maxMistakes bounds how many mistakes of one gang are told, maxKey how much of a key.
+// maxMistakes bounds how many mistakes of one gang are told, maxKey how much of a key, maxClusters how many clusters a gang
+// lists: each group is looked for among them.
 const (
 	maxMistakes = 3
 	maxKey      = 120
+	maxClusters = 1000
 )
 
 // wishOf reads what the annotations say the job wants. An error says which is malformed and what would be right. A job
@@ -103,6 +105,9 @@ func (w *wish) read(key, value string, forest *topology.Forest) error {
 		}
 		w.level = max(level, 0)
 	case ClustersAnnotation:
+		if names := 1 + strings.Count(value, ","); names > maxClusters {
+			return fmt.Errorf("found %d names, want at most %d", names, maxClusters)
+		}
 		for name := range strings.SplitSeq(value, ",") {
 			name = strings.TrimSpace(name)
 			if name == "" || len(validation.IsValidLabelValue(name)) > 0 && len(validation.IsDNS1123Subdomain(name)) > 0 {
