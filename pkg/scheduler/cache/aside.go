@@ -5,6 +5,7 @@ package cache
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -18,33 +19,34 @@ import (
 // Reasons of events and conditions of what is set aside.
 const (
 	invalidResources = "InvalidResources"
+	objectTooLarge   = "TooLarge"
 	schedulerPanic   = "SchedulerPanic"
 )
 
 // errSearching refuses evictions while sessions do not see all jobs.
 var errSearching = errors.New("nothing is evicted while the scheduler looks for the object that makes its cycles panic")
 
-// aside is what sessions do without, so that one object stops nobody else: numbers that cannot be reckoned with, and
-// objects during whose turn, or with which, cycles panicked (hunt.go).
+// aside is what sessions do without, so that one object stops nobody else: numbers that cannot be reckoned with, objects
+// of which there is too much (toolarge.go), and objects during whose turn, or with which, cycles panicked (hunt.go).
 //
-// Numbers below 0, and queues from which no way leads to the root, are looked for in each snapshot. A gang that has such, or whose queue has, is not placed: it is left
+// Objects too large, numbers below 0, and queues from which no way leads to the root, are looked for in each snapshot. A gang that has such, or whose queue has, is not placed: it is left
 // out, but when it holds resources already it stays without the numbers, so that its queue's books are right.
 type aside struct {
 	mu    sync.Mutex
 	hunt  *hunt
-	wrong map[api.JobID]string
+	wrong map[api.JobID]verdict
 	// paused are the gangs that are not placed because part of their queue's books is left out by the hunt.
 	paused map[api.JobID]bool
 }
 
-func newAside() *aside { return &aside{hunt: newHunt(), wrong: map[api.JobID]string{}} }
+func newAside() *aside { return &aside{hunt: newHunt(), wrong: map[api.JobID]verdict{}} }
 
 // why says why the gang is set aside, if it is.
 func (a *aside) why(gang api.JobID) (reason, message string, is bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if message, is = a.wrong[gang]; is {
-		return invalidResources, message, true
+	if wrong, is := a.wrong[gang]; is {
+		return wrong.reason, wrong.message, true
 	}
 	if held, is := a.hunt.held[item{podGroupItem, string(gang)}]; is {
 		return schedulerPanic, held.message, true
@@ -59,10 +61,7 @@ type verdict struct{ reason, message string }
 func (a *aside) gangs() map[api.JobID]verdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	why := map[api.JobID]verdict{}
-	for gang, message := range a.wrong {
-		why[gang] = verdict{invalidResources, message}
-	}
+	why := maps.Clone(a.wrong)
 	for it, held := range a.hunt.held {
 		if it.kind == podGroupItem {
 			why[api.JobID(it.name)] = verdict{schedulerPanic, held.message}
@@ -93,16 +92,16 @@ func (c *Cache) setAside(snapshot *api.ClusterInfo) {
 	c.aside.wrong = wrong
 	c.aside.paused = c.aside.hunt.leaveOut(snapshot, time.Now())
 	c.aside.mu.Unlock()
-	for gang, message := range wrong {
-		if before[gang] != message {
-			c.reportGang(gang, gangFailure{reason: invalidResources, message: message})
+	for gang, why := range wrong {
+		if before[gang] != why {
+			c.reportGang(gang, gangFailure{reason: why.reason, message: why.message})
 		}
 	}
 }
 
 // unreckonable mends what the snapshot has of numbers that cannot be reckoned with, leaves out gangs that do not hold
-// anything, and says what is wrong by gang.
-func unreckonable(snapshot *api.ClusterInfo) map[api.JobID]string {
+// anything, and says what is wrong by gang. Objects too large are left out, or mended, likewise.
+func unreckonable(snapshot *api.ClusterInfo) map[api.JobID]verdict {
 	queues := map[api.QueueID]string{}
 	lost := withoutRoot(snapshot)
 	for id, queue := range snapshot.Queues {
@@ -124,12 +123,16 @@ func unreckonable(snapshot *api.ClusterInfo) map[api.JobID]string {
 			queues[id] = "queue " + queue.Name + ": " + told(wrong)
 		}
 	}
-	gangs := map[api.JobID]string{}
+	gangs := map[api.JobID]verdict{}
 	for id, job := range snapshot.Jobs {
+		reason := invalidResources
 		message, bad := queues[job.Queue]
+		if wrong := tooLarge(job); wrong != "" {
+			reason, message, bad = objectTooLarge, brief.Text(wrong), true
+		}
 		if needed := job.PodGroup.Spec.MinResources; needed != nil && !reckonable(*needed) {
 			if wrong := negative("spec.minResources", *needed); len(wrong) > 0 {
-				message, bad = told(wrong), true
+				reason, message, bad = invalidResources, told(wrong), true
 			}
 			mended := withinReckoning(*needed, 1)
 			job.PodGroup.Spec.MinResources = &mended
@@ -137,9 +140,11 @@ func unreckonable(snapshot *api.ClusterInfo) map[api.JobID]string {
 		if !bad {
 			continue
 		}
-		gangs[id] = message
+		gangs[id] = verdict{reason, message}
 		if !holdsResources(job) {
 			delete(snapshot.Jobs, id)
+		} else if reason == objectTooLarge {
+			job.PodGroup.Spec.MinResources = nil // the queue's books would have all its names
 		}
 	}
 	return gangs

@@ -62,13 +62,15 @@ func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 
 func (c *Cache) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share) {
 	c.forgetIncomplete()
+	for _, job := range snapshot.Jobs {
+		job.MinAvailable = binding.LeastMembers(job.PodGroup)
+	}
 	c.setAside(snapshot)
 	boundByNodes(snapshot, lost)
 	devices.Own(snapshot.Nodes)
 	c.evictor.bookVictims(snapshot)
 	crowded := crowdedNodes(snapshot)
 	for _, job := range snapshot.Jobs {
-		job.MinAvailable = binding.LeastMembers(job.PodGroup)
 		domain := job.ContainsHardTopology() // where upstream lets a nomination out of the required domain
 		for _, task := range job.TaskStatusIndex[api.Pending] {
 			task.Pod = ownPod(task.Pod)
