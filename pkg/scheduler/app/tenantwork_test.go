@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+const workConf = `
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}]
+- plugins: [{name: overcommit}, {name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}, {name: binpack}, {name: ibcluster}]
+`
+
+const (
+	workNodes, workPods = 24, 16
+	// workCycles is how often the same is found. The first few cycles tell of it.
+	workCycles = 20
+	// workNoise is how much more than in proportion a cycle's work may grow: maps and slices double.
+	workNoise = 1.6
+	// mostOfHead is what a line of the log has beside a message: when, where, and of which object.
+	mostOfHead = 176
+)
+
+// work is what a cycle does, as far as it is the same on every machine: allocations, and their bytes.
+type work struct{ allocations, bytes uint64 }
+
+// least is the work of a cycle without a tenant's input, which is left out of account.
+var least = work{allocations: 15_000, bytes: 3 << 20}
+
+// tenantRun is a scheduler with a gang of which some pods fit, and a tenant's input of some size.
+type tenantRun struct {
+	t       *testing.T
+	cluster *schedtest.Cluster
+	s       *scheduler
+}
+
+func newTenantRun(t *testing.T, in tenantInput, n int) *tenantRun {
+	t.Helper()
+	cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj())
+	for i := range workNodes {
+		name := fmt.Sprint("n", i)
+		capacity := schedtest.Resources{"cpu": "8", "memory": "100Gi", "pods": "110"}
+		if i%2 == 0 {
+			capacity["cpu"] = "4"
+		}
+		cluster.Put(schedtest.MakeNode().Name(name).Capacity(capacity).Label("zone", fmt.Sprint(i%4)).Label(v1.LabelHostname, name).Obj())
+	}
+	pg := schedtest.MakePodGroup().Name("t").MinMember(workPods).Phase(v1beta1.PodGroupPending).Obj()
+	if in.group != nil {
+		in.group(pg, n)
+	}
+	cluster.Put(pg)
+	for i := range workPods {
+		pod := schedtest.MakePod().Name(fmt.Sprint("t", i)).Group("t").Role("a").Label("member", fmt.Sprint(i)).Req(schedtest.Resources{"cpu": "6"}).Obj()
+		if in.pod != nil {
+			in.pod(pod, n)
+		}
+		cluster.Put(pod)
+	}
+	if in.more != nil {
+		in.more(cluster, n)
+	}
+	return &tenantRun{t: t, cluster: cluster, s: newTestScheduler(t, cluster, loaded(t, workConf))}
+}
+
+// work is that of the least of a few cycles: what else the process does at the time comes on top.
+func (r *tenantRun) work() work {
+	r.s.cycle()
+	least := work{allocations: 1 << 62, bytes: 1 << 62}
+	for range 3 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r.s.cycle()
+		runtime.ReadMemStats(&after)
+		least.allocations = min(least.allocations, after.Mallocs-before.Mallocs)
+		least.bytes = min(least.bytes, after.TotalAlloc-before.TotalAlloc)
+	}
+	return least
+}
+
+// TestACyclesWorkIsLinearInATenantsInput: an object within the API server's limits that makes a cycle do more than in proportion
+// to it, or for each node and each member what is in proportion to it, keeps all others waiting.
+func TestACyclesWorkIsLinearInATenantsInput(t *testing.T) {
+	logged := captureLog(t)
+	inputs := maps.Clone(groupInputs)
+	maps.Copy(inputs, podInputs)
+	for _, name := range slices.Sorted(maps.Keys(inputs)) {
+		in := inputs[name]
+		t.Run(name, func(t *testing.T) {
+			var some, all work
+			t.Run("some", func(t *testing.T) { some = newTenantRun(t, in, in.fits/4).work() })
+			t.Run("all", func(t *testing.T) { all = newTenantRun(t, in, in.fits).work() })
+			if !all.within(some, 4*workNoise) {
+				t.Errorf("with %d a cycle does %+v, with %d %+v", in.fits/4, some, in.fits, all)
+			}
+			if in.most > 0 {
+				t.Run("too much", func(t *testing.T) {
+					r := newTenantRun(t, in, in.most)
+					if much := r.work(); !much.within(some, 4*workNoise) {
+						t.Errorf("with %d a cycle does %+v, with %d %+v", in.fits/4, some, in.most, much)
+					}
+					r.staysBrief(workCycles - 4)
+				})
+			}
+			logged.brief(t)
+		})
+	}
+}
+
+// within says whether it is no more than so many times the other.
+func (w work) within(other work, times float64) bool {
+	return float64(w.allocations) <= times*float64(max(other.allocations, least.allocations)) &&
+		float64(w.bytes) <= times*float64(max(other.bytes, least.bytes))
+}
+
+// staysBrief has more cycles find the same, of which nobody is told again, and holds all that is told against its limit.
+func (r *tenantRun) staysBrief(cycles int) {
+	r.t.Helper()
+	for range cycles {
+		r.s.cycle()
+	}
+	told := map[string]int{}
+	for _, event := range r.cluster.Events.Take() {
+		head, message, _ := strings.Cut(event, ": ")
+		told[head]++
+		r.brief("event "+head, message)
+	}
+	for head, times := range told {
+		if times > 3 {
+			r.t.Errorf("%d events in %d cycles: %s", times, workCycles, head)
+		}
+	}
+	for _, c := range r.cluster.PodGroup("t").Status.Conditions {
+		r.brief("condition of the PodGroup", c.Message)
+	}
+	for i := range workPods {
+		for _, c := range r.cluster.Pod(fmt.Sprint("t", i)).Status.Conditions {
+			r.brief("condition of a pod", c.Message)
+		}
+	}
+	if writes := len(r.cluster.Writes()); writes > 3*(workPods+1) {
+		r.t.Errorf("%d writes in %d cycles", writes, workCycles)
+	}
+}
+
+func (r *tenantRun) brief(what, message string) {
+	r.t.Helper()
+	if len(message) > brief.Most {
+		r.t.Errorf("%s has %d bytes: %.200s", what, len(message), message)
+	}
+}
+
+// captured holds the length of the longest line of each place in the source that logs.
+type captured struct {
+	mu      sync.Mutex
+	longest map[string]int
+}
+
+func (c *captured) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	head, _, _ := bytes.Cut(p, []byte("]"))
+	place := string(head[bytes.LastIndexByte(head, ' ')+1:])
+	c.longest[place] = max(c.longest[place], len(p))
+	return len(p), nil
+}
+
+func captureLog(t *testing.T) *captured {
+	c := &captured{longest: map[string]int{}}
+	var flags flag.FlagSet
+	klog.InitFlags(&flags)
+	for name, value := range map[string]string{"logtostderr": "false", "alsologtostderr": "false", "stderrthreshold": "FATAL"} {
+		if err := flags.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	klog.SetOutput(c)
+	return c
+}
+
+// brief holds what was logged against the limit of a message, with room for the names of its object.
+func (c *captured) brief(t *testing.T) {
+	t.Helper()
+	klog.Flush()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for place, length := range c.longest {
+		if length > brief.Most+mostOfHead {
+			t.Errorf("a line of %d bytes was logged at %s", length, place)
+		}
+	}
+	clear(c.longest)
+}
