@@ -104,6 +104,17 @@ func (w *world) short(what, message string) {
 	}
 }
 
+// TestRequestBeyondReckoningFitsNowhere: upstream reads 1e18 cpu as less than nothing.
+func TestRequestBeyondReckoningFitsNowhere(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.add(schedtest.MakeNode().Name("n").Obj(), schedtest.MakePodGroup().Name("g").Obj(),
+			schedtest.MakePod().Name("huge").Group("g").Req(schedtest.Resources{"cpu": "1e18"}).Obj())
+		if err := w.place("huge", "n"); err == nil {
+			t.Error("it was placed on a node of 8 cpu")
+		}
+	})
+}
+
 // TestGangsTextIsHeldOnce: a gang of many pods whose failure is told at length has one text for those that were well.
 func TestGangsTextIsHeldOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

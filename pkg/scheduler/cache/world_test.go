@@ -84,7 +84,7 @@ func (w *world) woken() []Urgency {
 func (w *world) add(objects ...runtime.Object) {
 	w.t.Helper()
 	for _, object := range objects {
-		w.deliver(w.cluster.Put(object))
+		w.deliver(w.cluster.Put(object).DeepCopyObject())
 	}
 }
 
@@ -110,8 +110,12 @@ func (w *world) list(object runtime.Object) (old runtime.Object) {
 	return old
 }
 
+// deliver lets the cache know of the object as its informers hold it.
 func (w *world) deliver(object runtime.Object) {
 	w.t.Helper()
+	if _, err := trimmed(object); err != nil {
+		w.t.Fatal(err)
+	}
 	old := w.list(object)
 	switch object := object.(type) {
 	case *v1.Pod:
