@@ -259,3 +259,74 @@ func TestAPodThatHoldsWhatNobodyHasStopsNobody(t *testing.T) {
 		})
 	}
 }
+
+// TestAPromiseThatCannotBeKeptHoldsUpNobody: the minResources of a gang that was let in may be raised to anything, and upstream's
+// plugins keep all of it for that gang.
+func TestAPromiseThatCannotBeKeptHoldsUpNobody(t *testing.T) {
+	running := schedtest.MakePod().Name("runs").Group("raised").Req(schedtest.Resources{"cpu": "1"}).Node("n").Phase(v1.PodRunning).Obj()
+	tests := map[string]struct {
+		phase  v1beta1.PodGroupPhase
+		pods   []runtime.Object
+		raised v1.ResourceList
+	}{
+		"of cpu":                      {phase: v1beta1.PodGroupInqueue, raised: quantities("cpu", "1e9")},
+		"of cpu, a little":            {phase: v1beta1.PodGroupInqueue, raised: quantities("cpu", "8001m")},
+		"of what no node has":         {phase: v1beta1.PodGroupInqueue, raised: quantities("nvidia.com/gpu", "1")},
+		"of cpu, while it runs":       {phase: v1beta1.PodGroupRunning, pods: []runtime.Object{running}, raised: quantities("cpu", "1e9")},
+		"beyond what can be reckoned": {phase: v1beta1.PodGroupInqueue, raised: quantities("memory", "1e30")},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(), schedtest.MakeNode().Name("n").Obj())
+			raised := schedtest.MakePodGroup().Name("raised").Phase(tt.phase).Obj()
+			raised.Spec.MinResources = &tt.raised
+			cluster.Put(raised)
+			for _, pod := range tt.pods {
+				cluster.Put(pod)
+			}
+			innocents(cluster)
+			needs := quantities("cpu", "2")
+			innocent := cluster.PodGroup("g")
+			innocent.Spec.MinResources = &needs
+			cluster.Put(innocent)
+			s := newTestScheduler(t, cluster, builtIn(t, "enqueue allocate backfill"))
+
+			s.cycle()
+			s.cycle()
+
+			eventually(t, func() bool { return cmp.Equal([]string{"n", "n"}, nodesOf(cluster, 2)) })
+			if got := cluster.PodGroup("raised").Spec.MinResources; !cmp.Equal(*got, tt.raised) {
+				t.Errorf("what it asks for was written: %v", got)
+			}
+		})
+	}
+}
+
+// TestARequestForMoreThanAnyNodeHasIsTold: the PodGroup and the pod say what is asked for and what would be right.
+func TestARequestForMoreThanAnyNodeHasIsTold(t *testing.T) {
+	tests := map[string]struct{ resource, request, want string }{
+		"of cpu":                   {"cpu", "1e12", "a member asks for more than any node has: cpu 1T of at most 8"},
+		"of more than is reckoned": {"cpu", "1e18", "a member asks for more than any node has: cpu 4P of at most 8"},
+		"of what no node has":      {"nvidia.com/gpu", "1e18", "a member asks for more than any node has: nvidia.com/gpu 4P of at most 0"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(),
+				schedtest.MakeNode().Name("n").Obj(), schedtest.MakePodGroup().Name("huge").Obj(),
+				schedtest.MakePod().Name("huge").Group("huge").Req(schedtest.Resources{tt.resource: tt.request}).Obj())
+			s := newTestScheduler(t, cluster, builtIn(t, "enqueue allocate backfill"))
+			eventually(t, func() bool {
+				s.cycle()
+				if !strings.Contains(unschedulableMessage(cluster.PodGroup("huge")), tt.want) {
+					return false
+				}
+				for _, condition := range cluster.Pod("huge").Status.Conditions {
+					if condition.Type == v1.PodScheduled && strings.Contains(condition.Message, tt.want) {
+						return true
+					}
+				}
+				return false
+			})
+		})
+	}
+}

@@ -73,6 +73,7 @@ func (p *plugin) Name() string { return Name }
 
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.findHalfBound(ssn)
+	forgetPromises(ssn)
 	ssn.AddJobValidFn(Name, func(obj interface{}) *api.ValidateResult {
 		job, ok := obj.(*api.JobInfo)
 		if !ok {
