@@ -200,6 +200,29 @@ func TestWhatADrainToldOfMayEnd(t *testing.T) {
 	}, WithDrainLimit(time.Second))
 }
 
+// TestWhatIsLeftAfterADrainIsTold: a rollback that a drain told of ends, and then another is what the next leader has to see to.
+func TestWhatIsLeftAfterADrainIsTold(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.mustSubmit(t, gang, "p", 1, script{steps: []act{{plugin: "a"}, {plugin: "b", err: errStep, undoTakes: 5 * time.Second}}})
+		synctest.Wait()
+		cut, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := w.engine.Drain(cut); err == nil {
+			t.Error("Drain returned no error, and a rollback had not returned")
+		}
+		w.drain(t)
+		w.wantTraces(t, "a b -b")
+		var plugins []string
+		for _, text := range w.told() {
+			plugin, _, _ := strings.Cut(strings.TrimPrefix(text, "undoing pre-bind plugin "), " ")
+			plugins = append(plugins, plugin)
+		}
+		if diff := cmp.Diff([]string{"b", "a"}, plugins); diff != "" {
+			t.Errorf("plugins whose rollback was told of (-want +got):\n%s", diff)
+		}
+	}, WithDrainLimit(time.Second))
+}
+
 func TestDrainNamesFewOfManyThatAreLeft(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		for i := range 300 {

@@ -69,8 +69,10 @@ func TestBoundFor(t *testing.T) {
 		minimum := map[string]string{"p0": "2", "p1": "4", "p2": "8", "p3": "16", "p4": "many"}[task.Name]
 		task.Pod.Annotations[MinimumAnnotation] = minimum
 	}
-	if got := BoundFor(job); got != 4 {
-		t.Errorf("the gang was bound for %d members, want the 4 of the member that runs", got)
+	for range 100 { // whichever member is looked at last
+		if got := BoundFor(job); got != 4 {
+			t.Fatalf("the gang was bound for %d members, want the 4 of the member that runs", got)
+		}
 	}
 }
 

@@ -140,6 +140,13 @@ func TestHalfBoundGangIsEvictedAfterTheLimitOnly(t *testing.T) {
 			c.book("half", "1", api.Binding)
 			c.session(nil)
 		}},
+		"one whose rest is stuck while the configuration changes": {limit: time.Minute, waits: 31 * time.Second, want: []string{reason}, between: func(c *fakeCache) {
+			c.book("half", "1", api.Binding)
+			c.session(nil)
+			time.Sleep(30 * time.Second)
+			c.reload()
+			c.session(nil)
+		}},
 		"not one whose rest is on its way for a moment": {limit: time.Minute, waits: 59 * time.Second, between: func(c *fakeCache) {
 			time.Sleep(time.Hour)
 			c.book("half", "1", api.Binding)
@@ -184,6 +191,23 @@ func TestHalfBoundGangIsEvictedAfterTheLimitOnly(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAMemberThatIsNotEvictedKeepsNoOther: their resources are of no use to it.
+func TestAMemberThatIsNotEvictedKeepsNoOther(t *testing.T) {
+	c := newCache(t)
+	c.AddPodGroupV1beta1(schedtest.MakePodGroup().Name("half").Queue("b").MinMember(3).Obj())
+	c.AddPod(schedtest.MakePod().Name("half-2").Group("half").Node("n").Annotation(binding.MinimumAnnotation, "3").Obj())
+	synctest.Test(t, func(t *testing.T) {
+		session := sessions(t, c, time.Minute)
+		session(nil)
+		time.Sleep(61 * time.Second)
+		c.refuses = 1
+		session(nil)
+		if len(c.evicted) != 1 {
+			t.Errorf("of two members, of which the API server refuses to evict one, were evicted: %v", c.evicted)
+		}
+	})
 }
 
 // TestTimeStartsAnew: a gang that was whole in between has its full time again.

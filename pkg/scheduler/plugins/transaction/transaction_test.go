@@ -3,6 +3,7 @@
 package transaction
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 	"volcano.sh/volcano/pkg/scheduler/conf"
+	"volcano.sh/volcano/pkg/scheduler/plugins/util"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -28,8 +30,11 @@ type fakeCache struct {
 	blocked map[api.JobID]string
 	avoid   map[api.JobID][]string
 	evicted []string
-	// session runs a session.
+	// refuses is how many evictions the API server refuses before it takes one.
+	refuses int
+	// session runs a session, and reload puts the configuration in force anew.
 	session func(f func(ssn *framework.Session))
+	reload  func()
 }
 
 func (c *fakeCache) AddToTransaction(*vccache.BindContext, map[string]string, []binding.Step) error {
@@ -47,6 +52,10 @@ func (c *fakeCache) UpdateJobStatus(job *api.JobInfo, _, _, _ bool) (*api.JobInf
 func (c *fakeCache) UpdateQueueStatus(*api.QueueInfo) error { return nil }
 
 func (c *fakeCache) Evict(task *api.TaskInfo, reason string) error {
+	if c.refuses > 0 {
+		c.refuses--
+		return errors.New("refused")
+	}
 	c.evicted = append(c.evicted, task.Name+": "+reason)
 	return nil
 }
@@ -84,15 +93,20 @@ func newCache(t *testing.T) *fakeCache {
 	return c
 }
 
-// sessions runs sessions of one profile, one by one.
+// sessions runs sessions, one by one, of the profile that c.reload has put in force last. It has put one in force.
 func sessions(t *testing.T, c *fakeCache, limit time.Duration) (session func(f func(ssn *framework.Session))) {
 	t.Helper()
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(Spec(c))
-	profile, err := registry.Build(framework.ProfileInput{Tiers: []conf.Tier{Tier(limit)}}, nil)
-	if err != nil {
-		t.Fatal(err)
+	var profile *framework.Profile
+	c.reload = func() {
+		t.Helper()
+		var err error
+		if profile, err = registry.Build(framework.ProfileInput{Tiers: []conf.Tier{Tier(limit)}}, nil); err != nil {
+			t.Fatal(err)
+		}
 	}
+	c.reload()
 	return func(f func(ssn *framework.Session)) {
 		ssn := registry.OpenSession(c, profile)
 		defer registry.CloseSession(ssn)
@@ -173,4 +187,19 @@ func TestGangAvoidsTheNodesItFailedOn(t *testing.T) {
 			t.Errorf("nodes to avoid (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// TestWhoeverNotesTurnsHasNoVote: the plugin is asked before all others, and notes whose turn it is.
+func TestWhoeverNotesTurnsHasNoVote(t *testing.T) {
+	for vote, want := range map[int]bool{util.Permit: true, util.Abstain: true, util.Reject: false} {
+		c := newCache(t)
+		sessions(t, c, 0)(func(ssn *framework.Session) {
+			yes := true
+			ssn.Tiers = append(ssn.Tiers, conf.Tier{Plugins: []conf.PluginOption{{Name: "voter", EnabledJobEnqueued: &yes}}})
+			ssn.AddJobEnqueueableFn("voter", func(interface{}) int { return vote })
+			if got := ssn.JobEnqueueable(ssn.Jobs["ns/waits"]); got != want {
+				t.Errorf("a gang is let in when another plugin votes %d: %t, want %t", vote, got, want)
+			}
+		})
+	}
 }
