@@ -52,24 +52,48 @@ func TestAHuntIsShort(t *testing.T) {
 	}
 }
 
-// TestAPanicThatIsToldLateHoldsNobody: the cycle after the one that panicked is taken for it.
+// TestAPanicThatIsToldLateHoldsNobody: the cycle after the one that panicked is taken for it. That it was well when it was tried
+// once more counts for later searches too.
 func TestAPanicThatIsToldLateHoldsNobody(t *testing.T) {
 	h, now := newHunt(), time.Unix(0, 0)
-	for range 3 { // with all, without any, and with the only one there is
+	for range 2 {
+		for range 3 { // with all, without any, and with the only one there is
+			h.leaveOut(gangs(1), now)
+			if len(h.seen.Jobs) == 0 {
+				h.succeeded()
+			} else {
+				h.panicked(now, "", "oh no")
+			}
+		}
+		if len(h.held) != 0 || !h.searching() {
+			t.Fatalf("%d items are held after one try, and the search goes on: %t; want none, and that it does", len(h.held), h.searching())
+		}
 		h.leaveOut(gangs(1), now)
-		if len(h.seen.Jobs) == 0 {
-			h.succeeded()
-		} else {
-			h.panicked(now, "", "oh no")
+		h.succeeded()
+		if len(h.held) != 0 || h.searching() {
+			t.Errorf("%d items are held, and the search goes on: %t; want none, and that it is over", len(h.held), h.searching())
 		}
 	}
-	if len(h.held) != 0 || !h.searching() {
-		t.Fatalf("%d items are held after one try, and the search goes on: %t; want none, and that it does", len(h.held), h.searching())
+}
+
+// TestGangsOfAHeldQueueAreLeftOutWithIt: plugins look up the queue of each gang that they see.
+func TestGangsOfAHeldQueueAreLeftOutWithIt(t *testing.T) {
+	h, now := newHunt(), time.Unix(0, 0)
+	h.what = "oh no"
+	h.hold(item{queueItem, "evil"}, now, 0)
+	snapshot := gangs(3)
+	for name, of := range map[api.QueueID][]api.JobID{"evil": {"0", "2"}, "good": {"1"}} {
+		snapshot.Queues[name] = &api.QueueInfo{UID: name, Name: string(name), Queue: &scheduling.Queue{}}
+		for _, gang := range of {
+			snapshot.Jobs[gang].Queue = name
+		}
 	}
-	h.leaveOut(gangs(1), now)
-	h.succeeded()
-	if len(h.held) != 0 || h.searching() {
-		t.Errorf("%d items are held, and the search goes on: %t; want none, and that it is over", len(h.held), h.searching())
+	h.leaveOut(snapshot, now)
+	if snapshot.Queues["evil"] != nil || snapshot.Queues["good"] == nil {
+		t.Errorf("the session has the queues %v, want the good one", snapshot.Queues)
+	}
+	if len(snapshot.Jobs) != 1 || snapshot.Jobs["1"] == nil {
+		t.Errorf("the session has %d gangs, want the one of the good queue", len(snapshot.Jobs))
 	}
 }
 

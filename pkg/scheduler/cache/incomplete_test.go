@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -129,4 +131,25 @@ func TestAGangThatBackfillCannotComplete(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWhatAGangWithMembersInFlightLacksIsNotKnown: those that follow are enough with those that are about to be bound.
+func TestWhatAGangWithMembersInFlightLacksIsNotKnown(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(3, 2)
+		goOn := make(chan struct{})
+		w.mustPlace("n", []binding.Step{waiting("slow", goOn)}, "p0", "p1")
+		w.SealTransactions()
+		synctest.Wait()
+		w.mustPlace("n", nil, "p2")
+		if released := w.ReleaseIncomplete(); len(released) > 0 {
+			t.Errorf("given up: %v, want nobody while others of the gang are being bound", released)
+		}
+		w.SealTransactions()
+		close(goOn)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"n", "n", "n"}, w.nodesOf("p0", "p1", "p2")); diff != "" {
+			t.Errorf("nodes of the members (-want +got):\n%s", diff)
+		}
+	})
 }

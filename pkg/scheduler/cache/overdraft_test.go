@@ -21,6 +21,8 @@ type cpuAmounts struct {
 	Tasks            map[string]float64
 	Allocated, Total float64
 	Used, Idle       map[string]float64
+	// Releasing is that of nodes with pods that are leaving.
+	Releasing map[string]float64
 }
 
 func cpuIn(snapshot *api.ClusterInfo) cpuAmounts {
@@ -32,6 +34,9 @@ func cpuIn(snapshot *api.ClusterInfo) cpuAmounts {
 	a.Allocated, a.Total = job.Allocated.MilliCPU, job.TotalRequest.MilliCPU
 	for name, node := range snapshot.Nodes {
 		a.Used[name], a.Idle[name] = node.Used.MilliCPU, node.Idle.MilliCPU
+		if node.Releasing.MilliCPU != 0 {
+			a.Releasing = map[string]float64{name: node.Releasing.MilliCPU}
+		}
 	}
 	return a
 }
@@ -74,7 +79,8 @@ func TestPodsHoldNoMoreThanTheirNodesHave(t *testing.T) {
 		},
 		"a pod that is leaving": {
 			objects: []runtime.Object{runs(0, "n", "1e15").Terminating().Obj()},
-			want:    cpuAmounts{Tasks: map[string]float64{"p0": 8000}, Total: 8000, Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": 0}},
+			want: cpuAmounts{Tasks: map[string]float64{"p0": 8000}, Total: 8000,
+				Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": 0}, Releasing: map[string]float64{"n": 8000}},
 		},
 		"a node that does not exist": {
 			objects: []runtime.Object{runs(0, "nowhere", "1e15").Obj(), pod(1).Node("nowhere").Obj(), runs(2, "n", "3").Obj()},

@@ -4,6 +4,7 @@ package cache
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,6 +51,17 @@ func (w *world) podScheduled(name string) string {
 		return ""
 	}
 	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+}
+
+// TestWhatAFailedGangHeldIsForOthersAtOnce: the loop may be idle, for nothing else changes.
+func TestWhatAFailedGangHeldIsForOthersAtOnce(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		w.failGang()
+		if wakes := w.woken(); !slices.Contains(wakes, Now) {
+			t.Errorf("the loop was woken %v, want a cycle now", wakes)
+		}
+	})
 }
 
 func TestFailedPreBindIsTold(t *testing.T) {

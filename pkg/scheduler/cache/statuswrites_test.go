@@ -267,6 +267,32 @@ func TestPodWishes(t *testing.T) {
 }
 
 // TestPodWishIsTriedAgain: the API server fails for a while.
+// TestAPodIsToldWhatIsDecidedWhileItIsBeingTold: the newer word is written too.
+func TestAPodIsToldWhatIsDecidedWhileItIsBeingTold(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		newer := unscheduled("")
+		newer.Status.Conditions[0].Message = "no room, and then less"
+		told := false
+		w.cluster.Kube.PrependReactor("update", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if !told {
+				told = true
+				w.status.wishPod(newer, 0)
+			}
+			return false, nil, nil
+		})
+		w.status.wishPod(unscheduled(""), 0)
+		for range 3 {
+			synctest.Wait()
+			w.sync("p0")
+			time.Sleep(statusLastRetry)
+		}
+		if diff := cmp.Diff("False Unschedulable: no room, and then less", w.podScheduled("p0")); diff != "" {
+			t.Errorf("condition of the pod (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestPodWishIsTriedAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)

@@ -130,6 +130,36 @@ func TestLongWaitInPreBindIsTold(t *testing.T) {
 	})
 }
 
+// TestThePodGroupTellsOfThosePodsOnlyThatStillWait.
+func TestThePodGroupTellsOfThosePodsOnlyThatStillWait(t *testing.T) {
+	const says = " waits in pre-bind plugin storage on node n since 2000-01-01T00:00:00Z"
+	for goesOn, waits := range map[string]string{"p0": "p1", "p1": "p0"} {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.gangOf(2, 2)
+			returns := map[string]chan struct{}{"p0": make(chan struct{}), "p1": make(chan struct{})}
+			step := binding.Step{Plugin: "storage", Timeout: time.Hour, PreBind: func(ctx context.Context, task *api.TaskInfo, _ string) error {
+				select {
+				case <-returns[task.Name]:
+				case <-ctx.Done():
+				}
+				return nil
+			}}
+			w.mustPlace("n", []binding.Step{step}, "p0", "p1")
+			w.SealTransactions()
+			time.Sleep(time.Minute)
+			w.catchUp()
+			if diff := cmp.Diff("True WaitingInPreBind: pod p0:"+says+" (and more of its pods)", w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+				t.Errorf("condition of the PodGroup while both wait (-want +got):\n%s", diff)
+			}
+			close(returns[goesOn])
+			w.catchUp()
+			if diff := cmp.Diff("True WaitingInPreBind: pod "+waits+":"+says, w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+				t.Errorf("condition of the PodGroup while %s waits alone (-want +got):\n%s", waits, diff)
+			}
+		})
+	}
+}
+
 // TestABindThatHangsIsTold: while it is not known whether a pod is bound, its node is held for it.
 func TestABindThatHangsIsTold(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
