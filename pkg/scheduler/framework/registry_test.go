@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 )
 
@@ -121,6 +122,101 @@ func TestSessionEndSealsTransactions(t *testing.T) {
 	}
 	if len(r.views) != 0 {
 		t.Errorf("%d sessions are kept after their end", len(r.views))
+	}
+}
+
+// TestMembersThatAreGivenUpWaitAgain, for what the session finds when it closes. Those that are not its own are as they were:
+// a session that panicked has left them.
+func TestMembersThatAreGivenUpWaitAgain(t *testing.T) {
+	r, k := NewRegistry(), newKeeper(t)
+	ssn := open(t, r, k, ProfileInput{})
+	ssn.ExplainWait("ns/g", Wait{NotEnoughResources, "no room, before it was placed"})
+	commit(t, ssn)
+	job := ssn.Jobs["ns/g"]
+	tasks := map[string]*api.TaskInfo{}
+	for uid, task := range job.Tasks {
+		tasks[task.Name] = task
+		k.incomplete = map[api.JobID][]api.TaskID{"ns/g": append(k.incomplete["ns/g"], uid), "ns/gone": {"x"}}
+	}
+	if err := job.UpdateTaskStatus(tasks["p1"], api.Binding); err != nil {
+		t.Fatal(err)
+	}
+	tasks["p1"].NodeName = "n"
+	r.CloseSession(ssn)
+	var got []string
+	for _, name := range []string{"p0", "p1"} {
+		got = append(got, strings.TrimSpace(tasks[name].Status.String()+" "+tasks[name].NodeName))
+	}
+	if diff := cmp.Diff([]string{"Pending", "Binding n"}, got); diff != "" {
+		t.Errorf("members (-want +got):\n%s", diff)
+	}
+	if wait, _ := ssn.Wait("ns/g"); wait.Message != "no action of the configuration has tried to place it yet" {
+		t.Errorf("the gang is said to wait for: %s", wait.Message)
+	}
+}
+
+// TestEvictionsThatAreRefusedAreNone.
+func TestEvictionsThatAreRefusedAreNone(t *testing.T) {
+	r, k := NewRegistry(), newKeeper(t)
+	ssn := open(t, r, k, ProfileInput{})
+	defer r.CloseSession(ssn)
+	ssn.Action = "preempt"
+	commit(t, ssn)
+	evict := func() {
+		for _, task := range ssn.Jobs["ns/g"].Tasks {
+			if err := ssn.Evict(task, "reason"); !errors.Is(err, k.keeps) {
+				t.Errorf("evicting returned %v, want %v", err, k.keeps)
+			}
+			return
+		}
+	}
+	k.keeps = errors.New("no")
+	if evict(); len(ssn.Evictions()) != 0 {
+		t.Errorf("evictions after one that was refused: %v", ssn.Evictions())
+	}
+	k.keeps = nil
+	if evict(); len(ssn.Evictions()) != 1 || ssn.Evictions()[0].Action != "preempt" {
+		t.Errorf("evictions after one by preempt: %v", ssn.Evictions())
+	}
+}
+
+// TestKindsOfDevicesStayAsTheyAre: a configuration that switches others on or off is refused.
+func TestKindsOfDevicesStayAsTheyAre(t *testing.T) {
+	shares := func(vgpu bool) ProfileInput {
+		devices := tier("deviceshare")
+		devices.Plugins[0].Arguments = map[string]interface{}{"deviceshare.VGPUEnable": vgpu}
+		return ProfileInput{Tiers: []conf.Tier{devices}}
+	}
+	r := NewRegistry()
+	for range 2 {
+		if _, err := r.Build(shares(false), nil); err != nil {
+			t.Error(err)
+		}
+		_, err := r.Build(shares(true), nil)
+		const want = "found deviceshare.VGPUEnable switched on, and the scheduler began with no kind switched on"
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Build returned %v, want an error that says %q", err, want)
+		}
+	}
+}
+
+// TestAConfigurationIsTimeDrivenWhenAnyPluginIs.
+func TestAConfigurationIsTimeDrivenWhenAnyPluginIs(t *testing.T) {
+	r := NewRegistry()
+	clock := spec("clock", func(*Session) {})
+	clock.TimeDriven = true
+	r.RegisterPlugin(clock)
+	r.RegisterPlugin(spec("calm", func(*Session) {}))
+	for want, tiers := range map[bool][][]string{true: {{"clock"}, {"clock", "calm"}, {"calm", "clock"}}, false: {{"calm"}, nil}} {
+		for _, plugins := range tiers {
+			profile, err := r.Build(ProfileInput{Tiers: []conf.Tier{tier(plugins...), tier()}}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if profile.TimeDriven != want {
+				t.Errorf("with plugins %v it is time-driven: %t, want %t", plugins, profile.TimeDriven, want)
+			}
+		}
 	}
 }
 

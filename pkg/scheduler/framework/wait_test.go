@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/apis/pkg/apis/scheduling/scheme"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -132,6 +133,58 @@ func TestQueuesThatAreInEachOther(t *testing.T) {
 	}
 	if diff := cmp.Diff([]api.QueueID{"a", "b", "c"}, ssn.queuePath("a")); diff != "" {
 		t.Errorf("path (-want +got):\n%s", diff)
+	}
+}
+
+// TestWhatIsInUse: what is placed, also where room is yet to be made, counts in the queue and in those it is in. A gang that was let in and
+// has none of it yet has been promised its minimum.
+func TestWhatIsInUse(t *testing.T) {
+	ssn := bare()
+	for name, parent := range map[string]string{"inner": "outer", "outer": ""} {
+		ssn.Queues[api.QueueID(name)] = api.NewQueueInfo(&scheduling.Queue{Spec: scheduling.QueueSpec{Parent: parent}})
+	}
+	minimum := v1.ResourceList{v1.ResourceCPU: resource.MustParse("4")}
+	gang := func(uid api.JobID, queue api.QueueID, phase scheduling.PodGroupPhase, statuses ...api.TaskStatus) *api.JobInfo {
+		job := jobOf(t, 2, 0)
+		job.UID, job.Queue = uid, queue
+		job.PodGroup.Spec.MinResources, job.PodGroup.Status.Phase = &minimum, phase
+		for i, status := range statuses {
+			task := api.NewTaskInfo(schedtest.MakePod().Name(fmt.Sprintf("%s-%d", uid, i)).Group("g").Req(schedtest.Resources{"cpu": "1"}).Obj())
+			task.Job, task.Status = uid, status
+			job.AddTaskInfo(task)
+		}
+		ssn.Jobs[uid] = job
+		return job
+	}
+	gang("runs", "inner", scheduling.PodGroupRunning, api.Running, api.Running)
+	gang("is half placed", "outer", scheduling.PodGroupInqueue, api.Allocated, api.Pending)
+	gang("gets room that is being made", "inner", scheduling.PodGroupRunning, api.Pipelined, api.Pipelined)
+	gang("was let in", "inner", scheduling.PodGroupInqueue, api.Pending, api.Pending)
+	gang("was not", "inner", scheduling.PodGroupPending, api.Pending, api.Pending)
+	use := ssn.use()
+	got := map[string]float64{"inner": use.of("inner").MilliCPU, "outer": use.of("outer").MilliCPU, "all": use.all.MilliCPU, "promised": use.promised.MilliCPU}
+	want := map[string]float64{"inner": 4000, "outer": 5000, "all": 5000, "promised": 4000}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("thousandths of cpu (-want +got):\n%s", diff)
+	}
+}
+
+// TestTooFewSubGroups: one whose pods are all there, and no more, is whole.
+func TestTooFewSubGroups(t *testing.T) {
+	job := api.NewJobInfo("ns/g")
+	group := &api.PodGroup{Version: api.PodGroupVersionV1Beta1}
+	object := schedtest.MakePodGroup().Name("g").MinMember(2).SubGroups("racks", "sub", 3, 2).Obj()
+	if err := scheme.Scheme.Convert(object, &group.PodGroup, nil); err != nil {
+		t.Fatal(err)
+	}
+	job.SetPodGroup(group)
+	for i, sub := range []string{"a", "a", "b", "b", "b", "c"} {
+		job.AddTaskInfo(api.NewTaskInfo(schedtest.MakePod().Name(fmt.Sprintf("p%d", i)).Group("g").Label("sub", sub).Obj()))
+	}
+	want := Wait{NotEnoughPodsOfTask, `sub-group policy "ns/g/racks" wants 3 sub-groups and there are 2 whole ones`}
+	wait, _ := lacksPods(job)
+	if diff := cmp.Diff(want, wait); diff != "" {
+		t.Errorf("what the gang lacks (-want +got):\n%s", diff)
 	}
 }
 

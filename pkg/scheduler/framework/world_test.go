@@ -24,6 +24,10 @@ type keeper struct {
 	members map[string][]binding.Step
 	decided map[string]map[string]string
 	sealed  int
+	// incomplete are the tasks that are given up when the session closes.
+	incomplete map[api.JobID][]api.TaskID
+	// keeps has evictions refused.
+	keeps error
 }
 
 var _ Cache = (*keeper)(nil)
@@ -50,7 +54,9 @@ func (k *keeper) AddToTransaction(bindCtx *vccache.BindContext, decided map[stri
 
 func (k *keeper) SealTransactions() { k.sealed++ }
 
-func (k *keeper) ReleaseIncomplete() map[api.JobID][]api.TaskID { return nil }
+func (k *keeper) ReleaseIncomplete() map[api.JobID][]api.TaskID { return k.incomplete }
+
+func (k *keeper) Evict(*api.TaskInfo, string) error { return k.keeps }
 
 // trace is what steps did, in order.
 type trace struct {
