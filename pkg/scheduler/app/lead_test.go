@@ -56,7 +56,7 @@ func TestALostLeaseAborts(t *testing.T) {
 	cfg.Tiers = nil
 	var s *scheduler
 	s = newIdleScheduler(t, cluster, inSteps(t, func() *scheduler { return s }, binding.Step{
-		Plugin: "p", PreBind: func(ctx context.Context, _ *api.TaskInfo, _ string) error {
+		Plugin: "p", Timeout: time.Hour, PreBind: func(ctx context.Context, _ *api.TaskInfo, _ string) error {
 			close(begun)
 			<-ctx.Done()
 			close(aborted)
@@ -72,7 +72,11 @@ func TestALostLeaseAborts(t *testing.T) {
 	go func() { done <- s.run(t.Context(), lifetime) }()
 	<-begun
 	loseLease()
-	<-aborted
+	select {
+	case <-aborted:
+	case <-time.After(20 * time.Second):
+		t.Fatal("what is in flight goes on")
+	}
 	if err := ended(t, done); !errors.Is(err, errLeaseLost) {
 		t.Errorf("the run ended with %v, want %v", err, errLeaseLost)
 	}

@@ -35,7 +35,17 @@ type server struct {
 	retryAfter string
 	asked      []time.Duration
 	body       io.ReadCloser
+	// unread counts the answers until it is up that nobody has closed.
+	unread int
 }
+
+// answer is the body of a server that is not up.
+type answer struct {
+	io.Reader
+	server *server
+}
+
+func (a answer) Close() error { a.server.unread--; return nil }
 
 func (s *server) RoundTrip(*http.Request) (*http.Response, error) {
 	s.asked = append(s.asked, time.Since(s.begin))
@@ -49,8 +59,9 @@ func (s *server) RoundTrip(*http.Request) (*http.Response, error) {
 	case s.down == 0:
 		return nil, errAway
 	default:
+		s.unread++
 		return &http.Response{
-			StatusCode: s.down, Status: http.StatusText(s.down), Body: io.NopCloser(strings.NewReader("not now")),
+			StatusCode: s.down, Status: http.StatusText(s.down), Body: answer{strings.NewReader("not now"), s},
 			Header: http.Header{"Retry-After": {s.retryAfter}},
 		}, nil
 	}
@@ -149,6 +160,38 @@ func TestPausesOfAnOutageAreShort(t *testing.T) {
 			t.Errorf("%d requests in a minute", len(s.asked))
 		}
 	})
+}
+
+// TestARetryAfterIsFollowed, as far as a server that is well would ask for. Each answer is closed, or its connection is lost.
+func TestARetryAfterIsFollowed(t *testing.T) {
+	tests := map[string]struct {
+		header      string
+		least, most time.Duration
+	}{
+		"some seconds":      {header: "20", least: 20 * time.Second, most: 20 * time.Second},
+		"a day":             {header: "86400", least: longestRetryAfter, most: longestRetryAfter},
+		"less than nothing": {header: "-5", least: firstPause, most: lastPause + lastPause/2},
+		"no number":         {header: "soon", least: firstPause, most: lastPause + lastPause/2},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &server{up: 5 * time.Minute, down: http.StatusTooManyRequests, retryAfter: tt.header}
+				ask(t.Context(), t, newOutage(t.Context()), s, http.MethodGet, "/api/v1/pods")
+				if len(s.asked) < 2 {
+					t.Errorf("asked after %v only", s.asked)
+				}
+				for i := 1; i < len(s.asked); i++ {
+					if pause := s.asked[i] - s.asked[i-1]; pause < tt.least || pause > tt.most {
+						t.Errorf("pause %d is %v, want %v to %v", i, pause, tt.least, tt.most)
+					}
+				}
+				if s.unread > 0 {
+					t.Errorf("%d of %d answers are not closed", s.unread, len(s.asked))
+				}
+			})
+		})
+	}
 }
 
 func TestWaitingForTheAPIServerEnds(t *testing.T) {

@@ -38,6 +38,41 @@ func TestActionsThatGoByTheClockKeepCyclesRunning(t *testing.T) {
 	}
 }
 
+// TestANewConfigurationGetsACycleNow: the loop may be idle, and what it says may let gangs be placed.
+func TestANewConfigurationGetsACycleNow(t *testing.T) {
+	s := newIdleScheduler(t, gangOf(1))
+	s.loop.take()
+	if err := s.use(builtIn(t, "allocate")); err != nil {
+		t.Fatal(err)
+	}
+	if urgent := s.loop.isUrgent(); !urgent || !s.loop.take() {
+		t.Error("nobody has asked for a cycle")
+	}
+}
+
+// TestWhyCyclesWereGivenUpIsTold, although what is in flight is drained well after that.
+func TestWhyCyclesWereGivenUpIsTold(t *testing.T) {
+	cfg := builtIn(t, "panic")
+	cfg.Tiers = nil
+	var s *scheduler
+	s = newIdleScheduler(t, gangOf(1), action{"panic", func(*framework.Session) {
+		s.watchdog.mu.Lock()
+		s.watchdog.since = time.Now().Add(-time.Hour)
+		s.watchdog.mu.Unlock()
+		panic("oh no")
+	}})
+	if err := s.use(cfg); err != nil {
+		t.Fatal(err)
+	}
+	lifetime, end := context.WithCancel(context.Background())
+	defer end()
+	done := make(chan error, 1)
+	go func() { done <- s.run(t.Context(), lifetime) }()
+	if err := ended(t, done); !errors.Is(err, errPanicking) {
+		t.Errorf("the run ended with %v, want %v", err, errPanicking)
+	}
+}
+
 // TestWhatEndsWaits: a new configuration may be what a gang that failed needs, and what it failed of while the API server
 // was away is over with the outage.
 func TestWhatEndsWaits(t *testing.T) {

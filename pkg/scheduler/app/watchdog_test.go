@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,6 +103,16 @@ func TestHealth(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 		}, code: 500, says: "the last 140 scheduling cycles panicked, for 2m11s", gives: errPanicking},
+		"a cycle after a term that ended in panics": {story: func(w *watchdog) {
+			end := w.start()
+			for range 3 {
+				w.panicked("oh no")
+			}
+			end()
+			time.Sleep(time.Hour)
+			w.start()
+			w.beat()
+		}, code: 200, says: "ok"},
 		"after it has ended": {story: func(w *watchdog) { w.start()(); time.Sleep(time.Hour) }, code: 200, says: "ok"},
 	}
 	for name, tt := range tests {
@@ -156,22 +167,33 @@ func TestALoopThatHangsIsLeftBehind(t *testing.T) {
 	})
 }
 
-// panickingCycler is a loop whose cycles all panic.
+// panickingCycler is a loop whose cycles all panic after a while.
 type panickingCycler struct {
 	calmCycler
-	dog *watchdog
+	dog     *watchdog
+	running atomic.Bool
 }
 
-func (c *panickingCycler) cycle() bool { c.dog.panicked("oh no"); return true }
+func (c *panickingCycler) cycle() bool {
+	c.running.Store(true)
+	defer c.running.Store(false)
+	time.Sleep(12 * time.Second)
+	c.dog.panicked("oh no")
+	return true
+}
 
+// TestALoopThatOnlyPanicsIsEnded: what comes after it is not done beside a cycle.
 func TestALoopThatOnlyPanicsIsEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		dog := newWatchdog()
-		s := &scheduler{watchdog: dog, loop: newLoop(&panickingCycler{dog: dog}, time.Second)}
+		panicking := &panickingCycler{dog: newWatchdog()}
+		s := &scheduler{watchdog: panicking.dog, loop: newLoop(panicking, time.Second)}
 		if err := s.runLoop(ctx, stop); !errors.Is(err, errPanicking) {
 			t.Errorf("it returned %v, want %v", err, errPanicking)
+		}
+		if panicking.running.Load() {
+			t.Error("a cycle runs on")
 		}
 	})
 }
