@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
@@ -31,12 +32,21 @@ func TestPlacementsOfASessionThatPanickedAreGivenBack(t *testing.T) {
 	statement := vcframework.NewStatement(ssn.Session)
 	for _, task := range ssn.Jobs["ns/g"].Tasks {
 		if HasClaims(task.Pod) {
-			if err := statement.Allocate(task, ssn.Nodes["n"]); err != nil {
+			place := statement.Allocate
+			if task.Name == "v1" { // for which room is being made
+				place = func(task *api.TaskInfo, node *api.NodeInfo) error { return statement.Pipeline(task, node.Name, true) }
+			}
+			if err := place(task, ssn.Nodes["n"]); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	r.GiveBack()
+	for uid, task := range ssn.Jobs["ns/g"].Tasks {
+		if _, _, node := ssn.Jobs["ns/g"].TaskSchedulingReason(uid); task.Name == "v1" && node != "n" {
+			t.Errorf("the pod for which room is being made is nominated to node %q, want n", node)
+		}
+	}
 	slices.Sort(tr.list)
 	if diff := cmp.Diff([]string{"v0 off n", "v1 off n"}, tr.list); diff != "" {
 		t.Errorf("given back (-want +got):\n%s", diff)

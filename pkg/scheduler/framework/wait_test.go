@@ -169,6 +169,54 @@ func TestWhatIsInUse(t *testing.T) {
 	}
 }
 
+// TestAQueueIsFullBeyondItsCapability, and those it is in are, too.
+func TestAQueueIsFullBeyondItsCapability(t *testing.T) {
+	ssn := bare()
+	for name, spec := range map[string]scheduling.QueueSpec{
+		"inner": {Parent: "outer"}, "outer": {Capability: v1.ResourceList{v1.ResourceCPU: resource.MustParse("8")}},
+	} {
+		queue := api.NewQueueInfo(&scheduling.Queue{Spec: spec})
+		queue.UID, queue.Name = api.QueueID(name), name
+		ssn.Queues[queue.UID] = queue
+	}
+	ssn.use().add("inner", &api.Resource{MilliCPU: 4000})
+	for cpu, want := range map[float64]string{
+		3000: "", 4000: "", 4001: "queue outer has reached its capability: cpu 4 of 8 in use and 4001m asked for",
+	} {
+		if diff := cmp.Diff(want, ssn.overCapability(ssn.Queues["inner"], &api.Resource{MilliCPU: cpu})); diff != "" {
+			t.Errorf("what %g thousandths of cpu exceed (-want +got):\n%s", cpu, diff)
+		}
+	}
+}
+
+// TestWhereAnExplanationIsShown: while the gang's minimum is being bound, its transaction has the word.
+func TestWhereAnExplanationIsShown(t *testing.T) {
+	const pending, binding, running = api.Pending, api.Binding, api.Running
+	tests := map[string]struct {
+		statuses []api.TaskStatus
+		want     []string
+	}{
+		"nothing of it is placed":                         {statuses: []api.TaskStatus{pending, pending}, want: []string{"Scheduled: ready", "Unschedulable: no room"}},
+		"its minimum is being bound, and another waits":   {statuses: []api.TaskStatus{binding, binding, pending}, want: []string{"Scheduled: ready"}},
+		"its minimum is bound, and another waits":         {statuses: []api.TaskStatus{running, running, pending}, want: []string{"Scheduled: no room"}},
+		"its minimum is bound, and others are on the way": {statuses: []api.TaskStatus{running, running, binding, pending}, want: []string{"Scheduled: ready"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			job := jobOf(t, 2, 0, tt.statuses...)
+			job.PodGroup.Status.Conditions = []scheduling.PodGroupCondition{{Type: scheduling.PodGroupScheduled, Status: v1.ConditionTrue, Message: "ready"}}
+			Wait{NotEnoughResources, "no room"}.show(job, "session")
+			var got []string
+			for _, c := range job.PodGroup.Status.Conditions {
+				got = append(got, string(c.Type)+": "+c.Message)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestTooFewSubGroups: one whose pods are all there, and no more, is whole.
 func TestTooFewSubGroups(t *testing.T) {
 	job := api.NewJobInfo("ns/g")

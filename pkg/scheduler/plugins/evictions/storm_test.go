@@ -431,5 +431,46 @@ func TestClaim(t *testing.T) {
 		if len(s.plugin.claims) > 0 {
 			t.Error("the claim of a gang without its pod is kept")
 		}
+		if reason, _, blocked := s.plugin.gangs.Blocked(Namespace + "/wants"); blocked {
+			t.Errorf("the gang whose claim is closed waits: %s", reason)
+		}
 	})
+}
+
+// TestWhatASessionNotesOfEvictions: those who wait for room that somebody else's leaving makes have evicted nobody, and a queue
+// whose own gang took the room from another of it was not taken from.
+func TestWhatASessionNotesOfEvictions(t *testing.T) {
+	for action, taken := range map[string]bool{preempt: false, reclaim: true} {
+		var w world
+		w.node("n")
+		w.gang("lends", "q1", "1", 0, 2, "n", "n")
+		w.gang("wants", "q2", "1", 1, 1)
+		w.gang("follows", "q3", "1", 1, 1)
+		s := brew(t, w.World, fmt.Sprintf(tiers, Name, false))
+		synctest.Test(t, func(t *testing.T) {
+			ssn := s.cluster.Open(s.registry, s.conf)
+			ssn.Action = action
+			for _, task := range ssn.Jobs[Namespace+"/lends"].Tasks {
+				if err := ssn.Session.Evict(task, "reason"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for gang, evicts := range map[api.JobID]bool{"wants": true, "follows": false} {
+				job := ssn.Jobs[Namespace+"/"+gang]
+				for _, task := range job.Tasks {
+					task.NodeName, task.EvictionOccurred = "n", evicts
+					if err := job.UpdateTaskStatus(task, api.Pipelined); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			ssn.Close()
+			if len(s.plugin.claims) != 1 || s.plugin.claims[Namespace+"/wants"] == nil {
+				t.Errorf("after %s there are the claims %v, want that of the gang that had pods evicted", action, s.plugin.claims)
+			}
+			if _, _, waits := s.plugin.queues.Blocked("q1"); waits != taken {
+				t.Errorf("after %s the queue of the victims waits: %t, want %t", action, waits, taken)
+			}
+		})
+	}
 }
