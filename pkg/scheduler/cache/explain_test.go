@@ -262,6 +262,21 @@ func TestWhyAGangWaits(t *testing.T) {
 	}
 }
 
+// TestAPodWithASchedulingGateIsNotTold what the others of a gang that no session sees wait for: the API server says what it waits for.
+func TestAPodWithASchedulingGateIsNotTold(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.add(nodeOf8(0).Obj(), pod(0).Gate("example.com/quota").Obj(), pod(1).Obj())
+		s := newSessions(w, explainConf())
+		for range 3 {
+			s.cycle()
+		}
+		const want = `PodGroupNotFound: PodGroup "g", which annotation scheduling.k8s.io/group-name names, does not exist`
+		if diff := cmp.Diff([]string{"", want}, []string{s.podSays("p0"), s.podSays("p1")}); diff != "" {
+			t.Errorf("pods say (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // TestAGangWithSurplusIsScheduled: its minimum runs, so an event says that it is scheduled and why further members wait, once, and
 // none that it is not.
 func TestAGangWithSurplusIsScheduled(t *testing.T) {

@@ -83,6 +83,32 @@ func TestDrainWritesWhatIsWishedFor(t *testing.T) {
 	}
 }
 
+// TestDrainSendsTheEventsThatAreLeft, also when the API server takes none at first.
+func TestDrainSendsTheEventsThatAreLeft(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		up := time.Now().Add(time.Second)
+		store := &eventStore{answer: func(*v1.Event, int) error {
+			if time.Now().Before(up) {
+				return errNoServer
+			}
+			return nil
+		}}
+		w.events = newEventWriter(store.take, "volcano", func(string) {})
+		lifetime, end := context.WithCancel(context.Background())
+		defer end()
+		w.events.start(lifetime)
+		newRecorder(w.events).Event(pod(0).Obj(), v1.EventTypeWarning, "RollbackStuck", "it is stuck")
+		grace, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := w.Drain(grace); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"RollbackStuck p0 x1: it is stuck"}, store.arrived()); diff != "" {
+			t.Errorf("events that have arrived when Drain returns (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // TestStopIsBounded: an API server that does not take statuses holds up no shutdown for longer than the limit, and a lost
 // lease nothing at all.
 func TestStopIsBounded(t *testing.T) {

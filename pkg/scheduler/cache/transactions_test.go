@@ -368,6 +368,23 @@ func TestAPodThatIsGoneIsNoFailureOfItsGang(t *testing.T) {
 	}
 }
 
+// TestAPodThatIsGoneIsNotCountedAmongThoseThatFailed beside it.
+func TestAPodThatIsGoneIsNotCountedAmongThoseThatFailed(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(4, 2)
+		goOn := make(chan struct{})
+		w.mustPlace("n", []binding.Step{waiting("slow", goOn), failing("storage", "p3")}, "p0", "p1", "p2", "p3")
+		w.SealTransactions()
+		synctest.Wait()
+		w.remove(pod(2).Obj())
+		close(goOn)
+		synctest.Wait()
+		if failure, _ := w.failure(gang); failure.message != "pre-bind plugin storage failed for pod ns/p3 on node n: it is broken" || len(failure.nodes) != 1 {
+			t.Errorf("the gang failed on %d nodes: %s; want the one of p3, and nothing of p2", len(failure.nodes), failure.message)
+		}
+	})
+}
+
 // unlist takes the object from where informers list it, and lets no handler know.
 func (w *world) unlist(object k8sruntime.Object) {
 	w.t.Helper()
@@ -617,6 +634,28 @@ func TestADeletedGangIsForgotten(t *testing.T) {
 		w.arriving(job) // a session that has it yet ends
 		if len(w.failures)+len(w.arrivals) > 0 {
 			t.Errorf("of a deleted gang are remembered %v and %v", w.failures, w.arrivals)
+		}
+	})
+}
+
+// TestAGangThatIsDeletedWhileItFailsIsForgotten, also what becomes known of its failure later.
+func TestAGangThatIsDeletedWhileItFailsIsForgotten(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		undo := make(chan struct{})
+		step := failing("bad", "p0")
+		step.Rollback = blocking(undo)
+		w.mustPlace("n", []binding.Step{step}, "p0", "p1")
+		w.SealTransactions()
+		synctest.Wait()
+		w.remove(schedtest.MakePodGroup().Name("g").Obj())
+		close(undo)
+		synctest.Wait()
+		if _, known := w.failure(gang); known {
+			t.Error("the failure of a deleted gang is remembered")
+		}
+		if reason, blocked := w.Blocked(gang); blocked {
+			t.Errorf("the next gang of that name would wait: %s", reason)
 		}
 	})
 }
