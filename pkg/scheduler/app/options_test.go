@@ -201,3 +201,19 @@ func TestHasWork(t *testing.T) {
 		})
 	}
 }
+
+// TestACostLimitInQuotesIsTaken: it is within a list, where only the plugin knows what is a number.
+func TestACostLimitInQuotesIsTaken(t *testing.T) {
+	cfg := loaded(t, `
+actions: allocate
+tiers:
+- plugins:
+  - name: bindpolicy
+    arguments:
+      bindpolicy.policies: [{name: "1", expression: "true", costLimit: "1000"}]
+`)
+	want := `line 7: argument "bindpolicy.policies[0].costLimit" of plugin "bindpolicy" is taken as int 1000; write it without quotes`
+	if len(cfg.Warnings) != 1 || cfg.Warnings[0].Error() != want {
+		t.Errorf("warnings %v, want %s", cfg.Warnings, want)
+	}
+}

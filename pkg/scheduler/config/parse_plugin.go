@@ -147,6 +147,7 @@ func (p *parser) argument(e entry, f field, args framework.Arguments) {
 			p.add(f.line(), "argument %q of %s must be %s, found %s", f.key, e.title(), want, found(f.value))
 			return
 		}
+		p.takeFields(e, arg, f)
 		args[f.key] = f.value
 	case e.unknown: // the entry's name is what is wrong
 	default:

@@ -93,6 +93,24 @@ func (p *parser) takePlain(c cursor, what string, plain any) bool {
 	return true
 }
 
+// takeFields takes the fields of a list of mappings that are in quotes and of a declared type.
+func (p *parser) takeFields(e entry, arg framework.Argument, f field) {
+	if len(arg.Fields) == 0 {
+		return
+	}
+	items, _ := f.items()
+	for i, item := range items {
+		values, _ := item.value.(map[any]any)
+		inner, _, _ := item.fields()
+		for _, g := range inner {
+			plain, ok := unquoted(arg.Fields[g.key], g.value)
+			if ok && p.takePlain(g.cursor, argumentOf(e, path{arg.Name, i, g.key}.String()), plain) {
+				values[g.key] = plain
+			}
+		}
+	}
+}
+
 // offset is where in the text a node begins; false when its lines are not those of the text.
 func (p *parser) offset(node *yaml3.Node) (int, bool) {
 	if p.lines == nil {

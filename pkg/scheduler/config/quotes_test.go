@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // quotedConf has numbers and flags in quotes wherever they may stand, as upstream's own tools write them.
@@ -130,5 +132,43 @@ func TestQuotedValuesAreChecked(t *testing.T) {
 				t.Errorf("Parse error (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestQuotedFieldsOfAList: plugins declare which fields are numbers and flags; what they check is what is in the quotes.
+func TestQuotedFieldsOfAList(t *testing.T) {
+	var given []any
+	spec := framework.PluginSpec{
+		Name: "listing",
+		Arguments: []framework.Argument{{Name: "listing.rules", Type: framework.Object, Fields: map[string]framework.ArgumentType{
+			"limit": framework.Int, "strict": framework.Bool,
+		}}},
+		Validate: func(args framework.Arguments) error {
+			given = append(given, args["listing.rules"])
+			return nil
+		},
+	}
+	cfg, err := Parse([]byte(with("listing", "listing.rules:", "- {name: \"1\", limit: \"10\"}", "- name: \"true\"", "  strict: 'true'", "- limit: \"x\"")), testCatalogue(spec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []any{
+		map[any]any{"name": "1", "limit": 10},
+		map[any]any{"name": "true", "strict": true},
+		map[any]any{"limit": "x"},
+	}
+	if diff := cmp.Diff([]any{want, want}, given); diff != "" {
+		t.Errorf("what was checked, with quotes and without (-want +got):\n%s", diff)
+	}
+	var warnings []string
+	for _, warning := range cfg.Warnings {
+		warnings = append(warnings, warning.Error())
+	}
+	wantWarnings := []string{
+		`line 7: argument "listing.rules[0].limit" of plugin "listing" is taken as int 10; write it without quotes`,
+		`line 9: argument "listing.rules[1].strict" of plugin "listing" is taken as bool true; write it without quotes`,
+	}
+	if diff := cmp.Diff(wantWarnings, warnings); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
 }

@@ -46,6 +46,9 @@ type Argument struct {
 	Enum []string
 	// Required says that the plugin does nothing without it.
 	Required bool
+	// Fields are the types of those fields of an Object's mappings, where it is a list of such, that are numbers or flags: in
+	// quotes they are taken all the same.
+	Fields map[string]ArgumentType
 }
 
 // PluginSpec is all a plugin tells of itself before it is built.

@@ -42,7 +42,7 @@ func Spec() framework.PluginSpec {
 		Arguments: []framework.Argument{
 			{
 				Name: policiesArgument, Required: true,
-				Type: framework.Object,
+				Type: framework.Object, Fields: map[string]framework.ArgumentType{"costLimit": framework.Int},
 				Doc: "List of policies, each a mapping with name, expression and optionally matchCondition, " +
 					"messageExpression, message, failurePolicy (Fail or Ignore) and costLimit; see docs/plugins/bindpolicy.md.",
 			},
