@@ -145,7 +145,11 @@ func newIdleScheduler(t *testing.T, cluster *schedtest.Cluster, own ...framework
 		outage: newOutage(t.Context()), starting: &startup{}, watchdog: newWatchdog(), strays: &strays{},
 	}
 	s.loop = newLoop(s, time.Second)
-	s.connect(cache.Wrap(cluster.Cache, cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, 0, s.metrics, s.loop.wake))
+	c, err := cache.Wrap(cluster.Cache, cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, s.metrics, s.loop.wake)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.connect(c)
 	for _, spec := range PluginSpecs() {
 		s.registry.RegisterPlugin(spec)
 	}

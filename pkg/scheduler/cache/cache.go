@@ -63,7 +63,8 @@ type Cache struct {
 	queues    vclisters.QueueLister
 	// podGroupsAt is the version up to which PodGroups are watched.
 	podGroupsAt func() string
-	vcFactory   vcinformers.SharedInformerFactory
+	// vcFactory is upstream's own.
+	vcFactory vcinformers.SharedInformerFactory
 
 	engine  *binding.Engine
 	backoff *binding.Backoff
@@ -126,9 +127,10 @@ var (
 	_ binding.Ledger     = (*Cache)(nil)
 )
 
-// Wrap makes the cache over an upstream cache that is there already, such as one on clients in memory. It calls nobody.
+// Wrap makes the cache over an upstream cache that is there already and not started, such as one on clients in memory. It calls
+// nobody. It fails only with an upstream cache of another version, which does not have what is used of it.
 func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclient.Interface, schedulerNames []string,
-	resync time.Duration, observer Observer, wake func(Urgency)) *Cache {
+	observer Observer, wake func(Urgency)) (*Cache, error) {
 	c := &Cache{
 		SchedulerCache: upstream,
 		kube:           kube,
@@ -150,7 +152,10 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 	c.observer = observer
 	c.Recorder = newRecorder(direct{upstream.Recorder})
 	c.backoff = binding.NewBackoff(firstRetry, lastRetry, retryJitter, func() { wake(Now) })
-	c.vcFactory = vcinformers.NewSharedInformerFactory(vc, resync)
+	var err error
+	if c.vcFactory, err = volcanoInformers(upstream); err != nil {
+		return nil, err
+	}
 	podGroups := c.vcFactory.Scheduling().V1beta1().PodGroups()
 	queues := c.vcFactory.Scheduling().V1beta1().Queues()
 	c.podGroups, c.queues = podGroups.Lister(), queues.Lister()
@@ -158,23 +163,25 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 	core := upstream.SharedInformerFactory().Core().V1()
 	indexPods(core.Pods().Informer())
 	c.resync = newResync(c)
-	hyperNodes := c.vcFactory.Topology().V1alpha1().HyperNodes()
-	c.hyperNodes = newHyperNodes(upstream, hyperNodes.Lister())
-	trim(core.Pods().Informer(), core.Nodes().Informer(), podGroups.Informer(), queues.Informer(), hyperNodes.Informer())
+	if c.hyperNodes, err = newHyperNodes(upstream); err != nil {
+		return nil, err
+	}
+	hyperNodes := c.vcFactory.Topology().V1alpha1().HyperNodes().Informer()
+	trim(core.Pods().Informer(), core.Nodes().Informer(), podGroups.Informer(), queues.Informer(), hyperNodes)
 	c.engine = binding.New(c, c, c, stuckReporter{observer, c})
 	c.status = newStatusWriter(c)
 	c.StatusUpdater = c.status
 	c.evictor = newEvictor(c)
 	c.Evictor = c.evictor
-	c.changes = newChanges(c, podGroups.Informer(), queues.Informer(), hyperNodes.Informer())
-	informers, err := informersOf(upstream)
-	if err == nil {
-		err = relistSoon(append(informers, podGroups.Informer(), queues.Informer(), hyperNodes.Informer())...)
-	}
+	c.changes = newChanges(c, podGroups.Informer(), queues.Informer(), hyperNodes)
+	informers, err := informersOf(upstream, c.vcFactory)
 	if err != nil {
-		logger().Error(err, "Informers pause as client-go has them pause after they failed")
+		return nil, err
 	}
-	return c
+	if err := relistSoon(informers...); err != nil {
+		return nil, fmt.Errorf("making informers return soon: %w", err)
+	}
+	return c, nil
 }
 
 // clients makes the clients of the bind path, and one for events. Bindings and pods travel as protobuf; Volcano's objects
@@ -199,10 +206,8 @@ func clients(config *rest.Config) (kube, events kubernetes.Interface, vc vcclien
 func (c *Cache) Start(ctx, lifetime context.Context) error {
 	lifetime, end := context.WithCancel(lifetime)
 	endEarly := context.AfterFunc(ctx, end)
-	c.vcFactory.Start(lifetime.Done())
 	c.SchedulerCache.Run(lifetime.Done())
 	go c.resync.run(lifetime)
-	c.vcFactory.WaitForCacheSync(lifetime.Done())
 	c.status.start(lifetime)
 	if c.events != nil {
 		c.events.start(lifetime)
@@ -217,8 +222,7 @@ func (c *Cache) Start(ctx, lifetime context.Context) error {
 	return nil
 }
 
-// NotSynced names the kinds whose initial list has not been read. Upstream has informers of its own for Volcano's kinds,
-// of which it does not tell; PodGroups and queues are read twice and stand for them.
+// NotSynced names the kinds whose initial list has not been read.
 func (c *Cache) NotSynced() []string {
 	now := make(chan struct{})
 	close(now)
@@ -306,7 +310,7 @@ func (c *Cache) KubeClient() kubernetes.Interface { return c.kube }
 // InformerFactory returns upstream's informers.
 func (c *Cache) InformerFactory() informers.SharedInformerFactory { return c.SharedInformerFactory() }
 
-// VolcanoInformerFactory has the informers of Volcano's objects.
+// VolcanoInformerFactory returns upstream's informers of Volcano's objects.
 func (c *Cache) VolcanoInformerFactory() vcinformers.SharedInformerFactory { return c.vcFactory }
 
 // EventRecorder returns the recorder that drops an event that would only repeat the last one.

@@ -17,9 +17,9 @@ import (
 // changes watches what happens in the cluster. It wakes the loop, ends the wait of gangs that a change may help,
 // cancels members whose pod or node is gone, and knows which changes upstream's cache has not taken in yet.
 //
-// Upstream's cache has handlers of its own, and for Volcano's objects informers of its own, which it shows nobody: after
-// an outage of the API server they may see a change much later than it is seen here. So a change is awaited until
-// upstream's cache has it or its object is gone, however long that takes.
+// Upstream's cache listens on the same informers with handlers of its own, which run beside those here, and has queues behind
+// some of them: it may take a change in later than it is seen here. So a change is awaited until upstream's cache has it or
+// its object is gone, however long that takes.
 //
 //	seen here ──► fresh ── the loop waits no longer ──► late
 //	                │                                     │

@@ -37,7 +37,10 @@ func New(ctx context.Context, config *rest.Config, opt *options.ServerOption, ob
 	if err != nil {
 		return nil, err
 	}
-	c := Wrap(upstream, kube, vc, opt.SchedulerNames, opt.ResyncPeriod, observer, wake)
+	c, err := Wrap(upstream, kube, vc, opt.SchedulerNames, observer, wake)
+	if err != nil {
+		return nil, err
+	}
 	c.someNodes = len(opt.NodeSelector) > 0
 	c.events = newEventWriter(apiSink(events), util.GenerateComponentName(opt.SchedulerNames), observer.EventDone)
 	c.Recorder = newRecorder(c.events)

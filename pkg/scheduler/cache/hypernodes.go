@@ -3,11 +3,9 @@
 package cache
 
 import (
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
-	"unsafe"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -45,29 +43,41 @@ type hyperNodes struct {
 	faults  []hyperNodeFault
 }
 
-func newHyperNodes(upstream *vccache.SchedulerCache, all topologylisters.HyperNodeLister) *hyperNodes {
-	if err := hyperNodeInformer(upstream).Informer().SetTransform(withoutMembers); err != nil {
-		logger().Error(err, "Taking the members from upstream's HyperNodes") // it has started already
+// newHyperNodes takes the members from what upstream's worker reads.
+func newHyperNodes(upstream *vccache.SchedulerCache) (*hyperNodes, error) {
+	informer, err := hyperNodeInformer(upstream)
+	if err != nil {
+		return nil, err
 	}
+	all := (*informer).Lister()
+	*informer = memberless{*informer}
 	return &hyperNodes{
 		all: all, nodes: upstream.SharedInformerFactory().Core().V1().Nodes().Lister(),
 		stale: true, changed: map[string]bool{}, claims: map[string]*claim{},
-	}
+	}, nil
 }
 
-// hyperNodeInformer is that of upstream's cache, which keeps it to itself.
-func hyperNodeInformer(upstream *vccache.SchedulerCache) topologyinformers.HyperNodeInformer {
-	field := reflect.ValueOf(upstream).Elem().FieldByName("hyperNodeInformer")
-	return *(*topologyinformers.HyperNodeInformer)(unsafe.Pointer(field.UnsafeAddr()))
+// memberless has HyperNodes without members. Upstream's worker gets them one by one.
+type memberless struct {
+	topologyinformers.HyperNodeInformer
 }
 
-func withoutMembers(object any) (any, error) {
-	if hyperNode, ok := object.(*topologyv1alpha1.HyperNode); ok {
-		own := *hyperNode
-		own.Spec.Members = nil
-		return &own, nil
+func (m memberless) Lister() topologylisters.HyperNodeLister {
+	return memberlessLister{m.HyperNodeInformer.Lister()}
+}
+
+type memberlessLister struct {
+	topologylisters.HyperNodeLister
+}
+
+func (l memberlessLister) Get(name string) (*topologyv1alpha1.HyperNode, error) {
+	hyperNode, err := l.HyperNodeLister.Get(name)
+	if err != nil {
+		return nil, err
 	}
-	return object, nil
+	own := *hyperNode
+	own.Spec.Members = nil
+	return &own, nil
 }
 
 // nodeChanged notes that the node came or went, or has other labels.

@@ -199,13 +199,21 @@ func TestUpstreamGetsHyperNodesWithoutMembers(t *testing.T) {
 	w := startLive(t, schedtest.NewCluster(), quiet{})
 	hyperNode := schedtest.MakeHyperNode().Name("a").Tier(2).HyperNodes("a").Obj()
 	w.cluster.Put(hyperNode)
-	var got *topologyv1alpha1.HyperNode
+	var upstreams *topologyv1alpha1.HyperNode
 	eventually(t, "upstream has the HyperNode", func() bool {
-		got, _ = hyperNodeInformer(w.SchedulerCache).Lister().Get("a")
-		return got != nil
+		w.HyperNodesInfo.Lock()
+		defer w.HyperNodesInfo.Unlock()
+		if info, there := w.HyperNodesInfo.HyperNodes()["a"]; there {
+			upstreams = info.HyperNode
+		}
+		return upstreams != nil
 	})
-	if len(got.Spec.Members) != 0 {
-		t.Errorf("upstream got the members %v", got.Spec.Members)
+	if len(upstreams.Spec.Members) != 0 || upstreams.Spec.Tier != 2 {
+		t.Errorf("upstream got %v", upstreams.Spec)
+	}
+	ours, err := w.hyperNodes.all.Get("a")
+	if err != nil || len(ours.Spec.Members) != 1 {
+		t.Errorf("sessions are made of %v, %v", ours, err)
 	}
 }
 

@@ -36,7 +36,7 @@ func startLive(t *testing.T, cluster *schedtest.Cluster, observer Observer) *liv
 	t.Helper()
 	w := &liveWorld{t: t, cluster: cluster, watch: &gappyWatch{tracker: cluster.Kube.Tracker()}}
 	cluster.Kube.PrependWatchReactor("pods", w.watch.react)
-	w.Cache = Wrap(cluster.Cache, cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, 0, observer, func(Urgency) {})
+	w.Cache = mustWrap(t, cluster, observer, func(Urgency) {})
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := w.Start(ctx, ctx); err != nil {
 		t.Fatal(err)

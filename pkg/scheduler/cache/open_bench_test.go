@@ -42,7 +42,7 @@ func newCrowd(b *testing.B, nodes, pods int) *crowd {
 	benchMetrics.Do(vcmetrics.InitKubeSchedulerRelatedMetrics)
 	cluster := schedtest.NewCluster()
 	c := &crowd{nodes: nodes, gangs: make([][]*v1.Pod, pods/benchGang)}
-	c.Cache = Wrap(cluster.Cache, cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, 0, quiet{}, func(Urgency) {})
+	c.Cache = mustWrap(b, cluster, quiet{}, func(Urgency) {})
 	c.AddQueueV1beta1(schedtest.MakeQueue().Name(schedtest.Queue).Obj())
 	c.AddQueueV1beta1(schedtest.MakeQueue().Name("root").Obj())
 	for i := range nodes {

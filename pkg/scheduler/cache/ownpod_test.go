@@ -56,7 +56,7 @@ func TestWatchedPodsAreReadBesideUpstreamsWrites(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cluster := schedtest.NewCluster()
 			w := &world{t: t, cluster: cluster, latest: map[string]runtime.Object{}}
-			w.Cache = Wrap(cluster.Cache, cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, 0, quiet{}, w.wakened)
+			w.Cache = mustWrap(t, cluster, quiet{}, w.wakened)
 			defer w.Abort()
 			w.add(schedtest.MakeQueue().Name(schedtest.Queue).Obj())
 			w.gangOf(0, 1)

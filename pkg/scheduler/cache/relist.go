@@ -4,15 +4,11 @@ package cache
 
 import (
 	"context"
-	"fmt"
-	"reflect"
 	"time"
-	"unsafe"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
-	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 )
 
 const (
@@ -60,40 +56,4 @@ func keepListing(ctx context.Context, r *toolscache.Reflector, err error) {
 			pauses = anew
 		}
 	}
-}
-
-// informersOf are all informers that upstream's cache has made. It keeps its factory for Volcano's kinds to itself, and no
-// factory tells what it has.
-func informersOf(upstream *vccache.SchedulerCache) ([]toolscache.SharedIndexInformer, error) {
-	volcano, err := hidden(reflect.ValueOf(upstream), "vcInformerFactory")
-	if err != nil {
-		return nil, err
-	}
-	var all []toolscache.SharedIndexInformer
-	for _, factory := range []reflect.Value{reflect.ValueOf(upstream.SharedInformerFactory()), volcano.Elem()} {
-		informers, err := hidden(factory, "informers")
-		if err != nil {
-			return nil, err
-		}
-		for _, informer := range informers.Seq2() {
-			known, ok := informer.Interface().(toolscache.SharedIndexInformer)
-			if !ok {
-				return nil, fmt.Errorf("%s has a %s where an informer is expected", factory.Type(), informer.Type())
-			}
-			all = append(all, known)
-		}
-	}
-	return all, nil
-}
-
-// hidden is a field that its package keeps to itself, of the struct that a pointer is to.
-func hidden(pointer reflect.Value, name string) (reflect.Value, error) {
-	if pointer.Kind() != reflect.Pointer || pointer.IsNil() || pointer.Elem().Kind() != reflect.Struct {
-		return reflect.Value{}, fmt.Errorf("no struct to take field %s of", name)
-	}
-	field := pointer.Elem().FieldByName(name)
-	if !field.IsValid() {
-		return reflect.Value{}, fmt.Errorf("%s has no field %s any more", pointer.Type(), name)
-	}
-	return reflect.NewAt(field.Type(), unsafe.Pointer(field.UnsafeAddr())).Elem(), nil
 }

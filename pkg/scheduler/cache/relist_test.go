@@ -5,7 +5,9 @@ package cache
 import (
 	"context"
 	"maps"
+	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -18,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
 	toolscache "k8s.io/client-go/tools/cache"
+	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -109,7 +112,7 @@ func TestAllInformersAreSoonBack(t *testing.T) {
 			return watches[action.GetResource().Resource] <= failures, nil, errTooOld
 		})
 	}
-	c := Wrap(cluster.Cache, cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, 0, quiet{}, func(Urgency) {})
+	c := mustWrap(t, cluster, quiet{}, func(Urgency) {})
 	if err := c.Start(t.Context(), t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -132,5 +135,68 @@ func TestAllInformersAreSoonBack(t *testing.T) {
 		case <-deadline:
 			t.Fatalf("watches begun by kind, each of which is to be over %d: %v", failures, now)
 		}
+	}
+}
+
+// TestEachKindIsListedAndWatchedOnce: upstream's cache and what is added here see one stream of changes.
+func TestEachKindIsListedAndWatchedOnce(t *testing.T) {
+	cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj())
+	var mu sync.Mutex
+	requests := map[string]int{}
+	note := func(action clienttesting.Action) {
+		mu.Lock()
+		defer mu.Unlock()
+		requests[action.GetVerb()+" "+action.GetResource().Resource]++
+	}
+	for _, fake := range []*clienttesting.Fake{&cluster.Kube.Fake, &cluster.Volcano.Fake} {
+		fake.PrependReactor("list", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			note(action)
+			return false, nil, nil
+		})
+		fake.PrependWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
+			note(action)
+			return false, nil, nil
+		})
+	}
+	c := mustWrap(t, cluster, quiet{}, func(Urgency) {})
+	if err := c.Start(t.Context(), t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Put(schedtest.MakePodGroup().Name("g").Obj())
+	cluster.Put(schedtest.MakeHyperNode().Name("h").Tier(1).Obj())
+	eventually(t, "both have seen the changes", func() bool {
+		_, err := c.podGroups.PodGroups(schedtest.Namespace).Get("g")
+		_, err2 := c.hyperNodes.all.Get("h")
+		_, there := c.podGroupVersion(gang)
+		return err == nil && err2 == nil && there
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	for _, kind := range []string{"pods", "nodes", "podgroups", "queues", "hypernodes"} {
+		if requests["watch "+kind] == 0 {
+			t.Errorf("%s are not watched", kind)
+		}
+	}
+	for request, n := range requests {
+		if n != 1 {
+			t.Errorf("%d times: %s", n, request)
+		}
+	}
+}
+
+// TestAnUpstreamWithoutWhatIsUsedOfItIsRefused, and not done without.
+func TestAnUpstreamWithoutWhatIsUsedOfItIsRefused(t *testing.T) {
+	upstream := &vccache.SchedulerCache{}
+	if factory, err := volcanoInformers(upstream); err == nil {
+		t.Errorf("its informers are %v", factory)
+	}
+	if informer, err := hyperNodeInformer(upstream); err == nil {
+		t.Errorf("its HyperNodes are %v", informer)
+	}
+	if c, err := Wrap(upstream, nil, nil, nil, quiet{}, func(Urgency) {}); err == nil {
+		t.Errorf("the cache is %v", c)
+	}
+	if _, err := hidden(reflect.ValueOf(upstream), "noSuchField"); err == nil || !strings.Contains(err.Error(), "noSuchField") {
+		t.Errorf("a field that is not there is %v", err)
 	}
 }

@@ -41,7 +41,7 @@ func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 	cluster := schedtest.NewCluster()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, cluster: cluster, latest: map[string]runtime.Object{}}
-		w.Cache = Wrap(cluster.Cache, cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, 0, quiet{}, w.wakened)
+		w.Cache = mustWrap(t, cluster, quiet{}, w.wakened)
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		w.status.start(ctx)
@@ -52,6 +52,16 @@ func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 		cancel()
 		w.status.stop(ctx)
 	})
+}
+
+// mustWrap makes the cache over that of the cluster.
+func mustWrap(t testing.TB, cluster *schedtest.Cluster, observer Observer, wake func(Urgency)) *Cache {
+	t.Helper()
+	c, err := Wrap(cluster.Cache, cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, observer, wake)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 type quiet struct{}

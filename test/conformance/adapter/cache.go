@@ -59,7 +59,10 @@ func wrap(upstream *vccache.SchedulerCache) *cache.Cache {
 	}
 	kube.PrependReactor("*", "pods", s.onPod)
 	vc.PrependReactor("get", "podgroups", s.onPodGroup)
-	c := cache.Wrap(upstream, kube, vc, nil, 0, observer{}, func(cache.Urgency) {})
+	c, err := cache.Wrap(upstream, kube, vc, nil, observer{}, func(cache.Urgency) {})
+	if err != nil {
+		panic(err)
+	}
 	if err := s.watch(c); err != nil {
 		panic(err)
 	}
