@@ -4,6 +4,7 @@ package app
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"time"
@@ -54,6 +55,11 @@ func Main(plugins ...framework.PluginSpec) error {
 	}
 	if opts.CaCertFile != "" && opts.CertFile != "" && opts.KeyFile != "" {
 		if err := opts.ParseCAFiles(nil); err != nil {
+			return err
+		}
+	}
+	if flag.Lookup("logtostderr").Value.String() == "true" {
+		if err := limitLog(flag.CommandLine); err != nil {
 			return err
 		}
 	}
