@@ -79,7 +79,7 @@ var groupInputs = map[string]tenantInput{
 	"clusters": {fits: 1_000, most: 120_000, group: func(pg *v1beta1.PodGroup, n int) {
 		pg.Annotations["ibcluster.volcano-prebind.io/clusters"] = strings.Repeat("a,", n-1) + "b"
 	}},
-	"sub-group policies": {fits: 33, most: 5_000, group: func(pg *v1beta1.PodGroup, n int) {
+	"sub-group policies": {fits: 33, most: 2_500, group: func(pg *v1beta1.PodGroup, n int) {
 		for i := range n {
 			pg.Spec.SubGroupPolicy = append(pg.Spec.SubGroupPolicy, policyOf(fmt.Sprint("p", i), &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{toHave("x")}}, "x"))
 		}
