@@ -289,13 +289,16 @@ func (c *Cache) RetryAll() {
 }
 
 // APIServerBack has all that failed while the API server was away tried again at once: transactions in flight go on,
-// statuses are written, and every gang's wait ends, also that of a gang whose transaction is in flight and fails. It does
+// statuses and events are written, and every gang's wait ends, also that of a gang whose transaction is in flight and fails. It does
 // not block.
 func (c *Cache) APIServerBack() {
 	c.backAt.Store(time.Now().UnixNano()) // first: a transaction that ends from here on sees it, the wait of an earlier one ends
 	c.backoff.RetryAll()
 	c.engine.RetryNow()
 	c.status.retryNow()
+	if c.events != nil {
+		c.events.retryNow()
+	}
 }
 
 // triedInOutage says whether the API server came back while the transaction, which has ended, was in flight. What it failed of

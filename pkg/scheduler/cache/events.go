@@ -73,6 +73,8 @@ type eventWriter struct {
 	budgets *lru.Cache
 	// stamp is the time, in nanoseconds, that the last event was named after.
 	stamp int64
+	// again is closed, and another one takes its place, when events that failed are not to wait any more.
+	again chan struct{}
 }
 
 // budget is how many events of an object may be written as of a time.
@@ -84,7 +86,7 @@ type budget struct {
 func newEventWriter(s sink, source string, observe func(result string)) *eventWriter {
 	return &eventWriter{
 		sink: s, source: source, observe: observe, box: newMailbox(waitingEvents), budgets: lru.New(rememberedEvents),
-		limiter: flowcontrol.NewTokenBucketRateLimiter(eventsPerSecond, eventBurst),
+		again: make(chan struct{}), limiter: flowcontrol.NewTokenBucketRateLimiter(eventsPerSecond, eventBurst),
 	}
 }
 
@@ -158,6 +160,7 @@ func (w *eventWriter) write(ctx context.Context, l *letter) {
 	event := w.event(l)
 	wait := eventFirstRetry
 	for tries := 1; ; {
+		again := w.nextRetry()
 		err := w.try(ctx, event)
 		if err == nil || apierrors.IsAlreadyExists(err) { // an earlier try has got there
 			w.settle(l, "written", nil)
@@ -177,10 +180,28 @@ func (w *eventWriter) write(ctx context.Context, l *letter) {
 		}
 		select {
 		case <-time.After(wait):
+			wait = min(2*wait, eventLastRetry)
+		case <-again:
+			wait = eventFirstRetry
 		case <-ctx.Done():
 		}
-		wait = min(2*wait, eventLastRetry)
 	}
+}
+
+// retryNow has the events that failed, and wait to be tried again, tried now, also those whose try is under way and fails. If
+// they fail again they wait as after a first failure.
+func (w *eventWriter) retryNow() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.again)
+	w.again = make(chan struct{})
+}
+
+// nextRetry is closed by the next retryNow.
+func (w *eventWriter) nextRetry() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.again
 }
 
 // settle ends the letter. What was refused for good is not to be told again.

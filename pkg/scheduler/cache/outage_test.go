@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
@@ -79,4 +80,32 @@ func TestAGangWhosePrebindIsDoneIsBoundAfterAnOutage(t *testing.T) {
 			t.Errorf("they are on %q, want n", got)
 		}
 	})
+}
+
+// TestEventsAreWrittenSoonAfterAnOutage: the waits between tries have grown by then.
+func TestEventsAreWrittenSoonAfterAnOutage(t *testing.T) {
+	for away := 5 * time.Second; away < 2*time.Minute; away = away * 5 / 4 {
+		inWorld(t, func(t *testing.T, w *world) {
+			back := time.Now().Add(away)
+			store := &eventStore{answer: func(*v1.Event, int) error {
+				if time.Now().Before(back) {
+					return errNoServer
+				}
+				return nil
+			}}
+			w.events = newEventWriter(store.take, "volcano", func(string) {})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			w.events.start(ctx)
+			for i := range 2 * eventWorkers {
+				newRecorder(w.events).Event(pod(i).Obj(), v1.EventTypeWarning, "PreBindFailed", "not bound")
+			}
+			time.Sleep(away)
+			w.APIServerBack()
+			synctest.Wait()
+			if got := len(store.arrived()); got != 2*eventWorkers {
+				t.Errorf("after an outage of %v there are %d of %d events", away, got, 2*eventWorkers)
+			}
+		})
+	}
 }
