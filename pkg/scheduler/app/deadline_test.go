@@ -15,7 +15,7 @@ import (
 )
 
 func TestEveryCallHasADeadline(t *testing.T) {
-	release := make(chan struct{})
+	release, watching := make(chan struct{}), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/silent" {
 			<-release
@@ -23,6 +23,9 @@ func TestEveryCallHasADeadline(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "half")
 		w.(http.Flusher).Flush()
+		if r.URL.Query().Get("watch") == "true" {
+			close(watching)
+		}
 		<-release
 		_, _ = io.WriteString(w, " and half")
 	}))
@@ -65,6 +68,7 @@ func TestEveryCallHasADeadline(t *testing.T) {
 		}
 		ended <- err
 	}()
+	<-watching
 	if _, err := get("/silent"); !errors.Is(err, context.DeadlineExceeded) { // a deadline's time later
 		t.Errorf("a call without an answer ended with %v", err)
 	}

@@ -267,6 +267,11 @@ func TestAbort(t *testing.T) {
 		if diff := cmp.Diff(want, abandoned); diff != "" {
 			t.Errorf("unexpected numbers of abandoned members (-want +got):\n%s", diff)
 		}
+		for _, r := range w.results {
+			if r.Gang == "ns/rollback" && !errors.Is(r.Abandoned[0].Err, errStep) {
+				t.Errorf("the member whose rollback was cut short failed of %v, want its own failure", r.Abandoned[0].Err)
+			}
+		}
 		if err := w.engine.Submit(&Transaction{Gang: gang}); !errors.Is(err, ErrDraining) {
 			t.Errorf("Submit after Abort returned %v, want ErrDraining", err)
 		}

@@ -277,3 +277,35 @@ func TestAChangedAnnotationIsDecided(t *testing.T) {
 		t.Errorf("decided (-want +got):\n%s", diff)
 	}
 }
+
+// TestAGangThatIsPlacedAfterAllIsNotExplained: a former action of the session had no room for it.
+func TestAGangThatIsPlacedAfterAllIsNotExplained(t *testing.T) {
+	r, k := NewRegistry(), newKeeper(t)
+	ssn := open(t, r, k, ProfileInput{})
+	for _, gang := range []string{"g", "other"} {
+		ssn.Explain(api.JobID("ns/"+gang), GangExplanation{PodGroup: gang})
+		ssn.ExplainWait(api.JobID("ns/"+gang), Wait{NotEnoughResources, "no room"})
+	}
+	ssn.Placed("ns/g")
+	if _, waits := ssn.Wait("ns/g"); waits {
+		t.Error("the gang that is placed is said to wait")
+	}
+	r.CloseSession(ssn)
+	if list := r.Explanations().List(); len(list) != 1 || list[0].PodGroup != "other" {
+		t.Errorf("explained are %v, want the gang that was not placed", list)
+	}
+}
+
+// TestWhoIsCoupled: a plugin that cannot say so may be one whose verdict depends on other nodes.
+func TestWhoIsCoupled(t *testing.T) {
+	ssn := bare()
+	ssn.AddCouplingFn("yes", func(*api.TaskInfo) bool { return true })
+	ssn.AddCouplingFn("no", func(*api.TaskInfo) bool { return false })
+	ssn.AddCouplingFn("panics", func(*api.TaskInfo) bool { panic("oh no") })
+	task := api.NewTaskInfo(schedtest.MakePod().Name("p").Obj())
+	for plugin, want := range map[string]bool{"yes": true, "no": false, "panics": true, "silent": false} {
+		if got := ssn.Coupled(plugin, task); got != want {
+			t.Errorf("plugin %s couples the task: %t, want %t", plugin, got, want)
+		}
+	}
+}

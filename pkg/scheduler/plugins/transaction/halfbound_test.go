@@ -3,6 +3,7 @@
 package transaction
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -273,5 +274,23 @@ func TestHalfBoundIsToldInEverySession(t *testing.T) {
 		if n != 3 {
 			t.Errorf("told the recorder %d times in 3 sessions: %s", n, event)
 		}
+	}
+}
+
+// TestAGangOfWhichNothingWaitsIsNotTold that it is completed before others; that it is bound in part stays true.
+func TestAGangOfWhichNothingWaitsIsNotTold(t *testing.T) {
+	c := newCache(t)
+	session := sessions(t, c, 0)
+	session(nil)
+	c.DeletePod(schedtest.MakePod().Name("half-1").Group("half").Obj())
+	c.events.Take()
+	session(nil)
+	for _, event := range c.events.Take() {
+		if strings.Contains(event, gangHalfBound) {
+			t.Errorf("told: %s", event)
+		}
+	}
+	if !slices.Contains(conditionsOf(c, "half"), string(HalfBound)) {
+		t.Error("it is not said to be bound in part")
 	}
 }

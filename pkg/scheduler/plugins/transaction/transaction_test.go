@@ -15,6 +15,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 	"volcano.sh/volcano/pkg/scheduler/conf"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/plugins/util"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
@@ -35,6 +36,8 @@ type fakeCache struct {
 	// session runs a session, and reload puts the configuration in force anew.
 	session func(f func(ssn *framework.Session))
 	reload  func()
+	// registry is that of the sessions.
+	registry *framework.Registry
 }
 
 func (c *fakeCache) AddToTransaction(*vccache.BindContext, map[string]string, []binding.Step) error {
@@ -98,6 +101,7 @@ func sessions(t *testing.T, c *fakeCache, limit time.Duration) (session func(f f
 	t.Helper()
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(Spec(c))
+	c.registry = registry
 	var profile *framework.Profile
 	c.reload = func() {
 		t.Helper()
@@ -202,4 +206,38 @@ func TestWhoeverNotesTurnsHasNoVote(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhoseTurnItIs: a panic is laid at the door of the gang that something was done for last.
+func TestWhoseTurnItIs(t *testing.T) {
+	c := newCache(t)
+	sessions(t, c, 0)(func(ssn *framework.Session) {
+		statement := vcframework.NewStatement(ssn.Session)
+		job := ssn.Jobs["ns/waits"]
+		for _, task := range job.TaskStatusIndex[api.Pending] {
+			for what, do := range map[string]func() error{
+				"it is asked whether to let it in":    func() error { ssn.JobEnqueueable(job); return nil },
+				"it is asked which nodes may have it": func() error { return ssn.PrePredicateFn(task) },
+				"it is placed, and taken back": func() error {
+					if err := statement.Allocate(task, ssn.Nodes["n"]); err != nil {
+						return err
+					}
+					if turn := c.registry.Turn(); turn != job.UID {
+						t.Errorf("when it is placed it is the turn of %q", turn)
+					}
+					ssn.Turn("")
+					return statement.UnAllocate(task)
+				},
+			} {
+				ssn.Turn("")
+				if err := do(); err != nil {
+					t.Fatal(err)
+				}
+				if turn := c.registry.Turn(); turn != job.UID {
+					t.Errorf("when %s it is the turn of %q, want %q", what, turn, job.UID)
+				}
+			}
+			return
+		}
+	})
 }
