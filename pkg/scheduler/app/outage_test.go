@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -229,28 +230,35 @@ func (b brokenBody) Read(p []byte) (int, error) {
 
 func (brokenBody) Close() error { return nil }
 
-// TestABrokenWatchEnds: an informer takes an error, and a watch that was too brief, for a failure, and pauses.
+// TestABrokenWatchEnds: an informer takes an error, and a watch that was too brief, for a failure, and pauses. What came with the
+// error is not lost.
 func TestABrokenWatchEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{body: brokenBody{strings.NewReader("events")}}
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://server/api/v1/pods?watch=1", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		begin := time.Now()
-		response, err := (&patientTransport{s, newOutage(t.Context())}).RoundTrip(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		if !bytes.Equal(text, []byte("events")) || err != nil {
-			t.Errorf("the watch gave %q and ended with %v", text, err)
-		}
-		if lasted := time.Since(begin); lasted <= time.Second {
-			t.Errorf("the watch lasted %v: too brief", lasted)
-		}
-	})
+	for name, body := range map[string]io.Reader{
+		"after its text": strings.NewReader("events"), "with its text": iotest.DataErrReader(strings.NewReader("events")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &server{body: brokenBody{body}}
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://server/api/v1/pods?watch=1", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				begin := time.Now()
+				response, err := (&patientTransport{s, newOutage(t.Context())}).RoundTrip(request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer response.Body.Close()
+				text, err := io.ReadAll(response.Body)
+				if !bytes.Equal(text, []byte("events")) || err != nil {
+					t.Errorf("the watch gave %q and ended with %v", text, err)
+				}
+				if lasted := time.Since(begin); lasted <= time.Second {
+					t.Errorf("the watch lasted %v: too brief", lasted)
+				}
+			})
+		})
+	}
 }
 
 func TestWhatTheAPIServerRefusesIsTold(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -230,6 +232,23 @@ func TestWhichPanicsAreOfACycle(t *testing.T) {
 			s.cycle()
 			if s.watchdog.panics > 2*tt.want {
 				t.Error("a panic is told of a second cycle")
+			}
+		})
+	}
+}
+
+// TestASearchWaitsForPanicsThatAreToldLate: else the next cycle, with others in it, is taken for the one that panicked.
+func TestASearchWaitsForPanicsThatAreToldLate(t *testing.T) {
+	for searching, want := range map[bool]bool{true: true, false: false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &strays{}
+			time.AfterFunc(straggling/2, func() { s.note(stray{what: "late", stack: []byte("workqueue.ParallelizeUntil")}) })
+			start := time.Now()
+			if late := s.all(searching); (late != nil) != want {
+				t.Errorf("while a culprit is searched for (%t) it is told of %v", searching, late)
+			}
+			if took := time.Since(start); !searching && took > 0 {
+				t.Errorf("a cycle waits for %s although nobody is searched for", took)
 			}
 		})
 	}
