@@ -10,8 +10,7 @@ import (
 	"os"
 	"slices"
 	"time"
-	// Time zones of CronJobs, which the image has no database of.
-	_ "time/tzdata"
+	_ "time/tzdata" // Time zones of CronJobs, which the image has no database of.
 
 	"github.com/spf13/pflag"
 	_ "go.uber.org/automaxprocs"

@@ -6,8 +6,7 @@ package main
 import (
 	"fmt"
 	"os"
-	// $TZ says in which zone the plugin tdm's hours are; the image has no database of zones.
-	_ "time/tzdata"
+	_ "time/tzdata" // $TZ says in which zone the plugin tdm's hours are; the image has no database of zones.
 
 	_ "go.uber.org/automaxprocs"
 

@@ -11,8 +11,7 @@ import (
 	"net/http"
 	"os"
 	"time"
-	// Time zones of CronJobs, which the image has no database of.
-	_ "time/tzdata"
+	_ "time/tzdata" // Time zones of CronJobs, which the image has no database of.
 
 	"github.com/spf13/pflag"
 	_ "go.uber.org/automaxprocs"

@@ -38,7 +38,7 @@ func (c *Cache) takeIncomplete() []*binding.Transaction {
 	c.openMu.Unlock()
 	var taken []*binding.Transaction
 	for _, tx := range inOrder {
-		if short, there := c.shortOf(tx); there && short != nil && !c.engine.InFlight(tx.Gang) {
+		if there, short := c.shortOf(tx); there && short != nil && !c.engine.InFlight(tx.Gang) {
 			taken = append(taken, tx)
 		}
 	}
@@ -51,14 +51,14 @@ func (c *Cache) takeIncomplete() []*binding.Transaction {
 }
 
 // shortOf says what the gang lacks with the transaction's members, if its PodGroup is there.
-func (c *Cache) shortOf(tx *binding.Transaction) (short error, there bool) {
+func (c *Cache) shortOf(tx *binding.Transaction) (there bool, short error) {
 	c.SchedulerCache.Mutex.Lock()
 	defer c.SchedulerCache.Mutex.Unlock()
 	job, ok := c.Jobs[tx.Gang]
 	if !ok || job.PodGroup == nil {
-		return nil, false
+		return false, nil
 	}
-	return binding.ShortOf(job, &job.PodGroup.Spec, binding.Including(tx.Members)), true
+	return true, binding.ShortOf(job, &job.PodGroup.Spec, binding.Including(tx.Members))
 }
 
 // wasIncomplete says whether the transaction that has ended was given up.

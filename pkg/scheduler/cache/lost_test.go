@@ -28,12 +28,9 @@ type leaky struct {
 func (l *leaky) send(e notice, done func(there bool)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	name := ""
-	switch about := e.object.(type) {
-	case *v1.Pod:
-		name = about.Name
-	default:
-		name = "the PodGroup"
+	name := "the PodGroup"
+	if pod, ok := e.object.(*v1.Pod); ok {
+		name = pod.Name
 	}
 	if !l.leaks && e.eventType == v1.EventTypeWarning {
 		l.told[name+" "+e.reason]++

@@ -62,7 +62,7 @@ func (c *Cache) addToOpen(member *binding.Member) (ready *binding.Transaction) {
 // submitIfEnough submits the transaction when its members are enough for the gang's minimum. Otherwise it stays
 // open: a later action of the session, such as backfill, may add the members it lacks.
 func (c *Cache) submitIfEnough(tx *binding.Transaction) {
-	if short, there := c.shortOf(tx); there && short == nil {
+	if there, short := c.shortOf(tx); there && short == nil {
 		c.submit(tx, nil)
 		return
 	}

@@ -3,7 +3,6 @@
 package allocate
 
 import (
-	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -82,10 +81,10 @@ func newLayering(ssn *framework.Session, nothingKept bool) *layering {
 				continue
 			}
 			p := layeredPlugin{option.Name, 'k'}
-			switch d := ssn.DependenceOf(p.name); {
-			case d == framework.OnAnything:
+			switch ssn.DependenceOf(p.name) {
+			case framework.OnAnything:
 				p.layer = 'l'
-			case d == framework.OnJob:
+			case framework.OnJob:
 				p.layer = 'j'
 			}
 			l.plugins = append(l.plugins, p)
@@ -114,20 +113,25 @@ func (l *layering) of(task *vcapi.TaskInfo) *layers {
 	if found, ok := l.known[string(l.buffer)]; ok {
 		return found
 	}
-	made := &layers{signature: string(l.buffer), coupled: bytes.IndexByte(l.buffer, 'l') >= 0}
-	place := 0
+	made := l.make(string(l.buffer))
+	l.known[made.signature] = made
+	return made
+}
+
+// make makes the layers of the signature, which has a letter for each plugin that takes part, in conf order.
+func (l *layering) make(signature string) *layers {
+	made := &layers{signature: signature, coupled: strings.IndexByte(signature, 'l') >= 0}
 	for _, tier := range l.ssn.Tiers {
 		var kept, batch, ofJob, live vcconf.Tier
-		for _, option := range tier.Plugins {
-			if !asks(option) {
-				continue
-			}
-			if made.signature[place] == 'l' || l.nothingKept {
+		for _, option := range slices.DeleteFunc(slices.Clone(tier.Plugins), func(o vcconf.PluginOption) bool { return !asks(o) }) {
+			layer := signature[0]
+			signature = signature[1:]
+			if layer == 'l' || l.nothingKept {
 				live.Plugins = append(live.Plugins, option)
 				made.scored = made.scored || option.Name != predicates.PluginName
 				made.remote = made.remote || framework.AsksServer(option.Name)
 			}
-			switch made.signature[place] {
+			switch layer {
 			case 'j':
 				ofJob.Plugins = append(ofJob.Plugins, option)
 				made.jobPlugins = append(made.jobPlugins, option.Name)
@@ -137,12 +141,10 @@ func (l *layering) of(task *vcapi.TaskInfo) *layers {
 					batch.Plugins = append(batch.Plugins, option)
 				}
 			}
-			place++
 		}
 		made.kept, made.batch = appendTier(made.kept, kept), appendTier(made.batch, batch)
 		made.ofJob, made.live = appendTier(made.ofJob, ofJob), appendTier(made.live, live)
 	}
-	l.known[made.signature] = made
 	return made
 }
 

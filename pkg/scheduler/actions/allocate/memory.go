@@ -40,9 +40,9 @@ func (m *memory) begin() {
 }
 
 // carriedOver returns why the gang did not fit in the session before, if its print is the same.
-func (m *memory) carriedOver(job api.JobID, print uint64) (carried, bool) {
+func (m *memory) carriedOver(job api.JobID, fingerprint uint64) (carried, bool) {
 	found, ok := m.formerGangs[job]
-	return found, ok && found.print == print
+	return found, ok && found.print == fingerprint
 }
 
 // answer returns the answer to the question about the problem.
