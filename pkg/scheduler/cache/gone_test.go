@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestAPodThatIsGoneIsNoFailureOfItsGang: a gang that is bound without a surplus member has nothing to wait for, whenever and
+// however it is found out that the member's pod was deleted.
+func TestAPodThatIsGoneIsNoFailureOfItsGang(t *testing.T) {
+	tests := map[string]struct {
+		open, inFlight func(w *world)
+		step           binding.Step
+	}{
+		"deleted while the session goes on": {open: func(w *world) { w.remove(pod(2).Obj()) }},
+		"deleted, and only listed so yet":   {open: func(w *world) { w.unlist(pod(2).Obj()) }},
+		"deleted in pre-bind":               {inFlight: func(w *world) { w.remove(pod(2).Obj()) }},
+		"found gone by its bind":            {open: func(w *world) { w.cluster.Remove(pod(2).Obj()) }},
+		"found replaced by its bind":        {open: func(w *world) { w.cluster.Put(pod(2).UID("new").Obj()) }},
+		"found gone by a step": {step: binding.Step{Plugin: "patch", PreBind: func(_ context.Context, task *api.TaskInfo, _ string) error {
+			if task.Name != "p2" {
+				return nil
+			}
+			return fmt.Errorf("patching the pod: %w", apierrors.NewNotFound(v1.Resource("pods"), task.Name))
+		}}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(3, 2)
+				goOn := make(chan struct{})
+				steps := []binding.Step{waiting("slow", goOn)}
+				if tt.step.PreBind != nil {
+					steps = append(steps, tt.step)
+				}
+				w.mustPlace("n", steps, "p0", "p1", "p2")
+				if tt.open != nil {
+					tt.open(w)
+				}
+				w.SealTransactions()
+				synctest.Wait()
+				if tt.inFlight != nil {
+					tt.inFlight(w)
+				}
+				close(goOn)
+				time.Sleep(time.Minute)
+				if diff := cmp.Diff([]string{"n", "n"}, w.nodesOf("p0", "p1")); diff != "" {
+					t.Errorf("nodes (-want +got):\n%s", diff)
+				}
+				if reason, blocked := w.Blocked(gang); blocked {
+					t.Errorf("the bound gang waits: %s", reason)
+				}
+				for _, event := range w.cluster.Events.Take() {
+					if strings.Contains(event, "Failed") {
+						t.Errorf("it was told: %s", event)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestAPodThatIsGoneIsNotCountedAmongThoseThatFailed beside it.
+func TestAPodThatIsGoneIsNotCountedAmongThoseThatFailed(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(4, 2)
+		goOn := make(chan struct{})
+		w.mustPlace("n", []binding.Step{waiting("slow", goOn), failing("storage", "p3")}, "p0", "p1", "p2", "p3")
+		w.SealTransactions()
+		synctest.Wait()
+		w.remove(pod(2).Obj())
+		close(goOn)
+		synctest.Wait()
+		if failure, _ := w.failure(gang); failure.message != "pre-bind plugin storage failed for pod ns/p3 on node n: it is broken" || len(failure.nodes) != 1 {
+			t.Errorf("the gang failed on %d nodes: %s; want the one of p3, and nothing of p2", len(failure.nodes), failure.message)
+		}
+	})
+}
+
+// unlist takes the object from where informers list it, and lets no handler know.
+func (w *world) unlist(object k8sruntime.Object) {
+	w.t.Helper()
+	w.cluster.Remove(object)
+	for _, informer := range w.informersOf(object) {
+		if err := informer.GetStore().Delete(object); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// TestAPodThatIsGoneIsNotPrepared: it has left its transaction before that was sealed.
+func TestAPodThatIsGoneIsNotPrepared(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 1)
+		var prepared []string
+		step := binding.Step{Plugin: "p", PreBind: func(_ context.Context, task *api.TaskInfo, _ string) error {
+			prepared = append(prepared, task.Name)
+			return nil
+		}}
+		w.mustPlace("n", []binding.Step{step}, "p0", "p1")
+		w.remove(pod(1).Obj())
+		w.SealTransactions()
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"p0"}, prepared); diff != "" {
+			t.Errorf("prepared (-want +got):\n%s", diff)
+		}
+		if got := w.idleCPU("n"); got != 7000 {
+			t.Errorf("%v milli-cpu are idle, want 7000", got)
+		}
+	})
+}
+
+// TestAPodThatLeftItsPodGroupIsCancelledInItsTransaction: the pod names another PodGroup when it is deleted.
+func TestAPodThatLeftItsPodGroupIsCancelledInItsTransaction(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 1)
+		w.mustPlace("n", []binding.Step{waiting("slow", make(chan struct{}))}, "p0", "p1")
+		w.SealTransactions()
+		synctest.Wait()
+		w.add(pod(0).Group("other").Obj())
+		w.remove(pod(0).Group("other").Obj())
+		synctest.Wait()
+		if len(w.Cache.reserved) != 1 {
+			t.Errorf("%d pods are in transactions, want one of two after the other was deleted", len(w.Cache.reserved))
+		}
+	})
+}
+
+// TestAGangWhosePodGroupIsDeletedIsGivenUp: nobody wants it bound, and what it holds is free at once.
+func TestAGangWhosePodGroupIsDeletedIsGivenUp(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		w.mustPlace("n", []binding.Step{waiting("slow", make(chan struct{}))}, "p0", "p1")
+		w.SealTransactions()
+		synctest.Wait()
+		w.remove(schedtest.MakePodGroup().Name("g").Obj())
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"Pending", "Pending"}, w.books("p0", "p1")); diff != "" {
+			t.Errorf("books (-want +got):\n%s", diff)
+		}
+		if got := w.idleCPU("n"); got != 8000 {
+			t.Errorf("%v milli-cpu are idle, want all 8000", got)
+		}
+		if len(w.failures)+len(w.arrivals) > 0 {
+			t.Errorf("of the gang are remembered %v and %v", w.failures, w.arrivals)
+		}
+		if _, blocked := w.Blocked(gang); blocked {
+			t.Error("the gang that is gone waits")
+		}
+	})
+}
+
+// TestWhatIsDeletedBeforeTheHandOverIsNotPrepared: a PodGroup, or a node, that is deleted while the session goes on is known to
+// no transaction of the engine yet. Its members would hold their nodes until their steps time out, or be bound to no node.
+func TestWhatIsDeletedBeforeTheHandOverIsNotPrepared(t *testing.T) {
+	tests := map[string]struct {
+		delete func(w *world)
+		want   []string
+	}{
+		"the PodGroup": {
+			delete: func(w *world) { w.remove(schedtest.MakePodGroup().Name("g").Obj()) },
+			want:   []string{"Pending", "Pending"},
+		},
+		"the PodGroup, which upstream's own watch has not shown yet": {
+			delete: func(w *world) { w.deletedHereOnly(schedtest.MakePodGroup().Name("g").Obj()) },
+			want:   []string{"Pending", "Pending"},
+		},
+		"the PodGroup is there, and the watch here has not come to it": {
+			delete: func(w *world) {
+				w.SchedulerCache.Mutex.Lock()
+				w.Jobs[gang].PodGroup.ResourceVersion = "1000000"
+				w.SchedulerCache.Mutex.Unlock()
+				w.podGroupsAt = func() string { return "999999" }
+				w.unlist(schedtest.MakePodGroup().Name("g").Obj())
+			},
+			want: []string{"Binding on n", "Binding on m"},
+		},
+		"a node": {
+			delete: func(w *world) { w.remove(schedtest.MakeNode().Name("m").Obj()) },
+			want:   []string{"Binding on n", "Pending"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(2, 1)
+				w.add(schedtest.MakeNode().Name("m").Obj())
+				var prepared sync.Map
+				slow := waiting("slow", make(chan struct{}))
+				step := binding.Step{Plugin: "p", PreBind: func(ctx context.Context, task *api.TaskInfo, node string) error {
+					prepared.Store(task.Name, true)
+					return slow.PreBind(ctx, task, node)
+				}}
+				w.mustPlace("n", []binding.Step{step}, "p0")
+				w.mustPlace("m", []binding.Step{step}, "p1")
+				tt.delete(w)
+				w.SealTransactions()
+				synctest.Wait()
+				if diff := cmp.Diff(tt.want, w.books("p0", "p1")); diff != "" {
+					t.Errorf("books (-want +got):\n%s", diff)
+				}
+				for i, books := range tt.want {
+					name := fmt.Sprintf("p%d", i)
+					if _, was := prepared.Load(name); was != (books != "Pending") {
+						t.Errorf("%s was prepared: %t", name, was)
+					}
+				}
+			})
+		})
+	}
+}
+
+// deletedHereOnly deletes the PodGroup as the watch of this project's informers shows it, which upstream's do not yet.
+func (w *world) deletedHereOnly(pg *v1beta1.PodGroup) {
+	w.unlist(pg)
+	w.changes.podGroupDeleted(pg)
+}
+
+// TestADeletedGangIsForgottenThoughUpstreamLags: upstream's cache still has the PodGroup whose transaction ends because of its
+// deletion, and nobody tells of that again.
+func TestADeletedGangIsForgottenThoughUpstreamLags(t *testing.T) {
+	slow := func() binding.Step { return waiting("slow", make(chan struct{})) }
+	tests := map[string]struct {
+		step func() binding.Step
+		ends func(w *world)
+	}{
+		"cancelled": {step: slow, ends: func(w *world) { w.deletedHereOnly(schedtest.MakePodGroup().Name("g").Obj()) }},
+		"cancelled, and there again": {step: slow, ends: func(w *world) {
+			w.changes.podGroupDeleted(schedtest.MakePodGroup().Name("g").Obj())
+		}},
+		"failed by itself": {
+			step: func() binding.Step {
+				return binding.Step{Plugin: "late", PreBind: func(context.Context, *api.TaskInfo, string) error {
+					time.Sleep(time.Second)
+					return errBroken
+				}}
+			},
+			ends: func(w *world) { w.unlist(schedtest.MakePodGroup().Name("g").Obj()); time.Sleep(time.Minute) },
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(2, 2)
+				w.mustPlace("n", []binding.Step{tt.step()}, "p0", "p1")
+				w.SealTransactions()
+				synctest.Wait()
+				tt.ends(w)
+				synctest.Wait()
+				if diff := cmp.Diff([]string{"Pending", "Pending"}, w.books("p0", "p1")); diff != "" {
+					t.Errorf("books (-want +got):\n%s", diff)
+				}
+				if len(w.failures) > 0 {
+					t.Errorf("of a deleted gang is remembered %v", w.failures)
+				}
+				if reason, blocked := w.Blocked(gang); blocked {
+					t.Errorf("a deleted gang waits: %s", reason)
+				}
+			})
+		})
+	}
+}
+
+// TestTheUndoOfAPodThatIsGoneIsTriedAgain: its transaction was not sealed yet when it was deleted. As long as what a plugin
+// did for it stays, no other pod of its name is placed.
+func TestTheUndoOfAPodThatIsGoneIsTriedAgain(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 1)
+		tries := 0
+		step := binding.Step{
+			Plugin: "p", RollbackUnbegun: true,
+			PreBind: func(context.Context, *api.TaskInfo, string) error { return nil },
+			Rollback: func(context.Context, *api.TaskInfo, string) error {
+				if tries++; tries < 3 {
+					return errBroken
+				}
+				return nil
+			},
+		}
+		w.mustPlace("n", []binding.Step{step}, "p0", "p1")
+		w.remove(pod(1).Obj())
+		w.SealTransactions()
+		time.Sleep(time.Minute)
+		w.add(pod(1).UID("new").Obj())
+		if err := w.place("p1", "n"); err != nil {
+			t.Errorf("the next pod of that name, after %d tries to undo: %v", tries, err)
+		}
+		w.SealTransactions()
+		synctest.Wait()
+	})
+}
+
+// TestADeletedGangIsForgotten: its failures, and how its pods came.
+func TestADeletedGangIsForgotten(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		job := w.Snapshot().Jobs[gang]
+		w.verdict(saysUnschedulable)
+		w.failGang()
+		if len(w.failures) != 1 || len(w.arrivals) != 1 {
+			t.Fatalf("of the gang are remembered %v and %v, want both", w.failures, w.arrivals)
+		}
+		w.remove(schedtest.MakePodGroup().Name("g").Obj())
+		w.arriving(job) // a session that has it yet ends
+		if len(w.failures)+len(w.arrivals) > 0 {
+			t.Errorf("of a deleted gang are remembered %v and %v", w.failures, w.arrivals)
+		}
+	})
+}
+
+// TestAGangThatIsDeletedWhileItFailsIsForgotten, also what becomes known of its failure later.
+func TestAGangThatIsDeletedWhileItFailsIsForgotten(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		undo := make(chan struct{})
+		step := failing("bad", "p0")
+		step.Rollback = blocking(undo)
+		w.mustPlace("n", []binding.Step{step}, "p0", "p1")
+		w.SealTransactions()
+		synctest.Wait()
+		w.remove(schedtest.MakePodGroup().Name("g").Obj())
+		close(undo)
+		synctest.Wait()
+		if _, known := w.failure(gang); known {
+			t.Error("the failure of a deleted gang is remembered")
+		}
+		if reason, blocked := w.Blocked(gang); blocked {
+			t.Errorf("the next gang of that name would wait: %s", reason)
+		}
+	})
+}
