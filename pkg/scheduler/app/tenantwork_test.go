@@ -32,6 +32,8 @@ const (
 	workNodes, workPods = 24, 16
 	// workCycles is how often the same is found. The first few cycles tell of it.
 	workCycles = 20
+	// measuredCycles is of how many cycles the one with the least work counts.
+	measuredCycles = 3
 	// workNoise is how much more than in proportion a cycle's work may grow: maps and slices double.
 	workNoise = 1.6
 	// mostOfHead is what a line of the log has beside a message: when, where, and of which object.
@@ -84,7 +86,7 @@ func newTenantRun(t *testing.T, in tenantInput, n int) *tenantRun {
 func (r *tenantRun) work() work {
 	r.s.cycle()
 	least := work{allocations: 1 << 62, bytes: 1 << 62}
-	for range 3 {
+	for range measuredCycles {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		r.s.cycle()
@@ -93,6 +95,20 @@ func (r *tenantRun) work() work {
 		least.bytes = min(least.bytes, after.TotalAlloc-before.TotalAlloc)
 	}
 	return least
+}
+
+// worksLike holds a cycle's work with most of the input against that with some of it, and returns how many cycles it took. On a
+// busy machine others' work is in every figure now and then, so it is measured again before it counts.
+func (r *tenantRun) worksLike(some work, n, most int) (cycles int) {
+	r.t.Helper()
+	var much work
+	for cycles = 0; cycles+measuredCycles < workCycles; cycles += 1 + measuredCycles {
+		if much = r.work(); much.within(some, 4*workNoise) {
+			return cycles + 1 + measuredCycles
+		}
+	}
+	r.t.Errorf("with %d a cycle does %+v, with %d %+v", n, some, most, much)
+	return cycles
 }
 
 // TestACyclesWorkIsLinearInATenantsInput: an object within the API server's limits that makes a cycle do more than in proportion
@@ -104,19 +120,14 @@ func TestACyclesWorkIsLinearInATenantsInput(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(inputs)) {
 		in := inputs[name]
 		t.Run(name, func(t *testing.T) {
-			var some, all work
+			var some work
 			t.Run("some", func(t *testing.T) { some = newTenantRun(t, in, in.fits/4).work() })
-			t.Run("all", func(t *testing.T) { all = newTenantRun(t, in, in.fits).work() })
-			if !all.within(some, 4*workNoise) {
-				t.Errorf("with %d a cycle does %+v, with %d %+v", in.fits/4, some, in.fits, all)
-			}
+			t.Run("all", func(t *testing.T) { newTenantRun(t, in, in.fits).worksLike(some, in.fits/4, in.fits) })
 			if in.most > 0 {
 				t.Run("too much", func(t *testing.T) {
 					r := newTenantRun(t, in, in.most)
-					if much := r.work(); !much.within(some, 4*workNoise) {
-						t.Errorf("with %d a cycle does %+v, with %d %+v", in.fits/4, some, in.most, much)
-					}
-					r.staysBrief(workCycles - 4)
+					cycles := r.worksLike(some, in.fits/4, in.most)
+					r.staysBrief(workCycles - cycles)
 				})
 			}
 			logged.brief(t)
@@ -184,6 +195,7 @@ func (c *captured) Write(p []byte) (int, error) {
 
 func captureLog(t *testing.T) *captured {
 	c := &captured{longest: map[string]int{}}
+	t.Cleanup(klog.CaptureState().Restore)
 	var flags flag.FlagSet
 	klog.InitFlags(&flags)
 	for name, value := range map[string]string{"logtostderr": "false", "alsologtostderr": "false", "stderrthreshold": "FATAL"} {
