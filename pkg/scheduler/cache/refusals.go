@@ -23,7 +23,7 @@ const (
 	// refusedFor is how long a refused write is not tried again although nothing about it changed: roles and admission
 	// policies may have.
 	refusedFor = 10 * time.Minute
-	// forbiddenTries is how often a write is tried that is forbidden, with backoff for some 20 seconds: an API server that
+	// forbiddenTries is how often a write is tried again that is forbidden, with backoff for some 20 seconds: an API server that
 	// has just started does not know its roles yet.
 	forbiddenTries = 10
 	// statusRefused is the reason of the event that tells of a refused write.
@@ -34,6 +34,8 @@ const (
 // is not tried again for a while, however often it is wished for.
 type refusals struct {
 	last *lru.Cache
+	// forbidden is how often in a row a write was forbidden.
+	forbidden *lru.Cache
 }
 
 type refusal struct {
@@ -42,7 +44,9 @@ type refusal struct {
 	until   time.Time
 }
 
-func newRefusals() *refusals { return &refusals{last: lru.New(rememberedRefusals)} }
+func newRefusals() *refusals {
+	return &refusals{last: lru.New(rememberedRefusals), forbidden: lru.New(rememberedRefusals)}
+}
 
 // before says whether this very write was refused.
 func (r *refusals) before(key statusKey, current metav1.Object, wanted uint64) bool {
@@ -58,6 +62,21 @@ func (r *refusals) add(key statusKey, current metav1.Object, wanted uint64) {
 	r.last.Add(key, refusal{current.GetResourceVersion(), wanted, time.Now().Add(refusedFor)})
 }
 
+// forGood notes what became of a write, and says whether it will always be refused: one that is forbidden is when it has been
+// for a while, without another answer in between or none at all.
+func (r *refusals) forGood(key statusKey, err error) bool {
+	if !apierrors.IsForbidden(err) {
+		r.forbidden.Remove(key)
+		return err != nil && refusedForGood(err)
+	}
+	tries := 1
+	if before, ok := r.forbidden.Get(key); ok {
+		tries += before.(int)
+	}
+	r.forbidden.Add(key, tries)
+	return tries > forbiddenTries
+}
+
 type statusObject interface {
 	metav1.Object
 	runtime.Object
@@ -65,7 +84,7 @@ type statusObject interface {
 
 // givesUp says whether a write that failed is to be dropped, because the API server refused it for good; it is told then.
 func (w *statusWriter) givesUp(key statusKey, current statusObject, wanted uint64, err error) bool {
-	if err == nil || !refusedForGood(err) && !(apierrors.IsForbidden(err) && w.queue.NumRequeues(key) >= forbiddenTries) {
+	if !w.refused.forGood(key, err) {
 		return false
 	}
 	w.refused.add(key, current, wanted)

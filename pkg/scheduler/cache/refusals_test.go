@@ -73,6 +73,33 @@ func TestRefusedStatusIsDropped(t *testing.T) {
 	}
 }
 
+// TestAWriteIsNotGivenUpForWhatAnOutageLooksLike: an API server that comes back forbids for a moment, and may go away again and
+// again; only what is forbidden in a row counts.
+func TestAWriteIsNotGivenUpForWhatAnOutageLooksLike(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		tries := 0
+		w.cluster.Volcano.PrependReactor("update", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
+			switch tries++; {
+			case tries%2 == 0 && tries < 4*forbiddenTries:
+				return true, nil, errForbidden
+			case tries < 4*forbiddenTries:
+				return true, nil, errBroken
+			}
+			return false, nil, nil
+		})
+		w.wish(phase(scheduling.PodGroupRunning))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if got := w.cluster.PodGroup("g").Status.Phase; got != v1beta1.PodGroupRunning {
+			t.Errorf("the phase is %q after %d tries, want that it is written", got, tries)
+		}
+		if events := w.cluster.Events.Take(); len(events) > 0 {
+			t.Errorf("it is told: %q", events)
+		}
+	})
+}
+
 func TestRefusedPodStatusIsDropped(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
