@@ -87,6 +87,7 @@ test-unit: ## Run the unit tests, with the race detector where there are gorouti
 	@echo "unit tests (building them under the race detector takes minutes the first time)"
 	go test -race $(RACE)
 	go test $(PLAIN) ./pkg/scheduler/devices
+	go test -run '^TestACyclesWorkIsLinearInATenantsInput$$' ./pkg/scheduler/app # counts allocations
 	@$(MAKE) --no-print-directory fuzz
 
 .PHONY: fuzz
