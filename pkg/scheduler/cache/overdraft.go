@@ -16,7 +16,9 @@ import (
 // but there may be none, and it takes a while.
 //
 // So in sessions the pods on a node hold together no more than the node has, which the ones that were created first hold
-// first, and pods on a node that does not exist hold nothing. They are members of their gangs all the same.
+// first, and pods on a node that does not exist hold nothing. They are members of their gangs all the same. Pods that a
+// kubelet has started are held in full: it has checked them, and a node whose kubelet or device plugin starts anew has no
+// devices for a while, although they are in use.
 
 // share is what a task holds of a node.
 type share struct {
@@ -73,22 +75,25 @@ func overdrawn(node *api.NodeInfo) bool {
 	return false
 }
 
-// shareOut gives the tasks on the node what it has, one after the other until nothing is left, and adds its books up
-// again. It returns the tasks. A node that has lost devices has them as long as its capacity says so.
+// shareOut gives the tasks on the node what it has, those that a kubelet has started first and in full, then one after the
+// other until nothing is left, and adds its books up again. It returns the tasks. A node that has lost devices has them as
+// long as its capacity says so.
 func shareOut(node *api.NodeInfo) []*api.TaskInfo {
 	var tasks []*api.TaskInfo
 	for _, task := range node.Tasks {
 		tasks = append(tasks, task)
 	}
 	slices.SortFunc(tasks, func(a, b *api.TaskInfo) int {
-		return cmp.Or(a.Pod.CreationTimestamp.Compare(b.Pod.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
+		return cmp.Or(startedFirst(a, b), a.Pod.CreationTimestamp.Compare(b.Pod.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 	})
 	left := node.Capacity.Clone()
 	left.SetMaxResource(node.Allocatable)
 	node.Used, node.Releasing = api.EmptyResource(), api.EmptyResource()
 	for _, task := range tasks {
-		task.Resreq = task.Resreq.Clone().MinDimensionResource(left, api.Zero)
-		left.SubWithoutAssert(task.Resreq)
+		if !started(task) {
+			task.Resreq = task.Resreq.Clone().MinDimensionResource(left, api.Zero)
+		}
+		left = atLeastNothing(left.SubWithoutAssert(task.Resreq))
 		node.Used.Add(task.Resreq)
 		if task.Status == api.Releasing {
 			node.Releasing.Add(task.Resreq)
@@ -96,6 +101,29 @@ func shareOut(node *api.NodeInfo) []*api.TaskInfo {
 	}
 	node.Idle = node.Allocatable.Clone().SubWithoutAssert(node.Used)
 	return tasks
+}
+
+// started says whether a kubelet has taken the task's pod.
+func started(task *api.TaskInfo) bool { return task.Pod.Status.StartTime != nil }
+
+func startedFirst(a, b *api.TaskInfo) int {
+	switch {
+	case started(a) == started(b):
+		return 0
+	case started(a):
+		return -1
+	default:
+		return 1
+	}
+}
+
+// atLeastNothing makes amounts below 0 zero.
+func atLeastNothing(r *api.Resource) *api.Resource {
+	r.MilliCPU, r.Memory = max(r.MilliCPU, 0), max(r.Memory, 0)
+	for name, amount := range r.ScalarResources {
+		r.ScalarResources[name] = max(amount, 0)
+	}
+	return r
 }
 
 // holdAtMost makes the shares what the job's tasks hold, and adds its books up again.

@@ -92,6 +92,11 @@ func TestPodsHoldNoMoreThanTheirNodesHave(t *testing.T) {
 			want: cpuAmounts{Tasks: map[string]float64{"p0": 8000}, Allocated: 8000, Total: 8000,
 				Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": -8000}},
 		},
+		"what a kubelet has started is held in full, and first": {
+			objects: []runtime.Object{created(startedPod(runs(0, "n", "9").Obj()), 2), created(runs(1, "n", "5").Obj(), 1)},
+			want: cpuAmounts{Tasks: map[string]float64{"p0": 9000, "p1": 0}, Allocated: 9000, Total: 9000,
+				Used: map[string]float64{"n": 9000}, Idle: map[string]float64{"n": -1000}},
+		},
 		"a node that tells of no capacity": {
 			objects: []runtime.Object{noCapacity, runs(0, "n", "8").Obj()},
 			want: cpuAmounts{Tasks: map[string]float64{"p0": 8000}, Allocated: 8000, Total: 8000,
@@ -125,6 +130,25 @@ func TestDevicesThatANodeDoesNotHaveAreHeldByNobody(t *testing.T) {
 		job := snapshot.Jobs[gang]
 		if gpus, cpu := job.Allocated.Get("nvidia.com/gpu"), job.Allocated.MilliCPU; gpus != 0 || cpu != 1000 {
 			t.Errorf("the gang holds %g thousandths of GPUs and %g of cpu, want 0 and 1000", gpus, cpu)
+		}
+	})
+}
+
+// startedPod is the pod once a kubelet has started it.
+func startedPod(pod *v1.Pod) *v1.Pod {
+	pod.Status.StartTime = &metav1.Time{}
+	return pod
+}
+
+// TestDevicesInUseAreHeldThoughTheNodeHasLostThem: a kubelet that starts anew tells of no devices until their plugin has
+// registered. A queue of which they use up the limit must not let another gang in meanwhile.
+func TestDevicesInUseAreHeldThoughTheNodeHasLostThem(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(0, 1)
+		w.add(startedPod(pod(0).Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "8"}).Node("n").Phase(v1.PodRunning).Obj()))
+		snapshot, _ := w.SessionSnapshot()
+		if gpus := snapshot.Jobs[gang].Allocated.Get("nvidia.com/gpu"); gpus != 8000 {
+			t.Errorf("the gang holds %g thousandths of GPUs, want 8000", gpus)
 		}
 	})
 }
