@@ -44,7 +44,7 @@ func (w *world) answer(p *pod, r reply) error {
 		p.on = "elsewhere"
 	}
 	switch {
-	case r.err != nil && classify(r.err) == refused: // an admission plugin comes before the storage
+	case errors.Is(r.err, errForbidden), errors.Is(r.err, errInvalid): // an admission plugin comes before the storage
 		return r.err
 	case p.gone:
 		return errNotFound

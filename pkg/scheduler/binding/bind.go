@@ -61,8 +61,9 @@ func (r *run) bind(m *member, slot *waiter) {
 func (r *run) place(m *member, slot *waiter) error {
 	e := r.e
 	pauses := e.pauses(e.retry)
+	tries := tries{most: e.attempts}
 	doubt := false
-	for attempt := 1; ; attempt++ {
+	for {
 		if slot == nil {
 			slot = e.slots.acquire(m.ctx, r.slots)
 		}
@@ -75,9 +76,8 @@ func (r *run) place(m *member, slot *waiter) error {
 			return nil
 		}
 		r.notBound(m, err)
-		verdict := classify(err)
-		doubt = doubt || verdict == unclear
-		final := verdict == refused || attempt >= e.attempts
+		doubt = doubt || classify(err) == unclear
+		final := tries.last(err)
 		if doubt {
 			pauses.atLeast(e.ctx, err, e.retry.Duration) // a write that is still on its way has time to arrive
 			held, lost := r.settle(m)

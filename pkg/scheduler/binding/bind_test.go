@@ -50,11 +50,22 @@ func TestBind(t *testing.T) {
 			[]reply{{overtaken: true}}, nil, "a bind lookup -a released(bind failed)"),
 		"conflict with an own Binding that arrived unseen": one(
 			[]reply{{err: errCut, late: 5 * time.Second}, {takes: 10 * time.Second}}, nil, "a bind lookup bind lookup bound"),
-		"forbidden for good":              one([]reply{{err: errRefused}}, nil, "a bind -a released(bind failed)"),
+		"forbidden by an API server that starts": one(
+			slices.Repeat([]reply{{err: errForbidden}}, 6), nil, "a"+strings.Repeat(" bind", 7)+" bound"),
+		"forbidden for good": one(
+			slices.Repeat([]reply{{err: errForbidden}}, 8), nil, "a"+strings.Repeat(" bind", 7)+" -a released(bind failed)"),
+		"forbidden by the last of many tries": {
+			minimum: 1,
+			opts:    []Option{WithBindRetry(2, defaultOptions().retry)},
+			pods:    []script{{steps: steps("a"), binds: []reply{{err: errThrottled, lost: true}, {err: errForbidden}}}},
+			want:    []string{"a bind bind bind bound"},
+		},
+		"forbidden now and then: it counts from the first of a row": one(
+			[]reply{{err: errForbidden}, {err: errThrottled, lost: true}, {err: errForbidden}}, nil, "a bind bind bind bind bound"),
 		"invalid for good":                one([]reply{{err: errInvalid}}, nil, "a bind -a released(bind failed)"),
 		"a pod that is not found is gone": one([]reply{{err: errNotFound}}, nil, "a bind -a released(pod gone)"),
 		"refused after an unclear answer that had been applied": one(
-			[]reply{{err: errCut, late: 5 * time.Second}, {takes: 10 * time.Second, err: errRefused}}, nil, "a bind lookup bind lookup bound"),
+			[]reply{{err: errCut, late: 5 * time.Second}, {takes: 10 * time.Second, err: errInvalid}}, nil, "a bind lookup bind lookup bound"),
 		"a read that finds no pod": one(
 			[]reply{{err: errCut, lost: true}}, []error{errNotFound}, "a bind lookup -a released(pod gone)"),
 		"tries have an end": {
@@ -65,7 +76,7 @@ func TestBind(t *testing.T) {
 		},
 		"a bind refused for good rolls that member back alone": {
 			minimum: 2,
-			pods:    []script{{steps: steps("a")}, {steps: steps("a"), binds: []reply{{err: errRefused}}}},
+			pods:    []script{{steps: steps("a")}, {steps: steps("a"), binds: []reply{{err: errInvalid}}}},
 			want:    []string{"a bind bound", "a bind -a released(bind failed)"},
 		},
 	}
@@ -105,7 +116,7 @@ func TestResult(t *testing.T) {
 		members := w.members(gang,
 			script{binds: []reply{{takes: time.Second}}},
 			script{steps: []act{{plugin: "a", err: errStep}}},
-			script{binds: []reply{{takes: time.Second, err: errRefused}}})
+			script{binds: []reply{{takes: time.Second, err: errInvalid}}})
 		if err := w.submit(gang, members...); err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +126,7 @@ func TestResult(t *testing.T) {
 			Bound: members[:1],
 			Failed: []Failure{
 				{Member: members[1], Err: &StepError{Plugin: "a", Pod: "ns/p1", Node: "n1", Err: errStep}},
-				{Member: members[2], Err: &BindError{Pod: "ns/p2", Node: "n2", Err: errRefused}},
+				{Member: members[2], Err: &BindError{Pod: "ns/p2", Node: "n2", Err: errInvalid}},
 			},
 			Took: time.Second,
 		}

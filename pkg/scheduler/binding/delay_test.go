@@ -39,8 +39,8 @@ func TestABindThatTakesLongIsTold(t *testing.T) {
 			want:   []string{waits + ": context deadline exceeded" + kept, "ended"},
 		},
 		"it cannot be read whether it is bound": {
-			script: script{binds: []reply{{err: errCut}}, lookups: slices.Repeat([]error{errRefused}, 20)},
-			want:   []string{waits + ": " + errRefused.Error() + kept, "ended"},
+			script: script{binds: []reply{{err: errCut}}, lookups: slices.Repeat([]error{errForbidden}, 20)},
+			want:   []string{waits + ": " + errForbidden.Error() + kept, "ended"},
 		},
 		"the minimum cannot be read": {
 			gate: slices.Repeat([]error{comeAgain}, 4),

@@ -187,7 +187,7 @@ func (d dice) reply() reply {
 	case 4:
 		r.err, r.lost = errConflict, true
 	case 5:
-		r.err = []error{errRefused, errInvalid}[d.IntN(2)]
+		r.err = []error{errForbidden, errInvalid}[d.IntN(2)]
 	case 6:
 		r.overtaken = d.chance(30)
 	case 7:

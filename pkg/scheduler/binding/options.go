@@ -17,7 +17,7 @@ type options struct {
 	perGang int
 	// callTimeout bounds each call of Binder and Gatekeeper.
 	callTimeout time.Duration
-	// attempts bounds the Bindings sent for one member.
+	// attempts bounds the Bindings sent for one member, but for those that are forbidden, which forbiddenFor bounds.
 	attempts int
 	retry    wait.Backoff
 	rollback wait.Backoff
@@ -61,8 +61,8 @@ func WithCallTimeout(d time.Duration) Option {
 	return func(o *options) { o.callTimeout = d }
 }
 
-// WithBindRetry sets how many Bindings are sent at most for one member, and the waits between them, which also
-// space look-ups. The waits stop growing after backoff.Steps. Default 10 attempts, waits from 100 ms to 10 s.
+// WithBindRetry sets how many Bindings are sent at most for one member, those aside that are forbidden, which is for good after
+// 5 s, and the waits between them, which also space look-ups. The waits stop growing after backoff.Steps. Default 10 attempts, waits from 100 ms to 10 s.
 func WithBindRetry(attempts int, backoff wait.Backoff) Option {
 	return func(o *options) { o.attempts, o.retry = max(1, attempts), backoff }
 }

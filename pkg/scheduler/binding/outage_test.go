@@ -204,3 +204,53 @@ func TestWaitsGrowAnewAfterRetryNow(t *testing.T) {
 		}
 	})
 }
+
+// starting is an API server that comes back from an outage and forbids all Bindings while it does not know its roles yet.
+type starting struct {
+	*outage
+	roles time.Time
+}
+
+func (s *starting) Bind(ctx context.Context, m *Member) error {
+	forbidden := time.Now().Before(s.roles)
+	if err := s.call(ctx); err != nil {
+		return err
+	}
+	if forbidden {
+		return errForbidden
+	}
+	return s.world.Bind(ctx, m)
+}
+
+// TestAnAPIServerThatStartsLeavesNoGangHalfBound: its first answers were taken for good, after the barrier, and the members
+// that asked later were bound.
+func TestAnAPIServerThatStartsLeavesNoGangHalfBound(t *testing.T) {
+	const members, rounds = 300, 20
+	for name, unread := range map[string]bool{"away at the barrier": true, "away while binding": false} {
+		t.Run(name, func(t *testing.T) {
+			for round := range rounds {
+				synctest.Test(t, func(t *testing.T) {
+					away := 5*time.Second + time.Duration(round)*500*time.Millisecond
+					s := &starting{&outage{world: newWorld(), back: time.Now().Add(away), err: errCut}, time.Now().Add(away + 500*time.Millisecond)}
+					s.world.minimum[gang] = members
+					var gate Gatekeeper = s.world
+					if unread {
+						gate = minimum{s.outage}
+					}
+					s.engine = New(gate, s, s, s)
+					if err := s.submit(gang, s.members(gang, make([]script, members)...)...); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Until(s.roles))
+					s.engine.RetryNow()
+					if err := s.engine.Drain(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					if n := len(s.results[0].Bound); n != members {
+						t.Errorf("away for %v: %d of %d members are bound", away, n, members)
+					}
+				})
+			}
+		})
+	}
+}

@@ -14,8 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// longestDelay bounds what a Retry-After of the API server is followed for.
-const longestDelay = time.Minute
+const (
+	// longestDelay bounds what a Retry-After of the API server is followed for.
+	longestDelay = time.Minute
+	// forbiddenFor is how long a Binding may be forbidden before it is for good: an API server that has just started forbids
+	// all until it knows its roles, a second or two.
+	forbiddenFor = 5 * time.Second
+)
 
 // answer is what an error of a Binding says.
 type answer int
@@ -33,7 +38,7 @@ const (
 func classify(err error) answer {
 	code := statusCode(err)
 	switch {
-	case code == http.StatusTooManyRequests, code == http.StatusUnauthorized:
+	case code == http.StatusTooManyRequests, code == http.StatusUnauthorized, code == http.StatusForbidden:
 		return postponed
 	case code == http.StatusConflict, code == http.StatusRequestTimeout:
 		return unclear
@@ -41,6 +46,26 @@ func classify(err error) answer {
 		return refused
 	}
 	return unclear
+}
+
+// tries counts the Bindings sent for one member.
+type tries struct {
+	sent, most int
+	// forbidden is when the first of those was answered that were forbidden in a row; zero when the last was not.
+	forbidden time.Time
+}
+
+// last says whether there is to be no other try after one with that answer: there were too many, or it is refused for good.
+func (t *tries) last(err error) bool {
+	t.sent++
+	if statusCode(err) != http.StatusForbidden {
+		t.forbidden = time.Time{}
+		return classify(err) == refused || t.sent >= t.most
+	}
+	if t.forbidden.IsZero() {
+		t.forbidden = time.Now()
+	}
+	return time.Since(t.forbidden) >= forbiddenFor
 }
 
 // transient tells whether the error is one of the API server, or of the way there, that may pass.

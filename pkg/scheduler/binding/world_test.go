@@ -316,7 +316,7 @@ func (w *world) noViolations(t *testing.T) {
 
 // The errors that API servers and the way to them are known for.
 var (
-	errRefused      = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("no"))
+	errForbidden    = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("no"))
 	errInvalid      = apierrors.NewInvalid(schema.GroupKind{Kind: "Binding"}, "p", nil)
 	errConflict     = apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p", errors.New("already assigned"))
 	errUnauthorized = apierrors.NewUnauthorized("the token has expired")

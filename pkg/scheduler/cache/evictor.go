@@ -92,9 +92,9 @@ func (e *evictor) delete(pod *v1.Pod) (gone bool, err error) {
 		case last == nil, apierrors.IsNotFound(last), apierrors.IsConflict(last): // a conflict: another pod of that name
 			gone = last != nil
 			return true, nil
-		case apierrors.IsForbidden(last), apierrors.IsInvalid(last):
+		case apierrors.IsInvalid(last):
 			return false, last
-		default:
+		default: // also what is forbidden, as all is by an API server that has just started
 			return false, nil
 		}
 	})

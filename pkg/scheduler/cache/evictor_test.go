@@ -3,6 +3,7 @@
 package cache
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -73,6 +74,7 @@ func TestAnotherPodOfAVictimsNameIsNotSaidToBeEvicted(t *testing.T) {
 
 func TestEvictDeletesWhateverTheStatusSays(t *testing.T) {
 	broken := apierrors.NewInternalError(errBroken)
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p0", errBroken)
 	tests := map[string]struct {
 		before []v1.PodCondition
 		// fails are the answers to deletions, one after the other; nil answers the rest.
@@ -81,12 +83,14 @@ func TestEvictDeletesWhateverTheStatusSays(t *testing.T) {
 		wantErr   bool
 		deletions int
 	}{
-		"a pod":                            {deletions: 1},
-		"a pod that was explained already": {before: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionFalse, Reason: "Evict", Message: "Pod is evicted, because of preempt"}}, deletions: 1},
-		"the status cannot be written":     {statusErr: broken, deletions: 1},
-		"the deletion fails at first":      {fails: []error{broken, broken}, deletions: 3},
-		"the pod is gone":                  {fails: []error{apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "p0")}, deletions: 1},
-		"the deletion is forbidden":        {fails: []error{apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p0", errBroken)}, wantErr: true, deletions: 1},
+		"a pod":                              {deletions: 1},
+		"a pod that was explained already":   {before: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionFalse, Reason: "Evict", Message: "Pod is evicted, because of preempt"}}, deletions: 1},
+		"the status cannot be written":       {statusErr: broken, deletions: 1},
+		"the deletion fails at first":        {fails: []error{broken, broken}, deletions: 3},
+		"the pod is gone":                    {fails: []error{apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "p0")}, deletions: 1},
+		"the deletion is forbidden at first": {fails: []error{forbidden, forbidden}, deletions: 3},
+		"the deletion is forbidden":          {fails: slices.Repeat([]error{forbidden}, 10), wantErr: true, deletions: 6},
+		"the deletion is not valid":          {fails: []error{apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p0", nil)}, wantErr: true, deletions: 1},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

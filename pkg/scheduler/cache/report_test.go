@@ -258,6 +258,7 @@ func TestRefusedBindIsTold(t *testing.T) {
 		})
 		w.mustPlace("n", nil, "p0", "p1")
 		w.SealTransactions()
+		time.Sleep(10 * time.Second) // until forbidden means for good
 		synctest.Wait()
 		if diff := cmp.Diff([]string{"Pending", "Bound on n"}, w.books("p0", "p1")); diff != "" {
 			t.Errorf("books (-want +got):\n%s", diff)
