@@ -270,7 +270,7 @@ func TestAPromiseThatCannotBeKeptHoldsUpNobody(t *testing.T) {
 		raised v1.ResourceList
 	}{
 		"of cpu":                      {phase: v1beta1.PodGroupInqueue, raised: quantities("cpu", "1e9")},
-		"of cpu, a little":            {phase: v1beta1.PodGroupInqueue, raised: quantities("cpu", "8001m")},
+		"of cpu, a little beyond":     {phase: v1beta1.PodGroupInqueue, raised: quantities("cpu", "80001m")},
 		"of what no node has":         {phase: v1beta1.PodGroupInqueue, raised: quantities("nvidia.com/gpu", "1")},
 		"of cpu, while it runs":       {phase: v1beta1.PodGroupRunning, pods: []runtime.Object{running}, raised: quantities("cpu", "1e9")},
 		"beyond what can be reckoned": {phase: v1beta1.PodGroupInqueue, raised: quantities("memory", "1e30")},

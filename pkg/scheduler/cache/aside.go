@@ -14,6 +14,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // Reasons of events and conditions of what is set aside.
@@ -29,8 +30,9 @@ var errSearching = errors.New("nothing is evicted while the scheduler looks for 
 // aside is what sessions do without, so that one object stops nobody else: numbers that cannot be reckoned with, objects
 // of which there is too much (toolarge.go), and objects during whose turn, or with which, cycles panicked (hunt.go).
 //
-// Objects too large, numbers below 0, and queues from which no way leads to the root, are looked for in each snapshot. A gang that has such, or whose queue has, is not placed: it is left
-// out, but when it holds resources already it stays without the numbers, so that its queue's books are right.
+// Objects too large, numbers below 0, and queues from which no way leads to the root, are looked for in each snapshot. A gang that
+// has such, or whose queue has, is not placed: it is left out, but when it holds resources already it stays without the numbers, and
+// with what it holds as its minResources when it is too large, so that its queue's books are right.
 type aside struct {
 	mu    sync.Mutex
 	hunt  *hunt
@@ -99,6 +101,18 @@ func (c *Cache) setAside(snapshot *api.ClusterInfo) {
 	}
 }
 
+// reckonWithHoldings has gangs that are set aside as too large, and stay because they hold resources, count as asking for what
+// they hold: the queue's books would have all kinds of resources that they name. It is called once it is known what they hold.
+func (a *aside) reckonWithHoldings(snapshot *api.ClusterInfo) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for gang, why := range a.wrong {
+		if job := snapshot.Jobs[gang]; job != nil && why.reason == objectTooLarge {
+			framework.ReckonWithHoldings(job)
+		}
+	}
+}
+
 // unreckonable mends what the snapshot has of numbers that cannot be reckoned with, leaves out gangs that do not hold
 // anything, and says what is wrong by gang. Objects too large are left out, or mended, likewise.
 func unreckonable(snapshot *api.ClusterInfo) map[api.JobID]verdict {
@@ -143,8 +157,6 @@ func unreckonable(snapshot *api.ClusterInfo) map[api.JobID]verdict {
 		gangs[id] = verdict{reason, message}
 		if !holdsResources(job) {
 			delete(snapshot.Jobs, id)
-		} else if reason == objectTooLarge {
-			job.PodGroup.Spec.MinResources = nil // the queue's books would have all its names
 		}
 	}
 	return gangs

@@ -67,6 +67,7 @@ func (c *Cache) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share) {
 	}
 	c.setAside(snapshot)
 	boundByNodes(snapshot, lost)
+	c.aside.reckonWithHoldings(snapshot)
 	devices.Own(snapshot.Nodes)
 	c.evictor.bookVictims(snapshot)
 	crowded := crowdedNodes(snapshot)

@@ -9,13 +9,18 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// forgetPromises has the session reckon without the minResources of gangs that were let in and ask for more than the cluster
-// has. None such is let in: they were raised since, or nodes have gone. What is promised to them can never be theirs, and
-// would keep all others from being let in.
+// beyondKeeping is how many times what the cluster has a promise must be so that nobody can keep it. What was let in rightly may be
+// more than the cluster has: plugin overcommit lets in more, nodes may be away for a moment, and an autoscaler may bring more. Ten
+// times as much is none of these.
+const beyondKeeping = 10
+
+// forgetPromises has the session reckon with what they hold as the minResources of gangs that were let in and ask for more than
+// beyondKeeping. None such is let in: they were raised since. What is promised to them can never be theirs, and would keep all
+// others from being let in.
 func forgetPromises(ssn *framework.Session) {
 	for _, job := range ssn.Jobs {
-		if promised(job) && !job.GetMinResources().LessEqual(ssn.TotalResource, api.Zero) {
-			job.PodGroup.Spec.MinResources = nil
+		if promised(job) && !keepable(job.GetMinResources(), ssn.TotalResource) {
+			framework.ReckonWithHoldings(job)
 		}
 	}
 }
@@ -24,4 +29,19 @@ func forgetPromises(ssn *framework.Session) {
 func promised(job *api.JobInfo) bool {
 	phase := job.PodGroup.Status.Phase
 	return job.PodGroup.Spec.MinResources != nil && (phase == scheduling.PodGroupInqueue || phase == scheduling.PodGroupRunning)
+}
+
+// keepable says whether a cluster that has the total now may have what is promised one day. What is promised of a kind of which it
+// has none holds up nobody but those who ask for that kind too, which none of them gets before there is some.
+func keepable(promise, total *api.Resource) bool {
+	within := func(promise, total float64) bool { return total == 0 || promise <= beyondKeeping*total }
+	if !within(promise.MilliCPU, total.MilliCPU) || !within(promise.Memory, total.Memory) {
+		return false
+	}
+	for name, amount := range promise.ScalarResources {
+		if !within(amount, total.ScalarResources[name]) {
+			return false
+		}
+	}
+	return true
 }

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// TestWhatAGangHoldsIsNeitherAPromiseNorElastic: as upstream reads it back, it is what the gang holds, of each kind.
+func TestWhatAGangHoldsIsNeitherAPromiseNorElastic(t *testing.T) {
+	held := v1.ResourceList{}
+	for name, amount := range map[v1.ResourceName]string{
+		"cpu": "1500m", "memory": "3Gi", "pods": "2", "ephemeral-storage": "7Gi", "nvidia.com/gpu": "8", "hugepages-2Mi": "4Mi",
+	} {
+		held[name] = resource.MustParse(amount)
+	}
+	job := api.NewJobInfo("ns/g")
+	job.PodGroup = &api.PodGroup{}
+	job.Allocated = api.NewResource(held)
+
+	ReckonWithHoldings(job)
+
+	got := job.GetMinResources()
+	got.MaxTaskNum = job.Allocated.MaxTaskNum
+	if diff := cmp.Diff(job.Allocated, got); diff != "" {
+		t.Errorf("minResources are not what it holds (-want +got):\n%s", diff)
+	}
+	if elastic := job.GetElasticResources(); !elastic.IsEmpty() {
+		t.Errorf("others are let into %s of it", elastic)
+	}
+}
