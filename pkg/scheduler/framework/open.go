@@ -168,7 +168,7 @@ func (r *Registry) CloseSession(ssn *Session) {
 	for _, fn := range slices.Backward(ssn.onClose) {
 		fn()
 	}
-	ssn.explainWaits()
+	ssn.explainWaits(r.told)
 	ssn.giveBack()
 	vcframework.CloseSession(ssn.Session)
 	r.explanations.replace(ssn.explained)

@@ -23,6 +23,8 @@ type Registry struct {
 	actions map[string]Action
 
 	explanations Explanations
+	// told is what gangs that wait were told when sessions closed.
+	told tellings
 	// switches are those of the first configuration that was built.
 	built    bool
 	switches []string
@@ -42,6 +44,7 @@ func NewRegistry() *Registry {
 	return &Registry{
 		specs:   map[string]PluginSpec{},
 		actions: map[string]Action{},
+		told:    tellings{},
 		views:   map[*vcframework.Session]*Session{},
 	}
 }

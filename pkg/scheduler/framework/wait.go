@@ -52,8 +52,8 @@ func (ssn *Session) Wait(job api.JobID) (Wait, bool) {
 // explainWaits finds for every gang that waits, and for no other, one explanation: what the session's data say of it, and
 // else what actions found when they tried to place it. It costs a look at the gang's tasks and, for a PodGroup that was not
 // let in, another round of its plugins' votes. Plugins that write conditions of their own when they close find the same text,
-// and not the verdicts of every node for every pod.
-func (ssn *Session) explainWaits() {
+// and not the verdicts of every node for every pod. What gangs were told before bounds how often that is another text.
+func (ssn *Session) explainWaits(told tellings) {
 	var waiting []*api.JobInfo
 	for uid, job := range ssn.Jobs {
 		if Waits(job) {
@@ -67,10 +67,12 @@ func (ssn *Session) explainWaits() {
 	for _, job := range waiting {
 		wait := ssn.waitOf(job)
 		wait.Message = brief.Text(wait.Message)
+		wait = told.pace(job, wait)
 		ssn.waits[job.UID] = wait
 		job.JobFitErrors = wait.Message
 		clear(job.NodesFitErrors)
 	}
+	told.keep(ssn.waits)
 }
 
 // Waits says whether members of the gang wait, or are missing.

@@ -90,7 +90,7 @@ func TestExplanationsAreOfGangsThatWait(t *testing.T) {
 		ssn.Jobs[job.UID] = job
 		ssn.ExplainWait(job.UID, Wait{NotEnoughResources, "no room"})
 	}
-	ssn.explainWaits()
+	ssn.explainWaits(tellings{})
 	want := map[api.JobID]Wait{"ns/w": {NotEnoughPods, "minMember is 3 and there is 1 pod"}}
 	if diff := cmp.Diff(want, ssn.waits); diff != "" {
 		t.Errorf("explanations (-want +got):\n%s", diff)

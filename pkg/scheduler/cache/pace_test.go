@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestOthersComeAndGoWhileAGangWaits: what it is told names numbers that change with each of them. It is told a few times, and not with
+// each, its PodGroup and its pods say the same all the while, and the newest in the end.
+func TestOthersComeAndGoWhileAGangWaits(t *testing.T) {
+	for name, tt := range map[string]struct {
+		plugins []string
+		want    int
+	}{
+		"of one reason":                          {want: 3}, // at once, after 15 s and after 45 s
+		"of two, when the cluster is about full": {plugins: []string{"proportion"}, want: 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			othersComeAndGo(t, tt.want, tt.plugins...)
+		})
+	}
+}
+
+func othersComeAndGo(t *testing.T, want int, plugins ...string) {
+	inWorld(t, func(t *testing.T, w *world) {
+		const size, nodes, seconds = 30, 10, 50
+		w.add(append(gpuNodes(nodes), other(), schedtest.MakePodGroup().Name("g").MinMember(size).Obj())...)
+		for _, pod := range members(size, "8") {
+			w.add(pod.Obj())
+		}
+		s := newSessions(w, explainConf(plugins...))
+		writes, events := map[string]int{}, 0
+		cycle := func() {
+			s.cycle()
+			for write, n := range count(w.cluster.Writes()) {
+				writes[write] += n
+			}
+			for _, event := range w.cluster.Events.Take() {
+				if strings.HasPrefix(event, "Warning") { // of others there is a normal one
+					events++
+				}
+			}
+			w.deliver(w.cluster.PodGroup("g"))
+			for i := range size {
+				w.sync(fmt.Sprint("p", i))
+			}
+			pods := map[string]int{}
+			for i := range size {
+				pods[s.podSays(fmt.Sprint("p", i))]++
+			}
+			group, want := s.says(), map[string]int{"": size}
+			if _, message, told := strings.Cut(group, ": "); told {
+				want = map[string]int{"Unschedulable: " + message: size}
+			}
+			if diff := cmp.Diff(want, pods); diff != "" {
+				t.Errorf("pods that do not say what their PodGroup says (-PodGroup +pods):\n%s", diff)
+			}
+		}
+		for i := range seconds {
+			began := time.Now()
+			if node := i % nodes; i/nodes%2 == 0 {
+				w.add(filler(node))
+			} else {
+				w.remove(filler(node))
+			}
+			cycle()
+			time.Sleep(time.Second - time.Since(began))
+		}
+		if got := writes["update podgroups g"]; got != want {
+			t.Errorf("the PodGroup was written %d times, want %d", got, want)
+		}
+		if got := writes["update pods/status p7"]; got != want {
+			t.Errorf("a pod was written %d times, want %d", got, want)
+		}
+		if want := want * (size + 1); events != want {
+			t.Errorf("%d events, want %d", events, want)
+		}
+		w.remove(filler(0))
+		time.Sleep(2 * time.Minute)
+		cycle()
+		const want = "Unschedulable NotEnoughResources: 1/30 members fit: 9 nodes short of nvidia.com/gpu, 1 filled by its members (nvidia.com/gpu)"
+		if diff := cmp.Diff(want, s.says()); diff != "" {
+			t.Errorf("after a pause the PodGroup says (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestAGangThatIsMendedIsToldAtOnce what it waits for now, though the reason is the same.
+func TestAGangThatIsMendedIsToldAtOnce(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.add(append(gpuNodes(2), other(), schedtest.MakePodGroup().Name("g").MinMember(8).Obj())...)
+		for _, pod := range members(8, "8") {
+			w.add(pod.Obj())
+		}
+		s := newSessions(w, explainConf())
+		for range 3 {
+			s.cycle()
+			w.deliver(w.cluster.PodGroup("g"))
+		}
+		mended := w.cluster.PodGroup("g")
+		mended.Spec.MinMember = 3
+		for _, change := range []struct {
+			by   runtime.Object
+			want string
+		}{
+			{mended, "Unschedulable NotEnoughResources: 2/3 members fit: 2 nodes filled by its members (nvidia.com/gpu)"},
+			{filler(0), "Unschedulable NotEnoughResources: 2/3 members fit: 2 nodes filled by its members (nvidia.com/gpu)"}, // by others
+			{pod(8).Req(schedtest.Resources{"nvidia.com/gpu": "8"}).Phase(v1.PodPending).Obj(),
+				"Unschedulable NotEnoughResources: 1/3 members fit: 1 node short of nvidia.com/gpu, 1 filled by its members (nvidia.com/gpu)"},
+		} {
+			w.add(change.by)
+			for range 2 {
+				s.cycle()
+				w.deliver(w.cluster.PodGroup("g"))
+			}
+			if diff := cmp.Diff(change.want, s.says()); diff != "" {
+				t.Errorf("the PodGroup says (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
