@@ -5,11 +5,9 @@ package app
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -29,6 +27,8 @@ const (
 	startingRetryAfter = time.Second
 	// starting is how long an API server that is back may refuse what it allowed before, since it does not know its roles yet.
 	starting = 5 * time.Second
+	// ownTrouble is how long a path may fail while others are answered before that is no outage of the API server.
+	ownTrouble = 30 * time.Second
 	// staleWatch is how long a watch is tried for. The API server that comes back after longer than that would call the
 	// version stale at which it is to begin, and the informer would list.
 	staleWatch = 2 * time.Second
@@ -49,6 +49,9 @@ const (
 // A watch that cannot be begun for some time is told that its version is stale, as it would be in the end: the one pause
 // that an informer makes then passes while the API server is still away.
 //
+// A kind that fails for long while others are answered, because its conversion webhook is away say, is asked for again like the
+// others, but does not count: it would hide the end of every outage.
+//
 // It also knows what the API server does not let informers list, for those who wait for their caches to fill.
 type outage struct {
 	// life ends all waiting.
@@ -56,7 +59,8 @@ type outage struct {
 
 	mu      sync.Mutex
 	failing map[string]failure
-	// began is when the API server went away last, and back when it gave an answer again; zero when it has not.
+	// began is when the API server went away last, and back when it gave an answer to what had failed; zero when it has not since
+	// something failed anew.
 	began, back time.Time
 	// over is told of the end of an outage that was long enough for gangs to fail again and again.
 	over func()
@@ -70,6 +74,9 @@ type failure struct {
 	reason string
 	// passing says that the API server could not be reached or had no answer, rather than refused.
 	passing bool
+	// alone is when another path was answered first while this one failed, zero when none was; own says that this is long ago.
+	alone time.Time
+	own   bool
 }
 
 // newOutage returns an outage whose waits end with life.
@@ -77,7 +84,7 @@ func newOutage(life context.Context) *outage {
 	return &outage{life: life, failing: map[string]failure{}, over: func() {}, answer: make(chan struct{})}
 }
 
-// whenOver has f called when the API server has answered all informers after an outage. It is called on a goroutine of
+// whenOver has f called when the API server has answered all informers after an outage, but for those in trouble of their own. It is called on a goroutine of
 // an informer and must not block.
 func (o *outage) whenOver(f func()) {
 	o.mu.Lock()
@@ -136,32 +143,60 @@ func (o *outage) put(path string, f *failure) (over func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	before := o.away()
-	former, known := o.failing[path]
+	former := o.failing[path]
 	if f == nil {
 		delete(o.failing, path)
 	} else {
-		if known {
-			f.since = former.since
-		}
-		o.failing[path] = *f
+		o.failing[path] = f.after(former)
 	}
-	if former.passing && (f == nil || !f.passing) {
-		o.returned()
-		close(o.answer)
-		o.answer = make(chan struct{})
+	if f != nil && f.passing {
+		if !former.passing {
+			o.back = time.Time{}
+		}
+	} else {
+		o.answered(path, former)
 	}
 	switch away := o.away(); {
 	case away && !before:
 		klog.InfoS("The API server is away: informers wait for it", "request", path, "reason", f.reason)
-		o.began, o.back = time.Now(), time.Time{}
+		o.began = time.Now()
+	case before && !away && o.back.IsZero():
+		klog.InfoS("The API server is not away, this alone fails", "request", path, "reason", f.reason)
 	case before && !away:
 		lasted := time.Since(o.began)
-		klog.InfoS("The API server is back, and has answered all informers", "after", lasted.Round(time.Millisecond))
+		klog.InfoS("The API server is back, and has answered informers", "after", lasted.Round(time.Millisecond))
 		if lasted >= staleWatch {
 			return o.over
 		}
 	}
 	return nil
+}
+
+// after is the failure as one that follows the former one of its path, zero when there was none.
+func (f failure) after(former failure) failure {
+	if !former.since.IsZero() {
+		f.since = former.since
+	}
+	if f.passing && former.passing {
+		f.alone = former.alone
+		f.own = !f.alone.IsZero() && time.Since(f.alone) >= ownTrouble
+	}
+	return f
+}
+
+// answered notes that the path was answered, which had failed of that before. It is called with mu held.
+func (o *outage) answered(path string, former failure) {
+	for other, f := range o.failing {
+		if other != path && f.passing && f.alone.IsZero() {
+			f.alone = time.Now()
+			o.failing[other] = f
+		}
+	}
+	if former.passing {
+		o.returned()
+		close(o.answer)
+		o.answer = make(chan struct{})
+	}
 }
 
 // returned notes that the API server gives answers after an outage. It is called with mu held.
@@ -186,154 +221,12 @@ func (o *outage) nextAnswer() <-chan struct{} {
 	return o.answer
 }
 
-// away says whether requests fail because the API server does not answer. It is called with mu held.
+// away says whether requests fail because the API server does not answer, rather than for trouble of their own. It is called with mu held.
 func (o *outage) away() bool {
 	for _, f := range o.failing {
-		if f.passing {
+		if f.passing && !f.own {
 			return true
 		}
 	}
 	return false
-}
-
-type patientTransport struct {
-	next   http.RoundTripper
-	outage *outage
-}
-
-func (t *patientTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	if !ofInformer(request) {
-		response, err := t.next.RoundTrip(request)
-		hurry(response)
-		return response, err
-	}
-	began := time.Now()
-	watch := isWatch(request)
-	pauses := apiServerBackoff()
-	for {
-		others := t.outage.nextAnswer()
-		response, err := t.next.RoundTrip(request)
-		var least time.Duration
-		var reason string
-		switch {
-		case err != nil:
-			reason = err.Error()
-		case response.StatusCode == http.StatusTooManyRequests:
-			least, reason = retryAfter(response), refusal(response)
-		case response.StatusCode >= http.StatusInternalServerError,
-			(response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden) && t.outage.unready():
-			reason = refusal(response)
-		default:
-			return t.answered(request, response, began, watch), nil
-		}
-		t.outage.failed(request.URL.Path, reason, true)
-		if watch && time.Since(began) > staleWatch {
-			return stale(request), nil
-		}
-		if !t.sleep(request.Context(), least, nil) || !t.sleep(request.Context(), pauses.Step()-least, others) {
-			t.outage.gaveUp(request.URL.Path)
-			return nil, fmt.Errorf("waiting for the API server ended: %s", reason)
-		}
-		select {
-		case <-others:
-			pauses = apiServerBackoff()
-		default:
-		}
-	}
-}
-
-// answered notes what became of the request.
-func (t *patientTransport) answered(request *http.Request, response *http.Response, began time.Time, watch bool) *http.Response {
-	switch {
-	case response.StatusCode < http.StatusBadRequest, response.StatusCode == http.StatusGone:
-		t.outage.succeeded(request.URL.Path)
-	default:
-		t.outage.failed(request.URL.Path, response.Status, false)
-	}
-	if watch && response.StatusCode == http.StatusOK {
-		response.Body = &watchBody{ReadCloser: response.Body, brief: began.Add(briefWatch), sleep: func(d time.Duration) {
-			t.sleep(request.Context(), d, nil)
-		}}
-	}
-	return response
-}
-
-// sleep says whether the pause went by, or was cut short, before the request or the informers ended.
-func (t *patientTransport) sleep(ctx context.Context, pause time.Duration, cut <-chan struct{}) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-cut:
-		return true
-	case <-ctx.Done():
-	case <-t.outage.life.Done():
-	}
-	return false
-}
-
-// watchBody ends where its connection breaks, and not before an informer calls it a watch.
-type watchBody struct {
-	io.ReadCloser
-	brief time.Time
-	sleep func(time.Duration)
-}
-
-func (b *watchBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err == nil || n > 0 {
-		return n, nil
-	}
-	if left := time.Until(b.brief); left > 0 {
-		b.sleep(left)
-	}
-	return 0, io.EOF
-}
-
-// ofInformer says whether the request lists or watches all objects of a kind, which only informers do.
-func ofInformer(request *http.Request) bool {
-	parts := strings.Split(strings.Trim(request.URL.Path, "/"), "/")
-	collection := len(parts) == 3 && parts[0] == "api" || len(parts) == 4 && parts[0] == "apis"
-	return request.Method == http.MethodGet && collection
-}
-
-func isWatch(request *http.Request) bool {
-	query := request.URL.Query()
-	return query.Has("watch") && query.Get("watch") != "false"
-}
-
-// refusal says what the answer was, and ends it.
-func refusal(response *http.Response) string {
-	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, snippet))
-	if err != nil {
-		return response.Status
-	}
-	return response.Status + ": " + strings.ToValidUTF8(string(text), "?")
-}
-
-func retryAfter(response *http.Response) time.Duration {
-	seconds, err := strconv.Atoi(response.Header.Get("Retry-After"))
-	if err != nil || seconds < 0 {
-		return 0
-	}
-	return min(time.Duration(seconds)*time.Second, longestRetryAfter)
-}
-
-// hurry bounds what an API server that starts asks clients to wait for: client-go does so before it sends a request again.
-func hurry(response *http.Response) {
-	if response != nil && response.StatusCode == http.StatusServiceUnavailable && retryAfter(response) > startingRetryAfter {
-		response.Header.Set("Retry-After", strconv.Itoa(int(startingRetryAfter.Seconds())))
-	}
-}
-
-// stale is the API server's answer to a watch that is to begin at a version it does not know any more.
-func stale(request *http.Request) *http.Response {
-	const body = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"the API server was away"}`
-	return &http.Response{
-		Status: "410 Gone", StatusCode: http.StatusGone, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)),
-		ContentLength: int64(len(body)), Request: request,
-	}
 }

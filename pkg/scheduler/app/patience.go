@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// patientTransport has the requests of informers wait for the end of an outage.
+type patientTransport struct {
+	next   http.RoundTripper
+	outage *outage
+}
+
+func (t *patientTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if !ofInformer(request) {
+		response, err := t.next.RoundTrip(request)
+		hurry(response)
+		return response, err
+	}
+	began := time.Now()
+	watch := isWatch(request)
+	pauses := apiServerBackoff()
+	for {
+		others := t.outage.nextAnswer()
+		response, err := t.next.RoundTrip(request)
+		var least time.Duration
+		var reason string
+		switch {
+		case err != nil:
+			reason = err.Error()
+		case response.StatusCode == http.StatusTooManyRequests:
+			least, reason = retryAfter(response), refusal(response)
+		case response.StatusCode >= http.StatusInternalServerError,
+			(response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden) && t.outage.unready():
+			reason = refusal(response)
+		default:
+			return t.answered(request, response, began, watch), nil
+		}
+		t.outage.failed(request.URL.Path, reason, true)
+		if watch && time.Since(began) > staleWatch {
+			return stale(request), nil
+		}
+		if !t.sleep(request.Context(), least, nil) || !t.sleep(request.Context(), pauses.Step()-least, others) {
+			t.outage.gaveUp(request.URL.Path)
+			return nil, fmt.Errorf("waiting for the API server ended: %s", reason)
+		}
+		select {
+		case <-others:
+			pauses = apiServerBackoff()
+		default:
+		}
+	}
+}
+
+// answered notes what became of the request.
+func (t *patientTransport) answered(request *http.Request, response *http.Response, began time.Time, watch bool) *http.Response {
+	switch {
+	case response.StatusCode < http.StatusBadRequest, response.StatusCode == http.StatusGone:
+		t.outage.succeeded(request.URL.Path)
+	default:
+		t.outage.failed(request.URL.Path, response.Status, false)
+	}
+	if watch && response.StatusCode == http.StatusOK {
+		response.Body = &watchBody{ReadCloser: response.Body, brief: began.Add(briefWatch), sleep: func(d time.Duration) {
+			t.sleep(request.Context(), d, nil)
+		}}
+	}
+	return response
+}
+
+// sleep says whether the pause went by, or was cut short, before the request or the informers ended.
+func (t *patientTransport) sleep(ctx context.Context, pause time.Duration, cut <-chan struct{}) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-cut:
+		return true
+	case <-ctx.Done():
+	case <-t.outage.life.Done():
+	}
+	return false
+}
+
+// watchBody ends where its connection breaks, and not before an informer calls it a watch.
+type watchBody struct {
+	io.ReadCloser
+	brief time.Time
+	sleep func(time.Duration)
+}
+
+func (b *watchBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == nil || n > 0 {
+		return n, nil
+	}
+	if left := time.Until(b.brief); left > 0 {
+		b.sleep(left)
+	}
+	return 0, io.EOF
+}
+
+// ofInformer says whether the request lists or watches all objects of a kind, which only informers do.
+func ofInformer(request *http.Request) bool {
+	parts := strings.Split(strings.Trim(request.URL.Path, "/"), "/")
+	collection := len(parts) == 3 && parts[0] == "api" || len(parts) == 4 && parts[0] == "apis"
+	return request.Method == http.MethodGet && collection
+}
+
+func isWatch(request *http.Request) bool {
+	query := request.URL.Query()
+	return query.Has("watch") && query.Get("watch") != "false"
+}
+
+// refusal says what the answer was, and ends it.
+func refusal(response *http.Response) string {
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, snippet))
+	if err != nil {
+		return response.Status
+	}
+	return response.Status + ": " + strings.ToValidUTF8(string(text), "?")
+}
+
+func retryAfter(response *http.Response) time.Duration {
+	seconds, err := strconv.Atoi(response.Header.Get("Retry-After"))
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return min(time.Duration(seconds)*time.Second, longestRetryAfter)
+}
+
+// hurry bounds what an API server that starts asks clients to wait for: client-go does so before it sends a request again.
+func hurry(response *http.Response) {
+	if response != nil && response.StatusCode == http.StatusServiceUnavailable && retryAfter(response) > startingRetryAfter {
+		response.Header.Set("Retry-After", strconv.Itoa(int(startingRetryAfter.Seconds())))
+	}
+}
+
+// stale is the API server's answer to a watch that is to begin at a version it does not know any more.
+func stale(request *http.Request) *http.Response {
+	const body = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"the API server was away"}`
+	return &http.Response{
+		Status: "410 Gone", StatusCode: http.StatusGone, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)),
+		ContentLength: int64(len(body)), Request: request,
+	}
+}
