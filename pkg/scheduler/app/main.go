@@ -4,7 +4,6 @@ package app
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"time"
@@ -55,11 +54,6 @@ func Main(plugins ...framework.PluginSpec) error {
 	}
 	if opts.CaCertFile != "" && opts.CertFile != "" && opts.KeyFile != "" {
 		if err := opts.ParseCAFiles(nil); err != nil {
-			return err
-		}
-	}
-	if flag.Lookup("logtostderr").Value.String() == "true" {
-		if err := limitLog(flag.CommandLine); err != nil {
 			return err
 		}
 	}
