@@ -25,29 +25,40 @@ type fence struct {
 
 	mu sync.Mutex
 	// renewed is when the last renewal that succeeded was begun; zero while the lease is not held.
-	renewed time.Time
+	renewed moment
+}
+
+// moment is a time as two clocks show it. The steady one is never set, but stands still while the machine is suspended.
+type moment struct{ steady, wall time.Time }
+
+func now() moment {
+	t := time.Now()
+	return moment{steady: t, wall: t.Round(0)}
+}
+
+// since is how much later it is than the other moment, by the clock that says more.
+func (m moment) since(other moment) time.Duration {
+	return max(m.steady.Sub(other.steady), m.wall.Sub(other.wall))
 }
 
 // held notes a renewal that has succeeded and was begun then.
-func (f *fence) held(begun time.Time) {
+func (f *fence) held(begun moment) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.renewed = begun
 }
 
 // left notes that the lease was given up.
-func (f *fence) left() { f.held(time.Time{}) }
+func (f *fence) left() { f.held(moment{}) }
 
-// closed says why nothing may be written, nil when the lease is held. The wall clock counts, too: the other does not stand
-// still while a machine is suspended.
+// closed says why nothing may be written, nil when the lease is held.
 func (f *fence) closed() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.renewed.IsZero() {
+	if f.renewed.steady.IsZero() {
 		return apierrors.NewTooManyRequests("not sent: this scheduler does not hold the leader lease", 0)
 	}
-	now := time.Now()
-	age := max(now.Sub(f.renewed), now.Round(0).Sub(f.renewed.Round(0)))
+	age := now().since(f.renewed)
 	if age < f.term {
 		return nil
 	}

@@ -49,13 +49,18 @@ func TestOnlyTheHolderOfTheLeaseWrites(t *testing.T) {
 		play func(f *fence)
 		want string
 	}{
-		"it never held it":          {func(*fence) {}, "does not hold"},
-		"it was just renewed":       {func(f *fence) { f.held(time.Now()) }, ""},
-		"it was renewed in time":    {func(f *fence) { f.held(time.Now()); time.Sleep(9 * time.Second) }, ""},
-		"it slept":                  {func(f *fence) { f.held(time.Now()); time.Sleep(10 * time.Second) }, "renewed 10s ago"},
-		"it slept and renewed it":   {func(f *fence) { f.held(time.Now()); time.Sleep(time.Minute); f.held(time.Now()) }, ""},
-		"it gave it up":             {func(f *fence) { f.held(time.Now()); f.left() }, "does not hold"},
-		"the machine was suspended": {func(f *fence) { f.held(time.Now().Round(0).Add(-time.Minute)) }, "renewed 1m0s ago"},
+		"it never held it":        {func(*fence) {}, "does not hold"},
+		"it was just renewed":     {func(f *fence) { f.held(now()) }, ""},
+		"it was renewed in time":  {func(f *fence) { f.held(now()); time.Sleep(9 * time.Second) }, ""},
+		"it slept":                {func(f *fence) { f.held(now()); time.Sleep(10 * time.Second) }, "renewed 10s ago"},
+		"it slept and renewed it": {func(f *fence) { f.held(now()); time.Sleep(time.Minute); f.held(now()) }, ""},
+		"it gave it up":           {func(f *fence) { f.held(now()); f.left() }, "does not hold"},
+		"the machine was suspended": {func(f *fence) {
+			f.held(moment{steady: time.Now(), wall: time.Now().Round(0).Add(-time.Minute)})
+		}, "renewed 1m0s ago"},
+		"it slept, and the wall clock was set back": {func(f *fence) {
+			f.held(moment{steady: time.Now().Add(-time.Minute), wall: time.Now().Round(0).Add(time.Hour)})
+		}, "renewed 1m0s ago"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -148,7 +153,7 @@ func TestTheFenceIsClosedBeforeTheLeaseIsGivenBack(t *testing.T) {
 			}
 			return nil
 		}}, fence: f}
-		f.held(time.Now())
+		f.held(now())
 		if err := lock.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err != nil || f.closed() == nil {
 			t.Errorf("the lease is given back with %v, and then the fence is closed for %v", err, f.closed())
 		}

@@ -42,7 +42,7 @@ func (l *guardedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionReco
 
 // Create implements resourcelock.Interface.
 func (l *guardedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	begun := time.Now()
+	begun := now()
 	err := l.Interface.Create(ctx, record)
 	l.note(&l.writing, err, apierrors.IsForbidden(err) || apierrors.IsNotFound(err))
 	l.written(record, begun, err)
@@ -54,7 +54,7 @@ func (l *guardedLock) Update(ctx context.Context, record resourcelock.LeaderElec
 	if record.HolderIdentity != l.Identity() {
 		l.fence.left() // before others may take it
 	}
-	begun := time.Now()
+	begun := now()
 	err := l.Interface.Update(ctx, record)
 	l.note(&l.writing, err, apierrors.IsForbidden(err))
 	l.written(record, begun, err)
@@ -62,7 +62,7 @@ func (l *guardedLock) Update(ctx context.Context, record resourcelock.LeaderElec
 }
 
 // written notes what became of a write of the record that was begun then.
-func (l *guardedLock) written(record resourcelock.LeaderElectionRecord, begun time.Time, err error) {
+func (l *guardedLock) written(record resourcelock.LeaderElectionRecord, begun moment, err error) {
 	if err != nil || record.HolderIdentity != l.Identity() {
 		return
 	}
