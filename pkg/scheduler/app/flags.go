@@ -35,6 +35,19 @@ func (o *Options) check() error {
 	)
 }
 
+// redirection is what upstream's manifests have among the arguments. Nobody interprets it.
+const redirection = "2>&1"
+
+// checkPositional refuses arguments that belong to no flag, which upstream ignores: most are the value of one that stands alone.
+func checkPositional(args []string) error {
+	for _, arg := range args {
+		if arg != redirection {
+			return fmt.Errorf("argument %q belongs to no flag; give a flag its value with =, as in --leader-elect=false, and --validate-conf one file", shorten(arg))
+		}
+	}
+	return nil
+}
+
 func (o *Options) checkNames() error {
 	var errs []error
 	refuse := func(flag, value, want string) {

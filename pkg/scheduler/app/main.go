@@ -46,6 +46,9 @@ func Main(plugins ...framework.PluginSpec) error {
 	if opts.PrintVersion {
 		version.PrintVersionAndExit()
 	}
+	if err := checkPositional(fs.Args()); err != nil {
+		return err
+	}
 	if fs.Changed("validate-conf") { // also with an empty path, such as that of a variable that is not set
 		return validate(opts)
 	}

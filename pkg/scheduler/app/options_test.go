@@ -148,6 +148,39 @@ func TestFlagsOfUpstreamDeployments(t *testing.T) {
 	}
 }
 
+// TestArgumentsOfNoFlag: the second file was not looked at, and --leader-elect stayed on.
+func TestArgumentsOfNoFlag(t *testing.T) {
+	const hint = " belongs to no flag; give a flag its value with =, as in --leader-elect=false, and --validate-conf one file"
+	tests := map[string]struct {
+		args []string
+		want string
+	}{
+		"two files":              {args: []string{"--validate-conf", "good.conf", "bad.conf", "worse.conf"}, want: `argument "bad.conf"` + hint},
+		"a switch and its value": {args: []string{"--enable-healthz", "false"}, want: `argument "false"` + hint},
+		"a redirection":          {args: []string{"-v=3", "2>&1", "extra"}, want: `argument "extra"` + hint},
+		"upstream's manifests":   {args: []string{"--enable-healthz=true", "2>&1"}},
+		"none":                   {},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			opts := &Options{ServerOption: options.NewServerOption()}
+			fs := pflag.NewFlagSet("vc-scheduler", pflag.ContinueOnError)
+			opts.AddFlags(fs)
+			fs.IntP("verbosity", "v", 0, "")
+			if err := fs.Parse(tt.args); err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			if err := checkPositional(fs.Args()); err != nil {
+				got = err.Error()
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestValidateConf(t *testing.T) {
 	tests := map[string]struct{ text, want string }{
 		"a good one":         {text: "actions: \"allocate\"\ntiers:\n- plugins:\n  - name: gang\n"},
