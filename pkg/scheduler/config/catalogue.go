@@ -130,8 +130,8 @@ func bindingBlock() ActionSpec {
 		Doc:  "Bind transactions.",
 		Arguments: []framework.Argument{{
 			Name: evictHalfBoundAfter, Type: framework.Duration, Default: never, Enum: []string{never},
-			Doc: "How long a gang of which only part is bound, after a crash, a refused bind or the loss of a member, may wait for the rest before its members are evicted.",
+			Doc: "How long a gang of which only part is bound, after a crash, a refused bind or the loss of a member, may wait for the rest before its members are evicted; 1s or more.",
 		}},
-		Validate: checks{evictHalfBoundAfter: either(positiveDuration, text(never))}.validate,
+		Validate: checks{evictHalfBoundAfter: either(period, text(never))}.validate,
 	}
 }

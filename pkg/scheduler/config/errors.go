@@ -8,18 +8,20 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
 // Error is one thing wrong in a configuration.
 type Error struct {
 	// Line is the line of the file, from 1.
 	Line int
-	// Msg says which name or value is wrong and what would be right.
+	// Msg says which name or value is wrong and what would be right. It may repeat whatever is in the file; Error cuts it.
 	Msg string
 }
 
 // Error implements error.
-func (e *Error) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Msg) }
+func (e *Error) Error() string { return fmt.Sprintf("line %d: %s", e.Line, brief.Text(e.Msg)) }
 
 // FileError is what is wrong with a configuration file. Its text has one line per finding, each with the
 // file's path.

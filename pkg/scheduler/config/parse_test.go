@@ -317,7 +317,15 @@ line 11: argument "checked.rules" of plugin "checked" must be a mapping or a lis
 		},
 		"a half-bound gang's time of zero": {
 			conf: "actions: allocate\nconfigurations:\n- name: binding\n  arguments: {evictHalfBoundAfter: 0s}\n",
-			want: `line 4: configuration "binding": evictHalfBoundAfter must be a duration over zero such as "30s" or "never", found string "0s"`,
+			want: `line 4: configuration "binding": evictHalfBoundAfter must be a duration of 1s or more such as "30s" or "never", found string "0s"`,
+		},
+		"a half-bound gang's time that is none to speak of": {
+			conf: "actions: allocate\nconfigurations:\n- name: binding\n  arguments: {evictHalfBoundAfter: 999ms}\n",
+			want: `line 4: configuration "binding": evictHalfBoundAfter must be a duration of 1s or more such as "30s" or "never", found string "999ms"`,
+		},
+		"metrics that are read all the time": {
+			conf: plugin("gang", "") + "metrics:\n  type: prometheus\n  address: http://x\n  interval: 1ns\n",
+			want: `line 8: metrics: interval must be a duration of 1s or more such as "30s", found string "1ns"`,
 		},
 		"a misspelt init parameter": {
 			conf: "actions: allocate\nconfigurations:\n- name: init-params\n  arguments: {presetVirtualDevice: maybe}\n",
@@ -390,6 +398,33 @@ line 8: argument "leastrequest.weight" of plugin "nodeorder" is unknown; did you
 	var finding *Error
 	if !errors.As(err, &finding) || finding.Line != 1 {
 		t.Errorf("the error does not give its findings: %#v", err)
+	}
+}
+
+// TestPeriodsOfASecond are the shortest.
+func TestPeriodsOfASecond(t *testing.T) {
+	conf := plugin("gang", "") + "configurations:\n- name: binding\n  arguments: {evictHalfBoundAfter: 1s}\n" +
+		"metrics:\n  type: prometheus\n  address: http://x\n  interval: 1s\n"
+	if _, err := Parse([]byte(conf), NewCatalogue()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFindingsAreShort: they repeat names of the file, are logged at each reload, and a name may be as large as the file.
+func TestFindingsAreShort(t *testing.T) {
+	long := strings.Repeat("n", 900_000)
+	for name, conf := range map[string]string{
+		"a name": plugin(long, ""), "a value": plugin("gang", "enablePreBind: "+long+"\n"), "what is no YAML": "actions: [" + long + ", *" + long + "]\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Parse([]byte(conf), NewCatalogue())
+			if err == nil {
+				t.Fatal("it is taken")
+			}
+			if text := (&FileError{Path: "f", Err: err}).Error(); len(text) > 1100 || !strings.HasPrefix(text, "f: line ") {
+				t.Errorf("%d bytes are told: %.200s", len(text), text)
+			}
+		})
 	}
 }
 

@@ -83,14 +83,14 @@ func upstreamMetrics() ActionSpec {
 		Arguments: []framework.Argument{
 			{Name: "type", Type: framework.String, Enum: metricsTypes, Doc: "The kind of source; needed when the block is given."},
 			str("address", "", "URL of the source; needed for Prometheus and Elasticsearch."),
-			{Name: "interval", Type: framework.Duration, Default: "30s", Doc: "Time between two reads. Read at start."},
+			{Name: "interval", Type: framework.Duration, Default: "30s", Doc: "Time between two reads, 1s or more. Read at start."},
 			str("tls.insecureSkipVerify", "false", "Whether the source's certificate is left unchecked."),
 			str("elasticsearch.index", "metricbeat-*", "Index that holds the usage."),
 			str("elasticsearch.username", "", "User name."),
 			str("elasticsearch.password", "", "Password."),
 			str("elasticsearch.hostnameFieldName", "host.hostname", "Field that holds the node's name."),
 		},
-		Validate: checks{"address": webURL, "interval": positiveDuration, "tls.insecureSkipVerify": textFlag}.validate,
+		Validate: checks{"address": webURL, "interval": period, "tls.insecureSkipVerify": textFlag}.validate,
 	}
 }
 

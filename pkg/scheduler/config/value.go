@@ -150,6 +150,15 @@ func positiveDuration(value any) string {
 	return ""
 }
 
+// period is the time between two rounds of something, or until something drastic is done.
+func period(value any) string {
+	s, _ := value.(string)
+	if d, err := time.ParseDuration(s); err != nil || d < time.Second {
+		return `a duration of 1s or more such as "30s"`
+	}
+	return ""
+}
+
 // webURL is the address of a service.
 func webURL(value any) string {
 	s, _ := value.(string)
