@@ -5,7 +5,7 @@
 #
 # `make image` builds all three. GO_VERSION follows go.mod; hack/verify.sh holds one against the other.
 ARG GO_VERSION=1.26
-FROM golang:${GO_VERSION}-bookworm AS build
+FROM docker.io/library/golang:${GO_VERSION}-bookworm AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN --mount=type=cache,target=/go/pkg/mod go mod download
