@@ -170,6 +170,21 @@ func TestTheGateIsAskedAgain(t *testing.T) {
 	}
 }
 
+// TestAGangThatFailedDoesNotWaitForTheGate: there is nobody to bind, and while nobody answers it is not asked for ever.
+func TestAGangThatFailedDoesNotWaitForTheGate(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.gate = slices.Repeat([]error{errCut}, 1000)
+		w.mustSubmit(t, gang, "p", 1, script{steps: []act{{plugin: "a", err: errStep}}})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(w.results) != 1 {
+			t.Error("its transaction has not ended after a minute")
+		}
+		w.drain(t)
+		w.wantTraces(t, "a -a released(a failed)")
+	})
+}
+
 // TestWaitsGrowAnewAfterRetryNow: it is as if what failed had failed for the first time.
 func TestWaitsGrowAnewAfterRetryNow(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
