@@ -137,7 +137,7 @@ func TestOneThatCannotBeReckonedWithStopsNobody(t *testing.T) {
 		},
 		"with more ports": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("host ports", 1001)},
-			told:    "pod waits: ports of its containers: 1001, it must be at most 1000",
+			told:    "pod waits: ports of the host in its containers: 1001, it must be at most 1000",
 		},
 		"a queue that is its own parent": {
 			objects: []runtime.Object{inQueue, runs, queue(func(q *v1beta1.QueueSpec) { q.Parent = "evil" })},

@@ -106,6 +106,32 @@ var groupInputs = map[string]tenantInput{
 			cluster.Put(schedtest.MakePodGroup().Name(fmt.Sprint("empty-", i)).Phase(v1beta1.PodGroupPending).Obj())
 		}
 	}},
+	"kinds of resources of each PodGroup's own": {fits: 400, more: func(cluster *schedtest.Cluster, n int) {
+		for i := range n {
+			list := v1.ResourceList{}
+			for k := range 10 {
+				list[v1.ResourceName(key(10*i+k))] = resource.MustParse("0")
+			}
+			cluster.Put(schedtest.MakePodGroup().Name(fmt.Sprint("empty-", i)).Phase(v1beta1.PodGroupPending).Obj())
+			pg := cluster.PodGroup(fmt.Sprint("empty-", i))
+			pg.Spec.MinResources = &list
+			cluster.Put(pg)
+		}
+	}},
+	"a kind of resource of each pod's own": {fits: 800, more: func(cluster *schedtest.Cluster, n int) {
+		for i := range n {
+			name := fmt.Sprint("gang-", i)
+			cluster.Put(schedtest.MakePodGroup().Name(name).Phase(v1beta1.PodGroupInqueue).Obj())
+			cluster.Put(schedtest.MakePod().Name(name).Group(name).Req(schedtest.Resources{key(i): "1"}).Obj())
+		}
+	}},
+	"terms of pods that name their node": {fits: 100, most: 8_000, more: func(cluster *schedtest.Cluster, n int) {
+		for i := range 4 {
+			pod := schedtest.MakePod().Name(fmt.Sprint("there-", i)).Scheduler("default-scheduler").Req(schedtest.Resources{"cpu": "1m"}).Node(fmt.Sprint("n", i)).Phase(v1.PodRunning).Obj()
+			podInputs["pod anti-affinity"].pod(pod, n)
+			cluster.Put(pod)
+		}
+	}},
 	"gangs": {fits: 200, more: func(cluster *schedtest.Cluster, n int) {
 		for i := range n {
 			name := fmt.Sprint("gang-", i)

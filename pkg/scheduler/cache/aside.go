@@ -87,8 +87,8 @@ func (a *aside) pausing(gang api.JobID) bool {
 }
 
 // setAside takes from the snapshot what sessions do without, and tells of what is new.
-func (c *Cache) setAside(snapshot *api.ClusterInfo) {
-	wrong := unreckonable(snapshot)
+func (c *Cache) setAside(snapshot *api.ClusterInfo, kept *keeper) {
+	wrong := unreckonable(snapshot, kept)
 	c.aside.mu.Lock()
 	before := c.aside.wrong
 	c.aside.wrong = wrong
@@ -102,12 +102,18 @@ func (c *Cache) setAside(snapshot *api.ClusterInfo) {
 }
 
 // reckonWithHoldings has gangs that are set aside as too large, and stay because they hold resources, count as asking for what
-// they hold: the queue's books would have all kinds of resources that they name. It is called once it is known what they hold.
+// they hold of the kinds that there are: the queue's books would have all kinds of resources that they name. It is called once it
+// is known what they hold.
 func (a *aside) reckonWithHoldings(snapshot *api.ClusterInfo) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	var known kinds
 	for gang, why := range a.wrong {
 		if job := snapshot.Jobs[gang]; job != nil && why.reason == objectTooLarge {
+			if known == nil {
+				known = kindsOf(snapshot)
+			}
+			withKnownKinds(job, known)
 			framework.ReckonWithHoldings(job)
 		}
 	}
@@ -115,7 +121,7 @@ func (a *aside) reckonWithHoldings(snapshot *api.ClusterInfo) {
 
 // unreckonable mends what the snapshot has of numbers that cannot be reckoned with, leaves out gangs that do not hold
 // anything, and says what is wrong by gang. Objects too large are left out, or mended, likewise.
-func unreckonable(snapshot *api.ClusterInfo) map[api.JobID]verdict {
+func unreckonable(snapshot *api.ClusterInfo, kept *keeper) map[api.JobID]verdict {
 	queues := map[api.QueueID]string{}
 	lost := withoutRoot(snapshot)
 	for id, queue := range snapshot.Queues {
@@ -139,23 +145,29 @@ func unreckonable(snapshot *api.ClusterInfo) map[api.JobID]verdict {
 	}
 	gangs := map[api.JobID]verdict{}
 	for id, job := range snapshot.Jobs {
-		reason := invalidResources
-		message, bad := queues[job.Queue]
-		if wrong := tooLarge(job); wrong != "" {
-			reason, message, bad = objectTooLarge, brief.Text(wrong), true
+		if message, bad := queues[job.Queue]; bad {
+			gangs[id] = verdict{invalidResources, message}
+		}
+		if kept.fits(id, job) {
+			// nothing of it has changed
+		} else if wrong := tooLarge(job); wrong != "" {
+			gangs[id] = verdict{objectTooLarge, brief.Text(wrong)}
+		} else {
+			kept.foundToFit(id, job)
 		}
 		if needed := job.PodGroup.Spec.MinResources; needed != nil && !reckonable(*needed) {
-			if wrong := negative("spec.minResources", *needed); len(wrong) > 0 {
-				reason, message, bad = invalidResources, told(wrong), true
+			if wrong := negative("spec.minResources", *needed); len(wrong) > 0 && gangs[id].reason != objectTooLarge {
+				gangs[id] = verdict{invalidResources, told(wrong)}
 			}
 			mended := withinReckoning(*needed, 1)
 			job.PodGroup.Spec.MinResources = &mended
 		}
-		if !bad {
-			continue
-		}
-		gangs[id] = verdict{reason, message}
-		if !holdsResources(job) {
+	}
+	for id, message := range beyondKinds(snapshot, gangs) {
+		gangs[id] = verdict{objectTooLarge, brief.Text(message)}
+	}
+	for id := range gangs {
+		if !holdsResources(snapshot.Jobs[id]) {
 			delete(snapshot.Jobs, id)
 		}
 	}

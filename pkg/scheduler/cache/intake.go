@@ -12,7 +12,7 @@ import (
 //
 // Managed fields are a good part of a pod, and every garbage collection walks over them. The API server keeps its own
 // when an object is updated without them. Requests of pods and what nodes have are written by nobody here; the phase of a pod
-// without a node may be, and is right then.
+// without a node may be, and is right then. Of pods on nodes the terms beyond a bound are left out.
 func trim(informers ...toolscache.SharedIndexInformer) {
 	for _, informer := range informers {
 		if err := informer.SetTransform(trimmed); err != nil {
@@ -28,6 +28,9 @@ func trimmed(object any) (any, error) {
 	switch object := object.(type) {
 	case *v1.Pod:
 		trimPod(object)
+		if object.Spec.NodeName != "" && object.Spec.Affinity != nil {
+			object.Spec.Affinity = withinTerms(object.Spec.Affinity)
+		}
 	case *v1.Node:
 		object.Status.Allocatable = withinReckoning(object.Status.Allocatable, 1)
 		object.Status.Capacity = withinReckoning(object.Status.Capacity, 1)
@@ -62,4 +65,51 @@ func trimPod(pod *v1.Pod) {
 
 func trimRequirements(r *v1.ResourceRequirements, parts int) {
 	r.Requests, r.Limits = withinReckoning(r.Requests, parts), withinReckoning(r.Limits, parts)
+}
+
+// withinTerms returns the affinity of a pod on a node with no more terms over other pods than a pod that waits may have; the affinity
+// itself when it has no more. Every pod that is to be placed is held against them, and whoever creates a pod may name its node, so that
+// no scheduler ever refuses it. The terms that are left out count for nobody.
+func withinTerms(affinity *v1.Affinity) *v1.Affinity {
+	var s podSize
+	within := func(term *v1.PodAffinityTerm) bool {
+		before := s
+		if s.addTerm(term); s.over > mostOverPods || s.requirements > mostTerms || s.values > mostValues {
+			s = before
+			return false
+		}
+		return true
+	}
+	own, less := *affinity, false
+	trim := func(required *[]v1.PodAffinityTerm, preferred *[]v1.WeightedPodAffinityTerm) {
+		before := len(*required) + len(*preferred)
+		*required = only(*required, within)
+		*preferred = only(*preferred, func(term *v1.WeightedPodAffinityTerm) bool { return within(&term.PodAffinityTerm) })
+		less = less || len(*required)+len(*preferred) < before
+	}
+	if affinity.PodAntiAffinity != nil {
+		anti := *affinity.PodAntiAffinity
+		trim(&anti.RequiredDuringSchedulingIgnoredDuringExecution, &anti.PreferredDuringSchedulingIgnoredDuringExecution)
+		own.PodAntiAffinity = &anti
+	}
+	if affinity.PodAffinity != nil {
+		with := *affinity.PodAffinity
+		trim(&with.RequiredDuringSchedulingIgnoredDuringExecution, &with.PreferredDuringSchedulingIgnoredDuringExecution)
+		own.PodAffinity = &with
+	}
+	if !less {
+		return affinity
+	}
+	return &own
+}
+
+// only returns the terms for which within says so, in a slice of their own.
+func only[T any](terms []T, within func(*T) bool) []T {
+	var kept []T
+	for i := range terms {
+		if within(&terms[i]) {
+			kept = append(kept, terms[i])
+		}
+	}
+	return kept
 }

@@ -3,10 +3,13 @@
 package cache
 
 import (
+	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -45,6 +48,66 @@ func TestWhateverAPodSaysItCanBeReckonedWith(t *testing.T) {
 			asks := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{UseStatusResources: true})
 			if !reckonable(asks) || asks.Cpu().MilliValue() <= 0 {
 				t.Errorf("the pod asks for %s cpu and %s bytes, which is beyond what can be reckoned with", asks.Cpu(), asks.Memory())
+			}
+		})
+	}
+}
+
+// TestTermsOfPodsOnNodesAreBounded: thousands of them, each held against each pod that is to be placed, took seconds of every cycle.
+func TestTermsOfPodsOnNodesAreBounded(t *testing.T) {
+	terms := func(n, requirements int) (list []v1.PodAffinityTerm) {
+		for i := range n {
+			selector := &metav1.LabelSelector{}
+			for r := range requirements {
+				selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{Key: fmt.Sprint(r), Operator: metav1.LabelSelectorOpDoesNotExist})
+			}
+			list = append(list, v1.PodAffinityTerm{TopologyKey: fmt.Sprint(i), LabelSelector: selector})
+		}
+		return list
+	}
+	weighted := func(list []v1.PodAffinityTerm) (preferred []v1.WeightedPodAffinityTerm) {
+		for _, term := range list {
+			preferred = append(preferred, v1.WeightedPodAffinityTerm{Weight: 1, PodAffinityTerm: term})
+		}
+		return preferred
+	}
+	type counts struct{ Anti, PreferredAnti, With, PreferredWith int }
+	tests := map[string]struct {
+		node         string
+		has, want    counts
+		requirements int
+	}{
+		"within the bound":         {node: "n", has: counts{100, 0, 0, 0}, want: counts{100, 0, 0, 0}, requirements: 1},
+		"of one kind":              {node: "n", has: counts{8000, 0, 0, 0}, want: counts{100, 0, 0, 0}, requirements: 1},
+		"of all kinds":             {node: "n", has: counts{40, 40, 40, 40}, want: counts{40, 40, 20, 0}, requirements: 1},
+		"of pods' affinity":        {node: "n", has: counts{0, 0, 50, 8000}, want: counts{0, 0, 50, 50}, requirements: 1},
+		"with long selectors":      {node: "n", has: counts{10, 0, 0, 0}, want: counts{2, 0, 0, 0}, requirements: 500},
+		"one beyond all reason":    {node: "n", has: counts{1, 0, 0, 0}, requirements: 1001},
+		"a pod that waits is told": {has: counts{8000, 0, 0, 0}, want: counts{8000, 0, 0, 0}, requirements: 1},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := schedtest.MakePod().Name("p").Node(tt.node).Obj()
+			shared := &v1.Affinity{
+				PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms(tt.has.Anti, tt.requirements),
+					PreferredDuringSchedulingIgnoredDuringExecution: weighted(terms(tt.has.PreferredAnti, tt.requirements))},
+				PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms(tt.has.With, tt.requirements),
+					PreferredDuringSchedulingIgnoredDuringExecution: weighted(terms(tt.has.PreferredWith, tt.requirements))},
+			}
+			pod.Spec.Affinity = shared
+			if _, err := trimmed(pod); err != nil {
+				t.Fatal(err)
+			}
+			of := func(a *v1.Affinity) counts {
+				anti, with := a.PodAntiAffinity, a.PodAffinity
+				return counts{len(anti.RequiredDuringSchedulingIgnoredDuringExecution), len(anti.PreferredDuringSchedulingIgnoredDuringExecution),
+					len(with.RequiredDuringSchedulingIgnoredDuringExecution), len(with.PreferredDuringSchedulingIgnoredDuringExecution)}
+			}
+			if diff := cmp.Diff(tt.want, of(pod.Spec.Affinity)); diff != "" {
+				t.Errorf("terms (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.has, of(shared)); diff != "" {
+				t.Errorf("the affinity that others share was changed (-want +got):\n%s", diff)
 			}
 		})
 	}

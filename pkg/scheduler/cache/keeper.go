@@ -161,3 +161,22 @@ func (k *keeper) nodeMap() map[string]fwk.NodeInfo {
 	}
 	return nodes
 }
+
+// fits says whether the job of the snapshot is one that is as it was when it was found to have too much of nothing.
+func (k *keeper) fits(id api.JobID, job *api.JobInfo) bool {
+	if k == nil {
+		return false
+	}
+	kept := k.jobs[id]
+	return kept != nil && kept.clone == job && kept.fits
+}
+
+// foundToFit notes that the job of the snapshot has too much of nothing.
+func (k *keeper) foundToFit(id api.JobID, job *api.JobInfo) {
+	if k == nil {
+		return
+	}
+	if kept := k.jobs[id]; kept != nil && kept.clone == job {
+		kept.fits = true
+	}
+}

@@ -21,6 +21,8 @@ type keptJob struct {
 	subs             []keptSubJob
 	// statuses is how many statuses the index of tasks has.
 	statuses int
+	// fits says that neither its PodGroup nor its pods, as they are, have too much of anything (toolarge.go).
+	fits bool
 }
 
 // keptSubJob is a sub-job of the copy, its fields as they were made, and how many statuses its index of tasks has.
@@ -87,6 +89,9 @@ func (k *keptJob) sameTasks() bool {
 		if k.source.Tasks[t.key] != t.source || c.Tasks[t.key] != t.clone || c.TaskToSubJob[t.key] != t.sub.UID ||
 			c.TaskStatusIndex[t.status][t.key] != t.clone || t.sub.Tasks[t.key] != t.clone || t.sub.TaskStatusIndex[t.status][t.key] != t.clone {
 			return false
+		}
+		if t.source.Pod != t.pod {
+			t.pod, k.fits = t.source.Pod, false
 		}
 		if t.status == api.Pending {
 			t.clone.Pod = t.source.Pod // the session had its own

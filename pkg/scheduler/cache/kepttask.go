@@ -5,6 +5,7 @@ package cache
 import (
 	"reflect"
 
+	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
@@ -21,6 +22,8 @@ type keptTask struct {
 	policy           string
 	pinned           bool
 	requests, launch *amount
+	// pod is the source's as the job was last seen.
+	pod *v1.Pod
 	// sub is the copy's sub-job; nil in a node.
 	sub *api.SubJobInfo
 }
@@ -29,7 +32,7 @@ func keepTask(key api.TaskID, source, clone *api.TaskInfo, known *amounts) keptT
 	return keptTask{
 		key: key, source: source, clone: clone,
 		status: source.Status, numa: source.NumaInfo, policy: source.NumaInfo.Policy, pinned: len(source.NumaInfo.ResMap) > 0,
-		requests: known.of(source.Resreq), launch: known.of(source.InitResreq),
+		pod: source.Pod, requests: known.of(source.Resreq), launch: known.of(source.InitResreq),
 	}
 }
 

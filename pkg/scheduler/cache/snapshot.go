@@ -39,7 +39,7 @@ func (c *Cache) Snapshot() *api.ClusterInfo {
 	whole.Nodes, whole.Jobs = c.Nodes, c.Jobs
 	snapshot := whole.Snapshot()
 	c.SchedulerCache.Mutex.Unlock()
-	c.prepare(snapshot, lost)
+	c.prepare(snapshot, lost, nil)
 	return snapshot
 }
 
@@ -52,7 +52,7 @@ func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 	lost := c.onNoNode()
 	snapshot := c.keeper.snapshot(c.SchedulerCache, hyperNodes)
 	c.SchedulerCache.Mutex.Unlock()
-	c.prepare(snapshot, lost)
+	c.prepare(snapshot, lost, c.keeper)
 	c.tellFaulty()
 	c.tellStrays(len(snapshot.Jobs))
 	nodeMap := c.keeper.nodeMap()
@@ -60,12 +60,13 @@ func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 	return snapshot, nodeMap
 }
 
-func (c *Cache) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share) {
+// prepare makes the changes. The snapshot is the keeper's, if there is one.
+func (c *Cache) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share, kept *keeper) {
 	c.forgetIncomplete()
 	for _, job := range snapshot.Jobs {
 		job.MinAvailable = binding.LeastMembers(job.PodGroup)
 	}
-	c.setAside(snapshot)
+	c.setAside(snapshot, kept)
 	boundByNodes(snapshot, lost)
 	c.aside.reckonWithHoldings(snapshot)
 	devices.Own(snapshot.Nodes)

@@ -19,7 +19,7 @@ const (
 	mostNames = 100
 	// mostOverPods is how many terms a pod may have that are held against other pods.
 	mostOverPods = 100
-	// mostTerms is how many of each other kind of thing a pod may have: requirements on nodes, tolerations, ports and such.
+	// mostTerms is how many of each other kind of thing a pod may have: requirements on nodes, tolerations, ports of the host and such.
 	mostTerms = 1000
 	// mostValues is how many values these requirements may list together.
 	mostValues = 10_000
@@ -75,44 +75,63 @@ func groupExcess(spec *scheduling.PodGroupSpec) string {
 		bound{policies, mostOfPolicies, "policies, label keys and values in spec.subGroupPolicy"})
 }
 
+// podExcess is called for each pod that waits in each session: it allocates nothing for one that has no excess.
 func podExcess(spec *v1.PodSpec) string {
-	names, ports := containersSize(spec)
-	requirements, values := len(spec.NodeSelector), 0
-	add := func(r, v int) { requirements, values = requirements+r, values+v }
-	over := len(spec.TopologySpreadConstraints)
-	for i := range spec.TopologySpreadConstraints {
-		add(selectorSize(spec.TopologySpreadConstraints[i].LabelSelector))
+	s := sizeOf(spec)
+	containers := len(spec.Containers) + len(spec.InitContainers)
+	if s.kinds <= mostNames && s.over <= mostOverPods && s.values <= mostValues &&
+		max(s.requirements, s.hostPorts, containers, len(spec.Tolerations), len(spec.Volumes)) <= mostTerms {
+		return ""
 	}
-	if spec.Affinity != nil {
-		add(nodeAffinitySize(spec.Affinity.NodeAffinity))
-		for _, term := range podTerms(spec.Affinity) {
-			over++
-			add(selectorSize(term.LabelSelector))
-			add(selectorSize(term.NamespaceSelector))
-			values += len(term.Namespaces)
-		}
+	if s.kinds > mostNames {
+		s.kinds = differentKinds(spec)
 	}
-	return excess(bound{names, mostNames, "kinds of resources in requests of its containers"},
-		bound{over, mostOverPods, "terms of spec.affinity over pods and spec.topologySpreadConstraints"},
-		bound{requirements, mostTerms, "requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints"},
-		bound{values, mostValues, "values of these requirements"},
+	return excess(bound{s.kinds, mostNames, "kinds of resources in requests of its containers"},
+		bound{s.over, mostOverPods, "terms of spec.affinity over pods and spec.topologySpreadConstraints"},
+		bound{s.requirements, mostTerms, "requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints"},
+		bound{s.values, mostValues, "values of these requirements"},
 		bound{len(spec.Tolerations), mostTerms, "spec.tolerations"},
 		bound{len(spec.Volumes), mostTerms, "spec.volumes"},
-		bound{len(spec.Containers) + len(spec.InitContainers), mostTerms, "containers"},
-		bound{ports, mostTerms, "ports of its containers"})
+		bound{containers, mostTerms, "containers"},
+		bound{s.hostPorts, mostTerms, "ports of the host in its containers"})
 }
 
-// containersSize counts kinds of resources and ports. Kinds of several containers count once, when there are that many.
-func containersSize(spec *v1.PodSpec) (names, ports int) {
-	for _, containers := range [][]v1.Container{spec.InitContainers, spec.Containers} {
-		for i := range containers {
-			names += max(len(containers[i].Resources.Requests), len(containers[i].Resources.Limits))
-			ports += len(containers[i].Ports)
+// podSize is how many things a pod has of which sessions look at each: kinds of resources, once for each container, ports that
+// it wants of its host, terms over other pods, and requirements of selectors with their values.
+type podSize struct{ kinds, hostPorts, over, requirements, values int }
+
+func sizeOf(spec *v1.PodSpec) podSize {
+	s := podSize{kinds: len(spec.Overhead), over: len(spec.TopologySpreadConstraints), requirements: len(spec.NodeSelector)}
+	s.addContainers(spec.InitContainers)
+	s.addContainers(spec.Containers)
+	for i := range spec.TopologySpreadConstraints {
+		s.addSelector(spec.TopologySpreadConstraints[i].LabelSelector)
+	}
+	if affinity := spec.Affinity; affinity != nil {
+		s.addNodeAffinity(affinity.NodeAffinity)
+		if over := affinity.PodAffinity; over != nil {
+			s.addTerms(over.RequiredDuringSchedulingIgnoredDuringExecution, over.PreferredDuringSchedulingIgnoredDuringExecution)
+		}
+		if over := affinity.PodAntiAffinity; over != nil {
+			s.addTerms(over.RequiredDuringSchedulingIgnoredDuringExecution, over.PreferredDuringSchedulingIgnoredDuringExecution)
 		}
 	}
-	if names += len(spec.Overhead); names <= mostNames {
-		return names, ports
+	return s
+}
+
+func (s *podSize) addContainers(containers []v1.Container) {
+	for i := range containers {
+		s.kinds += max(len(containers[i].Resources.Requests), len(containers[i].Resources.Limits))
+		for j := range containers[i].Ports {
+			if containers[i].Ports[j].HostPort > 0 {
+				s.hostPorts++
+			}
+		}
 	}
+}
+
+// differentKinds counts kinds of several containers once.
+func differentKinds(spec *v1.PodSpec) int {
 	kinds := map[v1.ResourceName]bool{}
 	for _, containers := range [][]v1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {
@@ -121,54 +140,54 @@ func containersSize(spec *v1.PodSpec) (names, ports int) {
 			}
 		}
 	}
-	return len(kinds), ports
+	return len(kinds)
 }
 
-// nodeAffinitySize counts requirements, and their values. A term without any counts too.
-func nodeAffinitySize(affinity *v1.NodeAffinity) (requirements, values int) {
+// addNodeAffinity counts requirements, and their values. A term without any counts too.
+func (s *podSize) addNodeAffinity(affinity *v1.NodeAffinity) {
 	if affinity == nil {
-		return 0, 0
-	}
-	add := func(term *v1.NodeSelectorTerm) {
-		requirements += max(1, len(term.MatchExpressions)+len(term.MatchFields))
-		for _, list := range [][]v1.NodeSelectorRequirement{term.MatchExpressions, term.MatchFields} {
-			for i := range list {
-				values += len(list[i].Values)
-			}
-		}
+		return
 	}
 	if required := affinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
 		for i := range required.NodeSelectorTerms {
-			add(&required.NodeSelectorTerms[i])
+			s.addNodeTerm(&required.NodeSelectorTerms[i])
 		}
 	}
 	for i := range affinity.PreferredDuringSchedulingIgnoredDuringExecution {
-		add(&affinity.PreferredDuringSchedulingIgnoredDuringExecution[i].Preference)
+		s.addNodeTerm(&affinity.PreferredDuringSchedulingIgnoredDuringExecution[i].Preference)
 	}
-	return requirements, values
 }
 
-// podTerms are the terms that are held against other pods.
-func podTerms(affinity *v1.Affinity) (terms []*v1.PodAffinityTerm) {
-	required := func(list []v1.PodAffinityTerm) {
-		for i := range list {
-			terms = append(terms, &list[i])
-		}
+func (s *podSize) addNodeTerm(term *v1.NodeSelectorTerm) {
+	s.requirements += max(1, len(term.MatchExpressions)+len(term.MatchFields))
+	for i := range term.MatchExpressions {
+		s.values += len(term.MatchExpressions[i].Values)
 	}
-	preferred := func(list []v1.WeightedPodAffinityTerm) {
-		for i := range list {
-			terms = append(terms, &list[i].PodAffinityTerm)
-		}
+	for i := range term.MatchFields {
+		s.values += len(term.MatchFields[i].Values)
 	}
-	if affinity.PodAffinity != nil {
-		required(affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
-		preferred(affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+}
+
+func (s *podSize) addTerms(required []v1.PodAffinityTerm, preferred []v1.WeightedPodAffinityTerm) {
+	for i := range required {
+		s.addTerm(&required[i])
 	}
-	if affinity.PodAntiAffinity != nil {
-		required(affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
-		preferred(affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	for i := range preferred {
+		s.addTerm(&preferred[i].PodAffinityTerm)
 	}
-	return terms
+}
+
+// addTerm counts a term that is held against other pods.
+func (s *podSize) addTerm(term *v1.PodAffinityTerm) {
+	s.over++
+	s.addSelector(term.LabelSelector)
+	s.addSelector(term.NamespaceSelector)
+	s.values += len(term.Namespaces)
+}
+
+func (s *podSize) addSelector(selector *metav1.LabelSelector) {
+	requirements, values := selectorSize(selector)
+	s.requirements, s.values = s.requirements+requirements, s.values+values
 }
 
 func selectorSize(selector *metav1.LabelSelector) (requirements, values int) {

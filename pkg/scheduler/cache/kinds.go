@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+)
+
+// mostUnknown is how many kinds of resources that no node and no queue has all gangs of a session may name together. Upstream's
+// queue plugins write out, for each gang, the sum of what all gangs of its queue ask for, kind by kind: a few hundred gangs with
+// some kinds each, all different, kept everybody waiting for ten seconds. An autoscaler brings a handful of such kinds.
+const mostUnknown = 100
+
+// beyondKinds says of gangs that name kinds beyond mostUnknown which one. The oldest gangs' kinds come first. Gangs that are set
+// aside already do not count.
+func beyondKinds(snapshot *api.ClusterInfo, aside map[api.JobID]verdict) map[api.JobID]string {
+	if fewKinds(snapshot, aside) {
+		return nil
+	}
+	known := kindsOf(snapshot)
+	counted, beyond := kinds{}, map[api.JobID]string{}
+	for _, job := range slices.SortedFunc(maps.Values(snapshot.Jobs), olderJob) {
+		if aside[job.UID].reason == objectTooLarge {
+			continue
+		}
+		own := kinds{}
+		own.addJob(job)
+		maps.DeleteFunc(own, func(name v1.ResourceName, _ bool) bool { return known[name] || counted[name] })
+		if len(counted)+len(own) > mostUnknown {
+			first := slices.Min(slices.Collect(maps.Keys(own)))
+			beyond[job.UID] = fmt.Sprintf("it asks for %s, which no node and no queue has: of such kinds of resources there may be at most %d in all gangs together, of which the oldest gangs' count first",
+				brief.Value(string(first)), mostUnknown)
+			continue
+		}
+		maps.Copy(counted, own)
+	}
+	return beyond
+}
+
+// fewKinds says whether the gangs name no more than mostUnknown kinds, known ones included: it is so in nearly all sessions.
+func fewKinds(snapshot *api.ClusterInfo, aside map[api.JobID]verdict) bool {
+	all := kinds{}
+	for id, job := range snapshot.Jobs {
+		if aside[id].reason == objectTooLarge {
+			continue
+		}
+		if all.addJob(job); len(all) > mostUnknown {
+			return false
+		}
+	}
+	return true
+}
+
+func olderJob(a, b *api.JobInfo) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
+}
+
+// kinds are kinds of resources.
+type kinds map[v1.ResourceName]bool
+
+// addJob adds those that the job's PodGroup and its pods ask for.
+func (k kinds) addJob(job *api.JobInfo) {
+	for name := range job.TotalRequest.ScalarResources {
+		k[name] = true
+	}
+	if needed := job.PodGroup.Spec.MinResources; needed != nil {
+		k.addList(*needed)
+	}
+}
+
+func (k kinds) addList(list v1.ResourceList) {
+	for name := range list {
+		k[name] = true
+	}
+}
+
+// kindsOf are those that a node or a queue has.
+func kindsOf(snapshot *api.ClusterInfo) kinds {
+	known := kinds{v1.ResourceCPU: true, v1.ResourceMemory: true, v1.ResourcePods: true}
+	for _, node := range snapshot.Nodes {
+		for _, has := range []*api.Resource{node.Capacity, node.Allocatable} {
+			for name := range has.ScalarResources {
+				known[name] = true
+			}
+		}
+	}
+	for _, queue := range snapshot.Queues {
+		spec := &queue.Queue.Spec
+		known.addList(spec.Capability)
+		known.addList(spec.Deserved)
+		known.addList(spec.Guarantee.Resource)
+	}
+	return known
+}
+
+// withKnownKinds has what the job's tasks ask for and hold be of these kinds only.
+func withKnownKinds(job *api.JobInfo, known kinds) {
+	job.Allocated, job.TotalRequest = api.EmptyResource(), api.EmptyResource()
+	for _, task := range job.Tasks {
+		task.Resreq = task.Resreq.Clone()
+		maps.DeleteFunc(task.Resreq.ScalarResources, func(name v1.ResourceName, _ float64) bool { return !known[name] })
+		job.TotalRequest.Add(task.Resreq)
+		if api.AllocatedStatus(task.Status) {
+			job.Allocated.Add(task.Resreq)
+		}
+	}
+}

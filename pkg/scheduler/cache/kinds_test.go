@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// kindsWorld is a snapshot with a node that has devices, a queue that may have others, and a gang that names so many kinds.
+func kindsWorld(named int) *api.ClusterInfo {
+	snapshot := &api.ClusterInfo{Jobs: map[api.JobID]*api.JobInfo{}, Nodes: map[string]*api.NodeInfo{}, Queues: map[api.QueueID]*api.QueueInfo{}}
+	snapshot.Nodes["n"] = api.NewNodeInfo(schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "8", "nvidia.com/gpu": "8"}).Obj())
+	queue := &scheduling.Queue{}
+	queue.Spec.Capability = v1.ResourceList{"example.com/to-come": resource.MustParse("8")}
+	snapshot.Queues["q"] = api.NewQueueInfo(queue)
+	var names []string
+	for i := range named {
+		names = append(names, fmt.Sprintf("example.com/k-%03d", i))
+	}
+	askFor(snapshot, "old", time.Unix(1, 0), names...)
+	return snapshot
+}
+
+// askFor adds a gang whose PodGroup asks for one of each, and whose pod for one of the last.
+func askFor(snapshot *api.ClusterInfo, name string, created time.Time, kinds ...string) *api.JobInfo {
+	list := v1.ResourceList{}
+	for _, kind := range kinds {
+		list[v1.ResourceName(kind)] = resource.MustParse("1")
+	}
+	pg := &api.PodGroup{}
+	pg.Name, pg.Namespace, pg.CreationTimestamp = name, "ns", metav1.NewTime(created)
+	pg.Spec.MinResources = &list
+	job := api.NewJobInfo(api.JobID(name), api.NewTaskInfo(schedtest.MakePod().Name(name).Req(schedtest.Resources{"cpu": "1", kinds[len(kinds)-1]: "1"}).Obj()))
+	job.SetPodGroup(pg)
+	snapshot.Jobs[job.UID] = job
+	return job
+}
+
+// TestKindsThatNobodyHasAreBoundedInAll: what gangs ask for that there is, or is to come, stops none of them; beyond the bound, the
+// youngest gangs are told.
+func TestKindsThatNobodyHasAreBoundedInAll(t *testing.T) {
+	tests := map[string]struct {
+		named int
+		asks  []string
+		want  []api.JobID
+	}{
+		"up to the bound":                             {named: mostUnknown - 1, asks: []string{"example.com/other"}},
+		"one beyond":                                  {named: mostUnknown, asks: []string{"example.com/other"}, want: []api.JobID{"young"}},
+		"beyond, what others ask for too":             {named: mostUnknown, asks: []string{"example.com/k-007"}},
+		"beyond, what a node has":                     {named: mostUnknown, asks: []string{"nvidia.com/gpu"}},
+		"beyond, what a queue may have":               {named: mostUnknown, asks: []string{"example.com/to-come"}},
+		"beyond, what a node has and what it has not": {named: mostUnknown, asks: []string{"example.com/other", "nvidia.com/gpu"}, want: []api.JobID{"young"}},
+		"the old one alone asks for more":             {named: mostUnknown + 1, asks: []string{"example.com/other"}, want: []api.JobID{"old"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			snapshot := kindsWorld(tt.named)
+			askFor(snapshot, "young", time.Unix(2, 0), tt.asks...)
+			beyond := beyondKinds(snapshot, nil)
+			if diff := cmp.Diff(tt.want, slices.Collect(maps.Keys(beyond))); diff != "" {
+				t.Errorf("gangs beyond (-want +got):\n%s", diff)
+			}
+			for _, message := range beyond {
+				if !strings.HasPrefix(message, `it asks for "example.com/`) || !strings.Contains(message, "at most 100 in all gangs") {
+					t.Errorf("it is told %q", message)
+				}
+			}
+		})
+	}
+}
+
+// TestAGangBeyondAllKindsHoldsWhatThereIs: it stays in its queue's books with what it holds of the kinds that there are, and with
+// nothing of what its waiting pods ask for beside.
+func TestAGangBeyondAllKindsHoldsWhatThereIs(t *testing.T) {
+	snapshot := kindsWorld(mostUnknown)
+	job := askFor(snapshot, "young", time.Unix(2, 0), "example.com/other")
+	runs := api.NewTaskInfo(schedtest.MakePod().Name("runs").Req(schedtest.Resources{"cpu": "2", "nvidia.com/gpu": "4", "example.com/mine": "1"}).Node("n").Phase(v1.PodRunning).Obj())
+	job.AddTaskInfo(runs)
+	a := newAside()
+	a.wrong = unreckonable(snapshot, nil)
+
+	a.reckonWithHoldings(snapshot)
+
+	if snapshot.Jobs["young"] != job || a.wrong["young"].reason != objectTooLarge {
+		t.Fatalf("it is not set aside, or left out: %v", a.wrong)
+	}
+	for what, names := range map[string]*api.Resource{"what it holds": job.Allocated, "its minResources": job.GetMinResources(), "all it asks for": job.TotalRequest} {
+		if names.MilliCPU < 2000 || names.ScalarResources["nvidia.com/gpu"] != 4000 {
+			t.Errorf("%s is %s, and it holds 2 cpu and 4 nvidia.com/gpu", what, names)
+		}
+		for kind := range names.ScalarResources {
+			if strings.HasPrefix(string(kind), "example.com/") {
+				t.Errorf("%s has %s, which there is not", what, kind)
+			}
+		}
+	}
+}

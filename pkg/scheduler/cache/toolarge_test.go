@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// podWithTerms has some of each that counts.
+func podWithTerms() *v1.Pod {
+	all := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "g"}}
+	pod := schedtest.MakePod().Name("p0").Group("g").Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "8"}).Obj()
+	pod.Spec.Affinity = &v1.Affinity{
+		NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{
+			{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "a", Operator: v1.NodeSelectorOpIn, Values: []string{"x", "y"}}}},
+		}}},
+		PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{LabelSelector: all, TopologyKey: v1.LabelHostname}}},
+	}
+	pod.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", LabelSelector: all}}
+	return pod
+}
+
+// TestAPodWithoutExcessCostsNoAllocation: each of thousands that wait is looked at.
+func TestAPodWithoutExcessCostsNoAllocation(t *testing.T) {
+	pod := podWithTerms()
+	if allocations := testing.AllocsPerRun(100, func() {
+		if wrong := podExcess(&pod.Spec); wrong != "" {
+			t.Error(wrong)
+		}
+	}); allocations != 0 {
+		t.Errorf("%v allocations", allocations)
+	}
+}
+
+// TestPortsOfTheHostCount: other ports of containers are only said, as media servers do of thousands.
+func TestPortsOfTheHostCount(t *testing.T) {
+	for hostPort, want := range map[int32]string{0: "", 1: "ports of the host in its containers: 1001, it must be at most 1000"} {
+		pod := podWithTerms()
+		for i := range int32(1001) {
+			pod.Spec.Containers[0].Ports = append(pod.Spec.Containers[0].Ports, v1.ContainerPort{ContainerPort: 1 + i, HostPort: hostPort * (1 + i)})
+		}
+		if got := podExcess(&pod.Spec); got != want {
+			t.Errorf("it is told %q, want %q", got, want)
+		}
+	}
+}
+
+// TestAGangIsLookedAtAgainOnceItChanges: one that has too much of nothing is remembered as long as its PodGroup and its pods are the same.
+func TestAGangIsLookedAtAgainOnceItChanges(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		kept := func() bool {
+			t.Helper()
+			synctest.Wait()
+			w.SessionSnapshot()
+			snapshot, _ := w.SessionSnapshot()
+			if job := snapshot.Jobs[gang]; job != nil {
+				return w.keeper.fits(gang, job)
+			}
+			return false
+		}
+		if !kept() {
+			t.Error("a gang that has not changed is looked at again")
+		}
+		fits := w.cluster.Pod("p0")
+		pod := fits.DeepCopy()
+		for i := range mostTerms + 1 {
+			pod.Spec.Tolerations = append(pod.Spec.Tolerations, v1.Toleration{Key: fmt.Sprint(i), Operator: v1.TolerationOpExists})
+		}
+		w.UpdatePod(fits, pod)
+		if kept() {
+			t.Error("its pod has too many tolerations, and it is still taken for one that fits")
+		}
+		if reason, _, is := w.aside.why(gang); !is || reason != objectTooLarge {
+			t.Errorf("it is set aside: %v, for %q", is, reason)
+		}
+		w.UpdatePod(pod, fits.DeepCopy())
+		if !kept() {
+			t.Error("it has too much of nothing any more, and is not taken for one that fits")
+		}
+	})
+}
