@@ -4,7 +4,6 @@ package cache
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -155,6 +154,30 @@ func TestWhyAGangWaits(t *testing.T) {
 			objects: gpuNodes(2), group: minimum(1), pods: members(1, "16"),
 			want: "Unschedulable NotEnoughResources: 0/1 members fit: 2 nodes short of nvidia.com/gpu; a member asks for more than any node has: nvidia.com/gpu 16 of at most 8",
 		},
+		"a member asks for more than the cluster has, and its queue is idle": {
+			plugins: []string{"proportion"}, objects: gpuNodes(2), group: minimum(1), pods: members(1, "20"),
+			want: "Unschedulable NotEnoughResources: 0/1 members fit: 2 nodes short of nvidia.com/gpu; a member asks for more than any node has: nvidia.com/gpu 20 of at most 8",
+		},
+		"one of its members asks for more than the cluster has": {
+			plugins: []string{"proportion"}, objects: gpuNodes(2), group: minimum(3),
+			pods: append(members(2, "1"), pod(2).Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "20"})),
+			want: "Unschedulable NotEnoughResources: 2/3 members fit: 1 node short of nvidia.com/gpu, 1 filled by its members (nvidia.com/gpu); a member asks for more than any node has: nvidia.com/gpu 20 of at most 8",
+		},
+		"its queue is idle and its share is less than a member asks for": {
+			plugins: []string{"proportion"}, objects: append(gpuNodes(2), schedtest.MakeQueue().Name("rich").Weight(31).Obj(),
+				schedtest.MakePodGroup().Name("rich").Queue("rich").MinMember(1).Phase(v1beta1.PodGroupInqueue).Obj(),
+				schedtest.MakePod().Name("rich0").Group("rich").NodeSelector("not", "there").Req(schedtest.Resources{"cpu": "128", "nvidia.com/gpu": "16"}).Obj()),
+			group: minimum(1), pods: members(1, "8"),
+			want: "Unschedulable QueueFull: queue default has no room in its share of the cluster (plugin proportion) for cpu 1, nvidia.com/gpu 8: cpu 0, nvidia.com/gpu 0 of cpu 128, nvidia.com/gpu 16 in use",
+		},
+		"its minMember is 0": {
+			objects: gpuNodes(2), group: minimum(0), pods: members(1, "16"),
+			want: "Scheduled tasks in gang are ready to be scheduled: the minimum is placed, 1 further member waits: 2 nodes short of nvidia.com/gpu; a member asks for more than any node has: nvidia.com/gpu 16 of at most 8",
+		},
+		"its minMember is 0, and a role has a minimum": {
+			objects: gpuNodes(2), group: minimum(0).MinTaskMember("a", 1), pods: []*schedtest.PodBuilder{members(1, "16")[0].Role("a")},
+			want: "Unschedulable NotEnoughResources: 0/1 members fit: 2 nodes short of nvidia.com/gpu; a member asks for more than any node has: nvidia.com/gpu 16 of at most 8",
+		},
 		"its queue has reached its capability": {
 			plugins: []string{"capacity"}, objects: append(gpuNodes(5), other(), filler(0),
 				schedtest.MakeQueue().Name(schedtest.Queue).Capability(schedtest.Resources{"nvidia.com/gpu": "20"}).Obj()),
@@ -246,6 +269,9 @@ func TestWhyAGangWaits(t *testing.T) {
 				}
 				if diff := cmp.Diff(tt.want, s.says()); diff != "" {
 					t.Errorf("the PodGroup says (-want +got):\n%s", diff)
+				}
+				if w.cluster.PodGroup("g").Status.Phase == v1beta1.PodGroupCompleted {
+					t.Error("the PodGroup is called Completed")
 				}
 				_, message, _ := strings.Cut(tt.want, ": ")
 				for _, p := range tt.pods {
@@ -399,58 +425,6 @@ func TestAGangThatIsNotLetInIsToldOnce(t *testing.T) {
 			if n != 1 {
 				t.Errorf("told %d times: %s", n, event)
 			}
-		}
-	})
-}
-
-// TestAnExplanationIsWrittenOnce: 60 cycles of a world that does not change, listed in another order each time, write the
-// PodGroup and each pod once.
-func TestAnExplanationIsWrittenOnce(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		for i := range 8 {
-			// Two reasons each; which one upstream gives depends on the order of a map.
-			w.add(nodeOf8(i).Taint("maintenance", v1.TaintEffectNoSchedule).Obj())
-		}
-		w.add(schedtest.MakePodGroup().Name("g").MinMember(64).Phase(v1beta1.PodGroupInqueue).Obj())
-		pods := members(64, "1")
-		rand.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
-		for _, pod := range pods {
-			w.add(pod.NodeSelector("disk", "ssd").Obj())
-		}
-		s := newSessions(w, explainConf())
-		s.cycle()
-		time.Sleep(settle)
-		w.cluster.Writes()
-		w.cluster.Events.Take()
-		writes, events := map[string]int{}, 0
-		for range 60 {
-			w.RetryAll()
-			s.cycle()
-			for write, n := range count(w.cluster.Writes()) {
-				writes[write] += n
-			}
-			events += len(w.cluster.Events.Take())
-			w.deliver(w.cluster.PodGroup("g"))
-			for i := range 64 {
-				w.sync(fmt.Sprintf("p%d", i))
-			}
-			node := nodeOf8(rand.IntN(8)).Taint("maintenance", v1.TaintEffectNoSchedule).Obj()
-			node.Annotations = map[string]string{"heartbeat": fmt.Sprint(rand.Int())} // it is looked at anew
-			w.add(node)
-		}
-		if got := writes["update podgroups g"]; got != 1 {
-			t.Errorf("the PodGroup was written %d times", got)
-		}
-		for i := range 64 {
-			if got := writes[fmt.Sprintf("update pods/status p%d", i)]; got != 1 {
-				t.Errorf("pod p%d was written %d times", i, got)
-			}
-		}
-		if events != 65 {
-			t.Errorf("%d events, want one of the PodGroup and one of each pod", events)
-		}
-		if diff := cmp.Diff("Unschedulable NotEnoughResources: 0/64 members fit: 8 nodes tainted", s.says()); diff != "" {
-			t.Errorf("the PodGroup says (-want +got):\n%s", diff)
 		}
 	})
 }

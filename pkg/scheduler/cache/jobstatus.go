@@ -12,6 +12,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // UpdateJobStatus takes a session's verdict on a gang. Upstream writes it as it is, from the session loop; here it is
@@ -91,6 +92,9 @@ func (c *Cache) correctStatus(job *api.JobInfo, inFlight, blocked bool) {
 		}
 	} else {
 		removeCondition(status, isUnschedulable) // upstream leaves what once was in the way
+	}
+	if status.Phase == scheduling.PodGroupCompleted && framework.Waits(job) && len(job.TaskStatusIndex[api.Succeeded])+len(job.TaskStatusIndex[api.Failed]) == 0 {
+		status.Phase = waitingPhase(job) // upstream finds that all of no members are done
 	}
 	if reason, message, aside := c.aside.why(job.UID); aside {
 		setCondition(status, unschedulable(reason, message))

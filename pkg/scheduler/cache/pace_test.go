@@ -4,6 +4,7 @@ package cache
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -126,6 +128,58 @@ func TestAGangThatIsMendedIsToldAtOnce(t *testing.T) {
 			if diff := cmp.Diff(change.want, s.says()); diff != "" {
 				t.Errorf("the PodGroup says (-want +got):\n%s", diff)
 			}
+		}
+	})
+}
+
+// TestAnExplanationIsWrittenOnce: 60 cycles of a world that does not change, listed in another order each time, write the
+// PodGroup and each pod once.
+func TestAnExplanationIsWrittenOnce(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		for i := range 8 {
+			// Two reasons each; which one upstream gives depends on the order of a map.
+			w.add(nodeOf8(i).Taint("maintenance", v1.TaintEffectNoSchedule).Obj())
+		}
+		w.add(schedtest.MakePodGroup().Name("g").MinMember(64).Phase(v1beta1.PodGroupInqueue).Obj())
+		pods := members(64, "1")
+		rand.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
+		for _, pod := range pods {
+			w.add(pod.NodeSelector("disk", "ssd").Obj())
+		}
+		s := newSessions(w, explainConf())
+		s.cycle()
+		time.Sleep(settle)
+		w.cluster.Writes()
+		w.cluster.Events.Take()
+		writes, events := map[string]int{}, 0
+		for range 60 {
+			w.RetryAll()
+			s.cycle()
+			for write, n := range count(w.cluster.Writes()) {
+				writes[write] += n
+			}
+			events += len(w.cluster.Events.Take())
+			w.deliver(w.cluster.PodGroup("g"))
+			for i := range 64 {
+				w.sync(fmt.Sprintf("p%d", i))
+			}
+			node := nodeOf8(rand.IntN(8)).Taint("maintenance", v1.TaintEffectNoSchedule).Obj()
+			node.Annotations = map[string]string{"heartbeat": fmt.Sprint(rand.Int())} // it is looked at anew
+			w.add(node)
+		}
+		if got := writes["update podgroups g"]; got != 1 {
+			t.Errorf("the PodGroup was written %d times", got)
+		}
+		for i := range 64 {
+			if got := writes[fmt.Sprintf("update pods/status p%d", i)]; got != 1 {
+				t.Errorf("pod p%d was written %d times", i, got)
+			}
+		}
+		if events != 65 {
+			t.Errorf("%d events, want one of the PodGroup and one of each pod", events)
+		}
+		if diff := cmp.Diff("Unschedulable NotEnoughResources: 0/64 members fit: 8 nodes tainted", s.says()); diff != "" {
+			t.Errorf("the PodGroup says (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -54,8 +54,13 @@ func (ssn *Session) QueueWait(queue *api.QueueInfo, request *api.Resource, refus
 	if over := ssn.overCapability(queue, request); over != "" {
 		return Wait{QueueFull, over}
 	}
-	return Wait{QueueFull, fmt.Sprintf("queue %s has used up its share of the cluster (plugin %s): %s of %s",
-		queue.Name, cmp.Or(ssn.refuser(refused), "unknown"), amountsOf(ssn.use().of(queue.UID), request), amountsOf(ssn.TotalResource, request))}
+	plugin := cmp.Or(ssn.refuser(refused), "unknown")
+	used, all := amountsOf(ssn.use().of(queue.UID), request), amountsOf(ssn.TotalResource, request)
+	if !ssn.Overused(queue) {
+		return Wait{QueueFull, fmt.Sprintf("queue %s has no room in its share of the cluster (plugin %s) for %s: %s of %s in use",
+			queue.Name, plugin, amountsOf(request, request), used, all)}
+	}
+	return Wait{QueueFull, fmt.Sprintf("queue %s has used up its share of the cluster (plugin %s): %s of %s", queue.Name, plugin, used, all)}
 }
 
 func notOpen(queue *api.QueueInfo) (Wait, bool) {

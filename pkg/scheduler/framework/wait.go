@@ -75,12 +75,13 @@ func (ssn *Session) explainWaits(told tellings) {
 	told.keep(ssn.waits)
 }
 
-// Waits says whether members of the gang wait, or are missing.
+// Waits says whether members of the gang wait, or are missing: of one that is completed none are, but upstream calls one so whose
+// minMember is 0, too, while its pods wait.
 func Waits(job *api.JobInfo) bool {
-	if job.PodGroup == nil || job.PodGroup.Status.Phase == scheduling.PodGroupCompleted {
+	if job.PodGroup == nil {
 		return false
 	}
-	return waiting(job) > 0 || len(job.TaskStatusIndex[api.Binding]) == 0 && !job.IsReady()
+	return waiting(job) > 0 || job.PodGroup.Status.Phase != scheduling.PodGroupCompleted && len(job.TaskStatusIndex[api.Binding]) == 0 && !job.IsReady()
 }
 
 // waiting is how many tasks wait to be placed.

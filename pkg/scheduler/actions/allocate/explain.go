@@ -59,7 +59,7 @@ func (a *allocation) explain(job *api.JobInfo, sheet *sheet, groups *framework.N
 			further += len(tasks)
 		}
 	}
-	e.Message = compact(e, further) + a.tooLarge(n, e)
+	e.Message = compact(e, further) + a.tooLarge(n)
 	found := carried{a.print, e, framework.Wait{Reason: reasonOfWait(e), Message: e.Message}}
 	if groups == nil {
 		a.tell(job, found.wait)
@@ -174,23 +174,32 @@ func (a *allocation) plainIn(plugin string) bool {
 	return a.plain(a.demand) && a.demand.shaped(a) == nil
 }
 
-// tooLarge says that a member asks for more than any node has, when none fits.
-func (a *allocation) tooLarge(n *need, e framework.GangExplanation) string {
-	if slices.ContainsFunc(e.Groups, func(g framework.NodeGroupExplanation) bool { return g.Fits > 0 }) {
-		return ""
-	}
+// tooLarge says that a member that the minimum needs asks for more than any node has.
+func (a *allocation) tooLarge(n *need) string {
 	largest := a.board.largestNode()
-	_, missing := n.shapes[0].task.InitResreq.LessEqualWithResourcesName(largest, api.Zero)
-	if n.shapes[0].task.InitResreq.LessEqual(largest, api.Zero) {
-		return ""
+	for _, s := range n.shapes {
+		missing := a.exceedsNodes(s.task)
+		if n.counts[s] == 0 || len(missing) == 0 {
+			continue
+		}
+		var parts []string
+		for _, name := range missing[:min(len(missing), maxReasons)] {
+			parts = append(parts, fmt.Sprintf("%s %s of at most %s", name,
+				framework.AmountOf(s.task.InitResreq, name), framework.AmountOf(largest, name)))
+		}
+		return "; a member asks for more than any node has: " + strings.Join(parts, ", ")
+	}
+	return ""
+}
+
+// exceedsNodes are the resources, by name, of which the task asks for more than any node has.
+func (a *allocation) exceedsNodes(task *api.TaskInfo) []string {
+	fits, missing := task.InitResreq.LessEqualWithResourcesName(a.board.largestNode(), api.Zero)
+	if fits {
+		return nil
 	}
 	slices.Sort(missing)
-	var parts []string
-	for _, name := range missing[:min(len(missing), maxReasons)] {
-		parts = append(parts, fmt.Sprintf("%s %s of at most %s", name,
-			framework.AmountOf(n.shapes[0].task.InitResreq, name), framework.AmountOf(largest, name)))
-	}
-	return "; a member asks for more than any node has: " + strings.Join(parts, ", ")
+	return missing
 }
 
 // countable says whether the members that fit into a group can be counted node by node: they are alike and do not exclude
@@ -262,6 +271,9 @@ func (p *pass) stopped(s *stop) {
 	task := p.firstOf(func(uid api.TaskID) bool { return p.refused[uid] })
 	if task == nil {
 		return
+	}
+	if p.a.exceedsNodes(task) != nil { // nobody has looked at nodes for it
+		_, _ = p.a.shapeOf(task) // of one that has none its queue is told
 	}
 	if s.refusals = p.a.stopRefusals(task, p.site.domain, placed); s.refusals != nil && s.refusals.takes == 0 {
 		return
