@@ -3,6 +3,7 @@
 package framework
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -83,13 +84,13 @@ func missingPods(job *api.JobInfo) Wait {
 	return wait
 }
 
-// subGroupsText says of which sub-group policies the gang has too few sub-groups whose pods are all there.
-func subGroupsText(job *api.JobInfo) string {
+// wholeSubGroups counts the sub-groups of each policy that have enough tasks that count.
+func wholeSubGroups(job *api.JobInfo, counts func(*api.TaskInfo) bool) map[api.SubJobGID]int32 {
 	whole := map[api.SubJobGID]int32{}
 	for _, sub := range job.SubJobs {
 		var n int32
 		for _, task := range sub.Tasks {
-			if exists(task) {
+			if counts(task) {
 				n++
 			}
 		}
@@ -97,6 +98,12 @@ func subGroupsText(job *api.JobInfo) string {
 			whole[sub.GID]++
 		}
 	}
+	return whole
+}
+
+// subGroupsText says of which sub-group policies the gang has too few sub-groups whose pods are all there.
+func subGroupsText(job *api.JobInfo) string {
+	whole := wholeSubGroups(job, exists)
 	short := brief.List{First: maxNamed}
 	for gid, least := range job.MinSubJobs {
 		if whole[gid] < least {
@@ -112,7 +119,7 @@ func subGroupsText(job *api.JobInfo) string {
 }
 
 // gatesText says how many pods wait for which scheduling gates: of the gang or, when it has enough without them, of the first
-// role that has not.
+// role, or else the first sub-group policy, that has not.
 func gatesText(job *api.JobInfo) string {
 	type count struct{ pods, gated int }
 	var all count
@@ -144,6 +151,9 @@ func gatesText(job *api.JobInfo) string {
 				short.Add(role)
 			}
 		}
+		if len(short.Items()) == 0 {
+			text = cmp.Or(gatedSubGroupsText(job, all.gated), text)
+		}
 		for _, role := range short.Items() {
 			of := roles[role]
 			text = fmt.Sprintf("minTaskMember of %s is %d and of the %d such pods %d %s", brief.Value(role), minima[role], of.pods, of.gated, wait(of.gated))
@@ -154,6 +164,30 @@ func gatesText(job *api.JobInfo) string {
 		names.Add(brief.Part(gate))
 	}
 	return text + " for their scheduling gates: " + strings.Join(names.Items(), ", ") + names.More()
+}
+
+// gatedSubGroupsText says which sub-group policy is short of sub-groups that are whole without the pods that wait for gates.
+func gatedSubGroupsText(job *api.JobInfo, gatedPods int) string {
+	whole := wholeSubGroups(job, func(task *api.TaskInfo) bool { return exists(task) && !gated(task) })
+	short := brief.List{First: 1}
+	for gid, least := range job.MinSubJobs {
+		if whole[gid] < least {
+			short.Add(string(gid))
+		}
+	}
+	text := ""
+	for _, gid := range short.Items() {
+		text = fmt.Sprintf("sub-group policy %s wants %d sub-groups and there %s without the %d %s that %s", brief.Value(gid), job.MinSubJobs[api.SubJobGID(gid)],
+			number(whole[api.SubJobGID(gid)], "whole one"), gatedPods, pods(gatedPods), wait(gatedPods))
+	}
+	return text
+}
+
+func pods(n int) string {
+	if n == 1 {
+		return "pod"
+	}
+	return "pods"
 }
 
 func wait(n int) string {

@@ -236,6 +236,29 @@ func TestTooFewSubGroups(t *testing.T) {
 	}
 }
 
+// TestASubGroupThatWaitsForGates: minMember is reached without it, and no role has a minimum.
+func TestASubGroupThatWaitsForGates(t *testing.T) {
+	job := api.NewJobInfo("ns/g")
+	group := &api.PodGroup{Version: api.PodGroupVersionV1Beta1}
+	object := schedtest.MakePodGroup().Name("g").MinMember(2).SubGroups("racks", "sub", 2, 2).Obj()
+	if err := scheme.Scheme.Convert(object, &group.PodGroup, nil); err != nil {
+		t.Fatal(err)
+	}
+	job.SetPodGroup(group)
+	for i, sub := range []string{"a", "a", "b", "b"} {
+		pod := schedtest.MakePod().Name(fmt.Sprintf("p%d", i)).Group("g").Label("sub", sub)
+		if i == 3 {
+			pod.Gate("quota")
+		}
+		job.AddTaskInfo(api.NewTaskInfo(pod.Obj()))
+	}
+	want := Wait{SchedulingGated, `sub-group policy "ns/g/racks" wants 2 sub-groups and there is 1 whole one without the 1 pod that waits for their scheduling gates: quota`}
+	wait, _ := lacksPods(job)
+	if diff := cmp.Diff(want, wait); diff != "" {
+		t.Errorf("what the gang lacks (-want +got):\n%s", diff)
+	}
+}
+
 // TestWhoRefusesIsAskedAlone: and all have their say again afterwards.
 func TestWhoRefusesIsAskedAlone(t *testing.T) {
 	ssn := bare()
