@@ -122,27 +122,7 @@ func (a *aside) reckonWithHoldings(snapshot *api.ClusterInfo) {
 // unreckonable mends what the snapshot has of numbers that cannot be reckoned with, leaves out gangs that do not hold
 // anything, and says what is wrong by gang. Objects too large are left out, or mended, likewise.
 func unreckonable(snapshot *api.ClusterInfo, kept *keeper) map[api.JobID]verdict {
-	queues := map[api.QueueID]string{}
-	lost := withoutRoot(snapshot)
-	for id, queue := range snapshot.Queues {
-		spec, wrong := mendedQueue(&queue.Queue.Spec)
-		if message, is := lost[id]; is {
-			if spec == nil {
-				own := queue.Queue.Spec
-				spec = &own
-			}
-			spec.Parent, wrong = "", append(wrong, message)
-		}
-		if spec == nil {
-			continue
-		}
-		own := *queue.Queue // upstream's snapshot shares it with the cache
-		own.Spec = *spec
-		queue.Queue = &own
-		if len(wrong) > 0 {
-			queues[id] = "queue " + queue.Name + ": " + told(wrong)
-		}
-	}
+	queues := mendQueues(snapshot)
 	gangs := map[api.JobID]verdict{}
 	for id, job := range snapshot.Jobs {
 		if message, bad := queues[job.Queue]; bad {
@@ -172,6 +152,32 @@ func unreckonable(snapshot *api.ClusterInfo, kept *keeper) map[api.JobID]verdict
 		}
 	}
 	return gangs
+}
+
+// mendQueues mends the queues of the snapshot, and says what is wrong by queue.
+func mendQueues(snapshot *api.ClusterInfo) map[api.QueueID]string {
+	queues := map[api.QueueID]string{}
+	lost := withoutRoot(snapshot)
+	for id, queue := range snapshot.Queues {
+		spec, wrong := mendedQueue(&queue.Queue.Spec)
+		if message, is := lost[id]; is {
+			if spec == nil {
+				own := queue.Queue.Spec
+				spec = &own
+			}
+			spec.Parent, wrong = "", append(wrong, message)
+		}
+		if spec == nil {
+			continue
+		}
+		own := *queue.Queue // upstream's snapshot shares it with the cache
+		own.Spec = *spec
+		queue.Queue = &own
+		if len(wrong) > 0 {
+			queues[id] = "queue " + queue.Name + ": " + told(wrong)
+		}
+	}
+	return queues
 }
 
 // mendedQueue returns a spec whose numbers can be reckoned with, and what was negative; nil when all is well.
