@@ -93,7 +93,7 @@ var _ = Describe("A bind", func() {
 		w := newWorld(ctx, "refused", 1, "5")
 		proxy := w.proxy()
 		g := gang{name: "g", size: 5, min: 4}
-		refused := proxy.Add(w.bindingsTo(g.member(2), 0, faultproxy.Answer(http.StatusForbidden, 0)))
+		refused := proxy.Add(w.bindingsTo(g.member(2), 0, faultproxy.Answer(http.StatusUnprocessableEntity, 0)))
 		w.startBehind(ctx, proxy, w.conf("first", "second"))
 		w.submit(ctx, g)
 		w.eventuallyBound(g, 4)
@@ -126,7 +126,7 @@ var _ = Describe("A bind", func() {
 		}
 		held := proxy.Add(w.bindingsTo(slow.member(0), 0, faultproxy.Hold()))
 		plain := gang{name: "plain", size: 3, min: 3}
-		refused := proxy.Add(w.bindingsTo(g.member(0)+"|"+plain.member(0), 0, faultproxy.Answer(http.StatusForbidden, 0)))
+		refused := proxy.Add(w.bindingsTo(g.member(0)+"|"+plain.member(0), 0, faultproxy.Answer(http.StatusUnprocessableEntity, 0)))
 		w.startBehind(ctx, proxy, w.conf("first"))
 		twoRun := func(g gang) {
 			GinkgoHelper()

@@ -97,7 +97,7 @@ var _ = Describe("After a kill -9 of the scheduler", func() {
 		conf := w.conf("first") + "configurations:\n- name: binding\n  arguments:\n    evictHalfBoundAfter: 2s\n"
 		proxy := w.proxy()
 		g := gang{name: "g", size: 3, min: 3}
-		proxy.Add(w.bindingsTo(g.member(2), 0, faultproxy.Answer(http.StatusForbidden, 0)))
+		proxy.Add(w.bindingsTo(g.member(2), 0, faultproxy.Answer(http.StatusUnprocessableEntity, 0)))
 		w.startBehind(ctx, proxy, conf)
 		w.submit(ctx, g)
 		w.eventuallyBound(g, 2)

@@ -3,6 +3,7 @@
 package cache
 
 import (
+	"sync/atomic"
 	"fmt"
 	"strings"
 	"testing"
@@ -18,15 +19,15 @@ import (
 )
 
 // witness is a plugin whose pre-bind step counts how often it runs.
-type witness struct{ began *int }
+type witness struct{ began *atomic.Int32 }
 
 func (witness) Name() string                      { return "witness" }
 func (witness) OnSessionClose(*framework.Session) {}
 func (p witness) OnSessionOpen(ssn *framework.Session) {
-	ssn.AddPreBindFn("witness", func(*api.TaskInfo, string) error { *p.began++; return nil })
+	ssn.AddPreBindFn("witness", func(*api.TaskInfo, string) error { p.began.Add(1); return nil })
 }
 
-func witnessSpec(began *int) framework.PluginSpec {
+func witnessSpec(began *atomic.Int32) framework.PluginSpec {
 	return framework.PluginSpec{Name: "witness", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
 		return witness{began}, nil
 	}}
@@ -87,7 +88,7 @@ func TestAGangThatBackfillCannotComplete(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				began := 0
+				var began atomic.Int32
 				w.add(nodeOf8(0).Obj(), tt.group.Obj())
 				for _, pod := range tt.pods {
 					w.add(pod.Obj())
@@ -96,8 +97,8 @@ func TestAGangThatBackfillCannotComplete(t *testing.T) {
 				for range 20 {
 					s.cycle()
 				}
-				if began != 0 || len(w.Cache.reserved) != 0 {
-					t.Errorf("%d pre-bind steps began, and %d pods hold resources", began, len(w.Cache.reserved))
+				if began.Load() != 0 || len(w.Cache.reserved) != 0 {
+					t.Errorf("%d pre-bind steps began, and %d pods hold resources", began.Load(), len(w.Cache.reserved))
 				}
 				if diff := cmp.Diff("Unschedulable "+tt.want, s.says()); diff != "" {
 					t.Errorf("the PodGroup says (-want +got):\n%s", diff)
