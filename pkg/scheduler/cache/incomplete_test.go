@@ -3,9 +3,9 @@
 package cache
 
 import (
-	"sync/atomic"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
