@@ -31,7 +31,7 @@ type deadlineTransport struct {
 
 // RoundTrip sends the request with a deadline that also covers reading the answer.
 func (t *deadlineTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	if query := request.URL.Query(); query.Has("watch") && query.Get("watch") != "false" {
+	if isWatch(request) {
 		return t.next.RoundTrip(request)
 	}
 	ctx, cancel := context.WithTimeout(request.Context(), t.deadline)

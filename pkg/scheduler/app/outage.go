@@ -84,8 +84,8 @@ func newOutage(life context.Context) *outage {
 	return &outage{life: life, failing: map[string]failure{}, over: func() {}, answer: make(chan struct{})}
 }
 
-// whenOver has f called when the API server has answered all informers after an outage, but for those in trouble of their own. It is called on a goroutine of
-// an informer and must not block.
+// whenOver has f called when the API server has answered all informers after an outage, but for those in trouble of their
+// own. It is called on a goroutine of an informer and must not block.
 func (o *outage) whenOver(f func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -221,7 +221,8 @@ func (o *outage) nextAnswer() <-chan struct{} {
 	return o.answer
 }
 
-// away says whether requests fail because the API server does not answer, rather than for trouble of their own. It is called with mu held.
+// away says whether requests fail because the API server does not answer, rather than for trouble of their own. It is called
+// with mu held.
 func (o *outage) away() bool {
 	for _, f := range o.failing {
 		if f.passing && !f.own {

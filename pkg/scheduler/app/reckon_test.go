@@ -225,6 +225,23 @@ func TestARequestBeyondReckoningIsNotTakenForNothing(t *testing.T) {
 	}
 }
 
+// innocentsAreBound adds innocents with minResources of 2 cpu to the cluster, and fails the test unless they are bound by the
+// second cycle.
+func innocentsAreBound(t *testing.T, cluster *schedtest.Cluster) {
+	t.Helper()
+	innocents(cluster)
+	needs := quantities("cpu", "2")
+	innocent := cluster.PodGroup("g")
+	innocent.Spec.MinResources = &needs
+	cluster.Put(innocent)
+	s := newTestScheduler(t, cluster, builtIn(t, "enqueue allocate backfill"))
+
+	s.cycle()
+	s.cycle()
+
+	eventually(t, func() bool { return cmp.Equal([]string{"n", "n"}, nodesOf(cluster, 2)) })
+}
+
 // TestAPodThatHoldsWhatNobodyHasStopsNobody: the API server takes a pod that names its node itself, whatever it asks for,
 // and what it is said to hold used up its queue's share and what the whole cluster lets in.
 func TestAPodThatHoldsWhatNobodyHasStopsNobody(t *testing.T) {
@@ -245,17 +262,7 @@ func TestAPodThatHoldsWhatNobodyHasStopsNobody(t *testing.T) {
 				evil.Phase(v1.PodRunning).Terminating()
 			}
 			cluster.Put(evil.Obj())
-			innocents(cluster)
-			needs := quantities("cpu", "2")
-			innocent := cluster.PodGroup("g")
-			innocent.Spec.MinResources = &needs
-			cluster.Put(innocent)
-			s := newTestScheduler(t, cluster, builtIn(t, "enqueue allocate backfill"))
-
-			s.cycle()
-			s.cycle()
-
-			eventually(t, func() bool { return cmp.Equal([]string{"n", "n"}, nodesOf(cluster, 2)) })
+			innocentsAreBound(t, cluster)
 		})
 	}
 }
@@ -284,17 +291,7 @@ func TestAPromiseThatCannotBeKeptHoldsUpNobody(t *testing.T) {
 			for _, pod := range tt.pods {
 				cluster.Put(pod)
 			}
-			innocents(cluster)
-			needs := quantities("cpu", "2")
-			innocent := cluster.PodGroup("g")
-			innocent.Spec.MinResources = &needs
-			cluster.Put(innocent)
-			s := newTestScheduler(t, cluster, builtIn(t, "enqueue allocate backfill"))
-
-			s.cycle()
-			s.cycle()
-
-			eventually(t, func() bool { return cmp.Equal([]string{"n", "n"}, nodesOf(cluster, 2)) })
+			innocentsAreBound(t, cluster)
 			if got := cluster.PodGroup("raised").Spec.MinResources; !cmp.Equal(*got, tt.raised) {
 				t.Errorf("what it asks for was written: %v", got)
 			}
