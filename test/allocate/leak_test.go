@@ -144,7 +144,7 @@ func nodeGroups(name string, groups *framework.NodeGroups) framework.PluginSpec 
 
 // plugin makes a plugin of what it does when a session opens.
 func plugin(name string, open func(*framework.Session)) framework.PluginSpec {
-	return framework.PluginSpec{Name: name, DependsOn: framework.OnShape, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+	return framework.PluginSpec{Name: name, VerdictScope: framework.PerTaskClass, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
 		return opening{name, open}, nil
 	}}
 }

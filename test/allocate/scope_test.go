@@ -111,7 +111,7 @@ func (r rooms) OnSessionOpen(ssn *framework.Session) {
 func (rooms) OnSessionClose(*framework.Session) {}
 
 func roomsSpec(required bool) framework.PluginSpec {
-	return framework.PluginSpec{Name: "rooms", DependsOn: framework.OnShape, Reads: framework.SomePodKeys(),
+	return framework.PluginSpec{Name: "rooms", VerdictScope: framework.PerTaskClass, Reads: framework.SomePodKeys(),
 		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return rooms{required}, nil }}
 }
 

@@ -4,6 +4,6 @@
 // this project adds to upstream's, and the registry that makes plugins known under their conf names.
 //
 // It knows no action and no plugin of this project, and imports none. What it knows of upstream's plugins is how long their
-// verdicts on a task stay true (dependence.go) and which of them say that a queue is full (queuewait.go). Below it are binding,
+// verdicts on a task stay true (verdictscope.go) and which of them say that a queue is full (queuewait.go). Below it are binding,
 // for the transactions' steps, topology, for node groups, and devices.
 package framework

@@ -82,13 +82,13 @@ func (ssn *Session) Placed(job api.JobID) {
 // OnClose calls the function when the session closes, before any plugin does. Functions are called in reverse order.
 func (ssn *Session) OnClose(fn func()) { ssn.onClose = append(ssn.onClose, fn) }
 
-// JobKeyFn names what of a job the verdicts of a plugin that is OnJob depend on, as things stand: they are shared by jobs of
+// JobKeyFn names what of a job the verdicts of a plugin that is PerJob depend on, as things stand: they are shared by jobs of
 // one key, and kept for as long as a job has it. It is asked each time a verdict is, so it must be quick.
 //
 // A verdict that changes with what is placed on other nodes, such as the job's members, may be kept when the key changes with it.
 type JobKeyFn func(job *api.JobInfo) string
 
-// AddJobKeyFn refines OnJob: without it the plugin's verdicts are kept for one job only.
+// AddJobKeyFn refines PerJob: without it the plugin's verdicts are kept for one job only.
 func (ssn *Session) AddJobKeyFn(plugin string, fn JobKeyFn) { ssn.jobKeys[plugin] = fn }
 
 // JobKey returns the plugin's key of the job.

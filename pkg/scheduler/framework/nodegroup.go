@@ -66,9 +66,9 @@ type nodeGroupOrder struct {
 	beforeTrial bool
 }
 
-// CouplingFn says whether the plugin's verdict on one node depends on what is placed on others for this task. Such
-// tasks are placed one by one, with the plugin's verdict asked again on every node for each.
-type CouplingFn func(task *api.TaskInfo) bool
+// UncacheableTaskFn is true of a task for which the plugin's verdict on one node depends on what is placed on others. Such tasks are
+// placed one by one, and the plugin is asked again on every node for each.
+type UncacheableTaskFn func(task *api.TaskInfo) bool
 
 type namedNodeGroupFn struct {
 	plugin string
@@ -96,9 +96,9 @@ func (ssn *Session) AddNodeGroupOrderFn(plugin string, fn NodeGroupOrderFn, opts
 	ssn.nodeGroupOrders = append(ssn.nodeGroupOrders, order)
 }
 
-// AddCouplingFn adds the plugin's say on which tasks it couples.
-func (ssn *Session) AddCouplingFn(plugin string, fn CouplingFn) {
-	ssn.couplings[plugin] = fn
+// AddUncacheableTaskFn names the tasks that the plugin must be asked about each time, whatever its VerdictScope.
+func (ssn *Session) AddUncacheableTaskFn(plugin string, fn UncacheableTaskFn) {
+	ssn.uncacheable[plugin] = fn
 }
 
 // NodeGroups asks the plugins where the job may be placed; nil when none has a wish.
@@ -142,19 +142,19 @@ func (ssn *Session) ScoredBeforeTrial() bool {
 	return true
 }
 
-// SaysCoupling says whether the plugin has a CouplingFn.
-func (ssn *Session) SaysCoupling(plugin string) bool { return ssn.couplings[plugin] != nil }
+// HasUncacheableTaskFn is true of a plugin that has called AddUncacheableTaskFn.
+func (ssn *Session) HasUncacheableTaskFn(plugin string) bool { return ssn.uncacheable[plugin] != nil }
 
 // Coupled says whether the plugin couples the task to what is placed on other nodes. A panic counts as yes.
-func (ssn *Session) Coupled(plugin string, task *api.TaskInfo) (coupled bool) {
-	fn, ok := ssn.couplings[plugin]
+func (ssn *Session) UncacheableTask(plugin string, task *api.TaskInfo) (uncacheable bool) {
+	fn, ok := ssn.uncacheable[plugin]
 	if !ok {
 		return false
 	}
 	defer func() {
 		if p := recover(); p != nil {
 			klog.Background().Error(nil, "Plugin panicked", "plugin", plugin, "panic", p)
-			coupled = true
+			uncacheable = true
 		}
 	}()
 	return fn(task)

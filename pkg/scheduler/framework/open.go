@@ -141,7 +141,7 @@ func (c *sessionCache) OnSessionClose() {
 
 // OpenSession opens a session of the profile on a snapshot of the cache.
 func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
-	ssn := newSession(p.preBindOrder, maps.Clone(p.scopes))
+	ssn := newSession(p.preBindOrder, maps.Clone(p.verdictInputs))
 	ssn.cache = cache
 	opening := &sessionCache{Cache: cache, session: ssn, staging: devices.NewStaging(cache.Client())}
 	if p.opensWithOurs() {

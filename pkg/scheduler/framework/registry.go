@@ -84,10 +84,10 @@ type Profile struct {
 	// TimeDriven says that a plugin's verdict may change with time alone.
 	TimeDriven bool
 
-	plugins      map[string]Plugin
-	pluginOrder  []string
-	preBindOrder []string
-	scopes       map[string]verdictScope
+	plugins       map[string]Plugin
+	pluginOrder   []string
+	preBindOrder  []string
+	verdictInputs map[string]verdictInputs
 }
 
 // ProfileInput is what Build makes a Profile of, as the conf gives it.
@@ -102,7 +102,7 @@ type ProfileInput struct {
 // Build builds the plugins of a configuration. An unknown action or a plugin that refuses its arguments is an
 // error; nothing of what is in force is touched.
 func (r *Registry) Build(in ProfileInput, h Handle) (*Profile, error) {
-	p := &Profile{Tiers: in.Tiers, Configurations: in.Configurations, plugins: map[string]Plugin{}, scopes: map[string]verdictScope{}}
+	p := &Profile{Tiers: in.Tiers, Configurations: in.Configurations, plugins: map[string]Plugin{}, verdictInputs: map[string]verdictInputs{}}
 	for _, name := range in.Actions {
 		action, ok := vcframework.GetAction(name)
 		if !ok {
@@ -125,7 +125,7 @@ func (r *Registry) Build(in ProfileInput, h Handle) (*Profile, error) {
 				return nil, fmt.Errorf("building plugin %q: %w", option.Name, err)
 			}
 			p.plugins[option.Name] = plugin
-			p.scopes[option.Name] = verdictScope{spec.DependsOn, spec.Reads}
+			p.verdictInputs[option.Name] = verdictInputs{spec.VerdictScope, spec.Reads}
 			p.TimeDriven = p.TimeDriven || spec.TimeDriven
 		}
 	}

@@ -32,12 +32,12 @@ type Session struct {
 	upstream map[string]vccache.PreBinder
 	// order lists the plugins in conf order; only those whose pre-bind steps are enabled.
 	order []string
-	// nodeGroups, nodeGroupOrders and couplings are what plugins say to allocate, in the order they said it.
+	// nodeGroups, nodeGroupOrders and uncacheable are what plugins say to allocate, in the order they said it.
 	nodeGroups      []namedNodeGroupFn
 	avoids          []AvoidFn
 	urgent          []UrgentFn
 	nodeGroupOrders []nodeGroupOrder
-	couplings       map[string]CouplingFn
+	uncacheable     map[string]UncacheableTaskFn
 	jobKeys         map[string]JobKeyFn
 	// explained are the gangs that were not placed, and onClose what ends with the session.
 	explained map[api.JobID]GangExplanation
@@ -48,24 +48,24 @@ type Session struct {
 	handedOver map[api.TaskID]bool
 	// evictions are those the session's statements have committed.
 	evictions []Eviction
-	// scopes are those of this project's plugins.
-	scopes map[string]verdictScope
+	// verdictInputs are those of this project's plugins.
+	verdictInputs map[string]verdictInputs
 	// chained marks that a chain was built already: a step added later would be missing from it.
 	chained bool
 }
 
-func newSession(order []string, scopes map[string]verdictScope) *Session {
+func newSession(order []string, inputs map[string]verdictInputs) *Session {
 	return &Session{
-		turn:       &turn{},
-		steps:      map[string][]preBindStep{},
-		upstream:   map[string]vccache.PreBinder{},
-		couplings:  map[string]CouplingFn{},
-		jobKeys:    map[string]JobKeyFn{},
-		explained:  map[api.JobID]GangExplanation{},
-		waits:      map[api.JobID]Wait{},
-		handedOver: map[api.TaskID]bool{},
-		scopes:     scopes,
-		order:      order,
+		turn:          &turn{},
+		steps:         map[string][]preBindStep{},
+		upstream:      map[string]vccache.PreBinder{},
+		uncacheable:   map[string]UncacheableTaskFn{},
+		jobKeys:       map[string]JobKeyFn{},
+		explained:     map[api.JobID]GangExplanation{},
+		waits:         map[api.JobID]Wait{},
+		handedOver:    map[api.TaskID]bool{},
+		verdictInputs: inputs,
+		order:         order,
 	}
 }
 

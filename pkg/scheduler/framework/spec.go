@@ -67,9 +67,9 @@ type PluginSpec struct {
 	// TimeDriven says that the plugin's verdicts change with time alone, so that cycles must run even when
 	// nothing in the cluster changed.
 	TimeDriven bool
-	// DependsOn says what the plugin's predicate and node scores depend on. The zero value is right for any plugin and
-	// makes allocate slow.
-	DependsOn Dependence
+	// VerdictScope is how far the plugin's predicate and node scores hold. The zero value is right for any plugin and makes
+	// allocate slow.
+	VerdictScope VerdictScope
 	// Reads says which labels and annotations of pods they look at; pods that differ in others share what allocate keeps. The
 	// zero value, all of them, is right for any plugin and lets pods that each have a label of their own share nothing.
 	Reads PodKeys

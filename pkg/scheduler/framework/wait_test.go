@@ -319,16 +319,16 @@ func TestAGangThatIsPlacedAfterAllIsNotExplained(t *testing.T) {
 	}
 }
 
-// TestWhoIsCoupled: a plugin that cannot say so may be one whose verdict depends on other nodes.
-func TestWhoIsCoupled(t *testing.T) {
+// TestWhichTasksAreUncacheable: a plugin that cannot say so may be one whose verdict depends on other nodes.
+func TestWhichTasksAreUncacheable(t *testing.T) {
 	ssn := bare()
-	ssn.AddCouplingFn("yes", func(*api.TaskInfo) bool { return true })
-	ssn.AddCouplingFn("no", func(*api.TaskInfo) bool { return false })
-	ssn.AddCouplingFn("panics", func(*api.TaskInfo) bool { panic("oh no") })
+	ssn.AddUncacheableTaskFn("yes", func(*api.TaskInfo) bool { return true })
+	ssn.AddUncacheableTaskFn("no", func(*api.TaskInfo) bool { return false })
+	ssn.AddUncacheableTaskFn("panics", func(*api.TaskInfo) bool { panic("oh no") })
 	task := api.NewTaskInfo(schedtest.MakePod().Name("p").Obj())
 	for plugin, want := range map[string]bool{"yes": true, "no": false, "panics": true, "silent": false} {
-		if got := ssn.Coupled(plugin, task); got != want {
-			t.Errorf("plugin %s couples the task: %t, want %t", plugin, got, want)
+		if got := ssn.UncacheableTask(plugin, task); got != want {
+			t.Errorf("plugin %s cannot keep its verdict: %t, want %t", plugin, got, want)
 		}
 	}
 }

@@ -31,10 +31,10 @@ const groupsName = "groups"
 
 func groupsSpec() framework.PluginSpec {
 	return framework.PluginSpec{
-		Name:      groupsName,
-		New:       func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return groups{}, nil },
-		DependsOn: framework.OnShape,
-		Reads:     framework.SomePodKeys(),
+		Name:         groupsName,
+		New:          func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return groups{}, nil },
+		VerdictScope: framework.PerTaskClass,
+		Reads:        framework.SomePodKeys(),
 	}
 }
 

@@ -19,9 +19,9 @@ const oneByOneName = "one-by-one"
 
 func oneByOneSpec() framework.PluginSpec {
 	return framework.PluginSpec{
-		Name:      oneByOneName,
-		New:       func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return oneByOne{}, nil },
-		DependsOn: framework.OnAnything,
+		Name:         oneByOneName,
+		New:          func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return oneByOne{}, nil },
+		VerdictScope: framework.Uncached,
 	}
 }
 
@@ -29,7 +29,7 @@ func (oneByOne) Name() string { return oneByOneName }
 
 func (oneByOne) OnSessionOpen(ssn *framework.Session) {
 	ssn.AddPredicateFn(oneByOneName, func(*api.TaskInfo, *api.NodeInfo) error { return nil })
-	ssn.AddCouplingFn(oneByOneName, func(*api.TaskInfo) bool { return true })
+	ssn.AddUncacheableTaskFn(oneByOneName, func(*api.TaskInfo) bool { return true })
 }
 
 func (oneByOne) OnSessionClose(*framework.Session) {}

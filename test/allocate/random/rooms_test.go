@@ -20,10 +20,10 @@ const (
 
 func roomsSpec() framework.PluginSpec {
 	return framework.PluginSpec{
-		Name:      roomsName,
-		New:       func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return rooms{}, nil },
-		DependsOn: framework.OnShape,
-		Reads:     framework.SomePodKeys(),
+		Name:         roomsName,
+		New:          func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return rooms{}, nil },
+		VerdictScope: framework.PerTaskClass,
+		Reads:        framework.SomePodKeys(),
 	}
 }
 

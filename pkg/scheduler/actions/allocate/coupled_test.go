@@ -31,7 +31,7 @@ func runWith(t *testing.T, w sessiontest.World, conf string, open func(*framewor
 	defer cluster.Close()
 	registry, action := action()
 	registry.RegisterPlugin(framework.PluginSpec{
-		Name: "helper", DependsOn: framework.OnShape,
+		Name: "helper", VerdictScope: framework.PerTaskClass,
 		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return helper{open}, nil },
 	})
 	ssn := cluster.Open(registry, conf)
@@ -164,7 +164,7 @@ func TestANodeThatRefusesForGoodIsNotAskedAgain(t *testing.T) {
 	}
 	asked := map[string]int{}
 	got := runWith(t, w, askedFirst, func(ssn *framework.Session) {
-		ssn.AddCouplingFn("helper", func(*api.TaskInfo) bool { return true })
+		ssn.AddUncacheableTaskFn("helper", func(*api.TaskInfo) bool { return true })
 		ssn.AddPredicateFn("helper", func(_ *api.TaskInfo, node *api.NodeInfo) error { asked[node.Name]++; return nil })
 	})
 	if len(got) != 3 {

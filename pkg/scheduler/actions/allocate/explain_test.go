@@ -135,7 +135,7 @@ func TestAnExplanationCountsMembersThatFitTogether(t *testing.T) {
 
 // TestAnExplanationIsShort although each node has a reason of its own, and a long one.
 func TestAnExplanationIsShort(t *testing.T) {
-	for _, depends := range []framework.Dependence{framework.OnShape, framework.OnAnything} {
+	for _, depends := range []framework.VerdictScope{framework.PerTaskClass, framework.Uncached} {
 		pods, podGroup := gang("g", "1", "1")
 		podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
 		w := sessiontest.World{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
@@ -143,7 +143,7 @@ func TestAnExplanationIsShort(t *testing.T) {
 			w.Nodes = append(w.Nodes, node(fmt.Sprintf("a%03d", i), "ib-a", "4"), node(fmt.Sprintf("b%03d", i), "ib-b", "4"))
 		}
 		ssn := ran(t, w, withClusters+"  - name: wordy\n", framework.PluginSpec{
-			Name: "wordy", DependsOn: depends, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return wordy{}, nil },
+			Name: "wordy", VerdictScope: depends, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return wordy{}, nil },
 		})
 		says := ssn.Jobs[api.JobID(Namespace+"/g")].JobFitErrors
 		if len(says) > 1000 || !strings.Contains(says, "ib-a 0/2: 1 node node a000 is unwell") || !strings.Contains(says, "ib-b 0/2") {
@@ -198,7 +198,7 @@ func TestAnUrgentGangsTurnIsNoted(t *testing.T) {
 		})
 	}
 	registry.RegisterPlugin(framework.PluginSpec{
-		Name: "helper", DependsOn: framework.OnShape,
+		Name: "helper", VerdictScope: framework.PerTaskClass,
 		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return helper{open}, nil },
 	})
 	ssn := cluster.Open(registry, askedFirst)

@@ -81,10 +81,10 @@ func newLayering(ssn *framework.Session, nothingKept bool) *layering {
 				continue
 			}
 			p := layeredPlugin{option.Name, 'k'}
-			switch ssn.DependenceOf(p.name) {
-			case framework.OnAnything:
+			switch ssn.VerdictScopeOf(p.name) {
+			case framework.Uncached:
 				p.layer = 'l'
-			case framework.OnJob:
+			case framework.PerJob:
 				p.layer = 'j'
 			}
 			l.plugins = append(l.plugins, p)
@@ -104,8 +104,8 @@ func (l *layering) of(task *vcapi.TaskInfo) *layers {
 	coupled, preferring := podCoupled(l.ssn, task.Pod) || asksFor(task.Pod, l.classes), podPrefers(task.Pod)
 	l.buffer = l.buffer[:0]
 	for _, p := range l.plugins {
-		if p.layer != 'l' && (l.ssn.Coupled(p.name, task) || coupled && p.name == predicates.PluginName ||
-			preferring && p.name == nodeorder.PluginName && !l.ssn.SaysCoupling(p.name)) {
+		if p.layer != 'l' && (l.ssn.UncacheableTask(p.name, task) || coupled && p.name == predicates.PluginName ||
+			preferring && p.name == nodeorder.PluginName && !l.ssn.HasUncacheableTaskFn(p.name)) {
 			p.layer = 'l'
 		}
 		l.buffer = append(l.buffer, p.layer)

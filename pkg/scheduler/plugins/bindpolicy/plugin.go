@@ -54,8 +54,8 @@ func Spec() framework.PluginSpec {
 					"each policy's failurePolicy.",
 			},
 		},
-		DependsOn: framework.OnShape, // it judges no nodes
-		Reads:     framework.SomePodKeys(),
+		VerdictScope: framework.PerTaskClass, // it judges no nodes
+		Reads:        framework.SomePodKeys(),
 		Validate: func(args framework.Arguments) error {
 			_, err := load(args)
 			return err

@@ -61,10 +61,10 @@ type claim struct {
 func Spec() framework.PluginSpec {
 	p := newPlugin()
 	return framework.PluginSpec{
-		Name:      Name,
-		Doc:       "Keeps preempt and reclaim from evicting again and again for the same gang, or to and fro between queues.",
-		DependsOn: framework.OnShape, // it judges no nodes
-		Reads:     framework.SomePodKeys(),
+		Name:         Name,
+		Doc:          "Keeps preempt and reclaim from evicting again and again for the same gang, or to and fro between queues.",
+		VerdictScope: framework.PerTaskClass, // it judges no nodes
+		Reads:        framework.SomePodKeys(),
 		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
 			return p, nil
 		},

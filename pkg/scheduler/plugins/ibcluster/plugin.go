@@ -31,9 +31,9 @@ func Spec() framework.PluginSpec {
 			_, err := load(args)
 			return err
 		},
-		New:       New,
-		DependsOn: framework.OnJob,
-		Reads:     framework.SomePodKeys(),
+		New:          New,
+		VerdictScope: framework.PerJob,
+		Reads:        framework.SomePodKeys(),
 	}
 }
 

@@ -123,13 +123,13 @@ func scoresOf(ssn *sessiontest.Session, task *api.TaskInfo, candidates []string)
 // TestScoresAreUpstreams puts random pods and random nodes before upstream's plugin and ours, before and after pods
 // are placed in the session: both say the same of each pod and node, errors included.
 //
-// The scores of tasks that the plugin does not call coupled must not change on other nodes than the one on which
+// The scores of tasks that the plugin does not call uncacheable must not change on other nodes than the one on which
 // something was placed.
 func TestScoresAreUpstreams(t *testing.T) {
 	const worlds, nodes, pending = 150, 9, 24
 	cluster := sessiontest.New(sessiontest.World{Objects: objects()})
 	t.Cleanup(cluster.Close)
-	compared, coupled := 0, 0
+	compared, uncacheable := 0, 0
 	for seed := range uint64(worlds) {
 		d := dice{rand.New(rand.NewPCG(seed, 1))}
 		cluster.Load(d.world(nodes, pick(d, 2, 6, 24), pending))
@@ -157,20 +157,20 @@ func TestScoresAreUpstreams(t *testing.T) {
 					t.Fatalf("seed %d, conf:\n%s\nscores of %s/%s (-upstream +ours):\n%s", seed, conf, task.Namespace, name, diff)
 				}
 				compared++
-				if s.ours.Coupled(nodeorder.Name, task) {
-					coupled++
+				if s.ours.UncacheableTask(nodeorder.Name, task) {
+					uncacheable++
 				} else {
 					free[name] = got
 				}
 			}
 			changed := s.change(t, d, all)
 			for name, before := range free {
-				if task := ours[name]; task.Status == api.Pending && !s.ours.Coupled(nodeorder.Name, task) {
+				if task := ours[name]; task.Status == api.Pending && !s.ours.UncacheableTask(nodeorder.Name, task) {
 					after := scoresOf(s.ours, task, candidates)
 					delete(before.Node, changed)
 					delete(after.Node, changed)
 					if diff := cmp.Diff(before, after); diff != "" {
-						t.Fatalf("seed %d, conf:\n%s\nscores of %s/%s, which is not coupled, with something placed on %s (-before +after):\n%s", seed, conf, task.Namespace, name, changed, diff)
+						t.Fatalf("seed %d, conf:\n%s\nscores of %s/%s, which is not uncacheable, with something placed on %s (-before +after):\n%s", seed, conf, task.Namespace, name, changed, diff)
 					}
 				}
 			}
@@ -178,7 +178,7 @@ func TestScoresAreUpstreams(t *testing.T) {
 		s.upstream.Close()
 		s.ours.Close()
 	}
-	t.Logf("%d pairs of pod and candidates compared, %d of them coupled", compared, coupled)
+	t.Logf("%d pairs of pod and candidates compared, %d of them uncacheable", compared, uncacheable)
 }
 
 // change places or evicts a task in both sessions, and tells the node.

@@ -49,9 +49,9 @@ func podAffinity(preferred bool, app string) v1.Affinity {
 	}}}
 }
 
-// TestTasksThatAreCoupled: few are. That those which are not have scores that stand whatever is placed elsewhere is
+// TestTasksThatAreUncacheable: few are. That those which are not have scores that stand whatever is placed elsewhere is
 // TestScoresAreUpstreams'.
-func TestTasksThatAreCoupled(t *testing.T) {
+func TestTasksThatAreUncacheable(t *testing.T) {
 	spread := func(key string, when v1.UnsatisfiableConstraintAction) *v1.Pod {
 		pod := gangPod().Label("job", "1").Obj()
 		pod.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{
@@ -99,8 +99,8 @@ func TestTasksThatAreCoupled(t *testing.T) {
 			cluster.Load(worldOf(append(tt.others, tt.pod), tt.zones...))
 			ssn := openOurs(cluster, confOf(true, tt.weights...))
 			defer ssn.Close()
-			if got := ssn.Coupled(nodeorder.Name, tasks(ssn, api.Pending)["p"]); got != tt.want {
-				t.Errorf("coupled is %v, want %v", got, tt.want)
+			if got := ssn.UncacheableTask(nodeorder.Name, tasks(ssn, api.Pending)["p"]); got != tt.want {
+				t.Errorf("uncacheable is %v, want %v", got, tt.want)
 			}
 		})
 	}

@@ -43,13 +43,13 @@ func Spec() framework.PluginSpec {
 		})
 	}
 	return framework.PluginSpec{
-		Name:      Name,
-		Doc:       "Scores nodes with kube-scheduler's scores, as upstream's plugin of that name does, and faster.",
-		Arguments: arguments,
-		Validate:  validate,
-		New:       New,
-		DependsOn: framework.OnShape,
-		Reads:     framework.SomePodKeys(), // pods whose scores depend on labels are coupled
+		Name:         Name,
+		Doc:          "Scores nodes with kube-scheduler's scores, as upstream's plugin of that name does, and faster.",
+		Arguments:    arguments,
+		Validate:     validate,
+		New:          New,
+		VerdictScope: framework.PerTaskClass,
+		Reads:        framework.SomePodKeys(), // pods whose scores depend on labels are uncacheable
 	}
 }
 
@@ -117,19 +117,19 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	s := newSession(p, ssn)
 	ssn.AddNodeOrderFn(Name, s.nodeOrder)
 	ssn.AddBatchNodeOrderFn(Name, s.batchNodeOrder)
-	ssn.AddCouplingFn(Name, s.coupled)
+	ssn.AddUncacheableTaskFn(Name, s.uncacheable)
 	ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: s.placed, DeallocateFunc: s.placed})
 }
 
 // OnSessionClose implements framework.Plugin.
 func (p *plugin) OnSessionClose(*framework.Session) {}
 
-// coupled says whether the task's scores depend on what is placed on other nodes.
-func (s *session) coupled(task *api.TaskInfo) bool {
+// uncacheable is true of a task whose scores depend on what is placed on other nodes.
+func (s *session) uncacheable(task *api.TaskInfo) bool {
 	p := task.Pod
 	if affinity := p.Spec.Affinity; affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil) && s.podsPreferred(s.pod(p)) {
 		return true
 	}
 	// Of a pod without such, what its scores need beside is not worked out: it is asked of every task.
-	return s.podAffinity != 0 && s.preferences.concern(p) || s.spreadCoupled(p)
+	return s.podAffinity != 0 && s.preferences.concern(p) || s.spreadUncacheable(p)
 }

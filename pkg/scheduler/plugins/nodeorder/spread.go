@@ -113,9 +113,9 @@ func (s *session) classify(p *v1.Pod) podSpread {
 	}
 }
 
-// spreadCoupled says whether the task's spread score on a node depends on the pods of other nodes. By hostname it does
+// spreadUncacheable is true of a task whose spread score on a node depends on the pods of other nodes. By hostname it does
 // not: no pods are counted there.
-func (s *session) spreadCoupled(p *v1.Pod) bool {
+func (s *session) spreadUncacheable(p *v1.Pod) bool {
 	switch s.classify(p).kind {
 	case spreadOverZones:
 		return true

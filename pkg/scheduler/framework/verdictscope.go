@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	resourcestrategyfit "volcano.sh/volcano/pkg/scheduler/plugins/resource-strategy-fit"
+)
+
+// VerdictScope is how far a plugin's predicate and node scores hold: for which tasks besides the one it was asked about. It
+// tells allocate how long it may keep them. The zero value is the most careful.
+type VerdictScope int
+
+const (
+	// Uncached is asked again on every node for every task.
+	Uncached VerdictScope = iota
+	// PerJob holds for tasks of one class (see PerTaskClass) in one job, or in the jobs that have one key (AddJobKeyFn): it is
+	// kept for these, and asked again on a node that has changed.
+	PerJob
+	// PerTaskClass holds for all tasks of a class: those with equal requests, constraints, priority and role, and equal labels
+	// and annotations as far as the plugin reads them. It is kept for the tasks of a class in all jobs of the session, and
+	// asked again on a node that has changed.
+	PerTaskClass
+)
+
+// verdictInputs are what a plugin's verdicts and scores depend on.
+type verdictInputs struct {
+	scope VerdictScope
+	reads PodKeys
+}
+
+// perTaskClass are the inputs of a plugin that tells no tasks of a class apart, and of labels and annotations reads the keys
+// only.
+func perTaskClass(keys ...string) verdictInputs {
+	return verdictInputs{PerTaskClass, SomePodKeys(keys...)}
+}
+
+// upstreamInputs are those of upstream's plugins. Those without predicate or score are PerTaskClass: there is nothing to keep.
+// A plugin that is not listed, such as one loaded from a shared object, is Uncached and reads everything.
+var upstreamInputs = map[string]verdictInputs{
+	"binpack":                perTaskClass(),
+	"capacity":               perTaskClass(),
+	"cdp":                    perTaskClass(),
+	"conformance":            perTaskClass(),
+	"deviceshare":            perTaskClass(deviceKeys...),
+	"drf":                    perTaskClass(),
+	"gang":                   perTaskClass(),
+	"extender":               {Uncached, PodKeys{}}, // its servers are sent the whole pod
+	"network-topology-aware": {Uncached, SomePodKeys()},
+	"nodegroup":              {PerJob, SomePodKeys()}, // its affinity is the queue's
+	"nodeorder":              perTaskClass(),
+	"numaaware":              {Uncached, SomePodKeys(v1beta1.NumaPolicyKey, "volcano.sh/topology-decision")},
+	"overcommit":             perTaskClass(),
+	"pdb":                    perTaskClass(),
+	"predicates":             perTaskClass(), // allocate finds the tasks it must be asked about each time
+	"priority":               perTaskClass(),
+	"proportion":             perTaskClass(),
+	"rescheduling":           perTaskClass(),
+	"resource-strategy-fit":  perTaskClass(resourcestrategyfit.ResourceStrategyAnnotationKey, resourcestrategyfit.ResourceStrategyWeightAnnotationKey),
+	"resourcequota":          perTaskClass(),
+	"sla":                    perTaskClass(),
+	"task-topology":          {Uncached, SomePodKeys()}, // the role is part of the class
+	"tdm":                    perTaskClass(),            // the revocable zone is the task's
+	"usage":                  perTaskClass(),
+}
+
+// deviceKeys are what the devices of deviceshare look at of a pod: which cards it wants or has, and how it shares them.
+var deviceKeys = []string{
+	"nvidia.com/", "volcano.sh/vgpu-mode", "volcano.sh/gpu-index",
+	"hami.io/", "huawei.com/", "ring-controller.atlas", "vnpu-level", "vnpu-dvpp",
+}
+
+// VerdictScopeOf returns how far the named plugin's verdicts and scores hold.
+func (ssn *Session) VerdictScopeOf(plugin string) VerdictScope { return ssn.inputsOf(plugin).scope }
+
+// PodKeysOf returns the labels and annotations of pods that the named plugin's verdicts and scores depend on.
+func (ssn *Session) PodKeysOf(plugin string) PodKeys { return ssn.inputsOf(plugin).reads }
+
+func (ssn *Session) inputsOf(plugin string) verdictInputs {
+	if inputs, ours := ssn.verdictInputs[plugin]; ours {
+		return inputs
+	}
+	return upstreamInputs[plugin]
+}
+
+// setUncached has the plugin asked for every task from now on.
+func (ssn *Session) setUncached(plugin string) {
+	inputs := ssn.inputsOf(plugin)
+	inputs.scope = Uncached
+	ssn.verdictInputs[plugin] = inputs
+}
+
+// AddBestNodeFn adds a plugin's choice among the scored nodes. It is asked for every task: the plugin counts as
+// Uncached, whatever it declares.
+func (ssn *Session) AddBestNodeFn(plugin string, fn api.BestNodeFn) {
+	ssn.setUncached(plugin)
+	ssn.Session.AddBestNodeFn(plugin, fn)
+}
+
+// AddNodeMapFn adds a score of a node that the plugin's NodeReduceFn scales. The plugin counts as Uncached.
+func (ssn *Session) AddNodeMapFn(plugin string, fn api.NodeMapFn) {
+	ssn.setUncached(plugin)
+	ssn.Session.AddNodeMapFn(plugin, fn)
+}
+
+// AddNodeReduceFn adds what scales the scores of the plugin's NodeMapFn. The plugin counts as Uncached.
+func (ssn *Session) AddNodeReduceFn(plugin string, fn api.NodeReduceFn) {
+	ssn.setUncached(plugin)
+	ssn.Session.AddNodeReduceFn(plugin, fn)
+}
+
+// AsksServer is true of the plugin of upstream's that asks a server for its verdicts, one call each.
+func AsksServer(plugin string) bool { return plugin == "extender" }
