@@ -133,8 +133,7 @@ func runTable(ctx context.Context, binary, dir, log, sessions string) error {
 	cmd.Env = append(os.Environ(), adapter.Variable+"="+sessions)
 	cmd.Stdout, cmd.Stderr = f, f
 	err = cmd.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if _, ok := errors.AsType[*exec.ExitError](err); ok {
 		return ctx.Err()
 	}
 	return err

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -64,9 +65,7 @@ type workload struct {
 // workload makes one with annotations of its own and of its template. Its pods are a gang.
 func (w *world) workload(name string, own, ofTemplate map[string]string) workload {
 	annotations := map[string]string{v1beta1.VolcanoGroupMinMemberAnnotationKey: "12"}
-	for key, value := range own {
-		annotations[key] = value
-	}
+	maps.Copy(annotations, own)
 	labels := map[string]string{"app": name}
 	return workload{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.name, Annotations: annotations},

@@ -99,16 +99,17 @@ func (s *state) on(node string) string {
 		if pod.Spec.NodeName != node {
 			continue
 		}
-		text := fmt.Sprintf("%s/%s %s", pod.Namespace, pod.Name, pod.Status.Phase)
+		var text strings.Builder
+		fmt.Fprintf(&text, "%s/%s %s", pod.Namespace, pod.Name, pod.Status.Phase)
 		for _, c := range pod.Status.Conditions {
 			if c.Type == corev1.PodScheduled {
-				text += fmt.Sprintf(" %s=%s since %s", c.Type, c.Status, c.LastTransitionTime.UTC().Format(time.TimeOnly))
+				fmt.Fprintf(&text, " %s=%s since %s", c.Type, c.Status, c.LastTransitionTime.UTC().Format(time.TimeOnly))
 			}
 		}
 		if pod.DeletionTimestamp != nil {
-			text += " to be gone at " + pod.DeletionTimestamp.UTC().Format(time.TimeOnly)
+			text.WriteString(" to be gone at " + pod.DeletionTimestamp.UTC().Format(time.TimeOnly))
 		}
-		pods = append(pods, text)
+		pods = append(pods, text.String())
 	}
 	slices.Sort(pods)
 	return strings.Join(pods, ", ")

@@ -64,8 +64,7 @@ func TestWhyCyclesWereGivenUpIsTold(t *testing.T) {
 	if err := s.use(cfg); err != nil {
 		t.Fatal(err)
 	}
-	lifetime, end := context.WithCancel(context.Background())
-	defer end()
+	lifetime := t.Context()
 	done := make(chan error, 1)
 	go func() { done <- s.run(t.Context(), lifetime) }()
 	if err := ended(t, done); !errors.Is(err, errPanicking) {

@@ -120,8 +120,7 @@ func apiServerBackoff() wait.Backoff {
 
 // away says whether the error may pass when the API server comes back: it could not be reached, or is not ready.
 func away(err error) bool {
-	var untrusted *tls.CertificateVerificationError
-	if errors.As(err, &untrusted) {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return false
 	}
 	var status apierrors.APIStatus

@@ -257,8 +257,8 @@ func (w *world) told() []string {
 
 // owed is the last step that is to be rolled back before the pod is released, -1 when there is none.
 func (p *pod) owed() int {
-	for i := len(p.steps) - 1; i >= 0; i-- {
-		if a := p.steps[i]; !a.noUndo && !p.undone[i] && (i < p.begun || a.placed) {
+	for i, a := range slices.Backward(p.steps) {
+		if !a.noUndo && !p.undone[i] && (i < p.begun || a.placed) {
 			return i
 		}
 	}

@@ -3,6 +3,7 @@
 package cache
 
 import (
+	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -89,12 +90,7 @@ func (ch *changes) gone(kind string, object metav1.Object) {
 }
 
 func (ch *changes) ours(pod *v1.Pod) bool {
-	for _, name := range ch.cache.schedulerNames {
-		if pod.Spec.SchedulerName == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(ch.cache.schedulerNames, pod.Spec.SchedulerName)
 }
 
 func gangOf(pod *v1.Pod) api.JobID {

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
@@ -86,7 +85,7 @@ func awaitQueues(ctx context.Context, vc vcclient.Interface, defaultQueue string
 	for _, name := range []string{rootQueue, defaultQueue} {
 		queue := &v1beta1.Queue{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       v1beta1.QueueSpec{Weight: 1, Reclaimable: ptr.To(name != rootQueue)},
+			Spec:       v1beta1.QueueSpec{Weight: 1, Reclaimable: new(name != rootQueue)},
 		}
 		var last string
 		pauses := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.5, Cap: time.Second, Steps: 1 << 30}

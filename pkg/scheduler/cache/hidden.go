@@ -20,7 +20,7 @@ func volcanoInformers(upstream *vccache.SchedulerCache) (vcinformers.SharedInfor
 	if err != nil {
 		return nil, err
 	}
-	factory, ok := field.Interface().(vcinformers.SharedInformerFactory)
+	factory, ok := reflect.TypeAssert[vcinformers.SharedInformerFactory](field)
 	if !ok {
 		return nil, fmt.Errorf("upstream's cache has no informers for Volcano's kinds: its vcInformerFactory is %v", field)
 	}
@@ -33,7 +33,7 @@ func hyperNodeInformer(upstream *vccache.SchedulerCache) (*topologyinformers.Hyp
 	if err != nil {
 		return nil, err
 	}
-	informer, ok := field.Addr().Interface().(*topologyinformers.HyperNodeInformer)
+	informer, ok := reflect.TypeAssert[*topologyinformers.HyperNodeInformer](field.Addr())
 	if !ok || *informer == nil {
 		return nil, fmt.Errorf("upstream's cache has no HyperNodes: its hyperNodeInformer is %v", field)
 	}
@@ -49,7 +49,7 @@ func informersOf(upstream *vccache.SchedulerCache, volcano vcinformers.SharedInf
 			return nil, err
 		}
 		for _, informer := range informers.Seq2() {
-			known, ok := informer.Interface().(toolscache.SharedIndexInformer)
+			known, ok := reflect.TypeAssert[toolscache.SharedIndexInformer](informer)
 			if !ok {
 				return nil, fmt.Errorf("%T has a %s where an informer is expected", factory, informer.Type())
 			}

@@ -130,12 +130,12 @@ func (r *recorder) Event(object runtime.Object, eventType, reason, message strin
 
 // Eventf is Event with a format. Upstream passes ready messages as the format, so a format without arguments is
 // taken as it is.
-func (r *recorder) Eventf(object runtime.Object, eventType, reason, format string, args ...interface{}) {
+func (r *recorder) Eventf(object runtime.Object, eventType, reason, format string, args ...any) {
 	r.AnnotatedEventf(object, nil, eventType, reason, format, args...)
 }
 
 // AnnotatedEventf is Eventf with annotations on the event.
-func (r *recorder) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventType, reason, format string, args ...interface{}) {
+func (r *recorder) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventType, reason, format string, args ...any) {
 	message := format
 	if len(args) > 0 {
 		message = fmt.Sprintf(format, args...)

@@ -3,6 +3,8 @@
 package cache
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"volcano.sh/apis/pkg/apis/scheduling"
@@ -81,10 +83,5 @@ func (c *Cache) tellScheduled(pg *api.PodGroup) {
 }
 
 func hasCondition(status scheduling.PodGroupStatus, is func(scheduling.PodGroupCondition) bool) bool {
-	for _, condition := range status.Conditions {
-		if is(condition) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(status.Conditions, is)
 }

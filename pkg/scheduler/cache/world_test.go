@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -309,10 +310,8 @@ func (w *world) nodesOf(names ...string) []string {
 // failing is a step that fails for the pods.
 func failing(plugin string, pods ...string) binding.Step {
 	return binding.Step{Plugin: plugin, PreBind: func(_ context.Context, task *api.TaskInfo, _ string) error {
-		for _, name := range pods {
-			if task.Name == name {
-				return errBroken
-			}
+		if slices.Contains(pods, task.Name) {
+			return errBroken
 		}
 		return nil
 	}}

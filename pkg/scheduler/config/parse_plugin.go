@@ -209,8 +209,7 @@ func (p *parser) validate(e entry, args framework.Arguments, fields map[string]f
 	}
 	for _, err := range flatten(err) {
 		at := line
-		var named *argumentError
-		if errors.As(err, &named) {
+		if named, ok := errors.AsType[*argumentError](err); ok {
 			f, there := fields[named.name]
 			switch {
 			case there && p.takeInner(e, f, named):

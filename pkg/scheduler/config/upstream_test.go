@@ -251,9 +251,9 @@ func TestUpstreamTable(t *testing.T) {
 // The switches are the keys that upstream's type decodes, and ours.
 func TestPluginSwitches(t *testing.T) {
 	want := []string{enablePreBind}
-	option := reflect.TypeOf(conf.PluginOption{})
-	for i := range option.NumField() {
-		if key := option.Field(i).Tag.Get("yaml"); key != "name" && key != "arguments" {
+	option := reflect.TypeFor[conf.PluginOption]()
+	for field := range option.Fields() {
+		if key := field.Tag.Get("yaml"); key != "name" && key != "arguments" {
 			want = append(want, key)
 		}
 	}

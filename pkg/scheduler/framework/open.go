@@ -116,7 +116,7 @@ func (c *sessionCache) Client() kubernetes.Interface {
 }
 
 // RegisterBinder puts an upstream PreBinder into the session's chain, at its plugin's place in the conf.
-func (c *sessionCache) RegisterBinder(name string, binder interface{}) {
+func (c *sessionCache) RegisterBinder(name string, binder any) {
 	if pb, ok := binder.(vccache.PreBinder); ok {
 		c.session.upstream[name] = pb
 	}

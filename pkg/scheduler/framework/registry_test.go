@@ -184,7 +184,7 @@ func TestEvictionsThatAreRefusedAreNone(t *testing.T) {
 func TestKindsOfDevicesStayAsTheyAre(t *testing.T) {
 	shares := func(vgpu bool) ProfileInput {
 		devices := tier("deviceshare")
-		devices.Plugins[0].Arguments = map[string]interface{}{"deviceshare.VGPUEnable": vgpu}
+		devices.Plugins[0].Arguments = map[string]any{"deviceshare.VGPUEnable": vgpu}
 		return ProfileInput{Tiers: []conf.Tier{devices}}
 	}
 	r := NewRegistry()

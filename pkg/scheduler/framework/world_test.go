@@ -5,6 +5,7 @@ package framework
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -151,11 +152,11 @@ func walk(t *testing.T, steps []binding.Step) {
 			t.Fatal(err)
 		}
 	}
-	for i := len(steps) - 1; i >= 0; i-- {
-		if steps[i].Rollback == nil {
+	for _, step := range slices.Backward(steps) {
+		if step.Rollback == nil {
 			continue
 		}
-		if err := steps[i].Rollback(t.Context(), task, "n"); err != nil {
+		if err := step.Rollback(t.Context(), task, "n"); err != nil {
 			t.Fatal(err)
 		}
 	}

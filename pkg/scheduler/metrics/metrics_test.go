@@ -5,6 +5,7 @@ package metrics
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -93,9 +94,7 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 			registry := prometheus.NewRegistry()
 			tt.happens(New(registry))
 			want := map[string]float64{"volcano_bind_transactions_in_flight": 0}
-			for key, value := range tt.want {
-				want[key] = value
-			}
+			maps.Copy(want, tt.want)
 			if diff := cmp.Diff(want, values(t, registry)); diff != "" {
 				t.Errorf("metrics (-want +got):\n%s", diff)
 			}

@@ -43,7 +43,7 @@ func (e *Events) Event(object runtime.Object, eventType, reason, message string)
 }
 
 // Eventf remembers the event. A format without arguments is taken as it is, as the cache's recorder takes it.
-func (e *Events) Eventf(object runtime.Object, eventType, reason, format string, args ...interface{}) {
+func (e *Events) Eventf(object runtime.Object, eventType, reason, format string, args ...any) {
 	if len(args) > 0 {
 		format = fmt.Sprintf(format, args...)
 	}
@@ -51,6 +51,6 @@ func (e *Events) Eventf(object runtime.Object, eventType, reason, format string,
 }
 
 // AnnotatedEventf remembers the event without its annotations.
-func (e *Events) AnnotatedEventf(object runtime.Object, _ map[string]string, eventType, reason, format string, args ...interface{}) {
+func (e *Events) AnnotatedEventf(object runtime.Object, _ map[string]string, eventType, reason, format string, args ...any) {
 	e.Eventf(object, eventType, reason, format, args...)
 }

@@ -56,7 +56,7 @@ func parsePlan(args []string, out io.Writer) (*plan, error) {
 	if p.runs < 1 {
 		return nil, fmt.Errorf("--runs must be 1 or more, not %d", p.runs)
 	}
-	for _, name := range strings.Split(chosen, ",") {
+	for name := range strings.SplitSeq(chosen, ",") {
 		name = strings.TrimSpace(name)
 		if name == growth {
 			p.growth = true

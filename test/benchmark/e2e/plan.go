@@ -125,7 +125,7 @@ func parsePlan(args []string, out io.Writer) (*plan, error) {
 		{"schedulers", schedulers, []string{upstream, kube, ours, raw}, &p.schedulers},
 		{"placement", placements, []string{full, trivial, nominated}, &p.placements},
 	} {
-		for _, name := range strings.Split(list.text, ",") {
+		for name := range strings.SplitSeq(list.text, ",") {
 			name = strings.TrimSpace(name)
 			if !slices.Contains(list.known, name) {
 				return nil, fmt.Errorf("--%s: %q is none of %s", list.flag, name, strings.Join(list.known, ", "))

@@ -115,10 +115,10 @@ var _ cache.ReflectorStore = (*log[*corev1.Pod])(nil)
 func newLog[T metav1.Object]() *log[T] { return &log[T]{live: map[string]T{}} }
 
 // Add takes in an object that is new.
-func (l *log[T]) Add(obj interface{}) error { return l.Update(obj) }
+func (l *log[T]) Add(obj any) error { return l.Update(obj) }
 
 // Update takes in a version, unless it was seen before.
-func (l *log[T]) Update(obj interface{}) error {
+func (l *log[T]) Update(obj any) error {
 	object, ok := obj.(T)
 	if !ok {
 		return fmt.Errorf("%T is not recorded here", obj)
@@ -138,7 +138,7 @@ func (l *log[T]) take(object T) {
 }
 
 // Delete takes in that an object is gone.
-func (l *log[T]) Delete(obj interface{}) error {
+func (l *log[T]) Delete(obj any) error {
 	object, ok := obj.(T)
 	if !ok {
 		return fmt.Errorf("%T is not recorded here", obj)
@@ -150,7 +150,7 @@ func (l *log[T]) Delete(obj interface{}) error {
 }
 
 // Replace takes in a whole list, at the start and after a watch that broke.
-func (l *log[T]) Replace(list []interface{}, _ string) error {
+func (l *log[T]) Replace(list []any, _ string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	gone := l.live

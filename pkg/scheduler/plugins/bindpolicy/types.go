@@ -92,8 +92,8 @@ func (d *declarer) addFields(t reflect.Type, fields map[string]*apiservercel.Dec
 
 func structFields(t reflect.Type) func(yield func(reflect.StructField) bool) {
 	return func(yield func(reflect.StructField) bool) {
-		for i := range t.NumField() {
-			if !yield(t.Field(i)) {
+		for field := range t.Fields() {
+			if !yield(field) {
 				return
 			}
 		}

@@ -91,7 +91,7 @@ func (p *plugin) Name() string { return Name }
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.settle(ssn)
 	ssn.AddUrgentFn(Name, func(job *api.JobInfo) bool { return p.promised[job.UID] })
-	ssn.AddJobOrderFn(Name, func(l, r interface{}) int {
+	ssn.AddJobOrderFn(Name, func(l, r any) int {
 		left, right := p.promised[l.(*api.JobInfo).UID], p.promised[r.(*api.JobInfo).UID]
 		switch {
 		case left == right:
@@ -102,7 +102,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 			return 1
 		}
 	})
-	ssn.AddJobValidFn(Name, func(obj interface{}) *api.ValidateResult {
+	ssn.AddJobValidFn(Name, func(obj any) *api.ValidateResult {
 		job, ok := obj.(*api.JobInfo)
 		if !ok || ssn.Action != preempt && ssn.Action != reclaim {
 			return nil

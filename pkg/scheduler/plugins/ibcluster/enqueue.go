@@ -17,7 +17,7 @@ import (
 
 // enqueueable votes against gangs that must lie in one group and ask for more than any of them has, whatever is released:
 // once let in, their minResources would count as promised, and gangs that fit would wait for them.
-func (s *session) enqueueable(obj interface{}) int {
+func (s *session) enqueueable(obj any) int {
 	job, ok := obj.(*api.JobInfo)
 	if !ok {
 		return util.Abstain

@@ -133,7 +133,7 @@ func (s *session) readCompany(job *api.JobInfo) {
 }
 
 // valid leaves out gangs with malformed annotations, in every action.
-func (s *session) valid(obj interface{}) *api.ValidateResult {
+func (s *session) valid(obj any) *api.ValidateResult {
 	job, ok := obj.(*api.JobInfo)
 	if !ok {
 		return nil

@@ -144,7 +144,7 @@ func (d dice) pod(name string, affine bool) *v1.Pod {
 	}
 	if d.oneIn(3) {
 		pod.OwnerReferences = []metav1.OwnerReference{{
-			Controller: ptr.To(true), Name: pick(d, "owner", "owner", "gone"),
+			Controller: new(true), Name: pick(d, "owner", "owner", "gone"),
 			APIVersion: pick(d, "v1", "apps/v1", "apps/v1", "batch.volcano.sh/v1alpha1"),
 			Kind:       pick(d, "ReplicaSet", "ReplicaSet", "ReplicationController", "StatefulSet", "Job"),
 		}}

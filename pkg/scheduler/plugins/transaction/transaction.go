@@ -65,7 +65,7 @@ func Tier(limit time.Duration) conf.Tier {
 	yes := true
 	return conf.Tier{Plugins: []conf.PluginOption{{
 		Name: Name, EnabledJobOrder: &yes, EnabledJobEnqueued: &yes, EnabledPredicate: &yes,
-		Arguments: map[string]interface{}{evictAfter: limit},
+		Arguments: map[string]any{evictAfter: limit},
 	}}}
 }
 
@@ -74,7 +74,7 @@ func (p *plugin) Name() string { return Name }
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.findHalfBound(ssn)
 	forgetPromises(ssn)
-	ssn.AddJobValidFn(Name, func(obj interface{}) *api.ValidateResult {
+	ssn.AddJobValidFn(Name, func(obj any) *api.ValidateResult {
 		job, ok := obj.(*api.JobInfo)
 		if !ok {
 			return nil
@@ -87,14 +87,14 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	noteTurns(ssn)
 	ssn.AddAvoidFn(Name, func(job *api.JobInfo) []string { return p.gate.Avoid(job.UID) })
 	ssn.AddUrgentFn(Name, p.isHalfBound)
-	ssn.AddJobOrderFn(Name, func(l, r interface{}) int {
+	ssn.AddJobOrderFn(Name, func(l, r any) int {
 		return before(p.isHalfBound(l.(*api.JobInfo)), p.isHalfBound(r.(*api.JobInfo)))
 	})
 }
 
 // noteTurns notes whose turn it is, before any other plugin is asked.
 func noteTurns(ssn *framework.Session) {
-	ssn.AddJobEnqueueableFn(Name, func(obj interface{}) int {
+	ssn.AddJobEnqueueableFn(Name, func(obj any) int {
 		ssn.Turn(obj.(*api.JobInfo).UID)
 		return util.Abstain
 	})

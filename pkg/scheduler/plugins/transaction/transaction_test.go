@@ -200,7 +200,7 @@ func TestWhoeverNotesTurnsHasNoVote(t *testing.T) {
 		sessions(t, c, 0)(func(ssn *framework.Session) {
 			yes := true
 			ssn.Tiers = append(ssn.Tiers, conf.Tier{Plugins: []conf.PluginOption{{Name: "voter", EnabledJobEnqueued: &yes}}})
-			ssn.AddJobEnqueueableFn("voter", func(interface{}) int { return vote })
+			ssn.AddJobEnqueueableFn("voter", func(any) int { return vote })
 			if got := ssn.JobEnqueueable(ssn.Jobs["ns/waits"]); got != want {
 				t.Errorf("a gang is let in when another plugin votes %d: %t, want %t", vote, got, want)
 			}
