@@ -15,6 +15,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
 // Reasons of events and conditions of what is set aside.
@@ -87,8 +88,8 @@ func (a *aside) pausing(gang api.JobID) bool {
 }
 
 // setAside takes from the snapshot what sessions do without, and tells of what is new.
-func (c *Cache) setAside(snapshot *api.ClusterInfo, kept *keeper) {
-	wrong := unreckonable(snapshot, kept)
+func (c *Cache) setAside(snapshot *api.ClusterInfo, by *snapshot.Snapshotter) {
+	wrong := unreckonable(snapshot, by)
 	c.aside.mu.Lock()
 	before := c.aside.wrong
 	c.aside.wrong = wrong
@@ -121,19 +122,19 @@ func (a *aside) reckonWithHoldings(snapshot *api.ClusterInfo) {
 
 // unreckonable mends what the snapshot has of numbers that cannot be reckoned with, leaves out gangs that do not hold
 // anything, and says what is wrong by gang. Objects too large are left out, or mended, likewise.
-func unreckonable(snapshot *api.ClusterInfo, kept *keeper) map[api.JobID]verdict {
+func unreckonable(snapshot *api.ClusterInfo, by *snapshot.Snapshotter) map[api.JobID]verdict {
 	queues := mendQueues(snapshot)
 	gangs := map[api.JobID]verdict{}
 	for id, job := range snapshot.Jobs {
 		if message, bad := queues[job.Queue]; bad {
 			gangs[id] = verdict{invalidResources, message}
 		}
-		if kept.fits(id, job) {
+		if by.WithinBounds(id, job) {
 			// nothing of it has changed
 		} else if wrong := tooLarge(job); wrong != "" {
 			gangs[id] = verdict{objectTooLarge, brief.Text(wrong)}
 		} else {
-			kept.foundToFit(id, job)
+			by.NoteWithinBounds(id, job)
 		}
 		if needed := job.PodGroup.Spec.MinResources; needed != nil && !reckonable(*needed) {
 			if wrong := negative("spec.minResources", *needed); len(wrong) > 0 && gangs[id].reason != objectTooLarge {

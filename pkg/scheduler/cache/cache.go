@@ -23,6 +23,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
 // How long a gang whose transaction failed waits before it is tried again: the wait doubles from the first to the
@@ -70,11 +71,11 @@ type Cache struct {
 	backoff *binding.Backoff
 	status  *statusWriter
 	// events writes what the recorder passes on; nil on a cache in memory.
-	events  *eventWriter
-	evictor *evictor
-	changes *changes
-	keeper  *keeper
-	aside   *aside
+	events      *eventWriter
+	evictor     *evictor
+	changes     *changes
+	snapshotter *snapshot.Snapshotter
+	aside       *aside
 	// hyperNodes are what sessions see of HyperNodes, instead of upstream's HyperNodesInfo.
 	hyperNodes *hyperNodes
 	wake       func(Urgency)
@@ -119,12 +120,12 @@ type Cache struct {
 }
 
 var (
-	_ framework.Cache    = (*Cache)(nil)
-	_ framework.Keeper   = (*Cache)(nil)
-	_ framework.Handle   = (*Cache)(nil)
-	_ binding.Gatekeeper = (*Cache)(nil)
-	_ binding.Binder     = (*Cache)(nil)
-	_ binding.Ledger     = (*Cache)(nil)
+	_ framework.Cache       = (*Cache)(nil)
+	_ framework.Snapshotter = (*Cache)(nil)
+	_ framework.Handle      = (*Cache)(nil)
+	_ binding.Gatekeeper    = (*Cache)(nil)
+	_ binding.Binder        = (*Cache)(nil)
+	_ binding.Ledger        = (*Cache)(nil)
 )
 
 // Wrap makes the cache over an upstream cache that is there already and not started, such as one on clients in memory. It calls
@@ -136,7 +137,7 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 		kube:           kube,
 		vc:             vc,
 		wake:           wake,
-		keeper:         newKeeper(),
+		snapshotter:    snapshot.New(),
 		aside:          newAside(),
 		schedulerNames: schedulerNames,
 		reserved:       map[api.TaskID]*reservation{},

@@ -16,7 +16,8 @@
 //     that no session sees, for want of a PodGroup or a queue, are told that (strays.go).
 //   - HyperNodes that are faulty or contradict others are left out and told; upstream then stops all gangs with a topology
 //     (hypernodes.go).
-//   - A snapshot gives pending tasks a pod of their own, since allocation writes into it (snapshot.go).
+//   - A snapshot gives pending tasks a pod of their own, since allocation writes into it (snapshot.go); what has not changed since the
+//     last session's is not copied anew (package snapshot).
 //   - What changed is told to the loop, and the first cycle waits until the initial lists are in (changes.go, sync.go).
 //
 // Invariants: no channel send and no API call happens under the cache's mutex. A task is Binding exactly while it is

@@ -11,6 +11,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
 // Snapshot returns upstream's snapshot with eight changes:
@@ -35,38 +36,36 @@ func (c *Cache) Snapshot() *api.ClusterInfo {
 	c.SchedulerCache.Mutex.Lock()
 	c.mendBooks()
 	lost := c.onNoNode()
-	whole := withoutNodesAndJobs(c.SchedulerCache, hyperNodes)
-	whole.Nodes, whole.Jobs = c.Nodes, c.Jobs
-	snapshot := whole.Snapshot()
+	whole := snapshot.Full(c.SchedulerCache, hyperNodes)
 	c.SchedulerCache.Mutex.Unlock()
-	c.prepare(snapshot, lost, nil)
-	return snapshot
+	c.prepare(whole, lost, nil)
+	return whole
 }
 
 // SessionSnapshot is Snapshot for the session that opens now, and what Kubernetes' plugins see of its nodes. Both are
-// the session's until the next call, which hands out again what has not changed (keeper.go).
+// the session's until the next call, which hands out again what has not changed (package snapshot).
 func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 	hyperNodes := c.hyperNodes.current()
 	c.SchedulerCache.Mutex.Lock()
 	c.mendBooks()
 	lost := c.onNoNode()
-	snapshot := c.keeper.snapshot(c.SchedulerCache, hyperNodes)
+	given := c.snapshotter.Snapshot(c.SchedulerCache, hyperNodes)
 	c.SchedulerCache.Mutex.Unlock()
-	c.prepare(snapshot, lost, c.keeper)
+	c.prepare(given, lost, c.snapshotter)
 	c.tellFaulty()
-	c.tellStrays(len(snapshot.Jobs))
-	nodeMap := c.keeper.nodeMap()
-	maps.DeleteFunc(nodeMap, func(name string, _ fwk.NodeInfo) bool { return snapshot.Nodes[name] == nil })
-	return snapshot, nodeMap
+	c.tellStrays(len(given.Jobs))
+	nodeMap := c.snapshotter.NodeMap()
+	maps.DeleteFunc(nodeMap, func(name string, _ fwk.NodeInfo) bool { return given.Nodes[name] == nil })
+	return given, nodeMap
 }
 
-// prepare makes the changes. The snapshot is the keeper's, if there is one.
-func (c *Cache) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share, kept *keeper) {
+// prepare makes the changes. The snapshot is the snapshotter's, if there is one.
+func (c *Cache) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share, by *snapshot.Snapshotter) {
 	c.forgetIncomplete()
 	for _, job := range snapshot.Jobs {
 		job.MinAvailable = binding.LeastMembers(job.PodGroup)
 	}
-	c.setAside(snapshot, kept)
+	c.setAside(snapshot, by)
 	boundByNodes(snapshot, lost)
 	c.aside.reckonWithHoldings(snapshot)
 	devices.Own(snapshot.Nodes)

@@ -62,7 +62,7 @@ func TestAGangIsLookedAtAgainOnceItChanges(t *testing.T) {
 			w.SessionSnapshot()
 			snapshot, _ := w.SessionSnapshot()
 			if job := snapshot.Jobs[gang]; job != nil {
-				return w.keeper.fits(gang, job)
+				return w.snapshotter.WithinBounds(gang, job)
 			}
 			return false
 		}

@@ -5,5 +5,6 @@
 //
 // It knows no action and no plugin of this project, and imports none. What it knows of upstream's plugins is how long their
 // verdicts on a task stay true (verdictscope.go) and which of them say that a queue is full (queuewait.go). Below it are binding,
-// for the transactions' steps, topology, for node groups, and devices.
+// for the transactions' steps, topology, for node groups, snapshot, for what upstream is not shown while it opens a session, and
+// devices.
 package framework

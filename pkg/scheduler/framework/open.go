@@ -8,12 +8,14 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
 // Cache is what a session needs of the scheduler's cache beyond upstream's.
@@ -29,6 +31,13 @@ type Cache interface {
 	ReleaseIncomplete() map[api.JobID][]api.TaskID
 }
 
+// Snapshotter is a Cache that hands out again, from session to session, what has not changed.
+type Snapshotter interface {
+	// SessionSnapshot is Snapshot for the session that opens now, and what Kubernetes' plugins see of its nodes. What the
+	// last session was given is no longer its own.
+	SessionSnapshot() (snapshot *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo)
+}
+
 // sessionCache is the cache as one session sees it: what upstream's statements and plugins do through it gets
 // this session's pre-bind chain.
 type sessionCache struct {
@@ -39,23 +48,23 @@ type sessionCache struct {
 	annotations map[api.TaskID]map[string]string
 	// staging keeps what device code writes; nil when no devices are shared out.
 	staging *devices.Staging
-	// keeper is the cache if it is one and a plugin of this project is the first to open, and heldBack what that plugin
+	// snapshotter is the cache if it is one and a plugin of this project is the first to open, and deferred what that plugin
 	// completes the session with.
-	keeper   Keeper
-	heldBack *heldBack
+	snapshotter Snapshotter
+	deferred    *snapshot.Deferred
 }
 
 // Snapshot takes the session's snapshot and remembers what its pending pods look like before any plugin sees them.
 func (c *sessionCache) Snapshot() *api.ClusterInfo {
-	if c.keeper == nil {
-		snapshot := c.Cache.Snapshot()
-		c.noteAnnotations(snapshot)
-		return snapshot
+	if c.snapshotter == nil {
+		whole := c.Cache.Snapshot()
+		c.noteAnnotations(whole)
+		return whole
 	}
-	snapshot, nodeMap := c.keeper.SessionSnapshot()
-	c.noteAnnotations(snapshot)
-	c.heldBack = holdBack(snapshot, nodeMap)
-	return snapshot
+	given, nodeMap := c.snapshotter.SessionSnapshot()
+	c.noteAnnotations(given)
+	c.deferred = snapshot.Defer(given, nodeMap)
+	return given
 }
 
 func (c *sessionCache) noteAnnotations(snapshot *api.ClusterInfo) {
@@ -145,7 +154,7 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	ssn.cache = cache
 	opening := &sessionCache{Cache: cache, session: ssn, staging: devices.NewStaging(cache.Client())}
 	if p.opensWithOurs() {
-		opening.keeper, _ = cache.(Keeper)
+		opening.snapshotter, _ = cache.(Snapshotter)
 	}
 	r.mu.Lock()
 	r.opening, r.profile, r.last = opening, p, ssn
@@ -210,8 +219,8 @@ func (r *Registry) view(upstream *vcframework.Session) *Session {
 	ssn := r.opening.session
 	ssn.Session = upstream
 	r.views[upstream] = ssn
-	if held := r.opening.heldBack; held != nil {
-		held.complete(upstream)
+	if deferred := r.opening.deferred; deferred != nil {
+		deferred.Complete(upstream)
 	}
 	return ssn
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package framework
+package snapshot
 
 import (
 	"iter"
@@ -14,14 +14,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/util"
 )
 
-// Keeper is a Cache that hands out again, from session to session, what has not changed.
-type Keeper interface {
-	// SessionSnapshot is Snapshot for the session that opens now, and what Kubernetes' plugins see of its nodes. What the
-	// last session was given is no longer its own.
-	SessionSnapshot() (snapshot *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo)
-}
-
-// heldBack is what upstream is not shown of a snapshot while it makes a session of it, until the first plugin opens.
+// Deferred is what upstream is not shown of a snapshot while it makes a session of it, until the first plugin opens.
 //
 // Between the snapshot and the first plugin upstream does two things that take longer than the snapshot itself: it makes
 // Kubernetes' view of every node and all its pods, and deep copies of all pods that have a node. Both come from fields
@@ -29,12 +22,12 @@ type Keeper interface {
 // of tasks, and the session is completed here. What else upstream derives from nodes and indexes in that time is
 // derived from the complete ones, with upstream's own functions:
 //
-//   - The lists of nodes, of all and by HyperNode, and the sum of what they have: in complete.
+//   - The lists of nodes, of all and by HyperNode, and the sum of what they have: in Complete.
 //   - A job or sub-job that has tasks on nodes and no HyperNode noted is given the one that they lie in. This needs the
-//     nodes by HyperNode: where there is such a sub-job, nodes are not held back.
+//     nodes by HyperNode: where there is such a sub-job, nodes are not deferred.
 //   - A HyperNode noted for a job is dropped when none of its tasks has a node: of its index, one task that has a node is
 //     left. Sub-jobs keep their index.
-type heldBack struct {
+type Deferred struct {
 	nodes   map[string]*api.NodeInfo
 	nodeMap map[string]fwk.NodeInfo
 	// names lists the nodes in the cache's order, and members has them by HyperNode.
@@ -43,9 +36,9 @@ type heldBack struct {
 	indexes map[api.JobID]map[api.TaskStatus]api.TasksMap
 }
 
-// holdBack takes from the snapshot what upstream need not see.
-func holdBack(snapshot *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo) *heldBack {
-	h := &heldBack{
+// Defer takes from the snapshot what upstream need not see.
+func Defer(snapshot *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo) *Deferred {
+	d := &Deferred{
 		nodes: snapshot.Nodes, nodeMap: nodeMap, names: snapshot.NodeList, members: snapshot.RealNodesSet,
 		indexes: make(map[api.JobID]map[api.TaskStatus]api.TasksMap, len(snapshot.Jobs)),
 	}
@@ -53,13 +46,13 @@ func holdBack(snapshot *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo) *heldB
 		snapshot.Nodes = map[string]*api.NodeInfo{}
 	}
 	for id, job := range snapshot.Jobs {
-		h.indexes[id] = job.TaskStatusIndex
+		d.indexes[id] = job.TaskStatusIndex
 		job.TaskStatusIndex = nil
 		if job.AllocatedHyperNode != "" {
-			job.TaskStatusIndex = onePlaced(h.indexes[id])
+			job.TaskStatusIndex = onePlaced(d.indexes[id])
 		}
 	}
-	return h
+	return d
 }
 
 // recoversHyperNodes says whether upstream will look for the HyperNode that tasks of a sub-job lie in.
@@ -106,26 +99,26 @@ func onePlaced(index map[api.TaskStatus]api.TasksMap) map[api.TaskStatus]api.Tas
 	return nil
 }
 
-// complete gives the session what was held back.
-func (h *heldBack) complete(ssn *vcframework.Session) {
-	for id, index := range h.indexes {
+// Complete gives the session what was deferred.
+func (d *Deferred) Complete(ssn *vcframework.Session) {
+	for id, index := range d.indexes {
 		ssn.Jobs[id].TaskStatusIndex = index
 	}
 	if len(ssn.Nodes) == 0 {
-		ssn.Nodes = h.nodes
-		ssn.NodeList = util.GetNodeList(h.nodes, h.names)
-		lists, members := util.GetRealNodesByHyperNode(h.members, h.nodes)
+		ssn.Nodes = d.nodes
+		ssn.NodeList = util.GetNodeList(d.nodes, d.names)
+		lists, members := util.GetRealNodesByHyperNode(d.members, d.nodes)
 		maps.Copy(ssn.RealNodesList, lists)
 		maps.Copy(ssn.RealNodesSet, members)
 		ssn.RealNodesList[vcframework.ClusterTopHyperNode] = ssn.NodeList
 		for _, node := range ssn.NodeList {
 			ssn.RealNodesSet[vcframework.ClusterTopHyperNode].Insert(node.Name)
 		}
-		for _, node := range h.nodes {
+		for _, node := range d.nodes {
 			ssn.TotalResource.Add(node.Allocatable)
 		}
 	}
-	ssn.NodeMap = h.nodeMap
+	ssn.NodeMap = d.nodeMap
 	ssn.PodLister = podLister(ssn)
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache
+package snapshot
 
 import (
 	"reflect"
@@ -9,11 +9,11 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// keptTask is a task of a node or a job of the cache, and its copy.
+// taskClone is a task of a node or a job of the cache, and its copy.
 //
 // The tasks of a node are never changed, only replaced. Of a job's tasks the cache changes the status, the node, the pod
 // and the NUMA information.
-type keptTask struct {
+type taskClone struct {
 	key           api.TaskID
 	source, clone *api.TaskInfo
 	// The rest is the source's when the copy was made; requests and launch are what the task requests.
@@ -28,16 +28,16 @@ type keptTask struct {
 	sub *api.SubJobInfo
 }
 
-func keepTask(key api.TaskID, source, clone *api.TaskInfo, known *amounts) keptTask {
-	return keptTask{
+func newTaskClone(key api.TaskID, source, clone *api.TaskInfo, known *amounts) taskClone {
+	return taskClone{
 		key: key, source: source, clone: clone,
 		status: source.Status, numa: source.NumaInfo, policy: source.NumaInfo.Policy, pinned: len(source.NumaInfo.ResMap) > 0,
 		pod: source.Pod, requests: known.of(source.Resreq), launch: known.of(source.InitResreq),
 	}
 }
 
-// asNew says whether the copy is what Clone of the source would be.
-func (t *keptTask) asNew() bool {
+// unchanged says whether the copy is what Clone of the source would be.
+func (t *taskClone) unchanged() bool {
 	c, source := t.clone, t.source
 	return source.Status == t.status && c.Status == t.status && c.Pod == source.Pod && c.NodeName == source.NodeName && c.UID == source.UID && c.Job == source.Job &&
 		c.Name == source.Name && c.Namespace == source.Namespace && c.TaskRole == source.TaskRole && c.Priority == source.Priority &&
@@ -45,10 +45,10 @@ func (t *keptTask) asNew() bool {
 		c.HasRestartableInitContainer == source.HasRestartableInitContainer && c.SchGated == source.SchGated && c.RevocableZone == source.RevocableZone &&
 		!c.EvictionOccurred && c.JobAllocatedHyperNode == "" && c.LastTransaction == nil && source.LastTransaction == nil &&
 		c.CustomBindErrHandler == nil && !c.CustomBindErrHandlerSucceeded &&
-		t.requests.is(c.Resreq) && t.launch.is(c.InitResreq) && t.sameNUMA()
+		t.requests.is(c.Resreq) && t.launch.is(c.InitResreq) && t.equalNUMA()
 }
 
-func (t *keptTask) sameNUMA() bool {
+func (t *taskClone) equalNUMA() bool {
 	c := t.clone.NumaInfo
 	return t.source.NumaInfo == t.numa && c != nil && c.Policy == t.policy && c.ResMap != nil &&
 		(!t.pinned && len(c.ResMap) == 0 || reflect.DeepEqual(c.ResMap, t.numa.ResMap))

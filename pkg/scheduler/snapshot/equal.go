@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache
+package snapshot
 
 import (
 	"bytes"
@@ -67,8 +67,8 @@ func (all *amounts) of(r *api.Resource) *amount {
 	return a
 }
 
-// sameUsage compares a copy with its source.
-func sameUsage(a, b *api.NodeUsage) bool {
+// equalUsage compares a copy with its source.
+func equalUsage(a, b *api.NodeUsage) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
@@ -76,56 +76,56 @@ func sameUsage(a, b *api.NodeUsage) bool {
 		a.MEMUsageAvg != nil && maps.Equal(a.MEMUsageAvg, b.MEMUsageAvg)
 }
 
-// sameImages compares a copy with its source.
-func sameImages(a, b map[string]*fwk.ImageStateSummary) bool {
+// equalImages compares a copy with its source.
+func equalImages(a, b map[string]*fwk.ImageStateSummary) bool {
 	return a != nil && maps.EqualFunc(a, b, func(a, b *fwk.ImageStateSummary) bool {
 		return a != nil && b != nil && a.Size == b.Size && a.NumNodes == b.NumNodes && a.Nodes == nil
 	})
 }
 
-// samePodGroup compares all but the status.
-func samePodGroup(a, b *api.PodGroup) bool {
-	return a != nil && b != nil && a.Version == b.Version && a.TypeMeta == b.TypeMeta && sameMeta(&a.ObjectMeta, &b.ObjectMeta) && sameSpec(&a.Spec, &b.Spec)
+// equalPodGroup compares all but the status.
+func equalPodGroup(a, b *api.PodGroup) bool {
+	return a != nil && b != nil && a.Version == b.Version && a.TypeMeta == b.TypeMeta && equalMeta(&a.ObjectMeta, &b.ObjectMeta) && equalSpec(&a.Spec, &b.Spec)
 }
 
-func sameMeta(a, b *metav1.ObjectMeta) bool {
+func equalMeta(a, b *metav1.ObjectMeta) bool {
 	return a.Name == b.Name && a.GenerateName == b.GenerateName && a.Namespace == b.Namespace && a.UID == b.UID &&
 		a.SelfLink == b.SelfLink && //nolint:staticcheck // nobody fills it in any more, but it can be changed
 		a.ResourceVersion == b.ResourceVersion && a.Generation == b.Generation && a.CreationTimestamp == b.CreationTimestamp &&
-		a.DeletionTimestamp.Equal(b.DeletionTimestamp) && samePointed(a.DeletionGracePeriodSeconds, b.DeletionGracePeriodSeconds) &&
-		sameMap(a.Labels, b.Labels) && sameMap(a.Annotations, b.Annotations) && slices.Equal(a.Finalizers, b.Finalizers) &&
-		slices.EqualFunc(a.OwnerReferences, b.OwnerReferences, sameOwner) && slices.EqualFunc(a.ManagedFields, b.ManagedFields, sameManagedFields)
+		a.DeletionTimestamp.Equal(b.DeletionTimestamp) && equalPointed(a.DeletionGracePeriodSeconds, b.DeletionGracePeriodSeconds) &&
+		equalMap(a.Labels, b.Labels) && equalMap(a.Annotations, b.Annotations) && slices.Equal(a.Finalizers, b.Finalizers) &&
+		slices.EqualFunc(a.OwnerReferences, b.OwnerReferences, equalOwner) && slices.EqualFunc(a.ManagedFields, b.ManagedFields, equalManagedFields)
 }
 
-func sameOwner(a, b metav1.OwnerReference) bool {
+func equalOwner(a, b metav1.OwnerReference) bool {
 	return a.APIVersion == b.APIVersion && a.Kind == b.Kind && a.Name == b.Name && a.UID == b.UID &&
-		samePointed(a.Controller, b.Controller) && samePointed(a.BlockOwnerDeletion, b.BlockOwnerDeletion)
+		equalPointed(a.Controller, b.Controller) && equalPointed(a.BlockOwnerDeletion, b.BlockOwnerDeletion)
 }
 
-func sameManagedFields(a, b metav1.ManagedFieldsEntry) bool {
+func equalManagedFields(a, b metav1.ManagedFieldsEntry) bool {
 	return a.Manager == b.Manager && a.Operation == b.Operation && a.APIVersion == b.APIVersion && a.Time.Equal(b.Time) && a.FieldsType == b.FieldsType &&
 		a.Subresource == b.Subresource && (a.FieldsV1 == nil) == (b.FieldsV1 == nil) && (a.FieldsV1 == nil || bytes.Equal(a.FieldsV1.Raw, b.FieldsV1.Raw))
 }
 
-func sameSpec(a, b *scheduling.PodGroupSpec) bool {
-	return a.MinMember == b.MinMember && sameMap(a.MinTaskMember, b.MinTaskMember) && a.Queue == b.Queue && a.PriorityClassName == b.PriorityClassName &&
-		sameList(a.MinResources, b.MinResources) &&
+func equalSpec(a, b *scheduling.PodGroupSpec) bool {
+	return a.MinMember == b.MinMember && equalMap(a.MinTaskMember, b.MinTaskMember) && a.Queue == b.Queue && a.PriorityClassName == b.PriorityClassName &&
+		equalList(a.MinResources, b.MinResources) &&
 		(a.NetworkTopology == nil && b.NetworkTopology == nil || reflect.DeepEqual(a.NetworkTopology, b.NetworkTopology)) &&
 		(len(a.SubGroupPolicy) == 0 && len(b.SubGroupPolicy) == 0 || reflect.DeepEqual(a.SubGroupPolicy, b.SubGroupPolicy))
 }
 
-func sameList(a, b *v1.ResourceList) bool {
+func equalList(a, b *v1.ResourceList) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
 	return (*a == nil) == (*b == nil) && maps.EqualFunc(*a, *b, func(a, b resource.Quantity) bool { return a == b || a.Format == b.Format && a.Equal(b) })
 }
 
-// sameMap tells a map that is empty from none: a plugin may put something into the one.
-func sameMap[K, V comparable](a, b map[K]V) bool {
+// equalMap tells a map that is empty from none: a plugin may put something into the one.
+func equalMap[K, V comparable](a, b map[K]V) bool {
 	return (a == nil) == (b == nil) && maps.Equal(a, b)
 }
 
-func samePointed[T comparable](a, b *T) bool {
+func equalPointed[T comparable](a, b *T) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }

@@ -21,10 +21,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-var storms = flag.Int("storms", 400, "how many sessions each of the randomised tests of snapshots opens")
+var randomSessions = flag.Int("random-sessions", 400, "how many sessions each of the randomised tests of snapshots opens")
 
-// stormConf has a plugin of ours first, and those of upstream's that change what they are given.
-const stormConf = `
+// randomConf has a plugin of ours first, and those of upstream's that change what they are given.
+const randomConf = `
 actions: allocate
 tiers:
 - plugins:
@@ -61,13 +61,13 @@ func (p *fickle) OnSessionOpen(ssn *framework.Session) {
 	})
 }
 
-func stormProfile(t *testing.T, w *world) (*framework.Registry, *framework.Profile) {
+func randomProfile(t *testing.T, w *world) (*framework.Registry, *framework.Profile) {
 	t.Helper()
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(framework.PluginSpec{Name: "fickle", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
 		return &fickle{tries: map[string]int{}}, nil
 	}})
-	_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf(stormConf)
+	_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf(randomConf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,13 +87,13 @@ func TestSessionsAreAsIfAllWereCopied(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				registry, profile := stormProfile(t, w)
+				registry, profile := randomProfile(t, w)
 				rng := rand.New(rand.NewPCG(seed, 0))
 				actors := []*actor{newActor(w, "a", seed), newActor(w, "b", seed), newActor(w, "c", seed)}
-				for step := range *storms {
-					var storm sync.WaitGroup
+				for step := range *randomSessions {
+					var events sync.WaitGroup
 					for _, a := range actors {
-						storm.Go(func() {
+						events.Go(func() {
 							for range a.rng.IntN(4) {
 								a.act()
 							}
@@ -103,7 +103,7 @@ func TestSessionsAreAsIfAllWereCopied(t *testing.T) {
 						ssn := registry.OpenSession(w.Cache, profile)
 						use(rng, registry, ssn)
 					}
-					storm.Wait()
+					events.Wait()
 					time.Sleep(time.Duration(rng.IntN(3)) * time.Second)
 					synctest.Wait()
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache
+package snapshot
 
 import (
 	"maps"
@@ -18,16 +18,16 @@ import (
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 )
 
-// keeper makes the snapshots of sessions. A session gets copies of the cache's nodes and jobs, to change as it likes;
-// making them is most of what upstream's Snapshot does, and from one session to the next little changes. So the keeper
+// Snapshotter makes the snapshots of sessions. A session gets copies of the cache's nodes and jobs, to change as it likes;
+// making them is most of what upstream's Snapshot does, and from one session to the next little changes. So it
 // hands out the copies of the last session again where they are as good as new, and has upstream make the rest.
 //
-// Whether a copy is as good as new is looked at each time, under the cache's mutex. Nothing tells the keeper what
+// Whether a copy is as good as new is looked at each time, under the cache's mutex. Nothing tells it what
 // changed, so nothing can forget to. Upstream's Clone is a function of some fields of its source, and a copy is handed
 // out again only if
 //
 //   - these fields are what they were when the copy was made. Those that are replaced when they change are the same
-//     pointers, and cannot be those of another object because the keeper holds on to them; the others are equal. And
+//     pointers, and cannot be those of another object because the Snapshotter holds on to them; the others are equal. And
 //   - all that the session could change in the copy is what it was when the copy was made. Some fields that sessions
 //     change all the time and that depend on one field of the source, such as a PodGroup's status, are set right
 //     instead.
@@ -37,30 +37,39 @@ import (
 // Two kinds of nodes are always copied: those with NUMA information, which upstream changes in place, and, while
 // upstream's device code is on, all of them, because its Clone talks to device plugins through the API server.
 //
-// A keeper serves one session at a time: what one was given is no longer its own when the next one opens.
-type keeper struct {
-	nodes map[string]*keptNode
-	jobs  map[api.JobID]*keptJob
+// A Snapshotter serves one session at a time: what one was given is no longer its own when the next one opens.
+type Snapshotter struct {
+	nodes map[string]*nodeClone
+	jobs  map[api.JobID]*jobClone
 	// ignored are the resources that upstream leaves out of what nodes and pods have; a copy depends on them.
 	ignored []string
 }
 
-func newKeeper() *keeper {
-	return &keeper{nodes: map[string]*keptNode{}, jobs: map[api.JobID]*keptJob{}}
+// New makes a Snapshotter that has no copies yet.
+func New() *Snapshotter {
+	return &Snapshotter{nodes: map[string]*nodeClone{}, jobs: map[api.JobID]*jobClone{}}
 }
 
-// snapshot is upstream's Snapshot of the cache, whose mutex is held, with these HyperNodes and with copies of the last session where they will do.
-func (k *keeper) snapshot(cache *vccache.SchedulerCache, hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
+// Snapshot is upstream's Snapshot of the cache, whose mutex is held, with these HyperNodes and with copies of the last session where
+// they will do.
+func (s *Snapshotter) Snapshot(cache *vccache.SchedulerCache, hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 	rest := withoutNodesAndJobs(cache, hyperNodes)
 	priority := defaultPriority(cache)
 	var nodes sync.WaitGroup
-	nodes.Go(func() { k.siftNodes(cache, rest.Nodes) })
-	k.siftJobs(cache, priority, rest.Jobs)
+	nodes.Go(func() { s.siftNodes(cache, rest.Nodes) })
+	s.siftJobs(cache, priority, rest.Jobs)
 	nodes.Wait()
 	snapshot := rest.Snapshot()
-	k.addNodes(cache, snapshot)
-	k.addJobs(cache, snapshot)
+	s.addNodes(cache, snapshot)
+	s.addJobs(cache, snapshot)
 	return snapshot
+}
+
+// Full is upstream's Snapshot of the cache, whose mutex is held, with these HyperNodes: all of it is the caller's own.
+func Full(cache *vccache.SchedulerCache, hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
+	all := withoutNodesAndJobs(cache, hyperNodes)
+	all.Nodes, all.Jobs = cache.Nodes, cache.Jobs
+	return all.Snapshot()
 }
 
 // withoutNodesAndJobs is a cache of upstream's like the given one, whose mutex is held, but without nodes and jobs, and with
@@ -92,27 +101,27 @@ func devicesOn() bool {
 }
 
 // siftNodes lists the nodes that need a new copy, and forgets those that are gone.
-func (k *keeper) siftNodes(cache *vccache.SchedulerCache, stale map[string]*api.NodeInfo) {
+func (s *Snapshotter) siftNodes(cache *vccache.SchedulerCache, stale map[string]*api.NodeInfo) {
 	ignored := api.IgnoredDevicesList.List()
-	none := devicesOn() || !slices.Equal(ignored, k.ignored)
-	k.ignored = slices.Clone(ignored)
+	none := devicesOn() || !slices.Equal(ignored, s.ignored)
+	s.ignored = slices.Clone(ignored)
 	for name, node := range cache.Nodes {
-		if kept, ok := k.nodes[name]; !ok || none || !kept.asNew(node) {
+		if kept, ok := s.nodes[name]; !ok || none || !kept.unchanged(node) {
 			stale[name] = node
 		}
 	}
-	maps.DeleteFunc(k.nodes, func(name string, _ *keptNode) bool {
+	maps.DeleteFunc(s.nodes, func(name string, _ *nodeClone) bool {
 		node, ok := cache.Nodes[name]
 		return !ok || !node.Ready()
 	})
 }
 
 // addNodes adds the kept copies to a snapshot that has the new ones, and keeps these.
-func (k *keeper) addNodes(cache *vccache.SchedulerCache, snapshot *api.ClusterInfo) {
+func (s *Snapshotter) addNodes(cache *vccache.SchedulerCache, snapshot *api.ClusterInfo) {
 	for name, clone := range snapshot.Nodes {
-		k.nodes[name] = keepNode(cache.Nodes[name], clone, k.nodes[name])
+		s.nodes[name] = newNodeClone(cache.Nodes[name], clone, s.nodes[name])
 	}
-	for name, kept := range k.nodes {
+	for name, kept := range s.nodes {
 		snapshot.Nodes[name] = kept.clone
 		if cache.Nodes[name].RevocableZone != "" {
 			snapshot.RevocableNodes[name] = kept.clone
@@ -121,13 +130,13 @@ func (k *keeper) addNodes(cache *vccache.SchedulerCache, snapshot *api.ClusterIn
 }
 
 // siftJobs lists the jobs that need a new copy, and forgets those that are gone or that sessions do not see.
-func (k *keeper) siftJobs(cache *vccache.SchedulerCache, priority int32, stale map[api.JobID]*api.JobInfo) {
+func (s *Snapshotter) siftJobs(cache *vccache.SchedulerCache, priority int32, stale map[api.JobID]*api.JobInfo) {
 	for id, job := range cache.Jobs {
-		if kept, ok := k.jobs[id]; !ok || !kept.asNew(job, priorityOf(job, cache.PriorityClasses, priority)) {
+		if kept, ok := s.jobs[id]; !ok || !kept.unchanged(job, priorityOf(job, cache.PriorityClasses, priority)) {
 			stale[id] = job
 		}
 	}
-	maps.DeleteFunc(k.jobs, func(id api.JobID, kept *keptJob) bool {
+	maps.DeleteFunc(s.jobs, func(id api.JobID, kept *jobClone) bool {
 		_, changed := stale[id]
 		return changed || cache.Jobs[id] == nil || cache.Queues[kept.clone.Queue] == nil
 	})
@@ -144,39 +153,39 @@ func priorityOf(job *api.JobInfo, classes map[string]*schedulingv1.PriorityClass
 }
 
 // addJobs adds the kept copies to a snapshot that has the new ones, and keeps these.
-func (k *keeper) addJobs(cache *vccache.SchedulerCache, snapshot *api.ClusterInfo) {
+func (s *Snapshotter) addJobs(cache *vccache.SchedulerCache, snapshot *api.ClusterInfo) {
 	for id, clone := range snapshot.Jobs {
-		k.jobs[id] = keepJob(cache.Jobs[id], clone)
+		s.jobs[id] = newJobClone(cache.Jobs[id], clone)
 	}
-	for id, kept := range k.jobs {
+	for id, kept := range s.jobs {
 		snapshot.Jobs[id] = kept.clone
 	}
 }
 
-// nodeMap is what Kubernetes' scheduler plugins see of the nodes of the last snapshot.
-func (k *keeper) nodeMap() map[string]fwk.NodeInfo {
-	nodes := make(map[string]fwk.NodeInfo, len(k.nodes))
-	for name, kept := range k.nodes {
+// NodeMap is what Kubernetes' scheduler plugins see of the nodes of the last snapshot.
+func (s *Snapshotter) NodeMap() map[string]fwk.NodeInfo {
+	nodes := make(map[string]fwk.NodeInfo, len(s.nodes))
+	for name, kept := range s.nodes {
 		nodes[name] = kept.kubeNode()
 	}
 	return nodes
 }
 
-// fits says whether the job of the snapshot is one that is as it was when it was found to have too much of nothing.
-func (k *keeper) fits(id api.JobID, job *api.JobInfo) bool {
-	if k == nil {
+// WithinBounds says whether the job of the snapshot is one that is as it was when it was found to have too much of nothing. Without a Snapshotter none is.
+func (s *Snapshotter) WithinBounds(id api.JobID, job *api.JobInfo) bool {
+	if s == nil {
 		return false
 	}
-	kept := k.jobs[id]
-	return kept != nil && kept.clone == job && kept.fits
+	kept := s.jobs[id]
+	return kept != nil && kept.clone == job && kept.withinBounds
 }
 
-// foundToFit notes that the job of the snapshot has too much of nothing.
-func (k *keeper) foundToFit(id api.JobID, job *api.JobInfo) {
-	if k == nil {
+// NoteWithinBounds notes that the job of the snapshot has too much of nothing.
+func (s *Snapshotter) NoteWithinBounds(id api.JobID, job *api.JobInfo) {
+	if s == nil {
 		return
 	}
-	if kept := k.jobs[id]; kept != nil && kept.clone == job {
-		kept.fits = true
+	if kept := s.jobs[id]; kept != nil && kept.clone == job {
+		kept.withinBounds = true
 	}
 }

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+)
+
+// jobClone is the copy of a job that sessions get, and what is needed to tell whether it is as good as new.
+type jobClone struct {
+	clone *api.JobInfo
+	// source is the cache's, and podGroup the one it had when the copy was made.
+	source   *api.JobInfo
+	podGroup *api.PodGroup
+	// allocated and total are the copy's sums as they were made.
+	allocated, total *amount
+	tasks            []taskClone
+	subs             []subJobClone
+	// statuses is how many statuses the index of tasks has.
+	statuses int
+	// withinBounds says that neither its PodGroup nor its pods, as they are, have too much of anything, see WithinBounds.
+	withinBounds bool
+}
+
+// subJobClone is a sub-job of the copy, its fields as they were made, and how many statuses its index of tasks has.
+type subJobClone struct {
+	sub      *api.SubJobInfo
+	was      api.SubJobInfo
+	statuses int
+}
+
+// newJobClone keeps a copy that was just made.
+func newJobClone(source, clone *api.JobInfo) *jobClone {
+	j := &jobClone{
+		clone: clone, source: source, podGroup: source.PodGroup,
+		allocated: amountOf(clone.Allocated), total: amountOf(clone.TotalRequest),
+		tasks: make([]taskClone, 0, len(source.Tasks)), statuses: len(clone.TaskStatusIndex),
+	}
+	var known amounts
+	for key, task := range source.Tasks {
+		kept := newTaskClone(key, task, clone.Tasks[key], &known)
+		kept.sub = clone.SubJobs[clone.TaskToSubJob[key]]
+		j.tasks = append(j.tasks, kept)
+	}
+	for _, sub := range clone.SubJobs {
+		j.subs = append(j.subs, subJobClone{sub, *sub, len(sub.TaskStatusIndex)})
+	}
+	return j
+}
+
+// unchanged says whether the copy is what Clone of the source would be once the source has the priority. What sessions
+// change all the time it sets right.
+func (j *jobClone) unchanged(source *api.JobInfo, priority int32) bool {
+	if source != j.source || source.PodGroup != j.podGroup || source.PodGroup == nil || j.clone.Priority != priority ||
+		!equalJob(j.clone, source) || !j.allocated.is(j.clone.Allocated) || !j.total.is(j.clone.TotalRequest) ||
+		!j.equalTasks() || !j.equalSubJobs() {
+		return false
+	}
+	c := j.clone
+	c.PodGroup.Status = *source.PodGroup.Status.DeepCopy()
+	c.JobFitErrors = source.JobFitErrors
+	c.NodesFitErrors = map[api.TaskID]*api.FitErrors{}
+	c.ScheduleStartTimestamp = metav1.Time{}
+	return true
+}
+
+// equalJob compares what stands in both alike, but not tasks and sub-jobs.
+func equalJob(c, source *api.JobInfo) bool {
+	return c.UID == source.UID && c.PgUID == source.PgUID && c.Name == source.Name && c.Namespace == source.Namespace && c.Queue == source.Queue &&
+		c.MinAvailable == binding.LeastMembers(source.PodGroup) && c.WaitingTime == source.WaitingTime && c.AllocatedHyperNode == source.AllocatedHyperNode &&
+		equalMap(c.MinSubJobs, source.MinSubJobs) && equalMap(c.TaskMinAvailable, source.TaskMinAvailable) &&
+		c.TaskMinAvailableTotal == source.TaskMinAvailableTotal && c.CreationTimestamp == source.CreationTimestamp &&
+		c.Preemptable == source.Preemptable && c.RevocableZone == source.RevocableZone && c.Budget != nil && *c.Budget == *source.Budget &&
+		equalPodGroup(c.PodGroup, source.PodGroup)
+}
+
+// equalTasks compares the tasks, and finds each where it belongs in the copy.
+func (j *jobClone) equalTasks() bool {
+	c := j.clone
+	if c.Tasks == nil || c.TaskStatusIndex == nil || c.TaskToSubJob == nil || c.SubJobs == nil ||
+		len(j.source.Tasks) != len(j.tasks) || len(c.Tasks) != len(j.tasks) || len(c.TaskToSubJob) != len(j.tasks) {
+		return false
+	}
+	for i := range j.tasks {
+		t := &j.tasks[i]
+		if j.source.Tasks[t.key] != t.source || c.Tasks[t.key] != t.clone || c.TaskToSubJob[t.key] != t.sub.UID ||
+			c.TaskStatusIndex[t.status][t.key] != t.clone || t.sub.Tasks[t.key] != t.clone || t.sub.TaskStatusIndex[t.status][t.key] != t.clone {
+			return false
+		}
+		if t.source.Pod != t.pod {
+			t.pod, j.withinBounds = t.source.Pod, false
+		}
+		if t.status == api.Pending {
+			t.clone.Pod = t.source.Pod // the session had its own
+		}
+		t.clone.LastTransaction = nil
+		t.clone.EvictionOccurred, t.clone.JobAllocatedHyperNode = false, ""
+		if !t.unchanged() {
+			return false
+		}
+	}
+	return len(c.TaskStatusIndex) == j.statuses && entries(c.TaskStatusIndex) == len(j.tasks)
+}
+
+// entries counts the tasks in an index.
+func entries(index map[api.TaskStatus]api.TasksMap) int {
+	n := 0
+	for _, tasks := range index {
+		n += len(tasks)
+	}
+	return n
+}
+
+// equalSubJobs compares the sub-jobs with what they were made, but for their tasks, which are there: it counts whether
+// there are more.
+func (j *jobClone) equalSubJobs() bool {
+	if len(j.clone.SubJobs) != len(j.subs) {
+		return false
+	}
+	tasks := 0
+	for i := range j.subs {
+		sub, was := j.subs[i].sub, &j.subs[i].was
+		hyperNode := ""
+		if source, ok := j.source.SubJobs[was.UID]; ok {
+			hyperNode = source.AllocatedHyperNode
+		}
+		if j.clone.SubJobs[was.UID] != sub || sub.UID != was.UID || sub.GID != was.GID || sub.Job != was.Job || sub.MinAvailable != was.MinAvailable ||
+			sub.Priority != was.Priority || sub.MatchIndex != was.MatchIndex || sub.AllocatedHyperNode != hyperNode ||
+			len(sub.TaskStatusIndex) != j.subs[i].statuses || entries(sub.TaskStatusIndex) != len(sub.Tasks) {
+			return false
+		}
+		tasks += len(sub.Tasks)
+	}
+	return tasks == len(j.tasks)
+}
