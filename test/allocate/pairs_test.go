@@ -23,6 +23,8 @@ type pair struct {
 	nodes   []*v1.Node
 	others  []*v1.Pod
 	g, h    *PodBuilder
+	// prepare changes the cluster before the session opens; nil changes nothing.
+	prepare func(*sessiontest.Cluster)
 	// change changes the pod of h where a builder cannot; nil changes nothing.
 	change func(*v1.Pod)
 	// groups change the PodGroups of g and h; nil changes nothing.
@@ -34,6 +36,7 @@ type pair struct {
 // TestPodsThatDifferInOneThing are told apart where that thing matters, with verdicts kept as with nothing kept.
 func TestPodsThatDifferInOneThing(t *testing.T) {
 	pod := func() *PodBuilder { return MakePod().Req(cores("1")) }
+	guaranteed := func() *PodBuilder { return MakePod().Limit(Resources{"cpu": "1", "memory": "1Mi"}) }
 	plain := func(name string) *NodeBuilder { return holds("4").Name(name) }
 	ssd := plain("b").Label("disk", "ssd").Obj()
 	tainted := plain("a").Taint("dedicated", v1.TaintEffectNoSchedule).Obj()
@@ -72,7 +75,10 @@ func TestPodsThatDifferInOneThing(t *testing.T) {
 		"a label that nobody refers to":   {nodes: two, others: []*v1.Pod{away}, g: pod(), h: pod().Label("tier", "back"), on: [2]string{"a", "a"}},
 		"the namespace of a shunned pod":  {nodes: two, others: []*v1.Pod{away}, g: pod().Label("tier", "front"), h: pod().Label("tier", "front").Namespace("elsewhere"), on: [2]string{"b", "a"}},
 		"tdm: whether it may be revoked":  {plugins: "  - name: tdm\n    arguments:\n      tdm.revocable-zone.rz1: 00:00-00:00\n", nodes: []*v1.Node{plain("a").Label(v1beta1.RevocableZone, "rz1").Obj(), plain("b").Obj()}, g: pod(), h: pod().Annotation(v1beta1.RevocableZone, "*"), on: [2]string{"b", "a"}},
-		"resource-strategy-fit: strategy": {plugins: "  - name: resource-strategy-fit\n    arguments:\n      resourceStrategyFitWeight: 10\n      resources:\n        cpu:\n          type: LeastAllocated\n          weight: 1\n", nodes: two, others: []*v1.Pod{running().Req(cores("2")).Obj()}, g: pod(), h: pod().Annotation("volcano.sh/resource-strategy-scoring-type", "MostAllocated").Annotation("volcano.sh/resource-strategy-weight", `{"cpu": 1}`), on: [2]string{"b", "a"}},
+		"resource-strategy-fit: strategy": {plugins: "  - name: resource-strategy-fit\n    arguments:\n      resourceStrategyFitWeight: 10\n      resources:\n        cpu:\n          type: LeastAllocated\n          weight: 1\n", nodes: two, others: []*v1.Pod{running().Req(cores("2")).Obj()}, g: pod().Annotation("volcano.sh/resource-strategy-weight", `{"cpu": 1}`), h: pod().Annotation("volcano.sh/resource-strategy-scoring-type", "MostAllocated").Annotation("volcano.sh/resource-strategy-weight", `{"cpu": 1}`), on: [2]string{"b", "a"}},
+		"resource-strategy-fit: weights":  {plugins: "  - name: resource-strategy-fit\n    arguments:\n      resourceStrategyFitWeight: 10\n      resources:\n        cpu:\n          type: LeastAllocated\n          weight: 1\n", nodes: two, others: []*v1.Pod{running().Node("b").Req(cores("2")).Obj()}, g: pod().Annotation("volcano.sh/resource-strategy-scoring-type", "MostAllocated").Annotation("volcano.sh/resource-strategy-weight", `{"memory": 1}`), h: pod().Annotation("volcano.sh/resource-strategy-scoring-type", "MostAllocated").Annotation("volcano.sh/resource-strategy-weight", `{"cpu": 1}`), on: [2]string{"a", "b"}},
+		"numa-aware: policy": {plugins: "  - name: numa-aware\n", nodes: nodes(MakeNode().Capacity(Resources{"cpu": "4", "memory": "1Gi", "pods": "20"}), "a", "b"), prepare: func(c *sessiontest.Cluster) { giveNUMA(c, "b", 2) },
+			g: guaranteed(), h: guaranteed().Annotation(v1beta1.NumaPolicyKey, "single-numa-node"), on: [2]string{"a", "b"}},
 		"nodegroup: queue": {plugins: "  - name: nodegroup\n", nodes: append(nodesOf("ga", "4", "a"), nodesOf("gb", "4", "b")...), g: pod(), h: pod(), on: [2]string{"a", "b"},
 			groups: func(g, h *v1beta1.PodGroup) { g.Spec.Queue, h.Spec.Queue = "qa", "qb" }},
 		"ibcluster: where its members are": {plugins: ibclusterBesideRooms, nodes: inClusters, others: []*v1.Pod{member("g", "b"), member("h", "a")}, g: pod(), h: pod(), on: [2]string{"b", "a"},
@@ -110,6 +116,7 @@ func (p pair) behaviour() behaviour {
 			Nodes: p.nodes, Pods: slices.Concat(p.others, []*v1.Pod{g, h}), PodGroups: []*v1beta1.PodGroup{gGroup, hGroup},
 			Queues: []*v1beta1.Queue{queueOn("qa", "ga"), queueOn("qb", "gb")},
 		},
+		prepare:         p.prepare,
 		binds:           map[string]string{g.Namespace + "/g-0": p.on[0], h.Namespace + "/h-0": p.on[1]},
 		upstreamDiffers: "it breaks ties by chance",
 	}

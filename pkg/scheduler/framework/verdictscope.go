@@ -50,7 +50,7 @@ var upstreamInputs = map[string]verdictInputs{
 	"network-topology-aware": {Uncached, SomePodKeys()},
 	"nodegroup":              {PerJob, SomePodKeys()}, // its affinity is the queue's
 	"nodeorder":              perTaskClass(),
-	"numaaware":              {Uncached, SomePodKeys(v1beta1.NumaPolicyKey, "volcano.sh/topology-decision")},
+	"numa-aware":             {Uncached, SomePodKeys(v1beta1.NumaPolicyKey)},
 	"overcommit":             perTaskClass(),
 	"pdb":                    perTaskClass(),
 	"predicates":             perTaskClass(), // allocate finds the tasks it must be asked about each time
