@@ -22,6 +22,7 @@ import (
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
@@ -71,7 +72,7 @@ type Cache struct {
 	backoff *binding.Backoff
 	status  *statusWriter
 	// events writes what the recorder passes on; nil on a cache in memory.
-	events      *eventWriter
+	events      *events.Writer
 	evictor     *evictor
 	changes     *changes
 	snapshotter *snapshot.Snapshotter
@@ -151,7 +152,7 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 		delays:         newDelays(),
 	}
 	c.observer = observer
-	c.Recorder = newRecorder(direct{upstream.Recorder})
+	c.Recorder = events.NewRecorder(events.Direct{upstream.Recorder})
 	c.backoff = binding.NewBackoff(firstRetry, lastRetry, retryJitter, func() { wake(Now) })
 	var err error
 	if c.vcFactory, err = volcanoInformers(upstream); err != nil {
@@ -187,19 +188,19 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 
 // clients makes the clients of the bind path, and one for events. Bindings and pods travel as protobuf; Volcano's objects
 // are custom resources, which the API server speaks in JSON only.
-func clients(config *rest.Config) (kube, events kubernetes.Interface, vc vcclient.Interface, err error) {
+func clients(config *rest.Config) (kube, forEvents kubernetes.Interface, vc vcclient.Interface, err error) {
 	proto := rest.CopyConfig(config)
 	proto.ContentType = "application/vnd.kubernetes.protobuf"
 	if kube, err = kubernetes.NewForConfig(proto); err != nil {
 		return nil, nil, nil, fmt.Errorf("making the Kubernetes client: %w", err)
 	}
-	if events, err = kubernetes.NewForConfig(proto); err != nil {
+	if forEvents, err = kubernetes.NewForConfig(proto); err != nil {
 		return nil, nil, nil, fmt.Errorf("making the client for events: %w", err)
 	}
 	if vc, err = vcclient.NewForConfig(config); err != nil {
 		return nil, nil, nil, fmt.Errorf("making the Volcano client: %w", err)
 	}
-	return kube, events, vc, nil
+	return kube, forEvents, vc, nil
 }
 
 // Start starts informers and writers and returns once the initial lists are really in the cache. They run until lifetime
@@ -211,7 +212,7 @@ func (c *Cache) Start(ctx, lifetime context.Context) error {
 	go c.resync.run(lifetime)
 	c.status.start(lifetime)
 	if c.events != nil {
-		c.events.start(lifetime)
+		c.events.Start(lifetime)
 	}
 	if err := c.waitForInitialLists(lifetime); err != nil {
 		end()
@@ -252,7 +253,7 @@ func (c *Cache) Drain(ctx context.Context) error {
 	defer cancel()
 	c.status.stop(flush)
 	if c.events != nil {
-		c.events.stop(flush) // last: the others still tell
+		c.events.Stop(flush) // last: the others still tell
 	}
 	return err
 }
@@ -298,7 +299,7 @@ func (c *Cache) APIServerBack() {
 	c.engine.RetryNow()
 	c.status.retryNow()
 	if c.events != nil {
-		c.events.retryNow()
+		c.events.RetryNow()
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 	"volcano.sh/volcano/pkg/util"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 )
 
 const (
@@ -28,7 +30,7 @@ const (
 // New makes the cache over upstream's. It creates the root and the default queue where they are missing, as
 // upstream does, and so waits for the API server until ctx ends; wake is called when something changed that wants a cycle.
 func New(ctx context.Context, config *rest.Config, opt *options.ServerOption, observer Observer, wake func(Urgency)) (*Cache, error) {
-	kube, events, vc, err := clients(config)
+	kube, forEvents, vc, err := clients(config)
 	if err != nil {
 		return nil, err
 	}
@@ -41,8 +43,8 @@ func New(ctx context.Context, config *rest.Config, opt *options.ServerOption, ob
 		return nil, err
 	}
 	c.someNodes = len(opt.NodeSelector) > 0
-	c.events = newEventWriter(apiSink(events), util.GenerateComponentName(opt.SchedulerNames), observer.EventDone)
-	c.Recorder = newRecorder(c.events)
+	c.events = events.NewWriter(events.ToAPI(forEvents), util.GenerateComponentName(opt.SchedulerNames), observer.EventDone)
+	c.Recorder = events.NewRecorder(c.events)
 	return c, nil
 }
 

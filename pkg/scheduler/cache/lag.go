@@ -7,6 +7,8 @@ import (
 
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
 )
 
 // Lagging says whether a change the loop was woken for is not in the cache yet, so that a cycle now would miss it. A late
@@ -60,12 +62,12 @@ func (c *Cache) took(what change, version string) bool {
 		if !ok && c.someNodes {
 			return true // one that the selector leaves out never comes
 		}
-		return ok && node.Node != nil && !olderVersion(node.Node.ResourceVersion, version)
+		return ok && node.Node != nil && !apiwrite.OlderVersion(node.Node.ResourceVersion, version)
 	case "podgroup":
 		return c.hasPodGroup(what.namespace, what.name, version)
 	case "queue":
 		queue, ok := c.Queues[api.QueueID(what.name)]
-		return ok && !olderVersion(queue.Queue.ResourceVersion, version)
+		return ok && !apiwrite.OlderVersion(queue.Queue.ResourceVersion, version)
 	default:
 		pod, err := c.SharedInformerFactory().Core().V1().Pods().Lister().Pods(what.namespace).Get(what.name)
 		return err != nil || pod.Spec.NodeName != "" || c.hasPod(pod)

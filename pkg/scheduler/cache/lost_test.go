@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -25,15 +26,15 @@ type leaky struct {
 	told  map[string]int
 }
 
-func (l *leaky) send(e notice, done func(there bool)) {
+func (l *leaky) Send(e events.Notice, done func(there bool)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	name := "the PodGroup"
-	if pod, ok := e.object.(*v1.Pod); ok {
+	if pod, ok := e.Object.(*v1.Pod); ok {
 		name = pod.Name
 	}
-	if !l.leaks && e.eventType == v1.EventTypeWarning {
-		l.told[name+" "+e.reason]++
+	if !l.leaks && e.Type == v1.EventTypeWarning {
+		l.told[name+" "+e.Reason]++
 	}
 	done(!l.leaks)
 }
@@ -100,7 +101,7 @@ func TestWhatIsLostIsToldAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				out := &leaky{leaks: true, told: map[string]int{}}
-				w.Recorder = newRecorder(out)
+				w.Recorder = events.NewRecorder(out)
 				w.add(nodeOf8(0).Obj(), members(1, "1")[0].Obj())
 				if tt.group != nil {
 					w.add(tt.group.Obj())

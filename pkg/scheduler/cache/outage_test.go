@@ -16,6 +16,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -86,25 +87,20 @@ func TestAGangWhosePrebindIsDoneIsBoundAfterAnOutage(t *testing.T) {
 func TestEventsAreWrittenSoonAfterAnOutage(t *testing.T) {
 	for away := 5 * time.Second; away < 2*time.Minute; away = away * 5 / 4 {
 		inWorld(t, func(t *testing.T, w *world) {
-			back := time.Now().Add(away)
-			store := &eventStore{answer: func(*v1.Event, int) error {
-				if time.Now().Before(back) {
-					return errNoServer
-				}
-				return nil
-			}}
-			w.events = newEventWriter(store.take, "volcano", func(string) {})
+			const told = 16 // more than are written at once
+			store := &eventStore{up: time.Now().Add(away)}
+			w.events = events.NewWriter(store.take, "volcano", func(string) {})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			w.events.start(ctx)
-			for i := range 2 * eventWorkers {
-				newRecorder(w.events).Event(pod(i).Obj(), v1.EventTypeWarning, "PreBindFailed", "not bound")
+			w.events.Start(ctx)
+			for i := range told {
+				events.NewRecorder(w.events).Event(pod(i).Obj(), v1.EventTypeWarning, "PreBindFailed", "not bound")
 			}
 			time.Sleep(away)
 			w.APIServerBack()
 			synctest.Wait()
-			if got := len(store.arrived()); got != 2*eventWorkers {
-				t.Errorf("after an outage of %v there are %d of %d events", away, got, 2*eventWorkers)
+			if got := len(store.arrived()); got != told {
+				t.Errorf("after an outage of %v there are %d of %d events", away, got, told)
 			}
 		})
 	}

@@ -17,6 +17,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
@@ -157,7 +158,7 @@ func (w *statusWriter) writePodGroup(ctx context.Context, key statusKey) error {
 // writtenByOthers says whether somebody else wrote the PodGroup's status since the wish was decided: the object is newer
 // than the one it was decided on, and its status is not what was written here last.
 func (w *statusWriter) writtenByOthers(key statusKey, current *v1beta1.PodGroup, wish *podGroupWish) (bool, error) {
-	if !olderVersion(wish.base, current.ResourceVersion) {
+	if !apiwrite.OlderVersion(wish.base, current.ResourceVersion) {
 		return false, nil
 	}
 	internal := &scheduling.PodGroup{}
@@ -214,5 +215,5 @@ func timeless(status scheduling.PodGroupStatus) scheduling.PodGroupStatus {
 
 // digest stands for what is wished.
 func (wish *podGroupWish) digest() uint64 {
-	return digest(timeless(wish.status), wish.hyperNode)
+	return apiwrite.Digest(timeless(wish.status), wish.hyperNode)
 }

@@ -3,9 +3,6 @@
 package cache
 
 import (
-	"encoding/json"
-	"hash/fnv"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/lru"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
@@ -67,7 +65,7 @@ func (r *refusals) add(key statusKey, current metav1.Object, wanted uint64) {
 func (r *refusals) forGood(key statusKey, err error) bool {
 	if !apierrors.IsForbidden(err) {
 		r.forbidden.Remove(key)
-		return err != nil && refusedForGood(err)
+		return err != nil && apiwrite.RefusedForGood(err)
 	}
 	tries := 1
 	if before, ok := r.forbidden.Get(key); ok {
@@ -100,25 +98,4 @@ func (w *statusWriter) unlessGivenUp(key statusKey, current statusObject, wanted
 		return nil
 	}
 	return err
-}
-
-// refusedForGood says whether the same write will always be refused. That an object is too large for etcd, or for its
-// transport, the API server tells as an internal error.
-func refusedForGood(err error) bool {
-	switch {
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err),
-		apierrors.IsMethodNotSupported(err), apierrors.IsNotAcceptable(err), apierrors.IsUnsupportedMediaType(err):
-		return true
-	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown || apierrors.IsInternalError(err):
-		return strings.Contains(err.Error(), "request is too large") || strings.Contains(err.Error(), "larger than max")
-	default:
-		return false
-	}
-}
-
-// digest stands for values that are only compared.
-func digest(values ...any) uint64 {
-	hash := fnv.New64a()
-	_ = json.NewEncoder(hash).Encode(values) // all of them have a JSON form
-	return hash.Sum64()
 }

@@ -22,8 +22,10 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 )
 
 // Reasons of events and conditions.
@@ -131,11 +133,11 @@ func newFailure(r binding.Result, failed []binding.Failure) gangFailure {
 	for _, c := range culprits {
 		task := c.Member.Task
 		alike := strings.NewReplacer(task.Namespace+"/"+task.Name, "POD", task.Name, "POD", string(task.UID), "UID")
-		f.causes = append(f.causes, digest(alike.Replace(c.Err.Error())))
+		f.causes = append(f.causes, apiwrite.Digest(alike.Replace(c.Err.Error())))
 		f.nodes = append(f.nodes, c.Member.Node)
 	}
 	if len(culprits) == 0 {
-		f.causes = []uint64{digest(f.message)}
+		f.causes = []uint64{apiwrite.Digest(f.message)}
 	}
 	f.lead = f.causes[0]
 	slices.Sort(f.causes)
@@ -146,7 +148,7 @@ func newFailure(r binding.Result, failed []binding.Failure) gangFailure {
 // repeats says whether the failure has the cause that the last one named, and none that the last one did not have. It is
 // not reported anew then, as long as the events that told of it are still there.
 func (f *gangFailure) repeats(last gangFailure) bool {
-	if time.Since(last.since) >= eventLifetime {
+	if time.Since(last.since) >= events.Lifetime {
 		return false
 	}
 	if _, again := slices.BinarySearch(f.causes, last.lead); !again {

@@ -20,6 +20,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 )
 
 const (
@@ -131,7 +132,7 @@ func TestSameFailureIsToldAgainWhenItsEventsAreGone(t *testing.T) {
 		w.gangOf(2, 2)
 		w.failGang()
 		told := w.cluster.Events.Take()
-		time.Sleep(eventLifetime)
+		time.Sleep(events.Lifetime)
 		w.failGang()
 		if diff := cmp.Diff(told, w.cluster.Events.Take()); diff != "" || len(told) != 3 {
 			t.Errorf("events at first and when they are gone (-want +got):\n%s", diff)

@@ -9,6 +9,7 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -38,16 +39,14 @@ func (c *Cache) retellDelays(job *api.JobInfo) {
 }
 
 func (c *Cache) retellPod(pod *v1.Pod) {
-	recorder, ok := c.Recorder.(*recorder)
+	recorder, ok := c.Recorder.(*events.Recorder)
 	_, condition := podutil.GetPodCondition(&pod.Status, v1.PodScheduled)
 	if !ok || condition == nil || condition.Status != v1.ConditionFalse {
 		return
 	}
 	switch condition.Reason { // others are told by those who wrote them
 	case api.PodReasonUnschedulable, api.PodReasonSchedulable, framework.PodGroupNotFound:
-		recorder.again(pod, notice{
-			object: pod, eventType: v1.EventTypeWarning, reason: "FailedScheduling", message: condition.Message,
-		})
+		recorder.Again(pod, v1.EventTypeWarning, "FailedScheduling", condition.Message)
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 	nodeshardv1alpha1 "volcano.sh/apis/pkg/apis/shard/v1alpha1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
 )
 
 const (
@@ -221,7 +223,7 @@ func (w *statusWriter) decided(job *api.JobInfo) (*scheduling.PodGroupStatus, bo
 	if !ok || wish.uid != job.PodGroup.UID {
 		return nil, false
 	}
-	if wish.written != "" && !olderVersion(job.PodGroup.ResourceVersion, wish.written) {
+	if wish.written != "" && !apiwrite.OlderVersion(job.PodGroup.ResourceVersion, wish.written) {
 		delete(w.podGroups, statusKey{podGroupKind, job.Namespace, job.Name})
 		return nil, false
 	}

@@ -18,6 +18,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -86,18 +87,12 @@ func TestDrainWritesWhatIsWishedFor(t *testing.T) {
 // TestDrainSendsTheEventsThatAreLeft, also when the API server takes none at first.
 func TestDrainSendsTheEventsThatAreLeft(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		up := time.Now().Add(time.Second)
-		store := &eventStore{answer: func(*v1.Event, int) error {
-			if time.Now().Before(up) {
-				return errNoServer
-			}
-			return nil
-		}}
-		w.events = newEventWriter(store.take, "volcano", func(string) {})
+		store := &eventStore{up: time.Now().Add(time.Second)}
+		w.events = events.NewWriter(store.take, "volcano", func(string) {})
 		lifetime, end := context.WithCancel(context.Background())
 		defer end()
-		w.events.start(lifetime)
-		newRecorder(w.events).Event(pod(0).Obj(), v1.EventTypeWarning, "RollbackStuck", "it is stuck")
+		w.events.Start(lifetime)
+		events.NewRecorder(w.events).Event(pod(0).Obj(), v1.EventTypeWarning, "RollbackStuck", "it is stuck")
 		grace, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := w.Drain(grace); err != nil {

@@ -5,7 +5,6 @@ package cache
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -17,6 +16,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
@@ -107,9 +107,9 @@ func (w *statusWriter) applyPod(ctx context.Context, key statusKey, wish *podWis
 // digest stands for what is wished.
 func (wish *podWish) digest() uint64 {
 	if wish.condition == nil {
-		return digest(wish.nominated)
+		return apiwrite.Digest(wish.nominated)
 	}
-	return digest(wish.nominated, wish.condition.Status, wish.condition.Reason, wish.condition.Message)
+	return apiwrite.Digest(wish.nominated, wish.condition.Status, wish.condition.Reason, wish.condition.Message)
 }
 
 // isPending says whether the cache has the pod as a task that waits to be placed.
@@ -163,7 +163,7 @@ func (w *statusWriter) applyQueue(ctx context.Context, key statusKey, wish *queu
 	if err != nil {
 		return nil // deleted
 	}
-	wanted := digest(wish.allocated, wish.root)
+	wanted := apiwrite.Digest(wish.allocated, wish.root)
 	if w.refused.before(key, current, wanted) {
 		return nil
 	}
@@ -185,12 +185,4 @@ func (w *statusWriter) applyQueue(ctx context.Context, key statusKey, wish *queu
 	updated.Status.Allocated = wish.allocated
 	_, err = client.UpdateStatus(ctx, updated, metav1.UpdateOptions{})
 	return w.unlessGivenUp(key, current, wanted, err)
-}
-
-// olderVersion says whether resource version a is older than b. The API server's versions are decimal numbers that
-// grow; a version that is not is taken as not older.
-func olderVersion(a, b string) bool {
-	na, errA := strconv.ParseUint(a, 10, 64)
-	nb, errB := strconv.ParseUint(b, 10, 64)
-	return errA == nil && errB == nil && na < nb
 }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
 )
 
 const (
@@ -124,5 +126,5 @@ func (c *Cache) hasPod(pod *v1.Pod) bool {
 
 func (c *Cache) hasPodGroup(namespace, name, version string) bool {
 	job, ok := c.Jobs[api.JobID(namespace+"/"+name)]
-	return ok && job.PodGroup != nil && !olderVersion(job.PodGroup.ResourceVersion, version)
+	return ok && job.PodGroup != nil && !apiwrite.OlderVersion(job.PodGroup.ResourceVersion, version)
 }

@@ -14,6 +14,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
@@ -153,7 +154,7 @@ func (c *Cache) isDeleted(gang api.JobID, version string) bool {
 		return false
 	}
 	_, err = c.podGroups.PodGroups(namespace).Get(name)
-	return apierrors.IsNotFound(err) && !olderVersion(c.podGroupsAt(), version)
+	return apierrors.IsNotFound(err) && !apiwrite.OlderVersion(c.podGroupsAt(), version)
 }
 
 // watchesNode says whether the watch shows the node, as it did before upstream's cache had it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache
+package events
 
 import (
 	"context"
@@ -18,6 +18,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/lru"
 	"volcano.sh/apis/pkg/client/clientset/versioned/scheme"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
 )
 
 const (
@@ -35,7 +37,7 @@ const (
 	// eventFirstRetry and eventLastRetry are the waits between tries, which double.
 	eventFirstRetry = 100 * time.Millisecond
 	eventLastRetry  = 10 * time.Second
-	// eventGrace is how long stop lets events go out that wait: the next leader does not wait for them.
+	// eventGrace is how long Stop lets events go out that wait: the next leader does not wait for them.
 	eventGrace = 2 * time.Second
 	// objectBurst is how many events of one object are written in a row, and objectRefill how long it takes until there
 	// may be another.
@@ -43,24 +45,24 @@ const (
 	objectRefill = time.Minute
 )
 
-// sink stores an event in the API server.
-type sink func(ctx context.Context, event *v1.Event) error
+// Sink stores an event in the API server.
+type Sink func(ctx context.Context, event *v1.Event) error
 
-// apiSink has a client of its own: events do not take the place of Bindings in a client's rate limit.
-func apiSink(client kubernetes.Interface) sink {
+// ToAPI stores events with the client, which is for them alone: events do not take the place of Bindings in a client's rate limit.
+func ToAPI(client kubernetes.Interface) Sink {
 	return func(ctx context.Context, event *v1.Event) error {
 		_, err := client.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
 		return err
 	}
 }
 
-// eventWriter is the outlet to the API server. Nothing is lost while the API server is slow or away, up to a bound; what
+// Writer is the outlet to the API server. Nothing is lost while the API server is slow or away, up to a bound; what
 // is lost is told to the recorder, so that the next cycle that finds it tells it again.
 //
 // client-go's broadcaster would drop what does not fit into its queue of 1,000, and what an object says beyond a few
 // messages in five minutes, without a word to the one who told it.
-type eventWriter struct {
-	sink    sink
+type Writer struct {
+	sink    Sink
 	source  string
 	box     *mailbox
 	limiter flowcontrol.RateLimiter
@@ -83,15 +85,16 @@ type budget struct {
 	at   time.Time
 }
 
-func newEventWriter(s sink, source string, observe func(result string)) *eventWriter {
-	return &eventWriter{
+// NewWriter makes the writer of events that come from the source; observe is told what became of each: written, refused or lost.
+func NewWriter(s Sink, source string, observe func(result string)) *Writer {
+	return &Writer{
 		sink: s, source: source, observe: observe, box: newMailbox(waitingEvents), budgets: lru.New(rememberedEvents),
 		again: make(chan struct{}), limiter: flowcontrol.NewTokenBucketRateLimiter(eventsPerSecond, eventBurst),
 	}
 }
 
-// start starts the workers, which end with the context or after stop.
-func (w *eventWriter) start(ctx context.Context) {
+// Start starts the workers, which end with the context or after stop.
+func (w *Writer) Start(ctx context.Context) {
 	for range eventWorkers {
 		w.workers.Go(func() {
 			for l := w.box.take(ctx); l != nil; l = w.box.take(ctx) {
@@ -102,8 +105,8 @@ func (w *eventWriter) start(ctx context.Context) {
 	}
 }
 
-// stop writes what waits, as far as the context and the grace let it.
-func (w *eventWriter) stop(ctx context.Context) {
+// Stop writes what waits, as far as the context and the grace let it.
+func (w *Writer) Stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, eventGrace)
 	defer cancel()
 	w.box.close()
@@ -118,16 +121,17 @@ func (w *eventWriter) stop(ctx context.Context) {
 	}
 }
 
-func (w *eventWriter) send(e notice, done func(there bool)) {
-	about, err := reference.GetReference(scheme.Scheme, e.object)
+// Send puts the event into the box, if its object can afford it.
+func (w *Writer) Send(e Notice, done func(there bool)) {
+	about, err := reference.GetReference(scheme.Scheme, e.Object)
 	if err != nil {
-		logger().Error(err, "An event is about an object of unknown kind", "reason", e.reason, "message", e.message)
+		klog.Background().WithName("events").Error(err, "An event is about an object of unknown kind", "reason", e.Reason, "message", e.Message)
 		done(true)
 		return
 	}
 	now := time.Now()
 	l := &letter{
-		about: *about, annotations: e.annotations, eventType: e.eventType, reason: e.reason, message: e.message,
+		about: *about, annotations: e.Annotations, eventType: e.Type, reason: e.Reason, message: e.Message,
 		first: now, last: now, times: 1, done: []func(bool){done},
 	}
 	if !w.affords(subjectOf(*about), now) || !w.box.post(l) {
@@ -137,7 +141,7 @@ func (w *eventWriter) send(e notice, done func(there bool)) {
 }
 
 // affords takes one event off the object's budget, if there is any left.
-func (w *eventWriter) affords(about subject, now time.Time) bool {
+func (w *Writer) affords(about subject, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b := budget{left: objectBurst, at: now}
@@ -156,7 +160,7 @@ func (w *eventWriter) affords(about subject, now time.Time) bool {
 }
 
 // write writes the event, again with backoff while that may help.
-func (w *eventWriter) write(ctx context.Context, l *letter) {
+func (w *Writer) write(ctx context.Context, l *letter) {
 	event := w.event(l)
 	wait := eventFirstRetry
 	for tries := 1; ; {
@@ -171,7 +175,7 @@ func (w *eventWriter) write(ctx context.Context, l *letter) {
 		}
 		last := ctx.Err() != nil || tries > eventTries
 		switch {
-		case refusedForGood(err), apierrors.IsNotFound(err), last && apierrors.IsForbidden(err):
+		case apiwrite.RefusedForGood(err), apierrors.IsNotFound(err), last && apierrors.IsForbidden(err):
 			w.settle(l, "refused", err)
 			return
 		case last:
@@ -188,26 +192,26 @@ func (w *eventWriter) write(ctx context.Context, l *letter) {
 	}
 }
 
-// retryNow has the events that failed, and wait to be tried again, tried now, also those whose try is under way and fails. If
+// RetryNow has the events that failed, and wait to be tried again, tried now, also those whose try is under way and fails. If
 // they fail again they wait as after a first failure.
-func (w *eventWriter) retryNow() {
+func (w *Writer) RetryNow() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	close(w.again)
 	w.again = make(chan struct{})
 }
 
-// nextRetry is closed by the next retryNow.
-func (w *eventWriter) nextRetry() <-chan struct{} {
+// nextRetry is closed by the next RetryNow.
+func (w *Writer) nextRetry() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.again
 }
 
 // settle ends the letter. What was refused for good is not to be told again.
-func (w *eventWriter) settle(l *letter, result string, err error) {
+func (w *Writer) settle(l *letter, result string, err error) {
 	if err != nil {
-		logger().Error(err, "An event is not written", "kind", l.about.Kind, "object", klog.KRef(l.about.Namespace, l.about.Name),
+		klog.Background().WithName("events").Error(err, "An event is not written", "kind", l.about.Kind, "object", klog.KRef(l.about.Namespace, l.about.Name),
 			"reason", l.reason, "message", l.message)
 	}
 	w.observe(result)
@@ -222,7 +226,7 @@ func answered(err error) bool {
 	return errors.As(err, &status)
 }
 
-func (w *eventWriter) try(ctx context.Context, event *v1.Event) error {
+func (w *Writer) try(ctx context.Context, event *v1.Event) error {
 	if err := w.limiter.Wait(ctx); err != nil {
 		return err
 	}
@@ -231,7 +235,7 @@ func (w *eventWriter) try(ctx context.Context, event *v1.Event) error {
 	return w.sink(ctx, event)
 }
 
-func (w *eventWriter) event(l *letter) *v1.Event {
+func (w *Writer) event(l *letter) *v1.Event {
 	namespace := l.about.Namespace
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
@@ -247,7 +251,7 @@ func (w *eventWriter) event(l *letter) *v1.Event {
 }
 
 // nextStamp tells events apart that were told at one time.
-func (w *eventWriter) nextStamp(told time.Time) int64 {
+func (w *Writer) nextStamp(told time.Time) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stamp = max(w.stamp+1, told.UnixNano())

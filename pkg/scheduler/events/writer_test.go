@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache
+package events
 
 import (
 	"context"
@@ -62,16 +62,16 @@ func (s *eventStore) arrived() []string {
 }
 
 // withEvents runs f with a recorder that writes to the store.
-func withEvents(t *testing.T, f func(t *testing.T, r *recorder, s *eventStore)) {
+func withEvents(t *testing.T, f func(t *testing.T, r *Recorder, s *eventStore)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &eventStore{}
-		w := newEventWriter(s.take, "volcano", func(string) {})
+		w := NewWriter(s.take, "volcano", func(string) {})
 		ctx, cancel := context.WithCancel(context.Background())
-		w.start(ctx)
-		f(t, newRecorder(w), s)
+		w.Start(ctx)
+		f(t, NewRecorder(w), s)
 		cancel()
-		w.stop(context.Background())
+		w.Stop(context.Background())
 	})
 }
 
@@ -85,7 +85,7 @@ func settled(after time.Duration) {
 var errNoServer = errors.New("connection refused")
 
 // tellThousands tells 5,000 events of as many pods at once, such as of a gang that fails.
-func tellThousands(r *recorder) {
+func tellThousands(r *Recorder) {
 	for i := range 5_000 {
 		r.Event(pod(i).Obj(), v1.EventTypeWarning, "PreBindFailed", fmt.Sprintf("not bound on n%d", i))
 	}
@@ -116,7 +116,7 @@ func TestEveryEventArrives(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			withEvents(t, func(t *testing.T, r *recorder, s *eventStore) {
+			withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
 				s.answer, s.slow = tt.answer, tt.slow
 				tellThousands(r)
 				settled(time.Second)
@@ -155,7 +155,7 @@ func TestLostEventIsToldAgain(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			withEvents(t, func(t *testing.T, r *recorder, s *eventStore) {
+			withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
 				s.answer = func(*v1.Event, int) error { return tt.answer }
 				var tries []int
 				for range tt.tries {
@@ -174,11 +174,11 @@ func TestLostEventIsToldAgain(t *testing.T) {
 
 // TestEventIsToldOnceMoreWhenItIsGone: the API server drops an event after its lifetime.
 func TestEventIsToldOnceMoreWhenItIsGone(t *testing.T) {
-	withEvents(t, func(t *testing.T, r *recorder, s *eventStore) {
+	withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
 		var counts []int
 		for range 5 { // cycles, each half an hour
 			r.Event(pod(0).Obj(), v1.EventTypeWarning, "Unschedulable", "no room")
-			settled(eventLifetime / 2)
+			settled(Lifetime / 2)
 			counts = append(counts, len(s.arrived()))
 		}
 		if diff := cmp.Diff([]int{1, 0, 1, 0, 1}, counts); diff != "" {
@@ -190,7 +190,7 @@ func TestEventIsToldOnceMoreWhenItIsGone(t *testing.T) {
 // TestOneObjectMakesNoStorm: an object about which each cycle says something else is told of now and then, with what is
 // so at that time.
 func TestOneObjectMakesNoStorm(t *testing.T) {
-	withEvents(t, func(t *testing.T, r *recorder, s *eventStore) {
+	withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
 		for i := range 600 { // a cycle each second
 			r.Event(pod(0).Obj(), v1.EventTypeWarning, "Unschedulable", fmt.Sprintf("no room %d", i))
 			settled(time.Second)
@@ -210,7 +210,7 @@ func TestOneObjectMakesNoStorm(t *testing.T) {
 
 // TestObjectsAreToldApartByName: who tells of an object by its name alone gives no UID.
 func TestObjectsAreToldApartByName(t *testing.T) {
-	withEvents(t, func(t *testing.T, r *recorder, s *eventStore) {
+	withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
 		for i := range 2 * objectBurst {
 			lease := &v1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: "ns", Name: fmt.Sprint(i)}
 			r.Event(lease, v1.EventTypeWarning, "ConfigRefused", "not valid")
@@ -224,7 +224,7 @@ func TestObjectsAreToldApartByName(t *testing.T) {
 
 // TestEvictionsOfAGangAreCounted: a PodGroup is told of each eviction with the same words, whatever its version.
 func TestEvictionsOfAGangAreCounted(t *testing.T) {
-	withEvents(t, func(t *testing.T, r *recorder, s *eventStore) {
+	withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
 		s.slow = time.Second
 		group := schedtest.MakePodGroup().Name("g").Obj()
 		for i := range 12 {
@@ -243,10 +243,10 @@ func TestEvictionsOfAGangAreCounted(t *testing.T) {
 func TestEventsOfOneMomentAreSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &eventStore{}
-		w := newEventWriter(s.take, "volcano", func(string) {})
+		w := NewWriter(s.take, "volcano", func(string) {})
 		answers := 0
 		for _, message := range []string{"no room", "no node", "no room"} {
-			w.send(notice{object: pod(0).Obj(), eventType: v1.EventTypeWarning, reason: "FailedScheduling", message: message}, func(there bool) {
+			w.Send(Notice{Object: pod(0).Obj(), Type: v1.EventTypeWarning, Reason: "FailedScheduling", Message: message}, func(there bool) {
 				if there {
 					answers++
 				}
@@ -254,7 +254,7 @@ func TestEventsOfOneMomentAreSeveral(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		w.start(ctx)
+		w.Start(ctx)
 		settled(time.Second)
 		names := map[string]bool{}
 		for _, e := range s.events {
@@ -264,13 +264,13 @@ func TestEventsOfOneMomentAreSeveral(t *testing.T) {
 			t.Errorf("%d events with %d names were written, and %d of 3 tellings answered, want 2 with a name each, and all", len(s.events), len(names), answers)
 		}
 		cancel()
-		w.stop(context.Background())
+		w.Stop(context.Background())
 	})
 }
 
 // TestNamespaceDoesNotHoldUpOthers: neither by many events nor by a webhook that lets its events hang.
 func TestNamespaceDoesNotHoldUpOthers(t *testing.T) {
-	withEvents(t, func(t *testing.T, r *recorder, s *eventStore) {
+	withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
 		hang := make(chan struct{})
 		s.answer = func(event *v1.Event, _ int) error {
 			if event.Namespace == "hanging" {
@@ -303,7 +303,7 @@ func TestNamespaceDoesNotHoldUpOthers(t *testing.T) {
 
 // TestEventIsNeverRefusedForItsForm: names of any length, texts of any size and bytes.
 func TestEventIsNeverRefusedForItsForm(t *testing.T) {
-	withEvents(t, func(t *testing.T, r *recorder, s *eventStore) {
+	withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
 		r.Event(pod(0).Name(strings.Repeat("n", 253)).Obj(), v1.EventTypeWarning, strings.Repeat("R", 5_000), strings.Repeat("\xff100%", 400_000))
 		settled(time.Second)
 		if len(s.events) != 1 {
@@ -332,15 +332,15 @@ func TestStopWritesWhatWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &eventStore{slow: tt.slow}
-				w := newEventWriter(s.take, "volcano", func(string) {})
+				w := NewWriter(s.take, "volcano", func(string) {})
 				ctx, cancel := context.WithCancel(context.Background())
-				w.start(ctx)
-				r := newRecorder(w)
+				w.Start(ctx)
+				r := NewRecorder(w)
 				for i := range 10 {
 					r.Event(pod(i).Obj(), v1.EventTypeWarning, "PreBindFailed", "shutdown")
 				}
 				begin := time.Now()
-				w.stop(ctx)
+				w.Stop(ctx)
 				if took := time.Since(begin); took != tt.took {
 					t.Errorf("stop took %v, want %v", took, tt.took)
 				}

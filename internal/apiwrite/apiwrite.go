@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package apiwrite has what those share who write to the API server: which refusals are for good, which of two versions is the
+// older one, and a digest by which what is written is told from what was written before.
+package apiwrite
+
+import (
+	"encoding/json"
+	"hash/fnv"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// RefusedForGood says whether the same write will always be refused. That an object is too large for etcd, or for its
+// transport, the API server tells as an internal error.
+func RefusedForGood(err error) bool {
+	switch {
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err),
+		apierrors.IsMethodNotSupported(err), apierrors.IsNotAcceptable(err), apierrors.IsUnsupportedMediaType(err):
+		return true
+	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown || apierrors.IsInternalError(err):
+		return strings.Contains(err.Error(), "request is too large") || strings.Contains(err.Error(), "larger than max")
+	default:
+		return false
+	}
+}
+
+// Digest stands for values that are only compared.
+func Digest(values ...any) uint64 {
+	hash := fnv.New64a()
+	_ = json.NewEncoder(hash).Encode(values) // all of them have a JSON form
+	return hash.Sum64()
+}
+
+// OlderVersion says whether resource version a is older than b. The API server's versions are decimal numbers that
+// grow; a version that is not is taken as not older.
+func OlderVersion(a, b string) bool {
+	na, errA := strconv.ParseUint(a, 10, 64)
+	nb, errB := strconv.ParseUint(b, 10, 64)
+	return errA == nil && errB == nil && na < nb
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// errNoServer is what a client says of an API server that is away.
+var errNoServer = errors.New("connection refused")
+
+// eventStore is an API server for events, which answers the first of them with an error until it is up.
+type eventStore struct {
+	up time.Time
+
+	mu     sync.Mutex
+	events []*v1.Event
+}
+
+func (s *eventStore) take(_ context.Context, event *v1.Event) error {
+	if time.Now().Before(s.up) {
+		return errNoServer
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = append(s.events, event)
+	return nil
+}
+
+// arrived lists the events.
+func (s *eventStore) arrived() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []string
+	for _, e := range s.events {
+		list = append(list, fmt.Sprintf("%s %s x%d: %s", e.Reason, e.InvolvedObject.Name, e.Count, e.Message))
+	}
+	return list
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	vcscheduler "volcano.sh/volcano/pkg/scheduler"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestSessionsTellPodGroupsOnce: what a plugin finds in every session, and records in every session, becomes one event
+// until it changes, with the text as the plugin gave it.
+func TestSessionsTellPodGroupsOnce(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		registry := framework.NewRegistry()
+		registry.RegisterPlugin(ibcluster.Spec())
+		_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf("actions: allocate\ntiers:\n- plugins:\n  - name: ibcluster\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, w.Cache)
+		if err != nil {
+			t.Fatal(err)
+		}
+		node := func(name string) *schedtest.NodeBuilder {
+			return schedtest.MakeNode().Name(name).Label("ibcluster", "ib-"+name)
+		}
+		group := func(name, annotation, value string) *schedtest.PodGroupBuilder {
+			return schedtest.MakePodGroup().Name(name).MinMember(1).Annotation(annotation, value)
+		}
+		member := func(group, name string) *schedtest.PodBuilder {
+			return schedtest.MakePod().Name(name).Group(group).Req(schedtest.Resources{"cpu": "1"})
+		}
+		w.add(node("a").Obj(), node("b").Obj(),
+			group("wrong", ibcluster.LevelAnnotation, "50%off").Obj(), member("wrong", "w").Obj(),
+			group("split", ibcluster.ModeAnnotation, "required").Obj(), member("split", "s").Obj(),
+			member("split", "s1").Node("a").Phase(v1.PodRunning).Obj(), member("split", "s2").Node("b").Phase(v1.PodRunning).Obj())
+		session := func() {
+			ssn := registry.OpenSession(w.Cache, profile)
+			defer registry.CloseSession(ssn)
+			if _, err := ssn.NodeGroups(ssn.Jobs[schedtest.Namespace+"/split"]); err != nil {
+				t.Error(err)
+			}
+		}
+		expect := func(step string, want ...string) {
+			t.Helper()
+			if diff := cmp.Diff(want, w.cluster.Events.Take()); diff != "" {
+				t.Errorf("%s: events (-want +got):\n%s", step, diff)
+			}
+		}
+		session()
+		expect("at first",
+			`Warning IBClusterAnnotationInvalid wrong: annotation ibcluster.volcano-prebind.io/level: found "50%off", want the name of a level: "ibcluster" or "spine" or "leaf"`,
+			"Warning IBClusterSplit split: members of the gang are in ib-a (1), ib-b (1); others go to ib-a, where most are")
+		session()
+		session()
+		expect("nothing changed")
+		w.add(group("wrong", ibcluster.LevelAnnotation, "100%on").Obj(), member("split", "s3").Node("b").Phase(v1.PodRunning).Obj())
+		session()
+		session()
+		expect("both changed",
+			`Warning IBClusterAnnotationInvalid wrong: annotation ibcluster.volcano-prebind.io/level: found "100%on", want the name of a level: "ibcluster" or "spine" or "leaf"`,
+			"Warning IBClusterSplit split: members of the gang are in ib-a (1), ib-b (2); others go to ib-b, where most are")
+	})
+}
