@@ -152,7 +152,7 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 		delays:         newDelays(),
 	}
 	c.observer = observer
-	c.Recorder = events.NewRecorder(events.Direct{upstream.Recorder})
+	c.Recorder = events.NewRecorder(events.Direct{EventRecorder: upstream.Recorder})
 	c.backoff = binding.NewBackoff(firstRetry, lastRetry, retryJitter, func() { wake(Now) })
 	var err error
 	if c.vcFactory, err = volcanoInformers(upstream); err != nil {
