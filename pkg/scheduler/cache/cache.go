@@ -25,6 +25,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 )
 
 // How long a gang whose transaction failed waits before it is tried again: the wait doubles from the first to the
@@ -70,7 +71,7 @@ type Cache struct {
 
 	engine  *binding.Engine
 	backoff *binding.Backoff
-	status  *statusWriter
+	status  *statuswriter.Writer
 	// events writes what the recorder passes on; nil on a cache in memory.
 	events      *events.Writer
 	evictor     *evictor
@@ -171,7 +172,7 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 	hyperNodes := c.vcFactory.Topology().V1alpha1().HyperNodes().Informer()
 	trim(core.Pods().Informer(), core.Nodes().Informer(), podGroups.Informer(), queues.Informer(), hyperNodes)
 	c.engine = binding.New(c, c, c, stuckReporter{observer, c})
-	c.status = newStatusWriter(c)
+	c.status = c.newStatusWriter()
 	c.StatusUpdater = c.status
 	c.evictor = newEvictor(c)
 	c.Evictor = c.evictor
@@ -210,7 +211,7 @@ func (c *Cache) Start(ctx, lifetime context.Context) error {
 	endEarly := context.AfterFunc(ctx, end)
 	c.SchedulerCache.Run(lifetime.Done())
 	go c.resync.run(lifetime)
-	c.status.start(lifetime)
+	c.status.Start(lifetime)
 	if c.events != nil {
 		c.events.Start(lifetime)
 	}
@@ -245,13 +246,13 @@ func (c *Cache) NotSynced() []string {
 
 // Drain lets the transactions in flight end: new ones are refused, and when the context ends those whose members
 // are not being bound yet are rolled back. An error names what could not be ended. What was told last still goes out,
-// within flushLimit: the grace is over by then when it matters most.
+// within statuswriter.FlushLimit: the grace is over by then when it matters most.
 func (c *Cache) Drain(ctx context.Context) error {
 	err := c.engine.Drain(ctx)
 	c.backoff.Stop()
-	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushLimit)
+	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), statuswriter.FlushLimit)
 	defer cancel()
-	c.status.stop(flush)
+	c.status.Stop(flush)
 	if c.events != nil {
 		c.events.Stop(flush) // last: the others still tell
 	}
@@ -262,7 +263,7 @@ func (c *Cache) Drain(ctx context.Context) error {
 func (c *Cache) Abort() {
 	c.engine.Abort()
 	c.backoff.Stop()
-	c.status.abort()
+	c.status.Abort()
 }
 
 // Blocked says why a gang is to be left out of sessions for now: it was set aside, it waits out its backoff, or members
@@ -297,7 +298,7 @@ func (c *Cache) APIServerBack() {
 	c.backAt.Store(time.Now().UnixNano()) // first: a transaction that ends from here on sees it, the wait of an earlier one ends
 	c.backoff.RetryAll()
 	c.engine.RetryNow()
-	c.status.retryNow()
+	c.status.RetryNow()
 	if c.events != nil {
 		c.events.RetryNow()
 	}

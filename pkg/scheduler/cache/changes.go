@@ -290,7 +290,7 @@ func (ch *changes) podGroupDeleted(obj any) {
 	if pg, ok := obj.(*v1beta1.PodGroup); ok {
 		gang := api.JobID(pg.Namespace + "/" + pg.Name)
 		ch.gone("podgroup", pg)
-		ch.cache.status.forgetPodGroup(pg.Namespace, pg.Name)
+		ch.cache.status.ForgetPodGroup(pg.Namespace, pg.Name)
 		ch.cache.backoff.Forget(gang)
 		ch.cache.forgetGang(gang)
 		ch.cache.wake(Soon)

@@ -10,8 +10,9 @@
 //   - What is reserved stays reserved, and who is on a node is on it, whatever upstream's handlers and workers make of them:
 //     the books are mended before they are used (reservation.go, books.go), and tasks that upstream could not make well are
 //     made anew here instead of by its worker (resync.go).
-//   - Status writes leave the session loop: a writer with its own workers keeps only the newest wish for each
-//     object and writes it when it differs from what the API server has (status.go, report.go).
+//   - Status writes leave the session loop (package statuswriter), and so do events, of which none is told twice (package events).
+//     What they say is decided here (jobstatus.go, report.go, stuck.go).
+//   - Evictions delete pods whatever becomes of their statuses, and the victims are leaving at once (evictor.go).
 //   - Pods of a gang that waits say what its PodGroup says, which is the session's one explanation (verdict.go); gangs
 //     that no session sees, for want of a PodGroup or a queue, are told that (strays.go).
 //   - HyperNodes that are faulty or contradict others are left out and told; upstream then stops all gangs with a topology

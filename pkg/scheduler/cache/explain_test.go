@@ -22,6 +22,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -71,7 +72,7 @@ func (s *sessions) cycle() {
 		action.Execute(ssn.Session)
 	}
 	s.registry.CloseSession(ssn)
-	time.Sleep(settle + 100*time.Millisecond)
+	time.Sleep(statuswriter.Settle + 100*time.Millisecond)
 	synctest.Wait()
 }
 
@@ -387,7 +388,7 @@ func TestAPodWithoutItsPodGroupIsTold(t *testing.T) {
 				if late {
 					w.add(schedtest.MakePodGroup().Name("g").MinMember(1).Obj())
 				}
-				time.Sleep(settle)
+				time.Sleep(statuswriter.Settle)
 				w.cluster.Events.Take()
 				s.cycle()
 				said := s.podSays("p0") == `PodGroupNotFound: PodGroup "g", which annotation scheduling.k8s.io/group-name names, does not exist`

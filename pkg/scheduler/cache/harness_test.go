@@ -45,13 +45,13 @@ func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 		w.Cache = mustWrap(t, cluster, quiet{}, w.wakened)
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		w.status.start(ctx)
+		w.status.Start(ctx)
 		w.add(schedtest.MakeQueue().Name(schedtest.Queue).Obj())
 		w.woken()
 		f(t, w)
 		w.Abort()
 		cancel()
-		w.status.stop(ctx)
+		w.status.Stop(ctx)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 )
 
 // UpdateJobStatus takes a session's verdict on a gang. Upstream writes it as it is, from the session loop; here it is
@@ -35,10 +36,10 @@ func (c *Cache) UpdateJobStatus(job *api.JobInfo, _, updateAnnotations, updateJo
 	}
 	arriving := c.arriving(job)
 	if arriving {
-		c.status.withholdVerdict(job.PodGroup)
+		c.withholdVerdict(job.PodGroup)
 	}
 	c.tellScheduled(job.PodGroup)
-	c.status.wishPodGroup(job.PodGroup, inFlight)
+	c.status.PutPodGroup(job.PodGroup, inFlight)
 	reason, message, aside := c.aside.why(job.UID)
 	switch {
 	case arriving: // a cycle a moment later tells
@@ -52,6 +53,17 @@ func (c *Cache) UpdateJobStatus(job *api.JobInfo, _, updateAnnotations, updateJo
 		c.retell(job)
 	}
 	return job, nil
+}
+
+// withholdVerdict leaves the PodGroup's Unschedulable condition as it was last known.
+func (c *Cache) withholdVerdict(pg *api.PodGroup) {
+	before, _ := c.status.LastKnown(pg)
+	removeCondition(&pg.Status, isUnschedulable)
+	for _, condition := range before.Conditions {
+		if isUnschedulable(condition) {
+			pg.Status.Conditions = append(pg.Status.Conditions, condition)
+		}
+	}
 }
 
 // arrival is how many tasks a gang had when that number last changed, and when that was.
@@ -71,7 +83,7 @@ func (c *Cache) arriving(job *api.JobInfo) bool {
 			c.arrivals[job.UID] = last
 		}
 	}
-	return time.Since(last.since) < settle && (len(job.Tasks) == 0 || len(job.TaskStatusIndex[api.Pending]) > 0)
+	return time.Since(last.since) < statuswriter.Settle && (len(job.Tasks) == 0 || len(job.TaskStatusIndex[api.Pending]) > 0)
 }
 
 func (c *Cache) correctStatus(job *api.JobInfo, inFlight, blocked bool) {

@@ -16,6 +16,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -43,7 +44,7 @@ func saysUnschedulable(job *api.JobInfo) {
 // settled lets the time pass in which a gang may be said to be arriving.
 func (w *world) settled() {
 	w.verdict(func(*api.JobInfo) {})
-	time.Sleep(2 * settle)
+	time.Sleep(2 * statuswriter.Settle)
 	synctest.Wait()
 	w.cluster.Writes()
 	w.cluster.Events.Take()
@@ -89,7 +90,7 @@ func TestRegressionRunningWhilePending(t *testing.T) {
 				}
 				w.mustPlace("n", nil, tt.place...)
 				w.verdict(saysRunning)
-				time.Sleep(2 * settle)
+				time.Sleep(2 * statuswriter.Settle)
 				synctest.Wait()
 				if got := w.cluster.PodGroup("g").Status.Phase; got != tt.phase {
 					t.Errorf("phase is %s, want %s", got, tt.phase)
@@ -170,7 +171,7 @@ func TestAGangThatIsBoundInPartIsNotJustInqueue(t *testing.T) {
 		w.failGang()
 		w.deliver(w.cluster.PodGroup("g"))
 		w.verdict(saysUnschedulable)
-		time.Sleep(2 * settle)
+		time.Sleep(2 * statuswriter.Settle)
 		synctest.Wait()
 		if got := w.cluster.PodGroup("g").Status.Phase; got != v1beta1.PodGroupUnknown {
 			t.Errorf("phase is %s while one member is bound and the others cannot be, want Unknown", got)
@@ -184,7 +185,7 @@ func TestANominationIsToldAlthoughTheVerdictIsNot(t *testing.T) {
 		w.gangOf(1, 1)
 		for _, nominated := range []string{"", "n"} {
 			w.tellPod(w.latest["*v1.Pod ns/p0"].(*v1.Pod), v1.PodReasonUnschedulable, "no room", nominated)
-			time.Sleep(2 * settle)
+			time.Sleep(2 * statuswriter.Settle)
 			synctest.Wait()
 			w.sync("p0")
 		}
@@ -222,7 +223,7 @@ func TestArrivingGang(t *testing.T) {
 		for i := range 2 {
 			w.add(pod(i).Obj())
 			w.verdict(saysUnschedulable)
-			time.Sleep(settle / 2)
+			time.Sleep(statuswriter.Settle / 2)
 		}
 		if got := w.cluster.Writes(); len(got) != 0 {
 			t.Errorf("writes while the gang arrives: %v", got)
@@ -230,10 +231,10 @@ func TestArrivingGang(t *testing.T) {
 		if got := w.cluster.Events.Take(); len(got) != 0 {
 			t.Errorf("events while the gang arrives: %v", got)
 		}
-		time.Sleep(settle)
+		time.Sleep(statuswriter.Settle)
 		for range 3 {
 			w.verdict(saysUnschedulable)
-			time.Sleep(2 * settle)
+			time.Sleep(2 * statuswriter.Settle)
 			synctest.Wait()
 			w.deliver(w.cluster.PodGroup("g"))
 			w.sync("p0", "p1")
@@ -270,7 +271,7 @@ func TestAGangThatIsBeingBoundIsNotWrittenInBetween(t *testing.T) {
 		if writes := w.cluster.Writes(); len(writes) > 0 {
 			t.Errorf("written while the gang is being bound: %v", writes)
 		}
-		time.Sleep(2 * settle)
+		time.Sleep(2 * statuswriter.Settle)
 		synctest.Wait()
 		if diff := cmp.Diff([]string{"update podgroups g"}, w.cluster.Writes()); diff != "" {
 			t.Errorf("written when binding takes long (-want +got):\n%s", diff)

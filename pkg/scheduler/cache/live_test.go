@@ -44,7 +44,7 @@ func startLive(t *testing.T, cluster *schedtest.Cluster, observer Observer) *liv
 	t.Cleanup(func() {
 		w.Abort()
 		cancel()
-		w.status.stop(ctx)
+		w.status.Stop(ctx)
 	})
 	return w
 }

@@ -15,6 +15,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -104,4 +106,20 @@ func TestEventsAreWrittenSoonAfterAnOutage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStatusesAreWrittenSoonAfterAnOutage: the cache tells their writer that the API server is back.
+func TestStatusesAreWrittenSoonAfterAnOutage(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		w.away(time.Minute)
+		w.desireAll()
+		time.Sleep(time.Minute)
+		w.APIServerBack()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if diff := cmp.Diff("False Full: no room", w.podScheduled("p0")); diff != "" {
+			t.Errorf("condition of the pod (-want +got):\n%s", diff)
+		}
+	})
 }

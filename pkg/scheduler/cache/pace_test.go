@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -148,7 +149,7 @@ func TestAnExplanationIsWrittenOnce(t *testing.T) {
 		}
 		s := newSessions(w, explainConf())
 		s.cycle()
-		time.Sleep(settle)
+		time.Sleep(statuswriter.Settle)
 		w.cluster.Writes()
 		w.cluster.Events.Take()
 		writes, events := map[string]int{}, 0

@@ -204,7 +204,7 @@ func (c *Cache) reportGang(gang api.JobID, failure gangFailure) {
 		return
 	}
 	setCondition(&group.Status, unschedulable(failure.reason, failure.message))
-	c.status.wishPodGroup(group, false)
+	c.status.PutPodGroup(group, false)
 	c.podGroupEvent(group, v1.EventTypeWarning, failure.reason, failure.message)
 }
 
@@ -224,7 +224,7 @@ func (c *Cache) podGroupAsDecided(gang api.JobID) *api.PodGroup {
 		return nil
 	}
 	group := job.PodGroup.Clone()
-	if status, ok := c.status.decided(job); ok {
+	if status, ok := c.status.Decided(job); ok {
 		group.Status = *status.DeepCopy()
 	}
 	return group
@@ -242,7 +242,7 @@ func (c *Cache) reportPod(t podTelling, reason string) {
 		Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonSchedulerError, Message: t.message,
 	})
 	pod.Status.NominatedNodeName = ""
-	c.status.wishPod(pod, 0)
+	c.status.PutPod(pod, 0)
 }
 
 func unschedulable(reason, message string) scheduling.PodGroupCondition {

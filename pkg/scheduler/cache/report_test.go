@@ -21,6 +21,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 )
 
 const (
@@ -114,7 +115,7 @@ func TestSameFailureIsToldOnce(t *testing.T) {
 		for range 3 {
 			w.RetryAll()
 			w.failGang()
-			time.Sleep(2 * settle)
+			time.Sleep(2 * statuswriter.Settle)
 			synctest.Wait()
 		}
 		if got := w.cluster.Events.Take(); len(got) != 0 {

@@ -79,7 +79,7 @@ func (c *Cache) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share, b
 				task.Pod.Status.NominatedNodeName = node.Name
 			}
 		}
-		if status, ok := c.status.decided(job); ok {
+		if status, ok := c.status.Decided(job); ok {
 			job.PodGroup.Status = *status.DeepCopy()
 		}
 	}
@@ -94,6 +94,13 @@ func ownPod(pod *v1.Pod) *v1.Pod {
 	own := *pod
 	own.Annotations = maps.Clone(pod.Annotations)
 	return &own
+}
+
+// ownWatchedPod is ownPod of a pod that the watch shows.
+func (c *Cache) ownWatchedPod(pod *v1.Pod) *v1.Pod {
+	c.SchedulerCache.Mutex.Lock()
+	defer c.SchedulerCache.Mutex.Unlock()
+	return ownPod(pod)
 }
 
 // namedNode is the node a pod names in its node selector; empty when it names none.

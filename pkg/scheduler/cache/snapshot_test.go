@@ -13,6 +13,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -127,7 +128,7 @@ func TestPodThatNamesItsNode(t *testing.T) {
 				if _, err := w.StatusUpdater.UpdatePodStatus(got); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(2 * settle)
+				time.Sleep(2 * statuswriter.Settle)
 				synctest.Wait()
 				if writes := w.cluster.Writes(); len(writes) != 0 {
 					t.Errorf("the snapshot's nomination was written: %v", writes)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 )
 
 // stray is a gang that no session sees: its PodGroup, or its queue, is not there, or it is set aside.
@@ -43,7 +44,7 @@ func (c *Cache) tellStrays(seen int) {
 		if !known {
 			last.since = now
 		}
-		if now.Sub(last.since) >= settle {
+		if now.Sub(last.since) >= statuswriter.Settle {
 			if s.again = !last.told.IsZero() && now.Sub(last.told) >= retellEvery; s.again || last.told.IsZero() {
 				last.told = now
 			}
@@ -83,7 +84,7 @@ func (c *Cache) strays(seen int) map[api.JobID]*stray {
 		case c.Queues[job.Queue] == nil:
 			s.group = job.PodGroup.Clone()
 			s.message = fmt.Sprintf("queue %s does not exist", brief.Value(string(job.Queue)))
-			if status, ok := c.status.decided(job); ok {
+			if status, ok := c.status.Decided(job); ok {
 				s.group.Status = *status.DeepCopy()
 			}
 		case aside[id].message != "":
@@ -112,7 +113,7 @@ func (c *Cache) tellStray(s *stray) {
 	default:
 		condition := unschedulable(framework.QueueNotFound, s.message)
 		setCondition(&s.group.Status, condition)
-		c.status.wishPodGroup(s.group, false)
+		c.status.PutPodGroup(s.group, false)
 		c.podGroupEvent(s.group, v1.EventTypeWarning, string(condition.Type), s.message)
 	}
 	for _, pod := range s.pods {

@@ -57,14 +57,14 @@ func (s stuckReporter) TransactionDone(r binding.Result) {
 	s.cache.delays.forget(r)
 }
 
-// tellDelay wishes for the pod's condition.
+// tellDelay has the pod's condition written.
 func (c *Cache) tellDelay(m *binding.Member, reason, message string) {
 	pod := &v1.Pod{ObjectMeta: *m.Task.Pod.ObjectMeta.DeepCopy()}
 	podutil.UpdatePodCondition(&pod.Status, &v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: reason, Message: message})
-	c.status.wishPod(pod, 0)
+	c.status.PutPod(pod, 0)
 }
 
-// tellGangDelay wishes for the PodGroup's condition as it is to be now.
+// tellGangDelay has the PodGroup's condition written as it is to be now.
 func (c *Cache) tellGangDelay(gang api.JobID) {
 	c.delays.telling.Lock()
 	defer c.delays.telling.Unlock()
@@ -77,7 +77,7 @@ func (c *Cache) tellGangDelay(gang api.JobID) {
 		setCondition(&group.Status, unschedulable(failure.reason, failure.message))
 	}
 	c.delays.correct(gang, &group.Status)
-	c.status.wishPodGroup(group, false)
+	c.status.PutPodGroup(group, false)
 }
 
 func isDelay(condition scheduling.PodGroupCondition) bool {

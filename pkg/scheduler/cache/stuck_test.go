@@ -19,6 +19,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 )
 
 // catchUp lets time pass and the cache know what is written, so that writes that conflict succeed when tried again.
@@ -28,7 +29,7 @@ func (w *world) catchUp() {
 		synctest.Wait()
 		w.deliver(w.cluster.PodGroup("g"))
 		w.sync("p0", "p1")
-		time.Sleep(statusLastRetry)
+		time.Sleep(statuswriter.LastRetry)
 	}
 	synctest.Wait()
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -68,7 +69,7 @@ func TestNoTenantMakesLongMessages(t *testing.T) {
 						job.JobFitErrors = text
 						setCondition(&job.PodGroup.Status, unschedulable("NotEnoughResources", text))
 					})
-					time.Sleep(2 * settle)
+					time.Sleep(2 * statuswriter.Settle)
 					synctest.Wait()
 					w.deliver(w.cluster.PodGroup("g"))
 					w.sync(names...)

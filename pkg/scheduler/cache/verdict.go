@@ -9,6 +9,8 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 )
 
 // tellVerdict lets the pods of a gang that wait say what its PodGroup says of them, word by word, and tells both with events.
@@ -48,9 +50,13 @@ func verdictOf(pg *api.PodGroup) *scheduling.PodGroupCondition {
 	return found
 }
 
+func isUnschedulable(c scheduling.PodGroupCondition) bool {
+	return c.Type == scheduling.PodGroupUnschedulableType
+}
+
 func isScheduled(c scheduling.PodGroupCondition) bool { return c.Type == scheduling.PodGroupScheduled }
 
-// tellPod leaves a wish for the pod's PodScheduled condition, and its nomination if there is one, and tells the former with
+// tellPod has the pod's PodScheduled condition written, and its nomination if there is one, and tells the former with
 // an event, unless the pod has them.
 func (c *Cache) tellPod(pod *v1.Pod, reason, message, nominated string) {
 	_, current := podutil.GetPodCondition(&pod.Status, v1.PodScheduled)
@@ -64,7 +70,7 @@ func (c *Cache) tellPod(pod *v1.Pod, reason, message, nominated string) {
 	}
 	podutil.UpdatePodCondition(&pod.Status, &v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: reason, Message: message})
 	c.Recorder.Event(pod, v1.EventTypeWarning, "FailedScheduling", message)
-	c.status.wishPod(pod, settle)
+	c.status.PutPod(pod, statuswriter.Settle)
 }
 
 func (c *Cache) podGroupEvent(group *api.PodGroup, eventType, reason, message string) {
@@ -75,8 +81,8 @@ func (c *Cache) podGroupEvent(group *api.PodGroup, eventType, reason, message st
 
 // tellScheduled tells with an event that the gang's minimum is placed, when that is news.
 func (c *Cache) tellScheduled(pg *api.PodGroup) {
-	last, known := c.status.lastKnown(statusKey{podGroupKind, pg.Namespace, pg.Name}, pg)
-	if !known || !hasCondition(pg.Status, isScheduled) || hasCondition(last.status, isScheduled) {
+	last, known := c.status.LastKnown(pg)
+	if !known || !hasCondition(pg.Status, isScheduled) || hasCondition(last, isScheduled) {
 		return
 	}
 	c.podGroupEvent(pg, v1.EventTypeNormal, string(scheduling.PodGroupScheduled), string(scheduling.PodGroupReady))

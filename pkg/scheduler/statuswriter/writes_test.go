@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache
+package statuswriter
 
 import (
 	"context"
@@ -21,17 +21,6 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// wish leaves a wish for the gang's PodGroup.
-func (w *world) wish(change func(status *scheduling.PodGroupStatus)) {
-	w.t.Helper()
-	pg := w.Snapshot().Jobs[gang].PodGroup
-	change(&pg.Status)
-	if _, err := w.StatusUpdater.UpdatePodGroup(pg); err != nil {
-		w.t.Fatal(err)
-	}
-	synctest.Wait()
-}
-
 func phase(p scheduling.PodGroupPhase) func(*scheduling.PodGroupStatus) {
 	return func(status *scheduling.PodGroupStatus) { status.Phase = p }
 }
@@ -40,51 +29,51 @@ func running(n int32) func(*scheduling.PodGroupStatus) {
 	return func(status *scheduling.PodGroupStatus) { status.Running = n }
 }
 
-func TestPodGroupWishes(t *testing.T) {
+func TestWhenPodGroupsAreWritten(t *testing.T) {
 	once := []string{"update podgroups g"}
 	tests := map[string]struct {
-		do func(w *world)
-		// soon and later are the writes at once and within the time to settle.
+		do func(w *testWriter)
+		// soon and later are the writes at once and within the time to Settle.
 		soon, later []string
 		phase       v1beta1.PodGroupPhase
 		running     int32
 	}{
-		"a phase is written at once":         {do: func(w *world) { w.wish(phase(scheduling.PodGroupRunning)) }, soon: once, phase: v1beta1.PodGroupRunning},
-		"counters are written a while later": {do: func(w *world) { w.wish(running(1)) }, later: once, phase: v1beta1.PodGroupInqueue, running: 1},
-		"the newest counters win": {do: func(w *world) {
-			w.wish(running(1))
-			w.wish(running(2))
-			w.wish(running(3))
+		"a phase is written at once":         {do: func(w *testWriter) { w.desire(phase(scheduling.PodGroupRunning)) }, soon: once, phase: v1beta1.PodGroupRunning},
+		"counters are written a while later": {do: func(w *testWriter) { w.desire(running(1)) }, later: once, phase: v1beta1.PodGroupInqueue, running: 1},
+		"the newest counters win": {do: func(w *testWriter) {
+			w.desire(running(1))
+			w.desire(running(2))
+			w.desire(running(3))
 		}, later: once, phase: v1beta1.PodGroupInqueue, running: 3},
-		"a phase takes waiting counters along": {do: func(w *world) {
-			w.wish(running(2))
-			w.wish(phase(scheduling.PodGroupRunning))
+		"a phase takes waiting counters along": {do: func(w *testWriter) {
+			w.desire(running(2))
+			w.desire(phase(scheduling.PodGroupRunning))
 		}, soon: once, phase: v1beta1.PodGroupRunning, running: 2},
-		"what is so already is not written": {do: func(w *world) { w.wish(func(*scheduling.PodGroupStatus) {}) }, phase: v1beta1.PodGroupInqueue},
-		"the same wish again is not written again": {do: func(w *world) {
-			w.wish(phase(scheduling.PodGroupRunning))
-			w.wish(phase(scheduling.PodGroupRunning))
+		"what is so already is not written": {do: func(w *testWriter) { w.desire(func(*scheduling.PodGroupStatus) {}) }, phase: v1beta1.PodGroupInqueue},
+		"the same status again is not written again": {do: func(w *testWriter) {
+			w.desire(phase(scheduling.PodGroupRunning))
+			w.desire(phase(scheduling.PodGroupRunning))
 		}, soon: once, phase: v1beta1.PodGroupRunning},
-		"a condition that differs in its time only is not written again": {do: func(w *world) {
+		"a condition that differs in its time only is not written again": {do: func(w *testWriter) {
 			for range 2 {
-				w.wish(func(status *scheduling.PodGroupStatus) { setCondition(status, unschedulable("R", "m")) })
+				w.desire(unschedulable("R", "m"))
 				w.deliver(w.cluster.PodGroup("g"))
 				time.Sleep(time.Millisecond)
 			}
 		}, soon: once, phase: v1beta1.PodGroupInqueue},
-		"a conflict is tried again": {do: func(w *world) {
+		"a conflict is tried again": {do: func(w *testWriter) {
 			conflicts := 1
 			w.cluster.Volcano.PrependReactor("update", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
 				conflicts--
 				return conflicts >= 0, nil, apierrors.NewConflict(podGroupResource, "g", errBroken)
 			})
-			w.wish(phase(scheduling.PodGroupRunning))
+			w.desire(phase(scheduling.PodGroupRunning))
 		}, soon: once, later: once, phase: v1beta1.PodGroupRunning},
-		"a change that the watch has not shown is not overwritten": {do: func(w *world) {
+		"a change that the watch has not shown is not overwritten": {do: func(w *testWriter) {
 			pg := w.cluster.PodGroup("g")
 			pg.Spec.MinMember = 7
 			pg = w.cluster.Put(pg).(*v1beta1.PodGroup)
-			w.wish(phase(scheduling.PodGroupRunning))
+			w.desire(phase(scheduling.PodGroupRunning))
 			if w.cluster.PodGroup("g").Spec.MinMember != 7 {
 				w.t.Error("a change by somebody else was overwritten")
 			}
@@ -93,14 +82,14 @@ func TestPodGroupWishes(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				w.gangOf(1, 1)
+			inCluster(t, func(t *testing.T, w *testWriter) {
+				w.gangOf1()
 				w.cluster.Writes()
 				tt.do(w)
 				if diff := cmp.Diff(tt.soon, w.cluster.Writes()); diff != "" {
 					t.Errorf("writes at once (-want +got):\n%s", diff)
 				}
-				time.Sleep(2 * settle)
+				time.Sleep(2 * Settle)
 				synctest.Wait()
 				if diff := cmp.Diff(tt.later, w.cluster.Writes()); diff != "" {
 					t.Errorf("writes later (-want +got):\n%s", diff)
@@ -116,22 +105,22 @@ func TestPodGroupWishes(t *testing.T) {
 
 // TestSnapshotShowsWhatIsDecided: between a decision and the watch that shows it no session decides it again.
 func TestSnapshotShowsWhatIsDecided(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.gangOf(1, 1)
-		w.wish(running(1))
-		shown := func() int32 { return w.Snapshot().Jobs[gang].PodGroup.Status.Running }
+	inCluster(t, func(t *testing.T, w *testWriter) {
+		w.gangOf1()
+		w.desire(running(1))
+		shown := func() int32 { return w.podGroup().Status.Running }
 		if got := shown(); got != 1 {
 			t.Errorf("%d are running in the snapshot before the write, want 1", got)
 		}
-		time.Sleep(2 * settle)
+		time.Sleep(2 * Settle)
 		synctest.Wait()
 		if got := shown(); got != 1 {
 			t.Errorf("%d are running in the snapshot between the write and the watch, want 1", got)
 		}
 		pg := w.cluster.PodGroup("g")
 		w.deliver(pg)
-		if got := shown(); got != 1 || len(w.status.podGroups) != 0 {
-			t.Errorf("%d are running in the snapshot after the watch, and %d wishes are kept, want 1 and none", got, len(w.status.podGroups))
+		if got := shown(); got != 1 || len(w.podGroups) != 0 {
+			t.Errorf("%d are running in the snapshot after the watch, and %d statuses are kept, want 1 and none", got, len(w.podGroups))
 		}
 		w.add(schedtest.MakePodGroup().Name("g").Obj()) // somebody resets it
 		if got := shown(); got != 0 {
@@ -140,20 +129,20 @@ func TestSnapshotShowsWhatIsDecided(t *testing.T) {
 	})
 }
 
-// TestWishGivesWayToAnotherWriter: a wish waits a while before it is written, and what somebody else wrote meanwhile must
+// TestADecisionGivesWayToAnotherWriter: a status waits a while before it is written, and what somebody else wrote meanwhile must
 // not be lost to a decision that did not know of it.
-func TestWishGivesWayToAnotherWriter(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.gangOf(1, 1)
-		w.wish(phase(scheduling.PodGroupRunning))
-		time.Sleep(2 * settle)
+func TestADecisionGivesWayToAnotherWriter(t *testing.T) {
+	inCluster(t, func(t *testing.T, w *testWriter) {
+		w.gangOf1()
+		w.desire(phase(scheduling.PodGroupRunning))
+		time.Sleep(2 * Settle)
 		synctest.Wait()
 		w.deliver(w.cluster.PodGroup("g"))
-		w.wish(running(1))
+		w.desire(running(1))
 		foreign := w.cluster.PodGroup("g").DeepCopy()
 		foreign.Status.Phase = v1beta1.PodGroupPending
 		w.add(foreign)
-		time.Sleep(2 * settle)
+		time.Sleep(2 * Settle)
 		synctest.Wait()
 		if got := w.cluster.PodGroup("g").Status.Phase; got != v1beta1.PodGroupPending {
 			t.Errorf("phase is %s, want what the other writer wrote", got)
@@ -161,16 +150,16 @@ func TestWishGivesWayToAnotherWriter(t *testing.T) {
 	})
 }
 
-func TestWishForADeletedPodGroup(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.gangOf(1, 1)
+func TestWhatIsDesiredOfADeletedPodGroup(t *testing.T) {
+	inCluster(t, func(t *testing.T, w *testWriter) {
+		w.gangOf1()
 		w.cluster.Writes()
-		w.wish(running(1))
+		w.desire(running(1))
 		w.remove(schedtest.MakePodGroup().Name("g").Obj())
-		time.Sleep(2 * settle)
+		time.Sleep(2 * Settle)
 		synctest.Wait()
-		if got := w.cluster.Writes(); len(got) != 0 || len(w.status.podGroups) != 0 {
-			t.Errorf("writes: %v, wishes kept: %d", got, len(w.status.podGroups))
+		if got := w.cluster.Writes(); len(got) != 0 || len(w.podGroups) != 0 {
+			t.Errorf("writes: %v, statuses kept: %d", got, len(w.podGroups))
 		}
 	})
 }
@@ -178,23 +167,23 @@ func TestWishForADeletedPodGroup(t *testing.T) {
 // TestDeletedPodGroupIsForgotten: nothing is kept of a PodGroup that was deleted, whether its status was written by then,
 // is being written, or waits to be.
 func TestDeletedPodGroupIsForgotten(t *testing.T) {
-	deleted := func(w *world) { w.remove(schedtest.MakePodGroup().Name("g").Obj()) }
-	tests := map[string]func(w *world){
-		"before its status is written": func(w *world) {
-			w.wish(running(1))
+	deleted := func(w *testWriter) { w.remove(schedtest.MakePodGroup().Name("g").Obj()) }
+	tests := map[string]func(w *testWriter){
+		"before its status is written": func(w *testWriter) {
+			w.desire(running(1))
 			deleted(w)
 		},
-		"after its status was written, and before that is seen": func(w *world) {
-			w.wish(phase(scheduling.PodGroupRunning))
+		"after its status was written, and before that is seen": func(w *testWriter) {
+			w.desire(phase(scheduling.PodGroupRunning))
 			deleted(w)
 		},
-		"while its status is being written": func(w *world) {
+		"while its status is being written": func(w *testWriter) {
 			written := make(chan struct{})
 			w.cluster.Volcano.PrependReactor("update", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
 				<-written
 				return true, schedtest.MakePodGroup().Name("g").Obj(), nil
 			})
-			w.wish(phase(scheduling.PodGroupRunning))
+			w.desire(phase(scheduling.PodGroupRunning))
 			deleted(w)
 			close(written)
 			synctest.Wait()
@@ -202,11 +191,11 @@ func TestDeletedPodGroupIsForgotten(t *testing.T) {
 	}
 	for name, do := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				w.gangOf(1, 1)
+			inCluster(t, func(t *testing.T, w *testWriter) {
+				w.gangOf1()
 				do(w)
-				if len(w.status.podGroups) != 0 || len(w.status.ours) != 0 {
-					t.Errorf("%d wishes and %d written statuses are kept, want none", len(w.status.podGroups), len(w.status.ours))
+				if len(w.podGroups) != 0 || len(w.ours) != 0 {
+					t.Errorf("%d desired and %d written statuses are kept, want none", len(w.podGroups), len(w.ours))
 				}
 			})
 		})
@@ -220,33 +209,33 @@ func unscheduled(nominated string) *v1.Pod {
 	return p
 }
 
-func TestPodWishes(t *testing.T) {
+func TestWhenPodsAreTold(t *testing.T) {
 	once := []string{"update pods/status p0"}
 	tests := map[string]struct {
 		nominated   string
-		meanwhile   func(w *world)
+		meanwhile   func(w *testWriter)
 		soon, later []string
 	}{
-		"a pod found unschedulable is told a while later":                            {later: once},
-		"a nomination is told at once":                                               {nominated: "n", soon: once},
-		"a pod that is being bound by then is not told":                              {meanwhile: func(w *world) { w.mustPlace("n", nil, "p0") }},
-		"a pod that is bound by then is not told":                                    {meanwhile: func(w *world) { w.add(pod(0).Node("n").Obj()) }},
-		"a pod that is bound by then, which the cache has yet to learn, is not told": {meanwhile: func(w *world) { w.listed(pod(0).Node("n").Obj()) }},
-		"a pod that is deleted by then is not told":                                  {meanwhile: func(w *world) { w.remove(pod(0).Obj()) }},
-		"a pod of the same name, which the cache has yet to learn, is not told": {meanwhile: func(w *world) {
-			w.listed(pod(0).UID("new").Obj())
+		"a pod found unschedulable is told a while later":                                {later: once},
+		"a nomination is told at once":                                                   {nominated: "n", soon: once},
+		"a pod that is being bound by then is not told":                                  {meanwhile: func(w *testWriter) { w.placed[pod(0).Obj().UID] = true }},
+		"a pod that is bound by then is not told":                                        {meanwhile: func(w *testWriter) { w.add(pod(0).Node("n").Obj()) }},
+		"a pod that is bound by then, which the scheduler has yet to learn, is not told": {meanwhile: func(w *testWriter) { w.add(pod(0).Node("n").Obj()) }},
+		"a pod that is deleted by then is not told":                                      {meanwhile: func(w *testWriter) { w.remove(pod(0).Obj()) }},
+		"a pod of the same name, which the scheduler has yet to learn, is not told": {meanwhile: func(w *testWriter) {
+			w.add(pod(0).UID("new").Obj())
 		}},
-		"a pod of the same name is not told": {meanwhile: func(w *world) {
+		"a pod of the same name is not told": {meanwhile: func(w *testWriter) {
 			w.remove(pod(0).Obj())
 			w.add(pod(0).UID("new").Obj())
 		}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				w.gangOf(1, 1)
+			inCluster(t, func(t *testing.T, w *testWriter) {
+				w.gangOf1()
 				w.cluster.Writes()
-				if _, err := w.StatusUpdater.UpdatePodStatus(unscheduled(tt.nominated)); err != nil {
+				if _, err := w.UpdatePodStatus(unscheduled(tt.nominated)); err != nil {
 					t.Fatal(err)
 				}
 				synctest.Wait()
@@ -256,7 +245,7 @@ func TestPodWishes(t *testing.T) {
 				if tt.meanwhile != nil {
 					tt.meanwhile(w)
 				}
-				time.Sleep(2 * settle)
+				time.Sleep(2 * Settle)
 				synctest.Wait()
 				if diff := cmp.Diff(tt.later, w.cluster.Writes()); diff != "" {
 					t.Errorf("writes later (-want +got):\n%s", diff)
@@ -266,26 +255,25 @@ func TestPodWishes(t *testing.T) {
 	}
 }
 
-// TestPodWishIsTriedAgain: the API server fails for a while.
 // TestAPodIsToldWhatIsDecidedWhileItIsBeingTold: the newer word is written too.
 func TestAPodIsToldWhatIsDecidedWhileItIsBeingTold(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.gangOf(1, 1)
+	inCluster(t, func(t *testing.T, w *testWriter) {
+		w.gangOf1()
 		newer := unscheduled("")
 		newer.Status.Conditions[0].Message = "no room, and then less"
 		told := false
 		w.cluster.Kube.PrependReactor("update", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 			if !told {
 				told = true
-				w.status.wishPod(newer, 0)
+				w.PutPod(newer, 0)
 			}
 			return false, nil, nil
 		})
-		w.status.wishPod(unscheduled(""), 0)
+		w.PutPod(unscheduled(""), 0)
 		for range 3 {
 			synctest.Wait()
-			w.sync("p0")
-			time.Sleep(statusLastRetry)
+			w.deliver(w.cluster.Pod("p0"))
+			time.Sleep(LastRetry)
 		}
 		if diff := cmp.Diff("False Unschedulable: no room, and then less", w.podScheduled("p0")); diff != "" {
 			t.Errorf("condition of the pod (-want +got):\n%s", diff)
@@ -293,18 +281,19 @@ func TestAPodIsToldWhatIsDecidedWhileItIsBeingTold(t *testing.T) {
 	})
 }
 
-func TestPodWishIsTriedAgain(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.gangOf(1, 1)
+// TestATellingThatFailsIsTriedAgain: the API server fails for a while.
+func TestATellingThatFailsIsTriedAgain(t *testing.T) {
+	inCluster(t, func(t *testing.T, w *testWriter) {
+		w.gangOf1()
 		failures := 3
 		w.cluster.Kube.PrependReactor("update", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 			failures--
 			return failures >= 0, nil, apierrors.NewInternalError(errBroken)
 		})
-		if _, err := w.StatusUpdater.UpdatePodStatus(unscheduled("")); err != nil {
+		if _, err := w.UpdatePodStatus(unscheduled("")); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(3 * settle)
+		time.Sleep(3 * Settle)
 		synctest.Wait()
 		if got := w.podScheduled("p0"); got != "False Unschedulable: no room" {
 			t.Errorf("condition is %q", got)
@@ -314,12 +303,12 @@ func TestPodWishIsTriedAgain(t *testing.T) {
 
 // TestRootQueueIsWrittenByTheWriter: upstream updates the root queue from within the session, with two calls.
 func TestRootQueueIsWrittenByTheWriter(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.add(schedtest.MakeQueue().Name("root").Obj())
 		w.cluster.Writes()
 		cpus := func(n string) v1.ResourceList { return v1.ResourceList{v1.ResourceCPU: resource.MustParse(n)} }
-		wish := func(deserved, allocated string) {
-			queues := w.VCClient().SchedulingV1beta1().Queues()
+		desire := func(deserved, allocated string) {
+			queues := QueueClient(w.cluster.Volcano, w.Writer).SchedulingV1beta1().Queues()
 			queue := schedtest.MakeQueue().Name("root").Obj()
 			queue.Spec.Deserved, queue.Status.Allocated = cpus(deserved), cpus(allocated)
 			queue, err := queues.Update(context.Background(), queue, metav1.UpdateOptions{})
@@ -331,12 +320,12 @@ func TestRootQueueIsWrittenByTheWriter(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		wish("1", "1")
-		wish("8", "2")
+		desire("1", "1")
+		desire("8", "2")
 		if got := w.cluster.Writes(); len(got) != 0 {
 			t.Errorf("writes from within the session: %v", got)
 		}
-		time.Sleep(2 * settle)
+		time.Sleep(2 * Settle)
 		synctest.Wait()
 		if diff := cmp.Diff([]string{"update queues root", "update queues/status root"}, w.cluster.Writes()); diff != "" {
 			t.Errorf("writes (-want +got):\n%s", diff)
@@ -349,8 +338,8 @@ func TestRootQueueIsWrittenByTheWriter(t *testing.T) {
 			t.Errorf("deserved and allocated (-want +got):\n%s", diff)
 		}
 		w.deliver(queue)
-		wish("8", "2")
-		time.Sleep(2 * settle)
+		desire("8", "2")
+		time.Sleep(2 * Settle)
 		synctest.Wait()
 		if got := w.cluster.Writes(); len(got) != 0 {
 			t.Errorf("writes of what is so already: %v", got)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache
+package statuswriter
 
 import (
 	"errors"
@@ -27,7 +27,7 @@ var (
 )
 
 // refuse makes the API server answer updates of the resource with the error, and counts them.
-func (w *world) refuse(resource string, err error) (tries *int) {
+func (w *testWriter) refuse(resource string, err error) (tries *int) {
 	tries = new(int)
 	react := func(clienttesting.Action) (bool, runtime.Object, error) {
 		*tries++
@@ -39,7 +39,7 @@ func (w *world) refuse(resource string, err error) (tries *int) {
 }
 
 // TestRefusedStatusIsDropped: what the API server refuses for good is not written again and again, neither by the writer
-// nor because each cycle wishes for it anew.
+// nor because each cycle desires it anew.
 func TestRefusedStatusIsDropped(t *testing.T) {
 	pgRefused := "Warning StatusRefused g: the API server refuses the status that the scheduler writes: "
 	tests := map[string]struct {
@@ -54,16 +54,16 @@ func TestRefusedStatusIsDropped(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				w.gangOf(1, 1)
+			inCluster(t, func(t *testing.T, w *testWriter) {
+				w.gangOf1()
 				tries := w.refuse("podgroups", tt.refusal)
 				for range 5 {
-					w.wish(phase(scheduling.PodGroupRunning))
+					w.desire(phase(scheduling.PodGroupRunning))
 					time.Sleep(time.Minute)
 					synctest.Wait()
 				}
-				if *tries != tt.tries || len(w.status.podGroups) != 0 {
-					t.Errorf("it was written %d times and %d wishes are kept, want %d and none", *tries, len(w.status.podGroups), tt.tries)
+				if *tries != tt.tries || len(w.podGroups) != 0 {
+					t.Errorf("it was written %d times and %d statuses are kept, want %d and none", *tries, len(w.podGroups), tt.tries)
 				}
 				if diff := cmp.Diff([]string{tt.event}, w.cluster.Events.Take()); diff != "" {
 					t.Errorf("events (-want +got):\n%s", diff)
@@ -76,8 +76,8 @@ func TestRefusedStatusIsDropped(t *testing.T) {
 // TestAWriteIsNotGivenUpForWhatAnOutageLooksLike: an API server that comes back forbids for a moment, and may go away again and
 // again; only what is forbidden in a row counts.
 func TestAWriteIsNotGivenUpForWhatAnOutageLooksLike(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.gangOf(1, 1)
+	inCluster(t, func(t *testing.T, w *testWriter) {
+		w.gangOf1()
 		tries := 0
 		w.cluster.Volcano.PrependReactor("update", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
 			switch tries++; {
@@ -88,7 +88,7 @@ func TestAWriteIsNotGivenUpForWhatAnOutageLooksLike(t *testing.T) {
 			}
 			return false, nil, nil
 		})
-		w.wish(phase(scheduling.PodGroupRunning))
+		w.desire(phase(scheduling.PodGroupRunning))
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if got := w.cluster.PodGroup("g").Status.Phase; got != v1beta1.PodGroupRunning {
@@ -101,18 +101,18 @@ func TestAWriteIsNotGivenUpForWhatAnOutageLooksLike(t *testing.T) {
 }
 
 func TestRefusedPodStatusIsDropped(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.gangOf(1, 1)
+	inCluster(t, func(t *testing.T, w *testWriter) {
+		w.gangOf1()
 		tries := w.refuse("pods", errInvalid)
 		for range 5 {
-			if _, err := w.StatusUpdater.UpdatePodStatus(unscheduled("")); err != nil {
+			if _, err := w.UpdatePodStatus(unscheduled("")); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute)
 			synctest.Wait()
 		}
-		if *tries != 1 || len(w.status.pods) != 0 {
-			t.Errorf("it was written %d times and %d wishes are kept, want once and none", *tries, len(w.status.pods))
+		if *tries != 1 || len(w.pods) != 0 {
+			t.Errorf("it was written %d times and %d statuses are kept, want once and none", *tries, len(w.pods))
 		}
 	})
 }
@@ -120,30 +120,30 @@ func TestRefusedPodStatusIsDropped(t *testing.T) {
 // TestRefusalHoldsForOneWrite: another status, another version of the object, or a while later, and it is tried again.
 func TestRefusalHoldsForOneWrite(t *testing.T) {
 	tests := map[string]struct {
-		change func(w *world)
+		change func(w *testWriter)
 		status func(*scheduling.PodGroupStatus)
 	}{
 		"another status": {status: phase(scheduling.PodGroupUnknown)},
 		"an object that changed": {
-			change: func(w *world) {
+			change: func(w *testWriter) {
 				changed := w.cluster.PodGroup("g").DeepCopy()
 				changed.Labels = map[string]string{"mended": "true"}
 				w.add(changed)
 			},
 			status: phase(scheduling.PodGroupRunning),
 		},
-		"a while later": {change: func(*world) { time.Sleep(refusedFor) }, status: phase(scheduling.PodGroupRunning)},
+		"a while later": {change: func(*testWriter) { time.Sleep(refusedFor) }, status: phase(scheduling.PodGroupRunning)},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				w.gangOf(1, 1)
+			inCluster(t, func(t *testing.T, w *testWriter) {
+				w.gangOf1()
 				tries := w.refuse("podgroups", errInvalid)
-				w.wish(phase(scheduling.PodGroupRunning))
+				w.desire(phase(scheduling.PodGroupRunning))
 				if tt.change != nil {
 					tt.change(w)
 				}
-				w.wish(tt.status)
+				w.desire(tt.status)
 				if *tries != 2 {
 					t.Errorf("%d tries, want a second one", *tries)
 				}
@@ -156,19 +156,19 @@ func TestRefusalHoldsForOneWrite(t *testing.T) {
 // bounded.
 func TestStatusOfAnyTenantIsShort(t *testing.T) {
 	long := strings.Repeat("é", 400_000)
-	inWorld(t, func(t *testing.T, w *world) {
-		w.gangOf(1, 1)
-		w.wish(func(status *scheduling.PodGroupStatus) {
+	inCluster(t, func(t *testing.T, w *testWriter) {
+		w.gangOf1()
+		w.desire(func(status *scheduling.PodGroupStatus) {
 			status.Conditions = []scheduling.PodGroupCondition{
 				{Type: scheduling.PodGroupUnschedulableType, Reason: "NotEnoughResources", Message: long}, {Type: "Theirs", Message: "short"},
 			}
 		})
 		p := unscheduled("")
 		p.Status.Conditions[0].Message = long
-		if _, err := w.StatusUpdater.UpdatePodStatus(p); err != nil {
+		if _, err := w.UpdatePodStatus(p); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * settle)
+		time.Sleep(2 * Settle)
 		synctest.Wait()
 		want := fmt.Sprintf("%s... (and %d bytes more)", long[:984], len(long)-984)
 		if got := w.condition(v1beta1.PodGroupUnschedulableType); got != " NotEnoughResources: "+want {

@@ -19,6 +19,7 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -36,21 +37,30 @@ func (w *world) refuseAtFirst(times int32) {
 	}
 }
 
-// wishAll leaves a wish of each kind: for the pod's condition, the PodGroup's counters and the queue's allocation. All
+// desireAll desires a status of each kind: for the pod's condition, the PodGroup's counters and the queue's allocation. All
 // of them wait a moment before they are written.
-func (w *world) wishAll() {
+func (w *world) desireAll() {
 	w.t.Helper()
 	told := w.cluster.Pod("p0").DeepCopy()
 	podutil.UpdatePodCondition(&told.Status, &v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: "Full", Message: "no room"})
 	if _, err := w.StatusUpdater.UpdatePodStatus(told); err != nil {
 		w.t.Fatal(err)
 	}
-	w.wish(running(7))
-	w.status.wishQueue(schedtest.Queue, &queueWish{allocated: v1.ResourceList{v1.ResourceCPU: resource.MustParse("3")}})
+	pg := w.Snapshot().Jobs[gang].PodGroup
+	pg.Status.Running = 7
+	if _, err := w.StatusUpdater.UpdatePodGroup(pg); err != nil {
+		w.t.Fatal(err)
+	}
+	queue := schedtest.MakeQueue().Name(schedtest.Queue).Obj()
+	queue.Status.Allocated = v1.ResourceList{v1.ResourceCPU: resource.MustParse("3")}
+	if _, err := w.VCClient().SchedulingV1beta1().Queues().UpdateStatus(w.t.Context(), queue, metav1.UpdateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
 }
 
-// TestDrainWritesWhatIsWishedFor: the grace has ended when statuses are asked for last.
-func TestDrainWritesWhatIsWishedFor(t *testing.T) {
+// TestDrainWritesWhatIsDesired: the grace has ended when statuses are asked for last.
+func TestDrainWritesWhatIsDesired(t *testing.T) {
 	tests := map[string]struct{ refused int32 }{
 		"at once, what waits for a moment to pass":    {0},
 		"again, what fails while the scheduler stops": {4},
@@ -60,7 +70,7 @@ func TestDrainWritesWhatIsWishedFor(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.gangOf(1, 1)
 				w.refuseAtFirst(tt.refused)
-				w.wishAll()
+				w.desireAll()
 				grace, cancel := context.WithCancel(t.Context())
 				cancel()
 				if err := w.Drain(grace); err != nil {
@@ -111,7 +121,7 @@ func TestStopIsBounded(t *testing.T) {
 		aborted bool
 		want    time.Duration
 	}{
-		"a drain waits for the limit":           {want: flushLimit},
+		"a drain waits for the limit":           {want: statuswriter.FlushLimit},
 		"a drain that is aborted does not wait": {aborted: true},
 	}
 	for name, tt := range tests {
@@ -119,7 +129,7 @@ func TestStopIsBounded(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.gangOf(1, 1)
 				w.refuseAtFirst(1 << 30)
-				w.wishAll()
+				w.desireAll()
 				start := time.Now()
 				if tt.aborted {
 					w.Abort()
@@ -133,37 +143,4 @@ func TestStopIsBounded(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestStatusesAreWrittenSoonAfterAnOutage: the waits between tries have grown by then.
-func TestStatusesAreWrittenSoonAfterAnOutage(t *testing.T) {
-	const soon = time.Second
-	for away := 5 * time.Second; away < 2*time.Minute; away = away * 5 / 4 {
-		inWorld(t, func(t *testing.T, w *world) {
-			w.gangOf(1, 1)
-			w.away(away)
-			w.wishAll()
-			time.Sleep(away)
-			w.APIServerBack()
-			time.Sleep(soon)
-			synctest.Wait()
-			if left := w.status.unwritten(); len(left) > 0 {
-				t.Errorf("%v after an outage of %v these are not written: %v", soon, away, left)
-			}
-		})
-	}
-}
-
-// TestTheEndOfAnOutageHurriesNoStatusThatDidNotFail: what waits for a moment to pass may not be needed by then.
-func TestTheEndOfAnOutageHurriesNoStatusThatDidNotFail(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.gangOf(1, 1)
-		w.cluster.Writes()
-		w.wishAll()
-		w.APIServerBack()
-		synctest.Wait()
-		if got := w.cluster.Writes(); len(got) > 0 {
-			t.Errorf("written at once: %v", got)
-		}
-	})
 }

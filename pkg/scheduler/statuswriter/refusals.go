@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache
+package statuswriter
 
 import (
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/lru"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
@@ -24,12 +24,10 @@ const (
 	// forbiddenTries is how often a write is tried again that is forbidden, with backoff for some 20 seconds: an API server that
 	// has just started does not know its roles yet.
 	forbiddenTries = 10
-	// statusRefused is the reason of the event that tells of a refused write.
-	statusRefused = "StatusRefused"
 )
 
 // refusals remembers the writes that the API server refused for good. The same write of the same version of the object
-// is not tried again for a while, however often it is wished for.
+// is not tried again for a while, however often it is desired.
 type refusals struct {
 	last *lru.Cache
 	// forbidden is how often in a row a write was forbidden.
@@ -47,7 +45,7 @@ func newRefusals() *refusals {
 }
 
 // before says whether this very write was refused.
-func (r *refusals) before(key statusKey, current metav1.Object, wanted uint64) bool {
+func (r *refusals) before(key objectKey, current metav1.Object, wanted uint64) bool {
 	last, ok := r.last.Get(key)
 	if !ok {
 		return false
@@ -56,13 +54,13 @@ func (r *refusals) before(key statusKey, current metav1.Object, wanted uint64) b
 	return refused.version == current.GetResourceVersion() && refused.wanted == wanted && time.Now().Before(refused.until)
 }
 
-func (r *refusals) add(key statusKey, current metav1.Object, wanted uint64) {
+func (r *refusals) add(key objectKey, current metav1.Object, wanted uint64) {
 	r.last.Add(key, refusal{current.GetResourceVersion(), wanted, time.Now().Add(refusedFor)})
 }
 
 // forGood notes what became of a write, and says whether it will always be refused: one that is forbidden is when it has been
 // for a while, without another answer in between or none at all.
-func (r *refusals) forGood(key statusKey, err error) bool {
+func (r *refusals) forGood(key objectKey, err error) bool {
 	if !apierrors.IsForbidden(err) {
 		r.forbidden.Remove(key)
 		return err != nil && apiwrite.RefusedForGood(err)
@@ -75,25 +73,24 @@ func (r *refusals) forGood(key statusKey, err error) bool {
 	return tries > forbiddenTries
 }
 
-type statusObject interface {
+type object interface {
 	metav1.Object
 	runtime.Object
 }
 
 // givesUp says whether a write that failed is to be dropped, because the API server refused it for good; it is told then.
-func (w *statusWriter) givesUp(key statusKey, current statusObject, wanted uint64, err error) bool {
+func (w *Writer) givesUp(key objectKey, current object, wanted uint64, err error) bool {
 	if !w.refused.forGood(key, err) {
 		return false
 	}
 	w.refused.add(key, current, wanted)
-	logger().Error(err, "The API server refuses a status for good, it is not written", "kind", key.kind, "namespace", key.namespace, "name", key.name)
-	w.cache.observer.StatusRefused(string(key.kind))
-	w.cache.Recorder.Event(current, v1.EventTypeWarning, statusRefused, "the API server refuses the status that the scheduler writes: "+brief.Part(err.Error()))
+	klog.Background().WithName("status").Error(err, "The API server refuses a status for good, it is not written", "kind", key.kind, "namespace", key.namespace, "name", key.name)
+	w.deps.Refused(string(key.kind), current, "the API server refuses the status that the scheduler writes: "+brief.Part(err.Error()))
 	return true
 }
 
 // unlessGivenUp is the error of a write that is to be tried again.
-func (w *statusWriter) unlessGivenUp(key statusKey, current statusObject, wanted uint64, err error) error {
+func (w *Writer) unlessGivenUp(key objectKey, current object, wanted uint64, err error) error {
 	if w.givesUp(key, current, wanted, err) {
 		return nil
 	}

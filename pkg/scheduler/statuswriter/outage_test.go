@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statuswriter
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// desireAll desires a status of each kind: for the pod's condition, the PodGroup's counters and the queue's allocation. All
+// of them wait a moment before they are written.
+func (w *testWriter) desireAll() {
+	w.t.Helper()
+	told := w.cluster.Pod("p0").DeepCopy()
+	podutil.UpdatePodCondition(&told.Status, &v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: "Full", Message: "no room"})
+	if _, err := w.UpdatePodStatus(told); err != nil {
+		w.t.Fatal(err)
+	}
+	w.desire(running(7))
+	w.putQueue(schedtest.Queue, &desiredQueue{allocated: v1.ResourceList{v1.ResourceCPU: resource.MustParse("3")}})
+}
+
+// TestStatusesAreWrittenSoonAfterAnOutage: the waits between tries have grown by then.
+func TestStatusesAreWrittenSoonAfterAnOutage(t *testing.T) {
+	const soon = time.Second
+	for away := 5 * time.Second; away < 2*time.Minute; away = away * 5 / 4 {
+		inCluster(t, func(t *testing.T, w *testWriter) {
+			w.gangOf1()
+			w.away(away)
+			w.desireAll()
+			time.Sleep(away)
+			w.RetryNow()
+			time.Sleep(soon)
+			synctest.Wait()
+			if left := w.unwritten(); len(left) > 0 {
+				t.Errorf("%v after an outage of %v these are not written: %v", soon, away, left)
+			}
+		})
+	}
+}
+
+// TestTheEndOfAnOutageHurriesNoStatusThatDidNotFail: what waits for a moment to pass may not be needed by then.
+func TestTheEndOfAnOutageHurriesNoStatusThatDidNotFail(t *testing.T) {
+	inCluster(t, func(t *testing.T, w *testWriter) {
+		w.gangOf1()
+		w.cluster.Writes()
+		w.desireAll()
+		w.RetryNow()
+		synctest.Wait()
+		if got := w.cluster.Writes(); len(got) > 0 {
+			t.Errorf("written at once: %v", got)
+		}
+	})
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statuswriter
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/scheme"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+)
+
+// desiredPodGroup is the status decided for a PodGroup.
+type desiredPodGroup struct {
+	uid       types.UID
+	status    scheduling.PodGroupStatus
+	hyperNode string
+	// base is the resource version of the PodGroup the status was decided on.
+	base string
+	// written is the resource version it was written at; empty until then.
+	written string
+}
+
+// writtenStatus is a status that was written to the PodGroup of that UID.
+type writtenStatus struct {
+	uid    types.UID
+	status scheduling.PodGroupStatus
+}
+
+// PutPodGroup has the PodGroup's status written, unless that is what it has, or what was desired, already. What only
+// changed its counters waits a moment; so does the phase of a gang that is being bound, which is about to change again.
+func (w *Writer) PutPodGroup(pg *api.PodGroup, beingBound bool) {
+	key := objectKey{podGroupKind, pg.Namespace, pg.Name}
+	desired := &desiredPodGroup{uid: pg.UID, base: pg.ResourceVersion, status: *pg.Status.DeepCopy(), hyperNode: pg.Annotations[api.JobAllocatedHyperNode]}
+	for i := range desired.status.Conditions {
+		condition := &desired.status.Conditions[i]
+		condition.Reason, condition.Message = brief.Part(condition.Reason), brief.Text(condition.Message)
+	}
+	before, ok := w.lastKnown(key, pg)
+	if ok && before.hyperNode == desired.hyperNode && sameStatus(before.status, desired.status) {
+		return
+	}
+	var delay time.Duration
+	samePhase := before.status.Phase == desired.status.Phase || beingBound && desired.status.Phase == scheduling.PodGroupInqueue
+	if ok && samePhase && before.hyperNode == desired.hyperNode && sameStatus(
+		scheduling.PodGroupStatus{Conditions: before.status.Conditions}, scheduling.PodGroupStatus{Conditions: desired.status.Conditions}) {
+		delay = Settle
+	}
+	w.mu.Lock()
+	w.podGroups[key] = desired
+	w.mu.Unlock()
+	w.queue.AddAfter(key, delay)
+}
+
+// LastKnown is the status that was desired last of the PodGroup, or else the one that the informer has; false when there is none.
+func (w *Writer) LastKnown(pg *api.PodGroup) (scheduling.PodGroupStatus, bool) {
+	last, known := w.lastKnown(objectKey{podGroupKind, pg.Namespace, pg.Name}, pg)
+	return last.status, known
+}
+
+// lastKnown is what is desired of the PodGroup, or else what the informer has of it.
+func (w *Writer) lastKnown(key objectKey, pg *api.PodGroup) (desiredPodGroup, bool) {
+	w.mu.Lock()
+	desired, ok := w.podGroups[key]
+	if ok && desired.uid == pg.UID {
+		defer w.mu.Unlock()
+		return *desired, true
+	}
+	w.mu.Unlock()
+	current, err := w.deps.PodGroups.PodGroups(key.namespace).Get(key.name)
+	if err != nil {
+		return desiredPodGroup{}, false
+	}
+	internal := &scheduling.PodGroup{}
+	if err := scheme.Scheme.Convert(current, internal, nil); err != nil {
+		return desiredPodGroup{}, false
+	}
+	return desiredPodGroup{status: internal.Status, hyperNode: internal.Annotations[api.JobAllocatedHyperNode]}, true
+}
+
+// ForgetPodGroup drops what is desired of a PodGroup that was deleted.
+func (w *Writer) ForgetPodGroup(namespace, name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.podGroups, objectKey{podGroupKind, namespace, name})
+	delete(w.ours, objectKey{podGroupKind, namespace, name})
+}
+
+func (w *Writer) writePodGroup(ctx context.Context, key objectKey) error {
+	w.mu.Lock()
+	desired, ok := w.podGroups[key]
+	w.mu.Unlock()
+	if !ok || desired.written != "" {
+		return nil
+	}
+	current, err := w.deps.PodGroups.PodGroups(key.namespace).Get(key.name)
+	if err != nil || current.UID != desired.uid {
+		drop(w, w.podGroups, key, desired)
+		return nil
+	}
+	if foreign, err := w.writtenByOthers(key, current, desired); err != nil || foreign {
+		if foreign {
+			drop(w, w.podGroups, key, desired)
+			w.deps.Outdated()
+		}
+		return err
+	}
+	updated, changed, err := applyDesired(current, desired)
+	if err != nil {
+		return err
+	}
+	if !changed {
+		drop(w, w.podGroups, key, desired)
+		return nil
+	}
+	wanted := desired.digest()
+	if w.refused.before(key, current, wanted) {
+		drop(w, w.podGroups, key, desired)
+		return nil
+	}
+	written, err := w.deps.Volcano.SchedulingV1beta1().PodGroups(key.namespace).Update(ctx, updated, metav1.UpdateOptions{})
+	switch {
+	case apierrors.IsNotFound(err), w.givesUp(key, current, wanted, err):
+		drop(w, w.podGroups, key, desired)
+		return nil
+	case err != nil:
+		return fmt.Errorf("updating the status of PodGroup %s/%s: %w", key.namespace, key.name, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	desired.written = written.ResourceVersion
+	if last, ok := w.podGroups[key]; ok && last.uid == desired.uid { // it was not deleted meanwhile
+		w.ours[key] = writtenStatus{desired.uid, desired.status}
+	}
+	return nil
+}
+
+// writtenByOthers says whether somebody else wrote the PodGroup's status since that was desired: the object is newer
+// than the one it was decided on, and its status is not what was written here last.
+func (w *Writer) writtenByOthers(key objectKey, current *v1beta1.PodGroup, desired *desiredPodGroup) (bool, error) {
+	if !apiwrite.OlderVersion(desired.base, current.ResourceVersion) {
+		return false, nil
+	}
+	internal := &scheduling.PodGroup{}
+	if err := scheme.Scheme.Convert(current, internal, nil); err != nil {
+		return false, fmt.Errorf("converting PodGroup %s/%s: %w", current.Namespace, current.Name, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last, ok := w.ours[key]
+	return ok && last.uid == desired.uid && !sameStatus(internal.Status, last.status), nil
+}
+
+// applyDesired returns the PodGroup with the desired status, and whether that changes anything.
+func applyDesired(current *v1beta1.PodGroup, desired *desiredPodGroup) (*v1beta1.PodGroup, bool, error) {
+	internal := &scheduling.PodGroup{}
+	if err := scheme.Scheme.Convert(current, internal, nil); err != nil {
+		return nil, false, fmt.Errorf("converting PodGroup %s/%s: %w", current.Namespace, current.Name, err)
+	}
+	sameHyperNode := internal.Annotations[api.JobAllocatedHyperNode] == desired.hyperNode
+	if sameHyperNode && sameStatus(internal.Status, desired.status) {
+		return nil, false, nil
+	}
+	internal = internal.DeepCopy()
+	internal.Status = desired.status
+	if !sameHyperNode {
+		internal.Annotations = maps.Clone(internal.Annotations)
+		if internal.Annotations == nil {
+			internal.Annotations = map[string]string{}
+		}
+		internal.Annotations[api.JobAllocatedHyperNode] = desired.hyperNode
+	}
+	updated := &v1beta1.PodGroup{}
+	if err := scheme.Scheme.Convert(internal, updated, nil); err != nil {
+		return nil, false, fmt.Errorf("converting PodGroup %s/%s: %w", current.Namespace, current.Name, err)
+	}
+	return updated, true, nil
+}
+
+// sameStatus compares what people and controllers read.
+func sameStatus(a, b scheduling.PodGroupStatus) bool {
+	return equality.Semantic.DeepEqual(timeless(a), timeless(b))
+}
+
+// timeless is the status without the time and the session that a condition was set in.
+func timeless(status scheduling.PodGroupStatus) scheduling.PodGroupStatus {
+	conditions := make([]scheduling.PodGroupCondition, len(status.Conditions))
+	for i, c := range status.Conditions {
+		c.LastTransitionTime, c.TransitionID = metav1.Time{}, ""
+		conditions[i] = c
+	}
+	status.Conditions = conditions
+	return status
+}
+
+// digest stands for what is desired.
+func (desired *desiredPodGroup) digest() uint64 {
+	return apiwrite.Digest(timeless(desired.status), desired.hyperNode)
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statuswriter
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+)
+
+// desiredPod is what a pod is to be told.
+type desiredPod struct {
+	uid       types.UID
+	gang      api.JobID
+	condition *v1.PodCondition
+	// nominated is empty when the pod keeps the nomination it has.
+	nominated string
+}
+
+// desiredQueue is what was decided for a queue's status and, for the root queue, its spec.
+type desiredQueue struct {
+	allocated v1.ResourceList
+	root      *v1beta1.QueueSpec
+}
+
+// PutPod has the pod told its condition after the delay, and its nomination, if it has one, at once.
+func (w *Writer) PutPod(pod *v1.Pod, delay time.Duration) {
+	key := objectKey{podKind, pod.Namespace, pod.Name}
+	desired := &desiredPod{
+		uid: pod.UID, gang: api.JobID(pod.Namespace + "/" + pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]), nominated: nomination(pod),
+	}
+	if _, condition := podutil.GetPodCondition(&pod.Status, v1.PodScheduled); condition != nil {
+		desired.condition = condition.DeepCopy()
+		desired.condition.Message = brief.Text(condition.Message)
+	}
+	w.mu.Lock()
+	w.pods[key] = desired
+	w.mu.Unlock()
+	if desired.nominated != "" {
+		delay = 0
+	}
+	w.queue.AddAfter(key, delay)
+}
+
+// nomination is the node a session nominated the pod to. The node the pod names itself is not one: the snapshot put
+// it there.
+func nomination(pod *v1.Pod) string {
+	if pod.Status.NominatedNodeName == pod.Spec.NodeSelector[v1.LabelHostname] {
+		return ""
+	}
+	return pod.Status.NominatedNodeName
+}
+
+func (w *Writer) writePod(ctx context.Context, key objectKey) error {
+	w.mu.Lock()
+	desired, ok := w.pods[key]
+	w.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	if err := w.applyPod(ctx, key, desired); err != nil {
+		return fmt.Errorf("updating the status of pod %s/%s: %w", key.namespace, key.name, err)
+	}
+	drop(w, w.pods, key, desired)
+	return nil
+}
+
+func (w *Writer) applyPod(ctx context.Context, key objectKey, desired *desiredPod) error {
+	current, err := w.deps.Pods.Pods(key.namespace).Get(key.name)
+	if err != nil || current.UID != desired.uid || current.Spec.NodeName != "" || !w.deps.Tells(desired.gang, desired.uid) {
+		return nil // gone, bound, or being bound: nobody is interested in why it was not
+	}
+	status := current.Status.DeepCopy()
+	changed := desired.condition != nil && podutil.UpdatePodCondition(status, desired.condition.DeepCopy())
+	if desired.nominated != "" && desired.nominated != status.NominatedNodeName {
+		status.NominatedNodeName, changed = desired.nominated, true
+	}
+	if !changed {
+		return nil
+	}
+	wanted := desired.digest()
+	if w.refused.before(key, current, wanted) {
+		return nil
+	}
+	pod := w.deps.OwnPod(current)
+	pod.Status = *status
+	_, err = w.deps.Kube.CoreV1().Pods(key.namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return w.unlessGivenUp(key, current, wanted, err)
+}
+
+// digest stands for what is desired.
+func (desired *desiredPod) digest() uint64 {
+	if desired.condition == nil {
+		return apiwrite.Digest(desired.nominated)
+	}
+	return apiwrite.Digest(desired.nominated, desired.condition.Status, desired.condition.Reason, desired.condition.Message)
+}
+
+// drop forgets what was desired and seen to, unless a newer one has taken its place.
+func drop[W any](w *Writer, all map[objectKey]*W, key objectKey, desired *W) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if all[key] == desired {
+		delete(all, key)
+	}
+}
+
+func (w *Writer) putQueue(name string, desired *desiredQueue) {
+	key := objectKey{queueKind, "", name}
+	w.mu.Lock()
+	if before, ok := w.queues[key]; ok && desired.root == nil {
+		desired.root = before.root
+	}
+	w.queues[key] = desired
+	w.mu.Unlock()
+	w.queue.AddAfter(key, Settle)
+}
+
+func (w *Writer) writeQueue(ctx context.Context, key objectKey) error {
+	w.mu.Lock()
+	desired, ok := w.queues[key]
+	w.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	if err := w.applyQueue(ctx, key, desired); err != nil {
+		return fmt.Errorf("updating queue %s: %w", key.name, err)
+	}
+	drop(w, w.queues, key, desired)
+	return nil
+}
+
+func (w *Writer) applyQueue(ctx context.Context, key objectKey, desired *desiredQueue) error {
+	current, err := w.deps.Queues.Get(key.name)
+	if err != nil {
+		return nil // deleted
+	}
+	wanted := apiwrite.Digest(desired.allocated, desired.root)
+	if w.refused.before(key, current, wanted) {
+		return nil
+	}
+	client := w.deps.Volcano.SchedulingV1beta1().Queues()
+	if root := desired.root; root != nil && !(equality.Semantic.DeepEqual(current.Spec.Deserved, root.Deserved) &&
+		equality.Semantic.DeepEqual(current.Spec.Guarantee.Resource, root.Guarantee.Resource)) {
+		updated := current.DeepCopy()
+		updated.Spec.Deserved, updated.Spec.Guarantee.Resource = root.Deserved, root.Guarantee.Resource
+		written, err := client.Update(ctx, updated, metav1.UpdateOptions{})
+		if err != nil {
+			return w.unlessGivenUp(key, current, wanted, err)
+		}
+		current = written
+	}
+	if equality.Semantic.DeepEqual(current.Status.Allocated, desired.allocated) {
+		return nil
+	}
+	updated := current.DeepCopy()
+	updated.Status.Allocated = desired.allocated
+	_, err = client.UpdateStatus(ctx, updated, metav1.UpdateOptions{})
+	return w.unlessGivenUp(key, current, wanted, err)
+}
