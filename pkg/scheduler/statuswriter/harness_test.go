@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -42,7 +43,7 @@ type testWriter struct {
 	// seen are the objects that the watch shows.
 	seen struct{ pods, podGroups, queues cache.Indexer }
 	// placed are pods that are being bound.
-	placed map[types.UID]bool
+	placed sync.Map
 }
 
 // inCluster runs f with a writer at work, under a fake clock.
@@ -50,14 +51,17 @@ func inCluster(t *testing.T, f func(t *testing.T, w *testWriter)) {
 	t.Helper()
 	cluster := schedtest.NewCluster()
 	synctest.Test(t, func(t *testing.T) {
-		w := &testWriter{t: t, cluster: cluster, placed: map[types.UID]bool{}}
+		w := &testWriter{t: t, cluster: cluster}
 		for _, store := range []*cache.Indexer{&w.seen.pods, &w.seen.podGroups, &w.seen.queues} {
 			*store = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 		}
 		w.Writer = New(Dependencies{
 			Kube: cluster.Kube, Volcano: cluster.Volcano,
 			Pods: corelisters.NewPodLister(w.seen.pods), PodGroups: vclisters.NewPodGroupLister(w.seen.podGroups), Queues: vclisters.NewQueueLister(w.seen.queues),
-			Tells:    func(_ api.JobID, pod types.UID) bool { return !w.placed[pod] },
+			Tells: func(_ api.JobID, pod types.UID) bool {
+				_, placed := w.placed.Load(pod)
+				return !placed
+			},
 			OwnPod:   (*v1.Pod).DeepCopy,
 			Outdated: func() {},
 			Refused: func(_ string, object runtime.Object, message string) {

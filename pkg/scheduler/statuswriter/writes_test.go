@@ -218,7 +218,7 @@ func TestWhenPodsAreTold(t *testing.T) {
 	}{
 		"a pod found unschedulable is told a while later":                                {later: once},
 		"a nomination is told at once":                                                   {nominated: "n", soon: once},
-		"a pod that is being bound by then is not told":                                  {meanwhile: func(w *testWriter) { w.placed[pod(0).Obj().UID] = true }},
+		"a pod that is being bound by then is not told":                                  {meanwhile: func(w *testWriter) { w.placed.Store(pod(0).Obj().UID, true) }},
 		"a pod that is bound by then is not told":                                        {meanwhile: func(w *testWriter) { w.add(pod(0).Node("n").Obj()) }},
 		"a pod that is bound by then, which the scheduler has yet to learn, is not told": {meanwhile: func(w *testWriter) { w.add(pod(0).Node("n").Obj()) }},
 		"a pod that is deleted by then is not told":                                      {meanwhile: func(w *testWriter) { w.remove(pod(0).Obj()) }},
