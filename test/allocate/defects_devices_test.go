@@ -5,6 +5,7 @@ package allocate_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -168,6 +169,28 @@ func TestSwallowedDeviceError(t *testing.T) {
 		"there is no other node":                     misfits,
 		"nor does it wait for such a node":           waits,
 	})
+}
+
+// TestAPodWithoutItsDevicesIsNotHandedOver: upstream's own actions place a pod without asking whether the node's devices took it.
+func TestAPodWithoutItsDevicesIsNotHandedOver(t *testing.T) {
+	vgpu.VGPUEnable = true
+	t.Cleanup(func() { vgpu.VGPUEnable = false })
+	registered(t, vgpu.DeviceName)
+	cluster := sessiontest.New(sessiontest.World{
+		Nodes:     []*v1.Node{gpuNode("a1")},
+		PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").Obj()},
+		Pods:      each(gpuPod("800"), "g-0", "g-1"),
+	})
+	defer cluster.Close()
+	ssn, _ := behaviour{conf: withDevices, plugins: []framework.PluginSpec{filterDevices}}.ready(cluster, defended)
+	defer ssn.Close()
+	job := ssn.Jobs[api.JobID(Namespace+"/g")]
+	for _, uid := range slices.Sorted(maps.Keys(job.Tasks)) {
+		_ = ssn.Session.Session.Allocate(job.Tasks[uid], ssn.Nodes["a1"]) // as they do
+	}
+	if diff := cmp.Diff(map[string]string{Namespace + "/g-0": "a1"}, ssn.Binds()); diff != "" {
+		t.Errorf("bound, of two pods that want one GPU each of a node with one (-want +got):\n%s", diff)
+	}
 }
 
 // TestDowngradedVNPUs: MindCluster's vNPUs note in a pod's predicate, by its name, that it must do with fewer AI CPUs than
