@@ -41,12 +41,12 @@ endef
 OURS := bin/vc-scheduler bin/vc-controller-manager bin/vc-webhook-manager bin/vc-sandbox
 CONTROL_PLANE := bin/etcd bin/kube-apiserver bin/kube-controller-manager bin/kwok
 OTHERS := bin/kubectl bin/kube-scheduler bin/upstream-vc-scheduler bin/helm bin/controller-gen bin/golangci-lint
-SOURCES := go.mod go.sum $(shell find cmd pkg internal config/*.go $(CHART)/files test/controlplane -type f \( -name '*.go' -not -name '*_test.go' -o -name '*.yaml' -o -name '*.conf' \) 2>/dev/null)
+SOURCES := go.mod go.sum $(shell find cmd pkg internal config/*.go $(CHART)/files -type f \( -name '*.go' -not -name '*_test.go' -o -name '*.yaml' -o -name '*.conf' \) 2>/dev/null)
 
 # Packages with goroutines are tested under the race detector; those that need a control plane are test-e2e's.
-RACE := ./pkg/... ./test/controlplane/faultproxy/...
-PLAIN = $(shell go list ./... | grep -v -e /pkg/ -e /test/controlplane -e /test/e2e)
-REAL := ./test/controlplane ./test/e2e/...
+RACE := ./pkg/... ./internal/controlplane/faultproxy/...
+PLAIN = $(shell go list ./... | grep -v -e /pkg/ -e /internal/controlplane -e /test/e2e)
+REAL := ./internal/controlplane ./test/e2e/...
 
 ##@ General
 

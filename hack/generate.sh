@@ -4,7 +4,7 @@
 set -euo pipefail
 out=$(realpath "$1")
 cd "$(dirname "$0")/.."
-mkdir -p "$out/config/crd" "$out/config/install" "$out/docs" "$out/test/controlplane/testdata"
+mkdir -p "$out/config/crd" "$out/config/install" "$out/docs" "$out/internal/controlplane/testdata"
 
 # The groups that the scheduler, the controllers and the webhooks use. Descriptions are left out, since with them
 # the CRDs of jobs exceed what an object may hold.
@@ -19,8 +19,8 @@ go run ./hack/crdrules "$out/config/crd"
 
 hack/render-chart.sh >"$out/config/install/volcano-prebind.yaml.new"
 mv "$out/config/install/volcano-prebind.yaml.new" "$out/config/install/volcano-prebind.yaml"
-hack/render-chart.sh pod-webhooks >"$out/test/controlplane/testdata/pod-webhooks.yaml.new"
-mv "$out/test/controlplane/testdata/pod-webhooks.yaml.new" "$out/test/controlplane/testdata/pod-webhooks.yaml"
+hack/render-chart.sh pod-webhooks >"$out/internal/controlplane/testdata/pod-webhooks.yaml.new"
+mv "$out/internal/controlplane/testdata/pod-webhooks.yaml.new" "$out/internal/controlplane/testdata/pod-webhooks.yaml"
 
 go run ./hack/confdoc >"$out/docs/configuration.md.new"
 mv "$out/docs/configuration.md.new" "$out/docs/configuration.md"

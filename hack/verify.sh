@@ -22,7 +22,7 @@ check() { # NAME COMMAND...
 generated() {
   hack/generate.sh "$tmp" || return 1
   local bad=0
-  for path in config/crd config/install docs/configuration.md test/controlplane/testdata; do
+  for path in config/crd config/install docs/configuration.md internal/controlplane/testdata; do
     diff -ru "$path" "$tmp/$path" || bad=1
   done
   ((bad == 0)) || echo "run: make generate"

@@ -10,7 +10,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
 // sandbox is a running control plane with nodes, our scheduler and the controllers.

@@ -5,7 +5,7 @@
 // story on a fresh one and fails when the story does not come true, `down` ends what `up` started.
 //
 // It starts binaries from bin/, which make builds, listens on loopback only and leaves no process and no file
-// behind (see test/controlplane).
+// behind (see internal/controlplane).
 package main
 
 import (

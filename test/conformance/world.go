@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
 // The ConfigMap with the scheduler's conf, as upstream's specs name it.

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
-	"github.com/volcano-prebind/volcano-prebind/test/controlplane/faultproxy"
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane/faultproxy"
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/history"
 )

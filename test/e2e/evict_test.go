@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
-	"github.com/volcano-prebind/volcano-prebind/test/controlplane/faultproxy"
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane/faultproxy"
 )
 
 var _ = Describe("Upstream's actions", func() {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
-	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
 // replicas is how many pods each workload has: more than a node holds, fewer than a cluster does.

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
 )
 

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 
-	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
 )
 

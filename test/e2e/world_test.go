@@ -17,8 +17,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/volcano-prebind/volcano-prebind/config"
-	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
-	"github.com/volcano-prebind/volcano-prebind/test/controlplane/faultproxy"
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane/faultproxy"
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/history"
 )

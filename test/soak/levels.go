@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
 // level is what a process used at a quiet point.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
 // restartDelay is how long a scheduler that ended is away, as under a kubelet that starts it again.

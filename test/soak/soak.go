@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 
-	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
-	"github.com/volcano-prebind/volcano-prebind/test/controlplane/faultproxy"
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane/faultproxy"
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
 )
 

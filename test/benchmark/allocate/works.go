@@ -14,9 +14,9 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
-	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
 )
 
 // work is a kind of work, and how much better than upstream's allocate ours has to be at it.

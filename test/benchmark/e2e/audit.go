@@ -12,7 +12,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
 // auditPolicy makes the API server log who wrote what for the scheduler's identities, and nothing for all others.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/volcano-prebind/volcano-prebind/config"
-	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
 // trivialConf places gangs without scoring: what is left is the predicates, the gang policy and the way to the API server.

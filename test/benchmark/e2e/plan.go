@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
 // The schedulers, modes and placements that a plan can name.

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/volcano-prebind/volcano-prebind/test/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
 // clockTicks is the unit of times in /proc, in parts of a second.

@@ -15,7 +15,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/volcano-prebind/volcano-prebind/test/controlplane/faultproxy"
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane/faultproxy"
 )
 
 // ControlPlane is a running control plane. Its methods are safe for concurrent use.
