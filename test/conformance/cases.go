@@ -68,21 +68,27 @@ func readCases(path string) (cases, error) {
 	return opened, scanner.Err()
 }
 
-// mergeCases puts the verdicts of both runs beside each other.
+// mergeCases puts the verdicts of both runs beside each other. Where upstream's own sessions do not pass the copy of the table is
+// to blame, and the case says nothing of ours.
 func mergeCases(part string, upstream, ours cases) []result {
 	all := maps.Clone(upstream)
 	maps.Copy(all, ours)
 	var results []result
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		r := result{part: part, name: name, upstream: notRun, ours: notRun}
-		if c := upstream[name]; c != nil {
-			r.upstream = c.verdict
-		}
+		r := result{part: part, name: name, upstream: unknown, ours: notRun}
 		if c := ours[name]; c != nil {
 			r.ours = c.verdict
 			if c.verdict != pass {
 				r.why = brief(strings.Join(c.why, " / "))
 			}
+		}
+		switch c := upstream[name]; {
+		case c == nil:
+			r.why = "upstream's own session was not opened here"
+		case c.verdict == fail:
+			r.why = "upstream's own session fails it here: " + brief(strings.Join(c.why, " / "))
+		default:
+			r.upstream = c.verdict
 		}
 		results = append(results, r)
 	}

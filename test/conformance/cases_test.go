@@ -53,11 +53,14 @@ func TestReadCases(t *testing.T) {
 }
 
 func TestMergeCases(t *testing.T) {
+	failed := &tableCase{verdict: fail, why: []string{"want 2", "got 1"}}
 	got := mergeCases("tables plugins/gang",
-		cases{"both": {verdict: pass}, "upstream only": {verdict: pass}, "worse": {verdict: pass}},
-		cases{"both": {verdict: pass}, "worse": {verdict: fail, why: []string{"want 2", "got 1"}}})
+		cases{"both": {verdict: pass}, "upstream only": {verdict: pass}, "worse": {verdict: pass}, "both fail": failed},
+		cases{"both": {verdict: pass}, "ours only": {verdict: pass}, "worse": failed, "both fail": failed})
 	want := []result{
 		{part: "tables plugins/gang", name: "both", upstream: pass, ours: pass},
+		{part: "tables plugins/gang", name: "both fail", upstream: unknown, ours: fail, why: "upstream's own session fails it here: want 2 / got 1"},
+		{part: "tables plugins/gang", name: "ours only", upstream: unknown, ours: pass, why: "upstream's own session was not opened here"},
 		{part: "tables plugins/gang", name: "upstream only", upstream: pass, ours: notRun},
 		{part: "tables plugins/gang", name: "worse", upstream: pass, ours: fail, why: "want 2 / got 1"},
 	}

@@ -9,12 +9,12 @@
 //     and once by this project's framework, cache and allocate (table.go, rewrite.go).
 //
 // The sources are read out of the module cache of the version that go.mod names and compiled in modules of their own
-// below --work; nothing of them is kept in this repository. Kept are names of specs with upstream's verdicts
+// below --work; nothing of them is kept in this repository. Kept are names of cases with upstream's verdicts
 // (upstream.tsv, written by --upstream) and the differences that are accepted, each with its reason (accepted.tsv).
 //
-// Results are kept below --work until they are run again, so that a run can be done in parts:
+// A case of upstream.tsv that was not run is a difference, and so is a spec that passes only when it is tried again. The page
+// is written of whole runs only; parts are run like this:
 //
 //	go run ./test/conformance --parts hypernode --focus 'Case 1'
-//	go run ./test/conformance --parts tables
-//	go run ./test/conformance --parts none --docs docs/conformance.md     # the page, of what is there
+//	go run ./test/conformance --parts tables --focus actions
 package main

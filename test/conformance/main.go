@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
@@ -65,52 +66,56 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	results, err := readResults(filepath.Join(opts.work, "results.tsv"))
-	if err != nil {
-		return err
-	}
 	accepted, err := readAccepted(filepath.Join(opts.root, acceptedFile))
 	if err != nil {
 		return err
 	}
+	began := time.Now()
 	var errs []error
-	ran := map[string]bool{}
+	found := results{}
 	keep := func(r result) {
-		results.put(r)
-		ran[r.key()] = true
+		if _, twice := found[r.key()]; twice {
+			errs = append(errs, fmt.Errorf("two cases of %s are named %q, so that one hides the other", r.part, r.name))
+		}
+		found[r.key()] = r
 	}
 	for _, part := range opts.parts {
 		if part == tablesPart {
 			errs = append(errs, runTables(ctx, opts, source, out, keep))
 		} else {
 			errs = append(errs, runSuite(ctx, opts, source, suites[part], accepted, out, func(r result) {
-				if r.upstream == "" {
-					r.upstream = cmp.Or(expected[r.key()], unknown)
-				}
+				r.upstream = cmp.Or(expected[r.key()], unknown)
 				keep(r)
 			}))
 		}
-		errs = append(errs, results.write())
 	}
 	if opts.upstream {
-		return errors.Join(append(errs, writeExpected(filepath.Join(opts.root, expectedFile), expected, results, ran))...)
+		return errors.Join(append(errs, writeExpected(filepath.Join(opts.root, expectedFile), expected, found))...)
 	}
-	report := compare(results, expected, accepted)
+	report := compare(found, expected, accepted, opts.covers)
 	if opts.docs != "" {
-		errs = append(errs, os.WriteFile(filepath.Join(opts.root, opts.docs), []byte(report.page(source)), 0o644))
+		errs = append(errs, os.WriteFile(filepath.Join(opts.root, opts.docs), []byte(report.page(source, time.Since(began))), 0o644))
 	}
-	return errors.Join(append(errs, report.print(out, ran))...)
+	return errors.Join(append(errs, report.print(out))...)
+}
+
+// covers says whether the case is to be run.
+func (o options) covers(part, name string) bool {
+	if pkg, ok := strings.CutPrefix(part, tablesPart+" "); ok {
+		part, name = tablesPart, pkg
+	}
+	return slices.Contains(o.parts, part) && o.focus.MatchString(name)
 }
 
 func parse(args []string) (options, error) {
 	var opts options
 	known := append(suiteNames(), tablesPart)
 	fs := flag.NewFlagSet("conformance", flag.ContinueOnError)
-	parts := fs.String("parts", strings.Join(known, ","), "What to run, or none")
+	parts := fs.String("parts", strings.Join(known, ","), "What to run")
 	focus := fs.String("focus", "", "Run only specs, and packages of tables, whose name matches this")
-	fs.StringVar(&opts.work, "work", "bin/conformance", "Folder for what is built, and for logs and results")
-	fs.StringVar(&opts.docs, "docs", "", "Page to write of all results that are there")
-	fs.BoolVar(&opts.upstream, "upstream", false, "Run the suites with upstream's scheduler and keep its verdicts as what is expected")
+	fs.StringVar(&opts.work, "work", "bin/conformance", "Folder for what is built, and for logs")
+	fs.StringVar(&opts.docs, "docs", "", "Page to write of a whole run")
+	fs.BoolVar(&opts.upstream, "upstream", false, "Run upstream's scheduler instead and keep its verdicts as what is expected")
 	if err := fs.Parse(args); err != nil {
 		return opts, err
 	}
@@ -121,13 +126,14 @@ func parse(args []string) (options, error) {
 	if opts.focus, err = regexp.Compile(*focus); err != nil {
 		return opts, fmt.Errorf("--focus: %w", err)
 	}
-	if *parts != "none" {
-		opts.parts = strings.Split(*parts, ",")
-	}
+	opts.parts = strings.Split(*parts, ",")
 	for _, part := range opts.parts {
 		if !slices.Contains(known, part) {
 			return opts, fmt.Errorf("--parts names %q; there are %s", part, strings.Join(known, ", "))
 		}
+	}
+	if opts.docs != "" && (*focus != "" || opts.upstream || slices.ContainsFunc(known, func(part string) bool { return !slices.Contains(opts.parts, part) })) {
+		return opts, errors.New("--docs writes the page of a whole run: it goes with none of --parts, --focus and --upstream")
 	}
 	if opts.work, err = filepath.Abs(opts.work); err != nil {
 		return opts, err

@@ -4,13 +4,10 @@ package main
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -25,11 +22,13 @@ const (
 type verdict string
 
 const (
-	pass   verdict = "pass"
-	fail   verdict = "fail"
-	skip   verdict = "skip"
+	pass verdict = "pass"
+	fail verdict = "fail"
+	skip verdict = "skip"
+	// flaky is the verdict on a spec that failed and passed when it was tried again.
+	flaky  verdict = "flaky"
 	notRun verdict = "not run"
-	// unknown is upstream's verdict on a spec that is new to us. It is to be measured.
+	// unknown is upstream's verdict on a case that is new to us, and is to be measured, or that upstream's sessions fail.
 	unknown verdict = "unknown"
 )
 
@@ -45,42 +44,26 @@ type result struct {
 func (r result) key() string { return r.part + "\t" + r.name }
 
 // differs is true if upstream's passes and ours does not, or nobody knows upstream's.
-func (r result) differs() bool { return r.upstream == pass && r.ours != pass || r.upstream == unknown }
-
-// resultFile keeps results from run to run.
-type resultFile struct {
-	path    string
-	results map[string]result
+func (r result) differs() bool {
+	switch r.upstream {
+	case unknown:
+		return true
+	case pass:
+		return r.ours != pass
+	case flaky:
+		return r.ours != pass && r.ours != flaky
+	default:
+		return false
+	}
 }
 
-func readResults(path string) (*resultFile, error) {
-	f := &resultFile{path: path, results: map[string]result{}}
-	rows, err := readRows(path, 6)
-	if errors.Is(err, fs.ErrNotExist) {
-		return f, nil
-	}
-	for _, row := range rows {
-		seconds, err := strconv.ParseFloat(row[4], 64)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %q are no seconds", path, row[4])
-		}
-		f.put(result{row[0], row[1], verdict(row[2]), verdict(row[3]), time.Duration(seconds * float64(time.Second)), row[5]})
-	}
-	return f, err
-}
+// isTable is true for cases of unit tables.
+func (r result) isTable() bool { return strings.HasPrefix(r.part, tablesPart+" ") }
 
-func (f *resultFile) put(r result) { f.results[r.key()] = r }
+// results are cases by their keys.
+type results map[string]result
 
-func (f *resultFile) write() error {
-	var b strings.Builder
-	for _, key := range slices.Sorted(maps.Keys(f.results)) {
-		r := f.results[key]
-		fmt.Fprintf(&b, "%s\t%s\t%s\t%.1f\t%s\n", key, r.upstream, r.ours, r.took.Seconds(), r.why)
-	}
-	return os.WriteFile(f.path, []byte(b.String()), 0o644)
-}
-
-// readExpected reads upstream's verdicts by suite and spec.
+// readExpected reads upstream's verdicts by part and case.
 func readExpected(path string) (map[string]verdict, error) {
 	expected := map[string]verdict{}
 	rows, err := readRows(path, 3)
@@ -90,12 +73,14 @@ func readExpected(path string) (map[string]verdict, error) {
 	return expected, err
 }
 
-const expectedHead = "# Verdicts of upstream's own scheduler on its suites: `go run ./test/conformance --parts SUITE,... --upstream` writes them.\n"
+const expectedHead = "# Verdicts of upstream's own scheduler on its tests: `go run ./test/conformance --parts PART,... --upstream` writes them.\n"
 
-// writeExpected keeps the verdicts of what ran just now.
-func writeExpected(path string, expected map[string]verdict, results *resultFile, ran map[string]bool) error {
-	for key := range ran {
-		if r := results.results[key]; !strings.HasPrefix(r.part, tablesPart) {
+// writeExpected keeps the verdicts of what ran just now: a suite's is that of the scheduler that ran, a table has both.
+func writeExpected(path string, expected map[string]verdict, found results) error {
+	for key, r := range found {
+		if r.isTable() {
+			expected[key] = r.upstream
+		} else {
 			expected[key] = r.ours
 		}
 	}

@@ -20,7 +20,7 @@ const (
 // rewrite has a test file open its sessions by the adapter:
 //
 //   - the helper of the tables is the copy beside them;
-//   - OpenSession and CloseSession of the framework, and an action's Execute, are the adapter's;
+//   - OpenSession and CloseSession of the framework, an action's Execute and the Run of a cache are the adapter's;
 //   - transactions are sealed where the helper has run the actions;
 //   - a loop over cases without t.Run has each in one, so that each has a verdict.
 func rewrite(name string, src []byte) ([]byte, error) {
@@ -100,6 +100,9 @@ func (r *rewriter) calls(body ast.Node) {
 			r.adapter, r.framework = true, true
 		case name == "Execute" && len(call.Args) == 1:
 			r.replace(call, fmt.Sprintf("adapter.Execute(%s, %s)", r.of(selector.X), r.of(call.Args[0])))
+			r.adapter = true
+		case on != nil && on.Name == "schedulerCache" && name == "Run":
+			r.replace(call, fmt.Sprintf("adapter.Run(%s, %s)", on.Name, r.of(call.Args[0])))
 			r.adapter = true
 		}
 		return true

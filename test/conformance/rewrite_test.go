@@ -29,6 +29,10 @@ func TestRewrite(t *testing.T) {
 			src:  head + "func act() { actions[0].Execute(test.ssn) }\n",
 			want: adapted + "func act() { adapter.Execute(actions[0], test.ssn) }\n",
 		},
+		"a cache is started by the adapter": {
+			src:  head + "func start() { schedulerCache.Run(test.stop) }\n",
+			want: adapted + "func start() { adapter.Run(schedulerCache, test.stop) }\n",
+		},
 		"transactions are sealed where the helper has run the actions": {
 			src:  "package uthelper\nfunc (test *T) Run(action A) {\n\taction.Execute(test.ssn)\n}\n",
 			want: strings.ReplaceAll(adapted, "preempt", "uthelper") + "func (test *T) Run(action A) {\n\tadapter.Execute(action, test.ssn)\n\tadapter.Seal(test.ssn)\n}\n",

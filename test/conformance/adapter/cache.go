@@ -3,7 +3,6 @@
 package adapter
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -26,8 +25,8 @@ import (
 )
 
 // wrap makes our cache over upstream's on its fake clients, or on ones of its own when it has none; nil when it has no
-// informers, either, which cannot be given to it.
-func wrap(upstream *vccache.SchedulerCache) *cache.Cache {
+// informers, either, which cannot be given to it. It starts the cache unless stop is nil.
+func wrap(upstream *vccache.SchedulerCache, stop <-chan struct{}) *cache.Cache {
 	if upstream.SharedInformerFactory() == nil {
 		return nil
 	}
@@ -63,6 +62,9 @@ func wrap(upstream *vccache.SchedulerCache) *cache.Cache {
 	if err != nil {
 		panic(err)
 	}
+	if stop != nil {
+		upstream.Run(stop)
+	}
 	if err := s.watch(c); err != nil {
 		panic(err)
 	}
@@ -95,7 +97,7 @@ func (s *server) fill(upstream *vccache.SchedulerCache) {
 	}
 }
 
-// watch puts the objects where the informers of our cache, which nobody starts, would have them.
+// watch puts the objects where the informers of our cache, whose API server has none, would have them.
 func (s *server) watch(c *cache.Cache) error {
 	var errs []error
 	core := c.InformerFactory().Core().V1()
@@ -110,14 +112,7 @@ func (s *server) watch(c *cache.Cache) error {
 	for _, group := range s.groups {
 		errs = append(errs, c.VolcanoInformerFactory().Scheduling().V1beta1().PodGroups().Informer().GetIndexer().Add(group))
 	}
-	tierNames := map[int]string{}
-	for name, tier := range c.HyperNodesInfo.HyperNodeTierNameMap() {
-		tierNames[tier] = name
-	}
-	for _, info := range c.HyperNodesInfo.HyperNodes() {
-		hyperNode := info.HyperNode.DeepCopy()
-		// Tables name tiers beside the objects.
-		hyperNode.Spec.TierName = cmp.Or(hyperNode.Spec.TierName, tierNames[hyperNode.Spec.Tier])
+	for _, hyperNode := range hyperNodes(c.HyperNodesInfo) {
 		errs = append(errs, c.VolcanoInformerFactory().Topology().V1alpha1().HyperNodes().Informer().GetIndexer().Add(hyperNode))
 	}
 	return errors.Join(errs...)

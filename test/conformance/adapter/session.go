@@ -46,7 +46,24 @@ var state = struct {
 	sync.Mutex
 	sessions map[*vcframework.Session]*opened
 	caches   map[*vccache.SchedulerCache]*cache.Cache
-}{sessions: map[*vcframework.Session]*opened{}, caches: map[*vccache.SchedulerCache]*cache.Cache{}}
+	// started are the caches that tests have started and ours is not made over yet.
+	started map[*vccache.SchedulerCache]<-chan struct{}
+}{
+	sessions: map[*vcframework.Session]*opened{}, caches: map[*vccache.SchedulerCache]*cache.Cache{},
+	started: map[*vccache.SchedulerCache]<-chan struct{}{},
+}
+
+// Run is called in place of the cache's. Ours is made over caches that are not started, so it starts them with the first
+// session.
+func Run(upstream *vccache.SchedulerCache, stop <-chan struct{}) {
+	if os.Getenv(Variable) == Upstream {
+		upstream.Run(stop)
+		return
+	}
+	state.Lock()
+	defer state.Unlock()
+	state.started[upstream] = stop
+}
 
 // OpenSession is called in place of upstream's. It panics on a conf that is not valid.
 func OpenSession(upstream *vccache.SchedulerCache, tiers []conf.Tier, configurations []conf.Configuration) *vcframework.Session {
@@ -96,7 +113,8 @@ func cacheOver(upstream *vccache.SchedulerCache) *cache.Cache {
 	state.Lock()
 	defer state.Unlock()
 	if _, ok := state.caches[upstream]; !ok {
-		state.caches[upstream] = wrap(upstream)
+		state.caches[upstream] = wrap(upstream, state.started[upstream])
+		delete(state.started, upstream)
 	}
 	return state.caches[upstream]
 }
