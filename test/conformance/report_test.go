@@ -65,11 +65,11 @@ func TestWhatIsExpectedAndNotRunIsADifference(t *testing.T) {
 		opts options
 		want []string
 	}{
-		"of all":            {opts: options{parts: []string{"hypernode", tablesPart}, focus: regexp.MustCompile("")}, want: []string{"a spec", "TestGang"}},
-		"of a part":         {opts: options{parts: []string{tablesPart}, focus: regexp.MustCompile("")}, want: []string{"TestGang"}},
-		"of a package":      {opts: options{parts: []string{"hypernode", tablesPart}, focus: regexp.MustCompile("gang$")}, want: []string{"TestGang"}},
-		"of specs":          {opts: options{parts: []string{"hypernode", tablesPart}, focus: regexp.MustCompile("^a")}, want: []string{"a spec"}},
-		"of something else": {opts: options{parts: []string{"schedulingbase"}, focus: regexp.MustCompile("")}},
+		"of all":       {opts: options{parts: []string{"hypernode", tablesPart}, focus: regexp.MustCompile("")}, want: []string{"a spec", "TestGang"}},
+		"of a part":    {opts: options{parts: []string{tablesPart}, focus: regexp.MustCompile("")}, want: []string{"TestGang"}},
+		"of a package": {opts: options{parts: []string{"hypernode", tablesPart}, focus: regexp.MustCompile("gang$")}, want: []string{"TestGang"}},
+		"of specs":     {opts: options{parts: []string{"hypernode", tablesPart}, focus: regexp.MustCompile("^a")}, want: []string{"a spec"}},
+		"of nothing":   {opts: options{parts: []string{"schedulingbase"}, focus: regexp.MustCompile("")}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -84,8 +84,8 @@ func TestWhatIsExpectedAndNotRunIsADifference(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("rows (-want +got):\n%s", diff)
 			}
-			if err := report.print(io.Discard); (err != nil) != (len(tc.want) > 0) {
-				t.Errorf("the error is %v", err)
+			if err := report.print(io.Discard); err == nil {
+				t.Error("it does not fail")
 			}
 		})
 	}
