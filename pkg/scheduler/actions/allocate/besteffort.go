@@ -10,39 +10,42 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Members without requests are placed by backfill, after allocate, and the gang plugin counts those that wait as ready. When
+// Members without requests are placed by backfill, after allocate, and the gang plugin counts those that wait as ready, since
+// they would otherwise wait for each other (https://github.com/volcano-sh/volcano/issues/646). When
 // one that the minimum needs fits nowhere the gang cannot be bound, and its other members would hold their nodes against
 // other gangs in every session, for nothing.
 
-// withBestEffort returns the plan that place makes, unless the job's minimum needs a member without requests that fits nowhere
-// beside what the plan has placed: then it counts on none of these and has place try again, and when that does not help
-// nothing is placed, and it is noted why.
-func (a *allocation) withBestEffort(job *api.JobInfo, now bool, place func() plan) plan {
-	p := place()
-	if p.outcome != misfit {
-		a.lacksBestEffort = ""
+// withBestEffort returns the result that place has, unless the job's minimum needs a member without requests that fits nowhere
+// beside what was placed: then it counts on none of these and has place try again, and when that does not help nothing is
+// placed, and the reason is noted.
+func (r *jobRun) withBestEffort(opts trialOptions, place func() jobResult) jobResult {
+	job := r.job
+	result := place()
+	if result.outcome != notPlaced {
+		r.bestEffortReason = ""
 	}
-	unfit := a.lackingBestEffort(job, &p, now)
+	unfit := r.neededBestEffort(&result, opts)
 	if len(unfit) == 0 {
-		return p
+		return result
 	}
-	why := a.lacksBestEffort
-	p.discard(job)
+	reason := r.bestEffortReason
+	result.discard(job)
 	if binding.ShortOf(job, &job.PodGroup.Spec, func(task *api.TaskInfo) bool { return task.Status != api.Failed && !unfit[task.UID] }) == nil {
 		countOn(job, unfit, false)
 		defer countOn(job, unfit, true)
-		if p = place(); p.outcome != misfit && len(a.lackingBestEffort(job, &p, now)) == 0 {
-			a.lacksBestEffort = ""
-			return p
+		if result = place(); result.outcome != notPlaced && len(r.neededBestEffort(&result, opts)) == 0 {
+			r.bestEffortReason = ""
+			return result
 		}
-		p.discard(job)
+		result.discard(job)
 	}
-	a.lacksBestEffort = why
-	return plan{}
+	r.bestEffortReason = reason
+	return jobResult{}
 }
 
 // countOn lets the gang plugin count these tasks as ready, or not.
@@ -52,27 +55,28 @@ func countOn(job *api.JobInfo, tasks map[api.TaskID]bool, count bool) {
 	}
 }
 
-// lackingBestEffort finds the job's tasks without requests that fit nowhere, if its minimum needs one of them beside what
-// the plan has placed, and notes why.
-func (a *allocation) lackingBestEffort(job *api.JobInfo, p *plan, now bool) (unfit map[api.TaskID]bool) {
-	if known := a.standings[job.UID]; p.outcome == misfit || !a.gang || known != nil && known.ready {
+// neededBestEffort finds the job's tasks without requests that fit nowhere, if its minimum needs one of them beside what was
+// placed, and notes the reason.
+func (r *jobRun) neededBestEffort(result *jobResult, opts trialOptions) (unfit map[api.TaskID]bool) {
+	job := r.job
+	if known := r.progress[job.UID]; result.outcome == notPlaced || !r.gangDecides || known != nil && known.ready {
 		return nil
 	}
 	rest := pendingBestEffort(job)
 	placed := func(task *api.TaskInfo) bool {
-		return api.AllocatedStatus(task.Status) || task.Status == api.Succeeded || p.outcome == waiting && task.Status == api.Pipelined
+		return api.AllocatedStatus(task.Status) || task.Status == api.Succeeded || result.outcome == pipelined && task.Status == api.Pipelined
 	}
 	if len(rest) == 0 || binding.ShortOf(job, &job.PodGroup.Spec, placed) == nil {
 		return nil
 	}
-	unfit, why := a.unfitBestEffort(rest, p, now)
+	unfit, reason := r.unfitBestEffort(rest, result, opts)
 	counts := func(task *api.TaskInfo) bool {
 		return placed(task) || task.Status == api.Pending && task.BestEffort && !unfit[task.UID]
 	}
 	if len(unfit) == 0 || binding.ShortOf(job, &job.PodGroup.Spec, counts) == nil {
 		return nil
 	}
-	a.lacksBestEffort = why
+	r.bestEffortReason = reason
 	return unfit
 }
 
@@ -88,60 +92,52 @@ func pendingBestEffort(job *api.JobInfo) []*api.TaskInfo {
 	return tasks
 }
 
-// unfitBestEffort finds which of the tasks fit nowhere, each by itself, beside what the plan has placed, and says what stops
-// the first of them.
-func (a *allocation) unfitBestEffort(tasks []*api.TaskInfo, p *plan, now bool) (unfit map[api.TaskID]bool, why string) {
-	inside := a.inside
-	a.inside = "" // backfill knows of no groups: the verdicts of whoever named them count
-	defer func() { a.inside = inside }()
+// unfitBestEffort finds which of the tasks fit nowhere, each by itself, beside what was placed, and what stops the first of
+// them.
+func (r *jobRun) unfitBestEffort(tasks []*api.TaskInfo, result *jobResult, opts trialOptions) (unfit map[api.TaskID]bool, reason string) {
 	unfit = map[api.TaskID]bool{}
-	failed := map[*kind]bool{}
+	failed := map[*feasible.TaskClass]bool{}
 	for _, task := range tasks {
-		k := a.kindOf(task)
-		if !failed[k] {
-			stop := a.stopsBestEffort(task, p, now)
-			if stop == "" {
+		class := r.finder.Class(task)
+		if !failed[class] {
+			stopped := r.stopsBestEffort(task, result, opts)
+			if stopped == "" {
 				continue
 			}
-			failed[k] = !task.SchGated
-			if why == "" {
-				why = fmt.Sprintf("pod %s, which asks for no resources, %s", task.Name, stop)
+			failed[class] = !task.SchGated
+			if reason == "" {
+				reason = fmt.Sprintf("pod %s, which asks for no resources, %s", task.Name, stopped)
 			}
 		}
 		unfit[task.UID] = true
 	}
 	if more := len(unfit) - 1; more > 0 {
-		why += fmt.Sprintf(" (and %d more such %s)", more, plural(more, "pod"))
+		reason += fmt.Sprintf(" (and %d more such %s)", more, plural(more, "pod"))
 	}
-	return unfit, why
+	return unfit, reason
 }
 
-// stopsBestEffort says what stops the task; empty when some node takes it.
-func (a *allocation) stopsBestEffort(task *api.TaskInfo, p *plan, now bool) string {
+// stopsBestEffort returns what stops the task; empty when some node takes it. Backfill knows of no groups, so the verdicts of
+// whoever named them count.
+func (r *jobRun) stopsBestEffort(task *api.TaskInfo, result *jobResult, opts trialOptions) string {
 	if task.SchGated {
 		return "has a scheduling gate"
 	}
 	const nowhere = "fits on no node: "
-	s, err := a.shapeOf(task)
+	cache, err := r.finder.Cache(task)
 	if err == nil {
-		err = a.prePredicate(task)
+		err = r.finder.PrePredicate(task)
 	}
 	if err != nil {
 		return nowhere + brief.Cut(err.Error(), maxText)
 	}
-	all := a.board.everything
-	_, ok, errs := a.choose(task, s, all, now, nil)
+	anywhere := feasible.Where{Set: r.index.All}
+	_, ok, errs := r.finder.Choose(task, cache, anywhere, opts.idleOnly, nil)
 	if ok {
 		return ""
 	}
-	placed := map[int32]bool{}
-	for _, t := range p.attempts {
-		for _, of := range t.placed {
-			placed[a.board.index[of.task.NodeName]] = true
-		}
-	}
-	counted := a.stopRefusals(task, all, placed)
-	text := stopped(framework.NodeGroupExplanation{Nodes: len(all.nodes), Reasons: counted.reasons, Filled: counted.filled, FilledOf: counted.filledOf()})
+	counted := r.refusalsOf(task, anywhere, result.nodes())
+	text := stopped(framework.NodeGroupExplanation{Nodes: len(anywhere.Set.Nodes), Reasons: counted.Reasons, Filled: counted.Filled, FilledOf: counted.FilledOf()})
 	if text == "" && errs != nil {
 		text = errs.Error()
 	}

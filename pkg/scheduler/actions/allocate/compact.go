@@ -13,10 +13,12 @@ import (
 )
 
 const (
-	// maxExplanation bounds the compact explanation, in bytes: a group begins below it.
+	// maxExplanation bounds the compact explanation, in bytes: a group begins below it. With what ends the text it is within
+	// the 1 kB that messages to users may have, as events may (1,024 bytes, which the API server checks).
 	maxExplanation = 900
 	// maxReasons bounds how many reasons are told of a group, maxReason how much of each in bytes, and maxText how much of
-	// what is told instead of reasons.
+	// what is told instead of reasons: so that a few groups have their say in 900 bytes, and a plugin's long words do not take
+	// all of them.
 	maxReasons = 3
 	maxReason  = 80
 	maxText    = 200

@@ -6,163 +6,165 @@ import (
 	"cmp"
 	"slices"
 
-	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 )
 
-// demand is what unlike tasks ask for, in numbers: so many of each kind, of which so many are wanted. What numbers refuse
-// no attempt can place, as plugins only refuse more.
+const (
+	// maxDemandClasses bounds of how many classes a gang's demand is known, as each costs a look at every node. Gangs have a
+	// handful of roles; where members have claims of their own, each is a class. Room for some of them is room for fewer than
+	// all, so groups are still never left out wrongly.
+	maxDemandClasses = 8
+	// maxFurtherTasks bounds how many tasks besides those needed are looked at one by one where any will do: so many that those
+	// needed can be chosen among them, without going through thousands of surplus members in each turn.
+	maxFurtherTasks = 64
+)
+
+// demand is what must be placed for a gang to be ready: so many tasks, and of each class that is known.
 type demand struct {
-	kinds []*kind
-	// tasks are those of each kind.
-	tasks [][]*api.TaskInfo
-	names []v1.ResourceName
-	// problem has no nodes yet.
-	problem packing.Problem
+	classes []*feasible.ClassCache
+	// counts is how many tasks of each class there are: those needed, or when choice is set, all that may be taken.
+	counts map[*feasible.ClassCache]int
+	// further is how many tasks, of classes that are not known, ask for as much as those of a class that is.
+	further map[*feasible.ClassCache]int
+	// beyond is how many tasks of each class there are behind those that are counted.
+	beyond map[*feasible.ClassCache]int
+	needed int
+	// share is what those needed ask for together, in dominant shares; of any choice and of unknown classes on the average of
+	// those that are counted.
+	share float64
+	// choice is true if there are more tasks than are needed, unknown if there are tasks whose class is not known.
+	choice, unknown bool
 }
 
-// maxDemandKinds bounds of how many kinds a demand is.
-const maxDemandKinds = 64
-
-// demandOf returns the demand of the tasks of which so many are wanted; nil when they are alike, or of too many kinds.
-func (a *allocation) demandOf(job *api.JobInfo, tasks []*api.TaskInfo, wanted int) *demand {
-	dm := &demand{names: resourceNames(tasks)}
-	at := map[*kind]int{}
-	for _, task := range tasks {
-		k := a.kindOf(task)
-		i, ok := at[k]
-		if !ok {
-			if i = len(dm.kinds); i == min(maxDemandKinds, a.maxShapes) {
-				return nil
+// demandOf finds what the job's minimum needs at least, and of which tasks that may be.
+func (r *jobRun) demandOf() (*demand, error) {
+	d := &demand{counts: map[*feasible.ClassCache]int{}, further: map[*feasible.ClassCache]int{}, beyond: map[*feasible.ClassCache]int{}, needed: r.leastNeeded()}
+	left := 0
+	for _, subJob := range r.pending.subJobs {
+		tasks := r.pending.tasks[subJob.UID]
+		left += len(tasks)
+		if most := min(r.neededAtOnce(subJob, 1), len(tasks)) + maxFurtherTasks; len(tasks) > most {
+			r.countBeyond(subJob.UID, tasks, most, d)
+			tasks = tasks[:most]
+		}
+		for _, task := range tasks {
+			if len(d.classes) == maxDemandClasses && d.counts[r.finder.Class(task).Cache()] == 0 {
+				d.addUnknown(task)
+				continue
 			}
-			at[k] = i
-			dm.kinds = append(dm.kinds, k)
-			dm.tasks = append(dm.tasks, nil)
-		}
-		dm.tasks[i] = append(dm.tasks[i], task)
-	}
-	if len(dm.kinds) < 2 {
-		return nil
-	}
-	var roles []string
-	if wanted < len(tasks) && a.gang {
-		lacking := lackingRoles(job)
-		for role := range lacking {
-			roles = append(roles, role)
-		}
-		slices.Sort(roles)
-		for _, role := range roles {
-			dm.problem.Roles = append(dm.problem.Roles, int(lacking[role]))
-		}
-	}
-	dm.problem.Wanted = wanted
-	for _, of := range dm.tasks {
-		dm.problem.Kinds = append(dm.problem.Kinds, packing.Kind{
-			Request: vector(of[0].InitResreq, dm.names), Count: len(of), Ports: hostPorts(of[0].Pod), Role: slices.Index(roles, of[0].TaskRole),
-		})
-	}
-	return dm
-}
-
-// takes says whether the node, by its place in a domain, may take tasks of the kind.
-type takes func(k int, place int) bool
-
-// on returns the demand's problem on the domain, and the nodes it is on: those that take a task of some kind, and of nodes
-// that are alike no more than there are tasks.
-func (dm *demand) on(a *allocation, d *domain, now bool, takes takes) (*packing.Problem, []int32) {
-	problem := dm.problem
-	var nodes []int32
-	alike := map[string]int{}
-	most := 0
-	for _, of := range dm.tasks {
-		most += len(of)
-	}
-	for place, node := range d.nodes {
-		info := a.board.nodes[node]
-		room := futureIdle(info)
-		if now {
-			room = info.Idle
-		}
-		n := packing.Node{Room: vector(room, dm.names), Slots: min(a.slotsOf(info), most), Takes: make([]bool, len(dm.kinds))}
-		some := false
-		for k := range dm.kinds {
-			n.Takes[k] = problem.Kinds[k].FitsInto(n.Room) && takes(k, place)
-			some = some || n.Takes[k]
-		}
-		if key := n.Key(); some && n.Slots > 0 && alike[key] < most {
-			alike[key]++
-			problem.Nodes = append(problem.Nodes, n)
-			nodes = append(nodes, node)
-		}
-	}
-	return &problem, nodes
-}
-
-// anyNode takes all that there is room for.
-func anyNode(int, int) bool { return true }
-
-// keptTakes asks the kept verdicts, but not those that are the job's.
-func (a *allocation) keptTakes(dm *demand, d *domain) takes {
-	return func(k, place int) bool { return a.ask(dm.kinds[k].shape, d.nodes[place]).fits }
-}
-
-// shaped makes sure that all kinds have their shapes.
-func (dm *demand) shaped(a *allocation) error {
-	for k, tasks := range dm.tasks {
-		if dm.kinds[k].shape == nil {
-			if _, err := a.shapeOf(tasks[0]); err != nil {
-				return err
+			class, err := r.finder.Cache(task)
+			if err != nil {
+				return nil, err
 			}
+			if d.counts[class] == 0 {
+				d.classes = append(d.classes, class)
+			}
+			d.counts[class]++
 		}
 	}
-	return nil
-}
-
-// bySize are the places of the kinds, the smallest first.
-func (dm *demand) bySize(a *allocation) []int {
-	order := make([]int, len(dm.kinds))
-	for k := range order {
-		order[k] = k
-	}
-	slices.SortStableFunc(order, func(l, r int) int {
-		return cmp.Compare(a.dominantShare(dm.tasks[l][0]), a.dominantShare(dm.tasks[r][0]))
+	d.choice = d.needed < left
+	slices.SortStableFunc(d.classes, func(l, o *feasible.ClassCache) int {
+		return cmp.Compare(r.dominantShare(o.Task()), r.dominantShare(l.Task()))
 	})
-	return order
+	counted := 0
+	for _, class := range d.classes {
+		counted += d.counts[class]
+		d.share += float64(d.counts[class]) * r.dominantShare(class.Task())
+	}
+	if counted > 0 {
+		d.share *= float64(d.needed) / float64(counted)
+	}
+	return d, nil
 }
 
-// gaugeJob finds what the job demands, for as long as it is being placed in groups. Jobs that divide themselves over
-// HyperNodes or are ready are not gauged.
-func (a *allocation) gaugeJob(job *api.JobInfo, sheet *sheet) *demand {
-	if !a.gang || job.ContainsSubJobPolicy() || job.ContainsHardTopology() || a.jobReady(job) {
-		return nil
+// addUnknown takes in a task of a class beyond those that are known.
+func (d *demand) addUnknown(task *api.TaskInfo) {
+	d.unknown = true
+	like := func(c *feasible.ClassCache) bool { return c.Task().InitResreq.Equal(task.InitResreq, api.Zero) }
+	if i := slices.IndexFunc(d.classes, like); i >= 0 {
+		d.further[d.classes[i]]++
 	}
-	uid := job.DefaultSubJobID()
-	tasks := sheet.tasks[uid]
-	if len(tasks) == 0 {
-		return nil
-	}
-	return a.demandOf(job, tasks, min(a.lacking(job, job.SubJobs[uid], len(tasks)), len(tasks)))
 }
 
-// refuted says that idle resources alone leave no room in the domain for what the job demands.
-func (a *allocation) refuted(d *domain) bool {
-	if a.demand == nil {
-		return false
+// leastNeeded is how many tasks the job's minimum needs at least: of each policy the smallest sub-jobs of those that may be made
+// ready, and no fewer than the job needs as a whole. A job that is ready takes any sub-job further.
+func (r *jobRun) leastNeeded() int {
+	if !r.job.ContainsSubJobPolicy() {
+		subJob := r.job.SubJobs[r.job.DefaultSubJobID()]
+		return min(r.neededAtOnce(subJob, 1), len(r.pending.tasks[subJob.UID]))
 	}
-	problem, _ := a.demand.on(a, d, true, anyNode)
-	return a.memory.answer(problem, 'r', func() packing.Answer { answer, _ := problem.Refute(); return answer }) == packing.Impossible
+	jobReady := r.jobReady(r.job)
+	all, step := 0, 0
+	byPolicy := map[api.SubJobGID][]int{}
+	for _, subJob := range r.pending.subJobs {
+		tasks := len(r.pending.tasks[subJob.UID])
+		needed := min(r.neededAtOnce(subJob, 1), tasks)
+		all += tasks
+		if step == 0 || needed < step {
+			step = needed
+		}
+		if !jobReady && !r.subJobReady(r.job, subJob) {
+			byPolicy[subJob.GID] = append(byPolicy[subJob.GID], needed)
+		}
+	}
+	if jobReady {
+		return step
+	}
+	ready := r.readySubJobs(r.job)
+	sum := 0
+	for policy, needed := range byPolicy {
+		slices.Sort(needed)
+		for _, n := range needed[:min(len(needed), max(0, int(r.job.MinSubJobs[policy]-ready[policy])))] {
+			sum += n
+		}
+	}
+	return max(sum, step, min(r.neededByJob(), all))
 }
 
-// packs says whether there is room in the domain for what the job demands, on nodes that the kept verdicts leave.
-func (a *allocation) packs(d *domain) packing.Answer {
-	if a.demand == nil || a.demand.shaped(a) != nil {
-		return packing.Unknown
+// together bounds how many of the needed tasks the set takes now, of all classes together. Where each class asks for as much as
+// the next in everything, a node takes no more of them than of the one it takes the most of.
+func (d *demand) together(set *nodeset.Set) int {
+	if d.unknown || len(d.beyond) > 0 || len(d.classes) < 2 || !d.nested() {
+		return d.needed // tasks of other classes may do, or one class decides
 	}
-	problem, _ := a.demand.on(a, d, true, a.keptTakes(a.demand, d))
-	return a.memory.answer(problem, 's', func() packing.Answer {
-		_, answer, _ := problem.Solve(maxPackingSteps)
-		return answer
-	})
+	most := make([]int32, len(set.Nodes))
+	for _, class := range d.classes {
+		for place, copies := range class.Room(set).Copies {
+			most[place] = max(most[place], copies)
+		}
+	}
+	sum := 0
+	for _, copies := range most {
+		sum += int(copies)
+	}
+	return sum
+}
+
+// nested is true if each class, the largest first, asks for no less than the next of everything.
+func (d *demand) nested() bool {
+	for i := 1; i < len(d.classes); i++ {
+		if !d.classes[i].Task().InitResreq.LessEqual(d.classes[i-1].Task().InitResreq, api.Zero) {
+			return false
+		}
+	}
+	return true
+}
+
+// oneByOne is true if a task is needed that is placed one by one.
+func (d *demand) oneByOne() bool {
+	return slices.ContainsFunc(d.classes, (*feasible.ClassCache).OneByOne)
+}
+
+// countable is true if the members that fit into a group can be counted node by node: they are alike and do not exclude each
+// other.
+func (d *demand) countable() bool {
+	for class, count := range d.beyond {
+		if count > 0 && d.counts[class] == 0 {
+			return false
+		}
+	}
+	return len(d.classes) == 1 && !d.unknown && !d.oneByOne() && len(hostPorts(d.classes[0].Task().Pod)) == 0
 }

@@ -3,20 +3,52 @@
 // Package allocate is this project's allocate action. It places whole gangs, on one node group where they need one, with
 // the verdict of every plugin on every node.
 //
-// How it works, from the inside out:
+// # What happens to a gang
 //
-//   - A board numbers the session's nodes by name and logs which of them changed.
-//   - A shape stands for equal tasks. It keeps, per node, the plugins' verdict and score until that node changes, for all
-//     gangs of the session.
-//   - A field is a shape on a domain (a set of nodes): a heap of the nodes that take one more such task, best first. Taking
-//     the best and looking again at what changed places a batch of equal tasks. Tasks whose verdict depends on what is
-//     placed elsewhere use the field for what does not, and ask the rest again for every task.
-//   - A placer makes one attempt at a set of tasks on a site, in a statement that is kept or discarded whole. When tasks of
-//     different sizes get into each other's way a packing search finds room for all, if there is.
-//   - A demand is what unlike tasks ask for in numbers. Package packing says of it, before an attempt is made in a domain,
-//     whether there can be room there.
-//   - A print is of all that decides on a gang of unlike tasks: while it stays, what the session before found is told again.
-//   - A trial is an attempt at a gang's minimum in one node group or HyperNode. The best one is made again, not replayed.
+// A solver is one run of the action on a session. It lists the jobs that have tasks to be placed (jobQueues, pendingTasks) and
+// gives each its turn, in the plugins' order: a jobRun.
 //
-// Nothing depends on the order of maps: nodes, groups and HyperNodes are looked at by name, equals are told apart by name.
+//  1. Where may it lie? The plugins name node groups for the job (framework.NodeGroups), or it may lie anywhere. If it did not
+//     fit in the session before and all that decides on it is as it was (fingerprint), its explanation is told again and its
+//     turn is over.
+//  2. In which order is it tried? On idle resources before those that are being released; whole in one group before spread over
+//     several; without the nodes it is to avoid before with them (jobRun.tryInOrder).
+//  3. Which groups may hold it? Its demand is counted class by class. Groups whose nodes have room for fewer tasks, by an upper
+//     bound or by what package packing refutes in numbers, are left out (jobRun.candidates). The others are tried, best first,
+//     and in each the narrower groups before the whole (jobRun.tryGroup).
+//  4. A trial: tasks are placed in the session, each in a statement of its own, in one placementScope. A subJobRun has the first
+//     tasks, enough for the minimum, placed class by class, the largest first, and if that fails looks for another way: a packing,
+//     other orders, other choices (subJobRun.place and retryRearranged). Jobs with HyperNodes or sub-groups go through the
+//     HyperNodes that plugins allow, sub-job by sub-job (hypernode.go).
+//  5. One task: a taskPlacer asks for the best node (feasible.Finder.Choose), reserves it, and tries the next best where a plugin
+//     then refuses (taskPlacer.placeTask). Tasks of one class come as a batch, distributed over the fewest and tightest groups
+//     (scope.go).
+//  6. Is it enough? The gang plugin decides: ready, pipelined (ready once resources are released), or not placed, and then all of
+//     the trial is taken back, the last first (outcome, trial). Where a plugin scores finished placements all groups are tried and
+//     the best one is tried again, not replayed: volumes and devices that a trial chose were taken back with it.
+//  7. A job that is ready is committed: its statements hand the tasks to the cache, which makes a bind transaction of them. It gets
+//     another turn for what is left of it. A pipelined one holds its place until the session ends. One that was not placed is
+//     explained, group by group (explain.go), from the shortfalls of its trials.
+//
+// # Where to add a rule
+//
+// A rule about a task and a node is a plugin's predicate or score, with a VerdictScope that says how long it holds; nothing here
+// needs to know of it. Where a job may lie and which groups are better is a plugin's, too (AddNodeGroupFn, AddNodeGroupOrderFn,
+// AddAvoidFn). What changes here is how gangs are searched for: another way to arrange a gang's tasks is a step of
+// subJobRun.retryRearranged, another order of places one of jobRun.tryInOrder, a cheaper reason to leave a group out one of
+// jobRun.candidates (it must never refuse what a trial could place). A new field of pods on which verdicts depend belongs into
+// the class key of package feasible, whose test fails until it is there.
+//
+// # The rooms
+//
+// Package nodeset numbers the nodes and makes sets of them. Package feasible knows which nodes take a task, and keeps what
+// plugins answered for equal tasks. Package packing finds room in numbers, and knows nothing of tasks. Neither knows of jobs'
+// trials: those are here.
+//
+// # Invariants
+//
+// A trial is kept or taken back whole: between trials the session is as it was. Nothing depends on the order of maps: nodes,
+// groups and HyperNodes are looked at by name, equals are told apart by name. What is remembered from one session to the next
+// (memory) changes no answer: it is what would be found again. Every search has a bound, in work and not in time, so that equal
+// sessions have equal answers on any machine.
 package allocate

@@ -7,21 +7,20 @@ import (
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// plain says that numbers and the kept verdicts are all that decides on where the demand's tasks go: no task is asked about
-// one by one, has claims or devices, or is nominated to a node, and no pod that was placed in the session keeps it away.
-func (a *allocation) plain(dm *demand) bool {
-	if a.layering.unbounded || a.layering.nothingKept {
-		return false
-	}
-	for k, tasks := range dm.tasks {
-		layers := dm.kinds[k].layers
-		if len(layers.live) > 0 || slices.ContainsFunc(layers.jobPlugins, func(plugin string) bool { return plugin != a.inside }) {
-			return false
-		}
-		if framework.HasClaims(tasks[0].Pod) || a.asksDevices(tasks[0]) || len(a.exclusions.against(tasks[0])) > 0 {
+// packingTolerance is by how much package packing lets a request exceed what is left, for rounding.
+const packingTolerance = 0.01
+
+// decidedByNumbers is true if numbers and the cached verdicts are all that decides on where the tasks go, in groups that the
+// plugin has named: no task is asked about one by one, has claims or devices, or is nominated to a node, and no pod that was
+// placed in the session keeps it away.
+func (in *packingInput) decidedByNumbers(chosenBy string) bool {
+	for _, tasks := range in.tasks {
+		if !in.solver.finder.DecidedByNumbers(tasks[0], chosenBy) || framework.HasClaims(tasks[0].Pod) || in.solver.asksDevices(tasks[0]) {
 			return false
 		}
 		if slices.ContainsFunc(tasks, func(task *api.TaskInfo) bool { return task.Pod.Status.NominatedNodeName != "" }) {
@@ -31,19 +30,19 @@ func (a *allocation) plain(dm *demand) bool {
 	return true
 }
 
-// asksDevices says whether the task asks for devices of a make that some node has.
-func (a *allocation) asksDevices(task *api.TaskInfo) bool {
-	if a.withDevices == nil {
-		a.withDevices = map[string]*api.NodeInfo{}
-		for _, node := range a.board.nodes {
+// asksDevices is true if the task asks for devices of a make that some node has.
+func (s *solver) asksDevices(task *api.TaskInfo) bool {
+	if s.devicesOn == nil {
+		s.devicesOn = map[string]*api.NodeInfo{}
+		for _, node := range s.index.Nodes {
 			for _, name := range api.RegisteredDevices {
 				if _, ok := node.Others[name].(api.Devices); ok {
-					a.withDevices[name] = node
+					s.devicesOn[name] = node
 				}
 			}
 		}
 	}
-	for _, node := range a.withDevices {
+	for _, node := range s.devicesOn {
 		if len(devices(task, node)) > 0 {
 			return true
 		}
@@ -51,60 +50,59 @@ func (a *allocation) asksDevices(task *api.TaskInfo) bool {
 	return false
 }
 
-// estimate says how many members of the gang the domain takes, the smallest first, and what stops the next: in numbers, each
-// task on the node that has the most left. After a kind that finds no room no other of its role is tried, as in an attempt.
-func (a *allocation) estimate(d *domain) stop {
-	e := &estimate{a: a, demand: a.demand, domain: d, room: make([][]float64, len(d.nodes)), members: map[int32]bool{}}
-	for place, node := range d.nodes {
-		e.room[place] = vector(a.board.nodes[node].Idle, e.names)
+// estimate finds how many members of the gang the set takes, the smallest first, and what stops the next: in numbers, each task
+// on the node that has the most left. After a class that finds no room no other of its role is tried, as in a trial.
+func (r *jobRun) estimate(set *nodeset.Set) shortfall {
+	e := &estimate{packingInput: r.packing, set: set, room: make([][]float64, len(set.Nodes)), members: map[int32]bool{}}
+	for place, node := range set.Nodes {
+		e.room[place] = vector(r.index.Nodes[node].Idle, e.names)
 	}
-	e.slots = make([]int, len(d.nodes))
-	for place, node := range d.nodes {
-		e.slots[place] = a.slotsOf(a.board.nodes[node])
+	e.slots = make([]int, len(set.Nodes))
+	for place, node := range set.Nodes {
+		e.slots[place] = r.finder.PodSlots(r.index.Nodes[node])
 	}
 	stopped := -1
 	failed := map[string]bool{}
 	placed := 0
-	for _, k := range e.bySize(a) {
-		role := e.tasks[k][0].TaskRole
+	for _, class := range e.bySize() {
+		role := e.tasks[class][0].TaskRole
 		if failed[role] {
 			continue
 		}
-		n := e.place(k)
+		n := e.place(class)
 		placed += n
-		if n < len(e.tasks[k]) {
+		if n < len(e.tasks[class]) {
 			if role != "" {
 				failed[role] = true
 			}
 			if stopped < 0 {
-				stopped = k
+				stopped = class
 			}
 		}
 	}
-	s := stop{placed: placed}
+	found := shortfall{placed: placed}
 	if stopped >= 0 {
-		s.refusals = e.refusals(stopped)
+		found.refusals = e.refusals(stopped, r.members)
 	}
-	return s
+	return found
 }
 
 type estimate struct {
-	*demand
-	a      *allocation
-	domain *domain
-	// room and slots are what is left of each node, by place in the domain, and members the nodes that tasks were put on.
+	*packingInput
+	set *nodeset.Set
+	// room and slots are what is left of each node, by place in the set, and members the nodes that tasks were put on.
 	room    [][]float64
 	slots   []int
 	ports   map[int]map[string]bool
 	members map[int32]bool
 }
 
-// place puts as many tasks of the kind on nodes as fit.
-func (e *estimate) place(k int) int {
-	kind := &e.problem.Kinds[k]
-	for placed := range e.tasks[k] {
+// place puts as many tasks of the class on nodes as fit.
+func (e *estimate) place(class int) int {
+	kind, cache := &e.problem.Kinds[class], e.classes[class].Cache()
+	for placed := range e.tasks[class] {
 		best, most := -1, 0.0
-		for place, node := range e.domain.nodes {
+		for place, node := range e.set.Nodes {
 			if e.slots[place] < 1 || !kind.FitsInto(e.room[place]) || e.taken(place, kind.Ports) {
 				continue
 			}
@@ -114,7 +112,7 @@ func (e *estimate) place(k int) int {
 					left += (room - value) / room
 				}
 			}
-			if (best < 0 || left > most) && e.a.ask(e.kinds[k].shape, node).copies > 0 {
+			if (best < 0 || left > most) && cache.Verdict(node).Copies > 0 {
 				best, most = place, left
 			}
 		}
@@ -123,7 +121,7 @@ func (e *estimate) place(k int) int {
 		}
 		e.put(kind.Request, kind.Ports, best)
 	}
-	return len(e.tasks[k])
+	return len(e.tasks[class])
 }
 
 func (e *estimate) put(request []float64, ports []string, place int) {
@@ -140,38 +138,34 @@ func (e *estimate) put(request []float64, ports []string, place int) {
 		}
 		e.ports[place][port] = true
 	}
-	e.members[e.domain.nodes[place]] = true
+	e.members[e.set.Nodes[place]] = true
 }
 
 func (e *estimate) taken(place int, ports []string) bool {
 	return slices.ContainsFunc(ports, func(port string) bool { return e.ports[place][port] })
 }
 
-// refusals count the nodes by what stops the next task of the kind.
-func (e *estimate) refusals(k int) *refusals {
-	counted := newRefusals()
-	kind, s := &e.problem.Kinds[k], e.kinds[k].shape
-	for place, node := range e.domain.nodes {
-		sm, info := e.a.ask(s, node), e.a.board.nodes[node]
+// refusals count the nodes by what stops the next task of the class, beside members that lie there already.
+func (e *estimate) refusals(class int, already *memberNodes) *feasible.Refusals {
+	request := e.problem.Kinds[class].Request
+	member := func(node int32) bool { return e.members[node] || already.known[node] }
+	return e.classes[class].Cache().RefusalsBeside(e.set, member, func(place int) []string {
 		switch {
-		case sm.err != nil:
-			counted.add(e.a.refusedReason(s, node, sm.err), e.members[node] || e.a.members.known[node])
-		case !e.members[node]:
-			counted.add(releasedLater(s, info), false)
+		case !e.members[e.set.Nodes[place]]:
+			return nil
 		case e.slots[place] < 1:
-			counted.fill([]string{"pods"})
+			return []string{"pods"}
 		default:
-			counted.fill(e.short(kind.Request, place))
+			return e.short(request, place)
 		}
-	}
-	return counted
+	})
 }
 
 // short are the resources that a node has too little left of; host ports when it is none.
 func (e *estimate) short(request []float64, place int) []string {
 	var out []string
 	for r, value := range request {
-		if value <= e.room[place][r]+0.01 {
+		if value <= e.room[place][r]+packingTolerance {
 			continue
 		}
 		switch r {

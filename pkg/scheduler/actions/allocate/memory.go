@@ -19,8 +19,8 @@ type memory struct {
 	// session before.
 	answers, former map[uint64]packing.Answer
 	// gangs are those that fit nowhere, and formerGangs those of the session before.
-	gangs, formerGangs map[api.JobID]carried
-	// objects number the objects of nodes that prints are of, and formerObjects are those of the session before: two have
+	gangs, formerGangs map[api.JobID]carriedExplanation
+	// objects number the objects of nodes that fingerprints are of, and formerObjects are those of the session before: two have
 	// different numbers, even if one is put where the other was.
 	objects, formerObjects map[*v1.Node]uint64
 	numbered               uint64
@@ -28,21 +28,21 @@ type memory struct {
 
 func newMemory() *memory {
 	m := &memory{seed: maphash.MakeSeed()}
-	m.begin()
+	m.beginSession()
 	return m
 }
 
-// begin begins a session.
-func (m *memory) begin() {
+// beginSession forgets what the session before had no use for.
+func (m *memory) beginSession() {
 	m.former, m.answers = m.answers, map[uint64]packing.Answer{}
-	m.formerGangs, m.gangs = m.gangs, map[api.JobID]carried{}
+	m.formerGangs, m.gangs = m.gangs, map[api.JobID]carriedExplanation{}
 	m.formerObjects, m.objects = m.objects, map[*v1.Node]uint64{}
 }
 
-// carriedOver returns why the gang did not fit in the session before, if its print is the same.
-func (m *memory) carriedOver(job api.JobID, fingerprint uint64) (carried, bool) {
+// reusable returns why the gang did not fit in the session before, if its fingerprint is the same.
+func (m *memory) reusable(job api.JobID, fingerprint uint64) (carriedExplanation, bool) {
 	found, ok := m.formerGangs[job]
-	return found, ok && found.print == fingerprint
+	return found, ok && found.fingerprint == fingerprint
 }
 
 // answer returns the answer to the question about the problem.
@@ -56,4 +56,17 @@ func (m *memory) answer(problem *packing.Problem, question byte, find func() pac
 		m.answers[key] = found
 	}
 	return found
+}
+
+// numberOf numbers objects of nodes: an object has its number for as long as sessions have it.
+func (m *memory) numberOf(node *v1.Node) uint64 {
+	number, ok := m.objects[node]
+	if !ok {
+		if number, ok = m.formerObjects[node]; !ok {
+			m.numbered++
+			number = m.numbered
+		}
+		m.objects[node] = number
+	}
+	return number
 }

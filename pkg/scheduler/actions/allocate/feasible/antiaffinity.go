@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package feasible
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	fwk "k8s.io/kube-scheduler/framework"
+	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// sessionAntiAffinity is the required anti-affinity of pods placed in this session. The Kubernetes predicate keeps a list of
+// the nodes with such pods from the session's beginning, so pods that have no affinity of their own would not be kept away
+// from them.
+//
+// Equal terms are one, since members of a gang have the same ones: a task is matched once against each.
+type sessionAntiAffinity struct {
+	ssn     *framework.Session
+	enabled bool
+	terms   map[string]*antiAffinityTerm
+	// held are the terms that placed tasks have.
+	held map[api.TaskID][]heldTerm
+	// version counts the terms that came. matched are those of that version that match the task last asked for, which is
+	// asked for on many nodes; one that went has no holders.
+	version int
+	matched struct {
+		task    *api.TaskInfo
+		version int
+		terms   []*antiAffinityTerm
+	}
+}
+
+// antiAffinityTerm is a term that placed tasks have.
+type antiAffinityTerm struct {
+	fwk.AffinityTerm
+	key string
+	// holders is how many terms of placed tasks there are by the value of the topology label. None is 0.
+	holders map[string]int
+}
+
+// heldTerm is a term of a placed task and its node's value of the topology label.
+type heldTerm struct {
+	*antiAffinityTerm
+	value string
+}
+
+func newSessionAntiAffinity(ssn *framework.Session) *sessionAntiAffinity {
+	s := &sessionAntiAffinity{ssn: ssn, terms: map[string]*antiAffinityTerm{}, held: map[api.TaskID][]heldTerm{}}
+	option, found := ssn.PluginOption(predicates.PluginName)
+	if found && option.EnabledPredicate != nil && *option.EnabledPredicate {
+		s.enabled = true
+		framework.Arguments(option.Arguments).GetBool(&s.enabled, predicates.PodAffinityEnable)
+	}
+	return s
+}
+
+// add takes in a task that was placed.
+func (s *sessionAntiAffinity) add(task *api.TaskInfo, node *api.NodeInfo) {
+	if !s.enabled {
+		return
+	}
+	terms := k8sframework.GetPodAntiAffinityTerms(task.Pod.Spec.Affinity)
+	for i := range terms {
+		value, ok := node.Node.Labels[terms[i].TopologyKey]
+		if !ok {
+			continue
+		}
+		if term := s.term(task.Pod, &terms[i]); term != nil {
+			term.holders[value]++
+			s.held[task.UID] = append(s.held[task.UID], heldTerm{term, value})
+		}
+	}
+}
+
+// term returns what stands for the pod's term; nil when it cannot be read, and the predicate has refused the pod everywhere.
+func (s *sessionAntiAffinity) term(pod *v1.Pod, term *v1.PodAffinityTerm) *antiAffinityTerm {
+	key := string(appendMessage(appendString(nil, pod.Namespace), term)) // without namespaces it means the pod's
+	if known, ok := s.terms[key]; ok {
+		return known
+	}
+	parsed, err := k8sframework.GetAffinityTerms(pod, []v1.PodAffinityTerm{*term})
+	if err != nil {
+		return nil
+	}
+	made := &antiAffinityTerm{AffinityTerm: parsed[0], key: key, holders: map[string]int{}}
+	s.terms[key] = made
+	s.version++
+	return made
+}
+
+// remove takes out a task that was taken back.
+func (s *sessionAntiAffinity) remove(task *api.TaskInfo) {
+	for _, h := range s.held[task.UID] {
+		if h.holders[h.value]--; h.holders[h.value] > 0 {
+			continue
+		}
+		delete(h.holders, h.value)
+		if len(h.holders) == 0 {
+			delete(s.terms, h.key)
+		}
+	}
+	delete(s.held, task.UID)
+}
+
+// verdict refuses a node where another placed pod keeps the task away.
+func (s *sessionAntiAffinity) verdict(task *api.TaskInfo, node *api.NodeInfo) error {
+	for _, term := range s.matching(task) {
+		value, ok := node.Node.Labels[term.TopologyKey]
+		if ok && term.holders[value] > s.heldBy(task, heldTerm{term, value}) {
+			return api.NewFitErrWithStatus(task, node, &api.Status{
+				Code:   api.Unschedulable,
+				Reason: interpodaffinity.ErrReasonExistingAntiAffinityRulesNotMatch,
+				Plugin: predicates.PluginName,
+			})
+		}
+	}
+	return nil
+}
+
+// heldBy is how many of the term's holders are the task itself.
+func (s *sessionAntiAffinity) heldBy(task *api.TaskInfo, term heldTerm) (n int) {
+	for _, h := range s.held[task.UID] {
+		if h == term {
+			n++
+		}
+	}
+	return n
+}
+
+// matching returns the terms that match the task.
+func (s *sessionAntiAffinity) matching(task *api.TaskInfo) []*antiAffinityTerm {
+	m := &s.matched
+	if m.task == task && m.version == s.version {
+		return m.terms
+	}
+	m.task, m.version, m.terms = task, s.version, nil
+	if len(s.terms) == 0 {
+		return nil
+	}
+	namespace := s.namespaceLabels(task.Namespace)
+	for _, term := range s.terms {
+		if term.Matches(task.Pod, namespace) {
+			m.terms = append(m.terms, term)
+		}
+	}
+	return m.terms
+}
+
+func (s *sessionAntiAffinity) namespaceLabels(name string) labels.Set {
+	namespace, err := s.ssn.InformerFactory().Core().V1().Namespaces().Lister().Get(name)
+	if err != nil {
+		return nil
+	}
+	return namespace.Labels
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package feasible
+
+import (
+	"errors"
+	"slices"
+
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/cmd/scheduler/app/options"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	vcutil "volcano.sh/volcano/pkg/util"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// errOtherShard is the verdict on nodes of other schedulers when shards are hard.
+var errOtherShard = errors.New("node isn't in scheduler node shard")
+
+// candidatesKey tells the candidate nodes of one class apart.
+type candidatesKey struct {
+	set *nodeset.Set
+	// job is the key of the jobs that the verdicts hold for; empty for all jobs.
+	job string
+}
+
+// CandidateNodes are the nodes of a set that take a task of a class, best first. Their verdicts leave out the uncached plugins.
+type CandidateNodes struct {
+	finder *Finder
+	key    candidatesKey
+	cache  *ClassCache
+	set    *nodeset.Set
+	// ranking has the nodes that fit, by place in the set.
+	ranking rankHeap
+	// perJob is the layer cachedPerJob, as far as it is asked, and representative the task that it is asked about; nil when
+	// there is nothing to ask.
+	perJob         []conf.Tier
+	representative *representative
+	// together are the scores of plugins that score nodes together, scored the places that were among them. newcomer is true
+	// if a node came to fit that was not: in a trial another task had filled it.
+	together map[string]float64
+	scored   []bool
+	newcomer bool
+	// state is of the index, as far as it is taken in. lookedAt is how many of the set's nodes have been looked at: all,
+	// unless the user has asked for sampling.
+	state, lookedAt int
+	// errors are the verdicts when nothing fits, at the state errorsState.
+	errors      *api.FitErrors
+	errorsState int
+}
+
+func newCandidateNodes(f *Finder, c *ClassCache, key candidatesKey) *CandidateNodes {
+	return &CandidateNodes{
+		finder: f, key: key, cache: c, set: key.set, ranking: newRankHeap(len(key.set.Nodes)),
+		scored: make([]bool, len(key.set.Nodes)), state: f.index.State(), errorsState: -1,
+	}
+}
+
+// representative is a task that is asked about, where verdicts are per job, for all tasks of a class in jobs of one key.
+type representative struct {
+	task *api.TaskInfo
+	// err is of the task's pre-predicate, which has run.
+	err error
+}
+
+// representativeOf returns whom to ask about for the task: a task of its own job, or of one with the same key.
+func (c *ClassCache) representativeOf(task *api.TaskInfo, jobKey string) *representative {
+	if r, ok := c.representatives[jobKey]; ok {
+		return r
+	}
+	r := &representative{task: task}
+	if task != c.task {
+		r.err = c.finder.PrePredicate(task)
+	}
+	c.representatives[jobKey] = r
+	return r
+}
+
+// update takes in what has changed on nodes.
+func (n *CandidateNodes) update() {
+	changed := n.finder.index.Changed(n.state)
+	n.state = n.finder.index.State()
+	for _, node := range changed {
+		if place, ok := n.set.Place(node); ok && int(place) < n.lookedAt {
+			n.look(place)
+		}
+	}
+	if n.newcomer {
+		n.scoreTogetherAnew()
+	}
+	if n.lookedAt == len(n.set.Nodes) || n.ranking.Len() >= n.finder.enough(len(n.set.Nodes)) {
+		return
+	}
+	n.lookFurther()
+}
+
+// lookFurther looks at nodes not seen yet until there are enough that fit.
+func (n *CandidateNodes) lookFurther() {
+	enough := n.finder.enough(len(n.set.Nodes))
+	var fresh []*api.NodeInfo
+	from := n.lookedAt
+	for fits := n.ranking.Len(); n.lookedAt < len(n.set.Nodes) && fits < enough; n.lookedAt++ {
+		node := n.set.Nodes[n.lookedAt]
+		if n.verdict(node) == nil {
+			fits++
+			fresh = append(fresh, n.finder.index.Nodes[node])
+		}
+	}
+	if len(fresh) == 0 {
+		return
+	}
+	n.scoreTogether(fresh)
+	for place := from; place < n.lookedAt; place++ {
+		n.look(int32(place))
+	}
+}
+
+// look brings one node's place in the heap up to date.
+func (n *CandidateNodes) look(place int32) {
+	node := n.set.Nodes[place]
+	if n.verdict(node) != nil {
+		n.ranking.drop(place)
+		return
+	}
+	n.newcomer = n.newcomer || !n.scored[place] && !n.finder.layering.nothingCached
+	n.ranking.set(place, rank{class: n.finder.roomClassOf(n.cache.task, n.finder.index.Nodes[node]), score: n.score(node)})
+}
+
+// verdict is what the plugins whose verdicts are cached make of the node.
+func (n *CandidateNodes) verdict(node int32) error {
+	f := n.finder
+	info := f.index.Nodes[node]
+	if options.ServerOpts.ShardingMode == vcutil.HardShardingMode && !f.ssn.NodesInShard.Has(info.Name) {
+		return errOtherShard
+	}
+	v := n.cache.Verdict(node)
+	if v.err != nil {
+		return v.err
+	}
+	if err := n.cache.refusedForGood[node]; err != nil && !f.layering.nothingCached {
+		return err
+	}
+	if f.layering.nothingCached {
+		return nil
+	}
+	return n.perJobVerdict(info)
+}
+
+// perJobVerdict is what the plugins whose verdicts are per job make of the node.
+func (n *CandidateNodes) perJobVerdict(node *api.NodeInfo) error {
+	switch {
+	case n.representative == nil:
+		return nil
+	case n.representative.err != nil:
+		return n.representative.err
+	default:
+		return n.finder.predicate(n.perJob, n.representative.task, node)
+	}
+}
+
+// best is the place of the best node; there must be one.
+func (n *CandidateNodes) best() int32 { return n.ranking.places[0] }
+
+// Full is true if no node takes a task of the class; with idleOnly none does by its idle resources. Then no node need be asked
+// about for one more. The errors are nil when there are nodes that will take it.
+func (n *CandidateNodes) Full(idleOnly bool) (bool, *api.FitErrors) {
+	switch {
+	case n.ranking.Len() == 0:
+		return true, n.fitErrors()
+	case idleOnly && !n.ranking.rank[n.best()].class.idle():
+		return true, nil
+	default:
+		return false, nil
+	}
+}
+
+// holds is true if a task of the class may be placed on the node at the place, by what is cached.
+func (n *CandidateNodes) holds(place int32, idleOnly bool) bool {
+	return n.ranking.has(place) && (!idleOnly || n.ranking.rank[place].class.idle())
+}
+
+// Packs is true if a task of the class may be packed on the node at the place in the set: by what is cached, or would be.
+func (n *CandidateNodes) Packs(place int, idleOnly bool) bool {
+	if !n.holds(int32(place), idleOnly) {
+		return false
+	}
+	if !n.finder.layering.nothingCached {
+		return true // else it would have no place in the ranking
+	}
+	node := n.set.Nodes[place]
+	info := n.finder.index.Nodes[node]
+	return n.cache.refusedForGood[node] == nil && n.finder.predicate(n.cache.layers.cached, n.cache.task, info) == nil && n.perJobVerdict(info) == nil
+}
+
+// refuseForGood takes out, of the nodes that an uncached plugin refused, those that it refuses to all tasks of the class.
+func (n *CandidateNodes) refuseForGood(refused map[int32]error) {
+	for node, err := range refused {
+		if forGood(err) {
+			n.cache.refusedForGood[node] = err
+			place, _ := n.set.Place(node)
+			n.look(place)
+		}
+	}
+}
+
+// fitErrors are the verdicts on every node of the set, for a task that fits on none. Equal tasks share them.
+func (n *CandidateNodes) fitErrors() *api.FitErrors {
+	if n.errorsState == n.state {
+		return n.errors
+	}
+	n.errors, n.errorsState = n.errorsOf(nil), n.state
+	return n.errors
+}
+
+// errorsOf are the verdicts on every node of the set, with those of the uncached plugins.
+func (n *CandidateNodes) errorsOf(uncached map[int32]error) *api.FitErrors {
+	errs := api.NewFitErrors()
+	for _, node := range n.set.Nodes {
+		err := uncached[node]
+		if err == nil {
+			err = n.verdict(node)
+		}
+		if err != nil {
+			errs.SetNodeError(n.finder.index.Nodes[node].Name, err)
+		}
+	}
+	if n.set.Name != "" {
+		errs.SetHyperNode(n.set.Name)
+	}
+	return errs
+}
+
+func (n *CandidateNodes) score(node int32) float64 {
+	if n.finder.layering.nothingCached {
+		return 0
+	}
+	info := n.finder.index.Nodes[node]
+	score := n.cache.score(node) + n.together[info.Name]
+	if n.representative != nil {
+		score += n.finder.nodeScore(n.perJob, n.representative.task, info)
+	}
+	return steady(score)
+}
+
+// scoreTogetherAnew scores all nodes that fit together.
+func (n *CandidateNodes) scoreTogetherAnew() {
+	n.together, n.newcomer = nil, false
+	fit := slices.Clone(n.ranking.places)
+	nodes := make([]*api.NodeInfo, len(fit))
+	for i, place := range fit {
+		nodes[i] = n.finder.index.Nodes[n.set.Nodes[place]]
+	}
+	n.scoreTogether(nodes)
+	for _, place := range fit {
+		n.look(place)
+	}
+}
+
+// scoreTogether asks the plugins that score nodes together. A node's score stays what it was among the nodes it was asked
+// with.
+func (n *CandidateNodes) scoreTogether(nodes []*api.NodeInfo) {
+	if n.finder.layering.nothingCached {
+		return
+	}
+	if n.together == nil {
+		n.together = map[string]float64{}
+	}
+	for _, node := range nodes {
+		if number, ok := n.finder.index.In(n.set, node.Name); ok {
+			place, _ := n.set.Place(number)
+			n.scored[place] = true
+		}
+	}
+	layer := n.cache.layers.cachedScores
+	if framework.HasClaims(n.cache.task.Pod) {
+		layer = n.cache.layers.cached
+	}
+	n.addScoresTogether(layer, n.cache.task, nodes)
+	if n.representative != nil {
+		n.addScoresTogether(n.perJob, n.representative.task, nodes)
+	}
+}
+
+func (n *CandidateNodes) addScoresTogether(layer []conf.Tier, task *api.TaskInfo, nodes []*api.NodeInfo) {
+	if len(layer) == 0 {
+		return
+	}
+	n.finder.ssn.WithTiers(layer, func() {
+		scores, err := n.finder.ssn.BatchNodeOrderFn(task, nodes)
+		if err != nil {
+			klog.ErrorS(err, "Scoring nodes together failed, they count as 0", "pod", klog.KObj(task.Pod))
+			return
+		}
+		for _, node := range nodes {
+			if score := scores[node.Name]; score != 0 {
+				n.together[node.Name] += score
+			}
+		}
+	})
+}

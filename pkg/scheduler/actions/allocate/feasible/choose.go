@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package feasible
+
+import (
+	"slices"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
+)
+
+// Where is where nodes are looked for.
+type Where struct {
+	Set *nodeset.Set
+	// ChosenBy is the plugin that named the node group that the set is of. Having named it, it is not asked for its per-job
+	// verdict on the nodes in it. Empty elsewhere.
+	ChosenBy string
+}
+
+// Choice is a node chosen for a task.
+type Choice struct {
+	Node  int32
+	class roomClass
+}
+
+// Idle is true if the node has room now, and not only when what is being released is free.
+func (c Choice) Idle() bool { return c.class.idle() }
+
+// Choose returns the best node for the task, which is of the class: with idleOnly one that has room now, and none in skip.
+// When there is none it returns the verdicts. The task's pre-predicate must have run.
+func (f *Finder) Choose(task *api.TaskInfo, c *ClassCache, where Where, idleOnly bool, skip map[int32]bool) (Choice, bool, *api.FitErrors) {
+	n := f.Candidates(task, c, where)
+	if place, ok := f.nominated(task, n); ok && !skip[n.set.Nodes[place]] {
+		chosen := n.choice(place)
+		return chosen, !idleOnly || chosen.Idle(), nil // it waits for the room made for it
+	}
+	if c.layers.uncachedScores || len(c.layers.uncached) > 0 && volumesScored(task.Pod) {
+		return f.chooseByScore(task, n, idleOnly, skip)
+	}
+	return f.chooseByRank(task, n, idleOnly, skip)
+}
+
+// Accepts returns the node as a choice for the task, which is of the class, when all verdicts allow it.
+func (f *Finder) Accepts(task *api.TaskInfo, c *ClassCache, where Where, node int32, idleOnly bool) (Choice, bool) {
+	n := f.Candidates(task, c, where)
+	place, ok := n.set.Place(node)
+	if !ok || !n.holds(place, idleOnly) || f.uncachedVerdict(task, c, node) != nil {
+		return Choice{}, false
+	}
+	return n.choice(place), true
+}
+
+// choice is the node at the place.
+func (n *CandidateNodes) choice(place int32) Choice {
+	return Choice{n.set.Nodes[place], n.ranking.rank[place].class}
+}
+
+// nominated returns the place of the task's nominated node when it lies in the set and takes the task: what was made free for
+// it there by preemption is not left to others.
+func (f *Finder) nominated(task *api.TaskInfo, n *CandidateNodes) (int32, bool) {
+	name := task.Pod.Status.NominatedNodeName
+	if name == "" {
+		return 0, false
+	}
+	node, ok := f.index.In(n.set, name)
+	if !ok {
+		return 0, false
+	}
+	place, _ := n.set.Place(node)
+	return place, n.ranking.has(place) && f.uncachedVerdict(task, n.cache, node) == nil
+}
+
+// chooseByRank returns the first node in rank order that the uncached plugins leave. That is the best one where they do not
+// score.
+func (f *Finder) chooseByRank(task *api.TaskInfo, n *CandidateNodes, idleOnly bool, skip map[int32]bool) (Choice, bool, *api.FitErrors) {
+	refused := map[int32]error{}
+	var best Choice
+	found := false
+	for place := range n.ranking.byRank() {
+		at := n.choice(place)
+		if idleOnly && !at.Idle() {
+			break
+		}
+		if skip[at.Node] {
+			continue
+		}
+		if err := f.uncachedVerdict(task, n.cache, at.Node); err != nil {
+			refused[at.Node] = err
+			continue
+		}
+		best, found = at, true
+		break
+	}
+	n.refuseForGood(refused)
+	if found {
+		return best, true, nil
+	}
+	return Choice{}, false, n.errorsWith(refused)
+}
+
+// chooseByScore asks the uncached plugins about every node that the cached verdicts leave, for their scores are among all that
+// fit; where they ask over the network, about as many as upstream samples.
+func (f *Finder) chooseByScore(task *api.TaskInfo, n *CandidateNodes, idleOnly bool, skip map[int32]bool) (Choice, bool, *api.FitErrors) {
+	open := slices.Clone(n.ranking.places)
+	if n.cache.layers.overNetwork { // about a sample: the best
+		open = slices.Collect(n.ranking.byRank())
+	}
+	open = slices.DeleteFunc(open, func(place int32) bool { return !n.holds(place, idleOnly) || skip[n.set.Nodes[place]] })
+	verdicts := f.uncachedVerdicts(task, n, open)
+	refused := map[int32]error{}
+	classes := [futureElsewhere + 1][]int32{}
+	for i, err := range verdicts {
+		if place := open[i]; err != nil {
+			refused[n.set.Nodes[place]] = err
+		} else {
+			class := n.ranking.rank[place].class
+			classes[class] = append(classes[class], place)
+		}
+	}
+	n.refuseForGood(refused)
+	for class, places := range classes {
+		if len(places) > 0 {
+			slices.Sort(places)
+			return Choice{n.set.Nodes[f.bestByScore(task, n, places)], roomClass(class)}, true, nil
+		}
+	}
+	return Choice{}, false, n.errorsWith(refused)
+}
+
+// errorsWith adds the uncached plugins' verdicts to the cached ones.
+func (n *CandidateNodes) errorsWith(refused map[int32]error) *api.FitErrors {
+	if len(refused) == 0 {
+		return n.fitErrors()
+	}
+	return n.errorsOf(refused)
+}

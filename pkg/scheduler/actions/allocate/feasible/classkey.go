@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package feasible
+
+import (
+	"encoding/binary"
+	"maps"
+	"math"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// A class key is all that verdicts on a task may depend on besides its identity: equal bytes mean equal tasks. Each field is
+// of a fixed length or begins with its own, lists and maps with how many entries they have, and what may be nil with whether
+// it is, so that no two tasks have one key by chance.
+
+// appendClassKey appends the class key of the task.
+func appendClassKey(b []byte, task *api.TaskInfo, labels *selectorLabelKeys) []byte {
+	pod := task.Pod
+	b = appendString(b, task.Namespace)
+	b = appendString(b, task.TaskRole)
+	b = appendString(b, task.RevocableZone)
+	b = binary.AppendVarint(b, int64(task.Priority))
+	b = appendBool(b, task.Preemptable)
+	b = appendResource(b, task.Resreq)
+	b = appendResource(b, task.InitResreq)
+	b = labels.appendLabels(b, pod.Labels)
+	b = labels.appendAnnotations(b, pod.Annotations)
+	return appendPodSpec(b, &pod.Spec)
+}
+
+func appendPodSpec(b []byte, spec *v1.PodSpec) []byte {
+	b = appendMap(b, spec.NodeSelector)
+	b = appendString(b, spec.PriorityClassName)
+	b = appendBool(b, spec.HostNetwork)
+	b = appendOptional(b, spec.RuntimeClassName, appendString)
+	b = appendOptional(b, spec.Affinity, func(b []byte, affinity v1.Affinity) []byte { return appendMessage(b, &affinity) })
+	b = appendMessages(b, len(spec.Tolerations), func(i int) message { return &spec.Tolerations[i] })
+	b = appendMessages(b, len(spec.TopologySpreadConstraints), func(i int) message { return &spec.TopologySpreadConstraints[i] })
+	b = appendMessages(b, len(spec.ResourceClaims), func(i int) message { return &spec.ResourceClaims[i] })
+	for i := range spec.Volumes {
+		if volume := &spec.Volumes[i]; !madeOnNode(volume) {
+			b = appendMessage(appendBool(b, true), volume)
+		}
+	}
+	b = appendBool(b, false)
+	for _, containers := range [][]v1.Container{spec.InitContainers, spec.Containers} {
+		b = binary.AppendUvarint(b, uint64(len(containers)))
+		for i := range containers {
+			b = appendContainer(b, &containers[i])
+		}
+	}
+	b = appendList(b, spec.Overhead)
+	b = appendBool(b, spec.Resources != nil) // of the whole pod (KEP-2837)
+	if spec.Resources != nil {
+		b = appendResources(b, spec.Resources)
+	}
+	return b
+}
+
+func appendContainer(b []byte, c *v1.Container) []byte {
+	b = appendString(b, c.Image)
+	b = appendResources(b, &c.Resources)
+	// A sidecar (KEP-753) counts beside the containers, another init container before them.
+	b = appendOptional(b, c.RestartPolicy, func(b []byte, policy v1.ContainerRestartPolicy) []byte { return appendString(b, string(policy)) })
+	for i := range c.Ports {
+		if c.Ports[i].HostPort != 0 {
+			b = appendMessage(appendBool(b, true), &c.Ports[i])
+		}
+	}
+	return appendBool(b, false)
+}
+
+// madeOnNode is true of a volume that the kubelet makes wherever the pod is.
+func madeOnNode(volume *v1.Volume) bool {
+	source := &volume.VolumeSource
+	return source.EmptyDir != nil || source.HostPath != nil || source.Secret != nil || source.ConfigMap != nil || source.DownwardAPI != nil || source.Projected != nil
+}
+
+func appendString(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func appendBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+func appendFloat(b []byte, v float64) []byte {
+	return binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+}
+
+// appendOptional appends what may be nil.
+func appendOptional[T any](b []byte, v *T, appendValue func([]byte, T) []byte) []byte {
+	if v == nil {
+		return appendBool(b, false)
+	}
+	return appendValue(appendBool(b, true), *v)
+}
+
+func appendMap(b []byte, m map[string]string) []byte {
+	var room [16]string
+	keys := slices.AppendSeq(room[:0], maps.Keys(m))
+	slices.Sort(keys)
+	b = binary.AppendUvarint(b, uint64(len(keys)))
+	for _, key := range keys {
+		b = appendString(appendString(b, key), m[key])
+	}
+	return b
+}
+
+func appendResource(b []byte, r *api.Resource) []byte {
+	b = appendFloat(appendFloat(b, r.MilliCPU), r.Memory)
+	var room [16]v1.ResourceName
+	names := slices.AppendSeq(room[:0], maps.Keys(r.ScalarResources))
+	slices.Sort(names)
+	b = binary.AppendUvarint(b, uint64(len(names)))
+	for _, name := range names {
+		b = appendFloat(appendString(b, string(name)), r.ScalarResources[name])
+	}
+	return b
+}
+
+func appendList(b []byte, list v1.ResourceList) []byte {
+	var room [16]v1.ResourceName
+	names := slices.AppendSeq(room[:0], maps.Keys(list))
+	slices.Sort(names)
+	b = binary.AppendUvarint(b, uint64(len(names)))
+	for _, name := range names {
+		quantity := list[name]
+		b = appendString(b, string(name))
+		b = binary.AppendVarint(b, quantity.MilliValue())
+	}
+	return b
+}
+
+func appendResources(b []byte, r *v1.ResourceRequirements) []byte {
+	b = appendList(appendList(b, r.Requests), r.Limits)
+	return appendMessages(b, len(r.Claims), func(i int) message { return &r.Claims[i] })
+}
+
+// message is a Kubernetes API object, whose protobuf form is the same for equal objects.
+type message interface {
+	Size() int
+	MarshalToSizedBuffer([]byte) (int, error)
+}
+
+func appendMessage(b []byte, m message) []byte {
+	size := m.Size()
+	b = binary.AppendUvarint(b, uint64(size))
+	start := len(b)
+	b = slices.Grow(b, size)[:start+size]
+	if _, err := m.MarshalToSizedBuffer(b[start:]); err != nil {
+		panic(err) // a buffer of the size it asked for
+	}
+	return b
+}
+
+// appendMessages appends so many messages.
+func appendMessages(b []byte, n int, at func(i int) message) []byte {
+	b = binary.AppendUvarint(b, uint64(n))
+	for i := range n {
+		b = appendMessage(b, at(i))
+	}
+	return b
+}

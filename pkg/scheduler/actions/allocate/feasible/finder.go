@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package feasible
+
+import (
+	"hash/maphash"
+	"math"
+	"strings"
+
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/cmd/scheduler/app/options"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/plugins/capacity"
+	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
+	"volcano.sh/volcano/pkg/scheduler/plugins/proportion"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// Caches of classes are kept up to a number at a time, which is maxVerdicts over the number of nodes, as a cache holds some 50
+// bytes per node: so all of them hold some 32 MB at the most. It is no less than minCaches, so that the gangs of a session of
+// 10,000 nodes and more do not make caches anew in turns.
+const (
+	maxVerdicts = 640_000
+	minCaches   = 64
+)
+
+// Finder finds nodes for the tasks of one session.
+type Finder struct {
+	ssn       *framework.Session
+	index     *nodeset.Index
+	layering  *layering
+	labelKeys *selectorLabelKeys
+	// antiAffinity is of the pods placed in the session.
+	antiAffinity *sessionAntiAffinity
+	// prePredicates are the tiers whose pre-predicates are asked.
+	prePredicates []conf.Tier
+
+	seed        maphash.Seed
+	classes     map[string]*TaskClass
+	classOfTask map[api.TaskID]*TaskClass
+	keyBuffer   []byte
+	// caching are the classes whose cache is kept, at the most maxCaches.
+	caching   []*TaskClass
+	maxCaches int
+	// perJob are the candidate nodes that hold for the current job only.
+	perJob []*CandidateNodes
+
+	// sampled is true if the user wishes some nodes left out, and podSlots if the predicates plugin counts pods.
+	sampled, podSlots bool
+	// taints and affinity are true if nodes are refused for a pod's tolerations, and for its node selector and affinity.
+	taints, affinity bool
+	selection        selection
+	overNetwork      networkRefusals
+}
+
+// New returns the finder of a session, which has the nodes of the index. Flags that differ from the defaults may wish that
+// some nodes are left out. Fingerprints of classes are hashes by the seed.
+func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerOption, seed maphash.Seed) *Finder {
+	caching := true
+	vcframework.GetArgOfActionFromConf(ssn.Configurations, "allocate").GetBool(&caching, conf.EnablePredicateErrCacheKey)
+	f := &Finder{
+		ssn:          ssn,
+		index:        index,
+		layering:     newLayering(ssn, !caching),
+		antiAffinity: newSessionAntiAffinity(ssn),
+		// Upstream's plugins that copy every queue in their pre-predicate do so for the simulations of preempt and reclaim,
+		// which ask it again.
+		prePredicates: ssn.TiersWithout(proportion.PluginName, capacity.PluginName),
+		seed:          seed,
+		classes:       map[string]*TaskClass{},
+		classOfTask:   map[api.TaskID]*TaskClass{},
+		maxCaches:     max(minCaches, maxVerdicts/max(1, len(index.Nodes))),
+		sampled:       samplingWanted(defaults),
+	}
+	f.labelKeys = newSelectorLabelKeys(ssn, f.layering.plugins)
+	if option, found := ssn.PluginOption(predicates.PluginName); found {
+		on := func(argument string) bool {
+			enabled := true
+			vcframework.Arguments(option.Arguments).GetBool(&enabled, argument)
+			return enabled && f.podSlots
+		}
+		f.podSlots = option.EnabledPredicate != nil && *option.EnabledPredicate
+		f.taints, f.affinity = on(predicates.TaintTolerationEnable), on(predicates.NodeAffinityEnable)
+	}
+	return f
+}
+
+// ReadsAnything is true if a plugin may look at anything of a task, so that tasks of one class need not be equal to it.
+func (f *Finder) ReadsAnything() bool { return f.layering.readsAnything }
+
+// MaxCaches is how many classes keep what was found of nodes at a time.
+func (f *Finder) MaxCaches() int { return f.maxCaches }
+
+// ForgetJob drops what holds for one job only. It is called when another job's turn comes.
+func (f *Finder) ForgetJob() {
+	for _, c := range f.perJob {
+		delete(c.cache.candidates, c.key)
+		delete(c.cache.representatives, c.key.job)
+	}
+	f.perJob = nil
+}
+
+// Placed takes note of a task that was placed on the node, TakenBack of one that was taken back, wherever it was.
+func (f *Finder) Placed(task *api.TaskInfo, node *api.NodeInfo) { f.antiAffinity.add(task, node) }
+
+// TakenBack undoes Placed.
+func (f *Finder) TakenBack(task *api.TaskInfo) { f.antiAffinity.remove(task) }
+
+// PrePredicate asks the plugins' pre-predicates, but for those that only prepare for preemption and take their time to.
+func (f *Finder) PrePredicate(task *api.TaskInfo) (err error) {
+	f.ssn.WithTiers(f.prePredicates, func() { err = f.ssn.PrePredicateFn(task) })
+	return err
+}
+
+// AskCachedAgain asks the plugins whose verdicts are cached for the task itself: some choose, in that call, what is then
+// reserved for it.
+func (f *Finder) AskCachedAgain(task *api.TaskInfo, c *ClassCache, node int32) error {
+	return f.predicate(c.layers.cached, task, f.index.Nodes[node])
+}
+
+// DecidedByNumbers is true of a task if numbers and cached verdicts are all that decides on where it goes: it is not asked
+// about one by one, no plugin but chosenBy has verdicts of its job's own, and no pod that was placed in the session keeps it
+// away.
+func (f *Finder) DecidedByNumbers(task *api.TaskInfo, chosenBy string) bool {
+	class := f.Class(task)
+	return !f.layering.readsAnything && !f.layering.nothingCached && len(class.layers.uncached) == 0 &&
+		!class.PerJobBut(chosenBy) && len(f.antiAffinity.matching(task)) == 0
+}
+
+// predicate asks the layer's predicates as upstream's allocate does.
+func (f *Finder) predicate(layer []conf.Tier, task *api.TaskInfo, node *api.NodeInfo) (err error) {
+	if len(layer) == 0 {
+		return nil
+	}
+	all := f.ssn.Tiers
+	f.ssn.Tiers = layer
+	defer func() { f.ssn.Tiers = all }()
+	return f.ssn.PredicateForAllocateAction(task, node)
+}
+
+// nodeScore sums the layer's scores of single nodes. A plugin that fails gives none, and the log has why.
+func (f *Finder) nodeScore(layer []conf.Tier, task *api.TaskInfo, node *api.NodeInfo) (score float64) {
+	if len(layer) == 0 {
+		return 0
+	}
+	f.ssn.WithTiers(layer, func() {
+		var err error
+		if score, err = f.ssn.NodeOrderFn(task, node); err != nil {
+			klog.ErrorS(err, "Scoring a node failed, it counts as 0", "pod", klog.KObj(task.Pod), "node", node.Name)
+			score = 0
+		}
+	})
+	return score
+}
+
+// uncachedVerdict is what must be asked for the task itself, on a node that the cached verdicts leave.
+func (f *Finder) uncachedVerdict(task *api.TaskInfo, c *ClassCache, node int32) error {
+	if err := f.antiAffinity.verdict(task, f.index.Nodes[node]); err != nil {
+		return err
+	}
+	return f.predicate(c.layers.uncached, task, f.index.Nodes[node])
+}
+
+// steady rounds a sum of scores to the sixth decimal. Upstream's plugins add them up in the order of a map, and what is cached
+// is added up in another order than what is asked: without it a tie would be broken by the last bit of a float.
+func steady(score float64) float64 { return math.Round(score*1e6) / 1e6 }
+
+// Candidates returns the nodes that take tasks such as this one, which is of the class, by what is cached, up to date.
+func (f *Finder) Candidates(task *api.TaskInfo, c *ClassCache, where Where) *CandidateNodes {
+	perJob, jobKey := c.layers.forJob(f.ssn, f.ssn.Jobs[task.Job], where.ChosenBy)
+	key := candidatesKey{set: where.Set, job: jobKey}
+	nodes, ok := c.candidates[key]
+	if !ok {
+		nodes = newCandidateNodes(f, c, key)
+		if len(perJob) > 0 {
+			nodes.perJob, nodes.representative = perJob, c.representativeOf(task, jobKey)
+		}
+		c.candidates[key] = nodes
+		if strings.Contains(key.job, string(task.Job)) {
+			f.perJob = append(f.perJob, nodes)
+		}
+	}
+	nodes.update()
+	return nodes
+}

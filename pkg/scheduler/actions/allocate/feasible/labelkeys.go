@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package feasible
+
+import (
+	"encoding/binary"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// selectorLabelKeys are the labels and annotations of pods on which a verdict in this session may depend. Pods that differ in
+// others are equal: every pod has some that only name it or its job.
+type selectorLabelKeys struct {
+	// read are those that plugins look at.
+	read framework.PodKeys
+	// selected are the labels that selectors of pods refer to.
+	selected map[string]*mentionedValues
+}
+
+// mentionedValues are the values of a label that selectors name. They tell others from these, but not from one another. every
+// is true if they tell all from one another.
+type mentionedValues struct {
+	values map[string]bool
+	every  bool
+}
+
+// newSelectorLabelKeys gathers what plugins say that they read, and the selectors of
+//   - required anti-affinity of pods on nodes, which keeps pods away that have no affinity themselves;
+//   - required affinity, anti-affinity and spread of the pods to be placed, which may select one another.
+//
+// Preferred affinity, and Services, by which pods are spread, move scores: of the pods they concern nodeorder keeps none.
+func newSelectorLabelKeys(ssn *framework.Session, plugins []layeredPlugin) *selectorLabelKeys {
+	k := &selectorLabelKeys{read: framework.SomePodKeys(), selected: map[string]*mentionedValues{}}
+	for _, p := range plugins {
+		if keys := ssn.PodKeysOf(p.name); !p.readsAnything(ssn) {
+			k.read = k.read.And(keys)
+		}
+	}
+	for _, node := range ssn.NodeMap {
+		for _, info := range node.GetPodsWithRequiredAntiAffinity() {
+			k.addAffinity(info.GetPod())
+		}
+	}
+	for _, job := range ssn.Jobs {
+		for _, task := range job.TaskStatusIndex[api.Pending] {
+			k.addAffinity(task.Pod)
+			k.addSpread(task.Pod)
+		}
+	}
+	return k
+}
+
+func (k *selectorLabelKeys) addAffinity(pod *v1.Pod) {
+	a := pod.Spec.Affinity
+	if a == nil {
+		return
+	}
+	if a.PodAffinity != nil {
+		k.addTerms(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+	}
+	if a.PodAntiAffinity != nil {
+		k.addTerms(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+	}
+}
+
+func (k *selectorLabelKeys) addTerms(terms []v1.PodAffinityTerm) {
+	for i := range terms {
+		k.addSelector(terms[i].LabelSelector)
+		k.addKeys(terms[i].MatchLabelKeys)
+		k.addKeys(terms[i].MismatchLabelKeys)
+	}
+}
+
+func (k *selectorLabelKeys) addSpread(pod *v1.Pod) {
+	for i := range pod.Spec.TopologySpreadConstraints {
+		k.addSelector(pod.Spec.TopologySpreadConstraints[i].LabelSelector)
+		k.addKeys(pod.Spec.TopologySpreadConstraints[i].MatchLabelKeys)
+	}
+}
+
+func (k *selectorLabelKeys) addSelector(selector *metav1.LabelSelector) {
+	if selector == nil {
+		return
+	}
+	for key, value := range selector.MatchLabels {
+		k.mentioned(key).values[value] = true
+	}
+	for i := range selector.MatchExpressions {
+		mentioned := k.mentioned(selector.MatchExpressions[i].Key)
+		for _, value := range selector.MatchExpressions[i].Values {
+			mentioned.values[value] = true
+		}
+	}
+}
+
+// addKeys takes in labels whose values are compared among pods: matchLabelKeys and mismatchLabelKeys (KEP-3633, and KEP-3243 for
+// topology spread).
+func (k *selectorLabelKeys) addKeys(keys []string) {
+	for _, key := range keys {
+		k.mentioned(key).every = true
+	}
+}
+
+func (k *selectorLabelKeys) mentioned(key string) *mentionedValues {
+	m, ok := k.selected[key]
+	if !ok {
+		m = &mentionedValues{values: map[string]bool{}}
+		k.selected[key] = m
+	}
+	return m
+}
+
+// appendLabels appends of the labels what tells pods apart.
+func (k *selectorLabelKeys) appendLabels(b []byte, labels map[string]string) []byte {
+	var room [16]string
+	keys := room[:0]
+	for key := range labels {
+		if k.selected[key] != nil || k.read.Has(key) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	b = binary.AppendUvarint(b, uint64(len(keys)))
+	for _, key := range keys {
+		value, mentioned := labels[key], k.selected[key]
+		named := k.read.Has(key) || mentioned.every || mentioned.values[value]
+		if b = appendBool(appendString(b, key), named); named {
+			b = appendString(b, value)
+		}
+	}
+	return b
+}
+
+// appendAnnotations appends those that tell pods apart.
+func (k *selectorLabelKeys) appendAnnotations(b []byte, annotations map[string]string) []byte {
+	var room [16]string
+	keys := room[:0]
+	for key := range annotations {
+		if k.read.Has(key) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	b = binary.AppendUvarint(b, uint64(len(keys)))
+	for _, key := range keys {
+		b = appendString(appendString(b, key), annotations[key])
+	}
+	return b
+}

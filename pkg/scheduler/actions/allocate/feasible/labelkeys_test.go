@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package feasible
+
+import (
+	"bytes"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestLabelsAndAnnotationsThatTellPodsApart: of two pods that are equal but for a label or an annotation.
+func TestLabelsAndAnnotationsThatTellPodsApart(t *testing.T) {
+	label := func(key, value string) *v1.Pod { return MakePod().Name("p").Label(key, value).Obj() }
+	annotation := func(key, value string) *v1.Pod { return MakePod().Name("p").Annotation(key, value).Obj() }
+	bare := MakePod().Name("p").Obj()
+	away := func(selector metav1.LabelSelector) *v1.Pod {
+		return MakePod().Affinity(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{LabelSelector: &selector}},
+		}}).Obj()
+	}
+	where := func(operator metav1.LabelSelectorOperator, values ...string) metav1.LabelSelector {
+		return metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: operator, Values: values}}}
+	}
+	named := metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}
+	preferring := MakePod().Affinity(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+		PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{{PodAffinityTerm: v1.PodAffinityTerm{LabelSelector: &named}}},
+	}}).Obj()
+	near := MakePod().Affinity(v1.Affinity{PodAffinity: &v1.PodAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{LabelSelector: &named}},
+	}}).Obj()
+	spread := MakePod().Obj()
+	spread.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{LabelSelector: &named, MatchLabelKeys: []string{"revision"}}}
+	mismatched := MakePod().Affinity(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{MatchLabelKeys: []string{"revision"}, MismatchLabelKeys: []string{"tenant"}}},
+	}}).Obj()
+
+	tests := map[string]struct {
+		others []*v1.Pod
+		reads  []string
+		l, r   *v1.Pod
+		apart  bool
+	}{
+		"a label that nothing refers to":                    {l: label("app", "a"), r: label("app", "b")},
+		"an annotation that nothing reads":                  {l: annotation("note", "a"), r: annotation("note", "b")},
+		"one has a label that nothing refers to":            {l: label("app", "a"), r: bare},
+		"a label that a term names":                         {others: []*v1.Pod{away(named)}, l: label("app", "a"), r: label("app", "b"), apart: true},
+		"a label that a term names, and none":               {others: []*v1.Pod{away(named)}, l: label("app", "a"), r: bare, apart: true},
+		"values that no term names":                         {others: []*v1.Pod{away(named)}, l: label("app", "b"), r: label("app", "c")},
+		"a value that no term names, and none":              {others: []*v1.Pod{away(named)}, l: label("app", "b"), r: bare, apart: true},
+		"another label than a term names":                   {others: []*v1.Pod{away(named)}, l: label("job", "a"), r: label("job", "b")},
+		"an annotation with the key of a term":              {others: []*v1.Pod{away(named)}, l: annotation("app", "a"), r: annotation("app", "b")},
+		"a value that an expression excludes":               {others: []*v1.Pod{away(where(metav1.LabelSelectorOpNotIn, "a"))}, l: label("app", "a"), r: label("app", "b"), apart: true},
+		"values that an expression does not exclude":        {others: []*v1.Pod{away(where(metav1.LabelSelectorOpNotIn, "a"))}, l: label("app", "b"), r: label("app", "c")},
+		"a label that is to be there":                       {others: []*v1.Pod{away(where(metav1.LabelSelectorOpExists))}, l: label("app", "a"), r: bare, apart: true},
+		"values of a label that is to be there":             {others: []*v1.Pod{away(where(metav1.LabelSelectorOpExists))}, l: label("app", "a"), r: label("app", "b")},
+		"one of the values of an expression, and the other": {others: []*v1.Pod{away(where(metav1.LabelSelectorOpIn, "a", "b"))}, l: label("app", "a"), r: label("app", "b"), apart: true},
+		"a label that required affinity names":              {others: []*v1.Pod{near}, l: label("app", "a"), r: label("app", "b"), apart: true},
+		"a label that spread names":                         {others: []*v1.Pod{spread}, l: label("app", "a"), r: label("app", "b"), apart: true},
+		"a label by whose values pods are spread":           {others: []*v1.Pod{spread}, l: label("revision", "1"), r: label("revision", "2"), apart: true},
+		"a label whose values are to match":                 {others: []*v1.Pod{mismatched}, l: label("revision", "1"), r: label("revision", "2"), apart: true},
+		"a label whose values are to differ":                {others: []*v1.Pod{mismatched}, l: label("tenant", "1"), r: label("tenant", "2"), apart: true},
+		"a label that a preference names":                   {others: []*v1.Pod{preferring}, l: label("app", "a"), r: label("app", "b")},
+		"an annotation that a plugin reads":                 {reads: []string{"card"}, l: annotation("card", "a"), r: annotation("card", "b"), apart: true},
+		"a label that a plugin reads":                       {reads: []string{"card"}, l: label("card", "a"), r: label("card", "b"), apart: true},
+		"a prefix that a plugin reads":                      {reads: []string{"vendor.com/"}, l: annotation("vendor.com/card", "a"), r: annotation("vendor.com/card", "b"), apart: true},
+		"a key that begins like one that a plugin reads":    {reads: []string{"card"}, l: annotation("cards", "a"), r: annotation("cards", "b")},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			told := &selectorLabelKeys{read: framework.SomePodKeys(tc.reads...), selected: map[string]*mentionedValues{}}
+			for _, other := range tc.others {
+				told.addAffinity(other)
+				told.addSpread(other)
+			}
+			l, r := appendClassKey(nil, api.NewTaskInfo(tc.l), told), appendClassKey(nil, api.NewTaskInfo(tc.r), told)
+			if apart := !bytes.Equal(l, r); apart != tc.apart {
+				t.Errorf("told apart: %t, want %t", apart, tc.apart)
+			}
+		})
+	}
+}

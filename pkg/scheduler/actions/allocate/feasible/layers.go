@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package feasible
+
+import (
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	vcapi "volcano.sh/volcano/pkg/scheduler/api"
+	vcconf "volcano.sh/volcano/pkg/scheduler/conf"
+	"volcano.sh/volcano/pkg/scheduler/plugins/nodeorder"
+	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// layer is how long a plugin's verdicts and scores for a task are kept.
+type layer = byte
+
+const (
+	cached       layer = 'c' // for its class and a node, until the node changes
+	cachedPerJob layer = 'j' // for its class, the job's key and a node, until the node changes
+	uncached     layer = 'u' // not at all
+)
+
+// layers are the conf's plugins, divided by how long what they say of a class of tasks is kept. Each layer is the conf's tiers
+// with the plugins of that layer only, in conf order.
+type layers struct {
+	// Where nothing is to be cached, uncached is all plugins, and the others are asked only where node groups are chosen and
+	// tasks are packed by numbers: which of them are tried is the same then.
+	cached, cachedPerJob, uncached []vcconf.Tier
+	// oneByOne is true if a plugin is uncached for such tasks, whatever the conf wishes.
+	oneByOne bool
+	// cachedScores is cached without the predicates plugin, which scores nodes together by a pod's claims only and takes its
+	// time to say that there are none.
+	cachedScores []vcconf.Tier
+	// uncachedScores is true if uncached has plugins that may have a say in which of the nodes that fit is best. That is all
+	// but the predicates plugin, which has one only where volumesScored says so.
+	uncachedScores bool
+	// overNetwork is true if uncached has a plugin that asks somebody over the network about each node.
+	overNetwork bool
+	// perJobPlugins are the plugins of cachedPerJob.
+	perJobPlugins []string
+	// signature tells layers apart: the layer of each plugin that takes part, in conf order.
+	signature string
+}
+
+// layering finds the layers of a task; equal ones are shared.
+type layering struct {
+	ssn *framework.Session
+	// nothingCached asks every plugin for every task, as predicateErrorCacheEnable: false wishes.
+	nothingCached bool
+	// plugins are those that are asked, in conf order, with their layer unless a task makes it another.
+	plugins []layeredPlugin
+	// readsAnything is true if one of them may look at anything of a task.
+	readsAnything bool
+	// deviceClasses are by the extended resource that stands for them, for which pods need no claim.
+	deviceClasses map[v1.ResourceName]string
+	known         map[string]*layers
+	buffer        []byte
+}
+
+type layeredPlugin struct {
+	name  string
+	layer layer
+}
+
+// readsAnything is true of a plugin that may look at anything of a task. It is asked for every task anyway.
+func (p layeredPlugin) readsAnything(ssn *framework.Session) bool {
+	return p.layer == uncached && ssn.PodKeysOf(p.name).All()
+}
+
+func newLayering(ssn *framework.Session, nothingCached bool) *layering {
+	l := &layering{ssn: ssn, nothingCached: nothingCached, deviceClasses: deviceClassesByResource(ssn), known: map[string]*layers{}}
+	for _, tier := range ssn.Tiers {
+		for _, option := range tier.Plugins {
+			if !takesPart(option) {
+				continue
+			}
+			p := layeredPlugin{option.Name, cached}
+			switch ssn.VerdictScopeOf(p.name) {
+			case framework.Uncached:
+				p.layer = uncached
+			case framework.PerJob:
+				p.layer = cachedPerJob
+			}
+			l.plugins = append(l.plugins, p)
+			l.readsAnything = l.readsAnything || p.readsAnything(ssn)
+		}
+	}
+	return l
+}
+
+// takesPart is true of a plugin that takes part in predicates, scores or the choice among scored nodes at all.
+func takesPart(option vcconf.PluginOption) bool {
+	on := func(b *bool) bool { return b != nil && *b }
+	return on(option.EnabledPredicate) || on(option.EnabledNodeOrder) || on(option.EnabledBestNode)
+}
+
+// of returns the task's layers.
+func (l *layering) of(task *vcapi.TaskInfo) *layers {
+	dependent, preferring := dependsOnOtherNodes(l.ssn, task.Pod) || asksFor(task.Pod, l.deviceClasses), prefersByOtherNodes(task.Pod)
+	l.buffer = l.buffer[:0]
+	for _, p := range l.plugins {
+		if p.layer != uncached && (l.ssn.UncacheableTask(p.name, task) || dependent && p.name == predicates.PluginName ||
+			preferring && p.name == nodeorder.PluginName && !l.ssn.HasUncacheableTaskFn(p.name)) {
+			p.layer = uncached
+		}
+		l.buffer = append(l.buffer, p.layer)
+	}
+	if found, ok := l.known[string(l.buffer)]; ok {
+		return found
+	}
+	made := l.make(string(l.buffer))
+	l.known[made.signature] = made
+	return made
+}
+
+// make makes the layers of the signature.
+func (l *layering) make(signature string) *layers {
+	made := &layers{signature: signature, oneByOne: strings.IndexByte(signature, uncached) >= 0}
+	for _, tier := range l.ssn.Tiers {
+		var ofCached, ofScores, ofPerJob, ofUncached vcconf.Tier
+		for _, option := range slices.DeleteFunc(slices.Clone(tier.Plugins), func(o vcconf.PluginOption) bool { return !takesPart(o) }) {
+			layer := signature[0]
+			signature = signature[1:]
+			if layer == uncached || l.nothingCached {
+				ofUncached.Plugins = append(ofUncached.Plugins, option)
+				made.uncachedScores = made.uncachedScores || option.Name != predicates.PluginName
+				made.overNetwork = made.overNetwork || framework.AsksServer(option.Name)
+			}
+			switch layer {
+			case cachedPerJob:
+				ofPerJob.Plugins = append(ofPerJob.Plugins, option)
+				made.perJobPlugins = append(made.perJobPlugins, option.Name)
+			case cached:
+				ofCached.Plugins = append(ofCached.Plugins, option)
+				if option.Name != predicates.PluginName {
+					ofScores.Plugins = append(ofScores.Plugins, option)
+				}
+			}
+		}
+		made.cached, made.cachedScores = appendTier(made.cached, ofCached), appendTier(made.cachedScores, ofScores)
+		made.cachedPerJob, made.uncached = appendTier(made.cachedPerJob, ofPerJob), appendTier(made.uncached, ofUncached)
+	}
+	return made
+}
+
+func appendTier(tiers []vcconf.Tier, tier vcconf.Tier) []vcconf.Tier {
+	if len(tier.Plugins) == 0 {
+		return tiers
+	}
+	return append(tiers, tier)
+}
+
+// forJob returns the layer cachedPerJob without the named plugin, and a key of all that it depends on of the job.
+func (l *layers) forJob(ssn *framework.Session, job *vcapi.JobInfo, without string) ([]vcconf.Tier, string) {
+	if len(l.perJobPlugins) == 0 {
+		return nil, ""
+	}
+	var keys []string
+	for _, plugin := range l.perJobPlugins {
+		if plugin != without {
+			keys = append(keys, ssn.JobKey(plugin, job))
+		}
+	}
+	if len(keys) == len(l.perJobPlugins) {
+		return l.cachedPerJob, strings.Join(keys, "\x00")
+	}
+	var tiers []vcconf.Tier
+	for _, tier := range l.cachedPerJob {
+		left := slices.DeleteFunc(slices.Clone(tier.Plugins), func(o vcconf.PluginOption) bool { return o.Name == without })
+		tiers = appendTier(tiers, vcconf.Tier{Plugins: left})
+	}
+	return tiers, strings.Join(append(keys, "without "+without), "\x00")
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package feasible
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	v1helper "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	k8snodeaffinity "k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeaffinity"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeunschedulable"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
+)
+
+// shortOf begins the reason of a node that has too little left.
+const shortOf = "short of "
+
+// Refusals count the nodes of a set by why they do not take the next member of a gang, each node once.
+type Refusals struct {
+	Reasons map[string]int
+	// Filled is how many nodes are full because of members of this very gang, and filledOf of which resources they are then
+	// short.
+	Filled   int
+	filledOf map[string]bool
+	// Takes is how many nodes would take it.
+	Takes int
+}
+
+func newRefusals() *Refusals {
+	return &Refusals{Reasons: map[string]int{}, filledOf: map[string]bool{}}
+}
+
+// add counts a node. One that is short of something and has members of the gang is full because of them.
+func (r *Refusals) add(reason string, members bool) {
+	if short, ok := strings.CutPrefix(reason, shortOf); ok && members {
+		r.fill(strings.Split(short, " and "))
+		return
+	}
+	r.Reasons[reason]++
+}
+
+func (r *Refusals) fill(resources []string) {
+	r.Filled++
+	for _, name := range resources {
+		r.filledOf[name] = true
+	}
+}
+
+// FilledOf are the resources that nodes filled by the gang are short of, by name.
+func (r *Refusals) FilledOf() []string { return slices.Sorted(maps.Keys(r.filledOf)) }
+
+// reasonOf puts a verdict on a node into few words. Upstream asks its predicates in the order of a map and stops at some of
+// them, so of several reasons it gives now the one and then the other: what tells them apart is looked at here, in one order.
+func (f *Finder) reasonOf(task *api.TaskInfo, node *api.NodeInfo, err error) string {
+	var fit *api.FitError
+	if !errors.As(err, &fit) {
+		return err.Error()
+	}
+	if forGood(err) && node.Node != nil {
+		switch {
+		case cordoned(task.Pod, node.Node):
+			return "cordoned"
+		case f.taints && tainted(task.Pod, node.Node):
+			return "tainted"
+		case f.affinity && !f.selected(task.Pod, node.Node):
+			return "didn't match Pod's node affinity/selector"
+		}
+	}
+	var short, other []string
+	for _, reason := range fit.Reasons() {
+		switch resource, isShort := strings.CutPrefix(reason, "Insufficient "); {
+		case isShort:
+			short = append(short, resource)
+		case strings.Contains(reason, "were unschedulable"):
+			return "cordoned"
+		case strings.Contains(reason, "untolerated taint"):
+			other = append(other, "tainted")
+		default:
+			other = append(other, strings.TrimPrefix(reason, "node(s) ")) // of which a number is told
+		}
+	}
+	slices.Sort(other)
+	if len(short) > 0 {
+		slices.Sort(short)
+		other = append([]string{shortOf + strings.Join(short, " and ")}, other...)
+	}
+	return strings.Join(slices.Compact(other), ", ")
+}
+
+func cordoned(pod *v1.Pod, node *v1.Node) bool {
+	return node.Spec.Unschedulable && !v1helper.TolerationsTolerateTaint(pod.Spec.Tolerations,
+		&v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule})
+}
+
+func tainted(pod *v1.Pod, node *v1.Node) bool {
+	_, found := v1helper.FindMatchingUntoleratedTaint(node.Spec.Taints, pod.Spec.Tolerations, func(taint *v1.Taint) bool {
+		return taint.Effect == v1.TaintEffectNoSchedule || taint.Effect == v1.TaintEffectNoExecute
+	})
+	return found
+}
+
+// selection is a pod's node selector and required affinity, read once for all nodes that are explained in a row.
+type selection struct {
+	pod      *v1.Pod
+	required nodeaffinity.RequiredNodeAffinity
+}
+
+// selected is true if the pod's node selector and required affinity take the node.
+func (f *Finder) selected(pod *v1.Pod, node *v1.Node) bool {
+	if f.selection.pod != pod {
+		f.selection = selection{pod, nodeaffinity.GetRequiredNodeAffinity(pod)}
+	}
+	match, err := f.selection.required.Match(node)
+	return match && err == nil
+}
+
+// forGood is true of a refusal by the predicates plugin that is by the node's own labels, taints or being cordoned, which do
+// not change in a session.
+func forGood(err error) bool {
+	var refusal *api.FitError
+	return errors.As(err, &refusal) && slices.ContainsFunc(refusal.Status, func(s *api.Status) bool {
+		return s.Reason == k8snodeaffinity.ErrReasonPod || s.Reason == nodeunschedulable.ErrReasonUnschedulable ||
+			strings.HasPrefix(s.Reason, "node(s) had untolerated taint {")
+	})
+}
+
+// reasonFor is the reason of a node that the cached verdicts refuse.
+func (c *ClassCache) reasonFor(node int32, err error) string {
+	var fit *api.FitError
+	if !errors.As(err, &fit) {
+		return err.Error()
+	}
+	reason, ok := c.reasons[fit]
+	if !ok {
+		reason = c.finder.reasonOf(c.task, c.finder.index.Nodes[node], err)
+		c.reasons[fit] = reason
+	}
+	return reason
+}
+
+// Refusals counts the nodes of the set by what stops the next task of the class when as many are placed as fit. Gangs that
+// have no members on nodes yet share the count until a node of the set changes.
+func (c *ClassCache) Refusals(set *nodeset.Set, members map[int32]bool) *Refusals {
+	r := c.Room(set)
+	shared := len(members) == 0
+	if shared && r.refusals != nil {
+		return r.refusals
+	}
+	counted := c.RefusalsBeside(set, func(node int32) bool { return members[node] }, func(place int) []string {
+		node := set.Nodes[place]
+		if copies := c.Verdict(node).Copies; copies > 0 { // it takes some, and then is full
+			return c.shortAfter(c.finder.index.Nodes[node], copies)
+		}
+		return nil
+	})
+	if shared {
+		r.refusals = counted
+	}
+	return counted
+}
+
+// RefusalsBeside counts the nodes of the set by what stops the next task of the class beside the gang's members. short are the
+// resources of which the node at a place is short because of members that are placed there now; nil where none are.
+func (c *ClassCache) RefusalsBeside(set *nodeset.Set, member func(node int32) bool, short func(place int) []string) *Refusals {
+	counted := newRefusals()
+	for place, node := range set.Nodes {
+		if err := c.Verdict(node).err; err != nil {
+			counted.add(c.reasonFor(node, err), member(node))
+		} else if filled := short(place); filled != nil {
+			counted.fill(filled)
+		} else {
+			counted.add(c.releasedLater(c.finder.index.Nodes[node]), false)
+		}
+	}
+	return counted
+}
+
+// RefusalsOf counts the nodes by what stops the task there as things stand in a trial. member is true of nodes with members of
+// its gang. It is nil when nobody has looked at nodes for such tasks.
+func (f *Finder) RefusalsOf(task *api.TaskInfo, where Where, member func(node int32) bool) *Refusals {
+	c := f.Class(task).cache
+	if c == nil {
+		return nil
+	}
+	n := f.Candidates(task, c, where)
+	asksUncached := len(c.layers.uncached) > 0 || len(f.antiAffinity.matching(task)) > 0
+	counted := newRefusals()
+	for _, node := range where.Set.Nodes {
+		v := c.Verdict(node)
+		if v.err != nil {
+			counted.add(c.reasonFor(node, v.err), member(node))
+			continue
+		}
+		err := n.verdict(node)
+		switch {
+		case err != nil || !asksUncached:
+		case c.layers.overNetwork && f.overNetwork.task == task:
+			err = f.overNetwork.refused[node]
+		default:
+			err = f.uncachedVerdict(task, c, node)
+		}
+		switch {
+		case err != nil:
+			counted.add(f.reasonOf(task, f.index.Nodes[node], err), member(node))
+		case v.Copies == 0:
+			counted.add(c.releasedLater(f.index.Nodes[node]), false)
+		default:
+			counted.Takes++
+		}
+	}
+	return counted
+}
+
+// releasedLater is the reason of a node that has room once resources are released.
+func (c *ClassCache) releasedLater(node *api.NodeInfo) string {
+	_, missing := c.task.InitResreq.LessEqualWithResourcesName(node.Idle, api.Zero)
+	slices.Sort(missing)
+	return shortOf + strings.Join(missing, " and ") + " until it is released"
+}
+
+// shortAfter are the resources of which the node is short after it has taken the copies that fit.
+func (c *ClassCache) shortAfter(node *api.NodeInfo, copies int32) []string {
+	left := node.Idle.Clone()
+	for range copies {
+		left.SubWithoutAssert(c.task.InitResreq)
+	}
+	if _, short := c.task.InitResreq.LessEqualWithResourcesName(left, api.Zero); len(short) > 0 {
+		return short
+	}
+	return []string{string(v1.ResourcePods)}
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package feasible
+
+import (
+	"hash/maphash"
+	"slices"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// TaskClass is tasks that have one class key, and so are equal to every plugin but for their identity and their job, and for
+// which the same plugins are asked every time. It is one pointer for the session. That members of one job or role are equal
+// cannot be taken for granted (https://github.com/volcano-sh/volcano/issues/3527 and 3666).
+type TaskClass struct {
+	number      int
+	fingerprint uint64
+	layers      *layers
+	// cache is nil before one is asked for, and when it was dropped to save memory.
+	cache *ClassCache
+}
+
+// Class returns the task's class.
+func (f *Finder) Class(task *api.TaskInfo) *TaskClass {
+	if class, ok := f.classOfTask[task.UID]; ok {
+		return class
+	}
+	layers := f.layering.of(task) // may depend on the identity, too
+	f.keyBuffer = append(appendClassKey(f.keyBuffer[:0], task, f.labelKeys), layers.signature...)
+	class, ok := f.classes[string(f.keyBuffer)]
+	if !ok {
+		class = &TaskClass{number: len(f.classes), fingerprint: maphash.Bytes(f.seed, f.keyBuffer), layers: layers}
+		f.classes[string(f.keyBuffer)] = class
+	}
+	f.classOfTask[task.UID] = class
+	return class
+}
+
+// Number tells classes of a session apart.
+func (c *TaskClass) Number() int { return c.number }
+
+// Fingerprint tells classes apart, and is the same in each session.
+func (c *TaskClass) Fingerprint() uint64 { return c.fingerprint }
+
+// OneByOne is true if a plugin is asked for every task of the class.
+func (c *TaskClass) OneByOne() bool { return c.layers.oneByOne }
+
+// PerJobBut is true if a plugin other than the named one has verdicts on the class that hold for one job only.
+func (c *TaskClass) PerJobBut(plugin string) bool {
+	return slices.ContainsFunc(c.layers.perJobPlugins, func(p string) bool { return p != plugin })
+}
+
+// Cache returns what is known of nodes for the class; nil when nothing is.
+func (c *TaskClass) Cache() *ClassCache { return c.cache }
+
+// Cache returns what is known of nodes for the task's class, and begins to find out if nothing is. The error is of the
+// pre-predicate of the task that is then the first.
+func (f *Finder) Cache(task *api.TaskInfo) (*ClassCache, error) {
+	class := f.Class(task)
+	if class.cache == nil {
+		if err := f.PrePredicate(task); err != nil {
+			return nil, err
+		}
+		if len(f.caching) >= f.maxCaches {
+			for _, old := range f.caching {
+				old.cache = nil
+			}
+			f.caching = f.caching[:0]
+		}
+		class.cache = newClassCache(f, class.layers, task)
+		f.caching = append(f.caching, class)
+	}
+	return class.cache, nil
+}

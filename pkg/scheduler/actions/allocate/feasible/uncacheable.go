@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package feasible
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	feature "k8s.io/apiserver/pkg/util/feature"
+	podresources "k8s.io/component-helpers/resource"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/features"
+	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources/extended"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// dependsOnOtherNodes is true of a pod on which the Kubernetes predicates' verdict depends on what is placed on other nodes:
+// one with required pod affinity of its own, hard topology spread, claims on devices (KEP-4381), or claims on volumes that are
+// not bound yet.
+//
+// Anti-affinity of pods that ran before the session is part of what the predicates keep per task; sessionAntiAffinity has
+// that of pods placed in the session.
+func dependsOnOtherNodes(ssn *framework.Session, pod *v1.Pod) bool {
+	if len(k8sframework.GetPodAffinityTerms(pod.Spec.Affinity)) > 0 || len(k8sframework.GetPodAntiAffinityTerms(pod.Spec.Affinity)) > 0 {
+		return true
+	}
+	hard := func(c v1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == v1.DoNotSchedule }
+	if slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, hard) || len(pod.Spec.ResourceClaims) > 0 {
+		return true
+	}
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		if volume.Ephemeral != nil {
+			return true
+		}
+		if volume.PersistentVolumeClaim != nil && !claimBound(ssn, pod.Namespace, volume.PersistentVolumeClaim.ClaimName) {
+			return true
+		}
+	}
+	return false
+}
+
+// deviceClassesByResource are the device classes by the extended resource that stands for them (KEP-5004).
+func deviceClassesByResource(ssn *framework.Session) map[v1.ResourceName]string {
+	if manager := ssn.SharedDRAManager(); manager != nil && feature.DefaultFeatureGate.Enabled(features.DRAExtendedResource) {
+		classes, err := extended.DeviceClassMapping(manager)
+		if err != nil {
+			klog.ErrorS(err, "Device classes cannot be read, pods that ask for them by an extended resource are placed as if there were none")
+		}
+		return classes
+	}
+	return nil
+}
+
+// asksFor is true of a pod that asks for one of the resources.
+func asksFor(pod *v1.Pod, classes map[v1.ResourceName]string) bool {
+	if len(classes) == 0 {
+		return false
+	}
+	for name, amount := range podresources.PodRequests(pod, podresources.PodResourcesOptions{}) {
+		if _, ok := classes[name]; ok && !amount.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// prefersByOtherNodes is true of a pod that may prefer nodes by the pods on others.
+func prefersByOtherNodes(pod *v1.Pod) bool {
+	a := pod.Spec.Affinity
+	return a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) || len(pod.Spec.TopologySpreadConstraints) > 0
+}
+
+// volumesScored is true of a pod for which the predicates plugin scores nodes: by the volumes it would be given there
+// (KEP-4049, an alpha feature of Kubernetes).
+func volumesScored(pod *v1.Pod) bool {
+	return framework.HasClaims(pod) && feature.DefaultFeatureGate.Enabled(features.StorageCapacityScoring)
+}
+
+// claimBound is true of a claim that has its volume; not of one that cannot be read.
+func claimBound(ssn *framework.Session, namespace, name string) bool {
+	factory := ssn.InformerFactory()
+	if factory == nil {
+		return false
+	}
+	claim, err := factory.Core().V1().PersistentVolumeClaims().Lister().PersistentVolumeClaims(namespace).Get(name)
+	return err == nil && claim.Spec.VolumeName != "" && claim.Status.Phase == v1.ClaimBound
+}

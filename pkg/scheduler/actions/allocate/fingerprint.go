@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"hash/maphash"
+	"maps"
+	"math"
+	"slices"
+
+	fwk "k8s.io/kube-scheduler/framework"
+	"volcano.sh/volcano/cmd/scheduler/app/options"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcutil "volcano.sh/volcano/pkg/util"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// A gang of unlike members that fits into none of its node groups is searched for long, and mostly the next session finds
+// what the last one did. So why it did not fit is carried over from session to session, with a fingerprint of all that it
+// follows from: the gang, the nodes it may lie on, and what verdicts on these may depend on. Where that is more than can be named, the
+// fingerprint is 0 and nothing is carried over.
+
+// carriedExplanation is why a gang was not placed.
+type carriedExplanation struct {
+	fingerprint uint64
+	explanation framework.GangExplanation
+	wait        framework.Wait
+}
+
+// fingerprinter makes fingerprints.
+type fingerprinter struct {
+	solver *solver
+	// nodes are the fingerprints of nodes, by number, and versions 1 + the version that each is of.
+	nodes    []uint64
+	versions []uint32
+	// session is of what verdicts on any node may depend on; 0 when that is more than can be named.
+	session uint64
+	known   bool
+}
+
+func (s *solver) newFingerprinter() *fingerprinter {
+	return &fingerprinter{solver: s, nodes: make([]uint64, len(s.index.Nodes)), versions: make([]uint32, len(s.index.Nodes))}
+}
+
+func (f *fingerprinter) bytes(b []byte) uint64 { return maphash.Bytes(f.solver.memory.seed, b) }
+
+// fingerprintOf returns the fingerprint of what decides on the job, which is to be placed in groups; 0 for none.
+func (r *jobRun) fingerprintOf() uint64 {
+	if r.packing == nil || !r.packing.decidedByNumbers(r.groups.Plugin) || len(r.members.nodes) > 0 || len(r.job.TaskStatusIndex[api.Pipelined]) > 0 ||
+		len(r.ssn.Avoided(r.job)) > 0 || options.ServerOpts.ShardingMode != vcutil.NoneShardingMode && options.ServerOpts.ShardingMode != "" {
+		return 0
+	}
+	tasks := r.pending.tasks[r.job.DefaultSubJobID()]
+	if !r.queueTakes(tasks) {
+		return 0
+	}
+	if r.fingerprinter == nil {
+		r.fingerprinter = r.newFingerprinter()
+	}
+	session := r.fingerprinter.ofSession()
+	if session == 0 {
+		return 0
+	}
+	b := appendNumber(nil, session)
+	b = r.appendGang(b, tasks)
+	b = appendFlag(appendText(b, r.groups.Plugin), r.groups.Required)
+	for _, path := range slices.Sorted(maps.Keys(r.groups.Refused)) {
+		b = appendText(appendText(b, path), r.groups.Refused[path])
+	}
+	for _, group := range r.groups.Candidates {
+		b = appendNumber(appendText(b, group.Path()), r.fingerprinter.ofSet(r.index.Group(group)))
+	}
+	if !r.groups.Required {
+		b = appendNumber(b, r.fingerprinter.ofSet(r.index.All))
+	}
+	return max(r.fingerprinter.bytes(b), 1)
+}
+
+func (r *jobRun) appendGang(b []byte, tasks []*api.TaskInfo) []byte {
+	job := r.job
+	b = appendText(appendText(b, string(job.Queue)), string(job.UID))
+	b = appendNumber(appendNumber(b, uint64(r.neededByJob())), uint64(job.MinAvailable))
+	b = appendNumber(b, uint64(job.TaskMinAvailableTotal))
+	for _, role := range slices.Sorted(maps.Keys(job.TaskMinAvailable)) {
+		b = appendNumber(appendText(b, role), uint64(job.TaskMinAvailable[role]))
+	}
+	for _, task := range tasks {
+		b = appendNumber(appendText(b, string(task.UID)), r.finder.Class(task).Fingerprint())
+	}
+	return b
+}
+
+// What is appended is of a fixed length or begins with its own, so that no two gangs have one fingerprint by what they put
+// where.
+
+func appendNumber(b []byte, n uint64) []byte { return binary.LittleEndian.AppendUint64(b, n) }
+
+func appendAmount(b []byte, v float64) []byte { return appendNumber(b, math.Float64bits(v)) }
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func appendFlag(b []byte, v bool) []byte {
+	if v {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+// queueTakes is true if the gang's queue has room for all of the tasks together, so that it refuses none of them.
+func (r *jobRun) queueTakes(tasks []*api.TaskInfo) bool {
+	all := *tasks[0]
+	all.Resreq, all.InitResreq = api.EmptyResource(), api.EmptyResource()
+	for _, task := range tasks {
+		all.Resreq.Add(task.Resreq)
+		all.InitResreq.Add(task.InitResreq)
+	}
+	return r.ssn.Allocatable(r.ssn.Queues[r.job.Queue], &all)
+}
+
+func (f *fingerprinter) ofSet(set *nodeset.Set) uint64 {
+	b := make([]byte, 0, 8*len(set.Nodes))
+	for _, node := range set.Nodes {
+		b = appendNumber(b, f.ofNode(node))
+	}
+	return f.bytes(b)
+}
+
+// ofNode is the fingerprint of a node as it is now: of its object, which is another when it changes, of what is left of it, and of
+// the pods on it.
+func (f *fingerprinter) ofNode(node int32) uint64 {
+	if version := f.solver.index.Version(node) + 1; f.versions[node] != version {
+		f.versions[node], f.nodes[node] = version, f.makeNode(f.solver.index.Nodes[node])
+	}
+	return f.nodes[node]
+}
+
+func (f *fingerprinter) makeNode(node *api.NodeInfo) uint64 {
+	b := appendText(make([]byte, 0, 256), node.Name)
+	b = appendNumber(b, f.solver.memory.numberOf(node.Node))
+	for _, r := range []*api.Resource{node.Idle, node.Releasing, node.Pipelined, node.Allocatable} {
+		b = f.appendResource(b, r)
+	}
+	b = appendNumber(b, uint64(node.Allocatable.MaxTaskNum))
+	pods := uint64(0)
+	for uid := range node.Tasks {
+		pods += maphash.String(f.solver.memory.seed, string(uid))
+	}
+	b = appendNumber(appendNumber(b, uint64(len(node.Tasks))), pods)
+	if node.ResourceUsage != nil {
+		b = appendNumber(b, uint64(node.ResourceUsage.MetricsTime.UnixNano()))
+	}
+	return f.bytes(appendFlag(appendFlag(b, node.OversubscriptionNode), node.OfflineJobEvicting))
+}
+
+func (f *fingerprinter) appendResource(b []byte, r *api.Resource) []byte {
+	b = appendAmount(appendAmount(b, r.MilliCPU), r.Memory)
+	scalars := uint64(0)
+	for name, value := range r.ScalarResources {
+		scalars += f.bytes(appendAmount(append(make([]byte, 0, 64), name...), value))
+	}
+	return appendNumber(b, scalars)
+}
+
+// ofSession is the fingerprint of the conf, of the largest node, of which explanations tell, and of the pods that keep others away
+// by required anti-affinity. Where these select namespaces by label it is 0.
+func (f *fingerprinter) ofSession() uint64 {
+	if f.known {
+		return f.session
+	}
+	f.known = true
+	conf, err := json.Marshal([]any{f.solver.ssn.Tiers, f.solver.ssn.Configurations})
+	if err != nil {
+		return 0
+	}
+	b := f.appendResource(conf, f.solver.index.LargestNode())
+	pods := uint64(0)
+	for name, node := range f.solver.ssn.NodeMap {
+		for _, info := range node.GetPodsWithRequiredAntiAffinity() {
+			if selectsNamespaces(info) {
+				return 0
+			}
+			number := f.solver.memory.numberOf(node.Node())
+			pods += f.bytes(appendNumber(appendText(appendText(nil, name), string(info.GetPod().UID)), number))
+		}
+	}
+	f.session = max(f.bytes(appendNumber(b, pods)), 1)
+	return f.session
+}
+
+func selectsNamespaces(info fwk.PodInfo) bool {
+	return slices.ContainsFunc(info.GetRequiredAntiAffinityTerms(), func(term fwk.AffinityTerm) bool {
+		return term.NamespaceSelector != nil && !term.NamespaceSelector.Empty()
+	})
+}
+
+// reuseExplanation explains a gang as in the session before, if that follows from the same. It returns false where it does not,
+// and the gang must be tried.
+func (r *jobRun) reuseExplanation() bool {
+	r.packing = r.jobInput()
+	if r.fingerprint = r.fingerprintOf(); r.fingerprint == 0 {
+		return false
+	}
+	found, ok := r.memory.reusable(r.job.UID, r.fingerprint)
+	if !ok {
+		return false
+	}
+	found.explanation.Time = r.now()
+	r.recordExplanation(found)
+	return true
+}

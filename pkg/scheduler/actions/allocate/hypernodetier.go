@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// resolveTierNames puts the tier that has the name in place of names of tiers, in the session's PodGroup, and makes the
+// sub-jobs anew, which keep a copy of their topology.
+func resolveTierNames(ssn *framework.Session, job *api.JobInfo) {
+	podGroup := job.PodGroup.Clone()
+	topologies := []*scheduling.NetworkTopologySpec{podGroup.Spec.NetworkTopology}
+	for _, policy := range podGroup.Spec.SubGroupPolicy {
+		topologies = append(topologies, policy.NetworkTopology)
+	}
+	for _, topology := range topologies {
+		if topology == nil || topology.HighestTierName == "" || topology.HighestTierAllowed != nil {
+			continue
+		}
+		tier, ok := ssn.HyperNodeTierNameMap[topology.HighestTierName]
+		if !ok {
+			klog.V(2).InfoS("No tier has the name that the PodGroup asks for", "podGroup", klog.KRef(job.Namespace, job.Name),
+				"highestTierName", topology.HighestTierName)
+			continue
+		}
+		topology.HighestTierAllowed, topology.HighestTierName = &tier, ""
+	}
+	allocated := map[api.SubJobID]string{}
+	for uid, subJob := range job.SubJobs {
+		allocated[uid] = subJob.AllocatedHyperNode
+	}
+	job.SetPodGroup(podGroup)
+	job.MinAvailable = binding.LeastMembers(podGroup) // as in the snapshot
+	for uid, subJob := range job.SubJobs {
+		subJob.AllocatedHyperNode = allocated[uid]
+	}
+}
+
+// namesTiers is true of a PodGroup that names a tier instead of giving its number.
+func namesTiers(job *api.JobInfo) bool {
+	names := func(t *scheduling.NetworkTopologySpec) bool {
+		return t != nil && t.HighestTierName != "" && t.HighestTierAllowed == nil
+	}
+	return names(job.PodGroup.Spec.NetworkTopology) || slices.ContainsFunc(job.PodGroup.Spec.SubGroupPolicy,
+		func(policy scheduling.SubGroupPolicySpec) bool { return names(policy.NetworkTopology) })
+}
+
+// lowestHyperNode is the HyperNode of the lowest tier that holds all placed members of the job; empty when none does or
+// none is placed. Upstream finds it for jobs whose sub-jobs have a topology of their own only;
+// a member that comes back must join those that run (https://github.com/volcano-sh/volcano/pull/3971).
+func lowestHyperNode(ssn *framework.Session, job *api.JobInfo) string {
+	nodes := sets.New[string]()
+	for status, tasks := range job.TaskStatusIndex {
+		if api.AllocatedStatus(status) {
+			for _, task := range tasks {
+				nodes.Insert(task.NodeName)
+			}
+		}
+	}
+	if len(nodes) == 0 {
+		return ""
+	}
+	for _, tier := range ssn.HyperNodesTiers {
+		for _, name := range sets.List(ssn.HyperNodesSetByTier[tier]) {
+			if name != vcframework.ClusterTopHyperNode && ssn.RealNodesSet[name].IsSuperset(nodes) {
+				return name
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/klog/v2"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	"volcano.sh/volcano/pkg/scheduler/util"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// jobQueues are what is to be placed: the jobs of each queue in the plugins' order, and each job's tasks.
+type jobQueues struct {
+	queues *util.PriorityQueue
+	jobs   map[api.QueueID]*util.PriorityQueue
+	// urgent are jobs that go before the queues, in the plugins' order.
+	urgent  []*api.JobInfo
+	pending map[api.JobID]*pendingTasks
+}
+
+// newJobQueues lists what is to be placed. Jobs are pushed by their keys, so that the order among equals is always the same.
+func (s *solver) newJobQueues() *jobQueues {
+	q := &jobQueues{
+		queues:  util.NewPriorityQueue(s.ssn.QueueOrderFn),
+		jobs:    map[api.QueueID]*util.PriorityQueue{},
+		pending: map[api.JobID]*pendingTasks{},
+	}
+	for _, uid := range slices.Sorted(maps.Keys(s.ssn.Jobs)) {
+		job := s.ssn.Jobs[uid]
+		if !s.wanted(job) {
+			continue
+		}
+		pending := s.newPendingTasks(job)
+		if pending.empty() {
+			continue
+		}
+		if q.jobs[job.Queue] == nil {
+			q.jobs[job.Queue] = util.NewPriorityQueue(s.jobOrder)
+		}
+		if s.ssn.Urgent(job) {
+			q.urgent = append(q.urgent, job)
+		} else {
+			q.jobs[job.Queue].Push(job)
+		}
+		q.pending[uid] = pending
+	}
+	slices.SortStableFunc(q.urgent, byOrder[*api.JobInfo](s.jobOrder))
+	return q
+}
+
+// pushQueues pushes the queues that have jobs, by their order now.
+func (q *jobQueues) pushQueues(ssn *framework.Session) {
+	for _, uid := range slices.Sorted(maps.Keys(q.jobs)) {
+		q.queues.Push(ssn.Queues[uid])
+	}
+}
+
+// wanted is true of a job that is to be placed in this session.
+func (s *solver) wanted(job *api.JobInfo) bool {
+	key := klog.KRef(job.Namespace, job.Name)
+	if job.IsPending() {
+		if conf.EnabledActionMap["enqueue"] {
+			klog.V(4).InfoS("Job is skipped: it is not enqueued yet", "podGroup", key)
+			return false
+		}
+		job.PodGroup.Status.Phase = scheduling.PodGroupInqueue
+	}
+	if verdict := s.ssn.JobValid(job); verdict != nil && !verdict.Pass {
+		klog.V(4).InfoS("Job is skipped", "podGroup", key, "reason", verdict.Reason, "message", verdict.Message)
+		return false
+	}
+	if s.ssn.Queues[job.Queue] == nil {
+		klog.V(2).InfoS("Job is skipped: its queue does not exist", "podGroup", key, "queue", job.Queue)
+		return false
+	}
+	if !s.ssn.HyperNodesReadyToSchedule && job.ContainsNetworkTopology() {
+		klog.V(4).InfoS("Job is skipped: the HyperNodes are not ready", "podGroup", key)
+		job.JobFitErrors = "it has a network topology, and the HyperNodes are not ready"
+		return false
+	}
+	if namesTiers(job) {
+		resolveTierNames(s.ssn, job)
+	}
+	if job.AllocatedHyperNode == "" && job.ContainsHardTopology() {
+		job.AllocatedHyperNode = lowestHyperNode(s.ssn, job)
+	}
+	return true
+}
+
+// byOrder makes a comparison of one of the session's order functions, which are true if the left one comes first.
+func byOrder[T any](first func(l, r any) bool) func(l, r T) int {
+	return func(l, r T) int {
+		switch {
+		case first(l, r):
+			return -1
+		case first(r, l):
+			return 1
+		default:
+			return 0
+		}
+	}
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeset
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+)
+
+// Index numbers the session's nodes and logs the changes to them.
+type Index struct {
+	// Nodes are the session's, by number. They are not to be changed.
+	Nodes []*api.NodeInfo
+	// All is the set of the nodes that the session schedules on.
+	All *Set
+
+	ssn     *framework.Session
+	numbers map[string]int32
+	// versions counts the changes of each node, and changes lists the nodes that changed, in order.
+	versions []uint32
+	changes  []int32
+	// releasing are the nodes on which resources are being released.
+	releasing map[int32]bool
+	// largest is of each resource the most that a node has; nil before it is asked for.
+	largest *api.Resource
+
+	groups     map[*topology.Group]*Set
+	hyperNodes map[string]*Set
+	// remainders are all nodes but some, by these nodes' names.
+	remainders    map[string]*Set
+	intersections map[[2]*Set]*Set
+}
+
+// New returns the index of the session's nodes, which follows what the session places from now on.
+func New(ssn *framework.Session) *Index {
+	names := slices.Sorted(maps.Keys(ssn.Nodes))
+	x := &Index{
+		Nodes:         make([]*api.NodeInfo, len(names)),
+		ssn:           ssn,
+		numbers:       make(map[string]int32, len(names)),
+		versions:      make([]uint32, len(names)),
+		releasing:     map[int32]bool{},
+		groups:        map[*topology.Group]*Set{},
+		hyperNodes:    map[string]*Set{},
+		remainders:    map[string]*Set{},
+		intersections: map[[2]*Set]*Set{},
+	}
+	for i, name := range names {
+		x.Nodes[i] = ssn.Nodes[name]
+		x.numbers[name] = int32(i)
+		x.noteReleasing(int32(i))
+	}
+	x.All = x.HyperNode(vcframework.ClusterTopHyperNode)
+	ssn.AddEventHandler(&vcframework.EventHandler{
+		AllocateFunc:   func(e *vcframework.Event) { x.noteChange(e.Task.NodeName) },
+		DeallocateFunc: func(e *vcframework.Event) { x.noteChange(e.Task.NodeName) },
+	})
+	return x
+}
+
+func (x *Index) noteChange(name string) {
+	if node, ok := x.numbers[name]; ok {
+		x.versions[node]++
+		x.changes = append(x.changes, node)
+		x.noteReleasing(node)
+	}
+}
+
+func (x *Index) noteReleasing(node int32) {
+	if x.Nodes[node].Releasing.IsEmpty() {
+		delete(x.releasing, node)
+	} else {
+		x.releasing[node] = true
+	}
+}
+
+// Number returns the number of the named node; false when the session has no such node.
+func (x *Index) Number(name string) (int32, bool) {
+	node, ok := x.numbers[name]
+	return node, ok
+}
+
+// Version counts the changes of the node.
+func (x *Index) Version(node int32) uint32 { return x.versions[node] }
+
+// State counts the changes of all nodes.
+func (x *Index) State() int { return len(x.changes) }
+
+// Changed lists the nodes that changed after the state, in order, each as often as it did.
+func (x *Index) Changed(after int) []int32 { return x.changes[after:] }
+
+// Releases is true if resources are being released on a node of the set, so that waiting for them can be worth while.
+func (x *Index) Releases(s *Set) bool {
+	for node := range x.releasing {
+		if s.Has(node) {
+			return true
+		}
+	}
+	return false
+}
+
+// LargestNode is of each resource the most that a node has.
+func (x *Index) LargestNode() *api.Resource {
+	if x.largest == nil {
+		x.largest = api.EmptyResource()
+		for _, node := range x.Nodes {
+			x.largest.SetMaxResource(node.Allocatable)
+		}
+	}
+	return x.largest
+}
+
+// In returns the number of the named node; false when the set does not have it.
+func (x *Index) In(s *Set, name string) (int32, bool) {
+	node, ok := x.numbers[name]
+	return node, ok && s.Has(node)
+}
+
+// HyperNode returns the set of a HyperNode's nodes.
+func (x *Index) HyperNode(name string) *Set {
+	if s, ok := x.hyperNodes[name]; ok {
+		return s
+	}
+	var nodes []int32
+	for _, node := range x.ssn.RealNodesList[name] {
+		if i, ok := x.numbers[node.Name]; ok {
+			nodes = append(nodes, i)
+		}
+	}
+	s := newSet(name, nodes)
+	if name == vcframework.ClusterTopHyperNode {
+		s.Name = ""
+	}
+	x.hyperNodes[name] = s
+	return s
+}
+
+// Group returns the set of a node group's nodes. A node that the session does not schedule on is left out.
+func (x *Index) Group(g *topology.Group) *Set {
+	if s, ok := x.groups[g]; ok {
+		return s
+	}
+	var nodes []int32
+	for _, name := range g.Nodes {
+		if node, ok := x.In(x.All, name); ok {
+			nodes = append(nodes, node)
+		}
+	}
+	s := newSet(g.Path(), nodes)
+	x.groups[g] = s
+	return s
+}
+
+// GroupOfAll makes a group that all nodes are in, with the groups right below it.
+func (x *Index) GroupOfAll(children []*topology.Group) *topology.Group {
+	all := &topology.Group{Level: -1, Children: children}
+	x.groups[all] = x.All
+	return all
+}
+
+// Without returns all nodes but the named ones, which are sorted.
+func (x *Index) Without(names []string) *Set {
+	key := strings.Join(names, ",")
+	if s, ok := x.remainders[key]; ok {
+		return s
+	}
+	nodes := slices.DeleteFunc(slices.Clone(x.All.Nodes), func(node int32) bool {
+		_, named := slices.BinarySearch(names, x.Nodes[node].Name)
+		return named
+	})
+	s := newSet("", nodes)
+	x.remainders[key] = s
+	return s
+}
+
+// Intersection returns the nodes that both sets have, under the first's name. nil as the second stands for all nodes.
+func (x *Index) Intersection(s, within *Set) *Set {
+	if within == nil || within == x.All {
+		return s
+	}
+	key := [2]*Set{s, within}
+	if both, ok := x.intersections[key]; ok {
+		return both
+	}
+	both := s.intersect(within)
+	x.intersections[key] = both
+	return both
+}

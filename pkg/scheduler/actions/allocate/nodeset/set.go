@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeset
+
+import "slices"
+
+// Set is a set of nodes that tasks may be placed on. It does not change.
+type Set struct {
+	// Name is the HyperNode's or the path of the node group; empty for all nodes.
+	Name string
+	// Nodes are the numbers of the nodes, in ascending order.
+	Nodes []int32
+	// places are where in Nodes each node is.
+	places map[int32]int32
+}
+
+// newSet returns the set of the nodes, which may come in any order and more than once. It takes the slice over.
+func newSet(name string, nodes []int32) *Set {
+	slices.Sort(nodes)
+	nodes = slices.Compact(nodes)
+	s := &Set{Name: name, Nodes: nodes, places: make(map[int32]int32, len(nodes))}
+	for place, node := range nodes {
+		s.places[node] = int32(place)
+	}
+	return s
+}
+
+// Place returns where in Nodes the node is; false when the set does not have it.
+func (s *Set) Place(node int32) (int32, bool) {
+	place, ok := s.places[node]
+	return place, ok
+}
+
+// Has is true if the node is in the set.
+func (s *Set) Has(node int32) bool {
+	_, ok := s.places[node]
+	return ok
+}
+
+// intersect returns the nodes of both sets, under the first's name.
+func (s *Set) intersect(within *Set) *Set {
+	var nodes []int32
+	for _, node := range s.Nodes {
+		if within.Has(node) {
+			nodes = append(nodes, node)
+		}
+	}
+	if len(nodes) == len(s.Nodes) {
+		return s
+	}
+	return newSet(s.Name, nodes)
+}

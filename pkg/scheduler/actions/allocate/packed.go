@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate
+
+import (
+	"maps"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
+)
+
+// maxPackingSteps bounds a search for a plan: looks at a class of tasks on a node.
+const maxPackingSteps = 200_000
+
+// tryPacked looks for a plan for so many of the first tasks and places them by it, when every plugin still agrees.
+func (s *subJobRun) tryPacked(first, wanted int) subJobResult {
+	in := s.newPackingInput(s.tasks[:first], wanted)
+	if in == nil || in.fillCaches() != nil {
+		return subJobResult{}
+	}
+	candidates := make([]*feasible.CandidateNodes, len(in.classes))
+	for i, class := range in.classes {
+		candidates[i] = s.finder.Candidates(in.tasks[i][0], class.Cache(), s.scope.Where)
+	}
+	problem, nodes := in.problemOn(s.scope.Set, s.idleOnly, func(class, place int) bool {
+		return candidates[class].Packs(place, s.idleOnly)
+	})
+	plan, answer, _ := problem.Solve(maxPackingSteps)
+	if answer != packing.Fits {
+		return subJobResult{}
+	}
+	p := s.newTaskPlacer()
+	p.minimum = wanted
+	if !p.placeByPlan(plan, in, nodes) {
+		p.discard()
+		return subJobResult{}
+	}
+	return p.end(p.untouched(first))
+}
+
+// placeByPlan places the tasks by the plan, until there are enough. It stops at a node that a plugin refuses after all.
+func (p *taskPlacer) placeByPlan(plan packing.Plan, in *packingInput, nodes []int32) bool {
+	next := make([]int, len(in.classes))
+	for n, taken := range plan {
+		for class, count := range taken {
+			for _, task := range in.tasks[class][next[class] : next[class]+count] {
+				if p.ready() {
+					return true
+				}
+				if !p.wanted(task) || p.finder.PrePredicate(task) != nil || !p.placeOnNode(task, in.classes[class].Cache(), nodes[n]) {
+					return false
+				}
+			}
+			next[class] += count
+		}
+	}
+	return true
+}
+
+// placeOnNode places the task on the node when all verdicts still allow it.
+func (p *taskPlacer) placeOnNode(task *api.TaskInfo, cache *feasible.ClassCache, node int32) bool {
+	c, ok := p.finder.Accepts(task, cache, p.scope.Where, node, p.idleOnly)
+	if !ok || p.verify(task, cache, c) != nil || p.assign(task, c) != nil {
+		return false
+	}
+	p.followHyperNode(task)
+	return true
+}
+
+// neededByRole is how many more tasks of each role the job's minimum needs. The roles' minima do not
+// count when they are more than the job's, which they only are where they are no minima
+// (https://github.com/volcano-sh/volcano/issues/1755).
+func neededByRole(job *api.JobInfo) map[string]int32 {
+	if job.MinAvailable < job.TaskMinAvailableTotal {
+		return nil
+	}
+	needed := maps.Clone(job.TaskMinAvailable)
+	for status, tasks := range job.TaskStatusIndex {
+		for _, task := range tasks {
+			if api.AllocatedStatus(status) || status == api.Succeeded || status == api.Pending && task.InitResreq.IsEmpty() {
+				needed[task.TaskRole]--
+			}
+		}
+	}
+	return needed
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
+)
+
+// packingInput is what unlike tasks ask for, in numbers: so many of each class, of which so many are wanted. What numbers refuse
+// no trial can place, as plugins only refuse more.
+type packingInput struct {
+	solver  *solver
+	classes []*feasible.TaskClass
+	// tasks are those of each class.
+	tasks [][]*api.TaskInfo
+	names []v1.ResourceName
+	// problem has no nodes yet.
+	problem packing.Problem
+}
+
+// maxPackingClasses bounds of how many classes a problem is. The caches of so many are kept at once in any session, so that
+// looking at the nodes for all of them looks at each node once for each.
+const maxPackingClasses = 64
+
+// newPackingInput returns the input for the tasks of which so many are wanted; nil when they are alike, or of too many classes.
+func (r *jobRun) newPackingInput(tasks []*api.TaskInfo, wanted int) *packingInput {
+	in := &packingInput{solver: r.solver, names: resourceNames(tasks)}
+	at := map[*feasible.TaskClass]int{}
+	for _, task := range tasks {
+		class := r.finder.Class(task)
+		i, ok := at[class]
+		if !ok {
+			if i = len(in.classes); i == min(maxPackingClasses, r.finder.MaxCaches()) {
+				return nil
+			}
+			at[class] = i
+			in.classes = append(in.classes, class)
+			in.tasks = append(in.tasks, nil)
+		}
+		in.tasks[i] = append(in.tasks[i], task)
+	}
+	if len(in.classes) < 2 {
+		return nil
+	}
+	var roles []string
+	if wanted < len(tasks) && r.gangDecides {
+		needed := neededByRole(r.job)
+		for role := range needed {
+			roles = append(roles, role)
+		}
+		slices.Sort(roles)
+		for _, role := range roles {
+			in.problem.Roles = append(in.problem.Roles, int(needed[role]))
+		}
+	}
+	in.problem.Wanted = wanted
+	for _, of := range in.tasks {
+		in.problem.Kinds = append(in.problem.Kinds, packing.Kind{
+			Request: vector(of[0].InitResreq, in.names), Count: len(of), Ports: hostPorts(of[0].Pod), Role: slices.Index(roles, of[0].TaskRole),
+		})
+	}
+	return in
+}
+
+// jobInput is the input for the job, for as long as it is being placed in groups. Jobs that divide themselves over HyperNodes
+// or are ready have none.
+func (r *jobRun) jobInput() *packingInput {
+	if !r.gangDecides || r.job.ContainsSubJobPolicy() || r.job.ContainsHardTopology() || r.jobReady(r.job) {
+		return nil
+	}
+	uid := r.job.DefaultSubJobID()
+	tasks := r.pending.tasks[uid]
+	if len(tasks) == 0 {
+		return nil
+	}
+	return r.newPackingInput(tasks, min(r.neededAtOnce(r.job.SubJobs[uid], len(tasks)), len(tasks)))
+}
+
+// takesFn is true if the node at a place of a set may take tasks of a class, which is named by its place in the input.
+type takesFn func(class int, place int) bool
+
+// anyNode takes all that there is room for.
+func anyNode(int, int) bool { return true }
+
+// byCachedVerdicts asks the cached verdicts, but not those that are the job's.
+func (in *packingInput) byCachedVerdicts(set *nodeset.Set) takesFn {
+	return func(class, place int) bool { return in.classes[class].Cache().Verdict(set.Nodes[place]).Fits }
+}
+
+// problemOn returns the problem on the set, and the nodes it is on: those that take a task of some class, and of nodes that are
+// alike no more than there are tasks.
+func (in *packingInput) problemOn(set *nodeset.Set, idleOnly bool, takes takesFn) (*packing.Problem, []int32) {
+	problem := in.problem
+	var nodes []int32
+	alike := map[string]int{}
+	most := 0
+	for _, of := range in.tasks {
+		most += len(of)
+	}
+	for place, node := range set.Nodes {
+		info := in.solver.index.Nodes[node]
+		room := feasible.FutureIdle(info)
+		if idleOnly {
+			room = info.Idle
+		}
+		n := packing.Node{Room: vector(room, in.names), Slots: min(in.solver.finder.PodSlots(info), most), Takes: make([]bool, len(in.classes))}
+		some := false
+		for class := range in.classes {
+			n.Takes[class] = problem.Kinds[class].FitsInto(n.Room) && takes(class, place)
+			some = some || n.Takes[class]
+		}
+		if key := n.Key(); some && n.Slots > 0 && alike[key] < most {
+			alike[key]++
+			problem.Nodes = append(problem.Nodes, n)
+			nodes = append(nodes, node)
+		}
+	}
+	return &problem, nodes
+}
+
+// fillCaches makes sure that all classes have their caches.
+func (in *packingInput) fillCaches() error {
+	for i, tasks := range in.tasks {
+		if in.classes[i].Cache() == nil {
+			if _, err := in.solver.finder.Cache(tasks[0]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// bySize are the places of the classes, the smallest first.
+func (in *packingInput) bySize() []int {
+	order := make([]int, len(in.classes))
+	for class := range order {
+		order[class] = class
+	}
+	slices.SortStableFunc(order, func(l, r int) int {
+		return cmp.Compare(in.solver.dominantShare(in.tasks[l][0]), in.solver.dominantShare(in.tasks[r][0]))
+	})
+	return order
+}
+
+// refuted is true if idle resources alone leave no room in the set for what the job asks for.
+func (r *jobRun) refuted(set *nodeset.Set) bool {
+	if r.packing == nil {
+		return false
+	}
+	problem, _ := r.packing.problemOn(set, true, anyNode)
+	return r.memory.answer(problem, 'r', func() packing.Answer { answer, _ := problem.Refute(); return answer }) == packing.Impossible
+}
+
+// packable answers whether there is room in the set for what the job asks for, on nodes that the cached verdicts leave.
+func (r *jobRun) packable(set *nodeset.Set) packing.Answer {
+	if r.packing == nil || r.packing.fillCaches() != nil {
+		return packing.Unknown
+	}
+	problem, _ := r.packing.problemOn(set, true, r.packing.byCachedVerdicts(set))
+	return r.memory.answer(problem, 's', func() packing.Answer {
+		_, answer, _ := problem.Solve(maxPackingSteps)
+		return answer
+	})
+}
+
+func resourceNames(tasks []*api.TaskInfo) []v1.ResourceName {
+	var names []v1.ResourceName
+	for _, task := range tasks {
+		for name := range task.InitResreq.ScalarResources {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// hostPorts names the host ports the pod asks for, whatever the address.
+func hostPorts(pod *v1.Pod) []string {
+	var ports []string
+	for i := range pod.Spec.Containers {
+		for _, port := range pod.Spec.Containers[i].Ports {
+			if port.HostPort != 0 {
+				ports = append(ports, fmt.Sprint(cmp.Or(port.Protocol, v1.ProtocolTCP), port.HostPort))
+			}
+		}
+	}
+	return ports
+}
+
+// vector lists the amounts of cpu, memory and the named resources.
+func vector(r *api.Resource, names []v1.ResourceName) []float64 {
+	out := []float64{r.MilliCPU, r.Memory}
+	for _, name := range names {
+		out = append(out, r.ScalarResources[name])
+	}
+	return out
+}

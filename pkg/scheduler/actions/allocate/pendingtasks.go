@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+
+	"volcano.sh/volcano/pkg/controllers/job/helpers"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/util"
+)
+
+// pendingTasks are what of a job is to be placed: the sub-jobs that have such tasks, and these.
+type pendingTasks struct {
+	subJobs []*api.SubJobInfo
+	// tasks are a sub-job's tasks to be placed, in task order.
+	tasks map[api.SubJobID][]*api.TaskInfo
+	// needed are the sub-jobs that the job's minimum needs.
+	needed map[api.SubJobID]bool
+	// fitErrors are why tasks fitted nowhere that are not looked at again, while others of the job were.
+	fitErrors map[api.TaskID]*api.FitErrors
+}
+
+func (p *pendingTasks) empty() bool { return len(p.tasks) == 0 }
+
+// first is the first task to be placed.
+func (p *pendingTasks) first() *api.TaskInfo {
+	for _, subJob := range p.subJobs {
+		if tasks := p.tasks[subJob.UID]; len(tasks) > 0 {
+			return tasks[0]
+		}
+	}
+	return nil
+}
+
+// rememberFitErrors keeps why tasks of the job fitted nowhere, before they are reset in its next turn.
+func (p *pendingTasks) rememberFitErrors(job *api.JobInfo) {
+	if p.fitErrors == nil && len(job.NodesFitErrors) > 0 {
+		p.fitErrors = map[api.TaskID]*api.FitErrors{}
+	}
+	maps.Copy(p.fitErrors, job.NodesFitErrors)
+}
+
+// restoreFitErrors puts back those of the tasks that still wait.
+func (p *pendingTasks) restoreFitErrors(job *api.JobInfo) {
+	for uid, errs := range p.fitErrors {
+		if job.NodesFitErrors[uid] == nil && job.Tasks[uid].Status == api.Pending {
+			job.NodesFitErrors[uid] = errs
+		}
+	}
+}
+
+// keepOnly leaves of the sub-jobs that are named only the given tasks.
+func (p *pendingTasks) keepOnly(rest map[api.SubJobID][]*api.TaskInfo) {
+	done := false
+	for uid, tasks := range rest {
+		if len(tasks) > 0 {
+			p.tasks[uid] = tasks
+		} else {
+			delete(p.tasks, uid)
+			done = true
+		}
+	}
+	if done {
+		p.subJobs = slices.DeleteFunc(p.subJobs, func(subJob *api.SubJobInfo) bool { return len(p.tasks[subJob.UID]) == 0 })
+	}
+}
+
+// newPendingTasks lists what of the job is to be placed. Gated tasks (KEP-3521) wait for their gates, tasks without requests
+// for backfill.
+func (s *solver) newPendingTasks(job *api.JobInfo) *pendingTasks {
+	p := &pendingTasks{tasks: map[api.SubJobID][]*api.TaskInfo{}}
+	for uid, subJob := range job.SubJobs {
+		var tasks []*api.TaskInfo
+		for _, task := range subJob.TaskStatusIndex[api.Pending] {
+			if !task.SchGated && !task.Resreq.IsEmpty() {
+				tasks = append(tasks, task)
+			}
+		}
+		if len(tasks) > 0 {
+			s.sortTasks(tasks)
+			p.tasks[uid] = tasks
+			p.subJobs = append(p.subJobs, subJob)
+		}
+	}
+	p.needed = s.neededSubJobs(job, p.subJobs)
+	return p
+}
+
+// sortTasks sorts tasks by the session's task order. The order upstream falls back to is costly to ask for each pair, and
+// is no order where only some names end in a number, so tasks are sorted by what it looks at first, and asked for where that
+// may not agree.
+func (s *solver) sortTasks(tasks []*api.TaskInfo) {
+	type numbered struct {
+		task   *api.TaskInfo
+		number int
+	}
+	sorted, without := make([]numbered, len(tasks)), 0
+	for i, task := range tasks {
+		number, err := strconv.Atoi(helpers.GetPodIndexUnderTask(task.Pod))
+		if err != nil {
+			number = -1
+			without++
+		}
+		sorted[i] = numbered{task, number}
+	}
+	slices.SortFunc(sorted, func(l, r numbered) int {
+		return cmp.Or(cmp.Compare(r.task.Priority, l.task.Priority), cmp.Compare(l.number, r.number),
+			l.task.Pod.CreationTimestamp.Compare(r.task.Pod.CreationTimestamp.Time), cmp.Compare(l.task.UID, r.task.UID))
+	})
+	for i := range sorted {
+		tasks[i] = sorted[i].task
+	}
+	inOrder := func(l, r *api.TaskInfo) int { return s.ssn.TaskCompareFns(l, r) } // beyond it, upstream's is the order above
+	if 0 < without && without < len(tasks) {
+		inOrder = byOrder[*api.TaskInfo](s.ssn.TaskOrderFn)
+	}
+	if !slices.IsSortedFunc(tasks, inOrder) {
+		slices.SortStableFunc(tasks, byOrder[*api.TaskInfo](s.ssn.TaskOrderFn))
+	}
+}
+
+// neededSubJobs are those the job's minimum needs: of each policy the first in order that are not ready, up to the number
+// it needs.
+func (s *solver) neededSubJobs(job *api.JobInfo, subJobs []*api.SubJobInfo) map[api.SubJobID]bool {
+	slices.SortFunc(subJobs, func(l, r *api.SubJobInfo) int { return cmp.Compare(l.UID, r.UID) })
+	slices.SortStableFunc(subJobs, byOrder[*api.SubJobInfo](s.ssn.SubJobOrderFn))
+	ready := s.readySubJobs(job)
+	needed := map[api.SubJobID]bool{}
+	for _, subJob := range subJobs {
+		if !s.ssn.SubJobReady(job, subJob) && ready[subJob.GID] < job.MinSubJobs[subJob.GID] {
+			ready[subJob.GID]++
+			needed[subJob.UID] = true
+		}
+	}
+	return needed
+}
+
+// readySubJobs counts the sub-jobs of each policy that are ready.
+func (s *solver) readySubJobs(job *api.JobInfo) map[api.SubJobGID]int32 {
+	ready := map[api.SubJobGID]int32{}
+	for _, subJob := range job.SubJobs {
+		if s.ssn.SubJobReady(job, subJob) {
+			ready[subJob.GID]++
+		}
+	}
+	return ready
+}
+
+// subJobQueue are the sub-jobs in the order in which they are placed: those with the highest number in first before others,
+// then those the minimum needs, then by the session's order, which is another for a sub-job once more of it is placed.
+func (s *solver) subJobQueue(p *pendingTasks, first map[api.SubJobID]int) *util.PriorityQueue {
+	queue := util.NewPriorityQueue(func(l, r any) bool {
+		left, right := l.(*api.SubJobInfo), r.(*api.SubJobInfo)
+		order := cmp.Or(cmp.Compare(first[right.UID], first[left.UID]), cmpBool(!p.needed[left.UID], !p.needed[right.UID]))
+		return order < 0 || order == 0 && s.ssn.SubJobOrderFn(l, r)
+	})
+	for _, subJob := range p.subJobs {
+		queue.Push(subJob)
+	}
+	return queue
+}

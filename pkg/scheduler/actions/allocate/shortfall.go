@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate
+
+import (
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+)
+
+// maxProbed bounds how many tasks are placed for explanations alone, in one run of the action: two gangs of 1,000. Beyond it
+// explanations are of upper bounds, which cost no placement.
+const maxProbed = 2_000
+
+// shortfall is how far a trial came in a set of nodes, and what stopped it: nodes, or else a text, which is the queue's or a
+// pre-predicate's.
+type shortfall struct {
+	placed   int
+	refusals *feasible.Refusals
+	reason   string
+	// queue is the kind of reason when it is the queue's text.
+	queue string
+}
+
+// probe places as many of the job's tasks in the group as it can, the smallest first, and takes them back, to note what stops
+// the next. There is a bound to that, and jobs whose sub-jobs choose among HyperNodes are not probed.
+func (r *jobRun) probe(group *topology.Group) {
+	uid := r.job.DefaultSubJobID()
+	tasks := r.pending.tasks[uid]
+	if r.probed+len(tasks) > maxProbed || r.job.ContainsHardTopology() || r.job.ContainsSubJobPolicy() {
+		return
+	}
+	r.probed += len(tasks)
+	scope := r.groupScope(group, nil, r.groups.Plugin)
+	p := r.subJobRun(r.job.SubJobs[uid], tasks, scope, trialOptions{idleOnly: true}).newTaskPlacer()
+	p.patient = true
+	p.placeBatches(p.batches(tasks, arrangement{order: smallestFirst, anyOrder: true}))
+	if result := p.end(nil); result.outcome != notPlaced {
+		result.discard()
+	}
+}
+
+// noteShortfall keeps, for the explanation, the trial that came furthest in the set.
+func (p *taskPlacer) noteShortfall() {
+	set := p.scope.Set
+	if former, ok := p.shortfalls[set]; ok && len(p.placed) <= former.placed {
+		return
+	}
+	found := shortfall{placed: len(p.placed), reason: p.reason}
+	if found.reason == "" {
+		p.findShortfall(&found)
+	}
+	p.shortfalls[set] = found
+}
+
+// findShortfall finds what stops the next task: nodes, when none takes it, or its queue.
+func (p *taskPlacer) findShortfall(found *shortfall) {
+	placed := p.nodes()
+	if task := p.firstOf(func(uid api.TaskID) bool { return p.job.NodesFitErrors[uid] != nil }); task != nil {
+		found.refusals = p.refusalsOf(task, p.scope.Where, placed)
+		if found.refusals == nil || len(found.refusals.Reasons) == 0 && found.refusals.Filled == 0 {
+			found.reason = p.job.NodesFitErrors[task.UID].Error()
+		}
+		return
+	}
+	task := p.firstOf(func(uid api.TaskID) bool { return p.refused[uid] })
+	if task == nil {
+		return
+	}
+	if p.exceedsNodes(task) != nil { // nobody has looked at nodes for it
+		_, _ = p.finder.Cache(task) // of one that has none its queue is told
+	}
+	if found.refusals = p.refusalsOf(task, p.scope.Where, placed); found.refusals != nil && found.refusals.Takes == 0 {
+		return
+	}
+	wait := p.ssn.QueueWait(p.queue, task.InitResreq, func() bool { return !p.ssn.Allocatable(p.queue, task) })
+	found.reason, found.queue, found.refusals = wait.Message, wait.Reason, nil
+}
+
+// refusalsOf counts the nodes by what stops the task there, with members of the job on the nodes of placed.
+func (r *jobRun) refusalsOf(task *api.TaskInfo, where feasible.Where, placed map[int32]bool) *feasible.Refusals {
+	return r.finder.RefusalsOf(task, where, func(node int32) bool { return placed[node] || r.members.known[node] })
+}
+
+// firstOf is the first by name of the job's tasks that are such; nil when none is.
+func (p *taskPlacer) firstOf(such func(api.TaskID) bool) *api.TaskInfo {
+	var first *api.TaskInfo
+	for uid, task := range p.job.Tasks {
+		if (first == nil || task.Name < first.Name) && such(uid) {
+			first = task
+		}
+	}
+	return first
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/util"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// maxReserveFailures bounds how many nodes are tried for a task when plugins that accepted a node fail to reserve what it
+// needs. What was reserved is undone each time; when a fourth node fails so, it is the plugin and not the nodes.
+const maxReserveFailures = 3
+
+// taskPlacer makes one trial of a sub-job's tasks.
+type taskPlacer struct {
+	*subJobRun
+	*trial
+	queue *api.QueueInfo
+	// minimum is how many tasks must be placed before the sub-job can be ready; until then it need not be asked.
+	minimum int
+	// hyperNode is the lowest HyperNode with all tasks placed, for tasks with network topology.
+	hyperNode string
+	done      bool
+	// blocked are the classes that found no room, in the order in which they did.
+	blocked []*feasible.TaskClass
+	// refused are the tasks their queue has no room for, failed the roles of tasks that fit nowhere.
+	refused map[api.TaskID]bool
+	failed  map[string]bool
+	// patient goes on with further classes although the sub-job cannot be ready without a task that fits nowhere.
+	patient bool
+	// reason is why a pre-predicate refused a task.
+	reason string
+}
+
+func (s *subJobRun) newTaskPlacer() *taskPlacer {
+	s.job.ResetSubJobFitErr(s.subJob.UID)
+	return &taskPlacer{
+		subJobRun: s, trial: &trial{solver: s.solver}, queue: s.ssn.Queues[s.job.Queue], minimum: s.needed,
+		hyperNode: s.subJob.AllocatedHyperNode, refused: map[api.TaskID]bool{}, failed: map[string]bool{},
+	}
+}
+
+// end judges what was placed, and takes it back when it is not enough.
+func (p *taskPlacer) end(rest []*api.TaskInfo) subJobResult {
+	result := subJobResult{trial: p.trial, rest: rest, hyperNode: p.hyperNode}
+	switch {
+	case len(p.placed) == 0:
+	case p.done || p.subJobReady(p.job, p.subJob):
+		result.outcome = ready
+	case !p.idleOnly && p.ssn.SubJobPipelined(p.job, p.subJob):
+		result.outcome = pipelined
+	}
+	if result.outcome == notPlaced {
+		p.noteShortfall()
+		p.discard()
+	}
+	return result
+}
+
+// ready is true if enough is placed.
+func (p *taskPlacer) ready() bool {
+	return len(p.placed) >= p.minimum && p.subJobReady(p.job, p.subJob)
+}
+
+// untouched lists the tasks that were neither placed nor found to fit nowhere, which those after the first tried are; in a
+// node group those come last that found no room, which may be in a wider one. When they are all that is left they are not
+// copied.
+func (p *taskPlacer) untouched(tried int) []*api.TaskInfo {
+	if len(p.placed) == tried {
+		return p.tasks[tried:]
+	}
+	var left, unfit []*api.TaskInfo
+	for _, task := range p.tasks[:tried] {
+		switch {
+		case task.Status != api.Pending || p.refused[task.UID]:
+		case p.job.NodesFitErrors[task.UID] == nil:
+			left = append(left, task)
+		case p.scope.ChosenBy != "":
+			unfit = append(unfit, task)
+		}
+	}
+	if len(left)+len(unfit) == 0 {
+		return p.tasks[tried:]
+	}
+	return slices.Concat(left, p.tasks[tried:], unfit)
+}
+
+// placeBatches places the batches one after the other. It stops when the sub-job is ready, or when a task fits nowhere and the
+// sub-job cannot be ready without it.
+func (p *taskPlacer) placeBatches(batches []batch) (stopped bool) {
+	for _, b := range batches {
+		if p.placeBatch(b.tasks, b.following) {
+			return true
+		}
+		if p.done {
+			return false
+		}
+	}
+	return false
+}
+
+func (p *taskPlacer) placeBatch(tasks []*api.TaskInfo, following int) (stopped bool) {
+	first := p.firstAllocatable(tasks)
+	if first < 0 {
+		return false
+	}
+	tasks = tasks[first:]
+	cache, err := p.finder.Cache(tasks[0])
+	if err != nil {
+		return p.noteNonePlaced(tasks[:1], p.everywhere(err)) || len(tasks) > 1 && p.placeBatch(tasks[1:], following)
+	}
+	shares := p.distribute(cache, len(tasks)+following)
+	if last := shares[len(shares)-1]; last.set != p.scope.Set {
+		shares = append(shares, share{p.scope.Set, 0})
+	}
+	shares[len(shares)-1].tasks = len(tasks)
+	var errs *api.FitErrors
+	for _, share := range shares {
+		var dealt int
+		dealt, errs, stopped = p.fill(tasks, share, cache)
+		tasks = tasks[dealt:]
+		if stopped || p.done || len(tasks) == 0 {
+			return stopped
+		}
+	}
+	return p.noteNonePlaced(tasks, errs)
+}
+
+// noteNonePlaced notes of equal tasks that they fit nowhere. It returns true if the sub-job cannot be ready without them, by
+// upstream's rule (https://github.com/volcano-sh/volcano/pull/3430).
+func (p *taskPlacer) noteNonePlaced(tasks []*api.TaskInfo, errs *api.FitErrors) (stopped bool) {
+	p.blocked = append(p.blocked, p.finder.Class(tasks[0]))
+	p.noteNotPlaced(tasks[0], errs)
+	if !p.patient && !p.job.NeedContinueAllocating(p.subJob.UID) {
+		return true
+	}
+	for _, task := range tasks[1:] {
+		p.noteNotPlaced(task, errs)
+	}
+	return false
+}
+
+// firstAllocatable returns the place of the first task its queue has room for; -1 when there is none.
+func (p *taskPlacer) firstAllocatable(tasks []*api.TaskInfo) int {
+	return slices.IndexFunc(tasks, p.wanted)
+}
+
+// wanted is true of a task that is to be placed: its queue has room for it, and no task of its role has fit nowhere.
+func (p *taskPlacer) wanted(task *api.TaskInfo) bool {
+	if !p.ssn.Allocatable(p.queue, task) {
+		p.refused[task.UID] = true
+		return false
+	}
+	if p.failed[task.TaskRole] {
+		errs := api.NewFitErrors()
+		errs.SetError(fmt.Sprintf("a task of the same role %q fits on no node", task.TaskRole))
+		p.job.NodesFitErrors[task.UID] = errs
+		return false
+	}
+	return true
+}
+
+// fill places tasks of the class on the share's nodes, up to as many as the share has. It returns how many are dealt with, and
+// for the next one the verdicts when it fits nowhere. It stops at a task whose pre-predicate fails and without which the sub-job
+// cannot be ready.
+func (p *taskPlacer) fill(tasks []*api.TaskInfo, to share, cache *feasible.ClassCache) (dealt int, errs *api.FitErrors, stopped bool) {
+	where := feasible.Where{Set: to.set, ChosenBy: p.scope.ChosenBy}
+	placed := 0
+	for i, task := range tasks {
+		if placed == to.tasks {
+			return i, nil, false
+		}
+		if !p.wanted(task) {
+			continue
+		}
+		if full, errs := p.finder.Candidates(task, cache, where).Full(p.idleOnly); full {
+			return i, errs, false
+		}
+		if err := p.finder.PrePredicate(task); err != nil {
+			if p.noteNonePlaced([]*api.TaskInfo{task}, p.everywhere(err)) {
+				return i, nil, true
+			}
+			continue
+		}
+		ok, errs := p.placeTask(task, cache, where)
+		if !ok {
+			return i, errs, false
+		}
+		placed++
+		if p.ready() {
+			p.done = true
+			return i + 1, nil, false
+		}
+	}
+	return len(tasks), nil, false
+}
+
+// placeTask puts the task on the best node. Where reserving fails the next best is tried.
+func (p *taskPlacer) placeTask(task *api.TaskInfo, cache *feasible.ClassCache, where feasible.Where) (bool, *api.FitErrors) {
+	if p.subJob.WithNetworkTopology() {
+		task.JobAllocatedHyperNode = p.hyperNode
+	}
+	var skip map[int32]bool
+	for {
+		c, ok, errs := p.finder.Choose(task, cache, where, p.idleOnly, skip)
+		if !ok {
+			return false, errs
+		}
+		err := p.verify(task, cache, c)
+		if err == nil {
+			err = p.assign(task, c)
+		}
+		if err == nil {
+			p.followHyperNode(task)
+			return true, nil
+		}
+		klog.V(3).InfoS("A node that passed the predicates refuses a task", "pod", klog.KObj(task.Pod),
+			"node", p.index.Nodes[c.Node].Name, "err", err)
+		if skip == nil {
+			skip = map[int32]bool{}
+		}
+		skip[c.Node] = true
+		if len(skip) > maxReserveFailures {
+			errs := api.NewFitErrors()
+			for node := range skip {
+				errs.SetNodeError(p.index.Nodes[node].Name, err)
+			}
+			return false, errs
+		}
+	}
+}
+
+// verify asks the cached predicates for the task itself where they choose, in that call, what is then reserved for it.
+func (p *taskPlacer) verify(task *api.TaskInfo, cache *feasible.ClassCache, c feasible.Choice) error {
+	if !framework.HasClaims(task.Pod) && len(devices(task, p.index.Nodes[c.Node])) == 0 {
+		return nil
+	}
+	return p.finder.AskCachedAgain(task, cache, c.Node)
+}
+
+// followHyperNode keeps the HyperNode that spans the placed tasks, by which upstream scores nodes for the next one: so that a
+// gang that only prefers to be close does not begin anew elsewhere (https://github.com/volcano-sh/volcano/issues/4343).
+func (p *taskPlacer) followHyperNode(task *api.TaskInfo) {
+	if !p.subJob.WithNetworkTopology() {
+		return
+	}
+	ssn := p.ssn
+	of := util.FindHyperNodeForNode(task.NodeName, ssn.RealNodesList, ssn.HyperNodesTiers, ssn.HyperNodesSetByTier)
+	switch {
+	case of == "":
+	case p.hyperNode == "":
+		p.hyperNode = of
+	default:
+		p.hyperNode = ssn.HyperNodes.GetLCAHyperNode(of, p.hyperNode)
+	}
+}
+
+// noteNotPlaced notes why a task fits nowhere; what is known already stays when there is nothing to say.
+func (p *taskPlacer) noteNotPlaced(task *api.TaskInfo, errs *api.FitErrors) {
+	if errs == nil {
+		errs = api.NewFitErrors()
+		errs.SetError("no node has room before resources are released")
+	}
+	p.job.NodesFitErrors[task.UID] = errs
+	if task.TaskRole != "" {
+		p.failed[task.TaskRole] = true
+	}
+}
+
+// everywhere is a pre-predicate's error as every node's verdict.
+func (p *taskPlacer) everywhere(err error) *api.FitErrors {
+	p.reason = err.Error()
+	errs := api.NewFitErrors()
+	for _, node := range p.scope.Set.Nodes {
+		errs.SetNodeError(p.index.Nodes[node].Name, err)
+	}
+	return errs
+}

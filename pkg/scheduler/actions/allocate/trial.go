@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/metrics"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// trial is what one try at placing tasks has changed in the session. It is committed, kept or discarded whole.
+type trial struct {
+	solver *solver
+	placed []placement
+}
+
+// placement is one placed task with the statement of its own that undoes it.
+type placement struct {
+	task *api.TaskInfo
+	stmt *vcframework.Statement
+}
+
+// assign places the task on the node. An error leaves the session as it was.
+func (t *trial) assign(task *api.TaskInfo, c feasible.Choice) error {
+	node := t.solver.index.Nodes[c.Node]
+	p := placement{task, vcframework.NewStatement(t.solver.ssn.Session)}
+	if !c.Idle() {
+		task.Pod.Spec.NodeName = node.Name // where what it claims is reserved, as Allocate does
+		if err := p.stmt.Pipeline(task, node.Name, false); err != nil {
+			t.solver.resetTask(task, p.stmt.UnPipeline(task))
+			return err
+		}
+	} else if err := p.stmt.Allocate(task, node); err != nil {
+		t.solver.resetTask(task, p.stmt.UnAllocate(task))
+		return err
+	}
+	if err := t.solver.devicesReserved(task, node); err != nil {
+		p.stmt.Discard()
+		t.solver.resetTask(task, nil)
+		return err
+	}
+	t.placed = append(t.placed, p)
+	t.solver.finder.Placed(task, node)
+	return nil
+}
+
+// resetTask resets what upstream leaves behind in a task that was taken back.
+func (s *solver) resetTask(task *api.TaskInfo, err error) {
+	if err != nil {
+		klog.ErrorS(err, "Taking back a placement failed", "pod", klog.KObj(task.Pod))
+	}
+	task.NodeName = ""
+	task.Pod.Spec.NodeName = ""
+	s.finder.TakenBack(task)
+}
+
+// devices names the kinds of devices of the node that the task asks for.
+func devices(task *api.TaskInfo, node *api.NodeInfo) []string {
+	var names []string
+	for _, name := range api.RegisteredDevices {
+		if d, ok := node.Others[name].(api.Devices); ok && d.HasDeviceRequest(task.Pod) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// devicesReserved finds a failure that upstream's predicates plugin only logs: when a node's devices refuse the pod, it is not
+// added to the node that the Kubernetes predicates see.
+func (s *solver) devicesReserved(task *api.TaskInfo, node *api.NodeInfo) error {
+	names := devices(task, node)
+	if len(names) == 0 {
+		return nil
+	}
+	seen := s.ssn.NodeMap[node.Name].GetPods()
+	if slices.ContainsFunc(seen, func(p fwk.PodInfo) bool { return p.GetPod().UID == task.Pod.UID }) {
+		return nil
+	}
+	return fmt.Errorf("node %s: allocating devices (%s) of pod %s/%s failed", node.Name, strings.Join(names, ", "), task.Namespace, task.Name)
+}
+
+// discard takes all placements back, the last first.
+func (t *trial) discard() {
+	for _, p := range slices.Backward(t.placed) {
+		p.stmt.Discard()
+		t.solver.resetTask(p.task, nil)
+	}
+	t.placed = nil
+}
+
+// commit hands the placed tasks over to be bound, except those that wait for resources being released.
+func (t *trial) commit(job *api.JobInfo) {
+	var pipelined []placement
+	for _, p := range t.placed {
+		p.stmt.Commit()
+		if p.task.Status == api.Pipelined {
+			pipelined = append(pipelined, p)
+		}
+	}
+	t.solver.releaseAtClose(pipelined)
+	created := job.CreationTimestamp.Time
+	metrics.UpdateE2eSchedulingDurationByJob(job.Name, string(job.Queue), job.Namespace, metrics.Duration(created))
+	metrics.UpdateE2eSchedulingLastTimeByJob(job.Name, string(job.Queue), job.Namespace, t.solver.now())
+	t.solver.ssn.Placed(job.UID)
+}
+
+// keep leaves the placements in the session without binding them: tasks that wait for resources hold their place against
+// others until the session ends. Claims and devices that plugins reserved for them are given back then.
+func (t *trial) keep() { t.solver.releaseAtClose(t.placed) }
+
+// releaseAtClose gives back, when the session closes, what is reserved for tasks that are not bound.
+func (s *solver) releaseAtClose(placed []placement) {
+	reserved := slices.DeleteFunc(slices.Clone(placed), func(p placement) bool {
+		return !framework.HasClaims(p.task.Pod) && len(devices(p.task, s.ssn.Nodes[p.task.NodeName])) == 0
+	})
+	if len(reserved) == 0 {
+		return
+	}
+	s.ssn.OnClose(func() {
+		for _, p := range slices.Backward(reserved) {
+			p.stmt.Discard()
+			s.resetTask(p.task, nil)
+		}
+	})
+}
+
+// addPlacement adds the nodes of the placed tasks.
+func (t *trial) addPlacement(nodes map[api.TaskID]string) {
+	for _, p := range t.placed {
+		nodes[p.task.UID] = p.task.NodeName
+	}
+}
+
+// nodes are the nodes of the placed tasks.
+func (t *trial) nodes() map[int32]bool {
+	nodes := map[int32]bool{}
+	t.addTo(nodes)
+	return nodes
+}
+
+func (t *trial) addTo(nodes map[int32]bool) {
+	for _, p := range t.placed {
+		if node, ok := t.solver.index.Number(p.task.NodeName); ok {
+			nodes[node] = true
+		}
+	}
+}
