@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fields changes every field of an object, for tests that ask what depends on it.
+package fields
+
+import "reflect"
+
+// Walk is how objects are filled and changed.
+type Walk struct {
+	// Whole are types that are not looked into. A value is filled with the first of its type's, and changed to each of
+	// the others, which has a name. None leaves values of the type as they are.
+	Whole map[reflect.Type][]Value
+}
+
+// Value is a value of a type of Walk.Whole.
+type Value struct {
+	Name  string
+	Value any
+}
+
+// Fill sets all that can be set of what the pointer points to: each pointer, slice and map to something in it.
+func (w Walk) Fill(pointer any) { w.fill(reflect.ValueOf(pointer).Elem()) }
+
+// Each calls with each change that can be made to what the filled pointer points to, field by field: another value, and none.
+// The path begins with a dot and names the field; do makes the change and undo takes it back.
+func (w Walk) Each(pointer any, with func(path string, do, undo func())) {
+	w.change(reflect.ValueOf(pointer).Elem(), "", with)
+}
+
+func (w Walk) fill(v reflect.Value) {
+	values, whole := w.Whole[v.Type()]
+	switch {
+	case !v.CanSet() || whole && len(values) == 0:
+	case whole:
+		v.Set(reflect.ValueOf(values[0].Value))
+	case v.Kind() == reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		w.fill(v.Elem())
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			w.fill(v.Field(i))
+		}
+	case v.Kind() == reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		w.fill(v.Index(0))
+	case v.Kind() == reflect.Map && v.Type().Key().Kind() == reflect.String:
+		key, element := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		key.SetString("x")
+		w.fill(element)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, element)
+	case v.Kind() == reflect.String:
+		v.SetString("x")
+	case v.CanInt():
+		v.SetInt(1)
+	case v.CanUint():
+		v.SetUint(1)
+	}
+}
+
+func (w Walk) change(v reflect.Value, path string, with func(path string, do, undo func())) {
+	values, whole := w.Whole[v.Type()]
+	if !v.CanSet() || whole && len(values) == 0 {
+		return
+	}
+	old := reflect.New(v.Type()).Elem()
+	old.Set(v)
+	set := func(what string, value func()) { with(path+what, value, func() { v.Set(old) }) }
+	switch {
+	case whole:
+		for _, value := range values[1:] {
+			set(value.Name, func() { v.Set(reflect.ValueOf(value.Value)) })
+		}
+	case v.Kind() == reflect.Pointer:
+		set(" none", v.SetZero)
+		w.change(v.Elem(), path, with)
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			w.change(v.Field(i), path+"."+v.Type().Field(i).Name, with)
+		}
+	case v.Kind() == reflect.Slice:
+		set(" none", v.SetZero)
+		w.change(v.Index(0), path+"[]", with)
+	case v.Kind() == reflect.Map && v.Len() > 0:
+		set(" none", v.SetZero)
+		w.changeEntry(v, path, with)
+	case v.Kind() == reflect.String:
+		set("", func() { v.SetString("y") })
+	case v.Kind() == reflect.Bool:
+		set("", func() { v.SetBool(!v.Bool()) })
+	case v.CanInt():
+		set("", func() { v.SetInt(2) })
+	case v.CanUint():
+		set("", func() { v.SetUint(2) })
+	}
+}
+
+// changeEntry changes the map's only entry, which cannot be set where it is.
+func (w Walk) changeEntry(v reflect.Value, path string, with func(path string, do, undo func())) {
+	key := v.MapKeys()[0]
+	element := reflect.New(v.Type().Elem()).Elem()
+	element.Set(v.MapIndex(key))
+	w.change(element, path, func(path string, do, undo func()) {
+		with(path, func() { do(); v.SetMapIndex(key, element) }, func() { undo(); v.SetMapIndex(key, element) })
+	})
+}
