@@ -152,8 +152,8 @@ tables of actions and plugins through this project's sessions, ` + "`allocate`" 
 of them is in this repository. It fails on a difference that is not [accepted](../test/conformance/accepted.tsv), and is part of ` + "`.ci/run` when `CONFORMANCE=1`" + `.
 This run took %.0f minutes. A case that upstream has and that was not run differs, and so does a spec that fails and passes when it is tried again ("flaky").
 
-What is accepted has its reason beside it. Where it is that a spec looks before the first cycle has run, which here takes milliseconds, upstream's own scheduler
-fails the spec, too, with a pause of 6 s before the look. Specs of volumes mounted on nodes need kubelets and are not run. Of the tables only cases that differ are shown.
+What is accepted has its measured reason beside it; among it are specs that find pods pending because they look before the first cycle has run, which here takes milliseconds.
+Specs of volumes mounted on nodes need kubelets and are not run. Of the tables only cases that differ are shown.
 
 `
 
