@@ -11,13 +11,23 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
 )
 
+const (
+	// maxPackingSteps bounds a search for a plan: looks at a class of tasks on a node. It takes about 200 ms.
+	maxPackingSteps = 2_000_000
+	// sessionPackingSteps bounds all of them in a session. Those that it does not suffice for have their turn in the next, when
+	// the answers of the others are known.
+	sessionPackingSteps = 2_000_000
+)
+
 // memory is what the action remembers from one session to the next. None of it changes an answer: it is what would be found
 // again. What a session has no use for is forgotten after the next.
 type memory struct {
 	seed maphash.Seed
-	// answers are of packing problems, which depend on nothing but their numbers, by a hash of these; former are those of the
+	// solutions are of packing problems, which depend on nothing but their numbers, by a hash of these; former are those of the
 	// session before.
-	answers, former map[uint64]packing.Answer
+	solutions, former map[uint64]solution
+	// packingSteps is how many steps searches for plans may still take in the session.
+	packingSteps int
 	// gangs are those that fit nowhere, and formerGangs those of the session before.
 	gangs, formerGangs map[api.JobID]carriedExplanation
 	// objects number the objects of nodes that fingerprints are of, and formerObjects are those of the session before: two have
@@ -34,7 +44,8 @@ func newMemory() *memory {
 
 // beginSession forgets what the session before had no use for.
 func (m *memory) beginSession() {
-	m.former, m.answers = m.answers, map[uint64]packing.Answer{}
+	m.former, m.solutions = m.solutions, map[uint64]solution{}
+	m.packingSteps = sessionPackingSteps
 	m.formerGangs, m.gangs = m.gangs, map[api.JobID]carriedExplanation{}
 	m.formerObjects, m.objects = m.objects, map[*v1.Node]uint64{}
 }
@@ -45,17 +56,53 @@ func (m *memory) reusable(job api.JobID, fingerprint uint64) (carriedExplanation
 	return found, ok && found.fingerprint == fingerprint
 }
 
-// answer returns the answer to the question about the problem.
-func (m *memory) answer(problem *packing.Problem, question byte, find func() packing.Answer) packing.Answer {
-	key := maphash.String(m.seed, string(question)+problem.Key())
-	found, ok := m.answers[key]
+// solution is the answer to a packing problem, and the plan if it fits.
+type solution struct {
+	packing.Answer
+	plan packing.Plan
+}
+
+// known returns the solution with the key, of this session or of the one before.
+func (m *memory) known(key uint64) (solution, bool) {
+	found, ok := m.solutions[key]
 	if !ok {
-		if found, ok = m.former[key]; !ok {
-			found = find()
+		if found, ok = m.former[key]; ok {
+			m.solutions[key] = found
 		}
-		m.answers[key] = found
 	}
-	return found
+	return found, ok
+}
+
+// refute looks for a reason why the problem cannot be solved.
+func (m *memory) refute(problem *packing.Problem) packing.Answer {
+	key := maphash.String(m.seed, "refute "+problem.Key())
+	found, ok := m.known(key)
+	if !ok {
+		found.Answer, _ = problem.Refute()
+		m.solutions[key] = found
+	}
+	return found.Answer
+}
+
+// solve looks for a plan. The problem's nodes are in the order of their keys, so that problems of one key have one plan. It returns
+// false where the session's steps did not suffice to look everywhere.
+func (m *memory) solve(problem *packing.Problem) (solution, bool) {
+	key := maphash.String(m.seed, "solve "+problem.Key())
+	if found, ok := m.known(key); ok {
+		return found, true
+	}
+	if m.packingSteps <= 0 {
+		return solution{}, false
+	}
+	steps := min(maxPackingSteps, m.packingSteps)
+	plan, answer, used := problem.Solve(steps)
+	m.packingSteps -= used
+	found := solution{answer, plan}
+	if answer == packing.Unknown && steps < maxPackingSteps {
+		return found, false
+	}
+	m.solutions[key] = found
+	return found, true
 }
 
 // numberOf numbers objects of nodes: an object has its number for as long as sessions have it.

@@ -11,9 +11,6 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
 )
 
-// maxPackingSteps bounds a search for a plan: looks at a class of tasks on a node.
-const maxPackingSteps = 200_000
-
 // tryPacked looks for a plan for so many of the first tasks and places them by it, when every plugin still agrees.
 func (s *subJobRun) tryPacked(first, wanted int) subJobResult {
 	in := s.newPackingInput(s.tasks[:first], wanted)
@@ -27,13 +24,13 @@ func (s *subJobRun) tryPacked(first, wanted int) subJobResult {
 	problem, nodes := in.problemOn(s.scope.Set, s.idleOnly, func(class, place int) bool {
 		return candidates[class].Packs(place, s.idleOnly)
 	})
-	plan, answer, _ := problem.Solve(maxPackingSteps)
-	if answer != packing.Fits {
+	found := s.findPlan(problem)
+	if found.Answer != packing.Fits {
 		return subJobResult{}
 	}
 	p := s.newTaskPlacer()
 	p.minimum = wanted
-	if !p.placeByPlan(plan, in, nodes) {
+	if !p.placeByPlan(found.plan, in, nodes) {
 		p.discard()
 		return subJobResult{}
 	}

@@ -97,10 +97,14 @@ func (in *packingInput) byCachedVerdicts(set *nodeset.Set) takesFn {
 }
 
 // problemOn returns the problem on the set, and the nodes it is on: those that take a task of some class, and of nodes that are
-// alike no more than there are tasks.
+// alike no more than there are tasks. Nodes that are alike follow each other.
 func (in *packingInput) problemOn(set *nodeset.Set, idleOnly bool, takes takesFn) (*packing.Problem, []int32) {
-	problem := in.problem
-	var nodes []int32
+	type keyed struct {
+		packing.Node
+		key   string
+		index int32
+	}
+	var found []keyed
 	alike := map[string]int{}
 	most := 0
 	for _, of := range in.tasks {
@@ -115,14 +119,19 @@ func (in *packingInput) problemOn(set *nodeset.Set, idleOnly bool, takes takesFn
 		n := packing.Node{Room: vector(room, in.names), Slots: min(in.solver.finder.PodSlots(info), most), Takes: make([]bool, len(in.classes))}
 		some := false
 		for class := range in.classes {
-			n.Takes[class] = problem.Kinds[class].FitsInto(n.Room) && takes(class, place)
+			n.Takes[class] = in.problem.Kinds[class].FitsInto(n.Room) && takes(class, place)
 			some = some || n.Takes[class]
 		}
 		if key := n.Key(); some && n.Slots > 0 && alike[key] < most {
 			alike[key]++
-			problem.Nodes = append(problem.Nodes, n)
-			nodes = append(nodes, node)
+			found = append(found, keyed{n, key, node})
 		}
+	}
+	slices.SortStableFunc(found, func(l, r keyed) int { return cmp.Compare(l.key, r.key) })
+	problem, nodes := in.problem, make([]int32, len(found))
+	problem.Nodes = make([]packing.Node, len(found))
+	for i, n := range found {
+		problem.Nodes[i], nodes[i] = n.Node, n.index
 	}
 	return &problem, nodes
 }
@@ -157,7 +166,7 @@ func (r *jobRun) refuted(set *nodeset.Set) bool {
 		return false
 	}
 	problem, _ := r.packing.problemOn(set, true, anyNode)
-	return r.memory.answer(problem, 'r', func() packing.Answer { answer, _ := problem.Refute(); return answer }) == packing.Impossible
+	return r.memory.refute(problem) == packing.Impossible
 }
 
 // packable answers whether there is room in the set for what the job asks for, on nodes that the cached verdicts leave.
@@ -166,10 +175,16 @@ func (r *jobRun) packable(set *nodeset.Set) packing.Answer {
 		return packing.Unknown
 	}
 	problem, _ := r.packing.problemOn(set, true, r.packing.byCachedVerdicts(set))
-	return r.memory.answer(problem, 's', func() packing.Answer {
-		_, answer, _ := problem.Solve(maxPackingSteps)
-		return answer
-	})
+	return r.findPlan(problem).Answer
+}
+
+// findPlan looks for a plan. When that goes on in the next session nothing is said of the job that would spare it the next trial.
+func (r *jobRun) findPlan(problem *packing.Problem) solution {
+	found, done := r.memory.solve(problem)
+	if !done {
+		r.fingerprint = 0
+	}
+	return found
 }
 
 func resourceNames(tasks []*api.TaskInfo) []v1.ResourceName {

@@ -140,6 +140,15 @@ func (p *Problem) total() (n int) {
 	return n
 }
 
+// counts is how many tasks of each kind there are.
+func (p *Problem) counts() []int {
+	counts := make([]int, len(p.Kinds))
+	for k := range p.Kinds {
+		counts[k] = p.Kinds[k].Count
+	}
+	return counts
+}
+
 // scale is what all nodes have of each resource, 1 for what they have none of.
 func (p *Problem) scale() []float64 {
 	sum := make([]float64, len(p.Kinds[0].Request))

@@ -20,8 +20,11 @@ const (
 	largestTasks
 )
 
-// maxFills bounds how many ways to fill a node are looked at.
-const maxFills = 400
+const (
+	// maxFills bounds how many ways to fill a node are tried, maxLooks how many looks at a kind it takes to find them.
+	maxFills = 400
+	maxLooks = 4_000
+)
 
 // search fills node by node, depth first. What fills a node is maximal: if there is a solution, there is one in which a task
 // of a later node lies here when it fits.
@@ -29,6 +32,8 @@ type search struct {
 	*Problem
 	strategy strategy
 	steps    int
+	// looks bounds what finding the ways to fill one node may take of the steps.
+	looks int
 	// cut says that something was left out: steps have run out, or there were more ways to fill a node than are looked at.
 	cut bool
 	// nodes are in the order of the search, kinds the largest first. left is how many tasks of each kind are to be placed.
@@ -49,18 +54,15 @@ type search struct {
 }
 
 func (p *Problem) newSearch(st strategy, steps int) *search {
-	s := &search{Problem: p, strategy: st, steps: steps, scale: p.scale(), plan: make(Plan, len(p.Nodes)), failed: map[string]bool{}}
+	s := &search{Problem: p, strategy: st, steps: steps, looks: maxLooks, scale: p.scale(), plan: make(Plan, len(p.Nodes)), failed: map[string]bool{}}
 	s.tight = make([]float64, len(s.scale))
 	for k := range p.Kinds {
 		s.left = append(s.left, p.Kinds[k].Count)
-		s.kinds = append(s.kinds, k)
 		for r, value := range p.Kinds[k].Request {
 			s.tight[r] += value * float64(p.Kinds[k].Count) / s.scale[r]
 		}
 	}
-	slices.SortStableFunc(s.kinds, func(l, r int) int {
-		return cmp.Compare(size(p.Kinds[r].Request, s.scale), size(p.Kinds[l].Request, s.scale))
-	})
+	s.kinds = p.largestFirst()
 	s.orderNodes()
 	s.sumUp()
 	for r := range s.scale {
@@ -133,7 +135,7 @@ func (s *search) from(i, placed int) bool {
 	if s.failed[key] {
 		return false
 	}
-	for _, f := range s.fills(s.nodes[i]) {
+	for _, f := range s.fills(i) {
 		for k, count := range f.taken {
 			s.left[k] -= count
 		}
@@ -149,9 +151,6 @@ func (s *search) from(i, placed int) bool {
 	s.failed[key] = true
 	return false
 }
-
-// result is the plan, without what was tried on nodes that are not needed.
-func (s *search) result() Plan { return s.plan }
 
 func (s *search) rolesMet() bool {
 	if len(s.Roles) == 0 {
@@ -201,92 +200,92 @@ type fill struct {
 	waste float64
 }
 
-// fills lists ways to fill the node, the most promising first.
-func (s *search) fills(n int) []fill {
-	e := &enumeration{search: s, node: &s.Nodes[n], room: slices.Clone(s.Nodes[n].Room), taken: make([]int, len(s.Kinds)), ports: map[string]bool{}}
-	e.from(0, min(s.Nodes[n].Slots, s.Problem.total()))
+// fills lists ways to fill the node, the i-th of the search, the most promising first.
+func (s *search) fills(i int) []fill {
+	e := &enumeration{s: s, loading: s.newLoading(&s.Nodes[s.nodes[i]], s.left), looks: min(s.steps, s.looks)}
+	if s.Wanted == s.total() && s.slots[i] > s.slots[i+1] {
+		e.spare = s.spare(i)
+	}
+	e.from(0)
+	s.steps -= min(s.steps, s.looks) - e.looks
 	if s.strategy != largestTasks {
 		slices.SortStableFunc(e.found, func(l, r fill) int { return cmp.Compare(l.waste, r.waste) })
 	}
 	return e.found
 }
 
-// enumeration goes through the ways to fill a node, with the most of the largest tasks first.
-type enumeration struct {
-	*search
-	node  *Node
-	room  []float64
-	taken []int
-	ports map[string]bool
-	tasks int
-	found []fill
+// spare is how much of each resource the nodes from the i-th on have more than all that is left asks for.
+func (s *search) spare(i int) []float64 {
+	spare := slices.Clone(s.supply[i])
+	for k, left := range s.left {
+		for r, value := range s.Kinds[k].Request {
+			spare[r] -= float64(left) * value
+		}
+	}
+	return spare
 }
 
-func (e *enumeration) from(i, slots int) {
-	e.steps--
-	if len(e.found) == maxFills || e.steps <= 0 && len(e.found) > 0 {
-		e.cut = true
+// enumeration goes through the ways to fill a node, with the most of the largest tasks first.
+type enumeration struct {
+	loading
+	s *search
+	// spare is how much of each resource may be left over; nil for any.
+	spare []float64
+	found []fill
+	looks int
+}
+
+func (e *enumeration) from(i int) {
+	e.looks--
+	if e.looks <= 0 {
+		e.s.cut = true
 		return
 	}
-	if i == len(e.kinds) {
-		if e.maximal(slots) {
-			e.found = append(e.found, fill{slices.Clone(e.taken), e.tasks, e.waste()})
+	if i == len(e.s.kinds) {
+		if e.tolerable() && e.maximal() {
+			tasks := 0
+			for _, count := range e.taken {
+				tasks += count
+			}
+			e.found = append(e.found, fill{slices.Clone(e.taken), tasks, e.waste()})
 		}
 		return
 	}
-	k := e.kinds[i]
-	for count := e.most(k, slots); count >= 0; count-- {
+	k := e.s.kinds[i]
+	most, least := e.most(k), 0
+	if i == len(e.s.kinds)-1 {
+		least = most // fewer would not be maximal
+	}
+	for count := most; count >= least; count-- {
 		e.take(k, count)
-		e.from(i+1, slots-count)
+		e.from(i + 1)
 		e.take(k, -count)
 		if len(e.found) == maxFills {
+			e.s.cut = true
 			return
 		}
 	}
 }
 
-// most is how many tasks of the kind the node takes besides those it has.
-func (e *enumeration) most(k, slots int) int {
-	kind := &e.Kinds[k]
-	most := min(e.left[k]-e.taken[k], slots)
-	if !e.node.Takes[k] || slices.ContainsFunc(kind.Ports, func(port string) bool { return e.ports[port] }) {
-		return 0
-	}
-	if len(kind.Ports) > 0 {
-		most = min(most, 1)
-	}
-	for r, value := range kind.Request {
-		if value > 0 {
-			most = min(most, int((e.room[r]+tolerance)/value))
-		}
-	}
-	return max(most, 0)
-}
-
-// take puts so many tasks of the kind on the node, or takes them back when the count is negative.
-func (e *enumeration) take(k, count int) {
-	kind := &e.Kinds[k]
-	e.taken[k] += count
-	e.tasks += count
-	for r, value := range kind.Request {
-		e.room[r] -= float64(count) * value
-	}
-	if count != 0 {
-		for _, port := range kind.Ports {
-			e.ports[port] = count > 0
-		}
-	}
-}
-
 // maximal says whether no further task fits.
-func (e *enumeration) maximal(slots int) bool {
-	return !slices.ContainsFunc(e.kinds, func(k int) bool { return e.most(k, slots) > 0 })
+func (e *enumeration) maximal() bool {
+	return !slices.ContainsFunc(e.s.kinds, func(k int) bool { return e.most(k) > 0 })
+}
+
+// tolerable says whether the others have room for what is left when the node is filled like this.
+func (e *enumeration) tolerable() bool {
+	for r, spare := range e.spare {
+		if e.room[r] > spare+tolerance*float64(1+e.Wanted) {
+			return false
+		}
+	}
+	return true
 }
 
 // waste is how much is left over, what is scarce counting most.
 func (e *enumeration) waste() (sum float64) {
 	for r, value := range e.room {
-		sum += e.tight[r] * max(value, 0) / e.scale[r]
+		sum += e.s.tight[r] * max(value, 0) / e.s.scale[r]
 	}
 	return sum
 }

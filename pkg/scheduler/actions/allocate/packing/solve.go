@@ -7,9 +7,11 @@ import (
 	"slices"
 )
 
-// The parts of the steps: one for each of the searches that begin anew, and what a coarser problem may take.
 const (
-	searches    = 3
+	// searches is in how many ways the steps that are left in the end are searched in.
+	searches = 3
+	// firstSteps bounds the search that comes first, which exhausts small problems; coarseSteps bounds it for a coarser problem.
+	firstSteps  = 20_000
 	coarseSteps = 4_000
 	// mostCoarse is of how many kinds a coarser problem is at the most.
 	mostCoarse = 4
@@ -18,25 +20,82 @@ const (
 // Solve looks for room in so many steps, each a look at a kind on a node, and says how many it has taken.
 func (p *Problem) Solve(steps int) (Plan, Answer, int) {
 	left := steps
-	if answer := p.refute(&left); answer == Impossible {
-		return nil, Impossible, steps - left
+	plan, answer := p.solve(&left)
+	return plan, answer, steps - left
+}
+
+func (p *Problem) solve(left *int) (Plan, Answer) {
+	if p.refute(left) == Impossible {
+		return nil, Impossible
 	}
-	if plan := p.bestFit(&left); plan != nil {
-		return plan, Fits, steps - left
+	if plan := p.bestFit(left); plan != nil {
+		return plan, Fits
+	}
+	if plan, answer := p.searched(leastWaste, firstSteps, left); answer != Unknown {
+		return plan, answer
+	}
+	if chosen := p.choose(); chosen != nil {
+		if plan := chosen.bestFit(left); plan != nil {
+			return plan, Fits
+		}
+		if plan, _ := chosen.mended(left); plan != nil { // that the smallest have no room is no proof that no others have
+			return plan, Fits
+		}
+	} else if plan, answer := p.mended(left); answer != Unknown {
+		return plan, answer
 	}
 	for i := range searches {
-		share := left / (searches - i)
-		s := p.newSearch(strategy(i), share)
-		found := s.from(0, 0)
-		left -= share - max(s.steps, 0)
-		if found {
-			return s.result(), Fits, steps - left
-		}
-		if !s.cut {
-			return nil, Impossible, steps - left
+		if plan, answer := p.searched(strategy(i), *left/(searches-i), left); answer != Unknown {
+			return plan, answer
 		}
 	}
-	return nil, Unknown, steps - left
+	return nil, Unknown
+}
+
+// searched looks for room in so many of the steps that are left.
+func (p *Problem) searched(st strategy, steps int, left *int) (Plan, Answer) {
+	share := min(steps, *left)
+	s := p.newSearch(st, share)
+	found := s.from(0, 0)
+	*left -= share - max(s.steps, 0)
+	switch {
+	case found:
+		return s.plan, Fits
+	case !s.cut:
+		return nil, Impossible
+	default:
+		return nil, Unknown
+	}
+}
+
+// choose takes of a problem that wants not all of its tasks the smallest: those that each role lacks, and then of any. It is nil when
+// all are wanted.
+func (p *Problem) choose() *Problem {
+	if p.Wanted == p.total() {
+		return nil
+	}
+	chosen := &Problem{Kinds: slices.Clone(p.Kinds), Nodes: p.Nodes}
+	for k := range chosen.Kinds {
+		chosen.Kinds[k].Count, chosen.Kinds[k].Role = 0, -1
+	}
+	order := p.largestFirst()
+	slices.Reverse(order)
+	take := func(k, most int) int {
+		n := max(min(p.Kinds[k].Count-chosen.Kinds[k].Count, most), 0)
+		chosen.Kinds[k].Count += n
+		chosen.Wanted += n
+		return n
+	}
+	lacking := slices.Clone(p.Roles)
+	for _, k := range order {
+		if role := p.Kinds[k].Role; role >= 0 {
+			lacking[role] -= take(k, lacking[role])
+		}
+	}
+	for _, k := range order {
+		take(k, p.Wanted-chosen.Wanted)
+	}
+	return chosen
 }
 
 // Refute looks for a reason why there is no room, and for nothing else.
@@ -62,11 +121,7 @@ func (p *Problem) refute(left *int) Answer {
 		if len(p.Kinds) > kinds {
 			coarse = p.coarser(kinds)
 		}
-		share := min(coarseSteps, *left)
-		s := coarse.newSearch(leastWaste, share)
-		found := s.from(0, 0)
-		*left -= share - max(s.steps, 0)
-		if !found && !s.cut {
+		if _, answer := coarse.searched(leastWaste, coarseSteps, left); answer == Impossible {
 			return Impossible
 		}
 		if len(p.Kinds) <= kinds {
@@ -120,19 +175,25 @@ func (p *Problem) coarser(kinds int) *Problem {
 	return out
 }
 
-// bestFit places the tasks one by one, the largest first, each on the node that it fills best; nil when one finds no room
-// that is needed.
-func (p *Problem) bestFit(left *int) Plan {
+// largestFirst orders the kinds by the size of their tasks.
+func (p *Problem) largestFirst() []int {
 	scale := p.scale()
 	order := make([]int, len(p.Kinds))
-	for i := range order {
-		order[i] = i
+	for k := range order {
+		order[k] = k
 	}
 	slices.SortStableFunc(order, func(l, r int) int {
 		return cmp.Compare(size(p.Kinds[r].Request, scale), size(p.Kinds[l].Request, scale))
 	})
+	return order
+}
+
+// bestFit places the tasks one by one, the largest first, each on the node that it fills best; nil when one finds no room
+// that is needed.
+func (p *Problem) bestFit(left *int) Plan {
+	scale := p.scale()
 	f := p.newFilling()
-	for _, k := range order {
+	for _, k := range p.largestFirst() {
 		for range p.Kinds[k].Count {
 			*left -= 1 + len(p.Nodes)/8
 			best, bestLeft := -1, 0.0

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package packing
+
+import (
+	"math/rand/v2"
+	"slices"
+)
+
+// layout is what the nodes of a problem with a known plan have left.
+type layout string
+
+const (
+	// alike nodes are all of one kind, and the plan fills each in at least one resource.
+	alike layout = "alike"
+	// mixed nodes are of two or three kinds, filled likewise.
+	mixed layout = "mixed"
+	// used nodes have other tasks on them and differ, but for the one resource of which the plan leaves nothing.
+	used layout = "used"
+	// trimmed nodes differ, and the plan leaves nothing of any resource.
+	trimmed layout = "trimmed"
+)
+
+var layouts = []layout{alike, mixed, used, trimmed}
+
+// drawing says which problems with a known plan are drawn.
+type drawing struct {
+	layout           layout
+	resources, slack int
+	// grain is in how many units a node is divided, and a task asks for one of so many parts of it at the most.
+	grain, parts int
+	// gpus makes the last resource one of which a node has 8 and a task asks for none, 1, 2 or 4.
+	gpus bool
+	// barred keeps some kinds off some of the nodes.
+	barred bool
+	// surplus adds tasks that are not needed, and gives every task one of two roles with a minimum.
+	surplus bool
+	// shapes and tasks are how many there are.
+	shapes, tasks int
+}
+
+// draw draws all that is not given.
+func draw(d *rand.Rand, of layout, slack int) drawing {
+	dr := drawing{
+		layout: of, resources: 1 + d.IntN(3), slack: slack, grain: []int{16, 32, 128, 1000}[d.IntN(4)], parts: []int{2, 2, 4, 8}[d.IntN(4)],
+		barred: d.IntN(2) == 0, surplus: d.IntN(4) == 0, shapes: 2 + d.IntN(7), tasks: 100 + d.IntN(850),
+	}
+	dr.gpus = dr.resources > 1 && d.IntN(2) == 0
+	if of == alike || of == mixed {
+		dr.grain = min(dr.grain, 128) // else few nodes are ever full
+	}
+	return dr
+}
+
+// known draws a problem with a known plan: nodes are filled at random with tasks until there are enough, and then there are slack
+// hundredths more of such nodes.
+func (dr drawing) known(d *rand.Rand) *Problem {
+	for tries := 0; ; tries++ {
+		if tries%20 == 19 { // which are too few shapes, or too odd ones, to fill such nodes
+			dr.shapes = 2 + d.IntN(7)
+			dr.resources = max(1, dr.resources-1)
+			dr.gpus = false
+		}
+		b := &builder{Rand: d, drawing: dr}
+		if p := b.build(); p != nil {
+			return p
+		}
+	}
+}
+
+type builder struct {
+	*rand.Rand
+	drawing
+	p          *Problem
+	capacities [][]float64
+	barredFrom []bool
+}
+
+func (b *builder) build() *Problem {
+	b.p = &Problem{}
+	for range b.shapes {
+		b.p.Kinds = append(b.p.Kinds, Kind{Role: -1, Request: b.request()})
+		b.barredFrom = append(b.barredFrom, b.barred && b.IntN(3) == 0)
+	}
+	b.capacities = [][]float64{slices.Repeat([]float64{float64(b.grain)}, b.resources)}
+	if b.gpus {
+		b.capacities[0][b.resources-1] = 8
+	}
+	for b.layout == mixed && len(b.capacities) < 2+b.shapes%2 {
+		capacity := b.amounts(b.grain/2, b.grain*3/2)
+		if b.gpus {
+			capacity[b.resources-1] = float64(8 * b.IntN(2))
+		}
+		b.capacities = append(b.capacities, capacity)
+	}
+	for tries := 0; b.p.total() < b.tasks; tries++ {
+		if tries > 20_000 {
+			return nil
+		}
+		b.addNode()
+	}
+	for n := range len(b.p.Nodes) * b.slack / 100 {
+		b.p.Nodes = append(b.p.Nodes, b.p.Nodes[(n*7919)%len(b.p.Nodes)])
+	}
+	b.Shuffle(len(b.p.Nodes), func(i, j int) { b.p.Nodes[i], b.p.Nodes[j] = b.p.Nodes[j], b.p.Nodes[i] })
+	b.p.Wanted = b.p.total()
+	if slices.ContainsFunc(b.p.Kinds, func(k Kind) bool { return k.Count == 0 }) {
+		return nil
+	}
+	if b.surplus {
+		b.addSurplus()
+	}
+	return b.p
+}
+
+// addSurplus adds up to a third more tasks, and asks of each role for no more than the plan has.
+func (b *builder) addSurplus() {
+	b.p.Roles = make([]int, 2)
+	for k := range b.p.Kinds {
+		kind := &b.p.Kinds[k]
+		kind.Role = k % 2
+		b.p.Roles[kind.Role] += kind.Count * (1 + b.IntN(4)) / 4
+		kind.Count += b.IntN(1 + kind.Count*2/3)
+	}
+}
+
+func (b *builder) request() []float64 {
+	out := b.amounts(1, b.grain/b.parts)
+	if b.gpus {
+		out[b.resources-1] = float64([]int{0, 1, 2, 4}[b.IntN(4)])
+	}
+	return out
+}
+
+func (b *builder) amounts(least, most int) []float64 {
+	out := make([]float64, b.resources)
+	for r := range out {
+		out[r] = float64(least + b.IntN(most-least+1))
+	}
+	return out
+}
+
+// addNode fills a node and adds it, if it is filled as the layout wants it.
+func (b *builder) addNode() {
+	n := Node{Room: slices.Clone(b.capacities[b.IntN(len(b.capacities))]), Slots: 110}
+	if b.layout == used {
+		for r := range n.Room {
+			n.Room[r] -= float64(b.IntN(int(n.Room[r])/2 + 1))
+		}
+	}
+	bars := b.IntN(3) == 0
+	for k := range b.p.Kinds {
+		n.Takes = append(n.Takes, !bars || !b.barredFrom[k])
+	}
+	taken, left := make([]int, len(b.p.Kinds)), slices.Clone(n.Room)
+	for tasks := 0; ; {
+		k := b.IntN(len(b.p.Kinds))
+		if !n.Takes[k] {
+			if !slices.Contains(n.Takes, true) {
+				return
+			}
+			continue
+		}
+		if tasks == n.Slots || !fits(b.p.Kinds[k].Request, left) {
+			break
+		}
+		taken[k]++
+		tasks++
+		for r, value := range b.p.Kinds[k].Request {
+			left[r] -= value
+		}
+	}
+	if !slices.ContainsFunc(taken, func(count int) bool { return count > 0 }) {
+		return
+	}
+	switch b.layout {
+	case used:
+		r := b.IntN(b.resources)
+		n.Room[r] -= left[r]
+	case trimmed:
+		for r := range left {
+			n.Room[r] -= left[r]
+		}
+	default:
+		if !slices.Contains(left, 0) {
+			return
+		}
+	}
+	for k, count := range taken {
+		b.p.Kinds[k].Count += count
+	}
+	b.p.Nodes = append(b.p.Nodes, n)
+}

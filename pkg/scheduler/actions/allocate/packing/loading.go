@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package packing
+
+import "slices"
+
+// loading is one node with tasks on it.
+type loading struct {
+	*Problem
+	node *Node
+	// left is how many tasks of each kind there are to take from, taken how many of them are on the node.
+	left, taken []int
+	room        []float64
+	slots       int
+	ports       map[string]bool
+}
+
+func (p *Problem) newLoading(node *Node, left []int) loading {
+	return loading{Problem: p, node: node, left: left, taken: make([]int, len(p.Kinds)), room: slices.Clone(node.Room),
+		slots: min(node.Slots, p.total()), ports: map[string]bool{}}
+}
+
+// most is how many tasks of the kind the node takes besides those it has.
+func (l *loading) most(k int) int {
+	kind := &l.Kinds[k]
+	most := min(l.left[k]-l.taken[k], l.slots)
+	if !l.node.Takes[k] || slices.ContainsFunc(kind.Ports, func(port string) bool { return l.ports[port] }) {
+		return 0
+	}
+	if len(kind.Ports) > 0 {
+		most = min(most, 1)
+	}
+	for r, value := range kind.Request {
+		if value > 0 {
+			most = min(most, int((l.room[r]+tolerance)/value))
+		}
+	}
+	return max(most, 0)
+}
+
+// take puts so many tasks of the kind on the node, or takes them back when the count is negative.
+func (l *loading) take(k, count int) {
+	if count == 0 {
+		return
+	}
+	kind := &l.Kinds[k]
+	l.taken[k] += count
+	l.slots -= count
+	for r, value := range kind.Request {
+		l.room[r] -= float64(count) * value
+	}
+	for _, port := range kind.Ports {
+		l.ports[port] = count > 0
+	}
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package packing
+
+import "math"
+
+// invert brings the left half of the matrix to the unit matrix, by Gauss and Jordan; false if that does not go.
+func invert(matrix [][]float64) bool {
+	for i := range matrix {
+		pivot := i
+		for row := i + 1; row < len(matrix); row++ {
+			if math.Abs(matrix[row][i]) > math.Abs(matrix[pivot][i]) {
+				pivot = row
+			}
+		}
+		if math.Abs(matrix[pivot][i]) < slight {
+			return false
+		}
+		matrix[i], matrix[pivot] = matrix[pivot], matrix[i]
+		for by, c := 1/matrix[i][i], i; c < len(matrix[i]); c++ {
+			matrix[i][c] *= by
+		}
+		for row := range matrix {
+			by := matrix[row][i]
+			if row == i || by == 0 {
+				continue
+			}
+			for c := i; c < len(matrix[row]); c++ {
+				matrix[row][c] -= by * matrix[i][c]
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package packing
+
+import (
+	"math/rand/v2"
+	"slices"
+)
+
+const (
+	// mixtureShare and mendShare are the parts, in hundredths, that a mixture and then mending may have of the steps.
+	mixtureShare, mendShare = 50, 70
+	// mendSteps bounds one search for room on some of the nodes, mendLooks what finding the ways to fill one of them may take of
+	// it: few ways on many nodes find more than all ways on few.
+	mendSteps, mendLooks = 10_000, 600
+	// mostFurther is how many nodes at the most are emptied again for such a search.
+	mostFurther = 12
+	// certain is by how much there is too little room for all tasks, as a part of them, when it is not for rounding.
+	certain = 1e-6
+	// whole is by how much a share of nodes may be short of a whole number.
+	whole = 1e-4
+)
+
+// mended looks for room for all tasks by a mixture, and mends that.
+func (p *Problem) mended(left *int) (Plan, Answer) {
+	share := *left * mixtureShare / 100
+	*left -= share
+	m := p.mix(&share)
+	*left += share
+	switch {
+	case m == nil:
+		return nil, Unknown
+	case m.sound && m.bound() < 1-certain:
+		return nil, Impossible
+	case m.sound && m.portion < 1-certain:
+		return nil, Unknown
+	}
+	d := p.newMending(m)
+	share = *left * mendShare / 100
+	*left -= share
+	found := d.mend(&share)
+	*left += share
+	if !found {
+		return nil, Unknown
+	}
+	return d.plan, Fits
+}
+
+// mending makes a plan of a mixture: as many whole nodes as it has are filled as it says, and the others by search. If that fails,
+// some nodes drawn at random are emptied and the search goes on with these as well.
+type mending struct {
+	*Problem
+	plan Plan
+	// left is how many tasks of each kind have no room yet, loose the nodes that are not filled, filled the others.
+	left          []int
+	loose, filled []int
+}
+
+func (p *Problem) newMending(m *mixture) *mending {
+	d := &mending{Problem: p, plan: make(Plan, len(p.Nodes)), left: p.counts()}
+	next := make([]int, len(m.groups))
+	for _, part := range m.parts() {
+		nodes := m.groups[part.group].nodes
+		for n := int(part.nodes + whole); n > 0 && next[part.group] < len(nodes); n-- {
+			d.fill(nodes[next[part.group]], part.taken)
+			next[part.group]++
+		}
+	}
+	for g, n := range next {
+		d.loose = append(d.loose, m.groups[g].nodes[n:]...)
+	}
+	return d
+}
+
+// fill puts the tasks on the node, as far as there are any left.
+func (d *mending) fill(n int, tasks []int) {
+	taken := slices.Clone(tasks)
+	for k := range taken {
+		taken[k] = min(taken[k], d.left[k])
+		d.left[k] -= taken[k]
+	}
+	d.plan[n] = taken
+	d.filled = append(d.filled, n)
+}
+
+// mend searches in so many steps.
+func (d *mending) mend(steps *int) bool {
+	dice := rand.New(rand.NewPCG(1, 2))
+	for try := 0; *steps > 0; try++ {
+		further := min(try%(mostFurther+1), len(d.filled))
+		if d.on(further, dice, steps) {
+			return true
+		}
+	}
+	return false
+}
+
+// on searches for room on the loose nodes and so many others.
+func (d *mending) on(further int, dice *rand.Rand, steps *int) bool {
+	nodes := slices.Clone(d.loose)
+	for i := range further {
+		j := i + dice.IntN(len(d.filled)-i)
+		d.filled[i], d.filled[j] = d.filled[j], d.filled[i]
+		nodes = append(nodes, d.filled[i])
+	}
+	sub := &Problem{Kinds: slices.Clone(d.Kinds)}
+	for k := range sub.Kinds {
+		sub.Kinds[k].Count = d.left[k]
+		sub.Kinds[k].Role = -1
+	}
+	for _, n := range nodes {
+		sub.Nodes = append(sub.Nodes, d.Nodes[n])
+		for k, count := range d.plan[n] {
+			sub.Kinds[k].Count += count
+		}
+	}
+	if sub.Wanted = sub.total(); sub.Wanted == 0 {
+		return true
+	}
+	*steps -= 1 + len(nodes)*len(d.Kinds)
+	if len(nodes) == 0 {
+		return false
+	}
+	s := sub.newSearch(leastWaste, mendSteps)
+	s.looks = mendLooks
+	found := s.from(0, 0)
+	*steps -= mendSteps - max(s.steps, 0)
+	if found {
+		for i, n := range nodes {
+			d.plan[n] = s.plan[i]
+		}
+	}
+	return found
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package packing
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// maxPricing bounds the search for the most that a node is worth, in looks at a kind.
+const maxPricing = 3_000
+
+// pricing finds what fills a node so that the prices of the tasks on it are the most: an integer knapsack problem of several
+// resources, solved by branch and bound, with the bound that any one resource gives when tasks can be divided.
+type pricing struct {
+	loading
+	prices []float64
+	// order are the kinds that have a price, those first that bring the most for what they take.
+	order []int
+	// yield is the most that a unit of each resource brings, of kinds from a place in the order on; without end where one of them
+	// does not take of it.
+	yield [][]float64
+	value float64
+	best  []int
+	steps int
+	cut   bool
+}
+
+// dearest returns what fills the node so that it is worth the most, that worth, and a bound of it, which is more where the
+// search was cut short.
+func (p *Problem) dearest(node *Node, prices []float64, steps *int) (taken []int, value, bound float64) {
+	v := &pricing{loading: p.newLoading(node, p.counts()), prices: prices, best: make([]int, len(p.Kinds)), steps: maxPricing}
+	size := func(k int) (sum float64) {
+		for r, value := range p.Kinds[k].Request {
+			sum += value / max(node.Room[r], 1)
+		}
+		return sum
+	}
+	for k := range p.Kinds {
+		if prices[k] > 0 && v.most(k) > 0 {
+			v.order = append(v.order, k)
+		}
+	}
+	slices.SortStableFunc(v.order, func(l, r int) int { return cmp.Compare(prices[r]*size(l), prices[l]*size(r)) })
+	v.yield = make([][]float64, len(v.order)+1)
+	v.yield[len(v.order)] = make([]float64, len(node.Room))
+	for i, k := range slices.Backward(v.order) {
+		v.yield[i] = slices.Clone(v.yield[i+1])
+		for r, value := range p.Kinds[k].Request {
+			if value > 0 {
+				v.yield[i][r] = max(v.yield[i][r], prices[k]/value)
+			} else {
+				v.yield[i][r] = math.Inf(1)
+			}
+		}
+	}
+	v.from(0, 0)
+	*steps -= maxPricing - v.steps
+	if bound = v.value; v.cut {
+		bound = v.atMost(0)
+	}
+	return v.best, v.value, bound
+}
+
+func (v *pricing) from(i int, value float64) {
+	if value > v.value {
+		v.value = value
+		copy(v.best, v.taken)
+	}
+	if i == len(v.order) || value+v.atMost(i) <= v.value*(1+1e-9) {
+		return
+	}
+	if v.steps--; v.steps <= 0 {
+		v.cut = true
+		return
+	}
+	k := v.order[i]
+	for count := v.most(k); count >= 0; count-- {
+		v.take(k, count)
+		v.from(i+1, value+float64(count)*v.prices[k])
+		v.take(k, -count)
+	}
+}
+
+// atMost bounds what the kinds from a place in the order on bring in the room that is left.
+func (v *pricing) atMost(i int) float64 {
+	bound := math.Inf(1)
+	for r, yield := range v.yield[i] {
+		if !math.IsInf(yield, 1) {
+			bound = min(bound, yield*(v.room[r]+tolerance))
+		}
+	}
+	if math.IsInf(bound, 1) {
+		bound = 0
+		for _, k := range v.order[i:] {
+			bound += v.prices[k] * float64(v.most(k))
+		}
+	}
+	return bound
+}
