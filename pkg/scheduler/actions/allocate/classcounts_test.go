@@ -30,7 +30,7 @@ func TestClassCounts(t *testing.T) {
 	}{
 		"all":                       {left: tasks, counted: true, large: 2, small: 3},
 		"without the first":         {left: tasks[1:], counted: true, large: 1, small: 3},
-		"the last class":             {left: tasks[3:], counted: true, small: 2},
+		"the last class":            {left: tasks[3:], counted: true, small: 2},
 		"some taken from within":    {left: slices.Delete(slices.Clone(tasks), 1, 2)},
 		"others of the same number": {left: slices.Clone(tasks)},
 		"more than there were":      {left: append(slices.Clone(tasks), tasks[0])},

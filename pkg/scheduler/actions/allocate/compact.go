@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxExplanation bounds the compact explanation, in bytes: a group begins below it. With what ends the text it is within
-	// the 1 kB that messages to users may have, as events may (1,024 bytes, which the API server checks).
+	// maxExplanation bounds the compact explanation, in bytes: a group begins below it. With what ends the text it is about
+	// the 1 kB that messages to users may have.
 	maxExplanation = 900
 	// maxReasons bounds how many reasons are told of a group, maxReason how much of each in bytes, and maxText how much of
 	// what is told instead of reasons: so that a few groups have their say in 900 bytes, and a plugin's long words do not take
@@ -63,7 +63,7 @@ func compactGroup(g framework.NodeGroupExplanation, needed int, ready bool) stri
 	return text
 }
 
-// head says of which group it is told, and how many members fit there.
+// head is of which group it is told, and how many members fit there.
 func head(g framework.NodeGroupExplanation, needed int, ready bool) string {
 	var count string
 	switch {
@@ -85,7 +85,7 @@ func head(g framework.NodeGroupExplanation, needed int, ready bool) string {
 	return strings.TrimSpace(g.Group + " " + count)
 }
 
-// stopped says what stops the next member.
+// stopped is what stops the next member.
 func stopped(g framework.NodeGroupExplanation) string {
 	switch {
 	case g.Stopped != "":

@@ -17,8 +17,8 @@
 //     bound or by what package packing refutes in numbers, are left out (jobRun.candidates). The others are tried, best first,
 //     and in each the narrower groups before the whole (jobRun.tryGroup).
 //  4. A trial: tasks are placed in the session, each in a statement of its own, in one placementScope. A subJobRun has the first
-//     tasks, enough for the minimum, placed class by class, the largest first, and if that fails looks for another way: a packing,
-//     other orders, other choices (subJobRun.place and retryRearranged). Jobs with HyperNodes or sub-groups go through the
+//     tasks, enough for the minimum, placed by rank where the plugin knows ranks, else class by class, the largest first, and if
+//     that fails looks for another way: a packing, other orders, other choices (subJobRun.place and retryRearranged). Jobs with HyperNodes or sub-groups go through the
 //     HyperNodes that plugins allow, sub-job by sub-job (hypernode.go).
 //  5. One task: a taskPlacer asks for the best node (feasible.Finder.Choose), reserves it, and tries the next best where a plugin
 //     then refuses (taskPlacer.placeTask). Tasks of one class come as a batch, distributed over the fewest and tightest groups
