@@ -20,11 +20,12 @@ import (
 // Quorum says whether the gang reaches its minimum with these members beside those bound or running.
 //
 // The minimum is read live: a PodGroup whose minMember was raised together with new pods must not have part of
-// them bound because the watch lags behind. The PodGroup of a pod that stands alone is not read.
+// them bound because the watch lags behind. The PodGroup of a pod that stands alone is not read. While the API server does not
+// answer, a gang that is short of the minimum it is known to have is told so: it would keep nodes for nothing.
 func (c *Cache) Quorum(ctx context.Context, gang api.JobID, passed []*binding.Member) error {
 	live, err := c.liveSpec(ctx, gang)
-	if err != nil {
-		return err
+	if apierrors.IsNotFound(err) {
+		return deletedPodGroup(gang)
 	}
 	c.SchedulerCache.Mutex.Lock()
 	defer c.SchedulerCache.Mutex.Unlock()
@@ -35,7 +36,10 @@ func (c *Cache) Quorum(ctx context.Context, gang api.JobID, passed []*binding.Me
 	if live == nil {
 		live = &job.PodGroup.Spec
 	}
-	return binding.ShortOf(job, live, binding.Including(passed))
+	if short := binding.ShortOf(job, live, binding.Including(passed)); short != nil || err == nil {
+		return short
+	}
+	return fmt.Errorf("reading PodGroup %s: %w", gang, err)
 }
 
 // liveSpec reads the PodGroup's spec from the API server; nil when the cached one will do. Not being allowed to
@@ -53,13 +57,11 @@ func (c *Cache) liveSpec(ctx context.Context, gang api.JobID) (*scheduling.PodGr
 		return nil, err
 	}
 	live, err := c.vc.SchedulingV1beta1().PodGroups(namespace).Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsForbidden(err):
+	if apierrors.IsForbidden(err) {
 		return nil, nil
-	case apierrors.IsNotFound(err):
-		return nil, deletedPodGroup(gang)
-	case err != nil:
-		return nil, fmt.Errorf("reading PodGroup %s: %w", gang, err)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return internalSpec(live)
 }

@@ -91,6 +91,10 @@ func TestQuorum(t *testing.T) {
 			w.cluster.Put(schedtest.MakePodGroup().Name("g").Obj())
 		}, want: "PodGroup ns/g is gone", reads: 1},
 		"an error that may pass is handed on": {pods: 2, get: answer(apierrors.NewTimeoutError("slow", 1)), want: "reading PodGroup ns/g", reads: 1},
+		"a gang that is short by what is known does not wait for an answer": {
+			pods: 1, group: schedtest.MakePodGroup().MinMember(2), get: answer(apierrors.NewTimeoutError("slow", 1)),
+			want: "minMember is 2 and only 1 would be bound", reads: 1,
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
