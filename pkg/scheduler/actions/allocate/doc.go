@@ -49,6 +49,6 @@
 //
 // A trial is kept or taken back whole: between trials the session is as it was. Nothing depends on the order of maps: nodes,
 // groups and HyperNodes are looked at by name, equals are told apart by name. What is remembered from one session to the next
-// (memory) changes no answer: it is what would be found again. Every search has a bound, in work and not in time, so that equal
+// (memory) is what would be found again. Every search has a bound, in work and not in time, so that equal
 // sessions have equal answers on any machine.
 package allocate
