@@ -88,3 +88,12 @@ func (l *List) More() string {
 	}
 	return ""
 }
+
+// First is the first of several messages, of which there is at least one, and how many more there are.
+func First(messages []string) string {
+	first := messages[0]
+	if more := len(messages) - 1; more > 0 {
+		first += fmt.Sprintf(" (and %d more)", more)
+	}
+	return Text(first)
+}

@@ -4,6 +4,8 @@ package cache
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,7 +27,7 @@ func TestDuringASearchNothingIsEvicted(t *testing.T) {
 		}
 		look := func() state {
 			snapshot, _ := w.SessionSnapshot()
-			s := state{Sees: of("ns", snapshot.Jobs), Evict: !errors.Is(w.Evict(w.task("p0"), "it must go"), errSearching)}
+			s := state{Sees: slices.Sorted(maps.Keys(snapshot.Jobs)), Evict: !errors.Is(w.Evict(w.task("p0"), "it must go"), errSearching)}
 			_, s.Waits = w.Blocked("ns/a")
 			if _, waits := w.Blocked("ns/b"); waits {
 				t.Error("a gang waits whose queue is seen as a whole")

@@ -24,6 +24,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/setaside"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 )
@@ -77,7 +78,7 @@ type Cache struct {
 	evictor     *evictor
 	changes     *changes
 	snapshotter *snapshot.Snapshotter
-	aside       *aside
+	aside       *setaside.Aside
 	// hyperNodes are what sessions see of HyperNodes, instead of upstream's HyperNodesInfo.
 	hyperNodes *hyperNodes
 	wake       func(Urgency)
@@ -140,7 +141,7 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 		vc:             vc,
 		wake:           wake,
 		snapshotter:    snapshot.New(),
-		aside:          newAside(),
+		aside:          setaside.New(),
 		schedulerNames: schedulerNames,
 		reserved:       map[api.TaskID]*reservation{},
 		complete:       map[string]*api.NodeInfo{},
@@ -170,7 +171,7 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 		return nil, err
 	}
 	hyperNodes := c.vcFactory.Topology().V1alpha1().HyperNodes().Informer()
-	trim(core.Pods().Informer(), core.Nodes().Informer(), podGroups.Informer(), queues.Informer(), hyperNodes)
+	setaside.Trim(core.Pods().Informer(), core.Nodes().Informer(), podGroups.Informer(), queues.Informer(), hyperNodes)
 	c.engine = binding.New(c, c, c, stuckReporter{observer, c})
 	c.status = c.newStatusWriter()
 	c.StatusUpdater = c.status
@@ -269,13 +270,13 @@ func (c *Cache) Abort() {
 // Blocked says why a gang is to be left out of sessions for now: it was set aside, it waits out its backoff, or members
 // of a transaction that has not ended have failed.
 func (c *Cache) Blocked(gang api.JobID) (reason string, blocked bool) {
-	if _, message, is := c.aside.why(gang); is {
+	if _, message, is := c.aside.Why(gang); is {
 		return message, true
 	}
 	if c.engine.Failing(gang) && !c.isIncomplete(gang) {
 		return "members of its bind transaction failed, and it has not ended yet", true
 	}
-	if c.aside.pausing(gang) {
+	if c.aside.Pausing(gang) {
 		return "the scheduler looks for the object that makes its cycles panic, and does not see all of the gang's queue", true
 	}
 	reason, _, blocked = c.backoff.Blocked(gang)
@@ -287,7 +288,7 @@ func (c *Cache) Avoid(gang api.JobID) []string { return c.backoff.Avoid(gang) }
 
 // RetryAll ends every gang's wait and lets in again what is set aside, as when a new configuration came into force.
 func (c *Cache) RetryAll() {
-	c.aside.forgive()
+	c.aside.Forgive()
 	c.backoff.RetryAll()
 }
 

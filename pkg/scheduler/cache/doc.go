@@ -15,6 +15,7 @@
 //   - Evictions delete pods whatever becomes of their statuses, and the victims are leaving at once (evictor.go).
 //   - Pods of a gang that waits say what its PodGroup says, which is the session's one explanation (verdict.go); gangs
 //     that no session sees, for want of a PodGroup or a queue, are told that (strays.go).
+//   - Objects that would stop everybody else are left out of snapshots, and told (package setaside, aside.go).
 //   - HyperNodes that are faulty or contradict others are left out and told; upstream then stops all gangs with a topology
 //     (hypernodes.go).
 //   - A snapshot gives pending tasks a pod of their own, since allocation writes into it (snapshot.go); what has not changed since the

@@ -20,6 +20,7 @@ import (
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/setaside"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -124,7 +125,7 @@ func (w *world) list(object runtime.Object) (old runtime.Object) {
 // deliver lets the cache know of the object as its informers hold it.
 func (w *world) deliver(object runtime.Object) {
 	w.t.Helper()
-	if _, err := trimmed(object); err != nil {
+	if _, err := setaside.Trimmed(object); err != nil {
 		w.t.Fatal(err)
 	}
 	old := w.list(object)

@@ -108,7 +108,7 @@ func tree(byAge []*claim) (*api.HyperNodesInfo, []hyperNodeFault) {
 	var sound []*claim
 	for _, c := range byAge {
 		if wrong := append(slices.Clip(c.wrong), c.contradictions(parents)...); len(wrong) > 0 {
-			faults = append(faults, hyperNodeFault{c.hyperNode, "left out: " + told(wrong)})
+			faults = append(faults, hyperNodeFault{c.hyperNode, "left out: " + brief.First(wrong)})
 			continue
 		}
 		for _, child := range c.children {

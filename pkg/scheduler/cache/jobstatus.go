@@ -40,7 +40,7 @@ func (c *Cache) UpdateJobStatus(job *api.JobInfo, _, updateAnnotations, updateJo
 	}
 	c.tellScheduled(job.PodGroup)
 	c.status.PutPodGroup(job.PodGroup, inFlight)
-	reason, message, aside := c.aside.why(job.UID)
+	reason, message, aside := c.aside.Why(job.UID)
 	switch {
 	case arriving: // a cycle a moment later tells
 	case inFlight:
@@ -108,7 +108,7 @@ func (c *Cache) correctStatus(job *api.JobInfo, inFlight, blocked bool) {
 	if status.Phase == scheduling.PodGroupCompleted && framework.Waits(job) && len(job.TaskStatusIndex[api.Succeeded])+len(job.TaskStatusIndex[api.Failed]) == 0 {
 		status.Phase = waitingPhase(job) // upstream finds that all of no members are done
 	}
-	if reason, message, aside := c.aside.why(job.UID); aside {
+	if reason, message, aside := c.aside.Why(job.UID); aside {
 		setCondition(status, unschedulable(reason, message))
 		return
 	}

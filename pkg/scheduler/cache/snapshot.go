@@ -67,7 +67,7 @@ func (c *Cache) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share, b
 	}
 	c.setAside(snapshot, by)
 	boundByNodes(snapshot, lost)
-	c.aside.reckonWithHoldings(snapshot)
+	c.aside.ReckonWithHoldings(snapshot)
 	devices.Own(snapshot.Nodes)
 	c.evictor.bookVictims(snapshot)
 	crowded := crowdedNodes(snapshot)

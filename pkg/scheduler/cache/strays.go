@@ -66,7 +66,7 @@ func (c *Cache) tellStrays(seen int) {
 // strays lists the gangs that sessions do not see and of which pods wait, or are missing: those of a Volcano Job are made when
 // its PodGroup is let in.
 func (c *Cache) strays(seen int) map[api.JobID]*stray {
-	aside := c.aside.gangs()
+	aside := c.aside.Gangs()
 	c.SchedulerCache.Mutex.Lock()
 	defer c.SchedulerCache.Mutex.Unlock()
 	if len(c.Jobs) == seen {
@@ -87,9 +87,9 @@ func (c *Cache) strays(seen int) map[api.JobID]*stray {
 			if status, ok := c.status.Decided(job); ok {
 				s.group.Status = *status.DeepCopy()
 			}
-		case aside[id].message != "":
+		case aside[id].Message != "":
 			s.group = job.PodGroup.Clone()
-			s.aside, s.message = aside[id].reason, aside[id].message
+			s.aside, s.message = aside[id].Reason, aside[id].Message
 		default:
 			continue
 		}

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache
+package setaside
 
 import (
-	"fmt"
 	"testing"
-	"testing/synctest"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,40 +48,4 @@ func TestPortsOfTheHostCount(t *testing.T) {
 			t.Errorf("it is told %q, want %q", got, want)
 		}
 	}
-}
-
-// TestAGangIsLookedAtAgainOnceItChanges: one that has too much of nothing is remembered as long as its PodGroup and its pods are the same.
-func TestAGangIsLookedAtAgainOnceItChanges(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.gangOf(2, 2)
-		kept := func() bool {
-			t.Helper()
-			synctest.Wait()
-			w.SessionSnapshot()
-			snapshot, _ := w.SessionSnapshot()
-			if job := snapshot.Jobs[gang]; job != nil {
-				return w.snapshotter.WithinBounds(gang, job)
-			}
-			return false
-		}
-		if !kept() {
-			t.Error("a gang that has not changed is looked at again")
-		}
-		fits := w.cluster.Pod("p0")
-		pod := fits.DeepCopy()
-		for i := range mostTerms + 1 {
-			pod.Spec.Tolerations = append(pod.Spec.Tolerations, v1.Toleration{Key: fmt.Sprint(i), Operator: v1.TolerationOpExists})
-		}
-		w.UpdatePod(fits, pod)
-		if kept() {
-			t.Error("its pod has too many tolerations, and it is still taken for one that fits")
-		}
-		if reason, _, is := w.aside.why(gang); !is || reason != objectTooLarge {
-			t.Errorf("it is set aside: %v, for %q", is, reason)
-		}
-		w.UpdatePod(pod, fits.DeepCopy())
-		if !kept() {
-			t.Error("it has too much of nothing any more, and is not taken for one that fits")
-		}
-	})
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache
+package setaside
 
 import (
 	"cmp"
@@ -35,7 +35,7 @@ type item struct{ kind, name string }
 // family may write many of it.
 func (it item) family() string {
 	namespace, _, _ := strings.Cut(it.name, "/")
-	if it.kind != podGroupItem {
+	if it.kind != PodGroup {
 		namespace = ""
 	}
 	return it.kind + "/" + namespace
@@ -100,7 +100,7 @@ func (h *hunt) lookUp(snapshot *api.ClusterInfo) {
 // markOf returns what makes the mark of the item's object; nil when there is none.
 func markOf(it item, snapshot *api.ClusterInfo) func() uint64 {
 	switch it.kind {
-	case podGroupItem:
+	case PodGroup:
 		if job := snapshot.Jobs[api.JobID(it.name)]; job != nil {
 			return func() uint64 { return markOfJob(job) }
 		}

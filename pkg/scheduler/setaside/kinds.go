@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache
+package setaside
 
 import (
 	"cmp"
@@ -21,14 +21,14 @@ const mostUnknown = 100
 
 // beyondKinds says of gangs that name kinds beyond mostUnknown which one. The oldest gangs' kinds come first. Gangs that are set
 // aside already do not count.
-func beyondKinds(snapshot *api.ClusterInfo, aside map[api.JobID]verdict) map[api.JobID]string {
+func beyondKinds(snapshot *api.ClusterInfo, aside map[api.JobID]Verdict) map[api.JobID]string {
 	if fewKinds(snapshot, aside) {
 		return nil
 	}
 	known := kindsOf(snapshot)
 	counted, beyond := kinds{}, map[api.JobID]string{}
 	for _, job := range slices.SortedFunc(maps.Values(snapshot.Jobs), olderJob) {
-		if aside[job.UID].reason == objectTooLarge {
+		if aside[job.UID].Reason == ObjectTooLarge {
 			continue
 		}
 		own := kinds{}
@@ -46,10 +46,10 @@ func beyondKinds(snapshot *api.ClusterInfo, aside map[api.JobID]verdict) map[api
 }
 
 // fewKinds says whether the gangs name no more than mostUnknown kinds, known ones included: it is so in nearly all sessions.
-func fewKinds(snapshot *api.ClusterInfo, aside map[api.JobID]verdict) bool {
+func fewKinds(snapshot *api.ClusterInfo, aside map[api.JobID]Verdict) bool {
 	all := kinds{}
 	for id, job := range snapshot.Jobs {
-		if aside[id].reason == objectTooLarge {
+		if aside[id].Reason == ObjectTooLarge {
 			continue
 		}
 		if all.addJob(job); len(all) > mostUnknown {

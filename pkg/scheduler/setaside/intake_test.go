@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache
+package setaside
 
 import (
 	"fmt"
@@ -42,7 +42,7 @@ func TestWhateverAPodSaysItCanBeReckonedWith(t *testing.T) {
 			pod := schedtest.MakePod().Name("p").Req(schedtest.Resources{"cpu": "1"}).Obj()
 			pod.Status.ContainerStatuses = []v1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, Resources: &v1.ResourceRequirements{}}}
 			says(pod)
-			if _, err := trimmed(pod); err != nil {
+			if _, err := Trimmed(pod); err != nil {
 				t.Fatal(err)
 			}
 			asks := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{UseStatusResources: true})
@@ -95,7 +95,7 @@ func TestTermsOfPodsOnNodesAreBounded(t *testing.T) {
 					PreferredDuringSchedulingIgnoredDuringExecution: weighted(terms(tt.has.PreferredWith, tt.requirements))},
 			}
 			pod.Spec.Affinity = shared
-			if _, err := trimmed(pod); err != nil {
+			if _, err := Trimmed(pod); err != nil {
 				t.Fatal(err)
 			}
 			of := func(a *v1.Affinity) counts {

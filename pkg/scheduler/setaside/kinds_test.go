@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache
+package setaside
 
 import (
 	"fmt"
@@ -90,12 +90,12 @@ func TestAGangBeyondAllKindsHoldsWhatThereIs(t *testing.T) {
 	job := askFor(snapshot, "young", time.Unix(2, 0), "example.com/other")
 	runs := api.NewTaskInfo(schedtest.MakePod().Name("runs").Req(schedtest.Resources{"cpu": "2", "nvidia.com/gpu": "4", "example.com/mine": "1"}).Node("n").Phase(v1.PodRunning).Obj())
 	job.AddTaskInfo(runs)
-	a := newAside()
+	a := New()
 	a.wrong = unreckonable(snapshot, nil)
 
-	a.reckonWithHoldings(snapshot)
+	a.ReckonWithHoldings(snapshot)
 
-	if snapshot.Jobs["young"] != job || a.wrong["young"].reason != objectTooLarge {
+	if snapshot.Jobs["young"] != job || a.wrong["young"].Reason != ObjectTooLarge {
 		t.Fatalf("it is not set aside, or left out: %v", a.wrong)
 	}
 	for what, names := range map[string]*api.Resource{"what it holds": job.Allocated, "its minResources": job.GetMinResources(), "all it asks for": job.TotalRequest} {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache
+package setaside
 
 import (
 	"fmt"
@@ -152,7 +152,7 @@ func TestAHeldGangThatIsWellIsForgotten(t *testing.T) {
 			h.leaveOut(gangs(3), now)
 			h.panicked(now, "1", "oh no")
 			h.leaveOut(gangs(3), now)
-			if found, _ := h.succeeded(); !cmp.Equal(found, []item{{podGroupItem, "1"}}, cmp.AllowUnexported(item{})) {
+			if found, _ := h.succeeded(); !cmp.Equal(found, []item{{PodGroup, "1"}}, cmp.AllowUnexported(item{})) {
 				t.Fatalf("found guilty: %v", found)
 			}
 			end(h, now)
@@ -314,7 +314,7 @@ func TestSeveralThatComeBackTogetherAreTriedAloneWhenThatPanics(t *testing.T) {
 		poisoned(h, tenants(8, 1), now, false, mended...)
 		now = now.Add(time.Second)
 	}
-	if len(h.held) != 1 || h.held[item{podGroupItem, "culprits/3"}] == nil {
+	if len(h.held) != 1 || h.held[item{PodGroup, "culprits/3"}] == nil {
 		t.Errorf("held: %v, want the one that was not mended", h.held)
 	}
 }
@@ -345,7 +345,7 @@ func holding(now time.Time, ids ...api.JobID) *hunt {
 // TestFewCulpritsHoldNobodyWithThem, however often there are new ones.
 func TestFewCulpritsHoldNobodyWithThem(t *testing.T) {
 	h, now := newHunt(), time.Unix(0, 0)
-	culprits := []item{{podGroupItem, "culprits/1"}, {podGroupItem, "culprits/50"}}
+	culprits := []item{{PodGroup, "culprits/1"}, {PodGroup, "culprits/50"}}
 	for _, next := range []string{"culprits/77", "culprits/99"} {
 		for range 60 {
 			snapshot := tenants(100, 0)
@@ -364,7 +364,7 @@ func TestFewCulpritsHoldNobodyWithThem(t *testing.T) {
 		if len(h.held) != len(culprits) {
 			t.Fatalf("%d are held, want %d", len(h.held), len(culprits))
 		}
-		culprits = append(culprits, item{podGroupItem, next})
+		culprits = append(culprits, item{PodGroup, next})
 	}
 }
 

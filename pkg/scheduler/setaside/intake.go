@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache
+package setaside
 
 import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 )
 
-// trim has informers keep objects without what nobody here reads, and with quantities that can be reckoned with.
+// Trim has informers keep objects without what nobody here reads, and with quantities that can be reckoned with.
 //
 // Managed fields are a good part of a pod, and every garbage collection walks over them. The API server keeps its own
 // when an object is updated without them. Requests of pods and what nodes have are written by nobody here; the phase of a pod
 // without a node may be, and is right then. Of pods on nodes the terms beyond a bound are left out.
-func trim(informers ...toolscache.SharedIndexInformer) {
+func Trim(informers ...toolscache.SharedIndexInformer) {
 	for _, informer := range informers {
-		if err := informer.SetTransform(trimmed); err != nil {
-			logger().Error(err, "Trimming objects") // it has started already
+		if err := informer.SetTransform(Trimmed); err != nil {
+			klog.Background().WithName("setaside").Error(err, "Trimming objects") // it has started already
 		}
 	}
 }
 
-func trimmed(object any) (any, error) {
+func Trimmed(object any) (any, error) {
 	if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)
 	}

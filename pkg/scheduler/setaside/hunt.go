@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache
+package setaside
 
 import (
 	"maps"
@@ -13,9 +13,9 @@ import (
 
 // Kinds of items.
 const (
-	podGroupItem = "PodGroup"
-	queueItem    = "Queue"
-	nodeItem     = "Node"
+	PodGroup  = "PodGroup"
+	queueItem = "Queue"
+	nodeItem  = "Node"
 )
 
 const (
@@ -86,7 +86,7 @@ func (h *hunt) leaveOut(snapshot *api.ClusterInfo, now time.Time) (paused map[ap
 		h.back = h.comeBack(snapshot, now)
 		blind := map[string]bool{}
 		for id, job := range snapshot.Jobs {
-			it := item{podGroupItem, string(id)}
+			it := item{PodGroup, string(id)}
 			if h.others || h.isOut(it) {
 				if h.searching() && holdsResources(job) {
 					blind[topQueue(snapshot, job.Queue)] = true
@@ -126,13 +126,13 @@ func (h *hunt) isOut(it item) bool {
 	if h.held[it] != nil {
 		return !h.back[it]
 	}
-	return h.hidden[it] || h.searching() && it.kind == podGroupItem && !h.known[it]
+	return h.hidden[it] || h.searching() && it.kind == PodGroup && !h.known[it]
 }
 
 // panicked draws the conclusions of a cycle that panicked. It returns the items that are found guilty.
 func (h *hunt) panicked(now time.Time, turn api.JobID, what string) (found []item, progress bool) {
 	h.what = what
-	suspect := item{podGroupItem, string(turn)}
+	suspect := item{PodGroup, string(turn)}
 	switch {
 	case len(h.back) > 0:
 		found = h.backPanicked(now)
@@ -183,7 +183,7 @@ func (h *hunt) searchGangs(released []item) {
 		h.known[it] = true
 	}
 	for id := range h.seen.Jobs {
-		h.known[item{podGroupItem, string(id)}] = true
+		h.known[item{PodGroup, string(id)}] = true
 	}
 	h.search(slices.Collect(maps.Keys(h.known)))
 }
@@ -208,7 +208,7 @@ func (h *hunt) controlPanicked(now time.Time) bool {
 	h.others = true
 	var items []item
 	for _, queue := range h.seen.Queues {
-		if queue.Name != "root" { // without which upstream reckons with no queue at all
+		if queue.Name != rootQueue { // without which upstream reckons with no queue at all
 			items = append(items, item{queueItem, queue.Name})
 		}
 	}

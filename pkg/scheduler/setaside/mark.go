@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache
+package setaside
 
 import (
 	"hash/fnv"
@@ -38,7 +38,7 @@ func hashOf(parts ...any) uint64 {
 func topQueue(snapshot *api.ClusterInfo, id api.QueueID) string {
 	for range len(snapshot.Queues) {
 		queue, ok := snapshot.Queues[id]
-		if !ok || queue.Queue.Spec.Parent == "" || queue.Queue.Spec.Parent == "root" {
+		if !ok || queue.Queue.Spec.Parent == "" || queue.Queue.Spec.Parent == rootQueue {
 			break
 		}
 		id = api.QueueID(queue.Queue.Spec.Parent)

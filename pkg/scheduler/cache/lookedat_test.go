@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/setaside"
+)
+
+// TestAGangIsLookedAtAgainOnceItChanges: one that has too much of nothing is remembered as long as its PodGroup and its pods are the same.
+func TestAGangIsLookedAtAgainOnceItChanges(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		kept := func() bool {
+			t.Helper()
+			synctest.Wait()
+			w.SessionSnapshot()
+			snapshot, _ := w.SessionSnapshot()
+			if job := snapshot.Jobs[gang]; job != nil {
+				return w.snapshotter.WithinBounds(gang, job)
+			}
+			return false
+		}
+		if !kept() {
+			t.Error("a gang that has not changed is looked at again")
+		}
+		fits := w.cluster.Pod("p0")
+		pod := fits.DeepCopy()
+		for i := range 1001 { // one more than a pod may have
+			pod.Spec.Tolerations = append(pod.Spec.Tolerations, v1.Toleration{Key: fmt.Sprint(i), Operator: v1.TolerationOpExists})
+		}
+		w.UpdatePod(fits, pod)
+		if kept() {
+			t.Error("its pod has too many tolerations, and it is still taken for one that fits")
+		}
+		if reason, _, is := w.aside.Why(gang); !is || reason != setaside.ObjectTooLarge {
+			t.Errorf("it is set aside: %v, for %q", is, reason)
+		}
+		w.UpdatePod(pod, fits.DeepCopy())
+		if !kept() {
+			t.Error("it has too much of nothing any more, and is not taken for one that fits")
+		}
+	})
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package setaside
+
+import (
+	"fmt"
+
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
+)
+
+// rootQueue is upstream's name of the queue above all others.
+const rootQueue = "root"
+
+// unreckonable mends what the snapshot has of numbers that cannot be reckoned with, leaves out gangs that do not hold
+// anything, and says what is wrong by gang. Objects too large are left out, or mended, likewise.
+func unreckonable(snapshot *api.ClusterInfo, by *snapshot.Snapshotter) map[api.JobID]Verdict {
+	queues := mendQueues(snapshot)
+	gangs := map[api.JobID]Verdict{}
+	for id, job := range snapshot.Jobs {
+		if message, bad := queues[job.Queue]; bad {
+			gangs[id] = Verdict{InvalidResources, message}
+		}
+		if by.WithinBounds(id, job) {
+			// nothing of it has changed
+		} else if wrong := tooLarge(job); wrong != "" {
+			gangs[id] = Verdict{ObjectTooLarge, brief.Text(wrong)}
+		} else {
+			by.NoteWithinBounds(id, job)
+		}
+		if needed := job.PodGroup.Spec.MinResources; needed != nil && !reckonable(*needed) {
+			if wrong := negative("spec.minResources", *needed); len(wrong) > 0 && gangs[id].Reason != ObjectTooLarge {
+				gangs[id] = Verdict{InvalidResources, brief.First(wrong)}
+			}
+			mended := withinReckoning(*needed, 1)
+			job.PodGroup.Spec.MinResources = &mended
+		}
+	}
+	for id, message := range beyondKinds(snapshot, gangs) {
+		gangs[id] = Verdict{ObjectTooLarge, brief.Text(message)}
+	}
+	for id := range gangs {
+		if !holdsResources(snapshot.Jobs[id]) {
+			delete(snapshot.Jobs, id)
+		}
+	}
+	return gangs
+}
+
+// mendQueues mends the queues of the snapshot, and says what is wrong by queue.
+func mendQueues(snapshot *api.ClusterInfo) map[api.QueueID]string {
+	queues := map[api.QueueID]string{}
+	lost := withoutRoot(snapshot)
+	for id, queue := range snapshot.Queues {
+		spec, wrong := mendedQueue(&queue.Queue.Spec)
+		if message, is := lost[id]; is {
+			if spec == nil {
+				own := queue.Queue.Spec
+				spec = &own
+			}
+			spec.Parent, wrong = "", append(wrong, message)
+		}
+		if spec == nil {
+			continue
+		}
+		own := *queue.Queue // upstream's snapshot shares it with the cache
+		own.Spec = *spec
+		queue.Queue = &own
+		if len(wrong) > 0 {
+			queues[id] = "queue " + queue.Name + ": " + brief.First(wrong)
+		}
+	}
+	return queues
+}
+
+// mendedQueue returns a spec whose numbers can be reckoned with, and what was negative; nil when all is well.
+func mendedQueue(spec *scheduling.QueueSpec) (*scheduling.QueueSpec, []string) {
+	if reckonable(spec.Capability, spec.Deserved, spec.Guarantee.Resource) {
+		return nil, nil
+	}
+	wrong := append(append(negative("spec.capability", spec.Capability), negative("spec.deserved", spec.Deserved)...),
+		negative("spec.guarantee.resource", spec.Guarantee.Resource)...)
+	mended := *spec
+	mended.Capability = withinReckoning(spec.Capability, 1)
+	mended.Deserved = withinReckoning(spec.Deserved, 1)
+	mended.Guarantee.Resource = withinReckoning(spec.Guarantee.Resource, 1)
+	return &mended, wrong
+}
+
+// withoutRoot says of the queues from which no way up leads to the root what is wrong. Upstream adds up what queues use
+// along that way: a circle keeps it busy for ever, and it panics at a parent that is not there.
+func withoutRoot(snapshot *api.ClusterInfo) map[api.QueueID]string {
+	lost := map[api.QueueID]string{}
+	for id := range snapshot.Queues {
+		at := id
+		for steps := 0; at != rootQueue && at != ""; steps++ {
+			queue, there := snapshot.Queues[at]
+			if !there {
+				lost[id] = fmt.Sprintf("spec.parent leads to queue %s, which does not exist", at)
+				break
+			}
+			if steps == len(snapshot.Queues) {
+				lost[id] = fmt.Sprintf("spec.parent is %s, which leads in a circle, it must lead to the root", snapshot.Queues[id].Queue.Spec.Parent)
+				break
+			}
+			at = api.QueueID(queue.Queue.Spec.Parent)
+		}
+	}
+	return lost
+}
+
+func holdsResources(job *api.JobInfo) bool {
+	for status, tasks := range job.TaskStatusIndex {
+		if api.AllocatedStatus(status) && len(tasks) > 0 {
+			return true
+		}
+	}
+	return false
+}
