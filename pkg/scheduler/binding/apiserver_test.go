@@ -97,8 +97,8 @@ func (w *world) expectQuorum(p *pod) {
 	w.expect(p, have >= w.minimum[p.Task.Job], "first bind of a gang with %d of %d", have, w.minimum[p.Task.Job])
 }
 
-// Lookup fails as scripted, and then tells the truth.
-func (w *world) Lookup(_ context.Context, m *Member) (fate Fate, err error) {
+// GetBinding fails as scripted, and then tells the truth.
+func (w *world) GetBinding(_ context.Context, m *Member) (fate PodBinding, err error) {
 	p := w.pod(m)
 	w.at(p, func() {
 		p.log("lookup")
@@ -108,7 +108,7 @@ func (w *world) Lookup(_ context.Context, m *Member) (fate Fate, err error) {
 		}
 		p.calls.lookups++
 		if err == nil {
-			fate = Fate{Gone: p.gone, Node: p.on}
+			fate = PodBinding{Gone: p.gone, Node: p.on}
 		}
 	})
 	return fate, err

@@ -57,7 +57,7 @@ func (r *run) commit(chosen []*member, lost int) bool {
 		return false
 	}
 	for _, m := range chosen {
-		r.move(m, binding)
+		r.move(m, stateBinding)
 	}
 	r.phase = phaseBind
 	return true

@@ -16,18 +16,18 @@ import (
 // instant is an API server that answers at once, and books that nobody keeps.
 type instant struct{ ended chan struct{} }
 
-func (instant) Quorum(context.Context, api.JobID, []*Member) error { return nil }
-func (instant) Bind(context.Context, *Member) error                { return nil }
-func (instant) Lookup(context.Context, *Member) (Fate, error)      { return Fate{}, nil }
-func (instant) Bound(*Member)                                      {}
-func (instant) Released(*Member, error)                            {}
-func (i instant) Ended(Result)                                     { i.ended <- struct{}{} }
-func (instant) StepDone(string, error, time.Duration)              {}
-func (instant) RollbackDone(string, error)                         {}
-func (instant) Delayed(*Member, Delay)                             {}
-func (instant) DelayEnded(*Member, error)                          {}
-func (instant) TransactionDone(Result)                             {}
-func (instant) InFlight(int)                                       {}
+func (instant) Quorum(context.Context, api.JobID, []*Member) error      { return nil }
+func (instant) Bind(context.Context, *Member) error                     { return nil }
+func (instant) GetBinding(context.Context, *Member) (PodBinding, error) { return PodBinding{}, nil }
+func (instant) Bound(*Member)                                           {}
+func (instant) Released(*Member, error)                                 {}
+func (i instant) Ended(Result)                                          { i.ended <- struct{}{} }
+func (instant) StepDone(string, error, time.Duration)                   {}
+func (instant) RollbackDone(string, error)                              {}
+func (instant) Delayed(*Member, Delay)                                  {}
+func (instant) DelayEnded(*Member, error)                               {}
+func (instant) TransactionDone(Result)                                  {}
+func (instant) InFlight(int)                                            {}
 
 // BenchmarkTransaction is what the engine itself costs for a gang of 50, from its submission to its end.
 func BenchmarkTransaction(b *testing.B) {

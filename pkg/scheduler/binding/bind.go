@@ -42,7 +42,7 @@ func (r *run) bind(m *member, slot *waiter) {
 	case err == nil:
 		r.e.ledger.Bound(m.Member)
 		r.mu.Lock()
-		r.move(m, bound)
+		r.move(m, stateBound)
 		r.mu.Unlock()
 		r.retell(m)
 	case errors.Is(err, errUnsettled):
@@ -120,17 +120,17 @@ func (r *run) settle(m *member) (held bool, lost error) {
 }
 
 // lookup asks where the member's pod is until there is an answer, or Abort.
-func (r *run) lookup(m *member) (Fate, error) {
+func (r *run) lookup(m *member) (PodBinding, error) {
 	e := r.e
 	pauses := e.pauses(e.retry)
 	for slot := e.slots.acquire(e.ctx, r.slots); slot != nil; slot = e.slots.acquire(e.ctx, r.slots) {
-		var fate Fate
+		var fate PodBinding
 		err := e.call(slot, func(ctx context.Context) (err error) {
-			fate, err = e.binder.Lookup(ctx, m.Member)
+			fate, err = e.binder.GetBinding(ctx, m.Member)
 			return err
 		})
 		if apierrors.IsNotFound(err) {
-			return Fate{Gone: true}, nil
+			return PodBinding{Gone: true}, nil
 		}
 		if err == nil {
 			return fate, nil
@@ -139,7 +139,7 @@ func (r *run) lookup(m *member) (Fate, error) {
 		klog.Background().Error(err, "Cannot read whether a pod is bound, trying again", "pod", m.key(), "node", m.Node)
 		pauses.pause(e.ctx, err)
 	}
-	return Fate{}, errUnsettled
+	return PodBinding{}, errUnsettled
 }
 
 // notBound notes why the member is not known to be bound.

@@ -16,17 +16,17 @@ import (
 func (r *run) startWaiting() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for ; r.count[waiting] > 0; r.next++ {
+	for ; r.count[stateWaiting] > 0; r.next++ {
 		m := r.members[r.next]
 		switch {
-		case m.state != waiting:
+		case m.state != stateWaiting:
 		case len(m.Steps) == 0:
-			r.move(m, passed)
+			r.move(m, statePassed)
 			r.notify()
-		case r.count[preparing] == r.e.perGang:
+		case r.count[statePreparing] == r.e.perGang:
 			return
 		default:
-			r.move(m, preparing)
+			r.move(m, statePreparing)
 			r.work.Go(func() { r.chain(m) })
 		}
 	}
@@ -56,7 +56,7 @@ func (r *run) chain(m *member) {
 func (r *run) begin(m *member) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if m.state != preparing {
+	if m.state != statePreparing {
 		return false
 	}
 	m.begun++
@@ -76,10 +76,10 @@ func (r *run) returned(m *member) {
 func (r *run) pass(m *member) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if m.state != preparing {
+	if m.state != statePreparing {
 		return false
 	}
-	r.move(m, passed)
+	r.move(m, statePassed)
 	r.notify()
 	return true
 }

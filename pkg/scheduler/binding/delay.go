@@ -62,15 +62,15 @@ func (r *run) delayOf(m *member) *Delay {
 	d := &Delay{Node: m.Node, Since: m.since}
 	waits := m.since
 	switch {
-	case m.running && m.state == preparing:
+	case m.running && m.state == statePreparing:
 		d.Kind, d.Plugin = StepWaits, m.Steps[m.begun-1].Plugin
-	case m.running && m.state == failed:
+	case m.running && m.state == stateFailed:
 		d.Kind, d.Plugin, waits = StepNotReturning, m.Steps[m.begun-1].Plugin, m.waitsFrom
-	case m.state == failed && m.owed() >= 0:
+	case m.state == stateFailed && m.owed() >= 0:
 		d.Kind, d.Plugin, d.Err, waits = RollbackStuck, m.Steps[m.owed()].Plugin, m.undoErr, m.waitsFrom
-	case m.state == passed && !r.ready.IsZero():
+	case m.state == statePassed && !r.ready.IsZero():
 		d.Kind, d.Err, d.Since, waits = BindWaits, r.gateErr, r.ready, r.ready
-	case m.state == binding:
+	case m.state == stateBinding:
 		d.Kind, d.Err, d.Since, waits = BindWaits, m.bindErr, r.ready, r.ready
 	default:
 		return nil
@@ -127,7 +127,7 @@ func (r *run) retell(m *member) {
 	r.tell(m)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if m.state == failed && m.owed() >= 0 {
+	if m.state == stateFailed && m.owed() >= 0 {
 		m.stuck = after(r.e.stuckAfter, func() { r.tell(m) })
 	}
 }

@@ -10,14 +10,14 @@ import (
 type memberState int
 
 const (
-	waiting memberState = iota
-	preparing
-	passed
-	binding
-	bound
-	failed
-	released
-	abandoned
+	stateWaiting memberState = iota
+	statePreparing
+	statePassed
+	stateBinding
+	stateBound
+	stateFailed
+	stateReleased
+	stateAbandoned
 	numStates
 )
 
@@ -100,9 +100,9 @@ func (r *run) move(m *member, to memberState) {
 // lose makes err the failure of a member before the barrier, and tells whether it did. It is called with mu held.
 func (r *run) lose(m *member, err error) bool {
 	switch m.state {
-	case waiting, passed:
+	case stateWaiting, statePassed:
 		r.orphans = append(r.orphans, m)
-	case preparing: // its chain rolls it back
+	case statePreparing: // its chain rolls it back
 	default:
 		return false
 	}
@@ -114,7 +114,7 @@ func (r *run) lose(m *member, err error) bool {
 // discard is called with mu held.
 func (r *run) discard(m *member, err error) {
 	m.err = err
-	r.move(m, failed)
+	r.move(m, stateFailed)
 	m.waitsFrom = time.Now()
 	if !m.running {
 		m.since = m.waitsFrom
@@ -174,7 +174,7 @@ func (r *run) cancel(match func(*member) bool, cause error) {
 func (r *run) progress() (undecided, lost int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.count[waiting] + r.count[preparing], r.lost
+	return r.count[stateWaiting] + r.count[statePreparing], r.lost
 }
 
 // alive returns the members that have not failed before the barrier, and how many have.
@@ -182,7 +182,7 @@ func (r *run) alive() (alive []*member, lost int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range r.members {
-		if m.state <= passed {
+		if m.state <= statePassed {
 			alive = append(alive, m)
 		}
 	}

@@ -42,11 +42,11 @@ func (o *outage) Bind(ctx context.Context, m *Member) error {
 	return o.world.Bind(ctx, m)
 }
 
-func (o *outage) Lookup(ctx context.Context, m *Member) (Fate, error) {
+func (o *outage) GetBinding(ctx context.Context, m *Member) (PodBinding, error) {
 	if err := o.call(ctx); err != nil {
-		return Fate{}, err
+		return PodBinding{}, err
 	}
-	return o.world.Lookup(ctx, m)
+	return o.world.GetBinding(ctx, m)
 }
 
 // step is one that asks the API server, as its rollback does.

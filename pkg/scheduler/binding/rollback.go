@@ -125,7 +125,7 @@ func (r *run) release(m *member) {
 	m.stuck.stop()
 	r.e.ledger.Released(m.Member, m.err)
 	r.mu.Lock()
-	r.move(m, released)
+	r.move(m, stateReleased)
 	r.mu.Unlock()
 	r.retell(m)
 }
@@ -138,7 +138,7 @@ func (r *run) abandon(m *member, err error) {
 	if m.err == nil {
 		m.err = err
 	}
-	r.move(m, abandoned)
+	r.move(m, stateAbandoned)
 }
 
 // alarm runs a function once after a while, unless it is stopped before. A nil alarm never does.

@@ -95,7 +95,7 @@ func newRun(e *Engine, t *Transaction) *run {
 	for i, m := range t.Members {
 		r.members[i] = newMember(ctx, m)
 	}
-	r.count[waiting] = len(r.members)
+	r.count[stateWaiting] = len(r.members)
 	return r
 }
 
@@ -174,9 +174,9 @@ func (r *run) result() Result {
 	result := Result{Gang: r.tx.Gang, QuorumErr: r.quorumErr, Took: time.Since(r.submitted)}
 	for _, m := range r.members {
 		switch m.state {
-		case bound:
+		case stateBound:
 			result.Bound = append(result.Bound, m.Member)
-		case abandoned:
+		case stateAbandoned:
 			result.Abandoned = append(result.Abandoned, Failure{Member: m.Member, Err: m.err})
 		default:
 			result.Failed = append(result.Failed, Failure{Member: m.Member, Err: m.err})
@@ -216,12 +216,12 @@ func (r *run) open() bool {
 func (r *run) failing() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.count[failed]+r.count[released] > 0
+	return r.count[stateFailed]+r.count[stateReleased] > 0
 }
 
 func (r *run) describe() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	unsettled := len(r.members) - r.count[bound] - r.count[released] - r.count[abandoned]
+	unsettled := len(r.members) - r.count[stateBound] - r.count[stateReleased] - r.count[stateAbandoned]
 	return fmt.Sprintf("gang %s is %s with %d of %d members unsettled%s", r.tx.Gang, r.phase, unsettled, len(r.members), r.firstDelay())
 }

@@ -98,12 +98,12 @@ type Binder interface {
 	// Bind binds the member's pod, by UID, to its node, with its staged annotations, in one write. It returns the
 	// error of the API client as it is or wrapped.
 	Bind(ctx context.Context, m *Member) error
-	// Lookup reads from the API server, not from a cache, where the pod is now.
-	Lookup(ctx context.Context, m *Member) (Fate, error)
+	// GetBinding reads from the API server, not from a cache, where the pod is now.
+	GetBinding(ctx context.Context, m *Member) (PodBinding, error)
 }
 
-// Fate is what the API server says of a member's pod.
-type Fate struct {
+// PodBinding is what the API server says of a member's pod.
+type PodBinding struct {
 	// Gone is set when the pod, by UID, exists no more or is being deleted. A pod that is being deleted on the
 	// member's node still counts as bound.
 	Gone bool

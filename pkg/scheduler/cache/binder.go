@@ -24,18 +24,18 @@ func (c *Cache) Bind(ctx context.Context, m *binding.Member) error {
 	}, metav1.CreateOptions{})
 }
 
-// Lookup reads the member's pod from the API server.
-func (c *Cache) Lookup(ctx context.Context, m *binding.Member) (binding.Fate, error) {
+// GetBinding reads the member's pod from the API server.
+func (c *Cache) GetBinding(ctx context.Context, m *binding.Member) (binding.PodBinding, error) {
 	pod := m.Task.Pod
 	live, err := c.kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return binding.Fate{Gone: true}, nil
+		return binding.PodBinding{Gone: true}, nil
 	}
 	if err != nil {
-		return binding.Fate{}, err
+		return binding.PodBinding{}, err
 	}
 	if live.UID != pod.UID {
-		return binding.Fate{Gone: true}, nil
+		return binding.PodBinding{Gone: true}, nil
 	}
-	return binding.Fate{Node: live.Spec.NodeName, Gone: live.Spec.NodeName == "" && live.DeletionTimestamp != nil}, nil
+	return binding.PodBinding{Node: live.Spec.NodeName, Gone: live.Spec.NodeName == "" && live.DeletionTimestamp != nil}, nil
 }

@@ -25,17 +25,17 @@ func TestABindingIsForOnePod(t *testing.T) {
 	})
 }
 
-func TestLookup(t *testing.T) {
+func TestGetBinding(t *testing.T) {
 	tests := map[string]struct {
 		happens func(w *world)
-		want    binding.Fate
+		want    binding.PodBinding
 	}{
 		"a pod on no node":                       {happens: func(*world) {}},
-		"a bound pod":                            {happens: func(w *world) { w.cluster.Put(pod(0).Node("n").Obj()) }, want: binding.Fate{Node: "n"}},
-		"a pod that is gone":                     {happens: func(w *world) { w.cluster.Remove(pod(0).Obj()) }, want: binding.Fate{Gone: true}},
-		"another pod of its name, that is bound": {happens: func(w *world) { w.cluster.Put(pod(0).UID("new").Node("n").Obj()) }, want: binding.Fate{Gone: true}},
-		"a pod that is being deleted":            {happens: func(w *world) { w.cluster.Put(pod(0).Terminating().Obj()) }, want: binding.Fate{Gone: true}},
-		"a bound pod that is being deleted":      {happens: func(w *world) { w.cluster.Put(pod(0).Node("n").Terminating().Obj()) }, want: binding.Fate{Node: "n"}},
+		"a bound pod":                            {happens: func(w *world) { w.cluster.Put(pod(0).Node("n").Obj()) }, want: binding.PodBinding{Node: "n"}},
+		"a pod that is gone":                     {happens: func(w *world) { w.cluster.Remove(pod(0).Obj()) }, want: binding.PodBinding{Gone: true}},
+		"another pod of its name, that is bound": {happens: func(w *world) { w.cluster.Put(pod(0).UID("new").Node("n").Obj()) }, want: binding.PodBinding{Gone: true}},
+		"a pod that is being deleted":            {happens: func(w *world) { w.cluster.Put(pod(0).Terminating().Obj()) }, want: binding.PodBinding{Gone: true}},
+		"a bound pod that is being deleted":      {happens: func(w *world) { w.cluster.Put(pod(0).Node("n").Terminating().Obj()) }, want: binding.PodBinding{Node: "n"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestLookup(t *testing.T) {
 				m := w.reserved()
 				w.add(schedtest.MakeNode().Name("m").Obj())
 				tt.happens(w)
-				got, err := w.Lookup(t.Context(), m)
+				got, err := w.GetBinding(t.Context(), m)
 				if err != nil {
 					t.Fatal(err)
 				}
