@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// coalesce is how long a burst of changes is gathered before a cycle.
-	coalesce = 5 * time.Millisecond
+	// burstDelay is how long a burst of changes is gathered before a cycle.
+	burstDelay = 5 * time.Millisecond
 	// lagPoll and lagPatience: how often and how long a cycle waits for the change it was woken for to reach the cache.
 	lagPoll     = time.Millisecond
 	lagPatience = 50 * time.Millisecond
@@ -23,11 +23,11 @@ const (
 	// heartbeat is the longest time without a cycle while anything waits. What changed may be misjudged, or not have been
 	// seen at all: then it is this that bounds the harm.
 	heartbeat = 15 * time.Second
-	// breather is how long no cycle must have run for the next one to need no rest after it.
-	breather = 500 * time.Millisecond
-	// unhurried is how long a change that cannot help a pending task waits at the most: a PodGroup is to say soon that
+	// idleBefore is how long no cycle must have run for the next one to need no rest after it.
+	idleBefore = 500 * time.Millisecond
+	// lowUrgencyDelay is how long a change that cannot help a pending task waits at the most: a PodGroup is to say soon that
 	// its gang runs.
-	unhurried = 500 * time.Millisecond
+	lowUrgencyDelay = 500 * time.Millisecond
 )
 
 // cycler runs scheduling cycles.
@@ -76,7 +76,7 @@ func newLoop(c cycler, period time.Duration) *loop {
 func (l *loop) wake(u cache.Urgency) {
 	l.mu.Lock()
 	l.changed = true
-	l.urgent = l.urgent || u == cache.Now
+	l.urgent = l.urgent || u == cache.WakeNow
 	l.mu.Unlock()
 	select {
 	case l.signal <- struct{}{}:
@@ -84,8 +84,8 @@ func (l *loop) wake(u cache.Urgency) {
 	}
 }
 
-// take returns whether anything changed since it was last called, and forgets it.
-func (l *loop) take() bool {
+// takeChanged returns whether anything changed since it was last called, and forgets it.
+func (l *loop) takeChanged() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	changed := l.changed
@@ -103,7 +103,7 @@ func (l *loop) run(ctx context.Context) {
 	var last, looked time.Time
 	for ctx.Err() == nil {
 		var rested time.Duration
-		changed := l.take() // first: a change told from here on gets a cycle of its own, which waits for it
+		changed := l.takeChanged() // first: a change told from here on gets a cycle of its own, which waits for it
 		l.awaitCache(ctx)
 		beat := time.Since(looked) >= heartbeat
 		if beat {
@@ -113,12 +113,12 @@ func (l *loop) run(ctx context.Context) {
 			start := time.Now()
 			looked = start
 			unsettled = l.cycler.cycle()
-			rest := coalesce
-			if start.Sub(last) < breather {
+			rest := burstDelay
+			if start.Sub(last) < idleBefore {
 				rest = max(rest, time.Since(start))
 			}
 			last = start
-			rested = l.rest(ctx, rest)
+			rested = l.restAfterCycle(ctx, rest)
 		} else {
 			l.cycler.idle()
 		}
@@ -136,7 +136,7 @@ func (l *loop) awaitCache(ctx context.Context) {
 			l.lookAt = l.lateSince.Add(latePoll)
 			return
 		}
-		l.pause(ctx, lagPoll)
+		l.sleep(ctx, lagPoll)
 	}
 }
 
@@ -144,7 +144,7 @@ func (l *loop) awaitCache(ctx context.Context) {
 func (l *loop) lookForLate() {
 	some, more := l.cycler.arrived()
 	if some {
-		l.wake(cache.Now)
+		l.wake(cache.WakeNow)
 	}
 	if !more {
 		l.lateSince = time.Time{}
@@ -153,10 +153,10 @@ func (l *loop) lookForLate() {
 	l.lookAt = time.Now().Add(min(max(time.Since(l.lateSince)/10, latePoll), longestLatePoll))
 }
 
-// rest pauses, for a period at the most, and returns for how long.
-func (l *loop) rest(ctx context.Context, pause time.Duration) time.Duration {
+// restAfterCycle pauses, for a period at the most, and returns for how long.
+func (l *loop) restAfterCycle(ctx context.Context, pause time.Duration) time.Duration {
 	pause = min(pause, l.period)
-	l.pause(ctx, pause)
+	l.sleep(ctx, pause)
 	return pause
 }
 
@@ -181,11 +181,11 @@ func (l *loop) awaitWork(ctx context.Context, left time.Duration) {
 			l.lookForLate()
 		case <-l.signal:
 			if l.isUrgent() {
-				l.pause(ctx, coalesce)
+				l.sleep(ctx, burstDelay)
 				return
 			}
 			if soon == nil {
-				timer := time.NewTimer(unhurried)
+				timer := time.NewTimer(lowUrgencyDelay)
 				defer timer.Stop()
 				soon = timer.C
 			}
@@ -199,7 +199,7 @@ func (l *loop) isUrgent() bool {
 	return l.urgent
 }
 
-func (l *loop) pause(ctx context.Context, d time.Duration) {
+func (l *loop) sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -87,31 +87,31 @@ func TestWhenCyclesRun(t *testing.T) {
 			want: []time.Duration{0, 1400 * ms, 2800 * ms},
 		},
 		"a burst is one cycle": {
-			wakes: map[time.Duration]cache.Urgency{100 * ms: cache.Now, 101 * ms: cache.Now, 102 * ms: cache.Now, 104 * ms: cache.Now},
+			wakes: map[time.Duration]cache.Urgency{100 * ms: cache.WakeNow, 101 * ms: cache.WakeNow, 102 * ms: cache.WakeNow, 104 * ms: cache.WakeNow},
 			runs:  900 * ms, want: []time.Duration{0, 105 * ms},
 		},
 		"two changes far apart are two cycles": {
-			wakes: map[time.Duration]cache.Urgency{100 * ms: cache.Now, 200 * ms: cache.Now},
+			wakes: map[time.Duration]cache.Urgency{100 * ms: cache.WakeNow, 200 * ms: cache.WakeNow},
 			runs:  900 * ms, want: []time.Duration{0, 105 * ms, 205 * ms},
 		},
 		"what is not urgent waits half a second": {
-			wakes: map[time.Duration]cache.Urgency{100 * ms: cache.Soon, 200 * ms: cache.Soon},
+			wakes: map[time.Duration]cache.Urgency{100 * ms: cache.WakeDelayed, 200 * ms: cache.WakeDelayed},
 			runs:  1500 * ms, want: []time.Duration{0, 600 * ms},
 		},
 		"what is not urgent waits no longer than the period": {
-			wakes: map[time.Duration]cache.Urgency{800 * ms: cache.Soon},
+			wakes: map[time.Duration]cache.Urgency{800 * ms: cache.WakeDelayed},
 			runs:  1900 * ms, want: []time.Duration{0, 1000 * ms},
 		},
 		"what is not urgent is served with what is": {
-			wakes: map[time.Duration]cache.Urgency{100 * ms: cache.Soon, 200 * ms: cache.Now},
+			wakes: map[time.Duration]cache.Urgency{100 * ms: cache.WakeDelayed, 200 * ms: cache.WakeNow},
 			runs:  900 * ms, want: []time.Duration{0, 205 * ms},
 		},
 		"a change during a cycle gets the next, without a rest after a pause": {
-			script: script{takes: 50 * ms}, wakes: map[time.Duration]cache.Urgency{20 * ms: cache.Now},
+			script: script{takes: 50 * ms}, wakes: map[time.Duration]cache.Urgency{20 * ms: cache.WakeNow},
 			runs: 900 * ms, want: []time.Duration{0, 60 * ms},
 		},
 		"in a stream of changes the loop rests as long as it works": {
-			script: script{takes: 50 * ms}, wakes: map[time.Duration]cache.Urgency{20 * ms: cache.Now, 70 * ms: cache.Now, 200 * ms: cache.Now},
+			script: script{takes: 50 * ms}, wakes: map[time.Duration]cache.Urgency{20 * ms: cache.WakeNow, 70 * ms: cache.WakeNow, 200 * ms: cache.WakeNow},
 			runs: 900 * ms, want: []time.Duration{0, 60 * ms, 165 * ms, 270 * ms},
 		},
 		"a cycle waits for the change to reach the cache": {
@@ -122,7 +122,7 @@ func TestWhenCyclesRun(t *testing.T) {
 		},
 		"cycles for others do not wait for a change that is late": {
 			script: script{behindUntil: time.Hour}, runs: 900 * ms, want: []time.Duration{51 * ms, 205 * ms, 405 * ms},
-			wakes: map[time.Duration]cache.Urgency{200 * ms: cache.Now, 400 * ms: cache.Now},
+			wakes: map[time.Duration]cache.Urgency{200 * ms: cache.WakeNow, 400 * ms: cache.WakeNow},
 		},
 		"a change that is much too late gets its cycle when it comes": {
 			script: script{behindUntil: 40 * time.Second}, runs: 42 * time.Second, idles: 41,
@@ -139,16 +139,16 @@ func TestWhenCyclesRun(t *testing.T) {
 			period: 10 * time.Minute, runs: 40_500 * ms, want: []time.Duration{0}, idles: 2,
 		},
 		"a heartbeat is counted from the last cycle": {
-			script: script{waits: true}, wakes: map[time.Duration]cache.Urgency{9500 * ms: cache.Now},
+			script: script{waits: true}, wakes: map[time.Duration]cache.Urgency{9500 * ms: cache.WakeNow},
 			runs: 25 * time.Second, want: []time.Duration{0, 9505 * ms, 24_505 * ms}, idles: 23,
 		},
 		"what is not urgent waits half a second after something urgent, too": {
-			wakes: map[time.Duration]cache.Urgency{100 * ms: cache.Now, 300 * ms: cache.Soon},
+			wakes: map[time.Duration]cache.Urgency{100 * ms: cache.WakeNow, 300 * ms: cache.WakeDelayed},
 			runs:  950 * ms, want: []time.Duration{0, 105 * ms, 800 * ms},
 		},
 		"a change that comes while the cache is waited for is not lost": {
 			runs: 900 * ms, want: []time.Duration{0, 10 * ms},
-			onStart: func(l *loop, s *script) { s.onLagging = func() { l.wake(cache.Now) } },
+			onStart: func(l *loop, s *script) { s.onLagging = func() { l.wake(cache.WakeNow) } },
 		},
 	}
 	for name, tt := range tests {
@@ -218,9 +218,9 @@ func TestLoopEndsWithItsContext(t *testing.T) {
 func TestWakeNeverBlocks(t *testing.T) {
 	l := newLoop(&script{}, time.Second)
 	for range 1000 {
-		l.wake(cache.Now)
+		l.wake(cache.WakeNow)
 	}
-	if !l.take() || l.take() {
+	if !l.takeChanged() || l.takeChanged() {
 		t.Error("the wake-ups are not taken as one")
 	}
 }

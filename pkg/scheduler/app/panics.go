@@ -53,7 +53,7 @@ func (s *scheduler) panicked(turn api.JobID, what string, stack []byte) {
 		s.watchdog.progressed()
 	}
 	if another {
-		s.loop.wake(cache.Now)
+		s.loop.wake(cache.WakeNow)
 	}
 }
 

@@ -116,7 +116,7 @@ func (s *scheduler) use(cfg *config.Config) error {
 	s.profile = profile
 	s.mu.Unlock()
 	s.cache.RetryAll()
-	s.loop.wake(cache.Now)
+	s.loop.wake(cache.WakeNow)
 	return nil
 }
 

@@ -41,11 +41,11 @@ const (
 type Urgency int
 
 const (
-	// Soon is for changes that cannot place a pending task, such as a pod that started to run: a cycle half a second
+	// WakeDelayed is for changes that cannot place a pending task, such as a pod that started to run: a cycle half a second
 	// later is early enough.
-	Soon Urgency = iota
-	// Now is for changes that may let a pending task be placed.
-	Now
+	WakeDelayed Urgency = iota
+	// WakeNow is for changes that may let a pending task be placed.
+	WakeNow
 )
 
 // Observer is told of what happens, for metrics. Its methods must not block.
@@ -155,7 +155,7 @@ func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclie
 	}
 	c.observer = observer
 	c.Recorder = events.NewRecorder(events.Direct{EventRecorder: upstream.Recorder})
-	c.backoff = binding.NewBackoff(firstRetry, lastRetry, retryJitter, func() { wake(Now) })
+	c.backoff = binding.NewBackoff(firstRetry, lastRetry, retryJitter, func() { wake(WakeNow) })
 	var err error
 	if c.vcFactory, err = volcanoInformers(upstream); err != nil {
 		return nil, err

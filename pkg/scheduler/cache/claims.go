@@ -35,7 +35,7 @@ func (ch *changes) claimChanged(obj any) {
 			}
 		}
 	}
-	ch.cache.wake(Now)
+	ch.cache.wake(WakeNow)
 }
 
 // podsWith are the pods that have the claim among their volumes, by gang.

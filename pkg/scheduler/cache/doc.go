@@ -20,7 +20,7 @@
 //     (hypernodes.go).
 //   - A snapshot gives pending tasks a pod of their own, since allocation writes into it (snapshot.go); what has not changed since the
 //     last session's is not copied anew (package snapshot).
-//   - What changed is told to the loop, and the first cycle waits until the initial lists are in (changes.go, sync.go).
+//   - What changed is told to the loop, and the first cycle waits until the initial lists are in (eventhandlers.go, sync.go).
 //
 // Invariants: no channel send and no API call happens under the cache's mutex. A task is Binding exactly while it is
 // a member of a transaction that has not ended for it, in every snapshot; then it is Bound or Pending again. Of the pods of

@@ -165,7 +165,7 @@ func (c *Cache) tellFaulty() {
 
 func (ch *changes) hyperNodeChanged(any) {
 	ch.cache.hyperNodes.hyperNodeChanged()
-	ch.cache.wake(Now)
+	ch.cache.wake(WakeNow)
 }
 
 // hyperNodeUpdated looks at what users write: controllers count the nodes in its status.

@@ -155,7 +155,7 @@ func TestAFaultyHyperNodeThatIsMendedCounts(t *testing.T) {
 		w.add(schedtest.MakeNode().Name("n").Obj())
 		w.woken()
 		w.hyperNode(schedtest.MakeHyperNode().Name("a").NodesLike("^n$").Obj())
-		if diff := cmp.Diff([]Urgency{Now}, w.woken()); diff != "" {
+		if diff := cmp.Diff([]Urgency{WakeNow}, w.woken()); diff != "" {
 			t.Errorf("wake-ups (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff(map[string][]string{"a": {"n"}}, seenNodes(w)); diff != "" {

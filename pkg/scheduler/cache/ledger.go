@@ -93,7 +93,7 @@ func (c *Cache) Ended(r binding.Result) {
 	if len(failed) == 0 || !c.hasGang(r.Gang) {
 		c.backoff.Forget(r.Gang)
 		c.forgetFailure(r.Gang)
-		c.wake(Soon)
+		c.wake(WakeDelayed)
 		return
 	}
 	failure := newFailure(r, failed)
@@ -130,7 +130,7 @@ func (c *Cache) Ended(r binding.Result) {
 	for _, t := range tellings {
 		c.reportPod(t, failure.reason)
 	}
-	c.wake(Now)
+	c.wake(WakeNow)
 }
 
 func (c *Cache) failure(gang api.JobID) (gangFailure, bool) {

@@ -60,7 +60,7 @@ func TestWhatAFailedGangHeldIsForOthersAtOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 2)
 		w.failGang()
-		if wakes := w.woken(); !slices.Contains(wakes, Now) {
+		if wakes := w.woken(); !slices.Contains(wakes, WakeNow) {
 			t.Errorf("the loop was woken %v, want a cycle now", wakes)
 		}
 	})

@@ -26,7 +26,7 @@ func (c *Cache) newStatusWriter() *statuswriter.Writer {
 		Shards:    c.StatusUpdater,
 		Tells:     func(gang api.JobID, pod types.UID) bool { return c.isPending(gang, pod) || c.delays.tells(pod) },
 		OwnPod:    c.ownWatchedPod,
-		Outdated:  func() { c.wake(Soon) },
+		Outdated:  func() { c.wake(WakeDelayed) },
 		Refused: func(kind string, object runtime.Object, message string) {
 			c.observer.StatusRefused(kind)
 			c.Recorder.Event(object, v1.EventTypeWarning, statusRefused, message)

@@ -56,7 +56,7 @@ func (c *Cache) tellStrays(seen int) {
 	}
 	c.reportMu.Unlock()
 	if young {
-		c.wake(Soon)
+		c.wake(WakeDelayed)
 	}
 	for i := range ripe {
 		c.tellStray(&ripe[i])

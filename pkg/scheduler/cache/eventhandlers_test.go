@@ -25,7 +25,7 @@ func TestWhichChangesWakeTheLoop(t *testing.T) {
 	node := func() *v1.Node { return schedtest.MakeNode().Name("n").Obj() }
 	pg := func() *v1beta1.PodGroup { return schedtest.MakePodGroup().Name("g").Obj() }
 	queue := func() *v1beta1.Queue { return schedtest.MakeQueue().Name("q").Obj() }
-	now, soon := []Urgency{Now}, []Urgency{Soon}
+	now, soon := []Urgency{WakeNow}, []Urgency{WakeDelayed}
 	tests := map[string]struct {
 		// before is nil when after is new; after is nil when before is deleted.
 		before, after runtime.Object
@@ -94,13 +94,13 @@ func TestAGangAsksForACycleOnceItIsWhole(t *testing.T) {
 		arrive []runtime.Object
 		want   []Urgency
 	}{
-		"the PodGroup first":   {arrive: []runtime.Object{pg, first, second}, want: []Urgency{Soon, Soon, Now}},
-		"the PodGroup last":    {arrive: []runtime.Object{first, second, pg}, want: []Urgency{Soon, Soon, Now}},
-		"the PodGroup between": {arrive: []runtime.Object{first, pg, second}, want: []Urgency{Soon, Soon, Now}},
+		"the PodGroup first":   {arrive: []runtime.Object{pg, first, second}, want: []Urgency{WakeDelayed, WakeDelayed, WakeNow}},
+		"the PodGroup last":    {arrive: []runtime.Object{first, second, pg}, want: []Urgency{WakeDelayed, WakeDelayed, WakeNow}},
+		"the PodGroup between": {arrive: []runtime.Object{first, pg, second}, want: []Urgency{WakeDelayed, WakeDelayed, WakeNow}},
 		"a pod that left it does not count": {
-			arrive: []runtime.Object{pg, first, pod(0).Group("other").Obj(), second}, want: []Urgency{Soon, Soon, Now, Soon},
+			arrive: []runtime.Object{pg, first, pod(0).Group("other").Obj(), second}, want: []Urgency{WakeDelayed, WakeDelayed, WakeNow, WakeDelayed},
 		},
-		"a pod beyond its minimum counts": {arrive: []runtime.Object{pg, first, second, pod(2).Obj()}, want: []Urgency{Soon, Soon, Now, Now}},
+		"a pod beyond its minimum counts": {arrive: []runtime.Object{pg, first, second, pod(2).Obj()}, want: []Urgency{WakeDelayed, WakeDelayed, WakeNow, WakeNow}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -122,8 +122,8 @@ func TestQueueChangesThatWakeTheLoop(t *testing.T) {
 		change func(q *v1beta1.Queue)
 		want   []Urgency
 	}{
-		"its weight":                      {change: func(q *v1beta1.Queue) { q.Spec.Weight = 9 }, want: []Urgency{Now}},
-		"it is closed":                    {change: func(q *v1beta1.Queue) { q.Status.State = v1beta1.QueueStateClosed }, want: []Urgency{Now}},
+		"its weight":                      {change: func(q *v1beta1.Queue) { q.Spec.Weight = 9 }, want: []Urgency{WakeNow}},
+		"it is closed":                    {change: func(q *v1beta1.Queue) { q.Status.State = v1beta1.QueueStateClosed }, want: []Urgency{WakeNow}},
 		"what it has allocated is no one": {change: func(q *v1beta1.Queue) { q.Status.Allocated = v1.ResourceList{} }},
 	}
 	for name, tt := range tests {
@@ -249,11 +249,11 @@ func TestClaimUpdatesThatWakeTheLoop(t *testing.T) {
 		"a resync":               {change: func(*v1.PersistentVolumeClaim) {}},
 		"its capacity is told":   {change: func(c *v1.PersistentVolumeClaim) { c.Status.Capacity = v1.ResourceList{"storage": {}} }},
 		"it is told to be bound": {change: func(c *v1.PersistentVolumeClaim) { c.Status.Phase = v1.ClaimBound }},
-		"it is lost":             {change: func(c *v1.PersistentVolumeClaim) { c.Status.Phase = v1.ClaimLost }, want: []Urgency{Now}},
-		"it gets a volume":       {change: func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeName = "v" }, want: []Urgency{Now}},
-		"its node is chosen":     {change: func(c *v1.PersistentVolumeClaim) { c.Annotations = map[string]string{"selected-node": "n"} }, want: []Urgency{Now}},
-		"it is being deleted":    {change: func(c *v1.PersistentVolumeClaim) { now := metav1.Now(); c.DeletionTimestamp = &now }, want: []Urgency{Now}},
-		"it is another one":      {change: func(c *v1.PersistentVolumeClaim) { c.UID = "other" }, want: []Urgency{Now}},
+		"it is lost":             {change: func(c *v1.PersistentVolumeClaim) { c.Status.Phase = v1.ClaimLost }, want: []Urgency{WakeNow}},
+		"it gets a volume":       {change: func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeName = "v" }, want: []Urgency{WakeNow}},
+		"its node is chosen":     {change: func(c *v1.PersistentVolumeClaim) { c.Annotations = map[string]string{"selected-node": "n"} }, want: []Urgency{WakeNow}},
+		"it is being deleted":    {change: func(c *v1.PersistentVolumeClaim) { now := metav1.Now(); c.DeletionTimestamp = &now }, want: []Urgency{WakeNow}},
+		"it is another one":      {change: func(c *v1.PersistentVolumeClaim) { c.UID = "other" }, want: []Urgency{WakeNow}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

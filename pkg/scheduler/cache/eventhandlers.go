@@ -77,7 +77,7 @@ func (ch *changes) await(kind string, object metav1.Object) {
 	ch.fresh[what] = object.GetResourceVersion()
 	delete(ch.late, what)
 	ch.mu.Unlock()
-	ch.cache.wake(Now)
+	ch.cache.wake(WakeNow)
 }
 
 // gone notes that no cycle needs to see the object any more.
@@ -111,7 +111,7 @@ func (ch *changes) podAdded(obj any) {
 	}
 	ch.cache.backoff.RetryNow(gang)
 	if pg, err := ch.cache.podGroups.PodGroups(pod.Namespace).Get(pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]); err != nil || !ch.enough(pg) {
-		ch.cache.wake(Soon)
+		ch.cache.wake(WakeDelayed)
 		return
 	}
 	ch.await("pod", pod)
@@ -160,15 +160,15 @@ func (ch *changes) podUpdated(oldObj, newObj any) {
 		if after.Spec.NodeName == "" {
 			ch.cache.cancelPod(after)
 		}
-		ch.cache.wake(Now)
+		ch.cache.wake(WakeNow)
 	case finished(after) != finished(before):
-		ch.cache.wake(Now)
+		ch.cache.wake(WakeNow)
 	case after.Spec.NodeName != before.Spec.NodeName || after.Status.Phase != before.Status.Phase:
-		ch.cache.wake(Soon)
+		ch.cache.wake(WakeDelayed)
 	case after.Spec.NodeName == "" && ch.ours(after) && !(equality.Semantic.DeepEqual(before.Labels, after.Labels) &&
 		equality.Semantic.DeepEqual(before.Annotations, after.Annotations) && equality.Semantic.DeepEqual(before.Spec, after.Spec)):
 		ch.cache.backoff.RetrySoon(gangOf(after)) // it may be a step's own doing
-		ch.cache.wake(Now)
+		ch.cache.wake(WakeNow)
 	}
 }
 
@@ -182,7 +182,7 @@ func (ch *changes) podDeleted(obj any) {
 	ch.cache.forgetClaims(pod.UID)
 	ch.cache.cancelPod(pod)
 	if pod.Spec.NodeName != "" || ch.ours(pod) {
-		ch.cache.wake(Now)
+		ch.cache.wake(WakeNow)
 	}
 }
 
@@ -244,7 +244,7 @@ func (ch *changes) nodeDeleted(obj any) {
 		ch.gone("node", node)
 		ch.cache.cancelNode(node.Name)
 		ch.cache.backoff.RetryNode(node.Name)
-		ch.cache.wake(Now)
+		ch.cache.wake(WakeNow)
 	}
 }
 
@@ -259,7 +259,7 @@ func (ch *changes) podGroupAdded(obj any) {
 		ch.await("podgroup", pg)
 		return
 	}
-	ch.cache.wake(Soon)
+	ch.cache.wake(WakeDelayed)
 }
 
 // podGroupUpdated looks at what users write. A status is this scheduler's own word.
@@ -293,7 +293,7 @@ func (ch *changes) podGroupDeleted(obj any) {
 		ch.cache.status.ForgetPodGroup(pg.Namespace, pg.Name)
 		ch.cache.backoff.Forget(gang)
 		ch.cache.forgetGang(gang)
-		ch.cache.wake(Soon)
+		ch.cache.wake(WakeDelayed)
 	}
 }
 
@@ -315,6 +315,6 @@ func (ch *changes) queueUpdated(oldObj, newObj any) {
 func (ch *changes) queueDeleted(obj any) {
 	if queue, ok := obj.(*v1beta1.Queue); ok {
 		ch.gone("queue", queue)
-		ch.cache.wake(Soon)
+		ch.cache.wake(WakeDelayed)
 	}
 }
