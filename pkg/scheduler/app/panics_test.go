@@ -375,7 +375,7 @@ func TestACulpritThatIsFoundIsProgress(t *testing.T) {
 // TestTheCycleAfterOneThatPanickedRunsAtOnce: a search takes some twenty cycles, which are not a period apart.
 func TestTheCycleAfterOneThatPanickedRunsAtOnce(t *testing.T) {
 	s := newTestScheduler(t, crowd(1), builtIn(t, "trap"), action{"trap", func(*framework.Session) { panic("oh no") }})
-	s.loop.take()
+	s.loop.takeChanged()
 	s.cycle()
 	if !s.loop.isUrgent() {
 		t.Error("no cycle was asked for")

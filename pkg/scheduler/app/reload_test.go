@@ -41,11 +41,11 @@ func TestActionsThatGoByTheClockKeepCyclesRunning(t *testing.T) {
 // TestANewConfigurationGetsACycleNow: the loop may be idle, and what it says may let gangs be placed.
 func TestANewConfigurationGetsACycleNow(t *testing.T) {
 	s := newIdleScheduler(t, gangOf(1))
-	s.loop.take()
+	s.loop.takeChanged()
 	if err := s.use(builtIn(t, "allocate")); err != nil {
 		t.Fatal(err)
 	}
-	if urgent := s.loop.isUrgent(); !urgent || !s.loop.take() {
+	if urgent := s.loop.isUrgent(); !urgent || !s.loop.takeChanged() {
 		t.Error("nobody has asked for a cycle")
 	}
 }
