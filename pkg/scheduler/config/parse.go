@@ -106,7 +106,7 @@ func (p *parser) config(data []byte) (*Config, error) {
 
 var rootKeys = []string{"actions", "tiers", "configurations", "metrics"}
 
-func (p *parser) root(root cursor) {
+func (p *parser) root(root yamlNode) {
 	actions := false
 	for _, f := range p.fields(root, "the file") {
 		switch f.key {
@@ -115,7 +115,7 @@ func (p *parser) root(root cursor) {
 			p.parseActions(f)
 		case "tiers":
 			p.tiersLine = f.keyLine
-			for _, tier := range p.list(f.cursor, "tiers") {
+			for _, tier := range p.list(f.yamlNode, "tiers") {
 				p.tier(tier)
 			}
 		case "configurations":
@@ -159,7 +159,7 @@ var configurationKeys = []string{"name", "arguments"}
 func (p *parser) configurations(f field) {
 	known := p.cat.configurations()
 	lines := map[string]int{}
-	for _, item := range p.list(f.cursor, "configurations") {
+	for _, item := range p.list(f.yamlNode, "configurations") {
 		var name, arguments *field
 		for _, g := range p.fields(item, "a configuration") {
 			switch g.key {
@@ -196,7 +196,7 @@ func (p *parser) metrics(f field) {
 	p.metricsLine = f.keyLine
 	args := framework.Arguments{}
 	fields := map[string]field{}
-	for _, g := range p.fields(f.cursor, "metrics") {
+	for _, g := range p.fields(f.yamlNode, "metrics") {
 		fields[g.key] = g
 		// All values are text here: upstream decodes `true` and 30 to "true" and "30".
 		if g.node.Kind == yaml3.ScalarNode && !g.isNothing() {
@@ -215,7 +215,7 @@ func (p *parser) metrics(f field) {
 }
 
 // list returns the elements of a list; nothing at all counts as an empty one.
-func (p *parser) list(c cursor, what string) []cursor {
+func (p *parser) list(c yamlNode, what string) []yamlNode {
 	if c.isNothing() {
 		return nil
 	}
@@ -227,7 +227,7 @@ func (p *parser) list(c cursor, what string) []cursor {
 }
 
 // fields returns the keys of a mapping, and reports the ones that are there twice.
-func (p *parser) fields(c cursor, what string) []field {
+func (p *parser) fields(c yamlNode, what string) []field {
 	keys, twice, ok := c.fields()
 	if !ok {
 		p.add(c.line(), "%s must be a mapping, found %s", what, found(c.value))
@@ -239,7 +239,7 @@ func (p *parser) fields(c cursor, what string) []field {
 }
 
 // name returns the text of a name field.
-func (p *parser) name(of cursor, name *field, what string) (string, bool) {
+func (p *parser) name(of yamlNode, name *field, what string) (string, bool) {
 	if name == nil {
 		if of.node.Kind == yaml3.MappingNode {
 			p.add(of.line(), `%s has no "name"`, what)

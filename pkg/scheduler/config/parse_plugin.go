@@ -14,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-func (p *parser) tier(tier cursor) {
+func (p *parser) tier(tier yamlNode) {
 	// hierarchy and share are the lines of what upstream refuses to have in one tier; 0 without it.
 	hierarchy, share := 0, 0
 	for _, f := range p.fields(tier, "a tier") {
@@ -22,7 +22,7 @@ func (p *parser) tier(tier cursor) {
 			p.add(f.keyLine, "key %q of a tier is unknown%s", f.key, suggest(f.key, []string{"plugins"}))
 			continue
 		}
-		for _, item := range p.list(f.cursor, "plugins") {
+		for _, item := range p.list(f.yamlNode, "plugins") {
 			name, line, hierarchyLine := p.plugin(item)
 			switch name {
 			case drf.PluginName:
@@ -39,7 +39,7 @@ func (p *parser) tier(tier cursor) {
 }
 
 // plugin checks one plugin. It returns its name and line, and the line of enableHierarchy if that is on.
-func (p *parser) plugin(item cursor) (text string, line, hierarchy int) {
+func (p *parser) plugin(item yamlNode) (text string, line, hierarchy int) {
 	var name, arguments *field
 	var switches []field
 	for _, f := range p.fields(item, "a plugin") {
@@ -100,7 +100,7 @@ func (p *parser) pluginSwitch(e entry, f field) bool {
 	if on, ok := f.value.(bool); ok {
 		return on
 	}
-	if plain, ok := unquotedFor(boolean, f.value); ok && p.takePlain(f.cursor, fmt.Sprintf("key %q of plugin %q", f.key, e.Name), plain) {
+	if plain, ok := unquotedFor(boolean, f.value); ok && p.takePlain(f.yamlNode, fmt.Sprintf("key %q of plugin %q", f.key, e.Name), plain) {
 		return plain == true
 	}
 	p.add(f.line(), "key %q of plugin %q must be true or false, found %s", f.key, e.Name, found(f.value))
@@ -114,7 +114,7 @@ func (p *parser) arguments(e entry, f field, line int) {
 	fields := map[string]field{}
 	before := len(p.findings)
 	if !f.isNothing() {
-		for _, g := range p.fields(f.cursor, what) {
+		for _, g := range p.fields(f.yamlNode, what) {
 			fields[g.key] = g
 			p.argument(e, g, args)
 		}
@@ -140,7 +140,7 @@ func (p *parser) argument(e entry, f field, args framework.Arguments) {
 	switch {
 	case known:
 		ok := typeCheck(arg)
-		if plain, quoted := unquoted(arg.Type, f.value); quoted && ok(plain) == "" && p.takePlain(f.cursor, argumentOf(e, f.key), plain) {
+		if plain, quoted := unquoted(arg.Type, f.value); quoted && ok(plain) == "" && p.takePlain(f.yamlNode, argumentOf(e, f.key), plain) {
 			f.value = plain
 		}
 		if want := ok(f.value); want != "" {
@@ -203,7 +203,7 @@ func (p *parser) validate(e entry, args framework.Arguments, fields map[string]f
 	if e.Validate == nil {
 		return
 	}
-	err := safely(e.Validate, args)
+	err := recoverValidate(e.Validate, args)
 	if err == nil {
 		return
 	}
@@ -222,8 +222,8 @@ func (p *parser) validate(e entry, args framework.Arguments, fields map[string]f
 	}
 }
 
-// safely turns a panic of a plugin's Validate into its error, so that it cannot end the scheduler at a reload.
-func safely(validate func(framework.Arguments) error, args framework.Arguments) (err error) {
+// recoverValidate turns a panic of a plugin's Validate into its error, so that it cannot end the scheduler at a reload.
+func recoverValidate(validate func(framework.Arguments) error, args framework.Arguments) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("checking the arguments panicked: %v", r)

@@ -63,7 +63,7 @@ func unquotedFor(ok check, value any) (plain any, found bool) {
 }
 
 // takePlain takes a value in quotes as what it says, and warns. It is false when the value is not simply in quotes.
-func (p *parser) takePlain(c cursor, what string, plain any) bool {
+func (p *parser) takePlain(c yamlNode, what string, plain any) bool {
 	begin, ok := p.offset(c.node)
 	if !ok {
 		return false
@@ -104,7 +104,7 @@ func (p *parser) takeFields(e entry, arg framework.Argument, f field) {
 		inner, _, _ := item.fields()
 		for _, g := range inner {
 			plain, ok := unquoted(arg.Fields[g.key], g.value)
-			if ok && p.takePlain(g.cursor, argumentOf(e, path{arg.Name, i, g.key}.String()), plain) {
+			if ok && p.takePlain(g.yamlNode, argumentOf(e, path{arg.Name, i, g.key}.String()), plain) {
 				values[g.key] = plain
 			}
 		}
@@ -168,7 +168,7 @@ func (p path) String() string {
 }
 
 // follow goes down a path.
-func (c cursor) follow(steps path) (cursor, bool) {
+func (c yamlNode) follow(steps path) (yamlNode, bool) {
 	for _, step := range steps {
 		found := false
 		if i, isIndex := step.(int); isIndex {
@@ -178,12 +178,12 @@ func (c cursor) follow(steps path) (cursor, bool) {
 		} else if fields, _, ok := c.fields(); ok {
 			for _, f := range fields {
 				if f.key == step {
-					c, found = f.cursor, true
+					c, found = f.yamlNode, true
 				}
 			}
 		}
 		if !found {
-			return cursor{}, false
+			return yamlNode{}, false
 		}
 	}
 	return c, true

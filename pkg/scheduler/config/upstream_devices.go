@@ -83,14 +83,14 @@ var predicatesValidate = shapes{
 	"volumebinding.weight":                  is(weight),
 	"volumebinding.bindTimeoutSeconds":      is(seconds),
 	"dynamicresources.filterTimeoutSeconds": is(seconds),
-	"volumebinding.shape": rising("utilization", items(fields(map[string]shape{
+	"volumebinding.shape": rising("utilization", items(fields(map[string]objectCheck{
 		"utilization": is(integer(0, 100)),
 		"score":       is(integer(0, 10)),
 	}))),
 }.validate
 
 // rising is a list of one item at least, in which the numbers of that key rise: upstream ends the process otherwise.
-func rising(key string, list shape) shape {
+func rising(key string, list objectCheck) objectCheck {
 	return func(path path, value any) []problem {
 		if problems := list(path, value); len(problems) > 0 {
 			return problems

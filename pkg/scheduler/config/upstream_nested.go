@@ -70,7 +70,7 @@ func usageArguments() []framework.Argument {
 
 var usageValidate = shapes{
 	"usage.weight": is(weight), "cpu.weight": is(weight), "memory.weight": is(weight),
-	"thresholds": fields(map[string]shape{"cpu": is(percent), "mem": is(percent)}),
+	"thresholds": fields(map[string]objectCheck{"cpu": is(percent), "mem": is(percent)}),
 }.validate
 
 func reschedulingArguments() []framework.Argument {
@@ -83,9 +83,9 @@ func reschedulingArguments() []framework.Argument {
 
 var reschedulingValidate = shapes{
 	"interval": is(positiveDuration), "metricsPeriod": is(positiveDuration),
-	"strategies": items(fields(map[string]shape{
+	"strategies": items(fields(map[string]objectCheck{
 		"name": is(text(rescheduling.DefaultStrategy)),
-		"params": fields(map[string]shape{
+		"params": fields(map[string]objectCheck{
 			"thresholds":                 utilization,
 			"targetThresholds":           utilization,
 			"thresholdPriorityClassName": is(text()),
@@ -94,7 +94,7 @@ var reschedulingValidate = shapes{
 	})),
 }.validate
 
-var utilization = fields(map[string]shape{
+var utilization = fields(map[string]objectCheck{
 	"cpu": is(percent), "memory": is(percent), "pod": is(percent), "pods": is(percent),
 })
 
@@ -109,17 +109,17 @@ func resourceStrategyArguments() []framework.Argument {
 
 var resourceStrategyValidate = shapes{
 	"resourceStrategyFitWeight": is(weight),
-	"resources": resourceNames(each(fields(map[string]shape{
+	"resources": resourceNames(each(fields(map[string]objectCheck{
 		"type":   is(text("LeastAllocated", "MostAllocated")),
 		"weight": is(integer(1, framework.MaxWeight)),
 	}))),
-	"sra": fields(map[string]shape{
+	"sra": fields(map[string]objectCheck{
 		"enable":         is(boolean),
 		"resources":      is(text()),
 		"weight":         is(weight),
 		"resourceWeight": each(is(weight)),
 	}),
-	"proportional": fields(map[string]shape{
+	"proportional": fields(map[string]objectCheck{
 		"enable":             is(boolean),
 		"resources":          is(text()),
 		"resourceProportion": each(is(atLeast(0, "a number of 0 or more"))),
@@ -127,7 +127,7 @@ var resourceStrategyValidate = shapes{
 }.validate
 
 // resourceNames refuses the patterns that upstream drops: only one asterisk, at the end and after a prefix, has a meaning.
-func resourceNames(inner shape) shape {
+func resourceNames(inner objectCheck) objectCheck {
 	return func(path path, value any) []problem {
 		problems := inner(path, value)
 		m, _ := value.(map[any]any)

@@ -12,8 +12,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// shape checks the inside of an Object argument. path is the way to the value.
-type shape func(path path, value any) []problem
+// objectCheck checks the inside of an Object argument. path is the way to the value.
+type objectCheck func(path path, value any) []problem
 
 // problem is one thing wrong inside an argument.
 type problem struct {
@@ -25,8 +25,8 @@ type problem struct {
 
 func problemf(format string, args ...any) problem { return problem{msg: fmt.Sprintf(format, args...)} }
 
-// is makes a shape of a check.
-func is(ok check) shape {
+// is makes an objectCheck of a check.
+func is(ok check) objectCheck {
 	return func(path path, value any) []problem {
 		want := ok(value)
 		if want == "" {
@@ -41,7 +41,7 @@ func is(ok check) shape {
 }
 
 // fields is a mapping with these keys and no others.
-func fields(known map[string]shape) shape {
+func fields(known map[string]objectCheck) objectCheck {
 	return mapping(func(path path, key string, value any) []problem {
 		inner, ok := known[key]
 		if !ok {
@@ -52,12 +52,12 @@ func fields(known map[string]shape) shape {
 	})
 }
 
-// each is a mapping from any text to values of one shape.
-func each(inner shape) shape {
+// each is a mapping from any text to values of one check.
+func each(inner objectCheck) objectCheck {
 	return mapping(func(path path, key string, value any) []problem { return inner(path.to(key), value) })
 }
 
-func mapping(visit func(path path, key string, value any) []problem) shape {
+func mapping(visit func(path path, key string, value any) []problem) objectCheck {
 	return func(path path, value any) []problem {
 		m, ok := value.(map[any]any)
 		if !ok {
@@ -75,8 +75,8 @@ func mapping(visit func(path path, key string, value any) []problem) shape {
 	}
 }
 
-// items is a list of values of one shape.
-func items(inner shape) shape {
+// items is a list of values of one check.
+func items(inner objectCheck) objectCheck {
 	return func(path path, value any) []problem {
 		list, ok := value.([]any)
 		if !ok {
@@ -91,7 +91,7 @@ func items(inner shape) shape {
 }
 
 // shapes maps argument names, or families ending in "*", to what their values must be.
-type shapes map[string]shape
+type shapes map[string]objectCheck
 
 // validate is a Validate function for a spec.
 func (s shapes) validate(args framework.Arguments) error {

@@ -13,11 +13,11 @@ import (
 	yaml2 "gopkg.in/yaml.v2"
 )
 
-// cursor is a place in the file: its node, which knows the line, and the value upstream's decoder makes of it.
+// yamlNode is a place in the file: its node, which knows the line, and the value upstream's decoder makes of it.
 //
 // Two decoders read the file. yaml.v2 is upstream's: it alone decides what a value is (to it `yes` is a bool and a
 // mapping is a map[any]any), so plugins get what they get from upstream. yaml.v3 only gives lines and keys.
-type cursor struct {
+type yamlNode struct {
 	// node is never an alias.
 	node  *yaml3.Node
 	value any
@@ -27,32 +27,32 @@ type cursor struct {
 type field struct {
 	key     string
 	keyLine int
-	cursor
+	yamlNode
 }
 
-func (c cursor) line() int { return c.node.Line }
+func (c yamlNode) line() int { return c.node.Line }
 
 // document reads the one document of a file. It returns false when the file has no content.
-func document(data []byte) (cursor, bool, *Error) {
+func document(data []byte) (yamlNode, bool, *Error) {
 	decoder := yaml3.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml3.Node
 	if err := decoder.Decode(&doc); errors.Is(err, io.EOF) {
-		return cursor{}, false, nil
+		return yamlNode{}, false, nil
 	} else if err != nil {
-		return cursor{}, false, syntaxError(err)
+		return yamlNode{}, false, syntaxError(err)
 	}
 	if err := decoder.Decode(&second); err == nil {
-		return cursor{}, false, &Error{Line: max(second.Line, 1), Msg: "a second YAML document starts here; the file may have only one"}
+		return yamlNode{}, false, &Error{Line: max(second.Line, 1), Msg: "a second YAML document starts here; the file may have only one"}
 	} else if !errors.Is(err, io.EOF) {
-		return cursor{}, false, syntaxError(err)
+		return yamlNode{}, false, syntaxError(err)
 	}
 	var value any
 	if err := yaml2.Unmarshal(data, &value); err != nil {
-		return cursor{}, false, syntaxError(err)
+		return yamlNode{}, false, syntaxError(err)
 	}
 	root := doc.Content[0]
 	if root.Kind == yaml3.ScalarNode && value == nil {
-		return cursor{}, false, nil
+		return yamlNode{}, false, nil
 	}
 	return at(root, value), true, nil
 }
@@ -71,23 +71,23 @@ func syntaxError(err error) *Error {
 }
 
 // at follows aliases. They end: the v2 decoder has refused the ones that contain themselves.
-func at(node *yaml3.Node, value any) cursor {
+func at(node *yaml3.Node, value any) yamlNode {
 	for node.Kind == yaml3.AliasNode {
 		node = node.Alias
 	}
-	return cursor{node: node, value: value}
+	return yamlNode{node: node, value: value}
 }
 
 // isNothing tells a key without a value.
-func (c cursor) isNothing() bool { return c.node.Kind == yaml3.ScalarNode && c.value == nil }
+func (c yamlNode) isNothing() bool { return c.node.Kind == yaml3.ScalarNode && c.value == nil }
 
 // items returns the elements of a list; false when it is none.
-func (c cursor) items() ([]cursor, bool) {
+func (c yamlNode) items() ([]yamlNode, bool) {
 	list, ok := c.value.([]any)
 	if !ok || c.node.Kind != yaml3.SequenceNode || len(list) != len(c.node.Content) {
 		return nil, false
 	}
-	out := make([]cursor, len(list))
+	out := make([]yamlNode, len(list))
 	for i, node := range c.node.Content {
 		out[i] = at(node, list[i])
 	}
@@ -96,7 +96,7 @@ func (c cursor) items() ([]cursor, bool) {
 
 // fields returns the keys of a mapping in the order of the file, merged ones (`<<`) last, and each key that is
 // there twice; false when it is no mapping.
-func (c cursor) fields() (keys, twice []field, ok bool) {
+func (c yamlNode) fields() (keys, twice []field, ok bool) {
 	values, ok := c.value.(map[any]any)
 	if !ok || c.node.Kind != yaml3.MappingNode {
 		return nil, nil, false
@@ -119,7 +119,7 @@ func collect(node *yaml3.Node, values map[any]any, seen map[string]bool, keys, t
 			continue
 		}
 		key = at(key, nil).node
-		f := field{key: key.Value, keyLine: key.Line, cursor: at(value, values[key.Value])}
+		f := field{key: key.Value, keyLine: key.Line, yamlNode: at(value, values[key.Value])}
 		switch {
 		case own[f.key]:
 			*twice = append(*twice, f)
