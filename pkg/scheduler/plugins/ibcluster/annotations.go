@@ -30,8 +30,8 @@ const (
 	AffinityGroupAnnotation = annotationPrefix + "affinity-group"
 )
 
-// wish is what a gang wants.
-type wish struct {
+// request is what a gang wants.
+type request struct {
 	mode  string
 	level int
 	// clusters are those it may lie in; any when empty.
@@ -41,7 +41,7 @@ type wish struct {
 }
 
 // binds says whether there are nodes where the gang may not go.
-func (w *wish) binds() bool { return w.mode == modeRequired || len(w.clusters) > 0 }
+func (w *request) binds() bool { return w.mode == modeRequired || len(w.clusters) > 0 }
 
 // maxMistakes bounds how many mistakes of one gang are told, maxKey how much of a key, maxClusters how many clusters a gang
 // lists: each group is looked for among them.
@@ -51,10 +51,10 @@ const (
 	maxClusters = 1000
 )
 
-// wishOf reads what the annotations say the job wants. An error says which is malformed and what would be right. A job
-// without a wish has the mode none.
-func (s *settings) wishOf(job *api.JobInfo, said saying, forest *topology.Forest) (wish, error) {
-	w := wish{mode: s.defaultModeOf(job)}
+// requestOf reads what the annotations say the job wants. An error says which is malformed and what would be right. A job
+// without a request has the mode none.
+func (s *settings) requestOf(job *api.JobInfo, said saying, forest *topology.Forest) (request, error) {
+	w := request{mode: s.defaultModeOf(job)}
 	var mistakes []error
 	for _, key := range slices.Sorted(maps.Keys(said.annotations)) {
 		if err := w.read(key, said.annotations[key], forest); err != nil {
@@ -65,15 +65,15 @@ func (s *settings) wishOf(job *api.JobInfo, said saying, forest *topology.Forest
 		mistakes = append(mistakes[:maxMistakes], fmt.Errorf("and %d more mistakes in annotations", more))
 	}
 	if len(mistakes) > 0 {
-		return wish{}, errors.Join(mistakes...)
+		return request{}, errors.Join(mistakes...)
 	}
 	_, explicit := said.annotations[ModeAnnotation]
 	switch {
 	case explicit && w.mode != modeRequired && w.group != "":
-		return wish{}, fmt.Errorf("annotation %s%s: found %q beside %s, want %q: the PodGroups of an affinity group must share one cluster",
+		return request{}, fmt.Errorf("annotation %s%s: found %q beside %s, want %q: the PodGroups of an affinity group must share one cluster",
 			ModeAnnotation, said.on(), w.mode, AffinityGroupAnnotation, modeRequired)
 	case explicit && w.mode == modeNone && len(said.annotations) > 1:
-		return wish{}, fmt.Errorf("annotation %s%s: found %q beside other annotations of ibcluster, want %q or %q with them",
+		return request{}, fmt.Errorf("annotation %s%s: found %q beside other annotations of ibcluster, want %q or %q with them",
 			ModeAnnotation, said.on(), modeNone, modeRequired, modePreferred)
 	case w.group != "", !explicit && w.mode == modeNone && len(said.annotations) > 0:
 		w.mode = modeRequired // who asks for company must have it; who asks for a level or a cluster wants it
@@ -91,7 +91,7 @@ func (s *settings) defaultModeOf(job *api.JobInfo) string {
 	return s.defaultMode
 }
 
-func (w *wish) read(key, value string, forest *topology.Forest) error {
+func (w *request) read(key, value string, forest *topology.Forest) error {
 	switch key {
 	case ModeAnnotation:
 		if !slices.Contains(modes, value) {

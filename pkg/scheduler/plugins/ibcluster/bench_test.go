@@ -64,7 +64,7 @@ func BenchmarkSession(b *testing.B) {
 	b.Run("groups", func(b *testing.B) {
 		i := 0
 		for b.Loop() {
-			clear(s.plans)
+			clear(s.scopes)
 			if _, err := s.nodeGroups(ssn.Jobs[tasks[i%len(tasks)].Job]); err != nil {
 				b.Fatal(err)
 			}

@@ -22,10 +22,10 @@ func (s *session) enqueueable(obj any) int {
 	if !ok {
 		return util.Abstain
 	}
-	w := s.wishes[job.UID]
+	w := s.requests[job.UID]
 	if w == nil { // a Volcano Job has no pods before it is let in
 		if said, err := sayingOf(job); err == nil {
-			if read, err := s.wishOf(job, said, s.forest); err == nil {
+			if read, err := s.requestOf(job, said, s.forest); err == nil {
 				w = &read
 			}
 		}

@@ -27,9 +27,9 @@ const (
 // retellEvery is how often a problem that lasts is told again: the API server keeps events for so long.
 const retellEvery = time.Hour
 
-// tell writes an event for each problem that was not there in the last session, or that was told long ago. The recorder
+// reportProblems writes an event for each problem that was not there in the last session, or that was told long ago. The recorder
 // drops the repetition of a PodGroup's last event, but a HyperNode may have several problems, and be mended and wrong again.
-func (p *plugin) tell(ssn *framework.Session, problems []topology.Problem) {
+func (p *plugin) reportProblems(ssn *framework.Session, problems []topology.Problem) {
 	told := make(map[string]time.Time, len(problems))
 	for _, problem := range problems {
 		text := problem.String()

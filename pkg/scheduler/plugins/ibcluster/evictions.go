@@ -53,10 +53,10 @@ func (s *session) newEstimate(job *api.JobInfo, action string) *estimate {
 
 // of reckons the group's cost.
 func (e *estimate) of(group *topology.Group) cost {
-	rooms := make([]*room, 0, len(group.Nodes))
+	rooms := make([]*evictableNode, 0, len(group.Nodes))
 	for _, name := range group.Nodes {
 		if node := e.ssn.Nodes[name]; node != nil {
-			rooms = append(rooms, e.roomOn(node))
+			rooms = append(rooms, e.nodeToEvictOn(node))
 		}
 	}
 	var c cost
@@ -65,7 +65,7 @@ func (e *estimate) of(group *topology.Group) cost {
 		if i == 0 || !alike(member, e.members[i-1]) {
 			open = open[:0]
 			for _, r := range rooms {
-				if r.reckon(member) {
+				if r.computeCost(member) {
 					open = append(open, r)
 				}
 			}
@@ -76,9 +76,9 @@ func (e *estimate) of(group *topology.Group) cost {
 			continue
 		}
 		r := open[0]
-		c.evictions += r.price
+		c.evictions += r.evictions
 		r.take(member)
-		if r.reckon(member) {
+		if r.computeCost(member) {
 			heap.Fix(&open, 0)
 		} else {
 			heap.Pop(&open)
@@ -95,20 +95,20 @@ func alike(l, r *api.TaskInfo) bool {
 		equality.Semantic.DeepEqual(l.Pod.Spec.Tolerations, r.Pod.Spec.Tolerations)
 }
 
-// room is what a node has for the gang.
-type room struct {
+// evictableNode is what a node has for the gang.
+type evictableNode struct {
 	node *v1.Node
 	idle *api.Resource
 	// victims are the pods that may be evicted and are not yet, the first to go first.
 	victims []*api.TaskInfo
 	// least is how many the action evicts at least.
 	least int
-	// price is how many must go for the next member.
-	price int
+	// evictions is how many must go for the next member.
+	evictions int
 }
 
-func (e *estimate) roomOn(node *api.NodeInfo) *room {
-	r := &room{node: node.Node, idle: node.FutureIdle()}
+func (e *estimate) nodeToEvictOn(node *api.NodeInfo) *evictableNode {
+	r := &evictableNode{node: node.Node, idle: node.FutureIdle()}
 	if e.action == reclaimAction {
 		r.least = 1 // it looks at no node where there is nothing to reclaim
 	}
@@ -146,29 +146,29 @@ func (e *estimate) mayGo(task, preemptor *api.TaskInfo) bool {
 	return api.PreemptableStatus(task.Status) && job.Queue == mine.Queue
 }
 
-// reckon finds the price of the next member; false when it does not fit whatever goes.
-func (r *room) reckon(member *api.TaskInfo) bool {
+// computeCost finds how many must go for the next member; false when it does not fit whatever goes.
+func (r *evictableNode) computeCost(member *api.TaskInfo) bool {
 	if r.least > len(r.victims) || !admits(r.node, member.Pod) {
 		return false
 	}
 	idle := r.idle.Clone()
-	for r.price = 0; ; r.price++ {
-		if r.price >= r.least && member.InitResreq.LessEqual(idle, api.Zero) {
+	for r.evictions = 0; ; r.evictions++ {
+		if r.evictions >= r.least && member.InitResreq.LessEqual(idle, api.Zero) {
 			return true
 		}
-		if r.price == len(r.victims) {
+		if r.evictions == len(r.victims) {
 			return false
 		}
-		idle.Add(r.victims[r.price].Resreq)
+		idle.Add(r.victims[r.evictions].Resreq)
 	}
 }
 
-// take places the member at the price that was reckoned.
-func (r *room) take(member *api.TaskInfo) {
-	for _, victim := range r.victims[:r.price] {
+// take places the member with the evictions that were computed.
+func (r *evictableNode) take(member *api.TaskInfo) {
+	for _, victim := range r.victims[:r.evictions] {
 		r.idle.Add(victim.Resreq)
 	}
-	r.victims = r.victims[r.price:]
+	r.victims = r.victims[r.evictions:]
 	r.idle.Sub(member.InitResreq)
 }
 
@@ -189,14 +189,14 @@ func admits(node *v1.Node, pod *v1.Pod) bool {
 }
 
 // roomHeap has the cheapest room first, the first by name among equals.
-type roomHeap []*room
+type roomHeap []*evictableNode
 
 func (h roomHeap) Len() int { return len(h) }
 func (h roomHeap) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(h[i].price, h[j].price), cmp.Compare(h[i].node.Name, h[j].node.Name)) < 0
+	return cmp.Or(cmp.Compare(h[i].evictions, h[j].evictions), cmp.Compare(h[i].node.Name, h[j].node.Name)) < 0
 }
 func (h roomHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *roomHeap) Push(x any)   { *h = append(*h, x.(*room)) }
+func (h *roomHeap) Push(x any)   { *h = append(*h, x.(*evictableNode)) }
 func (h *roomHeap) Pop() any {
 	old := *h
 	last := old[len(old)-1]

@@ -15,19 +15,19 @@ import (
 
 // nodeGroups implements framework.NodeGroupFn.
 func (s *session) nodeGroups(job *api.JobInfo) (*framework.NodeGroups, error) {
-	if s.wishes[job.UID] == nil {
+	if s.requests[job.UID] == nil {
 		return nil, nil
 	}
-	p := s.plan(job)
+	p := s.scopeOf(job)
 	if len(s.forest.At(p.level)) == 0 {
 		if p.binds() {
 			return nil, s.noGroups(p.level)
 		}
 		return nil, nil
 	}
-	if p.split != "" && p.mode == modeRequired {
+	if p.splitDescription != "" && p.mode == modeRequired {
 		s.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, splitReason,
-			fmt.Sprintf("members of the gang are in %s; others go to %s, where most are", p.split, p.home.Path()))
+			fmt.Sprintf("members of the gang are in %s; others go to %s, where most are", p.splitDescription, p.currentGroup.Path()))
 	}
 	groups := &framework.NodeGroups{
 		Required:   p.mode == modeRequired,

@@ -3,7 +3,7 @@
 // Package ibcluster keeps a gang in one InfiniBand cluster: a group of nodes named by labels or HyperNodes.
 //
 // What the groups are is read in package topology. What a gang wants is read from its PodGroup's annotations
-// (annotations.go). From both, and from where its members are, follows where its other members may go (plan.go), which
+// (annotations.go). From both, and from where its members are, follows where its other members may go (gangscope.go), which
 // the plugin tells allocate (groups.go, score.go, rank.go) and enforces in every action (predicate.go); a gang that is larger than every
 // group is not let in (enqueue.go). For actions that
 // evict it picks the cluster that needs the fewest evictions (target.go, evictions.go).
@@ -75,7 +75,7 @@ func (p *plugin) Name() string { return Name }
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	s := p.open(ssn)
 	p.session = s
-	p.tell(ssn, s.forest.Problems())
+	p.reportProblems(ssn, s.forest.Problems())
 	ssn.AddJobValidFn(Name, s.valid)
 	ssn.AddJobEnqueueableFn(Name, s.enqueueable)
 	ssn.AddNodeGroupFn(Name, s.nodeGroups)

@@ -14,11 +14,11 @@ import (
 // preferred gang those outside of the clusters it lists. It is what keeps actions that know nothing of node groups from
 // taking a member out.
 func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
-	w := s.wishes[task.Job]
+	w := s.requests[task.Job]
 	if w == nil || !w.binds() {
 		return nil
 	}
-	p := s.plan(s.ssn.Jobs[task.Job])
+	p := s.scopeOf(s.ssn.Jobs[task.Job])
 	if p.admits(s.forest.Narrowest(node.Name)) {
 		return nil
 	}
@@ -26,7 +26,7 @@ func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 }
 
 // admits says whether members may go on a node whose narrowest group it is.
-func (p *plan) admits(narrowest *topology.Group) bool {
+func (p *gangScope) admits(narrowest *topology.Group) bool {
 	if p.mode == modePreferred {
 		cluster := narrowest.At(0)
 		return cluster != nil && slices.Contains(p.clusters, cluster.Name)
@@ -38,19 +38,19 @@ func (p *plan) admits(narrowest *topology.Group) bool {
 // verdictElsewhere is what the predicate says of nodes outside of the candidates. They are beyond the help of evictions,
 // so that preempt, reclaim and nominations stay away from them. Only where the gang is because of what this very session
 // placed, and may take back, they are not: what allocate wrote down then must not bind the actions after it.
-func (p *plan) verdictElsewhere() []*api.Status {
+func (p *gangScope) verdictElsewhere() []*api.Status {
 	status := &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of the groups its gang may lie in"}
 	switch {
 	case p.mode == modePreferred:
 		return []*api.Status{status}
-	case p.home != nil:
-		status.Reason = "node(s) outside of group " + p.home.Path() + ", where its gang is"
-	case p.lost:
+	case p.currentGroup != nil:
+		status.Reason = "node(s) outside of group " + p.currentGroup.Path() + ", where its gang is"
+	case p.outsideGroups:
 		status.Reason = "its gang is on node(s) outside of groups"
 	case p.action != "" && len(p.candidates) == 1:
 		status.Reason = "node(s) outside of group " + p.candidates[0].Path() + ", which " + p.action + " makes room in for its gang"
 	}
-	if p.home != nil && !p.settled && p.action == "" {
+	if p.currentGroup != nil && !p.settled && p.action == "" {
 		status.Code = api.Unschedulable
 	}
 	return []*api.Status{status}

@@ -21,14 +21,14 @@ const (
 // Under tightest it is the part of the group's room that the gang takes: the fuller the group gets, the better, which
 // leaves the largest groups whole for gangs that need them. Under emptiest it is the part that stays.
 func (s *session) score(job *api.JobInfo, trial *framework.NodeGroupTrial) (float64, error) {
-	if s.wishes[job.UID] == nil {
+	if s.requests[job.UID] == nil {
 		return 0, nil
 	}
 	fill := trial.Fill
 	if s.strategy == emptiest {
 		fill = 1 - fill
 	}
-	p := s.plan(job)
+	p := s.scopeOf(job)
 	score := fillScore*fill + part(nominatedScore, p.nominated[trial.Group], len(job.Tasks)) +
 		part(memberScore, p.members[trial.Group], len(job.Tasks))
 	return s.weight * score, nil

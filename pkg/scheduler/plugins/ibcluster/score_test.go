@@ -99,14 +99,14 @@ func TestPreferredGangIsNotCountedAnew(t *testing.T) {
 	})
 	s := f.plugin.session
 	b, job := s.forest.Find("ib-b"), f.job("g")
-	before := s.plan(job)
+	before := s.scopeOf(job)
 	f.place(t, "g/1", "b1")
 	f.place(t, "g/2", "b2")
-	if p := s.plan(job); p != before || p.members[b] != 2 || p.nominated[b] != 1 {
+	if p := s.scopeOf(job); p != before || p.members[b] != 2 || p.nominated[b] != 1 {
 		t.Errorf("the plan is another: %t, it counts %d members in ib-b, want 2, and %d nominated, want 1", p != before, p.members[b], p.nominated[b])
 	}
 	f.place(t, "g/3", "b1")
-	if p := s.plan(job); p.members[b] != 3 || p.nominated[b] != 0 {
+	if p := s.scopeOf(job); p.members[b] != 3 || p.nominated[b] != 0 {
 		t.Errorf("the plan counts %d members in ib-b, want 3, and %d nominated, want 0", p.members[b], p.nominated[b])
 	}
 }

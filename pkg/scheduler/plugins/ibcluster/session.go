@@ -21,21 +21,21 @@ type session struct {
 	forest *topology.Forest
 	// unread says why the forest could not be read; empty when it was.
 	unread string
-	// wishes holds the jobs with pending tasks that wish for something, malformed what is wrong with the annotations of
+	// requests holds the jobs with pending tasks that ask for something, malformed what is wrong with the annotations of
 	// others. Both are complete when the session is open.
-	wishes    map[api.JobID]*wish
+	requests  map[api.JobID]*request
 	malformed map[api.JobID]string
-	// kin are the members of each affinity group, by name, and groupOf is the affinity group of each, in the namespaces of
+	// affinityGroups are the members of each affinity group, by name, and groupOf is the affinity group of each, in the namespaces of
 	// jobs that are to be placed in one.
-	kin     map[string][]*api.JobInfo
-	groupOf map[api.JobID]string
+	affinityGroups map[string][]*api.JobInfo
+	groupOf        map[api.JobID]string
 	// capacities are those of the groups that were asked for.
 	capacities map[*topology.Group]*api.Resource
 
 	// mu guards the rest, because upstream's actions ask predicates from several goroutines.
 	mu sync.RWMutex
-	// plans are dropped when a member of the job, or of its affinity group, is placed or taken away.
-	plans map[api.JobID]*plan
+	// scopes are dropped when a member of the job, or of its affinity group, is placed or taken away.
+	scopes map[api.JobID]*gangScope
 	// targets are the groups that actions that evict are sent to, nil for a gang that eviction helps in none.
 	targets map[target]*topology.Group
 }
@@ -49,15 +49,15 @@ type target struct {
 func (p *plugin) open(ssn *framework.Session) *session {
 	s := &session{
 		plugin: p, ssn: ssn,
-		wishes: map[api.JobID]*wish{}, malformed: map[api.JobID]string{},
-		kin: map[string][]*api.JobInfo{}, groupOf: map[api.JobID]string{}, capacities: map[*topology.Group]*api.Resource{},
-		plans: map[api.JobID]*plan{}, targets: map[target]*topology.Group{},
+		requests: map[api.JobID]*request{}, malformed: map[api.JobID]string{},
+		affinityGroups: map[string][]*api.JobInfo{}, groupOf: map[api.JobID]string{}, capacities: map[*topology.Group]*api.Resource{},
+		scopes: map[api.JobID]*gangScope{}, targets: map[target]*topology.Group{},
 	}
 	s.forest, s.unread = p.readForest(ssn)
 	company := map[string]bool{}
 	for _, job := range ssn.Jobs {
 		s.readJob(job)
-		if w := s.wishes[job.UID]; w != nil && w.group != "" {
+		if w := s.requests[job.UID]; w != nil && w.group != "" {
 			company[job.Namespace] = true
 		}
 	}
@@ -98,9 +98,9 @@ func (s *session) readJob(job *api.JobInfo) {
 		return
 	}
 	said, err := sayingOf(job)
-	var w wish
+	var w request
 	if err == nil {
-		w, err = s.wishOf(job, said, s.forest)
+		w, err = s.requestOf(job, said, s.forest)
 	}
 	switch {
 	case err != nil:
@@ -110,7 +110,7 @@ func (s *session) readJob(job *api.JobInfo) {
 		s.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, malformedReason, text)
 		return
 	case w.mode != modeNone:
-		s.wishes[job.UID] = &w
+		s.requests[job.UID] = &w
 	}
 	if untaken := said.untaken(job); untaken != "" {
 		s.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, ignoredReason, brief.Text(untaken))
@@ -121,7 +121,7 @@ func (s *session) readJob(job *api.JobInfo) {
 // others all the same.
 func (s *session) readCompany(job *api.JobInfo) {
 	name := groupNameOf(job)
-	if w := s.wishes[job.UID]; w != nil {
+	if w := s.requests[job.UID]; w != nil {
 		name = w.group
 	}
 	if name == "" {
@@ -129,7 +129,7 @@ func (s *session) readCompany(job *api.JobInfo) {
 	}
 	group := job.Namespace + "/" + name
 	s.groupOf[job.UID] = group
-	s.kin[group] = append(s.kin[group], job)
+	s.affinityGroups[group] = append(s.affinityGroups[group], job)
 }
 
 // valid leaves out gangs with malformed annotations, in every action.
@@ -144,13 +144,13 @@ func (s *session) valid(obj any) *api.ValidateResult {
 	return nil
 }
 
-// jobKey lets all jobs without a restriction share their verdicts. Those of others hold for as long as the plan's: that is
+// jobKey lets all jobs without a restriction share their verdicts. Those of others hold for as long as the scope's: that is
 // another once a member is placed.
 func (s *session) jobKey(job *api.JobInfo) string {
-	if w := s.wishes[job.UID]; w == nil || !w.binds() {
+	if w := s.requests[job.UID]; w == nil || !w.binds() {
 		return ""
 	}
-	return s.plan(job).key
+	return s.scopeOf(job).key
 }
 
 func (s *session) eventHandler() *vcframework.EventHandler {
@@ -160,25 +160,25 @@ func (s *session) eventHandler() *vcframework.EventHandler {
 	}
 }
 
-// changed drops the plans that the placing or taking away of a task changes. A member more changes nothing but the count
+// changed drops the scopes that the placing or taking away of a task changes. A member more changes nothing but the count
 // of a gang that is held nowhere by its members, or lies where it is held.
 func (s *session) changed(task *api.TaskInfo, by int) {
 	related := s.groupOf[task.Job]
-	if s.wishes[task.Job] == nil && related == "" {
+	if s.requests[task.Job] == nil && related == "" {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	group := s.forest.Narrowest(task.NodeName)
-	if p := s.plans[task.Job]; p != nil && by > 0 {
+	if p := s.scopes[task.Job]; p != nil && by > 0 {
 		free := p.mode == modePreferred && task.Pod.Status.NominatedNodeName == ""
-		if free || p.home != nil && group.At(p.level) == p.home {
+		if free || p.currentGroup != nil && group.At(p.level) == p.currentGroup {
 			p.count(group)
 			return
 		}
 	}
-	delete(s.plans, task.Job)
-	for _, job := range s.kin[related] {
-		delete(s.plans, job.UID)
+	delete(s.scopes, task.Job)
+	for _, job := range s.affinityGroups[related] {
+		delete(s.scopes, job.UID)
 	}
 }

@@ -22,7 +22,7 @@ func evicts(action string) bool { return action == preemptAction || action == re
 // restrictToTarget leaves the one candidate that the action is to make room in, so that the nominations of a gang lie in
 // one group. It is the one that needs the fewest evictions, by estimate, of those that the action was not sent to in vain
 // since the gang was last nominated; it stays for the session.
-func (s *session) restrictToTarget(p *plan, job *api.JobInfo) {
+func (s *session) restrictToTarget(p *gangScope, job *api.JobInfo) {
 	key := target{job.UID, p.action}
 	group, picked := s.targets[key]
 	if !picked {
@@ -32,7 +32,7 @@ func (s *session) restrictToTarget(p *plan, job *api.JobInfo) {
 	p.restrict(func(g *topology.Group) bool { return g == group }, p.action+" makes room for the gang in another group")
 }
 
-func (s *session) pickTarget(p *plan, job *api.JobInfo) *topology.Group {
+func (s *session) pickTarget(p *gangScope, job *api.JobInfo) *topology.Group {
 	untried := slices.DeleteFunc(slices.Clone(p.candidates), func(g *topology.Group) bool { return s.tried[target{job.UID, p.action}][g.Path()] })
 	if len(untried) == 0 {
 		delete(s.tried, target{job.UID, p.action})

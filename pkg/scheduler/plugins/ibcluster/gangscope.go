@@ -13,30 +13,30 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// plan is where a gang's members that are to be placed may go, as things stand.
-type plan struct {
-	*wish
+// gangScope is where a gang's members that are to be placed may go, as things stand.
+type gangScope struct {
+	*request
 	// candidates are the groups at the gang's level that may hold it, by path, and allowed the same as a set, nil when they
 	// are all there are.
 	candidates []*topology.Group
 	allowed    map[*topology.Group]bool
 	// refused are the reasons of the other groups.
 	refused []refusal
-	// home is the group at the gang's level that its placed members are in, or most of them; nil when none is placed.
-	home *topology.Group
-	// lost says that members are placed, but on nodes that are in no group.
-	lost bool
-	// split says that settled members are in several groups or outside of groups, and where.
-	split string
-	// settled says that a member was placed before this session or is handed over to be bound, so that home stays.
+	// currentGroup is the group at the gang's level that its placed members are in, or most of them; nil when none is placed.
+	currentGroup *topology.Group
+	// outsideGroups says that members are placed, but on nodes that are in no group.
+	outsideGroups bool
+	// splitDescription says that settled members are in several groups or outside of groups, and where.
+	splitDescription string
+	// settled says that a member was placed before this session or is handed over to be bound, so that currentGroup stays.
 	settled bool
 	// members counts the placed members in each group of every level, nominated those that are to come.
 	members, nominated map[*topology.Group]int
-	// action is the action the plan is for, if it is one that evicts.
+	// action is the action the scope is for, if it is one that evicts.
 	action string
 	// verdict is what the predicate says of nodes outside of the candidates.
 	verdict []*api.Status
-	// key is the same for plans of the job by which the predicate says the same of every node.
+	// key is the same for scopes of the job by which the predicate says the same of every node.
 	key string
 }
 
@@ -52,30 +52,30 @@ type refusal struct {
 // the gang wherever that goes.
 var placed = []api.TaskStatus{api.Allocated, api.Pipelined, api.Binding, api.Bound, api.Running}
 
-// plan returns the job's plan for the action that runs. The job has a wish.
-func (s *session) plan(job *api.JobInfo) *plan {
+// scopeOf returns the job's scope for the action that runs. The job has a request.
+func (s *session) scopeOf(job *api.JobInfo) *gangScope {
 	action := ""
 	if evicts(s.ssn.Action) {
 		action = s.ssn.Action
 	}
 	s.mu.RLock()
-	p := s.plans[job.UID]
+	p := s.scopes[job.UID]
 	s.mu.RUnlock()
 	if p != nil && p.action == action {
 		return p
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p = s.plans[job.UID]; p == nil || p.action != action {
+	if p = s.scopes[job.UID]; p == nil || p.action != action {
 		p = s.makePlan(job, action)
-		s.plans[job.UID] = p
+		s.scopes[job.UID] = p
 	}
 	return p
 }
 
-func (s *session) makePlan(job *api.JobInfo, action string) *plan {
-	p := &plan{
-		wish: s.wishes[job.UID], action: action,
+func (s *session) makePlan(job *api.JobInfo, action string) *gangScope {
+	p := &gangScope{
+		request: s.requests[job.UID], action: action,
 		members: map[*topology.Group]int{}, nominated: map[*topology.Group]int{},
 	}
 	p.candidates = s.forest.At(p.level)
@@ -86,7 +86,7 @@ func (s *session) makePlan(job *api.JobInfo, action string) *plan {
 	}
 	s.restrictToKin(p, job)
 	s.restrictToHome(p)
-	if action != "" && p.mode == modeRequired && p.home == nil && !p.lost {
+	if action != "" && p.mode == modeRequired && p.currentGroup == nil && !p.outsideGroups {
 		s.restrictToTarget(p, job)
 	}
 	if len(p.refused) > 0 {
@@ -101,7 +101,7 @@ func (s *session) makePlan(job *api.JobInfo, action string) *plan {
 }
 
 // keyFor names all that the predicate looks at.
-func (p *plan) keyFor(job *api.JobInfo) string {
+func (p *gangScope) keyFor(job *api.JobInfo) string {
 	var key strings.Builder
 	fmt.Fprintf(&key, "%s %d %s", job.UID, p.verdict[0].Code, p.verdict[0].Reason)
 	if p.allowed != nil {
@@ -114,7 +114,7 @@ func (p *plan) keyFor(job *api.JobInfo) string {
 }
 
 // locate finds where the job's members are.
-func (s *session) locate(p *plan, job *api.JobInfo) {
+func (s *session) locate(p *gangScope, job *api.JobInfo) {
 	settled, outside := map[*topology.Group]int{}, map[string]bool{}
 	for _, status := range placed {
 		for _, task := range job.TaskStatusIndex[status] {
@@ -138,12 +138,12 @@ func (s *session) locate(p *plan, job *api.JobInfo) {
 		}
 	}
 	groups := s.forest.At(p.level)
-	p.home = most(groups, p.members)
-	p.lost = p.home == nil && len(outside) > 0
+	p.currentGroup = most(groups, p.members)
+	p.outsideGroups = p.currentGroup == nil && len(outside) > 0
 	if len(settled) > 1 {
-		p.split = list(groups, settled)
+		p.splitDescription = list(groups, settled)
 		if len(outside) > 0 {
-			p.split += " and on " + some(outside) + " outside of groups"
+			p.splitDescription += " and on " + some(outside) + " outside of groups"
 		}
 	}
 }
@@ -155,7 +155,7 @@ func (s *session) tentative(job *api.JobInfo, task *api.TaskInfo) bool {
 }
 
 // count counts one more placed member.
-func (p *plan) count(narrowest *topology.Group) {
+func (p *gangScope) count(narrowest *topology.Group) {
 	for g := narrowest; g != nil; g = g.Parent {
 		p.members[g]++
 	}
@@ -205,7 +205,7 @@ func some(nodes map[string]bool) string {
 }
 
 // restrict keeps those candidates that pass and refuses the others.
-func (p *plan) restrict(pass func(*topology.Group) bool, reason string) {
+func (p *gangScope) restrict(pass func(*topology.Group) bool, reason string) {
 	var kept, refused []*topology.Group
 	for _, g := range p.candidates {
 		if pass(g) {
@@ -221,13 +221,13 @@ func (p *plan) restrict(pass func(*topology.Group) bool, reason string) {
 }
 
 // restrictToKin leaves the cluster where the other PodGroups of the affinity group are.
-func (s *session) restrictToKin(p *plan, job *api.JobInfo) {
+func (s *session) restrictToKin(p *gangScope, job *api.JobInfo) {
 	related := s.groupOf[job.UID]
 	if related == "" {
 		return
 	}
 	counts, outside := map[*topology.Group]int{}, map[string]bool{}
-	for _, other := range s.kin[related] {
+	for _, other := range s.affinityGroups[related] {
 		if other == job {
 			continue
 		}
@@ -255,18 +255,18 @@ func (s *session) restrictToKin(p *plan, job *api.JobInfo) {
 
 // restrictToHome leaves the group where the members are, if it must be one. Members that are in no group are waited
 // for: the node's label may come back, and another cluster would be the wrong one.
-func (s *session) restrictToHome(p *plan) {
+func (s *session) restrictToHome(p *gangScope) {
 	if p.mode != modeRequired {
 		return
 	}
-	if p.lost {
+	if p.outsideGroups {
 		p.restrict(func(*topology.Group) bool { return false }, "the gang's members are on nodes outside of groups")
 	}
-	if p.home != nil {
-		reason := "the gang's members are in " + p.home.Path()
-		if p.split != "" {
-			reason = fmt.Sprintf("the gang's members are in %s: others go to %s, where most are", p.split, p.home.Path())
+	if p.currentGroup != nil {
+		reason := "the gang's members are in " + p.currentGroup.Path()
+		if p.splitDescription != "" {
+			reason = fmt.Sprintf("the gang's members are in %s: others go to %s, where most are", p.splitDescription, p.currentGroup.Path())
 		}
-		p.restrict(func(g *topology.Group) bool { return g == p.home }, reason)
+		p.restrict(func(g *topology.Group) bool { return g == p.currentGroup }, reason)
 	}
 }
