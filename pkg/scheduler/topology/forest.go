@@ -77,9 +77,9 @@ func (f *Forest) Of(node string, level int) *Group { return f.ofNode[node].At(le
 // Problems lists what was read around.
 func (f *Forest) Problems() []Problem { return f.problems }
 
-// plant makes a forest of groups whose names, levels and parents are set, and of the narrowest group of each node.
+// buildForest makes a forest of groups whose names, levels and parents are set, and of the narrowest group of each node.
 // Groups without nodes are left out.
-func plant(levels []Level, ofNode map[string]*Group) *Forest {
+func buildForest(levels []Level, ofNode map[string]*Group) *Forest {
 	f := &Forest{levels: levels, byLevel: make([][]*Group, len(levels)), byPath: map[string]*Group{}, ofNode: ofNode}
 	type entry struct {
 		path  string

@@ -42,7 +42,7 @@ func NewHyperNodes(tiers ...string) *HyperNodes { return &HyperNodes{tiers: tier
 func (s *HyperNodes) Forest(hyperNodes []HyperNode) *Forest {
 	slices.SortFunc(hyperNodes, func(l, r HyperNode) int { return strings.Compare(l.Name, r.Name) })
 	if s.forest == nil || !slices.EqualFunc(s.read, hyperNodes, HyperNode.equal) {
-		s.forest = grow(levelsOf(s.tiers, hyperNodes), hyperNodes)
+		s.forest = assignNodes(levelsOf(s.tiers, hyperNodes), hyperNodes)
 		s.read = hyperNodes
 	}
 	return s.forest
@@ -82,9 +82,9 @@ func levelOf(levels []Level, h HyperNode) int {
 	return slices.IndexFunc(levels, func(l Level) bool { return l.Name == strconv.Itoa(h.Tier) || l.Name == h.TierName })
 }
 
-// grow hands the nodes down from the widest level. A HyperNode gets those of its nodes that its parent has and that
+// assignNodes hands the nodes down from the widest level. A HyperNode gets those of its nodes that its parent has and that
 // nobody took from there before it.
-func grow(levels []Level, hyperNodes []HyperNode) *Forest {
+func assignNodes(levels []Level, hyperNodes []HyperNode) *Forest {
 	byName := make(map[string]HyperNode, len(hyperNodes))
 	byLevel := make([][]HyperNode, len(levels))
 	for _, h := range hyperNodes {
@@ -98,7 +98,7 @@ func grow(levels []Level, hyperNodes []HyperNode) *Forest {
 	var problems []Problem
 	for level, list := range byLevel {
 		for _, h := range list {
-			parent := around(h, byName, groups)
+			parent := nearestGroup(h, byName, groups)
 			if parent == nil && level > 0 {
 				continue
 			}
@@ -116,13 +116,13 @@ func grow(levels []Level, hyperNodes []HyperNode) *Forest {
 			problems = append(problems, problemsOf(h, lost)...)
 		}
 	}
-	f := plant(levels, ofNode)
+	f := buildForest(levels, ofNode)
 	f.problems = problems
 	return f
 }
 
-// around is the group of the nearest HyperNode around h that has one.
-func around(h HyperNode, byName map[string]HyperNode, groups map[string]*Group) *Group {
+// nearestGroup is the group of the nearest HyperNode around h that has one.
+func nearestGroup(h HyperNode, byName map[string]HyperNode, groups map[string]*Group) *Group {
 	for steps := 0; h.Parent != "" && steps < len(byName); steps++ { // bounded: members may name each other in a circle
 		h = byName[h.Parent]
 		if group := groups[h.Name]; group != nil {

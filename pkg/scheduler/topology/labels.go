@@ -79,7 +79,7 @@ func (s *Labels) read(nodes []*v1.Node) *Forest {
 			ofNode[node.Name] = group
 		}
 	}
-	return plant(s.levels(), ofNode)
+	return buildForest(s.levels(), ofNode)
 }
 
 func (s *Labels) levels() []Level {

@@ -38,7 +38,7 @@ type policy struct {
 // otherwise.
 func (p *policy) check(ctx context.Context, live *view) error {
 	allowed, err := p.judge(ctx, live)
-	var gone *mootError
+	var gone *goneError
 	switch {
 	case errors.As(err, &gone):
 		return p.refusal(live, gone.Error())

@@ -20,12 +20,12 @@ import (
 // A read is cancelled when all who wait for it have left, and lasts no longer than the longest of their deadlines.
 type sharedReads struct {
 	mu sync.Mutex
-	// lanes has an entry for each key with a read under way.
-	lanes map[string]*lane
+	// queues has an entry for each key with a read under way.
+	queues map[string]*keyQueue
 }
 
-// lane is the queue of one key, in which at most one read waits behind the one under way.
-type lane struct {
+// keyQueue is the queue of one key, in which at most one read waits behind the one under way.
+type keyQueue struct {
 	next *sharedRead
 }
 
@@ -60,7 +60,7 @@ func (s *sharedReads) get(ctx context.Context, key string, read func(context.Con
 func (s *sharedReads) join(ctx context.Context, key string, read func(context.Context) (object, error)) *sharedRead {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	current, busy := s.lanes[key]
+	current, busy := s.queues[key]
 	if busy && current.next != nil {
 		current.next.waiters++
 		return current.next
@@ -71,10 +71,10 @@ func (s *sharedReads) join(ctx context.Context, key string, read func(context.Co
 		current.next = r
 		return r
 	}
-	if s.lanes == nil {
-		s.lanes = map[string]*lane{}
+	if s.queues == nil {
+		s.queues = map[string]*keyQueue{}
 	}
-	s.lanes[key] = &lane{}
+	s.queues[key] = &keyQueue{}
 	go s.run(key, r)
 	return r
 }
@@ -87,7 +87,7 @@ func (s *sharedReads) leave(key string, r *sharedRead) {
 		return
 	}
 	r.cancel()
-	if current, busy := s.lanes[key]; busy && current.next == r {
+	if current, busy := s.queues[key]; busy && current.next == r {
 		current.next = nil
 	}
 }
@@ -102,15 +102,15 @@ func (s *sharedReads) run(key string, r *sharedRead) {
 	}
 }
 
-// pop takes the read that waits, and closes the lane when there is none.
+// pop takes the read that waits, and closes the queue when there is none.
 func (s *sharedReads) pop(key string) *sharedRead {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.lanes[key].next
+	r := s.queues[key].next
 	if r == nil {
-		delete(s.lanes, key)
+		delete(s.queues, key)
 		return nil
 	}
-	s.lanes[key].next = nil
+	s.queues[key].next = nil
 	return r
 }

@@ -53,8 +53,8 @@ func TestSharedReadsAreNeverStale(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if len(shared.lanes) != 0 {
-			t.Errorf("%d lanes are left, want none", len(shared.lanes))
+		if len(shared.queues) != 0 {
+			t.Errorf("%d lanes are left, want none", len(shared.queues))
 		}
 	})
 }

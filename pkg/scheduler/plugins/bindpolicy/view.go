@@ -18,13 +18,13 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// mootError is a finding that no failure policy passes over: with the pod or the node gone there is nothing to
+// goneError is a finding that no failure policy passes over: with the pod or the node gone there is nothing to
 // bind.
-type mootError struct{ finding string }
+type goneError struct{ finding string }
 
-func (e *mootError) Error() string { return e.finding }
+func (e *goneError) Error() string { return e.finding }
 
-func moot(format string, args ...any) error { return &mootError{fmt.Sprintf(format, args...)} }
+func gone(format string, args ...any) error { return &goneError{fmt.Sprintf(format, args...)} }
 
 // object is an API object as the API server serialises it. It is shared between readers and never changed.
 type object = map[string]any
@@ -67,7 +67,7 @@ func (v *view) spend(x *expression, details *cel.EvalDetails) {
 }
 
 // read makes the variables available, reading side by side those that were not read yet. Its error is the first in
-// the order of the variables, or a mootError when the pod or the node is not there to be bound any more.
+// the order of the variables, or a goneError when the pod or the node is not there to be bound any more.
 func (v *view) read(ctx context.Context, variables []string) error {
 	type result struct {
 		object object
@@ -90,7 +90,7 @@ func (v *view) read(ctx context.Context, variables []string) error {
 			v.objects[name] = results[i].object
 		}
 		err := v.errs[name]
-		if first == nil || errors.As(err, new(*mootError)) {
+		if first == nil || errors.As(err, new(*goneError)) {
 			first = err
 		}
 	}
@@ -113,13 +113,13 @@ func (v *view) getPod(ctx context.Context) (object, error) {
 	key := v.task.Namespace + "/" + v.task.Name
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, moot("pod %s does not exist any more", key)
+		return nil, gone("pod %s does not exist any more", key)
 	case err != nil:
 		return nil, fmt.Errorf("reading pod %s: %w", key, err)
 	case pod.UID != v.task.Pod.UID:
-		return nil, moot("pod %s was replaced by another of its name", key)
+		return nil, gone("pod %s was replaced by another of its name", key)
 	case pod.DeletionTimestamp != nil:
-		return nil, moot("pod %s is being deleted", key)
+		return nil, gone("pod %s is being deleted", key)
 	}
 	return serialised(pod, "v1", "Pod")
 }
@@ -129,7 +129,7 @@ func (v *view) getNode(ctx context.Context) (object, error) {
 		node, err := v.reader.kube.CoreV1().Nodes().Get(ctx, v.node, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			return nil, moot("node %s does not exist any more", v.node)
+			return nil, gone("node %s does not exist any more", v.node)
 		case err != nil:
 			return nil, fmt.Errorf("reading node %s: %w", v.node, err)
 		}

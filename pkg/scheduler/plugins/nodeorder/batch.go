@@ -63,7 +63,7 @@ func tolerationScores(p *pod, candidates []*api.NodeInfo) []int64 {
 	scores := make([]int64, len(candidates))
 	var most int64
 	for i, node := range candidates {
-		scores[i] = shunning(node.Node, p)
+		scores[i] = untoleratedTaints(node.Node, p)
 		most = max(most, scores[i])
 	}
 	for i, taints := range scores {
@@ -75,8 +75,8 @@ func tolerationScores(p *pod, candidates []*api.NodeInfo) []int64 {
 	return scores
 }
 
-// shunning counts the node's PreferNoSchedule taints that the pod does not tolerate.
-func shunning(node *v1.Node, p *pod) int64 {
+// untoleratedTaints counts the node's PreferNoSchedule taints that the pod does not tolerate.
+func untoleratedTaints(node *v1.Node, p *pod) int64 {
 	var n int64
 	for i := range node.Spec.Taints {
 		taint := &node.Spec.Taints[i]
