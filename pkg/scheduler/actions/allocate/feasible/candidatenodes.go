@@ -43,6 +43,10 @@ type CandidateNodes struct {
 	together map[string]float64
 	scored   []bool
 	newcomer bool
+	// keptAway are the nodes that anti-affinity of the tasks of the class, or of pods placed against them, keeps them from. More
+	// pods only keep them from more nodes, so that it holds until one is taken back: it is of the finder's takenBack.
+	keptAway   map[int32]error
+	keptAwayOf int
 	// state is of the index, as far as it is taken in. lookedAt is how many of the set's nodes have been looked at: all,
 	// unless the user has asked for sampling.
 	state, lookedAt int
@@ -80,6 +84,7 @@ func (c *ClassCache) representativeOf(task *api.TaskInfo, jobKey string) *repres
 
 // update takes in what has changed on nodes.
 func (n *CandidateNodes) update() {
+	n.forgetKeptAway()
 	changed := n.finder.index.Changed(n.state)
 	n.state = n.finder.index.State()
 	for _, node := range changed {
@@ -128,8 +133,16 @@ func (n *CandidateNodes) look(place int32) {
 	n.ranking.set(place, rank{class: n.finder.roomClassOf(n.cache.task, n.finder.index.Nodes[node]), score: n.score(node)})
 }
 
-// verdict is what the plugins whose verdicts are cached make of the node.
+// verdict is what the plugins whose verdicts are cached make of the node, and those that keep the class away from it.
 func (n *CandidateNodes) verdict(node int32) error {
+	if err := n.cachedVerdict(node); err != nil {
+		return err
+	}
+	return n.keptAway[node]
+}
+
+// cachedVerdict is what the plugins whose verdicts are cached make of the node.
+func (n *CandidateNodes) cachedVerdict(node int32) error {
 	f := n.finder
 	info := f.index.Nodes[node]
 	if options.ServerOpts.ShardingMode == vcutil.HardShardingMode && !f.ssn.NodesInShard.Has(info.Name) {
@@ -181,8 +194,12 @@ func (n *CandidateNodes) holds(place int32, idleOnly bool) bool {
 	return n.ranking.has(place) && (!idleOnly || n.ranking.rank[place].class.idle())
 }
 
-// Packs is true if a task of the class may be packed on the node at the place in the set: by what is cached, or would be.
+// Packs is true if a task of the class may be packed on the node at the place in the set: by what is cached, or would be. Whom
+// members of the gang keep away is not known before these have their places.
 func (n *CandidateNodes) Packs(place int, idleOnly bool) bool {
+	if node := n.set.Nodes[place]; n.keptAway[node] != nil {
+		return n.cachedVerdict(node) == nil && (!idleOnly || n.finder.roomClassOf(n.cache.task, n.finder.index.Nodes[node]).idle())
+	}
 	if !n.holds(int32(place), idleOnly) {
 		return false
 	}
@@ -192,17 +209,6 @@ func (n *CandidateNodes) Packs(place int, idleOnly bool) bool {
 	node := n.set.Nodes[place]
 	info := n.finder.index.Nodes[node]
 	return n.cache.refusedForGood[node] == nil && n.finder.predicate(n.cache.layers.cached, n.cache.task, info) == nil && n.perJobVerdict(info) == nil
-}
-
-// refuseForGood takes out, of the nodes that an uncached plugin refused, those that it refuses to all tasks of the class.
-func (n *CandidateNodes) refuseForGood(refused map[int32]error) {
-	for node, err := range refused {
-		if forGood(err) {
-			n.cache.refusedForGood[node] = err
-			place, _ := n.set.Place(node)
-			n.look(place)
-		}
-	}
 }
 
 // fitErrors are the verdicts on every node of the set, for a task that fits on none. Equal tasks share them.

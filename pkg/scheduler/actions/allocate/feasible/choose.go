@@ -92,7 +92,7 @@ func (f *Finder) chooseByRank(task *api.TaskInfo, n *CandidateNodes, idleOnly bo
 		best, found = at, true
 		break
 	}
-	n.refuseForGood(refused)
+	n.takeOut(refused)
 	if found {
 		return best, true, nil
 	}
@@ -118,7 +118,7 @@ func (f *Finder) chooseByScore(task *api.TaskInfo, n *CandidateNodes, idleOnly b
 			classes[class] = append(classes[class], place)
 		}
 	}
-	n.refuseForGood(refused)
+	n.takeOut(refused)
 	for class, places := range classes {
 		if len(places) > 0 {
 			slices.Sort(places)

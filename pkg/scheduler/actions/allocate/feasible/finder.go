@@ -36,6 +36,8 @@ type Finder struct {
 	labelKeys *selectorLabelKeys
 	// antiAffinity is of the pods placed in the session.
 	antiAffinity *sessionAntiAffinity
+	// takenBack counts the tasks that were taken back.
+	takenBack int
 	// prePredicates are the tiers whose pre-predicates are asked.
 	prePredicates []conf.Tier
 
@@ -108,7 +110,10 @@ func (f *Finder) ForgetJob() {
 func (f *Finder) Placed(task *api.TaskInfo, node *api.NodeInfo) { f.antiAffinity.add(task, node) }
 
 // TakenBack undoes Placed.
-func (f *Finder) TakenBack(task *api.TaskInfo) { f.antiAffinity.remove(task) }
+func (f *Finder) TakenBack(task *api.TaskInfo) {
+	f.antiAffinity.remove(task)
+	f.takenBack++
+}
 
 // PrePredicate asks the plugins' pre-predicates, but for those that only prepare for preemption and take their time to.
 func (f *Finder) PrePredicate(task *api.TaskInfo) (err error) {

@@ -11,8 +11,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	v1helper "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	k8snodeaffinity "k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeaffinity"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeunschedulable"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
@@ -118,16 +116,6 @@ func (f *Finder) selected(pod *v1.Pod, node *v1.Node) bool {
 	}
 	match, err := f.selection.required.Match(node)
 	return match && err == nil
-}
-
-// forGood is true of a refusal by the predicates plugin that is by the node's own labels, taints or being cordoned, which do
-// not change in a session.
-func forGood(err error) bool {
-	var refusal *api.FitError
-	return errors.As(err, &refusal) && slices.ContainsFunc(refusal.Status, func(s *api.Status) bool {
-		return s.Reason == k8snodeaffinity.ErrReasonPod || s.Reason == nodeunschedulable.ErrReasonUnschedulable ||
-			strings.HasPrefix(s.Reason, "node(s) had untolerated taint {")
-	})
 }
 
 // reasonFor is the reason of a node that the cached verdicts refuse.
