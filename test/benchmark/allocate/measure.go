@@ -108,6 +108,9 @@ func (b *bench) run(s *side, sh shape) (run, error) {
 	r.allocations, r.bytes = after.Mallocs-before.Mallocs, after.TotalAlloc-before.TotalAlloc
 	r.placement = ssn.Binds()
 	r.closed = timed("close", ssn.Close)
+	if sh.changing {
+		b.cluster.Cache().AddPod(newcomer(world.Nodes[len(world.Nodes)/2]))
+	}
 	if sh.unlike > 0 {
 		again := b.cluster.Open(s.registry, s.confFor(sh))
 		runtime.GC()

@@ -72,12 +72,16 @@ func (s *side) use() {
 	}
 }
 
-// confFor is the chart's conf, with the plugin for node groups at its end if the work needs it.
+// confFor is the chart's conf, with the plugins at its end that the work needs.
 func (s *side) confFor(sh shape) string {
-	if sh.clusters == 0 {
-		return s.conf
+	conf := s.conf
+	if sh.packed {
+		conf += "  - name: binpack\n    arguments:\n      binpack.weight: 10\n"
 	}
-	return s.conf + s.groups.plugin
+	if sh.clusters > 0 {
+		conf += s.groups.plugin
+	}
+	return conf
 }
 
 // hardHyperNode is upstream's way to keep a gang in one cluster.

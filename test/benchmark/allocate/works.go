@@ -50,12 +50,16 @@ type shape struct {
 	spoilt bool
 	// apart says that no two members of a gang may lie on one node.
 	apart bool
+	// packed has binpack score the nodes, too, so that those that a member of the gang has come to are the best for the next.
+	packed bool
 	// ownNames gives pods labels and annotations as controllers do, that name the pod and its job and tell others nothing.
 	ownNames bool
 	// unlike makes the members of a gang of 64 of so many kinds, which fit together into no cluster of 16 nodes although there
 	// is enough for each kind, and in sum; on the first node of each cluster a pod runs that is as large as no other. Zero is
 	// for members that are alike.
 	unlike int
+	// changing has a pod come to a node before the other session of the same cluster.
+	changing bool
 	// exact makes the members of four kinds, one of each filling a node exactly.
 	exact bool
 }
@@ -87,6 +91,8 @@ func works() []work {
 			shape: shape{nodes: 5000, gangs: 1, gangSize: 512, cpu: "4", clusters: 40, spoilt: true}},
 		{name: "coupled", title: "400-task gang, each on a node of its own, 1,000 nodes", ratio: 5,
 			shape: shape{nodes: 1000, gangs: 1, gangSize: 400, cpu: "1", apart: true}},
+		{name: "packedapart", title: "1,000-task gang, each on a node of its own, 1,000 nodes, with binpack", ratio: 15,
+			shape: shape{nodes: 1000, gangs: 1, gangSize: 1000, cpu: "1", apart: true, packed: true}},
 		{name: "ownlabels", title: "1,000 nodes, 5,000 gangs of 1, with labels and annotations of their own", ratio: 40, like: "singles",
 			shape: shape{nodes: 1000, gangs: 5000, gangSize: 1, cpu: "1", ownNames: true}},
 		{name: "podlabels", title: "5,000 nodes, one 512-task gang, with labels and annotations of their own", ratio: 40, like: "cold",
@@ -97,6 +103,8 @@ func works() []work {
 			shape: shape{nodes: 1024, gangs: 1, gangSize: 64, clusters: 64, unlike: 16}},
 		{name: "unlike5", title: "5 such gangs of 16 kinds", limit: 100 * time.Millisecond, again: 5 * time.Millisecond,
 			shape: shape{nodes: 1024, gangs: 5, gangSize: 64, clusters: 64, unlike: 16}},
+		{name: "changing", title: "5 such gangs, and a pod comes to a node", limit: 100 * time.Millisecond, again: 50 * time.Millisecond,
+			shape: shape{nodes: 1024, gangs: 5, gangSize: 64, clusters: 64, unlike: 16, changing: true}},
 		{name: "exact", title: "512 members of 4 shapes that fill 1 of 4 IB clusters of 128 nodes exactly", limit: 200 * time.Millisecond,
 			shape: shape{nodes: 512, gangs: 1, gangSize: 512, clusters: 4, exact: true}},
 	}
@@ -217,6 +225,11 @@ func (s shape) tellApart(w *sessiontest.World) {
 		w.Pods = append(w.Pods, schedulertesting.MakePod().Name(fmt.Sprintf("running-%04d", i)).Node(w.Nodes[i].Name).Phase(v1.PodRunning).
 			Req(schedulertesting.Resources{"cpu": fmt.Sprintf("%dm", 100+i), "memory": "1Gi"}).Obj())
 	}
+}
+
+// newcomer is a pod that comes to a node, of which it takes little.
+func newcomer(node *v1.Node) *v1.Pod {
+	return schedulertesting.MakePod().Name("newcomer").Node(node.Name).Phase(v1.PodRunning).Req(schedulertesting.Resources{"cpu": "100m", "memory": "1Gi"}).Obj()
 }
 
 // hyperNodes are the InfiniBand clusters as HyperNodes of tier 1.
