@@ -19,8 +19,8 @@ const (
 	sessionPackingSteps = 2_000_000
 )
 
-// memory is what the action remembers from one session to the next. None of it changes an answer: it is what would be found
-// again. What a session has no use for is forgotten after the next.
+// memory is what the action remembers from one session to the next: what would be found again, if the session had the steps
+// for it. What a session has no use for is forgotten after the next.
 type memory struct {
 	seed maphash.Seed
 	// solutions are of packing problems, which depend on nothing but their numbers, by a hash of these; former are those of the
