@@ -59,6 +59,22 @@ func TestGang(t *testing.T) {
 				}
 			},
 		},
+		"a gang that fits in no order is told what stopped it when its largest went first": {
+			upstreamDiffers: "it tries one order, that of the pods",
+			world: sessiontest.World{
+				Nodes:     append(nodes(holds("4"), "n1"), nodes(holds("1"), "n2", "n3")...),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
+				Pods:      slices.Concat(each(MakePod().Group("g").Req(cores("2")), "g-0"), each(MakePod().Group("g").Req(cores("3")), "g-1")),
+			},
+			check: func(t *testing.T, ssn *sessiontest.Session) {
+				job := ssn.Jobs[Namespace+"/g"]
+				for uid, task := range job.Tasks {
+					if has := job.NodesFitErrors[uid] != nil; has != (task.Name == "g-0") {
+						t.Errorf("%s has a reason why it fits nowhere: %t", task.Name, has)
+					}
+				}
+			},
+		},
 		"a gang without a minimum is placed pod by pod": {
 			world: sessiontest.World{
 				Nodes:     nodes(holds("2"), "n1"),
@@ -146,6 +162,15 @@ func TestGang(t *testing.T) {
 				Pods:      append(each(MakePod().Group("g"), "g-0"), each(member(), "g-1")...),
 			},
 			binds: map[string]string{"g-1": "n1"},
+		},
+		"a gang that waits for backfill takes what it needs beside it before another gang, and no more": {
+			world: sessiontest.World{
+				Nodes:     nodes(holds("1"), "n1", "n2"),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj(), MakePodGroup().Name("h").MinMember(1).Obj()},
+				Pods: slices.Concat(each(member(), "g-0", "g-1"), each(MakePod().Group("g"), "g-2"),
+					each(MakePod().Group("h").Req(cores("1")), "h-0")),
+			},
+			binds: map[string]string{"g-0": "*", "h-0": "*"},
 		},
 		"tainted and cordoned nodes are not used": {
 			world: sessiontest.World{

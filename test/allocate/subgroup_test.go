@@ -51,6 +51,15 @@ func TestSubGroups(t *testing.T) {
 			},
 			binds: map[string]string{"g-0": "*", "g-1": "*"},
 		},
+		"without topology: a sub-group that waits for backfill takes what it needs beside it before another gang, and no more": {
+			world: func() sessiontest.World {
+				w := world(two("a1", "a2"), nil, gang(2).SubGroups("worker", "cell", 1, 2),
+					each(in("cell", "0"), "g-0", "g-1"), each(MakePod().Group("g").Label("cell", "0"), "g-2"), each(MakePod().Group("h").Req(cores("2")), "h-0"))
+				w.PodGroups = append(w.PodGroups, MakePodGroup().Name("h").MinMember(1).Obj())
+				return w
+			}(),
+			binds: map[string]string{"g-0": "*", "h-0": "*"},
+		},
 		"gang hard, sub-groups soft: the gang lies in the row": {
 			world: world(eight, twoRows, gang(3).Topology(hard, 2).SubGroups("role", "role", 0, 1).SubGroupTopology(soft, 1),
 				each(in("role", "leader"), "g-0"), pair("role", "worker", "g-1", "g-2")),

@@ -81,6 +81,21 @@ func TestForestOfHyperNodes(t *testing.T) {
 			want:         []string{"a: n1 [la]", "b: n2 [lb]", "a/la: n1", "b/lb: n2"},
 			wantProblems: []string{"HyperNode b claims node n1, which group a has already (the first by name wins): list each node in one HyperNode of a tier"},
 		},
+		"many nodes in two of a tier: the first by name is told": {
+			hyperNodes: []HyperNode{
+				hyperNode("a", 1, "", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8"), hyperNode("b", 1, "", "n8", "n7", "n6", "n5", "n4", "n3", "n2", "n1"),
+			},
+			wantLevels:   []Level{{Name: "1"}},
+			want:         []string{"a: n1 n2 n3 n4 n5 n6 n7 n8"},
+			wantProblems: []string{"HyperNode b claims node n1 and 7 more, which group a has already (the first by name wins): list each node in one HyperNode of a tier"},
+		},
+		"groups of several levels in one come by name": {
+			hyperNodes: []HyperNode{
+				hyperNode("a", 3, "", "n1", "n2"), hyperNode("s", 2, "a", "n1"), hyperNode("l", 1, "a", "n2"),
+			},
+			wantLevels: []Level{{Name: "3"}, {Name: "2"}, {Name: "1"}},
+			want:       []string{"a: n1 n2 [l s]", "a/s: n1", "a/l: n2"},
+		},
 		"a node in two leaves of one cluster": {
 			hyperNodes:   []HyperNode{hyperNode("a", 2, "", "n1"), hyperNode("l2", 1, "a", "n1"), hyperNode("l1", 1, "a", "n1")},
 			wantLevels:   []Level{{Name: "2"}, {Name: "1"}},

@@ -4,6 +4,7 @@ package allocate_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -343,23 +344,25 @@ func TestTheLeafThatHoldsCoupledMembersIsFound(t *testing.T) {
 	}
 }
 
-// TestAGroupIsNotLeftOutWhileFurtherKindsMakeTheMinimum: the first members in order, of two sizes, are too large for most
-// of a cluster, but the minimum is made by small ones behind them.
-func TestAGroupIsNotLeftOutWhileFurtherKindsMakeTheMinimum(t *testing.T) {
-	var requests []string
-	for range 40 {
-		requests = append(requests, "4", "3")
+// TestAGroupIsNotLeftOutWhileFurtherMembersMakeTheMinimum: the first members in order are too large for most of a cluster,
+// but the minimum is made by small ones behind them.
+func TestAGroupIsNotLeftOutWhileFurtherMembersMakeTheMinimum(t *testing.T) {
+	tests := map[string][]string{
+		"of a kind that is not among the first":                  slices.Concat(slices.Repeat([]string{"4", "3"}, 40), slices.Repeat([]string{"1"}, 20)),
+		"of a kind of which a few are among the first":           slices.Concat([]string{"1", "1"}, slices.Repeat([]string{"9"}, 80), slices.Repeat([]string{"1"}, 20)),
+		"of a kind of which a few are among the first, of three": slices.Concat([]string{"1"}, slices.Repeat([]string{"9", "8"}, 40), slices.Repeat([]string{"1"}, 20)),
 	}
-	for range 20 {
-		requests = append(requests, "1")
-	}
-	pods, podGroup := gang("g", requests...)
-	podGroup.Spec.MinMember = 8
-	podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
-	got := run(t, sessiontest.World{
-		Nodes: []*v1.Node{node("a1", "ib-a", "4"), node("a2", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup},
-	}, withClusters)
-	if len(got) != 8 {
-		t.Errorf("bound %d pods, want the eight small ones that fit: %v", len(got), got)
+	for name, requests := range tests {
+		t.Run(name, func(t *testing.T) {
+			pods, podGroup := gang("g", requests...)
+			podGroup.Spec.MinMember = 8
+			podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
+			got := run(t, sessiontest.World{
+				Nodes: []*v1.Node{node("a1", "ib-a", "4"), node("a2", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup},
+			}, withClusters)
+			if len(got) != 8 {
+				t.Errorf("bound %d pods, want the eight small ones that fit: %v", len(got), got)
+			}
+		})
 	}
 }

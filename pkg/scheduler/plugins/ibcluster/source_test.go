@@ -25,6 +25,12 @@ func sayingMember(name string, wishes ...string) *v1.Pod {
 	return pod.Obj()
 }
 
+// bound makes a pod one that has its node and does not run yet.
+func bound(pod *v1.Pod) *v1.Pod {
+	pod.Status.Phase = v1.PodPending
+	return pod
+}
+
 // TestWhoseAnnotationsCount: upstream's controllers make PodGroups of Deployments, StatefulSets and Jobs without the
 // annotations of their templates; twelve pods with `mode: required` were spread over two clusters.
 func TestWhoseAnnotationsCount(t *testing.T) {
@@ -84,6 +90,10 @@ func TestWhoseAnnotationsCount(t *testing.T) {
 		},
 		"nobody's, when pods that come have none and the placed disagree": {
 			pods: []*v1.Pod{sayingMember("g/0@a1", "mode=required"), sayingMember("g/1@a2", "mode=preferred"), sayingMember("g/2")},
+			want: []string{"no wish"},
+		},
+		"nobody's, when pods that come have none and one that is bound disagrees with one that runs": {
+			pods: []*v1.Pod{sayingMember("g/0@a1", "mode=required"), bound(sayingMember("g/1@a2", "mode=preferred")), sayingMember("g/2")},
 			want: []string{"no wish"},
 		},
 		"a malformed one of a pod names the pod": {

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// TestTheLeavesOfAGang: a gang that no leaf holds lies on the fewest, and on those that leave the others whole.
+func TestTheLeavesOfAGang(t *testing.T) {
+	const byLabel = leastRequested + "  - name: ibcluster\n    arguments:\n      ibcluster.levels: [ibcluster, leaf]\n      ibcluster.defaultMode: required\n"
+	tests := map[string]struct {
+		// leaves is how many nodes of 4 cpus each leaf has.
+		leaves   map[string]int
+		requests []string
+		conf     string
+		want     map[string]int
+	}{
+		"the rest goes to the leaf that it fills": {
+			leaves: map[string]int{"l1": 2, "l2": 2, "l3": 1}, requests: []string{"4", "4", "4"}, want: map[string]int{"l1": 2, "l3": 1},
+		},
+		"of equal leaves the first by name is taken": {
+			leaves: map[string]int{"l1": 1, "l2": 2, "l3": 2, "l4": 2}, requests: []string{"4", "4", "4", "4"}, want: map[string]int{"l2": 2, "l3": 2},
+		},
+		"small members share the leaf of the last large one, which is chosen with room for half of one": {
+			leaves: map[string]int{"l1": 3, "l2": 2, "l3": 1}, requests: []string{"4", "4", "4", "4", "2"}, want: map[string]int{"l1": 3, "l2": 2},
+		},
+		"where scores tell no leaf from another the one with the least to spare is taken": {
+			leaves: map[string]int{"l1": 4, "l2": 2, "l3": 3}, requests: []string{"4", "4"}, conf: byLabel + "      ibcluster.weight: 0\n", want: map[string]int{"l2": 2},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			pods, podGroup := gang("g", tt.requests...)
+			w := sessiontest.World{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
+			leafOf := map[string]string{}
+			for _, leaf := range slices.Sorted(maps.Keys(tt.leaves)) {
+				for i := range tt.leaves[leaf] {
+					name := fmt.Sprintf("%s-%d", leaf, i)
+					leafOf[name] = leaf
+					w.Nodes = append(w.Nodes, MakeNode().Name(name).Label("ibcluster", "ib-a").Label("leaf", leaf).Label(v1.LabelHostname, name).
+						Capacity(Resources{"cpu": "4", "memory": "64Gi", "pods": "20"}).Obj())
+				}
+			}
+			if tt.conf == "" {
+				tt.conf = byLabel
+			}
+			got := map[string]int{}
+			for _, node := range run(t, w, tt.conf) {
+				got[leafOf[node]]++
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("members by leaf (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
