@@ -228,6 +228,18 @@ func TestARefusalAtTheLastMoment(t *testing.T) {
 			},
 			binds: map[string]string{"g-0": "n2|n3", "g-1": "n2|n3"},
 		},
+		"of the node that room was made on for the task": {
+			conf: plain + "\n- plugins:\n  - name: refuser\n",
+			plugins: []framework.PluginSpec{plugin("refuser", func(ssn *framework.Session) {
+				takes(ssn, taken, func(_, node string, _ int) bool { return node == "n1" })
+			})},
+			world: sessiontest.World{
+				Nodes:     nodes(holds("2"), "n1", "n2"),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").Obj()},
+				Pods:      each(MakePod().Group("g").Req(cores("2")).Nominated("n1"), "g-0"),
+			},
+			binds: map[string]string{"g-0": "n2"},
+		},
 	})
 	if want := []string{"g-0", "g-1"}; !slices.Equal(want, slices.Sorted(maps.Keys(taken))) {
 		t.Errorf("taken for %v, want it for %v", taken, want)

@@ -132,6 +132,32 @@ func TestChoiceOfMembers(t *testing.T) {
 	})
 }
 
+// TestMembersThatNeedNoNode count for their role's minimum, also where the others fit only if they are packed.
+func TestMembersThatNeedNoNode(t *testing.T) {
+	role := func(name, cpu string) *PodBuilder { return MakePod().Group("g").Role(name).Req(cores(cpu)) }
+	world := func(launcher *PodBuilder) sessiontest.World {
+		return sessiontest.World{
+			Nodes: nodes(holds("6"), "n1", "n2"), // both leaders on the one and three workers on the other
+			PodGroups: []*v1beta1.PodGroup{
+				MakePodGroup().Name("g").MinMember(6).MinTaskMember("launcher", 1).MinTaskMember("leader", 2).MinTaskMember("worker", 3).Obj(),
+			},
+			Pods: slices.Concat(each(launcher.Group("g").Role("launcher"), "g-launcher-0"), each(role("extra", "9"), "g-extra-0"),
+				each(role("leader", "3"), "g-leader-0", "g-leader-1"), each(role("worker", "2"), "g-worker-0", "g-worker-1", "g-worker-2")),
+		}
+	}
+	cases := map[string]behaviour{
+		"one that has succeeded":       {world: world(MakePod().Req(cores("1")).Node("n1").Phase(v1.PodSucceeded))},
+		"one that is left to backfill": {world: world(MakePod())},
+		"one that runs":                {world: world(MakePod().Node("n1").Phase(v1.PodRunning))},
+	}
+	for name, tc := range cases {
+		tc.binds = map[string]string{"g-leader-0": "*", "g-leader-1": "*", "g-worker-0": "*", "g-worker-1": "*", "g-worker-2": "*"}
+		tc.upstreamDiffers = "it tries one order, that of the pods"
+		cases[name] = tc
+	}
+	run(t, cases)
+}
+
 func TestOrder(t *testing.T) {
 	member := func(group string) *PodBuilder { return MakePod().Group(group).Req(cores("1")) }
 	high := []*schedulingv1.PriorityClass{PriorityClass("high", 100)}

@@ -344,6 +344,31 @@ func TestTheLeafThatHoldsCoupledMembersIsFound(t *testing.T) {
 	}
 }
 
+// TestEqualGangsWithOtherMinimaOfTheirRoles: what refuses the one, two leaders that keep away from each other, does not refuse
+// the other, which needs one.
+func TestEqualGangsWithOtherMinimaOfTheirRoles(t *testing.T) {
+	w := sessiontest.World{Nodes: []*v1.Node{node("a1", "ib-a", "8")}}
+	for _, g := range []struct {
+		name             string
+		leaders, workers int32
+	}{{"a", 2, 0}, {"b", 1, 1}} {
+		w.PodGroups = append(w.PodGroups, MakePodGroup().Name(g.name).MinMember(2).MinTaskMember("leader", g.leaders).MinTaskMember("worker", g.workers).
+			Annotation(ibcluster.ModeAnnotation, "required").Phase(v1beta1.PodGroupInqueue).Obj())
+		for i := range 2 {
+			leader := MakePod().Name(fmt.Sprintf("%s-leader-%d", g.name, i)).Group(g.name).Role("leader").Req(Resources{"cpu": "1"}).Label("app", "leader").Obj()
+			leader.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+					TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "leader"}},
+				}},
+			}}
+			w.Pods = append(w.Pods, leader, MakePod().Name(fmt.Sprintf("%s-worker-%d", g.name, i)).Group(g.name).Role("worker").Req(Resources{"cpu": "1"}).Obj())
+		}
+	}
+	if diff := cmp.Diff(map[string]string{"ns/b-leader-0": "a1", "ns/b-worker-0": "a1", "ns/b-worker-1": "a1"}, run(t, w, withClusters)); diff != "" {
+		t.Errorf("bound (-want +got):\n%s", diff)
+	}
+}
+
 // TestAGroupIsNotLeftOutWhileFurtherMembersMakeTheMinimum: the first members in order are too large for most of a cluster,
 // but the minimum is made by small ones behind them.
 func TestAGroupIsNotLeftOutWhileFurtherMembersMakeTheMinimum(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -174,5 +175,33 @@ func TestAWaitingGangIsNotTriedAgainWhileNothingChanges(t *testing.T) {
 	w.Nodes[2].Spec.Unschedulable = false
 	if got := session(cluster, registry, action, w); len(got.Binds) != 3 {
 		t.Errorf("with all nodes %v were bound, want 3", got.Binds)
+	}
+}
+
+// TestAWaitingGangIsToldAnewWhyAClusterIsRefused: the clusters that it may lie in stay the same, and why it may not lie in the
+// others does not.
+func TestAWaitingGangIsToldAnewWhyAClusterIsRefused(t *testing.T) {
+	pods, podGroup := gang("g", "5", "3")
+	podGroup.Annotations = map[string]string{ibcluster.ClustersAnnotation: "ib-a"}
+	kin := MakePodGroup().Name("kin").Annotation(ibcluster.AffinityGroupAnnotation, "team").Phase(v1beta1.PodGroupRunning).Obj()
+	w := sessiontest.World{
+		Nodes:     []*v1.Node{node("a1", "ib-a", "4"), node("b1", "ib-b", "4")},
+		Pods:      append(pods, MakePod().Name("kin-0").Group("kin").Req(Resources{"cpu": "1"}).Node("a1").Phase(v1.PodRunning).Obj()),
+		PodGroups: []*v1beta1.PodGroup{podGroup, kin},
+	}
+	cluster := sessiontest.New(w)
+	t.Cleanup(cluster.Close)
+	registry := framework.NewRegistry()
+	registry.RegisterPlugin(ibcluster.Spec())
+	trials := 0
+	action := counted(registry, &trials)
+	says := []string{session(cluster, registry, action, w).Says["g"]}
+	w.PodGroups = []*v1beta1.PodGroup{podGroup.DeepCopy(), kin}
+	w.PodGroups[0].Annotations = map[string]string{ibcluster.AffinityGroupAnnotation: "team"}
+	says = append(says, session(cluster, registry, action, w).Says["g"])
+	for i, why := range []string{"; ib-b: annotation ibcluster.volcano-prebind.io/clusters does not list it", "; ib-b: affinity group team is in ib-a"} {
+		if !strings.Contains(says[i], why) {
+			t.Errorf("session %d says %q, want it to have %q", i, says[i], why)
+		}
 	}
 }

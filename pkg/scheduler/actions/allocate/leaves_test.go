@@ -3,12 +3,13 @@
 package allocate_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
@@ -20,8 +21,9 @@ import (
 func TestTheLeavesOfAGang(t *testing.T) {
 	const byLabel = leastRequested + "  - name: ibcluster\n    arguments:\n      ibcluster.levels: [ibcluster, leaf]\n      ibcluster.defaultMode: required\n"
 	tests := map[string]struct {
-		// leaves is how many nodes of 4 cpus each leaf has.
+		// leaves is how many nodes of 4 cpus each leaf has, and pods how many pods its nodes hold if that is not 20.
 		leaves   map[string]int
+		pods     map[string]string
 		requests []string
 		conf     string
 		want     map[string]int
@@ -31,6 +33,10 @@ func TestTheLeavesOfAGang(t *testing.T) {
 		},
 		"of equal leaves the first by name is taken": {
 			leaves: map[string]int{"l1": 1, "l2": 2, "l3": 2, "l4": 2}, requests: []string{"4", "4", "4", "4"}, want: map[string]int{"l2": 2, "l3": 2},
+		},
+		"a leaf holds no more members than its nodes hold pods": {
+			leaves: map[string]int{"l1": 1, "l2": 1, "l3": 1}, pods: map[string]string{"l1": "1", "l2": "2", "l3": "2"},
+			requests: []string{"1", "1", "1"}, want: map[string]int{"l1": 1, "l2": 2},
 		},
 		"small members share the leaf of the last large one, which is chosen with room for half of one": {
 			leaves: map[string]int{"l1": 3, "l2": 2, "l3": 1}, requests: []string{"4", "4", "4", "4", "2"}, want: map[string]int{"l1": 3, "l2": 2},
@@ -49,7 +55,7 @@ func TestTheLeavesOfAGang(t *testing.T) {
 					name := fmt.Sprintf("%s-%d", leaf, i)
 					leafOf[name] = leaf
 					w.Nodes = append(w.Nodes, MakeNode().Name(name).Label("ibcluster", "ib-a").Label("leaf", leaf).Label(v1.LabelHostname, name).
-						Capacity(Resources{"cpu": "4", "memory": "64Gi", "pods": "20"}).Obj())
+						Capacity(Resources{"cpu": "4", "memory": "64Gi", "pods": cmp.Or(tt.pods[leaf], "20")}).Obj())
 				}
 			}
 			if tt.conf == "" {
@@ -59,7 +65,7 @@ func TestTheLeavesOfAGang(t *testing.T) {
 			for _, node := range run(t, w, tt.conf) {
 				got[leafOf[node]]++
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
+			if diff := gocmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("members by leaf (-want +got):\n%s", diff)
 			}
 		})

@@ -82,6 +82,10 @@ func TestAllocate(t *testing.T) {
 			pods: append(sized("4", "g/0"), sized("1", "g/1", "g/2", "g/3", "g/4")...), arguments: []string{"strategy: emptiest"},
 			want: "0:b1 1:b2 2:b3 3:b2 4:b3",
 		},
+		"the tightest for the minimum of a gang that is larger than any": {
+			nodes: three, gang: []string{"mode=required"}, minMember: 2, pods: sized("4", "g/0", "g/1", "g/2", "g/3", "g/4"), want: "0:b1 1:b2",
+			says: "the minimum is placed, 3 further members wait: ib-b: 2 nodes filled by its members (cpu); ib-a: the gang's members are in ib-b",
+		},
 		"a cluster that is large enough but fragmented": {
 			nodes: three, gang: []string{"mode=required"}, minMember: 2,
 			pods: append(sized("3", "g/0", "g/1"), used("a1", "2"), used("a2", "2"), used("a3", "2")), want: "0:b1 1:b2",

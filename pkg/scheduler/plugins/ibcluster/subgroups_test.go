@@ -3,6 +3,7 @@
 package ibcluster
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -56,6 +57,10 @@ func TestSubGroupsInOneCluster(t *testing.T) {
 		"two of two are needed, and there is room for one": {
 			nodes("a1 ib-a", "a2 ib-a", "b1 ib-b"), required(4).SubGroups("cells", "cell", 2, 2).Obj(),
 			append(in("x", "4", "g/0", "g/1"), in("y", "4", "g/2", "g/3")...), "",
+		},
+		"one of two that are needed runs, and there is room for one of two others": {
+			nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b"), required(2).SubGroups("cells", "cell", 2, 1).Obj(),
+			slices.Concat(running("x", "g/0@a1"), in("y", "4", "g/1"), in("z", "4", "g/2")), "1:a2",
 		},
 		"each has one more, and there is room for one of them": {
 			nodes("a1 ib-a", "a2 ib-a", "a3 ib-a", "b1 ib-b", "b2 ib-b"), required(2).SubGroups("cells", "cell", 2, 1).Obj(),
