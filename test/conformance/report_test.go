@@ -120,6 +120,42 @@ func TestThePageIsOfWholeRuns(t *testing.T) {
 	}
 }
 
+func TestASpecThatPassesWhenTriedAgainIsFlaky(t *testing.T) {
+	failed := result{ours: fail, why: "it waited in vain"}
+	cases := map[string]struct {
+		runs []result
+		// once is true for a spec whose failure is accepted.
+		once bool
+		want result
+	}{
+		"it passes":                      {runs: []result{{ours: pass}}, want: result{ours: pass}},
+		"it skips":                       {runs: []result{{ours: skip, why: "for later"}}, want: result{ours: skip, why: "for later"}},
+		"it fails":                       {runs: []result{failed, failed}, want: failed},
+		"it fails, then passes":          {runs: []result{failed, {ours: pass}}, want: result{ours: flaky, why: "it passed when it was tried again; before: it waited in vain"}},
+		"it fails, and that is accepted": {runs: []result{failed}, once: true, want: failed},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var got result
+			tried := 0
+			tries := usualTries
+			if tc.once {
+				tries = 1
+			}
+			err := judge(&got, tries, func(try int) error {
+				tried, got = try, tc.runs[try-1]
+				return nil
+			})
+			if err != nil || tried != len(tc.runs) {
+				t.Errorf("it was tried %d times: %v", tried, err)
+			}
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(result{})); diff != "" {
+				t.Errorf("result (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestKeptFilesAreValid(t *testing.T) {
 	expected, err := readExpected(filepath.Join("../..", expectedFile))
 	if err != nil {

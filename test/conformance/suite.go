@@ -44,6 +44,8 @@ const (
 	// end. Below 0.3 the garbage collector of pods, which one of the specs needs, is too slow. A spec whose failure is
 	// accepted needs not wait long for it.
 	scaleVariable, usualScale, acceptedScale = "CONFORMANCE_WAIT_SCALE", "0.3", "0.1"
+	// usualTries is how often a spec that fails is run.
+	usualTries = 2
 	// needsKubelet begins the names of specs that look at mounts on a node.
 	needsKubelet = "Volume Binding Test "
 )
@@ -117,33 +119,39 @@ func runSuite(ctx context.Context, opts options, source upstream, s suite, accep
 			keep(r)
 			continue
 		}
-		if err := w.judge(ctx, binary, sp, accepted[r.key()] != "", out, &r); err != nil {
-			return fmt.Errorf("%s: %w", sp.name, err)
+		tries, scale := usualTries, usualScale
+		if accepted[r.key()] != "" {
+			tries, scale = 1, acceptedScale
+		}
+		err := judge(&r, tries, func(try int) error {
+			if err := w.attempt(ctx, binary, sp, try, scale, &r); err != nil {
+				return fmt.Errorf("%s: %w", sp.name, err)
+			}
+			fmt.Fprintf(out, "%-5s %5.1f s  %s: %s\n", r.ours, r.took.Seconds(), s.name, sp.name)
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 		keep(r)
 	}
 	return nil
 }
 
-// judge runs the spec, and once more if it fails: so it is told apart whether it fails at times or always.
-func (w *world) judge(ctx context.Context, binary string, sp spec, accepted bool, out io.Writer, r *result) error {
-	tries, scale := 2, usualScale
-	if accepted {
-		tries, scale = 1, acceptedScale
-	}
-	failed := ""
-	for try := 1; ; try++ {
-		if err := w.attempt(ctx, binary, sp, try, scale, r); err != nil {
+// judge has a spec that fails tried again, which tells whether it fails always or at times: one that passes then is flaky.
+func judge(r *result, tries int, attempt func(try int) error) error {
+	var failures []string
+	for try := 1; try <= tries; try++ {
+		if err := attempt(try); err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%-5s %5.1f s  %s: %s\n", r.ours, r.took.Seconds(), r.part, r.name)
-		switch {
-		case r.ours == pass && failed != "":
-			r.ours, r.why = flaky, "it passed when it was tried again; before: "+failed
-			return nil
-		case r.ours != fail, try == tries:
-			return nil
+		if r.ours != fail {
+			break
 		}
-		failed = r.why
+		failures = append(failures, r.why)
 	}
+	if r.ours == pass && len(failures) > 0 {
+		r.ours, r.why = flaky, "it passed when it was tried again; before: "+strings.Join(failures, " / ")
+	}
+	return nil
 }
