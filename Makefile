@@ -109,7 +109,7 @@ soak: $(OURS) $(CONTROL_PLANE) bin/e2e-scheduler ## Break things at random on a 
 	go run ./test/soak --minutes $(MINUTES) $(ARGS)
 
 .PHONY: conformance
-conformance: $(OURS) $(CONTROL_PLANE) bin/kube-scheduler ## Run upstream's own suites and unit tables against this build (25 minutes); ARGS makes it a part of them.
+conformance: $(OURS) $(CONTROL_PLANE) bin/kube-scheduler ## Run upstream's own suites and unit tables against this build (35 minutes); ARGS makes it a part of them.
 	go run ./test/conformance $(or $(ARGS),--docs docs/conformance.md)
 
 .PHONY: deflake
