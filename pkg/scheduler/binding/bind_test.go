@@ -56,7 +56,7 @@ func TestBind(t *testing.T) {
 			slices.Repeat([]reply{{err: errForbidden}}, 8), nil, "a"+strings.Repeat(" bind", 7)+" -a released(bind failed)"),
 		"forbidden by the last of many tries": {
 			minimum: 1,
-			opts:    []Option{WithBindRetry(2, defaultOptions().retry)},
+			opts:    []Option{withBindRetry(2, defaultOptions().retry)},
 			pods:    []script{{steps: steps("a"), binds: []reply{{err: errThrottled, lost: true}, {err: errForbidden}}}},
 			want:    []string{"a bind bind bind bound"},
 		},
@@ -70,7 +70,7 @@ func TestBind(t *testing.T) {
 			[]reply{{err: errCut, lost: true}}, []error{errNotFound}, "a bind lookup -a released(pod gone)"),
 		"tries have an end": {
 			minimum: 1,
-			opts:    []Option{WithBindRetry(3, defaultOptions().retry)},
+			opts:    []Option{withBindRetry(3, defaultOptions().retry)},
 			pods:    []script{{steps: steps("a"), binds: slices.Repeat([]reply{{err: errServer, lost: true}}, 5)}},
 			want:    []string{"a bind lookup bind lookup bind lookup -a released(bind failed)"},
 		},
@@ -97,7 +97,7 @@ func TestBindHonoursRetryAfter(t *testing.T) {
 
 func TestBindIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(WithBindParallelism(8))
+		w := newWorld(withBindParallelism(8))
 		slow := script{binds: []reply{{takes: 900 * time.Millisecond}}}
 		if err := w.submit(gang, w.members(gang, slow, slow, slow, slow, slow)...); err != nil {
 			t.Fatal(err)

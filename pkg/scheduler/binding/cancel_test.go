@@ -176,7 +176,7 @@ func TestCancelBetweenBarrierAndFirstBindJudgesAgain(t *testing.T) {
 				traceIs("q0", "a -a released(deleted)")(t, w)
 				w.drain(t)
 				w.wantTraces(t, tc.want...)
-			}, WithBindParallelism(1))
+			}, withBindParallelism(1))
 		})
 	}
 }
@@ -205,5 +205,5 @@ func TestCancelWhileWaitingForItsTurnToBind(t *testing.T) {
 		w.wantTraces(t, "bind", "released(deleted)")
 		w.drain(t)
 		w.wantTraces(t, "bind bound", "released(deleted)")
-	}, WithBindParallelism(1))
+	}, withBindParallelism(1))
 }

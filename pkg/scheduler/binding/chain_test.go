@@ -307,7 +307,7 @@ func TestLongWaitsAreTold(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(WithStuckAfter(time.Minute))
+				w := newWorld(withStuckAfter(time.Minute))
 				if err := w.submit(gang, w.members(gang, script{steps: tc.steps})...); err != nil {
 					t.Fatal(err)
 				}

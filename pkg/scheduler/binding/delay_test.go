@@ -67,9 +67,9 @@ func TestABindThatTakesLongIsTold(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				opts := []Option{WithStuckAfter(time.Minute)}
+				opts := []Option{withStuckAfter(time.Minute)}
 				if tt.patient {
-					opts = append(opts, WithCallTimeout(10*time.Minute), WithBindParallelism(1))
+					opts = append(opts, withCallTimeout(10*time.Minute), withBindParallelism(1))
 				}
 				w := newWorld(opts...)
 				w.gate = tt.gate

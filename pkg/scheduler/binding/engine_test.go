@@ -197,7 +197,7 @@ func TestWhatADrainToldOfMayEnd(t *testing.T) {
 		if got := len(w.told()); got != 2 || w.told()[1] != "ended" {
 			t.Errorf("told %q, want a wait and its end", w.told())
 		}
-	}, WithDrainLimit(time.Second))
+	}, withDrainLimit(time.Second))
 }
 
 // TestWhatIsLeftAfterADrainIsTold: a rollback that a drain told of ends, and then another is what the next leader has to see to.
@@ -220,7 +220,7 @@ func TestWhatIsLeftAfterADrainIsTold(t *testing.T) {
 		if diff := cmp.Diff([]string{"b", "a"}, plugins); diff != "" {
 			t.Errorf("plugins whose rollback was told of (-want +got):\n%s", diff)
 		}
-	}, WithDrainLimit(time.Second))
+	}, withDrainLimit(time.Second))
 }
 
 func TestDrainNamesFewOfManyThatAreLeft(t *testing.T) {

@@ -93,11 +93,11 @@ func (d dice) some(most int, of ...error) []error {
 
 func (d dice) options() []Option {
 	return []Option{
-		WithBindParallelism(1 + d.IntN(4)),
+		withBindParallelism(1 + d.IntN(4)),
 		WithMemberParallelism(1 + d.IntN(4)),
-		WithBindRetry(1+d.IntN(6), defaultOptions().retry),
-		WithStuckAfter(time.Duration(1+d.IntN(60)) * time.Second),
-		WithDrainLimit(time.Hour),
+		withBindRetry(1+d.IntN(6), defaultOptions().retry),
+		withStuckAfter(time.Duration(1+d.IntN(60)) * time.Second),
+		withDrainLimit(time.Hour),
 	}
 }
 

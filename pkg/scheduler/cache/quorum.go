@@ -10,10 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"volcano.sh/apis/pkg/apis/scheduling"
-	"volcano.sh/apis/pkg/apis/scheduling/scheme"
-	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/podgroup"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
@@ -63,7 +62,11 @@ func (c *Cache) liveSpec(ctx context.Context, gang api.JobID) (*scheduling.PodGr
 	if err != nil {
 		return nil, err
 	}
-	return internalSpec(live)
+	internal, err := podgroup.Internal(live)
+	if err != nil {
+		return nil, err
+	}
+	return &internal.Spec, nil
 }
 
 // standsAlone says whether the job is a pod whose PodGroup was made for it and no other: Volcano's controller makes one for
@@ -79,12 +82,4 @@ func standsAlone(job *api.JobInfo) bool {
 	}
 	_, own := job.Tasks[api.TaskID(owner.UID)]
 	return own
-}
-
-func internalSpec(pg *v1beta1.PodGroup) (*scheduling.PodGroupSpec, error) {
-	internal := &scheduling.PodGroup{}
-	if err := scheme.Scheme.Convert(pg, internal, nil); err != nil {
-		return nil, fmt.Errorf("converting PodGroup %s/%s: %w", pg.Namespace, pg.Name, err)
-	}
-	return &internal.Spec, nil
 }

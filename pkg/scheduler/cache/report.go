@@ -15,11 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/klog/v2"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"volcano.sh/apis/pkg/apis/scheduling"
-	"volcano.sh/apis/pkg/apis/scheduling/scheme"
-	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
@@ -270,12 +267,4 @@ func removeCondition(status *scheduling.PodGroupStatus, drop func(scheduling.Pod
 		}
 	}
 	status.Conditions = kept
-}
-
-func external(pg *api.PodGroup) (*v1beta1.PodGroup, error) {
-	out := &v1beta1.PodGroup{}
-	if err := scheme.Scheme.Convert(&pg.PodGroup, out, nil); err != nil {
-		return nil, fmt.Errorf("converting PodGroup %s: %w", klog.KRef(pg.Namespace, pg.Name), err)
-	}
-	return out, nil
 }

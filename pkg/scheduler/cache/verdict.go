@@ -10,6 +10,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/podgroup"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 )
 
@@ -74,7 +75,7 @@ func (c *Cache) tellPod(pod *v1.Pod, reason, message, nominated string) {
 }
 
 func (c *Cache) podGroupEvent(group *api.PodGroup, eventType, reason, message string) {
-	if pg, err := external(group); err == nil {
+	if pg, err := podgroup.External(&group.PodGroup); err == nil {
 		c.Recorder.Event(pg, eventType, reason, message)
 	}
 }

@@ -72,13 +72,6 @@ func NewCatalogue(specs ...framework.PluginSpec) *Catalogue {
 	return c
 }
 
-// AddActions makes further actions known. Upstream's names may be taken over.
-func (c *Catalogue) AddActions(specs ...ActionSpec) {
-	for _, spec := range specs {
-		c.actions[spec.Name] = actionEntry("action", spec, ours)
-	}
-}
-
 // configurations are the entries that a name under `configurations:` may mean.
 func (c *Catalogue) configurations() map[string]entry {
 	all := maps.Clone(c.actions)

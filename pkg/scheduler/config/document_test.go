@@ -17,7 +17,6 @@ func TestWriteDoc(t *testing.T) {
 			{Name: "how", Type: framework.String, Enum: []string{"hard", "soft"}, Default: "hard", Doc: "Either | or."},
 		},
 	})
-	cat.AddActions(ActionSpec{Name: "allocate", Doc: "Ours now."})
 	var b strings.Builder
 	if err := WriteDoc(&b, cat); err != nil {
 		t.Fatal(err)
@@ -25,7 +24,6 @@ func TestWriteDoc(t *testing.T) {
 	doc := b.String()
 	for name, want := range map[string]string{
 		"our plugin's arguments":  "### `last-look`\n\nLooks once more.\n\n| Argument | Type | Default | Meaning |\n|---|---|---|---|\n| `how` | `hard` or `soft` | `hard` | Either \\| or. |\n",
-		"an action taken over":    "### `allocate`\n\nOurs now.\n",
 		"the built-in conf":       "```yaml\nactions: \"enqueue, allocate, backfill\"\n",
 		"an oddly spelt switch":   "| `EnabledClusterOrder` | `false` |",
 		"our switch":              "| `enablePreBind` | `true` |",

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/internal/suggest"
 )
 
 // Error is one thing wrong in a configuration.
@@ -88,47 +89,13 @@ func flatten(err error) []error {
 	return errs
 }
 
-// suggest ends a message about an unknown name: with the nearest valid one, or with all when none is near.
-func suggest(name string, valid []string) string {
+// meant ends a message about an unknown name: with the nearest valid one, or with all when none is near.
+func meant(name string, valid []string) string {
 	if len(valid) == 0 {
 		return "; none is known"
 	}
-	if near := nearest(name, valid); near != "" {
+	if near := suggest.Nearest(name, valid); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
 	}
 	return "; known are " + strings.Join(slices.Sorted(slices.Values(valid)), ", ")
-}
-
-// nearest returns the valid name with the fewest edits to name, case aside, or "" when over half of it would change.
-func nearest(name string, valid []string) string {
-	best, bestDistance := "", 0
-	for _, candidate := range slices.Sorted(slices.Values(valid)) {
-		d := distance(strings.ToLower(name), strings.ToLower(candidate))
-		if d <= max(len(name), len(candidate))/2 && (best == "" || d < bestDistance) {
-			best, bestDistance = candidate, d
-		}
-	}
-	return best
-}
-
-// distance is the Levenshtein distance in bytes; names longer than any valid one are not measured in full.
-func distance(a, b string) int {
-	const longest = 100
-	a, b = a[:min(len(a), longest)], b[:min(len(b), longest)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -46,7 +46,7 @@ func fields(known map[string]objectCheck) objectCheck {
 		inner, ok := known[key]
 		if !ok {
 			valid := slices.Collect(maps.Keys(known))
-			return []problem{problemf("key %q of %s is unknown%s", key, path, suggest(key, valid))}
+			return []problem{problemf("key %q of %s is unknown%s", key, path, meant(key, valid))}
 		}
 		return inner(path.to(key), value)
 	})

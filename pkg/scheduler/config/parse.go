@@ -123,7 +123,7 @@ func (p *parser) root(root yamlNode) {
 		case "metrics":
 			p.metrics(f)
 		default:
-			p.add(f.keyLine, "key %q is unknown%s", f.key, suggest(f.key, rootKeys))
+			p.add(f.keyLine, "key %q is unknown%s", f.key, meant(f.key, rootKeys))
 		}
 	}
 	if _, isMapping := root.value.(map[any]any); isMapping && !actions {
@@ -146,7 +146,7 @@ func (p *parser) parseActions(f field) {
 		if name == "" {
 			p.add(f.line(), "actions %q has a comma without a name", text)
 		} else if _, known := p.cat.actions[name]; !known {
-			p.add(f.line(), "action %q is unknown%s", name, suggest(name, names(p.cat.actions)))
+			p.add(f.line(), "action %q is unknown%s", name, meant(name, names(p.cat.actions)))
 		} else if slices.Contains(p.actions, name) {
 			p.warn(f.line(), "action %q is named more than once: it runs that often in each cycle", name)
 		}
@@ -168,7 +168,7 @@ func (p *parser) configurations(f field) {
 			case "arguments":
 				arguments = &g
 			default:
-				p.add(g.keyLine, "key %q of a configuration is unknown%s", g.key, suggest(g.key, configurationKeys))
+				p.add(g.keyLine, "key %q of a configuration is unknown%s", g.key, meant(g.key, configurationKeys))
 			}
 		}
 		text, ok := p.name(item, name, "a configuration")
@@ -182,7 +182,7 @@ func (p *parser) configurations(f field) {
 		}
 		e, ok := known[text]
 		if !ok {
-			p.add(name.line(), "configuration %q is unknown%s", text, suggest(text, names(known)))
+			p.add(name.line(), "configuration %q is unknown%s", text, meant(text, names(known)))
 		} else if arguments != nil {
 			p.arguments(e, *arguments, name.line())
 		}

@@ -11,6 +11,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/plugins/drf"
 	"volcano.sh/volcano/pkg/scheduler/plugins/proportion"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/suggest"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -19,7 +20,7 @@ func (p *parser) tier(tier yamlNode) {
 	hierarchy, share := 0, 0
 	for _, f := range p.fields(tier, "a tier") {
 		if f.key != "plugins" {
-			p.add(f.keyLine, "key %q of a tier is unknown%s", f.key, suggest(f.key, []string{"plugins"}))
+			p.add(f.keyLine, "key %q of a tier is unknown%s", f.key, meant(f.key, []string{"plugins"}))
 			continue
 		}
 		for _, item := range p.list(f.yamlNode, "plugins") {
@@ -64,7 +65,7 @@ func (p *parser) plugin(item yamlNode) (text string, line, hierarchy int) {
 	}
 	e, known := p.cat.plugins[text]
 	if !known {
-		p.add(line, "plugin %q is unknown%s", text, suggest(text, names(p.cat.plugins)))
+		p.add(line, "plugin %q is unknown%s", text, meant(text, names(p.cat.plugins)))
 		e = entry{kind: "plugin", PluginSpec: framework.PluginSpec{Name: text}, unknown: true}
 	}
 	for _, f := range switches {
@@ -90,7 +91,7 @@ func (p *parser) pluginSwitch(e entry, f field) bool {
 		known = append(known, s.key)
 	}
 	if !slices.Contains(known, f.key) {
-		hint := suggest(f.key, append(known, "name", "arguments"))
+		hint := meant(f.key, append(known, "name", "arguments"))
 		if _, isArgument := e.argument(f.key); isArgument {
 			hint = `; it is an argument: write it under "arguments"`
 		}
@@ -166,7 +167,7 @@ func (e entry) title() string {
 // argumentHint ends a message about an unknown argument.
 func (c *Catalogue) argumentHint(e entry, name string) string {
 	candidates := e.candidates(name)
-	if near := nearest(name, candidates); near != "" {
+	if near := suggest.Nearest(name, candidates); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
 	}
 	for _, other := range names(c.plugins) {

@@ -5,7 +5,6 @@ package framework
 import (
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 
@@ -65,16 +64,6 @@ func (r *Registry) RegisterAction(action Action) {
 
 // Explanations are those of the last session that was closed.
 func (r *Registry) Explanations() *Explanations { return &r.explanations }
-
-// Specs lists the registered plugins by name.
-func (r *Registry) Specs() []PluginSpec {
-	specs := make([]PluginSpec, 0, len(r.specs))
-	for _, spec := range r.specs {
-		specs = append(specs, spec)
-	}
-	sort.Slice(specs, func(i, j int) bool { return specs[i].Name < specs[j].Name })
-	return specs
-}
 
 // Profile is a configuration made ready to run: its plugins are built and its order is fixed.
 type Profile struct {

@@ -13,12 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/apis/pkg/apis/scheduling"
-	"volcano.sh/apis/pkg/apis/scheduling/scheme"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/internal/podgroup"
 )
 
 // desiredPodGroup is the status decided for a PodGroup.
@@ -82,8 +82,8 @@ func (w *Writer) lastKnown(key objectKey, pg *api.PodGroup) (desiredPodGroup, bo
 	if err != nil {
 		return desiredPodGroup{}, false
 	}
-	internal := &scheduling.PodGroup{}
-	if err := scheme.Scheme.Convert(current, internal, nil); err != nil {
+	internal, err := podgroup.Internal(current)
+	if err != nil {
 		return desiredPodGroup{}, false
 	}
 	return desiredPodGroup{status: internal.Status, hyperNode: internal.Annotations[api.JobAllocatedHyperNode]}, true
@@ -152,9 +152,9 @@ func (w *Writer) writtenByOthers(key objectKey, current *v1beta1.PodGroup, desir
 	if !apiwrite.OlderVersion(desired.base, current.ResourceVersion) {
 		return false, nil
 	}
-	internal := &scheduling.PodGroup{}
-	if err := scheme.Scheme.Convert(current, internal, nil); err != nil {
-		return false, fmt.Errorf("converting PodGroup %s/%s: %w", current.Namespace, current.Name, err)
+	internal, err := podgroup.Internal(current)
+	if err != nil {
+		return false, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -164,9 +164,9 @@ func (w *Writer) writtenByOthers(key objectKey, current *v1beta1.PodGroup, desir
 
 // applyDesired returns the PodGroup with the desired status, and whether that changes anything.
 func applyDesired(current *v1beta1.PodGroup, desired *desiredPodGroup) (*v1beta1.PodGroup, bool, error) {
-	internal := &scheduling.PodGroup{}
-	if err := scheme.Scheme.Convert(current, internal, nil); err != nil {
-		return nil, false, fmt.Errorf("converting PodGroup %s/%s: %w", current.Namespace, current.Name, err)
+	internal, err := podgroup.Internal(current)
+	if err != nil {
+		return nil, false, err
 	}
 	sameHyperNode := internal.Annotations[api.JobAllocatedHyperNode] == desired.hyperNode
 	if sameHyperNode && sameStatus(internal.Status, desired.status) {
@@ -181,11 +181,8 @@ func applyDesired(current *v1beta1.PodGroup, desired *desiredPodGroup) (*v1beta1
 		}
 		internal.Annotations[api.JobAllocatedHyperNode] = desired.hyperNode
 	}
-	updated := &v1beta1.PodGroup{}
-	if err := scheme.Scheme.Convert(internal, updated, nil); err != nil {
-		return nil, false, fmt.Errorf("converting PodGroup %s/%s: %w", current.Namespace, current.Name, err)
-	}
-	return updated, true, nil
+	updated, err := podgroup.External(internal)
+	return updated, err == nil, err
 }
 
 // sameStatus compares what people and controllers read.

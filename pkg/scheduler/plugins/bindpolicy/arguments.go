@@ -14,6 +14,7 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/internal/suggest"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -136,7 +137,7 @@ func parsePolicy(item any, index int) (policyConfig, string, error) {
 	for _, key := range sortedKeys(mapping) {
 		set, ok := setters[key]
 		if !ok {
-			fail("unknown field %s, %s", brief.Value(key), suggest(key, sortedKeys(setters)))
+			fail("unknown field %s, %s", brief.Value(key), meant(key, sortedKeys(setters)))
 			continue
 		}
 		if err := set(&config, mapping[key]); err != nil {
@@ -265,43 +266,12 @@ func joined(errs ...error) error {
 	return errors.Join(told...)
 }
 
-// longestKey is how much of a mistyped key is measured against the known ones, which are shorter.
-const longestKey = 64
-
-// suggest names the known key nearest to a mistyped one, or all of them when none is near.
-func suggest(key string, known []string) string {
-	key = key[:min(len(key), longestKey)]
-	best, distance := "", len(key)/2+1
-	for _, candidate := range known {
-		if d := editDistance(strings.ToLower(key), strings.ToLower(candidate)); d < distance {
-			best, distance = candidate, d
-		}
+// meant names the known key nearest to a mistyped one, or all of them when none is near.
+func meant(key string, known []string) string {
+	if near := suggest.Nearest(key, known); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
 	}
-	if best == "" {
-		return "the fields are " + strings.Join(known, ", ")
-	}
-	return fmt.Sprintf("did you mean %q?", best)
-}
-
-// editDistance is the Levenshtein distance in bytes, kept in one row.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			substituted := diagonal
-			if a[i] != b[j] {
-				substituted++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(row[j]+1, diagonal+1, substituted)
-		}
-	}
-	return row[len(b)]
+	return "the fields are " + strings.Join(known, ", ")
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podgroup converts PodGroups between the version that the API server has and the one that upstream's scheduler works
+// with.
+package podgroup
+
+import (
+	"fmt"
+
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/scheme"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+)
+
+// Internal returns the PodGroup as the scheduler has it. It shares no more with pg than a conversion does.
+func Internal(pg *v1beta1.PodGroup) (*scheduling.PodGroup, error) {
+	out := &scheduling.PodGroup{}
+	if err := scheme.Scheme.Convert(pg, out, nil); err != nil {
+		return nil, fmt.Errorf("converting PodGroup %s/%s: %w", pg.Namespace, pg.Name, err)
+	}
+	return out, nil
+}
+
+// External returns the PodGroup as the API server has it.
+func External(pg *scheduling.PodGroup) (*v1beta1.PodGroup, error) {
+	out := &v1beta1.PodGroup{}
+	if err := scheme.Scheme.Convert(pg, out, nil); err != nil {
+		return nil, fmt.Errorf("converting PodGroup %s/%s: %w", pg.Namespace, pg.Name, err)
+	}
+	return out, nil
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package suggest finds what a mistyped name was meant to be.
+package suggest
+
+import (
+	"slices"
+	"strings"
+)
+
+// longest is how much of a mistyped name is measured, in bytes: known ones are shorter.
+const longest = 100
+
+// Nearest returns the known name with the fewest edits to name, case aside, the first by name of equals, or "" when over half
+// of it would change.
+func Nearest(name string, known []string) string {
+	name = name[:min(len(name), longest)]
+	best, fewest := "", 0
+	for _, candidate := range slices.Sorted(slices.Values(known)) {
+		d := distance(strings.ToLower(name), strings.ToLower(candidate))
+		if d <= max(len(name), len(candidate))/2 && (best == "" || d < fewest) {
+			best, fewest = candidate, d
+		}
+	}
+	return best
+}
+
+// distance is the Levenshtein distance in bytes, kept in one row.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
