@@ -79,9 +79,6 @@ func (ssn *Session) Placed(job api.JobID) {
 	delete(ssn.waits, job)
 }
 
-// OnClose calls the function when the session closes, before any plugin does. Functions are called in reverse order.
-func (ssn *Session) OnClose(fn func()) { ssn.onClose = append(ssn.onClose, fn) }
-
 // JobKeyFn names what of a job the verdicts of a plugin that is PerJob depend on, as things stand: they are shared by jobs of
 // one key, and kept for as long as a job has it. It is asked each time a verdict is, so it must be quick.
 //

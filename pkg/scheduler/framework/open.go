@@ -4,7 +4,6 @@ package framework
 
 import (
 	"maps"
-	"slices"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
@@ -174,9 +173,6 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 // CloseSession closes the session: its transactions are sealed and its verdicts are written.
 func (r *Registry) CloseSession(ssn *Session) {
 	ssn.seal()
-	for _, fn := range slices.Backward(ssn.onClose) {
-		fn()
-	}
 	ssn.explainWaits(r.told)
 	ssn.giveBack()
 	vcframework.CloseSession(ssn.Session)

@@ -39,11 +39,10 @@ type Session struct {
 	nodeGroupOrders []nodeGroupOrder
 	uncacheable     map[string]UncacheableTaskFn
 	jobKeys         map[string]JobKeyFn
-	// explained are the gangs that were not placed, and onClose what ends with the session.
+	// explained are the gangs that were not placed.
 	explained map[api.JobID]GangExplanation
 	waits     map[api.JobID]Wait
 	queueUse  *queueUse
-	onClose   []func()
 	// handedOver are the tasks that the session has added to transactions.
 	handedOver map[api.TaskID]bool
 	// evictions are those the session's statements have committed.

@@ -79,7 +79,6 @@ func (r *jobRun) finish(result jobResult) bool {
 		return true
 	case result.outcome != notPlaced:
 		r.jobsPlaced++
-		result.keep()
 	default:
 		r.explain()
 	}

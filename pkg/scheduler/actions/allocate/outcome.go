@@ -63,12 +63,6 @@ func (r *jobResult) commit(job *api.JobInfo) {
 	}
 }
 
-func (r *jobResult) keep() {
-	for _, t := range r.trials {
-		t.keep()
-	}
-}
-
 // placement are the nodes of the placed tasks, by task.
 func (r *jobResult) placement() map[api.TaskID]string {
 	placement := map[api.TaskID]string{}

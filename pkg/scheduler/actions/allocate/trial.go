@@ -14,7 +14,6 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/metrics"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // trial is what one try at placing tasks has changed in the session. It is committed, kept or discarded whole.
@@ -97,40 +96,16 @@ func (t *trial) discard() {
 	t.placed = nil
 }
 
-// commit hands the placed tasks over to be bound, except those that wait for resources being released.
+// commit hands the placed tasks over to be bound, except those that wait for resources being released: these hold their place
+// against others until the session closes, which gives back what plugins reserved for them.
 func (t *trial) commit(job *api.JobInfo) {
-	var pipelined []placement
 	for _, p := range t.placed {
 		p.stmt.Commit()
-		if p.task.Status == api.Pipelined {
-			pipelined = append(pipelined, p)
-		}
 	}
-	t.solver.releaseAtClose(pipelined)
 	created := job.CreationTimestamp.Time
 	metrics.UpdateE2eSchedulingDurationByJob(job.Name, string(job.Queue), job.Namespace, metrics.Duration(created))
 	metrics.UpdateE2eSchedulingLastTimeByJob(job.Name, string(job.Queue), job.Namespace, t.solver.now())
 	t.solver.ssn.Placed(job.UID)
-}
-
-// keep leaves the placements in the session without binding them: tasks that wait for resources hold their place against
-// others until the session ends. Claims and devices that plugins reserved for them are given back then.
-func (t *trial) keep() { t.solver.releaseAtClose(t.placed) }
-
-// releaseAtClose gives back, when the session closes, what is reserved for tasks that are not bound.
-func (s *solver) releaseAtClose(placed []placement) {
-	reserved := slices.DeleteFunc(slices.Clone(placed), func(p placement) bool {
-		return !framework.HasClaims(p.task.Pod) && len(devices(p.task, s.ssn.Nodes[p.task.NodeName])) == 0
-	})
-	if len(reserved) == 0 {
-		return
-	}
-	s.ssn.OnClose(func() {
-		for _, p := range slices.Backward(reserved) {
-			p.stmt.Discard()
-			s.resetTask(p.task, nil)
-		}
-	})
 }
 
 // addPlacement adds the nodes of the placed tasks.
