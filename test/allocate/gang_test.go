@@ -172,6 +172,19 @@ func TestGang(t *testing.T) {
 			},
 			binds: map[string]string{"g-0": "*", "h-0": "*"},
 		},
+		"a member without requests that fits nowhere is not counted on, and stays one for backfill": {
+			world: sessiontest.World{
+				Nodes:     nodes(holds("4"), "n1"),
+				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
+				Pods:      append(each(member(), "g-0", "g-1"), each(MakePod().Group("g").NodeSelector("zone", "nowhere"), "g-2")...),
+			},
+			binds: map[string]string{"g-0": "n1", "g-1": "n1"}, upstreamDiffers: "it binds one member, and the gang waits for the other",
+			check: func(t *testing.T, ssn *sessiontest.Session) {
+				if n := ssn.Jobs[Namespace+"/g"].PendingBestEffortTaskNum(); n != 1 {
+					t.Errorf("%d members are left to backfill, want 1", n)
+				}
+			},
+		},
 		"tainted and cordoned nodes are not used": {
 			world: sessiontest.World{
 				Nodes: slices.Concat(nodes(holds("8").Taint("example.com/kept", v1.TaintEffectNoSchedule), "n1"),

@@ -68,6 +68,8 @@ func TestNothingLeaksOutOfADroppedTrial(t *testing.T) {
 			each(member(), "g-1", "g-2"), each(member().Phase(v1.PodRunning).Node("a1"), "g-0"))},
 		"sub-groups": {world: world(gang(5).Topology(hard, 2).SubGroups("pairs", "pair", 2, 2).SubGroupTopology(hard, 1).SubGroups("one", "one", 1, 1),
 			each(member().Label("pair", "0"), "g-0", "g-1"), each(member().Label("pair", "1"), "g-2", "g-3"), each(member().Label("one", "0"), "g-4"))},
+		"a sub-group that is placed in parts": {world: world(gang(3).Topology(hard, 2).SubGroups("cell", "cell", 1, 1).SubGroupTopology(hard, 1),
+			each(member().Label("cell", "0"), "g-0", "g-1"), each(member().Label("cell", "1").Req(cores("9")), "g-2"))},
 		"nominated pods": {world: world(gang(3).Topology(hard, 1), each(member().Nominated("b1"), names...))},
 		"host ports":     {world: world(gang(5), each(member().Req(cores("1")).HostPort(80), "g-0", "g-1", "g-2", "g-3", "g-4"))},
 		"anti-affinity": {world: world(gang(5),

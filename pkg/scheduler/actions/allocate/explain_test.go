@@ -133,6 +133,27 @@ func TestAnExplanationCountsMembersThatFitTogether(t *testing.T) {
 	}
 }
 
+// TestAnExplanationKnowsWhoseAntiAffinityKeepsAMemberAway: by numbers alone the small one of two unlike members would fit.
+func TestAnExplanationKnowsWhoseAntiAffinityKeepsAMemberAway(t *testing.T) {
+	first, single := gang("first", "1")
+	first[0].Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+			TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "g"}},
+		}},
+	}}
+	pods, podGroup := gang("g", "5", "3")
+	podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
+	for _, pod := range pods {
+		pod.Labels["app"] = "g"
+	}
+	says := explained(t, sessiontest.World{
+		Nodes: []*v1.Node{node("a1", "ib-a", "6")}, Pods: append(first, pods...), PodGroups: []*v1beta1.PodGroup{single, podGroup},
+	}, "g")
+	if want := "no node group holds the 2 members needed: ib-a 0/2: 1 node didn't satisfy existing pods anti-affinity rules"; says["g"] != want {
+		t.Errorf("the PodGroup says %q, want %q", says["g"], want)
+	}
+}
+
 // TestAnExplanationIsShort although each node has a reason of its own, and a long one.
 func TestAnExplanationIsShort(t *testing.T) {
 	for _, depends := range []framework.VerdictScope{framework.PerTaskClass, framework.Uncached} {

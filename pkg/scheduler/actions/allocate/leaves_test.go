@@ -26,7 +26,9 @@ func TestTheLeavesOfAGang(t *testing.T) {
 		pods     map[string]string
 		requests []string
 		conf     string
-		want     map[string]int
+		// waits is a node where a pod is leaving and another one waits for what it leaves.
+		waits string
+		want  map[string]int
 	}{
 		"the rest goes to the leaf that it fills": {
 			leaves: map[string]int{"l1": 2, "l2": 2, "l3": 1}, requests: []string{"4", "4", "4"}, want: map[string]int{"l1": 2, "l3": 1},
@@ -37,6 +39,10 @@ func TestTheLeavesOfAGang(t *testing.T) {
 		"a leaf holds no more members than its nodes hold pods": {
 			leaves: map[string]int{"l1": 1, "l2": 1, "l3": 1}, pods: map[string]string{"l1": "1", "l2": "2", "l3": "2"},
 			requests: []string{"1", "1", "1"}, want: map[string]int{"l1": 1, "l2": 2},
+		},
+		"a pod that waits for a node's resources takes the place of a member": {
+			leaves: map[string]int{"l1": 1, "l2": 1, "l3": 1}, pods: map[string]string{"l1": "2", "l2": "3", "l3": "1"},
+			requests: []string{"500m", "500m", "500m"}, waits: "l2-0", want: map[string]int{"l1": 2, "l2": 1},
 		},
 		"small members share the leaf of the last large one, which is chosen with room for half of one": {
 			leaves: map[string]int{"l1": 3, "l2": 2, "l3": 1}, requests: []string{"4", "4", "4", "4", "2"}, want: map[string]int{"l1": 3, "l2": 2},
@@ -49,6 +55,13 @@ func TestTheLeavesOfAGang(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pods, podGroup := gang("g", tt.requests...)
 			w := sessiontest.World{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
+			if tt.waits != "" {
+				w.PodGroups = append(w.PodGroups, MakePodGroup().Name("a").MinMember(1).Phase(v1beta1.PodGroupInqueue).Obj(),
+					MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj())
+				three := Resources{"cpu": "3"}
+				w.Pods = append(w.Pods, MakePod().Name("old-0").Group("old").Req(three).Node(tt.waits).Phase(v1.PodRunning).Terminating().Obj(),
+					MakePod().Name("a-0").Group("a").Req(three).NodeSelector(v1.LabelHostname, tt.waits).Obj())
+			}
 			leafOf := map[string]string{}
 			for _, leaf := range slices.Sorted(maps.Keys(tt.leaves)) {
 				for i := range tt.leaves[leaf] {

@@ -6,8 +6,11 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
 // TestPodsThatAskForADeviceClassByAnExtendedResource share devices with others without a claim that says so.
@@ -30,4 +33,61 @@ func TestPodsThatAskForADeviceClassByAnExtendedResource(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPodsWhoseNodesDependOnOtherNodes are asked about one by one: what is placed elsewhere decides on a node.
+func TestPodsWhoseNodesDependOnOtherNodes(t *testing.T) {
+	world := sessiontest.World{Objects: []runtime.Object{LateClass("late", "example.com/disks"), UnboundClaim("unbound", "late"), boundClaim("bound")}}
+	cluster := sessiontest.New(world)
+	defer cluster.Close()
+	ssn := cluster.Open(framework.NewRegistry(), "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n")
+	defer ssn.Close()
+	spread := func(otherwise v1.UnsatisfiableConstraintAction) func(*v1.Pod) {
+		return func(pod *v1.Pod) {
+			pod.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: otherwise}}
+		}
+	}
+	volume := func(source v1.VolumeSource) func(*v1.Pod) {
+		return func(pod *v1.Pod) { pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: source}} }
+	}
+	affinity := func(a v1.Affinity) func(*v1.Pod) { return func(pod *v1.Pod) { pod.Spec.Affinity = &a } }
+	claim := func(name string) v1.VolumeSource {
+		return v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name}}
+	}
+	term := v1.PodAffinityTerm{TopologyKey: "zone"}
+	tests := map[string]struct {
+		change func(*v1.Pod)
+		want   bool
+	}{
+		"a plain one":                      {func(*v1.Pod) {}, false},
+		"with a claim on devices":          {func(pod *v1.Pod) { pod.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "card"}} }, true},
+		"with a claim made for it":         {volume(v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}), true},
+		"with a claim without a volume":    {volume(claim("unbound")), true},
+		"with a claim that has its volume": {volume(claim("bound")), false},
+		"with a claim that is not there":   {volume(claim("gone")), true},
+		"with a directory of the node":     {volume(v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/data"}}), false},
+		"spread by force":                  {spread(v1.DoNotSchedule), true},
+		"spread by preference":             {spread(v1.ScheduleAnyway), false},
+		"that must be near others": {affinity(v1.Affinity{PodAffinity: &v1.PodAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{term}}}), true},
+		"that must be away from others": {affinity(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{term}}}), true},
+		"that would be near others": {affinity(v1.Affinity{PodAffinity: &v1.PodAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{{Weight: 1, PodAffinityTerm: term}}}}), false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := MakePod().Name("p").Obj()
+			tt.change(pod)
+			if got := dependsOnOtherNodes(ssn.Session, pod); got != tt.want {
+				t.Errorf("got %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
+
+func boundClaim(name string) *v1.PersistentVolumeClaim {
+	claim := UnboundClaim(name, "late")
+	claim.Spec.VolumeName, claim.Status.Phase = "disk", v1.ClaimBound
+	return claim
 }

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package packing
+
+import "testing"
+
+// TestProblemsOfOneKey: answers are kept by the key, so problems that differ in anything but the order of their nodes have
+// different ones.
+func TestProblemsOfOneKey(t *testing.T) {
+	problem := func() *Problem {
+		return &Problem{
+			Kinds: []Kind{
+				{Request: []float64{3, 1}, Count: 2, Ports: []string{"a"}, Role: 0},
+				{Request: []float64{2, 1}, Count: 2, Role: 1},
+			},
+			Nodes:  []Node{{Room: []float64{4, 2}, Slots: 2, Takes: []bool{true, true}}, {Room: []float64{3, 3}, Slots: 1, Takes: []bool{true, false}}},
+			Wanted: 3, Roles: []int{1, 2},
+		}
+	}
+	tests := map[string]struct {
+		change func(*Problem)
+		same   bool
+	}{
+		"nodes in another order":         {func(p *Problem) { p.Nodes[0], p.Nodes[1] = p.Nodes[1], p.Nodes[0] }, true},
+		"more is wanted":                 {func(p *Problem) { p.Wanted = 4 }, false},
+		"a role needs more":              {func(p *Problem) { p.Roles[0] = 2 }, false},
+		"roles change places":            {func(p *Problem) { p.Roles[0], p.Roles[1] = 2, 1 }, false},
+		"tasks of one kind have no role": {func(p *Problem) { p.Kinds[0].Role = -1 }, false},
+		"kinds change roles":             {func(p *Problem) { p.Kinds[0].Role, p.Kinds[1].Role = 1, 0 }, false},
+		"there are more of a kind":       {func(p *Problem) { p.Kinds[1].Count = 3 }, false},
+		"a kind asks for more":           {func(p *Problem) { p.Kinds[1].Request[1] = 2 }, false},
+		"a kind has another port":        {func(p *Problem) { p.Kinds[0].Ports = []string{"b"} }, false},
+		"the port is of another kind":    {func(p *Problem) { p.Kinds[0].Ports, p.Kinds[1].Ports = nil, []string{"a"} }, false},
+		"a node has less room":           {func(p *Problem) { p.Nodes[0].Room[0] = 3 }, false},
+		"a node takes fewer tasks":       {func(p *Problem) { p.Nodes[0].Slots = 1 }, false},
+		"a node takes another kind":      {func(p *Problem) { p.Nodes[1].Takes[1] = true }, false},
+		"a node is gone":                 {func(p *Problem) { p.Nodes = p.Nodes[:1] }, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			changed := problem()
+			tt.change(changed)
+			if same := changed.Key() == problem().Key(); same != tt.same {
+				t.Errorf("the keys are equal: %t, want %t", same, tt.same)
+			}
+		})
+	}
+}
