@@ -145,7 +145,7 @@ func (ssn *Session) ScoredBeforeTrial() bool {
 // HasUncacheableTaskFn is true of a plugin that has called AddUncacheableTaskFn.
 func (ssn *Session) HasUncacheableTaskFn(plugin string) bool { return ssn.uncacheable[plugin] != nil }
 
-// Coupled says whether the plugin couples the task to what is placed on other nodes. A panic counts as yes.
+// UncacheableTask is true if the plugin must be asked about the task each time. A panic counts as yes.
 func (ssn *Session) UncacheableTask(plugin string, task *api.TaskInfo) (uncacheable bool) {
 	fn, ok := ssn.uncacheable[plugin]
 	if !ok {

@@ -22,6 +22,7 @@ func Trim(informers ...toolscache.SharedIndexInformer) {
 	}
 }
 
+// Trimmed is the transform of Trim: it changes the object and returns it. It never fails.
 func Trimmed(object any) (any, error) {
 	if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)

@@ -37,8 +37,8 @@ func (w Walk) fill(v reflect.Value) {
 		v.Set(reflect.New(v.Type().Elem()))
 		w.fill(v.Elem())
 	case v.Kind() == reflect.Struct:
-		for i := range v.NumField() {
-			w.fill(v.Field(i))
+		for _, field := range v.Fields() {
+			w.fill(field)
 		}
 	case v.Kind() == reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
