@@ -33,7 +33,7 @@ func Parse(data []byte, cat *Catalogue) (*Config, error) {
 		cfg.Raw, cfg.Hash, cfg.Default = data, hashOf(data), true
 		return cfg, nil
 	}
-	p := &parser{cat: cat, preBindDisabled: map[string]bool{}, pluginLines: map[string]int{}, text: data}
+	p := &parser{cat: cat, preBindDisabled: map[string]bool{}, pluginLines: map[string]int{}, given: map[string]map[string]field{}, text: data}
 	p.root(root)
 	p.together()
 	if err := p.err(); err != nil {
@@ -52,6 +52,8 @@ type parser struct {
 	preBindDisabled map[string]bool
 	// pluginLines maps the plugins named so far to their lines.
 	pluginLines map[string]int
+	// given are the arguments of plugins.
+	given map[string]map[string]field
 	// tiersLine is the line of "tiers", metricsLine that of "metrics" if it says something; 0 without it.
 	tiersLine, metricsLine int
 	warnings               []*Error
@@ -90,6 +92,7 @@ func (p *parser) config(data []byte) (*Config, error) {
 		for j := range file.Tiers[i].Plugins {
 			plugin := &file.Tiers[i].Plugins[j]
 			plugins.ApplyPluginConfDefaults(plugin)
+			p.takeOver(plugin)
 		}
 	}
 	return &Config{

@@ -120,6 +120,9 @@ func (p *parser) arguments(e entry, f field, line int) {
 			p.argument(e, g, args)
 		}
 	}
+	if e.kind == "plugin" {
+		p.given[e.Name] = fields
+	}
 	p.required(e, fields, line)
 	if len(p.findings) == before {
 		p.validate(e, args, fields, line)

@@ -3,8 +3,11 @@
 package config
 
 import (
+	"volcano.sh/volcano/pkg/scheduler/conf"
 	"volcano.sh/volcano/pkg/scheduler/plugins/capacity"
 	"volcano.sh/volcano/pkg/scheduler/plugins/proportion"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // together checks what each part of a file cannot know of the others.
@@ -19,5 +22,39 @@ func (p *parser) together() {
 	if byWeight > 0 && byCapacity > 0 {
 		p.add(max(byWeight, byCapacity), "plugin %q (line %d) conflicts with plugin %q (line %d): each shares the cluster among queues in its own way; keep one of them",
 			proportion.PluginName, byWeight, capacity.PluginName, byCapacity)
+	}
+	for name := range p.pluginLines {
+		for _, taken := range p.cat.plugins[name].TakesOver {
+			p.takenOver(name, taken)
+		}
+	}
+}
+
+// takenOver refuses what the plugin that is taken over from is told of what another does now.
+func (p *parser) takenOver(by string, taken framework.Switch) {
+	line := p.pluginLines[by]
+	for key, f := range p.given[taken.Plugin] {
+		if on, ok := f.value.(bool); ok && key == taken.Argument && on != taken.Value {
+			p.add(f.keyLine, "argument %q of plugin %q must be %v beside plugin %q (line %d), which does that; remove the one or the other",
+				key, taken.Plugin, taken.Value, by, line)
+		} else if _, moved := p.cat.plugins[by].argument(key); moved {
+			p.add(f.keyLine, "argument %q of plugin %q has no effect beside plugin %q (line %d); give it to that one",
+				key, taken.Plugin, by, line)
+		}
+	}
+}
+
+// takeOver gives the plugin's switches the values that the other plugins of the file want.
+func (p *parser) takeOver(plugin *conf.PluginOption) {
+	for name := range p.pluginLines {
+		for _, taken := range p.cat.plugins[name].TakesOver {
+			if taken.Plugin != plugin.Name {
+				continue
+			}
+			if plugin.Arguments == nil {
+				plugin.Arguments = map[string]any{}
+			}
+			plugin.Arguments[taken.Argument] = taken.Value
+		}
 	}
 }

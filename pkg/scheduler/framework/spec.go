@@ -70,9 +70,18 @@ type PluginSpec struct {
 	// VerdictScope is how far the plugin's predicate and node scores hold. The zero value is right for any plugin and makes
 	// allocate slow.
 	VerdictScope VerdictScope
+	// TakesOver are switches of other plugins that are given these values when the conf names this plugin, which does what they
+	// switch on. Another value is an error then, and so are arguments of those plugins that have the name of one of this plugin's.
+	TakesOver []Switch
 	// Reads says which labels and annotations of pods they look at; pods that differ in others share what allocate keeps. The
 	// zero value, all of them, is right for any plugin and lets pods that each have a label of their own share nothing.
 	Reads PodKeys
+}
+
+// Switch is a Bool argument of a plugin, with a value.
+type Switch struct {
+	Plugin, Argument string
+	Value            bool
 }
 
 // DefaultStepTimeout bounds a pre-bind step that does not give its own deadline with WithTimeout.
