@@ -38,7 +38,9 @@ type Session struct {
 	urgent          []UrgentFn
 	nodeGroupOrders []nodeGroupOrder
 	uncacheable     map[string]UncacheableTaskFn
-	jobKeys         map[string]JobKeyFn
+	// scorers are the plugins of this project that may have a say in which of the nodes that fit is best.
+	scorers map[string]bool
+	jobKeys map[string]JobKeyFn
 	// explained are the gangs that were not placed.
 	explained map[api.JobID]GangExplanation
 	waits     map[api.JobID]Wait
@@ -59,6 +61,7 @@ func newSession(order []string, inputs map[string]verdictInputs) *Session {
 		steps:         map[string][]preBindStep{},
 		upstream:      map[string]vccache.PreBinder{},
 		uncacheable:   map[string]UncacheableTaskFn{},
+		scorers:       map[string]bool{},
 		jobKeys:       map[string]JobKeyFn{},
 		explained:     map[api.JobID]GangExplanation{},
 		waits:         map[api.JobID]Wait{},
@@ -151,6 +154,7 @@ func (ssn *Session) AddPrePredicateFn(plugin string, fn api.PrePredicateFn) {
 
 // AddNodeOrderFn adds a node score; a panic in it is an error with the plugin's name.
 func (ssn *Session) AddNodeOrderFn(plugin string, fn api.NodeOrderFn) {
+	ssn.scorers[plugin] = true
 	ssn.Session.AddNodeOrderFn(plugin, func(task *api.TaskInfo, node *api.NodeInfo) (score float64, err error) {
 		defer recoverAs(plugin, &err)
 		return fn(task, node)
@@ -160,6 +164,7 @@ func (ssn *Session) AddNodeOrderFn(plugin string, fn api.NodeOrderFn) {
 // AddBatchNodeOrderFn adds a score of all candidate nodes at once; a panic in it is an error with the plugin's name. The
 // map it returns is only read.
 func (ssn *Session) AddBatchNodeOrderFn(plugin string, fn api.BatchNodeOrderFn) {
+	ssn.scorers[plugin] = true
 	ssn.Session.AddBatchNodeOrderFn(plugin, func(task *api.TaskInfo, nodes []*api.NodeInfo) (scores map[string]float64, err error) {
 		defer recoverAs(plugin, &err)
 		return fn(task, nodes)

@@ -89,6 +89,14 @@ func (ssn *Session) setUncached(plugin string) {
 	inputs := ssn.inputsOf(plugin)
 	inputs.scope = Uncached
 	ssn.verdictInputs[plugin] = inputs
+	ssn.scorers[plugin] = true
+}
+
+// MayScore is false of a plugin that has no say in which of the nodes that fit is best. Of upstream's plugins, which do not
+// register through this session, that is not known.
+func (ssn *Session) MayScore(plugin string) bool {
+	_, ours := ssn.verdictInputs[plugin]
+	return !ours || ssn.scorers[plugin]
 }
 
 // AddBestNodeFn adds a plugin's choice among the scored nodes. It is asked for every task: the plugin counts as

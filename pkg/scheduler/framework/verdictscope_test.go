@@ -5,6 +5,7 @@ package framework
 import (
 	"testing"
 
+	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	_ "volcano.sh/volcano/pkg/scheduler/plugins"
 )
@@ -15,5 +16,33 @@ func TestUpstreamsPluginsAreListedByTheirNames(t *testing.T) {
 		if _, known := vcframework.GetPluginBuilder(name); !known {
 			t.Errorf("%s is no plugin of upstream's", name)
 		}
+	}
+}
+
+// TestMayScore: a plugin that has added no score has no say in which node is best; of upstream's that is not known.
+func TestMayScore(t *testing.T) {
+	cases := map[string]struct {
+		open func(ssn *Session)
+		want bool
+	}{
+		"no score":        {open: func(ssn *Session) { ssn.AddPredicateFn("p", nil) }},
+		"a score":         {open: func(ssn *Session) { ssn.AddNodeOrderFn("p", nil) }, want: true},
+		"a score of all":  {open: func(ssn *Session) { ssn.AddBatchNodeOrderFn("p", nil) }, want: true},
+		"a choice":        {open: func(ssn *Session) { ssn.AddBestNodeFn("p", nil) }, want: true},
+		"a scaled score":  {open: func(ssn *Session) { ssn.AddNodeMapFn("p", nil) }, want: true},
+		"another's score": {open: func(ssn *Session) { ssn.AddNodeOrderFn("q", nil) }},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := NewRegistry()
+			r.RegisterPlugin(spec("p", tc.open))
+			ssn := open(t, r, newKeeper(t), ProfileInput{Tiers: []conf.Tier{tier("p")}})
+			if got := ssn.MayScore("p"); got != tc.want {
+				t.Errorf("MayScore is %v, want %v", got, tc.want)
+			}
+			if !ssn.MayScore("binpack") {
+				t.Error("a plugin of upstream's may score")
+			}
+		})
 	}
 }

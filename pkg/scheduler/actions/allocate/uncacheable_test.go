@@ -146,8 +146,27 @@ tiers:
 `
 
 // TestANodeThatRefusesForGoodIsNotAskedAgain: of nodes refused by their labels, taints or for being cordoned no plugin is
-// asked again for the other members.
+// asked again for the other members. A plugin that scores is asked about all nodes that are left, another until one fits.
 func TestANodeThatRefusesForGoodIsNotAskedAgain(t *testing.T) {
+	scores := func(ssn *framework.Session) {
+		ssn.AddNodeOrderFn("helper", func(*api.TaskInfo, *api.NodeInfo) (float64, error) { return 0, nil })
+	}
+	for name, tc := range map[string]struct {
+		open func(*framework.Session)
+		want map[string]int
+	}{
+		"a plugin that scores": {open: scores, want: map[string]int{
+			"tainted": 1, "cordoned": 1, "labelled": 1,
+			"n1": 1, "n2": 2, "n3": 3, // until a member is there
+		}},
+		"a plugin that does not": {open: func(*framework.Session) {}, want: map[string]int{"cordoned": 1, "labelled": 1, "n1": 1, "n2": 1, "n3": 1}},
+	} {
+		t.Run(name, func(t *testing.T) { asksAboutNodes(t, tc.open, tc.want) })
+	}
+}
+
+func asksAboutNodes(t *testing.T, open func(*framework.Session), want map[string]int) {
+	t.Helper()
 	good := func(name string) *NodeBuilder {
 		return MakeNode().Name(name).Label(v1.LabelHostname, name).Label("pool", "p").Capacity(Resources{"cpu": "8", "memory": "64Gi", "pods": "20"})
 	}
@@ -164,15 +183,12 @@ func TestANodeThatRefusesForGoodIsNotAskedAgain(t *testing.T) {
 	}
 	asked := map[string]int{}
 	got := runWith(t, w, askedFirst, func(ssn *framework.Session) {
+		open(ssn)
 		ssn.AddUncacheableTaskFn("helper", func(*api.TaskInfo) bool { return true })
 		ssn.AddPredicateFn("helper", func(_ *api.TaskInfo, node *api.NodeInfo) error { asked[node.Name]++; return nil })
 	})
 	if len(got) != 3 {
 		t.Errorf("bound %v, there is a node for each of the three", got)
-	}
-	want := map[string]int{
-		"tainted": 1, "cordoned": 1, "labelled": 1,
-		"n1": 1, "n2": 2, "n3": 3, // until a member is there
 	}
 	if diff := cmp.Diff(want, asked); diff != "" {
 		t.Errorf("how often nodes were asked about (-want +got):\n%s", diff)

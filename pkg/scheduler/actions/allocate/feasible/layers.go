@@ -127,7 +127,7 @@ func (l *layering) make(signature string) *layers {
 			signature = signature[1:]
 			if layer == uncached || l.nothingCached {
 				ofUncached.Plugins = append(ofUncached.Plugins, option)
-				made.uncachedScores = made.uncachedScores || option.Name != predicates.PluginName
+				made.uncachedScores = made.uncachedScores || option.Name != predicates.PluginName && l.ssn.MayScore(option.Name)
 				made.overNetwork = made.overNetwork || framework.AsksServer(option.Name)
 			}
 			switch layer {
