@@ -88,6 +88,8 @@ type Cache struct {
 	// someNodes says that --node-selector leaves nodes out of the cache.
 	someNodes bool
 
+	informers runningInformers
+
 	resync *resync
 	// reserved are the tasks of transactions, by their pods' names, and complete the nodes that have all their pods on them
 	// in the books. The cache's mutex guards both.
@@ -210,6 +212,10 @@ func clients(config *rest.Config) (kube, forEvents kubernetes.Interface, vc vccl
 func (c *Cache) Start(ctx, lifetime context.Context) error {
 	lifetime, end := context.WithCancel(lifetime)
 	endEarly := context.AfterFunc(ctx, end)
+	if err := c.noteInformers(lifetime); err != nil {
+		end()
+		return err
+	}
 	c.SchedulerCache.Run(lifetime.Done())
 	go c.resync.run(lifetime)
 	c.status.Start(lifetime)

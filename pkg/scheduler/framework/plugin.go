@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -44,7 +45,11 @@ type Recoverer interface {
 type Handle interface {
 	KubeClient() kubernetes.Interface
 	VCClient() vcclient.Interface
+	// InformerFactory has the scheduler's informers. It starts those that are asked for before it lists the cluster; a plugin that
+	// a reload brings in calls StartInformers with those it needs.
 	InformerFactory() informers.SharedInformerFactory
+	// StartInformers has those of the factory's informers run that do not. It does not wait for their lists.
+	StartInformers(informers ...cache.SharedIndexInformer) error
 	EventRecorder() record.EventRecorder
 }
 

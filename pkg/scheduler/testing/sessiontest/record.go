@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -97,7 +98,17 @@ func (c *recordingCache) evicted() []string {
 	return append([]string(nil), c.evicts...)
 }
 
-type handle struct{ cache *recordingCache }
+type handle struct {
+	cache *recordingCache
+	stop  <-chan struct{}
+}
+
+// StartInformers waits for the informers' lists, too.
+func (h handle) StartInformers(...toolscache.SharedIndexInformer) error {
+	h.InformerFactory().Start(h.stop)
+	h.InformerFactory().WaitForCacheSync(h.stop)
+	return nil
+}
 
 func (h handle) KubeClient() kubernetes.Interface { return h.cache.Client() }
 func (h handle) VCClient() vcclient.Interface     { return h.cache.VCClient() }

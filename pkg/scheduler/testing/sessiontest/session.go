@@ -173,7 +173,7 @@ func (c *Cluster) Open(registry *framework.Registry, confText string) *Session {
 	if err != nil {
 		panic(err)
 	}
-	profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, handle{c.cache})
+	profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, handle{c.cache, c.stop})
 	if err != nil {
 		panic(err)
 	}
