@@ -7,6 +7,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/bindpolicy"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/nodeorder"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/volumebinding"
 
 	// Upstream's actions and plugins register themselves, under their names.
 	_ "volcano.sh/volcano/pkg/scheduler/actions"
@@ -16,5 +17,5 @@ import (
 // PluginSpecs declares this project's plugins. The scheduler, the validation of configurations and their generated
 // page all read it.
 func PluginSpecs() []framework.PluginSpec {
-	return []framework.PluginSpec{bindpolicy.Spec(), ibcluster.Spec(), nodeorder.Spec()}
+	return []framework.PluginSpec{bindpolicy.Spec(), ibcluster.Spec(), nodeorder.Spec(), volumebinding.Spec()}
 }

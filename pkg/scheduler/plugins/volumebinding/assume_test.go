@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumebinding
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+func with(objects ...[]runtime.Object) []runtime.Object {
+	return append(classes(), slices.Concat(objects...)...)
+}
+
+// TestTwoMembersDoNotCountOnOneVolume: what is assumed for the one is seen by the other's predicate, also when its claims were read
+// before; and the volume is free again once the placement is taken back.
+func TestTwoMembersDoNotCountOnOneVolume(t *testing.T) {
+	objects := with(someNodes("n1"), []runtime.Object{UnboundClaim("c0", "local"), UnboundClaim("c1", "local"), local("v", "n1")})
+	run(t, nil, objects, func(w *world) {
+		first, second := member("g-0", "c0"), member("g-1", "c1")
+		if refused := w.fits(second, "n1"); refused != "" {
+			t.Fatalf("the volume is free: %s", refused)
+		}
+		w.mustPlace(first, "n1")
+		if err := w.session.predicate(second, w.session.users.nodes["n1"]); err == nil {
+			t.Error("the second member's predicate counts on the first's volume")
+		}
+		if err := w.place(second, "n1"); err == nil {
+			t.Error("the second member is given the first's volume")
+		}
+		w.take(second)
+		w.take(first)
+		w.nothingAssumed()
+		w.mustPlace(second, "n1")
+	})
+}
+
+// TestTheSmallestClaimHasTheSmallestVolume: claims of a pod are given volumes as the binder gives them.
+func TestTheSmallestClaimHasTheSmallestVolume(t *testing.T) {
+	sized := func(c *v1.PersistentVolumeClaim) {
+		c.Spec.Resources.Requests[v1.ResourceStorage] = resource.MustParse("2Gi")
+	}
+	large := local("large", "n1")
+	large.Spec.Capacity[v1.ResourceStorage] = resource.MustParse("2Gi")
+	objects := with(someNodes("n1"), []runtime.Object{claimLike("big", "local", sized), UnboundClaim("small", "local"), large, local("tight", "n1")})
+	run(t, nil, objects, func(w *world) {
+		w.mustPlace(member("g-0", "big", "small"), "n1")
+	})
+}
+
+// TestTrialsLeaveNothingBehind: a gang is tried on forty clusters and placed on none.
+func TestTrialsLeaveNothingBehind(t *testing.T) {
+	const clusters = 40
+	objects := with([]runtime.Object{UnboundClaim("c0", "local"), UnboundClaim("c1", "local"), UnboundClaim("d", "made")})
+	for i := range clusters {
+		node := fmt.Sprintf("n%d", i)
+		objects = append(objects, MakeNode().Name(node).Obj(), local("v-"+node, node))
+	}
+	run(t, nil, objects, func(w *world) {
+		for i := range clusters {
+			node := fmt.Sprintf("n%d", i)
+			first, second := member("g-0", "c0", "d"), member("g-1", "c1")
+			w.mustPlace(first, node)
+			if w.fits(second, node) == "" {
+				t.Fatalf("the second fits on %s", node)
+			}
+			w.take(first)
+			w.nothingAssumed()
+		}
+		if list := w.written(); len(list) > 0 {
+			t.Errorf("a trial wrote %v", list)
+		}
+		for i := range clusters { // each volume is as free as before
+			w.mustPlace(member("g-1", "c1"), fmt.Sprintf("n%d", i))
+			w.take(member("g-1", "c1"))
+		}
+	})
+}
+
+// TestASharedClaimIsHeldUntilNobodyHoldsIt: members that share a claim agree on a node, and the one that is taken back leaves the
+// volume to the other.
+func TestASharedClaimIsHeldUntilNobodyHoldsIt(t *testing.T) {
+	for class, refusal := range map[string]string{"local": "no free volume", "made": "node(s) other than n1, which was selected for claim"} {
+		t.Run(class, func(t *testing.T) {
+			objects := with(someNodes("n1", "n2"), []runtime.Object{UnboundClaim("shared", class), UnboundClaim("other", class)})
+			if class == "local" {
+				objects = append(objects, local("v", "n1"))
+			}
+			run(t, nil, objects, func(w *world) {
+				first, second := member("g-0", "shared"), member("g-1", "shared")
+				w.mustPlace(first, "n1")
+				if refused := w.fits(second, "n2"); !strings.Contains(refused, refusal) {
+					t.Errorf("on the other node: %q, want %q", refused, refusal)
+				}
+				w.mustPlace(second, "n1")
+				w.take(first)
+				if refused := w.fits(first, "n2"); !strings.Contains(refused, refusal) {
+					t.Errorf("while the second holds it: %q, want %q", refused, refusal)
+				}
+				if fits := w.fits(member("g-2", "other"), "n1") == ""; fits != (class == "made") {
+					t.Errorf("the second's volume is given away: %v", fits)
+				}
+				w.take(second)
+				w.nothingAssumed()
+				if w.fits(member("g-2", "other"), "n1") != "" {
+					t.Error("nobody holds the volume, and it is not free")
+				}
+			})
+		})
+	}
+}
+
+// TestEvictionsLeaveVolumesAlone: a task that is evicted keeps its volumes, and one whose eviction is taken back is given none anew.
+func TestEvictionsLeaveVolumesAlone(t *testing.T) {
+	objects := with(someNodes("n1"), []runtime.Object{UnboundClaim("c", "local"), local("v", "n1")})
+	run(t, nil, objects, func(w *world) {
+		task := member("g-0", "c")
+		w.mustPlace(task, "n1")
+		task.Status = api.Releasing
+		w.session.deallocated(&vcframework.Event{Task: task})
+		if w.plugin.volumes.assumptionOf(task.Pod.UID) == nil {
+			t.Error("the eviction gave its volumes back")
+		}
+		task.Status = api.Running
+		event := &vcframework.Event{Task: task}
+		if w.session.allocated(event); event.Err != nil {
+			t.Errorf("taking the eviction back: %v", event.Err)
+		}
+	})
+}
+
+// TestWhatIsAssumedOutlivesConfigurations: a reload builds the plugin anew, and volumes of transactions in flight stay taken.
+func TestWhatIsAssumedOutlivesConfigurations(t *testing.T) {
+	objects := with(someNodes("n1"), []runtime.Object{UnboundClaim("c0", "local"), UnboundClaim("c1", "local"), local("v", "n1")})
+	run(t, nil, objects, func(w *world) {
+		spec, factory := Spec(), informers.NewSharedInformerFactory(w.kube, 0)
+		before := w.build(spec, nil, factory)
+		after := w.build(spec, map[string]any{bindTimeoutArgument: 5}, factory)
+		if before.volumes != after.volumes {
+			t.Error("the reloaded plugin does not know what is assumed")
+		}
+		if after.bindTimeout.Seconds() != 5 {
+			t.Errorf("binding may take %v after the reload, want 5s", after.bindTimeout)
+		}
+		if other := w.build(spec, nil, informers.NewSharedInformerFactory(w.kube, 0)); other.volumes == after.volumes {
+			t.Error("other informers have other volumes")
+		}
+	})
+}
+
+// TestNothingIsPlacedBeforeVolumesAreKnown: until the first lists are read nobody can say what a claim has.
+func TestNothingIsPlacedBeforeVolumesAreKnown(t *testing.T) {
+	run(t, nil, someNodes("n1"), func(w *world) {
+		p := w.build(Spec(), nil, informers.NewSharedInformerFactory(w.kube, 0)) // which nobody starts
+		w.session = newSession(p, w.session.users.nodes)
+		if refused := w.fits(member("g-0", "c"), "n1"); refused != "the scheduler has not read all volumes and claims yet" {
+			t.Errorf("refused with %q", refused)
+		}
+		if refused := w.fits(member("g-0"), "n1"); refused != "" {
+			t.Errorf("a pod without claims is refused with %q", refused)
+		}
+	})
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumebinding
+
+import (
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/storage/ephemeral"
+	"k8s.io/component-helpers/storage/volume"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+)
+
+// claimVolume is a volume of a pod with the name of its claim.
+type claimVolume struct {
+	volume v1.Volume
+	claim  types.NamespacedName
+}
+
+// claimVolumes are the pod's volumes that have a claim, each claim once.
+func claimVolumes(pod *v1.Pod) []claimVolume {
+	var found []claimVolume
+	for i := range pod.Spec.Volumes {
+		own := &pod.Spec.Volumes[i]
+		name := types.NamespacedName{Namespace: pod.Namespace}
+		switch {
+		case own.PersistentVolumeClaim != nil:
+			name.Name = own.PersistentVolumeClaim.ClaimName
+		case own.Ephemeral != nil:
+			name.Name = ephemeral.VolumeClaimName(pod, own)
+		default:
+			continue
+		}
+		again := false
+		for _, other := range found {
+			again = again || other.claim == name
+		}
+		if !again {
+			found = append(found, claimVolume{*own, name})
+		}
+	}
+	return found
+}
+
+// withVolumes is the pod as the binder is asked about it: with these volumes only.
+func withVolumes(pod *v1.Pod, volumes ...claimVolume) *v1.Pod {
+	reduced := *pod
+	reduced.Spec.Volumes = make([]v1.Volume, len(volumes))
+	for i, v := range volumes {
+		reduced.Spec.Volumes[i] = v.volume
+	}
+	return &reduced
+}
+
+// isBound is true of a claim that has its volume for good.
+func isBound(claim *v1.PersistentVolumeClaim) bool {
+	return claim.Spec.VolumeName != "" && metav1.HasAnnotation(claim.ObjectMeta, volume.AnnBindCompleted)
+}
+
+// claimOf returns the pod's claim. An error says why no node can be found for it now.
+func (v *volumes) claimOf(pod *v1.Pod, of claimVolume) (*v1.PersistentVolumeClaim, error) {
+	claim, err := v.claims.PersistentVolumeClaims(of.claim.Namespace).Get(of.claim.Name)
+	switch {
+	case apierrors.IsNotFound(err) && of.volume.Ephemeral != nil:
+		return nil, fmt.Errorf("claim %s of the pod's ephemeral volume %s has not been made yet", brief.Value(of.claim.Name), brief.Value(of.volume.Name))
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("claim %s of the pod's volume %s does not exist", brief.Value(of.claim.Name), brief.Value(of.volume.Name))
+	case err != nil:
+		return nil, fmt.Errorf("reading claim %s: %w", brief.Value(of.claim.Name), err)
+	case claim.DeletionTimestamp != nil:
+		return nil, fmt.Errorf("%s is being deleted", describe(claim))
+	case claim.Status.Phase == v1.ClaimLost:
+		return nil, fmt.Errorf("%s has lost its volume %s", describe(claim), brief.Value(claim.Spec.VolumeName))
+	case of.volume.Ephemeral != nil:
+		if err := ephemeral.VolumeIsForPod(pod, claim); err != nil {
+			return nil, fmt.Errorf("%s is not that of the pod's ephemeral volume: %w", describe(claim), err)
+		}
+	}
+	if isBound(claim) {
+		_, err := v.volumes.Get(claim.Spec.VolumeName)
+		if apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("%s is bound to volume %s, which does not exist", describe(claim), brief.Value(claim.Spec.VolumeName))
+		}
+		return claim, err
+	}
+	return claim, v.bindsLate(claim)
+}
+
+// bindsLate is nil for a claim without a volume that is bound once its pod has a node (WaitForFirstConsumer).
+func (v *volumes) bindsLate(claim *v1.PersistentVolumeClaim) error {
+	if claim.Spec.VolumeName != "" {
+		return fmt.Errorf("%s asks for volume %s and is not bound to it yet", describe(claim), brief.Value(claim.Spec.VolumeName))
+	}
+	name := volume.GetPersistentVolumeClaimClass(claim)
+	if name == "" {
+		return fmt.Errorf("%s is not bound: without a class, a volume must be made for it", describe(claim))
+	}
+	class, err := v.classes.Get(name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("%s is not bound: its class does not exist", describe(claim))
+	case err != nil:
+		return fmt.Errorf("reading the class of %s: %w", describe(claim), err)
+	case class.VolumeBindingMode == nil || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer:
+		return fmt.Errorf("%s is not bound: its class binds at once, and the pod waits for that", describe(claim))
+	}
+	return nil
+}
+
+// describe names a claim and its storage class.
+func describe(claim *v1.PersistentVolumeClaim) string {
+	if class := volume.GetPersistentVolumeClaimClass(claim); class != "" {
+		return fmt.Sprintf("claim %s (storage class %s)", brief.Value(claim.Name), brief.Value(class))
+	}
+	return fmt.Sprintf("claim %s (no storage class)", brief.Value(claim.Name))
+}
+
+// mostDescribed is how many claims a message names.
+const mostDescribed = 3
+
+func describeAll(claims []*v1.PersistentVolumeClaim) string {
+	var parts []string
+	for i, claim := range claims {
+		if i == mostDescribed {
+			parts = append(parts, fmt.Sprintf("%d more", len(claims)-i))
+			break
+		}
+		parts = append(parts, describe(claim))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumebinding
+
+import (
+	"context"
+	"os"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+)
+
+// SchedulerAnnotation is on claims and volumes that this plugin has selected a node for, or reserved; it names the scheduler.
+const SchedulerAnnotation = "volumebinding.volcano-prebind.io/scheduler"
+
+// schedulerOf is what a scheduler calls itself that places the pod: the name that the pod asks for, and, where several share that
+// name, its own. Upstream reads these variables, too.
+func schedulerOf(pod *v1.Pod) string { return withOwnName(pod.Spec.SchedulerName) }
+
+func withOwnName(scheduler string) string {
+	if os.Getenv("MULTI_SCHEDULER_ENABLE") == "true" {
+		return scheduler + "/" + os.Getenv("SCHEDULER_POD_NAME")
+	}
+	return scheduler
+}
+
+// writes are what was written for a claim.
+type writes struct {
+	// scheduler is what the writes are marked with.
+	scheduler string
+
+	mu sync.Mutex
+	// triedClaim and triedVolume are of the writes that may have been taken, whatever their answer was.
+	triedClaim, triedVolume metav1.Object
+	// claimDone and volumeDone are the answers.
+	claimDone  *v1.PersistentVolumeClaim
+	volumeDone *v1.PersistentVolume
+}
+
+// client is what the binder writes with. What members that share a claim write for it is written once.
+type client struct {
+	kubernetes.Interface
+	of *volumes
+}
+
+func (c client) CoreV1() corev1.CoreV1Interface { return coreClient{c.Interface.CoreV1(), c.of} }
+
+type coreClient struct {
+	corev1.CoreV1Interface
+	of *volumes
+}
+
+func (c coreClient) PersistentVolumes() corev1.PersistentVolumeInterface {
+	return volumeClient{c.CoreV1Interface.PersistentVolumes(), c.of}
+}
+
+func (c coreClient) PersistentVolumeClaims(namespace string) corev1.PersistentVolumeClaimInterface {
+	return claimClient{c.CoreV1Interface.PersistentVolumeClaims(namespace), c.of}
+}
+
+type volumeClient struct {
+	corev1.PersistentVolumeInterface
+	of *volumes
+}
+
+// Update reserves the volume for its claim.
+func (c volumeClient) Update(ctx context.Context, volume *v1.PersistentVolume, opts metav1.UpdateOptions) (*v1.PersistentVolume, error) {
+	held := c.of.heldBy(types.NamespacedName{Namespace: volume.Spec.ClaimRef.Namespace, Name: volume.Spec.ClaimRef.Name})
+	if held == nil {
+		return nil, errGivenUp
+	}
+	held.mu.Lock()
+	defer held.mu.Unlock()
+	if done := held.volumeDone; done != nil && done.UID == volume.UID {
+		return done, nil
+	}
+	marked := volume.DeepCopy()
+	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, SchedulerAnnotation, held.scheduler)
+	held.triedVolume = marked
+	done, err := c.PersistentVolumeInterface.Update(ctx, marked, opts)
+	if err == nil {
+		held.volumeDone = done
+	}
+	return done, err
+}
+
+type claimClient struct {
+	corev1.PersistentVolumeClaimInterface
+	of *volumes
+}
+
+// Update selects the node on which the claim's volume is to be made.
+func (c claimClient) Update(ctx context.Context, claim *v1.PersistentVolumeClaim, opts metav1.UpdateOptions) (*v1.PersistentVolumeClaim, error) {
+	held := c.of.heldBy(nameOf(claim))
+	if held == nil {
+		return nil, errGivenUp
+	}
+	held.mu.Lock()
+	defer held.mu.Unlock()
+	if done := held.claimDone; done != nil && done.UID == claim.UID {
+		return done, nil
+	}
+	marked := claim.DeepCopy()
+	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, SchedulerAnnotation, held.scheduler)
+	held.triedClaim = marked
+	done, err := c.PersistentVolumeClaimInterface.Update(ctx, marked, opts)
+	if err == nil {
+		held.claimDone = done
+	}
+	return done, err
+}

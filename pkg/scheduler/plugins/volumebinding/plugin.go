@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package volumebinding prepares persistent volumes for gangs, on Kubernetes' own volume binder.
+//
+//	session                                              pre-bind, off the session loop
+//	find ──► assume ──► handed over ──────────────────► write and wait until bound ──► taken
+//	           │            │                                │
+//	           │ taken back │ released, begun or not         │ failed, or its gang was
+//	           ▼            ▼                                ▼
+//	        revert       withdraw what was written and not taken up, then revert
+//
+// Find asks the binder which volumes a pod's claims would have on a node (session.go, claims.go). Assume has the binder's caches
+// show them as taken, so that no two pods count on one (assume.go). What is assumed outlives sessions and configurations: it is
+// in the volumes of one set of informers (volumes.go). All writes go through client.go, which notes them, marks them and makes those
+// for a claim that members share once; withdraw.go takes them back, after a crash too (recover.go). What two pods may not use at
+// the same time is in restrictions.go.
+//
+// Invariants: a volume or claim is assumed as long as a pod holds its claim, and held until that pod's member is bound or its rollback
+// has succeeded. Nothing that the volume controller or a provisioner completed is undone.
+package volumebinding
+
+import (
+	"context"
+	"time"
+
+	feature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/kubernetes/pkg/features"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// Name is the plugin's name in volcano-scheduler.conf.
+const Name = "volumebinding"
+
+// stepGrace is what the step has beyond the time that binding may take, to say what it waited for.
+const stepGrace = 5 * time.Second
+
+// Spec tells of the plugin. What it assumes is shared by all that are built of one Spec on the same informers.
+func Spec() framework.PluginSpec {
+	known := &keeper{}
+	return framework.PluginSpec{
+		Name:      Name,
+		Doc:       "Finds, reserves and binds the volumes of claims, gang by gang, in place of `predicates`; and keeps pods apart that may not share a volume.",
+		Arguments: arguments(),
+		Validate: func(args framework.Arguments) error {
+			_, err := load(args)
+			return err
+		},
+		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+			settings, err := load(args)
+			if err != nil {
+				return nil, err
+			}
+			volumes, err := known.volumesOf(h)
+			if err != nil {
+				return nil, err
+			}
+			return &plugin{settings: settings, volumes: volumes}, nil
+		},
+		TakesOver:    []framework.Switch{{Plugin: predicates.PluginName, Argument: predicates.VolumeBindingEnable, Value: false}},
+		VerdictScope: framework.PerTaskClass, // but for those that are uncacheable
+		Reads:        framework.SomePodKeys(),
+	}
+}
+
+type plugin struct {
+	settings
+	volumes *volumes
+}
+
+var (
+	_ framework.Plugin    = (*plugin)(nil)
+	_ framework.PreBinder = (*plugin)(nil)
+	_ framework.Recoverer = (*plugin)(nil)
+)
+
+// Name implements framework.Plugin.
+func (p *plugin) Name() string { return Name }
+
+// OnSessionOpen implements framework.Plugin.
+func (p *plugin) OnSessionOpen(ssn *framework.Session) {
+	s := newSession(p, ssn.Nodes)
+	ssn.AddPrePredicateFn(Name, s.prePredicate)
+	ssn.AddPredicateFn(Name, s.predicate)
+	ssn.AddUncacheableTaskFn(Name, s.uncacheable)
+	if p.scores() {
+		ssn.AddNodeOrderFn(Name, s.nodeOrder)
+	}
+	ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: s.allocated, DeallocateFunc: s.deallocated})
+	ssn.AddPreBinder(Name, p, framework.WithTimeout(p.bindTimeout+stepGrace), framework.WithRollbackUnbegun())
+}
+
+// OnSessionClose implements framework.Plugin.
+func (p *plugin) OnSessionClose(*framework.Session) {}
+
+// scores is true if nodes are scored: as the conf asks, or where Kubernetes' scheduler would.
+func (p *plugin) scores() bool {
+	return p.weight > 0 && (len(p.shape) > 0 || feature.DefaultFeatureGate.Enabled(features.StorageCapacityScoring))
+}
+
+// Recover implements framework.Recoverer.
+func (p *plugin) Recover(ctx context.Context) error { return p.volumes.recover(ctx) }

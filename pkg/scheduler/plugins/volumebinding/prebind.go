@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumebinding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	k8s "k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+)
+
+var (
+	errGivenUp  = errors.New("nothing is reserved for it any more")
+	errTooLate  = errors.New("not bound in time")
+	errReserved = errors.New("no volumes are reserved for it on this node")
+)
+
+// PreBind implements framework.PreBinder. It writes what was assumed and waits until the volume controller, and a provisioner where a
+// volume is made, have bound all claims.
+func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
+	own := claimVolumes(task.Pod)
+	if len(own) == 0 {
+		return nil
+	}
+	a := p.volumes.assumptionOf(task.Pod.UID)
+	if a == nil || a.node != nodeName {
+		// Nothing is reserved for claims that are all bound.
+		bound, err := p.volumes.binder.AssumePodVolumes(klog.FromContext(ctx), withVolumes(task.Pod, own...), nodeName, &k8s.PodVolumes{})
+		if err != nil || !bound {
+			return errors.Join(err, errReserved)
+		}
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, p.bindTimeout, errTooLate)
+	defer cancel()
+	pod := withVolumes(task.Pod, own...)
+	pod.Spec.NodeName = nodeName
+	if err := p.volumes.binder.BindPodVolumes(ctx, pod, a.volumes); err != nil {
+		return p.volumes.failure(ctx, a, p.bindTimeout, err)
+	}
+	p.volumes.taken(pod.UID)
+	return nil
+}
+
+// failure says which claims could not be bound.
+func (v *volumes) failure(ctx context.Context, a *assumption, limit time.Duration, err error) error {
+	var waiting []*v1.PersistentVolumeClaim
+	for _, held := range a.held {
+		live, getErr := v.claims.PersistentVolumeClaims(held.claim.Namespace).Get(held.claim.Name)
+		if getErr != nil || !isBound(live) {
+			waiting = append(waiting, held.claim)
+		}
+	}
+	if len(waiting) == 0 { // bound meanwhile, or one that was bound is not any more
+		return err
+	}
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errTooLate):
+		return fmt.Errorf("%s: no volume was bound within %v; see what its provisioner or the volume controller says of it: %w", describeAll(waiting), limit, errTooLate)
+	case cause != nil:
+		return fmt.Errorf("%s: %w", describeAll(waiting), cause)
+	}
+	return fmt.Errorf("%s: %w", describeAll(waiting), err)
+}
+
+// Rollback implements framework.PreBinder. What was written for claims that no other pod holds, and was not taken up, is withdrawn; then
+// nothing is assumed for the pod any more.
+func (p *plugin) Rollback(ctx context.Context, task *api.TaskInfo, _ string) error {
+	return p.volumes.giveBack(ctx, task.Pod.UID)
+}
+
+func (v *volumes) giveBack(ctx context.Context, pod types.UID) error {
+	a := v.assumptionOf(pod)
+	if a == nil {
+		return nil
+	}
+	var errs []error
+	for _, held := range a.held {
+		if !v.leave(held, pod) {
+			continue
+		}
+		if err := v.withdraw(ctx, held); err != nil {
+			errs = append(errs, fmt.Errorf("taking back what was written for claim %s: %w", brief.Value(held.claim.Name), err))
+		}
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	v.revert(pod)
+	return nil
+}
+
+// leave has the pod hold the claim no more, and returns true if nobody does.
+func (v *volumes) leave(held *heldClaim, pod types.UID) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(held.pods, pod)
+	return len(held.pods) == 0
+}
+
+// heldBy returns the claim as it is held; nil when it is not.
+func (v *volumes) heldBy(claim types.NamespacedName) *heldClaim {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.held[claim]
+}

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumebinding
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/component-helpers/storage/volume"
+
+	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// untouched fails when a node is selected for the claim, or the volume is reserved, or either is marked.
+func (w *world) untouched(claim, name string) {
+	w.t.Helper()
+	c := w.claim(claim)
+	if c.Annotations[volume.AnnSelectedNode] != "" || c.Annotations[SchedulerAnnotation] != "" {
+		w.t.Errorf("claim %s has annotations %v", claim, c.Annotations)
+	}
+	if name == "" {
+		return
+	}
+	v := w.volume(name)
+	if v.Spec.ClaimRef != nil || len(v.Annotations) > 0 {
+		w.t.Errorf("volume %s is reserved for %v, with annotations %v", name, v.Spec.ClaimRef, v.Annotations)
+	}
+}
+
+// TestBound: the step writes what was assumed, waits for whoever binds, and is over then. Its rollback, when another member
+// fails after that, touches nothing.
+func TestBound(t *testing.T) {
+	cases := map[string]struct {
+		class   string
+		volumes []runtime.Object
+		writes  []string
+		bind    func(w *world)
+	}{
+		"a local volume": {
+			class: "local", volumes: []runtime.Object{local("v", "n1")}, writes: []string{"persistentvolumes v"},
+			bind: func(w *world) { w.bind("c", "v") },
+		},
+		"a volume that is made": {
+			class: "made", writes: []string{"persistentvolumeclaims c"},
+			bind: func(w *world) { w.provision("c") },
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			run(t, nil, with(someNodes("n1"), tc.volumes, []runtime.Object{UnboundClaim("c", tc.class)}), func(w *world) {
+				task := member("g-0", "c")
+				w.mustPlace(task, "n1")
+				w.written()
+				end := w.preBind(task)
+				if diff := cmp.Diff(tc.writes, w.written()); diff != "" {
+					t.Errorf("writes (-want +got):\n%s", diff)
+				}
+				tc.bind(w)
+				if err := end(); err != nil {
+					t.Fatal(err)
+				}
+				w.nothingAssumed()
+				if again := w.preBind(task)(); again != nil {
+					t.Errorf("the step run again: %v", again)
+				}
+				before := w.claim("c")
+				w.rollBack(task)
+				if diff := cmp.Diff(before, w.claim("c")); diff != "" {
+					t.Errorf("the rollback changed what is bound:\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestPodsWithoutClaims: there is nothing to do for them.
+func TestPodsWithoutClaims(t *testing.T) {
+	run(t, nil, with(someNodes("n1")), func(w *world) {
+		task := member("g-0")
+		w.mustPlace(task, "n1")
+		if err := w.preBind(task)(); err != nil {
+			t.Error(err)
+		}
+		w.rollBack(task)
+	})
+}
+
+// TestNobodyIsBoundWithoutVolumes: a step for which nothing is reserved, or on another node, fails.
+func TestNobodyIsBoundWithoutVolumes(t *testing.T) {
+	run(t, nil, with(someNodes("n1"), []runtime.Object{UnboundClaim("c", "local"), local("v", "n1")}), func(w *world) {
+		task := member("g-0", "c")
+		task.NodeName = "n1"
+		if err := w.preBind(task)(); !errors.Is(err, errReserved) {
+			t.Errorf("without a reservation: %v", err)
+		}
+		w.mustPlace(task, "n1")
+		task.NodeName = "n2"
+		if err := w.preBind(task)(); !errors.Is(err, errReserved) {
+			t.Errorf("on another node: %v", err)
+		}
+	})
+}
+
+// TestRollbackWithdraws: what was written and not taken up is taken back, also when the step was cut off, and the volumes are free for
+// others. Done again it does nothing.
+func TestRollbackWithdraws(t *testing.T) {
+	objects := with(someNodes("n1", "n2"), []runtime.Object{UnboundClaim("c", "local"), UnboundClaim("d", "made"), local("v", "n1"), local("v2", "n2")})
+	run(t, map[string]any{bindTimeoutArgument: 7}, objects, func(w *world) {
+		task := member("g-0", "c", "d")
+		w.mustPlace(task, "n1")
+		start := time.Now()
+		end := w.preBind(task)
+		if w.volume("v").Spec.ClaimRef == nil || w.claim("d").Annotations[volume.AnnSelectedNode] != "n1" {
+			t.Fatal("the step wrote nothing")
+		}
+		err := end()
+		if took := time.Since(start); took != 7*time.Second {
+			t.Errorf("the step took %v, want 7s", took)
+		}
+		want := `claim "c" (storage class "local"), claim "d" (storage class "made"): no volume was bound within 7s`
+		if err == nil || !strings.HasPrefix(err.Error(), want) || !errors.Is(err, errTooLate) {
+			t.Errorf("the step failed with %v, want %s", err, want)
+		}
+		w.rollBack(task)
+		w.untouched("c", "v")
+		w.untouched("d", "")
+		w.nothingAssumed()
+		w.written()
+		w.rollBack(task)
+		if list := w.written(); len(list) > 0 {
+			t.Errorf("the second rollback wrote %v", list)
+		}
+		w.mustPlace(task, "n2")
+	})
+}
+
+// TestRollbackUnbegun: the volumes of a member whose step never ran are free again, and nothing is written.
+func TestRollbackUnbegun(t *testing.T) {
+	run(t, nil, with(someNodes("n1"), []runtime.Object{UnboundClaim("c", "local"), local("v", "n1")}), func(w *world) {
+		task := member("g-0", "c")
+		w.mustPlace(task, "n1")
+		w.rollBack(task)
+		w.nothingAssumed()
+		if list := w.written(); len(list) > 0 {
+			t.Errorf("wrote %v", list)
+		}
+	})
+}
+
+// TestRollbackLeavesWhatWasTakenUp: what the volume controller or a provisioner has done by then stays, and so does what a user wrote.
+func TestRollbackLeavesWhatWasTakenUp(t *testing.T) {
+	objects := func() []runtime.Object {
+		return with(someNodes("n1", "n2"), []runtime.Object{UnboundClaim("c", "local"), UnboundClaim("d", "made"), local("v", "n1")})
+	}
+	cases := map[string]struct {
+		meanwhile func(w *world)
+		check     func(w *world)
+	}{
+		"a volume was made and bound": {
+			meanwhile: func(w *world) { w.provision("d") },
+			check: func(w *world) {
+				if !isBound(w.claim("d")) || w.volume("made-for-d").Spec.ClaimRef == nil {
+					w.t.Error("the volume that was made is not the claim's any more")
+				}
+				if w.claim("d").Annotations[volume.AnnSelectedNode] != "n1" {
+					w.t.Error("a claim that has its volume was written")
+				}
+				w.open()
+				if w.fits(member("g-1", "d"), "n2") == "" {
+					w.t.Error("the claim's next pod may lie where its volume is not reached")
+				}
+				w.untouched("c", "v")
+			},
+		},
+		"the volume controller has begun": {
+			meanwhile: func(w *world) {
+				v := w.volume("v")
+				v.Status.Phase = v1.VolumeBound
+				if _, err := w.kube.CoreV1().PersistentVolumes().Update(w.t.Context(), v, metav1.UpdateOptions{}); err != nil {
+					w.t.Fatal(err)
+				}
+			},
+			check: func(w *world) {
+				if ref := w.volume("v").Spec.ClaimRef; ref == nil || ref.Name != "c" {
+					w.t.Errorf("the volume is the claim's, and is reserved for %v", ref)
+				}
+			},
+		},
+		"the claim knows its volume": {
+			meanwhile: func(w *world) { w.change("c", func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeName = "v" }) },
+			check: func(w *world) {
+				if w.volume("v").Spec.ClaimRef == nil {
+					w.t.Error("the volume is not the claim's any more")
+				}
+			},
+		},
+		"the volume was given to another claim": {
+			meanwhile: func(w *world) {
+				v := w.volume("v")
+				v.Spec.ClaimRef = &v1.ObjectReference{Namespace: Namespace, Name: "other", UID: "other"}
+				if _, err := w.kube.CoreV1().PersistentVolumes().Update(w.t.Context(), v, metav1.UpdateOptions{}); err != nil {
+					w.t.Fatal(err)
+				}
+			},
+			check: func(w *world) {
+				if ref := w.volume("v").Spec.ClaimRef; ref == nil || ref.Name != "other" {
+					w.t.Errorf("the volume is another claim's, and is reserved for %v", ref)
+				}
+			},
+		},
+		"another scheduler reserved the volume for the claim": {
+			meanwhile: func(w *world) {
+				v := w.volume("v")
+				delete(v.Annotations, SchedulerAnnotation)
+				if _, err := w.kube.CoreV1().PersistentVolumes().Update(w.t.Context(), v, metav1.UpdateOptions{}); err != nil {
+					w.t.Fatal(err)
+				}
+				w.change("d", func(c *v1.PersistentVolumeClaim) { c.Annotations[SchedulerAnnotation] = "other" })
+			},
+			check: func(w *world) {
+				if w.volume("v").Spec.ClaimRef == nil || w.claim("d").Annotations[volume.AnnSelectedNode] != "n1" {
+					w.t.Error("what another scheduler wrote is withdrawn")
+				}
+			},
+		},
+		"another node was selected": {
+			meanwhile: func(w *world) {
+				w.change("d", func(c *v1.PersistentVolumeClaim) { c.Annotations[volume.AnnSelectedNode] = "n2" })
+			},
+			check: func(w *world) {
+				if selected := w.claim("d").Annotations[volume.AnnSelectedNode]; selected != "n2" {
+					w.t.Errorf("node %q is selected, want that of another", selected)
+				}
+			},
+		},
+		"the claim was deleted": {
+			meanwhile: func(w *world) {
+				if err := w.kube.CoreV1().PersistentVolumeClaims(Namespace).Delete(w.t.Context(), "c", metav1.DeleteOptions{}); err != nil {
+					w.t.Fatal(err)
+				}
+			},
+			check: func(w *world) {
+				if ref := w.volume("v").Spec.ClaimRef; ref != nil {
+					w.t.Errorf("the volume is reserved for a claim that is gone: %v", ref)
+				}
+			},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			run(t, map[string]any{bindTimeoutArgument: 3}, objects(), func(w *world) {
+				task := member("g-0", "c", "d")
+				w.mustPlace(task, "n1")
+				end := w.preBind(task)
+				tc.meanwhile(w)
+				if err := end(); err == nil {
+					t.Fatal("the step succeeded")
+				}
+				w.rollBack(task)
+				w.nothingAssumed()
+				tc.check(w)
+			})
+		})
+	}
+}
+
+// TestVolumeReservedByAUser: it is left reserved for the claim of that name.
+func TestVolumeReservedByAUser(t *testing.T) {
+	v := local("v", "n1")
+	v.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: Namespace, Name: "c"}
+	run(t, map[string]any{bindTimeoutArgument: 1}, with(someNodes("n1"), []runtime.Object{UnboundClaim("c", "local"), v}), func(w *world) {
+		task := member("g-0", "c")
+		w.mustPlace(task, "n1")
+		if err := w.preBind(task)(); err == nil {
+			t.Fatal("the step succeeded")
+		}
+		w.rollBack(task)
+		if ref := w.volume("v").Spec.ClaimRef; ref == nil || ref.Name != "c" || ref.UID != "" {
+			t.Errorf("reserved for %v", ref)
+		}
+	})
+}
+
+// TestUnclearAnswers: a write whose answer was lost may have been taken, and is taken back like any other. A rollback that fails is
+// done again.
+func TestUnclearAnswers(t *testing.T) {
+	run(t, nil, with(someNodes("n1"), []runtime.Object{UnboundClaim("d", "made")}), func(w *world) {
+		task := member("g-0", "d")
+		w.mustPlace(task, "n1")
+		lost, away := true, true
+		w.kube.PrependReactor("update", "persistentvolumeclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if !lost {
+				return false, nil, nil
+			}
+			lost = false
+			if _, _, err := w.update(action); err != nil {
+				t.Error(err)
+			}
+			return true, nil, context.DeadlineExceeded
+		})
+		w.kube.PrependReactor("get", "persistentvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return away, nil, errors.New("the API server is away")
+		})
+		if err := w.preBind(task)(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("the step: %v", err)
+		}
+		if err := w.plugin.Rollback(w.t.Context(), task, "n1"); err == nil {
+			t.Error("the rollback succeeded without an API server")
+		}
+		if w.plugin.volumes.assumptionOf(task.Pod.UID) == nil {
+			t.Error("the rollback that failed has nothing to do any more")
+		}
+		away = false
+		w.rollBack(task)
+		w.untouched("d", "")
+		w.nothingAssumed()
+	})
+}
+
+// TestASharedClaimIsWrittenOnce: members that share a claim wait for one write; it stays as long as one of them needs it.
+func TestASharedClaimIsWrittenOnce(t *testing.T) {
+	for _, class := range []string{"local", "made"} {
+		t.Run(class, func(t *testing.T) {
+			objects := with(someNodes("n1"), []runtime.Object{UnboundClaim("c", class), local("v", "n1")})
+			run(t, map[string]any{bindTimeoutArgument: 60}, objects, func(w *world) {
+				first, second, third := member("g-0", "c"), member("g-1", "c"), member("g-2", "c")
+				w.mustPlace(first, "n1")
+				w.mustPlace(second, "n1")
+				w.mustPlace(third, "n1")
+				w.written()
+				ends := []func() error{w.preBind(first), w.preBind(second)}
+				if list := w.written(); len(list) != 1 {
+					t.Errorf("wrote %v, want one write", list)
+				}
+				w.rollBack(third)
+				if list := w.written(); len(list) != 0 {
+					t.Errorf("the rollback of one wrote %v, and others need the claim", list)
+				}
+				if class == "made" {
+					w.provision("c")
+				} else {
+					w.bind("c", "v")
+				}
+				for _, end := range ends {
+					if err := end(); err != nil {
+						t.Error(err)
+					}
+				}
+				w.nothingAssumed()
+			})
+		})
+	}
+}
+
+// TestASharedClaimIsWithdrawnByTheLast: whichever of the members is rolled back last.
+func TestASharedClaimIsWithdrawnByTheLast(t *testing.T) {
+	run(t, map[string]any{bindTimeoutArgument: 2}, with(someNodes("n1"), []runtime.Object{UnboundClaim("c", "made")}), func(w *world) {
+		first, second := member("g-0", "c"), member("g-1", "c")
+		w.mustPlace(first, "n1")
+		w.mustPlace(second, "n1")
+		if err := w.preBind(first)(); err == nil {
+			t.Fatal("the step succeeded")
+		}
+		w.rollBack(first)
+		if w.claim("c").Annotations[volume.AnnSelectedNode] != "n1" {
+			t.Error("the second member needs the claim")
+		}
+		w.rollBack(second)
+		w.untouched("c", "")
+		w.nothingAssumed()
+	})
+}
+
+// TestProvisionerAsksToReschedule: it removes the selected node; the step fails at once and the claim is free to go elsewhere.
+func TestProvisionerAsksToReschedule(t *testing.T) {
+	run(t, nil, with(someNodes("n1", "n2"), []runtime.Object{UnboundClaim("c", "made")}), func(w *world) {
+		task := member("g-0", "c")
+		w.mustPlace(task, "n1")
+		end := w.preBind(task)
+		w.change("c", func(c *v1.PersistentVolumeClaim) { delete(c.Annotations, volume.AnnSelectedNode) })
+		err := end()
+		if err == nil || !strings.Contains(err.Error(), `claim "c" (storage class "made")`) || !strings.Contains(err.Error(), "provisioning failed") {
+			t.Errorf("the step: %v", err)
+		}
+		w.rollBack(task)
+		w.mustPlace(task, "n2")
+	})
+}
+
+// TestCutOff: the step ends with its context and says why.
+func TestCutOff(t *testing.T) {
+	run(t, nil, with(someNodes("n1"), []runtime.Object{UnboundClaim("c", "made")}), func(w *world) {
+		task := member("g-0", "c")
+		w.mustPlace(task, "n1")
+		ctx, cancel := context.WithCancelCause(w.t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.plugin.PreBind(ctx, task, "n1") }()
+		synctest.Wait()
+		gone := errors.New("the gang fell below its minimum")
+		cancel(gone)
+		if err := <-done; !errors.Is(err, gone) {
+			t.Errorf("the step: %v", err)
+		}
+	})
+}

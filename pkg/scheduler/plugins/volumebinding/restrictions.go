@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumebinding
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+)
+
+// forOnePod is true of a claim that one pod at a time may use (ReadWriteOncePod, KEP-2485).
+func forOnePod(claim *v1.PersistentVolumeClaim) bool {
+	return slices.Contains(claim.Spec.AccessModes, v1.ReadWriteOncePod)
+}
+
+// users are the pods on nodes, and those placed in the session, by the claims they use. They are counted once somebody asks.
+type users struct {
+	pods  corelisters.PodLister
+	nodes map[string]*api.NodeInfo
+	// by is nil before somebody asks.
+	by map[types.NamespacedName]map[types.UID]string
+}
+
+func newUsers(pods corelisters.PodLister, nodes map[string]*api.NodeInfo) *users {
+	return &users{pods: pods, nodes: nodes}
+}
+
+// otherThan names a pod other than this one that uses the claim, which is for one pod at a time; empty when none does.
+func (u *users) otherThan(pod *v1.Pod, claim *v1.PersistentVolumeClaim) string {
+	if !forOnePod(claim) {
+		return ""
+	}
+	if u.by == nil {
+		u.count()
+	}
+	first := ""
+	for uid, name := range u.by[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}] {
+		if uid != pod.UID && (first == "" || name < first) {
+			first = name
+		}
+	}
+	return first
+}
+
+// count looks at the session's nodes, which have the pods that are being bound, and at all pods, of which some may be on nodes that
+// are not in the session.
+func (u *users) count() {
+	u.by = map[types.NamespacedName]map[types.UID]string{}
+	for _, node := range u.nodes {
+		for _, task := range node.Tasks {
+			u.add(task.Pod)
+		}
+	}
+	pods, err := u.pods.List(labels.Everything())
+	if err != nil {
+		klog.ErrorS(err, "Pods cannot be listed, those on nodes outside of the session do not keep claims from others")
+	}
+	for _, pod := range pods {
+		if pod.Spec.NodeName != "" && !finished(pod) {
+			u.add(pod)
+		}
+	}
+}
+
+func finished(pod *v1.Pod) bool {
+	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+}
+
+func (u *users) add(pod *v1.Pod) {
+	if u.by == nil {
+		return
+	}
+	for _, own := range claimVolumes(pod) {
+		if u.by[own.claim] == nil {
+			u.by[own.claim] = map[types.UID]string{}
+		}
+		u.by[own.claim][pod.UID] = pod.Name
+	}
+}
+
+func (u *users) remove(pod *v1.Pod) {
+	for _, own := range claimVolumes(pod) {
+		delete(u.by[own.claim], pod.UID)
+	}
+}
+
+// hasDisks is true of a pod with a disk that is attached to one node at a time, or to several for reading only.
+func hasDisks(pod *v1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
+		return v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil || v.ISCSI != nil || v.RBD != nil
+	})
+}
+
+// diskConflict says which pod on the node has one of the pod's disks in a way that keeps this one from using it; empty when none
+// has. The rules are those of Kubernetes' VolumeRestrictions plugin.
+func diskConflict(pod *v1.Pod, node *api.NodeInfo) string {
+	if !hasDisks(pod) {
+		return ""
+	}
+	for i := range pod.Spec.Volumes {
+		for _, task := range node.Tasks {
+			if task.Pod.UID != pod.UID && slices.ContainsFunc(task.Pod.Spec.Volumes, func(other v1.Volume) bool { return sameDisk(&pod.Spec.Volumes[i], &other) }) {
+				return fmt.Sprintf("node(s) have a pod that uses the disk of volume %s", brief.Value(pod.Spec.Volumes[i].Name))
+			}
+		}
+	}
+	return ""
+}
+
+// sameDisk is true of two volumes that are one disk, unless both only read it; one of AWS is never shared.
+func sameDisk(a, b *v1.Volume) bool {
+	switch {
+	case a.GCEPersistentDisk != nil && b.GCEPersistentDisk != nil:
+		l, r := a.GCEPersistentDisk, b.GCEPersistentDisk
+		return l.PDName == r.PDName && !(l.ReadOnly && r.ReadOnly)
+	case a.AWSElasticBlockStore != nil && b.AWSElasticBlockStore != nil:
+		return a.AWSElasticBlockStore.VolumeID == b.AWSElasticBlockStore.VolumeID
+	case a.ISCSI != nil && b.ISCSI != nil:
+		return a.ISCSI.IQN == b.ISCSI.IQN && !(a.ISCSI.ReadOnly && b.ISCSI.ReadOnly)
+	case a.RBD != nil && b.RBD != nil:
+		l, r := a.RBD, b.RBD
+		shared := slices.ContainsFunc(l.CephMonitors, func(monitor string) bool { return slices.Contains(r.CephMonitors, monitor) })
+		return shared && l.RBDPool == r.RBDPool && l.RBDImage == r.RBDImage && !(l.ReadOnly && r.ReadOnly)
+	}
+	return false
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumebinding
+
+import (
+	"math"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
+	k8s "k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// scoreScale makes a node's score of a point's.
+const scoreScale = k8sframework.MaxNodeScore / config.MaxCustomPriorityScore
+
+// muchLeft is the shape that Kubernetes' scheduler has by default (KEP-4049): the more is left, the better.
+var muchLeft = helper.FunctionShape{{Utilization: 0, Score: k8sframework.MaxNodeScore}, {Utilization: maxUtilization, Score: 0}}
+
+// nodeOrder scores a node by how much of the storage there the task's claims would use: of the volumes found for them, or, where
+// none is, of what the node's CSIStorageCapacities have left. Storage classes count alike (KEP-4049).
+func (s *session) nodeOrder(task *api.TaskInfo, node *api.NodeInfo) (float64, error) {
+	if node.Node == nil || len(claimVolumes(task.Pod)) == 0 {
+		return 0, nil
+	}
+	state, err := s.stateOf(task)
+	if err != nil {
+		return 0, nil // its predicate says so
+	}
+	found, status := s.find(state, node.Node)
+	if status != nil {
+		return 0, nil
+	}
+	shape := s.shape
+	if len(shape) == 0 {
+		shape = muchLeft
+	}
+	return float64(s.weight) * scoreOf(found, helper.BuildBrokenLinearFunction(shape)), nil
+}
+
+// storage is what is used of what there is of a storage class.
+type storage struct{ requested, capacity int64 }
+
+func scoreOf(found *k8s.PodVolumes, score func(utilization int64) int64) float64 {
+	classes := storageOf(found)
+	if len(classes) == 0 {
+		return 0
+	}
+	var sum int64
+	for _, class := range classes {
+		utilization := int64(maxUtilization)
+		if class.capacity > 0 && class.requested <= class.capacity {
+			utilization = int64(float64(class.requested) / float64(class.capacity) * maxUtilization)
+		}
+		sum += score(utilization)
+	}
+	return math.Round(float64(sum) / float64(len(classes)))
+}
+
+func storageOf(found *k8s.PodVolumes) map[string]storage {
+	classes := map[string]storage{}
+	for _, volume := range found.StaticBindings {
+		class, size := classes[volume.StorageClassName()], volume.StorageResource()
+		classes[volume.StorageClassName()] = storage{class.requested + size.Requested, class.capacity + size.Capacity}
+	}
+	if len(classes) > 0 {
+		return classes
+	}
+	for _, volume := range found.DynamicProvisions {
+		if volume.NodeCapacity == nil || volume.NodeCapacity.Capacity == nil || volume.PVC.Spec.StorageClassName == nil {
+			continue
+		}
+		name, request := *volume.PVC.Spec.StorageClassName, volume.PVC.Spec.Resources.Requests[v1.ResourceStorage]
+		classes[name] = storage{classes[name].requested + request.Value(), volume.NodeCapacity.Capacity.Value()}
+	}
+	return classes
+}

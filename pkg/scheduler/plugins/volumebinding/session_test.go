@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumebinding
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// conf is what config makes of a file that names the plugin.
+const conf = `
+actions: allocate
+tiers:
+- plugins:
+  - name: gang
+  - name: volumebinding
+- plugins:
+  - name: predicates
+    arguments: {predicate.VolumeBindingEnable: false}
+  - name: nodeorder
+`
+
+// allocated runs allocate on the cluster, once volumes are known, and returns where it placed what.
+func allocated(t *testing.T, cluster *sessiontest.Cluster, spec framework.PluginSpec) (map[string]string, *volumes, func()) {
+	t.Helper()
+	registry := framework.NewRegistry()
+	registry.RegisterPlugin(spec)
+	registry.RegisterAction(allocate.New())
+	ssn := cluster.Open(registry, conf)
+	made, err := spec.New(nil, handle{kube: cluster.Kube(), factory: cluster.Cache().SharedInformerFactory()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := made.(*plugin).volumes
+	if !cache.WaitForCacheSync(t.Context().Done(), known.isReady) {
+		t.Fatal("volumes are not known")
+	}
+	action, _ := vcframework.GetAction("allocate")
+	ssn.Run(action)
+	return ssn.Binds(), known, ssn.Close
+}
+
+// TestGangs: allocate places whole gangs where the volumes of all their members are, and leaves nothing behind of those it does not
+// place.
+func TestGangs(t *testing.T) {
+	gang := func(least int32) []*v1beta1.PodGroup {
+		return []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(least).Obj()}
+	}
+	var pods []*v1.Pod
+	objects := []runtime.Object{LateClass("local", noProvisioner)}
+	for i := range 3 {
+		name := fmt.Sprintf("g-%d", i)
+		pods = append(pods, MakePod().Group("g").Name(name).Req(Resources{"cpu": "1"}).Volume(name).Obj())
+		objects = append(objects, UnboundClaim(name, "local"))
+	}
+	cases := map[string]struct {
+		volumes []runtime.Object
+		min     int32
+		want    string
+		held    int
+	}{
+		"volumes for all":        {volumes: []runtime.Object{local("a", "n1"), local("b", "n1"), local("c", "n2")}, min: 3, want: "n1 n1 n2", held: 3},
+		"volumes for two":        {volumes: []runtime.Object{local("a", "n1"), local("c", "n2")}, min: 3},
+		"volumes for the least":  {volumes: []runtime.Object{local("a", "n1"), local("c", "n2")}, min: 2, want: "n1 n2", held: 2},
+		"no volumes on any node": {volumes: []runtime.Object{local("a", "n3")}, min: 1},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			cluster := sessiontest.New(sessiontest.World{
+				Nodes: []*v1.Node{MakeNode().Name("n1").Obj(), MakeNode().Name("n2").Obj()}, PodGroups: gang(tc.min), Pods: pods,
+				Objects: slices.Concat(objects, tc.volumes),
+			})
+			defer cluster.Close()
+			binds, known, end := allocated(t, cluster, Spec())
+			defer end()
+			var nodes []string
+			for _, node := range binds {
+				nodes = append(nodes, node)
+			}
+			slices.Sort(nodes)
+			if diff := cmp.Diff(tc.want, strings.Join(nodes, " ")); diff != "" {
+				t.Errorf("nodes (-want +got):\n%s", diff)
+			}
+			if len(known.assumed) != tc.held || len(known.held) != tc.held {
+				t.Errorf("%d pods hold %d claims, want %d", len(known.assumed), len(known.held), tc.held)
+			}
+		})
+	}
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumebinding
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	feature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/features"
+	k8sfeature "k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	k8s "k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// volumes are the volumes and claims of a cluster as informers show them, with what is assumed of them. The binder listens to the
+// informers for as long as they run, so there is one for them, whatever configurations come and go.
+type volumes struct {
+	kube    kubernetes.Interface
+	binder  k8s.SchedulerVolumeBinder
+	pods    corelisters.PodLister
+	claims  corelisters.PersistentVolumeClaimLister
+	volumes corelisters.PersistentVolumeLister
+	classes storagelisters.StorageClassLister
+	// synced are true once the binder and the listers have what was there at the start.
+	synced []cache.InformerSynced
+	ready  atomic.Bool
+
+	// mu guards what is assumed. No call to the API server is made while it is held.
+	mu sync.Mutex
+	// state changes with what is assumed.
+	state uint64
+	// assumed is by pod, held by claim.
+	assumed map[types.UID]*assumption
+	held    map[types.NamespacedName]*heldClaim
+}
+
+// keeper keeps the volumes of the informers that were last asked for.
+type keeper struct {
+	mu      sync.Mutex
+	factory informers.SharedInformerFactory
+	volumes *volumes
+}
+
+func (k *keeper) volumesOf(h framework.Handle) (*volumes, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	factory := h.InformerFactory()
+	if k.volumes != nil && k.factory == factory {
+		return k.volumes, nil
+	}
+	made, informers := newVolumes(h.KubeClient(), factory)
+	if err := h.StartInformers(informers...); err != nil {
+		return nil, err
+	}
+	k.factory, k.volumes = factory, made
+	return made, nil
+}
+
+// unbounded is as long as the binder may wait for claims: how long it waits is said by the context of each call.
+const unbounded = time.Duration(math.MaxInt64)
+
+// newVolumes returns the informers that must run, too.
+func newVolumes(kube kubernetes.Interface, factory informers.SharedInformerFactory) (*volumes, []cache.SharedIndexInformer) {
+	core, storage := factory.Core().V1(), factory.Storage().V1()
+	v := &volumes{
+		kube:    kube,
+		pods:    core.Pods().Lister(),
+		claims:  core.PersistentVolumeClaims().Lister(),
+		volumes: core.PersistentVolumes().Lister(),
+		classes: storage.StorageClasses().Lister(),
+		assumed: map[types.UID]*assumption{},
+		held:    map[types.NamespacedName]*heldClaim{},
+	}
+	enabled := feature.DefaultFeatureGate.Enabled
+	v.binder = k8s.NewVolumeBinder(
+		klog.Background().WithName(Name), client{kube, v},
+		k8sfeature.Features{
+			EnableVolumeAttributesClass:  enabled(features.VolumeAttributesClass),
+			EnableCSIMigrationPortworx:   enabled(features.CSIMigrationPortworx),
+			EnableStorageCapacityScoring: enabled(features.StorageCapacityScoring),
+		},
+		core.Pods(), core.Nodes(), storage.CSINodes(),
+		claimInformer{core.PersistentVolumeClaims(), v}, volumeInformer{core.PersistentVolumes(), v}, storage.StorageClasses(),
+		k8s.CapacityCheck{CSIDriverInformer: storage.CSIDrivers(), CSIStorageCapacityInformer: storage.CSIStorageCapacities()},
+		unbounded,
+	)
+	needed := []cache.SharedIndexInformer{
+		core.Pods().Informer(), core.Nodes().Informer(), core.PersistentVolumeClaims().Informer(), core.PersistentVolumes().Informer(),
+		storage.StorageClasses().Informer(), storage.CSINodes().Informer(), storage.CSIDrivers().Informer(), storage.CSIStorageCapacities().Informer(),
+	}
+	for _, informer := range needed {
+		v.synced = append(v.synced, informer.HasSynced)
+	}
+	return v, needed
+}
+
+// isReady is true once all that was there at the start is known.
+func (v *volumes) isReady() bool {
+	if v.ready.Load() {
+		return true
+	}
+	for _, synced := range v.synced {
+		if !synced() {
+			return false
+		}
+	}
+	v.ready.Store(true)
+	return true
+}
+
+// The binder does not tell when its caches are full, but its handlers do: that their informers are is not enough, for handlers run
+// after the lists are read.
+
+type claimInformer struct {
+	coreinformers.PersistentVolumeClaimInformer
+	of *volumes
+}
+
+func (i claimInformer) Informer() cache.SharedIndexInformer {
+	return notingInformer{i.PersistentVolumeClaimInformer.Informer(), i.of}
+}
+
+type volumeInformer struct {
+	coreinformers.PersistentVolumeInformer
+	of *volumes
+}
+
+func (i volumeInformer) Informer() cache.SharedIndexInformer {
+	return notingInformer{i.PersistentVolumeInformer.Informer(), i.of}
+}
+
+// notingInformer notes which handlers have to have been told of the first list.
+type notingInformer struct {
+	cache.SharedIndexInformer
+	of *volumes
+}
+
+func (i notingInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	registration, err := i.SharedIndexInformer.AddEventHandler(handler)
+	if err == nil {
+		i.of.synced = append(i.of.synced, registration.HasSynced)
+	}
+	return registration, err
+}
+
+// find asks the binder what the pod's claims would have on the node. The pod has each claim once.
+func (v *volumes) find(pod *v1.Pod, claims *k8s.PodVolumeClaims, node *v1.Node) (*k8s.PodVolumes, k8s.ConflictReasons, error) {
+	found, reasons, err := v.binder.FindPodVolumes(klog.Background(), pod, claims, node)
+	if err != nil {
+		return nil, nil, fmt.Errorf("looking for volumes: %w", err)
+	}
+	return found, reasons, nil
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumebinding
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-helpers/storage/volume"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+const (
+	noProvisioner = volume.NotSupportedProvisioner
+	provisioner   = "disks.example.com"
+)
+
+// world is an API server in memory with the plugin on its informers, and a session open on its nodes. Versions are counted, and an
+// update of an older version is refused.
+type world struct {
+	t       *testing.T
+	kube    *kubefake.Clientset
+	plugin  *plugin
+	session *session
+
+	writes  sync.Mutex
+	version int
+}
+
+// run makes the world in a bubble of its own and has the test act in it.
+func run(t *testing.T, args framework.Arguments, objects []runtime.Object, act func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, kube: kubefake.NewClientset(), version: 1000}
+		w.kube.PrependReactor("update", "*", w.update)
+		for _, object := range objects {
+			if err := w.kube.Tracker().Add(object); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, end := context.WithCancel(t.Context())
+		factory := informers.NewSharedInformerFactory(w.kube, time.Hour) // without resyncs informers wait on what is not of the bubble
+		w.plugin = w.build(Spec(), args, factory)
+		factory.Start(ctx.Done())
+		synctest.Wait()
+		defer func() {
+			end()
+			factory.Shutdown()
+		}()
+		w.open()
+		act(w)
+	})
+}
+
+func (w *world) build(spec framework.PluginSpec, args framework.Arguments, factory informers.SharedInformerFactory) *plugin {
+	w.t.Helper()
+	made, err := spec.New(args, handle{kube: w.kube, factory: factory})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return made.(*plugin)
+}
+
+// open opens another session.
+func (w *world) open() {
+	w.t.Helper()
+	nodes, err := w.kube.CoreV1().Nodes().List(w.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	infos := map[string]*api.NodeInfo{}
+	for i := range nodes.Items {
+		infos[nodes.Items[i].Name] = api.NewNodeInfo(&nodes.Items[i])
+	}
+	w.session = newSession(w.plugin, infos)
+}
+
+type handle struct {
+	framework.Handle
+	kube    kubernetes.Interface
+	factory informers.SharedInformerFactory
+}
+
+func (h handle) KubeClient() kubernetes.Interface                            { return h.kube }
+func (h handle) InformerFactory() informers.SharedInformerFactory            { return h.factory }
+func (h handle) StartInformers(informers ...cache.SharedIndexInformer) error { return nil }
+
+func (w *world) update(action clienttesting.Action) (bool, runtime.Object, error) {
+	a := action.(clienttesting.UpdateActionImpl)
+	w.writes.Lock()
+	defer w.writes.Unlock()
+	object := a.Object.DeepCopyObject()
+	wanted, _ := meta.Accessor(object)
+	current, err := w.kube.Tracker().Get(a.Resource, a.Namespace, wanted.GetName())
+	if err != nil {
+		return true, nil, err
+	}
+	if stored, _ := meta.Accessor(current); stored.GetResourceVersion() != wanted.GetResourceVersion() {
+		return true, nil, apierrors.NewConflict(a.Resource.GroupResource(), wanted.GetName(), errors.New("another version"))
+	}
+	w.version++
+	wanted.SetResourceVersion(strconv.Itoa(w.version))
+	return true, object, w.kube.Tracker().Update(a.Resource, object, a.Namespace)
+}
+
+func (w *world) claim(name string) *v1.PersistentVolumeClaim {
+	w.t.Helper()
+	claim, err := w.kube.CoreV1().PersistentVolumeClaims(Namespace).Get(w.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return claim
+}
+
+func (w *world) volume(name string) *v1.PersistentVolume {
+	w.t.Helper()
+	found, err := w.kube.CoreV1().PersistentVolumes().Get(w.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return found
+}
+
+// change writes the claim as somebody else does.
+func (w *world) change(name string, mutate func(*v1.PersistentVolumeClaim)) {
+	w.t.Helper()
+	claim := w.claim(name)
+	mutate(claim)
+	if _, err := w.kube.CoreV1().PersistentVolumeClaims(Namespace).Update(w.t.Context(), claim, metav1.UpdateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// bind does what the volume controller does for a claim and a volume that is reserved for it.
+func (w *world) bind(claim, name string) {
+	w.t.Helper()
+	v := w.volume(name)
+	v.Status.Phase = v1.VolumeBound
+	if _, err := w.kube.CoreV1().PersistentVolumes().Update(w.t.Context(), v, metav1.UpdateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.change(claim, func(c *v1.PersistentVolumeClaim) {
+		c.Spec.VolumeName, c.Status.Phase = name, v1.ClaimBound
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, volume.AnnBindCompleted, "yes")
+	})
+}
+
+// provision does what a provisioner does for a claim with a selected node.
+func (w *world) provision(claim string) {
+	w.t.Helper()
+	c := w.claim(claim)
+	made := FreeVolume("made-for-"+claim, *c.Spec.StorageClassName, c.Annotations[volume.AnnSelectedNode])
+	made.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID}
+	if _, err := w.kube.CoreV1().PersistentVolumes().Create(w.t.Context(), made, metav1.CreateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.bind(claim, made.Name)
+}
+
+// task is a member of the gang with the claims.
+func member(name string, claims ...string) *api.TaskInfo {
+	pod := MakePod().Group("g").Name(name)
+	for _, claim := range claims {
+		pod = pod.Volume(claim)
+	}
+	return api.NewTaskInfo(pod.Obj())
+}
+
+// fits says whether the session takes the task on the node, and if not why.
+func (w *world) fits(task *api.TaskInfo, node string) string {
+	w.t.Helper()
+	if err := w.session.prePredicate(task); err != nil {
+		return err.Error()
+	}
+	if err := w.session.predicate(task, w.session.users.nodes[node]); err != nil {
+		var refused *api.FitError
+		if !errors.As(err, &refused) {
+			w.t.Fatalf("refused by %T: %v", err, err)
+		}
+		return refused.Reasons()[0]
+	}
+	return ""
+}
+
+// place places the task as a session does; take takes it back.
+func (w *world) place(task *api.TaskInfo, node string) error {
+	task.Status, task.NodeName = api.Allocated, node
+	event := &vcframework.Event{Task: task}
+	w.session.allocated(event)
+	return event.Err
+}
+
+func (w *world) take(task *api.TaskInfo) {
+	task.Status = api.Pending
+	w.session.deallocated(&vcframework.Event{Task: task})
+}
+
+func (w *world) mustPlace(task *api.TaskInfo, node string) {
+	w.t.Helper()
+	if refused := w.fits(task, node); refused != "" {
+		w.t.Fatalf("%s does not fit on %s: %s", task.Name, node, refused)
+	}
+	if err := w.place(task, node); err != nil {
+		w.t.Fatalf("%s is not placed on %s: %v", task.Name, node, err)
+	}
+	if err := w.kube.Tracker().Add(task.Pod); err != nil && !apierrors.IsAlreadyExists(err) {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// preBind runs the step beside the test; the returned function waits for its end.
+func (w *world) preBind(task *api.TaskInfo) (end func() error) {
+	done := make(chan error, 1)
+	own := *task
+	own.Pod = task.Pod.DeepCopy()
+	go func() { done <- w.plugin.PreBind(w.t.Context(), &own, task.NodeName) }()
+	synctest.Wait()
+	return func() error { return <-done }
+}
+
+func (w *world) rollBack(task *api.TaskInfo) {
+	w.t.Helper()
+	if err := w.plugin.Rollback(w.t.Context(), task, task.NodeName); err != nil {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// written lists the updates since it was last called.
+func (w *world) written() []string {
+	var list []string
+	for _, action := range w.kube.Actions() {
+		if a, ok := action.(clienttesting.UpdateAction); ok {
+			object, _ := meta.Accessor(a.GetObject())
+			list = append(list, a.GetResource().Resource+" "+object.GetName())
+		}
+	}
+	w.kube.ClearActions()
+	slices.Sort(list)
+	return list
+}
+
+// nothingAssumed fails when a pod still holds claims, or a volume that the API server has as free does not fit a claim.
+func (w *world) nothingAssumed() {
+	w.t.Helper()
+	if n, m := len(w.plugin.volumes.assumed), len(w.plugin.volumes.held); n+m > 0 {
+		w.t.Errorf("%d pods hold %d claims, want none", n, m)
+	}
+}
+
+func someNodes(names ...string) []runtime.Object {
+	var nodes []runtime.Object
+	for _, name := range names {
+		nodes = append(nodes, MakeNode().Name(name).Obj())
+	}
+	return nodes
+}
+
+// immediate is a class whose volumes are bound at once.
+func immediate(name string) *storagev1.StorageClass {
+	class := LateClass(name, provisioner)
+	mode := storagev1.VolumeBindingImmediate
+	class.VolumeBindingMode = &mode
+	return class
+}
+
+func local(name, node string) *v1.PersistentVolume {
+	v := FreeVolume(name, "local", node)
+	v.UID = "uid-of-volume"
+	return v
+}
