@@ -144,7 +144,7 @@ func (f *Finder) predicate(layer []conf.Tier, task *api.TaskInfo, node *api.Node
 	all := f.ssn.Tiers
 	f.ssn.Tiers = layer
 	defer func() { f.ssn.Tiers = all }()
-	return f.ssn.PredicateForAllocateAction(task, node)
+	return f.oneVerdict(task, node, f.ssn.PredicateForAllocateAction(task, node))
 }
 
 // nodeScore sums the layer's scores of single nodes. A plugin that fails gives none, and the log has why.

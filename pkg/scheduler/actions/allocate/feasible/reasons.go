@@ -9,8 +9,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	v1helper "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeunschedulable"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
@@ -53,29 +52,18 @@ func (r *Refusals) fill(resources []string) {
 // FilledOf are the resources that nodes filled by the gang are short of, by name.
 func (r *Refusals) FilledOf() []string { return slices.Sorted(maps.Keys(r.filledOf)) }
 
-// reasonOf puts a verdict on a node into few words. Upstream asks its predicates in the order of a map and stops at some of
-// them, so of several reasons it gives now the one and then the other: what tells them apart is looked at here, in one order.
-func (f *Finder) reasonOf(task *api.TaskInfo, node *api.NodeInfo, err error) string {
+// reasonOf puts a verdict into few words.
+func reasonOf(err error) string {
 	var fit *api.FitError
 	if !errors.As(err, &fit) {
 		return err.Error()
-	}
-	if forGood(err) && node.Node != nil {
-		switch {
-		case cordoned(task.Pod, node.Node):
-			return "cordoned"
-		case f.taints && tainted(task.Pod, node.Node):
-			return "tainted"
-		case f.affinity && !f.selected(task.Pod, node.Node):
-			return "didn't match Pod's node affinity/selector"
-		}
 	}
 	var short, other []string
 	for _, reason := range fit.Reasons() {
 		switch resource, isShort := strings.CutPrefix(reason, "Insufficient "); {
 		case isShort:
 			short = append(short, resource)
-		case strings.Contains(reason, "were unschedulable"):
+		case reason == nodeunschedulable.ErrReasonUnschedulable:
 			return "cordoned"
 		case strings.Contains(reason, "untolerated taint"):
 			other = append(other, "tainted")
@@ -91,42 +79,15 @@ func (f *Finder) reasonOf(task *api.TaskInfo, node *api.NodeInfo, err error) str
 	return strings.Join(slices.Compact(other), ", ")
 }
 
-func cordoned(pod *v1.Pod, node *v1.Node) bool {
-	return node.Spec.Unschedulable && !v1helper.TolerationsTolerateTaint(pod.Spec.Tolerations,
-		&v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule})
-}
-
-func tainted(pod *v1.Pod, node *v1.Node) bool {
-	_, found := v1helper.FindMatchingUntoleratedTaint(node.Spec.Taints, pod.Spec.Tolerations, func(taint *v1.Taint) bool {
-		return taint.Effect == v1.TaintEffectNoSchedule || taint.Effect == v1.TaintEffectNoExecute
-	})
-	return found
-}
-
-// selection is a pod's node selector and required affinity, read once for all nodes that are explained in a row.
-type selection struct {
-	pod      *v1.Pod
-	required nodeaffinity.RequiredNodeAffinity
-}
-
-// selected is true if the pod's node selector and required affinity take the node.
-func (f *Finder) selected(pod *v1.Pod, node *v1.Node) bool {
-	if f.selection.pod != pod {
-		f.selection = selection{pod, nodeaffinity.GetRequiredNodeAffinity(pod)}
-	}
-	match, err := f.selection.required.Match(node)
-	return match && err == nil
-}
-
 // reasonFor is the reason of a node that the cached verdicts refuse.
-func (c *ClassCache) reasonFor(node int32, err error) string {
+func (c *ClassCache) reasonFor(err error) string {
 	var fit *api.FitError
 	if !errors.As(err, &fit) {
 		return err.Error()
 	}
 	reason, ok := c.reasons[fit]
 	if !ok {
-		reason = c.finder.reasonOf(c.task, c.finder.index.Nodes[node], err)
+		reason = reasonOf(err)
 		c.reasons[fit] = reason
 	}
 	return reason
@@ -159,7 +120,7 @@ func (c *ClassCache) RefusalsBeside(set *nodeset.Set, member func(node int32) bo
 	counted := newRefusals()
 	for place, node := range set.Nodes {
 		if err := c.Verdict(node).err; err != nil {
-			counted.add(c.reasonFor(node, err), member(node))
+			counted.add(c.reasonFor(err), member(node))
 		} else if filled := short(place); filled != nil {
 			counted.fill(filled)
 		} else {
@@ -182,7 +143,7 @@ func (f *Finder) RefusalsOf(task *api.TaskInfo, where Where, member func(node in
 	for _, node := range where.Set.Nodes {
 		v := c.Verdict(node)
 		if v.err != nil {
-			counted.add(c.reasonFor(node, v.err), member(node))
+			counted.add(c.reasonFor(v.err), member(node))
 			continue
 		}
 		err := n.verdict(node)
@@ -195,7 +156,7 @@ func (f *Finder) RefusalsOf(task *api.TaskInfo, where Where, member func(node in
 		}
 		switch {
 		case err != nil:
-			counted.add(f.reasonOf(task, f.index.Nodes[node], err), member(node))
+			counted.add(reasonOf(err), member(node))
 		case v.Copies == 0:
 			counted.add(c.releasedLater(f.index.Nodes[node]), false)
 		default:
