@@ -30,7 +30,7 @@ type gang struct {
 	cluster ibCluster
 	// label on a pod holds the gang's name.
 	label string
-	// anyCluster says that its members may lie in any cluster, but all in the same; in one of those that among lists, unless
+	// anyCluster is true if its members may lie in any cluster, but all in the same; in one of those that among lists, unless
 	// it is empty.
 	anyCluster bool
 	among      []string

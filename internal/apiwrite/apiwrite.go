@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RefusedForGood says whether the same write will always be refused. That an object is too large for etcd, or for its
+// RefusedForGood is true if the same write will always be refused. That an object is too large for etcd, or for its
 // transport, the API server tells as an internal error.
 func RefusedForGood(err error) bool {
 	switch {
@@ -35,7 +35,7 @@ func Digest(values ...any) uint64 {
 	return hash.Sum64()
 }
 
-// OlderVersion says whether resource version a is older than b. The API server's versions are decimal numbers that
+// OlderVersion is true if resource version a is older than b. The API server's versions are decimal numbers that
 // grow; a version that is not is taken as not older.
 func OlderVersion(a, b string) bool {
 	na, errA := strconv.ParseUint(a, 10, 64)

@@ -119,13 +119,13 @@ func (c claims) end(ctx context.Context, lease *coordinationv1.Lease) error {
 	})
 }
 
-// inUse says whether the Lease's pod is there and has not finished; it may be on its way to the node.
+// inUse is true if the Lease's pod is there and has not finished; it may be on its way to the node.
 func (c claims) inUse(ctx context.Context, lease *coordinationv1.Lease) (bool, error) {
 	pod, err := c.podOf(ctx, lease)
 	return pod != nil && !finished(pod), err
 }
 
-// onNode says whether the Lease's pod is bound to the node and has not finished.
+// onNode is true if the Lease's pod is bound to the node and has not finished.
 func (c claims) onNode(ctx context.Context, lease *coordinationv1.Lease) (bool, error) {
 	pod, err := c.podOf(ctx, lease)
 	return pod != nil && !finished(pod) && pod.Spec.NodeName == lease.Labels[nodeLabel], err

@@ -102,7 +102,7 @@ func TestActions(t *testing.T) {
 		action Action
 		// check holds the client's error against what the action promises.
 		check func(error) error
-		// reaches says whether the server gets the request.
+		// reaches is true if the server gets the request.
 		reaches bool
 	}{
 		"a rule without an action lets pass": {

@@ -20,7 +20,7 @@ import (
 // lease is a lock whose calls answer as a test says.
 type lease struct {
 	get, create, update func() error
-	// given says that it was given back.
+	// given is true if it was given back.
 	given bool
 }
 

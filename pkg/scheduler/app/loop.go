@@ -34,13 +34,13 @@ const (
 type cycler interface {
 	// cycle runs one cycle and says whether something is left that a later cycle may place although nothing changes.
 	cycle() (unsettled bool)
-	// lagging says whether a change that was told has not reached the cache yet. One that is late does not count.
+	// lagging is true if a change that was told has not reached the cache yet. One that is late does not count.
 	lagging() bool
 	// setLate makes the changes that have not reached the cache late.
 	setLate()
-	// arrived says whether late changes have reached the cache since it was last asked, and whether more are to come.
+	// arrived is true if late changes have reached the cache since it was last asked; the other result, if more are to come.
 	arrived() (some, more bool)
-	// waiting says whether any task or PodGroup waits, be it in sessions or left out of them.
+	// waiting is true if any task or PodGroup waits, be it in sessions or left out of them.
 	waiting() bool
 	// idle is told of a period in which no cycle was needed.
 	idle()

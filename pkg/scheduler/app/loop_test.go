@@ -24,7 +24,7 @@ type script struct {
 	// behindUntil is when the cache has caught up, and late says that the loop does not wait for that.
 	behindUntil time.Duration
 	late        bool
-	// waits says whether anything waits.
+	// waits is true if anything waits.
 	waits bool
 	// onLagging runs once when the loop first asks whether the cache lags.
 	onLagging func()

@@ -72,7 +72,7 @@ type outage struct {
 type failure struct {
 	since  time.Time
 	reason string
-	// passing says that the API server could not be reached or had no answer, rather than refused.
+	// passing is true if the API server could not be reached or had no answer, rather than refused.
 	passing bool
 	// alone is when another path was answered first while this one failed, zero when none was; own says that this is long ago.
 	alone time.Time
@@ -206,7 +206,7 @@ func (o *outage) returned() {
 	}
 }
 
-// unready says whether a refusal may be the answer of an API server that has just started.
+// unready is true if a refusal may be the answer of an API server that has just started.
 func (o *outage) unready() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -221,7 +221,7 @@ func (o *outage) nextAnswer() <-chan struct{} {
 	return o.answer
 }
 
-// away says whether requests fail because the API server does not answer, rather than for trouble of their own. It is called
+// away is true if requests fail because the API server does not answer, rather than for trouble of their own. It is called
 // with mu held.
 func (o *outage) away() bool {
 	for _, f := range o.failing {

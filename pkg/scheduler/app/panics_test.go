@@ -71,7 +71,7 @@ func nodesOfInnocents(s *scheduler) []string {
 
 func TestAGangWithWhichCyclesPanicIsSetAside(t *testing.T) {
 	tests := map[string]struct {
-		// evil says whether a session with these jobs panics; turn is whose turn it is said to be.
+		// evil is true if a session with these jobs panics; turn is whose turn it is said to be.
 		evil func(jobs map[api.JobID]*api.JobInfo) (bool, api.JobID)
 		// aside are those that are set aside in the end.
 		aside []string

@@ -75,7 +75,7 @@ func (t *patientTransport) answered(request *http.Request, response *http.Respon
 	return response
 }
 
-// sleep says whether the pause went by, or was cut short, before the request or the informers ended.
+// sleep is true if the pause went by, or was cut short, before the request or the informers ended.
 func (t *patientTransport) sleep(ctx context.Context, pause time.Duration, cut <-chan struct{}) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -108,7 +108,7 @@ func (b *watchBody) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// ofInformer says whether the request lists or watches all objects of a kind, which only informers do.
+// ofInformer is true if the request lists or watches all objects of a kind, which only informers do.
 func ofInformer(request *http.Request) bool {
 	parts := strings.Split(strings.Trim(request.URL.Path, "/"), "/")
 	collection := len(parts) == 3 && parts[0] == "api" || len(parts) == 4 && parts[0] == "apis"

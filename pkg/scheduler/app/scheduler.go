@@ -277,7 +277,7 @@ func (s *scheduler) cycle() (unsettled bool) {
 	return s.cache.CycleSucceeded() || unsettled
 }
 
-// hasWork says whether a task waits, or a PodGroup is on its way: reasons to look again after a period.
+// hasWork is true if a task waits, or a PodGroup is on its way: reasons to look again after a period.
 func hasWork(jobs map[api.JobID]*api.JobInfo) bool {
 	for _, job := range jobs {
 		for _, status := range []api.TaskStatus{api.Pending, api.Pipelined, api.Allocated, api.Releasing} {

@@ -118,7 +118,7 @@ func apiServerBackoff() wait.Backoff {
 	return wait.Backoff{Duration: firstPause, Factor: 2, Jitter: pauseJitter, Cap: lastPause, Steps: 1 << 30}
 }
 
-// away says whether the error may pass when the API server comes back: it could not be reached, or is not ready.
+// away is true if the error may pass when the API server comes back: it could not be reached, or is not ready.
 func away(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return false

@@ -138,7 +138,7 @@ func TestACyclesWorkIsLinearInATenantsInput(t *testing.T) {
 	}
 }
 
-// within says whether it is no more than so many times the other.
+// within is true if it is no more than so many times the other.
 func (w work) within(other work, times float64) bool {
 	return float64(w.allocations) <= times*float64(max(other.allocations, least.allocations)) &&
 		float64(w.bytes) <= times*float64(max(other.bytes, least.bytes))

@@ -45,12 +45,12 @@ type gangWait struct {
 	began  time.Time
 	until  time.Time
 	over   bool
-	// touched says that something the gang depends on changed while it was being tried.
+	// touched is true if something the gang depends on changed while it was being tried.
 	touched bool
 	// early is how long a wait lasts at least before RetrySoon ends it. It doubles each time one is cut short, and halves
 	// with each wait that runs its time.
 	early time.Duration
-	// cut says that the wait ends earlier than it would have.
+	// cut is true if the wait ends earlier than it would have.
 	cut    bool
 	reason string
 	nodes  []string
@@ -135,7 +135,7 @@ func (b *Backoff) RetryNode(node string) {
 	b.retry(func(_ api.JobID, w *gangWait) bool { return w.failedOn(node) })
 }
 
-// failedOn says whether the node is one that the gang failed on, and ends its being avoided.
+// failedOn is true if the node is one that the gang failed on, and ends its being avoided.
 func (w *gangWait) failedOn(node string) bool {
 	avoided, ok := slices.BinarySearch(w.avoid, node)
 	if ok {

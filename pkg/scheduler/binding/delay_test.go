@@ -26,11 +26,11 @@ func TestABindThatTakesLongIsTold(t *testing.T) {
 	tests := map[string]struct {
 		script
 		gate []error
-		// patient says that calls have ten minutes; there is one slot then, and another for a call that hangs.
+		// patient is true if calls have ten minutes; there is one slot then, and another for a call that hangs.
 		patient bool
 		// hogs are Bindings of others that hang.
 		hogs int
-		// deleted says that the pod is deleted after two minutes.
+		// deleted is true if the pod is deleted after two minutes.
 		deleted bool
 		want    []string
 	}{

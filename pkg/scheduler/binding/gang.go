@@ -22,7 +22,7 @@ func Including(list []*Member) func(*api.TaskInfo) bool {
 	}
 }
 
-// Placed says whether a task counts for its gang's minimum by itself: it is bound for sure, runs, or has
+// Placed is true if a task counts for its gang's minimum by itself: it is bound for sure, runs, or has
 // succeeded. A task that is only being bound does not.
 func Placed(task *api.TaskInfo) bool {
 	switch task.Status {

@@ -55,7 +55,7 @@ type tries struct {
 	forbidden time.Time
 }
 
-// last says whether there is to be no other try after one with that answer: there were too many, or it is refused for good.
+// last is true if there is to be no other try after one with that answer: there were too many, or it is refused for good.
 func (t *tries) last(err error) bool {
 	t.sent++
 	if statusCode(err) != http.StatusForbidden {
@@ -101,7 +101,7 @@ type pauses struct {
 	first, backoff wait.Backoff
 	// again is closed by a RetryNow that came after the last try began.
 	again <-chan struct{}
-	// anew says that a RetryNow ended the last pause.
+	// anew is true if a RetryNow ended the last pause.
 	anew bool
 	// changed ends a pause too; nil never does.
 	changed <-chan struct{}

@@ -75,7 +75,7 @@ type run struct {
 	ready time.Time
 	// gateErr is why the gang's minimum could not be read when that was tried last.
 	gateErr error
-	// cutShort says that a Drain is about to abort: every wait is worth telling.
+	// cutShort is true if a Drain is about to abort: every wait is worth telling.
 	cutShort bool
 	// orphans are failed members that no goroutine is rolling back yet.
 	orphans []*member

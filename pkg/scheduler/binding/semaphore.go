@@ -76,7 +76,7 @@ type waiter struct {
 	granted chan struct{}
 	// element is the waiter's in the line; nil when it is not in it.
 	element *list.Element
-	// lent says that the call hangs and has given its slot back, ended that the call is over.
+	// lent is true if the call hangs and has given its slot back, ended that the call is over.
 	lent, ended bool
 }
 

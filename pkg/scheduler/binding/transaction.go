@@ -39,7 +39,7 @@ type Step struct {
 	// Rollback undoes PreBind, also one that failed half-way; nil when there is nothing to undo. It is called
 	// again with backoff until it returns nil or a NotFound API error.
 	Rollback func(ctx context.Context, task *api.TaskInfo, node string) error
-	// RollbackUnbegun says that the plugin did something for the task before the chain, when the session placed it, such
+	// RollbackUnbegun is true if the plugin did something for the task before the chain, when the session placed it, such
 	// as to assume its volumes. Rollback undoes that too, so it is called for every member that is not bound, whether
 	// PreBind has begun or not.
 	RollbackUnbegun bool

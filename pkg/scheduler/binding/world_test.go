@@ -64,7 +64,7 @@ type act struct {
 	panics  bool
 	timeout time.Duration
 	noUndo  bool
-	// placed says that the plugin did something before the chain, which its rollback undoes.
+	// placed is true if the plugin did something before the chain, which its rollback undoes.
 	placed bool
 	// undo are the failures of the first rollbacks; undoTakes is how long each runs.
 	undo      []error

@@ -39,7 +39,7 @@ func (c *Cache) CycleSucceeded() (busy bool) {
 	return busy
 }
 
-// Searching says whether the object is searched for that makes cycles panic.
+// Searching is true if the object is searched for that makes cycles panic.
 func (c *Cache) Searching() bool { return c.aside.Searching() }
 
 // SetAside counts what is set aside, by kind of object.

@@ -85,7 +85,7 @@ type Cache struct {
 	observer   Observer
 
 	schedulerNames []string
-	// someNodes says that --node-selector leaves nodes out of the cache.
+	// someNodes is true if --node-selector leaves nodes out of the cache.
 	someNodes bool
 
 	informers runningInformers
@@ -311,7 +311,7 @@ func (c *Cache) APIServerBack() {
 	}
 }
 
-// triedInOutage says whether the API server came back while the transaction, which has ended, was in flight. What it failed of
+// triedInOutage is true if the API server came back while the transaction, which has ended, was in flight. What it failed of
 // may be over: its gang waits no longer than those that waited already when the API server came back.
 func (c *Cache) triedInOutage(r binding.Result) bool {
 	return time.Now().Add(-r.Took).UnixNano() < c.backAt.Load()

@@ -133,7 +133,7 @@ func (ch *changes) countPod(gang api.JobID, uid types.UID, there bool) {
 	}
 }
 
-// enough says whether the gang has the pods its minimum asks for.
+// enough is true if the gang has the pods its minimum asks for.
 func (ch *changes) enough(pg *v1beta1.PodGroup) bool {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()

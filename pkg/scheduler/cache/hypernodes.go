@@ -32,7 +32,7 @@ type hyperNodes struct {
 	nodes corelisters.NodeLister
 
 	mu sync.Mutex
-	// stale says that HyperNodes changed since they were read, and changed are the nodes that did.
+	// stale is true if HyperNodes changed since they were read, and changed are the nodes that did.
 	stale   bool
 	changed map[string]bool
 

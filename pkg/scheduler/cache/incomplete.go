@@ -61,12 +61,12 @@ func (c *Cache) shortOf(tx *binding.Transaction) (there bool, short error) {
 	return true, binding.ShortOf(job, &job.PodGroup.Spec, binding.Including(tx.Members))
 }
 
-// wasIncomplete says whether the transaction that has ended was given up.
+// wasIncomplete is true if the transaction that has ended was given up.
 func wasIncomplete(r binding.Result) bool {
 	return slices.ContainsFunc(r.Failed, func(f binding.Failure) bool { return errors.Is(f.Err, errIncomplete) })
 }
 
-// isIncomplete says whether the session that is about to close has given up the gang's transaction. The session's verdict on
+// isIncomplete is true if the session that is about to close has given up the gang's transaction. The session's verdict on
 // such a gang is to be told.
 func (c *Cache) isIncomplete(gang api.JobID) bool {
 	c.reportMu.Lock()
@@ -80,7 +80,7 @@ func (c *Cache) forgetIncomplete() {
 	clear(c.incomplete)
 }
 
-// inFlight says whether the gang has a transaction in flight of which members may be bound.
+// inFlight is true if the gang has a transaction in flight of which members may be bound.
 func (c *Cache) inFlight(gang api.JobID) bool {
 	return !c.isIncomplete(gang) && c.engine.InFlight(gang)
 }

@@ -72,7 +72,7 @@ type arrival struct {
 	since time.Time
 }
 
-// arriving says whether the gang's number of tasks changed a moment ago and some of them wait.
+// arriving is true if the gang's number of tasks changed a moment ago and some of them wait.
 func (c *Cache) arriving(job *api.JobInfo) bool {
 	c.reportMu.Lock()
 	defer c.reportMu.Unlock()

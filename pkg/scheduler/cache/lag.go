@@ -11,7 +11,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
 )
 
-// Lagging says whether a change the loop was woken for is not in the cache yet, so that a cycle now would miss it. A late
+// Lagging is true if a change the loop was woken for is not in the cache yet, so that a cycle now would miss it. A late
 // one does not count: cycles go on without it.
 func (c *Cache) Lagging() bool {
 	c.changes.mu.Lock()
@@ -38,7 +38,7 @@ func (c *Cache) SetLate() {
 	clear(c.changes.fresh)
 }
 
-// LateArrived says whether late changes have come into the cache since it was last asked, so that a cycle is due, and
+// LateArrived is true if late changes have come into the cache since it was last asked, so that a cycle is due, and
 // whether others are still to come.
 func (c *Cache) LateArrived() (some, more bool) {
 	c.changes.mu.Lock()
@@ -54,7 +54,7 @@ func (c *Cache) LateArrived() (some, more bool) {
 	return some, len(c.changes.late) > 0
 }
 
-// took says whether the change is in the cache, or never will be. The mutex is held.
+// took is true if the change is in the cache, or never will be. The mutex is held.
 func (c *Cache) took(what change, version string) bool {
 	switch what.kind {
 	case "node":
@@ -74,7 +74,7 @@ func (c *Cache) took(what change, version string) bool {
 	}
 }
 
-// Waiting says whether a task or a PodGroup waits, also one that sessions leave out, such as the tasks of a PodGroup
+// Waiting is true if a task or a PodGroup waits, also one that sessions leave out, such as the tasks of a PodGroup
 // that is not in the cache.
 func (c *Cache) Waiting() bool {
 	c.SchedulerCache.Mutex.Lock()

@@ -140,7 +140,7 @@ func (c *Cache) failure(gang api.JobID) (gangFailure, bool) {
 	return failure, ok
 }
 
-// hasGang says whether the gang's PodGroup is there; one that was deleted has nothing to wait for.
+// hasGang is true if the gang's PodGroup is there; one that was deleted has nothing to wait for.
 func (c *Cache) hasGang(gang api.JobID) bool {
 	version, there := c.podGroupVersion(gang)
 	return there && !c.isDeleted(gang, version)

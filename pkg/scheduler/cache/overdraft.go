@@ -61,7 +61,7 @@ func boundByNodes(snapshot *api.ClusterInfo, shares map[api.JobID][]share) {
 	}
 }
 
-// overdrawn says whether the tasks on the node ask together for more than it has.
+// overdrawn is true if the tasks on the node ask together for more than it has.
 func overdrawn(node *api.NodeInfo) bool {
 	used, has, may := node.Used, node.Capacity, node.Allocatable
 	if used.MilliCPU > max(has.MilliCPU, may.MilliCPU) || used.Memory > max(has.Memory, may.Memory) {
@@ -103,7 +103,7 @@ func shareOut(node *api.NodeInfo) []*api.TaskInfo {
 	return tasks
 }
 
-// started says whether a kubelet has taken the task's pod.
+// started is true if a kubelet has taken the task's pod.
 func started(task *api.TaskInfo) bool { return task.Pod.Status.StartTime != nil }
 
 func startedFirst(a, b *api.TaskInfo) int {

@@ -69,7 +69,7 @@ func (c *Cache) liveSpec(ctx context.Context, gang api.JobID) (*scheduling.PodGr
 	return &internal.Spec, nil
 }
 
-// standsAlone says whether the job is a pod whose PodGroup was made for it and no other: Volcano's controller makes one for
+// standsAlone is true if the job is a pod whose PodGroup was made for it and no other: Volcano's controller makes one for
 // each pod that has no controller, and owns it by that pod. Such a gang has nothing to be split, and there may be so many
 // of them that a read each would cost. That the cache knows one pod of a gang says nothing: the others may be on their way.
 func standsAlone(job *api.JobInfo) bool {

@@ -60,7 +60,7 @@ func failuresThatCount(r binding.Result) []binding.Failure {
 	return failed
 }
 
-// podGone says whether the member failed because its pod is gone: that was told, or some call was told so.
+// podGone is true if the member failed because its pod is gone: that was told, or some call was told so.
 func podGone(f binding.Failure) bool {
 	if errors.Is(f.Err, binding.ErrPodGone) {
 		return true
@@ -96,7 +96,7 @@ type gangFailure struct {
 type podTelling struct {
 	binding.Failure
 	message string
-	// news says that it was not told before. An event may have been lost, so the recorder is told again, which drops what can
+	// news is true if it was not told before. An event may have been lost, so the recorder is told again, which drops what can
 	// be read; the condition is not written again.
 	news bool
 }
@@ -142,7 +142,7 @@ func newFailure(r binding.Result, failed []binding.Failure) gangFailure {
 	return f
 }
 
-// repeats says whether the failure has the cause that the last one named, and none that the last one did not have. It is
+// repeats is true if the failure has the cause that the last one named, and none that the last one did not have. It is
 // not reported anew then, as long as the events that told of it are still there.
 func (f *gangFailure) repeats(last gangFailure) bool {
 	if time.Since(last.since) >= events.Lifetime {

@@ -120,7 +120,7 @@ func (c *Cache) bookSuccessor(r *reservation) {
 	}
 }
 
-// isOn says whether the node has the task as the reservation wants it.
+// isOn is true if the node has the task as the reservation wants it.
 func (r *reservation) isOn(node *api.NodeInfo) bool {
 	on := node.Tasks[r.key]
 	return on != nil && on.Pod == r.task.Pod

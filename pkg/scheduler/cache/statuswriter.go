@@ -37,7 +37,7 @@ func (c *Cache) newStatusWriter() *statuswriter.Writer {
 // VCClient returns the Volcano client sessions and plugins use: their updates of queues are left to the status writer.
 func (c *Cache) VCClient() vcclient.Interface { return statuswriter.QueueClient(c.vc, c.status) }
 
-// isPending says whether the cache has the pod as a task that waits to be placed.
+// isPending is true if the cache has the pod as a task that waits to be placed.
 func (c *Cache) isPending(gang api.JobID, pod types.UID) bool {
 	c.SchedulerCache.Mutex.Lock()
 	defer c.SchedulerCache.Mutex.Unlock()

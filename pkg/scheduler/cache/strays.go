@@ -24,7 +24,7 @@ type stray struct {
 	message string
 	// aside is the reason for which it is set aside; empty when it is not.
 	aside string
-	// again says that it is time to tell the pods once more.
+	// again is true if it is time to tell the pods once more.
 	again bool
 }
 

@@ -179,7 +179,7 @@ func (d *delays) forget(r binding.Result) {
 	}
 }
 
-// tells says whether the pod's condition is, or was, one that tells of a delay, and its transaction is in flight.
+// tells is true if the pod's condition is, or was, one that tells of a delay, and its transaction is in flight.
 func (d *delays) tells(pod types.UID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

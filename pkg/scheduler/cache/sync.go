@@ -100,7 +100,7 @@ func (c *Cache) notInCache() (count int, example string) {
 	return count, example
 }
 
-// hasPod says whether the pod is in the cache, or does not belong there. The mutex is held.
+// hasPod is true if the pod is in the cache, or does not belong there. The mutex is held.
 func (c *Cache) hasPod(pod *v1.Pod) bool {
 	if finished(pod) {
 		return true

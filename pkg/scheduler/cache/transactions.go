@@ -146,7 +146,7 @@ func (c *Cache) handOver(tx *binding.Transaction, version string, there bool, gi
 	return c.engine.Submit(tx)
 }
 
-// isDeleted says whether the gang's PodGroup, which upstream's cache has in that version, was deleted: it is not among those
+// isDeleted is true if the gang's PodGroup, which upstream's cache has in that version, was deleted: it is not among those
 // that are watched here, and that watch has come as far as upstream's own.
 func (c *Cache) isDeleted(gang api.JobID, version string) bool {
 	namespace, name, err := cache.SplitMetaNamespaceKey(string(gang))
@@ -157,7 +157,7 @@ func (c *Cache) isDeleted(gang api.JobID, version string) bool {
 	return apierrors.IsNotFound(err) && !apiwrite.OlderVersion(c.podGroupsAt(), version)
 }
 
-// watchesNode says whether the watch shows the node, as it did before upstream's cache had it.
+// watchesNode is true if the watch shows the node, as it did before upstream's cache had it.
 func (c *Cache) watchesNode(name string) bool {
 	_, err := c.SharedInformerFactory().Core().V1().Nodes().Lister().Get(name)
 	return err == nil

@@ -41,7 +41,7 @@ type entry struct {
 	kind string
 	framework.PluginSpec
 	origin origin
-	// unknown says that the conf names something that is not there, of which no argument can be checked.
+	// unknown is true if the conf names something that is not there, of which no argument can be checked.
 	unknown bool
 }
 

@@ -169,7 +169,7 @@ func webURL(value any) string {
 	return ""
 }
 
-// isPort says whether the text is the port of a URL; none is one.
+// isPort is true if the text is the port of a URL; none is one.
 func isPort(text string) bool {
 	port, err := strconv.ParseUint(text, 10, 16)
 	return text == "" || err == nil && port > 0

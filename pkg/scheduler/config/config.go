@@ -28,7 +28,7 @@ type Config struct {
 	PreBindDisabled map[string]bool
 	// Warnings are what is taken although it should be written otherwise.
 	Warnings []*Error
-	// Default says that the built-in configuration is meant, since the file has no content.
+	// Default is true if the built-in configuration is meant, since the file has no content.
 	Default bool
 	// Raw is the text the configuration was parsed from, and Hash the hex SHA-256 of it.
 	Raw  []byte

@@ -9,5 +9,5 @@
 //
 // A configuration that is not valid never replaces one that is: see Loader.
 //
-// The package imports framework and upstream, and nothing else of this project.
+// Of this project the package imports framework, and helpers for texts under internal.
 package config

@@ -73,7 +73,7 @@ func lockIf(enabled bool, annotation string) string {
 	return annotation
 }
 
-// limits says whether a pod limits one of the resources.
+// limits is true if a pod limits one of the resources.
 func limits(names ...string) func(*v1.Pod) bool {
 	return func(pod *v1.Pod) bool {
 		for i := range pod.Spec.Containers {

@@ -64,7 +64,7 @@ func (l *nodeLocks) of(task api.TaskID) []nodeLock {
 	return l.held[task]
 }
 
-// locked says whether a task has the lock that this session has placed, or that a former one has and that is not bound yet.
+// locked is true if a task has the lock that this session has placed, or that a former one has and that is not bound yet.
 func (l *nodeLocks) locked(lock nodeLock, kind kind) bool {
 	if slices.Contains(l.taken, lock) {
 		return true

@@ -20,7 +20,7 @@ import (
 // nodeLockLife is how long a lock counts whose holder does not give it back. It is upstream's.
 const nodeLockLife = 5 * time.Minute
 
-// expired says whether a lock of that time counts no longer. One that is no time counts until somebody removes it.
+// expired is true if a lock of that time counts no longer. One that is no time counts until somebody removes it.
 func expired(since string) bool {
 	t, err := time.Parse(time.RFC3339, since)
 	return err == nil && time.Since(t) > nodeLockLife

@@ -75,7 +75,7 @@ func TestOnlyWritesOfDevicesStayInTheSession(t *testing.T) {
 		pod, patch  string
 		subresource []string
 		closed      bool
-		// written says that the API server was written to, and staged what the session's pod says.
+		// written is true if the API server was written to, and staged what the session's pod says.
 		written bool
 		staged  string
 	}{

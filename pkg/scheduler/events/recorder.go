@@ -93,7 +93,7 @@ func (r *Recorder) tell(e Notice) {
 	r.out.Send(e, func(there bool) { r.settle(key, message, there) })
 }
 
-// isNews says whether the message is not what was told last, and takes it for told from now on.
+// isNews is true if the message is not what was told last, and takes it for told from now on.
 func (r *Recorder) isNews(key eventKey, message uint64) bool {
 	now := time.Now()
 	r.mu.Lock()

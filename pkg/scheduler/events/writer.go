@@ -220,7 +220,7 @@ func (w *Writer) settle(l *letter, result string, err error) {
 	}
 }
 
-// answered says whether the error is the API server's own.
+// answered is true if the error is the API server's own.
 func answered(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status)

@@ -16,7 +16,7 @@ type GangExplanation struct {
 	Time      time.Time `json:"time"`
 	// Needed is how many members the gang lacks to its minimum.
 	Needed int `json:"needed"`
-	// Required says that the gang must lie in one group.
+	// Required is true if the gang must lie in one group.
 	Required bool `json:"required"`
 	// Message is the compact form that the PodGroup shows.
 	Message string                 `json:"message"`

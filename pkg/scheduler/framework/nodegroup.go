@@ -16,7 +16,7 @@ type NodeGroups struct {
 	// Plugin is the one that answers; Session.NodeGroups sets it. Its predicate must accept every node of every candidate
 	// for the gang, for as long as all members placed in the session lie in that candidate: allocate does not ask it there.
 	Plugin string
-	// Required says that the gang's tasks may lie in one of the candidates only, all in the same. Otherwise the
+	// Required is true if the gang's tasks may lie in one of the candidates only, all in the same. Otherwise the
 	// candidates are preferred: a gang that fits into none of them whole is spread over the fewest of them, and over
 	// nodes outside of them last.
 	Required bool
@@ -132,7 +132,7 @@ func (ssn *Session) NodeGroupScore(job *api.JobInfo, trial *NodeGroupTrial) (flo
 	return sum, nil
 }
 
-// ScoredBeforeTrial says whether every node group score is known before the trial.
+// ScoredBeforeTrial is true if every node group score is known before the trial.
 func (ssn *Session) ScoredBeforeTrial() bool {
 	for _, order := range ssn.nodeGroupOrders {
 		if !order.beforeTrial {

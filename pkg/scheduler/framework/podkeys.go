@@ -17,10 +17,10 @@ type PodKeys struct {
 // SomePodKeys are the keys and no others, of labels and annotations alike. One that ends in "/" stands for all that begin with it.
 func SomePodKeys(keys ...string) PodKeys { return PodKeys{some: true, keys: keys} }
 
-// All says whether every label and annotation is looked at.
+// All is true if every label and annotation is looked at.
 func (k PodKeys) All() bool { return !k.some }
 
-// Has says whether the key is among them.
+// Has is true if the key is among them.
 func (k PodKeys) Has(key string) bool {
 	return !k.some || slices.ContainsFunc(k.keys, func(one string) bool {
 		return one == key || strings.HasSuffix(one, "/") && strings.HasPrefix(key, one)

@@ -70,7 +70,7 @@ type Profile struct {
 	Actions        []vcframework.Action
 	Tiers          []conf.Tier
 	Configurations []conf.Configuration
-	// TimeDriven says that a plugin's verdict may change with time alone.
+	// TimeDriven is true if a plugin's verdict may change with time alone.
 	TimeDriven bool
 
 	plugins       map[string]Plugin
@@ -143,7 +143,7 @@ func listed(switches []string) string {
 	return strings.Join(switches, ", ") + " switched on"
 }
 
-// opensWithOurs says whether the first plugin to open is one of this project.
+// opensWithOurs is true if the first plugin to open is one of this project.
 func (p *Profile) opensWithOurs() bool {
 	return len(p.pluginOrder) > 0 && p.plugins[p.pluginOrder[0]] != nil
 }

@@ -28,7 +28,7 @@ func lacksPods(job *api.JobInfo) (Wait, bool) {
 	return Wait{}, false
 }
 
-// exists says whether the task can count for the minimum, now or when it is placed.
+// exists is true if the task can count for the minimum, now or when it is placed.
 func exists(task *api.TaskInfo) bool {
 	switch task.Status {
 	case api.Pending, api.Pipelined, api.Succeeded:
@@ -197,7 +197,7 @@ func wait(n int) string {
 	return "wait"
 }
 
-// awaitsRelease says that the gang's minimum has room once resources that are being released are free.
+// awaitsRelease is true if the gang's minimum has room once resources that are being released are free.
 func awaitsRelease(job *api.JobInfo) (Wait, bool) {
 	pipelined := len(job.TaskStatusIndex[api.Pipelined])
 	if pipelined == 0 || !job.IsPipelined() {

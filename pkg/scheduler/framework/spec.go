@@ -44,7 +44,7 @@ type Argument struct {
 	Doc string
 	// Enum lists the accepted values of a String; empty accepts any.
 	Enum []string
-	// Required says that the plugin does nothing without it.
+	// Required is true if the plugin does nothing without it.
 	Required bool
 	// Fields are the types of those fields of an Object's mappings, where it is a list of such, that are numbers or flags: in
 	// quotes they are taken all the same.
@@ -64,7 +64,7 @@ type PluginSpec struct {
 	// New builds the plugin. It is called once per loaded configuration, not once per session, so what it
 	// compiles or starts is kept for as long as that configuration is in force.
 	New func(Arguments, Handle) (Plugin, error)
-	// TimeDriven says that the plugin's verdicts change with time alone, so that cycles must run even when
+	// TimeDriven is true if the plugin's verdicts change with time alone, so that cycles must run even when
 	// nothing in the cluster changed.
 	TimeDriven bool
 	// VerdictScope is how far the plugin's predicate and node scores hold. The zero value is right for any plugin and makes

@@ -7,7 +7,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// UrgentFn says whether the job holds, or has been promised, resources that are of no use before it is placed.
+// UrgentFn is true if the job holds, or has been promised, resources that are of no use before it is placed.
 type UrgentFn func(job *api.JobInfo) bool
 
 // AddUrgentFn adds the plugin's say on which jobs allocate places first: before the order of queues, and of jobs in them,
@@ -24,7 +24,7 @@ func (ssn *Session) AddUrgentFn(plugin string, fn UrgentFn) {
 	})
 }
 
-// Urgent says whether a plugin wants the job placed first.
+// Urgent is true if a plugin wants the job placed first.
 func (ssn *Session) Urgent(job *api.JobInfo) bool {
 	for _, urgent := range ssn.urgent {
 		if urgent(job) {

@@ -75,7 +75,7 @@ func (ssn *Session) explainWaits(told tellings) {
 	told.keep(ssn.waits)
 }
 
-// Waits says whether members of the gang wait, or are missing: of one that is completed none are, but upstream calls one so whose
+// Waits is true if members of the gang wait, or are missing: of one that is completed none are, but upstream calls one so whose
 // minMember is 0, too, while its pods wait.
 func Waits(job *api.JobInfo) bool {
 	if job.PodGroup == nil {

@@ -60,7 +60,7 @@ type hunt struct {
 	// doubted is the one item of a group that was tried when a cycle panicked. It is tried once more before it is held: a
 	// panic on another goroutine may be told of a cycle late.
 	doubted item
-	// misled says that suspects turned out not to be it: turns do not count until the search is over.
+	// misled is true if suspects turned out not to be it: turns do not count until the search is over.
 	misled bool
 	// back are held items of a family that are in the session again; they are looked for no sooner than looks.
 	back     map[item]bool
@@ -121,7 +121,7 @@ func (h *hunt) leaveOutOthers(snapshot *api.ClusterInfo) {
 	}
 }
 
-// isOut says whether the session does without the item.
+// isOut is true if the session does without the item.
 func (h *hunt) isOut(it item) bool {
 	if h.held[it] != nil {
 		return !h.back[it]

@@ -45,7 +45,7 @@ func beyondKinds(snapshot *api.ClusterInfo, aside map[api.JobID]Verdict) map[api
 	return beyond
 }
 
-// fewKinds says whether the gangs name no more than mostUnknown kinds, known ones included: it is so in nearly all sessions.
+// fewKinds is true if the gangs name no more than mostUnknown kinds, known ones included: it is so in nearly all sessions.
 func fewKinds(snapshot *api.ClusterInfo, aside map[api.JobID]Verdict) bool {
 	all := kinds{}
 	for id, job := range snapshot.Jobs {

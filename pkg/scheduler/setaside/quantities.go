@@ -38,7 +38,7 @@ func negative(field string, list v1.ResourceList) (wrong []string) {
 	return wrong
 }
 
-// reckonable says whether none of the resources is below 0 or above most.
+// reckonable is true if none of the resources is below 0 or above most.
 func reckonable(lists ...v1.ResourceList) bool {
 	for _, list := range lists {
 		for name, q := range list {

@@ -73,7 +73,7 @@ func (a *Aside) Forgive() {
 	a.hunt = newHunt()
 }
 
-// Pausing says whether the gang's queue is not seen as a whole.
+// Pausing is true if the gang's queue is not seen as a whole.
 func (a *Aside) Pausing(gang api.JobID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -144,7 +144,7 @@ func (a *Aside) held(items []item) (all []Held) {
 	return all
 }
 
-// Searching says whether the object is searched for that makes cycles panic.
+// Searching is true if the object is searched for that makes cycles panic.
 func (a *Aside) Searching() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

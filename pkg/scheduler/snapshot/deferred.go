@@ -55,7 +55,7 @@ func Defer(snapshot *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo) *Deferred
 	return d
 }
 
-// recoversHyperNodes says whether upstream will look for the HyperNode that tasks of a sub-job lie in.
+// recoversHyperNodes is true if upstream will look for the HyperNode that tasks of a sub-job lie in.
 func recoversHyperNodes(snapshot *api.ClusterInfo) bool {
 	if !snapshot.HyperNodesReadyToSchedule {
 		return false

@@ -22,7 +22,7 @@ type amount struct {
 	milliCPU, memory float64
 	maxTasks         int
 	scalars          []scalar
-	// noScalars says that there was no map of scalars.
+	// noScalars is true if there was no map of scalars.
 	noScalars bool
 }
 
@@ -39,7 +39,7 @@ func amountOf(r *api.Resource) *amount {
 	return a
 }
 
-// is says whether the resource is the amount.
+// is is true if the resource is the amount.
 func (a *amount) is(r *api.Resource) bool {
 	if r == nil || r.MilliCPU != a.milliCPU || r.Memory != a.memory || r.MaxTaskNum != a.maxTasks ||
 		len(r.ScalarResources) != len(a.scalars) || (r.ScalarResources == nil) != a.noScalars {

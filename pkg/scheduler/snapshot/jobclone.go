@@ -21,7 +21,7 @@ type jobClone struct {
 	subs             []subJobClone
 	// statuses is how many statuses the index of tasks has.
 	statuses int
-	// withinBounds says that neither its PodGroup nor its pods, as they are, have too much of anything, see WithinBounds.
+	// withinBounds is true if neither its PodGroup nor its pods, as they are, have too much of anything, see WithinBounds.
 	withinBounds bool
 }
 
@@ -51,7 +51,7 @@ func newJobClone(source, clone *api.JobInfo) *jobClone {
 	return j
 }
 
-// unchanged says whether the copy is what Clone of the source would be once the source has the priority. What sessions
+// unchanged is true if the copy is what Clone of the source would be once the source has the priority. What sessions
 // change all the time it sets right.
 func (j *jobClone) unchanged(source *api.JobInfo, priority int32) bool {
 	if source != j.source || source.PodGroup != j.podGroup || source.PodGroup == nil || j.clone.Priority != priority ||

@@ -45,7 +45,7 @@ func sumsOf(n *api.NodeInfo) [7]*api.Resource {
 	return [...]*api.Resource{n.Releasing, n.Pipelined, n.Idle, n.Used, n.Allocatable, n.Capacity, n.OversubscriptionResource}
 }
 
-// unchanged says whether the copy is what Clone of the source would be.
+// unchanged is true if the copy is what Clone of the source would be.
 func (n *nodeClone) unchanged(source *api.NodeInfo) bool {
 	c := n.clone
 	if source.Node != n.was.Node || source.NumaInfo != nil || source.NumaSchedulerInfo != nil || len(source.Others) > 0 ||

@@ -95,7 +95,7 @@ func defaultPriority(cache *vccache.SchedulerCache) int32 {
 	return int32(reflect.ValueOf(cache).Elem().FieldByName("defaultPriority").Int())
 }
 
-// devicesOn says whether upstream's device code is on, which it is for the whole process.
+// devicesOn is true if upstream's device code is on, which it is for the whole process.
 func devicesOn() bool {
 	return gpushare.GpuSharingEnable || gpushare.GpuNumberEnable || vgpu.VGPUEnable || vnpu.AscendMindClusterVNPUEnable || hami.AscendHAMiVNPUEnable
 }
@@ -171,7 +171,7 @@ func (s *Snapshotter) NodeMap() map[string]fwk.NodeInfo {
 	return nodes
 }
 
-// WithinBounds says whether the job of the snapshot is one that is as it was when it was found to have too much of nothing. Without a Snapshotter none is.
+// WithinBounds is true if the job of the snapshot is one that is as it was when it was found to have too much of nothing. Without a Snapshotter none is.
 func (s *Snapshotter) WithinBounds(id api.JobID, job *api.JobInfo) bool {
 	if s == nil {
 		return false

@@ -36,7 +36,7 @@ func newTaskClone(key api.TaskID, source, clone *api.TaskInfo, known *amounts) t
 	}
 }
 
-// unchanged says whether the copy is what Clone of the source would be.
+// unchanged is true if the copy is what Clone of the source would be.
 func (t *taskClone) unchanged() bool {
 	c, source := t.clone, t.source
 	return source.Status == t.status && c.Status == t.status && c.Pod == source.Pod && c.NodeName == source.NodeName && c.UID == source.UID && c.Job == source.Job &&

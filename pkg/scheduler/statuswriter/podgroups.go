@@ -146,7 +146,7 @@ func (w *Writer) writePodGroup(ctx context.Context, key objectKey) error {
 	return nil
 }
 
-// writtenByOthers says whether somebody else wrote the PodGroup's status since that was desired: the object is newer
+// writtenByOthers is true if somebody else wrote the PodGroup's status since that was desired: the object is newer
 // than the one it was decided on, and its status is not what was written here last.
 func (w *Writer) writtenByOthers(key objectKey, current *v1beta1.PodGroup, desired *desiredPodGroup) (bool, error) {
 	if !apiwrite.OlderVersion(desired.base, current.ResourceVersion) {

@@ -44,7 +44,7 @@ func newRefusals() *refusals {
 	return &refusals{last: lru.New(rememberedRefusals), forbidden: lru.New(rememberedRefusals)}
 }
 
-// before says whether this very write was refused.
+// before is true if this very write was refused.
 func (r *refusals) before(key objectKey, current metav1.Object, wanted uint64) bool {
 	last, ok := r.last.Get(key)
 	if !ok {
@@ -78,7 +78,7 @@ type object interface {
 	runtime.Object
 }
 
-// givesUp says whether a write that failed is to be dropped, because the API server refused it for good; it is told then.
+// givesUp is true if a write that failed is to be dropped, because the API server refused it for good; it is told then.
 func (w *Writer) givesUp(key objectKey, current object, wanted uint64, err error) bool {
 	if !w.refused.forGood(key, err) {
 		return false

@@ -66,7 +66,7 @@ type Dependencies struct {
 	Queues    vclisters.QueueLister
 	// Shards writes node shards, which are not the Writer's.
 	Shards vccache.StatusUpdater
-	// Tells says whether a pod of that gang that has no node yet is still to be told what is desired: nobody is interested in why
+	// Tells is true if a pod of that gang that has no node yet is still to be told what is desired: nobody is interested in why
 	// one that is being bound was not.
 	Tells func(gang api.JobID, pod types.UID) bool
 	// OwnPod copies a pod that the watch shows so that it can be written to.

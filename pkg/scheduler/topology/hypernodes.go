@@ -132,7 +132,7 @@ func nearestGroup(h HyperNode, byName map[string]HyperNode, groups map[string]*G
 	return nil
 }
 
-// within says whether the group lies in the other.
+// within is true if the group lies in the other.
 func (g *Group) within(other *Group) bool {
 	for ; g != nil; g = g.Parent {
 		if g == other {

@@ -32,7 +32,7 @@ func (s *Labels) Forest(nodes []*v1.Node) *Forest {
 	return s.forest
 }
 
-// unchanged says whether the forest is that of the nodes too, and remembers the nodes' newest objects.
+// unchanged is true if the forest is that of the nodes too, and remembers the nodes' newest objects.
 func (s *Labels) unchanged(nodes []*v1.Node) bool {
 	if len(nodes) != len(s.nodes) {
 		return false

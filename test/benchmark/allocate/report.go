@@ -166,7 +166,7 @@ func printGrowth(w io.Writer, all []series) {
 	}
 }
 
-// linear says whether the time grew no more than the size, which doubles from point to point.
+// linear is true if the time grew no more than the size, which doubles from point to point.
 func (s series) linear(i int) bool { return s.Points[i].Seconds <= 2*noise*s.Points[i-1].Seconds }
 
 // seconds writes a time with three digits.

@@ -14,7 +14,7 @@ type bar struct {
 	what string
 	// other is the scheduler ours is held against, empty for none; mode is that of both.
 	other, mode string
-	// clusters says that the bar is for gangs that share an InfiniBand cluster each.
+	// clusters is true if the bar is for gangs that share an InfiniBand cluster each.
 	clusters bool
 	// value is what has to be at least, or at most, the bound. It is asked with the groups of ours and of other.
 	value           func(ours, other group) float64

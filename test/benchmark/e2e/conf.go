@@ -77,5 +77,5 @@ func schedulerName(scheduler string) string {
 	}
 }
 
-// usesPodGroups says whether the scheduler places gangs by PodGroup.
+// usesPodGroups is true if the scheduler places gangs by PodGroup.
 func usesPodGroups(scheduler string) bool { return scheduler == ours || scheduler == upstream }

@@ -55,7 +55,7 @@ func (p *policy) check(ctx context.Context, live *view) error {
 	return nil
 }
 
-// judge says whether the task may be bound, which it may when the policy is not for it.
+// judge is true if the task may be bound, which it may when the policy is not for it.
 func (p *policy) judge(ctx context.Context, live *view) (bool, error) {
 	if p.matchCondition != nil {
 		matches, err := evaluate[bool](ctx, p.matchCondition, live)

@@ -52,7 +52,7 @@ type plugin struct {
 type claim struct {
 	nominees map[api.TaskID]bool
 	victims  map[api.TaskID]api.JobID
-	// open says that the victims are not known to have been gone when a session opened.
+	// open is true if the victims are not known to have been gone when a session opened.
 	open bool
 }
 
@@ -133,7 +133,7 @@ func (p *plugin) settle(ssn *framework.Session) {
 	}
 }
 
-// waits says whether a task that was evicted for is not placed yet.
+// waits is true if a task that was evicted for is not placed yet.
 func (c *claim) waits(job *api.JobInfo) bool {
 	for uid := range c.nominees {
 		if _, pending := job.TaskStatusIndex[api.Pending][uid]; pending {
@@ -143,7 +143,7 @@ func (c *claim) waits(job *api.JobInfo) bool {
 	return false
 }
 
-// leaving says whether a victim is still there.
+// leaving is true if a victim is still there.
 func (c *claim) leaving(ssn *framework.Session) bool {
 	for uid, gang := range c.victims {
 		if job := ssn.Jobs[gang]; job != nil && job.Tasks[uid] != nil {

@@ -13,11 +13,11 @@ import (
 type preferences struct {
 	session *session
 	terms   []*fwk.AffinityTerm
-	// stale says that the terms are to be gathered anew.
+	// stale is true if the terms are to be gathered anew.
 	stale bool
 }
 
-// podsPreferred says whether the pod's scores have to do with pod affinity: its own, or that of a pod on some node.
+// podsPreferred is true if the pod's scores have to do with pod affinity: its own, or that of a pod on some node.
 // Required terms have no part in scores, unless they cannot be read.
 func (s *session) podsPreferred(p *pod) bool {
 	if s.podAffinity == 0 {
@@ -29,7 +29,7 @@ func (s *session) podsPreferred(p *pod) bool {
 // placed notes that the pod came or went.
 func (f *preferences) placed(p *v1.Pod) { f.stale = f.stale || prefersPods(p) }
 
-// concern says whether a term selects the pod. It may then be that the term moves no score, since its topology key is
+// concern is true if a term selects the pod. It may then be that the term moves no score, since its topology key is
 // on no node.
 func (f *preferences) concern(p *v1.Pod) bool {
 	if f.stale {

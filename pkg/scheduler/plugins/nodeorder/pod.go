@@ -32,7 +32,7 @@ type pod struct {
 	// images are those of all containers, with a tag. An image counts as often as it is named.
 	images []string
 
-	// prefersPods says that the pod has preferred affinity or anti-affinity to pods, malformedAffinity that some of its
+	// prefersPods is true if the pod has preferred affinity or anti-affinity to pods, malformedAffinity that some of its
 	// pod affinity cannot be read, which upstream reports as an error.
 	prefersPods, malformedAffinity bool
 
@@ -68,7 +68,7 @@ func (p *pod) setRequests() {
 	p.cpuAtLeast, p.memoryAtLeast = atLeast.Cpu().MilliValue(), atLeast.Memory().Value()
 }
 
-// requestsAll says that each container requests both CPU and memory.
+// requestsAll is true if each container requests both CPU and memory.
 func (p *pod) requestsAll() bool {
 	for _, containers := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range containers {
@@ -100,7 +100,7 @@ func (p *pod) setAffinity() {
 	p.malformedAffinity = err != nil
 }
 
-// prefersPods says whether the pod has preferred affinity or anti-affinity to pods.
+// prefersPods is true if the pod has preferred affinity or anti-affinity to pods.
 func prefersPods(p *v1.Pod) bool {
 	affinity := p.Spec.Affinity
 	if affinity == nil {

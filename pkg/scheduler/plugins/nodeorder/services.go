@@ -26,7 +26,7 @@ func (s *spread) defaultSelector(p *v1.Pod) labels.Selector {
 		core.ReplicationControllers().Lister(), apps.ReplicaSets().Lister(), apps.StatefulSets().Lister())
 }
 
-// maySelectPods says whether the controller is of a kind whose selector counts.
+// maySelectPods is true if the controller is of a kind whose selector counts.
 func maySelectPods(controller *metav1.OwnerReference) bool {
 	if controller == nil {
 		return false

@@ -78,7 +78,7 @@ func (s *session) upstream() *upstream.NodeOrderPlugin {
 	return p
 }
 
-// noneShuns says that no node has a PreferNoSchedule taint.
+// noneShuns is true if no node has a PreferNoSchedule taint.
 func (s *session) noneShuns() bool {
 	for _, node := range s.all() {
 		for _, taint := range node.Node().Spec.Taints {

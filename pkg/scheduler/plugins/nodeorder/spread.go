@@ -44,7 +44,7 @@ const (
 // only, and by whether it has the labels at all.
 type spread struct {
 	session *session
-	// uniform says that all nodes have the same zone or none, and all a hostname or none. Then spread scores them alike,
+	// uniform is true if all nodes have the same zone or none, and all a hostname or none. Then spread scores them alike,
 	// whatever is placed where.
 	uniform  func() bool
 	services map[string]serviceIndex // by namespace

@@ -66,13 +66,13 @@ func (p *plugin) findHalfBound(ssn *framework.Session) {
 	}
 }
 
-// isHalfBound says whether the gang is bound in part and nothing more of it has been placed in this session.
+// isHalfBound is true if the gang is bound in part and nothing more of it has been placed in this session.
 func (p *plugin) isHalfBound(job *api.JobInfo) bool {
 	_, ok := p.halfBound[job.UID]
 	return ok && waitsInPart(job)
 }
 
-// waitsInPart says whether members hold nodes, others wait, and none is being bound.
+// waitsInPart is true if members hold nodes, others wait, and none is being bound.
 func waitsInPart(job *api.JobInfo) bool {
 	return len(job.TaskStatusIndex[api.Pending]) > 0 && len(job.TaskStatusIndex[api.Binding]) == 0 &&
 		len(job.TaskStatusIndex[api.Bound])+len(job.TaskStatusIndex[api.Running]) > 0

@@ -25,13 +25,13 @@ func forgetPromises(ssn *framework.Session) {
 	}
 }
 
-// promised says whether upstream's plugins keep room for what the gang's minResources are beyond what it holds.
+// promised is true if upstream's plugins keep room for what the gang's minResources are beyond what it holds.
 func promised(job *api.JobInfo) bool {
 	phase := job.PodGroup.Status.Phase
 	return job.PodGroup.Spec.MinResources != nil && (phase == scheduling.PodGroupInqueue || phase == scheduling.PodGroupRunning)
 }
 
-// keepable says whether a cluster that has the total now may have what is promised one day. What is promised of a kind of which it
+// keepable is true if a cluster that has the total now may have what is promised one day. What is promised of a kind of which it
 // has none holds up nobody but those who ask for that kind too, which none of them gets before there is some.
 func keepable(promise, total *api.Resource) bool {
 	within := func(promise, total float64) bool { return total == 0 || promise <= beyondKeeping*total }

@@ -78,7 +78,7 @@ func settle(cache *vccache.SchedulerCache, tracker clienttesting.ObjectTracker, 
 	}
 }
 
-// hasLastSeen says whether the manager knows what comes last of each kind.
+// hasLastSeen is true if the manager knows what comes last of each kind.
 func hasLastSeen(dra k8sframework.SharedDRAManager, namespace string) (bool, error) {
 	if _, err := dra.ResourceClaims().Get(namespace, lastSeen); err != nil {
 		return false, nil
