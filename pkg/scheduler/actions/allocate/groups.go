@@ -56,6 +56,7 @@ func (r *jobRun) tryGroups(d *demand, opts trialOptions) jobResult {
 	best := -1
 	for i := range candidates {
 		c := &candidates[i]
+		r.places = len(candidates) - i
 		result := r.tryGroup(c.group, d, opts)
 		if result.outcome == notPlaced {
 			continue
@@ -76,6 +77,7 @@ func (r *jobRun) tryGroups(d *demand, opts trialOptions) jobResult {
 	if best < 0 {
 		return jobResult{}
 	}
+	r.places = 1
 	return r.tryGroup(candidates[best].group, d, opts) // the trial is made again, not replayed
 }
 

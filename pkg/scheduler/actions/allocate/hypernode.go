@@ -50,7 +50,8 @@ func (r *jobRun) placeInHyperNodes(scope placementScope, opts trialOptions) jobR
 		}
 		best := ""
 		var bestResult jobResult
-		for _, hyperNode := range byName(gradient) {
+		for i, hyperNode := range byName(gradient) {
+			r.places = len(gradient) - i
 			result := r.placeSubJobs(hyperNode, scope, opts)
 			result.discard(r.job)
 			if result.outcome != notPlaced && (best == "" || result.betterThan(&bestResult)) {

@@ -26,6 +26,9 @@ type jobRun struct {
 	packing *packingInput
 	// fingerprint is of all that decides on the job, 0 when that is more than can be named.
 	fingerprint uint64
+	// places is in how many node groups or HyperNodes the job is still to be tried, with the one in which it is: they share the
+	// steps that searches for plans may take.
+	places int
 	// tried are the sets of nodes in which the job was tried, and shortfalls how far trials came there.
 	tried      map[*nodeset.Set]bool
 	shortfalls map[*nodeset.Set]shortfall
@@ -52,7 +55,7 @@ func (s *solver) placeJob(job *api.JobInfo, pending *pendingTasks, alone bool) b
 	}
 	defer s.finder.ForgetJob()
 	r := &jobRun{
-		solver: s, job: job, pending: pending, groups: groups, alone: alone, members: s.progressOf(job).members,
+		solver: s, job: job, pending: pending, groups: groups, alone: alone, places: 1, members: s.progressOf(job).members,
 		tried: map[*nodeset.Set]bool{}, shortfalls: map[*nodeset.Set]shortfall{},
 	}
 	if groups != nil {

@@ -12,10 +12,9 @@ import (
 )
 
 const (
-	// maxPackingSteps bounds a search for a plan: looks at a class of tasks on a node. It takes about 200 ms.
-	maxPackingSteps = 2_000_000
-	// sessionPackingSteps bounds all of them in a session. Those that it does not suffice for have their turn in the next, when
-	// the answers of the others are known.
+	// maxPackingSteps bounds a search for a plan: looks at a class of tasks on a node. It takes about 150 ms.
+	maxPackingSteps = 1_500_000
+	// sessionPackingSteps bounds all of them in a session (packingturns.go).
 	sessionPackingSteps = 2_000_000
 )
 
@@ -26,8 +25,7 @@ type memory struct {
 	// solutions are of packing problems, which depend on nothing but their numbers, by a hash of these; former are those of the
 	// session before.
 	solutions, former map[uint64]solution
-	// packingSteps is how many steps searches for plans may still take in the session.
-	packingSteps int
+	packing           packingTurns
 	// gangs are those that fit nowhere, and formerGangs those of the session before.
 	gangs, formerGangs map[api.JobID]carriedExplanation
 	// objects number the objects of nodes that fingerprints are of, and formerObjects are those of the session before: two have
@@ -45,7 +43,7 @@ func newMemory() *memory {
 // beginSession forgets what the session before had no use for.
 func (m *memory) beginSession() {
 	m.former, m.solutions = m.solutions, map[uint64]solution{}
-	m.packingSteps = sessionPackingSteps
+	m.packing.beginSession()
 	m.formerGangs, m.gangs = m.gangs, map[api.JobID]carriedExplanation{}
 	m.formerObjects, m.objects = m.objects, map[*v1.Node]uint64{}
 }
@@ -56,10 +54,11 @@ func (m *memory) reusable(job api.JobID, fingerprint uint64) (carriedExplanation
 	return found, ok && found.fingerprint == fingerprint
 }
 
-// solution is the answer to a packing problem, and the plan if it fits.
+// solution is the answer to a packing problem, the plan if it fits, and how many steps the search might have taken.
 type solution struct {
 	packing.Answer
-	plan packing.Plan
+	plan  packing.Plan
+	steps int
 }
 
 // known returns the solution with the key, of this session or of the one before.
@@ -84,26 +83,29 @@ func (m *memory) refute(problem *packing.Problem) packing.Answer {
 	return found.Answer
 }
 
-// solve looks for a plan. The problem's nodes are in the order of their keys, so that problems of one key have one plan. It returns
-// false where the session's steps did not suffice to look everywhere.
-func (m *memory) solve(problem *packing.Problem) (solution, bool) {
+// solve looks for a plan, for a search that is one of so many of its job. The problem's nodes are in the order of their keys, so
+// that problems of one key have one plan. It returns false where the session's steps did not suffice to look everywhere.
+func (m *memory) solve(problem *packing.Problem, of packingSearch, searches int) (solution, bool) {
 	key := maphash.String(m.seed, "solve "+problem.Key())
-	if found, ok := m.known(key); ok {
+	found, ok := m.known(key)
+	if ok && found.final() {
+		m.packing.finish(of)
 		return found, true
 	}
-	if m.packingSteps <= 0 {
-		return solution{}, false
+	if steps := m.packing.grant(of, searches); steps > found.steps {
+		plan, answer, used := problem.Solve(steps)
+		m.packing.left -= used
+		found = solution{answer, plan, steps}
+		m.solutions[key] = found
 	}
-	steps := min(maxPackingSteps, m.packingSteps)
-	plan, answer, used := problem.Solve(steps)
-	m.packingSteps -= used
-	found := solution{answer, plan}
-	if answer == packing.Unknown && steps < maxPackingSteps {
-		return found, false
+	if !found.final() {
+		m.packing.wait(of)
 	}
-	m.solutions[key] = found
-	return found, true
+	return found, found.final()
 }
+
+// final is true if more steps would not be granted, or are not needed.
+func (s *solution) final() bool { return s.Answer != packing.Unknown || s.steps >= maxPackingSteps }
 
 // numberOf numbers objects of nodes: an object has its number for as long as sessions have it.
 func (m *memory) numberOf(node *v1.Node) uint64 {

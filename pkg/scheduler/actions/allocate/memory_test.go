@@ -36,12 +36,12 @@ func TestWhatASessionHasNoStepsForIsSearchedInTheNext(t *testing.T) {
 	for _, step := range steps {
 		if step.session {
 			m.beginSession()
-			if m.packingSteps != sessionPackingSteps {
-				t.Errorf("%s: the session begins with %d steps, want %d", step.name, m.packingSteps, sessionPackingSteps)
+			if m.packing.left != sessionPackingSteps {
+				t.Errorf("%s: the session begins with %d steps, want %d", step.name, m.packing.left, sessionPackingSteps)
 			}
 		}
-		m.packingSteps = step.steps
-		found, done := m.solve(problem)
+		m.packing.left = step.steps
+		found, done := m.solve(problem, packingSearch{}, 1)
 		if found.Answer != step.wantAnswer || done != step.wantDone {
 			t.Errorf("%s: answer %d, done %t; want %d, %t", step.name, found.Answer, done, step.wantAnswer, step.wantDone)
 		}
@@ -53,8 +53,8 @@ func TestWhatASessionHasNoStepsForIsSearchedInTheNext(t *testing.T) {
 	}
 	m.beginSession()
 	m.beginSession()
-	m.packingSteps = 0
-	if _, done := m.solve(problem); done {
+	m.packing.left = 0
+	if _, done := m.solve(problem, packingSearch{}, 1); done {
 		t.Error("what a session had no use for is still remembered after the next")
 	}
 }

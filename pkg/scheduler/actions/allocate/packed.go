@@ -24,7 +24,7 @@ func (s *subJobRun) tryPacked(first, wanted int) subJobResult {
 	problem, nodes := in.problemOn(s.scope.Set, s.idleOnly, func(class, place int) bool {
 		return candidates[class].Packs(place, s.idleOnly)
 	})
-	found := s.findPlan(problem)
+	found := s.findPlan(problem, s.scope.Set, s.idleOnly)
 	if found.Answer != packing.Fits {
 		return subJobResult{}
 	}

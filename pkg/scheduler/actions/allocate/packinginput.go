@@ -175,12 +175,13 @@ func (r *jobRun) packable(set *nodeset.Set) packing.Answer {
 		return packing.Unknown
 	}
 	problem, _ := r.packing.problemOn(set, true, r.packing.byCachedVerdicts(set))
-	return r.findPlan(problem).Answer
+	return r.findPlan(problem, set, true).Answer
 }
 
-// findPlan looks for a plan. When that goes on in the next session nothing is said of the job that would spare it the next trial.
-func (r *jobRun) findPlan(problem *packing.Problem) solution {
-	found, done := r.memory.solve(problem)
+// findPlan looks for a plan for the problem, which is on the set. When that goes on in the next session nothing is said of the job that would spare it the next trial.
+func (r *jobRun) findPlan(problem *packing.Problem, set *nodeset.Set, idleOnly bool) solution {
+	of := packingSearch{r.job.UID, set.Name, problem.Tasks(), idleOnly}
+	found, done := r.memory.solve(problem, of, r.places)
 	if !done {
 		r.fingerprint = 0
 	}

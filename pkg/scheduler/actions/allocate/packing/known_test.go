@@ -93,7 +93,7 @@ func (b *builder) build() *Problem {
 		}
 		b.capacities = append(b.capacities, capacity)
 	}
-	for tries := 0; b.p.total() < b.tasks; tries++ {
+	for tries := 0; b.p.Tasks() < b.tasks; tries++ {
 		if tries > 20_000 {
 			return nil
 		}
@@ -103,7 +103,7 @@ func (b *builder) build() *Problem {
 		b.p.Nodes = append(b.p.Nodes, b.p.Nodes[(n*7919)%len(b.p.Nodes)])
 	}
 	b.Shuffle(len(b.p.Nodes), func(i, j int) { b.p.Nodes[i], b.p.Nodes[j] = b.p.Nodes[j], b.p.Nodes[i] })
-	b.p.Wanted = b.p.total()
+	b.p.Wanted = b.p.Tasks()
 	if slices.ContainsFunc(b.p.Kinds, func(k Kind) bool { return k.Count == 0 }) {
 		return nil
 	}

@@ -17,7 +17,7 @@ type loading struct {
 
 func (p *Problem) newLoading(node *Node, left []int) loading {
 	return loading{Problem: p, node: node, left: left, taken: make([]int, len(p.Kinds)), room: slices.Clone(node.Room),
-		slots: min(node.Slots, p.total()), ports: map[string]bool{}}
+		slots: min(node.Slots, p.Tasks()), ports: map[string]bool{}}
 }
 
 // most is how many tasks of the kind the node takes besides those it has.

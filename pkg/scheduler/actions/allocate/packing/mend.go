@@ -114,7 +114,7 @@ func (d *mending) on(further int, dice *rand.Rand, steps *int) bool {
 			sub.Kinds[k].Count += count
 		}
 	}
-	if sub.Wanted = sub.total(); sub.Wanted == 0 {
+	if sub.Wanted = sub.Tasks(); sub.Wanted == 0 {
 		return true
 	}
 	*steps -= 1 + len(nodes)*len(d.Kinds)

@@ -132,8 +132,8 @@ func appendFloats(b []byte, values []float64) []byte {
 	return b
 }
 
-// total is how many tasks there are.
-func (p *Problem) total() (n int) {
+// Tasks is how many tasks there are.
+func (p *Problem) Tasks() (n int) {
 	for i := range p.Kinds {
 		n += p.Kinds[i].Count
 	}

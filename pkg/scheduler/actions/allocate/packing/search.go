@@ -203,7 +203,7 @@ type fill struct {
 // fills lists ways to fill the node, the i-th of the search, the most promising first.
 func (s *search) fills(i int) []fill {
 	e := &enumeration{s: s, loading: s.newLoading(&s.Nodes[s.nodes[i]], s.left), looks: min(s.steps, s.looks)}
-	if s.Wanted == s.total() && s.slots[i] > s.slots[i+1] {
+	if s.Wanted == s.Tasks() && s.slots[i] > s.slots[i+1] {
 		e.spare = s.spare(i)
 	}
 	e.from(0)

@@ -71,7 +71,7 @@ func (p *Problem) searched(st strategy, steps int, left *int) (Plan, Answer) {
 // choose takes of a problem that wants not all of its tasks the smallest: those that each role lacks, and then of any. It is nil when
 // all are wanted.
 func (p *Problem) choose() *Problem {
-	if p.Wanted == p.total() {
+	if p.Wanted == p.Tasks() {
 		return nil
 	}
 	chosen := &Problem{Kinds: slices.Clone(p.Kinds), Nodes: p.Nodes}
@@ -105,7 +105,7 @@ func (p *Problem) Refute() (Answer, int) {
 }
 
 func (p *Problem) refute(left *int) Answer {
-	if p.Wanted > p.total() || len(p.Kinds) == 0 || len(p.Nodes) == 0 {
+	if p.Wanted > p.Tasks() || len(p.Kinds) == 0 || len(p.Nodes) == 0 {
 		if p.Wanted > 0 {
 			return Impossible
 		}

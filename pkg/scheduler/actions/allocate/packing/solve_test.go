@@ -95,9 +95,9 @@ func small(d *rand.Rand) *Problem {
 		}
 		p.Nodes = append(p.Nodes, n)
 	}
-	p.Wanted = p.total()
+	p.Wanted = p.Tasks()
 	if d.IntN(2) == 0 {
-		p.Wanted = 1 + d.IntN(p.total())
+		p.Wanted = 1 + d.IntN(p.Tasks())
 		p.Roles = []int{d.IntN(2), d.IntN(2)}
 	}
 	return p
