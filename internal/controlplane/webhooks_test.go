@@ -37,7 +37,7 @@ func createsPodsWithoutWebhooks(t *testing.T, cp *ControlPlane, client kubernete
 		do(t, createPod(t.Context(), client, scheduler))
 	}
 
-	do(t, cp.installWebhooks(t.Context(), filepath.Join("test", "controlplane", "testdata", "pod-webhooks.yaml"), nobody))
+	do(t, cp.installWebhooks(t.Context(), filepath.Join("internal", "controlplane", "testdata", "pod-webhooks.yaml"), nobody))
 	for _, scheduler := range []string{"volcano", "second"} {
 		eventuallyRefused(t, func(ctx context.Context) error { return createPod(ctx, client, scheduler) })
 	}
