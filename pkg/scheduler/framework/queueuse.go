@@ -97,10 +97,14 @@ func amountsOf(have, request *api.Resource) string {
 	return text
 }
 
-// quantity writes the amount of a resource as users do. Upstream counts memory in bytes and all else in thousandths.
+// quantity writes the amount of a resource as users do. Upstream counts memory in bytes, pods by number and all else in thousandths.
 func quantity(name v1.ResourceName, amount float64) string {
-	if name == v1.ResourceMemory {
+	switch name {
+	case v1.ResourceMemory:
 		return resource.NewQuantity(int64(amount), resource.BinarySI).String()
+	case v1.ResourcePods:
+		return resource.NewQuantity(int64(amount), resource.DecimalSI).String()
+	default:
+		return resource.NewMilliQuantity(int64(amount), resource.DecimalSI).String()
 	}
-	return resource.NewMilliQuantity(int64(amount), resource.DecimalSI).String()
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// enqueueable votes against gangs that must lie in one group and ask for more than any of them has, whatever is released:
-// once let in, their minResources would count as promised, and gangs that fit would wait for them.
+// enqueueable votes against gangs that must lie in one group and that none could ever hold, whatever is released: once let in,
+// their minResources would count as promised, and gangs that fit would wait for them.
 func (s *session) enqueueable(obj any) int {
 	job, ok := obj.(*api.JobInfo)
 	if !ok {
@@ -40,47 +40,66 @@ func (s *session) enqueueable(obj any) int {
 	if len(groups) == 0 {
 		return util.Abstain // allocate tells why
 	}
-	request := job.GetMinResources()
-	var largest *topology.Group
-	var missing []string
-	for _, group := range groups {
-		short := s.lacking(group, request)
-		if len(short) == 0 {
-			return util.Abstain
-		}
-		if largest == nil || s.capacity(largest).Get(v1.ResourceName(short[0])) < s.capacity(group).Get(v1.ResourceName(short[0])) {
-			largest, missing = group, short
-		}
+	message := s.lessThanMinResources(job, groups)
+	if message == "" {
+		message = s.noRoomForMembers(job, groups)
 	}
-	slices.Sort(missing)
-	var parts []string
-	for _, name := range missing[:min(len(missing), maxListed)] {
-		parts = append(parts, fmt.Sprintf("%s %s of %s", name, framework.AmountOf(s.capacity(largest), name), framework.AmountOf(request, name)))
+	if message == "" {
+		return util.Abstain
 	}
-	s.ssn.ExplainWait(job.UID, framework.Wait{Reason: framework.NotEnqueued, Message: fmt.Sprintf(
-		"the gang must lie in one node group, and the largest of %d has less than its minResources, even when idle: %s has %s",
-		len(groups), largest.Path(), strings.Join(parts, ", "))})
+	s.ssn.ExplainWait(job.UID, framework.Wait{Reason: framework.NotEnqueued, Message: "the gang must lie in one node group, and " + message})
 	return util.Reject
 }
 
-// lacking names the resources of which the request is for more than the group has. Some that no node has are the quota's, as
-// limits.cpu is.
-func (s *session) lacking(group *topology.Group, request *api.Resource) []string {
-	_, short := request.LessEqualWithResourcesName(s.capacity(group), api.Zero)
-	return slices.DeleteFunc(short, func(name string) bool { return s.ssn.TotalResource.Get(v1.ResourceName(name)) == 0 })
-}
-
-// capacity is what the group's nodes have, whoever uses it.
-func (s *session) capacity(group *topology.Group) *api.Resource {
-	if known, ok := s.capacities[group]; ok {
-		return known
-	}
-	sum := api.EmptyResource()
-	for _, name := range group.Nodes {
-		if node := s.ssn.Nodes[name]; node != nil {
-			sum.Add(node.Allocatable)
+// lessThanMinResources says what the largest of the groups lacks of the job's minResources; nothing if one has them.
+func (s *session) lessThanMinResources(job *api.JobInfo, groups []*topology.Group) string {
+	request := job.GetMinResources()
+	var largest *emptyGroup
+	var path string
+	var missing []string
+	for _, group := range groups {
+		empty := s.empty.of(group)
+		short := s.lacking(empty, request)
+		if len(short) == 0 {
+			return ""
+		}
+		if name := v1.ResourceName(short[0]); largest == nil || largest.total.Get(name) < empty.total.Get(name) {
+			largest, path, missing = empty, group.Path(), short
 		}
 	}
-	s.capacities[group] = sum
-	return sum
+	var parts []string
+	for _, name := range missing[:min(len(missing), maxListed)] {
+		parts = append(parts, fmt.Sprintf("%s %s of %s", name, framework.AmountOf(largest.total, name), framework.AmountOf(request, name)))
+	}
+	return fmt.Sprintf("the largest of %d has less than its minResources, even when idle: %s has %s", len(groups), path, strings.Join(parts, ", "))
+}
+
+// noRoomForMembers says which members the group that takes the most of them does not take; nothing if one may take as many as the
+// job's minimum needs.
+func (s *session) noRoomForMembers(job *api.JobInfo, groups []*topology.Group) string {
+	w := s.empty.wanted(job.TaskStatusIndex[api.Pending], s.neededAtOnce(job))
+	if w == nil {
+		return ""
+	}
+	var best *topology.Group
+	var most roomFor
+	for _, group := range groups {
+		room := w.roomIn(s.empty.of(group))
+		if room.members >= w.needed {
+			return ""
+		}
+		if best == nil || room.members > most.members {
+			best, most = group, room
+		}
+	}
+	return fmt.Sprintf("none of %d has room for the %d members needed, even when idle: %s %s",
+		len(groups), w.needed, best.Path(), w.describe(most, s.empty.of(best)))
+}
+
+// lacking names, in order, the resources of which the request is for more than the group has. Some that no node has are the quota's, as
+// limits.cpu is.
+func (s *session) lacking(group *emptyGroup, request *api.Resource) []string {
+	_, short := request.LessEqualWithResourcesName(group.total, api.Zero)
+	slices.Sort(short)
+	return slices.DeleteFunc(short, func(name string) bool { return s.ssn.TotalResource.Get(v1.ResourceName(name)) == 0 })
 }

@@ -4,15 +4,24 @@ package ibcluster
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/actions/enqueue"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
 // TestWhoIsLetIn: of two clusters of 8 cpu and one of 4, beside a node in none.
@@ -54,22 +63,165 @@ func TestWhoIsLetIn(t *testing.T) {
 	}
 }
 
-// TestAGangThatNoClusterHoldsLeavesRoomForOthers: what it asks for is not promised to it.
-func TestAGangThatNoClusterHoldsLeavesRoomForOthers(t *testing.T) {
-	w := sessiontest.World{Nodes: two()}
-	for i, size := range []int32{16, 8} {
-		name := fmt.Sprintf("g%d", i)
-		w.PodGroups = append(w.PodGroups, gang(name, size, "mode=required").MinResources(Resources{"cpu": fmt.Sprint(size)}).Phase(v1beta1.PodGroupPending).Obj())
+// TestMembersThatNoClusterHolds: minResources are no more than a cluster has. Clusters are two nodes of 4 cpu and 10 pods each, ib-c
+// has one of them.
+func TestMembersThatNoClusterHolds(t *testing.T) {
+	fabric := nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b", "c1 ib-c", "x")
+	many := func(n int, cpu string) []*v1.Pod {
+		var names []string
+		for i := range n {
+			names = append(names, fmt.Sprintf("g/%d", i))
+		}
+		return sized(cpu, names...)
 	}
-	f := open(t, w)
-	f.conf = strings.Replace(f.conf, "  - name: conformance\n", "  - name: conformance\n- plugins:\n  - name: overcommit\n    arguments:\n      overcommit-factor: 1\n", 1)
-	f.conf = strings.Replace(f.conf, "  - name: ibcluster\n", "", 1)
-	f.conf = strings.Replace(f.conf, "  - name: priority\n", "  - name: priority\n  - name: ibcluster\n", 1)
+	tests := map[string]struct {
+		minMember int32
+		wishes    []string
+		pods      []*v1.Pod
+		// told is empty for a gang that is let in.
+		told string
+	}{
+		"members that fill their nodes": {2, nil, many(2, "4"), ""},
+		"as many as nodes take":         {4, nil, many(4, "2"), ""},
+		"of which each node takes one": {3, nil, many(3, "2500m"),
+			"none of 3 has room for the 3 members needed, even when idle: ib-a takes 2 of the 3 that ask for cpu 2500m"},
+		"larger than every node": {1, nil, many(1, "6"),
+			"none of 3 has room for the 1 members needed, even when idle: ib-a takes 0 of the 1 that ask for cpu 6"},
+		"more pods than the nodes take": {40, nil, many(40, "200m"),
+			"none of 3 has room for the 40 members needed, even when idle: ib-a has pods 20, enough for 20 of them"},
+		"that ask for more than minResources say": {3, nil, many(3, "4"),
+			"none of 3 has room for the 3 members needed, even when idle: ib-a has cpu 8, enough for 2 of them"},
+		"of sizes of which the sum is too much": {3, nil, slices.Concat(sized("3", "g/0"), sized("2500m", "g/1"), sized("2600m", "g/2")),
+			"none of 3 has room for the 3 members needed, even when idle: ib-a has cpu 8, enough for 2 of them"},
+		"of sizes of which each node takes one": {3, nil, slices.Concat(sized("2500m", "g/0"), sized("2600m", "g/1"), sized("2700m", "g/2")),
+			"none of 3 has room for the 3 members needed, even when idle: ib-a takes 2 of the 3 that ask for cpu 2500m or more"},
+		"of which one of several sizes fits nowhere": {3, nil, slices.Concat(sized("1", "g/0", "g/1"), sized("5", "g/2")),
+			"none of 3 has room for the 3 members needed, even when idle: ib-a takes 0 of the 1 that ask for cpu 5"},
+		"of which the smallest are enough":       {2, nil, slices.Concat(sized("1", "g/0", "g/1"), sized("5", "g/2")), ""},
+		"of which those that ask for nothing do": {3, nil, slices.Concat(sized("4", "g/0", "g/1"), []*v1.Pod{MakePod().Name("g-2").Group("g").Obj()}), ""},
+		"of which some are there":                {3, nil, many(2, "6"), ""},
+		"of which some run":                      {3, nil, slices.Concat(many(2, "4"), members("g/9@x")), ""},
+		"that a listed cluster does not hold": {2, []string{"clusters=ib-c"}, many(2, "4"),
+			"none of 1 has room for the 2 members needed, even when idle: ib-c has cpu 4, enough for 1 of them"},
+		"that need not lie in one": {3, []string{"mode=preferred"}, many(3, "2500m"), ""},
+		"beside a resource that no node has": {2, nil, func() []*v1.Pod {
+			pods := many(2, "4")
+			pods[0].Spec.Containers[0].Resources.Requests["example.com/dongle"] = resource.MustParse("1")
+			return pods
+		}(), ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			for _, pod := range tt.pods {
+				pod.Annotations = map[string]string{v1beta1.KubeGroupNameAnnotationKey: "g"}
+			}
+			g := gang("g", tt.minMember, append([]string{"mode=required"}, tt.wishes...)...).MinResources(Resources{"cpu": "4"}).Phase(v1beta1.PodGroupPending)
+			busy := MakePod().Name("busy").Req(Resources{"cpu": "3"}).Node("a1").Phase(v1.PodRunning).Obj() // it will end
+			f := open(t, sessiontest.World{Nodes: fabric, PodGroups: []*v1beta1.PodGroup{g.Obj()}, Pods: append(tt.pods, busy)})
+			f.Run(enqueue.New())
+			want := scheduling.PodGroupInqueue
+			if tt.told != "" {
+				want = scheduling.PodGroupPending
+			}
+			if got := f.job("g").PodGroup.Status.Phase; got != want {
+				t.Errorf("it is %s, want %s", got, want)
+			}
+			f.Session.Close()
+			wait, _ := f.Session.Wait("ns/g")
+			if _, told, _ := strings.Cut(wait.Message, "one node group, and "); told != tt.told {
+				t.Errorf("told %q, want %q", wait.Message, tt.told)
+			}
+		})
+	}
+}
+
+// TestWithoutMinimumMembersAreLetIn: where no plugin waits for the gang's minimum some members may be placed.
+func TestWithoutMinimumMembersAreLetIn(t *testing.T) {
+	g := gang("g", 3, "mode=required").MinResources(Resources{"cpu": "7"}).Phase(v1beta1.PodGroupPending).Obj()
+	f := open(t, sessiontest.World{Nodes: two(), PodGroups: []*v1beta1.PodGroup{g}, Pods: sized("2500m", "g/0", "g/1", "g/2")})
+	f.conf = strings.Replace(f.conf, "  - name: gang\n", "  - name: gang\n    enableJobReady: false\n", 1)
 	f.reopen(t, nil)
 	f.Run(enqueue.New())
-	for name, want := range map[string]scheduling.PodGroupPhase{"g0": scheduling.PodGroupPending, "g1": scheduling.PodGroupInqueue} {
-		if got := f.job(name).PodGroup.Status.Phase; got != want {
-			t.Errorf("%s is %s, want %s", name, got, want)
+	if got := f.job("g").PodGroup.Status.Phase; got != scheduling.PodGroupInqueue {
+		t.Errorf("it is %s, want Inqueue", got)
+	}
+}
+
+// TestAGangThatNoClusterHoldsLeavesRoomForOthers: what it asks for is not promised to it.
+func TestAGangThatNoClusterHoldsLeavesRoomForOthers(t *testing.T) {
+	tests := map[string]struct {
+		minMember    int32
+		minResources string
+		pods         []*v1.Pod
+	}{
+		"by its minResources": {16, "16", nil},
+		"by its members":      {3, "7500m", sized("2500m", "g0/0", "g0/1", "g0/2")},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := sessiontest.World{Nodes: nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b"), Pods: tt.pods}
+			asking := func(name string, minMember int32, cpu string) {
+				w.PodGroups = append(w.PodGroups, gang(name, minMember, "mode=required").MinResources(Resources{"cpu": cpu}).Phase(v1beta1.PodGroupPending).Obj())
+			}
+			asking("g0", tt.minMember, tt.minResources)
+			asking("g1", 8, "8")
+			asking("g2", 8, "8")
+			f := open(t, w)
+			f.conf = strings.Replace(f.conf, "  - name: conformance\n", "  - name: conformance\n- plugins:\n  - name: overcommit\n    arguments:\n      overcommit-factor: 1\n", 1)
+			f.conf = strings.Replace(f.conf, "  - name: ibcluster\n", "", 1)
+			f.conf = strings.Replace(f.conf, "  - name: priority\n", "  - name: priority\n  - name: ibcluster\n", 1)
+			f.reopen(t, nil)
+			f.Run(enqueue.New())
+			got := map[string]scheduling.PodGroupPhase{}
+			for _, name := range []string{"g0", "g1", "g2"} {
+				got[name] = f.job(name).PodGroup.Status.Phase
+			}
+			want := map[string]scheduling.PodGroupPhase{"g0": scheduling.PodGroupPending, "g1": scheduling.PodGroupInqueue, "g2": scheduling.PodGroupInqueue}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("phases (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestNoPlanIsVotedAgainst: members that were put on nodes, at random, have room there, whatever others there are.
+func TestNoPlanIsVotedAgainst(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for world := range 2000 {
+		upstream := &vcframework.Session{Nodes: map[string]*api.NodeInfo{}, TotalResource: api.EmptyResource()}
+		group := &topology.Group{Name: "a"}
+		pending := map[api.TaskID]*api.TaskInfo{}
+		add := func(cpu, memory, gpu int) *api.Resource {
+			asks := api.NewResource(v1.ResourceList{
+				"cpu": *resource.NewMilliQuantity(int64(cpu), resource.DecimalSI), "memory": *resource.NewQuantity(int64(memory), resource.BinarySI),
+				"nvidia.com/gpu": *resource.NewQuantity(int64(gpu), resource.DecimalSI), "pods": resource.MustParse("1"),
+			})
+			id := api.TaskID(fmt.Sprint(len(pending)))
+			pending[id] = &api.TaskInfo{UID: id, InitResreq: asks}
+			return asks
+		}
+		sizes := 1 + rnd.IntN(4)
+		step := func(most int) int { return (1 + rnd.IntN(sizes)) * most / sizes }
+		for n := range 1 + rnd.IntN(4) {
+			name := fmt.Sprint("n", n)
+			node := api.NewNodeInfo(MakeNode().Name(name).Capacity(Resources{"cpu": "0", "memory": "0", "pods": "0"}).Obj())
+			node.Allocatable = api.EmptyResource()
+			for range rnd.IntN(4) {
+				node.Allocatable.Add(add(step(4000), step(8000), rnd.IntN(2)))
+			}
+			upstream.Nodes[name] = node
+			upstream.TotalResource.Add(node.Allocatable)
+			group.Nodes = append(group.Nodes, name)
+		}
+		needed := len(pending)
+		for range rnd.IntN(3) {
+			add(step(9000), step(9000), rnd.IntN(2))
+		}
+		empty := newEmptyGroups(&framework.Session{Session: upstream})
+		if w := empty.wanted(pending, needed); w != nil {
+			if room := w.roomIn(empty.of(group)); room.members < needed {
+				t.Errorf("world %d: room for %d members, and %d were put there: %s", world, room.members, needed, w.describe(room, empty.of(group)))
+			}
 		}
 	}
 }

@@ -4,8 +4,8 @@
 //
 // What the groups are is read in package topology. What a gang wants is read from its PodGroup's annotations
 // (annotations.go). From both, and from where its members are, follows where its other members may go (gangscope.go), which
-// the plugin tells allocate (groups.go, score.go, rank.go) and enforces in every action (predicate.go); a gang that is larger than every
-// group is not let in (enqueue.go). For actions that
+// the plugin tells allocate (groups.go, score.go, rank.go) and enforces in every action (predicate.go); a gang that no
+// group could hold when it is empty (emptygroups.go, wantedmembers.go) is not let in (enqueue.go). For actions that
 // evict it picks the cluster that needs the fewest evictions (target.go, evictions.go).
 package ibcluster
 

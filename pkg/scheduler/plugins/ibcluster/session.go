@@ -29,8 +29,7 @@ type session struct {
 	// jobs that are to be placed in one.
 	affinityGroups map[string][]*api.JobInfo
 	groupOf        map[api.JobID]string
-	// capacities are those of the groups that were asked for.
-	capacities map[*topology.Group]*api.Resource
+	empty          *emptyGroups
 
 	// mu guards the rest, because upstream's actions ask predicates from several goroutines.
 	mu sync.RWMutex
@@ -50,7 +49,7 @@ func (p *plugin) open(ssn *framework.Session) *session {
 	s := &session{
 		plugin: p, ssn: ssn,
 		requests: map[api.JobID]*request{}, malformed: map[api.JobID]string{},
-		affinityGroups: map[string][]*api.JobInfo{}, groupOf: map[api.JobID]string{}, capacities: map[*topology.Group]*api.Resource{},
+		affinityGroups: map[string][]*api.JobInfo{}, groupOf: map[api.JobID]string{}, empty: newEmptyGroups(ssn),
 		scopes: map[api.JobID]*gangScope{}, targets: map[target]*topology.Group{},
 	}
 	s.forest, s.unread = p.readForest(ssn)
