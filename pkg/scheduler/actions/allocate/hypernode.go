@@ -75,7 +75,7 @@ func (r *jobRun) placeSubJobs(hyperNode *api.HyperNodeInfo, scope placementScope
 	first := map[api.SubJobID]int{}
 	for n := 1; ; n++ {
 		result, blocked := r.trySubJobs(first, hyperNode, scope, opts)
-		if result.outcome != notPlaced || blocked == "" || first[blocked] > 0 || n > maxOrders {
+		if result.outcome != notPlaced || blocked == "" || first[blocked] > 0 || n > maxOrders || len(r.pending.tasks) == 1 {
 			return result
 		}
 		first[blocked] = n

@@ -63,7 +63,7 @@ func (s *subJobRun) place() subJobResult {
 	if result.outcome != notPlaced {
 		return result
 	}
-	if s.hasFailed(known) {
+	if s.hasFailed(known) || s.refutedInNumbers() {
 		return failed
 	}
 	errors := maps.Clone(s.job.NodesFitErrors)
@@ -149,6 +149,21 @@ func (s *subJobRun) retryRearranged(blocked []*feasible.TaskClass) subJobResult 
 		}
 	}
 	return s.tryPacked(len(s.tasks), minimum)
+}
+
+// refutedInNumbers is true if idle resources alone leave no room in the scope for what the sub-job needs, so that there is no other
+// way.
+func (s *subJobRun) refutedInNumbers() bool {
+	needed := s.neededBySubJob(s.subJob)
+	if !s.idleOnly || !s.gangDecides || needed < 1 || needed > len(s.tasks) {
+		return false
+	}
+	in := s.newPackingInput(s.tasks, needed)
+	if in == nil {
+		return false
+	}
+	problem, _ := in.problemOn(s.scope.Set, true, anyNode)
+	return s.memory.refute(problem) == packing.Impossible
 }
 
 // classesOf lists the classes of the tasks.
