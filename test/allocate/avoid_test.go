@@ -10,7 +10,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -28,37 +28,37 @@ func TestAvoidedNodes(t *testing.T) {
 		})}
 	}
 	const conf = plain + "\n- plugins:\n  - name: avoiding\n"
-	world := func(group *PodGroupBuilder, list []*v1.Node, names ...string) sessiontest.World {
+	world := func(group *schedtest.PodGroupBuilder, list []*v1.Node, names ...string) sessiontest.World {
 		return sessiontest.World{
 			Nodes: list, PodGroups: []*v1beta1.PodGroup{group.Name("g").MinMember(int32(len(names))).Obj()},
-			Pods: each(MakePod().Group("g").Req(cores("2")), names...),
+			Pods: each(schedtest.MakePod().Group("g").Req(cores("2")), names...),
 		}
 	}
 	run(t, map[string]behaviour{
 		"there is another node": {
 			conf: conf, plugins: avoiding("g", "n1"), upstreamDiffers: upstream,
-			world: world(MakePodGroup(), nodes(holds("2"), "n1", "n2"), "g-0"),
+			world: world(schedtest.MakePodGroup(), nodes(holds("2"), "n1", "n2"), "g-0"),
 			binds: map[string]string{"g-0": "n2"},
 		},
 		"another gang does not avoid it": {
 			conf: conf, plugins: avoiding("other", "n1"),
-			world: world(MakePodGroup(), append(nodes(holds("2"), "n1"), nodes(holds("1"), "n2")...), "g-0"),
+			world: world(schedtest.MakePodGroup(), append(nodes(holds("2"), "n1"), nodes(holds("1"), "n2")...), "g-0"),
 			binds: map[string]string{"g-0": "n1"},
 		},
 		"there is no other node": {
 			conf: conf, plugins: avoiding("g", "n1"),
-			world: world(MakePodGroup(), append(nodes(holds("2"), "n1"), nodes(holds("1"), "n2")...), "g-0"),
+			world: world(schedtest.MakePodGroup(), append(nodes(holds("2"), "n1"), nodes(holds("1"), "n2")...), "g-0"),
 			binds: map[string]string{"g-0": "n1"},
 		},
 		"there is no room for the whole gang without it": {
 			conf: conf, plugins: avoiding("g", "n1"),
-			world: world(MakePodGroup(), nodes(holds("2"), "n1", "n2"), "g-0", "g-1"),
+			world: world(schedtest.MakePodGroup(), nodes(holds("2"), "n1", "n2"), "g-0", "g-1"),
 			binds: map[string]string{"g-0": "*", "g-1": "*"},
 		},
 		"it is nominated": {
 			conf: conf, plugins: avoiding("g", "n1"), upstreamDiffers: upstream,
 			world: func() sessiontest.World {
-				w := world(MakePodGroup(), nodes(holds("2"), "n1", "n2"), "g-0")
+				w := world(schedtest.MakePodGroup(), nodes(holds("2"), "n1", "n2"), "g-0")
 				w.Pods[0].Status.NominatedNodeName = "n1"
 				return w
 			}(),
@@ -66,35 +66,35 @@ func TestAvoidedNodes(t *testing.T) {
 		},
 		"the whole gang takes the group without it": {
 			conf: conf + "  - name: racks\n", plugins: append(avoiding("g", "a2"), nodeGroups("racks", racks(true, "a", "b"))), upstreamDiffers: upstream,
-			world: world(MakePodGroup(), nodes(holds("2"), "a1", "a2", "b1", "b2"), "g-0", "g-1"),
+			world: world(schedtest.MakePodGroup(), nodes(holds("2"), "a1", "a2", "b1", "b2"), "g-0", "g-1"),
 			binds: map[string]string{"g-0": "b1|b2", "g-1": "b1|b2"},
 		},
 		"no other group holds the gang": {
 			conf: conf + "  - name: racks\n", plugins: append(avoiding("g", "a2"), nodeGroups("racks", racks(true, "a", "b"))), upstreamDiffers: upstream,
-			world: world(MakePodGroup(), nodes(holds("2"), "a1", "a2", "b1"), "g-0", "g-1"),
+			world: world(schedtest.MakePodGroup(), nodes(holds("2"), "a1", "a2", "b1"), "g-0", "g-1"),
 			binds: map[string]string{"g-0": "a1|a2", "g-1": "a1|a2"},
 		},
 		"a preferred gang takes the group without it": {
 			conf: conf + "  - name: racks\n", plugins: append(avoiding("g", "a2"), nodeGroups("racks", racks(false, "a", "b"))), upstreamDiffers: upstream,
-			world: world(MakePodGroup(), nodes(holds("2"), "a1", "a2", "b1", "b2"), "g-0", "g-1"),
+			world: world(schedtest.MakePodGroup(), nodes(holds("2"), "a1", "a2", "b1", "b2"), "g-0", "g-1"),
 			binds: map[string]string{"g-0": "b1|b2", "g-1": "b1|b2"},
 		},
 		"a preferred gang takes a group with it before it takes two without": {
 			conf: conf + "  - name: racks\n", plugins: append(avoiding("g", "a1", "b2"), nodeGroups("racks", racks(false, "a", "b"))), upstreamDiffers: upstream,
-			world: world(MakePodGroup(), nodes(holds("2"), "a1", "a2", "b1", "b2"), "g-0", "g-1"),
+			world: world(schedtest.MakePodGroup(), nodes(holds("2"), "a1", "a2", "b1", "b2"), "g-0", "g-1"),
 			binds: map[string]string{"g-0": "*", "g-1": "*"}, together: [][]string{{"g-0", "g-1"}},
 		},
 		"a preferred gang that needs two groups takes them without it": {
 			conf: conf + "  - name: racks\n", plugins: append(avoiding("g", "a1"), nodeGroups("racks", racks(false, "a", "b"))), upstreamDiffers: upstream,
-			world: world(MakePodGroup(), nodes(holds("2"), "a1", "a2", "b1", "b2"), "g-0", "g-1", "g-2"),
+			world: world(schedtest.MakePodGroup(), nodes(holds("2"), "a1", "a2", "b1", "b2"), "g-0", "g-1", "g-2"),
 			binds: map[string]string{"g-0": "a2|b1|b2", "g-1": "a2|b1|b2", "g-2": "a2|b1|b2"},
 		},
 		"room elsewhere is not waited for": {
 			conf: conf, plugins: avoiding("g", "n1"),
 			world: func() sessiontest.World {
-				w := world(MakePodGroup(), nodes(holds("2"), "n1", "n2"), "g-0")
+				w := world(schedtest.MakePodGroup(), nodes(holds("2"), "n1", "n2"), "g-0")
 				w.Pods = append(w.Pods, leaving("n2", "2", "old-0")...)
-				w.PodGroups = append(w.PodGroups, MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj())
+				w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj())
 				return w
 			}(),
 			binds: map[string]string{"g-0": "n1"},
@@ -102,7 +102,7 @@ func TestAvoidedNodes(t *testing.T) {
 		"the whole gang takes the HyperNode without it": {
 			conf: topological + "- plugins:\n  - name: avoiding\n", plugins: avoiding("g", "a2"), upstreamDiffers: upstream,
 			world: func() sessiontest.World {
-				w := world(MakePodGroup().Topology(hard, 1), nodes(holds("2"), "a1", "a2", "b1", "b2"), "g-0", "g-1")
+				w := world(schedtest.MakePodGroup().Topology(hard, 1), nodes(holds("2"), "a1", "a2", "b1", "b2"), "g-0", "g-1")
 				w.HyperNodes = oneRow
 				return w
 			}(),
@@ -112,7 +112,7 @@ func TestAvoidedNodes(t *testing.T) {
 			conf: conf, plugins: []framework.PluginSpec{plugin("avoiding", func(ssn *framework.Session) {
 				ssn.AddAvoidFn("avoiding", func(*api.JobInfo) []string { panic("test") })
 			})},
-			world: world(MakePodGroup(), nodes(holds("2"), "n1"), "g-0"),
+			world: world(schedtest.MakePodGroup(), nodes(holds("2"), "n1"), "g-0"),
 			binds: map[string]string{"g-0": "n1"},
 		},
 	})

@@ -22,7 +22,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -36,16 +36,16 @@ func TestWFFCReplay(t *testing.T) {
 	for _, rack := range []string{"a", "b", "c", "d"} { // several racks, so that the best trial is not the last
 		nodeNames = append(nodeNames, rack+"1", rack+"2")
 	}
-	objects = append(objects, LateClass("late", "rancher.io/local-path"))
+	objects = append(objects, schedtest.LateClass("late", "rancher.io/local-path"))
 	for i := range 2 {
 		name := fmt.Sprintf("g-%d", i)
 		pods = append(pods, name)
-		objects = append(objects, UnboundClaim(name, "late"))
-		members = append(members, MakePod().Group("g").Req(cores("2")).Volume(name).Name(name).Obj())
+		objects = append(objects, schedtest.UnboundClaim(name, "late"))
+		members = append(members, schedtest.MakePod().Group("g").Req(cores("2")).Volume(name).Name(name).Obj())
 	}
 	cluster := sessiontest.New(sessiontest.World{
 		Nodes: nodes(holds("2"), nodeNames...), HyperNodes: twoRows, Objects: objects,
-		PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Topology(hard, 1).Obj()},
+		PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Topology(hard, 1).Obj()},
 		Pods:      members,
 	})
 	defer cluster.Close()
@@ -62,7 +62,7 @@ func TestWFFCReplay(t *testing.T) {
 
 	want := map[string]string{}
 	for _, name := range pods {
-		handed, ok := ssn.Handed()[Namespace+"/"+name]
+		handed, ok := ssn.Handed()[schedtest.Namespace+"/"+name]
 		if !ok {
 			t.Fatalf("pod %s was not handed over to be bound", name)
 		}
@@ -84,16 +84,16 @@ func TestWFFCReplay(t *testing.T) {
 // TestPipelinedLeak: one member of a gang has a node, with the only volume reserved for it, and the other waits. Upstream
 // never gives the volume back: it is reserved for as long as the scheduler runs, and others do not get it.
 func TestPipelinedLeak(t *testing.T) {
-	old, waiting := leaving("n1", "2", "old-0"), MakePodGroup().Name("g").MinMember(2).Obj()
+	old, waiting := leaving("n1", "2", "old-0"), schedtest.MakePodGroup().Name("g").MinMember(2).Obj()
 	members := []*v1.Pod{
-		MakePod().Group("g").Req(cores("2")).Volume("c0").Name("g-0").NodeSelector("disk", "yes").Obj(),
-		MakePod().Group("g").Req(cores("2")).Name("g-1").Obj(),
+		schedtest.MakePod().Group("g").Req(cores("2")).Volume("c0").Name("g-0").NodeSelector("disk", "yes").Obj(),
+		schedtest.MakePod().Group("g").Req(cores("2")).Name("g-1").Obj(),
 	}
 	cluster := sessiontest.New(sessiontest.World{
 		Nodes:     slices.Concat(nodes(holds("2"), "n1"), nodes(holds("2").Label("disk", "yes"), "n2")),
-		PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj(), waiting},
+		PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj(), waiting},
 		Pods:      append(old, members...),
-		Objects:   []runtime.Object{LateClass("late", noProvisioner), FreeVolume("v0", "late"), UnboundClaim("c0", "late"), UnboundClaim("c1", "late")},
+		Objects:   []runtime.Object{schedtest.LateClass("late", noProvisioner), schedtest.FreeVolume("v0", "late"), schedtest.UnboundClaim("c0", "late"), schedtest.UnboundClaim("c1", "late")},
 	})
 	defer cluster.Close()
 	first := behaviour{}.open(cluster, defended)
@@ -104,8 +104,8 @@ func TestPipelinedLeak(t *testing.T) {
 		cluster.Cache().DeletePod(pod)
 	}
 	cluster.Cache().DeletePodGroupV1beta1(waiting)
-	cluster.Cache().AddPodGroupV1beta1(MakePodGroup().Name("h").Obj())
-	cluster.Cache().AddPod(MakePod().Group("h").Req(cores("2")).Volume("c1").Name("h-0").Obj())
+	cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Name("h").Obj())
+	cluster.Cache().AddPod(schedtest.MakePod().Group("h").Req(cores("2")).Volume("c1").Name("h-0").Obj())
 	second := behaviour{}.open(cluster, defended)
 	defer second.Close()
 	match(t, "bound", map[string]string{"h-0": "n2"}, second.Binds())
@@ -116,16 +116,16 @@ func TestPipelinedLeak(t *testing.T) {
 // their claims would stay with the first node's volumes, and the gang could never move.
 func TestReleasedWithoutHavingBegun(t *testing.T) {
 	const members = 3
-	objects := []runtime.Object{LateClass("late", noProvisioner)}
+	objects := []runtime.Object{schedtest.LateClass("late", noProvisioner)}
 	var pods []*v1.Pod
 	for i := range members {
 		name := fmt.Sprintf("g-%d", i)
-		objects = append(objects, UnboundClaim(name, "late"), FreeVolume("first-"+name, "late", "n1"), FreeVolume("second-"+name, "late", "n2"))
-		pods = append(pods, MakePod().Group("g").Req(cores("1")).Volume(name).Name(name).Obj())
+		objects = append(objects, schedtest.UnboundClaim(name, "late"), schedtest.FreeVolume("first-"+name, "late", "n1"), schedtest.FreeVolume("second-"+name, "late", "n2"))
+		pods = append(pods, schedtest.MakePod().Group("g").Req(cores("1")).Volume(name).Name(name).Obj())
 	}
 	cluster := sessiontest.New(sessiontest.World{
 		Nodes:     slices.Concat(nodes(holds("3"), "n1"), []*v1.Node{holds("3").Name("n2").Cordon().Obj()}),
-		PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(members).Obj()},
+		PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(members).Obj()},
 		Pods:      pods, Objects: objects,
 	})
 	defer cluster.Close()
@@ -157,7 +157,7 @@ func rollBack(t *testing.T, members []*binding.Member) int {
 	t.Helper()
 	books := &books{}
 	engine := binding.New(books, books, books, books, binding.WithMemberParallelism(1))
-	if err := engine.Submit(&binding.Transaction{Gang: Namespace + "/g", Members: members}); err != nil {
+	if err := engine.Submit(&binding.Transaction{Gang: schedtest.Namespace + "/g", Members: members}); err != nil {
 		t.Fatal(err)
 	}
 	if err := engine.Drain(t.Context()); err != nil {
@@ -197,14 +197,14 @@ func (*books) InFlight(int)                          {}
 // TestBackfilledLeak: backfill places a pod whose gang it cannot complete, and nobody takes that back. What was reserved
 // for the pod is given back when the session closes.
 func TestBackfilledLeak(t *testing.T) {
-	waiting := MakePodGroup().Name("g").MinMember(2).Obj()
+	waiting := schedtest.MakePodGroup().Name("g").MinMember(2).Obj()
 	members := []*v1.Pod{
-		MakePod().Group("g").Volume("c0").Name("g-0").Obj(),
-		MakePod().Group("g").Req(cores("9")).Name("g-1").Obj(),
+		schedtest.MakePod().Group("g").Volume("c0").Name("g-0").Obj(),
+		schedtest.MakePod().Group("g").Req(cores("9")).Name("g-1").Obj(),
 	}
 	cluster := sessiontest.New(sessiontest.World{
 		Nodes: nodes(holds("2"), "n1"), PodGroups: []*v1beta1.PodGroup{waiting}, Pods: members,
-		Objects: []runtime.Object{LateClass("late", noProvisioner), FreeVolume("v0", "late"), UnboundClaim("c0", "late"), UnboundClaim("c1", "late")},
+		Objects: []runtime.Object{schedtest.LateClass("late", noProvisioner), schedtest.FreeVolume("v0", "late"), schedtest.UnboundClaim("c0", "late"), schedtest.UnboundClaim("c1", "late")},
 	})
 	defer cluster.Close()
 	backfills := action{"backfill", func(*framework.Registry) vcframework.Action { return vcbackfill.New() }}
@@ -217,8 +217,8 @@ func TestBackfilledLeak(t *testing.T) {
 		cluster.Cache().DeletePod(pod)
 	}
 	cluster.Cache().DeletePodGroupV1beta1(waiting)
-	cluster.Cache().AddPodGroupV1beta1(MakePodGroup().Name("h").Obj())
-	cluster.Cache().AddPod(MakePod().Group("h").Req(cores("2")).Volume("c1").Name("h-0").Obj())
+	cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Name("h").Obj())
+	cluster.Cache().AddPod(schedtest.MakePod().Group("h").Req(cores("2")).Volume("c1").Name("h-0").Obj())
 	second := behaviour{}.open(cluster, defended)
 	defer second.Close()
 	match(t, "bound then", map[string]string{"h-0": "n1"}, second.Binds())

@@ -19,7 +19,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/vgpu"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -52,14 +52,14 @@ func registered(t *testing.T, device string) {
 
 // gpuNode is a node with one GPU of 1000 units of memory that up to ten pods share.
 func gpuNode(name string) *v1.Node {
-	return MakeNode().Capacity(Resources{"cpu": "8", "pods": "20", "volcano.sh/vgpu-number": "10", "volcano.sh/vgpu-memory": "1000", "volcano.sh/vgpu-cores": "100"}).
+	return schedtest.MakeNode().Capacity(schedtest.Resources{"cpu": "8", "pods": "20", "volcano.sh/vgpu-number": "10", "volcano.sh/vgpu-memory": "1000", "volcano.sh/vgpu-cores": "100"}).
 		Name(name).
 		Annotation("volcano.sh/node-vgpu-register", "GPU-"+name+",10,1000,NVIDIA-V100,true,hami-core:").
 		Annotation("volcano.sh/node-vgpu-handshake", "Requesting_2999.01.01 00:00:00").Obj()
 }
 
-func gpuPod(memory string) *PodBuilder {
-	return MakePod().Group("g").Limit(Resources{"cpu": "1", "volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": memory, "volcano.sh/vgpu-cores": "10"})
+func gpuPod(memory string) *schedtest.PodBuilder {
+	return schedtest.MakePod().Group("g").Limit(schedtest.Resources{"cpu": "1", "volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": memory, "volcano.sh/vgpu-cores": "10"})
 }
 
 // TestDevicePatchInTrial: upstream writes the device it chose for a pod to the API server as soon as the pod is tried on a
@@ -70,18 +70,18 @@ func TestDevicePatchInTrial(t *testing.T) {
 	registered(t, vgpu.DeviceName)
 	b := behaviour{conf: withDevices, plugins: []framework.PluginSpec{filterDevices}}
 	cases := map[string]struct {
-		group *PodGroupBuilder
+		group *schedtest.PodGroupBuilder
 		nodes []*v1.Node
 		pods  []*v1.Pod
 		waits bool
 	}{
 		"a gang that does not fit": {
-			group: MakePodGroup().MinMember(3), nodes: []*v1.Node{gpuNode("a1"), gpuNode("a2")}, pods: each(gpuPod("800"), "g-0", "g-1", "g-2"),
+			group: schedtest.MakePodGroup().MinMember(3), nodes: []*v1.Node{gpuNode("a1"), gpuNode("a2")}, pods: each(gpuPod("800"), "g-0", "g-1", "g-2"),
 		},
 		"a gang that waits": {
-			group: MakePodGroup().MinMember(2), nodes: []*v1.Node{gpuNode("a1"), holds("1").Name("a2").Obj()},
+			group: schedtest.MakePodGroup().MinMember(2), nodes: []*v1.Node{gpuNode("a1"), holds("1").Name("a2").Obj()},
 			pods: slices.Concat(leaving("a2", "1", "old-0"), each(gpuPod("800"), "g-0"),
-				each(MakePod().Group("g").Req(cores("1")).NodeSelector(v1.LabelHostname, "a2"), "g-1")),
+				each(schedtest.MakePod().Group("g").Req(cores("1")).NodeSelector(v1.LabelHostname, "a2"), "g-1")),
 			waits: true,
 		},
 	}
@@ -89,7 +89,7 @@ func TestDevicePatchInTrial(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cluster := sessiontest.New(sessiontest.World{
 				Nodes: tc.nodes, Pods: tc.pods,
-				PodGroups: []*v1beta1.PodGroup{tc.group.Name("g").Obj(), MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()},
+				PodGroups: []*v1beta1.PodGroup{tc.group.Name("g").Obj(), schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()},
 			})
 			defer cluster.Close()
 			cluster.Kube().ClearActions()
@@ -124,7 +124,7 @@ func TestDevicesOfABoundPod(t *testing.T) {
 	registered(t, vgpu.DeviceName)
 	cluster := sessiontest.New(sessiontest.World{
 		Nodes:     []*v1.Node{gpuNode("a1"), gpuNode("a2")},
-		PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
+		PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 		Pods:      each(gpuPod("800"), "g-0", "g-1"),
 	})
 	defer cluster.Close()
@@ -151,8 +151,8 @@ func TestSwallowedDeviceError(t *testing.T) {
 	fits := behaviour{
 		world: sessiontest.World{
 			Nodes:     slices.Concat(nodes(holds("8"), "n1"), nodes(holds("2"), "n2")),
-			PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
-			Pods:      each(MakePod().Group("g").Req(cores("1")), "g-0", "g-1"),
+			PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
+			Pods:      each(schedtest.MakePod().Group("g").Req(cores("1")), "g-0", "g-1"),
 		},
 		conf: withDevices, plugins: []framework.PluginSpec{filterDevices},
 		prepare: func(c *sessiontest.Cluster) { c.Cache().Nodes["n1"].Others["broken"] = broken{} },
@@ -162,7 +162,7 @@ func TestSwallowedDeviceError(t *testing.T) {
 	misfits.world.Nodes, misfits.binds = misfits.world.Nodes[:1], nil
 	waits := fits
 	waits.world.Nodes, waits.binds = misfits.world.Nodes, nil
-	waits.world.PodGroups = append(slices.Clone(waits.world.PodGroups), MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj())
+	waits.world.PodGroups = append(slices.Clone(waits.world.PodGroups), schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj())
 	waits.world.Pods = slices.Concat(waits.world.Pods, leaving("n1", "8", "old-0"))
 	runDefects(t, map[string]behaviour{
 		"the gang goes to a node whose devices work": fits,
@@ -178,17 +178,17 @@ func TestAPodWithoutItsDevicesIsNotHandedOver(t *testing.T) {
 	registered(t, vgpu.DeviceName)
 	cluster := sessiontest.New(sessiontest.World{
 		Nodes:     []*v1.Node{gpuNode("a1")},
-		PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").Obj()},
+		PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj()},
 		Pods:      each(gpuPod("800"), "g-0", "g-1"),
 	})
 	defer cluster.Close()
 	ssn, _ := behaviour{conf: withDevices, plugins: []framework.PluginSpec{filterDevices}}.ready(cluster, defended)
 	defer ssn.Close()
-	job := ssn.Jobs[api.JobID(Namespace+"/g")]
+	job := ssn.Jobs[api.JobID(schedtest.Namespace+"/g")]
 	for _, uid := range slices.Sorted(maps.Keys(job.Tasks)) {
 		_ = ssn.Session.Session.Allocate(job.Tasks[uid], ssn.Nodes["a1"]) // as they do
 	}
-	if diff := cmp.Diff(map[string]string{Namespace + "/g-0": "a1"}, ssn.Binds()); diff != "" {
+	if diff := cmp.Diff(map[string]string{schedtest.Namespace + "/g-0": "a1"}, ssn.Binds()); diff != "" {
 		t.Errorf("bound, of two pods that want one GPU each of a node with one (-want +got):\n%s", diff)
 	}
 }
@@ -214,11 +214,11 @@ func TestDowngradedVNPUs(t *testing.T) {
 			}
 		}
 	})
-	pod := MakePod().Group("g").Label(vnpu.JobKindKey, vnpu.JobKind310PValue).Label(vnpu.AscendVNPULevel, vnpu.AscendVNPULevelHigh).
-		Limit(Resources{"cpu": "1", vnpu.AscendNPUCore: "4"})
+	pod := schedtest.MakePod().Group("g").Label(vnpu.JobKindKey, vnpu.JobKind310PValue).Label(vnpu.AscendVNPULevel, vnpu.AscendVNPULevelHigh).
+		Limit(schedtest.Resources{"cpu": "1", vnpu.AscendNPUCore: "4"})
 	cluster := sessiontest.New(sessiontest.World{
-		Nodes:     nodes(MakeNode().Capacity(Resources{"cpu": "8", "pods": "20", vnpu.AscendNPUCore: "8"}), "a1"),
-		PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
+		Nodes:     nodes(schedtest.MakeNode().Capacity(schedtest.Resources{"cpu": "8", "pods": "20", vnpu.AscendNPUCore: "8"}), "a1"),
+		PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 		Pods:      each(pod, "g-0", "g-1"),
 	})
 	defer cluster.Close()

@@ -15,7 +15,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -23,8 +23,8 @@ import (
 
 // A node nominated for a pod is looked at before all others, and upstream's action does so wherever the node lies.
 func TestNominatedBypass(t *testing.T) {
-	member := func() *PodBuilder { return MakePod().Group("g").Req(cores("2")) }
-	world := func(group *PodGroupBuilder) sessiontest.World {
+	member := func() *schedtest.PodBuilder { return schedtest.MakePod().Group("g").Req(cores("2")) }
+	world := func(group *schedtest.PodGroupBuilder) sessiontest.World {
 		return sessiontest.World{
 			Nodes: nodes(holds("2"), "a1", "a2", "b1"), HyperNodes: oneRow,
 			PodGroups: []*v1beta1.PodGroup{group.Name("g").MinMember(2).Obj()},
@@ -33,13 +33,13 @@ func TestNominatedBypass(t *testing.T) {
 	}
 	runDefects(t, map[string]behaviour{
 		"out of the required HyperNode": {
-			conf: topological, world: world(MakePodGroup().Topology(hard, 1)),
+			conf: topological, world: world(schedtest.MakePodGroup().Topology(hard, 1)),
 			binds: map[string]string{"g-0": "a1|a2", "g-1": "a1|a2"},
 		},
 		"out of the sub-group's HyperNode": {
 			conf: topological,
 			world: func() sessiontest.World {
-				w := world(MakePodGroup().Topology(hard, 2).SubGroups("pair", "pair", 1, 2).SubGroupTopology(hard, 1))
+				w := world(schedtest.MakePodGroup().Topology(hard, 2).SubGroups("pair", "pair", 1, 2).SubGroupTopology(hard, 1))
 				for _, pod := range w.Pods {
 					pod.Labels["pair"] = "0"
 				}
@@ -49,7 +49,7 @@ func TestNominatedBypass(t *testing.T) {
 		},
 		"out of the required node group": {
 			conf: plain + "\n- plugins:\n  - name: racks\n", plugins: []framework.PluginSpec{nodeGroups("racks", racks(true, "a", "b"))},
-			world: world(MakePodGroup()),
+			world: world(schedtest.MakePodGroup()),
 			binds: map[string]string{"g-0": "a1|a2", "g-1": "a1|a2"},
 		},
 	})
@@ -57,36 +57,36 @@ func TestNominatedBypass(t *testing.T) {
 
 // Upstream takes any of the nodes and HyperNodes with the best score, so that one cluster gives many placements.
 func TestRandomTie(t *testing.T) {
-	member := func(group string) *PodBuilder { return MakePod().Group(group).Req(cores("1")) }
+	member := func(group string) *schedtest.PodBuilder { return schedtest.MakePod().Group(group).Req(cores("1")) }
 	worlds := map[string]struct {
 		conf  string
 		world sessiontest.World
 	}{
 		"nodes": {plain, sessiontest.World{
 			Nodes:     nodes(holds("4"), "n1", "n2", "n3", "n4", "n5"),
-			PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(3).Obj(), MakePodGroup().Name("h").MinMember(2).Obj()},
+			PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(3).Obj(), schedtest.MakePodGroup().Name("h").MinMember(2).Obj()},
 			Pods:      slices.Concat(each(member("g"), "g-0", "g-1", "g-2"), each(member("h"), "h-0", "h-1")),
 		}},
 		"HyperNodes": {topological, sessiontest.World{
 			Nodes:      nodes(holds("2"), "a1", "a2", "b1", "b2", "c1", "c2", "d1", "d2"),
 			HyperNodes: twoRows,
-			PodGroups:  []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(3).Topology(hard, 1).Obj(), MakePodGroup().Name("h").MinMember(2).Topology(soft, 1).Obj()},
+			PodGroups:  []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(3).Topology(hard, 1).Obj(), schedtest.MakePodGroup().Name("h").MinMember(2).Topology(soft, 1).Obj()},
 			Pods:       slices.Concat(each(member("g"), "g-0", "g-1", "g-2"), each(member("h"), "h-0", "h-1")),
 		}},
 		"sub-groups": {topological, sessiontest.World{
 			Nodes:      nodes(holds("1"), "a1", "a2", "b1", "b2", "c1", "c2", "d1", "d2"),
 			HyperNodes: twoRows,
 			PodGroups: []*v1beta1.PodGroup{
-				MakePodGroup().Name("g").MinMember(4).Topology(hard, 3).SubGroups("pairs", "pair", 2, 2).SubGroupTopology(hard, 1).Obj(),
+				schedtest.MakePodGroup().Name("g").MinMember(4).Topology(hard, 3).SubGroups("pairs", "pair", 2, 2).SubGroupTopology(hard, 1).Obj(),
 			},
 			Pods: slices.Concat(each(member("g").Label("pair", "0"), "g-0", "g-1"), each(member("g").Label("pair", "1"), "g-2", "g-3")),
 		}},
 		"queues and gangs": {plain, sessiontest.World{
 			Nodes:  nodes(holds("3"), "n1", "n2"),
-			Queues: []*v1beta1.Queue{MakeQueue().Name("q1").Obj(), MakeQueue().Name("q2").Obj()},
+			Queues: []*v1beta1.Queue{schedtest.MakeQueue().Name("q1").Obj(), schedtest.MakeQueue().Name("q2").Obj()},
 			PodGroups: []*v1beta1.PodGroup{
-				MakePodGroup().Name("g").Queue("q1").MinMember(2).Obj(), MakePodGroup().Name("h").Queue("q2").MinMember(2).Obj(),
-				MakePodGroup().Name("i").Queue("q1").MinMember(2).Obj(), MakePodGroup().Name("k").Queue("q2").MinMember(2).Obj(),
+				schedtest.MakePodGroup().Name("g").Queue("q1").MinMember(2).Obj(), schedtest.MakePodGroup().Name("h").Queue("q2").MinMember(2).Obj(),
+				schedtest.MakePodGroup().Name("i").Queue("q1").MinMember(2).Obj(), schedtest.MakePodGroup().Name("k").Queue("q2").MinMember(2).Obj(),
 			},
 			Pods: slices.Concat(each(member("g"), "g-0", "g-1"), each(member("h"), "h-0", "h-1"),
 				each(member("i"), "i-0", "i-1"), each(member("k"), "k-0", "k-1")),
@@ -118,7 +118,7 @@ func TestRandomTie(t *testing.T) {
 
 // Upstream places the members of a gang one by one where each is best, and may so spoil the only way to place all.
 func TestGreedyMiss(t *testing.T) {
-	pod := func(name, cpu string) *v1.Pod { return MakePod().Group("g").Name(name).Req(cores(cpu)).Obj() }
+	pod := func(name, cpu string) *v1.Pod { return schedtest.MakePod().Group("g").Name(name).Req(cores(cpu)).Obj() }
 	cases := map[string]behaviour{}
 	for _, sizes := range [][2]string{{"3", "5"}, {"5", "3"}} {
 		for _, room := range [][2]string{{"6", "4"}, {"4", "6"}} {
@@ -133,7 +133,7 @@ func TestGreedyMiss(t *testing.T) {
 			cases[fmt.Sprintf("%v on %v", sizes, room)] = behaviour{
 				world: sessiontest.World{
 					Nodes:     slices.Concat(nodes(holds(room[0]), "n1"), nodes(holds(room[1]), "n2")),
-					PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
+					PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 					Pods:      []*v1.Pod{pod("g-0", sizes[0]), pod("g-1", sizes[1])},
 				},
 				binds: nodeOf,
@@ -146,8 +146,8 @@ func TestGreedyMiss(t *testing.T) {
 // TestReserveLeak: a plugin takes something when a task is put on a node, and another refuses the task at that moment.
 // Upstream takes back neither a task that was to wait nor, when it replays the best trial, the tasks before.
 func TestReserveLeak(t *testing.T) {
-	member := func() *PodBuilder { return MakePod().Group("g").Req(cores("2")) }
-	old := MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()
+	member := func() *schedtest.PodBuilder { return schedtest.MakePod().Group("g").Req(cores("2")) }
+	old := schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()
 	cases := map[string]struct {
 		behaviour
 		// refuses says whether the task is refused on the node, for the nth time it is put there.
@@ -158,7 +158,7 @@ func TestReserveLeak(t *testing.T) {
 				conf: plain,
 				world: sessiontest.World{
 					Nodes:     nodes(holds("2"), "n1"),
-					PodGroups: []*v1beta1.PodGroup{old, MakePodGroup().Name("g").Obj()},
+					PodGroups: []*v1beta1.PodGroup{old, schedtest.MakePodGroup().Name("g").Obj()},
 					Pods:      append(leaving("n1", "2", "old-0"), each(member(), "g-0")...),
 				},
 			},
@@ -169,7 +169,7 @@ func TestReserveLeak(t *testing.T) {
 				conf: plain,
 				world: sessiontest.World{
 					Nodes:     nodes(holds("2"), "n1", "n2"),
-					PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
+					PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 					Pods:      each(member(), "g-0", "g-1"),
 				},
 			},
@@ -180,7 +180,7 @@ func TestReserveLeak(t *testing.T) {
 				conf: topological,
 				world: sessiontest.World{
 					Nodes: nodes(holds("2"), "a1", "a2", "b1", "b2"), HyperNodes: oneRow,
-					PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Topology(hard, 1).Obj()},
+					PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Topology(hard, 1).Obj()},
 					Pods:      each(member(), "g-0", "g-1"),
 				},
 			},
@@ -223,8 +223,8 @@ func TestARefusalAtTheLastMoment(t *testing.T) {
 			})},
 			world: sessiontest.World{
 				Nodes:     slices.Concat(nodes(holds("8"), "n1"), nodes(holds("2"), "n2", "n3")),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
-				Pods:      each(MakePod().Group("g").Req(cores("2")), "g-0", "g-1"),
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
+				Pods:      each(schedtest.MakePod().Group("g").Req(cores("2")), "g-0", "g-1"),
 			},
 			binds: map[string]string{"g-0": "n2|n3", "g-1": "n2|n3"},
 		},
@@ -235,8 +235,8 @@ func TestARefusalAtTheLastMoment(t *testing.T) {
 			})},
 			world: sessiontest.World{
 				Nodes:     nodes(holds("2"), "n1", "n2"),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").Obj()},
-				Pods:      each(MakePod().Group("g").Req(cores("2")).Nominated("n1"), "g-0"),
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj()},
+				Pods:      each(schedtest.MakePod().Group("g").Req(cores("2")).Nominated("n1"), "g-0"),
 			},
 			binds: map[string]string{"g-0": "n2"},
 		},

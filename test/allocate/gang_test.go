@@ -11,17 +11,17 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
 func TestGang(t *testing.T) {
-	member := func() *PodBuilder { return MakePod().Group("g").Req(cores("1")) }
+	member := func() *schedtest.PodBuilder { return schedtest.MakePod().Group("g").Req(cores("1")) }
 	run(t, map[string]behaviour{
 		"a whole gang is placed": {
 			world: sessiontest.World{
 				Nodes:     nodes(holds("2"), "n1", "n2"),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(4).Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(4).Obj()},
 				Pods:      each(member(), "g-0", "g-1", "g-2", "g-3"),
 			},
 			binds: map[string]string{"g-0": "*", "g-1": "*", "g-2": "*", "g-3": "*"},
@@ -29,14 +29,14 @@ func TestGang(t *testing.T) {
 		"a gang one node short of its minimum is not placed at all": {
 			world: sessiontest.World{
 				Nodes:     nodes(holds("1"), "n1", "n2"),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(3).Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(3).Obj()},
 				Pods:      each(member(), "g-0", "g-1", "g-2"),
 			},
 		},
 		"what is above the minimum is placed as far as it goes": {
 			world: sessiontest.World{
 				Nodes:     nodes(holds("1"), "n1", "n2", "n3"),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 				Pods:      each(member(), "g-0", "g-1", "g-2", "g-3"),
 			},
 			binds: map[string]string{"g-0": "*", "g-1": "*", "g-2": "*"},
@@ -45,13 +45,13 @@ func TestGang(t *testing.T) {
 			upstreamDiffers: "it forgets the reasons of a job's pods when the job has its next turn",
 			world: sessiontest.World{
 				Nodes:     nodes(holds("2"), "n1", "n2", "n3"),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(1).Obj(), MakePodGroup().Name("h").MinMember(1).Obj()},
-				Pods: slices.Concat(each(member(), "g-0", "g-2", "g-3"), each(MakePod().Group("g").Req(cores("3")), "g-1"),
-					each(MakePod().Group("h").Req(cores("1")), "h-0", "h-1")),
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(1).Obj(), schedtest.MakePodGroup().Name("h").MinMember(1).Obj()},
+				Pods: slices.Concat(each(member(), "g-0", "g-2", "g-3"), each(schedtest.MakePod().Group("g").Req(cores("3")), "g-1"),
+					each(schedtest.MakePod().Group("h").Req(cores("1")), "h-0", "h-1")),
 			},
 			binds: map[string]string{"g-0": "*", "g-2": "*", "g-3": "*", "h-0": "*", "h-1": "*"},
 			check: func(t *testing.T, ssn *sessiontest.Session) {
-				job := ssn.Jobs[Namespace+"/g"]
+				job := ssn.Jobs[schedtest.Namespace+"/g"]
 				for uid, task := range job.Tasks {
 					if has := job.NodesFitErrors[uid] != nil; has != (task.Name == "g-1") {
 						t.Errorf("%s has a reason why it fits nowhere: %t", task.Name, has)
@@ -63,11 +63,11 @@ func TestGang(t *testing.T) {
 			upstreamDiffers: "it tries one order, that of the pods",
 			world: sessiontest.World{
 				Nodes:     append(nodes(holds("4"), "n1"), nodes(holds("1"), "n2", "n3")...),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
-				Pods:      slices.Concat(each(MakePod().Group("g").Req(cores("2")), "g-0"), each(MakePod().Group("g").Req(cores("3")), "g-1")),
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
+				Pods:      slices.Concat(each(schedtest.MakePod().Group("g").Req(cores("2")), "g-0"), each(schedtest.MakePod().Group("g").Req(cores("3")), "g-1")),
 			},
 			check: func(t *testing.T, ssn *sessiontest.Session) {
-				job := ssn.Jobs[Namespace+"/g"]
+				job := ssn.Jobs[schedtest.Namespace+"/g"]
 				for uid, task := range job.Tasks {
 					if has := job.NodesFitErrors[uid] != nil; has != (task.Name == "g-0") {
 						t.Errorf("%s has a reason why it fits nowhere: %t", task.Name, has)
@@ -78,7 +78,7 @@ func TestGang(t *testing.T) {
 		"a gang without a minimum is placed pod by pod": {
 			world: sessiontest.World{
 				Nodes:     nodes(holds("2"), "n1"),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(0).Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(0).Obj()},
 				Pods:      each(member(), "g-0", "g-1", "g-2"),
 			},
 			binds: map[string]string{"g-0": "n1", "g-1": "n1"},
@@ -86,7 +86,7 @@ func TestGang(t *testing.T) {
 		"a gang whose members run already needs no more than they": {
 			world: sessiontest.World{
 				Nodes:     nodes(holds("2"), "n1"),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Phase(v1beta1.PodGroupRunning).Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Phase(v1beta1.PodGroupRunning).Obj()},
 				Pods: append(each(member().Phase(v1.PodRunning).Node("n1"), "g-0"),
 					each(member(), "g-1", "g-2")...),
 			},
@@ -95,7 +95,7 @@ func TestGang(t *testing.T) {
 		"a gang with fewer pods than its minimum is not looked at": {
 			world: sessiontest.World{
 				Nodes:     nodes(holds("4"), "n1"),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(3).Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(3).Obj()},
 				Pods:      each(member(), "g-0", "g-1"),
 			},
 		},
@@ -106,21 +106,21 @@ func TestGang(t *testing.T) {
 			})},
 			world: sessiontest.World{
 				Nodes:     nodes(holds("4"), "n1"),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj()},
 				Pods:      each(member(), "g-0"),
 			},
 		},
 		"a gang of a queue that does not exist is not looked at": {
 			world: sessiontest.World{
 				Nodes:     nodes(holds("4"), "n1"),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").Queue("gone").Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Queue("gone").Obj()},
 				Pods:      each(member(), "g-0"),
 			},
 		},
 		"a pending gang waits for the enqueue action": {
 			world: sessiontest.World{
 				Nodes:     nodes(holds("4"), "n1"),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").Phase(v1beta1.PodGroupPending).Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Phase(v1beta1.PodGroupPending).Obj()},
 				Pods:      each(member(), "g-0"),
 			},
 			enqueue: true,
@@ -128,7 +128,7 @@ func TestGang(t *testing.T) {
 		"a pending gang is let in when there is no enqueue action": {
 			world: sessiontest.World{
 				Nodes:     nodes(holds("4"), "n1"),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").Phase(v1beta1.PodGroupPending).Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Phase(v1beta1.PodGroupPending).Obj()},
 				Pods:      each(member(), "g-0"),
 			},
 			binds: map[string]string{"g-0": "n1"},
@@ -143,7 +143,7 @@ func TestGang(t *testing.T) {
 		"a gated pod is left out": {
 			world: sessiontest.World{
 				Nodes:     nodes(holds("4"), "n1"),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj()},
 				Pods:      append(each(member().Gate("example.com/wait"), "g-0"), each(member(), "g-1")...),
 			},
 			binds: map[string]string{"g-1": "n1"},
@@ -151,36 +151,36 @@ func TestGang(t *testing.T) {
 		"a gang that needs its gated pod waits": {
 			world: sessiontest.World{
 				Nodes:     nodes(holds("4"), "n1"),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 				Pods:      append(each(member().Gate("example.com/wait"), "g-0"), each(member(), "g-1")...),
 			},
 		},
 		"best-effort pods count for the gang and are left to backfill": {
 			world: sessiontest.World{
 				Nodes:     nodes(holds("4"), "n1"),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
-				Pods:      append(each(MakePod().Group("g"), "g-0"), each(member(), "g-1")...),
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
+				Pods:      append(each(schedtest.MakePod().Group("g"), "g-0"), each(member(), "g-1")...),
 			},
 			binds: map[string]string{"g-1": "n1"},
 		},
 		"a gang that waits for backfill takes what it needs beside it before another gang, and no more": {
 			world: sessiontest.World{
 				Nodes:     nodes(holds("1"), "n1", "n2"),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj(), MakePodGroup().Name("h").MinMember(1).Obj()},
-				Pods: slices.Concat(each(member(), "g-0", "g-1"), each(MakePod().Group("g"), "g-2"),
-					each(MakePod().Group("h").Req(cores("1")), "h-0")),
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj(), schedtest.MakePodGroup().Name("h").MinMember(1).Obj()},
+				Pods: slices.Concat(each(member(), "g-0", "g-1"), each(schedtest.MakePod().Group("g"), "g-2"),
+					each(schedtest.MakePod().Group("h").Req(cores("1")), "h-0")),
 			},
 			binds: map[string]string{"g-0": "*", "h-0": "*"},
 		},
 		"a member without requests that fits nowhere is not counted on, and stays one for backfill": {
 			world: sessiontest.World{
 				Nodes:     nodes(holds("4"), "n1"),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
-				Pods:      append(each(member(), "g-0", "g-1"), each(MakePod().Group("g").NodeSelector("zone", "nowhere"), "g-2")...),
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
+				Pods:      append(each(member(), "g-0", "g-1"), each(schedtest.MakePod().Group("g").NodeSelector("zone", "nowhere"), "g-2")...),
 			},
 			binds: map[string]string{"g-0": "n1", "g-1": "n1"}, upstreamDiffers: "it binds one member, and the gang waits for the other",
 			check: func(t *testing.T, ssn *sessiontest.Session) {
-				if n := ssn.Jobs[Namespace+"/g"].PendingBestEffortTaskNum(); n != 1 {
+				if n := ssn.Jobs[schedtest.Namespace+"/g"].PendingBestEffortTaskNum(); n != 1 {
 					t.Errorf("%d members are left to backfill, want 1", n)
 				}
 			},
@@ -189,7 +189,7 @@ func TestGang(t *testing.T) {
 			world: sessiontest.World{
 				Nodes: slices.Concat(nodes(holds("8").Taint("example.com/kept", v1.TaintEffectNoSchedule), "n1"),
 					nodes(holds("8").Cordon(), "n2"), nodes(holds("2"), "n3")),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj()},
 				Pods:      each(member(), "g-0", "g-1", "g-2"),
 			},
 			binds: map[string]string{"g-0": "n3", "g-1": "n3"},
@@ -197,7 +197,7 @@ func TestGang(t *testing.T) {
 		"pods of one gang that want the same host port go to different nodes": {
 			world: sessiontest.World{
 				Nodes:     nodes(holds("8"), "n1", "n2"),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 				Pods:      each(member().HostPort(8080), "g-0", "g-1", "g-2"),
 			},
 			binds: map[string]string{"g-0": "*", "g-1": "*"},
@@ -209,8 +209,8 @@ func TestGang(t *testing.T) {
 		},
 		"a gang does not take more pods than a node holds": {
 			world: sessiontest.World{
-				Nodes:     nodes(MakeNode().Capacity(Resources{"cpu": "8", "pods": "2"}), "n1", "n2"),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").Obj()},
+				Nodes:     nodes(schedtest.MakeNode().Capacity(schedtest.Resources{"cpu": "8", "pods": "2"}), "n1", "n2"),
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj()},
 				Pods:      each(member(), "g-0", "g-1", "g-2", "g-3", "g-4"),
 			},
 			binds: map[string]string{"g-0": "*", "g-1": "*", "g-2": "*", "g-3": "*"},

@@ -16,7 +16,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -117,7 +117,7 @@ func (b behaviour) run(t *testing.T, cluster *sessiontest.Cluster, act action) {
 	for _, pods := range b.together {
 		racks := map[string][]string{}
 		for _, pod := range pods {
-			rack := rackOf(placed(ssn)[Namespace+"/"+pod])
+			rack := rackOf(placed(ssn)[schedtest.Namespace+"/"+pod])
 			racks[rack] = append(racks[rack], pod)
 		}
 		if len(racks) != 1 {
@@ -175,7 +175,7 @@ func match(t *testing.T, what string, want map[string]string, got map[string]str
 	expected := map[string]string{}
 	for pod, nodes := range want {
 		if !strings.Contains(pod, "/") {
-			pod = Namespace + "/" + pod
+			pod = schedtest.Namespace + "/" + pod
 		}
 		node, ok := got[pod]
 		if ok && (nodes == "*" || slices.Contains(strings.Split(nodes, "|"), node)) {
@@ -237,7 +237,7 @@ func perRack(ssn *sessiontest.Session) []int {
 }
 
 // each builds pods that differ in their names.
-func each(pod *PodBuilder, names ...string) []*v1.Pod {
+func each(pod *schedtest.PodBuilder, names ...string) []*v1.Pod {
 	var pods []*v1.Pod
 	for _, name := range names {
 		pods = append(pods, pod.Name(name).Obj())
@@ -246,7 +246,7 @@ func each(pod *PodBuilder, names ...string) []*v1.Pod {
 }
 
 // nodes builds nodes that differ in their names.
-func nodes(node *NodeBuilder, names ...string) []*v1.Node {
+func nodes(node *schedtest.NodeBuilder, names ...string) []*v1.Node {
 	var list []*v1.Node
 	for _, name := range names {
 		list = append(list, node.Name(name).Obj())
@@ -255,6 +255,8 @@ func nodes(node *NodeBuilder, names ...string) []*v1.Node {
 }
 
 // cores is a request or a capacity of whole cpus; a capacity also holds pods.
-func cores(n string) Resources { return Resources{"cpu": n} }
+func cores(n string) schedtest.Resources { return schedtest.Resources{"cpu": n} }
 
-func holds(cpu string) *NodeBuilder { return MakeNode().Capacity(Resources{"cpu": cpu, "pods": "20"}) }
+func holds(cpu string) *schedtest.NodeBuilder {
+	return schedtest.MakeNode().Capacity(schedtest.Resources{"cpu": cpu, "pods": "20"})
+}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/fields"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -109,7 +109,7 @@ type answer struct {
 
 // askPlugin asks the plugin of a task of the PodGroup, of which one member runs.
 func askPlugin(t *testing.T, cluster *sessiontest.Cluster, plugin string, podGroup *v1beta1.PodGroup) answer {
-	podGroup.Name, podGroup.Namespace = "g", Namespace
+	podGroup.Name, podGroup.Namespace = "g", schedtest.Namespace
 	w := sessiontest.World{
 		Nodes: []*v1.Node{
 			holds("4").Name("a").Label("cluster", "ib-a").Label("volcano.sh/nodegroup-name", "ga").Obj(),
@@ -119,8 +119,8 @@ func askPlugin(t *testing.T, cluster *sessiontest.Cluster, plugin string, podGro
 		Queues:    []*v1beta1.Queue{queueOn("x", "ga"), queueOn("y", "gb")},
 		PodGroups: []*v1beta1.PodGroup{podGroup},
 		Pods: []*v1.Pod{
-			MakePod().Group("g").Name("g-0").Node("c").Phase(v1.PodRunning).Req(cores("1")).Obj(),
-			MakePod().Group("g").Name("g-1").Req(cores("1")).Obj(),
+			schedtest.MakePod().Group("g").Name("g-0").Node("c").Phase(v1.PodRunning).Req(cores("1")).Obj(),
+			schedtest.MakePod().Group("g").Name("g-1").Req(cores("1")).Obj(),
 		},
 	}
 	cluster.Load(w)

@@ -15,7 +15,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
@@ -23,29 +23,29 @@ import (
 // TestNothingLeaksOutOfADroppedTrial: a gang that fits nowhere is tried in every way there is, and afterwards the session
 // is as it was.
 func TestNothingLeaksOutOfADroppedTrial(t *testing.T) {
-	member := func() *PodBuilder { return MakePod().Group("g").Req(cores("2")) }
+	member := func() *schedtest.PodBuilder { return schedtest.MakePod().Group("g").Req(cores("2")) }
 	names := []string{"g-0", "g-1", "g-2"}
-	old := []*v1.Pod{MakePod().Group("old").Req(cores("1")).Phase(v1.PodRunning).Node("a1").Name("old-0").Obj()}
-	going := []*v1.Pod{MakePod().Group("old").Req(cores("2")).Phase(v1.PodRunning).Node("a1").Terminating().Name("old-0").Obj()}
-	world := func(group *PodGroupBuilder, pods ...[]*v1.Pod) sessiontest.World {
+	old := []*v1.Pod{schedtest.MakePod().Group("old").Req(cores("1")).Phase(v1.PodRunning).Node("a1").Name("old-0").Obj()}
+	going := []*v1.Pod{schedtest.MakePod().Group("old").Req(cores("2")).Phase(v1.PodRunning).Node("a1").Terminating().Name("old-0").Obj()}
+	world := func(group *schedtest.PodGroupBuilder, pods ...[]*v1.Pod) sessiontest.World {
 		return sessiontest.World{
 			Nodes:      slices.Concat(nodes(holds("2"), "a1", "a2"), nodes(holds("3"), "b1", "b2")), // more in sum than fits
 			HyperNodes: oneRow,
 			PodGroups: []*v1beta1.PodGroup{
-				group.Name("g").Obj(), MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj(), MakePodGroup().Name("z").Queue("q").Obj(),
+				group.Name("g").Obj(), schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj(), schedtest.MakePodGroup().Name("z").Queue("q").Obj(),
 			},
-			Queues: []*v1beta1.Queue{MakeQueue().Name("q").Obj()},
-			Pods:   slices.Concat(append(pods, each(MakePod().Group("z").Req(cores("9")), "z-0"))...),
+			Queues: []*v1beta1.Queue{schedtest.MakeQueue().Name("q").Obj()},
+			Pods:   slices.Concat(append(pods, each(schedtest.MakePod().Group("z").Req(cores("9")), "z-0"))...),
 		}
 	}
-	gang := func(minMember int32) *PodGroupBuilder { return MakePodGroup().MinMember(minMember) }
+	gang := func(minMember int32) *schedtest.PodGroupBuilder { return schedtest.MakePodGroup().MinMember(minMember) }
 	apart := v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
 		TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "g"}},
 	}}}}
 	claims := func(n int) []runtime.Object {
-		objects := []runtime.Object{LateClass("late", noProvisioner)}
+		objects := []runtime.Object{schedtest.LateClass("late", noProvisioner)}
 		for _, name := range names[:n] {
-			objects = append(objects, UnboundClaim(name, "late"), FreeVolume(name, "late"))
+			objects = append(objects, schedtest.UnboundClaim(name, "late"), schedtest.FreeVolume(name, "late"))
 		}
 		return objects
 	}
@@ -90,7 +90,7 @@ func TestNothingLeaksOutOfADroppedTrial(t *testing.T) {
 		"volumes for some": {
 			world: withObjects(world(gang(3),
 				slices.Concat(each(member().Volume("g-0"), "g-0"), each(member().Volume("g-1"), "g-1"), each(member().Volume("g-2"), "g-2"))),
-				append(claims(2), UnboundClaim("g-2", "late"))),
+				append(claims(2), schedtest.UnboundClaim("g-2", "late"))),
 		},
 	}
 	for name, tc := range cases {
@@ -106,7 +106,7 @@ func TestNothingLeaksOutOfADroppedTrial(t *testing.T) {
 			if binds, waiting := ssn.Binds(), ssn.Pipelined(); len(binds)+len(waiting) > 0 {
 				t.Errorf("bound %v, pipelined %v; the gang was not to fit", binds, waiting)
 			}
-			if job := ssn.Jobs[Namespace+"/g"]; len(job.NodesFitErrors) == 0 && job.JobFitErrors == "" {
+			if job := ssn.Jobs[schedtest.Namespace+"/g"]; len(job.NodesFitErrors) == 0 && job.JobFitErrors == "" {
 				t.Error("nothing says why the gang is not placed; was it tried?")
 			}
 		})

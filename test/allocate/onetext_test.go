@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -28,29 +28,29 @@ func TestOneWorldHasOneExplanation(t *testing.T) {
 		}}}
 	}
 	for name, tc := range map[string]struct {
-		pod       *PodBuilder
+		pod       *schedtest.PodBuilder
 		spread    []v1.TopologySpreadConstraint
 		surplus   bool
 		unlabeled bool
 		// told is in what the gang or the waiting member is told.
 		told string
 	}{
-		"a taint and a selector":                                {pod: MakePod().NodeSelector("disk", "ssd"), told: "untolerated taint"},
-		"a taint and a selector of a member beyond the minimum": {pod: MakePod().NodeSelector("disk", "ssd"), surplus: true, told: "untolerated taint"},
-		"a taint and a host port":                               {pod: MakePod().HostPort(80), told: "untolerated taint"},
+		"a taint and a selector":                                {pod: schedtest.MakePod().NodeSelector("disk", "ssd"), told: "untolerated taint"},
+		"a taint and a selector of a member beyond the minimum": {pod: schedtest.MakePod().NodeSelector("disk", "ssd"), surplus: true, told: "untolerated taint"},
+		"a taint and a host port":                               {pod: schedtest.MakePod().HostPort(80), told: "untolerated taint"},
 		"pod affinity that is nowhere and spread": {
-			pod: MakePod().Affinity(beside("nobody", v1.LabelHostname)), spread: []v1.TopologySpreadConstraint{spread}, told: "didn't match pod affinity rules",
+			pod: schedtest.MakePod().Affinity(beside("nobody", v1.LabelHostname)), spread: []v1.TopologySpreadConstraint{spread}, told: "didn't match pod affinity rules",
 		},
 		"pod affinity that is nowhere and spread over a label that nodes lack": {
-			pod: MakePod().Affinity(beside("nobody", v1.LabelHostname)), spread: []v1.TopologySpreadConstraint{spread}, unlabeled: true,
+			pod: schedtest.MakePod().Affinity(beside("nobody", v1.LabelHostname)), spread: []v1.TopologySpreadConstraint{spread}, unlabeled: true,
 			told: "didn't match pod affinity rules or pod topology spread constraints (missing required label)",
 		},
 		"a host port and spread": {
-			pod: MakePod().Label("app", "database").HostPort(80), spread: []v1.TopologySpreadConstraint{spread}, told: "free ports",
+			pod: schedtest.MakePod().Label("app", "database").HostPort(80), spread: []v1.TopologySpreadConstraint{spread}, told: "free ports",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := sessiontest.World{PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(map[bool]int32{false: 2, true: 1}[tc.surplus]).Obj()}}
+			w := sessiontest.World{PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(map[bool]int32{false: 2, true: 1}[tc.surplus]).Obj()}}
 			for i := range 6 {
 				node := holds("8").Name(fmt.Sprintf("n%d", i))
 				if !tc.unlabeled {
@@ -59,13 +59,13 @@ func TestOneWorldHasOneExplanation(t *testing.T) {
 				if i%2 == 0 {
 					node.Taint("dedicated", v1.TaintEffectNoSchedule)
 				} else {
-					w.Pods = append(w.Pods, MakePod().Name(fmt.Sprintf("database-%d", i)).Label("app", "database").Scheduler("other").
+					w.Pods = append(w.Pods, schedtest.MakePod().Name(fmt.Sprintf("database-%d", i)).Label("app", "database").Scheduler("other").
 						HostPort(80).Node(fmt.Sprintf("n%d", i)).Phase(v1.PodRunning).Req(cores("1")).Obj())
 				}
 				w.Nodes = append(w.Nodes, node.Obj())
 			}
 			if tc.surplus {
-				w.Pods = append(w.Pods, MakePod().Name("g-first").Group("g").Req(cores("1")).Obj())
+				w.Pods = append(w.Pods, schedtest.MakePod().Name("g-first").Group("g").Req(cores("1")).Obj())
 			}
 			for _, pod := range each(tc.pod.Group("g").Req(cores("1")), "g-0", "g-1") {
 				pod.Spec.TopologySpreadConstraints = tc.spread

@@ -12,7 +12,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -22,7 +22,7 @@ type pair struct {
 	plugins string
 	nodes   []*v1.Node
 	others  []*v1.Pod
-	g, h    *PodBuilder
+	g, h    *schedtest.PodBuilder
 	// prepare changes the cluster before the session opens; nil changes nothing.
 	prepare func(*sessiontest.Cluster)
 	// change changes the pod of h where a builder cannot; nil changes nothing.
@@ -35,13 +35,15 @@ type pair struct {
 
 // TestPodsThatDifferInOneThing are told apart where that thing matters, with verdicts kept as with nothing kept.
 func TestPodsThatDifferInOneThing(t *testing.T) {
-	pod := func() *PodBuilder { return MakePod().Req(cores("1")) }
-	guaranteed := func() *PodBuilder { return MakePod().Limit(Resources{"cpu": "1", "memory": "1Mi"}) }
-	plain := func(name string) *NodeBuilder { return holds("4").Name(name) }
+	pod := func() *schedtest.PodBuilder { return schedtest.MakePod().Req(cores("1")) }
+	guaranteed := func() *schedtest.PodBuilder {
+		return schedtest.MakePod().Limit(schedtest.Resources{"cpu": "1", "memory": "1Mi"})
+	}
+	plain := func(name string) *schedtest.NodeBuilder { return holds("4").Name(name) }
 	ssd := plain("b").Label("disk", "ssd").Obj()
 	tainted := plain("a").Taint("dedicated", v1.TaintEffectNoSchedule).Obj()
-	running := func() *PodBuilder {
-		return MakePod().Name("other").Scheduler("other").Node("a").Phase(v1.PodRunning).Req(cores("1"))
+	running := func() *schedtest.PodBuilder {
+		return schedtest.MakePod().Name("other").Scheduler("other").Node("a").Phase(v1.PodRunning).Req(cores("1"))
 	}
 	front := metav1.LabelSelector{MatchLabels: map[string]string{"tier": "front"}}
 	away := running().Affinity(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{
@@ -55,7 +57,7 @@ func TestPodsThatDifferInOneThing(t *testing.T) {
 		plain("a").Label("cluster", "ib-a").Label("room", "r").Obj(), plain("b").Label("cluster", "ib-b").Label("room", "r").Obj(),
 	}
 	member := func(gang, node string) *v1.Pod {
-		return MakePod().Name(gang + "-there").Group(gang).Node(node).Phase(v1.PodRunning).Req(cores("1")).Obj()
+		return schedtest.MakePod().Name(gang + "-there").Group(gang).Node(node).Phase(v1.PodRunning).Req(cores("1")).Obj()
 	}
 	const scores = "  - name: nodeorder\n"
 	const ibclusterBesideRooms = "  - name: rooms\n  - name: ibcluster\n    arguments:\n      ibcluster.levels: [cluster]\n"
@@ -77,7 +79,7 @@ func TestPodsThatDifferInOneThing(t *testing.T) {
 		"tdm: whether it may be revoked":  {plugins: "  - name: tdm\n    arguments:\n      tdm.revocable-zone.rz1: 00:00-00:00\n", nodes: []*v1.Node{plain("a").Label(v1beta1.RevocableZone, "rz1").Obj(), plain("b").Obj()}, g: pod(), h: pod().Annotation(v1beta1.RevocableZone, "*"), on: [2]string{"b", "a"}},
 		"resource-strategy-fit: strategy": {plugins: "  - name: resource-strategy-fit\n    arguments:\n      resourceStrategyFitWeight: 10\n      resources:\n        cpu:\n          type: LeastAllocated\n          weight: 1\n", nodes: two, others: []*v1.Pod{running().Req(cores("2")).Obj()}, g: pod().Annotation("volcano.sh/resource-strategy-weight", `{"cpu": 1}`), h: pod().Annotation("volcano.sh/resource-strategy-scoring-type", "MostAllocated").Annotation("volcano.sh/resource-strategy-weight", `{"cpu": 1}`), on: [2]string{"b", "a"}},
 		"resource-strategy-fit: weights":  {plugins: "  - name: resource-strategy-fit\n    arguments:\n      resourceStrategyFitWeight: 10\n      resources:\n        cpu:\n          type: LeastAllocated\n          weight: 1\n", nodes: two, others: []*v1.Pod{running().Node("b").Req(cores("2")).Obj()}, g: pod().Annotation("volcano.sh/resource-strategy-scoring-type", "MostAllocated").Annotation("volcano.sh/resource-strategy-weight", `{"memory": 1}`), h: pod().Annotation("volcano.sh/resource-strategy-scoring-type", "MostAllocated").Annotation("volcano.sh/resource-strategy-weight", `{"cpu": 1}`), on: [2]string{"a", "b"}},
-		"numa-aware: policy": {plugins: "  - name: numa-aware\n", nodes: nodes(MakeNode().Capacity(Resources{"cpu": "4", "memory": "1Gi", "pods": "20"}), "a", "b"), prepare: func(c *sessiontest.Cluster) { giveNUMA(c, "b", 2) },
+		"numa-aware: policy": {plugins: "  - name: numa-aware\n", nodes: nodes(schedtest.MakeNode().Capacity(schedtest.Resources{"cpu": "4", "memory": "1Gi", "pods": "20"}), "a", "b"), prepare: func(c *sessiontest.Cluster) { giveNUMA(c, "b", 2) },
 			g: guaranteed(), h: guaranteed().Annotation(v1beta1.NumaPolicyKey, "single-numa-node"), on: [2]string{"a", "b"}},
 		"nodegroup: queue": {plugins: "  - name: nodegroup\n", nodes: append(nodesOf("ga", "4", "a"), nodesOf("gb", "4", "b")...), g: pod(), h: pod(), on: [2]string{"a", "b"},
 			groups: func(g, h *v1beta1.PodGroup) { g.Spec.Queue, h.Spec.Queue = "qa", "qb" }},
@@ -99,7 +101,7 @@ func TestPodsThatDifferInOneThing(t *testing.T) {
 
 func (p pair) behaviour() behaviour {
 	group := func(name string, pod *v1.Pod) *v1beta1.PodGroup {
-		return MakePodGroup().Name(name).Namespace(pod.Namespace).Obj()
+		return schedtest.MakePodGroup().Name(name).Namespace(pod.Namespace).Obj()
 	}
 	g, h := p.g.Name("g-0").Group("g").Obj(), p.h.Name("h-0").Group("h").Obj()
 	if p.change != nil {

@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -18,12 +18,12 @@ import (
 var shares = strings.ReplaceAll(plain, "- name: proportion", "- name: proportion\n    enabledAllocatable: false")
 
 func TestQueues(t *testing.T) {
-	queues := []*v1beta1.Queue{MakeQueue().Name("q1").Obj(), MakeQueue().Name("q2").Obj()}
+	queues := []*v1beta1.Queue{schedtest.MakeQueue().Name("q1").Obj(), schedtest.MakeQueue().Name("q2").Obj()}
 	group := func(name, queue string) *v1beta1.PodGroup {
-		return MakePodGroup().Name(name).Queue(queue).MinMember(0).Obj()
+		return schedtest.MakePodGroup().Name(name).Queue(queue).MinMember(0).Obj()
 	}
-	member := func(group, cpu string) *PodBuilder { return MakePod().Group(group).Req(cores(cpu)) }
-	running := func(group, cpu, node string) *PodBuilder {
+	member := func(group, cpu string) *schedtest.PodBuilder { return schedtest.MakePod().Group(group).Req(cores(cpu)) }
+	running := func(group, cpu, node string) *schedtest.PodBuilder {
 		return member(group, cpu).Phase(v1.PodRunning).Node(node)
 	}
 	run(t, map[string]behaviour{
@@ -38,7 +38,7 @@ func TestQueues(t *testing.T) {
 		"weights say how much each gets": {
 			world: sessiontest.World{
 				Nodes:     nodes(holds("4"), "n1"),
-				Queues:    []*v1beta1.Queue{MakeQueue().Name("q1").Weight(3).Obj(), MakeQueue().Name("q2").Weight(1).Obj()},
+				Queues:    []*v1beta1.Queue{schedtest.MakeQueue().Name("q1").Weight(3).Obj(), schedtest.MakeQueue().Name("q2").Weight(1).Obj()},
 				PodGroups: []*v1beta1.PodGroup{group("a", "q1"), group("b", "q2")},
 				Pods: slices.Concat(each(member("a", "1"), "a-0", "a-1", "a-2", "a-3"),
 					each(member("b", "1"), "b-0", "b-1", "b-2", "b-3")),
@@ -65,10 +65,10 @@ func TestQueues(t *testing.T) {
 			world: sessiontest.World{
 				Nodes: nodes(holds("8"), "n1"),
 				Queues: []*v1beta1.Queue{
-					MakeQueue().Name("q1").Capability(Resources{"cpu": "2", "memory": "1Gi", "pods": "10"}).Obj(), MakeQueue().Name("q2").Obj(),
+					schedtest.MakeQueue().Name("q1").Capability(schedtest.Resources{"cpu": "2", "memory": "1Gi", "pods": "10"}).Obj(), schedtest.MakeQueue().Name("q2").Obj(),
 				},
 				PodGroups: []*v1beta1.PodGroup{
-					group("a", "q1"), MakePodGroup().Name("b").Queue("q1").MinMember(2).Obj(),
+					group("a", "q1"), schedtest.MakePodGroup().Name("b").Queue("q1").MinMember(2).Obj(),
 				},
 				Pods: slices.Concat(each(running("a", "1", "n1"), "a-0"), each(member("b", "1"), "b-0", "b-1")),
 			},
@@ -105,8 +105,8 @@ func TestQueues(t *testing.T) {
 }
 
 func TestShards(t *testing.T) {
-	pod := each(MakePod().Group("g").Req(cores("1")), "g-0")
-	group := []*v1beta1.PodGroup{MakePodGroup().Name("g").Obj(), MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()}
+	pod := each(schedtest.MakePod().Group("g").Req(cores("1")), "g-0")
+	group := []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj(), schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()}
 	sizes := slices.Concat(nodes(holds("10"), "n1"), nodes(holds("2"), "n2"), nodes(holds("20"), "n3"), nodes(holds("5"), "n4"))
 	hard := func(names ...string) *sessiontest.Shard { return &sessiontest.Shard{Mode: "hard", Nodes: names} }
 	soft := func(names ...string) *sessiontest.Shard { return &sessiontest.Shard{Mode: "soft", Nodes: names} }
@@ -123,13 +123,13 @@ func TestShards(t *testing.T) {
 		"hard: a pod that fits none of the shard waits": {
 			world: sessiontest.World{
 				Nodes: sizes, PodGroups: group, Shard: hard("n1", "n4"),
-				Pods: each(MakePod().Group("g").Req(cores("15")), "g-0"),
+				Pods: each(schedtest.MakePod().Group("g").Req(cores("15")), "g-0"),
 			},
 		},
 		"hard: a nominated node outside of the shard is passed over": {
 			world: sessiontest.World{
 				Nodes: sizes, PodGroups: group, Shard: hard("n1", "n4"),
-				Pods: each(MakePod().Group("g").Req(cores("1")).Nominated("n3"), "g-0"),
+				Pods: each(schedtest.MakePod().Group("g").Req(cores("1")).Nominated("n3"), "g-0"),
 			},
 			binds: map[string]string{"g-0": "n1"},
 		},
@@ -144,7 +144,7 @@ func TestShards(t *testing.T) {
 		"soft: a pod that fits none of the shard goes elsewhere": {
 			world: sessiontest.World{
 				Nodes: sizes, PodGroups: group, Shard: soft("n1", "n4"),
-				Pods: each(MakePod().Group("g").Req(cores("15")), "g-0"),
+				Pods: each(schedtest.MakePod().Group("g").Req(cores("15")), "g-0"),
 			},
 			binds: map[string]string{"g-0": "n3"},
 		},

@@ -11,24 +11,24 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
 // Roles of one gang ask for nodes of different zones, so that one role's lack of room says nothing of the other.
 func TestRoles(t *testing.T) {
-	leader := func() *PodBuilder {
-		return MakePod().Group("g").Role("leader").NodeSelector("zone", "x").Req(cores("1"))
+	leader := func() *schedtest.PodBuilder {
+		return schedtest.MakePod().Group("g").Role("leader").NodeSelector("zone", "x").Req(cores("1"))
 	}
-	worker := func() *PodBuilder {
-		return MakePod().Group("g").Role("worker").NodeSelector("zone", "y").Req(cores("1"))
+	worker := func() *schedtest.PodBuilder {
+		return schedtest.MakePod().Group("g").Role("worker").NodeSelector("zone", "y").Req(cores("1"))
 	}
-	zone := func(name, cpu string) *NodeBuilder { return holds(cpu).Label("zone", name) }
+	zone := func(name, cpu string) *schedtest.NodeBuilder { return holds(cpu).Label("zone", name) }
 	run(t, map[string]behaviour{
 		"a role that fits nowhere does not keep another from the gang's minimum": {
 			world: sessiontest.World{
 				Nodes:     nodes(zone("y", "4"), "y1"),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj()},
 				Pods:      append(each(leader(), "g-leader-0"), each(worker(), "g-worker-0")...),
 			},
 			binds: map[string]string{"g-worker-0": "y1"},
@@ -36,7 +36,7 @@ func TestRoles(t *testing.T) {
 		"every role gets its minimum although none gets all": {
 			world: sessiontest.World{
 				Nodes:     append(nodes(zone("x", "1"), "x1"), nodes(zone("y", "1"), "y1")...),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).MinTaskMember("leader", 1).MinTaskMember("worker", 1).Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).MinTaskMember("leader", 1).MinTaskMember("worker", 1).Obj()},
 				Pods:      append(each(leader(), "g-leader-0", "g-leader-1"), each(worker(), "g-worker-0", "g-worker-1")...),
 			},
 			binds: map[string]string{"g-leader-0": "x1", "g-worker-0": "y1"},
@@ -44,14 +44,14 @@ func TestRoles(t *testing.T) {
 		"a role short of its minimum keeps the gang out, however many of the other fit": {
 			world: sessiontest.World{
 				Nodes:     append(nodes(zone("x", "1"), "x1"), nodes(zone("y", "4"), "y1")...),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).MinTaskMember("leader", 2).MinTaskMember("worker", 0).Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).MinTaskMember("leader", 2).MinTaskMember("worker", 0).Obj()},
 				Pods:      append(each(leader(), "g-leader-0", "g-leader-1"), each(worker(), "g-worker-0", "g-worker-1")...),
 			},
 		},
 		"roles count although minMember is less than their sum": {
 			world: sessiontest.World{
 				Nodes:     nodes(zone("y", "4"), "y1"),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).MinTaskMember("leader", 1).MinTaskMember("worker", 2).Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).MinTaskMember("leader", 1).MinTaskMember("worker", 2).Obj()},
 				Pods:      append(each(leader(), "g-leader-0"), each(worker(), "g-worker-0", "g-worker-1")...),
 			},
 		},
@@ -59,7 +59,7 @@ func TestRoles(t *testing.T) {
 			conf: topological,
 			world: sessiontest.World{
 				Nodes: nodes(zone("y", "4"), "a1", "a2", "b1", "b2"), HyperNodes: oneRow,
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(1).MinTaskMember("leader", 1).MinTaskMember("worker", 2).
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(1).MinTaskMember("leader", 1).MinTaskMember("worker", 2).
 					TopologyByName(v1beta1.SoftNetworkTopologyMode, "nobody's").Obj()},
 				Pods: append(each(leader(), "g-leader-0"), each(worker(), "g-worker-0", "g-worker-1")...),
 			},
@@ -68,7 +68,7 @@ func TestRoles(t *testing.T) {
 		"with minMember less than their sum every role gets its minimum": {
 			world: sessiontest.World{
 				Nodes:     append(nodes(zone("x", "1"), "x1"), nodes(zone("y", "2"), "y1")...),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(1).MinTaskMember("leader", 1).MinTaskMember("worker", 2).Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(1).MinTaskMember("leader", 1).MinTaskMember("worker", 2).Obj()},
 				Pods:      append(each(leader(), "g-leader-0", "g-leader-1"), each(worker(), "g-worker-0", "g-worker-1", "g-worker-2")...),
 			},
 			binds: map[string]string{"g-leader-0": "x1", "g-worker-0": "y1", "g-worker-1": "y1"},
@@ -76,7 +76,7 @@ func TestRoles(t *testing.T) {
 		"roles of a Volcano Job that may run with fewer are no minima": {
 			world: sessiontest.World{
 				Nodes: nodes(zone("y", "4"), "y1"),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).MinTaskMember("leader", 1).MinTaskMember("worker", 2).
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).MinTaskMember("leader", 1).MinTaskMember("worker", 2).
 					OwnedBy("batch.volcano.sh/v1alpha1", "Job").Obj()},
 				Pods: append(each(leader(), "g-leader-0"), each(worker(), "g-worker-0", "g-worker-1")...),
 			},
@@ -85,7 +85,7 @@ func TestRoles(t *testing.T) {
 		"members that run count for their role": {
 			world: sessiontest.World{
 				Nodes:     append(nodes(zone("x", "1"), "x1"), nodes(zone("y", "1"), "y1")...),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).MinTaskMember("leader", 1).MinTaskMember("worker", 1).Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).MinTaskMember("leader", 1).MinTaskMember("worker", 1).Obj()},
 				Pods:      append(each(leader().Phase(v1.PodRunning).Node("x1"), "g-leader-0"), each(worker(), "g-worker-0")...),
 			},
 			binds: map[string]string{"g-worker-0": "y1"},
@@ -94,7 +94,7 @@ func TestRoles(t *testing.T) {
 			conf: "configurations:\n- name: allocate\n  arguments:\n    predicateErrorCacheEnable: false\n" + plain,
 			world: sessiontest.World{
 				Nodes:     append(nodes(zone("x", "1"), "x1"), nodes(zone("y", "1"), "y1")...),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 				Pods:      append(each(leader().Role("any"), "g-any-0"), each(worker().Role("any"), "g-any-1")...),
 			},
 			binds: map[string]string{"g-any-0": "x1", "g-any-1": "y1"},
@@ -106,7 +106,7 @@ func TestRoles(t *testing.T) {
 func TestChoiceOfMembers(t *testing.T) {
 	sized := func(cpus ...string) (pods []*v1.Pod) {
 		for i, cpu := range cpus {
-			pods = append(pods, MakePod().Name(fmt.Sprintf("g-%d", i)).Group("g").Req(cores(cpu)).Obj())
+			pods = append(pods, schedtest.MakePod().Name(fmt.Sprintf("g-%d", i)).Group("g").Req(cores(cpu)).Obj())
 		}
 		return pods
 	}
@@ -114,7 +114,7 @@ func TestChoiceOfMembers(t *testing.T) {
 		"one that fits nowhere is left out": {
 			world: sessiontest.World{
 				Nodes:     append(nodes(holds("6"), "n6"), nodes(holds("4"), "n4")...),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 				Pods:      sized("9", "3", "5"),
 			},
 			binds: map[string]string{"g-1": "n4", "g-2": "n6"}, upstreamDiffers: "it stops at the first, or puts the small one in the large one's way",
@@ -122,9 +122,9 @@ func TestChoiceOfMembers(t *testing.T) {
 		"roles get their minimum": {
 			world: sessiontest.World{
 				Nodes:     append(nodes(holds("6"), "n6"), nodes(holds("3"), "n3")...), // three workers leave no room for the leader
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(3).MinTaskMember("leader", 1).MinTaskMember("worker", 2).Obj()},
-				Pods: slices.Concat(each(MakePod().Group("g").Role("worker").Req(cores("9")), "g-worker-0"), each(MakePod().Group("g").Role("leader").Req(cores("1")), "g-leader-0"),
-					each(MakePod().Group("g").Role("worker").Req(cores("3")), "g-worker-1", "g-worker-2", "g-worker-3")),
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(3).MinTaskMember("leader", 1).MinTaskMember("worker", 2).Obj()},
+				Pods: slices.Concat(each(schedtest.MakePod().Group("g").Role("worker").Req(cores("9")), "g-worker-0"), each(schedtest.MakePod().Group("g").Role("leader").Req(cores("1")), "g-leader-0"),
+					each(schedtest.MakePod().Group("g").Role("worker").Req(cores("3")), "g-worker-1", "g-worker-2", "g-worker-3")),
 			},
 			binds:           map[string]string{"g-leader-0": "*", "g-worker-1": "*", "g-worker-2": "*"},
 			upstreamDiffers: "a member of a role that fits nowhere stops all of the role",
@@ -134,21 +134,23 @@ func TestChoiceOfMembers(t *testing.T) {
 
 // TestMembersThatNeedNoNode count for their role's minimum, also where the others fit only if they are packed.
 func TestMembersThatNeedNoNode(t *testing.T) {
-	role := func(name, cpu string) *PodBuilder { return MakePod().Group("g").Role(name).Req(cores(cpu)) }
-	world := func(launcher *PodBuilder) sessiontest.World {
+	role := func(name, cpu string) *schedtest.PodBuilder {
+		return schedtest.MakePod().Group("g").Role(name).Req(cores(cpu))
+	}
+	world := func(launcher *schedtest.PodBuilder) sessiontest.World {
 		return sessiontest.World{
 			Nodes: nodes(holds("6"), "n1", "n2"), // both leaders on the one and three workers on the other
 			PodGroups: []*v1beta1.PodGroup{
-				MakePodGroup().Name("g").MinMember(6).MinTaskMember("launcher", 1).MinTaskMember("leader", 2).MinTaskMember("worker", 3).Obj(),
+				schedtest.MakePodGroup().Name("g").MinMember(6).MinTaskMember("launcher", 1).MinTaskMember("leader", 2).MinTaskMember("worker", 3).Obj(),
 			},
 			Pods: slices.Concat(each(launcher.Group("g").Role("launcher"), "g-launcher-0"), each(role("extra", "9"), "g-extra-0"),
 				each(role("leader", "3"), "g-leader-0", "g-leader-1"), each(role("worker", "2"), "g-worker-0", "g-worker-1", "g-worker-2")),
 		}
 	}
 	cases := map[string]behaviour{
-		"one that has succeeded":       {world: world(MakePod().Req(cores("1")).Node("n1").Phase(v1.PodSucceeded))},
-		"one that is left to backfill": {world: world(MakePod())},
-		"one that runs":                {world: world(MakePod().Node("n1").Phase(v1.PodRunning))},
+		"one that has succeeded":       {world: world(schedtest.MakePod().Req(cores("1")).Node("n1").Phase(v1.PodSucceeded))},
+		"one that is left to backfill": {world: world(schedtest.MakePod())},
+		"one that runs":                {world: world(schedtest.MakePod().Node("n1").Phase(v1.PodRunning))},
 	}
 	for name, tc := range cases {
 		tc.binds = map[string]string{"g-leader-0": "*", "g-leader-1": "*", "g-worker-0": "*", "g-worker-1": "*", "g-worker-2": "*"}
@@ -159,16 +161,16 @@ func TestMembersThatNeedNoNode(t *testing.T) {
 }
 
 func TestOrder(t *testing.T) {
-	member := func(group string) *PodBuilder { return MakePod().Group(group).Req(cores("1")) }
-	high := []*schedulingv1.PriorityClass{PriorityClass("high", 100)}
+	member := func(group string) *schedtest.PodBuilder { return schedtest.MakePod().Group(group).Req(cores("1")) }
+	high := []*schedulingv1.PriorityClass{schedtest.PriorityClass("high", 100)}
 	run(t, map[string]behaviour{
 		"the gang of higher priority goes first": {
 			world: sessiontest.World{
 				Nodes:           nodes(holds("2"), "n1"),
 				PriorityClasses: high,
 				PodGroups: []*v1beta1.PodGroup{
-					MakePodGroup().Name("a").MinMember(2).Obj(),
-					MakePodGroup().Name("b").MinMember(2).PriorityClass("high").Obj(),
+					schedtest.MakePodGroup().Name("a").MinMember(2).Obj(),
+					schedtest.MakePodGroup().Name("b").MinMember(2).PriorityClass("high").Obj(),
 				},
 				Pods: slices.Concat(each(member("a"), "a-0", "a-1"), each(member("b"), "b-0", "b-1")),
 			},
@@ -178,7 +180,7 @@ func TestOrder(t *testing.T) {
 			world: sessiontest.World{
 				Nodes:           nodes(holds("1"), "n1"),
 				PriorityClasses: high,
-				PodGroups:       []*v1beta1.PodGroup{MakePodGroup().Name("a").Obj()},
+				PodGroups:       []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("a").Obj()},
 				Pods:            slices.Concat(each(member("a"), "a-0"), each(member("a").Priority(100), "a-1")),
 			},
 			binds: map[string]string{"a-1": "n1"},
@@ -186,7 +188,7 @@ func TestOrder(t *testing.T) {
 		"equal pods go by their index": {
 			world: sessiontest.World{
 				Nodes:     nodes(holds("2"), "n1"),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("a").Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("a").Obj()},
 				Pods:      each(member("a"), "a-worker-10", "a-worker-2", "a-worker-1"),
 			},
 			binds: map[string]string{"a-worker-1": "n1", "a-worker-2": "n1"},
@@ -196,8 +198,8 @@ func TestOrder(t *testing.T) {
 				Nodes:           nodes(holds("2"), "n1"),
 				PriorityClasses: high,
 				PodGroups: []*v1beta1.PodGroup{
-					MakePodGroup().Name("a").MinMember(1).Obj(),
-					MakePodGroup().Name("b").MinMember(3).PriorityClass("high").Obj(),
+					schedtest.MakePodGroup().Name("a").MinMember(1).Obj(),
+					schedtest.MakePodGroup().Name("b").MinMember(3).PriorityClass("high").Obj(),
 				},
 				Pods: slices.Concat(each(member("a"), "a-0"), each(member("b"), "b-0", "b-1", "b-2")),
 			},
@@ -207,8 +209,8 @@ func TestOrder(t *testing.T) {
 			world: sessiontest.World{
 				Nodes: nodes(holds("3"), "n1"),
 				PodGroups: []*v1beta1.PodGroup{
-					MakePodGroup().Name("a").MinMember(1).Obj(),
-					MakePodGroup().Name("b").MinMember(2).Obj(),
+					schedtest.MakePodGroup().Name("a").MinMember(1).Obj(),
+					schedtest.MakePodGroup().Name("b").MinMember(2).Obj(),
 				},
 				Pods: slices.Concat(each(member("a"), "a-0", "a-1", "a-2"), each(member("b"), "b-0", "b-1")),
 			},

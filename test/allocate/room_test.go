@@ -10,24 +10,24 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
 // leaving are pods that end: their node's room is free soon.
 func leaving(node, cpu string, names ...string) []*v1.Pod {
-	return each(MakePod().Group("old").Req(cores(cpu)).Phase(v1.PodRunning).Node(node).Terminating(), names...)
+	return each(schedtest.MakePod().Group("old").Req(cores(cpu)).Phase(v1.PodRunning).Node(node).Terminating(), names...)
 }
 
 func TestRoomThatIsBecomingFree(t *testing.T) {
-	member := func(group string) *PodBuilder { return MakePod().Group(group).Req(cores("1")) }
-	old := MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()
-	high := []*schedulingv1.PriorityClass{PriorityClass("high", 100)}
+	member := func(group string) *schedtest.PodBuilder { return schedtest.MakePod().Group(group).Req(cores("1")) }
+	old := schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()
+	high := []*schedulingv1.PriorityClass{schedtest.PriorityClass("high", 100)}
 	run(t, map[string]behaviour{
 		"a pod waits on the node where room is becoming free": {
 			world: sessiontest.World{
 				Nodes:     nodes(holds("1"), "n1"),
-				PodGroups: []*v1beta1.PodGroup{old, MakePodGroup().Name("g").Obj()},
+				PodGroups: []*v1beta1.PodGroup{old, schedtest.MakePodGroup().Name("g").Obj()},
 				Pods:      append(leaving("n1", "1", "old-0"), each(member("g"), "g-0")...),
 			},
 			pipelined: map[string]string{"g-0": "n1"},
@@ -35,7 +35,7 @@ func TestRoomThatIsBecomingFree(t *testing.T) {
 		"free room comes before room that is becoming free": {
 			world: sessiontest.World{
 				Nodes:     append(nodes(holds("16"), "n1"), nodes(holds("1"), "n2")...),
-				PodGroups: []*v1beta1.PodGroup{old, MakePodGroup().Name("g").Obj()},
+				PodGroups: []*v1beta1.PodGroup{old, schedtest.MakePodGroup().Name("g").Obj()},
 				Pods:      append(leaving("n1", "16", "old-0"), each(member("g"), "g-0")...),
 			},
 			binds: map[string]string{"g-0": "n2"},
@@ -43,7 +43,7 @@ func TestRoomThatIsBecomingFree(t *testing.T) {
 		"a gang with one member that must wait is not bound": {
 			world: sessiontest.World{
 				Nodes:     nodes(holds("1"), "n1", "n2"),
-				PodGroups: []*v1beta1.PodGroup{old, MakePodGroup().Name("g").MinMember(2).Obj()},
+				PodGroups: []*v1beta1.PodGroup{old, schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 				Pods:      append(leaving("n1", "1", "old-0"), each(member("g"), "g-0", "g-1")...),
 			},
 			pipelined: map[string]string{"g-1": "n1"},
@@ -53,7 +53,7 @@ func TestRoomThatIsBecomingFree(t *testing.T) {
 				Nodes:           nodes(holds("1"), "n1", "n2"),
 				PriorityClasses: high,
 				PodGroups: []*v1beta1.PodGroup{
-					old, MakePodGroup().Name("g").MinMember(2).PriorityClass("high").Obj(), MakePodGroup().Name("h").Obj(),
+					old, schedtest.MakePodGroup().Name("g").MinMember(2).PriorityClass("high").Obj(), schedtest.MakePodGroup().Name("h").Obj(),
 				},
 				Pods: slices.Concat(leaving("n1", "1", "old-0"), each(member("g"), "g-0", "g-1"), each(member("h"), "h-0")),
 			},
@@ -64,7 +64,7 @@ func TestRoomThatIsBecomingFree(t *testing.T) {
 				Nodes:           nodes(holds("1"), "n1", "n2"),
 				PriorityClasses: high,
 				PodGroups: []*v1beta1.PodGroup{
-					old, MakePodGroup().Name("g").MinMember(3).PriorityClass("high").Obj(), MakePodGroup().Name("h").Obj(),
+					old, schedtest.MakePodGroup().Name("g").MinMember(3).PriorityClass("high").Obj(), schedtest.MakePodGroup().Name("h").Obj(),
 				},
 				Pods: slices.Concat(leaving("n1", "1", "old-0"), each(member("g"), "g-0", "g-1", "g-2"), each(member("h"), "h-0")),
 			},
@@ -73,7 +73,7 @@ func TestRoomThatIsBecomingFree(t *testing.T) {
 		"what a gang wants above its minimum does not wait": {
 			world: sessiontest.World{
 				Nodes:     nodes(holds("1"), "n1", "n2"),
-				PodGroups: []*v1beta1.PodGroup{old, MakePodGroup().Name("g").MinMember(1).Obj()},
+				PodGroups: []*v1beta1.PodGroup{old, schedtest.MakePodGroup().Name("g").MinMember(1).Obj()},
 				Pods:      append(leaving("n1", "1", "old-0"), each(member("g"), "g-0", "g-1")...),
 			},
 			binds:     map[string]string{"g-0": "n2"},
@@ -83,8 +83,8 @@ func TestRoomThatIsBecomingFree(t *testing.T) {
 }
 
 func TestNominatedNodes(t *testing.T) {
-	member := func() *PodBuilder { return MakePod().Group("g").Req(cores("1")) }
-	group := []*v1beta1.PodGroup{MakePodGroup().Name("g").Obj(), MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()}
+	member := func() *schedtest.PodBuilder { return schedtest.MakePod().Group("g").Req(cores("1")) }
+	group := []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj(), schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()}
 	run(t, map[string]behaviour{
 		"a pod goes to its nominated node, however it scores": {
 			world: sessiontest.World{
@@ -123,7 +123,7 @@ func TestNominatedNodes(t *testing.T) {
 		},
 		"equal pods with different nominations go each to its own": {
 			world: sessiontest.World{
-				Nodes: nodes(holds("4"), "n1", "n2", "n3"), PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(3).Obj()},
+				Nodes: nodes(holds("4"), "n1", "n2", "n3"), PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(3).Obj()},
 				Pods: slices.Concat(each(member().Nominated("n3"), "g-0"), each(member().Nominated("n2"), "g-1"), each(member().Nominated("n3"), "g-2")),
 			},
 			binds: map[string]string{"g-0": "n3", "g-1": "n2", "g-2": "n3"},

@@ -11,7 +11,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
@@ -30,7 +30,7 @@ tiers:
 
 // queueOn is a queue whose pods go to nodes of the node group only.
 func queueOn(name, group string) *v1beta1.Queue {
-	queue := MakeQueue().Name(name).Obj()
+	queue := schedtest.MakeQueue().Name(name).Obj()
 	queue.Spec.Affinity = &v1beta1.Affinity{NodeGroupAffinity: &v1beta1.NodeGroupAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: []string{group},
 	}}
@@ -45,8 +45,10 @@ func nodesOf(group, cpu string, names ...string) []*v1.Node {
 // TestAVerdictHoldsForJobsOfItsScopeOnly: plugins whose verdicts depend on more than the task are asked with a task of the job, although its
 // tasks are equal to those of another.
 func TestAVerdictHoldsForJobsOfItsScopeOnly(t *testing.T) {
-	gang := func(name string) *PodGroupBuilder { return MakePodGroup().Name(name).MinMember(2) }
-	pods := func(gang string) []*v1.Pod { return each(MakePod().Group(gang).Req(cores("1")), gang+"-0", gang+"-1") }
+	gang := func(name string) *schedtest.PodGroupBuilder { return schedtest.MakePodGroup().Name(name).MinMember(2) }
+	pods := func(gang string) []*v1.Pod {
+		return each(schedtest.MakePod().Group(gang).Req(cores("1")), gang+"-0", gang+"-1")
+	}
 	var inClusters []*v1.Node
 	for _, name := range []string{"a", "b", "c", "d"} {
 		inClusters = append(inClusters, holds("1").Name(name).Label("cluster", "ib-"+name).Obj())
@@ -139,10 +141,10 @@ func TestARequiredGangLiesInOneClusterBesideOtherNodeGroups(t *testing.T) {
 			return nodes(holds("2").Label("cluster", cluster).Label("room", "r"), names...)
 		}
 		pods := func(gang string) []*v1.Pod {
-			return each(MakePod().Group(gang).Req(cores("1")), gang+"-0", gang+"-1", gang+"-2")
+			return each(schedtest.MakePod().Group(gang).Req(cores("1")), gang+"-0", gang+"-1", gang+"-2")
 		}
 		gang := func(name string) *v1beta1.PodGroup {
-			return MakePodGroup().Name(name).MinMember(3).Annotation(ibcluster.ModeAnnotation, "required").Obj()
+			return schedtest.MakePodGroup().Name(name).MinMember(3).Annotation(ibcluster.ModeAnnotation, "required").Obj()
 		}
 		cases["rooms are "+name] = behaviour{
 			conf:    roomsFirst,

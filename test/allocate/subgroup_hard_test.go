@@ -10,34 +10,36 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
 // A gang within one domain, and each of its sub-groups within a narrower one.
 func TestSubGroupsInHardTopology(t *testing.T) {
-	in := func(label, value string) *PodBuilder {
-		return MakePod().Group("g").Label(label, value).Req(cores("2"))
+	in := func(label, value string) *schedtest.PodBuilder {
+		return schedtest.MakePod().Group("g").Label(label, value).Req(cores("2"))
 	}
-	running := func(pod *PodBuilder, node, name string) *v1.Pod {
+	running := func(pod *schedtest.PodBuilder, node, name string) *v1.Pod {
 		return pod.Phase(v1.PodRunning).Node(node).Name(name).Obj()
 	}
-	gang := func(minMember int32) *PodGroupBuilder { return MakePodGroup().Name("g").MinMember(minMember) }
+	gang := func(minMember int32) *schedtest.PodGroupBuilder {
+		return schedtest.MakePodGroup().Name("g").MinMember(minMember)
+	}
 	of := func(cpu string, names ...string) []*v1.Node { return nodes(holds(cpu), names...) }
 	four, eight := of("2", "a1", "a2", "b1", "b2"), of("2", "a1", "a2", "b1", "b2", "c1", "c2", "d1", "d2")
 	threeRacks := []*topologyv1alpha1.HyperNode{rack("a"), rack("b"), rack("c"), row("row", "a", "b", "c")}
-	world := func(nodes []*v1.Node, hyperNodes []*topologyv1alpha1.HyperNode, group *PodGroupBuilder, pods ...[]*v1.Pod) sessiontest.World {
+	world := func(nodes []*v1.Node, hyperNodes []*topologyv1alpha1.HyperNode, group *schedtest.PodGroupBuilder, pods ...[]*v1.Pod) sessiontest.World {
 		return sessiontest.World{
 			Nodes: nodes, HyperNodes: hyperNodes, PodGroups: []*v1beta1.PodGroup{group.Obj()}, Pods: slices.Concat(pods...),
 		}
 	}
 	// singlesAndPairs is a gang of the row whose sub-groups lie in a rack each: so many single pods, so many pairs.
-	singlesAndPairs := func(minMember, singles, pairs int32) *PodGroupBuilder {
+	singlesAndPairs := func(minMember, singles, pairs int32) *schedtest.PodGroupBuilder {
 		return gang(minMember).Topology(hard, 2).
 			SubGroups("singles", "single", singles, 1).SubGroupTopology(hard, 1).
 			SubGroups("pairs", "pair", pairs, 2).SubGroupTopology(hard, 1)
 	}
-	byRole := func(minMember, size, needed int32, tier int) *PodGroupBuilder {
+	byRole := func(minMember, size, needed int32, tier int) *schedtest.PodGroupBuilder {
 		return gang(minMember).Topology(hard, 2).SubGroups("role", "role", needed, size).SubGroupTopology(hard, tier)
 	}
 	single := func(value, name string) []*v1.Pod { return each(in("single", value), name) }

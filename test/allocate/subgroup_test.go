@@ -9,23 +9,25 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
 // Sub-groups are the pods with one value of a policy's label. Every node holds one pod unless a case says otherwise.
 func TestSubGroups(t *testing.T) {
 	// in makes a member of the sub-group that the label's value names.
-	in := func(label, value string) *PodBuilder {
-		return MakePod().Group("g").Label(label, value).Req(cores("2"))
+	in := func(label, value string) *schedtest.PodBuilder {
+		return schedtest.MakePod().Group("g").Label(label, value).Req(cores("2"))
 	}
-	running := func(pod *PodBuilder, node, name string) *v1.Pod {
+	running := func(pod *schedtest.PodBuilder, node, name string) *v1.Pod {
 		return pod.Phase(v1.PodRunning).Node(node).Name(name).Obj()
 	}
-	gang := func(minMember int32) *PodGroupBuilder { return MakePodGroup().Name("g").MinMember(minMember) }
+	gang := func(minMember int32) *schedtest.PodGroupBuilder {
+		return schedtest.MakePodGroup().Name("g").MinMember(minMember)
+	}
 	two := func(names ...string) []*v1.Node { return nodes(holds("2"), names...) }
 	four, eight := two("a1", "a2", "b1", "b2"), two("a1", "a2", "b1", "b2", "c1", "c2", "d1", "d2")
-	world := func(nodes []*v1.Node, hyperNodes []*topologyv1alpha1.HyperNode, group *PodGroupBuilder, pods ...[]*v1.Pod) sessiontest.World {
+	world := func(nodes []*v1.Node, hyperNodes []*topologyv1alpha1.HyperNode, group *schedtest.PodGroupBuilder, pods ...[]*v1.Pod) sessiontest.World {
 		w := sessiontest.World{Nodes: nodes, HyperNodes: hyperNodes, PodGroups: []*v1beta1.PodGroup{group.Obj()}}
 		for _, list := range pods {
 			w.Pods = append(w.Pods, list...)
@@ -54,8 +56,8 @@ func TestSubGroups(t *testing.T) {
 		"without topology: a sub-group that waits for backfill takes what it needs beside it before another gang, and no more": {
 			world: func() sessiontest.World {
 				w := world(two("a1", "a2"), nil, gang(2).SubGroups("worker", "cell", 1, 2),
-					each(in("cell", "0"), "g-0", "g-1"), each(MakePod().Group("g").Label("cell", "0"), "g-2"), each(MakePod().Group("h").Req(cores("2")), "h-0"))
-				w.PodGroups = append(w.PodGroups, MakePodGroup().Name("h").MinMember(1).Obj())
+					each(in("cell", "0"), "g-0", "g-1"), each(schedtest.MakePod().Group("g").Label("cell", "0"), "g-2"), each(schedtest.MakePod().Group("h").Req(cores("2")), "h-0"))
+				w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("h").MinMember(1).Obj())
 				return w
 			}(),
 			binds: map[string]string{"g-0": "*", "h-0": "*"},
@@ -146,7 +148,7 @@ func rowsOf(ssn *sessiontest.Session) map[string]int {
 func allocatedSub(want map[string]string) func(*testing.T, *sessiontest.Session) {
 	return func(t *testing.T, ssn *sessiontest.Session) {
 		t.Helper()
-		job := ssn.Jobs[Namespace+"/g"]
+		job := ssn.Jobs[schedtest.Namespace+"/g"]
 		got := map[string]string{}
 		for uid, sub := range job.SubJobs {
 			got[string(uid)] = sub.AllocatedHyperNode
@@ -158,7 +160,7 @@ func allocatedSub(want map[string]string) func(*testing.T, *sessiontest.Session)
 func prefixed(want map[string]string) map[string]string {
 	out := map[string]string{}
 	for name, hyperNode := range want {
-		out[Namespace+"/g/"+name] = hyperNode
+		out[schedtest.Namespace+"/g/"+name] = hyperNode
 	}
 	return out
 }

@@ -11,7 +11,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -32,12 +32,12 @@ const (
 
 // rack is a HyperNode of tier 1 with the nodes named after it: "a1", "a2" and so on.
 func rack(name string) *topologyv1alpha1.HyperNode {
-	return MakeHyperNode().Name(name).TierName("rack").NodesLike("^" + name + "[0-9]+$").Obj()
+	return schedtest.MakeHyperNode().Name(name).TierName("rack").NodesLike("^" + name + "[0-9]+$").Obj()
 }
 
 // row is a HyperNode of tier 2.
 func row(name string, racks ...string) *topologyv1alpha1.HyperNode {
-	return MakeHyperNode().Name(name).Tier(2).TierName("row").HyperNodes(racks...).Obj()
+	return schedtest.MakeHyperNode().Name(name).Tier(2).TierName("row").HyperNodes(racks...).Obj()
 }
 
 // oneRow is two racks in a row, and twoRows are two such rows in a hall (tier 3).
@@ -45,20 +45,22 @@ var (
 	oneRow  = []*topologyv1alpha1.HyperNode{rack("a"), rack("b"), row("row", "a", "b")}
 	twoRows = []*topologyv1alpha1.HyperNode{
 		rack("a"), rack("b"), rack("c"), rack("d"), row("row1", "a", "b"), row("row2", "c", "d"),
-		MakeHyperNode().Name("hall").Tier(3).TierName("hall").HyperNodes("row1", "row2").Obj(),
+		schedtest.MakeHyperNode().Name("hall").Tier(3).TierName("hall").HyperNodes("row1", "row2").Obj(),
 	}
 )
 
 // Every node holds one pod unless a case says otherwise.
 func TestTopology(t *testing.T) {
-	member := func() *PodBuilder { return MakePod().Group("g").Req(cores("2")) }
+	member := func() *schedtest.PodBuilder { return schedtest.MakePod().Group("g").Req(cores("2")) }
 	running := func(node, name string) *v1.Pod {
 		return member().Phase(v1.PodRunning).Node(node).Name(name).Obj()
 	}
 	four := nodes(holds("2"), "a1", "a2", "b1", "b2")
 	eight := nodes(holds("2"), "a1", "a2", "b1", "b2", "c1", "c2", "d1", "d2")
-	gang := func(minMember int32) *PodGroupBuilder { return MakePodGroup().Name("g").MinMember(minMember) }
-	world := func(nodes []*v1.Node, hyperNodes []*topologyv1alpha1.HyperNode, group *PodGroupBuilder, pods ...*v1.Pod) sessiontest.World {
+	gang := func(minMember int32) *schedtest.PodGroupBuilder {
+		return schedtest.MakePodGroup().Name("g").MinMember(minMember)
+	}
+	world := func(nodes []*v1.Node, hyperNodes []*topologyv1alpha1.HyperNode, group *schedtest.PodGroupBuilder, pods ...*v1.Pod) sessiontest.World {
 		return sessiontest.World{Nodes: nodes, HyperNodes: hyperNodes, PodGroups: []*v1beta1.PodGroup{group.Obj()}, Pods: pods}
 	}
 	pending := func(names ...string) []*v1.Pod { return each(member(), names...) }
@@ -107,11 +109,11 @@ func TestTopology(t *testing.T) {
 		"hard: nor when a rack is larger on paper but not free": {
 			world: func() sessiontest.World {
 				w := world(eight, []*topologyv1alpha1.HyperNode{
-					MakeHyperNode().Name("l").Nodes("a1", "a2", "b1", "b2").Obj(), MakeHyperNode().Name("r").Nodes("c1", "c2", "d1", "d2").Obj(),
+					schedtest.MakeHyperNode().Name("l").Nodes("a1", "a2", "b1", "b2").Obj(), schedtest.MakeHyperNode().Name("r").Nodes("c1", "c2", "d1", "d2").Obj(),
 				}, gang(3).Topology(hard, 1), pending("g-0", "g-1", "g-2")...)
-				w.PodGroups = append(w.PodGroups, MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj())
+				w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj())
 				for i, node := range []string{"a1", "b1", "c1", "d2"} { // half of each node's cpu, so that the sums suffice
-					w.Pods = append(w.Pods, MakePod().Group("old").Req(Resources{"cpu": "1"}).Phase(v1.PodRunning).Node(node).Name("old-"+string(rune('0'+i))).Obj())
+					w.Pods = append(w.Pods, schedtest.MakePod().Group("old").Req(schedtest.Resources{"cpu": "1"}).Phase(v1.PodRunning).Node(node).Name("old-"+string(rune('0'+i))).Obj())
 				}
 				return w
 			}(),
@@ -159,7 +161,7 @@ func TestTopology(t *testing.T) {
 			binds: map[string]string{"g-0": "b1"},
 		},
 		"hard: nodes in no HyperNode are not used": {
-			world: world(nodes(holds("8"), "x1", "x2"), append(oneRow, MakeHyperNode().Name("empty").NodesLike("^none$").Obj()),
+			world: world(nodes(holds("8"), "x1", "x2"), append(oneRow, schedtest.MakeHyperNode().Name("empty").NodesLike("^none$").Obj()),
 				gang(1).Topology(hard, 2), pending("g-0")...),
 		},
 		"hard: a member follows those that run to the next rack of the row": {
@@ -199,7 +201,7 @@ func TestTopology(t *testing.T) {
 			world: func() sessiontest.World {
 				w := world(nodes(holds("2"), "a1", "a2", "b1"), oneRow, gang(2).Topology(hard, 1),
 					append(leaving("a2", "2", "old-0"), pending("g-0", "g-1")...)...)
-				w.PodGroups = append(w.PodGroups, MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj())
+				w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj())
 				return w
 			}(),
 			pipelined: map[string]string{"g-1": "a2"},
@@ -266,14 +268,14 @@ func TestTopologyScores(t *testing.T) {
 				Nodes:      slices.Concat(nodes(holds("4"), "a1", "b1"), nodes(holds("8"), "a2", "b2")),
 				HyperNodes: oneRow,
 				PodGroups: []*v1beta1.PodGroup{
-					MakePodGroup().Name("g").MinMember(2).Topology(hard, 1).Obj(),
-					MakePodGroup().Name("old").MinMember(2).Phase(v1beta1.PodGroupRunning).Obj(),
+					schedtest.MakePodGroup().Name("g").MinMember(2).Topology(hard, 1).Obj(),
+					schedtest.MakePodGroup().Name("old").MinMember(2).Phase(v1beta1.PodGroupRunning).Obj(),
 				},
 				Pods: slices.Concat(
-					each(MakePod().Group("g").Role("leader").Req(cores("2")), "g-0"),
-					each(MakePod().Group("g").Role("worker").Req(cores("4")), "g-1"),
-					each(MakePod().Group("old").Req(cores("2")).Phase(v1.PodRunning).Node("b1"), "old-0"),
-					each(MakePod().Group("old").Req(cores("4")).Phase(v1.PodRunning).Node("b2"), "old-1"),
+					each(schedtest.MakePod().Group("g").Role("leader").Req(cores("2")), "g-0"),
+					each(schedtest.MakePod().Group("g").Role("worker").Req(cores("4")), "g-1"),
+					each(schedtest.MakePod().Group("old").Req(cores("2")).Phase(v1.PodRunning).Node("b1"), "old-0"),
+					each(schedtest.MakePod().Group("old").Req(cores("4")).Phase(v1.PodRunning).Node("b2"), "old-1"),
 				),
 			},
 			binds: map[string]string{"g-0": "b1", "g-1": "b2"},
@@ -284,8 +286,8 @@ func TestTopologyScores(t *testing.T) {
 			world: sessiontest.World{
 				Nodes:      nodes(holds("4"), "a1", "a2", "b1", "b2", "c1", "c2"),
 				HyperNodes: []*topologyv1alpha1.HyperNode{rack("a"), rack("b"), rack("c"), row("row", "a", "b", "c")},
-				PodGroups:  []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(4).Topology(hard, 2).Obj()},
-				Pods:       each(MakePod().Group("g").Req(cores("4")), "g-0", "g-1", "g-2", "g-3"),
+				PodGroups:  []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(4).Topology(hard, 2).Obj()},
+				Pods:       each(schedtest.MakePod().Group("g").Req(cores("4")), "g-0", "g-1", "g-2", "g-3"),
 			},
 			binds: map[string]string{"g-0": "*", "g-1": "*", "g-2": "*", "g-3": "*"},
 			check: func(t *testing.T, ssn *sessiontest.Session) {
@@ -299,9 +301,9 @@ func TestTopologyScores(t *testing.T) {
 			world: sessiontest.World{
 				Nodes:      nodes(holds("4"), "a1", "a2", "b1", "b2"),
 				HyperNodes: oneRow,
-				PodGroups:  []*v1beta1.PodGroup{MakePodGroup().Name("g").Obj(), MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()},
-				Pods: slices.Concat(each(MakePod().Group("g").Req(cores("4")), "g-0"),
-					each(MakePod().Group("old").Req(cores("4")).Phase(v1.PodRunning).Node("b2"), "old-0")),
+				PodGroups:  []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj(), schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()},
+				Pods: slices.Concat(each(schedtest.MakePod().Group("g").Req(cores("4")), "g-0"),
+					each(schedtest.MakePod().Group("old").Req(cores("4")).Phase(v1.PodRunning).Node("b2"), "old-0")),
 			},
 			binds: map[string]string{"g-0": "b1"},
 		},
@@ -312,7 +314,7 @@ func TestTopologyScores(t *testing.T) {
 func allocated(hyperNode string) func(*testing.T, *sessiontest.Session) {
 	return func(t *testing.T, ssn *sessiontest.Session) {
 		t.Helper()
-		job := ssn.Jobs[Namespace+"/g"]
+		job := ssn.Jobs[schedtest.Namespace+"/g"]
 		if job.AllocatedHyperNode != hyperNode {
 			t.Errorf("allocated HyperNode of the gang is %q, want %q", job.AllocatedHyperNode, hyperNode)
 		}

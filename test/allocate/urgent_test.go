@@ -11,7 +11,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -24,12 +24,12 @@ func TestUrgentGangs(t *testing.T) {
 	const tier = "\n- plugins:\n  - name: urgent\n"
 	conf := shares + tier
 	// Queue q1 comes before q2, by name: both have nothing.
-	queues := []*v1beta1.Queue{MakeQueue().Name("q1").Obj(), MakeQueue().Name("q2").Obj()}
+	queues := []*v1beta1.Queue{schedtest.MakeQueue().Name("q1").Obj(), schedtest.MakeQueue().Name("q2").Obj()}
 	group := func(name, queue string, minMember int32) *v1beta1.PodGroup {
-		return MakePodGroup().Name(name).Queue(queue).MinMember(minMember).Obj()
+		return schedtest.MakePodGroup().Name(name).Queue(queue).MinMember(minMember).Obj()
 	}
 	members := func(group string, names ...string) []*v1.Pod {
-		return each(MakePod().Group(group).Req(cores("1")), names...)
+		return each(schedtest.MakePod().Group(group).Req(cores("1")), names...)
 	}
 	run(t, map[string]behaviour{
 		"it goes before a queue that comes first": {
@@ -72,7 +72,7 @@ func TestUrgentGangs(t *testing.T) {
 			conf: plain + tier, plugins: urgent, upstreamDiffers: upstream,
 			world: sessiontest.World{
 				Nodes:     nodes(holds("4"), "n1"),
-				Queues:    []*v1beta1.Queue{queues[0], MakeQueue().Name("q2").Capability(Resources{"cpu": "1", "memory": "1Gi", "pods": "10"}).Obj()},
+				Queues:    []*v1beta1.Queue{queues[0], schedtest.MakeQueue().Name("q2").Capability(schedtest.Resources{"cpu": "1", "memory": "1Gi", "pods": "10"}).Obj()},
 				PodGroups: []*v1beta1.PodGroup{group("a", "q1", 1), group("u", "q2", 2)},
 				Pods:      slices.Concat(members("a", "a-0"), members("u", "u-0", "u-1")),
 			},

@@ -18,7 +18,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/vgpu"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -48,14 +48,14 @@ func TestUpstreamsPluginsAreAskedForEveryTask(t *testing.T) {
 	defer byName.Close()
 
 	together := func(pods ...*v1.Pod) []*v1.Pod { return pods }
-	one := func(gang string) *v1beta1.PodGroup { return MakePodGroup().Name(gang).Obj() }
-	two := []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(2).Obj()}
+	one := func(gang string) *v1beta1.PodGroup { return schedtest.MakePodGroup().Name(gang).Obj() }
+	two := []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()}
 	inRacks := []*topologyv1alpha1.HyperNode{
-		MakeHyperNode().Name("r").TierName("rack").Nodes("n1", "n4").Obj(), MakeHyperNode().Name("s").TierName("rack").Nodes("n2", "n3").Obj(),
+		schedtest.MakeHyperNode().Name("r").TierName("rack").Nodes("n1", "n4").Obj(), schedtest.MakeHyperNode().Name("s").TierName("rack").Nodes("n2", "n3").Obj(),
 	}
-	member := MakePod().Group("g").Req(cores("1"))
-	guaranteed := MakePod().Group("g").Req(cores("2")).Limit(Resources{"cpu": "2", "memory": "1Gi"})
-	server := MakePod().Group("g").Req(cores("1")).Phase(v1.PodRunning).Annotation(v1alpha1.TaskSpecKey, "ps")
+	member := schedtest.MakePod().Group("g").Req(cores("1"))
+	guaranteed := schedtest.MakePod().Group("g").Req(cores("2")).Limit(schedtest.Resources{"cpu": "2", "memory": "1Gi"})
+	server := schedtest.MakePod().Group("g").Req(cores("1")).Phase(v1.PodRunning).Annotation(v1alpha1.TaskSpecKey, "ps")
 	run(t, map[string]behaviour{
 		"extender": {
 			conf:            with("  - name: extender\n    arguments:\n      extender.urlPrefix: " + byName.URL + "\n      extender.httpTimeout: 10s\n      extender.predicateVerb: predicate\n"),
@@ -72,13 +72,13 @@ func TestUpstreamsPluginsAreAskedForEveryTask(t *testing.T) {
 		"network-topology-aware, two gangs": {
 			conf: with("  - name: network-topology-aware\n"),
 			world: sessiontest.World{Nodes: nodes(holds("1"), "n1", "n2", "n3", "n4"), HyperNodes: inRacks, PodGroups: []*v1beta1.PodGroup{one("g"), one("h")},
-				Pods: together(member.Name("g-0").Obj(), MakePod().Group("h").Req(cores("1")).Name("h-0").Obj())},
+				Pods: together(member.Name("g-0").Obj(), schedtest.MakePod().Group("h").Req(cores("1")).Name("h-0").Obj())},
 			binds:           map[string]string{"g-0": "n1", "h-0": "n4"},
 			upstreamDiffers: "it breaks ties by chance",
 		},
 		"numa-aware": { // two NUMA nodes of two cpus on a node that holds eight: a third member fits by numbers alone
 			conf: with("  - name: numa-aware\n"),
-			world: sessiontest.World{Nodes: []*v1.Node{MakeNode().Name("a").Capacity(Resources{"cpu": "8", "memory": "8Gi", "pods": "20"}).Obj()}, PodGroups: two,
+			world: sessiontest.World{Nodes: []*v1.Node{schedtest.MakeNode().Name("a").Capacity(schedtest.Resources{"cpu": "8", "memory": "8Gi", "pods": "20"}).Obj()}, PodGroups: two,
 				Pods: each(guaranteed.Annotation(v1beta1.NumaPolicyKey, "single-numa-node"), "g-0", "g-1", "g-2")},
 			prepare: func(c *sessiontest.Cluster) { giveNUMA(c, "a", 2) },
 			binds:   map[string]string{"g-0": "a", "g-1": "a"},
@@ -87,7 +87,7 @@ func TestUpstreamsPluginsAreAskedForEveryTask(t *testing.T) {
 			conf: with("  - name: task-topology\n"),
 			world: sessiontest.World{
 				Nodes: nodes(holds("2"), "a", "b", "c", "d"),
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(4).
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(4).
 					Annotation("volcano.sh/task-topology-affinity", "ps,worker").Annotation("volcano.sh/task-topology-anti-affinity", "ps;worker").Obj()},
 				Pods: append(each(member.Annotation(v1alpha1.TaskSpecKey, "worker"), "g-worker-0", "g-worker-1"),
 					server.Name("g-ps-0").Node("c").Obj(), server.Name("g-ps-1").Node("d").Obj()),
@@ -118,7 +118,7 @@ func TestPodsThatWantDevicesOfAKind(t *testing.T) {
 			conf: with("  - name: deviceshare\n    arguments:\n      deviceshare.VGPUEnable: true\n"),
 			world: sessiontest.World{
 				Nodes:     []*v1.Node{a, b},
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").Obj(), MakePodGroup().Name("h").Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj(), schedtest.MakePodGroup().Name("h").Obj()},
 				Pods:      []*v1.Pod{gpuPod("100").Annotation(key, tc.value).Name("choosy").Obj(), gpuPod("100").Group("h").Name("plain").Obj()},
 			},
 			binds:           tc.binds,

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -23,45 +23,45 @@ const noProvisioner = "kubernetes.io/no-provisioner"
 // Claims whose volumes are bound when their first pod has a node.
 func TestVolumes(t *testing.T) {
 	group := func(minMember int32) []*v1beta1.PodGroup {
-		return []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(minMember).Obj()}
+		return []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(minMember).Obj()}
 	}
 	with := func(claim, name string) *v1.Pod {
-		return MakePod().Group("g").Req(cores("1")).Volume(claim).Name(name).Obj()
+		return schedtest.MakePod().Group("g").Req(cores("1")).Volume(claim).Name(name).Obj()
 	}
 	two := []*v1.Pod{with("c0", "g-0"), with("c1", "g-1")}
-	claims := []runtime.Object{LateClass("late", noProvisioner), UnboundClaim("c0", "late"), UnboundClaim("c1", "late")}
+	claims := []runtime.Object{schedtest.LateClass("late", noProvisioner), schedtest.UnboundClaim("c0", "late"), schedtest.UnboundClaim("c1", "late")}
 	objects := func(volumes ...runtime.Object) []runtime.Object { return slices.Concat(claims, volumes) }
 	run(t, map[string]behaviour{
 		"a gang with a volume for each is placed": {
 			world: sessiontest.World{
 				Nodes: nodes(holds("2"), "n1"), PodGroups: group(2), Pods: two,
-				Objects: objects(FreeVolume("v0", "late"), FreeVolume("v1", "late")),
+				Objects: objects(schedtest.FreeVolume("v0", "late"), schedtest.FreeVolume("v1", "late")),
 			},
 			binds: map[string]string{"g-0": "n1", "g-1": "n1"},
 		},
 		"a gang with a volume for each waits for cpu": {
 			world: sessiontest.World{
 				Nodes: nodes(holds("1"), "n1"), PodGroups: group(2), Pods: two,
-				Objects: objects(FreeVolume("v0", "late"), FreeVolume("v1", "late")),
+				Objects: objects(schedtest.FreeVolume("v0", "late"), schedtest.FreeVolume("v1", "late")),
 			},
 		},
 		"one volume is not given to two members": {
 			world: sessiontest.World{
 				Nodes: nodes(holds("2"), "n1"), PodGroups: group(2), Pods: two,
-				Objects: objects(FreeVolume("v0", "late")),
+				Objects: objects(schedtest.FreeVolume("v0", "late")),
 			},
 		},
 		"above the minimum it is given to one": {
 			world: sessiontest.World{
 				Nodes: nodes(holds("2"), "n1"), PodGroups: group(1), Pods: two,
-				Objects: objects(FreeVolume("v0", "late")),
+				Objects: objects(schedtest.FreeVolume("v0", "late")),
 			},
 			binds: map[string]string{"g-0": "n1"},
 		},
 		"members go where their volumes are": {
 			world: sessiontest.World{
 				Nodes: nodes(holds("4"), "n1", "n2", "n3"), PodGroups: group(2), Pods: two,
-				Objects: objects(FreeVolume("v0", "late", "n2"), FreeVolume("v1", "late", "n3")),
+				Objects: objects(schedtest.FreeVolume("v0", "late", "n2"), schedtest.FreeVolume("v1", "late", "n3")),
 			},
 			binds: map[string]string{"g-0": "n2|n3", "g-1": "n2|n3"},
 			check: func(t *testing.T, ssn *sessiontest.Session) {
@@ -73,7 +73,7 @@ func TestVolumes(t *testing.T) {
 		"a claim that does not exist keeps its pod out": {
 			world: sessiontest.World{
 				Nodes: nodes(holds("4"), "n1"), PodGroups: group(1), Pods: []*v1.Pod{with("gone", "g-0"), with("c1", "g-1")},
-				Objects: objects(FreeVolume("v0", "late")),
+				Objects: objects(schedtest.FreeVolume("v0", "late")),
 			},
 			upstreamDiffers: "it gives the gang up at the first pod whose pre-predicate fails, although its minimum can be met",
 			binds:           map[string]string{"g-1": "n1"},
@@ -100,7 +100,7 @@ func TestResourceClaims(t *testing.T) {
 	}
 	claim := func(name string) *resourcev1.ResourceClaim {
 		return &resourcev1.ResourceClaim{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: Namespace, UID: types.UID("ns-" + name), ResourceVersion: "1"},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: schedtest.Namespace, UID: types.UID("ns-" + name), ResourceVersion: "1"},
 			Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{
 				Name: "one", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "fpga", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 1},
 			}}}},
@@ -116,11 +116,11 @@ func TestResourceClaims(t *testing.T) {
 		return s
 	}
 	pods := []*v1.Pod{
-		MakePod().Group("g").Req(cores("1")).ResourceClaim("c0").Name("g-0").Obj(),
-		MakePod().Group("g").Req(cores("1")).ResourceClaim("c1").Name("g-1").Obj(),
+		schedtest.MakePod().Group("g").Req(cores("1")).ResourceClaim("c0").Name("g-0").Obj(),
+		schedtest.MakePod().Group("g").Req(cores("1")).ResourceClaim("c1").Name("g-1").Obj(),
 	}
 	group := func(minMember int32) []*v1beta1.PodGroup {
-		return []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(minMember).Obj()}
+		return []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(minMember).Obj()}
 	}
 	ofDriver := class("device.driver == 'fpga.example.com'")
 	cases := map[string]behaviour{

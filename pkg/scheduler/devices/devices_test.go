@@ -30,7 +30,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -40,44 +40,44 @@ type sharing struct {
 	argument string
 	// holds is the annotation that says which devices a pod has, and has is its value for a pod that has one.
 	holds, has string
-	node       func() *NodeBuilder
+	node       func() *schedtest.NodeBuilder
 	// asks are a pod's limits for half a device, or for one where they are not divided; no node takes three such pods of
 	// the latter, nor five of the former.
-	asks Resources
+	asks schedtest.Resources
 	most int
 }
 
 var sharings = map[string]sharing{
 	"vGPU": {
 		argument: "deviceshare.VGPUEnable", holds: vgpu.AssignedIDsAnnotations, has: "GPU-n-1,NVIDIA,8000,0:", most: 4,
-		node: func() *NodeBuilder {
-			return MakeNode().Name("n").Capacity(Resources{"cpu": "32", "pods": "100", config.VolcanoVGPUNumber: "20", config.VolcanoVGPUMemory: "32000"}).
+		node: func() *schedtest.NodeBuilder {
+			return schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "32", "pods": "100", config.VolcanoVGPUNumber: "20", config.VolcanoVGPUMemory: "32000"}).
 				Annotation(config.VolcanoVGPURegister, "GPU-n-0,10,16000,NVIDIA-A,true,hami-core:GPU-n-1,10,16000,NVIDIA-A,true,hami-core:").
 				Annotation(config.VolcanoVGPUHandshake, "Requesting_"+time.Now().Format("2006.01.02 15:04:05"))
 		},
-		asks: Resources{config.VolcanoVGPUNumber: "1", config.VolcanoVGPUMemory: "8000"},
+		asks: schedtest.Resources{config.VolcanoVGPUNumber: "1", config.VolcanoVGPUMemory: "8000"},
 	},
 	"GPU memory": {
 		argument: "deviceshare.GPUSharingEnable", holds: gpushare.GPUIndex, has: "1", most: 4,
-		node: gpushareNode, asks: Resources{gpushare.VolcanoGPUResource: "8"},
+		node: gpushareNode, asks: schedtest.Resources{gpushare.VolcanoGPUResource: "8"},
 	},
 	"whole GPUs": {
 		argument: "deviceshare.GPUNumberEnable", holds: gpushare.GPUIndex, has: "1", most: 2,
-		node: gpushareNode, asks: Resources{gpushare.VolcanoGPUNumber: "1"},
+		node: gpushareNode, asks: schedtest.Resources{gpushare.VolcanoGPUNumber: "1"},
 	},
 	"HAMi's vNPU": {
 		argument: "deviceshare.AscendHAMiVNPUEnable", holds: "hami.io/Ascend310P-devices-to-allocate", has: "npu-1,Ascend310P,12288,0:;", most: 2,
-		node: func() *NodeBuilder {
+		node: func() *schedtest.NodeBuilder {
 			device := `{"id":"npu-%d","index":%[1]d,"count":7,"devmem":21527,"devcore":8,"type":"Ascend310P","health":true}`
-			return MakeNode().Name("n").Capacity(Resources{"cpu": "32", "pods": "100", "huawei.com/Ascend310P": "14", "huawei.com/Ascend310P-memory": "43054"}).
+			return schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "32", "pods": "100", "huawei.com/Ascend310P": "14", "huawei.com/Ascend310P-memory": "43054"}).
 				Annotation("hami.io/node-register-Ascend310P", "["+fmt.Sprintf(device, 0)+","+fmt.Sprintf(device, 1)+"]")
 		},
-		asks: Resources{"huawei.com/Ascend310P": "1", "huawei.com/Ascend310P-memory": "12288"},
+		asks: schedtest.Resources{"huawei.com/Ascend310P": "1", "huawei.com/Ascend310P-memory": "12288"},
 	},
 }
 
-func gpushareNode() *NodeBuilder {
-	return MakeNode().Name("n").Capacity(Resources{"cpu": "32", "pods": "100", gpushare.VolcanoGPUResource: "32", gpushare.VolcanoGPUNumber: "2"})
+func gpushareNode() *schedtest.NodeBuilder {
+	return schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "32", "pods": "100", gpushare.VolcanoGPUResource: "32", gpushare.VolcanoGPUNumber: "2"})
 }
 
 // switchOn switches one way of sharing on, which is for the whole process, until the test ends.
@@ -141,7 +141,7 @@ func in(t *testing.T, locks bool, pods func(s sharing) []*v1.Pod, test func(t *t
 			w := &world{t: t, registry: framework.NewRegistry(), conf: confOf(s, locks)}
 			w.Cluster = sessiontest.New(sessiontest.World{
 				Nodes: []*v1.Node{s.node().Obj()}, Pods: list,
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(1).Phase(v1beta1.PodGroupInqueue).Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(1).Phase(v1beta1.PodGroupInqueue).Obj()},
 			})
 			defer w.Close()
 			test(t, w, s)
@@ -177,7 +177,7 @@ func pending(n int) func(s sharing) []*v1.Pod {
 	return func(s sharing) []*v1.Pod {
 		var pods []*v1.Pod
 		for i := range n {
-			pods = append(pods, MakePod().Name(fmt.Sprintf("p%d", i)).Group("g").Limit(s.asks).Obj())
+			pods = append(pods, schedtest.MakePod().Name(fmt.Sprintf("p%d", i)).Group("g").Limit(s.asks).Obj())
 		}
 		return pods
 	}
@@ -186,7 +186,7 @@ func pending(n int) func(s sharing) []*v1.Pod {
 // running is a pod that has a device.
 func running(name string) func(s sharing) []*v1.Pod {
 	return func(s sharing) []*v1.Pod {
-		return []*v1.Pod{MakePod().Name(name).Group("g").Limit(s.asks).Node("n").Phase(v1.PodRunning).Annotation(s.holds, s.has).Obj()}
+		return []*v1.Pod{schedtest.MakePod().Name(name).Group("g").Limit(s.asks).Node("n").Phase(v1.PodRunning).Annotation(s.holds, s.has).Obj()}
 	}
 }
 
@@ -402,7 +402,7 @@ func TestClientOfAClosedSession(t *testing.T) {
 		client := ssn.KubeClient()
 		ssn.Close()
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"1"}}}`, s.holds)
-		_, _ = client.CoreV1().Pods(Namespace).Patch(t.Context(), "p0", types.MergePatchType, []byte(patch), metav1.PatchOptions{}) // there is no such pod
+		_, _ = client.CoreV1().Pods(schedtest.Namespace).Patch(t.Context(), "p0", types.MergePatchType, []byte(patch), metav1.PatchOptions{}) // there is no such pod
 		if writes := w.writes(); len(writes) != 1 {
 			t.Errorf("writes are %v, want the one patch", writes)
 		}
@@ -414,8 +414,8 @@ func TestClientOfAClosedSession(t *testing.T) {
 func TestNodeWithoutALedgerTakesNoPod(t *testing.T) {
 	s := sharings["vGPU"]
 	cluster := sessiontest.New(sessiontest.World{
-		Nodes: []*v1.Node{s.node().Obj()}, Pods: []*v1.Pod{MakePod().Name("p").Limit(s.asks).Group("g").Obj()},
-		PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(1).Phase(v1beta1.PodGroupInqueue).Obj()},
+		Nodes: []*v1.Node{s.node().Obj()}, Pods: []*v1.Pod{schedtest.MakePod().Name("p").Limit(s.asks).Group("g").Obj()},
+		PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(1).Phase(v1beta1.PodGroupInqueue).Obj()},
 	})
 	defer cluster.Close()
 	s.switchOn(t, false)
@@ -460,7 +460,7 @@ func TestVictimsKeepTheirDevices(t *testing.T) {
 func TestAVictimThatStaysIsSeen(t *testing.T) {
 	full := func(s sharing) []*v1.Pod {
 		return []*v1.Pod{
-			MakePod().Name("r").Group("g").Limit(Resources{config.VolcanoVGPUNumber: "2", config.VolcanoVGPUMemory: "16000"}).Node("n").Phase(v1.PodRunning).
+			schedtest.MakePod().Name("r").Group("g").Limit(schedtest.Resources{config.VolcanoVGPUNumber: "2", config.VolcanoVGPUMemory: "16000"}).Node("n").Phase(v1.PodRunning).
 				Annotation(s.holds, "GPU-n-0,NVIDIA,16000,0:GPU-n-1,NVIDIA,16000,0:").Obj(),
 		}
 	}
@@ -483,7 +483,7 @@ func TestVictimsOfGPUSharingMakeRoom(t *testing.T) {
 	pods := func(s sharing) []*v1.Pod {
 		list := pending(1)(s)
 		for i := range 2 {
-			list = append(list, MakePod().Name(fmt.Sprintf("r%d", i)).Group("g").Limit(s.asks).Node("n").Phase(v1.PodRunning).Annotation(s.holds, fmt.Sprint(i)).Obj())
+			list = append(list, schedtest.MakePod().Name(fmt.Sprintf("r%d", i)).Group("g").Limit(s.asks).Node("n").Phase(v1.PodRunning).Annotation(s.holds, fmt.Sprint(i)).Obj())
 		}
 		return list
 	}
@@ -512,7 +512,7 @@ func TestVictimsOfGPUSharingMakeRoom(t *testing.T) {
 // TestWhatIsLeftOfAPlacementIsForgotten: a pending pod may carry the devices of a placement that did not last.
 func TestWhatIsLeftOfAPlacementIsForgotten(t *testing.T) {
 	left := func(s sharing) []*v1.Pod {
-		return []*v1.Pod{MakePod().Name("p0").Group("g").Limit(s.asks).Annotation(s.holds, s.has).Obj()}
+		return []*v1.Pod{schedtest.MakePod().Name("p0").Group("g").Limit(s.asks).Annotation(s.holds, s.has).Obj()}
 	}
 	in(t, false, left, func(t *testing.T, w *world, s sharing) {
 		fresh := func() map[string]string {

@@ -22,7 +22,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 // lockOf is the annotation that locks a node until the device plugin has given a pod its devices.
@@ -155,7 +155,7 @@ func TestSessionSeesLocksOfOthers(t *testing.T) {
 // TestSessionSeesLocksOnTheirWay: the lock of a pod that is being bound need not be on the node yet.
 func TestSessionSeesLocksOnTheirWay(t *testing.T) {
 	inLockedWorld(t, func(t *testing.T, w *world, s sharing) {
-		w.Cache().AddPod(MakePod().Name("r").Group("g").Limit(s.asks).Node("n").Annotation(s.holds, s.has).Obj())
+		w.Cache().AddPod(schedtest.MakePod().Name("r").Group("g").Limit(s.asks).Node("n").Annotation(s.holds, s.has).Obj())
 		for status, refused := range map[api.TaskStatus]bool{api.Binding: true, api.Running: false} {
 			for _, task := range w.Cache().Nodes["n"].Tasks {
 				task.Status = status

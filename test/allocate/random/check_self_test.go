@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -39,7 +39,7 @@ func TestFaults(t *testing.T) {
 			change: func(w *judged) { w.runs(w.b, "node-2") }, bound: map[string]string{"ns/a": "node-0"},
 		},
 		"half a gang, the other is leaving": {
-			change: func(w *judged) { w.runs(w.b, "node-2"); w.b.DeletionTimestamp = &Created }, bound: map[string]string{"ns/a": "node-0"},
+			change: func(w *judged) { w.runs(w.b, "node-2"); w.b.DeletionTimestamp = &schedtest.Created }, bound: map[string]string{"ns/a": "node-0"},
 			want: []string{"gang"},
 		},
 		"too few of a role": {
@@ -51,14 +51,14 @@ func TestFaults(t *testing.T) {
 		},
 		"a sub-group in part": {
 			change: func(w *judged) {
-				w.gang.Spec = MakePodGroup().MinMember(1).SubGroups("sub", subLabel, 0, 2).Obj().Spec
+				w.gang.Spec = schedtest.MakePodGroup().MinMember(1).SubGroups("sub", subLabel, 0, 2).Obj().Spec
 				w.a.Labels[subLabel], w.b.Labels[subLabel] = "0", "0"
 			},
 			bound: map[string]string{"ns/a": "node-0"}, want: []string{"subgroup"},
 		},
 		"too few sub-groups": {
 			change: func(w *judged) {
-				w.gang.Spec = MakePodGroup().MinMember(1).SubGroups("sub", subLabel, 2, 1).Obj().Spec
+				w.gang.Spec = schedtest.MakePodGroup().MinMember(1).SubGroups("sub", subLabel, 2, 1).Obj().Spec
 				w.a.Labels[subLabel], w.b.Labels[subLabel] = "0", "1"
 			},
 			bound: map[string]string{"ns/a": "node-0"}, want: []string{"gang"},
@@ -70,10 +70,10 @@ func TestFaults(t *testing.T) {
 			change: func(w *judged) { w.ask(w.a, "3") }, pipelined: same, want: []string{"capacity"},
 		},
 		"too much beside a pod that is leaving": {
-			change: func(w *judged) { w.bystander("node-0", "3").DeletionTimestamp = &Created }, bound: same, want: []string{"capacity", "pods"},
+			change: func(w *judged) { w.bystander("node-0", "3").DeletionTimestamp = &schedtest.Created }, bound: same, want: []string{"capacity", "pods"},
 		},
 		"enough once a pod has left": {
-			change: func(w *judged) { w.bystander("node-0", "3").DeletionTimestamp = &Created }, pipelined: map[string]string{"ns/a": "node-0"},
+			change: func(w *judged) { w.bystander("node-0", "3").DeletionTimestamp = &schedtest.Created }, pipelined: map[string]string{"ns/a": "node-0"},
 		},
 		"too many pods": {change: func(w *judged) { w.bystander("node-0", "0") }, bound: same, want: []string{"pods"}},
 		"a gated pod": {
@@ -207,12 +207,12 @@ type judged struct {
 }
 
 func newJudged() *judged {
-	w := &judged{gang: MakePodGroup().Name("gang").Queue("q").MinMember(2).Obj(), queue: MakeQueue().Name("q").Obj()}
+	w := &judged{gang: schedtest.MakePodGroup().Name("gang").Queue("q").MinMember(2).Obj(), queue: schedtest.MakeQueue().Name("q").Obj()}
 	for i, inZone := range []string{"zone-0", "zone-0", "zone-1"} {
-		w.nodes = append(w.nodes, MakeNode().Name([]string{"node-0", "node-1", "node-2"}[i]).Label(zone, inZone).Capacity(Resources{"cpu": "4", "pods": "2"}).Obj())
+		w.nodes = append(w.nodes, schedtest.MakeNode().Name([]string{"node-0", "node-1", "node-2"}[i]).Label(zone, inZone).Capacity(schedtest.Resources{"cpu": "4", "pods": "2"}).Obj())
 	}
-	w.a = MakePod().Name("a").Group("gang").Label(app, "a").Req(Resources{"cpu": "2"}).Obj()
-	w.b = MakePod().Name("b").Group("gang").Label(app, "b").Req(Resources{"cpu": "2"}).Obj()
+	w.a = schedtest.MakePod().Name("a").Group("gang").Label(app, "a").Req(schedtest.Resources{"cpu": "2"}).Obj()
+	w.b = schedtest.MakePod().Name("b").Group("gang").Label(app, "b").Req(schedtest.Resources{"cpu": "2"}).Obj()
 	return w
 }
 
@@ -232,12 +232,12 @@ func (w *judged) runs(pod *v1.Pod, node string) {
 }
 
 func (w *judged) ask(pod *v1.Pod, cpu string) {
-	pod.Spec.Containers[0].Resources.Requests = MakePod().Req(Resources{"cpu": cpu}).Obj().Spec.Containers[0].Resources.Requests
+	pod.Spec.Containers[0].Resources.Requests = schedtest.MakePod().Req(schedtest.Resources{"cpu": cpu}).Obj().Spec.Containers[0].Resources.Requests
 }
 
 // bystander adds a pod of no gang that runs.
 func (w *judged) bystander(node, cpu string) *v1.Pod {
-	pod := MakePod().Name("bystander").Req(Resources{"cpu": cpu}).Obj()
+	pod := schedtest.MakePod().Name("bystander").Req(schedtest.Resources{"cpu": cpu}).Obj()
 	w.runs(pod, node)
 	w.rest = append(w.rest, pod)
 	return pod

@@ -9,19 +9,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 // elasticInstance draws jobs with more tasks than their minimum, in queues, on one node that has not room for all: who gets
 // the room is a matter of order alone.
 func elasticInstance(seed uint64) instance {
 	c := &cluster{dice: newDice(seed, 0), room: map[string]size{}, slots: map[string]int{}}
-	c.world.Nodes = append(c.world.Nodes, MakeNode().Name("node").Capacity(size{cpu: 1000 * c.between(4, 40), memory: 1000}.capacity(110)).Obj())
+	c.world.Nodes = append(c.world.Nodes, schedtest.MakeNode().Name("node").Capacity(size{cpu: 1000 * c.between(4, 40), memory: 1000}.capacity(110)).Obj())
 	c.drawQueues()
 	for i := range c.between(2, 6) {
 		name := fmt.Sprintf("job-%d", i)
 		tasks := c.between(1, 12)
-		gang := MakePodGroup().Name(name).MinMember(int32(c.between(1, min(tasks, pick(c.dice, 1, 3, 12)))))
+		gang := schedtest.MakePodGroup().Name(name).MinMember(int32(c.between(1, min(tasks, pick(c.dice, 1, 3, 12)))))
 		if n := len(c.world.Queues); n > 0 && c.chance(80) {
 			gang.Queue(c.world.Queues[c.IntN(n)].Name)
 		}
@@ -31,9 +31,9 @@ func elasticInstance(seed uint64) instance {
 		c.world.PodGroups = append(c.world.PodGroups, gang.Obj())
 		asks := size{cpu: pick(c.dice, 500, 1000, 1000, 2000)}
 		for j := range tasks {
-			pod := MakePod().Name(fmt.Sprintf("%s-%02d", name, j)).Group(name).Req(asks.resources())
+			pod := schedtest.MakePod().Name(fmt.Sprintf("%s-%02d", name, j)).Group(name).Req(asks.resources())
 			if c.chance(10) {
-				pod.Req(Resources{}) // none of allocate's, but one of the minimum
+				pod.Req(schedtest.Resources{}) // none of allocate's, but one of the minimum
 			}
 			c.world.Pods = append(c.world.Pods, pod.Obj())
 		}

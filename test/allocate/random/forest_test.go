@@ -9,7 +9,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
@@ -94,7 +94,7 @@ func drawForest(seed uint64, m forestMix) instance {
 	for i := range c.between(2, 24) {
 		has := size{1000 * c.between(1, 6), c.between(1, 8), pick(c.dice, 0, 0, 2)}
 		pods := pick(c.dice, 3, 110, 110)
-		b := MakeNode().Name(fmt.Sprintf("node-%02d", i)).Capacity(has.capacity(pods))
+		b := schedtest.MakeNode().Name(fmt.Sprintf("node-%02d", i)).Capacity(has.capacity(pods))
 		// A path ends at any level: nodes without the first label are in no group.
 		for level, width := range []int{clusters, spines, leaves} {
 			if c.chance(6) {
@@ -130,7 +130,7 @@ func (c *cluster) drawForestGang(name string, m forestMix) {
 	if wish == "" {
 		wish = pick(c.dice, required, preferred)
 	}
-	group := MakePodGroup().Name(name).MinMember(int32(tasks)).Obj()
+	group := schedtest.MakePodGroup().Name(name).MinMember(int32(tasks)).Obj()
 	group.Annotations[wishAnnotation] = wish
 	group.Annotations[ibclusterModeAnnotation] = wish
 	if m.elastic {
@@ -141,7 +141,7 @@ func (c *cluster) drawForestGang(name string, m forestMix) {
 		if m.mixed {
 			asks = size{500 * c.between(1, 8), c.IntN(4), c.IntN(5) / 4}
 		}
-		c.world.Pods = append(c.world.Pods, MakePod().Name(fmt.Sprintf("%s-%d", name, i)).Group(name).Label(gangLabel, name).Req(asks.resources()).Obj())
+		c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name(fmt.Sprintf("%s-%d", name, i)).Group(name).Label(gangLabel, name).Req(asks.resources()).Obj())
 	}
 	c.world.PodGroups = append(c.world.PodGroups, group)
 }

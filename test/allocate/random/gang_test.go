@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 // gangLabel is on every pod of a gang with the gang's name; subLabel names its sub-group.
@@ -39,7 +39,7 @@ type role struct {
 }
 
 func (c *cluster) newGang(name string) *gang {
-	b := MakePodGroup().Name(name)
+	b := schedtest.MakePodGroup().Name(name)
 	if len(c.world.Queues) > 0 && c.chance(70) {
 		b.Queue(pick(c.dice, c.world.Queues...).Name)
 	}
@@ -51,7 +51,7 @@ func (c *cluster) newGang(name string) *gang {
 }
 
 func (g *gang) addRole(name string, count int, asks size) *role {
-	pod := MakePod().Group(g.name).Label(gangLabel, g.name).Req(asks.resources())
+	pod := schedtest.MakePod().Group(g.name).Label(gangLabel, g.name).Req(asks.resources())
 	if name != "" {
 		pod.Role(name)
 	}
@@ -116,7 +116,7 @@ func (g *gang) drawMinimum() {
 func (g *gang) drawSubGroups() {
 	g.subGroups = g.between(1, min(3, g.tasks()))
 	needed, each := int32(g.between(0, g.subGroups)), int32(max(1, g.tasks()/g.subGroups-g.IntN(2)))
-	g.group.Spec.SubGroupPolicy = MakePodGroup().SubGroups("sub", subLabel, needed, each).Obj().Spec.SubGroupPolicy
+	g.group.Spec.SubGroupPolicy = schedtest.MakePodGroup().SubGroups("sub", subLabel, needed, each).Obj().Spec.SubGroupPolicy
 }
 
 // nominate gives some roles a nominated node, which may be any.
@@ -140,7 +140,7 @@ func (g *gang) finish() {
 		for range r.count {
 			pod := r.pod.DeepCopy()
 			pod.Name = fmt.Sprintf("%s-%d", g.name, i)
-			pod.UID = MakePod().Name(pod.Name).Obj().UID
+			pod.UID = schedtest.MakePod().Name(pod.Name).Obj().UID
 			if r.ownClaims {
 				g.useClaim(pod)
 			}

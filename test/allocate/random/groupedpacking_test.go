@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 // TestLargePackingBesideADecoy has large gangs that fill one cluster and must lie in one, beside a cluster that comes first, has
@@ -35,8 +35,8 @@ func TestLargePackingBesideADecoy(t *testing.T) {
 				break
 			}
 			name := fmt.Sprintf("come-%d", session)
-			pod := MakePod().Name(name).Label("running", "yes").Node(decoys[session].Name).Phase(v1.PodRunning)
-			in.world.Pods = append(in.world.Pods, pod.Req(Resources{"cpu": fmt.Sprintf("%dm", 3+5*session), "memory": "1Mi"}).Obj())
+			pod := schedtest.MakePod().Name(name).Label("running", "yes").Node(decoys[session].Name).Phase(v1.PodRunning)
+			in.world.Pods = append(in.world.Pods, pod.Req(schedtest.Resources{"cpu": fmt.Sprintf("%dm", 3+5*session), "memory": "1Mi"}).Obj())
 		}
 		if bound < g.members() {
 			t.Errorf("seed %d: %d of %d members bound after %d sessions", seed, bound, g.members(), sessions)
@@ -67,7 +67,7 @@ func (g *largeGang) besideDecoy(d dice, seed uint64) (instance, []*v1.Node) {
 		role := fmt.Sprintf("role-%d", shape)
 		podGroup.Spec.MinTaskMember[role] = int32(count)
 		for i := range 8 {
-			pod := MakePod().Name(fmt.Sprintf("%s-x%03d", role, i)).Group("gang").Role(role)
+			pod := schedtest.MakePod().Name(fmt.Sprintf("%s-x%03d", role, i)).Group("gang").Role(role)
 			in.world.Pods = append(in.world.Pods, pod.Req(g.shapes[shape].resources()).Obj())
 		}
 	}

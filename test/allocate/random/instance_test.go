@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -125,7 +125,7 @@ func (c *cluster) drawNodes(n int) {
 			has = has.times(2)
 		}
 		pods := pick(c.dice, 3, 6, 110, 110, 110)
-		b := MakeNode().Name(fmt.Sprintf("node-%02d", i)).Capacity(has.capacity(pods))
+		b := schedtest.MakeNode().Name(fmt.Sprintf("node-%02d", i)).Capacity(has.capacity(pods))
 		if !c.chance(10) {
 			b.Label(zone, fmt.Sprintf("zone-%d", c.IntN(3)))
 		}
@@ -147,7 +147,7 @@ func (c *cluster) drawNodes(n int) {
 
 func (c *cluster) drawQueues() {
 	for i := range c.IntN(3) {
-		queue := MakeQueue().Name(fmt.Sprintf("queue-%d", i)).Weight(int32(c.between(1, 4))).Obj()
+		queue := schedtest.MakeQueue().Name(fmt.Sprintf("queue-%d", i)).Weight(int32(c.between(1, 4))).Obj()
 		if c.chance(30) {
 			queue.Spec.Capability = v1.ResourceList{v1.ResourceCPU: resource.MustParse(fmt.Sprint(c.between(2, 20)))}
 		}
@@ -172,7 +172,7 @@ func (c *cluster) drawBystanders() {
 		if !ok {
 			continue
 		}
-		b := MakePod().Name(fmt.Sprintf("bystander-%d", i)).Scheduler("default-scheduler").Req(asks.resources()).Node(node).Phase(v1.PodRunning).
+		b := schedtest.MakePod().Name(fmt.Sprintf("bystander-%d", i)).Scheduler("default-scheduler").Req(asks.resources()).Node(node).Phase(v1.PodRunning).
 			Label(app, fmt.Sprintf("app-%d", c.IntN(3)))
 		if c.chance(25) {
 			b.Terminating()

@@ -19,7 +19,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/nodeorder"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -191,7 +191,7 @@ func drawQueueGroups(d dice, w *sessiontest.World) {
 			node.Labels["volcano.sh/nodegroup-name"] = pick(d, names...)
 		}
 	}
-	w.Queues = append(w.Queues, MakeQueue().Name(Queue).Obj())
+	w.Queues = append(w.Queues, schedtest.MakeQueue().Name(schedtest.Queue).Obj())
 	some := func(percent int) []string {
 		return slices.DeleteFunc(slices.Clone(names), func(string) bool { return !d.chance(percent) })
 	}

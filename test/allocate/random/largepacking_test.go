@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -95,9 +95,9 @@ func (g *largeGang) fillNode(d dice, capacities []size, alike bool) {
 func (g *largeGang) instance(d dice, seed uint64) instance {
 	var w sessiontest.World
 	for i, node := range g.nodes {
-		w.Nodes = append(w.Nodes, MakeNode().Name(fmt.Sprintf("node-%03d", i)).Capacity(node.capacity(110)).Obj())
+		w.Nodes = append(w.Nodes, schedtest.MakeNode().Name(fmt.Sprintf("node-%03d", i)).Capacity(node.capacity(110)).Obj())
 	}
-	group := MakePodGroup().Name("gang").MinMember(int32(g.members()))
+	group := schedtest.MakePodGroup().Name("gang").MinMember(int32(g.members()))
 	surplus := -1
 	if d.chance(25) {
 		surplus = d.IntN(len(g.shapes))
@@ -111,7 +111,7 @@ func (g *largeGang) instance(d dice, seed uint64) instance {
 			count += d.between(1, 100)
 		}
 		for i := range count {
-			w.Pods = append(w.Pods, MakePod().Name(fmt.Sprintf("%s-%03d", role, i)).Group("gang").Role(role).Req(g.shapes[shape].resources()).Obj())
+			w.Pods = append(w.Pods, schedtest.MakePod().Name(fmt.Sprintf("%s-%03d", role, i)).Group("gang").Role(role).Req(g.shapes[shape].resources()).Obj())
 		}
 	}
 	d.Shuffle(len(w.Pods), func(i, j int) { w.Pods[i], w.Pods[j] = w.Pods[j], w.Pods[i] })

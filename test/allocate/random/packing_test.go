@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -170,10 +170,10 @@ func wantPorts(d dice, tasks, nodes []amounts) {
 func packingInstance(seed uint64, tasks, nodes []amounts, minimum int) instance {
 	var w sessiontest.World
 	for i, node := range nodes {
-		w.Nodes = append(w.Nodes, MakeNode().Name(fmt.Sprintf("node-%d", i)).Capacity(node.size().capacity(node[3])).Obj())
+		w.Nodes = append(w.Nodes, schedtest.MakeNode().Name(fmt.Sprintf("node-%d", i)).Capacity(node.size().capacity(node[3])).Obj())
 	}
 	for i, task := range tasks {
-		pod := MakePod().Name(fmt.Sprintf("task-%d", i)).Group("gang").Req(task.size().resources())
+		pod := schedtest.MakePod().Name(fmt.Sprintf("task-%d", i)).Group("gang").Req(task.size().resources())
 		for port := range 2 {
 			if task[4+port] > 0 {
 				pod.HostPort(int32(8000 + port))
@@ -181,7 +181,7 @@ func packingInstance(seed uint64, tasks, nodes []amounts, minimum int) instance 
 		}
 		w.Pods = append(w.Pods, pod.Obj())
 	}
-	w.PodGroups = append(w.PodGroups, MakePodGroup().Name("gang").MinMember(int32(minimum)).Obj())
+	w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("gang").MinMember(int32(minimum)).Obj())
 	conf := packingConfs[seed%uint64(len(packingConfs))]
 	if slices.ContainsFunc(tasks, func(task amounts) bool { return task[4]+task[5] > 0 }) {
 		conf = packingConfs[2] // host ports are what predicates look at

@@ -5,7 +5,7 @@ package random
 import (
 	"fmt"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 const gpu = "nvidia.com/gpu"
@@ -25,8 +25,8 @@ func (s size) minus(other size) size {
 func (s size) times(n int) size { return size{s.cpu * n, s.memory * n, s.gpus * n} }
 
 // resources leaves out what the size has none of.
-func (s size) resources() Resources {
-	out := Resources{}
+func (s size) resources() schedtest.Resources {
+	out := schedtest.Resources{}
 	if s.cpu > 0 {
 		out["cpu"] = fmt.Sprintf("%dm", s.cpu)
 	}
@@ -40,7 +40,7 @@ func (s size) resources() Resources {
 }
 
 // capacity is resources with a number of pods.
-func (s size) capacity(pods int) Resources {
+func (s size) capacity(pods int) schedtest.Resources {
 	out := s.resources()
 	out["pods"] = fmt.Sprint(pods)
 	return out

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 // TestVolumes places gangs whose pods have claims that are bound, or claims of their own that wait. Each instance is run twice: what the volume binder assumed for the first run was
@@ -59,7 +59,7 @@ func (b *bench) waitForVolumes(t *testing.T) {
 		c := &cluster{dice: newDice(1, 6), room: map[string]size{}, slots: map[string]int{}}
 		g := c.newGang("canary")
 		for i := range inventoryZones {
-			node := MakeNode().Name(fmt.Sprintf("node-%d", i)).Label(zone, fmt.Sprintf("zone-%d", i)).Obj()
+			node := schedtest.MakeNode().Name(fmt.Sprintf("node-%d", i)).Label(zone, fmt.Sprintf("zone-%d", i)).Obj()
 			c.world.Nodes = append(c.world.Nodes, node)
 			use(g.addRole(fmt.Sprintf("of-zone-%d", i), 1, size{100, 0, 0}).pod, fmt.Sprintf(zoneClaim, i))
 		}
@@ -69,7 +69,7 @@ func (b *bench) waitForVolumes(t *testing.T) {
 			for i := range r.count {
 				pod := r.pod.DeepCopy()
 				pod.Name = fmt.Sprintf("%s-%d", r.name, i)
-				pod.UID = MakePod().Name(pod.Name).Obj().UID
+				pod.UID = schedtest.MakePod().Name(pod.Name).Obj().UID
 				if r.ownClaims {
 					g.useClaim(pod)
 				}
@@ -101,7 +101,7 @@ func inventory() []runtime.Object {
 		claim, volume := claimOf(fmt.Sprintf(zoneClaim, i), 1), volumeIn(i, fmt.Sprintf("volume-of-zone-%d", i), 1)
 		claim.Spec.VolumeName, claim.Status.Phase = volume.Name, v1.ClaimBound
 		claim.Annotations = map[string]string{bindCompleted: "yes"}
-		volume.Spec.ClaimRef, volume.Status.Phase = &v1.ObjectReference{Namespace: Namespace, Name: claim.Name, UID: claim.UID}, v1.VolumeBound
+		volume.Spec.ClaimRef, volume.Status.Phase = &v1.ObjectReference{Namespace: schedtest.Namespace, Name: claim.Name, UID: claim.UID}, v1.VolumeBound
 		out = append(out, claim, volume)
 	}
 	for i := range waitingClaims {
@@ -127,7 +127,7 @@ func volumeIn(zoneNumber int, name string, size int) *v1.PersistentVolume {
 func claimOf(name string, size int) *v1.PersistentVolumeClaim {
 	class := waitingClass
 	return &v1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name, UID: MakePod().Name(name).Obj().UID, ResourceVersion: "1"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: schedtest.Namespace, Name: name, UID: schedtest.MakePod().Name(name).Obj().UID, ResourceVersion: "1"},
 		Spec: v1.PersistentVolumeClaimSpec{
 			StorageClassName: &class, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteMany},
 			Resources: v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: resource.MustParse(fmt.Sprintf("%dGi", size))}},

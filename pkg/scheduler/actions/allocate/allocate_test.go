@@ -18,7 +18,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -47,17 +47,17 @@ func action() (*framework.Registry, vcframework.Action) {
 func gang(name string, requests ...string) ([]*v1.Pod, *v1beta1.PodGroup) {
 	var pods []*v1.Pod
 	for i, cpu := range requests {
-		pods = append(pods, MakePod().Name(fmt.Sprintf("%s-%d", name, i)).Group(name).Req(Resources{"cpu": cpu}).Obj())
+		pods = append(pods, schedtest.MakePod().Name(fmt.Sprintf("%s-%d", name, i)).Group(name).Req(schedtest.Resources{"cpu": cpu}).Obj())
 	}
-	return pods, MakePodGroup().Name(name).MinMember(int32(len(pods))).Phase(v1beta1.PodGroupInqueue).Obj()
+	return pods, schedtest.MakePodGroup().Name(name).MinMember(int32(len(pods))).Phase(v1beta1.PodGroupInqueue).Obj()
 }
 
 func TestATaskInTheWayOfALargerOneIsPlacedElsewhere(t *testing.T) {
 	pods, podGroup := gang("g", "3", "5")
 	cluster := sessiontest.New(sessiontest.World{
 		Nodes: []*v1.Node{
-			MakeNode().Name("n4").Capacity(Resources{"cpu": "4", "memory": "8Gi", "pods": "10"}).Obj(),
-			MakeNode().Name("n6").Capacity(Resources{"cpu": "6", "memory": "8Gi", "pods": "10"}).Obj(),
+			schedtest.MakeNode().Name("n4").Capacity(schedtest.Resources{"cpu": "4", "memory": "8Gi", "pods": "10"}).Obj(),
+			schedtest.MakeNode().Name("n6").Capacity(schedtest.Resources{"cpu": "6", "memory": "8Gi", "pods": "10"}).Obj(),
 		},
 		Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup},
 	})
@@ -85,9 +85,9 @@ func TestAllNodesAreLookedAtUnlessAFlagSaysOtherwise(t *testing.T) {
 			pods, podGroup := gang("g", "1")
 			w := sessiontest.World{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
 			for i := range 300 {
-				w.Nodes = append(w.Nodes, MakeNode().Name(fmt.Sprintf("n%03d", i)).Capacity(Resources{"cpu": "4", "memory": "8Gi", "pods": "10"}).Obj())
+				w.Nodes = append(w.Nodes, schedtest.MakeNode().Name(fmt.Sprintf("n%03d", i)).Capacity(schedtest.Resources{"cpu": "4", "memory": "8Gi", "pods": "10"}).Obj())
 			}
-			best := MakeNode().Name("n999").Capacity(Resources{"cpu": "64", "memory": "128Gi", "pods": "10"}).Obj()
+			best := schedtest.MakeNode().Name("n999").Capacity(schedtest.Resources{"cpu": "64", "memory": "128Gi", "pods": "10"}).Obj()
 			w.Nodes = append(w.Nodes, best)
 			cluster := sessiontest.New(w)
 			defer cluster.Close()
@@ -143,8 +143,8 @@ const withClusters = leastRequested + `
 `
 
 func node(name, cluster, cpu string) *v1.Node {
-	return MakeNode().Name(name).Label("ibcluster", cluster).Label(v1.LabelHostname, name).
-		Capacity(Resources{"cpu": cpu, "memory": "64Gi", "pods": "20"}).Obj()
+	return schedtest.MakeNode().Name(name).Label("ibcluster", cluster).Label(v1.LabelHostname, name).
+		Capacity(schedtest.Resources{"cpu": cpu, "memory": "64Gi", "pods": "20"}).Obj()
 }
 
 // TestALabelThatAffinitySelectsByTellsPodsApart: a pod that runs keeps one job's pods off its node by a label that
@@ -152,7 +152,7 @@ func node(name, cluster, cpu string) *v1.Node {
 func TestALabelThatAffinitySelectsByTellsPodsApart(t *testing.T) {
 	for _, unwanted := range []string{"a", "b"} {
 		t.Run(unwanted, func(t *testing.T) {
-			runs := MakePod().Name("runs").Group("x").Req(Resources{"cpu": "1"}).Node("n2").Phase(v1.PodRunning).Obj()
+			runs := schedtest.MakePod().Name("runs").Group("x").Req(schedtest.Resources{"cpu": "1"}).Node("n2").Phase(v1.PodRunning).Obj()
 			runs.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
 				RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
 					TopologyKey:   v1.LabelHostname,
@@ -162,7 +162,7 @@ func TestALabelThatAffinitySelectsByTellsPodsApart(t *testing.T) {
 			w := sessiontest.World{
 				Nodes:     []*v1.Node{node("n1", "c", "3"), node("n2", "c", "8")},
 				Pods:      []*v1.Pod{runs},
-				PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("x").MinMember(1).Phase(v1beta1.PodGroupRunning).Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("x").MinMember(1).Phase(v1beta1.PodGroupRunning).Obj()},
 			}
 			for _, job := range []string{"a", "b"} {
 				pods, podGroup := gang(job, "3")
@@ -250,26 +250,28 @@ func fabric(places ...string) (nodes []*v1.Node, leaves map[string]string) {
 // TestRankOrderAcrossKinds: members that differ share leaves with their neighbours by rank all the same.
 func TestRankOrderAcrossKinds(t *testing.T) {
 	nodes, leaves := fabric("a1 ib-a s1 l1", "a2 ib-a s1 l1", "a3 ib-a s1 l2", "a4 ib-a s1 l2", "a5 ib-a s1 l3", "a6 ib-a s1 l3")
-	tests := map[string]func(rank int, pod *PodBuilder){
-		"equal members":                       func(int, *PodBuilder) {},
-		"each has a note of its own":          func(rank int, pod *PodBuilder) { pod.Annotation("example.com/host-id", fmt.Sprint(9-rank)) },
-		"each is a Job of a JobSet":           func(rank int, pod *PodBuilder) { pod.Label("jobset.sigs.k8s.io/job-index", fmt.Sprint(rank)) },
-		"two sizes take turns":                func(rank int, pod *PodBuilder) { pod.Req(Resources{"cpu": fmt.Sprint(4 - rank%2)}) },
-		"the last ones are larger":            func(rank int, pod *PodBuilder) { pod.Req(Resources{"cpu": fmt.Sprint(3 + rank/4)}) },
-		"the first ones are a bit larger":     func(rank int, pod *PodBuilder) { pod.Req(Resources{"cpu": fmt.Sprintf("%dm", 4000-rank)}) },
-		"members have images of two versions": func(rank int, pod *PodBuilder) { pod.Annotation("version", fmt.Sprint(rank%2)) },
+	tests := map[string]func(rank int, pod *schedtest.PodBuilder){
+		"equal members":              func(int, *schedtest.PodBuilder) {},
+		"each has a note of its own": func(rank int, pod *schedtest.PodBuilder) { pod.Annotation("example.com/host-id", fmt.Sprint(9-rank)) },
+		"each is a Job of a JobSet":  func(rank int, pod *schedtest.PodBuilder) { pod.Label("jobset.sigs.k8s.io/job-index", fmt.Sprint(rank)) },
+		"two sizes take turns":       func(rank int, pod *schedtest.PodBuilder) { pod.Req(schedtest.Resources{"cpu": fmt.Sprint(4 - rank%2)}) },
+		"the last ones are larger":   func(rank int, pod *schedtest.PodBuilder) { pod.Req(schedtest.Resources{"cpu": fmt.Sprint(3 + rank/4)}) },
+		"the first ones are a bit larger": func(rank int, pod *schedtest.PodBuilder) {
+			pod.Req(schedtest.Resources{"cpu": fmt.Sprintf("%dm", 4000-rank)})
+		},
+		"members have images of two versions": func(rank int, pod *schedtest.PodBuilder) { pod.Annotation("version", fmt.Sprint(rank%2)) },
 	}
 	for name, vary := range tests {
 		t.Run(name, func(t *testing.T) {
 			var pods []*v1.Pod
 			for i, rank := range []int{4, 0, 3, 5, 1, 2} {
-				pod := MakePod().Name(fmt.Sprintf("g-%d", i)).Group("g").Req(Resources{"cpu": "4"}).
+				pod := schedtest.MakePod().Name(fmt.Sprintf("g-%d", i)).Group("g").Req(schedtest.Resources{"cpu": "4"}).
 					Annotation("batch.kubernetes.io/job-completion-index", fmt.Sprint(rank))
 				vary(rank, pod)
 				pods = append(pods, pod.Obj())
 			}
 			got := run(t, sessiontest.World{
-				Nodes: nodes, Pods: pods, PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(6).Phase(v1beta1.PodGroupInqueue).Obj()},
+				Nodes: nodes, Pods: pods, PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(6).Phase(v1beta1.PodGroupInqueue).Obj()},
 			}, withLeaves)
 			byRank := make([]string, 6)
 			for _, pod := range pods {
@@ -352,16 +354,16 @@ func TestEqualGangsWithOtherMinimaOfTheirRoles(t *testing.T) {
 		name             string
 		leaders, workers int32
 	}{{"a", 2, 0}, {"b", 1, 1}} {
-		w.PodGroups = append(w.PodGroups, MakePodGroup().Name(g.name).MinMember(2).MinTaskMember("leader", g.leaders).MinTaskMember("worker", g.workers).
+		w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name(g.name).MinMember(2).MinTaskMember("leader", g.leaders).MinTaskMember("worker", g.workers).
 			Annotation(ibcluster.ModeAnnotation, "required").Phase(v1beta1.PodGroupInqueue).Obj())
 		for i := range 2 {
-			leader := MakePod().Name(fmt.Sprintf("%s-leader-%d", g.name, i)).Group(g.name).Role("leader").Req(Resources{"cpu": "1"}).Label("app", "leader").Obj()
+			leader := schedtest.MakePod().Name(fmt.Sprintf("%s-leader-%d", g.name, i)).Group(g.name).Role("leader").Req(schedtest.Resources{"cpu": "1"}).Label("app", "leader").Obj()
 			leader.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
 				RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
 					TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "leader"}},
 				}},
 			}}
-			w.Pods = append(w.Pods, leader, MakePod().Name(fmt.Sprintf("%s-worker-%d", g.name, i)).Group(g.name).Role("worker").Req(Resources{"cpu": "1"}).Obj())
+			w.Pods = append(w.Pods, leader, schedtest.MakePod().Name(fmt.Sprintf("%s-worker-%d", g.name, i)).Group(g.name).Role("worker").Req(schedtest.Resources{"cpu": "1"}).Obj())
 		}
 	}
 	if diff := cmp.Diff(map[string]string{"ns/b-leader-0": "a1", "ns/b-worker-0": "a1", "ns/b-worker-1": "a1"}, run(t, w, withClusters)); diff != "" {

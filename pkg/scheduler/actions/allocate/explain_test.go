@@ -16,7 +16,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -26,7 +26,7 @@ func explained(t *testing.T, w sessiontest.World, names ...string) map[string]st
 	ssn := ran(t, w, withClusters)
 	says := map[string]string{}
 	for _, name := range names {
-		says[name] = ssn.Jobs[api.JobID(Namespace+"/"+name)].JobFitErrors
+		says[name] = ssn.Jobs[api.JobID(schedtest.Namespace+"/"+name)].JobFitErrors
 	}
 	return says
 }
@@ -58,16 +58,16 @@ func TestEqualGangsAreExplainedAsThingsStand(t *testing.T) {
 	for _, g := range []struct {
 		name     string
 		members  int
-		requests Resources
+		requests schedtest.Resources
 	}{
-		{"first", 3, Resources{"cpu": "3", "memory": "1Gi"}},
-		{"greedy", 1, Resources{"cpu": "100m", "memory": "64Gi"}},
-		{"later", 3, Resources{"cpu": "3", "memory": "1Gi"}},
+		{"first", 3, schedtest.Resources{"cpu": "3", "memory": "1Gi"}},
+		{"greedy", 1, schedtest.Resources{"cpu": "100m", "memory": "64Gi"}},
+		{"later", 3, schedtest.Resources{"cpu": "3", "memory": "1Gi"}},
 	} {
-		w.PodGroups = append(w.PodGroups, MakePodGroup().Name(g.name).MinMember(int32(g.members)).
+		w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name(g.name).MinMember(int32(g.members)).
 			Annotation(ibcluster.ModeAnnotation, "required").Phase(v1beta1.PodGroupInqueue).Obj())
 		for i := range g.members {
-			w.Pods = append(w.Pods, MakePod().Name(fmt.Sprintf("%s-%d", g.name, i)).Group(g.name).Req(g.requests).Obj())
+			w.Pods = append(w.Pods, schedtest.MakePod().Name(fmt.Sprintf("%s-%d", g.name, i)).Group(g.name).Req(g.requests).Obj())
 		}
 	}
 	says := explained(t, w, "first", "later")
@@ -166,7 +166,7 @@ func TestAnExplanationIsShort(t *testing.T) {
 		ssn := ran(t, w, withClusters+"  - name: wordy\n", framework.PluginSpec{
 			Name: "wordy", VerdictScope: depends, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return wordy{}, nil },
 		})
-		says := ssn.Jobs[api.JobID(Namespace+"/g")].JobFitErrors
+		says := ssn.Jobs[api.JobID(schedtest.Namespace+"/g")].JobFitErrors
 		if len(says) > 1000 || !strings.Contains(says, "ib-a 0/2: 1 node node a000 is unwell") || !strings.Contains(says, "ib-b 0/2") {
 			t.Errorf("depends on %v: the PodGroup says in %d bytes: %s", depends, len(says), says)
 		}

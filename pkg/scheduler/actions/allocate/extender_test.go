@@ -12,7 +12,7 @@ import (
 
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -70,7 +70,7 @@ func TestAnExtenderIsAskedForManyNodesAtATime(t *testing.T) {
 			pods, podGroup := gang("g", "1")
 			w := sessiontest.World{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
 			for i := range nodes {
-				w.Nodes = append(w.Nodes, MakeNode().Name(fmt.Sprintf("n%03d", i)).Capacity(Resources{"cpu": "4", "memory": "8Gi", "pods": "10"}).Obj())
+				w.Nodes = append(w.Nodes, schedtest.MakeNode().Name(fmt.Sprintf("n%03d", i)).Capacity(schedtest.Resources{"cpu": "4", "memory": "8Gi", "pods": "10"}).Obj())
 			}
 			ssn := ran(t, w, fmt.Sprintf(`
 actions: allocate

@@ -19,7 +19,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -46,7 +46,7 @@ func session(cluster *sessiontest.Cluster, registry *framework.Registry, action 
 	ssn.Run(action)
 	out := told{ssn.Binds(), map[string]string{}, map[string]framework.Wait{}}
 	for _, podGroup := range w.PodGroups {
-		id := api.JobID(Namespace + "/" + podGroup.Name)
+		id := api.JobID(schedtest.Namespace + "/" + podGroup.Name)
 		out.Says[podGroup.Name] = ssn.Jobs[id].JobFitErrors
 		out.Waits[podGroup.Name], _ = ssn.Wait(id)
 		for _, task := range ssn.Jobs[id].Tasks {
@@ -66,12 +66,12 @@ type changing struct {
 }
 
 func (c *changing) addGang(name string) {
-	podGroup := MakePodGroup().Name(name).Annotation(ibcluster.ModeAnnotation, []string{"required", "required", "preferred"}[c.IntN(3)]).
+	podGroup := schedtest.MakePodGroup().Name(name).Annotation(ibcluster.ModeAnnotation, []string{"required", "required", "preferred"}[c.IntN(3)]).
 		Phase(v1beta1.PodGroupInqueue)
 	members := 2 + c.IntN(6)
 	for i := range members {
-		c.world.Pods = append(c.world.Pods, MakePod().Name(fmt.Sprintf("%s-%d", name, i)).Group(name).
-			Req(Resources{"cpu": fmt.Sprint(1 + c.IntN(6)), "memory": fmt.Sprintf("%dGi", 1+c.IntN(3))}).Obj())
+		c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name(fmt.Sprintf("%s-%d", name, i)).Group(name).
+			Req(schedtest.Resources{"cpu": fmt.Sprint(1 + c.IntN(6)), "memory": fmt.Sprintf("%dGi", 1+c.IntN(3))}).Obj())
 	}
 	minimum := members
 	if c.IntN(3) == 0 {
@@ -93,7 +93,7 @@ func (c *changing) change() {
 		w.Nodes[i].Labels["ibcluster"] = fmt.Sprintf("ib-%d", c.IntN(4))
 	case 2:
 		c.running++
-		pod := MakePod().Name(fmt.Sprintf("running-%d", c.running)).Node(w.Nodes[i].Name).Phase(v1.PodRunning).Req(Resources{"cpu": "1", "memory": "1Gi"})
+		pod := schedtest.MakePod().Name(fmt.Sprintf("running-%d", c.running)).Node(w.Nodes[i].Name).Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "1", "memory": "1Gi"})
 		if c.IntN(4) == 0 {
 			pod.Terminating()
 		}
@@ -102,7 +102,7 @@ func (c *changing) change() {
 		w.Pods = slices.DeleteFunc(w.Pods, func(pod *v1.Pod) bool { return pod.Spec.NodeName == w.Nodes[i].Name && c.IntN(2) == 0 })
 	case 4:
 		group := w.PodGroups[c.IntN(len(w.PodGroups))]
-		w.Pods = append(w.Pods, MakePod().Name(fmt.Sprintf("%s-more-%d", group.Name, c.IntN(1000000))).Group(group.Name).Req(Resources{"cpu": "1", "memory": "1Gi"}).Obj())
+		w.Pods = append(w.Pods, schedtest.MakePod().Name(fmt.Sprintf("%s-more-%d", group.Name, c.IntN(1000000))).Group(group.Name).Req(schedtest.Resources{"cpu": "1", "memory": "1Gi"}).Obj())
 	case 5:
 		if at := slices.IndexFunc(w.Pods, func(pod *v1.Pod) bool { return pod.Spec.NodeName == "" }); at >= 0 {
 			w.Pods = slices.Delete(w.Pods, at, at+1)
@@ -183,10 +183,10 @@ func TestAWaitingGangIsNotTriedAgainWhileNothingChanges(t *testing.T) {
 func TestAWaitingGangIsToldAnewWhyAClusterIsRefused(t *testing.T) {
 	pods, podGroup := gang("g", "5", "3")
 	podGroup.Annotations = map[string]string{ibcluster.ClustersAnnotation: "ib-a"}
-	kin := MakePodGroup().Name("kin").Annotation(ibcluster.AffinityGroupAnnotation, "team").Phase(v1beta1.PodGroupRunning).Obj()
+	kin := schedtest.MakePodGroup().Name("kin").Annotation(ibcluster.AffinityGroupAnnotation, "team").Phase(v1beta1.PodGroupRunning).Obj()
 	w := sessiontest.World{
 		Nodes:     []*v1.Node{node("a1", "ib-a", "4"), node("b1", "ib-b", "4")},
-		Pods:      append(pods, MakePod().Name("kin-0").Group("kin").Req(Resources{"cpu": "1"}).Node("a1").Phase(v1.PodRunning).Obj()),
+		Pods:      append(pods, schedtest.MakePod().Name("kin-0").Group("kin").Req(schedtest.Resources{"cpu": "1"}).Node("a1").Phase(v1.PodRunning).Obj()),
 		PodGroups: []*v1beta1.PodGroup{podGroup, kin},
 	}
 	cluster := sessiontest.New(w)

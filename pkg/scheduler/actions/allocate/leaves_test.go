@@ -13,7 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -56,19 +56,19 @@ func TestTheLeavesOfAGang(t *testing.T) {
 			pods, podGroup := gang("g", tt.requests...)
 			w := sessiontest.World{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
 			if tt.waits != "" {
-				w.PodGroups = append(w.PodGroups, MakePodGroup().Name("a").MinMember(1).Phase(v1beta1.PodGroupInqueue).Obj(),
-					MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj())
-				three := Resources{"cpu": "3"}
-				w.Pods = append(w.Pods, MakePod().Name("old-0").Group("old").Req(three).Node(tt.waits).Phase(v1.PodRunning).Terminating().Obj(),
-					MakePod().Name("a-0").Group("a").Req(three).NodeSelector(v1.LabelHostname, tt.waits).Obj())
+				w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("a").MinMember(1).Phase(v1beta1.PodGroupInqueue).Obj(),
+					schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj())
+				three := schedtest.Resources{"cpu": "3"}
+				w.Pods = append(w.Pods, schedtest.MakePod().Name("old-0").Group("old").Req(three).Node(tt.waits).Phase(v1.PodRunning).Terminating().Obj(),
+					schedtest.MakePod().Name("a-0").Group("a").Req(three).NodeSelector(v1.LabelHostname, tt.waits).Obj())
 			}
 			leafOf := map[string]string{}
 			for _, leaf := range slices.Sorted(maps.Keys(tt.leaves)) {
 				for i := range tt.leaves[leaf] {
 					name := fmt.Sprintf("%s-%d", leaf, i)
 					leafOf[name] = leaf
-					w.Nodes = append(w.Nodes, MakeNode().Name(name).Label("ibcluster", "ib-a").Label("leaf", leaf).Label(v1.LabelHostname, name).
-						Capacity(Resources{"cpu": "4", "memory": "64Gi", "pods": cmp.Or(tt.pods[leaf], "20")}).Obj())
+					w.Nodes = append(w.Nodes, schedtest.MakeNode().Name(name).Label("ibcluster", "ib-a").Label("leaf", leaf).Label(v1.LabelHostname, name).
+						Capacity(schedtest.Resources{"cpu": "4", "memory": "64Gi", "pods": cmp.Or(tt.pods[leaf], "20")}).Obj())
 				}
 			}
 			if tt.conf == "" {

@@ -13,7 +13,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -167,8 +167,8 @@ func TestANodeThatRefusesForGoodIsNotAskedAgain(t *testing.T) {
 
 func asksAboutNodes(t *testing.T, open func(*framework.Session), want map[string]int) {
 	t.Helper()
-	good := func(name string) *NodeBuilder {
-		return MakeNode().Name(name).Label(v1.LabelHostname, name).Label("pool", "p").Capacity(Resources{"cpu": "8", "memory": "64Gi", "pods": "20"})
+	good := func(name string) *schedtest.NodeBuilder {
+		return schedtest.MakeNode().Name(name).Label(v1.LabelHostname, name).Label("pool", "p").Capacity(schedtest.Resources{"cpu": "8", "memory": "64Gi", "pods": "20"})
 	}
 	tainted, cordoned, labelled := good("tainted").Obj(), good("cordoned").Obj(), good("labelled").Label("pool", "q").Obj()
 	tainted.Spec.Taints = []v1.Taint{{Key: "k", Value: "v", Effect: v1.TaintEffectNoSchedule}}

@@ -10,7 +10,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -34,7 +34,7 @@ func TestAGangThatNumbersRefuseIsTriedOnceInAHyperNode(t *testing.T) {
 			for rack := range racks {
 				names := []string{fmt.Sprintf("n%d-a", rack), fmt.Sprintf("n%d-b", rack)}
 				w.Nodes = append(w.Nodes, node(names[0], "", "6"), node(names[1], "", "5"))
-				w.HyperNodes = append(w.HyperNodes, MakeHyperNode().Name(fmt.Sprintf("rack-%d", rack)).Nodes(names...).Obj())
+				w.HyperNodes = append(w.HyperNodes, schedtest.MakeHyperNode().Name(fmt.Sprintf("rack-%d", rack)).Nodes(names...).Obj())
 			}
 			if got := placements(t, w, tc.bound); got > tc.most {
 				t.Errorf("%d members were placed in trials, want at most %d", got, tc.most)

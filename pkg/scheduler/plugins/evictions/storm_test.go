@@ -26,7 +26,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -163,13 +163,13 @@ func (s *storm) running(gang string) (n int) {
 // node is a node of 2 cpus for queues, and as much again that another scheduler's pod holds: the share of a queue is
 // reckoned of all of it.
 func (w *world) node(name string) {
-	w.Nodes = append(w.Nodes, MakeNode().Name(name).Capacity(Resources{"cpu": "4", "memory": "64Gi", "pods": "50"}).Obj())
+	w.Nodes = append(w.Nodes, schedtest.MakeNode().Name(name).Capacity(schedtest.Resources{"cpu": "4", "memory": "64Gi", "pods": "50"}).Obj())
 	w.Pods = append(w.Pods, outsider("other-"+name, name, "2"))
 }
 
 // outsider is another scheduler's pod.
 func outsider(name, node, cpu string) *v1.Pod {
-	return MakePod().Name(name).Scheduler("other").Node(node).Phase(v1.PodRunning).Req(Resources{"cpu": cpu}).Obj()
+	return schedtest.MakePod().Name(name).Scheduler("other").Node(node).Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": cpu}).Obj()
 }
 
 type world struct{ sessiontest.World }
@@ -177,11 +177,11 @@ type world struct{ sessiontest.World }
 // gang adds a gang and its pods, of which the first run on the nodes.
 func (w *world) gang(name, queue, cpu string, minMember int32, pods int, nodes ...string) {
 	if !slices.ContainsFunc(w.Queues, func(q *v1beta1.Queue) bool { return q.Name == queue }) {
-		w.Queues = append(w.Queues, MakeQueue().Name(queue).Obj())
+		w.Queues = append(w.Queues, schedtest.MakeQueue().Name(queue).Obj())
 	}
-	w.PodGroups = append(w.PodGroups, MakePodGroup().Name(name).Queue(queue).MinMember(minMember).Phase(v1beta1.PodGroupInqueue).Obj())
+	w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name(name).Queue(queue).MinMember(minMember).Phase(v1beta1.PodGroupInqueue).Obj())
 	for i := range pods {
-		pod := MakePod().Name(fmt.Sprintf("%s-%d", name, i)).Group(name).Req(Resources{"cpu": cpu}).Label(v1beta1.PodPreemptable, "true")
+		pod := schedtest.MakePod().Name(fmt.Sprintf("%s-%d", name, i)).Group(name).Req(schedtest.Resources{"cpu": cpu}).Label(v1beta1.PodPreemptable, "true")
 		if i < len(nodes) {
 			pod.Node(nodes[i]).Phase(v1.PodRunning)
 		}
@@ -226,7 +226,7 @@ func TestRegressionEvictionsStorm(t *testing.T) {
 				if got := s.running(gang); got != 1 {
 					t.Errorf("gang %s has %d pods running, want 1", gang, got)
 				}
-				if _, _, blocked := s.plugin.gangs.Blocked(api.JobID(Namespace + "/" + gang)); blocked {
+				if _, _, blocked := s.plugin.gangs.Blocked(api.JobID(schedtest.Namespace + "/" + gang)); blocked {
 					t.Errorf("gang %s waits although it got its room", gang)
 				}
 			}
@@ -266,7 +266,7 @@ func TestWaitsOutliveTheConfiguration(t *testing.T) {
 			t.Fatalf("%d claims after %d evictions, want one", len(s.plugin.claims), len(s.evictions))
 		}
 		reload()
-		if _, _, blocked := s.plugin.gangs.Blocked(Namespace + "/b"); !blocked || len(s.plugin.claims) != 1 {
+		if _, _, blocked := s.plugin.gangs.Blocked(schedtest.Namespace + "/b"); !blocked || len(s.plugin.claims) != 1 {
 			t.Errorf("after a reload the gang that evicted waits: %t, and %d claims are known, want one", blocked, len(s.plugin.claims))
 		}
 		if _, _, blocked := s.plugin.queues.Blocked("q1"); !blocked {
@@ -363,7 +363,7 @@ func TestWhoWaits(t *testing.T) {
 	w.gang("neither", "q3", "1", 1, 1)
 	s := brew(t, w.World, fmt.Sprintf(tiers, Name, true))
 	synctest.Test(t, func(t *testing.T) {
-		s.plugin.gangs.Failed(Namespace+"/evicted", "it evicted")
+		s.plugin.gangs.Failed(schedtest.Namespace+"/evicted", "it evicted")
 		s.plugin.queues.Failed("q2", "its queue lost")
 		waiting := func(action string) []string {
 			ssn := s.cluster.Open(s.registry, s.conf)
@@ -405,7 +405,7 @@ func TestClaim(t *testing.T) {
 		urgent := func() bool {
 			ssn := s.cluster.Open(s.registry, s.conf)
 			defer ssn.Close()
-			return ssn.Urgent(ssn.Jobs[Namespace+"/wants"])
+			return ssn.Urgent(ssn.Jobs[schedtest.Namespace+"/wants"])
 		}
 		if urgent() {
 			t.Error("the gang is placed first before anything was evicted for it")
@@ -426,12 +426,12 @@ func TestClaim(t *testing.T) {
 		if urgent() {
 			t.Error("the gang is still placed first although it has had its chance")
 		}
-		s.cluster.Cache().DeletePod(s.pods[Namespace+"/wants-0"])
+		s.cluster.Cache().DeletePod(s.pods[schedtest.Namespace+"/wants-0"])
 		urgent()
 		if len(s.plugin.claims) > 0 {
 			t.Error("the claim of a gang without its pod is kept")
 		}
-		if reason, _, blocked := s.plugin.gangs.Blocked(Namespace + "/wants"); blocked {
+		if reason, _, blocked := s.plugin.gangs.Blocked(schedtest.Namespace + "/wants"); blocked {
 			t.Errorf("the gang whose claim is closed waits: %s", reason)
 		}
 	})
@@ -450,13 +450,13 @@ func TestWhatASessionNotesOfEvictions(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ssn := s.cluster.Open(s.registry, s.conf)
 			ssn.Action = action
-			for _, task := range ssn.Jobs[Namespace+"/lends"].Tasks {
+			for _, task := range ssn.Jobs[schedtest.Namespace+"/lends"].Tasks {
 				if err := ssn.Session.Evict(task, "reason"); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for gang, evicts := range map[api.JobID]bool{"wants": true, "follows": false} {
-				job := ssn.Jobs[Namespace+"/"+gang]
+				job := ssn.Jobs[schedtest.Namespace+"/"+gang]
 				for _, task := range job.Tasks {
 					task.NodeName, task.EvictionOccurred = "n", evicts
 					if err := job.UpdateTaskStatus(task, api.Pipelined); err != nil {
@@ -465,7 +465,7 @@ func TestWhatASessionNotesOfEvictions(t *testing.T) {
 				}
 			}
 			ssn.Close()
-			if len(s.plugin.claims) != 1 || s.plugin.claims[Namespace+"/wants"] == nil {
+			if len(s.plugin.claims) != 1 || s.plugin.claims[schedtest.Namespace+"/wants"] == nil {
 				t.Errorf("after %s there are the claims %v, want that of the gang that had pods evicted", action, s.plugin.claims)
 			}
 			if _, _, waits := s.plugin.queues.Blocked("q1"); waits != taken {

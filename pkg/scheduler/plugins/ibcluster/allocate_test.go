@@ -15,7 +15,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -219,7 +219,7 @@ func TestElasticGangGoesOnElsewhere(t *testing.T) {
 			for i := range many {
 				pod := member("g/"+strconv.Itoa(i), "")
 				if i < tt.large {
-					pod.Req(Resources{"cpu": "4"}).Priority(10)
+					pod.Req(schedtest.Resources{"cpu": "4"}).Priority(10)
 				}
 				w.Pods = append(w.Pods, pod.Obj())
 			}

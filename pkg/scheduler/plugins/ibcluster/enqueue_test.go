@@ -19,7 +19,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
@@ -28,24 +28,24 @@ import (
 func TestWhoIsLetIn(t *testing.T) {
 	fabric := nodes("a1 ib-a s1", "a2 ib-a s2", "b1 ib-b", "b2 ib-b", "c1 ib-c", "x")
 	tests := map[string]struct {
-		gang *PodGroupBuilder
+		gang *schedtest.PodGroupBuilder
 		// let says that it is let in, told what its PodGroup is told if it is not.
 		let  bool
 		told string
 	}{
-		"what a cluster has": {gang("g", 8, "mode=required").MinResources(Resources{"cpu": "8"}), true, ""},
-		"more than any has": {gang("g", 9, "mode=required").MinResources(Resources{"cpu": "9"}), false,
+		"what a cluster has": {gang("g", 8, "mode=required").MinResources(schedtest.Resources{"cpu": "8"}), true, ""},
+		"more than any has": {gang("g", 9, "mode=required").MinResources(schedtest.Resources{"cpu": "9"}), false,
 			"the gang must lie in one node group, and the largest of 3 has less than its minResources, even when idle: ib-a has cpu 8 of 9"},
-		"more than the listed one has": {gang("g", 8, "mode=required", "clusters=ib-c").MinResources(Resources{"cpu": "8", "rdma/hca": "9"}), false,
+		"more than the listed one has": {gang("g", 8, "mode=required", "clusters=ib-c").MinResources(schedtest.Resources{"cpu": "8", "rdma/hca": "9"}), false,
 			"the gang must lie in one node group, and the largest of 1 has less than its minResources, even when idle: ib-c has cpu 4 of 8, rdma/hca 8 of 9"},
-		"more than a narrower group has": {gang("g", 5, "mode=required", "level=spine").MinResources(Resources{"cpu": "5"}), false,
+		"more than a narrower group has": {gang("g", 5, "mode=required", "level=spine").MinResources(schedtest.Resources{"cpu": "5"}), false,
 			"the gang must lie in one node group, and the largest of 2 has less than its minResources, even when idle: ib-a/s1 has cpu 4 of 5"},
-		"more, for a gang that only prefers":  {gang("g", 9, "mode=preferred").MinResources(Resources{"cpu": "9"}), true, ""},
-		"more, for a gang without a wish":     {gang("g", 9).MinResources(Resources{"cpu": "9"}), true, ""},
-		"what is no node's, but a quota's":    {gang("g", 8, "mode=required").MinResources(Resources{"cpu": "8", "limits.cpu": "800"}), true, ""},
-		"no cluster that is listed is there":  {gang("g", 9, "mode=required", "clusters=ib-z").MinResources(Resources{"cpu": "9"}), true, ""},
+		"more, for a gang that only prefers":  {gang("g", 9, "mode=preferred").MinResources(schedtest.Resources{"cpu": "9"}), true, ""},
+		"more, for a gang without a wish":     {gang("g", 9).MinResources(schedtest.Resources{"cpu": "9"}), true, ""},
+		"what is no node's, but a quota's":    {gang("g", 8, "mode=required").MinResources(schedtest.Resources{"cpu": "8", "limits.cpu": "800"}), true, ""},
+		"no cluster that is listed is there":  {gang("g", 9, "mode=required", "clusters=ib-z").MinResources(schedtest.Resources{"cpu": "9"}), true, ""},
 		"a gang that does not say how much":   {gang("g", 99, "mode=required"), true, ""},
-		"annotations that cannot be read yet": {gang("g", 9, "mode=perhaps").MinResources(Resources{"cpu": "9"}), true, ""},
+		"annotations that cannot be read yet": {gang("g", 9, "mode=perhaps").MinResources(schedtest.Resources{"cpu": "9"}), true, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestMembersThatNoClusterHolds(t *testing.T) {
 		"of which one of several sizes fits nowhere": {3, nil, slices.Concat(sized("1", "g/0", "g/1"), sized("5", "g/2")),
 			"none of 3 has room for the 3 members needed, even when idle: ib-a takes 0 of the 1 that ask for cpu 5"},
 		"of which the smallest are enough":       {2, nil, slices.Concat(sized("1", "g/0", "g/1"), sized("5", "g/2")), ""},
-		"of which those that ask for nothing do": {3, nil, slices.Concat(sized("4", "g/0", "g/1"), []*v1.Pod{MakePod().Name("g-2").Group("g").Obj()}), ""},
+		"of which those that ask for nothing do": {3, nil, slices.Concat(sized("4", "g/0", "g/1"), []*v1.Pod{schedtest.MakePod().Name("g-2").Group("g").Obj()}), ""},
 		"of which some are there":                {3, nil, many(2, "6"), ""},
 		"of which some run":                      {3, nil, slices.Concat(many(2, "4"), members("g/9@x")), ""},
 		"that a listed cluster does not hold": {2, []string{"clusters=ib-c"}, many(2, "4"),
@@ -115,8 +115,8 @@ func TestMembersThatNoClusterHolds(t *testing.T) {
 			for _, pod := range tt.pods {
 				pod.Annotations = map[string]string{v1beta1.KubeGroupNameAnnotationKey: "g"}
 			}
-			g := gang("g", tt.minMember, append([]string{"mode=required"}, tt.wishes...)...).MinResources(Resources{"cpu": "4"}).Phase(v1beta1.PodGroupPending)
-			busy := MakePod().Name("busy").Req(Resources{"cpu": "3"}).Node("a1").Phase(v1.PodRunning).Obj() // it will end
+			g := gang("g", tt.minMember, append([]string{"mode=required"}, tt.wishes...)...).MinResources(schedtest.Resources{"cpu": "4"}).Phase(v1beta1.PodGroupPending)
+			busy := schedtest.MakePod().Name("busy").Req(schedtest.Resources{"cpu": "3"}).Node("a1").Phase(v1.PodRunning).Obj() // it will end
 			f := open(t, sessiontest.World{Nodes: fabric, PodGroups: []*v1beta1.PodGroup{g.Obj()}, Pods: append(tt.pods, busy)})
 			f.Run(enqueue.New())
 			want := scheduling.PodGroupInqueue
@@ -137,7 +137,7 @@ func TestMembersThatNoClusterHolds(t *testing.T) {
 
 // TestWithoutMinimumMembersAreLetIn: where no plugin waits for the gang's minimum some members may be placed.
 func TestWithoutMinimumMembersAreLetIn(t *testing.T) {
-	g := gang("g", 3, "mode=required").MinResources(Resources{"cpu": "7"}).Phase(v1beta1.PodGroupPending).Obj()
+	g := gang("g", 3, "mode=required").MinResources(schedtest.Resources{"cpu": "7"}).Phase(v1beta1.PodGroupPending).Obj()
 	f := open(t, sessiontest.World{Nodes: two(), PodGroups: []*v1beta1.PodGroup{g}, Pods: sized("2500m", "g/0", "g/1", "g/2")})
 	f.conf = strings.Replace(f.conf, "  - name: gang\n", "  - name: gang\n    enableJobReady: false\n", 1)
 	f.reopen(t, nil)
@@ -161,7 +161,7 @@ func TestAGangThatNoClusterHoldsLeavesRoomForOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := sessiontest.World{Nodes: nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b"), Pods: tt.pods}
 			asking := func(name string, minMember int32, cpu string) {
-				w.PodGroups = append(w.PodGroups, gang(name, minMember, "mode=required").MinResources(Resources{"cpu": cpu}).Phase(v1beta1.PodGroupPending).Obj())
+				w.PodGroups = append(w.PodGroups, gang(name, minMember, "mode=required").MinResources(schedtest.Resources{"cpu": cpu}).Phase(v1beta1.PodGroupPending).Obj())
 			}
 			asking("g0", tt.minMember, tt.minResources)
 			asking("g1", 8, "8")
@@ -204,7 +204,7 @@ func TestNoPlanIsVotedAgainst(t *testing.T) {
 		step := func(most int) int { return (1 + rnd.IntN(sizes)) * most / sizes }
 		for n := range 1 + rnd.IntN(4) {
 			name := fmt.Sprint("n", n)
-			node := api.NewNodeInfo(MakeNode().Name(name).Capacity(Resources{"cpu": "0", "memory": "0", "pods": "0"}).Obj())
+			node := api.NewNodeInfo(schedtest.MakeNode().Name(name).Capacity(schedtest.Resources{"cpu": "0", "memory": "0", "pods": "0"}).Obj())
 			node.Allocatable = api.EmptyResource()
 			for range rnd.IntN(4) {
 				node.Allocatable.Add(add(step(4000), step(8000), rnd.IntN(2)))

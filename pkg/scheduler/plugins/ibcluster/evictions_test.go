@@ -14,13 +14,13 @@ import (
 	vcreclaim "volcano.sh/volcano/pkg/scheduler/actions/reclaim"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
 // vip makes a pending pod of the gang g, which is of high priority.
-func vip(index, cpu string) *PodBuilder {
-	return member("g/"+index, "").Req(Resources{"cpu": cpu}).Priority(100)
+func vip(index, cpu string) *schedtest.PodBuilder {
+	return member("g/"+index, "").Req(schedtest.Resources{"cpu": cpu}).Priority(100)
 }
 
 func vips(cpu string, indexes ...string) []*v1.Pod {
@@ -48,7 +48,7 @@ func TestEstimate(t *testing.T) {
 	tolerant.Spec.Tolerations = []v1.Toleration{{Operator: v1.TolerationOpExists}}
 	stubborn := big("f/0", "a1", "4")
 	stubborn.Annotations[v1beta1.PodPreemptable] = "false"
-	keeps := MakeQueue().Name("keeps").Obj()
+	keeps := schedtest.MakeQueue().Name("keeps").Obj()
 	keeps.Spec.Reclaimable = new(bool)
 	tests := map[string]struct {
 		nodes     []*v1.Node
@@ -67,7 +67,7 @@ func TestEstimate(t *testing.T) {
 		"members beyond the minimum do not count":          {minMember: 1, pods: append(vips("4", "0", "1", "2"), big("f/0", "a1", "4"), big("f/1", "a2", "4")), want: cost{evictions: 1}},
 		"members of two sizes":                             {pods: append(append(vips("4", "0"), vips("1", "1")...), big("f/0", "a1", "4"), big("f/1", "a2", "2"), big("f/2", "a2", "1")), want: cost{evictions: 1}},
 		"a pod that may not go":                            {pods: append(vips("4", "0", "1"), stubborn), want: cost{short: 1}},
-		"a pod of the same priority":                       {pods: append(vips("4", "0", "1"), member("peer/0", "a1").Req(Resources{"cpu": "4"}).Obj()), want: cost{short: 1}},
+		"a pod of the same priority":                       {pods: append(vips("4", "0", "1"), member("peer/0", "a1").Req(schedtest.Resources{"cpu": "4"}).Obj()), want: cost{short: 1}},
 		"a pod of another queue":                           {pods: append(vips("4", "0", "1"), big("far/0", "a1", "4")), want: cost{short: 1}},
 		"a cordoned node":                                  {nodes: with(cordoned), pods: vips("4", "0", "1"), want: cost{short: 1}},
 		"a tainted node":                                   {nodes: with(plain, tainted), pods: vips("4", "0", "1"), want: cost{short: 1}},
@@ -92,7 +92,7 @@ func TestEstimate(t *testing.T) {
 				tt.minMember = 10
 			}
 			f := open(t, sessiontest.World{
-				Nodes: tt.nodes, PriorityClasses: classes(), Pods: tt.pods, Queues: []*v1beta1.Queue{MakeQueue().Name("far").Obj(), keeps},
+				Nodes: tt.nodes, PriorityClasses: classes(), Pods: tt.pods, Queues: []*v1beta1.Queue{schedtest.MakeQueue().Name("far").Obj(), keeps},
 				PodGroups: []*v1beta1.PodGroup{
 					gang("g", tt.minMember, "mode=required").PriorityClass("high").Obj(),
 					filler("f").Obj(), filler("far").Queue("far").Obj(), filler("keeps").Queue("keeps").Obj(),
@@ -119,7 +119,7 @@ func TestGangIsNominatedToOneCluster(t *testing.T) {
 		action vcframework.Action
 		queue  string
 	}{
-		"preempt": {action: vcpreempt.New(), queue: Queue},
+		"preempt": {action: vcpreempt.New(), queue: schedtest.Queue},
 		"reclaim": {action: vcreclaim.New(), queue: "far"},
 	}
 	for name, tt := range tests {
@@ -127,13 +127,13 @@ func TestGangIsNominatedToOneCluster(t *testing.T) {
 			for range 10 { // upstream looks at nodes in no order
 				f := open(t, sessiontest.World{
 					Nodes: nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b", "c1 ib-c", "c2 ib-c", "x"), PriorityClasses: classes(),
-					Queues:    []*v1beta1.Queue{MakeQueue().Name("far").Obj()},
+					Queues:    []*v1beta1.Queue{schedtest.MakeQueue().Name("far").Obj()},
 					PodGroups: []*v1beta1.PodGroup{gang("g", 2, "mode=required").PriorityClass("high").Obj(), filler("f").Queue(tt.queue).Obj()},
 					Pods: append(vips("4", "0", "1"),
 						big("f/0", "a1", "4"), big("f/1", "a2", "2"), big("f/2", "a2", "2"),
 						big("f/3", "b1", "4"), big("f/4", "b2", "4"),
 						big("f/5", "c1", "4"), // c2 has none that may go, and no room
-						member("other/0", "c2").Req(Resources{"cpu": "4"}).Obj(), big("f/6", "x", "4")),
+						member("other/0", "c2").Req(schedtest.Resources{"cpu": "4"}).Obj(), big("f/6", "x", "4")),
 				})
 				f.admitted("g/0") // what holds for allocate holds for no action that evicts
 				f.Run(tt.action)
@@ -226,7 +226,7 @@ func TestALauncherDoesNotSayWhereRoomIsMade(t *testing.T) {
 		},
 		Pods: []*v1.Pod{
 			vip("launcher", "0").Req(nil).Obj(), vip("worker", "4").Obj(),
-			member("peer/0", "a1").Req(Resources{"cpu": "4"}).Obj(), big("f/0", "b1", "4"),
+			member("peer/0", "a1").Req(schedtest.Resources{"cpu": "4"}).Obj(), big("f/0", "b1", "4"),
 		},
 	})
 	f.Run(vcbackfill.New())

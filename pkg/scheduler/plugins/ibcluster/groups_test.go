@@ -11,7 +11,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -36,7 +36,7 @@ func TestNodeGroups(t *testing.T) {
 	deep := nodes("a1 ib-a s1 l1", "a2 ib-a s1 l2", "b1 ib-b s1 l1", "b2 ib-b", "x")
 	tests := map[string]struct {
 		nodes     []*v1.Node
-		gang      *PodGroupBuilder
+		gang      *schedtest.PodGroupBuilder
 		others    []*v1beta1.PodGroup
 		pods      []*v1.Pod
 		arguments []string
@@ -62,12 +62,12 @@ func TestNodeGroups(t *testing.T) {
 		},
 		"required by a resource one member asks for": {
 			nodes: two(), gang: gang("g", 1), arguments: []string{"triggerResources: [rdma/hca]", "defaultMode: preferred"},
-			pods: append(members("g/0"), member("g/1", "").Req(Resources{"rdma/hca": "1"}).Obj()),
+			pods: append(members("g/0"), member("g/1", "").Req(schedtest.Resources{"rdma/hca": "1"}).Obj()),
 			want: []string{"required true", "ib-a", "ib-b"},
 		},
 		"the annotation overrules the resource": {
 			nodes: two(), gang: gang("g", 1, "mode=preferred"), arguments: []string{"triggerResources: [rdma/hca]"},
-			pods: []*v1.Pod{member("g/1", "").Req(Resources{"rdma/hca": "1"}).Obj()},
+			pods: []*v1.Pod{member("g/1", "").Req(schedtest.Resources{"rdma/hca": "1"}).Obj()},
 			want: []string{"required false", "ib-a", "ib-b"},
 		},
 		"a wish without a mode is a must where the default is none": {
@@ -179,7 +179,7 @@ func TestNodeGroups(t *testing.T) {
 		},
 		"an affinity group of another namespace": {
 			nodes: two(), gang: gang("g", 1, "affinity-group=ring"),
-			pods:   append(members("g/0"), MakePod().Namespace("far").Name("p").Group("other").Node("b2").Phase(v1.PodRunning).Obj()),
+			pods:   append(members("g/0"), schedtest.MakePod().Namespace("far").Name("p").Group("other").Node("b2").Phase(v1.PodRunning).Obj()),
 			others: []*v1beta1.PodGroup{gang("other", 1, "affinity-group=ring").Namespace("far").Obj()},
 			want:   []string{"required true", "ib-a", "ib-b"},
 		},

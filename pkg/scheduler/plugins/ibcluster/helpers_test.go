@@ -15,7 +15,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -25,7 +25,7 @@ func nodes(texts ...string) []*v1.Node {
 	var list []*v1.Node
 	for _, text := range texts {
 		fields := strings.Fields(text)
-		node := MakeNode().Name(fields[0]).Capacity(Resources{"cpu": "4", "memory": "8Gi", "pods": "10", "rdma/hca": "8"})
+		node := schedtest.MakeNode().Name(fields[0]).Capacity(schedtest.Resources{"cpu": "4", "memory": "8Gi", "pods": "10", "rdma/hca": "8"})
 		for i, value := range fields[1:] {
 			if value != "-" {
 				node.Label([]string{"ibcluster", "spine", "leaf"}[i], value)
@@ -40,8 +40,8 @@ func nodes(texts ...string) []*v1.Node {
 func two() []*v1.Node { return nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b", "x") }
 
 // gang makes a PodGroup whose minimum is the number of its pods, with the wishes "key=value" in annotations of the plugin.
-func gang(name string, minMember int32, wishes ...string) *PodGroupBuilder {
-	b := MakePodGroup().Name(name).MinMember(minMember)
+func gang(name string, minMember int32, wishes ...string) *schedtest.PodGroupBuilder {
+	b := schedtest.MakePodGroup().Name(name).MinMember(minMember)
 	for _, wish := range wishes {
 		key, value, _ := strings.Cut(wish, "=")
 		b.Annotation(annotationPrefix+key, value)
@@ -60,9 +60,9 @@ func members(texts ...string) []*v1.Pod {
 	return list
 }
 
-func member(name, node string) *PodBuilder {
+func member(name, node string) *schedtest.PodBuilder {
 	group, _, _ := strings.Cut(name, "/")
-	pod := MakePod().Name(strings.ReplaceAll(name, "/", "-")).Group(group).Req(Resources{"cpu": "1"}).
+	pod := schedtest.MakePod().Name(strings.ReplaceAll(name, "/", "-")).Group(group).Req(schedtest.Resources{"cpu": "1"}).
 		Annotation(v1beta1.PodPreemptable, "true")
 	if node != "" {
 		pod.Node(strings.TrimSuffix(node, "!")).Phase(v1.PodRunning)
@@ -105,13 +105,13 @@ type fixture struct {
 	plugin   *plugin
 	registry *framework.Registry
 	conf     string
-	events   *Events
+	events   *schedtest.Events
 }
 
 // open opens a session on the world.
 func open(t *testing.T, w sessiontest.World, arguments ...string) *fixture {
 	t.Helper()
-	f := &fixture{Cluster: sessiontest.New(w), registry: framework.NewRegistry(), conf: conf(arguments...), events: &Events{}}
+	f := &fixture{Cluster: sessiontest.New(w), registry: framework.NewRegistry(), conf: conf(arguments...), events: &schedtest.Events{}}
 	t.Cleanup(f.Cluster.Close)
 	f.Cache().Recorder = f.events
 	spec := Spec()
@@ -141,7 +141,9 @@ func (f *fixture) reopen(t *testing.T, w *sessiontest.World) {
 	f.Session = f.Cluster.Open(f.registry, f.conf)
 }
 
-func (f *fixture) job(group string) *api.JobInfo { return f.Jobs[api.JobID(Namespace+"/"+group)] }
+func (f *fixture) job(group string) *api.JobInfo {
+	return f.Jobs[api.JobID(schedtest.Namespace+"/"+group)]
+}
 
 func (f *fixture) task(name string) *api.TaskInfo {
 	group, _, _ := strings.Cut(name, "/")

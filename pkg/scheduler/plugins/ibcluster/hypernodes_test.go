@@ -9,18 +9,18 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
 // hyperNodes are the clusters ib-a and ib-b of the nodes of two, with leaves.
 func hyperNodes() []*topologyv1alpha1.HyperNode {
 	return []*topologyv1alpha1.HyperNode{
-		MakeHyperNode().Name("leaf-a1").TierName("leaf").Nodes("a1").Obj(),
-		MakeHyperNode().Name("leaf-a2").TierName("leaf").Nodes("a2").Obj(),
-		MakeHyperNode().Name("leaf-b").TierName("leaf").NodesLike("^b").Obj(),
-		MakeHyperNode().Name("ib-a").Tier(2).TierName("cluster").HyperNodes("leaf-a1", "leaf-a2").Obj(),
-		MakeHyperNode().Name("ib-b").Tier(2).TierName("cluster").HyperNodes("leaf-b").Obj(),
+		schedtest.MakeHyperNode().Name("leaf-a1").TierName("leaf").Nodes("a1").Obj(),
+		schedtest.MakeHyperNode().Name("leaf-a2").TierName("leaf").Nodes("a2").Obj(),
+		schedtest.MakeHyperNode().Name("leaf-b").TierName("leaf").NodesLike("^b").Obj(),
+		schedtest.MakeHyperNode().Name("ib-a").Tier(2).TierName("cluster").HyperNodes("leaf-a1", "leaf-a2").Obj(),
+		schedtest.MakeHyperNode().Name("ib-b").Tier(2).TierName("cluster").HyperNodes("leaf-b").Obj(),
 	}
 }
 
@@ -64,7 +64,7 @@ func TestHyperNodesThatFormNoTree(t *testing.T) {
 		PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=required").Obj(), gang("h", 1, "mode=preferred").Obj()},
 	}, "source: hypernodes")
 	for _, hyperNode := range []*topologyv1alpha1.HyperNode{
-		MakeHyperNode().Name("p").Tier(2).HyperNodes("q").Obj(), MakeHyperNode().Name("q").Tier(1).HyperNodes("p").Obj(),
+		schedtest.MakeHyperNode().Name("p").Tier(2).HyperNodes("q").Obj(), schedtest.MakeHyperNode().Name("q").Tier(1).HyperNodes("p").Obj(),
 	} {
 		_ = f.Cache().HyperNodesInfo.UpdateHyperNode(hyperNode) // fails for the circle
 	}
@@ -88,7 +88,7 @@ func TestNodeInTwoHyperNodes(t *testing.T) {
 		return sessiontest.World{
 			Nodes: two(), Pods: members("g/0"), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "clusters=ib-b").Obj()},
 			HyperNodes: []*topologyv1alpha1.HyperNode{
-				MakeHyperNode().Name("ib-b").Nodes(nodesOfB...).Obj(), MakeHyperNode().Name("ib-a").Nodes("a1", "a2").Obj(),
+				schedtest.MakeHyperNode().Name("ib-b").Nodes(nodesOfB...).Obj(), schedtest.MakeHyperNode().Name("ib-a").Nodes("a1", "a2").Obj(),
 			},
 		}
 	}

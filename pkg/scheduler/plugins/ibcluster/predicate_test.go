@@ -20,7 +20,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -28,7 +28,7 @@ func TestPredicate(t *testing.T) {
 	deep := nodes("a1 ib-a s1 l1", "a2 ib-a s1 l2", "a3 ib-a", "b1 ib-b s1 l1")
 	tests := map[string]struct {
 		nodes []*v1.Node
-		gang  *PodGroupBuilder
+		gang  *schedtest.PodGroupBuilder
 		pods  []*v1.Pod
 		want  string
 	}{
@@ -137,15 +137,15 @@ func TestVerdictOutlivesAllocateOnlyIfItMust(t *testing.T) {
 
 // The clusters in these tests: ib-a is the better place for everything that is not held to ib-b.
 func classes() []*schedulingv1.PriorityClass {
-	return []*schedulingv1.PriorityClass{PriorityClass("high", 100), PriorityClass("low", 1)}
+	return []*schedulingv1.PriorityClass{schedtest.PriorityClass("high", 100), schedtest.PriorityClass("low", 1)}
 }
 
 // filler is a PodGroup whose pods may all be evicted.
-func filler(name string) *PodGroupBuilder { return gang(name, 0).PriorityClass("low") }
+func filler(name string) *schedtest.PodGroupBuilder { return gang(name, 0).PriorityClass("low") }
 
 // big makes a filler's pod, which takes the cpu.
 func big(name, node, cpu string) *v1.Pod {
-	return member(name, node).Req(Resources{"cpu": cpu}).Priority(1).Obj()
+	return member(name, node).Req(schedtest.Resources{"cpu": cpu}).Priority(1).Obj()
 }
 
 // TestOtherActionsKeepMembersTogether: a member of a gang that runs in ib-b is not taken out of it by actions that know
@@ -180,29 +180,29 @@ func TestOtherActionsKeepMembersTogether(t *testing.T) {
 		},
 		"preempt": {
 			groups: []*v1beta1.PodGroup{vip.Obj(), filler("f").Obj()},
-			pods: append(members("g/0@b1"), member("g/1", "").Req(Resources{"cpu": "4"}).Priority(100).Obj(),
+			pods: append(members("g/0@b1"), member("g/1", "").Req(schedtest.Resources{"cpu": "4"}).Priority(100).Obj(),
 				big("f/0", "a1", "4"), big("f/1", "a2", "4"), big("f/2", "b2", "1"), big("f/3", "b2", "3")),
 			action: vcpreempt.New(), where: func(f *fixture) map[string]string { return f.Pipelined() },
 			want: map[string]string{"ns/g-1": "b"}, evicts: []string{"ns/f-2", "ns/f-3"},
 		},
 		"preempt where another plugin would let it": { // the pod number of ib-a's nodes is exceeded, which evictions can help with
 			nodes: crowded, groups: []*v1beta1.PodGroup{vip.Obj(), filler("f").Obj()},
-			pods: append(members("g/0@b1"), member("g/1", "").Req(Resources{"cpu": "4"}).Priority(100).Obj(),
+			pods: append(members("g/0@b1"), member("g/1", "").Req(schedtest.Resources{"cpu": "4"}).Priority(100).Obj(),
 				big("f/0", "a1", "4"), big("f/1", "a2", "4"), big("f/2", "b2", "1"), big("f/3", "b2", "3")),
 			action: vcpreempt.New(), where: func(f *fixture) map[string]string { return f.Pipelined() },
 			want: map[string]string{"ns/g-1": "b"}, evicts: []string{"ns/f-2", "ns/f-3"},
 		},
 		"preempt for a pod that was nominated": {
 			groups: []*v1beta1.PodGroup{vip.Obj(), filler("f").Obj()},
-			pods: append(members("g/0@b1"), member("g/1", "").Req(Resources{"cpu": "4"}).Priority(100).Nominated("a1").Obj(),
+			pods: append(members("g/0@b1"), member("g/1", "").Req(schedtest.Resources{"cpu": "4"}).Priority(100).Nominated("a1").Obj(),
 				big("f/0", "a1", "4"), big("f/1", "a2", "4"), big("f/2", "b2", "4")),
 			action: vcpreempt.New(), where: func(f *fixture) map[string]string { return f.Pipelined() },
 			want: map[string]string{"ns/g-1": "b"}, evicts: []string{"ns/f-2"},
 		},
 		"reclaim": {
-			queues: []*v1beta1.Queue{MakeQueue().Name("greedy").Obj()},
+			queues: []*v1beta1.Queue{schedtest.MakeQueue().Name("greedy").Obj()},
 			groups: []*v1beta1.PodGroup{vip.Obj(), filler("f").Queue("greedy").Obj()},
-			pods: append(members("g/0@b1"), member("g/1", "").Req(Resources{"cpu": "4"}).Obj(),
+			pods: append(members("g/0@b1"), member("g/1", "").Req(schedtest.Resources{"cpu": "4"}).Obj(),
 				big("f/0", "a1", "4"), big("f/1", "a2", "4"), big("f/2", "b2", "4")),
 			action: vcreclaim.New(), where: func(f *fixture) map[string]string { return f.Pipelined() },
 			want: map[string]string{"ns/g-1": "b"}, evicts: []string{"ns/f-2"},

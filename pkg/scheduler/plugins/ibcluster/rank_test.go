@@ -12,10 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-func named(name string) *PodBuilder { return MakePod().Name(name).Group("g") }
+func named(name string) *schedtest.PodBuilder { return schedtest.MakePod().Name(name).Group("g") }
 
 func TestRankOrder(t *testing.T) {
 	owned := func(name, owner string) *v1.Pod {

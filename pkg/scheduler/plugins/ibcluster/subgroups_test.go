@@ -10,14 +10,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
 // TestSubGroupsInOneCluster: a cluster that holds what the gang needs is not refused because it does not hold all there is.
 // Nodes have 4 cpu.
 func TestSubGroupsInOneCluster(t *testing.T) {
-	required := func(minMember int32) *PodGroupBuilder { return gang("g", minMember, "mode=required") }
+	required := func(minMember int32) *schedtest.PodGroupBuilder { return gang("g", minMember, "mode=required") }
 	// in makes pods of the sub-group that take a node each.
 	in := func(cell, cpu string, names ...string) []*v1.Pod {
 		pods := sized(cpu, names...)

@@ -12,7 +12,7 @@ import (
 	upstream "volcano.sh/volcano/pkg/scheduler/plugins/nodeorder"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/nodeorder"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -21,17 +21,17 @@ const benchNodes = 5000
 // benchWorld has nodes with 10 pods each, in so many zones, and two pending pods: "plain", and "service" of the
 // Service job-1.
 func benchWorld(zones int) sessiontest.World {
-	w := sessiontest.World{PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").Obj()}}
+	w := sessiontest.World{PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj()}}
 	for i := range benchNodes {
 		node := fmt.Sprintf("n%04d", i)
-		w.Nodes = append(w.Nodes, MakeNode().Name(node).Capacity(Resources{"cpu": "64", "memory": "512Gi", "pods": "110", gpu: "8"}).
+		w.Nodes = append(w.Nodes, schedtest.MakeNode().Name(node).Capacity(schedtest.Resources{"cpu": "64", "memory": "512Gi", "pods": "110", gpu: "8"}).
 			Label(v1.LabelTopologyZone, fmt.Sprintf("z%d", i%zones)).Obj())
 		for j := range 10 {
-			w.Pods = append(w.Pods, MakePod().Name(fmt.Sprintf("%s-%d", node, j)).Node(node).Phase(v1.PodRunning).
-				Label("job", "3").Req(Resources{"cpu": "1", "memory": "4Gi"}).Obj())
+			w.Pods = append(w.Pods, schedtest.MakePod().Name(fmt.Sprintf("%s-%d", node, j)).Node(node).Phase(v1.PodRunning).
+				Label("job", "3").Req(schedtest.Resources{"cpu": "1", "memory": "4Gi"}).Obj())
 		}
 	}
-	pending := MakePod().Group("g").Req(Resources{"cpu": "4", "memory": "32Gi", gpu: "1"})
+	pending := schedtest.MakePod().Group("g").Req(schedtest.Resources{"cpu": "4", "memory": "32Gi", gpu: "1"})
 	w.Pods = append(w.Pods, pending.Name("plain").Obj(), pending.Name("service").Label("job", "1").Obj())
 	return w
 }

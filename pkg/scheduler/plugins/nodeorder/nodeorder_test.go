@@ -18,15 +18,15 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/nodeorder"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
 // worldOf has the pods, all of one gang, on nodes n0, n1, ... in the zones; "" is none.
 func worldOf(pods []*v1.Pod, zones ...string) sessiontest.World {
-	w := sessiontest.World{PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").Obj()}, Pods: pods}
+	w := sessiontest.World{PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj()}, Pods: pods}
 	for i, zone := range zones {
-		b := MakeNode().Name("n" + string(rune('0'+i)))
+		b := schedtest.MakeNode().Name("n" + string(rune('0'+i)))
 		if zone != "" {
 			b.Label(v1.LabelTopologyZone, zone)
 		}
@@ -35,8 +35,8 @@ func worldOf(pods []*v1.Pod, zones ...string) sessiontest.World {
 	return w
 }
 
-func gangPod() *PodBuilder {
-	return MakePod().Name("p").Group("g").Req(Resources{"cpu": "1", "memory": "1Gi"})
+func gangPod() *schedtest.PodBuilder {
+	return schedtest.MakePod().Name("p").Group("g").Req(schedtest.Resources{"cpu": "1", "memory": "1Gi"})
 }
 
 func podAffinity(preferred bool, app string) v1.Affinity {
@@ -60,7 +60,7 @@ func TestTasksThatAreUncacheable(t *testing.T) {
 		return pod
 	}
 	placed := func(affinity v1.Affinity) *v1.Pod {
-		return MakePod().Name("placed").Node("n0").Phase(v1.PodRunning).Affinity(affinity).Obj()
+		return schedtest.MakePod().Name("placed").Node("n0").Phase(v1.PodRunning).Affinity(affinity).Obj()
 	}
 	ofService := gangPod().Label("job", "1").Obj()
 	tests := map[string]struct {
@@ -111,8 +111,8 @@ func TestTasksThatAreUncacheable(t *testing.T) {
 func TestFirstPodWithAffinityOfANode(t *testing.T) {
 	likesX := podAffinity(true, "x")
 	world := worldOf([]*v1.Pod{
-		MakePod().Name("placed").Node("n0").Phase(v1.PodRunning).Affinity(likesX).Obj(),
-		MakePod().Name("first").Group("g").Affinity(likesX).Obj(),
+		schedtest.MakePod().Name("placed").Node("n0").Phase(v1.PodRunning).Affinity(likesX).Obj(),
+		schedtest.MakePod().Name("first").Group("g").Affinity(likesX).Obj(),
 		gangPod().Label("app", "x").Obj(),
 	}, "", "", "")
 	cluster := sessiontest.New(world)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -62,7 +62,7 @@ func (d dice) world(nodes, placed, pending int) sessiontest.World {
 	}
 	for i := range 4 {
 		for _, namespace := range namespaces {
-			w.PodGroups = append(w.PodGroups, MakePodGroup().Namespace(namespace).Name(fmt.Sprintf("g%d", i)).MinMember(1).Phase(v1beta1.PodGroupInqueue).Obj())
+			w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Namespace(namespace).Name(fmt.Sprintf("g%d", i)).MinMember(1).Phase(v1beta1.PodGroupInqueue).Obj())
 		}
 	}
 	affine := d.oneIn(2)
@@ -71,7 +71,7 @@ func (d dice) world(nodes, placed, pending int) sessiontest.World {
 		if i < placed {
 			pod.Spec.NodeName, pod.Status.Phase = pick(d, w.Nodes...).Name, v1.PodRunning
 			if d.oneIn(8) {
-				pod.DeletionTimestamp = &Created
+				pod.DeletionTimestamp = &schedtest.Created
 			}
 			if d.oneIn(4) {
 				pod.Annotations = nil // of no gang
@@ -83,8 +83,8 @@ func (d dice) world(nodes, placed, pending int) sessiontest.World {
 }
 
 func (d dice) node(name, zone string, host, shunned bool) *v1.Node {
-	b := MakeNode().Name(name).Label("disk", pick(d, "ssd", "hdd")).Label("row", pick(d, "1", "2", "3"))
-	capacity := Resources{"cpu": pick(d, "4", "8", "7900m", "0"), "memory": pick(d, "16Gi", "7Gi", "1000000001", "0"), "pods": "110"}
+	b := schedtest.MakeNode().Name(name).Label("disk", pick(d, "ssd", "hdd")).Label("row", pick(d, "1", "2", "3"))
+	capacity := schedtest.Resources{"cpu": pick(d, "4", "8", "7900m", "0"), "memory": pick(d, "16Gi", "7Gi", "1000000001", "0"), "pods": "110"}
 	switch d.IntN(6) {
 	case 0:
 		delete(capacity, "cpu")
@@ -110,7 +110,7 @@ func (d dice) node(name, zone string, host, shunned bool) *v1.Node {
 }
 
 func (d dice) pod(name string, affine bool) *v1.Pod {
-	b := MakePod().Namespace(pick(d, namespaces...)).Name(name).Group(fmt.Sprintf("g%d", d.IntN(4)))
+	b := schedtest.MakePod().Namespace(pick(d, namespaces...)).Name(name).Group(fmt.Sprintf("g%d", d.IntN(4)))
 	if d.oneIn(2) {
 		b.Label("app", pick(d, "a", "b", "c"))
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 func point(utilization, score any) map[any]any {
@@ -85,7 +85,7 @@ func TestArguments(t *testing.T) {
 func TestScores(t *testing.T) {
 	packs := framework.Arguments{weightArgument: 3, shapeArgument: []any{point(0, 0), point(100, 10)}}
 	wide := local("v", "n1")
-	wide.Spec.Capacity = UnboundClaim("", "").Spec.Resources.Requests.DeepCopy()
+	wide.Spec.Capacity = schedtest.UnboundClaim("", "").Spec.Resources.Requests.DeepCopy()
 	half := local("half", "n2")
 	quantity := half.Spec.Capacity["storage"]
 	quantity.Add(quantity)
@@ -97,19 +97,19 @@ func TestScores(t *testing.T) {
 		want    map[string]float64
 	}{
 		"local volumes": {
-			args: packs, objects: []runtime.Object{UnboundClaim("c", "local"), wide, half}, claim: "c",
+			args: packs, objects: []runtime.Object{schedtest.UnboundClaim("c", "local"), wide, half}, claim: "c",
 			want: map[string]float64{"n1": 300, "n2": 150},
 		},
 		"volumes made where capacity is known": {
-			args: packs, objects: append(capacity("4Gi", "n1"), UnboundClaim("c", "made")), claim: "c",
+			args: packs, objects: append(capacity("4Gi", "n1"), schedtest.UnboundClaim("c", "made")), claim: "c",
 			want: map[string]float64{"n1": 75, "n2": 0},
 		},
 		"volumes made without capacity": {
-			args: packs, objects: []runtime.Object{UnboundClaim("c", "made")}, claim: "c",
+			args: packs, objects: []runtime.Object{schedtest.UnboundClaim("c", "made")}, claim: "c",
 			want: map[string]float64{"n1": 0, "n2": 0},
 		},
 		"Kubernetes' own shape": {
-			objects: []runtime.Object{UnboundClaim("c", "local"), wide, half}, claim: "c",
+			objects: []runtime.Object{schedtest.UnboundClaim("c", "local"), wide, half}, claim: "c",
 			want: map[string]float64{"n1": 0, "n2": 50},
 		},
 	}

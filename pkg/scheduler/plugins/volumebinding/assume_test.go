@@ -15,7 +15,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 func with(objects ...[]runtime.Object) []runtime.Object {
@@ -25,7 +25,7 @@ func with(objects ...[]runtime.Object) []runtime.Object {
 // TestTwoMembersDoNotCountOnOneVolume: what is assumed for the one is seen by the other's predicate, also when its claims were read
 // before; and the volume is free again once the placement is taken back.
 func TestTwoMembersDoNotCountOnOneVolume(t *testing.T) {
-	objects := with(someNodes("n1"), []runtime.Object{UnboundClaim("c0", "local"), UnboundClaim("c1", "local"), local("v", "n1")})
+	objects := with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c0", "local"), schedtest.UnboundClaim("c1", "local"), local("v", "n1")})
 	run(t, nil, objects, func(w *world) {
 		first, second := member("g-0", "c0"), member("g-1", "c1")
 		if refused := w.fits(second, "n1"); refused != "" {
@@ -52,7 +52,7 @@ func TestTheSmallestClaimHasTheSmallestVolume(t *testing.T) {
 	}
 	large := local("large", "n1")
 	large.Spec.Capacity[v1.ResourceStorage] = resource.MustParse("2Gi")
-	objects := with(someNodes("n1"), []runtime.Object{claimLike("big", "local", sized), UnboundClaim("small", "local"), large, local("tight", "n1")})
+	objects := with(someNodes("n1"), []runtime.Object{claimLike("big", "local", sized), schedtest.UnboundClaim("small", "local"), large, local("tight", "n1")})
 	run(t, nil, objects, func(w *world) {
 		w.mustPlace(member("g-0", "big", "small"), "n1")
 	})
@@ -61,10 +61,10 @@ func TestTheSmallestClaimHasTheSmallestVolume(t *testing.T) {
 // TestTrialsLeaveNothingBehind: a gang is tried on forty clusters and placed on none.
 func TestTrialsLeaveNothingBehind(t *testing.T) {
 	const clusters = 40
-	objects := with([]runtime.Object{UnboundClaim("c0", "local"), UnboundClaim("c1", "local"), UnboundClaim("d", "made")})
+	objects := with([]runtime.Object{schedtest.UnboundClaim("c0", "local"), schedtest.UnboundClaim("c1", "local"), schedtest.UnboundClaim("d", "made")})
 	for i := range clusters {
 		node := fmt.Sprintf("n%d", i)
-		objects = append(objects, MakeNode().Name(node).Obj(), local("v-"+node, node))
+		objects = append(objects, schedtest.MakeNode().Name(node).Obj(), local("v-"+node, node))
 	}
 	run(t, nil, objects, func(w *world) {
 		for i := range clusters {
@@ -92,7 +92,7 @@ func TestTrialsLeaveNothingBehind(t *testing.T) {
 func TestASharedClaimIsHeldUntilNobodyHoldsIt(t *testing.T) {
 	for class, refusal := range map[string]string{"local": "no free volume", "made": "node(s) other than n1, which was selected for claim"} {
 		t.Run(class, func(t *testing.T) {
-			objects := with(someNodes("n1", "n2"), []runtime.Object{UnboundClaim("shared", class), UnboundClaim("other", class)})
+			objects := with(someNodes("n1", "n2"), []runtime.Object{schedtest.UnboundClaim("shared", class), schedtest.UnboundClaim("other", class)})
 			if class == "local" {
 				objects = append(objects, local("v", "n1"))
 			}
@@ -122,7 +122,7 @@ func TestASharedClaimIsHeldUntilNobodyHoldsIt(t *testing.T) {
 
 // TestEvictionsLeaveVolumesAlone: a task that is evicted keeps its volumes, and one whose eviction is taken back is given none anew.
 func TestEvictionsLeaveVolumesAlone(t *testing.T) {
-	objects := with(someNodes("n1"), []runtime.Object{UnboundClaim("c", "local"), local("v", "n1")})
+	objects := with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")})
 	run(t, nil, objects, func(w *world) {
 		task := member("g-0", "c")
 		w.mustPlace(task, "n1")
@@ -141,7 +141,7 @@ func TestEvictionsLeaveVolumesAlone(t *testing.T) {
 
 // TestWhatIsAssumedOutlivesConfigurations: a reload builds the plugin anew, and volumes of transactions in flight stay taken.
 func TestWhatIsAssumedOutlivesConfigurations(t *testing.T) {
-	objects := with(someNodes("n1"), []runtime.Object{UnboundClaim("c0", "local"), UnboundClaim("c1", "local"), local("v", "n1")})
+	objects := with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c0", "local"), schedtest.UnboundClaim("c1", "local"), local("v", "n1")})
 	run(t, nil, objects, func(w *world) {
 		spec, factory := Spec(), informers.NewSharedInformerFactory(w.kube, 0)
 		before := w.build(spec, nil, factory)

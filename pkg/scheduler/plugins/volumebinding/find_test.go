@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/component-helpers/storage/volume"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 func claimLike(name, class string, mutate func(*v1.PersistentVolumeClaim)) *v1.PersistentVolumeClaim {
-	claim := UnboundClaim(name, class)
+	claim := schedtest.UnboundClaim(name, class)
 	mutate(claim)
 	return claim
 }
@@ -33,11 +33,11 @@ func boundTo(name string) func(*v1.PersistentVolumeClaim) {
 
 // classes are those that tests use.
 func classes() []runtime.Object {
-	elsewhere := LateClass("elsewhere", provisioner)
+	elsewhere := schedtest.LateClass("elsewhere", provisioner)
 	elsewhere.AllowedTopologies = []v1.TopologySelectorTerm{{MatchLabelExpressions: []v1.TopologySelectorLabelRequirement{
 		{Key: v1.LabelHostname, Values: []string{"n2"}},
 	}}}
-	return []runtime.Object{LateClass("local", noProvisioner), LateClass("made", provisioner), immediate("now"), elsewhere}
+	return []runtime.Object{schedtest.LateClass("local", noProvisioner), schedtest.LateClass("made", provisioner), immediate("now"), elsewhere}
 }
 
 func capacity(left string, of string) []runtime.Object {
@@ -45,7 +45,7 @@ func capacity(left string, of string) []runtime.Object {
 	return []runtime.Object{
 		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: provisioner}, Spec: storagev1.CSIDriverSpec{StorageCapacity: new(true)}},
 		&storagev1.CSIStorageCapacity{
-			ObjectMeta: metav1.ObjectMeta{Name: "of-" + of, Namespace: Namespace}, StorageClassName: "made", Capacity: &amount,
+			ObjectMeta: metav1.ObjectMeta{Name: "of-" + of, Namespace: schedtest.Namespace}, StorageClassName: "made", Capacity: &amount,
 			NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{v1.LabelHostname: of}},
 		},
 	}
@@ -59,20 +59,20 @@ func TestVerdicts(t *testing.T) {
 		want    string
 	}{
 		"a local volume on the node": {
-			objects: []runtime.Object{UnboundClaim("c", "local"), local("v", "n1")},
+			objects: []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")},
 		},
 		"a local volume on another node": {
-			objects: []runtime.Object{UnboundClaim("c", "local"), local("v", "n2")},
+			objects: []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n2")},
 			want:    `node(s) have no free volume, and cannot be given one, for claim "c" (storage class "local")`,
 		},
 		"one volume for two claims of a pod": {
-			objects: []runtime.Object{UnboundClaim("c", "local"), UnboundClaim("d", "local"), local("v", "n1")},
+			objects: []runtime.Object{schedtest.UnboundClaim("c", "local"), schedtest.UnboundClaim("d", "local"), local("v", "n1")},
 			claims:  []string{"c", "d"},
 			want:    `node(s) have no free volume, and cannot be given one, for claim "c" (storage class "local"), claim "d" (storage class "local")`,
 		},
-		"a volume that can be made": {objects: []runtime.Object{UnboundClaim("c", "made")}},
+		"a volume that can be made": {objects: []runtime.Object{schedtest.UnboundClaim("c", "made")}},
 		"a volume that can be made elsewhere only": {
-			objects: []runtime.Object{UnboundClaim("c", "elsewhere")},
+			objects: []runtime.Object{schedtest.UnboundClaim("c", "elsewhere")},
 			want:    `node(s) have no free volume, and cannot be given one, for claim "c" (storage class "elsewhere")`,
 		},
 		"a volume that is being made elsewhere": {
@@ -81,9 +81,9 @@ func TestVerdicts(t *testing.T) {
 			})},
 			want: `node(s) other than n2, which was selected for claim "c" (storage class "made")`,
 		},
-		"enough capacity": {objects: slices.Concat(capacity("1Gi", "n1"), []runtime.Object{UnboundClaim("c", "made")})},
+		"enough capacity": {objects: slices.Concat(capacity("1Gi", "n1"), []runtime.Object{schedtest.UnboundClaim("c", "made")})},
 		"too little capacity": {
-			objects: slices.Concat(capacity("1Mi", "n1"), []runtime.Object{UnboundClaim("c", "made")}),
+			objects: slices.Concat(capacity("1Mi", "n1"), []runtime.Object{schedtest.UnboundClaim("c", "made")}),
 			want:    `node(s) have too little storage left for claim "c" (storage class "made")`,
 		},
 		"a bound claim": {objects: []runtime.Object{claimLike("c", "local", boundTo("v")), local("v", "n1")}},
@@ -103,21 +103,21 @@ func TestVerdicts(t *testing.T) {
 		},
 		"a claim that is being deleted": {
 			objects: []runtime.Object{claimLike("c", "local", func(c *v1.PersistentVolumeClaim) {
-				c.DeletionTimestamp, c.Finalizers = &Created, []string{"kubernetes.io/pvc-protection"}
+				c.DeletionTimestamp, c.Finalizers = &schedtest.Created, []string{"kubernetes.io/pvc-protection"}
 			}), local("v", "n1")},
 			want: `claim "c" (storage class "local") is being deleted`,
 		},
 		"a missing claim": {want: `claim "c" of the pod's volume "c" does not exist`},
 		"a missing class": {
-			objects: []runtime.Object{UnboundClaim("c", "nowhere")},
+			objects: []runtime.Object{schedtest.UnboundClaim("c", "nowhere")},
 			want:    `claim "c" (storage class "nowhere") is not bound: its class does not exist`,
 		},
 		"no class": {
-			objects: []runtime.Object{UnboundClaim("c", "")},
+			objects: []runtime.Object{schedtest.UnboundClaim("c", "")},
 			want:    `claim "c" (no storage class) is not bound: without a class, a volume must be made for it`,
 		},
 		"a class that binds at once": {
-			objects: []runtime.Object{UnboundClaim("c", "now")},
+			objects: []runtime.Object{schedtest.UnboundClaim("c", "now")},
 			want:    `claim "c" (storage class "now") is not bound: its class binds at once, and the pod waits for that`,
 		},
 		"a claim for a certain volume": {
@@ -148,7 +148,7 @@ func TestVerdicts(t *testing.T) {
 
 // TestEphemeralVolumes: the claim of a pod's own volume must be there and be the pod's.
 func TestEphemeralVolumes(t *testing.T) {
-	pod := MakePod().Group("g").Name("g-0").Obj()
+	pod := schedtest.MakePod().Group("g").Name("g-0").Obj()
 	pod.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}}}
 	owned := func(uid string) *v1.PersistentVolumeClaim {
 		return claimLike("g-0-scratch", "local", func(c *v1.PersistentVolumeClaim) {
@@ -183,7 +183,7 @@ func TestEphemeralVolumes(t *testing.T) {
 func TestManyClaimsAreNamedInFewWords(t *testing.T) {
 	var claims []*v1.PersistentVolumeClaim
 	for i := range 5 {
-		claims = append(claims, UnboundClaim(fmt.Sprint(i), "x"))
+		claims = append(claims, schedtest.UnboundClaim(fmt.Sprint(i), "x"))
 	}
 	want := `claim "0" (storage class "x"), claim "1" (storage class "x"), claim "2" (storage class "x"), 2 more`
 	if got := describeAll(claims); got != want {

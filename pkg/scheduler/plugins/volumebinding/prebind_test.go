@@ -17,7 +17,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/component-helpers/storage/volume"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 // untouched fails when a node is selected for the claim, or the volume is reserved, or either is marked.
@@ -56,7 +56,7 @@ func TestBound(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			run(t, nil, with(someNodes("n1"), tc.volumes, []runtime.Object{UnboundClaim("c", tc.class)}), func(w *world) {
+			run(t, nil, with(someNodes("n1"), tc.volumes, []runtime.Object{schedtest.UnboundClaim("c", tc.class)}), func(w *world) {
 				task := member("g-0", "c")
 				w.mustPlace(task, "n1")
 				w.written()
@@ -96,7 +96,7 @@ func TestPodsWithoutClaims(t *testing.T) {
 
 // TestNobodyIsBoundWithoutVolumes: a step for which nothing is reserved, or on another node, fails.
 func TestNobodyIsBoundWithoutVolumes(t *testing.T) {
-	run(t, nil, with(someNodes("n1"), []runtime.Object{UnboundClaim("c", "local"), local("v", "n1")}), func(w *world) {
+	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")}), func(w *world) {
 		task := member("g-0", "c")
 		task.NodeName = "n1"
 		if err := w.preBind(task)(); !errors.Is(err, errReserved) {
@@ -113,7 +113,7 @@ func TestNobodyIsBoundWithoutVolumes(t *testing.T) {
 // TestRollbackWithdraws: what was written and not taken up is taken back, also when the step was cut off, and the volumes are free for
 // others. Done again it does nothing.
 func TestRollbackWithdraws(t *testing.T) {
-	objects := with(someNodes("n1", "n2"), []runtime.Object{UnboundClaim("c", "local"), UnboundClaim("d", "made"), local("v", "n1"), local("v2", "n2")})
+	objects := with(someNodes("n1", "n2"), []runtime.Object{schedtest.UnboundClaim("c", "local"), schedtest.UnboundClaim("d", "made"), local("v", "n1"), local("v2", "n2")})
 	run(t, map[string]any{bindTimeoutArgument: 7}, objects, func(w *world) {
 		task := member("g-0", "c", "d")
 		w.mustPlace(task, "n1")
@@ -145,7 +145,7 @@ func TestRollbackWithdraws(t *testing.T) {
 
 // TestRollbackUnbegun: the volumes of a member whose step never ran are free again, and nothing is written.
 func TestRollbackUnbegun(t *testing.T) {
-	run(t, nil, with(someNodes("n1"), []runtime.Object{UnboundClaim("c", "local"), local("v", "n1")}), func(w *world) {
+	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")}), func(w *world) {
 		task := member("g-0", "c")
 		w.mustPlace(task, "n1")
 		w.rollBack(task)
@@ -159,7 +159,7 @@ func TestRollbackUnbegun(t *testing.T) {
 // TestRollbackLeavesWhatWasTakenUp: what the volume controller or a provisioner has done by then stays, and so does what a user wrote.
 func TestRollbackLeavesWhatWasTakenUp(t *testing.T) {
 	objects := func() []runtime.Object {
-		return with(someNodes("n1", "n2"), []runtime.Object{UnboundClaim("c", "local"), UnboundClaim("d", "made"), local("v", "n1")})
+		return with(someNodes("n1", "n2"), []runtime.Object{schedtest.UnboundClaim("c", "local"), schedtest.UnboundClaim("d", "made"), local("v", "n1")})
 	}
 	cases := map[string]struct {
 		meanwhile func(w *world)
@@ -206,7 +206,7 @@ func TestRollbackLeavesWhatWasTakenUp(t *testing.T) {
 		"the volume was given to another claim": {
 			meanwhile: func(w *world) {
 				v := w.volume("v")
-				v.Spec.ClaimRef = &v1.ObjectReference{Namespace: Namespace, Name: "other", UID: "other"}
+				v.Spec.ClaimRef = &v1.ObjectReference{Namespace: schedtest.Namespace, Name: "other", UID: "other"}
 				if _, err := w.kube.CoreV1().PersistentVolumes().Update(w.t.Context(), v, metav1.UpdateOptions{}); err != nil {
 					w.t.Fatal(err)
 				}
@@ -244,7 +244,7 @@ func TestRollbackLeavesWhatWasTakenUp(t *testing.T) {
 		},
 		"the claim was deleted": {
 			meanwhile: func(w *world) {
-				if err := w.kube.CoreV1().PersistentVolumeClaims(Namespace).Delete(w.t.Context(), "c", metav1.DeleteOptions{}); err != nil {
+				if err := w.kube.CoreV1().PersistentVolumeClaims(schedtest.Namespace).Delete(w.t.Context(), "c", metav1.DeleteOptions{}); err != nil {
 					w.t.Fatal(err)
 				}
 			},
@@ -276,8 +276,8 @@ func TestRollbackLeavesWhatWasTakenUp(t *testing.T) {
 // TestVolumeReservedByAUser: it is left reserved for the claim of that name.
 func TestVolumeReservedByAUser(t *testing.T) {
 	v := local("v", "n1")
-	v.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: Namespace, Name: "c"}
-	run(t, map[string]any{bindTimeoutArgument: 1}, with(someNodes("n1"), []runtime.Object{UnboundClaim("c", "local"), v}), func(w *world) {
+	v.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: schedtest.Namespace, Name: "c"}
+	run(t, map[string]any{bindTimeoutArgument: 1}, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), v}), func(w *world) {
 		task := member("g-0", "c")
 		w.mustPlace(task, "n1")
 		if err := w.preBind(task)(); err == nil {
@@ -293,7 +293,7 @@ func TestVolumeReservedByAUser(t *testing.T) {
 // TestUnclearAnswers: a write whose answer was lost may have been taken, and is taken back like any other. A rollback that fails is
 // done again.
 func TestUnclearAnswers(t *testing.T) {
-	run(t, nil, with(someNodes("n1"), []runtime.Object{UnboundClaim("d", "made")}), func(w *world) {
+	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("d", "made")}), func(w *world) {
 		task := member("g-0", "d")
 		w.mustPlace(task, "n1")
 		lost, away := true, true
@@ -330,7 +330,7 @@ func TestUnclearAnswers(t *testing.T) {
 func TestASharedClaimIsWrittenOnce(t *testing.T) {
 	for _, class := range []string{"local", "made"} {
 		t.Run(class, func(t *testing.T) {
-			objects := with(someNodes("n1"), []runtime.Object{UnboundClaim("c", class), local("v", "n1")})
+			objects := with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", class), local("v", "n1")})
 			run(t, map[string]any{bindTimeoutArgument: 60}, objects, func(w *world) {
 				first, second, third := member("g-0", "c"), member("g-1", "c"), member("g-2", "c")
 				w.mustPlace(first, "n1")
@@ -363,7 +363,7 @@ func TestASharedClaimIsWrittenOnce(t *testing.T) {
 
 // TestASharedClaimIsWithdrawnByTheLast: whichever of the members is rolled back last.
 func TestASharedClaimIsWithdrawnByTheLast(t *testing.T) {
-	run(t, map[string]any{bindTimeoutArgument: 2}, with(someNodes("n1"), []runtime.Object{UnboundClaim("c", "made")}), func(w *world) {
+	run(t, map[string]any{bindTimeoutArgument: 2}, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "made")}), func(w *world) {
 		first, second := member("g-0", "c"), member("g-1", "c")
 		w.mustPlace(first, "n1")
 		w.mustPlace(second, "n1")
@@ -382,7 +382,7 @@ func TestASharedClaimIsWithdrawnByTheLast(t *testing.T) {
 
 // TestProvisionerAsksToReschedule: it removes the selected node; the step fails at once and the claim is free to go elsewhere.
 func TestProvisionerAsksToReschedule(t *testing.T) {
-	run(t, nil, with(someNodes("n1", "n2"), []runtime.Object{UnboundClaim("c", "made")}), func(w *world) {
+	run(t, nil, with(someNodes("n1", "n2"), []runtime.Object{schedtest.UnboundClaim("c", "made")}), func(w *world) {
 		task := member("g-0", "c")
 		w.mustPlace(task, "n1")
 		end := w.preBind(task)
@@ -398,7 +398,7 @@ func TestProvisionerAsksToReschedule(t *testing.T) {
 
 // TestCutOff: the step ends with its context and says why.
 func TestCutOff(t *testing.T) {
-	run(t, nil, with(someNodes("n1"), []runtime.Object{UnboundClaim("c", "made")}), func(w *world) {
+	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "made")}), func(w *world) {
 		task := member("g-0", "c")
 		w.mustPlace(task, "n1")
 		ctx, cancel := context.WithCancelCause(w.t.Context())

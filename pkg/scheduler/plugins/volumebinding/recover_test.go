@@ -12,14 +12,14 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 // TestRecover: what a former leader selected and reserved for pods that it did not bind is withdrawn, and nothing else.
 func TestRecover(t *testing.T) {
 	former := options.ServerOpts
 	defer func() { options.ServerOpts = former }()
-	options.ServerOpts = &options.ServerOption{SchedulerNames: []string{SchedulerName}}
+	options.ServerOpts = &options.ServerOption{SchedulerNames: []string{schedtest.SchedulerName}}
 	selected := func(mark string) func(*v1.PersistentVolumeClaim) {
 		return func(c *v1.PersistentVolumeClaim) {
 			c.Annotations = map[string]string{volume.AnnSelectedNode: "n1"}
@@ -30,30 +30,30 @@ func TestRecover(t *testing.T) {
 	}
 	reserved := func(mark string, phase v1.PersistentVolumePhase) *v1.PersistentVolume {
 		v := local("v", "n1")
-		claim := UnboundClaim("c", "local")
+		claim := schedtest.UnboundClaim("c", "local")
 		v.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
 		v.Annotations = map[string]string{SchedulerAnnotation: mark, volume.AnnBoundByController: "yes"}
 		v.Status.Phase = phase
 		return v
 	}
-	waits := MakePod().Group("g").Name("g-0").Volume("c").Obj()
-	runs := MakePod().Group("g").Name("g-1").Volume("c").Node("n1").Phase(v1.PodRunning).Obj()
-	ended := MakePod().Group("g").Name("g-2").Volume("c").Node("n1").Phase(v1.PodSucceeded).Obj()
+	waits := schedtest.MakePod().Group("g").Name("g-0").Volume("c").Obj()
+	runs := schedtest.MakePod().Group("g").Name("g-1").Volume("c").Node("n1").Phase(v1.PodRunning).Obj()
+	ended := schedtest.MakePod().Group("g").Name("g-2").Volume("c").Node("n1").Phase(v1.PodSucceeded).Obj()
 	cases := map[string]struct {
 		objects []runtime.Object
 		keeps   bool
 	}{
-		"a selected node of a pod that waits":        {objects: []runtime.Object{claimLike("c", "made", selected(SchedulerName)), waits}},
-		"a selected node without a pod":              {objects: []runtime.Object{claimLike("c", "made", selected(SchedulerName))}},
-		"a selected node of a pod that has ended":    {objects: []runtime.Object{claimLike("c", "made", selected(SchedulerName)), ended}},
-		"a selected node of a pod that is bound":     {objects: []runtime.Object{claimLike("c", "made", selected(SchedulerName)), waits, runs}, keeps: true},
+		"a selected node of a pod that waits":        {objects: []runtime.Object{claimLike("c", "made", selected(schedtest.SchedulerName)), waits}},
+		"a selected node without a pod":              {objects: []runtime.Object{claimLike("c", "made", selected(schedtest.SchedulerName))}},
+		"a selected node of a pod that has ended":    {objects: []runtime.Object{claimLike("c", "made", selected(schedtest.SchedulerName)), ended}},
+		"a selected node of a pod that is bound":     {objects: []runtime.Object{claimLike("c", "made", selected(schedtest.SchedulerName)), waits, runs}, keeps: true},
 		"a selected node of another scheduler":       {objects: []runtime.Object{claimLike("c", "made", selected("other")), waits}, keeps: true},
 		"a selected node that nobody marked":         {objects: []runtime.Object{claimLike("c", "made", selected("")), waits}, keeps: true},
-		"a volume reserved for a pod that waits":     {objects: []runtime.Object{UnboundClaim("c", "local"), reserved(SchedulerName, v1.VolumeAvailable), waits}},
-		"a volume reserved for a claim that is gone": {objects: []runtime.Object{UnboundClaim("c", "other"), reserved(SchedulerName, v1.VolumeAvailable)}},
-		"a volume reserved for a pod that is bound":  {objects: []runtime.Object{UnboundClaim("c", "local"), reserved(SchedulerName, v1.VolumeAvailable), runs}, keeps: true},
-		"a volume that is bound":                     {objects: []runtime.Object{UnboundClaim("c", "local"), reserved(SchedulerName, v1.VolumeBound), waits}, keeps: true},
-		"a volume of another scheduler":              {objects: []runtime.Object{UnboundClaim("c", "local"), reserved("other", v1.VolumeAvailable), waits}, keeps: true},
+		"a volume reserved for a pod that waits":     {objects: []runtime.Object{schedtest.UnboundClaim("c", "local"), reserved(schedtest.SchedulerName, v1.VolumeAvailable), waits}},
+		"a volume reserved for a claim that is gone": {objects: []runtime.Object{schedtest.UnboundClaim("c", "other"), reserved(schedtest.SchedulerName, v1.VolumeAvailable)}},
+		"a volume reserved for a pod that is bound":  {objects: []runtime.Object{schedtest.UnboundClaim("c", "local"), reserved(schedtest.SchedulerName, v1.VolumeAvailable), runs}, keeps: true},
+		"a volume that is bound":                     {objects: []runtime.Object{schedtest.UnboundClaim("c", "local"), reserved(schedtest.SchedulerName, v1.VolumeBound), waits}, keeps: true},
+		"a volume of another scheduler":              {objects: []runtime.Object{schedtest.UnboundClaim("c", "local"), reserved("other", v1.VolumeAvailable), waits}, keeps: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -89,14 +89,14 @@ func TestRecover(t *testing.T) {
 func TestWhatIsWrittenIsRecovered(t *testing.T) {
 	former := options.ServerOpts
 	defer func() { options.ServerOpts = former }()
-	options.ServerOpts = &options.ServerOption{SchedulerNames: []string{SchedulerName}}
+	options.ServerOpts = &options.ServerOption{SchedulerNames: []string{schedtest.SchedulerName}}
 	for name, own := range map[string]string{"alone": "", "among several of its name": "scheduler-1"} {
 		t.Run(name, func(t *testing.T) {
 			if own != "" {
 				t.Setenv("MULTI_SCHEDULER_ENABLE", "true")
 				t.Setenv("SCHEDULER_POD_NAME", own)
 			}
-			objects := with(someNodes("n1"), []runtime.Object{UnboundClaim("c", "local"), UnboundClaim("d", "made"), local("v", "n1")})
+			objects := with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), schedtest.UnboundClaim("d", "made"), local("v", "n1")})
 			run(t, map[string]any{bindTimeoutArgument: 1}, objects, func(w *world) {
 				task := member("g-0", "c", "d")
 				w.mustPlace(task, "n1")

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 // TestReadWriteOncePod: of the pods that share such a claim one has a node, whoever placed it and wherever it is. In a gang's
@@ -21,7 +21,7 @@ func TestReadWriteOncePod(t *testing.T) {
 		c.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
 	})
 	pod := func(phase v1.PodPhase, node string) *v1.Pod {
-		return MakePod().Group("other").Name("other").Volume("c").Node(node).Phase(phase).Obj()
+		return schedtest.MakePod().Group("other").Name("other").Volume("c").Node(node).Phase(phase).Obj()
 	}
 	const want = `claim "c" (storage class "local") is for one pod at a time, and pod "other" uses it`
 	cases := map[string]struct {
@@ -38,7 +38,7 @@ func TestReadWriteOncePod(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			objects := with(someNodes("n1", "n2"), []runtime.Object{onePod, FreeVolume("v", "local")})
+			objects := with(someNodes("n1", "n2"), []runtime.Object{onePod, schedtest.FreeVolume("v", "local")})
 			if tc.listed {
 				objects = append(objects, tc.there)
 			}
@@ -127,7 +127,7 @@ func TestDisks(t *testing.T) {
 
 // TestUncacheable: verdicts on pods whose claims are bound, or that have none, are kept for equal pods.
 func TestUncacheable(t *testing.T) {
-	objects := with(someNodes("n1"), []runtime.Object{UnboundClaim("late", "local"), claimLike("bound", "local", boundTo("v")), local("v", "n1")})
+	objects := with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("late", "local"), claimLike("bound", "local", boundTo("v")), local("v", "n1")})
 	run(t, nil, objects, func(w *world) {
 		for claim, want := range map[string]bool{"late": true, "bound": false, "missing": true} {
 			if got := w.session.uncacheable(member("g-0", claim)); got != want {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -58,14 +58,14 @@ func allocated(t *testing.T, cluster *sessiontest.Cluster, spec framework.Plugin
 // place.
 func TestGangs(t *testing.T) {
 	gang := func(least int32) []*v1beta1.PodGroup {
-		return []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(least).Obj()}
+		return []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(least).Obj()}
 	}
 	var pods []*v1.Pod
-	objects := []runtime.Object{LateClass("local", noProvisioner)}
+	objects := []runtime.Object{schedtest.LateClass("local", noProvisioner)}
 	for i := range 3 {
 		name := fmt.Sprintf("g-%d", i)
-		pods = append(pods, MakePod().Group("g").Name(name).Req(Resources{"cpu": "1"}).Volume(name).Obj())
-		objects = append(objects, UnboundClaim(name, "local"))
+		pods = append(pods, schedtest.MakePod().Group("g").Name(name).Req(schedtest.Resources{"cpu": "1"}).Volume(name).Obj())
+		objects = append(objects, schedtest.UnboundClaim(name, "local"))
 	}
 	cases := map[string]struct {
 		volumes []runtime.Object
@@ -81,7 +81,7 @@ func TestGangs(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			cluster := sessiontest.New(sessiontest.World{
-				Nodes: []*v1.Node{MakeNode().Name("n1").Obj(), MakeNode().Name("n2").Obj()}, PodGroups: gang(tc.min), Pods: pods,
+				Nodes: []*v1.Node{schedtest.MakeNode().Name("n1").Obj(), schedtest.MakeNode().Name("n2").Obj()}, PodGroups: gang(tc.min), Pods: pods,
 				Objects: slices.Concat(objects, tc.volumes),
 			})
 			defer cluster.Close()

@@ -28,7 +28,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 const (
@@ -126,7 +126,7 @@ func (w *world) update(action clienttesting.Action) (bool, runtime.Object, error
 
 func (w *world) claim(name string) *v1.PersistentVolumeClaim {
 	w.t.Helper()
-	claim, err := w.kube.CoreV1().PersistentVolumeClaims(Namespace).Get(w.t.Context(), name, metav1.GetOptions{})
+	claim, err := w.kube.CoreV1().PersistentVolumeClaims(schedtest.Namespace).Get(w.t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func (w *world) change(name string, mutate func(*v1.PersistentVolumeClaim)) {
 	w.t.Helper()
 	claim := w.claim(name)
 	mutate(claim)
-	if _, err := w.kube.CoreV1().PersistentVolumeClaims(Namespace).Update(w.t.Context(), claim, metav1.UpdateOptions{}); err != nil {
+	if _, err := w.kube.CoreV1().PersistentVolumeClaims(schedtest.Namespace).Update(w.t.Context(), claim, metav1.UpdateOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 	synctest.Wait()
@@ -171,7 +171,7 @@ func (w *world) bind(claim, name string) {
 func (w *world) provision(claim string) {
 	w.t.Helper()
 	c := w.claim(claim)
-	made := FreeVolume("made-for-"+claim, *c.Spec.StorageClassName, c.Annotations[volume.AnnSelectedNode])
+	made := schedtest.FreeVolume("made-for-"+claim, *c.Spec.StorageClassName, c.Annotations[volume.AnnSelectedNode])
 	made.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID}
 	if _, err := w.kube.CoreV1().PersistentVolumes().Create(w.t.Context(), made, metav1.CreateOptions{}); err != nil {
 		w.t.Fatal(err)
@@ -181,7 +181,7 @@ func (w *world) provision(claim string) {
 
 // task is a member of the gang with the claims.
 func member(name string, claims ...string) *api.TaskInfo {
-	pod := MakePod().Group("g").Name(name)
+	pod := schedtest.MakePod().Group("g").Name(name)
 	for _, claim := range claims {
 		pod = pod.Volume(claim)
 	}
@@ -274,21 +274,21 @@ func (w *world) nothingAssumed() {
 func someNodes(names ...string) []runtime.Object {
 	var nodes []runtime.Object
 	for _, name := range names {
-		nodes = append(nodes, MakeNode().Name(name).Obj())
+		nodes = append(nodes, schedtest.MakeNode().Name(name).Obj())
 	}
 	return nodes
 }
 
 // immediate is a class whose volumes are bound at once.
 func immediate(name string) *storagev1.StorageClass {
-	class := LateClass(name, provisioner)
+	class := schedtest.LateClass(name, provisioner)
 	mode := storagev1.VolumeBindingImmediate
 	class.VolumeBindingMode = &mode
 	return class
 }
 
 func local(name, node string) *v1.PersistentVolume {
-	v := FreeVolume(name, "local", node)
+	v := schedtest.FreeVolume(name, "local", node)
 	v.UID = "uid-of-volume"
 	return v
 }

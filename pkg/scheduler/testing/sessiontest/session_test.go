@@ -13,7 +13,7 @@ import (
 	vcallocate "volcano.sh/volcano/pkg/scheduler/actions/allocate"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -29,9 +29,9 @@ tiers:
 
 func TestAnActionRunsOnTheWorldAndItsBindsAreWrittenDown(t *testing.T) {
 	cluster := sessiontest.New(sessiontest.World{
-		Nodes:     []*v1.Node{MakeNode().Name("n1").Capacity(Resources{"cpu": "4", "pods": "10"}).Obj()},
-		PodGroups: []*v1beta1.PodGroup{MakePodGroup().Name("g").MinMember(1).Phase(v1beta1.PodGroupInqueue).Obj()},
-		Pods:      []*v1.Pod{MakePod().Name("p").Group("g").Req(Resources{"cpu": "1"}).Obj()},
+		Nodes:     []*v1.Node{schedtest.MakeNode().Name("n1").Capacity(schedtest.Resources{"cpu": "4", "pods": "10"}).Obj()},
+		PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(1).Phase(v1beta1.PodGroupInqueue).Obj()},
+		Pods:      []*v1.Pod{schedtest.MakePod().Name("p").Group("g").Req(schedtest.Resources{"cpu": "1"}).Obj()},
 	})
 	defer cluster.Close()
 	ssn := cluster.Open(framework.NewRegistry(), conf)
@@ -39,7 +39,7 @@ func TestAnActionRunsOnTheWorldAndItsBindsAreWrittenDown(t *testing.T) {
 
 	ssn.Run(vcallocate.New())
 
-	if diff := cmp.Diff(map[string]string{Namespace + "/p": "n1"}, ssn.Binds()); diff != "" {
+	if diff := cmp.Diff(map[string]string{schedtest.Namespace + "/p": "n1"}, ssn.Binds()); diff != "" {
 		t.Errorf("binds (-want +got):\n%s", diff)
 	}
 }
@@ -49,13 +49,13 @@ func TestHyperNodesHaveTheirMembersByNamePatternAndLabel(t *testing.T) {
 	defer cluster.Close()
 	cluster.Load(sessiontest.World{
 		Nodes: []*v1.Node{
-			MakeNode().Name("n1").Obj(), MakeNode().Name("r1").Obj(), MakeNode().Name("r2").Obj(), MakeNode().Name("l1").Label("rack", "l").Obj(),
+			schedtest.MakeNode().Name("n1").Obj(), schedtest.MakeNode().Name("r1").Obj(), schedtest.MakeNode().Name("r2").Obj(), schedtest.MakeNode().Name("l1").Label("rack", "l").Obj(),
 		},
 		HyperNodes: []*topologyv1alpha1.HyperNode{
-			MakeHyperNode().Name("top").Tier(2).HyperNodes("exact", "pattern", "label").Obj(),
-			MakeHyperNode().Name("exact").Nodes("n1").Obj(),
-			MakeHyperNode().Name("pattern").NodesLike("^r[0-9]$").Obj(),
-			MakeHyperNode().Name("label").NodesLabelled("rack", "l").Obj(),
+			schedtest.MakeHyperNode().Name("top").Tier(2).HyperNodes("exact", "pattern", "label").Obj(),
+			schedtest.MakeHyperNode().Name("exact").Nodes("n1").Obj(),
+			schedtest.MakeHyperNode().Name("pattern").NodesLike("^r[0-9]$").Obj(),
+			schedtest.MakeHyperNode().Name("label").NodesLabelled("rack", "l").Obj(),
 		},
 	})
 	ssn := cluster.Open(framework.NewRegistry(), conf)

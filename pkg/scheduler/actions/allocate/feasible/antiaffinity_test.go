@@ -14,7 +14,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -52,7 +52,7 @@ func TestSessionAntiAffinity(t *testing.T) {
 	anyNamespace := func(term *v1.PodAffinityTerm) { term.NamespaceSelector = &metav1.LabelSelector{} }
 	pods := map[string]*v1.Pod{}
 	add := func(name, namespace, app string, terms ...func(*v1.Pod)) {
-		pod := MakePod().Namespace(namespace).Name(name).Label("app", app).Obj()
+		pod := schedtest.MakePod().Namespace(namespace).Name(name).Label("app", app).Obj()
 		for _, term := range terms {
 			term(pod)
 		}
@@ -166,11 +166,11 @@ func TestEqualTermsAreMatchedOnce(t *testing.T) {
 	defer ssn.Close()
 	s := newSessionAntiAffinity(ssn.Session)
 	for _, name := range []string{"p1", "p2", "p3"} {
-		pod := MakePod().Name(name).Label("app", "x").Obj()
+		pod := schedtest.MakePod().Name(name).Label("app", "x").Obj()
 		away(v1.LabelHostname, "x")(pod)
 		s.add(api.NewTaskInfo(pod), api.NewNodeInfo(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name}}}))
 	}
-	if got := s.matching(api.NewTaskInfo(MakePod().Name("p4").Label("app", "x").Obj())); len(got) != 1 {
+	if got := s.matching(api.NewTaskInfo(schedtest.MakePod().Name("p4").Label("app", "x").Obj())); len(got) != 1 {
 		t.Errorf("the next member is matched against %d terms, want 1", len(got))
 	}
 }

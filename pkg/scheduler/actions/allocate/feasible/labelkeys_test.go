@@ -11,16 +11,16 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 // TestLabelsAndAnnotationsThatTellPodsApart: of two pods that are equal but for a label or an annotation.
 func TestLabelsAndAnnotationsThatTellPodsApart(t *testing.T) {
-	label := func(key, value string) *v1.Pod { return MakePod().Name("p").Label(key, value).Obj() }
-	annotation := func(key, value string) *v1.Pod { return MakePod().Name("p").Annotation(key, value).Obj() }
-	bare := MakePod().Name("p").Obj()
+	label := func(key, value string) *v1.Pod { return schedtest.MakePod().Name("p").Label(key, value).Obj() }
+	annotation := func(key, value string) *v1.Pod { return schedtest.MakePod().Name("p").Annotation(key, value).Obj() }
+	bare := schedtest.MakePod().Name("p").Obj()
 	away := func(selector metav1.LabelSelector) *v1.Pod {
-		return MakePod().Affinity(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+		return schedtest.MakePod().Affinity(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{LabelSelector: &selector}},
 		}}).Obj()
 	}
@@ -28,15 +28,15 @@ func TestLabelsAndAnnotationsThatTellPodsApart(t *testing.T) {
 		return metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: operator, Values: values}}}
 	}
 	named := metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}
-	preferring := MakePod().Affinity(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+	preferring := schedtest.MakePod().Affinity(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
 		PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{{PodAffinityTerm: v1.PodAffinityTerm{LabelSelector: &named}}},
 	}}).Obj()
-	near := MakePod().Affinity(v1.Affinity{PodAffinity: &v1.PodAffinity{
+	near := schedtest.MakePod().Affinity(v1.Affinity{PodAffinity: &v1.PodAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{LabelSelector: &named}},
 	}}).Obj()
-	spread := MakePod().Obj()
+	spread := schedtest.MakePod().Obj()
 	spread.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{LabelSelector: &named, MatchLabelKeys: []string{"revision"}}}
-	mismatched := MakePod().Affinity(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+	mismatched := schedtest.MakePod().Affinity(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{MatchLabelKeys: []string{"revision"}, MismatchLabelKeys: []string{"tenant"}}},
 	}}).Obj()
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -25,14 +25,14 @@ func TestMembersApartAskANodeOnce(t *testing.T) {
 	w := sessiontest.World{}
 	for i := range members + 1 {
 		name := fmt.Sprintf("n%d", i)
-		w.Nodes = append(w.Nodes, MakeNode().Name(name).Label(v1.LabelHostname, name).Capacity(Resources{"cpu": "8", "memory": "64Gi", "pods": "20"}).Obj())
+		w.Nodes = append(w.Nodes, schedtest.MakeNode().Name(name).Label(v1.LabelHostname, name).Capacity(schedtest.Resources{"cpu": "8", "memory": "64Gi", "pods": "20"}).Obj())
 	}
 	for i := range members {
-		pod := MakePod().Name(fmt.Sprintf("g-%d", i)).Group("g").Label("app", "x").Req(Resources{"cpu": "1"}).Obj()
+		pod := schedtest.MakePod().Name(fmt.Sprintf("g-%d", i)).Group("g").Label("app", "x").Req(schedtest.Resources{"cpu": "1"}).Obj()
 		away(v1.LabelHostname, "x")(pod)
 		w.Pods = append(w.Pods, pod)
 	}
-	w.PodGroups = append(w.PodGroups, MakePodGroup().Name("g").MinMember(members).Obj())
+	w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("g").MinMember(members).Obj())
 	cluster := sessiontest.New(w)
 	defer cluster.Close()
 	ssn := cluster.Open(framework.NewRegistry(), predicatesOnly+"  - name: binpack\n")

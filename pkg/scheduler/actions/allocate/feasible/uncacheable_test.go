@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	. "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
@@ -18,13 +18,13 @@ func TestPodsThatAskForADeviceClassByAnExtendedResource(t *testing.T) {
 	classes := map[v1.ResourceName]string{"example.com/card": "card"}
 	tests := map[string]struct {
 		classes map[v1.ResourceName]string
-		pod     *PodBuilder
+		pod     *schedtest.PodBuilder
 		want    bool
 	}{
-		"one that a class hands out":           {classes, MakePod().Limit(Resources{"example.com/card": "1"}), true},
-		"one that the node's plugin hands out": {classes, MakePod().Limit(Resources{"example.com/other": "1"}), false},
-		"none of it":                           {classes, MakePod().Limit(Resources{"example.com/card": "0"}), false},
-		"no device classes":                    {nil, MakePod().Limit(Resources{"example.com/card": "1"}), false},
+		"one that a class hands out":           {classes, schedtest.MakePod().Limit(schedtest.Resources{"example.com/card": "1"}), true},
+		"one that the node's plugin hands out": {classes, schedtest.MakePod().Limit(schedtest.Resources{"example.com/other": "1"}), false},
+		"none of it":                           {classes, schedtest.MakePod().Limit(schedtest.Resources{"example.com/card": "0"}), false},
+		"no device classes":                    {nil, schedtest.MakePod().Limit(schedtest.Resources{"example.com/card": "1"}), false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestPodsThatAskForADeviceClassByAnExtendedResource(t *testing.T) {
 
 // TestPodsWhoseNodesDependOnOtherNodes are asked about one by one: what is placed elsewhere decides on a node.
 func TestPodsWhoseNodesDependOnOtherNodes(t *testing.T) {
-	world := sessiontest.World{Objects: []runtime.Object{LateClass("late", "example.com/disks"), UnboundClaim("unbound", "late"), boundClaim("bound")}}
+	world := sessiontest.World{Objects: []runtime.Object{schedtest.LateClass("late", "example.com/disks"), schedtest.UnboundClaim("unbound", "late"), boundClaim("bound")}}
 	cluster := sessiontest.New(world)
 	defer cluster.Close()
 	ssn := cluster.Open(framework.NewRegistry(), "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n")
@@ -77,7 +77,7 @@ func TestPodsWhoseNodesDependOnOtherNodes(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			pod := MakePod().Name("p").Obj()
+			pod := schedtest.MakePod().Name("p").Obj()
 			tt.change(pod)
 			if got := dependsOnOtherNodes(ssn.Session, pod); got != tt.want {
 				t.Errorf("got %t, want %t", got, tt.want)
@@ -87,7 +87,7 @@ func TestPodsWhoseNodesDependOnOtherNodes(t *testing.T) {
 }
 
 func boundClaim(name string) *v1.PersistentVolumeClaim {
-	claim := UnboundClaim(name, "late")
+	claim := schedtest.UnboundClaim(name, "late")
 	claim.Spec.VolumeName, claim.Status.Phase = "disk", v1.ClaimBound
 	return claim
 }
