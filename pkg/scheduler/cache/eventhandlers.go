@@ -33,6 +33,8 @@ type changes struct {
 	fresh, late map[change]string
 	// pods are the pods of each gang, whatever their state: a gang is worth a cycle once there are enough of them.
 	pods map[api.JobID]map[types.UID]bool
+	// watched are the informers that it listens to.
+	watched map[cache.SharedIndexInformer]bool
 }
 
 // change names an object whose change the loop was woken for.
@@ -42,7 +44,8 @@ type change struct {
 }
 
 func newChanges(c *Cache, podGroups, queues, hyperNodes cache.SharedIndexInformer) *changes {
-	ch := &changes{cache: c, fresh: map[change]string{}, late: map[change]string{}, pods: map[api.JobID]map[types.UID]bool{}}
+	ch := &changes{cache: c, fresh: map[change]string{}, late: map[change]string{}, pods: map[api.JobID]map[types.UID]bool{},
+		watched: map[cache.SharedIndexInformer]bool{}}
 	factory := c.SharedInformerFactory()
 	ch.watch(factory.Core().V1().Pods().Informer(), ch.podAdded, ch.podUpdated, ch.podDeleted)
 	ch.watch(factory.Core().V1().Nodes().Informer(), ch.nodeAdded, ch.nodeUpdated, ch.nodeDeleted)
@@ -51,10 +54,21 @@ func newChanges(c *Cache, podGroups, queues, hyperNodes cache.SharedIndexInforme
 	ch.watch(hyperNodes, ch.hyperNodeChanged, ch.hyperNodeUpdated, ch.hyperNodeChanged)
 	claims := factory.Core().V1().PersistentVolumeClaims().Informer()
 	ch.watch(claims, ch.claimChanged, ch.claimUpdated, ch.claimChanged)
+	ch.watchStorage(factory.Core().V1().PersistentVolumes().Informer(), factory.Storage().V1().StorageClasses().Informer(), factory.Storage().V1().CSINodes().Informer())
 	return ch
 }
 
+// watches is true if it listens to the informer.
+func (ch *changes) watches(informer cache.SharedIndexInformer) bool {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return ch.watched[informer]
+}
+
 func (ch *changes) watch(informer cache.SharedIndexInformer, added func(any), updated func(any, any), deleted func(any)) {
+	ch.mu.Lock()
+	ch.watched[informer] = true
+	ch.mu.Unlock()
 	// An informer that was stopped takes no handler; then nothing changes any more.
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: added, UpdateFunc: updated,

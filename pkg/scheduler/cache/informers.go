@@ -38,11 +38,13 @@ func (c *Cache) noteInformers(lifetime context.Context) error {
 	return nil
 }
 
-// StartInformers has those of the informers run that do not, if the cache was started already. Otherwise they run once it is.
+// StartInformers has those of the informers run that do not, if the cache was started already. Otherwise they run once it is. What
+// they tell of storage wakes the loop from here on.
 func (c *Cache) StartInformers(informers ...toolscache.SharedIndexInformer) error {
 	r := &c.informers
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	c.changes.watchStorage(informers...)
 	if r.until == nil {
 		return nil
 	}

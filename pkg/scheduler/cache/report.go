@@ -23,6 +23,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // Reasons of events and conditions.
@@ -86,6 +87,8 @@ type gangFailure struct {
 	lead uint64
 	// nodes are those that members failed on.
 	nodes []string
+	// claims is true if a member with claims failed.
+	claims bool
 	// since is when the gang was told.
 	since time.Time
 	// told is what the pods have been told.
@@ -132,6 +135,7 @@ func newFailure(r binding.Result, failed []binding.Failure) gangFailure {
 		alike := strings.NewReplacer(task.Namespace+"/"+task.Name, "POD", task.Name, "POD", string(task.UID), "UID")
 		f.causes = append(f.causes, apiwrite.Digest(alike.Replace(c.Err.Error())))
 		f.nodes = append(f.nodes, c.Member.Node)
+		f.claims = f.claims || framework.HasClaims(task.Pod)
 	}
 	if len(culprits) == 0 {
 		f.causes = []uint64{apiwrite.Digest(f.message)}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/client-go/tools/cache"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// watchStorage watches what decides where claims without a volume may have one: volumes, storage classes, and what CSI drivers say of
+// nodes. Informers that are watched already are left out.
+func (ch *changes) watchStorage(informers ...cache.SharedIndexInformer) {
+	for _, informer := range informers {
+		if !ch.watches(informer) {
+			ch.watch(informer, ch.storageAdded, ch.storageUpdated, func(any) {})
+		}
+	}
+}
+
+// storageAdded wakes for what a pod with claims may be placed by that was not there before.
+func (ch *changes) storageAdded(obj any) {
+	switch object := obj.(type) {
+	case *v1.PersistentVolume:
+		if isFree(object) {
+			ch.storageHelps()
+		}
+	case *storagev1.CSINode:
+		ch.cache.backoff.RetryNodeSoon(object.Name)
+		ch.storageHelps()
+	case *storagev1.StorageClass, *storagev1.CSIDriver, *storagev1.CSIStorageCapacity:
+		ch.storageHelps()
+	}
+}
+
+// storageUpdated does the same for what was there and did not help.
+func (ch *changes) storageUpdated(oldObj, newObj any) {
+	if mayHelp(oldObj, newObj) {
+		ch.storageAdded(newObj)
+	}
+}
+
+// mayHelp is false of changes that take something away, or that nothing depends on, such as the reservation of a volume.
+func mayHelp(oldObj, newObj any) bool {
+	same := equality.Semantic.DeepEqual
+	switch after := newObj.(type) {
+	case *v1.PersistentVolume:
+		before, ok := oldObj.(*v1.PersistentVolume)
+		return ok && (!isFree(before) || !same(before.Labels, after.Labels) || !same(before.Spec, after.Spec))
+	case *storagev1.StorageClass:
+		before, ok := oldObj.(*storagev1.StorageClass)
+		return ok && (before.UID != after.UID || !same(before.AllowedTopologies, after.AllowedTopologies))
+	case *storagev1.CSINode:
+		before, ok := oldObj.(*storagev1.CSINode)
+		return ok && (before.UID != after.UID || !same(before.Spec, after.Spec) ||
+			before.Annotations[v1.MigratedPluginsAnnotationKey] != after.Annotations[v1.MigratedPluginsAnnotationKey])
+	case *storagev1.CSIDriver:
+		before, ok := oldObj.(*storagev1.CSIDriver)
+		return ok && !same(before.Spec.StorageCapacity, after.Spec.StorageCapacity)
+	case *storagev1.CSIStorageCapacity:
+		before, ok := oldObj.(*storagev1.CSIStorageCapacity)
+		return ok && (before.UID != after.UID || more(before.Capacity, after.Capacity) || more(before.MaximumVolumeSize, after.MaximumVolumeSize))
+	}
+	return false
+}
+
+// isFree is true of a volume that a claim may be given.
+func isFree(volume *v1.PersistentVolume) bool {
+	return volume.Status.Phase == v1.VolumeAvailable && (volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID == "")
+}
+
+// more is true if the limit was raised. No limit is the highest for what a volume may have, and none at all for what there is: so its
+// coming and going count, too.
+func more(before, after *resource.Quantity) bool {
+	if before == nil || after == nil {
+		return before != after
+	}
+	return after.Cmp(*before) > 0
+}
+
+// storageHelps asks for a cycle, and cuts the waits of gangs whose members with claims failed.
+func (ch *changes) storageHelps() {
+	for _, gang := range ch.cache.failedWithClaims() {
+		ch.cache.backoff.RetrySoon(gang) // it may be a step's own doing
+	}
+	ch.cache.wake(WakeNow)
+}
+
+// failedWithClaims are the gangs of which members with claims failed in their last transaction.
+func (c *Cache) failedWithClaims() []api.JobID {
+	c.reportMu.Lock()
+	defer c.reportMu.Unlock()
+	var gangs []api.JobID
+	for gang, failure := range c.failures {
+		if failure.claims {
+			gangs = append(gangs, gang)
+		}
+	}
+	return gangs
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+func free() *v1.PersistentVolume { return schedtest.FreeVolume("v", "local", "n") }
+
+// reserved is the volume once it is given to a claim.
+func reserved() *v1.PersistentVolume {
+	return changed(free(), func(v *v1.PersistentVolume) {
+		v.Spec.ClaimRef = &v1.ObjectReference{Namespace: "ns", Name: "c", UID: "uid"}
+	})
+}
+
+func csiNode(drivers ...string) *storagev1.CSINode {
+	node := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	for _, driver := range drivers {
+		node.Spec.Drivers = append(node.Spec.Drivers, storagev1.CSINodeDriver{Name: driver, NodeID: "n"})
+	}
+	return node
+}
+
+func capacityOf(amount string) *storagev1.CSIStorageCapacity {
+	capacity := &storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "capacity"}, StorageClassName: "made"}
+	if amount != "" {
+		capacity.Capacity = new(resource.MustParse(amount))
+	}
+	return capacity
+}
+
+func TestStorageChangesThatWakeTheLoop(t *testing.T) {
+	phase := func(v *v1.PersistentVolume, phase v1.PersistentVolumePhase) *v1.PersistentVolume {
+		v.Status.Phase = phase
+		return v
+	}
+	class := func() *storagev1.StorageClass { return schedtest.LateClass("local", "disks.example.com") }
+	driver := func(capacities bool) *storagev1.CSIDriver {
+		return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: storagev1.CSIDriverSpec{StorageCapacity: &capacities}}
+	}
+	now := []Urgency{WakeNow}
+	tests := map[string]struct {
+		// before is nil when after is new.
+		before, after runtime.Object
+		want          []Urgency
+	}{
+		"a new volume":                          {after: free(), want: now},
+		"a new volume that is not ready yet":    {after: phase(free(), v1.VolumePending)},
+		"a volume that was made for a claim":    {after: reserved()},
+		"a volume is ready":                     {before: phase(free(), v1.VolumePending), after: free(), want: now},
+		"a volume is free again":                {before: reserved(), after: free(), want: now},
+		"a volume is reserved":                  {before: free(), after: reserved()},
+		"a volume is bound":                     {before: reserved(), after: phase(reserved(), v1.VolumeBound)},
+		"a volume is seen again":                {before: free(), after: free()},
+		"a volume gets a label":                 {before: free(), after: changed(free(), func(v *v1.PersistentVolume) { v.Labels = map[string]string{"a": "b"} }), want: now},
+		"a new class":                           {after: class(), want: now},
+		"a class in the place of another":       {before: class(), after: changed(class(), func(c *storagev1.StorageClass) { c.UID = "other" }), want: now},
+		"a class is described":                  {before: class(), after: changed(class(), func(c *storagev1.StorageClass) { c.Annotations = map[string]string{"a": "b"} })},
+		"a class is for more zones":             {before: class(), after: changed(class(), func(c *storagev1.StorageClass) { c.AllowedTopologies = []v1.TopologySelectorTerm{{}} }), want: now},
+		"a new CSINode":                         {after: csiNode(), want: now},
+		"a driver comes to a node":              {before: csiNode(), after: csiNode("d"), want: now},
+		"a CSINode is seen again":               {before: csiNode("d"), after: csiNode("d")},
+		"a driver's capacities do not count":    {before: driver(true), after: driver(false), want: now},
+		"a driver is seen again":                {before: driver(true), after: driver(true)},
+		"a new capacity":                        {after: capacityOf("1Gi"), want: now},
+		"a capacity grows":                      {before: capacityOf("1Gi"), after: capacityOf("2Gi"), want: now},
+		"a capacity shrinks":                    {before: capacityOf("2Gi"), after: capacityOf("1Gi")},
+		"a capacity is told for the first time": {before: capacityOf(""), after: capacityOf("1Gi"), want: now},
+		"larger volumes may be made": {
+			before: capacityOf("2Gi"), after: changed(capacityOf("2Gi"), func(c *storagev1.CSIStorageCapacity) { c.MaximumVolumeSize = new(resource.MustParse("1Gi")) }), want: now,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				if tt.before == nil {
+					w.changes.storageAdded(tt.after)
+				} else {
+					w.changes.storageUpdated(tt.before, tt.after)
+				}
+				if diff := cmp.Diff(tt.want, w.woken()); diff != "" {
+					t.Errorf("wake-ups (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestStorageEndsTheWaitOfGangsWithClaims: what a gang failed of may be over. Gangs without claims did not fail of it.
+func TestStorageEndsTheWaitOfGangsWithClaims(t *testing.T) {
+	tests := map[string]struct {
+		claim   string
+		added   runtime.Object
+		pause   time.Duration
+		blocked bool
+	}{
+		"a volume":   {claim: "data", added: free(), pause: firstRetry},
+		"a class":    {claim: "data", added: schedtest.LateClass("local", "disks.example.com"), pause: firstRetry},
+		"a capacity": {claim: "data", added: capacityOf("1Gi"), pause: firstRetry},
+		"a volume at once, which its own steps freed": {claim: "data", added: free(), blocked: true},
+		"a volume, for a gang without claims":         {added: free(), pause: firstRetry, blocked: true},
+		"a driver on its node, whatever it failed of": {added: csiNode("d"), pause: firstRetry},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(2, 2)
+				for i := range 2 {
+					if tt.claim != "" {
+						w.add(pod(i).Volume(tt.claim).Obj())
+					}
+				}
+				w.failGang()
+				w.failGang() // its wait is longer than a first one
+				time.Sleep(tt.pause)
+				w.changes.storageAdded(tt.added)
+				if _, blocked := w.Blocked(gang); blocked != tt.blocked {
+					t.Errorf("the gang waits: %v, want %v", blocked, tt.blocked)
+				}
+			})
+		})
+	}
+}
+
+// TestStorageIsWatched: the loop is woken for new objects of each kind; of those that only some plugins look at, once one has asked
+// for them.
+func TestStorageIsWatched(t *testing.T) {
+	tests := map[string]struct {
+		asked  func(*Cache) toolscache.SharedIndexInformer
+		create func(context.Context, *schedtest.Cluster) error
+	}{
+		"volumes": {create: func(ctx context.Context, c *schedtest.Cluster) error {
+			_, err := c.Kube.CoreV1().PersistentVolumes().Create(ctx, free(), metav1.CreateOptions{})
+			return err
+		}},
+		"classes": {create: func(ctx context.Context, c *schedtest.Cluster) error {
+			_, err := c.Kube.StorageV1().StorageClasses().Create(ctx, schedtest.LateClass("local", "d"), metav1.CreateOptions{})
+			return err
+		}},
+		"CSINodes": {create: func(ctx context.Context, c *schedtest.Cluster) error {
+			_, err := c.Kube.StorageV1().CSINodes().Create(ctx, csiNode(), metav1.CreateOptions{})
+			return err
+		}},
+		"capacities": {
+			asked: func(c *Cache) toolscache.SharedIndexInformer {
+				return c.InformerFactory().Storage().V1().CSIStorageCapacities().Informer()
+			},
+			create: func(ctx context.Context, c *schedtest.Cluster) error {
+				_, err := c.Kube.StorageV1().CSIStorageCapacities("ns").Create(ctx, capacityOf("1Gi"), metav1.CreateOptions{})
+				return err
+			},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			cluster := schedtest.NewCluster()
+			woken := make(chan Urgency, 100)
+			c := mustWrap(t, cluster, quiet{}, func(u Urgency) { woken <- u })
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if err := c.Start(ctx, ctx); err != nil {
+				t.Fatal(err)
+			}
+			if tt.asked != nil {
+				informer := tt.asked(c)
+				if err := c.StartInformers(informer); err != nil || !toolscache.WaitForCacheSync(t.Context().Done(), informer.HasSynced) {
+					t.Fatalf("the informer does not run: %v", err)
+				}
+			}
+			for len(woken) > 0 {
+				<-woken
+			}
+			if err := tt.create(ctx, cluster); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case u := <-woken:
+				if u != WakeNow {
+					t.Errorf("woken with urgency %v", u)
+				}
+			case <-time.After(10 * time.Second):
+				t.Error("not woken")
+			}
+		})
+	}
+}
