@@ -5,12 +5,14 @@ package cache
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+	"k8s.io/component-helpers/storage/volume"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
@@ -69,7 +71,7 @@ func newUpstream(ctx context.Context, config *rest.Config, vc vcclient.Interface
 		}()
 		var ok bool
 		o.cache, ok = vccache.New(config, opt.SchedulerNames, opt.DefaultQueue, opt.NodeSelector, opt.NodeWorkerThreads,
-			opt.IgnoredCSIProvisioners, opt.ResyncPeriod).(*vccache.SchedulerCache)
+			withoutLimits(opt.IgnoredCSIProvisioners), opt.ResyncPeriod).(*vccache.SchedulerCache)
 		if !ok {
 			o.err = fmt.Errorf("upstream's cache is no *SchedulerCache")
 		}
@@ -80,6 +82,12 @@ func newUpstream(ctx context.Context, config *rest.Config, vc vcclient.Interface
 	case <-ctx.Done():
 		return nil, fmt.Errorf("making upstream's cache: %w", ctx.Err())
 	}
+}
+
+// withoutLimits are the provisioners whose volumes upstream's cache does not count against what a node can attach. That of volumes
+// which nobody makes is no CSI driver: no node has a limit for it, and pods with claims for local volumes would fit nowhere.
+func withoutLimits(ignored []string) []string {
+	return append(slices.Clone(ignored), volume.NotSupportedProvisioner)
 }
 
 // awaitQueues returns once the root and the default queue are there, made if need be, or the context ends.
