@@ -23,7 +23,8 @@ ARGS ?=
 FUZZ_TIME ?= 1m
 # How long the tests on a real control plane may take in all.
 E2E_TIMEOUT ?= 60m
-# E2E_OUTAGE_ROUNDS is how many outages of the API server they go through, three unless given.
+# E2E_OUTAGE_ROUNDS is how many outages of the API server they go through, three unless given; E2E_VOLUME_ROUNDS how many rounds of random
+# faults while volumes are made, as many.
 
 KUBE_LDFLAGS := $(foreach p,client-go/pkg/version component-base/version,\
 	-X k8s.io/$(p).gitVersion=$(KUBE_VERSION) -X k8s.io/$(p).gitMajor=1 -X k8s.io/$(p).gitMinor=34 -X k8s.io/$(p).gitTreeState=clean)
@@ -98,7 +99,7 @@ fuzz: ## Look for PodGroups, pods, queues, nodes and HyperNodes that stop others
 		-test.fuzztime $(FUZZ_TIME) -test.parallel 1 -test.fuzzcachedir ../../../bin/fuzz
 
 .PHONY: test-e2e
-test-e2e: $(OURS) $(CONTROL_PLANE) bin/e2e-scheduler ## Run the tests on a real control plane, each with real processes.
+test-e2e: $(OURS) $(CONTROL_PLANE) bin/e2e-scheduler bin/e2e-provisioner ## Run the tests on a real control plane, each with real processes.
 	go test -count=1 -p 1 -timeout $(E2E_TIMEOUT) $(REAL) $(ARGS)
 
 # How long soak breaks things.
@@ -156,8 +157,12 @@ $(OURS): bin/%: $(SOURCES)
 	$(call build,.,$@,./cmd/$*,$(OUR_LDFLAGS),3 minutes)
 
 # Our scheduler with plugins that fail when a test tells them to.
-bin/e2e-scheduler: $(SOURCES) $(shell find test/e2e -name '*.go' -not -name '*_test.go' 2>/dev/null)
+bin/e2e-scheduler: $(SOURCES) $(shell find test/e2e -name '*.go' -not -name '*_test.go' -not -path '*/provisioner/*' 2>/dev/null)
 	$(call build,.,$@,./test/e2e/testscheduler,,seconds)
+
+# What makes volumes in tests, a module of its own.
+bin/e2e-provisioner: test/e2e/provisioner/main.go test/e2e/provisioner/go.mod test/e2e/provisioner/go.sum
+	$(call build,test/e2e/provisioner,$@,.,,a minute)
 
 bin/upstream-vc-scheduler: go.mod go.sum
 	$(call build,.,$@,volcano.sh/volcano/cmd/scheduler,,a minute or 3)

@@ -66,6 +66,11 @@ image_go() {
   [[ $got == "$want" ]] || { echo "GO_VERSION in Dockerfile is $got; it should be $want, as in go.mod" && return 1; }
 }
 
+# What makes volumes in the end-to-end tests is a module of its own.
+provisioner() (
+  cd test/e2e/provisioner && go mod tidy -diff && go vet ./...
+)
+
 chart() {
   bin/helm lint --strict config/charts/volcano-prebind
 }
@@ -75,6 +80,7 @@ check "Go files are formatted" formatted
 check "source files name their licence" licensed
 check "go.mod is tidy" go mod tidy -diff
 check "go vet" go vet ./...
+check "the tests' provisioner is tidy and vetted" provisioner
 check "confs are valid" confs
 check "samples extend the chart's conf" samples
 check "the chart lints" chart

@@ -258,6 +258,11 @@ func (cp *ControlPlane) StartFaultProxy() (*faultproxy.Proxy, error) {
 	return proxy, nil
 }
 
+// StartBeside starts a process of the caller's, named as it is or with a number behind it. Stop ends it when the caller does not.
+func (cp *ControlPlane) StartBeside(name, binary string, args ...string) (*Process, error) {
+	return cp.startChild(cp.uniqueName(name), binary, args, nil)
+}
+
 // startChild starts a process beside the control plane, to be ended by Stop.
 func (cp *ControlPlane) startChild(name, binary string, args, env []string) (*Process, error) {
 	cp.mu.Lock()

@@ -75,7 +75,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 // missing says which binaries of this repository have to be built first.
 func missing(bin string) error {
 	var errs []error
-	for _, name := range []string{"vc-scheduler", "vc-controller-manager", "e2e-scheduler"} {
+	for _, name := range []string{"vc-scheduler", "vc-controller-manager", "e2e-scheduler", "e2e-provisioner"} {
 		if _, err := os.Stat(filepath.Join(bin, name)); err != nil {
 			errs = append(errs, fmt.Errorf("%w: build it first (make build)", err))
 		}

@@ -40,7 +40,13 @@ const (
 	FailRollback Verb = "fail-rollback"
 	// Random makes PreBind and Rollback fail in the share of runs that the plugin's argument gives.
 	Random Verb = "random"
+	// Reschedule makes the provisioner ask for another node.
+	Reschedule Verb = "reschedule"
 )
+
+// Provisioner takes orders and keeps the journal as a plugin of this name: Fail, Hang and Reschedule, for a claim or a node. It is a
+// module of its own, which knows the files and not this package.
+const Provisioner = "provisioner"
 
 // Anything is the object of an order that is about every pod and node.
 const Anything = "anything"
@@ -83,6 +89,8 @@ const (
 	PreBind  Call = "prebind"
 	Rollback Call = "rollback"
 	Recover  Call = "recover"
+	// Provision is the provisioner's; its Pod is a claim.
+	Provision Call = "provision"
 )
 
 // Entry is a line of the journal: a call that began, or ended with a result.

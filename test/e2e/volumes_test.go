@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+
+	"k8s.io/component-helpers/storage/volume"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane/faultproxy"
+	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
+)
+
+const (
+	// pollVolumes is how often specs list claims and volumes.
+	pollVolumes = 100 * time.Millisecond
+	// longBinding is more seconds than any spec takes, shortBinding a few.
+	longBinding, shortBinding = 600, 2
+	// atOnce is within what a gang is tried again when what it waits for is there, and less than a period or a heartbeat.
+	atOnce = 5 * time.Second
+)
+
+var _ = Describe("A gang with a claim each", func() {
+	It("lands whole in the InfiniBand cluster that has the volumes, and waits for them otherwise", func(ctx SpecContext) {
+		w := newVolumeWorld(ctx, "vol-local", 2, 3)
+		// Cluster a is the tighter one, and lacks a volume.
+		for i, node := range []int{0, 0, 1, 2, 2, 3, 4} {
+			w.addVolume(ctx, fmt.Sprint(i), w.node(node))
+		}
+		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{Args: []string{"--schedule-period=1m"}})
+		g := w.submitWithClaims(ctx, w.local(), "g", 4)
+		w.eventuallyIn(g, 4, "b")
+		w.eventuallyRunning(g)
+
+		By("saying which claims there is no volume for")
+		next := w.submitWithClaims(ctx, w.local(), "next", 4)
+		w.eventuallyFailed(next, "NotEnoughResources", "a 3/4", "b 0/4", "have no free volume")
+		w.expectSettled(ctx, g, next)
+
+		By("being tried again at once when the last volume is there")
+		w.addVolume(ctx, "last", w.node(1))
+		Eventually(func() int { return w.bound(next) }, atOnce).Should(Equal(4))
+		Expect(w.clustersOf(next)).To(Equal([]string{"a"}))
+		w.expectSettled(ctx, g, next)
+	})
+
+	It("moves to another cluster when its volumes cannot be made in the first, and nothing is left selected", func(ctx SpecContext) {
+		w := newVolumeWorld(ctx, "vol-move", 2, 3)
+		for _, node := range []int{0, 1} {
+			w.order(control.Provisioner, w.node(node), control.Fail)
+		}
+		w.schedule(ctx, shortBinding, controlplane.SchedulerOptions{})
+		g := w.submitWithClaims(ctx, w.made(), "g", 6)
+		w.eventuallyIn(g, 6, "b")
+		w.eventuallyRunning(g)
+		for _, nodes := range w.provisioned(control.OK) {
+			Expect(w.clustersOfNodes(nodes)).To(Equal([]string{"b"}))
+		}
+		Expect(w.provisioned(control.Error)).NotTo(BeEmpty(), "claims that were refused in cluster a")
+		w.expectSettled(ctx, g)
+	})
+
+	It("stays in the cluster of the volumes that were made when those of some members cannot be made on their node", func(ctx SpecContext) {
+		w := newVolumeWorld(ctx, "vol-node", 3, 4)
+		w.order(control.Provisioner, w.node(1), control.Fail)
+		w.schedule(ctx, shortBinding, controlplane.SchedulerOptions{})
+		g := w.submitWithClaims(ctx, w.made(), "g", 8)
+		w.eventuallyIn(g, 8, "a")
+		w.expectSettled(ctx, g)
+	})
+
+	It("is tried on other nodes at once when the provisioner asks for that", func(ctx SpecContext) {
+		w := newVolumeWorld(ctx, "vol-ask", 2, 3)
+		for _, node := range []int{0, 1} {
+			w.order(control.Provisioner, w.node(node), control.Reschedule)
+		}
+		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
+		g := w.submitWithClaims(ctx, w.made(), "g", 6)
+		w.eventuallyIn(g, 6, "b")
+		w.expectSettled(ctx, g)
+	})
+
+	It("follows the volumes that are ready after it was rolled back", func(ctx SpecContext) {
+		w := newVolumeWorld(ctx, "vol-late", 4)
+		w.order(control.Provisioner, control.Anything, control.Hang)
+		w.schedule(ctx, shortBinding, controlplane.SchedulerOptions{})
+		g := w.submitWithClaims(ctx, w.made(), "g", 4)
+		w.eventuallyFailed(g, "PreBindFailed", `claim "g-`, `storage class "`+w.made(), "no volume was bound within 2s")
+		begun := w.provisioned(control.Begin)
+		Expect(begun).To(HaveLen(4))
+
+		w.revoke(control.Provisioner, control.Anything, control.Hang)
+		w.eventuallyBound(g, 4)
+		for _, pod := range g.pods() {
+			Expect(w.provisioned(control.OK)[pod]).To(Equal(begun[pod][:1]), "nodes that volumes of claim %s were made on", pod)
+			Expect(w.Pod(pod).Spec.NodeName).To(Equal(begun[pod][0]), "node of pod %s", pod)
+		}
+		w.expectSettled(ctx, g)
+	})
+})
+
+var _ = Describe("A claim that a gang shares", func() {
+	It("is bound once", func(ctx SpecContext) {
+		w := newVolumeWorld(ctx, "vol-shared", 3)
+		w.addVolume(ctx, "only", w.node(1))
+		proxy := w.proxy()
+		writes := proxy.Add(faultproxy.Rule{Method: http.MethodPut, Path: "/" + w.name + "/persistentvolumeclaims/|/persistentvolumes/" + w.name})
+		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{Server: proxy.URL()})
+		for i, class := range []string{w.made(), w.local()} {
+			claim := fmt.Sprintf("shared-%d", i)
+			w.addClaims(ctx, class, claim)
+			g := withClaim(gang{name: fmt.Sprintf("g%d", i), size: 3, min: 3, cpu: "500m"}, func(int) string { return claim })
+			w.submit(ctx, g)
+			w.eventuallyBound(g, 3)
+			w.eventuallyRunning(g)
+			w.expectSettled(ctx, g)
+			Expect(writes.Hits()).To(Equal(i+1), "writes of claims and volumes")
+		}
+		Expect(w.provisioned(control.Begin)["shared-0"]).To(HaveLen(1))
+	})
+})
+
+var _ = Describe("After a kill -9 of the scheduler", func() {
+	It("between volumes being bound and pods being bound the next one binds the pods where their volumes are", func(ctx SpecContext) {
+		w := newVolumeWorld(ctx, "vol-kill-bind", 4)
+		proxy := w.proxy()
+		held := proxy.Add(w.bindingsTo(".*", 0, faultproxy.Hold()))
+		scheduler := w.schedule(ctx, longBinding, controlplane.SchedulerOptions{Server: proxy.URL()})
+		g := w.submitWithClaims(ctx, w.made(), "g", 4)
+		Eventually(held.Hits).Should(Equal(4))
+		// The proxy goes on holding: what a dead scheduler sent must not arrive after all.
+		Expect(scheduler.Kill9()).To(Succeed())
+		Expect(w.everBound(g)).To(BeZero())
+		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
+		w.eventuallyBound(g, 4)
+		for claim, nodes := range w.provisioned(control.Begin) {
+			Expect(nodes).To(Equal([]string{w.Pod(claim).Spec.NodeName}), "nodes that claim %s was provisioned on", claim)
+		}
+		w.expectSettled(ctx, g)
+	})
+
+	It("while volumes are made the next one withdraws what it selected", func(ctx SpecContext) {
+		w := newVolumeWorld(ctx, "vol-kill-made", 4)
+		w.order(control.Provisioner, control.Anything, control.Hang)
+		scheduler := w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
+		stays, goes := w.submitWithClaims(ctx, w.made(), "stays", 4), w.submitWithClaims(ctx, w.made(), "goes", 4)
+		Eventually(func() int { return len(w.provisioned(control.Begin)) }).Should(Equal(8))
+		Expect(scheduler.Kill9()).To(Succeed())
+		w.deleteGang(ctx, goes)
+		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
+		Eventually(func() (selected []string) {
+			for _, claim := range w.claims(ctx) {
+				if node := claim.Annotations[volume.AnnSelectedNode]; node != "" && claim.Spec.VolumeName == "" {
+					selected = append(selected, claim.Name)
+				}
+			}
+			return selected
+		}).WithPolling(pollVolumes).ShouldNot(ContainElement(HavePrefix(goes.name)))
+		w.revoke(control.Provisioner, control.Anything, control.Hang)
+		w.eventuallyBound(stays, 4)
+		w.expectSettled(ctx, stays)
+	})
+
+	It("while volumes are reserved the next one frees them for others", func(ctx SpecContext) {
+		w := newVolumeWorld(ctx, "vol-kill-local", 4)
+		for i := range 4 {
+			w.addVolume(ctx, fmt.Sprint(i), w.node(i))
+		}
+		reserved := func() (n int) {
+			for _, v := range w.volumes(ctx) {
+				if v.Spec.ClaimRef != nil {
+					n++
+				}
+			}
+			return n
+		}
+		Eventually(func() (ready int) {
+			for _, v := range w.volumes(ctx) {
+				if v.Status.Phase == corev1.VolumeAvailable {
+					ready++
+				}
+			}
+			return ready
+		}, controllersPatience).WithPolling(pollVolumes).Should(Equal(4))
+		resume := pauseControllers()
+		scheduler := w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
+		goes := w.submitWithClaims(ctx, w.local(), "goes", 4)
+		Eventually(reserved).WithPolling(pollVolumes).Should(Equal(4))
+		Expect(scheduler.Kill9()).To(Succeed())
+		w.deleteGang(ctx, goes)
+		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
+		Eventually(reserved).WithPolling(pollVolumes).Should(BeZero())
+		resume()
+		next := w.submitWithClaims(ctx, w.local(), "next", 4)
+		w.eventuallyBound(next, 4)
+		w.expectSettled(ctx, next)
+	})
+})
+
+// submitWithClaims creates a gang that must lie in one cluster, and a claim of the class for each of its pods.
+func (w volumeWorld) submitWithClaims(ctx SpecContext, class, name string, size int) gang {
+	GinkgoHelper()
+	g := required(withClaims(gang{name: name, size: size, min: size}))
+	w.addClaims(ctx, class, g.pods()...)
+	w.submit(ctx, g)
+	return g
+}

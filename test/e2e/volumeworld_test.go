@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/storage/volume"
+	"k8s.io/utils/ptr"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
+)
+
+// volumeWorld is a world with nodes in InfiniBand clusters, storage classes that bind late, and a provisioner of its own.
+type volumeWorld struct{ *world }
+
+// newVolumeWorld makes a world of these InfiniBand clusters, named a, b and so on, with so many nodes of 4 cpus each.
+func newVolumeWorld(ctx context.Context, name string, clusters ...int) volumeWorld {
+	GinkgoHelper()
+	w := volumeWorld{newWorld(ctx, name, 0, "4")}
+	first := 0
+	for i, nodes := range clusters {
+		w.addCluster(ctx, string(rune('a'+i)), first, nodes, "4")
+		first += nodes
+	}
+	for class, provisioner := range map[string]string{w.local(): volume.NotSupportedProvisioner, w.made(): w.made()} {
+		_, err := kube.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{
+			ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: provisioner,
+			VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer), ReclaimPolicy: ptr.To(corev1.PersistentVolumeReclaimDelete),
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+	}
+	provisioner, err := cp.StartBeside(w.name+"-provisioner", filepath.Join(binaries, "e2e-provisioner"),
+		"--kubeconfig="+cp.Kubeconfig(), "--provisioner="+w.made(), "--control="+string(w.Dir))
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) {
+		if CurrentSpecReport().Failed() {
+			w.tellVolumes(ctx)
+		}
+		Expect(provisioner.Kill9()).To(Succeed())
+		for _, v := range w.volumes(ctx) {
+			Expect(kube.CoreV1().PersistentVolumes().Delete(ctx, v.Name, metav1.DeleteOptions{})).To(Succeed())
+		}
+		for _, class := range []string{w.local(), w.made()} {
+			Expect(kube.StorageV1().StorageClasses().Delete(ctx, class, metav1.DeleteOptions{})).To(Succeed())
+		}
+	})
+	return w
+}
+
+// local is the class of volumes that are there, made that of those the provisioner makes; it is the provisioner's name, too.
+func (w volumeWorld) local() string { return w.name + "-local" }
+func (w volumeWorld) made() string  { return w.name + "-made" }
+
+// schedule runs the test's scheduler with volumebinding, where the claims of a pod may take so many seconds to be bound.
+func (w volumeWorld) schedule(ctx context.Context, bindTimeout int, opts controlplane.SchedulerOptions) *controlplane.Scheduler {
+	GinkgoHelper()
+	const plugin = "  - name: volumebinding\n"
+	opts.Conf = strings.ReplaceAll(w.conf(), plugin, "") + inClusters + "- plugins:\n" + plugin +
+		fmt.Sprintf("    arguments: {volumebinding.bindTimeoutSeconds: %d}\n", bindTimeout)
+	// The provisioner is no CSI driver, which nodes could have attach limits for.
+	opts.Args = append(opts.Args, "--ignored-provisioners="+w.made())
+	return w.startWith(ctx, opts)
+}
+
+// addVolume makes a local volume on the node.
+func (w volumeWorld) addVolume(ctx context.Context, name, node string) {
+	GinkgoHelper()
+	_, err := kube.CoreV1().PersistentVolumes().Create(ctx, &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: w.name + "-" + name},
+		Spec: corev1.PersistentVolumeSpec{
+			StorageClassName:              w.local(),
+			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			PersistentVolumeSource:        corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/volumes/" + name}},
+			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
+			}}}},
+		},
+	}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// addClaims makes claims of the class.
+func (w volumeWorld) addClaims(ctx context.Context, class string, names ...string) {
+	GinkgoHelper()
+	for _, name := range names {
+		_, err := kube.CoreV1().PersistentVolumeClaims(w.name).Create(ctx, &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				StorageClassName: &class,
+				AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+	}
+}
+
+// withClaims gives each pod of the gang a claim of its own, which is named after it.
+func withClaims(g gang) gang {
+	return withClaim(g, g.member)
+}
+
+// withClaim gives each pod of the gang a claim.
+func withClaim(g gang, claim func(i int) string) gang {
+	g.pod = func(i int, pod *corev1.Pod) {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim(i)},
+		}})
+	}
+	return g
+}
+
+// volumes are those of the world's classes.
+func (w volumeWorld) volumes(ctx context.Context) []corev1.PersistentVolume {
+	GinkgoHelper()
+	list, err := kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	return slices.DeleteFunc(list.Items, func(v corev1.PersistentVolume) bool {
+		return v.Spec.StorageClassName != w.local() && v.Spec.StorageClassName != w.made()
+	})
+}
+
+func (w volumeWorld) claims(ctx context.Context) []corev1.PersistentVolumeClaim {
+	GinkgoHelper()
+	list, err := kube.CoreV1().PersistentVolumeClaims(w.name).List(ctx, metav1.ListOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	return list.Items
+}
+
+// nodeOfVolume is the node that the volume is reached from.
+func nodeOfVolume(v *corev1.PersistentVolume) string {
+	return v.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values[0]
+}
+
+// provisioned are the nodes that volumes were asked for on, or with what result, in the phase, by claim.
+func (w volumeWorld) provisioned(phase string) map[string][]string {
+	GinkgoHelper()
+	journal, err := w.Journal()
+	Expect(err).NotTo(HaveOccurred())
+	nodes := map[string][]string{}
+	for _, entry := range journal {
+		if entry.Call == control.Provision && entry.Phase == phase {
+			nodes[entry.Pod] = append(nodes[entry.Pod], entry.Node)
+		}
+	}
+	return nodes
+}
+
+// unsettled says what must not be once all transactions have ended: a node selected for a claim without a volume, and without a pod
+// there; a volume that is reserved for nobody; a pod on a node that does not reach its volume; a gang that is neither whole nor waits and says why.
+func (w volumeWorld) unsettled(ctx context.Context, gangs ...gang) []string {
+	GinkgoHelper()
+	pods, err := kube.CoreV1().Pods(w.name).List(ctx, metav1.ListOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	volumes := map[string]*corev1.PersistentVolume{}
+	for _, v := range w.volumes(ctx) {
+		volumes[v.Name] = &v
+	}
+	owners := map[string]bool{}
+	var wrong []string
+	for _, claim := range w.claims(ctx) {
+		selected := claim.Annotations[volume.AnnSelectedNode]
+		has := volumes[claim.Spec.VolumeName]
+		owners[string(claim.UID)+" "+claim.Spec.VolumeName] = true
+		used := false
+		for _, pod := range pods.Items {
+			if pod.Spec.NodeName == "" || !uses(&pod, claim.Name) {
+				continue
+			}
+			used = used || pod.Spec.NodeName == selected
+			if has == nil || nodeOfVolume(has) != pod.Spec.NodeName {
+				wrong = append(wrong, fmt.Sprintf("pod %s on node %s does not reach volume %q of claim %s", pod.Name, pod.Spec.NodeName, claim.Spec.VolumeName, claim.Name))
+			}
+		}
+		if selected != "" && has == nil && !used {
+			wrong = append(wrong, fmt.Sprintf("node %s is selected for claim %s, and no pod is there", selected, claim.Name))
+		}
+	}
+	for name, v := range volumes {
+		if ref := v.Spec.ClaimRef; ref != nil && !owners[string(ref.UID)+" "+name] {
+			wrong = append(wrong, fmt.Sprintf("volume %s (%s) is reserved for claim %s, which does not have it", name, v.Status.Phase, ref.Name))
+		}
+	}
+	return append(wrong, w.halfDone(gangs...)...)
+}
+
+func uses(pod *corev1.Pod, claim string) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
+	})
+}
+
+// halfDone names the gangs that are neither whole nor wait and say why.
+func (w volumeWorld) halfDone(gangs ...gang) []string {
+	var wrong []string
+	for _, g := range gangs {
+		bound, condition := w.bound(g), w.unschedulable(g)
+		if bound == g.size || bound == 0 && condition != nil && condition.Message != "" {
+			continue
+		}
+		wrong = append(wrong, fmt.Sprintf("%d of %d pods of gang %s are bound, condition %v", bound, g.size, g.name, condition))
+	}
+	return wrong
+}
+
+// expectSettled expects what unsettled looks for to end.
+func (w volumeWorld) expectSettled(ctx context.Context, gangs ...gang) {
+	GinkgoHelper()
+	Eventually(func() []string { return w.unsettled(ctx, gangs...) }).WithPolling(pollVolumes).Should(BeEmpty())
+}
+
+// tellVolumes writes down what there is to know of volumes when a spec failed.
+func (w volumeWorld) tellVolumes(ctx context.Context) {
+	for _, c := range w.claims(ctx) {
+		fmt.Fprintf(GinkgoWriter, "claim %s, %s, volume %q, %v\n", c.Name, c.Status.Phase, c.Spec.VolumeName, c.Annotations)
+	}
+	for _, v := range w.volumes(ctx) {
+		fmt.Fprintf(GinkgoWriter, "volume %s on %s, %s, for %v, %v\n", v.Name, nodeOfVolume(&v), v.Status.Phase, v.Spec.ClaimRef, v.Annotations)
+	}
+}
+
+// pauseControllers stops kube-controller-manager, and with it the volume controller, until the returned function is called.
+func pauseControllers() (resume func()) {
+	GinkgoHelper()
+	controllers := cp.Process(controlplane.ControllerManager)
+	Expect(controllers.Pause()).To(Succeed())
+	resume = func() { Expect(controllers.Resume()).To(Succeed()) }
+	DeferCleanup(resume)
+	return resume
+}
