@@ -62,6 +62,12 @@ func TestSubGroups(t *testing.T) {
 			}(),
 			binds: map[string]string{"g-0": "*", "h-0": "*"},
 		},
+		"without topology: one sub-group has the one role, and another the other": {
+			world: world(four, nil, gang(2).MinTaskMember("a", 1).MinTaskMember("b", 1).SubGroups("worker", "cell", 2, 1),
+				each(in("cell", "0").Role("a"), "g-0"), each(in("cell", "0").Role("a").Req(cores("1")), "g-1"),
+				each(in("cell", "1").Role("b"), "g-2"), each(in("cell", "1").Role("b").Req(cores("1")), "g-3")),
+			binds: map[string]string{"g-0": "*", "g-1": "*", "g-2": "*", "g-3": "*"},
+		},
 		"gang hard, sub-groups soft: the gang lies in the row": {
 			world: world(eight, twoRows, gang(3).Topology(hard, 2).SubGroups("role", "role", 0, 1).SubGroupTopology(soft, 1),
 				each(in("role", "leader"), "g-0"), pair("role", "worker", "g-1", "g-2")),

@@ -80,7 +80,8 @@ func (ssn *Session) Placed(job api.JobID) {
 }
 
 // JobKeyFn names what of a job the verdicts of a plugin that is PerJob depend on, as things stand: they are shared by jobs of
-// one key, and kept for as long as a job has it. It is asked each time a verdict is, so it must be quick.
+// one key, and kept for as long as a job has it. An empty key is of jobs to which the plugin refuses no node. It is asked each time a
+// verdict is, so it must be quick.
 //
 // A verdict that changes with what is placed on other nodes, such as the job's members, may be kept when the key changes with it.
 type JobKeyFn func(job *api.JobInfo) string

@@ -99,6 +99,15 @@ func (ssn *Session) MayScore(plugin string) bool {
 	return !ours || ssn.scorers[plugin]
 }
 
+// onlyScores are upstream's plugins without a predicate.
+var onlyScores = map[string]bool{"network-topology-aware": true, "task-topology": true}
+
+// MayRefuse is false of a plugin that never refuses a node.
+func (ssn *Session) MayRefuse(plugin string) bool {
+	_, ours := ssn.verdictInputs[plugin]
+	return ours || !onlyScores[plugin]
+}
+
 // AddBestNodeFn adds a plugin's choice among the scored nodes. It is asked for every task: the plugin counts as
 // Uncached, whatever it declares.
 func (ssn *Session) AddBestNodeFn(plugin string, fn api.BestNodeFn) {

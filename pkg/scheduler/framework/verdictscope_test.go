@@ -3,6 +3,7 @@
 package framework
 
 import (
+	"reflect"
 	"testing"
 
 	"volcano.sh/volcano/pkg/scheduler/conf"
@@ -42,6 +43,22 @@ func TestMayScore(t *testing.T) {
 			}
 			if !ssn.MayScore("binpack") {
 				t.Error("a plugin of upstream's may score")
+			}
+		})
+	}
+}
+
+// TestMayRefuse: what is listed of upstream's plugins as only scoring has no predicate in upstream's session, and all others may have one.
+func TestMayRefuse(t *testing.T) {
+	for name := range upstreamInputs {
+		t.Run(name, func(t *testing.T) {
+			ssn := open(t, NewRegistry(), newKeeper(t), ProfileInput{Tiers: []conf.Tier{tier(name)}})
+			has := reflect.ValueOf(ssn.Session).Elem().FieldByName("predicateFns").MapIndex(reflect.ValueOf(name)).IsValid()
+			if has && !ssn.MayRefuse(name) {
+				t.Error("it has a predicate and is listed as only scoring")
+			}
+			if name == "predicates" && !has {
+				t.Error("it has no predicate, so this test looks in the wrong place")
 			}
 		})
 	}

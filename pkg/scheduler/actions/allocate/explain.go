@@ -58,6 +58,9 @@ func (r *jobRun) explain() {
 		}
 	}
 	e.Message = compact(e, further) + r.tooLarge(d)
+	if r.unfinished > 0 {
+		r.fingerprint = 0 // what is not known to be vain is tried again
+	}
 	found := carriedExplanation{r.fingerprint, e, framework.Wait{Reason: reasonOfWait(e), Message: e.Message}}
 	if r.groups == nil {
 		r.recordWait(r.job, found.wait)
@@ -127,7 +130,7 @@ func (r *jobRun) explainedPlaces() []explainedPlace {
 func (r *jobRun) explainPlace(at explainedPlace, d *demand) framework.NodeGroupExplanation {
 	e := framework.NodeGroupExplanation{Group: at.name, Nodes: len(at.set.Nodes)}
 	_, attempted := r.shortfalls[at.set]
-	numbers := at.group != nil && r.packing != nil && !attempted && r.packing.decidedByNumbers(r.groups.Plugin) && r.packing.fillCaches() == nil
+	numbers := r.toldByNumbers(at.set, attempted)
 	if at.group != nil && !d.countable() && !numbers {
 		r.probe(at.group)
 	}
@@ -145,6 +148,23 @@ func (r *jobRun) explainPlace(at explainedPlace, d *demand) framework.NodeGroupE
 		e.Reasons, e.Filled, e.FilledOf = counted.Reasons, counted.Filled, counted.FilledOf()
 	}
 	return e
+}
+
+// toldByNumbers is true if numbers tell what happens in the set. Where a trial was made there they must decide on all; where they alone
+// refuse it, and the job is too large to be tried everywhere for what else there may be to be told, they need not.
+func (r *jobRun) toldByNumbers(set *nodeset.Set, attempted bool) bool {
+	if r.packing == nil || r.packing.fillCaches() != nil {
+		return false
+	}
+	chosenBy := ""
+	if r.groups != nil {
+		chosenBy = r.groups.Plugin
+	}
+	if r.packing.decidedByNumbers(chosenBy) {
+		return !attempted || r.queueTakes(slices.Concat(r.packing.tasks...))
+	}
+	probed := r.groups != nil && !r.dividesItself() && r.packing.problem.Tasks()*len(r.groups.Candidates) <= maxProbedOfJob
+	return !attempted && !probed && r.refuted(set, trialOptions{idleOnly: true})
 }
 
 // countByClass counts what of the demand the set takes, each class by itself, and by what the nodes refuse the first class of

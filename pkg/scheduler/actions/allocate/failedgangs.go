@@ -25,7 +25,7 @@ func (s *subJobRun) failedGang() failedGang {
 	for rest := s.tasks; len(rest) > 0; {
 		class, n := s.finder.Class(rest[0]), s.sameClass(rest)
 		nominated := func(task *api.TaskInfo) bool { return task.Pod.Status.NominatedNodeName != "" }
-		if class.PerJobBut(s.scope.ChosenBy) || slices.ContainsFunc(rest[:n], nominated) {
+		if s.finder.PerJobBut(rest[0], s.scope.ChosenBy) || slices.ContainsFunc(rest[:n], nominated) {
 			return ""
 		}
 		key = binary.AppendUvarint(binary.AppendUvarint(key, uint64(class.Number())), uint64(n))

@@ -50,7 +50,7 @@ func (f *fingerprinter) bytes(b []byte) uint64 { return maphash.Bytes(f.solver.m
 
 // fingerprintOf returns the fingerprint of what decides on the job, which is to be placed in groups; 0 for none.
 func (r *jobRun) fingerprintOf() uint64 {
-	if r.packing == nil || !r.packing.decidedByNumbers(r.groups.Plugin) || len(r.members.nodes) > 0 || len(r.job.TaskStatusIndex[api.Pipelined]) > 0 ||
+	if r.packing == nil || r.dividesItself() || !r.packing.decidedByNumbers(r.groups.Plugin) || len(r.members.nodes) > 0 || len(r.job.TaskStatusIndex[api.Pipelined]) > 0 ||
 		len(r.ssn.Avoided(r.job)) > 0 || options.ServerOpts.ShardingMode != vcutil.NoneShardingMode && options.ServerOpts.ShardingMode != "" {
 		return 0
 	}
@@ -202,7 +202,6 @@ func selectsNamespaces(info fwk.PodInfo) bool {
 // reuseExplanation explains a gang as in the session before, if that follows from the same. It returns false where it does not,
 // and the gang must be tried.
 func (r *jobRun) reuseExplanation() bool {
-	r.packing = r.jobInput()
 	if r.fingerprint = r.fingerprintOf(); r.fingerprint == 0 {
 		return false
 	}

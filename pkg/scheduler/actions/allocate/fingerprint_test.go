@@ -69,9 +69,14 @@ func (c *changing) addGang(name string) {
 	podGroup := schedtest.MakePodGroup().Name(name).Annotation(ibcluster.ModeAnnotation, []string{"required", "required", "preferred"}[c.IntN(3)]).
 		Phase(v1beta1.PodGroupInqueue)
 	members := 2 + c.IntN(6)
+	zone := c.IntN(6) // of some all go to few nodes, which numbers do not know
 	for i := range members {
-		c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name(fmt.Sprintf("%s-%d", name, i)).Group(name).
-			Req(schedtest.Resources{"cpu": fmt.Sprint(1 + c.IntN(6)), "memory": fmt.Sprintf("%dGi", 1+c.IntN(3))}).Obj())
+		pod := schedtest.MakePod().Name(fmt.Sprintf("%s-%d", name, i)).Group(name).
+			Req(schedtest.Resources{"cpu": fmt.Sprint(1 + c.IntN(6)), "memory": fmt.Sprintf("%dGi", 1+c.IntN(3))})
+		if zone < 2 {
+			pod.NodeSelector("zone", fmt.Sprint("z", zone))
+		}
+		c.world.Pods = append(c.world.Pods, pod.Obj())
 	}
 	minimum := members
 	if c.IntN(3) == 0 {
@@ -125,7 +130,9 @@ func TestWhatIsCarriedOverIsWhatWouldBeFound(t *testing.T) {
 	for seed := range uint64(12) {
 		c := &changing{Rand: rand.New(rand.NewPCG(seed, 9))}
 		for i := range 12 {
-			c.world.Nodes = append(c.world.Nodes, node(fmt.Sprintf("n%d", i), fmt.Sprintf("ib-%d", i/3), fmt.Sprint(4+c.IntN(5))))
+			n := node(fmt.Sprintf("n%d", i), fmt.Sprintf("ib-%d", i/3), fmt.Sprint(4+c.IntN(5)))
+			n.Labels["zone"] = fmt.Sprint("z", i%3)
+			c.world.Nodes = append(c.world.Nodes, n)
 		}
 		for i := range 4 {
 			c.addGang(fmt.Sprintf("gang-%d", i))

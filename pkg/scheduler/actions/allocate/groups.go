@@ -10,7 +10,6 @@ import (
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
@@ -103,8 +102,7 @@ func trialOf(c *candidateGroup, d *demand, placement map[api.TaskID]string) *fra
 func (r *jobRun) candidates(groups []*topology.Group, d *demand, opts trialOptions) []candidateGroup {
 	var out []candidateGroup
 	for _, group := range groups {
-		set := r.groupSet(group, opts.within)
-		if r.refuted(set) && (opts.idleOnly || !r.waitingMayHelp(set)) {
+		if r.refuted(r.groupSet(group, opts.within), opts) {
 			continue
 		}
 		c := r.candidate(group, d, opts)
@@ -122,11 +120,6 @@ func (r *jobRun) candidates(groups []*topology.Group, d *demand, opts trialOptio
 		return cmp.Or(cmp.Compare(o.score, l.score), cmp.Compare(l.group.Path(), o.group.Path()))
 	})
 	return out
-}
-
-// waitingMayHelp is true if something is being released in the set, or members of the job wait already.
-func (r *jobRun) waitingMayHelp(set *nodeset.Set) bool {
-	return len(r.job.TaskStatusIndex[api.Pipelined]) > 0 || r.index.Releases(set)
 }
 
 // candidate finds what the group takes now.
@@ -175,7 +168,7 @@ func (r *jobRun) narrower(group *topology.Group, d *demand, opts trialOptions) [
 	var collect func(g *topology.Group)
 	collect = func(g *topology.Group) {
 		for _, child := range g.Children {
-			if r.refuted(r.groupSet(child, opts.within)) {
+			if r.refuted(r.groupSet(child, opts.within), opts) {
 				continue
 			}
 			if c := r.candidate(child, d, opts); c.spare >= 0 {

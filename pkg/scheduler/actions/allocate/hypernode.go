@@ -19,7 +19,7 @@ func (r *jobRun) placeIn(scope placementScope, opts trialOptions) jobResult {
 
 // placeRequests places the job's tasks that ask for resources.
 func (r *jobRun) placeRequests(scope placementScope, opts trialOptions) jobResult {
-	if r.job.ContainsHardTopology() || r.job.ContainsSubJobPolicy() {
+	if r.dividesItself() {
 		return r.placeInHyperNodes(scope, opts)
 	}
 	uid := r.job.DefaultSubJobID()
@@ -34,6 +34,11 @@ func (r *jobRun) placeRequests(scope placementScope, opts trialOptions) jobResul
 		subJob.AllocatedHyperNode = placed.hyperNode
 	}
 	return result
+}
+
+// dividesItself is true of a job that goes through HyperNodes, sub-job by sub-job.
+func (r *jobRun) dividesItself() bool {
+	return r.job.ContainsHardTopology() || r.job.ContainsSubJobPolicy()
 }
 
 // placeInHyperNodes tries the job in the HyperNodes that the plugins allow, gradient by gradient, and makes the best trial
@@ -72,14 +77,31 @@ func (r *jobResult) betterThan(other *jobResult) bool {
 // placeSubJobs places the job's sub-jobs (https://github.com/volcano-sh/volcano/issues/4188) in the HyperNode, in order, until the job is ready. A sub-job that finds no room
 // may be kept out by one before it that could lie elsewhere, so it comes first in another try.
 func (r *jobRun) placeSubJobs(hyperNode *api.HyperNodeInfo, scope placementScope, opts trialOptions) jobResult {
+	if set := r.hyperNodeScope(hyperNode.Name, scope, opts).Set; r.refuted(set, opts) {
+		r.tried[set] = true
+		return jobResult{}
+	}
 	first := map[api.SubJobID]int{}
 	for n := 1; ; n++ {
 		result, blocked := r.trySubJobs(first, hyperNode, scope, opts)
 		if result.outcome != notPlaced || blocked == "" || first[blocked] > 0 || n > maxOrders || len(r.pending.tasks) == 1 {
 			return result
 		}
+		if n == 1 && !r.mayReorderSubJobs(hyperNode, opts) {
+			r.unfinished++
+			return result
+		}
 		first[blocked] = n
 	}
+}
+
+// mayReorderSubJobs is true if the session has looks left for trying the sub-jobs in other orders, or it is this job's turn.
+func (r *jobRun) mayReorderSubJobs(hyperNode *api.HyperNodeInfo, opts trialOptions) bool {
+	tasks := 0
+	for _, of := range r.pending.tasks {
+		tasks += len(of)
+	}
+	return r.memory.orders.whole(search{r.job.UID, hyperNode.Name, tasks, opts.idleOnly}, maxOrders*tasks*len(r.pending.tasks))
 }
 
 // trySubJobs tries the sub-jobs in order, those with the highest number in first before others. It also returns the first

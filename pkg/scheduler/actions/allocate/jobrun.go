@@ -29,6 +29,8 @@ type jobRun struct {
 	// places is in how many node groups or HyperNodes the job is still to be tried, with the one in which it is: they share the
 	// steps that searches for plans may take.
 	places int
+	// unfinished is how many searches go on in another session.
+	unfinished int
 	// tried are the sets of nodes in which the job was tried, and shortfalls how far trials came there.
 	tried      map[*nodeset.Set]bool
 	shortfalls map[*nodeset.Set]shortfall
@@ -57,6 +59,9 @@ func (s *solver) placeJob(job *api.JobInfo, pending *pendingTasks, alone bool) b
 	r := &jobRun{
 		solver: s, job: job, pending: pending, groups: groups, alone: alone, places: 1, members: s.progressOf(job).members,
 		tried: map[*nodeset.Set]bool{}, shortfalls: map[*nodeset.Set]shortfall{},
+	}
+	if groups != nil || r.dividesItself() {
+		r.packing = r.jobInput()
 	}
 	if groups != nil {
 		r.compare = groups.Compare

@@ -14,8 +14,11 @@ import (
 const (
 	// maxPackingSteps bounds a search for a plan: looks at a class of tasks on a node. It takes about 150 ms.
 	maxPackingSteps = 1_500_000
-	// sessionPackingSteps bounds all of them in a session (packingturns.go).
+	// sessionPackingSteps bounds all of them in a session (turns.go).
 	sessionPackingSteps = 2_000_000
+	// sessionLooks bounds what trials of other orders may take in a session: each task that is placed is a look at a node for each
+	// class. It takes about 200 ms.
+	sessionLooks = 3 * maxFurtherLooks
 )
 
 // memory is what the action remembers from one session to the next: what would be found again, if the session had the steps
@@ -25,7 +28,7 @@ type memory struct {
 	// solutions are of packing problems, which depend on nothing but their numbers, by a hash of these; former are those of the
 	// session before.
 	solutions, former map[uint64]solution
-	packing           packingTurns
+	packing, orders   turns
 	// gangs are those that fit nowhere, and formerGangs those of the session before.
 	gangs, formerGangs map[api.JobID]carriedExplanation
 	// objects number the objects of nodes that fingerprints are of, and formerObjects are those of the session before: two have
@@ -43,7 +46,8 @@ func newMemory() *memory {
 // beginSession forgets what the session before had no use for.
 func (m *memory) beginSession() {
 	m.former, m.solutions = m.solutions, map[uint64]solution{}
-	m.packing.beginSession()
+	m.packing.beginSession(sessionPackingSteps)
+	m.orders.beginSession(sessionLooks)
 	m.formerGangs, m.gangs = m.gangs, map[api.JobID]carriedExplanation{}
 	m.formerObjects, m.objects = m.objects, map[*v1.Node]uint64{}
 }
@@ -85,14 +89,14 @@ func (m *memory) refute(problem *packing.Problem) packing.Answer {
 
 // solve looks for a plan, for a search that is one of so many of its job. The problem's nodes are in the order of their keys, so
 // that problems of one key have one plan. It returns false where the session's steps did not suffice to look everywhere.
-func (m *memory) solve(problem *packing.Problem, of packingSearch, searches int) (solution, bool) {
+func (m *memory) solve(problem *packing.Problem, of search, searches int) (solution, bool) {
 	key := maphash.String(m.seed, "solve "+problem.Key())
 	found, ok := m.known(key)
 	if ok && found.final() {
 		m.packing.finish(of)
 		return found, true
 	}
-	if steps := m.packing.grant(of, searches); steps > found.steps {
+	if steps := m.packing.share(of, searches); steps > found.steps {
 		plan, answer, used := problem.Solve(steps)
 		m.packing.left -= used
 		found = solution{answer, plan, steps}
@@ -102,6 +106,35 @@ func (m *memory) solve(problem *packing.Problem, of packingSearch, searches int)
 		m.packing.wait(of)
 	}
 	return found, found.final()
+}
+
+// way is a way to look for room for tasks.
+type way string
+
+const (
+	firstOrders way = "first"
+	otherOrders way = "others"
+	anyWay      way = "any"
+)
+
+// isVain is true if the way has not led anywhere for the problem; nil is one that numbers do not decide.
+func (m *memory) isVain(in way, problem *packing.Problem) bool {
+	if problem == nil {
+		return false
+	}
+	_, vain := m.known(m.vainKey(in, problem))
+	return vain
+}
+
+// noteVain notes that the way does not lead anywhere for the problem.
+func (m *memory) noteVain(in way, problem *packing.Problem) {
+	if problem != nil {
+		m.solutions[m.vainKey(in, problem)] = solution{}
+	}
+}
+
+func (m *memory) vainKey(in way, problem *packing.Problem) uint64 {
+	return maphash.String(m.seed, string(in)+" vain "+problem.Key())
 }
 
 // final is true if more steps would not be granted, or are not needed.

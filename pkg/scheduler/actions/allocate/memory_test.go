@@ -41,7 +41,7 @@ func TestWhatASessionHasNoStepsForIsSearchedInTheNext(t *testing.T) {
 			}
 		}
 		m.packing.left = step.steps
-		found, done := m.solve(problem, packingSearch{}, 1)
+		found, done := m.solve(problem, search{}, 1)
 		if found.Answer != step.wantAnswer || done != step.wantDone {
 			t.Errorf("%s: answer %d, done %t; want %d, %t", step.name, found.Answer, done, step.wantAnswer, step.wantDone)
 		}
@@ -54,7 +54,7 @@ func TestWhatASessionHasNoStepsForIsSearchedInTheNext(t *testing.T) {
 	m.beginSession()
 	m.beginSession()
 	m.packing.left = 0
-	if _, done := m.solve(problem, packingSearch{}, 1); done {
+	if _, done := m.solve(problem, search{}, 1); done {
 		t.Error("what a session had no use for is still remembered after the next")
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // tryPacked looks for a plan for so many of the first tasks and places them by it, when every plugin still agrees.
 func (s *subJobRun) tryPacked(first, wanted int) subJobResult {
-	in := s.newPackingInput(s.tasks[:first], wanted)
+	in := s.newPackingInput(s.tasks[:first], wanted, s.neededByRole())
 	if in == nil || in.fillCaches() != nil {
 		return subJobResult{}
 	}
@@ -32,6 +32,7 @@ func (s *subJobRun) tryPacked(first, wanted int) subJobResult {
 	p.minimum = wanted
 	if !p.placeByPlan(found.plan, in, nodes) {
 		p.discard()
+		s.unfinished++ // that numbers do not decide is no proof
 		return subJobResult{}
 	}
 	return p.end(p.untouched(first))
@@ -69,8 +70,9 @@ func (p *taskPlacer) placeOnNode(task *api.TaskInfo, cache *feasible.ClassCache,
 // neededByRole is how many more tasks of each role the job's minimum needs. The roles' minima do not
 // count when they are more than the job's, which they only are where they are no minima
 // (https://github.com/volcano-sh/volcano/issues/1755).
-func neededByRole(job *api.JobInfo) map[string]int32 {
-	if job.MinAvailable < job.TaskMinAvailableTotal {
+func (r *jobRun) neededByRole() map[string]int32 {
+	job := r.job
+	if !r.gangDecides || job.MinAvailable < job.TaskMinAvailableTotal {
 		return nil
 	}
 	needed := maps.Clone(job.TaskMinAvailable)

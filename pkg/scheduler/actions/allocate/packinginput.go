@@ -5,6 +5,7 @@ package allocate
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -31,8 +32,9 @@ type packingInput struct {
 // looking at the nodes for all of them looks at each node once for each.
 const maxPackingClasses = 64
 
-// newPackingInput returns the input for the tasks of which so many are wanted; nil when they are alike, or of too many classes.
-func (r *jobRun) newPackingInput(tasks []*api.TaskInfo, wanted int) *packingInput {
+// newPackingInput returns the input for the tasks of which so many are wanted, and of each role as many as minima has; nil when the tasks
+// are alike, or of too many classes.
+func (r *jobRun) newPackingInput(tasks []*api.TaskInfo, wanted int, minima map[string]int32) *packingInput {
 	in := &packingInput{solver: r.solver, names: resourceNames(tasks)}
 	at := map[*feasible.TaskClass]int{}
 	for _, task := range tasks {
@@ -52,14 +54,10 @@ func (r *jobRun) newPackingInput(tasks []*api.TaskInfo, wanted int) *packingInpu
 		return nil
 	}
 	var roles []string
-	if wanted < len(tasks) && r.gangDecides {
-		needed := neededByRole(r.job)
-		for role := range needed {
-			roles = append(roles, role)
-		}
-		slices.Sort(roles)
+	if wanted < len(tasks) {
+		roles = slices.Sorted(maps.Keys(minima))
 		for _, role := range roles {
-			in.problem.Roles = append(in.problem.Roles, int(needed[role]))
+			in.problem.Roles = append(in.problem.Roles, int(minima[role]))
 		}
 	}
 	in.problem.Wanted = wanted
@@ -71,18 +69,19 @@ func (r *jobRun) newPackingInput(tasks []*api.TaskInfo, wanted int) *packingInpu
 	return in
 }
 
-// jobInput is the input for the job, for as long as it is being placed in groups. Jobs that divide themselves over HyperNodes
-// or are ready have none.
+// jobInput is the input for the job, of which so many tasks are wanted as its minimum needs at the least. A job that is ready has none.
 func (r *jobRun) jobInput() *packingInput {
-	if !r.gangDecides || r.job.ContainsSubJobPolicy() || r.job.ContainsHardTopology() || r.jobReady(r.job) {
+	if !r.gangDecides || r.jobReady(r.job) {
 		return nil
 	}
-	uid := r.job.DefaultSubJobID()
-	tasks := r.pending.tasks[uid]
+	var tasks []*api.TaskInfo
+	for _, subJob := range r.pending.subJobs {
+		tasks = append(tasks, r.pending.tasks[subJob.UID]...)
+	}
 	if len(tasks) == 0 {
 		return nil
 	}
-	return r.newPackingInput(tasks, min(r.neededAtOnce(r.job.SubJobs[uid], len(tasks)), len(tasks)))
+	return r.newPackingInput(tasks, min(r.leastNeeded(), len(tasks)), r.neededByRole())
 }
 
 // takesFn is true if the node at a place of a set may take tasks of a class, which is named by its place in the input.
@@ -160,30 +159,36 @@ func (in *packingInput) bySize() []int {
 	return order
 }
 
-// refuted is true if idle resources alone leave no room in the set for what the job asks for.
-func (r *jobRun) refuted(set *nodeset.Set) bool {
-	if r.packing == nil {
+// refuted is true if numbers alone leave no room in the set for what the job asks for.
+func (r *jobRun) refuted(set *nodeset.Set, opts trialOptions) bool {
+	return r.refutedAs(r.packing, set, opts.idleOnly)
+}
+
+// refutedAs is true if numbers alone leave no room in the set for the input, of tasks of the job. Those that wait for resources being
+// released already are not in it.
+func (r *jobRun) refutedAs(in *packingInput, set *nodeset.Set, idleOnly bool) bool {
+	if in == nil || !idleOnly && len(r.job.TaskStatusIndex[api.Pipelined]) > 0 {
 		return false
 	}
-	problem, _ := r.packing.problemOn(set, true, anyNode)
+	problem, _ := in.problemOn(set, idleOnly, anyNode)
 	return r.memory.refute(problem) == packing.Impossible
 }
 
-// packable answers whether there is room in the set for what the job asks for, on nodes that the cached verdicts leave.
+// packable answers whether there is room in the set for what the job asks for, on nodes that the cached verdicts leave. Of a job that
+// divides itself that is not known.
 func (r *jobRun) packable(set *nodeset.Set) packing.Answer {
-	if r.packing == nil || r.packing.fillCaches() != nil {
+	if r.packing == nil || r.job.ContainsSubJobPolicy() || r.packing.fillCaches() != nil {
 		return packing.Unknown
 	}
 	problem, _ := r.packing.problemOn(set, true, r.packing.byCachedVerdicts(set))
 	return r.findPlan(problem, set, true).Answer
 }
 
-// findPlan looks for a plan for the problem, which is on the set. When that goes on in the next session nothing is said of the job that would spare it the next trial.
+// findPlan looks for a plan for the problem, which is on the set.
 func (r *jobRun) findPlan(problem *packing.Problem, set *nodeset.Set, idleOnly bool) solution {
-	of := packingSearch{r.job.UID, set.Name, problem.Tasks(), idleOnly}
-	found, done := r.memory.solve(problem, of, r.places)
+	found, done := r.memory.solve(problem, search{r.job.UID, set.Name, problem.Tasks(), idleOnly}, r.places)
 	if !done {
-		r.fingerprint = 0
+		r.unfinished++
 	}
 	return found
 }

@@ -13,6 +13,9 @@ import (
 // explanations are of upper bounds, which cost no placement.
 const maxProbed = 2_000
 
+// maxProbedOfJob bounds it for one job where numbers suffice to tell that it fits nowhere: eight members in 32 node groups.
+const maxProbedOfJob = 256
+
 // shortfall is how far a trial came in a set of nodes, and what stopped it: nodes, or else a text, which is the queue's or a
 // pre-predicate's.
 type shortfall struct {
@@ -41,8 +44,11 @@ func (r *jobRun) probe(group *topology.Group) {
 	}
 }
 
-// noteShortfall keeps, for the explanation, the trial that came furthest in the set.
+// noteShortfall keeps, for the explanation, the trial that came furthest in the set, of the first ones there.
 func (p *taskPlacer) noteShortfall() {
+	if p.retrying {
+		return
+	}
 	set := p.scope.Set
 	if former, ok := p.shortfalls[set]; ok && len(p.placed) <= former.placed {
 		return

@@ -23,6 +23,12 @@ type subJobRun struct {
 	idleOnly bool
 	// needed is how many of the tasks must be placed before the sub-job can be ready.
 	needed int
+	// deciding is the problem that decides on the sub-job, once it is decided whether there is one.
+	deciding *packing.Problem
+	decided  bool
+	// retrying is true of trials that are made when the first one has failed. Explanations tell nothing of them, as not each session
+	// has the steps for them.
+	retrying bool
 }
 
 func (r *jobRun) subJobRun(subJob *api.SubJobInfo, tasks []*api.TaskInfo, scope placementScope, opts trialOptions) *subJobRun {
@@ -44,35 +50,64 @@ func (r *jobRun) placeSubJob(subJob *api.SubJobInfo, tasks []*api.TaskInfo, scop
 
 func (s *subJobRun) place() subJobResult {
 	failed := subJobResult{rest: s.tasks}
-	if s.firstTaskFitsNowhere() {
-		return failed
-	}
-	if s.idleOnly && s.scope.ChosenBy != "" && s.packable(s.scope.Set) == packing.Impossible { // the explanation tells why
+	unfinished := s.unfinished
+	if s.ruledOut() { // the explanation tells why
 		return failed
 	}
 	known := s.failedGang()
 	if s.hasFailed(known) && s.scope.ChosenBy != "" { // the explanation tells why
 		return failed
 	}
-	if first := min(s.needed, len(s.tasks)); s.compare != nil && s.sameClass(s.tasks[:first]) < first {
-		if result, _ := s.try(first, arrangement{byRank: true}); result.outcome != notPlaced {
-			return result
-		}
+	if s.packing != nil && s.memory.isVain(firstOrders, s.decidingProblem()) && !s.memory.orders.open(s.orderSearch()) {
+		s.memory.orders.wait(s.orderSearch())
+		s.unfinished++
+		minimum := min(s.needed, len(s.tasks))
+		return s.tryPacked(minimum, minimum)
 	}
-	result, blocked := s.try(s.needed, arrangement{order: largestFirst})
+	result, blocked := s.tryFirstOrders()
 	if result.outcome != notPlaced {
 		return result
 	}
-	if s.hasFailed(known) || s.refutedInNumbers() {
+	if s.hasFailed(known) || !s.dividesItself() && s.refutedInNumbers() {
 		return failed
 	}
 	errors := maps.Clone(s.job.NodesFitErrors)
+	s.retrying = true
 	if result = s.retryRearranged(blocked); result.outcome != notPlaced {
 		return result
+	}
+	if s.unfinished == unfinished {
+		s.memory.noteVain(anyWay, s.decidingProblem())
 	}
 	s.job.NodesFitErrors = errors
 	s.noteFailed(known)
 	return failed
+}
+
+// tryFirstOrders tries the tasks by rank, where a plugin knows ranks, and the largest first. It also returns the classes that found no room.
+func (s *subJobRun) tryFirstOrders() (subJobResult, []*feasible.TaskClass) {
+	if first := min(s.needed, len(s.tasks)); s.compare != nil && s.sameClass(s.tasks[:first]) < first {
+		if result, _ := s.try(first, arrangement{byRank: true}); result.outcome != notPlaced {
+			return result, nil
+		}
+	}
+	return s.try(s.needed, arrangement{order: largestFirst})
+}
+
+// ruledOut is true if it is known before a trial that there is no room.
+func (s *subJobRun) ruledOut() bool {
+	switch {
+	case s.firstTaskFitsNowhere():
+		return true
+	case s.packing == nil:
+		return false
+	case s.dividesItself() && s.refutedInNumbers():
+		return true
+	case s.idleOnly && s.scope.ChosenBy != "" && s.packable(s.scope.Set) == packing.Impossible:
+		return true
+	default:
+		return s.memory.isVain(anyWay, s.decidingProblem())
+	}
 }
 
 // firstTaskFitsNowhere is true if the first task is known to fit nowhere and the sub-job cannot be ready without it. That is
@@ -117,13 +152,57 @@ func (s *subJobRun) retryRearranged(blocked []*feasible.TaskClass) subJobResult 
 	if result := s.tryPacked(minimum, minimum); result.outcome != notPlaced {
 		return result
 	}
-	further := max(1, maxFurtherLooks/(len(s.tasks)*len(classes)))
+	further := min(max(1, maxFurtherLooks/(len(s.tasks)*len(classes))), maxOrders+2)
+	looks := further * len(s.tasks) * len(classes)
 	if slices.ContainsFunc(classes, (*feasible.TaskClass).OneByOne) {
 		further = min(further, 3+maxUncachedVerdicts/(len(s.tasks)*len(s.scope.Set.Nodes)))
+		looks = further * len(s.tasks) * len(s.scope.Set.Nodes)
 	}
-	again := func() bool { further--; return further >= 0 }
+	problem := s.decidingProblem()
+	if s.memory.isVain(otherOrders, problem) {
+		s.memory.orders.finish(s.orderSearch())
+	} else if s.memory.noteVain(firstOrders, problem); s.memory.orders.whole(s.orderSearch(), looks) {
+		if result := s.tryOrders(blocked, further, minimum, min(maxOrders, len(classes))); result.outcome != notPlaced {
+			return result
+		}
+		s.memory.noteVain(otherOrders, problem)
+	} else {
+		s.unfinished++
+	}
+	if minimum < len(s.tasks) {
+		if result := s.tryPacked(len(s.tasks), minimum); result.outcome != notPlaced {
+			return result
+		}
+	}
+	return subJobResult{}
+}
+
+// orderSearch is the search for an order of the tasks in which they find room.
+func (s *subJobRun) orderSearch() search {
+	return search{s.job.UID, s.scope.Set.Name, len(s.tasks), s.idleOnly}
+}
+
+// decidingProblem is the problem of placing the tasks in the scope, if its numbers decide on it; else nil. It is asked for where nothing
+// of the sub-job is placed.
+func (s *subJobRun) decidingProblem() *packing.Problem {
+	if s.decided {
+		return s.deciding
+	}
+	s.decided = true
+	in := s.newPackingInput(s.tasks, min(s.needed, len(s.tasks)), s.neededByRole())
+	if in == nil || !in.decidedByNumbers(s.scope.ChosenBy) || !s.queueTakes(s.tasks) || in.fillCaches() != nil {
+		return nil
+	}
+	s.deciding, _ = in.problemOn(s.scope.Set, s.idleOnly, in.byCachedVerdicts(s.scope.Set))
+	return s.deciding
+}
+
+// tryOrders tries orders in which the class that found no room comes first, as often as it is another one, and at the most so many; then
+// task order, and where not all are needed the smallest first. All in all it tries no more often than given.
+func (s *subJobRun) tryOrders(blocked []*feasible.TaskClass, most, minimum, orders int) subJobResult {
+	again := func() bool { most--; return most >= 0 }
 	first := map[*feasible.TaskClass]int{}
-	for n := 1; n <= min(maxOrders, len(classes)) && again(); n++ {
+	for n := 1; n <= orders && again(); n++ {
 		next := slices.IndexFunc(blocked, func(c *feasible.TaskClass) bool { return first[c] == 0 })
 		if next < 0 {
 			break
@@ -140,30 +219,21 @@ func (s *subJobRun) retryRearranged(blocked []*feasible.TaskClass) subJobResult 
 			return result
 		}
 	}
-	if minimum == len(s.tasks) {
-		return subJobResult{}
-	}
-	if again() {
+	if minimum < len(s.tasks) && again() {
 		if result, _ := s.try(len(s.tasks), arrangement{order: smallestFirst}); result.outcome != notPlaced {
 			return result
 		}
 	}
-	return s.tryPacked(len(s.tasks), minimum)
+	return subJobResult{}
 }
 
-// refutedInNumbers is true if idle resources alone leave no room in the scope for what the sub-job needs, so that there is no other
-// way.
+// refutedInNumbers is true if numbers alone leave no room in the scope for what the sub-job needs, so that there is no way.
 func (s *subJobRun) refutedInNumbers() bool {
 	needed := s.neededBySubJob(s.subJob)
-	if !s.idleOnly || !s.gangDecides || needed < 1 || needed > len(s.tasks) {
+	if !s.gangDecides || needed < 1 || needed > len(s.tasks) {
 		return false
 	}
-	in := s.newPackingInput(s.tasks, needed)
-	if in == nil {
-		return false
-	}
-	problem, _ := in.problemOn(s.scope.Set, true, anyNode)
-	return s.memory.refute(problem) == packing.Impossible
+	return s.refutedAs(s.newPackingInput(s.tasks, needed, s.neededByRole()), s.scope.Set, s.idleOnly)
 }
 
 // classesOf lists the classes of the tasks.
@@ -225,6 +295,14 @@ func (r *jobRun) neededBySubJob(subJob *api.SubJobInfo) int {
 		return 0
 	}
 	return int(subJob.MinAvailable - subJob.ReadyTaskNum() - subJob.PendingBestEffortTaskNum())
+}
+
+// neededByRole is how many more tasks of each role the sub-job needs: none where roles may come from other sub-jobs, too.
+func (s *subJobRun) neededByRole() map[string]int32 {
+	if s.job.ContainsSubJobPolicy() {
+		return nil
+	}
+	return s.jobRun.neededByRole()
 }
 
 // neededByJob is the same of the job, for which it may ask for more.

@@ -4,59 +4,165 @@ package allocate_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestAGangThatNumbersRefuseIsTriedOnceInAHyperNode: no other order of its members is tried there, as none can help.
-func TestAGangThatNumbersRefuseIsTriedOnceInAHyperNode(t *testing.T) {
-	const racks = 4
+const racks = 4
+
+// rackWorld has racks, each a cluster and a HyperNode, of nodes with so many cpus, and one gang.
+func rackWorld(cpus []string, members ...string) (sessiontest.World, *v1beta1.PodGroup) {
+	pods, podGroup := gang("g", members...)
+	w := sessiontest.World{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
+	for rack := range racks {
+		var names []string
+		for i, cpu := range cpus {
+			names = append(names, fmt.Sprintf("n%d-%d", rack, i))
+			w.Nodes = append(w.Nodes, node(names[i], fmt.Sprint("ib-", rack), cpu))
+		}
+		w.HyperNodes = append(w.HyperNodes, schedtest.MakeHyperNode().Name(fmt.Sprintf("rack-%d", rack)).Nodes(names...).Obj())
+	}
+	return w, podGroup
+}
+
+func inOneHyperNode(podGroup *v1beta1.PodGroup) {
+	tier := 1
+	podGroup.Spec.NetworkTopology = &v1beta1.NetworkTopologySpec{Mode: v1beta1.HardNetworkTopologyMode, HighestTierAllowed: &tier}
+}
+
+func inOneCluster(podGroup *v1beta1.PodGroup) {
+	podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
+}
+
+// TestAGangThatNumbersRefuseIsNotTried: wherever the gang is to lie, and however it divides itself, no member is placed in a trial when
+// sums, or whole members on nodes, do not fit.
+func TestAGangThatNumbersRefuseIsNotTried(t *testing.T) {
 	tests := map[string]struct {
-		requests []string
-		bound    int
-		most     int
+		members []string
+		change  func(*sessiontest.World, *v1beta1.PodGroup)
 	}{
-		"refused by numbers": {requests: []string{"5", "4", "3", "2"}, most: racks * 3},
-		"placed":             {requests: []string{"5", "3", "2"}, bound: 3, most: racks*3 + 3},
+		"HyperNodes": {[]string{"5", "4", "3", "2"}, func(_ *sessiontest.World, g *v1beta1.PodGroup) { inOneHyperNode(g) }},
+		"clusters, and one is being emptied by less than is missing": {[]string{"5", "4", "3", "2"}, func(w *sessiontest.World, g *v1beta1.PodGroup) {
+			inOneCluster(g)
+			w.Pods = append(w.Pods, schedtest.MakePod().Name("leaves").Node("n0-0").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "1"}).Terminating().Obj())
+		}},
+		"clusters, and the smallest members of each role are too many": {[]string{"5", "5", "4", "4", "1"}, func(w *sessiontest.World, g *v1beta1.PodGroup) {
+			inOneCluster(g)
+			g.Spec.MinMember, g.Spec.MinTaskMember = 4, map[string]int32{"a": 2, "b": 1}
+			for i, role := range []string{"a", "a", "b", "b", "b"} {
+				w.Pods[i].Annotations["volcano.sh/task-spec"] = role
+			}
+		}},
+		"clusters and sub-groups": {[]string{"5", "4", "3", "2"}, func(w *sessiontest.World, g *v1beta1.PodGroup) {
+			inOneCluster(g)
+			g.Spec.SubGroupPolicy = schedtest.MakePodGroup().SubGroups("cells", "cell", 2, 2).Obj().Spec.SubGroupPolicy
+			for i, pod := range w.Pods {
+				pod.Labels = map[string]string{"cell": fmt.Sprint(i % 2)}
+			}
+		}},
+		"clusters, and members are to be spread": {slices.Repeat([]string{"3", "2"}, 35), func(w *sessiontest.World, g *v1beta1.PodGroup) {
+			inOneCluster(g)
+			w.Nodes = slices.DeleteFunc(w.Nodes, func(n *v1.Node) bool { return n.Name[len(n.Name)-1] == '1' })
+			for _, n := range w.Nodes {
+				*n = *node(n.Name, n.Labels["ibcluster"], "170")
+			}
+			for rack := range racks { // the members ask for 175
+				w.HyperNodes[rack] = schedtest.MakeHyperNode().Name(fmt.Sprintf("rack-%d", rack)).Nodes(fmt.Sprintf("n%d-0", rack)).Obj()
+			}
+			for _, pod := range w.Pods {
+				pod.Labels = map[string]string{"of": "g"}
+				pod.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{
+					MaxSkew: 99, TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.DoNotSchedule,
+					LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels},
+				}}
+			}
+		}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			pods, podGroup := gang("g", tc.requests...)
-			tier := 1
-			podGroup.Spec.NetworkTopology = &v1beta1.NetworkTopologySpec{Mode: v1beta1.HardNetworkTopologyMode, HighestTierAllowed: &tier}
-			w := sessiontest.World{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
-			for rack := range racks {
-				names := []string{fmt.Sprintf("n%d-a", rack), fmt.Sprintf("n%d-b", rack)}
-				w.Nodes = append(w.Nodes, node(names[0], "", "6"), node(names[1], "", "5"))
-				w.HyperNodes = append(w.HyperNodes, schedtest.MakeHyperNode().Name(fmt.Sprintf("rack-%d", rack)).Nodes(names...).Obj())
+			w, podGroup := rackWorld([]string{"6", "5"}, tc.members...)
+			tc.change(&w, podGroup)
+			c := newCounting(t, w)
+			if placed, bound := c.session(); placed > 0 || bound > 0 {
+				t.Errorf("%d members were placed in trials, %d bound, want none", placed, bound)
 			}
-			if got := placements(t, w, tc.bound); got > tc.most {
-				t.Errorf("%d members were placed in trials, want at most %d", got, tc.most)
+			if c.says == "" {
+				t.Error("nothing is said of the gang")
 			}
 		})
 	}
 }
 
-// placements counts the tasks that a session of the world places, also those that are taken back; so many are to be bound.
-func placements(t *testing.T, w sessiontest.World, bound int) int {
-	t.Helper()
-	cluster := sessiontest.New(w)
-	t.Cleanup(cluster.Close)
-	registry := framework.NewRegistry()
-	trials, count := 0, 0
-	action := counted(registry, &trials)
-	ssn := cluster.Open(registry, leastRequested+"\n  - name: network-topology-aware\n")
-	defer ssn.Close()
-	ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: func(*vcframework.Event) { count++ }})
-	ssn.Run(action)
-	if got := len(ssn.Binds()); got != bound {
-		t.Errorf("%d members bound, want %d", got, bound)
+// TestAGangIsTriedAgainWhereSomethingChanged: one that neither numbers refuse nor a trial places.
+func TestAGangIsTriedAgainWhereSomethingChanged(t *testing.T) {
+	for name, where := range map[string]func(*v1beta1.PodGroup){"HyperNodes": inOneHyperNode, "clusters": inOneCluster} {
+		t.Run(name, func(t *testing.T) {
+			w, podGroup := rackWorld([]string{"10", "10", "10", "10"}, "6", "6", "6", "4", "4", "4", "5", "5")
+			where(podGroup)
+			for i, pod := range w.Pods { // four of them to two nodes, which numbers do not know
+				if i < 4 {
+					pod.Spec.NodeSelector = map[string]string{"fast": "yes"}
+				}
+			}
+			for i, n := range w.Nodes {
+				if i%4 < 2 {
+					n.Labels["fast"] = "yes"
+				}
+			}
+			c := newCounting(t, w)
+			c.session()
+			said := c.says
+			for range 3 { // until all that is searched for is
+				c.session()
+			}
+			if placed, _ := c.session(); placed > 0 || c.says != said {
+				t.Errorf("%d members were placed in trials in a session where nothing changed, and it says\n%s\nnot\n%s", placed, c.says, said)
+			}
+			w.Nodes[2] = w.Nodes[2].DeepCopy()
+			w.Nodes[2].Labels["fast"] = "yes"
+			if placed, bound := c.session(); bound != len(w.Pods) || placed > 4*len(w.Pods) {
+				t.Errorf("%d members were placed, %d bound; want all bound, and the other racks left alone", placed, bound)
+			}
+		})
 	}
-	return count
+}
+
+// counting has sessions, and counts what they place.
+type counting struct {
+	world    sessiontest.World
+	cluster  *sessiontest.Cluster
+	registry *framework.Registry
+	action   vcframework.Action
+	says     string
+}
+
+func newCounting(t *testing.T, w sessiontest.World) *counting {
+	c := &counting{world: w, cluster: sessiontest.New(sessiontest.World{}), registry: framework.NewRegistry()}
+	t.Cleanup(c.cluster.Close)
+	c.registry.RegisterPlugin(ibcluster.Spec())
+	c.action = counted(c.registry, new(int))
+	return c
+}
+
+// session counts the tasks that a session places, also those that are taken back, and those that it binds.
+func (c *counting) session() (placed, bound int) {
+	c.cluster.Load(c.world)
+	ssn := c.cluster.Open(c.registry, withClusters+"  - name: network-topology-aware\n")
+	defer ssn.Close()
+	ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: func(*vcframework.Event) { placed++ }})
+	ssn.Run(c.action)
+	for _, job := range ssn.Jobs {
+		c.says = job.JobFitErrors
+	}
+	return placed, len(ssn.Binds())
 }

@@ -5,6 +5,7 @@ package feasible
 import (
 	"hash/maphash"
 	"math"
+	"slices"
 	"strings"
 
 	"k8s.io/klog/v2"
@@ -127,13 +128,20 @@ func (f *Finder) AskCachedAgain(task *api.TaskInfo, c *ClassCache, node int32) e
 	return f.predicate(c.layers.cached, task, f.index.Nodes[node])
 }
 
-// DecidedByNumbers is true of a task if numbers and cached verdicts are all that decides on where it goes: it is not asked
-// about one by one, no plugin but chosenBy has verdicts of its job's own, and no pod that was placed in the session keeps it
+// DecidedByNumbers is true of a task if numbers and cached verdicts are all that decides on which nodes take it: no plugin that may
+// refuse one is asked about it one by one, no plugin but chosenBy has verdicts of its job's own, and no pod that was placed in the session keeps it
 // away.
 func (f *Finder) DecidedByNumbers(task *api.TaskInfo, chosenBy string) bool {
 	class := f.Class(task)
-	return !f.layering.readsAnything && !f.layering.nothingCached && len(class.layers.uncached) == 0 &&
-		!class.PerJobBut(chosenBy) && len(f.antiAffinity.matching(task)) == 0
+	return !f.layering.readsAnything && !f.layering.nothingCached && !class.layers.uncachedVerdicts &&
+		!f.PerJobBut(task, chosenBy) && len(f.antiAffinity.matching(task)) == 0
+}
+
+// PerJobBut is true if a plugin other than the named one has verdicts on the task that hold for some jobs only.
+func (f *Finder) PerJobBut(task *api.TaskInfo, plugin string) bool {
+	return slices.ContainsFunc(f.Class(task).layers.perJobPlugins, func(p string) bool {
+		return p != plugin && f.ssn.JobKey(p, f.ssn.Jobs[task.Job]) != ""
+	})
 }
 
 // predicate asks the layer's predicates as upstream's allocate does.

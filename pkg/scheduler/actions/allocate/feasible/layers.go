@@ -38,6 +38,8 @@ type layers struct {
 	// uncachedScores is true if uncached has plugins that may have a say in which of the nodes that fit is best. That is all
 	// but the predicates plugin, which has one only where volumesScored says so.
 	uncachedScores bool
+	// uncachedVerdicts is true if uncached has plugins that may refuse a node.
+	uncachedVerdicts bool
 	// overNetwork is true if uncached has a plugin that asks somebody over the network about each node.
 	overNetwork bool
 	// perJobPlugins are the plugins of cachedPerJob.
@@ -128,6 +130,7 @@ func (l *layering) make(signature string) *layers {
 			if layer == uncached || l.nothingCached {
 				ofUncached.Plugins = append(ofUncached.Plugins, option)
 				made.uncachedScores = made.uncachedScores || option.Name != predicates.PluginName && l.ssn.MayScore(option.Name)
+				made.uncachedVerdicts = made.uncachedVerdicts || l.ssn.MayRefuse(option.Name)
 				made.overNetwork = made.overNetwork || framework.AsksServer(option.Name)
 			}
 			switch layer {

@@ -4,7 +4,6 @@ package feasible
 
 import (
 	"hash/maphash"
-	"slices"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
@@ -44,11 +43,6 @@ func (c *TaskClass) Fingerprint() uint64 { return c.fingerprint }
 
 // OneByOne is true if a plugin is asked for every task of the class.
 func (c *TaskClass) OneByOne() bool { return c.layers.oneByOne }
-
-// PerJobBut is true if a plugin other than the named one has verdicts on the class that hold for one job only.
-func (c *TaskClass) PerJobBut(plugin string) bool {
-	return slices.ContainsFunc(c.layers.perJobPlugins, func(p string) bool { return p != plugin })
-}
 
 // Cache returns what is known of nodes for the class; nil when nothing is.
 func (c *TaskClass) Cache() *ClassCache { return c.cache }

@@ -94,3 +94,32 @@ func TestManyKindsThatDoNotFitTogetherAreRefuted(t *testing.T) {
 		t.Error("56 of them are refuted; 12 large ones and 44 others fit")
 	}
 }
+
+// TestAChoiceThatHasNoRoomIsRefuted: 70 tasks of 16 kinds are there and 64 are wanted, some of each role. The smallest that will do have
+// no room.
+func TestAChoiceThatHasNoRoomIsRefuted(t *testing.T) {
+	p := &Problem{Wanted: 64, Roles: []int{10, 40}}
+	for i := range 16 {
+		k := Kind{Request: []float64{5400 + 10*float64(i), 8}, Count: 4, Role: 1}
+		if i < 4 {
+			k = Kind{Request: []float64{17000 + 50*float64(i), 8}, Count: 3, Role: 0}
+		} else if i < 14 {
+			k.Count = 5
+		}
+		p.Kinds = append(p.Kinds, k)
+	}
+	for range 16 {
+		n := Node{Room: []float64{32000, 64}, Slots: 110}
+		for range p.Kinds {
+			n.Takes = append(n.Takes, true)
+		}
+		p.Nodes = append(p.Nodes, n)
+	}
+	if answer, used := p.Refute(); answer != Impossible || used > 20_000 {
+		t.Errorf("answer %d after %d steps; want %d after few", answer, used, Impossible)
+	}
+	p.Roles[0] = 0 // five on each node
+	if answer, _ := p.Refute(); answer == Impossible {
+		t.Error("without the large ones they are refuted, too; 58 small ones and 6 large ones fit")
+	}
+}

@@ -68,18 +68,22 @@ func (p *Problem) searched(st strategy, steps int, left *int) (Plan, Answer) {
 	}
 }
 
-// choose takes of a problem that wants not all of its tasks the smallest: those that each role lacks, and then of any. It is nil when
-// all are wanted.
+// choose takes of a problem that wants not all of its tasks the smallest. It is nil when all are wanted.
 func (p *Problem) choose() *Problem {
 	if p.Wanted == p.Tasks() {
 		return nil
 	}
+	order := p.largestFirst()
+	slices.Reverse(order)
+	return p.chooseFirst(order)
+}
+
+// chooseFirst takes the first tasks by the order of their kinds: those that each role lacks, and then of any.
+func (p *Problem) chooseFirst(order []int) *Problem {
 	chosen := &Problem{Kinds: slices.Clone(p.Kinds), Nodes: p.Nodes}
 	for k := range chosen.Kinds {
 		chosen.Kinds[k].Count, chosen.Kinds[k].Role = 0, -1
 	}
-	order := p.largestFirst()
-	slices.Reverse(order)
 	take := func(k, most int) int {
 		n := max(min(p.Kinds[k].Count-chosen.Kinds[k].Count, most), 0)
 		chosen.Kinds[k].Count += n
@@ -105,6 +109,55 @@ func (p *Problem) Refute() (Answer, int) {
 }
 
 func (p *Problem) refute(left *int) Answer {
+	if p.refuteAny(left) == Impossible || p.refuteChoice(left) == Impossible {
+		return Impossible
+	}
+	return Unknown
+}
+
+// refuteChoice looks for a reason why no choice of the tasks has room, where not all are wanted: the tasks that ask for the least of a
+// resource have none, though of the others each asks for no more than any task does, and goes wherever any may.
+func (p *Problem) refuteChoice(left *int) Answer {
+	if p.Wanted >= p.Tasks() || len(p.Nodes) == 0 {
+		return Unknown
+	}
+	for r := range p.Kinds[0].Request {
+		by := func(l, o int) int { return cmp.Compare(p.Kinds[l].Request[r], p.Kinds[o].Request[r]) }
+		order := p.largestFirst()
+		slices.SortStableFunc(order, by)
+		if by(order[0], order[len(order)-1]) == 0 {
+			continue
+		}
+		if p.alikeBut(r).chooseFirst(order).refuteAny(left) == Impossible {
+			return Impossible
+		}
+	}
+	return Unknown
+}
+
+// alikeBut is a problem that has room wherever this one has: its tasks differ in one resource only.
+func (p *Problem) alikeBut(resource int) *Problem {
+	out := &Problem{Kinds: slices.Clone(p.Kinds), Nodes: slices.Clone(p.Nodes), Wanted: p.Wanted, Roles: p.Roles}
+	least := slices.Clone(p.Kinds[0].Request)
+	for k := range p.Kinds {
+		for r, value := range p.Kinds[k].Request {
+			least[r] = min(least[r], value)
+		}
+	}
+	for k := range out.Kinds {
+		own := out.Kinds[k].Request[resource]
+		out.Kinds[k].Request = slices.Clone(least)
+		out.Kinds[k].Request[resource] = own
+		out.Kinds[k].Ports = nil
+	}
+	for n := range out.Nodes {
+		out.Nodes[n].Takes = slices.Repeat([]bool{slices.Contains(p.Nodes[n].Takes, true)}, len(p.Kinds))
+	}
+	return out
+}
+
+// refuteAny looks for a reason in tasks of any choice, of few kinds.
+func (p *Problem) refuteAny(left *int) Answer {
 	if p.Wanted > p.Tasks() || len(p.Kinds) == 0 || len(p.Nodes) == 0 {
 		if p.Wanted > 0 {
 			return Impossible

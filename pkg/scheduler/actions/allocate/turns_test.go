@@ -10,11 +10,11 @@ import (
 
 // TestASearchHasItsShareOfWhatIsLeft: what one place of a job does not use goes to those that follow.
 func TestASearchHasItsShareOfWhatIsLeft(t *testing.T) {
-	turns := packingTurns{}
-	turns.beginSession()
+	turns := turns{}
+	turns.beginSession(sessionPackingSteps)
 	var got []int
 	for places := 4; places > 0; places-- {
-		granted := turns.grant(packingSearch{tasks: places}, places)
+		granted := turns.share(search{tasks: places}, places)
 		got = append(got, granted)
 		if places < 4 {
 			turns.left -= granted
@@ -29,20 +29,20 @@ func TestASearchHasItsShareOfWhatIsLeft(t *testing.T) {
 // TestEachSearchHasItsTurn: searches that take all they get, always in one order, have a whole search each in as many sessions as
 // they are, and the first to come after one session that it has waited for.
 func TestEachSearchHasItsTurn(t *testing.T) {
-	turns := packingTurns{}
-	searches := []packingSearch{{set: "a"}, {set: "b"}, {set: "c"}}
+	turns := turns{}
+	searches := []search{{set: "a"}, {set: "b"}, {set: "c"}}
 	whole := map[string][]int{}
 	for session := range 7 {
-		turns.beginSession()
+		turns.beginSession(sessionPackingSteps)
 		if session == 4 {
-			searches = append([]packingSearch{{set: "new"}}, searches...)
+			searches = append([]search{{set: "new"}}, searches...)
 		}
-		for i, search := range searches {
-			granted := turns.grant(search, len(searches)-i)
+		for i, of := range searches {
+			granted := turns.share(of, len(searches)-i)
 			turns.left -= granted
-			turns.wait(search)
+			turns.wait(of)
 			if granted == maxPackingSteps {
-				whole[search.set] = append(whole[search.set], session)
+				whole[of.set] = append(whole[of.set], session)
 			}
 		}
 	}
@@ -54,14 +54,32 @@ func TestEachSearchHasItsTurn(t *testing.T) {
 
 // TestATurnThatIsNotNeededIsGivenUp: others need not leave its steps.
 func TestATurnThatIsNotNeededIsGivenUp(t *testing.T) {
-	turns := packingTurns{}
-	turns.wait(packingSearch{set: "a"})
-	turns.beginSession()
-	if got, want := turns.grant(packingSearch{set: "b"}, 1), sessionPackingSteps-maxPackingSteps; got != want {
+	turns := turns{}
+	turns.wait(search{set: "a"})
+	turns.beginSession(sessionPackingSteps)
+	if got, want := turns.share(search{set: "b"}, 1), sessionPackingSteps-maxPackingSteps; got != want {
 		t.Errorf("%d steps beside one whose turn it is, want %d", got, want)
 	}
-	turns.finish(packingSearch{set: "a"})
-	if got := turns.grant(packingSearch{set: "b"}, 1); got != maxPackingSteps {
+	turns.finish(search{set: "a"})
+	if got := turns.share(search{set: "b"}, 1); got != maxPackingSteps {
 		t.Errorf("%d steps after that turn was given up, want %d", got, maxPackingSteps)
+	}
+}
+
+// TestSearchesThatCannotBeDividedAreMadeWhileStepsAreLeft: and those that wait have a turn each.
+func TestSearchesThatCannotBeDividedAreMadeWhileStepsAreLeft(t *testing.T) {
+	turns := turns{}
+	made := map[string][]int{}
+	for session := range 5 {
+		turns.beginSession(10)
+		for _, set := range []string{"a", "b", "c", "d"} {
+			if turns.whole(search{set: set}, 6) {
+				made[set] = append(made[set], session)
+			}
+		}
+	}
+	want := map[string][]int{"a": {0, 1, 2, 3, 4}, "b": {0, 1, 2, 3, 4}, "c": {1, 3}, "d": {2, 4}}
+	if diff := cmp.Diff(want, made); diff != "" {
+		t.Errorf("sessions in which each was made (-want +got):\n%s", diff)
 	}
 }
