@@ -17,10 +17,10 @@ const (
 	// the 1 kB that messages to users may have.
 	maxExplanation = 900
 	// maxReasons bounds how many reasons are told of a group, maxReason how much of each in bytes, and maxText how much of
-	// what is told instead of reasons: so that a few groups have their say in 900 bytes, and a plugin's long words do not take
-	// all of them.
+	// what is told instead of reasons: so that a few groups have their say in 900 bytes, a plugin's long words do not take
+	// all of them, and those that name a claim and its class have room.
 	maxReasons = 3
-	maxReason  = 80
+	maxReason  = 125
 	maxText    = 200
 )
 
