@@ -42,6 +42,7 @@ func TestControlPlane(t *testing.T) {
 		{"CRDs and chart are installed", installs},
 		{"nodes are simulated", simulatesNodes},
 		{"a bound pod runs, completes when told so and is deleted", simulatesPods},
+		{"a pod in the place of one that was deleted stays", simulatesPodsAgain},
 		{"the scheduler's account may do what the chart grants", grantsRBAC},
 		{"pods are created while no webhook answers", createsPodsWithoutWebhooks},
 		{"the API server comes back with its data", restartsAPIServer},
@@ -117,6 +118,24 @@ func simulatesNodes(t *testing.T, cp *ControlPlane, client kubernetes.Interface)
 	}
 	if len(node.Spec.Taints) != 0 {
 		t.Errorf("node %s is tainted: %v", node.Name, node.Spec.Taints)
+	}
+}
+
+// simulatesPodsAgain replaces a running pod again and again: whoever ends a deleted pod must not end the next of its name.
+func simulatesPodsAgain(t *testing.T, _ *ControlPlane, client kubernetes.Interface) {
+	pods := client.CoreV1().Pods(metav1.NamespaceDefault)
+	for i := range 150 {
+		pod, err := pods.Create(t.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "again"},
+			Spec:       corev1.PodSpec{NodeName: "node-0000", Containers: []corev1.Container{{Name: "main", Image: "busybox"}}},
+		}, metav1.CreateOptions{})
+		do(t, err)
+		for got := pod; got.Status.Phase != corev1.PodRunning; {
+			if got, err = pods.Get(t.Context(), pod.Name, metav1.GetOptions{}); err != nil || got.UID != pod.UID {
+				t.Fatalf("pod %d is gone before it ran: %v", i, err)
+			}
+		}
+		do(t, pods.Delete(t.Context(), pod.Name, *metav1.NewDeleteOptions(0)))
 	}
 }
 
