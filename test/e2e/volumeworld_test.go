@@ -50,7 +50,7 @@ func newVolumeWorld(ctx context.Context, name string, clusters ...int) volumeWor
 		}
 		Expect(provisioner.Kill9()).To(Succeed())
 		for _, v := range w.volumes(ctx) {
-			Expect(kube.CoreV1().PersistentVolumes().Delete(ctx, v.Name, metav1.DeleteOptions{})).To(Succeed())
+			Expect(ignoreGone(kube.CoreV1().PersistentVolumes().Delete(ctx, v.Name, metav1.DeleteOptions{}))).To(Succeed())
 		}
 		for _, class := range []string{w.local(), w.made()} {
 			Expect(kube.StorageV1().StorageClasses().Delete(ctx, class, metav1.DeleteOptions{})).To(Succeed())
@@ -77,10 +77,15 @@ func (w volumeWorld) schedule(ctx context.Context, bindTimeout int, opts control
 // addVolume makes a local volume on the node.
 func (w volumeWorld) addVolume(ctx context.Context, name, node string) {
 	GinkgoHelper()
+	w.addVolumeOf(ctx, w.local(), name, node)
+}
+
+func (w volumeWorld) addVolumeOf(ctx context.Context, class, name, node string) {
+	GinkgoHelper()
 	_, err := kube.CoreV1().PersistentVolumes().Create(ctx, &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: w.name + "-" + name},
 		Spec: corev1.PersistentVolumeSpec{
-			StorageClassName:              w.local(),
+			StorageClassName:              class,
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
@@ -99,11 +104,7 @@ func (w volumeWorld) addClaims(ctx context.Context, class string, names ...strin
 	for _, name := range names {
 		_, err := kube.CoreV1().PersistentVolumeClaims(w.name).Create(ctx, &corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: corev1.PersistentVolumeClaimSpec{
-				StorageClassName: &class,
-				AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-				Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-			},
+			Spec:       claimSpec(class),
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 	}
@@ -130,7 +131,7 @@ func (w volumeWorld) volumes(ctx context.Context) []corev1.PersistentVolume {
 	list, err := kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	return slices.DeleteFunc(list.Items, func(v corev1.PersistentVolume) bool {
-		return v.Spec.StorageClassName != w.local() && v.Spec.StorageClassName != w.made()
+		return !strings.HasPrefix(v.Spec.StorageClassName, w.name+"-")
 	})
 }
 

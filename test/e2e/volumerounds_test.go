@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane/faultproxy"
+	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
+)
+
+const (
+	// volumeRounds is the environment variable with how many rounds of faults there are.
+	volumeRounds        = "E2E_VOLUME_ROUNDS"
+	defaultVolumeRounds = 3
+	// blows is how often something happens in a round, with blowPause between two.
+	blows     = 6
+	blowPause = 700 * time.Millisecond
+	// mending is within what all is settled once faults have ended.
+	mending = time.Minute
+)
+
+var _ = Describe("Under random faults while volumes are made", func() {
+	It("round after round ends with nothing selected or reserved for nobody, and every gang whole or waiting with a reason", func(ctx SpecContext) {
+		rounds := defaultVolumeRounds
+		if text := os.Getenv(volumeRounds); text != "" {
+			var err error
+			rounds, err = strconv.Atoi(text)
+			Expect(err).NotTo(HaveOccurred(), volumeRounds)
+		}
+		b := &breaker{volumeWorld: newVolumeWorld(ctx, "vol-rounds", 3, 3, 4), nodes: 10, random: rand.New(rand.NewSource(GinkgoRandomSeed()))}
+		b.proxy = b.world.proxy()
+		b.live(ctx)
+		for round := range rounds {
+			began := time.Now()
+			told := fmt.Sprintf("round %d of seed %d: ", round, GinkgoRandomSeed()) + b.round(ctx, fmt.Sprintf("r%02d", round))
+			told += fmt.Sprintf(", %v", time.Since(began).Round(100*time.Millisecond))
+			AddReportEntry(told)
+			GinkgoWriter.Println(told)
+		}
+	})
+})
+
+// breaker breaks things at random in a world.
+type breaker struct {
+	volumeWorld
+	nodes     int
+	random    *rand.Rand
+	proxy     *faultproxy.Proxy
+	scheduler *controlplane.Scheduler
+	kills     int
+}
+
+// live starts the scheduler.
+func (b *breaker) live(ctx context.Context) {
+	GinkgoHelper()
+	b.scheduler = b.schedule(ctx, shortBinding, controlplane.SchedulerOptions{Server: b.proxy.URL()})
+}
+
+// round has gangs of every kind placed while things break, and says what happened.
+func (b *breaker) round(ctx context.Context, name string) string {
+	GinkgoHelper()
+	b.kills = 0
+	faults := b.faults()
+	b.misorder()
+	gangs, whole := b.gangs(ctx, name)
+	for range blows {
+		b.strike(ctx, gangs)
+		pause(ctx, blowPause)
+	}
+	hits := 0
+	for _, fault := range faults {
+		hits += fault.Hits()
+		fault.Remove()
+	}
+	b.obey()
+
+	for _, g := range gangs {
+		b.touch(ctx, g)
+	}
+	Eventually(func() []string {
+		wrong := b.unsettled(ctx, gangs...)
+		for _, g := range whole {
+			if n := b.bound(g); n < g.size {
+				wrong = append(wrong, fmt.Sprintf("%d of %d pods of gang %s are bound", n, g.size, g.name))
+			}
+		}
+		return wrong
+	}, mending).WithPolling(pollVolumes).Should(BeEmpty(), name)
+	told := fmt.Sprintf("%d faults at the proxy, %d kills", hits, b.kills)
+	for _, g := range gangs {
+		told += fmt.Sprintf(", %s %d/%d", g.name, b.bound(g), g.size)
+		if condition := b.unschedulable(g); condition != nil && b.bound(g) < g.size {
+			told += fmt.Sprintf(" (%s: %s)", condition.Reason, condition.Message)
+		}
+	}
+	b.clear(ctx, gangs)
+	return told
+}
+
+// gangs submits one of each kind, and local volumes for those that need them. Those of the second result can be whole whatever was
+// made and bound where: the others may have volumes that no node, or no cluster, reaches together.
+func (b *breaker) gangs(ctx context.Context, name string) (all, whole []gang) {
+	GinkgoHelper()
+	for i := range b.nodes {
+		b.addVolume(ctx, fmt.Sprintf("%s-%d", name, i), b.node(i))
+	}
+	const small = "100m" // any node has room for all: only volumes keep gangs from one
+	clustered := required(withClaims(gang{name: name + "-clustered", size: 4, min: 4, cpu: small}))
+	anywhere := withClaims(gang{name: name + "-anywhere", size: 4, min: 4, cpu: small})
+	local := withClaims(gang{name: name + "-local", size: 4, min: 4, cpu: small})
+	shared := withClaim(gang{name: name + "-shared", size: 3, min: 3, cpu: small}, func(int) string { return name + "-shared" })
+	both := withClaims(gang{name: name + "-both", size: 2, min: 2, cpu: small})
+	b.addClaims(ctx, b.made(), append(append(clustered.pods(), anywhere.pods()...), both.pods()...)...)
+	b.addClaims(ctx, b.made(), name+"-shared")
+	b.addClaims(ctx, b.local(), local.pods()...)
+	second := func(i int) string { return both.member(i) + "-local" }
+	b.addClaims(ctx, b.local(), second(0), second(1))
+	own := both.pod
+	both.pod = func(i int, pod *corev1.Pod) {
+		own(i, pod)
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "scratch", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: second(i)},
+		}})
+	}
+	all = []gang{clustered, anywhere, local, shared, both}
+	for _, g := range all {
+		b.submit(ctx, g)
+	}
+	return all, []gang{anywhere, local, shared}
+}
+
+// faults breaks a tenth of the scheduler's calls about objects of the namespace, and more of those about volumes.
+func (b *breaker) faults() []*faultproxy.ActiveRule {
+	rules := b.randomFaults(b.proxy)
+	for _, action := range []faultproxy.Action{
+		faultproxy.Answer(http.StatusInternalServerError, 0), faultproxy.Answer(http.StatusConflict, 0), faultproxy.DropBefore(), faultproxy.DropAfter(),
+	} {
+		rules = append(rules, b.proxy.Add(faultproxy.Rule{Path: "/persistentvolumes/", Probability: 0.05, Action: action}))
+	}
+	return rules
+}
+
+// misorder tells the provisioner anew on which nodes not to do as it should.
+func (b *breaker) misorder() {
+	GinkgoHelper()
+	b.obey()
+	for i := range b.nodes {
+		switch b.random.Intn(6) {
+		case 0:
+			b.order(control.Provisioner, b.node(i), control.Fail)
+		case 1:
+			b.order(control.Provisioner, b.node(i), control.Hang)
+		case 2:
+			b.order(control.Provisioner, b.node(i), control.Reschedule)
+		}
+	}
+}
+
+// obey has the provisioner make all volumes.
+func (b *breaker) obey() {
+	GinkgoHelper()
+	for i := range b.nodes {
+		for _, verb := range []control.Verb{control.Fail, control.Hang, control.Reschedule} {
+			b.revoke(control.Provisioner, b.node(i), verb)
+		}
+	}
+}
+
+// strike does one of the things that happen to clusters.
+func (b *breaker) strike(ctx context.Context, gangs []gang) {
+	GinkgoHelper()
+	switch b.random.Intn(6) {
+	case 0:
+		Expect(b.scheduler.Kill9()).To(Succeed())
+		b.kills++
+		b.live(ctx)
+	case 1, 2:
+		g := gangs[b.random.Intn(len(gangs))]
+		i := b.random.Intn(g.size)
+		b.deletePod(ctx, g.member(i))
+		b.submitPods(ctx, g, i, i+1)
+	case 3:
+		resume := pauseControllers()
+		pause(ctx, blowPause)
+		resume()
+	default:
+		b.misorder()
+	}
+}
+
+// clear deletes the gangs, their claims and all volumes.
+func (b *breaker) clear(ctx context.Context, gangs []gang) {
+	GinkgoHelper()
+	for _, g := range gangs {
+		b.deleteGang(ctx, g)
+	}
+	Expect(kube.CoreV1().PersistentVolumeClaims(b.name).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(Succeed())
+	Eventually(func() int { return len(b.claims(ctx)) }, controllersPatience).WithPolling(pollVolumes).Should(BeZero(), "claims")
+	for _, v := range b.volumes(ctx) {
+		Expect(ignoreGone(kube.CoreV1().PersistentVolumes().Delete(ctx, v.Name, metav1.DeleteOptions{}))).To(Succeed())
+	}
+	Eventually(func() int { return len(b.volumes(ctx)) }, controllersPatience).WithPolling(pollVolumes).Should(BeZero(), "volumes")
+}
+
+// ignoreGone is nil for what was deleted already.
+func ignoreGone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func pause(ctx context.Context, length time.Duration) {
+	select {
+	case <-time.After(length):
+	case <-ctx.Done():
+	}
+}

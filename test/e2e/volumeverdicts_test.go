@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
+)
+
+var _ = Describe("A gang with claims", func() {
+	It("has volumes made that live as long as its pods", func(ctx SpecContext) {
+		w := newVolumeWorld(ctx, "vol-ephemeral", 2)
+		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
+		g := required(gang{name: "g", size: 3, min: 3, pod: func(_ int, pod *corev1.Pod) {
+			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "scratch", VolumeSource: corev1.VolumeSource{
+				Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: claimSpec(w.made())}},
+			}})
+		}})
+		w.submit(ctx, g)
+		w.eventuallyBound(g, 3)
+		w.eventuallyRunning(g)
+		w.expectSettled(ctx, g)
+		Expect(w.claims(ctx)).To(HaveLen(3))
+	})
+
+	It("is told which claim keeps it from every node, and is placed when that changes", func(ctx SpecContext) {
+		w := newVolumeWorld(ctx, "vol-verdict", 1)
+		w.class(ctx, "now", func(class *storagev1.StorageClass) {
+			class.VolumeBindingMode = ptr.To(storagev1.VolumeBindingImmediate)
+		})
+		w.class(ctx, "zoned", func(class *storagev1.StorageClass) { class.AllowedTopologies = hosts("elsewhere") })
+		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
+		waits := func(name string, words ...string) gang {
+			g := withClaims(gang{name: name, size: 1, min: 1, cpu: "100m"})
+			w.submit(ctx, g)
+			Eventually(func() string {
+				if condition := w.unschedulable(g); condition != nil {
+					return condition.Message
+				}
+				return ""
+			}, atOnce).Should(And(containAll(words)...), "what gang %s is told", name)
+			return g
+		}
+
+		By("missing claim")
+		missing := waits("missing", `claim "missing-0"`, "does not exist")
+		w.addClaims(ctx, w.made(), missing.pods()...)
+		w.eventuallyBound(missing, 1)
+
+		By("missing class")
+		w.addClaims(ctx, w.name+"-later", "classless-0")
+		classless := waits("classless", `claim "classless-0"`, `storage class "`+w.name+`-later"`, "does not exist")
+		w.class(ctx, "later", func(*storagev1.StorageClass) {})
+		w.eventuallyBound(classless, 1)
+
+		By("a class that binds at once, and has nobody who does")
+		w.addClaims(ctx, w.name+"-now", "immediate-0")
+		immediate := waits("immediate", `claim "immediate-0"`, `storage class "`+w.name+`-now"`, "binds at once")
+		w.addVolumeOf(ctx, w.name+"-now", "now", w.node(0))
+		w.eventuallyBound(immediate, 1)
+
+		By("a class for other nodes")
+		w.addClaims(ctx, w.name+"-zoned", "zoned-0")
+		zoned := waits("zoned", "volume")
+		Eventually(func() error {
+			class, err := kube.StorageV1().StorageClasses().Get(ctx, w.name+"-zoned", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			class.AllowedTopologies = hosts(w.node(0))
+			_, err = kube.StorageV1().StorageClasses().Update(ctx, class, metav1.UpdateOptions{})
+			return err
+		}).Should(Succeed())
+		w.eventuallyBound(zoned, 1)
+
+		By("a claim that has lost its volume")
+		volume := ""
+		for _, claim := range w.claims(ctx) {
+			if claim.Name == "immediate-0" {
+				volume = claim.Spec.VolumeName
+			}
+		}
+		w.deleteGang(ctx, immediate)
+		_, err := kube.CoreV1().PersistentVolumes().Patch(ctx, volume, "application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(kube.CoreV1().PersistentVolumes().Delete(ctx, volume, metav1.DeleteOptions{})).To(Succeed())
+		Eventually(func() corev1.PersistentVolumeClaimPhase {
+			claim, err := kube.CoreV1().PersistentVolumeClaims(w.name).Get(ctx, "immediate-0", metav1.GetOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			return claim.Status.Phase
+		}, controllersPatience).WithPolling(pollVolumes).Should(Equal(corev1.ClaimLost))
+		waits("immediate", `claim "immediate-0"`, `storage class "`+w.name+`-now"`, "has lost its volume")
+
+		By("a claim that is being deleted")
+		Expect(kube.CoreV1().PersistentVolumeClaims(w.name).Delete(ctx, "zoned-0", metav1.DeleteOptions{})).To(Succeed())
+		w.submit(ctx, withClaim(gang{name: "late", size: 1, min: 1, cpu: "100m"}, func(int) string { return "zoned-0" }))
+		Eventually(func() string {
+			if condition := w.unschedulable(gang{name: "late"}); condition != nil {
+				return condition.Message
+			}
+			return ""
+		}, atOnce).Should(And(ContainSubstring(`claim "zoned-0"`), ContainSubstring(`storage class "`+w.name+`-zoned"`), ContainSubstring("is being deleted")))
+	})
+
+	It("with one ReadWriteOncePod claim for two pods has them one after the other", func(ctx SpecContext) {
+		w := newVolumeWorld(ctx, "vol-rwop", 1)
+		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
+		spec := claimSpec(w.made())
+		spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+		_, err := kube.CoreV1().PersistentVolumeClaims(w.name).Create(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "own"}, Spec: spec}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		own := func(int) string { return "own" }
+		g := withClaim(gang{name: "g", size: 2, min: 1}, own)
+		w.submit(ctx, g)
+		w.eventuallyBound(g, 1)
+		Consistently(func() int { return w.bound(g) }).Should(Equal(1))
+		first := g.member(0)
+		if w.Pod(first).Spec.NodeName == "" {
+			first = g.member(1)
+		}
+		w.deletePod(ctx, first)
+		w.eventuallyBound(g, 1)
+		together := withClaim(gang{name: "together", size: 2, min: 2}, own)
+		w.submit(ctx, together)
+		w.eventuallyFailed(together, "NotEnoughResources", "one pod at a time")
+		Expect(w.everBound(together)).To(BeZero())
+	})
+})
+
+func containAll(words []string) []OmegaMatcher {
+	var all []OmegaMatcher
+	for _, word := range words {
+		all = append(all, ContainSubstring(word))
+	}
+	return all
+}
+
+// hosts is a topology of one node.
+func hosts(node string) []corev1.TopologySelectorTerm {
+	return []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: corev1.LabelHostname, Values: []string{node}}}}}
+}
+
+func claimSpec(class string) corev1.PersistentVolumeClaimSpec {
+	return corev1.PersistentVolumeClaimSpec{
+		StorageClassName: &class,
+		AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+	}
+}
+
+// class makes one more class of the world's provisioner, until the end of the spec.
+func (w volumeWorld) class(ctx context.Context, name string, change func(*storagev1.StorageClass)) {
+	GinkgoHelper()
+	class := &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: w.name + "-" + name}, Provisioner: w.made(), VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
+	}
+	change(class)
+	if *class.VolumeBindingMode == storagev1.VolumeBindingImmediate {
+		class.Provisioner = "kubernetes.io/no-provisioner"
+	}
+	_, err := kube.StorageV1().StorageClasses().Create(ctx, class, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) {
+		Expect(kube.StorageV1().StorageClasses().Delete(ctx, class.Name, metav1.DeleteOptions{})).To(Succeed())
+	})
+}
