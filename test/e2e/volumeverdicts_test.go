@@ -11,6 +11,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
@@ -111,6 +112,57 @@ var _ = Describe("A gang with claims", func() {
 		}, atOnce).Should(And(ContainSubstring(`claim "zoned-0"`), ContainSubstring(`storage class "`+w.name+`-zoned"`), ContainSubstring("is being deleted")))
 	})
 
+	It("has no more volumes on a node than their driver can attach, and is placed once it can", func(ctx SpecContext) {
+		w := newVolumeWorld(ctx, "vol-limits", 2)
+		driver := w.made() + "-csi"
+		_, err := kube.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{
+			ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{AttachRequired: ptr.To(false)},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) error {
+			return kube.StorageV1().CSIDrivers().Delete(ctx, driver, metav1.DeleteOptions{})
+		})
+		w.class(ctx, "limited", func(class *storagev1.StorageClass) { class.Provisioner = driver })
+		for i, limit := range []int32{1, 2} {
+			w.addDriver(ctx, w.node(i), driver, limit)
+		}
+		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
+		g := w.submitWithClaims(ctx, w.name+"-limited", "g", 3)
+		w.eventuallyBound(g, 3)
+		w.expectSettled(ctx, g)
+		next := w.submitWithClaims(ctx, w.name+"-limited", "next", 1)
+		w.eventuallyFailed(next, "NotEnoughResources", "attachable-volumes-csi-"+driver)
+		Expect(kube.StorageV1().CSINodes().Delete(ctx, w.node(0), metav1.DeleteOptions{})).To(Succeed())
+		w.addDriver(ctx, w.node(0), driver, 3)
+		w.eventuallyBound(next, 1)
+		Expect(w.Pod(next.member(0)).Spec.NodeName).To(Equal(w.node(0)))
+		w.expectSettled(ctx, g, next)
+	})
+
+	It("lies in the zone of a volume that says no more than that", func(ctx SpecContext) {
+		w := newVolumeWorld(ctx, "vol-zone", 2)
+		for i, zone := range []string{"z1", "z2"} {
+			w.patchNode(ctx, w.node(i), `{"metadata":{"labels":{"topology.kubernetes.io/zone":"`+zone+`"}}}`)
+		}
+		w.addVolume(ctx, "zoned", w.node(1))
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "g-0"}, Spec: claimSpec(w.local())}
+		claim.Spec.VolumeName = w.name + "-zoned"
+		_, err := kube.CoreV1().PersistentVolumes().Patch(ctx, claim.Spec.VolumeName, types.StrategicMergePatchType,
+			[]byte(`{"metadata":{"labels":{"topology.kubernetes.io/zone":"z1"}}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = kube.CoreV1().PersistentVolumeClaims(w.name).Create(ctx, claim, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
+		g := required(withClaims(gang{name: "g", size: 1, min: 1}))
+		w.submit(ctx, g)
+		// The node that reaches the volume is not in its zone.
+		w.eventuallyFailed(g, "NotEnoughResources", "volume zone", "do not reach the volume of claim")
+		w.patchNode(ctx, w.node(1), `{"metadata":{"labels":{"topology.kubernetes.io/zone":"z1"}}}`)
+		w.eventuallyBound(g, 1)
+		Expect(w.Pod("g-0").Spec.NodeName).To(Equal(w.node(1)))
+		w.expectSettled(ctx, g)
+	})
+
 	It("with one ReadWriteOncePod claim for two pods has them one after the other", func(ctx SpecContext) {
 		w := newVolumeWorld(ctx, "vol-rwop", 1)
 		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
@@ -155,6 +207,21 @@ func claimSpec(class string) corev1.PersistentVolumeClaimSpec {
 		AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 		Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 	}
+}
+
+// addDriver says that the CSI driver can attach so many volumes to the node.
+func (w volumeWorld) addDriver(ctx context.Context, node, driver string, limit int32) {
+	GinkgoHelper()
+	_, err := kube.StorageV1().CSINodes().Create(ctx, &storagev1.CSINode{
+		ObjectMeta: metav1.ObjectMeta{Name: node},
+		Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{
+			Name: driver, NodeID: node, TopologyKeys: []string{corev1.LabelHostname}, Allocatable: &storagev1.VolumeNodeResources{Count: &limit},
+		}}},
+	}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) error {
+		return ignoreGone(kube.StorageV1().CSINodes().Delete(ctx, node, metav1.DeleteOptions{}))
+	})
 }
 
 // class makes one more class of the world's provisioner, until the end of the spec.

@@ -142,8 +142,11 @@ func (w volumeWorld) claims(ctx context.Context) []corev1.PersistentVolumeClaim 
 	return list.Items
 }
 
-// nodeOfVolume is the node that the volume is reached from.
+// nodeOfVolume is the node that the volume is reached from, empty for one that is reached from more than that.
 func nodeOfVolume(v *corev1.PersistentVolume) string {
+	if v.Spec.NodeAffinity == nil {
+		return ""
+	}
 	return v.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values[0]
 }
 

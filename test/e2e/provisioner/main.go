@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command e2e-provisioner makes volumes for the claims of storage classes that name it, on the node that was selected for a claim
-// and reached from there only, until a test tells it to do otherwise. Orders are files in a directory, as the package control of the
+// and reached from there only, until a test tells it to do otherwise. By its name with "-csi" behind it, it is a CSI driver. Orders are files in a directory, as the package control of the
 // end-to-end tests writes them. It is a module of its own, so that what it is built on is no part of the scheduler.
 package main
 
@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -33,6 +34,8 @@ const (
 	callsPerSecond = 1000
 	// glance is how often a volume in the making is looked after.
 	glance = 10 * time.Millisecond
+	// asDriver ends the name by which it is a CSI driver.
+	asDriver = "-csi"
 )
 
 func main() {
@@ -59,7 +62,7 @@ func run(ctx context.Context, kubeconfig, name, orders string) error {
 		return fmt.Errorf("making a client of kubeconfig %s: %w", kubeconfig, err)
 	}
 	controller.NewProvisionController(ctx, client, name, provisioner{orders},
-		controller.LeaderElection(false), controller.Threadiness(workers), controller.MetricsPort(0),
+		controller.LeaderElection(false), controller.AdditionalProvisionerNames([]string{name + asDriver}), controller.Threadiness(workers), controller.MetricsPort(0),
 		controller.RateLimiter(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 	).Run(ctx)
 	return nil
@@ -106,13 +109,17 @@ func (p provisioner) Provision(ctx context.Context, o controller.ProvisionOption
 
 // volume is reached from the selected node only.
 func volume(o controller.ProvisionOptions) *v1.PersistentVolume {
+	source := v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: "/volumes/" + o.PVName}}
+	if driver := o.StorageClass.Provisioner; strings.HasSuffix(driver, asDriver) {
+		source = v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: o.PVName}}
+	}
 	return &v1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: o.PVName},
 		Spec: v1.PersistentVolumeSpec{
 			Capacity:                      v1.ResourceList{v1.ResourceStorage: o.PVC.Spec.Resources.Requests[v1.ResourceStorage]},
 			AccessModes:                   o.PVC.Spec.AccessModes,
 			PersistentVolumeReclaimPolicy: *o.StorageClass.ReclaimPolicy,
-			PersistentVolumeSource:        v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: "/volumes/" + o.PVName}},
+			PersistentVolumeSource:        source,
 			NodeAffinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
 				MatchExpressions: []v1.NodeSelectorRequirement{{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: []string{o.SelectedNodeName}}},
 			}}}},
