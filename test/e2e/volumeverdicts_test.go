@@ -116,7 +116,7 @@ var _ = Describe("A gang with claims", func() {
 		w := newVolumeWorld(ctx, "vol-limits", 2)
 		driver := w.made() + "-csi"
 		_, err := kube.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{
-			ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{AttachRequired: ptr.To(false)},
+			ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)},
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func(ctx SpecContext) error {
