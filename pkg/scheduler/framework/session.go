@@ -38,6 +38,9 @@ type Session struct {
 	urgent          []UrgentFn
 	nodeGroupOrders []nodeGroupOrder
 	uncacheable     map[string]UncacheableTaskFn
+	// volumeKey is of the plugin volumeKeyBy; nil for none.
+	volumeKey   VolumeKeyFn
+	volumeKeyBy string
 	// scorers are the plugins of this project that may have a say in which of the nodes that fit is best.
 	scorers map[string]bool
 	jobKeys map[string]JobKeyFn

@@ -29,19 +29,15 @@ type heldClaim struct {
 	// both.
 	pods    map[types.UID]bool
 	assumed k8s.PodVolumes
+	// volume is its name where one was there, and capacity that of what it is made of, where that is known.
+	volume   string
+	capacity types.NamespacedName
 
 	writes
 }
 
 func nameOf(claim *v1.PersistentVolumeClaim) types.NamespacedName {
 	return types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
-}
-
-// stateNow changes with what is assumed.
-func (v *volumes) stateNow() uint64 {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.state
 }
 
 // assumptionOf returns what is assumed for the pod; nil when nothing is.
@@ -51,25 +47,24 @@ func (v *volumes) assumptionOf(pod types.UID) *assumption {
 	return v.assumed[pod]
 }
 
-// assume has the binder take volumes for the pod's claims on the node, as they are now. The claims are asked for one by one, in the
+// assume has the binder take volumes for the pod's claims on the node, as they are now. The claims are taken one by one, in the
 // order in which the binder matches those of a pod, the smallest first: so that it is known which claim has what, and what is
 // taken for one is not given to the next. An error leaves everything as it was.
-func (v *volumes) assume(pod *v1.Pod, node *v1.Node) error {
+func (v *volumes) assume(from *stock, pod *v1.Pod, node *v1.Node) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if a := v.assumed[pod.UID]; a != nil {
 		return fmt.Errorf("those reserved for the pod on node %s are not given back yet", a.node)
 	}
-	wanted, err := v.bySize(pod)
+	claims, err := v.bySize(pod)
 	if err != nil {
 		return err
 	}
-	v.state++
 	a := &assumption{node: node.Name, volumes: &k8s.PodVolumes{StaticBindings: []*k8s.BindingInfo{}, DynamicProvisions: []*k8s.DynamicProvision{}}}
-	for _, w := range wanted {
-		if err := v.assumeClaim(a, pod, w, node); err != nil {
+	for _, claim := range claims {
+		if err := v.assumeClaim(a, from, pod, claim, node); err != nil {
 			v.drop(pod.UID, a)
-			return err
+			return fmt.Errorf("%s: %w", describe(claim.PersistentVolumeClaim), err)
 		}
 	}
 	if len(a.held) > 0 {
@@ -78,72 +73,129 @@ func (v *volumes) assume(pod *v1.Pod, node *v1.Node) error {
 	return nil
 }
 
-// wantedClaim is a claim of a pod.
-type wantedClaim struct {
+// podClaim is a claim of a pod with the volume that names it.
+type podClaim struct {
 	claimVolume
 	*v1.PersistentVolumeClaim
 }
 
-func (v *volumes) bySize(pod *v1.Pod) ([]wantedClaim, error) {
-	var wanted []wantedClaim
+func (v *volumes) bySize(pod *v1.Pod) ([]podClaim, error) {
+	var claims []podClaim
 	for _, own := range claimVolumes(pod) {
 		claim, err := v.claimOf(pod, own)
 		if err != nil {
 			return nil, err
 		}
-		wanted = append(wanted, wantedClaim{own, claim})
+		claims = append(claims, podClaim{own, claim})
 	}
-	slices.SortStableFunc(wanted, func(l, r wantedClaim) int {
-		left, right := l.Spec.Resources.Requests[v1.ResourceStorage], r.Spec.Resources.Requests[v1.ResourceStorage]
-		return cmp.Or(left.Cmp(right), cmp.Compare(l.Name, r.Name))
-	})
-	return wanted, nil
+	slices.SortStableFunc(claims, func(l, r podClaim) int { return smallestFirst(l.PersistentVolumeClaim, r.PersistentVolumeClaim) })
+	return claims, nil
 }
 
-// errNotBound is of a claim that the binder has neither a volume nor a place for. It may see a claim later than the lister does.
-var errNotBound = errors.New("it is not known as bound yet")
+func smallestFirst(l, r *v1.PersistentVolumeClaim) int {
+	left, right := l.Spec.Resources.Requests[v1.ResourceStorage], r.Spec.Resources.Requests[v1.ResourceStorage]
+	return cmp.Or(left.Cmp(right), cmp.Compare(l.Name, r.Name))
+}
+
+// errNotKnown is of a claim that the binder, which may see it later than the lister does, does not know as that is.
+var errNotKnown = errors.New("its state is not known yet")
 
 // assumeClaim adds one claim to the assumption. Of a claim that is bound the binder knows the node's verdict, and nothing is
 // assumed.
-func (v *volumes) assumeClaim(a *assumption, pod *v1.Pod, w wantedClaim, node *v1.Node) error {
-	single := withVolumes(pod, w.claimVolume)
+func (v *volumes) assumeClaim(a *assumption, from *stock, pod *v1.Pod, claim podClaim, node *v1.Node) error {
+	single := withVolumes(pod, claim.claimVolume)
 	bound, err := v.binder.AssumePodVolumes(klog.Background(), single, node.Name, &k8s.PodVolumes{})
-	if err != nil {
-		return fmt.Errorf("%s: %w", describe(w.PersistentVolumeClaim), err)
-	}
-	claims, err := v.binder.GetPodVolumeClaims(klog.Background(), single)
-	if err != nil {
-		return fmt.Errorf("%s: %w", describe(w.PersistentVolumeClaim), err)
-	}
-	found, reasons, err := v.find(single, claims, node)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: %w", describe(w.PersistentVolumeClaim), err)
-	case len(reasons) > 0:
-		return fmt.Errorf("%s: %v", describe(w.PersistentVolumeClaim), reasons)
+		return err
+	case bound != isBound(claim.PersistentVolumeClaim):
+		return errNotKnown
 	case bound:
-		return nil
-	case len(found.StaticBindings)+len(found.DynamicProvisions) == 0:
-		return fmt.Errorf("%s: %w", describe(w.PersistentVolumeClaim), errNotBound)
+		return v.reaches(single, node)
 	}
-	held, shared := v.held[w.claim]
-	if shared && (len(held.pods) == 0 || held.claim.UID != w.UID) {
-		return fmt.Errorf("%s: it is being given back", describe(w.PersistentVolumeClaim))
+	found, err := from.take(single, claim, node)
+	if err != nil {
+		return err
 	}
-	if boundNow, err := v.binder.AssumePodVolumes(klog.Background(), single, node.Name, found); err != nil || boundNow {
-		return fmt.Errorf("%s: %w", describe(w.PersistentVolumeClaim), cmp.Or(err, errNotBound))
+	held, shared := v.held[claim.claim]
+	if shared && (len(held.pods) == 0 || held.claim.UID != claim.UID) {
+		return errors.New("it is being given back")
+	}
+	taken, err := v.podVolumes(single, found, node)
+	if err != nil {
+		return err
+	}
+	if boundNow, err := v.binder.AssumePodVolumes(klog.Background(), single, node.Name, taken); err != nil || boundNow {
+		return cmp.Or(err, errNotKnown)
 	}
 	if !shared {
-		held = &heldClaim{claim: w.PersistentVolumeClaim, node: node.Name, pods: map[types.UID]bool{}, writes: writes{scheduler: schedulerOf(pod)}}
-		v.held[w.claim] = held
+		held = &heldClaim{claim: claim.PersistentVolumeClaim, node: node.Name, pods: map[types.UID]bool{}, writes: writes{scheduler: schedulerOf(pod)}}
+		v.hold(held, found)
 	}
 	held.pods[pod.UID] = true
-	held.assumed.StaticBindings = append(held.assumed.StaticBindings, found.StaticBindings...)
-	held.assumed.DynamicProvisions = append(held.assumed.DynamicProvisions, found.DynamicProvisions...)
+	held.assumed.StaticBindings = append(held.assumed.StaticBindings, taken.StaticBindings...)
+	held.assumed.DynamicProvisions = append(held.assumed.DynamicProvisions, taken.DynamicProvisions...)
 	a.held = append(a.held, held)
-	a.volumes.StaticBindings = append(a.volumes.StaticBindings, found.StaticBindings...)
-	a.volumes.DynamicProvisions = append(a.volumes.DynamicProvisions, found.DynamicProvisions...)
+	a.volumes.StaticBindings = append(a.volumes.StaticBindings, taken.StaticBindings...)
+	a.volumes.DynamicProvisions = append(a.volumes.DynamicProvisions, taken.DynamicProvisions...)
 	return nil
+}
+
+// reaches is nil if the node reaches the volume of the pod's claim, which is bound.
+func (v *volumes) reaches(pod *v1.Pod, node *v1.Node) error {
+	claims, err := v.binder.GetPodVolumeClaims(klog.Background(), pod)
+	if err != nil {
+		return err
+	}
+	_, reasons, err := v.binder.FindPodVolumes(klog.Background(), pod, claims, node)
+	if err == nil && len(reasons) > 0 {
+		err = fmt.Errorf("%v", reasons)
+	}
+	return err
+}
+
+// take returns what the claim is offered now.
+func (s *stock) take(pod *v1.Pod, claim podClaim, node *v1.Node) (offer, error) {
+	late := wanted{claim.PersistentVolumeClaim, s.reservedFor(claim.PersistentVolumeClaim)}
+	found, why, err := s.offer(pod.UID, late, node, newBasket())
+	if err == nil && why != accepted {
+		err = fmt.Errorf("the node has nothing for it any more: %s", why)
+	}
+	return found, err
+}
+
+// podVolumes is the offer as the binder takes it.
+func (v *volumes) podVolumes(pod *v1.Pod, found offer, node *v1.Node) (*k8s.PodVolumes, error) {
+	if found.volume == nil {
+		return &k8s.PodVolumes{DynamicProvisions: []*k8s.DynamicProvision{{PVC: found.claim, NodeCapacity: found.capacity}}}, nil
+	}
+	matched, err := v.matcher.match(pod, found.claim, found.volume, node)
+	return &k8s.PodVolumes{StaticBindings: matched}, err
+}
+
+// hold has nobody else count on what the claim has. The mutex is held.
+func (v *volumes) hold(held *heldClaim, has offer) {
+	v.held[nameOf(held.claim)] = held
+	if has.volume != nil {
+		held.volume = has.volume.Name
+		v.reserved[held.volume] = true
+	}
+	if has.capacity != nil {
+		held.capacity = capacityName(has.capacity)
+		v.drawn[held.capacity] += sizeOf(held.claim)
+	}
+}
+
+// letGo undoes hold. The mutex is held.
+func (v *volumes) letGo(held *heldClaim) {
+	delete(v.held, nameOf(held.claim))
+	delete(v.reserved, held.volume)
+	if held.capacity.Name == "" {
+		return
+	}
+	if v.drawn[held.capacity] -= sizeOf(held.claim); v.drawn[held.capacity] == 0 {
+		delete(v.drawn, held.capacity)
+	}
 }
 
 // revert undoes what was assumed for a pod for which nothing was written.
@@ -157,7 +209,6 @@ func (v *volumes) revert(pod types.UID) {
 
 // drop has the pod hold nothing any more. What nobody holds is not assumed any more. The mutex is held.
 func (v *volumes) drop(pod types.UID, a *assumption) {
-	v.state++
 	delete(v.assumed, pod)
 	for _, held := range slices.Backward(a.held) {
 		delete(held.pods, pod)
@@ -169,7 +220,7 @@ func (v *volumes) drop(pod types.UID, a *assumption) {
 func (v *volumes) dropClaim(held *heldClaim) {
 	if name := nameOf(held.claim); len(held.pods) == 0 && v.held[name] == held {
 		v.binder.RevertAssumedPodVolumes(&held.assumed)
-		delete(v.held, name)
+		v.letGo(held)
 	}
 }
 
@@ -181,12 +232,11 @@ func (v *volumes) taken(pod types.UID) {
 	if a == nil {
 		return
 	}
-	v.state++
 	delete(v.assumed, pod)
 	for _, held := range a.held {
 		delete(held.pods, pod)
 		if name := nameOf(held.claim); len(held.pods) == 0 && v.held[name] == held {
-			delete(v.held, name)
+			v.letGo(held)
 		}
 	}
 }

@@ -45,14 +45,45 @@ func TestTwoMembersDoNotCountOnOneVolume(t *testing.T) {
 	})
 }
 
+// TestTwoMembersDoNotCountOnOneCapacity: what is to be made for the one is not there for the other, on any node that the capacity is
+// of, nor for a second claim of the same pod; and it is there again once the placement is taken back.
+func TestTwoMembersDoNotCountOnOneCapacity(t *testing.T) {
+	objects := with(someNodes("n1"), capacity("1536Mi", "n1"), []runtime.Object{
+		schedtest.UnboundClaim("c0", "made"), schedtest.UnboundClaim("c1", "made"), claimLike("half", "made", sized("512Mi")),
+	})
+	run(t, nil, objects, func(w *world) {
+		const tooLittle = `node(s) have too little storage left for claim "c1" (storage class "made")`
+		first, second := member("g-0", "c0"), member("g-1", "c1")
+		if w.fits(second, "n1") != "" || w.fits(member("g-2", "c0", "c1"), "n1") == "" {
+			t.Fatal("there is room for one claim and a half")
+		}
+		w.mustPlace(first, "n1")
+		if got := w.fits(second, "n1"); got != tooLittle {
+			t.Errorf("beside the first: %q, want %q", got, tooLittle)
+		}
+		if err := w.place(second, "n1"); err == nil {
+			t.Error("the second member is given the first's capacity")
+		}
+		w.take(second)
+		w.mustPlace(member("g-3", "half"), "n1")
+		w.take(member("g-3", "half"))
+		w.take(first)
+		w.nothingAssumed()
+		w.mustPlace(second, "n1")
+	})
+}
+
+func sized(size string) func(*v1.PersistentVolumeClaim) {
+	return func(c *v1.PersistentVolumeClaim) {
+		c.Spec.Resources.Requests[v1.ResourceStorage] = resource.MustParse(size)
+	}
+}
+
 // TestTheSmallestClaimHasTheSmallestVolume: claims of a pod are given volumes as the binder gives them.
 func TestTheSmallestClaimHasTheSmallestVolume(t *testing.T) {
-	sized := func(c *v1.PersistentVolumeClaim) {
-		c.Spec.Resources.Requests[v1.ResourceStorage] = resource.MustParse("2Gi")
-	}
 	large := local("large", "n1")
 	large.Spec.Capacity[v1.ResourceStorage] = resource.MustParse("2Gi")
-	objects := with(someNodes("n1"), []runtime.Object{claimLike("big", "local", sized), schedtest.UnboundClaim("small", "local"), large, local("tight", "n1")})
+	objects := with(someNodes("n1"), []runtime.Object{claimLike("big", "local", sized("2Gi")), schedtest.UnboundClaim("small", "local"), large, local("tight", "n1")})
 	run(t, nil, objects, func(w *world) {
 		w.mustPlace(member("g-0", "big", "small"), "n1")
 	})
@@ -162,7 +193,7 @@ func TestWhatIsAssumedOutlivesConfigurations(t *testing.T) {
 func TestNothingIsPlacedBeforeVolumesAreKnown(t *testing.T) {
 	run(t, nil, someNodes("n1"), func(w *world) {
 		p := w.build(Spec(), nil, informers.NewSharedInformerFactory(w.kube, 0)) // which nobody starts
-		w.session = newSession(p, w.session.users.nodes)
+		w.session = newSession(p, w.session.users.nodes, nil)
 		if refused := w.fits(member("g-0", "c"), "n1"); refused != "the scheduler has not read all volumes and claims yet" {
 			t.Errorf("refused with %q", refused)
 		}

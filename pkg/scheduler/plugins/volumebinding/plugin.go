@@ -9,9 +9,10 @@
 //	           ▼            ▼                                ▼
 //	        revert       withdraw what was written and not taken up, then revert
 //
-// Find asks the binder which volumes a pod's claims would have on a node (session.go, claims.go). Assume has the binder's caches
-// show them as taken, so that no two pods count on one (assume.go). What is assumed outlives sessions and configurations: it is
-// in the volumes of one set of informers (volumes.go). All writes go through client.go, which notes them, marks them and makes those
+// Find says which volumes a pod's claims would have on a node (session.go, claims.go): of bound ones the binder does, for others it
+// is looked up in what the session's nodes reach (offer.go, stock.go), by the binder's rules. Which pods have equal claims, and
+// so share what is found, is in alike.go. Assume has the binder's caches show them as taken, so that no two pods count on one
+// (assume.go). What is assumed outlives sessions and configurations: it is in the volumes of one set of informers (volumes.go). All writes go through client.go, which notes them, marks them and makes those
 // for a claim that members share once; withdraw.go takes them back, after a crash too (recover.go). What two pods may not use at
 // the same time is in restrictions.go.
 //
@@ -81,10 +82,11 @@ func (p *plugin) Name() string { return Name }
 
 // OnSessionOpen implements framework.Plugin.
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
-	s := newSession(p, ssn.Nodes)
+	s := newSession(p, ssn.Nodes, ssn.Jobs)
 	ssn.AddPrePredicateFn(Name, s.prePredicate)
 	ssn.AddPredicateFn(Name, s.predicate)
 	ssn.AddUncacheableTaskFn(Name, s.uncacheable)
+	ssn.AddVolumeKeyFn(Name, s.volumeKey)
 	if p.scores() {
 		ssn.AddNodeOrderFn(Name, s.nodeOrder)
 	}

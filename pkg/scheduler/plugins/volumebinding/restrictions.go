@@ -5,6 +5,7 @@ package volumebinding
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -25,7 +26,9 @@ func forOnePod(claim *v1.PersistentVolumeClaim) bool {
 type users struct {
 	pods  corelisters.PodLister
 	nodes map[string]*api.NodeInfo
-	// by is nil before somebody asks.
+
+	// mu guards by, which is nil before somebody asks: upstream's actions ask for several nodes at a time.
+	mu sync.Mutex
 	by map[types.NamespacedName]map[types.UID]string
 }
 
@@ -38,6 +41,8 @@ func (u *users) otherThan(pod *v1.Pod, claim *v1.PersistentVolumeClaim) string {
 	if !forOnePod(claim) {
 		return ""
 	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	if u.by == nil {
 		u.count()
 	}
@@ -56,7 +61,7 @@ func (u *users) count() {
 	u.by = map[types.NamespacedName]map[types.UID]string{}
 	for _, node := range u.nodes {
 		for _, task := range node.Tasks {
-			u.add(task.Pod)
+			u.addCounted(task.Pod)
 		}
 	}
 	pods, err := u.pods.List(labels.Everything())
@@ -65,7 +70,7 @@ func (u *users) count() {
 	}
 	for _, pod := range pods {
 		if pod.Spec.NodeName != "" && !finished(pod) {
-			u.add(pod)
+			u.addCounted(pod)
 		}
 	}
 }
@@ -74,10 +79,16 @@ func finished(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }
 
+// add takes in a pod that was placed.
 func (u *users) add(pod *v1.Pod) {
-	if u.by == nil {
-		return
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.by != nil {
+		u.addCounted(pod)
 	}
+}
+
+func (u *users) addCounted(pod *v1.Pod) {
 	for _, own := range claimVolumes(pod) {
 		if u.by[own.claim] == nil {
 			u.by[own.claim] = map[types.UID]string{}
@@ -87,6 +98,8 @@ func (u *users) add(pod *v1.Pod) {
 }
 
 func (u *users) remove(pod *v1.Pod) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	for _, own := range claimVolumes(pod) {
 		delete(u.by[own.claim], pod.UID)
 	}

@@ -124,18 +124,3 @@ func TestDisks(t *testing.T) {
 		})
 	}
 }
-
-// TestUncacheable: verdicts on pods whose claims are bound, or that have none, are kept for equal pods.
-func TestUncacheable(t *testing.T) {
-	objects := with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("late", "local"), claimLike("bound", "local", boundTo("v")), local("v", "n1")})
-	run(t, nil, objects, func(w *world) {
-		for claim, want := range map[string]bool{"late": true, "bound": false, "missing": true} {
-			if got := w.session.uncacheable(member("g-0", claim)); got != want {
-				t.Errorf("with the %s claim: uncacheable is %v, want %v", claim, got, want)
-			}
-		}
-		if w.session.uncacheable(member("g-0")) {
-			t.Error("a pod without claims is uncacheable")
-		}
-	})
-}

@@ -6,10 +6,10 @@ import (
 	"math"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/storage/volume"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
-	k8s "k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
@@ -29,7 +29,7 @@ func (s *session) nodeOrder(task *api.TaskInfo, node *api.NodeInfo) (float64, er
 	if err != nil {
 		return 0, nil // its predicate says so
 	}
-	found, status := s.find(state, node.Node)
+	found, status := s.find(task.Pod.UID, state, node.Node)
 	if status != nil {
 		return 0, nil
 	}
@@ -43,7 +43,7 @@ func (s *session) nodeOrder(task *api.TaskInfo, node *api.NodeInfo) (float64, er
 // storage is what is used of what there is of a storage class.
 type storage struct{ requested, capacity int64 }
 
-func scoreOf(found *k8s.PodVolumes, score func(utilization int64) int64) float64 {
+func scoreOf(found []offer, score func(utilization int64) int64) float64 {
 	classes := storageOf(found)
 	if len(classes) == 0 {
 		return 0
@@ -59,21 +59,23 @@ func scoreOf(found *k8s.PodVolumes, score func(utilization int64) int64) float64
 	return math.Round(float64(sum) / float64(len(classes)))
 }
 
-func storageOf(found *k8s.PodVolumes) map[string]storage {
+func storageOf(found []offer) map[string]storage {
 	classes := map[string]storage{}
-	for _, volume := range found.StaticBindings {
-		class, size := classes[volume.StorageClassName()], volume.StorageResource()
-		classes[volume.StorageClassName()] = storage{class.requested + size.Requested, class.capacity + size.Capacity}
+	for _, o := range found {
+		if o.volume != nil {
+			name, size := o.volume.Spec.StorageClassName, o.volume.Spec.Capacity[v1.ResourceStorage]
+			classes[name] = storage{classes[name].requested + sizeOf(o.claim), classes[name].capacity + size.Value()}
+		}
 	}
 	if len(classes) > 0 {
 		return classes
 	}
-	for _, volume := range found.DynamicProvisions {
-		if volume.NodeCapacity == nil || volume.NodeCapacity.Capacity == nil || volume.PVC.Spec.StorageClassName == nil {
+	for _, o := range found {
+		if o.capacity == nil || o.capacity.Capacity == nil {
 			continue
 		}
-		name, request := *volume.PVC.Spec.StorageClassName, volume.PVC.Spec.Resources.Requests[v1.ResourceStorage]
-		classes[name] = storage{classes[name].requested + request.Value(), volume.NodeCapacity.Capacity.Value()}
+		name := volume.GetPersistentVolumeClaimClass(o.claim)
+		classes[name] = storage{classes[name].requested + sizeOf(o.claim), o.capacity.Capacity.Value()}
 	}
 	return classes
 }

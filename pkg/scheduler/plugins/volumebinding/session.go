@@ -22,32 +22,27 @@ import (
 type session struct {
 	*plugin
 	users *users
+	stock *stock
 
 	// mu guards tasks: upstream's actions ask predicates for several nodes at a time.
 	mu    sync.Mutex
 	tasks map[types.UID]*taskState
 }
 
-// taskState is what is known of a task's claims as long as nothing else is assumed.
+// taskState is what a task's claims were when its pre-predicate ran.
 type taskState struct {
-	volumesState uint64
-	pod          *v1.Pod
-	claims       *k8s.PodVolumeClaims
-	bound, late  []*v1.PersistentVolumeClaim
-
-	mu sync.Mutex
-	// found is by node.
-	found map[string]finding
+	bound []*v1.PersistentVolumeClaim
+	// boundOnly is the pod with its bound claims only, boundClaims are these as the binder has them; nil for none.
+	boundOnly   *v1.Pod
+	boundClaims *k8s.PodVolumeClaims
+	// late are the others, the smallest first.
+	late []wanted
 }
 
-// finding is what the binder says of a node: volumes, or why it is refused.
-type finding struct {
-	volumes *k8s.PodVolumes
-	refused *api.Status
-}
-
-func newSession(p *plugin, nodes map[string]*api.NodeInfo) *session {
-	return &session{plugin: p, users: newUsers(p.volumes.pods, nodes), tasks: map[types.UID]*taskState{}}
+func newSession(p *plugin, nodes map[string]*api.NodeInfo, jobs map[api.JobID]*api.JobInfo) *session {
+	return &session{
+		plugin: p, users: newUsers(p.volumes.pods, nodes), stock: newStock(p.volumes, nodes, jobs), tasks: map[types.UID]*taskState{},
+	}
 }
 
 // prePredicate reads the task's claims anew. An error says why it can be placed nowhere.
@@ -84,33 +79,49 @@ func (s *session) verdict(task *api.TaskInfo, node *api.NodeInfo) *api.Status {
 	if err != nil {
 		return unresolvable("%s", err)
 	}
-	for _, claim := range slices.Concat(state.bound, state.late) {
-		if user := s.users.otherThan(task.Pod, claim); user != "" {
+	if status := s.usedByOthers(task.Pod, state); status != nil {
+		return status
+	}
+	_, refused := s.find(task.Pod.UID, state, node.Node)
+	return refused
+}
+
+// usedByOthers refuses a pod whose claim is for one pod at a time, and another has it.
+func (s *session) usedByOthers(pod *v1.Pod, state *taskState) *api.Status {
+	refused := func(claim *v1.PersistentVolumeClaim) *api.Status {
+		if user := s.users.otherThan(pod, claim); user != "" {
 			return unresolvable("%s is for one pod at a time, and pod %s uses it", describe(claim), brief.Value(user))
 		}
+		return nil
 	}
-	_, refused := s.find(state, node.Node)
-	return refused
+	for _, claim := range state.bound {
+		if status := refused(claim); status != nil {
+			return status
+		}
+	}
+	for _, claim := range state.late {
+		if status := refused(claim.PersistentVolumeClaim); status != nil {
+			return status
+		}
+	}
+	return nil
 }
 
 func unresolvable(format string, args ...any) *api.Status {
 	return &api.Status{Code: api.UnschedulableAndUnresolvable, Reason: fmt.Sprintf(format, args...)}
 }
 
-// stateOf returns what is known of the task's claims. It is read again when something else was assumed meanwhile.
+// stateOf returns what is known of the task's claims, and reads them if that is nothing.
 func (s *session) stateOf(task *api.TaskInfo) (*taskState, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.volumes.stateNow()
-	if state := s.tasks[task.Pod.UID]; state != nil && state.volumesState == now {
+	if state := s.tasks[task.Pod.UID]; state != nil {
 		return state, nil
 	}
 	state, err := s.volumes.look(task.Pod)
 	if err != nil {
-		delete(s.tasks, task.Pod.UID)
 		return nil, err
 	}
-	state.volumesState = now
 	s.tasks[task.Pod.UID] = state
 	return state, nil
 }
@@ -120,64 +131,71 @@ func (v *volumes) look(pod *v1.Pod) (*taskState, error) {
 	if !v.isReady() {
 		return nil, fmt.Errorf("the scheduler has not read all volumes and claims yet")
 	}
-	volumes := claimVolumes(pod)
-	state := &taskState{pod: withVolumes(pod, volumes...), found: map[string]finding{}}
-	for _, own := range volumes {
+	state := &taskState{}
+	var bound []claimVolume
+	for _, own := range claimVolumes(pod) {
 		claim, err := v.claimOf(pod, own)
 		switch {
 		case err != nil:
 			return nil, err
 		case isBound(claim):
-			state.bound = append(state.bound, claim)
+			bound, state.bound = append(bound, own), append(state.bound, claim)
 		default:
-			state.late = append(state.late, claim)
+			state.late = append(state.late, wanted{claim, v.reservedFor(claim)})
 		}
 	}
+	slices.SortStableFunc(state.late, func(l, r wanted) int { return smallestFirst(l.PersistentVolumeClaim, r.PersistentVolumeClaim) })
+	if len(bound) == 0 {
+		return state, nil
+	}
 	var err error
-	if state.claims, err = v.binder.GetPodVolumeClaims(klog.Background(), state.pod); err != nil {
+	state.boundOnly = withVolumes(pod, bound...)
+	if state.boundClaims, err = v.binder.GetPodVolumeClaims(klog.Background(), state.boundOnly); err != nil {
 		return nil, fmt.Errorf("reading claims: %w", err)
 	}
 	return state, nil
 }
 
-// find returns what the binder finds for the task on the node, or why there is nothing.
-func (s *session) find(state *taskState, node *v1.Node) (*k8s.PodVolumes, *api.Status) {
-	state.mu.Lock()
-	known, ok := state.found[node.Name]
-	state.mu.Unlock()
-	if ok {
-		return known.volumes, known.refused
-	}
-	found, reasons, err := s.volumes.find(state.pod, state.claims, node)
-	made := finding{volumes: found}
-	switch {
-	case err != nil:
-		made = finding{refused: &api.Status{Code: api.Error, Reason: err.Error()}}
-	case len(reasons) > 0:
-		made = finding{refused: unresolvable("%s", s.volumes.explain(state, node, reasons))}
-	}
-	state.mu.Lock()
-	defer state.mu.Unlock()
-	state.found[node.Name] = made
-	return made.volumes, made.refused
-}
-
-// explain puts the binder's reasons into words that name the claims they may be about.
-func (v *volumes) explain(state *taskState, node *v1.Node, reasons k8s.ConflictReasons) string {
-	switch {
-	case slices.Contains(reasons, k8s.ErrReasonPVNotExist):
-		return "there is no volume any more for " + describeAll(state.bound)
-	case slices.Contains(reasons, k8s.ErrReasonNodeConflict):
-		return "node(s) do not reach the volume of " + describeAll(state.bound)
-	case slices.Contains(reasons, k8s.ErrReasonNotEnoughSpace):
-		return "node(s) have too little storage left for " + describeAll(state.late)
-	}
-	for _, claim := range state.late {
-		if selected := v.selectedNode(claim); selected != "" && selected != node.Name {
-			return fmt.Sprintf("node(s) other than %s, which was selected for %s", selected, describe(claim))
+// find returns what the node offers the pod's claims, or why there is nothing.
+func (s *session) find(pod types.UID, state *taskState, node *v1.Node) ([]offer, *api.Status) {
+	if state.boundClaims != nil {
+		_, reasons, err := s.volumes.binder.FindPodVolumes(klog.Background(), state.boundOnly, state.boundClaims, node)
+		switch {
+		case err != nil:
+			return nil, &api.Status{Code: api.Error, Reason: fmt.Sprintf("looking for volumes: %v", err)}
+		case slices.Contains(reasons, k8s.ErrReasonPVNotExist):
+			return nil, unresolvable("there is no volume any more for %s", describeAll(state.bound))
+		case len(reasons) > 0:
+			return nil, unresolvable("node(s) do not reach the volume of %s", describeAll(state.bound))
 		}
 	}
-	return "node(s) have no free volume, and cannot be given one, for " + describeAll(state.late)
+	found, why, err := s.stock.offers(pod, state.late, node)
+	switch {
+	case err != nil:
+		return nil, &api.Status{Code: api.Error, Reason: fmt.Sprintf("looking for volumes: %v", err)}
+	case why != accepted:
+		return nil, unresolvable("%s", s.explain(why, state.late, node))
+	}
+	return found, nil
+}
+
+// explain puts a refusal into words that name the claims it may be about.
+func (s *session) explain(why refusal, late []wanted, node *v1.Node) string {
+	claims := make([]*v1.PersistentVolumeClaim, len(late))
+	for i := range late {
+		claims[i] = late[i].PersistentVolumeClaim
+	}
+	switch why {
+	case noCapacity:
+		return "node(s) have too little storage left for " + describeAll(claims)
+	case selectedElsewhere:
+		for _, claim := range claims {
+			if selected := s.volumes.selectedNode(claim); selected != "" && selected != node.Name {
+				return fmt.Sprintf("node(s) other than %s, which was selected for %s", selected, describe(claim))
+			}
+		}
+	}
+	return "node(s) have no free volume, and cannot be given one, for " + describeAll(claims)
 }
 
 // selectedNode is the node on which the claim's volume is being made, or is assumed to be.
@@ -191,21 +209,6 @@ func (v *volumes) selectedNode(claim *v1.PersistentVolumeClaim) string {
 		return held.node
 	}
 	return ""
-}
-
-// uncacheable is true of a task whose verdicts depend on what else is placed: with a claim that is not bound yet, or that is for
-// one pod at a time, or with a disk that is.
-func (s *session) uncacheable(task *api.TaskInfo) bool {
-	if hasDisks(task.Pod) {
-		return true
-	}
-	for _, own := range claimVolumes(task.Pod) {
-		claim, err := s.volumes.claims.PersistentVolumeClaims(own.claim.Namespace).Get(own.claim.Name)
-		if err != nil || !isBound(claim) || forOnePod(claim) {
-			return true
-		}
-	}
-	return false
 }
 
 // allocated assumes the volumes of a task that was placed. A task whose eviction is taken back is none.
@@ -223,7 +226,7 @@ func (s *session) allocated(event *vcframework.Event) {
 		event.Err = fmt.Errorf("node %s is not in the session", task.NodeName)
 		return
 	}
-	if err := s.volumes.assume(task.Pod, node.Node); err != nil {
+	if err := s.volumes.assume(s.stock, task.Pod, node.Node); err != nil {
 		event.Err = fmt.Errorf("plugin %s: reserving volumes: %w", Name, err)
 		klog.V(3).InfoS("Volumes of a placed task are not reserved", "pod", klog.KObj(task.Pod), "node", node.Name, "err", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
@@ -97,6 +98,36 @@ func TestGangs(t *testing.T) {
 			}
 			if len(known.assumed) != tc.held || len(known.held) != tc.held {
 				t.Errorf("%d pods hold %d claims, want %d", len(known.assumed), len(known.held), tc.held)
+			}
+		})
+	}
+}
+
+// TestGangsDoNotCountOnOneCapacity: of a capacity for two, that all nodes draw from, two of three members have their volumes made; and
+// a gang of three is not placed.
+func TestGangsDoNotCountOnOneCapacity(t *testing.T) {
+	const unlimited = "rancher.io/local-path" // volumes of it are not counted against attach limits
+	class := schedtest.LateClass("made", unlimited)
+	objects := zoneWide(capacity("2560Mi", "n1"))
+	objects[0].(*storagev1.CSIDriver).Name = unlimited
+	objects = append(objects, class)
+	var pods []*v1.Pod
+	for i := range 3 {
+		name := fmt.Sprintf("g-%d", i)
+		pods = append(pods, schedtest.MakePod().Group("g").Name(name).Req(schedtest.Resources{"cpu": "1"}).Volume(name).Obj())
+		objects = append(objects, schedtest.UnboundClaim(name, "made"))
+	}
+	for least, want := range map[int32]int{2: 2, 3: 0} {
+		t.Run(fmt.Sprintf("%d of 3", least), func(t *testing.T) {
+			cluster := sessiontest.New(sessiontest.World{
+				Nodes: []*v1.Node{schedtest.MakeNode().Name("n1").Obj(), schedtest.MakeNode().Name("n2").Obj()}, Pods: pods, Objects: objects,
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(least).Obj()},
+			})
+			defer cluster.Close()
+			binds, known, end := allocated(t, cluster, Spec())
+			defer end()
+			if len(binds) != want || len(known.assumed) != want {
+				t.Errorf("%v are placed, and %d hold claims, want %d", binds, len(known.assumed), want)
 			}
 		})
 	}

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	feature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
@@ -29,23 +28,30 @@ import (
 // volumes are the volumes and claims of a cluster as informers show them, with what is assumed of them. The binder listens to the
 // informers for as long as they run, so there is one for them, whatever configurations come and go.
 type volumes struct {
-	kube    kubernetes.Interface
-	binder  k8s.SchedulerVolumeBinder
-	pods    corelisters.PodLister
-	claims  corelisters.PersistentVolumeClaimLister
-	volumes corelisters.PersistentVolumeLister
-	classes storagelisters.StorageClassLister
+	kube       kubernetes.Interface
+	binder     k8s.SchedulerVolumeBinder
+	pods       corelisters.PodLister
+	claims     corelisters.PersistentVolumeClaimLister
+	volumes    corelisters.PersistentVolumeLister
+	indexer    cache.Indexer
+	classes    storagelisters.StorageClassLister
+	drivers    storagelisters.CSIDriverLister
+	capacities storagelisters.CSIStorageCapacityLister
+	matcher    matcher
+	// attributesClasses is true if volumes have attributes classes (KEP-3751).
+	attributesClasses bool
 	// synced are true once the binder and the listers have what was there at the start.
 	synced []cache.InformerSynced
 	ready  atomic.Bool
 
 	// mu guards what is assumed. No call to the API server is made while it is held.
 	mu sync.Mutex
-	// state changes with what is assumed.
-	state uint64
 	// assumed is by pod, held by claim.
 	assumed map[types.UID]*assumption
 	held    map[types.NamespacedName]*heldClaim
+	// reserved are the volumes of held claims, drawn what volumes that will be made for such take of capacities, in bytes.
+	reserved map[string]bool
+	drawn    map[types.NamespacedName]int64
 }
 
 // keeper keeps the volumes of the informers that were last asked for.
@@ -62,7 +68,10 @@ func (k *keeper) volumesOf(h framework.Handle) (*volumes, error) {
 	if k.volumes != nil && k.factory == factory {
 		return k.volumes, nil
 	}
-	made, informers := newVolumes(h.KubeClient(), factory)
+	made, informers, err := newVolumes(h.KubeClient(), factory)
+	if err != nil {
+		return nil, err
+	}
 	if err := h.StartInformers(informers...); err != nil {
 		return nil, err
 	}
@@ -74,30 +83,29 @@ func (k *keeper) volumesOf(h framework.Handle) (*volumes, error) {
 const unbounded = time.Duration(math.MaxInt64)
 
 // newVolumes returns the informers that must run, too.
-func newVolumes(kube kubernetes.Interface, factory informers.SharedInformerFactory) (*volumes, []cache.SharedIndexInformer) {
-	core, storage := factory.Core().V1(), factory.Storage().V1()
-	v := &volumes{
-		kube:    kube,
-		pods:    core.Pods().Lister(),
-		claims:  core.PersistentVolumeClaims().Lister(),
-		volumes: core.PersistentVolumes().Lister(),
-		classes: storage.StorageClasses().Lister(),
-		assumed: map[types.UID]*assumption{},
-		held:    map[types.NamespacedName]*heldClaim{},
+func newVolumes(kube kubernetes.Interface, factory informers.SharedInformerFactory) (*volumes, []cache.SharedIndexInformer, error) {
+	core, storage, enabled := factory.Core().V1(), factory.Storage().V1(), feature.DefaultFeatureGate.Enabled
+	if err := addIndexes(core.PersistentVolumes().Informer()); err != nil {
+		return nil, nil, fmt.Errorf("indexing volumes: %w", err)
 	}
-	enabled := feature.DefaultFeatureGate.Enabled
-	v.binder = k8s.NewVolumeBinder(
-		klog.Background().WithName(Name), client{kube, v},
-		k8sfeature.Features{
-			EnableVolumeAttributesClass:  enabled(features.VolumeAttributesClass),
-			EnableCSIMigrationPortworx:   enabled(features.CSIMigrationPortworx),
-			EnableStorageCapacityScoring: enabled(features.StorageCapacityScoring),
-		},
-		core.Pods(), core.Nodes(), storage.CSINodes(),
-		claimInformer{core.PersistentVolumeClaims(), v}, volumeInformer{core.PersistentVolumes(), v}, storage.StorageClasses(),
-		k8s.CapacityCheck{CSIDriverInformer: storage.CSIDrivers(), CSIStorageCapacityInformer: storage.CSIStorageCapacities()},
-		unbounded,
-	)
+	v := &volumes{
+		kube:              kube,
+		pods:              core.Pods().Lister(),
+		claims:            core.PersistentVolumeClaims().Lister(),
+		volumes:           core.PersistentVolumes().Lister(),
+		indexer:           core.PersistentVolumes().Informer().GetIndexer(),
+		classes:           storage.StorageClasses().Lister(),
+		drivers:           storage.CSIDrivers().Lister(),
+		capacities:        storage.CSIStorageCapacities().Lister(),
+		attributesClasses: enabled(features.VolumeAttributesClass),
+		assumed:           map[types.UID]*assumption{},
+		held:              map[types.NamespacedName]*heldClaim{},
+		reserved:          map[string]bool{},
+		drawn:             map[types.NamespacedName]int64{},
+	}
+	v.binder = newBinder(factory, client{kube, v}, claimInformer{core.PersistentVolumeClaims(), v}, volumeInformer{core.PersistentVolumes(), v})
+	claims, pvs := &claimFeed{}, &volumeFeed{}
+	v.matcher = matcher{newBinder(factory, nil, claims, pvs), &claims.feed, &pvs.feed}
 	needed := []cache.SharedIndexInformer{
 		core.Pods().Informer(), core.Nodes().Informer(), core.PersistentVolumeClaims().Informer(), core.PersistentVolumes().Informer(),
 		storage.StorageClasses().Informer(), storage.CSINodes().Informer(), storage.CSIDrivers().Informer(), storage.CSIStorageCapacities().Informer(),
@@ -105,7 +113,25 @@ func newVolumes(kube kubernetes.Interface, factory informers.SharedInformerFacto
 	for _, informer := range needed {
 		v.synced = append(v.synced, informer.HasSynced)
 	}
-	return v, needed
+	return v, needed, nil
+}
+
+// newBinder returns a Kubernetes binder that knows of these claims and volumes, and writes with the client.
+func newBinder(factory informers.SharedInformerFactory, kube kubernetes.Interface, claims coreinformers.PersistentVolumeClaimInformer,
+	pvs coreinformers.PersistentVolumeInformer,
+) k8s.SchedulerVolumeBinder {
+	core, storage, enabled := factory.Core().V1(), factory.Storage().V1(), feature.DefaultFeatureGate.Enabled
+	return k8s.NewVolumeBinder(
+		klog.Background().WithName(Name), kube,
+		k8sfeature.Features{
+			EnableVolumeAttributesClass:  enabled(features.VolumeAttributesClass),
+			EnableCSIMigrationPortworx:   enabled(features.CSIMigrationPortworx),
+			EnableStorageCapacityScoring: enabled(features.StorageCapacityScoring),
+		},
+		core.Pods(), core.Nodes(), storage.CSINodes(), claims, pvs, storage.StorageClasses(),
+		k8s.CapacityCheck{CSIDriverInformer: storage.CSIDrivers(), CSIStorageCapacityInformer: storage.CSIStorageCapacities()},
+		unbounded,
+	)
 }
 
 // isReady is true once all that was there at the start is known.
@@ -155,13 +181,4 @@ func (i notingInformer) AddEventHandler(handler cache.ResourceEventHandler) (cac
 		i.of.synced = append(i.of.synced, registration.HasSynced)
 	}
 	return registration, err
-}
-
-// find asks the binder what the pod's claims would have on the node. The pod has each claim once.
-func (v *volumes) find(pod *v1.Pod, claims *k8s.PodVolumeClaims, node *v1.Node) (*k8s.PodVolumes, k8s.ConflictReasons, error) {
-	found, reasons, err := v.binder.FindPodVolumes(klog.Background(), pod, claims, node)
-	if err != nil {
-		return nil, nil, fmt.Errorf("looking for volumes: %w", err)
-	}
-	return found, reasons, nil
 }

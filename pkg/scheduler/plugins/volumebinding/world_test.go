@@ -41,8 +41,11 @@ const (
 type world struct {
 	t       *testing.T
 	kube    *kubefake.Clientset
+	factory informers.SharedInformerFactory
 	plugin  *plugin
 	session *session
+	// jobs are those of the sessions that are opened.
+	jobs map[api.JobID]*api.JobInfo
 
 	writes  sync.Mutex
 	version int
@@ -61,6 +64,7 @@ func run(t *testing.T, args framework.Arguments, objects []runtime.Object, act f
 		}
 		ctx, end := context.WithCancel(t.Context())
 		factory := informers.NewSharedInformerFactory(w.kube, time.Hour) // without resyncs informers wait on what is not of the bubble
+		w.factory = factory
 		w.plugin = w.build(Spec(), args, factory)
 		factory.Start(ctx.Done())
 		synctest.Wait()
@@ -93,7 +97,7 @@ func (w *world) open() {
 	for i := range nodes.Items {
 		infos[nodes.Items[i].Name] = api.NewNodeInfo(&nodes.Items[i])
 	}
-	w.session = newSession(w.plugin, infos)
+	w.session = newSession(w.plugin, infos, w.jobs)
 }
 
 type handle struct {
@@ -263,11 +267,15 @@ func (w *world) written() []string {
 	return list
 }
 
-// nothingAssumed fails when a pod still holds claims, or a volume that the API server has as free does not fit a claim.
+// nothingAssumed fails when a pod still holds claims, or what they had is not free.
 func (w *world) nothingAssumed() {
 	w.t.Helper()
-	if n, m := len(w.plugin.volumes.assumed), len(w.plugin.volumes.held); n+m > 0 {
+	v := w.plugin.volumes
+	if n, m := len(v.assumed), len(v.held); n+m > 0 {
 		w.t.Errorf("%d pods hold %d claims, want none", n, m)
+	}
+	if len(v.reserved)+len(v.drawn) > 0 {
+		w.t.Errorf("nobody holds a claim, and volumes %v are taken, and %v of capacities", v.reserved, v.drawn)
 	}
 }
 

@@ -12,12 +12,15 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
+// volumeKeyFn is framework.Session.VolumeKey.
+type volumeKeyFn func(pod *v1.Pod, volume *v1.Volume) (string, bool)
+
 // A class key is all that verdicts on a task may depend on besides its identity: equal bytes mean equal tasks. Each field is
 // of a fixed length or begins with its own, lists and maps with how many entries they have, and what may be nil with whether
 // it is, so that no two tasks have one key by chance.
 
 // appendClassKey appends the class key of the task.
-func appendClassKey(b []byte, task *api.TaskInfo, labels *selectorLabelKeys) []byte {
+func appendClassKey(b []byte, task *api.TaskInfo, labels *selectorLabelKeys, volumeKey volumeKeyFn) []byte {
 	pod := task.Pod
 	b = appendString(b, task.Namespace)
 	b = appendString(b, task.TaskRole)
@@ -28,7 +31,25 @@ func appendClassKey(b []byte, task *api.TaskInfo, labels *selectorLabelKeys) []b
 	b = appendResource(b, task.InitResreq)
 	b = labels.appendLabels(b, pod.Labels)
 	b = labels.appendAnnotations(b, pod.Annotations)
-	return appendPodSpec(b, &pod.Spec)
+	return appendVolumes(appendPodSpec(b, &pod.Spec), pod, volumeKey)
+}
+
+// appendVolumes appends the volumes that are not made on any node: those with claims by what tells claims apart, if a plugin
+// says that.
+func appendVolumes(b []byte, pod *v1.Pod, volumeKey volumeKeyFn) []byte {
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		if madeOnNode(volume) {
+			continue
+		}
+		key, ok := volumeKey(pod, volume)
+		if b = appendBool(appendBool(b, true), ok); ok {
+			b = appendString(b, key)
+		} else {
+			b = appendMessage(b, volume)
+		}
+	}
+	return appendBool(b, false)
 }
 
 func appendPodSpec(b []byte, spec *v1.PodSpec) []byte {
@@ -40,12 +61,6 @@ func appendPodSpec(b []byte, spec *v1.PodSpec) []byte {
 	b = appendMessages(b, len(spec.Tolerations), func(i int) message { return &spec.Tolerations[i] })
 	b = appendMessages(b, len(spec.TopologySpreadConstraints), func(i int) message { return &spec.TopologySpreadConstraints[i] })
 	b = appendMessages(b, len(spec.ResourceClaims), func(i int) message { return &spec.ResourceClaims[i] })
-	for i := range spec.Volumes {
-		if volume := &spec.Volumes[i]; !madeOnNode(volume) {
-			b = appendMessage(appendBool(b, true), volume)
-		}
-	}
-	b = appendBool(b, false)
 	for _, containers := range [][]v1.Container{spec.InitContainers, spec.Containers} {
 		b = binary.AppendUvarint(b, uint64(len(containers)))
 		for i := range containers {

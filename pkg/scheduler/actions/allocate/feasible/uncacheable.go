@@ -12,13 +12,14 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources/extended"
+	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // dependsOnOtherNodes is true of a pod on which the Kubernetes predicates' verdict depends on what is placed on other nodes:
-// one with required pod affinity of its own, hard topology spread, claims on devices (KEP-4381), or claims on volumes that are
-// not bound yet.
+// one with required pod affinity of its own, hard topology spread, claims on devices (KEP-4381), or, where they look for
+// volumes, claims on volumes that are not bound yet.
 //
 // Anti-affinity of pods that ran before the session is part of what the predicates keep per task; sessionAntiAffinity has
 // that of pods placed in the session.
@@ -30,16 +31,24 @@ func dependsOnOtherNodes(ssn *framework.Session, pod *v1.Pod) bool {
 	if slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, hard) || len(pod.Spec.ResourceClaims) > 0 {
 		return true
 	}
-	for i := range pod.Spec.Volumes {
-		volume := &pod.Spec.Volumes[i]
-		if volume.Ephemeral != nil {
-			return true
-		}
-		if volume.PersistentVolumeClaim != nil && !claimBound(ssn, pod.Namespace, volume.PersistentVolumeClaim.ClaimName) {
-			return true
-		}
+	return claimsWait(ssn, pod) && findsVolumes(ssn)
+}
+
+// claimsWait is true of a pod with claims that have no volume yet, as far as is known.
+func claimsWait(ssn *framework.Session, pod *v1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(volume v1.Volume) bool {
+		return volume.Ephemeral != nil ||
+			volume.PersistentVolumeClaim != nil && !claimBound(ssn, pod.Namespace, volume.PersistentVolumeClaim.ClaimName)
+	})
+}
+
+// findsVolumes is true if the predicates plugin looks for the volumes of claims. Otherwise a plugin does that has its own say.
+func findsVolumes(ssn *framework.Session) bool {
+	finds := true
+	if option, found := ssn.PluginOption(predicates.PluginName); found {
+		framework.Arguments(option.Arguments).GetBool(&finds, predicates.VolumeBindingEnable)
 	}
-	return false
+	return finds
 }
 
 // deviceClassesByResource are the device classes by the extended resource that stands for them (KEP-5004).

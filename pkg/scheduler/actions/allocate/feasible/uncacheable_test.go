@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -90,4 +91,35 @@ func boundClaim(name string) *v1.PersistentVolumeClaim {
 	claim := schedtest.UnboundClaim(name, "late")
 	claim.Spec.VolumeName, claim.Status.Phase = "disk", v1.ClaimBound
 	return claim
+}
+
+// TestVolumesThatAnotherPluginFinds: what the predicates plugin does not look for does not make it be asked each time.
+func TestVolumesThatAnotherPluginFinds(t *testing.T) {
+	cluster := sessiontest.New(sessiontest.World{Objects: []runtime.Object{schedtest.LateClass("late", "example.com/disks"), schedtest.UnboundClaim("unbound", "late")}})
+	defer cluster.Close()
+	pod := schedtest.MakePod().Name("p").Volume("unbound").Obj()
+	for value, want := range map[string]bool{"true": true, "false": false} {
+		ssn := cluster.Open(framework.NewRegistry(),
+			"actions: allocate\ntiers:\n- plugins:\n  - name: predicates\n    arguments: {predicate.VolumeBindingEnable: "+value+"}\n")
+		if got := dependsOnOtherNodes(ssn.Session, pod); got != want {
+			t.Errorf("with predicate.VolumeBindingEnable: %s got %t, want %t", value, got, want)
+		}
+		ssn.Close()
+	}
+}
+
+// TestPodsWhoseClaimsAPluginFindsEqualAreOfOneClass: else each pod with a claim of its own is a class of its own.
+func TestPodsWhoseClaimsAPluginFindsEqualAreOfOneClass(t *testing.T) {
+	told := &selectorLabelKeys{read: framework.SomePodKeys(), selected: map[string]*mentionedValues{}}
+	key := func(claim string, of volumeKeyFn) string {
+		return string(appendClassKey(nil, api.NewTaskInfo(schedtest.MakePod().Name("p").Volume(claim).Obj()), told, of))
+	}
+	equal := func(*v1.Pod, *v1.Volume) (string, bool) { return "equal", true }
+	byName := func(_ *v1.Pod, volume *v1.Volume) (string, bool) { return volume.PersistentVolumeClaim.ClaimName, true }
+	if key("a", equal) != key("b", equal) {
+		t.Error("pods with equal claims are of two classes")
+	}
+	if key("a", byName) == key("b", byName) || key("a", noVolumeKey) == key("b", noVolumeKey) {
+		t.Error("pods with unequal claims are of one class")
+	}
 }

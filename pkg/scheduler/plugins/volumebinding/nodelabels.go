@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumebinding
+
+import (
+	"cmp"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/component-helpers/storage/volume"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// nodeLabels finds nodes by their labels. Mostly one node reaches a local volume, and looking at all nodes for each of as many
+// volumes would take too long.
+type nodeLabels struct {
+	nodes []*v1.Node
+	// by is by label and value, of labels that were asked for.
+	by map[string]map[string][]*v1.Node
+	// reached are the nodes that volumes of an affinity reach, by its bytes, of affinities that all nodes must be asked about.
+	reached map[string][]*v1.Node
+}
+
+func newNodeLabels(infos map[string]*api.NodeInfo) *nodeLabels {
+	l := &nodeLabels{by: map[string]map[string][]*v1.Node{}, reached: map[string][]*v1.Node{}}
+	for _, info := range infos {
+		if info.Node != nil {
+			l.nodes = append(l.nodes, info.Node)
+		}
+	}
+	slices.SortFunc(l.nodes, func(l, r *v1.Node) int { return cmp.Compare(l.Name, r.Name) })
+	return l
+}
+
+// having returns the nodes with a label of one of the values.
+func (l *nodeLabels) having(key string, values ...string) []*v1.Node {
+	if l.by[key] == nil {
+		l.by[key] = map[string][]*v1.Node{}
+		for _, node := range l.nodes {
+			if value, ok := node.Labels[key]; ok {
+				l.by[key][value] = append(l.by[key][value], node)
+			}
+		}
+	}
+	if len(values) == 1 {
+		return l.by[key][values[0]]
+	}
+	var nodes []*v1.Node
+	for _, value := range values {
+		nodes = append(nodes, l.by[key][value]...)
+	}
+	return nodes
+}
+
+// reaching returns the nodes that reach the volume.
+func (l *nodeLabels) reaching(pv *v1.PersistentVolume) []*v1.Node {
+	affinity := pv.Spec.NodeAffinity
+	if affinity == nil || affinity.Required == nil {
+		return l.nodes
+	}
+	reach := func(node *v1.Node) bool { return volume.CheckNodeAffinity(pv, node.Labels) == nil }
+	if key, values, ok := labelNeeded(affinity.Required); ok {
+		return filter(l.having(key, values...), reach)
+	}
+	bytes, err := affinity.Marshal()
+	if err != nil {
+		return filter(l.nodes, reach)
+	}
+	nodes, known := l.reached[string(bytes)]
+	if !known {
+		nodes = filter(l.nodes, reach)
+		l.reached[string(bytes)] = nodes
+	}
+	return nodes
+}
+
+// labelNeeded returns a label of which a node must have one of the values to match the terms, where one can be told without
+// reckoning.
+func labelNeeded(selector *v1.NodeSelector) (key string, values []string, ok bool) {
+	if len(selector.NodeSelectorTerms) != 1 {
+		return "", nil, false
+	}
+	for _, r := range selector.NodeSelectorTerms[0].MatchExpressions {
+		if r.Operator == v1.NodeSelectorOpIn && len(r.Values) > 0 {
+			return r.Key, slices.Compact(slices.Sorted(slices.Values(r.Values))), true
+		}
+	}
+	return "", nil, false
+}
+
+// selected returns the nodes that the selector matches; nil, as the binder has it, for one that cannot be read.
+func (l *nodeLabels) selected(selector *metav1.LabelSelector) []*v1.Node {
+	parsed, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return nil
+	}
+	among := l.nodes
+	for key, value := range selector.MatchLabels {
+		among = l.having(key, value)
+		break
+	}
+	return filter(among, func(node *v1.Node) bool { return parsed.Matches(labels.Set(node.Labels)) })
+}
+
+func filter(nodes []*v1.Node, of func(*v1.Node) bool) []*v1.Node {
+	var out []*v1.Node
+	for _, node := range nodes {
+		if of(node) {
+			out = append(out, node)
+		}
+	}
+	return out
+}

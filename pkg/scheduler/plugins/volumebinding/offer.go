@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumebinding
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/storage/volume"
+	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
+)
+
+// offer is what a claim would have on a node: a volume that is there, or else one that is made.
+type offer struct {
+	claim  *v1.PersistentVolumeClaim
+	volume *v1.PersistentVolume
+	// capacity is what the volume is made of; nil where that is not known.
+	capacity *storagev1.CSIStorageCapacity
+}
+
+// refusal is why a node has no offer.
+type refusal int
+
+const (
+	accepted refusal = iota
+	// noVolume: none is free, and none can be made there.
+	noVolume
+	// selectedElsewhere: it is being made for another node, or is assumed to be.
+	selectedElsewhere
+	// noCapacity: too little is left for it.
+	noCapacity
+)
+
+func (r refusal) String() string {
+	switch r {
+	case noVolume:
+		return "no volume is free, and none can be made"
+	case selectedElsewhere:
+		return "another node was selected"
+	case noCapacity:
+		return "too little storage is left"
+	default:
+		return "accepted"
+	}
+}
+
+// wanted is a claim without a volume, as it was when its pod's pre-predicate ran, and the volumes that were reserved for it.
+type wanted struct {
+	*v1.PersistentVolumeClaim
+	reserved []*v1.PersistentVolume
+}
+
+// basket is what claims of the same pod have been offered.
+type basket struct {
+	volumes map[string]*v1.PersistentVolume
+	drawn   map[types.NamespacedName]int64
+}
+
+func newBasket() basket {
+	return basket{volumes: map[string]*v1.PersistentVolume{}, drawn: map[types.NamespacedName]int64{}}
+}
+
+// offers returns what the claims of a pod would have on the node, by the rules of the Kubernetes binder, which looks at all volumes
+// of a class and all capacities for each node: here it is those that the node reaches. Claims come the smallest first, so that
+// each has the smallest volume that suits it. What is assumed for others is not there any more, and what a capacity has left is
+// counted, which the binder does not.
+//
+// What the pod itself holds does not bind its claims to a node: the verdict is on the next pod with equal claims, too.
+func (s *stock) offers(pod types.UID, claims []wanted, node *v1.Node) ([]offer, refusal, error) {
+	taken := newBasket()
+	found := make([]offer, 0, len(claims))
+	s.volumes.mu.Lock()
+	defer s.volumes.mu.Unlock()
+	for _, claim := range claims {
+		made, why, err := s.offer(pod, claim, node, taken)
+		if err != nil || why != accepted {
+			return nil, why, err
+		}
+		found = append(found, made)
+	}
+	return found, accepted, nil
+}
+
+// offer returns what one claim would have, and takes it out of what the node has for the others. The mutex of volumes is held.
+func (s *stock) offer(pod types.UID, claim wanted, node *v1.Node, taken basket) (offer, refusal, error) {
+	made := offer{claim: claim.PersistentVolumeClaim}
+	if held := s.heldByOthers(pod, claim.PersistentVolumeClaim); held != nil {
+		return s.heldOffer(held, made, node)
+	}
+	if selected := claim.Annotations[volume.AnnSelectedNode]; selected == "" {
+		pv, err := s.freeVolume(claim, node, taken)
+		if err != nil {
+			return offer{}, accepted, err
+		}
+		if made.volume = pv; pv != nil {
+			taken.volumes[pv.Name] = pv
+			return made, accepted, nil
+		}
+	} else if selected != node.Name {
+		return offer{}, selectedElsewhere, nil
+	}
+	why, err := s.provision(&made, node, taken)
+	return made, why, err
+}
+
+// heldByOthers returns the claim as other pods hold it; nil when none does.
+func (v *volumes) heldByOthers(pod types.UID, claim *v1.PersistentVolumeClaim) *heldClaim {
+	held := v.held[nameOf(claim)]
+	if held == nil || held.claim.UID != claim.UID || len(held.pods) == 0 || len(held.pods) == 1 && held.pods[pod] {
+		return nil
+	}
+	return held
+}
+
+// heldOffer is what another pod holds, if the node reaches it.
+func (s *stock) heldOffer(held *heldClaim, made offer, node *v1.Node) (offer, refusal, error) {
+	if held.volume == "" {
+		if held.node != node.Name {
+			return offer{}, selectedElsewhere, nil
+		}
+		return made, accepted, nil
+	}
+	pv, err := s.volumes.volumes.Get(held.volume)
+	if err == nil {
+		pv, _, err = volume.GetBindVolumeToClaim(pv, made.claim)
+	}
+	if err != nil {
+		return offer{}, accepted, fmt.Errorf("reading the volume reserved for %s: %w", describe(made.claim), err)
+	}
+	made.volume, err = volume.FindMatchingVolume(made.claim, []*v1.PersistentVolume{pv}, node, nil, true, s.attributesClasses)
+	if err != nil || made.volume == nil {
+		return offer{}, noVolume, err
+	}
+	return made, accepted, nil
+}
+
+// freeVolume returns the volume that was reserved for the claim, or the smallest free one that suits it; nil for none.
+func (s *stock) freeVolume(claim wanted, node *v1.Node, taken basket) (*v1.PersistentVolume, error) {
+	names := s.of(volume.GetPersistentVolumeClaimClass(claim.PersistentVolumeClaim)).free[node.Name]
+	if len(names)+len(claim.reserved) == 0 && claim.Spec.VolumeAttributesClassName == nil {
+		return nil, nil
+	}
+	pvs := make([]*v1.PersistentVolume, 0, len(names)+len(claim.reserved))
+	pvs = append(pvs, claim.reserved...)
+	for _, name := range names {
+		pv, err := s.volumes.volumes.Get(name)
+		if err == nil && !s.reserved[name] && pv.Spec.ClaimRef == nil {
+			pvs = append(pvs, pv)
+		}
+	}
+	return volume.FindMatchingVolume(claim.PersistentVolumeClaim, pvs, node, taken.volumes, true, s.attributesClasses)
+}
+
+// provision says whether a volume can be made for the claim on the node.
+func (s *stock) provision(made *offer, node *v1.Node, taken basket) (refusal, error) {
+	name := volume.GetPersistentVolumeClaimClass(made.claim)
+	class, err := s.volumes.classes.Get(name)
+	if err != nil {
+		return accepted, fmt.Errorf("reading the class of %s: %w", describe(made.claim), err)
+	}
+	if class.Provisioner == "" || class.Provisioner == volume.NotSupportedProvisioner ||
+		!v1helper.MatchTopologySelectorTerms(class.AllowedTopologies, labels.Set(node.Labels)) {
+		return noVolume, nil
+	}
+	_, sized := made.claim.Spec.Resources.Requests[v1.ResourceStorage]
+	c := s.of(name)
+	if !sized || !c.tracked {
+		return accepted, nil
+	}
+	size := sizeOf(made.claim)
+	for _, key := range c.capacities[node.Name] {
+		capacity, err := s.capacities.CSIStorageCapacities(key.Namespace).Get(key.Name)
+		if err != nil {
+			continue
+		}
+		if !suffices(capacity, s.drawn[key]+taken.drawn[key], size) {
+			continue
+		}
+		taken.drawn[key] += size
+		made.capacity = capacity
+		return accepted, nil
+	}
+	return noCapacity, nil
+}
+
+// suffices is true if a volume of the size can be made of the capacity once what was drawn is made. Of a driver that says how
+// large a volume may be the binder asks no more; what is left is looked at, all the same, where it is known and not all there.
+func suffices(capacity *storagev1.CSIStorageCapacity, drawn, size int64) bool {
+	largest := capacity.MaximumVolumeSize
+	if largest == nil {
+		largest = capacity.Capacity
+	}
+	if largest == nil || largest.Value() < size {
+		return false
+	}
+	return drawn == 0 || capacity.Capacity == nil || capacity.Capacity.Value()-drawn >= size
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumebinding
+
+import (
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	storageinformers "k8s.io/client-go/informers/storage/v1"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
+	"k8s.io/component-helpers/storage/volume"
+	"k8s.io/klog/v2"
+	k8sfeature "k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	k8s "k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
+)
+
+// oracle is a Kubernetes binder made for one question. It is fed the API server's volumes and claims as they are with what pods
+// hold, and capacities without what is to be made of them.
+type oracle struct {
+	*world
+	pod        *v1.Pod
+	binder     k8s.SchedulerVolumeBinder
+	capacities *reducedCapacities
+}
+
+// takes is the binder's answer on the pod, whose claims are asked for one by one, the smallest first, so that what is made for
+// one is not there for the next. Of a claim that other pods hold its volume must be reached: the binder would have another made.
+func (w *world) takes(pod *v1.Pod, node *v1.Node) bool {
+	w.t.Helper()
+	o := oracle{world: w, pod: pod, capacities: &reducedCapacities{CSIStorageCapacityLister: w.factory.Storage().V1().CSIStorageCapacities().Lister(), drawn: map[types.NamespacedName]int64{}}}
+	core, storage := w.factory.Core().V1(), w.factory.Storage().V1()
+	claims, pvs := &claimFeed{}, &volumeFeed{}
+	o.binder = k8s.NewVolumeBinder(klog.Background(), nil, k8sfeature.Features{EnableVolumeAttributesClass: true}, core.Pods(), core.Nodes(), storage.CSINodes(),
+		claims, pvs, storage.StorageClasses(), k8s.CapacityCheck{CSIDriverInformer: storage.CSIDrivers(), CSIStorageCapacityInformer: o.capacities}, unbounded)
+	o.feed(claims, pvs)
+	wanted, err := w.plugin.volumes.bySize(pod)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, claim := range wanted {
+		if !o.takesClaim(claim, node) {
+			return false
+		}
+	}
+	return true
+}
+
+// feed feeds the binder.
+func (o *oracle) feed(claims *claimFeed, pvs *volumeFeed) {
+	held := o.plugin.volumes.held
+	all, err := o.plugin.volumes.claims.List(labels.Everything())
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	reserved := map[string]*v1.PersistentVolumeClaim{}
+	for _, claim := range all {
+		if h := held[nameOf(claim)]; h != nil && h.volume != "" {
+			reserved[h.volume] = claim
+		} else if h != nil {
+			claim = claim.DeepCopy()
+			metav1.SetMetaDataAnnotation(&claim.ObjectMeta, volume.AnnSelectedNode, h.node)
+			if h.capacity.Name != "" {
+				o.capacities.drawn[h.capacity] += sizeOf(claim)
+			}
+		}
+		claims.OnAdd(claim, false)
+	}
+	list, err := o.plugin.volumes.volumes.List(labels.Everything())
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	for _, pv := range list {
+		if claim := reserved[pv.Name]; claim != nil {
+			if pv, _, err = volume.GetBindVolumeToClaim(pv, claim); err != nil {
+				o.t.Fatal(err)
+			}
+		}
+		pvs.OnAdd(pv, false)
+	}
+}
+
+func (o *oracle) takesClaim(claim podClaim, node *v1.Node) bool {
+	held := o.plugin.volumes.held[claim.claim]
+	if held != nil && held.volume != "" && volume.CheckNodeAffinity(o.volume(held.volume), node.Labels) != nil {
+		return false
+	}
+	if held != nil && held.capacity.Name != "" { // it is made once
+		o.capacities.drawn[held.capacity] -= sizeOf(claim.PersistentVolumeClaim)
+		defer func() { o.capacities.drawn[held.capacity] += sizeOf(claim.PersistentVolumeClaim) }()
+	}
+	single := withVolumes(o.pod, claim.claimVolume)
+	claims, err := o.binder.GetPodVolumeClaims(klog.Background(), single)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	found, reasons, err := o.binder.FindPodVolumes(klog.Background(), single, claims, node)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	if len(reasons) > 0 {
+		return false
+	}
+	for _, made := range found.DynamicProvisions {
+		if made.NodeCapacity != nil && held == nil {
+			o.capacities.drawn[capacityName(made.NodeCapacity)] += sizeOf(made.PVC)
+		}
+	}
+	if _, err := o.binder.AssumePodVolumes(klog.Background(), single, node.Name, found); err != nil {
+		o.t.Fatal(err)
+	}
+	return true
+}
+
+// reducedCapacities are capacities as they will be when what was assumed is made.
+type reducedCapacities struct {
+	storageinformers.CSIStorageCapacityInformer
+	storagelisters.CSIStorageCapacityLister
+	drawn map[types.NamespacedName]int64
+}
+
+func (r *reducedCapacities) Lister() storagelisters.CSIStorageCapacityLister { return r }
+
+func (r *reducedCapacities) List(selector labels.Selector) ([]*storagev1.CSIStorageCapacity, error) {
+	list, err := r.CSIStorageCapacityLister.List(selector)
+	for i, capacity := range list {
+		if drawn := r.drawn[capacityName(capacity)]; drawn > 0 && capacity.Capacity != nil {
+			less := capacity.DeepCopy()
+			left := resource.NewQuantity(capacity.Capacity.Value()-drawn, resource.BinarySI)
+			less.Capacity = left
+			if less.MaximumVolumeSize != nil && less.MaximumVolumeSize.Cmp(*left) > 0 {
+				less.MaximumVolumeSize = left
+			}
+			list[i] = less
+		}
+	}
+	return list, err
+}
