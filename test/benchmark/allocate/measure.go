@@ -43,7 +43,7 @@ type run struct {
 	placement          map[string]string
 }
 
-// bench measures, all on one cluster whose content is replaced for each run: upstream's cache has goroutines that do not
+// bench measures, all works without claims on one cluster whose content is replaced for each run: upstream's cache has goroutines that do not
 // end, so more of them would be a load of their own.
 type bench struct {
 	*plan
@@ -58,9 +58,11 @@ func (b *bench) measure(s *side, name string, sh shape) (_ result, err error) {
 		return result{}, err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
+	cluster, end := b.clusterFor(sh)
+	defer end()
 	var runs []run
 	for began := time.Now(); len(runs) < b.runs && (len(runs) == 0 || time.Since(began) < b.budget); {
-		r, err := b.run(s, sh)
+		r, err := b.run(s, sh, cluster)
 		if err != nil {
 			return result{}, fmt.Errorf("%s %s: %w", s.name, name, err)
 		}
@@ -91,14 +93,19 @@ func (b *bench) measure(s *side, name string, sh shape) (_ result, err error) {
 }
 
 // run fills the cluster, lets the side's action work in one session of it, and checks what came out.
-func (b *bench) run(s *side, sh shape) (run, error) {
+func (b *bench) run(s *side, sh shape, cluster *sessiontest.Cluster) (run, error) {
 	world := sh.world(s.groups)
-	b.cluster.Load(world)
+	cluster.Load(world)
 	action := s.newAction()
 	runtime.GC()
 	var r run
 	var ssn *sessiontest.Session
-	r.open = timed("open", func() { ssn = b.cluster.Open(s.registry, s.confFor(sh)) })
+	r.open = timed("open", func() { ssn = cluster.Open(s.registry, s.confFor(sh)) })
+	if sh.claims {
+		if err := volumesKnown(ssn); err != nil {
+			return run{}, fmt.Errorf("waiting for volumes: %w", err)
+		}
+	}
 	// What the opening left behind is not the action's to clear away.
 	runtime.GC()
 	var before, after runtime.MemStats
@@ -107,12 +114,15 @@ func (b *bench) run(s *side, sh shape) (run, error) {
 	runtime.ReadMemStats(&after)
 	r.allocations, r.bytes = after.Mallocs-before.Mallocs, after.TotalAlloc-before.TotalAlloc
 	r.placement = ssn.Binds()
+	if err := giveBack(ssn.Handed()); err != nil {
+		return run{}, err
+	}
 	r.closed = timed("close", ssn.Close)
 	if sh.changing {
-		b.cluster.Cache().AddPod(newcomer(world.Nodes[len(world.Nodes)/2]))
+		cluster.Cache().AddPod(newcomer(world.Nodes[len(world.Nodes)/2]))
 	}
 	if sh.unlike > 0 {
-		again := b.cluster.Open(s.registry, s.confFor(sh))
+		again := cluster.Open(s.registry, s.confFor(sh))
 		runtime.GC()
 		r.again = timed("again", func() { again.Run(action) })
 		again.Close()

@@ -25,6 +25,8 @@ type side struct {
 	// conf is the chart's.
 	conf   string
 	groups nodeGroups
+	// volumes makes of a conf one whose plugins find volumes for claims; nil if the chart's do.
+	volumes func(conf string) string
 	// builders are the plugins of upstream's names that are this side's, since upstream's registry has room for one
 	// builder of a name.
 	builders map[string]vcframework.PluginBuilder
@@ -38,7 +40,7 @@ const (
 // newSides returns upstream's side, as its packages registered it, and then ours, which takes some names over.
 func newSides() (upstream, ours *side) {
 	upstream = &side{name: upstreamName, registry: framework.NewRegistry(), conf: config.DefaultConf, groups: hardHyperNode()}
-	ours = &side{name: oursName, registry: framework.NewRegistry(), conf: config.DefaultConf, groups: requiredCluster()}
+	ours = &side{name: oursName, registry: framework.NewRegistry(), conf: config.DefaultConf, groups: requiredCluster(), volumes: withVolumeBinding}
 	specs := app.PluginSpecs()
 	upstream.take(specs)
 	for _, spec := range specs {
@@ -75,6 +77,9 @@ func (s *side) use() {
 // confFor is the chart's conf, with the plugins at its end that the work needs.
 func (s *side) confFor(sh shape) string {
 	conf := s.conf
+	if sh.claims && s.volumes != nil {
+		conf = s.volumes(conf)
+	}
 	if sh.packed {
 		conf += "  - name: binpack\n    arguments:\n      binpack.weight: 10\n"
 	}

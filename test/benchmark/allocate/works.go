@@ -60,6 +60,8 @@ type shape struct {
 	unlike int
 	// changing has a pod come to a node before the other session of the same cluster.
 	changing bool
+	// claims gives each pod a claim of its own whose volume is made where the pod is; with clusters in the last but one only.
+	claims bool
 	// exact makes the members of four kinds, one of each filling a node exactly.
 	exact bool
 }
@@ -107,6 +109,14 @@ func works() []work {
 			shape: shape{nodes: 1024, gangs: 5, gangSize: 64, clusters: 64, unlike: 16, changing: true}},
 		{name: "exact", title: "512 members of 4 shapes that fill 1 of 4 IB clusters of 128 nodes exactly", limit: 200 * time.Millisecond,
 			shape: shape{nodes: 512, gangs: 1, gangSize: 512, clusters: 4, exact: true}},
+		{name: "claims1000", title: "1,000 nodes, one gang of 200 with a claim each", ratio: 10,
+			shape: shape{nodes: 1000, gangs: 1, gangSize: 200, cpu: "1", claims: true}},
+		{name: "claims5000", title: "5,000 nodes, one gang of 200 with a claim each", ratio: 10,
+			shape: shape{nodes: 5000, gangs: 1, gangSize: 200, cpu: "1", claims: true}},
+		{name: "claimgangs", title: "1,000 nodes, 1,000 gangs of 4 with a claim each", ratio: 10,
+			shape: shape{nodes: 1000, gangs: 1000, gangSize: 4, cpu: "1", claims: true}},
+		{name: "claimsib", title: "64 members with a claim each, whose volumes can be made in 1 of 64 IB clusters", ratio: 10,
+			shape: shape{nodes: 1024, gangs: 1, gangSize: 64, cpu: "8", clusters: 64, claims: true}},
 	}
 }
 
@@ -150,6 +160,9 @@ func (s shape) world(groups nodeGroups) sessiontest.World {
 				Annotation(rankAnnotation, strconv.Itoa(i)).Req(schedulertesting.Resources{"cpu": s.cpuOf(i), "memory": "1Gi"})
 			if s.apart {
 				pod.Label(gangLabel, name).Affinity(awayFrom(name))
+			}
+			if s.claims {
+				pod.Volume(podName(gang, i))
 			}
 			if s.ownNames {
 				pod.Label("app", name).Label("spark-app-selector", name).Label("spark-exec-id", strconv.Itoa(i)).

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// claimClass is the storage class of claims, whose volumes are made once a pod has a node, by a provisioner that has no attach
+// limits.
+const (
+	claimClass       = "late"
+	claimProvisioner = "rancher.io/local-path"
+)
+
+// claimObjects are the storage class and a claim for each pod, of pods that have one each.
+func (s shape) claimObjects() []runtime.Object {
+	class := schedulertesting.LateClass(claimClass, claimProvisioner)
+	if s.clusters > 0 {
+		only := s.nodeList()[s.nodes-s.nodes/s.clusters-1].Labels[clusterLabel]
+		class.AllowedTopologies = []v1.TopologySelectorTerm{{MatchLabelExpressions: []v1.TopologySelectorLabelRequirement{{Key: clusterLabel, Values: []string{only}}}}}
+	}
+	objects := []runtime.Object{class}
+	for gang := range s.gangs {
+		for i := range s.gangSize {
+			objects = append(objects, schedulertesting.UnboundClaim(podName(gang, i), claimClass))
+		}
+	}
+	return objects
+}
+
+// withVolumeBinding is the conf with our plugin for volumes, as config makes it of a file that names the plugin.
+func withVolumeBinding(conf string) string {
+	const predicates = "  - name: predicates\n"
+	return strings.Replace(conf, predicates, predicates+"    arguments:\n      predicate.VolumeBindingEnable: false\n", 1) + "  - name: volumebinding\n"
+}
+
+// clusterFor returns a cluster with the shape's claims for all runs of a work, and what ends it. Those without claims share one.
+func (b *bench) clusterFor(sh shape) (cluster *sessiontest.Cluster, end func()) {
+	if !sh.claims {
+		return b.cluster, func() {}
+	}
+	cluster = sessiontest.New(sessiontest.World{Objects: sh.claimObjects()})
+	return cluster, cluster.Close
+}
+
+// volumesKnown waits until the side's plugins know the claims, which they read from watches, of a pod that waits.
+func volumesKnown(ssn *sessiontest.Session) error {
+	for _, job := range ssn.Jobs {
+		for _, task := range job.TaskStatusIndex[api.Pending] {
+			return wait.PollUntilContextTimeout(context.Background(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+				return ssn.PrePredicateFn(task) == nil, nil
+			})
+		}
+	}
+	return nil
+}
+
+// giveBack has plugins take back what they hold for pods that were handed over and will not be bound: the next run has the same
+// claims.
+func giveBack(handed map[string]sessiontest.Bind) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(handed)) {
+		bind := handed[name]
+		for _, step := range slices.Backward(bind.Steps) {
+			if step.Rollback == nil || !step.RollbackUnbegun {
+				continue
+			}
+			if err := step.Rollback(context.Background(), bind.Task, bind.Node); err != nil {
+				errs = append(errs, fmt.Errorf("pod %s, plugin %s: %w", name, step.Plugin, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
