@@ -91,9 +91,10 @@ var _ = Describe("A gang with claims", func() {
 			}
 		}
 		w.deleteGang(ctx, immediate)
-		_, err := kube.CoreV1().PersistentVolumes().Patch(ctx, volume, "application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-		Expect(err).NotTo(HaveOccurred())
 		Expect(kube.CoreV1().PersistentVolumes().Delete(ctx, volume, metav1.DeleteOptions{})).To(Succeed())
+		// What protects it comes back as long as it is not being deleted.
+		_, err := kube.CoreV1().PersistentVolumes().Patch(ctx, volume, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
 		Eventually(func() corev1.PersistentVolumeClaimPhase {
 			claim, err := kube.CoreV1().PersistentVolumeClaims(w.name).Get(ctx, "immediate-0", metav1.GetOptions{})
 			Expect(err).NotTo(HaveOccurred())
