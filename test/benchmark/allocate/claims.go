@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -20,27 +19,42 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// claimClass is the storage class of claims, whose volumes are made once a pod has a node, by a provisioner that has no attach
-// limits.
+// claimClass is the storage class of claims, whose volumes are made once a pod has a node by a provisioner that has no attach limits;
+// or are there.
 const (
 	claimClass       = "late"
 	claimProvisioner = "rancher.io/local-path"
+	noProvisioner    = "kubernetes.io/no-provisioner"
 )
 
-// claimObjects are the storage class and a claim for each pod, of pods that have one each.
+// claimObjects are the storage class and a claim for each pod, of pods that have one each. In clusters volumes are local: as many as
+// pods fit on each node, but one less on the first of each cluster other than the last but one.
 func (s shape) claimObjects() []runtime.Object {
-	class := schedulertesting.LateClass(claimClass, claimProvisioner)
+	objects := []runtime.Object{schedulertesting.LateClass(claimClass, claimProvisioner)}
 	if s.clusters > 0 {
-		only := s.nodeList()[s.nodes-s.nodes/s.clusters-1].Labels[clusterLabel]
-		class.AllowedTopologies = []v1.TopologySelectorTerm{{MatchLabelExpressions: []v1.TopologySelectorLabelRequirement{{Key: clusterLabel, Values: []string{only}}}}}
+		objects = append([]runtime.Object{schedulertesting.LateClass(claimClass, noProvisioner)}, s.localVolumes()...)
 	}
-	objects := []runtime.Object{class}
 	for gang := range s.gangs {
 		for i := range s.gangSize {
 			objects = append(objects, schedulertesting.UnboundClaim(podName(gang, i), claimClass))
 		}
 	}
 	return objects
+}
+
+func (s shape) localVolumes() []runtime.Object {
+	var volumes []runtime.Object
+	perCluster := s.nodes / s.clusters
+	for i, node := range s.nodeList() {
+		n := int(s.podsPerNode())
+		if i%perCluster == 0 && i/perCluster != s.clusters-2 {
+			n--
+		}
+		for k := range n {
+			volumes = append(volumes, schedulertesting.FreeVolume(fmt.Sprintf("%s-%d", node.Name, k), claimClass, node.Name))
+		}
+	}
+	return volumes
 }
 
 // withVolumeBinding is the conf with our plugin for volumes, as config makes it of a file that names the plugin.

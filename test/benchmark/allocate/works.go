@@ -60,7 +60,8 @@ type shape struct {
 	unlike int
 	// changing has a pod come to a node before the other session of the same cluster.
 	changing bool
-	// claims gives each pod a claim of its own whose volume is made where the pod is; with clusters in the last but one only.
+	// claims gives each pod a claim of its own. Its volume is made where the pod is; with clusters it is a local one, and all but the
+	// last but one lack a volume.
 	claims bool
 	// exact makes the members of four kinds, one of each filling a node exactly.
 	exact bool
@@ -115,8 +116,8 @@ func works() []work {
 			shape: shape{nodes: 5000, gangs: 1, gangSize: 200, cpu: "1", claims: true}},
 		{name: "claimgangs", title: "1,000 nodes, 1,000 gangs of 4 with a claim each", ratio: 10,
 			shape: shape{nodes: 1000, gangs: 1000, gangSize: 4, cpu: "1", claims: true}},
-		{name: "claimsib", title: "64 members with a claim each, whose volumes can be made in 1 of 64 IB clusters", ratio: 10,
-			shape: shape{nodes: 1024, gangs: 1, gangSize: 64, cpu: "8", clusters: 64, claims: true}},
+		{name: "claimsib", title: "16 members with a claim each, for whom 1 of 64 IB clusters of 4 nodes has the local volumes", ratio: 10,
+			shape: shape{nodes: 256, gangs: 1, gangSize: 16, cpu: "8", clusters: 64, claims: true}},
 	}
 }
 
