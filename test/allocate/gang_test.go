@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -162,6 +163,24 @@ func TestGang(t *testing.T) {
 				Pods:      append(each(schedtest.MakePod().Group("g"), "g-0"), each(member(), "g-1")...),
 			},
 			binds: map[string]string{"g-1": "n1"},
+		},
+		"one of two best-effort pods that are alike has a gate": {
+			world: sessiontest.World{
+				Nodes:     nodes(holds("4"), "n1"),
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
+				Pods: slices.Concat(each(schedtest.MakePod().Group("g").Gate("example.com/wait"), "g-0"), each(member(), "g-1"),
+					each(schedtest.MakePod().Group("g"), "g-2")),
+			},
+			binds: map[string]string{"g-1": "n1"},
+		},
+		"roles of a Volcano Job that may run with fewer are no minima, also in numbers": {
+			world: sessiontest.World{
+				Nodes:      nodes(holds("4"), "a1"),
+				HyperNodes: []*topologyv1alpha1.HyperNode{schedtest.MakeHyperNode().Name("rack-a").Nodes("a1").Obj()},
+				PodGroups:  []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").OwnedBy("batch.volcano.sh/v1alpha1", "Job").MinMember(1).MinTaskMember("a", 1).MinTaskMember("b", 1).Topology(hard, 1).Obj()},
+				Pods:       slices.Concat(each(member().Role("a"), "g-0"), each(member().Role("b").Req(cores("9")), "g-1"), each(member().Role("a").Req(cores("2")), "g-2")),
+			},
+			binds: map[string]string{"g-0": "a1", "g-2": "a1"},
 		},
 		"a gang that waits for backfill takes what it needs beside it before another gang, and no more": {
 			world: sessiontest.World{

@@ -33,7 +33,7 @@ func (r *jobRun) countBeyond(subJob api.SubJobID, tasks []*api.TaskInfo, first i
 		return
 	}
 	for class, count := range c.counts {
-		cache, err := r.finder.Cache(c.samples[class])
+		cache, err := r.cacheFor(c.samples[class], d)
 		if err != nil {
 			d.unknown = true
 			return
@@ -41,9 +41,7 @@ func (r *jobRun) countBeyond(subJob api.SubJobID, tasks []*api.TaskInfo, first i
 		d.beyond[cache] += count
 	}
 	for _, task := range tasks[:first] {
-		if cache := r.finder.Class(task).Cache(); cache != nil {
-			d.beyond[cache]--
-		}
+		d.beyond[d.caches[r.finder.Class(task)]]--
 	}
 }
 

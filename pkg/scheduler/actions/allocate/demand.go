@@ -24,6 +24,8 @@ const (
 
 // demand is what must be placed for a gang to be ready: so many tasks, and of each class that is known.
 type demand struct {
+	// caches are the tasks' classes', kept here as a class may lose its own to another that needs one.
+	caches  map[*feasible.TaskClass]*feasible.ClassCache
 	classes []*feasible.ClassCache
 	// counts is how many tasks of each class there are: those needed, or when choice is set, all that may be taken.
 	counts map[*feasible.ClassCache]int
@@ -41,7 +43,7 @@ type demand struct {
 
 // demandOf finds what the job's minimum needs at least, and of which tasks that may be.
 func (r *jobRun) demandOf() (*demand, error) {
-	d := &demand{counts: map[*feasible.ClassCache]int{}, further: map[*feasible.ClassCache]int{}, beyond: map[*feasible.ClassCache]int{}, needed: r.leastNeeded()}
+	d := &demand{caches: map[*feasible.TaskClass]*feasible.ClassCache{}, counts: map[*feasible.ClassCache]int{}, further: map[*feasible.ClassCache]int{}, beyond: map[*feasible.ClassCache]int{}, needed: r.leastNeeded()}
 	left := 0
 	for _, subJob := range r.pending.subJobs {
 		tasks := r.pending.tasks[subJob.UID]
@@ -51,11 +53,11 @@ func (r *jobRun) demandOf() (*demand, error) {
 			tasks = tasks[:most]
 		}
 		for _, task := range tasks {
-			if len(d.classes) == maxDemandClasses && d.counts[r.finder.Class(task).Cache()] == 0 {
+			if len(d.classes) == maxDemandClasses && d.counts[d.caches[r.finder.Class(task)]] == 0 {
 				d.addUnknown(task)
 				continue
 			}
-			class, err := r.finder.Cache(task)
+			class, err := r.cacheFor(task, d)
 			if err != nil {
 				return nil, err
 			}
@@ -78,6 +80,19 @@ func (r *jobRun) demandOf() (*demand, error) {
 		d.share *= float64(d.needed) / float64(counted)
 	}
 	return d, nil
+}
+
+// cacheFor returns the cache of the task's class, one for as long as there is the demand.
+func (r *jobRun) cacheFor(task *api.TaskInfo, d *demand) (*feasible.ClassCache, error) {
+	class := r.finder.Class(task)
+	if known := d.caches[class]; known != nil {
+		return known, nil
+	}
+	cache, err := r.finder.Cache(task)
+	if err == nil {
+		d.caches[class] = cache
+	}
+	return cache, err
 }
 
 // addUnknown takes in a task of a class beyond those that are known.

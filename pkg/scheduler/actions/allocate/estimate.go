@@ -99,7 +99,7 @@ type estimate struct {
 
 // place puts as many tasks of the class on nodes as fit.
 func (e *estimate) place(class int) int {
-	kind, cache := &e.problem.Kinds[class], e.classes[class].Cache()
+	kind, cache := &e.problem.Kinds[class], e.caches[class]
 	for placed := range e.tasks[class] {
 		best, most := -1, 0.0
 		for place, node := range e.set.Nodes {
@@ -149,7 +149,7 @@ func (e *estimate) taken(place int, ports []string) bool {
 func (e *estimate) refusals(class int, already *memberNodes) *feasible.Refusals {
 	request := e.problem.Kinds[class].Request
 	member := func(node int32) bool { return e.members[node] || already.known[node] }
-	return e.classes[class].Cache().RefusalsBeside(e.set, member, func(place int) []string {
+	return e.caches[class].RefusalsBeside(e.set, member, func(place int) []string {
 		switch {
 		case !e.members[e.set.Nodes[place]]:
 			return nil

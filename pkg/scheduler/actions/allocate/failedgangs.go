@@ -11,7 +11,7 @@ import (
 )
 
 // failedGang names what decides whether a gang of unlike tasks fits into a set of nodes; empty when that is more than can be
-// named. Equal gangs need not all be tried in every way while nothing else is placed.
+// named. Of equal gangs only the first is tried in every way while nothing else is placed.
 type failedGang string
 
 // failedGang returns the name of the tasks in the scope: their classes in task order, how many of them are needed, of which
@@ -21,7 +21,7 @@ func (s *subJobRun) failedGang() failedGang {
 	if s.finder.ReadsAnything() || len(s.members.nodes) > 0 || s.job.ContainsSubJobPolicy() || s.subJob.WithNetworkTopology() || s.sameClass(s.tasks) == len(s.tasks) {
 		return "" // of tasks that are all alike the first is known at once; the last condition looks at all of them
 	}
-	key := fmt.Appendf(nil, "%p %t %d %s %v %s", s.scope.Set, s.idleOnly, s.needed, s.job.Queue, s.job.TaskMinAvailable, s.scope.ChosenBy)
+	key := fmt.Appendf(nil, "%p %t %d %s %v %s", s.scope.Set, s.idleOnly, s.needed, s.job.Queue, s.neededByRole(), s.scope.ChosenBy)
 	for rest := s.tasks; len(rest) > 0; {
 		class, n := s.finder.Class(rest[0]), s.sameClass(rest)
 		nominated := func(task *api.TaskInfo) bool { return task.Pod.Status.NominatedNodeName != "" }

@@ -49,6 +49,11 @@ func (s *solver) newJobQueues() *jobQueues {
 			q.jobs[job.Queue].Push(job)
 		}
 		q.pending[uid] = pending
+		for _, tasks := range pending.tasks {
+			for _, task := range tasks {
+				s.finder.Expect(task)
+			}
+		}
 	}
 	slices.SortStableFunc(q.urgent, byOrder[*api.JobInfo](s.jobOrder))
 	return q

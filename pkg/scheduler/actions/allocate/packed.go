@@ -18,8 +18,8 @@ func (s *subJobRun) tryPacked(first, wanted int) subJobResult {
 		return subJobResult{}
 	}
 	candidates := make([]*feasible.CandidateNodes, len(in.classes))
-	for i, class := range in.classes {
-		candidates[i] = s.finder.Candidates(in.tasks[i][0], class.Cache(), s.scope.Where)
+	for i := range in.classes {
+		candidates[i] = s.finder.Candidates(in.tasks[i][0], in.caches[i], s.scope.Where)
 	}
 	problem, nodes := in.problemOn(s.scope.Set, s.idleOnly, func(class, place int) bool {
 		return candidates[class].Packs(place, s.idleOnly)
@@ -47,7 +47,7 @@ func (p *taskPlacer) placeByPlan(plan packing.Plan, in *packingInput, nodes []in
 				if p.ready() {
 					return true
 				}
-				if !p.wanted(task) || p.finder.PrePredicate(task) != nil || !p.placeOnNode(task, in.classes[class].Cache(), nodes[n]) {
+				if !p.wanted(task) || p.finder.PrePredicate(task) != nil || !p.placeOnNode(task, in.caches[class], nodes[n]) {
 					return false
 				}
 			}

@@ -21,6 +21,8 @@ import (
 type packingInput struct {
 	solver  *solver
 	classes []*feasible.TaskClass
+	// caches are the classes', once they are filled.
+	caches []*feasible.ClassCache
 	// tasks are those of each class.
 	tasks [][]*api.TaskInfo
 	names []v1.ResourceName
@@ -28,8 +30,7 @@ type packingInput struct {
 	problem packing.Problem
 }
 
-// maxPackingClasses bounds of how many classes a problem is. The caches of so many are kept at once in any session, so that
-// looking at the nodes for all of them looks at each node once for each.
+// maxPackingClasses bounds of how many classes a problem is.
 const maxPackingClasses = 64
 
 // newPackingInput returns the input for the tasks of which so many are wanted, and of each role as many as minima has; nil when the tasks
@@ -92,7 +93,7 @@ func anyNode(int, int) bool { return true }
 
 // byCachedVerdicts asks the cached verdicts, but not those that are the job's.
 func (in *packingInput) byCachedVerdicts(set *nodeset.Set) takesFn {
-	return func(class, place int) bool { return in.classes[class].Cache().Verdict(set.Nodes[place]).Fits }
+	return func(class, place int) bool { return in.caches[class].Verdict(set.Nodes[place]).Fits }
 }
 
 // problemOn returns the problem on the set, and the nodes it is on: those that take a task of some class, and of nodes that are
@@ -135,15 +136,20 @@ func (in *packingInput) problemOn(set *nodeset.Set, idleOnly bool, takes takesFn
 	return &problem, nodes
 }
 
-// fillCaches makes sure that all classes have their caches.
+// fillCaches makes sure that all classes have their caches. These are kept here, as a class may lose its own to another that needs one.
 func (in *packingInput) fillCaches() error {
-	for i, tasks := range in.tasks {
-		if in.classes[i].Cache() == nil {
-			if _, err := in.solver.finder.Cache(tasks[0]); err != nil {
-				return err
-			}
-		}
+	if in.caches != nil {
+		return nil
 	}
+	var caches []*feasible.ClassCache
+	for _, tasks := range in.tasks {
+		cache, err := in.solver.finder.Cache(tasks[0])
+		if err != nil {
+			return err
+		}
+		caches = append(caches, cache)
+	}
+	in.caches = caches
 	return nil
 }
 
@@ -193,6 +199,9 @@ func (r *jobRun) findPlan(problem *packing.Problem, set *nodeset.Set, idleOnly b
 	return found
 }
 
+// allAddresses is the host IP of ports that name none.
+const allAddresses = "0.0.0.0"
+
 func resourceNames(tasks []*api.TaskInfo) []v1.ResourceName {
 	var names []v1.ResourceName
 	for _, task := range tasks {
@@ -206,13 +215,14 @@ func resourceNames(tasks []*api.TaskInfo) []v1.ResourceName {
 	return names
 }
 
-// hostPorts names the host ports the pod asks for, whatever the address.
+// hostPorts names the host ports the pod asks for, by their address. A pod that asks for a port of all addresses excludes one that asks
+// for it of one: that is left to the trial.
 func hostPorts(pod *v1.Pod) []string {
 	var ports []string
 	for i := range pod.Spec.Containers {
 		for _, port := range pod.Spec.Containers[i].Ports {
 			if port.HostPort != 0 {
-				ports = append(ports, fmt.Sprint(cmp.Or(port.Protocol, v1.ProtocolTCP), port.HostPort))
+				ports = append(ports, fmt.Sprint(cmp.Or(port.Protocol, v1.ProtocolTCP), port.HostPort, " ", cmp.Or(port.HostIP, allAddresses)))
 			}
 		}
 	}

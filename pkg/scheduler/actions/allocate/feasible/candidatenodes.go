@@ -47,18 +47,24 @@ type CandidateNodes struct {
 	// pods only keep them from more nodes, so that it holds until one is taken back: it is of the finder's takenBack.
 	keptAway   map[int32]error
 	keptAwayOf int
-	// state is of the index, as far as it is taken in. lookedAt is how many of the set's nodes have been looked at: all,
-	// unless the user has asked for sampling.
-	state, lookedAt int
+	// state is of the index, as far as it is taken in.
+	state int
+	// lookedAt is how many of the set's nodes have been looked at, in steps from place to place, and enough how many of those that
+	// fit are looked for (sampling.go). looked are the places.
+	lookedAt, step, enough int
+	looked                 []bool
 	// errors are the verdicts when nothing fits, at the state errorsState.
 	errors      *api.FitErrors
 	errorsState int
 }
 
 func newCandidateNodes(f *Finder, c *ClassCache, key candidatesKey) *CandidateNodes {
+	nodes := len(key.set.Nodes)
+	enough := f.enough(key.set, c)
 	return &CandidateNodes{
-		finder: f, key: key, cache: c, set: key.set, ranking: newRankHeap(len(key.set.Nodes)),
-		scored: make([]bool, len(key.set.Nodes)), state: f.index.State(), errorsState: -1,
+		finder: f, key: key, cache: c, set: key.set, ranking: newRankHeap(nodes),
+		scored: make([]bool, nodes), looked: make([]bool, nodes), enough: enough, step: stepFor(enough, nodes),
+		state: f.index.State(), errorsState: -1,
 	}
 }
 
@@ -88,27 +94,37 @@ func (n *CandidateNodes) update() {
 	changed := n.finder.index.Changed(n.state)
 	n.state = n.finder.index.State()
 	for _, node := range changed {
-		if place, ok := n.set.Place(node); ok && int(place) < n.lookedAt {
+		if place, ok := n.set.Place(node); ok && n.looked[place] {
 			n.look(place)
 		}
 	}
 	if n.newcomer {
 		n.scoreTogetherAnew()
 	}
-	if n.lookedAt == len(n.set.Nodes) || n.ranking.Len() >= n.finder.enough(len(n.set.Nodes)) {
-		return
+	if n.lookedAt < len(n.set.Nodes) && n.ranking.Len() < n.enough {
+		n.lookFurther()
 	}
+}
+
+// lookEverywhere looks at all nodes. It returns true if some had not been looked at.
+func (n *CandidateNodes) lookEverywhere() bool {
+	if n.lookedAt == len(n.set.Nodes) {
+		return false
+	}
+	n.enough = len(n.set.Nodes)
 	n.lookFurther()
+	return true
 }
 
 // lookFurther looks at nodes not seen yet until there are enough that fit.
 func (n *CandidateNodes) lookFurther() {
-	enough := n.finder.enough(len(n.set.Nodes))
 	var fresh []*api.NodeInfo
-	from := n.lookedAt
-	for fits := n.ranking.Len(); n.lookedAt < len(n.set.Nodes) && fits < enough; n.lookedAt++ {
-		node := n.set.Nodes[n.lookedAt]
-		if n.verdict(node) == nil {
+	var places []int32
+	for fits := n.ranking.Len(); n.lookedAt < len(n.set.Nodes) && fits < n.enough; n.lookedAt++ {
+		place := int32(n.lookedAt * n.step % len(n.set.Nodes))
+		places = append(places, place)
+		n.looked[place] = true
+		if node := n.set.Nodes[place]; n.verdict(node) == nil {
 			fits++
 			fresh = append(fresh, n.finder.index.Nodes[node])
 		}
@@ -117,8 +133,8 @@ func (n *CandidateNodes) lookFurther() {
 		return
 	}
 	n.scoreTogether(fresh)
-	for place := from; place < n.lookedAt; place++ {
-		n.look(int32(place))
+	for _, place := range places {
+		n.look(place)
 	}
 }
 
@@ -179,10 +195,14 @@ func (n *CandidateNodes) best() int32 { return n.ranking.places[0] }
 // Full is true if no node takes a task of the class; with idleOnly none does by its idle resources. Then no node need be asked
 // about for one more. The errors are nil when there are nodes that will take it.
 func (n *CandidateNodes) Full(idleOnly bool) (bool, *api.FitErrors) {
+	room := func() bool { return n.ranking.Len() > 0 && (!idleOnly || n.ranking.rank[n.best()].class.idle()) }
+	if !room() {
+		n.lookEverywhere()
+	}
 	switch {
 	case n.ranking.Len() == 0:
 		return true, n.fitErrors()
-	case idleOnly && !n.ranking.rank[n.best()].class.idle():
+	case !room():
 		return true, nil
 	default:
 		return false, nil
@@ -197,6 +217,7 @@ func (n *CandidateNodes) holds(place int32, idleOnly bool) bool {
 // Packs is true if a task of the class may be packed on the node at the place in the set: by what is cached, or would be. Whom
 // members of the gang keep away is not known before these have their places.
 func (n *CandidateNodes) Packs(place int, idleOnly bool) bool {
+	n.lookEverywhere()
 	if node := n.set.Nodes[place]; n.keptAway[node] != nil {
 		return n.cachedVerdict(node) == nil && (!idleOnly || n.finder.roomClassOf(n.cache.task, n.finder.index.Nodes[node]).idle())
 	}

@@ -35,15 +35,21 @@ func (f *Finder) Choose(task *api.TaskInfo, c *ClassCache, where Where, idleOnly
 		chosen := n.choice(place)
 		return chosen, !idleOnly || chosen.Idle(), nil // it waits for the room made for it
 	}
+	choose := f.chooseByRank
 	if c.layers.uncachedScores || len(c.layers.uncached) > 0 && volumesScored(task.Pod) {
-		return f.chooseByScore(task, n, idleOnly, skip)
+		choose = f.chooseByScore
 	}
-	return f.chooseByRank(task, n, idleOnly, skip)
+	chosen, ok, errs := choose(task, n, idleOnly, skip)
+	if !ok && n.lookEverywhere() {
+		return choose(task, n, idleOnly, skip)
+	}
+	return chosen, ok, errs
 }
 
 // Accepts returns the node as a choice for the task, which is of the class, when all verdicts allow it.
 func (f *Finder) Accepts(task *api.TaskInfo, c *ClassCache, where Where, node int32, idleOnly bool) (Choice, bool) {
 	n := f.Candidates(task, c, where)
+	n.lookEverywhere()
 	place, ok := n.set.Place(node)
 	if !ok || !n.holds(place, idleOnly) || f.uncachedVerdict(task, c, node) != nil {
 		return Choice{}, false
@@ -67,6 +73,7 @@ func (f *Finder) nominated(task *api.TaskInfo, n *CandidateNodes) (int32, bool) 
 	if !ok {
 		return 0, false
 	}
+	n.lookEverywhere()
 	place, _ := n.set.Place(node)
 	return place, n.ranking.has(place) && f.uncachedVerdict(task, n.cache, node) == nil
 }

@@ -17,6 +17,8 @@ type ClassCache struct {
 	layers *layers
 	// task is one of the class. Its pre-predicate has run, so predicates asked for it have their cycle state.
 	task *api.TaskInfo
+	// expected is how many tasks of the class the session is to place; 0 when that is not known.
+	expected int
 	// verdicts are by node number.
 	verdicts   []NodeVerdict
 	candidates map[candidatesKey]*CandidateNodes
@@ -29,9 +31,9 @@ type ClassCache struct {
 	reasons map[*api.FitError]string
 }
 
-func newClassCache(f *Finder, layers *layers, task *api.TaskInfo) *ClassCache {
+func newClassCache(f *Finder, class *TaskClass, task *api.TaskInfo) *ClassCache {
 	return &ClassCache{
-		finder: f, layers: layers, task: task,
+		finder: f, layers: class.layers, task: task, expected: class.expected,
 		verdicts:        make([]NodeVerdict, len(f.index.Nodes)),
 		candidates:      map[candidatesKey]*CandidateNodes{},
 		representatives: map[string]*representative{},

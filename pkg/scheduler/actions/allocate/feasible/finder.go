@@ -54,6 +54,8 @@ type Finder struct {
 
 	// sampled is true if the user wishes some nodes left out, and podSlots if the predicates plugin counts pods.
 	sampled, podSlots bool
+	// rareLooks counts the looks at nodes for rare classes.
+	rareLooks int
 	// taints and affinity are true if nodes are refused for a pod's tolerations, and for its node selector and affinity.
 	taints, affinity bool
 	selection        selection

@@ -15,6 +15,7 @@ type TaskClass struct {
 	number      int
 	fingerprint uint64
 	layers      *layers
+	expected    int
 	// cache is nil before one is asked for, and when it was dropped to save memory.
 	cache *ClassCache
 }
@@ -34,6 +35,9 @@ func (f *Finder) Class(task *api.TaskInfo) *TaskClass {
 	f.classOfTask[task.UID] = class
 	return class
 }
+
+// Expect takes note of a task that is to be placed in the session.
+func (f *Finder) Expect(task *api.TaskInfo) { f.Class(task).expected++ }
 
 // Number tells classes of a session apart.
 func (c *TaskClass) Number() int { return c.number }
@@ -61,7 +65,7 @@ func (f *Finder) Cache(task *api.TaskInfo) (*ClassCache, error) {
 			}
 			f.caching = f.caching[:0]
 		}
-		class.cache = newClassCache(f, class.layers, task)
+		class.cache = newClassCache(f, class, task)
 		f.caching = append(f.caching, class)
 	}
 	return class.cache, nil

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// manySizes has so many nodes of 4 cpus in two clusters, and so many pods of sizes of their own, which come before the gang z.
+func manySizes(nodes, singles int, members ...string) (sessiontest.World, *v1beta1.PodGroup) {
+	pods, podGroup := gang("z", members...)
+	w := sessiontest.World{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
+	for i := range nodes {
+		w.Nodes = append(w.Nodes, node(fmt.Sprintf("n%04d", i), fmt.Sprint("ib-", i*2/nodes), "4"))
+	}
+	for i := range singles {
+		pods, group := gang(fmt.Sprintf("a%04d", i), fmt.Sprintf("%dm", 10+i))
+		w.Pods, w.PodGroups = append(w.Pods, pods...), append(w.PodGroups, group)
+	}
+	return w, podGroup
+}
+
+// TestAGangOfManyClassesIsPlacedAmongManyOthers: a class loses what is known of nodes when others need the room, also in the middle of a
+// gang's turn.
+func TestAGangOfManyClassesIsPlacedAmongManyOthers(t *testing.T) {
+	kinds := func(large int) []string {
+		var requests []string
+		for i := range 32 {
+			requests = append(requests, fmt.Sprintf("%dm", 3000+i%16))
+		}
+		for i := range large {
+			requests[i] = "4500m"
+		}
+		return requests
+	}
+	const singles = 70 // and ten classes more are kept on so many nodes, eight of them for the demand
+	for _, mode := range []string{"required", "preferred"} {
+		for name, large := range map[string]int{"fits": 0, "does not fit": 2} {
+			t.Run(mode+" "+name, func(t *testing.T) {
+				w, podGroup := manySizes(8000, singles, kinds(large)...)
+				podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: mode}
+				ssn := ran(t, w, withClusters)
+				want := len(w.Pods)
+				if large > 0 {
+					want = singles
+				}
+				if got := len(ssn.Binds()); got != want {
+					t.Errorf("%d pods were bound, want %d: %s", got, want, ssn.Jobs["ns/z"].JobFitErrors)
+				}
+			})
+		}
+	}
+}
+
+// TestRareSizesAreLookedForOnASampleOfNodes: and on all where that does not do.
+func TestRareSizesAreLookedForOnASampleOfNodes(t *testing.T) {
+	const nodes, singles = 300, 400
+	only := func(w *sessiontest.World, at int, key string) {
+		for i, n := range w.Nodes {
+			if i == at {
+				n.Labels[key] = "yes"
+			}
+		}
+	}
+	tests := map[string]struct {
+		members []string
+		change  func(*sessiontest.World)
+		want    map[string]string
+	}{
+		"one node fits": {members: []string{"1"}, change: func(w *sessiontest.World) {
+			only(w, 157, "fast")
+			w.Pods[0].Spec.NodeSelector = map[string]string{"fast": "yes"}
+		}, want: map[string]string{"ns/z-0": "n0157"}},
+		"one node has room now, and others when they are emptied": {members: []string{"3"}, change: func(w *sessiontest.World) {
+			w.Nodes[158].Spec.Taints = []v1.Taint{{Key: "z", Effect: v1.TaintEffectNoSchedule}}
+			w.Pods[0].Spec.Tolerations = []v1.Toleration{{Operator: v1.TolerationOpExists}}
+			for i, n := range w.Nodes {
+				if i != 158 {
+					w.Pods = append(w.Pods, schedtest.MakePod().Name("leaves-"+n.Name).Node(n.Name).Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "1500m"}).Terminating().Obj())
+				}
+			}
+		}, want: map[string]string{"ns/z-0": "n0158"}},
+		"the nominated node": {members: []string{"1"}, change: func(w *sessiontest.World) {
+			w.Pods[0].Status.NominatedNodeName = "n0159"
+		}, want: map[string]string{"ns/z-0": "n0159"}},
+		"a gang that must be packed": {members: []string{"3", "1900m", "1900m"}, change: func(w *sessiontest.World) {
+			only(w, 160, "fast")
+			w.Nodes[161].Labels["fast"] = "yes"
+			for _, pod := range w.Pods[:3] {
+				pod.Spec.NodeSelector = map[string]string{"fast": "yes"}
+			}
+		}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			w, _ := manySizes(nodes, singles, tc.members...)
+			tc.change(&w)
+			asked := 0
+			binds := runWith(t, w, leastRequested+"  - name: helper\n", func(ssn *framework.Session) {
+				ssn.AddPredicateFn("helper", func(*api.TaskInfo, *api.NodeInfo) error { asked++; return nil })
+			})
+			for pod, want := range tc.want {
+				if node := binds[pod]; node != want {
+					t.Errorf("%s was bound to %q, want %s", pod, node, want)
+				}
+			}
+			if len(binds) != singles+len(tc.members) {
+				t.Errorf("%d pods were bound, want %d", len(binds), singles+len(tc.members))
+			}
+			if asked > nodes*singles*4/5 {
+				t.Errorf("nodes were looked at %d times for %d pods, as often as if all were looked at for each", asked, singles)
+			}
+		})
+	}
+}
+
+// TestMembersHaveAHostPortOnAddressesOfTheirOwn: numbers do not keep them apart.
+func TestMembersHaveAHostPortOnAddressesOfTheirOwn(t *testing.T) {
+	tests := map[string]struct {
+		addresses [2]string
+		bound     int
+	}{
+		"two addresses":             {[2]string{"10.0.0.1", "10.0.0.2"}, 2},
+		"one address":               {[2]string{"10.0.0.1", "10.0.0.1"}, 0},
+		"all addresses":             {[2]string{"", "0.0.0.0"}, 0},
+		"all addresses and one":     {[2]string{"", "10.0.0.2"}, 0},
+		"one, and then all of them": {[2]string{"10.0.0.2", ""}, 0},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			pods, podGroup := gang("g", "1", "2")
+			podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
+			for i, pod := range pods {
+				pod.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, ContainerPort: 80, HostIP: tc.addresses[i]}}
+			}
+			ssn := ran(t, sessiontest.World{Nodes: []*v1.Node{node("a1", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}, withClusters)
+			if got := len(ssn.Binds()); got != tc.bound {
+				t.Errorf("%d members were bound, want %d: %s", got, tc.bound, ssn.Jobs["ns/g"].JobFitErrors)
+			}
+		})
+	}
+}
+
+// TestAGangIsNotTakenForOneThatHasFailed: what the one lacks the other has, though the tasks to be placed are equal.
+func TestAGangIsNotTakenForOneThatHasFailed(t *testing.T) {
+	// A member of role a keeps those of role b out of its cluster, so that a gang that needs both is not placed.
+	members := func(name, queue string, done string) ([]*v1.Pod, *v1beta1.PodGroup) {
+		pods, _ := gang(name, "1", "1100m", "1200m")
+		for i, role := range []string{"a", "b", "b"} {
+			pods[i].Annotations["volcano.sh/task-spec"] = role
+			pods[i].Labels = map[string]string{"is": role}
+		}
+		pods[0].Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"is": "b"}}, TopologyKey: "ibcluster",
+		}}}}
+		if done != "" {
+			pods = append(pods, schedtest.MakePod().Name(name+"-done").Group(name).Role(done).Node("b1").Phase(v1.PodSucceeded).Req(schedtest.Resources{"cpu": "1"}).Obj())
+		}
+		return pods, schedtest.MakePodGroup().Name(name).Annotation(ibcluster.ModeAnnotation, "required").Queue(queue).MinMember(3).MinTaskMember("a", 1).MinTaskMember("b", 2).Phase(v1beta1.PodGroupInqueue).Obj()
+	}
+	tests := map[string]struct{ first, second [2]string }{
+		"another role is done": {[2]string{"q", "b"}, [2]string{"q", "a"}},
+		"another queue":        {[2]string{"full", "a"}, [2]string{"q", "a"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var w sessiontest.World
+			for i, of := range [][2]string{tc.first, tc.second} {
+				pods, podGroup := members([]string{"x", "y"}[i], of[0], of[1])
+				w.Pods, w.PodGroups = append(w.Pods, pods...), append(w.PodGroups, podGroup)
+			}
+			w.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("q").Obj(), schedtest.MakeQueue().Name("full").Capability(schedtest.Resources{"cpu": "1"}).Obj()}
+			w.Nodes = []*v1.Node{node("b1", "ib-b", "4")}
+			ssn := ran(t, w, strings.Replace(withClusters, "- name: gang", "- name: gang\n  - name: capacity", 1))
+			if got := ssn.Binds(); got["ns/y-1"] == "" || got["ns/y-2"] == "" {
+				t.Errorf("bound: %v, want two members of y: %s", got, ssn.Jobs["ns/y"].JobFitErrors)
+			}
+		})
+	}
+}
