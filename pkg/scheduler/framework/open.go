@@ -150,7 +150,7 @@ func (c *sessionCache) OnSessionClose() {
 // OpenSession opens a session of the profile on a snapshot of the cache.
 func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	ssn := newSession(p.preBindOrder, maps.Clone(p.verdictInputs))
-	ssn.cache = cache
+	ssn.cache, ssn.forecasters = cache, p.forecasters()
 	opening := &sessionCache{Cache: cache, session: ssn, staging: devices.NewStaging(cache.Client())}
 	if p.opensWithOurs() {
 		opening.snapshotter, _ = cache.(Snapshotter)

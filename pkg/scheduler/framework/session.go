@@ -48,6 +48,8 @@ type Session struct {
 	explained map[api.JobID]GangExplanation
 	waits     map[api.JobID]Wait
 	queueUse  *queueUse
+	// forecasters are asked which gangs that were let in never fit.
+	forecasters []Forecaster
 	// handedOver are the tasks that the session has added to transactions.
 	handedOver map[api.TaskID]bool
 	// evictions are those the session's statements have committed.

@@ -81,10 +81,15 @@ func (s *settings) requestOf(job *api.JobInfo, said saying, forest *topology.For
 	return w, nil
 }
 
-// defaultModeOf is the mode of a job whose PodGroup gives none.
+// defaultModeOf is the mode of a job whose PodGroup gives none. A Volcano Job has no pods before it is let in: its minResources are
+// the sum of what the pods of its minimum will ask for.
 func (s *settings) defaultModeOf(job *api.JobInfo) string {
+	request := job.TotalRequest
+	if len(s.trigger) > 0 && len(job.Tasks) == 0 {
+		request = job.GetMinResources()
+	}
 	for _, name := range s.trigger {
-		if job.TotalRequest.ScalarResources[name] > 0 {
+		if request.ScalarResources[name] > 0 {
 			return modeRequired
 		}
 	}

@@ -30,25 +30,33 @@ func (s *session) enqueueable(obj any) int {
 			}
 		}
 	}
-	if w == nil || w.mode != modeRequired {
-		return util.Abstain
-	}
-	groups := s.forest.At(w.level)
-	if len(w.clusters) > 0 {
-		groups = slices.DeleteFunc(slices.Clone(groups), func(g *topology.Group) bool { return !slices.Contains(w.clusters, g.At(0).Name) })
-	}
+	groups := s.groupsFor(w)
 	if len(groups) == 0 {
 		return util.Abstain // allocate tells why
 	}
 	message := s.lessThanMinResources(job, groups)
 	if message == "" {
-		message = s.noRoomForMembers(job, groups)
+		message, _ = s.noRoomForMembers(job, groups)
 	}
 	if message == "" {
 		return util.Abstain
 	}
-	s.ssn.ExplainWait(job.UID, framework.Wait{Reason: framework.NotEnqueued, Message: "the gang must lie in one node group, and " + message})
+	s.ssn.ExplainWait(job.UID, framework.Wait{Reason: framework.NotEnqueued, Message: mustLieInOne + message})
 	return util.Reject
+}
+
+const mustLieInOne = "the gang must lie in one node group, and "
+
+// groupsFor are the groups one of which a gang with the request must lie in; none if it need not, or none is there.
+func (s *session) groupsFor(w *request) []*topology.Group {
+	if w == nil || w.mode != modeRequired {
+		return nil
+	}
+	groups := s.forest.At(w.level)
+	if len(w.clusters) > 0 {
+		groups = slices.DeleteFunc(slices.Clone(groups), func(g *topology.Group) bool { return !slices.Contains(w.clusters, g.At(0).Name) })
+	}
+	return groups
 }
 
 // lessThanMinResources says what the largest of the groups lacks of the job's minResources; nothing if one has them.
@@ -75,25 +83,25 @@ func (s *session) lessThanMinResources(job *api.JobInfo, groups []*topology.Grou
 }
 
 // noRoomForMembers says which members the group that takes the most of them does not take; nothing if one may take as many as the
-// job's minimum needs.
-func (s *session) noRoomForMembers(job *api.JobInfo, groups []*topology.Group) string {
+// job's minimum needs. It is not known before so many are there.
+func (s *session) noRoomForMembers(job *api.JobInfo, groups []*topology.Group) (message string, known bool) {
 	w := s.empty.wanted(job.TaskStatusIndex[api.Pending], s.neededAtOnce(job))
 	if w == nil {
-		return ""
+		return "", false
 	}
 	var best *topology.Group
 	var most roomFor
 	for _, group := range groups {
 		room := w.roomIn(s.empty.of(group))
 		if room.members >= w.needed {
-			return ""
+			return "", true
 		}
 		if best == nil || room.members > most.members {
 			best, most = group, room
 		}
 	}
 	return fmt.Sprintf("none of %d has room for the %d members needed, even when idle: %s %s",
-		len(groups), w.needed, best.Path(), w.describe(most, s.empty.of(best)))
+		len(groups), w.needed, best.Path(), w.describe(most, s.empty.of(best))), true
 }
 
 // lacking names, in order, the resources of which the request is for more than the group has. Some that no node has are the quota's, as

@@ -97,10 +97,11 @@ func TestMembersThatNoClusterHolds(t *testing.T) {
 			"none of 3 has room for the 3 members needed, even when idle: ib-a takes 2 of the 3 that ask for cpu 2500m or more"},
 		"of which one of several sizes fits nowhere": {3, nil, slices.Concat(sized("1", "g/0", "g/1"), sized("5", "g/2")),
 			"none of 3 has room for the 3 members needed, even when idle: ib-a takes 0 of the 1 that ask for cpu 5"},
-		"of which the smallest are enough":       {2, nil, slices.Concat(sized("1", "g/0", "g/1"), sized("5", "g/2")), ""},
-		"of which those that ask for nothing do": {3, nil, slices.Concat(sized("4", "g/0", "g/1"), []*v1.Pod{schedtest.MakePod().Name("g-2").Group("g").Obj()}), ""},
-		"of which some are there":                {3, nil, many(2, "6"), ""},
-		"of which some run":                      {3, nil, slices.Concat(many(2, "4"), members("g/9@x")), ""},
+		"of which the smallest are enough":                 {2, nil, slices.Concat(sized("1", "g/0", "g/1"), sized("5", "g/2")), ""},
+		"of which those that ask for nothing do":           {3, nil, slices.Concat(sized("4", "g/0", "g/1"), []*v1.Pod{schedtest.MakePod().Name("g-2").Group("g").Obj()}), ""},
+		"of which one that asks for nothing leaves enough": {3, nil, slices.Concat(many(3, "4"), []*v1.Pod{schedtest.MakePod().Name("g-3").Group("g").Obj()}), ""},
+		"of which some are there":                          {3, nil, many(2, "6"), ""},
+		"of which some run":                                {3, nil, slices.Concat(many(2, "4"), members("g/9@x")), ""},
 		"that a listed cluster does not hold": {2, []string{"clusters=ib-c"}, many(2, "4"),
 			"none of 1 has room for the 2 members needed, even when idle: ib-c has cpu 4, enough for 1 of them"},
 		"that need not lie in one": {3, []string{"mode=preferred"}, many(3, "2500m"), ""},
@@ -223,5 +224,26 @@ func TestNoPlanIsVotedAgainst(t *testing.T) {
 				t.Errorf("world %d: room for %d members, and %d were put there: %s", world, room.members, needed, w.describe(room, empty.of(group)))
 			}
 		}
+	}
+}
+
+// TestTriggerResourcesOfAJobWithoutPods: its minResources say what its pods will ask for.
+func TestTriggerResourcesOfAJobWithoutPods(t *testing.T) {
+	for name, tt := range map[string]struct {
+		asks schedtest.Resources
+		want scheduling.PodGroupPhase
+	}{
+		"more than a cluster has":            {schedtest.Resources{"cpu": "12", "rdma/hca": "12"}, scheduling.PodGroupPending},
+		"what a cluster has":                 {schedtest.Resources{"cpu": "8", "rdma/hca": "8"}, scheduling.PodGroupInqueue},
+		"nothing that calls for one cluster": {schedtest.Resources{"cpu": "12"}, scheduling.PodGroupInqueue},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := gang("g", 12).MinResources(tt.asks).Phase(v1beta1.PodGroupPending).Obj()
+			f := open(t, sessiontest.World{Nodes: two(), PodGroups: []*v1beta1.PodGroup{g}}, "triggerResources: [rdma/hca]")
+			f.Run(enqueue.New())
+			if got := f.job("g").PodGroup.Status.Phase; got != tt.want {
+				t.Errorf("it is %s, want %s", got, tt.want)
+			}
+		})
 	}
 }

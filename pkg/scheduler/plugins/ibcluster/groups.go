@@ -18,6 +18,9 @@ func (s *session) nodeGroups(job *api.JobInfo) (*framework.NodeGroups, error) {
 	if s.requests[job.UID] == nil {
 		return nil, nil
 	}
+	if message, never := s.neverFits[job.UID]; never {
+		return nil, errors.New(mustLieInOne + message)
+	}
 	p := s.scopeOf(job)
 	if len(s.forest.At(p.level)) == 0 {
 		if p.binds() {

@@ -162,6 +162,11 @@ func TestNodeGroups(t *testing.T) {
 			others: []*v1beta1.PodGroup{gang("other", 1, "affinity-group=ring").Obj()},
 			want:   []string{"required true", "ib-b", "ib-a not: affinity group ring is in ib-b"},
 		},
+		"an affinity group in two clusters goes where most of it is": {
+			nodes: two(), gang: gang("g", 1, "affinity-group=ring"), pods: members("g/0", "other/0@a1", "other/1@b1", "other/2@b2"),
+			others: []*v1beta1.PodGroup{gang("other", 1, "affinity-group=ring").Obj()},
+			want:   []string{"required true", "ib-b", "ib-a not: affinity group ring is in ib-b"},
+		},
 		"an affinity group shares the cluster, not the leaf": {
 			nodes: deep, gang: gang("g", 1, "affinity-group=ring", "level=leaf"), pods: members("g/0", "other/0@a1"),
 			others: []*v1beta1.PodGroup{gang("other", 1, "affinity-group=ring", "level=leaf").Obj()},

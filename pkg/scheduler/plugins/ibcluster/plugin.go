@@ -5,7 +5,7 @@
 // What the groups are is read in package topology. What a gang wants is read from its PodGroup's annotations
 // (annotations.go). From both, and from where its members are, follows where its other members may go (gangscope.go), which
 // the plugin tells allocate (groups.go, score.go, rank.go) and enforces in every action (predicate.go); a gang that no
-// group could hold when it is empty (emptygroups.go, wantedmembers.go) is not let in (enqueue.go). For actions that
+// group could hold when it is empty (emptygroups.go, wantedmembers.go) is not let in (enqueue.go), or nothing is promised to it (forecast.go). For actions that
 // evict it picks the cluster that needs the fewest evictions (target.go, evictions.go).
 package ibcluster
 
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/record"
+	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
@@ -43,7 +44,8 @@ func New(args framework.Arguments, h framework.Handle) (framework.Plugin, error)
 	if err != nil {
 		return nil, err
 	}
-	p := &plugin{settings: settings, recorder: h.EventRecorder(), told: map[string]time.Time{}, tried: map[target]map[string]bool{}}
+	p := &plugin{settings: settings, recorder: h.EventRecorder(), told: map[string]time.Time{}, tried: map[target]map[string]bool{},
+		holdable: map[api.JobID]time.Time{}}
 	if settings.source == fromHyperNodes {
 		p.hyperNodes = topology.NewHyperNodes(settings.levels...)
 	} else {
@@ -62,11 +64,16 @@ type plugin struct {
 	told map[string]time.Time
 	// tried are the groups that an action was sent to for a gang without success, by path.
 	tried map[target]map[string]bool
+	// holdable is when a group could last hold each gang that was let in and of which nothing is placed.
+	holdable map[api.JobID]time.Time
 	// session is the one that is open.
 	session *session
 }
 
-var _ framework.Plugin = (*plugin)(nil)
+var (
+	_ framework.Plugin     = (*plugin)(nil)
+	_ framework.Forecaster = (*plugin)(nil)
+)
 
 // Name implements framework.Plugin.
 func (p *plugin) Name() string { return Name }
@@ -74,7 +81,6 @@ func (p *plugin) Name() string { return Name }
 // OnSessionOpen implements framework.Plugin.
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	s := p.open(ssn)
-	p.session = s
 	p.reportProblems(ssn, s.forest.Problems())
 	ssn.AddJobValidFn(Name, s.valid)
 	ssn.AddJobEnqueueableFn(Name, s.enqueueable)
@@ -87,7 +93,8 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 }
 
 // OnSessionClose implements framework.Plugin.
-func (p *plugin) OnSessionClose(*framework.Session) {
+func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	p.rememberTried(p.session)
+	p.forgetHoldable(ssn)
 	p.session = nil
 }

@@ -30,6 +30,10 @@ type session struct {
 	affinityGroups map[string][]*api.JobInfo
 	groupOf        map[api.JobID]string
 	empty          *emptyGroups
+	// votes is false if the vote is switched off.
+	votes bool
+	// neverFits says of gangs that were let in, and that no group could hold, what bounds them.
+	neverFits map[api.JobID]string
 
 	// mu guards the rest, because upstream's actions ask predicates from several goroutines.
 	mu sync.RWMutex
@@ -45,13 +49,19 @@ type target struct {
 	action string
 }
 
+// open reads the session, when it is first asked for.
 func (p *plugin) open(ssn *framework.Session) *session {
+	if p.session != nil && p.session.ssn == ssn {
+		return p.session
+	}
 	s := &session{
 		plugin: p, ssn: ssn,
 		requests: map[api.JobID]*request{}, malformed: map[api.JobID]string{},
-		affinityGroups: map[string][]*api.JobInfo{}, groupOf: map[api.JobID]string{}, empty: newEmptyGroups(ssn),
+		affinityGroups: map[string][]*api.JobInfo{}, groupOf: map[api.JobID]string{}, empty: newEmptyGroups(ssn), neverFits: map[api.JobID]string{},
 		scopes: map[api.JobID]*gangScope{}, targets: map[target]*topology.Group{},
 	}
+	option, _ := ssn.PluginOption(Name) // before PredicateFirst takes it apart
+	s.votes = option.EnabledJobEnqueued != nil && *option.EnabledJobEnqueued
 	s.forest, s.unread = p.readForest(ssn)
 	company := map[string]bool{}
 	for _, job := range ssn.Jobs {
@@ -65,6 +75,7 @@ func (p *plugin) open(ssn *framework.Session) *session {
 			s.readCompany(job)
 		}
 	}
+	p.session = s
 	return s
 }
 

@@ -15,11 +15,11 @@ import (
 const beyondKeeping = 10
 
 // forgetPromises has the session reckon with what they hold as the minResources of gangs that were let in and ask for more than
-// beyondKeeping. None such is let in: they were raised since. What is promised to them can never be theirs, and would keep all
-// others from being let in.
+// beyondKeeping, and of those that a plugin says never fit. None such is let in: they were raised since, or their pods came only
+// then. What is promised to them can never be theirs, and would keep all others from being let in.
 func forgetPromises(ssn *framework.Session) {
 	for _, job := range ssn.Jobs {
-		if promised(job) && !keepable(job.GetMinResources(), ssn.TotalResource) {
+		if promised(job) && (!keepable(job.GetMinResources(), ssn.TotalResource) || ssn.NeverFits(job)) {
 			framework.ReckonWithHoldings(job)
 		}
 	}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibcluster
+
+import (
+	"time"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// outage is for how long what is promised to a gang outlasts the nodes that could hold it: one that is away for a moment, as when its
+// kubelet is restarted, must not cost the gang its place. It is what Kubernetes gives pods on a node that is not ready.
+const outage = 5 * time.Minute
+
+// NeverFits implements framework.Forecaster: of gangs that must lie in one group and that none could hold, whatever is released. The
+// vote has let these in where their pods were made only then, as those of a Volcano Job are, and ask for what it could not know.
+// Nothing may be placed of them, and their minResources have no say here: users may raise them.
+func (p *plugin) NeverFits(ssn *framework.Session, job *api.JobInfo) bool {
+	s := p.open(ssn)
+	if !s.votes {
+		return false
+	}
+	groups := s.groupsFor(s.requests[job.UID])
+	if len(groups) == 0 || s.hasPlaced(job) {
+		delete(p.holdable, job.UID)
+		return false
+	}
+	message, known := s.noRoomForMembers(job, groups)
+	if known && message == "" {
+		p.holdable[job.UID] = time.Now()
+	}
+	if message == "" {
+		return false
+	}
+	if last, held := p.holdable[job.UID]; held && time.Since(last) < outage {
+		return false
+	}
+	s.neverFits[job.UID] = message
+	return true
+}
+
+// forgetHoldable forgets gangs that are gone.
+func (p *plugin) forgetHoldable(ssn *framework.Session) {
+	for uid := range p.holdable {
+		if ssn.Jobs[uid] == nil {
+			delete(p.holdable, uid)
+		}
+	}
+}
