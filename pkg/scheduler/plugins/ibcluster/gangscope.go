@@ -67,13 +67,13 @@ func (s *session) scopeOf(job *api.JobInfo) *gangScope {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p = s.scopes[job.UID]; p == nil || p.action != action {
-		p = s.makePlan(job, action)
+		p = s.newScope(job, action)
 		s.scopes[job.UID] = p
 	}
 	return p
 }
 
-func (s *session) makePlan(job *api.JobInfo, action string) *gangScope {
+func (s *session) newScope(job *api.JobInfo, action string) *gangScope {
 	p := &gangScope{
 		request: s.requests[job.UID], action: action,
 		members: map[*topology.Group]int{}, nominated: map[*topology.Group]int{},
@@ -84,8 +84,8 @@ func (s *session) makePlan(job *api.JobInfo, action string) *gangScope {
 		p.restrict(func(g *topology.Group) bool { return slices.Contains(p.clusters, g.At(0).Name) },
 			"annotation "+ClustersAnnotation+" does not list it")
 	}
-	s.restrictToKin(p, job)
-	s.restrictToHome(p)
+	s.restrictToAffinityGroup(p, job)
+	s.restrictToCurrentGroup(p)
 	if action != "" && p.mode == modeRequired && p.currentGroup == nil && !p.outsideGroups {
 		s.restrictToTarget(p, job)
 	}
@@ -220,8 +220,8 @@ func (p *gangScope) restrict(pass func(*topology.Group) bool, reason string) {
 	}
 }
 
-// restrictToKin leaves the cluster where the other PodGroups of the affinity group are.
-func (s *session) restrictToKin(p *gangScope, job *api.JobInfo) {
+// restrictToAffinityGroup leaves the cluster where the other PodGroups of the affinity group are.
+func (s *session) restrictToAffinityGroup(p *gangScope, job *api.JobInfo) {
 	related := s.groupOf[job.UID]
 	if related == "" {
 		return
@@ -253,9 +253,9 @@ func (s *session) restrictToKin(p *gangScope, job *api.JobInfo) {
 	}
 }
 
-// restrictToHome leaves the group where the members are, if it must be one. Members that are in no group are waited
+// restrictToCurrentGroup leaves the group where the members are, if it must be one. Members that are in no group are waited
 // for: the node's label may come back, and another cluster would be the wrong one.
-func (s *session) restrictToHome(p *gangScope) {
+func (s *session) restrictToCurrentGroup(p *gangScope) {
 	if p.mode != modeRequired {
 		return
 	}
