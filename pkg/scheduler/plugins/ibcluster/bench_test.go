@@ -47,6 +47,7 @@ func BenchmarkSession(b *testing.B) {
 	}
 	b.Run("open", func(b *testing.B) {
 		for b.Loop() {
+			p.session = nil
 			p.open(ssn.Session)
 		}
 	})
