@@ -115,7 +115,7 @@ func matches(selector *metav1.LabelSelector, pod *v1.Pod) bool {
 	return parsed.Matches(labels.Set(pod.Labels))
 }
 
-// together says whether the nodes have the same value of the label.
+// together is true if the nodes have the same value of the label.
 func together(key string, l, r *v1.Node) bool {
 	left, ok := l.Labels[key]
 	right, also := r.Labels[key]

@@ -59,11 +59,11 @@ func (s *scene) shortOf(name string, there func(*v1.Pod) bool) []string {
 	return out
 }
 
-// there says whether the gang may count on the member: members that ask for nothing count while they wait, as backfill places
+// there is true if the gang may count on the member: members that ask for nothing count while they wait, as backfill places
 // them.
 func (s *scene) there(pod *v1.Pod) bool { return s.has(pod) || asksNothing(pod) }
 
-// has says whether the gang has the member: it runs, or is bound.
+// has is true if the gang has the member: it runs, or is bound.
 func (s *scene) has(pod *v1.Pod) bool {
 	return runs(pod) && pod.DeletionTimestamp == nil || s.outcome.bound[pod.Namespace+"/"+pod.Name] != ""
 }
@@ -131,7 +131,7 @@ func tierOf(spec *v1beta1.NetworkTopologySpec) string {
 	return fmt.Sprintf("tier-%d", *spec.HighestTierAllowed)
 }
 
-// within says whether one HyperNode of the tier or a lower one has all of the nodes. Tiers are named by their number.
+// within is true if one HyperNode of the tier or a lower one has all of the nodes. Tiers are named by their number.
 func (s *scene) within(spec *v1beta1.NetworkTopologySpec, nodes []string) bool {
 	members := map[string][]string{}
 	var expand func(name string) []string

@@ -36,7 +36,7 @@ func (s *scene) checkPods() {
 	}
 }
 
-// selects says whether the pod's node selector and node affinity take the node.
+// selects is true if the pod's node selector and node affinity take the node.
 func selects(pod *v1.Pod, node *v1.Node) bool {
 	for key, value := range pod.Spec.NodeSelector {
 		if found, ok := node.Labels[key]; !ok || found != value {

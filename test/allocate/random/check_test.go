@@ -66,7 +66,7 @@ type placed struct {
 
 func (p *placed) key() string { return p.Namespace + "/" + p.Name }
 
-// fresh says that the action put the pod there.
+// fresh is true if the action put the pod there.
 func (p *placed) fresh() bool { return p.state >= bound }
 
 // scene is an outcome laid out for judgement.
@@ -131,7 +131,7 @@ func (s *scene) fault(kind, format string, args ...any) {
 	s.faults = append(s.faults, fault{kind, fmt.Sprintf(format, args...)})
 }
 
-// runs says that the pod ran before the session. Actions write the node on the pods of the world they are given, so
+// runs is true if the pod ran before the session. Actions write the node on the pods of the world they are given, so
 // that the phase is what tells.
 func runs(pod *v1.Pod) bool { return pod.Status.Phase == v1.PodRunning }
 

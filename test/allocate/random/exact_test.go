@@ -37,7 +37,7 @@ func (a amounts) within(b amounts) bool {
 	return true
 }
 
-// packs says whether the tasks can be put on the nodes, all of them. It tries every way there is, but for those that
+// packs is true if the tasks can be put on the nodes, all of them. It tries every way there is, but for those that
 // differ only in which of several equal nodes or tasks is taken.
 func packs(tasks, nodes []amounts) bool {
 	tasks, nodes = slices.Clone(tasks), slices.Clone(nodes)
@@ -75,7 +75,7 @@ func packRest(tasks, nodes []amounts, from int) bool {
 	return false
 }
 
-// packsSome says whether so many of the tasks can be put on the nodes.
+// packsSome is true if so many of the tasks can be put on the nodes.
 func packsSome(tasks, nodes []amounts, wanted int) bool {
 	for chosen := range 1 << len(tasks) {
 		if bits.OnesCount(uint(chosen)) != wanted {
@@ -94,7 +94,7 @@ func packsSome(tasks, nodes []amounts, wanted int) bool {
 	return false
 }
 
-// enough says whether the tasks ask for no more than there is in sum.
+// enough is true if the tasks ask for no more than there is in sum.
 func enough(tasks, nodes []amounts) bool {
 	var left amounts
 	for _, node := range nodes {

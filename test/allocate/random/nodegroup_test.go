@@ -181,7 +181,7 @@ func taskOf(pod *v1.Pod) amounts {
 	return out
 }
 
-// fits says whether the gang's minimum fits now: into one group, or anywhere for one that only prefers them.
+// fits is true if the gang's minimum fits now: into one group, or anywhere for one that only prefers them.
 func (g *grove) fits(wish string) bool {
 	if wish == preferred && packs(g.tasks, g.room[""]) {
 		return true

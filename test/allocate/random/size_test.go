@@ -13,7 +13,7 @@ const gpu = "nvidia.com/gpu"
 // size is what a pod asks for or a node has: thousandths of a cpu, GiB of memory, GPUs.
 type size struct{ cpu, memory, gpus int }
 
-// fits says whether the size is within the other in every dimension.
+// fits is true if the size is within the other in every dimension.
 func (s size) fits(other size) bool {
 	return s.cpu <= other.cpu && s.memory <= other.memory && s.gpus <= other.gpus
 }

@@ -9,11 +9,9 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
-
-// packingTolerance is by how much package packing lets a request exceed what is left, for rounding.
-const packingTolerance = 0.01
 
 // decidedByNumbers is true if numbers and the cached verdicts are all that decides on where the tasks go, in groups that the
 // plugin has named: no task is asked about one by one, has claims or devices, or is nominated to a node, and no pod that was
@@ -165,7 +163,7 @@ func (e *estimate) refusals(class int, already *memberNodes) *feasible.Refusals 
 func (e *estimate) short(request []float64, place int) []string {
 	var out []string
 	for r, value := range request {
-		if value <= e.room[place][r]+packingTolerance {
+		if value <= e.room[place][r]+packing.Tolerance {
 			continue
 		}
 		switch r {

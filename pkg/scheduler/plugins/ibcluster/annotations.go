@@ -40,7 +40,7 @@ type request struct {
 	group string
 }
 
-// binds says whether there are nodes where the gang may not go.
+// binds is true if there are nodes where the gang may not go.
 func (w *request) binds() bool { return w.mode == modeRequired || len(w.clusters) > 0 }
 
 // maxMistakes bounds how many mistakes of one gang are told, maxKey how much of a key, maxClusters how many clusters a gang

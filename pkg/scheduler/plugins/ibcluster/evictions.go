@@ -87,7 +87,7 @@ func (e *estimate) of(group *topology.Group) cost {
 	return c
 }
 
-// alike says whether equal nodes are equal to both.
+// alike is true if equal nodes are equal to both.
 func alike(l, r *api.TaskInfo) bool {
 	return l.InitResreq.Equal(r.InitResreq, api.Zero) &&
 		equality.Semantic.DeepEqual(l.Pod.Spec.NodeSelector, r.Pod.Spec.NodeSelector) &&
@@ -134,7 +134,7 @@ func (e *estimate) nodeToEvictOn(node *api.NodeInfo) *evictableNode {
 	return r
 }
 
-// mayGo says whether the action considers evicting the task, before it asks plugins.
+// mayGo is true if the action considers evicting the task, before it asks plugins.
 func (e *estimate) mayGo(task, preemptor *api.TaskInfo) bool {
 	job, mine := e.ssn.Jobs[task.Job], e.ssn.Jobs[preemptor.Job]
 	if job == nil || !task.Preemptable {
@@ -172,7 +172,7 @@ func (r *evictableNode) take(member *api.TaskInfo) {
 	r.idle.Sub(member.InitResreq)
 }
 
-// admits says whether the node's taints and labels let the pod in.
+// admits is true if the node's taints and labels let the pod in.
 func admits(node *v1.Node, pod *v1.Pod) bool {
 	taints := node.Spec.Taints
 	if node.Spec.Unschedulable {

@@ -25,7 +25,7 @@ func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	return api.NewFitErrWithStatus(task, node, p.verdict...)
 }
 
-// admits says whether members may go on a node whose narrowest group it is.
+// admits is true if members may go on a node whose narrowest group it is.
 func (p *gangScope) admits(narrowest *topology.Group) bool {
 	if p.mode == modePreferred {
 		cluster := narrowest.At(0)

@@ -23,7 +23,7 @@ func (p *Problem) newFilling() *filling {
 	return f
 }
 
-// takes says whether the node has room for one more task of the kind.
+// takes is true if the node has room for one more task of the kind.
 func (f *filling) takes(n, k int) bool {
 	kind := &f.Kinds[k]
 	return f.Nodes[n].Takes[k] && f.slots[n] > 0 && fits(kind.Request, f.room[n]) &&

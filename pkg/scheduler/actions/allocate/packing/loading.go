@@ -32,7 +32,7 @@ func (l *loading) most(k int) int {
 	}
 	for r, value := range kind.Request {
 		if value > 0 {
-			most = min(most, int((l.room[r]+tolerance)/value))
+			most = min(most, int((l.room[r]+Tolerance)/value))
 		}
 	}
 	return max(most, 0)

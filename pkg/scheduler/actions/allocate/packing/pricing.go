@@ -88,7 +88,7 @@ func (v *pricing) atMost(i int) float64 {
 	bound := math.Inf(1)
 	for r, yield := range v.yield[i] {
 		if !math.IsInf(yield, 1) {
-			bound = min(bound, yield*(v.room[r]+tolerance))
+			bound = min(bound, yield*(v.room[r]+Tolerance))
 		}
 	}
 	if math.IsInf(bound, 1) {

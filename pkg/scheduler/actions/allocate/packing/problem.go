@@ -51,20 +51,20 @@ const (
 	Impossible
 )
 
-// tolerance is by how much a request may exceed what is left, for rounding.
-const tolerance = 0.01
+// Tolerance is by how much a request may exceed what is left, for rounding.
+const Tolerance = 0.01
 
-// fits says whether the request is no more than the room.
+// fits is true if the request is no more than the room.
 func fits(request, room []float64) bool {
 	for r, value := range request {
-		if value > room[r]+tolerance {
+		if value > room[r]+Tolerance {
 			return false
 		}
 	}
 	return true
 }
 
-// FitsInto says whether the room is enough for one task.
+// FitsInto is true if the room is enough for one task.
 func (k *Kind) FitsInto(room []float64) bool { return fits(k.Request, room) }
 
 // copies is how many tasks of the kind the node takes when it takes no others.
@@ -79,7 +79,7 @@ func (p *Problem) copies(k, n int) int {
 	}
 	for r, value := range kind.Request {
 		if value > 0 {
-			most = min(most, int(math.Floor((node.Room[r]+tolerance)/value)))
+			most = min(most, int(math.Floor((node.Room[r]+Tolerance)/value)))
 		}
 	}
 	return max(most, 0)

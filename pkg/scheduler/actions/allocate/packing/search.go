@@ -34,7 +34,7 @@ type search struct {
 	steps    int
 	// looks bounds what finding the ways to fill one node may take of the steps.
 	looks int
-	// cut says that something was left out: steps have run out, or there were more ways to fill a node than are looked at.
+	// cut is true if something was left out: steps have run out, or there were more ways to fill a node than are looked at.
 	cut bool
 	// nodes are in the order of the search, kinds the largest first. left is how many tasks of each kind are to be placed.
 	nodes, kinds []int
@@ -165,7 +165,7 @@ func (s *search) rolesMet() bool {
 	return !slices.ContainsFunc(lacking, func(n int) bool { return n > 0 })
 }
 
-// hopeful says whether the nodes from the i-th on may have room for what is lacking, by sums.
+// hopeful is true if the nodes from the i-th on may have room for what is lacking, by sums.
 func (s *search) hopeful(i, placed int) bool {
 	need := max(s.Wanted-placed, 0)
 	can, roles := 0, slices.Clone(s.Roles)
@@ -186,7 +186,7 @@ func (s *search) hopeful(i, placed int) bool {
 			sum += float64(takes) * s.Kinds[k].Request[r]
 			rest -= takes
 		}
-		if sum > s.supply[i][r]+tolerance*float64(1+need) {
+		if sum > s.supply[i][r]+Tolerance*float64(1+need) {
 			return false
 		}
 	}
@@ -267,15 +267,15 @@ func (e *enumeration) from(i int) {
 	}
 }
 
-// maximal says whether no further task fits.
+// maximal is true if no further task fits.
 func (e *enumeration) maximal() bool {
 	return !slices.ContainsFunc(e.s.kinds, func(k int) bool { return e.most(k) > 0 })
 }
 
-// tolerable says whether the others have room for what is left when the node is filled like this.
+// tolerable is true if the others have room for what is left when the node is filled like this.
 func (e *enumeration) tolerable() bool {
 	for r, spare := range e.spare {
-		if e.room[r] > spare+tolerance*float64(1+e.Wanted) {
+		if e.room[r] > spare+Tolerance*float64(1+e.Wanted) {
 			return false
 		}
 	}

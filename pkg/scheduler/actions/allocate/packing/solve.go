@@ -274,7 +274,7 @@ func (p *Problem) bestFit(left *int) Plan {
 	return f.plan
 }
 
-// enough says whether the plan has what is wanted.
+// enough is true if the plan has what is wanted.
 func (p *Problem) enough(plan Plan) bool {
 	placed, roles := 0, slices.Clone(p.Roles)
 	for _, taken := range plan {
