@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
@@ -128,6 +129,62 @@ func TestGangsDoNotCountOnOneCapacity(t *testing.T) {
 			defer end()
 			if len(binds) != want || len(known.assumed) != want {
 				t.Errorf("%v are placed, and %d hold claims, want %d", binds, len(known.assumed), want)
+			}
+		})
+	}
+}
+
+// TestNodesThatShareStorageAreAskedAgain: what is placed on one node leaves less for the others that have the same volumes, or
+// the same capacity. The best five nodes have enough for two of five members, and the sixth for the others.
+func TestNodesThatShareStorageAreAskedAgain(t *testing.T) {
+	const unlimited = "rancher.io/local-path"
+	of := func(zone string) []v1.NodeSelectorRequirement {
+		return []v1.NodeSelectorRequirement{{Key: "zone", Operator: v1.NodeSelectorOpIn, Values: []string{zone}}}
+	}
+	cases := map[string]struct {
+		provisioner string
+		storage     func(zone string, n int) []runtime.Object
+	}{
+		"volumes": {noProvisioner, func(zone string, n int) (list []runtime.Object) {
+			for i := range n {
+				pv := schedtest.FreeVolume(fmt.Sprintf("%s-%d", zone, i), "class", zone)
+				pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions = of(zone)
+				list = append(list, pv)
+			}
+			return list
+		}},
+		"capacity": {unlimited, func(zone string, n int) []runtime.Object {
+			c := capacity(fmt.Sprintf("%dGi", n), zone)[1].(*storagev1.CSIStorageCapacity)
+			c.StorageClassName, c.NodeTopology.MatchLabels = "class", map[string]string{"zone": zone}
+			return []runtime.Object{c}
+		}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := sessiontest.World{
+				Nodes:     []*v1.Node{schedtest.MakeNode().Name("small").Label("zone", "b").Capacity(schedtest.Resources{"cpu": "4", "pods": "10"}).Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(5).Obj()},
+				Objects: slices.Concat(tc.storage("a", 2), tc.storage("b", 3), []runtime.Object{schedtest.LateClass("class", tc.provisioner),
+					&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: unlimited}, Spec: storagev1.CSIDriverSpec{StorageCapacity: new(true)}}}),
+			}
+			for i := range 5 {
+				pod := fmt.Sprintf("g-%d", i)
+				w.Nodes = append(w.Nodes, schedtest.MakeNode().Name(fmt.Sprintf("n%d", i)).Label("zone", "a").Capacity(schedtest.Resources{"cpu": "16", "pods": "10"}).Obj())
+				w.Objects = append(w.Objects, schedtest.UnboundClaim(pod, "class"))
+				w.Pods = append(w.Pods, schedtest.MakePod().Group("g").Name(pod).Req(schedtest.Resources{"cpu": "1"}).Volume(pod).Obj())
+			}
+			cluster := sessiontest.New(w)
+			defer cluster.Close()
+			binds, _, end := allocated(t, cluster, Spec())
+			defer end()
+			small := 0
+			for _, node := range binds {
+				if node == "small" {
+					small++
+				}
+			}
+			if len(binds) != 5 || small != 3 {
+				t.Errorf("got %v, want three of five on the node small", binds)
 			}
 		})
 	}
