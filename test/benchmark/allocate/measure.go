@@ -94,7 +94,7 @@ func (b *bench) measure(s *side, name string, sh shape) (_ result, err error) {
 
 // run fills the cluster, lets the side's action work in one session of it, and checks what came out.
 func (b *bench) run(s *side, sh shape, cluster *sessiontest.Cluster) (run, error) {
-	world := sh.world(s.groups)
+	world := sh.world(s.groupsFor(sh))
 	cluster.Load(world)
 	action := s.newAction()
 	runtime.GC()

@@ -84,9 +84,17 @@ func (s *side) confFor(sh shape) string {
 		conf += "  - name: binpack\n    arguments:\n      binpack.weight: 10\n"
 	}
 	if sh.clusters > 0 {
-		conf += s.groups.plugin
+		conf += s.groupsFor(sh).plugin
 	}
 	return conf
+}
+
+// groupsFor is how gangs are asked to lie in one cluster.
+func (s *side) groupsFor(sh shape) nodeGroups {
+	if sh.hyperNodes {
+		return hardHyperNode()
+	}
+	return s.groups
 }
 
 // hardHyperNode is upstream's way to keep a gang in one cluster.

@@ -63,6 +63,12 @@ type shape struct {
 	// claims gives each pod a claim of its own. Its volume is made where the pod is; with clusters it is a local one, and all but the
 	// last but one lack a volume.
 	claims bool
+	// ownSizes has each pod ask for another amount.
+	ownSizes bool
+	// hyperNodes has gangs ask for one cluster in upstream's way, as a hard HyperNode, on both sides.
+	hyperNodes bool
+	// subGroups divides each gang into so many sub-groups; zero for none.
+	subGroups int
 	// exact makes the members of four kinds, one of each filling a node exactly.
 	exact bool
 }
@@ -108,6 +114,12 @@ func works() []work {
 			shape: shape{nodes: 1024, gangs: 5, gangSize: 64, clusters: 64, unlike: 16}},
 		{name: "changing", title: "5 such gangs, and a pod comes to a node", limit: 100 * time.Millisecond, again: 50 * time.Millisecond,
 			shape: shape{nodes: 1024, gangs: 5, gangSize: 64, clusters: 64, unlike: 16, changing: true}},
+		{name: "unlikehyper", title: "64 members of 16 kinds that fit into none of 64 hard HyperNodes", ratio: 40, limit: 100 * time.Millisecond, again: 50 * time.Millisecond,
+			shape: shape{nodes: 1024, gangs: 1, gangSize: 64, clusters: 64, unlike: 16, hyperNodes: true}},
+		{name: "unlikecells", title: "64 members of 16 kinds in 8 sub-groups that fit into none of 64 IB clusters", limit: 100 * time.Millisecond, again: 50 * time.Millisecond,
+			shape: shape{nodes: 1024, gangs: 1, gangSize: 64, clusters: 64, unlike: 16, subGroups: 8}},
+		{name: "sizes", title: "5,000 nodes, 300 gangs of 1, each of a size of its own", ratio: 2,
+			shape: shape{nodes: 5000, gangs: 300, gangSize: 1, cpu: "1", ownSizes: true}},
 		{name: "exact", title: "512 members of 4 shapes that fill 1 of 4 IB clusters of 128 nodes exactly", limit: 200 * time.Millisecond,
 			shape: shape{nodes: 512, gangs: 1, gangSize: 512, clusters: 4, exact: true}},
 		{name: "claims1000", title: "1,000 nodes, one gang of 200 with a claim each", ratio: 10,
@@ -155,12 +167,21 @@ func (s shape) world(groups nodeGroups) sessiontest.World {
 		if s.clusters > 0 {
 			groups.require(podGroup)
 		}
+		if s.subGroups > 0 {
+			podGroup.Spec.SubGroupPolicy = schedulertesting.MakePodGroup().SubGroups("cells", cellLabel, int32(s.subGroups), int32(s.gangSize/s.subGroups)).Obj().Spec.SubGroupPolicy
+		}
 		w.PodGroups = append(w.PodGroups, podGroup)
 		for i := range s.gangSize {
 			pod := schedulertesting.MakePod().Name(podName(gang, i)).Group(name).
 				Annotation(rankAnnotation, strconv.Itoa(i)).Req(schedulertesting.Resources{"cpu": s.cpuOf(i), "memory": "1Gi"})
 			if s.apart {
 				pod.Label(gangLabel, name).Affinity(awayFrom(name))
+			}
+			if s.subGroups > 0 {
+				pod.Label(cellLabel, strconv.Itoa(i%s.subGroups))
+			}
+			if s.ownSizes {
+				pod.Req(schedulertesting.Resources{"cpu": fmt.Sprintf("%dm", 1000+gang*s.gangSize+i), "memory": "1Gi"}) // of about one cpu
 			}
 			if s.claims {
 				pod.Volume(podName(gang, i))
@@ -186,6 +207,9 @@ func (s shape) world(groups nodeGroups) sessiontest.World {
 
 // rankAnnotation is a pod's place in its gang.
 const rankAnnotation = "batch.kubernetes.io/job-completion-index"
+
+// cellLabel names a pod's sub-group.
+const cellLabel = "cell"
 
 // gangLabel names a pod's gang to others that keep away from it.
 const gangLabel = "gang"
