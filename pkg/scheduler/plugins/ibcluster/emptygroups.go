@@ -4,6 +4,7 @@ package ibcluster
 
 import (
 	"encoding/binary"
+	"maps"
 	"math"
 	"slices"
 
@@ -17,45 +18,125 @@ import (
 // roundingSlack is by how much requests may exceed what a node has: less than the smallest amount that can be asked for.
 const roundingSlack = 0.5
 
-// emptyGroups are the groups as they would be if nobody used them, for as long as the session. Each is reckoned when it is asked
-// for.
+// emptyGroups are the groups as they would be if nobody used them, and what gangs were found to lack there. They are kept for as
+// long as groups and nodes stay as they are. Each is reckoned when it is asked for.
 type emptyGroups struct {
-	ssn *framework.Session
+	forest *topology.Forest
 	// names are the resources that some node has, pod slots among them. Others are the quota's, as limits.cpu is, and bound no group.
 	names []v1.ResourceName
+	nodes []emptyNode
+	at    map[string]int
 	known map[*topology.Group]*emptyGroup
+	// alike are the different ones among the groups, by what their nodes have.
+	alike map[string]*emptyGroup
+	kinds map[string]*memberKind
+	// votes are what gangs lack, by what they ask for: those of this session and those of the last.
+	votes, lastVotes map[string]string
 }
 
-func newEmptyGroups(ssn *framework.Session) *emptyGroups {
-	e := &emptyGroups{ssn: ssn, names: ssn.TotalResource.ResourceNames(), known: map[*topology.Group]*emptyGroup{}}
-	slices.Sort(e.names)
+// emptyNode is how much a node has of each resource.
+type emptyNode struct {
+	name string
+	node *v1.Node
+	room []float64
+}
+
+func newEmptyGroups(ssn *framework.Session, forest *topology.Forest) *emptyGroups {
+	e := &emptyGroups{
+		forest: forest, names: namesIn(ssn), nodes: make([]emptyNode, 0, len(ssn.NodeList)), at: make(map[string]int, len(ssn.NodeList)),
+		known: map[*topology.Group]*emptyGroup{}, alike: map[string]*emptyGroup{}, kinds: map[string]*memberKind{}, votes: map[string]string{},
+	}
+	for i, node := range ssn.NodeList {
+		e.nodes = append(e.nodes, emptyNode{name: node.Name, node: node.Node, room: e.appendAmounts(nil, node.Allocatable)})
+		e.at[node.Name] = i
+	}
 	return e
 }
 
-// of returns the group as it would be.
+// namesIn are the resources that some node of the session has, by name.
+func namesIn(ssn *framework.Session) []v1.ResourceName {
+	names := []v1.ResourceName(ssn.TotalResource.ResourceNames())
+	slices.Sort(names)
+	return names
+}
+
+// hold is true if the groups and their nodes are those of the session. A node's object says what the node has.
+func (e *emptyGroups) hold(ssn *framework.Session, forest *topology.Forest) bool {
+	if e.forest != forest || len(e.nodes) != len(ssn.NodeList) || !slices.Equal(e.names, namesIn(ssn)) {
+		return false
+	}
+	room := make([]float64, 0, len(e.names))
+	for i, node := range ssn.NodeList {
+		n := &e.nodes[i]
+		if n.name == node.Name && n.node == node.Node {
+			continue
+		}
+		room = e.appendAmounts(room[:0], node.Allocatable)
+		if n.name != node.Name || !slices.Equal(n.room, room) {
+			return false
+		}
+		n.node = node.Node
+	}
+	return true
+}
+
+// emptyGroups are those of the session.
+func (s *session) emptyGroups() *emptyGroups {
+	switch {
+	case s.groupsRead:
+	case s.empty == nil || !s.empty.hold(s.ssn, s.forest):
+		s.empty = newEmptyGroups(s.ssn, s.forest)
+	default:
+		s.empty.lastVotes, s.empty.votes = s.empty.votes, map[string]string{}
+	}
+	s.groupsRead = true
+	return s.empty
+}
+
+// vote is what a gang that asks for what the key says lacks, found once for as long as somebody asks for it.
+func (e *emptyGroups) vote(key []byte, find func() string) string {
+	message, ok := e.votes[string(key)]
+	if ok {
+		return message
+	}
+	if message, ok = e.lastVotes[string(key)]; !ok {
+		message = find()
+	}
+	e.votes[string(key)] = message
+	return message
+}
+
+// of returns the group as it would be. Groups that are alike are one.
 func (e *emptyGroups) of(group *topology.Group) *emptyGroup {
 	if known, ok := e.known[group]; ok {
 		return known
 	}
-	g := &emptyGroup{total: api.EmptyResource(), copiesOf: map[string]int{}}
-	at := map[string]int{}
+	kinds, total := map[string]*alikeNodes{}, make([]float64, len(e.names))
 	for _, name := range group.Nodes {
-		node := e.ssn.Nodes[name]
-		if node == nil {
+		i, ok := e.at[name]
+		if !ok {
 			continue
 		}
-		g.total.Add(node.Allocatable)
-		room := e.appendAmounts(nil, node.Allocatable)
-		key := string(appendKey(nil, room))
-		i, ok := at[key]
-		if !ok {
-			i = len(g.nodes)
-			at[key] = i
-			g.nodes = append(g.nodes, alikeNodes{room: room})
+		node := &e.nodes[i]
+		for r, amount := range node.room {
+			total[r] += amount
 		}
-		g.nodes[i].count++
+		key := string(appendKey(nil, node.room))
+		if kinds[key] == nil {
+			kinds[key] = &alikeNodes{room: node.room}
+		}
+		kinds[key].count++
 	}
-	e.known[group] = g
+	g := &emptyGroup{total: e.resource(total)}
+	var all []byte
+	for _, key := range slices.Sorted(maps.Keys(kinds)) {
+		g.nodes = append(g.nodes, *kinds[key])
+		all = binary.LittleEndian.AppendUint64(append(all, key...), uint64(kinds[key].count))
+	}
+	if alike, ok := e.alike[string(all)]; ok {
+		g = alike
+	}
+	e.alike[string(all)], e.known[group] = g, g
 	return g
 }
 
@@ -65,6 +146,22 @@ func (e *emptyGroups) appendAmounts(to []float64, of *api.Resource) []float64 {
 		to = append(to, of.Get(name))
 	}
 	return to
+}
+
+// resource has the amounts.
+func (e *emptyGroups) resource(amounts []float64) *api.Resource {
+	of := api.EmptyResource()
+	for r, name := range e.names {
+		switch name {
+		case v1.ResourceCPU:
+			of.MilliCPU = amounts[r]
+		case v1.ResourceMemory:
+			of.Memory = amounts[r]
+		default:
+			of.SetScalar(name, amounts[r])
+		}
+	}
+	return of
 }
 
 // appendKey appends what is equal for equal amounts.
@@ -79,8 +176,8 @@ func appendKey(to []byte, amounts []float64) []byte {
 type emptyGroup struct {
 	total *api.Resource
 	nodes []alikeNodes
-	// copiesOf is what copies found, by the kind's key.
-	copiesOf map[string]int
+	// copiesOf is one more than what copies found, by the kind's number; 0 where it was not asked yet.
+	copiesOf []int
 }
 
 // alikeNodes are nodes that have equal amounts of everything.
@@ -91,8 +188,8 @@ type alikeNodes struct {
 
 // copies is how many members of the kind the nodes take when they take no others.
 func (g *emptyGroup) copies(k *memberKind) int {
-	if known, ok := g.copiesOf[k.key]; ok {
-		return known
+	if k.number < len(g.copiesOf) && g.copiesOf[k.number] > 0 {
+		return g.copiesOf[k.number] - 1
 	}
 	sum := 0
 	for _, nodes := range g.nodes {
@@ -104,6 +201,9 @@ func (g *emptyGroup) copies(k *memberKind) int {
 		}
 		sum += int(min(each, math.MaxInt32)) * nodes.count
 	}
-	g.copiesOf[k.key] = sum
+	if missing := k.number + 1 - len(g.copiesOf); missing > 0 {
+		g.copiesOf = append(g.copiesOf, make([]int, missing)...)
+	}
+	g.copiesOf[k.number] = sum + 1
 	return sum
 }

@@ -34,9 +34,9 @@ func (s *session) enqueueable(obj any) int {
 	if len(groups) == 0 {
 		return util.Abstain // allocate tells why
 	}
-	message := s.lessThanMinResources(job, groups)
+	message := s.lessThanMinResources(job, w, groups)
 	if message == "" {
-		message, _ = s.noRoomForMembers(job, groups)
+		message, _ = s.noRoomForMembers(job, w, groups)
 	}
 	if message == "" {
 		return util.Abstain
@@ -59,18 +59,35 @@ func (s *session) groupsFor(w *request) []*topology.Group {
 	return groups
 }
 
-// lessThanMinResources says what the largest of the groups lacks of the job's minResources; nothing if one has them.
-func (s *session) lessThanMinResources(job *api.JobInfo, groups []*topology.Group) string {
-	request := job.GetMinResources()
+// key begins with what the vote is on, and says which groups a gang with the request may lie in.
+func (w *request) key(on string) []byte {
+	return fmt.Appendf(nil, "%s %d %q ", on, w.level, w.clusters)
+}
+
+// lessThanMinResources says what the largest of the groups lacks of the job's minResources; nothing if one has them. Some that no node
+// has are the quota's, as limits.cpu is.
+func (s *session) lessThanMinResources(job *api.JobInfo, w *request, groups []*topology.Group) string {
+	e := s.emptyGroups()
+	request := e.appendAmounts(nil, job.GetMinResources())
+	return e.vote(appendKey(w.key("minResources"), request), func() string { return e.largestLacks(e.resource(request), groups) })
+}
+
+func (e *emptyGroups) largestLacks(request *api.Resource, groups []*topology.Group) string {
 	var largest *emptyGroup
 	var path string
 	var missing []string
+	seen := map[*emptyGroup]bool{}
 	for _, group := range groups {
-		empty := s.empty.of(group)
-		short := s.lacking(empty, request)
+		empty := e.of(group)
+		if seen[empty] {
+			continue
+		}
+		seen[empty] = true
+		_, short := request.LessEqualWithResourcesName(empty.total, api.Zero)
 		if len(short) == 0 {
 			return ""
 		}
+		slices.Sort(short)
 		if name := v1.ResourceName(short[0]); largest == nil || largest.total.Get(name) < empty.total.Get(name) {
 			largest, path, missing = empty, group.Path(), short
 		}
@@ -84,30 +101,34 @@ func (s *session) lessThanMinResources(job *api.JobInfo, groups []*topology.Grou
 
 // noRoomForMembers says which members the group that takes the most of them does not take; nothing if one may take as many as the
 // job's minimum needs. It is not known before so many are there.
-func (s *session) noRoomForMembers(job *api.JobInfo, groups []*topology.Group) (message string, known bool) {
-	w := s.empty.wanted(job.TaskStatusIndex[api.Pending], s.neededAtOnce(job))
-	if w == nil {
+func (s *session) noRoomForMembers(job *api.JobInfo, w *request, groups []*topology.Group) (message string, known bool) {
+	e, needed := s.emptyGroups(), s.neededAtOnce(job)
+	counts := e.kindsOf(job.TaskStatusIndex[api.Pending], needed)
+	if counts == nil {
 		return "", false
 	}
+	key := counts.appendTo(fmt.Appendf(w.key("members"), "%d ", needed))
+	return e.vote(key, func() string { return e.wanted(counts, needed).bestLacks(groups) }), true
+}
+
+func (w *wantedMembers) bestLacks(groups []*topology.Group) string {
 	var best *topology.Group
 	var most roomFor
+	seen := map[*emptyGroup]bool{}
 	for _, group := range groups {
-		room := w.roomIn(s.empty.of(group))
+		empty := w.of(group)
+		if seen[empty] {
+			continue
+		}
+		seen[empty] = true
+		room := w.roomIn(empty)
 		if room.members >= w.needed {
-			return "", true
+			return ""
 		}
 		if best == nil || room.members > most.members {
 			best, most = group, room
 		}
 	}
 	return fmt.Sprintf("none of %d has room for the %d members needed, even when idle: %s %s",
-		len(groups), w.needed, best.Path(), w.describe(most, s.empty.of(best))), true
-}
-
-// lacking names, in order, the resources of which the request is for more than the group has. Some that no node has are the quota's, as
-// limits.cpu is.
-func (s *session) lacking(group *emptyGroup, request *api.Resource) []string {
-	_, short := request.LessEqualWithResourcesName(group.total, api.Zero)
-	slices.Sort(short)
-	return slices.DeleteFunc(short, func(name string) bool { return s.ssn.TotalResource.Get(v1.ResourceName(name)) == 0 })
+		len(groups), w.needed, best.Path(), w.describe(most, w.of(best)))
 }

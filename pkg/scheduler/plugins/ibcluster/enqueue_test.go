@@ -189,7 +189,7 @@ func TestAGangThatNoClusterHoldsLeavesRoomForOthers(t *testing.T) {
 func TestNoPlanIsVotedAgainst(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for world := range 2000 {
-		upstream := &vcframework.Session{Nodes: map[string]*api.NodeInfo{}, TotalResource: api.EmptyResource()}
+		upstream := &vcframework.Session{TotalResource: api.EmptyResource()}
 		group := &topology.Group{Name: "a"}
 		pending := map[api.TaskID]*api.TaskInfo{}
 		add := func(cpu, memory, gpu int) *api.Resource {
@@ -210,7 +210,7 @@ func TestNoPlanIsVotedAgainst(t *testing.T) {
 			for range rnd.IntN(4) {
 				node.Allocatable.Add(add(step(4000), step(8000), rnd.IntN(2)))
 			}
-			upstream.Nodes[name] = node
+			upstream.NodeList = append(upstream.NodeList, node)
 			upstream.TotalResource.Add(node.Allocatable)
 			group.Nodes = append(group.Nodes, name)
 		}
@@ -218,8 +218,9 @@ func TestNoPlanIsVotedAgainst(t *testing.T) {
 		for range rnd.IntN(3) {
 			add(step(9000), step(9000), rnd.IntN(2))
 		}
-		empty := newEmptyGroups(&framework.Session{Session: upstream})
-		if w := empty.wanted(pending, needed); w != nil {
+		empty := newEmptyGroups(&framework.Session{Session: upstream}, nil)
+		if counts := empty.kindsOf(pending, needed); counts != nil {
+			w := empty.wanted(counts, needed)
 			if room := w.roomIn(empty.of(group)); room.members < needed {
 				t.Errorf("world %d: room for %d members, and %d were put there: %s", world, room.members, needed, w.describe(room, empty.of(group)))
 			}

@@ -22,12 +22,13 @@ func (p *plugin) NeverFits(ssn *framework.Session, job *api.JobInfo) bool {
 	if !s.votes {
 		return false
 	}
-	groups := s.groupsFor(s.requests[job.UID])
+	w := s.requests[job.UID]
+	groups := s.groupsFor(w)
 	if len(groups) == 0 || s.hasPlaced(job) {
 		delete(p.holdable, job.UID)
 		return false
 	}
-	message, known := s.noRoomForMembers(job, groups)
+	message, known := s.noRoomForMembers(job, w, groups)
 	if known && message == "" {
 		p.holdable[job.UID] = time.Now()
 	}

@@ -66,6 +66,8 @@ type plugin struct {
 	tried map[target]map[string]bool
 	// holdable is when a group could last hold each gang that was let in and of which nothing is placed.
 	holdable map[api.JobID]time.Time
+	// empty are what votes are by, from session to session; nil before the first vote.
+	empty *emptyGroups
 	// session is the one that is open.
 	session *session
 }

@@ -29,7 +29,8 @@ type session struct {
 	// jobs that are to be placed in one.
 	affinityGroups map[string][]*api.JobInfo
 	groupOf        map[api.JobID]string
-	empty          *emptyGroups
+	// groupsRead says that the plugin's empty groups are those of this session.
+	groupsRead bool
 	// votes is false if the vote is switched off.
 	votes bool
 	// neverFits says of gangs that were let in, and that no group could hold, what bounds them.
@@ -57,7 +58,7 @@ func (p *plugin) open(ssn *framework.Session) *session {
 	s := &session{
 		plugin: p, ssn: ssn,
 		requests: map[api.JobID]*request{}, malformed: map[api.JobID]string{},
-		affinityGroups: map[string][]*api.JobInfo{}, groupOf: map[api.JobID]string{}, empty: newEmptyGroups(ssn), neverFits: map[api.JobID]string{},
+		affinityGroups: map[string][]*api.JobInfo{}, groupOf: map[api.JobID]string{}, neverFits: map[api.JobID]string{},
 		scopes: map[api.JobID]*gangScope{}, targets: map[target]*topology.Group{},
 	}
 	option, _ := ssn.PluginOption(Name) // before PredicateFirst takes it apart

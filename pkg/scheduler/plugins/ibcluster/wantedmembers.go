@@ -4,9 +4,11 @@ package ibcluster
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -15,27 +17,50 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// maxComparedKinds bounds of how many kinds of members each is compared with all others.
-const maxComparedKinds = 64
+const (
+	// maxComparedKinds bounds of how many kinds of members each is looked for on nodes and compared with all others, which takes
+	// microseconds for each group that is unlike the others.
+	maxComparedKinds = 64
+	// maxKnownKinds bounds how many kinds of members are known: for each some bytes are kept in each group.
+	maxKnownKinds = 1 << 15
+)
+
+// memberKind is members that ask for the same.
+type memberKind struct {
+	// number tells kinds apart for as long as the empty groups are kept.
+	number int
+	// request is how much of each resource that some node has.
+	request []float64
+}
+
+// kindCounts says how many pending members of each kind a gang has that ask for something.
+type kindCounts map[*memberKind]int
 
 // wantedMembers are a gang's pending members by what they ask for, of which so many must lie in one group at once.
 type wantedMembers struct {
 	*emptyGroups
 	needed int
-	kinds  []*memberKind
-	// ascending are, by resource, the places of the kinds that ask for the least of it first.
-	ascending [][]int
+	// ascending has, by resource, the members that ask for the least of it first.
+	ascending []leastFirst
+	// kinds are what is compared: those of the members, or fewer in their place that ask for no more.
+	kinds []wantedKind
 }
 
-// memberKind is members that ask for the same.
-type memberKind struct {
-	asks *api.Resource
-	// request is how much of each resource that some node has.
-	request []float64
-	key     string
-	count   int
+// wantedKind is one of several kinds of a gang's members.
+type wantedKind struct {
+	*memberKind
+	count int
+	// orMore is true if the kind stands for members that ask for more as well.
+	orMore bool
 	// larger are the places of the kinds that ask for no less of anything, itself among them.
 	larger []int
+}
+
+// leastFirst are members that ask for the least of a resource first: how much each of a kind asks for, and how many there are, and
+// for how much they ask together, up to and with that kind.
+type leastFirst struct {
+	amounts, sums []float64
+	members       []int
 }
 
 // neededAtOnce is how many of the job's pending members that ask for something must be placed for it to be ready; 0 where no
@@ -48,60 +73,111 @@ func (s *session) neededAtOnce(job *api.JobInfo) int {
 	return int(job.MinAvailable - job.ReadyTaskNum() - job.WaitingTaskNum() - job.PendingBestEffortTaskNum())
 }
 
-// wanted returns the members of which so many are needed; nil where these do not say it: too few pods are there yet.
-func (e *emptyGroups) wanted(pending map[api.TaskID]*api.TaskInfo, needed int) *wantedMembers {
+// kindsOf counts the members of which so many are needed; nil where these do not say it: too few pods are there yet.
+func (e *emptyGroups) kindsOf(pending map[api.TaskID]*api.TaskInfo, needed int) kindCounts {
 	if needed < 1 || len(pending) < needed {
 		return nil
 	}
-	w := &wantedMembers{emptyGroups: e, needed: needed}
-	kinds := map[string]*memberKind{}
+	if len(e.kinds) > maxKnownKinds {
+		e.forgetKinds()
+	}
+	counts := kindCounts{}
 	there := 0
-	request, key := make([]float64, 0, len(e.names)), make([]byte, 0, 8*len(e.names))
+	request := make([]float64, 0, len(e.names))
 	for _, task := range pending {
-		if task.BestEffort {
-			continue
+		if !task.BestEffort {
+			there++
+			request = e.appendAmounts(request[:0], task.InitResreq)
+			counts[e.kind(request)]++
 		}
-		there++
-		request = e.appendAmounts(request[:0], task.InitResreq)
-		key = appendKey(key[:0], request)
-		kind := kinds[string(key)]
-		if kind == nil {
-			kind = &memberKind{asks: task.InitResreq, request: slices.Clone(request), key: string(key)}
-			kinds[kind.key] = kind
-		}
-		kind.count++
 	}
 	if there < needed {
 		return nil
 	}
-	for _, key := range slices.Sorted(maps.Keys(kinds)) {
-		w.kinds = append(w.kinds, kinds[key])
-	}
-	w.compareKinds()
-	return w
+	return counts
 }
 
-// compareKinds finds which kinds are larger than others.
-func (w *wantedMembers) compareKinds() {
-	for r := range w.names {
-		order := make([]int, len(w.kinds))
-		for k := range order {
-			order[k] = k
-		}
-		slices.SortFunc(order, func(l, o int) int { return cmp.Compare(w.kinds[l].request[r], w.kinds[o].request[r]) })
-		w.ascending = append(w.ascending, order)
+// kind is the one that asks for the amounts.
+func (e *emptyGroups) kind(request []float64) *memberKind {
+	key := appendKey(make([]byte, 0, 128), request)
+	k := e.kinds[string(key)]
+	if k == nil {
+		k = &memberKind{number: len(e.kinds), request: slices.Clone(request)}
+		e.kinds[string(key)] = k
 	}
+	return k
+}
+
+// forgetKinds has kinds numbered anew.
+func (e *emptyGroups) forgetKinds() {
+	clear(e.kinds)
+	clear(e.votes)
+	clear(e.lastVotes)
+	for _, g := range e.alike {
+		g.copiesOf = nil
+	}
+}
+
+// appendTo appends what is equal for equal counts.
+func (counts kindCounts) appendTo(key []byte) []byte {
+	kinds := slices.SortedFunc(maps.Keys(counts), func(l, r *memberKind) int { return cmp.Compare(l.number, r.number) })
+	for _, k := range kinds {
+		key = binary.AppendUvarint(binary.AppendUvarint(key, uint64(k.number)), uint64(counts[k]))
+	}
+	return key
+}
+
+// wanted compares the kinds.
+func (e *emptyGroups) wanted(counts kindCounts, needed int) *wantedMembers {
+	w := &wantedMembers{emptyGroups: e, needed: needed}
+	kinds := slices.SortedFunc(maps.Keys(counts), func(l, r *memberKind) int { return slices.Compare(l.request, r.request) })
+	for r := range w.names {
+		w.ascending = append(w.ascending, counts.leastFirst(kinds, r))
+	}
+	for _, k := range kinds {
+		w.kinds = append(w.kinds, wantedKind{memberKind: k, count: counts[k]})
+	}
+	w.mergeKinds()
 	for k := range w.kinds {
-		if len(w.kinds) > maxComparedKinds {
-			w.kinds[k].larger = []int{k}
-			continue
-		}
 		for o := range w.kinds {
 			if asksForAll(w.kinds[o].request, w.kinds[k].request) {
 				w.kinds[k].larger = append(w.kinds[k].larger, o)
 			}
 		}
 	}
+	return w
+}
+
+// mergeKinds has one kind stand for several neighbours if there are too many: it asks for the least that any of them does of each
+// resource, so that there is room for it where there is for them.
+func (w *wantedMembers) mergeKinds() {
+	all := w.kinds
+	if len(all) <= maxComparedKinds {
+		return
+	}
+	w.kinds = nil
+	for part := range slices.Chunk(all, (len(all)+maxComparedKinds-1)/maxComparedKinds) {
+		least, count := slices.Clone(part[0].request), 0
+		for _, k := range part {
+			count += k.count
+			for r, amount := range k.request {
+				least[r] = min(least[r], amount)
+			}
+		}
+		w.kinds = append(w.kinds, wantedKind{memberKind: w.kind(least), count: count, orMore: true})
+	}
+}
+
+func (counts kindCounts) leastFirst(kinds []*memberKind, r int) (l leastFirst) {
+	order := slices.SortedFunc(slices.Values(kinds), func(l, o *memberKind) int { return cmp.Compare(l.request[r], o.request[r]) })
+	members, sum := 0, 0.0
+	for _, k := range order {
+		amount := k.request[r]
+		members += counts[k]
+		sum += float64(counts[k]) * amount
+		l.amounts, l.members, l.sums = append(l.amounts, amount), append(l.members, members), append(l.sums, sum)
+	}
+	return l
 }
 
 // asksForAll says whether the request is for no less of anything than the other.
@@ -126,23 +202,27 @@ type roomFor struct {
 // what must hold. That the members of several kinds fit together, node by node, is for allocate to find.
 func (w *wantedMembers) roomIn(g *emptyGroup) roomFor {
 	room := roomFor{members: w.needed, kind: -1, resource: -1}
-	for r, order := range w.ascending {
-		if bound := w.smallest(r, order, g.total.Get(w.names[r])); bound < room.members {
+	for r := range w.ascending {
+		if bound := w.ascending[r].within(g.total.Get(w.names[r])); bound < room.members {
 			room = roomFor{members: bound, kind: -1, resource: r}
 		}
 	}
 	takes := make([]int, len(w.kinds))
 	sum := 0
 	for k := range w.kinds {
-		takes[k] = min(w.kinds[k].count, g.copies(w.kinds[k]))
+		takes[k] = min(w.kinds[k].count, g.copies(w.kinds[k].memberKind))
 		sum += takes[k]
 	}
 	if sum < room.members {
-		short := slices.IndexFunc(w.kinds, func(k *memberKind) bool { return g.copies(k) < k.count })
+		short := slices.IndexFunc(w.kinds, func(k wantedKind) bool { return g.copies(k.memberKind) < k.count })
 		room = roomFor{members: sum, kind: short, resource: -1}
 	}
-	for k, kind := range w.kinds {
-		others, copies := sum, g.copies(kind)
+	for k := range w.kinds {
+		kind := &w.kinds[k]
+		others, copies := sum, g.copies(kind.memberKind)
+		if copies >= room.members {
+			continue
+		}
 		for _, o := range kind.larger {
 			others -= takes[o]
 		}
@@ -154,20 +234,16 @@ func (w *wantedMembers) roomIn(g *emptyGroup) roomFor {
 	return room
 }
 
-// smallest is for how many members, those first that ask for the least, there is enough of the resource.
-func (w *wantedMembers) smallest(r int, order []int, left float64) int {
+// within is for how many members, those first that ask for the least, there is enough of the resource.
+func (l *leastFirst) within(left float64) int {
 	left += roundingSlack
+	all := sort.Search(len(l.sums), func(k int) bool { return l.sums[k] > left }) // of so many kinds
 	members := 0
-	for _, k := range order {
-		fit := w.kinds[k].count
-		if amount := w.kinds[k].request[r]; amount > 0 {
-			fit = min(fit, int(left/amount))
-			left -= float64(fit) * amount
-		}
-		members += fit
-		if fit < w.kinds[k].count {
-			break
-		}
+	if all > 0 {
+		members, left = l.members[all-1], left-l.sums[all-1]
+	}
+	if all < len(l.sums) {
+		members += int(left / l.amounts[all])
 	}
 	return members
 }
@@ -181,16 +257,20 @@ func (w *wantedMembers) describe(room roomFor, g *emptyGroup) string {
 	kind := w.kinds[room.kind]
 	count, orMore := kind.count, ""
 	if room.orLarger {
-		count, orMore = 0, " or more"
+		count = 0
 		for _, o := range kind.larger {
 			count += w.kinds[o].count
 		}
 	}
+	if room.orLarger || kind.orMore {
+		orMore = " or more"
+	}
+	asks := w.resource(kind.request)
 	var parts []string
 	for r, amount := range kind.request {
 		if amount > 0 && !api.IsIgnoredScalarResource(w.names[r]) {
-			parts = append(parts, fmt.Sprintf("%s %s", w.names[r], framework.AmountOf(kind.asks, string(w.names[r]))))
+			parts = append(parts, fmt.Sprintf("%s %s", w.names[r], framework.AmountOf(asks, string(w.names[r]))))
 		}
 	}
-	return fmt.Sprintf("takes %d of the %d that ask for %s%s", g.copies(kind), count, strings.Join(parts[:min(len(parts), maxListed)], ", "), orMore)
+	return fmt.Sprintf("takes %d of the %d that ask for %s%s", g.copies(kind.memberKind), count, strings.Join(parts[:min(len(parts), maxListed)], ", "), orMore)
 }

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibcluster
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/actions/enqueue"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// ofManyKinds are members of the gang g that ask for one thousandth of a cpu more each.
+func ofManyKinds(n, milliCPU int) []*v1.Pod {
+	var pods []*v1.Pod
+	for i := range n {
+		pods = append(pods, sized(fmt.Sprintf("%dm", milliCPU+i), fmt.Sprint("g/", i))...)
+	}
+	return pods
+}
+
+// TestVoteOnManyKinds: of more kinds than are compared, neighbours are taken for one. Clusters are two nodes of 4 cpu.
+func TestVoteOnManyKinds(t *testing.T) {
+	tests := map[string]struct {
+		minMember int32
+		pods      []*v1.Pod
+		told      string
+	}{
+		"as many as are needed fit": {2, ofManyKinds(200, 3900), ""},
+		"one too many is needed": {3, ofManyKinds(200, 2100),
+			"none of 2 has room for the 3 members needed, even when idle: ib-a takes 2 of the 200 that ask for cpu 2100m or more"},
+		"all are larger than a node": {1, ofManyKinds(200, 4001),
+			"none of 2 has room for the 1 members needed, even when idle: ib-a takes 0 of the 4 that ask for cpu 4001m or more"},
+		"their sum is too much": {19, ofManyKinds(200, 500),
+			"none of 2 has room for the 19 members needed, even when idle: ib-a has cpu 8, enough for 15 of them"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			g := gang("g", tt.minMember, "mode=required").MinResources(schedtest.Resources{"cpu": "1"}).Phase(v1beta1.PodGroupPending).Obj()
+			f := open(t, sessiontest.World{Nodes: two(), PodGroups: []*v1beta1.PodGroup{g}, Pods: tt.pods})
+			f.Run(enqueue.New())
+			wait, _ := f.Session.Session.Wait("ns/g")
+			if _, told, _ := strings.Cut(wait.Message, "one node group, and "); told != tt.told {
+				t.Errorf("told %q, want %q", wait.Message, tt.told)
+			}
+		})
+	}
+}
+
+// TestTheVoteFollowsTheWorld: what is kept from session to session does not outlast what it is of.
+func TestTheVoteFollowsTheWorld(t *testing.T) {
+	fabric := func() []*v1.Node { return nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b") }
+	world := func(nodes []*v1.Node, minMember int32, wishes []string, minResources string, cpu string) *sessiontest.World {
+		g := gang("g", minMember, append([]string{"mode=required"}, wishes...)...).MinResources(schedtest.Resources{"cpu": minResources})
+		return &sessiontest.World{Nodes: nodes, PodGroups: []*v1beta1.PodGroup{g.Phase(v1beta1.PodGroupPending).Obj()}, Pods: sized(cpu, "g/0", "g/1", "g/2")}
+	}
+	larger, moved := fabric(), fabric()
+	larger[2].Status.Allocatable = v1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("8Gi"), "pods": resource.MustParse("10")}
+	moved[0].Labels["ibcluster"] = "ib-b"
+	listed := []string{"clusters=ib-b"}
+	steps := []struct {
+		name  string
+		world *sessiontest.World
+		want  scheduling.PodGroupPhase
+		// kept says that nothing is reckoned anew.
+		kept bool
+	}{
+		{"each node takes one of three", world(fabric(), 3, nil, "7500m", "2500m"), scheduling.PodGroupPending, false},
+		{"nothing changed", world(fabric(), 3, nil, "7500m", "2500m"), scheduling.PodGroupPending, true},
+		{"two are enough", world(fabric(), 2, nil, "7500m", "2500m"), scheduling.PodGroupInqueue, true},
+		{"members ask for less", world(fabric(), 3, nil, "7500m", "2"), scheduling.PodGroupInqueue, true},
+		{"as at first", world(fabric(), 3, nil, "7500m", "2500m"), scheduling.PodGroupPending, true},
+		{"minResources are more", world(fabric(), 3, nil, "9", "2"), scheduling.PodGroupPending, true},
+		{"a node is larger", world(larger, 3, nil, "7500m", "2500m"), scheduling.PodGroupInqueue, false},
+		{"and is its cluster's", world(larger, 3, []string{"clusters=ib-a"}, "7500m", "2500m"), scheduling.PodGroupPending, true},
+		{"which is another", world(larger, 3, listed, "7500m", "2500m"), scheduling.PodGroupInqueue, true},
+		{"a node is in another cluster", world(moved, 3, listed, "7500m", "2500m"), scheduling.PodGroupInqueue, false},
+		{"and not in the one it was in", world(moved, 3, []string{"clusters=ib-a"}, "3", "2"), scheduling.PodGroupPending, true},
+		{"a node is away", world(moved[1:], 3, listed, "7500m", "2500m"), scheduling.PodGroupPending, false},
+	}
+	f := open(t, sessiontest.World{})
+	for _, step := range steps {
+		before := f.plugin.empty
+		f.reopen(t, step.world)
+		f.Run(enqueue.New())
+		if got := f.job("g").PodGroup.Status.Phase; got != step.want {
+			t.Errorf("%s: it is %s, want %s", step.name, got, step.want)
+		}
+		if kept := f.plugin.empty == before; kept != step.kept {
+			t.Errorf("%s: kept is %t, want %t", step.name, kept, step.kept)
+		}
+	}
+}
+
+// TestEqualVotesAreFoundOnce: gangs that ask for the same share what was found, which is kept while one of them asks, and groups that
+// are alike are one.
+func TestEqualVotesAreFoundOnce(t *testing.T) {
+	w := sessiontest.World{Nodes: nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b", "c1 ib-c")}
+	for _, name := range []string{"g", "h", "i"} {
+		w.PodGroups = append(w.PodGroups, gang(name, 2, "mode=required").MinResources(schedtest.Resources{"cpu": "4"}).Phase(v1beta1.PodGroupPending).Obj())
+		w.Pods = append(w.Pods, sized("5", name+"/0", name+"/1")...)
+	}
+	f := open(t, w)
+	f.Run(enqueue.New())
+	e := f.plugin.empty
+	if len(e.votes) != 2 || len(e.alike) != 2 { // on minResources and on members, of two nodes and of one
+		t.Errorf("%d votes and %d groups", len(e.votes), len(e.alike))
+	}
+	for key := range e.votes {
+		e.votes[key] = "what was found"
+	}
+	f.reopen(t, nil)
+	f.Run(enqueue.New())
+	if wait, _ := f.Session.Session.Wait("ns/h"); !strings.HasSuffix(wait.Message, "what was found") {
+		t.Errorf("found anew: %q", wait.Message)
+	}
+	// The vote on minResources refuses them now, so that nobody asks for the one on members.
+	f.reopen(t, nil)
+	f.Run(enqueue.New())
+	if f.plugin.empty != e || len(e.votes) != 1 || len(e.lastVotes) != 1 {
+		t.Errorf("kept are %d votes of this session and %d of the last", len(e.votes), len(e.lastVotes))
+	}
+}
+
+// TestKindsAreForgotten: there is no end to what gangs may ask for.
+func TestKindsAreForgotten(t *testing.T) {
+	w := sessiontest.World{Nodes: two(), Pods: sized("5", "g/0"),
+		PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=required").MinResources(schedtest.Resources{"cpu": "4"}).Phase(v1beta1.PodGroupPending).Obj()}}
+	f := open(t, w)
+	f.Run(enqueue.New())
+	e := f.plugin.empty
+	for i := range maxKnownKinds + 1 {
+		e.kind([]float64{float64(i), 0, 0, 0})
+	}
+	f.reopen(t, nil)
+	f.Run(enqueue.New())
+	if f.plugin.empty != e || len(e.kinds) > 1 {
+		t.Errorf("%d kinds are known", len(e.kinds))
+	}
+	if got := f.job("g").PodGroup.Status.Phase; got != scheduling.PodGroupPending {
+		t.Errorf("it is %s, want Pending", got)
+	}
+}
+
+// TestNoLargePlanIsVotedAgainst: many unlike members that were put on nodes, at random, have room there.
+func TestNoLargePlanIsVotedAgainst(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	for world := range 30 {
+		var list []*v1.Node
+		var pods []*v1.Pod
+		for n := range 10 + rnd.IntN(10) {
+			cpu, memory, count := 0, 0, 5+rnd.IntN(15)
+			for range count {
+				c, m := 1+rnd.IntN(3000), 1+rnd.IntN(3000)
+				cpu, memory = cpu+c, memory+m
+				pods = append(pods, schedtest.MakePod().Name(fmt.Sprint("g-", len(pods))).Group("g").
+					Req(schedtest.Resources{"cpu": fmt.Sprintf("%dm", c), "memory": fmt.Sprintf("%dMi", m)}).Obj())
+			}
+			list = append(list, schedtest.MakeNode().Name(fmt.Sprint("n", n)).Label("ibcluster", "ib-a").
+				Capacity(schedtest.Resources{"cpu": fmt.Sprintf("%dm", cpu), "memory": fmt.Sprintf("%dMi", memory), "pods": fmt.Sprint(count)}).Obj())
+		}
+		g := gang("g", int32(len(pods)), "mode=required").MinResources(schedtest.Resources{"cpu": "1"}).Phase(v1beta1.PodGroupPending).Obj()
+		f := open(t, sessiontest.World{Nodes: list, PodGroups: []*v1beta1.PodGroup{g}, Pods: slices.Clone(pods)})
+		f.Run(enqueue.New())
+		if wait, refused := f.Session.Session.Wait(api.JobID("ns/g")); refused {
+			t.Errorf("world %d: %s", world, wait.Message)
+		}
+		f.Session.Close()
+	}
+}
