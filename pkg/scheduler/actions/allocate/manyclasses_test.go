@@ -4,6 +4,8 @@ package allocate_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,83 +48,77 @@ func TestAGangOfManyClassesIsPlacedAmongManyOthers(t *testing.T) {
 		return requests
 	}
 	const singles = 70 // and ten classes more are kept on so many nodes, eight of them for the demand
-	for _, mode := range []string{"required", "preferred"} {
-		for name, large := range map[string]int{"fits": 0, "does not fit": 2} {
-			t.Run(mode+" "+name, func(t *testing.T) {
-				w, podGroup := manySizes(8000, singles, kinds(large)...)
-				podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: mode}
-				ssn := ran(t, w, withClusters)
-				want := len(w.Pods)
-				if large > 0 {
-					want = singles
-				}
-				if got := len(ssn.Binds()); got != want {
-					t.Errorf("%d pods were bound, want %d: %s", got, want, ssn.Jobs["ns/z"].JobFitErrors)
-				}
-			})
-		}
+	for mode, large := range map[string]int{"required": 2, "preferred": 0} {
+		t.Run(mode, func(t *testing.T) {
+			w, podGroup := manySizes(8000, singles, kinds(large)...)
+			podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: mode}
+			ssn := ran(t, w, withClusters)
+			want := len(w.Pods)
+			if large > 0 {
+				want = singles
+			}
+			if got := len(ssn.Binds()); got != want {
+				t.Errorf("%d pods were bound, want %d: %s", got, want, ssn.Jobs["ns/z"].JobFitErrors)
+			}
+		})
 	}
 }
 
 // TestRareSizesAreLookedForOnASampleOfNodes: and on all where that does not do.
 func TestRareSizesAreLookedForOnASampleOfNodes(t *testing.T) {
-	const nodes, singles = 300, 400
-	only := func(w *sessiontest.World, at int, key string) {
-		for i, n := range w.Nodes {
-			if i == at {
-				n.Labels[key] = "yes"
-			}
-		}
+	const nodes, singles = 200, 400
+	gangs := map[string][]string{
+		"one node fits":                           {"1"},
+		"the nominated node":                      {"1"},
+		"a gang that must be packed":              {"3", "1900m", "1900m"},
+		"one node has room now, and others later": {"3"},
 	}
-	tests := map[string]struct {
-		members []string
-		change  func(*sessiontest.World)
-		want    map[string]string
-	}{
-		"one node fits": {members: []string{"1"}, change: func(w *sessiontest.World) {
-			only(w, 157, "fast")
-			w.Pods[0].Spec.NodeSelector = map[string]string{"fast": "yes"}
-		}, want: map[string]string{"ns/z-0": "n0157"}},
-		"one node has room now, and others when they are emptied": {members: []string{"3"}, change: func(w *sessiontest.World) {
-			w.Nodes[158].Spec.Taints = []v1.Taint{{Key: "z", Effect: v1.TaintEffectNoSchedule}}
-			w.Pods[0].Spec.Tolerations = []v1.Toleration{{Operator: v1.TolerationOpExists}}
-			for i, n := range w.Nodes {
-				if i != 158 {
+	w, _ := manySizes(nodes, singles)
+	w.PodGroups = w.PodGroups[1:]
+	names := slices.Sorted(maps.Keys(gangs))
+	for i, name := range names {
+		key := fmt.Sprint("z", i)
+		pods, podGroup := gang(key, gangs[name]...)
+		w.Pods, w.PodGroups = append(w.Pods, pods...), append(w.PodGroups, podGroup)
+		first := w.Nodes[100+11*i]
+		for _, n := range w.Nodes[100+11*i:][:2] { // which the singles leave alone
+			n.Labels[key] = "yes"
+			n.Spec.Taints = []v1.Taint{{Key: key, Effect: v1.TaintEffectNoSchedule}}
+		}
+		for _, pod := range pods {
+			pod.Spec.Tolerations = []v1.Toleration{{Key: key, Operator: v1.TolerationOpExists}}
+		}
+		switch name {
+		case "one node fits":
+			pods[0].Spec.NodeSelector = map[string]string{v1.LabelHostname: first.Name}
+		case "the nominated node":
+			pods[0].Status.NominatedNodeName = first.Name
+		case "a gang that must be packed":
+			for _, pod := range pods {
+				pod.Spec.NodeSelector = map[string]string{key: "yes"}
+			}
+		case "one node has room now, and others later":
+			for _, n := range w.Nodes {
+				if n != first && (len(n.Spec.Taints) == 0 || n.Labels[key] != "") {
 					w.Pods = append(w.Pods, schedtest.MakePod().Name("leaves-"+n.Name).Node(n.Name).Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "1500m"}).Terminating().Obj())
 				}
 			}
-		}, want: map[string]string{"ns/z-0": "n0158"}},
-		"the nominated node": {members: []string{"1"}, change: func(w *sessiontest.World) {
-			w.Pods[0].Status.NominatedNodeName = "n0159"
-		}, want: map[string]string{"ns/z-0": "n0159"}},
-		"a gang that must be packed": {members: []string{"3", "1900m", "1900m"}, change: func(w *sessiontest.World) {
-			only(w, 160, "fast")
-			w.Nodes[161].Labels["fast"] = "yes"
-			for _, pod := range w.Pods[:3] {
-				pod.Spec.NodeSelector = map[string]string{"fast": "yes"}
-			}
-		}},
+		}
 	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			w, _ := manySizes(nodes, singles, tc.members...)
-			tc.change(&w)
-			asked := 0
-			binds := runWith(t, w, leastRequested+"  - name: helper\n", func(ssn *framework.Session) {
-				ssn.AddPredicateFn("helper", func(*api.TaskInfo, *api.NodeInfo) error { asked++; return nil })
-			})
-			for pod, want := range tc.want {
-				if node := binds[pod]; node != want {
-					t.Errorf("%s was bound to %q, want %s", pod, node, want)
-				}
+	asked := 0
+	binds := runWith(t, w, leastRequested+"  - name: helper\n", func(ssn *framework.Session) {
+		ssn.AddPredicateFn("helper", func(*api.TaskInfo, *api.NodeInfo) error { asked++; return nil })
+	})
+	for i, name := range names {
+		for member := range gangs[name] {
+			node := binds[fmt.Sprintf("ns/z%d-%d", i, member)]
+			if want := w.Nodes[100+11*i].Name; node == "" || len(gangs[name]) == 1 && node != want {
+				t.Errorf("%s: member %d was bound to %q, want %s", name, member, node, want)
 			}
-			if len(binds) != singles+len(tc.members) {
-				t.Errorf("%d pods were bound, want %d", len(binds), singles+len(tc.members))
-			}
-			if asked > nodes*singles*4/5 {
-				t.Errorf("nodes were looked at %d times for %d pods, as often as if all were looked at for each", asked, singles)
-			}
-		})
+		}
+	}
+	if asked > nodes*singles*9/10 {
+		t.Errorf("nodes were looked at %d times for %d pods, as often as if all were looked at for each", asked, singles)
 	}
 }
 

@@ -5,6 +5,7 @@ package allocate_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -165,4 +166,16 @@ func (c *counting) session() (placed, bound int) {
 		c.says = job.JobFitErrors
 	}
 	return placed, len(ssn.Binds())
+}
+
+// TestAGangThatItsQueueStopsIsToldSo: numbers, which know of no queues, say that it fits.
+func TestAGangThatItsQueueStopsIsToldSo(t *testing.T) {
+	w, podGroup := rackWorld([]string{"6", "5"}, "3", "2", "1")
+	inOneCluster(podGroup)
+	podGroup.Spec.Queue = "small"
+	w.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("small").Capability(schedtest.Resources{"cpu": "5"}).Obj()}
+	ssn := ran(t, w, strings.Replace(withClusters, "- name: gang", "- name: gang\n  - name: capacity", 1))
+	if says := ssn.Jobs["ns/g"].JobFitErrors; len(ssn.Binds()) > 0 || !strings.Contains(says, "queue small") {
+		t.Errorf("%v were bound, and it says %q, want none and its queue", ssn.Binds(), says)
+	}
 }
