@@ -4,11 +4,13 @@ package allocate_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
@@ -178,4 +180,57 @@ func TestAGangThatItsQueueStopsIsToldSo(t *testing.T) {
 	if says := ssn.Jobs["ns/g"].JobFitErrors; len(ssn.Binds()) > 0 || !strings.Contains(says, "queue small") {
 		t.Errorf("%v were bound, and it says %q, want none and its queue", ssn.Binds(), says)
 	}
+}
+
+// TestEachSubGroupLiesInAPartOfTheCluster: that the part holds not the whole gang is no reason to refuse it.
+func TestEachSubGroupLiesInAPartOfTheCluster(t *testing.T) {
+	w, podGroup := rackWorld([]string{"6"}, "4", "4", "2", "2")
+	inOneCluster(podGroup)
+	policies := schedtest.MakePodGroup().SubGroups("cells", "cell", 2, 2).SubGroupTopology(v1beta1.HardNetworkTopologyMode, 1).Obj()
+	podGroup.Spec.SubGroupPolicy = policies.Spec.SubGroupPolicy
+	for i, pod := range w.Pods {
+		pod.Labels = map[string]string{"cell": fmt.Sprint(i % 2)}
+	}
+	for _, n := range w.Nodes {
+		n.Labels["ibcluster"] = "ib"
+	}
+	if _, bound := newCounting(t, w).session(); bound != len(w.Pods) {
+		t.Errorf("%d members were bound, want all: two in each of two racks", bound)
+	}
+}
+
+// TestGangsThatNeedLongSearchesArePlacedThoughNothingChanges: five gangs of 16 kinds, each of which would fill a cluster but for 2% of its
+// cpu and its memory, are more than one session searches for to the end. The sessions after it go on, and find room for some more.
+func TestGangsThatNeedLongSearchesArePlacedThoughNothingChanges(t *testing.T) {
+	const gangs, members, clusters, nodesEach, kinds = 5, 64, 6, 16, 16
+	var w sessiontest.World
+	for i := range clusters * nodesEach {
+		w.Nodes = append(w.Nodes, node(fmt.Sprintf("n%03d", i), fmt.Sprint("ib-", i/nodesEach), "32"))
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for g := range gangs {
+		var shapes [kinds][2]float64
+		var sum [2]float64
+		for i := range shapes {
+			shapes[i] = [2]float64{0.5 + r.Float64(), 0.5 + r.Float64()}
+			sum[0], sum[1] = sum[0]+shapes[i][0], sum[1]+shapes[i][1]
+		}
+		pods, podGroup := gang(fmt.Sprint("g", g), slices.Repeat([]string{"1"}, members)...)
+		inOneCluster(podGroup)
+		for i, pod := range pods {
+			part := func(of int, all float64) int64 { return int64(0.98 * all * nodesEach * shapes[i%kinds][of] / sum[of] * kinds / members) }
+			pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{
+				v1.ResourceCPU: *resource.NewMilliQuantity(part(0, 32_000), resource.DecimalSI), v1.ResourceMemory: *resource.NewQuantity(part(1, 64<<30), resource.BinarySI),
+			}
+		}
+		w.Pods, w.PodGroups = append(w.Pods, pods...), append(w.PodGroups, podGroup)
+	}
+	c := newCounting(t, w)
+	_, first := c.session()
+	for session := 2; session <= 6; session++ {
+		if _, bound := c.session(); bound > first {
+			return
+		}
+	}
+	t.Errorf("%d members were bound in the first session, and no more in those after it", first)
 }
