@@ -57,10 +57,11 @@ func compactGroup(g framework.NodeGroupExplanation, needed int, ready bool) stri
 		return fmt.Sprintf("%s: %s", g.Group, brief.Cut(g.Refused, maxText))
 	}
 	text := stopped(g)
-	if head := head(g, needed, ready); head != "" {
-		return head + ": " + text
+	head := head(g, needed, ready)
+	if head == "" || text == "" {
+		return head + text
 	}
-	return text
+	return head + ": " + text
 }
 
 // head is of which group it is told, and how many members fit there.

@@ -129,8 +129,8 @@ func (r *jobRun) explainedPlaces() []explainedPlace {
 // does not tell how many fit.
 func (r *jobRun) explainPlace(at explainedPlace, d *demand) framework.NodeGroupExplanation {
 	e := framework.NodeGroupExplanation{Group: at.name, Nodes: len(at.set.Nodes)}
-	_, attempted := r.shortfalls[at.set]
-	numbers := r.toldByNumbers(at.set, attempted)
+	trial, attempted := r.shortfalls[at.set]
+	numbers := trial.placed < d.needed && r.toldByNumbers(at.set, attempted)
 	if at.group != nil && !d.countable() && !numbers {
 		r.probe(at.group)
 	}
@@ -153,7 +153,7 @@ func (r *jobRun) explainPlace(at explainedPlace, d *demand) framework.NodeGroupE
 // toldByNumbers is true if numbers tell what happens in the set. Where a trial was made there they must decide on all; where they alone
 // refuse it, and the job is too large to be tried everywhere for what else there may be to be told, they need not.
 func (r *jobRun) toldByNumbers(set *nodeset.Set, attempted bool) bool {
-	if r.packing == nil || r.packing.fillCaches() != nil {
+	if r.packing == nil || sharded() || r.packing.fillCaches() != nil {
 		return false
 	}
 	chosenBy := ""

@@ -51,17 +51,14 @@ func (f *fingerprinter) bytes(b []byte) uint64 { return maphash.Bytes(f.solver.m
 // fingerprintOf returns the fingerprint of what decides on the job, which is to be placed in groups; 0 for none.
 func (r *jobRun) fingerprintOf() uint64 {
 	if r.packing == nil || r.dividesItself() || !r.packing.decidedByNumbers(r.groups.Plugin) || len(r.members.nodes) > 0 || len(r.job.TaskStatusIndex[api.Pipelined]) > 0 ||
-		len(r.ssn.Avoided(r.job)) > 0 || options.ServerOpts.ShardingMode != vcutil.NoneShardingMode && options.ServerOpts.ShardingMode != "" {
+		len(r.ssn.Avoided(r.job)) > 0 || sharded() {
 		return 0
 	}
 	tasks := r.pending.tasks[r.job.DefaultSubJobID()]
 	if !r.queueTakes(tasks) {
 		return 0
 	}
-	if r.fingerprinter == nil {
-		r.fingerprinter = r.newFingerprinter()
-	}
-	session := r.fingerprinter.ofSession()
+	session := r.sessionFingerprint()
 	if session == 0 {
 		return 0
 	}
@@ -78,6 +75,20 @@ func (r *jobRun) fingerprintOf() uint64 {
 		b = appendNumber(b, r.fingerprinter.ofSet(r.index.All))
 	}
 	return max(r.fingerprinter.bytes(b), 1)
+}
+
+// sharded is true if the nodes are divided between schedulers.
+func sharded() bool {
+	mode := options.ServerOpts.ShardingMode
+	return mode != vcutil.NoneShardingMode && mode != ""
+}
+
+// sessionFingerprint is of what verdicts on any node may depend on; 0 when that is more than can be named.
+func (s *solver) sessionFingerprint() uint64 {
+	if s.fingerprinter == nil {
+		s.fingerprinter = s.newFingerprinter()
+	}
+	return s.fingerprinter.ofSession()
 }
 
 func (r *jobRun) appendGang(b []byte, tasks []*api.TaskInfo) []byte {

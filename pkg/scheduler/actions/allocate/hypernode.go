@@ -83,11 +83,12 @@ func (r *jobRun) placeSubJobs(hyperNode *api.HyperNodeInfo, scope placementScope
 	}
 	first := map[api.SubJobID]int{}
 	for n := 1; ; n++ {
+		before := r.subJobTasks
 		result, blocked := r.trySubJobs(first, hyperNode, scope, opts)
 		if result.outcome != notPlaced || blocked == "" || first[blocked] > 0 || n > maxOrders || len(r.pending.tasks) == 1 {
 			return result
 		}
-		if n == 1 && !r.mayReorderSubJobs(hyperNode, opts) {
+		if !r.mayReorderSubJobs(hyperNode, opts, r.subJobTasks-before) {
 			r.unfinished++
 			return result
 		}
@@ -95,13 +96,14 @@ func (r *jobRun) placeSubJobs(hyperNode *api.HyperNodeInfo, scope placementScope
 	}
 }
 
-// mayReorderSubJobs is true if the session has looks left for trying the sub-jobs in other orders, or it is this job's turn.
-func (r *jobRun) mayReorderSubJobs(hyperNode *api.HyperNodeInfo, opts trialOptions) bool {
+// mayReorderSubJobs is true if the session has looks left for trying the sub-jobs in another order, or it is this job's turn. Each is as
+// many looks as tasks were looked at in the last one.
+func (r *jobRun) mayReorderSubJobs(hyperNode *api.HyperNodeInfo, opts trialOptions, looks int) bool {
 	tasks := 0
 	for _, of := range r.pending.tasks {
 		tasks += len(of)
 	}
-	return r.memory.orders.whole(search{r.job.UID, hyperNode.Name, tasks, opts.idleOnly}, maxOrders*tasks*len(r.pending.tasks))
+	return r.memory.orders.whole(search{r.job.UID, hyperNode.Name, tasks, opts.idleOnly}, looks)
 }
 
 // trySubJobs tries the sub-jobs in order, those with the highest number in first before others. It also returns the first

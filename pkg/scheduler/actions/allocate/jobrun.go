@@ -31,6 +31,8 @@ type jobRun struct {
 	places int
 	// unfinished is how many searches go on in another session.
 	unfinished int
+	// subJobTasks counts the tasks of sub-jobs that were tried, in each place anew.
+	subJobTasks int
 	// tried are the sets of nodes in which the job was tried, and shortfalls how far trials came there.
 	tried      map[*nodeset.Set]bool
 	shortfalls map[*nodeset.Set]shortfall

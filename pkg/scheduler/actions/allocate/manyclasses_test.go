@@ -149,6 +149,23 @@ func TestMembersHaveAHostPortOnAddressesOfTheirOwn(t *testing.T) {
 	}
 }
 
+// TestMembersWithPortsOfAllAddressesArePackedApart: where the largest first do not fit, the plan in numbers must know that a port of all
+// addresses excludes the same port of one.
+func TestMembersWithPortsOfAllAddressesArePackedApart(t *testing.T) {
+	pods, podGroup := gang("g", "3", "2", "1", "3", "1")
+	podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
+	for i, address := range []string{"10.0.0.2", "10.0.0.2", "0.0.0.0", "", ""} {
+		if address != "" {
+			pods[i].Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, ContainerPort: 80, HostIP: address}}
+		}
+	}
+	w := sessiontest.World{Nodes: []*v1.Node{node("n0", "ib-a", "3"), node("n1", "ib-a", "3"), node("n2", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
+	ssn := ran(t, w, withClusters)
+	if got := len(ssn.Binds()); got != len(pods) {
+		t.Errorf("%d members were bound, want all: 3 of .2 alone, 2 of .2 beside 1 without, 1 of all beside 3 without: %s", got, ssn.Jobs["ns/g"].JobFitErrors)
+	}
+}
+
 // TestAGangIsNotTakenForOneThatHasFailed: what the one lacks the other has, though the tasks to be placed are equal.
 func TestAGangIsNotTakenForOneThatHasFailed(t *testing.T) {
 	// A member of role a keeps those of role b out of its cluster, so that a gang that needs both is not placed.

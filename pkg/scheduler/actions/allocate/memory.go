@@ -117,24 +117,17 @@ const (
 	anyWay      way = "any"
 )
 
-// isVain is true if the way has not led anywhere for the problem; nil is one that numbers do not decide.
-func (m *memory) isVain(in way, problem *packing.Problem) bool {
-	if problem == nil {
-		return false
-	}
-	_, vain := m.known(m.vainKey(in, problem))
+// isVain is true if the way has led nowhere, for what the key names.
+func (m *memory) isVain(in way, key string) bool {
+	_, vain := m.known(m.vainKey(in, key))
 	return vain
 }
 
-// noteVain notes that the way does not lead anywhere for the problem.
-func (m *memory) noteVain(in way, problem *packing.Problem) {
-	if problem != nil {
-		m.solutions[m.vainKey(in, problem)] = solution{}
-	}
-}
+// noteVain notes that the way leads nowhere.
+func (m *memory) noteVain(in way, key string) { m.solutions[m.vainKey(in, key)] = solution{} }
 
-func (m *memory) vainKey(in way, problem *packing.Problem) uint64 {
-	return maphash.String(m.seed, string(in)+" vain "+problem.Key())
+func (m *memory) vainKey(in way, key string) uint64 {
+	return maphash.String(m.seed, string(in)+" vain "+key)
 }
 
 // final is true if more steps would not be granted, or are not needed.

@@ -62,9 +62,14 @@ func (r *jobRun) newPackingInput(tasks []*api.TaskInfo, wanted int, minima map[s
 		}
 	}
 	in.problem.Wanted = wanted
+	var pods []*v1.Pod
 	for _, of := range in.tasks {
+		pods = append(pods, of[0].Pod)
+	}
+	for i, ports := range exclusivePorts(pods) {
+		of := in.tasks[i]
 		in.problem.Kinds = append(in.problem.Kinds, packing.Kind{
-			Request: vector(of[0].InitResreq, in.names), Count: len(of), Ports: hostPorts(of[0].Pod), Role: slices.Index(roles, of[0].TaskRole),
+			Request: vector(of[0].InitResreq, in.names), Count: len(of), Ports: ports, Role: slices.Index(roles, of[0].TaskRole),
 		})
 	}
 	return in
@@ -215,18 +220,49 @@ func resourceNames(tasks []*api.TaskInfo) []v1.ResourceName {
 	return names
 }
 
-// hostPorts names the host ports the pod asks for, by their address. A pod that asks for a port of all addresses excludes one that asks
-// for it of one: that is left to the trial.
-func hostPorts(pod *v1.Pod) []string {
-	var ports []string
+// hostPort is a port of a protocol.
+type hostPort struct {
+	protocol v1.Protocol
+	port     int32
+}
+
+// hostPorts are the host ports that the pod asks for, and the addresses that it asks for each of.
+func hostPorts(pod *v1.Pod) map[hostPort][]string {
+	ports := map[hostPort][]string{}
 	for i := range pod.Spec.Containers {
 		for _, port := range pod.Spec.Containers[i].Ports {
 			if port.HostPort != 0 {
-				ports = append(ports, fmt.Sprint(cmp.Or(port.Protocol, v1.ProtocolTCP), port.HostPort, " ", cmp.Or(port.HostIP, allAddresses)))
+				key := hostPort{cmp.Or(port.Protocol, v1.ProtocolTCP), port.HostPort}
+				ports[key] = append(ports[key], cmp.Or(port.HostIP, allAddresses))
 			}
 		}
 	}
 	return ports
+}
+
+// exclusivePorts names for each of the pods what no two tasks on a node can both have: its host ports by address. One that is asked for of
+// all addresses is all that any of them asks for.
+func exclusivePorts(pods []*v1.Pod) [][]string {
+	addresses := map[hostPort][]string{}
+	for _, pod := range pods {
+		for port, of := range hostPorts(pod) {
+			addresses[port] = append(addresses[port], of...)
+		}
+	}
+	out := make([][]string, len(pods))
+	for i, pod := range pods {
+		for port, of := range hostPorts(pod) {
+			if slices.Contains(of, allAddresses) {
+				of = append(slices.Clone(addresses[port]), allAddresses)
+			}
+			for _, address := range of {
+				out[i] = append(out[i], fmt.Sprint(port.protocol, port.port, " ", address))
+			}
+		}
+		slices.Sort(out[i])
+		out[i] = slices.Compact(out[i])
+	}
+	return out
 }
 
 // vector lists the amounts of cpu, memory and the named resources.

@@ -4,6 +4,7 @@ package allocate
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -23,9 +24,9 @@ type subJobRun struct {
 	idleOnly bool
 	// needed is how many of the tasks must be placed before the sub-job can be ready.
 	needed int
-	// deciding is the problem that decides on the sub-job, once it is decided whether there is one.
-	deciding *packing.Problem
-	decided  bool
+	// key names what decides on the sub-job, once it is keyed; empty when that is more than can be named.
+	key   string
+	keyed bool
 	// retrying is true of trials that are made when the first one has failed. Explanations tell nothing of them, as not each session
 	// has the steps for them.
 	retrying bool
@@ -45,6 +46,7 @@ func (r *jobRun) placeSubJob(subJob *api.SubJobInfo, tasks []*api.TaskInfo, scop
 		return subJobResult{rest: tasks}
 	}
 	r.tried[scope.Set] = true
+	r.subJobTasks += len(tasks)
 	return r.subJobRun(subJob, tasks, scope, opts).place()
 }
 
@@ -58,7 +60,7 @@ func (s *subJobRun) place() subJobResult {
 	if s.hasFailed(known) && s.scope.ChosenBy != "" { // the explanation tells why
 		return failed
 	}
-	if s.packing != nil && s.memory.isVain(firstOrders, s.decidingProblem()) && !s.memory.orders.open(s.orderSearch()) {
+	if s.packing != nil && s.isVain(firstOrders) && !s.memory.orders.open(s.orderSearch()) {
 		s.memory.orders.wait(s.orderSearch())
 		s.unfinished++
 		minimum := min(s.needed, len(s.tasks))
@@ -77,7 +79,7 @@ func (s *subJobRun) place() subJobResult {
 		return result
 	}
 	if s.unfinished == unfinished {
-		s.memory.noteVain(anyWay, s.decidingProblem())
+		s.noteVain(anyWay)
 	}
 	s.job.NodesFitErrors = errors
 	s.noteFailed(known)
@@ -105,8 +107,10 @@ func (s *subJobRun) ruledOut() bool {
 		return true
 	case s.idleOnly && s.scope.ChosenBy != "" && s.packable(s.scope.Set) == packing.Impossible:
 		return true
+	case s.job.ContainsSubJobPolicy(): // numbers tell of the whole job what stops it
+		return false
 	default:
-		return s.memory.isVain(anyWay, s.decidingProblem())
+		return s.isVain(anyWay)
 	}
 }
 
@@ -158,14 +162,13 @@ func (s *subJobRun) retryRearranged(blocked []*feasible.TaskClass) subJobResult 
 		further = min(further, 3+maxUncachedVerdicts/(len(s.tasks)*len(s.scope.Set.Nodes)))
 		looks = further * len(s.tasks) * len(s.scope.Set.Nodes)
 	}
-	problem := s.decidingProblem()
-	if s.memory.isVain(otherOrders, problem) {
+	if s.isVain(otherOrders) {
 		s.memory.orders.finish(s.orderSearch())
-	} else if s.memory.noteVain(firstOrders, problem); s.memory.orders.whole(s.orderSearch(), looks) {
+	} else if s.noteVain(firstOrders); s.memory.orders.whole(s.orderSearch(), looks) {
 		if result := s.tryOrders(blocked, further, minimum, min(maxOrders, len(classes))); result.outcome != notPlaced {
 			return result
 		}
-		s.memory.noteVain(otherOrders, problem)
+		s.noteVain(otherOrders)
 	} else {
 		s.unfinished++
 	}
@@ -182,19 +185,41 @@ func (s *subJobRun) orderSearch() search {
 	return search{s.job.UID, s.scope.Set.Name, len(s.tasks), s.idleOnly}
 }
 
-// decidingProblem is the problem of placing the tasks in the scope, if its numbers decide on it; else nil. It is asked for where nothing
-// of the sub-job is placed.
-func (s *subJobRun) decidingProblem() *packing.Problem {
-	if s.decided {
-		return s.deciding
+// isVain is true if the way has led nowhere for the sub-job, and all that decides on it is as it was.
+func (s *subJobRun) isVain(in way) bool {
+	key, known := s.vainKey()
+	return known && s.memory.isVain(in, key)
+}
+
+// noteVain notes that the way leads nowhere for the sub-job.
+func (s *subJobRun) noteVain(in way) {
+	if key, known := s.vainKey(); known {
+		s.memory.noteVain(in, key)
 	}
-	s.decided = true
-	in := s.newPackingInput(s.tasks, min(s.needed, len(s.tasks)), s.neededByRole())
-	if in == nil || !in.decidedByNumbers(s.scope.ChosenBy) || !s.queueTakes(s.tasks) || in.fillCaches() != nil {
-		return nil
+}
+
+// vainKey names all that decides on whether there is a way to place the tasks in the scope: the job, what it needs, the numbers of a
+// problem, and what verdicts on any node may depend on. It returns false where that is more than can be named. It is asked for where
+// nothing of the sub-job is placed.
+func (s *subJobRun) vainKey() (string, bool) {
+	if !s.keyed {
+		s.keyed, s.key = true, s.makeVainKey()
 	}
-	s.deciding, _ = in.problemOn(s.scope.Set, s.idleOnly, in.byCachedVerdicts(s.scope.Set))
-	return s.deciding
+	return s.key, s.key != ""
+}
+
+func (s *subJobRun) makeVainKey() string {
+	needed := s.neededBySubJob(s.subJob)
+	if !s.gangDecides || needed < 1 || needed > len(s.tasks) || len(s.job.TaskStatusIndex[api.Pipelined]) > 0 || sharded() || !s.queueTakes(s.tasks) {
+		return ""
+	}
+	in := s.newPackingInput(s.tasks, needed, s.neededByRole())
+	session := s.sessionFingerprint()
+	if in == nil || session == 0 || !in.decidedByNumbers(s.scope.ChosenBy) || in.fillCaches() != nil {
+		return ""
+	}
+	problem, _ := in.problemOn(s.scope.Set, s.idleOnly, in.byCachedVerdicts(s.scope.Set))
+	return fmt.Sprintf("%s %s %d %t %s", s.job.UID, s.subJob.UID, session, s.idleOnly, problem.Key())
 }
 
 // tryOrders tries orders in which the class that found no room comes first, as often as it is another one, and at the most so many; then

@@ -58,6 +58,9 @@ func (p *taskPlacer) end(rest []*api.TaskInfo) subJobResult {
 		result.outcome = pipelined
 	}
 	if result.outcome == notPlaced {
+		if len(p.placed) >= p.needed {
+			p.unfinished++ // there is room: it waits for what numbers do not know
+		}
 		p.noteShortfall()
 		p.discard()
 	}

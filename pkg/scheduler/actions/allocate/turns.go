@@ -2,7 +2,14 @@
 
 package allocate
 
-import "volcano.sh/volcano/pkg/scheduler/api"
+import (
+	"maps"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// turnsKept is for how many sessions it is known who had a turn: more searches than that wait one more for theirs.
+const turnsKept = 1000
 
 // search is a search for room for so many tasks of a job in a set of nodes. It is the same when the nodes change and what is found is
 // another.
@@ -24,7 +31,7 @@ type turns struct {
 	next *search
 	// waiting are the searches of this session that wait, in the order in which they asked.
 	waiting []search
-	// last are the sessions in which those that wait, in this session or the one before, had their last turn.
+	// last are the sessions in which searches had their last turn.
 	last map[search]int
 }
 
@@ -33,14 +40,13 @@ func (t *turns) beginSession(steps int) {
 	t.session++
 	t.left = steps
 	t.next = nil
-	last := map[search]int{}
 	for i, waiting := range t.waiting {
-		last[waiting] = t.last[waiting]
-		if t.next == nil || last[waiting] < last[*t.next] {
+		if t.next == nil || t.last[waiting] < t.last[*t.next] {
 			t.next = &t.waiting[i]
 		}
 	}
-	t.waiting, t.last = nil, last
+	t.waiting = nil
+	maps.DeleteFunc(t.last, func(_ search, had int) bool { return t.session-had > turnsKept })
 }
 
 // share says how many steps a search for a plan may take, which is one of so many that its job has still to make: its share of what is
@@ -61,10 +67,7 @@ func (t *turns) open(of search) bool { return t.left > 0 || t.next != nil && *t.
 
 // whole is true if a search may be made that cannot be made in part and takes so many steps: while there are steps left.
 func (t *turns) whole(of search, steps int) bool {
-	if t.take(of) {
-		return true
-	}
-	if t.left <= 0 {
+	if !t.take(of) && t.left <= 0 {
 		t.wait(of)
 		return false
 	}
@@ -76,6 +79,9 @@ func (t *turns) whole(of search, steps int) bool {
 func (t *turns) take(of search) bool {
 	if t.next == nil || *t.next != of {
 		return false
+	}
+	if t.last == nil {
+		t.last = map[search]int{}
 	}
 	t.next, t.last[of] = nil, t.session
 	return true

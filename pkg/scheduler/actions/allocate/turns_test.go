@@ -83,3 +83,21 @@ func TestSearchesThatCannotBeDividedAreMadeWhileStepsAreLeft(t *testing.T) {
 		t.Errorf("sessions in which each was made (-want +got):\n%s", diff)
 	}
 }
+
+// TestTurnsGoRoundAmongThoseThatAreMadeAnew: a search that has had its turn and is made anew, as its nodes have changed, waits for those that
+// have not.
+func TestTurnsGoRoundAmongThoseThatAreMadeAnew(t *testing.T) {
+	turns := turns{}
+	had := map[string]int{}
+	for range 31 {
+		turns.beginSession(0)
+		for _, set := range []string{"a", "b", "c"} {
+			if turns.whole(search{set: set}, 1) {
+				had[set]++
+			}
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"a": 10, "b": 10, "c": 10}, had); diff != "" {
+		t.Errorf("turns that each had in 30 sessions after the first (-want +got):\n%s", diff)
+	}
+}

@@ -146,11 +146,13 @@ type counting struct {
 	cluster  *sessiontest.Cluster
 	registry *framework.Registry
 	action   vcframework.Action
+	conf     string
 	says     string
 }
 
 func newCounting(t *testing.T, w sessiontest.World) *counting {
-	c := &counting{world: w, cluster: sessiontest.New(sessiontest.World{}), registry: framework.NewRegistry()}
+	c := &counting{world: w, cluster: sessiontest.New(sessiontest.World{}), registry: framework.NewRegistry(),
+		conf: withClusters + "  - name: network-topology-aware\n"}
 	t.Cleanup(c.cluster.Close)
 	c.registry.RegisterPlugin(ibcluster.Spec())
 	c.action = counted(c.registry, new(int))
@@ -160,7 +162,7 @@ func newCounting(t *testing.T, w sessiontest.World) *counting {
 // session counts the tasks that a session places, also those that are taken back, and those that it binds.
 func (c *counting) session() (placed, bound int) {
 	c.cluster.Load(c.world)
-	ssn := c.cluster.Open(c.registry, withClusters+"  - name: network-topology-aware\n")
+	ssn := c.cluster.Open(c.registry, c.conf)
 	defer ssn.Close()
 	ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: func(*vcframework.Event) { placed++ }})
 	ssn.Run(c.action)
@@ -218,7 +220,9 @@ func TestGangsThatNeedLongSearchesArePlacedThoughNothingChanges(t *testing.T) {
 		pods, podGroup := gang(fmt.Sprint("g", g), slices.Repeat([]string{"1"}, members)...)
 		inOneCluster(podGroup)
 		for i, pod := range pods {
-			part := func(of int, all float64) int64 { return int64(0.98 * all * nodesEach * shapes[i%kinds][of] / sum[of] * kinds / members) }
+			part := func(of int, all float64) int64 {
+				return int64(0.98 * all * nodesEach * shapes[i%kinds][of] / sum[of] * kinds / members)
+			}
 			pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{
 				v1.ResourceCPU: *resource.NewMilliQuantity(part(0, 32_000), resource.DecimalSI), v1.ResourceMemory: *resource.NewQuantity(part(1, 64<<30), resource.BinarySI),
 			}
