@@ -96,14 +96,17 @@ func (r *jobRun) placeSubJobs(hyperNode *api.HyperNodeInfo, scope placementScope
 	}
 }
 
-// mayReorderSubJobs is true if the session has looks left for trying the sub-jobs in another order, or it is this job's turn. Each is as
-// many looks as tasks were looked at in the last one.
-func (r *jobRun) mayReorderSubJobs(hyperNode *api.HyperNodeInfo, opts trialOptions, looks int) bool {
-	tasks := 0
+// mayReorderSubJobs is true if the session has looks left for trying the sub-jobs in another order, or it is this job's turn. It takes as
+// many as the last order, in which so many tasks were tried.
+func (r *jobRun) mayReorderSubJobs(hyperNode *api.HyperNodeInfo, opts trialOptions, tried int) bool {
+	tasks, classes := 0, 1
 	for _, of := range r.pending.tasks {
 		tasks += len(of)
 	}
-	return r.memory.orders.whole(search{r.job.UID, hyperNode.Name, tasks, opts.idleOnly}, looks)
+	if r.packing != nil {
+		classes = len(r.packing.classes)
+	}
+	return r.memory.orders.whole(search{r.job.UID, hyperNode.Name, tasks, opts.idleOnly}, tried*classes)
 }
 
 // trySubJobs tries the sub-jobs in order, those with the highest number in first before others. It also returns the first
