@@ -103,7 +103,8 @@ func (c comparison) bar() string {
 	return strings.Join(parts, ", ")
 }
 
-// verdict says whether ours reached it; nothing when that cannot be said without upstream.
+// verdict says whether ours reached it; nothing when that cannot be said without upstream, or without what it is to be like, which must
+// have been measured before.
 func (c comparison) verdict() string {
 	switch {
 	case c.work.limit > 0 && c.ours.Seconds > c.work.limit.Seconds():
@@ -116,6 +117,8 @@ func (c comparison) verdict() string {
 		return ""
 	case c.work.ratio > 0 && c.ratio() < c.work.ratio:
 		return missed
+	case c.like == nil && c.work.like != "":
+		return ""
 	default:
 		return "met"
 	}

@@ -36,6 +36,17 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// TestABarThatWasNotMeasuredIsNotMet: of a work that is to be like another, which was not measured before.
+func TestABarThatWasNotMeasuredIsNotMet(t *testing.T) {
+	c := comparison{work: work{ratio: 40, like: "singles"}, upstream: &result{Seconds: 40}, ours: &result{Seconds: 0.5}}
+	if got := c.verdict(); got != "" {
+		t.Errorf("got %q without the other, want nothing", got)
+	}
+	if c.like = (&result{Seconds: 0.4}); c.verdict() != "met" {
+		t.Errorf("got %q with the other, want met", c.verdict())
+	}
+}
+
 func TestReport(t *testing.T) {
 	ib := work{name: "ib", ratio: 40, limit: 200 * time.Millisecond, shape: shape{gangs: 1, gangSize: 512}}
 	comparisons := []comparison{{
