@@ -102,6 +102,15 @@ func (ssn *Session) MayScore(plugin string) bool {
 // onlyScores are upstream's plugins without a predicate.
 var onlyScores = map[string]bool{"network-topology-aware": true, "task-topology": true}
 
+// onTheClock are upstream's plugins that refuse nodes by the time of day, or by the age of their measurements.
+var onTheClock = map[string]bool{"tdm": true, "usage": true}
+
+// OnTheClock is true of a plugin whose verdicts may be others in the next session though nothing has changed.
+func (ssn *Session) OnTheClock(plugin string) bool {
+	_, ours := ssn.verdictInputs[plugin]
+	return !ours && onTheClock[plugin]
+}
+
 // MayRefuse is false of a plugin that never refuses a node.
 func (ssn *Session) MayRefuse(plugin string) bool {
 	_, ours := ssn.verdictInputs[plugin]

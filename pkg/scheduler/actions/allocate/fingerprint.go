@@ -99,6 +99,10 @@ func (r *jobRun) appendGang(b []byte, tasks []*api.TaskInfo) []byte {
 	for _, role := range slices.Sorted(maps.Keys(job.TaskMinAvailable)) {
 		b = appendNumber(appendText(b, role), uint64(job.TaskMinAvailable[role]))
 	}
+	lacking := r.neededByRole()
+	for _, role := range slices.Sorted(maps.Keys(lacking)) {
+		b = appendNumber(appendText(b, role), uint64(lacking[role]))
+	}
 	for _, task := range tasks {
 		b = appendNumber(appendText(b, string(task.UID)), r.finder.Class(task).Fingerprint())
 	}

@@ -84,6 +84,7 @@ func (r *jobRun) tryGroups(d *demand, opts trialOptions) jobResult {
 func (r *jobRun) score(c *candidateGroup, d *demand, placement map[api.TaskID]string) (float64, bool) {
 	score, err := r.ssn.NodeGroupScore(r.job, trialOf(c, d, placement))
 	if err != nil {
+		r.unfinished++
 		klog.ErrorS(err, "Scoring a node group failed, it is left out", "podGroup", klog.KRef(r.job.Namespace, r.job.Name), "group", c.group.Path())
 	}
 	return score, err == nil
@@ -172,7 +173,7 @@ func (r *jobRun) narrower(group *topology.Group, d *demand, opts trialOptions) [
 				continue
 			}
 			if c := r.candidate(child, d, opts); c.spare >= 0 {
-				if score, err := r.ssn.NodeGroupScore(r.job, trialOf(&c, d, nil)); err == nil {
+				if score, ok := r.score(&c, d, nil); ok {
 					c.score = score
 				}
 				byLevel[child.Level] = append(byLevel[child.Level], c)

@@ -66,7 +66,7 @@ func (r *jobRun) newPackingInput(tasks []*api.TaskInfo, wanted int, minima map[s
 	for _, of := range in.tasks {
 		pods = append(pods, of[0].Pod)
 	}
-	for i, ports := range exclusivePorts(pods) {
+	for i, ports := range r.exclusivePorts(pods) {
 		of := in.tasks[i]
 		in.problem.Kinds = append(in.problem.Kinds, packing.Kind{
 			Request: vector(of[0].InitResreq, in.names), Count: len(of), Ports: ports, Role: slices.Index(roles, of[0].TaskRole),
@@ -241,8 +241,11 @@ func hostPorts(pod *v1.Pod) map[hostPort][]string {
 }
 
 // exclusivePorts names for each of the pods what no two tasks on a node can both have: its host ports by address. One that is asked for of
-// all addresses is all that any of them asks for.
-func exclusivePorts(pods []*v1.Pod) [][]string {
+// all addresses is all that any of them asks for. There is none where no plugin looks at ports.
+func (s *solver) exclusivePorts(pods []*v1.Pod) [][]string {
+	if !s.finder.ChecksPorts() {
+		return make([][]string, len(pods))
+	}
 	addresses := map[hostPort][]string{}
 	for _, pod := range pods {
 		for port, of := range hostPorts(pod) {

@@ -3,30 +3,44 @@
 package allocate_test
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// refuser is a plugin whose word on readiness is no.
-type refuser struct{ ready *bool }
-
-func (refuser) Name() string { return "refuser" }
-func (p refuser) OnSessionOpen(ssn *framework.Session) {
-	ssn.Session.AddJobReadyFn("refuser", func(any) bool { return *p.ready })
+// refuser is a plugin that does not call some gangs ready, and may fail to score.
+type refuser struct {
+	waits func(name string) bool
+	fails bool
 }
-func (refuser) OnSessionClose(*framework.Session) {}
+
+func (*refuser) Name() string { return "refuser" }
+func (p *refuser) OnSessionOpen(ssn *framework.Session) {
+	ssn.Session.AddJobReadyFn("refuser", func(job any) bool { return !p.waits(job.(*api.JobInfo).Name) })
+	ssn.AddNodeGroupOrderFn("refuser", func(*api.JobInfo, *framework.NodeGroupTrial) (float64, error) {
+		if p.fails {
+			return 0, errors.New("no score today")
+		}
+		return 0, nil
+	})
+}
+func (*refuser) OnSessionClose(*framework.Session) {}
 
 // TestWhatNumbersAreNotToBlameForIsNotRemembered: gang b fits two nodes of 4 cpus, which numbers know. Whatever else kept it, or one like it,
 // from being placed in former sessions, it is placed once that is gone.
 func TestWhatNumbersAreNotToBlameForIsNotRemembered(t *testing.T) {
-	ready := true
+	nodes := []*v1.Node{node("n1", "ib-a", "4"), node("n2", "ib-a", "4")} // the same objects, as a changed one is another
+	nobody := func(string) bool { return false }
+	plugin := &refuser{waits: nobody}
 	tests := map[string]struct {
 		// before is what keeps gangs waiting, and after what it becomes; boundBefore is how many are bound all the same.
 		before, after func(w *sessiontest.World)
@@ -54,7 +68,17 @@ func TestWhatNumbersAreNotToBlameForIsNotRemembered(t *testing.T) {
 		}, after: func(w *sessiontest.World) {
 			w.Shard = &sessiontest.Shard{Mode: "hard", Nodes: []string{"n1", "n2"}}
 		}},
-		"another plugin does not call it ready": {before: func(*sessiontest.World) { ready = false }, after: func(*sessiontest.World) { ready = true }},
+		"another plugin does not call it ready": {
+			before: func(*sessiontest.World) { plugin.waits = func(name string) bool { return name == "b" } }, after: func(*sessiontest.World) { plugin.waits = nobody },
+		},
+		"another plugin does not call one like it ready": {before: func(w *sessiontest.World) {
+			pods, a := gang("a", "3", "2", "2")
+			w.PodGroups[0].DeepCopy().Spec.DeepCopyInto(&a.Spec)
+			a.Annotations = w.PodGroups[0].Annotations
+			w.Pods, w.PodGroups = append(pods, w.Pods...), append([]*v1beta1.PodGroup{a}, w.PodGroups...)
+			plugin.waits = func(name string) bool { return name == "a" }
+		}, boundBefore: 3},
+		"no group has a score": {before: func(*sessiontest.World) { plugin.fails = true }, after: func(*sessiontest.World) { plugin.fails = false }},
 	}
 	for name, tc := range tests {
 		for where, lies := range map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode, "cluster": inOneCluster} {
@@ -62,7 +86,7 @@ func TestWhatNumbersAreNotToBlameForIsNotRemembered(t *testing.T) {
 				world := func(change func(*sessiontest.World)) sessiontest.World {
 					pods, b := gang("b", "3", "2", "2")
 					lies(b)
-					w := sessiontest.World{Nodes: []*v1.Node{node("n1", "ib-a", "4"), node("n2", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{b}}
+					w := sessiontest.World{Nodes: nodes, Pods: pods, PodGroups: []*v1beta1.PodGroup{b}}
 					w.HyperNodes = append(w.HyperNodes, schedtest.MakeHyperNode().Name("rack").Nodes("n1", "n2").Obj())
 					if change != nil {
 						change(&w)
@@ -70,11 +94,15 @@ func TestWhatNumbersAreNotToBlameForIsNotRemembered(t *testing.T) {
 					return w
 				}
 				c := newCounting(t, world(tc.before))
-				c.registry.RegisterPlugin(framework.PluginSpec{Name: "refuser", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return refuser{&ready}, nil }})
+				c.registry.RegisterPlugin(framework.PluginSpec{Name: "refuser", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return plugin, nil }})
 				c.conf += "  - name: refuser\n    enablePredicate: false\n    enableNodeOrder: false\n    enableBestNode: false\n"
+				before := tc.boundBefore
+				if plugin.fails && where == "HyperNode" { // which have no scores of groups
+					before = 3
+				}
 				for range 2 {
-					if _, bound := c.session(); bound != tc.boundBefore {
-						t.Errorf("%d members were bound before, want %d", bound, tc.boundBefore)
+					if _, bound := c.session(); bound != before {
+						t.Errorf("%d members were bound before, want %d", bound, before)
 					}
 				}
 				c.world = world(tc.after)
@@ -83,5 +111,77 @@ func TestWhatNumbersAreNotToBlameForIsNotRemembered(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestWhatWaitsForAnotherRoleIsNotRemembered: members that are not to be placed here count for the minima of roles, and become others.
+func TestWhatWaitsForAnotherRoleIsNotRemembered(t *testing.T) {
+	nodes := []*v1.Node{node("n1", "ib-a", "4")}
+	tests := map[string]*schedtest.PodBuilder{
+		"a best-effort member": schedtest.MakePod(),
+		"one that succeeded":   schedtest.MakePod().Req(schedtest.Resources{"cpu": "1"}).Node("n1").Phase(v1.PodSucceeded),
+	}
+	for name, member := range tests {
+		t.Run(name, func(t *testing.T) {
+			world := func(role string) sessiontest.World {
+				pods, podGroup := gang("g", "1", "9")
+				inOneCluster(podGroup)
+				podGroup.Spec.MinMember, podGroup.Spec.MinTaskMember = 2, map[string]int32{"a": 1, "b": 1}
+				pods[0].Annotations["volcano.sh/task-spec"], pods[1].Annotations["volcano.sh/task-spec"] = "a", "b"
+				other := member.Name("other-" + role).Group("g").Role(role).Obj().DeepCopy()
+				return sessiontest.World{Nodes: nodes[:1], Pods: append(pods, other), PodGroups: []*v1beta1.PodGroup{podGroup}}
+			}
+			c := newCounting(t, world("a"))
+			for range 2 {
+				if _, bound := c.session(); bound != 0 {
+					t.Errorf("%d members were bound without one of role b", bound)
+				}
+			}
+			c.world = world("b")
+			if _, bound := c.session(); bound != 1 {
+				t.Errorf("%d members were bound beside one of role b, want that of role a: %s", bound, c.says)
+			}
+		})
+	}
+}
+
+// TestPortsThatNobodyLooksAtKeepNobodyApart: numbers refuse nothing that a trial would place.
+func TestPortsThatNobodyLooksAtKeepNobodyApart(t *testing.T) {
+	for where, lies := range map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode, "cluster": inOneCluster} {
+		t.Run(where, func(t *testing.T) {
+			w, podGroup := rackWorld([]string{"4"}, "2", "1", "1")
+			lies(podGroup)
+			for _, pod := range w.Pods {
+				pod.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, ContainerPort: 80}}
+			}
+			c := newCounting(t, w)
+			c.conf = strings.Replace(c.conf, "- name: predicates\n", "- name: predicates\n    arguments:\n      predicate.NodePortsEnable: false\n", 1)
+			if _, bound := c.session(); bound != len(w.Pods) {
+				t.Errorf("%d members were bound, want all: %s", bound, c.says)
+			}
+		})
+	}
+}
+
+// TestWhatTheClockDecidesIsNotRemembered: tdm refuses nodes by the time of day, and usage by the age of what was measured. A gang that waits
+// is tried anew in each session where one of them is asked.
+func TestWhatTheClockDecidesIsNotRemembered(t *testing.T) {
+	for plugin, again := range map[string]bool{"binpack": false, "tdm": true, "usage": true} {
+		t.Run(plugin, func(t *testing.T) {
+			pods, podGroup := gang("g", "5", "3", "3")
+			inOneCluster(podGroup)
+			w := sessiontest.World{Nodes: []*v1.Node{node("a1", "ib-a", "4"), node("a2", "ib-a", "6"), node("a3", "ib-a", "9")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
+			w.Nodes[2].Spec.Unschedulable = true
+			c := newCounting(t, w)
+			trials := 0
+			c.action = counted(c.registry, &trials)
+			c.conf = withClusters + "  - name: " + plugin + "\n"
+			c.session()
+			first := trials
+			c.session()
+			if first == 0 || trials > first != again {
+				t.Errorf("%d trials in the first session and %d in the second, want some in the second: %t", first, trials-first, again)
+			}
+		})
 	}
 }

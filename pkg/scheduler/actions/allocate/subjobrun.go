@@ -80,9 +80,9 @@ func (s *subJobRun) place() subJobResult {
 	}
 	if s.unfinished == unfinished {
 		s.noteVain(anyWay)
+		s.noteFailed(known)
 	}
 	s.job.NodesFitErrors = errors
-	s.noteFailed(known)
 	return failed
 }
 

@@ -56,6 +56,8 @@ type Finder struct {
 	sampled, podSlots bool
 	// rareLooks counts the looks at nodes for rare classes.
 	rareLooks int
+	// ports is true if nodes are refused for a pod's host ports.
+	ports bool
 	// taints and affinity are true if nodes are refused for a pod's tolerations, and for its node selector and affinity.
 	taints, affinity bool
 	selection        selection
@@ -89,6 +91,7 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 			return enabled && f.podSlots
 		}
 		f.podSlots = option.EnabledPredicate != nil && *option.EnabledPredicate
+		f.ports = on(predicates.NodePortsEnable)
 		f.taints, f.affinity = on(predicates.TaintTolerationEnable), on(predicates.NodeAffinityEnable)
 	}
 	return f
@@ -96,6 +99,9 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 
 // ReadsAnything is true if a plugin may look at anything of a task, so that tasks of one class need not be equal to it.
 func (f *Finder) ReadsAnything() bool { return f.layering.readsAnything }
+
+// ChecksPorts is true if nodes are refused for a pod's host ports.
+func (f *Finder) ChecksPorts() bool { return f.ports }
 
 // MaxCaches is how many classes keep what was found of nodes at a time.
 func (f *Finder) MaxCaches() int { return f.maxCaches }
@@ -135,7 +141,7 @@ func (f *Finder) AskCachedAgain(task *api.TaskInfo, c *ClassCache, node int32) e
 // away.
 func (f *Finder) DecidedByNumbers(task *api.TaskInfo, chosenBy string) bool {
 	class := f.Class(task)
-	return !f.layering.readsAnything && !f.layering.nothingCached && !class.layers.uncachedVerdicts &&
+	return !f.layering.readsAnything && !f.layering.nothingCached && !f.layering.onTheClock && !class.layers.uncachedVerdicts &&
 		!f.PerJobBut(task, chosenBy) && len(f.antiAffinity.matching(task)) == 0
 }
 

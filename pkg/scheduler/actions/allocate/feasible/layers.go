@@ -57,6 +57,8 @@ type layering struct {
 	plugins []layeredPlugin
 	// readsAnything is true if one of them may look at anything of a task.
 	readsAnything bool
+	// onTheClock is true if one of them refuses nodes by the time of day, or of its measurements.
+	onTheClock bool
 	// deviceClasses are by the extended resource that stands for them, for which pods need no claim.
 	deviceClasses map[v1.ResourceName]string
 	known         map[string]*layers
@@ -89,6 +91,7 @@ func newLayering(ssn *framework.Session, nothingCached bool) *layering {
 			}
 			l.plugins = append(l.plugins, p)
 			l.readsAnything = l.readsAnything || p.readsAnything(ssn)
+			l.onTheClock = l.onTheClock || ssn.OnTheClock(p.name)
 		}
 	}
 	return l
