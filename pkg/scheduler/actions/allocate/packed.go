@@ -32,7 +32,8 @@ func (s *subJobRun) tryPacked(first, wanted int) subJobResult {
 	p.minimum = wanted
 	if !p.placeByPlan(found.plan, in, nodes) {
 		p.discard()
-		s.unfinished++ // that numbers do not decide is no proof
+		s.roomFound = true
+		s.unfinished++
 		return subJobResult{}
 	}
 	return p.end(p.untouched(first))

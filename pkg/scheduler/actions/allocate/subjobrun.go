@@ -27,6 +27,8 @@ type subJobRun struct {
 	// key names what decides on the sub-job, once it is keyed; empty when that is more than can be named.
 	key   string
 	keyed bool
+	// roomFound is true if tasks enough had room, and something that numbers do not know refused them.
+	roomFound bool
 	// retrying is true of trials that are made when the first one has failed. Explanations tell nothing of them, as not each session
 	// has the steps for them.
 	retrying bool
@@ -107,8 +109,6 @@ func (s *subJobRun) ruledOut() bool {
 		return true
 	case s.idleOnly && s.scope.ChosenBy != "" && s.packable(s.scope.Set) == packing.Impossible:
 		return true
-	case s.job.ContainsSubJobPolicy(): // numbers tell of the whole job what stops it
-		return false
 	default:
 		return s.isVain(anyWay)
 	}
@@ -193,14 +193,14 @@ func (s *subJobRun) isVain(in way) bool {
 
 // noteVain notes that the way leads nowhere for the sub-job.
 func (s *subJobRun) noteVain(in way) {
-	if key, known := s.vainKey(); known {
+	if key, known := s.vainKey(); known && !s.roomFound {
 		s.memory.noteVain(in, key)
 	}
 }
 
 // vainKey names all that decides on whether there is a way to place the tasks in the scope: the job, what it needs, the numbers of a
 // problem, and what verdicts on any node may depend on. It returns false where that is more than can be named. It is asked for where
-// nothing of the sub-job is placed.
+// nothing of the sub-job is placed. Sub-groups have none: numbers tell of the whole job what stops it.
 func (s *subJobRun) vainKey() (string, bool) {
 	if !s.keyed {
 		s.keyed, s.key = true, s.makeVainKey()
@@ -210,16 +210,19 @@ func (s *subJobRun) vainKey() (string, bool) {
 
 func (s *subJobRun) makeVainKey() string {
 	needed := s.neededBySubJob(s.subJob)
-	if !s.gangDecides || needed < 1 || needed > len(s.tasks) || len(s.job.TaskStatusIndex[api.Pipelined]) > 0 || sharded() || !s.queueTakes(s.tasks) {
+	if !s.gangDecides || s.job.ContainsSubJobPolicy() || needed < 1 || needed > len(s.tasks) || len(s.job.TaskStatusIndex[api.Pipelined]) > 0 || sharded() || !s.queueTakes(s.tasks) {
 		return ""
 	}
-	in := s.newPackingInput(s.tasks, needed, s.neededByRole())
+	in := s.packing
+	if in == nil || in.problem.Wanted != needed {
+		in = s.newPackingInput(s.tasks, needed, s.neededByRole())
+	}
 	session := s.sessionFingerprint()
 	if in == nil || session == 0 || !in.decidedByNumbers(s.scope.ChosenBy) || in.fillCaches() != nil {
 		return ""
 	}
 	problem, _ := in.problemOn(s.scope.Set, s.idleOnly, in.byCachedVerdicts(s.scope.Set))
-	return fmt.Sprintf("%s %s %d %t %s", s.job.UID, s.subJob.UID, session, s.idleOnly, problem.Key())
+	return fmt.Sprintf("%s %d %t %s", s.job.UID, session, s.idleOnly, problem.Key())
 }
 
 // tryOrders tries orders in which the class that found no room comes first, as often as it is another one, and at the most so many; then

@@ -59,7 +59,8 @@ func (p *taskPlacer) end(rest []*api.TaskInfo) subJobResult {
 	}
 	if result.outcome == notPlaced {
 		if len(p.placed) >= p.needed {
-			p.unfinished++ // there is room: it waits for what numbers do not know
+			p.roomFound = true
+			p.unfinished++
 		}
 		p.noteShortfall()
 		p.discard()
