@@ -113,6 +113,7 @@ var _ = Describe("After a kill -9 of the scheduler", func() {
 
 var _ = Describe("In the middle of a transaction", func() {
 	It("the API server may be killed and come back", func(ctx SpecContext) {
+		DeferCleanup(renewControllers)
 		w := newWorld(ctx, "apiserver", 1, "8")
 		proxy := w.proxy()
 		binding, preparing := gang{name: "binding", size: 3, min: 3}, gang{name: "preparing", size: 3, min: 3}

@@ -40,6 +40,7 @@ var _ = Describe("After an outage of the API server", func() {
 			rounds, err = strconv.Atoi(text)
 			Expect(err).NotTo(HaveOccurred(), outageRounds)
 		}
+		DeferCleanup(renewControllers)
 		alone, elected := newWorld(ctx, "outage", 10, "40"), newWorld(ctx, "outage-elected", 10, "40")
 		alone.start(ctx, alone.conf("first"))
 		elected.startWith(ctx, controlplane.SchedulerOptions{Conf: elected.conf("first"), LeaderElect: true, Env: []string{"POD_UID=the-pod"}})

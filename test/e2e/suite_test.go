@@ -6,6 +6,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -25,8 +26,7 @@ import (
 const (
 	// patience is how long a spec waits for what must come; it bounds nothing that is measured.
 	patience = 30 * time.Second
-	// controllersPatience is how long Kubernetes' own controllers may take: after outages of the API server in a row their
-	// informers pause for up to a minute.
+	// controllersPatience is how long Kubernetes' own controllers may take, which a spec may keep from the API server.
 	controllersPatience = 3 * time.Minute
 	// glance is how often it looks.
 	glance = 20 * time.Millisecond
@@ -38,6 +38,8 @@ var (
 	cp   *controlplane.ControlPlane
 	kube kubernetes.Interface
 	vc   vcclient.Interface
+	// volcanoControllers is vc-controller-manager.
+	volcanoControllers *controlplane.Process
 	// binaries is the repository's bin.
 	binaries string
 )
@@ -68,9 +70,27 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(cp.InstallChart(ctx)).To(Succeed())
 	Expect(cp.Apply(ctx, []byte(priorities))).To(Succeed())
 	Expect(cp.Apply(ctx, control.PluginRole(controlplane.Namespace, controlplane.SchedulerServiceAccount))).To(Succeed())
-	_, err = cp.StartControllerManager(ctx, controlplane.ManagerOptions{})
-	Expect(err).NotTo(HaveOccurred())
+	startVolcanoControllers(ctx)
 })
+
+// startVolcanoControllers runs vc-controller-manager.
+func startVolcanoControllers(ctx context.Context) {
+	GinkgoHelper()
+	var err error
+	volcanoControllers, err = cp.StartControllerManager(ctx, controlplane.ManagerOptions{})
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// renewControllers starts controllers anew. A spec has it done at its end that takes the API server away: after outages in a row
+// informers pause for up to a minute, in which the specs that follow would wait for claims to be made and volumes to be bound.
+func renewControllers(ctx SpecContext) {
+	for _, component := range []controlplane.Component{controlplane.ControllerManager, controlplane.KWOK} {
+		Expect(cp.Kill(component)).To(Succeed())
+		Expect(cp.Restart(ctx, component)).To(Succeed())
+	}
+	Expect(volcanoControllers.Kill9()).To(Succeed())
+	startVolcanoControllers(ctx)
+}
 
 // missing says which binaries of this repository have to be built first.
 func missing(bin string) error {
