@@ -45,6 +45,7 @@ func (r *run) bind(m *member, slot *waiter) {
 		r.move(m, stateBound)
 		r.mu.Unlock()
 		r.retell(m)
+		r.tellBound(m)
 	case errors.Is(err, errUnsettled):
 		r.abandon(m, err)
 	default:
@@ -53,6 +54,22 @@ func (r *run) bind(m *member, slot *waiter) {
 		r.mu.Unlock()
 		r.retell(m)
 		r.work.Go(func() { r.undo(m) })
+	}
+}
+
+// tellBound tells the member's steps that it is bound.
+func (r *run) tellBound(m *member) {
+	for i := range m.Steps {
+		s := &m.Steps[i]
+		if s.Bound == nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(r.e.ctx, r.e.callTimeout)
+		_ = protect(s, m, func() error { // which logs a panic; the member is bound all the same
+			s.Bound(ctx, m.Task, m.Node)
+			return nil
+		})
+		cancel()
 	}
 }
 

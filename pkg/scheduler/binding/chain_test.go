@@ -22,6 +22,14 @@ func TestChain(t *testing.T) {
 			pods:    []script{{steps: steps("a", "b", "c")}},
 			want:    []string{"a b c bind bound"},
 		},
+		"steps are told of the bind, whichever panics, and not of members that are released": {
+			minimum: 1,
+			pods: []script{
+				{steps: []act{{plugin: "a", told: true, tellPanics: true}, {plugin: "b"}, {plugin: "c", told: true}}},
+				{steps: []act{{plugin: "a", told: true}, {plugin: "b", err: errStep}, {plugin: "c", told: true, placed: true}}},
+			},
+			want: []string{"a b c bind bound +a +c", "a b -c -b -a released(b failed)"},
+		},
 		"pods without steps are bound at once": {
 			minimum: 2,
 			pods:    []script{{}, {}},

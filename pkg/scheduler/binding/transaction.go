@@ -43,6 +43,9 @@ type Step struct {
 	// as to assume its volumes. Rollback undoes that too, so it is called for every member that is not bound, whether
 	// PreBind has begun or not.
 	RollbackUnbegun bool
+	// Bound is told that the member is bound, after the Ledger; nil when nobody asks. Like Rollback's success, it ends what the
+	// step keeps for the member. Its context has a deadline, and other members wait for it to return.
+	Bound func(ctx context.Context, task *api.TaskInfo, node string)
 	// Timeout bounds one run of PreBind and one run of Rollback; DefaultStepTimeout when zero.
 	Timeout time.Duration
 }

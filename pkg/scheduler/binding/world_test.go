@@ -66,6 +66,8 @@ type act struct {
 	noUndo  bool
 	// placed is true if the plugin did something before the chain, which its rollback undoes.
 	placed bool
+	// told is true if the step is told of the bind, and tellPanics if it panics then.
+	told, tellPanics bool
 	// undo are the failures of the first rollbacks; undoTakes is how long each runs.
 	undo      []error
 	undoTakes time.Duration
@@ -136,6 +138,9 @@ func (w *world) member(gang api.JobID, name, node string, s script) *Member {
 		if !a.noUndo {
 			step.Rollback = w.rollback(p, i, a)
 		}
+		if a.told {
+			step.Bound = w.tell(p, a)
+		}
 		steps = append(steps, step)
 	}
 	p.Member = NewMember(api.NewTaskInfo(object), node, steps)
@@ -174,6 +179,20 @@ func (w *world) preBind(p *pod, i int, a act) func(context.Context, *api.TaskInf
 			panic("told to")
 		}
 		return errors.Join(err, a.err)
+	}
+}
+
+func (w *world) tell(p *pod, a act) func(context.Context, *api.TaskInfo, string) {
+	return func(ctx context.Context, _ *api.TaskInfo, node string) {
+		_, bounded := ctx.Deadline()
+		w.at(p, func() {
+			p.log("+" + a.plugin)
+			w.expect(p, p.bound && node == p.Node, "%s is told of a bind to %s that is not", a.plugin, node)
+			w.expect(p, bounded, "%s is told of a bind without a deadline", a.plugin)
+		})
+		if a.tellPanics {
+			panic("told to")
+		}
 	}
 }
 
