@@ -15,7 +15,7 @@ type pluginSwitch struct {
 // pluginSwitches lists the switches of a plugin, spelt as upstream's conf types spell them.
 func pluginSwitches() []pluginSwitch {
 	return []pluginSwitch{
-		{key: enablePreBind, doc: "Its pre-bind steps. Not in upstream."},
+		{key: enablePreBind, doc: "Its pre-bind steps, and what it reserves for them. Not in upstream."},
 		{key: "enableJobOrder", doc: "Its order of jobs."},
 		{key: "enabledSubJobOrder", doc: "Its order of the sub-groups of a job."},
 		{key: "enableTaskOrder", doc: "Its order of tasks."},

@@ -26,8 +26,10 @@ func HasClaims(pod *v1.Pod) bool {
 
 // giveBack takes back the placements that no action took back and that were not handed over to be bound: a task whose
 // gang backfill could not complete, one that the cache refused, one that waits for room. What plugins reserved for its
-// claims would stay reserved for as long as the scheduler runs. Tasks without claims hold nothing beyond the session.
+// claims would stay reserved for as long as the scheduler runs. Of tasks without claims nothing is held beyond the session but by
+// Reservers, which know of what.
 func (ssn *Session) giveBack() {
+	defer ssn.reservers.giveBack() // what no event told of
 	statement := vcframework.NewStatement(ssn.Session)
 	takeBack := map[api.TaskStatus]func(*api.TaskInfo) error{api.Allocated: statement.UnAllocate, api.Pipelined: statement.UnPipeline}
 	for _, job := range ssn.Jobs {

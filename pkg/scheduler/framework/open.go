@@ -88,9 +88,12 @@ func (c *sessionCache) decided(task *api.TaskInfo) map[string]string {
 	return decided
 }
 
-// AddBindTask adds the task to its gang's transaction with the session's chain. A task without the devices it asks for is
-// refused: not every action of upstream asks whether placing it went well.
+// AddBindTask adds the task to its gang's transaction with the session's chain. A task without the devices it asks for, or for
+// which a plugin could not reserve, is refused: not every action of upstream asks whether placing it went well.
 func (c *sessionCache) AddBindTask(bindCtx *vccache.BindContext) error {
+	if err := c.session.reservers.refused[bindCtx.TaskInfo.UID]; err != nil {
+		return err
+	}
 	steps := c.session.chain(bindCtx)
 	if c.staging != nil {
 		locks, err := c.staging.Steps(bindCtx.TaskInfo, c.Cache.Client())
@@ -103,6 +106,7 @@ func (c *sessionCache) AddBindTask(bindCtx *vccache.BindContext) error {
 		return err
 	}
 	c.session.handedOver[bindCtx.TaskInfo.UID] = true
+	delete(c.session.reservers.reserved, bindCtx.TaskInfo.UID)
 	return nil
 }
 

@@ -89,14 +89,26 @@ func WithTimeout(d time.Duration) PreBindOption {
 
 // WithRollbackUnbegun has the rollback called for every task that was handed over to be bound and will not be, also when
 // the step has not begun for it: for a plugin that did something when the session placed the task, such as to assume a
-// volume. A placement that the session takes back before that is told to the plugin's event handler (AddEventHandler).
+// volume. A placement that the session takes back before that is told to the plugin's event handler (AddEventHandler). AddReserver
+// does both.
 func WithRollbackUnbegun() PreBindOption {
 	return func(s *preBindStep) { s.rollbackUnbegun = true }
+}
+
+// BoundFn is told that a task is bound to the node.
+type BoundFn func(ctx context.Context, task *api.TaskInfo, nodeName string)
+
+// WithBound has the plugin told of each task that is bound: once, off the session loop, after the write that binds it has
+// succeeded. A task that was handed over to be bound ends with that or with a rollback that succeeds, so what a plugin keeps for
+// it can be forgotten then. Other members of its gang wait for the function; its context has a deadline.
+func WithBound(fn BoundFn) PreBindOption {
+	return func(s *preBindStep) { s.bound = fn }
 }
 
 type preBindStep struct {
 	preBind         func(ctx context.Context, task *api.TaskInfo, nodeName string) error
 	rollback        RollbackFn
 	rollbackUnbegun bool
+	bound           BoundFn
 	timeout         time.Duration
 }

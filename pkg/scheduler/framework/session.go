@@ -41,6 +41,7 @@ type Session struct {
 	// volumeKey is of the plugin volumeKeyBy; nil for none.
 	volumeKey   VolumeKeyFn
 	volumeKeyBy string
+	reservers   reservers
 	// scorers are the plugins of this project that may have a say in which of the nodes that fit is best.
 	scorers map[string]bool
 	jobKeys map[string]JobKeyFn
@@ -89,16 +90,18 @@ func (ssn *Session) AddPreBinder(plugin string, pb PreBinder, opts ...PreBindOpt
 	ssn.addStep(plugin, preBindStep{preBind: pb.PreBind, rollback: pb.Rollback}, opts)
 }
 
-func (ssn *Session) addStep(plugin string, step preBindStep, opts []PreBindOption) {
+// addStep returns false if it is too late for a step.
+func (ssn *Session) addStep(plugin string, step preBindStep, opts []PreBindOption) bool {
 	if ssn.chained {
 		klog.Background().Error(nil, "Pre-bind step registered outside OnSessionOpen is ignored", "plugin", plugin)
-		return
+		return false
 	}
 	step.timeout = DefaultStepTimeout
 	for _, opt := range opts {
 		opt(&step)
 	}
 	ssn.steps[plugin] = append(ssn.steps[plugin], step)
+	return true
 }
 
 // chain returns the pre-bind steps for one task: plugins in conf order, and within a plugin first the steps it
@@ -109,7 +112,7 @@ func (ssn *Session) chain(bindCtx *vccache.BindContext) []binding.Step {
 	for _, plugin := range ssn.order {
 		for _, s := range ssn.steps[plugin] {
 			steps = append(steps, binding.Step{
-				Plugin: plugin, PreBind: s.preBind, Rollback: s.rollback, RollbackUnbegun: s.rollbackUnbegun, Timeout: s.timeout,
+				Plugin: plugin, PreBind: s.preBind, Rollback: s.rollback, RollbackUnbegun: s.rollbackUnbegun, Bound: s.bound, Timeout: s.timeout,
 			})
 		}
 		if pb, ok := ssn.upstream[plugin]; ok {

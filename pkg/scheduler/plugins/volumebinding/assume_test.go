@@ -12,8 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
-	"volcano.sh/volcano/pkg/scheduler/api"
-	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -149,25 +147,6 @@ func TestASharedClaimIsHeldUntilNobodyHoldsIt(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestEvictionsLeaveVolumesAlone: a task that is evicted keeps its volumes, and one whose eviction is taken back is given none anew.
-func TestEvictionsLeaveVolumesAlone(t *testing.T) {
-	objects := with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")})
-	run(t, nil, objects, func(w *world) {
-		task := member("g-0", "c")
-		w.mustPlace(task, "n1")
-		task.Status = api.Releasing
-		w.session.deallocated(&vcframework.Event{Task: task})
-		if w.plugin.volumes.assumptionOf(task.Pod.UID) == nil {
-			t.Error("the eviction gave its volumes back")
-		}
-		task.Status = api.Running
-		event := &vcframework.Event{Task: task}
-		if w.session.allocated(event); event.Err != nil {
-			t.Errorf("taking the eviction back: %v", event.Err)
-		}
-	})
 }
 
 // TestWhatIsAssumedOutlivesConfigurations: a reload builds the plugin anew, and volumes of transactions in flight stay taken.

@@ -26,7 +26,6 @@ import (
 
 	feature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/kubernetes/pkg/features"
-	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -73,6 +72,7 @@ type plugin struct {
 
 var (
 	_ framework.Plugin    = (*plugin)(nil)
+	_ framework.Reserver  = (*session)(nil)
 	_ framework.PreBinder = (*plugin)(nil)
 	_ framework.Recoverer = (*plugin)(nil)
 )
@@ -90,8 +90,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	if p.scores() {
 		ssn.AddNodeOrderFn(Name, s.nodeOrder)
 	}
-	ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: s.allocated, DeallocateFunc: s.deallocated})
-	ssn.AddPreBinder(Name, p, framework.WithTimeout(p.bindTimeout+stepGrace), framework.WithRollbackUnbegun())
+	ssn.AddReserver(Name, s, p, framework.WithTimeout(p.bindTimeout+stepGrace))
 }
 
 // OnSessionClose implements framework.Plugin.

@@ -13,7 +13,6 @@ import (
 	"k8s.io/klog/v2"
 	k8s "k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 	"volcano.sh/volcano/pkg/scheduler/api"
-	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
@@ -211,32 +210,23 @@ func (v *volumes) selectedNode(claim *v1.PersistentVolumeClaim) string {
 	return ""
 }
 
-// allocated assumes the volumes of a task that was placed. A task whose eviction is taken back is none.
-func (s *session) allocated(event *vcframework.Event) {
-	task := event.Task
-	if task.Status != api.Allocated && task.Status != api.Pipelined {
-		return
-	}
-	s.users.add(task.Pod)
+// Reserve implements framework.Reserver: it assumes volumes for the task's claims.
+func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	if len(claimVolumes(task.Pod)) == 0 {
-		return
+		return nil
 	}
-	node, ok := s.users.nodes[task.NodeName]
-	if !ok || node.Node == nil {
-		event.Err = fmt.Errorf("node %s is not in the session", task.NodeName)
-		return
+	if node.Node == nil {
+		return fmt.Errorf("node %s is gone", node.Name)
 	}
 	if err := s.volumes.assume(s.stock, task.Pod, node.Node); err != nil {
-		event.Err = fmt.Errorf("plugin %s: reserving volumes: %w", Name, err)
-		klog.V(3).InfoS("Volumes of a placed task are not reserved", "pod", klog.KObj(task.Pod), "node", node.Name, "err", err)
+		return err
 	}
+	s.users.add(task.Pod)
+	return nil
 }
 
-// deallocated undoes that for a task whose placement was taken back. An evicted one keeps its volumes until it is gone.
-func (s *session) deallocated(event *vcframework.Event) {
-	if event.Task.Status != api.Pending {
-		return
-	}
-	s.users.remove(event.Task.Pod)
-	s.volumes.revert(event.Task.Pod.UID)
+// Unreserve implements framework.Reserver.
+func (s *session) Unreserve(task *api.TaskInfo) {
+	s.users.remove(task.Pod)
+	s.volumes.revert(task.Pod.UID)
 }

@@ -25,7 +25,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-helpers/storage/volume"
 	"volcano.sh/volcano/pkg/scheduler/api"
-	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -211,14 +210,12 @@ func (w *world) fits(task *api.TaskInfo, node string) string {
 // place places the task as a session does; take takes it back.
 func (w *world) place(task *api.TaskInfo, node string) error {
 	task.Status, task.NodeName = api.Allocated, node
-	event := &vcframework.Event{Task: task}
-	w.session.allocated(event)
-	return event.Err
+	return w.session.Reserve(task, w.session.users.nodes[node])
 }
 
 func (w *world) take(task *api.TaskInfo) {
 	task.Status = api.Pending
-	w.session.deallocated(&vcframework.Event{Task: task})
+	w.session.Unreserve(task)
 }
 
 func (w *world) mustPlace(task *api.TaskInfo, node string) {
