@@ -59,6 +59,8 @@ type layering struct {
 	readsAnything bool
 	// onTheClock is true if one of them refuses nodes by the time of day, or of its measurements.
 	onTheClock bool
+	// asksOurs is true if one of them is of this project and refuses nodes to tasks of a class.
+	asksOurs bool
 	// deviceClasses are by the extended resource that stands for them, for which pods need no claim.
 	deviceClasses map[v1.ResourceName]string
 	known         map[string]*layers
@@ -92,6 +94,7 @@ func newLayering(ssn *framework.Session, nothingCached bool) *layering {
 			l.plugins = append(l.plugins, p)
 			l.readsAnything = l.readsAnything || p.readsAnything(ssn)
 			l.onTheClock = l.onTheClock || ssn.OnTheClock(p.name)
+			l.asksOurs = l.asksOurs || p.layer == cached && ssn.JudgesNodes(p.name)
 		}
 	}
 	return l
