@@ -60,3 +60,38 @@ func TestANodeThatHasLostADeviceTakesMembersThatNeedNone(t *testing.T) {
 		})
 	}
 }
+
+// TestAMemberFitsBesideOthersThatTakeWhatIsScarce: resource-strategy-fit keeps cpus for devices that are idle.
+func TestAMemberFitsBesideOthersThatTakeWhatIsScarce(t *testing.T) {
+	const proportional = `  - name: resource-strategy-fit
+    arguments:
+      proportional:
+        enable: true
+        resources: example.com/other, nvidia.com/gpu
+        resourceProportion:
+          nvidia.com/gpu.cpu: 2.5
+          nvidia.com/gpu.memory: 1
+`
+	worker, launcher := [2]string{"4", "2"}, [2]string{"2", ""}
+	tests := map[string]struct {
+		members [][2]string
+		want    int
+	}{
+		"workers first":         {[][2]string{worker, worker, launcher}, 3},
+		"the launcher first":    {[][2]string{launcher, worker, worker}, 3},
+		"a worker too few":      {[][2]string{worker, launcher}, 0},
+		"no workers":            {[][2]string{launcher, {"1", ""}}, 0},
+		"workers beside others": {[][2]string{worker, worker, {"1", ""}, {"1", ""}}, 4},
+	}
+	for name, tc := range tests {
+		for where, lies := range everywhere {
+			t.Run(name+", "+where, func(t *testing.T) {
+				c := newCounting(t, gpuWorld(lies, []string{"4"}, tc.members...))
+				c.conf += proportional
+				if _, bound := c.session(); bound != tc.want {
+					t.Errorf("%d members were bound, want %d: %s", bound, tc.want, c.says)
+				}
+			})
+		}
+	}
+}
