@@ -177,7 +177,7 @@ func (c *Cluster) Open(registry *framework.Registry, confText string) *Session {
 	if err != nil {
 		panic(err)
 	}
-	profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, handle{c.cache, c.stop})
+	profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, c.Handle())
 	if err != nil {
 		panic(err)
 	}
@@ -242,3 +242,6 @@ func (s *Session) Pipelined() map[string]string {
 }
 
 func key(task *api.TaskInfo) string { return fmt.Sprintf("%s/%s", task.Namespace, task.Name) }
+
+// Handle is what plugins are built with.
+func (c *Cluster) Handle() framework.Handle { return handle{c.cache, c.stop} }
