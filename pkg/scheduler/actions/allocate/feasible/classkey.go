@@ -12,15 +12,18 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// volumeKeyFn is framework.Session.VolumeKey.
-type volumeKeyFn func(pod *v1.Pod, volume *v1.Volume) (string, bool)
+// claimKeys tell claims apart as plugins do: framework.Session.VolumeKey and ResourceClaimKey.
+type claimKeys struct {
+	volume func(pod *v1.Pod, volume *v1.Volume) (string, bool)
+	device func(pod *v1.Pod, claim *v1.PodResourceClaim) (string, bool)
+}
 
 // A class key is all that verdicts on a task may depend on besides its identity: equal bytes mean equal tasks. Each field is
 // of a fixed length or begins with its own, lists and maps with how many entries they have, and what may be nil with whether
 // it is, so that no two tasks have one key by chance.
 
 // appendClassKey appends the class key of the task.
-func appendClassKey(b []byte, task *api.TaskInfo, labels *selectorLabelKeys, volumeKey volumeKeyFn) []byte {
+func appendClassKey(b []byte, task *api.TaskInfo, labels *selectorLabelKeys, claims claimKeys) []byte {
 	pod := task.Pod
 	b = appendString(b, task.Namespace)
 	b = appendString(b, task.TaskRole)
@@ -31,18 +34,34 @@ func appendClassKey(b []byte, task *api.TaskInfo, labels *selectorLabelKeys, vol
 	b = appendResource(b, task.InitResreq)
 	b = labels.appendLabels(b, pod.Labels)
 	b = labels.appendAnnotations(b, pod.Annotations)
-	return appendVolumes(appendPodSpec(b, &pod.Spec), pod, volumeKey)
+	b = appendPodSpec(b, &pod.Spec)
+	return appendVolumes(appendResourceClaims(b, pod, claims), pod, claims)
+}
+
+// appendResourceClaims appends the claims of devices by what tells them apart, if a plugin says that.
+func appendResourceClaims(b []byte, pod *v1.Pod, claims claimKeys) []byte {
+	b = binary.AppendUvarint(b, uint64(len(pod.Spec.ResourceClaims)))
+	for i := range pod.Spec.ResourceClaims {
+		claim := &pod.Spec.ResourceClaims[i]
+		key, ok := claims.device(pod, claim)
+		if b = appendBool(b, ok); ok {
+			b = appendString(b, key)
+		} else {
+			b = appendMessage(b, claim)
+		}
+	}
+	return b
 }
 
 // appendVolumes appends the volumes that are not made on any node: those with claims by what tells claims apart, if a plugin
 // says that.
-func appendVolumes(b []byte, pod *v1.Pod, volumeKey volumeKeyFn) []byte {
+func appendVolumes(b []byte, pod *v1.Pod, claims claimKeys) []byte {
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
 		if madeOnNode(volume) {
 			continue
 		}
-		key, ok := volumeKey(pod, volume)
+		key, ok := claims.volume(pod, volume)
 		if b = appendBool(appendBool(b, true), ok); ok {
 			b = appendString(b, key)
 		} else {
@@ -60,7 +79,6 @@ func appendPodSpec(b []byte, spec *v1.PodSpec) []byte {
 	b = appendOptional(b, spec.Affinity, func(b []byte, affinity v1.Affinity) []byte { return appendMessage(b, &affinity) })
 	b = appendMessages(b, len(spec.Tolerations), func(i int) message { return &spec.Tolerations[i] })
 	b = appendMessages(b, len(spec.TopologySpreadConstraints), func(i int) message { return &spec.TopologySpreadConstraints[i] })
-	b = appendMessages(b, len(spec.ResourceClaims), func(i int) message { return &spec.ResourceClaims[i] })
 	for _, containers := range [][]v1.Container{spec.InitContainers, spec.Containers} {
 		b = binary.AppendUvarint(b, uint64(len(containers)))
 		for i := range containers {

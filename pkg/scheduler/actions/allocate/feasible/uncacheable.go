@@ -18,8 +18,8 @@ import (
 )
 
 // dependsOnOtherNodes is true of a pod on which the Kubernetes predicates' verdict depends on what is placed on other nodes:
-// one with required pod affinity of its own, hard topology spread, claims on devices (KEP-4381), or, where they look for
-// volumes, claims on volumes that are not bound yet.
+// one with required pod affinity of its own, hard topology spread, or, where they look for these, claims on devices (KEP-4381) or on
+// volumes that are not bound yet.
 //
 // Anti-affinity of pods that ran before the session is part of what the predicates keep per task; sessionAntiAffinity has
 // that of pods placed in the session.
@@ -28,10 +28,11 @@ func dependsOnOtherNodes(ssn *framework.Session, pod *v1.Pod) bool {
 		return true
 	}
 	hard := func(c v1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == v1.DoNotSchedule }
-	if slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, hard) || len(pod.Spec.ResourceClaims) > 0 {
+	if slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, hard) {
 		return true
 	}
-	return claimsWait(ssn, pod) && findsVolumes(ssn)
+	return len(pod.Spec.ResourceClaims) > 0 && looksFor(ssn, predicates.DynamicResourceAllocationEnable) ||
+		claimsWait(ssn, pod) && looksFor(ssn, predicates.VolumeBindingEnable)
 }
 
 // claimsWait is true of a pod with claims that have no volume yet, as far as is known.
@@ -42,11 +43,12 @@ func claimsWait(ssn *framework.Session, pod *v1.Pod) bool {
 	})
 }
 
-// findsVolumes is true if the predicates plugin looks for the volumes of claims. Otherwise a plugin does that has its own say.
-func findsVolumes(ssn *framework.Session) bool {
+// looksFor is true unless the conf says that the predicates plugin leaves these claims alone. Another plugin that looks for what is
+// claimed has its own say.
+func looksFor(ssn *framework.Session, claims string) bool {
 	finds := true
 	if option, found := ssn.PluginOption(predicates.PluginName); found {
-		framework.Arguments(option.Arguments).GetBool(&finds, predicates.VolumeBindingEnable)
+		framework.Arguments(option.Arguments).GetBool(&finds, claims)
 	}
 	return finds
 }

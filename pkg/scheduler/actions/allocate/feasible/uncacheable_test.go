@@ -93,33 +93,57 @@ func boundClaim(name string) *v1.PersistentVolumeClaim {
 	return claim
 }
 
-// TestVolumesThatAnotherPluginFinds: what the predicates plugin does not look for does not make it be asked each time.
-func TestVolumesThatAnotherPluginFinds(t *testing.T) {
+// TestClaimsThatAnotherPluginLooksFor: what the predicates plugin does not look for does not make it be asked each time.
+func TestClaimsThatAnotherPluginLooksFor(t *testing.T) {
 	cluster := sessiontest.New(sessiontest.World{Objects: []runtime.Object{schedtest.LateClass("late", "example.com/disks"), schedtest.UnboundClaim("unbound", "late")}})
 	defer cluster.Close()
-	pod := schedtest.MakePod().Name("p").Volume("unbound").Obj()
-	for value, want := range map[string]bool{"true": true, "false": false} {
-		ssn := cluster.Open(framework.NewRegistry(),
-			"actions: allocate\ntiers:\n- plugins:\n  - name: predicates\n    arguments: {predicate.VolumeBindingEnable: "+value+"}\n")
-		if got := dependsOnOtherNodes(ssn.Session, pod); got != want {
-			t.Errorf("with predicate.VolumeBindingEnable: %s got %t, want %t", value, got, want)
+	pods := map[string]*v1.Pod{
+		"predicate.VolumeBindingEnable":             schedtest.MakePod().Name("p").Volume("unbound").Obj(),
+		"predicate.DynamicResourceAllocationEnable": schedtest.MakePod().Name("p").ResourceClaim("card").Obj(),
+	}
+	for argument, pod := range pods {
+		for value, want := range map[string]bool{"true": true, "false": false} {
+			ssn := cluster.Open(framework.NewRegistry(),
+				"actions: allocate\ntiers:\n- plugins:\n  - name: predicates\n    arguments: {"+argument+": "+value+"}\n")
+			if got := dependsOnOtherNodes(ssn.Session, pod); got != want {
+				t.Errorf("with %s: %s got %t, want %t", argument, value, got, want)
+			}
+			ssn.Close()
 		}
-		ssn.Close()
 	}
 }
 
 // TestPodsWhoseClaimsAPluginFindsEqualAreOfOneClass: else each pod with a claim of its own is a class of its own.
 func TestPodsWhoseClaimsAPluginFindsEqualAreOfOneClass(t *testing.T) {
 	told := &selectorLabelKeys{read: framework.SomePodKeys(), selected: map[string]*mentionedValues{}}
-	key := func(claim string, of volumeKeyFn) string {
-		return string(appendClassKey(nil, api.NewTaskInfo(schedtest.MakePod().Name("p").Volume(claim).Obj()), told, of))
+	pods := map[string]func(claim string) *v1.Pod{
+		"volume": func(claim string) *v1.Pod { return schedtest.MakePod().Name("p").Volume(claim).Obj() },
+		"devices": func(claim string) *v1.Pod {
+			pod := schedtest.MakePod().Name("p").Obj()
+			pod.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "card", ResourceClaimName: &claim}}
+			return pod
+		},
 	}
-	equal := func(*v1.Pod, *v1.Volume) (string, bool) { return "equal", true }
-	byName := func(_ *v1.Pod, volume *v1.Volume) (string, bool) { return volume.PersistentVolumeClaim.ClaimName, true }
-	if key("a", equal) != key("b", equal) {
-		t.Error("pods with equal claims are of two classes")
+	equal := claimKeys{
+		func(*v1.Pod, *v1.Volume) (string, bool) { return "equal", true },
+		func(*v1.Pod, *v1.PodResourceClaim) (string, bool) { return "equal", true },
 	}
-	if key("a", byName) == key("b", byName) || key("a", noVolumeKey) == key("b", noVolumeKey) {
-		t.Error("pods with unequal claims are of one class")
+	byName := claimKeys{
+		func(_ *v1.Pod, volume *v1.Volume) (string, bool) { return volume.PersistentVolumeClaim.ClaimName, true },
+		func(_ *v1.Pod, claim *v1.PodResourceClaim) (string, bool) { return *claim.ResourceClaimName, true },
+	}
+	for name, pod := range pods {
+		key := func(claim string, of claimKeys) string {
+			return string(appendClassKey(nil, api.NewTaskInfo(pod(claim)), told, of))
+		}
+		if key("a", equal) != key("b", equal) {
+			t.Errorf("%s: pods with equal claims are of two classes", name)
+		}
+		if key("a", byName) == key("b", byName) || key("a", noKeys) == key("b", noKeys) {
+			t.Errorf("%s: pods with unequal claims are of one class", name)
+		}
+		if key("a", equal) == string(appendClassKey(nil, api.NewTaskInfo(schedtest.MakePod().Name("p").Obj()), told, equal)) {
+			t.Errorf("%s: a pod with a claim and one without are of one class", name)
+		}
 	}
 }

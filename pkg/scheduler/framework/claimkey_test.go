@@ -38,3 +38,29 @@ func TestVolumeKeys(t *testing.T) {
 		})
 	}
 }
+
+// TestResourceClaimKeys: the same goes for claims of devices.
+func TestResourceClaimKeys(t *testing.T) {
+	says := func(key string) ResourceClaimKeyFn { return func(*v1.Pod, *v1.PodResourceClaim) string { return key } }
+	cases := map[string]struct {
+		fns  []ResourceClaimKeyFn
+		want string
+		ok   bool
+	}{
+		"no plugin":   {},
+		"a plugin":    {fns: []ResourceClaimKeyFn{says("a")}, want: "a", ok: true},
+		"two plugins": {fns: []ResourceClaimKeyFn{says("a"), says("b")}, want: "a", ok: true},
+		"a panic":     {fns: []ResourceClaimKeyFn{func(*v1.Pod, *v1.PodResourceClaim) string { panic("oh no") }}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			ssn := newSession(nil, nil)
+			for _, fn := range tc.fns {
+				ssn.AddResourceClaimKeyFn("p", fn)
+			}
+			if key, ok := ssn.ResourceClaimKey(&v1.Pod{}, &v1.PodResourceClaim{}); key != tc.want || ok != tc.ok {
+				t.Errorf("got %q, %v, want %q, %v", key, ok, tc.want, tc.ok)
+			}
+		})
+	}
+}
