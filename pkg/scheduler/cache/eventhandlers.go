@@ -180,7 +180,8 @@ func (ch *changes) podUpdated(oldObj, newObj any) {
 	case after.Spec.NodeName != before.Spec.NodeName || after.Status.Phase != before.Status.Phase:
 		ch.cache.wake(WakeDelayed)
 	case after.Spec.NodeName == "" && ch.ours(after) && !(equality.Semantic.DeepEqual(before.Labels, after.Labels) &&
-		equality.Semantic.DeepEqual(before.Annotations, after.Annotations) && equality.Semantic.DeepEqual(before.Spec, after.Spec)):
+		equality.Semantic.DeepEqual(before.Annotations, after.Annotations) && equality.Semantic.DeepEqual(before.Spec, after.Spec) &&
+		equality.Semantic.DeepEqual(before.Status.ResourceClaimStatuses, after.Status.ResourceClaimStatuses)):
 		ch.cache.backoff.RetrySoon(gangOf(after)) // it may be a step's own doing
 		ch.cache.wake(WakeNow)
 	}

@@ -4,6 +4,7 @@ package cache
 
 import (
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -12,11 +13,12 @@ import (
 )
 
 // watchStorage watches what decides where claims without a volume may have one: volumes, storage classes, and what CSI drivers say of
-// nodes. Informers that are watched already are left out.
+// nodes; and what decides where claims may have devices: the devices, their classes, and the claims that have them. Informers that are
+// watched already are left out.
 func (ch *changes) watchStorage(informers ...cache.SharedIndexInformer) {
 	for _, informer := range informers {
 		if !ch.watches(informer) {
-			ch.watch(informer, ch.storageAdded, ch.storageUpdated, func(any) {})
+			ch.watch(informer, ch.storageAdded, ch.storageUpdated, ch.storageDeleted)
 		}
 	}
 }
@@ -32,6 +34,15 @@ func (ch *changes) storageAdded(obj any) {
 		ch.cache.backoff.RetryNodeSoon(object.Name)
 		ch.storageHelps()
 	case *storagev1.StorageClass, *storagev1.CSIDriver, *storagev1.CSIStorageCapacity:
+		ch.storageHelps()
+	case *resourcev1.ResourceSlice, *resourcev1.DeviceClass, *resourcev1.ResourceClaim:
+		ch.storageHelps()
+	}
+}
+
+// storageDeleted wakes for devices that are free.
+func (ch *changes) storageDeleted(obj any) {
+	if claim, ok := obj.(*resourcev1.ResourceClaim); ok && claim.Status.Allocation != nil {
 		ch.storageHelps()
 	}
 }
@@ -63,8 +74,23 @@ func mayHelp(oldObj, newObj any) bool {
 	case *storagev1.CSIStorageCapacity:
 		before, ok := oldObj.(*storagev1.CSIStorageCapacity)
 		return ok && (before.UID != after.UID || more(before.Capacity, after.Capacity) || more(before.MaximumVolumeSize, after.MaximumVolumeSize))
+	case *resourcev1.ResourceSlice:
+		before, ok := oldObj.(*resourcev1.ResourceSlice)
+		return ok && !same(before.Spec, after.Spec)
+	case *resourcev1.DeviceClass:
+		before, ok := oldObj.(*resourcev1.DeviceClass)
+		return ok && !same(before.Spec, after.Spec)
+	case *resourcev1.ResourceClaim:
+		before, ok := oldObj.(*resourcev1.ResourceClaim)
+		return ok && (before.UID != after.UID || before.Status.Allocation != nil && after.Status.Allocation == nil ||
+			isFull(before) && !isFull(after))
 	}
 	return false
+}
+
+// isFull is true of a claim that no more pods may use.
+func isFull(claim *resourcev1.ResourceClaim) bool {
+	return len(claim.Status.ReservedFor) >= resourcev1.ResourceClaimReservedForMaxSize
 }
 
 // isFree is true of a volume that a claim may be given.

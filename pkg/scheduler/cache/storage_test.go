@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,6 +42,26 @@ func capacityOf(amount string) *storagev1.CSIStorageCapacity {
 		capacity.Capacity = new(resource.MustParse(amount))
 	}
 	return capacity
+}
+
+// allocated is a claim of devices that so many pods use.
+func allocated(users int) *resourcev1.ResourceClaim {
+	claim := schedtest.DeviceClaim("c")
+	claim.Status.Allocation = &resourcev1.AllocationResult{}
+	claim.Status.ReservedFor = make([]resourcev1.ResourceClaimConsumerReference, users)
+	return claim
+}
+
+// TestDevicesOfAClaimThatIsGone: they are free.
+func TestDevicesOfAClaimThatIsGone(t *testing.T) {
+	for claim, want := range map[*resourcev1.ResourceClaim][]Urgency{allocated(0): {WakeNow}, schedtest.DeviceClaim("c"): nil} {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.changes.storageDeleted(claim)
+			if diff := cmp.Diff(want, w.woken()); diff != "" {
+				t.Errorf("wake-ups (-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
 func TestStorageChangesThatWakeTheLoop(t *testing.T) {
@@ -80,6 +101,16 @@ func TestStorageChangesThatWakeTheLoop(t *testing.T) {
 		"a capacity grows":                      {before: capacityOf("1Gi"), after: capacityOf("2Gi"), want: now},
 		"a capacity shrinks":                    {before: capacityOf("2Gi"), after: capacityOf("1Gi")},
 		"a capacity is told for the first time": {before: capacityOf(""), after: capacityOf("1Gi"), want: now},
+		"new devices":                           {after: schedtest.NodeDevices("n", "gpu-0"), want: now},
+		"devices have other names":              {before: schedtest.NodeDevices("n", "gpu-0"), after: schedtest.NodeDevices("n", "gpu-1"), want: now},
+		"devices are seen again":                {before: schedtest.NodeDevices("n", "gpu-0"), after: schedtest.NodeDevices("n", "gpu-0")},
+		"a new device class":                    {after: schedtest.DeviceClass("gpu"), want: now},
+		"a device class has selectors":          {before: schedtest.DeviceClass("gpu"), after: schedtest.DeviceClass("gpu", "true"), want: now},
+		"a new claim of devices":                {after: schedtest.DeviceClaim("c"), want: now},
+		"a claim is allocated":                  {before: schedtest.DeviceClaim("c"), after: allocated(0)},
+		"a claim is allocated no more":          {before: allocated(0), after: schedtest.DeviceClaim("c"), want: now},
+		"a claim has one user less":             {before: allocated(2), after: allocated(1)},
+		"a claim has room for a user":           {before: allocated(256), after: allocated(255), want: now},
 		"larger volumes may be made": {
 			before: capacityOf("2Gi"), after: changed(capacityOf("2Gi"), func(c *storagev1.CSIStorageCapacity) { c.MaximumVolumeSize = new(resource.MustParse("1Gi")) }), want: now,
 		},
