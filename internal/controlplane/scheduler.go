@@ -129,11 +129,7 @@ func (cp *ControlPlane) schedulerDefaults(opts SchedulerOptions) (SchedulerOptio
 			return opts, err
 		}
 	}
-	switch {
-	case opts.Conf != "" || opts.Kind == KubeScheduler:
-	case opts.Kind == Upstream:
-		opts.Conf = config.UpstreamConf()
-	default:
+	if opts.Conf == "" && opts.Kind != KubeScheduler {
 		opts.Conf = config.DefaultConf
 	}
 	return opts, nil

@@ -21,9 +21,7 @@ import (
 const noProvisioner = "kubernetes.io/no-provisioner"
 
 // Claims whose volumes are bound when their first pod has a node.
-func TestVolumes(t *testing.T) { bindingVolumes(t, volumes) }
-
-func volumes(t *testing.T, bound func(behaviour) behaviour) {
+func TestVolumes(t *testing.T) {
 	group := func(minMember int32) []*v1beta1.PodGroup {
 		return []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(minMember).Obj()}
 	}
@@ -33,7 +31,7 @@ func volumes(t *testing.T, bound func(behaviour) behaviour) {
 	two := []*v1.Pod{with("c0", "g-0"), with("c1", "g-1")}
 	claims := []runtime.Object{schedtest.LateClass("late", noProvisioner), schedtest.UnboundClaim("c0", "late"), schedtest.UnboundClaim("c1", "late")}
 	objects := func(volumes ...runtime.Object) []runtime.Object { return slices.Concat(claims, volumes) }
-	cases := map[string]behaviour{
+	run(t, map[string]behaviour{
 		"a gang with a volume for each is placed": {
 			world: sessiontest.World{
 				Nodes: nodes(holds("2"), "n1"), PodGroups: group(2), Pods: two,
@@ -80,11 +78,7 @@ func volumes(t *testing.T, bound func(behaviour) behaviour) {
 			upstreamDiffers: "it gives the gang up at the first pod whose pre-predicate fails, although its minimum can be met",
 			binds:           map[string]string{"g-1": "n1"},
 		},
-	}
-	for name, tc := range cases {
-		cases[name] = bound(tc)
-	}
-	run(t, cases)
+	})
 }
 
 // dynamicResources is plain with devices of ResourceClaims.

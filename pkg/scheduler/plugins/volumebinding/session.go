@@ -5,7 +5,6 @@ package volumebinding
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -128,8 +127,8 @@ func (s *session) stateOf(task *api.TaskInfo) (*taskState, error) {
 
 // look reads the pod's claims.
 func (v *volumes) look(pod *v1.Pod) (*taskState, error) {
-	if unread := v.unread(); len(unread) > 0 {
-		return nil, fmt.Errorf("the scheduler has not read all %s yet", strings.Join(unread, ", "))
+	if !v.isReady() {
+		return nil, fmt.Errorf("the scheduler has not read all volumes and claims yet")
 	}
 	state := &taskState{}
 	var bound []claimVolume

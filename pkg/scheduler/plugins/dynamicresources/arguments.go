@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// The arguments of the plugin. Upstream's predicates plugin has the first, under the same name.
+const (
+	filterTimeoutArgument  = "dynamicresources.filterTimeoutSeconds"
+	searchArgument         = "dynamicresources.searchSeconds"
+	bindingTimeoutArgument = "dynamicresources.bindingTimeoutSeconds"
+)
+
+const (
+	defaultFilterTimeoutSeconds  = 1
+	defaultSearchSeconds         = 5
+	defaultBindingTimeoutSeconds = 600
+	// maxSearchSeconds is a minute: for as long as that no other pod is placed.
+	maxSearchSeconds = 60
+	// maxBindingTimeoutSeconds is a day: nobody waits for longer, and a time.Duration holds it.
+	maxBindingTimeoutSeconds = 24 * 60 * 60
+)
+
+func arguments() []framework.Argument {
+	return []framework.Argument{
+		{
+			Name: filterTimeoutArgument, Type: framework.Int, Default: fmt.Sprint(defaultFilterTimeoutSeconds),
+			Doc: "How long devices of one node may be searched for one pod, in seconds; 1 to 60.",
+		},
+		{
+			Name: searchArgument, Type: framework.Int, Default: fmt.Sprint(defaultSearchSeconds),
+			Doc: "How long one session may search in all for the claims of one namespace, in seconds; 1 to 60. The first millisecond on each node is not counted.",
+		},
+		{
+			Name: bindingTimeoutArgument, Type: framework.Int, Default: fmt.Sprint(defaultBindingTimeoutSeconds),
+			Doc: "How long the devices of one pod may take to meet their binding conditions, in seconds; 1 to 86400.",
+		},
+	}
+}
+
+// settings are the plugin's arguments, checked.
+type settings struct {
+	// filterTimeout bounds one search, search all slow ones of a session for a namespace.
+	filterTimeout, search time.Duration
+	bindingTimeout        time.Duration
+}
+
+// load reads and checks the arguments. It reports all that is wrong at once.
+func load(args framework.Arguments) (settings, error) {
+	filter, filterErr := seconds(args, filterTimeoutArgument, defaultFilterTimeoutSeconds, maxSearchSeconds)
+	search, searchErr := seconds(args, searchArgument, defaultSearchSeconds, maxSearchSeconds)
+	binding, bindingErr := seconds(args, bindingTimeoutArgument, defaultBindingTimeoutSeconds, maxBindingTimeoutSeconds)
+	return settings{filterTimeout: filter, search: search, bindingTimeout: binding}, errors.Join(filterErr, searchErr, bindingErr)
+}
+
+func seconds(args framework.Arguments, name string, byDefault, most int) (time.Duration, error) {
+	value, given := args[name]
+	if !given {
+		value = byDefault
+	}
+	if number, ok := value.(int); ok && number >= 1 && number <= most {
+		return time.Duration(number) * time.Second, nil
+	}
+	return 0, fmt.Errorf("%s: found %v, want a whole number from 1 to %d", name, value, most)
+}

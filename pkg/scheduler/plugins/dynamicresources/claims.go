@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+)
+
+// podClaim is a claim of a pod.
+type podClaim struct {
+	*resourceapi.ResourceClaim
+	// own is true of one that was made for the pod, and is no other's.
+	own bool
+}
+
+// claimsOf returns the pod's claims, each once. An error says why no node can be found for the pod now.
+func (d *devices) claimsOf(pod *v1.Pod) ([]podClaim, error) {
+	var claims []podClaim
+	for i := range pod.Spec.ResourceClaims {
+		claim, err := d.claimOf(pod, &pod.Spec.ResourceClaims[i])
+		if err != nil {
+			return nil, err
+		}
+		if claim != nil && !slices.ContainsFunc(claims, func(other podClaim) bool { return other.UID == claim.UID }) {
+			claims = append(claims, *claim)
+		}
+	}
+	return claims, nil
+}
+
+// claimOf returns a claim of the pod; nil for one that is made for no pod that does not need it.
+func (d *devices) claimOf(pod *v1.Pod, named *v1.PodResourceClaim) (*podClaim, error) {
+	name, own, err := resourceclaim.Name(pod, named)
+	switch {
+	case errors.Is(err, resourceclaim.ErrClaimNotFound):
+		return nil, fmt.Errorf("claim %s of the pod has not been made yet from template %s", brief.Value(named.Name), brief.Value(*named.ResourceClaimTemplateName))
+	case err != nil:
+		return nil, fmt.Errorf("claim %s of the pod: %w", brief.Value(named.Name), err)
+	case name == nil:
+		return nil, nil
+	}
+	claim, err := d.claims.ResourceClaims(pod.Namespace).Get(*name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("claim %s does not exist", brief.Value(*name))
+	case err != nil:
+		return nil, fmt.Errorf("reading claim %s: %w", brief.Value(*name), err)
+	case claim.DeletionTimestamp != nil:
+		return nil, fmt.Errorf("claim %s is being deleted", brief.Value(*name))
+	}
+	if own {
+		if err := resourceclaim.IsForPod(pod, claim); err != nil {
+			return nil, fmt.Errorf("claim %s was made for another pod", brief.Value(*name))
+		}
+	}
+	return &podClaim{claim, own}, nil
+}
+
+// check is an error if the claim, which is not allocated, can be allocated nowhere. The counts are looked at before anything is made of
+// them: a tenant may write any.
+func (d *devices) check(claim *resourceapi.ResourceClaim) error {
+	var sum int64
+	for i := range claim.Spec.Devices.Requests {
+		request := &claim.Spec.Devices.Requests[i]
+		if err := d.checkRequest(claim, request); err != nil {
+			return err
+		}
+		choices, err := choicesOf(request, d.classes)
+		if err != nil {
+			return fmt.Errorf("reading the class of %s: %w", describe(claim, request), err)
+		}
+		n := least(choices)
+		if n > resourceapi.AllocationResultsMaxSize {
+			return fmt.Errorf("%s: %d devices are asked for, and a claim can have %d", describe(claim, request), n, resourceapi.AllocationResultsMaxSize)
+		}
+		sum += n
+	}
+	if sum > resourceapi.AllocationResultsMaxSize {
+		return fmt.Errorf("claim %s: %d devices are asked for, and a claim can have %d", brief.Value(claim.Name), sum, resourceapi.AllocationResultsMaxSize)
+	}
+	return nil
+}
+
+func (d *devices) checkRequest(claim *resourceapi.ResourceClaim, request *resourceapi.DeviceRequest) error {
+	switch {
+	case request.Exactly == nil && len(request.FirstAvailable) == 0:
+		return fmt.Errorf("%s: the request is of a kind that this scheduler does not know", describe(claim, request))
+	case len(request.FirstAvailable) > 0 && !d.features.PrioritizedList:
+		return needsGate(claim, request, "alternatives are asked for", "DRAPrioritizedList")
+	case request.Exactly != nil && request.Exactly.AdminAccess != nil && !d.features.AdminAccess:
+		return needsGate(claim, request, "administrative access is asked for", "DRAAdminAccess")
+	case hasCapacity(request) && !d.features.ConsumableCapacity:
+		return needsGate(claim, request, "a part of a device is asked for", "DRAConsumableCapacity")
+	}
+	for _, name := range classNames(request) {
+		if _, err := d.classes.Get(name); apierrors.IsNotFound(err) {
+			return fmt.Errorf("%s: device class %s does not exist", describe(claim, request), brief.Value(name))
+		}
+	}
+	return nil
+}
+
+func needsGate(claim *resourceapi.ResourceClaim, request *resourceapi.DeviceRequest, what, gate string) error {
+	return fmt.Errorf("%s: %s, and the feature gate %s of the scheduler is off", describe(claim, request), what, gate)
+}
+
+func hasCapacity(request *resourceapi.DeviceRequest) bool {
+	return request.Exactly != nil && request.Exactly.Capacity != nil ||
+		slices.ContainsFunc(request.FirstAvailable, func(sub resourceapi.DeviceSubRequest) bool { return sub.Capacity != nil })
+}
+
+func classNames(request *resourceapi.DeviceRequest) []string {
+	if request.Exactly != nil {
+		return []string{request.Exactly.DeviceClassName}
+	}
+	names := make([]string, len(request.FirstAvailable))
+	for i := range request.FirstAvailable {
+		names[i] = request.FirstAvailable[i].DeviceClassName
+	}
+	return names
+}
+
+// wantsAll is true if a request may want all devices of a node.
+func wantsAll(claims []*resourceapi.ResourceClaim) bool {
+	all := resourceapi.DeviceAllocationModeAll
+	for _, claim := range claims {
+		for i := range claim.Spec.Devices.Requests {
+			request := &claim.Spec.Devices.Requests[i]
+			if request.Exactly != nil && request.Exactly.AllocationMode == all ||
+				slices.ContainsFunc(request.FirstAvailable, func(sub resourceapi.DeviceSubRequest) bool { return sub.AllocationMode == all }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// describe names a claim, a request of it, and the device class of that; of a request with alternatives, the first.
+func describe(claim *resourceapi.ResourceClaim, request *resourceapi.DeviceRequest) string {
+	class := ""
+	if names := classNames(request); len(names) > 0 {
+		class = names[0]
+	}
+	return fmt.Sprintf("claim %s (request %s, class %s)", brief.Value(claim.Name), brief.Value(request.Name), brief.Value(class))
+}
+
+// describeFirst names a claim by its first request.
+func describeFirst(claim *resourceapi.ResourceClaim) string {
+	if len(claim.Spec.Devices.Requests) == 0 {
+		return fmt.Sprintf("claim %s (no requests)", brief.Value(claim.Name))
+	}
+	return describe(claim, &claim.Spec.Devices.Requests[0])
+}

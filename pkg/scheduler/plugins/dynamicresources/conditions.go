@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+)
+
+var errTooLate = errors.New("its devices did not meet their binding conditions in time")
+
+// hasConditions is true if devices may have to be prepared before a pod is bound (KEP-5007).
+func (d *devices) hasConditions() bool { return d.features.DeviceBinding && d.features.DeviceStatus }
+
+// awaitConditions waits until the devices of what is assumed meet their binding conditions.
+func (d *devices) awaitConditions(ctx context.Context, a *assumption, limit time.Duration) error {
+	if !d.hasConditions() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTooLate)
+	defer cancel()
+	for {
+		changed := d.next()
+		waiting, err := d.waiting(a)
+		if waiting == nil || err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			if cause := context.Cause(ctx); errors.Is(cause, errTooLate) {
+				return fmt.Errorf("%s: %w (%v)", describeFirst(waiting), cause, limit)
+			}
+			return fmt.Errorf("%s: waiting for its devices: %w", describeFirst(waiting), context.Cause(ctx))
+		}
+	}
+}
+
+// waiting returns a claim some device of which has to be prepared; nil when there is none. An error says that it cannot be.
+func (d *devices) waiting(a *assumption) (*resourceapi.ResourceClaim, error) {
+	for _, held := range a.held {
+		claim, err := d.claims.ResourceClaims(held.claim.Namespace).Get(held.claim.Name)
+		switch {
+		case apierrors.IsNotFound(err) || err == nil && claim.UID != held.claim.UID:
+			return nil, fmt.Errorf("%s: it is gone", describeFirst(held.claim))
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", describeFirst(held.claim), err)
+		case claim.Status.Allocation == nil: // as it was before it was written
+			return held.claim, nil
+		}
+		if ready, err := d.bindable(claim); !ready || err != nil {
+			return claim, err
+		}
+	}
+	return nil, nil
+}
+
+// bindable is true of an allocated claim whose devices meet their binding conditions. An error says that one failed.
+func (d *devices) bindable(claim *resourceapi.ResourceClaim) (bool, error) {
+	if !d.hasConditions() {
+		return true, nil
+	}
+	ready := true
+	for i := range claim.Status.Allocation.Devices.Results {
+		result := &claim.Status.Allocation.Devices.Results[i]
+		status := statusOf(claim, result)
+		for _, name := range result.BindingFailureConditions {
+			if condition := meta.FindStatusCondition(status.Conditions, name); condition != nil && condition.Status == "True" {
+				return false, fmt.Errorf("%s: device %s cannot be prepared: %s is true: %s: %s", describeFirst(claim), brief.Value(result.Device), brief.Value(name),
+					brief.Value(condition.Reason), brief.Part(condition.Message))
+			}
+		}
+		for _, name := range result.BindingConditions {
+			ready = ready && meta.IsStatusConditionTrue(status.Conditions, name)
+		}
+	}
+	return ready, nil
+}
+
+// statusOf is what the driver says of a device of the claim.
+func statusOf(claim *resourceapi.ResourceClaim, result *resourceapi.DeviceRequestAllocationResult) resourceapi.AllocatedDeviceStatus {
+	for _, status := range claim.Status.Devices {
+		if status.Driver == result.Driver && status.Pool == result.Pool && status.Device == result.Device {
+			return status
+		}
+	}
+	return resourceapi.AllocatedDeviceStatus{}
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/utils/ptr"
+)
+
+// The allocator searches by trial and error, which takes for ever where one device is missing for many claims. So claims are looked
+// at before that as a matching of what they ask for, unit by unit, with devices, which takes no time to speak of: where there is none
+// nothing can be allocated. For most claims it is all there is to be known, too, and says which devices the allocator is to take.
+
+// unit is one device that is asked for, with those that would do, by their index in the market.
+type unit struct {
+	claim, request int
+	suiting        []int
+}
+
+// market are the devices that may be had on a node.
+type market struct {
+	devices []structured.DeviceID
+	free    []bool
+	// several are devices that several claims may have (KEP-5075).
+	several []bool
+	// plain are devices about which there is no more to know than who has them, and which selectors they meet.
+	plain []bool
+}
+
+// demand is what claims ask of a market.
+type demand struct {
+	units []unit
+	// simple is true if a matching is all there is to it: no constraint couples devices, no request has alternatives or wants all of
+	// them, no device that would do is shared, partitioned or tainted.
+	simple bool
+}
+
+func newMarket(of []*slice, state structured.AllocatedState, features structured.Features) *market {
+	m := &market{}
+	for _, s := range of {
+		for i, id := range s.ids {
+			device := &s.Spec.Devices[i]
+			m.devices = append(m.devices, id)
+			m.free = append(m.free, !state.AllocatedDevices.Has(id))
+			m.several = append(m.several, features.ConsumableCapacity && ptr.Deref(device.AllowMultipleAllocations, false))
+			m.plain = append(m.plain, isPlain(s, device, features))
+		}
+	}
+	return m
+}
+
+func isPlain(s *slice, device *resourceapi.Device, features structured.Features) bool {
+	return !ptr.Deref(s.Spec.PerDeviceNodeSelection, false) && !ptr.Deref(device.AllowMultipleAllocations, false) &&
+		len(device.ConsumesCounters) == 0 && len(device.BindingConditions) == 0 && !(features.DeviceTaints && len(device.Taints) > 0)
+}
+
+// demandOf lists the units of the claims. An error is that of the context, or of a class that cannot be read.
+func demandOf(ctx context.Context, claims []*resourceapi.ResourceClaim, of []*slice, m *market, classes classLister, compiled *cel.Cache) (demand, error) {
+	d := demand{simple: true}
+	for i, claim := range claims {
+		d.simple = d.simple && len(claim.Spec.Devices.Constraints) == 0
+		for j := range claim.Spec.Devices.Requests {
+			request := &claim.Spec.Devices.Requests[j]
+			choices, err := choicesOf(request, classes)
+			if err != nil {
+				return d, err
+			}
+			n, capacity := least(choices), request.Exactly != nil && request.Exactly.Capacity != nil
+			suiting, plain, err := suitingAny(ctx, choices, of, m, compiled)
+			if err != nil {
+				return d, err
+			}
+			d.simple = d.simple && plain && !capacity && len(choices) == 1 && !choices[0].all
+			if choices[0].admin || slices.ContainsFunc(suiting, func(k int) bool { return m.several[k] }) {
+				d.simple = false
+				continue
+			}
+			for range n {
+				d.units = append(d.units, unit{i, j, suiting})
+			}
+		}
+	}
+	return d, nil
+}
+
+// least is the number of devices that a request needs at least.
+func least(choices []choice) int64 {
+	n := int64(math.MaxInt64)
+	for _, c := range choices {
+		if c.all {
+			n = min(n, 1)
+		} else {
+			n = min(n, c.count)
+		}
+	}
+	return n
+}
+
+// suitingAny are the free devices that suit any of the choices; plain is true if each of them is.
+func suitingAny(ctx context.Context, choices []choice, of []*slice, m *market, compiled *cel.Cache) (suiting []int, plain bool, err error) {
+	plain = true
+	keys := make([]string, len(choices))
+	for i := range choices {
+		keys[i] = choices[i].key()
+	}
+	at := 0
+	for _, s := range of {
+		any := make([]bool, len(s.ids))
+		for i := range choices {
+			suits, err := s.suiting(ctx, compiled, &choices[i], keys[i])
+			if err != nil {
+				return nil, false, err
+			}
+			for k, ok := range suits {
+				any[k] = any[k] || ok
+			}
+		}
+		for k, ok := range any {
+			if ok && m.free[at+k] {
+				suiting = append(suiting, at+k)
+				plain = plain && m.plain[at+k]
+			}
+		}
+		at += len(s.ids)
+	}
+	return suiting, plain, nil
+}

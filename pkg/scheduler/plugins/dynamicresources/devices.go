@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	feature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	resourcelisters "k8s.io/client-go/listers/resource/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/kubernetes/pkg/features"
+	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// devices are the devices and claims of a cluster as informers show them, with what is assumed of them. There is one for a set of
+// informers, whatever configurations come and go.
+type devices struct {
+	kube   kubernetes.Interface
+	claims resourcelisters.ResourceClaimLister
+	// slices are read without rules that taint devices.
+	slices   resourcelisters.ResourceSliceLister
+	classes  classLister
+	features structured.Features
+	// compiled are selectors; the allocator and the inventory use them alike.
+	compiled  *cel.Cache
+	inventory *inventory
+	// synced are true once what was there at the start is known.
+	synced []cache.InformerSynced
+	ready  atomic.Bool
+
+	// mu guards what is allocated and assumed. No search is made, and no call to the API server, while it is held.
+	mu sync.Mutex
+	// assumed are by pod, held by claim; chosen are those held for which devices were chosen, by node.
+	assumed map[types.UID]*assumption
+	held    map[types.UID]*heldClaim
+	chosen  map[string]map[*heldClaim]bool
+	// rounds counts sessions.
+	rounds int64
+	ledger *ledger
+	// changed closes with the next change of a claim.
+	changed chan struct{}
+}
+
+// classLister reads device classes as the allocator wants them read.
+type classLister struct {
+	resourcelisters.DeviceClassLister
+}
+
+// List implements structured.DeviceClassLister.
+func (l classLister) List() ([]*resourceapi.DeviceClass, error) {
+	return l.DeviceClassLister.List(labels.Everything())
+}
+
+// keeper keeps the devices of the informers that were last asked for.
+type keeper struct {
+	mu      sync.Mutex
+	factory informers.SharedInformerFactory
+	devices *devices
+}
+
+func (k *keeper) devicesOf(h framework.Handle) (*devices, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	factory := h.InformerFactory()
+	if k.devices != nil && k.factory == factory {
+		return k.devices, nil
+	}
+	if err := served(h.KubeClient().Discovery()); err != nil {
+		return nil, err
+	}
+	made, informers, err := newDevices(h.KubeClient(), factory)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.StartInformers(informers...); err != nil {
+		return nil, err
+	}
+	k.factory, k.devices = factory, made
+	return made, nil
+}
+
+// served is an error if the API server knows no claims of this version. One that cannot be asked now may.
+func served(api discovery.DiscoveryInterface) error {
+	group := resourceapi.SchemeGroupVersion.String()
+	answered := make(chan error, 1)
+	go func() { // the client has no deadline of its own; the answer of a call that is late goes nowhere
+		_, err := api.ServerResourcesForGroupVersion(group)
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		if apierrors.IsNotFound(err) {
+			return fmt.Errorf("plugin %s: the API server does not serve %s, as those of Kubernetes 1.34 and later do; take the plugin out of the configuration, or upgrade", Name, group)
+		}
+	case <-time.After(callTimeout):
+	}
+	return nil
+}
+
+// newDevices returns the informers that must run, too.
+func newDevices(kube kubernetes.Interface, factory informers.SharedInformerFactory) (*devices, []cache.SharedIndexInformer, error) {
+	resources, enabled := factory.Resource().V1(), feature.DefaultFeatureGate.Enabled
+	d := &devices{
+		kube:    kube,
+		claims:  resources.ResourceClaims().Lister(),
+		slices:  resources.ResourceSlices().Lister(),
+		classes: classLister{resources.DeviceClasses().Lister()},
+		features: structured.Features{
+			AdminAccess:          enabled(features.DRAAdminAccess),
+			ConsumableCapacity:   enabled(features.DRAConsumableCapacity),
+			DeviceBinding:        enabled(features.DRADeviceBindingConditions),
+			DeviceStatus:         enabled(features.DRAResourceClaimDeviceStatus),
+			DeviceTaints:         enabled(features.DRADeviceTaints),
+			PartitionableDevices: enabled(features.DRAPartitionableDevices),
+			PrioritizedList:      enabled(features.DRAPrioritizedList),
+		},
+		assumed: map[types.UID]*assumption{},
+		held:    map[types.UID]*heldClaim{},
+		chosen:  map[string]map[*heldClaim]bool{},
+		changed: make(chan struct{}),
+	}
+	d.compiled = cel.NewCache(compiledSelectors, cel.Features{EnableConsumableCapacity: d.features.ConsumableCapacity})
+	d.inventory = newInventory(d.features.PartitionableDevices)
+	d.ledger = newLedger(d.features.ConsumableCapacity)
+	claims := resources.ResourceClaims().Informer()
+	registration, err := claims.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: d.claimShown, UpdateFunc: func(_, now any) { d.claimShown(now) }, DeleteFunc: d.claimGone,
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("watching claims: %w", err)
+	}
+	needed := []cache.SharedIndexInformer{claims, resources.ResourceSlices().Informer(), resources.DeviceClasses().Informer()}
+	d.synced = []cache.InformerSynced{registration.HasSynced, needed[1].HasSynced, needed[2].HasSynced}
+	return d, needed, nil
+}
+
+// compiledSelectors are so many selectors of which the compiled form is kept. Each takes some 10 kB.
+const compiledSelectors = 1000
+
+func (d *devices) claimShown(object any) {
+	claim, ok := object.(*resourceapi.ResourceClaim)
+	if !ok {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ledger.shows(claim)
+	d.ring()
+}
+
+func (d *devices) claimGone(object any) {
+	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = tombstone.Obj
+	}
+	claim, ok := object.(*resourceapi.ResourceClaim)
+	if !ok {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ledger.gone(claim.UID)
+	d.ring()
+}
+
+// ring tells those that wait for a change of a claim. The mutex is held.
+func (d *devices) ring() {
+	close(d.changed)
+	d.changed = make(chan struct{})
+}
+
+// next returns what closes with the next change of a claim.
+func (d *devices) next() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.changed
+}
+
+// isReady is true once all that was there at the start is known.
+func (d *devices) isReady() bool {
+	if d.ready.Load() {
+		return true
+	}
+	for _, synced := range d.synced {
+		if !synced() {
+			return false
+		}
+	}
+	d.ready.Store(true)
+	return true
+}
+
+var errNotReady = errors.New("the scheduler has not read all claims and devices yet")
+
+// listSlices returns the slices as they are now. Where rules taint devices the cache of upstream's scheduler, which has such rules
+// applied for all, is asked.
+func (d *devices) listSlices(shared k8sframework.SharedDRAManager) ([]*resourceapi.ResourceSlice, error) {
+	if d.features.DeviceTaints && shared != nil {
+		return shared.ResourceSlices().ListWithDeviceTaintRules()
+	}
+	return d.slices.List(labels.Everything())
+}
+
+// waitUntilReady waits until all that was there at the start is known.
+func (d *devices) waitUntilReady(ctx context.Context) error {
+	if !cache.WaitForCacheSync(ctx.Done(), d.synced...) {
+		return fmt.Errorf("reading all claims and devices: %w", context.Cause(ctx))
+	}
+	return nil
+}

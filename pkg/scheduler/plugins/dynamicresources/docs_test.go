@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"os"
+	"regexp"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
+)
+
+// TestDocumentedExample: the page's example is a valid configuration with the defaults, and predicates leaves claims alone in it.
+func TestDocumentedExample(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/plugins/dynamicresources.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example := regexp.MustCompile("(?s)```yaml\n(actions:.*?)```").FindSubmatch(page)[1]
+	parsed, err := config.Parse(example, config.NewCatalogue(Spec()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defaults, err := load(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, got := map[string]any{predicates.PluginName: false, Name: defaults}, map[string]any{}
+	for _, tier := range parsed.Tiers {
+		for _, option := range tier.Plugins {
+			switch option.Name {
+			case predicates.PluginName:
+				got[option.Name] = option.Arguments[predicates.DynamicResourceAllocationEnable]
+			case Name:
+				if got[option.Name], err = load(option.Arguments); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(settings{})); diff != "" {
+		t.Errorf("configured (-want +got):\n%s", diff)
+	}
+}
+
+// TestBothSwitchedOn: the error names both lines.
+func TestBothSwitchedOn(t *testing.T) {
+	_, err := config.Parse([]byte(`actions: allocate
+tiers:
+- plugins:
+  - name: predicates
+    arguments:
+      predicate.DynamicResourceAllocationEnable: true
+      dynamicresources.filterTimeoutSeconds: 3
+  - name: dynamicresources
+`), config.NewCatalogue(Spec()))
+	want := `line 6: argument "predicate.DynamicResourceAllocationEnable" of plugin "predicates" must be false beside plugin "dynamicresources" (line 8), which does that; remove the one or the other
+line 7: argument "dynamicresources.filterTimeoutSeconds" of plugin "predicates" has no effect beside plugin "dynamicresources" (line 8); give it to that one`
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestArguments(t *testing.T) {
+	cases := map[string]struct {
+		args map[string]any
+		want string
+	}{
+		"the smallest":  {args: map[string]any{filterTimeoutArgument: 1, searchArgument: 1, bindingTimeoutArgument: 1}},
+		"the largest":   {args: map[string]any{filterTimeoutArgument: 60, searchArgument: 60, bindingTimeoutArgument: 86400}},
+		"too small":     {args: map[string]any{filterTimeoutArgument: 0}, want: "dynamicresources.filterTimeoutSeconds: found 0, want a whole number from 1 to 60"},
+		"too large":     {args: map[string]any{bindingTimeoutArgument: 86401}, want: "dynamicresources.bindingTimeoutSeconds: found 86401, want a whole number from 1 to 86400"},
+		"no number":     {args: map[string]any{searchArgument: "x"}, want: "dynamicresources.searchSeconds: found x, want a whole number from 1 to 60"},
+		"two are wrong": {args: map[string]any{searchArgument: 61, filterTimeoutArgument: 61}, want: "dynamicresources.filterTimeoutSeconds: found 61, want a whole number from 1 to 60\ndynamicresources.searchSeconds: found 61, want a whole number from 1 to 60"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if err := Spec().Validate(tc.args); err != nil {
+				got = err.Error()
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+const noneFree = `claim %q (request "r", class "gpu"): node(s) have no free device for it`
+
+// TestTwoMembersDoNotCountOnOneDevice: what is reserved for one is not there for the next, until it is taken back.
+func TestTwoMembersDoNotCountOnOneDevice(t *testing.T) {
+	var tasks = []string{"p0", "p1", "p2"}
+	objects := gpus("n", "m")
+	for _, name := range tasks {
+		objects = append(objects, made(member(name, "made t"), "t", one()))
+	}
+	run(t, objects, func(w *world) {
+		p0, p1, p2 := member("p0", "made t"), member("p1", "made t"), member("p2", "made t")
+		w.mustPlace(p0, "n")
+		w.mustPlace(p1, "n")
+		if got, want := w.fits(p2, "n"), fmt.Sprintf(noneFree, "p2-t"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if got := w.fits(p2, "m"); got != "" {
+			t.Errorf("it does not fit on the other node: %s", got)
+		}
+		w.take(p0)
+		w.mustPlace(p2, "n")
+		w.take(p1)
+		w.take(p2)
+		w.nothingAssumed()
+	})
+}
+
+// TestTheVerdictOfAPlacedTaskIsOfTheNext: it holds for all tasks with equal claims.
+func TestTheVerdictOfAPlacedTaskIsOfTheNext(t *testing.T) {
+	p0, p1 := member("p0", "made t"), member("p1", "made t")
+	run(t, append(gpus("n"), made(p0, "t", one()), made(p1, "t", one())), func(w *world) {
+		w.mustPlace(p0, "n")
+		if got := w.fits(p0, "n"); got != "" {
+			t.Errorf("there is a device for the next: %s", got)
+		}
+		w.mustPlace(p1, "n")
+		if got := w.fits(p0, "n"); got == "" {
+			t.Error("there is no device for the next")
+		}
+	})
+}
+
+// TestMembersMakeRoomForEachOther: of two that both could have a device, none has what only the other can use.
+func TestMembersMakeRoomForEachOther(t *testing.T) {
+	any, onlyA := member("any", "made t"), member("only-a", "made t")
+	run(t, append(gpus("n"), made(any, "t", one()), made(onlyA, "t", one(modelA))), func(w *world) {
+		w.mustPlace(any, "n")
+		if diff := cmp.Diff([]string{"gpu-0"}, w.devicesOf("any-t")); diff != "" {
+			t.Fatalf("devices (-want +got):\n%s", diff)
+		}
+		w.mustPlace(onlyA, "n")
+		for claim, want := range map[string][]string{"any-t": {"gpu-1"}, "only-a-t": {"gpu-0"}} {
+			if diff := cmp.Diff(want, w.devicesOf(claim)); diff != "" {
+				t.Errorf("devices of %s (-want +got):\n%s", claim, diff)
+			}
+		}
+		w.mustPreBind(any)
+		w.take(onlyA)
+		if diff := cmp.Diff([]string{"gpu-1"}, w.devicesOf("any-t")); diff != "" {
+			t.Errorf("what is left when the other is taken back (-want +got):\n%s", diff)
+		}
+		w.rollBack(any)
+		w.untouched("any-t", "only-a-t")
+		w.nothingAssumed()
+	})
+}
+
+// TestWhatIsBeingWrittenIsNotMoved: nor what another session has placed.
+func TestWhatIsBeingWrittenIsNotMoved(t *testing.T) {
+	for name, after := range map[string]func(w *world, placed string){
+		"begun":                  func(w *world, placed string) { w.mustPreBind(w.tasks[placed]) },
+		"of a session before":    func(w *world, _ string) { w.open() },
+		"that is being released": func(w *world, placed string) { w.plugin.devices.leave(w.tasks[placed].Pod.UID) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			any, onlyA := member("any", "made t"), member("only-a", "made t")
+			run(t, append(gpus("n"), made(any, "t", one()), made(onlyA, "t", one(modelA))), func(w *world) {
+				w.mustPlace(any, "n")
+				after(w, "any")
+				if got, want := w.fits(onlyA, "n"), fmt.Sprintf(noneFree, "only-a-t"); got != want {
+					t.Errorf("got %q, want %q", got, want)
+				}
+				if err := w.place(onlyA, "n"); err == nil {
+					t.Error("reserving it succeeds")
+				}
+			})
+		})
+	}
+}
+
+// TestAClaimThatMembersShare: it is allocated once, and they agree on where.
+func TestAClaimThatMembersShare(t *testing.T) {
+	run(t, append(gpus("n", "m"), schedtest.DeviceClaim("shared", one())), func(w *world) {
+		p0, p1, p2 := member("p0", "shared"), member("p1", "shared"), member("p2", "shared")
+		w.mustPlace(p0, "n")
+		if got, want := w.fits(p1, "m"), `claim "shared" (request "r", class "gpu"): node(s) do not reach the devices that it has`; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		w.mustPlace(p1, "n")
+		w.mustPlace(p2, "n")
+		w.take(p0)
+		if got := w.fits(p0, "m"); got == "" {
+			t.Error("the others hold it still, and it fits elsewhere")
+		}
+		w.mustPreBind(p1)
+		w.mustPreBind(p2)
+		if diff := cmp.Diff([]string{"p1", "p2"}, w.users("shared")); diff != "" {
+			t.Errorf("reserved for (-want +got):\n%s", diff)
+		}
+		w.rollBack(p1)
+		if diff := cmp.Diff([]string{"p2"}, w.users("shared")); diff != "" || w.claim("shared").Status.Allocation == nil {
+			t.Errorf("one member's rollback takes more than its reservation (-want +got):\n%s", diff)
+		}
+		w.rollBack(p2)
+		w.untouched("shared")
+		w.nothingAssumed()
+		w.mustPlace(p0, "m")
+	})
+}
+
+// TestMoreMembersThanMayShare: the API server would take no more.
+func TestMoreMembersThanMayShare(t *testing.T) {
+	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *world) {
+		for i := range resourceapi.ResourceClaimReservedForMaxSize {
+			w.mustPlace(member(fmt.Sprint("p", i), "shared"), "n")
+		}
+		last := member("last", "shared")
+		if got, want := w.fits(last, "n"), `claim "shared" is used by 256 pods, and can be by no more`; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if w.place(last, "n") == nil {
+			t.Error("reserving it succeeds")
+		}
+	})
+}
+
+// TestDevicesThatOthersTakeMeanwhile: the informer tells of them between the verdict and the placement.
+func TestDevicesThatOthersTakeMeanwhile(t *testing.T) {
+	p := member("p", "made t")
+	objects := append(gpus("n"), made(p, "t", one()), schedtest.DeviceClaim("other", one()))
+	run(t, objects, func(w *world) {
+		if got := w.fits(p, "n"); got != "" {
+			t.Fatal(got)
+		}
+		w.change("other", func(c *resourceapi.ResourceClaim) { c.Status.Allocation = allocationOf("n", "gpu-0") })
+		if err := w.place(p, "n"); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"gpu-1"}, w.devicesOf("p-t")); diff != "" {
+			t.Errorf("devices (-want +got):\n%s", diff)
+		}
+		if err := w.place(p, "n"); err == nil {
+			t.Error("what is reserved is reserved again")
+		}
+	})
+}
+
+// TestAPlanThatDoesNotHoldAnyMore: nothing of it is assumed.
+func TestAPlanThatDoesNotHoldAnyMore(t *testing.T) {
+	any, onlyA := member("any", "made t"), member("only-a", "made t")
+	changes := map[string]func(w *world){
+		"a device is taken":    func(w *world) { w.plugin.devices.ledger.assume("another", allocationOf("n", "gpu-1")) },
+		"what moves has begun": func(w *world) { w.plugin.devices.begin(any.Pod.UID, "n") },
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			run(t, append(gpus("n"), made(any, "t", one()), made(onlyA, "t", one(modelA))), func(w *world) {
+				w.mustPlace(any, "n")
+				state, err := w.session.stateOf(onlyA.Pod)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, refused := w.session.planFor(onlyA.Pod, state, w.nodes["n"].Node)
+				if refused != nil || len(p.moves) != 1 {
+					t.Fatalf("got %v, %v, want a plan with a move", p, refused)
+				}
+				change(w)
+				if err := w.plugin.devices.assume(onlyA.Pod, p, w.session.round); err != errChanged {
+					t.Errorf("got %v, want %v", err, errChanged)
+				}
+				if diff := cmp.Diff([]string{"gpu-0"}, w.devicesOf("any-t")); diff != "" {
+					t.Errorf("devices (-want +got):\n%s", diff)
+				}
+				w.plugin.devices.ledger.assume("another", nil)
+				w.take(any)
+				w.nothingAssumed()
+			})
+		})
+	}
+}
+
+func allocationOf(pool string, devices ...string) *resourceapi.AllocationResult {
+	allocation := &resourceapi.AllocationResult{}
+	for _, device := range devices {
+		allocation.Devices.Results = append(allocation.Devices.Results, resourceapi.DeviceRequestAllocationResult{
+			Request: "r", Driver: schedtest.DeviceDriver, Pool: pool, Device: device,
+		})
+	}
+	return allocation
+}

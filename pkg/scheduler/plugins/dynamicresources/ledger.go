@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"strconv"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/utils/ptr"
+)
+
+// ledger is which devices are allocated: to claims as informers show them, and as is assumed of them. It is brought up to date by
+// what changes, never counted anew. The mutex of devices guards it.
+type ledger struct {
+	claims map[types.UID]*entry
+	// users are how many claims have a device for themselves.
+	users map[structured.DeviceID]int
+	// consumed is what claims take of devices that may have several.
+	consumed structured.ConsumedCapacityCollection
+	shares   map[structured.DeviceID]sets.Set[structured.SharedDeviceID]
+	// consumable is true if devices may have several.
+	consumable bool
+}
+
+// entry is what a claim has. It counts as what is assumed and, if that is something else, as what is stored, too.
+type entry struct {
+	stored, assumed *resourceapi.AllocationResult
+	version         int64
+	// until is the version from which on what is stored is all there is; 0 for an assumption that lasts.
+	until int64
+}
+
+func newLedger(consumable bool) *ledger {
+	return &ledger{
+		claims: map[types.UID]*entry{}, users: map[structured.DeviceID]int{}, consumed: structured.NewConsumedCapacityCollection(),
+		shares: map[structured.DeviceID]sets.Set[structured.SharedDeviceID]{}, consumable: consumable,
+	}
+}
+
+// change has mutate change what the claim has.
+func (l *ledger) change(claim types.UID, mutate func(*entry)) {
+	e := l.claims[claim]
+	if e == nil {
+		e = &entry{}
+	}
+	l.count(e, -1)
+	mutate(e)
+	if e.until > 0 && e.version >= e.until {
+		e.assumed, e.until = nil, 0
+	}
+	l.count(e, 1)
+	l.claims[claim] = e
+	if e.stored == nil && e.assumed == nil {
+		delete(l.claims, claim)
+	}
+}
+
+// shows takes in a claim as the informer shows it.
+func (l *ledger) shows(claim *resourceapi.ResourceClaim) {
+	l.change(claim.UID, func(e *entry) { e.stored, e.version = claim.Status.Allocation, versionOf(claim) })
+}
+
+// gone takes in that there is no such claim any more.
+func (l *ledger) gone(claim types.UID) {
+	l.change(claim, func(e *entry) { *e = entry{} })
+}
+
+// assume has the claim have the devices; nil for none.
+func (l *ledger) assume(claim types.UID, allocation *resourceapi.AllocationResult) {
+	l.change(claim, func(e *entry) { e.assumed, e.until = allocation, 0 })
+}
+
+// settle has the assumption last until the informer shows the claim as it was written.
+func (l *ledger) settle(written *resourceapi.ResourceClaim) {
+	l.change(written.UID, func(e *entry) { e.until = versionOf(written) })
+}
+
+func versionOf(claim *resourceapi.ResourceClaim) int64 {
+	version, err := strconv.ParseInt(claim.ResourceVersion, 10, 64)
+	if err != nil {
+		return 1 // any will do
+	}
+	return version
+}
+
+func (l *ledger) count(e *entry, by int) {
+	if e.assumed != nil {
+		l.countResults(e.assumed, by)
+	}
+	if e.stored != nil && (e.assumed == nil || !sameDevices(e.stored, e.assumed)) {
+		l.countResults(e.stored, by)
+	}
+}
+
+func (l *ledger) countResults(allocation *resourceapi.AllocationResult, by int) {
+	for i := range allocation.Devices.Results {
+		result := &allocation.Devices.Results[i]
+		if ptr.Deref(result.AdminAccess, false) {
+			continue
+		}
+		id := structured.MakeDeviceID(result.Driver, result.Pool, result.Device)
+		if l.consumable && result.ShareID != nil {
+			l.countShare(id, result, by)
+			continue
+		}
+		if l.users[id] += by; l.users[id] == 0 {
+			delete(l.users, id)
+		}
+	}
+}
+
+func (l *ledger) countShare(id structured.DeviceID, result *resourceapi.DeviceRequestAllocationResult, by int) {
+	share, consumed := structured.MakeSharedDeviceID(id, result.ShareID), structured.NewDeviceConsumedCapacity(id, result.ConsumedCapacity)
+	if by > 0 {
+		if l.shares[id] == nil {
+			l.shares[id] = sets.New[structured.SharedDeviceID]()
+		}
+		l.shares[id].Insert(share)
+		l.consumed.Insert(consumed)
+		return
+	}
+	if l.shares[id].Delete(share); l.shares[id].Len() == 0 {
+		delete(l.shares, id)
+	}
+	l.consumed.Remove(consumed)
+}
+
+// sameDevices is true of allocations of the same devices, whenever they were made.
+func sameDevices(l, r *resourceapi.AllocationResult) bool {
+	return l == r || equality.Semantic.DeepEqual(l.Devices, r.Devices) && equality.Semantic.DeepEqual(l.NodeSelector, r.NodeSelector)
+}
+
+// state is what is allocated of these devices, without what the claims of these allocations have. It is the caller's own.
+func (l *ledger) state(of []structured.DeviceID, without []*resourceapi.AllocationResult) structured.AllocatedState {
+	for _, allocation := range without {
+		l.countResults(allocation, -1)
+	}
+	state := structured.AllocatedState{
+		AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
+		AggregatedCapacity: structured.NewConsumedCapacityCollection(),
+	}
+	for _, id := range of {
+		if l.users[id] > 0 {
+			state.AllocatedDevices.Insert(id)
+		}
+		if consumed, ok := l.consumed[id]; ok {
+			state.AggregatedCapacity[id] = consumed.Clone()
+		}
+		for share := range l.shares[id] {
+			state.AllocatedSharedDeviceIDs.Insert(share)
+		}
+	}
+	for _, allocation := range without {
+		l.countResults(allocation, 1)
+	}
+	return state
+}
+
+// free is true if nobody has any of the allocation's devices for itself.
+func (l *ledger) free(allocation *resourceapi.AllocationResult) bool {
+	for i := range allocation.Devices.Results {
+		result := &allocation.Devices.Results[i]
+		if ptr.Deref(result.AdminAccess, false) || l.consumable && result.ShareID != nil {
+			continue
+		}
+		if l.users[structured.MakeDeviceID(result.Driver, result.Pool, result.Device)] > 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+)
+
+// plan is what a pod would have on a node.
+type plan struct {
+	node   string
+	claims []podClaim
+	// allocations are of claims that have none yet, shared the claims that others hold already.
+	allocations map[types.UID]*resourceapi.AllocationResult
+	shared      map[types.UID]*heldClaim
+	// moves are claims of others that are given other devices.
+	moves map[*heldClaim]move
+}
+
+type move struct{ from, to *resourceapi.AllocationResult }
+
+// mostMoved is how many claims on a node may be given other devices for one that comes.
+const mostMoved = 32
+
+// planFor finds what the pod would have on the node. A refusal says why there is nothing.
+//
+// What the pod itself holds is as good as another's: the verdict is on the next pod with equal claims, too.
+func (s *session) planFor(pod *v1.Pod, state *taskState, node *v1.Node) (*plan, *api.Status) {
+	p := &plan{node: node.Name, claims: state.claims, allocations: map[types.UID]*resourceapi.AllocationResult{}, shared: map[types.UID]*heldClaim{}}
+	var open []*resourceapi.ResourceClaim
+	for i, claim := range state.claims {
+		held, status := s.reaches(pod, claim, state.selectors[i], node)
+		switch {
+		case status != nil:
+			return nil, status
+		case held != nil:
+			p.shared[claim.UID] = held
+		case claim.Status.Allocation == nil:
+			open = append(open, claim.ResourceClaim)
+		}
+	}
+	if len(open) == 0 {
+		return p, nil
+	}
+	return p, s.open(p, pod, open, node)
+}
+
+// open plans devices for the claims that have none.
+func (s *session) open(p *plan, pod *v1.Pod, open []*resourceapi.ResourceClaim, node *v1.Node) *api.Status {
+	ctx, end, err := s.budgets.begin(pod.Namespace, s.filterTimeout)
+	if err != nil {
+		return unresolvable("%s", err)
+	}
+	defer end()
+	first, err := s.solve(ctx, node, open, nil)
+	if err != nil {
+		return failed(open, err)
+	}
+	if first.allocations == nil {
+		return s.together(ctx, p, node, first, open)
+	}
+	for i, claim := range open {
+		p.allocations[claim.UID] = &first.allocations[i]
+	}
+	return nil
+}
+
+// solve searches devices for the claims beside what is allocated to others than those that had these.
+func (s *session) solve(ctx context.Context, node *v1.Node, claims []*resourceapi.ResourceClaim, without []*resourceapi.AllocationResult) (found, error) {
+	search, err := s.devices.newSearch(ctx, s.devices.inventory.reach(node), claims)
+	if err != nil {
+		return found{}, err
+	}
+	s.devices.mu.Lock()
+	allocated := s.devices.ledger.state(search.ids, without)
+	s.devices.mu.Unlock()
+	return search.solve(claims, allocated)
+}
+
+// together plans devices for the claims and for those of others on the node at once, if beside what those have there are none for
+// them: of two that both could have a device, none is to have what only the other can use.
+func (s *session) together(ctx context.Context, p *plan, node *v1.Node, alone found, open []*resourceapi.ResourceClaim) *api.Status {
+	movable, from := s.devices.movables(node.Name, s.round)
+	if len(movable) == 0 || len(movable) > mostMoved {
+		return none(open, alone)
+	}
+	claims := slices.Clone(open)
+	for _, held := range movable {
+		claims = append(claims, held.claim)
+	}
+	both, err := s.solve(ctx, node, claims, from)
+	switch {
+	case err != nil:
+		return failed(open, err)
+	case both.allocations == nil:
+		return none(open, alone)
+	}
+	p.moves = map[*heldClaim]move{}
+	for i := range both.allocations {
+		if to := &both.allocations[i]; i < len(open) {
+			p.allocations[open[i].UID] = to
+		} else if k := i - len(open); !sameDevices(from[k], to) {
+			p.moves[movable[k]] = move{from[k], to}
+		}
+	}
+	return nil
+}
+
+// none is the refusal of a node that has no devices for the claims.
+func none(open []*resourceapi.ResourceClaim, at found) *api.Status {
+	claim := open[at.claim]
+	if len(claim.Spec.Devices.Requests) <= at.request {
+		return unresolvable("%s: node(s) have no free device for it", describeFirst(claim))
+	}
+	return unresolvable("%s: node(s) have no free device for it", describe(claim, &claim.Spec.Devices.Requests[at.request]))
+}
+
+// failed is the refusal of a node on which devices cannot be searched.
+func failed(open []*resourceapi.ResourceClaim, err error) *api.Status {
+	if errors.Is(err, errSlow) {
+		return unresolvable("%s: searching node(s) for devices took too long", describeFirst(open[0]))
+	}
+	return unresolvable("%s: searching for devices: %s", describeFirst(open[0]), brief.Part(err.Error()))
+}
+
+func unresolvable(format string, args ...any) *api.Status {
+	return &api.Status{Code: api.UnschedulableAndUnresolvable, Reason: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package dynamicresources allocates devices for the ResourceClaims of gangs (KEP-4381), with Kubernetes' own allocator.
+//
+//	session                                              pre-bind, off the session loop
+//	plan ──► assume ──► handed over ──────────────────► write ──► wait for binding conditions ──► bound
+//	           │            │                             │                  │
+//	           │ taken back │ released, begun or not      │ failed, or its gang was
+//	           ▼            ▼                             ▼
+//	        revert       withdraw the reservation, and the allocation if nobody else uses it, then revert
+//
+// A plan says which devices a pod's claims would have on a node (plan.go): each claim is read and looked at (claims.go), what the node
+// reaches is found (inventory.go), what cannot be is told from a matching of requests with devices (demand.go, matching.go,
+// selection.go), and the rest is the allocator's (search.go), with a limit to its time. A plan may give other devices to claims of
+// members that were placed on the node before. Which pods have equal claims, and so share what is found, is in alike.go. Assume has
+// the ledger show devices as allocated (hold.go, ledger.go). What is assumed outlives sessions and configurations: it is in the devices
+// of one set of informers (devices.go). All writes are in prebind.go and withdraw.go, also those after a crash (recover.go); what
+// devices are waited for is in conditions.go.
+//
+// Invariants: no two claims have one device for themselves, of what is allocated and assumed together. A claim is held as long as a
+// pod is placed by it, until that pod is bound or its rollback has succeeded. What somebody else allocated or reserved is never undone. No search
+// is made under a mutex that another session, the cache or a step needs.
+package dynamicresources
+
+import (
+	"context"
+	"time"
+
+	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// Name is the plugin's name in volcano-scheduler.conf.
+const Name = "dynamicresources"
+
+// stepGrace is what the step has beyond the time that devices may take to be prepared, for its writes and to say what it waited for.
+const stepGrace = time.Minute
+
+// Spec tells of the plugin. What it assumes is shared by all that are built of one Spec on the same informers.
+func Spec() framework.PluginSpec {
+	known := &keeper{}
+	return framework.PluginSpec{
+		Name:      Name,
+		Doc:       "Allocates devices for the resource claims (DRA) of pods, gang by gang, in place of `predicates`.",
+		Arguments: arguments(),
+		Validate: func(args framework.Arguments) error {
+			_, err := load(args)
+			return err
+		},
+		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+			settings, err := load(args)
+			if err != nil {
+				return nil, err
+			}
+			devices, err := known.devicesOf(h)
+			if err != nil {
+				return nil, err
+			}
+			return &plugin{settings: settings, devices: devices}, nil
+		},
+		TakesOver:    []framework.Switch{{Plugin: predicates.PluginName, Argument: predicates.DynamicResourceAllocationEnable, Value: false}},
+		VerdictScope: framework.PerTaskClass, // but for those that are uncacheable
+		Reads:        framework.SomePodKeys(),
+	}
+}
+
+type plugin struct {
+	settings
+	devices *devices
+}
+
+var (
+	_ framework.Plugin    = (*plugin)(nil)
+	_ framework.Reserver  = (*session)(nil)
+	_ framework.PreBinder = (*plugin)(nil)
+	_ framework.BoundFn   = (*plugin)(nil).bound
+	_ framework.Recoverer = (*plugin)(nil)
+)
+
+// Name implements framework.Plugin.
+func (p *plugin) Name() string { return Name }
+
+// OnSessionOpen implements framework.Plugin.
+func (p *plugin) OnSessionOpen(ssn *framework.Session) {
+	s := newSession(p, ssn.SharedDRAManager())
+	ssn.AddPrePredicateFn(Name, s.prePredicate)
+	ssn.AddPredicateFn(Name, s.predicate)
+	ssn.AddUncacheableTaskFn(Name, s.uncacheable)
+	ssn.AddResourceClaimKeyFn(Name, s.claimKey)
+	ssn.AddReserver(Name, s, p, framework.WithTimeout(p.bindingTimeout+stepGrace), framework.WithBound(p.bound))
+}
+
+// OnSessionClose implements framework.Plugin.
+func (p *plugin) OnSessionClose(*framework.Session) {}
+
+// Recover implements framework.Recoverer.
+func (p *plugin) Recover(ctx context.Context) error { return p.devices.recover(ctx) }

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+)
+
+var errReserved = errors.New("no devices are reserved for its claims on this node")
+
+// PreBind implements framework.PreBinder. It writes what is assumed for the pod's claims, and waits until their devices meet their
+// binding conditions.
+func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
+	if len(task.Pod.Spec.ResourceClaims) == 0 {
+		return nil
+	}
+	a := p.devices.begin(task.Pod.UID, nodeName)
+	if a == nil {
+		return errReserved
+	}
+	for _, held := range a.held {
+		if err := p.devices.write(ctx, held, task.Pod); err != nil {
+			return fmt.Errorf("%s: %w", describeFirst(held.claim), err)
+		}
+	}
+	return p.devices.awaitConditions(ctx, a, p.bindingTimeout)
+}
+
+// begin returns what is assumed for the pod on the node, which is not changed any more; nil for nothing.
+func (d *devices) begin(pod types.UID, node string) *assumption {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	a := d.assumed[pod]
+	if a == nil || a.node != node {
+		return nil
+	}
+	for _, held := range a.held {
+		held.holders[pod].begun = true
+	}
+	return a
+}
+
+// callTimeout bounds the reads and writes of one claim.
+const callTimeout = 15 * time.Second
+
+// write has the claim say that it is allocated, and reserved for the pod. The first holder's write says both; each is of the version
+// that was read, so that what others write meanwhile comes first.
+func (d *devices) write(ctx context.Context, held *heldClaim, pod *v1.Pod) error {
+	held.mu.Lock()
+	defer held.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	claim := held.last
+	if claim == nil {
+		claim = held.claim
+	}
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if claim == nil {
+			var err error
+			if claim, err = d.kube.ResourceV1().ResourceClaims(held.claim.Namespace).Get(ctx, held.claim.Name, metav1.GetOptions{}); err != nil {
+				return fmt.Errorf("reading it: %w", err)
+			}
+		}
+		done, err := d.writeOnce(ctx, held, claim, pod)
+		if claim = nil; err == nil {
+			held.last = done
+		}
+		return err
+	})
+}
+
+func (d *devices) writeOnce(ctx context.Context, held *heldClaim, read *resourceapi.ResourceClaim, pod *v1.Pod) (*resourceapi.ResourceClaim, error) {
+	if err := held.fits(read, pod); err != nil {
+		return nil, err
+	}
+	if resourceclaim.IsReservedForPod(pod, read) {
+		return read, nil
+	}
+	claim, claims := read.DeepCopy(), d.kube.ResourceV1().ResourceClaims(read.Namespace)
+	allocates := claim.Status.Allocation == nil
+	if allocates && held.mark(claim) {
+		held.tried = true
+		marked, err := claims.Update(ctx, claim, metav1.UpdateOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("protecting it from deletion: %w", err)
+		}
+		if err := held.fits(marked, pod); err != nil {
+			return nil, err
+		}
+		claim = marked.DeepCopy()
+	}
+	if allocates {
+		held.tried = true
+		claim.Status.Allocation = held.allocation.DeepCopy()
+		if d.hasConditions() {
+			now := metav1.Now()
+			claim.Status.Allocation.AllocationTimestamp = &now
+		}
+	}
+	d.tries(held, pod.UID)
+	claim.Status.ReservedFor = append(claim.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: pod.UID})
+	done, err := claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reserving it: %w", err)
+	}
+	return done, nil
+}
+
+// fits is an error if the claim, as it is, cannot be given what is held of it.
+func (h *heldClaim) fits(claim *resourceapi.ResourceClaim, pod *v1.Pod) error {
+	switch allocation := claim.Status.Allocation; {
+	case claim.UID != h.claim.UID:
+		return errors.New("it was deleted, and another of its name was made")
+	case claim.DeletionTimestamp != nil:
+		return errors.New("it is being deleted")
+	case h.allocation == nil && allocation == nil:
+		return errors.New("it is not allocated any more")
+	case h.allocation != nil && allocation != nil && !sameDevices(h.allocation, allocation):
+		return errors.New("others allocated it meanwhile")
+	case len(claim.Status.ReservedFor) >= resourceapi.ResourceClaimReservedForMaxSize && !resourceclaim.IsReservedForPod(pod, claim):
+		return fmt.Errorf("it is used by %d pods, and can be by no more", len(claim.Status.ReservedFor))
+	}
+	return nil
+}
+
+// mark has the claim be protected from deletion, as one that is allocated must be, and bear the scheduler's name. It is false if
+// nothing is to be written for that.
+func (h *heldClaim) mark(claim *resourceapi.ResourceClaim) bool {
+	marked, protected := claim.Annotations[SchedulerAnnotation] == h.scheduler, slices.Contains(claim.Finalizers, resourceapi.Finalizer)
+	if !marked {
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, SchedulerAnnotation, h.scheduler)
+	}
+	if !protected {
+		claim.Finalizers = append(claim.Finalizers, resourceapi.Finalizer)
+	}
+	return !marked || !protected
+}
+
+// tries notes that a write which reserves the claim for the pod is about to be made.
+func (d *devices) tries(held *heldClaim, pod types.UID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h := held.holders[pod]; h != nil {
+		h.tried = true
+	}
+}
+
+// bound implements framework.BoundFn: what was written is there to stay.
+func (p *plugin) bound(_ context.Context, task *api.TaskInfo, _ string) {
+	p.devices.bound(task.Pod.UID)
+}
+
+// Rollback implements framework.PreBinder. The claims are not reserved for the pod any more; those that were allocated for it, and
+// are for nobody else, are not allocated. Then nothing is assumed for the pod any more.
+func (p *plugin) Rollback(ctx context.Context, task *api.TaskInfo, _ string) error {
+	return p.devices.giveBack(ctx, task.Pod.UID)
+}
+
+func (d *devices) giveBack(ctx context.Context, pod types.UID) error {
+	a := d.leave(pod)
+	if a == nil {
+		return nil
+	}
+	var errs []error
+	for _, held := range slices.Backward(a.held) {
+		if err := d.withdraw(ctx, held, pod); err != nil {
+			errs = append(errs, fmt.Errorf("taking back what was written for claim %s: %w", brief.Value(held.claim.Name), err))
+		}
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	d.revert(pod)
+	return nil
+}
+
+// leave has the pod's claims not be the pod's to use any more, though it holds them until what was written is withdrawn.
+func (d *devices) leave(pod types.UID) *assumption {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	a := d.assumed[pod]
+	if a != nil {
+		for _, held := range a.held {
+			held.holders[pod].leaving = true
+		}
+	}
+	return a
+}

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// alone runs the test with a member that is placed on a node with two devices, and has a claim of its own.
+func alone(t *testing.T, act func(w *world)) {
+	t.Helper()
+	p := member("p", "made t")
+	run(t, append(gpus("n"), made(p, "t", one())), func(w *world) {
+		w.mustPlace(p, "n")
+		act(w)
+	})
+}
+
+// TestWhatIsWritten: the allocation, who uses it, and what protects and marks it; in two writes.
+func TestWhatIsWritten(t *testing.T) {
+	alone(t, func(w *world) {
+		w.kube.ClearActions()
+		w.mustPreBind(w.tasks["p"])
+		if diff := cmp.Diff([]string{"update ", "update status"}, w.calls()); diff != "" {
+			t.Errorf("calls (-want +got):\n%s", diff)
+		}
+		claim := w.claim("p-t")
+		if diff := cmp.Diff([]string{"gpu-0"}, w.devicesOf("p-t")); diff != "" || claim.Status.Allocation == nil {
+			t.Errorf("devices (-want +got):\n%s", diff)
+		}
+		want := []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "p", UID: w.tasks["p"].Pod.UID}}
+		if diff := cmp.Diff(want, claim.Status.ReservedFor); diff != "" {
+			t.Errorf("users (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{resourceapi.Finalizer}, claim.Finalizers); diff != "" {
+			t.Errorf("finalizers (-want +got):\n%s", diff)
+		}
+		if got, want := claim.Annotations[SchedulerAnnotation], w.tasks["p"].Pod.Spec.SchedulerName; got != want {
+			t.Errorf("marked with %q, want %q", got, want)
+		}
+		w.kube.ClearActions()
+		w.mustPreBind(w.tasks["p"])
+		if diff := cmp.Diff([]string{}, w.calls()); diff != "" {
+			t.Errorf("calls of a step that is repeated (-want +got):\n%s", diff)
+		}
+		w.plugin.bound(w.t.Context(), w.tasks["p"], "n")
+		w.nothingAssumed()
+	})
+}
+
+// TestDevicesOfABoundPodAreNotFree: also before the informer shows what was written.
+func TestDevicesOfABoundPodAreNotFree(t *testing.T) {
+	p, q := member("p", "made t"), member("q", "made t")
+	run(t, append(gpus("n"), made(p, "t", schedtest.DeviceRequest("r", "gpu", 2)), made(q, "t", one())), func(w *world) {
+		w.mustPlace(p, "n")
+		w.mustPreBind(p)
+		written := w.claim("p-t")
+		before := written.DeepCopy()
+		before.Status, before.ResourceVersion = resourceapi.ResourceClaimStatus{}, "1"
+		w.plugin.devices.claimShown(before)
+		w.plugin.bound(w.t.Context(), p, "n")
+		if got := w.fits(q, "n"); got == "" {
+			t.Error("devices are given twice while the informer is late")
+		}
+		w.plugin.devices.claimShown(written)
+		w.nothingAssumed()
+		if got := w.fits(q, "n"); got == "" {
+			t.Error("devices are given twice once the informer shows them")
+		}
+		w.change("p-t", func(c *resourceapi.ResourceClaim) { c.Status = resourceapi.ResourceClaimStatus{} })
+		if got := w.fits(q, "n"); got != "" {
+			t.Errorf("devices that are given back are not free: %s", got)
+		}
+	})
+}
+
+// TestRollback: what was written is taken back, the last first; also where the writes were refused or their answer was lost.
+func TestRollback(t *testing.T) {
+	fails := func(subresource string, taken bool) func(w *world) {
+		return func(w *world) {
+			once := true
+			w.kube.PrependReactor("update", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				if !once || action.GetSubresource() != subresource {
+					return false, nil, nil
+				}
+				if once = false; taken {
+					_, _, _ = w.update(action)
+				}
+				return true, nil, apierrors.NewTimeoutError("no answer", 1)
+			})
+		}
+	}
+	cases := map[string]struct {
+		before  func(w *world)
+		refused bool
+		calls   []string
+	}{
+		"all was written":                         {before: func(*world) {}, calls: []string{"get ", "update status", "update "}},
+		"the first write was refused":             {before: fails("", false), refused: true, calls: []string{"get "}},
+		"the answer to the first write was lost":  {before: fails("", true), refused: true, calls: []string{"get ", "update "}},
+		"the second write was refused":            {before: fails("status", false), refused: true, calls: []string{"get ", "update "}},
+		"the answer to the second write was lost": {before: fails("status", true), refused: true, calls: []string{"get ", "update status", "update "}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			alone(t, func(w *world) {
+				tc.before(w)
+				if err := w.preBind(w.tasks["p"])(); (err != nil) != tc.refused {
+					t.Fatalf("pre-bind: %v", err)
+				}
+				w.kube.ClearActions()
+				w.rollBack(w.tasks["p"])
+				if diff := cmp.Diff(tc.calls, w.calls()); diff != "" {
+					t.Errorf("calls (-want +got):\n%s", diff)
+				}
+				w.untouched("p-t")
+				w.nothingAssumed()
+				w.mustPlace(w.tasks["p"], "n")
+			})
+		})
+	}
+}
+
+// TestRollbackUnbegun: nothing was written, and nothing is.
+func TestRollbackUnbegun(t *testing.T) {
+	alone(t, func(w *world) {
+		w.kube.ClearActions()
+		w.rollBack(w.tasks["p"])
+		if diff := cmp.Diff([]string{}, w.calls()); diff != "" {
+			t.Errorf("calls (-want +got):\n%s", diff)
+		}
+		w.nothingAssumed()
+		w.rollBack(w.tasks["p"]) // again
+	})
+}
+
+// TestRollbackThatFailsIsRepeated: the devices are nobody else's until it has succeeded.
+func TestRollbackThatFailsIsRepeated(t *testing.T) {
+	p, q := member("p", "made t"), member("q", "made t")
+	run(t, append(gpus("n"), made(p, "t", schedtest.DeviceRequest("r", "gpu", 2)), made(q, "t", one())), func(w *world) {
+		w.mustPlace(p, "n")
+		w.mustPreBind(p)
+		down := true
+		w.kube.PrependReactor("*", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return down, nil, errors.New("away")
+		})
+		if err := w.plugin.Rollback(w.t.Context(), p, "n"); err == nil || !strings.Contains(err.Error(), `taking back what was written for claim "p-t": away`) {
+			t.Errorf("got %v", err)
+		}
+		if w.fits(q, "n") == "" || w.fits(p, "n") == "" {
+			t.Error("what is not given back is free")
+		}
+		down = false
+		w.rollBack(p)
+		w.untouched("p-t")
+		w.mustPlace(q, "n")
+	})
+}
+
+// TestWhatIsAnothers: a rollback leaves it alone.
+func TestWhatIsAnothers(t *testing.T) {
+	user := func(name string) resourceapi.ResourceClaimConsumerReference {
+		return resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: name, UID: "another"}
+	}
+	cases := map[string]struct {
+		meanwhile func(c *resourceapi.ResourceClaim)
+		users     []string
+		devices   []string
+	}{
+		"another uses it":      {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor = append(c.Status.ReservedFor, user("q")) }, []string{"q"}, []string{"gpu-0"}},
+		"another allocated it": {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = allocationOf("n", "gpu-1") }, nil, []string{"gpu-1"}},
+		"another marked it": {func(c *resourceapi.ResourceClaim) {
+			c.Status.Allocation, c.Annotations = allocationOf("n", "gpu-1"), map[string]string{SchedulerAnnotation: "other"}
+		}, nil, []string{"gpu-1"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			alone(t, func(w *world) {
+				w.mustPreBind(w.tasks["p"])
+				w.change("p-t", tc.meanwhile)
+				w.rollBack(w.tasks["p"])
+				if diff := cmp.Diff(tc.users, w.users("p-t")); diff != "" {
+					t.Errorf("users (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(tc.devices, w.devicesOf("p-t")); diff != "" {
+					t.Errorf("devices (-want +got):\n%s", diff)
+				}
+				if len(w.claim("p-t").Finalizers) == 0 {
+					t.Error("it is not protected any more")
+				}
+				w.nothingAssumed()
+			})
+		})
+	}
+}
+
+// TestAClaimThatWasAllocatedBefore: it is reserved for the pod, and stays allocated.
+func TestAClaimThatWasAllocatedBefore(t *testing.T) {
+	claim := schedtest.DeviceClaim("c", one())
+	claim.Status.Allocation, claim.Finalizers = allocationOf("n", "gpu-0"), []string{resourceapi.Finalizer}
+	run(t, append(gpus("n"), claim), func(w *world) {
+		p := member("p", "c")
+		w.mustPlace(p, "n")
+		w.kube.ClearActions()
+		w.mustPreBind(p)
+		if diff := cmp.Diff([]string{"update status"}, w.calls()); diff != "" {
+			t.Errorf("calls (-want +got):\n%s", diff)
+		}
+		w.rollBack(p)
+		if got := w.claim("c"); len(got.Status.ReservedFor) > 0 || got.Status.Allocation == nil || len(got.Finalizers) == 0 {
+			t.Errorf("left with %v", got)
+		}
+		w.nothingAssumed()
+	})
+}
+
+// TestStepsThatFail: the claim is not what it was any more.
+func TestStepsThatFail(t *testing.T) {
+	cases := map[string]struct {
+		meanwhile func(w *world)
+		want      string
+	}{
+		"others allocated it": {func(w *world) {
+			w.change("p-t", func(c *resourceapi.ResourceClaim) { c.Status.Allocation = allocationOf("n", "gpu-1") })
+		}, "others allocated it meanwhile"},
+		"it is being deleted": {func(w *world) {
+			w.change("p-t", func(c *resourceapi.ResourceClaim) { c.DeletionTimestamp = &metav1.Time{Time: schedtest.Created.Time} })
+		}, "it is being deleted"},
+		"it is another": {func(w *world) { w.change("p-t", func(c *resourceapi.ResourceClaim) { c.UID = "another" }) }, "it was deleted, and another of its name was made"},
+		"it is gone": {func(w *world) {
+			if err := w.kube.ResourceV1().ResourceClaims(schedtest.Namespace).Delete(w.t.Context(), "p-t", metav1.DeleteOptions{}); err != nil {
+				w.t.Fatal(err)
+			}
+		}, "not found"},
+		"it is given back": {func(w *world) { w.take(w.tasks["p"]) }, errReserved.Error()},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			alone(t, func(w *world) {
+				tc.meanwhile(w)
+				if err := w.preBind(w.tasks["p"])(); err == nil || !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("got %v, want %q", err, tc.want)
+				}
+				w.rollBack(w.tasks["p"])
+				w.nothingAssumed()
+			})
+		})
+	}
+}
+
+// TestAConflictIsReadAndWrittenAgain: others write claims, too.
+func TestAConflictIsReadAndWrittenAgain(t *testing.T) {
+	alone(t, func(w *world) {
+		w.change("p-t", func(c *resourceapi.ResourceClaim) { c.Labels = map[string]string{"of": "another"} })
+		conflicts := 1
+		w.kube.PrependReactor("update", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if action.GetSubresource() != "status" || conflicts == 0 {
+				return false, nil, nil
+			}
+			conflicts--
+			return true, nil, apierrors.NewConflict(schema.GroupResource{}, "p-t", errors.New("another was faster"))
+		})
+		w.mustPreBind(w.tasks["p"])
+		claim := w.claim("p-t")
+		if diff := cmp.Diff([]string{"p"}, w.users("p-t")); diff != "" || claim.Labels["of"] != "another" || len(claim.Finalizers) != 1 {
+			t.Errorf("got %v", claim)
+		}
+	})
+}
+
+// calls are the verbs and subresources of calls about claims since it was asked last.
+func (w *world) calls() []string {
+	list := []string{}
+	for _, action := range w.kube.Actions() {
+		if action.GetResource().Resource == "resourceclaims" {
+			list = append(list, action.GetVerb()+" "+action.GetSubresource())
+		}
+	}
+	w.kube.ClearActions()
+	return list
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/cmd/scheduler/app/options"
+)
+
+// recover withdraws what a former leader wrote for pods that it did not bind: reservations for pods that are this scheduler's and have
+// no node, and allocations marked with its name that nobody uses then.
+func (d *devices) recover(ctx context.Context) error {
+	if err := d.waitUntilReady(ctx); err != nil {
+		return err
+	}
+	claims, err := d.claims.List(labels.Everything())
+	if err != nil {
+		return fmt.Errorf("listing claims: %w", err)
+	}
+	r := recovery{devices: d, pods: map[string]map[types.UID]bool{}}
+	var errs []error
+	for _, claim := range claims {
+		if err := r.claim(ctx, claim); err != nil {
+			errs = append(errs, fmt.Errorf("claim %s: %w", klog.KObj(claim), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+type recovery struct {
+	*devices
+	// pods are those of the namespaces that were asked for which are this scheduler's and have no node.
+	pods map[string]map[types.UID]bool
+}
+
+// claim withdraws what is left of a claim. One that a former leader has marked may be left with its finalizer alone.
+func (r *recovery) claim(ctx context.Context, claim *resourceapi.ResourceClaim) error {
+	mark := claim.Annotations[SchedulerAnnotation]
+	ours := mark != "" && isOurs(mark)
+	unused := ours && len(claim.Status.ReservedFor) == 0 && (claim.Status.Allocation != nil || slices.Contains(claim.Finalizers, resourceapi.Finalizer))
+	if !unused && (len(claim.Status.ReservedFor) == 0 || !ours && shareName()) {
+		return nil
+	}
+	pending, err := r.pending(ctx, claim.Namespace)
+	if err != nil {
+		return err
+	}
+	leaves := func(user resourceapi.ResourceClaimConsumerReference) bool {
+		return user.APIGroup == "" && user.Resource == "pods" && pending[user.UID]
+	}
+	if !unused && !slices.ContainsFunc(claim.Status.ReservedFor, leaves) {
+		return nil
+	}
+	klog.InfoS("A former leader reserved a claim and did not bind the pod: that is withdrawn", "claim", klog.KObj(claim))
+	_, err = r.take(ctx, withdrawal{
+		namespace: claim.Namespace, name: claim.Name, uid: claim.UID, scheduler: mark, leaves: leaves,
+		frees: func(live *resourceapi.ResourceClaim) bool {
+			return ours && live.Annotations[SchedulerAnnotation] == mark
+		},
+	})
+	return err
+}
+
+// pending are the pods of the namespace that are this scheduler's and have no node, as the API server has them.
+func (r *recovery) pending(ctx context.Context, namespace string) (map[types.UID]bool, error) {
+	if known := r.pods[namespace]; known != nil {
+		return known, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	list, err := r.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("listing pods of namespace %s: %w", namespace, err)
+	}
+	found := map[types.UID]bool{}
+	for i := range list.Items {
+		pod := &list.Items[i]
+		if pod.Spec.NodeName == "" && !finished(pod) && slices.Contains(schedulerNames(), pod.Spec.SchedulerName) {
+			found[pod.UID] = true
+		}
+	}
+	r.pods[namespace] = found
+	return found, nil
+}
+
+func finished(pod *v1.Pod) bool {
+	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+}
+
+// isOurs is true of what this scheduler, under one of its names, has marked.
+func isOurs(mark string) bool {
+	return slices.ContainsFunc(schedulerNames(), func(name string) bool { return withOwnName(name) == mark })
+}
+
+func schedulerNames() []string {
+	if options.ServerOpts == nil {
+		return nil
+	}
+	return options.ServerOpts.SchedulerNames
+}

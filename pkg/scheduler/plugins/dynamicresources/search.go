@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/structured"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+)
+
+// freeSearch is how long a search may take before it counts. Most take a tenth of that.
+const freeSearch = time.Millisecond
+
+// budgets are how long a session has searched for the claims of namespaces, as far as searches were slow: a tenant's claims may take
+// any time, and all others wait for them.
+type budgets struct {
+	limit time.Duration
+
+	mu    sync.Mutex
+	spent map[string]time.Duration
+}
+
+func newBudgets(limit time.Duration) *budgets {
+	return &budgets{limit: limit, spent: map[string]time.Duration{}}
+}
+
+var errSlow = errors.New("the search took too long")
+
+// begin returns a context that ends when the search has taken as long as it may, and what ends the search.
+func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Context, end func(), err error) {
+	b.mu.Lock()
+	left := b.limit - b.spent[namespace]
+	b.mu.Unlock()
+	if left <= 0 {
+		return nil, nil, fmt.Errorf("devices for claims of namespace %s have been searched for %v in this session, and no longer are", brief.Value(namespace), b.limit)
+	}
+	begun := time.Now()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), min(left, most), errSlow)
+	return ctx, func() {
+		cancel()
+		if slow := time.Since(begun) - freeSearch; slow > 0 {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.spent[namespace] += slow
+		}
+	}, nil
+}
+
+// search is one search for devices for claims on a node.
+type search struct {
+	*devices
+	ctx   context.Context
+	reach *reach
+	// offered are the slices that are looked at, in order: those of the node first.
+	offered []*slice
+	ids     []structured.DeviceID
+	raw     []*resourceapi.ResourceSlice
+}
+
+// newSearch has the search look at what the claims may be allocated from.
+func (d *devices) newSearch(ctx context.Context, r *reach, claims []*resourceapi.ResourceClaim) (*search, error) {
+	s := &search{devices: d, ctx: ctx, reach: r, offered: r.sound}
+	if wantsAll(claims) {
+		s.offered = r.all
+	} else if err := s.leaveOut(claims); err != nil {
+		return nil, err
+	}
+	for _, one := range s.offered {
+		s.ids = append(s.ids, one.ids...)
+		s.raw = append(s.raw, one.ResourceSlice)
+	}
+	return s, nil
+}
+
+// leaveOut leaves out slices of several nodes none of whose devices suits any claim: they may be many, and large.
+func (s *search) leaveOut(claims []*resourceapi.ResourceClaim) error {
+	kept := make([]*slice, 0, len(s.offered))
+	for _, one := range s.offered {
+		keep := one.ofOneNode() || s.inventory.mixed(one)
+		if !keep {
+			var err error
+			if keep, err = s.suitsAny(s.ctx, one, claims); err != nil {
+				return err
+			}
+		}
+		if keep {
+			kept = append(kept, one)
+		}
+	}
+	s.offered = kept
+	return nil
+}
+
+// ofOneNode is true of a slice whose devices are all of one node.
+func (s *slice) ofOneNode() bool { return s.Spec.NodeName != nil && *s.Spec.NodeName != "" }
+
+// suitsAny is true if some device of the slice suits some request of a claim.
+func (d *devices) suitsAny(ctx context.Context, one *slice, claims []*resourceapi.ResourceClaim) (bool, error) {
+	for _, claim := range claims {
+		for i := range claim.Spec.Devices.Requests {
+			choices, err := choicesOf(&claim.Spec.Devices.Requests[i], d.classes)
+			if err != nil {
+				return false, err
+			}
+			for k := range choices {
+				suits, err := one.suiting(ctx, d.compiled, &choices[k], choices[k].key())
+				if err != nil || slices.Contains(suits, true) {
+					return err == nil, err
+				}
+			}
+		}
+	}
+	return false, nil
+}
+
+// found is the outcome of a search: an allocation for each claim, or one for which there is nothing, by its index and that of its
+// request.
+type found struct {
+	allocations    []resourceapi.AllocationResult
+	claim, request int
+}
+
+// solve finds devices for the claims beside what is allocated; none in what it returns means that there are none.
+func (s *search) solve(claims []*resourceapi.ResourceClaim, state structured.AllocatedState) (found, error) {
+	if s.reach.pools == 1 && asksForOne(claims) { // what there is to find the allocator finds at once, and always the same
+		allocations, err := s.allocate(claims, state)
+		return found{allocations: allocations}, err
+	}
+	m := newMarket(s.offered, state, s.features)
+	d, err := demandOf(s.ctx, claims, s.offered, m, s.classes, s.compiled)
+	if err != nil {
+		return found{}, err
+	}
+	given, short, ok := match(d.units, len(m.devices))
+	if !ok {
+		return found{claim: d.units[short].claim, request: d.units[short].request}, nil
+	}
+	if d.simple {
+		if allocations := s.guided(claims, state, m, d.units, given); allocations != nil {
+			return found{allocations: allocations}, nil
+		}
+	}
+	allocations, err := s.allocate(claims, state)
+	return found{allocations: allocations}, err
+}
+
+// asksForOne is true of a claim that asks for one device.
+func asksForOne(claims []*resourceapi.ResourceClaim) bool {
+	if len(claims) != 1 || len(claims[0].Spec.Devices.Requests) != 1 {
+		return false
+	}
+	exactly := claims[0].Spec.Devices.Requests[0].Exactly
+	return exactly != nil && exactly.AllocationMode != resourceapi.DeviceAllocationModeAll && exactly.Count == 1
+}
+
+// guided has the allocator take for each claim the devices that it was given; nil if it would not.
+func (s *search) guided(claims []*resourceapi.ResourceClaim, state structured.AllocatedState, m *market, units []unit, given []int) []resourceapi.AllocationResult {
+	allocations := make([]resourceapi.AllocationResult, 0, len(claims))
+	for i, claim := range claims {
+		others := state
+		others.AllocatedDevices = sets.New(m.devices...)
+		for k := range units {
+			if units[k].claim == i {
+				others.AllocatedDevices.Delete(m.devices[given[k]])
+			}
+		}
+		allocation, err := s.allocate([]*resourceapi.ResourceClaim{claim}, others)
+		if err != nil || allocation == nil {
+			return nil
+		}
+		allocations = append(allocations, allocation...)
+	}
+	return allocations
+}
+
+// allocate has Kubernetes' allocator look for devices.
+func (s *search) allocate(claims []*resourceapi.ResourceClaim, state structured.AllocatedState) (allocations []resourceapi.AllocationResult, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			allocations, err = nil, fmt.Errorf("the allocator panicked: %v", p)
+		}
+	}()
+	allocator, err := structured.NewAllocator(s.ctx, s.features, state, s.classes, s.raw, s.compiled)
+	if err != nil {
+		return nil, err
+	}
+	allocations, err = allocator.Allocate(s.ctx, s.reach.node, claims)
+	if cause := context.Cause(s.ctx); cause != nil {
+		return nil, cause
+	}
+	if len(allocations) != len(claims) {
+		return nil, err
+	}
+	return allocations, err
+}

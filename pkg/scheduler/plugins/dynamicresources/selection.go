@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/cel"
+)
+
+// choice is what one device is asked for: by a request, or one of its alternatives.
+type choice struct {
+	class     *resourceapi.DeviceClass
+	selectors []resourceapi.DeviceSelector
+	count     int64
+	all       bool
+	admin     bool
+}
+
+// choicesOf are the alternatives of a request, the best first; one for most.
+func choicesOf(request *resourceapi.DeviceRequest, classes classLister) ([]choice, error) {
+	if exactly := request.Exactly; exactly != nil {
+		class, err := classes.Get(exactly.DeviceClassName)
+		return []choice{{class, exactly.Selectors, exactly.Count, exactly.AllocationMode == resourceapi.DeviceAllocationModeAll,
+			exactly.AdminAccess != nil && *exactly.AdminAccess}}, err
+	}
+	choices := make([]choice, 0, len(request.FirstAvailable))
+	for i := range request.FirstAvailable {
+		sub := &request.FirstAvailable[i]
+		class, err := classes.Get(sub.DeviceClassName)
+		if err != nil {
+			return nil, err
+		}
+		choices = append(choices, choice{class, sub.Selectors, sub.Count, sub.AllocationMode == resourceapi.DeviceAllocationModeAll, false})
+	}
+	return choices, nil
+}
+
+// key tells choices apart by the devices that suit them. No part can hold the byte that ends it.
+func (c *choice) key() string {
+	parts := []string{string(c.class.UID), c.class.ResourceVersion, c.class.Name}
+	for _, selectors := range [][]resourceapi.DeviceSelector{c.class.Spec.Selectors, c.selectors} {
+		for i := range selectors {
+			if selectors[i].CEL != nil {
+				parts = append(parts, selectors[i].CEL.Expression)
+			}
+		}
+		parts = append(parts, "")
+	}
+	return strings.Join(parts, "\x00")
+}
+
+// selections are which devices of a slice suit which choices, of choices that were asked about. What is kept is bounded.
+type selections struct {
+	mu   sync.Mutex
+	kept map[string][]bool
+}
+
+// mostSelections are the choices of which a slice keeps the devices that suit them.
+const mostSelections = 128
+
+// suiting are the slice's devices that the selectors of the choice and of its class accept. A device about which they cannot be
+// asked counts as accepted: the allocator says what is wrong.
+func (s *slice) suiting(ctx context.Context, compiled *cel.Cache, c *choice, key string) ([]bool, error) {
+	s.mu.Lock()
+	known, ok := s.kept[key]
+	s.mu.Unlock()
+	if ok {
+		return known, nil
+	}
+	suits := make([]bool, len(s.Spec.Devices))
+	for i := range s.Spec.Devices {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		suits[i] = s.accepted(ctx, compiled, i, c.class.Spec.Selectors) && s.accepted(ctx, compiled, i, c.selectors)
+	}
+	if ctx.Err() != nil { // and what was asked last was not answered
+		return nil, context.Cause(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kept == nil || len(s.kept) >= mostSelections {
+		s.kept = map[string][]bool{}
+	}
+	s.kept[key] = suits
+	return suits, nil
+}
+
+func (s *slice) accepted(ctx context.Context, compiled *cel.Cache, device int, selectors []resourceapi.DeviceSelector) bool {
+	for i := range selectors {
+		if selectors[i].CEL == nil {
+			return true
+		}
+		expression := compiled.GetOrCompile(selectors[i].CEL.Expression)
+		if expression.Error != nil {
+			return true
+		}
+		d := &s.Spec.Devices[device]
+		matches, _, err := expression.DeviceMatches(ctx, cel.Device{
+			Driver: s.Spec.Driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity,
+		})
+		if err != nil {
+			return true
+		}
+		if !matches {
+			return false
+		}
+	}
+	return true
+}

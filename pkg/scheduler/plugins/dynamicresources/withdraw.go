@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"context"
+	"os"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+)
+
+// SchedulerAnnotation is on claims that this plugin has allocated; it names the scheduler. It is written with the finalizer that
+// protects them, for a status cannot bear it.
+const SchedulerAnnotation = "dynamicresources.volcano-prebind.io/scheduler"
+
+// schedulerOf is what a scheduler calls itself that places the pod: the name that the pod asks for, and, where several share that
+// name, its own. Upstream reads these variables, too.
+func schedulerOf(pod *v1.Pod) string { return withOwnName(pod.Spec.SchedulerName) }
+
+func withOwnName(scheduler string) string {
+	if shareName() {
+		return scheduler + "/" + os.Getenv("SCHEDULER_POD_NAME")
+	}
+	return scheduler
+}
+
+// shareName is true if several schedulers share a name.
+func shareName() bool { return os.Getenv("MULTI_SCHEDULER_ENABLE") == "true" }
+
+// withdraw takes back what was written of the claim for the pod.
+func (d *devices) withdraw(ctx context.Context, held *heldClaim, pod types.UID) error {
+	held.mu.Lock()
+	defer held.mu.Unlock()
+	reserved, others := d.shares(held, pod)
+	if !reserved && !held.tried {
+		return nil
+	}
+	w := withdrawal{
+		namespace: held.claim.Namespace, name: held.claim.Name, uid: held.claim.UID, scheduler: held.scheduler,
+		leaves: func(user resourceapi.ResourceClaimConsumerReference) bool { return user.UID == pod },
+		frees: func(claim *resourceapi.ResourceClaim) bool {
+			return held.tried && !others && (claim.Status.Allocation == nil || sameDevices(held.allocation, claim.Status.Allocation))
+		},
+	}
+	written, err := d.take(ctx, w)
+	if err != nil {
+		return err
+	}
+	if held.last = written; !others {
+		held.tried = false
+	}
+	return nil
+}
+
+// shares says whether the claim may be reserved for the pod, and whether other pods hold it.
+func (d *devices) shares(held *heldClaim, pod types.UID) (reserved, others bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := held
+	if again := d.held[held.claim.UID]; again != nil {
+		now = again
+	}
+	for uid, one := range now.holders {
+		others = others || uid != pod && !one.leaving
+	}
+	own := held.holders[pod]
+	return own != nil && own.tried, others
+}
+
+// withdrawal is what is taken back of a claim: its reservations for users that leave; and, if nobody else uses it and it may be freed, its
+// allocation and what protects it.
+type withdrawal struct {
+	namespace, name string
+	uid             types.UID
+	scheduler       string
+	leaves          func(resourceapi.ResourceClaimConsumerReference) bool
+	frees           func(*resourceapi.ResourceClaim) bool
+}
+
+// take writes the withdrawal: its parts in the reverse order of that in which they were written, each of the version that was read. One
+// whose claim is gone needs no write. It returns the claim as it is then.
+func (d *devices) take(ctx context.Context, w withdrawal) (written *resourceapi.ResourceClaim, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	claims := d.kube.ResourceV1().ResourceClaims(w.namespace)
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		claim, err := claims.Get(ctx, w.name, metav1.GetOptions{})
+		if err != nil || claim.UID != w.uid {
+			written = nil
+			return err
+		}
+		written = claim
+		users := len(claim.Status.ReservedFor)
+		claim.Status.ReservedFor = slices.DeleteFunc(claim.Status.ReservedFor, w.leaves)
+		frees := len(claim.Status.ReservedFor) == 0 && w.frees(claim)
+		if frees && claim.Status.Allocation != nil {
+			claim.Status.Allocation, claim.Status.Devices, users = nil, nil, -1
+		}
+		if users != len(claim.Status.ReservedFor) {
+			if claim, err = claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{}); err != nil {
+				return err
+			}
+			written = claim
+		}
+		if !frees || claim.Annotations[SchedulerAnnotation] != w.scheduler {
+			return nil
+		}
+		claim = claim.DeepCopy()
+		delete(claim.Annotations, SchedulerAnnotation)
+		claim.Finalizers = slices.DeleteFunc(claim.Finalizers, func(name string) bool { return name == resourceapi.Finalizer })
+		if claim, err = claims.Update(ctx, claim, metav1.UpdateOptions{}); err == nil {
+			written = claim
+		}
+		return err
+	})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return written, err
+}
