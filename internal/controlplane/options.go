@@ -100,7 +100,7 @@ type SchedulerOptions struct {
 	Kind SchedulerKind
 	// Binary overrides the path that Kind implies.
 	Binary string
-	// Conf is the text of volcano-scheduler.conf; the chart's when empty.
+	// Conf is the text of volcano-scheduler.conf; the chart's when empty, or what upstream's knows of that.
 	Conf   string
 	Layout ConfLayout
 	// Server overrides the API server's URL, to go through a fault proxy.

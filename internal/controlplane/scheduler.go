@@ -129,7 +129,11 @@ func (cp *ControlPlane) schedulerDefaults(opts SchedulerOptions) (SchedulerOptio
 			return opts, err
 		}
 	}
-	if opts.Conf == "" && opts.Kind != KubeScheduler {
+	switch {
+	case opts.Conf != "" || opts.Kind == KubeScheduler:
+	case opts.Kind == Upstream:
+		opts.Conf = config.UpstreamConf()
+	default:
 		opts.Conf = config.DefaultConf
 	}
 	return opts, nil

@@ -28,7 +28,9 @@ import (
 
 // TestWFFCReplay: what the volume plugin chose in the last trial is all it remembers of a pod. Upstream replays the best
 // trial, which is mostly another, and then reserves nothing and binds no volume; the pods are bound all the same.
-func TestWFFCReplay(t *testing.T) {
+func TestWFFCReplay(t *testing.T) { bindingVolumes(t, wffcReplay) }
+
+func wffcReplay(t *testing.T, bound func(behaviour) behaviour) {
 	const selectedNode = "volume.kubernetes.io/selected-node"
 	var nodeNames, pods []string
 	var objects []runtime.Object
@@ -57,7 +59,7 @@ func TestWFFCReplay(t *testing.T) {
 		done() // the plugin goes on to wait for a provisioner
 		return false, nil, nil
 	})
-	ssn := behaviour{conf: topological}.open(cluster, defended)
+	ssn := bound(behaviour{conf: topological}).open(cluster, defended)
 	defer ssn.Close()
 
 	want := map[string]string{}
@@ -83,7 +85,9 @@ func TestWFFCReplay(t *testing.T) {
 
 // TestPipelinedLeak: one member of a gang has a node, with the only volume reserved for it, and the other waits. Upstream
 // never gives the volume back: it is reserved for as long as the scheduler runs, and others do not get it.
-func TestPipelinedLeak(t *testing.T) {
+func TestPipelinedLeak(t *testing.T) { bindingVolumes(t, pipelinedLeak) }
+
+func pipelinedLeak(t *testing.T, bound func(behaviour) behaviour) {
 	old, waiting := leaving("n1", "2", "old-0"), schedtest.MakePodGroup().Name("g").MinMember(2).Obj()
 	members := []*v1.Pod{
 		schedtest.MakePod().Group("g").Req(cores("2")).Volume("c0").Name("g-0").NodeSelector("disk", "yes").Obj(),
@@ -96,7 +100,7 @@ func TestPipelinedLeak(t *testing.T) {
 		Objects:   []runtime.Object{schedtest.LateClass("late", noProvisioner), schedtest.FreeVolume("v0", "late"), schedtest.UnboundClaim("c0", "late"), schedtest.UnboundClaim("c1", "late")},
 	})
 	defer cluster.Close()
-	first := behaviour{}.open(cluster, defended)
+	first := bound(behaviour{}).open(cluster, defended)
 	match(t, "pipelined", map[string]string{"g-1": "n1"}, first.Pipelined())
 	first.Close()
 
@@ -106,15 +110,56 @@ func TestPipelinedLeak(t *testing.T) {
 	cluster.Cache().DeletePodGroupV1beta1(waiting)
 	cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Name("h").Obj())
 	cluster.Cache().AddPod(schedtest.MakePod().Group("h").Req(cores("2")).Volume("c1").Name("h-0").Obj())
-	second := behaviour{}.open(cluster, defended)
+	second := bound(behaviour{}).open(cluster, defended)
 	defer second.Close()
 	match(t, "bound", map[string]string{"h-0": "n2"}, second.Binds())
+}
+
+// TestReserveLeakOfVolumes: one member has the only volume reserved for it when another plugin refuses it, or the next member, at that
+// moment. Another gang has the volume then.
+func TestReserveLeakOfVolumes(t *testing.T) { bindingVolumes(t, reserveLeakOfVolumes) }
+
+func reserveLeakOfVolumes(t *testing.T, bound func(behaviour) behaviour) {
+	for _, refused := range []string{"g-0", "g-1"} {
+		t.Run("of "+refused, func(t *testing.T) {
+			gang := schedtest.MakePodGroup().Name("g").MinMember(2).Obj()
+			members := []*v1.Pod{
+				schedtest.MakePod().Group("g").Req(cores("1")).Volume("c0").Name("g-0").Obj(),
+				schedtest.MakePod().Group("g").Req(cores("1")).Name("g-1").Obj(),
+			}
+			cluster := sessiontest.New(sessiontest.World{
+				Nodes: nodes(holds("2"), "n1"), PodGroups: []*v1beta1.PodGroup{gang}, Pods: members,
+				Objects: []runtime.Object{schedtest.LateClass("late", noProvisioner), schedtest.FreeVolume("v0", "late"), schedtest.UnboundClaim("c0", "late"), schedtest.UnboundClaim("c1", "late")},
+			})
+			defer cluster.Close()
+			refuses := behaviour{conf: plain + "\n- plugins:\n  - name: refuser\n", plugins: []framework.PluginSpec{
+				plugin("refuser", func(ssn *framework.Session) {
+					takes(ssn, map[string]string{}, func(pod, _ string, _ int) bool { return pod == refused })
+				}),
+			}}
+			first := bound(refuses).open(cluster, defended)
+			match(t, "bound at first", nil, first.Binds())
+			first.Close()
+
+			for _, pod := range members {
+				cluster.Cache().DeletePod(pod)
+			}
+			cluster.Cache().DeletePodGroupV1beta1(gang)
+			cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Name("h").Obj())
+			cluster.Cache().AddPod(schedtest.MakePod().Group("h").Req(cores("2")).Volume("c1").Name("h-0").Obj())
+			second := bound(refuses).open(cluster, defended)
+			defer second.Close()
+			match(t, "bound then", map[string]string{"h-0": "n1"}, second.Binds())
+		})
+	}
 }
 
 // TestReleasedWithoutHavingBegun: a gang whose first step fails is released before the volume plugin's own step has begun,
 // most of its members before any has. Upstream undoes what it assumed when they were placed only in that step's rollback:
 // their claims would stay with the first node's volumes, and the gang could never move.
-func TestReleasedWithoutHavingBegun(t *testing.T) {
+func TestReleasedWithoutHavingBegun(t *testing.T) { bindingVolumes(t, releasedWithoutHavingBegun) }
+
+func releasedWithoutHavingBegun(t *testing.T, bound func(behaviour) behaviour) {
 	const members = 3
 	objects := []runtime.Object{schedtest.LateClass("late", noProvisioner)}
 	var pods []*v1.Pod
@@ -129,7 +174,7 @@ func TestReleasedWithoutHavingBegun(t *testing.T) {
 		Pods:      pods, Objects: objects,
 	})
 	defer cluster.Close()
-	first := behaviour{}.open(cluster, defended)
+	first := bound(behaviour{}).open(cluster, defended)
 	match(t, "bound at first", map[string]string{"g-0": "n1", "g-1": "n1", "g-2": "n1"}, first.Binds())
 	var handed []*binding.Member
 	for _, bind := range first.Handed() {
@@ -147,7 +192,7 @@ func TestReleasedWithoutHavingBegun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	second := behaviour{}.open(cluster, defended)
+	second := bound(behaviour{}).open(cluster, defended)
 	defer second.Close()
 	match(t, "bound then", map[string]string{"g-0": "n2", "g-1": "n2", "g-2": "n2"}, second.Binds())
 }
@@ -196,7 +241,9 @@ func (*books) InFlight(int)                          {}
 
 // TestBackfilledLeak: backfill places a pod whose gang it cannot complete, and nobody takes that back. What was reserved
 // for the pod is given back when the session closes.
-func TestBackfilledLeak(t *testing.T) {
+func TestBackfilledLeak(t *testing.T) { bindingVolumes(t, backfilledLeak) }
+
+func backfilledLeak(t *testing.T, bound func(behaviour) behaviour) {
 	waiting := schedtest.MakePodGroup().Name("g").MinMember(2).Obj()
 	members := []*v1.Pod{
 		schedtest.MakePod().Group("g").Volume("c0").Name("g-0").Obj(),
@@ -208,7 +255,7 @@ func TestBackfilledLeak(t *testing.T) {
 	})
 	defer cluster.Close()
 	backfills := action{"backfill", func(*framework.Registry) vcframework.Action { return vcbackfill.New() }}
-	first := behaviour{}.open(cluster, backfills)
+	first := bound(behaviour{}).open(cluster, backfills)
 	match(t, "placed", map[string]string{"g-0": "n1"}, placed(first))
 	match(t, "bound", nil, first.Binds())
 	first.Close()
@@ -219,7 +266,7 @@ func TestBackfilledLeak(t *testing.T) {
 	cluster.Cache().DeletePodGroupV1beta1(waiting)
 	cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Name("h").Obj())
 	cluster.Cache().AddPod(schedtest.MakePod().Group("h").Req(cores("2")).Volume("c1").Name("h-0").Obj())
-	second := behaviour{}.open(cluster, defended)
+	second := bound(behaviour{}).open(cluster, defended)
 	defer second.Close()
 	match(t, "bound then", map[string]string{"h-0": "n1"}, second.Binds())
 }

@@ -3,6 +3,7 @@
 package allocate_test
 
 import (
+	stdcmp "cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -13,9 +14,11 @@ import (
 	vcallocate "volcano.sh/volcano/pkg/scheduler/actions/allocate"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/volumebinding"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -76,6 +79,32 @@ tiers:
   - name: proportion
   - name: nodeorder
 `
+
+// volumeBinders are the plugins that bind volumes. Each has behaviours with claims bind them.
+var volumeBinders = map[string]func() func(behaviour) behaviour{
+	predicates.PluginName: func() func(behaviour) behaviour { return func(b behaviour) behaviour { return b } },
+	volumebinding.Name:    withVolumeBinding,
+}
+
+// withVolumeBinding gives behaviours a plugin that keeps what it holds from session to session. Their confs are as config makes them
+// of those that name the plugin.
+func withVolumeBinding() func(behaviour) behaviour {
+	spec := volumebinding.Spec()
+	return func(b behaviour) behaviour {
+		const named = "  - name: predicates\n"
+		b.conf = strings.Replace(stdcmp.Or(b.conf, plain), named, named+"    arguments: {predicate.VolumeBindingEnable: false}\n  - name: volumebinding\n", 1)
+		b.plugins = append(slices.Clone(b.plugins), spec)
+		return b
+	}
+}
+
+// bindingVolumes runs a test of claims with each plugin that binds them.
+func bindingVolumes(t *testing.T, test func(t *testing.T, bound func(behaviour) behaviour)) {
+	t.Helper()
+	for name, with := range volumeBinders {
+		t.Run(name, func(t *testing.T) { test(t, with()) })
+	}
+}
 
 func run(t *testing.T, cases map[string]behaviour) {
 	t.Helper()
@@ -146,10 +175,6 @@ func (b behaviour) open(cluster *sessiontest.Cluster, act action) *sessiontest.S
 
 // ready opens a session on the cluster; the actions are to be run.
 func (b behaviour) ready(cluster *sessiontest.Cluster, act action) (*sessiontest.Session, []vcframework.Action) {
-	conf := b.conf
-	if conf == "" {
-		conf = plain
-	}
 	registry := framework.NewRegistry()
 	for _, plugin := range b.plugins {
 		registry.RegisterPlugin(plugin)
@@ -158,7 +183,7 @@ func (b behaviour) ready(cluster *sessiontest.Cluster, act action) (*sessiontest
 	if b.enqueue {
 		actions = append([]vcframework.Action{idle("enqueue")}, actions...)
 	}
-	return cluster.Open(registry, conf), actions
+	return cluster.Open(registry, stdcmp.Or(b.conf, plain)), actions
 }
 
 // idle is an action that does nothing.

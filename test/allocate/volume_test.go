@@ -21,7 +21,9 @@ import (
 const noProvisioner = "kubernetes.io/no-provisioner"
 
 // Claims whose volumes are bound when their first pod has a node.
-func TestVolumes(t *testing.T) {
+func TestVolumes(t *testing.T) { bindingVolumes(t, volumes) }
+
+func volumes(t *testing.T, bound func(behaviour) behaviour) {
 	group := func(minMember int32) []*v1beta1.PodGroup {
 		return []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(minMember).Obj()}
 	}
@@ -31,7 +33,7 @@ func TestVolumes(t *testing.T) {
 	two := []*v1.Pod{with("c0", "g-0"), with("c1", "g-1")}
 	claims := []runtime.Object{schedtest.LateClass("late", noProvisioner), schedtest.UnboundClaim("c0", "late"), schedtest.UnboundClaim("c1", "late")}
 	objects := func(volumes ...runtime.Object) []runtime.Object { return slices.Concat(claims, volumes) }
-	run(t, map[string]behaviour{
+	cases := map[string]behaviour{
 		"a gang with a volume for each is placed": {
 			world: sessiontest.World{
 				Nodes: nodes(holds("2"), "n1"), PodGroups: group(2), Pods: two,
@@ -78,7 +80,11 @@ func TestVolumes(t *testing.T) {
 			upstreamDiffers: "it gives the gang up at the first pod whose pre-predicate fails, although its minimum can be met",
 			binds:           map[string]string{"g-1": "n1"},
 		},
-	})
+	}
+	for name, tc := range cases {
+		cases[name] = bound(tc)
+	}
+	run(t, cases)
 }
 
 // dynamicResources is plain with devices of ResourceClaims.

@@ -97,7 +97,7 @@ func (c *crowd) turn() {
 
 func benchProfile(b *testing.B, c *Cache) (*framework.Registry, *framework.Profile) {
 	b.Helper()
-	_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf(config.DefaultConf)
+	_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf(config.UpstreamConf())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -5,6 +5,9 @@ package config
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"volcano.sh/volcano/pkg/scheduler"
@@ -60,8 +63,16 @@ func (c *Config) EvictHalfBoundAfter() time.Duration {
 	return d
 }
 
-// defaultText is the configuration of a scheduler that is given none: upstream's.
-func defaultText() []byte { return []byte(scheduler.DefaultSchedulerConf) }
+// builtIn is the configuration of a scheduler that is given none: upstream's, with plugins of this project at the end.
+func (c *Catalogue) builtIn() []byte {
+	text := []byte(scheduler.DefaultSchedulerConf)
+	for _, name := range slices.Sorted(maps.Keys(c.plugins)) {
+		if c.plugins[name].BuiltIn {
+			text = fmt.Appendf(text, "  - name: %s\n", name)
+		}
+	}
+	return text
+}
 
 func hashOf(data []byte) string {
 	sum := sha256.Sum256(data)

@@ -90,3 +90,39 @@ func TestParseNothingMeansTheBuiltInConfiguration(t *testing.T) {
 		})
 	}
 }
+
+// TestBuiltInPlugins: the built-in configuration names those plugins of this project that ask for it, behind upstream's, and they take
+// over what is theirs.
+func TestBuiltInPlugins(t *testing.T) {
+	asks := binds
+	asks.BuiltIn = true
+	for name, tc := range map[string]struct {
+		cat  *Catalogue
+		last string
+		// arguments are those of predicates.
+		arguments map[string]any
+	}{
+		"one that asks for it":  {cat: NewCatalogue(asks), last: asks.Name, arguments: map[string]any{"predicate.VolumeBindingEnable": false}},
+		"one that does not":     {cat: NewCatalogue(binds), last: "nodeorder"},
+		"upstream's by default": {cat: NewCatalogue(), last: "nodeorder"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, err := Parse(nil, tc.cat)
+			if err != nil {
+				t.Fatal(err)
+			}
+			order := cfg.PluginOrder()
+			if last := order[len(order)-1]; last != tc.last {
+				t.Errorf("the last plugin is %s, want %s", last, tc.last)
+			}
+			for _, option := range cfg.Tiers[1].Plugins {
+				if option.Name != predicatesName {
+					continue
+				}
+				if diff := cmp.Diff(tc.arguments, option.Arguments); diff != "" {
+					t.Errorf("arguments of predicates (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}

@@ -99,7 +99,7 @@ unless given as ` + "`false`" + `. Upstream spells some of them ` + "`enabled...
 func WriteDoc(w io.Writer, cat *Catalogue) error {
 	out := bufio.NewWriter(w)
 	d := docWriter{out}
-	d.print(preamble, "```yaml\n", strings.TrimSpace(string(defaultText())), "\n```\n", switchesIntro)
+	d.print(preamble, "```yaml\n", strings.TrimSpace(string(cat.builtIn())), "\n```\n", switchesIntro)
 	for _, s := range pluginSwitches() {
 		def := "true"
 		if s.offByDefault {

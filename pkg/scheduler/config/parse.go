@@ -26,7 +26,7 @@ func Parse(data []byte, cat *Catalogue) (*Config, error) {
 		return nil, syntax
 	}
 	if !ok {
-		cfg, err := Parse(defaultText(), cat)
+		cfg, err := Parse(cat.builtIn(), cat)
 		if err != nil {
 			return nil, err
 		}

@@ -48,6 +48,8 @@ type Session struct {
 	// scorers are the plugins of this project that may have a say in which of the nodes that fit is best.
 	scorers map[string]bool
 	jobKeys map[string]JobKeyFn
+	// judges are the plugins of this project that have a predicate.
+	judges map[string]bool
 	// explained are the gangs that were not placed.
 	explained map[api.JobID]GangExplanation
 	waits     map[api.JobID]Wait
@@ -72,6 +74,7 @@ func newSession(order []string, inputs map[string]verdictInputs) *Session {
 		uncacheable:   map[string]UncacheableTaskFn{},
 		scorers:       map[string]bool{},
 		jobKeys:       map[string]JobKeyFn{},
+		judges:        map[string]bool{},
 		explained:     map[api.JobID]GangExplanation{},
 		waits:         map[api.JobID]Wait{},
 		handedOver:    map[api.TaskID]bool{},
@@ -149,6 +152,7 @@ func upstreamStep(plugin string, pb vccache.PreBinder, bindCtx *vccache.BindCont
 // AddPredicateFn adds a predicate; a panic in it is that node's verdict, with the plugin's name, and does not
 // reach the scheduler.
 func (ssn *Session) AddPredicateFn(plugin string, fn api.PredicateFn) {
+	ssn.judges[plugin] = true
 	ssn.Session.AddPredicateFn(plugin, func(task *api.TaskInfo, node *api.NodeInfo) (err error) {
 		defer recoverAs(plugin, &err)
 		return fn(task, node)

@@ -64,6 +64,8 @@ type PluginSpec struct {
 	// New builds the plugin. It is called once per loaded configuration, not once per session, so what it
 	// compiles or starts is kept for as long as that configuration is in force.
 	New func(Arguments, Handle) (Plugin, error)
+	// BuiltIn is true if the built-in configuration names the plugin, which is upstream's otherwise.
+	BuiltIn bool
 	// TimeDriven is true if the plugin's verdicts change with time alone, so that cycles must run even when
 	// nothing in the cluster changed.
 	TimeDriven bool

@@ -111,6 +111,12 @@ func (ssn *Session) OnTheClock(plugin string) bool {
 	return !ours && onTheClock[plugin]
 }
 
+// JudgesNodes is true of a plugin of this project that refuses nodes, by what only it knows. The one that tells volumes apart refuses them
+// to pods with claims only.
+func (ssn *Session) JudgesNodes(plugin string) bool {
+	return ssn.judges[plugin] && plugin != ssn.volumeKeyBy
+}
+
 // MayRefuse is false of a plugin that never refuses a node.
 func (ssn *Session) MayRefuse(plugin string) bool {
 	_, ours := ssn.verdictInputs[plugin]

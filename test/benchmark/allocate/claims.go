@@ -57,10 +57,10 @@ func (s shape) localVolumes() []runtime.Object {
 	return volumes
 }
 
-// withVolumeBinding is the conf with our plugin for volumes, as config makes it of a file that names the plugin.
-func withVolumeBinding(conf string) string {
+// withTakenOver is the chart's conf as config makes it: our plugin for volumes does what predicates would.
+func withTakenOver(conf string) string {
 	const predicates = "  - name: predicates\n"
-	return strings.Replace(conf, predicates, predicates+"    arguments:\n      predicate.VolumeBindingEnable: false\n", 1) + "  - name: volumebinding\n"
+	return strings.Replace(conf, predicates, predicates+"    arguments:\n      predicate.VolumeBindingEnable: false\n", 1)
 }
 
 // clusterFor returns a cluster with the shape's claims for all runs of a work, and what ends it. Those without claims share one.

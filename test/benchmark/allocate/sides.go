@@ -22,11 +22,9 @@ type side struct {
 	registry *framework.Registry
 	// newAction makes the action anew, which may remember things from session to session.
 	newAction func() vcframework.Action
-	// conf is the chart's.
+	// conf is the chart's, or what upstream knows of that.
 	conf   string
 	groups nodeGroups
-	// volumes makes of a conf one whose plugins find volumes for claims; nil if the chart's do.
-	volumes func(conf string) string
 	// builders are the plugins of upstream's names that are this side's, since upstream's registry has room for one
 	// builder of a name.
 	builders map[string]vcframework.PluginBuilder
@@ -39,8 +37,8 @@ const (
 
 // newSides returns upstream's side, as its packages registered it, and then ours, which takes some names over.
 func newSides() (upstream, ours *side) {
-	upstream = &side{name: upstreamName, registry: framework.NewRegistry(), conf: config.DefaultConf, groups: hardHyperNode()}
-	ours = &side{name: oursName, registry: framework.NewRegistry(), conf: config.DefaultConf, groups: requiredCluster(), volumes: withVolumeBinding}
+	upstream = &side{name: upstreamName, registry: framework.NewRegistry(), conf: config.UpstreamConf(), groups: hardHyperNode()}
+	ours = &side{name: oursName, registry: framework.NewRegistry(), conf: withTakenOver(config.DefaultConf), groups: requiredCluster()}
 	specs := app.PluginSpecs()
 	upstream.take(specs)
 	for _, spec := range specs {
@@ -77,9 +75,6 @@ func (s *side) use() {
 // confFor is the chart's conf, with the plugins at its end that the work needs.
 func (s *side) confFor(sh shape) string {
 	conf := s.conf
-	if sh.claims && s.volumes != nil {
-		conf = s.volumes(conf)
-	}
 	if sh.packed {
 		conf += "  - name: binpack\n    arguments:\n      binpack.weight: 10\n"
 	}

@@ -19,7 +19,7 @@ tiers:
   - name: predicates
 `
 
-// clusterConf comes behind the chart's conf.
+// clusterConf comes behind the scheduler's own.
 const clusterConf = `  - name: ibcluster
     arguments:
       ibcluster.levels: [` + clusterLabel + `, spine, leaf]
@@ -41,9 +41,9 @@ func schedulerOptions(key trialKey, p *plan) (controlplane.SchedulerOptions, err
 	opts := controlplane.SchedulerOptions{}
 	switch key.Scheduler {
 	case ours:
-		opts.Kind, opts.Args = controlplane.Ours, p.args
+		opts.Kind, opts.Conf, opts.Args = controlplane.Ours, config.DefaultConf, p.args
 	case upstream:
-		opts.Kind = controlplane.Upstream
+		opts.Kind, opts.Conf = controlplane.Upstream, config.UpstreamConf()
 	case kube:
 		opts.Kind, opts.Conf = controlplane.KubeScheduler, kubeConf
 		if key.Placement != full {
@@ -57,7 +57,7 @@ func schedulerOptions(key trialKey, p *plan) (controlplane.SchedulerOptions, err
 	case key.Placement != full:
 		opts.Conf = trivialConf
 	case p.ibClusters > 0:
-		opts.Conf = config.DefaultConf + clusterConf
+		opts.Conf += clusterConf
 	}
 	if p.profileDir != "" {
 		opts.Args = append(opts.Args, "--enable-pprof")

@@ -163,7 +163,7 @@ func (e *estimate) refusals(class int, already *memberNodes) *feasible.Refusals 
 func (e *estimate) short(request []float64, place int) []string {
 	var out []string
 	for r, value := range request {
-		if value <= e.room[place][r]+packing.Tolerance {
+		if value <= 0 || value <= e.room[place][r]+packing.Tolerance {
 			continue
 		}
 		switch r {

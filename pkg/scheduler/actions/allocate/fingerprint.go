@@ -50,7 +50,7 @@ func (f *fingerprinter) bytes(b []byte) uint64 { return maphash.Bytes(f.solver.m
 
 // fingerprintOf returns the fingerprint of what decides on the job, which is to be placed in groups; 0 for none.
 func (r *jobRun) fingerprintOf() uint64 {
-	if r.packing == nil || r.dividesItself() || !r.packing.decidedByNumbers(r.groups.Plugin) || len(r.members.nodes) > 0 || len(r.job.TaskStatusIndex[api.Pipelined]) > 0 ||
+	if r.packing == nil || r.dividesItself() || r.finder.AsksOurs() || !r.packing.decidedByNumbers(r.groups.Plugin) || len(r.members.nodes) > 0 || len(r.job.TaskStatusIndex[api.Pipelined]) > 0 ||
 		len(r.ssn.Avoided(r.job)) > 0 || sharded() {
 		return 0
 	}
@@ -163,8 +163,8 @@ func (f *fingerprinter) makeNode(node *api.NodeInfo) uint64 {
 	}
 	b = appendNumber(b, uint64(node.Allocatable.MaxTaskNum))
 	pods := uint64(0)
-	for uid := range node.Tasks {
-		pods += maphash.String(f.solver.memory.seed, string(uid))
+	for _, task := range node.Tasks { // which are by name: another of its name may lie there
+		pods += maphash.String(f.solver.memory.seed, string(task.UID))
 	}
 	b = appendNumber(appendNumber(b, uint64(len(node.Tasks))), pods)
 	if node.ResourceUsage != nil {

@@ -185,3 +185,68 @@ func TestWhatTheClockDecidesIsNotRemembered(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatAPluginOfOnesOwnDecidesIsNotRemembered: what it knows is not part of the world.
+func TestWhatAPluginOfOnesOwnDecidesIsNotRemembered(t *testing.T) {
+	reserved := ""
+	open := func(ssn *framework.Session) {
+		ssn.AddPredicateFn("helper", func(task *api.TaskInfo, node *api.NodeInfo) error {
+			if node.Name == reserved {
+				return api.NewFitErrWithStatus(task, node, &api.Status{Code: api.Unschedulable, Reason: "reserved"})
+			}
+			return nil
+		})
+	}
+	for where, lies := range map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode, "cluster": inOneCluster} {
+		t.Run(where, func(t *testing.T) {
+			w, podGroup := rackWorld([]string{"6", "6"}, "5", "3", "3")
+			lies(podGroup)
+			w.Nodes, w.HyperNodes = w.Nodes[:2], w.HyperNodes[:1]
+			c := newCounting(t, w)
+			c.registry.RegisterPlugin(framework.PluginSpec{
+				Name: "helper", VerdictScope: framework.PerTaskClass,
+				New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return helper{open}, nil },
+			})
+			c.conf += "  - name: helper\n"
+			for _, reserved = range []string{"n0-1", "n0-1", ""} {
+				want := 0
+				if reserved == "" {
+					want = len(w.Pods)
+				}
+				if _, bound := c.session(); bound != want {
+					t.Errorf("with node %q reserved %d members were bound, want %d: %s", reserved, bound, want, c.says)
+				}
+			}
+		})
+	}
+}
+
+// TestAnotherPodOfTheSameNameIsAnother: a pod is replaced between two sessions, and does without the host port.
+func TestAnotherPodOfTheSameNameIsAnother(t *testing.T) {
+	for where, lies := range map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode, "cluster": inOneCluster} {
+		t.Run(where, func(t *testing.T) {
+			w, podGroup := rackWorld([]string{"6", "6", "6"}, "5", "3", "3")
+			lies(podGroup)
+			w.Nodes, w.HyperNodes = w.Nodes[:3], w.HyperNodes[:1]
+			port := []v1.ContainerPort{{HostPort: 80, ContainerPort: 80}}
+			for _, pod := range w.Pods {
+				pod.Spec.Containers[0].Ports = port
+			}
+			runs := schedtest.MakePod().Name("runs").UID("first").Node("n0-1").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "1"}).Obj()
+			runs.Spec.Containers[0].Ports = port
+			w.Pods = append(w.Pods, runs)
+			c := newCounting(t, w)
+			for range 2 {
+				if _, bound := c.session(); bound != 0 {
+					t.Errorf("%d members were bound beside a pod with their host port", bound)
+				}
+			}
+			runs = runs.DeepCopy()
+			runs.UID, runs.Spec.Containers[0].Ports = "second", nil
+			c.world.Pods[3] = runs
+			if _, bound := c.session(); bound != 3 {
+				t.Errorf("%d members were bound beside one without, want 3: %s", bound, c.says)
+			}
+		})
+	}
+}

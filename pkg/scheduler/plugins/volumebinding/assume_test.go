@@ -173,7 +173,7 @@ func TestNothingIsPlacedBeforeVolumesAreKnown(t *testing.T) {
 	run(t, nil, someNodes("n1"), func(w *world) {
 		p := w.build(Spec(), nil, informers.NewSharedInformerFactory(w.kube, 0)) // which nobody starts
 		w.session = newSession(p, w.session.users.nodes, nil)
-		if refused := w.fits(member("g-0", "c"), "n1"); refused != "the scheduler has not read all volumes and claims yet" {
+		if refused := w.fits(member("g-0", "c"), "n1"); refused != "the scheduler has not read all csidrivers, csinodes, csistoragecapacities, nodes, persistentvolumeclaims, persistentvolumes, pods, storageclasses yet" {
 			t.Errorf("refused with %q", refused)
 		}
 		if refused := w.fits(member("g-0"), "n1"); refused != "" {

@@ -44,6 +44,7 @@ func Spec() framework.PluginSpec {
 		Name:      Name,
 		Doc:       "Finds, reserves and binds the volumes of claims, gang by gang, in place of `predicates`; and keeps pods apart that may not share a volume.",
 		Arguments: arguments(),
+		BuiltIn:   true,
 		Validate: func(args framework.Arguments) error {
 			_, err := load(args)
 			return err

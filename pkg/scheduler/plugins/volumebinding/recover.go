@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,8 +22,8 @@ import (
 // the volumes it reserved for claims that are not bound to them. Both are marked with its name. What a bound pod uses is kept. Until
 // then it waits for all volumes and claims to be known.
 func (v *volumes) recover(ctx context.Context) error {
-	if !cache.WaitForCacheSync(ctx.Done(), v.synced...) {
-		return fmt.Errorf("reading all volumes and claims: %w", context.Cause(ctx))
+	if !cache.WaitForCacheSync(ctx.Done(), v.isReady) {
+		return fmt.Errorf("%s cannot be read, for which the scheduler needs the verbs list and watch: %w", strings.Join(v.unread(), ", "), context.Cause(ctx))
 	}
 	r := recovery{volumes: v, pods: map[string][]v1.Pod{}}
 	return errors.Join(r.claims(ctx), r.reserved(ctx))

@@ -3,12 +3,20 @@
 package volumebinding
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/component-helpers/storage/volume"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 
@@ -118,4 +126,30 @@ func TestWhatIsWrittenIsRecovered(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestUnread: a scheduler that may not read all there is to know says what that is, where it waits and to pods with claims.
+func TestUnread(t *testing.T) {
+	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "made")}), func(w *world) {
+		forbidden := func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(storagev1.Resource("csidrivers"), "", errors.New("no role"))
+		}
+		w.kube.PrependReactor("list", "csidrivers", forbidden)
+		ctx, end := context.WithCancel(w.t.Context())
+		factory := informers.NewSharedInformerFactory(w.kube, time.Hour)
+		defer factory.Shutdown()
+		defer end()
+		w.plugin = w.build(Spec(), nil, factory)
+		factory.Start(ctx.Done())
+		synctest.Wait()
+		w.open()
+		if got, want := w.fits(member("g-0", "c"), "n1"), "the scheduler has not read all csidrivers yet"; got != want {
+			t.Errorf("the pod is told %q, want %q", got, want)
+		}
+		reload, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		if err := w.plugin.Recover(reload); err == nil || !strings.HasPrefix(err.Error(), "csidrivers cannot be read, for which the scheduler needs the verbs list and watch: ") {
+			t.Errorf("recovering ends with %v", err)
+		}
+	})
 }

@@ -5,6 +5,7 @@ package volumebinding
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -127,8 +128,8 @@ func (s *session) stateOf(task *api.TaskInfo) (*taskState, error) {
 
 // look reads the pod's claims.
 func (v *volumes) look(pod *v1.Pod) (*taskState, error) {
-	if !v.isReady() {
-		return nil, fmt.Errorf("the scheduler has not read all volumes and claims yet")
+	if unread := v.unread(); len(unread) > 0 {
+		return nil, fmt.Errorf("the scheduler has not read all %s yet", strings.Join(unread, ", "))
 	}
 	state := &taskState{}
 	var bound []claimVolume

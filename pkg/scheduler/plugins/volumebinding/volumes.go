@@ -5,6 +5,7 @@ package volumebinding
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,9 +41,9 @@ type volumes struct {
 	matcher    matcher
 	// attributesClasses is true if volumes have attributes classes (KEP-3751).
 	attributesClasses bool
-	// synced are true once the binder and the listers have what was there at the start.
-	synced []cache.InformerSynced
-	ready  atomic.Bool
+	// sources are what the binder and the listers read.
+	sources []source
+	ready   atomic.Bool
 
 	// mu guards what is assumed. No call to the API server is made while it is held.
 	mu sync.Mutex
@@ -52,6 +53,12 @@ type volumes struct {
 	// reserved are the volumes of held claims, drawn what volumes that will be made for such take of capacities, in bytes.
 	reserved map[string]bool
 	drawn    map[types.NamespacedName]int64
+}
+
+// source is a kind of objects; read is true once what was there at the start is known.
+type source struct {
+	kind string
+	read cache.InformerSynced
 }
 
 // keeper keeps the volumes of the informers that were last asked for.
@@ -106,12 +113,15 @@ func newVolumes(kube kubernetes.Interface, factory informers.SharedInformerFacto
 	v.binder = newBinder(factory, client{kube, v}, claimInformer{core.PersistentVolumeClaims(), v}, volumeInformer{core.PersistentVolumes(), v})
 	claims, pvs := &claimFeed{}, &volumeFeed{}
 	v.matcher = matcher{newBinder(factory, nil, claims, pvs), &claims.feed, &pvs.feed}
-	needed := []cache.SharedIndexInformer{
-		core.Pods().Informer(), core.Nodes().Informer(), core.PersistentVolumeClaims().Informer(), core.PersistentVolumes().Informer(),
-		storage.StorageClasses().Informer(), storage.CSINodes().Informer(), storage.CSIDrivers().Informer(), storage.CSIStorageCapacities().Informer(),
-	}
-	for _, informer := range needed {
-		v.synced = append(v.synced, informer.HasSynced)
+	var needed []cache.SharedIndexInformer
+	for kind, informer := range map[string]cache.SharedIndexInformer{
+		"pods": core.Pods().Informer(), "nodes": core.Nodes().Informer(),
+		claimsKind: core.PersistentVolumeClaims().Informer(), volumesKind: core.PersistentVolumes().Informer(),
+		"storageclasses": storage.StorageClasses().Informer(), "csinodes": storage.CSINodes().Informer(),
+		"csidrivers": storage.CSIDrivers().Informer(), "csistoragecapacities": storage.CSIStorageCapacities().Informer(),
+	} {
+		needed = append(needed, informer)
+		v.sources = append(v.sources, source{kind, informer.HasSynced})
 	}
 	return v, needed, nil
 }
@@ -135,18 +145,31 @@ func newBinder(factory informers.SharedInformerFactory, kube kubernetes.Interfac
 }
 
 // isReady is true once all that was there at the start is known.
-func (v *volumes) isReady() bool {
+func (v *volumes) isReady() bool { return len(v.unread()) == 0 }
+
+// unread are the kinds of objects of which what was there at the start is not known yet.
+func (v *volumes) unread() []string {
 	if v.ready.Load() {
-		return true
+		return nil
 	}
-	for _, synced := range v.synced {
-		if !synced() {
-			return false
+	var kinds []string
+	for _, source := range v.sources {
+		if !source.read() {
+			kinds = append(kinds, source.kind)
 		}
 	}
-	v.ready.Store(true)
-	return true
+	if len(kinds) == 0 {
+		v.ready.Store(true)
+	}
+	slices.Sort(kinds)
+	return slices.Compact(kinds)
 }
+
+// The kinds of objects that the binder watches for itself.
+const (
+	claimsKind  = "persistentvolumeclaims"
+	volumesKind = "persistentvolumes"
+)
 
 // The binder does not tell when its caches are full, but its handlers do: that their informers are is not enough, for handlers run
 // after the lists are read.
@@ -157,7 +180,7 @@ type claimInformer struct {
 }
 
 func (i claimInformer) Informer() cache.SharedIndexInformer {
-	return notingInformer{i.PersistentVolumeClaimInformer.Informer(), i.of}
+	return notingInformer{i.PersistentVolumeClaimInformer.Informer(), claimsKind, i.of}
 }
 
 type volumeInformer struct {
@@ -166,19 +189,20 @@ type volumeInformer struct {
 }
 
 func (i volumeInformer) Informer() cache.SharedIndexInformer {
-	return notingInformer{i.PersistentVolumeInformer.Informer(), i.of}
+	return notingInformer{i.PersistentVolumeInformer.Informer(), volumesKind, i.of}
 }
 
 // notingInformer notes which handlers have to have been told of the first list.
 type notingInformer struct {
 	cache.SharedIndexInformer
-	of *volumes
+	kind string
+	of   *volumes
 }
 
 func (i notingInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	registration, err := i.SharedIndexInformer.AddEventHandler(handler)
 	if err == nil {
-		i.of.synced = append(i.of.synced, registration.HasSynced)
+		i.of.sources = append(i.of.sources, source{i.kind, registration.HasSynced})
 	}
 	return registration, err
 }

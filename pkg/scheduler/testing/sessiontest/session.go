@@ -6,8 +6,10 @@
 package sessiontest
 
 import (
+	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -59,6 +61,8 @@ type Shard struct {
 type Cluster struct {
 	cache *recordingCache
 	stop  chan struct{}
+	// recovered are the plugins that have recovered.
+	recovered map[string]bool
 }
 
 var initMetrics sync.Once
@@ -75,7 +79,7 @@ func New(w World) *Cluster {
 			panic(err)
 		}
 	}
-	c := &Cluster{cache: &recordingCache{SchedulerCache: cache, binds: map[string]Bind{}}, stop: make(chan struct{})}
+	c := &Cluster{cache: &recordingCache{SchedulerCache: cache, binds: map[string]Bind{}}, stop: make(chan struct{}), recovered: map[string]bool{}}
 	// As the flag --ignored-provisioners sets it: volumes of these are not counted against a node's attach limits.
 	cache.IgnoredCSIProvisioners = sets.New("rancher.io/local-path", "hostpath.csi.k8s.io", "kubernetes.io/no-provisioner")
 	binder := volumeBinder(cache)
@@ -167,18 +171,33 @@ type Session struct {
 }
 
 // Open opens a session with the conf's tiers on a snapshot of the cluster. The registry holds the plugins of this
-// project the conf may name.
+// project the conf may name. Before the first session of each it recovers, as under a new leader, and knows all Objects then.
 func (c *Cluster) Open(registry *framework.Registry, confText string) *Session {
 	_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf(confText)
 	if err != nil {
 		panic(err)
 	}
-	profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, handle{c.cache, c.stop})
+	profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, c.Handle())
 	if err != nil {
 		panic(err)
 	}
+	c.recover(profile)
 	c.cache.reset()
 	return &Session{Session: registry.OpenSession(c.cache, profile), registry: registry, cache: c.cache}
+}
+
+func (c *Cluster) recover(profile *framework.Profile) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, r := range profile.Recoverers() {
+		if c.recovered[r.Plugin] {
+			continue
+		}
+		c.recovered[r.Plugin] = true
+		if err := r.Recover(ctx); err != nil {
+			panic(err)
+		}
+	}
 }
 
 // Run executes upstream actions, or this project's as registered with the registry.
@@ -223,3 +242,6 @@ func (s *Session) Pipelined() map[string]string {
 }
 
 func key(task *api.TaskInfo) string { return fmt.Sprintf("%s/%s", task.Namespace, task.Name) }
+
+// Handle is what plugins are built with.
+func (c *Cluster) Handle() framework.Handle { return handle{c.cache, c.stop} }

@@ -100,6 +100,9 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 // ReadsAnything is true if a plugin may look at anything of a task, so that tasks of one class need not be equal to it.
 func (f *Finder) ReadsAnything() bool { return f.layering.readsAnything }
 
+// AsksOurs is true if a plugin of this project refuses nodes to equal tasks, by what no fingerprint names.
+func (f *Finder) AsksOurs() bool { return f.layering.asksOurs }
+
 // ChecksPorts is true if nodes are refused for a pod's host ports.
 func (f *Finder) ChecksPorts() bool { return f.ports }
 

@@ -11,6 +11,7 @@ import (
 	vcconf "volcano.sh/volcano/pkg/scheduler/conf"
 	"volcano.sh/volcano/pkg/scheduler/plugins/nodeorder"
 	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
+	resourcestrategyfit "volcano.sh/volcano/pkg/scheduler/plugins/resource-strategy-fit"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
@@ -22,6 +23,7 @@ const (
 	cached       layer = 'c' // for its class and a node, until the node changes
 	cachedPerJob layer = 'j' // for its class, the job's key and a node, until the node changes
 	uncached     layer = 'u' // not at all
+	scoreCached  layer = 's' // the score as cached, the verdict not at all
 )
 
 // layers are the conf's plugins, divided by how long what they say of a class of tasks is kept. Each layer is the conf's tiers
@@ -59,8 +61,11 @@ type layering struct {
 	readsAnything bool
 	// onTheClock is true if one of them refuses nodes by the time of day, or of its measurements.
 	onTheClock bool
+	// asksOurs is true if one of them is of this project and refuses nodes to tasks of a class.
+	asksOurs bool
 	// deviceClasses are by the extended resource that stands for them, for which pods need no claim.
 	deviceClasses map[v1.ResourceName]string
+	reserves      *reserves
 	known         map[string]*layers
 	buffer        []byte
 }
@@ -76,7 +81,7 @@ func (p layeredPlugin) readsAnything(ssn *framework.Session) bool {
 }
 
 func newLayering(ssn *framework.Session, nothingCached bool) *layering {
-	l := &layering{ssn: ssn, nothingCached: nothingCached, deviceClasses: deviceClassesByResource(ssn), known: map[string]*layers{}}
+	l := &layering{ssn: ssn, nothingCached: nothingCached, deviceClasses: deviceClassesByResource(ssn), reserves: newReserves(ssn), known: map[string]*layers{}}
 	for _, tier := range ssn.Tiers {
 		for _, option := range tier.Plugins {
 			if !takesPart(option) {
@@ -92,6 +97,7 @@ func newLayering(ssn *framework.Session, nothingCached bool) *layering {
 			l.plugins = append(l.plugins, p)
 			l.readsAnything = l.readsAnything || p.readsAnything(ssn)
 			l.onTheClock = l.onTheClock || ssn.OnTheClock(p.name)
+			l.asksOurs = l.asksOurs || p.layer == cached && ssn.JudgesNodes(p.name)
 		}
 	}
 	return l
@@ -112,6 +118,9 @@ func (l *layering) of(task *vcapi.TaskInfo) *layers {
 			preferring && p.name == nodeorder.PluginName && !l.ssn.HasUncacheableTaskFn(p.name)) {
 			p.layer = uncached
 		}
+		if p.layer == cached && p.name == resourcestrategyfit.PluginName && l.reserves.shrinkFor(task) {
+			p.layer = scoreCached
+		}
 		l.buffer = append(l.buffer, p.layer)
 	}
 	if found, ok := l.known[string(l.buffer)]; ok {
@@ -124,12 +133,20 @@ func (l *layering) of(task *vcapi.TaskInfo) *layers {
 
 // make makes the layers of the signature.
 func (l *layering) make(signature string) *layers {
-	made := &layers{signature: signature, oneByOne: strings.IndexByte(signature, uncached) >= 0}
+	made := &layers{signature: signature, oneByOne: strings.ContainsAny(signature, string([]layer{uncached, scoreCached}))}
 	for _, tier := range l.ssn.Tiers {
 		var ofCached, ofScores, ofPerJob, ofUncached vcconf.Tier
 		for _, option := range slices.DeleteFunc(slices.Clone(tier.Plugins), func(o vcconf.PluginOption) bool { return !takesPart(o) }) {
 			layer := signature[0]
 			signature = signature[1:]
+			if layer == scoreCached && !l.nothingCached {
+				verdict := option
+				verdict.EnabledNodeOrder, verdict.EnabledBestNode = nil, nil
+				ofUncached.Plugins = append(ofUncached.Plugins, verdict)
+				made.uncachedVerdicts = true
+				option.EnabledPredicate = nil
+				layer = cached
+			}
 			if layer == uncached || l.nothingCached {
 				ofUncached.Plugins = append(ofUncached.Plugins, option)
 				made.uncachedScores = made.uncachedScores || option.Name != predicates.PluginName && l.ssn.MayScore(option.Name)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 var draws = flag.Int("packing.draws", 8, "how many problems with a known plan are drawn of each layout and slack")
@@ -84,5 +86,18 @@ func TestKnownPlansAreFound(t *testing.T) {
 		if missed := f.drawn - f.found; strings.HasPrefix(key, "slack") && missed*100 > max(f.drawn, 100) {
 			t.Errorf("%s: %d of %d missed, want 1 in 100 at the most", key, missed, f.drawn)
 		}
+	}
+}
+
+// TestANodeMayLackWhatATaskDoesNotAskFor: less than nothing is left of it.
+func TestANodeMayLackWhatATaskDoesNotAskFor(t *testing.T) {
+	p := &Problem{
+		Kinds:  []Kind{{Request: []float64{8, 1}, Count: 1, Role: -1}, {Request: []float64{4, 0}, Count: 2, Role: -1}},
+		Nodes:  []Node{{Room: []float64{9, -1}, Slots: 9, Takes: []bool{true, true}}, {Room: []float64{8, 1}, Slots: 9, Takes: []bool{true, true}}},
+		Wanted: 3,
+	}
+	plan, answer, _ := p.Solve(mostSteps)
+	if diff := cmp.Diff(Plan{{0, 2}, {1, 0}}, plan); answer != Fits || diff != "" {
+		t.Errorf("answer %d, plan (-want +got):\n%s", answer, diff)
 	}
 }

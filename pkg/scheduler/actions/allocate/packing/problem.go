@@ -54,10 +54,11 @@ const (
 // Tolerance is by how much a request may exceed what is left, for rounding.
 const Tolerance = 0.01
 
-// fits is true if the request is no more than the room.
+// fits is true if the request is no more than the room. Of what it does not ask for the room may be negative: a node that has lost a
+// device takes tasks that need none.
 func fits(request, room []float64) bool {
 	for r, value := range request {
-		if value > room[r]+Tolerance {
+		if value > 0 && value > room[r]+Tolerance {
 			return false
 		}
 	}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package feasible
+
+import (
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+	resourcestrategyfit "volcano.sh/volcano/pkg/scheduler/plugins/resource-strategy-fit"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// reserves are the cpu and memory that resource-strategy-fit keeps on each node for those who ask for what is scarce there, in proportion to
+// how much of it is idle. They shrink when such tasks are placed. So a node that refuses a task may take it beside other members of its gang,
+// and a bound that counts on its refusal would leave the gang out.
+type reserves struct {
+	ssn *framework.Session
+	// of are the scarce resources; none when nothing is kept.
+	of []v1.ResourceName
+	// shrink says of jobs whether a pending task asks for one of them.
+	shrink map[api.JobID]bool
+}
+
+func newReserves(ssn *framework.Session) *reserves {
+	r := &reserves{ssn: ssn, shrink: map[api.JobID]bool{}}
+	option, found := ssn.PluginOption(resourcestrategyfit.PluginName)
+	if !found {
+		return r
+	}
+	proportional, _ := vcframework.Get[struct {
+		Enable    bool
+		Resources string
+	}](option.Arguments, "proportional")
+	if proportional.Enable {
+		for name := range strings.SplitSeq(proportional.Resources, ",") {
+			r.of = append(r.of, v1.ResourceName(strings.TrimSpace(name)))
+		}
+	}
+	return r
+}
+
+// shrinkFor is true of a task that is kept off reserves which other members of its gang may make smaller.
+func (r *reserves) shrinkFor(task *api.TaskInfo) bool {
+	if len(r.of) == 0 || r.askedBy(task) {
+		return false
+	}
+	shrink, known := r.shrink[task.Job]
+	if !known {
+		for _, other := range r.ssn.Jobs[task.Job].TaskStatusIndex[api.Pending] {
+			shrink = shrink || r.askedBy(other)
+		}
+		r.shrink[task.Job] = shrink
+	}
+	return shrink
+}
+
+func (r *reserves) askedBy(task *api.TaskInfo) bool {
+	return slices.ContainsFunc(r.of, func(name v1.ResourceName) bool { return task.Resreq.ScalarResources[name] > 0 })
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate_test
+
+import (
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+const gpu = "nvidia.com/gpu"
+
+// everywhere are the places that a gang may ask for.
+var everywhere = map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode, "cluster": inOneCluster, "anywhere": func(*v1beta1.PodGroup) {}}
+
+// gpuWorld has one rack, a cluster and a HyperNode, of nodes with 10 cpus and so many devices, and a gang of members that ask for so many
+// cpus and devices.
+func gpuWorld(lies func(*v1beta1.PodGroup), devices []string, members ...[2]string) sessiontest.World {
+	podGroup := schedtest.MakePodGroup().Name("g").MinMember(int32(len(members))).Phase(v1beta1.PodGroupInqueue).Obj()
+	lies(podGroup)
+	w := sessiontest.World{PodGroups: []*v1beta1.PodGroup{podGroup}}
+	var names []string
+	for i, count := range devices {
+		names = append(names, "n"+string(rune('0'+i)))
+		w.Nodes = append(w.Nodes, schedtest.MakeNode().Name(names[i]).Label("ibcluster", "ib-a").Capacity(schedtest.Resources{"cpu": "10", "memory": "64Gi", "pods": "20", gpu: count}).Obj())
+	}
+	for i, asks := range members {
+		request := schedtest.Resources{"cpu": asks[0]}
+		if asks[1] != "" {
+			request[gpu] = asks[1]
+		}
+		w.Pods = append(w.Pods, schedtest.MakePod().Name("g-"+string(rune('0'+i))).Group("g").Req(request).Obj())
+	}
+	w.HyperNodes = append(w.HyperNodes, schedtest.MakeHyperNode().Name("rack").Nodes(names...).Obj())
+	return w
+}
+
+// TestANodeThatHasLostADeviceTakesMembersThatNeedNone: what is left of its devices is less than nothing.
+func TestANodeThatHasLostADeviceTakesMembersThatNeedNone(t *testing.T) {
+	runs := schedtest.MakePod().Name("runs").Node("n0").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "1", gpu: "2"}).Obj()
+	for where, lies := range everywhere {
+		t.Run(where, func(t *testing.T) {
+			w := gpuWorld(lies, []string{"1", "2"}, [2]string{"8", "1"}, [2]string{"4", ""})
+			w.Pods = append(w.Pods, runs)
+			c := newCounting(t, w)
+			if _, bound := c.session(); bound != 2 {
+				t.Errorf("%d members were bound, want both: %s", bound, c.says)
+			}
+			w = gpuWorld(lies, []string{"1"}, [2]string{"6", ""}, [2]string{"5", ""})
+			w.Pods = append(w.Pods, runs)
+			c = newCounting(t, w)
+			if _, bound := c.session(); bound != 0 || strings.Contains(c.says, gpu) {
+				t.Errorf("%d members were bound, and it says %q; want none, and nothing of what they do not ask for", bound, c.says)
+			}
+		})
+	}
+}
+
+// TestAMemberFitsBesideOthersThatTakeWhatIsScarce: resource-strategy-fit keeps cpus for devices that are idle.
+func TestAMemberFitsBesideOthersThatTakeWhatIsScarce(t *testing.T) {
+	const proportional = `  - name: resource-strategy-fit
+    arguments:
+      proportional:
+        enable: true
+        resources: example.com/other, nvidia.com/gpu
+        resourceProportion:
+          nvidia.com/gpu.cpu: 2.5
+          nvidia.com/gpu.memory: 1
+`
+	worker, launcher := [2]string{"4", "2"}, [2]string{"2", ""}
+	tests := map[string]struct {
+		members [][2]string
+		want    int
+	}{
+		"workers first":         {[][2]string{worker, worker, launcher}, 3},
+		"the launcher first":    {[][2]string{launcher, worker, worker}, 3},
+		"a worker too few":      {[][2]string{worker, launcher}, 0},
+		"no workers":            {[][2]string{launcher, {"1", ""}}, 0},
+		"workers beside others": {[][2]string{worker, worker, {"1", ""}, {"1", ""}}, 4},
+	}
+	for name, tc := range tests {
+		for where, lies := range everywhere {
+			t.Run(name+", "+where, func(t *testing.T) {
+				c := newCounting(t, gpuWorld(lies, []string{"4"}, tc.members...))
+				c.conf += proportional
+				if _, bound := c.session(); bound != tc.want {
+					t.Errorf("%d members were bound, want %d: %s", bound, tc.want, c.says)
+				}
+			})
+		}
+	}
+}

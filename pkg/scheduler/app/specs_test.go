@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	vcscheduler "volcano.sh/volcano/pkg/scheduler"
+	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
+
+	defaults "github.com/volcano-prebind/volcano-prebind/config"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/volumebinding"
+)
+
+// TestWhoBindsVolumes: volumebinding does, by default and with the chart's conf; with upstream's confs predicates does, as upstream.
+func TestWhoBindsVolumes(t *testing.T) {
+	type binders struct {
+		Named bool
+		// Predicates is the switch of predicates; nil for its default, which is on.
+		Predicates any
+	}
+	for name, tc := range map[string]struct {
+		conf string
+		want binders
+	}{
+		"built in":                    {conf: "", want: binders{Named: true, Predicates: false}},
+		"the chart's":                 {conf: defaults.DefaultConf, want: binders{Named: true, Predicates: false}},
+		"the chart's, for upstream's": {conf: defaults.UpstreamConf()},
+		"upstream's":                  {conf: vcscheduler.DefaultSchedulerConf},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, err := config.Parse([]byte(tc.conf), config.NewCatalogue(PluginSpecs()...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got binders
+			for _, tier := range cfg.Tiers {
+				for _, option := range tier.Plugins {
+					switch option.Name {
+					case volumebinding.Name:
+						got.Named = true
+					case predicates.PluginName:
+						got.Predicates = option.Arguments[predicates.VolumeBindingEnable]
+					}
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("who binds volumes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestUpstreamKnowsItsConf: what upstream's scheduler is given names no plugin that it does not have.
+func TestUpstreamKnowsItsConf(t *testing.T) {
+	if _, err := config.Parse([]byte(defaults.UpstreamConf()), config.NewCatalogue()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeplugin
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/record"
+	fwk "k8s.io/kube-scheduler/framework"
+	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/plugins/util/k8s"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// handle is what plugins may use of the scheduler: client, informers, event recorder, and the nodes of the session that is open.
+// All else panics, as it does for upstream's own plugins.
+type handle struct {
+	*k8s.Framework
+	recorder events.EventRecorder
+
+	mu       sync.Mutex
+	nodes    map[string]fwk.NodeInfo
+	snapshot *k8s.Snapshot
+}
+
+var _ k8sframework.Handle = (*handle)(nil)
+
+func newHandle(h framework.Handle) *handle {
+	return &handle{
+		Framework: k8s.NewFramework(nil, k8s.WithClientSet(h.KubeClient()), k8s.WithInformerFactory(h.InformerFactory())),
+		recorder:  recorder{h.EventRecorder()},
+	}
+}
+
+// open has the plugin see the nodes from now on.
+func (h *handle) open(nodes map[string]fwk.NodeInfo) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.nodes, h.snapshot = nodes, nil
+}
+
+// SnapshotSharedLister implements k8sframework.Handle. A session changes the nodes, so only what it asks of a plugin may look at them: not
+// PreBind, and what follows it.
+func (h *handle) SnapshotSharedLister() k8sframework.SharedLister {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.snapshot == nil {
+		h.snapshot = k8s.NewSnapshot(h.nodes)
+	}
+	return h.snapshot
+}
+
+// EventRecorder implements k8sframework.Handle.
+func (h *handle) EventRecorder() events.EventRecorder { return h.recorder }
+
+// recorder tells what plugins tell by the older of the two interfaces, which has no room for the related object and the action.
+type recorder struct{ record.EventRecorder }
+
+func (r recorder) Eventf(regarding, _ runtime.Object, eventType, reason, _, note string, args ...any) {
+	r.EventRecorder.Eventf(regarding, eventType, reason, note, args...)
+}

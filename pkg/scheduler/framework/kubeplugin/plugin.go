@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeplugin
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// Factory builds the plugin, as kube-scheduler's registry does. What a plugin cannot have here of the Handle panics.
+type Factory func(h k8sframework.Handle) (k8sframework.Plugin, error)
+
+// Option changes how a plugin takes part.
+type Option func(*plugin)
+
+// WithWeight multiplies the plugin's scores, which are 0 to 100; 1 without it, and 0 leaves them out.
+func WithWeight(weight int) Option { return func(p *plugin) { p.weight = weight } }
+
+// WithTimeout bounds one run of PreBind, and of Unreserve in a rollback; framework.DefaultStepTimeout without it.
+func WithTimeout(d time.Duration) Option { return func(p *plugin) { p.timeout = d } }
+
+// New builds the plugin and returns it as one of this project, under its name in the conf. Use it from PluginSpec.New. If the
+// plugin has a method Recover(ctx) error it is a framework.Recoverer.
+//
+// The spec says how far the plugin's verdicts hold (PluginSpec.VerdictScope): leave it, so that Filter and Score are asked for each task,
+// unless equal pods have equal verdicts whatever else is placed on other nodes, and Reserve needs nothing that Filter left in the CycleState.
+func New(name string, h framework.Handle, build Factory, opts ...Option) (framework.Plugin, error) {
+	p := &plugin{name: name, handle: newHandle(h), weight: 1, timeout: framework.DefaultStepTimeout, held: map[types.UID]*taskState{}}
+	for _, opt := range opts {
+		opt(p)
+	}
+	if p.weight < 0 || p.weight > framework.MaxWeight {
+		return nil, fmt.Errorf("plugin %s: weight %d is not between 0 and %d", name, p.weight, framework.MaxWeight)
+	}
+	made, err := built(build, p.handle)
+	if err != nil {
+		return nil, fmt.Errorf("plugin %s: %w", name, err)
+	}
+	if p.points, err = pointsOf(made); err != nil {
+		return nil, fmt.Errorf("plugin %s: %w", name, err)
+	}
+	if recoverer, ok := made.(framework.Recoverer); ok {
+		return recovering{p, recoverer}, nil
+	}
+	return p, nil
+}
+
+func built(build Factory, h k8sframework.Handle) (_ k8sframework.Plugin, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("building it panicked: %v", p)
+		}
+	}()
+	return build(h)
+}
+
+// plugin is the adapted plugin. It lives as long as its configuration, and longer where its steps are under way.
+type plugin struct {
+	points
+	name    string
+	handle  *handle
+	weight  int
+	timeout time.Duration
+
+	// mu guards held, the tasks that are reserved for: each until its placement is taken back or its member has ended.
+	mu   sync.Mutex
+	held map[types.UID]*taskState
+}
+
+type recovering struct {
+	*plugin
+	framework.Recoverer
+}
+
+var (
+	_ framework.Plugin    = (*plugin)(nil)
+	_ framework.PreBinder = (*plugin)(nil)
+	_ framework.Reserver  = (*session)(nil)
+	_ framework.Recoverer = recovering{}
+)
+
+// Name implements framework.Plugin.
+func (p *plugin) Name() string { return p.name }
+
+// OnSessionOpen implements framework.Plugin.
+func (p *plugin) OnSessionOpen(ssn *framework.Session) {
+	p.handle.open(ssn.NodeMap)
+	s := &session{plugin: p, nodes: ssn.NodeMap, tasks: map[types.UID]*taskState{}}
+	ssn.AddPrePredicateFn(p.name, s.prePredicate)
+	if p.preFilter != nil || p.filter != nil {
+		ssn.AddPredicateFn(p.name, s.predicate)
+	}
+	if p.score != nil && p.weight > 0 {
+		ssn.AddBatchNodeOrderFn(p.name, s.scores)
+	}
+	if p.reserve != nil || p.preBind != nil || p.postBind != nil {
+		ssn.AddReserver(p.name, s, p, framework.WithTimeout(p.timeout), framework.WithBound(p.bound))
+	}
+}
+
+// OnSessionClose implements framework.Plugin.
+func (p *plugin) OnSessionClose(*framework.Session) { p.handle.open(nil) }
+
+// hold keeps the task's state until it is let go.
+func (p *plugin) hold(uid types.UID, state *taskState) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held[uid] = state
+}
+
+func (p *plugin) letGo(uid types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.held, uid)
+}
+
+// heldFor returns what is kept for the task; nil when nothing is reserved for it.
+func (p *plugin) heldFor(uid types.UID) *taskState {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.held[uid]
+}
+
+// background is for what plugins are asked in the session loop, which they must not hold up.
+var background = context.Background()

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeplugin
+
+import (
+	"errors"
+	"fmt"
+
+	fwk "k8s.io/kube-scheduler/framework"
+	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+)
+
+// points are the extension points that a plugin has; nil for those it has not.
+type points struct {
+	preEnqueue k8sframework.PreEnqueuePlugin
+	preFilter  k8sframework.PreFilterPlugin
+	filter     k8sframework.FilterPlugin
+	preScore   k8sframework.PreScorePlugin
+	score      k8sframework.ScorePlugin
+	reserve    k8sframework.ReservePlugin
+	preBind    k8sframework.PreBindPlugin
+	postBind   k8sframework.PostBindPlugin
+}
+
+func pointsOf(plugin k8sframework.Plugin) (points, error) {
+	var p points
+	if plugin == nil {
+		return p, errors.New("the factory returned no plugin")
+	}
+	refused := ""
+	switch plugin.(type) {
+	case k8sframework.PermitPlugin:
+		refused = "Permit"
+	case k8sframework.BindPlugin:
+		refused = "Bind"
+	case k8sframework.QueueSortPlugin:
+		refused = "QueueSort"
+	}
+	if refused != "" {
+		return p, fmt.Errorf("kube-scheduler's plugin %s has %s, which would not be asked: what it decides is decided by gang; use a plugin without it", plugin.Name(), refused)
+	}
+	p.preEnqueue, _ = plugin.(k8sframework.PreEnqueuePlugin)
+	p.preFilter, _ = plugin.(k8sframework.PreFilterPlugin)
+	p.filter, _ = plugin.(k8sframework.FilterPlugin)
+	p.preScore, _ = plugin.(k8sframework.PreScorePlugin)
+	p.score, _ = plugin.(k8sframework.ScorePlugin)
+	p.reserve, _ = plugin.(k8sframework.ReservePlugin)
+	p.preBind, _ = plugin.(k8sframework.PreBindPlugin)
+	p.postBind, _ = plugin.(k8sframework.PostBindPlugin)
+	if p == (points{}) {
+		return p, fmt.Errorf("kube-scheduler's plugin %s has none of the extension points that are asked here", plugin.Name())
+	}
+	return p, nil
+}
+
+// statusCodes are the codes of kube-scheduler's statuses that refuse a node. All others, which a Filter must not return, are errors.
+var statusCodes = map[fwk.Code]int{
+	fwk.Unschedulable:                api.Unschedulable,
+	fwk.UnschedulableAndUnresolvable: api.UnschedulableAndUnresolvable,
+	fwk.Pending:                      api.UnschedulableAndUnresolvable,
+}
+
+// refusal is a node's verdict on a task; nil for one that takes it.
+func (p *plugin) refusal(status *fwk.Status) *api.Status {
+	if status.IsSuccess() {
+		return nil
+	}
+	code, known := statusCodes[status.Code()]
+	if !known {
+		code = api.Error
+	}
+	return &api.Status{Code: code, Reason: p.message(status), Plugin: p.name}
+}
+
+func (p *plugin) message(status *fwk.Status) string {
+	if message := status.Message(); message != "" {
+		return brief.Part(message)
+	}
+	return fmt.Sprintf("plugin %s says %s", p.name, status.Code())
+}
+
+// failure is the status as an error; nil for success.
+func (p *plugin) failure(status *fwk.Status) error {
+	if status.IsSuccess() {
+		return nil
+	}
+	if err := status.AsError(); err != nil && err.Error() != "" {
+		return err
+	}
+	return errors.New(p.message(status))
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeplugin
+
+import (
+	"context"
+	"errors"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+var errReserved = errors.New("nothing is reserved for it any more")
+
+// PreBind implements framework.PreBinder.
+func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
+	state := p.heldFor(task.Pod.UID)
+	if state == nil {
+		return errReserved
+	}
+	if p.preBind == nil {
+		return nil
+	}
+	status := p.preBind.PreBindPreFlight(ctx, state, task.Pod, nodeName)
+	if status.IsSkip() {
+		return nil
+	}
+	if err := p.failure(status); err != nil {
+		return err
+	}
+	return p.failure(p.preBind.PreBind(ctx, state, task.Pod, nodeName))
+}
+
+// Rollback implements framework.PreBinder. Unreserve cannot say that it failed: it is asked again when it panicked, or returned when its
+// time was over.
+func (p *plugin) Rollback(ctx context.Context, task *api.TaskInfo, nodeName string) error {
+	state := p.heldFor(task.Pod.UID)
+	if state == nil {
+		return nil
+	}
+	if p.reserve != nil {
+		p.reserve.Unreserve(ctx, state, task.Pod, nodeName)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	p.letGo(task.Pod.UID)
+	return nil
+}
+
+// bound ends what is kept for a task.
+func (p *plugin) bound(ctx context.Context, task *api.TaskInfo, nodeName string) {
+	defer p.letGo(task.Pod.UID)
+	if state := p.heldFor(task.Pod.UID); state != nil && p.postBind != nil {
+		p.postBind.PostBind(ctx, state, task.Pod, nodeName)
+	}
+}

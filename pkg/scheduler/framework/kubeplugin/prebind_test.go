@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeplugin
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+var errBroken = errors.New("it is broken")
+
+func fateOf(minimum int) sessiontest.Fate { return sessiontest.Fate{Minimum: minimum} }
+
+// transact places a gang of two on one node and has its transaction run under a fake clock.
+func transact(t *testing.T, s *slots, fate sessiontest.Fate, meanwhile func(w *world, tx *sessiontest.Transaction)) (w *world, r binding.Result) {
+	t.Helper()
+	s.perNode = map[string]int{"n1": 2}
+	w = place(t, s, conf, gangOf(2, fate.Minimum, 1))
+	w.session.Close()
+	w.expect(t, 2)
+	synctest.Test(t, func(*testing.T) {
+		tx := w.session.Transact("ns/g", fate)
+		if meanwhile != nil {
+			synctest.Wait()
+			meanwhile(w, tx)
+		}
+		r = tx.Wait()
+		synctest.Wait()
+	})
+	return w, r
+}
+
+// failsFor has PreBind fail for the pod.
+func failsFor(name string, err error) func(context.Context, string) error {
+	return func(_ context.Context, pod string) error {
+		if pod == name {
+			return err
+		}
+		return nil
+	}
+}
+
+// TestTransactions: each member ends with PostBind or with Unreserve, never both, and then nothing is kept for it.
+func TestTransactions(t *testing.T) {
+	skip, refused := fwk.NewStatus(fwk.Skip), fwk.NewStatus(fwk.Unschedulable, "not now")
+	hangs := func(ctx context.Context, pod string) error {
+		if pod == "g-1" {
+			<-ctx.Done()
+			<-time.After(time.Hour) // it does not look at its context
+		}
+		return nil
+	}
+	all, none := []string{"postbind g-0 n1", "postbind g-1 n1"}, []string{"unreserve g-0 n1", "unreserve g-1 n1"}
+	first := []string{"postbind g-0 n1", "unreserve g-1 n1"}
+	cases := map[string]struct {
+		slots     *slots
+		fate      sessiontest.Fate
+		meanwhile func(w *world, tx *sessiontest.Transaction)
+		want      []string
+		// unprepared are the pods for which PreBind is never asked.
+		unprepared string
+		message    string
+	}{
+		"bound": {fate: fateOf(2), want: all},
+		"PreBind fails for one of two that are needed": {slots: &slots{preBinds: failsFor("g-1", errBroken)}, fate: fateOf(2), want: none, message: "it is broken"},
+		"PreBind fails for one that is not needed":     {slots: &slots{preBinds: failsFor("g-1", errBroken)}, fate: fateOf(1), want: first, message: "it is broken"},
+		"PreBind panics":                       {slots: &slots{preBinds: func(context.Context, string) error { panic("oh no") }}, fate: fateOf(2), want: none, message: "oh no"},
+		"PreBind hangs past its deadline":      {slots: &slots{preBinds: hangs}, fate: fateOf(2), want: none, message: "not done within 1m0s"},
+		"there is nothing to prepare":          {slots: &slots{says: when("preflight", "", "", skip)}, fate: fateOf(2), want: all, unprepared: "g-0 g-1"},
+		"it says beforehand that it will fail": {slots: &slots{says: when("preflight", "g-1", "", refused)}, fate: fateOf(1), want: first, unprepared: "g-1", message: "not now"},
+		"one is lost before its step begins":   {fate: sessiontest.Fate{Minimum: 2, Lost: map[string]error{"ns/g-1": binding.ErrPodGone}}, want: none, unprepared: "g-1"},
+		"the bind is refused":                  {fate: sessiontest.Fate{Minimum: 2, Refused: map[string]bool{"ns/g-1": true}}, want: first, message: "refused"},
+		"a pod is deleted while PreBind waits": {
+			slots: &slots{preBinds: hangs}, fate: fateOf(2), want: none, message: "the pod is gone",
+			meanwhile: func(_ *world, tx *sessiontest.Transaction) { tx.Cancel("ns/g", "ns-g-1", binding.ErrPodGone) },
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if tc.slots == nil {
+				tc.slots = &slots{}
+			}
+			w, r := transact(t, tc.slots, tc.fate, tc.meanwhile)
+			got := map[string]bool{}
+			for _, entry := range w.did("postbind", "unreserve") {
+				if got[entry] {
+					t.Errorf("twice: %s", entry)
+				}
+				got[entry] = true
+			}
+			want := map[string]bool{}
+			for _, entry := range tc.want {
+				want[entry] = true
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("ends (-want +got):\n%s", diff)
+			}
+			w.expect(t, 0)
+			for pod := range strings.FieldsSeq(tc.unprepared) {
+				if slices.Contains(w.did("prebind"), "prebind "+pod+" n1") {
+					t.Errorf("PreBind is asked for %s", pod)
+				}
+			}
+			var messages []string
+			for _, f := range r.Failed {
+				messages = append(messages, f.Err.Error())
+			}
+			if all := strings.Join(messages, "\n"); !strings.Contains(all, tc.message) {
+				t.Errorf("the failures are %q, want %q among them", all, tc.message)
+			}
+		})
+	}
+}
+
+// TestUnreserveIsRepeated until it returns without a panic, and the state is kept so long.
+func TestUnreserveIsRepeated(t *testing.T) {
+	failures := 3
+	s := &slots{preBinds: failsFor("g-1", errBroken)}
+	s.says = func(point, pod, _ string) *fwk.Status {
+		if point == "unreserve" && pod == "g-1" && failures > 0 {
+			failures--
+			panic("not yet")
+		}
+		return nil
+	}
+	w, _ := transact(t, s, fateOf(2), nil)
+	w.expect(t, 0)
+	if n := len(w.did("unreserve")); n != 5 {
+		t.Errorf("Unreserve is asked %d times, want 5: %v", n, w.did("unreserve"))
+	}
+}
+
+// TestAnnotationsTravel: what PreBind sets on its pod is in the Binding.
+func TestAnnotationsTravel(t *testing.T) {
+	w, r := transact(t, &slots{}, fateOf(2), nil)
+	w.expect(t, 0)
+	for _, m := range r.Bound {
+		if diff := cmp.Diff(map[string]string{"slot": "taken"}, m.StagedAnnotations()); diff != "" {
+			t.Errorf("staged (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// TestNothingIsPreparedForWhatIsNotReserved: a step that comes too late does not ask the plugin, and its rollback finds nothing to do.
+func TestNothingIsPreparedForWhatIsNotReserved(t *testing.T) {
+	w, r := transact(t, &slots{}, fateOf(2), nil)
+	m := r.Bound[0]
+	asked := len(w.did("prebind", "unreserve"))
+	if err := w.adapted.PreBind(t.Context(), m.Task, m.Node); !errors.Is(err, errReserved) {
+		t.Errorf("PreBind = %v", err)
+	}
+	if err := w.adapted.Rollback(t.Context(), m.Task, m.Node); err != nil {
+		t.Errorf("Rollback = %v", err)
+	}
+	if n := len(w.did("prebind", "unreserve")); n != asked {
+		t.Error("the plugin was asked")
+	}
+}
+
+// TestARollbackThatIsCutOffIsRepeated: Unreserve has no other way to say that it could not do all.
+func TestARollbackThatIsCutOffIsRepeated(t *testing.T) {
+	w := place(t, &slots{perNode: map[string]int{"n1": 2}}, conf, gangOf(2, 2, 1))
+	w.session.Close()
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for _, bind := range w.session.Handed() {
+		if err := w.adapted.Rollback(ended, bind.Task, bind.Node); err == nil {
+			t.Error("it counts as done")
+		}
+		if err := w.adapted.Rollback(t.Context(), bind.Task, bind.Node); err != nil {
+			t.Error(err)
+		}
+	}
+	w.expect(t, 0)
+}
+
+type permits struct{ slots }
+
+func (*permits) Permit(context.Context, fwk.CycleState, *v1.Pod, string) (*fwk.Status, time.Duration) {
+	return nil, 0
+}
+
+type binds struct{ slots }
+
+func (*binds) Bind(context.Context, fwk.CycleState, *v1.Pod, string) *fwk.Status { return nil }
+
+type sorts struct{ slots }
+
+func (*sorts) Less(fwk.QueuedPodInfo, fwk.QueuedPodInfo) bool { return false }
+
+type idle struct{}
+
+func (idle) Name() string { return "Idle" }
+
+type recovers struct{ slots }
+
+func (*recovers) Recover(context.Context) error { return errBroken }
+
+// TestNew: a plugin whose decisions nobody would ask for is refused, and one that recovers is a Recoverer.
+func TestNew(t *testing.T) {
+	in := gangOf(1, 1, 1)
+	cluster := sessiontest.New(in)
+	defer cluster.Close()
+	cases := map[string]struct {
+		build Factory
+		opts  []Option
+		want  string
+	}{
+		"slots":       {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return &slots{}, nil }},
+		"Permit":      {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return &permits{}, nil }, want: "has Permit"},
+		"Bind":        {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return &binds{}, nil }, want: "has Bind"},
+		"QueueSort":   {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return &sorts{}, nil }, want: "has QueueSort"},
+		"no point":    {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return idle{}, nil }, want: "none of the extension points"},
+		"no plugin":   {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return nil, nil }, want: "no plugin"},
+		"an error":    {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return nil, errBroken }, want: "it is broken"},
+		"a panic":     {build: func(h k8sframework.Handle) (k8sframework.Plugin, error) { h.KubeConfig(); return nil, nil }, want: "panicked"},
+		"a weight":    {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return &slots{}, nil }, opts: []Option{WithWeight(-1)}, want: "weight -1"},
+		"recoverable": {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return &recovers{}, nil }},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			made, err := New(slotsName, cluster.Handle(), tc.build, tc.opts...)
+			if tc.want == "" {
+				recoverer, is := made.(framework.Recoverer)
+				if err != nil || is != (name == "recoverable") || is && !errors.Is(recoverer.Recover(t.Context()), errBroken) {
+					t.Errorf("got %T, %v", made, err)
+				}
+				return
+			}
+			if err == nil || !strings.HasPrefix(err.Error(), "plugin slots: ") || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeplugin
+
+import (
+	"fmt"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// session is the plugin's part in one session.
+type session struct {
+	*plugin
+	// nodes are kept up to date by upstream's predicates plugin.
+	nodes map[string]fwk.NodeInfo
+
+	// mu guards tasks: upstream's actions ask predicates for several nodes at a time.
+	mu    sync.Mutex
+	tasks map[types.UID]*taskState
+}
+
+// taskState is what a plugin knows of a task, in kube-scheduler's terms: of one scheduling cycle.
+type taskState struct {
+	fwk.CycleState
+	// nodes are those that PreFilter allows; nil for all.
+	nodes sets.Set[string]
+	// notFiltered is true if PreFilter says that Filter need not be asked.
+	notFiltered bool
+	// err is why the task fits nowhere.
+	err error
+	// reservedOn is the node that is reserved on.
+	reservedOn string
+}
+
+// prePredicate begins a cycle for the task. An error says why it can be placed nowhere. What a task that is placed has reserved is
+// in its state, which is kept.
+func (s *session) prePredicate(task *api.TaskInfo) error {
+	if s.heldFor(task.Pod.UID) != nil {
+		return nil
+	}
+	s.mu.Lock()
+	delete(s.tasks, task.Pod.UID)
+	s.mu.Unlock()
+	_, err := s.stateOf(task)
+	return err
+}
+
+// stateOf returns the task's state. Where its cycle has not begun it begins.
+func (s *session) stateOf(task *api.TaskInfo) (*taskState, error) {
+	if held := s.heldFor(task.Pod.UID); held != nil {
+		return held, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state := s.tasks[task.Pod.UID]
+	if state == nil {
+		state = &taskState{CycleState: k8sframework.NewCycleState()}
+		state.err = s.begin(state, task.Pod)
+		s.tasks[task.Pod.UID] = state
+	}
+	return state, state.err
+}
+
+func (s *session) begin(state *taskState, pod *v1.Pod) error {
+	if s.preEnqueue != nil {
+		if err := s.failure(s.preEnqueue.PreEnqueue(background, pod)); err != nil {
+			return err
+		}
+	}
+	if s.preFilter == nil {
+		return nil
+	}
+	nodes, err := s.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return fmt.Errorf("listing nodes: %w", err)
+	}
+	result, status := s.preFilter.PreFilter(background, state, pod, nodes)
+	if status.IsSkip() {
+		state.notFiltered = true
+		return nil
+	}
+	if !result.AllNodes() {
+		state.nodes = result.NodeNames
+	}
+	return s.failure(status)
+}
+
+// predicate refuses a node.
+func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
+	if refused := s.verdict(task, node); refused != nil {
+		return api.NewFitErrWithStatus(task, node, refused)
+	}
+	return nil
+}
+
+func (s *session) verdict(task *api.TaskInfo, node *api.NodeInfo) *api.Status {
+	state, err := s.stateOf(task)
+	switch {
+	case err != nil:
+		return s.refusal(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error()))
+	case state.notFiltered:
+		return nil
+	case state.nodes != nil && !state.nodes.Has(node.Name):
+		return s.refusal(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are not among those that plugin "+s.name+" allows"))
+	case s.filter == nil:
+		return nil
+	}
+	info, err := s.nodeInfo(node)
+	if err != nil {
+		return s.refusal(fwk.AsStatus(err))
+	}
+	return s.refusal(s.filter.Filter(background, state, task.Pod, info))
+}
+
+func (s *session) nodeInfo(node *api.NodeInfo) (fwk.NodeInfo, error) {
+	info := s.nodes[node.Name]
+	if info == nil || info.Node() == nil {
+		return nil, fmt.Errorf("node %s is not in the session", node.Name)
+	}
+	return info, nil
+}
+
+// Reserve implements framework.Reserver.
+func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
+	state, err := s.stateOf(task)
+	if err != nil {
+		return err
+	}
+	state.reservedOn = node.Name
+	s.hold(task.Pod.UID, state)
+	if s.reserve == nil {
+		return nil
+	}
+	if err := s.failure(s.reserve.Reserve(background, state, task.Pod, node.Name)); err != nil {
+		s.Unreserve(task)
+		return err
+	}
+	return nil
+}
+
+// Unreserve implements framework.Reserver.
+func (s *session) Unreserve(task *api.TaskInfo) {
+	defer s.letGo(task.Pod.UID) // also when the plugin panics: nobody asks again
+	if state := s.heldFor(task.Pod.UID); state != nil && s.reserve != nil {
+		s.reserve.Unreserve(background, state, task.Pod, state.reservedOn)
+	}
+}
+
+// scores asks for the scores of nodes that fit.
+func (s *session) scores(task *api.TaskInfo, nodes []*api.NodeInfo) (map[string]float64, error) {
+	state, err := s.stateOf(task)
+	if err != nil {
+		return nil, err
+	}
+	infos := make([]fwk.NodeInfo, len(nodes))
+	for i, node := range nodes {
+		if infos[i], err = s.nodeInfo(node); err != nil {
+			return nil, err
+		}
+	}
+	if s.preScore != nil {
+		status := s.preScore.PreScore(background, state, task.Pod, infos)
+		if status.IsSkip() {
+			return nil, nil
+		}
+		if err := s.failure(status); err != nil {
+			return nil, fmt.Errorf("before scoring: %w", err)
+		}
+	}
+	list := make(k8sframework.NodeScoreList, len(infos))
+	for i, info := range infos {
+		score, status := s.score.Score(background, state, task.Pod, info)
+		if err := s.failure(status); err != nil {
+			return nil, fmt.Errorf("scoring node %s: %w", nodes[i].Name, err)
+		}
+		list[i] = k8sframework.NodeScore{Name: nodes[i].Name, Score: score}
+	}
+	if extensions := s.score.ScoreExtensions(); extensions != nil {
+		if err := s.failure(extensions.NormalizeScore(background, state, task.Pod, list)); err != nil {
+			return nil, fmt.Errorf("normalising scores: %w", err)
+		}
+	}
+	return s.weighted(list)
+}
+
+func (s *session) weighted(list k8sframework.NodeScoreList) (map[string]float64, error) {
+	scores := make(map[string]float64, len(list))
+	for _, node := range list {
+		if node.Score < k8sframework.MinNodeScore || node.Score > k8sframework.MaxNodeScore {
+			return nil, fmt.Errorf("the score of node %s is %d, and not between %d and %d",
+				node.Name, node.Score, k8sframework.MinNodeScore, k8sframework.MaxNodeScore)
+		}
+		scores[node.Name] = float64(node.Score) * float64(s.weight)
+	}
+	return scores, nil
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeplugin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+const slotsName = "slots"
+
+// slots is a kube-scheduler plugin: a node has that many slots, and each pod takes one. What it knows of a pod it keeps in its
+// CycleState only.
+type slots struct {
+	perNode map[string]int
+	// says is asked at each point first: a status, other than nil, is the answer.
+	says func(point, pod, node string) *fwk.Status
+	// preBinds is run in PreBind.
+	preBinds func(ctx context.Context, pod string) error
+	// only are the nodes that PreFilter allows.
+	only []string
+
+	mu    sync.Mutex
+	taken map[string]map[types.UID]bool
+	trace []string
+}
+
+// held is what Reserve leaves in the CycleState.
+type held struct{ node string }
+
+func (h held) Clone() fwk.StateData { return h }
+
+var (
+	_ k8sframework.PreFilterPlugin = (*slots)(nil)
+	_ k8sframework.FilterPlugin    = (*slots)(nil)
+	_ k8sframework.ScorePlugin     = (*slots)(nil)
+	_ k8sframework.ReservePlugin   = (*slots)(nil)
+	_ k8sframework.PreBindPlugin   = (*slots)(nil)
+	_ k8sframework.PostBindPlugin  = (*slots)(nil)
+)
+
+func (s *slots) Name() string { return "Slots" }
+
+// at notes what is asked, and returns what is to be said.
+func (s *slots) at(point string, pod *v1.Pod, node string) *fwk.Status {
+	s.mu.Lock()
+	s.trace = append(s.trace, strings.TrimSpace(fmt.Sprintf("%s %s %s", point, pod.Name, node)))
+	s.mu.Unlock()
+	if s.says == nil {
+		return nil
+	}
+	return s.says(point, pod.Name, node)
+}
+
+func (s *slots) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*k8sframework.PreFilterResult, *fwk.Status) {
+	state.Write("pod", held{pod.Name})
+	if s.only == nil {
+		return nil, s.at("prefilter", pod, "")
+	}
+	return &k8sframework.PreFilterResult{NodeNames: sets.New(s.only...)}, s.at("prefilter", pod, "")
+}
+
+func (s *slots) PreFilterExtensions() k8sframework.PreFilterExtensions { return nil }
+
+func (s *slots) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	if status := s.at("filter", pod, node.Node().Name); status != nil {
+		return status
+	}
+	if of, err := state.Read("pod"); err != nil || of.(held).node != pod.Name {
+		return fwk.AsStatus(fmt.Errorf("the state of %v, %v", of, err))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.taken[node.Node().Name]) >= s.perNode[node.Node().Name] {
+		return fwk.NewStatus(fwk.Unschedulable, "no slot is free")
+	}
+	return nil
+}
+
+func (s *slots) Score(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	return int64(len(node.Node().Name)), s.at("score", pod, node.Node().Name)
+}
+
+func (s *slots) ScoreExtensions() k8sframework.ScoreExtensions { return s }
+
+// NormalizeScore prefers nodes with short names.
+func (s *slots) NormalizeScore(_ context.Context, _ fwk.CycleState, pod *v1.Pod, scores k8sframework.NodeScoreList) *fwk.Status {
+	for i := range scores {
+		scores[i].Score = 100 - scores[i].Score
+	}
+	return s.at("normalize", pod, "")
+}
+
+func (s *slots) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	state.Write("held", held{node})
+	if status := s.at("reserve", pod, node); status != nil {
+		return status
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken[node] == nil {
+		s.taken[node] = map[types.UID]bool{}
+	}
+	s.taken[node][pod.UID] = true
+	return nil
+}
+
+func (s *slots) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
+	s.at("unreserve", pod, node)
+	s.free(state, pod, node)
+}
+
+func (s *slots) free(state fwk.CycleState, pod *v1.Pod, node string) {
+	if of, err := state.Read("held"); err != nil || of.(held).node != node {
+		panic(fmt.Sprintf("%s is given back on %s, with the state of %v: %v", pod.Name, node, of, err))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.taken[node], pod.UID)
+}
+
+func (s *slots) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	if s.says == nil {
+		return nil
+	}
+	return s.says("preflight", pod.Name, node)
+}
+
+func (s *slots) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	if of, err := state.Read("held"); err != nil || of.(held).node != node || pod.Spec.NodeName != node {
+		return fwk.AsStatus(fmt.Errorf("pod on %q with the state of %v, %v", pod.Spec.NodeName, of, err))
+	}
+	if status := s.at("prebind", pod, node); status != nil {
+		return status
+	}
+	pod.Annotations["slot"] = "taken"
+	if s.preBinds != nil {
+		return fwk.AsStatus(s.preBinds(ctx, pod.Name))
+	}
+	return nil
+}
+
+func (s *slots) PostBind(_ context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
+	s.at("postbind", pod, node)
+	s.free(state, pod, node)
+}
+
+// did lists what was asked of those points.
+func (s *slots) did(points ...string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.trace), func(entry string) bool {
+		return !slices.Contains(points, strings.SplitN(entry, " ", 2)[0])
+	})
+}
+
+// left is how many slots are taken.
+func (s *slots) left() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, pods := range s.taken {
+		n += len(pods)
+	}
+	return n
+}
+
+const conf = `
+actions: allocate
+tiers:
+- plugins:
+  - name: gang
+    enableJobStarving: false
+  - name: slots
+- plugins:
+  - name: predicates
+`
+
+// world is a cluster with a session open on it, in which the plugin takes part.
+type world struct {
+	*slots
+	registry *framework.Registry
+	session  *sessiontest.Session
+	adapted  *plugin
+}
+
+// place opens a session with the plugin on the nodes and gang and runs allocate.
+func place(t *testing.T, s *slots, conf string, w sessiontest.World) *world {
+	t.Helper()
+	s.taken = map[string]map[types.UID]bool{}
+	out := &world{slots: s, registry: framework.NewRegistry()}
+	out.registry.RegisterPlugin(framework.PluginSpec{Name: slotsName, New: func(_ framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+		made, err := New(slotsName, h, func(k8sframework.Handle) (k8sframework.Plugin, error) { return s, nil }, WithWeight(2), WithTimeout(time.Minute))
+		out.adapted, _ = made.(*plugin)
+		return made, err
+	}})
+	out.registry.RegisterPlugin(ibcluster.Spec())
+	out.registry.RegisterAction(allocate.New())
+	cluster := sessiontest.New(w)
+	t.Cleanup(cluster.Close)
+	out.session = cluster.Open(out.registry, conf)
+	action, _ := vcframework.GetAction("allocate")
+	out.session.Run(action)
+	return out
+}
+
+// gangOf is a gang of so many members on nodes n1, n2 and so on.
+func gangOf(members, least, nodes int) sessiontest.World {
+	var w sessiontest.World
+	w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("g").MinMember(int32(least)).Obj())
+	for i := range members {
+		w.Pods = append(w.Pods, schedtest.MakePod().Group("g").Name(fmt.Sprintf("g-%d", i)).Req(schedtest.Resources{"cpu": "1"}).Obj())
+	}
+	for i := range nodes {
+		w.Nodes = append(w.Nodes, schedtest.MakeNode().Name(fmt.Sprintf("n%d", i+1)).Obj())
+	}
+	return w
+}
+
+// keeps is how many tasks the adapter keeps something for.
+func (w *world) keeps() int {
+	w.adapted.mu.Lock()
+	defer w.adapted.mu.Unlock()
+	return len(w.adapted.held)
+}
+
+func (w *world) expect(t *testing.T, reserved int) {
+	t.Helper()
+	if w.left() != reserved || w.keeps() != reserved {
+		t.Errorf("%d slots are taken, and %d tasks kept, want %d", w.left(), w.keeps(), reserved)
+	}
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sessiontest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+)
+
+// Fate is how it goes when a gang's transaction runs.
+type Fate struct {
+	// Minimum is how many members must be well for any to be bound.
+	Minimum int
+	// Lost are members, by "namespace/name", that are lost before the transaction begins.
+	Lost map[string]error
+	// Refused are members whose Binding is refused for good.
+	Refused map[string]bool
+}
+
+// Transaction is a gang that is being bound.
+type Transaction struct {
+	*binding.Engine
+	gang   api.JobID
+	fate   Fate
+	result chan binding.Result
+}
+
+// Transact has a binding engine of its own run what the session has handed over of the gang, as the scheduler does once it is
+// sealed. The session may be closed.
+func (s *Session) Transact(gang api.JobID, fate Fate) *Transaction {
+	t := &Transaction{gang: gang, fate: fate, result: make(chan binding.Result, 1)}
+	t.Engine = binding.New(t, t, t, unobserved{})
+	tx := &binding.Transaction{Gang: gang, Lost: map[*binding.Member]error{}}
+	handed := s.Handed()
+	for _, name := range slices.Sorted(maps.Keys(handed)) {
+		bind := handed[name]
+		if bind.Task.Job != gang {
+			continue
+		}
+		m := binding.NewMember(bind.Task, bind.Node, bind.Steps)
+		if err := fate.Lost[name]; err != nil {
+			tx.Lost[m] = err
+		}
+		tx.Members = append(tx.Members, m)
+	}
+	if err := t.Submit(tx); err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// Wait returns how the transaction ended.
+func (t *Transaction) Wait() binding.Result { return <-t.result }
+
+// Quorum implements binding.Gatekeeper.
+func (t *Transaction) Quorum(_ context.Context, _ api.JobID, passed []*binding.Member) error {
+	if len(passed) < t.fate.Minimum {
+		return fmt.Errorf("%d of %d members are well", len(passed), t.fate.Minimum)
+	}
+	return nil
+}
+
+// Bind implements binding.Binder.
+func (t *Transaction) Bind(_ context.Context, m *binding.Member) error {
+	if t.fate.Refused[key(m.Task)] {
+		return apierrors.NewBadRequest("refused")
+	}
+	return nil
+}
+
+// GetBinding implements binding.Binder.
+func (t *Transaction) GetBinding(context.Context, *binding.Member) (binding.PodBinding, error) {
+	return binding.PodBinding{}, nil
+}
+
+// Bound implements binding.Ledger.
+func (t *Transaction) Bound(*binding.Member) {}
+
+// Released implements binding.Ledger.
+func (t *Transaction) Released(*binding.Member, error) {}
+
+// Ended implements binding.Ledger.
+func (t *Transaction) Ended(r binding.Result) { t.result <- r }
+
+type unobserved struct{}
+
+func (unobserved) StepDone(string, error, time.Duration)  {}
+func (unobserved) RollbackDone(string, error)             {}
+func (unobserved) Delayed(*binding.Member, binding.Delay) {}
+func (unobserved) DelayEnded(*binding.Member, error)      {}
+func (unobserved) TransactionDone(binding.Result)         {}
+func (unobserved) InFlight(int)                           {}
