@@ -54,7 +54,8 @@ func newChanges(c *Cache, podGroups, queues, hyperNodes cache.SharedIndexInforme
 	ch.watch(hyperNodes, ch.hyperNodeChanged, ch.hyperNodeUpdated, ch.hyperNodeChanged)
 	claims := factory.Core().V1().PersistentVolumeClaims().Informer()
 	ch.watch(claims, ch.claimChanged, ch.claimUpdated, ch.claimChanged)
-	ch.watchStorage(factory.Core().V1().PersistentVolumes().Informer(), factory.Storage().V1().StorageClasses().Informer(), factory.Storage().V1().CSINodes().Informer())
+	storage := factory.Storage().V1()
+	ch.watchStorage(factory.Core().V1().PersistentVolumes().Informer(), storage.StorageClasses().Informer(), storage.CSINodes().Informer(), storage.VolumeAttachments().Informer())
 	return ch
 }
 

@@ -40,17 +40,27 @@ func (ch *changes) storageAdded(obj any) {
 	}
 }
 
-// storageDeleted wakes for devices that are free.
-func (ch *changes) storageDeleted(obj any) {
-	if claim, ok := obj.(*resourcev1.ResourceClaim); ok && claim.Status.Allocation != nil {
-		ch.storageHelps()
-	}
-}
-
 // storageUpdated does the same for what was there and did not help.
 func (ch *changes) storageUpdated(oldObj, newObj any) {
 	if mayHelp(oldObj, newObj) {
 		ch.storageAdded(newObj)
+	}
+}
+
+// storageDeleted does the same for what kept pods out: a claim that had devices, a driver, by whose capacities claims were measured, and
+// a volume that was attached to a node, which can have no more than so many.
+func (ch *changes) storageDeleted(obj any) {
+	switch object := obj.(type) {
+	case *resourcev1.ResourceClaim:
+		if object.Status.Allocation != nil {
+			ch.storageHelps()
+		}
+	case *storagev1.CSIDriver:
+		if object.Spec.StorageCapacity != nil && *object.Spec.StorageCapacity {
+			ch.storageHelps()
+		}
+	case *storagev1.VolumeAttachment:
+		ch.storageHelps()
 	}
 }
 

@@ -75,42 +75,47 @@ func TestStorageChangesThatWakeTheLoop(t *testing.T) {
 	}
 	now := []Urgency{WakeNow}
 	tests := map[string]struct {
-		// before is nil when after is new.
+		// before is nil when after is new, after when before is deleted.
 		before, after runtime.Object
 		want          []Urgency
 	}{
-		"a new volume":                          {after: free(), want: now},
-		"a new volume that is not ready yet":    {after: phase(free(), v1.VolumePending)},
-		"a volume that was made for a claim":    {after: reserved()},
-		"a volume is ready":                     {before: phase(free(), v1.VolumePending), after: free(), want: now},
-		"a volume is free again":                {before: reserved(), after: free(), want: now},
-		"a volume is reserved":                  {before: free(), after: reserved()},
-		"a volume is bound":                     {before: reserved(), after: phase(reserved(), v1.VolumeBound)},
-		"a volume is seen again":                {before: free(), after: free()},
-		"a volume gets a label":                 {before: free(), after: changed(free(), func(v *v1.PersistentVolume) { v.Labels = map[string]string{"a": "b"} }), want: now},
-		"a new class":                           {after: class(), want: now},
-		"a class in the place of another":       {before: class(), after: changed(class(), func(c *storagev1.StorageClass) { c.UID = "other" }), want: now},
-		"a class is described":                  {before: class(), after: changed(class(), func(c *storagev1.StorageClass) { c.Annotations = map[string]string{"a": "b"} })},
-		"a class is for more zones":             {before: class(), after: changed(class(), func(c *storagev1.StorageClass) { c.AllowedTopologies = []v1.TopologySelectorTerm{{}} }), want: now},
-		"a new CSINode":                         {after: csiNode(), want: now},
-		"a driver comes to a node":              {before: csiNode(), after: csiNode("d"), want: now},
-		"a CSINode is seen again":               {before: csiNode("d"), after: csiNode("d")},
-		"a driver's capacities do not count":    {before: driver(true), after: driver(false), want: now},
-		"a driver is seen again":                {before: driver(true), after: driver(true)},
-		"a new capacity":                        {after: capacityOf("1Gi"), want: now},
-		"a capacity grows":                      {before: capacityOf("1Gi"), after: capacityOf("2Gi"), want: now},
-		"a capacity shrinks":                    {before: capacityOf("2Gi"), after: capacityOf("1Gi")},
-		"a capacity is told for the first time": {before: capacityOf(""), after: capacityOf("1Gi"), want: now},
-		"new devices":                           {after: schedtest.NodeDevices("n", "gpu-0"), want: now},
-		"devices have other names":              {before: schedtest.NodeDevices("n", "gpu-0"), after: schedtest.NodeDevices("n", "gpu-1"), want: now},
-		"devices are seen again":                {before: schedtest.NodeDevices("n", "gpu-0"), after: schedtest.NodeDevices("n", "gpu-0")},
-		"a new device class":                    {after: schedtest.DeviceClass("gpu"), want: now},
-		"a device class has selectors":          {before: schedtest.DeviceClass("gpu"), after: schedtest.DeviceClass("gpu", "true"), want: now},
-		"a new claim of devices":                {after: schedtest.DeviceClaim("c"), want: now},
-		"a claim is allocated":                  {before: schedtest.DeviceClaim("c"), after: allocated(0)},
-		"a claim is allocated no more":          {before: allocated(0), after: schedtest.DeviceClaim("c"), want: now},
-		"a claim has one user less":             {before: allocated(2), after: allocated(1)},
-		"a claim has room for a user":           {before: allocated(256), after: allocated(255), want: now},
+		"a new volume":                           {after: free(), want: now},
+		"a new volume that is not ready yet":     {after: phase(free(), v1.VolumePending)},
+		"a volume that was made for a claim":     {after: reserved()},
+		"a volume is ready":                      {before: phase(free(), v1.VolumePending), after: free(), want: now},
+		"a volume is free again":                 {before: reserved(), after: free(), want: now},
+		"a volume is reserved":                   {before: free(), after: reserved()},
+		"a volume is bound":                      {before: reserved(), after: phase(reserved(), v1.VolumeBound)},
+		"a volume is seen again":                 {before: free(), after: free()},
+		"a volume gets a label":                  {before: free(), after: changed(free(), func(v *v1.PersistentVolume) { v.Labels = map[string]string{"a": "b"} }), want: now},
+		"a new class":                            {after: class(), want: now},
+		"a class in the place of another":        {before: class(), after: changed(class(), func(c *storagev1.StorageClass) { c.UID = "other" }), want: now},
+		"a class is described":                   {before: class(), after: changed(class(), func(c *storagev1.StorageClass) { c.Annotations = map[string]string{"a": "b"} })},
+		"a class is for more zones":              {before: class(), after: changed(class(), func(c *storagev1.StorageClass) { c.AllowedTopologies = []v1.TopologySelectorTerm{{}} }), want: now},
+		"a new CSINode":                          {after: csiNode(), want: now},
+		"a driver comes to a node":               {before: csiNode(), after: csiNode("d"), want: now},
+		"a CSINode is seen again":                {before: csiNode("d"), after: csiNode("d")},
+		"a driver's capacities do not count":     {before: driver(true), after: driver(false), want: now},
+		"a driver is seen again":                 {before: driver(true), after: driver(true)},
+		"a new capacity":                         {after: capacityOf("1Gi"), want: now},
+		"a capacity grows":                       {before: capacityOf("1Gi"), after: capacityOf("2Gi"), want: now},
+		"a capacity shrinks":                     {before: capacityOf("2Gi"), after: capacityOf("1Gi")},
+		"a capacity is told for the first time":  {before: capacityOf(""), after: capacityOf("1Gi"), want: now},
+		"new devices":                            {after: schedtest.NodeDevices("n", "gpu-0"), want: now},
+		"devices have other names":               {before: schedtest.NodeDevices("n", "gpu-0"), after: schedtest.NodeDevices("n", "gpu-1"), want: now},
+		"devices are seen again":                 {before: schedtest.NodeDevices("n", "gpu-0"), after: schedtest.NodeDevices("n", "gpu-0")},
+		"a new device class":                     {after: schedtest.DeviceClass("gpu"), want: now},
+		"a device class has selectors":           {before: schedtest.DeviceClass("gpu"), after: schedtest.DeviceClass("gpu", "true"), want: now},
+		"a new claim of devices":                 {after: schedtest.DeviceClaim("c"), want: now},
+		"a claim is allocated":                   {before: schedtest.DeviceClaim("c"), after: allocated(0)},
+		"a claim is allocated no more":           {before: allocated(0), after: schedtest.DeviceClaim("c"), want: now},
+		"a claim has one user less":              {before: allocated(2), after: allocated(1)},
+		"a claim has room for a user":            {before: allocated(256), after: allocated(255), want: now},
+		"a driver whose capacities counted goes": {before: driver(true), want: now},
+		"a driver whose capacities did not goes": {before: driver(false)},
+		"a volume is detached":                   {before: &storagev1.VolumeAttachment{}, want: now},
+		"a capacity goes":                        {before: capacityOf("1Gi")},
+		"a volume goes":                          {before: free()},
 		"larger volumes may be made": {
 			before: capacityOf("2Gi"), after: changed(capacityOf("2Gi"), func(c *storagev1.CSIStorageCapacity) { c.MaximumVolumeSize = new(resource.MustParse("1Gi")) }), want: now,
 		},
@@ -118,9 +123,12 @@ func TestStorageChangesThatWakeTheLoop(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				if tt.before == nil {
+				switch {
+				case tt.before == nil:
 					w.changes.storageAdded(tt.after)
-				} else {
+				case tt.after == nil:
+					w.changes.storageDeleted(tt.before)
+				default:
 					w.changes.storageUpdated(tt.before, tt.after)
 				}
 				if diff := cmp.Diff(tt.want, w.woken()); diff != "" {
@@ -167,30 +175,47 @@ func TestStorageEndsTheWaitOfGangsWithClaims(t *testing.T) {
 	}
 }
 
-// TestStorageIsWatched: the loop is woken for new objects of each kind; of those that only some plugins look at, once one has asked
-// for them.
+// TestStorageIsWatched: the loop is woken for objects of each kind that come, or go; of those that only some plugins look at, once one
+// has asked for them.
 func TestStorageIsWatched(t *testing.T) {
 	tests := map[string]struct {
-		asked  func(*Cache) toolscache.SharedIndexInformer
-		create func(context.Context, *schedtest.Cluster) error
+		asked func(*Cache) toolscache.SharedIndexInformer
+		// there is what there was before.
+		there  runtime.Object
+		change func(context.Context, *schedtest.Cluster) error
 	}{
-		"volumes": {create: func(ctx context.Context, c *schedtest.Cluster) error {
+		"volumes": {change: func(ctx context.Context, c *schedtest.Cluster) error {
 			_, err := c.Kube.CoreV1().PersistentVolumes().Create(ctx, free(), metav1.CreateOptions{})
 			return err
 		}},
-		"classes": {create: func(ctx context.Context, c *schedtest.Cluster) error {
+		"classes": {change: func(ctx context.Context, c *schedtest.Cluster) error {
 			_, err := c.Kube.StorageV1().StorageClasses().Create(ctx, schedtest.LateClass("local", "d"), metav1.CreateOptions{})
 			return err
 		}},
-		"CSINodes": {create: func(ctx context.Context, c *schedtest.Cluster) error {
+		"CSINodes": {change: func(ctx context.Context, c *schedtest.Cluster) error {
 			_, err := c.Kube.StorageV1().CSINodes().Create(ctx, csiNode(), metav1.CreateOptions{})
 			return err
 		}},
+		"drivers that go": {
+			asked: func(c *Cache) toolscache.SharedIndexInformer {
+				return c.InformerFactory().Storage().V1().CSIDrivers().Informer()
+			},
+			there: &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: storagev1.CSIDriverSpec{StorageCapacity: new(true)}},
+			change: func(ctx context.Context, c *schedtest.Cluster) error {
+				return c.Kube.StorageV1().CSIDrivers().Delete(ctx, "d", metav1.DeleteOptions{})
+			},
+		},
+		"attachments that go": {
+			there: &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+			change: func(ctx context.Context, c *schedtest.Cluster) error {
+				return c.Kube.StorageV1().VolumeAttachments().Delete(ctx, "a", metav1.DeleteOptions{})
+			},
+		},
 		"capacities": {
 			asked: func(c *Cache) toolscache.SharedIndexInformer {
 				return c.InformerFactory().Storage().V1().CSIStorageCapacities().Informer()
 			},
-			create: func(ctx context.Context, c *schedtest.Cluster) error {
+			change: func(ctx context.Context, c *schedtest.Cluster) error {
 				_, err := c.Kube.StorageV1().CSIStorageCapacities("ns").Create(ctx, capacityOf("1Gi"), metav1.CreateOptions{})
 				return err
 			},
@@ -199,6 +224,11 @@ func TestStorageIsWatched(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			cluster := schedtest.NewCluster()
+			if tt.there != nil {
+				if err := cluster.Kube.Tracker().Add(tt.there); err != nil {
+					t.Fatal(err)
+				}
+			}
 			woken := make(chan Urgency, 100)
 			c := mustWrap(t, cluster, quiet{}, func(u Urgency) { woken <- u })
 			ctx, cancel := context.WithCancel(t.Context())
@@ -215,7 +245,7 @@ func TestStorageIsWatched(t *testing.T) {
 			for len(woken) > 0 {
 				<-woken
 			}
-			if err := tt.create(ctx, cluster); err != nil {
+			if err := tt.change(ctx, cluster); err != nil {
 				t.Fatal(err)
 			}
 			select {

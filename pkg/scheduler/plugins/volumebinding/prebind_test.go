@@ -36,6 +36,15 @@ func (w *world) untouched(claim, name string) {
 	}
 }
 
+// remove deletes the claim.
+func (w *world) remove(claim string) {
+	w.t.Helper()
+	if err := w.kube.CoreV1().PersistentVolumeClaims(schedtest.Namespace).Delete(w.t.Context(), claim, metav1.DeleteOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
 // TestBound: the step writes what was assumed, waits for whoever binds, and is over then. Its rollback, when another member
 // fails after that, touches nothing.
 func TestBound(t *testing.T) {
@@ -161,6 +170,16 @@ func TestRollbackLeavesWhatWasTakenUp(t *testing.T) {
 	objects := func() []runtime.Object {
 		return with(someNodes("n1", "n2"), []runtime.Object{schedtest.UnboundClaim("c", "local"), schedtest.UnboundClaim("d", "made"), local("v", "n1")})
 	}
+	freed := func(w *world) {
+		if ref := w.volume("v").Spec.ClaimRef; ref != nil {
+			w.t.Errorf("the volume is reserved for a claim that is gone: %v", ref)
+		}
+	}
+	kept := func(w *world) {
+		if w.volume("v").Spec.ClaimRef == nil {
+			w.t.Error("a volume that may have data is free")
+		}
+	}
 	cases := map[string]struct {
 		meanwhile func(w *world)
 		check     func(w *world)
@@ -182,13 +201,7 @@ func TestRollbackLeavesWhatWasTakenUp(t *testing.T) {
 			},
 		},
 		"the volume controller has begun": {
-			meanwhile: func(w *world) {
-				v := w.volume("v")
-				v.Status.Phase = v1.VolumeBound
-				if _, err := w.kube.CoreV1().PersistentVolumes().Update(w.t.Context(), v, metav1.UpdateOptions{}); err != nil {
-					w.t.Fatal(err)
-				}
-			},
+			meanwhile: func(w *world) { w.phase("v", v1.VolumeBound) },
 			check: func(w *world) {
 				if ref := w.volume("v").Spec.ClaimRef; ref == nil || ref.Name != "c" {
 					w.t.Errorf("the volume is the claim's, and is reserved for %v", ref)
@@ -243,16 +256,36 @@ func TestRollbackLeavesWhatWasTakenUp(t *testing.T) {
 			},
 		},
 		"the claim was deleted": {
+			meanwhile: func(w *world) { w.remove("c") },
+			check:     freed,
+		},
+		"the claim was deleted, and the volume controller saw it": {
+			meanwhile: func(w *world) { w.remove("c"); w.phase("v", v1.VolumeReleased) },
+			check:     freed,
+		},
+		"the claim was made anew, and the volume controller saw it": {
 			meanwhile: func(w *world) {
-				if err := w.kube.CoreV1().PersistentVolumeClaims(schedtest.Namespace).Delete(w.t.Context(), "c", metav1.DeleteOptions{}); err != nil {
+				w.remove("c")
+				anew := schedtest.UnboundClaim("c", "local")
+				anew.UID = "another"
+				if _, err := w.kube.CoreV1().PersistentVolumeClaims(anew.Namespace).Create(w.t.Context(), anew, metav1.CreateOptions{}); err != nil {
 					w.t.Fatal(err)
 				}
+				w.phase("v", v1.VolumeReleased)
 			},
-			check: func(w *world) {
-				if ref := w.volume("v").Spec.ClaimRef; ref != nil {
-					w.t.Errorf("the volume is reserved for a claim that is gone: %v", ref)
-				}
-			},
+			check: freed,
+		},
+		"the claim was deleted after its volume was bound": {
+			meanwhile: func(w *world) { w.phase("v", v1.VolumeBound); w.remove("c"); w.phase("v", v1.VolumeReleased) },
+			check:     kept,
+		},
+		"the claim was deleted, and nobody knows whether its volume was bound": {
+			meanwhile: func(w *world) { w.remove("c"); w.phase("v", v1.VolumeReleased); w.forgotten = true },
+			check:     kept,
+		},
+		"the volume was released, and its claim is there": {
+			meanwhile: func(w *world) { w.phase("v", v1.VolumeReleased) },
+			check:     kept,
 		},
 	}
 	for name, tc := range cases {

@@ -70,7 +70,7 @@ func (r *recovery) reserved(ctx context.Context) error {
 		used, err := r.used(ctx, ref.Namespace, ref.Name)
 		if err == nil && !used {
 			klog.InfoS("A former leader reserved a volume for a claim and did not bind the pod: that is withdrawn", "volume", klog.KObj(reserved), "claim", ref.Namespace+"/"+ref.Name)
-			err = r.volumes.release(ctx, reserved.Name, reserved.UID, ref.UID, reserved.Annotations[SchedulerAnnotation])
+			err = r.volumes.release(ctx, reserved.Name, reserved.UID, ref.UID, reserved.Annotations[SchedulerAnnotation], "")
 		}
 		errs = append(errs, err)
 	}

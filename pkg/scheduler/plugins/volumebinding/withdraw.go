@@ -29,7 +29,7 @@ func (v *volumes) withdraw(ctx context.Context, held *heldClaim) error {
 		held.triedClaim, held.claimDone = nil, nil
 	}
 	if reserved := held.triedVolume; reserved != nil {
-		if err := v.release(ctx, reserved.GetName(), reserved.GetUID(), held.claim.UID, held.scheduler); err != nil {
+		if err := v.release(ctx, reserved.GetName(), reserved.GetUID(), held.claim.UID, held.scheduler, reserved.GetResourceVersion()); err != nil {
 			return err
 		}
 		held.triedVolume, held.volumeDone = nil, nil
@@ -57,8 +57,9 @@ func (v *volumes) unselect(ctx context.Context, namespace, name string, uid type
 }
 
 // release frees a volume that the scheduler of that name reserved for a claim, and that is not bound to it. The volume controller begins with the volume's phase,
-// so a claim that does not know its volume yet is no sign; a volume that is not Bound is.
-func (v *volumes) release(ctx context.Context, name string, uid, claim types.UID, scheduler string) error {
+// so a claim that does not know its volume yet is no sign; a volume that is not Bound is. If the claim was deleted the controller has released the volume, which nobody
+// can have then: it is freed, if it is known from its version before the reservation, empty if that is not known, that it was not bound in between.
+func (v *volumes) release(ctx context.Context, name string, uid, claim types.UID, scheduler, before string) error {
 	volumes := v.kube.CoreV1().PersistentVolumes()
 	return write(ctx, func(ctx context.Context) error {
 		reserved, err := volumes.Get(ctx, name, metav1.GetOptions{})
@@ -69,13 +70,22 @@ func (v *volumes) release(ctx context.Context, name string, uid, claim types.UID
 		if reserved.UID != uid || ref == nil || ref.UID != claim || reserved.Annotations[SchedulerAnnotation] != scheduler {
 			return nil
 		}
-		if reserved.Status.Phase != v1.VolumeAvailable && reserved.Status.Phase != v1.VolumePending {
-			return nil
-		}
-		if own, err := v.kube.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{}); err == nil && own.Spec.VolumeName == name {
-			return nil
-		} else if err != nil && !apierrors.IsNotFound(err) {
+		own, err := v.kube.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
 			return err
+		}
+		gone := err != nil || own.UID != claim
+		switch phase := reserved.Status.Phase; {
+		case phase == v1.VolumeAvailable || phase == v1.VolumePending:
+			if !gone && own.Spec.VolumeName == name {
+				return nil
+			}
+		case phase == v1.VolumeReleased && gone:
+			if never, err := v.neverBound(ctx, name, before, reserved.ResourceVersion); err != nil || !never {
+				return err
+			}
+		default:
+			return nil
 		}
 		if _, ours := reserved.Annotations[volume.AnnBoundByController]; ours {
 			reserved.Spec.ClaimRef = nil

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
@@ -48,6 +49,9 @@ type world struct {
 
 	writes  sync.Mutex
 	version int
+	// history are the versions of volumes that were written; forgotten is true if the API server does not know them any more.
+	history   []*v1.PersistentVolume
+	forgotten bool
 }
 
 // run makes the world in a bubble of its own and has the test act in it.
@@ -56,6 +60,7 @@ func run(t *testing.T, args framework.Arguments, objects []runtime.Object, act f
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, kube: kubefake.NewClientset(), version: 1000}
 		w.kube.PrependReactor("update", "*", w.update)
+		w.kube.PrependWatchReactor("persistentvolumes", w.watch)
 		for _, object := range objects {
 			if err := w.kube.Tracker().Add(object); err != nil {
 				t.Fatal(err)
@@ -124,7 +129,41 @@ func (w *world) update(action clienttesting.Action) (bool, runtime.Object, error
 	}
 	w.version++
 	wanted.SetResourceVersion(strconv.Itoa(w.version))
+	if v, ok := object.(*v1.PersistentVolume); ok {
+		w.history = append(w.history, v.DeepCopy())
+	}
 	return true, object, w.kube.Tracker().Update(a.Resource, object, a.Namespace)
+}
+
+// watch tells what became of one volume, as the API server does. Watches of all are client-go's.
+func (w *world) watch(action clienttesting.Action) (bool, watch.Interface, error) {
+	name, single := action.(clienttesting.WatchAction).GetWatchRestrictions().Fields.RequiresExactMatch(metav1.ObjectNameField)
+	if !single {
+		return false, nil, nil
+	}
+	w.writes.Lock()
+	defer w.writes.Unlock()
+	if w.forgotten {
+		return true, nil, apierrors.NewResourceExpired("too old")
+	}
+	told := watch.NewRaceFreeFake()
+	for _, v := range w.history {
+		if v.Name == name {
+			told.Modify(v.DeepCopy())
+		}
+	}
+	return true, told, nil
+}
+
+// phase writes the volume's phase as the volume controller does.
+func (w *world) phase(name string, phase v1.PersistentVolumePhase) {
+	w.t.Helper()
+	v := w.volume(name)
+	v.Status.Phase = phase
+	if _, err := w.kube.CoreV1().PersistentVolumes().Update(w.t.Context(), v, metav1.UpdateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
 }
 
 func (w *world) claim(name string) *v1.PersistentVolumeClaim {
@@ -159,11 +198,7 @@ func (w *world) change(name string, mutate func(*v1.PersistentVolumeClaim)) {
 // bind does what the volume controller does for a claim and a volume that is reserved for it.
 func (w *world) bind(claim, name string) {
 	w.t.Helper()
-	v := w.volume(name)
-	v.Status.Phase = v1.VolumeBound
-	if _, err := w.kube.CoreV1().PersistentVolumes().Update(w.t.Context(), v, metav1.UpdateOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
+	w.phase(name, v1.VolumeBound)
 	w.change(claim, func(c *v1.PersistentVolumeClaim) {
 		c.Spec.VolumeName, c.Status.Phase = name, v1.ClaimBound
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, volume.AnnBindCompleted, "yes")

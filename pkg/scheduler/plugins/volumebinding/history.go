@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumebinding
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// neverBound is true if the volume was not bound in any of its versions from the one up to the other, the first of which is left out.
+// The API server tells them for as long as it remembers: of what it has forgotten nobody knows, and a volume that was bound may have
+// somebody's data on it.
+func (v *volumes) neverBound(ctx context.Context, name, from, to string) (bool, error) {
+	if from == "" {
+		return false, nil
+	}
+	versions, err := v.kube.CoreV1().PersistentVolumes().Watch(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String(), ResourceVersion: from,
+	})
+	if forgotten(err) {
+		return false, nil
+	} else if err != nil {
+		return false, fmt.Errorf("reading what became of volume %s: %w", name, err)
+	}
+	defer versions.Stop()
+	for event := range versions.ResultChan() {
+		if event.Type == watch.Error {
+			if err = apierrors.FromObject(event.Object); forgotten(err) {
+				return false, nil
+			}
+			break
+		}
+		volume, ok := event.Object.(*v1.PersistentVolume)
+		if !ok {
+			continue
+		}
+		if volume.Status.Phase == v1.VolumeBound {
+			return false, nil
+		}
+		if volume.ResourceVersion == to {
+			return true, nil
+		}
+	}
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	return false, fmt.Errorf("reading what became of volume %s: the answer broke off: %w", name, err)
+}
+
+func forgotten(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
