@@ -82,10 +82,7 @@ func (s *story) moves(ctx context.Context) error {
 			return err
 		}
 	}
-	first, other := s.clusters[0], s.clusters[2]
-	if len(other.nodes) < len(first.nodes) { // the tighter one is taken first
-		first, other = other, first
-	}
+	first, other := s.freeClusters()
 	bad := first.nodes[1].Name
 	if err := s.quarantine(ctx, bad, "xid-79"); err != nil {
 		return err

@@ -50,7 +50,11 @@ func start(ctx context.Context, opts *options, progress io.Writer) (_ *sandbox, 
 			return err
 		},
 		func() (err error) {
-			s.scheduler, err = cp.StartScheduler(ctx, controlplane.SchedulerOptions{Conf: string(conf)})
+			s.scheduler, err = cp.StartScheduler(ctx, controlplane.SchedulerOptions{
+				Conf: string(conf),
+				// The demo's provisioner is no CSI driver, which nodes could have attach limits for.
+				Args: []string{"--ignored-provisioners=" + diskClass},
+			})
 			return err
 		},
 	} {

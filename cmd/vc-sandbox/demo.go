@@ -132,6 +132,7 @@ func (s *story) play(ctx context.Context) error {
 		{"A gang that fits no cluster whole", s.fitsNone},
 		{"A gang whose pre-bind is refused on one node", s.refused},
 		{"A gang that moves to another cluster when its pre-bind is refused", s.moves},
+		{"A gang whose volumes cannot be made in one cluster", s.withVolumes},
 		{"A Volcano job", s.vcjob},
 	} {
 		fmt.Fprintf(s.out, "\n%d. %s\n", i+1, chapter.title)

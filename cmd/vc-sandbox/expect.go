@@ -61,12 +61,17 @@ func (s *story) awaitPending(ctx context.Context, began time.Time, g gang) (took
 
 // checkRefusal looks for all that a PodGroup must say of a failed pre-bind: plugin, pod, node and error.
 func checkRefusal(why string, g gang, node string) error {
-	for what, text := range map[string]string{
+	return checkNames(why, g, map[string]string{
 		"plugin": "plugin bindpolicy",
 		"pod":    "pod " + namespace + "/" + g.name + "-",
 		"node":   "node " + node,
 		"error":  "xid-79",
-	} {
+	})
+}
+
+// checkNames looks for the texts, each of which names something, in what a PodGroup says.
+func checkNames(why string, g gang, names map[string]string) error {
+	for what, text := range names {
 		if !strings.Contains(why, text) {
 			return fmt.Errorf("PodGroup %s does not name the %s (%q) in %q", g.name, what, text, why)
 		}

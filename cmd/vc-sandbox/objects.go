@@ -34,6 +34,8 @@ type gang struct {
 	// it is empty.
 	anyCluster bool
 	among      []string
+	// claims is true if each member has a claim that is named after it.
+	claims bool
 }
 
 // The annotations of a PodGroup that ibcluster reads.
@@ -72,6 +74,11 @@ func (g gang) pod(i int) *corev1.Pod {
 	}
 	if g.anyCluster {
 		pod.Spec.NodeSelector = nil
+	}
+	if g.claims {
+		pod.Spec.Volumes = []corev1.Volume{{Name: "disk", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pod.Name},
+		}}}
 	}
 	return pod
 }

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-helpers/storage/volume"
+	"k8s.io/utils/ptr"
+)
+
+// diskClass is the storage class of the demo, and the name of its provisioner: volumes are made once a node is selected for a claim.
+const diskClass = "demo-disks"
+
+// provisioner makes volumes for claims of diskClass, on the node that was selected for each and reached from there only. On one node
+// there is no disk left: it asks the scheduler for another, as provisioners do.
+type provisioner struct {
+	kube kubernetes.Interface
+	full string
+	// slow are the nodes on which volumes are in the making for ever.
+	slow map[string]bool
+
+	mu sync.Mutex
+	// withdrawn are the claims whose node the scheduler took back.
+	withdrawn map[string]bool
+	err       error
+}
+
+// startProvisioner works until its stop is called, which returns the first error.
+func startProvisioner(ctx context.Context, kube kubernetes.Interface, full string, slow map[string]bool) (_ *provisioner, stop func() error, _ error) {
+	ctx, cancel := context.WithCancel(ctx)
+	p := &provisioner{kube: kube, full: full, slow: slow, withdrawn: map[string]bool{}}
+	factory := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(namespace))
+	claims := factory.Core().V1().PersistentVolumeClaims().Informer()
+	_, err := claims.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(before, after any) {
+			p.note(p.changed(ctx, before.(*corev1.PersistentVolumeClaim), after.(*corev1.PersistentVolumeClaim)))
+		},
+	})
+	if err != nil {
+		cancel()
+		return nil, nil, err
+	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	return p, func() error {
+		cancel()
+		factory.Shutdown()
+		return p.err
+	}, nil
+}
+
+func (p *provisioner) note(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil {
+		p.err = err
+	}
+}
+
+// changed does what a claim asks for since it was changed.
+func (p *provisioner) changed(ctx context.Context, before, after *corev1.PersistentVolumeClaim) error {
+	former, node := before.Annotations[volume.AnnSelectedNode], after.Annotations[volume.AnnSelectedNode]
+	if former == node || ptr.Deref(after.Spec.StorageClassName, "") != diskClass || after.Spec.VolumeName != "" {
+		return nil
+	}
+	switch {
+	case node == "" && former != p.full:
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.withdrawn[after.Name] = true
+		return nil
+	case node == "" || p.slow[node]:
+		return nil
+	case node == p.full:
+		return p.askForAnother(ctx, after)
+	default:
+		return p.provision(ctx, after, node)
+	}
+}
+
+// askForAnother takes the selected node away.
+func (p *provisioner) askForAnother(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, volume.AnnSelectedNode)
+	if _, err := p.kube.CoreV1().PersistentVolumeClaims(claim.Namespace).Patch(ctx, claim.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("asking for another node for claim %s: %w", claim.Name, err)
+	}
+	return nil
+}
+
+// provision makes a volume that is the claim's. The volume controller binds the claim to it.
+func (p *provisioner) provision(ctx context.Context, claim *corev1.PersistentVolumeClaim, node string) error {
+	made := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "demo-" + claim.Name, Annotations: map[string]string{volume.AnnDynamicallyProvisioned: diskClass}},
+		Spec: corev1.PersistentVolumeSpec{
+			StorageClassName:              diskClass,
+			Capacity:                      claim.Spec.Resources.Requests,
+			AccessModes:                   claim.Spec.AccessModes,
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			PersistentVolumeSource:        corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/disks/" + claim.Name}},
+			ClaimRef:                      &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
+			}}}},
+		},
+	}
+	if _, err := p.kube.CoreV1().PersistentVolumes().Create(ctx, made, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("making a volume for claim %s on node %s: %w", claim.Name, node, err)
+	}
+	return nil
+}
+
+// takenBack is of how many claims the scheduler took the node back.
+func (p *provisioner) takenBack() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.withdrawn)
+}
