@@ -76,6 +76,25 @@ var _ = Describe("A gang with a claim each", func() {
 		w.expectSettled(ctx, g)
 	})
 
+	It("is told what it waits for in the cluster that has some of its volumes, and is placed there once the others can be made", func(ctx SpecContext) {
+		w := newVolumeWorld(ctx, "vol-part", 2, 2)
+		w.order(control.Provisioner, w.node(1), control.Fail)
+		w.schedule(ctx, shortBinding, controlplane.SchedulerOptions{})
+		g := w.submitWithClaims(ctx, w.made(), "g", 8)
+		w.eventuallyFailed(g, "PreBindFailed", "node "+w.node(1), `claim "g-`, `storage class "`+w.made()+`"`, "no volume was bound within 2s")
+
+		By("saying that the other cluster does not reach the volumes when that one has no room")
+		w.patchNode(ctx, w.node(1), `{"spec":{"unschedulable":true}}`)
+		w.eventuallyFailed(g, "NotEnoughResources", "a 4/8", "b 4/8", "do not reach the volume of claim \"g-", `storage class "`+w.made()+`"`)
+		Expect(w.everBound(g)).To(BeZero())
+		w.expectSettled(ctx, g)
+
+		w.revoke(control.Provisioner, w.node(1), control.Fail)
+		w.patchNode(ctx, w.node(1), `{"spec":{"unschedulable":false}}`)
+		w.eventuallyIn(g, 8, "a")
+		w.expectSettled(ctx, g)
+	})
+
 	It("is tried on other nodes at once when the provisioner asks for that", func(ctx SpecContext) {
 		w := newVolumeWorld(ctx, "vol-ask", 2, 3)
 		for _, node := range []int{0, 1} {

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
 )
 
 var _ = Describe("A gang with claims", func() {
@@ -113,6 +115,65 @@ var _ = Describe("A gang with claims", func() {
 		}, atOnce).Should(And(ContainSubstring(`claim "zoned-0"`), ContainSubstring(`storage class "`+w.name+`-zoned"`), ContainSubstring("is being deleted")))
 	})
 
+	It("lies where its class allows volumes to be made", func(ctx SpecContext) {
+		w := newVolumeWorld(ctx, "vol-allowed", 2, 2)
+		w.class(ctx, "zoned", func(class *storagev1.StorageClass) { class.AllowedTopologies = hosts(w.node(2), w.node(3)) })
+		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
+		g := w.submitWithClaims(ctx, w.name+"-zoned", "g", 8)
+		w.eventuallyIn(g, 8, "b")
+		next := w.submitWithClaims(ctx, w.name+"-zoned", "next", 4)
+		w.eventuallyFailed(next, "NotEnoughResources", "a 0/4", "b 0/4", `cannot be given one, for claim "next-`, `storage class "`+w.name+`-zoned"`)
+		w.deleteGang(ctx, g)
+		w.eventuallyIn(next, 4, "b")
+		w.expectSettled(ctx, next)
+	})
+
+	It("lies anywhere with volumes of a class without topology, and again with the same volumes", func(ctx SpecContext) {
+		w := newVolumeWorld(ctx, "vol-network", 2, 2)
+		for i := range 4 {
+			w.addVolumeOf(ctx, w.local(), fmt.Sprint(i), "")
+		}
+		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
+		g := w.submitWithClaims(ctx, w.local(), "g", 4)
+		w.eventuallyIn(g, 4, "a")
+		w.expectSettled(ctx, g)
+		next := w.submitWithClaims(ctx, w.local(), "next", 1)
+		w.eventuallyFailed(next, "NotEnoughResources", "b 0/1", `no free volume, and cannot be given one, for claim "next-0" (storage class "`+w.local()+`")`)
+		w.deleteGang(ctx, g)
+		for i := range 2 {
+			w.patchNode(ctx, w.node(i), `{"spec":{"unschedulable":true}}`)
+		}
+		again := required(withClaims(gang{name: "g", size: 4, min: 4}))
+		w.submit(ctx, again)
+		w.eventuallyIn(again, 4, "b")
+		w.expectSettled(ctx, again, next)
+	})
+
+	It("is bound in the time that the configuration gives now, and a bad one changes nothing", func(ctx SpecContext) {
+		w := newVolumeWorld(ctx, "vol-reload", 2)
+		scheduler := w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
+		reloads := func(result string) func() (string, error) {
+			return func() (string, error) {
+				text, err := scheduler.Metrics(ctx)
+				return metric(string(text), `volcano_scheduler_conf_reloads_total{result="`+result+`"}`), err
+			}
+		}
+		w.eventuallyBound(w.submitWithClaims(ctx, w.made(), "before", 1), 1) // by the configuration it began with
+		Expect(scheduler.ReplaceConf(w.confBinding(shortBinding))).To(Succeed())
+		Eventually(reloads("ok")).Should(Equal("1"))
+		Expect(scheduler.ReplaceConf(w.confBinding(0))).To(Succeed())
+		Eventually(reloads("error")).Should(Equal("1"))
+		Eventually(func() string { return w.refusals(ctx) }).Should(ContainSubstring("volumebinding.bindTimeoutSeconds: found 0, want a whole number from 1 to 86400"))
+		w.order(control.Provisioner, control.Anything, control.Hang)
+		g := w.submitWithClaims(ctx, w.made(), "g", 2)
+		w.eventuallyFailed(g, "PreBindFailed", "no volume was bound within 2s")
+		Expect(scheduler.ReplaceConf(w.confBinding(longBinding))).To(Succeed())
+		Eventually(reloads("ok")).Should(Equal("2"))
+		w.revoke(control.Provisioner, control.Anything, control.Hang)
+		w.eventuallyBound(g, 2)
+		w.expectSettled(ctx, g)
+	})
+
 	It("has no more volumes on a node than their driver can attach, and is placed once it can", func(ctx SpecContext) {
 		w := newVolumeWorld(ctx, "vol-limits", 2)
 		driver := w.made() + "-csi"
@@ -197,9 +258,9 @@ func containAll(words []string) []OmegaMatcher {
 	return all
 }
 
-// hosts is a topology of one node.
-func hosts(node string) []corev1.TopologySelectorTerm {
-	return []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: corev1.LabelHostname, Values: []string{node}}}}}
+// hosts is a topology of these nodes.
+func hosts(nodes ...string) []corev1.TopologySelectorTerm {
+	return []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: corev1.LabelHostname, Values: nodes}}}}
 }
 
 func claimSpec(class string) corev1.PersistentVolumeClaimSpec {
