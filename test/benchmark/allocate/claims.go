@@ -11,6 +11,10 @@ import (
 	"strings"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -28,11 +32,14 @@ const (
 )
 
 // claimObjects are the storage class and a claim for each pod, of pods that have one each. In clusters volumes are local: as many as
-// pods fit on each node, but one less on the first of each cluster other than the last but one.
+// pods fit on each node, but one less on the first of each cluster other than the last but one; or local ones, or capacities, of each node, if the shape says so.
 func (s shape) claimObjects() []runtime.Object {
 	objects := []runtime.Object{schedulertesting.LateClass(claimClass, claimProvisioner)}
-	if s.clusters > 0 {
+	switch {
+	case s.clusters > 0 || s.local:
 		objects = append([]runtime.Object{schedulertesting.LateClass(claimClass, noProvisioner)}, s.localVolumes()...)
+	case s.capacities:
+		objects = append(objects, s.capacityObjects()...)
 	}
 	for gang := range s.gangs {
 		for i := range s.gangSize {
@@ -44,10 +51,12 @@ func (s shape) claimObjects() []runtime.Object {
 
 func (s shape) localVolumes() []runtime.Object {
 	var volumes []runtime.Object
-	perCluster := s.nodes / s.clusters
+	perCluster := s.nodes / max(s.clusters, 1)
 	for i, node := range s.nodeList() {
 		n := int(s.podsPerNode())
-		if i%perCluster == 0 && i/perCluster != s.clusters-2 {
+		if s.local {
+			n = localPerNode
+		} else if i%perCluster == 0 && i/perCluster != s.clusters-2 {
 			n--
 		}
 		for k := range n {
@@ -55,6 +64,20 @@ func (s shape) localVolumes() []runtime.Object {
 		}
 	}
 	return volumes
+}
+
+// capacityObjects are of a driver whose capacities count, and of each node what would do for as many volumes as it takes pods.
+func (s shape) capacityObjects() []runtime.Object {
+	counts := true
+	objects := []runtime.Object{&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: claimProvisioner}, Spec: storagev1.CSIDriverSpec{StorageCapacity: &counts}}}
+	for _, node := range s.nodeList() {
+		left := resource.MustParse(fmt.Sprintf("%dGi", s.podsPerNode()))
+		objects = append(objects, &storagev1.CSIStorageCapacity{
+			ObjectMeta: metav1.ObjectMeta{Namespace: podNamespace, Name: node.Name}, StorageClassName: claimClass, Capacity: &left,
+			NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{v1.LabelHostname: node.Name}},
+		})
+	}
+	return objects
 }
 
 // withTakenOver is the chart's conf as config makes it: our plugin for volumes does what predicates would.
