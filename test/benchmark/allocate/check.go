@@ -26,7 +26,7 @@ func check(w sessiontest.World, sh shape, placement map[string]string) error {
 	used := map[string]v1.ResourceList{}
 	members, clusters := map[string]int{}, map[string]string{}
 	alone := map[[2]string]string{}
-	local := map[string]int{}
+	pods := map[string]string{}
 	for _, pod := range w.Pods {
 		name := pod.Spec.NodeName
 		if pod.Status.Phase == v1.PodPending {
@@ -55,9 +55,10 @@ func check(w sessiontest.World, sh shape, placement map[string]string) error {
 			return fmt.Errorf("pods %s and %s were both placed on node %s", other, pod.Name, name)
 		}
 		alone[[2]string{gang, name}] = pod.Name
-		if local[name]++; sh.local && local[name] > localPerNode {
-			return fmt.Errorf("%d pods with a volume each were placed on node %s, which has %d", local[name], name, localPerNode)
+		if other, ok := pods[name]; ok && sh.local {
+			return fmt.Errorf("pods %s and %s were both placed on node %s, which has one volume", other, pod.Name, name)
 		}
+		pods[name] = pod.Name
 		members[gang]++
 		clusters[gang] = cluster
 	}

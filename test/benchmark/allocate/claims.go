@@ -55,7 +55,7 @@ func (s shape) localVolumes() []runtime.Object {
 	for i, node := range s.nodeList() {
 		n := int(s.podsPerNode())
 		if s.local {
-			n = localPerNode
+			n = 1
 		} else if i%perCluster == 0 && i/perCluster != s.clusters-2 {
 			n--
 		}

@@ -63,8 +63,8 @@ type shape struct {
 	// claims gives each pod a claim of its own. Its volume is made where the pod is; with clusters it is a local one, and all but the
 	// last but one lack a volume.
 	claims bool
-	// capacities has each node say how much is left for the volumes that claims have made; local gives it volumes instead, localPerNode of
-	// them.
+	// capacities has each node say how much is left for the volumes that claims have made; local gives it a volume
+	// instead.
 	capacities, local bool
 	// ownSizes has each pod ask for another amount.
 	ownSizes bool
@@ -75,9 +75,6 @@ type shape struct {
 	// exact makes the members of four kinds, one of each filling a node exactly.
 	exact bool
 }
-
-// localPerNode is how many local volumes a node has.
-const localPerNode = 2
 
 // The resources of a node, and of those pods that spoil one.
 const (
@@ -138,7 +135,7 @@ func works() []work {
 			shape: shape{nodes: 256, gangs: 1, gangSize: 16, cpu: "8", clusters: 64, claims: true}},
 		{name: "capacity5000", title: "5,000 nodes that say how much storage they have, one gang of 200 with a claim each", ratio: 10,
 			shape: shape{nodes: 5000, gangs: 1, gangSize: 200, cpu: "1", claims: true, capacities: true}},
-		{name: "local5000", title: "5,000 nodes with 2 local volumes each, one gang of 200 with a claim each", ratio: 10,
+		{name: "local5000", title: "5,000 nodes with a local volume each, one gang of 200 with a claim each", ratio: 10,
 			shape: shape{nodes: 5000, gangs: 1, gangSize: 200, cpu: "1", claims: true, local: true}},
 	}
 }
