@@ -280,7 +280,7 @@ func TestRollbackLeavesWhatWasTakenUp(t *testing.T) {
 			check:     kept,
 		},
 		"the claim was deleted, and nobody knows whether its volume was bound": {
-			meanwhile: func(w *world) { w.remove("c"); w.phase("v", v1.VolumeReleased); w.forgotten = true },
+			meanwhile: func(w *world) { w.remove("c"); w.phase("v", v1.VolumeReleased); w.oldest = w.version },
 			check:     kept,
 		},
 		"the volume was released, and its claim is there": {

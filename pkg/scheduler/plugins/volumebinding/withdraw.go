@@ -29,7 +29,11 @@ func (v *volumes) withdraw(ctx context.Context, held *heldClaim) error {
 		held.triedClaim, held.claimDone = nil, nil
 	}
 	if reserved := held.triedVolume; reserved != nil {
-		if err := v.release(ctx, reserved.GetName(), reserved.GetUID(), held.claim.UID, held.scheduler, reserved.GetResourceVersion()); err != nil {
+		since := reserved.GetResourceVersion()
+		if held.volumeDone != nil {
+			since = held.volumeDone.ResourceVersion
+		}
+		if err := v.release(ctx, reserved.GetName(), reserved.GetUID(), held.claim.UID, held.scheduler, since); err != nil {
 			return err
 		}
 		held.triedVolume, held.volumeDone = nil, nil
@@ -58,8 +62,8 @@ func (v *volumes) unselect(ctx context.Context, namespace, name string, uid type
 
 // release frees a volume that the scheduler of that name reserved for a claim, and that is not bound to it. The volume controller begins with the volume's phase,
 // so a claim that does not know its volume yet is no sign; a volume that is not Bound is. If the claim was deleted the controller has released the volume, which nobody
-// can have then: it is freed, if it is known from its version before the reservation, empty if that is not known, that it was not bound in between.
-func (v *volumes) release(ctx context.Context, name string, uid, claim types.UID, scheduler, before string) error {
+// can have then: it is freed, if it is known that it was not bound since the version that it was reserved with, or of; that is empty if nobody knows it.
+func (v *volumes) release(ctx context.Context, name string, uid, claim types.UID, scheduler, since string) error {
 	volumes := v.kube.CoreV1().PersistentVolumes()
 	return write(ctx, func(ctx context.Context) error {
 		reserved, err := volumes.Get(ctx, name, metav1.GetOptions{})
@@ -81,7 +85,7 @@ func (v *volumes) release(ctx context.Context, name string, uid, claim types.UID
 				return nil
 			}
 		case phase == v1.VolumeReleased && gone:
-			if never, err := v.neverBound(ctx, name, before, reserved.ResourceVersion); err != nil || !never {
+			if never, err := v.neverBound(ctx, name, since, reserved.ResourceVersion); err != nil || !never {
 				return err
 			}
 		default:

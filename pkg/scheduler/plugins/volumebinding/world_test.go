@@ -49,16 +49,16 @@ type world struct {
 
 	writes  sync.Mutex
 	version int
-	// history are the versions of volumes that were written; forgotten is true if the API server does not know them any more.
-	history   []*v1.PersistentVolume
-	forgotten bool
+	// history are the versions of volumes that were written, of which the API server knows those since the oldest.
+	history []*v1.PersistentVolume
+	oldest  int
 }
 
 // run makes the world in a bubble of its own and has the test act in it.
 func run(t *testing.T, args framework.Arguments, objects []runtime.Object, act func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, kube: kubefake.NewClientset(), version: 1000}
+		w := &world{t: t, kube: kubefake.NewClientset(), version: 1000, oldest: 1000}
 		w.kube.PrependReactor("update", "*", w.update)
 		w.kube.PrependWatchReactor("persistentvolumes", w.watch)
 		for _, object := range objects {
@@ -143,7 +143,7 @@ func (w *world) watch(action clienttesting.Action) (bool, watch.Interface, error
 	}
 	w.writes.Lock()
 	defer w.writes.Unlock()
-	if w.forgotten {
+	if from, err := strconv.Atoi(action.(clienttesting.WatchActionImpl).ListOptions.ResourceVersion); err != nil || from < w.oldest {
 		return true, nil, apierrors.NewResourceExpired("too old")
 	}
 	told := watch.NewRaceFreeFake()
