@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,6 +33,9 @@ type heldClaim struct {
 	// volume is its name where one was there, and capacity that of what it is made of, where that is known.
 	volume   string
 	capacity types.NamespacedName
+	// bound is closed when the informers show the claim as bound.
+	bound     chan struct{}
+	boundOnce sync.Once
 
 	writes
 }
@@ -129,7 +133,7 @@ func (v *volumes) assumeClaim(a *assumption, from *stock, pod *v1.Pod, claim pod
 		return cmp.Or(err, errNotKnown)
 	}
 	if !shared {
-		held = &heldClaim{claim: claim.PersistentVolumeClaim, node: node.Name, pods: map[types.UID]bool{}, writes: writes{scheduler: schedulerOf(pod)}}
+		held = &heldClaim{claim: claim.PersistentVolumeClaim, node: node.Name, pods: map[types.UID]bool{}, bound: make(chan struct{}), writes: writes{scheduler: schedulerOf(pod)}}
 		v.hold(held, found)
 	}
 	held.pods[pod.UID] = true

@@ -13,7 +13,7 @@
 // is looked up in what the session's nodes reach (offer.go, stock.go), by the binder's rules. Which pods have equal claims, and
 // so share what is found, is in alike.go. Assume has the binder's caches show them as taken, so that no two pods count on one
 // (assume.go). What is assumed outlives sessions and configurations: it is in the volumes of one set of informers (volumes.go). All writes go through client.go, which notes them, marks them and makes those
-// for a claim that members share once; withdraw.go takes them back, after a crash too (recover.go). What two pods may not use at
+// for a claim that members share once; await.go waits until all is bound, withdraw.go takes them back, after a crash too (recover.go). What two pods may not use at
 // the same time is in restrictions.go.
 //
 // Invariants: a volume or claim is assumed as long as a pod holds its claim, and held until that pod's member is bound or its rollback

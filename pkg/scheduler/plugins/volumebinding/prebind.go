@@ -43,7 +43,7 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	defer cancel()
 	pod := withVolumes(task.Pod, own...)
 	pod.Spec.NodeName = nodeName
-	if err := p.volumes.binder.BindPodVolumes(ctx, pod, a.volumes); err != nil {
+	if err := p.volumes.bind(ctx, pod, a); err != nil {
 		return p.volumes.failure(ctx, a, p.bindTimeout, err)
 	}
 	p.volumes.taken(pod.UID)

@@ -73,9 +73,13 @@ func TestBound(t *testing.T) {
 				if diff := cmp.Diff(tc.writes, w.written()); diff != "" {
 					t.Errorf("writes (-want +got):\n%s", diff)
 				}
+				began := time.Now()
 				tc.bind(w)
 				if err := end(); err != nil {
 					t.Fatal(err)
+				}
+				if took := time.Since(began); took > catchUp {
+					t.Errorf("the step ended %v after its claim was bound, want at most %v", took, catchUp)
 				}
 				w.nothingAssumed()
 				if again := w.preBind(task)(); again != nil {

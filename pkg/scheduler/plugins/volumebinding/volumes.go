@@ -32,6 +32,7 @@ type volumes struct {
 	kube       kubernetes.Interface
 	binder     k8s.SchedulerVolumeBinder
 	pods       corelisters.PodLister
+	nodes      corelisters.NodeLister
 	claims     corelisters.PersistentVolumeClaimLister
 	volumes    corelisters.PersistentVolumeLister
 	indexer    cache.Indexer
@@ -98,6 +99,7 @@ func newVolumes(kube kubernetes.Interface, factory informers.SharedInformerFacto
 	v := &volumes{
 		kube:              kube,
 		pods:              core.Pods().Lister(),
+		nodes:             core.Nodes().Lister(),
 		claims:            core.PersistentVolumeClaims().Lister(),
 		volumes:           core.PersistentVolumes().Lister(),
 		indexer:           core.PersistentVolumes().Informer().GetIndexer(),
@@ -111,6 +113,9 @@ func newVolumes(kube kubernetes.Interface, factory informers.SharedInformerFacto
 		drawn:             map[types.NamespacedName]int64{},
 	}
 	v.binder = newBinder(factory, client{kube, v}, claimInformer{core.PersistentVolumeClaims(), v}, volumeInformer{core.PersistentVolumes(), v})
+	if _, err := core.PersistentVolumeClaims().Informer().AddEventHandler(v.noteBound()); err != nil {
+		return nil, nil, fmt.Errorf("watching claims: %w", err)
+	}
 	claims, pvs := &claimFeed{}, &volumeFeed{}
 	v.matcher = matcher{newBinder(factory, nil, claims, pvs), &claims.feed, &pvs.feed}
 	var needed []cache.SharedIndexInformer
