@@ -25,17 +25,23 @@ func (ch *changes) claimUpdated(oldObj, newObj any) {
 	}
 }
 
-// claimChanged wakes for volumes: a claim that was bound, or made, may be what a pod waits for.
+// claimChanged wakes for volumes: a claim that was bound, or made, may be what a pod waits for. A pod that is
+// being bound waits for no cycle, and while its volumes are bound each of its claims changes several times.
 func (ch *changes) claimChanged(obj any) {
-	if claim, ok := obj.(*v1.PersistentVolumeClaim); ok {
-		for gang, pods := range ch.cache.podsWith(claim) {
-			ch.cache.readClaims(gang, pods)
-			if _, failed := ch.cache.failure(gang); failed {
-				ch.cache.backoff.RetrySoon(gang) // it may be a step's own doing
-			}
+	claim, ok := obj.(*v1.PersistentVolumeClaim)
+	if !ok {
+		return
+	}
+	awaited := false
+	for gang, pods := range ch.cache.podsWith(claim) {
+		awaited = ch.cache.readClaims(gang, pods) || awaited
+		if _, failed := ch.cache.failure(gang); failed {
+			ch.cache.backoff.RetrySoon(gang) // it may be a step's own doing
 		}
 	}
-	ch.cache.wake(WakeNow)
+	if awaited {
+		ch.cache.wake(WakeNow)
+	}
 }
 
 // podsWith are the pods that have the claim among their volumes, by gang.
@@ -71,15 +77,28 @@ func claimsOf(object any) ([]string, error) {
 	return claims, nil
 }
 
-// readClaims has the tasks of those of the gang's pods made anew whose claims could not be read.
-func (c *Cache) readClaims(gang api.JobID, pods []types.UID) {
+// readClaims has the tasks of those of the gang's pods made anew whose claims could not be read. It returns true if any of the pods
+// waits to be placed.
+func (c *Cache) readClaims(gang api.JobID, pods []types.UID) (waiting bool) {
 	c.SchedulerCache.Mutex.Lock()
 	defer c.SchedulerCache.Mutex.Unlock()
 	for _, pod := range pods {
 		if c.resync.unread[pod] {
 			c.resync.queue.Add(string(gang) + "/" + string(pod)) // upstream's key
 		}
+		waiting = waiting || c.waits(gang, pod)
 	}
+	return waiting
+}
+
+// waits is true of a pod that has no node and is not being bound, as far as the books, whose mutex is held, know.
+func (c *Cache) waits(gang api.JobID, pod types.UID) bool {
+	job := c.SchedulerCache.Jobs[gang]
+	if job == nil {
+		return true
+	}
+	task := job.Tasks[api.TaskID(pod)]
+	return task == nil || task.Status == api.Pending
 }
 
 // forgetClaims is told of pods that are gone.

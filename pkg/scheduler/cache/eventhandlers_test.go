@@ -260,8 +260,61 @@ func TestClaimUpdatesThatWakeTheLoop(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(0, 1)
+				w.add(pod(0).Volume("data").Obj())
+				w.woken()
 				before := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: "uid"}}
 				w.changes.claimUpdated(before, changed(before.DeepCopy(), tt.change))
+				if diff := cmp.Diff(tt.want, w.woken()); diff != "" {
+					t.Errorf("wake-ups (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestClaimChangesNobodyWaitsFor: while a gang's volumes are bound each of its claims changes several times, and a cycle for each would
+// find nothing to do.
+func TestClaimChangesNobodyWaitsFor(t *testing.T) {
+	tests := map[string]struct {
+		arrange func(w *world)
+		want    []Urgency
+	}{
+		"a pod waits with it": {
+			arrange: func(w *world) { w.add(pod(0).Volume("data").Obj()) },
+			want:    []Urgency{WakeNow},
+		},
+		"nobody has it":    {arrange: func(*world) {}},
+		"its pod is bound": {arrange: func(w *world) { w.add(pod(0).Volume("data").Node("n").Obj()) }},
+		"its pod is being bound": {
+			arrange: func(w *world) {
+				w.add(pod(0).Volume("data").Obj())
+				w.mustPlace("n", nil, "p0")
+			},
+		},
+		"another pod of the gang that is being bound waits with it": {
+			arrange: func(w *world) {
+				w.add(pod(0).Obj(), pod(1).Volume("data").Obj())
+				w.mustPlace("n", nil, "p0")
+			},
+			want: []Urgency{WakeNow},
+		},
+		"another gang waits with it": {
+			arrange: func(w *world) {
+				w.add(pod(0).Volume("data").Obj())
+				w.mustPlace("n", nil, "p0")
+				w.add(schedtest.MakePodGroup().Name("h").MinMember(1).Obj(), pod(1).Group("h").Volume("data").Obj())
+			},
+			want: []Urgency{WakeNow},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(0, 1)
+				tt.arrange(w)
+				w.woken()
+				w.changes.claimChanged(&v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data"}})
 				if diff := cmp.Diff(tt.want, w.woken()); diff != "" {
 					t.Errorf("wake-ups (-want +got):\n%s", diff)
 				}
