@@ -127,13 +127,16 @@ bench: ## Run the in-process benchmarks: those of packages, then our allocate be
 
 # Gangs that share an InfiniBand cluster each: large ones with a lone one behind them, and small ones.
 IB_BENCH := --nodes 5000 --ib-clusters 40 --schedulers ours --mode pglast
+# Pods with a claim each: three runs, since controllers that bind the claims take most of the machine.
+CLAIMS_BENCH := --schedulers upstream,kube,ours --gangs 20 --gang-size 50 --runs 3 --lone-gangs 5 --idle 0s
 
 .PHONY: bench-e2e
-bench-e2e: $(OURS) $(CONTROL_PLANE) bin/kube-scheduler bin/upstream-vc-scheduler ## Compare with upstream's scheduler and kube-scheduler, end to end; ARGS makes it one run of your own.
+bench-e2e: $(OURS) $(CONTROL_PLANE) bin/kube-scheduler bin/upstream-vc-scheduler bin/e2e-provisioner ## Compare with upstream's scheduler and kube-scheduler, end to end; ARGS makes it one run of your own.
 ifdef ARGS
 	go run ./test/benchmark/e2e $(ARGS)
 else
-	@failed=0; for args in "" "$(IB_BENCH) --gangs 3 --gang-size 1000 --lone-gangs 3 --lone-size 1000" "$(IB_BENCH) --gangs 750 --gang-size 4"; do \
+	@failed=0; for args in "" "$(IB_BENCH) --gangs 3 --gang-size 1000 --lone-gangs 3 --lone-size 1000" "$(IB_BENCH) --gangs 750 --gang-size 4" \
+		"$(CLAIMS_BENCH) --claims volumes" "$(CLAIMS_BENCH) --claims devices"; do \
 		go run ./test/benchmark/e2e $$args || failed=1; done; exit $$failed
 endif
 

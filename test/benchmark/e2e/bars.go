@@ -16,6 +16,8 @@ type bar struct {
 	other, mode string
 	// clusters is true if the bar is for gangs that share an InfiniBand cluster each.
 	clusters bool
+	// claims is what the pods claim that the bar is for.
+	claims string
 	// value is what has to be at least, or at most, the bound. It is asked with the groups of ours and of other.
 	value           func(ours, other group) float64
 	atLeast, atMost float64
@@ -30,6 +32,12 @@ var bars = []bar{
 	{what: "ms from a lone gang's last pod to its last bind", clusters: true, mode: pglast, atMost: 3000, value: func(ours, _ group) float64 {
 		return ours.median(func(r result) float64 { return r.LoneTailMaxMS })
 	}},
+	{what: "pods/s of upstream's", other: upstream, mode: live, claims: volumes, atLeast: 1, value: ratioOf(podsPerSecond)},
+	{what: "pods/s of upstream's", other: upstream, mode: pglast, claims: volumes, atLeast: 1, value: ratioOf(podsPerSecond)},
+	{what: "pods/s of kube-scheduler's", other: kube, mode: live, claims: volumes, atLeast: 1, value: ratioOf(podsPerSecond)},
+	{what: "pods/s of upstream's", other: upstream, mode: live, claims: devices, atLeast: 1, value: ratioOf(podsPerSecond)},
+	{what: "pods/s of upstream's", other: upstream, mode: pglast, claims: devices, atLeast: 1, value: ratioOf(podsPerSecond)},
+	{what: "pods/s of kube-scheduler's", other: kube, mode: live, claims: devices, atLeast: 1, value: ratioOf(podsPerSecond)},
 }
 
 func podsPerSecond(r result) float64 { return r.PodsPerSecond }
@@ -54,7 +62,7 @@ func printBars(w io.Writer, p *plan, groups []group) error {
 	for _, b := range bars {
 		mine, ok := of(ours, b.mode)
 		other, there := of(b.other, b.mode)
-		if !ok || b.other != "" && !there || b.clusters != (p.ibClusters > 0) {
+		if !ok || b.other != "" && !there || b.clusters != (p.ibClusters > 0) || b.claims != p.claims {
 			continue
 		}
 		value := b.value(mine, other)

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/volcano-prebind/volcano-prebind/config"
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
@@ -24,6 +25,14 @@ const clusterConf = `  - name: ibcluster
     arguments:
       ibcluster.levels: [` + clusterLabel + `, spine, leaf]
 `
+
+// devicesConf comes behind the chart's conf, upstreamDevicesConf behind the line of the plugin predicates in what upstream's
+// scheduler knows of it.
+const (
+	devicesConf         = "  - name: dynamicresources\n"
+	predicatesOfConf    = "  - name: predicates\n"
+	upstreamDevicesConf = "    arguments: {predicate.DynamicResourceAllocationEnable: true}\n"
+)
 
 // kubeConf lifts kube-scheduler's client-side rate limit of 50 requests a second, which would be all that is measured.
 const kubeConf = `clientConnection: {qps: 10000, burst: 10000}
@@ -53,7 +62,15 @@ func schedulerOptions(key trialKey, p *plan) (controlplane.SchedulerOptions, err
 	default:
 		return opts, fmt.Errorf("%s is not a scheduler process", key.Scheduler)
 	}
+	if p.claims == volumes {
+		// The provisioner is no CSI driver, which nodes could have attach limits for.
+		opts.Args = append(opts.Args, "--ignored-provisioners="+claimed)
+	}
 	switch {
+	case p.claims == devices && key.Scheduler == ours:
+		opts.Conf = config.DefaultConf + devicesConf
+	case p.claims == devices:
+		opts.Conf = strings.Replace(config.UpstreamConf(), predicatesOfConf, predicatesOfConf+upstreamDevicesConf, 1)
 	case key.Placement != full:
 		opts.Conf = trivialConf
 	case p.ibClusters > 0:

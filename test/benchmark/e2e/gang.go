@@ -64,6 +64,7 @@ func (p *plan) newGang(scheduler, name string, size int, nodeOf func(i int) stri
 		if nodeOf != nil {
 			pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: nodeOf(i)}
 		}
+		p.claim(pod)
 		g.pods = append(g.pods, pod)
 	}
 	g.binds = newBinds(len(g.pods))

@@ -12,6 +12,9 @@ import (
 
 // submit sends a gang and returns the time from its first creation to its last bind.
 func (s *stage) submit(ctx context.Context, g *gang) (time.Duration, error) {
+	if err := s.sendClaims(ctx, g); err != nil {
+		return 0, err
+	}
 	s.watch.announce(g)
 	start, err := s.driver.send(ctx, s.driver.everything([]*gang{g}))
 	if err != nil {

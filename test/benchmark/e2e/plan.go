@@ -45,7 +45,9 @@ type plan struct {
 	nodes, gangs, gangSize int
 	// ibClusters is how many InfiniBand clusters the nodes are spread over, one of which each gang has to share; zero for
 	// neither.
-	ibClusters          int
+	ibClusters int
+	// claims is what each pod claims for itself, empty for nothing.
+	claims              string
 	modes, schedulers   []string
 	placements          []string
 	runs                int
@@ -94,6 +96,7 @@ func parsePlan(args []string, out io.Writer) (*plan, error) {
 	fs.IntVar(&p.gangs, "gangs", 100, "gangs to place")
 	fs.IntVar(&p.gangSize, "gang-size", 50, "pods of 1 cpu in a gang, all of them its minimum")
 	fs.IntVar(&p.ibClusters, "ib-clusters", 0, "InfiniBand clusters to spread the nodes over, one of which each gang must share; ours alone can do that")
+	fs.StringVar(&p.claims, "claims", "", "what each pod claims for itself: volumes, which a provisioner makes when the pod was placed, or devices; nothing when empty")
 	fs.StringVar(&modes, "mode", "live,pglast", "how the load is offered: live, pglast or both")
 	fs.StringVar(&schedulers, "schedulers", "upstream,kube,ours,raw", "whom to measure, in turn")
 	fs.StringVar(&placements, "placement", full, "full, trivial, nominated, or several of them")
@@ -146,6 +149,12 @@ func (p *plan) validate() error {
 	}
 	if p.loneGangs*p.loneSize > p.nodes*spareNodePods {
 		return fmt.Errorf("%d lone gangs of %d pods do not fit on %d nodes beside the others", p.loneGangs, p.loneSize, p.nodes)
+	}
+	switch {
+	case !slices.Contains([]string{"", volumes, devices}, p.claims):
+		return fmt.Errorf("--claims: %q is none of %s, %s", p.claims, volumes, devices)
+	case p.claims != "" && (slices.Contains(p.schedulers, raw) || !slices.Equal(p.placements, []string{full})):
+		return fmt.Errorf("--claims goes with --placement %s, and without --schedulers %s, which prepares nothing", full, raw)
 	}
 	return p.validateClusters()
 }

@@ -28,6 +28,8 @@ type stage struct {
 
 	driver *driver
 	watch  *bindWatch
+	// provisioner makes the volumes that pods claim; nil when they claim none.
+	provisioner *controlplane.Process
 	// scheduler is nil for raw, for which rawClient is the identity that binds.
 	scheduler *controlplane.Scheduler
 	rawClient kubernetes.Interface
@@ -58,7 +60,7 @@ func (s *stage) build(ctx context.Context, progress io.Writer) error {
 	}
 	var err error
 	s.cp, err = controlplane.Start(ctx, controlplane.Options{
-		Dir: s.dir, Progress: progress, APIServerArgs: s.audit.apiServerArgs(policy),
+		Dir: s.dir, Progress: progress, APIServerArgs: s.audit.apiServerArgs(policy), ControllerManagerArgs: s.plan.controllerArgs(),
 	})
 	if err != nil {
 		return err
@@ -77,6 +79,9 @@ func (s *stage) build(ctx context.Context, progress io.Writer) error {
 		return err
 	}
 	if err := s.driver.openQueue(ctx); err != nil {
+		return err
+	}
+	if err := s.provide(ctx); err != nil {
 		return err
 	}
 	if s.watch, err = startBindWatch(ctx, s.driver.kube); err != nil {
@@ -120,7 +125,7 @@ func (s *stage) startScheduler(ctx context.Context) error {
 			return err
 		}
 		s.rawClient, err = protobufClient(config)
-		s.meter = newMeter(s.cp, nil)
+		s.meter = newMeter(s.cp, s.provisioner, nil)
 		return err
 	}
 	opts, err := schedulerOptions(s.key, s.plan)
@@ -130,7 +135,7 @@ func (s *stage) startScheduler(ctx context.Context) error {
 	if s.scheduler, err = s.cp.StartScheduler(ctx, opts); err != nil {
 		return err
 	}
-	s.meter = newMeter(s.cp, s.scheduler.Process)
+	s.meter = newMeter(s.cp, s.provisioner, s.scheduler.Process)
 	warmUp := s.plan.newGang(s.key.Scheduler, "warm-up", 2, nil)
 	if _, err := s.submit(ctx, warmUp); err != nil {
 		return fmt.Errorf("warming up: %w", err)

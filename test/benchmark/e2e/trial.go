@@ -76,6 +76,9 @@ func runTrial(ctx context.Context, key trialKey, p *plan, progress io.Writer) (_
 // measure offers the load and fills in what it cost.
 func (s *stage) measure(ctx context.Context, r *result) error {
 	gangs := load(s.key, s.plan, s.nodes)
+	if err := s.sendClaims(ctx, gangs...); err != nil {
+		return err
+	}
 	s.watch.announce(gangs...)
 	offer, finish, err := s.prepare(ctx, gangs)
 	if err != nil {

@@ -41,8 +41,12 @@ type meter struct {
 	scheduler *controlplane.Process
 }
 
-func newMeter(cp *controlplane.ControlPlane, scheduler *controlplane.Process) *meter {
+// newMeter counts a provisioner, if there is one, with the control plane.
+func newMeter(cp *controlplane.ControlPlane, provisioner, scheduler *controlplane.Process) *meter {
 	m := &meter{scheduler: scheduler}
+	if provisioner != nil {
+		m.controlPlane = append(m.controlPlane, provisioner)
+	}
 	for _, c := range []controlplane.Component{controlplane.Etcd, controlplane.APIServer, controlplane.ControllerManager, controlplane.KWOK} {
 		if p := cp.Process(c); p != nil {
 			m.controlPlane = append(m.controlPlane, p)
