@@ -3,14 +3,17 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/storage/volume"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
@@ -143,6 +146,44 @@ var _ = Describe("A claim that a gang shares", func() {
 			Expect(writes.Hits()).To(Equal(i+1), "writes of claims and volumes")
 		}
 		Expect(w.provisioned(control.Begin)["shared-0"]).To(HaveLen(1))
+	})
+})
+
+var _ = Describe("A volume that is reserved for a claim which is deleted", func() {
+	It("is free again, also when the volume controller has released it by then", func(ctx SpecContext) {
+		w := newVolumeWorld(ctx, "vol-released", 1)
+		proxy := w.proxy()
+		w.addVolume(ctx, "v", w.node(0))
+		is := func(phase corev1.PersistentVolumePhase, reserved bool) {
+			GinkgoHelper()
+			Eventually(func() bool {
+				v := w.volumes(ctx)[0]
+				return v.Status.Phase == phase && (v.Spec.ClaimRef != nil) == reserved
+			}, controllersPatience).WithPolling(pollVolumes).Should(BeTrue(), "volume is %s, reserved %v", phase, reserved)
+		}
+		is(corev1.VolumeAvailable, false)
+		// The volume controller comes back without what it knew, or it would bind the volume to the claim as it was.
+		Expect(cp.Kill(controlplane.ControllerManager)).To(Succeed())
+		restart := sync.OnceFunc(func() { Expect(cp.Restart(context.WithoutCancel(ctx), controlplane.ControllerManager)).To(Succeed()) })
+		DeferCleanup(restart)
+		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{Server: proxy.URL()})
+		g := w.submitWithClaims(ctx, w.local(), "g", 1)
+		is(corev1.VolumeAvailable, true)
+
+		By("keeping the scheduler from taking the reservation back until the controller is done")
+		away := proxy.Add(faultproxy.Rule{Method: http.MethodGet, Path: "/persistentvolumes/" + w.name, Action: faultproxy.Answer(http.StatusInternalServerError, 0)})
+		claims := kube.CoreV1().PersistentVolumeClaims(w.name)
+		Expect(claims.Delete(ctx, "g-0", metav1.DeleteOptions{})).To(Succeed())
+		_, err := claims.Patch(ctx, "g-0", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(away.Hits).Should(BeNumerically(">", 0))
+		restart()
+		is(corev1.VolumeReleased, true)
+		away.Remove()
+		is(corev1.VolumeAvailable, false)
+		w.addClaims(ctx, w.local(), "g-0")
+		w.eventuallyBound(g, 1)
+		w.expectSettled(ctx, g)
 	})
 })
 
