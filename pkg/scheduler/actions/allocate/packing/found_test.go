@@ -100,4 +100,8 @@ func TestANodeMayLackWhatATaskDoesNotAskFor(t *testing.T) {
 	if diff := cmp.Diff(Plan{{0, 2}, {1, 0}}, plan); answer != Fits || diff != "" {
 		t.Errorf("answer %d, plan (-want +got):\n%s", answer, diff)
 	}
+	fits := [2]bool{p.Kinds[0].FitsInto(p.Nodes[0].Room), p.Kinds[1].FitsInto(p.Nodes[0].Room)}
+	if fits != [2]bool{false, true} {
+		t.Errorf("the kinds fit into the node that lacks some: %t, want the second only", fits)
+	}
 }

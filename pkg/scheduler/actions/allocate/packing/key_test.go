@@ -2,7 +2,10 @@
 
 package packing
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // TestProblemsOfOneKey: answers are kept by the key, so problems that differ in anything but the order of their nodes have
 // different ones.
@@ -44,5 +47,39 @@ func TestProblemsOfOneKey(t *testing.T) {
 				t.Errorf("the keys are equal: %t, want %t", same, tt.same)
 			}
 		})
+	}
+}
+
+// TestNoTwoSmallProblemsHaveOneKey: what one says of its roles, kinds, resources, ports and nodes cannot be read as something else. All are
+// as small as can be, so that what is counted looks like what is told.
+func TestNoTwoSmallProblemsHaveOneKey(t *testing.T) {
+	known := map[string]Problem{}
+	visit := func(roles []int, kinds []Kind, resources, nodes int) {
+		p := Problem{Roles: roles, Kinds: slices.Clone(kinds)}
+		for i := range p.Kinds {
+			p.Kinds[i].Request = make([]float64, resources)
+		}
+		p.Nodes = slices.Repeat([]Node{{Room: make([]float64, resources), Takes: make([]bool, len(kinds))}}, nodes)
+		key := p.Key()
+		if other, ok := known[key]; ok {
+			t.Fatalf("%+v and %+v have one key", p, other)
+		}
+		known[key] = p
+	}
+	var kindLists [][]Kind
+	for _, count := range []int{-1, 0, 1} {
+		for ports := range 4 {
+			kind := Kind{Count: count, Ports: slices.Repeat([]string{""}, ports)}
+			kindLists = append(kindLists, []Kind{kind}, []Kind{kind, {}})
+		}
+	}
+	for _, roles := range [][]int{nil, {-1}, {0}, {1}, {-1, 0}, {0, 0}, {1, 0}, {-1, 0, 0}, {1, 0, 0}} {
+		for _, kinds := range kindLists {
+			for resources := range 2 {
+				for nodes := range 10 {
+					visit(roles, kinds, resources, nodes)
+				}
+			}
+		}
 	}
 }

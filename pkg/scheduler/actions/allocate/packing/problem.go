@@ -87,20 +87,22 @@ func (p *Problem) copies(k, n int) int {
 }
 
 // Key is equal for problems that differ in the order of their nodes only: the same nodes in another order take the same
-// tasks.
+// tasks. Lists begin with their length, so that no part can be read as another.
 func (p *Problem) Key() string {
 	b := binary.AppendVarint(nil, int64(p.Wanted))
+	b = binary.AppendUvarint(b, uint64(len(p.Roles)))
 	for _, minimum := range p.Roles {
 		b = binary.AppendVarint(b, int64(minimum))
 	}
+	b = binary.AppendUvarint(b, uint64(len(p.Kinds)))
 	for i := range p.Kinds {
 		k := &p.Kinds[i]
 		b = binary.AppendVarint(binary.AppendVarint(b, int64(k.Count)), int64(k.Role))
 		b = appendFloats(b, k.Request)
+		b = binary.AppendUvarint(b, uint64(len(k.Ports)))
 		for _, port := range k.Ports {
 			b = append(binary.AppendUvarint(b, uint64(len(port))), port...)
 		}
-		b = append(b, 0)
 	}
 	nodes := make([]string, len(p.Nodes))
 	for i := range p.Nodes {
@@ -127,6 +129,7 @@ func (n *Node) Key() string {
 }
 
 func appendFloats(b []byte, values []float64) []byte {
+	b = binary.AppendUvarint(b, uint64(len(values)))
 	for _, value := range values {
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(value))
 	}
