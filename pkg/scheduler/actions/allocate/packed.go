@@ -32,8 +32,7 @@ func (s *subJobRun) tryPacked(first, wanted int) subJobResult {
 	p.minimum = wanted
 	if !p.placeByPlan(found.plan, in, nodes) {
 		p.discard()
-		s.roomFound = true
-		s.unfinished++
+		s.noteRefused()
 		return subJobResult{}
 	}
 	return p.end(p.untouched(first))

@@ -27,8 +27,6 @@ type subJobRun struct {
 	// key names what decides on the sub-job, once it is keyed; empty when that is more than can be named.
 	key   string
 	keyed bool
-	// roomFound is true if tasks enough had room, and something that numbers do not know refused them.
-	roomFound bool
 	// retrying is true of trials that are made when the first one has failed. Explanations tell nothing of them, as not each session
 	// has the steps for them.
 	retrying bool
@@ -193,13 +191,19 @@ func (s *subJobRun) isVain(in way) bool {
 
 // noteVain notes that the way leads nowhere for the sub-job.
 func (s *subJobRun) noteVain(in way) {
-	if key, known := s.vainKey(); known && !s.roomFound {
+	if key, known := s.vainKey(); known {
 		s.memory.noteVain(in, key)
 	}
 }
 
+// noteRefused notes that tasks enough had room, and something that numbers do not know refused them: that is more than can be named.
+func (s *subJobRun) noteRefused() {
+	s.keyed, s.key = true, ""
+	s.unfinished++
+}
+
 // vainKey names all that decides on whether there is a way to place the tasks in the scope: the job, what it needs, the numbers of a
-// problem, and what verdicts on any node may depend on. It returns false where that is more than can be named. It is asked for where
+// problem, which have the room that counts, and what verdicts on any node may depend on. It returns false where that is more than can be named. It is asked for where
 // nothing of the sub-job is placed. Sub-groups have none: numbers tell of the whole job what stops it.
 func (s *subJobRun) vainKey() (string, bool) {
 	if !s.keyed {
@@ -222,7 +226,7 @@ func (s *subJobRun) makeVainKey() string {
 		return ""
 	}
 	problem, _ := in.problemOn(s.scope.Set, s.idleOnly, in.byCachedVerdicts(s.scope.Set))
-	return fmt.Sprintf("%s %d %t %s", s.job.UID, session, s.idleOnly, problem.Key())
+	return fmt.Sprintf("%s %d %s", s.job.UID, session, problem.Key())
 }
 
 // tryOrders tries orders in which the class that found no room comes first, as often as it is another one, and at the most so many; then

@@ -59,8 +59,7 @@ func (p *taskPlacer) end(rest []*api.TaskInfo) subJobResult {
 	}
 	if result.outcome == notPlaced {
 		if len(p.placed) >= p.needed {
-			p.roomFound = true
-			p.unfinished++
+			p.noteRefused()
 		}
 		p.noteShortfall()
 		p.discard()

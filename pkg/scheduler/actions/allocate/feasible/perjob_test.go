@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package feasible
+
+import (
+	"hash/maphash"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// tenants is a plugin with verdicts that hold for one job each, but for the job any, of which it says the same as of all that have no key.
+type tenants struct{}
+
+func (tenants) Name() string { return "tenants" }
+func (tenants) OnSessionOpen(ssn *framework.Session) {
+	ssn.AddPredicateFn("tenants", func(*api.TaskInfo, *api.NodeInfo) error { return nil })
+	ssn.AddJobKeyFn("tenants", func(job *api.JobInfo) string {
+		if job.Name == "any" {
+			return ""
+		}
+		return job.Name
+	})
+}
+func (tenants) OnSessionClose(*framework.Session) {}
+
+// TestVerdictsOfAJobsOwnAreNoNumbers: but for those of the plugin that has chosen the nodes.
+func TestVerdictsOfAJobsOwnAreNoNumbers(t *testing.T) {
+	w := sessiontest.World{Nodes: []*v1.Node{schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "4", "memory": "8Gi", "pods": "9"}).Obj()}}
+	for _, name := range []string{"red", "any"} {
+		w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name(name).Phase(v1beta1.PodGroupInqueue).Obj())
+		w.Pods = append(w.Pods, schedtest.MakePod().Name(name).Group(name).Req(schedtest.Resources{"cpu": "1"}).Obj())
+	}
+	cluster := sessiontest.New(w)
+	defer cluster.Close()
+	registry := framework.NewRegistry()
+	registry.RegisterPlugin(framework.PluginSpec{Name: "tenants", VerdictScope: framework.PerJob,
+		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return tenants{}, nil }})
+	ssn := cluster.Open(registry, predicatesOnly+"  - name: tenants\n")
+	defer ssn.Close()
+	f := New(ssn.Session, nodeset.New(ssn.Session), DefaultFlags(), maphash.MakeSeed())
+	tests := map[string]struct {
+		job, chosenBy string
+		want          bool
+	}{
+		"of a job that may go to some nodes only":           {job: "red", want: false},
+		"of one whose nodes another plugin has chosen":      {job: "red", chosenBy: "other", want: false},
+		"of one whose nodes the plugin itself has chosen":   {job: "red", chosenBy: "tenants", want: true},
+		"of a job that the plugin says the same of all for": {job: "any", want: true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			for _, task := range ssn.Jobs[api.JobID("ns/"+tt.job)].Tasks {
+				if got := f.DecidedByNumbers(task, tt.chosenBy); got != tt.want {
+					t.Errorf("decided by numbers: %t, want %t", got, tt.want)
+				}
+				if got := f.PerJobBut(task, tt.chosenBy); got == tt.want {
+					t.Errorf("verdicts of its job's own: %t, want %t", got, !tt.want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// stepless is the action in sessions in which other gangs have used the steps of all searches, if it is so.
+type stepless struct {
+	*allocate.Action
+	isSo *bool
+}
+
+func (s stepless) Execute(ssn *framework.Session) {
+	if *s.isSo {
+		s.ExecuteWithoutSteps(ssn)
+	} else {
+		s.Action.Execute(ssn)
+	}
+}
+
+// TestASearchThatSomethingElseEndedIsMadeAgain: a session that has no steps left tries no orders that have led nowhere. Those did, in the
+// session before, and nothing that numbers know has changed since, but numbers were not to blame.
+func TestASearchThatSomethingElseEndedIsMadeAgain(t *testing.T) {
+	small := schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": "5"}).Obj()
+	large := schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": "50"}).Obj()
+	type session struct {
+		// hasSteps is true if there are steps for searches, waits if a plugin does not call the gang ready, and refuses if one reserves
+		// nothing for it on a node.
+		hasSteps, waits bool
+		refuses         func(node string) bool
+		queue           *v1beta1.Queue
+	}
+	never := func(string) bool { return false }
+	first := ""
+	tests := map[string][2]session{
+		"another plugin does not call it ready": {{waits: true, refuses: never, queue: large}, {refuses: never, queue: large}},
+		"its queue has too little":              {{refuses: never, queue: small}, {refuses: never, queue: large}},
+		"its plan meets a node where nothing is reserved for it": {
+			{hasSteps: true, refuses: func(string) bool { return true }, queue: large},
+			{refuses: func(node string) bool {
+				if first == "" {
+					first = node
+				}
+				return node == first
+			}, queue: large},
+		},
+	}
+	for name, sessions := range tests {
+		for where, lies := range map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode, "cluster": inOneCluster} {
+			t.Run(name+", "+where, func(t *testing.T) {
+				first = ""
+				w, podGroup := rackWorld([]string{"4", "4", "4"}, "3", "2", "2")
+				lies(podGroup)
+				podGroup.Spec.Queue = "q"
+				w.Nodes, w.HyperNodes = w.Nodes[:3], w.HyperNodes[:1]
+				c := newCounting(t, w)
+				c.conf = strings.Replace(c.conf, "- name: gang\n", "- name: gang\n  - name: capacity\n  - name: refuser\n    enablePredicate: false\n    enableNodeOrder: false\n    enableBestNode: false\n", 1)
+				noSteps := false
+				c.registry.RegisterAction(stepless{allocate.New(), &noSteps})
+				c.action, _ = vcframework.GetAction("allocate")
+				var now session
+				c.registry.RegisterPlugin(framework.PluginSpec{Name: "refuser", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+					return helper{func(ssn *framework.Session) {
+						ssn.Session.AddJobReadyFn("refuser", func(any) bool { return !now.waits })
+						ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: func(e *vcframework.Event) {
+							if now.refuses(e.Task.NodeName) {
+								e.Err = errors.New("nothing is reserved here")
+							}
+						}})
+					}}, nil
+				}})
+				for i, want := range []int{0, len(w.Pods)} {
+					now = sessions[i]
+					noSteps, c.world.Queues = !now.hasSteps, []*v1beta1.Queue{now.queue}
+					if _, bound := c.session(); bound != want {
+						t.Errorf("session %d bound %d members, want %d: %s", i, bound, want, c.says)
+					}
+				}
+			})
+		}
+	}
+}
+
+// fastAndSlow is a rack of a fast node of so many cpus and a slow one with room for all, and a gang of which some members go to fast nodes
+// only. That these have no room there numbers alone do not tell.
+func fastAndSlow(lies func(*v1beta1.PodGroup), cpus string, fast int, members ...string) sessiontest.World {
+	pods, podGroup := gang("g", members...)
+	lies(podGroup)
+	w := sessiontest.World{Nodes: []*v1.Node{node("fast", "ib-a", cpus), node("slow", "ib-a", "16")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
+	w.Nodes[0].Labels["speed"] = "fast"
+	for _, pod := range pods[:fast] {
+		pod.Spec.NodeSelector = map[string]string{"speed": "fast"}
+	}
+	w.HyperNodes = append(w.HyperNodes, schedtest.MakeHyperNode().Name("rack").Nodes("fast", "slow").Obj())
+	return w
+}
+
+// TestAMemberJoinsOneThatWaits: what makes a gang of one that waits for resources being released is less than what it needed without it.
+func TestAMemberJoinsOneThatWaits(t *testing.T) {
+	for where, lies := range map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode, "cluster": inOneCluster} {
+		t.Run(where, func(t *testing.T) {
+			w := fastAndSlow(lies, "4", 2, "3", "2")
+			w.Nodes = append(w.Nodes, node("full", "ib-a", "5"), node("elsewhere", "ib-b", "1"))
+			w.HyperNodes[0] = schedtest.MakeHyperNode().Name("rack").Nodes("fast", "slow", "full").Obj()
+			w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj())
+			runs := schedtest.MakePod().Group("old").Phase(v1.PodRunning)
+			w.Pods = append(w.Pods, runs.Name("victim").Node("full").Req(schedtest.Resources{"cpu": "5"}).Obj().DeepCopy(),
+				runs.Name("leaves").Node("elsewhere").Req(schedtest.Resources{"cpu": "1"}).Terminating().Obj().DeepCopy())
+			c := newCounting(t, w)
+			if _, bound := c.session(); bound != 0 {
+				t.Fatalf("%d members were bound, want none", bound)
+			}
+			c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name("g-2").Group("g").Req(schedtest.Resources{"cpu": "5"}).Obj())
+			c.cluster.Load(c.world)
+			ssn := c.cluster.Open(c.registry, c.conf)
+			defer ssn.Close()
+			stmt := vcframework.NewStatement(ssn.Session.Session)
+			waits := taskOf(ssn, "g", "g-2")
+			if err := errors.Join(stmt.Evict(taskOf(ssn, "old", "victim"), "test"), ssn.PrePredicateFn(waits), stmt.Pipeline(waits, "full", true)); err != nil {
+				t.Fatal(err)
+			}
+			ssn.Run(c.action)
+			if on := taskOf(ssn, "g", "g-0").NodeName + taskOf(ssn, "g", "g-1").NodeName; on != "fast" {
+				t.Errorf("the others are on %q, want one of them on the fast node: %s", on, ssn.Jobs["ns/g"].JobFitErrors)
+			}
+		})
+	}
+}
+
+func taskOf(ssn *sessiontest.Session, podGroup, name string) *api.TaskInfo {
+	for _, task := range ssn.Jobs[api.JobID(schedtest.Namespace+"/"+podGroup)].Tasks {
+		if task.Name == name {
+			return task
+		}
+	}
+	return nil
+}
+
+// TestMembersAreTriedAnewWhenOneOfThemMayBeCountedOn: while it has a gate, three others are needed where there is room for two.
+func TestMembersAreTriedAnewWhenOneOfThemMayBeCountedOn(t *testing.T) {
+	for where, lies := range map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode, "cluster": inOneCluster} {
+		t.Run(where, func(t *testing.T) {
+			w := fastAndSlow(lies, "5", 3, "3", "2", "2")
+			gated := schedtest.MakePod().Name("g-3").Group("g").Obj()
+			gated.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "x"}}
+			w.Pods = append(w.Pods, gated)
+			c := newCounting(t, w)
+			if _, bound := c.session(); bound != 0 {
+				t.Fatalf("%d members were bound, want none", bound)
+			}
+			gated = gated.DeepCopy()
+			gated.Spec.SchedulingGates = nil
+			c.world.Pods[3] = gated
+			if _, bound := c.session(); bound != 2 {
+				t.Errorf("%d members were bound beside one without requests, want 2: %s", bound, c.says)
+			}
+		})
+	}
+}
+
+// TestMembersOfEverySubGroupAreToldWhatStopsThem: in each session, and also those of one that is like another.
+func TestMembersOfEverySubGroupAreToldWhatStopsThem(t *testing.T) {
+	w := fastAndSlow(inOneHyperNode, "4", 4, "3", "2", "3", "2")
+	w.PodGroups[0].Spec.SubGroupPolicy = schedtest.MakePodGroup().SubGroups("cells", "cell", 2, 2).Obj().Spec.SubGroupPolicy
+	for i, pod := range w.Pods {
+		pod.Labels["cell"] = fmt.Sprint(i / 2)
+	}
+	c := newCounting(t, w)
+	for range 2 {
+		c.cluster.Load(c.world)
+		ssn := c.cluster.Open(c.registry, c.conf)
+		ssn.Run(c.action)
+		for _, name := range []string{"g-1", "g-3"} {
+			if errs := ssn.Jobs["ns/g"].NodesFitErrors[taskOf(ssn, "g", name).UID]; errs == nil || !strings.Contains(errs.Error(), "Insufficient cpu") {
+				t.Errorf("%s is told %v, want that cpu is insufficient", name, errs)
+			}
+		}
+		ssn.Close()
+	}
+}
