@@ -3,11 +3,13 @@
 package allocate_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
@@ -90,6 +92,45 @@ func TestAMemberFitsBesideOthersThatTakeWhatIsScarce(t *testing.T) {
 				c.conf += proportional
 				if _, bound := c.session(); bound != tc.want {
 					t.Errorf("%d members were bound, want %d: %s", bound, tc.want, c.says)
+				}
+			})
+		}
+	}
+}
+
+// TestRoomForPodsIsMadeByEvictions: a node that is full by number has room once pods are evicted from it in the session, as the predicate
+// counts them; those that were leaving before count until they are gone.
+func TestRoomForPodsIsMadeByEvictions(t *testing.T) {
+	for name, evicted := range map[string]bool{"evicted in the session": true, "leaving before it": false} {
+		for where, lies := range map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode, "cluster": inOneCluster} {
+			t.Run(name+", "+where, func(t *testing.T) {
+				pods, podGroup := gang("g", "3", "2")
+				lies(podGroup)
+				w := sessiontest.World{PodGroups: []*v1beta1.PodGroup{podGroup, schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()}, Pods: pods}
+				w.Nodes = append(w.Nodes, schedtest.MakeNode().Name("n").Label("ibcluster", "ib-a").Capacity(schedtest.Resources{"cpu": "8", "memory": "64Gi", "pods": "2"}).Obj())
+				w.HyperNodes = append(w.HyperNodes, schedtest.MakeHyperNode().Name("rack").Nodes("n").Obj())
+				for _, name := range []string{"old-0", "old-1"} {
+					old := schedtest.MakePod().Name(name).Group("old").Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "4"})
+					if !evicted {
+						old.Terminating()
+					}
+					w.Pods = append(w.Pods, old.Obj())
+				}
+				c := newCounting(t, w)
+				c.cluster.Load(c.world)
+				ssn := c.cluster.Open(c.registry, c.conf)
+				defer ssn.Close()
+				want := 0
+				if evicted {
+					want = len(pods)
+					stmt := vcframework.NewStatement(ssn.Session.Session)
+					if err := errors.Join(stmt.Evict(taskOf(ssn, "old", "old-0"), "test"), stmt.Evict(taskOf(ssn, "old", "old-1"), "test")); err != nil {
+						t.Fatal(err)
+					}
+				}
+				ssn.Run(c.action)
+				if got := len(ssn.Pipelined()); got != want {
+					t.Errorf("%d members wait for room, want %d: %s", got, want, ssn.Jobs["ns/g"].JobFitErrors)
 				}
 			})
 		}
