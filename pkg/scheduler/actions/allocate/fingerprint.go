@@ -182,8 +182,8 @@ func (f *fingerprinter) appendResource(b []byte, r *api.Resource) []byte {
 	return appendNumber(b, scalars)
 }
 
-// ofSession is the fingerprint of the conf, of the largest node, of which explanations tell, and of the pods that keep others away
-// by required anti-affinity. Where these select namespaces by label it is 0.
+// ofSession is the fingerprint of the conf, of the largest node, of which explanations tell, of the cluster's resources, in shares of which tasks
+// are large or small, and of the pods that keep others away by required anti-affinity. Where these select namespaces by label it is 0.
 func (f *fingerprinter) ofSession() uint64 {
 	if f.known {
 		return f.session
@@ -193,7 +193,7 @@ func (f *fingerprinter) ofSession() uint64 {
 	if err != nil {
 		return 0
 	}
-	b := f.appendResource(conf, f.solver.index.LargestNode())
+	b := f.appendResource(f.appendResource(conf, f.solver.index.LargestNode()), f.solver.ssn.TotalResource)
 	pods := uint64(0)
 	for name, node := range f.solver.ssn.NodeMap {
 		for _, info := range node.GetPodsWithRequiredAntiAffinity() {

@@ -185,6 +185,30 @@ func TestAWaitingGangIsNotTriedAgainWhileNothingChanges(t *testing.T) {
 	}
 }
 
+// TestAWaitingGangIsToldWhatItWouldBeToldAnew: which of its members are the small ones is by shares of the whole cluster, also of nodes that it
+// may not lie on.
+func TestAWaitingGangIsToldWhatItWouldBeToldAnew(t *testing.T) {
+	podGroup := schedtest.MakePodGroup().Name("g").MinMember(4).Annotation(ibcluster.ModeAnnotation, "required").Phase(v1beta1.PodGroupInqueue).Obj()
+	w := sessiontest.World{Nodes: []*v1.Node{node("a1", "ib-a", "4")}, PodGroups: []*v1beta1.PodGroup{podGroup}}
+	for i, request := range []schedtest.Resources{{"cpu": "4", "memory": "1Gi"}, {"cpu": "1", "memory": "20Gi"}, {"cpu": "1", "memory": "20Gi"}, {"cpu": "1", "memory": "20Gi"}} {
+		w.Pods = append(w.Pods, schedtest.MakePod().Name(fmt.Sprint("g-", i)).Group("g").Req(request).Obj())
+	}
+	cluster := sessiontest.New(w)
+	t.Cleanup(cluster.Close)
+	registry := framework.NewRegistry()
+	registry.RegisterPlugin(ibcluster.Spec())
+	trials := 0
+	action := counted(registry, &trials)
+	before := session(cluster, registry, action, w)
+	for i := range 5 {
+		w.Nodes = append(w.Nodes, schedtest.MakeNode().Name(fmt.Sprint("elsewhere-", i)).Capacity(schedtest.Resources{"cpu": "4", "memory": "1Gi", "pods": "20"}).Obj())
+	}
+	after := session(cluster, registry, action, w)
+	if diff := cmp.Diff(session(cluster, registry, counted(registry, &trials), w), after); diff != "" || cmp.Equal(before.Says, after.Says) {
+		t.Errorf("with more cpus elsewhere it says (-new action +the one that remembers):\n%s\nbefore it said %v", diff, before.Says)
+	}
+}
+
 // TestAWaitingGangIsToldAnewWhyAClusterIsRefused: the clusters that it may lie in stay the same, and why it may not lie in the
 // others does not.
 func TestAWaitingGangIsToldAnewWhyAClusterIsRefused(t *testing.T) {
