@@ -3,16 +3,21 @@
 package allocate_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/volumebinding"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -164,9 +169,9 @@ func TestPortsThatNobodyLooksAtKeepNobodyApart(t *testing.T) {
 }
 
 // TestWhatTheClockDecidesIsNotRemembered: tdm refuses nodes by the time of day, and usage by the age of what was measured. A gang that waits
-// is tried anew in each session where one of them is asked.
+// is tried anew in each session where one of them is asked. volumebinding keeps what it knows for itself, but judges pods with claims only.
 func TestWhatTheClockDecidesIsNotRemembered(t *testing.T) {
-	for plugin, again := range map[string]bool{"binpack": false, "tdm": true, "usage": true} {
+	for plugin, again := range map[string]bool{"binpack": false, volumebinding.Name: false, "tdm": true, "usage": true} {
 		t.Run(plugin, func(t *testing.T) {
 			pods, podGroup := gang("g", "5", "3", "3")
 			inOneCluster(podGroup)
@@ -175,6 +180,7 @@ func TestWhatTheClockDecidesIsNotRemembered(t *testing.T) {
 			c := newCounting(t, w)
 			trials := 0
 			c.action = counted(c.registry, &trials)
+			c.registry.RegisterPlugin(volumebinding.Spec())
 			c.conf = withClusters + "  - name: " + plugin + "\n"
 			c.session()
 			first := trials
@@ -246,6 +252,46 @@ func TestAnotherPodOfTheSameNameIsAnother(t *testing.T) {
 			c.world.Pods[3] = runs
 			if _, bound := c.session(); bound != 3 {
 				t.Errorf("%d members were bound beside one without, want 3: %s", bound, c.says)
+			}
+		})
+	}
+}
+
+// TestWhatVolumesDecideIsNotRemembered: a gang with claims is placed when its nodes have volumes, though all else is as it was.
+func TestWhatVolumesDecideIsNotRemembered(t *testing.T) {
+	for where, lies := range map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode, "cluster": inOneCluster} {
+		t.Run(where, func(t *testing.T) {
+			w, podGroup := rackWorld([]string{"6", "6"}, "5", "3")
+			lies(podGroup)
+			w.Nodes, w.HyperNodes = w.Nodes[:2], w.HyperNodes[:1]
+			objects := []runtime.Object{schedtest.LateClass("late", "kubernetes.io/no-provisioner")}
+			for i, pod := range w.Pods {
+				claim := fmt.Sprint("c", i)
+				pod.Spec.Volumes = schedtest.MakePod().Volume(claim).Obj().Spec.Volumes
+				objects = append(objects, schedtest.UnboundClaim(claim, "late"))
+			}
+			c := newCounting(t, w)
+			c.cluster = sessiontest.New(sessiontest.World{Objects: objects})
+			t.Cleanup(c.cluster.Close)
+			c.registry.RegisterPlugin(volumebinding.Spec())
+			c.conf = strings.Replace(c.conf, "- name: predicates\n", "- name: predicates\n    arguments: {predicate.VolumeBindingEnable: false}\n  - name: volumebinding\n", 1)
+			for range 2 {
+				if _, bound := c.session(); bound != 0 {
+					t.Errorf("%d members were bound without volumes", bound)
+				}
+			}
+			for _, n := range w.Nodes {
+				if err := c.cluster.Kube().Tracker().Add(schedtest.FreeVolume("on-"+n.Name, "late", n.Name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			bound := 0
+			err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+				_, bound = c.session() // the plugin learns of volumes from informers
+				return bound > 0, nil
+			})
+			if bound != len(w.Pods) {
+				t.Errorf("%d members were bound with a volume for each, want all: %v, %s", bound, err, c.says)
 			}
 		})
 	}
