@@ -47,7 +47,8 @@ SOURCES := go.mod go.sum $(shell find cmd pkg internal config/*.go $(CHART)/file
 # Packages with goroutines are tested under the race detector; those that need a control plane are test-e2e's.
 RACE := ./pkg/... ./internal/controlplane/faultproxy/...
 PLAIN = $(shell go list ./... | grep -v -e /pkg/ -e /internal/controlplane -e /test/e2e)
-REAL := ./internal/controlplane ./test/e2e/...
+# ARGS are for the specs alone.
+REAL := $(if $(ARGS),./test/e2e,./internal/controlplane ./test/e2e/...)
 
 ##@ General
 
