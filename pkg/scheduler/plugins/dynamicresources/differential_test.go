@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	resourcelisters "k8s.io/client-go/listers/resource/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/utils/ptr"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestVerdictsAreTheAllocators: what is found on a node over the slices that it reaches, with what is known beforehand, is what
+// Kubernetes' allocator finds over all slices; and what is allocated suits: the allocator finds it too if it is all there is.
+func TestVerdictsAreTheAllocators(t *testing.T) {
+	outcomes := map[string]int{}
+	for seed := range uint64(400) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		w := newRandomWorld(random)
+		for range 6 {
+			claims, node := w.someClaims(random), w.nodes[random.IntN(len(w.nodes))]
+			state := w.allocated()
+			want, wantErr := w.oracle(node, claims, state, w.slices)
+			got, err := w.search(node, claims)
+			sound := got.allocations != nil
+			switch {
+			case wantErr != nil && sound:
+				// A pool with a device twice: the allocator may not get by, without it must find something.
+				if again, againErr := w.oracle(node, claims, state, w.withoutTwice(node)); againErr != nil || again == nil {
+					t.Fatalf("seed %d: found %v, the allocator nothing: %v", seed, got, wantErr)
+				}
+				outcomes["other pools"]++
+			case wantErr == nil && err != nil && want != nil:
+				t.Fatalf("seed %d: got %v, the allocator finds %v", seed, err, want)
+			case wantErr == nil && sound != (want != nil):
+				// As above, by chance.
+				if again, againErr := w.oracle(node, claims, state, w.withoutTwice(node)); againErr != nil || (again != nil) != sound {
+					t.Fatalf("seed %d: got %+v, the allocator finds %+v for %+v", seed, got, want, claims)
+				}
+			case wantErr != nil:
+				outcomes["errors"]++
+			case sound:
+				outcomes["found"]++
+			default:
+				outcomes["none"]++
+			}
+			if sound {
+				w.take(t, seed, node, claims, got.allocations, state)
+			}
+		}
+	}
+	for outcome, least := range map[string]int{"found": 100, "none": 100, "errors": 100, "other pools": 1} {
+		if outcomes[outcome] < least {
+			t.Errorf("the test tells little: %v", outcomes)
+		}
+	}
+}
+
+type randomWorld struct {
+	*devices
+	nodes  []*v1.Node
+	slices []*resourceapi.ResourceSlice
+	taken  []*resourceapi.AllocationResult
+	number int
+}
+
+func newRandomWorld(random *rand.Rand) *randomWorld {
+	classes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	_ = classes.Add(schedtest.DeviceClass("gpu"))
+	_ = classes.Add(schedtest.DeviceClass("a", modelA))
+	features := structured.Features{AdminAccess: true, PrioritizedList: true, DeviceStatus: true}
+	// The allocator does not give back what a device takes of counters if it is refused for its taints or a constraint, so that what it
+	// finds then depends on the order of a map.
+	features.PartitionableDevices = random.IntN(2) == 0
+	features.DeviceTaints = !features.PartitionableDevices && random.IntN(2) == 0
+	w := &randomWorld{devices: &devices{
+		classes: classLister{resourcelisters.NewDeviceClassLister(classes)}, features: features, compiled: cel.NewCache(100, cel.Features{}),
+		inventory: newInventory(features.PartitionableDevices), ledger: newLedger(false),
+	}}
+	for i := range 3 {
+		w.nodes = append(w.nodes, schedtest.MakeNode().Name(fmt.Sprint("n", i)).Label("zone", fmt.Sprint(i%2)).Obj())
+	}
+	for i := range 2 + random.IntN(6) {
+		w.slices = append(w.slices, w.someSlice(random, i))
+	}
+	w.inventory.update(w.slices[:len(w.slices)/2]) // it is brought up to date
+	w.inventory.update(w.slices)
+	return w
+}
+
+// someSlice may be of one node or several, one of several of its pool or not, and new or out of date.
+func (w *randomWorld) someSlice(random *rand.Rand, i int) *resourceapi.ResourceSlice {
+	var list []string
+	for range 1 + random.IntN(3) {
+		list = append(list, fmt.Sprintf("d%d model=%c", random.IntN(8), 'a'+random.IntN(2)))
+	}
+	slices.Sort(list)
+	list = slices.CompactFunc(list, func(l, r string) bool { return l[:2] == r[:2] })
+	node := w.nodes[random.IntN(len(w.nodes))].Name
+	s := schedtest.NodeDevices(node, list...)
+	s.Name, s.UID = fmt.Sprint("s", i), types.UID(fmt.Sprint(i))
+	pool, generation := random.IntN(5), random.IntN(2)
+	s.Spec.Pool = resourceapi.ResourcePool{Name: fmt.Sprint("pool", pool), Generation: int64(1 + generation), ResourceSliceCount: int64(1 + (pool+generation)%2)}
+	selector := &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{
+		{Key: "zone", Operator: v1.NodeSelectorOpIn, Values: []string{fmt.Sprint(random.IntN(2))}}}}}}
+	switch random.IntN(5) {
+	case 0:
+		s.Spec.NodeName, s.Spec.AllNodes = nil, ptr.To(true)
+	case 1:
+		s.Spec.NodeName, s.Spec.NodeSelector = nil, selector
+	case 2:
+		s.Spec.NodeName, s.Spec.PerDeviceNodeSelection = nil, ptr.To(true)
+		for k := range s.Spec.Devices {
+			s.Spec.Devices[k].NodeName = &w.nodes[random.IntN(len(w.nodes))].Name
+			if random.IntN(3) == 0 {
+				s.Spec.Devices[k].NodeName, s.Spec.Devices[k].NodeSelector = nil, selector
+			}
+		}
+	}
+	if random.IntN(3) == 0 {
+		w.addCounters(random, s)
+	}
+	for k := range s.Spec.Devices {
+		if random.IntN(5) == 0 {
+			s.Spec.Devices[k].Taints = []resourceapi.DeviceTaint{{Key: "broken", Effect: resourceapi.DeviceTaintEffectNoSchedule}}
+		}
+	}
+	return s
+}
+
+func (w *randomWorld) addCounters(random *rand.Rand, s *resourceapi.ResourceSlice) {
+	memory := func(n int) map[string]resourceapi.Counter {
+		return map[string]resourceapi.Counter{"memory": {Value: *resource.NewQuantity(int64(n), resource.DecimalSI)}}
+	}
+	s.Spec.SharedCounters = []resourceapi.CounterSet{{Name: "card", Counters: memory(2)}}
+	for k := range s.Spec.Devices {
+		s.Spec.Devices[k].ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: "card", Counters: memory(1 + random.IntN(2))}}
+	}
+}
+
+func (w *randomWorld) someClaims(random *rand.Rand) []*resourceapi.ResourceClaim {
+	var claims []*resourceapi.ResourceClaim
+	for range 1 + random.IntN(2) {
+		w.number++
+		var requests []resourceapi.DeviceRequest
+		for r := range 1 + random.IntN(2) {
+			requests = append(requests, someRequest(random, fmt.Sprint("r", r)))
+		}
+		claim := schedtest.DeviceClaim(fmt.Sprint("c", w.number), requests...)
+		if !w.features.PartitionableDevices && random.IntN(4) == 0 {
+			claim.Spec.Devices.Constraints = []resourceapi.DeviceConstraint{{MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(schedtest.DeviceDriver + "/model"))}}
+		}
+		claims = append(claims, claim)
+	}
+	return claims
+}
+
+func someRequest(random *rand.Rand, name string) resourceapi.DeviceRequest {
+	classes, selectors := []string{"gpu", "gpu", "a"}, []string{"true", modelA, modelB}
+	request := schedtest.DeviceRequest(name, classes[random.IntN(3)], int64(1+random.IntN(3)), selectors[random.IntN(3)])
+	exactly := request.Exactly
+	if random.IntN(3) == 0 {
+		exactly.Tolerations = []resourceapi.DeviceToleration{{Operator: resourceapi.DeviceTolerationOpExists}}
+	}
+	switch random.IntN(8) {
+	case 0:
+		exactly.AllocationMode, exactly.Count = resourceapi.DeviceAllocationModeAll, 0
+	case 1:
+		exactly.AdminAccess = ptr.To(true)
+	case 2, 3:
+		next := someRequest(random, "next")
+		if next.Exactly == nil || next.Exactly.AdminAccess != nil {
+			break
+		}
+		sub := func(name string, e *resourceapi.ExactDeviceRequest) resourceapi.DeviceSubRequest {
+			return resourceapi.DeviceSubRequest{Name: name, DeviceClassName: e.DeviceClassName, AllocationMode: e.AllocationMode, Count: e.Count, Selectors: e.Selectors, Tolerations: e.Tolerations}
+		}
+		return resourceapi.DeviceRequest{Name: name, FirstAvailable: []resourceapi.DeviceSubRequest{sub("best", exactly), sub("next", next.Exactly)}}
+	}
+	return request
+}
+
+// allocated is all that was taken, gathered anew.
+func (w *randomWorld) allocated() structured.AllocatedState {
+	state := structured.AllocatedState{AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](), AggregatedCapacity: structured.NewConsumedCapacityCollection()}
+	for _, allocation := range w.taken {
+		for _, result := range allocation.Devices.Results {
+			if !ptr.Deref(result.AdminAccess, false) {
+				state.AllocatedDevices.Insert(structured.MakeDeviceID(result.Driver, result.Pool, result.Device))
+			}
+		}
+	}
+	return state
+}
+
+// oracle asks Kubernetes' allocator.
+func (w *randomWorld) oracle(node *v1.Node, claims []*resourceapi.ResourceClaim, state structured.AllocatedState, of []*resourceapi.ResourceSlice) ([]resourceapi.AllocationResult, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	allocator, err := structured.NewAllocator(ctx, w.features, state, w.classes, of, w.compiled)
+	if err != nil {
+		return nil, err
+	}
+	found, err := allocator.Allocate(ctx, node, claims)
+	if len(found) != len(claims) {
+		return nil, err
+	}
+	return found, err
+}
+
+func (w *randomWorld) search(node *v1.Node, claims []*resourceapi.ResourceClaim) (found, error) {
+	search, err := w.newSearch(context.Background(), w.inventory.reach(node), claims)
+	if err != nil {
+		return found{}, err
+	}
+	return search.solve(claims, w.ledger.state(search.ids, nil))
+}
+
+// withoutTwice are the slices without those of pools that have a device twice for the node.
+func (w *randomWorld) withoutTwice(node *v1.Node) []*resourceapi.ResourceSlice {
+	var list []*resourceapi.ResourceSlice
+	for _, s := range w.inventory.reach(node).sound {
+		list = append(list, s.ResourceSlice)
+	}
+	return list
+}
+
+// take allocates what was found, once the allocator has found it where nothing else is free.
+func (w *randomWorld) take(t *testing.T, seed uint64, node *v1.Node, claims []*resourceapi.ResourceClaim, allocations []resourceapi.AllocationResult, state structured.AllocatedState) {
+	t.Helper()
+	chosen := sets.New[structured.DeviceID]()
+	all := false
+	for i := range allocations {
+		for _, result := range allocations[i].Devices.Results {
+			id := structured.MakeDeviceID(result.Driver, result.Pool, result.Device)
+			if !ptr.Deref(result.AdminAccess, false) && state.AllocatedDevices.Has(id) {
+				t.Fatalf("seed %d: %s is allocated twice", seed, id)
+			}
+			chosen.Insert(id)
+			all = all || result.AdminAccess != nil // which others have, too
+		}
+		all = all || wantsAll(claims[i:i+1]) || len(claims[i].Spec.Devices.Requests) > 1
+		w.ledger.assume(claims[i].UID, &allocations[i])
+		w.taken = append(w.taken, &allocations[i])
+	}
+	if all || w.features.PartitionableDevices { // what else is allocated takes of its counters
+		return
+	}
+	only := structured.AllocatedState{AllocatedDevices: state.AllocatedDevices.Clone(), AllocatedSharedDeviceIDs: state.AllocatedSharedDeviceIDs, AggregatedCapacity: state.AggregatedCapacity}
+	for _, s := range w.inventory.reach(node).all {
+		for _, id := range s.ids {
+			if !chosen.Has(id) {
+				only.AllocatedDevices.Insert(id)
+			}
+		}
+	}
+	if len(w.oracleDevices(node, claims, only)) != chosen.Len() {
+		t.Fatalf("seed %d: %v does not suit %v", seed, chosen, claims)
+	}
+}
+
+func (w *randomWorld) oracleDevices(node *v1.Node, claims []*resourceapi.ResourceClaim, state structured.AllocatedState) sets.Set[structured.DeviceID] {
+	found, err := w.oracle(node, claims, state, w.withoutTwice(node))
+	ids := sets.New[structured.DeviceID]()
+	if err != nil {
+		return ids
+	}
+	for i := range found {
+		for _, result := range found[i].Devices.Results {
+			ids.Insert(structured.MakeDeviceID(result.Driver, result.Pool, result.Device))
+		}
+	}
+	return ids
+}
