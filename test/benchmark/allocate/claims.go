@@ -88,15 +88,19 @@ func withTakenOver(conf string) string {
 
 // clusterFor returns a cluster with the shape's claims for all runs of a work, and what ends it. Those without claims share one.
 func (b *bench) clusterFor(sh shape) (cluster *sessiontest.Cluster, end func()) {
-	if !sh.claims {
+	switch {
+	case sh.claims:
+		cluster = sessiontest.New(sessiontest.World{Objects: sh.claimObjects()})
+	case sh.devices > 0:
+		cluster = sessiontest.New(sessiontest.World{Objects: sh.deviceObjects()})
+	default:
 		return b.cluster, func() {}
 	}
-	cluster = sessiontest.New(sessiontest.World{Objects: sh.claimObjects()})
 	return cluster, cluster.Close
 }
 
-// volumesKnown waits until the side's plugins know the claims, which they read from watches, of a pod that waits.
-func volumesKnown(ssn *sessiontest.Session) error {
+// claimsKnown waits until the side's plugins know the claims, which they read from watches, of a pod that waits.
+func claimsKnown(ssn *sessiontest.Session) error {
 	for _, job := range ssn.Jobs {
 		for _, task := range job.TaskStatusIndex[api.Pending] {
 			return wait.PollUntilContextTimeout(context.Background(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {

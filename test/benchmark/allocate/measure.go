@@ -101,9 +101,9 @@ func (b *bench) run(s *side, sh shape, cluster *sessiontest.Cluster) (run, error
 	var r run
 	var ssn *sessiontest.Session
 	r.open = timed("open", func() { ssn = cluster.Open(s.registry, s.confFor(sh)) })
-	if sh.claims {
-		if err := volumesKnown(ssn); err != nil {
-			return run{}, fmt.Errorf("waiting for volumes: %w", err)
+	if sh.claims || sh.devices > 0 {
+		if err := claimsKnown(ssn); err != nil {
+			return run{}, fmt.Errorf("waiting for claims: %w", err)
 		}
 	}
 	// What the opening left behind is not the action's to clear away.

@@ -81,6 +81,9 @@ func (s *side) confFor(sh shape) string {
 	if sh.clusters > 0 {
 		conf += s.groupsFor(sh).plugin
 	}
+	if sh.devices > 0 {
+		conf = s.withDevices(conf)
+	}
 	return conf
 }
 

@@ -66,6 +66,8 @@ type shape struct {
 	// capacities has each node say how much is left for the volumes that claims have made; local gives it a volume
 	// instead.
 	capacities, local bool
+	// devices gives each node so many devices, and each pod a claim on one that is made from a template; zero for none.
+	devices int
 	// ownSizes has each pod ask for another amount.
 	ownSizes bool
 	// hyperNodes has gangs ask for one cluster in upstream's way, as a hard HyperNode, on both sides.
@@ -137,6 +139,12 @@ func works() []work {
 			shape: shape{nodes: 5000, gangs: 1, gangSize: 200, cpu: "1", claims: true, capacities: true}},
 		{name: "local5000", title: "5,000 nodes with a local volume each, one gang of 200 with a claim each", ratio: 10,
 			shape: shape{nodes: 5000, gangs: 1, gangSize: 200, cpu: "1", claims: true, local: true}},
+		{name: "dra1000", title: "1,000 nodes of 8 devices, one gang of 200 with a device each", ratio: 10,
+			shape: shape{nodes: 1000, gangs: 1, gangSize: 200, cpu: "1", devices: 8}},
+		{name: "dra5000", title: "5,000 nodes of 8 devices, one gang of 200 with a device each", ratio: 10,
+			shape: shape{nodes: 5000, gangs: 1, gangSize: 200, cpu: "1", devices: 8}},
+		{name: "dragangs", title: "1,000 nodes of 8 devices, 500 gangs of 4 with a device each", ratio: 10,
+			shape: shape{nodes: 1000, gangs: 500, gangSize: 4, cpu: "1", devices: 8}},
 	}
 }
 
@@ -192,6 +200,9 @@ func (s shape) world(groups nodeGroups) sessiontest.World {
 			}
 			if s.claims {
 				pod.Volume(podName(gang, i))
+			}
+			if s.devices > 0 {
+				pod.MadeClaim(deviceTemplate)
 			}
 			if s.ownNames {
 				pod.Label("app", name).Label("spark-app-selector", name).Label("spark-exec-id", strconv.Itoa(i)).

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	kubefake "k8s.io/client-go/kubernetes/fake"
@@ -73,7 +75,9 @@ func New(w World) *Cluster {
 	initMetrics.Do(vcmetrics.InitKubeSchedulerRelatedMetrics)
 	evictor := util.NewFakeEvictor(0)
 	cache := vccache.NewCustomMockSchedulerCache(schedulertesting.SchedulerName, nil, evictor, &util.FakeStatusUpdater{}, nil, &record.FakeRecorder{})
-	tracker := cache.Client().(*kubefake.Clientset).Tracker()
+	kube := cache.Client().(*kubefake.Clientset)
+	kube.Resources = []*metav1.APIResourceList{{GroupVersion: resourcev1.SchemeGroupVersion.String()}} // which plugins ask for
+	tracker := kube.Tracker()
 	for _, object := range w.Objects {
 		if err := tracker.Add(object); err != nil {
 			panic(err)

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane/faultproxy"
+)
+
+var _ = Describe("A gang with a device each", func() {
+	It("is bound with claims that were made from a template, or nothing of it is left allocated or reserved", func(ctx SpecContext) {
+		w := newDeviceWorld(ctx, "dra", 2, 2)
+		proxy := w.proxy()
+		refused := proxy.Add(faultproxy.Rule{
+			Method: http.MethodPut, Path: "/resourceclaims/g-1-" + deviceTemplate + "-[a-z0-9]+/status", Action: faultproxy.Answer(http.StatusForbidden, 0),
+		})
+		w.schedule(ctx, controlplane.SchedulerOptions{Server: proxy.URL()})
+		g := withDevice(gang{name: "g", size: 3, min: 3, cpu: "500m"})
+		w.submit(ctx, g)
+		w.eventuallyFailed(g, "PreBindFailed", `claim "g-1-`, `request "gpu"`, `class "`+w.name+`"`)
+		Expect(refused.Hits()).NotTo(BeZero())
+		Eventually(func() []string { return w.leftOf(ctx) }).WithPolling(pollVolumes).Should(BeEmpty())
+		Expect(w.everBound(g)).To(BeZero())
+
+		By("being bound once the claim can be written")
+		proxy.Clear()
+		w.eventuallyBound(g, 3)
+		w.eventuallyRunning(g)
+		w.expectDevicesOf(ctx, g)
+
+		By("saying which claims there is no device for, until there is one")
+		next := withDevice(gang{name: "next", size: 2, min: 2, cpu: "500m"})
+		w.submit(ctx, next)
+		w.eventuallyFailed(next, "NotEnoughResources", `claim "next-`, `request "gpu"`, `class "`+w.name+`"`, "no free device")
+		w.deleteGang(ctx, g)
+		w.eventuallyBound(next, 2)
+		w.expectDevicesOf(ctx, next)
+	})
+})
+
+// deviceTemplate is the name of the template of claims, and of the claim in the pod.
+const deviceTemplate = "gpu"
+
+// deviceWorld is a world of nodes with devices, and a template of claims for one.
+type deviceWorld struct{ *world }
+
+func newDeviceWorld(ctx context.Context, name string, nodes, devices int) deviceWorld {
+	GinkgoHelper()
+	w := deviceWorld{newWorld(ctx, name, nodes, "4")}
+	resources := kube.ResourceV1()
+	driver := w.name + ".example.com"
+	_, err := resources.DeviceClasses().Create(ctx, &resourcev1.DeviceClass{
+		ObjectMeta: metav1.ObjectMeta{Name: w.name},
+		Spec: resourcev1.DeviceClassSpec{Selectors: []resourcev1.DeviceSelector{
+			{CEL: &resourcev1.CELDeviceSelector{Expression: fmt.Sprintf("device.driver == %q", driver)}}}},
+	}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	for i := range nodes {
+		slice := &resourcev1.ResourceSlice{
+			ObjectMeta: metav1.ObjectMeta{Name: w.node(i)},
+			Spec: resourcev1.ResourceSliceSpec{
+				Driver: driver, NodeName: ptr.To(w.node(i)), Pool: resourcev1.ResourcePool{Name: w.node(i), ResourceSliceCount: 1},
+			},
+		}
+		for k := range devices {
+			slice.Spec.Devices = append(slice.Spec.Devices, resourcev1.Device{Name: fmt.Sprint("gpu-", k)})
+		}
+		_, err := resources.ResourceSlices().Create(ctx, slice, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+	}
+	_, err = resources.ResourceClaimTemplates(w.name).Create(ctx, &resourcev1.ResourceClaimTemplate{
+		ObjectMeta: metav1.ObjectMeta{Name: deviceTemplate},
+		Spec: resourcev1.ResourceClaimTemplateSpec{Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{
+			Requests: []resourcev1.DeviceRequest{{Name: "gpu", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: w.name}}}}}},
+	}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) {
+		for i := range nodes {
+			Expect(resources.ResourceSlices().Delete(ctx, w.node(i), metav1.DeleteOptions{})).To(Succeed())
+		}
+		Expect(resources.DeviceClasses().Delete(ctx, w.name, metav1.DeleteOptions{})).To(Succeed())
+	})
+	return w
+}
+
+// schedule runs the test's scheduler with dynamicresources.
+func (w deviceWorld) schedule(ctx context.Context, opts controlplane.SchedulerOptions) {
+	GinkgoHelper()
+	opts.Conf = w.conf() + "- plugins:\n  - name: dynamicresources\n"
+	w.startWith(ctx, opts)
+}
+
+// withDevice gives each pod of the gang a claim that is made from the template.
+func withDevice(g gang) gang {
+	g.pod = func(_ int, pod *corev1.Pod) {
+		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: deviceTemplate, ResourceClaimTemplateName: ptr.To(deviceTemplate)}}
+		pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: deviceTemplate}}
+	}
+	return g
+}
+
+func (w deviceWorld) deviceClaims(ctx context.Context) []resourcev1.ResourceClaim {
+	GinkgoHelper()
+	list, err := kube.ResourceV1().ResourceClaims(w.name).List(ctx, metav1.ListOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	return list.Items
+}
+
+// leftOf names claims that are allocated, reserved or protected.
+func (w deviceWorld) leftOf(ctx context.Context) []string {
+	var left []string
+	for _, claim := range w.deviceClaims(ctx) {
+		if claim.Status.Allocation != nil || len(claim.Status.ReservedFor) > 0 || len(claim.Finalizers) > 0 {
+			left = append(left, fmt.Sprintf("%s: allocation %v, reserved for %v, finalizers %v", claim.Name, claim.Status.Allocation, claim.Status.ReservedFor, claim.Finalizers))
+		}
+	}
+	return left
+}
+
+// expectDevicesOf expects each pod of the gang to have a device of its node, which no other claim has.
+func (w deviceWorld) expectDevicesOf(ctx context.Context, g gang) {
+	GinkgoHelper()
+	owners := map[string]string{}
+	has := map[string]bool{}
+	for _, claim := range w.deviceClaims(ctx) {
+		if claim.Status.Allocation == nil {
+			continue
+		}
+		Expect(claim.Status.Allocation.Devices.Results).To(HaveLen(1))
+		result := claim.Status.Allocation.Devices.Results[0]
+		device := result.Pool + "/" + result.Device
+		Expect(owners).NotTo(HaveKey(device), "claim %s has the device of claim %s", claim.Name, owners[device])
+		owners[device] = claim.Name
+		for _, user := range claim.Status.ReservedFor {
+			has[user.Name+" on "+result.Pool] = true
+		}
+	}
+	for _, pod := range g.pods() {
+		Expect(has).To(HaveKey(pod + " on " + w.Pod(pod).Spec.NodeName))
+	}
+}
