@@ -183,7 +183,8 @@ func someRequest(random *rand.Rand, name string) resourceapi.DeviceRequest {
 		exactly.AdminAccess = ptr.To(true)
 	case 2, 3:
 		next := someRequest(random, "next")
-		if next.Exactly == nil || next.Exactly.AdminAccess != nil {
+		// Of an alternative that wants all devices the allocator takes those after the first by the first alternative.
+		if next.Exactly == nil || next.Exactly.AdminAccess != nil || next.Exactly.AllocationMode == resourceapi.DeviceAllocationModeAll {
 			break
 		}
 		sub := func(name string, e *resourceapi.ExactDeviceRequest) resourceapi.DeviceSubRequest {

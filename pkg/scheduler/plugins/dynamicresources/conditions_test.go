@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestBindingConditions: the step waits until devices are prepared; one that cannot be fails it, and so does time.
+func TestBindingConditions(t *testing.T) {
+	says := func(name string) func(*resourceapi.ResourceClaim) {
+		return func(c *resourceapi.ResourceClaim) {
+			c.Status.Devices = []resourceapi.AllocatedDeviceStatus{{Driver: schedtest.DeviceDriver, Pool: "n", Device: "gpu-0",
+				Conditions: []metav1.Condition{{Type: name, Status: metav1.ConditionTrue, Reason: "Because", Message: "it is so"}}}}
+		}
+	}
+	cases := map[string]struct {
+		says func(*resourceapi.ResourceClaim)
+		want string
+	}{
+		"it is prepared":      {says: says("attached")},
+		"it cannot be":        {says: says("broken"), want: `claim "p-t" (request "r", class "gpu"): device "gpu-0" cannot be prepared: "broken" is true: "Because": it is so`},
+		"nothing is said":     {want: `claim "p-t" (request "r", class "gpu"): its devices did not meet their binding conditions in time (10s)`},
+		"something else is":   {says: says("seen"), want: `in time (10s)`},
+		"the claim goes away": {says: func(c *resourceapi.ResourceClaim) { c.UID = "another" }, want: "it is gone"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p := member("p", "made t")
+			slice := schedtest.NodeDevices("n", "gpu-0")
+			slice.Spec.Devices[0].BindingConditions, slice.Spec.Devices[0].BindingFailureConditions = []string{"attached"}, []string{"broken"}
+			objects := append(someNodes("n"), schedtest.DeviceClass("gpu"), slice, made(p, "t", one()))
+			runWith(t, framework.Arguments{bindingTimeoutArgument: 10}, objects, func(w *world) {
+				if got := w.fits(p, "n"); got == "" {
+					t.Fatal("a device with conditions is allocated though they do not count")
+				}
+				w.plugin.devices.features.DeviceBinding, w.plugin.devices.features.DeviceStatus = true, true
+				w.mustPlace(p, "n")
+				end := w.preBind(p)
+				if got := w.claim("p-t").Status.Allocation; got == nil || got.AllocationTimestamp == nil {
+					t.Fatalf("allocation %v, want one with the time of it", got)
+				}
+				time.Sleep(9 * time.Second)
+				synctest.Wait()
+				if tc.says != nil {
+					w.change("p-t", tc.says)
+				}
+				err := end()
+				if got := ""; err != nil {
+					if got = err.Error(); tc.want == "" || !strings.Contains(got, tc.want) {
+						t.Errorf("got %q, want %q", got, tc.want)
+					}
+				} else if tc.want != "" {
+					t.Errorf("it succeeds, want %q", tc.want)
+				}
+				w.rollBack(p)
+				if name != "the claim goes away" {
+					w.untouched("p-t")
+				}
+				w.nothingAssumed()
+			})
+		})
+	}
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/utils/ptr"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestAnAPIServerWithoutClaims: the configuration is refused, and says why.
+func TestAnAPIServerWithoutClaims(t *testing.T) {
+	kube := kubefake.NewClientset() // which serves nothing
+	_, err := Spec().New(nil, handle{kube: kube, factory: informers.NewSharedInformerFactory(kube, time.Hour)})
+	if err == nil || !strings.Contains(err.Error(), "the API server does not serve resource.k8s.io/v1, as those of Kubernetes 1.34 and later do") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestWhatIsAssumedOutlivesAConfiguration: another plugin of the Spec knows of it.
+func TestWhatIsAssumedOutlivesAConfiguration(t *testing.T) {
+	run(t, gpus("n"), func(w *world) {
+		spec := Spec()
+		if first := w.build(spec, nil); first.devices != w.build(spec, nil).devices {
+			t.Error("it does not")
+		}
+	})
+}
+
+// TestBeforeAllIsRead: nothing is said of devices by half of what there is.
+func TestBeforeAllIsRead(t *testing.T) {
+	p := member("p", "made t")
+	run(t, append(gpus("n"), made(p, "t", one())), func(w *world) {
+		late := w.build(Spec(), nil)
+		late.devices.synced = append(late.devices.synced, func() bool { return false })
+		w.session = newSession(late, nil)
+		if got, want := w.fits(p, "n"), errNotReady.Error(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if !w.session.couples("ns", w.claim("p-t")) {
+			t.Error("claims of which nothing is known are equal")
+		}
+	})
+}
+
+// TestDevicesThatSeveralClaimsHave: each takes of a capacity, and gives it back.
+func TestDevicesThatSeveralClaimsHave(t *testing.T) {
+	card := schedtest.NodeDevices("n", "card")
+	card.Spec.Devices[0].AllowMultipleAllocations = ptr.To(true)
+	card.Spec.Devices[0].Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: resource.MustParse("10Gi")}}
+	part := one()
+	part.Exactly.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse("4Gi")}}
+	p0, p1, p2 := member("p0", "made t"), member("p1", "made t"), member("p2", "made t")
+	objects := append(someNodes("n"), schedtest.DeviceClass("gpu"), runtime.Object(card), made(p0, "t", part), made(p1, "t", part), made(p2, "t", part))
+	run(t, objects, func(w *world) {
+		w.plugin.devices.features.ConsumableCapacity, w.plugin.devices.ledger.consumable = true, true
+		w.mustPlace(p0, "n")
+		w.mustPlace(p1, "n")
+		if got := w.fits(p2, "n"); got == "" {
+			t.Error("there is room for a third")
+		}
+		w.mustPreBind(p0)
+		w.plugin.bound(t.Context(), p0, "n")
+		if got := w.fits(p2, "n"); got == "" {
+			t.Error("what was written is counted no more")
+		}
+		w.rollBack(p1)
+		w.mustPlace(p2, "n")
+		w.take(p2)
+		w.change("p0-t", func(c *resourceapi.ResourceClaim) { c.Status = resourceapi.ResourceClaimStatus{} })
+		w.nothingAssumed()
+	})
+}
+
+// TestDevicesThatCome: the next session has them, and this one goes by what it has begun with.
+func TestDevicesThatCome(t *testing.T) {
+	p := member("p", "made t")
+	run(t, append(gpus("n"), someNodes("m")[0], made(p, "t", one())), func(w *world) {
+		if w.fits(p, "m") == "" {
+			t.Fatal("there are devices")
+		}
+		if err := w.kube.Tracker().Add(schedtest.NodeDevices("m", "gpu-0")); err != nil {
+			t.Fatal(err)
+		}
+		if w.fits(p, "m") == "" {
+			t.Error("a verdict has changed within a session")
+		}
+		time.Sleep(time.Second)
+		w.open()
+		if got := w.fits(p, "m"); got != "" {
+			t.Errorf("the next session does not know of them: %s", got)
+		}
+	})
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/utils/ptr"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// hard is a claim that the allocator tries to allocate for ever: of so many devices, by pairs of one group, that there is no other
+// such pair for.
+func hard(name string) *resourceapi.ResourceClaim {
+	var requests []resourceapi.DeviceRequest
+	claim := schedtest.DeviceClaim(name)
+	for i := range 12 {
+		requests = append(requests, schedtest.DeviceRequest(fmt.Sprint("r", i), "gpu", 1))
+	}
+	claim.Spec.Devices.Requests = requests
+	claim.Spec.Devices.Constraints = []resourceapi.DeviceConstraint{{
+		Requests: []string{"r10", "r11"}, MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(schedtest.DeviceDriver + "/unique")),
+	}}
+	return claim
+}
+
+// TestAClaimThatTakesForEver: its search ends, those of its namespace have a limit in all, and other namespaces have their own.
+func TestAClaimThatTakesForEver(t *testing.T) {
+	var devices []string
+	for i := range 30 {
+		devices = append(devices, fmt.Sprintf("gpu-%d unique=%d", i, i))
+	}
+	d := newRandomWorld(rand.New(rand.NewPCG(1, 1))).devices // in real time
+	d.inventory.update([]*resourceapi.ResourceSlice{schedtest.NodeDevices("n", devices...)})
+	p := &plugin{settings: settings{filterTimeout: 200 * time.Millisecond, search: 500 * time.Millisecond}, devices: d}
+	s := newSession(p, nil)
+	node := schedtest.MakeNode().Name("n").Obj()
+	pod := schedtest.MakePod().Name("p").Obj()
+	verdict := func(namespace string, claim *resourceapi.ResourceClaim) string {
+		own := pod.DeepCopy()
+		own.Namespace = namespace
+		_, status := s.planFor(own, &taskState{claims: []podClaim{{claim, true}}, selectors: make([]*nodeaffinity.NodeSelector, 1)}, node)
+		if status == nil {
+			return ""
+		}
+		return status.Reason
+	}
+	var got []string
+	for len(got) < 20 && (len(got) == 0 || !strings.Contains(got[len(got)-1], "no longer")) {
+		got = append(got, verdict("ns", hard("c")))
+	}
+	if got[0] != `claim "c" (request "r0", class "gpu"): searching node(s) for devices took too long` {
+		t.Errorf("got %q", got[0])
+	}
+	if want := `devices for claims of namespace "ns" have been searched for 500ms in this session, and no longer are`; got[len(got)-1] != want {
+		t.Errorf("got %q, want %q", got[len(got)-1], want)
+	}
+	if got := verdict("ns", schedtest.DeviceClaim("easy", one())); got == "" {
+		t.Error("the namespace has no limit")
+	}
+	if got := verdict("other", schedtest.DeviceClaim("easy", one())); got != "" {
+		t.Errorf("another namespace: %s", got)
+	}
+}
+
+// TestMatchingTellsWhatCannotBe: at once, where the allocator would try all orders of devices.
+func TestMatchingTellsWhatCannotBe(t *testing.T) {
+	var devices []string
+	for i := range 31 {
+		devices = append(devices, fmt.Sprintf("gpu-%d model=a", i))
+	}
+	p := member("p", "made t")
+	requests := []resourceapi.DeviceRequest{schedtest.DeviceRequest("many", "gpu", 31), one(modelA)}
+	runWith(t, framework.Arguments{filterTimeoutArgument: 60}, append(someNodes("n"), schedtest.DeviceClass("gpu"), schedtest.NodeDevices("n", devices...), made(p, "t", requests...)), func(w *world) {
+		if got, want := w.fits(p, "n"), `claim "p-t" (request "r", class "gpu"): node(s) have no free device for it`; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+// TestManyMembersMakeRoom: each that comes can only have what the one before has, up to the last.
+func TestManyMembersMakeRoom(t *testing.T) {
+	const members = 16
+	var devices []string
+	objects := append(someNodes("n"), schedtest.DeviceClass("gpu"))
+	var tasks []string
+	for i := range members {
+		devices = append(devices, fmt.Sprintf("gpu-%02d model=%c", i, 'a'+i))
+		tasks = append(tasks, fmt.Sprintf("p%02d", i))
+		var or []string
+		for k := range members - i {
+			or = append(or, fmt.Sprintf(`device.attributes["dra.example.com"].model == "%c"`, 'a'+k))
+		}
+		objects = append(objects, made(member(tasks[i], "made t"), "t", one(strings.Join(or, " || "))))
+	}
+	run(t, append(objects, schedtest.NodeDevices("n", devices...)), func(w *world) {
+		for _, name := range tasks {
+			w.mustPlace(member(name, "made t"), "n")
+		}
+		got, want := map[string]string{}, map[string]string{}
+		for i, name := range tasks {
+			got[name], want[name] = strings.Join(w.devicesOf(name+"-t"), ","), fmt.Sprintf("gpu-%02d", members-1-i)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("devices (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestMatch(t *testing.T) {
+	cases := map[string]struct {
+		suiting [][]int
+		devices int
+		want    []int
+		short   int
+	}{
+		"the first that is free":        {suiting: [][]int{{0, 1}, {0, 1}}, devices: 2, want: []int{0, 1}},
+		"one gives way":                 {suiting: [][]int{{0, 1}, {0}}, devices: 2, want: []int{1, 0}},
+		"a chain gives way":             {suiting: [][]int{{0, 1}, {1, 2}, {0}}, devices: 3, want: []int{1, 2, 0}},
+		"nothing suits":                 {suiting: [][]int{{0}, {}}, devices: 2, short: 1},
+		"two that want the same":        {suiting: [][]int{{0}, {0}}, devices: 2, short: 1},
+		"three of which two are enough": {suiting: [][]int{{0, 1}, {0, 1}, {1, 0}}, devices: 3, short: 2},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var units []unit
+			for _, suiting := range tc.suiting {
+				units = append(units, unit{suiting: suiting})
+			}
+			given, short, ok := match(units, tc.devices)
+			if diff := cmp.Diff(tc.want, given); diff != "" || ok != (tc.want != nil) || short != tc.short {
+				t.Errorf("ok %v, short %d (-want +got):\n%s", ok, short, diff)
+			}
+		})
+	}
+}
