@@ -59,8 +59,10 @@ func TestDevicesThatSeveralClaimsHave(t *testing.T) {
 	card.Spec.Devices[0].Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: resource.MustParse("10Gi")}}
 	part := one()
 	part.Exactly.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse("4Gi")}}
-	p0, p1, p2 := member("p0", "made t"), member("p1", "made t"), member("p2", "made t")
-	objects := append(someNodes("n"), schedtest.DeviceClass("gpu"), runtime.Object(card), made(p0, "t", part), made(p1, "t", part), made(p2, "t", part))
+	rest := *part.DeepCopy()
+	rest.Exactly.Capacity.Requests["memory"] = resource.MustParse("2Gi")
+	p0, p1, p2, p3 := member("p0", "made t"), member("p1", "made t"), member("p2", "made t"), member("p3", "made t")
+	objects := append(someNodes("n"), schedtest.DeviceClass("gpu"), runtime.Object(card), made(p0, "t", part), made(p1, "t", part), made(p2, "t", part), made(p3, "t", rest))
 	run(t, objects, func(w *world) {
 		w.plugin.devices.features.ConsumableCapacity, w.plugin.devices.ledger.consumable = true, true
 		w.mustPlace(p0, "n")
@@ -69,6 +71,9 @@ func TestDevicesThatSeveralClaimsHave(t *testing.T) {
 			t.Error("there is room for a third")
 		}
 		w.mustPreBind(p0)
+		if got := w.fits(p3, "n"); got != "" {
+			t.Errorf("what is written counts twice: %s", got)
+		}
 		w.plugin.bound(t.Context(), p0, "n")
 		if got := w.fits(p2, "n"); got == "" {
 			t.Error("what was written is counted no more")

@@ -132,6 +132,33 @@ func TestAClaimThatMembersShare(t *testing.T) {
 	})
 }
 
+// TestAMemberThatGoesBeforeTheOthersWrite: what it has allocated is theirs, and goes with the last of them.
+func TestAMemberThatGoesBeforeTheOthersWrite(t *testing.T) {
+	for name, writes := range map[string]bool{"who write then": true, "who never do": false} {
+		t.Run(name, func(t *testing.T) {
+			run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *world) {
+				p0, p1 := member("p0", "shared"), member("p1", "shared")
+				w.mustPlace(p0, "n")
+				w.mustPlace(p1, "n")
+				w.mustPreBind(p0)
+				w.rollBack(p0)
+				if claim := w.claim("shared"); claim.Status.Allocation == nil || len(claim.Status.ReservedFor) > 0 || len(claim.Finalizers) == 0 {
+					t.Errorf("left with %v", claim)
+				}
+				if writes {
+					w.mustPreBind(p1)
+					if diff := cmp.Diff([]string{"p1"}, w.users("shared")); diff != "" {
+						t.Errorf("reserved for (-want +got):\n%s", diff)
+					}
+				}
+				w.rollBack(p1)
+				w.untouched("shared")
+				w.nothingAssumed()
+			})
+		})
+	}
+}
+
 // TestMoreMembersThanMayShare: the API server would take no more.
 func TestMoreMembersThanMayShare(t *testing.T) {
 	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *world) {
