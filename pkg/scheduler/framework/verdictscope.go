@@ -111,10 +111,10 @@ func (ssn *Session) OnTheClock(plugin string) bool {
 	return !ours && onTheClock[plugin]
 }
 
-// JudgesNodes is true of a plugin of this project that refuses nodes, by what only it knows. The one that tells volumes apart refuses them
-// to pods with claims only.
+// JudgesNodes is true of a plugin of this project that refuses nodes, by what only it knows. Those that tell volumes and claims of devices apart
+// refuse them to pods with claims only.
 func (ssn *Session) JudgesNodes(plugin string) bool {
-	return ssn.judges[plugin] && plugin != ssn.volumeKeyBy
+	return ssn.judges[plugin] && plugin != ssn.volumeKeyBy && plugin != ssn.claimKeyBy
 }
 
 // MayRefuse is false of a plugin that never refuses a node.

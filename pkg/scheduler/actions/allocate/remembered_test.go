@@ -11,12 +11,15 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/dynamicresources"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/volumebinding"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
@@ -169,9 +172,10 @@ func TestPortsThatNobodyLooksAtKeepNobodyApart(t *testing.T) {
 }
 
 // TestWhatTheClockDecidesIsNotRemembered: tdm refuses nodes by the time of day, and usage by the age of what was measured. A gang that waits
-// is tried anew in each session where one of them is asked. volumebinding keeps what it knows for itself, but judges pods with claims only.
+// is tried anew in each session where one of them is asked. volumebinding and dynamicresources keep what they know for themselves, but judge pods
+// with claims only.
 func TestWhatTheClockDecidesIsNotRemembered(t *testing.T) {
-	for plugin, again := range map[string]bool{"binpack": false, volumebinding.Name: false, "tdm": true, "usage": true} {
+	for plugin, again := range map[string]bool{"binpack": false, volumebinding.Name: false, dynamicresources.Name: false, "tdm": true, "usage": true} {
 		t.Run(plugin, func(t *testing.T) {
 			pods, podGroup := gang("g", "5", "3", "3")
 			inOneCluster(podGroup)
@@ -181,6 +185,8 @@ func TestWhatTheClockDecidesIsNotRemembered(t *testing.T) {
 			trials := 0
 			c.action = counted(c.registry, &trials)
 			c.registry.RegisterPlugin(volumebinding.Spec())
+			c.registry.RegisterPlugin(dynamicresources.Spec())
+			c.cluster.Kube().Resources = []*metav1.APIResourceList{{GroupVersion: resourcev1.SchemeGroupVersion.String()}}
 			c.conf = withClusters + "  - name: " + plugin + "\n"
 			c.session()
 			first := trials
