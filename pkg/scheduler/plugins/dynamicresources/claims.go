@@ -48,7 +48,7 @@ func (d *devices) claimOf(pod *v1.Pod, named *v1.PodResourceClaim) (*podClaim, e
 	case name == nil:
 		return nil, nil
 	}
-	claim, err := d.claims.ResourceClaims(pod.Namespace).Get(*name)
+	claim, err := d.claimNamed(pod.Namespace, *name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("claim %s does not exist", brief.Value(*name))

@@ -178,6 +178,27 @@ func (d *devices) claimGone(object any) {
 	d.ring()
 }
 
+// claimNamed returns the claim as it is known to be: a written one counts before informers show it.
+func (d *devices) claimNamed(namespace, name string) (*resourceapi.ResourceClaim, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	shown, err := d.claims.ResourceClaims(namespace).Get(name)
+	if err != nil {
+		return nil, err
+	}
+	return d.ledger.latest(shown), nil
+}
+
+// wrote notes a claim as it was written. Of one that is gone already nobody would tell any more.
+func (d *devices) wrote(claim *resourceapi.ResourceClaim) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	shown, err := d.claims.ResourceClaims(claim.Namespace).Get(claim.Name)
+	if err == nil && shown.UID == claim.UID {
+		d.ledger.wrote(claim)
+	}
+}
+
 // ring tells those that wait for a change of a claim. The mutex is held.
 func (d *devices) ring() {
 	close(d.changed)

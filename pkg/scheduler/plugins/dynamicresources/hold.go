@@ -210,26 +210,11 @@ func (d *devices) movables(node string, round int64) (claims []*heldClaim, have 
 	return claims, have
 }
 
-// revert undoes what was assumed for a pod for which nothing is written.
-func (d *devices) revert(pod types.UID) {
+// drop has the pod hold nothing any more: it is bound, or nothing is written for it. What others wrote for claims that it held alone, or
+// itself, is there to stay.
+func (d *devices) drop(pod types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.drop(pod, func(held *heldClaim) { d.ledger.assume(held.claim.UID, nil) })
-}
-
-// bound ends the assumption of a pod that is bound. What was written for its claims counts until informers show it.
-func (d *devices) bound(pod types.UID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.drop(pod, func(held *heldClaim) {
-		if held.last != nil {
-			d.ledger.settle(held.last)
-		}
-	})
-}
-
-// drop has the pod hold nothing any more; last is called for claims that it held alone. The mutex is held.
-func (d *devices) drop(pod types.UID, last func(*heldClaim)) {
 	a := d.assumed[pod]
 	if a == nil {
 		return
@@ -239,9 +224,7 @@ func (d *devices) drop(pod types.UID, last func(*heldClaim)) {
 		delete(held.holders, pod)
 		if len(held.holders) == 0 {
 			d.letGo(held)
-			if held.allocation != nil {
-				last(held)
-			}
+			d.ledger.assume(held.claim.UID, nil)
 		}
 	}
 }

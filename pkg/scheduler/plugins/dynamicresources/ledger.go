@@ -26,12 +26,21 @@ type ledger struct {
 	consumable bool
 }
 
-// entry is what a claim has. It counts as what is assumed and, if that is something else, as what is stored, too.
+// entry is what a claim has. It counts as what is assumed and, if that is something else, as what is known to be stored, too.
 type entry struct {
-	stored, assumed *resourceapi.AllocationResult
-	version         int64
-	// until is the version from which on what is stored is all there is; 0 for an assumption that lasts.
-	until int64
+	shown, assumed *resourceapi.AllocationResult
+	// version is that which was shown.
+	version int64
+	// written is the claim as it was written last; nil once informers show that, or what came after it.
+	written *resourceapi.ResourceClaim
+}
+
+// stored is what the claim has at the API server.
+func (e *entry) stored() *resourceapi.AllocationResult {
+	if e.written != nil {
+		return e.written.Status.Allocation
+	}
+	return e.shown
 }
 
 func newLedger(consumable bool) *ledger {
@@ -49,19 +58,25 @@ func (l *ledger) change(claim types.UID, mutate func(*entry)) {
 	}
 	l.count(e, -1)
 	mutate(e)
-	if e.until > 0 && e.version >= e.until {
-		e.assumed, e.until = nil, 0
-	}
 	l.count(e, 1)
 	l.claims[claim] = e
-	if e.stored == nil && e.assumed == nil {
+	if *e == (entry{}) {
 		delete(l.claims, claim)
 	}
 }
 
-// shows takes in a claim as the informer shows it.
+// shows takes in a claim as the informer shows it. What is older than what is known is not news.
 func (l *ledger) shows(claim *resourceapi.ResourceClaim) {
-	l.change(claim.UID, func(e *entry) { e.stored, e.version = claim.Status.Allocation, versionOf(claim) })
+	l.change(claim.UID, func(e *entry) {
+		version := versionOf(claim)
+		if version < e.version {
+			return
+		}
+		e.shown, e.version = claim.Status.Allocation, version
+		if e.written != nil && version >= versionOf(e.written) {
+			e.written = nil
+		}
+	})
 }
 
 // gone takes in that there is no such claim any more.
@@ -71,12 +86,24 @@ func (l *ledger) gone(claim types.UID) {
 
 // assume has the claim have the devices; nil for none.
 func (l *ledger) assume(claim types.UID, allocation *resourceapi.AllocationResult) {
-	l.change(claim, func(e *entry) { e.assumed, e.until = allocation, 0 })
+	l.change(claim, func(e *entry) { e.assumed = allocation })
 }
 
-// settle has the assumption last until the informer shows the claim as it was written.
-func (l *ledger) settle(written *resourceapi.ResourceClaim) {
-	l.change(written.UID, func(e *entry) { e.until = versionOf(written) })
+// wrote takes in a claim as it was written, unless informers have shown it.
+func (l *ledger) wrote(claim *resourceapi.ResourceClaim) {
+	l.change(claim.UID, func(e *entry) {
+		if version := versionOf(claim); version > e.version && (e.written == nil || version > versionOf(e.written)) {
+			e.written = claim
+		}
+	})
+}
+
+// latest is the claim as it is known to be, of what informers show and what was written since.
+func (l *ledger) latest(shown *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
+	if e := l.claims[shown.UID]; e != nil && e.written != nil {
+		return e.written
+	}
+	return shown
 }
 
 func versionOf(claim *resourceapi.ResourceClaim) int64 {
@@ -91,8 +118,8 @@ func (l *ledger) count(e *entry, by int) {
 	if e.assumed != nil {
 		l.countResults(e.assumed, by)
 	}
-	if e.stored != nil && (e.assumed == nil || !sameDevices(e.stored, e.assumed)) {
-		l.countResults(e.stored, by)
+	if stored := e.stored(); stored != nil && (e.assumed == nil || !sameDevices(stored, e.assumed)) {
+		l.countResults(stored, by)
 	}
 }
 

@@ -65,7 +65,7 @@ func (d *devices) write(ctx context.Context, held *heldClaim, pod *v1.Pod) error
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	claim := held.last
-	if claim == nil {
+	if claim == nil && !resourceclaim.IsReservedForPod(pod, held.claim) { // else that may have been taken back since informers showed it
 		claim = held.claim
 	}
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -78,6 +78,7 @@ func (d *devices) write(ctx context.Context, held *heldClaim, pod *v1.Pod) error
 		done, err := d.writeOnce(ctx, held, claim, pod)
 		if claim = nil; err == nil {
 			held.last = done
+			d.wrote(done)
 		}
 		return err
 	})
@@ -161,7 +162,7 @@ func (d *devices) tries(held *heldClaim, pod types.UID) {
 
 // bound implements framework.BoundFn: what was written is there to stay.
 func (p *plugin) bound(_ context.Context, task *api.TaskInfo, _ string) {
-	p.devices.bound(task.Pod.UID)
+	p.devices.drop(task.Pod.UID)
 }
 
 // Rollback implements framework.PreBinder. The claims are not reserved for the pod any more; those that were allocated for it, and
@@ -184,7 +185,7 @@ func (d *devices) giveBack(ctx context.Context, pod types.UID) error {
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	d.revert(pod)
+	d.drop(pod)
 	return nil
 }
 

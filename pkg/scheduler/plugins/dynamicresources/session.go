@@ -189,4 +189,4 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 }
 
 // Unreserve implements framework.Reserver.
-func (s *session) Unreserve(task *api.TaskInfo) { s.devices.revert(task.Pod.UID) }
+func (s *session) Unreserve(task *api.TaskInfo) { s.devices.drop(task.Pod.UID) }

@@ -58,7 +58,8 @@ func (d *devices) withdraw(ctx context.Context, held *heldClaim, pod types.UID) 
 	return nil
 }
 
-// shares says whether the claim may be reserved for the pod, and whether other pods hold it.
+// shares says whether the claim may be reserved for the pod, and whether others count on what is written: those whose steps have begun.
+// A trial may end with nothing, and nobody would be left to take it back; one that is handed over writes anew.
 func (d *devices) shares(held *heldClaim, pod types.UID) (reserved, others bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,7 +68,7 @@ func (d *devices) shares(held *heldClaim, pod types.UID) (reserved, others bool)
 		now = again
 	}
 	for uid, one := range now.holders {
-		others = others || uid != pod && !one.leaving
+		others = others || uid != pod && one.begun && !one.leaving
 	}
 	own := held.holders[pod]
 	return own != nil && own.tried, others
@@ -121,6 +122,9 @@ func (d *devices) take(ctx context.Context, w withdrawal) (written *resourceapi.
 	})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
+	}
+	if written != nil {
+		d.wrote(written)
 	}
 	return written, err
 }

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/watch"
+	clienttesting "k8s.io/client-go/testing"
+	"volcano.sh/volcano/cmd/scheduler/app/options"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// lag has informers not be told of claims until the returned function is called.
+func (w *world) lag() (end func()) {
+	told := make(chan struct{})
+	w.told.Store(&told)
+	return func() {
+		close(told)
+		synctest.Wait()
+	}
+}
+
+func (w *world) watchClaims(action clienttesting.Action) (bool, watch.Interface, error) {
+	watched := action.(clienttesting.WatchActionImpl)
+	claims, err := w.kube.Tracker().Watch(watched.Resource, watched.Namespace, watched.ListOptions)
+	if err != nil {
+		return true, nil, err
+	}
+	events := make(chan watch.Event)
+	late := watch.NewProxyWatcher(events)
+	go func() {
+		defer claims.Stop()
+		for {
+			select {
+			case event := <-claims.ResultChan():
+				<-*w.told.Load()
+				select {
+				case events <- event:
+				case <-late.StopChan():
+					return
+				}
+			case <-late.StopChan():
+				return
+			}
+		}
+	}()
+	return true, late, nil
+}
+
+// TestWhatWasWrittenCountsBeforeInformersTell: a claim that two share is one bound pod's when informers do not show yet that it is
+// allocated. Nobody else is given its devices, and who comes to share it has these.
+func TestWhatWasWrittenCountsBeforeInformersTell(t *testing.T) {
+	for name, meanwhile := range map[string]func(w *world, p1 *api.TaskInfo){
+		"another pod comes to share it": func(w *world, p1 *api.TaskInfo) {
+			w.mustPlace(p1, "n")
+		},
+		"another pod is placed by it, and taken back": func(w *world, p1 *api.TaskInfo) {
+			w.mustPlace(p1, "n")
+			w.take(p1)
+		},
+		"the other member is rolled back": func(w *world, p1 *api.TaskInfo) {
+			w.mustPlace(p1, "n")
+			w.mustPreBind(p1)
+			w.rollBack(p1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p0, p1, p2 := member("p0", "shared"), member("p1", "shared"), member("p2", "made t")
+			run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one()), made(p2, "t", one())), func(w *world) {
+				end := w.lag()
+				defer end()
+				w.mustPlace(p0, "n")
+				w.mustPreBind(p0)
+				w.plugin.bound(w.t.Context(), p0, "n")
+				w.open()
+				meanwhile(w, p1)
+				w.mustPlace(p2, "n")
+				for claim, want := range map[string][]string{"shared": {"gpu-0"}, "p2-t": {"gpu-1"}} {
+					if diff := cmp.Diff(want, w.devicesOf(claim)); diff != "" {
+						t.Errorf("devices of claim %s (-want +got):\n%s", claim, diff)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestTheOtherMemberIsRolledBackAfterTheFirstIsBound: and what the first has is nobody else's.
+func TestTheOtherMemberIsRolledBackAfterTheFirstIsBound(t *testing.T) {
+	p0, p1, p2 := member("p0", "shared"), member("p1", "shared"), member("p2", "made t")
+	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one()), made(p2, "t", one())), func(w *world) {
+		end := w.lag()
+		defer end()
+		w.mustPlace(p0, "n")
+		w.mustPlace(p1, "n")
+		w.mustPreBind(p0)
+		w.mustPreBind(p1)
+		w.plugin.bound(w.t.Context(), p0, "n")
+		w.rollBack(p1)
+		w.mustPlace(p2, "n")
+		if diff := cmp.Diff([]string{"gpu-1"}, w.devicesOf("p2-t")); diff != "" {
+			t.Errorf("devices (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestAPodThatIsPlacedAnewBeforeInformersTell: its claim, which was taken back, is written again before the pod may be bound.
+func TestAPodThatIsPlacedAnewBeforeInformersTell(t *testing.T) {
+	takes := map[string]func(w *world, p *api.TaskInfo){
+		"rolled back": func(w *world, p *api.TaskInfo) { w.rollBack(p) },
+		"withdrawn by the next leader": func(w *world, p *api.TaskInfo) {
+			w.plugin = w.build(Spec(), nil)
+			synctest.Wait()
+			if err := w.plugin.Recover(w.t.Context()); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+	}
+	before := options.ServerOpts
+	defer func() { options.ServerOpts = before }()
+	options.ServerOpts = &options.ServerOption{SchedulerNames: []string{schedtest.SchedulerName}}
+	for name, take := range takes {
+		t.Run(name, func(t *testing.T) {
+			p := member("p", "made t")
+			run(t, append(gpus("n"), made(p, "t", one())), func(w *world) {
+				w.mustPlace(p, "n")
+				w.mustPreBind(p)
+				end := w.lag()
+				defer end()
+				take(w, p)
+				w.open()
+				w.mustPlace(p, "n")
+				w.mustPreBind(p)
+				if diff := cmp.Diff([]string{"p"}, w.users("p-t")); diff != "" {
+					t.Errorf("the claim is reserved for (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestARollbackWhileASessionTriesAPodThatSharesTheClaim: what was written is withdrawn, though the trial goes on, and may end with
+// nothing. What it has is written anew if it is bound.
+func TestARollbackWhileASessionTriesAPodThatSharesTheClaim(t *testing.T) {
+	begun, tried := member("begun", "shared"), member("tried", "shared")
+	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *world) {
+		w.mustPlace(begun, "n")
+		w.mustPreBind(begun)
+		w.open()
+		w.mustPlace(tried, "n")
+		w.rollBack(begun)
+		w.untouched("shared")
+		w.mustPreBind(tried)
+		if diff := cmp.Diff([]string{"tried"}, w.users("shared")); diff != "" || w.claim("shared").Status.Allocation == nil {
+			t.Errorf("the claim is reserved for (-want +got):\n%s", diff)
+		}
+		w.rollBack(tried)
+		w.mustPlace(begun, "n")
+		w.mustPreBind(begun)
+		w.open()
+		w.mustPlace(tried, "n")
+		w.rollBack(begun)
+		w.take(tried)
+		w.untouched("shared")
+		w.nothingAssumed()
+	})
+}
