@@ -95,10 +95,10 @@ func newDeviceWorld(ctx context.Context, name string, nodes, devices int) device
 }
 
 // schedule runs the test's scheduler with dynamicresources.
-func (w deviceWorld) schedule(ctx context.Context, opts controlplane.SchedulerOptions) {
+func (w deviceWorld) schedule(ctx context.Context, opts controlplane.SchedulerOptions) *controlplane.Scheduler {
 	GinkgoHelper()
 	opts.Conf = w.conf() + "- plugins:\n  - name: dynamicresources\n"
-	w.startWith(ctx, opts)
+	return w.startWith(ctx, opts)
 }
 
 // withDevice gives each pod of the gang a claim that is made from the template.

@@ -9,7 +9,6 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 )
 
 // DeviceDriver is the driver of devices, and the domain of their attributes.
@@ -73,7 +72,7 @@ func DeviceClaim(name string, requests ...resourcev1.DeviceRequest) *resourcev1.
 // DeviceClaimFor returns the claim that is made from a template for the pod, named as MadeClaim does.
 func DeviceClaimFor(pod *v1.Pod, template string, requests ...resourcev1.DeviceRequest) *resourcev1.ResourceClaim {
 	claim := DeviceClaim(pod.Name+"-"+template, requests...)
-	claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: ptr.To(true)}}
+	claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true)}}
 	return claim
 }
 

@@ -7,7 +7,6 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -17,7 +16,7 @@ import (
 func TestWhichTasksAreAskedAboutOneByOne(t *testing.T) {
 	network := func(devices ...string) *resourceapi.ResourceSlice {
 		slice := schedtest.NodeDevices("network", devices...)
-		slice.Spec.NodeName, slice.Spec.AllNodes = nil, ptr.To(true)
+		slice.Spec.NodeName, slice.Spec.AllNodes = nil, new(true)
 		return slice
 	}
 	isA := schedtest.DeviceClass("a", modelA)

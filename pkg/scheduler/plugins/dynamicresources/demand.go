@@ -111,17 +111,17 @@ func suitingAny(ctx context.Context, choices []choice, of []*slice, m *market, c
 	}
 	at := 0
 	for _, s := range of {
-		any := make([]bool, len(s.ids))
+		suitAny := make([]bool, len(s.ids))
 		for i := range choices {
 			suits, err := s.suiting(ctx, compiled, &choices[i], keys[i])
 			if err != nil {
 				return nil, false, err
 			}
 			for k, ok := range suits {
-				any[k] = any[k] || ok
+				suitAny[k] = suitAny[k] || ok
 			}
 		}
-		for k, ok := range any {
+		for k, ok := range suitAny {
 			if ok && m.free[at+k] {
 				suiting = append(suiting, at+k)
 				plain = plain && m.plain[at+k]

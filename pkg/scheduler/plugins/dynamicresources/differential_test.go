@@ -180,7 +180,7 @@ func someRequest(random *rand.Rand, name string) resourceapi.DeviceRequest {
 	case 0:
 		exactly.AllocationMode, exactly.Count = resourceapi.DeviceAllocationModeAll, 0
 	case 1:
-		exactly.AdminAccess = ptr.To(true)
+		exactly.AdminAccess = new(true)
 	case 2, 3:
 		next := someRequest(random, "next")
 		// Of an alternative that wants all devices the allocator takes those after the first by the first alternative.

@@ -72,13 +72,6 @@ func (d *devices) heldByOthers(pod types.UID, claim types.UID) *heldClaim {
 	return held
 }
 
-// assumptionOf returns what is assumed for the pod; nil when nothing is.
-func (d *devices) assumptionOf(pod types.UID) *assumption {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.assumed[pod]
-}
-
 // errChanged is of a plan that does not hold any more.
 var errChanged = errors.New("its devices were allocated to another meanwhile")
 

@@ -56,9 +56,9 @@ func TestTheVerdictOfAPlacedTaskIsOfTheNext(t *testing.T) {
 
 // TestMembersMakeRoomForEachOther: of two that both could have a device, none has what only the other can use.
 func TestMembersMakeRoomForEachOther(t *testing.T) {
-	any, onlyA := member("any", "made t"), member("only-a", "made t")
-	run(t, append(gpus("n"), made(any, "t", one()), made(onlyA, "t", one(modelA))), func(w *world) {
-		w.mustPlace(any, "n")
+	easy, onlyA := member("any", "made t"), member("only-a", "made t")
+	run(t, append(gpus("n"), made(easy, "t", one()), made(onlyA, "t", one(modelA))), func(w *world) {
+		w.mustPlace(easy, "n")
 		if diff := cmp.Diff([]string{"gpu-0"}, w.devicesOf("any-t")); diff != "" {
 			t.Fatalf("devices (-want +got):\n%s", diff)
 		}
@@ -68,12 +68,12 @@ func TestMembersMakeRoomForEachOther(t *testing.T) {
 				t.Errorf("devices of %s (-want +got):\n%s", claim, diff)
 			}
 		}
-		w.mustPreBind(any)
+		w.mustPreBind(easy)
 		w.take(onlyA)
 		if diff := cmp.Diff([]string{"gpu-1"}, w.devicesOf("any-t")); diff != "" {
 			t.Errorf("what is left when the other is taken back (-want +got):\n%s", diff)
 		}
-		w.rollBack(any)
+		w.rollBack(easy)
 		w.untouched("any-t", "only-a-t")
 		w.nothingAssumed()
 	})
@@ -87,9 +87,9 @@ func TestWhatIsBeingWrittenIsNotMoved(t *testing.T) {
 		"that is being released": func(w *world, placed string) { w.plugin.devices.leave(w.tasks[placed].Pod.UID) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			any, onlyA := member("any", "made t"), member("only-a", "made t")
-			run(t, append(gpus("n"), made(any, "t", one()), made(onlyA, "t", one(modelA))), func(w *world) {
-				w.mustPlace(any, "n")
+			easy, onlyA := member("any", "made t"), member("only-a", "made t")
+			run(t, append(gpus("n"), made(easy, "t", one()), made(onlyA, "t", one(modelA))), func(w *world) {
+				w.mustPlace(easy, "n")
 				after(w, "any")
 				if got, want := w.fits(onlyA, "n"), fmt.Sprintf(noneFree, "only-a-t"); got != want {
 					t.Errorf("got %q, want %q", got, want)
@@ -196,15 +196,15 @@ func TestDevicesThatOthersTakeMeanwhile(t *testing.T) {
 
 // TestAPlanThatDoesNotHoldAnyMore: nothing of it is assumed.
 func TestAPlanThatDoesNotHoldAnyMore(t *testing.T) {
-	any, onlyA := member("any", "made t"), member("only-a", "made t")
+	easy, onlyA := member("any", "made t"), member("only-a", "made t")
 	changes := map[string]func(w *world){
 		"a device is taken":    func(w *world) { w.plugin.devices.ledger.assume("another", allocationOf("n", "gpu-1")) },
-		"what moves has begun": func(w *world) { w.plugin.devices.begin(any.Pod.UID, "n") },
+		"what moves has begun": func(w *world) { w.plugin.devices.begin(easy.Pod.UID, "n") },
 	}
 	for name, change := range changes {
 		t.Run(name, func(t *testing.T) {
-			run(t, append(gpus("n"), made(any, "t", one()), made(onlyA, "t", one(modelA))), func(w *world) {
-				w.mustPlace(any, "n")
+			run(t, append(gpus("n"), made(easy, "t", one()), made(onlyA, "t", one(modelA))), func(w *world) {
+				w.mustPlace(easy, "n")
 				state, err := w.session.stateOf(onlyA.Pod)
 				if err != nil {
 					t.Fatal(err)
@@ -221,7 +221,7 @@ func TestAPlanThatDoesNotHoldAnyMore(t *testing.T) {
 					t.Errorf("devices (-want +got):\n%s", diff)
 				}
 				w.plugin.devices.ledger.assume("another", nil)
-				w.take(any)
+				w.take(easy)
 				w.nothingAssumed()
 			})
 		})

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -22,7 +21,7 @@ func TestVerdicts(t *testing.T) {
 	all := schedtest.DeviceRequest("r", "gpu", 0)
 	all.Exactly.AllocationMode = resourceapi.DeviceAllocationModeAll
 	admin := one()
-	admin.Exactly.AdminAccess = ptr.To(true)
+	admin.Exactly.AdminAccess = new(true)
 	part := one()
 	part.Exactly.Capacity = &resourceapi.CapacityRequirements{}
 	sub := func(name, class string, count int64, expressions ...string) resourceapi.DeviceSubRequest {
