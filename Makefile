@@ -87,8 +87,8 @@ test: test-unit test-e2e ## Run all tests: test-unit, test-e2e, then three minut
 .PHONY: test-unit
 test-unit: ## Run the unit tests, with the race detector where there are goroutines, then a minute of fuzz.
 	@echo "unit tests (building them under the race detector takes minutes the first time)"
-	go test -race $(RACE)
-	go test $(PLAIN) ./pkg/scheduler/devices
+	go test -race -timeout 30m $(RACE)
+	go test -timeout 30m $(PLAIN) ./pkg/scheduler/devices
 	go test -run '^TestACyclesWorkIsLinearInATenantsInput$$' ./pkg/scheduler/app # counts allocations
 	@$(MAKE) --no-print-directory fuzz
 
