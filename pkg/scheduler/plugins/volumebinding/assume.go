@@ -26,8 +26,8 @@ type assumption struct {
 type heldClaim struct {
 	claim *v1.PersistentVolumeClaim
 	node  string
-	// pods are those that hold it, and assumed what undoes the assumption when none does any more. The mutex of volumes guards
-	// both.
+	// pods are those that hold it, true where their steps have begun, and assumed what undoes the assumption when none does any more.
+	// The mutex of volumes guards both.
 	pods    map[types.UID]bool
 	assumed k8s.PodVolumes
 	// volume is its name where one was there, and capacity that of what it is made of, where that is known.
@@ -49,6 +49,19 @@ func (v *volumes) assumptionOf(pod types.UID) *assumption {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.assumed[pod]
+}
+
+// begin returns what is assumed for the pod, whose step has begun; nil when nothing is.
+func (v *volumes) begin(pod types.UID) *assumption {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	a := v.assumed[pod]
+	if a != nil {
+		for _, held := range a.held {
+			held.pods[pod] = true
+		}
+	}
+	return a
 }
 
 // assume has the binder take volumes for the pod's claims on the node, as they are now. The claims are taken one by one, in the
@@ -136,7 +149,7 @@ func (v *volumes) assumeClaim(a *assumption, from *stock, pod *v1.Pod, claim pod
 		held = &heldClaim{claim: claim.PersistentVolumeClaim, node: node.Name, pods: map[types.UID]bool{}, bound: make(chan struct{}), writes: writes{scheduler: schedulerOf(pod)}}
 		v.hold(held, found)
 	}
-	held.pods[pod.UID] = true
+	held.pods[pod.UID] = false
 	held.assumed.StaticBindings = append(held.assumed.StaticBindings, taken.StaticBindings...)
 	held.assumed.DynamicProvisions = append(held.assumed.DynamicProvisions, taken.DynamicProvisions...)
 	a.held = append(a.held, held)

@@ -109,10 +109,15 @@ func (s *stock) offer(pod types.UID, claim wanted, node *v1.Node, taken basket) 
 // heldByOthers returns the claim as other pods hold it; nil when none does.
 func (v *volumes) heldByOthers(pod types.UID, claim *v1.PersistentVolumeClaim) *heldClaim {
 	held := v.held[nameOf(claim)]
-	if held == nil || held.claim.UID != claim.UID || len(held.pods) == 0 || len(held.pods) == 1 && held.pods[pod] {
+	if held == nil || held.claim.UID != claim.UID {
 		return nil
 	}
-	return held
+	for other := range held.pods {
+		if other != pod {
+			return held
+		}
+	}
+	return nil
 }
 
 // heldOffer is what another pod holds, if the node reaches it.

@@ -30,7 +30,7 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	if len(own) == 0 {
 		return nil
 	}
-	a := p.volumes.assumptionOf(task.Pod.UID)
+	a := p.volumes.begin(task.Pod.UID)
 	if a == nil || a.node != nodeName {
 		// Nothing is reserved for claims that are all bound.
 		bound, err := p.volumes.binder.AssumePodVolumes(klog.FromContext(ctx), withVolumes(task.Pod, own...), nodeName, &k8s.PodVolumes{})
@@ -98,12 +98,18 @@ func (v *volumes) giveBack(ctx context.Context, pod types.UID) error {
 	return nil
 }
 
-// leave has the pod hold the claim no more, and returns true if nobody does.
+// leave has the pod hold the claim no more, and returns true if nobody counts on what is written: no other whose step has begun. A trial
+// may end with nothing, and nobody would be left to take it back.
 func (v *volumes) leave(held *heldClaim, pod types.UID) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(held.pods, pod)
-	return len(held.pods) == 0
+	for _, begun := range held.pods {
+		if begun {
+			return false
+		}
+	}
+	return true
 }
 
 // heldBy returns the claim as it is held; nil when it is not.

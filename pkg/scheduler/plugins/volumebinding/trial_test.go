@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumebinding
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestARollbackWhileASessionTriesAPodThatSharesTheClaim: what was written is withdrawn, though the trial goes on, and may end with nothing.
+func TestARollbackWhileASessionTriesAPodThatSharesTheClaim(t *testing.T) {
+	cases := map[string]struct {
+		class, volume string
+		objects       []runtime.Object
+	}{
+		"a local volume":              {"local", "v", []runtime.Object{local("v", "n1")}},
+		"a volume that is to be made": {"made", "", nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			run(t, map[string]any{bindTimeoutArgument: 1}, with(someNodes("n1"), tc.objects, []runtime.Object{schedtest.UnboundClaim("c", tc.class)}), func(w *world) {
+				begun, tried := member("g-0", "c"), member("g-1", "c")
+				w.mustPlace(begun, "n1")
+				w.written()
+				end := w.preBind(begun)
+				if len(w.written()) == 0 {
+					t.Fatal("nothing was written")
+				}
+				w.open()
+				w.mustPlace(tried, "n1")
+				if end() == nil {
+					t.Fatal("the step succeeds without a volume")
+				}
+				w.rollBack(begun)
+				w.untouched("c", tc.volume)
+				w.take(tried)
+				w.untouched("c", tc.volume)
+				w.nothingAssumed()
+			})
+		})
+	}
+}
