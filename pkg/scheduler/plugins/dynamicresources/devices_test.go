@@ -5,6 +5,7 @@ package dynamicresources
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -96,13 +97,31 @@ func TestDevicesThatCome(t *testing.T) {
 		if err := w.kube.Tracker().Add(schedtest.NodeDevices("m", "gpu-0")); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait()
 		if w.fits(p, "m") == "" {
 			t.Error("a verdict has changed within a session")
 		}
-		time.Sleep(time.Second)
-		w.open()
+		w.session = newSession(w.plugin, nil) // of the same nodes
 		if got := w.fits(p, "m"); got != "" {
 			t.Errorf("the next session does not know of them: %s", got)
 		}
+	})
+}
+
+// TestAPoolThatHasADeviceTwice: nothing is allocated from it, and nobody is given all devices while it is there.
+func TestAPoolThatHasADeviceTwice(t *testing.T) {
+	broken := schedtest.NodeDevices("n", "gpu-7", "gpu-7")
+	broken.Name, broken.Spec.Pool.Name = "broken", "broken"
+	all := schedtest.DeviceRequest("r", "gpu", 0)
+	all.Exactly.AllocationMode = resourceapi.DeviceAllocationModeAll
+	p0, p1, p2 := member("p0", "made t"), member("p1", "made t"), member("p2", "made t")
+	run(t, append(gpus("n"), broken, made(p0, "t", schedtest.DeviceRequest("r", "gpu", 2)), made(p1, "t", all), made(p2, "t", schedtest.DeviceRequest("r", "gpu", 3))), func(w *world) {
+		if got := w.fits(p1, "n"); !strings.Contains(got, "asks for all devices, but resource pool dra.example.com/broken is currently invalid") {
+			t.Errorf("all devices: got %q", got)
+		}
+		if w.fits(p2, "n") == "" {
+			t.Error("devices of the pool are allocated")
+		}
+		w.mustPlace(p0, "n")
 	})
 }

@@ -22,8 +22,6 @@ type inventory struct {
 	// byNode are the slices of one node, elsewhere those that several may reach, both by name.
 	byNode    map[string][]*slice
 	elsewhere []*slice
-	// local are how many slices of one node a pool has.
-	local map[poolID]int
 	// reached are what nodes reach, as they were when somebody asked last, since the inventory changed.
 	reached map[string]*reach
 	// partitionable is true if devices of one slice may be of several nodes (KEP-4815); slices that say so do not count otherwise.
@@ -58,7 +56,7 @@ type reach struct {
 }
 
 func newInventory(partitionable bool) *inventory {
-	return &inventory{partitionable: partitionable, known: map[string]*slice{}, byNode: map[string][]*slice{}, local: map[poolID]int{}, reached: map[string]*reach{}}
+	return &inventory{partitionable: partitionable, known: map[string]*slice{}, byNode: map[string][]*slice{}, reached: map[string]*reach{}}
 }
 
 func newSlice(of *resourceapi.ResourceSlice) *slice {
@@ -135,7 +133,6 @@ func (n *inventory) add(s *slice) {
 	}
 	if node := ptr.Deref(s.Spec.NodeName, ""); node != "" {
 		n.byNode[node] = inserted(n.byNode[node], s)
-		n.local[s.pool]++
 		return
 	}
 	n.elsewhere = inserted(n.elsewhere, s)
@@ -146,9 +143,6 @@ func (n *inventory) remove(s *slice) {
 		return
 	}
 	delete(n.known, s.Name)
-	if !n.partitionable && s.Spec.PerDeviceNodeSelection != nil {
-		return
-	}
 	node := ptr.Deref(s.Spec.NodeName, "")
 	if node == "" {
 		n.elsewhere = removed(n.elsewhere, s)
@@ -156,9 +150,6 @@ func (n *inventory) remove(s *slice) {
 	}
 	if n.byNode[node] = removed(n.byNode[node], s); len(n.byNode[node]) == 0 {
 		delete(n.byNode, node)
-	}
-	if n.local[s.pool]--; n.local[s.pool] == 0 {
-		delete(n.local, s.pool)
 	}
 }
 
@@ -195,13 +186,6 @@ func (n *inventory) reach(node *v1.Node) *reach {
 	r.sound, r.pools = sound(r.all)
 	n.reached[node.Name] = r
 	return r
-}
-
-// mixed is true of a slice of a pool that has slices of one node, too: which of them are current is told by all.
-func (n *inventory) mixed(s *slice) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.local[s.pool] > 0
 }
 
 // reachedFrom is true of a slice some device of which the node reaches. Of one whose selector cannot be read that is for the

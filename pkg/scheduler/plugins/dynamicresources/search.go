@@ -85,7 +85,7 @@ func (d *devices) newSearch(ctx context.Context, r *reach, claims []*resourceapi
 func (s *search) leaveOut(claims []*resourceapi.ResourceClaim) error {
 	kept := make([]*slice, 0, len(s.offered))
 	for _, one := range s.offered {
-		keep := one.ofOneNode() || s.inventory.mixed(one)
+		keep := one.ofOneNode()
 		if !keep {
 			var err error
 			if keep, err = s.suitsAny(s.ctx, one, claims); err != nil {
@@ -194,7 +194,7 @@ func (s *search) allocate(claims []*resourceapi.ResourceClaim, state structured.
 		return nil, err
 	}
 	allocations, err = allocator.Allocate(s.ctx, s.reach.node, claims)
-	if cause := context.Cause(s.ctx); cause != nil {
+	if cause := context.Cause(s.ctx); cause != nil { // which a selector that is cut short says in its own words
 		return nil, cause
 	}
 	if len(allocations) != len(claims) {
