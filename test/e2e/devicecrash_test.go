@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane/faultproxy"
@@ -110,7 +109,7 @@ func (w deviceWorld) submitSharing(ctx context.Context, name string, size int) g
 	Expect(err).NotTo(HaveOccurred())
 	g := gang{name: name, size: size, min: size, cpu: "500m"}
 	g.pod = func(_ int, pod *corev1.Pod) {
-		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To(claim)}}
+		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new(claim)}}
 		pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
 	}
 	w.submit(ctx, g)

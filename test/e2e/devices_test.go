@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane/faultproxy"
@@ -70,7 +69,7 @@ func newDeviceWorld(ctx context.Context, name string, nodes, devices int) device
 		slice := &resourcev1.ResourceSlice{
 			ObjectMeta: metav1.ObjectMeta{Name: w.node(i)},
 			Spec: resourcev1.ResourceSliceSpec{
-				Driver: driver, NodeName: ptr.To(w.node(i)), Pool: resourcev1.ResourcePool{Name: w.node(i), ResourceSliceCount: 1},
+				Driver: driver, NodeName: new(w.node(i)), Pool: resourcev1.ResourcePool{Name: w.node(i), ResourceSliceCount: 1},
 			},
 		}
 		for k := range devices {
@@ -104,7 +103,7 @@ func (w deviceWorld) schedule(ctx context.Context, opts controlplane.SchedulerOp
 // withDevice gives each pod of the gang a claim that is made from the template.
 func withDevice(g gang) gang {
 	g.pod = func(_ int, pod *corev1.Pod) {
-		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: deviceTemplate, ResourceClaimTemplateName: ptr.To(deviceTemplate)}}
+		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: deviceTemplate, ResourceClaimTemplateName: new(deviceTemplate)}}
 		pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: deviceTemplate}}
 	}
 	return g

@@ -187,28 +187,7 @@ func (s shape) world(groups nodeGroups) sessiontest.World {
 		}
 		w.PodGroups = append(w.PodGroups, podGroup)
 		for i := range s.gangSize {
-			pod := schedulertesting.MakePod().Name(podName(gang, i)).Group(name).
-				Annotation(rankAnnotation, strconv.Itoa(i)).Req(schedulertesting.Resources{"cpu": s.cpuOf(i), "memory": "1Gi"})
-			if s.apart {
-				pod.Label(gangLabel, name).Affinity(awayFrom(name))
-			}
-			if s.subGroups > 0 {
-				pod.Label(cellLabel, strconv.Itoa(i%s.subGroups))
-			}
-			if s.ownSizes {
-				pod.Req(schedulertesting.Resources{"cpu": fmt.Sprintf("%dm", 1000+gang*s.gangSize+i), "memory": "1Gi"}) // of about one cpu
-			}
-			if s.claims {
-				pod.Volume(podName(gang, i))
-			}
-			if s.devices > 0 {
-				pod.MadeClaim(deviceTemplate)
-			}
-			if s.ownNames {
-				pod.Label("app", name).Label("spark-app-selector", name).Label("spark-exec-id", strconv.Itoa(i)).
-					Annotation("workflows.argoproj.io/node-name", podName(gang, i)).Annotation("example.com/job-of-"+name, "yes")
-			}
-			w.Pods = append(w.Pods, pod.Obj())
+			w.Pods = append(w.Pods, s.pod(gang, i))
 		}
 	}
 	if s.spoilt {
@@ -221,6 +200,33 @@ func (s shape) world(groups nodeGroups) sessiontest.World {
 		w.HyperNodes = hyperNodes(w.Nodes)
 	}
 	return w
+}
+
+// pod makes the i-th member of the gang.
+func (s shape) pod(gang, i int) *v1.Pod {
+	name := gangName(gang)
+	pod := schedulertesting.MakePod().Name(podName(gang, i)).Group(name).
+		Annotation(rankAnnotation, strconv.Itoa(i)).Req(schedulertesting.Resources{"cpu": s.cpuOf(i), "memory": "1Gi"})
+	if s.apart {
+		pod.Label(gangLabel, name).Affinity(awayFrom(name))
+	}
+	if s.subGroups > 0 {
+		pod.Label(cellLabel, strconv.Itoa(i%s.subGroups))
+	}
+	if s.ownSizes {
+		pod.Req(schedulertesting.Resources{"cpu": fmt.Sprintf("%dm", 1000+gang*s.gangSize+i), "memory": "1Gi"}) // of about one cpu
+	}
+	if s.claims {
+		pod.Volume(podName(gang, i))
+	}
+	if s.devices > 0 {
+		pod.MadeClaim(deviceTemplate)
+	}
+	if s.ownNames {
+		pod.Label("app", name).Label("spark-app-selector", name).Label("spark-exec-id", strconv.Itoa(i)).
+			Annotation("workflows.argoproj.io/node-name", podName(gang, i)).Annotation("example.com/job-of-"+name, "yes")
+	}
+	return pod.Obj()
 }
 
 // rankAnnotation is a pod's place in its gang.

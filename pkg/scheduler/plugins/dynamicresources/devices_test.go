@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
-	"k8s.io/utils/ptr"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -56,7 +55,7 @@ func TestBeforeAllIsRead(t *testing.T) {
 // TestDevicesThatSeveralClaimsHave: each takes of a capacity, and gives it back.
 func TestDevicesThatSeveralClaimsHave(t *testing.T) {
 	card := schedtest.NodeDevices("n", "card")
-	card.Spec.Devices[0].AllowMultipleAllocations = ptr.To(true)
+	card.Spec.Devices[0].AllowMultipleAllocations = new(true)
 	card.Spec.Devices[0].Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: resource.MustParse("10Gi")}}
 	part := one()
 	part.Exactly.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse("4Gi")}}

@@ -119,11 +119,11 @@ func (w *randomWorld) someSlice(random *rand.Rand, i int) *resourceapi.ResourceS
 		{Key: "zone", Operator: v1.NodeSelectorOpIn, Values: []string{fmt.Sprint(random.IntN(2))}}}}}}
 	switch random.IntN(5) {
 	case 0:
-		s.Spec.NodeName, s.Spec.AllNodes = nil, ptr.To(true)
+		s.Spec.NodeName, s.Spec.AllNodes = nil, new(true)
 	case 1:
 		s.Spec.NodeName, s.Spec.NodeSelector = nil, selector
 	case 2:
-		s.Spec.NodeName, s.Spec.PerDeviceNodeSelection = nil, ptr.To(true)
+		s.Spec.NodeName, s.Spec.PerDeviceNodeSelection = nil, new(true)
 		for k := range s.Spec.Devices {
 			s.Spec.Devices[k].NodeName = &w.nodes[random.IntN(len(w.nodes))].Name
 			if random.IntN(3) == 0 {
@@ -162,7 +162,7 @@ func (w *randomWorld) someClaims(random *rand.Rand) []*resourceapi.ResourceClaim
 		}
 		claim := schedtest.DeviceClaim(fmt.Sprint("c", w.number), requests...)
 		if !w.features.PartitionableDevices && random.IntN(4) == 0 {
-			claim.Spec.Devices.Constraints = []resourceapi.DeviceConstraint{{MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(schedtest.DeviceDriver + "/model"))}}
+			claim.Spec.Devices.Constraints = []resourceapi.DeviceConstraint{{MatchAttribute: new(resourceapi.FullyQualifiedName(schedtest.DeviceDriver + "/model"))}}
 		}
 		claims = append(claims, claim)
 	}
