@@ -33,9 +33,8 @@ func (ch *changes) storageAdded(obj any) {
 	case *storagev1.CSINode:
 		ch.cache.backoff.RetryNodeSoon(object.Name)
 		ch.storageHelps()
-	case *storagev1.StorageClass, *storagev1.CSIDriver, *storagev1.CSIStorageCapacity:
-		ch.storageHelps()
-	case *resourcev1.ResourceSlice, *resourcev1.DeviceClass, *resourcev1.ResourceClaim:
+	case *storagev1.StorageClass, *storagev1.CSIDriver, *storagev1.CSIStorageCapacity,
+		*resourcev1.ResourceSlice, *resourcev1.DeviceClass, *resourcev1.ResourceClaim:
 		ch.storageHelps()
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
@@ -38,13 +39,9 @@ type Session struct {
 	urgent          []UrgentFn
 	nodeGroupOrders []nodeGroupOrder
 	uncacheable     map[string]UncacheableTaskFn
-	// volumeKey is of the plugin volumeKeyBy; nil for none.
-	volumeKey   VolumeKeyFn
-	volumeKeyBy string
-	// claimKey is of the plugin claimKeyBy; nil for none.
-	claimKey   ResourceClaimKeyFn
-	claimKeyBy string
-	reservers  reservers
+	volumeKey       claimKey[v1.Volume]
+	claimKey        claimKey[v1.PodResourceClaim]
+	reservers       reservers
 	// scorers are the plugins of this project that may have a say in which of the nodes that fit is best.
 	scorers map[string]bool
 	jobKeys map[string]JobKeyFn

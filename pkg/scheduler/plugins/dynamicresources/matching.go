@@ -2,24 +2,25 @@
 
 package dynamicresources
 
+import "context"
+
 // match gives each unit a device that suits it, no device to two; the first of its devices as long as the others can do without.
-// Where that cannot be, ok is false and short is a unit for which there is none.
-func match(units []unit, devices int) (given []int, short int, ok bool) {
-	given, owner := make([]int, len(units)), make([]int, devices)
+// Where that cannot be, or not before the context ends, ok is false and short is a unit for which there is none, or not yet.
+func match(ctx context.Context, units []unit, devices int) (given []int, short int, ok bool) {
+	given, owner, seen := make([]int, len(units)), make([]int, devices), make([]int, devices)
 	for i := range owner {
 		owner[i] = -1
 	}
 	for i := range units {
-		seen := make([]bool, devices)
-		if !give(units, i, given, owner, seen) {
+		if ctx.Err() != nil || !give(units, i, given, owner, seen, i+1) {
 			return nil, i, false
 		}
 	}
 	return given, 0, true
 }
 
-// give finds a device for the unit, if need be one whose owner can take another.
-func give(units []unit, i int, given, owner []int, seen []bool) bool {
+// give finds a device for the unit, if need be one whose owner can take another. Devices that were looked at are marked as seen.
+func give(units []unit, i int, given, owner, seen []int, mark int) bool {
 	for _, device := range units[i].suiting {
 		if owner[device] < 0 {
 			given[i], owner[device] = device, i
@@ -27,11 +28,11 @@ func give(units []unit, i int, given, owner []int, seen []bool) bool {
 		}
 	}
 	for _, device := range units[i].suiting {
-		if seen[device] {
+		if seen[device] == mark {
 			continue
 		}
-		seen[device] = true
-		if give(units, owner[device], given, owner, seen) {
+		seen[device] = mark
+		if give(units, owner[device], given, owner, seen, mark) {
 			given[i], owner[device] = device, i
 			return true
 		}

@@ -17,20 +17,27 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// freeSearch is how long a search may take before it counts. Most take a tenth of that.
-const freeSearch = time.Millisecond
+const (
+	// freeSearch is how long a search may take before it counts against its namespace. Most take a tenth of that.
+	freeSearch = time.Millisecond
+	// budgetsOfAll is how many namespaces' limits all namespaces have together, and longestOfAll the most that is: a session that takes twice
+	// as long is taken for one that hangs.
+	budgetsOfAll = 4
+	longestOfAll = time.Minute
+)
 
-// budgets are how long a session has searched for the claims of namespaces, as far as searches were slow: a tenant's claims may take
-// any time, and all others wait for them.
+// budgets are how long a session has searched for the claims of namespaces, as far as searches were slow, and for all claims: a tenant's
+// claims may take any time, and all others wait for them.
 type budgets struct {
-	limit time.Duration
+	limit, limitOfAll time.Duration
 
 	mu    sync.Mutex
 	spent map[string]time.Duration
+	all   time.Duration
 }
 
 func newBudgets(limit time.Duration) *budgets {
-	return &budgets{limit: limit, spent: map[string]time.Duration{}}
+	return &budgets{limit: limit, limitOfAll: min(budgetsOfAll*limit, longestOfAll), spent: map[string]time.Duration{}}
 }
 
 var errSlow = errors.New("the search took too long")
@@ -38,20 +45,23 @@ var errSlow = errors.New("the search took too long")
 // begin returns a context that ends when the search has taken as long as it may, and what ends the search.
 func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Context, end func(), err error) {
 	b.mu.Lock()
-	left := b.limit - b.spent[namespace]
+	left, leftOfAll := b.limit-b.spent[namespace], b.limitOfAll-b.all
 	b.mu.Unlock()
-	if left <= 0 {
+	switch {
+	case leftOfAll <= 0:
+		return nil, nil, fmt.Errorf("devices have been searched for %v in this session, and no longer are", b.limitOfAll)
+	case left <= 0:
 		return nil, nil, fmt.Errorf("devices for claims of namespace %s have been searched for %v in this session, and no longer are", brief.Value(namespace), b.limit)
 	}
 	begun := time.Now()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), min(left, most), errSlow)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), min(left, leftOfAll, most), errSlow)
 	return ctx, func() {
 		cancel()
-		if slow := time.Since(begun) - freeSearch; slow > 0 {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			b.spent[namespace] += slow
-		}
+		took := time.Since(begun)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.all += took
+		b.spent[namespace] += max(0, took-freeSearch)
 	}, nil
 }
 
@@ -140,8 +150,11 @@ func (s *search) solve(claims []*resourceapi.ResourceClaim, state structured.All
 	if err != nil {
 		return found{}, err
 	}
-	given, short, ok := match(d.units, len(m.devices))
-	if !ok {
+	given, short, ok := match(s.ctx, d.units, len(m.devices))
+	switch {
+	case s.ctx.Err() != nil:
+		return found{}, context.Cause(s.ctx)
+	case !ok:
 		return found{claim: d.units[short].claim, request: d.units[short].request}, nil
 	}
 	if d.simple {

@@ -3,10 +3,12 @@
 package dynamicresources
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -136,10 +138,55 @@ func TestMatch(t *testing.T) {
 			for _, suiting := range tc.suiting {
 				units = append(units, unit{suiting: suiting})
 			}
-			given, short, ok := match(units, tc.devices)
+			given, short, ok := match(t.Context(), units, tc.devices)
 			if diff := cmp.Diff(tc.want, given); diff != "" || ok != (tc.want != nil) || short != tc.short {
 				t.Errorf("ok %v, short %d (-want +got):\n%s", ok, short, diff)
 			}
 		})
+	}
+}
+
+// TestMatchingEndsWithItsSearch: a tenant's claims may ask for any number of devices.
+func TestMatchingEndsWithItsSearch(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, short, ok := match(ctx, []unit{{suiting: []int{0}}}, 1); ok || short != 0 {
+		t.Errorf("ok %v, short %d", ok, short)
+	}
+}
+
+// TestAllNamespacesHaveALimitTogether: with many namespaces, and with searches that are each too short to count, a session would take any
+// time.
+func TestAllNamespacesHaveALimitTogether(t *testing.T) {
+	cases := map[string]struct {
+		namespaces int
+		search     time.Duration
+	}{
+		"many namespaces":                    {namespaces: 100, search: 100 * time.Millisecond},
+		"searches that are not counted each": {namespaces: 1, search: freeSearch / 2},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, begun := newBudgets(time.Second), time.Now()
+				for i := 0; ; i++ {
+					_, end, err := b.begin(fmt.Sprint("ns-", i%tc.namespaces), time.Second)
+					if err != nil {
+						if want := "devices have been searched for 4s in this session, and no longer are"; err.Error() != want {
+							t.Errorf("got %q, want %q", err, want)
+						}
+						break
+					}
+					time.Sleep(tc.search)
+					end()
+				}
+				if took := time.Since(begun); took > 4*time.Second+tc.search {
+					t.Errorf("searched for %v", took)
+				}
+			})
+		})
+	}
+	if b := newBudgets(time.Minute); b.limitOfAll != time.Minute {
+		t.Errorf("all may search for %v, want a minute", b.limitOfAll)
 	}
 }
