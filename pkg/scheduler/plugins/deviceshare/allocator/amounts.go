@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocator
+
+import v1 "k8s.io/api/core/v1"
+
+// Type is a type of devices. Its text is the type's name in Device objects and annotations.
+type Type int
+
+// The types of devices, in the order in which they are allocated unless a pod's joint allocation says otherwise.
+const (
+	GPU Type = iota
+	RDMA
+	FPGA
+	numTypes
+)
+
+var typeNames = [numTypes]string{"gpu", "rdma", "fpga"}
+
+func (t Type) String() string { return typeNames[t] }
+
+// TypeOf returns the type of that name; false for none.
+func TypeOf(name string) (Type, bool) {
+	for t, known := range typeNames {
+		if known == name {
+			return Type(t), true
+		}
+	}
+	return 0, false
+}
+
+// Resource is what a device has an amount of.
+type Resource int
+
+// The resources of devices. Core, MemoryRatio, RDMAShare and FPGAShare are in hundredths of a device, Memory is in bytes, and the NPU's are in units
+// of the chip.
+const (
+	Core Resource = iota
+	MemoryRatio
+	Memory
+	RDMAShare
+	FPGAShare
+	NPUCore
+	NPUCPU
+	NPUDVPP
+	numResources
+)
+
+var resourceNames = [numResources]v1.ResourceName{
+	"koordinator.sh/gpu-core", "koordinator.sh/gpu-memory-ratio", "koordinator.sh/gpu-memory", "koordinator.sh/rdma", "koordinator.sh/fpga",
+	"huawei.com/npu-core", "huawei.com/npu-cpu", "huawei.com/npu-dvpp",
+}
+
+// Name is the resource's name in Device objects, annotations and pods.
+func (r Resource) Name() v1.ResourceName { return resourceNames[r] }
+
+// ResourceOf returns the resource of that name; false for none.
+func ResourceOf(name v1.ResourceName) (Resource, bool) {
+	for r, known := range resourceNames {
+		if known == name {
+			return Resource(r), true
+		}
+	}
+	return 0, false
+}
+
+// Amounts are amounts of each resource of a device.
+type Amounts [numResources]int64
+
+// Add returns the sum.
+func (a Amounts) Add(b Amounts) Amounts {
+	for r := range a {
+		a[r] += b[r]
+	}
+	return a
+}
+
+// Sub returns what is left, which is negative where there is less.
+func (a Amounts) Sub(b Amounts) Amounts {
+	for r := range a {
+		a[r] -= b[r]
+	}
+	return a
+}
+
+// Within is true if no amount is more than the other's.
+func (a Amounts) Within(b Amounts) bool {
+	for r := range a {
+		if a[r] > b[r] {
+			return false
+		}
+	}
+	return true
+}
+
+// IsZero is true if there is nothing of any resource.
+func (a Amounts) IsZero() bool { return a == Amounts{} }
