@@ -6,6 +6,12 @@ out=$(realpath "$1")
 cd "$(dirname "$0")/.."
 mkdir -p "$out/config/crd" "$out/config/install" "$out/docs" "$out/internal/controlplane/testdata"
 
+# The groups of our own types, below pkg/apis.
+ours=(scheduling/v1alpha1)
+for group in "${ours[@]}"; do
+  bin/controller-gen object:headerFile=hack/boilerplate.go.txt "paths=./pkg/apis/$group" "output:object:dir=$out/pkg/apis/$group"
+done
+
 # The groups that the scheduler, the controllers and the webhooks use. Descriptions are left out, since with them
 # the CRDs of jobs exceed what an object may hold.
 apis=$(go list -m -f '{{.Dir}}' volcano.sh/apis)/pkg/apis

@@ -25,6 +25,9 @@ generated() {
   for path in config/crd config/install docs/configuration.md internal/controlplane/testdata; do
     diff -ru "$path" "$tmp/$path" || bad=1
   done
+  for path in $(cd "$tmp" && find pkg/apis -type f); do
+    diff -u "$path" "$tmp/$path" || bad=1
+  done
   ((bad == 0)) || echo "run: make generate"
   return $bad
 }
