@@ -41,7 +41,8 @@ endef
 
 OURS := bin/vc-scheduler bin/vc-controller-manager bin/vc-webhook-manager bin/vc-sandbox
 CONTROL_PLANE := bin/etcd bin/kube-apiserver bin/kube-controller-manager bin/kwok
-OTHERS := bin/kubectl bin/kube-scheduler bin/upstream-vc-scheduler bin/helm bin/controller-gen bin/golangci-lint
+GENERATORS := bin/controller-gen bin/client-gen bin/lister-gen bin/informer-gen
+OTHERS := bin/kubectl bin/kube-scheduler bin/upstream-vc-scheduler bin/helm $(GENERATORS) bin/golangci-lint
 SOURCES := go.mod go.sum $(shell find cmd pkg internal config/*.go $(CHART)/files -type f \( -name '*.go' -not -name '*_test.go' -o -name '*.yaml' -o -name '*.conf' \) 2>/dev/null)
 
 # Packages with goroutines are tested under the race detector; those that need a control plane are test-e2e's.
@@ -148,11 +149,11 @@ lint: bin/golangci-lint ## Run the linters.
 	bin/golangci-lint run ./...
 
 .PHONY: generate
-generate: bin/controller-gen bin/helm ## Write CRDs, the rendered chart and docs/configuration.md.
+generate: $(GENERATORS) bin/helm ## Write CRDs, code of our types, the rendered chart and docs/configuration.md.
 	hack/generate.sh .
 
 .PHONY: verify
-verify: bin/controller-gen bin/helm bin/vc-scheduler ## Check generated files, formatting, module files, confs and the chart.
+verify: $(GENERATORS) bin/helm bin/vc-scheduler ## Check generated files, formatting, module files, confs and the chart.
 	hack/verify.sh
 
 ##@ Binaries
@@ -189,6 +190,9 @@ bin/helm: hack/tools/helm/go.mod hack/tools/helm/go.sum
 
 bin/controller-gen: hack/tools/codegen/go.mod hack/tools/codegen/go.sum
 	$(call build,hack/tools/codegen,$@,sigs.k8s.io/controller-tools/cmd/controller-gen,,30 seconds)
+
+bin/client-gen bin/lister-gen bin/informer-gen: bin/%: hack/tools/codegen/go.mod hack/tools/codegen/go.sum
+	$(call build,hack/tools/codegen,$@,k8s.io/code-generator/cmd/$*,,10 seconds)
 
 bin/golangci-lint: hack/tools/lint/go.mod hack/tools/lint/go.sum
 	$(call build,hack/tools/lint,$@,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,,5 minutes)

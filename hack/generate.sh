@@ -6,11 +6,20 @@ out=$(realpath "$1")
 cd "$(dirname "$0")/.."
 mkdir -p "$out/config/crd" "$out/config/install" "$out/docs" "$out/internal/controlplane/testdata"
 
-# The groups of our own types, below pkg/apis.
+# The groups of our own types, below pkg/apis, and their clients.
 ours=(scheduling/v1alpha1)
+module=$(go list -m)
 for group in "${ours[@]}"; do
   bin/controller-gen object:headerFile=hack/boilerplate.go.txt "paths=./pkg/apis/$group" "output:object:dir=$out/pkg/apis/$group"
 done
+rm -rf "$out/pkg/client"
+client() { # GENERATOR KIND ARGUMENTS...
+  bin/"$1" --go-header-file hack/boilerplate.go.txt --output-dir "$out/pkg/client/$2" --output-pkg "$module/pkg/client/$2" "${@:3}"
+}
+packages=("${ours[@]/#/$module/pkg/apis/}")
+client client-gen clientset --clientset-name versioned --input-base "$module/pkg/apis" "${ours[@]/#/--input=}"
+client lister-gen listers "${packages[@]}"
+client informer-gen informers --versioned-clientset-package "$module/pkg/client/clientset/versioned" --listers-package "$module/pkg/client/listers" "${packages[@]}"
 
 # The groups that the scheduler, the controllers and the webhooks use. Descriptions are left out, since with them
 # the CRDs of jobs exceed what an object may hold.
@@ -22,6 +31,9 @@ done
 rm -f "$out"/config/crd/*.yaml
 bin/controller-gen crd:maxDescLen=0,generateEmbeddedObjectMeta=true "${paths[@]}" "output:crd:artifacts:config=$out/config/crd"
 go run ./hack/crdrules "$out/config/crd"
+for group in "${ours[@]}"; do
+  bin/controller-gen crd:generateEmbeddedObjectMeta=true "paths=./pkg/apis/$group" "output:crd:artifacts:config=$out/config/crd"
+done
 
 hack/render-chart.sh >"$out/config/install/volcano-prebind.yaml.new"
 mv "$out/config/install/volcano-prebind.yaml.new" "$out/config/install/volcano-prebind.yaml"
