@@ -15,11 +15,10 @@ type ResourceClaimKeyFn = func(pod *v1.Pod, claim *v1.PodResourceClaim) string
 
 // AddVolumeKeyFn has pods whose volumes have equal keys, and that are equal otherwise, be of one class: without it the name of
 // a claim makes each pod with a claim of its own a class of its own. The plugin's verdict on a pod must hold for all that have
-// its key, unless the pod is uncacheable (AddUncacheableTaskFn), and it must refuse no node to a pod without claims. One plugin has that
-// say; the first is asked.
+// its key, unless the pod is uncacheable (AddUncacheableTaskFn). One plugin has that say; the first is asked.
 func (ssn *Session) AddVolumeKeyFn(plugin string, fn VolumeKeyFn) { ssn.volumeKey.add(plugin, fn) }
 
-// AddResourceClaimKeyFn does for the resource claims of pods what AddVolumeKeyFn does for their volumes, under the same conditions.
+// AddResourceClaimKeyFn does for the resource claims of pods what AddVolumeKeyFn does for their volumes.
 func (ssn *Session) AddResourceClaimKeyFn(plugin string, fn ResourceClaimKeyFn) {
 	ssn.claimKey.add(plugin, fn)
 }

@@ -66,6 +66,9 @@ type nodeGroupOrder struct {
 	beforeTrial bool
 }
 
+// SkipFn is true of a task on which the plugin has no say: its predicate refuses the task no node, and its scores are the same on all.
+type SkipFn func(task *api.TaskInfo) bool
+
 // UncacheableTaskFn is true of a task for which the plugin's verdict on one node depends on what is placed on others. Such tasks are
 // placed one by one, and the plugin is asked again on every node for each.
 type UncacheableTaskFn func(task *api.TaskInfo) bool
@@ -95,6 +98,9 @@ func (ssn *Session) AddNodeGroupOrderFn(plugin string, fn NodeGroupOrderFn, opts
 	}
 	ssn.nodeGroupOrders = append(ssn.nodeGroupOrders, order)
 }
+
+// AddSkipFn names the tasks on which the plugin has no say, for which allocate does not ask it.
+func (ssn *Session) AddSkipFn(plugin string, fn SkipFn) { ssn.skips[plugin] = fn }
 
 // AddUncacheableTaskFn names the tasks that the plugin must be asked about each time, whatever its VerdictScope.
 func (ssn *Session) AddUncacheableTaskFn(plugin string, fn UncacheableTaskFn) {
@@ -140,6 +146,21 @@ func (ssn *Session) ScoredBeforeTrial() bool {
 		}
 	}
 	return true
+}
+
+// Skips is true if the plugin has no say on the task. A panic counts as no.
+func (ssn *Session) Skips(plugin string, task *api.TaskInfo) (skips bool) {
+	fn := ssn.skips[plugin]
+	if fn == nil {
+		return false
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			klog.Background().Error(nil, "Plugin panicked", "plugin", plugin, "panic", p)
+			skips = false
+		}
+	}()
+	return fn(task)
 }
 
 // HasUncacheableTaskFn is true of a plugin that has called AddUncacheableTaskFn.

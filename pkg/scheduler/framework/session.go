@@ -39,6 +39,7 @@ type Session struct {
 	urgent          []UrgentFn
 	nodeGroupOrders []nodeGroupOrder
 	uncacheable     map[string]UncacheableTaskFn
+	skips           map[string]SkipFn
 	volumeKey       claimKey[v1.Volume]
 	claimKey        claimKey[v1.PodResourceClaim]
 	reservers       reservers
@@ -69,6 +70,7 @@ func newSession(order []string, inputs map[string]verdictInputs) *Session {
 		steps:         map[string][]preBindStep{},
 		upstream:      map[string]vccache.PreBinder{},
 		uncacheable:   map[string]UncacheableTaskFn{},
+		skips:         map[string]SkipFn{},
 		scorers:       map[string]bool{},
 		jobKeys:       map[string]JobKeyFn{},
 		judges:        map[string]bool{},
@@ -79,6 +81,9 @@ func newSession(order []string, inputs map[string]verdictInputs) *Session {
 		order:         order,
 	}
 }
+
+// HandedOver is true of a task that the session has handed over to be bound: what was decided on it cannot change any more.
+func (ssn *Session) HandedOver(task api.TaskID) bool { return ssn.handedOver[task] }
 
 // AddPreBindFn adds a plugin's pre-bind step. Use it from OnSessionOpen. A step added after the session has
 // handed out its first member is ignored, and logged, because members of one gang must run the same chain.

@@ -111,11 +111,8 @@ func (ssn *Session) OnTheClock(plugin string) bool {
 	return !ours && onTheClock[plugin]
 }
 
-// JudgesNodes is true of a plugin of this project that refuses nodes, by what only it knows. Those that tell volumes and claims of devices apart
-// refuse them to pods with claims only.
-func (ssn *Session) JudgesNodes(plugin string) bool {
-	return ssn.judges[plugin] && plugin != ssn.volumeKey.plugin && plugin != ssn.claimKey.plugin
-}
+// JudgesNodes is true of a plugin of this project that refuses nodes, by what only it knows.
+func (ssn *Session) JudgesNodes(plugin string) bool { return ssn.judges[plugin] }
 
 // MayRefuse is false of a plugin that never refuses a node.
 func (ssn *Session) MayRefuse(plugin string) bool {

@@ -332,3 +332,17 @@ func TestWhichTasksAreUncacheable(t *testing.T) {
 		}
 	}
 }
+
+// TestWhichTasksAPluginSkips: one that cannot say so may have a say.
+func TestWhichTasksAPluginSkips(t *testing.T) {
+	ssn := bare()
+	ssn.AddSkipFn("yes", func(*api.TaskInfo) bool { return true })
+	ssn.AddSkipFn("no", func(*api.TaskInfo) bool { return false })
+	ssn.AddSkipFn("panics", func(*api.TaskInfo) bool { panic("oh no") })
+	task := api.NewTaskInfo(schedtest.MakePod().Name("p").Obj())
+	for plugin, want := range map[string]bool{"yes": true, "no": false, "panics": false, "silent": false} {
+		if got := ssn.Skips(plugin, task); got != want {
+			t.Errorf("plugin %s skips the task: %t, want %t", plugin, got, want)
+		}
+	}
+}

@@ -50,7 +50,7 @@ func (f *fingerprinter) bytes(b []byte) uint64 { return maphash.Bytes(f.solver.m
 
 // fingerprintOf returns the fingerprint of what decides on the job, which is to be placed in groups; 0 for none.
 func (r *jobRun) fingerprintOf() uint64 {
-	if r.packing == nil || r.dividesItself() || r.finder.AsksOurs() || !r.packing.decidedByNumbers(r.groups.Plugin) || len(r.members.nodes) > 0 || len(r.job.TaskStatusIndex[api.Pipelined]) > 0 ||
+	if r.packing == nil || r.dividesItself() || !r.packing.decidedByNumbers(r.groups.Plugin) || len(r.members.nodes) > 0 || len(r.job.TaskStatusIndex[api.Pipelined]) > 0 ||
 		len(r.ssn.Avoided(r.job)) > 0 || sharded() {
 		return 0
 	}

@@ -26,6 +26,7 @@ import (
 	"context"
 	"time"
 
+	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -86,6 +87,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	s := newSession(p, ssn.SharedDRAManager())
 	ssn.AddPrePredicateFn(Name, s.prePredicate)
 	ssn.AddPredicateFn(Name, s.predicate)
+	ssn.AddSkipFn(Name, func(task *api.TaskInfo) bool { return len(task.Pod.Spec.ResourceClaims) == 0 })
 	ssn.AddUncacheableTaskFn(Name, s.uncacheable)
 	ssn.AddResourceClaimKeyFn(Name, s.claimKey)
 	ssn.AddReserver(Name, s, p, framework.WithTimeout(p.bindingTimeout+stepGrace), framework.WithBound(p.bound))

@@ -26,6 +26,7 @@ import (
 
 	feature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/kubernetes/pkg/features"
+	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -86,6 +87,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	s := newSession(p, ssn.Nodes, ssn.Jobs)
 	ssn.AddPrePredicateFn(Name, s.prePredicate)
 	ssn.AddPredicateFn(Name, s.predicate)
+	ssn.AddSkipFn(Name, skip)
 	ssn.AddUncacheableTaskFn(Name, s.uncacheable)
 	ssn.AddVolumeKeyFn(Name, s.volumeKey)
 	if p.scores() {
@@ -93,6 +95,9 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	}
 	ssn.AddReserver(Name, s, p, framework.WithTimeout(p.bindTimeout+stepGrace))
 }
+
+// skip is true of a task without volumes that a node might not have, or that another pod might keep from it.
+func skip(task *api.TaskInfo) bool { return len(claimVolumes(task.Pod)) == 0 && !hasDisks(task.Pod) }
 
 // OnSessionClose implements framework.Plugin.
 func (p *plugin) OnSessionClose(*framework.Session) {}

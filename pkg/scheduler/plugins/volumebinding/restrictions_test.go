@@ -124,3 +124,28 @@ func TestDisks(t *testing.T) {
 		})
 	}
 }
+
+// TestPodsOnWhichThePluginHasNoSay have no volume that a node might not have or another pod might keep from them.
+func TestPodsOnWhichThePluginHasNoSay(t *testing.T) {
+	tests := map[string]struct {
+		volumes []v1.VolumeSource
+		want    bool
+	}{
+		"none":                    {nil, true},
+		"a directory of the node": {[]v1.VolumeSource{{EmptyDir: &v1.EmptyDirVolumeSource{}}}, true},
+		"a claim":                 {[]v1.VolumeSource{{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}, false},
+		"one of its own":          {[]v1.VolumeSource{{Ephemeral: &v1.EphemeralVolumeSource{}}}, false},
+		"a disk":                  {[]v1.VolumeSource{{EmptyDir: &v1.EmptyDirVolumeSource{}}, {GCEPersistentDisk: &v1.GCEPersistentDiskVolumeSource{PDName: "d"}}}, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := &v1.Pod{}
+			for _, source := range tc.volumes {
+				pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: "v", VolumeSource: source})
+			}
+			if got := skip(api.NewTaskInfo(pod)); got != tc.want {
+				t.Errorf("got %t, want %t", got, tc.want)
+			}
+		})
+	}
+}

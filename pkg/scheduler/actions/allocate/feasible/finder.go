@@ -100,9 +100,6 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 // ReadsAnything is true if a plugin may look at anything of a task, so that tasks of one class need not be equal to it.
 func (f *Finder) ReadsAnything() bool { return f.layering.readsAnything }
 
-// AsksOurs is true if a plugin of this project refuses nodes to equal tasks, by what no fingerprint names.
-func (f *Finder) AsksOurs() bool { return f.layering.asksOurs }
-
 // ChecksPorts is true if nodes are refused for a pod's host ports.
 func (f *Finder) ChecksPorts() bool { return f.ports }
 
@@ -140,11 +137,11 @@ func (f *Finder) AskCachedAgain(task *api.TaskInfo, c *ClassCache, node int32) e
 }
 
 // DecidedByNumbers is true of a task if numbers and cached verdicts are all that decides on which nodes take it: no plugin that may
-// refuse one is asked about it one by one, no plugin but chosenBy has verdicts of its job's own, and no pod that was placed in the session keeps it
-// away.
+// refuse one is asked about it one by one, none of this project refuses any by what only it knows, no plugin but chosenBy has verdicts of its
+// job's own, and no pod that was placed in the session keeps it away.
 func (f *Finder) DecidedByNumbers(task *api.TaskInfo, chosenBy string) bool {
 	class := f.Class(task)
-	return !f.layering.readsAnything && !f.layering.nothingCached && !f.layering.onTheClock && !class.layers.uncachedVerdicts &&
+	return !f.layering.readsAnything && !f.layering.nothingCached && !f.layering.onTheClock && !class.layers.uncachedVerdicts && !class.layers.asksOurs &&
 		!f.PerJobBut(task, chosenBy) && len(f.antiAffinity.matching(task)) == 0
 }
 

@@ -24,6 +24,7 @@ const (
 	cachedPerJob layer = 'j' // for its class, the job's key and a node, until the node changes
 	uncached     layer = 'u' // not at all
 	scoreCached  layer = 's' // the score as cached, the verdict not at all
+	skipped      layer = '-' // it has no say
 )
 
 // layers are the conf's plugins, divided by how long what they say of a class of tasks is kept. Each layer is the conf's tiers
@@ -44,6 +45,8 @@ type layers struct {
 	uncachedVerdicts bool
 	// overNetwork is true if uncached has a plugin that asks somebody over the network about each node.
 	overNetwork bool
+	// asksOurs is true if a plugin of this project refuses nodes to tasks of a class.
+	asksOurs bool
 	// perJobPlugins are the plugins of cachedPerJob.
 	perJobPlugins []string
 	// signature tells layers apart: the layer of each plugin that takes part, in conf order.
@@ -61,8 +64,6 @@ type layering struct {
 	readsAnything bool
 	// onTheClock is true if one of them refuses nodes by the time of day, or of its measurements.
 	onTheClock bool
-	// asksOurs is true if one of them is of this project and refuses nodes to tasks of a class.
-	asksOurs bool
 	// deviceClasses are by the extended resource that stands for them, for which pods need no claim.
 	deviceClasses map[v1.ResourceName]string
 	reserves      *reserves
@@ -97,7 +98,6 @@ func newLayering(ssn *framework.Session, nothingCached bool) *layering {
 			l.plugins = append(l.plugins, p)
 			l.readsAnything = l.readsAnything || p.readsAnything(ssn)
 			l.onTheClock = l.onTheClock || ssn.OnTheClock(p.name)
-			l.asksOurs = l.asksOurs || p.layer == cached && ssn.JudgesNodes(p.name)
 		}
 	}
 	return l
@@ -114,6 +114,10 @@ func (l *layering) of(task *vcapi.TaskInfo) *layers {
 	dependent, preferring := dependsOnOtherNodes(l.ssn, task.Pod) || asksFor(task.Pod, l.deviceClasses), prefersByOtherNodes(task.Pod)
 	l.buffer = l.buffer[:0]
 	for _, p := range l.plugins {
+		if l.ssn.Skips(p.name, task) {
+			l.buffer = append(l.buffer, skipped)
+			continue
+		}
 		if p.layer != uncached && (l.ssn.UncacheableTask(p.name, task) || dependent && p.name == predicates.PluginName ||
 			preferring && p.name == nodeorder.PluginName && !l.ssn.HasUncacheableTaskFn(p.name)) {
 			p.layer = uncached
@@ -139,6 +143,10 @@ func (l *layering) make(signature string) *layers {
 		for _, option := range slices.DeleteFunc(slices.Clone(tier.Plugins), func(o vcconf.PluginOption) bool { return !takesPart(o) }) {
 			layer := signature[0]
 			signature = signature[1:]
+			if layer == skipped {
+				continue
+			}
+			made.asksOurs = made.asksOurs || layer == cached && l.ssn.JudgesNodes(option.Name)
 			if layer == scoreCached && !l.nothingCached {
 				verdict := option
 				verdict.EnabledNodeOrder, verdict.EnabledBestNode = nil, nil
