@@ -14,6 +14,8 @@ type DeviceAllocation struct {
 	VFs  []VF
 	// Template is the name of the shared-resource template; empty for none.
 	Template string
+	// Exclusive is whom the pod does not share with.
+	Exclusive Exclusivity
 }
 
 // VF is a virtual function of a NIC.

@@ -2,7 +2,11 @@
 
 package allocator
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
 
 // Inventory is a node's devices, as its Device object tells of them. It does not change once made.
 type Inventory struct {
@@ -11,6 +15,8 @@ type Inventory struct {
 	Devices [numTypes][]Device
 	// PCIes and NUMANodes are how many there are; devices name them by number.
 	PCIes, NUMANodes int
+	// numaIDs are the machine's own numbers of the NUMA nodes; nil if they are the same.
+	numaIDs []int
 	// Partitions are, by number of GPUs, the sets of GPUs that may be given together; nil without a table.
 	Partitions map[int][]Partition
 	// PartitionPolicy is Honor, Prefer or empty.
@@ -31,6 +37,8 @@ type Device struct {
 	Labels  map[string]string
 	// PCIe and NUMA are the numbers of its PCIe root, or what stands for it, and of its NUMA node; -1 when the Device object does not say.
 	PCIe, NUMA int
+	// affinity, from 1, is the number of what stands for its PCIe root in joint allocation; 0 if the root does.
+	affinity int
 	// VFGroups are its virtual functions.
 	VFGroups []VFGroup
 }
@@ -56,14 +64,30 @@ type State struct {
 	used [numTypes][]Amounts
 	// usedVFs are the bus IDs of virtual functions in use, by type and index; sorted.
 	usedVFs [numTypes][][]string
+	// exclusive is by type and index how many pods share the device, or all on its PCIe root, with nobody; exclusives is how many there are.
+	exclusive  [numTypes][]exclusions
+	exclusives int
+	// empty is the state in which nobody uses anything.
+	empty *State
+	// pcies, numaNodes and roots are how many numbers of each devices have.
+	pcies, numaNodes, roots int
 }
+
+// exclusions count a device's users by what they do not share.
+type exclusions struct{ device, pcie int }
 
 // NewState returns the state in which nobody uses anything.
 func NewState(inventory *Inventory) *State {
 	s := &State{Inventory: inventory}
+	s.empty = s
 	for t := range s.Devices {
 		s.used[t] = make([]Amounts, len(s.Devices[t]))
 		s.usedVFs[t] = make([][]string, len(s.Devices[t]))
+		s.exclusive[t] = make([]exclusions, len(s.Devices[t]))
+		for i := range s.Devices[t] {
+			d := &s.Devices[t][i]
+			s.pcies, s.numaNodes, s.roots = max(s.pcies, d.PCIe+1), max(s.numaNodes, d.NUMA+1), max(s.roots, s.root(d)+1)
+		}
 	}
 	return s
 }
@@ -83,7 +107,7 @@ func (s *State) change(a *Allocation, use bool) *State {
 		if len(devices) == 0 {
 			continue
 		}
-		changed.used[t], changed.usedVFs[t] = slices.Clone(s.used[t]), slices.Clone(s.usedVFs[t])
+		changed.used[t], changed.usedVFs[t], changed.exclusive[t] = slices.Clone(s.used[t]), slices.Clone(s.usedVFs[t]), slices.Clone(s.exclusive[t])
 		for i := range devices {
 			changed.changeDevice(Type(t), &devices[i], use)
 		}
@@ -96,19 +120,36 @@ func (s *State) changeDevice(t Type, d *DeviceAllocation, use bool) {
 	if !ok {
 		return
 	}
-	vfs := slices.Clone(s.usedVFs[t][i])
+	by := 1
 	if use {
 		s.used[t][i] = s.used[t][i].Add(d.Amounts)
-		for _, vf := range d.VFs {
-			vfs = append(vfs, vf.BusID)
-		}
-		slices.Sort(vfs)
 	} else {
 		s.used[t][i] = s.used[t][i].Sub(d.Amounts)
-		for _, vf := range d.VFs {
-			if at, found := slices.BinarySearch(vfs, vf.BusID); found {
-				vfs = slices.Delete(vfs, at, at+1)
-			}
+		by = -1
+	}
+	if len(d.VFs) > 0 {
+		s.changeVFs(t, i, d.VFs, use)
+	}
+	if d.Exclusive == NotExclusive {
+		return
+	}
+	s.exclusives += by
+	if d.Exclusive == PCIeLevel {
+		s.exclusive[t][i].pcie += by
+	} else {
+		s.exclusive[t][i].device += by
+	}
+}
+
+func (s *State) changeVFs(t Type, i int, changed []VF, use bool) {
+	vfs := slices.Clone(s.usedVFs[t][i])
+	for _, vf := range changed {
+		at, found := slices.BinarySearch(vfs, vf.BusID)
+		switch {
+		case use:
+			vfs = slices.Insert(vfs, at, vf.BusID)
+		case found:
+			vfs = slices.Delete(vfs, at, at+1)
 		}
 	}
 	s.usedVFs[t][i] = vfs
@@ -116,7 +157,11 @@ func (s *State) changeDevice(t Type, d *DeviceAllocation, use bool) {
 
 // index is where the device of that minor is in the inventory.
 func (i *Inventory) index(t Type, minor int32) (int, bool) {
-	return slices.BinarySearchFunc(i.Devices[t], minor, func(d Device, minor int32) int { return int(d.Minor - minor) })
+	devices := i.Devices[t]
+	if at := int(minor); at >= 0 && at < len(devices) && devices[at].Minor == minor {
+		return at, true
+	}
+	return sort.Find(len(devices), func(at int) int { return cmp.Compare(minor, devices[at].Minor) })
 }
 
 // Device returns the device of that minor; nil for none.
@@ -125,6 +170,27 @@ func (i *Inventory) Device(t Type, minor int32) *Device {
 		return &i.Devices[t][at]
 	}
 	return nil
+}
+
+// root is the number of what must be equal for devices to be on the same PCIe root in joint allocation; -1 when nobody knows.
+func (i *Inventory) root(d *Device) int {
+	if d.affinity > 0 {
+		return i.PCIes - 1 + d.affinity
+	}
+	return d.PCIe
+}
+
+// numaID is the machine's number of the NUMA node; -1 when nobody knows.
+func (i *Inventory) numaID(d *Device) int {
+	if d.NUMA < 0 || d.NUMA >= len(i.numaIDs) {
+		return d.NUMA
+	}
+	return i.numaIDs[d.NUMA]
+}
+
+// isUsed is true of a device that any pod has something of.
+func (s *State) isUsed(t Type, index int) bool {
+	return !s.used[t][index].IsZero() || len(s.usedVFs[t][index]) > 0 || s.exclusive[t][index] != exclusions{}
 }
 
 // Used is what pods use of the device at that index of the inventory.

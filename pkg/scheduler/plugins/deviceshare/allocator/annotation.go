@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocator
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+)
+
+// wireAllocation is a device in the annotation. What is Koordinator's agent's has its names; exclusivePolicy is ours, which others pass over: without it, nobody
+// could tell from the annotation that the device is not to be shared.
+type wireAllocation struct {
+	Minor     int32           `json:"minor"`
+	Resources v1.ResourceList `json:"resources"`
+	ID        string          `json:"id,omitempty"`
+	Extension *wireExtension  `json:"extension,omitempty"`
+}
+
+type wireExtension struct {
+	VFs             []wireVF `json:"vfs,omitempty"`
+	Template        string   `json:"gpuSharedResourceTemplate,omitempty"`
+	ExclusivePolicy string   `json:"exclusivePolicy,omitempty"`
+}
+
+type wireVF struct {
+	Minor int32  `json:"minor,omitempty"`
+	BusID string `json:"busID,omitempty"`
+}
+
+// Annotation is the allocation as the value of v1alpha1.DeviceAllocatedAnnotation. Equal allocations have equal texts.
+func (a *Allocation) Annotation() string {
+	wire := map[string][]wireAllocation{}
+	if a != nil {
+		for t, devices := range a {
+			for i := range devices {
+				wire[typeNames[t]] = append(wire[typeNames[t]], devices[i].wire())
+			}
+		}
+	}
+	text, err := json.Marshal(wire)
+	if err != nil {
+		// Nothing in it can fail.
+		panic(err)
+	}
+	return string(text)
+}
+
+func (d *DeviceAllocation) wire() wireAllocation {
+	w := wireAllocation{Minor: d.Minor, ID: d.UUID, Resources: v1.ResourceList{}}
+	for r, amount := range d.Amounts {
+		if amount == 0 {
+			continue
+		}
+		format := resource.DecimalSI
+		if Resource(r) == Memory {
+			format = resource.BinarySI
+		}
+		w.Resources[resourceNames[r]] = *resource.NewQuantity(amount, format)
+	}
+	if len(d.VFs) > 0 || d.Template != "" || d.Exclusive != NotExclusive {
+		w.Extension = &wireExtension{Template: d.Template, ExclusivePolicy: d.Exclusive.String()}
+		for _, vf := range d.VFs {
+			w.Extension.VFs = append(w.Extension.VFs, wireVF(vf))
+		}
+	}
+	return w
+}
+
+// ParseAllocation reads the value of v1alpha1.DeviceAllocatedAnnotation. Types and resources that are not known are passed over. With an error beside it, the
+// allocation has what could be read: whoever counts devices must not take for free what a pod has.
+func ParseAllocation(value string) (*Allocation, error) {
+	wire := map[string]json.RawMessage{}
+	if err := json.Unmarshal([]byte(value), &wire); err != nil {
+		return nil, fmt.Errorf("annotation %s: %.64q is not an object of lists of devices: %.256s", v1alpha1.DeviceAllocatedAnnotation, value, err)
+	}
+	a := &Allocation{}
+	var errs []error
+	for t, name := range typeNames {
+		text, ok := wire[name]
+		if !ok {
+			continue
+		}
+		var devices []json.RawMessage
+		if err := json.Unmarshal(text, &devices); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %.64q is not a list of devices", name, text))
+			continue
+		}
+		for i, text := range devices {
+			device, err := parseDeviceAllocation(text)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s[%d]: %w", name, i, err))
+			}
+			if device != nil {
+				a[t] = append(a[t], *device)
+			}
+		}
+		slices.SortStableFunc(a[t], func(a, b DeviceAllocation) int { return cmp.Compare(a.Minor, b.Minor) })
+	}
+	if err := joinErrors(errs); err != nil {
+		return a, fmt.Errorf("annotation %s: %w", v1alpha1.DeviceAllocatedAnnotation, err)
+	}
+	return a, nil
+}
+
+// parseDeviceAllocation returns nil and no error for null, and a device beside an error if only a part is wrong.
+func parseDeviceAllocation(text json.RawMessage) (*DeviceAllocation, error) {
+	var w *wireAllocation
+	if err := json.Unmarshal(text, &w); err != nil {
+		return nil, fmt.Errorf("%.64q is not a device: %.256s", text, err)
+	}
+	if w == nil {
+		return nil, nil
+	}
+	d := &DeviceAllocation{Minor: w.Minor, UUID: w.ID}
+	var errs []error
+	for r, name := range resourceNames {
+		q, ok := w.Resources[name]
+		if !ok {
+			continue
+		}
+		value, ok := wholeNumber(q)
+		if !ok || value > maxAmount {
+			errs = append(errs, fmt.Errorf("resource %s: %.64s is not a whole number of at most %d", name, q.String(), int64(maxAmount)))
+			continue
+		}
+		d.Amounts[r] = value
+	}
+	if x := w.Extension; x != nil {
+		d.Template = x.Template
+		for _, vf := range x.VFs {
+			d.VFs = append(d.VFs, VF(vf))
+		}
+		if at := slices.Index(exclusivityNames[:], x.ExclusivePolicy); at >= 0 {
+			d.Exclusive = Exclusivity(at)
+		}
+	}
+	return d, errors.Join(errs...)
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocator
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// candidate is a device that a pod could have, whatever others it has.
+type candidate struct {
+	// index is the device's in the inventory.
+	index int
+	// group is the number of its PCIe root, or of what stands for it in joint allocation; -1 when nobody knows. numa is the group's NUMA node.
+	group, numa int
+	score       float64
+}
+
+// verdict is why a device is no candidate, in the order in which it is asked.
+type verdict int
+
+const (
+	usable verdict = iota
+	unhealthy
+	notSelected
+	notInNUMA
+	banned
+	kept
+	full
+	noVF
+	numVerdicts
+)
+
+// findCandidates fills in the candidates of a type, by device.
+func (x *search) findCandidates(t Type) {
+	x.candidates[t], x.mask[t] = x.candidates[t][:0], 0
+	for i := range x.devices(t) {
+		if x.judge(t, i) == usable {
+			x.candidates[t] = append(x.candidates[t], candidate{index: i})
+			x.mask[t] |= 1 << i
+		}
+	}
+}
+
+// devices are those that a search looks at.
+func (x *search) devices(t Type) []Device {
+	devices := x.s.Devices[t]
+	return devices[:min(len(devices), maxDevices)]
+}
+
+func (x *search) judge(t Type, i int) verdict {
+	want, d := &x.r.of[t], &x.s.Devices[t][i]
+	switch {
+	case !d.Healthy:
+		return unhealthy
+	case want.selector != nil && !want.selector.Matches(labels.Set(d.Labels)):
+		return notSelected
+	case !x.inNUMANodes(d):
+		return notInNUMA
+	case x.limit != nil && x.limit.banned[t]&(1<<i) != 0:
+		return banned
+	case want.exclusive != NotExclusive && x.s.isUsed(t, i), x.s.exclusives > 0 && x.isKept(t, i), want.exclusive == PCIeLevel && x.isPCIeUsed(t, i):
+		return kept
+	}
+	amounts, ok := fill(want.amounts, t, d)
+	if !ok || !hasRoom(&amounts, &d.Total, &x.s.used[t][i]) {
+		return full
+	}
+	if want.vfs != nil {
+		if _, ok := x.freeVF(t, i); !ok {
+			return noVF
+		}
+	}
+	if t == GPU && amounts[MemoryRatio] < 100 {
+		x.shares = true
+	}
+	return usable
+}
+
+// inNUMANodes is true of devices that nobody knows the NUMA node of, too: they are as far from one as from another.
+func (x *search) inNUMANodes(d *Device) bool {
+	return len(x.o.NUMANodes) == 0 || d.NUMA < 0 || slices.Contains(x.o.NUMANodes, x.s.numaID(d))
+}
+
+// isKept is true if another pod has the device, or all on its PCIe root, for itself.
+func (x *search) isKept(t Type, i int) bool {
+	if x.s.exclusive[t][i] != (exclusions{}) {
+		return true
+	}
+	pcie := x.s.Devices[t][i].PCIe
+	return x.anyOnPCIe(pcie, func(t Type, i int) bool { return x.s.exclusive[t][i].pcie > 0 })
+}
+
+// isPCIeUsed is true if another pod has anything on the device's PCIe root.
+func (x *search) isPCIeUsed(t Type, i int) bool {
+	return x.anyOnPCIe(x.s.Devices[t][i].PCIe, x.s.isUsed)
+}
+
+func (x *search) anyOnPCIe(pcie int, is func(Type, int) bool) bool {
+	if pcie < 0 {
+		return false
+	}
+	for t := range x.s.Devices {
+		for i := range x.s.Devices[t] {
+			if x.s.Devices[t][i].PCIe == pcie && is(Type(t), i) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fill returns the amounts with that of memory which follows from the other; false if the device cannot tell.
+func fill(amounts Amounts, t Type, d *Device) (Amounts, bool) {
+	if t != GPU {
+		return amounts, true
+	}
+	total := d.Total[Memory]
+	switch {
+	case amounts[Memory] == 0:
+		amounts[Memory] = amounts[MemoryRatio] * total / 100
+	case amounts[MemoryRatio] == 0:
+		if amounts[Memory] > total {
+			return amounts, false
+		}
+		amounts[MemoryRatio] = 100 * amounts[Memory] / total
+	}
+	return amounts, true
+}
+
+func hasRoom(amounts, total, used *Amounts) bool {
+	for r, amount := range amounts {
+		if amount > 0 && amount > total[r]-used[r] {
+			return false
+		}
+	}
+	return true
+}
+
+// freeVF is the first virtual function, by bus ID, that the request selects and nobody has.
+func (x *search) freeVF(t Type, i int) (VF, bool) {
+	var first VF
+	found := false
+	used := x.s.usedVFs[t][i]
+	for g := range x.s.Devices[t][i].VFGroups {
+		group := &x.s.Devices[t][i].VFGroups[g]
+		if !x.r.of[t].vfs.Matches(labels.Set(group.Labels)) {
+			continue
+		}
+		for _, vf := range group.VFs {
+			if found && vf.BusID >= first.BusID {
+				break
+			}
+			if _, taken := slices.BinarySearch(used, vf.BusID); !taken {
+				first, found = vf, true
+				break
+			}
+		}
+	}
+	return first, found
+}
+
+// sortCandidates orders them by group, in it by score, then by minor. The groups of joint types are of what stands for the PCIe root.
+func (x *search) sortCandidates(t Type, joint bool) {
+	x.groupNUMA = resize(x.groupNUMA, x.s.roots, -1)
+	of := x.candidates[t]
+	for c := range of {
+		d := &x.s.Devices[t][of[c].index]
+		of[c].group, of[c].numa = d.PCIe, d.NUMA
+		if joint {
+			of[c].group = x.s.root(d)
+		}
+		if group := of[c].group; group >= 0 {
+			if x.groupNUMA[group] < 0 {
+				x.groupNUMA[group] = d.NUMA
+			}
+			of[c].numa = x.groupNUMA[group]
+		}
+		of[c].score = 0
+		if x.o.Strategy != nil {
+			amounts, _ := fill(x.r.of[t].amounts, t, d)
+			of[c].score = x.o.Strategy.DeviceScore(x.s, t, of[c].index, amounts)
+		}
+	}
+	slices.SortFunc(of, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.numa, b.numa), cmp.Compare(a.group, b.group), cmp.Compare(b.score, a.score), cmp.Compare(a.index, b.index))
+	})
+}
+
+// resize returns a slice of n equal numbers, in the room of the old if it has enough.
+func resize(old []int, n, value int) []int {
+	s := slices.Grow(old[:0], n)[:n]
+	for i := range s {
+		s[i] = value
+	}
+	return s
+}

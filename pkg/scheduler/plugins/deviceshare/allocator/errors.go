@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocator
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// maxErrors bounds how many errors of a kind are told of, whose texts are bounded each.
+const maxErrors = 4
+
+// joinErrors joins errors in the order of their texts, with no more of them than a message has room for; nil for none.
+func joinErrors(errs []error) error {
+	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+	if more := len(errs) - maxErrors; more > 0 {
+		errs = append(errs[:maxErrors:maxErrors], fmt.Errorf("and %d more", more))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocator
+
+import "math/bits"
+
+// placePartition chooses GPUs that are an entry of the node's partition table. It is final unless the pod and the node would have others too.
+//
+// Of the entries that nobody uses any of, the best score goes first; among equals, NICs on all PCIe roots, then what leaves most of the table.
+func (x *search) placePartition(secondaries []Type) (best plan, f failure, final bool) {
+	spec := &x.r.partition
+	honored := spec.asked || x.s.PartitionPolicy == "Honor"
+	table := x.s.Partitions
+	if table == nil {
+		return best, failure{noPartitionTable, GPU}, honored
+	}
+	count := x.r.of[GPU].count
+	entries := table[count]
+	if len(entries) == 0 {
+		return best, failure{noPartitionSize, GPU}, honored
+	}
+	f = failure{noPartition, GPU}
+	unused := x.unusedGPUs()
+	for at := range entries {
+		entry := &entries[at]
+		if (best.ok || spec.restricted) && entry.Score != entries[max(at-1, 0)].Score {
+			break
+		}
+		if entry.Bandwidth < spec.bandwidth {
+			continue
+		}
+		mask, ok := x.maskOf(entry)
+		if !ok || mask&^(unused&x.mask[GPU]) != 0 {
+			continue
+		}
+		p := x.tryPartition(mask, secondaries)
+		if !p.ok {
+			if x.r.samePCIe && len(secondaries) > 0 {
+				f = failure{notJoint, GPU}
+			}
+			continue
+		}
+		p.value.loss = -x.tableLeft(unused &^ mask)
+		if !best.ok || p.value.compare(best.value) > 0 {
+			best = p
+		}
+	}
+	if best.ok {
+		return best, failure{}, true
+	}
+	return best, f, honored
+}
+
+// unusedGPUs has a bit for each healthy GPU that nobody uses.
+func (x *search) unusedGPUs() (mask uint64) {
+	for i := range x.devices(GPU) {
+		if x.s.Devices[GPU][i].Healthy && !x.s.isUsed(GPU, i) {
+			mask |= 1 << i
+		}
+	}
+	return mask
+}
+
+// maskOf is false for an entry with GPUs that the node does not have.
+func (x *search) maskOf(entry *Partition) (mask uint64, ok bool) {
+	for _, minor := range entry.Minors {
+		i, ok := x.s.index(GPU, minor)
+		if !ok || i >= maxDevices {
+			return 0, false
+		}
+		mask |= 1 << i
+	}
+	return mask, true
+}
+
+// tableLeft is what the table is still good for with the GPUs: large entries before any number of small ones.
+func (x *search) tableLeft(unused uint64) int {
+	left := 0
+	for _, size := range []struct{ gpus, worth int }{{8, 10000}, {4, 100}, {2, 1}} {
+		for at := range x.s.Partitions[size.gpus] {
+			if mask, ok := x.maskOf(&x.s.Partitions[size.gpus][at]); ok && mask&^unused == 0 {
+				left += size.worth
+			}
+		}
+	}
+	return left
+}
+
+// tryPartition places the secondaries for a set of GPUs, if the set is in the scope that is asked for.
+func (x *search) tryPartition(mask uint64, secondaries []Type) (p plan) {
+	all := x.candidates[GPU]
+	defer func() { x.candidates[GPU] = all }()
+	x.candidates[GPU] = make([]candidate, 0, bits.OnesCount64(mask))
+	for _, c := range all {
+		if mask&(1<<c.index) != 0 {
+			x.candidates[GPU] = append(x.candidates[GPU], c)
+		}
+	}
+	p, _ = x.placeByTopology(GPU, secondaries)
+	return p
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocator
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+)
+
+// maxPartitions bounds how many entries of each size a table has.
+const maxPartitions = 1024
+
+// parsePartitions reads the node's partition table: by number of GPUs, the best score first, then by minors. Without one, models that are known to need one have
+// theirs. Entries that are wrong are left out and told of.
+func parsePartitions(text string, i *Inventory) (map[int][]Partition, error) {
+	if text == "" {
+		return builtInPartitions(i), nil
+	}
+	var wire map[string][]struct {
+		Minors           []int32            `json:"minors"`
+		RingBusBandwidth *resource.Quantity `json:"ringBusBandwidth"`
+		AllocationScore  int                `json:"allocationScore"`
+	}
+	if err := json.Unmarshal([]byte(text), &wire); err != nil {
+		return nil, fmt.Errorf("annotation %s: %.64q is not a table of partitions by number of GPUs: %.256s", v1alpha1.GPUPartitionsAnnotation, text, err)
+	}
+	table := make(map[int][]Partition, len(wire))
+	var errs []error
+	for size, entries := range wire {
+		n, err := strconv.Atoi(size)
+		if err != nil || n < 1 || len(entries) > maxPartitions {
+			errs = append(errs, fmt.Errorf("annotation %s: %.32q with %d entries, must be a number of GPUs with at most %d", v1alpha1.GPUPartitionsAnnotation, size, len(entries), maxPartitions))
+			continue
+		}
+		for _, entry := range entries {
+			minors := slices.Compact(slices.Sorted(slices.Values(entry.Minors)))
+			p := Partition{Minors: minors, Score: entry.AllocationScore}
+			if q := entry.RingBusBandwidth; q != nil {
+				p.Bandwidth = max(q.Value(), 0)
+			}
+			if len(minors) != n || len(entry.Minors) != n {
+				errs = append(errs, fmt.Errorf("annotation %s: a partition of %d has %d different minors", v1alpha1.GPUPartitionsAnnotation, n, len(minors)))
+				continue
+			}
+			table[n] = append(table[n], p)
+		}
+		slices.SortFunc(table[n], func(a, b Partition) int {
+			return cmp.Or(cmp.Compare(b.Score, a.Score), slices.Compare(a.Minors, b.Minors), cmp.Compare(b.Bandwidth, a.Bandwidth))
+		})
+	}
+	return table, joinErrors(errs)
+}
+
+// builtInPartitions are those of boards with eight Hopper GPUs on NVSwitch, of which aligned groups of 1, 2, 4 and 8 can be given to virtual machines
+// (https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide); nil for other nodes.
+func builtInPartitions(i *Inventory) map[int][]Partition {
+	const gpus = 8
+	gpu := i.Devices[GPU]
+	if i.Vendor != "" && i.Vendor != "nvidia" || !slices.Contains([]string{"H100", "H800", "H20"}, i.Model) || len(gpu) != gpus || gpu[gpus-1].Minor != gpus-1 {
+		return nil
+	}
+	table := make(map[int][]Partition)
+	for size := 1; size <= gpus; size *= 2 {
+		for from := 0; from < gpus; from += size {
+			p := Partition{Score: 1}
+			for minor := from; minor < from+size; minor++ {
+				p.Minors = append(p.Minors, int32(minor))
+			}
+			table[size] = append(table[size], p)
+		}
+	}
+	return table
+}

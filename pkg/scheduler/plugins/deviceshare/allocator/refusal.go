@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocator
+
+import (
+	"fmt"
+	"strings"
+)
+
+// failure is why a search found nothing.
+type failure struct {
+	why  why
+	what Type
+}
+
+type why int
+
+const (
+	found why = iota
+	tooFew
+	notInScope
+	notJoint
+	noPartitionTable
+	noPartitionSize
+	noPartition
+	otherIsolation
+	noTemplate
+)
+
+// reason tells of a failure of the search's last run: Koordinator's message for it, and what was found.
+func (x *search) reason(f failure) string {
+	want := &x.r.of[f.what]
+	switch f.why {
+	case tooFew:
+		return x.reasonTooFew(f.what)
+	case notInScope:
+		title := "Insufficient Topology Scoped GPU Devices"
+		if f.what != GPU {
+			title = fmt.Sprintf("Insufficient Topology Scoped %s devices", f.what)
+		}
+		scope := x.widest(f.what)
+		if !x.knowsTopology(f.what, scope) {
+			return fmt.Sprintf("node(s) missing GPU Device Topology Tree: %s free, asked for in one %s, which the Device object does not tell", x.free(f.what), scope)
+		}
+		return fmt.Sprintf("%s: %d asked for in one %s, %s free, at most %d in one", title, want.count, scope, x.free(f.what), x.mostIn(f.what, scope))
+	case notJoint:
+		return x.reasonNotJoint(f.what)
+	case noPartitionTable:
+		return "node(s) missing GPU Partition Table: GPUs are given by partition only"
+	case noPartitionSize:
+		return fmt.Sprintf("node(s) Unsupported number of GPU requests: no partition of %d", want.count)
+	case noPartition:
+		return fmt.Sprintf("Insufficient Partitioned GPU Devices: %s free, none of the %d partitions of %d fits", x.free(GPU), len(x.s.Partitions[want.count]), want.count)
+	case otherIsolation:
+		return fmt.Sprintf("GPU isolation provider is %.64q, the pod asks for %.64q", x.s.IsolationProvider, x.r.isolation)
+	case noTemplate:
+		return fmt.Sprintf("no matched GPU shared resource template: of vendor %.64q and model %.64q", x.s.Vendor, x.s.Model)
+	}
+	return "Insufficient devices"
+}
+
+func (x *search) free(t Type) string { return t.noun(len(x.candidates[t])) }
+
+// reasonTooFew counts the devices by why they cannot be had.
+func (x *search) reasonTooFew(t Type) string {
+	want := &x.r.of[t]
+	var by [numVerdicts]int
+	for i := range x.devices(t) {
+		by[x.judge(t, i)]++
+	}
+	var b strings.Builder
+	switch {
+	case by[noVF] > 0 && by[usable]+by[noVF] >= want.count:
+		fmt.Fprintf(&b, "Insufficient %s VirtualFunctions: ", t)
+	case by[notInNUMA] > 0 && by[usable]+by[notInNUMA] >= want.count:
+		b.WriteString("Insufficient NUMA Scoped Devices: ")
+	default:
+		fmt.Fprintf(&b, "Insufficient %s devices: ", t)
+	}
+	if want.all {
+		b.WriteString("all that match are asked for")
+	} else {
+		fmt.Fprintf(&b, "%d asked for", want.count)
+	}
+	fmt.Fprintf(&b, ", %d of %s free", by[usable], t.noun(len(x.devices(t))))
+	for v, text := range [numVerdicts]string{
+		unhealthy: "unhealthy", notSelected: "not selected", notInNUMA: "on other NUMA nodes", banned: "for other members",
+		kept: "used or kept by others", full: "without room", noVF: "without a virtual function",
+	} {
+		if by[v] > 0 && text != "" {
+			fmt.Fprintf(&b, ", %d %s", by[v], text)
+		}
+	}
+	return b.String()
+}
+
+// reasonNotJoint is about the first joint type of which the free devices of the primary have too few beside them.
+func (x *search) reasonNotJoint(t Type) string {
+	const title = "Device Joint-Allocate rules violation: "
+	for _, secondary := range x.r.joint[1:] {
+		with := 0
+		for _, c := range x.candidates[t] {
+			if c.group >= 0 && x.countOn(secondary, c.group) > 0 {
+				with++
+			}
+		}
+		noun := "an " + typeNouns[secondary]
+		switch {
+		case with == 0:
+			return fmt.Sprintf("%s%s free, none with %s on the same PCIe switch", title, x.free(t), noun)
+		case with < x.r.of[t].count:
+			return fmt.Sprintf("%s%s free, only %d with %s on the same PCIe switch, %d asked for", title, x.free(t), with, noun, x.r.of[t].count)
+		}
+	}
+	return fmt.Sprintf("%s%s free, no %d with all that is asked for on the same PCIe switches and in one %s", title, x.free(t), x.r.of[t].count, x.widest(t))
+}
+
+func (x *search) knowsTopology(t Type, scope Scope) bool {
+	for _, c := range x.candidates[t] {
+		if x.partOf(t, c.index, scope) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// mostIn is the largest number of candidates in one part of the scope.
+func (x *search) mostIn(t Type, scope Scope) int {
+	most := 0
+	for part := range x.parts(t, scope) {
+		n := 0
+		for _, c := range x.candidates[t] {
+			if x.partOf(t, c.index, scope) == part {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}

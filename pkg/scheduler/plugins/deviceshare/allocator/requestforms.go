@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocator
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// The names by which pods ask for GPUs, beside those of Resources.
+const (
+	nvidiaGPU v1.ResourceName = "nvidia.com/gpu"
+	amdGPU    v1.ResourceName = "amd.com/gpu"
+	dcuGPU    v1.ResourceName = "dcu.com/gpu"
+	wholeGPU  v1.ResourceName = "koordinator.sh/gpu"
+	gpuShared v1.ResourceName = "koordinator.sh/gpu.shared"
+)
+
+// asked is by how much of which resource a pod asks for devices, as bits of the names for the form and as values.
+type asked struct {
+	form   form
+	values [numNames]int64
+}
+
+// form is a set of names, a bit each.
+type form uint16
+
+// The names in the order of their bits.
+const (
+	byNVIDIA = iota
+	byAMD
+	byDCU
+	byGPU
+	byShared
+	byCore
+	byRatio
+	byMemory
+	byNPUCore
+	byNPUCPU
+	byNPUDVPP
+	byRDMA
+	byFPGA
+	numNames
+)
+
+var names = [numNames]v1.ResourceName{
+	nvidiaGPU, amdGPU, dcuGPU, wholeGPU, gpuShared, resourceNames[Core], resourceNames[MemoryRatio], resourceNames[Memory],
+	resourceNames[NPUCore], resourceNames[NPUCPU], resourceNames[NPUDVPP], resourceNames[RDMAShare], resourceNames[FPGAShare],
+}
+
+func formOf(bits ...int) form {
+	var f form
+	for _, bit := range bits {
+		f |= 1 << bit
+	}
+	return f
+}
+
+var (
+	gpuNames      = ^formOf(byRDMA, byFPGA)
+	vendorForms   = []form{formOf(byNVIDIA), formOf(byAMD), formOf(byDCU)}
+	templateForms = []form{formOf(byShared, byNPUCore, byNPUCPU, byMemory), formOf(byShared, byNPUCore, byNPUCPU, byNPUDVPP, byMemory)}
+	// gpuForms are all sets of names by which a pod may ask for GPUs.
+	gpuForms = slices.Concat(vendorForms, templateForms, []form{
+		formOf(byGPU), formOf(byMemory), formOf(byRatio), formOf(byCore, byMemory), formOf(byCore, byRatio), formOf(byNPUCore, byRatio),
+		formOf(byShared, byMemory), formOf(byShared, byRatio), formOf(byShared, byCore, byMemory), formOf(byShared, byCore, byRatio),
+	})
+)
+
+func (f form) String() string {
+	var in []string
+	for bit, name := range names {
+		if f&(1<<bit) != 0 {
+			in = append(in, string(name))
+		}
+	}
+	return strings.Join(in, ", ")
+}
+
+// maxAmount bounds amounts of all kinds, so that a hundred times one, and a node's sum, do not overflow.
+const maxAmount = math.MaxInt64 >> 10
+
+// readAsked sums up what the pod's containers ask for, as Kubernetes does: those that run together add up, and an init container counts with the sidecars that
+// started before it.
+func readAsked(pod *v1.Pod) (asked, error) {
+	var a asked
+	var errs []error
+	for bit, name := range names {
+		value, found, err := sumOf(pod, name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if name == gpuShared && found && value == 0 {
+			errs = append(errs, fmt.Errorf("resource %s: is 0, must be the number of GPUs to share, at least 1", name))
+		}
+		if value > 0 {
+			a.form |= 1 << bit
+			a.values[bit] = value
+		}
+	}
+	return a, errors.Join(errs...)
+}
+
+func sumOf(pod *v1.Pod, name v1.ResourceName) (sum int64, found bool, err error) {
+	add := func(c *v1.Container, to int64) int64 {
+		quantity, ok := c.Resources.Limits[name]
+		if !ok {
+			quantity, ok = c.Resources.Requests[name]
+		}
+		if !ok {
+			return to
+		}
+		found = true
+		value, ok := wholeNumber(quantity)
+		if !ok || value > maxAmount-to {
+			err = fmt.Errorf("resource %s: container %.64q asks for %.64s, must be a whole number, and all together at most %d", name, c.Name, quantity.String(), int64(maxAmount))
+			return to
+		}
+		return to + value
+	}
+	for i := range pod.Spec.Containers {
+		sum = add(&pod.Spec.Containers[i], sum)
+	}
+	var sidecars, most int64
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		most = max(most, add(c, sidecars))
+		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+			sidecars = add(c, sidecars)
+			sum = add(c, sum)
+		}
+	}
+	return max(sum, most), found, err
+}
+
+func wholeNumber(q resource.Quantity) (int64, bool) {
+	value, ok := q.AsInt64()
+	return value, ok && value >= 0
+}
+
+// normalizeGPUs turns any form of asking for GPUs into amounts of each and a count.
+func (a *asked) normalizeGPUs() (want typeRequest, err error) {
+	f := a.form & gpuNames
+	if f == 0 {
+		return want, nil
+	}
+	if !slices.Contains(gpuForms, f) {
+		return want, fmt.Errorf("resources %s: cannot be asked for together and nothing else of GPUs; ask by %s alone, by %s alone, or by %s or %s, with %s if wanted",
+			f, nvidiaGPU, wholeGPU, formOf(byCore, byRatio), formOf(byCore, byMemory), gpuShared)
+	}
+	values := &a.values
+	if slices.Contains(vendorForms, f) {
+		count := values[byNVIDIA] + values[byAMD] + values[byDCU]
+		want.amounts[Core], want.amounts[MemoryRatio], want.count = 100, 100, clampCount(count)
+		return want, nil
+	}
+	core, ratio := values[byCore], values[byRatio]
+	if f == formOf(byGPU) {
+		core, ratio = values[byGPU], values[byGPU]
+	}
+	shared := values[byShared]
+	for _, part := range []struct {
+		name  v1.ResourceName
+		value int64
+	}{{names[byGPU], values[byGPU]}, {names[byCore], values[byCore]}, {names[byRatio], values[byRatio]}} {
+		if shared == 0 && !isShareOrWhole(part.value) {
+			return want, fmt.Errorf("resource %s: is %d, must be at most 100 or a multiple of 100", part.name, part.value)
+		}
+		if shared > 0 && (part.value%shared != 0 || part.value/shared > 100) {
+			return want, fmt.Errorf("resource %s: is %d over %d GPUs (%s), must divide into equal parts of at most 100", part.name, part.value, shared, gpuShared)
+		}
+	}
+	count := shared
+	switch {
+	case shared > 0:
+	case ratio > 100:
+		count = ratio / 100
+	case core > 100 && ratio == 0:
+		count = core / 100
+	default:
+		count = 1
+	}
+	if slices.Contains(templateForms, f) && (shared != 1 || values[byNPUDVPP] > 100) {
+		return want, fmt.Errorf("resources %s: %s is %d and %s is %d, must be 1 and at most 100", f, gpuShared, shared, names[byNPUDVPP], values[byNPUDVPP])
+	}
+	if core%count != 0 || core/count > 100 || values[byNPUCore]%count != 0 {
+		return want, fmt.Errorf("resources %s: %d and %d over %d GPUs, must divide into equal parts of at most 100", f&formOf(byCore, byNPUCore), core, values[byNPUCore], count)
+	}
+	want.count = clampCount(count)
+	want.amounts = Amounts{Core: core / count, MemoryRatio: ratio / count, Memory: (values[byMemory] + count - 1) / count,
+		NPUCore: values[byNPUCore] / count, NPUCPU: values[byNPUCPU], NPUDVPP: values[byNPUDVPP]}
+	return want, nil
+}
+
+// normalizeOthers does it for a type of devices of which a pod asks by a share of one, or by hundreds.
+func (a *asked) normalizeOthers(bit int, r Resource, asCount bool) (want typeRequest, err error) {
+	value := a.values[bit]
+	switch {
+	case value == 0:
+	case asCount:
+		want.count, want.amounts[r] = clampCount(value), 1
+	case !isShareOrWhole(value):
+		return want, fmt.Errorf("resource %s: is %d, must be at most 100 or a multiple of 100", names[bit], value)
+	case value > 100:
+		want.count, want.amounts[r] = clampCount(value/100), 100
+	default:
+		want.count, want.amounts[r] = 1, value
+	}
+	return want, nil
+}
+
+func isShareOrWhole(value int64) bool { return value <= 100 || value%100 == 0 }
+
+// clampCount keeps a count in a range that no node has, so that sums of it are safe.
+func clampCount(n int64) int { return int(min(n, math.MaxInt32)) }

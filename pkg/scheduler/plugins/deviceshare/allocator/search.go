@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocator
+
+import (
+	"math/bits"
+	"sync"
+)
+
+// search finds devices for one request on one node.
+//
+// What a pod may have of each device does not depend on what else it has (findCandidates), so that a placement is a number of candidates from each group: the
+// devices of a type on one PCIe root. One for a type alone, or for the primary of joint types, is found by asking of each part of the node, the narrowest scope
+// first, for the best numbers (choose); that goes over all that differ, so what exists is found. What it costs grows with the groups, not with their subsets.
+// Joint secondaries follow from the roots that their primary has.
+type search struct {
+	s *State
+	r *Request
+	o *Options
+	// limit is nil outside plans for several pods.
+	limit *limit
+
+	candidates [numTypes][]candidate
+	// mask has a bit for each candidate, and chosen for each that is taken.
+	mask, chosen [numTypes]uint64
+	// shares is true if the GPUs are shared ones.
+	shares   bool
+	template string
+
+	// What follows is room to work in.
+	groupNUMA []int
+	groups    []group
+	freeGroup []int
+	freeNUMA  []int
+	cells     []cell
+	layers    []layer
+	options   []option
+	rounds    []int
+}
+
+// limit is what a plan for several pods forbids each.
+type limit struct {
+	// banned has a bit for each device that may not be taken.
+	banned [numTypes]uint64
+	// scope, if any, is what the devices of the type must share; no narrower one will do if exact.
+	of    Type
+	scope Scope
+	exact bool
+}
+
+// scopeOf is the scope that the limit, which may be nil, has for the type; 0 for none.
+func (l *limit) scopeOf(t Type) (scope Scope, exact bool) {
+	if l == nil || l.of != t {
+		return 0, false
+	}
+	return l.scope, l.exact && l.scope > 0
+}
+
+var searches = sync.Pool{New: func() any { return new(search) }}
+
+func newSearch(s *State, r *Request, o *Options) *search {
+	x := searches.Get().(*search)
+	x.s, x.r, x.o, x.limit = s, r, o, nil
+	return x
+}
+
+func (x *search) done() {
+	x.s, x.r, x.o, x.limit = nil, nil, nil, nil
+	searches.Put(x)
+}
+
+// run chooses devices of all types; chosen has them if there is no failure.
+func (x *search) run() failure {
+	x.chosen, x.template, x.shares = [numTypes]uint64{}, "", false
+	for t := range x.r.of {
+		want := &x.r.of[t]
+		if !want.asked() {
+			continue
+		}
+		if want.count > len(x.devices(Type(t))) {
+			x.candidates[t], x.mask[t] = x.candidates[t][:0], 0
+			return failure{tooFew, Type(t)}
+		}
+		x.findCandidates(Type(t))
+		if len(x.candidates[t]) < x.count(Type(t)) || len(x.candidates[t]) == 0 {
+			return failure{tooFew, Type(t)}
+		}
+	}
+	if f := x.checkGPUs(); f.why != found {
+		return f
+	}
+	for t := range x.r.of {
+		if !x.r.of[t].asked() || x.r.isSecondary(Type(t)) {
+			continue
+		}
+		if f := x.place(Type(t)); f.why != found {
+			return f
+		}
+	}
+	return failure{}
+}
+
+// checkGPUs is what must be true of the node for any of its GPUs to do.
+func (x *search) checkGPUs() failure {
+	gpu := &x.r.of[GPU]
+	if !gpu.asked() || !x.shares {
+		return failure{}
+	}
+	if x.r.isolation != x.s.IsolationProvider {
+		return failure{otherIsolation, GPU}
+	}
+	if !x.r.templated {
+		return failure{}
+	}
+	var ok bool
+	if x.template, ok = x.o.Templates.match(x.s.Vendor, x.s.Model, gpu.amounts); !ok {
+		return failure{noTemplate, GPU}
+	}
+	return failure{}
+}
+
+// count is how many devices of the type the pod asks for on this node, at least.
+func (x *search) count(t Type) int {
+	want := &x.r.of[t]
+	if !want.all {
+		return want.count
+	}
+	n := 0
+	for i := range x.devices(t) {
+		if v := x.judge(t, i); v == usable || v > notInNUMA {
+			n++
+		}
+	}
+	return n
+}
+
+// place chooses devices of a type, and those of joint types with it.
+func (x *search) place(t Type) failure {
+	var secondaries []Type
+	if x.r.isPrimary(t) {
+		secondaries = x.r.joint[1:]
+	}
+	for _, secondary := range secondaries {
+		x.sortCandidates(secondary, true)
+	}
+	x.sortCandidates(t, len(secondaries) > 0)
+	plan, f := x.placeWithin(t, secondaries, 0)
+	if f.why == found {
+		x.take(t, &plan)
+	}
+	return f
+}
+
+// placeWithin tries each part of the node for those secondaries that must share one, then the rest.
+func (x *search) placeWithin(t Type, secondaries []Type, from int) (plan, failure) {
+	for ; from < len(secondaries); from++ {
+		if scope := x.r.of[secondaries[from]].scope; scope > 0 && scope < ScopeNode {
+			return x.placeWithinEach(t, secondaries, from, scope)
+		}
+	}
+	if t == GPU && !x.shares {
+		if p, f, final := x.placePartition(secondaries); final {
+			return p, f
+		}
+	}
+	return x.placeByTopology(t, secondaries)
+}
+
+func (x *search) placeWithinEach(t Type, secondaries []Type, from int, scope Scope) (best plan, f failure) {
+	secondary := secondaries[from]
+	all, mask := append([]candidate(nil), x.candidates[secondary]...), x.mask[secondary]
+	f = failure{notInScope, secondary}
+	for part := range x.parts(secondary, scope) {
+		x.candidates[secondary], x.mask[secondary] = x.candidates[secondary][:0], 0
+		for _, c := range all {
+			if x.partOf(secondary, c.index, scope) == part {
+				x.candidates[secondary] = append(x.candidates[secondary], c)
+				x.mask[secondary] |= 1 << c.index
+			}
+		}
+		if n := len(x.candidates[secondary]); n == 0 || n < x.r.of[secondary].count || x.r.of[secondary].all && n < len(all) {
+			continue
+		}
+		p, why := x.placeWithin(t, secondaries, from+1)
+		if why.why != found {
+			f = why
+		} else if !best.ok || p.better(&best) {
+			best = p
+		}
+	}
+	x.candidates[secondary], x.mask[secondary] = append(x.candidates[secondary][:0], all...), mask
+	if best.ok {
+		return best, failure{}
+	}
+	return best, f
+}
+
+// parts is how many parts of the scope the node has, and partOf which of them a device is in; -1 for none.
+func (x *search) parts(t Type, scope Scope) int {
+	switch scope {
+	case ScopeDevice:
+		return len(x.devices(t))
+	case ScopePCIe:
+		return x.s.pcies
+	case ScopeNUMANode:
+		return x.s.numaNodes
+	}
+	return 1
+}
+
+func (x *search) partOf(t Type, index int, scope Scope) int {
+	d := &x.s.Devices[t][index]
+	switch scope {
+	case ScopeDevice:
+		return index
+	case ScopePCIe:
+		return d.PCIe
+	case ScopeNUMANode:
+		return d.NUMA
+	}
+	return 0
+}
+
+// take notes the plan's devices as chosen.
+func (x *search) take(t Type, p *plan) {
+	x.chosen[t] |= p.devices
+	for secondary := range p.secondaries {
+		x.chosen[secondary] |= p.secondaries[secondary]
+	}
+}
+
+// allocation is what was chosen.
+func (x *search) allocation() *Allocation {
+	a := &Allocation{}
+	for t := range a {
+		if x.chosen[t] == 0 {
+			continue
+		}
+		a[t] = make([]DeviceAllocation, 0, bits.OnesCount64(x.chosen[t]))
+		for left := x.chosen[t]; left != 0; left &= left - 1 {
+			i := bits.TrailingZeros64(left)
+			d := &x.s.Devices[t][i]
+			amounts, _ := fill(x.r.of[t].amounts, Type(t), d)
+			given := DeviceAllocation{Minor: d.Minor, UUID: d.UUID, Amounts: amounts, Exclusive: x.r.of[t].exclusive}
+			if Type(t) == GPU {
+				given.Template = x.template
+			}
+			if x.r.of[t].vfs != nil {
+				vf, _ := x.freeVF(Type(t), i)
+				given.VFs = []VF{vf}
+			}
+			a[t] = append(a[t], given)
+		}
+	}
+	return a
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocator
+
+// Strategy is which of several devices, and of several nodes, is better. It must not change, and is asked by many at once.
+type Strategy interface {
+	// DeviceScore is how good it is to take the amounts, which are free, from the device at that index; the higher the better.
+	DeviceScore(s *State, t Type, index int, amounts Amounts) float64
+	// NodeScore is how good it is that the node goes from one state to the other; 0 to 100, the higher the better.
+	NodeScore(before, after *State) float64
+}
+
+// Weights are how much each resource counts.
+type Weights [numResources]float64
+
+// DefaultWeights are those of Koordinator.
+var DefaultWeights = Weights{MemoryRatio: 1, Memory: 1, RDMAShare: 1, FPGAShare: 1}
+
+// LeastAllocated prefers devices, and nodes, of which most is left.
+type LeastAllocated struct{ Weights Weights }
+
+// MostAllocated prefers devices, and nodes, of which least is left.
+type MostAllocated struct{ Weights Weights }
+
+var (
+	_ Strategy = LeastAllocated{}
+	_ Strategy = MostAllocated{}
+)
+
+// DeviceScore implements Strategy.
+func (l LeastAllocated) DeviceScore(s *State, t Type, index int, amounts Amounts) float64 {
+	return 100 - MostAllocated(l).DeviceScore(s, t, index, amounts)
+}
+
+// NodeScore implements Strategy.
+func (l LeastAllocated) NodeScore(before, after *State) float64 {
+	return 100 - MostAllocated(l).NodeScore(before, after)
+}
+
+// DeviceScore implements Strategy: the part of the device that is used then, over the resources that are asked for.
+func (m MostAllocated) DeviceScore(s *State, t Type, index int, amounts Amounts) float64 {
+	return m.usedPart(&amounts, &s.Devices[t][index].Total, s.used[t][index].Add(amounts))
+}
+
+// NodeScore implements Strategy: the part of the node's devices that is used then, over the types and resources that change.
+func (m MostAllocated) NodeScore(before, after *State) float64 {
+	var sum float64
+	types := 0
+	for t := range after.Devices {
+		var taken, total, used Amounts
+		for i := range after.Devices[t] {
+			taken = taken.Add(after.used[t][i].Sub(before.used[t][i]))
+			total = total.Add(after.Devices[t][i].Total)
+			used = used.Add(after.used[t][i])
+		}
+		if !taken.IsZero() {
+			sum += m.usedPart(&taken, &total, used)
+			types++
+		}
+	}
+	if types == 0 {
+		return 0
+	}
+	return sum / float64(types)
+}
+
+// usedPart is the weighted mean over the resources that are asked for, in percent.
+func (m MostAllocated) usedPart(asked, total *Amounts, used Amounts) float64 {
+	var sum, weights float64
+	for r := range asked {
+		if asked[r] == 0 || total[r] == 0 || m.Weights[r] == 0 {
+			continue
+		}
+		sum += m.Weights[r] * min(float64(used[r])*100/float64(total[r]), 100)
+		weights += m.Weights[r]
+	}
+	if weights == 0 {
+		return 0
+	}
+	return sum / weights
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocator
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// Templates are the shares into which models of GPUs can be divided, where the hardware allows no others. They do not change once made.
+type Templates struct {
+	// byModel is by vendor and model, as "huawei-Ascend-310P", the templates by name.
+	byModel map[string][]template
+}
+
+type template struct {
+	name    string
+	amounts Amounts
+}
+
+// ParseTemplates reads the text of a ConfigMap's data.yaml: by vendor and model the templates by name, each a list of resources.
+func ParseTemplates(text string) (*Templates, error) {
+	var wire map[string]map[string]v1.ResourceList
+	if err := yaml.Unmarshal([]byte(text), &wire); err != nil {
+		return nil, fmt.Errorf("shared-resource templates: not resources by template by vendor-model: %.256s", err)
+	}
+	t := &Templates{byModel: make(map[string][]template, len(wire))}
+	var errs []error
+	for model, templates := range wire {
+		for name, resources := range templates {
+			parsed := template{name: name}
+			for r, resource := range resourceNames {
+				if q, ok := resources[resource]; ok {
+					value, ok := wholeNumber(q)
+					if !ok || value > maxAmount {
+						errs = append(errs, fmt.Errorf("shared-resource templates: %.64s: %.64s: resource %s is %.64s, must be a whole number", model, name, resource, q.String()))
+					}
+					parsed.amounts[r] = value
+				}
+			}
+			t.byModel[model] = append(t.byModel[model], parsed)
+		}
+	}
+	if err := joinErrors(errs); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// match returns the name of the only template of the model that has exactly the amounts; of resources that no pod names with a template, the ratio of memory
+// follows from its bytes.
+func (t *Templates) match(vendor, model string, amounts Amounts) (string, bool) {
+	if t == nil || vendor == "" {
+		return "", false
+	}
+	templates := t.byModel[vendor+"-"+model]
+	same := func(candidate template) bool {
+		candidate.amounts[MemoryRatio] = amounts[MemoryRatio]
+		return candidate.amounts == amounts
+	}
+	at := slices.IndexFunc(templates, same)
+	if at < 0 || slices.ContainsFunc(templates[at+1:], same) {
+		return "", false
+	}
+	return templates[at].name, true
+}

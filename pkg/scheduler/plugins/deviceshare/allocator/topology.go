@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocator
+
+import (
+	"cmp"
+	"slices"
+)
+
+// plan is one way to place a type, and the secondaries that go with it.
+type plan struct {
+	ok      bool
+	scope   Scope
+	value   value
+	devices uint64
+	// secondaries are the devices of joint types.
+	secondaries [numTypes]uint64
+}
+
+// better compares plans that differ in the part of the node they use: the narrower scope, then the value.
+func (p *plan) better(q *plan) bool {
+	if p.scope != q.scope {
+		return p.scope < q.scope
+	}
+	return p.value.compare(q.value) > 0
+}
+
+// value is how good a choice of devices is.
+type value struct {
+	// remote is how many of the devices have no secondary on their PCIe root.
+	remote int
+	// first is the strategy's score where it goes before the loss.
+	first float64
+	// loss is by how much the node's free devices are broken up.
+	loss  int
+	score float64
+}
+
+// compare is positive if v is better.
+func (v value) compare(w value) int {
+	return cmp.Or(cmp.Compare(w.remote, v.remote), cmp.Compare(v.first, w.first), cmp.Compare(w.loss, v.loss), cmp.Compare(v.score, w.score))
+}
+
+func (v value) plus(w value) value {
+	return value{v.remote + w.remote, v.first + w.first, v.loss + w.loss, v.score + w.score}
+}
+
+// group is the candidates of one PCIe root, or of what stands for it, in the part of the node that is asked.
+type group struct {
+	number, numa int
+	of           []candidate
+	// secondaries are how many candidates of each joint type the root has, and lacks is how many types have none.
+	secondaries [numTypes]int
+	lacks       int
+}
+
+// placeByTopology asks the parts of the node, the narrowest first: of each scope, those where every PCIe root in use has the secondaries too go first.
+func (x *search) placeByTopology(t Type, secondaries []Type) (plan, failure) {
+	count := len(x.candidates[t])
+	if !x.r.of[t].all {
+		count = x.r.of[t].count
+	}
+	narrowest, widest := ScopePCIe, x.widest(t)
+	if count == 1 {
+		// One device shares every part of the node with itself.
+		narrowest, widest = ScopeNode, ScopeNode
+	} else if scope, exact := x.limit.scopeOf(t); exact {
+		narrowest = max(narrowest, scope)
+	}
+	x.countFree(t)
+	for scope := narrowest; scope <= widest; scope++ {
+		var best plan
+		for part := range x.parts(t, scope) {
+			if p := x.choose(t, secondaries, count, scope, part, true); p.ok && (!best.ok || p.better(&best)) {
+				best = p
+			}
+		}
+		for part := range x.parts(t, scope) {
+			if best.ok || len(secondaries) == 0 || x.r.samePCIe {
+				break
+			}
+			if p := x.choose(t, secondaries, count, scope, part, false); p.ok && (!best.ok || p.better(&best)) {
+				best = p
+			}
+		}
+		if best.ok {
+			return best, failure{}
+		}
+	}
+	if len(secondaries) > 0 && x.r.samePCIe {
+		return plan{}, failure{notJoint, t}
+	}
+	return plan{}, failure{notInScope, t}
+}
+
+// widest is the widest scope that the request, and the plan it is part of, allow.
+func (x *search) widest(t Type) Scope {
+	widest := ScopeNode
+	if scope := x.r.of[t].scope; scope > 0 {
+		widest = scope
+	}
+	if scope, _ := x.limit.scopeOf(t); scope > 0 {
+		widest = min(widest, scope)
+	}
+	return widest
+}
+
+// countFree counts the type's devices that nobody uses, by group and by NUMA node.
+func (x *search) countFree(t Type) {
+	x.freeGroup, x.freeNUMA = resize(x.freeGroup, x.s.roots, 0), resize(x.freeNUMA, x.s.numaNodes, 0)
+	joint := x.r.isPrimary(t)
+	for i := range x.devices(t) {
+		d := &x.s.Devices[t][i]
+		if !d.Healthy || x.s.isUsed(t, i) {
+			continue
+		}
+		number := d.PCIe
+		if joint {
+			number = x.s.root(d)
+		}
+		if number >= 0 {
+			x.freeGroup[number]++
+		}
+		if d.NUMA >= 0 {
+			x.freeNUMA[d.NUMA]++
+		}
+	}
+}
+
+// choose returns the best plan for a part of the node. If strict, every PCIe root that the type uses has candidates of each secondary, and together as many as are
+// asked for; otherwise it has them where it can, and others make up the number.
+func (x *search) choose(t Type, secondaries []Type, count int, scope Scope, part int, strict bool) plan {
+	have := x.makeGroups(t, secondaries, scope, part, strict)
+	if have < count {
+		return plan{}
+	}
+	want := table{devices: count}
+	for n, secondary := range secondaries {
+		if strict {
+			want.joint[n] = x.needed(secondary)
+		}
+	}
+	p := plan{scope: scope}
+	p.value, p.ok = x.pickNumbers(t, secondaries, have, want)
+	if !p.ok {
+		return p
+	}
+	for g := range x.groups {
+		for _, c := range x.groups[g].of {
+			p.devices |= 1 << c.index
+		}
+	}
+	for _, secondary := range secondaries {
+		if p.secondaries[secondary], p.ok = x.followPrimary(secondary, strict); !p.ok {
+			return p
+		}
+	}
+	return p
+}
+
+// needed is how many devices of a joint type must be on the primary's PCIe roots; 0 if one a root is enough.
+func (x *search) needed(secondary Type) int {
+	n := x.r.of[secondary].count
+	if x.r.of[secondary].all {
+		n = len(x.candidates[secondary])
+	}
+	if n <= 1 {
+		return 0
+	}
+	return n
+}
+
+// makeGroups divides the part's candidates into groups, and returns how many they are.
+func (x *search) makeGroups(t Type, secondaries []Type, scope Scope, part int, strict bool) (have int) {
+	x.groups = x.groups[:0]
+	for from := 0; from < len(x.candidates[t]); {
+		first := &x.candidates[t][from]
+		g := group{number: first.group, numa: first.numa}
+		to := from
+		for to < len(x.candidates[t]) && x.candidates[t][to].group == g.number && x.candidates[t][to].numa == g.numa {
+			to++
+		}
+		g.of = x.candidates[t][from:to]
+		from = to
+		if scope < ScopeNode {
+			g.of = x.within(t, g.of, scope, part)
+		}
+		for _, secondary := range secondaries {
+			if g.number >= 0 {
+				g.secondaries[secondary] = x.countOn(secondary, g.number)
+			}
+			if g.secondaries[secondary] == 0 {
+				g.lacks++
+			}
+		}
+		if len(g.of) == 0 || strict && g.lacks > 0 {
+			continue
+		}
+		x.groups = append(x.groups, g)
+		have += len(g.of)
+	}
+	return have
+}
+
+// within returns the candidates that are in the part; all of a group's are or, where something else stands for the PCIe root, some.
+func (x *search) within(t Type, of []candidate, scope Scope, part int) []candidate {
+	in := 0
+	for _, c := range of {
+		if x.partOf(t, c.index, scope) == part {
+			in++
+		}
+	}
+	switch in {
+	case 0:
+		return nil
+	case len(of):
+		return of
+	}
+	some := make([]candidate, 0, in)
+	for _, c := range of {
+		if x.partOf(t, c.index, scope) == part {
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
+// countOn is how many candidates of the joint type the root has.
+func (x *search) countOn(secondary Type, number int) int {
+	n := 0
+	for c := range x.candidates[secondary] {
+		if x.candidates[secondary][c].group == number {
+			n++
+		}
+	}
+	return n
+}
+
+// followPrimary chooses devices of a joint type for the groups that the primary has: one of each root, round by round, the rest of the number from anywhere.
+func (x *search) followPrimary(t Type, strict bool) (devices uint64, ok bool) {
+	want := &x.r.of[t]
+	roots := 0
+	for g := range x.groups {
+		if x.groups[g].secondaries[t] > 0 {
+			roots++
+		}
+	}
+	n := max(want.count, roots)
+	if want.all {
+		n = len(x.candidates[t])
+	}
+	x.inRounds(x.candidates[t], func(number int) bool {
+		return slices.ContainsFunc(x.groups, func(g group) bool { return g.number == number && number >= 0 })
+	})
+	if n > len(x.candidates[t]) {
+		return 0, false
+	}
+	for _, c := range x.candidates[t][:n] {
+		if strict && !slices.ContainsFunc(x.groups, func(g group) bool { return g.number == c.group }) {
+			return 0, false
+		}
+		devices |= 1 << c.index
+	}
+	return devices, true
+}
+
+// inRounds orders candidates so that each preferred root gives one in turn, its best first; in a turn the best score is first, then the lowest minor. Those of
+// other roots follow in the same order.
+func (x *search) inRounds(of []candidate, preferred func(number int) bool) {
+	slices.SortFunc(of, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.index, b.index))
+	})
+	x.rounds = resize(x.rounds, maxDevices, len(of))
+	for c := range of {
+		if !preferred(of[c].group) {
+			continue
+		}
+		round := 0
+		for before := range of[:c] {
+			if of[before].group == of[c].group {
+				round++
+			}
+		}
+		x.rounds[of[c].index] = round
+	}
+	slices.SortStableFunc(of, func(a, b candidate) int { return cmp.Compare(x.rounds[a.index], x.rounds[b.index]) })
+}
