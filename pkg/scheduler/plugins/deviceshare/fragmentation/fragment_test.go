@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fragmentation_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/fragmentation"
+)
+
+const gib = 1 << 30
+
+// half and pair are kinds that the cases below count with: half a GPU with 2 cores, which comes three times as often as two GPUs with 4 cores.
+var (
+	half = fragmentation.Kind{MilliCPU: 2000, GPUs: 1, Core: 50, GPUMemory: 50}
+	pair = fragmentation.Kind{MilliCPU: 4000, GPUs: 2, Core: 100, GPUMemory: 100}
+)
+
+// seen are the kinds after these tasks have come.
+func seen(kinds ...fragmentation.Kind) *fragmentation.Kinds {
+	h := fragmentation.NewHistogram()
+	for _, kind := range kinds {
+		h.Add(kind)
+	}
+	return h.Kinds()
+}
+
+// gpus are GPUs with so many hundredths free, of cores and memory alike.
+func gpus(free ...int64) []fragmentation.GPU {
+	var list []fragmentation.GPU
+	for _, f := range free {
+		list = append(list, fragmentation.GPU{Core: f, Memory: f})
+	}
+	return list
+}
+
+func TestFragment(t *testing.T) {
+	with := func(k fragmentation.Kind, change func(*fragmentation.Kind)) fragmentation.Kind {
+		change(&k)
+		return k
+	}
+	mix := []fragmentation.Kind{half, half, half, pair}
+	cases := map[string]struct {
+		kinds []fragmentation.Kind
+		node  fragmentation.Node
+		want  float64
+	}{
+		"nothing is known of tasks":           {nil, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100, 30)}, 0},
+		"no GPUs":                             {mix, fragmentation.Node{MilliCPU: 8000}, 0},
+		"all GPUs in use":                     {mix, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(0, 0)}, 0},
+		"every kind can use all":              {mix, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100, 100)}, 0},
+		"scraps, and too few GPUs for one":    {mix, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100, 30)}, 0.75*0.3 + 0.25*1.3},
+		"CPU for none":                        {mix, fragmentation.Node{MilliCPU: 1000, GPUs: gpus(100, 100)}, 2 + 2 - 1/(2.5/0.875)},
+		"CPU for the next, and not for all":   {mix, fragmentation.Node{MilliCPU: 4000, GPUs: gpus(100, 100)}, 2 - 4/(2.5/0.875)},
+		"memory for none":                     {[]fragmentation.Kind{with(half, func(k *fragmentation.Kind) { k.Memory = 4 * gib })}, fragmentation.Node{MilliCPU: 8000, Memory: 2 * gib, GPUs: gpus(100)}, 1 + 1 - 0.25},
+		"another model":                       {[]fragmentation.Kind{half, with(half, func(k *fragmentation.Kind) { k.Models = fragmentation.Models("H800", "H100") })}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100, 100), Model: "T4"}, 1},
+		"the model is one of the allowed":     {[]fragmentation.Kind{with(half, func(k *fragmentation.Kind) { k.Models = fragmentation.Models("H800", "H100") })}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100, 100), Model: "H100"}, 0},
+		"a NIC has too little left":           {[]fragmentation.Kind{with(half, func(k *fragmentation.Kind) { k.NICs, k.NICShare = 2, 25 })}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100), NICs: []int64{100, 20}}, 1},
+		"NICs have enough left":               {[]fragmentation.Kind{with(half, func(k *fragmentation.Kind) { k.NICs, k.NICShare = 2, 25 })}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100), NICs: []int64{100, 25}}, 0},
+		"a GPU's cores without its memory":    {[]fragmentation.Kind{half}, fragmentation.Node{MilliCPU: 8000, GPUs: []fragmentation.GPU{{Core: 80, Memory: 20}}}, 0.5},
+		"a task without GPUs is not a kind":   {[]fragmentation.Kind{half, {MilliCPU: 96_000}}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100)}, 0},
+		"a task that wants none of a GPU too": {[]fragmentation.Kind{half, {MilliCPU: 96_000, GPUs: 1}}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100)}, 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := seen(tc.kinds...).Fragment(&tc.node); math.Abs(got-tc.want) > 1e-9 {
+				t.Errorf("the fragment is %.6f GPUs, want %.6f", got, tc.want)
+			}
+		})
+	}
+}
+
+// randomKind is a kind with GPUs.
+func randomKind(rng *rand.Rand) fragmentation.Kind {
+	k := fragmentation.Kind{MilliCPU: rng.Int64N(16_000), Memory: rng.Int64N(64 * gib), GPUs: 1, Core: 1 + rng.Int64N(100), GPUMemory: 1 + rng.Int64N(100)}
+	if rng.IntN(3) == 0 {
+		k.GPUs, k.Core, k.GPUMemory = 1+rng.Int64N(8), 100, 100
+	}
+	if rng.IntN(4) == 0 {
+		k.NICs, k.NICShare = 1+rng.Int64N(2), 1+rng.Int64N(100)
+	}
+	k.Models = []string{"", "", "T4", "T4|V100"}[rng.IntN(4)]
+	return k
+}
+
+func randomNode(rng *rand.Rand) fragmentation.Node {
+	n := fragmentation.Node{MilliCPU: rng.Int64N(96_000), Memory: rng.Int64N(512 * gib), Model: []string{"T4", "V100", "P100"}[rng.IntN(3)]}
+	for range 1 + rng.IntN(8) {
+		n.GPUs = append(n.GPUs, fragmentation.GPU{Core: rng.Int64N(101), Memory: rng.Int64N(101)})
+		n.NICs = append(n.NICs, rng.Int64N(101))
+	}
+	return n
+}
+
+// onRandomNodes calls f with random nodes and kinds.
+func onRandomNodes(f func(rng *rand.Rand, kinds *fragmentation.Kinds, n fragmentation.Node, fragment float64)) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		var tasks []fragmentation.Kind
+		for range 1 + rng.IntN(12) {
+			tasks = append(tasks, randomKind(rng))
+		}
+		kinds, n := seen(tasks...), randomNode(rng)
+		f(rng, kinds, n, kinds.Fragment(&n))
+	}
+}
+
+func TestUsingUpWhatNoKindCanUseShrinksTheFragmentByThat(t *testing.T) {
+	onRandomNodes(func(rng *rand.Rand, _ *fragmentation.Kinds, n fragmentation.Node, _ float64) {
+		var tasks []fragmentation.Kind
+		for range 1 + rng.IntN(12) {
+			kind := randomKind(rng)
+			kind.Core, kind.GPUMemory = 20+rng.Int64N(81), 20+rng.Int64N(81)
+			tasks = append(tasks, kind)
+		}
+		kinds := seen(tasks...)
+		scrap := &n.GPUs[rng.IntN(len(n.GPUs))]
+		*scrap = fragmentation.GPU{Core: rng.Int64N(20), Memory: rng.Int64N(101)}
+		before, size := kinds.Fragment(&n), float64(scrap.Core+scrap.Memory)/200
+		*scrap = fragmentation.GPU{}
+		if after := kinds.Fragment(&n); after > before-size+1e-9 {
+			t.Fatalf("a scrap of %.3f GPUs is used up, and the fragment goes from %.4f to %.4f; node %+v, kinds %+v", size, before, after, n, tasks)
+		}
+	})
+}
+
+func TestTheFragmentIsNeverMoreThanTwiceWhatIsFree(t *testing.T) { // once for the next task, once for those after it
+	onRandomNodes(func(_ *rand.Rand, _ *fragmentation.Kinds, n fragmentation.Node, fragment float64) {
+		free := 0.0
+		for _, g := range n.GPUs {
+			free += float64(g.Core+g.Memory) / 200
+		}
+		if fragment < 0 || fragment > 2*free+1e-9 {
+			t.Fatalf("the fragment is %.4f of %.4f free GPUs; node %+v", fragment, free, n)
+		}
+	})
+}
+
+func TestMoreRoomBesideTheGPUsNeverGrowsTheFragment(t *testing.T) {
+	onRandomNodes(func(rng *rand.Rand, kinds *fragmentation.Kinds, n fragmentation.Node, fragment float64) {
+		more := n
+		more.MilliCPU += rng.Int64N(32_000)
+		more.Memory += rng.Int64N(64 * gib)
+		more.NICs = append(slices.Clone(n.NICs), 100)
+		if grown := kinds.Fragment(&more); grown > fragment+1e-9 {
+			t.Fatalf("with more room the fragment goes from %.4f to %.4f; nodes %+v and %+v", fragment, grown, n, more)
+		}
+	})
+}
+
+func TestTheOrderOfGPUsDoesNotMatter(t *testing.T) {
+	onRandomNodes(func(rng *rand.Rand, kinds *fragmentation.Kinds, n fragmentation.Node, fragment float64) {
+		other := n
+		other.GPUs = slices.Clone(n.GPUs)
+		rng.Shuffle(len(other.GPUs), func(i, j int) { other.GPUs[i], other.GPUs[j] = other.GPUs[j], other.GPUs[i] })
+		if got := kinds.Fragment(&other); got != fragment {
+			t.Fatalf("the fragment is %v, and %v in another order; node %+v", fragment, got, n)
+		}
+	})
+}
+
+func BenchmarkFragment(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	h := fragmentation.NewHistogram()
+	for range 10_000 {
+		h.Add(randomKind(rng))
+	}
+	kinds := h.Kinds()
+	nodes := make([]fragmentation.Node, 1000)
+	for i := range nodes {
+		nodes[i] = randomNode(rng)
+	}
+	b.ReportAllocs()
+	b.ReportMetric(float64(kinds.Len()), "kinds")
+	for i := 0; b.Loop(); i++ {
+		kinds.Fragment(&nodes[i%len(nodes)])
+	}
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fragmentation
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+)
+
+const (
+	// halfLife is after how many further tasks one counts half: those of some hours in a busy cluster, and of weeks in a quiet one. It is counted in tasks and
+	// not in time, so that equal histories have equal weights.
+	halfLife = 4096
+	// maxStored is how many kinds are counted, maxKinds how many of them, the most frequent, are reckoned with. Rounding (Kind.rounded) makes a few dozen of the
+	// tasks of a large cluster; the bounds are for tenants who wish to make more.
+	maxStored, maxKinds = 1024, 96
+)
+
+// Histogram counts kinds of tasks as they come. Old ones fade: a task counts half when 4,096 more have come, a quarter after 8,192.
+type Histogram struct {
+	mu sync.Mutex
+	// fresh came since the last fold, by rounded kind; stored came before.
+	fresh, stored map[Kind]tally
+	freshTasks    int
+	supply        Supply
+	// kinds are what was counted when they were last asked for; stale is true if that would be others now although nothing is fresh.
+	kinds *Kinds
+	stale bool
+}
+
+// tally is a number of tasks, faded, and the sums of what they ask for.
+type tally struct{ tasks, milliCPU, memory float64 }
+
+func (t tally) times(f float64) tally { return tally{t.tasks * f, t.milliCPU * f, t.memory * f} }
+
+func (t tally) plus(o tally) tally {
+	return tally{t.tasks + o.tasks, t.milliCPU + o.milliCPU, t.memory + o.memory}
+}
+
+// NewHistogram returns a histogram that has counted nothing.
+func NewHistogram() *Histogram {
+	return &Histogram{fresh: map[Kind]tally{}, stored: map[Kind]tally{}, kinds: &Kinds{}}
+}
+
+// Add counts a task that has come. Each is to be counted once, when it is first seen, whether it waits then or runs. Tasks without GPUs are not
+// counted.
+func (h *Histogram) Add(kind Kind) {
+	if kind.GPUs <= 0 || kind.Core <= 0 && kind.GPUMemory <= 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	rounded := kind.rounded()
+	h.fresh[rounded] = h.fresh[rounded].plus(tally{1, float64(kind.MilliCPU), float64(kind.Memory)})
+	h.freshTasks++
+	if len(h.fresh) > maxStored {
+		h.fold()
+		h.stale = true
+	}
+}
+
+// SetSupply tells what GPUs the cluster has; until then kinds weigh by how often they come alone.
+func (h *Histogram) SetSupply(supply Supply) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !maps.Equal(supply, h.supply) {
+		h.supply, h.stale = maps.Clone(supply), true
+	}
+}
+
+// Kinds returns the kinds with their weights as they are now. It is to be called once a session: what came between two calls counts alike, in whatever
+// order it came (if it was of 1,024 kinds at the most).
+func (h *Histogram) Kinds() *Kinds {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.freshTasks > 0 || h.stale {
+		h.fold()
+		h.kinds, h.stale = newKinds(h.mostFrequent(maxKinds), h.supply), false
+	}
+	return h.kinds
+}
+
+// fold adds what is fresh to what is stored.
+func (h *Histogram) fold() {
+	faded := math.Exp2(-float64(h.freshTasks) / halfLife)
+	for kind, t := range h.stored {
+		h.stored[kind] = t.times(faded)
+	}
+	for kind, t := range h.fresh {
+		h.stored[kind] = h.stored[kind].plus(t)
+	}
+	clear(h.fresh)
+	h.freshTasks = 0
+	if len(h.stored) > maxStored {
+		for _, c := range h.byFrequency()[maxStored:] {
+			delete(h.stored, c.Kind)
+		}
+	}
+}
+
+// counted is a kind with how often it came.
+type counted struct {
+	Kind
+	tasks float64
+}
+
+// byFrequency lists what is stored, the most frequent first.
+func (h *Histogram) byFrequency() []counted {
+	list := make([]counted, 0, len(h.stored))
+	for _, kind := range slices.Collect(maps.Keys(h.stored)) {
+		list = append(list, counted{kind, h.stored[kind].tasks})
+	}
+	slices.SortFunc(list, func(l, r counted) int {
+		return cmp.Or(cmp.Compare(r.tasks, l.tasks), l.compare(&r.Kind))
+	})
+	return list
+}
+
+// mostFrequent lists so many kinds at the most, each with the mean of its tasks' sizes in place of rounded ones.
+func (h *Histogram) mostFrequent(most int) []counted {
+	list := h.byFrequency()
+	list = list[:min(most, len(list))]
+	for i := range list {
+		t := h.stored[list[i].Kind]
+		list[i].MilliCPU, list[i].Memory = int64(math.Round(t.milliCPU/t.tasks)), int64(math.Round(t.memory/t.tasks))
+	}
+	return list
+}

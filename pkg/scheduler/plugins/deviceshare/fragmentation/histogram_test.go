@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fragmentation_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/fragmentation"
+)
+
+// scrap is a node with nothing but 30 hundredths of a GPU: all of a fragment for half, and none for small.
+var scrap = fragmentation.Node{MilliCPU: 64_000, GPUs: gpus(30)}
+
+var small = fragmentation.Kind{MilliCPU: 2000, GPUs: 1, Core: 20, GPUMemory: 20}
+
+// weightOfHalf is how much of the scrap is a fragment.
+func weightOfHalf(h *fragmentation.Histogram) float64 { return h.Kinds().Fragment(&scrap) / 0.3 }
+
+func add(h *fragmentation.Histogram, kind fragmentation.Kind, times int) {
+	for range times {
+		h.Add(kind)
+	}
+}
+
+func TestATaskCountsHalfWhenSoManyMoreHaveCome(t *testing.T) {
+	h := fragmentation.NewHistogram()
+	add(h, half, 4096)
+	if got := weightOfHalf(h); math.Abs(got-1) > 1e-9 {
+		t.Fatalf("the only kind has weight %.4f", got)
+	}
+	add(h, small, 4096)
+	if got := weightOfHalf(h); math.Abs(got-1./3) > 1e-9 {
+		t.Errorf("4,096 tasks before 4,096 others have weight %.4f, want a third", got)
+	}
+	if got := weightOfHalf(h); math.Abs(got-1./3) > 1e-9 {
+		t.Errorf("after a session in which nothing came the weight is %.4f, want a third", got)
+	}
+}
+
+func TestTheOrderInWhichTasksOfOneSessionComeDoesNotMatter(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	var tasks []fragmentation.Kind
+	for range 900 {
+		tasks = append(tasks, randomKind(rng))
+	}
+	node := randomNode(rng)
+	want := seen(tasks...).Fragment(&node)
+	for range 5 {
+		rng.Shuffle(len(tasks), func(i, j int) { tasks[i], tasks[j] = tasks[j], tasks[i] })
+		if got := seen(tasks...).Fragment(&node); got != want {
+			t.Fatalf("the fragment is %v, and %v when the tasks come in another order", want, got)
+		}
+	}
+}
+
+func TestSizesOfTheirOwnMakeNoKindsOfTheirOwn(t *testing.T) {
+	h := fragmentation.NewHistogram()
+	for i := range int64(300) {
+		h.Add(fragmentation.Kind{MilliCPU: 11_000 + i, GPUs: 1, Core: 100, GPUMemory: 100})
+	}
+	kinds := h.Kinds()
+	if kinds.Len() != 1 {
+		t.Errorf("there are %d kinds, want 1", kinds.Len())
+	}
+	mean := fragmentation.Node{MilliCPU: 11_150, GPUs: gpus(100)} // they ask for 11.1495 cores on average
+	if got := kinds.Fragment(&mean); got != 0 {
+		t.Errorf("on a node with room for the mean of them the fragment is %.4f GPUs, want none", got)
+	}
+	less := fragmentation.Node{MilliCPU: 11_149, GPUs: gpus(100)}
+	if got := kinds.Fragment(&less); got < 1 {
+		t.Errorf("on a node with less room than the mean of them the fragment is %.4f GPUs, want all", got)
+	}
+}
+
+func TestATenantsManyKindsDoNotDriveOutTheFrequentOnes(t *testing.T) {
+	h := fragmentation.NewHistogram()
+	add(h, half, 500)
+	h.Kinds()
+	for i := range int64(20_000) {
+		h.Add(fragmentation.Kind{GPUs: 1 + i%5000, Core: 100, GPUMemory: 100, MilliCPU: i % 7, Models: fragmentation.Models("m" + strconv.FormatInt(i, 10))})
+		if i%100 == 0 {
+			h.Kinds()
+		}
+	}
+	kinds := h.Kinds()
+	if kinds.Len() > 96 {
+		t.Errorf("%d kinds are reckoned with, want 96 at the most", kinds.Len())
+	}
+	if got := weightOfHalf(h); got == 0 {
+		t.Error("the kind that came 500 times is forgotten")
+	}
+}
+
+func TestManyModelsAreAsGoodAsAny(t *testing.T) {
+	var names []string
+	for i := range 17 {
+		names = append(names, strconv.Itoa(i))
+	}
+	if got := fragmentation.Models(names...); got != "" {
+		t.Errorf("17 models are kept as %q, want none", got)
+	}
+	if got, want := fragmentation.Models("b", "a", "b"), fragmentation.Models("a", "b"); got != want {
+		t.Errorf("the same models are %q and %q", got, want)
+	}
+}
+
+func TestTasksComeWhileNodesAreMeasured(t *testing.T) { // for the race detector
+	h := fragmentation.NewHistogram()
+	var wg sync.WaitGroup
+	for i := range uint64(4) {
+		rng := rand.New(rand.NewPCG(i, 5))
+		wg.Go(func() {
+			for range 200 {
+				h.Add(randomKind(rng))
+				node := randomNode(rng)
+				h.Kinds().Fragment(&node)
+			}
+		})
+	}
+	wg.Wait()
+}

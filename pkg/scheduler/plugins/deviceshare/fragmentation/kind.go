@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fragmentation
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// Kind is what a task asks for. The zero value is a task that asks for nothing.
+type Kind struct {
+	// MilliCPU and Memory, in bytes, are of the task.
+	MilliCPU, Memory int64
+	// GPUs is how many the task needs, and Core and GPUMemory what it needs of each, in hundredths; 100 is a whole one.
+	GPUs, Core, GPUMemory int64
+	// NICs is how many the task needs, and NICShare what it needs of each, in hundredths.
+	NICs, NICShare int64
+	// Models are the GPU models that the task allows (Models); empty for any.
+	Models string
+}
+
+// share is what the task needs of each of its GPUs.
+func (k *Kind) share() GPU { return GPU{k.Core, k.GPUMemory} }
+
+// maxModels is how many models a task may name; one that names more excludes little, and counts as one that allows any.
+const maxModels = 16
+
+// Models makes a Kind's Models of the names.
+func Models(names ...string) string {
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	if len(names) > maxModels {
+		return ""
+	}
+	return strings.Join(names, "|")
+}
+
+// allows is true if a task of the kind may have GPUs of the model.
+func (k *Kind) allows(model string) bool {
+	if k.Models == "" {
+		return true
+	}
+	for allowed := range strings.SplitSeq(k.Models, "|") {
+		if allowed == model {
+			return true
+		}
+	}
+	return false
+}
+
+// rounded is the kind with sizes that are a little larger and few: four to each power of two. Kinds that are equal when rounded count as one, so that
+// tasks with sizes of their own make no kinds of their own.
+func (k Kind) rounded() Kind {
+	k.MilliCPU, k.Memory = roundUp(k.MilliCPU), roundUp(k.Memory)
+	return k
+}
+
+// roundUp returns the next number of three significant bits.
+func roundUp(n int64) int64 {
+	if n < 8 {
+		return max(n, 0)
+	}
+	step := int64(1) << (bits.Len64(uint64(n-1)) - 3)
+	return (n + step - 1) / step * step
+}
+
+// compare orders kinds, for results that depend on no order of maps.
+func (k *Kind) compare(other *Kind) int {
+	return cmp.Or(
+		cmp.Compare(k.Core, other.Core), cmp.Compare(k.GPUMemory, other.GPUMemory), cmp.Compare(k.GPUs, other.GPUs),
+		cmp.Compare(k.MilliCPU, other.MilliCPU), cmp.Compare(k.Memory, other.Memory),
+		cmp.Compare(k.NICs, other.NICs), cmp.Compare(k.NICShare, other.NICShare), cmp.Compare(k.Models, other.Models),
+	)
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fragmentation
+
+import (
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Kinds are kinds of tasks with their weights. The zero value has none. They do not change.
+type Kinds struct {
+	// all are by share, so that those of one share are beside each other; their weights sum to 1.
+	all []weighted
+	// byModel is what nodes of each model are asked for, made when first needed.
+	mu      sync.RWMutex
+	byModel map[string]*demand
+}
+
+type weighted struct {
+	Kind
+	weight float64
+}
+
+// Supply is how many GPUs of each model the cluster has. A nil one says nothing.
+type Supply map[string]int
+
+// newKinds makes kinds of how often each comes. A kind that allows a few of the cluster's GPUs only weighs more by as many times: each of them that is of no use to it is
+// so much more of what it could have. One that allows none of them has no say.
+func newKinds(list []counted, supply Supply) *Kinds {
+	k := &Kinds{byModel: map[string]*demand{}}
+	total := 0.0
+	for _, c := range list {
+		if weight := c.tasks * supply.scarcity(&c.Kind); weight > 0 {
+			k.all = append(k.all, weighted{c.Kind, weight})
+			total += weight
+		}
+	}
+	for i := range k.all {
+		k.all[i].weight /= total
+	}
+	slices.SortFunc(k.all, func(l, r weighted) int { return l.compare(&r.Kind) })
+	return k
+}
+
+// scarcity is how many times as many GPUs there are as the kind allows, and 0 where there are none that it allows.
+func (s Supply) scarcity(kind *Kind) float64 {
+	all, allowed := 0, 0
+	for model, gpus := range s {
+		all += gpus
+		if kind.allows(model) {
+			allowed += gpus
+		}
+	}
+	switch {
+	case all == 0:
+		return 1
+	case allowed == 0:
+		return 0
+	default:
+		return float64(all) / float64(allowed)
+	}
+}
+
+// Len is how many kinds there are.
+func (k *Kinds) Len() int { return len(k.all) }
+
+// demand is what nodes with GPUs of one model are asked for.
+type demand struct {
+	kinds []weighted
+	// refused is the weight of the kinds that do not allow the model.
+	refused float64
+	// milliCPU and memory are what the kinds need with a GPU, on average.
+	milliCPU, memory float64
+}
+
+// of returns the demand for the model.
+func (k *Kinds) of(model string) *demand {
+	k.mu.RLock()
+	d := k.byModel[model]
+	k.mu.RUnlock()
+	if d != nil {
+		return d
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.byModel[model] == nil { // cloned, as a node that is measured is to stay on its stack
+		k.byModel[strings.Clone(model)] = k.newDemand(model)
+	}
+	return k.byModel[model]
+}
+
+func (k *Kinds) newDemand(model string) *demand {
+	d := &demand{}
+	var gpus, milliCPU, memory float64
+	for i := range k.all {
+		kind := &k.all[i]
+		if !kind.allows(model) {
+			d.refused += kind.weight
+			continue
+		}
+		d.kinds = append(d.kinds, *kind)
+		gpus += kind.weight * float64(kind.GPUs) * gpusOf(kind.share().size())
+		milliCPU += kind.weight * float64(kind.MilliCPU)
+		memory += kind.weight * float64(kind.Memory)
+	}
+	if gpus > 0 {
+		d.milliCPU, d.memory = milliCPU/gpus, memory/gpus
+	}
+	return d
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fragmentation
+
+// Node is what a node has free.
+type Node struct {
+	// MilliCPU and Memory, in bytes, are the node's.
+	MilliCPU, Memory int64
+	// GPUs are what is free of each, and Model is their model.
+	GPUs  []GPU
+	Model string
+	// NICs are what is free of each, in hundredths.
+	NICs []int64
+}
+
+// GPU is what is free of a GPU, in hundredths. One that has only one of the two has as much of the other, as NPUs that count no gpu-core.
+type GPU struct{ Core, Memory int64 }
+
+// size is how much of a GPU that is, in halves of a hundredth.
+func (g GPU) size() int64 { return g.Core + g.Memory }
+
+// gpusOf is a size in GPUs.
+func gpusOf(size int64) float64 { return float64(size) / 200 }
+
+// Fragment returns how much of the node's free GPUs the kinds are expected not to be able to use, in GPUs.
+func (k *Kinds) Fragment(n *Node) float64 {
+	var total int64
+	for _, g := range n.GPUs {
+		total += g.size()
+	}
+	if total == 0 || len(k.all) == 0 {
+		return 0
+	}
+	d := k.of(n.Model)
+	return d.unusable(n, total) + d.starved(n, gpusOf(total))
+}
+
+// unusable is what the next task cannot use: the weighted mean over the kinds.
+func (d *demand) unusable(n *Node, total int64) float64 {
+	sum := d.refused * float64(total)
+	var of GPU // the share that enough and scraps are of
+	var enough, scraps int64
+	for i := range d.kinds {
+		kind := &d.kinds[i]
+		if share := kind.share(); i == 0 || share != of {
+			of = share
+			enough, scraps = share.sort(n.GPUs)
+		}
+		if kind.GPUs > enough || kind.MilliCPU > n.MilliCPU || kind.Memory > n.Memory || kind.NICs > 0 && kind.NICs > n.nics(kind.NICShare) {
+			sum += kind.weight * float64(total)
+		} else {
+			sum += kind.weight * float64(scraps)
+		}
+	}
+	return sum / 200
+}
+
+// sort returns how many of the GPUs have so much left, and the size of what the others have left.
+func (g GPU) sort(gpus []GPU) (enough, scraps int64) {
+	for _, free := range gpus {
+		if free.Core >= g.Core && free.Memory >= g.Memory {
+			enough++
+		} else {
+			scraps += free.size()
+		}
+	}
+	return enough, scraps
+}
+
+// nics is how many of the node's NICs have so much left.
+func (n *Node) nics(share int64) int64 {
+	var enough int64
+	for _, free := range n.NICs {
+		if free >= share {
+			enough++
+		}
+	}
+	return enough
+}
+
+// starved is how many of the node's free GPUs its free CPU and memory do not suffice for.
+func (d *demand) starved(n *Node, gpus float64) float64 {
+	fed := gpus
+	if d.milliCPU > 0 {
+		fed = min(fed, float64(n.MilliCPU)/d.milliCPU)
+	}
+	if d.memory > 0 {
+		fed = min(fed, float64(n.Memory)/d.memory)
+	}
+	return gpus - max(fed, 0)
+}

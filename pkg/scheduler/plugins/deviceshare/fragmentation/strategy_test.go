@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fragmentation_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/fragmentation"
+)
+
+// share is a part of a GPU in hundredths.
+func share(hundredths int64) allocator.Amounts {
+	return allocator.Amounts{allocator.Core: hundredths, allocator.MemoryRatio: hundredths}
+}
+
+// state is a node's GPUs with so many hundredths free of each.
+func state(free ...int64) *allocator.State {
+	inventory, used := &allocator.Inventory{Node: "n"}, &allocator.Allocation{}
+	for i, f := range free {
+		inventory.Devices[allocator.GPU] = append(inventory.Devices[allocator.GPU], allocator.Device{Minor: int32(i), Healthy: true, Total: share(100)})
+		used[allocator.GPU] = append(used[allocator.GPU], allocator.DeviceAllocation{Minor: int32(i), Amounts: share(100 - f)})
+	}
+	return allocator.NewState(inventory).With(used)
+}
+
+// nics adds NICs with so many hundredths free to a state.
+func withNICs(s *allocator.State, free ...int64) *allocator.State {
+	inventory, used := *s.Inventory, &allocator.Allocation{}
+	for i, f := range free {
+		inventory.Devices[allocator.RDMA] = append(inventory.Devices[allocator.RDMA], allocator.Device{Minor: int32(i), Healthy: true, Total: allocator.Amounts{allocator.RDMAShare: 100}})
+		used[allocator.RDMA] = append(used[allocator.RDMA], allocator.DeviceAllocation{Minor: int32(i), Amounts: allocator.Amounts{allocator.RDMAShare: 100 - f}})
+	}
+	for i := range s.Devices[allocator.GPU] {
+		used[allocator.GPU] = append(used[allocator.GPU], allocator.DeviceAllocation{Minor: int32(i), Amounts: s.Used(allocator.GPU, i)})
+	}
+	return allocator.NewState(&inventory).With(used)
+}
+
+// taking is the state after so much more of the GPU is used.
+func taking(s *allocator.State, gpu int, hundredths int64) *allocator.State {
+	return s.With(&allocator.Allocation{allocator.GPU: {{Minor: int32(gpu), Amounts: share(hundredths)}}})
+}
+
+// best is the device of the type on which so much scores best.
+func best(kinds *fragmentation.Kinds, on *allocator.State, room fragmentation.Room, t allocator.Type, amounts allocator.Amounts) int {
+	strategy, at, top := kinds.On(room, room), -1, math.Inf(-1)
+	for i := range on.Devices[t] {
+		if !amounts.Within(on.Free(t, i)) {
+			continue
+		}
+		if score := strategy.DeviceScore(on, t, i, amounts); score > top {
+			at, top = i, score
+		}
+	}
+	return at
+}
+
+var plenty = fragmentation.Room{MilliCPU: 64_000, Memory: 256 * gib}
+
+func TestTheGPUForAShare(t *testing.T) {
+	third := fragmentation.Kind{MilliCPU: 1000, GPUs: 1, Core: 30, GPUMemory: 30}
+	cases := map[string]struct {
+		kinds *fragmentation.Kinds
+		free  []int64
+		share int64
+		want  int
+	}{
+		"the tightest while no kind is known":          {seen(), []int64{100, 60, 70}, 50, 1},
+		"the one that leaves none":                     {seen(half), []int64{100, 60, 50}, 50, 2},
+		"the scrap that the kinds cannot use":          {seen(half), []int64{100, 60, 40}, 30, 2},
+		"what is left serves a kind, though more":      {seen(third), []int64{100, 60, 70}, 40, 2},
+		"a GPU in use, to keep whole ones for the two": {seen(pair, half), []int64{100, 100, 90}, 40, 2},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := best(tc.kinds, state(tc.free...), plenty, allocator.GPU, share(tc.share)); got != tc.want {
+				t.Errorf("of GPUs with %v free, %d hundredths are best on %d, want %d", tc.free, tc.share, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestTheNICForAShareIsTheOneThatKeepsTasksWithNICsPossible(t *testing.T) {
+	whole := fragmentation.Kind{MilliCPU: 1000, GPUs: 1, Core: 100, GPUMemory: 100, NICs: 2, NICShare: 50}
+	quarter := allocator.Amounts{allocator.RDMAShare: 25}
+	on := withNICs(state(100, 100), 60, 100, 80)
+	if got := best(seen(whole), on, plenty, allocator.RDMA, quarter); got != 0 {
+		t.Errorf("a quarter is best on NIC %d, want 0, whose rest no task can use", got)
+	}
+	on = withNICs(state(100, 100), 60, 100)
+	if got := best(seen(whole), on, plenty, allocator.RDMA, quarter); got != 1 {
+		t.Errorf("a quarter is best on NIC %d, want 1, which has enough left for the other half of a task", got)
+	}
+}
+
+func TestTheNodeForATask(t *testing.T) {
+	type node struct {
+		gpus     []int64
+		milliCPU int64
+	}
+	whole := fragmentation.Kind{MilliCPU: 8000, GPUs: 1, Core: 100, GPUMemory: 100}
+	cases := map[string]struct {
+		kinds *fragmentation.Kinds
+		// gpu and milliCPU are what the task takes: of that GPU, or of none.
+		gpu, hundredths int64
+		milliCPU        int64
+		better, worse   node
+	}{
+		"the fuller one while no kind is known":           {seen(), 0, 50, 1000, node{[]int64{50, 0}, 32_000}, node{[]int64{100, 100}, 32_000}},
+		"the one with less CPU while no kind is known":    {seen(), 0, 50, 1000, node{[]int64{100}, 8000}, node{[]int64{100}, 64_000}},
+		"the one without GPUs for a task without":         {seen(whole), 0, 0, 4000, node{nil, 16_000}, node{[]int64{100, 100}, 16_000}},
+		"the one with CPU to spare for a task without":    {seen(whole), 0, 0, 8000, node{[]int64{100}, 64_000}, node{[]int64{100}, 8000}},
+		"the one that has CPU for fewer of its GPUs":      {seen(whole), 0, 100, 1000, node{[]int64{100, 100}, 9000}, node{[]int64{100, 100}, 64_000}},
+		"the one whose rest serves no kind before others": {seen(whole), 0, 30, 1000, node{[]int64{60, 100}, 64_000}, node{[]int64{100, 100}, 64_000}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			score := func(n node) float64 {
+				before := state(n.gpus...)
+				after := before
+				if tc.hundredths > 0 {
+					after = taking(before, int(tc.gpu), tc.hundredths)
+				}
+				return tc.kinds.On(fragmentation.Room{MilliCPU: n.milliCPU}, fragmentation.Room{MilliCPU: n.milliCPU - tc.milliCPU}).NodeScore(before, after)
+			}
+			if better, worse := score(tc.better), score(tc.worse); better <= worse {
+				t.Errorf("%+v scores %.4f and %+v scores %.4f, want more for the first", tc.better, better, tc.worse, worse)
+			}
+		})
+	}
+}
+
+func TestATaskThatMayGoAnywhereLeavesRareModelsToThoseThatNeedThem(t *testing.T) {
+	h := fragmentation.NewHistogram()
+	add(h, fragmentation.Kind{GPUs: 1, Core: 100, GPUMemory: 100}, 80)
+	add(h, fragmentation.Kind{GPUs: 1, Core: 100, GPUMemory: 100, Models: "rare"}, 10)
+	add(h, fragmentation.Kind{GPUs: 1, Core: 100, GPUMemory: 100, Models: "common"}, 10)
+	add(h, fragmentation.Kind{GPUs: 1, Core: 100, GPUMemory: 100, Models: "nowhere"}, 1000)
+	score := func(kinds *fragmentation.Kinds, model string) float64 {
+		before := state(100, 100)
+		before.Model = model
+		return kinds.On(plenty, plenty).NodeScore(before, taking(before, 0, 100))
+	}
+	h.SetSupply(fragmentation.Supply{"rare": 10, "common": 90})
+	kinds := h.Kinds()
+	if rare, common := score(kinds, "rare"), score(kinds, "common"); common <= rare {
+		t.Errorf("a node of a model that one in ten GPUs is of scores %.3f, and one of the other model %.3f, want more for the other", rare, common)
+	}
+	h.SetSupply(fragmentation.Supply{"rare": 50, "common": 50})
+	kinds = h.Kinds()
+	if rare, common := score(kinds, "rare"), score(kinds, "common"); rare != common {
+		t.Errorf("of models that there is as much of, and that are wanted as often, nodes score %.3f and %.3f, want the same", rare, common)
+	}
+}
+
+func TestNodeScores(t *testing.T) {
+	one := fragmentation.Kind{GPUs: 1, Core: 100, GPUMemory: 100}
+	room := fragmentation.Room{}
+	cases := map[string]struct {
+		before, after *allocator.State
+		want          float64
+	}{
+		"nothing grows":             {state(100, 0), state(100, 0), 50},
+		"half a GPU becomes scrap":  {state(100), state(50), 50 - 50*0.5/1.5},
+		"half a GPU of scrap is up": {state(50), state(0), 50 + 50*0.5/1.5},
+		"no devices":                {nil, nil, 50},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := seen(one).On(room, room).NodeScore(tc.before, tc.after); math.Abs(got-tc.want) > 0.1 {
+				t.Errorf("the score is %.3f, want %.3f", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestNodeScoresAreBetween0And100AndFallAsTheFragmentGrows(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 7))
+	for range 500 {
+		kinds := seen(randomKind(rng), randomKind(rng), half)
+		before := state(rng.Int64N(101), rng.Int64N(101), rng.Int64N(101))
+		room := fragmentation.Room{MilliCPU: rng.Int64N(64_000), Memory: rng.Int64N(64 * gib)}
+		after := taking(before, rng.IntN(3), rng.Int64N(101))
+		less := fragmentation.Room{MilliCPU: room.MilliCPU / 2, Memory: room.Memory / 2}
+		score, poorer := kinds.On(room, room).NodeScore(before, after), kinds.On(room, less).NodeScore(before, after)
+		if score < 0 || score > 100 || poorer < 0 || poorer > 100 {
+			t.Fatalf("scores %.3f and %.3f are not between 0 and 100", score, poorer)
+		}
+		if grown := fragmentOf(kinds, after, less) - fragmentOf(kinds, after, room); grown > 0.01 && poorer >= score {
+			t.Fatalf("the fragment grows by %.4f GPUs more, and the score goes from %.4f to %.4f", grown, score, poorer)
+		}
+	}
+}
+
+// fragmentOf measures a state's GPUs, to hold the strategy against.
+func fragmentOf(kinds *fragmentation.Kinds, s *allocator.State, room fragmentation.Room) float64 {
+	n := fragmentation.Node{MilliCPU: room.MilliCPU, Memory: room.Memory}
+	for i := range s.Devices[allocator.GPU] {
+		free := s.Free(allocator.GPU, i)
+		n.GPUs = append(n.GPUs, fragmentation.GPU{Core: free[allocator.Core], Memory: free[allocator.MemoryRatio]})
+	}
+	return kinds.Fragment(&n)
+}
+
+func BenchmarkNodeScore(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	h := fragmentation.NewHistogram()
+	for range 10_000 {
+		h.Add(randomKind(rng))
+	}
+	before := state(100, 100, 50, 20, 100, 0, 70, 100)
+	after := taking(before, 0, 40)
+	strategy := h.Kinds().On(plenty, plenty)
+	b.ReportAllocs()
+	for b.Loop() {
+		strategy.NodeScore(before, after)
+	}
+}
