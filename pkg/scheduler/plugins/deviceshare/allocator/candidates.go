@@ -168,20 +168,22 @@ func (x *search) sortCandidates(t Type, joint bool) {
 	of := x.candidates[t]
 	for c := range of {
 		d := &x.s.Devices[t][of[c].index]
-		of[c].group, of[c].numa = d.PCIe, d.NUMA
+		of[c].group, of[c].numa, of[c].score = d.PCIe, d.NUMA, 0
 		if joint {
 			of[c].group = x.s.root(d)
 		}
+		// What stands for a PCIe root may be on several NUMA nodes, or say none; it counts to one.
 		if group := of[c].group; group >= 0 {
-			if x.groupNUMA[group] < 0 {
-				x.groupNUMA[group] = d.NUMA
-			}
-			of[c].numa = x.groupNUMA[group]
+			x.groupNUMA[group] = max(x.groupNUMA[group], d.NUMA)
 		}
-		of[c].score = 0
 		if x.o.Strategy != nil {
 			amounts, _ := fill(x.r.of[t].amounts, t, d)
 			of[c].score = x.o.Strategy.DeviceScore(x.s, t, of[c].index, amounts)
+		}
+	}
+	for c := range of {
+		if group := of[c].group; group >= 0 {
+			of[c].numa = x.groupNUMA[group]
 		}
 	}
 	slices.SortFunc(of, func(a, b candidate) int {

@@ -4,189 +4,12 @@ package allocator
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
-
-const (
-	gpuMemory   = "83201216Ki"
-	gpuMemoryB  = 85198045184
-	jointHint   = `{"deviceTypes":["gpu","rdma"]}`
-	jointPCIe   = `{"deviceTypes":["gpu","rdma"],"requiredScope":"SamePCIe"}`
-	vfHint      = `{"rdma":{"vfSelector":{}}}`
-	rdmaName    = "koordinator.sh/rdma"
-	coreName    = "koordinator.sh/gpu-core"
-	ratioName   = "koordinator.sh/gpu-memory-ratio"
-	memoryName  = "koordinator.sh/gpu-memory"
-	sharedName  = "koordinator.sh/gpu.shared"
-	koordGPU    = "koordinator.sh/gpu"
-	nvidiaName  = "nvidia.com/gpu"
-	fpgaName    = "koordinator.sh/fpga"
-	npuCoreName = "huawei.com/npu-core"
-	npuCPUName  = "huawei.com/npu-cpu"
-	npuDVPPName = "huawei.com/npu-dvpp"
-)
-
-// deviceObject builds a Device object.
-type deviceObject struct{ v1alpha1.Device }
-
-func makeDevice() *deviceObject {
-	return &deviceObject{v1alpha1.Device{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{}, Annotations: map[string]string{}}}}
-}
-
-func list(namesAndAmounts ...string) v1.ResourceList {
-	l := v1.ResourceList{}
-	for i := 0; i < len(namesAndAmounts); i += 2 {
-		l[v1.ResourceName(namesAndAmounts[i])] = resource.MustParse(namesAndAmounts[i+1])
-	}
-	return l
-}
-
-// add adds a healthy device; numa below 0 for one of unknown topology.
-func (d *deviceObject) add(t v1alpha1.DeviceType, minor int32, numa int32, pcie string, resources v1.ResourceList) *v1alpha1.DeviceInfo {
-	info := v1alpha1.DeviceInfo{Type: t, Minor: &minor, UUID: fmt.Sprintf("%s-%d", t, minor), Health: true, Resources: resources}
-	if numa >= 0 {
-		info.Topology = &v1alpha1.DeviceTopology{NodeID: numa, PCIEID: pcie}
-	}
-	d.Spec.Devices = append(d.Spec.Devices, info)
-	return &d.Spec.Devices[len(d.Spec.Devices)-1]
-}
-
-func (d *deviceObject) gpu(minor int32, numa int32, pcie string) *v1alpha1.DeviceInfo {
-	return d.add(v1alpha1.GPU, minor, numa, pcie, list(coreName, "100", ratioName, "100", memoryName, gpuMemory))
-}
-
-func (d *deviceObject) nic(minor int32, numa int32, pcie string) *v1alpha1.DeviceInfo {
-	return d.add(v1alpha1.RDMA, minor, numa, pcie, list(rdmaName, "100"))
-}
-
-func (d *deviceObject) state(t testing.TB) *State {
-	t.Helper()
-	inventory, err := NewInventory(&d.Device, nil, InventoryOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return NewState(inventory)
-}
-
-// nodeA is the node of the cases: eight GPUs and four NICs on four PCIe roots and two NUMA nodes.
-func nodeA() *deviceObject {
-	d := makeDevice()
-	for minor := range int32(8) {
-		d.gpu(minor, minor/4, fmt.Sprint("pcie", minor/2))
-	}
-	for i, bus := range []string{"1f", "90", "51", "b9"} {
-		nic := d.nic(int32(i+1), int32(i/2), fmt.Sprint("pcie", i))
-		group := v1alpha1.VirtualFunctionGroup{}
-		for vf := range int32(30) {
-			group.VFs = append(group.VFs, v1alpha1.VirtualFunction{Minor: vf, BusID: fmt.Sprintf("0000:%s:%02x.%d", bus, (vf+2)/8, (vf+2)%8)})
-		}
-		nic.VFGroups = []v1alpha1.VirtualFunctionGroup{group}
-	}
-	return d
-}
-
-// makePod asks for resources by name and amount; annotations are by the last part of their names.
-func makePod(resources v1.ResourceList, annotations ...string) *v1.Pod {
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Annotations: map[string]string{}}}
-	pod.Spec.Containers = []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Limits: resources, Requests: resources}}}
-	for i := 0; i < len(annotations); i += 2 {
-		pod.Annotations["scheduling.koordinator.sh/"+annotations[i]] = annotations[i+1]
-	}
-	return pod
-}
-
-func parse(t testing.TB, pod *v1.Pod) *Request {
-	t.Helper()
-	r, err := ParseRequest(pod, RequestOptions{})
-	if err != nil || r == nil {
-		t.Fatalf("ParseRequest: %v, %v", r, err)
-	}
-	return r
-}
-
-// whole are whole GPUs of Node A, and part a part of each in hundredths.
-func whole(minors ...int32) *Allocation { return part(100, minors...) }
-
-func part(percent int64, minors ...int32) *Allocation {
-	a := &Allocation{}
-	for _, minor := range minors {
-		a[GPU] = append(a[GPU], DeviceAllocation{Minor: minor, Amounts: Amounts{Core: percent, MemoryRatio: percent, Memory: percent * gpuMemoryB / 100}})
-	}
-	return a
-}
-
-func nics(amount int64, minors ...int32) *Allocation {
-	a := &Allocation{}
-	for _, minor := range minors {
-		a[RDMA] = append(a[RDMA], DeviceAllocation{Minor: minor, Amounts: Amounts{RDMAShare: amount}})
-	}
-	return a
-}
-
-func vf(minor int32, busID string) *Allocation {
-	a := nics(1, minor)
-	a[RDMA][0].VFs = []VF{{BusID: busID}}
-	return a
-}
-
-// text is an allocation in short: minors, with what is less or more than usual of each.
-func text(a *Allocation) string {
-	var parts []string
-	for t := range a {
-		var devices []string
-		for _, d := range a[t] {
-			device := fmt.Sprint(d.Minor)
-			if Type(t) == GPU && d.Amounts[MemoryRatio] != 100 {
-				device += fmt.Sprintf("@%d", d.Amounts[MemoryRatio])
-			}
-			if Type(t) == RDMA && d.Amounts[RDMAShare] != 1 {
-				device += fmt.Sprintf("@%d", d.Amounts[RDMAShare])
-			}
-			for _, vf := range d.VFs {
-				device += "/" + strings.TrimPrefix(vf.BusID, "0000:")
-			}
-			devices = append(devices, device)
-		}
-		if len(devices) > 0 {
-			parts = append(parts, Type(t).String()+" "+strings.Join(devices, ","))
-		}
-	}
-	return strings.Join(parts, "; ")
-}
-
-func inUse(s *State, allocations ...*Allocation) *State {
-	for _, a := range allocations {
-		s = s.With(a)
-	}
-	return s
-}
-
-// check allocates and compares; want is the text of the allocation, or what the reason must contain.
-func check(t *testing.T, s *State, r *Request, o Options, want string, refused bool) {
-	t.Helper()
-	a, refusal := Allocate(s, r, o)
-	if refusal != nil {
-		if !refused || !strings.Contains(refusal.Reason, want) {
-			t.Errorf("refused: %q, want %q", refusal.Reason, want)
-		}
-		return
-	}
-	if refused {
-		t.Errorf("allocated %s, want a refusal with %q", text(a), want)
-		return
-	}
-	if diff := cmp.Diff(want, text(a)); diff != "" {
-		t.Errorf("allocation (-want +got):\n%s", diff)
-	}
-}
 
 func TestJointAllocation(t *testing.T) {
 	vfNode := func(t *testing.T) *State { return nodeA().state(t) }
@@ -256,7 +79,297 @@ func TestJointAllocation(t *testing.T) {
 	}
 }
 
+func TestDevicesOfUnknownPlace(t *testing.T) {
+	allNICs := `{"rdma":{"allocateStrategy":"ApplyForAll","requiredTopologyScope":"NUMANode"}}`
+	t.Run("one NIC shares a NUMA node with itself", func(t *testing.T) {
+		d := makeDevice()
+		d.gpu(0, 0, "a")
+		d.nic(0, -1, "")
+		check(t, d.state(t), parse(t, makePod(list(nvidiaName, "1", rdmaName, "1"), "device-allocate-hint", allNICs, "device-joint-allocate", jointHint)), Options{},
+			"gpu 0; rdma 0", false)
+	})
+	t.Run("a data-direct root of which one GPU does not say its NUMA node", func(t *testing.T) {
+		d := makeDevice()
+		for minor, numa := range []int32{-1, 0, 0} {
+			d.gpu(int32(minor), numa, "a").Labels = map[string]string{"root": []string{"x", "y", "x"}[minor]}
+		}
+		d.nic(0, 0, "b").Labels = map[string]string{"root": "x"}
+		inventory, err := NewInventory(&d.Device, nil, InventoryOptions{AffinityKey: "root"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, NewState(inventory), parse(t, makePod(list(nvidiaName, "2", rdmaName, "1"), "device-joint-allocate", jointPCIe)), Options{}, "gpu 0,2; rdma 0", false)
+	})
+}
+
 func TestShareOfGPUPacksTheTopology(t *testing.T) {
 	r := parse(t, makePod(list(coreName, "50", ratioName, "50")))
 	check(t, nodeA().state(t).With(whole(5)), r, Options{Strategy: MostAllocated{DefaultWeights}}, "gpu 4@50", false)
+}
+
+func TestOrderOfSecondaries(t *testing.T) {
+	tests := map[string]struct {
+		preferred []int
+		scores    map[int]float64
+		want      []int
+	}{
+		"D38: the preferred roots in turn":           {preferred: []int{0, 1}, want: []int{1, 5, 2, 6, 0, 3, 4, 7}},
+		"D38: the best of a root goes first":         {preferred: []int{0, 1}, scores: map[int]float64{5: 10, 6: 50}, want: []int{6, 1, 5, 2, 0, 3, 4, 7}},
+		"D38: of equal ones of a root the lowest":    {preferred: []int{0, 1}, scores: map[int]float64{5: 10, 6: 10}, want: []int{5, 1, 6, 2, 0, 3, 4, 7}},
+		"D38: without a preferred root by the minor": {want: []int{0, 1, 2, 3, 4, 5, 6, 7}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			group := map[int]int{1: 0, 2: 0, 5: 1, 6: 1}
+			var of []candidate
+			for minor := range 8 {
+				c := candidate{index: minor, group: -1, score: tt.scores[minor]}
+				if number, ok := group[minor]; ok {
+					c.group = number
+				}
+				of = append(of, c)
+			}
+			(&search{}).inRounds(of, func(number int) bool { return number >= 0 && len(tt.preferred) > 0 })
+			var got []int
+			for _, c := range of {
+				got = append(got, c.index)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("order (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPartitions(t *testing.T) {
+	h800 := func() *deviceObject {
+		d := nodeA()
+		d.Labels[v1alpha1.GPUModelLabel], d.Labels[v1alpha1.GPUPartitionPolicyLabel] = "H800", v1alpha1.PartitionHonor
+		return d
+	}
+	prefer := func() *deviceObject {
+		d := h800()
+		d.Labels[v1alpha1.GPUPartitionPolicyLabel] = v1alpha1.PartitionPrefer
+		return d
+	}
+	table := func(text string) func() *deviceObject {
+		return func() *deviceObject {
+			d := nodeA()
+			d.Annotations[v1alpha1.GPUPartitionsAnnotation] = text
+			return d
+		}
+	}
+	scored := table(`{"2":[{"minors":[0,1],"allocationScore":1,"ringBusBandwidth":"100Gi"},{"minors":[2,3],"allocationScore":5},{"minors":[6,7],"allocationScore":3,"ringBusBandwidth":"200Gi"}]}`)
+	tests := map[string]struct {
+		node    func() *deviceObject
+		gpus    string
+		spec    string
+		joint   string
+		used    []*Allocation
+		want    string
+		refused bool
+	}{
+		"D25a: one":                      {gpus: "1", want: "gpu 0"},
+		"D25a: two":                      {gpus: "2", want: "gpu 0,1"},
+		"D25a: four":                     {gpus: "4", want: "gpu 0,1,2,3"},
+		"D25a: eight":                    {gpus: "8", want: "gpu 0,1,2,3,4,5,6,7"},
+		"D27b: what leaves most":         {gpus: "1", used: []*Allocation{whole(4)}, want: "gpu 5"},
+		"no entry of that size":          {gpus: "3", want: "node(s) Unsupported number of GPU requests", refused: true},
+		"no free entry":                  {gpus: "4", used: []*Allocation{whole(3), whole(7)}, want: "Insufficient Partitioned GPU Devices", refused: true},
+		"a share of one is in use":       {gpus: "2", used: []*Allocation{part(10, 0)}, want: "gpu 2,3"},
+		"preferred, and there is none":   {node: prefer, gpus: "3", want: "gpu 0,1,2"},
+		"preferred, and none is free":    {node: prefer, gpus: "4", used: []*Allocation{whole(3), whole(7)}, want: "gpu 0,1,2,6"},
+		"the pod insists":                {node: prefer, gpus: "3", spec: `{}`, want: "node(s) Unsupported number of GPU requests", refused: true},
+		"no table and the pod insists":   {node: nodeA, gpus: "2", spec: `{}`, want: "node(s) missing GPU Partition Table", refused: true},
+		"the highest score":              {node: scored, gpus: "2", spec: `{}`, want: "gpu 2,3"},
+		"the next score":                 {node: scored, gpus: "2", spec: `{}`, used: []*Allocation{whole(2)}, want: "gpu 6,7"},
+		"only the highest score":         {node: scored, gpus: "2", spec: `{"allocatePolicy":"Restricted"}`, used: []*Allocation{whole(2)}, want: "Insufficient Partitioned GPU Devices", refused: true},
+		"a ring fast enough":             {node: scored, gpus: "2", spec: `{"ringBusBandwidth":"150Gi"}`, want: "gpu 6,7"},
+		"no ring fast enough":            {node: scored, gpus: "2", spec: `{"ringBusBandwidth":"300Gi"}`, want: "Insufficient Partitioned GPU Devices", refused: true},
+		"an entry with NICs":             {node: scored, gpus: "2", spec: `{}`, joint: jointPCIe, used: []*Allocation{nics(100, 2)}, want: "gpu 6,7; rdma 4"},
+		"no entry with NICs":             {node: scored, gpus: "2", spec: `{}`, joint: jointPCIe, used: []*Allocation{nics(100, 1, 2, 4)}, want: "Device Joint-Allocate rules violation", refused: true},
+		"an entry with NICs if possible": {gpus: "2", joint: jointHint, used: []*Allocation{nics(100, 1, 2)}, want: "gpu 4,5; rdma 3"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			resources := list(nvidiaName, tt.gpus)
+			var annotations []string
+			if tt.spec != "" {
+				annotations = append(annotations, "gpu-partition-spec", tt.spec)
+			}
+			if tt.joint != "" {
+				resources = list(nvidiaName, tt.gpus, rdmaName, "1")
+				annotations = append(annotations, "device-joint-allocate", tt.joint)
+			}
+			node := tt.node
+			if node == nil {
+				node = h800
+			}
+			check(t, inUse(node().state(t), tt.used...), parse(t, makePod(resources, annotations...)), Options{}, tt.want, tt.refused)
+		})
+	}
+}
+
+func TestNICCounts(t *testing.T) {
+	node := func() *deviceObject {
+		d := makeDevice()
+		for minor := range int32(5) {
+			d.nic(minor+1, -1, "").Labels = map[string]string{"type": map[bool]string{true: "fakeS", false: "fakeW"}[minor == 2]}
+		}
+		return d
+	}
+	tests := map[string]struct {
+		rdma, hint string
+		used       []*Allocation
+		want       string
+		refused    bool
+	}{
+		"D33a: one whole NIC":              {rdma: "100", want: "rdma 1@100"},
+		"two whole NICs":                   {rdma: "200", want: "rdma 1@100,2@100"},
+		"D33b: a share of all that match":  {rdma: "1", hint: `{"rdma":{"allocateStrategy":"ApplyForAll","selector":{"matchLabels":{"type":"fakeW"}}}}`, want: "rdma 1,2,4,5"},
+		"one of all that match is used up": {rdma: "1", hint: `{"rdma":{"allocateStrategy":"ApplyForAll"}}`, used: []*Allocation{nics(100, 3)}, want: "all that match are asked for", refused: true},
+		"none matches":                     {rdma: "1", hint: `{"rdma":{"allocateStrategy":"ApplyForAll","selector":{"matchLabels":{"type":"other"}}}}`, want: "Insufficient rdma devices", refused: true},
+		"as many NICs as the number":       {rdma: "3", hint: `{"rdma":{"allocateStrategy":"RequestsAsCount"}}`, want: "rdma 1,2,3"},
+		"as many whole NICs as the number": {rdma: "3", hint: `{"rdma":{"allocateStrategy":"RequestsAsCount","exclusivePolicy":"DeviceLevel"}}`, used: []*Allocation{nics(1, 2)}, want: "rdma 1@100,3@100,4@100"},
+		"a NIC that matches":               {rdma: "100", hint: `{"rdma":{"selector":{"matchLabels":{"type":"fakeS"}}}}`, want: "rdma 3@100"},
+		"more than any node has":           {rdma: "100000000000", want: "Insufficient rdma devices: 1000000000 asked for", refused: true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := makePod(list(rdmaName, tt.rdma))
+			if tt.hint != "" {
+				pod = makePod(list(rdmaName, tt.rdma), "device-allocate-hint", tt.hint)
+			}
+			check(t, inUse(node().state(t), tt.used...), parse(t, pod), Options{}, tt.want, tt.refused)
+		})
+	}
+}
+
+func TestFPGACounts(t *testing.T) {
+	d := makeDevice()
+	for minor := range int32(3) {
+		d.add(v1alpha1.FPGA, minor, -1, "", list(fpgaName, "100"))
+	}
+	check(t, d.state(t), parse(t, makePod(list(fpgaName, "200"))), Options{}, "fpga 0,1", false)
+	check(t, d.state(t), parse(t, makePod(list(fpgaName, "50"))), Options{}, "fpga 0", false)
+}
+
+func TestChoiceAndHealth(t *testing.T) {
+	half := parse(t, makePod(list(koordGPU, "50")))
+	node := func(unhealthy ...int32) *State {
+		d := makeDevice()
+		for minor := range int32(4) {
+			d.gpu(minor+1, -1, "")
+		}
+		for _, minor := range unhealthy {
+			d.Spec.Devices[minor-1].Health = false
+		}
+		return d.state(t)
+	}
+	t.Run("D34a: the least used", func(t *testing.T) {
+		check(t, inUse(node(), part(50, 1), part(50, 2)), half, Options{Strategy: LeastAllocated{DefaultWeights}}, "gpu 3@50", false)
+	})
+	t.Run("the most used that has room", func(t *testing.T) {
+		check(t, inUse(node(), part(50, 1), part(60, 2), part(50, 4)), half, Options{Strategy: MostAllocated{DefaultWeights}}, "gpu 1@50", false)
+	})
+	t.Run("D35: not the unhealthy", func(t *testing.T) {
+		check(t, node(1), half, Options{}, "gpu 2@50", false)
+	})
+	t.Run("D36b: over-booked, and what may be preempted is not enough", func(t *testing.T) {
+		s := inUse(node(2, 3, 4), whole(1), whole(1)).Without(whole(1))
+		check(t, s, half, Options{}, "Insufficient gpu devices", true)
+	})
+	t.Run("the sum of several victims is enough", func(t *testing.T) {
+		s := inUse(node(2, 3, 4), part(60, 1), part(40, 1))
+		check(t, s.Without(part(40, 1)), half, Options{}, "Insufficient gpu devices", true)
+		check(t, s.Without(part(60, 1)), half, Options{}, "gpu 1@50", false)
+	})
+}
+
+const templatesText = `
+huawei-Ascend-310P:
+  vir01: {koordinator.sh/gpu-memory: 3Gi, huawei.com/npu-core: 1, huawei.com/npu-cpu: 1, huawei.com/npu-dvpp: 12}
+  vir02: {koordinator.sh/gpu-memory: 6Gi, huawei.com/npu-core: 2, huawei.com/npu-cpu: 2, huawei.com/npu-dvpp: 25}
+  vir02_1c: {koordinator.sh/gpu-memory: 6Gi, huawei.com/npu-core: 2, huawei.com/npu-cpu: 1, huawei.com/npu-dvpp: 25}
+  vir04: {koordinator.sh/gpu-memory: 12Gi, huawei.com/npu-core: 4, huawei.com/npu-cpu: 4, huawei.com/npu-dvpp: 50}
+  twice: {koordinator.sh/gpu-memory: 12Gi, huawei.com/npu-core: 4, huawei.com/npu-cpu: 4, huawei.com/npu-dvpp: 40}
+  again: {koordinator.sh/gpu-memory: 12Gi, huawei.com/npu-core: 4, huawei.com/npu-cpu: 4, huawei.com/npu-dvpp: 40}
+`
+
+func TestTemplates(t *testing.T) {
+	templates, err := ParseTemplates(templatesText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := func(vendor string) *State {
+		d := makeDevice()
+		d.Labels[v1alpha1.GPUVendorLabel], d.Labels[v1alpha1.GPUModelLabel] = vendor, "Ascend-310P"
+		d.add(v1alpha1.GPU, 0, -1, "", list(memoryName, "24Gi", ratioName, "100", npuCoreName, "8", npuCPUName, "7", npuDVPPName, "100"))
+		return d.state(t)
+	}
+	vir04 := &Allocation{GPU: {{Amounts: Amounts{Memory: 12 << 30, MemoryRatio: 50, NPUCore: 4, NPUCPU: 4, NPUDVPP: 50}, Template: "vir04"}}}
+	request := func(memory, core, cpu, dvpp string) *Request {
+		return parse(t, makePod(list(sharedName, "1", memoryName, memory, npuCoreName, core, npuCPUName, cpu, npuDVPPName, dvpp)))
+	}
+	vir01 := request("3Gi", "1", "1", "12")
+
+	t.Run("D29a: the template that has exactly that", func(t *testing.T) {
+		got, refusal := Allocate(node("huawei").With(vir04), vir01, Options{Templates: templates})
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		want := &Allocation{GPU: {{UUID: "gpu-0", Template: "vir01", Amounts: Amounts{Memory: 3 << 30, MemoryRatio: 12, NPUCore: 1, NPUCPU: 1, NPUDVPP: 12}}}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("allocation (-want +got):\n%s", diff)
+		}
+	})
+	const none = "no matched GPU shared resource template"
+	tests := map[string]struct {
+		node    *State
+		request *Request
+		o       Options
+		want    string
+	}{
+		"D29c: every device is busy":    {inUse(node("huawei"), vir04, vir04), vir01, Options{Templates: templates}, "Insufficient gpu devices"},
+		"D29d: a node without a vendor": {node(""), vir01, Options{Templates: templates}, none},
+		"another vendor":                {node("nvidia"), vir01, Options{Templates: templates}, none},
+		"no template has that":          {node("huawei"), request("3Gi", "1", "2", "12"), Options{Templates: templates}, none},
+		"two templates have that":       {node("huawei"), request("12Gi", "4", "4", "40"), Options{Templates: templates}, none},
+		"no templates":                  {node("huawei"), vir01, Options{}, none},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) { check(t, tt.node, tt.request, tt.o, tt.want, true) })
+	}
+}
+
+func TestScores(t *testing.T) {
+	ratioOnly := Weights{MemoryRatio: 1}
+	node := makeDevice()
+	node.gpu(0, -1, "")
+	empty := node.state(t)
+	two := makeDevice()
+	two.gpu(0, -1, "")
+	two.gpu(1, -1, "")
+	two.nic(0, -1, "")
+	tests := map[string]struct {
+		strategy Strategy
+		before   *State
+		taken    *Allocation
+		want     float64
+	}{
+		"D37a: least, half of an unused device":     {LeastAllocated{ratioOnly}, empty, part(50, 0), 50},
+		"D37c: least, a part of a half used device": {LeastAllocated{ratioOnly}, empty.With(part(50, 0)), part(30, 0), 20},
+		"most is what least is not":                 {MostAllocated{ratioOnly}, empty.With(part(50, 0)), part(30, 0), 80},
+		"all devices that are taken count":          {MostAllocated{ratioOnly}, two.state(t), whole(0, 1), 100},
+		"only resources that are asked for count":   {MostAllocated{DefaultWeights}, two.state(t).With(whole(0)), nics(10, 0), 10},
+		"types count the same": {MostAllocated{DefaultWeights}, two.state(t),
+			&Allocation{GPU: whole(0)[GPU], RDMA: nics(10, 0)[RDMA]}, 30},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := tt.strategy.NodeScore(tt.before, tt.before.With(tt.taken)); got != tt.want {
+				t.Errorf("score of the node: %v, want %v", got, tt.want)
+			}
+		})
+	}
 }

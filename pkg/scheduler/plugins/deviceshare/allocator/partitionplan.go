@@ -9,7 +9,7 @@ import "math/bits"
 // Of the entries that nobody uses any of, the best score goes first; among equals, NICs on all PCIe roots, then what leaves most of the table.
 func (x *search) placePartition(secondaries []Type) (best plan, f failure, final bool) {
 	spec := &x.r.partition
-	honored := spec.asked || x.s.PartitionPolicy == "Honor"
+	honored := x.mustPartition()
 	table := x.s.Partitions
 	if table == nil {
 		return best, failure{noPartitionTable, GPU}, honored

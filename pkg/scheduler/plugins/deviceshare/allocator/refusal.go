@@ -97,7 +97,7 @@ func (x *search) reasonTooFew(t Type) string {
 // reasonNotJoint is about the first joint type of which the free devices of the primary have too few beside them.
 func (x *search) reasonNotJoint(t Type) string {
 	const title = "Device Joint-Allocate rules violation: "
-	for _, secondary := range x.r.joint[1:] {
+	for _, secondary := range x.joint[1:] {
 		with := 0
 		for _, c := range x.candidates[t] {
 			if c.group >= 0 && x.countOn(secondary, c.group) > 0 {

@@ -118,18 +118,6 @@ func (r *Request) makeKey() string {
 	return b.String()
 }
 
-// primaryFirst are the types in the order in which they are allocated: joint ones follow their primary.
-func (r *Request) isSecondary(t Type) bool {
-	for i, joint := range r.joint {
-		if joint == t {
-			return i > 0
-		}
-	}
-	return false
-}
-
-func (r *Request) isPrimary(t Type) bool { return len(r.joint) > 0 && r.joint[0] == t }
-
 // noun is what messages call a number of devices of the type.
 func (t Type) noun(n int) string {
 	return fmt.Sprintf("%d %s%s", n, cmp.Or(typeNouns[t], typeNames[t]), map[bool]string{true: "", false: "s"}[n == 1])

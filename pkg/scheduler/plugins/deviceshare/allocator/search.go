@@ -4,7 +4,10 @@ package allocator
 
 import (
 	"math/bits"
+	"slices"
 	"sync"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
 // search finds devices for one request on one node.
@@ -26,6 +29,8 @@ type search struct {
 	// shares is true if the GPUs are shared ones.
 	shares   bool
 	template string
+	// joint are the types that are placed together, the primary first.
+	joint []Type
 
 	// What follows is room to work in.
 	groupNUMA []int
@@ -89,8 +94,9 @@ func (x *search) run() failure {
 	if f := x.checkGPUs(); f.why != found {
 		return f
 	}
+	x.setJoint()
 	for t := range x.r.of {
-		if !x.r.of[t].asked() || x.r.isSecondary(Type(t)) {
+		if !x.r.of[t].asked() || slices.Index(x.joint, Type(t)) > 0 {
 			continue
 		}
 		if f := x.place(Type(t)); f.why != found {
@@ -119,6 +125,20 @@ func (x *search) checkGPUs() failure {
 	return failure{}
 }
 
+// setJoint takes the types in the pod's order, except that GPUs which must be a partition decide for the others.
+func (x *search) setJoint() {
+	x.joint = append(x.joint[:0], x.r.joint...)
+	if at := slices.Index(x.joint, GPU); at > 0 && x.mustPartition() {
+		copy(x.joint[1:], x.joint[:at])
+		x.joint[0] = GPU
+	}
+}
+
+// mustPartition is true if the GPUs have to be an entry of the node's partition table.
+func (x *search) mustPartition() bool {
+	return !x.shares && (x.r.partition.asked || x.s.PartitionPolicy == v1alpha1.PartitionHonor)
+}
+
 // count is how many devices of the type the pod asks for on this node, at least.
 func (x *search) count(t Type) int {
 	want := &x.r.of[t]
@@ -137,8 +157,8 @@ func (x *search) count(t Type) int {
 // place chooses devices of a type, and those of joint types with it.
 func (x *search) place(t Type) failure {
 	var secondaries []Type
-	if x.r.isPrimary(t) {
-		secondaries = x.r.joint[1:]
+	if x.isPrimary(t) {
+		secondaries = x.joint[1:]
 	}
 	for _, secondary := range secondaries {
 		x.sortCandidates(secondary, true)
@@ -150,6 +170,8 @@ func (x *search) place(t Type) failure {
 	}
 	return f
 }
+
+func (x *search) isPrimary(t Type) bool { return len(x.joint) > 0 && x.joint[0] == t }
 
 // placeWithin tries each part of the node for those secondaries that must share one, then the rest.
 func (x *search) placeWithin(t Type, secondaries []Type, from int) (plan, failure) {
@@ -166,19 +188,29 @@ func (x *search) placeWithin(t Type, secondaries []Type, from int) (plan, failur
 	return x.placeByTopology(t, secondaries)
 }
 
+// placeWithinEach leaves the secondary its candidates of one part after another. A device that does not say where it is shares every part with itself.
 func (x *search) placeWithinEach(t Type, secondaries []Type, from int, scope Scope) (best plan, f failure) {
 	secondary := secondaries[from]
-	all, mask := append([]candidate(nil), x.candidates[secondary]...), x.mask[secondary]
+	all := append([]candidate(nil), x.candidates[secondary]...)
+	partOf := func(c candidate) int {
+		if part := x.partOf(secondary, c.index, scope); part >= 0 {
+			return part
+		}
+		return -1 - c.index
+	}
 	f = failure{notInScope, secondary}
-	for part := range x.parts(secondary, scope) {
-		x.candidates[secondary], x.mask[secondary] = x.candidates[secondary][:0], 0
-		for _, c := range all {
-			if x.partOf(secondary, c.index, scope) == part {
+	for at, first := range all {
+		part := partOf(first)
+		if slices.ContainsFunc(all[:at], func(c candidate) bool { return partOf(c) == part }) {
+			continue
+		}
+		x.candidates[secondary] = x.candidates[secondary][:0]
+		for _, c := range all[at:] {
+			if partOf(c) == part {
 				x.candidates[secondary] = append(x.candidates[secondary], c)
-				x.mask[secondary] |= 1 << c.index
 			}
 		}
-		if n := len(x.candidates[secondary]); n == 0 || n < x.r.of[secondary].count || x.r.of[secondary].all && n < len(all) {
+		if n := len(x.candidates[secondary]); n < x.r.of[secondary].count || x.r.of[secondary].all && n < len(all) {
 			continue
 		}
 		p, why := x.placeWithin(t, secondaries, from+1)
@@ -188,7 +220,7 @@ func (x *search) placeWithinEach(t Type, secondaries []Type, from int, scope Sco
 			best = p
 		}
 	}
-	x.candidates[secondary], x.mask[secondary] = append(x.candidates[secondary][:0], all...), mask
+	x.candidates[secondary] = append(x.candidates[secondary][:0], all...)
 	if best.ok {
 		return best, failure{}
 	}

@@ -108,7 +108,7 @@ func (x *search) widest(t Type) Scope {
 // countFree counts the type's devices that nobody uses, by group and by NUMA node.
 func (x *search) countFree(t Type) {
 	x.freeGroup, x.freeNUMA = resize(x.freeGroup, x.s.roots, 0), resize(x.freeNUMA, x.s.numaNodes, 0)
-	joint := x.r.isPrimary(t)
+	joint := x.isPrimary(t)
 	for i := range x.devices(t) {
 		d := &x.s.Devices[t][i]
 		if !d.Healthy || x.s.isUsed(t, i) {
