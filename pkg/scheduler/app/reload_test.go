@@ -5,10 +5,13 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 
@@ -143,5 +146,90 @@ func TestAPluginThatAReloadBringsInRecovers(t *testing.T) {
 		if recovered != 1 {
 			t.Errorf("the plugin has recovered %d times, want once", recovered)
 		}
+	}
+}
+
+// closing is a plugin that notes what becomes of its instances, which are numbered: "1 open" and so on.
+type closing struct {
+	instance int
+	happened *[]string
+	recover  error
+}
+
+func (*closing) Name() string                        { return "closing" }
+func (c *closing) OnSessionOpen(*framework.Session)  { c.note("open") }
+func (c *closing) OnSessionClose(*framework.Session) { c.note("session over") }
+func (c *closing) Close()                            { c.note("close") }
+func (c *closing) Recover(context.Context) error     { return c.recover }
+func (c *closing) note(what string) {
+	*c.happened = append(*c.happened, fmt.Sprintf("%d %s", c.instance, what))
+}
+
+// closingScheduler has a configuration with the plugin in force; its instances recover as told.
+func closingScheduler(t *testing.T, recovers *error, happened *[]string, own ...framework.Action) (_ *scheduler, with func(*config.Config) *config.Config) {
+	instances := 0
+	spec := framework.PluginSpec{Name: "closing", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		instances++
+		return &closing{instances, happened, *recovers}, nil
+	}}
+	with = func(cfg *config.Config) *config.Config {
+		cfg.Tiers = append(cfg.Tiers, conf.Tier{Plugins: []conf.PluginOption{{Name: "closing"}}})
+		return cfg
+	}
+	s := newTestScheduler(t, gangOf(1), builtIn(t, "allocate"), own...)
+	s.registry.RegisterPlugin(spec)
+	return s, with
+}
+
+// TestAReplacedPluginIsClosed: once, when its successor is in force and before that is in a session; and the successor instead, if it
+// is refused.
+func TestAReplacedPluginIsClosed(t *testing.T) {
+	var happened []string
+	var recovers error
+	s, with := closingScheduler(t, &recovers, &happened)
+	use := func(cfg *config.Config) {
+		if err := s.use(cfg); (err == nil) != (recovers == nil) {
+			t.Fatalf("the configuration is refused with %v", err)
+		}
+	}
+	use(with(builtIn(t, "allocate")))
+	s.cycle()
+	use(with(builtIn(t, "allocate")))
+	s.cycle()
+	s.cycle()
+	use(builtIn(t, "allocate"))
+	s.cycle()
+	s.mu.Lock()
+	s.atWork = nil // another leader
+	s.mu.Unlock()
+	recovers = errors.New("it is broken")
+	synctest.Test(t, func(*testing.T) { use(with(builtIn(t, "allocate"))) }) // it tries for a minute
+	s.cycle()
+	want := []string{"1 open", "1 session over", "1 close", "2 open", "2 session over", "2 open", "2 session over", "2 close", "3 close"}
+	if diff := cmp.Diff(want, happened); diff != "" {
+		t.Errorf("what happened (-want +got):\n%s", diff)
+	}
+}
+
+// TestAPluginIsNotClosedInASession: the reload comes while one is open.
+func TestAPluginIsNotClosedInASession(t *testing.T) {
+	var happened []string
+	var recovers error
+	var reload func()
+	s, with := closingScheduler(t, &recovers, &happened, action{"reload", func(*framework.Session) { reload() }})
+	if err := s.use(with(builtIn(t, "reload"))); err != nil {
+		t.Fatal(err)
+	}
+	reload = func() {
+		if err := s.use(builtIn(t, "allocate")); err != nil {
+			t.Error(err)
+		}
+		happened = append(happened, "the other is in force")
+	}
+	s.cycle()
+	s.cycle()
+	want := []string{"1 open", "the other is in force", "1 session over", "1 close"}
+	if diff := cmp.Diff(want, happened); diff != "" {
+		t.Errorf("what happened (-want +got):\n%s", diff)
 	}
 }

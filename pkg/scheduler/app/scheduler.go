@@ -53,6 +53,8 @@ type scheduler struct {
 
 	mu      sync.Mutex
 	profile *framework.Profile
+	// retired were in force since the last cycle began, or when it did, and are not any more.
+	retired []*framework.Profile
 	// atWork are the plugins that have recovered since this process leads. What they would find later is their own, also after
 	// a configuration without them: their steps outlive it.
 	atWork map[string]bool
@@ -99,12 +101,8 @@ func (s *scheduler) use(cfg *config.Config) error {
 		profile.TimeDriven = profile.TimeDriven || slices.Contains(timeDriven, name)
 	}
 	if former := s.current(); former != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), reloadRecovery)
-		defer cancel()
-		s.mu.Lock()
-		recoverers := profile.NewRecoverers(former, s.atWork)
-		s.mu.Unlock()
-		if err := s.recover(ctx, recoverers); err != nil {
+		if err := s.bringIn(profile, former); err != nil {
+			profile.Close()
 			return err
 		}
 	}
@@ -113,11 +111,27 @@ func (s *scheduler) use(cfg *config.Config) error {
 		s.metricsConf = cfg.Metrics
 	}
 	s.mu.Lock()
+	if s.profile != nil {
+		s.retired = append(s.retired, s.profile)
+	}
 	s.profile = profile
 	s.mu.Unlock()
 	s.cache.RetryAll()
 	s.loop.wake(cache.WakeNow)
 	return nil
+}
+
+// bringIn has the plugins that the former configuration does not have know the cluster, and recover.
+func (s *scheduler) bringIn(profile, former *framework.Profile) error {
+	ctx, cancel := context.WithTimeout(context.Background(), reloadRecovery)
+	defer cancel()
+	if err := s.cache.AwaitInformers(ctx); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	recoverers := profile.NewRecoverers(former, s.atWork)
+	s.mu.Unlock()
+	return s.recover(ctx, recoverers)
 }
 
 // run schedules until ctx ends and then drains. lifetime outlives ctx by the drain: it ends informers and writers.
@@ -227,6 +241,19 @@ func (s *scheduler) current() *framework.Profile {
 	return s.profile
 }
 
+// begin returns the configuration for the cycle that begins, and closes those that it replaces: no session is open with them, and none
+// will be.
+func (s *scheduler) begin() *framework.Profile {
+	s.mu.Lock()
+	profile, retired := s.profile, s.retired
+	s.retired = nil
+	s.mu.Unlock()
+	for _, former := range retired {
+		former.Close()
+	}
+	return profile
+}
+
 func (s *scheduler) lagging() bool { return s.cache.Lagging() }
 
 func (s *scheduler) setLate() { s.cache.SetLate() }
@@ -244,7 +271,7 @@ func (s *scheduler) idle() {
 // rolled back like any other transaction.
 func (s *scheduler) cycle() (unsettled bool) {
 	start := time.Now()
-	profile := s.current()
+	profile := s.begin()
 	s.watchdog.beat()
 	defer func() {
 		if p := recover(); p != nil {

@@ -145,7 +145,7 @@ func newIdleScheduler(t *testing.T, cluster *schedtest.Cluster, own ...framework
 		outage: newOutage(t.Context()), starting: &startup{}, watchdog: newWatchdog(), strays: &strays{},
 	}
 	s.loop = newLoop(s, time.Second)
-	c, err := cache.Wrap(cluster.Cache, cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, s.metrics, s.loop.wake)
+	c, err := cache.Wrap(cluster.Cache, cluster.Devices.RestConfig(), cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, s.metrics, s.loop.wake)
 	if err != nil {
 		t.Fatal(err)
 	}

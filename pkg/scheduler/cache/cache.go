@@ -61,6 +61,7 @@ type Observer interface {
 type Cache struct {
 	*vccache.SchedulerCache
 
+	rest      *rest.Config
 	kube      kubernetes.Interface
 	vc        vcclient.Interface
 	podGroups vclisters.PodGroupLister
@@ -133,12 +134,14 @@ var (
 	_ binding.Ledger        = (*Cache)(nil)
 )
 
-// Wrap makes the cache over an upstream cache that is there already and not started, such as one on clients in memory. It calls
-// nobody. It fails only with an upstream cache of another version, which does not have what is used of it.
-func Wrap(upstream *vccache.SchedulerCache, kube kubernetes.Interface, vc vcclient.Interface, schedulerNames []string,
+// Wrap makes the cache over an upstream cache that is there already and not started, such as one on clients in memory; config is what
+// plugins make clients of other kinds with. It calls nobody. It fails only with an upstream cache of another version, which does not
+// have what is used of it.
+func Wrap(upstream *vccache.SchedulerCache, config *rest.Config, kube kubernetes.Interface, vc vcclient.Interface, schedulerNames []string,
 	observer Observer, wake func(Urgency)) (*Cache, error) {
 	c := &Cache{
 		SchedulerCache: upstream,
+		rest:           config,
 		kube:           kube,
 		vc:             vc,
 		wake:           wake,
@@ -226,6 +229,10 @@ func (c *Cache) Start(ctx, lifetime context.Context) error {
 		end()
 		return fmt.Errorf("filling the cache: %w", err)
 	}
+	if err := c.AwaitInformers(lifetime); err != nil {
+		end()
+		return fmt.Errorf("filling the cache: %w", err)
+	}
 	if !endEarly() {
 		return fmt.Errorf("filling the cache: %w", ctx.Err())
 	}
@@ -246,6 +253,9 @@ func (c *Cache) NotSynced() []string {
 		if !synced {
 			kinds = append(kinds, kind.String())
 		}
+	}
+	if c.informers.unlisted() {
+		kinds = append(kinds, "what plugins watch")
 	}
 	slices.Sort(kinds)
 	return kinds
@@ -319,6 +329,12 @@ func (c *Cache) triedInOutage(r binding.Result) bool {
 
 // KubeClient returns the client plugins may use.
 func (c *Cache) KubeClient() kubernetes.Interface { return c.kube }
+
+// RestConfig returns what clients are made with, the caller's own.
+func (c *Cache) RestConfig() *rest.Config { return rest.CopyConfig(c.rest) }
+
+// Wake has the loop run a cycle, because something changed that may let a pending task be placed.
+func (c *Cache) Wake() { c.wake(WakeNow) }
 
 // InformerFactory returns upstream's informers.
 func (c *Cache) InformerFactory() informers.SharedInformerFactory { return c.SharedInformerFactory() }

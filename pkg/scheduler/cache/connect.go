@@ -40,7 +40,7 @@ func New(ctx context.Context, config *rest.Config, opt *options.ServerOption, ob
 	if err != nil {
 		return nil, err
 	}
-	c, err := Wrap(upstream, kube, vc, opt.SchedulerNames, observer, wake)
+	c, err := Wrap(upstream, config, kube, vc, opt.SchedulerNames, observer, wake)
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,7 @@ func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 // mustWrap makes the cache over that of the cluster.
 func mustWrap(t testing.TB, cluster *schedtest.Cluster, observer Observer, wake func(Urgency)) *Cache {
 	t.Helper()
-	c, err := Wrap(cluster.Cache, cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, observer, wake)
+	c, err := Wrap(cluster.Cache, cluster.Devices.RestConfig(), cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, observer, wake)
 	if err != nil {
 		t.Fatal(err)
 	}

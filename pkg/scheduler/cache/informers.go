@@ -5,8 +5,12 @@ package cache
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
@@ -16,10 +20,20 @@ type runningInformers struct {
 	// until closes when informers end; nil before they are started.
 	until <-chan struct{}
 	known map[toolscache.SharedIndexInformer]bool
+	// asked are those that plugins asked for before that, and own those that are run here and not by upstream.
+	asked []toolscache.SharedIndexInformer
+	own   []*ownInformer
+}
+
+// ownInformer is one that upstream does not run. It is refused once the API server has said that its kind is not served, or not to be
+// listed; it lists again all the same.
+type ownInformer struct {
+	toolscache.SharedIndexInformer
+	refused atomic.Bool
 }
 
 // noteInformers notes what upstream's cache is about to start: its own informers, and those that plugins have asked for since it was
-// made.
+// made. Those of other factories that plugins have asked for are started.
 func (c *Cache) noteInformers(lifetime context.Context) error {
 	all, err := informersOf(c.SchedulerCache, c.vcFactory)
 	if err != nil {
@@ -35,7 +49,7 @@ func (c *Cache) noteInformers(lifetime context.Context) error {
 	for _, informer := range all {
 		r.known[informer] = true
 	}
-	return nil
+	return r.run(r.asked)
 }
 
 // StartInformers has those of the informers run that do not, if the cache was started already. Otherwise they run once it is. What
@@ -46,17 +60,48 @@ func (c *Cache) StartInformers(informers ...toolscache.SharedIndexInformer) erro
 	defer r.mu.Unlock()
 	c.changes.watchStorage(informers...)
 	if r.until == nil {
+		r.asked = append(r.asked, informers...)
 		return nil
 	}
+	return r.run(informers)
+}
+
+// run has those run that do not. The mutex is held.
+func (r *runningInformers) run(informers []toolscache.SharedIndexInformer) error {
 	for _, informer := range informers {
 		if r.known[informer] {
 			continue
 		}
-		if err := relistSoon(informer); err != nil {
+		own := &ownInformer{SharedIndexInformer: informer}
+		if err := informer.SetWatchErrorHandlerWithContext(relister{failed: own.failed}.keepListing); err != nil {
 			return fmt.Errorf("making an informer return soon: %w", err)
 		}
 		r.known[informer] = true
+		r.own = append(r.own, own)
 		go informer.Run(r.until)
+	}
+	return nil
+}
+
+func (i *ownInformer) failed(err error) {
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		i.refused.Store(true)
+	}
+}
+
+// unlisted is true while the first list of an informer that plugins asked for is to come.
+func (r *runningInformers) unlisted() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.own, func(i *ownInformer) bool { return !i.HasSynced() && !i.refused.Load() })
+}
+
+// AwaitInformers waits for the first lists of the informers that plugins asked for, if they run. It does not wait for what the API server
+// refuses to list: most pods need none of it, and the plugin tells those that do.
+func (c *Cache) AwaitInformers(ctx context.Context) error {
+	err := wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) { return !c.informers.unlisted(), nil })
+	if err != nil {
+		return fmt.Errorf("reading what plugins watch: %w", err)
 	}
 	return nil
 }

@@ -4,10 +4,20 @@ package cache
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/client/clientset/versioned"
+	"github.com/volcano-prebind/volcano-prebind/pkg/client/informers/externalversions"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -37,5 +47,155 @@ func TestInformersOfPluginsRun(t *testing.T) {
 	}
 	if other.HasSynced() {
 		t.Error("an informer runs that nobody needs")
+	}
+}
+
+// deviceInformer is an informer of a factory that is not the scheduler's, on what the handle has for clients.
+func deviceInformer(t *testing.T, c *Cache) toolscache.SharedIndexInformer {
+	t.Helper()
+	client, err := versioned.NewForConfig(c.RestConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return externalversions.NewSharedInformerFactory(client, 0).Scheduling().V1alpha1().Devices().Informer()
+}
+
+// TestInformersOfOtherFactoriesRun: what a plugin watches has been read when the start, or the reload that brings it in, goes on.
+func TestInformersOfOtherFactoriesRun(t *testing.T) {
+	cluster := schedtest.NewCluster()
+	cluster.Devices.Put(&v1alpha1.Device{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	c := mustWrap(t, cluster, quiet{}, func(Urgency) {})
+	early := deviceInformer(t, c)
+	if err := c.StartInformers(early); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.AwaitInformers(t.Context()); err != nil || early.HasSynced() { // which does not wait for what does not run
+		t.Errorf("it runs before the cache: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if err := c.Start(ctx, ctx); err != nil {
+		t.Fatal(err)
+	}
+	late := deviceInformer(t, c)
+	for range 2 { // saying it again does nothing
+		if err := c.StartInformers(early, late); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.AwaitInformers(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for name, informer := range map[string]toolscache.SharedIndexInformer{"before the start": early, "after it": late} {
+		if diff := cmp.Diff([]string{"n1"}, informer.GetStore().ListKeys()); diff != "" {
+			t.Errorf("asked for %s, devices (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestAnInformerThatItsPluginRunsIsRefused: it would not list again as soon as the others.
+func TestAnInformerThatItsPluginRunsIsRefused(t *testing.T) {
+	cluster := schedtest.NewCluster()
+	c := mustWrap(t, cluster, quiet{}, func(Urgency) {})
+	informer := deviceInformer(t, c)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go informer.RunWithContext(ctx)
+	eventually(t, "the informer runs", func() bool { return informer.SetTransform(nil) != nil }) // which tells that it runs
+	if err := c.StartInformers(informer); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(ctx, ctx); err == nil {
+		t.Error("it is taken")
+	}
+}
+
+// TestWhatTheAPIServerDoesNotListIsNotWaitedFor, unless it may do so when it is asked again.
+func TestWhatTheAPIServerDoesNotListIsNotWaitedFor(t *testing.T) {
+	devices := v1alpha1.Resource("devices")
+	tests := map[string]struct {
+		err    error
+		waited bool
+	}{
+		"no such kind":                 {err: apierrors.NewNotFound(devices, "")},
+		"not allowed":                  {err: apierrors.NewForbidden(devices, "", nil)},
+		"the API server is away":       {err: errors.New("connection refused"), waited: true},
+		"the API server is overloaded": {err: apierrors.NewTooManyRequestsError("later"), waited: true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := mustWrap(t, schedtest.NewCluster(), quiet{}, func(Urgency) {})
+			refuse := make(chan error, 3)
+			for range cap(refuse) {
+				refuse <- tt.err
+			}
+			again := make(chan struct{})
+			informer := toolscache.NewSharedIndexInformer(&toolscache.ListWatch{
+				ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+					select {
+					case err := <-refuse:
+						return nil, err
+					default:
+					}
+					if !tt.waited {
+						<-again
+					}
+					return &v1alpha1.DeviceList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
+				},
+				WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
+			}, &v1alpha1.Device{}, 0, nil)
+			if err := c.StartInformers(informer); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if err := c.Start(ctx, ctx); err != nil {
+				t.Fatal(err)
+			}
+			if got := informer.HasSynced(); got != tt.waited {
+				t.Errorf("the list is read %t when the cache has started, want %t", got, tt.waited)
+			}
+			close(again)
+			eventually(t, "the list is read", informer.HasSynced)
+		})
+	}
+}
+
+// TestWhatPluginsWatchIsNamedWhileItIsWaitedFor, and the wait ends with the start.
+func TestWhatPluginsWatchIsNamedWhileItIsWaitedFor(t *testing.T) {
+	c := mustWrap(t, schedtest.NewCluster(), quiet{}, func(Urgency) {})
+	silent := toolscache.NewSharedIndexInformer(&toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
+	}, &v1alpha1.Device{}, 0, nil)
+	if err := c.StartInformers(silent); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.Start(ctx, t.Context()) }()
+	eventually(t, "the start says what it waits for", func() bool { return slices.Equal([]string{"what plugins watch"}, c.NotSynced()) })
+	cancel()
+	if err := <-done; err == nil {
+		t.Error("the start has gone on")
+	}
+}
+
+// TestWhatTheHandleIsFor: a plugin changes its own REST config, and wakes the loop.
+func TestWhatTheHandleIsFor(t *testing.T) {
+	var woken []Urgency
+	c := mustWrap(t, schedtest.NewCluster(), quiet{}, func(u Urgency) { woken = append(woken, u) })
+	config := c.RestConfig()
+	host := config.Host
+	config.Host = "elsewhere"
+	if got := c.RestConfig().Host; got != host || host == "" {
+		t.Errorf("the next plugin's host is %q, want %q", got, host)
+	}
+	c.Wake()
+	if diff := cmp.Diff([]Urgency{WakeNow}, woken); diff != "" {
+		t.Errorf("wake-ups (-want +got):\n%s", diff)
 	}
 }

@@ -26,18 +26,24 @@ const (
 // scheduler would be blind for longer than that was away. So an informer that fails once never returns to client-go's pauses.
 func relistSoon(informers ...toolscache.SharedIndexInformer) error {
 	for _, informer := range informers {
-		if err := informer.SetWatchErrorHandlerWithContext(keepListing); err != nil {
+		if err := informer.SetWatchErrorHandlerWithContext(relister{}.keepListing); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// relister has an informer list again. failed, if it is not nil, is told of each error.
+type relister struct{ failed func(error) }
+
 // keepListing lists and watches with pauses of ours until ctx ends. It is called with an informer's first error.
-func keepListing(ctx context.Context, r *toolscache.Reflector, err error) {
+func (l relister) keepListing(ctx context.Context, r *toolscache.Reflector, err error) {
 	anew := wait.Backoff{Duration: firstRelist, Factor: 2, Jitter: relistJitter, Cap: lastRelist, Steps: 1 << 30}
 	pauses := anew
 	for {
+		if l.failed != nil && err != nil {
+			l.failed(err)
+		}
 		switch {
 		case err == nil, apierrors.IsResourceExpired(err), apierrors.IsGone(err): // it lists anew
 		default:

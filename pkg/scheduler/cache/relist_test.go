@@ -193,7 +193,7 @@ func TestAnUpstreamWithoutWhatIsUsedOfItIsRefused(t *testing.T) {
 	if informer, err := hyperNodeInformer(upstream); err == nil {
 		t.Errorf("its HyperNodes are %v", informer)
 	}
-	if c, err := Wrap(upstream, nil, nil, nil, quiet{}, func(Urgency) {}); err == nil {
+	if c, err := Wrap(upstream, nil, nil, nil, nil, quiet{}, func(Urgency) {}); err == nil {
 		t.Errorf("the cache is %v", c)
 	}
 	if _, err := hidden(reflect.ValueOf(upstream), "noSuchField"); err == nil || !strings.Contains(err.Error(), "noSuchField") {

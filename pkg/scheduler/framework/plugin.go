@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
@@ -41,15 +42,34 @@ type Recoverer interface {
 	Recover(ctx context.Context) error
 }
 
+// Closer is a plugin that keeps something beyond its sessions which has to end when its configuration is replaced, such as a goroutine
+// or a handler of an informer.
+//
+// Close is called once: after a reload has put another configuration in force, on the goroutine of sessions and with none open; or, if
+// the configuration that the plugin was built for is refused, at once. No session opens with the plugin any more. Members in flight
+// are not waited for: their steps and rollbacks, and what is told of them, may be called on the plugin after Close, so what those need
+// must outlive it. Close does not block. A scheduler that ends closes nothing.
+type Closer interface {
+	Close()
+}
+
 // Handle is what a plugin may use of the scheduler outside a session.
 type Handle interface {
 	KubeClient() kubernetes.Interface
 	VCClient() vcclient.Interface
+	// RestConfig is what the clients are made with, for clients of other kinds; the caller may change it. Every call with it has a
+	// deadline.
+	RestConfig() *rest.Config
 	// InformerFactory has the scheduler's informers. It starts those that are asked for before it lists the cluster; a plugin that
 	// a reload brings in calls StartInformers with those it needs.
 	InformerFactory() informers.SharedInformerFactory
-	// StartInformers has those of the factory's informers run that do not. It does not wait for their lists.
+	// StartInformers has those of the informers run that do not, of this factory or any other, which must not start them itself. They
+	// run for as long as the process leads. It does not wait for their lists; but no Recoverer and no session of the configuration that
+	// asked for them comes before they are read. Only what the API server does not serve, or does not allow to be listed, is not waited
+	// for: such an informer has not synced when Recover is called, and does when it can.
 	StartInformers(informers ...cache.SharedIndexInformer) error
+	// Wake has a session open soon, because something changed that may let a pending task be placed. It does not block.
+	Wake()
 	EventRecorder() record.EventRecorder
 }
 

@@ -4,10 +4,12 @@ package framework
 
 import (
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 
+	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/plugins/deviceshare"
@@ -89,9 +91,14 @@ type ProfileInput struct {
 }
 
 // Build builds the plugins of a configuration. An unknown action or a plugin that refuses its arguments is an
-// error; nothing of what is in force is touched.
-func (r *Registry) Build(in ProfileInput, h Handle) (*Profile, error) {
+// error; nothing of what is in force is touched, and what was built is closed.
+func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 	p := &Profile{Tiers: in.Tiers, Configurations: in.Configurations, plugins: map[string]Plugin{}, verdictInputs: map[string]verdictInputs{}}
+	defer func() {
+		if err != nil {
+			p.Close()
+		}
+	}()
 	for _, name := range in.Actions {
 		action, ok := vcframework.GetAction(name)
 		if !ok {
@@ -146,6 +153,24 @@ func listed(switches []string) string {
 // opensWithOurs is true if the first plugin to open is one of this project.
 func (p *Profile) opensWithOurs() bool {
 	return len(p.pluginOrder) > 0 && p.plugins[p.pluginOrder[0]] != nil
+}
+
+// Close closes the plugins that are Closers, the last first. One that panics keeps none of the others from it.
+func (p *Profile) Close() {
+	for _, name := range slices.Backward(p.pluginOrder) {
+		if closer, ok := p.plugins[name].(Closer); ok {
+			closePlugin(name, closer)
+		}
+	}
+}
+
+func closePlugin(name string, closer Closer) {
+	defer func() {
+		if p := recover(); p != nil {
+			klog.ErrorS(nil, "Closing a plugin panicked", "plugin", name, "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	closer.Close()
 }
 
 // Recoverers lists, in conf order, the plugins that have something to recover.

@@ -62,7 +62,7 @@ type PluginSpec struct {
 	// Its errors name the argument, what was found and what would be right.
 	Validate func(Arguments) error
 	// New builds the plugin. It is called once per loaded configuration, not once per session, so what it
-	// compiles or starts is kept for as long as that configuration is in force.
+	// compiles or starts is kept for as long as that configuration is in force; a plugin that is a Closer ends it then.
 	New func(Arguments, Handle) (Plugin, error)
 	// BuiltIn is true if the built-in configuration names the plugin, which is upstream's otherwise.
 	BuiltIn bool

@@ -32,6 +32,8 @@ type Cluster struct {
 	// Cache is upstream's cache on both clients. Its informers run once it is started.
 	Cache  *vccache.SchedulerCache
 	Events *Events
+	// Devices has the Device objects, which the clients do not know. None are served until Put makes the first.
+	Devices *DeviceServer
 
 	// writes makes a write one step, as etcd does: objects are shown to watches in the order of their versions, and what was
 	// read for a write is what it changes.
@@ -42,7 +44,7 @@ type Cluster struct {
 // NewCluster makes a cluster of the objects. Upstream's cache has goroutines that never end, so make the cluster
 // outside of a synctest bubble.
 func NewCluster(objects ...runtime.Object) *Cluster {
-	c := &Cluster{Events: &Events{}}
+	c := &Cluster{Events: &Events{}, Devices: &DeviceServer{}}
 	c.Cache = vccache.NewCustomMockSchedulerCache(SchedulerName, nil, nil, nil, nil, c.Events)
 	c.Kube = c.Cache.Client().(*kubefake.Clientset)
 	c.Volcano = c.Cache.VCClient().(*vcfake.Clientset)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 	"volcano.sh/apis/pkg/apis/scheduling/scheme"
@@ -58,7 +59,7 @@ func wrap(upstream *vccache.SchedulerCache, stop <-chan struct{}) *cache.Cache {
 	}
 	kube.PrependReactor("*", "pods", s.onPod)
 	vc.PrependReactor("get", "podgroups", s.onPodGroup)
-	c, err := cache.Wrap(upstream, kube, vc, nil, observer{}, func(cache.Urgency) {})
+	c, err := cache.Wrap(upstream, &rest.Config{}, kube, vc, nil, observer{}, func(cache.Urgency) {})
 	if err != nil {
 		panic(err)
 	}

@@ -10,6 +10,7 @@
 //	PreBindPreFlight, PreBind            the task's step in its gang's transaction
 //	Unreserve                            when the placement is taken back, or the member is not bound
 //	PostBind                             when the member is bound
+//	Close                                when a reload has replaced the configuration
 //
 // The CycleState of a task lives from its pre-filter to the end of its member, bound or rolled back; that of a task that is not
 // handed over to be bound, to the end of the session. PostFilter and EnqueueExtensions are not asked. A plugin with Permit, Bind

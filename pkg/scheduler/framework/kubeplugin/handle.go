@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/record"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -15,10 +16,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// handle is what plugins may use of the scheduler: client, informers, event recorder, and the nodes of the session that is open.
+// handle is what plugins may use of the scheduler: clients, informers, event recorder, and the nodes of the session that is open.
 // All else panics, as it does for upstream's own plugins.
 type handle struct {
 	*k8s.Framework
+	config   func() *rest.Config
 	recorder events.EventRecorder
 
 	mu       sync.Mutex
@@ -31,6 +33,7 @@ var _ k8sframework.Handle = (*handle)(nil)
 func newHandle(h framework.Handle) *handle {
 	return &handle{
 		Framework: k8s.NewFramework(nil, k8s.WithClientSet(h.KubeClient()), k8s.WithInformerFactory(h.InformerFactory())),
+		config:    h.RestConfig,
 		recorder:  recorder{h.EventRecorder()},
 	}
 }
@@ -52,6 +55,9 @@ func (h *handle) SnapshotSharedLister() k8sframework.SharedLister {
 	}
 	return h.snapshot
 }
+
+// KubeConfig implements k8sframework.Handle.
+func (h *handle) KubeConfig() *rest.Config { return h.config() }
 
 // EventRecorder implements k8sframework.Handle.
 func (h *handle) EventRecorder() events.EventRecorder { return h.recorder }

@@ -5,10 +5,12 @@ package kubeplugin
 import (
 	"context"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -27,7 +29,8 @@ func WithWeight(weight int) Option { return func(p *plugin) { p.weight = weight 
 func WithTimeout(d time.Duration) Option { return func(p *plugin) { p.timeout = d } }
 
 // New builds the plugin and returns it as one of this project, under its name in the conf. Use it from PluginSpec.New. If the
-// plugin has a method Recover(ctx) error it is a framework.Recoverer.
+// plugin has a method Recover(ctx) error it is a framework.Recoverer; if it is an io.Closer it is closed when a reload replaces the
+// configuration.
 //
 // The spec says how far the plugin's verdicts hold (PluginSpec.VerdictScope): leave it, so that Filter and Score are asked for each task,
 // unless equal pods have equal verdicts whatever else is placed on other nodes, and Reserve needs nothing that Filter left in the CycleState.
@@ -43,7 +46,9 @@ func New(name string, h framework.Handle, build Factory, opts ...Option) (framew
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", name, err)
 	}
+	p.closer, _ = made.(io.Closer)
 	if p.points, err = pointsOf(made); err != nil {
+		p.Close()
 		return nil, fmt.Errorf("plugin %s: %w", name, err)
 	}
 	if recoverer, ok := made.(framework.Recoverer); ok {
@@ -68,6 +73,8 @@ type plugin struct {
 	handle  *handle
 	weight  int
 	timeout time.Duration
+	// closer is the adapted plugin; nil if it does not care.
+	closer io.Closer
 
 	// mu guards held, the tasks that are reserved for: each until its placement is taken back or its member has ended.
 	mu   sync.Mutex
@@ -82,6 +89,7 @@ type recovering struct {
 var (
 	_ framework.Plugin    = (*plugin)(nil)
 	_ framework.PreBinder = (*plugin)(nil)
+	_ framework.Closer    = (*plugin)(nil)
 	_ framework.Reserver  = (*session)(nil)
 	_ framework.Recoverer = recovering{}
 )
@@ -107,6 +115,16 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 
 // OnSessionClose implements framework.Plugin.
 func (p *plugin) OnSessionClose(*framework.Session) { p.handle.open(nil) }
+
+// Close implements framework.Closer.
+func (p *plugin) Close() {
+	if p.closer == nil {
+		return
+	}
+	if err := p.closer.Close(); err != nil {
+		klog.ErrorS(err, "Closing a plugin of kube-scheduler's framework failed", "plugin", p.name)
+	}
+}
 
 // hold keeps the task's state until it is let go.
 func (p *plugin) hold(uid types.UID, state *taskState) {

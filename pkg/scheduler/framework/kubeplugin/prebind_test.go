@@ -210,6 +210,60 @@ type recovers struct{ slots }
 
 func (*recovers) Recover(context.Context) error { return errBroken }
 
+// closes is closed with an error, of which nobody hears but the log.
+type closes struct {
+	slots
+	closed int
+}
+
+func (c *closes) Close() error {
+	c.closed++
+	return errBroken
+}
+
+// TestClose: io.Closers are closed with their configuration, and at once when they are refused.
+func TestClose(t *testing.T) {
+	cluster := sessiontest.New(gangOf(1, 1, 1))
+	defer cluster.Close()
+	taken := &closes{}
+	made, err := New(slotsName, cluster.Handle(), func(k8sframework.Handle) (k8sframework.Plugin, error) { return taken, nil })
+	if err != nil || taken.closed != 0 {
+		t.Fatalf("closed %d times when it is made, %v", taken.closed, err)
+	}
+	made.(framework.Closer).Close()
+	refused := &closesAndPermits{}
+	if _, err := New(slotsName, cluster.Handle(), func(k8sframework.Handle) (k8sframework.Plugin, error) { return refused, nil }); err == nil {
+		t.Error("it is not refused")
+	}
+	if taken.closed != 1 || refused.closed != 1 {
+		t.Errorf("closed %d times, and %d times the one that was refused; want once each", taken.closed, refused.closed)
+	}
+}
+
+type closesAndPermits struct {
+	permits
+	closed int
+}
+
+func (c *closesAndPermits) Close() error {
+	c.closed++
+	return nil
+}
+
+// TestPluginsMakeClientsOfTheirOwn with the scheduler's REST config.
+func TestPluginsMakeClientsOfTheirOwn(t *testing.T) {
+	cluster := sessiontest.New(gangOf(1, 1, 1))
+	defer cluster.Close()
+	var host string
+	_, err := New(slotsName, cluster.Handle(), func(h k8sframework.Handle) (k8sframework.Plugin, error) {
+		host = h.KubeConfig().Host
+		return &slots{}, nil
+	})
+	if want := cluster.Handle().RestConfig().Host; err != nil || host != want {
+		t.Errorf("the host is %q, want %q: %v", host, want, err)
+	}
+}
+
 // TestNew: a plugin whose decisions nobody would ask for is refused, and one that recovers is a Recoverer.
 func TestNew(t *testing.T) {
 	in := gangOf(1, 1, 1)
@@ -227,7 +281,7 @@ func TestNew(t *testing.T) {
 		"no point":    {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return idle{}, nil }, want: "none of the extension points"},
 		"no plugin":   {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return nil, nil }, want: "no plugin"},
 		"an error":    {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return nil, errBroken }, want: "it is broken"},
-		"a panic":     {build: func(h k8sframework.Handle) (k8sframework.Plugin, error) { h.KubeConfig(); return nil, nil }, want: "panicked"},
+		"a panic":     {build: func(h k8sframework.Handle) (k8sframework.Plugin, error) { h.Extenders(); return nil, nil }, want: "panicked"},
 		"a weight":    {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return &slots{}, nil }, opts: []Option{WithWeight(-1)}, want: "weight -1"},
 		"recoverable": {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return &recovers{}, nil }},
 	}

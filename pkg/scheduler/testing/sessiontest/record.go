@@ -6,11 +6,6 @@ import (
 	"maps"
 	"sync"
 
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
-	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 
@@ -97,22 +92,3 @@ func (c *recordingCache) evicted() []string {
 	defer c.mu.Unlock()
 	return append([]string(nil), c.evicts...)
 }
-
-type handle struct {
-	cache *recordingCache
-	stop  <-chan struct{}
-}
-
-// StartInformers waits for the informers' lists, too.
-func (h handle) StartInformers(...toolscache.SharedIndexInformer) error {
-	h.InformerFactory().Start(h.stop)
-	h.InformerFactory().WaitForCacheSync(h.stop)
-	return nil
-}
-
-func (h handle) KubeClient() kubernetes.Interface { return h.cache.Client() }
-func (h handle) VCClient() vcclient.Interface     { return h.cache.VCClient() }
-func (h handle) InformerFactory() informers.SharedInformerFactory {
-	return h.cache.SharedInformerFactory()
-}
-func (h handle) EventRecorder() record.EventRecorder { return h.cache.EventRecorder() }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
@@ -33,6 +34,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/util"
 	vcutil "volcano.sh/volcano/pkg/util"
 
+	devicesv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -47,6 +49,8 @@ type World struct {
 	HyperNodes      []*topologyv1alpha1.HyperNode
 	// Shard is this scheduler's share of the nodes; nil without sharding.
 	Shard *Shard
+	// Devices are Koordinator's Device objects; nil for a cluster without their CRD.
+	Devices []*devicesv1alpha1.Device
 	// Objects are the rest: volumes, claims, services and so on, as the API server has them.
 	Objects []runtime.Object
 }
@@ -61,8 +65,9 @@ type Shard struct {
 
 // Cluster is a cache filled with a World.
 type Cluster struct {
-	cache *recordingCache
-	stop  chan struct{}
+	cache  *recordingCache
+	handle *handle
+	stop   chan struct{}
 	// recovered are the plugins that have recovered.
 	recovered map[string]bool
 }
@@ -84,6 +89,10 @@ func New(w World) *Cluster {
 		}
 	}
 	c := &Cluster{cache: &recordingCache{SchedulerCache: cache, binds: map[string]Bind{}}, stop: make(chan struct{}), recovered: map[string]bool{}}
+	c.handle = &handle{cache: c.cache, devices: &schedulertesting.DeviceServer{}, stop: c.stop, known: map[toolscache.SharedIndexInformer]bool{}}
+	if w.Devices != nil {
+		c.handle.devices.Put(w.Devices...)
+	}
 	// As the flag --ignored-provisioners sets it: volumes of these are not counted against a node's attach limits.
 	cache.IgnoredCSIProvisioners = sets.New("rancher.io/local-path", "hostpath.csi.k8s.io", "kubernetes.io/no-provisioner")
 	binder := volumeBinder(cache)
@@ -95,11 +104,11 @@ func New(w World) *Cluster {
 	return c
 }
 
-// Load replaces what the cluster holds, which is much cheaper than a new cluster. Objects are those it was made with:
+// Load replaces what the cluster holds, which is much cheaper than a new cluster. Objects and Devices are those it was made with:
 // the World has none.
 func (c *Cluster) Load(w World) {
-	if len(w.Objects) > 0 {
-		panic("sessiontest: Objects are given to New only")
+	if len(w.Objects) > 0 || w.Devices != nil {
+		panic("sessiontest: Objects and Devices are given to New only")
 	}
 	cache := c.cache
 	cache.Mutex.Lock()
@@ -171,6 +180,7 @@ func (c *Cluster) Close() { close(c.stop) }
 type Session struct {
 	*framework.Session
 	registry *framework.Registry
+	profile  *framework.Profile
 	cache    *recordingCache
 }
 
@@ -187,7 +197,7 @@ func (c *Cluster) Open(registry *framework.Registry, confText string) *Session {
 	}
 	c.recover(profile)
 	c.cache.reset()
-	return &Session{Session: registry.OpenSession(c.cache, profile), registry: registry, cache: c.cache}
+	return &Session{Session: registry.OpenSession(c.cache, profile), registry: registry, profile: profile, cache: c.cache}
 }
 
 func (c *Cluster) recover(profile *framework.Profile) {
@@ -216,8 +226,11 @@ func (s *Session) Run(actions ...vcframework.Action) {
 	}
 }
 
-// Close closes the session, which writes nothing anywhere.
-func (s *Session) Close() { s.registry.CloseSession(s.Session) }
+// Close closes the session, which writes nothing anywhere, and the plugins that were built for it, as a reload would.
+func (s *Session) Close() {
+	s.registry.CloseSession(s.Session)
+	s.profile.Close()
+}
 
 // Binds are the nodes of the pods that were handed over to be bound, by "namespace/name".
 func (s *Session) Binds() map[string]string {
@@ -246,6 +259,3 @@ func (s *Session) Pipelined() map[string]string {
 }
 
 func key(task *api.TaskInfo) string { return fmt.Sprintf("%s/%s", task.Namespace, task.Name) }
-
-// Handle is what plugins are built with.
-func (c *Cluster) Handle() framework.Handle { return handle{c.cache, c.stop} }

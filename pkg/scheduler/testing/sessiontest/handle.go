@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sessiontest
+
+import (
+	"sync"
+
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// handle is what plugins are built with.
+type handle struct {
+	cache   *recordingCache
+	devices *schedulertesting.DeviceServer
+	stop    <-chan struct{}
+
+	mu sync.Mutex
+	// known are the informers of factories of plugins that run.
+	known map[toolscache.SharedIndexInformer]bool
+}
+
+var _ framework.Handle = (*handle)(nil)
+
+// Handle is what plugins are built with.
+func (c *Cluster) Handle() framework.Handle { return c.handle }
+
+// Devices are the Device objects, to change the world between two sessions. Informers show a change soon, and not at once.
+func (c *Cluster) Devices() *schedulertesting.DeviceServer { return c.handle.devices }
+
+// StartInformers waits for the informers' lists, too, if they are of what is served.
+func (h *handle) StartInformers(informers ...toolscache.SharedIndexInformer) error {
+	h.InformerFactory().Start(h.stop)
+	h.InformerFactory().WaitForCacheSync(h.stop)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, informer := range informers {
+		if h.known[informer] || informer.HasSynced() { // it is the scheduler's, or runs already
+			continue
+		}
+		h.known[informer] = true
+		go informer.Run(h.stop)
+		if h.devices.Serves() {
+			toolscache.WaitForCacheSync(h.stop, informer.HasSynced)
+		}
+	}
+	return nil
+}
+
+// RestConfig is for clients of Device objects alone.
+func (h *handle) RestConfig() *rest.Config { return h.devices.RestConfig() }
+
+// Wake does nothing: the test opens sessions.
+func (h *handle) Wake() {}
+
+func (h *handle) KubeClient() kubernetes.Interface { return h.cache.Client() }
+
+func (h *handle) VCClient() vcclient.Interface { return h.cache.VCClient() }
+
+func (h *handle) InformerFactory() informers.SharedInformerFactory {
+	return h.cache.SharedInformerFactory()
+}
+
+func (h *handle) EventRecorder() record.EventRecorder { return h.cache.EventRecorder() }
