@@ -60,6 +60,11 @@ func NewCatalogue(specs ...framework.PluginSpec) *Catalogue {
 		c.plugins[spec.Name] = entry{kind: "plugin", PluginSpec: spec, origin: upstream}
 	}
 	for _, spec := range specs {
+		if spec.Extends {
+			base := c.plugins[spec.Name]
+			spec.Arguments = slices.Concat(base.Arguments, spec.Arguments)
+			spec.Validate = all(base.Validate, spec.Validate)
+		}
 		c.plugins[spec.Name] = entry{kind: "plugin", PluginSpec: spec}
 	}
 	for _, spec := range upstreamActions() {

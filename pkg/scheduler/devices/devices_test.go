@@ -377,9 +377,9 @@ func TestDevicesAreSwitchedWhenTheSchedulerBegins(t *testing.T) {
 		"the same":                     {sharing, ""},
 		"the same with another policy": {map[string]any{"deviceshare.GPUSharingEnable": true, "deviceshare.SchedulePolicy": "spread"}, ""},
 		"what excludes it": {map[string]any{"deviceshare.VGPUEnable": true},
-			`plugin "deviceshare": found deviceshare.VGPUEnable switched on, and the scheduler began with deviceshare.GPUSharingEnable switched on: ` +
+			`plugin "deviceshare": found Device objects, deviceshare.VGPUEnable switched on, and the scheduler began with Device objects, deviceshare.GPUSharingEnable switched on: ` +
 				`which kinds of devices are shared out cannot change while it runs; restart it`},
-		"none": {nil, `plugin "deviceshare": found no kind switched on, and the scheduler began with deviceshare.GPUSharingEnable switched on: ` +
+		"none": {nil, `plugin "deviceshare": found Device objects switched on, and the scheduler began with Device objects, deviceshare.GPUSharingEnable switched on: ` +
 			`which kinds of devices are shared out cannot change while it runs; restart it`},
 	}
 	for name, tt := range tests {

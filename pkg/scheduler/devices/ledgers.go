@@ -33,6 +33,25 @@ type kind struct {
 	lockStays bool
 }
 
+// PodKeys are the labels and annotations of pods that say which devices of upstream's kinds they want or have, and how they share them. Those that
+// end in a slash stand for all with that prefix.
+func PodKeys() []string {
+	return []string{
+		"nvidia.com/", "volcano.sh/vgpu-mode", "volcano.sh/gpu-index",
+		"hami.io/", "huawei.com/", "ring-controller.atlas", "vnpu-level", "vnpu-dvpp",
+	}
+}
+
+// Asker returns what is true of a pod that asks for devices of a kind that is switched on.
+func Asker() func(pod *v1.Pod) bool {
+	kinds := switchedOn()
+	return func(pod *v1.Pod) bool { return asks(kinds, pod) }
+}
+
+func asks(kinds []kind, pod *v1.Pod) bool {
+	return slices.ContainsFunc(kinds, func(k kind) bool { return k.asks(pod) })
+}
+
 // switchedOn lists the kinds that are switched on, which they are for the whole process; none by default.
 func switchedOn() []kind {
 	var kinds []kind
@@ -87,8 +106,12 @@ func limits(names ...string) func(*v1.Pod) bool {
 	}
 }
 
-// Switches are the arguments of upstream's deviceshare plugin that switch a kind of devices on, for the whole process. Nodes
-// get their ledgers when they enter the cache, and upstream registers the kinds once, so they cannot be switched later; an
+// DeviceObjects is the kind of devices that Device objects tell of. It is switched on wherever the plugin is.
+const DeviceObjects = "Device objects"
+
+// Switches are the kinds of devices that a configuration switches on, for the whole process: DeviceObjects, and by their arguments those of
+// upstream's deviceshare plugin. Nodes get their ledgers when they enter the cache, where the resources that devices count are left out of
+// sums from then on, and upstream registers the kinds once, so they cannot be switched later; an
 // argument that is no longer given leaves its kind on, and two that exclude each other end the process.
 func Switches(tiers []conf.Tier) []string {
 	var on []string
@@ -97,6 +120,7 @@ func Switches(tiers []conf.Tier) []string {
 			if option.Name != deviceshare.PluginName {
 				continue
 			}
+			on = append(on, DeviceObjects)
 			for _, argument := range []string{
 				deviceshare.GPUSharingPredicate, deviceshare.GPUNumberPredicate, deviceshare.VGPUEnable,
 				deviceshare.AscendMindClusterVNPU, deviceshare.AscendHAMiVNPUEnable,
@@ -119,8 +143,8 @@ func Switches(tiers []conf.Tier) []string {
 func SwitchOn(tiers []conf.Tier) {
 	for _, tier := range tiers {
 		for _, option := range tier.Plugins {
-			if build, ok := vcframework.GetPluginBuilder(option.Name); ok && option.Name == deviceshare.PluginName {
-				build(option.Arguments)
+			if option.Name == deviceshare.PluginName {
+				deviceshare.New(option.Arguments)
 			}
 		}
 	}

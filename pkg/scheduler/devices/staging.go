@@ -139,9 +139,7 @@ func (s *Staging) own(task *api.TaskInfo) bool {
 	return ok
 }
 
-func (s *Staging) asks(pod *v1.Pod) bool {
-	return slices.ContainsFunc(s.kinds, func(k kind) bool { return k.asks(pod) })
-}
+func (s *Staging) asks(pod *v1.Pod) bool { return asks(s.kinds, pod) }
 
 // Steps are the pre-bind steps that take the locks the placed task needs. An error says which devices it asks for and has
 // not got.

@@ -93,6 +93,11 @@ type ProfileInput struct {
 // Build builds the plugins of a configuration. An unknown action or a plugin that refuses its arguments is an
 // error; nothing of what is in force is touched, and what was built is closed.
 func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
+	switches := devices.Switches(in.Tiers)
+	if r.built && !slices.Equal(switches, r.switches) {
+		return nil, fmt.Errorf("plugin %q: found %s, and the scheduler began with %s: which kinds of devices are shared out cannot change while it runs; restart it",
+			deviceshare.PluginName, listed(switches), listed(r.switches))
+	}
 	p := &Profile{Tiers: in.Tiers, Configurations: in.Configurations, plugins: map[string]Plugin{}, verdictInputs: map[string]verdictInputs{}}
 	defer func() {
 		if err != nil {
@@ -125,22 +130,9 @@ func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 			p.TimeDriven = p.TimeDriven || spec.TimeDriven
 		}
 	}
-	if err := r.switchDevices(in.Tiers); err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
-// switchDevices switches on the kinds of devices of the first configuration, which a later one cannot change.
-func (r *Registry) switchDevices(tiers []conf.Tier) error {
-	switches := devices.Switches(tiers)
-	if r.built && !slices.Equal(switches, r.switches) {
-		return fmt.Errorf("plugin %q: found %s, and the scheduler began with %s: which kinds of devices are shared out cannot change while it runs; restart it",
-			deviceshare.PluginName, listed(switches), listed(r.switches))
-	}
 	r.built, r.switches = true, switches
-	devices.SwitchOn(tiers)
-	return nil
+	devices.SwitchOn(in.Tiers)
+	return p, nil
 }
 
 func listed(switches []string) string {

@@ -64,6 +64,9 @@ type PluginSpec struct {
 	// New builds the plugin. It is called once per loaded configuration, not once per session, so what it
 	// compiles or starts is kept for as long as that configuration is in force; a plugin that is a Closer ends it then.
 	New func(Arguments, Handle) (Plugin, error)
+	// Extends is true of a plugin that takes over the name of upstream's and does all that one does: it has its arguments, and their
+	// checks, beside its own.
+	Extends bool
 	// BuiltIn is true if the built-in configuration names the plugin, which is upstream's otherwise.
 	BuiltIn bool
 	// TimeDriven is true if the plugin's verdicts change with time alone, so that cycles must run even when

@@ -43,7 +43,6 @@ var upstreamInputs = map[string]verdictInputs{
 	"capacity":               perTaskClass(),
 	"cdp":                    perTaskClass(),
 	"conformance":            perTaskClass(),
-	"deviceshare":            perTaskClass(deviceKeys...),
 	"drf":                    perTaskClass(),
 	"gang":                   perTaskClass(),
 	"extender":               {Uncached, PodKeys{}}, // its servers are sent the whole pod
@@ -63,12 +62,6 @@ var upstreamInputs = map[string]verdictInputs{
 	"task-topology":          {Uncached, SomePodKeys()}, // the role is part of the class
 	"tdm":                    perTaskClass(),            // the revocable zone is the task's
 	"usage":                  perTaskClass(),
-}
-
-// deviceKeys are what the devices of deviceshare look at of a pod: which cards it wants or has, and how it shares them.
-var deviceKeys = []string{
-	"nvidia.com/", "volcano.sh/vgpu-mode", "volcano.sh/gpu-index",
-	"hami.io/", "huawei.com/", "ring-controller.atlas", "vnpu-level", "vnpu-dvpp",
 }
 
 // VerdictScopeOf returns how far the named plugin's verdicts and scores hold.

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocator
+
+import (
+	"encoding/binary"
+	"maps"
+	"slices"
+)
+
+// AppendUse appends what is in use: states with equal use of inventories with equal keys take equal requests.
+func (s *State) AppendUse(b []byte) []byte {
+	for t := range s.Devices {
+		for i := range s.Devices[t] {
+			for _, amount := range s.used[t][i] {
+				b = binary.AppendVarint(b, amount)
+			}
+			b = binary.AppendVarint(binary.AppendVarint(b, int64(s.exclusive[t][i].device)), int64(s.exclusive[t][i].pcie))
+			b = binary.AppendUvarint(b, uint64(len(s.usedVFs[t][i])))
+			for _, vf := range s.usedVFs[t][i] {
+				b = appendText(b, vf)
+			}
+		}
+	}
+	return b
+}
+
+// Key is all that an Allocate may depend on of the inventory, which is all but the node's name and what its devices are called.
+func (i *Inventory) Key() string {
+	var b []byte
+	b = appendText(appendText(appendText(appendText(b, i.PartitionPolicy), i.Vendor), i.Model), i.IsolationProvider)
+	b = appendFlag(b, i.SecondaryWellPlanned)
+	b = binary.AppendUvarint(b, uint64(len(i.numaIDs)))
+	for _, id := range i.numaIDs {
+		b = binary.AppendVarint(b, int64(id))
+	}
+	for t := range i.Devices {
+		b = binary.AppendUvarint(b, uint64(len(i.Devices[t])))
+		for _, d := range i.Devices[t] {
+			b = binary.AppendVarint(b, int64(d.Minor))
+			b = appendFlag(b, d.Healthy)
+			for _, amount := range d.Total {
+				b = binary.AppendVarint(b, amount)
+			}
+			b = binary.AppendVarint(binary.AppendVarint(binary.AppendVarint(b, int64(d.PCIe)), int64(d.NUMA)), int64(d.affinity))
+			b = appendMap(b, d.Labels)
+			b = binary.AppendUvarint(b, uint64(len(d.VFGroups)))
+			for _, group := range d.VFGroups {
+				b = binary.AppendUvarint(appendMap(b, group.Labels), uint64(len(group.VFs)))
+				for _, vf := range group.VFs {
+					b = appendText(binary.AppendVarint(b, int64(vf.Minor)), vf.BusID)
+				}
+			}
+		}
+	}
+	for _, size := range slices.Sorted(maps.Keys(i.Partitions)) {
+		b = binary.AppendUvarint(binary.AppendVarint(b, int64(size)), uint64(len(i.Partitions[size])))
+		for _, p := range i.Partitions[size] {
+			b = binary.AppendVarint(binary.AppendVarint(b, int64(p.Score)), p.Bandwidth)
+			for _, minor := range p.Minors {
+				b = binary.AppendVarint(b, int64(minor))
+			}
+		}
+	}
+	return string(b)
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func appendFlag(b []byte, v bool) []byte {
+	if v {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+func appendMap(b []byte, m map[string]string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(m)))
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		b = appendText(appendText(b, key), m[key])
+	}
+	return b
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
+	upstream "volcano.sh/volcano/pkg/scheduler/plugins/deviceshare"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
+)
+
+// The arguments about Device objects. Those that Koordinator's plugin has too are named as there.
+const (
+	strategyArgument    = "scoringStrategy"
+	noAlignmentArgument = "disableDeviceNUMATopologyAlignment"
+	templatesArgument   = "gpuSharedResourceTemplatesConfig"
+	unsharedArgument    = "gpuShareUnsupportedModels"
+	nicTopologyArgument = "nicTopologyKey"
+	adaptionArgument    = "devicePluginAdaption"
+)
+
+// The types of scoring strategies.
+const (
+	fragmentationStrategy = "Fragmentation"
+	leastAllocated        = "LeastAllocated"
+	mostAllocated         = "MostAllocated"
+)
+
+const (
+	// defaultWeight has what is left of devices decide before the scores of other plugins do, which sum up to some hundreds: a GPU is dearer
+	// than all else on a node.
+	defaultWeight = 100
+	// maxResourceWeight is Kubernetes', for a resource in a scoring strategy.
+	maxResourceWeight = 100
+
+	defaultTemplatesNamespace = "koordinator-system"
+	defaultTemplatesName      = "gpu-shared-resource-templates"
+)
+
+func arguments() []framework.Argument {
+	return []framework.Argument{
+		{Name: strategyArgument, Type: framework.Object, Default: "{type: Fragmentation, weight: 100}",
+			Doc: "How nodes and devices are preferred: `type` is `Fragmentation`, `LeastAllocated` or `MostAllocated`; `resources` is a list of `name` and `weight` (1 to 100) " +
+				"for the last two; `weight` multiplies the score of nodes, which is 0 to 100."},
+		{Name: noAlignmentArgument, Type: framework.Bool, Default: "false",
+			Doc: "Whether devices may be on other NUMA nodes than a pod with a NUMA policy has its CPUs on."},
+		{Name: templatesArgument, Type: framework.Object,
+			Default: "{configMapNamespace: koordinator-system, configMapName: gpu-shared-resource-templates, matchedResources: [huawei.com/npu-core]}",
+			Doc:     "The ConfigMap with the templates by which chips are divided, and the resources of which a pod that asks for one gets one."},
+		{Name: unsharedArgument, Type: framework.Object, Doc: "Models of GPUs that are given whole only: a list of `vendor` and `model`."},
+		{Name: nicTopologyArgument, Type: framework.String,
+			Doc: "Label of devices that says, in place of the PCIe root, which NICs are near to which GPUs, for boards on which these differ."},
+		{Name: adaptionArgument, Type: framework.Bool, Default: "false",
+			Doc: "Whether pods get the annotations that vendors' device plugins read, beside `device-allocated`."},
+	}
+}
+
+// settings are the plugin's arguments, checked.
+type settings struct {
+	// policy and backendWeight are of upstream's backends.
+	policy        string
+	backendWeight int
+
+	strategy scoringStrategy
+	// unaligned is true if NUMA policies of pods do not narrow their devices.
+	unaligned bool
+	templates templatesConfig
+	unshared  []model
+	// nicTopology is a label of devices; empty for their PCIe roots.
+	nicTopology string
+	adaption    bool
+}
+
+// scoringStrategy is how nodes and devices are preferred.
+type scoringStrategy struct {
+	Type      string           `json:"type"`
+	Resources []resourceWeight `json:"resources"`
+	Weight    *int             `json:"weight"`
+}
+
+type resourceWeight struct {
+	Name   v1.ResourceName `json:"name"`
+	Weight int64           `json:"weight"`
+}
+
+// templatesConfig is where the templates are.
+type templatesConfig struct {
+	Namespace        string            `json:"configMapNamespace"`
+	Name             string            `json:"configMapName"`
+	MatchedResources []v1.ResourceName `json:"matchedResources"`
+}
+
+// model is a model of GPUs.
+type model struct {
+	Vendor string `json:"vendor"`
+	Model  string `json:"model"`
+}
+
+// load reads and checks the arguments. It reports all that is wrong at once.
+func load(args framework.Arguments) (settings, error) {
+	s := settings{
+		strategy:  scoringStrategy{Type: fragmentationStrategy},
+		templates: templatesConfig{defaultTemplatesNamespace, defaultTemplatesName, []v1.ResourceName{allocator.NPUCore.Name()}},
+	}
+	args.GetString(&s.policy, upstream.SchedulePolicyArgument)
+	args.GetInt(&s.backendWeight, upstream.ScheduleWeight)
+	args.GetBool(&s.unaligned, noAlignmentArgument)
+	args.GetBool(&s.adaption, adaptionArgument)
+	args.GetString(&s.nicTopology, nicTopologyArgument)
+	errs := []error{
+		decode(args, strategyArgument, &s.strategy), decode(args, templatesArgument, &s.templates), decode(args, unsharedArgument, &s.unshared),
+		s.checkStrategy(),
+	}
+	for i, m := range s.unshared {
+		if m.Model == "" {
+			errs = append(errs, fmt.Errorf("%s[%d]: found no model, want vendor and model", unsharedArgument, i))
+		}
+	}
+	for _, name := range []string{s.templates.Namespace, s.templates.Name} {
+		for _, problem := range validation.IsDNS1123Subdomain(name) {
+			errs = append(errs, fmt.Errorf("%s: found %q, want the name of a ConfigMap and its namespace: %s", templatesArgument, name, problem))
+		}
+	}
+	if s.nicTopology != "" {
+		for _, problem := range validation.IsQualifiedName(s.nicTopology) {
+			errs = append(errs, fmt.Errorf("%s: found %q, want the key of a label: %s", nicTopologyArgument, s.nicTopology, problem))
+		}
+	}
+	return s, errors.Join(errs...)
+}
+
+// decode reads an Object into what it is for, over the defaults there.
+func decode(args framework.Arguments, name string, into any) error {
+	value, given := args[name]
+	if !given {
+		return nil
+	}
+	text, err := yaml.Marshal(value)
+	if err == nil {
+		err = yaml.UnmarshalStrict(text, into)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: found %v: %w", name, value, err)
+	}
+	return nil
+}
+
+var strategyTypes = []string{fragmentationStrategy, leastAllocated, mostAllocated}
+
+func (s *settings) checkStrategy() error {
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(strategyArgument+format, args...)) }
+	if !slices.Contains(strategyTypes, s.strategy.Type) {
+		wrong(".type: found %q, want one of %s", s.strategy.Type, strings.Join(strategyTypes, ", "))
+	}
+	if s.strategy.Type == fragmentationStrategy && len(s.strategy.Resources) > 0 {
+		wrong(".resources: has no effect with type %s; take it out", fragmentationStrategy)
+	}
+	if w := s.strategy.Weight; w != nil && (*w < 0 || *w > framework.MaxWeight) {
+		wrong(".weight: found %d, want a weight from 0 to %d", *w, framework.MaxWeight)
+	}
+	for i, r := range s.strategy.Resources {
+		if _, known := allocator.ResourceOf(r.Name); !known {
+			wrong(".resources[%d].name: found %q, want a resource of devices, such as %s", i, r.Name, allocator.MemoryRatio.Name())
+		}
+		if r.Weight < 1 || r.Weight > maxResourceWeight {
+			wrong(".resources[%d].weight: found %d, want 1 to %d", i, r.Weight, maxResourceWeight)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// weight is how much the score of a node by its devices counts.
+func (s *scoringStrategy) weight() float64 {
+	if s.Weight == nil {
+		return defaultWeight
+	}
+	return float64(*s.Weight)
+}

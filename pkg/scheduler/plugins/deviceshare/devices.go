@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	clientset "github.com/volcano-prebind/volcano-prebind/pkg/client/clientset/versioned"
+	"github.com/volcano-prebind/volcano-prebind/pkg/client/informers/externalversions"
+	listers "github.com/volcano-prebind/volcano-prebind/pkg/client/listers/scheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
+)
+
+// clusterDevices are the Device objects of a cluster as an informer shows them: all, since no session opens before they are read, unless the
+// API server serves none.
+type clusterDevices struct {
+	lister listers.DeviceLister
+}
+
+// keeper keeps the devices of the scheduler that was last asked for: they are one for all configurations.
+type keeper struct {
+	mu        sync.Mutex
+	handle    framework.Handle
+	devices   *clusterDevices
+	templates map[string]*templates
+}
+
+func (k *keeper) devicesOf(h framework.Handle) (*clusterDevices, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.devices != nil && k.handle == h {
+		return k.devices, nil
+	}
+	client, err := clientset.NewForConfig(h.RestConfig())
+	if err != nil {
+		return nil, fmt.Errorf("making a client for Device objects: %w", err)
+	}
+	made, informer, err := newClusterDevices(client, h.Wake)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.StartInformers(informer); err != nil {
+		return nil, err
+	}
+	k.handle, k.devices, k.templates = h, made, map[string]*templates{}
+	return made, nil
+}
+
+// templatesOf returns the templates of the ConfigMap.
+func (k *keeper) templatesOf(h framework.Handle, config templatesConfig) (*templates, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	name := config.Namespace + "/" + config.Name
+	if known := k.templates[name]; known != nil {
+		return known, nil
+	}
+	made, informer, err := watchTemplates(h.KubeClient(), config, h.Wake)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.StartInformers(informer); err != nil {
+		return nil, err
+	}
+	k.templates[name] = made
+	return made, nil
+}
+
+func newClusterDevices(client clientset.Interface, wake func()) (*clusterDevices, cache.SharedIndexInformer, error) {
+	informer := externalversions.NewSharedInformerFactory(client, 0).Scheduling().V1alpha1().Devices()
+	d := &clusterDevices{lister: informer.Lister()}
+	shared := informer.Informer()
+	err := shared.SetWatchErrorHandler(func(r *cache.Reflector, err error) {
+		if apierrors.IsNotFound(err) {
+			klog.V(3).InfoS("The API server knows no Device objects; nodes have none until it does", "err", err)
+			return
+		}
+		cache.DefaultWatchErrorHandler(context.Background(), r, err)
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("watching Device objects: %w", err)
+	}
+	changed := func(any) { wake() }
+	_, err = shared.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: changed, DeleteFunc: changed, UpdateFunc: func(was, now any) {
+		if l, r := was.(*schedulingv1alpha1.Device), now.(*schedulingv1alpha1.Device); l.ResourceVersion != r.ResourceVersion {
+			wake()
+		}
+	}})
+	if err != nil {
+		return nil, nil, fmt.Errorf("watching Device objects: %w", err)
+	}
+	return d, shared, nil
+}
+
+// of returns the node's Device object; nil for none.
+func (d *clusterDevices) of(node string) *schedulingv1alpha1.Device {
+	device, err := d.lister.Get(node)
+	if err != nil {
+		return nil
+	}
+	return device
+}
+
+// inventories are nodes' devices, read from their Device objects when these change.
+type inventories struct {
+	devices *clusterDevices
+	options allocator.InventoryOptions
+
+	mu    sync.Mutex
+	seed  maphash.Seed
+	known map[string]*inventory
+}
+
+// inventory is a node's devices, and what it was read from.
+type inventory struct {
+	*allocator.Inventory
+	unused *allocator.State
+	device *schedulingv1alpha1.Device
+	labels map[string]string
+	// key tells inventories apart that take different requests.
+	key uint64
+}
+
+func newInventories(devices *clusterDevices, options allocator.InventoryOptions) *inventories {
+	return &inventories{devices: devices, options: options, seed: maphash.MakeSeed(), known: map[string]*inventory{}}
+}
+
+// of returns the node's devices; nil for a node without Device object.
+func (i *inventories) of(node *v1.Node) *inventory {
+	device := i.devices.of(node.Name)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	known := i.known[node.Name]
+	switch {
+	case device == nil:
+		delete(i.known, node.Name)
+		return nil
+	case known != nil && known.device == device && maps.Equal(known.labels, node.Labels):
+		return known
+	}
+	read, err := allocator.NewInventory(device, node, i.options)
+	if err != nil {
+		klog.ErrorS(err, "Part of a Device object is left out", "device", device.Name)
+	}
+	made := &inventory{Inventory: read, unused: allocator.NewState(read), device: device, labels: node.Labels, key: maphash.String(i.seed, read.Key())}
+	i.known[node.Name] = made
+	return made
+}
+
+// latest returns the devices of the node of that name as they are now; nil for none.
+func (i *inventories) latest(node string) *allocator.Inventory {
+	device := i.devices.of(node)
+	if device == nil {
+		return nil
+	}
+	read, _ := allocator.NewInventory(device, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, i.options)
+	return read
+}
+
+// model is the model of the node's GPUs.
+func (i *inventory) model() model { return model{Vendor: i.Vendor, Model: i.Model} }

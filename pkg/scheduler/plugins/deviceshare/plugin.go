@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package deviceshare decides which GPUs, NICs and FPGAs a pod gets, beside which node. It takes the place of upstream's plugin of that
+// name, whose ways of sharing devices (vGPU, gpushare, Ascend) it passes on to unchanged (upstream.go), and adds Koordinator's: nodes whose
+// devices a Device object describes, with their topology.
+//
+//	Device object ──► devices (informer) ──► inventory ─┐
+//	                                                    ├──► ledger of a node ──► allocator ──► annotation of the pod
+//	pods on the session's node, by their annotations ───┘                                          │
+//	                                                                         travels in the Binding ▼
+//
+// Which devices a pod has is told by its annotation device-allocated and by nothing else. The scheduler's books show the annotation from
+// when a session decides on it (reserve.go), and the API server takes it in the write that sets the node. So there is nothing to undo
+// when a gang is not bound, and nothing to recover after a crash: a ledger (ledger.go) is worked out from the pods of the node that the
+// session shows. It is kept from session to session and brought up to date by what differs.
+//
+// Package allocator finds devices for one request on one node, package fragmentation says what a placement leaves for others.
+package deviceshare
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	upstream "volcano.sh/volcano/pkg/scheduler/plugins/deviceshare"
+
+	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	devicekinds "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
+)
+
+// Name is the plugin's name in volcano-scheduler.conf.
+const Name = upstream.PluginName
+
+// Spec tells of the plugin. What it knows of devices is shared by all that are built of one Spec for the same scheduler.
+func Spec() framework.PluginSpec {
+	known := &keeper{}
+	return framework.PluginSpec{
+		Name:      Name,
+		Doc:       "Gives pods GPUs, NICs and FPGAs by the Device objects of nodes, with their topology; and shares devices by upstream's backends.",
+		Arguments: arguments(),
+		Validate: func(args framework.Arguments) error {
+			_, err := load(args)
+			return err
+		},
+		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+			settings, err := load(args)
+			if err != nil {
+				return nil, err
+			}
+			devices, err := known.devicesOf(h)
+			if err != nil {
+				return nil, err
+			}
+			templates, err := known.templatesOf(h, settings.templates)
+			if err != nil {
+				return nil, err
+			}
+			return newPlugin(settings, devices, templates), nil
+		},
+		Extends:      true,
+		VerdictScope: framework.PerTaskClass, // but for gangs of unlike members, which are uncacheable
+		Reads:        framework.SomePodKeys(append(devicekinds.PodKeys(), podKeys...)...),
+	}
+}
+
+// podKeys are the labels and annotations of pods that say which devices they want.
+var podKeys = []string{
+	schedulingv1alpha1.DeviceAllocateHintAnnotation, schedulingv1alpha1.DeviceJointAllocateAnnotation,
+	schedulingv1alpha1.GPUPartitionSpecAnnotation, schedulingv1alpha1.GPUIsolationProviderLabel,
+}
+
+type plugin struct {
+	settings
+	backends
+	inventories    *inventories
+	templates      *templates
+	requestOptions allocator.RequestOptions
+	ledgers        *ledgers
+	verdicts       *verdicts
+	history        *history
+}
+
+var (
+	_ framework.Plugin    = (*plugin)(nil)
+	_ framework.Reserver  = (*session)(nil)
+	_ framework.PreBinder = (*plugin)(nil)
+)
+
+func newPlugin(settings settings, devices *clusterDevices, templates *templates) *plugin {
+	api.IgnoredDevicesList.Append(allocator.ResourceNames()...) // which Device objects count
+	return &plugin{
+		settings: settings, backends: backends{policy: settings.policy, weight: settings.backendWeight},
+		inventories: newInventories(devices, allocator.InventoryOptions{AffinityKey: settings.nicTopology}),
+		templates:   templates, requestOptions: allocator.RequestOptions{TemplateResources: settings.templates.MatchedResources},
+		ledgers: newLedgers(), verdicts: newVerdicts(), history: newHistory(),
+	}
+}
+
+// Name implements framework.Plugin.
+func (p *plugin) Name() string { return Name }
+
+// OnSessionOpen implements framework.Plugin.
+func (p *plugin) OnSessionOpen(ssn *framework.Session) {
+	p.backends.open(ssn)
+	s := newSession(p, ssn)
+	ssn.AddPredicateFn(Name, s.predicate)
+	ssn.AddSimulatePredicateFn(Name, func(_ context.Context, _ fwk.CycleState, task *api.TaskInfo, node *api.NodeInfo) error {
+		return s.predicate(task, node)
+	})
+	ssn.AddNodeOrderFn(Name, s.nodeOrder)
+	ssn.AddBatchNodeOrderFn(Name, p.batchScore)
+	ssn.AddSkipFn(Name, s.skip)
+	ssn.AddUncacheableTaskFn(Name, s.uncacheable)
+	ssn.AddReserver(Name, s, p)
+}
+
+// OnSessionClose implements framework.Plugin.
+func (p *plugin) OnSessionClose(*framework.Session) {}
+
+// allocated is what the pod's annotation says that it has; empty for none.
+func allocated(pod *v1.Pod) string {
+	return pod.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation]
+}

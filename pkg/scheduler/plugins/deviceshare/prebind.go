@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare
+
+import (
+	"context"
+	"fmt"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
+)
+
+// PreBind implements framework.PreBinder. It looks once more at the devices that the session decided on: they may have become unhealthy
+// since, or have been taken out. The decision itself is on the pod already, and travels in the Binding.
+func (p *plugin) PreBind(_ context.Context, task *api.TaskInfo, nodeName string) error {
+	request, err := allocator.ParseRequest(task.Pod, p.requestOptions)
+	if err != nil || request == nil {
+		return err
+	}
+	annotation := allocated(task.Pod)
+	if annotation == "" {
+		return nil // of a node without Device object
+	}
+	allocation, err := allocator.ParseAllocation(annotation)
+	if err != nil {
+		return fmt.Errorf("reading which devices the pod has been given on node %s: %w", nodeName, err)
+	}
+	inventory := p.inventories.latest(nodeName)
+	if inventory == nil {
+		return fmt.Errorf("the Device object of node %s is gone, and with it the devices chosen for the pod", nodeName)
+	}
+	if err := allocator.NewState(inventory).With(allocation).Recheck(allocation); err != nil {
+		return fmt.Errorf("node %s: %w since it was chosen for the pod", nodeName, err)
+	}
+	if p.adaption {
+		adapt(task.Pod, allocation)
+	}
+	return nil
+}
+
+// Rollback implements framework.PreBinder. There is nothing to undo: annotations that are not bound are nowhere.
+func (p *plugin) Rollback(context.Context, *api.TaskInfo, string) error { return nil }

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare
+
+import (
+	"errors"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
+)
+
+// placement is what the session has decided for a task.
+type placement struct {
+	task       *api.TaskInfo
+	node       string
+	request    *request
+	allocation *allocator.Allocation
+	// before is the pod's annotation from before; nil for none.
+	before *string
+}
+
+// mostMoved bounds how many members on a node are given devices together: with more, those that come later take what is left.
+const mostMoved = 16
+
+// Reserve implements framework.Reserver: the task's pod is annotated with the devices that it gets, which its gang's other members on the
+// node may get others for.
+func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
+	request := s.requestOf(task)
+	if request == nil || node.Node == nil {
+		return nil
+	}
+	if request.err != nil {
+		return request.err
+	}
+	inventory, refusal := s.inventoryFor(request, node)
+	if refusal != nil {
+		return errors.New(refusal.Reason)
+	}
+	if inventory == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ledger := s.ledgerOf(node, inventory)
+	waits := task.Status == api.Pipelined
+	on := s.strategyFor(task, idle(node, waits).Clone().Add(task.Resreq)) // the node has the task already
+	if members := s.movable(task, node.Name, waits); len(members) > 0 {
+		own := &placement{task: task, node: node.Name, request: request}
+		if plan, refused := s.together(append(members, own), ledger, waits, on); refused == nil {
+			for member, allocation := range plan {
+				member.allocation = allocation
+				s.decide(member)
+			}
+			return nil
+		}
+	}
+	allocation, refused := allocator.Allocate(ledger.beside(waits), request.Request, on.options)
+	if refused != nil {
+		return errors.New(refused.Reason)
+	}
+	s.decide(&placement{task: task, node: node.Name, request: request, allocation: allocation})
+	return nil
+}
+
+// Unreserve implements framework.Reserver.
+func (s *session) Unreserve(task *api.TaskInfo) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own := s.placed[task.UID]
+	if own == nil {
+		return
+	}
+	delete(s.placed, task.UID)
+	s.onNode[own.node] = slices.DeleteFunc(s.onNode[own.node], func(other *placement) bool { return other == own })
+	for _, pod := range []*v1.Pod{own.task.Pod, task.Pod} {
+		if own.before == nil {
+			delete(pod.Annotations, schedulingv1alpha1.DeviceAllocatedAnnotation)
+		} else {
+			pod.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation] = *own.before
+		}
+	}
+}
+
+// decide annotates the task's pod with what it gets. The mutex is held.
+func (s *session) decide(own *placement) {
+	pod := own.task.Pod
+	if s.placed[own.task.UID] == nil {
+		if before, ok := pod.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation]; ok {
+			own.before = &before
+		}
+		s.placed[own.task.UID] = own
+		s.onNode[own.node] = append(s.onNode[own.node], own)
+	}
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation] = own.allocation.Annotation()
+}
+
+// movable are the members of the task's gang on the node that may be given other devices: those that the session has placed, and not handed
+// over. None where they are many. The mutex is held.
+func (s *session) movable(task *api.TaskInfo, node string, pipelined bool) []*placement {
+	var members []*placement
+	for _, own := range s.onNode[node] {
+		if own.task.Job == task.Job && own.task.UID != task.UID && !s.ssn.HandedOver(own.task.UID) && (own.task.Status == api.Pipelined) == pipelined {
+			members = append(members, own)
+		}
+	}
+	if len(members) >= mostMoved {
+		return nil
+	}
+	return members
+}
+
+// together plans for members of a gang on one node together, by rank. The mutex is held.
+func (s *session) together(members []*placement, ledger *ledger, waits bool, on strategy) (map[*placement]*allocator.Allocation, *allocator.Refusal) {
+	slices.SortFunc(members, func(l, r *placement) int {
+		switch {
+		case s.ssn.TaskOrderFn(l.task, r.task):
+			return -1
+		case s.ssn.TaskOrderFn(r.task, l.task):
+			return 1
+		}
+		return 0
+	})
+	state := ledger.beside(waits)
+	requests := make([]*allocator.Request, len(members))
+	for i, member := range members {
+		requests[i] = member.request.Request
+		state = state.Without(member.allocation)
+	}
+	allocations, refusal := allocator.AllocateTogether(state, requests, on.options)
+	if refusal != nil {
+		return nil, refusal
+	}
+	plan := make(map[*placement]*allocator.Allocation, len(members))
+	for i, member := range members {
+		plan[member] = allocations[i]
+	}
+	return plan, nil
+}

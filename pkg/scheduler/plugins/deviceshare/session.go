@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare
+
+import (
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/fragmentation"
+)
+
+// session is the plugin's part in one session.
+type session struct {
+	*plugin
+	ssn *framework.Session
+
+	// mu guards what is below, and the ledgers: upstream's actions ask predicates for several nodes at a time.
+	mu sync.Mutex
+	// kinds are those of the tasks that lately came; nil before somebody asks.
+	kinds    *fragmentation.Kinds
+	requests map[types.UID]*request
+	placed   map[api.TaskID]*placement
+	onNode   map[string][]*placement
+	// unlike are the jobs whose members ask for different devices.
+	unlike map[api.JobID]bool
+}
+
+// request is what a pod asks for; err says why that cannot be.
+type request struct {
+	*allocator.Request
+	key string
+	err error
+}
+
+func newSession(p *plugin, ssn *framework.Session) *session {
+	p.ledgers.keepOnly(ssn.Nodes)
+	return &session{
+		plugin: p, ssn: ssn, requests: map[types.UID]*request{}, placed: map[api.TaskID]*placement{}, onNode: map[string][]*placement{}, unlike: map[api.JobID]bool{},
+	}
+}
+
+// requestOf returns what the task asks for by Device objects; nil if that is nothing.
+func (s *session) requestOf(task *api.TaskInfo) *request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known(task)
+}
+
+// known is requestOf; the mutex is held.
+func (s *session) known(task *api.TaskInfo) *request {
+	found, ok := s.requests[task.Pod.UID]
+	if !ok {
+		parsed, err := allocator.ParseRequest(task.Pod, s.requestOptions)
+		switch {
+		case err != nil:
+			found = &request{err: err}
+		case parsed != nil:
+			found = &request{Request: parsed, key: parsed.Key()}
+		}
+		s.requests[task.Pod.UID] = found
+	}
+	return found
+}
+
+// skip is true of a task that asks for no devices.
+func (s *session) skip(task *api.TaskInfo) bool {
+	return s.requestOf(task) == nil && !s.backends.asks(task.Pod)
+}
+
+// uncacheable is true of a task whose verdict on a node depends on the members of its gang there: the node's devices are given to
+// them anew if that makes room. Where all members ask for the same that makes no difference.
+func (s *session) uncacheable(task *api.TaskInfo) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	job := s.ssn.Jobs[task.Job]
+	if job == nil || s.known(task) == nil {
+		return false
+	}
+	unlike, ok := s.unlike[task.Job]
+	if !ok {
+		key := s.known(task).key
+		for _, member := range job.Tasks {
+			if other := s.known(member); other != nil && other.key != key {
+				unlike = true
+				break
+			}
+		}
+		s.unlike[task.Job] = unlike
+	}
+	return unlike
+}
+
+// predicate refuses a node that has not the devices the task asks for.
+func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
+	if err := s.backends.predicate(task, node); err != nil {
+		return err
+	}
+	request := s.requestOf(task)
+	if request == nil || node.Node == nil {
+		return nil
+	}
+	if request.err != nil {
+		return refuse(task, node, request.err.Error(), true)
+	}
+	_, refusal := s.find(task, request, node)
+	if refusal == nil {
+		return nil
+	}
+	return refuse(task, node, refusal.Reason, refusal.Unresolvable)
+}
+
+func refuse(task *api.TaskInfo, node *api.NodeInfo, reason string, unresolvable bool) error {
+	code := api.Unschedulable
+	if unresolvable {
+		code = api.UnschedulableAndUnresolvable
+	}
+	return api.NewFitErrWithStatus(task, node, &api.Status{Code: code, Reason: reason, Plugin: Name})
+}
+
+// find is what the task would have on the node: with idle resources, or, where it would wait for pods that leave, with what
+// they leave. The allocation is nil on a node without a Device object, where numbers decide.
+func (s *session) find(task *api.TaskInfo, request *request, node *api.NodeInfo) (*verdict, *allocator.Refusal) {
+	inventory, refusal := s.inventoryFor(request, node)
+	if refusal != nil || inventory == nil {
+		return nil, refusal
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ledger := s.ledgerOf(node, inventory)
+	waits := !task.InitResreq.LessEqual(node.Idle, api.Zero)
+	state, on := ledger.beside(waits), s.strategyFor(task, idle(node, waits))
+	found := s.verdicts.of(request, inventory, state, on)
+	if found.refusal == nil {
+		return found, nil
+	}
+	if members := s.movable(task, node.Name, waits); len(members) > 0 {
+		own := &placement{task: task, node: node.Name, request: request}
+		if _, refused := s.together(append(members, own), ledger, waits, on); refused == nil {
+			return nil, nil
+		}
+	}
+	if !waits && ledger.now != ledger.later && s.verdicts.of(request, inventory, ledger.later, on).refusal == nil {
+		return nil, &allocator.Refusal{Reason: found.refusal.Reason + "; there will be once pods that are leaving are gone"}
+	}
+	return nil, found.refusal
+}
+
+// idle is what the node has free for a task, or, for one that waits, will have.
+func idle(node *api.NodeInfo, waits bool) *api.Resource {
+	if waits {
+		return node.FutureIdle()
+	}
+	return node.Idle
+}
+
+// ledgerOf returns the node's ledger. What is not the session's own node is one that somebody tries something out on. The mutex is held.
+func (s *session) ledgerOf(node *api.NodeInfo, inventory *inventory) *ledger {
+	if s.ssn.Nodes[node.Name] != node {
+		l := newLedger(inventory)
+		l.update(node, s.placed)
+		return l
+	}
+	return s.ledgers.of(node, inventory, s.placed)
+}
+
+// inventoryFor returns the node's devices; nil for a node that has no Device object and a pod for which numbers decide there.
+func (s *session) inventoryFor(request *request, node *api.NodeInfo) (*inventory, *allocator.Refusal) {
+	inventory := s.inventories.of(node.Node)
+	switch {
+	case inventory == nil && request.OnlyVendorDevices():
+		return nil, nil
+	case inventory == nil:
+		return nil, &allocator.Refusal{Reason: "node(s) have no Device object", Unresolvable: true}
+	case request.SharesGPUs() && slices.Contains(s.unshared, inventory.model()):
+		return nil, &allocator.Refusal{Reason: "node(s) have GPUs of a model that is not shared", Unresolvable: true}
+	}
+	return inventory, nil
+}
+
+// nodeOrder scores a node by what its devices would be like with the task.
+func (s *session) nodeOrder(task *api.TaskInfo, node *api.NodeInfo) (float64, error) {
+	score := s.backends.score(task, node)
+	request := s.requestOf(task)
+	if request == nil || request.err != nil || node.Node == nil {
+		return score, nil
+	}
+	if found, refusal := s.find(task, request, node); refusal == nil && found != nil {
+		score += found.score * s.strategy.weight()
+	}
+	return score, nil
+}

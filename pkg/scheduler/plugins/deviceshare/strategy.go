@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/fragmentation"
+)
+
+// strategy is how devices of a node are chosen for a task. Context tells apart what it looks at besides the devices.
+type strategy struct {
+	options allocator.Options
+	context uint64
+}
+
+// strategyFor returns the strategy for a task on a node that has so much free before the task comes. The mutex is held.
+func (s *session) strategyFor(task *api.TaskInfo, free *api.Resource) strategy {
+	of := strategy{options: allocator.Options{Templates: s.templates.current.Load()}, context: s.templates.version.Load()}
+	switch s.strategy.Type {
+	case leastAllocated:
+		of.options.Strategy = allocator.LeastAllocated{Weights: s.strategy.weights()}
+	case mostAllocated:
+		of.options.Strategy = allocator.MostAllocated{Weights: s.strategy.weights()}
+	default:
+		before := fragmentation.Room{MilliCPU: int64(free.MilliCPU), Memory: int64(free.Memory)}
+		after := fragmentation.Room{MilliCPU: before.MilliCPU - int64(task.InitResreq.MilliCPU), Memory: before.Memory - int64(task.InitResreq.Memory)}
+		of.options.Strategy = s.kindsNow().On(before, after)
+		of.options.ScoreFirst = true
+		of.context = s.contextOf(of.context, s.history.version, uint64(before.MilliCPU), uint64(before.Memory), uint64(after.MilliCPU), uint64(after.Memory))
+	}
+	return of
+}
+
+func (s *session) contextOf(numbers ...uint64) uint64 {
+	var room [64]byte
+	b := room[:0]
+	for _, n := range numbers {
+		b = binary.LittleEndian.AppendUint64(b, n)
+	}
+	return maphash.Bytes(s.verdicts.seed, b)
+}
+
+// weights are by resource; the resources of scoring strategies count alike where the conf names none.
+func (s *scoringStrategy) weights() (weights allocator.Weights) {
+	for _, r := range s.Resources {
+		if at, known := allocator.ResourceOf(r.Name); known {
+			weights[at] = float64(r.Weight)
+		}
+	}
+	if len(s.Resources) == 0 {
+		for _, at := range []allocator.Resource{allocator.MemoryRatio, allocator.Memory, allocator.RDMAShare, allocator.FPGAShare} {
+			weights[at] = 1
+		}
+	}
+	return weights
+}
+
+// history is which tasks came, for the fragmentation strategy: it keeps nodes fit for such as lately came.
+type history struct {
+	kinds *fragmentation.Histogram
+	// counted are the tasks that are counted and still there.
+	counted map[types.UID]bool
+	// version counts the sessions in which tasks came.
+	version uint64
+}
+
+func newHistory() *history {
+	return &history{kinds: fragmentation.NewHistogram(), counted: map[types.UID]bool{}}
+}
+
+// kindsNow are the kinds of tasks that lately came, as they were when the session first asked. The mutex is held.
+func (s *session) kindsNow() *fragmentation.Kinds {
+	if s.kinds != nil {
+		return s.kinds
+	}
+	came, there := false, make(map[types.UID]bool, len(s.history.counted))
+	for _, job := range s.ssn.Jobs {
+		for _, task := range job.Tasks {
+			uid := task.Pod.UID
+			if !s.history.counted[uid] {
+				if request := s.known(task); request != nil && request.err == nil {
+					s.history.kinds.Add(kindOf(task, request))
+				}
+				came = true
+			}
+			there[uid] = true
+		}
+	}
+	s.history.counted = there
+	if came {
+		s.history.version++
+	}
+	s.kinds = s.history.kinds.Kinds()
+	return s.kinds
+}
+
+// kindOf is what the task asks for, as far as nodes are kept fit for it.
+func kindOf(task *api.TaskInfo, request *request) fragmentation.Kind {
+	kind := fragmentation.Kind{
+		MilliCPU: int64(task.InitResreq.MilliCPU), Memory: int64(task.InitResreq.Memory), Models: fragmentation.Models(modelsOf(task.Pod)...),
+	}
+	amounts, count, _ := request.Wants(allocator.GPU)
+	kind.GPUs, kind.Core, kind.GPUMemory = int64(count), amounts[allocator.Core], amounts[allocator.MemoryRatio]
+	amounts, count, _ = request.Wants(allocator.RDMA)
+	kind.NICs, kind.NICShare = int64(count), amounts[allocator.RDMAShare]
+	return kind
+}
+
+// modelsOf are the models of GPUs that the pod allows by the label of nodes; none for any.
+func modelsOf(pod *v1.Pod) []string {
+	if model, ok := pod.Spec.NodeSelector[schedulingv1alpha1.GPUModelLabel]; ok {
+		return []string{model}
+	}
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil || pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil
+	}
+	var models []string
+	for _, term := range pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		named := false
+		for _, rule := range term.MatchExpressions {
+			if rule.Key == schedulingv1alpha1.GPUModelLabel && rule.Operator == v1.NodeSelectorOpIn {
+				models, named = append(models, rule.Values...), true
+			}
+		}
+		if !named { // one of the terms allows any
+			return nil
+		}
+	}
+	return models
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
+)
+
+// templatesKey is where the ConfigMap has the templates.
+const templatesKey = "data.yaml"
+
+// templates are the shared-resource templates of a ConfigMap, as it is now. One that cannot be read leaves those from before.
+type templates struct {
+	current atomic.Pointer[allocator.Templates]
+	// version counts changes.
+	version atomic.Uint64
+	wake    func()
+}
+
+// watchTemplates returns the templates of the ConfigMap, and the informer that must run for them.
+func watchTemplates(kube kubernetes.Interface, config templatesConfig, wake func()) (*templates, cache.SharedIndexInformer, error) {
+	informer := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(config.Namespace),
+		informers.WithTweakListOptions(func(options *metav1.ListOptions) {
+			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, config.Name).String()
+		})).Core().V1().ConfigMaps().Informer()
+	t := &templates{wake: wake}
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: t.read, UpdateFunc: func(_, now any) { t.read(now) }, DeleteFunc: func(any) { t.set(nil) },
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("watching ConfigMap %s/%s: %w", config.Namespace, config.Name, err)
+	}
+	return t, informer, nil
+}
+
+func (t *templates) read(object any) {
+	config, ok := object.(*v1.ConfigMap)
+	if !ok {
+		return
+	}
+	read, err := allocator.ParseTemplates(config.Data[templatesKey])
+	if err != nil {
+		klog.ErrorS(err, "Templates of shared devices cannot be read; those from before stay", "configMap", klog.KObj(config), "key", templatesKey)
+		return
+	}
+	t.set(read)
+}
+
+func (t *templates) set(read *allocator.Templates) {
+	t.current.Store(read)
+	t.version.Add(1)
+	t.wake()
+}

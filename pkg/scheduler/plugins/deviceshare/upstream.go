@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare
+
+import (
+	"math"
+	"reflect"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/api/devices/ascend/mindcluster/ascend310p/vnpu"
+	vnpu310p "volcano.sh/volcano/pkg/scheduler/plugins/deviceshare/devices/ascend/310p/vnpu"
+
+	devicekinds "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// backends pass on to upstream's ways of sharing devices. Which are on is told by api.RegisteredDevices, and each node has a ledger of
+// each in its Others; package devices keeps these right.
+type backends struct {
+	policy string
+	// weight is of their scores; 0 for none.
+	weight int
+	// asks is true of a pod that asks one of them for devices.
+	asks func(pod *v1.Pod) bool
+}
+
+// open has those backends look at the session's nodes that must.
+func (b *backends) open(ssn *framework.Session) {
+	b.asks = devicekinds.Asker()
+	for _, node := range ssn.Nodes {
+		if npus, ok := node.Others[vnpu.DeviceName].(*vnpu.NPUDevices); ok && npus != nil && vnpu.AscendMindClusterVNPUEnable {
+			if err := vnpu310p.InitVNPUDevice(npus, ssn.Session, node); err != nil {
+				klog.ErrorS(err, "The NPUs of a node are not known, pods that ask for them are not placed there", "node", klog.KRef("", node.Name))
+			}
+		}
+	}
+}
+
+// asked are the node's backends that the pod asks for devices, in the order in which they were switched on.
+func asked(pod *v1.Pod, node *api.NodeInfo) []api.Devices {
+	var found []api.Devices
+	for _, name := range api.RegisteredDevices {
+		if backend, ok := node.Others[name].(api.Devices); ok && !reflect.ValueOf(backend).IsNil() && backend.HasDeviceRequest(pod) {
+			found = append(found, backend)
+		}
+	}
+	return found
+}
+
+// predicate refuses a node on which a backend has not what the pod asks it for.
+func (b backends) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
+	for _, backend := range asked(task.Pod, node) {
+		code, reason, err := backend.FilterNode(task.Pod, b.policy)
+		if err != nil || code != api.Success {
+			return api.NewFitErrWithStatus(task, node, &api.Status{Code: code, Reason: reason, Plugin: Name})
+		}
+	}
+	return nil
+}
+
+// score is the sum of the backends' scores of a node. Those of MindCluster's NPUs are by batch.
+func (b backends) score(task *api.TaskInfo, node *api.NodeInfo) float64 {
+	if b.weight == 0 {
+		return 0
+	}
+	var sum float64
+	for _, backend := range asked(task.Pod, node) {
+		if _, batch := backend.(*vnpu.NPUDevices); !batch {
+			sum += backend.ScoreNode(task.Pod, b.policy)
+		}
+	}
+	return math.Round(sum) * float64(b.weight)
+}
+
+// batchScore is the score of MindCluster's NPUs, which compares nodes.
+func (b backends) batchScore(task *api.TaskInfo, nodes []*api.NodeInfo) (map[string]float64, error) {
+	scores := map[string]float64{}
+	var having []*api.NodeInfo
+	var npus []api.Devices
+	for _, node := range nodes {
+		if backend, ok := node.Others[vnpu.DeviceName].(*vnpu.NPUDevices); ok && backend != nil && b.weight != 0 {
+			having, npus = append(having, node), append(npus, backend)
+		}
+	}
+	if len(having) == 0 || !npus[0].HasDeviceRequest(task.Pod) {
+		return scores, nil
+	}
+	given := vnpu310p.ScoreBatchNodes(task.Pod, b.policy, npus[0], npus)
+	if len(given) != len(having) {
+		return scores, nil
+	}
+	for i, node := range having {
+		scores[node.Name] = given[i] * float64(b.weight)
+	}
+	return scores, nil
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare
+
+import (
+	"hash/maphash"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
+)
+
+// verdicts are what was found for requests on nodes' devices. Many nodes are equal, and most are as they were a session ago: equal
+// requests on equal devices with equal use have equal answers.
+type verdicts struct {
+	seed  maphash.Seed
+	known map[verdictKey]*verdict
+	// buffer is to make keys in.
+	buffer []byte
+}
+
+type verdictKey struct {
+	request string
+	// devices is of the inventory, use of how it is used, context of what else the strategy looks at.
+	devices, use, context uint64
+}
+
+// verdict is what a request comes to: a refusal, or a score from 0 to 100.
+type verdict struct {
+	refusal *allocator.Refusal
+	score   float64
+}
+
+// mostVerdicts bounds what is kept, to some 20 MB.
+const mostVerdicts = 100_000
+
+func newVerdicts() *verdicts {
+	return &verdicts{seed: maphash.MakeSeed(), known: map[verdictKey]*verdict{}}
+}
+
+// of returns the verdict on the request, which is for the state of the node's devices. The session's mutex is held.
+func (v *verdicts) of(request *request, inventory *inventory, state *allocator.State, on strategy) *verdict {
+	v.buffer = state.AppendUse(v.buffer[:0])
+	key := verdictKey{request.key, inventory.key, maphash.Bytes(v.seed, v.buffer), on.context}
+	if found := v.known[key]; found != nil {
+		return found
+	}
+	if len(v.known) >= mostVerdicts {
+		clear(v.known)
+	}
+	found := &verdict{}
+	allocation, refusal := allocator.Allocate(state, request.Request, on.options)
+	if found.refusal = refusal; refusal == nil {
+		found.score = on.options.Strategy.NodeScore(state, state.With(allocation))
+	}
+	v.known[key] = found
+	return found
+}
