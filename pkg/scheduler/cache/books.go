@@ -11,14 +11,16 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// podsByNode is the index of the watch's pods by the node they are on, and podsByClaim by the claims of their volumes.
+// podsByNode is the index of the watch's pods by the node they are on, podsByClaim by the claims of their volumes, and podsByDeviceClaim by
+// those of their devices.
 const (
-	podsByNode  = "volcano-prebind/node"
-	podsByClaim = "volcano-prebind/claim"
+	podsByNode        = "volcano-prebind/node"
+	podsByClaim       = "volcano-prebind/claim"
+	podsByDeviceClaim = "volcano-prebind/device-claim"
 )
 
 func indexPods(pods cache.SharedIndexInformer) {
-	err := pods.AddIndexers(cache.Indexers{podsByNode: nodeOf, podsByClaim: claimsOf})
+	err := pods.AddIndexers(cache.Indexers{podsByNode: nodeOf, podsByClaim: claimsOf, podsByDeviceClaim: deviceClaimsOf})
 	if err != nil {
 		logger().Error(err, "Indexing pods by node and claim") // they are already
 	}

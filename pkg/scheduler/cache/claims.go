@@ -5,8 +5,10 @@ package cache
 import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/storage/ephemeral"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
@@ -28,12 +30,15 @@ func (ch *changes) claimUpdated(oldObj, newObj any) {
 // claimChanged wakes for volumes: a claim that was bound, or made, may be what a pod waits for. A pod that is
 // being bound waits for no cycle, and while its volumes are bound each of its claims changes several times.
 func (ch *changes) claimChanged(obj any) {
-	claim, ok := obj.(*v1.PersistentVolumeClaim)
-	if !ok {
-		return
+	if claim, ok := obj.(*v1.PersistentVolumeClaim); ok {
+		ch.changedFor(podsByClaim, claim)
 	}
+}
+
+// changedFor wakes for a claim, by the index of the pods that have it, if one of them waits.
+func (ch *changes) changedFor(index string, claim metav1.Object) {
 	awaited := false
-	for gang, pods := range ch.cache.podsWith(claim) {
+	for gang, pods := range ch.cache.podsWith(index, claim) {
 		awaited = ch.cache.readClaims(gang, pods) || awaited
 		if _, failed := ch.cache.failure(gang); failed {
 			ch.cache.backoff.RetrySoon(gang) // it may be a step's own doing
@@ -44,16 +49,17 @@ func (ch *changes) claimChanged(obj any) {
 	}
 }
 
-// podsWith are the pods that have the claim among their volumes, by gang.
-func (c *Cache) podsWith(claim *v1.PersistentVolumeClaim) map[api.JobID][]types.UID {
-	pods, err := c.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().ByIndex(podsByClaim, claim.Namespace+"/"+claim.Name)
+// podsWith are the pods that have the claim by the index, by gang.
+func (c *Cache) podsWith(index string, claim metav1.Object) map[api.JobID][]*v1.Pod {
+	name := claim.GetNamespace() + "/" + claim.GetName()
+	pods, err := c.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().ByIndex(index, name)
 	if err != nil {
-		logger().Error(err, "Listing the pods of a claim", "claim", claim.Namespace+"/"+claim.Name)
+		logger().Error(err, "Listing the pods of a claim", "claim", name)
 	}
-	found := map[api.JobID][]types.UID{}
+	found := map[api.JobID][]*v1.Pod{}
 	for _, object := range pods {
 		if pod, ok := object.(*v1.Pod); ok {
-			found[gangOf(pod)] = append(found[gangOf(pod)], pod.UID)
+			found[gangOf(pod)] = append(found[gangOf(pod)], pod)
 		}
 	}
 	return found
@@ -77,27 +83,45 @@ func claimsOf(object any) ([]string, error) {
 	return claims, nil
 }
 
+// deviceClaimsOf are the claims of a pod's devices, as far as they are made.
+func deviceClaimsOf(object any) ([]string, error) {
+	pod, ok := object.(*v1.Pod)
+	if !ok {
+		return nil, nil
+	}
+	var claims []string
+	for i := range pod.Spec.ResourceClaims {
+		if name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); err == nil && name != nil {
+			claims = append(claims, pod.Namespace+"/"+*name)
+		}
+	}
+	return claims, nil
+}
+
 // readClaims has the tasks of those of the gang's pods made anew whose claims could not be read. It returns true if any of the pods
 // waits to be placed.
-func (c *Cache) readClaims(gang api.JobID, pods []types.UID) (waiting bool) {
+func (c *Cache) readClaims(gang api.JobID, pods []*v1.Pod) (waiting bool) {
 	c.SchedulerCache.Mutex.Lock()
 	defer c.SchedulerCache.Mutex.Unlock()
 	for _, pod := range pods {
-		if c.resync.unread[pod] {
-			c.resync.queue.Add(string(gang) + "/" + string(pod)) // upstream's key
+		if c.resync.unread[pod.UID] {
+			c.resync.queue.Add(string(gang) + "/" + string(pod.UID)) // upstream's key
 		}
 		waiting = waiting || c.waits(gang, pod)
 	}
 	return waiting
 }
 
-// waits is true of a pod that has no node and is not being bound, as far as the books, whose mutex is held, know.
-func (c *Cache) waits(gang api.JobID, pod types.UID) bool {
+// waits is true of a pod of this scheduler that has no node and is not being bound, as far as the books, whose mutex is held, know.
+func (c *Cache) waits(gang api.JobID, pod *v1.Pod) bool {
+	if !c.changes.ours(pod) || pod.Spec.NodeName != "" {
+		return false
+	}
 	job := c.SchedulerCache.Jobs[gang]
 	if job == nil {
 		return true
 	}
-	task := job.Tasks[api.TaskID(pod)]
+	task := job.Tasks[api.TaskID(pod.UID)]
 	return task == nil || task.Status == api.Pending
 }
 

@@ -5,6 +5,7 @@ package cache
 import (
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	resourcev1alpha3 "k8s.io/api/resource/v1alpha3"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -43,11 +44,30 @@ func (ch *changes) storageAdded(obj any) {
 func (ch *changes) storageUpdated(oldObj, newObj any) {
 	if mayHelp(oldObj, newObj) {
 		ch.storageAdded(newObj)
+		return
+	}
+	switch after := newObj.(type) {
+	case *resourcev1.ResourceClaim:
+		if before, ok := oldObj.(*resourcev1.ResourceClaim); ok && mayHelpItsPods(before, after) {
+			ch.changedFor(podsByDeviceClaim, after)
+		}
+	case *resourcev1alpha3.DeviceTaintRule:
+		if before, ok := oldObj.(*resourcev1alpha3.DeviceTaintRule); ok && !equality.Semantic.DeepEqual(before.Spec, after.Spec) {
+			ch.storageHelps()
+		}
 	}
 }
 
-// storageDeleted does the same for what kept pods out: a claim that had devices, a driver, by whose capacities claims were measured, and
-// a volume that was attached to a node, which can have no more than so many.
+// mayHelpItsPods is true of a claim that has devices now, whoever allocated them, or of whose devices a driver says something else: a
+// binding condition that had failed may not any more.
+func mayHelpItsPods(before, after *resourcev1.ResourceClaim) bool {
+	same := equality.Semantic.DeepEqual
+	return !same(before.Status.Allocation, after.Status.Allocation) || !same(before.Status.Devices, after.Status.Devices)
+}
+
+// storageDeleted does the same for what kept pods out: a claim that had devices, devices of a pool that could not be reckoned with, a rule
+// that tainted some, a driver, by whose capacities claims were measured, and a volume that was attached to a node, which can have no more
+// than so many.
 func (ch *changes) storageDeleted(obj any) {
 	switch object := obj.(type) {
 	case *resourcev1.ResourceClaim:
@@ -58,7 +78,7 @@ func (ch *changes) storageDeleted(obj any) {
 		if object.Spec.StorageCapacity != nil && *object.Spec.StorageCapacity {
 			ch.storageHelps()
 		}
-	case *storagev1.VolumeAttachment:
+	case *storagev1.VolumeAttachment, *resourcev1.ResourceSlice, *resourcev1alpha3.DeviceTaintRule:
 		ch.storageHelps()
 	}
 }
@@ -91,7 +111,7 @@ func mayHelp(oldObj, newObj any) bool {
 		return ok && !same(before.Spec, after.Spec)
 	case *resourcev1.ResourceClaim:
 		before, ok := oldObj.(*resourcev1.ResourceClaim)
-		return ok && (before.UID != after.UID || before.Status.Allocation != nil && after.Status.Allocation == nil ||
+		return ok && (before.UID != after.UID || before.Status.Allocation != nil && !same(before.Status.Allocation, after.Status.Allocation) ||
 			isFull(before) && !isFull(after))
 	}
 	return false

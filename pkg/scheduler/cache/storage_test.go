@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	resourcev1alpha3 "k8s.io/api/resource/v1alpha3"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,6 +51,12 @@ func allocated(users int) *resourcev1.ResourceClaim {
 	claim.Status.Allocation = &resourcev1.AllocationResult{}
 	claim.Status.ReservedFor = make([]resourcev1.ResourceClaimConsumerReference, users)
 	return claim
+}
+
+func taintRule(effect resourcev1alpha3.DeviceTaintEffect) *resourcev1alpha3.DeviceTaintRule {
+	rule := &resourcev1alpha3.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: "rule"}}
+	rule.Spec.Taint.Effect = effect
+	return rule
 }
 
 // TestDevicesOfAClaimThatIsGone: they are free.
@@ -103,11 +110,17 @@ func TestStorageChangesThatWakeTheLoop(t *testing.T) {
 		"a capacity is told for the first time":  {before: capacityOf(""), after: capacityOf("1Gi"), want: now},
 		"new devices":                            {after: schedtest.NodeDevices("n", "gpu-0"), want: now},
 		"devices have other names":               {before: schedtest.NodeDevices("n", "gpu-0"), after: schedtest.NodeDevices("n", "gpu-1"), want: now},
+		"devices go":                             {before: schedtest.NodeDevices("n", "gpu-0"), want: now},
+		"devices are tainted":                    {after: taintRule("NoSchedule")},
+		"devices are tainted otherwise":          {before: taintRule("NoSchedule"), after: taintRule("NoExecute"), want: now},
+		"a rule that taints is seen again":       {before: taintRule("NoSchedule"), after: taintRule("NoSchedule")},
+		"devices are tainted no more":            {before: taintRule("NoSchedule"), want: now},
 		"devices are seen again":                 {before: schedtest.NodeDevices("n", "gpu-0"), after: schedtest.NodeDevices("n", "gpu-0")},
 		"a new device class":                     {after: schedtest.DeviceClass("gpu"), want: now},
 		"a device class has selectors":           {before: schedtest.DeviceClass("gpu"), after: schedtest.DeviceClass("gpu", "true"), want: now},
 		"a new claim of devices":                 {after: schedtest.DeviceClaim("c"), want: now},
 		"a claim is allocated":                   {before: schedtest.DeviceClaim("c"), after: allocated(0)},
+		"a claim is allocated otherwise":         {before: allocated(0), after: changed(allocated(0), func(c *resourcev1.ResourceClaim) { c.Status.Allocation.NodeSelector = &v1.NodeSelector{} }), want: now},
 		"a claim is allocated no more":           {before: allocated(0), after: schedtest.DeviceClaim("c"), want: now},
 		"a claim has one user less":              {before: allocated(2), after: allocated(1)},
 		"a claim has room for a user":            {before: allocated(256), after: allocated(255), want: now},
@@ -136,6 +149,64 @@ func TestStorageChangesThatWakeTheLoop(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestClaimsOfDevicesWakeForTheirPods: what others allocate, and what drivers say of it, is worth a cycle if a pod waits with the claim;
+// one that is being bound makes such changes itself.
+func TestClaimsOfDevicesWakeForTheirPods(t *testing.T) {
+	condition := func(status metav1.ConditionStatus) *resourcev1.ResourceClaim {
+		return changed(allocated(0), func(c *resourcev1.ResourceClaim) {
+			c.Status.Devices = []resourcev1.AllocatedDeviceStatus{{Conditions: []metav1.Condition{{Type: "broken", Status: status}}}}
+		})
+	}
+	named := func(name string) *resourcev1.ResourceClaim {
+		claim := schedtest.DeviceClaim(name)
+		claim.Status.Allocation = &resourcev1.AllocationResult{}
+		return claim
+	}
+	changes := map[string]struct {
+		before, after *resourcev1.ResourceClaim
+		helps         bool
+	}{
+		"allocated":         {schedtest.DeviceClaim("p0-t"), named("p0-t"), true},
+		"a condition ends":  {condition("True"), condition("False"), true},
+		"a user goes":       {allocated(2), allocated(1), false},
+		"it is seen again":  {condition("True"), condition("True"), false},
+		"it gets a label":   {allocated(0), changed(allocated(0), func(c *resourcev1.ResourceClaim) { c.Labels = map[string]string{"a": "b"} }), false},
+		"of another's name": {schedtest.DeviceClaim("other"), named("other"), false},
+	}
+	pods := map[string]struct {
+		arrange func(w *world)
+		waits   bool
+	}{
+		"a pod waits with it":               {func(w *world) { w.add(pod(0).ResourceClaim("c").MadeClaim("t").Obj()) }, true},
+		"nobody has it":                     {func(w *world) { w.add(pod(0).Obj()) }, false},
+		"its pod is bound":                  {func(w *world) { w.add(pod(0).ResourceClaim("c").MadeClaim("t").Node("n").Obj()) }, false},
+		"a pod of another scheduler has it": {func(w *world) { w.add(pod(0).ResourceClaim("c").MadeClaim("t").Scheduler("other").Obj()) }, false},
+		"its pod is being bound": {func(w *world) {
+			w.add(pod(0).ResourceClaim("c").MadeClaim("t").Obj())
+			w.mustPlace("n", nil, "p0")
+		}, false},
+	}
+	for who, tt := range pods {
+		for what, change := range changes {
+			t.Run(who+", "+what, func(t *testing.T) {
+				inWorld(t, func(t *testing.T, w *world) {
+					w.gangOf(0, 1)
+					tt.arrange(w)
+					w.woken()
+					w.changes.storageUpdated(change.before, change.after)
+					want := []Urgency(nil)
+					if tt.waits && change.helps {
+						want = []Urgency{WakeNow}
+					}
+					if diff := cmp.Diff(want, w.woken()); diff != "" {
+						t.Errorf("wake-ups (-want +got):\n%s", diff)
+					}
+				})
+			})
+		}
 	}
 }
 
