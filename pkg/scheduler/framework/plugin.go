@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
@@ -71,6 +72,8 @@ type Handle interface {
 	// Wake has a session open soon, because something changed that may let a pending task be placed. It does not block.
 	Wake()
 	EventRecorder() record.EventRecorder
+	// SharedDRAManager is what plugins that allocate devices share, as in kube-scheduler; nil where the API server has no claims for devices.
+	SharedDRAManager() k8sframework.SharedDRAManager
 }
 
 // PreBindFn is one plugin's step for one task on the node chosen for it. See PreBinder for the contract.

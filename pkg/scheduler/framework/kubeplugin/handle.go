@@ -16,8 +16,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// handle is what plugins may use of the scheduler: clients, informers, event recorder, and the nodes of the session that is open.
-// All else panics, as it does for upstream's own plugins.
+// handle is what plugins may use of the scheduler: clients, informers, event recorder, what is shared of devices, and the nodes of the
+// session that is open. All else panics, as it does for upstream's own plugins.
 type handle struct {
 	*k8s.Framework
 	config   func() *rest.Config
@@ -32,9 +32,10 @@ var _ k8sframework.Handle = (*handle)(nil)
 
 func newHandle(h framework.Handle) *handle {
 	return &handle{
-		Framework: k8s.NewFramework(nil, k8s.WithClientSet(h.KubeClient()), k8s.WithInformerFactory(h.InformerFactory())),
-		config:    h.RestConfig,
-		recorder:  recorder{h.EventRecorder()},
+		Framework: k8s.NewFramework(nil, k8s.WithClientSet(h.KubeClient()), k8s.WithInformerFactory(h.InformerFactory()),
+			k8s.WithSharedDRAManager(h.SharedDRAManager())),
+		config:   h.RestConfig,
+		recorder: recorder{h.EventRecorder()},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -69,3 +70,5 @@ func (h *handle) InformerFactory() informers.SharedInformerFactory {
 }
 
 func (h *handle) EventRecorder() record.EventRecorder { return h.cache.EventRecorder() }
+
+func (h *handle) SharedDRAManager() k8sframework.SharedDRAManager { return h.cache.SharedDRAManager() }
