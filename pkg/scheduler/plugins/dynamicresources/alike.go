@@ -14,6 +14,9 @@ import (
 // that is allocated, or that devices of several nodes would suit. What is placed on a node is all that the verdict on that node
 // depends on otherwise.
 func (s *session) uncacheable(task *api.TaskInfo) bool {
+	if tooMany(task.Pod) {
+		return true
+	}
 	for i := range task.Pod.Spec.ResourceClaims {
 		claim, err := s.devices.claimOf(task.Pod, &task.Pod.Spec.ResourceClaims[i])
 		if err != nil || claim != nil && (!s.lone(claim) || s.couples(task.Pod.Namespace, claim.ResourceClaim)) {
@@ -32,6 +35,9 @@ func (s *session) lone(claim *podClaim) bool {
 
 // claimKey tells claims of pods apart: by what they ask for, as far as all that is known of them is that, and else by their names.
 func (s *session) claimKey(pod *v1.Pod, of *v1.PodResourceClaim) string {
+	if tooMany(pod) {
+		return "named " + of.Name
+	}
 	claim, err := s.devices.claimOf(pod, of)
 	switch {
 	case err != nil:

@@ -22,8 +22,16 @@ type podClaim struct {
 	own bool
 }
 
+// mostClaims is how many claims of a pod are reckoned with: the API server takes thousands, and they are looked at on every node.
+const mostClaims = 128
+
+func tooMany(pod *v1.Pod) bool { return len(pod.Spec.ResourceClaims) > mostClaims }
+
 // claimsOf returns the pod's claims, each once. An error says why no node can be found for the pod now.
 func (d *devices) claimsOf(pod *v1.Pod) ([]podClaim, error) {
+	if tooMany(pod) {
+		return nil, fmt.Errorf("the pod has %d claims for devices, and is placed with %d at most", len(pod.Spec.ResourceClaims), mostClaims)
+	}
 	var claims []podClaim
 	for i := range pod.Spec.ResourceClaims {
 		claim, err := d.claimOf(pod, &pod.Spec.ResourceClaims[i])

@@ -47,7 +47,7 @@ func (d *devices) awaitConditions(ctx context.Context, a *assumption, limit time
 // waiting returns a claim some device of which has to be prepared; nil when there is none. An error says that it cannot be.
 func (d *devices) waiting(a *assumption) (*resourceapi.ResourceClaim, error) {
 	for _, held := range a.held {
-		claim, err := d.claims.ResourceClaims(held.claim.Namespace).Get(held.claim.Name)
+		claim, err := d.claimNamed(held.claim.Namespace, held.claim.Name) // informers may show an earlier allocation, and its conditions
 		switch {
 		case apierrors.IsNotFound(err) || err == nil && claim.UID != held.claim.UID:
 			return nil, fmt.Errorf("%s: it is gone", describeFirst(held.claim))

@@ -105,7 +105,7 @@ func least(choices []choice) int64 {
 // suitingAny are the free devices that suit any of the choices; plain is true if each of them is.
 func suitingAny(ctx context.Context, choices []choice, of []*slice, m *market, compiled *cel.Cache) (suiting []int, plain bool, err error) {
 	plain = true
-	keys := make([]string, len(choices))
+	keys := make([]selectionKey, len(choices))
 	for i := range choices {
 		keys[i] = choices[i].key()
 	}

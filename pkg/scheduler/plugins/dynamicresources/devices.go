@@ -50,9 +50,10 @@ type devices struct {
 	assumed map[types.UID]*assumption
 	held    map[types.UID]*heldClaim
 	chosen  map[string]map[*heldClaim]bool
-	// rounds counts sessions.
-	rounds int64
-	ledger *ledger
+	// rounds counts sessions; budgets are those of the last one.
+	rounds  int64
+	budgets *budgets
+	ledger  *ledger
 	// changed closes with the next change of a claim.
 	changed chan struct{}
 }
@@ -140,13 +141,16 @@ func newDevices(kube kubernetes.Interface, factory informers.SharedInformerFacto
 	d.ledger = newLedger(d.features.ConsumableCapacity)
 	claims := resources.ResourceClaims().Informer()
 	registration, err := claims.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: d.claimShown, UpdateFunc: func(_, now any) { d.claimShown(now) }, DeleteFunc: d.claimGone,
+		AddFunc: d.claimShown, UpdateFunc: d.claimChanged, DeleteFunc: d.claimGone,
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("watching claims: %w", err)
 	}
 	needed := []cache.SharedIndexInformer{claims, resources.ResourceSlices().Informer(), resources.DeviceClasses().Informer()}
 	d.synced = []cache.InformerSynced{registration.HasSynced, needed[1].HasSynced, needed[2].HasSynced}
+	if d.features.DeviceTaints { // which upstream's cache reads; here the rules wake the loop
+		needed = append(needed, factory.Resource().V1alpha3().DeviceTaintRules().Informer())
+	}
 	return d, needed, nil
 }
 
@@ -162,6 +166,16 @@ func (d *devices) claimShown(object any) {
 	defer d.mu.Unlock()
 	d.ledger.shows(claim)
 	d.ring()
+}
+
+// claimChanged is told of a claim in the place of another, too, where the deletion of the one and the creation of the other fell into a
+// gap of the watch.
+func (d *devices) claimChanged(before, now any) {
+	old, _ := before.(*resourceapi.ResourceClaim)
+	if claim, ok := now.(*resourceapi.ResourceClaim); ok && old != nil && old.UID != claim.UID {
+		d.claimGone(old)
+	}
+	d.claimShown(now)
 }
 
 func (d *devices) claimGone(object any) {

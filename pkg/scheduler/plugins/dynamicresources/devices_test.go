@@ -3,6 +3,7 @@
 package dynamicresources
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	"volcano.sh/volcano/pkg/scheduler/api"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -122,5 +124,22 @@ func TestAPoolThatHasADeviceTwice(t *testing.T) {
 			t.Error("devices of the pool are allocated")
 		}
 		w.mustPlace(p0, "n")
+	})
+}
+
+// TestNodesThatComeAndGo: what they reached is not kept, though devices stay as they are.
+func TestNodesThatComeAndGo(t *testing.T) {
+	p := member("p", "made t")
+	run(t, append(gpus("n"), made(p, "t", one())), func(w *world) {
+		for i := range 100 {
+			w.open()
+			node := api.NewNodeInfo(schedtest.MakeNode().Name(fmt.Sprint("n-", i)).Obj())
+			if err := w.session.predicate(p, node); err == nil {
+				t.Fatal("a node without devices has some")
+			}
+		}
+		if n := len(w.plugin.devices.inventory.reached); n > 2 {
+			t.Errorf("what %d nodes reach is kept", n)
+		}
 	})
 }

@@ -34,8 +34,9 @@ type heldClaim struct {
 	// home is the node of the pod that held it first.
 	home    string
 	holders map[types.UID]*holder
-	// round is of the session in which it was chosen.
+	// round is of the session in which it was chosen, and begun true once a holder's step has.
 	round int64
+	begun bool
 
 	writes
 }
@@ -81,6 +82,9 @@ func (d *devices) assume(pod *v1.Pod, p *plan, round int64) error {
 	defer d.mu.Unlock()
 	if a := d.assumed[pod.UID]; a != nil {
 		return fmt.Errorf("what is reserved for the pod on node %s is not given back yet", a.node)
+	}
+	if d.countsParts() && p.of != d.ledger.changes {
+		return errChanged
 	}
 	for held, now := range p.moves {
 		if !held.movable(p.node, round) || held.allocation != now.from {
@@ -134,6 +138,12 @@ func (d *devices) letGo(held *heldClaim) {
 	}
 }
 
+// countsParts is true if what is free of a device may depend on what others have of it, or of what it draws on with its neighbours. A plan
+// holds then only as long as nobody takes or gives back anything.
+func (d *devices) countsParts() bool {
+	return d.features.ConsumableCapacity || d.features.PartitionableDevices
+}
+
 // move has the ledger show other devices for claims that are moved. The mutex is held.
 func (d *devices) move(moves map[*heldClaim]move, to func(move) *resourceapi.AllocationResult) {
 	for held, m := range moves {
@@ -171,14 +181,14 @@ func (h *heldClaim) allLeave() bool {
 	return true
 }
 
-// movable is true of a claim that may be given other devices on the node: of one that was chosen in this session, and of whose
-// holders, which are all there, no step has begun.
+// movable is true of a claim that may be given other devices on the node: of one that was chosen in this session, whose holders are all
+// there, and of which nothing can have been written.
 func (h *heldClaim) movable(node string, round int64) bool {
-	if h.allocation == nil || h.round != round {
+	if h.allocation == nil || h.begun || h.round != round {
 		return false
 	}
 	for _, one := range h.holders {
-		if one.begun || one.leaving || one.node != node {
+		if one.leaving || one.node != node {
 			return false
 		}
 	}

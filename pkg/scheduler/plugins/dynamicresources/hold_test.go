@@ -4,10 +4,15 @@ package dynamicresources
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"volcano.sh/volcano/pkg/scheduler/api"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -96,6 +101,38 @@ func TestWhatIsBeingWrittenIsNotMoved(t *testing.T) {
 				}
 				if err := w.place(onlyA, "n"); err == nil {
 					t.Error("reserving it succeeds")
+				}
+			})
+		})
+	}
+}
+
+// TestASharedClaimIsNotMoved: neither what is written of it, nor out of the reach of a pod on another node.
+func TestASharedClaimIsNotMoved(t *testing.T) {
+	network := schedtest.NodeDevices("network", "nic model=a")
+	network.Spec.NodeName, network.Spec.AllNodes = nil, new(true)
+	objects := append(someNodes("n", "m"), schedtest.DeviceClass("gpu"), network, schedtest.NodeDevices("n", "gpu model=b"))
+	for name, others := range map[string]func(w *world, p0, p1 *api.TaskInfo){
+		"who else has it is on another node": func(w *world, _, p1 *api.TaskInfo) { w.mustPlace(p1, "m") },
+		"who else has it is bound": func(w *world, p0, p1 *api.TaskInfo) {
+			w.mustPlace(p1, "n")
+			w.mustPreBind(p0)
+			w.plugin.bound(w.t.Context(), p0, "n")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p0, p1, onlyA, onlyB := member("p0", "shared"), member("p1", "shared"), member("only-a", "made t"), member("only-b", "made t")
+			claims := []runtime.Object{schedtest.DeviceClaim("shared", one()), made(onlyA, "t", one(modelA)), made(onlyB, "t", one(modelB))}
+			run(t, slices.Concat(objects, claims), func(w *world) {
+				w.mustPlace(onlyB, "n")
+				w.mustPlace(p0, "n")
+				w.take(onlyB)
+				others(w, p0, p1)
+				if got, want := w.fits(onlyA, "n"), fmt.Sprintf(noneFree, "only-a-t"); got != want {
+					t.Errorf("got %q, want %q", got, want)
+				}
+				if diff := cmp.Diff([]string{"nic"}, w.devicesOf("shared")); diff != "" {
+					t.Errorf("devices (-want +got):\n%s", diff)
 				}
 			})
 		})
@@ -222,6 +259,62 @@ func TestAPlanThatDoesNotHoldAnyMore(t *testing.T) {
 				}
 				w.plugin.devices.ledger.assume("another", nil)
 				w.take(easy)
+				w.nothingAssumed()
+			})
+		})
+	}
+}
+
+// TestPartsThatOthersTakeMeanwhile: what is left of a device, or of what its parts draw on, is counted again.
+func TestPartsThatOthersTakeMeanwhile(t *testing.T) {
+	amount := func(of string) map[resourceapi.QualifiedName]resource.Quantity {
+		return map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse(of)}
+	}
+	card := schedtest.NodeDevices("n", "card")
+	card.Spec.Devices[0].AllowMultipleAllocations = new(true)
+	card.Spec.Devices[0].Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: resource.MustParse("10Gi")}}
+	share := one()
+	share.Exactly.Capacity = &resourceapi.CapacityRequirements{Requests: amount("4Gi")}
+	taken := allocationOf("n", "card")
+	taken.Devices.Results[0].ShareID, taken.Devices.Results[0].ConsumedCapacity = new(types.UID("share")), amount("8Gi")
+
+	parts := schedtest.NodeDevices("n", "half-0", "half-1")
+	for i := range parts.Spec.Devices {
+		parts.Spec.Devices[i].ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: "card", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse("5Gi")}}}}
+	}
+	parts.Spec.SharedCounters = []resourceapi.CounterSet{{Name: "card", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse("5Gi")}}}}
+	cases := map[string]struct {
+		slice   *resourceapi.ResourceSlice
+		request resourceapi.DeviceRequest
+		taken   *resourceapi.AllocationResult
+	}{
+		"of a device that several have":    {card, share, taken},
+		"of counters that partitions have": {parts, one(), allocationOf("n", "half-1")},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p := member("p", "made t")
+			run(t, append(someNodes("n"), schedtest.DeviceClass("gpu"), tc.slice, made(p, "t", tc.request)), func(w *world) {
+				d := w.plugin.devices
+				d.features.ConsumableCapacity, d.features.PartitionableDevices, d.ledger.consumable = true, true, true
+				state, err := w.session.stateOf(p.Pod)
+				if err != nil {
+					t.Fatal(err)
+				}
+				plan, refused := w.session.planFor(p.Pod, state, w.nodes["n"].Node)
+				if refused != nil {
+					t.Fatal(refused)
+				}
+				d.ledger.assume("another", tc.taken)
+				if err := d.assume(p.Pod, plan, w.session.round); err != errChanged {
+					t.Errorf("got %v, want %v", err, errChanged)
+				}
+				if w.place(p, "n") == nil {
+					t.Error("it is placed without enough")
+				}
+				d.ledger.assume("another", nil)
+				w.mustPlace(p, "n")
+				w.take(p)
 				w.nothingAssumed()
 			})
 		})

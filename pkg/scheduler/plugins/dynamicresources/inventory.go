@@ -22,8 +22,9 @@ type inventory struct {
 	// byNode are the slices of one node, elsewhere those that several may reach, both by name.
 	byNode    map[string][]*slice
 	elsewhere []*slice
-	// reached are what nodes reach, as they were when somebody asked last, since the inventory changed.
-	reached map[string]*reach
+	// reached are what nodes reach, as they were when somebody asked last, since the inventory changed: those that were asked about in this
+	// session, and in the one before.
+	reached, reachedBefore map[string]*reach
 	// partitionable is true if devices of one slice may be of several nodes (KEP-4815); slices that say so do not count otherwise.
 	partitionable bool
 }
@@ -119,8 +120,9 @@ func (n *inventory) update(now []*resourceapi.ResourceSlice) {
 			}
 		}
 	}
+	n.reached, n.reachedBefore = map[string]*reach{}, n.reached
 	if changed {
-		n.reached = map[string]*reach{}
+		n.reachedBefore = nil
 	}
 }
 
@@ -174,8 +176,11 @@ func (n *inventory) shared() []*slice {
 func (n *inventory) reach(node *v1.Node) *reach {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if known := n.reached[node.Name]; known != nil && known.node == node {
-		return known
+	for _, known := range []*reach{n.reached[node.Name], n.reachedBefore[node.Name]} {
+		if known != nil && known.node == node {
+			n.reached[node.Name] = known
+			return known
+		}
 	}
 	r := &reach{node: node, all: slices.Clone(n.byNode[node.Name])}
 	for _, s := range n.elsewhere {

@@ -3,15 +3,21 @@
 package dynamicresources
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -23,6 +29,17 @@ func (w *world) lag() (end func()) {
 		close(told)
 		synctest.Wait()
 	}
+}
+
+// gap has informers miss what happens to claims meanwhile, and list them anew.
+func (w *world) gap(meanwhile func()) {
+	w.missed.Store(true)
+	meanwhile()
+	synctest.Wait()
+	w.missed.Store(false)
+	w.expired <- struct{}{}
+	time.Sleep(time.Minute) // they pause before they list
+	synctest.Wait()
 }
 
 func (w *world) watchClaims(action clienttesting.Action) (bool, watch.Interface, error) {
@@ -37,8 +54,14 @@ func (w *world) watchClaims(action clienttesting.Action) (bool, watch.Interface,
 		defer claims.Stop()
 		for {
 			select {
+			case <-w.expired:
+				events <- watch.Event{Type: watch.Error, Object: &apierrors.NewResourceExpired("too old").ErrStatus}
+				return
 			case event := <-claims.ResultChan():
 				<-*w.told.Load()
+				if w.missed.Load() {
+					continue
+				}
 				select {
 				case events <- event:
 				case <-late.StopChan():
@@ -168,5 +191,78 @@ func TestARollbackWhileASessionTriesAPodThatSharesTheClaim(t *testing.T) {
 		w.take(tried)
 		w.untouched("shared")
 		w.nothingAssumed()
+	})
+}
+
+// TestAClaimInThePlaceOfOneThatNobodySawGo: the devices of that one are free.
+func TestAClaimInThePlaceOfOneThatNobodySawGo(t *testing.T) {
+	p, old := member("p", "made t"), schedtest.DeviceClaim("c", schedtest.DeviceRequest("r", "gpu", 2))
+	old.Status.Allocation = allocationOf("n", "gpu-0", "gpu-1")
+	run(t, append(gpus("n"), old, made(p, "t", one())), func(w *world) {
+		if w.fits(p, "n") == "" {
+			t.Fatal("the devices of a claim are free")
+		}
+		w.gap(func() {
+			if err := w.kube.ResourceV1().ResourceClaims(schedtest.Namespace).Delete(w.t.Context(), "c", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			next := schedtest.DeviceClaim("c", one())
+			next.UID = "next"
+			if err := w.kube.Tracker().Add(next); err != nil {
+				t.Fatal(err)
+			}
+		})
+		w.open()
+		if got := w.fits(p, "n"); got != "" {
+			t.Errorf("devices of a claim that is gone are not free: %s", got)
+		}
+		w.nothingAssumed()
+	})
+}
+
+// TestConditionsOfAnEarlierAllocationDoNotCount: informers may still show that one.
+func TestConditionsOfAnEarlierAllocationDoNotCount(t *testing.T) {
+	p := member("p", "made t")
+	slice := schedtest.NodeDevices("n", "gpu-0")
+	slice.Spec.Devices[0].BindingConditions, slice.Spec.Devices[0].BindingFailureConditions = []string{"attached"}, []string{"broken"}
+	objects := append(someNodes("n"), schedtest.DeviceClass("gpu"), slice, made(p, "t", one()))
+	runWith(t, framework.Arguments{bindingTimeoutArgument: 10}, objects, func(w *world) {
+		w.plugin.devices.features.DeviceBinding, w.plugin.devices.features.DeviceStatus = true, true
+		w.mustPlace(p, "n")
+		end := w.preBind(p)
+		w.change("p-t", func(c *resourceapi.ResourceClaim) {
+			c.Status.Devices = []resourceapi.AllocatedDeviceStatus{{Driver: schedtest.DeviceDriver, Pool: "n", Device: "gpu-0",
+				Conditions: []metav1.Condition{{Type: "attached", Status: metav1.ConditionTrue}}}}
+		})
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		told := w.lag()
+		defer told()
+		w.rollBack(p)
+		w.mustPlace(p, "n")
+		if err := w.preBind(p)(); err == nil || !strings.Contains(err.Error(), "in time (10s)") {
+			t.Errorf("the step does not wait for the devices to be prepared again: %v", err)
+		}
+	})
+}
+
+// TestRecoverBeforeInformersTell: what a former leader wrote last is withdrawn, too.
+func TestRecoverBeforeInformersTell(t *testing.T) {
+	before := options.ServerOpts
+	defer func() { options.ServerOpts = before }()
+	options.ServerOpts = &options.ServerOption{SchedulerNames: []string{schedtest.SchedulerName}}
+	p := member("p", "made t")
+	run(t, append(gpus("n"), made(p, "t", one())), func(w *world) {
+		end := w.lag()
+		defer end()
+		w.mustPlace(p, "n")
+		w.mustPreBind(p)
+		w.plugin = w.build(Spec(), nil)
+		synctest.Wait()
+		if err := w.plugin.Recover(w.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.untouched("p-t")
 	})
 }

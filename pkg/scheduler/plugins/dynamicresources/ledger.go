@@ -3,6 +3,7 @@
 package dynamicresources
 
 import (
+	"slices"
 	"strconv"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -24,9 +25,11 @@ type ledger struct {
 	shares   map[structured.DeviceID]sets.Set[structured.SharedDeviceID]
 	// consumable is true if devices may have several.
 	consumable bool
+	// changes counts how often a claim has come to have something else.
+	changes int64
 }
 
-// entry is what a claim has. It counts as what is assumed and, if that is something else, as what is known to be stored, too.
+// entry is what is known of a claim.
 type entry struct {
 	shown, assumed *resourceapi.AllocationResult
 	// version is that which was shown.
@@ -43,6 +46,18 @@ func (e *entry) stored() *resourceapi.AllocationResult {
 	return e.shown
 }
 
+// has is what the claim has: what is assumed and, if that is something else, what is known to be stored, too.
+func (e *entry) has() []*resourceapi.AllocationResult {
+	var has []*resourceapi.AllocationResult
+	if e.assumed != nil {
+		has = append(has, e.assumed)
+	}
+	if stored := e.stored(); stored != nil && (e.assumed == nil || !sameDevices(stored, e.assumed)) {
+		has = append(has, stored)
+	}
+	return has
+}
+
 func newLedger(consumable bool) *ledger {
 	return &ledger{
 		claims: map[types.UID]*entry{}, users: map[structured.DeviceID]int{}, consumed: structured.NewConsumedCapacityCollection(),
@@ -56,9 +71,13 @@ func (l *ledger) change(claim types.UID, mutate func(*entry)) {
 	if e == nil {
 		e = &entry{}
 	}
-	l.count(e, -1)
+	before := e.has()
 	mutate(e)
-	l.count(e, 1)
+	if after := e.has(); !slices.EqualFunc(before, after, sameDevices) {
+		l.changes++
+		l.count(before, -1)
+		l.count(after, 1)
+	}
 	l.claims[claim] = e
 	if *e == (entry{}) {
 		delete(l.claims, claim)
@@ -84,9 +103,10 @@ func (l *ledger) gone(claim types.UID) {
 	l.change(claim, func(e *entry) { *e = entry{} })
 }
 
-// assume has the claim have the devices; nil for none.
-func (l *ledger) assume(claim types.UID, allocation *resourceapi.AllocationResult) {
-	l.change(claim, func(e *entry) { e.assumed = allocation })
+// assume has the claim have the devices; nil for none. It returns what was assumed before.
+func (l *ledger) assume(claim types.UID, allocation *resourceapi.AllocationResult) (before *resourceapi.AllocationResult) {
+	l.change(claim, func(e *entry) { before, e.assumed = e.assumed, allocation })
+	return before
 }
 
 // wrote takes in a claim as it was written, unless informers have shown it.
@@ -114,12 +134,9 @@ func versionOf(claim *resourceapi.ResourceClaim) int64 {
 	return version
 }
 
-func (l *ledger) count(e *entry, by int) {
-	if e.assumed != nil {
-		l.countResults(e.assumed, by)
-	}
-	if stored := e.stored(); stored != nil && (e.assumed == nil || !sameDevices(stored, e.assumed)) {
-		l.countResults(stored, by)
+func (l *ledger) count(allocations []*resourceapi.AllocationResult, by int) {
+	for _, allocation := range allocations {
+		l.countResults(allocation, by)
 	}
 }
 
@@ -161,10 +178,11 @@ func sameDevices(l, r *resourceapi.AllocationResult) bool {
 	return l == r || equality.Semantic.DeepEqual(l.Devices, r.Devices) && equality.Semantic.DeepEqual(l.NodeSelector, r.NodeSelector)
 }
 
-// state is what is allocated of these devices, without what the claims of these allocations have. It is the caller's own.
-func (l *ledger) state(of []structured.DeviceID, without []*resourceapi.AllocationResult) structured.AllocatedState {
-	for _, allocation := range without {
-		l.countResults(allocation, -1)
+// state is what is allocated of these devices, without what is assumed of the claims that are held. It is the caller's own.
+func (l *ledger) state(of []structured.DeviceID, without []*heldClaim) structured.AllocatedState {
+	assumed, changes := make([]*resourceapi.AllocationResult, len(without)), l.changes
+	for i, held := range without {
+		assumed[i] = l.assume(held.claim.UID, nil)
 	}
 	state := structured.AllocatedState{
 		AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
@@ -181,9 +199,10 @@ func (l *ledger) state(of []structured.DeviceID, without []*resourceapi.Allocati
 			state.AllocatedSharedDeviceIDs.Insert(share)
 		}
 	}
-	for _, allocation := range without {
-		l.countResults(allocation, 1)
+	for i, held := range without {
+		l.assume(held.claim.UID, assumed[i])
 	}
+	l.changes = changes // it is as it was
 	return state
 }
 

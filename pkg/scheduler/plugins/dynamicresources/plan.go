@@ -25,6 +25,8 @@ type plan struct {
 	shared      map[types.UID]*heldClaim
 	// moves are claims of others that are given other devices.
 	moves map[*heldClaim]move
+	// of is the change of the ledger by which it was made.
+	of int64
 }
 
 type move struct{ from, to *resourceapi.AllocationResult }
@@ -62,7 +64,7 @@ func (s *session) open(p *plan, pod *v1.Pod, open []*resourceapi.ResourceClaim, 
 		return unresolvable("%s", err)
 	}
 	defer end()
-	first, err := s.solve(ctx, node, open, nil)
+	first, err := s.solve(ctx, p, node, open, nil)
 	if err != nil {
 		return failed(open, err)
 	}
@@ -75,14 +77,15 @@ func (s *session) open(p *plan, pod *v1.Pod, open []*resourceapi.ResourceClaim, 
 	return nil
 }
 
-// solve searches devices for the claims beside what is allocated to others than those that had these.
-func (s *session) solve(ctx context.Context, node *v1.Node, claims []*resourceapi.ResourceClaim, without []*resourceapi.AllocationResult) (found, error) {
+// solve searches devices for the claims beside what is allocated to others than those that are held. The plan is of what is allocated then.
+func (s *session) solve(ctx context.Context, p *plan, node *v1.Node, claims []*resourceapi.ResourceClaim, without []*heldClaim) (found, error) {
 	search, err := s.devices.newSearch(ctx, s.devices.inventory.reach(node), claims)
 	if err != nil {
 		return found{}, err
 	}
 	s.devices.mu.Lock()
 	allocated := s.devices.ledger.state(search.ids, without)
+	p.of = s.devices.ledger.changes
 	s.devices.mu.Unlock()
 	return search.solve(claims, allocated)
 }
@@ -98,7 +101,7 @@ func (s *session) together(ctx context.Context, p *plan, node *v1.Node, alone fo
 	for _, held := range movable {
 		claims = append(claims, held.claim)
 	}
-	both, err := s.solve(ctx, node, claims, from)
+	both, err := s.solve(ctx, p, node, claims, movable)
 	switch {
 	case err != nil:
 		return failed(open, err)

@@ -3,6 +3,7 @@
 package dynamicresources
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,7 @@ func (d *devices) begin(pod types.UID, node string) *assumption {
 		return nil
 	}
 	for _, held := range a.held {
-		held.holders[pod].begun = true
+		held.holders[pod].begun, held.begun = true, true
 	}
 	return a
 }
@@ -62,7 +63,11 @@ const callTimeout = 15 * time.Second
 func (d *devices) write(ctx context.Context, held *heldClaim, pod *v1.Pod) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	// A write that is not waited for may be made after the rollback has looked.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	claim := held.last
 	if claim == nil && !resourceclaim.IsReservedForPod(pod, held.claim) { // else that may have been taken back since informers showed it
@@ -99,9 +104,6 @@ func (d *devices) writeOnce(ctx context.Context, held *heldClaim, read *resource
 		if err != nil {
 			return nil, fmt.Errorf("protecting it from deletion: %w", err)
 		}
-		if err := held.fits(marked, pod); err != nil {
-			return nil, err
-		}
 		claim = marked.DeepCopy()
 	}
 	if allocates {
@@ -123,6 +125,7 @@ func (d *devices) writeOnce(ctx context.Context, held *heldClaim, read *resource
 
 // fits is an error if the claim, as it is, cannot be given what is held of it.
 func (h *heldClaim) fits(claim *resourceapi.ResourceClaim, pod *v1.Pod) error {
+	planned := cmp.Or(h.allocation, h.claim.Status.Allocation)
 	switch allocation := claim.Status.Allocation; {
 	case claim.UID != h.claim.UID:
 		return errors.New("it was deleted, and another of its name was made")
@@ -130,7 +133,7 @@ func (h *heldClaim) fits(claim *resourceapi.ResourceClaim, pod *v1.Pod) error {
 		return errors.New("it is being deleted")
 	case h.allocation == nil && allocation == nil:
 		return errors.New("it is not allocated any more")
-	case h.allocation != nil && allocation != nil && !sameDevices(h.allocation, allocation):
+	case allocation != nil && !sameDevices(planned, allocation):
 		return errors.New("others allocated it meanwhile")
 	case len(claim.Status.ReservedFor) >= resourceapi.ResourceClaimReservedForMaxSize && !resourceclaim.IsReservedForPod(pod, claim):
 		return fmt.Errorf("it is used by %d pods, and can be by no more", len(claim.Status.ReservedFor))

@@ -260,6 +260,23 @@ func TestStepsThatFail(t *testing.T) {
 	}
 }
 
+// TestAnAllocatedClaimThatOthersAllocateAnew: the pod's node may not reach what it has then.
+func TestAnAllocatedClaimThatOthersAllocateAnew(t *testing.T) {
+	claim := schedtest.DeviceClaim("c", one())
+	claim.Status.Allocation = allocationOf("n", "gpu-0")
+	run(t, append(gpus("n", "m"), claim), func(w *world) {
+		p := member("p", "c")
+		w.mustPlace(p, "n")
+		w.change("c", func(c *resourceapi.ResourceClaim) { c.Status.Allocation = allocationOf("m", "gpu-0") })
+		if err := w.preBind(p)(); err == nil || !strings.Contains(err.Error(), "others allocated it meanwhile") {
+			t.Errorf("got %v", err)
+		}
+		if diff := cmp.Diff([]string(nil), w.users("c")); diff != "" {
+			t.Errorf("reserved for (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // TestAConflictIsReadAndWrittenAgain: others write claims, too.
 func TestAConflictIsReadAndWrittenAgain(t *testing.T) {
 	alone(t, func(w *world) {

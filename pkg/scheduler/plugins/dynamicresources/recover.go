@@ -11,8 +11,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/pager"
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 )
@@ -23,18 +25,33 @@ func (d *devices) recover(ctx context.Context) error {
 	if err := d.waitUntilReady(ctx); err != nil {
 		return err
 	}
-	claims, err := d.claims.List(labels.Everything())
-	if err != nil {
-		return fmt.Errorf("listing claims: %w", err)
-	}
 	r := recovery{devices: d, pods: map[string]map[types.UID]bool{}}
 	var errs []error
-	for _, claim := range claims {
+	err := d.eachClaim(ctx, func(claim *resourceapi.ResourceClaim) {
 		if err := r.claim(ctx, claim); err != nil {
 			errs = append(errs, fmt.Errorf("claim %s: %w", klog.KObj(claim), err))
 		}
+	})
+	return errors.Join(append(errs, err)...)
+}
+
+// eachClaim visits all claims as the API server has them: informers may not show yet what the former leader wrote last.
+func (d *devices) eachClaim(ctx context.Context, visit func(*resourceapi.ResourceClaim)) error {
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		return d.kube.ResourceV1().ResourceClaims(metav1.NamespaceAll).List(ctx, options)
+	})
+	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+		if claim, ok := object.(*resourceapi.ResourceClaim); ok {
+			visit(claim)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("listing claims: %w", err)
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 type recovery struct {
@@ -78,7 +95,7 @@ func (r *recovery) pending(ctx context.Context, namespace string) (map[types.UID
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	list, err := r.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	list, err := r.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: withoutNode.String()})
 	if err != nil {
 		return nil, fmt.Errorf("listing pods of namespace %s: %w", namespace, err)
 	}
@@ -92,6 +109,9 @@ func (r *recovery) pending(ctx context.Context, namespace string) (map[types.UID
 	r.pods[namespace] = found
 	return found, nil
 }
+
+// withoutNode selects the pods without a node: of all pods of a namespace there may be too many to be listed in time.
+var withoutNode = fields.OneTermEqualSelector("spec.nodeName", "")
 
 func finished(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -66,6 +67,11 @@ func TestRecover(t *testing.T) {
 				if err := w.plugin.Recover(w.t.Context()); err != nil {
 					t.Fatal(err)
 				}
+				for _, action := range w.kube.Actions() {
+					if list, ok := action.(clienttesting.ListAction); ok && action.GetResource().Resource == "pods" && list.GetListRestrictions().Fields.String() != "spec.nodeName=" {
+						t.Errorf("all pods of the namespace are listed: %v", action)
+					}
+				}
 				if diff := cmp.Diff(tc.want, w.users("c")); diff != "" {
 					t.Errorf("users (-want +got):\n%s", diff)
 				}
@@ -79,7 +85,7 @@ func TestRecover(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, call := range w.calls() {
-					if call != "get " {
+					if call != "get " && call != "list " {
 						t.Errorf("a second recovery calls %q", call)
 					}
 				}

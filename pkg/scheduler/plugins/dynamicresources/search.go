@@ -26,18 +26,32 @@ const (
 	longestOfAll = time.Minute
 )
 
-// budgets are how long a session has searched for the claims of namespaces, as far as searches were slow, and for all claims: a tenant's
-// claims may take any time, and all others wait for them.
+// budgets are how long a session has searched for the claims of namespaces, and for all claims: a tenant's claims may take any time, and
+// all others wait for them.
 type budgets struct {
 	limit, limitOfAll time.Duration
+	// share is what one namespace may have of what all have: all of it, or, where that was not enough in the session before, as much as
+	// the others. Else a tenant whose gangs come first would leave nothing to others, session after session.
+	share time.Duration
 
 	mu    sync.Mutex
-	spent map[string]time.Duration
+	spent map[string]spent
 	all   time.Duration
+	// short is true once somebody was refused for what all have.
+	short bool
 }
 
-func newBudgets(limit time.Duration) *budgets {
-	return &budgets{limit: limit, limitOfAll: min(budgetsOfAll*limit, longestOfAll), spent: map[string]time.Duration{}}
+// spent is what was searched for a namespace: in all, and in slow searches.
+type spent struct{ all, slow time.Duration }
+
+// newBudgets are those of the session after that with these; nil for the first.
+func newBudgets(limit time.Duration, last *budgets) *budgets {
+	b := &budgets{limit: limit, limitOfAll: min(budgetsOfAll*limit, longestOfAll), spent: map[string]spent{}}
+	b.share = b.limitOfAll
+	if last != nil && last.short {
+		b.share /= time.Duration(len(last.spent))
+	}
+	return b
 }
 
 var errSlow = errors.New("the search took too long")
@@ -45,23 +59,29 @@ var errSlow = errors.New("the search took too long")
 // begin returns a context that ends when the search has taken as long as it may, and what ends the search.
 func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Context, end func(), err error) {
 	b.mu.Lock()
-	left, leftOfAll := b.limit-b.spent[namespace], b.limitOfAll-b.all
+	own := b.spent[namespace]
+	b.spent[namespace] = own // it has asked
+	left, leftOfAll, leftOfShare := b.limit-own.slow, b.limitOfAll-b.all, b.share-own.all
+	b.short = b.short || left > 0 && min(leftOfAll, leftOfShare) <= 0
 	b.mu.Unlock()
 	switch {
-	case leftOfAll <= 0:
-		return nil, nil, fmt.Errorf("devices have been searched for %v in this session, and no longer are", b.limitOfAll)
 	case left <= 0:
 		return nil, nil, fmt.Errorf("devices for claims of namespace %s have been searched for %v in this session, and no longer are", brief.Value(namespace), b.limit)
+	case leftOfAll <= 0:
+		return nil, nil, fmt.Errorf("devices have been searched for %v in this session, and no longer are", b.limitOfAll)
+	case leftOfShare <= 0:
+		return nil, nil, fmt.Errorf("devices for claims of namespace %s have been searched for %v in this session, its share, and no longer are", brief.Value(namespace), b.share)
 	}
 	begun := time.Now()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), min(left, leftOfAll, most), errSlow)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), min(left, leftOfAll, leftOfShare, most), errSlow)
 	return ctx, func() {
 		cancel()
 		took := time.Since(begun)
 		b.mu.Lock()
 		defer b.mu.Unlock()
+		own := b.spent[namespace]
 		b.all += took
-		b.spent[namespace] += max(0, took-freeSearch)
+		b.spent[namespace] = spent{own.all + took, own.slow + max(0, took-freeSearch)}
 	}, nil
 }
 

@@ -168,7 +168,7 @@ func TestAllNamespacesHaveALimitTogether(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b, begun := newBudgets(time.Second), time.Now()
+				b, begun := newBudgets(time.Second, nil), time.Now()
 				for i := 0; ; i++ {
 					_, end, err := b.begin(fmt.Sprint("ns-", i%tc.namespaces), time.Second)
 					if err != nil {
@@ -186,7 +186,54 @@ func TestAllNamespacesHaveALimitTogether(t *testing.T) {
 			})
 		})
 	}
-	if b := newBudgets(time.Minute); b.limitOfAll != time.Minute {
+	if b := newBudgets(time.Minute, nil); b.limitOfAll != time.Minute {
 		t.Errorf("all may search for %v, want a minute", b.limitOfAll)
 	}
+}
+
+// TestANamespaceThatSearchesForEverDoesNotKeepOthersOut: in the session after that each namespace has its share of the time.
+func TestANamespaceThatSearchesForEverDoesNotKeepOthersOut(t *testing.T) {
+	run(t, nil, func(w *world) {
+		searched := map[string]int{}
+		for range 5 {
+			w.open()
+			for _, namespace := range []string{"greedy", "greedy-too", "modest"} {
+				for range 100_000 {
+					_, end, err := w.session.budgets.begin(namespace, time.Second)
+					if err != nil {
+						break
+					}
+					searched[namespace]++
+					time.Sleep(freeSearch)
+					end()
+					if namespace == "modest" {
+						break
+					}
+				}
+			}
+		}
+		if searched["modest"] < 4 {
+			t.Errorf("searches by namespace: %v, want some of each in four sessions of five", searched)
+		}
+	})
+}
+
+// TestWhatIsKeptOfSelectorsIsSmall: a tenant writes them, and each slice keeps which devices suit them.
+func TestWhatIsKeptOfSelectorsIsSmall(t *testing.T) {
+	p := member("p", "made t")
+	long := "true" + strings.Repeat(" ", 10_000)
+	run(t, append(gpus("n"), made(p, "t", schedtest.DeviceRequest("a", "gpu", 1, long, long, long), one(long))), func(w *world) {
+		if got := w.fits(p, "n"); got != "" {
+			t.Fatal(got)
+		}
+		size := 0
+		for _, slice := range w.plugin.devices.inventory.known {
+			for key := range slice.kept {
+				size += len(fmt.Sprint(key))
+			}
+		}
+		if size == 0 || size > 1000 {
+			t.Errorf("%d bytes are kept", size)
+		}
+	})
 }

@@ -4,6 +4,7 @@ package dynamicresources
 
 import (
 	"context"
+	"crypto/sha256"
 	"strings"
 	"sync"
 
@@ -39,8 +40,12 @@ func choicesOf(request *resourceapi.DeviceRequest, classes classLister) ([]choic
 	return choices, nil
 }
 
-// key tells choices apart by the devices that suit them. No part can hold the byte that ends it.
-func (c *choice) key() string {
+// selectionKey tells choices apart by the devices that suit them. It is a hash: a tenant may write some 300 kB of selectors into a request,
+// and each slice keeps keys.
+type selectionKey [sha256.Size]byte
+
+// key returns the choice's key. No part of what is hashed can hold the byte that ends it.
+func (c *choice) key() selectionKey {
 	parts := []string{string(c.class.UID), c.class.ResourceVersion, c.class.Name}
 	for _, selectors := range [][]resourceapi.DeviceSelector{c.class.Spec.Selectors, c.selectors} {
 		for i := range selectors {
@@ -50,13 +55,13 @@ func (c *choice) key() string {
 		}
 		parts = append(parts, "")
 	}
-	return strings.Join(parts, "\x00")
+	return sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 }
 
 // selections are which devices of a slice suit which choices, of choices that were asked about. What is kept is bounded.
 type selections struct {
 	mu   sync.Mutex
-	kept map[string][]bool
+	kept map[selectionKey][]bool
 }
 
 // mostSelections are the choices of which a slice keeps the devices that suit them.
@@ -64,7 +69,7 @@ const mostSelections = 128
 
 // suiting are the slice's devices that the selectors of the choice and of its class accept. A device about which they cannot be
 // asked counts as accepted: the allocator says what is wrong.
-func (s *slice) suiting(ctx context.Context, compiled *cel.Cache, c *choice, key string) ([]bool, error) {
+func (s *slice) suiting(ctx context.Context, compiled *cel.Cache, c *choice, key selectionKey) ([]bool, error) {
 	s.mu.Lock()
 	known, ok := s.kept[key]
 	s.mu.Unlock()
@@ -84,7 +89,7 @@ func (s *slice) suiting(ctx context.Context, compiled *cel.Cache, c *choice, key
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kept == nil || len(s.kept) >= mostSelections {
-		s.kept = map[string][]bool{}
+		s.kept = map[selectionKey][]bool{}
 	}
 	s.kept[key] = suits
 	return suits, nil

@@ -45,8 +45,9 @@ func newSession(p *plugin, shared k8sframework.SharedDRAManager) *session {
 	p.devices.mu.Lock()
 	defer p.devices.mu.Unlock()
 	p.devices.rounds++
+	p.devices.budgets = newBudgets(p.search, p.devices.budgets)
 	return &session{
-		plugin: p, budgets: newBudgets(p.search), round: p.devices.rounds, shared: shared,
+		plugin: p, budgets: p.devices.budgets, round: p.devices.rounds, shared: shared,
 		tasks: map[types.UID]*taskState{}, coupled: map[string]bool{},
 	}
 }
@@ -166,15 +167,14 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	if len(task.Pod.Spec.ResourceClaims) == 0 || node.Node == nil {
 		return nil
 	}
-	state, err := s.stateOf(task.Pod)
-	if err != nil {
-		return err
-	}
 	for range mostPlans {
-		for _, claim := range state.claims {
-			if err := s.devices.room(task.Pod.UID, claim.ResourceClaim); err != nil {
-				return err
-			}
+		// Since the task's turn came its claims may have changed.
+		if err := s.prePredicate(task); err != nil {
+			return err
+		}
+		state, err := s.stateOf(task.Pod)
+		if err != nil {
+			return err
 		}
 		p, status := s.planFor(task.Pod, state, node.Node)
 		if status != nil {
@@ -185,7 +185,7 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 		}
 		klog.V(3).InfoS("Devices of a placed task were allocated to another meanwhile", "pod", klog.KObj(task.Pod), "node", node.Name)
 	}
-	return err
+	return errChanged
 }
 
 // Unreserve implements framework.Reserver.

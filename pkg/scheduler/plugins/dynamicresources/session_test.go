@@ -4,6 +4,7 @@ package dynamicresources
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -127,6 +128,47 @@ func TestAClaimThatIsNotMadeYet(t *testing.T) {
 		p.Pod.Status.ResourceClaimStatuses = []v1.PodResourceClaimStatus{{Name: "t"}}
 		if got := w.fits(p, "n"); got != "" {
 			t.Errorf("a claim that is made for nobody keeps the pod from its node: %s", got)
+		}
+	})
+}
+
+// TestAClaimThatChangesAfterItsPodsTurnCame: the pod is placed by what the claim is then.
+func TestAClaimThatChangesAfterItsPodsTurnCame(t *testing.T) {
+	for name, allocations := range map[string][2]*resourceapi.AllocationResult{
+		"it is freed":     {allocationOf("n", "gpu-1"), nil},
+		"it is allocated": {nil, allocationOf("n", "gpu-1")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claim := schedtest.DeviceClaim("c", one())
+			claim.Status.Allocation = allocations[0]
+			run(t, append(gpus("n"), claim), func(w *world) {
+				p := member("p", "c")
+				if refused := w.fits(p, "n"); refused != "" {
+					t.Fatal(refused)
+				}
+				w.change("c", func(c *resourceapi.ResourceClaim) { c.Status.Allocation = allocations[1] })
+				if err := w.place(p, "n"); err != nil {
+					t.Fatal(err)
+				}
+				w.mustPreBind(p)
+			})
+		})
+	}
+}
+
+// TestAPodWithVeryManyClaims: looking at them takes time, on every node.
+func TestAPodWithVeryManyClaims(t *testing.T) {
+	objects, names := gpus("n"), []string(nil)
+	for i := range mostClaims + 1 {
+		names = append(names, fmt.Sprint("c", i))
+		objects = append(objects, schedtest.DeviceClaim(names[i], one()))
+	}
+	run(t, objects, func(w *world) {
+		if got, want := w.fits(member("p", names...), "n"), "the pod has 129 claims for devices, and is placed with 128 at most"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if got := w.fits(member("q", names[1:]...), "n"); strings.Contains(got, "at most") {
+			t.Errorf("got %q", got)
 		}
 	})
 }

@@ -45,8 +45,11 @@ type world struct {
 	writes  sync.Mutex
 	version int
 
-	// told is closed while informers are told of claims.
-	told atomic.Pointer[chan struct{}]
+	// told is closed while informers are told of claims, missed true while they miss what they would be told, and expired ends a
+	// watch.
+	told    atomic.Pointer[chan struct{}]
+	missed  atomic.Bool
+	expired chan struct{}
 }
 
 // run makes the world in a bubble of its own and has the test act in it.
@@ -58,7 +61,7 @@ func run(t *testing.T, objects []runtime.Object, act func(w *world)) {
 func runWith(t *testing.T, args framework.Arguments, objects []runtime.Object, act func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, kube: kubefake.NewClientset(), version: 1000, tasks: map[string]*api.TaskInfo{}}
+		w := &world{t: t, kube: kubefake.NewClientset(), version: 1000, tasks: map[string]*api.TaskInfo{}, expired: make(chan struct{})}
 		w.kube.Resources = []*metav1.APIResourceList{{GroupVersion: resourceapi.SchemeGroupVersion.String()}}
 		w.kube.PrependReactor("update", "*", w.update)
 		w.kube.PrependWatchReactor("resourceclaims", w.watchClaims)

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	resourceclient "k8s.io/client-go/kubernetes/typed/resource/v1"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// late is an API server whose answers to writes of a status come late. A write whose caller does not wait for that is made later yet.
+type late struct {
+	kubernetes.Interface
+	resourceclient.ResourceV1Interface
+	resourceclient.ResourceClaimInterface
+	answer chan struct{}
+	// rest are the writes that are still to be made.
+	rest []func() error
+}
+
+func (l *late) ResourceV1() resourceclient.ResourceV1Interface { return l }
+
+func (l *late) ResourceClaims(namespace string) resourceclient.ResourceClaimInterface {
+	l.ResourceClaimInterface = l.Interface.ResourceV1().ResourceClaims(namespace)
+	return l
+}
+
+func (l *late) UpdateStatus(ctx context.Context, claim *resourceapi.ResourceClaim, options metav1.UpdateOptions) (*resourceapi.ResourceClaim, error) {
+	write := func() (*resourceapi.ResourceClaim, error) {
+		return l.ResourceClaimInterface.UpdateStatus(context.Background(), claim, options)
+	}
+	select {
+	case <-l.answer:
+		return write()
+	case <-ctx.Done():
+		l.rest = append(l.rest, func() error {
+			_, err := write()
+			return err
+		})
+		return nil, ctx.Err()
+	}
+}
+
+// TestAStepThatIsCancelledWhileItWrites: it waits for the answer, so that the rollback finds what there is to withdraw.
+func TestAStepThatIsCancelledWhileItWrites(t *testing.T) {
+	claim := schedtest.DeviceClaim("c", one())
+	claim.Status.Allocation = allocationOf("n", "gpu-0")
+	p := member("p", "c")
+	run(t, append(gpus("n"), claim), func(w *world) {
+		w.mustPlace(p, "n")
+		server := &late{Interface: w.kube, answer: make(chan struct{})}
+		w.plugin.devices.kube = server
+		ctx, cancel := context.WithCancel(w.t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.plugin.PreBind(ctx, p, "n") }()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		close(server.answer)
+		<-done
+		w.rollBack(p)
+		for _, write := range server.rest {
+			_ = write()
+		}
+		if users := w.users("c"); len(users) > 0 {
+			t.Errorf("it is reserved for %v, and nobody is bound", users)
+		}
+	})
+}
