@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	yamlv2 "gopkg.in/yaml.v2"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
@@ -143,7 +144,7 @@ func decode(args framework.Arguments, name string, into any) error {
 	if !given {
 		return nil
 	}
-	text, err := yaml.Marshal(value)
+	text, err := yamlv2.Marshal(value) // by which the configuration was read
 	if err == nil {
 		err = yaml.UnmarshalStrict(text, into)
 	}

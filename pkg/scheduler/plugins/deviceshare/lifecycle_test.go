@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// TestWhatPodsOnANodeHave is told by their annotations, if they ask for devices, and by nobody else's.
+func TestWhatPodsOnANodeHave(t *testing.T) {
+	all := []int{0, 1, 2, 3, 4, 5, 6, 7}
+	forged := has("forged", "n1", "100", all...)
+	forged.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse("1")}}
+	leaving := has("leaving", "n1", "100", all...)
+	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	ended := has("ended", "n1", "100", all...)
+	ended.Status.Phase = v1.PodSucceeded
+	unreadable := has("unreadable", "n1", "100")
+	unreadable.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation] = "{"
+	whole := []string{"n1: gpu 0,1,2,3,4,5,6,7"}
+	tests := map[string]struct {
+		running []*v1.Pod
+		change  func(*v1.Pod)
+		want    []string
+		said    string
+	}{
+		"nobody":                            {want: whole},
+		"one that has others":               {running: []*v1.Pod{has("other", "n1", "100", 7)}, said: "GPU"},
+		"one on another node":               {running: []*v1.Pod{has("other", "n2", "100", 7)}, want: whole},
+		"one that asks for none":            {running: []*v1.Pod{forged}, want: whole},
+		"one that has ended":                {running: []*v1.Pod{ended}, want: whole},
+		"one that is being deleted":         {running: []*v1.Pod{leaving}, said: "there will be once pods that are leaving are gone"},
+		"one whose annotation is no JSON":   {running: []*v1.Pod{unreadable}, want: whole},
+		"its own annotation from who knows": {change: annotated(schedulingv1alpha1.DeviceAllocatedAnnotation, `{"gpu":[{"minor":99}]}`), want: whole},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			nodes, devices := machines("n1")
+			if tc.change == nil {
+				tc.change = func(*v1.Pod) {}
+			}
+			podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "800"}, tc.change)
+			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running...)})
+			got := w.allocate(t)
+			want := map[string]string{}
+			if len(tc.want) > 0 {
+				want["g-0"] = tc.want[0]
+			}
+			if diff := cmp.Diff(want, got.decided); diff != "" {
+				t.Errorf("decided (-want +got):\n%s", diff)
+			}
+			if !strings.Contains(got.said["g-0"], tc.said) {
+				t.Errorf("said %q, want %q", got.said["g-0"], tc.said)
+			}
+		})
+	}
+}
+
+// TestNoneOfAGangTakesWhatOnlyAnotherCanUse: the first could have either GPU, the second one of them only.
+func TestNoneOfAGangTakesWhatOnlyAnotherCanUse(t *testing.T) {
+	nodes, devices := machines("n1")
+	for i := range devices[0].Spec.Devices {
+		if d := &devices[0].Spec.Devices[i]; d.Type == "gpu" && (*d.Minor == 0 || *d.Minor == 4) {
+			d.Labels = map[string]string{"either": "yes"}
+			if *d.Minor == 4 {
+				d.Labels["one"] = "yes"
+			}
+		}
+	}
+	wants := func(label string) func(*v1.Pod) {
+		return annotated(schedulingv1alpha1.DeviceAllocateHintAnnotation, fmt.Sprintf(`{"gpu":{"selector":{"matchLabels":{%q:"yes"}}}}`, label))
+	}
+	podGroup, pods := gang("g", 2, schedtest.Resources{"koordinator.sh/gpu": "100"})
+	wants("either")(pods[0])
+	wants("one")(pods[1])
+	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, has("other", "n1", "100", 5))})
+	want := map[string]string{"g-0": "n1: gpu 0", "g-1": "n1: gpu 4"}
+	if diff := cmp.Diff(want, w.allocate(t).decided); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestADeviceThatBreaksBeforeTheBind fails the member that was to have it, with that reason.
+func TestADeviceThatBreaksBeforeTheBind(t *testing.T) {
+	tests := map[string]struct {
+		change func(*world, *schedulingv1alpha1.Device)
+		want   string
+	}{
+		"unhealthy": {func(w *world, d *schedulingv1alpha1.Device) {
+			d.Spec.Devices[0].Health = false
+			w.Devices().Put(d)
+		}, "gpu 0"},
+		"another one": {func(w *world, d *schedulingv1alpha1.Device) {
+			d.Spec.Devices[0].UUID = "new"
+			w.Devices().Put(d)
+		}, "gpu 0"},
+		"taken out": {func(w *world, d *schedulingv1alpha1.Device) {
+			d.Spec.Devices = d.Spec.Devices[1:]
+			w.Devices().Put(d)
+		}, "gpu 0"},
+		"the whole object": {func(w *world, d *schedulingv1alpha1.Device) { w.Devices().Remove(d.Name) }, "the Device object of node n1 is gone"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			nodes, devices := machines("n1")
+			podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "100"})
+			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			bind := w.allocate(t).handed[schedtest.Namespace+"/g-0"]
+			at := slices.IndexFunc(bind.Steps, func(step binding.Step) bool { return step.Plugin == "deviceshare" })
+			if at < 0 {
+				t.Fatal("the member has no step of the plugin")
+			}
+			step := bind.Steps[at]
+			if err := step.PreBind(t.Context(), bind.Task, "n1"); err != nil {
+				t.Fatalf("before the change: %v", err)
+			}
+			tc.change(w, devices[0])
+			var err error
+			_ = wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+				err = step.PreBind(ctx, bind.Task, "n1")
+				return err != nil, nil
+			})
+			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "n1") {
+				t.Errorf("the step said %v, want it to name %q and node n1", err, tc.want)
+			}
+			if err := step.Rollback(t.Context(), bind.Task, "n1"); err != nil {
+				t.Errorf("rolling back: %v", err)
+			}
+		})
+	}
+}
+
+// TestDevicesOfVictims are free for the pod they are evicted for.
+func TestDevicesOfVictims(t *testing.T) {
+	nodes, devices := machines("n1")
+	nodes[0].Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("8")
+	nodes[0].Status.Capacity = nodes[0].Status.Allocatable
+	var running []*v1.Pod
+	var podGroups []*v1beta1.PodGroup
+	for i, minors := range [][]int{{0, 1, 2, 3}, {4, 5, 6, 7}} {
+		name := fmt.Sprintf("low-%d", i)
+		pod := has(name, "n1", "100", minors...)
+		limits := v1.ResourceList{"cpu": resource.MustParse("1"), "nvidia.com/gpu": resource.MustParse("4")}
+		pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Limits: limits, Requests: limits}
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1beta1.KubeGroupNameAnnotationKey, name)
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, "volcano.sh/preemptable", "true")
+		running = append(running, pod)
+		podGroups = append(podGroups, schedtest.MakePodGroup().Name(name).MinMember(0).Phase(v1beta1.PodGroupRunning).Obj())
+	}
+	high, pods := gang("high", 1, schedtest.Resources{"nvidia.com/gpu": "8"}, func(pod *v1.Pod) { pod.Spec.Priority = new(int32(1000)) })
+	high.Spec.PriorityClassName = "high"
+	w := newWorld(t, sessiontest.World{
+		Nodes: nodes, Devices: devices, PodGroups: append(podGroups, high), Pods: append(running, pods...),
+		PriorityClasses: []*schedulingv1.PriorityClass{schedtest.PriorityClass("high", 1000)},
+	})
+	w.conf = strings.Replace(byDevices, "actions: allocate", `actions: "allocate, preempt"`, 1)
+	ssn := w.Open(w.registry, w.conf)
+	defer ssn.Close()
+	first, _ := vcframework.GetAction("allocate")
+	second, _ := vcframework.GetAction("preempt")
+	ssn.Run(first, second)
+	if diff := cmp.Diff(map[string]string{schedtest.Namespace + "/high-0": "n1"}, ssn.Pipelined()); diff != "" {
+		t.Errorf("waiting for victims to go (-want +got):\n%s", diff)
+	}
+	if got := len(ssn.Evicts()); got != 2 {
+		t.Errorf("evicted %v, want both", ssn.Evicts())
+	}
+}
