@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-helpers/storage/volume"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -292,6 +293,9 @@ func TestClaimChangesNobodyWaitsFor(t *testing.T) {
 				w.mustPlace("n", nil, "p0")
 			},
 		},
+		"a pod of another scheduler waits with it": {
+			arrange: func(w *world) { w.add(pod(0).Group("").Scheduler("other").Volume("data").Obj()) },
+		},
 		"another pod of the gang that is being bound waits with it": {
 			arrange: func(w *world) {
 				w.add(pod(0).Obj(), pod(1).Volume("data").Obj())
@@ -351,6 +355,46 @@ func TestClaimChangesThatEndAGangsWait(t *testing.T) {
 				w.changes.claimChanged(tt.claim)
 				if _, blocked := w.Blocked(gang); blocked != tt.blocked {
 					t.Errorf("the gang waits: %v, want %v", blocked, tt.blocked)
+				}
+			})
+		})
+	}
+}
+
+// TestAVolumeThatIsSeenAfterItsClaim: of a claim that is bound a pod can be placed once the volume is known, too. Both are told by watches of
+// their own, and the volume's may be the later one.
+func TestAVolumeThatIsSeenAfterItsClaim(t *testing.T) {
+	bound := func() *v1.PersistentVolumeClaim {
+		claim := schedtest.UnboundClaim("data", "made")
+		claim.Spec.VolumeName, claim.Annotations = "v", map[string]string{volume.AnnBindCompleted: "yes"}
+		return claim
+	}
+	of := func(claim *v1.PersistentVolumeClaim) *v1.PersistentVolume {
+		v := schedtest.FreeVolume("v", "made")
+		v.Spec.ClaimRef, v.Status.Phase = &v1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}, v1.VolumeBound
+		return v
+	}
+	tests := map[string]struct {
+		claim *v1.PersistentVolumeClaim
+		added *v1.PersistentVolume
+		want  []Urgency
+	}{
+		"its own":                     {claim: bound(), added: of(bound()), want: []Urgency{WakeNow}},
+		"before it is bound":          {claim: schedtest.UnboundClaim("data", "made"), added: of(bound())},
+		"another that is made for it": {claim: changed(bound(), func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeName = "w" }), added: of(bound())},
+		"of a claim before it":        {claim: changed(bound(), func(c *v1.PersistentVolumeClaim) { c.UID = "anew" }), added: of(bound())},
+		"of a claim that is not seen": {claim: changed(bound(), func(c *v1.PersistentVolumeClaim) { c.Name = "other" }), added: of(bound())},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(0, 1)
+				w.add(pod(0).Volume("data").Obj())
+				w.known(tt.claim)
+				w.woken()
+				w.changes.storageAdded(tt.added)
+				if diff := cmp.Diff(tt.want, w.woken()); diff != "" {
+					t.Errorf("wake-ups (-want +got):\n%s", diff)
 				}
 			})
 		})

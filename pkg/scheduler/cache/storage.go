@@ -30,6 +30,8 @@ func (ch *changes) storageAdded(obj any) {
 	case *v1.PersistentVolume:
 		if isFree(object) {
 			ch.storageHelps()
+		} else if claim := ch.boundTo(object); claim != nil {
+			ch.claimChanged(claim)
 		}
 	case *storagev1.CSINode:
 		ch.cache.backoff.RetryNodeSoon(object.Name)
@@ -38,6 +40,19 @@ func (ch *changes) storageAdded(obj any) {
 		*resourcev1.ResourceSlice, *resourcev1.DeviceClass, *resourcev1.ResourceClaim:
 		ch.storageHelps()
 	}
+}
+
+// boundTo is the claim that is bound to the volume, which may be seen before it; nil for none.
+func (ch *changes) boundTo(volume *v1.PersistentVolume) *v1.PersistentVolumeClaim {
+	ref := volume.Spec.ClaimRef
+	if ref == nil {
+		return nil
+	}
+	claim, err := ch.cache.SharedInformerFactory().Core().V1().PersistentVolumeClaims().Lister().PersistentVolumeClaims(ref.Namespace).Get(ref.Name)
+	if err != nil || claim.UID != ref.UID || claim.Spec.VolumeName != volume.Name {
+		return nil
+	}
+	return claim
 }
 
 // storageUpdated does the same for what was there and did not help.
