@@ -60,6 +60,19 @@ func TestBothDoIt(t *testing.T) {
 			conf: with("predicates", "predicate.VolumeBindingEnable: true") + "  - name: binds\n",
 			want: `line 6: argument "predicate.VolumeBindingEnable" of plugin "predicates" must be false beside plugin "binds" (line 7), which does that; remove the one or the other`,
 		},
+		"the switch is on, in quotes": {
+			conf: plugin("binds", "") + "- plugins:\n  - name: predicates\n    arguments:\n      predicate.VolumeBindingEnable: \"true\"\n",
+			want: `line 8: argument "predicate.VolumeBindingEnable" of plugin "predicates" must be false beside plugin "binds" (line 4), which does that; remove the one or the other`,
+		},
+		"an argument in quotes": {
+			conf: with("predicates", "volumebinding.weight: '3'") + "  - name: binds\n",
+			want: `line 6: argument "volumebinding.weight" of plugin "predicates" has no effect beside plugin "binds" (line 7); give it to that one`,
+		},
+		"all that can be wrong": {
+			conf: with("predicates", "predicate.VolumeBindingEnable: true", "volumebinding.weight: 3") + "  - name: binds\n",
+			want: `line 6: argument "predicate.VolumeBindingEnable" of plugin "predicates" must be false beside plugin "binds" (line 8), which does that; remove the one or the other
+line 7: argument "volumebinding.weight" of plugin "predicates" has no effect beside plugin "binds" (line 8); give it to that one`,
+		},
 		"an argument of what is not done there any more": {
 			conf: with("predicates", "volumebinding.weight: 3") + "  - name: binds\n",
 			want: `line 6: argument "volumebinding.weight" of plugin "predicates" has no effect beside plugin "binds" (line 7); give it to that one`,
