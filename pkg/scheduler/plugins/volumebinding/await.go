@@ -3,8 +3,10 @@
 package volumebinding
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -12,14 +14,20 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	k8s "k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
 // catchUp is how often the binder is looked at once the informers have shown all claims as bound: it learns of both, claims and
 // volumes, in its own time.
 const catchUp = 10 * time.Millisecond
 
-// errAllBound ends the binder's wait when there is nothing left to wait for.
-var errAllBound = errors.New("all claims are bound")
+var (
+	// errAllBound ends the binder's wait when there is nothing left to wait for.
+	errAllBound = errors.New("all claims are bound")
+	// errLost ends it when there is nothing to be had any more.
+	errLost = errors.New("has lost its volume")
+)
 
 // bind has the binder write what is assumed for the pod, and waits until all its claims are bound. The binder looks once a second,
 // and for the first time after a second: it is cut short as soon as it would find all bound.
@@ -27,48 +35,87 @@ func (v *volumes) bind(ctx context.Context, pod *v1.Pod, a *assumption) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		if v.awaitBound(ctx, pod, a) {
-			cancel(errAllBound)
-		}
+		cancel(v.awaitBound(ctx, pod, a))
 	})
 	err := v.binder.BindPodVolumes(ctx, pod, a.volumes)
 	cancel(nil)
 	watch.Wait()
-	if errors.Is(context.Cause(ctx), errAllBound) {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errAllBound):
 		return nil
+	case errors.Is(cause, errLost):
+		return cause
+	case err != nil:
+		return err
 	}
-	return err
+	return v.verify(pod, a) // the binder tells claims by their names, and does not ask which volumes they have
 }
 
-// awaitBound waits until all claims of the pod are bound to volumes that its node reaches, and returns false if the context ends before.
-func (v *volumes) awaitBound(ctx context.Context, pod *v1.Pod, a *assumption) bool {
+// awaitBound waits until all claims of the pod are bound to volumes that its node reaches, or one has lost its volume, and says which. It is nil if the
+// context ends before.
+func (v *volumes) awaitBound(ctx context.Context, pod *v1.Pod, a *assumption) error {
 	for _, held := range a.held {
 		select {
 		case <-held.bound:
 		case <-ctx.Done():
-			return false
+			return nil
 		}
 	}
 	tick := time.NewTicker(catchUp)
 	defer tick.Stop()
-	for !v.knowsBound(pod) {
+	for {
+		err := v.verify(pod, a)
+		if err == nil {
+			return errAllBound
+		} else if errors.Is(err, errLost) {
+			return err
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return false
+			return nil
 		}
 	}
-	return true
 }
 
-// knowsBound is true if the binder knows all claims of the pod as bound to volumes that the pod's node reaches.
-func (v *volumes) knowsBound(pod *v1.Pod) bool {
+// verify is nil if all claims of the pod are bound to volumes that the pod's node reaches, and informers and the binder show both.
+func (v *volumes) verify(pod *v1.Pod, a *assumption) error {
+	for _, held := range a.held {
+		if err := v.shown(held); err != nil {
+			return err
+		}
+	}
 	bound, err := v.binder.AssumePodVolumes(klog.Background(), pod, pod.Spec.NodeName, &k8s.PodVolumes{})
 	if err != nil || !bound {
-		return false
+		return cmp.Or(err, errNotKnown)
 	}
 	node, err := v.nodes.Get(pod.Spec.NodeName)
-	return err == nil && v.reaches(pod, node) == nil
+	if err != nil {
+		return fmt.Errorf("reading the node: %w", err)
+	}
+	return v.reaches(pod, node)
+}
+
+// shown is nil if informers show the claim as bound, and the volume that was reserved for it as no longer free.
+func (v *volumes) shown(held *heldClaim) error {
+	claim, err := v.claims.PersistentVolumeClaims(held.claim.Namespace).Get(held.claim.Name)
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading %s: %w", describe(held.claim), err)
+	case claim.UID != held.claim.UID:
+		return fmt.Errorf("%s was deleted, and another of its name was made", describe(held.claim))
+	case claim.Status.Phase == v1.ClaimLost:
+		return fmt.Errorf("%s %w %s", describe(claim), errLost, brief.Value(claim.Spec.VolumeName))
+	case !isBound(claim):
+		return errNotKnown
+	case claim.Spec.VolumeName != held.volume:
+		return nil
+	}
+	pv, err := v.volumes.Get(held.volume)
+	if err != nil || pv.Spec.ClaimRef == nil {
+		return cmp.Or(err, errNotKnown)
+	}
+	return nil
 }
 
 // noteBound returns what tells those who wait for a claim that it is bound.

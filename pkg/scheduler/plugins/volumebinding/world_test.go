@@ -52,6 +52,8 @@ type world struct {
 	// history are the versions of volumes that were written, of which the API server knows those since the oldest.
 	history []*v1.PersistentVolume
 	oldest  int
+	// gate holds back what informers are told of volumes; nil holds back nothing.
+	gate chan struct{}
 }
 
 // run makes the world in a bubble of its own and has the test act in it.
@@ -135,35 +137,42 @@ func (w *world) update(action clienttesting.Action) (bool, runtime.Object, error
 	return true, object, w.kube.Tracker().Update(a.Resource, object, a.Namespace)
 }
 
-// watch tells what became of one volume, as the API server does. Watches of all are client-go's.
+// watch tells what became of one volume, as the API server does.
 func (w *world) watch(action clienttesting.Action) (bool, watch.Interface, error) {
 	name, single := action.(clienttesting.WatchAction).GetWatchRestrictions().Fields.RequiresExactMatch(metav1.ObjectNameField)
 	if !single {
-		return false, nil, nil
+		return w.gated(action)
 	}
 	w.writes.Lock()
 	defer w.writes.Unlock()
-	if from, err := strconv.Atoi(action.(clienttesting.WatchActionImpl).ListOptions.ResourceVersion); err != nil || from < w.oldest {
+	from, err := strconv.Atoi(action.(clienttesting.WatchActionImpl).ListOptions.ResourceVersion)
+	if err != nil || from < w.oldest {
 		return true, nil, apierrors.NewResourceExpired("too old")
 	}
 	told := watch.NewRaceFreeFake()
 	for _, v := range w.history {
-		if v.Name == name {
+		if version, _ := strconv.Atoi(v.ResourceVersion); v.Name == name && version > from {
 			told.Modify(v.DeepCopy())
 		}
 	}
 	return true, told, nil
 }
 
-// phase writes the volume's phase as the volume controller does.
-func (w *world) phase(name string, phase v1.PersistentVolumePhase) {
+// setVolume writes the volume as somebody else does.
+func (w *world) setVolume(name string, mutate func(*v1.PersistentVolume)) {
 	w.t.Helper()
 	v := w.volume(name)
-	v.Status.Phase = phase
+	mutate(v)
 	if _, err := w.kube.CoreV1().PersistentVolumes().Update(w.t.Context(), v, metav1.UpdateOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 	synctest.Wait()
+}
+
+// phase writes the volume's phase as the volume controller does.
+func (w *world) phase(name string, phase v1.PersistentVolumePhase) {
+	w.t.Helper()
+	w.setVolume(name, func(v *v1.PersistentVolume) { v.Status.Phase = phase })
 }
 
 func (w *world) claim(name string) *v1.PersistentVolumeClaim {
@@ -329,6 +338,6 @@ func immediate(name string) *storagev1.StorageClass {
 
 func local(name, node string) *v1.PersistentVolume {
 	v := schedtest.FreeVolume(name, "local", node)
-	v.UID = "uid-of-volume"
+	v.UID, v.Spec.PersistentVolumeReclaimPolicy = "uid-of-volume", v1.PersistentVolumeReclaimRetain
 	return v
 }
