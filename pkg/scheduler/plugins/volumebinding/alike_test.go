@@ -44,6 +44,8 @@ func TestWhichVerdictsAreKept(t *testing.T) {
 	reserved.Spec.ClaimRef = &v1.ObjectReference{Namespace: schedtest.Namespace, Name: "c0"}
 	largest := zoneWide(capacity("1Mi", "n1"))
 	largest[1].(*storagev1.CSIStorageCapacity).MaximumVolumeSize = new(schedtest.UnboundClaim("", "").Spec.Resources.Requests[v1.ResourceStorage])
+	former := local("v", "n1")
+	former.Spec.ClaimRef, former.Status.Phase = &v1.ObjectReference{Namespace: schedtest.Namespace, Name: "c0", UID: "former"}, v1.VolumeReleased
 	cases := map[string]struct {
 		objects []runtime.Object
 		pods    [][]string
@@ -60,8 +62,9 @@ func TestWhichVerdictsAreKept(t *testing.T) {
 			pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: schedtest.Namespace, Name: "other", UID: "other"}
 			return pv
 		}()), pods: own},
-		"a claim that two share":   {objects: claims("made", asIs), pods: [][]string{{"c0"}, {"c0"}}, asked: true},
-		"a volume reserved for it": {objects: append(claims("local", asIs), reserved), pods: own, asked: true},
+		"a claim that two share":                 {objects: claims("made", asIs), pods: [][]string{{"c0"}, {"c0"}}, asked: true},
+		"a volume of a former claim of its name": {objects: append(claims("local", asIs), former), pods: own},
+		"a volume reserved for it":               {objects: append(claims("local", asIs), reserved), pods: own, asked: true},
 		"a selected node": {objects: claims("made", func(c *v1.PersistentVolumeClaim) {
 			metav1.SetMetaDataAnnotation(&c.ObjectMeta, volume.AnnSelectedNode, "n1")
 		}), pods: own, asked: true},

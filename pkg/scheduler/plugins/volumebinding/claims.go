@@ -4,6 +4,7 @@ package volumebinding
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -23,9 +24,18 @@ type claimVolume struct {
 	claim  types.NamespacedName
 }
 
+// hasClaims is true of a pod with a volume that has a claim. It is asked for each node, so it looks no further than the first.
+func hasClaims(pod *v1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
+}
+
 // claimVolumes are the pod's volumes that have a claim, each claim once.
 func claimVolumes(pod *v1.Pod) []claimVolume {
+	if !hasClaims(pod) {
+		return nil
+	}
 	var found []claimVolume
+	known := make(map[string]bool, len(pod.Spec.Volumes))
 	for i := range pod.Spec.Volumes {
 		own := &pod.Spec.Volumes[i]
 		name := types.NamespacedName{Namespace: pod.Namespace}
@@ -37,11 +47,8 @@ func claimVolumes(pod *v1.Pod) []claimVolume {
 		default:
 			continue
 		}
-		again := false
-		for _, other := range found {
-			again = again || other.claim == name
-		}
-		if !again {
+		if !known[name.Name] {
+			known[name.Name] = true
 			found = append(found, claimVolume{*own, name})
 		}
 	}

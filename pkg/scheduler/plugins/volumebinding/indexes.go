@@ -48,11 +48,11 @@ func (v *volumes) byIndex(index, value string) []*v1.PersistentVolume {
 	return pvs
 }
 
-// reservedFor returns the volumes of the claim's class that are reserved for the claim, or were for another of its name.
+// reservedFor returns the volumes of the claim's class that are reserved for it. Those that were for another of its name are not.
 func (v *volumes) reservedFor(claim *v1.PersistentVolumeClaim) []*v1.PersistentVolume {
 	var own []*v1.PersistentVolume
 	for _, pv := range v.byIndex(claimedIndex, nameOf(claim).String()) {
-		if volume.GetPersistentVolumeClass(pv) == volume.GetPersistentVolumeClaimClass(claim) {
+		if volume.IsVolumeBoundToClaim(pv, claim) && volume.GetPersistentVolumeClass(pv) == volume.GetPersistentVolumeClaimClass(claim) {
 			own = append(own, pv)
 		}
 	}

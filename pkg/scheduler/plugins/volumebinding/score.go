@@ -22,7 +22,7 @@ var muchLeft = helper.FunctionShape{{Utilization: 0, Score: k8sframework.MaxNode
 // nodeOrder scores a node by how much of the storage there the task's claims would use: of the volumes found for them, or, where
 // none is, of what the node's CSIStorageCapacities have left. Storage classes count alike (KEP-4049).
 func (s *session) nodeOrder(task *api.TaskInfo, node *api.NodeInfo) (float64, error) {
-	if node.Node == nil || len(claimVolumes(task.Pod)) == 0 {
+	if node.Node == nil || !hasClaims(task.Pod) {
 		return 0, nil
 	}
 	state, err := s.stateOf(task)

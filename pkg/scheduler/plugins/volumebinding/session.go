@@ -47,7 +47,7 @@ func newSession(p *plugin, nodes map[string]*api.NodeInfo, jobs map[api.JobID]*a
 
 // prePredicate reads the task's claims anew. An error says why it can be placed nowhere.
 func (s *session) prePredicate(task *api.TaskInfo) error {
-	if len(claimVolumes(task.Pod)) == 0 {
+	if !hasClaims(task.Pod) {
 		return nil
 	}
 	s.mu.Lock()
@@ -72,7 +72,7 @@ func (s *session) verdict(task *api.TaskInfo, node *api.NodeInfo) *api.Status {
 	if reason := diskConflict(task.Pod, node); reason != "" {
 		return unresolvable("%s", reason)
 	}
-	if node.Node == nil || len(claimVolumes(task.Pod)) == 0 {
+	if node.Node == nil || !hasClaims(task.Pod) {
 		return nil
 	}
 	state, err := s.stateOf(task)
@@ -213,7 +213,7 @@ func (v *volumes) selectedNode(claim *v1.PersistentVolumeClaim) string {
 
 // Reserve implements framework.Reserver: it assumes volumes for the task's claims.
 func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
-	if len(claimVolumes(task.Pod)) == 0 {
+	if !hasClaims(task.Pod) {
 		return nil
 	}
 	if node.Node == nil {
