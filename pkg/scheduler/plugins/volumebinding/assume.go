@@ -30,8 +30,10 @@ type heldClaim struct {
 	// The mutex of volumes guards both.
 	pods    map[types.UID]bool
 	assumed k8s.PodVolumes
-	// volume is its name where one was there, and capacity that of what it is made of, where that is known.
+	// volume is its name where one was there, before the claim that it was reserved for by then, and capacity that of what it is made of,
+	// where that is known.
 	volume   string
+	before   *v1.ObjectReference
 	capacity types.NamespacedName
 	// bound is closed when the informers show the claim as bound.
 	bound     chan struct{}
@@ -194,7 +196,7 @@ func (v *volumes) podVolumes(pod *v1.Pod, found offer, node *v1.Node) (*k8s.PodV
 func (v *volumes) hold(held *heldClaim, has offer) {
 	v.held[nameOf(held.claim)] = held
 	if has.volume != nil {
-		held.volume = has.volume.Name
+		held.volume, held.before = has.volume.Name, has.volume.Spec.ClaimRef
 		v.reserved[held.volume] = true
 	}
 	if has.capacity != nil {

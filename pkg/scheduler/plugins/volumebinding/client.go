@@ -12,10 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	volumehelpers "k8s.io/component-helpers/storage/volume"
 )
 
 // SchedulerAnnotation is on claims and volumes that this plugin has selected a node for, or reserved; it names the scheduler.
-const SchedulerAnnotation = "volumebinding.volcano-prebind.io/scheduler"
+// ClaimAnnotation is on such volumes, and says by its UID what claim they were reserved for: others may reserve them later for another.
+const (
+	SchedulerAnnotation = "volumebinding.volcano-prebind.io/scheduler"
+	ClaimAnnotation     = "volumebinding.volcano-prebind.io/claim-uid"
+)
 
 // schedulerOf is what a scheduler calls itself that places the pod: the name that the pod asks for, and, where several share that
 // name, its own. Upstream reads these variables, too.
@@ -39,6 +44,8 @@ type writes struct {
 	// claimDone and volumeDone are the answers.
 	claimDone  *v1.PersistentVolumeClaim
 	volumeDone *v1.PersistentVolume
+	// unbound is a version of the volume, not after the first that may have been written, in which it was not bound; empty if it was.
+	unbound string
 }
 
 // client is what the binder writes with. What members that share a claim write for it is written once.
@@ -78,14 +85,44 @@ func (c volumeClient) Update(ctx context.Context, volume *v1.PersistentVolume, o
 	if done := held.volumeDone; done != nil && done.UID == volume.UID {
 		return done, nil
 	}
-	marked := volume.DeepCopy()
-	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, SchedulerAnnotation, held.scheduler)
+	if held.before != nil && held.before.UID != "" { // it is the claim's, and not by this scheduler
+		return volume, nil
+	}
+	first := held.triedVolume == nil
+	if first {
+		held.unbound = versionUnbound(volume)
+	}
+	marked := held.mark(volume)
 	held.triedVolume = marked
 	done, err := c.PersistentVolumeInterface.Update(ctx, marked, opts)
-	if err == nil {
-		held.volumeDone = done
+	if err != nil {
+		return done, err
 	}
-	return done, err
+	if held.volumeDone = done; first {
+		held.unbound = versionUnbound(done)
+	}
+	return done, nil
+}
+
+// mark returns the volume as it is written.
+func (h *heldClaim) mark(volume *v1.PersistentVolume) *v1.PersistentVolume {
+	marked := volume.DeepCopy()
+	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, SchedulerAnnotation, h.scheduler)
+	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, ClaimAnnotation, string(h.claim.UID))
+	if h.before != nil {
+		// A user reserved it, so it stays reserved. The annotation that says otherwise, to the volume controller, too, is of a claim before.
+		delete(marked.Annotations, volumehelpers.AnnBoundByController)
+	}
+	return marked
+}
+
+// versionUnbound is the volume's version, if it is not bound in it, and is not one that was bound and is not free yet; else empty.
+func versionUnbound(volume *v1.PersistentVolume) string {
+	switch volume.Status.Phase {
+	case v1.VolumeBound, v1.VolumeReleased, v1.VolumeFailed:
+		return ""
+	}
+	return volume.ResourceVersion
 }
 
 type claimClient struct {

@@ -3,8 +3,10 @@
 package volumebinding
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// neverBound is true if the volume was not bound in any of its versions from the one up to the other, the first of which is left out.
+// neverBound is true if the volume was not bound in any of its versions from the one, in which it was not, up to the other; nobody knows if the first is empty.
 // The API server tells them for as long as it remembers: of what it has forgotten nobody knows, and a volume that was bound may have
 // somebody's data on it.
 func (v *volumes) neverBound(ctx context.Context, name, from, to string) (bool, error) {
@@ -47,10 +49,7 @@ func (v *volumes) neverBound(ctx context.Context, name, from, to string) (bool, 
 			return true, nil
 		}
 	}
-	if err == nil {
-		err = context.Cause(ctx)
-	}
-	return false, fmt.Errorf("reading what became of volume %s: the answer broke off: %w", name, err)
+	return false, fmt.Errorf("reading what became of volume %s: the answer broke off: %w", name, cmp.Or(err, context.Cause(ctx), io.ErrUnexpectedEOF))
 }
 
 func forgotten(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/storage/volume"
@@ -123,12 +124,15 @@ func (v *volumes) heldByOthers(pod types.UID, claim *v1.PersistentVolumeClaim) *
 // heldOffer is what another pod holds, if the node reaches it.
 func (s *stock) heldOffer(held *heldClaim, made offer, node *v1.Node) (offer, refusal, error) {
 	if held.volume == "" {
-		if held.node != node.Name {
+		if selected := made.claim.Annotations[volume.AnnSelectedNode]; held.node != node.Name || selected != "" && selected != node.Name {
 			return offer{}, selectedElsewhere, nil
 		}
 		return made, accepted, nil
 	}
 	pv, err := s.volumes.volumes.Get(held.volume)
+	if apierrors.IsNotFound(err) || err == nil && pv.Spec.ClaimRef != nil && !volume.IsVolumeBoundToClaim(pv, made.claim) {
+		return offer{}, noVolume, nil // others were faster
+	}
 	if err == nil {
 		pv, _, err = volume.GetBindVolumeToClaim(pv, made.claim)
 	}

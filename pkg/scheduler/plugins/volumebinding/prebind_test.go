@@ -333,17 +333,8 @@ func TestUnclearAnswers(t *testing.T) {
 	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("d", "made")}), func(w *world) {
 		task := member("g-0", "d")
 		w.mustPlace(task, "n1")
-		lost, away := true, true
-		w.kube.PrependReactor("update", "persistentvolumeclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
-			if !lost {
-				return false, nil, nil
-			}
-			lost = false
-			if _, _, err := w.update(action); err != nil {
-				t.Error(err)
-			}
-			return true, nil, context.DeadlineExceeded
-		})
+		away := true
+		w.loseAnswer("persistentvolumeclaims")
 		w.kube.PrependReactor("get", "persistentvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return away, nil, errors.New("the API server is away")
 		})
@@ -360,6 +351,21 @@ func TestUnclearAnswers(t *testing.T) {
 		w.rollBack(task)
 		w.untouched("d", "")
 		w.nothingAssumed()
+	})
+}
+
+// loseAnswer has the next update of such an object be taken, and nobody hear of it.
+func (w *world) loseAnswer(resource string) {
+	lost := true
+	w.kube.PrependReactor("update", resource, func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if !lost {
+			return false, nil, nil
+		}
+		lost = false
+		if _, _, err := w.update(action); err != nil {
+			w.t.Error(err)
+		}
+		return true, nil, context.DeadlineExceeded
 	})
 }
 

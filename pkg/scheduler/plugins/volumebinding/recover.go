@@ -64,13 +64,14 @@ func (r *recovery) reserved(ctx context.Context) error {
 	var errs []error
 	for _, reserved := range volumes {
 		ref := reserved.Spec.ClaimRef
-		if ref == nil || ref.UID == "" || reserved.Status.Phase == v1.VolumeBound || !isOurs(reserved) {
+		scheduler := reserved.Annotations[SchedulerAnnotation]
+		if ref == nil || ref.UID == "" || reserved.Status.Phase == v1.VolumeBound || !isOurs(reserved) || !reservedBy(reserved, scheduler, ref.UID) {
 			continue
 		}
 		used, err := r.used(ctx, ref.Namespace, ref.Name)
 		if err == nil && !used {
 			klog.InfoS("A former leader reserved a volume for a claim and did not bind the pod: that is withdrawn", "volume", klog.KObj(reserved), "claim", ref.Namespace+"/"+ref.Name)
-			err = r.volumes.release(ctx, reserved.Name, reserved.UID, ref.UID, reserved.Annotations[SchedulerAnnotation], "")
+			err = r.volumes.release(ctx, reservation{name: reserved.Name, uid: reserved.UID, claim: ref.UID, scheduler: scheduler})
 		}
 		errs = append(errs, err)
 	}

@@ -40,7 +40,7 @@ func TestRecover(t *testing.T) {
 		v := local("v", "n1")
 		claim := schedtest.UnboundClaim("c", "local")
 		v.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
-		v.Annotations = map[string]string{SchedulerAnnotation: mark, volume.AnnBoundByController: "yes"}
+		v.Annotations = map[string]string{SchedulerAnnotation: mark, ClaimAnnotation: string(claim.UID), volume.AnnBoundByController: "yes"}
 		v.Status.Phase = phase
 		return v
 	}

@@ -29,11 +29,8 @@ func (v *volumes) withdraw(ctx context.Context, held *heldClaim) error {
 		held.triedClaim, held.claimDone = nil, nil
 	}
 	if reserved := held.triedVolume; reserved != nil {
-		since := reserved.GetResourceVersion()
-		if held.volumeDone != nil {
-			since = held.volumeDone.ResourceVersion
-		}
-		if err := v.release(ctx, reserved.GetName(), reserved.GetUID(), held.claim.UID, held.scheduler, since); err != nil {
+		r := reservation{name: reserved.GetName(), uid: reserved.GetUID(), claim: held.claim.UID, scheduler: held.scheduler, unbound: held.unbound}
+		if err := v.release(ctx, r); err != nil {
 			return err
 		}
 		held.triedVolume, held.volumeDone = nil, nil
@@ -60,47 +57,68 @@ func (v *volumes) unselect(ctx context.Context, namespace, name string, uid type
 	})
 }
 
-// release frees a volume that the scheduler of that name reserved for a claim, and that is not bound to it. The volume controller begins with the volume's phase,
-// so a claim that does not know its volume yet is no sign; a volume that is not Bound is. If the claim was deleted the controller has released the volume, which nobody
-// can have then: it is freed, if it is known that it was not bound since the version that it was reserved with, or of; that is empty if nobody knows it.
-func (v *volumes) release(ctx context.Context, name string, uid, claim types.UID, scheduler, since string) error {
+// reservation is a volume that the scheduler of that name reserved for a claim.
+type reservation struct {
+	name       string
+	uid, claim types.UID
+	scheduler  string
+	// unbound is a version of the volume, not after the one that was written, in which it was not bound; empty if nobody knows one.
+	unbound string
+}
+
+// release frees a volume that is reserved, and not bound. What a user had reserved for a claim of that name stays so.
+func (v *volumes) release(ctx context.Context, r reservation) error {
 	volumes := v.kube.CoreV1().PersistentVolumes()
 	return write(ctx, func(ctx context.Context) error {
-		reserved, err := volumes.Get(ctx, name, metav1.GetOptions{})
+		reserved, err := volumes.Get(ctx, r.name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		ref := reserved.Spec.ClaimRef
-		if reserved.UID != uid || ref == nil || ref.UID != claim || reserved.Annotations[SchedulerAnnotation] != scheduler {
+		if reserved.UID != r.uid || !reservedBy(reserved, r.scheduler, r.claim) {
 			return nil
 		}
-		own, err := v.kube.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
+		if free, err := v.mayFree(ctx, r, reserved); err != nil || !free {
 			return err
-		}
-		gone := err != nil || own.UID != claim
-		switch phase := reserved.Status.Phase; {
-		case phase == v1.VolumeAvailable || phase == v1.VolumePending:
-			if !gone && own.Spec.VolumeName == name {
-				return nil
-			}
-		case phase == v1.VolumeReleased && gone:
-			if never, err := v.neverBound(ctx, name, since, reserved.ResourceVersion); err != nil || !never {
-				return err
-			}
-		default:
-			return nil
 		}
 		if _, ours := reserved.Annotations[volume.AnnBoundByController]; ours {
 			reserved.Spec.ClaimRef = nil
 			delete(reserved.Annotations, volume.AnnBoundByController)
-		} else { // a user had reserved it for a claim of that name already
+		} else {
 			reserved.Spec.ClaimRef.UID, reserved.Spec.ClaimRef.ResourceVersion = "", ""
 		}
 		delete(reserved.Annotations, SchedulerAnnotation)
+		delete(reserved.Annotations, ClaimAnnotation)
 		_, err = volumes.Update(ctx, reserved, metav1.UpdateOptions{})
 		return err
 	})
+}
+
+// reservedBy is true of a volume that the scheduler reserved for the claim, and nobody for another since.
+func reservedBy(volume *v1.PersistentVolume, scheduler string, claim types.UID) bool {
+	ref := volume.Spec.ClaimRef
+	return ref != nil && ref.UID == claim && volume.Annotations[SchedulerAnnotation] == scheduler && volume.Annotations[ClaimAnnotation] == string(claim)
+}
+
+// mayFree is true of a reserved volume that nobody can have data on for the claim. The volume controller begins with the volume's phase, so a claim that
+// does not know its volume yet is no sign; a volume that is not Bound is. If the claim was deleted the controller has released the volume, which nobody
+// can have then: it may be freed if it was never bound since it was reserved, and nobody is about to delete it or wipe it, as its reclaim policy may say.
+func (v *volumes) mayFree(ctx context.Context, r reservation, reserved *v1.PersistentVolume) (bool, error) {
+	ref := reserved.Spec.ClaimRef
+	claim, err := v.kube.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, err
+	}
+	gone := err != nil || claim.UID != r.claim
+	switch reserved.Status.Phase {
+	case v1.VolumeAvailable, v1.VolumePending:
+		return gone || claim.Spec.VolumeName != r.name, nil
+	case v1.VolumeReleased:
+		if !gone || reserved.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimRetain {
+			return false, nil
+		}
+		return v.neverBound(ctx, r.name, r.unbound, reserved.ResourceVersion)
+	}
+	return false, nil
 }
 
 // write reads and writes an object, again when another was faster. One that is gone needs no write.

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumebinding
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/component-helpers/storage/volume"
+	"volcano.sh/volcano/cmd/scheduler/app/options"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// withData is a volume that had been bound and was released, and that an administrator has reserved since for the next claim of that
+// name: what the volume controller noted when it was bound is still there.
+func withData(claim string) *v1.PersistentVolume {
+	v := local("v", "n1")
+	v.Annotations = map[string]string{volume.AnnBoundByController: "yes"}
+	v.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: schedtest.Namespace, Name: claim}
+	return v
+}
+
+// TestAVolumeWithDataStaysReserved: a volume that an administrator keeps for a claim of that name, for its data, is kept for it whatever
+// becomes of the pod: any other claim would have the data.
+func TestAVolumeWithDataStaysReserved(t *testing.T) {
+	former := options.ServerOpts
+	defer func() { options.ServerOpts = former }()
+	options.ServerOpts = &options.ServerOption{SchedulerNames: []string{schedtest.SchedulerName}}
+	cases := map[string]func(w *world, undo func()){
+		"its pod is not bound":                   func(_ *world, undo func()) { undo() },
+		"its pod is not bound, after a crash":    func(w *world, _ func()) { w.recover() },
+		"its claim is deleted":                   func(w *world, undo func()) { w.remove("c"); undo() },
+		"its claim is deleted, and that is seen": func(w *world, undo func()) { w.remove("c"); w.phase("v", v1.VolumeReleased); undo() },
+	}
+	for name, then := range cases {
+		t.Run(name, func(t *testing.T) {
+			run(t, map[string]any{bindTimeoutArgument: 1}, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), withData("c")}), func(w *world) {
+				task := member("g-0", "c")
+				w.mustPlace(task, "n1")
+				end := w.preBind(task)
+				if w.volume("v").Spec.ClaimRef.UID == "" {
+					t.Fatal("nothing was written")
+				}
+				then(w, func() {
+					if end() == nil {
+						t.Fatal("the step succeeded")
+					}
+					w.rollBack(task)
+				})
+				if ref := w.volume("v").Spec.ClaimRef; ref == nil || ref.Name != "c" || ref.UID != "" {
+					t.Errorf("the volume is reserved for %v", ref)
+				}
+			})
+		})
+	}
+}
+
+func (w *world) recover() {
+	w.t.Helper()
+	if err := w.plugin.Recover(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// TestAReleasedVolumeThatIsReclaimedIsLeft: whoever deletes it, or wipes it, may have begun, and would destroy what the next claim has on it.
+func TestAReleasedVolumeThatIsReclaimedIsLeft(t *testing.T) {
+	for policy, freed := range map[v1.PersistentVolumeReclaimPolicy]bool{
+		v1.PersistentVolumeReclaimRetain: true, v1.PersistentVolumeReclaimDelete: false, v1.PersistentVolumeReclaimRecycle: false, "": false,
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			v := local("v", "n1")
+			v.Spec.PersistentVolumeReclaimPolicy = policy
+			run(t, map[string]any{bindTimeoutArgument: 1}, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), v}), func(w *world) {
+				task := member("g-0", "c")
+				w.mustPlace(task, "n1")
+				end := w.preBind(task)
+				w.remove("c")
+				w.phase("v", v1.VolumeReleased)
+				if end() == nil {
+					t.Fatal("the step succeeded")
+				}
+				w.rollBack(task)
+				w.nothingAssumed()
+				if got := w.volume("v").Spec.ClaimRef == nil; got != freed {
+					t.Errorf("freed: %v, want %v", got, freed)
+				}
+			})
+		})
+	}
+}
+
+// TestAVolumeThatWasBoundWhenItWasReserved: it has data, though the versions since tell of no claim that it was bound to. The rollback
+// does not wait for more of them.
+func TestAVolumeThatWasBoundWhenItWasReserved(t *testing.T) {
+	for _, phase := range []v1.PersistentVolumePhase{v1.VolumeReleased, v1.VolumeBound, v1.VolumeFailed} {
+		t.Run(string(phase), func(t *testing.T) {
+			v := withData("c")
+			delete(v.Annotations, volume.AnnBoundByController)
+			v.Status.Phase = phase // the volume controller has not seen yet what the administrator did
+			run(t, map[string]any{bindTimeoutArgument: 1}, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), v}), func(w *world) {
+				task := member("g-0", "c")
+				w.mustPlace(task, "n1")
+				end := w.preBind(task)
+				w.remove("c")
+				if phase != v1.VolumeReleased {
+					w.phase("v", v1.VolumeReleased)
+				}
+				if end() == nil {
+					t.Fatal("the step succeeded")
+				}
+				before, began := w.volume("v"), time.Now()
+				w.rollBack(task)
+				w.nothingAssumed()
+				if diff := cmp.Diff(before, w.volume("v")); diff != "" {
+					t.Errorf("the volume was changed:\n%s", diff)
+				}
+				if took := time.Since(began); took > 0 {
+					t.Errorf("the rollback took %v", took)
+				}
+			})
+		})
+	}
+}
+
+// TestUnclearReservations: a volume of which the first answer was lost, and that was bound then, was bound, whoever wrote it again after that.
+func TestUnclearReservations(t *testing.T) {
+	run(t, map[string]any{bindTimeoutArgument: 5}, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")}), func(w *world) {
+		first, second := member("g-0", "c"), member("g-1", "c")
+		w.mustPlace(first, "n1")
+		w.loseAnswer("persistentvolumes")
+		if w.preBind(first)() == nil {
+			t.Fatal("the first step succeeded")
+		}
+		w.phase("v", v1.VolumeBound)
+		w.open()
+		w.mustPlace(second, "n1")
+		end := w.preBind(second)
+		w.remove("c")
+		w.phase("v", v1.VolumeReleased)
+		if end() == nil {
+			t.Fatal("the second step succeeded")
+		}
+		w.rollBack(first)
+		w.rollBack(second)
+		w.nothingAssumed()
+		if w.volume("v").Spec.ClaimRef == nil {
+			t.Error("a volume that was bound is free")
+		}
+	})
+}
+
+// TestAVolumeThatIsTheClaimsAlready: one that a provisioner made for it needs no write, and none is withdrawn: without the claim's UID nobody
+// would delete it with the claim.
+func TestAVolumeThatIsTheClaimsAlready(t *testing.T) {
+	made := schedtest.FreeVolume("made", "made", "n1")
+	claim := schedtest.UnboundClaim("c", "made")
+	made.Annotations = map[string]string{volume.AnnDynamicallyProvisioned: provisioner}
+	made.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+	run(t, map[string]any{bindTimeoutArgument: 1}, with(someNodes("n1", "n2"), []runtime.Object{claim, made}), func(w *world) {
+		task := member("g-0", "c")
+		w.mustPlace(task, "n1")
+		w.written()
+		if w.preBind(task)() == nil {
+			t.Fatal("the step succeeded")
+		}
+		w.rollBack(task)
+		w.nothingAssumed()
+		if list := w.written(); len(list) > 0 {
+			t.Errorf("wrote %v", list)
+		}
+		w.mustPlace(task, "n1")
+		end := w.preBind(task)
+		w.bind("c", "made")
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestAMarkOfAnEarlierClaim: a volume that this scheduler reserved once is the business of whoever has reserved it since for another claim.
+func TestAMarkOfAnEarlierClaim(t *testing.T) {
+	former := options.ServerOpts
+	defer func() { options.ServerOpts = former }()
+	options.ServerOpts = &options.ServerOption{SchedulerNames: []string{schedtest.SchedulerName}}
+	objects := with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), schedtest.UnboundClaim("d", "local"), local("v", "n1")})
+	run(t, nil, objects, func(w *world) {
+		task := member("g-0", "c")
+		w.mustPlace(task, "n1")
+		end := w.preBind(task)
+		w.bind("c", "v")
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		w.remove("c")
+		d := w.claim("d")
+		w.setVolume("v", func(v *v1.PersistentVolume) {
+			v.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: d.Namespace, Name: d.Name, UID: d.UID}
+			v.Status.Phase = v1.VolumeAvailable
+		})
+		w.recover()
+		if ref := w.volume("v").Spec.ClaimRef; ref == nil || ref.UID != d.UID {
+			t.Errorf("what another reserved for claim d is reserved for %v", ref)
+		}
+	})
+}
+
+// TestASharedClaimDoesNotTakeAVolumeFromAnother: while a member holds the claim's volume, and has not written it, somebody else gives it to
+// another claim. The next member has to look for another, or wait: with a write of the version that it sees it would be given the other's data.
+func TestASharedClaimDoesNotTakeAVolumeFromAnother(t *testing.T) {
+	objects := with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")})
+	run(t, map[string]any{bindTimeoutArgument: 1}, objects, func(w *world) {
+		first, second := member("g-0", "c"), member("g-1", "c")
+		w.mustPlace(first, "n1")
+		w.setVolume("v", func(v *v1.PersistentVolume) {
+			v.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "other", Name: "theirs", UID: "theirs"}
+			v.Status.Phase = v1.VolumeBound
+		})
+		w.open()
+		if refused := w.fits(second, "n1"); refused == "" {
+			t.Error("the second member counts on a volume that another claim has")
+		}
+		if err := w.place(second, "n1"); err == nil {
+			t.Error("the second member is given a volume that another claim has")
+			_ = w.preBind(second)()
+		} else {
+			w.take(second)
+		}
+		if err := w.preBind(first)(); err == nil {
+			t.Error("the first step succeeded")
+		}
+		w.rollBack(first)
+		w.nothingAssumed()
+		if ref := w.volume("v").Spec.ClaimRef; ref == nil || ref.Name != "theirs" {
+			t.Errorf("the other claim's volume is reserved for %v", ref)
+		}
+	})
+}
+
+// TestASharedClaimIsNotMadeElsewhere: where another scheduler has selected a node for a claim that is held for another, the next member does not
+// overrule it.
+func TestASharedClaimIsNotMadeElsewhere(t *testing.T) {
+	run(t, nil, with(someNodes("n1", "n2"), []runtime.Object{schedtest.UnboundClaim("c", "made")}), func(w *world) {
+		w.mustPlace(member("g-0", "c"), "n1")
+		w.change("c", func(c *v1.PersistentVolumeClaim) {
+			metav1.SetMetaDataAnnotation(&c.ObjectMeta, volume.AnnSelectedNode, "n2")
+		})
+		w.open()
+		want := `node(s) other than n2, which was selected for claim "c" (storage class "made")`
+		if got := w.fits(member("g-1", "c"), "n1"); got != want {
+			t.Errorf("on n1: %q\nwant  %q", got, want)
+		}
+	})
+}
