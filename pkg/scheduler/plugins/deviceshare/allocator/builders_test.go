@@ -187,3 +187,11 @@ func check(t *testing.T, s *State, r *Request, o Options, want string, refused b
 		t.Errorf("allocation (-want +got):\n%s", diff)
 	}
 }
+
+var oneNIC = resource.MustParse("1")
+
+func parseQuantity(text string) (resource.Quantity, error) { return resource.ParseQuantity(text) }
+
+func quantities(name string, q resource.Quantity, other string, r resource.Quantity) v1.ResourceList {
+	return v1.ResourceList{v1.ResourceName(other): r, v1.ResourceName(name): q}
+}

@@ -73,10 +73,22 @@ func (x *search) judge(t Type, i int) verdict {
 			return noVF
 		}
 	}
-	if t == GPU && amounts[MemoryRatio] < 100 {
-		x.shares = true
-	}
 	return usable
+}
+
+// sharesGPUs is true if the pod may have less than a whole GPU of this node. For a request by memory the size of the GPUs tells, whoever uses them now.
+func (x *search) sharesGPUs() bool {
+	want := &x.r.of[GPU]
+	if !want.asked() || want.amounts[MemoryRatio] > 0 {
+		return want.asked() && want.amounts[MemoryRatio] < 100
+	}
+	for i := range x.devices(GPU) {
+		d := &x.s.Devices[GPU][i]
+		if d.Healthy && d.Total[Memory] > want.amounts[Memory] && (want.selector == nil || want.selector.Matches(labels.Set(d.Labels))) {
+			return true
+		}
+	}
+	return false
 }
 
 // inNUMANodes is true of devices that nobody knows the NUMA node of, too: they are as far from one as from another.

@@ -32,7 +32,6 @@ type testDevice struct {
 	vfLabel   string
 	memoryGiB int64
 	typ       Type
-	listedAt  int
 }
 
 func (d *testDevice) inUse() bool { return d.used > 0 || len(d.takenVFs) > 0 || d.exclusive != "" }
@@ -469,12 +468,14 @@ func (n *testNode) partitionViolation(p *testPod, gpus []*testDevice) string {
 	return "the GPUs are no partition"
 }
 
-// shares is true if any GPU that would do would be shared.
+// shares is true if any healthy GPU that is selected has more than is asked for.
 func (n *testNode) shares(w *testWant) bool {
 	if w.memoryGiB == 0 {
 		return w.percent < 100
 	}
-	return slices.ContainsFunc(n.devices[GPU], func(d *testDevice) bool { return w.memoryGiB < d.memoryGiB && n.deviceViolation(w, d) == "" })
+	return slices.ContainsFunc(n.devices[GPU], func(d *testDevice) bool {
+		return d.healthy && w.memoryGiB < d.memoryGiB && (w.selector == "" || w.selector == d.label)
+	})
 }
 
 // feasible goes over all choices of devices.
@@ -525,4 +526,81 @@ func (n *testNode) choiceOf(a *Allocation) (*choice, error) {
 		}
 	}
 	return c, nil
+}
+
+// take puts the choice to use for the pod and returns what undoes it.
+func (n *testNode) take(p *testPod, c *choice) (undo func()) {
+	var before []testDevice
+	var taken []*testDevice
+	for t := range c {
+		w := &p.of[t]
+		for _, d := range c[t] {
+			before, taken = append(before, *d), append(taken, d)
+			if w.memoryGiB > 0 {
+				d.used += 100 * w.memoryGiB / d.memoryGiB
+			}
+			d.used += w.percent
+			if w.vfs != "" {
+				d.takenVFs = append(slices.Clip(d.takenVFs), d.freeVF())
+			}
+			if w.exclusive != "" {
+				d.exclusive = w.exclusive
+			}
+		}
+	}
+	return func() {
+		for i := range taken {
+			*taken[i] = before[i]
+		}
+	}
+}
+
+func (d *testDevice) freeVF() int {
+	for vf := range d.vfs {
+		if !slices.Contains(d.takenVFs, vf) {
+			return vf
+		}
+	}
+	return -1
+}
+
+// feasibleTogether goes over all choices of devices of all pods.
+func (n *testNode) feasibleTogether(pods []*testPod) bool {
+	if len(pods) == 0 {
+		return true
+	}
+	ok := false
+	n.eachChoice(func(c *choice) bool {
+		if n.violation(pods[0], c) == "" {
+			undo := n.take(pods[0], c)
+			ok = n.feasibleTogether(pods[1:])
+			undo()
+		}
+		return !ok
+	})
+	return ok
+}
+
+// violationInAnyOrder is empty if the pods can take what they were given one after another, in some order.
+func (n *testNode) violationInAnyOrder(pods []*testPod, allocations []*Allocation) (why string) {
+	if len(pods) == 0 {
+		return ""
+	}
+	for i := range pods {
+		c, err := n.choiceOf(allocations[i])
+		if err != nil {
+			why = err.Error()
+			continue
+		}
+		if why = n.violation(pods[i], c); why != "" {
+			continue
+		}
+		undo := n.take(pods[i], c)
+		why = n.violationInAnyOrder(slices.Delete(slices.Clone(pods), i, i+1), slices.Delete(slices.Clone(allocations), i, i+1))
+		undo()
+		if why == "" {
+			return ""
+		}
+	}
+	return why
 }

@@ -60,6 +60,8 @@ func (x *search) pickNumbers(t Type, secondaries []Type, have int, want table) (
 	case len(x.groups) == 1:
 		x.groups[0].of = x.groups[0].of[:want.devices]
 		return x.pickAll(t, secondaries, want)
+	case want.devices == 1:
+		return x.pickOne(t, secondaries, want)
 	}
 	x.cells, x.layers, x.options = x.cells[:0], x.layers[:0], x.options[:0]
 	nested := want.size()*want.size() <= maxPairs
@@ -228,6 +230,26 @@ func (x *search) pickAll(t Type, secondaries []Type, want table) (v value, ok bo
 		}
 	}
 	return v, true
+}
+
+// pickOne takes one device of the best group.
+func (x *search) pickOne(t Type, secondaries []Type, want table) (best value, ok bool) {
+	at := 0
+	for g := range x.groups {
+		enough := true
+		for n, secondary := range secondaries {
+			enough = enough && x.groups[g].secondaries[secondary] >= want.joint[n]
+		}
+		v := x.groupValue(t, &x.groups[g], 1)
+		v.loss += x.numaLoss(t, x.groups[g].numa, 1)
+		if enough && (!ok || v.compare(best) > 0) {
+			best, at, ok = v, g, true
+		}
+	}
+	x.groups[0] = x.groups[at]
+	x.groups[0].of = x.groups[0].of[:1]
+	x.groups = x.groups[:1]
+	return best, ok
 }
 
 // groupValue is how good it is to take the first k candidates of the group.

@@ -76,7 +76,7 @@ func (x *search) done() {
 
 // run chooses devices of all types; chosen has them if there is no failure.
 func (x *search) run() failure {
-	x.chosen, x.template, x.shares = [numTypes]uint64{}, "", false
+	x.chosen, x.template, x.shares = [numTypes]uint64{}, "", x.sharesGPUs()
 	for t := range x.r.of {
 		want := &x.r.of[t]
 		if !want.asked() {
@@ -108,8 +108,7 @@ func (x *search) run() failure {
 
 // checkGPUs is what must be true of the node for any of its GPUs to do.
 func (x *search) checkGPUs() failure {
-	gpu := &x.r.of[GPU]
-	if !gpu.asked() || !x.shares {
+	if !x.shares {
 		return failure{}
 	}
 	if x.r.isolation != x.s.IsolationProvider {
@@ -119,7 +118,7 @@ func (x *search) checkGPUs() failure {
 		return failure{}
 	}
 	var ok bool
-	if x.template, ok = x.o.Templates.match(x.s.Vendor, x.s.Model, gpu.amounts); !ok {
+	if x.template, ok = x.o.Templates.match(x.s.Vendor, x.s.Model, x.r.of[GPU].amounts); !ok {
 		return failure{noTemplate, GPU}
 	}
 	return failure{}

@@ -57,3 +57,39 @@ func TestWhatIsFeasibleIsFound(t *testing.T) {
 		t.Errorf("only %d requests were feasible", found)
 	}
 }
+
+func TestMembersThatFitTogetherAreFound(t *testing.T) {
+	found := 0
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		node := randomNode(r, 5, 3, 0)
+		kinds := []*testPod{randomPod(r), randomPod(r)}
+		var pods []*testPod
+		var requests []*Request
+		for range 2 + r.IntN(2) {
+			pod := kinds[r.IntN(len(kinds))]
+			request, err := ParseRequest(pod.pod(), RequestOptions{})
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			if request != nil {
+				pods, requests = append(pods, pod), append(requests, request)
+			}
+		}
+		allocations, refusal := AllocateTogether(node.state(t, seed), requests, Options{})
+		if refusal != nil {
+			if node.feasibleTogether(pods) {
+				t.Errorf("seed %d: refused for %q, but there is a choice", seed, refusal.Reason)
+			}
+			continue
+		}
+		found++
+		// Of a plan, exclusive members may take their devices last: rules are checked in any order that has no violation.
+		if why := node.violationInAnyOrder(pods, allocations); why != "" {
+			t.Errorf("seed %d: %s", seed, why)
+		}
+	}
+	if found < 50 {
+		t.Errorf("only %d gangs were feasible", found)
+	}
+}

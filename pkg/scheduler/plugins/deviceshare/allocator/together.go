@@ -10,7 +10,7 @@ import (
 )
 
 // maxTries bounds how many members are placed, over all tries, in a plan for members that get in one another's way; for others one try each is enough.
-const maxTries = 1024
+const maxTries = 512
 
 // AllocateTogether chooses the devices for the members of a gang that lie on one node, in the order of their ranks, from what is free: none takes what only another
 // can use. Members that ask for the same get devices on parts of the node of the same scope where there is such a plan, the narrowest, and of those the lower rank
@@ -70,10 +70,38 @@ func (p *gangPlan) solve(limits []limit) (placed []placement, failed int, f fail
 		p.limits = limits
 		return placed, 0, failure{}
 	}
-	if placed = p.solveByBans(order, limits); placed != nil {
-		return placed, 0, failure{}
+	if p.haveRoom() {
+		placed = p.solveByBans(order, limits)
 	}
-	return nil, failed, f
+	return placed, failed, f
+}
+
+// haveRoom is false if all free devices together have less than all members ask for, so that no plan can be.
+func (p *gangPlan) haveRoom() bool {
+	for t := range p.start.Devices {
+		var free, asked Amounts
+		var freeWhole, askedWhole int
+		for i := range p.start.Devices[t] {
+			left := p.start.Free(Type(t), i)
+			free = free.Add(left)
+			if !left.IsZero() && !p.start.isUsed(Type(t), i) {
+				freeWhole++
+			}
+		}
+		for _, r := range p.requests {
+			want := &r.of[t]
+			for a, amount := range want.amounts {
+				asked[a] += amount * int64(min(want.count, maxDevices+1))
+			}
+			if want.exclusive != NotExclusive || want.amounts[MemoryRatio] == 100 || want.amounts[RDMAShare] == 100 || want.amounts[FPGAShare] == 100 {
+				askedWhole += min(want.count, maxDevices+1)
+			}
+		}
+		if !asked.Within(free) || askedWhole > freeWhole {
+			return false
+		}
+	}
+	return true
 }
 
 // solveByBans looks at plans with the fewest bans first.

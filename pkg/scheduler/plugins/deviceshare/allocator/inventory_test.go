@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocator
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+)
+
+// places are the PCIe root and the NUMA node of each device of the type, as numbers.
+func places(i *Inventory, t Type) string {
+	var all []string
+	for d := range i.Devices[t] {
+		all = append(all, fmt.Sprintf("%d:%d/%d", i.Devices[t][d].Minor, i.Devices[t][d].PCIe, i.Devices[t][d].NUMA))
+	}
+	return strings.Join(all, " ")
+}
+
+func TestPlacesOfDevices(t *testing.T) {
+	tests := map[string]struct {
+		build func(d *deviceObject)
+		gpus  string
+		nics  string
+	}{
+		"roots are numbered in the order of minors": {
+			build: func(d *deviceObject) { d.gpu(1, 1, "b"); d.gpu(0, 0, "c"); d.nic(0, 1, "b") },
+			gpus:  "0:0/0 1:1/1", nics: "0:1/1",
+		},
+		"roots that are numbered anew on each NUMA node": {
+			build: func(d *deviceObject) { d.gpu(0, 0, "0"); d.gpu(1, 1, "0"); d.nic(0, 1, "0") },
+			gpus:  "0:0/0 1:1/1", nics: "0:1/1",
+		},
+		"a NIC without a NUMA node has its root's": {
+			build: func(d *deviceObject) {
+				d.gpu(0, 0, "a")
+				d.gpu(1, 1, "b")
+				d.nic(0, 0, "b").Topology.NodeID = -1
+			},
+			gpus: "0:0/0 1:1/1", nics: "0:1/1",
+		},
+		"nothing is known": {
+			build: func(d *deviceObject) { d.gpu(0, -1, ""); d.nic(0, 0, "").Topology.NodeID = -1 },
+			gpus:  "0:-1/-1", nics: "0:-1/-1",
+		},
+		"only the NUMA node is known": {
+			build: func(d *deviceObject) { d.gpu(0, 3, ""); d.gpu(1, 2, "") },
+			gpus:  "0:-1/0 1:-1/1",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := makeDevice()
+			tt.build(d)
+			i, err := NewInventory(&d.Device, nil, InventoryOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{tt.gpus, tt.nics}, []string{places(i, GPU), places(i, RDMA)}); diff != "" {
+				t.Errorf("GPUs and NICs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAffinityKeyStandsForThePCIeRoot(t *testing.T) {
+	// As on GB300 boards: each NIC has a PCIe root of its own, and a data-direct one that it shares with its GPU.
+	d := makeDevice()
+	for minor := range int32(4) {
+		d.gpu(minor, minor/2, fmt.Sprint("gpu", minor/2)).Labels = map[string]string{"data-direct": fmt.Sprint(minor)}
+	}
+	for minor := range int32(4) {
+		d.nic(minor, 1-minor/2, fmt.Sprint("nic", minor)).Labels = map[string]string{"data-direct": fmt.Sprint(3 - minor)}
+	}
+	r := parse(t, makePod(list(nvidiaName, "1", rdmaName, "1"), "device-joint-allocate", jointPCIe))
+	for key, want := range map[string]string{"data-direct": "gpu 1; rdma 2", "": "Device Joint-Allocate rules violation: 3 GPUs free, none with an RDMA NIC on the same PCIe switch",
+		"other": "Device Joint-Allocate rules violation"} {
+		i, err := NewInventory(&d.Device, nil, InventoryOptions{AffinityKey: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, inUse(NewState(i), whole(0)), r, Options{}, want, key != "data-direct")
+	}
+	// The scope of GPUs is of their PCIe root all the same.
+	i, _ := NewInventory(&d.Device, nil, InventoryOptions{AffinityKey: "data-direct"})
+	pair := parse(t, makePod(list(nvidiaName, "2", rdmaName, "1"), "device-joint-allocate", jointPCIe, "device-allocate-hint", `{"gpu":{"requiredTopologyScope":"PCIe"}}`))
+	check(t, inUse(NewState(i), whole(0)), pair, Options{}, "gpu 2,3; rdma 0,1", false)
+}
+
+func TestBadDeviceObjects(t *testing.T) {
+	tests := map[string]struct {
+		build func(d *deviceObject)
+		gpus  string
+		want  string
+	}{
+		"a minor twice": {
+			build: func(d *deviceObject) { d.gpu(0, -1, ""); d.gpu(1, -1, ""); d.gpu(1, -1, ""); d.gpu(1, 0, "") },
+			gpus:  "0", want: "gpu 1: is listed 3 times",
+		},
+		"no minor": {
+			build: func(d *deviceObject) { d.gpu(0, -1, "").Minor = nil; d.gpu(1, -1, "") },
+			gpus:  "1", want: "has no minor number",
+		},
+		"a minor below 0": {
+			build: func(d *deviceObject) { d.gpu(math.MinInt32, -1, ""); d.gpu(math.MaxInt32, -1, "") },
+			gpus:  "2147483647", want: "has no minor number",
+		},
+		"an unknown type": {
+			build: func(d *deviceObject) { d.add("tpu", 0, -1, "", nil); d.gpu(1, -1, "") },
+			gpus:  "1", want: `unknown type "tpu"`,
+		},
+		"a negative amount": {
+			build: func(d *deviceObject) {
+				d.gpu(0, -1, "").Resources = list(coreName, "-5", ratioName, "100")
+				d.gpu(1, -1, "")
+			},
+			gpus: "1", want: "gpu 0: resource " + coreName + " is -5",
+		},
+		"an amount that cannot be counted": {
+			build: func(d *deviceObject) { d.gpu(0, -1, "").Resources = list(memoryName, "9Ei"); d.gpu(1, -1, "") },
+			gpus:  "1", want: "gpu 0: resource " + memoryName,
+		},
+		"too many devices": {
+			build: func(d *deviceObject) {
+				for minor := range int32(10000) {
+					d.nic(minor, 0, fmt.Sprint(minor))
+				}
+				d.gpu(0, -1, "")
+			},
+			gpus: "0", want: "10000 devices of type rdma, must be at most 64",
+		},
+		"too many virtual functions": {
+			build: func(d *deviceObject) {
+				d.gpu(0, -1, "")
+				d.nic(0, -1, "").VFGroups = []v1alpha1.VirtualFunctionGroup{{VFs: make([]v1alpha1.VirtualFunction, 10000)}}
+			},
+			gpus: "0", want: "rdma 0: has 10000 virtual functions",
+		},
+		"partitions that are no JSON": {
+			build: func(d *deviceObject) { d.gpu(0, -1, ""); d.Annotations[v1alpha1.GPUPartitionsAnnotation] = `{"1":` },
+			gpus:  "0", want: v1alpha1.GPUPartitionsAnnotation,
+		},
+		"partitions of the wrong size": {
+			build: func(d *deviceObject) {
+				d.gpu(0, -1, "")
+				d.Annotations[v1alpha1.GPUPartitionsAnnotation] = `{"2":[{"minors":[0,0]},{"minors":[0,1,2]}],"x":[],"-1":[]}`
+			},
+			gpus: "0", want: "a partition of 2 has 1 different minors",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := makeDevice()
+			tt.build(d)
+			i, err := NewInventory(&d.Device, nil, InventoryOptions{})
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "device n1: ") || len(err.Error()) > 2048 {
+				t.Errorf("error %v, want one with %q", err, tt.want)
+			}
+			// What is left is of use: each GPU can be had, and no other.
+			var got []string
+			s := NewState(i)
+			for {
+				a, _ := Allocate(s, parse(t, makePod(list(ratioName, "100"))), Options{})
+				if a == nil {
+					break
+				}
+				got = append(got, fmt.Sprint(a[GPU][0].Minor))
+				s = s.With(a)
+			}
+			if diff := cmp.Diff(tt.gpus, strings.Join(got, ",")); diff != "" {
+				t.Errorf("GPUs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestLabelsOfTheNodeAndItsDeviceObject(t *testing.T) {
+	d := makeDevice()
+	d.Labels[v1alpha1.GPUModelLabel] = "H800"
+	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.GPUModelLabel: "A100", v1alpha1.GPUVendorLabel: "nvidia",
+		v1alpha1.GPUIsolationProviderLabel: "HAMi-core", v1alpha1.SecondaryDeviceWellPlannedLabel: "true", v1alpha1.GPUPartitionPolicyLabel: "Honor"}}}
+	got, err := NewInventory(&d.Device, node, InventoryOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type labels struct {
+		Vendor, Model, IsolationProvider, PartitionPolicy string
+		WellPlanned                                       bool
+	}
+	want := labels{"nvidia", "H800", "HAMi-core", "Honor", true}
+	if diff := cmp.Diff(want, labels{got.Vendor, got.Model, got.IsolationProvider, got.PartitionPolicy, got.SecondaryWellPlanned}); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+}
+
+func TestBuiltInPartitions(t *testing.T) {
+	for name, tt := range map[string]struct {
+		vendor, model string
+		gpus          int32
+		want          bool
+	}{
+		"H100":                {"nvidia", "H100", 8, true},
+		"H20, vendor unknown": {"", "H20", 8, true},
+		"A100":                {"nvidia", "A100", 8, false},
+		"another vendor":      {"huawei", "H100", 8, false},
+		"four GPUs":           {"nvidia", "H100", 4, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := makeDevice()
+			d.Labels[v1alpha1.GPUVendorLabel], d.Labels[v1alpha1.GPUModelLabel] = tt.vendor, tt.model
+			for minor := range tt.gpus {
+				d.gpu(minor, -1, "")
+			}
+			if got := d.state(t).Partitions != nil; got != tt.want {
+				t.Errorf("a table: %v, want %v", got, tt.want)
+			}
+		})
+	}
+}

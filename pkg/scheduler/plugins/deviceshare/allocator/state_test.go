@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocator
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// usage is all that a state notes of its users.
+func usage(s *State) []any { return []any{s.used, s.usedVFs, s.exclusive, s.exclusives} }
+
+var compareUsage = cmp.Options{cmp.AllowUnexported(exclusions{}), cmp.Comparer(func(a, b []string) bool { return strings.Join(a, ",") == strings.Join(b, ",") })}
+
+func TestUsersComeAndGo(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		node := randomNode(r, 8, 4, 2)
+		s := node.state(t, seed)
+		start, before := s, usage(s)
+		var given []*Allocation
+		for range 20 {
+			request, err := ParseRequest(randomPod(r).pod(), RequestOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if request == nil {
+				continue
+			}
+			if a, _ := Allocate(s, request, Options{}); a != nil {
+				s, given = s.With(a), append(given, a)
+				for u := range s.Devices {
+					for i := range s.Devices[u] {
+						if d := &s.Devices[u][i]; d.Healthy && !s.used[u][i].Within(d.Total) {
+							t.Fatalf("seed %d: %s %d: %v of %v is used", seed, Type(u), d.Minor, s.used[u][i], d.Total)
+						}
+					}
+				}
+			}
+		}
+		r.Shuffle(len(given), func(i, j int) { given[i], given[j] = given[j], given[i] })
+		for _, a := range given {
+			s = s.Without(a)
+		}
+		if diff := cmp.Diff(before, usage(s), compareUsage); diff != "" {
+			t.Fatalf("seed %d: after all are gone (-before +after):\n%s", seed, diff)
+		}
+		if diff := cmp.Diff(before, usage(start), compareUsage); diff != "" {
+			t.Fatalf("seed %d: a state changed (-before +after):\n%s", seed, diff)
+		}
+	}
+}
+
+func TestUsersOfDevicesThatDoNotExist(t *testing.T) {
+	s := nodeA().state(t)
+	a := &Allocation{GPU: {{Minor: -1, Amounts: Amounts{Core: 1}}, {Minor: 99, Amounts: Amounts{Core: 1}}}, FPGA: {{Minor: 0, Amounts: Amounts{FPGAShare: 1}}}}
+	if diff := cmp.Diff(usage(s), usage(s.With(a)), compareUsage); diff != "" {
+		t.Errorf("usage (-want +got):\n%s", diff)
+	}
+}
+
+func TestExclusiveUsers(t *testing.T) {
+	hint := func(text, gpus string) *Request {
+		return parse(t, makePod(list(koordGPU, gpus), "device-allocate-hint", text))
+	}
+	alone := hint(`{"gpu":{"exclusivePolicy":"DeviceLevel"}}`, "50")
+	rootAlone := hint(`{"gpu":{"exclusivePolicy":"PCIeLevel"}}`, "50")
+	half, three := parse(t, makePod(list(koordGPU, "50"))), parse(t, makePod(list(koordGPU, "300")))
+	nic := parse(t, makePod(list(rdmaName, "1")))
+	give := func(s *State, r *Request) *State {
+		t.Helper()
+		a, refusal := Allocate(s, r, Options{})
+		if refusal != nil {
+			t.Fatal(refusal.Reason)
+		}
+		// What is kept must be in the annotation, or it is lost when the scheduler starts anew.
+		read, err := ParseAllocation(a.Annotation())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.With(read)
+	}
+	node := nodeA().state(t)
+	most := Options{Strategy: MostAllocated{DefaultWeights}}
+	tests := map[string]struct {
+		state   *State
+		request *Request
+		want    string
+		refused bool
+	}{
+		"others keep off a device":                 {give(node, alone), half, "gpu 1@50", false},
+		"it takes no device of others":             {node.With(part(50, 0)), alone, "gpu 1@50", false},
+		"others keep off a PCIe root":              {give(node, rootAlone), half, "gpu 2@50", false},
+		"those that ask for other types do so too": {give(node, rootAlone), nic, "rdma 2", false},
+		"it takes no PCIe root of others":          {node.With(part(50, 1)), rootAlone, "gpu 2@50", false},
+		"nor one of which others use another type": {node.With(nics(1, 1)), rootAlone, "gpu 2@50", false},
+		"whole GPUs too":                           {inUse(give(node, rootAlone), whole(2, 3, 4)), three, "gpu 5,6,7", false},
+		"too few are left":                         {inUse(give(node, rootAlone), whole(2, 3, 4, 5)), three, "2 used or kept by others", true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) { check(t, tt.state, tt.request, most, tt.want, tt.refused) })
+	}
+	t.Run("it is gone", func(t *testing.T) {
+		a, _ := Allocate(node, rootAlone, most)
+		check(t, node.With(a).Without(a), half, most, "gpu 0@50", false)
+	})
+}
+
+func TestRecheck(t *testing.T) {
+	a, refusal := Allocate(nodeA().state(t), parse(t, makePod(list(nvidiaName, "2", rdmaName, "1"), "device-joint-allocate", jointHint, "device-allocate-hint", vfHint)), Options{})
+	if refusal != nil {
+		t.Fatal(refusal.Reason)
+	}
+	tests := map[string]struct {
+		change func(d *deviceObject)
+		others *Allocation
+		want   string
+	}{
+		"nothing changed":                {},
+		"a GPU turned unhealthy":         {change: func(d *deviceObject) { d.Spec.Devices[1].Health = false }, want: "device gpu 1 (gpu-1) is unhealthy"},
+		"another GPU turned unhealthy":   {change: func(d *deviceObject) { d.Spec.Devices[2].Health = false }},
+		"the NIC went away":              {change: func(d *deviceObject) { d.Spec.Devices = d.Spec.Devices[:8] }, want: "device rdma 1 is not in the Device object any more"},
+		"a GPU was exchanged":            {change: func(d *deviceObject) { d.Spec.Devices[0].UUID = "new" }, want: "device gpu 0 is another device now (new, was gpu-0)"},
+		"the virtual function went away": {change: func(d *deviceObject) { d.Spec.Devices[8].VFGroups = nil }, want: "device rdma 1 (rdma-1) has no virtual function 0000:1f:00.2 any more"},
+		"another pod has the GPU":        {others: part(10, 1), want: "device gpu 1 (gpu-1) is over-booked: koordinator.sh/gpu-core 110 of 100 is in use"},
+		"another pod has the function":   {others: vf(1, "0000:1f:00.2"), want: "device rdma 1 (rdma-1) has virtual function 0000:1f:00.2 in use by another pod"},
+		"another pod has other devices":  {others: &Allocation{GPU: whole(2)[GPU], RDMA: vf(1, "0000:1f:00.3")[RDMA]}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := nodeA()
+			if tt.change != nil {
+				tt.change(d)
+			}
+			err := d.state(t).With(a).With(tt.others).Recheck(a)
+			if got := errorText(err); got != tt.want {
+				t.Errorf("recheck: %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
