@@ -79,7 +79,7 @@ func (d *DeviceAllocation) wire() wireAllocation {
 func ParseAllocation(value string) (*Allocation, error) {
 	wire := map[string]json.RawMessage{}
 	if err := json.Unmarshal([]byte(value), &wire); err != nil {
-		return nil, fmt.Errorf("annotation %s: %.64q is not an object of lists of devices: %.256s", v1alpha1.DeviceAllocatedAnnotation, value, err)
+		return nil, fmt.Errorf("annotation %s: %.64q is not an object of lists of devices: %w", v1alpha1.DeviceAllocatedAnnotation, value, clip(err))
 	}
 	a := &Allocation{}
 	var errs []error
@@ -114,7 +114,7 @@ func ParseAllocation(value string) (*Allocation, error) {
 func parseDeviceAllocation(text json.RawMessage) (*DeviceAllocation, error) {
 	var w *wireAllocation
 	if err := json.Unmarshal(text, &w); err != nil {
-		return nil, fmt.Errorf("%.64q is not a device: %.256s", text, err)
+		return nil, fmt.Errorf("%.64q is not a device: %w", text, clip(err))
 	}
 	if w == nil {
 		return nil, nil

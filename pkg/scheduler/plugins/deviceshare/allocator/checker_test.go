@@ -5,6 +5,7 @@ package allocator
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -256,9 +257,7 @@ func (p *testPod) pod() *v1.Pod {
 		if !w.asked() {
 			continue
 		}
-		for name, amount := range w.resources(Type(t)) {
-			resources[name] = amount
-		}
+		maps.Copy(resources, w.resources(Type(t)))
 		hint := map[string]any{}
 		if w.selector != "" {
 			hint["selector"] = map[string]any{"matchLabels": map[string]string{"kind": w.selector}}

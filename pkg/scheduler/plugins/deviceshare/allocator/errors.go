@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // maxErrors bounds how many errors of a kind are told of, whose texts are bounded each.
@@ -19,4 +20,13 @@ func joinErrors(errs []error) error {
 		errs = append(errs[:maxErrors:maxErrors], fmt.Errorf("and %d more", more))
 	}
 	return errors.Join(errs...)
+}
+
+// clip keeps what others say of a value in the size of a message: it may repeat the value.
+func clip(err error) error {
+	const most = 256
+	if text := err.Error(); len(text) > most {
+		return errors.New(strings.ToValidUTF8(text[:most], "") + "...")
+	}
+	return err
 }

@@ -29,7 +29,7 @@ func parsePartitions(text string, i *Inventory) (map[int][]Partition, error) {
 		AllocationScore  int                `json:"allocationScore"`
 	}
 	if err := json.Unmarshal([]byte(text), &wire); err != nil {
-		return nil, fmt.Errorf("annotation %s: %.64q is not a table of partitions by number of GPUs: %.256s", v1alpha1.GPUPartitionsAnnotation, text, err)
+		return nil, fmt.Errorf("annotation %s: %.64q is not a table of partitions by number of GPUs: %w", v1alpha1.GPUPartitionsAnnotation, text, clip(err))
 	}
 	table := make(map[int][]Partition, len(wire))
 	var errs []error

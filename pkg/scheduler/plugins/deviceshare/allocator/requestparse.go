@@ -178,7 +178,7 @@ func parseSelector(field string, s *metav1.LabelSelector) (labels.Selector, erro
 	}
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %.256s", field, err)
+		return nil, fmt.Errorf("%s: %w", field, clip(err))
 	}
 	return selector, nil
 }
@@ -248,7 +248,7 @@ func parseAnnotation(pod *v1.Pod, name string, into any) error {
 		return nil
 	}
 	if err := json.Unmarshal([]byte(text), into); err != nil {
-		return fmt.Errorf("annotation %s: %.64q is not what it must be: %.256s", name, text, err)
+		return fmt.Errorf("annotation %s: %.64q is not what it must be: %w", name, text, clip(err))
 	}
 	return nil
 }

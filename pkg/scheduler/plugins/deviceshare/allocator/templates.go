@@ -25,7 +25,7 @@ type template struct {
 func ParseTemplates(text string) (*Templates, error) {
 	var wire map[string]map[string]v1.ResourceList
 	if err := yaml.Unmarshal([]byte(text), &wire); err != nil {
-		return nil, fmt.Errorf("shared-resource templates: not resources by template by vendor-model: %.256s", err)
+		return nil, fmt.Errorf("shared-resource templates: not resources by template by vendor-model: %w", clip(err))
 	}
 	t := &Templates{byModel: make(map[string][]template, len(wire))}
 	var errs []error

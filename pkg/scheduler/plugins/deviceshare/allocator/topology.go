@@ -69,19 +69,9 @@ func (x *search) placeByTopology(t Type, secondaries []Type) (plan, failure) {
 	}
 	x.countFree(t)
 	for scope := narrowest; scope <= widest; scope++ {
-		var best plan
-		for part := range x.parts(t, scope) {
-			if p := x.choose(t, secondaries, count, scope, part, true); p.ok && (!best.ok || p.better(&best)) {
-				best = p
-			}
-		}
-		for part := range x.parts(t, scope) {
-			if best.ok || len(secondaries) == 0 || x.r.samePCIe {
-				break
-			}
-			if p := x.choose(t, secondaries, count, scope, part, false); p.ok && (!best.ok || p.better(&best)) {
-				best = p
-			}
+		best := x.chooseInAny(t, secondaries, count, scope, true)
+		if !best.ok && len(secondaries) > 0 && !x.r.samePCIe {
+			best = x.chooseInAny(t, secondaries, count, scope, false)
 		}
 		if best.ok {
 			return best, failure{}
@@ -91,6 +81,16 @@ func (x *search) placeByTopology(t Type, secondaries []Type) (plan, failure) {
 		return plan{}, failure{notJoint, t}
 	}
 	return plan{}, failure{notInScope, t}
+}
+
+// chooseInAny returns the best plan for any one part of the scope.
+func (x *search) chooseInAny(t Type, secondaries []Type, count int, scope Scope, strict bool) (best plan) {
+	for part := range x.parts(t, scope) {
+		if p := x.choose(t, secondaries, count, scope, part, strict); p.ok && (!best.ok || p.better(&best)) {
+			best = p
+		}
+	}
+	return best
 }
 
 // widest is the widest scope that the request, and the plan it is part of, allow.
