@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
@@ -67,6 +68,34 @@ var _ = Describe("The minimum that a pod was bound for", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(minimum).Should(BeEmpty())
 		Expect(w.claimMinimum(ctx, g.member(0), "2")).To(refused())
+	})
+})
+
+var _ = Describe("The devices that a pod was given", func() {
+	It("are not for tenants to write on a pod that has its node", func(ctx SpecContext) {
+		w := newWorld(ctx, "devices", 1, "2")
+		const annotation = schedulingv1alpha1.DeviceAllocatedAnnotation
+		create := func(node string) error {
+			pod := w.podOf(gang{name: "p"}, 0)
+			pod.Annotations[annotation] = `{"gpu":[{"minor":0}]}`
+			pod.Spec.NodeName = node
+			_, err := kube.CoreV1().Pods(w.name).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		}
+		Eventually(func() error { return create(w.node(0)) }).Should(refused(), "a pod that comes with its node")
+		Expect(create("")).To(Succeed(), "a copy of a pod of ours, whose annotation the bind replaces")
+
+		w.start(ctx, w.conf())
+		g := gang{name: "g", size: 1, min: 1}
+		w.submit(ctx, g)
+		w.eventuallyRunning(g)
+		annotate := func(value string) error {
+			patch := []byte(fmt.Sprintf(`{"metadata": {"annotations": {%q: %s}}}`, annotation, value))
+			_, err := kube.CoreV1().Pods(w.name).Patch(ctx, g.member(0), types.MergePatchType, patch, metav1.PatchOptions{})
+			return err
+		}
+		Expect(annotate(`"{}"`)).To(refused())
+		Expect(annotate("null")).To(Succeed(), "what is not there")
 	})
 })
 

@@ -22,6 +22,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	upstream "volcano.sh/volcano/pkg/scheduler/plugins/deviceshare"
 
@@ -69,7 +70,7 @@ func Spec() framework.PluginSpec {
 // podKeys are the labels and annotations of pods that say which devices they want.
 var podKeys = []string{
 	schedulingv1alpha1.DeviceAllocateHintAnnotation, schedulingv1alpha1.DeviceJointAllocateAnnotation,
-	schedulingv1alpha1.GPUPartitionSpecAnnotation, schedulingv1alpha1.GPUIsolationProviderLabel,
+	schedulingv1alpha1.GPUPartitionSpecAnnotation, schedulingv1alpha1.GPUIsolationProviderLabel, v1beta1.NumaPolicyKey,
 }
 
 type plugin struct {

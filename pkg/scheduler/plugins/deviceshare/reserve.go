@@ -47,8 +47,8 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	defer s.mu.Unlock()
 	ledger := s.ledgerOf(node, inventory)
 	waits := task.Status == api.Pipelined
-	on := s.strategyFor(task, idle(node, waits).Clone().Add(task.Resreq)) // the node has the task already
-	if members := s.movable(task, node.Name, waits); len(members) > 0 {
+	on := s.strategyFor(task, node, idle(node, waits).Clone().Add(task.Resreq)) // the node has the task already
+	if members := s.movable(task, node.Name, waits); len(members) > 0 && !on.isAligned() {
 		own := &placement{task: task, node: node.Name, request: request}
 		if plan, refused := s.together(append(members, own), ledger, waits, on); refused == nil {
 			for member, allocation := range plan {
@@ -58,7 +58,7 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 			return nil
 		}
 	}
-	allocation, refused := allocator.Allocate(ledger.beside(waits), request.Request, on.options)
+	allocation, refused := on.allocate(ledger.beside(waits), request.Request)
 	if refused != nil {
 		return errors.New(refused.Reason)
 	}

@@ -133,12 +133,12 @@ func (s *session) find(task *api.TaskInfo, request *request, node *api.NodeInfo)
 	defer s.mu.Unlock()
 	ledger := s.ledgerOf(node, inventory)
 	waits := !task.InitResreq.LessEqual(node.Idle, api.Zero)
-	state, on := ledger.beside(waits), s.strategyFor(task, idle(node, waits))
+	state, on := ledger.beside(waits), s.strategyFor(task, node, idle(node, waits))
 	found := s.verdicts.of(request, inventory, state, on)
 	if found.refusal == nil {
 		return found, nil
 	}
-	if members := s.movable(task, node.Name, waits); len(members) > 0 {
+	if members := s.movable(task, node.Name, waits); len(members) > 0 && !on.isAligned() {
 		own := &placement{task: task, node: node.Name, request: request}
 		if _, refused := s.together(append(members, own), ledger, waits, on); refused == nil {
 			return nil, nil

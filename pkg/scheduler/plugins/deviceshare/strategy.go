@@ -17,13 +17,14 @@ import (
 
 // strategy is how devices of a node are chosen for a task. Context tells apart what it looks at besides the devices.
 type strategy struct {
-	options allocator.Options
-	context uint64
+	options   allocator.Options
+	alignment alignment
+	context   uint64
 }
 
 // strategyFor returns the strategy for a task on a node that has so much free before the task comes. The mutex is held.
-func (s *session) strategyFor(task *api.TaskInfo, free *api.Resource) strategy {
-	of := strategy{options: allocator.Options{Templates: s.templates.current.Load()}, context: s.templates.version.Load()}
+func (s *session) strategyFor(task *api.TaskInfo, node *api.NodeInfo, free *api.Resource) strategy {
+	of := strategy{alignment: s.alignmentOf(task, node), options: allocator.Options{Templates: s.templates.current.Load()}, context: s.templates.version.Load()}
 	switch s.strategy.Type {
 	case leastAllocated:
 		of.options.Strategy = allocator.LeastAllocated{Weights: s.strategy.weights()}
@@ -35,6 +36,12 @@ func (s *session) strategyFor(task *api.TaskInfo, free *api.Resource) strategy {
 		of.options.Strategy = s.kindsNow().On(before, after)
 		of.options.ScoreFirst = true
 		of.context = s.contextOf(of.context, s.history.version, uint64(before.MilliCPU), uint64(before.Memory), uint64(after.MilliCPU), uint64(after.Memory))
+	}
+	for _, id := range of.alignment.nodes {
+		of.context = s.contextOf(of.context, uint64(id))
+	}
+	if of.alignment.must {
+		of.context = s.contextOf(of.context)
 	}
 	return of
 }

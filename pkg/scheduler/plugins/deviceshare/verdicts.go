@@ -47,7 +47,7 @@ func (v *verdicts) of(request *request, inventory *inventory, state *allocator.S
 		clear(v.known)
 	}
 	found := &verdict{}
-	allocation, refusal := allocator.Allocate(state, request.Request, on.options)
+	allocation, refusal := on.allocate(state, request.Request)
 	if found.refusal = refusal; refusal == nil {
 		found.score = on.options.Strategy.NodeScore(state, state.With(allocation))
 	}

@@ -22,7 +22,7 @@ import (
 // choosy has no say on pods but those of one label, and refuses these all nodes.
 type choosy struct{ asked map[string]bool }
 
-func (*choosy) Name() string                         { return "choosy" }
+func (*choosy) Name() string                          { return "choosy" }
 func (*choosy) OnSessionClose(ssn *framework.Session) {}
 func (c *choosy) OnSessionOpen(ssn *framework.Session) {
 	ssn.AddPredicateFn("choosy", func(task *api.TaskInfo, node *api.NodeInfo) error {

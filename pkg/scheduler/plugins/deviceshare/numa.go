@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/nodeinfo/v1alpha1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
+)
+
+// The NUMA policies of pods (annotation volcano.sh/numa-topology-policy), as the kubelet's topology manager has them.
+const (
+	noNUMAPolicy   = "none"
+	singleNUMANode = "single-numa-node"
+)
+
+// alignment is on which NUMA nodes a task's devices may be, so that its CPUs can be there, too.
+type alignment struct {
+	// nodes are tried one after the other.
+	nodes []int
+	// must is true if devices that are spread will not do.
+	must bool
+}
+
+// alignmentOf is the task's on the node, by what upstream's numa-aware plugin knows of the node's CPUs: the NUMA nodes that have enough of
+// them free, for a task with a NUMA policy.
+func (s *session) alignmentOf(task *api.TaskInfo, node *api.NodeInfo) alignment {
+	numa := node.NumaSchedulerInfo
+	if s.unaligned || task.NumaInfo == nil || task.NumaInfo.Policy == "" || task.NumaInfo.Policy == noNUMAPolicy || numa == nil || numa.NumaResMap[string(v1.ResourceCPU)] == nil ||
+		numa.Policies[v1alpha1.TopologyManagerPolicy] == noNUMAPolicy {
+		return alignment{}
+	}
+	free := map[int]int{}
+	for _, cpu := range numa.NumaResMap[string(v1.ResourceCPU)].Allocatable.UnsortedList() {
+		free[numa.CPUDetail[cpu].NUMANodeID]++
+	}
+	a := alignment{must: task.NumaInfo.Policy == singleNUMANode}
+	for _, id := range slices.Sorted(maps.Keys(free)) {
+		if free[id] >= int(math.Ceil(task.InitResreq.MilliCPU/1000)) {
+			a.nodes = append(a.nodes, id)
+		}
+	}
+	return a
+}
+
+// isAligned is true if devices and CPUs are chosen together, task by task.
+func (on *strategy) isAligned() bool { return on.alignment.must || len(on.alignment.nodes) > 0 }
+
+// allocate chooses devices for the request, on one NUMA node if the strategy is aligned.
+func (on *strategy) allocate(state *allocator.State, request *allocator.Request) (*allocator.Allocation, *allocator.Refusal) {
+	for _, id := range on.alignment.nodes {
+		aligned := on.options
+		aligned.NUMANodes = []int{id}
+		if allocation, refusal := allocator.Allocate(state, request, aligned); refusal == nil {
+			return allocation, nil
+		}
+	}
+	allocation, refusal := allocator.Allocate(state, request, on.options)
+	if refusal == nil && on.alignment.must {
+		return nil, &allocator.Refusal{Reason: "Insufficient NUMA Scoped Devices: no NUMA node has both the CPUs and the devices free"}
+	}
+	return allocation, refusal
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/topology"
+	"k8s.io/utils/cpuset"
+	nodeinfov1alpha1 "volcano.sh/apis/pkg/apis/nodeinfo/v1alpha1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// TestDevicesAreWhereTheCPUsAre, of a pod with a NUMA policy on a node that tells its CPUs.
+func TestDevicesAreWhereTheCPUsAre(t *testing.T) {
+	tests := map[string]struct {
+		policy, gpus, arguments string
+		// free is how many CPUs each NUMA node has free.
+		free map[int]int
+		want string
+		said string
+	}{
+		"no policy":                          {gpus: "200", free: map[int]int{0: 0, 1: 8}, want: "n1: gpu 0,1"},
+		"CPUs on the second":                 {policy: "single-numa-node", gpus: "200", free: map[int]int{0: 0, 1: 8}, want: "n1: gpu 4,5"},
+		"CPUs on both":                       {policy: "single-numa-node", gpus: "200", free: map[int]int{0: 8, 1: 8}, want: "n1: gpu 0,1"},
+		"CPUs on none":                       {policy: "single-numa-node", gpus: "200", free: map[int]int{0: 0, 1: 0}, said: "no NUMA node has both the CPUs and the devices free"},
+		"more GPUs than a NUMA node has":     {policy: "single-numa-node", gpus: "600", free: map[int]int{0: 8, 1: 8}, said: "no NUMA node has both the CPUs and the devices free"},
+		"a policy that is a wish":            {policy: "best-effort", gpus: "200", free: map[int]int{0: 0, 1: 8}, want: "n1: gpu 4,5"},
+		"a wish that cannot be":              {policy: "best-effort", gpus: "600", free: map[int]int{0: 8, 1: 8}, want: "n1: gpu 0,1,2,3,4,5"},
+		"a policy that is not looked at":     {policy: "single-numa-node", gpus: "200", free: map[int]int{0: 0, 1: 8}, arguments: "disableDeviceNUMATopologyAlignment: true", want: "n1: gpu 0,1"},
+		"a policy, and CPUs nobody knows of": {policy: "single-numa-node", gpus: "200", want: "n1: gpu 0,1"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			nodes, devices := machines("n1")
+			podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": tc.gpus})
+			if tc.policy != "" {
+				annotated(v1beta1.NumaPolicyKey, tc.policy)(pods[0])
+			}
+			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			if tc.arguments != "" {
+				w.conf += "    arguments: {" + tc.arguments + "}\n"
+			}
+			if tc.free != nil {
+				w.Cache().Nodes["n1"].NumaInfo = numaInfo(tc.free)
+				w.Cache().Nodes["n1"].NumaChgFlag = api.NumaInfoMoreFlag
+			}
+			got := w.allocate(t)
+			want := map[string]string{}
+			if tc.want != "" {
+				want["g-0"] = tc.want
+			}
+			if diff := cmp.Diff(want, got.decided); diff != "" {
+				t.Errorf("decided (-want +got):\n%s", diff)
+			}
+			if !strings.Contains(got.said["g-0"], tc.said) {
+				t.Errorf("said %q, want %q", got.said["g-0"], tc.said)
+			}
+		})
+	}
+}
+
+// numaInfo is of a node with NUMA nodes that have so many CPUs free, of eight each.
+func numaInfo(free map[int]int) *api.NumatopoInfo {
+	info := &api.NumatopoInfo{
+		Policies:   map[nodeinfov1alpha1.PolicyName]string{nodeinfov1alpha1.CPUManagerPolicy: "static", nodeinfov1alpha1.TopologyManagerPolicy: "single-numa-node"},
+		NumaResMap: map[string]*api.ResourceInfo{}, CPUDetail: topology.CPUDetails{}, ResReserved: v1.ResourceList{},
+	}
+	var idle []int
+	for numa, n := range free {
+		for i := range 8 {
+			cpu := 8*numa + i
+			info.CPUDetail[cpu] = topology.CPUInfo{NUMANodeID: numa, SocketID: numa, CoreID: cpu}
+			if i < n {
+				idle = append(idle, cpu)
+			}
+		}
+	}
+	info.NumaResMap["cpu"] = &api.ResourceInfo{Allocatable: cpuset.New(idle...), Capacity: 16}
+	return info
+}
