@@ -44,6 +44,25 @@ func TestMembersTogether(t *testing.T) {
 			requests: []*Request{gpus("2"), gpus("2")},
 			want:     "gpu 0,2 | gpu 4,6",
 		},
+		"equal members have equal scopes, the narrowest": {
+			used:     []*Allocation{whole(0, 4)},
+			requests: []*Request{gpus("2"), gpus("2")},
+			want:     "gpu 2,3 | gpu 6,7",
+		},
+		"not all can have the narrowest": {
+			used:     []*Allocation{whole(0, 2, 4, 7)},
+			requests: []*Request{gpus("2"), gpus("2")},
+			want:     "gpu 1,3 | gpu 5,6",
+		},
+		"no equal scopes, and no wider one than must be": {
+			used:     []*Allocation{whole(2, 3, 4)},
+			requests: []*Request{gpus("2"), gpus("2")},
+			want:     "gpu 0,1 | gpu 6,7",
+		},
+		"members in the way of one in the middle": {
+			requests: []*Request{gpus("1"), inNUMA, gpus("1"), gpus("2")},
+			want:     "gpu 0 | gpu 4,5,6,7 | gpu 1 | gpu 2,3",
+		},
 		"too many together": {
 			requests: []*Request{gpus("5"), gpus("4")},
 			want:     "Insufficient gpu devices for 2 members together", refused: true,
