@@ -12,7 +12,10 @@ import (
 	"sync"
 	"time"
 
+	resourcev1 "k8s.io/api/resource/v1"
+	resourcev1alpha3 "k8s.io/api/resource/v1alpha3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	apiversion "k8s.io/apimachinery/pkg/version"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -20,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/compatibility"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/features"
 )
 
 // tellEvery is how often a start that waits says what for.
@@ -84,21 +88,73 @@ func matchFeatureGates(ctx context.Context, config *rest.Config) error {
 	if err := registry.Register(compatibility.DefaultKubeComponent, version, utilfeature.DefaultMutableFeatureGate); err != nil {
 		return fmt.Errorf("matching feature gates to Kubernetes %s: %w", server.GitVersion, err)
 	}
-	return registry.Set()
+	if err := registry.Set(); err != nil {
+		return err
+	}
+	return matchDeviceClaims(ctx, config)
+}
+
+// matchDeviceClaims turns dynamic resource allocation off where the API server does not serve it in the version that is read here, as it
+// may be told not to whatever its own version is: the lists would be waited for for ever.
+func matchDeviceClaims(ctx context.Context, config *rest.Config) error {
+	gates := utilfeature.DefaultMutableFeatureGate
+	if !gates.Enabled(features.DynamicResourceAllocation) {
+		return nil
+	}
+	served, err := serves(ctx, config, resourcev1.SchemeGroupVersion)
+	switch {
+	case err != nil:
+		return err
+	case !served:
+		klog.InfoS("The API server does not serve claims for devices: the feature gate is switched off", "group", resourcev1.SchemeGroupVersion, "gate", features.DynamicResourceAllocation)
+		return gates.SetFromMap(map[string]bool{string(features.DynamicResourceAllocation): false})
+	case !gates.Enabled(features.DRADeviceTaints):
+		return nil
+	}
+	if served, err = serves(ctx, config, resourcev1alpha3.SchemeGroupVersion); err == nil && !served {
+		err = fmt.Errorf("the feature gate %s is on, and the API server does not serve %s, which it needs: serve it, or switch the gate off",
+			features.DRADeviceTaints, resourcev1alpha3.SchemeGroupVersion)
+	}
+	return err
+}
+
+// serves is false of a version of an API group that the API server says it has not.
+func serves(ctx context.Context, config *rest.Config, group schema.GroupVersion) (bool, error) {
+	_, err := readPath(ctx, config, "/apis/"+group.String())
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err == nil, apierrors.IsForbidden(err):
+		return true, nil
+	}
+	return false, fmt.Errorf("asking whether the API server serves %s: %w", group, err)
 }
 
 func serverVersion(ctx context.Context, config *rest.Config) (*apiversion.Info, error) {
+	text, err := readPath(ctx, config, "/version")
+	if err != nil {
+		return nil, fmt.Errorf("reading the API server's version: %w", err)
+	}
+	var info apiversion.Info
+	if err := json.Unmarshal(text, &info); err != nil {
+		return nil, fmt.Errorf("reading the API server's version: %w", err)
+	}
+	return &info, nil
+}
+
+// readPath returns what the API server has at the path. It waits for one that is away until ctx ends.
+func readPath(ctx context.Context, config *rest.Config, path string) (text []byte, err error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("making the discovery client: %w", err)
 	}
-	var info apiversion.Info
 	told := false
 	err = apiServerBackoff().DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
-		text, err := client.RESTClient().Get().AbsPath("/version").DoRaw(ctx)
+		var err error
+		text, err = client.RESTClient().Get().AbsPath(path).DoRaw(ctx)
 		switch {
 		case err == nil:
-			return true, json.Unmarshal(text, &info)
+			return true, nil
 		case !away(err):
 			return false, err
 		case !told && ctx.Err() == nil:
@@ -107,10 +163,7 @@ func serverVersion(ctx context.Context, config *rest.Config) (*apiversion.Info, 
 		}
 		return false, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("reading the API server's version: %w", err)
-	}
-	return &info, nil
+	return text, err
 }
 
 // apiServerBackoff are the pauses between tries to reach an API server that is away.

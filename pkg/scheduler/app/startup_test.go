@@ -19,12 +19,58 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/rest"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	"k8s.io/kubernetes/pkg/features"
 	"sigs.k8s.io/yaml"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
 )
+
+// TestAnAPIServerWithoutClaimsForDevices: what it does not serve is not read, for its lists would be waited for for ever.
+func TestAnAPIServerWithoutClaimsForDevices(t *testing.T) {
+	tests := map[string]struct {
+		// serves are the versions of the group that are served, taints is true with the gate that needs another.
+		serves []string
+		taints bool
+		status int
+		want   bool
+		err    string
+	}{
+		"all is served":                       {serves: []string{"v1"}, want: true},
+		"an older version is served":          {serves: []string{"v1beta1"}},
+		"nobody may ask":                      {status: http.StatusForbidden, want: true},
+		"rules that taint devices, too":       {serves: []string{"v1", "v1alpha3"}, taints: true, want: true},
+		"but no rules that taint devices":     {serves: []string{"v1"}, taints: true, want: true, err: "the feature gate DRADeviceTaints is on, and the API server does not serve resource.k8s.io/v1alpha3"},
+		"neither, though rules are asked for": {taints: true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.DynamicResourceAllocation, true)
+			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.DRADeviceTaints, tt.taints)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				version, isGroup := strings.CutPrefix(r.URL.Path, "/apis/resource.k8s.io/")
+				switch {
+				case tt.status != 0 && isGroup:
+					w.WriteHeader(tt.status)
+				case isGroup && !slices.Contains(tt.serves, version):
+					w.WriteHeader(http.StatusNotFound)
+				}
+				_, _ = w.Write([]byte(`{"major":"1","minor":"34","gitVersion":"v1.34.1"}`))
+			}))
+			defer server.Close()
+			err := matchFeatureGates(t.Context(), &rest.Config{Host: server.URL})
+			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("got %v, want %q", err, tt.err)
+			}
+			if got := utilfeature.DefaultFeatureGate.Enabled(features.DynamicResourceAllocation); got != tt.want {
+				t.Errorf("the gate is on: %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
 
 func TestTheStartWaitsForTheAPIServer(t *testing.T) {
 	tests := map[string]struct {
