@@ -38,7 +38,7 @@ type devices struct {
 	classes  classLister
 	features structured.Features
 	// compiled are selectors; the allocator and the inventory use them alike.
-	compiled  *cel.Cache
+	compiled  *selectorCache
 	inventory *inventory
 	// synced are true once what was there at the start is known.
 	synced []cache.InformerSynced
@@ -136,7 +136,7 @@ func newDevices(kube kubernetes.Interface, factory informers.SharedInformerFacto
 		chosen:  map[string]map[*heldClaim]bool{},
 		changed: make(chan struct{}),
 	}
-	d.compiled = cel.NewCache(compiledSelectors, cel.Features{EnableConsumableCapacity: d.features.ConsumableCapacity})
+	d.compiled = newSelectorCache(cel.Features{EnableConsumableCapacity: d.features.ConsumableCapacity})
 	d.inventory = newInventory(d.features.PartitionableDevices)
 	d.ledger = newLedger(d.features.ConsumableCapacity)
 	claims := resources.ResourceClaims().Informer()
@@ -153,9 +153,6 @@ func newDevices(kube kubernetes.Interface, factory informers.SharedInformerFacto
 	}
 	return d, needed, nil
 }
-
-// compiledSelectors are so many selectors of which the compiled form is kept. Each takes some 10 kB.
-const compiledSelectors = 1000
 
 func (d *devices) claimShown(object any) {
 	claim, ok := object.(*resourceapi.ResourceClaim)

@@ -88,7 +88,7 @@ func newRandomWorld(random *rand.Rand) *randomWorld {
 	features.PartitionableDevices = random.IntN(2) == 0
 	features.DeviceTaints = !features.PartitionableDevices && random.IntN(2) == 0
 	w := &randomWorld{devices: &devices{
-		classes: classLister{resourcelisters.NewDeviceClassLister(classes)}, features: features, compiled: cel.NewCache(100, cel.Features{}),
+		classes: classLister{resourcelisters.NewDeviceClassLister(classes)}, features: features, compiled: newSelectorCache(cel.Features{}),
 		inventory: newInventory(features.PartitionableDevices), ledger: newLedger(false),
 	}}
 	for i := range 3 {
@@ -212,7 +212,7 @@ func (w *randomWorld) allocated() structured.AllocatedState {
 func (w *randomWorld) oracle(node *v1.Node, claims []*resourceapi.ResourceClaim, state structured.AllocatedState, of []*resourceapi.ResourceSlice) ([]resourceapi.AllocationResult, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	allocator, err := structured.NewAllocator(ctx, w.features, state, w.classes, of, w.compiled)
+	allocator, err := structured.NewAllocator(ctx, w.features, state, w.classes, of, w.compiled.Cache)
 	if err != nil {
 		return nil, err
 	}

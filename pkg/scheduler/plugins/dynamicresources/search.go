@@ -98,6 +98,9 @@ type search struct {
 
 // newSearch has the search look at what the claims may be allocated from.
 func (d *devices) newSearch(ctx context.Context, r *reach, claims []*resourceapi.ResourceClaim) (*search, error) {
+	if err := d.compileAll(ctx, claims); err != nil {
+		return nil, err
+	}
 	s := &search{devices: d, ctx: ctx, reach: r, offered: r.sound}
 	if wantsAll(claims) {
 		s.offered = r.all
@@ -142,7 +145,7 @@ func (d *devices) suitsAny(ctx context.Context, one *slice, claims []*resourceap
 				return false, err
 			}
 			for k := range choices {
-				suits, err := one.suiting(ctx, d.compiled, &choices[k], choices[k].key())
+				suits, err := one.suiting(ctx, d.compiled.Cache, &choices[k], choices[k].key())
 				if err != nil || slices.Contains(suits, true) {
 					return err == nil, err
 				}
@@ -166,7 +169,7 @@ func (s *search) solve(claims []*resourceapi.ResourceClaim, state structured.All
 		return found{allocations: allocations}, err
 	}
 	m := newMarket(s.offered, state, s.features)
-	d, err := demandOf(s.ctx, claims, s.offered, m, s.classes, s.compiled)
+	d, err := demandOf(s.ctx, claims, s.offered, m, s.classes, s.compiled.Cache)
 	if err != nil {
 		return found{}, err
 	}
@@ -222,7 +225,7 @@ func (s *search) allocate(claims []*resourceapi.ResourceClaim, state structured.
 			allocations, err = nil, fmt.Errorf("the allocator panicked: %v", p)
 		}
 	}()
-	allocator, err := structured.NewAllocator(s.ctx, s.features, state, s.classes, s.raw, s.compiled)
+	allocator, err := structured.NewAllocator(s.ctx, s.features, state, s.classes, s.raw, s.compiled.Cache)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/utils/ptr"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -71,6 +72,44 @@ func TestAClaimThatTakesForEver(t *testing.T) {
 	}
 	if got := verdict("other", schedtest.DeviceClaim("easy", one())); got != "" {
 		t.Errorf("another namespace: %s", got)
+	}
+}
+
+// TestSelectorsThatTakeLongToCompile: a search waits for them as long as it may take, and those with others do not. They are compiled all
+// the same, and the next session has them.
+func TestSelectorsThatTakeLongToCompile(t *testing.T) {
+	p, q := member("p", "made t"), member("q", "made t")
+	run(t, append(gpus("n"), made(p, "t", one("true", "true || true")), made(q, "t", one(modelA))), func(w *world) {
+		if got := w.fits(q, "n"); got != "" {
+			t.Fatal(got)
+		}
+		compiled, begun := make(chan struct{}), time.Now()
+		w.plugin.devices.compiled.compile = func(string) { <-compiled }
+		if got, want := w.fits(p, "n"), `claim "p-t" (request "r", class "gpu"): searching node(s) for devices took too long`; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if took := time.Since(begun); took != time.Second {
+			t.Errorf("it took %v, want dynamicresources.filterTimeoutSeconds", took)
+		}
+		if got := w.fits(q, "n"); got != "" {
+			t.Errorf("selectors that are compiled: %s", got)
+		}
+		close(compiled)
+		w.open()
+		if got := w.fits(p, "n"); got != "" {
+			t.Error(got)
+		}
+	})
+}
+
+// TestASelectorWhoseCompilerPanics is nobody else's trouble.
+func TestASelectorWhoseCompilerPanics(t *testing.T) {
+	c := newSelectorCache(cel.Features{})
+	c.compile = func(string) { panic("oh no") }
+	for range 2 {
+		if err := c.ready(t.Context(), schedtest.DeviceClass("c", "true").Spec.Selectors); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
