@@ -149,39 +149,50 @@ func TestADeviceThatBreaksBeforeTheBind(t *testing.T) {
 	}
 }
 
-// TestDevicesOfVictims are free for the pod they are evicted for.
+// TestDevicesOfVictims are free for the pod they are evicted for. Upstream's preempt chooses victims by sums, in which what Device objects count
+// is not, or by trying them out.
 func TestDevicesOfVictims(t *testing.T) {
-	nodes, devices := machines("n1")
-	nodes[0].Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("8")
-	nodes[0].Status.Capacity = nodes[0].Status.Allocatable
-	var running []*v1.Pod
-	var podGroups []*v1beta1.PodGroup
-	for i, minors := range [][]int{{0, 1, 2, 3}, {4, 5, 6, 7}} {
-		name := fmt.Sprintf("low-%d", i)
-		pod := has(name, "n1", "100", minors...)
-		limits := v1.ResourceList{"cpu": resource.MustParse("1"), "nvidia.com/gpu": resource.MustParse("4")}
-		pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Limits: limits, Requests: limits}
-		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1beta1.KubeGroupNameAnnotationKey, name)
-		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, "volcano.sh/preemptable", "true")
-		running = append(running, pod)
-		podGroups = append(podGroups, schedtest.MakePodGroup().Name(name).MinMember(0).Phase(v1beta1.PodGroupRunning).Obj())
+	const tryingOut = "configurations:\n- name: preempt\n  arguments:\n    enableTopologyAwarePreemption: true\n"
+	tests := map[string]struct{ resource, each, all, conf string }{
+		"by sums":          {resource: "nvidia.com/gpu", each: "4", all: "8"},
+		"by sums, aware":   {resource: "nvidia.com/gpu", each: "4", all: "8", conf: tryingOut},
+		"by trying it out": {resource: "koordinator.sh/gpu", each: "400", all: "800", conf: tryingOut},
 	}
-	high, pods := gang("high", 1, schedtest.Resources{"nvidia.com/gpu": "8"}, func(pod *v1.Pod) { pod.Spec.Priority = new(int32(1000)) })
-	high.Spec.PriorityClassName = "high"
-	w := newWorld(t, sessiontest.World{
-		Nodes: nodes, Devices: devices, PodGroups: append(podGroups, high), Pods: append(running, pods...),
-		PriorityClasses: []*schedulingv1.PriorityClass{schedtest.PriorityClass("high", 1000)},
-	})
-	w.conf = strings.Replace(byDevices, "actions: allocate", `actions: "allocate, preempt"`, 1)
-	ssn := w.Open(w.registry, w.conf)
-	defer ssn.Close()
-	first, _ := vcframework.GetAction("allocate")
-	second, _ := vcframework.GetAction("preempt")
-	ssn.Run(first, second)
-	if diff := cmp.Diff(map[string]string{schedtest.Namespace + "/high-0": "n1"}, ssn.Pipelined()); diff != "" {
-		t.Errorf("waiting for victims to go (-want +got):\n%s", diff)
-	}
-	if got := len(ssn.Evicts()); got != 2 {
-		t.Errorf("evicted %v, want both", ssn.Evicts())
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			nodes, devices := machines("n1")
+			nodes[0].Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("8")
+			nodes[0].Status.Capacity = nodes[0].Status.Allocatable
+			var running []*v1.Pod
+			var podGroups []*v1beta1.PodGroup
+			for i, minors := range [][]int{{0, 1, 2, 3}, {4, 5, 6, 7}} {
+				name := fmt.Sprintf("low-%d", i)
+				pod := has(name, "n1", "100", minors...)
+				limits := v1.ResourceList{"cpu": resource.MustParse("1"), v1.ResourceName(tc.resource): resource.MustParse(tc.each)}
+				pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Limits: limits, Requests: limits}
+				metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1beta1.KubeGroupNameAnnotationKey, name)
+				metav1.SetMetaDataAnnotation(&pod.ObjectMeta, "volcano.sh/preemptable", "true")
+				running = append(running, pod)
+				podGroups = append(podGroups, schedtest.MakePodGroup().Name(name).MinMember(0).Phase(v1beta1.PodGroupRunning).Obj())
+			}
+			high, pods := gang("high", 1, schedtest.Resources{tc.resource: tc.all}, func(pod *v1.Pod) { pod.Spec.Priority = new(int32(1000)) })
+			high.Spec.PriorityClassName = "high"
+			w := newWorld(t, sessiontest.World{
+				Nodes: nodes, Devices: devices, PodGroups: append(podGroups, high), Pods: append(running, pods...),
+				PriorityClasses: []*schedulingv1.PriorityClass{schedtest.PriorityClass("high", 1000)},
+			})
+			w.conf = strings.Replace(byDevices, "actions: allocate", `actions: "allocate, preempt"`, 1) + tc.conf
+			ssn := w.Open(w.registry, w.conf)
+			defer ssn.Close()
+			first, _ := vcframework.GetAction("allocate")
+			second, _ := vcframework.GetAction("preempt")
+			ssn.Run(first, second)
+			if diff := cmp.Diff(map[string]string{schedtest.Namespace + "/high-0": "n1"}, ssn.Pipelined()); diff != "" {
+				t.Errorf("waiting for victims to go (-want +got):\n%s", diff)
+			}
+			if got := len(ssn.Evicts()); got != 2 {
+				t.Errorf("evicted %v, want both", ssn.Evicts())
+			}
+		})
 	}
 }
