@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -93,7 +94,8 @@ func newClusterDevices(client clientset.Interface, wake func()) (*clusterDevices
 	}
 	changed := func(any) { wake() }
 	_, err = shared.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: changed, DeleteFunc: changed, UpdateFunc: func(was, now any) {
-		if l, r := was.(*schedulingv1alpha1.Device), now.(*schedulingv1alpha1.Device); l.ResourceVersion != r.ResourceVersion {
+		l, r := was.(*schedulingv1alpha1.Device), now.(*schedulingv1alpha1.Device)
+		if !apiequality.Semantic.DeepEqual(l.Spec, r.Spec) || !maps.Equal(l.Labels, r.Labels) || !maps.Equal(l.Annotations, r.Annotations) {
 			wake()
 		}
 	}})

@@ -3,8 +3,7 @@
 package deviceshare
 
 import (
-	"sync"
-
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -14,7 +13,6 @@ import (
 
 // ledgers are those of nodes, as they were looked at last. They are kept from session to session.
 type ledgers struct {
-	mu    sync.Mutex
 	nodes map[string]*ledger
 }
 
@@ -25,14 +23,19 @@ type ledger struct {
 	entries   map[types.UID]*entry
 	// now is what is left beside all pods on the node, later beside those that are not being deleted or evicted.
 	now, later *allocator.State
-	looks      int
+	// unknown is how many pods have devices, and nothing says which; unknownLater how many of them are not leaving.
+	unknown, unknownLater int
+	looks                 int
 }
 
 // entry is what one pod has.
 type entry struct {
+	// annotation is what was read last, if the session has not decided on it.
 	annotation string
+	read       bool
 	allocation *allocator.Allocation
-	leaving    bool
+	// unknown is true of a pod that asks for devices and does not say which it has.
+	unknown, leaving bool
 	// look is the last look that found the pod on the node.
 	look int
 }
@@ -52,8 +55,6 @@ func (l *ledgers) of(node *api.NodeInfo, inventory *inventory, placed map[api.Ta
 
 // keepOnly forgets nodes that are gone.
 func (l *ledgers) keepOnly(nodes map[string]*api.NodeInfo) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if len(l.nodes) <= len(nodes) {
 		return
 	}
@@ -85,51 +86,47 @@ func (l *ledger) update(node *api.NodeInfo, placed map[api.TaskID]*placement) {
 // enter enters the task. One that the session placed has what it decided, if anything; any other what its annotation says, if it asks for
 // devices at all: anybody may write an annotation.
 func (l *ledger) enter(task *api.TaskInfo, own *placement) {
-	uid, leaving := task.Pod.UID, task.Status == api.Releasing
-	e := l.entries[uid]
-	var allocation *allocator.Allocation
-	annotation := ""
+	e := l.entries[task.Pod.UID]
+	if e == nil {
+		e = &entry{}
+		l.entries[task.Pod.UID] = e
+	}
+	now := entry{leaving: task.Status == api.Releasing, look: l.looks}
 	switch {
 	case own != nil:
-		allocation = own.allocation
+		now.allocation = own.allocation
 	case task.Status == api.Allocated || task.Status == api.Pipelined:
+	case e.read && e.annotation == allocated(task.Pod):
+		now.read, now.annotation, now.allocation, now.unknown = true, e.annotation, e.allocation, e.unknown
 	default:
-		if annotation = allocated(task.Pod); annotation != "" {
-			allocation = l.decode(e, task, annotation)
-		}
+		now.read, now.annotation = true, allocated(task.Pod)
+		now.allocation, now.unknown = readAllocated(task.Pod)
 	}
-	if e == nil {
-		if allocation.IsEmpty() {
-			return
-		}
-		e = &entry{}
-		l.entries[uid] = e
+	if e.allocation != now.allocation || e.unknown != now.unknown || e.leaving != now.leaving {
+		l.strike(e)
+		l.count(&now)
 	}
-	e.look = l.looks
-	if e.allocation == allocation && e.leaving == leaving {
-		return
-	}
-	l.strike(e)
-	e.annotation, e.allocation, e.leaving = annotation, allocation, leaving
-	l.now = l.now.With(allocation)
-	if !leaving {
-		l.later = l.later.With(allocation)
-	}
+	*e = now
 }
 
-// decode reads the annotation, unless it was read before.
-func (l *ledger) decode(e *entry, task *api.TaskInfo, annotation string) *allocator.Allocation {
-	if e != nil && e.annotation == annotation {
-		return e.allocation
+// readAllocated reads what a pod that asks for devices has; unknown is true if nothing says that.
+func readAllocated(pod *v1.Pod) (allocation *allocator.Allocation, unknown bool) {
+	if !allocator.AsksForDevices(pod) {
+		return nil, false
 	}
-	if !allocator.AsksForDevices(task.Pod) {
-		return nil
-	}
-	allocation, err := allocator.ParseAllocation(annotation)
+	allocation, err := allocator.ParseAllocation(allocated(pod))
 	if err != nil {
-		klog.ErrorS(err, "Which devices a pod has cannot be read, they may be given to others", "pod", klog.KObj(task.Pod), "node", task.NodeName)
+		klog.ErrorS(err, "Which devices a pod has cannot be read", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
 	}
-	return allocation
+	return allocation, allocation.IsEmpty()
+}
+
+func (l *ledger) count(e *entry) {
+	l.now = l.now.With(e.allocation)
+	if !e.leaving {
+		l.later = l.later.With(e.allocation)
+	}
+	l.countUnknown(e, 1)
 }
 
 // strike takes the entry's devices off.
@@ -138,6 +135,24 @@ func (l *ledger) strike(e *entry) {
 	if !e.leaving {
 		l.later = l.later.Without(e.allocation)
 	}
+	l.countUnknown(e, -1)
+}
+
+func (l *ledger) countUnknown(e *entry, n int) {
+	if e.unknown {
+		l.unknown += n
+		if !e.leaving {
+			l.unknownLater += n
+		}
+	}
+}
+
+// refusal refuses the node while it has pods that may have any of the devices; for a pod that waits, if those are not leaving.
+func (l *ledger) refusal(waits bool) *allocator.Refusal {
+	if waits && l.unknownLater > 0 || !waits && l.unknown > 0 {
+		return &allocator.Refusal{Reason: "node(s) have pods with devices and nothing says which"}
+	}
+	return nil
 }
 
 // beside is what is left beside all pods on the node, or, for a pod that waits, beside those that are not leaving.

@@ -36,6 +36,10 @@ func TestWhatPodsOnANodeHave(t *testing.T) {
 	ended.Status.Phase = v1.PodSucceeded
 	unreadable := has("unreadable", "n1", "100")
 	unreadable.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation] = "{"
+	silent := has("silent", "n1", "100")
+	delete(silent.Annotations, schedulingv1alpha1.DeviceAllocatedAnnotation)
+	silentLeaving := silent.DeepCopy()
+	silentLeaving.DeletionTimestamp = leaving.DeletionTimestamp
 	whole := []string{"n1: gpu 0,1,2,3,4,5,6,7"}
 	tests := map[string]struct {
 		running []*v1.Pod
@@ -49,7 +53,9 @@ func TestWhatPodsOnANodeHave(t *testing.T) {
 		"one that asks for none":            {running: []*v1.Pod{forged}, want: whole},
 		"one that has ended":                {running: []*v1.Pod{ended}, want: whole},
 		"one that is being deleted":         {running: []*v1.Pod{leaving}, said: "there will be once pods that are leaving are gone"},
-		"one whose annotation is no JSON":   {running: []*v1.Pod{unreadable}, want: whole},
+		"one whose annotation is no JSON":   {running: []*v1.Pod{unreadable}, said: "node(s) have pods with devices and nothing says which"},
+		"one that does not say which":       {running: []*v1.Pod{silent}, said: "node(s) have pods with devices and nothing says which"},
+		"such a one that is being deleted":  {running: []*v1.Pod{silentLeaving}, said: "node(s) have pods with devices and nothing says which"},
 		"its own annotation from who knows": {change: annotated(schedulingv1alpha1.DeviceAllocatedAnnotation, `{"gpu":[{"minor":99}]}`), want: whole},
 	}
 	for name, tc := range tests {

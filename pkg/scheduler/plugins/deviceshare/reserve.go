@@ -47,6 +47,9 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	defer s.mu.Unlock()
 	ledger := s.ledgerOf(node, inventory)
 	waits := task.Status == api.Pipelined
+	if refusal := ledger.refusal(waits); refusal != nil {
+		return errors.New(refusal.Reason)
+	}
 	on := s.strategyFor(task, node, idle(node, waits).Clone().Add(task.Resreq)) // the node has the task already
 	if members := s.movable(task, node.Name, waits); len(members) > 0 && !on.isAligned() {
 		own := &placement{task: task, node: node.Name, request: request}

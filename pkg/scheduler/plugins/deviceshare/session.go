@@ -133,12 +133,15 @@ func (s *session) find(task *api.TaskInfo, request *request, node *api.NodeInfo)
 	defer s.mu.Unlock()
 	ledger := s.ledgerOf(node, inventory)
 	waits := !task.InitResreq.LessEqual(node.Idle, api.Zero)
+	if refusal := ledger.refusal(waits); refusal != nil {
+		return nil, refusal
+	}
 	state, on := ledger.beside(waits), s.strategyFor(task, node, idle(node, waits))
 	found := s.verdicts.of(request, inventory, state, on)
 	if found.refusal == nil {
 		return found, nil
 	}
-	if members := s.movable(task, node.Name, waits); len(members) > 0 && !on.isAligned() {
+	if members := s.movable(task, node.Name, waits); len(members) > 0 && s.unlike[task.Job] && !on.isAligned() { // for others the verdict is kept, whatever their gang
 		own := &placement{task: task, node: node.Name, request: request}
 		if _, refused := s.together(append(members, own), ledger, waits, on); refused == nil {
 			return nil, nil
