@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane/faultproxy"
+	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
+)
+
+var _ = Describe("A gang with GPUs and NICs", func() {
+	It("lies in the one cluster that has them together, and is told which in the write that binds it", func(ctx SpecContext) {
+		// By numbers the first cluster has enough: 35 of 40 GPUs and 20 NICs. But on 5 of its 20 PCIe switches a GPU is in use.
+		w := newBoardWorld(ctx, "board-gang", 5, 4)
+		proxy := w.proxy()
+		writes := writesTo(proxy, "(g|filler-[0-9])-[0-9]+")
+		w.schedule(ctx, proxy)
+		for i := range 5 {
+			filler := withGPU(fmt.Sprintf("filler-%d", i), w.node(i))
+			w.submit(ctx, filler)
+			w.eventuallyBound(filler, 1)
+		}
+		g := onSwitches("g", 16)
+		w.submit(ctx, g)
+		w.eventuallyIn(g, 16, "b")
+		w.eventuallyRunning(g)
+		w.expectSwitches(g)
+		w.expectNoDeviceTwice(ctx)
+		w.expectDevicesWithNode(g)
+		Expect(writes()).To(BeZero(), "writes beside the Bindings")
+
+		By("waiting while all are taken, saying how many members fit where")
+		next := onSwitches("next", 16)
+		w.submit(ctx, next)
+		w.eventuallyFailed(next, "NotEnoughResources", "a 15/16", "b 0/16")
+		w.deleteGang(ctx, g)
+		w.eventuallyIn(next, 16, "b")
+		w.expectSwitches(next)
+		w.expectNoDeviceTwice(ctx)
+	})
+
+	It("has none after a pre-bind that failed, and the next gang gets them", func(ctx SpecContext) {
+		w := newBoardWorld(ctx, "board-failed", 1)
+		w.schedule(ctx, nil, "first")
+		g := onSwitches("g", 4)
+		w.order("first", g.member(0), control.Fail)
+		w.submit(ctx, g)
+		w.eventuallyFailed(g, "PreBindFailed", "pre-bind plugin first", g.member(0))
+		Expect(w.everBound(g)).To(BeZero())
+		w.expectDevicesWithNode(g)
+		w.deleteGang(ctx, g)
+
+		next := onSwitches("next", 4) // all that the node has
+		w.submit(ctx, next)
+		w.eventuallyBound(next, 4)
+		w.expectSwitches(next)
+		w.expectNoDeviceTwice(ctx)
+		w.expectDevicesWithNode(next)
+	})
+
+	It("moves when a GPU turns unhealthy between the decision and the bind", func(ctx SpecContext) {
+		w := newBoardWorld(ctx, "board-unhealthy", 1, 1)
+		w.schedule(ctx, nil, "first")
+		g := onSwitches("g", 4)
+		w.order("first", control.Anything, control.Hang)
+		w.submit(ctx, g)
+		for _, pod := range g.pods() {
+			Eventually(func() int { return w.calls(control.PreBind, "first", pod) }).Should(Equal(1))
+		}
+		node := w.nodeOf(g.member(0))
+		w.turnUnhealthy(ctx, node, 3)
+		probe := withGPU("probe", node) // which is told so when the scheduler has seen it
+		w.submit(ctx, probe)
+		Eventually(func() string { return w.scheduled(probe.member(0)).Message }).Should(ContainSubstring("1 unhealthy"))
+		w.revoke("first", control.Anything, control.Hang)
+
+		w.eventuallyBound(g, 4)
+		Expect(w.told("PodGroup", g.name)).To(And(ContainSubstring("pre-bind plugin deviceshare"), ContainSubstring("device gpu 3"), ContainSubstring("is unhealthy")))
+		Expect(w.clustersOf(g)).To(HaveLen(1))
+		Expect(w.EverBound()[g.member(0)]).NotTo(Equal(node))
+		w.expectSwitches(g)
+		w.expectDevicesWithNode(g)
+	})
+})
+
+var _ = Describe("After a kill -9 of the scheduler, GPUs and NICs", func() {
+	It("are those of the pods that were bound, and of nobody else", func(ctx SpecContext) {
+		w := newBoardWorld(ctx, "board-kill", 2)
+		proxy := w.proxy()
+		g := onSwitches("g", 8) // all that the nodes have
+		rule := w.bindingsTo("g-.*", 0, faultproxy.Hold())
+		rule.Skip = 4
+		held := proxy.Add(rule)
+		scheduler := w.schedule(ctx, proxy)
+		w.submit(ctx, g)
+		w.eventuallyBound(g, 4)
+		Eventually(held.Hits).Should(Equal(4))
+		// The proxy goes on holding: what a dead scheduler sent must not arrive after all.
+		Expect(scheduler.Kill9()).To(Succeed())
+		other := onSwitches("other", 4)
+		other.priority = "e2e-high"
+		w.submit(ctx, other)
+		Expect(w.bound(g)).To(Equal(4))
+
+		w.schedule(ctx, nil)
+		w.eventuallyBound(g, 8)
+		w.eventuallyRunning(g)
+		w.expectSwitches(g)
+		w.expectNoDeviceTwice(ctx)
+		w.expectDevicesWithNode(g)
+		Expect(w.everBound(other)).To(BeZero())
+		w.deleteGang(ctx, g)
+		w.eventuallyBound(other, 4)
+		w.expectSwitches(other)
+		w.expectNoDeviceTwice(ctx)
+	})
+})
+
+var _ = Describe("A cluster without Device objects", func() {
+	It("has pods scheduled that need none, tells those that do, and has them scheduled when there are some", func(ctx SpecContext) {
+		removeDeviceCRD(ctx)
+		w := boardWorld{newWorld(ctx, "board-none", 1, "8"), deviceClient()}
+		w.schedule(ctx, nil)
+		plain, g := gang{name: "plain", size: 2, min: 2}, gang{name: "g", size: 4, min: 4, pod: onSwitches("", 0).pod}
+		w.submit(ctx, g)
+		w.submit(ctx, plain)
+		w.eventuallyBound(plain, 2)
+		w.eventuallyFailed(g, "NotEnoughResources", "no Device object")
+		Expect(w.everBound(g)).To(BeZero())
+
+		Expect(cp.InstallCRDs(ctx)).To(Succeed())
+		w.publish(ctx, 1)
+		// The scheduler asks again for what was not served, the later the longer it has been so.
+		Eventually(func() int { return w.bound(g) }, time.Minute).Should(Equal(4))
+		w.expectSwitches(g)
+	})
+})
+
+// removeDeviceCRD removes it for the length of the spec.
+func removeDeviceCRD(ctx context.Context) {
+	GinkgoHelper()
+	client, err := dynamic.NewForConfig(cp.Config())
+	Expect(err).NotTo(HaveOccurred())
+	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	const name = "devices.scheduling.koordinator.sh"
+	DeferCleanup(func(ctx SpecContext) { Expect(cp.InstallCRDs(ctx)).To(Succeed()) })
+	Expect(crds.Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
+	Eventually(func() bool {
+		_, err := deviceClient().SchedulingV1alpha1().Devices().List(ctx, metav1.ListOptions{})
+		return apierrors.IsNotFound(err)
+	}).Should(BeTrue(), "Device objects are not served any more")
+}
