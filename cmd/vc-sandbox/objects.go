@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	schedulingv1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
 const (
@@ -36,6 +38,9 @@ type gang struct {
 	among      []string
 	// claims is true if each member has a claim that is named after it.
 	claims bool
+	// asks is what each member asks for beside a little CPU; nil for a node of its own. joint says which of it belongs together.
+	asks  corev1.ResourceList
+	joint string
 }
 
 // The annotations of a PodGroup that ibcluster reads.
@@ -74,6 +79,14 @@ func (g gang) pod(i int) *corev1.Pod {
 	}
 	if g.anyCluster {
 		pod.Spec.NodeSelector = nil
+	}
+	if g.asks != nil {
+		requests := maps.Clone(g.asks)
+		requests[corev1.ResourceCPU] = resource.MustParse("1")
+		pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: requests, Limits: requests}
+	}
+	if g.joint != "" {
+		pod.Annotations[v1alpha1.DeviceJointAllocateAnnotation] = g.joint
 	}
 	if g.claims {
 		pod.Spec.Volumes = []corev1.Volume{{Name: "disk", VolumeSource: corev1.VolumeSource{

@@ -9,6 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
 func TestTable(t *testing.T) {
@@ -111,4 +115,46 @@ func TestWhere(t *testing.T) {
 			}
 		})
 	}
+}
+
+// bound is a pod on a node, with that annotation.
+func bound(name, node, devices string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1alpha1.DeviceAllocatedAnnotation: devices}},
+		Spec:       corev1.PodSpec{NodeName: node},
+	}
+}
+
+func TestBoards(t *testing.T) {
+	boards := []*v1alpha1.Device{controlplane.EightGPUs("n0"), controlplane.EightGPUs("n1")}
+	users := usage{}
+	for _, pod := range []*corev1.Pod{
+		bound("dev-0", "n0", `{"gpu":[{"minor":0}]}`),
+		bound("g-0", "n0", `{"gpu":[{"minor":2},{"minor":3}],"rdma":[{"minor":2}]}`),
+		bound("g-1", "n1", `{"gpu":[{"minor":0},{"minor":1}],"rdma":[{"minor":2}]}`),
+	} {
+		if err := users.add(pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out strings.Builder
+	if err := drawBoards(&out, boards[:1], users); err != nil {
+		t.Fatal(err)
+	}
+	want := "" +
+		"      n0     │ NUMA 0 pcie-0  │ NUMA 0 pcie-1  │ NUMA 1 pcie-2  │ NUMA 1 pcie-3\n" +
+		"        GPU  │ 0 dev-0        │ 2 g-0          │ 4 ·            │ 6 ·\n" +
+		"        GPU  │ 1 ·            │ 3 g-0          │ 5 ·            │ 7 ·\n" +
+		"        NIC  │ 1 ·            │ 2 g-0          │ 3 ·            │ 4 ·\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("drawing (-want +got):\n%s", diff)
+	}
+	if got := users.of("g-0").String(); got != "GPUs 2, 3 and NIC 2" {
+		t.Errorf("g-0 has %q", got)
+	}
+	checkError(t, checkSwitch(boards, users.of("g-0")), nil)
+	checkError(t, checkSwitch(boards, users.of("g-1")), []string{"they are of 2"})
+	checkError(t, checkSwitch(boards, users.of("dev-0")), []string{"want two GPUs and a NIC"})
+	checkError(t, users.add(bound("other", "n0", `{"rdma":[{"minor":2}]}`)), []string{"rdma 2 of node n0", "g-0", "other"})
+	checkError(t, users.add(bound("none", "n0", "")), []string{"pod none"})
 }
