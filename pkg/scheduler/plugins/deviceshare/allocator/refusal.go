@@ -99,8 +99,9 @@ func (x *search) reasonNotJoint(t Type) string {
 	const title = "Device Joint-Allocate rules violation: "
 	for _, secondary := range x.joint[1:] {
 		with := 0
+		x.countOnRoots(secondary)
 		for _, c := range x.candidates[t] {
-			if c.group >= 0 && x.countOn(secondary, c.group) > 0 {
+			if c.group >= 0 && x.onRoot[secondary][c.group] > 0 {
 				with++
 			}
 		}

@@ -37,6 +37,8 @@ type search struct {
 	groups    []group
 	freeGroup []int
 	freeNUMA  []int
+	inPart    []int
+	onRoot    [numTypes][]int
 	cells     []cell
 	layers    []layer
 	options   []option
@@ -267,7 +269,12 @@ func (x *search) allocation() *Allocation {
 		if x.chosen[t] == 0 {
 			continue
 		}
-		a[t] = make([]DeviceAllocation, 0, bits.OnesCount64(x.chosen[t]))
+		n := bits.OnesCount64(x.chosen[t])
+		a[t] = make([]DeviceAllocation, 0, n)
+		var vfs []VF
+		if x.r.of[t].vfs != nil {
+			vfs = make([]VF, 0, n)
+		}
 		for left := x.chosen[t]; left != 0; left &= left - 1 {
 			i := bits.TrailingZeros64(left)
 			d := &x.s.Devices[t][i]
@@ -276,9 +283,10 @@ func (x *search) allocation() *Allocation {
 			if Type(t) == GPU {
 				given.Template = x.template
 			}
-			if x.r.of[t].vfs != nil {
+			if vfs != nil {
 				vf, _ := x.freeVF(Type(t), i)
-				given.VFs = []VF{vf}
+				vfs = append(vfs, vf)
+				given.VFs = vfs[len(vfs)-1 : len(vfs) : len(vfs)]
 			}
 			a[t] = append(a[t], given)
 		}

@@ -68,6 +68,9 @@ func (x *search) placeByTopology(t Type, secondaries []Type) (plan, failure) {
 		narrowest = max(narrowest, scope)
 	}
 	x.countFree(t)
+	for _, secondary := range secondaries {
+		x.countOnRoots(secondary)
+	}
 	for scope := narrowest; scope <= widest; scope++ {
 		best := x.chooseInAny(t, secondaries, count, scope, true)
 		if !best.ok && len(secondaries) > 0 && !x.r.samePCIe {
@@ -85,7 +88,16 @@ func (x *search) placeByTopology(t Type, secondaries []Type) (plan, failure) {
 
 // chooseInAny returns the best plan for any one part of the scope.
 func (x *search) chooseInAny(t Type, secondaries []Type, count int, scope Scope, strict bool) (best plan) {
-	for part := range x.parts(t, scope) {
+	x.inPart = resize(x.inPart, x.parts(t, scope), 0)
+	for c := range x.candidates[t] {
+		if part := x.partOf(t, x.candidates[t][c].index, scope); part >= 0 {
+			x.inPart[part]++
+		}
+	}
+	for part, have := range x.inPart {
+		if have < count {
+			continue
+		}
 		if p := x.choose(t, secondaries, count, scope, part, strict); p.ok && (!best.ok || p.better(&best)) {
 			best = p
 		}
@@ -187,7 +199,7 @@ func (x *search) makeGroups(t Type, secondaries []Type, scope Scope, part int, s
 		}
 		for _, secondary := range secondaries {
 			if g.number >= 0 {
-				g.secondaries[secondary] = x.countOn(secondary, g.number)
+				g.secondaries[secondary] = x.onRoot[secondary][g.number]
 			}
 			if g.secondaries[secondary] == 0 {
 				g.lacks++
@@ -225,15 +237,14 @@ func (x *search) within(t Type, of []candidate, scope Scope, part int) []candida
 	return some
 }
 
-// countOn is how many candidates of the joint type the root has.
-func (x *search) countOn(secondary Type, number int) int {
-	n := 0
+// countOnRoots counts the candidates of a joint type by their roots.
+func (x *search) countOnRoots(secondary Type) {
+	x.onRoot[secondary] = resize(x.onRoot[secondary], x.s.roots, 0)
 	for c := range x.candidates[secondary] {
-		if x.candidates[secondary][c].group == number {
-			n++
+		if number := x.candidates[secondary][c].group; number >= 0 {
+			x.onRoot[secondary][number]++
 		}
 	}
-	return n
 }
 
 // followPrimary chooses devices of a joint type for the groups that the primary has: one of each root, round by round, the rest of the number from anywhere.
