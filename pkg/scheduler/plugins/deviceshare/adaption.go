@@ -3,6 +3,8 @@
 package deviceshare
 
 import (
+	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -12,23 +14,127 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// Annotations that device plugins read instead of device-allocated.
+// Annotations that device plugins read beside, or instead of, device-allocated.
 const (
-	// bindTimestamp is when the choice was made, in nanoseconds since 1970: a device plugin that is asked for devices takes the pod that has
-	// waited longest for them.
+	// bindTimestamp and predicateTime are when the choice was made, in nanoseconds since 1970: a device plugin that is asked for devices
+	// takes the pod that has waited longest for them.
 	bindTimestamp = "scheduling.koordinator.sh/bind-timestamp"
+	predicateTime = "predicate-time"
 	// gpuMinors are the minors of the pod's GPUs, such as "0,1".
 	gpuMinors = "scheduling.koordinator.sh/gpu-minors"
+	// huaweiNPUCore are minors, or one minor with a template, such as "0-vir01"; huawei310P are "Ascend310P-0,Ascend310P-1".
+	huaweiNPUCore = "huawei.com/npu-core"
+	huawei310P    = "huawei.com/Ascend310P"
+	// cambriconAssigned is "false" until the device plugin has seen the pod; cambriconProfile is minor, cores and memory: "0_10_4".
+	cambriconAssigned = "CAMBRICON_DSMLU_ASSIGHED"
+	cambriconProfile  = "CAMBRICON_DSMLU_PROFILE"
+	// metaxAllocated is JSON: for each container the UUID, compute and memory of its devices.
+	metaxAllocated = "metax-tech.com/gpu-devices-allocated"
 )
 
+// What vendors count memory in.
+const (
+	cambriconMemoryUnit = 256 << 20
+	metaxMemoryUnit     = 1 << 20
+)
+
+// duo310P is the model whose device plugin wants huawei310P.
+const duo310P = "Ascend-310P3-300I-DUO"
+
+// vendors are those whose device plugins have formats of their own. lock is the annotation of a node that keeps others away while a pod
+// waits for its device; empty where pods need not take turns.
+var vendors = map[string]struct {
+	adapt func(pod *v1.Pod, inventory *allocator.Inventory, gpus []allocator.DeviceAllocation) error
+	lock  string
+}{
+	"huawei":    {adapt: adaptHuawei},
+	"cambricon": {adapt: adaptCambricon, lock: "cambricon.com/dsmlu.lock"},
+	"metax":     {adapt: adaptMetaX, lock: "hami.io/mutex.lock"},
+}
+
 // adapt annotates the pod for device plugins.
-func adapt(pod *v1.Pod, allocation *allocator.Allocation) {
-	pod.Annotations[bindTimestamp] = strconv.FormatInt(time.Now().UnixNano(), 10)
-	if gpus := allocation[allocator.GPU]; len(gpus) > 0 {
-		minors := make([]string, len(gpus))
-		for i, gpu := range gpus {
-			minors[i] = strconv.Itoa(int(gpu.Minor))
-		}
-		pod.Annotations[gpuMinors] = strings.Join(minors, ",")
+func adapt(pod *v1.Pod, inventory *allocator.Inventory, allocation *allocator.Allocation) error {
+	pod.Annotations[bindTimestamp] = now()
+	gpus := allocation[allocator.GPU]
+	if len(gpus) == 0 {
+		return nil
 	}
+	pod.Annotations[gpuMinors] = minorsOf(gpus, "")
+	if vendor, known := vendors[inventory.Vendor]; known {
+		if err := vendor.adapt(pod, inventory, gpus); err != nil {
+			return fmt.Errorf("telling the device plugin of %s: %w", inventory.Vendor, err)
+		}
+	}
+	return nil
+}
+
+func now() string { return strconv.FormatInt(time.Now().UnixNano(), 10) }
+
+func minorsOf(gpus []allocator.DeviceAllocation, prefix string) string {
+	minors := make([]string, len(gpus))
+	for i, gpu := range gpus {
+		minors[i] = prefix + strconv.Itoa(int(gpu.Minor))
+	}
+	return strings.Join(minors, ",")
+}
+
+func adaptHuawei(pod *v1.Pod, inventory *allocator.Inventory, npus []allocator.DeviceAllocation) error {
+	pod.Annotations[predicateTime] = now()
+	template := npus[0].Template
+	switch {
+	case inventory.Model == duo310P && template != "":
+		return fmt.Errorf("model %s is not divided, and the pod has template %s of it", duo310P, template)
+	case inventory.Model == duo310P:
+		pod.Annotations[huawei310P] = minorsOf(npus, "Ascend310P-")
+	case template != "":
+		pod.Annotations[huaweiNPUCore] = fmt.Sprintf("%d-%s", npus[0].Minor, template)
+	default:
+		pod.Annotations[huaweiNPUCore] = minorsOf(npus, "")
+	}
+	return nil
+}
+
+func adaptCambricon(pod *v1.Pod, _ *allocator.Inventory, mlus []allocator.DeviceAllocation) error {
+	if len(mlus) > 1 {
+		return fmt.Errorf("it gives a pod one device, and this one has %d", len(mlus))
+	}
+	core, memory, err := coreAndMemory(&mlus[0], cambriconMemoryUnit)
+	if err != nil {
+		return err
+	}
+	pod.Annotations[cambriconAssigned] = "false"
+	pod.Annotations[cambriconProfile] = fmt.Sprintf("%d_%d_%d", mlus[0].Minor, core, memory)
+	return nil
+}
+
+func adaptMetaX(pod *v1.Pod, _ *allocator.Inventory, gpus []allocator.DeviceAllocation) error {
+	type device struct {
+		UUID    string `json:"uuid"`
+		Compute int64  `json:"compute"`
+		VRAM    int64  `json:"vRam"`
+	}
+	given := make([]device, len(gpus))
+	for i := range gpus {
+		core, memory, err := coreAndMemory(&gpus[i], metaxMemoryUnit)
+		if err != nil {
+			return err
+		}
+		given[i] = device{gpus[i].UUID, core, memory}
+	}
+	text, err := json.Marshal([][]device{given})
+	if err != nil {
+		return err
+	}
+	pod.Annotations[metaxAllocated] = string(text)
+	return nil
+}
+
+// coreAndMemory are what the pod has of the device, memory in units.
+func coreAndMemory(d *allocator.DeviceAllocation, unit int64) (core, memory int64, err error) {
+	core, memory = d.Amounts[allocator.Core], d.Amounts[allocator.Memory]/unit
+	if core == 0 || memory == 0 {
+		return 0, 0, fmt.Errorf("it wants both %s and %s of %d bytes at least, and the pod has %d and %d of gpu %d", allocator.Core.Name(), allocator.Memory.Name(), unit,
+			core, d.Amounts[allocator.Memory], d.Minor)
+	}
+	return core, memory, nil
 }

@@ -13,6 +13,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -27,6 +28,7 @@ import (
 // clusterDevices are the Device objects of a cluster as an informer shows them: all, since no session opens before they are read, unless the
 // API server serves none.
 type clusterDevices struct {
+	kube   kubernetes.Interface
 	lister listers.DeviceLister
 }
 
@@ -48,7 +50,7 @@ func (k *keeper) devicesOf(h framework.Handle) (*clusterDevices, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client for Device objects: %w", err)
 	}
-	made, informer, err := newClusterDevices(client, h.Wake)
+	made, informer, err := newClusterDevices(h.KubeClient(), client, h.Wake)
 	if err != nil {
 		return nil, err
 	}
@@ -78,9 +80,9 @@ func (k *keeper) templatesOf(h framework.Handle, config templatesConfig) (*templ
 	return made, nil
 }
 
-func newClusterDevices(client clientset.Interface, wake func()) (*clusterDevices, cache.SharedIndexInformer, error) {
+func newClusterDevices(kube kubernetes.Interface, client clientset.Interface, wake func()) (*clusterDevices, cache.SharedIndexInformer, error) {
 	informer := externalversions.NewSharedInformerFactory(client, 0).Scheduling().V1alpha1().Devices()
-	d := &clusterDevices{lister: informer.Lister()}
+	d := &clusterDevices{kube: kube, lister: informer.Lister()}
 	shared := informer.Informer()
 	err := shared.SetWatchErrorHandler(func(r *cache.Reflector, err error) {
 		if apierrors.IsNotFound(err) {

@@ -13,7 +13,7 @@ import (
 
 // PreBind implements framework.PreBinder. It looks once more at the devices that the session decided on: they may have become unhealthy
 // since, or have been taken out. The decision itself is on the pod already, and travels in the Binding.
-func (p *plugin) PreBind(_ context.Context, task *api.TaskInfo, nodeName string) error {
+func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
 	request, err := allocator.ParseRequest(task.Pod, p.requestOptions)
 	if err != nil || request == nil {
 		return err
@@ -33,11 +33,29 @@ func (p *plugin) PreBind(_ context.Context, task *api.TaskInfo, nodeName string)
 	if err := allocator.NewState(inventory).With(allocation).Recheck(allocation); err != nil {
 		return fmt.Errorf("node %s: %w since it was chosen for the pod", nodeName, err)
 	}
-	if p.adaption {
-		adapt(task.Pod, allocation)
+	if !p.adaption {
+		return nil
+	}
+	if err := adapt(task.Pod, inventory, allocation); err != nil {
+		return err
+	}
+	if lock := vendors[inventory.Vendor].lock; lock != "" && len(allocation[allocator.GPU]) > 0 {
+		return lockNode(ctx, p.inventories.devices.kube, lock, task.Pod, nodeName)
 	}
 	return nil
 }
 
-// Rollback implements framework.PreBinder. There is nothing to undo: annotations that are not bound are nowhere.
-func (p *plugin) Rollback(context.Context, *api.TaskInfo, string) error { return nil }
+// Rollback implements framework.PreBinder. Of what was decided there is nothing to undo: annotations that are not bound are nowhere.
+func (p *plugin) Rollback(ctx context.Context, task *api.TaskInfo, nodeName string) error {
+	if !p.adaption || allocated(task.Pod) == "" {
+		return nil
+	}
+	inventory := p.inventories.latest(nodeName)
+	if inventory == nil {
+		return nil // a lock that is left expires
+	}
+	if lock := vendors[inventory.Vendor].lock; lock != "" {
+		return unlockNode(ctx, p.inventories.devices.kube, lock, task.Pod, nodeName)
+	}
+	return nil
+}

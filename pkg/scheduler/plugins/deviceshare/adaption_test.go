@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestWhatDevicePluginsAreTold is in their vendors' formats.
+func TestWhatDevicePluginsAreTold(t *testing.T) {
+	two := []allocator.DeviceAllocation{
+		{Minor: 0, UUID: "a", Amounts: allocator.Amounts{allocator.Core: 100, allocator.Memory: 32 << 30}},
+		{Minor: 3, UUID: "b", Amounts: allocator.Amounts{allocator.Core: 100, allocator.Memory: 32 << 30}},
+	}
+	share := []allocator.DeviceAllocation{{Minor: 1, UUID: "c", Amounts: allocator.Amounts{allocator.Core: 10, allocator.Memory: 1 << 30}, Template: "vir01"}}
+	tests := map[string]struct {
+		vendor, model string
+		gpus          []allocator.DeviceAllocation
+		want          map[string]string
+		err           bool
+	}{
+		"NICs alone":              {},
+		"any":                     {gpus: two, want: map[string]string{gpuMinors: "0,3"}},
+		"Huawei's":                {vendor: "huawei", gpus: two, want: map[string]string{gpuMinors: "0,3", huaweiNPUCore: "0,3"}},
+		"Huawei's by template":    {vendor: "huawei", gpus: share, want: map[string]string{gpuMinors: "1", huaweiNPUCore: "1-vir01"}},
+		"Huawei's 310P":           {vendor: "huawei", model: duo310P, gpus: two, want: map[string]string{gpuMinors: "0,3", huawei310P: "Ascend310P-0,Ascend310P-3"}},
+		"a part of Huawei's 310P": {vendor: "huawei", model: duo310P, gpus: share, err: true},
+		"Cambricon's":             {vendor: "cambricon", gpus: share, want: map[string]string{gpuMinors: "1", cambriconAssigned: "false", cambriconProfile: "1_10_4"}},
+		"two of Cambricon's":      {vendor: "cambricon", gpus: two, err: true},
+		"MetaX's":                 {vendor: "metax", gpus: share, want: map[string]string{gpuMinors: "1", metaxAllocated: `[[{"uuid":"c","compute":10,"vRam":1024}]]`}},
+		"MetaX's without memory":  {vendor: "metax", gpus: []allocator.DeviceAllocation{{Amounts: allocator.Amounts{allocator.Core: 10}}}, err: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}}
+			err := adapt(pod, &allocator.Inventory{Vendor: tc.vendor, Model: tc.model}, &allocator.Allocation{allocator.GPU: tc.gpus})
+			if (err != nil) != tc.err {
+				t.Fatalf("error %v", err)
+			}
+			if tc.err {
+				return
+			}
+			if pod.Annotations[bindTimestamp] == "" || (pod.Annotations[predicateTime] != "") != (tc.vendor == "huawei") {
+				t.Errorf("times are missing: %v", pod.Annotations)
+			}
+			maps.DeleteFunc(pod.Annotations, func(key, _ string) bool { return key == bindTimestamp || key == predicateTime })
+			if tc.want == nil {
+				tc.want = map[string]string{}
+			}
+			if diff := cmp.Diff(tc.want, pod.Annotations); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPodsTakeTurnsOnALockedNode: a lock counts while it is young and its pod is there.
+func TestPodsTakeTurnsOnALockedNode(t *testing.T) {
+	const lock = "hami.io/mutex.lock"
+	at := func(ago time.Duration) string { return time.Now().Add(-ago).UTC().Format(time.RFC3339) }
+	tests := map[string]struct {
+		value string
+		takes bool
+	}{
+		"none":                      {"", true},
+		"another pod's":             {at(time.Minute) + ",ns,other", false},
+		"that pod's own":            {at(time.Minute) + ",ns,p", true},
+		"one that has expired":      {at(6*time.Minute) + ",ns,other", true},
+		"of a pod that is gone":     {at(time.Minute) + ",ns,gone", true},
+		"in another format":         {"someone", false},
+		"of a time nobody can read": {"noon,ns,other", false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			node := schedtest.MakeNode().Name("n").Obj()
+			if tc.value != "" {
+				metav1.SetMetaDataAnnotation(&node.ObjectMeta, lock, tc.value)
+			}
+			pod, other := schedtest.MakePod().Name("p").Obj(), schedtest.MakePod().Name("other").Obj()
+			kube := kubefake.NewClientset(node, pod, other)
+			value := func() string {
+				now, err := kube.CoreV1().Nodes().Get(t.Context(), "n", metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return now.Annotations[lock]
+			}
+			if err := lockNode(t.Context(), kube, lock, pod, "n"); (err == nil) != tc.takes {
+				t.Fatalf("taking it: %v", err)
+			}
+			if got := isLockOf(value(), pod); got != tc.takes {
+				t.Errorf("the lock is %q", value())
+			}
+			if err := unlockNode(t.Context(), kube, lock, pod, "n"); err != nil {
+				t.Fatal(err)
+			}
+			want := tc.value
+			if tc.takes {
+				want = ""
+			}
+			if got := value(); got != want {
+				t.Errorf("given back, the lock is %q, want %q", got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+)
+
+// TestTemplatesFollowTheirConfigMap, and stay when it cannot be read.
+func TestTemplatesFollowTheirConfigMap(t *testing.T) {
+	kube := kubefake.NewClientset()
+	woken := make(chan struct{}, 10)
+	templates, informer, err := watchTemplates(kube, templatesConfig{Namespace: "ns", Name: "templates"}, func() { woken <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	go informer.Run(t.Context().Done())
+	put := func(text string) {
+		t.Helper()
+		config := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "templates"}, Data: map[string]string{templatesKey: text}}
+		if _, err := kube.CoreV1().ConfigMaps("ns").Update(t.Context(), config, metav1.UpdateOptions{}); err != nil {
+			if _, err = kube.CoreV1().ConfigMaps("ns").Create(t.Context(), config, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	wakes := func() {
+		t.Helper()
+		select {
+		case <-woken:
+		case <-time.After(10 * time.Second):
+			t.Fatal("the loop was not woken")
+		}
+	}
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) { return informer.HasSynced(), nil }); err != nil {
+		t.Fatal(err)
+	}
+	put("huawei-Ascend-310P: {vir01: {huawei.com/npu-core: 1}}")
+	wakes()
+	first := templates.current.Load()
+	if first == nil {
+		t.Fatal("there are no templates")
+	}
+	put("{")
+	put("huawei-Ascend-310P: {vir02: {huawei.com/npu-core: 2}}")
+	wakes()
+	if now := templates.current.Load(); now == first || now == nil {
+		t.Error("the templates are not those of the ConfigMap now")
+	}
+	if got := templates.version.Load(); got != 2 {
+		t.Errorf("the templates changed %d times, want 2: what cannot be read leaves those from before", got)
+	}
+	if err := kube.CoreV1().ConfigMaps("ns").Delete(t.Context(), "templates", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	wakes()
+	if templates.current.Load() != nil {
+		t.Error("templates are left of a ConfigMap that is gone")
+	}
+}
