@@ -8,6 +8,7 @@ import (
 	"hash/maphash"
 	"maps"
 	"sync"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -30,6 +31,8 @@ import (
 type clusterDevices struct {
 	kube   kubernetes.Interface
 	lister listers.DeviceLister
+	// changes counts what the informer has shown.
+	changes atomic.Int64
 }
 
 // keeper keeps the devices of the scheduler that was last asked for: they are one for all configurations.
@@ -94,11 +97,11 @@ func newClusterDevices(kube kubernetes.Interface, client clientset.Interface, wa
 	if err != nil {
 		return nil, nil, fmt.Errorf("watching Device objects: %w", err)
 	}
-	changed := func(any) { wake() }
+	changed := func(any) { d.changes.Add(1); wake() }
 	_, err = shared.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: changed, DeleteFunc: changed, UpdateFunc: func(was, now any) {
 		l, r := was.(*schedulingv1alpha1.Device), now.(*schedulingv1alpha1.Device)
 		if !apiequality.Semantic.DeepEqual(l.Spec, r.Spec) || !maps.Equal(l.Labels, r.Labels) || !maps.Equal(l.Annotations, r.Annotations) {
-			wake()
+			changed(now)
 		}
 	}})
 	if err != nil {

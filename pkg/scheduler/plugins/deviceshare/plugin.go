@@ -82,6 +82,7 @@ type plugin struct {
 	ledgers        *ledgers
 	verdicts       *verdicts
 	history        *history
+	supplies       supplies
 }
 
 var (

@@ -22,7 +22,9 @@ type session struct {
 	// mu guards what is below, and the ledgers: upstream's actions ask predicates for several nodes at a time.
 	mu sync.Mutex
 	// kinds are those of the tasks that lately came; nil before somebody asks.
-	kinds    *fragmentation.Kinds
+	kinds *fragmentation.Kinds
+	// supply is the session's GPUs, for the fragmentation strategy.
+	supply   fragmentation.Supply
 	requests map[types.UID]*request
 	placed   map[api.TaskID]*placement
 	onNode   map[string][]*placement
@@ -39,9 +41,13 @@ type request struct {
 
 func newSession(p *plugin, ssn *framework.Session) *session {
 	p.ledgers.keepOnly(ssn.Nodes)
-	return &session{
+	s := &session{
 		plugin: p, ssn: ssn, requests: map[types.UID]*request{}, placed: map[api.TaskID]*placement{}, onNode: map[string][]*placement{}, unlike: map[api.JobID]bool{},
 	}
+	if s.strategy.Type == fragmentationStrategy {
+		s.supply = p.supplies.of(p.inventories, ssn.Nodes)
+	}
+	return s
 }
 
 // requestOf returns what the task asks for by Device objects; nil if that is nothing.
@@ -67,9 +73,9 @@ func (s *session) known(task *api.TaskInfo) *request {
 	return found
 }
 
-// skip is true of a task that asks for no devices.
+// skip is true of a task that asks for no devices, where it is all the same to devices on which node it runs.
 func (s *session) skip(task *api.TaskInfo) bool {
-	return s.requestOf(task) == nil && !s.backends.asks(task.Pod)
+	return s.requestOf(task) == nil && !s.backends.asks(task.Pod) && !s.keepsFit()
 }
 
 // uncacheable is true of a task whose verdict on a node depends on the members of its gang there: the node's devices are given to
@@ -189,8 +195,11 @@ func (s *session) inventoryFor(request *request, node *api.NodeInfo) (*inventory
 func (s *session) nodeOrder(task *api.TaskInfo, node *api.NodeInfo) (float64, error) {
 	score := s.backends.score(task, node)
 	request := s.requestOf(task)
-	if request == nil || request.err != nil || node.Node == nil {
+	switch {
+	case node.Node == nil || request != nil && request.err != nil:
 		return score, nil
+	case request == nil:
+		return score + s.fitnessWith(task, node)*s.strategy.weight(), nil
 	}
 	if found, refusal := s.find(task, request, node); refusal == nil && found != nil {
 		score += found.score * s.strategy.weight()

@@ -75,7 +75,8 @@ type history struct {
 	kinds *fragmentation.Histogram
 	// counted are the tasks that are counted and still there.
 	counted map[types.UID]bool
-	// version counts the sessions in which tasks came.
+	// last are the kinds as they were last asked for, and version counts how often they were others.
+	last    *fragmentation.Kinds
 	version uint64
 }
 
@@ -88,7 +89,7 @@ func (s *session) kindsNow() *fragmentation.Kinds {
 	if s.kinds != nil {
 		return s.kinds
 	}
-	came, there := false, make(map[types.UID]bool, len(s.history.counted))
+	there := make(map[types.UID]bool, len(s.history.counted))
 	for _, job := range s.ssn.Jobs {
 		for _, task := range job.Tasks {
 			uid := task.Pod.UID
@@ -96,16 +97,17 @@ func (s *session) kindsNow() *fragmentation.Kinds {
 				if request := s.known(task); request != nil && request.err == nil {
 					s.history.kinds.Add(kindOf(task, request))
 				}
-				came = true
 			}
 			there[uid] = true
 		}
 	}
 	s.history.counted = there
-	if came {
+	s.history.kinds.SetSupply(s.supply)
+	s.kinds = s.history.kinds.Kinds()
+	if s.kinds != s.history.last {
+		s.history.last = s.kinds
 		s.history.version++
 	}
-	s.kinds = s.history.kinds.Kinds()
 	return s.kinds
 }
 

@@ -23,7 +23,6 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
-	vcscheduler "volcano.sh/volcano/pkg/scheduler"
 	_ "volcano.sh/volcano/pkg/scheduler/actions"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
@@ -180,24 +179,18 @@ func (c *Cluster) Close() { close(c.stop) }
 type Session struct {
 	*framework.Session
 	registry *framework.Registry
-	profile  *framework.Profile
 	cache    *recordingCache
+	// close closes the plugins if they were built for the session alone; nil otherwise.
+	close func()
 }
 
 // Open opens a session with the conf's tiers on a snapshot of the cluster. The registry holds the plugins of this
 // project the conf may name. Before the first session of each it recovers, as under a new leader, and knows all Objects then.
 func (c *Cluster) Open(registry *framework.Registry, confText string) *Session {
-	_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf(confText)
-	if err != nil {
-		panic(err)
-	}
-	profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, c.Handle())
-	if err != nil {
-		panic(err)
-	}
-	c.recover(profile)
-	c.cache.reset()
-	return &Session{Session: registry.OpenSession(c.cache, profile), registry: registry, profile: profile, cache: c.cache}
+	scheduler := c.Scheduler(registry, confText)
+	ssn := scheduler.Open()
+	ssn.close = scheduler.Close
+	return ssn
 }
 
 func (c *Cluster) recover(profile *framework.Profile) {
@@ -229,7 +222,9 @@ func (s *Session) Run(actions ...vcframework.Action) {
 // Close closes the session, which writes nothing anywhere, and the plugins that were built for it, as a reload would.
 func (s *Session) Close() {
 	s.registry.CloseSession(s.Session)
-	s.profile.Close()
+	if s.close != nil {
+		s.close()
+	}
 }
 
 // Binds are the nodes of the pods that were handed over to be bound, by "namespace/name".

@@ -35,8 +35,11 @@ type Room struct {
 func (k *Kinds) On(before, after Room) *Strategy { return &Strategy{k, before, after} }
 
 // NodeScore scores the placement that makes the one state of the node's devices the other. The score is between 0 and 100: 50 where the fragment does not
-// grow, 25 where it grows by a GPU, 75 where it shrinks by one. A node without devices has a state, too, or nil.
+// grow, 25 where it grows by a GPU, 75 where it shrinks by one. It is just 50 for a node without GPUs, whose state may be nil: among these others decide.
 func (s *Strategy) NodeScore(before, after *allocator.State) float64 {
+	if after == nil || len(after.Devices[allocator.GPU]) == 0 {
+		return 50
+	}
 	grown := s.fragment(after, s.after, nothing) - s.fragment(before, s.before, nothing)
 	grown += tiePerCore*float64(s.after.MilliCPU)/1000 + tiePerGPU*free(after)
 	return 50 - 50*grown/(1+math.Abs(grown))

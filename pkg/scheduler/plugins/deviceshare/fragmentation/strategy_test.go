@@ -167,10 +167,11 @@ func TestNodeScores(t *testing.T) {
 		"half a GPU becomes scrap":  {state(100), state(50), 50 - 50*0.5/1.5},
 		"half a GPU of scrap is up": {state(50), state(0), 50 + 50*0.5/1.5},
 		"no devices":                {nil, nil, 50},
+		"no GPUs":                   {state(), state(), 50},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := seen(one).On(room, room).NodeScore(tc.before, tc.after); math.Abs(got-tc.want) > 0.1 {
+			if got := seen(one).On(room, room).NodeScore(tc.before, tc.after); math.Abs(got-tc.want) > 0.1 || tc.after == nil && got != tc.want {
 				t.Errorf("the score is %.3f, want %.3f", got, tc.want)
 			}
 		})

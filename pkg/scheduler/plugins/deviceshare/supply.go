@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare
+
+import (
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/fragmentation"
+)
+
+// supplies count the cluster's GPUs, again when there are other Device objects or nodes.
+type supplies struct {
+	counted        bool
+	changes, nodes int64
+	supply         fragmentation.Supply
+}
+
+// of returns the GPUs of the session's nodes by model.
+func (s *supplies) of(inventories *inventories, nodes map[string]*api.NodeInfo) fragmentation.Supply {
+	changes := inventories.devices.changes.Load()
+	if s.counted && s.changes == changes && s.nodes == int64(len(nodes)) {
+		return s.supply
+	}
+	supply := fragmentation.Supply{}
+	for _, node := range nodes {
+		if node.Node == nil {
+			continue
+		}
+		if inventory := inventories.of(node.Node); inventory != nil {
+			supply[inventory.Model] += len(inventory.Devices[allocator.GPU])
+		}
+	}
+	*s = supplies{true, changes, int64(len(nodes)), supply}
+	return supply
+}
+
+// keepsFit is true if the strategy also keeps the CPU and memory of nodes with GPUs for the tasks that need these.
+func (s *session) keepsFit() bool {
+	return s.strategy.Type == fragmentationStrategy && len(s.supply) > 0
+}
+
+// fitnessWith is the score, from 0 to 100, of a node for a task without devices; 0 while no task has asked for GPUs.
+func (s *session) fitnessWith(task *api.TaskInfo, node *api.NodeInfo) float64 {
+	if !s.keepsFit() {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kindsNow().Len() == 0 {
+		return 0
+	}
+	waits := !task.InitResreq.LessEqual(node.Idle, api.Zero)
+	on := s.strategyFor(task, node, idle(node, waits)).options.Strategy
+	inventory := s.inventories.of(node.Node)
+	if inventory == nil {
+		return on.NodeScore(nil, nil)
+	}
+	state := s.ledgerOf(node, inventory).beside(waits)
+	return on.NodeScore(state, state)
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sessiontest
+
+import (
+	vcscheduler "volcano.sh/volcano/pkg/scheduler"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// Scheduler opens sessions with plugins that live from one to the next, as a scheduler's do. Close it.
+type Scheduler struct {
+	cluster  *Cluster
+	registry *framework.Registry
+	profile  *framework.Profile
+}
+
+// Scheduler builds the conf's plugins. The registry holds those of this project that the conf may name.
+func (c *Cluster) Scheduler(registry *framework.Registry, confText string) *Scheduler {
+	_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf(confText)
+	if err != nil {
+		panic(err)
+	}
+	profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, c.Handle())
+	if err != nil {
+		panic(err)
+	}
+	c.recover(profile)
+	return &Scheduler{c, registry, profile}
+}
+
+// Open opens a session on a snapshot of the cluster. One is open at a time.
+func (s *Scheduler) Open() *Session {
+	s.cluster.cache.reset()
+	return &Session{Session: s.registry.OpenSession(s.cluster.cache, s.profile), registry: s.registry, cache: s.cluster.cache}
+}
+
+// Close closes the plugins.
+func (s *Scheduler) Close() { s.profile.Close() }
