@@ -3,6 +3,7 @@
 package devices
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -135,6 +136,22 @@ func Switches(tiers []conf.Tier) []string {
 	}
 	slices.Sort(on)
 	return on
+}
+
+// Unchanged is an error if the kinds are others than those that the scheduler began with.
+func Unchanged(began, now []string) error {
+	if slices.Equal(began, now) {
+		return nil
+	}
+	return fmt.Errorf("plugin %q: found %s, and the scheduler began with %s: which kinds of devices are shared out cannot change while it runs; restart it",
+		deviceshare.PluginName, listed(now), listed(began))
+}
+
+func listed(switches []string) string {
+	if len(switches) == 0 {
+		return "no kind switched on"
+	}
+	return strings.Join(switches, ", ") + " switched on"
 }
 
 // SwitchOn lets upstream's deviceshare plugin see its arguments. Upstream does so when the first session opens, too late for

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
-	"volcano.sh/volcano/pkg/scheduler/plugins/deviceshare"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
 )
@@ -94,9 +92,10 @@ type ProfileInput struct {
 // error; nothing of what is in force is touched, and what was built is closed.
 func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 	switches := devices.Switches(in.Tiers)
-	if r.built && !slices.Equal(switches, r.switches) {
-		return nil, fmt.Errorf("plugin %q: found %s, and the scheduler began with %s: which kinds of devices are shared out cannot change while it runs; restart it",
-			deviceshare.PluginName, listed(switches), listed(r.switches))
+	if r.built {
+		if err := devices.Unchanged(r.switches, switches); err != nil {
+			return nil, err
+		}
 	}
 	p := &Profile{Tiers: in.Tiers, Configurations: in.Configurations, plugins: map[string]Plugin{}, verdictInputs: map[string]verdictInputs{}}
 	defer func() {
@@ -133,13 +132,6 @@ func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 	r.built, r.switches = true, switches
 	devices.SwitchOn(in.Tiers)
 	return p, nil
-}
-
-func listed(switches []string) string {
-	if len(switches) == 0 {
-		return "no kind switched on"
-	}
-	return strings.Join(switches, ", ") + " switched on"
 }
 
 // opensWithOurs is true if the first plugin to open is one of this project.
