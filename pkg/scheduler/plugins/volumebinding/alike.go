@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/storage/ephemeral"
 	"k8s.io/component-helpers/storage/volume"
@@ -39,7 +40,7 @@ func (s *session) dependent(claim *v1.PersistentVolumeClaim) bool {
 // and no node selected for it. The mutex of volumes is held.
 func (s *stock) lone(claim *v1.PersistentVolumeClaim) bool {
 	name := nameOf(claim)
-	return s.held[name] == nil && claim.Annotations[volume.AnnSelectedNode] == "" && claim.Spec.VolumeName == "" &&
+	return s.held[name] == nil && !metav1.HasAnnotation(claim.ObjectMeta, volume.AnnSelectedNode) && claim.Spec.VolumeName == "" &&
 		s.claimed().users[name] <= 1 && len(s.reservedFor(claim)) == 0
 }
 

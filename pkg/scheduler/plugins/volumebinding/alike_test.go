@@ -124,6 +124,9 @@ func TestEqualClaimsHaveOneKey(t *testing.T) {
 		"the selector":     {mutate: func(c *v1.PersistentVolumeClaim) { c.Spec.Selector = &metav1.LabelSelector{} }},
 		"the attributes":   {mutate: func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = &attributes }},
 		"that it is bound": {mutate: boundTo("v")},
+		"that no node is selected": {mutate: func(c *v1.PersistentVolumeClaim) {
+			metav1.SetMetaDataAnnotation(&c.ObjectMeta, volume.AnnSelectedNode, "")
+		}},
 		"that it is selected": {mutate: func(c *v1.PersistentVolumeClaim) {
 			metav1.SetMetaDataAnnotation(&c.ObjectMeta, volume.AnnSelectedNode, "n1")
 		}},

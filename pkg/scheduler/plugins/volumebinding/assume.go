@@ -175,7 +175,10 @@ func (v *volumes) reaches(pod *v1.Pod, node *v1.Node) error {
 
 // take returns what the claim is offered now.
 func (s *stock) take(pod *v1.Pod, claim podClaim, node *v1.Node) (offer, error) {
-	late := wanted{claim.PersistentVolumeClaim, s.reservedFor(claim.PersistentVolumeClaim)}
+	late, err := s.want(claim.PersistentVolumeClaim)
+	if err != nil {
+		return offer{}, err
+	}
 	found, why, err := s.offer(pod.UID, late, node, newBasket())
 	if err == nil && why != accepted {
 		err = fmt.Errorf("the node has nothing for it any more: %s", why)

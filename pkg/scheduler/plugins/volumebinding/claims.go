@@ -18,6 +18,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
+// What a tenant may write costs time for each node, so there are bounds. They are beyond what any node can attach, and what anybody selects by.
+const (
+	mostClaims       = 1000
+	mostRequirements = 100
+)
+
 // claimVolume is a volume of a pod with the name of its claim.
 type claimVolume struct {
 	volume v1.Volume
@@ -103,6 +109,12 @@ func (v *volumes) claimOf(pod *v1.Pod, of claimVolume) (*v1.PersistentVolumeClai
 func (v *volumes) bindsLate(claim *v1.PersistentVolumeClaim) error {
 	if claim.Spec.VolumeName != "" {
 		return fmt.Errorf("%s asks for volume %s and is not bound to it yet", describe(claim), brief.Value(claim.Spec.VolumeName))
+	}
+	if selected, is := claim.Annotations[volume.AnnSelectedNode]; is && selected == "" {
+		return fmt.Errorf("%s is to be made on no node: its annotation %s is empty", describe(claim), volume.AnnSelectedNode)
+	}
+	if s := claim.Spec.Selector; s != nil && len(s.MatchLabels)+len(s.MatchExpressions) > mostRequirements {
+		return fmt.Errorf("%s has a selector of %d requirements; no more than %d are looked at", describe(claim), len(s.MatchLabels)+len(s.MatchExpressions), mostRequirements)
 	}
 	name := volume.GetPersistentVolumeClaimClass(claim)
 	if name == "" {

@@ -120,6 +120,25 @@ func TestVerdicts(t *testing.T) {
 			objects: []runtime.Object{schedtest.UnboundClaim("c", "now")},
 			want:    `claim "c" (storage class "now") is not bound: its class binds at once, and the pod waits for that`,
 		},
+		"a claim that is to be made on no node": {
+			objects: []runtime.Object{claimLike("c", "local", func(c *v1.PersistentVolumeClaim) {
+				metav1.SetMetaDataAnnotation(&c.ObjectMeta, volume.AnnSelectedNode, "")
+			}), local("v", "n1")},
+			want: `claim "c" (storage class "local") is to be made on no node: its annotation volume.kubernetes.io/selected-node is empty`,
+		},
+		"a claim that selects by what the volume has": {
+			objects: []runtime.Object{claimLike("c", "local", selecting(mostRequirements)), local("v", "n1")},
+		},
+		"a claim that selects by what the volume has not": {
+			objects: []runtime.Object{claimLike("c", "local", func(c *v1.PersistentVolumeClaim) {
+				c.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "x"}}
+			}), local("v", "n1")},
+			want: `node(s) have no free volume, and cannot be given one, for claim "c" (storage class "local")`,
+		},
+		"a claim that selects by more than anybody does": {
+			objects: []runtime.Object{claimLike("c", "local", selecting(mostRequirements+1)), local("v", "n1")},
+			want:    `claim "c" (storage class "local") has a selector of 101 requirements; no more than 100 are looked at`,
+		},
 		"a claim for a certain volume": {
 			objects: []runtime.Object{claimLike("c", "local", func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeName = "v" }), local("v", "n1")},
 			want:    `claim "c" (storage class "local") asks for volume "v" and is not bound to it yet`,
@@ -144,6 +163,53 @@ func TestVerdicts(t *testing.T) {
 			})
 		})
 	}
+}
+
+// selecting has the claim select by so many requirements, which a volume without labels meets.
+func selecting(requirements int) func(*v1.PersistentVolumeClaim) {
+	return func(c *v1.PersistentVolumeClaim) {
+		c.Spec.Selector = &metav1.LabelSelector{}
+		for i := range requirements {
+			c.Spec.Selector.MatchExpressions = append(c.Spec.Selector.MatchExpressions, metav1.LabelSelectorRequirement{
+				Key: fmt.Sprint("label-", i), Operator: metav1.LabelSelectorOpDoesNotExist,
+			})
+		}
+	}
+}
+
+// TestASelectorIsReadOnce: not for each node, however much a tenant writes there.
+func TestASelectorIsReadOnce(t *testing.T) {
+	allocations := func(requirements int) (n float64) {
+		objects := with(someNodes("n1"), []runtime.Object{claimLike("c", "local", selecting(requirements)), local("v", "n1")})
+		run(t, nil, objects, func(w *world) {
+			task := member("g-0", "c")
+			w.mustPlace(task, "n1")
+			w.take(task)
+			n = testing.AllocsPerRun(10, func() { _ = w.session.predicate(task, w.session.users.nodes["n1"]) })
+		})
+		return n
+	}
+	if few, many := allocations(1), allocations(mostRequirements); many > few {
+		t.Errorf("%v allocations for a node with a selector of %d requirements, %v with one of 1", many, mostRequirements, few)
+	}
+}
+
+// TestMoreClaimsThanAnybodyHas: the pod fits nowhere, and is told why, whatever its claims are.
+func TestMoreClaimsThanAnybodyHas(t *testing.T) {
+	var names []string
+	objects := with(someNodes("n1"))
+	for i := range mostClaims + 1 {
+		name := fmt.Sprint("c", i)
+		names, objects = append(names, name), append(objects, schedtest.UnboundClaim(name, "made"))
+	}
+	run(t, nil, objects, func(w *world) {
+		if got, want := w.fits(member("g-0", names...), "n1"), "the pod's volumes have 1001 claims; no more than 1000 are looked after"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if got := w.fits(member("g-1", append(names[1:], names[1])...), "n1"); got != "" {
+			t.Errorf("a pod with 1000 claims, one of them twice, is refused: %s", got)
+		}
+	})
 }
 
 // TestEphemeralVolumes: the claim of a pod's own volume must be there and be the pod's.

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/storage/volume"
@@ -52,6 +53,25 @@ func (r refusal) String() string {
 type wanted struct {
 	*v1.PersistentVolumeClaim
 	reserved []*v1.PersistentVolume
+	// plain is the claim without its selector, which is read once, and not for each node.
+	plain    *v1.PersistentVolumeClaim
+	selector labels.Selector
+}
+
+// want reads the claim.
+func (v *volumes) want(claim *v1.PersistentVolumeClaim) (wanted, error) {
+	w := wanted{claim, v.reservedFor(claim), claim, labels.Everything()}
+	if claim.Spec.Selector == nil {
+		return w, nil
+	}
+	plain := *claim
+	plain.Spec.Selector = nil
+	w.plain = &plain
+	var err error
+	if w.selector, err = metav1.LabelSelectorAsSelector(claim.Spec.Selector); err != nil {
+		return wanted{}, fmt.Errorf("%s: reading its selector: %w", describe(claim), err)
+	}
+	return w, nil
 }
 
 // basket is what claims of the same pod have been offered.
@@ -89,7 +109,7 @@ func (s *stock) offers(pod types.UID, claims []wanted, node *v1.Node) ([]offer, 
 func (s *stock) offer(pod types.UID, claim wanted, node *v1.Node, taken basket) (offer, refusal, error) {
 	made := offer{claim: claim.PersistentVolumeClaim}
 	if held := s.heldByOthers(pod, claim.PersistentVolumeClaim); held != nil {
-		return s.heldOffer(held, made, node)
+		return s.heldOffer(held, made, claim, node)
 	}
 	if selected := claim.Annotations[volume.AnnSelectedNode]; selected == "" {
 		pv, err := s.freeVolume(claim, node, taken)
@@ -122,7 +142,7 @@ func (v *volumes) heldByOthers(pod types.UID, claim *v1.PersistentVolumeClaim) *
 }
 
 // heldOffer is what another pod holds, if the node reaches it.
-func (s *stock) heldOffer(held *heldClaim, made offer, node *v1.Node) (offer, refusal, error) {
+func (s *stock) heldOffer(held *heldClaim, made offer, claim wanted, node *v1.Node) (offer, refusal, error) {
 	if held.volume == "" {
 		if selected := made.claim.Annotations[volume.AnnSelectedNode]; held.node != node.Name || selected != "" && selected != node.Name {
 			return offer{}, selectedElsewhere, nil
@@ -139,7 +159,7 @@ func (s *stock) heldOffer(held *heldClaim, made offer, node *v1.Node) (offer, re
 	if err != nil {
 		return offer{}, accepted, fmt.Errorf("reading the volume reserved for %s: %w", describe(made.claim), err)
 	}
-	made.volume, err = volume.FindMatchingVolume(made.claim, []*v1.PersistentVolume{pv}, node, nil, true, s.attributesClasses)
+	made.volume, err = volume.FindMatchingVolume(claim.plain, []*v1.PersistentVolume{pv}, node, nil, true, s.attributesClasses)
 	if err != nil || made.volume == nil {
 		return offer{}, noVolume, err
 	}
@@ -156,11 +176,11 @@ func (s *stock) freeVolume(claim wanted, node *v1.Node, taken basket) (*v1.Persi
 	pvs = append(pvs, claim.reserved...)
 	for _, name := range names {
 		pv, err := s.volumes.volumes.Get(name)
-		if err == nil && !s.reserved[name] && pv.Spec.ClaimRef == nil {
+		if err == nil && !s.reserved[name] && pv.Spec.ClaimRef == nil && claim.selector.Matches(labels.Set(pv.Labels)) {
 			pvs = append(pvs, pv)
 		}
 	}
-	return volume.FindMatchingVolume(claim.PersistentVolumeClaim, pvs, node, taken.volumes, true, s.attributesClasses)
+	return volume.FindMatchingVolume(claim.plain, pvs, node, taken.volumes, true, s.attributesClasses)
 }
 
 // provision says whether a volume can be made for the claim on the node.

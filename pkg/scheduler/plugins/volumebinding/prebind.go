@@ -3,6 +3,7 @@
 package volumebinding
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,17 +83,21 @@ func (v *volumes) giveBack(ctx context.Context, pod types.UID) error {
 	if a == nil {
 		return nil
 	}
-	var errs []error
+	var first error
+	failed := 0
 	for _, held := range a.held {
 		if !v.leave(held, pod) {
 			continue
 		}
 		if err := v.withdraw(ctx, held); err != nil {
-			errs = append(errs, fmt.Errorf("taking back what was written for claim %s: %w", brief.Value(held.claim.Name), err))
+			first = cmp.Or(first, fmt.Errorf("taking back what was written for claim %s: %w", brief.Value(held.claim.Name), err))
+			failed++
 		}
 	}
-	if len(errs) > 0 {
-		return errors.Join(errs...)
+	if failed > 1 {
+		return fmt.Errorf("%w; and for %d more claims", first, failed-1)
+	} else if failed > 0 {
+		return first
 	}
 	v.revert(pod)
 	return nil

@@ -132,8 +132,12 @@ func (v *volumes) look(pod *v1.Pod) (*taskState, error) {
 		return nil, fmt.Errorf("the scheduler has not read all %s yet", strings.Join(unread, ", "))
 	}
 	state := &taskState{}
+	all := claimVolumes(pod)
+	if len(all) > mostClaims {
+		return nil, fmt.Errorf("the pod's volumes have %d claims; no more than %d are looked after", len(all), mostClaims)
+	}
 	var bound []claimVolume
-	for _, own := range claimVolumes(pod) {
+	for _, own := range all {
 		claim, err := v.claimOf(pod, own)
 		switch {
 		case err != nil:
@@ -141,7 +145,11 @@ func (v *volumes) look(pod *v1.Pod) (*taskState, error) {
 		case isBound(claim):
 			bound, state.bound = append(bound, own), append(state.bound, claim)
 		default:
-			state.late = append(state.late, wanted{claim, v.reservedFor(claim)})
+			late, err := v.want(claim)
+			if err != nil {
+				return nil, err
+			}
+			state.late = append(state.late, late)
 		}
 	}
 	slices.SortStableFunc(state.late, func(l, r wanted) int { return smallestFirst(l.PersistentVolumeClaim, r.PersistentVolumeClaim) })
