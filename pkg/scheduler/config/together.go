@@ -23,9 +23,13 @@ func (p *parser) together() {
 		p.add(max(byWeight, byCapacity), "plugin %q (line %d) conflicts with plugin %q (line %d): each shares the cluster among queues in its own way; keep one of them",
 			proportion.PluginName, byWeight, capacity.PluginName, byCapacity)
 	}
-	for name := range p.pluginLines {
+	for name, line := range p.pluginLines {
 		for _, taken := range p.cat.plugins[name].TakesOver {
 			p.takenOver(name, taken)
+			if p.preBindDisabled[name] {
+				p.add(line, "%s: false beside plugin %q, which takes over from plugin %q what pods need before they are bound: nobody would do it; remove the one or the other",
+					enablePreBind, name, taken.Plugin)
+			}
 		}
 	}
 }

@@ -53,7 +53,7 @@ func TestSwitchesThatAreTakenOver(t *testing.T) {
 	}
 }
 
-// TestBothDoIt: what two plugins would do is refused, with the lines of both.
+// TestBothDoIt: what two plugins would do is refused, with the lines of both, and what none would.
 func TestBothDoIt(t *testing.T) {
 	cases := map[string]struct{ conf, want string }{
 		"the switch is on": {
@@ -72,6 +72,10 @@ func TestBothDoIt(t *testing.T) {
 			conf: with("predicates", "predicate.VolumeBindingEnable: true", "volumebinding.weight: 3") + "  - name: binds\n",
 			want: `line 6: argument "predicate.VolumeBindingEnable" of plugin "predicates" must be false beside plugin "binds" (line 8), which does that; remove the one or the other
 line 7: argument "volumebinding.weight" of plugin "predicates" has no effect beside plugin "binds" (line 8); give it to that one`,
+		},
+		"nobody does it": {
+			conf: plugin("predicates", "") + "  - name: binds\n    enablePreBind: false\n",
+			want: `line 5: enablePreBind: false beside plugin "binds", which takes over from plugin "predicates" what pods need before they are bound: nobody would do it; remove the one or the other`,
 		},
 		"an argument of what is not done there any more": {
 			conf: with("predicates", "volumebinding.weight: 3") + "  - name: binds\n",
