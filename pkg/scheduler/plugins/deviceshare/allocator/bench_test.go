@@ -36,11 +36,24 @@ func BenchmarkAllocate(b *testing.B) {
 }
 
 func BenchmarkAllocateTogether(b *testing.B) {
-	r := parse(b, makePod(list(nvidiaName, "1", rdmaName, "1"), "device-joint-allocate", jointPCIe, "device-allocate-hint", vfHint))
-	requests := []*Request{r, r, r, r, r, r, r, r}
+	joint := parse(b, makePod(list(nvidiaName, "1", rdmaName, "1"), "device-joint-allocate", jointPCIe, "device-allocate-hint", vfHint))
+	pair := parse(b, makePod(list(nvidiaName, "2"), "device-allocate-hint", `{"gpu":{"requiredTopologyScope":"PCIe"}}`))
+	single := parse(b, makePod(list(nvidiaName, "1")))
 	empty := nodeA().state(b)
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = AllocateTogether(empty, requests, Options{Strategy: LeastAllocated{DefaultWeights}})
+	benchmarks := map[string]struct {
+		state    *State
+		requests []*Request
+	}{
+		"eight members":                      {empty, []*Request{joint, joint, joint, joint, joint, joint, joint, joint}},
+		"refused after all tries":            {empty.With(whole(0, 2)), []*Request{single, pair, single, pair, pair}},
+		"refused after all tries, as equals": {empty.With(whole(0, 2)), []*Request{pair, pair, pair}},
+	}
+	for name, bb := range benchmarks {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = AllocateTogether(bb.state, bb.requests, Options{Strategy: LeastAllocated{DefaultWeights}})
+			}
+		})
 	}
 }

@@ -169,11 +169,13 @@ func TestPartitions(t *testing.T) {
 		want    string
 		refused bool
 	}{
-		"D25a: one":                      {gpus: "1", want: "gpu 0"},
-		"D25a: two":                      {gpus: "2", want: "gpu 0,1"},
-		"D25a: four":                     {gpus: "4", want: "gpu 0,1,2,3"},
-		"D25a: eight":                    {gpus: "8", want: "gpu 0,1,2,3,4,5,6,7"},
-		"D27b: what leaves most":         {gpus: "1", used: []*Allocation{whole(4)}, want: "gpu 5"},
+		"D25a: one":              {gpus: "1", want: "gpu 0"},
+		"D25a: two":              {gpus: "2", want: "gpu 0,1"},
+		"D25a: four":             {gpus: "4", want: "gpu 0,1,2,3"},
+		"D25a: eight":            {gpus: "8", want: "gpu 0,1,2,3,4,5,6,7"},
+		"D27b: what leaves most": {gpus: "1", used: []*Allocation{whole(4)}, want: "gpu 5"},
+		"what leaves most of the table": {node: table(`{"1":[{"minors":[1]},{"minors":[7]}],"2":[{"minors":[1,2]},{"minors":[3,4]},{"minors":[5,6]}]}`),
+			gpus: "1", used: []*Allocation{whole(0)}, want: "gpu 7"},
 		"no entry of that size":          {gpus: "3", want: "node(s) Unsupported number of GPU requests", refused: true},
 		"no free entry":                  {gpus: "4", used: []*Allocation{whole(3), whole(7)}, want: "Insufficient Partitioned GPU Devices", refused: true},
 		"a share of one is in use":       {gpus: "2", used: []*Allocation{part(10, 0)}, want: "gpu 2,3"},

@@ -16,6 +16,9 @@ const maxTries = 512
 // can use. Members that ask for the same get devices on parts of the node of the same scope where there is such a plan, the narrowest, and of those the lower rank
 // has the lower numbers. It looks at a bounded number of plans, so of many members that are hard to place together it may refuse some that could be.
 func AllocateTogether(s *State, requests []*Request, o Options) ([]*Allocation, *Refusal) {
+	if len(requests) == 0 {
+		return nil, nil
+	}
 	p := &gangPlan{start: s, requests: requests, o: &o, tries: maxTries}
 	placed, failed, f := p.solve(make([]limit, len(requests)))
 	if placed == nil {
@@ -71,9 +74,11 @@ func (p *gangPlan) solve(limits []limit) (placed []placement, failed int, f fail
 		return placed, 0, failure{}
 	}
 	if p.haveRoom() {
-		placed = p.solveByBans(order, limits)
+		if placed = p.solveByBans(order, limits); placed != nil {
+			return placed, 0, failure{}
+		}
 	}
-	return placed, failed, f
+	return nil, failed, f
 }
 
 // haveRoom is false if all free devices together have less than all members ask for, so that no plan can be.
