@@ -161,10 +161,8 @@ func (d *devices) takes(p *plan) bool {
 	}
 	for _, claim := range p.claims {
 		allocation, held := p.allocations[claim.UID], d.held[claim.UID]
-		if allocation != nil && (held != nil || !d.ledger.free(allocation)) {
-			return false
-		}
-		if held != nil && held.allLeave() || p.shared[claim.UID] != held {
+		switch {
+		case held != p.shared[claim.UID], held != nil && held.allLeave(), allocation != nil && !d.ledger.free(allocation):
 			return false
 		}
 	}

@@ -9,9 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -229,96 +227,6 @@ func TestDevicesThatOthersTakeMeanwhile(t *testing.T) {
 			t.Error("what is reserved is reserved again")
 		}
 	})
-}
-
-// TestAPlanThatDoesNotHoldAnyMore: nothing of it is assumed.
-func TestAPlanThatDoesNotHoldAnyMore(t *testing.T) {
-	easy, onlyA := member("any", "made t"), member("only-a", "made t")
-	changes := map[string]func(w *world){
-		"a device is taken":    func(w *world) { w.plugin.devices.ledger.assume("another", allocationOf("n", "gpu-1")) },
-		"what moves has begun": func(w *world) { w.plugin.devices.begin(easy.Pod.UID, "n") },
-	}
-	for name, change := range changes {
-		t.Run(name, func(t *testing.T) {
-			run(t, append(gpus("n"), made(easy, "t", one()), made(onlyA, "t", one(modelA))), func(w *world) {
-				w.mustPlace(easy, "n")
-				state, err := w.session.stateOf(onlyA.Pod)
-				if err != nil {
-					t.Fatal(err)
-				}
-				p, refused := w.session.planFor(onlyA.Pod, state, w.nodes["n"].Node)
-				if refused != nil || len(p.moves) != 1 {
-					t.Fatalf("got %v, %v, want a plan with a move", p, refused)
-				}
-				change(w)
-				if err := w.plugin.devices.assume(onlyA.Pod, p, w.session.round); err != errChanged {
-					t.Errorf("got %v, want %v", err, errChanged)
-				}
-				if diff := cmp.Diff([]string{"gpu-0"}, w.devicesOf("any-t")); diff != "" {
-					t.Errorf("devices (-want +got):\n%s", diff)
-				}
-				w.plugin.devices.ledger.assume("another", nil)
-				w.take(easy)
-				w.nothingAssumed()
-			})
-		})
-	}
-}
-
-// TestPartsThatOthersTakeMeanwhile: what is left of a device, or of what its parts draw on, is counted again.
-func TestPartsThatOthersTakeMeanwhile(t *testing.T) {
-	amount := func(of string) map[resourceapi.QualifiedName]resource.Quantity {
-		return map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse(of)}
-	}
-	card := schedtest.NodeDevices("n", "card")
-	card.Spec.Devices[0].AllowMultipleAllocations = new(true)
-	card.Spec.Devices[0].Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: resource.MustParse("10Gi")}}
-	share := one()
-	share.Exactly.Capacity = &resourceapi.CapacityRequirements{Requests: amount("4Gi")}
-	taken := allocationOf("n", "card")
-	taken.Devices.Results[0].ShareID, taken.Devices.Results[0].ConsumedCapacity = new(types.UID("share")), amount("8Gi")
-
-	parts := schedtest.NodeDevices("n", "half-0", "half-1")
-	for i := range parts.Spec.Devices {
-		parts.Spec.Devices[i].ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: "card", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse("5Gi")}}}}
-	}
-	parts.Spec.SharedCounters = []resourceapi.CounterSet{{Name: "card", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse("5Gi")}}}}
-	cases := map[string]struct {
-		slice   *resourceapi.ResourceSlice
-		request resourceapi.DeviceRequest
-		taken   *resourceapi.AllocationResult
-	}{
-		"of a device that several have":    {card, share, taken},
-		"of counters that partitions have": {parts, one(), allocationOf("n", "half-1")},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			p := member("p", "made t")
-			run(t, append(someNodes("n"), schedtest.DeviceClass("gpu"), tc.slice, made(p, "t", tc.request)), func(w *world) {
-				d := w.plugin.devices
-				d.features.ConsumableCapacity, d.features.PartitionableDevices, d.ledger.consumable = true, true, true
-				state, err := w.session.stateOf(p.Pod)
-				if err != nil {
-					t.Fatal(err)
-				}
-				plan, refused := w.session.planFor(p.Pod, state, w.nodes["n"].Node)
-				if refused != nil {
-					t.Fatal(refused)
-				}
-				d.ledger.assume("another", tc.taken)
-				if err := d.assume(p.Pod, plan, w.session.round); err != errChanged {
-					t.Errorf("got %v, want %v", err, errChanged)
-				}
-				if w.place(p, "n") == nil {
-					t.Error("it is placed without enough")
-				}
-				d.ledger.assume("another", nil)
-				w.mustPlace(p, "n")
-				w.take(p)
-				w.nothingAssumed()
-			})
-		})
-	}
 }
 
 func allocationOf(pool string, devices ...string) *resourceapi.AllocationResult {
