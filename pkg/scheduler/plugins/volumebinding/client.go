@@ -94,6 +94,8 @@ func (c volumeClient) Update(ctx context.Context, volume *v1.PersistentVolume, o
 	}
 	marked := held.mark(volume)
 	held.triedVolume = marked
+	ctx, cancel := uncut(ctx)
+	defer cancel()
 	done, err := c.PersistentVolumeInterface.Update(ctx, marked, opts)
 	if err != nil {
 		return done, err
@@ -102,6 +104,11 @@ func (c volumeClient) Update(ctx context.Context, volume *v1.PersistentVolume, o
 		held.unbound = versionUnbound(done)
 	}
 	return done, nil
+}
+
+// uncut is the context of a write, which ends in its own time: one that is not waited for may be made after the rollback has looked.
+func uncut(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 }
 
 // mark returns the volume as it is written.
@@ -144,6 +151,8 @@ func (c claimClient) Update(ctx context.Context, claim *v1.PersistentVolumeClaim
 	marked := claim.DeepCopy()
 	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, SchedulerAnnotation, held.scheduler)
 	held.triedClaim = marked
+	ctx, cancel := uncut(ctx)
+	defer cancel()
 	done, err := c.PersistentVolumeClaimInterface.Update(ctx, marked, opts)
 	if err == nil {
 		held.claimDone = done
