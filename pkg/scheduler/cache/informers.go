@@ -73,7 +73,7 @@ func (r *runningInformers) run(informers []toolscache.SharedIndexInformer) error
 			continue
 		}
 		own := &ownInformer{SharedIndexInformer: informer}
-		if err := informer.SetWatchErrorHandlerWithContext(relister{failed: own.failed}.keepListing); err != nil {
+		if err := informer.SetWatchErrorHandlerWithContext(relister{known: own.isRefused}.keepListing); err != nil {
 			return fmt.Errorf("making an informer return soon: %w", err)
 		}
 		r.known[informer] = true
@@ -83,10 +83,15 @@ func (r *runningInformers) run(informers []toolscache.SharedIndexInformer) error
 	return nil
 }
 
-func (i *ownInformer) failed(err error) {
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		i.refused.Store(true)
+// isRefused is true if the error says that the API server does not list the kind, and never has. That may last, and is told once.
+func (i *ownInformer) isRefused(kind string, err error) bool {
+	if i.HasSynced() || !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		return false
 	}
+	if i.refused.CompareAndSwap(false, true) {
+		logger().Info("The API server does not list what a plugin watches; it is asked again from time to time", "kind", kind, "reason", err.Error())
+	}
+	return true
 }
 
 // unlisted is true while the first list of an informer that plugins asked for is to come.

@@ -199,3 +199,24 @@ func TestWhatTheHandleIsFor(t *testing.T) {
 		t.Errorf("wake-ups (-want +got):\n%s", diff)
 	}
 }
+
+// TestErrorsOfWhatIsListedAreTold, each of them, unlike that a kind is not listed, which may last for as long as the process lives.
+func TestErrorsOfWhatIsListedAreTold(t *testing.T) {
+	cluster := schedtest.NewCluster()
+	cluster.Devices.Put(&v1alpha1.Device{})
+	informer := &ownInformer{SharedIndexInformer: deviceInformer(t, mustWrap(t, cluster, quiet{}, func(Urgency) {}))}
+	gone, away := apierrors.NewNotFound(v1alpha1.Resource("devices"), ""), errors.New("connection refused")
+	told := func() []bool {
+		return []bool{!informer.isRefused("", gone), !informer.isRefused("", gone), !informer.isRefused("", away)}
+	}
+	if diff := cmp.Diff([]bool{false, false, true}, told()); diff != "" {
+		t.Errorf("before the first list, told of each error (-want +got):\n%s", diff)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go informer.RunWithContext(ctx)
+	eventually(t, "the list is read", informer.HasSynced)
+	if diff := cmp.Diff([]bool{true, true, true}, told()); diff != "" {
+		t.Errorf("after the first list, told of each error (-want +got):\n%s", diff)
+	}
+}

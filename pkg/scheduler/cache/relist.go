@@ -33,19 +33,19 @@ func relistSoon(informers ...toolscache.SharedIndexInformer) error {
 	return nil
 }
 
-// relister has an informer list again. failed, if it is not nil, is told of each error.
-type relister struct{ failed func(error) }
+// relister has an informer list again. known, if it is not nil, is true of errors that need not be told each time.
+type relister struct {
+	known func(kind string, err error) bool
+}
 
 // keepListing lists and watches with pauses of ours until ctx ends. It is called with an informer's first error.
 func (l relister) keepListing(ctx context.Context, r *toolscache.Reflector, err error) {
 	anew := wait.Backoff{Duration: firstRelist, Factor: 2, Jitter: relistJitter, Cap: lastRelist, Steps: 1 << 30}
 	pauses := anew
 	for {
-		if l.failed != nil && err != nil {
-			l.failed(err)
-		}
 		switch {
 		case err == nil, apierrors.IsResourceExpired(err), apierrors.IsGone(err): // it lists anew
+		case l.known != nil && l.known(r.TypeDescription(), err):
 		default:
 			logger().Error(err, "An informer failed, it lists again", "kind", r.TypeDescription())
 		}

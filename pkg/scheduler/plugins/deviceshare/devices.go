@@ -3,7 +3,6 @@
 package deviceshare
 
 import (
-	"context"
 	"fmt"
 	"hash/maphash"
 	"maps"
@@ -12,7 +11,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -87,18 +85,8 @@ func newClusterDevices(kube kubernetes.Interface, client clientset.Interface, wa
 	informer := externalversions.NewSharedInformerFactory(client, 0).Scheduling().V1alpha1().Devices()
 	d := &clusterDevices{kube: kube, lister: informer.Lister()}
 	shared := informer.Informer()
-	err := shared.SetWatchErrorHandler(func(r *cache.Reflector, err error) {
-		if apierrors.IsNotFound(err) {
-			klog.V(3).InfoS("The API server knows no Device objects; nodes have none until it does", "err", err)
-			return
-		}
-		cache.DefaultWatchErrorHandler(context.Background(), r, err)
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("watching Device objects: %w", err)
-	}
 	changed := func(any) { d.changes.Add(1); wake() }
-	_, err = shared.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: changed, DeleteFunc: changed, UpdateFunc: func(was, now any) {
+	_, err := shared.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: changed, DeleteFunc: changed, UpdateFunc: func(was, now any) {
 		l, r := was.(*schedulingv1alpha1.Device), now.(*schedulingv1alpha1.Device)
 		if !apiequality.Semantic.DeepEqual(l.Spec, r.Spec) || !maps.Equal(l.Labels, r.Labels) || !maps.Equal(l.Annotations, r.Annotations) {
 			changed(now)
