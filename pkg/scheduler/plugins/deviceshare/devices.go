@@ -122,7 +122,8 @@ type inventory struct {
 	*allocator.Inventory
 	unused *allocator.State
 	device *schedulingv1alpha1.Device
-	labels map[string]string
+	// node is the one whose labels were read, as it was when they were last compared.
+	node *v1.Node
 	// key tells inventories apart that take different requests.
 	key uint64
 }
@@ -141,14 +142,15 @@ func (i *inventories) of(node *v1.Node) *inventory {
 	case device == nil:
 		delete(i.known, node.Name)
 		return nil
-	case known != nil && known.device == device && maps.Equal(known.labels, node.Labels):
+	case known != nil && known.device == device && (known.node == node || maps.Equal(known.node.Labels, node.Labels)):
+		known.node = node
 		return known
 	}
 	read, err := allocator.NewInventory(device, node, i.options)
 	if err != nil {
 		klog.ErrorS(err, "Part of a Device object is left out", "device", device.Name)
 	}
-	made := &inventory{Inventory: read, unused: allocator.NewState(read), device: device, labels: node.Labels, key: maphash.String(i.seed, read.Key())}
+	made := &inventory{Inventory: read, unused: allocator.NewState(read), device: device, node: node, key: maphash.String(i.seed, read.Key())}
 	i.known[node.Name] = made
 	return made
 }

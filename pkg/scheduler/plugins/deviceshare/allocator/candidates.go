@@ -188,19 +188,41 @@ func (x *search) sortCandidates(t Type, joint bool) {
 		if group := of[c].group; group >= 0 {
 			x.groupNUMA[group] = max(x.groupNUMA[group], d.NUMA)
 		}
-		if x.o.Strategy != nil {
-			amounts, _ := fill(x.r.of[t].amounts, t, d)
-			of[c].score = x.o.Strategy.DeviceScore(x.s, t, of[c].index, amounts)
-		}
 	}
 	for c := range of {
 		if group := of[c].group; group >= 0 {
 			of[c].numa = x.groupNUMA[group]
 		}
 	}
+	x.isScored[t] = false
+	// Which of joint secondaries are chosen is known later (followPrimary), and then there is often no choice.
+	if want := &x.r.of[t]; !want.all && want.count < len(of) && (!joint || x.isPrimary(t) || want.scope > 0) {
+		x.scoreCandidates(t)
+	}
 	slices.SortFunc(of, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.numa, b.numa), cmp.Compare(a.group, b.group), cmp.Compare(b.score, a.score), cmp.Compare(a.index, b.index))
 	})
+}
+
+// scoreCandidates asks the strategy about each candidate, once for those that are equal.
+func (x *search) scoreCandidates(t Type) {
+	if x.o.Strategy == nil || x.isScored[t] {
+		return
+	}
+	x.isScored[t] = true
+	of, devices, used := x.candidates[t], x.s.Devices[t], x.s.used[t]
+	for c := range of {
+		at := of[c].index
+		equal := slices.IndexFunc(of[:c], func(other candidate) bool {
+			return used[other.index] == used[at] && devices[other.index].Total == devices[at].Total
+		})
+		if equal >= 0 {
+			of[c].score = of[equal].score
+			continue
+		}
+		amounts, _ := fill(x.r.of[t].amounts, t, &devices[at])
+		of[c].score = x.o.Strategy.DeviceScore(x.s, t, at, amounts)
+	}
 }
 
 // resize returns a slice of n equal numbers, in the room of the old if it has enough.

@@ -24,6 +24,8 @@ type search struct {
 	limit *limit
 
 	candidates [numTypes][]candidate
+	// isScored is true of types whose candidates the strategy was asked about.
+	isScored [numTypes]bool
 	// mask has a bit for each candidate, and chosen for each that is taken.
 	mask, chosen [numTypes]uint64
 	// shares is true if the GPUs are shared ones.

@@ -5,6 +5,7 @@ package allocator
 // Strategy is which of several devices, and of several nodes, is better. It must not change, and is asked by many at once.
 type Strategy interface {
 	// DeviceScore is how good it is to take the amounts, which are free, from the device at that index; the higher the better.
+	// Devices of a type of which as much is used and as much there is in all score alike.
 	DeviceScore(s *State, t Type, index int, amounts Amounts) float64
 	// NodeScore is how good it is that the node goes from one state to the other; 0 to 100, the higher the better.
 	NodeScore(before, after *State) float64

@@ -260,11 +260,14 @@ func (x *search) followPrimary(t Type, strict bool) (devices uint64, ok bool) {
 	if want.all {
 		n = len(x.candidates[t])
 	}
-	x.inRounds(x.candidates[t], func(number int) bool {
-		return slices.ContainsFunc(x.groups, func(g group) bool { return g.number == number && number >= 0 })
-	})
 	if n > len(x.candidates[t]) {
 		return 0, false
+	}
+	if n < len(x.candidates[t]) {
+		x.scoreCandidates(t)
+		x.inRounds(x.candidates[t], func(number int) bool {
+			return slices.ContainsFunc(x.groups, func(g group) bool { return g.number == number && number >= 0 })
+		})
 	}
 	for _, c := range x.candidates[t][:n] {
 		if strict && !slices.ContainsFunc(x.groups, func(g group) bool { return g.number == c.group }) {
