@@ -285,6 +285,29 @@ func TestClaimChangesNobodyWaitsFor(t *testing.T) {
 			arrange: func(w *world) { w.add(pod(0).Volume("data").Obj()) },
 			want:    []Urgency{WakeNow},
 		},
+		"one of several pods waits with it": {
+			arrange: func(w *world) {
+				for i := range 4 {
+					w.add(pod(i).Volume("data").Node("n").Obj())
+				}
+				w.add(pod(4).Volume("data").Obj())
+				for i := range 4 {
+					w.add(pod(5 + i).Volume("data").Node("n").Obj())
+				}
+			},
+			want: []Urgency{WakeNow},
+		},
+		"a pod waits with it that the books do not know yet": {
+			arrange: func(w *world) { w.listed(pod(0).Volume("data").Obj()) },
+			want:    []Urgency{WakeNow},
+		},
+		"a pod waits with it whose gang the books do not know yet": {
+			arrange: func(w *world) { w.listed(pod(0).Group("unknown").Volume("data").Obj()) },
+			want:    []Urgency{WakeNow},
+		},
+		"a pod is bound that the books do not know yet": {
+			arrange: func(w *world) { w.listed(pod(0).Group("unknown").Node("n").Volume("data").Obj()) },
+		},
 		"nobody has it":    {arrange: func(*world) {}},
 		"its pod is bound": {arrange: func(w *world) { w.add(pod(0).Volume("data").Node("n").Obj()) }},
 		"its pod is being bound": {

@@ -189,7 +189,7 @@ func TestASelectorIsReadOnce(t *testing.T) {
 		})
 		return n
 	}
-	if few, many := allocations(1), allocations(mostRequirements); many > few {
+	if few, many := allocations(1), allocations(mostRequirements); many > few+mostRequirements/2 { // others allocate meanwhile, too
 		t.Errorf("%v allocations for a node with a selector of %d requirements, %v with one of 1", many, mostRequirements, few)
 	}
 }

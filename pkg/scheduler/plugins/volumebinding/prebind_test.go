@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
@@ -283,9 +284,41 @@ func TestRollbackLeavesWhatWasTakenUp(t *testing.T) {
 			meanwhile: func(w *world) { w.phase("v", v1.VolumeBound); w.remove("c"); w.phase("v", v1.VolumeReleased) },
 			check:     kept,
 		},
+		"the claim was deleted some time after its volume was bound": {
+			meanwhile: func(w *world) {
+				w.setVolume("v", func(v *v1.PersistentVolume) { v.Labels = map[string]string{"a": "b"} })
+				w.phase("v", v1.VolumeBound)
+				w.remove("c")
+				w.phase("v", v1.VolumeReleased)
+			},
+			check: kept,
+		},
 		"the claim was deleted, and nobody knows whether its volume was bound": {
 			meanwhile: func(w *world) { w.remove("c"); w.phase("v", v1.VolumeReleased); w.oldest = w.version },
 			check:     kept,
+		},
+		"the claim was deleted, and it is told late that nobody knows": {
+			meanwhile: func(w *world) { w.remove("c"); w.phase("v", v1.VolumeReleased); w.oldest, w.streams = w.version, true },
+			check:     kept,
+		},
+		"both were restored from a copy": {
+			meanwhile: func(w *world) {
+				d, v := w.claim("d"), w.volume("v")
+				w.remove("d")
+				w.removeVolume("v")
+				d.UID, v.UID = "restored", "restored"
+				if _, err := w.kube.CoreV1().PersistentVolumeClaims(d.Namespace).Create(w.t.Context(), d, metav1.CreateOptions{}); err != nil {
+					w.t.Fatal(err)
+				}
+				if _, err := w.kube.CoreV1().PersistentVolumes().Create(w.t.Context(), v, metav1.CreateOptions{}); err != nil {
+					w.t.Fatal(err)
+				}
+			},
+			check: func(w *world) {
+				if w.claim("d").Annotations[volume.AnnSelectedNode] != "n1" || w.volume("v").Spec.ClaimRef == nil {
+					w.t.Error("what another claim or volume of that name has is withdrawn")
+				}
+			},
 		},
 		"the volume was released, and its claim is there": {
 			meanwhile: func(w *world) { w.phase("v", v1.VolumeReleased) },
@@ -330,27 +363,68 @@ func TestVolumeReservedByAUser(t *testing.T) {
 // TestUnclearAnswers: a write whose answer was lost may have been taken, and is taken back like any other. A rollback that fails is
 // done again.
 func TestUnclearAnswers(t *testing.T) {
-	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("d", "made")}), func(w *world) {
-		task := member("g-0", "d")
-		w.mustPlace(task, "n1")
-		away := true
-		w.loseAnswer("persistentvolumeclaims")
-		w.kube.PrependReactor("get", "persistentvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return away, nil, errors.New("the API server is away")
+	for class, resource := range map[string]string{"made": "persistentvolumeclaims", "local": "persistentvolumes"} {
+		t.Run(resource, func(t *testing.T) {
+			run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("d", class), local("v", "n1")}), func(w *world) {
+				task := member("g-0", "d")
+				w.mustPlace(task, "n1")
+				away := true
+				w.loseAnswer(resource)
+				w.kube.PrependReactor("get", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+					return away, nil, errors.New("the API server is away")
+				})
+				if err := w.preBind(task)(); !errors.Is(err, context.DeadlineExceeded) {
+					t.Fatalf("the step: %v", err)
+				}
+				if err := w.plugin.Rollback(w.t.Context(), task, "n1"); err == nil {
+					t.Error("the rollback succeeded without an API server")
+				}
+				if w.plugin.volumes.assumptionOf(task.Pod.UID) == nil {
+					t.Error("the rollback that failed has nothing to do any more")
+				}
+				w.open()
+				if err := w.place(member("g-1", "d"), "n1"); err == nil || !strings.HasSuffix(err.Error(), "it is being given back") {
+					t.Errorf("another pod with the claim is placed: %v", err)
+				}
+				away = false
+				w.conflictOnce(resource)
+				w.rollBack(task)
+				w.untouched("d", "v")
+				w.nothingAssumed()
+			})
 		})
-		if err := w.preBind(task)(); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("the step: %v", err)
+	}
+}
+
+// conflictOnce has somebody else be faster with the next update of such an object.
+func (w *world) conflictOnce(resource string) {
+	faster := true
+	w.kube.PrependReactor("update", resource, func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if !faster {
+			return false, nil, nil
 		}
-		if err := w.plugin.Rollback(w.t.Context(), task, "n1"); err == nil {
-			t.Error("the rollback succeeded without an API server")
+		faster = false
+		return true, nil, apierrors.NewConflict(action.GetResource().GroupResource(), "", errors.New("another version"))
+	})
+}
+
+// TestAClaimThatIsMadeAnewWhileItsNameIsHeld: the claim before it is given back first.
+func TestAClaimThatIsMadeAnewWhileItsNameIsHeld(t *testing.T) {
+	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "made")}), func(w *world) {
+		former := member("g-0", "c")
+		w.mustPlace(former, "n1")
+		end := w.preBind(former)
+		w.remake("c")
+		w.open()
+		if err := w.place(member("g-1", "c"), "n1"); err == nil || !strings.HasSuffix(err.Error(), "it is being given back") {
+			t.Errorf("a pod with the new claim is placed: %v", err)
 		}
-		if w.plugin.volumes.assumptionOf(task.Pod.UID) == nil {
-			t.Error("the rollback that failed has nothing to do any more")
+		if end() == nil {
+			t.Error("the step succeeded")
 		}
-		away = false
-		w.rollBack(task)
-		w.untouched("d", "")
+		w.rollBack(former)
 		w.nothingAssumed()
+		w.mustPlace(member("g-1", "c"), "n1")
 	})
 }
 

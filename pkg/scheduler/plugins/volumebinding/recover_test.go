@@ -61,6 +61,7 @@ func TestRecover(t *testing.T) {
 		"a volume reserved for a claim that is gone": {objects: []runtime.Object{schedtest.UnboundClaim("c", "other"), reserved(schedtest.SchedulerName, v1.VolumeAvailable)}},
 		"a volume reserved for a pod that is bound":  {objects: []runtime.Object{schedtest.UnboundClaim("c", "local"), reserved(schedtest.SchedulerName, v1.VolumeAvailable), runs}, keeps: true},
 		"a volume that is bound":                     {objects: []runtime.Object{schedtest.UnboundClaim("c", "local"), reserved(schedtest.SchedulerName, v1.VolumeBound), waits}, keeps: true},
+		"a volume that is released":                  {objects: []runtime.Object{reserved(schedtest.SchedulerName, v1.VolumeReleased)}, keeps: true},
 		"a volume of another scheduler":              {objects: []runtime.Object{schedtest.UnboundClaim("c", "local"), reserved("other", v1.VolumeAvailable), waits}, keeps: true},
 	}
 	for name, tc := range cases {

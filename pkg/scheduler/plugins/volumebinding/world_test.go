@@ -52,6 +52,8 @@ type world struct {
 	// history are the versions of volumes that were written, of which the API server knows those since the oldest.
 	history []*v1.PersistentVolume
 	oldest  int
+	// streams has what it does not know any more be told in the answer.
+	streams bool
 	// gate holds back what informers are told of volumes; nil holds back nothing.
 	gate chan struct{}
 }
@@ -145,11 +147,24 @@ func (w *world) watch(action clienttesting.Action) (bool, watch.Interface, error
 	}
 	w.writes.Lock()
 	defer w.writes.Unlock()
-	from, err := strconv.Atoi(action.(clienttesting.WatchActionImpl).ListOptions.ResourceVersion)
-	if err != nil || from < w.oldest {
-		return true, nil, apierrors.NewResourceExpired("too old")
-	}
 	told := watch.NewRaceFreeFake()
+	version := action.(clienttesting.WatchActionImpl).ListOptions.ResourceVersion
+	if version == "" { // what there is
+		v, err := w.kube.Tracker().Get(action.GetResource(), "", name)
+		told.Add(v)
+		return true, told, err
+	}
+	from, err := strconv.Atoi(version)
+	if err == nil && from < w.oldest {
+		err = apierrors.NewResourceExpired("too old")
+		if w.streams {
+			told.Error(&err.(*apierrors.StatusError).ErrStatus)
+			return true, told, nil
+		}
+	}
+	if err != nil {
+		return true, nil, err
+	}
 	for _, v := range w.history {
 		if version, _ := strconv.Atoi(v.ResourceVersion); v.Name == name && version > from {
 			told.Modify(v.DeepCopy())
