@@ -5,6 +5,7 @@ package deviceshare_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -116,9 +117,7 @@ func board(node string) *schedulingv1alpha1.Device {
 func gang(name string, members int, resources schedtest.Resources, change ...func(*v1.Pod)) (*v1beta1.PodGroup, []*v1.Pod) {
 	var pods []*v1.Pod
 	limits := schedtest.Resources{"cpu": "1", "memory": "1Gi"}
-	for resource, amount := range resources {
-		limits[resource] = amount
-	}
+	maps.Copy(limits, resources)
 	for i := range members {
 		pod := schedtest.MakePod().Group(name).Name(fmt.Sprintf("%s-%d", name, i)).Req(limits).Limit(limits).Obj()
 		for _, do := range change {
