@@ -4,9 +4,11 @@ package dynamicresources
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 
+	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -45,6 +47,46 @@ func (l *late) UpdateStatus(ctx context.Context, claim *resourceapi.ResourceClai
 			return err
 		})
 		return nil, ctx.Err()
+	}
+}
+
+// TestAStepThatIsCancelledBeforeItWrites writes nothing.
+func TestAStepThatIsCancelledBeforeItWrites(t *testing.T) {
+	alone(t, func(w *world) {
+		ctx, cancel := context.WithCancel(w.t.Context())
+		cancel()
+		if err := w.plugin.PreBind(ctx, w.tasks["p"], "n"); err == nil {
+			t.Error("it succeeds")
+		}
+		w.untouched("p-t")
+		if err := w.plugin.PreBind(w.t.Context(), w.tasks["p"], "m"); !errors.Is(err, errReserved) {
+			t.Errorf("on another node than it was placed on: %v", err)
+		}
+	})
+}
+
+// TestAClaimThatIsProtectedOrMarkedAlready is both once it is written.
+func TestAClaimThatIsProtectedOrMarkedAlready(t *testing.T) {
+	p := member("p", "made t")
+	for name, mutate := range map[string]func(*resourceapi.ResourceClaim){
+		"protected": func(c *resourceapi.ResourceClaim) { c.Finalizers = []string{resourceapi.Finalizer} },
+		"marked": func(c *resourceapi.ResourceClaim) {
+			c.Annotations = map[string]string{SchedulerAnnotation: p.Pod.Spec.SchedulerName}
+		},
+		"marked by another": func(c *resourceapi.ResourceClaim) { c.Annotations = map[string]string{SchedulerAnnotation: "another"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			claim := made(p, "t", one())
+			mutate(claim)
+			run(t, append(gpus("n"), claim), func(w *world) {
+				w.mustPlace(p, "n")
+				w.mustPreBind(p)
+				live := w.claim("p-t")
+				if diff := cmp.Diff([]string{resourceapi.Finalizer}, live.Finalizers); diff != "" || live.Annotations[SchedulerAnnotation] != p.Pod.Spec.SchedulerName {
+					t.Errorf("marked with %v, finalizers (-want +got):\n%s", live.Annotations, diff)
+				}
+			})
+		})
 	}
 }
 

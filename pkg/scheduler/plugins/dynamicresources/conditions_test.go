@@ -31,6 +31,7 @@ func TestBindingConditions(t *testing.T) {
 		"it cannot be":        {says: says("broken"), want: `claim "p-t" (request "r", class "gpu"): device "gpu-0" cannot be prepared: "broken" is true: "Because": it is so`},
 		"nothing is said":     {want: `claim "p-t" (request "r", class "gpu"): its devices did not meet their binding conditions in time (10s)`},
 		"something else is":   {says: says("seen"), want: `in time (10s)`},
+		"the claim is freed":  {says: func(c *resourceapi.ResourceClaim) { c.Status = resourceapi.ResourceClaimStatus{} }, want: `in time (10s)`},
 		"the claim goes away": {says: func(c *resourceapi.ResourceClaim) { c.UID = "another" }, want: "it is gone"},
 	}
 	for name, tc := range cases {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -124,6 +125,25 @@ func TestAPoolThatHasADeviceTwice(t *testing.T) {
 			t.Error("devices of the pool are allocated")
 		}
 		w.mustPlace(p0, "n")
+	})
+}
+
+// TestANodeThatGetsALabel reaches what is for nodes with that.
+func TestANodeThatGetsALabel(t *testing.T) {
+	p := member("p", "made t")
+	network := schedtest.NodeDevices("network", "nic")
+	network.Spec.NodeName, network.Spec.NodeSelector = nil, &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
+		MatchExpressions: []v1.NodeSelectorRequirement{{Key: "wired", Operator: v1.NodeSelectorOpExists}}}}}
+	run(t, append(someNodes("n"), schedtest.DeviceClass("gpu"), network, made(p, "t", one())), func(w *world) {
+		if w.fits(p, "n") == "" {
+			t.Fatal("it reaches what it has no label for")
+		}
+		w.open()
+		wired := schedtest.MakeNode().Name("n").Label("wired", "yes").Obj()
+		w.nodes["n"] = api.NewNodeInfo(wired)
+		if got := w.fits(p, "n"); got != "" {
+			t.Error(got)
+		}
 	})
 }
 

@@ -182,7 +182,7 @@ func (h *heldClaim) allLeave() bool {
 // movable is true of a claim that may be given other devices on the node: of one that was chosen in this session, whose holders are all
 // there, and of which nothing can have been written.
 func (h *heldClaim) movable(node string, round int64) bool {
-	if h.allocation == nil || h.begun || h.round != round {
+	if h.allocation == nil || h.begun || h.round != round || len(h.holders) == 0 {
 		return false
 	}
 	for _, one := range h.holders {

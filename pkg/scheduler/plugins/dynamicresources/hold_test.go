@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -135,6 +136,43 @@ func TestASharedClaimIsNotMoved(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAnAllocatedClaimThatMembersShare: who comes next is kept to the nodes that reach it, too.
+func TestAnAllocatedClaimThatMembersShare(t *testing.T) {
+	claim := schedtest.DeviceClaim("shared", one())
+	claim.Status.Allocation = allocationOf("n", "gpu-0")
+	claim.Status.Allocation.NodeSelector = &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
+		MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: v1.NodeSelectorOpIn, Values: []string{"n"}}}}}}
+	run(t, append(gpus("n", "m"), claim), func(w *world) {
+		p0, p1 := member("p0", "shared"), member("p1", "shared")
+		w.mustPlace(p0, "n")
+		if w.fits(p1, "m") == "" {
+			t.Error("it fits where the claim's devices are not reached")
+		}
+		w.mustPlace(p1, "n")
+	})
+}
+
+// TestAClaimThatIsMovedIsReachedFromWhereItsDevicesAre: no longer from where the former ones were.
+func TestAClaimThatIsMovedIsReachedFromWhereItsDevicesAre(t *testing.T) {
+	network := schedtest.NodeDevices("network", "nic model=a")
+	network.Spec.NodeName, network.Spec.AllNodes = nil, new(true)
+	p0, p1, onlyA, onlyB := member("p0", "shared"), member("p1", "shared"), member("only-a", "made t"), member("only-b", "made t")
+	objects := append(someNodes("n", "m"), schedtest.DeviceClass("gpu"), network, schedtest.NodeDevices("n", "gpu model=b"),
+		schedtest.DeviceClaim("shared", one()), made(onlyA, "t", one(modelA)), made(onlyB, "t", one(modelB)))
+	run(t, objects, func(w *world) {
+		w.mustPlace(onlyB, "n")
+		w.mustPlace(p0, "n")
+		w.take(onlyB)
+		if got := w.fits(p1, "m"); got != "" {
+			t.Fatal(got)
+		}
+		w.mustPlace(onlyA, "n")
+		if got, want := w.fits(p1, "m"), `claim "shared" (request "r", class "gpu"): node(s) do not reach the devices that it has`; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
 }
 
 // TestAClaimThatMembersShare: it is allocated once, and they agree on where.

@@ -182,6 +182,12 @@ func TestARollbackWhileASessionTriesAPodThatSharesTheClaim(t *testing.T) {
 		if diff := cmp.Diff([]string{"tried"}, w.users("shared")); diff != "" || w.claim("shared").Status.Allocation == nil {
 			t.Errorf("the claim is reserved for (-want +got):\n%s", diff)
 		}
+		w.mustPlace(begun, "n") // again, and what it had written before is not there any more
+		w.mustPreBind(begun)
+		if diff := cmp.Diff([]string{"tried", "begun"}, w.users("shared")); diff != "" {
+			t.Errorf("the claim is reserved for (-want +got):\n%s", diff)
+		}
+		w.rollBack(begun)
 		w.rollBack(tried)
 		w.mustPlace(begun, "n")
 		w.mustPreBind(begun)
@@ -243,6 +249,23 @@ func TestConditionsOfAnEarlierAllocationDoNotCount(t *testing.T) {
 		w.mustPlace(p, "n")
 		if err := w.preBind(p)(); err == nil || !strings.Contains(err.Error(), "in time (10s)") {
 			t.Errorf("the step does not wait for the devices to be prepared again: %v", err)
+		}
+	})
+}
+
+// TestAReservationThatOthersTookBack: informers still show it, and it is written again before the pod may be bound.
+func TestAReservationThatOthersTookBack(t *testing.T) {
+	p, claim := member("p", "c"), schedtest.DeviceClaim("c", one())
+	claim.Status.Allocation = allocationOf("n", "gpu-0")
+	claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: p.Name, UID: p.Pod.UID}}
+	run(t, append(gpus("n"), claim), func(w *world) {
+		end := w.lag()
+		defer end()
+		w.change("c", func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor = nil })
+		w.mustPlace(p, "n")
+		w.mustPreBind(p)
+		if diff := cmp.Diff([]string{"p"}, w.users("c")); diff != "" {
+			t.Errorf("the claim is reserved for (-want +got):\n%s", diff)
 		}
 	})
 }

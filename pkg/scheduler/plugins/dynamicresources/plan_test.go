@@ -19,6 +19,7 @@ func TestAPlanThatDoesNotHoldAnyMore(t *testing.T) {
 	changes := map[string]func(w *world){
 		"a device is taken":    func(w *world) { w.plugin.devices.ledger.assume("another", allocationOf("n", "gpu-1")) },
 		"what moves has begun": func(w *world) { w.plugin.devices.begin(easy.Pod.UID, "n") },
+		"what moves is gone":   func(w *world) { w.take(easy) },
 	}
 	for name, change := range changes {
 		t.Run(name, func(t *testing.T) {
@@ -36,8 +37,15 @@ func TestAPlanThatDoesNotHoldAnyMore(t *testing.T) {
 				if err := w.plugin.devices.assume(onlyA.Pod, p, w.session.round); err != errChanged {
 					t.Errorf("got %v, want %v", err, errChanged)
 				}
-				if diff := cmp.Diff([]string{"gpu-0"}, w.devicesOf("any-t")); diff != "" {
+				want, gone := []string{"gpu-0"}, w.plugin.devices.assumed[easy.Pod.UID] == nil
+				if gone {
+					want = nil
+				}
+				if diff := cmp.Diff(want, w.devicesOf("any-t")); diff != "" {
 					t.Errorf("devices (-want +got):\n%s", diff)
+				}
+				if free := w.plugin.devices.ledger.free(allocationOf("n", "gpu-0")); free != gone {
+					t.Errorf("what moves has devices that are free: %v, want %v", free, gone)
 				}
 				w.plugin.devices.ledger.assume("another", nil)
 				w.take(easy)

@@ -4,6 +4,7 @@ package dynamicresources
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -181,6 +182,7 @@ func TestWhatIsAnothers(t *testing.T) {
 	}{
 		"another uses it":      {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor = append(c.Status.ReservedFor, user("q")) }, []string{"q"}, []string{"gpu-0"}},
 		"another allocated it": {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = allocationOf("n", "gpu-1") }, nil, []string{"gpu-1"}},
+		"another has its name": {func(c *resourceapi.ResourceClaim) { c.UID, c.Status.ReservedFor = "another", nil }, nil, []string{"gpu-0"}},
 		"another marked it": {func(c *resourceapi.ResourceClaim) {
 			c.Status.Allocation, c.Annotations = allocationOf("n", "gpu-1"), map[string]string{SchedulerAnnotation: "other"}
 		}, nil, []string{"gpu-1"}},
@@ -260,21 +262,35 @@ func TestStepsThatFail(t *testing.T) {
 	}
 }
 
-// TestAnAllocatedClaimThatOthersAllocateAnew: the pod's node may not reach what it has then.
-func TestAnAllocatedClaimThatOthersAllocateAnew(t *testing.T) {
-	claim := schedtest.DeviceClaim("c", one())
-	claim.Status.Allocation = allocationOf("n", "gpu-0")
-	run(t, append(gpus("n", "m"), claim), func(w *world) {
-		p := member("p", "c")
-		w.mustPlace(p, "n")
-		w.change("c", func(c *resourceapi.ResourceClaim) { c.Status.Allocation = allocationOf("m", "gpu-0") })
-		if err := w.preBind(p)(); err == nil || !strings.Contains(err.Error(), "others allocated it meanwhile") {
-			t.Errorf("got %v", err)
-		}
-		if diff := cmp.Diff([]string(nil), w.users("c")); diff != "" {
-			t.Errorf("reserved for (-want +got):\n%s", diff)
-		}
-	})
+// TestAnAllocatedClaimThatOthersChange: the pod's node may not reach what it has then, nor may the pod use it.
+func TestAnAllocatedClaimThatOthersChange(t *testing.T) {
+	cases := map[string]struct {
+		change func(*resourceapi.ResourceClaim)
+		want   string
+	}{
+		"they allocate it anew": {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = allocationOf("m", "gpu-0") }, "others allocated it meanwhile"},
+		"they free it":          {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, "it is not allocated any more"},
+		"as many as may use it": {func(c *resourceapi.ResourceClaim) {
+			c.Status.ReservedFor = make([]resourceapi.ResourceClaimConsumerReference, resourceapi.ResourceClaimReservedForMaxSize)
+		}, "it is used by 256 pods, and can be by no more"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			claim := schedtest.DeviceClaim("c", one())
+			claim.Status.Allocation = allocationOf("n", "gpu-0")
+			run(t, append(gpus("n", "m"), claim), func(w *world) {
+				p := member("p", "c")
+				w.mustPlace(p, "n")
+				w.change("c", tc.change)
+				if err := w.preBind(p)(); err == nil || !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("got %v, want %q", err, tc.want)
+				}
+				if slices.Contains(w.users("c"), "p") {
+					t.Error("it is reserved for the pod")
+				}
+			})
+		})
+	}
 }
 
 // TestAConflictIsReadAndWrittenAgain: others write claims, too.

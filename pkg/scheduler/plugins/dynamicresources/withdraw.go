@@ -63,11 +63,7 @@ func (d *devices) withdraw(ctx context.Context, held *heldClaim, pod types.UID) 
 func (d *devices) shares(held *heldClaim, pod types.UID) (reserved, others bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now := held
-	if again := d.held[held.claim.UID]; again != nil {
-		now = again
-	}
-	for uid, one := range now.holders {
+	for uid, one := range held.holders {
 		others = others || uid != pod && one.begun && !one.leaving
 	}
 	own := held.holders[pod]

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestTheLatestOfWhatIsKnownOfAClaimCounts: in whatever order it is written and shown.
+func TestTheLatestOfWhatIsKnownOfAClaimCounts(t *testing.T) {
+	claim := func(version string, devices ...string) *resourceapi.ResourceClaim {
+		c := schedtest.DeviceClaim("c")
+		if c.ResourceVersion = version; len(devices) > 0 {
+			c.Status.Allocation = allocationOf("n", devices...)
+		}
+		return c
+	}
+	l := newLedger(false)
+	shows := func(c *resourceapi.ResourceClaim) func() { return func() { l.shows(c) } }
+	wrote := func(c *resourceapi.ResourceClaim) func() { return func() { l.wrote(c) } }
+	cases := map[string]struct {
+		told []func()
+		// taken is true if the device of the claim is not free.
+		taken bool
+	}{
+		"it is shown":                              {[]func(){shows(claim("5", "gpu"))}, true},
+		"it is written, and not shown yet":         {[]func(){shows(claim("5")), wrote(claim("6", "gpu"))}, true},
+		"it is written, and shown":                 {[]func(){shows(claim("5")), wrote(claim("6", "gpu")), shows(claim("6", "gpu"))}, true},
+		"it is shown before the answer comes":      {[]func(){shows(claim("6", "gpu")), wrote(claim("6", "gpu")), shows(claim("7"))}, false},
+		"others free it before the answer comes":   {[]func(){shows(claim("7")), wrote(claim("6", "gpu"))}, false},
+		"others free it after it was written":      {[]func(){wrote(claim("6", "gpu")), shows(claim("7"))}, false},
+		"of two answers the first comes later":     {[]func(){wrote(claim("7")), wrote(claim("6", "gpu"))}, false},
+		"an older version is shown when it is not": {[]func(){shows(claim("7")), shows(claim("6", "gpu"))}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			l = newLedger(false)
+			for _, tell := range tc.told {
+				tell()
+			}
+			if taken := !l.free(allocationOf("n", "gpu")); taken != tc.taken {
+				t.Errorf("its device is taken: %v, want %v", taken, tc.taken)
+			}
+			l.gone(claim("0").UID)
+			if len(l.claims)+len(l.users) > 0 {
+				t.Errorf("%v and %v are kept of a claim that is gone", l.claims, l.users)
+			}
+		})
+	}
+}
