@@ -396,6 +396,35 @@ func TestUnclearAnswers(t *testing.T) {
 	}
 }
 
+// TestARollbackThatFailsForManyClaimsSaysSoInFewWords: it is told over and over while it is tried again.
+func TestARollbackThatFailsForManyClaimsSaysSoInFewWords(t *testing.T) {
+	for claims, want := range map[string]string{
+		"c":     `taking back what was written for claim "c": the API server is away`,
+		"c d e": `taking back what was written for claim "c": the API server is away; and for 2 more claims`,
+	} {
+		t.Run(claims, func(t *testing.T) {
+			names := strings.Fields(claims)
+			objects := with(someNodes("n1"))
+			for _, name := range names {
+				objects = append(objects, schedtest.UnboundClaim(name, "made"))
+			}
+			run(t, map[string]any{bindTimeoutArgument: 1}, objects, func(w *world) {
+				task := member("g-0", names...)
+				w.mustPlace(task, "n1")
+				if w.preBind(task)() == nil {
+					t.Fatal("the step succeeded")
+				}
+				w.kube.PrependReactor("get", "persistentvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+					return true, nil, errors.New("the API server is away")
+				})
+				if err := w.plugin.Rollback(w.t.Context(), task, "n1"); err == nil || err.Error() != want {
+					t.Errorf("the rollback: %v, want %s", err, want)
+				}
+			})
+		})
+	}
+}
+
 // conflictOnce has somebody else be faster with the next update of such an object.
 func (w *world) conflictOnce(resource string) {
 	faster := true
