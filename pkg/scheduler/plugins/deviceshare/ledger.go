@@ -23,6 +23,8 @@ type ledger struct {
 	entries   map[types.UID]*entry
 	// now is what is left beside all pods on the node, later beside those that are not being deleted or evicted.
 	now, later *allocator.State
+	// uses are for verdicts, which keep there what they know of now and later.
+	uses [2]use
 	// unknown is how many pods have devices, and nothing says which; unknownLater how many of them are not leaving.
 	unknown, unknownLater int
 	looks                 int

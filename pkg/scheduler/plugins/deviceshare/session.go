@@ -143,7 +143,7 @@ func (s *session) find(task *api.TaskInfo, request *request, node *api.NodeInfo)
 		return nil, refusal
 	}
 	state, on := ledger.beside(waits), s.strategyFor(task, node, idle(node, waits))
-	found := s.verdicts.of(request, inventory, state, on)
+	found := s.verdicts.of(request, ledger, state, on)
 	if found.refusal == nil {
 		return found, nil
 	}
@@ -153,7 +153,7 @@ func (s *session) find(task *api.TaskInfo, request *request, node *api.NodeInfo)
 			return nil, nil
 		}
 	}
-	if !waits && ledger.now != ledger.later && s.verdicts.of(request, inventory, ledger.later, on).refusal == nil {
+	if !waits && ledger.now != ledger.later && s.verdicts.of(request, ledger, ledger.later, on).refusal == nil {
 		return nil, &allocator.Refusal{Reason: found.refusal.Reason + "; there will be once pods that are leaving are gone"}
 	}
 	return nil, found.refusal

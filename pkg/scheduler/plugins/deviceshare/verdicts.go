@@ -36,10 +36,9 @@ func newVerdicts() *verdicts {
 	return &verdicts{seed: maphash.MakeSeed(), known: map[verdictKey]*verdict{}}
 }
 
-// of returns the verdict on the request, which is for the state of the node's devices. The session's mutex is held.
-func (v *verdicts) of(request *request, inventory *inventory, state *allocator.State, on strategy) *verdict {
-	v.buffer = state.AppendUse(v.buffer[:0])
-	key := verdictKey{request.key, inventory.key, maphash.Bytes(v.seed, v.buffer), on.context}
+// of returns the verdict on the request, which is for the state, one of the ledger's. The session's mutex is held.
+func (v *verdicts) of(request *request, ledger *ledger, state *allocator.State, on strategy) *verdict {
+	key := verdictKey{request.key, ledger.inventory.key, v.useOf(ledger, state), on.context}
 	if found := v.known[key]; found != nil {
 		return found
 	}
@@ -53,4 +52,23 @@ func (v *verdicts) of(request *request, inventory *inventory, state *allocator.S
 	}
 	v.known[key] = found
 	return found
+}
+
+// useOf is the key of how devices are used, which is worked out once for each state.
+func (v *verdicts) useOf(ledger *ledger, state *allocator.State) uint64 {
+	known := &ledger.uses[0]
+	if state == ledger.later {
+		known = &ledger.uses[1]
+	}
+	if known.of != state {
+		v.buffer = state.AppendUse(v.buffer[:0])
+		*known = use{state, maphash.Bytes(v.seed, v.buffer)}
+	}
+	return known.key
+}
+
+// use is the key of how devices are used in a state.
+type use struct {
+	of  *allocator.State
+	key uint64
 }
