@@ -142,6 +142,13 @@ else
 		go run ./test/benchmark/e2e $$args || failed=1; done; exit $$failed
 endif
 
+# The folder of Alibaba's cluster-trace-gpu-v2023; without one a synthetic trace of the same shape is run.
+TRACE ?=
+
+.PHONY: bench-trace
+bench-trace: ## Print how much of a cluster's GPUs each strategy of deviceshare allocates, of the trace in the folder TRACE or of a synthetic one.
+	go run ./test/benchmark/trace $(if $(TRACE),--trace $(TRACE) --bar 95.3) $(ARGS)
+
 ##@ Checking
 
 .PHONY: lint
