@@ -253,6 +253,23 @@ func TestConditionsOfAnEarlierAllocationDoNotCount(t *testing.T) {
 	})
 }
 
+// TestAPodThatIsPlacedAnewWhileASessionTriesAnother: of the claim that they share nothing is written any more, and it is written again.
+func TestAPodThatIsPlacedAnewWhileASessionTriesAnother(t *testing.T) {
+	begun, tried := member("begun", "shared"), member("tried", "shared")
+	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *world) {
+		w.mustPlace(begun, "n")
+		w.mustPreBind(begun)
+		w.open()
+		w.mustPlace(tried, "n")
+		w.rollBack(begun)
+		w.mustPlace(begun, "n")
+		w.mustPreBind(begun)
+		if diff := cmp.Diff([]string{"begun"}, w.users("shared")); diff != "" {
+			t.Errorf("the claim is reserved for (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // TestAReservationThatOthersTookBack: informers still show it, and it is written again before the pod may be bound.
 func TestAReservationThatOthersTookBack(t *testing.T) {
 	p, claim := member("p", "c"), schedtest.DeviceClaim("c", one())
