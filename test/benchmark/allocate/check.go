@@ -11,6 +11,7 @@ import (
 
 	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
 )
 
 // podNamespace is where the pods are.
@@ -47,7 +48,7 @@ func check(w sessiontest.World, sh shape, placement map[string]string) error {
 			return fmt.Errorf("pod %s was placed on node %s, which is tainted", pod.Name, name)
 		}
 		gang := pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]
-		cluster := node.Labels[clusterLabel]
+		cluster := node.Labels[insession.ClusterLabel]
 		if first, ok := clusters[gang]; ok && first != cluster && sh.clusters > 0 {
 			return fmt.Errorf("gang %s was placed in clusters %s and %s", gang, first, cluster)
 		}

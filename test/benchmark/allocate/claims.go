@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -78,12 +77,6 @@ func (s shape) capacityObjects() []runtime.Object {
 		})
 	}
 	return objects
-}
-
-// withTakenOver is the chart's conf as config makes it: our plugin for volumes does what predicates would.
-func withTakenOver(conf string) string {
-	const predicates = "  - name: predicates\n"
-	return strings.Replace(conf, predicates, predicates+"    arguments:\n      predicate.VolumeBindingEnable: false\n", 1)
 }
 
 // clusterFor returns a cluster with the shape's claims for all runs of a work, and what ends it. Those without claims share one.

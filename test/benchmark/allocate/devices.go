@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
 )
 
 // Claims are made from the template for devices of the class, which are all that nodes have.
@@ -41,8 +42,8 @@ func (s *side) withDevices(conf string) string {
 	const predicates = "  - name: predicates\n"
 	arguments := "    arguments:\n"
 	conf = strings.Replace(conf, predicates+arguments, predicates, 1) // which are given again
-	conf = strings.Replace(conf, predicates, fmt.Sprintf("%s%s      predicate.DynamicResourceAllocationEnable: %v\n", predicates, arguments, s.name == upstreamName), 1)
-	if s.name == oursName {
+	conf = strings.Replace(conf, predicates, fmt.Sprintf("%s%s      predicate.DynamicResourceAllocationEnable: %v\n", predicates, arguments, s.Name == insession.Upstream), 1)
+	if s.Name == insession.Ours {
 		conf += "  - name: dynamicresources\n"
 	}
 	return conf

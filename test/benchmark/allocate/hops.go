@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
 )
 
 // hopCount is how far apart the neighbours of a gang are: the mean over pods of consecutive ranks of the hops between
@@ -35,7 +37,7 @@ func countHops(sh shape, placement map[string]string) *hopCount {
 	}
 	var slots []*v1.Node
 	for _, node := range byName {
-		if node.Labels[clusterLabel] == placed[0].Labels[clusterLabel] {
+		if node.Labels[insession.ClusterLabel] == placed[0].Labels[insession.ClusterLabel] {
 			for range sh.podsPerNode() {
 				slots = append(slots, node)
 			}
@@ -62,7 +64,7 @@ func sumHops(nodes []*v1.Node) int {
 }
 
 func hops(a, b *v1.Node) int {
-	for distance, label := range []string{leafLabel, spineLabel, clusterLabel} {
+	for distance, label := range []string{insession.LeafLabel, insession.SpineLabel, insession.ClusterLabel} {
 		if a.Labels[label] != "" && a.Labels[label] == b.Labels[label] {
 			return distance
 		}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
 )
 
 func main() {
@@ -81,14 +82,14 @@ func compare(args []string, out, progress io.Writer) error {
 // told measures and says so.
 func (b *bench) told(progress io.Writer, s *side, name string, sh shape) (*result, error) {
 	began := time.Now()
-	fmt.Fprintf(progress, "%s %s: ", s.name, name)
+	fmt.Fprintf(progress, "%s %s: ", s.Name, name)
 	r, err := b.measure(s, name, sh)
 	if err != nil {
 		fmt.Fprintln(progress, "failed")
 		return nil, err
 	}
 	fmt.Fprintf(progress, "%s (%d of %d pods placed; runs: %d; in all %.0f s)\n",
-		seconds(r.Seconds), r.Placed, sh.pods(), r.Runs, time.Since(began).Seconds())
+		insession.Seconds(r.Seconds), r.Placed, sh.pods(), r.Runs, time.Since(began).Seconds())
 	return &r, nil
 }
 

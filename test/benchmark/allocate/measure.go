@@ -3,17 +3,13 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"runtime"
-	"runtime/pprof"
-	"slices"
 	"time"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
 )
 
 // result is what one side needed for a work: medians over its runs.
@@ -52,8 +48,8 @@ type bench struct {
 
 // measure repeats the work until the plan's runs or its time are used up.
 func (b *bench) measure(s *side, name string, sh shape) (_ result, err error) {
-	s.use()
-	stop, err := b.startProfile(s.name + "-" + name)
+	s.Use()
+	stop, err := insession.Profile(b.profileDir, s.Name+"-"+name)
 	if err != nil {
 		return result{}, err
 	}
@@ -64,18 +60,11 @@ func (b *bench) measure(s *side, name string, sh shape) (_ result, err error) {
 	for began := time.Now(); len(runs) < b.runs && (len(runs) == 0 || time.Since(began) < b.budget); {
 		r, err := b.run(s, sh, cluster)
 		if err != nil {
-			return result{}, fmt.Errorf("%s %s: %w", s.name, name, err)
+			return result{}, fmt.Errorf("%s %s: %w", s.Name, name, err)
 		}
 		runs = append(runs, r)
 	}
-	middle := func(field func(run) float64) float64 {
-		values := make([]float64, len(runs))
-		for i, r := range runs {
-			values[i] = field(r)
-		}
-		slices.Sort(values)
-		return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
-	}
+	middle := func(field func(run) float64) float64 { return insession.Median(runs, field) }
 	out := result{
 		Runs:         len(runs),
 		Seconds:      middle(func(r run) float64 { return r.took.Seconds() }),
@@ -96,11 +85,11 @@ func (b *bench) measure(s *side, name string, sh shape) (_ result, err error) {
 func (b *bench) run(s *side, sh shape, cluster *sessiontest.Cluster) (run, error) {
 	world := sh.world(s.groupsFor(sh))
 	cluster.Load(world)
-	action := s.newAction()
+	action := s.NewAction()
 	runtime.GC()
 	var r run
 	var ssn *sessiontest.Session
-	r.open = timed("open", func() { ssn = cluster.Open(s.registry, s.confFor(sh)) })
+	r.open = insession.Timed("open", func() { ssn = cluster.Open(s.Registry, s.confFor(sh)) })
 	if sh.claims || sh.devices > 0 {
 		if err := claimsKnown(ssn); err != nil {
 			return run{}, fmt.Errorf("waiting for claims: %w", err)
@@ -110,62 +99,22 @@ func (b *bench) run(s *side, sh shape, cluster *sessiontest.Cluster) (run, error
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	r.took = timed("action", func() { ssn.Run(action) })
+	r.took = insession.Timed("action", func() { ssn.Run(action) })
 	runtime.ReadMemStats(&after)
 	r.allocations, r.bytes = after.Mallocs-before.Mallocs, after.TotalAlloc-before.TotalAlloc
 	r.placement = ssn.Binds()
 	if err := giveBack(ssn.Handed()); err != nil {
 		return run{}, err
 	}
-	r.closed = timed("close", ssn.Close)
+	r.closed = insession.Timed("close", ssn.Close)
 	if sh.changing {
 		cluster.Cache().AddPod(newcomer(world.Nodes[len(world.Nodes)/2]))
 	}
 	if sh.unlike > 0 {
-		again := cluster.Open(s.registry, s.confFor(sh))
+		again := cluster.Open(s.Registry, s.confFor(sh))
 		runtime.GC()
-		r.again = timed("again", func() { again.Run(action) })
+		r.again = insession.Timed("again", func() { again.Run(action) })
 		again.Close()
 	}
 	return r, check(world, sh, r.placement)
-}
-
-// timed times f and marks it in profiles as the phase.
-func timed(phase string, f func()) (took time.Duration) {
-	pprof.Do(context.Background(), pprof.Labels("phase", phase), func(context.Context) {
-		start := time.Now()
-		f()
-		took = time.Since(start)
-	})
-	return took
-}
-
-// profileRate is how many allocated bytes are sampled once in a profile of allocations.
-const profileRate = 64 << 10
-
-// startProfile begins to profile. CPU samples carry the label phase, whose values are open, action and close; those of
-// what makes the clusters have none. The function it returns ends it.
-func (p *plan) startProfile(name string) (stop func() error, err error) {
-	if p.profileDir == "" {
-		return func() error { return nil }, nil
-	}
-	if err := os.MkdirAll(p.profileDir, 0o755); err != nil {
-		return nil, err
-	}
-	runtime.MemProfileRate = profileRate
-	cpu, err := os.Create(filepath.Join(p.profileDir, name+".cpu.pprof"))
-	if err != nil {
-		return nil, err
-	}
-	if err := pprof.StartCPUProfile(cpu); err != nil {
-		return nil, err
-	}
-	return func() error {
-		pprof.StopCPUProfile()
-		heap, err := os.Create(filepath.Join(p.profileDir, name+".allocs.pprof"))
-		if err != nil {
-			return err
-		}
-		return errors.Join(cpu.Close(), pprof.Lookup("allocs").WriteTo(heap, 0), heap.Close())
-	}, nil
 }

@@ -8,6 +8,8 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
 )
 
 // noise is how much more than twice the time a doubling may take and still be called linear: runs differ by as much.
@@ -57,20 +59,17 @@ func shortfalls(comparisons []comparison, all []series) error {
 	return errors.Join(errs...)
 }
 
-// line writes the cells of a line, each ended as tabwriter wants it.
-func line(w io.Writer, cells ...string) { fmt.Fprintln(w, strings.Join(cells, "\t")+"\t") }
-
 func printTimes(w io.Writer, comparisons []comparison) {
-	line(w, "action", "upstream", "ours", "ratio", "bar", "", "placed", "", "open session", "", "close session", "")
-	line(w, "", "", "", "", "", "", "upstream", "ours", "upstream", "ours", "upstream", "ours")
+	insession.Line(w, "action", "upstream", "ours", "ratio", "bar", "", "placed", "", "open session", "", "close session", "")
+	insession.Line(w, "", "", "", "", "", "", "upstream", "ours", "upstream", "ours", "upstream", "ours")
 	for _, c := range comparisons {
-		cells := []string{c.work.name, "-", seconds(c.ours.Seconds) + c.ours.then(), "-", c.bar(), c.verdict(),
-			"-", fmt.Sprint(c.ours.Placed), "-", seconds(c.ours.OpenSeconds), "-", seconds(c.ours.CloseSeconds)}
+		cells := []string{c.work.name, "-", insession.Seconds(c.ours.Seconds) + c.ours.then(), "-", c.bar(), c.verdict(),
+			"-", fmt.Sprint(c.ours.Placed), "-", insession.Seconds(c.ours.OpenSeconds), "-", insession.Seconds(c.ours.CloseSeconds)}
 		if c.upstream != nil {
-			cells[1], cells[3] = seconds(c.upstream.Seconds), fmt.Sprintf("%.0fx", c.ratio())
-			cells[6], cells[8], cells[10] = fmt.Sprint(c.upstream.Placed), seconds(c.upstream.OpenSeconds), seconds(c.upstream.CloseSeconds)
+			cells[1], cells[3] = insession.Seconds(c.upstream.Seconds), fmt.Sprintf("%.0fx", c.ratio())
+			cells[6], cells[8], cells[10] = fmt.Sprint(c.upstream.Placed), insession.Seconds(c.upstream.OpenSeconds), insession.Seconds(c.upstream.CloseSeconds)
 		}
-		line(w, cells...)
+		insession.Line(w, cells...)
 	}
 }
 
@@ -79,7 +78,7 @@ func (r *result) then() string {
 	if r.AgainSeconds == 0 {
 		return ""
 	}
-	return ", then " + seconds(r.AgainSeconds)
+	return ", then " + insession.Seconds(r.AgainSeconds)
 }
 
 // ratio is how many times faster ours was.
@@ -92,10 +91,10 @@ func (c comparison) bar() string {
 		parts = append(parts, fmt.Sprintf("%.0fx", c.work.ratio))
 	}
 	if c.work.limit > 0 {
-		parts = append(parts, seconds(c.work.limit.Seconds()))
+		parts = append(parts, insession.Seconds(c.work.limit.Seconds()))
 	}
 	if c.work.again > 0 {
-		parts = append(parts, "then "+seconds(c.work.again.Seconds()))
+		parts = append(parts, "then "+insession.Seconds(c.work.again.Seconds()))
 	}
 	if c.work.like != "" {
 		parts = append(parts, fmt.Sprintf("%gx of %s", likeFactor, c.work.like))
@@ -125,15 +124,15 @@ func (c comparison) verdict() string {
 }
 
 func printCosts(w io.Writer, comparisons []comparison) {
-	line(w)
-	line(w, "", "allocations", "", "allocated", "", "runs", "")
-	line(w, "", "upstream", "ours", "upstream", "ours", "upstream", "ours")
+	insession.Line(w)
+	insession.Line(w, "", "allocations", "", "allocated", "", "runs", "")
+	insession.Line(w, "", "upstream", "ours", "upstream", "ours", "upstream", "ours")
 	for _, c := range comparisons {
-		cells := []string{c.work.name, "-", millions(c.ours.Allocations), "-", megabytes(c.ours.Bytes), "-", fmt.Sprint(c.ours.Runs)}
+		cells := []string{c.work.name, "-", insession.Millions(c.ours.Allocations), "-", megabytes(c.ours.Bytes), "-", fmt.Sprint(c.ours.Runs)}
 		if c.upstream != nil {
-			cells[1], cells[3], cells[5] = millions(c.upstream.Allocations), megabytes(c.upstream.Bytes), fmt.Sprint(c.upstream.Runs)
+			cells[1], cells[3], cells[5] = insession.Millions(c.upstream.Allocations), megabytes(c.upstream.Bytes), fmt.Sprint(c.upstream.Runs)
 		}
-		line(w, cells...)
+		insession.Line(w, cells...)
 	}
 }
 
@@ -146,16 +145,16 @@ func printHops(w io.Writer, comparisons []comparison) {
 		if c.upstream != nil && c.upstream.Hops != nil {
 			theirs = fmt.Sprintf("%.3f", c.upstream.Hops.Placed)
 		}
-		line(w)
-		line(w, "mean hops between neighbours", "upstream", "ours", "random")
-		line(w, c.work.name, theirs, fmt.Sprintf("%.3f", c.ours.Hops.Placed), fmt.Sprintf("%.3f", c.ours.Hops.Random))
+		insession.Line(w)
+		insession.Line(w, "mean hops between neighbours", "upstream", "ours", "random")
+		insession.Line(w, c.work.name, theirs, fmt.Sprintf("%.3f", c.ours.Hops.Placed), fmt.Sprintf("%.3f", c.ours.Hops.Random))
 	}
 }
 
 func printGrowth(w io.Writer, all []series) {
 	for _, s := range all {
-		line(w)
-		line(w, "growth of ours: "+s.Title, "time", "of the former", "", "allocated", "placed")
+		insession.Line(w)
+		insession.Line(w, "growth of ours: "+s.Title, "time", "of the former", "", "allocated", "placed")
 		for i, p := range s.Points {
 			factor, verdict := "", ""
 			if i > 0 {
@@ -164,26 +163,12 @@ func printGrowth(w io.Writer, all []series) {
 					verdict = "MORE THAN LINEAR"
 				}
 			}
-			line(w, fmt.Sprint(p.Size), seconds(p.Seconds), factor, verdict, megabytes(p.Bytes), fmt.Sprint(p.Placed))
+			insession.Line(w, fmt.Sprint(p.Size), insession.Seconds(p.Seconds), factor, verdict, megabytes(p.Bytes), fmt.Sprint(p.Placed))
 		}
 	}
 }
 
 // linear is true if the time grew no more than the size, which doubles from point to point.
 func (s series) linear(i int) bool { return s.Points[i].Seconds <= 2*noise*s.Points[i-1].Seconds }
-
-// seconds writes a time with three digits.
-func seconds(s float64) string {
-	switch {
-	case s < 0.001:
-		return fmt.Sprintf("%.0f us", s*1e6)
-	case s < 1:
-		return fmt.Sprintf("%.3g ms", s*1e3)
-	default:
-		return fmt.Sprintf("%.3g s", s)
-	}
-}
-
-func millions(n uint64) string { return fmt.Sprintf("%.3g M", float64(n)/1e6) }
 
 func megabytes(n uint64) string { return fmt.Sprintf("%.4g MB", float64(n)/1e6) }

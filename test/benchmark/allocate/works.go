@@ -11,12 +11,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
 )
 
 // work is a kind of work, and how much better than upstream's allocate ours has to be at it.
@@ -174,13 +174,13 @@ func (s shape) nodeList() []*v1.Node {
 }
 
 // world makes the cluster. Groups says how a gang asks to lie in one cluster, which is not the same for both sides.
-func (s shape) world(groups nodeGroups) sessiontest.World {
+func (s shape) world(groups insession.NodeGroups) sessiontest.World {
 	w := sessiontest.World{Nodes: s.nodeList()}
 	for gang := range s.gangs {
 		name := gangName(gang)
 		podGroup := schedulertesting.MakePodGroup().Name(name).MinMember(int32(cmp.Or(s.minimum, s.gangSize))).Obj()
 		if s.clusters > 0 {
-			groups.require(podGroup)
+			groups.Require(podGroup)
 		}
 		if s.subGroups > 0 {
 			podGroup.Spec.SubGroupPolicy = schedulertesting.MakePodGroup().SubGroups("cells", cellLabel, int32(s.subGroups), int32(s.gangSize/s.subGroups)).Obj().Spec.SubGroupPolicy
@@ -299,7 +299,7 @@ func hyperNodes(nodes []*v1.Node) []*topologyv1alpha1.HyperNode {
 	var list []*topologyv1alpha1.HyperNode
 	byName := map[string]*topologyv1alpha1.HyperNode{}
 	for _, node := range nodes {
-		name := node.Labels[clusterLabel]
+		name := node.Labels[insession.ClusterLabel]
 		hyperNode := byName[name]
 		if hyperNode == nil {
 			hyperNode = &topologyv1alpha1.HyperNode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: topologyv1alpha1.HyperNodeSpec{Tier: 1}}
@@ -312,12 +312,4 @@ func hyperNodes(nodes []*v1.Node) []*topologyv1alpha1.HyperNode {
 		})
 	}
 	return list
-}
-
-// nodeGroups is a side's way to place a gang in one cluster.
-type nodeGroups struct {
-	// plugin is the plugin's entry in the conf.
-	plugin string
-	// require makes the PodGroup ask for it.
-	require func(*v1beta1.PodGroup)
 }

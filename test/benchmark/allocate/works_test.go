@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
 )
 
 func TestOneClusterHasRoomAndTheOthersOnPaperOnly(t *testing.T) {
@@ -24,9 +26,9 @@ func TestOneClusterHasRoomAndTheOthersOnPaperOnly(t *testing.T) {
 	onPaper, room := map[string]int64{}, map[string]int64{}
 	for _, node := range w.Nodes {
 		free := node.Status.Allocatable.Cpu().Value() - used[node.Name]
-		onPaper[node.Labels[clusterLabel]] += free
+		onPaper[node.Labels[insession.ClusterLabel]] += free
 		if len(node.Spec.Taints) == 0 {
-			room[node.Labels[clusterLabel]] += free / need
+			room[node.Labels[insession.ClusterLabel]] += free / need
 		}
 	}
 	var whole []string
@@ -46,7 +48,7 @@ func TestOneClusterHasRoomAndTheOthersOnPaperOnly(t *testing.T) {
 func TestHops(t *testing.T) {
 	node := func(cluster, spine, leaf string) *v1.Node {
 		n := &v1.Node{}
-		n.Labels = map[string]string{clusterLabel: cluster, spineLabel: spine, leafLabel: leaf}
+		n.Labels = map[string]string{insession.ClusterLabel: cluster, insession.SpineLabel: spine, insession.LeafLabel: leaf}
 		return n
 	}
 	from := node("a", "a1", "a11")

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package insession is what benchmarks have in common that run sessions of upstream's allocate and of ours, on clusters in memory, in one process.
+package insession
+
+import (
+	"strings"
+
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/config"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/app"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// Side is a scheduler's allocate action with its plugins.
+type Side struct {
+	Name     string
+	Registry *framework.Registry
+	// NewAction makes the action anew, which may remember things from session to session.
+	NewAction func() vcframework.Action
+	// Conf is the chart's, or what upstream knows of that.
+	Conf string
+	// builders are the plugins of upstream's names that are this side's, since upstream's registry has room for one
+	// builder of a name.
+	builders map[string]vcframework.PluginBuilder
+}
+
+// The names of sides.
+const (
+	Upstream = "upstream"
+	Ours     = "ours"
+)
+
+// NewSides returns upstream's side, as its packages registered it, and then ours, which takes some names over.
+func NewSides() (upstream, ours *Side) {
+	upstream = &Side{Name: Upstream, Registry: framework.NewRegistry(), Conf: config.UpstreamConf()}
+	ours = &Side{Name: Ours, Registry: framework.NewRegistry(), Conf: WithTakenOver(config.DefaultConf)}
+	specs := app.PluginSpecs()
+	upstream.take(specs)
+	for _, spec := range specs {
+		ours.Registry.RegisterPlugin(spec)
+	}
+	ours.take(specs)
+	ours.NewAction = func() vcframework.Action {
+		ours.Registry.RegisterAction(allocate.New())
+		action, _ := vcframework.GetAction("allocate")
+		return action
+	}
+	return upstream, ours
+}
+
+// take notes whose builders and whose action are registered now.
+func (s *Side) take(specs []framework.PluginSpec) {
+	action, _ := vcframework.GetAction("allocate")
+	s.NewAction = func() vcframework.Action { return action }
+	s.builders = map[string]vcframework.PluginBuilder{}
+	for _, spec := range specs {
+		if builder, ok := vcframework.GetPluginBuilder(spec.Name); ok {
+			s.builders[spec.Name] = builder
+		}
+	}
+}
+
+// Use makes upstream's registry build this side's plugins from now on.
+func (s *Side) Use() {
+	for name, builder := range s.builders {
+		vcframework.RegisterPluginBuilder(name, builder)
+	}
+}
+
+// WithTakenOver is the chart's conf as config makes it: our plugin for volumes does what predicates would.
+func WithTakenOver(conf string) string {
+	const predicates = "  - name: predicates\n"
+	return strings.Replace(conf, predicates, predicates+"    arguments:\n      predicate.VolumeBindingEnable: false\n", 1)
+}
