@@ -123,9 +123,14 @@ deflake: ## Run the unit tests in random order under the race detector until one
 BENCHED = $(sort $(dir $(shell grep -rl '^func Benchmark' --include='*_test.go' ./pkg)))
 
 .PHONY: bench
-bench: ## Run the in-process benchmarks: those of packages, then our allocate beside upstream's (10 minutes).
+bench: ## Run the in-process benchmarks: those of packages, our allocate beside upstream's (10 minutes), then bench-devices; ARGS are for allocate, and leave the last out.
 	go test -run '^$$' -bench . -benchmem $(BENCHED)
 	go run ./test/benchmark/allocate $(ARGS)
+	$(if $(ARGS),,@$(MAKE) --no-print-directory bench-devices)
+
+.PHONY: bench-devices
+bench-devices: ## Measure how GPUs and NICs are given to pods, beside upstream's vGPU mode (5 minutes).
+	go run ./test/benchmark/devices $(ARGS)
 
 # Gangs that share an InfiniBand cluster each: large ones with a lone one behind them, and small ones.
 IB_BENCH := --nodes 5000 --ib-clusters 40 --schedulers ours --mode pglast

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
+)
+
+// joint is the name of the row of joint requests: a filter and a score of every node, of the plugin alone.
+const joint = "joint5000"
+
+const (
+	// jointNodes is the size that the bar is for.
+	jointNodes = 5000
+	// jointLimit is how much of a processor a request may take that is unlike all before.
+	jointLimit = 50 * time.Millisecond
+	// jointShapes is how many requests are tried in a session, no two alike, and otherKinds how many further kinds of pods wait.
+	jointShapes = 9
+	otherKinds  = 64
+	// jointConf has the plugin alone.
+	jointConf = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: deviceshare\n"
+)
+
+// jointSizes are the numbers of nodes.
+var jointSizes = []int{1250, 2500, jointNodes, 10_000}
+
+// uses are how nodes' devices are in use before, and how many nodes of a hundred can take the requests.
+var uses = []struct {
+	name string
+	fits int
+	// pod is the one that runs on the i-th node; nil for none.
+	pod func(node string, i int) *v1.Pod
+}{
+	{"all free", 100, nil},
+	{"NICs in use, otherwise on each node", 100, func(node string, i int) *v1.Pod {
+		var has []string
+		for nic := range nicsPerNode {
+			has = append(has, fmt.Sprintf(`{"minor":%d,"id":"%s-rdma-%d","resources":{"%s":"%d"}}`, nic, node, nic, rdma, 1+digit(i, nic)))
+		}
+		return user(node, rdma, "rdma", has)
+	}},
+	{"GPUs in use, otherwise on each node", 0, func(node string, i int) *v1.Pod {
+		var has []string
+		for gpu := range gpusPerNode {
+			share := 10 * (1 + digit(i, gpu))
+			has = append(has, fmt.Sprintf(`{"minor":%d,"id":"%s-gpu-%d","resources":{"%s":"%d","%s":"%[5]d"}}`, gpu, node, gpu, gpuCore, share, gpuRatio))
+		}
+		return user(node, gpuWhole, "gpu", has)
+	}},
+}
+
+// digit is that of a number of the base nine.
+func digit(number, at int) int {
+	for range at {
+		number /= 9
+	}
+	return number % 9
+}
+
+// user is a pod that runs on the node and has so much of its devices.
+func user(node, asks, kind string, has []string) *v1.Pod {
+	return schedulertesting.MakePod().Name("user-"+node).Node(node).Phase(v1.PodRunning).
+		Limit(schedulertesting.Resources{"cpu": "8", "memory": "8Gi", asks: "100"}).
+		Annotation(v1alpha1.DeviceAllocatedAnnotation, fmt.Sprintf(`{"%s":[%s]}`, kind, strings.Join(has, ","))).Obj()
+}
+
+// jointPoint is what it took to ask of every node whether it takes a request, and how good it is.
+type jointPoint struct {
+	Nodes int    `json:"nodes"`
+	Use   string `json:"use"`
+	// FirstSeconds is the time of the first request, which reads all Device objects, Seconds the median of those after it, AgainSeconds of those once more.
+	// CPUSeconds is what the thread used of Seconds, which does not depend on what else the machine does.
+	FirstSeconds float64 `json:"firstSeconds"`
+	Seconds      float64 `json:"seconds"`
+	CPUSeconds   float64 `json:"cpuSeconds"`
+	AgainSeconds float64 `json:"againSeconds"`
+}
+
+// measureJoint measures ours at all sizes and uses.
+func (p *plan) measureJoint(ours *insession.Side, progress io.Writer) ([]jointPoint, error) {
+	use(ours)
+	var points []jointPoint
+	for _, nodes := range jointSizes {
+		for at := range uses {
+			point, err := p.jointAt(ours, nodes, at)
+			if err != nil {
+				return nil, fmt.Errorf("%s, %d nodes, %s: %w", joint, nodes, uses[at].name, err)
+			}
+			fmt.Fprintf(progress, "%s, %d nodes, %s: %s\n", joint, nodes, point.Use, insession.Seconds(point.Seconds))
+			points = append(points, *point)
+		}
+	}
+	return points, nil
+}
+
+func (p *plan) jointAt(ours *insession.Side, nodes, at int) (_ *jointPoint, err error) {
+	stop, err := insession.Profile(p.profileDir, fmt.Sprintf("%s-%d-%d", joint, nodes, at))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	world := jointWorld(nodes, at)
+	cluster := sessiontest.New(world)
+	defer cluster.Close()
+	ssn := cluster.Open(ours.Registry, jointConf)
+	defer ssn.Close()
+	runtime.GC()
+	point := &jointPoint{Nodes: nodes, Use: uses[at].name}
+	var further, cpu, again []time.Duration
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for round := range 2 {
+		for shape := range jointShapes {
+			task := ssn.Jobs[api.JobID(schedulertesting.Namespace+"/"+gangName(shape))].Tasks[api.TaskID(schedulertesting.Namespace+"-"+podName(shape, 0))]
+			fits, cpuBefore := 0, cpuOf(syscall.RUSAGE_THREAD)
+			took := insession.Timed("joint", func() { fits = askAll(ssn, task) })
+			if want := nodes * uses[at].fits / 100; fits != want {
+				return nil, fmt.Errorf("%d nodes take the request, want %d", fits, want)
+			}
+			switch {
+			case round > 0:
+				again = append(again, took)
+			case shape == 0:
+				point.FirstSeconds = took.Seconds()
+			default:
+				further, cpu = append(further, took), append(cpu, cpuOf(syscall.RUSAGE_THREAD)-cpuBefore)
+			}
+		}
+	}
+	point.Seconds = insession.Median(further, time.Duration.Seconds)
+	point.CPUSeconds = insession.Median(cpu, time.Duration.Seconds)
+	point.AgainSeconds = insession.Median(again, time.Duration.Seconds)
+	return point, nil
+}
+
+// askAll is how many nodes take the task; those that do are scored.
+func askAll(ssn *sessiontest.Session, task *api.TaskInfo) (fits int) {
+	for _, node := range ssn.NodeList {
+		if ssn.PredicateFn(task, node) != nil {
+			continue
+		}
+		if _, err := ssn.NodeOrderFn(task, node); err == nil {
+			fits++
+		}
+	}
+	return fits
+}
+
+// jointWorld has the requests, all of 8 GPUs and 4 NICs and each of another part of the NICs, and pods of other kinds beside them.
+func jointWorld(nodes, at int) sessiontest.World {
+	world := sessiontest.World{Nodes: nodeList(nodes, 0)}
+	for i, node := range world.Nodes {
+		world.Devices = append(world.Devices, board(node.Name, nicsPerNode))
+		if uses[at].pod != nil {
+			world.Pods = append(world.Pods, uses[at].pod(node.Name, i))
+		}
+	}
+	for gang := range jointShapes + otherKinds {
+		wants := ask{gpu: 800, nic: 90 - gang}
+		if gang >= jointShapes {
+			wants = ask{gpu: 10 + gang}
+		}
+		world.PodGroups = append(world.PodGroups, schedulertesting.MakePodGroup().Name(gangName(gang)).MinMember(1).Obj())
+		world.Pods = append(world.Pods, wants.pod(podName(gang, 0), gangName(gang)).Obj())
+	}
+	return world
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
+	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
+)
+
+func main() {
+	err := compare(os.Args[1:], os.Stdout, os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// comparison is a row with what both sides needed for it; upstream is nil when it took no part.
+type comparison struct {
+	row            row
+	upstream, ours *result
+}
+
+// compare measures what the arguments ask for and prints it.
+func compare(args []string, out, progress io.Writer) error {
+	p, err := parsePlan(args, progress)
+	if err != nil {
+		return err
+	}
+	// What actions log of single tasks would be part of what is measured.
+	klog.SetLogger(klog.Logger{})
+	api.IgnoredDevicesList.Append(allocator.ResourceNames()...) // as a scheduler does before it reads any pod
+	upstream, ours := insession.NewSides()
+	var points []jointPoint
+	if p.joint {
+		if points, err = p.measureJoint(ours, progress); err != nil {
+			return err
+		}
+	}
+	var comparisons []comparison
+	for _, r := range p.rows {
+		c := comparison{row: r}
+		if r.ratio > 0 && !p.oursOnly {
+			if c.upstream, err = p.measure(upstream, r, progress); err != nil {
+				return err
+			}
+		}
+		if c.ours, err = p.measure(ours, r, progress); err != nil {
+			return err
+		}
+		comparisons = append(comparisons, c)
+	}
+	if p.jsonPath != "" {
+		if err := writeJSON(p.jsonPath, points, comparisons); err != nil {
+			return err
+		}
+	}
+	return report(out, points, comparisons)
+}
+
+func writeJSON(path string, points []jointPoint, comparisons []comparison) error {
+	type line struct {
+		Name     string  `json:"name"`
+		Title    string  `json:"title"`
+		Bar      float64 `json:"leastRatio,omitempty"`
+		Upstream *result `json:"upstream,omitempty"`
+		Ours     *result `json:"ours"`
+	}
+	lines := make([]line, len(comparisons))
+	for i, c := range comparisons {
+		lines[i] = line{c.row.name, c.row.title, c.row.ratio, c.upstream, c.ours}
+	}
+	data, err := json.MarshalIndent(struct {
+		Joint []jointPoint `json:"joint,omitempty"`
+		Rows  []line       `json:"rows,omitempty"`
+	}{points, lines}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(data, '\n'), 0o644)
+}
