@@ -41,6 +41,7 @@ func TestWhatPodsOnANodeHave(t *testing.T) {
 	silentLeaving := silent.DeepCopy()
 	silentLeaving.DeletionTimestamp = leaving.DeletionTimestamp
 	whole := []string{"n1: gpu 0,1,2,3,4,5,6,7"}
+	overflowing := has("overflowing", "n1", "9007199254740991", slices.Repeat([]int{7}, 1500)...)
 	tests := map[string]struct {
 		running []*v1.Pod
 		change  func(*v1.Pod)
@@ -49,6 +50,7 @@ func TestWhatPodsOnANodeHave(t *testing.T) {
 	}{
 		"nobody":                            {want: whole},
 		"one that has others":               {running: []*v1.Pod{has("other", "n1", "100", 7)}, said: "GPU"},
+		"one that has one many times":       {running: []*v1.Pod{has("other", "n1", "100", 7), overflowing}, said: "GPU"},
 		"one on another node":               {running: []*v1.Pod{has("other", "n2", "100", 7)}, want: whole},
 		"one that asks for none":            {running: []*v1.Pod{forged}, want: whole},
 		"one that has ended":                {running: []*v1.Pod{ended}, want: whole},

@@ -170,9 +170,9 @@ func decisions(t *testing.T, ssn *sessiontest.Session) map[string]string {
 	return decided
 }
 
-// has is a pod that runs on the node with so much of each of the GPUs.
+// has is a pod that runs on the node with so much of each of the GPUs, and asks for all of them.
 func has(name, node, resources string, minors ...int) *v1.Pod {
-	limits := schedtest.Resources{"cpu": "1", "koordinator.sh/gpu": "100"}
+	limits := schedtest.Resources{"cpu": "1", "koordinator.sh/gpu": fmt.Sprint(100 * max(1, len(minors)))}
 	pod := schedtest.MakePod().Name(name).Node(node).Phase(v1.PodRunning).Req(limits).Limit(limits).Obj()
 	var gpus []string
 	for _, minor := range minors {

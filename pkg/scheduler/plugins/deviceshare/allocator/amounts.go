@@ -83,6 +83,13 @@ func (a Amounts) Sub(b Amounts) Amounts {
 	return a
 }
 
+func (a Amounts) max(b Amounts) Amounts {
+	for r := range a {
+		a[r] = max(a[r], b[r])
+	}
+	return a
+}
+
 // Within is true if no amount is more than the other's.
 func (a Amounts) Within(b Amounts) bool {
 	for r := range a {

@@ -102,12 +102,35 @@ func ParseAllocation(value string) (*Allocation, error) {
 				a[t] = append(a[t], *device)
 			}
 		}
-		slices.SortStableFunc(a[t], func(a, b DeviceAllocation) int { return cmp.Compare(a.Minor, b.Minor) })
+		var err error
+		if a[t], err = onceEach(a[t]); err != nil {
+			errs = append(errs, fmt.Errorf("%s %w", name, err))
+		}
 	}
 	if err := joinErrors(errs); err != nil {
 		return a, fmt.Errorf("annotation %s: %w", v1alpha1.DeviceAllocatedAnnotation, err)
 	}
 	return a, nil
+}
+
+// onceEach sorts devices by minor. Of one that is listed more than once, the most that any entry says is kept: sums could be anything.
+func onceEach(devices []DeviceAllocation) ([]DeviceAllocation, error) {
+	slices.SortStableFunc(devices, func(a, b DeviceAllocation) int { return cmp.Compare(a.Minor, b.Minor) })
+	var errs []error
+	once := devices[:0]
+	for from := 0; from < len(devices); {
+		device, to := devices[from], from+1
+		for ; to < len(devices) && devices[to].Minor == device.Minor; to++ {
+			device.Amounts = device.Amounts.max(devices[to].Amounts)
+			device.VFs, device.Exclusive = append(device.VFs, devices[to].VFs...), max(device.Exclusive, devices[to].Exclusive)
+		}
+		if to > from+1 {
+			errs = append(errs, fmt.Errorf("%d: is listed %d times, must be once", device.Minor, to-from))
+		}
+		once = append(once, device)
+		from = to
+	}
+	return once, joinErrors(errs)
 }
 
 // parseDeviceAllocation returns nil and no error for null, and a device beside an error if only a part is wrong.
@@ -129,7 +152,9 @@ func parseDeviceAllocation(text json.RawMessage) (*DeviceAllocation, error) {
 		value, ok := wholeNumber(q)
 		if !ok || value > maxAmount {
 			errs = append(errs, fmt.Errorf("resource %s: %.64s is not a whole number of at most %d", name, q.String(), int64(maxAmount)))
-			continue
+			if value = 0; q.Sign() > 0 {
+				value = maxAmount
+			}
 		}
 		d.Amounts[r] = value
 	}

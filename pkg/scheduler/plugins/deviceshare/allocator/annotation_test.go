@@ -52,7 +52,10 @@ func TestParsedAnnotations(t *testing.T) {
 		"no text":                  {text: ``, wrong: "is not an object"},
 		"a type that is no list":   {text: `{"rdma":{},"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"50"}}]}`, want: gpu0, wrong: "rdma"},
 		"a device that is no such": {text: `{"gpu":[7,{"minor":0,"resources":{"koordinator.sh/gpu-core":"50"}}]}`, want: gpu0, wrong: "gpu[0]"},
-		"less than nothing":        {text: `{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"50","koordinator.sh/gpu-memory":"-1"}}]}`, want: gpu0, wrong: memoryName},
+		"a minor twice": {text: `{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"20"}},{"minor":0,"resources":{"koordinator.sh/gpu-core":"50"}}]}`, want: gpu0,
+			wrong: "gpu 0: is listed 2 times, must be once"},
+		"more than can be summed up": {text: `{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"1e30"}}]}`, want: &Allocation{GPU: {{Minor: 0, Amounts: Amounts{Core: maxAmount}}}}, wrong: coreName},
+		"less than nothing":          {text: `{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"50","koordinator.sh/gpu-memory":"-1"}}]}`, want: gpu0, wrong: memoryName},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

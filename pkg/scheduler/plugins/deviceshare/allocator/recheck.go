@@ -41,7 +41,7 @@ func (s *State) recheckDevice(t Type, given *DeviceAllocation) error {
 		return fmt.Errorf("device %s %d (%.64s) is unhealthy", t, given.Minor, d.UUID)
 	}
 	for r, amount := range given.Amounts {
-		if used, total := s.used[t][i][r], d.Total[r]; amount > 0 && used > total {
+		if used, total := max(amount, s.used[t][i][r]), d.Total[r]; amount > 0 && used > total {
 			return fmt.Errorf("device %s %d (%.64s) is over-booked: %s %d of %d is in use", t, given.Minor, d.UUID, resourceNames[r], used, total)
 		}
 	}

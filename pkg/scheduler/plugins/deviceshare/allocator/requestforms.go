@@ -83,8 +83,8 @@ func (f form) String() string {
 	return strings.Join(in, ", ")
 }
 
-// maxAmount bounds amounts of all kinds, so that a hundred times one, and a node's sum, do not overflow.
-const maxAmount = math.MaxInt64 >> 10
+// maxAmount bounds amounts of all kinds, so that a hundred times one, and the sum over all pods that a node can have, do not overflow.
+const maxAmount = math.MaxInt64 >> 16
 
 // readAsked sums up what the pod's containers ask for, as Kubernetes does: those that run together add up, and an init container counts with the sidecars that
 // started before it.

@@ -120,11 +120,11 @@ func (s *State) changeDevice(t Type, d *DeviceAllocation, use bool) {
 	if !ok {
 		return
 	}
-	by := 1
+	by, amounts := 1, s.Devices[t][i].mostOf(d.Amounts)
 	if use {
-		s.used[t][i] = s.used[t][i].Add(d.Amounts)
+		s.used[t][i] = s.used[t][i].Add(amounts)
 	} else {
-		s.used[t][i] = s.used[t][i].Sub(d.Amounts)
+		s.used[t][i] = s.used[t][i].Sub(amounts)
 		by = -1
 	}
 	if len(d.VFs) > 0 {
@@ -139,6 +139,16 @@ func (s *State) changeDevice(t Type, d *DeviceAllocation, use bool) {
 	} else {
 		s.exclusive[t][i].device += by
 	}
+}
+
+// mostOf is what a pod uses of the device if it was given so much: not more than there is. A device that gives nothing now keeps its users.
+func (d *Device) mostOf(given Amounts) Amounts {
+	for r, total := range d.Total {
+		if total > 0 {
+			given[r] = min(given[r], total)
+		}
+	}
+	return given
 }
 
 func (s *State) changeVFs(t Type, i int, changed []VF, use bool) {

@@ -109,6 +109,25 @@ func TestExclusiveUsers(t *testing.T) {
 	})
 }
 
+// TestNobodyHasMoreOfADeviceThanThereIs: whatever pods say they have, theirs adds up and is given back.
+func TestNobodyHasMoreOfADeviceThanThereIs(t *testing.T) {
+	node := nodeA().state(t)
+	forged := part(maxAmount/200, 7)
+	s := node
+	for range 2000 {
+		s = s.With(forged)
+	}
+	if got, total := s.Used(GPU, 7), node.Devices[GPU][7].Total; got[Core] != 2000*total[Core] || s.Free(GPU, 7) != (Amounts{}) {
+		t.Errorf("used %v of %v, free %v", got, total, s.Free(GPU, 7))
+	}
+	for range 2000 {
+		s = s.Without(forged)
+	}
+	if got := s.Used(GPU, 7); !got.IsZero() {
+		t.Errorf("used %v after all was given back", got)
+	}
+}
+
 func TestRecheck(t *testing.T) {
 	a, refusal := Allocate(nodeA().state(t), parse(t, makePod(list(nvidiaName, "2", rdmaName, "1"), "device-joint-allocate", jointHint, "device-allocate-hint", vfHint)), Options{})
 	if refusal != nil {
@@ -119,11 +138,14 @@ func TestRecheck(t *testing.T) {
 		others *Allocation
 		want   string
 	}{
-		"nothing changed":                {},
-		"a GPU turned unhealthy":         {change: func(d *deviceObject) { d.Spec.Devices[1].Health = false }, want: "device gpu 1 (gpu-1) is unhealthy"},
-		"another GPU turned unhealthy":   {change: func(d *deviceObject) { d.Spec.Devices[2].Health = false }},
-		"the NIC went away":              {change: func(d *deviceObject) { d.Spec.Devices = d.Spec.Devices[:8] }, want: "device rdma 1 is not in the Device object any more"},
-		"a GPU was exchanged":            {change: func(d *deviceObject) { d.Spec.Devices[0].UUID = "new" }, want: "device gpu 0 is another device now (new, was gpu-0)"},
+		"nothing changed":              {},
+		"a GPU turned unhealthy":       {change: func(d *deviceObject) { d.Spec.Devices[1].Health = false }, want: "device gpu 1 (gpu-1) is unhealthy"},
+		"another GPU turned unhealthy": {change: func(d *deviceObject) { d.Spec.Devices[2].Health = false }},
+		"the NIC went away":            {change: func(d *deviceObject) { d.Spec.Devices = d.Spec.Devices[:8] }, want: "device rdma 1 is not in the Device object any more"},
+		"a GPU was exchanged":          {change: func(d *deviceObject) { d.Spec.Devices[0].UUID = "new" }, want: "device gpu 0 is another device now (new, was gpu-0)"},
+		"a GPU has less than before": {change: func(d *deviceObject) {
+			d.Spec.Devices[0].Resources = list(coreName, "100", ratioName, "50", memoryName, gpuMemory)
+		}, want: "device gpu 0 (gpu-0) is over-booked: koordinator.sh/gpu-memory-ratio 100 of 50 is in use"},
 		"the virtual function went away": {change: func(d *deviceObject) { d.Spec.Devices[8].VFGroups = nil }, want: "device rdma 1 (rdma-1) has no virtual function 0000:1f:00.2 any more"},
 		"another pod has the GPU":        {others: part(10, 1), want: "device gpu 1 (gpu-1) is over-booked: koordinator.sh/gpu-core 110 of 100 is in use"},
 		"another pod has the function":   {others: vf(1, "0000:1f:00.2"), want: "device rdma 1 (rdma-1) has virtual function 0000:1f:00.2 in use by another pod"},
