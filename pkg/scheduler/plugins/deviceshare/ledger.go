@@ -77,6 +77,9 @@ func (l *ledger) update(node *api.NodeInfo, placed map[api.TaskID]*placement) {
 	for _, task := range node.Tasks {
 		l.enter(task, placed[task.UID])
 	}
+	if len(l.entries) == len(node.Tasks) { // each has one
+		return
+	}
 	for uid, e := range l.entries {
 		if e.look != l.looks {
 			l.strike(e)
