@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
 func TestBind(t *testing.T) {
@@ -156,6 +159,17 @@ func TestNoQuorumResultTellsWhatIsMissing(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWhatIsStagedTravels also if the pod has it already: it may not have it any more when it is bound.
+func TestWhatIsStagedTravels(t *testing.T) {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{"same": "v", "other": "v"}}}
+	m := NewMember(api.NewTaskInfo(pod), "n", nil)
+	m.Stage("same", "v")
+	m.Stage("new", "w")
+	if diff := cmp.Diff(map[string]string{"same": "v", "new": "w"}, m.StagedAnnotations()); diff != "" {
+		t.Errorf("staged (-want +got):\n%s", diff)
+	}
 }
 
 func TestStagedAnnotationsAreThoseOfTheSteps(t *testing.T) {

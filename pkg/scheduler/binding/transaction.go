@@ -68,6 +68,15 @@ func NewMember(task *api.TaskInfo, node string, steps []Step) *Member {
 	return &Member{Task: own, Node: node, Steps: steps, base: maps.Clone(own.Pod.Annotations)}
 }
 
+// Stage stages an annotation, also one that the pod has already: somebody may change it until the pod is bound.
+func (m *Member) Stage(key, value string) {
+	if m.Task.Pod.Annotations == nil {
+		m.Task.Pod.Annotations = map[string]string{}
+	}
+	m.Task.Pod.Annotations[key] = value
+	delete(m.base, key)
+}
+
 // StagedAnnotations returns the annotations that steps set on the member's pod: those that are new or changed.
 func (m *Member) StagedAnnotations() map[string]string {
 	staged := map[string]string{}

@@ -5,7 +5,6 @@ package cache
 import (
 	"errors"
 	"fmt"
-	"maps"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -260,10 +259,9 @@ func stageDecisions(member *binding.Member, wanted *api.TaskInfo, decided map[st
 	task.Pod.Spec.NodeName = member.Node
 	task.NumaInfo = wanted.NumaInfo.Clone()
 	task.CustomBindErrHandler = wanted.CustomBindErrHandler
-	if task.Pod.Annotations == nil {
-		task.Pod.Annotations = map[string]string{}
+	for key, value := range decided {
+		member.Stage(key, value)
 	}
-	maps.Copy(task.Pod.Annotations, decided)
 }
 
 // find returns the cache's own job and task; the cache's mutex is held.

@@ -63,7 +63,11 @@ func NewCatalogue(specs ...framework.PluginSpec) *Catalogue {
 		if spec.Extends {
 			base := c.plugins[spec.Name]
 			spec.Arguments = slices.Concat(base.Arguments, spec.Arguments)
-			spec.Validate = all(base.Validate, spec.Validate)
+			if own := spec.Validate; own != nil {
+				spec.Validate = all(base.Validate, own)
+			} else {
+				spec.Validate = base.Validate
+			}
 		}
 		c.plugins[spec.Name] = entry{kind: "plugin", PluginSpec: spec}
 	}

@@ -24,6 +24,9 @@ func (p *parser) together() {
 			proportion.PluginName, byWeight, capacity.PluginName, byCapacity)
 	}
 	for name, line := range p.pluginLines {
+		if p.cat.plugins[name].Extends && p.preBindDisabled[name] {
+			p.add(line, "%s: false beside plugin %q, which looks before the bind whether what it chose still is: nobody would do it; remove it", enablePreBind, name)
+		}
 		for _, taken := range p.cat.plugins[name].TakesOver {
 			p.takenOver(name, taken)
 			if p.preBindDisabled[name] {

@@ -18,6 +18,9 @@ var binds = framework.PluginSpec{
 	TakesOver: []framework.Switch{{Plugin: predicatesName, Argument: "predicate.VolumeBindingEnable", Value: false}},
 }
 
+// extends is a plugin that does what upstream's does, and more.
+var extends = framework.PluginSpec{Name: deviceshareName, Extends: true}
+
 // TestSwitchesThatAreTakenOver: they get their value where the conf names the plugin that takes over, wherever it is, and nowhere else.
 func TestSwitchesThatAreTakenOver(t *testing.T) {
 	const argument = "predicate.VolumeBindingEnable"
@@ -77,6 +80,10 @@ line 7: argument "volumebinding.weight" of plugin "predicates" has no effect bes
 			conf: plugin("predicates", "") + "  - name: binds\n    enablePreBind: false\n",
 			want: `line 5: enablePreBind: false beside plugin "binds", which takes over from plugin "predicates" what pods need before they are bound: nobody would do it; remove the one or the other`,
 		},
+		"nobody looks again": {
+			conf: plugin("deviceshare", "") + "    enablePreBind: false\n",
+			want: `line 4: enablePreBind: false beside plugin "deviceshare", which looks before the bind whether what it chose still is: nobody would do it; remove it`,
+		},
 		"an argument of what is not done there any more": {
 			conf: with("predicates", "volumebinding.weight: 3") + "  - name: binds\n",
 			want: `line 6: argument "volumebinding.weight" of plugin "predicates" has no effect beside plugin "binds" (line 7); give it to that one`,
@@ -84,7 +91,7 @@ line 7: argument "volumebinding.weight" of plugin "predicates" has no effect bes
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := Parse([]byte(tc.conf), testCatalogue(binds))
+			_, err := Parse([]byte(tc.conf), testCatalogue(binds, extends))
 			if diff := cmp.Diff(tc.want, fmt.Sprint(err)); diff != "" {
 				t.Errorf("Parse error (-want +got):\n%s", diff)
 			}

@@ -82,6 +82,9 @@ func (c *sessionCache) noteAnnotations(snapshot *api.ClusterInfo) {
 func (c *sessionCache) decided(task *api.TaskInfo) map[string]string {
 	decided := maps.Clone(task.Pod.Annotations)
 	maps.DeleteFunc(decided, func(key, value string) bool {
+		if _, own := c.session.decisions[task.UID][key]; own {
+			return false
+		}
 		before, ok := c.annotations[task.UID][key]
 		return ok && before == value
 	})

@@ -43,6 +43,8 @@ type Session struct {
 	volumeKey       claimKey[v1.Volume]
 	claimKey        claimKey[v1.PodResourceClaim]
 	reservers       reservers
+	// decisions are what annotations had before plugins decided on them; nil where there was none.
+	decisions map[api.TaskID]map[string]*string
 	// scorers are the plugins of this project that may have a say in which of the nodes that fit is best.
 	scorers map[string]bool
 	jobKeys map[string]JobKeyFn
@@ -71,6 +73,7 @@ func newSession(order []string, inputs map[string]verdictInputs) *Session {
 		upstream:      map[string]vccache.PreBinder{},
 		uncacheable:   map[string]UncacheableTaskFn{},
 		skips:         map[string]SkipFn{},
+		decisions:     map[api.TaskID]map[string]*string{},
 		scorers:       map[string]bool{},
 		jobKeys:       map[string]JobKeyFn{},
 		judges:        map[string]bool{},

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
 
 	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	clientset "github.com/volcano-prebind/volcano-prebind/pkg/client/clientset/versioned"
@@ -155,14 +156,38 @@ func (i *inventories) of(node *v1.Node) *inventory {
 	return made
 }
 
-// latest returns the devices of the node of that name as they are now; nil for none.
+// latest returns the devices of the node of that name as they are now; nil for none. The node's labels are those that were last seen.
 func (i *inventories) latest(node string) *allocator.Inventory {
 	device := i.devices.of(node)
 	if device == nil {
 		return nil
 	}
-	read, _ := allocator.NewInventory(device, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, i.options)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	known := i.known[node]
+	if known != nil && known.device == device {
+		return known.Inventory
+	}
+	seen := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
+	if known != nil {
+		seen = known.node
+	}
+	read, _ := allocator.NewInventory(device, seen, i.options) // what is wrong in it is told when a session reads it
 	return read
+}
+
+// keepOnly forgets nodes that are gone.
+func (i *inventories) keepOnly(nodes map[string]*api.NodeInfo) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.known) <= len(nodes) {
+		return
+	}
+	for name := range i.known {
+		if nodes[name] == nil {
+			delete(i.known, name)
+		}
+	}
 }
 
 // model is the model of the node's GPUs.

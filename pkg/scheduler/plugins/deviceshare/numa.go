@@ -32,7 +32,7 @@ type alignment struct {
 // them free, for a task with a NUMA policy.
 func (s *session) alignmentOf(task *api.TaskInfo, node *api.NodeInfo) alignment {
 	numa := node.NumaSchedulerInfo
-	if s.unaligned || task.NumaInfo == nil || task.NumaInfo.Policy == "" || task.NumaInfo.Policy == noNUMAPolicy || numa == nil || numa.NumaResMap[string(v1.ResourceCPU)] == nil ||
+	if s.unaligned || !hasNUMAPolicy(task) || numa == nil || numa.NumaResMap[string(v1.ResourceCPU)] == nil ||
 		numa.Policies[v1alpha1.TopologyManagerPolicy] == noNUMAPolicy {
 		return alignment{}
 	}
@@ -47,6 +47,10 @@ func (s *session) alignmentOf(task *api.TaskInfo, node *api.NodeInfo) alignment 
 		}
 	}
 	return a
+}
+
+func hasNUMAPolicy(task *api.TaskInfo) bool {
+	return task.NumaInfo != nil && task.NumaInfo.Policy != "" && task.NumaInfo.Policy != noNUMAPolicy
 }
 
 // isAligned is true if devices and CPUs are chosen together, task by task.

@@ -21,6 +21,7 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -83,6 +84,8 @@ type plugin struct {
 	verdicts       *verdicts
 	history        *history
 	supplies       supplies
+	// requests are those of the last session that was opened.
+	requests map[types.UID]*request
 }
 
 var (
@@ -108,6 +111,7 @@ func (p *plugin) Name() string { return Name }
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.backends.open(ssn)
 	s := newSession(p, ssn)
+	ssn.AddPrePredicateFn(Name, s.prePredicate)
 	ssn.AddPredicateFn(Name, s.predicate)
 	ssn.AddSimulatePredicateFn(Name, func(_ context.Context, _ fwk.CycleState, task *api.TaskInfo, node *api.NodeInfo) error {
 		return s.predicate(task, node)

@@ -3,6 +3,7 @@
 package deviceshare
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -18,16 +19,17 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	if err != nil || request == nil {
 		return err
 	}
-	annotation := allocated(task.Pod)
-	if annotation == "" {
-		return nil // of a node without Device object
-	}
-	allocation, err := allocator.ParseAllocation(annotation)
+	allocation, err := allocator.ParseAllocation(cmp.Or(allocated(task.Pod), "{}"))
 	if err != nil {
 		return fmt.Errorf("reading which devices the pod has been given on node %s: %w", nodeName, err)
 	}
 	inventory := p.inventories.latest(nodeName)
-	if inventory == nil {
+	switch {
+	case inventory == nil && allocation.IsEmpty() && request.OnlyVendorDevices():
+		return nil
+	case inventory != nil && allocation.IsEmpty():
+		return fmt.Errorf("node %s has a Device object, which it had not when the pod was placed there by numbers", nodeName)
+	case inventory == nil:
 		return fmt.Errorf("the Device object of node %s is gone, and with it the devices chosen for the pod", nodeName)
 	}
 	if err := allocator.NewState(inventory).With(allocation).Recheck(allocation); err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 
-	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
@@ -19,8 +18,8 @@ type placement struct {
 	node       string
 	request    *request
 	allocation *allocator.Allocation
-	// before is the pod's annotation from before; nil for none.
-	before *string
+	// moved are what members had that were given other devices for this one.
+	moved map[*placement]*allocator.Allocation
 }
 
 // mostMoved bounds how many members on a node are given devices together: with more, those that come later take what is left.
@@ -41,6 +40,9 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 		return errors.New(refusal.Reason)
 	}
 	if inventory == nil {
+		if allocated(task.Pod) != "" {
+			s.ssn.Decide(task, schedulingv1alpha1.DeviceAllocatedAnnotation, "{}") // somebody else wrote it
+		}
 		return nil
 	}
 	s.mu.Lock()
@@ -54,9 +56,12 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	if members := s.movable(task, node.Name, waits); len(members) > 0 && !on.isAligned() {
 		own := &placement{task: task, node: node.Name, request: request}
 		if plan, refused := s.together(append(members, own), ledger, waits, on); refused == nil {
+			own.moved = map[*placement]*allocator.Allocation{}
 			for member, allocation := range plan {
-				member.allocation = allocation
-				s.decide(member)
+				if member != own {
+					own.moved[member] = member.allocation
+				}
+				s.decide(member, allocation)
 			}
 			return nil
 		}
@@ -65,51 +70,46 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	if refused != nil {
 		return errors.New(refused.Reason)
 	}
-	s.decide(&placement{task: task, node: node.Name, request: request, allocation: allocation})
+	s.decide(&placement{task: task, node: node.Name, request: request}, allocation)
 	return nil
 }
 
-// Unreserve implements framework.Reserver.
+// Unreserve implements framework.Reserver. Members that were given other devices for the task have those from before, if nobody came after it.
 func (s *session) Unreserve(task *api.TaskInfo) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.ssn.Undecide(task, schedulingv1alpha1.DeviceAllocatedAnnotation)
 	own := s.placed[task.UID]
 	if own == nil {
 		return
 	}
 	delete(s.placed, task.UID)
-	s.onNode[own.node] = slices.DeleteFunc(s.onNode[own.node], func(other *placement) bool { return other == own })
-	for _, pod := range []*v1.Pod{own.task.Pod, task.Pod} {
-		if own.before == nil {
-			delete(pod.Annotations, schedulingv1alpha1.DeviceAllocatedAnnotation)
-		} else {
-			pod.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation] = *own.before
+	there := s.onNode[own.node]
+	last := there[len(there)-1] == own
+	s.onNode[own.node] = slices.DeleteFunc(there, func(other *placement) bool { return other == own })
+	for member, before := range own.moved {
+		if last && s.placed[member.task.UID] == member && !s.ssn.HandedOver(member.task.UID) {
+			s.decide(member, before)
 		}
 	}
 }
 
 // decide annotates the task's pod with what it gets. The mutex is held.
-func (s *session) decide(own *placement) {
-	pod := own.task.Pod
+func (s *session) decide(own *placement, allocation *allocator.Allocation) {
+	own.allocation = allocation
 	if s.placed[own.task.UID] == nil {
-		if before, ok := pod.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation]; ok {
-			own.before = &before
-		}
 		s.placed[own.task.UID] = own
 		s.onNode[own.node] = append(s.onNode[own.node], own)
 	}
-	if pod.Annotations == nil {
-		pod.Annotations = map[string]string{}
-	}
-	pod.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation] = own.allocation.Annotation()
+	s.ssn.Decide(own.task, schedulingv1alpha1.DeviceAllocatedAnnotation, allocation.Annotation())
 }
 
 // movable are the members of the task's gang on the node that may be given other devices: those that the session has placed, and not handed
-// over. None where they are many. The mutex is held.
+// over, and that have no NUMA policy. None where they are many. The mutex is held.
 func (s *session) movable(task *api.TaskInfo, node string, pipelined bool) []*placement {
 	var members []*placement
 	for _, own := range s.onNode[node] {
-		if own.task.Job == task.Job && own.task.UID != task.UID && !s.ssn.HandedOver(own.task.UID) && (own.task.Status == api.Pipelined) == pipelined {
+		if own.task.Job == task.Job && own.task.UID != task.UID && !s.ssn.HandedOver(own.task.UID) && (own.task.Status == api.Pipelined) == pipelined && !hasNUMAPolicy(own.task) {
 			members = append(members, own)
 		}
 	}

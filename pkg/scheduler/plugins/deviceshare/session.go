@@ -3,9 +3,12 @@
 package deviceshare
 
 import (
+	"errors"
+	"hash/maphash"
 	"slices"
 	"sync"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -24,10 +27,11 @@ type session struct {
 	// kinds are those of the tasks that lately came; nil before somebody asks.
 	kinds *fragmentation.Kinds
 	// supply is the session's GPUs, for the fragmentation strategy.
-	supply   fragmentation.Supply
-	requests map[types.UID]*request
-	placed   map[api.TaskID]*placement
-	onNode   map[string][]*placement
+	supply fragmentation.Supply
+	// requests are those that were asked about, former those of the session before.
+	requests, former map[types.UID]*request
+	placed           map[api.TaskID]*placement
+	onNode           map[string][]*placement
 	// unlike are the jobs whose members ask for different devices.
 	unlike map[api.JobID]bool
 }
@@ -35,15 +39,20 @@ type session struct {
 // request is what a pod asks for; err says why that cannot be.
 type request struct {
 	*allocator.Request
-	key string
+	// key is a hash of the request's.
+	key uint64
 	err error
+	// version is of the pod that it was read from.
+	version string
 }
 
 func newSession(p *plugin, ssn *framework.Session) *session {
 	p.ledgers.keepOnly(ssn.Nodes)
+	p.inventories.keepOnly(ssn.Nodes)
 	s := &session{
-		plugin: p, ssn: ssn, requests: map[types.UID]*request{}, placed: map[api.TaskID]*placement{}, onNode: map[string][]*placement{}, unlike: map[api.JobID]bool{},
+		plugin: p, ssn: ssn, requests: map[types.UID]*request{}, former: p.requests, placed: map[api.TaskID]*placement{}, onNode: map[string][]*placement{}, unlike: map[api.JobID]bool{},
 	}
+	p.requests = s.requests
 	if s.strategy.Type == fragmentationStrategy {
 		s.supply = p.supplies.of(p.inventories, ssn.Nodes)
 	}
@@ -61,16 +70,41 @@ func (s *session) requestOf(task *api.TaskInfo) *request {
 func (s *session) known(task *api.TaskInfo) *request {
 	found, ok := s.requests[task.Pod.UID]
 	if !ok {
-		parsed, err := allocator.ParseRequest(task.Pod, s.requestOptions)
-		switch {
-		case err != nil:
-			found = &request{err: err}
-		case parsed != nil:
-			found = &request{Request: parsed, key: parsed.Key()}
+		if found = s.former[task.Pod.UID]; found == nil || found.version != task.Pod.ResourceVersion || found.version == "" {
+			found = s.parse(task.Pod)
 		}
 		s.requests[task.Pod.UID] = found
 	}
+	if found.Request == nil && found.err == nil {
+		return nil
+	}
 	return found
+}
+
+// parse reads what the pod asks for, which takes its time with large hints.
+func (s *session) parse(pod *v1.Pod) *request {
+	parsed, err := allocator.ParseRequest(pod, s.requestOptions)
+	found := &request{Request: parsed, err: err, version: pod.ResourceVersion}
+	if parsed != nil {
+		found.key = maphash.String(s.verdicts.seed, parsed.Key())
+	}
+	return found
+}
+
+var errBestEffort = errors.New("it asks for devices and for no CPU or memory, which gangs are not placed by; have it ask for some")
+
+// prePredicate refuses a task that no node can take.
+func (s *session) prePredicate(task *api.TaskInfo) error {
+	request := s.requestOf(task)
+	switch {
+	case request == nil:
+		return nil
+	case request.err != nil:
+		return request.err
+	case task.BestEffort:
+		return errBestEffort
+	}
+	return nil
 }
 
 // skip is true of a task that asks for no devices, where it is all the same to devices on which node it runs.
@@ -110,8 +144,8 @@ func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if request == nil || node.Node == nil {
 		return nil
 	}
-	if request.err != nil {
-		return refuse(task, node, request.err.Error(), true)
+	if err := s.prePredicate(task); err != nil { // not every action asks that before
+		return refuse(task, node, err.Error(), true)
 	}
 	_, refusal := s.find(task, request, node)
 	if refusal == nil {

@@ -24,7 +24,8 @@ type strategy struct {
 
 // strategyFor returns the strategy for a task on a node that has so much free before the task comes. The mutex is held.
 func (s *session) strategyFor(task *api.TaskInfo, node *api.NodeInfo, free *api.Resource) strategy {
-	of := strategy{alignment: s.alignmentOf(task, node), options: allocator.Options{Templates: s.templates.current.Load()}, context: s.templates.version.Load()}
+	templates := s.templates.current.Load()
+	of := strategy{alignment: s.alignmentOf(task, node), options: allocator.Options{Templates: templates.Templates}, context: templates.number}
 	switch s.strategy.Type {
 	case leastAllocated:
 		of.options.Strategy = allocator.LeastAllocated{Weights: s.strategy.weights()}

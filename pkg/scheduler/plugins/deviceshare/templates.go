@@ -22,10 +22,14 @@ const templatesKey = "data.yaml"
 
 // templates are the shared-resource templates of a ConfigMap, as it is now. One that cannot be read leaves those from before.
 type templates struct {
-	current atomic.Pointer[allocator.Templates]
-	// version counts changes.
-	version atomic.Uint64
+	current atomic.Pointer[versionOfTemplates]
 	wake    func()
+}
+
+// versionOfTemplates are templates as they were between two changes; nil for none, with the number of changes before.
+type versionOfTemplates struct {
+	*allocator.Templates
+	number uint64
 }
 
 // watchTemplates returns the templates of the ConfigMap, and the informer that must run for them.
@@ -35,6 +39,7 @@ func watchTemplates(kube kubernetes.Interface, config templatesConfig, wake func
 			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, config.Name).String()
 		})).Core().V1().ConfigMaps().Informer()
 	t := &templates{wake: wake}
+	t.current.Store(&versionOfTemplates{})
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: t.read, UpdateFunc: func(_, now any) { t.read(now) }, DeleteFunc: func(any) { t.set(nil) },
 	})
@@ -58,7 +63,6 @@ func (t *templates) read(object any) {
 }
 
 func (t *templates) set(read *allocator.Templates) {
-	t.current.Store(read)
-	t.version.Add(1)
+	t.current.Store(&versionOfTemplates{read, t.current.Load().number + 1})
 	t.wake()
 }

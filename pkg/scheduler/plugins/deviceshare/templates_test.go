@@ -45,23 +45,23 @@ func TestTemplatesFollowTheirConfigMap(t *testing.T) {
 	put("huawei-Ascend-310P: {vir01: {huawei.com/npu-core: 1}}")
 	wakes()
 	first := templates.current.Load()
-	if first == nil {
+	if first.Templates == nil {
 		t.Fatal("there are no templates")
 	}
 	put("{")
 	put("huawei-Ascend-310P: {vir02: {huawei.com/npu-core: 2}}")
 	wakes()
-	if now := templates.current.Load(); now == first || now == nil {
+	if now := templates.current.Load(); now == first || now.Templates == nil {
 		t.Error("the templates are not those of the ConfigMap now")
 	}
-	if got := templates.version.Load(); got != 2 {
+	if got := templates.current.Load().number; got != 2 {
 		t.Errorf("the templates changed %d times, want 2: what cannot be read leaves those from before", got)
 	}
 	if err := kube.CoreV1().ConfigMaps("ns").Delete(t.Context(), "templates", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	wakes()
-	if templates.current.Load() != nil {
+	if templates.current.Load().Templates != nil {
 		t.Error("templates are left of a ConfigMap that is gone")
 	}
 }

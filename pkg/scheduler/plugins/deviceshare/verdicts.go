@@ -18,9 +18,8 @@ type verdicts struct {
 }
 
 type verdictKey struct {
-	request string
-	// devices is of the inventory, use of how it is used, context of what else the strategy looks at.
-	devices, use, context uint64
+	// request is the request's key, devices is of the inventory, use of how it is used, context of what else the strategy looks at.
+	request, devices, use, context uint64
 }
 
 // verdict is what a request comes to: a refusal, or a score from 0 to 100.
@@ -29,7 +28,7 @@ type verdict struct {
 	score   float64
 }
 
-// mostVerdicts bounds what is kept, to some 20 MB.
+// mostVerdicts bounds what is kept, to some 20 MB, with refusals of a line each.
 const mostVerdicts = 100_000
 
 func newVerdicts() *verdicts {

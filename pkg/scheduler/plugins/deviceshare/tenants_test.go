@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// TestWhatIsDecidedTravelsWhateverThePodHas: who guesses the devices and writes them onto a pod that waits could change them again before it is
+// bound.
+func TestWhatIsDecidedTravelsWhateverThePodHas(t *testing.T) {
+	const key = schedulingv1alpha1.DeviceAllocatedAnnotation
+	nodes, devices := machines("n1")
+	podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "800"})
+	world := sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods}
+	decided := newWorld(t, world).allocate(t).handed[schedtest.Namespace+"/g-0"].Decided[key]
+	if decided == "" {
+		t.Fatal("nothing is decided")
+	}
+	annotated(key, decided)(pods[0])
+	if got := newWorld(t, world).allocate(t).handed[schedtest.Namespace+"/g-0"].Decided[key]; got != decided {
+		t.Errorf("decided is %q, want %q", got, decided)
+	}
+}
+
+// TestOnANodeWithoutDevicesNothingIsLeftOfAForgedAnnotation.
+func TestOnANodeWithoutDevicesNothingIsLeftOfAForgedAnnotation(t *testing.T) {
+	nodes, _ := machines("n1")
+	nodes[0].Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("8")
+	podGroup, pods := gang("g", 1, schedtest.Resources{"nvidia.com/gpu": "1"}, annotated(schedulingv1alpha1.DeviceAllocatedAnnotation, `{"gpu":[{"minor":0}]}`))
+	got := newWorld(t, sessiontest.World{Nodes: nodes, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods}).allocate(t)
+	if diff := cmp.Diff(map[string]string{schedulingv1alpha1.DeviceAllocatedAnnotation: "{}"}, got.handed[schedtest.Namespace+"/g-0"].Decided); diff != "" {
+		t.Errorf("decided (-want +got):\n%s", diff)
+	}
+}
+
+// TestPodsThatAskForDevicesAlone are told so, and placed by no action: not all actions place what asks for no CPU or memory as gangs.
+func TestPodsThatAskForDevicesAlone(t *testing.T) {
+	nodes, devices := machines("n1")
+	podGroup, pods := gang("g", 2, nil, func(pod *v1.Pod) {
+		alone := v1.ResourceList{"koordinator.sh/gpu": resource.MustParse("100")}
+		pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Limits: alone, Requests: alone}
+	})
+	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+	w.conf = strings.Replace(byDevices, "actions: allocate", `actions: "allocate, backfill"`, 1)
+	ssn := w.Open(w.registry, w.conf)
+	defer ssn.Close()
+	first, _ := vcframework.GetAction("allocate")
+	second, _ := vcframework.GetAction("backfill")
+	ssn.Run(first, second)
+	if got := ssn.Binds(); len(got) > 0 {
+		t.Errorf("placed %v", got)
+	}
+	job, said := ssn.Jobs[api.JobID(schedtest.Namespace+"/g")], ""
+	for _, task := range job.Tasks {
+		if errs := job.NodesFitErrors[task.UID]; errs != nil {
+			said += errs.Error()
+		}
+	}
+	if want := "it asks for devices and for no CPU or memory"; !strings.Contains(said, want) {
+		t.Errorf("said %q, want %q", said, want)
+	}
+}
+
+// TestAMemberWithANUMAPolicyIsNotMoved for one without.
+func TestAMemberWithANUMAPolicyIsNotMoved(t *testing.T) {
+	nodes, devices := machines("n1")
+	podGroup, pods := gang("g", 2, schedtest.Resources{"koordinator.sh/gpu": "200"})
+	annotated(v1beta1.NumaPolicyKey, "single-numa-node")(pods[0])
+	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+	w.Cache().Nodes["n1"].NumaInfo = numaInfo(map[int]int{0: 0, 1: 8})
+	w.Cache().Nodes["n1"].NumaChgFlag = api.NumaInfoMoreFlag
+	if got := w.allocate(t).decided["g-0"]; got != "n1: gpu 4,5" && got != "n1: gpu 6,7" {
+		t.Errorf("it has %q, want two of the NUMA node with its CPUs", got)
+	}
+}
+
+// TestTheVendorIsTheNodesLabelToo, also just before the bind.
+func TestTheVendorIsTheNodesLabelToo(t *testing.T) {
+	nodes, devices := machines("n1")
+	metav1.SetMetaDataLabel(&nodes[0].ObjectMeta, schedulingv1alpha1.GPUVendorLabel, "huawei")
+	podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "100"})
+	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+	w.conf += "    arguments: {devicePluginAdaption: true}\n"
+	bind := w.allocate(t).handed[schedtest.Namespace+"/g-0"]
+	at := slices.IndexFunc(bind.Steps, func(step binding.Step) bool { return step.Plugin == "deviceshare" })
+	if err := bind.Steps[at].PreBind(t.Context(), bind.Task, "n1"); err != nil {
+		t.Fatal(err)
+	}
+	if got := bind.Task.Pod.Annotations["huawei.com/npu-core"]; got != "0" {
+		t.Errorf("the device plugin is told %q, want 0", got)
+	}
+}
