@@ -36,7 +36,7 @@ type entry struct {
 	annotation string
 	read       bool
 	allocation *allocator.Allocation
-	// unknown is true of a pod that asks for devices and does not say which it has.
+	// unknown is true of a pod that has devices and does not say which.
 	unknown, leaving bool
 	// look is the last look that found the pod on the node.
 	look int
@@ -88,8 +88,8 @@ func (l *ledger) update(node *api.NodeInfo, placed map[api.TaskID]*placement) {
 	}
 }
 
-// enter enters the task. One that the session placed has what it decided, if anything; any other what its annotation says, if it asks for
-// devices at all: anybody may write an annotation.
+// enter enters the task. One that the session placed has what it decided, if anything; any other what its annotation says, as far as
+// it asks for that: anybody may write an annotation.
 func (l *ledger) enter(task *api.TaskInfo, own *placement) {
 	e := l.entries[task.Pod.UID]
 	if e == nil {
@@ -114,16 +114,13 @@ func (l *ledger) enter(task *api.TaskInfo, own *placement) {
 	*e = now
 }
 
-// readAllocated reads what a pod that asks for devices has; unknown is true if nothing says that.
+// readAllocated reads what a pod has; unknown is true of one that has devices of which nothing says which.
 func readAllocated(pod *v1.Pod) (allocation *allocator.Allocation, unknown bool) {
-	if !allocator.AsksForDevices(pod) {
-		return nil, false
-	}
-	allocation, err := allocator.ParseAllocation(allocated(pod))
+	allocation, err := allocator.AllocationOf(pod)
 	if err != nil {
 		klog.ErrorS(err, "Which devices a pod has cannot be read", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
 	}
-	return allocation, allocation.IsEmpty()
+	return allocation, allocation.IsEmpty() && allocator.HasDevicesOfKubelet(pod)
 }
 
 func (l *ledger) count(e *entry) {

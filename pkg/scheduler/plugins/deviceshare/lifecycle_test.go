@@ -34,10 +34,17 @@ func TestWhatPodsOnANodeHave(t *testing.T) {
 	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	ended := has("ended", "n1", "100", all...)
 	ended.Status.Phase = v1.PodSucceeded
-	unreadable := has("unreadable", "n1", "100")
-	unreadable.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation] = "{"
-	silent := has("silent", "n1", "100")
-	delete(silent.Annotations, schedulingv1alpha1.DeviceAllocatedAnnotation)
+	asks := func(name string, resources v1.ResourceList) *v1.Pod {
+		pod := has(name, "n1", "100")
+		pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Limits: resources, Requests: resources}
+		delete(pod.Annotations, schedulingv1alpha1.DeviceAllocatedAnnotation)
+		return pod
+	}
+	one := resource.MustParse("1")
+	silent := asks("silent", v1.ResourceList{"nvidia.com/gpu": one})
+	unreadable := silent.DeepCopy()
+	annotated(schedulingv1alpha1.DeviceAllocatedAnnotation, "{")(unreadable)
+	malformed := asks("malformed", v1.ResourceList{"huawei.com/npu-core": one, "koordinator.sh/gpu": one})
 	silentLeaving := silent.DeepCopy()
 	silentLeaving.DeletionTimestamp = leaving.DeletionTimestamp
 	whole := []string{"n1: gpu 0,1,2,3,4,5,6,7"}
@@ -57,6 +64,9 @@ func TestWhatPodsOnANodeHave(t *testing.T) {
 		"one that is being deleted":         {running: []*v1.Pod{leaving}, said: "there will be once pods that are leaving are gone"},
 		"one whose annotation is no JSON":   {running: []*v1.Pod{unreadable}, said: "node(s) have pods with devices and nothing says which"},
 		"one that does not say which":       {running: []*v1.Pod{silent}, said: "node(s) have pods with devices and nothing says which"},
+		"one that asks for what cannot be":  {running: []*v1.Pod{malformed}, said: "node(s) have pods with devices and nothing says which"},
+		"one that nobody gave any":          {running: []*v1.Pod{asks("costless", v1.ResourceList{"koordinator.sh/gpu": one})}, want: whole},
+		"one that asks for less than one":   {running: []*v1.Pod{asks("zero", v1.ResourceList{"koordinator.sh/gpu.shared": resource.Quantity{}})}, want: whole},
 		"such a one that is being deleted":  {running: []*v1.Pod{silentLeaving}, said: "node(s) have pods with devices and nothing says which"},
 		"its own annotation from who knows": {change: annotated(schedulingv1alpha1.DeviceAllocatedAnnotation, `{"gpu":[{"minor":99}]}`), want: whole},
 	}

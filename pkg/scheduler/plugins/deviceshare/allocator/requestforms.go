@@ -220,9 +220,3 @@ func isShareOrWhole(value int64) bool { return value <= 100 || value%100 == 0 }
 
 // clampCount keeps a count in a range that no node has, so that sums of it are safe.
 func clampCount(n int64) int { return int(min(n, math.MaxInt32)) }
-
-// AsksForDevices is true of a pod that asks for devices, in whatever form.
-func AsksForDevices(pod *v1.Pod) bool {
-	asked, err := readAsked(pod)
-	return err != nil || asked.form != 0
-}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocator
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+)
+
+// vendorNames are the names of what kubelets hand out themselves: a pod that asks by one of them has devices, whatever any scheduler knows. The others are names of
+// Device objects, and a pod that nobody gave any has none.
+var vendorNames = []v1.ResourceName{nvidiaGPU, amdGPU, dcuGPU, resourceNames[NPUCore], resourceNames[NPUCPU], resourceNames[NPUDVPP]}
+
+// HasDevicesOfKubelet is true of a pod on a node that asks for devices by a vendor's name, in a form that can be or not: the kubelet gave it some.
+func HasDevicesOfKubelet(pod *v1.Pod) bool {
+	asks := func(c v1.Container) bool {
+		return slices.ContainsFunc(vendorNames, func(name v1.ResourceName) bool {
+			limit, request := c.Resources.Limits[name], c.Resources.Requests[name]
+			return limit.Sign() > 0 || request.Sign() > 0
+		})
+	}
+	return slices.ContainsFunc(pod.Spec.Containers, asks) || slices.ContainsFunc(pod.Spec.InitContainers, asks)
+}
+
+// AllocationOf returns what a pod on a node has: what its annotation says, but nothing that the pod does not ask for, since anybody may write an annotation. Nil if
+// it asks for no devices, or in a form in which nobody is given any. With an error beside it, the allocation has what counts.
+func AllocationOf(pod *v1.Pod) (*Allocation, error) {
+	asked, err := readAsked(pod)
+	if err != nil || asked.form == 0 {
+		return nil, nil
+	}
+	most, err := asked.most()
+	if err != nil {
+		return nil, nil
+	}
+	a, err := ParseAllocation(pod.Annotations[v1alpha1.DeviceAllocatedAnnotation])
+	if a == nil {
+		return nil, err
+	}
+	errs := []error{err}
+	for t := range a {
+		var more bool
+		if a[t], more = most[t].limit(a[t]); more {
+			errs = append(errs, fmt.Errorf("annotation %s: says more of %s than the pod asks for, which does not count", v1alpha1.DeviceAllocatedAnnotation, Type(t)))
+		}
+	}
+	return a, errors.Join(errs...)
+}
+
+// most is what the pod may have of each type, by its resources alone: hints may be changed while it runs. By hints it can have any number of NICs and FPGAs, with
+// all of each, and GPUs beside all of them.
+func (a *asked) most() (most [numTypes]typeRequest, err error) {
+	if most[GPU], err = a.normalizeGPUs(); err != nil {
+		return most, err
+	}
+	gpu := &most[GPU]
+	if gpu.asked() && gpu.amounts[MemoryRatio] == 0 {
+		gpu.amounts[MemoryRatio] = 100 // what it is of the device's memory
+	}
+	if gpu.asked() && gpu.amounts[Memory] == 0 {
+		gpu.amounts[Memory] = maxAmount
+	}
+	if a.values[byRDMA] > 0 {
+		most[RDMA] = typeRequest{count: math.MaxInt32, amounts: Amounts{RDMAShare: 100}}
+	}
+	if a.values[byFPGA] > 0 {
+		most[FPGA] = typeRequest{count: math.MaxInt32, amounts: Amounts{FPGAShare: 100}}
+	}
+	if gpu.asked() && (most[RDMA].asked() || most[FPGA].asked()) {
+		gpu.count = math.MaxInt32
+	}
+	return most, nil
+}
+
+// limit returns of the devices those, and of each as much, as the request is for; more is true if that is not all.
+func (t *typeRequest) limit(devices []DeviceAllocation) (limited []DeviceAllocation, more bool) {
+	if len(devices) > t.count {
+		devices, more = devices[:t.count], true
+	}
+	for i := range devices {
+		for r, most := range t.amounts {
+			if devices[i].Amounts[r] > most {
+				devices[i].Amounts[r], more = most, true
+			}
+		}
+	}
+	if len(devices) == 0 {
+		return nil, more
+	}
+	return devices, more
+}
