@@ -157,9 +157,7 @@ func (l *layering) make(signature string) *layers {
 			}
 			if layer == uncached || l.nothingCached {
 				ofUncached.Plugins = append(ofUncached.Plugins, option)
-				made.uncachedScores = made.uncachedScores || option.Name != predicates.PluginName && l.ssn.MayScore(option.Name)
-				made.uncachedVerdicts = made.uncachedVerdicts || l.ssn.MayRefuse(option.Name)
-				made.overNetwork = made.overNetwork || framework.AsksServer(option.Name)
+				l.noteUncached(made, option.Name)
 			}
 			switch layer {
 			case cachedPerJob:
@@ -176,6 +174,13 @@ func (l *layering) make(signature string) *layers {
 		made.cachedPerJob, made.uncached = appendTier(made.cachedPerJob, ofPerJob), appendTier(made.uncached, ofUncached)
 	}
 	return made
+}
+
+// noteUncached notes what the plugin, which is uncached, may do.
+func (l *layering) noteUncached(made *layers, plugin string) {
+	made.uncachedScores = made.uncachedScores || plugin != predicates.PluginName && l.ssn.MayScore(plugin)
+	made.uncachedVerdicts = made.uncachedVerdicts || l.ssn.MayRefuse(plugin)
+	made.overNetwork = made.overNetwork || framework.AsksServer(plugin)
 }
 
 func appendTier(tiers []vcconf.Tier, tier vcconf.Tier) []vcconf.Tier {
