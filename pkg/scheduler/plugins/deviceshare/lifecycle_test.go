@@ -135,12 +135,16 @@ func TestADeviceThatBreaksBeforeTheBind(t *testing.T) {
 			d.Spec.Devices = d.Spec.Devices[1:]
 			w.Devices().Put(d)
 		}, "gpu 0"},
+		"its NIC on another switch": {func(w *world, d *schedulingv1alpha1.Device) {
+			d.Spec.Devices[8].Topology.PCIEID = "3"
+			w.Devices().Put(d)
+		}, "none with an RDMA NIC on the same PCIe switch"},
 		"the whole object": {func(w *world, d *schedulingv1alpha1.Device) { w.Devices().Remove(d.Name) }, "the Device object of node n1 is gone"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			nodes, devices := machines("n1")
-			podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "100"})
+			podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "100", "koordinator.sh/rdma": "100"}, jointly)
 			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			bind := w.allocate(t).handed[schedtest.Namespace+"/g-0"]
 			at := slices.IndexFunc(bind.Steps, func(step binding.Step) bool { return step.Plugin == "deviceshare" })

@@ -13,7 +13,7 @@ import (
 )
 
 // PreBind implements framework.PreBinder. It looks once more at the devices that the session decided on: they may have become unhealthy
-// since, or have been taken out. The decision itself is on the pod already, and travels in the Binding.
+// since, have been taken out, or not be what the pod asks for any more. The decision itself is on the pod already, and travels in the Binding.
 func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
 	request, err := allocator.ParseRequest(task.Pod, p.requestOptions)
 	if err != nil || request == nil {
@@ -32,7 +32,7 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	case inventory == nil:
 		return fmt.Errorf("the Device object of node %s is gone, and with it the devices chosen for the pod", nodeName)
 	}
-	if err := allocator.NewState(inventory).With(allocation).Recheck(allocation); err != nil {
+	if err := allocator.NewState(inventory).With(allocation).Recheck(request, allocation); err != nil {
 		return fmt.Errorf("node %s: %w since it was chosen for the pod", nodeName, err)
 	}
 	if !p.adaption {

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Recheck tells what speaks against binding a pod with the allocation, which the state has among its users: devices that went away, are others now, turned
-// unhealthy, or that pods use more of than there is.
-func (s *State) Recheck(a *Allocation) error {
+// Recheck tells what speaks against binding the pod of the request with the allocation, which the state has among its users: devices that went away, are others now,
+// turned unhealthy, or that pods use more of than there is; and, of those that are what they were, that they are not where and what the request wants any more.
+func (s *State) Recheck(r *Request, a *Allocation) error {
 	if a.IsEmpty() {
 		return nil
 	}
@@ -25,7 +27,42 @@ func (s *State) Recheck(a *Allocation) error {
 	if len(errs) > maxErrors {
 		errs = append(errs[:maxErrors], fmt.Errorf("and %d more", len(errs)-maxErrors))
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return s.satisfies(r, a)
+}
+
+// satisfies searches anew, with all other devices forbidden. Where devices of joint types must share PCIe roots, none may be left over.
+func (s *State) satisfies(r *Request, a *Allocation) error {
+	own := *r
+	own.templated = false // templates are of the configuration, not of the node
+	only := &limit{}
+	var given [numTypes]uint64
+	for t := range a {
+		for _, d := range a[t] {
+			i, _ := s.index(Type(t), d.Minor)
+			given[t] |= 1 << i
+			for _, vf := range d.VFs {
+				if want := r.of[t].vfs; want != nil && !s.Devices[t][i].hasVF(vf, want) {
+					return fmt.Errorf("device %s %d has virtual function %.32s, which the request does not select any more", Type(t), d.Minor, vf.BusID)
+				}
+			}
+		}
+		only.banned[t] = ^given[t]
+	}
+	x := newSearch(s.Without(a), &own, &Options{})
+	defer x.done()
+	x.limit = only
+	switch f := x.run(); {
+	case f.why == tooFew:
+		return fmt.Errorf("a device of type %s is not what the request selects", f.what)
+	case f.why != found:
+		return fmt.Errorf("what was chosen does not serve the request: %s", x.reason(f))
+	case r.samePCIe && x.chosen != given:
+		return errors.New("devices that were on the same PCIe roots are not")
+	}
+	return nil
 }
 
 func (s *State) recheckDevice(t Type, given *DeviceAllocation) error {
@@ -46,7 +83,7 @@ func (s *State) recheckDevice(t Type, given *DeviceAllocation) error {
 		}
 	}
 	for _, vf := range given.VFs {
-		if !d.hasVF(vf) {
+		if !d.hasVF(vf, labels.Everything()) {
 			return fmt.Errorf("device %s %d (%.64s) has no virtual function %.32s any more", t, given.Minor, d.UUID, vf.BusID)
 		}
 		at, _ := slices.BinarySearch(s.usedVFs[t][i], vf.BusID)
@@ -57,8 +94,8 @@ func (s *State) recheckDevice(t Type, given *DeviceAllocation) error {
 	return nil
 }
 
-func (d *Device) hasVF(vf VF) bool {
+func (d *Device) hasVF(vf VF, selected labels.Selector) bool {
 	return slices.ContainsFunc(d.VFGroups, func(g VFGroup) bool {
-		return slices.ContainsFunc(g.VFs, func(other VF) bool { return other.BusID == vf.BusID })
+		return selected.Matches(labels.Set(g.Labels)) && slices.ContainsFunc(g.VFs, func(other VF) bool { return other.BusID == vf.BusID })
 	})
 }

@@ -54,6 +54,9 @@ func TestWhatIsFeasibleIsFound(t *testing.T) {
 		if scope := node.narrowest(pod); seed < 1000 && scopeOf(c[pod.leading()]) > scope {
 			t.Fatalf("seed %d: %+v: allocated %s in one %s, there is a choice in one %s", seed, pod, text(a), scopeOf(c[pod.leading()]), scope)
 		}
+		if err := node.state(t, seed).With(a).Recheck(request, a); err != nil {
+			t.Fatalf("seed %d: %+v: allocated %s: %v", seed, pod, text(a), err)
+		}
 		again, _ := Allocate(node.state(t, seed+1), request, o)
 		if diff := cmp.Diff(a, again); diff != "" {
 			t.Fatalf("seed %d: another order of devices (-first +second):\n%s", seed, diff)

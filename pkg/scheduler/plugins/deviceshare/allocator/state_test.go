@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
 // usage is all that a state notes of its users.
@@ -129,7 +131,8 @@ func TestNobodyHasMoreOfADeviceThanThereIs(t *testing.T) {
 }
 
 func TestRecheck(t *testing.T) {
-	a, refusal := Allocate(nodeA().state(t), parse(t, makePod(list(nvidiaName, "2", rdmaName, "1"), "device-joint-allocate", jointHint, "device-allocate-hint", vfHint)), Options{})
+	request := parse(t, makePod(list(nvidiaName, "2", rdmaName, "1"), "device-joint-allocate", jointHint, "device-allocate-hint", vfHint))
+	a, refusal := Allocate(nodeA().state(t), request, Options{})
 	if refusal != nil {
 		t.Fatal(refusal.Reason)
 	}
@@ -157,8 +160,54 @@ func TestRecheck(t *testing.T) {
 			if tt.change != nil {
 				tt.change(d)
 			}
-			err := d.state(t).With(a).With(tt.others).Recheck(a)
+			err := d.state(t).With(a).With(tt.others).Recheck(request, a)
 			if got := errorText(err); got != tt.want {
+				t.Errorf("recheck: %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestRecheckOfTheRequest: devices that are all there, but are not where or what the request wants.
+func TestRecheckOfTheRequest(t *testing.T) {
+	two := list(nvidiaName, "2", rdmaName, "1")
+	blue := map[string]string{"color": "blue"}
+	tests := map[string]struct {
+		annotations []string
+		change      func(d *deviceObject)
+		want        string
+	}{
+		"the NIC is on another PCIe root": {[]string{"device-joint-allocate", jointPCIe}, func(d *deviceObject) { d.Spec.Devices[8].Topology.PCIEID = "pcie3" },
+			"none with an RDMA NIC on the same PCIe switch"},
+		"a GPU is on another PCIe root": {[]string{"device-allocate-hint", `{"gpu":{"requiredTopologyScope":"PCIe"}}`}, func(d *deviceObject) { d.Spec.Devices[1].Topology.PCIEID = "pcie3" },
+			"2 asked for in one PCIe"},
+		"a label is another": {[]string{"device-allocate-hint", `{"gpu":{"selector":{"matchLabels":{"color":"blue"}}}}`}, func(d *deviceObject) { d.Spec.Devices[0].Labels = nil },
+			"a device of type gpu is not what the request selects"},
+		"a label of its virtual function is another": {[]string{"device-allocate-hint", `{"rdma":{"vfSelector":{"matchLabels":{"color":"blue"}}}}`},
+			func(d *deviceObject) { d.Spec.Devices[8].VFGroups[0].Labels = nil }, "virtual function"},
+		"the partition is gone": {[]string{"gpu-partition-spec", "{}"}, func(d *deviceObject) { d.Annotations[v1alpha1.GPUPartitionsAnnotation] = `{"2":[{"minors":[0,2]}]}` },
+			"none of the 1 partitions of 2 fits"},
+		"the NIC is elsewhere, which may be": {[]string{"device-joint-allocate", jointHint}, func(d *deviceObject) { d.Spec.Devices[8].Topology.PCIEID = "pcie3" }, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := nodeA()
+			d.Annotations[v1alpha1.GPUPartitionsAnnotation] = `{"2":[{"minors":[0,1]}]}`
+			for _, labelled := range []int{0, 1} {
+				d.Spec.Devices[labelled].Labels = blue
+			}
+			d.Spec.Devices[8].VFGroups[0].Labels = blue
+			request := parse(t, makePod(two, tt.annotations...))
+			a, refusal := Allocate(d.state(t), request, Options{})
+			if refusal != nil {
+				t.Fatal(refusal.Reason)
+			}
+			if err := d.state(t).With(a).Recheck(request, a); err != nil {
+				t.Fatalf("before the change: %v", err)
+			}
+			tt.change(d)
+			err := d.state(t).With(a).Recheck(request, a)
+			if got := errorText(err); !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
 				t.Errorf("recheck: %q, want %q", got, tt.want)
 			}
 		})
