@@ -75,15 +75,16 @@ var _ = Describe("The devices that a pod was given", func() {
 	It("are not for tenants to write on a pod that has its node", func(ctx SpecContext) {
 		w := newWorld(ctx, "devices", 1, "2")
 		const annotation = schedulingv1alpha1.DeviceAllocatedAnnotation
-		create := func(node string) error {
+		create := func(scheduler, node string) error {
 			pod := w.podOf(gang{name: "p"}, 0)
 			pod.Annotations[annotation] = `{"gpu":[{"minor":0}]}`
-			pod.Spec.NodeName = node
+			pod.Spec.SchedulerName, pod.Spec.NodeName = scheduler, node
 			_, err := kube.CoreV1().Pods(w.name).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			return err
 		}
-		Eventually(func() error { return create(w.node(0)) }).Should(refused(), "a pod that comes with its node")
-		Expect(create("")).To(Succeed(), "a copy of a pod of ours, whose annotation the bind replaces")
+		Eventually(func() error { return create("volcano", w.node(0)) }).Should(refused(), "a pod that comes with its node")
+		Expect(create(corev1.DefaultSchedulerName, "")).To(refused(), "a pod that another scheduler binds")
+		Expect(create("volcano", "")).To(Succeed(), "a copy of a pod of ours, whose annotation the bind replaces")
 
 		w.start(ctx, w.conf())
 		g := gang{name: "g", size: 1, min: 1}
