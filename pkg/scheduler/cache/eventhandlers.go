@@ -258,8 +258,8 @@ func (ch *changes) nodeDeleted(obj any) {
 	if node, ok := obj.(*v1.Node); ok {
 		ch.cache.hyperNodes.nodeChanged(node.Name)
 		ch.gone("node", node)
+		ch.cache.backoff.RetryNode(node.Name) // those that waited for it; who loses members now waits its turn
 		ch.cache.cancelNode(node.Name)
-		ch.cache.backoff.RetryNode(node.Name)
 		ch.cache.wake(WakeNow)
 	}
 }

@@ -291,13 +291,25 @@ func TestUrgentIsWhatAnyPluginCallsSo(t *testing.T) {
 	}
 }
 
-// TestAChangedAnnotationIsDecided: so is a new one, and one that is as it was is not.
+// TestAChangedAnnotationIsDecided: so is a new one, and one that is as it was is not, unless a plugin says that it is.
 func TestAChangedAnnotationIsDecided(t *testing.T) {
-	task := api.NewTaskInfo(schedtest.MakePod().Name("p").Annotation("old", "1").Annotation("changed", "2").Annotation("new", "3").Obj())
-	before := map[string]string{"old": "1", "changed": "1"}
-	c := &sessionCache{annotations: map[api.TaskID]map[string]string{task.UID: before}}
-	if diff := cmp.Diff(map[string]string{"changed": "2", "new": "3"}, c.decided(task)); diff != "" {
+	task := api.NewTaskInfo(schedtest.MakePod().Name("p").Annotation("old", "1").Annotation("changed", "2").Annotation("new", "3").Annotation("same", "4").Obj())
+	before := map[string]string{"old": "1", "changed": "1", "same": "4"}
+	c := &sessionCache{session: bare(), annotations: map[api.TaskID]map[string]string{task.UID: before}}
+	c.session.Decide(task, "same", "4")
+	c.session.Decide(task, "own", "5")
+	if diff := cmp.Diff(map[string]string{"changed": "2", "new": "3", "same": "4", "own": "5"}, c.decided(task)); diff != "" {
 		t.Errorf("decided (-want +got):\n%s", diff)
+	}
+	c.session.Decide(task, "own", "6")
+	c.session.Undecide(task, "own")
+	c.session.Undecide(task, "same")
+	c.session.Undecide(task, "never")
+	if diff := cmp.Diff(map[string]string{"changed": "2", "new": "3"}, c.decided(task)); diff != "" {
+		t.Errorf("taken back, decided (-want +got):\n%s", diff)
+	}
+	if got := task.Pod.Annotations["same"]; got != "4" {
+		t.Errorf("taken back, the pod has %q, want what it had", got)
 	}
 }
 

@@ -83,7 +83,7 @@ func (d *devices) assume(pod *v1.Pod, p *plan, round int64) error {
 	if a := d.assumed[pod.UID]; a != nil {
 		return fmt.Errorf("what is reserved for the pod on node %s is not given back yet", a.node)
 	}
-	if d.countsParts() && p.of != d.ledger.changes {
+	if d.countsParts() && len(p.allocations) > 0 && p.of != d.ledger.changes {
 		return errChanged
 	}
 	for held, now := range p.moves {

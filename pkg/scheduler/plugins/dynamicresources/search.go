@@ -50,6 +50,9 @@ func newBudgets(limit time.Duration, last *budgets) *budgets {
 	b.share = b.limitOfAll
 	if last != nil && last.short {
 		b.share /= time.Duration(len(last.spent))
+		if last.all < last.limitOfAll/2 { // the shares were too small, not the time: with twice as much each there is enough for all
+			b.share = min(b.limitOfAll, max(b.share, 2*last.share))
+		}
 	}
 	return b
 }

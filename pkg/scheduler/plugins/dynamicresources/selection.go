@@ -70,6 +70,9 @@ const mostSelections = 128
 // suiting are the slice's devices that the selectors of the choice and of its class accept. A device about which they cannot be
 // asked counts as accepted: the allocator says what is wrong.
 func (s *slice) suiting(ctx context.Context, compiled *cel.Cache, c *choice, key selectionKey) ([]bool, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	s.mu.Lock()
 	known, ok := s.kept[key]
 	s.mu.Unlock()
