@@ -54,7 +54,7 @@ func (s *session) volumeKey(pod *v1.Pod, of *v1.Volume) string {
 		name.Name = ephemeral.VolumeClaimName(pod, of)
 	}
 	claim, err := s.volumes.claims.PersistentVolumeClaims(name.Namespace).Get(name.Name)
-	if err != nil || isBound(claim) {
+	if err != nil || isBound(claim) || checkSize(claim) != nil {
 		return "named " + name.Name
 	}
 	s.volumes.mu.Lock()

@@ -4,27 +4,35 @@ package volumebinding
 
 import (
 	"context"
+	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	clienttesting "k8s.io/client-go/testing"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// heedful are clients that write nothing once their context has ended: the API server may make such a write later.
+// heedful are clients whose step is cancelled while they write, and that write nothing once their context has ended: the API server may make such
+// a write later.
 type (
 	heedfulClaims struct {
 		corev1.PersistentVolumeClaimInterface
+		cancel func()
 	}
 	heedfulVolumes struct {
 		corev1.PersistentVolumeInterface
+		cancel func()
 	}
 )
 
 func (h heedfulClaims) Update(ctx context.Context, claim *v1.PersistentVolumeClaim, options metav1.UpdateOptions) (*v1.PersistentVolumeClaim, error) {
+	h.cancel()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -32,6 +40,7 @@ func (h heedfulClaims) Update(ctx context.Context, claim *v1.PersistentVolumeCla
 }
 
 func (h heedfulVolumes) Update(ctx context.Context, volume *v1.PersistentVolume, options metav1.UpdateOptions) (*v1.PersistentVolume, error) {
+	h.cancel()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -44,16 +53,58 @@ func TestAWriteIsNotCutOff(t *testing.T) {
 	run(t, nil, with(someNodes("n1"), objects), func(w *world) {
 		w.mustPlace(member("g-0", "c", "d"), "n1")
 		ctx, cancel := context.WithCancel(w.t.Context())
-		cancel()
 		volume := w.volume("v")
 		volume.Spec.ClaimRef = &v1.ObjectReference{Namespace: schedtest.Namespace, Name: "c", UID: w.claim("c").UID}
-		volumes := volumeClient{heedfulVolumes{w.kube.CoreV1().PersistentVolumes()}, w.plugin.volumes}
+		volumes := volumeClient{heedfulVolumes{w.kube.CoreV1().PersistentVolumes(), cancel}, w.plugin.volumes}
 		if _, err := volumes.Update(ctx, volume, metav1.UpdateOptions{}); err != nil {
 			t.Errorf("reserving a volume: %v", err)
 		}
-		claims := claimClient{heedfulClaims{w.kube.CoreV1().PersistentVolumeClaims(schedtest.Namespace)}, w.plugin.volumes}
+		ctx, cancel = context.WithCancel(w.t.Context())
+		claims := claimClient{heedfulClaims{w.kube.CoreV1().PersistentVolumeClaims(schedtest.Namespace), cancel}, w.plugin.volumes}
 		if _, err := claims.Update(ctx, w.claim("d"), metav1.UpdateOptions{}); err != nil {
 			t.Errorf("selecting a node: %v", err)
+		}
+	})
+}
+
+// TestACancelledStepWritesNoMore than what it is about to.
+func TestACancelledStepWritesNoMore(t *testing.T) {
+	objects := with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "made"), schedtest.UnboundClaim("d", "made"), schedtest.UnboundClaim("e", "made")})
+	run(t, nil, objects, func(w *world) {
+		task := member("g-0", "c", "d", "e")
+		w.mustPlace(task, "n1")
+		w.written()
+		ctx, cancel := context.WithCancel(w.t.Context())
+		w.kube.PrependReactor("update", "persistentvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+			cancel() // the gang fails while the first claim is written
+			return false, nil, nil
+		})
+		if err := w.plugin.PreBind(ctx, task, "n1"); err == nil {
+			t.Error("the step came to its end")
+		}
+		if wrote := w.written(); len(wrote) != 1 {
+			t.Errorf("written: %v, want the first claim alone", wrote)
+		}
+	})
+}
+
+// TestAVolumeThatIsAnothersByNow was the claim's when its pod was placed.
+func TestAVolumeThatIsAnothersByNow(t *testing.T) {
+	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")}), func(w *world) {
+		reserve := func(name string, uid types.UID) {
+			w.setVolume("v", func(v *v1.PersistentVolume) {
+				v.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: schedtest.Namespace, Name: name, UID: uid}
+			})
+		}
+		task := member("g-0", "c")
+		reserve("c", w.claim("c").UID)
+		w.open()
+		w.mustPlace(task, "n1")
+		reserve("other", "other")
+		began := time.Now()
+		err := w.preBind(task)()
+		if err == nil || !strings.Contains(err.Error(), `volume "v" is not reserved for claim "c" any more`) || time.Since(began) > time.Minute {
+			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 	})
 }

@@ -21,7 +21,9 @@ import (
 // What a tenant may write costs time for each node, so there are bounds. They are beyond what any node can attach, and what anybody selects by.
 const (
 	mostClaims       = 1000
+	mostDisks        = 100
 	mostRequirements = 100
+	mostAccessModes  = 16
 )
 
 // claimVolume is a volume of a pod with the name of its claim.
@@ -105,6 +107,29 @@ func (v *volumes) claimOf(pod *v1.Pod, of claimVolume) (*v1.PersistentVolumeClai
 	return claim, v.bindsLate(claim)
 }
 
+// checkSize is an error for a claim that would take long to be looked at.
+func checkSize(claim *v1.PersistentVolumeClaim) error {
+	if n := len(claim.Spec.AccessModes); n > mostAccessModes {
+		return fmt.Errorf("%s has %d access modes; there are four", describe(claim), n)
+	}
+	if n := requirements(claim.Spec.Selector); n > mostRequirements {
+		return fmt.Errorf("%s has a selector of %d requirements and values; no more than %d are looked at", describe(claim), n, mostRequirements)
+	}
+	return nil
+}
+
+// requirements are how many the selector has; each value but the first of one counts as another.
+func requirements(s *metav1.LabelSelector) int {
+	if s == nil {
+		return 0
+	}
+	n := len(s.MatchLabels)
+	for i := range s.MatchExpressions {
+		n += max(1, len(s.MatchExpressions[i].Values))
+	}
+	return n
+}
+
 // bindsLate is nil for a claim without a volume that is bound once its pod has a node (WaitForFirstConsumer).
 func (v *volumes) bindsLate(claim *v1.PersistentVolumeClaim) error {
 	if claim.Spec.VolumeName != "" {
@@ -113,8 +138,8 @@ func (v *volumes) bindsLate(claim *v1.PersistentVolumeClaim) error {
 	if selected, is := claim.Annotations[volume.AnnSelectedNode]; is && selected == "" {
 		return fmt.Errorf("%s is to be made on no node: its annotation %s is empty", describe(claim), volume.AnnSelectedNode)
 	}
-	if s := claim.Spec.Selector; s != nil && len(s.MatchLabels)+len(s.MatchExpressions) > mostRequirements {
-		return fmt.Errorf("%s has a selector of %d requirements; no more than %d are looked at", describe(claim), len(s.MatchLabels)+len(s.MatchExpressions), mostRequirements)
+	if err := checkSize(claim); err != nil {
+		return err
 	}
 	name := volume.GetPersistentVolumeClaimClass(claim)
 	if name == "" {

@@ -4,6 +4,7 @@ package volumebinding
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"sync"
 
@@ -13,6 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	volumehelpers "k8s.io/component-helpers/storage/volume"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
 // SchedulerAnnotation is on claims and volumes that this plugin has selected a node for, or reserved; it names the scheduler.
@@ -82,11 +85,14 @@ func (c volumeClient) Update(ctx context.Context, volume *v1.PersistentVolume, o
 	}
 	held.mu.Lock()
 	defer held.mu.Unlock()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	if done := held.volumeDone; done != nil && done.UID == volume.UID {
 		return done, nil
 	}
 	if held.before != nil && held.before.UID != "" { // it is the claim's, and not by this scheduler
-		return volume, nil
+		return c.stillReserved(ctx, held, volume)
 	}
 	first := held.triedVolume == nil
 	if first {
@@ -104,6 +110,18 @@ func (c volumeClient) Update(ctx context.Context, volume *v1.PersistentVolume, o
 		held.unbound = versionUnbound(done)
 	}
 	return done, nil
+}
+
+// stillReserved returns the volume, which was reserved for the claim when the session looked. An error says that it is not any more.
+func (c volumeClient) stillReserved(ctx context.Context, held *heldClaim, volume *v1.PersistentVolume) (*v1.PersistentVolume, error) {
+	now, err := c.Get(ctx, volume.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if ref := now.Spec.ClaimRef; ref == nil || ref.UID != held.claim.UID {
+		return nil, fmt.Errorf("volume %s is not reserved for claim %s any more", brief.Value(volume.Name), brief.Value(held.claim.Name))
+	}
+	return volume, nil
 }
 
 // uncut is the context of a write, which ends in its own time: one that is not waited for may be made after the rollback has looked.
@@ -145,6 +163,9 @@ func (c claimClient) Update(ctx context.Context, claim *v1.PersistentVolumeClaim
 	}
 	held.mu.Lock()
 	defer held.mu.Unlock()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	if done := held.claimDone; done != nil && done.UID == claim.UID {
 		return done, nil
 	}

@@ -137,7 +137,7 @@ func TestVerdicts(t *testing.T) {
 		},
 		"a claim that selects by more than anybody does": {
 			objects: []runtime.Object{claimLike("c", "local", selecting(mostRequirements+1)), local("v", "n1")},
-			want:    `claim "c" (storage class "local") has a selector of 101 requirements; no more than 100 are looked at`,
+			want:    `claim "c" (storage class "local") has a selector of 101 requirements and values; no more than 100 are looked at`,
 		},
 		"a claim for a certain volume": {
 			objects: []runtime.Object{claimLike("c", "local", func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeName = "v" }), local("v", "n1")},

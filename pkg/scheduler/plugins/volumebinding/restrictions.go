@@ -107,9 +107,27 @@ func (u *users) remove(pod *v1.Pod) {
 
 // hasDisks is true of a pod with a disk that is attached to one node at a time, or to several for reading only.
 func hasDisks(pod *v1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
-		return v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil || v.ISCSI != nil || v.RBD != nil
-	})
+	for i := range pod.Spec.Volumes {
+		if isDisk(&pod.Spec.Volumes[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func isDisk(v *v1.Volume) bool {
+	return v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil || v.ISCSI != nil || v.RBD != nil
+}
+
+// disksOf are the pod's, and no more than are looked at.
+func disksOf(pod *v1.Pod) []*v1.Volume {
+	var disks []*v1.Volume
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; isDisk(v) && len(disks) <= mostDisks {
+			disks = append(disks, v)
+		}
+	}
+	return disks
 }
 
 // diskConflict says which pod on the node has one of the pod's disks in a way that keeps this one from using it; empty when none
@@ -118,14 +136,29 @@ func diskConflict(pod *v1.Pod, node *api.NodeInfo) string {
 	if !hasDisks(pod) {
 		return ""
 	}
-	for i := range pod.Spec.Volumes {
-		for _, task := range node.Tasks {
-			if task.Pod.UID != pod.UID && slices.ContainsFunc(task.Pod.Spec.Volumes, func(other v1.Volume) bool { return sameDisk(&pod.Spec.Volumes[i], &other) }) {
-				return fmt.Sprintf("node(s) have a pod that uses the disk of volume %s", brief.Value(pod.Spec.Volumes[i].Name))
+	disks := disksOf(pod)
+	if len(disks) > mostDisks {
+		return fmt.Sprintf("the pod has more than %d disks, which are not looked after", mostDisks)
+	}
+	conflict := ""
+	for _, task := range node.Tasks {
+		if task.Pod.UID == pod.UID {
+			continue
+		}
+		for i := range task.Pod.Spec.Volumes {
+			other := &task.Pod.Spec.Volumes[i]
+			if !isDisk(other) {
+				continue
+			}
+			if at := slices.IndexFunc(disks, func(own *v1.Volume) bool { return sameDisk(own, other) }); at >= 0 && (conflict == "" || disks[at].Name < conflict) {
+				conflict = disks[at].Name
 			}
 		}
 	}
-	return ""
+	if conflict == "" {
+		return ""
+	}
+	return fmt.Sprintf("node(s) have a pod that uses the disk of volume %s", brief.Value(conflict))
 }
 
 // sameDisk is true of two volumes that are one disk, unless both only read it; one of AWS is never shared.
