@@ -75,7 +75,7 @@ func kindOf(t task) fragmentation.Kind {
 
 // run places what arrives.
 func (s *simulation) run(t *trace, list []task, wholeList bool) figures {
-	if wholeList {
+	if wholeList && !s.bestFit {
 		for _, task := range list {
 			s.histogram.Add(kindOf(task))
 		}
