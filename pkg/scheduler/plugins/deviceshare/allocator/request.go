@@ -98,26 +98,6 @@ func (r *Request) SharesGPUs() bool {
 	return gpu.asked() && gpu.amounts[MemoryRatio] < 100
 }
 
-// Entangled is true of a request for which it matters which devices others of the same got: for shares of several devices, for devices of a partition table, and for
-// several that are wanted close together. Of such requests, all may find room only if they are placed together.
-func (r *Request) Entangled() bool {
-	if r.partition.asked || len(r.joint) > 0 {
-		return true
-	}
-	for t := range r.of {
-		want := &r.of[t]
-		if several := want.count > 1 || want.all; several && (want.scope > 0 || !want.wholeOf(Type(t))) {
-			return true
-		}
-	}
-	return false
-}
-
-// wholeOf is true of a request for whole devices of the type, on any node.
-func (t *typeRequest) wholeOf(of Type) bool {
-	return t.amounts[[numTypes]Resource{GPU: MemoryRatio, RDMA: RDMAShare, FPGA: FPGAShare}[of]] == 100
-}
-
 func (r *Request) makeKey() string {
 	var b strings.Builder
 	for t := range r.of {

@@ -238,30 +238,3 @@ func TestKeysOfRequests(t *testing.T) {
 		seen[key] = name
 	}
 }
-
-// TestEntangledRequests: the first of two that are equal may take what leaves none for the second.
-func TestEntangledRequests(t *testing.T) {
-	tests := map[string]struct {
-		pod  *v1.Pod
-		want bool
-	}{
-		"whole GPUs":             {makePod(list(nvidiaName, "2")), false},
-		"one share":              {makePod(list(koordGPU, "50")), false},
-		"whole GPU and NIC":      {makePod(list(koordGPU, "100", rdmaName, "100")), false},
-		"shares of several":      {makePod(list(sharedName, "2", coreName, "100", ratioName, "100")), true},
-		"several by memory":      {makePod(list(sharedName, "2", memoryName, "8Gi")), true},
-		"by partition":           {makePod(list(nvidiaName, "2"), "gpu-partition-spec", "{}"), true},
-		"jointly":                {makePod(list(koordGPU, "200", rdmaName, "100"), "device-joint-allocate", jointHint), true},
-		"in one PCIe":            {makePod(list(koordGPU, "200"), "device-allocate-hint", `{"gpu":{"requiredTopologyScope":"PCIe"}}`), true},
-		"one in one PCIe":        {makePod(list(koordGPU, "100"), "device-allocate-hint", `{"gpu":{"requiredTopologyScope":"PCIe"}}`), false},
-		"a share of every NIC":   {makePod(list(rdmaName, "1"), "device-allocate-hint", `{"rdma":{"allocateStrategy":"ApplyForAll"}}`), true},
-		"virtual functions, two": {makePod(list(rdmaName, "2"), "device-allocate-hint", `{"rdma":{"allocateStrategy":"RequestsAsCount"}}`), true},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := parse(t, tt.pod).Entangled(); got != tt.want {
-				t.Errorf("entangled %t, want %t", got, tt.want)
-			}
-		})
-	}
-}
