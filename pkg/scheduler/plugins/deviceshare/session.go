@@ -113,7 +113,8 @@ func (s *session) skip(task *api.TaskInfo) bool {
 }
 
 // uncacheable is true of a task whose verdict on a node depends on the members of its gang there: the node's devices are given to
-// them anew if that makes room. Where all members ask for the same that makes no difference.
+// them anew if that makes room. Of members that ask for the same that is not asked, though it may make a difference where each wants shares of
+// several devices, or a partition: verdicts on them are kept for all that are alike.
 func (s *session) uncacheable(task *api.TaskInfo) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
