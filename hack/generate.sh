@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 mkdir -p "$out/config/crd" "$out/config/install" "$out/docs" "$out/internal/controlplane/testdata"
 
 # The groups of our own types, below pkg/apis, and their clients.
-ours=(scheduling/v1alpha1)
+ours=(coscheduling/v1alpha1 scheduling/v1alpha1)
 module=$(go list -m)
 for group in "${ours[@]}"; do
   bin/controller-gen object:headerFile=hack/boilerplate.go.txt "paths=./pkg/apis/$group" "output:object:dir=$out/pkg/apis/$group"

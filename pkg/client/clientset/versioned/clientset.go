@@ -8,6 +8,7 @@ import (
 	fmt "fmt"
 	http "net/http"
 
+	coschedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/client/clientset/versioned/typed/coscheduling/v1alpha1"
 	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/client/clientset/versioned/typed/scheduling/v1alpha1"
 	discovery "k8s.io/client-go/discovery"
 	rest "k8s.io/client-go/rest"
@@ -16,13 +17,20 @@ import (
 
 type Interface interface {
 	Discovery() discovery.DiscoveryInterface
+	CoschedulingV1alpha1() coschedulingv1alpha1.CoschedulingV1alpha1Interface
 	SchedulingV1alpha1() schedulingv1alpha1.SchedulingV1alpha1Interface
 }
 
 // Clientset contains the clients for groups.
 type Clientset struct {
 	*discovery.DiscoveryClient
-	schedulingV1alpha1 *schedulingv1alpha1.SchedulingV1alpha1Client
+	coschedulingV1alpha1 *coschedulingv1alpha1.CoschedulingV1alpha1Client
+	schedulingV1alpha1   *schedulingv1alpha1.SchedulingV1alpha1Client
+}
+
+// CoschedulingV1alpha1 retrieves the CoschedulingV1alpha1Client
+func (c *Clientset) CoschedulingV1alpha1() coschedulingv1alpha1.CoschedulingV1alpha1Interface {
+	return c.coschedulingV1alpha1
 }
 
 // SchedulingV1alpha1 retrieves the SchedulingV1alpha1Client
@@ -74,6 +82,10 @@ func NewForConfigAndClient(c *rest.Config, httpClient *http.Client) (*Clientset,
 
 	var cs Clientset
 	var err error
+	cs.coschedulingV1alpha1, err = coschedulingv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
 	cs.schedulingV1alpha1, err = schedulingv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
 	if err != nil {
 		return nil, err
@@ -99,6 +111,7 @@ func NewForConfigOrDie(c *rest.Config) *Clientset {
 // New creates a new Clientset for the given RESTClient.
 func New(c rest.Interface) *Clientset {
 	var cs Clientset
+	cs.coschedulingV1alpha1 = coschedulingv1alpha1.New(c)
 	cs.schedulingV1alpha1 = schedulingv1alpha1.New(c)
 
 	cs.DiscoveryClient = discovery.NewDiscoveryClient(c)

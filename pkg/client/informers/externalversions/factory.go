@@ -10,6 +10,7 @@ import (
 	time "time"
 
 	versioned "github.com/volcano-prebind/volcano-prebind/pkg/client/clientset/versioned"
+	coscheduling "github.com/volcano-prebind/volcano-prebind/pkg/client/informers/externalversions/coscheduling"
 	internalinterfaces "github.com/volcano-prebind/volcano-prebind/pkg/client/informers/externalversions/internalinterfaces"
 	scheduling "github.com/volcano-prebind/volcano-prebind/pkg/client/informers/externalversions/scheduling"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -240,7 +241,12 @@ type SharedInformerFactory interface {
 	// client.
 	InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer
 
+	Coscheduling() coscheduling.Interface
 	Scheduling() scheduling.Interface
+}
+
+func (f *sharedInformerFactory) Coscheduling() coscheduling.Interface {
+	return coscheduling.New(f, f.namespace, f.tweakListOptions)
 }
 
 func (f *sharedInformerFactory) Scheduling() scheduling.Interface {

@@ -7,6 +7,7 @@ package externalversions
 import (
 	fmt "fmt"
 
+	coschedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
 	v1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	cache "k8s.io/client-go/tools/cache"
@@ -41,6 +42,10 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 	// Group=scheduling.koordinator.sh, Version=v1alpha1
 	case v1alpha1.SchemeGroupVersion.WithResource("devices"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Scheduling().V1alpha1().Devices().Informer()}, nil
+
+		// Group=scheduling.sigs.k8s.io, Version=v1alpha1
+	case coschedulingv1alpha1.SchemeGroupVersion.WithResource("podgroups"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Coscheduling().V1alpha1().PodGroups().Informer()}, nil
 
 	}
 

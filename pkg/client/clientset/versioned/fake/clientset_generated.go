@@ -6,6 +6,8 @@ package fake
 
 import (
 	clientset "github.com/volcano-prebind/volcano-prebind/pkg/client/clientset/versioned"
+	coschedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/client/clientset/versioned/typed/coscheduling/v1alpha1"
+	fakecoschedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/client/clientset/versioned/typed/coscheduling/v1alpha1/fake"
 	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/client/clientset/versioned/typed/scheduling/v1alpha1"
 	fakeschedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/client/clientset/versioned/typed/scheduling/v1alpha1/fake"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,6 +75,11 @@ var (
 	_ clientset.Interface = &Clientset{}
 	_ testing.FakeClient  = &Clientset{}
 )
+
+// CoschedulingV1alpha1 retrieves the CoschedulingV1alpha1Client
+func (c *Clientset) CoschedulingV1alpha1() coschedulingv1alpha1.CoschedulingV1alpha1Interface {
+	return &fakecoschedulingv1alpha1.FakeCoschedulingV1alpha1{Fake: &c.Fake}
+}
 
 // SchedulingV1alpha1 retrieves the SchedulingV1alpha1Client
 func (c *Clientset) SchedulingV1alpha1() schedulingv1alpha1.SchedulingV1alpha1Interface {

@@ -5,6 +5,7 @@
 package scheme
 
 import (
+	coschedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
 	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
@@ -17,6 +18,7 @@ var Scheme = runtime.NewScheme()
 var Codecs = serializer.NewCodecFactory(Scheme)
 var ParameterCodec = runtime.NewParameterCodec(Scheme)
 var localSchemeBuilder = runtime.SchemeBuilder{
+	coschedulingv1alpha1.AddToScheme,
 	schedulingv1alpha1.AddToScheme,
 }
 
