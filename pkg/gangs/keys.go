@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gangs
+
+const (
+	prefix = "gang.scheduling.koordinator.sh/"
+
+	// NameAnnotation names the gang of a pod.
+	NameAnnotation = prefix + "name"
+	// MinAvailableAnnotation is the gang's minimum, on its pods.
+	MinAvailableAnnotation = prefix + "min-available"
+	// TotalNumberAnnotation is how many members the gang has in all, no fewer than its minimum.
+	TotalNumberAnnotation = prefix + "total-number"
+	// ModeAnnotation is the gang's Mode.
+	ModeAnnotation = prefix + "mode"
+	// WaitingTimeAnnotation is how long the gang waits before it is sent back, such as 90s.
+	WaitingTimeAnnotation = prefix + "waiting-time"
+	// GroupsAnnotation lists the gangs of the group, itself included: a JSON list of "namespace/name".
+	GroupsAnnotation = prefix + "groups"
+	// MatchPolicyAnnotation is the gang's MatchPolicy.
+	MatchPolicyAnnotation = prefix + "match-policy"
+	// TopologyAnnotation says how the gang is gathered in the network's topology.
+	TopologyAnnotation = prefix + "network-topology-spec"
+	// TopologyIndexAnnotation is the rank of a member.
+	TopologyIndexAnnotation = prefix + "network-topology-index"
+
+	// PodGroupLabel names the PodGroup of scheduling.sigs.k8s.io that a pod belongs to.
+	PodGroupLabel = "pod-group.scheduling.sigs.k8s.io"
+	// OldNameLabel and OldMinLabel are what NameAnnotation and MinAvailableAnnotation were called before.
+	OldNameLabel = PodGroupLabel + "/name"
+	OldMinLabel  = PodGroupLabel + "/min-available"
+	// MatchPolicyAlias is another name of MatchPolicyAnnotation.
+	MatchPolicyAlias = PodGroupLabel + "/match-policy"
+)
+
+// The binding info: which group a pod was bound with, and how many members that bind had. It travels in the Binding under
+// both prefixes.
+const (
+	BindGroupAnnotation    = "internal.scheduling.koordinator.sh/bind-gang-group-id"
+	BindMembersAnnotation  = "internal.scheduling.koordinator.sh/bind-gang-member-count"
+	OldBindGroupAnnotation = "scheduling.koordinator.sh/bind-gang-group-id"
+	// OldBindMembersAnnotation has no "internal", as the former releases of Koordinator wrote it.
+	OldBindMembersAnnotation = "scheduling.koordinator.sh/bind-gang-member-count"
+)
+
+// Plugin is the name of the scheduler's plugin that reads settings.
+const Plugin = "coscheduling"
+
+// SatisfiedCondition is the type of the condition of a PodGroup whose gang reached its minimum once.
+const SatisfiedCondition = "GangSatisfied"
+
+// NameOf is the name of the gang that a pod with these labels and annotations belongs to, in the pod's namespace, by
+// Koordinator's ways to say so; empty when none names one. The first of PodGroupLabel, OldNameLabel and NameAnnotation counts.
+func NameOf(labels, annotations map[string]string) string {
+	for _, name := range []string{labels[PodGroupLabel], labels[OldNameLabel], annotations[NameAnnotation]} {
+		if name != "" {
+			return name
+		}
+	}
+	return ""
+}

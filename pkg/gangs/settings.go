@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gangs
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+)
+
+// Mode says what becomes of a gang one of whose members cannot be placed or bound.
+type Mode string
+
+const (
+	// Strict: whoever fails before the first is bound, also above the minimum, sends the whole gang back, and its group.
+	Strict Mode = "Strict"
+	// NonStrict: the others go on if they are enough, and those that failed follow.
+	NonStrict Mode = "NonStrict"
+)
+
+// MatchPolicy says which members count for the minimum.
+type MatchPolicy string
+
+const (
+	// OnlyWaiting: those that are bound together now.
+	OnlyWaiting MatchPolicy = "only-waiting"
+	// WaitingAndRunning: those, and those bound or running.
+	WaitingAndRunning MatchPolicy = "waiting-and-running"
+	// OnceSatisfied: those, until the minimum is reached once; from then on, for as long as a member lives, the minimum is not
+	// asked for again.
+	OnceSatisfied MatchPolicy = "once-satisfied"
+)
+
+// MatchPolicies are all there are.
+var MatchPolicies = []MatchPolicy{OnlyWaiting, WaitingAndRunning, OnceSatisfied}
+
+// DefaultWaitingTime is how long a gang waits that does not say.
+const DefaultWaitingTime = 10 * time.Minute
+
+// MaxGroup is how many gangs a group has at most.
+const MaxGroup = 100
+
+// maxGroupText is how many bytes a list of so many gangs takes, with names as long as they may be.
+const maxGroupText = MaxGroup * (63 + 253 + len(`"/", `))
+
+// Name names a gang: the namespace and the name of its PodGroup.
+type Name struct{ Namespace, Name string }
+
+// String is namespace/name.
+func (n Name) String() string { return n.Namespace + "/" + n.Name }
+
+// Settings is what a gang says of itself beside its minimum.
+type Settings struct {
+	// TotalNumber is how many members it has in all; 0 where it does not say.
+	TotalNumber int32
+	Mode        Mode
+	MatchPolicy MatchPolicy
+	WaitingTime time.Duration
+	// Group are the gangs that are placed and bound together with this one, itself included, sorted by name; nil when it is
+	// alone.
+	Group []Name
+	// Broken is why the gang's group cannot be made out. Such a gang is not placed: it might be half of something.
+	Broken error
+}
+
+// GroupID names the group as Koordinator does: its gangs in order, or the gang that is alone.
+func (s *Settings) GroupID(self Name) string {
+	if len(s.Group) == 0 {
+		return self.String()
+	}
+	names := make([]string, len(s.Group))
+	for i, name := range s.Group {
+		names[i] = name.String()
+	}
+	return strings.Join(names, ",")
+}
+
+// Mistake is something that cannot be taken as it is written.
+type Mistake struct {
+	// Field is the annotation or field, Found what it says, Want what would be right, Taken what is taken instead.
+	Field, Found, Want, Taken string
+}
+
+// String is a sentence for people.
+func (m Mistake) String() string {
+	return fmt.Sprintf("%s: found %s, want %s; taken instead: %s", m.Field, brief.Value(m.Found), m.Want, m.Taken)
+}
+
+// Read reads the settings of the gang of that name from the annotations of its PodGroup or of a pod of it. What they do not say, or
+// say wrongly, is as in defaults. minMember is the gang's minimum.
+func Read(self Name, minMember int32, annotations map[string]string, defaults Settings) (Settings, []Mistake) {
+	r := reader{annotations: annotations, settings: defaults}
+	r.settings.Group, r.settings.Broken = nil, nil
+	r.total(minMember)
+	r.mode()
+	r.matchPolicy()
+	r.waitingTime()
+	r.group(self)
+	return r.settings, r.mistakes
+}
+
+type reader struct {
+	annotations map[string]string
+	settings    Settings
+	mistakes    []Mistake
+}
+
+func (r *reader) mistake(field, want, taken string) {
+	r.mistakes = append(r.mistakes, Mistake{Field: field, Found: r.annotations[field], Want: want, Taken: taken})
+}
+
+func (r *reader) total(minMember int32) {
+	text, said := r.annotations[TotalNumberAnnotation]
+	if !said {
+		return
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || int32(n) < minMember {
+		r.settings.TotalNumber = minMember
+		r.mistake(TotalNumberAnnotation, fmt.Sprintf("a number no smaller than the minimum of %d", minMember), strconv.Itoa(int(minMember)))
+		return
+	}
+	r.settings.TotalNumber = int32(n)
+}
+
+func (r *reader) mode() {
+	switch text, said := r.annotations[ModeAnnotation]; {
+	case !said:
+	case Mode(text) == Strict || Mode(text) == NonStrict:
+		r.settings.Mode = Mode(text)
+	default:
+		r.mistake(ModeAnnotation, fmt.Sprintf("%s or %s", Strict, NonStrict), string(r.settings.Mode))
+	}
+}
+
+func (r *reader) matchPolicy() {
+	key := MatchPolicyAnnotation
+	text, said := r.annotations[key]
+	if !said {
+		key = MatchPolicyAlias
+		text, said = r.annotations[key]
+	}
+	switch {
+	case !said:
+	case slices.Contains(MatchPolicies, MatchPolicy(text)):
+		r.settings.MatchPolicy = MatchPolicy(text)
+	default:
+		r.mistake(key, fmt.Sprintf("%s, %s or %s", OnlyWaiting, WaitingAndRunning, OnceSatisfied), string(r.settings.MatchPolicy))
+	}
+}
+
+func (r *reader) waitingTime() {
+	text, said := r.annotations[WaitingTimeAnnotation]
+	if !said {
+		return
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		r.mistake(WaitingTimeAnnotation, "a positive duration such as 90s", r.settings.WaitingTime.String())
+		return
+	}
+	r.settings.WaitingTime = d
+}
+
+// group reads the list of gangs. A list that cannot be read leaves the gang alone, since nobody can be named that it would wait
+// for; one that can be read and does not hold the gang itself, or is too long, keeps it from being placed.
+func (r *reader) group(self Name) {
+	text, said := r.annotations[GroupsAnnotation]
+	if !said {
+		return
+	}
+	group, err := parseGroup(text)
+	switch {
+	case err != nil:
+		r.mistake(GroupsAnnotation, `a JSON list of "namespace/name", such as ["default/trainer","default/ps"]`, "the gang is alone")
+	case len(group) == 0:
+	case !slices.Contains(group, self):
+		r.broken(fmt.Sprintf("a list with %s in it", self))
+	case len(group) > MaxGroup:
+		r.broken(fmt.Sprintf("at most %d gangs", MaxGroup))
+	case len(group) == 1:
+		r.mistake(GroupsAnnotation, "other gangs beside the gang itself", "the gang is alone")
+	default:
+		r.settings.Group = group
+	}
+}
+
+func (r *reader) broken(want string) {
+	r.mistake(GroupsAnnotation, want, "the gang is not placed until this is mended")
+	r.settings.Broken = errors.New(r.mistakes[len(r.mistakes)-1].String())
+}
+
+func parseGroup(text string) ([]Name, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	if len(text) > maxGroupText {
+		return nil, fmt.Errorf("it has %d bytes", len(text))
+	}
+	var list []string
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		return nil, err
+	}
+	var group []Name
+	for _, item := range list {
+		namespace, name, ok := strings.Cut(item, "/")
+		if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+			return nil, fmt.Errorf("%s is no namespace/name", brief.Value(item))
+		}
+		group = append(group, Name{namespace, name})
+	}
+	slices.SortFunc(group, compare)
+	return slices.Compact(group), nil
+}
+
+// compare orders names as Koordinator does: as they are written.
+func compare(l, r Name) int { return cmp.Compare(l.String(), r.String()) }

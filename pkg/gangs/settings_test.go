@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gangs
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var koordinator = Settings{Mode: Strict, MatchPolicy: OnceSatisfied, WaitingTime: DefaultWaitingTime}
+
+func with(change func(*Settings)) Settings {
+	s := koordinator
+	change(&s)
+	return s
+}
+
+func TestRead(t *testing.T) {
+	self := Name{"a", "x"}
+	long := make([]string, MaxGroup+1)
+	for i := range long {
+		long[i] = fmt.Sprintf("%q", fmt.Sprintf("a/y%d", i))
+	}
+	long[0] = `"a/x"`
+	tests := map[string]struct {
+		annotations map[string]string
+		want        Settings
+		// mistaken are the fields of the mistakes, and what is taken instead.
+		mistaken [][2]string
+	}{
+		"nothing said":                  {nil, koordinator, nil},
+		"total below the minimum":       {map[string]string{TotalNumberAnnotation: "2"}, with(func(s *Settings) { s.TotalNumber = 3 }), [][2]string{{TotalNumberAnnotation, "3"}}},
+		"total that is no number":       {map[string]string{TotalNumberAnnotation: "five"}, with(func(s *Settings) { s.TotalNumber = 3 }), [][2]string{{TotalNumberAnnotation, "3"}}},
+		"total above the minimum":       {map[string]string{TotalNumberAnnotation: "5"}, with(func(s *Settings) { s.TotalNumber = 5 }), nil},
+		"total beyond 32 bits":          {map[string]string{TotalNumberAnnotation: "4294967299"}, with(func(s *Settings) { s.TotalNumber = 3 }), [][2]string{{TotalNumberAnnotation, "3"}}},
+		"NonStrict":                     {map[string]string{ModeAnnotation: "NonStrict"}, with(func(s *Settings) { s.Mode = NonStrict }), nil},
+		"mode in another case":          {map[string]string{ModeAnnotation: "nonstrict"}, koordinator, [][2]string{{ModeAnnotation, "Strict"}}},
+		"unknown policy":                {map[string]string{MatchPolicyAnnotation: "ONLY"}, koordinator, [][2]string{{MatchPolicyAnnotation, "once-satisfied"}}},
+		"policy":                        {map[string]string{MatchPolicyAnnotation: "only-waiting"}, with(func(s *Settings) { s.MatchPolicy = OnlyWaiting }), nil},
+		"policy by its alias":           {map[string]string{MatchPolicyAlias: "waiting-and-running"}, with(func(s *Settings) { s.MatchPolicy = WaitingAndRunning }), nil},
+		"policy by both names":          {map[string]string{MatchPolicyAlias: "waiting-and-running", MatchPolicyAnnotation: "only-waiting"}, with(func(s *Settings) { s.MatchPolicy = OnlyWaiting }), nil},
+		"waiting time":                  {map[string]string{WaitingTimeAnnotation: "90s"}, with(func(s *Settings) { s.WaitingTime = 90 * time.Second }), nil},
+		"waiting time of zero":          {map[string]string{WaitingTimeAnnotation: "0s"}, koordinator, [][2]string{{WaitingTimeAnnotation, "10m0s"}}},
+		"waiting time below zero":       {map[string]string{WaitingTimeAnnotation: "-5s"}, koordinator, [][2]string{{WaitingTimeAnnotation, "10m0s"}}},
+		"waiting time without its unit": {map[string]string{WaitingTimeAnnotation: "5"}, koordinator, [][2]string{{WaitingTimeAnnotation, "10m0s"}}},
+		"group":                         {map[string]string{GroupsAnnotation: `["b/y","a/x"]`}, with(func(s *Settings) { s.Group = []Name{{"a", "x"}, {"b", "y"}} }), nil},
+		"group with a gang twice":       {map[string]string{GroupsAnnotation: `["b/y","a/x","b/y"]`}, with(func(s *Settings) { s.Group = []Name{{"a", "x"}, {"b", "y"}} }), nil},
+		"group of itself":               {map[string]string{GroupsAnnotation: `["a/x"]`}, koordinator, [][2]string{{GroupsAnnotation, "the gang is alone"}}},
+		"group that is no JSON":         {map[string]string{GroupsAnnotation: `[a/x]`}, koordinator, [][2]string{{GroupsAnnotation, "the gang is alone"}}},
+		"group without namespaces":      {map[string]string{GroupsAnnotation: `["x","y"]`}, koordinator, [][2]string{{GroupsAnnotation, "the gang is alone"}}},
+		"empty group":                   {map[string]string{GroupsAnnotation: `[]`}, koordinator, nil},
+		"group of kilobytes":            {map[string]string{GroupsAnnotation: `["a/x","a/` + strings.Repeat("y", 100_000) + `"]`}, koordinator, [][2]string{{GroupsAnnotation, "the gang is alone"}}},
+		"group without itself":          {map[string]string{GroupsAnnotation: `["a/y","a/z"]`}, koordinator, [][2]string{{GroupsAnnotation, "the gang is not placed until this is mended"}}},
+		"group that is too large":       {map[string]string{GroupsAnnotation: "[" + strings.Join(long, ",") + "]"}, koordinator, [][2]string{{GroupsAnnotation, "the gang is not placed until this is mended"}}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, mistakes := Read(self, 3, test.annotations, koordinator)
+			broken := len(test.mistaken) > 0 && strings.Contains(test.mistaken[0][1], "not placed")
+			if (got.Broken != nil) != broken {
+				t.Errorf("broken: %v, want it to be %t", got.Broken, broken)
+			}
+			got.Broken = nil
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("settings (-want +got):\n%s", diff)
+			}
+			var mistaken [][2]string
+			for _, m := range mistakes {
+				mistaken = append(mistaken, [2]string{m.Field, m.Taken})
+				if len(m.String()) > 600 || !strings.Contains(m.String(), m.Field) {
+					t.Errorf("mistake: %s", m)
+				}
+			}
+			if diff := cmp.Diff(test.mistaken, mistaken); diff != "" {
+				t.Errorf("mistakes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestGroupID(t *testing.T) {
+	self := Name{"a", "x"}
+	for groups, want := range map[string]string{
+		"":                          "a/x",
+		`["b/y","a/x"]`:             "a/x,b/y",
+		`["a/x","a-b/y","a/w"]`:     "a-b/y,a/w,a/x",
+		`["b/y","a/x","b/y","b/w"]`: "a/x,b/w,b/y",
+	} {
+		settings, _ := Read(self, 1, map[string]string{GroupsAnnotation: groups}, koordinator)
+		if got := settings.GroupID(self); got != want {
+			t.Errorf("groups %s: id %s, want %s", groups, got, want)
+		}
+	}
+}
+
+func TestNameOf(t *testing.T) {
+	tests := map[string]struct {
+		labels, annotations map[string]string
+		want                string
+	}{
+		"none":           {map[string]string{"app": "g"}, map[string]string{MinAvailableAnnotation: "3"}, ""},
+		"annotation":     {nil, map[string]string{NameAnnotation: "g"}, "g"},
+		"old label":      {map[string]string{OldNameLabel: "old"}, map[string]string{NameAnnotation: "g"}, "old"},
+		"PodGroup first": {map[string]string{PodGroupLabel: "p", OldNameLabel: "old"}, map[string]string{NameAnnotation: "g"}, "p"},
+	}
+	for name, test := range tests {
+		if got := NameOf(test.labels, test.annotations); got != test.want {
+			t.Errorf("%s: gang %q, want %q", name, got, test.want)
+		}
+	}
+}
