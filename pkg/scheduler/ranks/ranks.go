@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ranks orders the members of a gang by rank, as the frameworks that run in them number them. It is asked by whoever gives neighbours in this order what is close.
+package ranks
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	batchv1alpha1 "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// What other controllers write on their pods.
+const (
+	kubeflowIndex  = "training.kubeflow.org/replica-index"
+	kubeflowRole   = "training.kubeflow.org/replica-type"
+	lwsWorkerIndex = "leaderworkerset.sigs.k8s.io/worker-index"
+	lwsGroupIndex  = "leaderworkerset.sigs.k8s.io/group-index"
+)
+
+// Ranks orders members by rank, remembering what it read of each. It is for one goroutine.
+type Ranks struct{ known map[api.TaskID]rank }
+
+// rank is a member's place in its gang: members of a role lie together, in a role those of one part of it (a job of
+// several, a group of several), there by index, and those without an index come after them by name.
+type rank struct {
+	role, part string
+	indexed    bool
+	index      uint64
+	name       string
+}
+
+// New returns Ranks that know of no member yet.
+func New() *Ranks { return &Ranks{known: map[api.TaskID]rank{}} }
+
+// Compare is negative if the left member has the lower rank, and 0 for the same member only.
+func (r *Ranks) Compare(left, right *api.TaskInfo) int {
+	l, m := r.of(left), r.of(right)
+	return cmp.Or(
+		compareNaturally(l.role, m.role),
+		compareNaturally(l.part, m.part),
+		compareBool(m.indexed, l.indexed),
+		cmp.Compare(l.index, m.index),
+		compareNaturally(l.name, m.name),
+		cmp.Compare(left.UID, right.UID),
+	)
+}
+
+func (r *Ranks) of(task *api.TaskInfo) rank {
+	known, ok := r.known[task.UID]
+	if !ok {
+		known = rankOf(task)
+		r.known[task.UID] = known
+	}
+	return known
+}
+
+func rankOf(task *api.TaskInfo) rank {
+	pod := task.Pod
+	r := rank{role: task.TaskRole, name: task.Name}
+	if r.role == "" {
+		r.role = pod.Labels[kubeflowRole]
+	}
+	if group, ok := pod.Labels[lwsGroupIndex]; ok {
+		r.part = group
+	} else if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		r.part = owner.Name
+	}
+	for _, text := range indexes(pod) {
+		if index, err := strconv.ParseUint(text, 10, 64); err == nil {
+			r.index, r.indexed = index, true
+			break
+		}
+	}
+	return r
+}
+
+// indexes are what pods may carry their index in, the first to be believed first.
+func indexes(pod *v1.Pod) [6]string {
+	return [...]string{
+		pod.Annotations[batchv1.JobCompletionIndexAnnotation], pod.Labels[batchv1.JobCompletionIndexAnnotation],
+		pod.Labels[kubeflowIndex],
+		pod.Labels[lwsWorkerIndex],
+		pod.Annotations[batchv1alpha1.TaskIndex], pod.Labels[batchv1alpha1.TaskIndex],
+	}
+}
+
+func compareBool(l, r bool) int {
+	switch {
+	case l == r:
+		return 0
+	case l:
+		return 1
+	default:
+		return -1
+	}
+}
+
+// compareNaturally orders as people count: runs of digits by their number, so that "pod-2" comes before "pod-10".
+func compareNaturally(l, r string) int {
+	rest, other := l, r
+	for rest != "" && other != "" {
+		n, m := digits(rest), digits(other)
+		if n > 0 && m > 0 {
+			a, b := strings.TrimLeft(rest[:n], "0"), strings.TrimLeft(other[:m], "0")
+			if order := cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)); order != 0 {
+				return order
+			}
+			rest, other = rest[n:], other[m:]
+			continue
+		}
+		if rest[0] != other[0] {
+			return cmp.Compare(rest[0], other[0])
+		}
+		rest, other = rest[1:], other[1:]
+	}
+	return cmp.Or(cmp.Compare(len(rest), len(other)), strings.Compare(l, r))
+}
+
+// digits counts the digits the text begins with.
+func digits(text string) int {
+	n := 0
+	for n < len(text) && '0' <= text[n] && text[n] <= '9' {
+		n++
+	}
+	return n
+}
