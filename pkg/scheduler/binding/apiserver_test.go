@@ -78,12 +78,7 @@ func (w *world) expectQuorum(p *pod) {
 		w.expect(p, false, "bind outside the transaction's turn")
 		return
 	}
-	have := 0
-	for _, q := range w.pods {
-		if q.Task.Job == p.Task.Job && q.bound { // also those deleted since, which is not the engine's doing
-			have++
-		}
-	}
+	var well []*Member
 	for _, m := range tx.Members {
 		q := w.pods[m.Task.UID]
 		if q.calls.binds > 0 {
@@ -91,10 +86,21 @@ func (w *world) expectQuorum(p *pod) {
 		}
 		cancelled := !q.cancelled.IsZero() && q.cancelled.Before(time.Now())
 		if q.well == len(q.steps) && !cancelled {
-			have++
+			well = append(well, m)
 		}
 	}
-	w.expect(p, have >= w.minimum[p.Task.Job], "first bind of a gang with %d of %d", have, w.minimum[p.Task.Job])
+	for _, gang := range tx.Gangs() {
+		terms, all, have := tx.TermsOf(gang), membersOf(tx.Members, gang), membersOf(well, gang)
+		w.expect(p, !terms.Strict || terms.Count == CountSatisfied || have == all, "first bind with %d of %d members of strict gang %s", have, all, gang)
+		if terms.Count == CountPlaced {
+			for _, q := range w.pods {
+				if q.Task.Job == gang && q.bound { // also those deleted since, which is not the engine's doing
+					have++
+				}
+			}
+		}
+		w.expect(p, terms.Count == CountSatisfied || have >= w.minimum[gang], "first bind of gang %s with %d of %d", gang, have, w.minimum[gang])
+	}
 }
 
 // GetBinding fails as scripted, and then tells the truth.
@@ -163,7 +169,12 @@ func (w *world) pod(m *Member) *pod {
 
 // submit hands the members to the engine. A gang's first transaction in line is the one that may be at work.
 func (w *world) submit(gang api.JobID, members ...*Member) error {
-	t := &Transaction{Gang: gang, Members: members, Lost: map[*Member]error{}}
+	return w.submitUnit(gang, nil, members...)
+}
+
+// submitUnit does so for a unit, of which the gang is the first.
+func (w *world) submitUnit(gang api.JobID, unit *Unit, members ...*Member) error {
+	t := &Transaction{Gang: gang, Unit: unit, Members: members, Lost: map[*Member]error{}}
 	w.mu.Lock()
 	for _, m := range members {
 		if err := w.pods[m.Task.UID].script.lost; err != nil {
@@ -171,14 +182,14 @@ func (w *world) submit(gang api.JobID, members ...*Member) error {
 		}
 	}
 	w.queue = append(w.queue, t)
-	w.advance(gang)
+	w.advance(t.Gangs()...)
 	w.mu.Unlock()
 	err := w.engine.Submit(t)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil {
 		w.queue = slices.DeleteFunc(w.queue, func(q *Transaction) bool { return q == t })
-		w.advance(gang)
+		w.advance(t.Gangs()...)
 		return err
 	}
 	for _, m := range members {
@@ -188,13 +199,15 @@ func (w *world) submit(gang api.JobID, members ...*Member) error {
 }
 
 // advance is called with mu held.
-func (w *world) advance(gang api.JobID) {
-	i := slices.IndexFunc(w.queue, func(t *Transaction) bool { return t.Gang == gang })
-	if i < 0 {
-		delete(w.inProgress, gang)
-		return
+func (w *world) advance(gangs ...api.JobID) {
+	for _, gang := range gangs {
+		i := slices.IndexFunc(w.queue, func(t *Transaction) bool { return slices.Contains(t.Gangs(), gang) })
+		if i < 0 {
+			delete(w.inProgress, gang)
+			continue
+		}
+		w.inProgress[gang] = w.queue[i]
 	}
-	w.inProgress[gang] = w.queue[i]
 }
 
 func (w *world) Bound(m *Member) {
@@ -236,8 +249,11 @@ func (w *world) Ended(r Result) {
 	}
 	w.expectFair(r)
 	w.results = append(w.results, r)
+	for _, gang := range r.Gangs {
+		w.expect(nil, w.inProgress[gang] == w.inProgress[r.Gang], "ended before a former transaction of gang %s", gang)
+	}
 	w.queue = slices.DeleteFunc(w.queue, func(t *Transaction) bool { return t == w.inProgress[r.Gang] })
-	w.advance(r.Gang)
+	w.advance(r.Gangs...)
 }
 
 // expectFair checks that members were given up for the sake of the gang only when the gang was lost, and then all.
@@ -255,8 +271,30 @@ func (w *world) expectFair(r Result) {
 	}
 	p := w.pods[r.Failed[0].Member.Task.UID]
 	w.expect(p, len(r.Bound) == 0 && r.QuorumErr != nil, "given up for its gang, of which %d are bound", len(r.Bound))
-	have := givenUp + w.boundIn(r.Gang)
-	w.expect(p, have < w.minimum[r.Gang] || transient(r.QuorumErr), "given up with %d of %d", have, w.minimum[r.Gang])
+	w.expect(p, w.lacks(r) || transient(r.QuorumErr), "given up with %d members left, for %v", givenUp, r.QuorumErr)
+}
+
+// lacks is true if a gang of the unit has too few of the members that were given up for the sake of the unit, or a strict one lost
+// some.
+func (w *world) lacks(r Result) bool {
+	tx := w.inProgress[r.Gang]
+	for _, gang := range tx.Gangs() {
+		well, lost := 0, 0
+		for _, f := range slices.Concat(r.Failed, r.Abandoned) {
+			switch {
+			case f.Member.Task.Job != gang:
+			case errors.Is(f.Err, ErrNoQuorum):
+				well++
+			default:
+				lost++
+			}
+		}
+		terms := tx.TermsOf(gang)
+		if w.enough(terms, well) != nil || terms.Strict && terms.Count != CountSatisfied && lost > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (e *Engine) going() bool { return e.ctx.Err() == nil }

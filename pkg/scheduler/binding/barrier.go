@@ -36,6 +36,7 @@ func (r *run) barrier() ([]*member, *waiter) {
 		slot := r.e.slots.join(r.slots)
 		select {
 		case <-slot.granted:
+			r.lookAgain(chosen)
 			if r.commit(chosen, lost) {
 				return chosen, slot
 			}
@@ -113,5 +114,5 @@ func (r *run) quorum(members []*member, attempts int) error {
 func (r *run) ask(members []*Member) error {
 	ctx, cancel := context.WithTimeout(r.e.ctx, r.e.callTimeout)
 	defer cancel()
-	return r.e.gate.Quorum(ctx, r.tx.Gang, members)
+	return r.e.gate.Quorum(ctx, r.tx, members)
 }

@@ -16,7 +16,7 @@ import (
 // instant is an API server that answers at once, and books that nobody keeps.
 type instant struct{ ended chan struct{} }
 
-func (instant) Quorum(context.Context, api.JobID, []*Member) error      { return nil }
+func (instant) Quorum(context.Context, *Transaction, []*Member) error   { return nil }
 func (instant) Bind(context.Context, *Member) error                     { return nil }
 func (instant) GetBinding(context.Context, *Member) (PodBinding, error) { return PodBinding{}, nil }
 func (instant) Bound(*Member)                                           {}

@@ -19,6 +19,7 @@ var errUnsettled = fmt.Errorf("%w before it was known whether the pod is bound",
 // bindAll binds the members that passed the barrier, and waits for all of them. The slot that barrier took goes to
 // the first.
 func (r *run) bindAll(members []*member, slot *waiter) {
+	r.tx.stageInfo(members)
 	var next atomic.Int64
 	for range min(len(members), r.e.perGang) {
 		r.work.Go(func() {
@@ -40,6 +41,7 @@ func (r *run) bind(m *member, slot *waiter) {
 	err := r.place(m, slot)
 	switch {
 	case err == nil:
+		r.settleDelay(m)
 		r.e.ledger.Bound(m.Member)
 		r.mu.Lock()
 		r.move(m, stateBound)

@@ -126,6 +126,7 @@ func TestResult(t *testing.T) {
 		w.drain(t)
 		want := Result{
 			Gang:  gang,
+			Gangs: []api.JobID{gang},
 			Bound: members[:1],
 			Failed: []Failure{
 				{Member: members[1], Err: &StepError{Plugin: "a", Pod: "ns/p1", Node: "n1", Err: errStep}},
@@ -150,7 +151,7 @@ func TestNoQuorumResultTellsWhatIsMissing(t *testing.T) {
 		}
 		w.drain(t)
 		r := w.results[0]
-		if r.QuorumErr == nil || r.QuorumErr.Error() != "2 of 3" || len(r.Failed) != 2 {
+		if r.QuorumErr == nil || r.QuorumErr.Error() != "gang ns/gang has 2 of 3" || len(r.Failed) != 2 {
 			t.Fatalf("unexpected result %+v", r)
 		}
 		for _, f := range r.Failed {

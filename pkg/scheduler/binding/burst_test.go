@@ -8,8 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
 // countingGate counts how often it is asked.
@@ -18,9 +16,9 @@ type countingGate struct {
 	asked atomic.Int32
 }
 
-func (g *countingGate) Quorum(ctx context.Context, gang api.JobID, passed []*Member) error {
+func (g *countingGate) Quorum(ctx context.Context, tx *Transaction, passed []*Member) error {
 	g.asked.Add(1)
-	return g.Gatekeeper.Quorum(ctx, gang, passed)
+	return g.Gatekeeper.Quorum(ctx, tx, passed)
 }
 
 // TestAGangIsJudgedOncePerBurst: of a gang that can spare them all, a hundred members are lost within a tenth of a second.

@@ -70,7 +70,7 @@ func (r *run) delayOf(m *member) *Delay {
 		d.Kind, d.Plugin, d.Err, waits = RollbackStuck, m.Steps[m.owed()].Plugin, m.undoErr, m.waitsFrom
 	case m.state == statePassed && !r.ready.IsZero():
 		d.Kind, d.Err, d.Since, waits = BindWaits, r.gateErr, r.ready, r.ready
-	case m.state == stateBinding:
+	case m.state == stateBinding && !m.holds:
 		d.Kind, d.Err, d.Since, waits = BindWaits, m.bindErr, r.ready, r.ready
 	default:
 		return nil
@@ -109,6 +109,15 @@ func (r *run) tell(m *member) {
 	case now != nil && (before == nil || before.Kind != now.Kind || before.Plugin != now.Plugin):
 		r.e.observer.Delayed(m.Member, *now)
 	}
+}
+
+// settleDelay notes that the member's Binding holds: from here on nobody is told that it waits.
+func (r *run) settleDelay(m *member) {
+	r.telling.Lock() // what is being told is told
+	defer r.telling.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m.holds = true
 }
 
 // retell takes back what was told of the member, if anything was, because that has ended. A failed member's next wait is

@@ -10,8 +10,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Engine runs bind transactions. Transactions of different gangs run side by side; those of one gang run one after
-// the other, in the order they were submitted. All methods are safe for concurrent use, and none but Drain waits.
+// Engine runs bind transactions. Transactions of different gangs run side by side; those that have a gang in common run one
+// after the other, in the order they were submitted. All methods are safe for concurrent use, and none but Drain waits.
 type Engine struct {
 	gate     Gatekeeper
 	binder   Binder
@@ -27,7 +27,8 @@ type Engine struct {
 
 	// mu is held for book-keeping alone, never across a call.
 	mu sync.Mutex
-	// gangs are the transactions that have not ended, oldest first. A gang without any is not in the map.
+	// gangs are the transactions that have not ended, oldest first; one of several gangs is each one's. A gang without any is
+	// not in the map.
 	gangs    map[api.JobID][]*run
 	draining bool
 	// submitted counts the transactions so far.
@@ -74,11 +75,13 @@ func (e *Engine) Submit(t *Transaction) error {
 	r.loseEarly()
 	e.submitted++
 	r.slots = newContender(t.Gang, e.submitted)
-	former := e.gangs[t.Gang]
-	if len(former) > 0 {
-		r.former = former[len(former)-1].ended
+	for _, gang := range t.Gangs() {
+		former := e.gangs[gang]
+		if len(former) > 0 {
+			r.former = append(r.former, former[len(former)-1].ended)
+		}
+		e.gangs[gang] = append(former, r)
 	}
-	e.gangs[t.Gang] = append(former, r)
 	e.work.Go(r.run)
 	return nil
 }
@@ -105,7 +108,7 @@ func (e *Engine) Cancel(gang api.JobID, task api.TaskID, cause error) {
 // CancelGang fails the gang's members with the cause, because its PodGroup was deleted, say, as Cancel does.
 func (e *Engine) CancelGang(gang api.JobID, cause error) {
 	for _, r := range e.runsOf(gang) {
-		r.cancel(func(*member) bool { return true }, cause)
+		r.cancel(func(m *member) bool { return m.Task.Job == gang }, cause)
 	}
 }
 
@@ -135,21 +138,27 @@ func (e *Engine) runs() []*run {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var all []*run
-	for _, runs := range e.gangs {
-		all = append(all, runs...)
+	for gang, runs := range e.gangs {
+		for _, r := range runs {
+			if r.tx.Gang == gang {
+				all = append(all, r)
+			}
+		}
 	}
 	return all
 }
 
-// forget drops the oldest transaction of the gang, which has ended.
-func (e *Engine) forget(gang api.JobID) {
+// forget drops a transaction that has ended: the oldest of each of its gangs.
+func (e *Engine) forget(r *run) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if left := e.gangs[gang][1:]; len(left) > 0 {
-		e.gangs[gang] = left
-		return
+	for _, gang := range r.tx.Gangs() {
+		if left := e.gangs[gang][1:]; len(left) > 0 {
+			e.gangs[gang] = left
+		} else {
+			delete(e.gangs, gang)
+		}
 	}
-	delete(e.gangs, gang)
 }
 
 func (e *Engine) reportInFlight() {

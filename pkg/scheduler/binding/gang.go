@@ -13,13 +13,17 @@ import (
 
 // Including counts the tasks of these members, and the tasks that are placed already.
 func Including(list []*Member) func(*api.TaskInfo) bool {
+	of := Only(list)
+	return func(task *api.TaskInfo) bool { return of(task) || Placed(task) }
+}
+
+// Only counts the tasks of these members and no others.
+func Only(list []*Member) func(*api.TaskInfo) bool {
 	set := make(map[api.TaskID]bool, len(list))
 	for _, m := range list {
 		set[m.Task.UID] = true
 	}
-	return func(task *api.TaskInfo) bool {
-		return set[task.UID] || Placed(task)
-	}
+	return func(task *api.TaskInfo) bool { return set[task.UID] }
 }
 
 // Placed is true if a task counts for its gang's minimum by itself: it is bound for sure, runs, or has

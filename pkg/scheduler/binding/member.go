@@ -59,6 +59,8 @@ type member struct {
 	kept int
 	// undoErr is the last failure of the rollback of the last step that is owed one.
 	undoErr error
+	// holds is true once it is clear that its Binding holds, right before the Ledger is told.
+	holds bool
 	// bindErr is the last failure of its Bindings and look-ups.
 	bindErr error
 	// since is when the step that runs began, or the rollback of the last step that is owed one.

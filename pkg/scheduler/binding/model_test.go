@@ -26,7 +26,7 @@ var (
 // TestModel plays random sequences of step results, panics, time-outs, late returns, lost, late and refused binds,
 // pod and node deletions, cancellations, drains and aborts, and checks, as they go and at their end, that
 //
-//   - no member is bound while its gang is under its minimum because of us,
+//   - no member is bound while a gang of its unit is under its minimum, or a strict one lost a member, because of us,
 //   - each step of an unbound member that had begun, or that undoes what was done before the chain, was rolled back with
 //     success exactly once, in reverse order and while no step ran, and nothing of a bound member was,
 //   - the members that hold resources are those bound or in flight,
@@ -101,31 +101,58 @@ func (d dice) options() []Option {
 	}
 }
 
-// gangs submits up to three transactions of each of up to four gangs within a minute.
+// gangs submits up to three transactions for each of up to four gangs within some minutes, some of them of several gangs at once.
 func (d dice) gangs(w *world) {
 	if d.chance(30) {
 		w.gate = d.some(8, errServer, errTimeout)
 	}
-	for g := range 1 + d.IntN(4) {
-		gang := api.JobID(fmt.Sprintf("ns/%c", 'A'+g))
-		size := 1 + d.IntN(6)
-		w.setMinimum(gang, 1+d.IntN(size))
-		var at time.Duration
-		for n := range 1 + d.IntN(3) {
-			var members []*Member
-			for i := range size {
+	gangs := 1 + d.IntN(4)
+	sizes := make([]int, gangs)
+	for g := range gangs {
+		sizes[g] = 1 + d.IntN(6)
+		w.setMinimum(gangName(g), 1+d.IntN(sizes[g]))
+	}
+	var at time.Duration
+	for n := range 1 + d.IntN(3*gangs) {
+		unit := d.unit(gangs)
+		var members []*Member
+		for _, terms := range unit.Gangs {
+			g := int(terms.Gang[len(terms.Gang)-1] - 'A')
+			for i := range sizes[g] {
 				name := fmt.Sprintf("%c%d-%d", 'a'+g, n, i)
-				members = append(members, w.member(gang, name, fmt.Sprintf("n%d", d.IntN(8)), d.script()))
+				members = append(members, w.member(terms.Gang, name, fmt.Sprintf("n%d", d.IntN(8)), d.script()))
 			}
-			at += 1 + d.span(20*time.Second) // one after the other
-			time.AfterFunc(at, func() { w.submitOrDrop(gang, members) })
 		}
+		if unit.Gangs[0] == (GangTerms{Gang: unit.Gangs[0].Gang}) && len(unit.Gangs) == 1 {
+			unit = nil
+		}
+		at += 1 + d.span(20*time.Second) // one after the other
+		time.AfterFunc(at, func() { w.submitOrDrop(unit, members) })
 	}
 }
 
+func gangName(g int) api.JobID { return api.JobID(fmt.Sprintf("ns/%c", 'A'+g)) }
+
+// unit is one of so many gangs, mostly without terms of its own, or some of them as a group.
+func (d dice) unit(gangs int) *Unit {
+	first, n := d.IntN(gangs), 1
+	if d.chance(40) {
+		n += d.IntN(gangs - first)
+	}
+	unit := &Unit{ID: "unit"}
+	for g := first; g < first+n; g++ {
+		terms := GangTerms{Gang: gangName(g)}
+		if d.chance(40) {
+			terms.Strict, terms.Count = d.chance(50), Count(d.IntN(3))
+		}
+		unit.Gangs = append(unit.Gangs, terms)
+	}
+	return unit
+}
+
 // submitOrDrop does not mind that the engine is draining.
-func (w *world) submitOrDrop(gang api.JobID, members []*Member) {
-	err := w.submit(gang, members...)
+func (w *world) submitOrDrop(unit *Unit, members []*Member) {
+	err := w.submitUnit(members[0].Task.Job, unit, members...)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, m := range members {

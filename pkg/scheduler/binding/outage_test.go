@@ -55,11 +55,11 @@ func (o *outage) step(ctx context.Context, _ *api.TaskInfo, _ string) error { re
 // minimum asks the API server for the gang's minimum.
 type minimum struct{ *outage }
 
-func (m minimum) Quorum(ctx context.Context, gang api.JobID, members []*Member) error {
+func (m minimum) Quorum(ctx context.Context, tx *Transaction, members []*Member) error {
 	if err := m.call(ctx); err != nil {
 		return err
 	}
-	return m.outage.Quorum(ctx, gang, members)
+	return m.outage.Quorum(ctx, tx, members)
 }
 
 // TestTransactionsGoOnSoonAfterAnOutage, however long the waits between their tries are by then.

@@ -45,8 +45,8 @@ type run struct {
 	submitted time.Time
 	// slots are the transaction's share of the engine's.
 	slots *contender
-	// former is closed when the gang's former transaction has ended; nil when there was none in flight.
-	former <-chan struct{}
+	// former are closed when the gangs' former transactions have ended, those that were in flight.
+	former []<-chan struct{}
 	// ended is closed at the very end.
 	ended chan struct{}
 	// stop frees the members' contexts.
@@ -113,13 +113,13 @@ func (r *run) run() {
 	r.end()
 }
 
-// awaitTurn waits for the gang's former transaction. Members that fail meanwhile are released at once.
+// awaitTurn waits for the gangs' former transactions. Members that fail meanwhile are released at once.
 func (r *run) awaitTurn() {
-	for r.former != nil {
+	for len(r.former) > 0 {
 		r.adoptOrphans()
 		select {
-		case <-r.former:
-			r.former = nil
+		case <-r.former[0]:
+			r.former = r.former[1:]
 		case <-r.changed:
 		}
 	}
@@ -165,13 +165,13 @@ func (r *run) end() {
 	r.enter(phaseEnded)
 	r.e.ledger.Ended(result)
 	r.e.observer.TransactionDone(result)
-	r.e.forget(r.tx.Gang)
+	r.e.forget(r)
 	close(r.ended)
 	r.e.reportInFlight()
 }
 
 func (r *run) result() Result {
-	result := Result{Gang: r.tx.Gang, QuorumErr: r.quorumErr, Took: time.Since(r.submitted)}
+	result := Result{Gang: r.tx.Gang, Gangs: r.tx.Gangs(), QuorumErr: r.quorumErr, Took: time.Since(r.submitted)}
 	for _, m := range r.members {
 		switch m.state {
 		case stateBound:

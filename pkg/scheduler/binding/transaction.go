@@ -39,6 +39,10 @@ type Step struct {
 	// Rollback undoes PreBind, also one that failed half-way; nil when there is nothing to undo. It is called
 	// again with backoff until it returns nil or a NotFound API error.
 	Rollback func(ctx context.Context, task *api.TaskInfo, node string) error
+	// LastLook is asked of a member that passed, once the whole gang did and right before it is bound; an error fails the member. It is
+	// for what may have changed while others were prepared: it must be quick and call nobody. It may be asked several times; nil when
+	// nobody asks.
+	LastLook func(task *api.TaskInfo, node string) error
 	// RollbackUnbegun is true if the plugin did something for the task before the chain, when the session placed it, such
 	// as to assume its volumes. Rollback undoes that too, so it is called for every member that is not bound, whether
 	// PreBind has begun or not.
@@ -88,21 +92,25 @@ func (m *Member) StagedAnnotations() map[string]string {
 	return staged
 }
 
-// Transaction is a gang's members of one session that are bound together or not at all.
+// Transaction is a gang's members of one session, or those of a group of gangs, that are bound together or not at all.
 type Transaction struct {
-	Gang    api.JobID
+	// Gang is the gang, or the first of the group.
+	Gang api.JobID
+	// Unit is nil for a gang that asks for its minimum and nothing else.
+	Unit    *Unit
 	Members []*Member
 	// Lost are those of the members that were lost before the transaction was submitted, and why: no step of theirs begins.
 	Lost map[*Member]error
 }
 
-// Gatekeeper knows the gang's minimum.
+// Gatekeeper knows the gangs' minima.
 type Gatekeeper interface {
-	// Quorum returns nil when the gang is at or above its minimum with these members bound beside those already
-	// bound or running, and an error that says what is missing otherwise. An error of the API server that may
+	// Quorum returns nil when every gang of the transaction has what it asks for with these members bound, mostly its minimum
+	// together with those already bound or running, and an error that says what is missing otherwise. The members of the
+	// transaction that are not among them are lost. An error of the API server that may
 	// pass, such as a time-out, is no verdict: Quorum is asked again a few times. Steps may be at work on the
 	// members meanwhile, so Quorum must not read the annotations of their pods.
-	Quorum(ctx context.Context, gang api.JobID, passed []*Member) error
+	Quorum(ctx context.Context, t *Transaction, passed []*Member) error
 }
 
 // Binder writes bindings and reads their fate.
@@ -163,7 +171,9 @@ type Failure struct {
 
 // Result is how a transaction ended.
 type Result struct {
+	// Gang is the transaction's, and Gangs are all of them.
 	Gang   api.JobID
+	Gangs  []api.JobID
 	Bound  []*Member
 	Failed []Failure
 	// Abandoned are the members that Abort left with steps not rolled back or a bind not settled: the Ledger was

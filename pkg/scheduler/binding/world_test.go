@@ -235,7 +235,7 @@ func spend(ctx context.Context, d time.Duration, deaf bool) error {
 	return nil
 }
 
-func (w *world) Quorum(ctx context.Context, gang api.JobID, members []*Member) error {
+func (w *world) Quorum(_ context.Context, tx *Transaction, members []*Member) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.gate) > 0 {
@@ -243,8 +243,25 @@ func (w *world) Quorum(ctx context.Context, gang api.JobID, members []*Member) e
 		w.gate = w.gate[1:]
 		return err
 	}
-	if have := len(members) + w.boundIn(gang); have < w.minimum[gang] {
-		return fmt.Errorf("%d of %d", have, w.minimum[gang])
+	if err := tx.StrictLoss(members); err != nil {
+		return err
+	}
+	for _, gang := range tx.Gangs() {
+		have := membersOf(members, gang)
+		if err := w.enough(tx.TermsOf(gang), have); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enough is nil when so many members of the gang, bound together, are what it asks for.
+func (w *world) enough(terms GangTerms, have int) error {
+	if terms.Count == CountPlaced {
+		have += w.boundIn(terms.Gang)
+	}
+	if terms.Count != CountSatisfied && have < w.minimum[terms.Gang] {
+		return fmt.Errorf("gang %s has %d of %d", terms.Gang, have, w.minimum[terms.Gang])
 	}
 	return nil
 }
@@ -290,9 +307,14 @@ func trace(p *pod) string { return strings.Join(p.trace, " ") }
 
 // expect notes a violation unless ok.
 func (w *world) expect(p *pod, ok bool, format string, args ...any) {
-	if !ok {
-		w.violations = append(w.violations, fmt.Sprintf("%s (%s): ", p.Task.Name, trace(p))+fmt.Sprintf(format, args...))
+	if ok {
+		return
 	}
+	about := ""
+	if p != nil {
+		about = fmt.Sprintf("%s (%s): ", p.Task.Name, trace(p))
+	}
+	w.violations = append(w.violations, about+fmt.Sprintf(format, args...))
 }
 
 // expectGoing notes a violation when something starts later than an Abort.
@@ -303,7 +325,10 @@ func (w *world) expectGoing(p *pod, what string) {
 // started tells whether the pod's transaction is the one of its gang that may be at work.
 func (w *world) started(p *pod) bool {
 	t := w.inProgress[p.Task.Job]
-	return t != nil && slices.Contains(t.Members, p.Member)
+	if t == nil || !slices.Contains(t.Members, p.Member) {
+		return false
+	}
+	return !slices.ContainsFunc(t.Gangs(), func(gang api.JobID) bool { return w.inProgress[gang] != t })
 }
 
 // traces are the traces of all pods in the order of their names.

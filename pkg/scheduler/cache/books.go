@@ -48,6 +48,7 @@ func (c *Cache) mendBooks() {
 	for _, r := range c.reserved {
 		c.mend(r)
 	}
+	c.sums.Nodes(c.Nodes)
 }
 
 // takeUp puts the pods that the watch shows on the node on it. Upstream forgets who is on a node when it is deleted, and

@@ -27,6 +27,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/setaside"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/sums"
 )
 
 // How long a gang whose transaction failed waits before it is tried again: the wait doubles from the first to the
@@ -79,7 +80,9 @@ type Cache struct {
 	evictor     *evictor
 	changes     *changes
 	snapshotter *snapshot.Snapshotter
-	aside       *setaside.Aside
+	// sums have nodes and pods counted by what a plugin knows.
+	sums  sums.Books
+	aside *setaside.Aside
 	// hyperNodes are what sessions see of HyperNodes, instead of upstream's HyperNodesInfo.
 	hyperNodes *hyperNodes
 	wake       func(Urgency)
@@ -176,7 +179,7 @@ func Wrap(upstream *vccache.SchedulerCache, config *rest.Config, kube kubernetes
 		return nil, err
 	}
 	hyperNodes := c.vcFactory.Topology().V1alpha1().HyperNodes().Informer()
-	setaside.Trim(core.Pods().Informer(), core.Nodes().Informer(), podGroups.Informer(), queues.Informer(), hyperNodes)
+	setaside.Trim(c.sums.Count, core.Pods().Informer(), core.Nodes().Informer(), podGroups.Informer(), queues.Informer(), hyperNodes)
 	c.engine = binding.New(c, c, c, stuckReporter{observer, c})
 	c.status = c.newStatusWriter()
 	c.StatusUpdater = c.status
@@ -219,6 +222,10 @@ func (c *Cache) Start(ctx, lifetime context.Context) error {
 		end()
 		return err
 	}
+	if err := c.AwaitInformers(lifetime); err != nil { // first: nodes are counted by what plugins watch
+		end()
+		return fmt.Errorf("filling the cache: %w", err)
+	}
 	c.SchedulerCache.Run(lifetime.Done())
 	go c.resync.run(lifetime)
 	c.status.Start(lifetime)
@@ -226,10 +233,6 @@ func (c *Cache) Start(ctx, lifetime context.Context) error {
 		c.events.Start(lifetime)
 	}
 	if err := c.waitForInitialLists(lifetime); err != nil {
-		end()
-		return fmt.Errorf("filling the cache: %w", err)
-	}
-	if err := c.AwaitInformers(lifetime); err != nil {
 		end()
 		return fmt.Errorf("filling the cache: %w", err)
 	}
@@ -332,6 +335,12 @@ func (c *Cache) KubeClient() kubernetes.Interface { return c.kube }
 
 // RestConfig returns what clients are made with, the caller's own.
 func (c *Cache) RestConfig() *rest.Config { return rest.CopyConfig(c.rest) }
+
+// HyperNodes returns the HyperNodes that are sound.
+func (c *Cache) HyperNodes() *api.HyperNodesInfo { return c.hyperNodes.current() }
+
+// CountResources has nodes and pods counted by what the Counter knows.
+func (c *Cache) CountResources(counter sums.Counter) { c.sums.Use(counter) }
 
 // Wake has the loop run a cycle, because something changed that may let a pending task be placed.
 func (c *Cache) Wake() { c.wake(WakeNow) }

@@ -125,6 +125,7 @@ func (w *world) list(object runtime.Object) (old runtime.Object) {
 // deliver lets the cache know of the object as its informers hold it.
 func (w *world) deliver(object runtime.Object) {
 	w.t.Helper()
+	w.sums.Count(object)
 	if _, err := setaside.Trimmed(object); err != nil {
 		w.t.Fatal(err)
 	}
@@ -234,7 +235,7 @@ func pod(i int) *schedtest.PodBuilder {
 // place adds the pod, as a session decided it, to its gang's transaction on the node.
 func (w *world) place(name, node string, steps ...binding.Step) error {
 	w.t.Helper()
-	return w.AddToTransaction(w.decided(name, node), nil, steps)
+	return w.AddToTransaction(w.decided(name, node), nil, nil, steps)
 }
 
 func (w *world) mustPlace(node string, steps []binding.Step, names ...string) {

@@ -21,11 +21,11 @@ var errIncomplete = errors.New("the rest of the gang's minimum is not placed")
 func (c *Cache) ReleaseIncomplete() map[api.JobID][]api.TaskID {
 	released := map[api.JobID][]api.TaskID{}
 	for _, tx := range c.takeIncomplete() {
-		for _, m := range tx.Members {
-			released[tx.Gang] = append(released[tx.Gang], m.Task.UID)
-		}
 		c.reportMu.Lock()
-		c.incomplete[tx.Gang] = true
+		for _, m := range tx.Members {
+			released[m.Task.Job] = append(released[m.Task.Job], m.Task.UID)
+			c.incomplete[m.Task.Job] = true
+		}
 		c.reportMu.Unlock()
 		c.submit(tx, errIncomplete)
 	}
@@ -38,7 +38,7 @@ func (c *Cache) takeIncomplete() []*binding.Transaction {
 	c.openMu.Unlock()
 	var taken []*binding.Transaction
 	for _, tx := range inOrder {
-		if there, short := c.shortOf(tx); there && short != nil && !c.engine.InFlight(tx.Gang) {
+		if there, short := c.shortOf(tx); there && short != nil && !slices.ContainsFunc(tx.Gangs(), c.engine.InFlight) {
 			taken = append(taken, tx)
 		}
 	}
@@ -50,15 +50,20 @@ func (c *Cache) takeIncomplete() []*binding.Transaction {
 	return taken
 }
 
-// shortOf says what the gang lacks with the transaction's members, if its PodGroup is there.
+// shortOf says what the gangs lack with the transaction's members, if their PodGroups are there.
 func (c *Cache) shortOf(tx *binding.Transaction) (there bool, short error) {
 	c.SchedulerCache.Mutex.Lock()
 	defer c.SchedulerCache.Mutex.Unlock()
-	job, ok := c.Jobs[tx.Gang]
-	if !ok || job.PodGroup == nil {
-		return false, nil
+	for _, gang := range tx.Gangs() {
+		job, ok := c.Jobs[gang]
+		if !ok || job.PodGroup == nil {
+			return false, nil
+		}
+		if short == nil {
+			short = tx.ShortOf(job, &job.PodGroup.Spec, tx.Members)
+		}
 	}
-	return true, binding.ShortOf(job, &job.PodGroup.Spec, binding.Including(tx.Members))
+	return true, short
 }
 
 // wasIncomplete is true if the transaction that has ended was given up.

@@ -119,13 +119,18 @@ func (c *Cache) correctStatus(job *api.JobInfo, inFlight, blocked bool) {
 	switch {
 	case blocked || inFlight:
 		setCondition(status, unschedulable(failure.reason, failure.message))
-		if !whole {
+		if !whole && !hasCondition(*status, isSentBack) {
 			status.Phase = waitingPhase(job)
 		}
 	case len(job.TaskStatusIndex[api.Pending]) > 0:
 		// It was tried again and something else is in the way now, which the session has written down.
 		c.forgetFailure(job.UID)
 	}
+}
+
+// isSentBack is true of the condition of a gang whose room in its queue is for others now.
+func isSentBack(condition scheduling.PodGroupCondition) bool {
+	return condition.Type == framework.GangTimeLimit && condition.Reason == framework.GangTimedOut
 }
 
 // waitingPhase is the phase of a gang that waits after a failed transaction. A session's own verdict on it changes from

@@ -4,6 +4,7 @@ package cache
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -84,53 +85,62 @@ func (c *Cache) unreserve(m *binding.Member) {
 	c.rebook(pod)
 }
 
-// Ended draws the consequences of a transaction for its gang.
+// Ended draws the consequences of a transaction for its gangs: they fail together, and wait it out together.
 func (c *Cache) Ended(r binding.Result) {
 	if wasIncomplete(r) {
 		return
 	}
 	failed := failuresThatCount(r)
-	if len(failed) == 0 || !c.hasGang(r.Gang) {
-		c.backoff.Forget(r.Gang)
-		c.forgetFailure(r.Gang)
-		c.wake(WakeDelayed)
-		return
+	wake := WakeDelayed
+	for _, gang := range r.Gangs {
+		if len(failed) == 0 || !c.hasGang(gang) {
+			c.backoff.Forget(gang)
+			c.forgetFailure(gang)
+			continue
+		}
+		c.gangFailed(gang, r, failed)
+		wake = WakeNow
 	}
+	c.wake(wake)
+}
+
+// gangFailed has the gang wait out the failures of its transaction, and tells of them.
+func (c *Cache) gangFailed(gang api.JobID, r binding.Result, failed []binding.Failure) {
 	failure := newFailure(r, failed)
 	nodes := failure.nodes
 	if c.triedInOutage(r) {
 		nodes = nil // it says nothing of them
 	}
-	tasks := c.tasksOf(r.Gang)
+	tasks := c.tasksOf(gang)
+	own := slices.DeleteFunc(slices.Clone(r.Failed), func(f binding.Failure) bool { return f.Member.Task.Job != gang })
 	c.reportMu.Lock()
-	last, ok := c.failures[r.Gang]
+	last, ok := c.failures[gang]
 	repeated := ok && failure.repeats(last)
 	if repeated {
 		failure = last
 	}
-	tellings := failure.tell(r.Failed, tasks)
-	c.failures[r.Gang] = failure
+	tellings := failure.tell(own, tasks)
+	c.failures[gang] = failure
 	c.reportMu.Unlock()
-	until := c.backoff.Failed(r.Gang, failure.reason+": "+failure.message, nodes...)
+	until := c.backoff.Failed(gang, failure.reason+": "+failure.message, nodes...)
 	if c.triedInOutage(r) {
-		c.backoff.RetryNow(r.Gang)
+		c.backoff.RetryNow(gang)
 		until = time.Now()
 	}
-	if !c.hasGang(r.Gang) { // its PodGroup was deleted meanwhile, and nobody tells of that again
-		c.backoff.Forget(r.Gang)
-		c.forgetFailure(r.Gang)
+	if !c.hasGang(gang) { // its PodGroup was deleted meanwhile, and nobody tells of that again
+		c.backoff.Forget(gang)
+		c.forgetFailure(gang)
 	}
-	logger().Info("Gang was not bound as a whole", "gang", r.Gang, "bound", len(r.Bound), "released", len(r.Failed),
+	logger().Info("Gang was not bound as a whole", "gang", gang, "bound", len(r.Bound), "released", len(r.Failed),
 		"retryAt", until.Format(time.RFC3339), "reason", failure.message)
 	if repeated {
-		c.retellGang(r.Gang, failure)
+		c.retellGang(gang, failure)
 	} else {
-		c.reportGang(r.Gang, failure)
+		c.reportGang(gang, failure)
 	}
 	for _, t := range tellings {
 		c.reportPod(t, failure.reason)
 	}
-	c.wake(WakeNow)
 }
 
 func (c *Cache) failure(gang api.JobID) (gangFailure, bool) {

@@ -121,7 +121,7 @@ func TestReleasedCallsTheBindErrorHandler(t *testing.T) {
 					calls++
 					return handler()
 				}
-				if err := w.AddToTransaction(decided, nil, []binding.Step{failing("bad", "p0")}); err != nil {
+				if err := w.AddToTransaction(decided, nil, nil, []binding.Step{failing("bad", "p0")}); err != nil {
 					t.Fatal(err)
 				}
 				w.SealTransactions()

@@ -211,7 +211,7 @@ func TestALateClaimDoesNotTakeItsPodOutOfItsTransaction(t *testing.T) {
 	defer close(goOn)
 	task := w.Snapshot().Jobs[gang].Tasks["ns-p0"]
 	task.NodeName = "n"
-	if err := w.AddToTransaction(&vccache.BindContext{TaskInfo: task}, nil, []binding.Step{waiting("slow", goOn)}); err != nil {
+	if err := w.AddToTransaction(&vccache.BindContext{TaskInfo: task}, nil, nil, []binding.Step{waiting("slow", goOn)}); err != nil {
 		t.Fatal(err)
 	}
 	w.SealTransactions()

@@ -21,7 +21,20 @@ import (
 // The minimum is read live: a PodGroup whose minMember was raised together with new pods must not have part of
 // them bound because the watch lags behind. The PodGroup of a pod that stands alone is not read. While the API server does not
 // answer, a gang that is short of the minimum it is known to have is told so: it would keep nodes for nothing.
-func (c *Cache) Quorum(ctx context.Context, gang api.JobID, passed []*binding.Member) error {
+func (c *Cache) Quorum(ctx context.Context, tx *binding.Transaction, passed []*binding.Member) error {
+	if err := tx.StrictLoss(passed); err != nil {
+		return err
+	}
+	for _, gang := range tx.Gangs() {
+		if err := c.enoughOf(ctx, gang, tx, passed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enoughOf is nil if one of the transaction's gangs has what it asks for.
+func (c *Cache) enoughOf(ctx context.Context, gang api.JobID, tx *binding.Transaction, passed []*binding.Member) error {
 	live, err := c.liveSpec(ctx, gang)
 	if apierrors.IsNotFound(err) {
 		return deletedPodGroup(gang)
@@ -35,7 +48,7 @@ func (c *Cache) Quorum(ctx context.Context, gang api.JobID, passed []*binding.Me
 	if live == nil {
 		live = &job.PodGroup.Spec
 	}
-	if short := binding.ShortOf(job, live, binding.Including(passed)); short != nil || err == nil {
+	if short := tx.ShortOf(job, live, passed); short != nil || err == nil {
 		return short
 	}
 	return fmt.Errorf("reading PodGroup %s: %w", gang, err)

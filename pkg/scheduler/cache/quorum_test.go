@@ -120,7 +120,7 @@ func TestQuorum(t *testing.T) {
 					tt.before(w)
 				}
 				w.cluster.Volcano.ClearActions()
-				err = w.Quorum(t.Context(), gang, []*binding.Member{m})
+				err = w.Quorum(t.Context(), &binding.Transaction{Gang: gang}, []*binding.Member{m})
 				switch {
 				case tt.want == "" && err != nil:
 					t.Errorf("unexpected error: %v", err)

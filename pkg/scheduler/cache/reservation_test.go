@@ -76,7 +76,7 @@ func TestATaskStaysInItsTransaction(t *testing.T) {
 						}
 					}
 				}
-				if err := w.AddToTransaction(decided, nil, nil); err == nil {
+				if err := w.AddToTransaction(decided, nil, nil, nil); err == nil {
 					t.Error("a second transaction has taken the pod")
 				}
 				w.Bound(m)
@@ -321,7 +321,7 @@ func TestAddingToANodeRegisteredAnewLooksAtItsPods(t *testing.T) {
 		w.add(pod(1).Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "7500m"}).Obj())
 		decided := w.decided("p0", "n")
 		w.again("n")
-		if err := w.AddToTransaction(decided, nil, nil); err == nil {
+		if err := w.AddToTransaction(decided, nil, nil, nil); err == nil {
 			t.Error("a pod of 1 cpu was reserved on a node with 7.5 of 8 taken")
 		}
 	})

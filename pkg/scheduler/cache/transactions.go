@@ -20,19 +20,19 @@ import (
 // AddBindTask adds the task to its gang's transaction without any pre-bind step. Sessions of ours use
 // AddToTransaction, which gives the steps.
 func (c *Cache) AddBindTask(bindCtx *vccache.BindContext) error {
-	return c.AddToTransaction(bindCtx, nil, nil)
+	return c.AddToTransaction(bindCtx, nil, nil, nil)
 }
 
-// AddToTransaction reserves the task's resources on its node and adds it to its gang's open transaction. A gang
-// has one transaction a session; it is sealed as soon as the session goes on to another gang and the members so
+// AddToTransaction reserves the task's resources on its node and adds it to the open transaction of its gang, or of its gang's
+// unit. A unit has one transaction a session; it is sealed as soon as the session goes on to another one and the members so
 // far are enough, and at the latest when the session's actions are done.
-func (c *Cache) AddToTransaction(bindCtx *vccache.BindContext, decided map[string]string, steps []binding.Step) error {
+func (c *Cache) AddToTransaction(bindCtx *vccache.BindContext, unit *binding.Unit, decided map[string]string, steps []binding.Step) error {
 	member, err := c.reserve(bindCtx, decided, steps)
 	if err != nil {
 		return fmt.Errorf("reserving pod %s on node %s: %w", klog.KObj(bindCtx.TaskInfo.Pod), bindCtx.TaskInfo.NodeName, err)
 	}
 	c.openMu.Lock()
-	ready := c.addToOpen(member)
+	ready := c.addToOpen(member, unit)
 	c.openMu.Unlock()
 	if ready != nil {
 		c.submitIfEnough(ready)
@@ -40,17 +40,20 @@ func (c *Cache) AddToTransaction(bindCtx *vccache.BindContext, decided map[strin
 	return nil
 }
 
-// addToOpen adds the member to its gang's transaction. It returns the transaction of the gang that the session was at
+// addToOpen adds the member to its unit's transaction. It returns the transaction of the unit that the session was at
 // before, if it went on, which is not open any more.
-func (c *Cache) addToOpen(member *binding.Member) (ready *binding.Transaction) {
+func (c *Cache) addToOpen(member *binding.Member, unit *binding.Unit) (ready *binding.Transaction) {
 	gang := member.Task.Job
+	if unit != nil {
+		gang = unit.Gangs[0].Gang
+	}
 	if last, ok := c.open[c.lastOpen]; ok && c.lastOpen != gang {
 		ready = last
 		delete(c.open, c.lastOpen)
 	}
 	tx, ok := c.open[gang]
 	if !ok {
-		tx = &binding.Transaction{Gang: gang}
+		tx = &binding.Transaction{Gang: gang, Unit: unit}
 		c.open[gang] = tx
 		c.inOrder = append(c.inOrder, tx)
 	}
@@ -59,7 +62,7 @@ func (c *Cache) addToOpen(member *binding.Member) (ready *binding.Transaction) {
 	return ready
 }
 
-// submitIfEnough submits the transaction when its members are enough for the gang's minimum. Otherwise it stays
+// submitIfEnough submits the transaction when its members are enough for the gangs' minima. Otherwise it stays
 // open: a later action of the session, such as backfill, may add the members it lacks.
 func (c *Cache) submitIfEnough(tx *binding.Transaction) {
 	if there, short := c.shortOf(tx); there && short == nil {
@@ -87,8 +90,7 @@ func (c *Cache) SealTransactions() {
 
 // submit hands the transaction to the engine; with a cause for its members to be released.
 func (c *Cache) submit(tx *binding.Transaction, givenUp error) {
-	version, there := c.recordMinimum(tx)
-	err := c.handOver(tx, version, there, givenUp)
+	err := c.handOver(tx, c.recordMinima(tx), givenUp)
 	if err == nil {
 		return
 	}
@@ -107,33 +109,37 @@ func (c *Cache) giveBack(m *binding.Member, cause error) {
 	c.Released(m, cause)
 }
 
-// recordMinimum stages, for each member, the minimum it is to be bound for. It returns the version of the gang's PodGroup in
-// upstream's cache, if it is there.
-func (c *Cache) recordMinimum(tx *binding.Transaction) (version string, there bool) {
-	var least int32
+// recordMinima stages, for each member, the minimum it is to be bound for. It returns the versions of the gangs' PodGroups in
+// upstream's cache, of those that are there.
+func (c *Cache) recordMinima(tx *binding.Transaction) (versions map[api.JobID]string) {
+	versions, least := map[api.JobID]string{}, map[api.JobID]int32{}
 	c.SchedulerCache.Mutex.Lock()
-	job, ok := c.Jobs[tx.Gang]
-	if there = ok && job.PodGroup != nil; there {
-		version, least = job.PodGroup.ResourceVersion, binding.LeastMembers(job.PodGroup)
+	for _, gang := range tx.Gangs() {
+		if job, ok := c.Jobs[gang]; ok && job.PodGroup != nil {
+			versions[gang], least[gang] = job.PodGroup.ResourceVersion, binding.LeastMembers(job.PodGroup)
+		}
 	}
 	c.SchedulerCache.Mutex.Unlock()
 	for _, m := range tx.Members {
-		m.RecordMinimum(least)
+		m.RecordMinimum(least[m.Task.Job])
 	}
-	return version, there
+	return versions
 }
 
 // handOver holds openMu from the look at what is still there to the hand-over, as whoever cancels does: what is deleted
 // before that is seen here, and what is deleted after it is known to the engine.
-func (c *Cache) handOver(tx *binding.Transaction, version string, there bool, givenUp error) error {
+func (c *Cache) handOver(tx *binding.Transaction, versions map[api.JobID]string, givenUp error) error {
 	c.openMu.Lock()
 	defer c.openMu.Unlock()
-	there = there && !c.isDeleted(tx.Gang, version)
+	there := map[api.JobID]bool{}
+	for gang, version := range versions {
+		there[gang] = !c.isDeleted(gang, version)
+	}
 	tx.Lost = map[*binding.Member]error{}
 	for _, m := range tx.Members {
 		switch {
-		case !there:
-			tx.Lost[m] = deletedPodGroup(tx.Gang)
+		case !there[m.Task.Job]:
+			tx.Lost[m] = deletedPodGroup(m.Task.Job)
 		case givenUp != nil:
 			tx.Lost[m] = givenUp
 		case c.watched(m.Task.Pod) == nil:
@@ -247,8 +253,13 @@ func (c *Cache) mendFor(task *api.TaskInfo) {
 	if r := c.reserved[api.PodKey(task.Pod)]; r != nil {
 		c.mend(r)
 	}
-	if node := c.Nodes[task.NodeName]; node != nil && c.complete[task.NodeName] != node {
+	node := c.Nodes[task.NodeName]
+	switch {
+	case node == nil:
+	case c.complete[task.NodeName] != node:
 		c.mendBooks()
+	default:
+		c.sums.Node(node)
 	}
 }
 

@@ -91,7 +91,7 @@ func TestRegressionStuckBinding(t *testing.T) {
 				bindCtx.TaskInfo.NumaInfo.ResMap[0] = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
 				tt.change(w, bindCtx)
 				books, idle := w.books("p0"), w.idleCPU("n")
-				err := w.AddToTransaction(bindCtx, nil, nil)
+				err := w.AddToTransaction(bindCtx, nil, nil, nil)
 				if err == nil || !strings.Contains(err.Error(), tt.want) {
 					t.Fatalf("error is %v, want one that says %q", err, tt.want)
 				}
@@ -199,7 +199,7 @@ func TestRegressionLockStall(t *testing.T) {
 		for _, job := range w.Snapshot().Jobs {
 			for _, task := range job.Tasks {
 				task.NodeName = "n"
-				if err := w.AddToTransaction(&vccache.BindContext{TaskInfo: task}, nil, []binding.Step{waiting("slow", never)}); err != nil {
+				if err := w.AddToTransaction(&vccache.BindContext{TaskInfo: task}, nil, nil, []binding.Step{waiting("slow", never)}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -268,7 +268,7 @@ func TestSessionDecisionsTravelInTheBinding(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
 		bindCtx := w.decided("p0", "n")
-		if err := w.AddToTransaction(bindCtx, map[string]string{"device": "3"}, nil); err != nil {
+		if err := w.AddToTransaction(bindCtx, nil, map[string]string{"device": "3"}, nil); err != nil {
 			t.Fatal(err)
 		}
 		w.SealTransactions()
@@ -296,7 +296,7 @@ func TestTransactionsAreSealedInTheOrderOfPlacement(t *testing.T) {
 				got = append(got, name)
 				return nil
 			}
-			if err := w.AddToTransaction(decided, nil, nil); err != nil {
+			if err := w.AddToTransaction(decided, nil, nil, nil); err != nil {
 				t.Fatal(err)
 			}
 			want = append(want, name)

@@ -257,7 +257,7 @@ func (tr *truth) place(snapshot *api.ClusterInfo, task *api.TaskInfo, rng *rand.
 		if task.Resreq.MilliCPU > node.Idle.MilliCPU || node.AddTask(task) != nil {
 			continue
 		}
-		_ = tr.AddToTransaction(&vccache.BindContext{TaskInfo: task}, map[string]string{"decided": node.Name},
+		_ = tr.AddToTransaction(&vccache.BindContext{TaskInfo: task}, nil, map[string]string{"decided": node.Name},
 			tr.steps(rng.IntN(8) == 0, time.Duration(rng.IntN(3000))*time.Microsecond))
 		return
 	}

@@ -73,6 +73,14 @@ func (ssn *Session) Explain(job api.JobID, explanation GangExplanation) {
 	ssn.explained[job] = explanation
 }
 
+// Explanation is the explanation of a gang that was not placed in this session; nil when there is none.
+func (ssn *Session) Explanation(job api.JobID) *GangExplanation {
+	if e, ok := ssn.explained[job]; ok {
+		return &e
+	}
+	return nil
+}
+
 // Placed drops what a former action of the session has explained: the gang is placed after all.
 func (ssn *Session) Placed(job api.JobID) {
 	delete(ssn.explained, job)

@@ -21,11 +21,11 @@ import (
 type Cache interface {
 	vccache.Cache
 	// AddToTransaction reserves the task's resources and adds it, with the annotations the session decided on and its
-	// pre-bind steps, to its gang's open transaction. An error leaves the cache as it was.
-	AddToTransaction(bindCtx *vccache.BindContext, decided map[string]string, steps []binding.Step) error
+	// pre-bind steps, to the open transaction of the unit, or of its gang when that is nil. An error leaves the cache as it was.
+	AddToTransaction(bindCtx *vccache.BindContext, unit *binding.Unit, decided map[string]string, steps []binding.Step) error
 	// SealTransactions hands the open transactions to the binding engine. It is idempotent.
 	SealTransactions()
-	// ReleaseIncomplete gives up the open transactions that are below their gang's minimum, and returns their tasks: they
+	// ReleaseIncomplete gives up the open transactions that are below the minimum of one of their gangs, and returns their tasks: they
 	// are Pending again, or are about to be.
 	ReleaseIncomplete() map[api.JobID][]api.TaskID
 }
@@ -105,7 +105,11 @@ func (c *sessionCache) AddBindTask(bindCtx *vccache.BindContext) error {
 		}
 		steps = append(steps, locks...)
 	}
-	if err := c.AddToTransaction(bindCtx, c.decided(bindCtx.TaskInfo), steps); err != nil {
+	var unit *binding.Unit
+	if job := c.session.Jobs[bindCtx.TaskInfo.Job]; job != nil {
+		unit = c.session.Unit(job)
+	}
+	if err := c.AddToTransaction(bindCtx, unit, c.decided(bindCtx.TaskInfo), steps); err != nil {
 		return err
 	}
 	c.session.handedOver[bindCtx.TaskInfo.UID] = true

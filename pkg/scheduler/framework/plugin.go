@@ -14,6 +14,8 @@ import (
 	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/sums"
 )
 
 // Plugin takes part in scheduling sessions. One instance lives as long as the configuration that names it; a
@@ -69,6 +71,12 @@ type Handle interface {
 	// asked for them comes before they are read. Only what the API server does not serve, or does not allow to be listed, is not waited
 	// for: such an informer has not synced when Recover is called, and does when it can.
 	StartInformers(informers ...cache.SharedIndexInformer) error
+	// HyperNodes are the HyperNodes as the next session would see them: the same for as long as nothing that is in them changes, and
+	// only to be read. It waits for no session.
+	HyperNodes() *api.HyperNodesInfo
+	// CountResources has nodes and pods counted by what the Counter knows of some resources. A scheduler has one Counter, from before it reads any
+	// pod on; asking again with another has that one used from then on.
+	CountResources(counter sums.Counter)
 	// Wake has a session open soon, because something changed that may let a pending task be placed. It does not block.
 	Wake()
 	EventRecorder() record.EventRecorder
@@ -118,6 +126,13 @@ func WithRollbackUnbegun() PreBindOption {
 	return func(s *preBindStep) { s.rollbackUnbegun = true }
 }
 
+// WithLastLook has the function asked once more about a task that passed the plugin's step, when its whole gang has passed and is
+// about to be bound; an error fails the task as one of the step does. It is for what may change while other members are prepared,
+// which may take minutes. It must be quick and call nobody, is asked of one member after the other, and maybe several times.
+func WithLastLook(fn PreBindFn) PreBindOption {
+	return func(s *preBindStep) { s.lastLook = fn }
+}
+
 // BoundFn is told that a task is bound to the node.
 type BoundFn func(ctx context.Context, task *api.TaskInfo, nodeName string)
 
@@ -133,5 +148,6 @@ type preBindStep struct {
 	rollback        RollbackFn
 	rollbackUnbegun bool
 	bound           BoundFn
+	lastLook        PreBindFn
 	timeout         time.Duration
 }

@@ -13,19 +13,34 @@ import (
 // reclaim take a node for one they can free when the refusal they are told of is of that kind, whatever a later plugin
 // would have said.
 func (ssn *Session) PredicateFirst(plugin string) {
+	ssn.askFirst(plugin, func(o *conf.PluginOption) **bool { return &o.EnabledPredicate })
+}
+
+// EnqueueFirst has the plugin asked before all others whether a gang is let in, wherever the conf has the plugin. Use it from
+// OnSessionOpen to keep a gang out: upstream's plugins that count what they let in count it when they are asked, and a plugin of an
+// earlier tier that is for it is not asked with those of later ones.
+func (ssn *Session) EnqueueFirst(plugin string) {
+	ssn.askFirst(plugin, func(o *conf.PluginOption) **bool { return &o.EnabledJobEnqueued })
+}
+
+// askFirst puts what the switch is for before all tiers.
+func (ssn *Session) askFirst(plugin string, enabled func(*conf.PluginOption) **bool) {
 	yes := true
-	first := conf.Tier{Plugins: []conf.PluginOption{{Name: plugin, EnabledPredicate: &yes}}}
-	tiers := []conf.Tier{first}
+	first := conf.PluginOption{Name: plugin}
+	*enabled(&first) = &yes
+	tiers := []conf.Tier{{Plugins: []conf.PluginOption{first}}}
 	for _, tier := range ssn.Tiers {
 		tier.Plugins = slices.Clone(tier.Plugins) // the profile's own, which sessions share
-		for i, option := range tier.Plugins {
+		for i := range tier.Plugins {
+			option := &tier.Plugins[i]
 			if option.Name != plugin {
 				continue
 			}
-			if option.EnabledPredicate == nil || !*option.EnabledPredicate {
+			on := enabled(option)
+			if *on == nil || !**on {
 				return
 			}
-			tier.Plugins[i].EnabledPredicate = nil
+			*on = nil
 		}
 		tiers = append(tiers, tier)
 	}

@@ -37,6 +37,7 @@ type Session struct {
 	nodeGroups      []namedNodeGroupFn
 	avoids          []AvoidFn
 	urgent          []UrgentFn
+	units           []UnitFn
 	nodeGroupOrders []nodeGroupOrder
 	uncacheable     map[string]UncacheableTaskFn
 	skips           map[string]SkipFn
@@ -48,6 +49,8 @@ type Session struct {
 	// scorers are the plugins of this project that may have a say in which of the nodes that fit is best.
 	scorers map[string]bool
 	jobKeys map[string]JobKeyFn
+	// explainsShortage are the resources of which a plugin of this project says better than sums what a node is short of.
+	explainsShortage map[v1.ResourceName]bool
 	// judges are the plugins of this project that have a predicate.
 	judges map[string]bool
 	// explained are the gangs that were not placed.
@@ -68,20 +71,22 @@ type Session struct {
 
 func newSession(order []string, inputs map[string]verdictInputs) *Session {
 	return &Session{
-		turn:          &turn{},
-		steps:         map[string][]preBindStep{},
-		upstream:      map[string]vccache.PreBinder{},
-		uncacheable:   map[string]UncacheableTaskFn{},
-		skips:         map[string]SkipFn{},
-		decisions:     map[api.TaskID]map[string]*string{},
-		scorers:       map[string]bool{},
-		jobKeys:       map[string]JobKeyFn{},
-		judges:        map[string]bool{},
-		explained:     map[api.JobID]GangExplanation{},
-		waits:         map[api.JobID]Wait{},
-		handedOver:    map[api.TaskID]bool{},
-		verdictInputs: inputs,
-		order:         order,
+		turn:        &turn{},
+		steps:       map[string][]preBindStep{},
+		upstream:    map[string]vccache.PreBinder{},
+		uncacheable: map[string]UncacheableTaskFn{},
+		skips:       map[string]SkipFn{},
+		decisions:   map[api.TaskID]map[string]*string{},
+		scorers:     map[string]bool{},
+		jobKeys:     map[string]JobKeyFn{},
+		judges:      map[string]bool{},
+
+		explainsShortage: map[v1.ResourceName]bool{},
+		explained:        map[api.JobID]GangExplanation{},
+		waits:            map[api.JobID]Wait{},
+		handedOver:       map[api.TaskID]bool{},
+		verdictInputs:    inputs,
+		order:            order,
 	}
 }
 
@@ -123,7 +128,8 @@ func (ssn *Session) chain(bindCtx *vccache.BindContext) []binding.Step {
 	for _, plugin := range ssn.order {
 		for _, s := range ssn.steps[plugin] {
 			steps = append(steps, binding.Step{
-				Plugin: plugin, PreBind: s.preBind, Rollback: s.rollback, RollbackUnbegun: s.rollbackUnbegun, Bound: s.bound, Timeout: s.timeout,
+				Plugin: plugin, PreBind: s.preBind, LastLook: s.lastLook, Rollback: s.rollback, RollbackUnbegun: s.rollbackUnbegun,
+				Bound: s.bound, Timeout: s.timeout,
 			})
 		}
 		if pb, ok := ssn.upstream[plugin]; ok {

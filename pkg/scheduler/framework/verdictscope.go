@@ -3,6 +3,7 @@
 package framework
 
 import (
+	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	resourcestrategyfit "volcano.sh/volcano/pkg/scheduler/plugins/resource-strategy-fit"
@@ -106,6 +107,19 @@ func (ssn *Session) OnTheClock(plugin string) bool {
 
 // JudgesNodes is true of a plugin of this project that refuses nodes, by what only it knows.
 func (ssn *Session) JudgesNodes(plugin string) bool { return ssn.judges[plugin] }
+
+// ExplainsShortage has a node that is short of nothing but these resources asked about by the plugins that judge nodes, one of which says better than
+// sums what is missing.
+func (ssn *Session) ExplainsShortage(of ...v1.ResourceName) {
+	for _, name := range of {
+		ssn.explainsShortage[name] = true
+	}
+}
+
+// IsShortageExplained is true of a resource that ExplainsShortage names.
+func (ssn *Session) IsShortageExplained(of string) bool {
+	return ssn.explainsShortage[v1.ResourceName(of)]
+}
 
 // MayRefuse is false of a plugin that never refuses a node.
 func (ssn *Session) MayRefuse(plugin string) bool {

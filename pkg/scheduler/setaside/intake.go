@@ -13,16 +13,21 @@ import (
 //
 // Managed fields are a good part of a pod, and every garbage collection walks over them. The API server keeps its own
 // when an object is updated without them. Requests of pods and what nodes have are written by nobody here; the phase of a pod
-// without a node may be, and is right then. Of pods on nodes the terms beyond a bound are left out.
-func Trim(informers ...toolscache.SharedIndexInformer) {
+// without a node may be, and is right then. Of pods on nodes the terms beyond a bound are left out. Each object is given to count, too,
+// which may change what a pod requests and a node has.
+func Trim(count func(object any), informers ...toolscache.SharedIndexInformer) {
+	trimmed := func(object any) (any, error) {
+		count(object)
+		return Trimmed(object)
+	}
 	for _, informer := range informers {
-		if err := informer.SetTransform(Trimmed); err != nil {
+		if err := informer.SetTransform(trimmed); err != nil {
 			klog.Background().WithName("setaside").Error(err, "Trimming objects") // it has started already
 		}
 	}
 }
 
-// Trimmed is the transform of Trim: it changes the object and returns it. It never fails.
+// Trimmed is what Trim does with an object, but for counting: it changes the object and returns it. It never fails.
 func Trimmed(object any) (any, error) {
 	if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)

@@ -12,8 +12,10 @@ import (
 	"k8s.io/client-go/tools/record"
 	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
+	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/sums"
 	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -55,8 +57,25 @@ func (h *handle) StartInformers(informers ...toolscache.SharedIndexInformer) err
 	return nil
 }
 
+// CountResources has the cluster's pods counted anew, which are there before any plugin.
+func (h *handle) CountResources(counter sums.Counter) {
+	h.cache.sums.Use(counter)
+	for _, pod := range h.cache.pods {
+		h.cache.DeletePod(pod)
+		h.cache.sums.Count(pod)
+		h.cache.AddPod(pod)
+	}
+}
+
 // RestConfig is for clients of Device objects alone.
 func (h *handle) RestConfig() *rest.Config { return h.devices.RestConfig() }
+
+// HyperNodes are those of the world that was loaded last.
+func (h *handle) HyperNodes() *api.HyperNodesInfo {
+	h.cache.Mutex.Lock()
+	defer h.cache.Mutex.Unlock()
+	return h.cache.HyperNodesInfo
+}
 
 // Wake does nothing: the test opens sessions.
 func (h *handle) Wake() {}

@@ -6,18 +6,22 @@ import (
 	"maps"
 	"sync"
 
+	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/sums"
 )
 
 // Bind is a pod handed over to be bound.
 type Bind struct {
 	Task *api.TaskInfo
 	Node string
+	// Unit is what the pod is bound together with; nil for its gang by its minimum alone.
+	Unit *binding.Unit
 	// Decided are the annotations the session's plugins set on the pod.
 	Decided map[string]string
 	// Steps are the pod's pre-bind chain.
@@ -27,6 +31,9 @@ type Bind struct {
 // recordingCache is upstream's cache with binds and evictions written down.
 type recordingCache struct {
 	*vccache.SchedulerCache
+	sums sums.Books
+	// pods are the World's.
+	pods   []*v1.Pod
 	mu     sync.Mutex
 	binds  map[string]Bind
 	evicts []string
@@ -34,11 +41,11 @@ type recordingCache struct {
 
 var _ framework.Cache = (*recordingCache)(nil)
 
-func (c *recordingCache) AddToTransaction(bindCtx *vccache.BindContext, decided map[string]string, steps []binding.Step) error {
+func (c *recordingCache) AddToTransaction(bindCtx *vccache.BindContext, unit *binding.Unit, decided map[string]string, steps []binding.Step) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	task := bindCtx.TaskInfo
-	c.binds[key(task)] = Bind{Task: task, Node: task.NodeName, Decided: decided, Steps: steps}
+	c.binds[key(task)] = Bind{Task: task, Node: task.NodeName, Unit: unit, Decided: decided, Steps: steps}
 	return nil
 }
 
@@ -46,9 +53,12 @@ func (c *recordingCache) SealTransactions() {}
 
 func (c *recordingCache) ReleaseIncomplete() map[api.JobID][]api.TaskID { return nil }
 
-// Snapshot gives pending tasks a pod, nodes their device ledgers of their own and jobs the least members their minimum
-// needs, as this project's cache does.
+// Snapshot gives pending tasks a pod, nodes their device ledgers of their own and what a plugin counts for them, and jobs the least members
+// their minimum needs, as this project's cache does.
 func (c *recordingCache) Snapshot() *api.ClusterInfo {
+	c.Mutex.Lock()
+	c.sums.Nodes(c.Nodes)
+	c.Mutex.Unlock()
 	snapshot := c.SchedulerCache.Snapshot()
 	devices.Own(snapshot.Nodes)
 	for _, job := range snapshot.Jobs {

@@ -145,8 +145,9 @@ func (c *Cluster) fill(w World) {
 	for _, pc := range w.PriorityClasses {
 		cache.AddPriorityClass(pc)
 	}
+	cache.pods = w.Pods
 	for _, pod := range w.Pods {
-		cache.AddPod(pod)
+		c.AddPod(pod)
 	}
 	for _, pg := range w.PodGroups {
 		cache.AddPodGroupV1beta1(pg)
@@ -161,6 +162,12 @@ func (c *Cluster) fill(w World) {
 			panic(err)
 		}
 	}
+}
+
+// AddPod adds a pod, as the informer shows it: counted as the plugins that sessions were opened with know it, which may change what it requests.
+func (c *Cluster) AddPod(pod *v1.Pod) {
+	c.cache.sums.Count(pod)
+	c.cache.AddPod(pod)
 }
 
 // Cache is the cluster's cache, to change the world between two sessions.

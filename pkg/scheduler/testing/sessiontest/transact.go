@@ -61,7 +61,7 @@ func (s *Session) Transact(gang api.JobID, fate Fate) *Transaction {
 func (t *Transaction) Wait() binding.Result { return <-t.result }
 
 // Quorum implements binding.Gatekeeper.
-func (t *Transaction) Quorum(_ context.Context, _ api.JobID, passed []*binding.Member) error {
+func (t *Transaction) Quorum(_ context.Context, _ *binding.Transaction, passed []*binding.Member) error {
 	if len(passed) < t.fate.Minimum {
 		return fmt.Errorf("%d of %d members are well", len(passed), t.fate.Minimum)
 	}

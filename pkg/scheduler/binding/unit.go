@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package binding
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+)
+
+// Unit is what is bound together or not at all: a gang with terms of its own, or a group of gangs.
+type Unit struct {
+	// ID names the unit to people and on pods: namespace/name of its gangs.
+	ID string
+	// Gangs are in order of their names.
+	Gangs []GangTerms
+}
+
+// GangTerms are what a gang asks for beside its minimum.
+type GangTerms struct {
+	Gang api.JobID
+	// Strict is true if whoever of the gang is lost before the barrier fails the whole unit, also above the minimum.
+	Strict bool
+	// Count says which members count for the minimum.
+	Count Count
+}
+
+// Count says which members count for a gang's minimum beside those that are about to be bound.
+type Count int
+
+const (
+	// CountPlaced counts those that are bound or run, or have succeeded.
+	CountPlaced Count = iota
+	// CountNone counts none of them: so many as the minimum are bound at once.
+	CountNone
+	// CountSatisfied takes the minimum as reached: it was once, and a member of that time lives.
+	CountSatisfied
+)
+
+// Gangs are the gangs of the transaction.
+func (t *Transaction) Gangs() []api.JobID {
+	if t.Unit == nil {
+		return []api.JobID{t.Gang}
+	}
+	all := make([]api.JobID, len(t.Unit.Gangs))
+	for i, terms := range t.Unit.Gangs {
+		all[i] = terms.Gang
+	}
+	return all
+}
+
+// TermsOf are the gang's terms in the transaction.
+func (t *Transaction) TermsOf(gang api.JobID) GangTerms {
+	if t.Unit != nil {
+		for _, terms := range t.Unit.Gangs {
+			if terms.Gang == gang {
+				return terms
+			}
+		}
+	}
+	return GangTerms{Gang: gang}
+}
+
+// ShortOf returns nil when the members that passed are enough for the gang, which asks for the minimum of the spec, and else an
+// error that says what is missing. job is the gang as the books have it.
+func (t *Transaction) ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, passed []*Member) error {
+	terms := t.TermsOf(job.UID)
+	switch terms.Count {
+	case CountSatisfied:
+		return nil
+	case CountNone:
+		return t.named(job.UID, ShortOf(job, spec, Only(passed)))
+	default:
+		return t.named(job.UID, ShortOf(job, spec, Including(passed)))
+	}
+}
+
+// named says which gang of several it is about.
+func (t *Transaction) named(gang api.JobID, short error) error {
+	if short == nil || t.Unit == nil || len(t.Unit.Gangs) < 2 {
+		return short
+	}
+	return fmt.Errorf("of gang %s %w", gang, short)
+}
+
+// stageInfo has the members that are bound together say so in their Bindings, under the names that Koordinator gives it.
+func (t *Transaction) stageInfo(together []*member) {
+	if t.Unit == nil || len(together) < 2 {
+		return
+	}
+	count := strconv.Itoa(len(together))
+	for _, m := range together {
+		m.Stage(gangs.BindGroupAnnotation, t.Unit.ID)
+		m.Stage(gangs.OldBindGroupAnnotation, t.Unit.ID)
+		m.Stage(gangs.BindMembersAnnotation, count)
+		m.Stage(gangs.OldBindMembersAnnotation, count)
+	}
+}
+
+// ErrStrict says that a strict gang lost a member.
+var ErrStrict = errors.New("the gang is strict")
+
+// StrictLoss returns an error when not all members of a strict gang passed. A gang that is satisfied loses its members one by one.
+func (t *Transaction) StrictLoss(passed []*Member) error {
+	if t.Unit == nil || len(passed) == len(t.Members) {
+		return nil
+	}
+	for _, terms := range t.Unit.Gangs {
+		if !terms.Strict || terms.Count == CountSatisfied {
+			continue
+		}
+		if all, well := membersOf(t.Members, terms.Gang), membersOf(passed, terms.Gang); well < all {
+			return t.named(terms.Gang, fmt.Errorf("%d of %d members are left, and %w", well, all, ErrStrict))
+		}
+	}
+	return nil
+}
+
+func membersOf(list []*Member, gang api.JobID) (n int) {
+	for _, m := range list {
+		if m.Task.Job == gang {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package binding
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+)
+
+const (
+	gangX api.JobID = "ns/x"
+	gangY api.JobID = "ns/y"
+)
+
+func unitOf(terms ...GangTerms) *Unit {
+	unit := &Unit{}
+	for i, of := range terms {
+		if i > 0 {
+			unit.ID += ","
+		}
+		unit.ID += string(of.Gang)
+		unit.Gangs = append(unit.Gangs, of)
+	}
+	return unit
+}
+
+// How many of two gangs are bound, by what they ask for and who fails. The names are those of the cases in Koordinator's words.
+func TestUnit(t *testing.T) {
+	well, fails := script{steps: []act{{plugin: "a"}}}, script{steps: []act{{plugin: "a"}, {plugin: "b", err: errStep}}}
+	tests := map[string]struct {
+		unit       *Unit
+		minX, minY int
+		// ran are bound before.
+		ranX, ranY int
+		x, y       []script
+		// bound is how many of x and y are bound now.
+		bound [2]int
+	}{
+		"only-waiting counts nobody who runs (G13)":          {unitOf(GangTerms{gangX, false, CountNone}), 3, 0, 2, 0, []script{well}, nil, [2]int{0, 0}},
+		"only-waiting takes a whole gang (G13)":              {unitOf(GangTerms{gangX, false, CountNone}), 3, 0, 5, 0, []script{well, well, well}, nil, [2]int{3, 0}},
+		"waiting-and-running counts both (G14)":              {unitOf(GangTerms{gangX, false, CountPlaced}), 3, 0, 2, 0, []script{well}, nil, [2]int{1, 0}},
+		"waiting-and-running, too few (G14)":                 {unitOf(GangTerms{gangX, false, CountPlaced}), 3, 0, 1, 0, []script{well}, nil, [2]int{0, 0}},
+		"a satisfied gang asks for nothing":                  {unitOf(GangTerms{gangX, false, CountSatisfied}), 3, 0, 1, 0, []script{well}, nil, [2]int{1, 0}},
+		"a group waits for each gang (G17)":                  {unitOf(GangTerms{gangX, false, CountNone}, GangTerms{gangY, false, CountNone}), 2, 3, 0, 0, []script{well, well}, []script{well, well}, [2]int{0, 0}},
+		"a group goes together (G17)":                        {unitOf(GangTerms{gangX, false, CountNone}, GangTerms{gangY, false, CountNone}), 2, 3, 0, 0, []script{well, well}, []script{well, well, well}, [2]int{2, 3}},
+		"one gang's satisfaction is not the other's (G19)":   {unitOf(GangTerms{gangX, false, CountSatisfied}, GangTerms{gangY, false, CountPlaced}), 2, 3, 2, 0, nil, []script{well}, [2]int{0, 0}},
+		"a member above the minimum fails, NonStrict (G46)":  {unitOf(GangTerms{gangX, false, CountPlaced}), 3, 0, 0, 0, []script{well, well, well, fails}, nil, [2]int{3, 0}},
+		"a member above the minimum fails, Strict (G46)":     {unitOf(GangTerms{gangX, true, CountPlaced}), 3, 0, 0, 0, []script{well, well, well, fails}, nil, [2]int{0, 0}},
+		"a satisfied gang is not strict any more":            {unitOf(GangTerms{gangX, true, CountSatisfied}), 3, 0, 3, 0, []script{well, fails}, nil, [2]int{1, 0}},
+		"a member of one gang of a group fails (G47)":        {unitOf(GangTerms{gangX, false, CountPlaced}, GangTerms{gangY, false, CountPlaced}), 2, 2, 0, 0, []script{well, well}, []script{well, fails}, [2]int{0, 0}},
+		"a surplus member of a group fails, NonStrict":       {unitOf(GangTerms{gangX, false, CountPlaced}, GangTerms{gangY, false, CountPlaced}), 2, 2, 0, 0, []script{well, well}, []script{well, well, fails}, [2]int{2, 2}},
+		"a surplus member of a group fails, one gang Strict": {unitOf(GangTerms{gangX, false, CountPlaced}, GangTerms{gangY, true, CountPlaced}), 2, 2, 0, 0, []script{well, well}, []script{well, well, fails}, [2]int{0, 0}},
+		"a surplus member fails, the other gang Strict":      {unitOf(GangTerms{gangX, true, CountPlaced}, GangTerms{gangY, false, CountPlaced}), 2, 2, 0, 0, []script{well, well}, []script{well, well, fails}, [2]int{2, 2}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				w.setMinimum(gangX, 0)
+				w.setMinimum(gangY, 0)
+				ran := append(w.of(gangX, "ran-x", make([]script, test.ranX)...), w.of(gangY, "ran-y", make([]script, test.ranY)...)...)
+				if len(ran) > 0 {
+					if err := w.submitUnit(gangX, unitOf(GangTerms{Gang: gangX}, GangTerms{Gang: gangY}), ran...); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+					time.Sleep(time.Minute)
+				}
+				w.setMinimum(gangX, test.minX)
+				w.setMinimum(gangY, test.minY)
+				members := append(w.of(gangX, "x", test.x...), w.of(gangY, "y", test.y...)...)
+				if err := w.submitUnit(test.unit.Gangs[0].Gang, test.unit, members...); err != nil {
+					t.Fatal(err)
+				}
+				w.drain(t)
+				var bound [2]int
+				for _, m := range w.results[len(w.results)-1].Bound {
+					if m.Task.Job == gangX {
+						bound[0]++
+					} else {
+						bound[1]++
+					}
+				}
+				if bound != test.bound {
+					t.Errorf("%v of x and y are bound, want %v", bound, test.bound)
+				}
+				w.noViolations(t)
+			})
+		})
+	}
+}
+
+// of makes members of the gang, one for each script.
+func (w *world) of(gang api.JobID, name string, scripts ...script) (members []*Member) {
+	for i, s := range scripts {
+		members = append(members, w.member(gang, name+string(rune('0'+i)), "n", s))
+	}
+	return members
+}
+
+// A transaction of several gangs waits for a former one of any of them, is in flight for each, and keeps the next one of any
+// waiting.
+func TestUnitsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		slow := script{steps: []act{{plugin: "a", takes: 10 * time.Second}}}
+		group := unitOf(GangTerms{Gang: gangX}, GangTerms{Gang: gangY})
+		y1, both, x2 := w.of(gangY, "y1-", slow), append(w.of(gangX, "x1-", slow), w.of(gangY, "y2-", slow)...), w.of(gangX, "x2-", slow)
+		for _, submit := range []func() error{
+			func() error { return w.submit(gangY, y1...) },
+			func() error { return w.submitUnit(gangX, group, both...) },
+			func() error { return w.submit(gangX, x2...) },
+		} {
+			if err := submit(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var took []time.Duration
+		begun := time.Now()
+		for len(took) < 3 {
+			synctest.Wait()
+			for n := len(took); n < len(w.results); n++ {
+				took = append(took, time.Since(begun).Round(10*time.Second))
+			}
+			for _, gang := range []api.JobID{gangX, gangY} {
+				inFlight := len(took) < 2 || gang == gangX && len(took) < 3
+				if got := w.engine.InFlight(gang); got != inFlight {
+					t.Errorf("after %d transactions gang %s is in flight: %t", len(took), gang, got)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		if diff := cmp.Diff([]time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second}, took); diff != "" {
+			t.Errorf("when transactions ended (-want +got):\n%s", diff)
+		}
+		w.drain(t)
+		w.noViolations(t)
+	})
+}
+
+// A PodGroup of a group is deleted: its own members are lost, and with them the group.
+func TestUnitLosesAGang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.setMinimum(gangX, 1)
+		w.setMinimum(gangY, 1)
+		slow := script{steps: []act{{plugin: "a", takes: 10 * time.Second}}}
+		members := append(w.of(gangX, "x", slow), w.of(gangY, "y", slow)...)
+		if err := w.submitUnit(gangX, unitOf(GangTerms{Gang: gangX}, GangTerms{Gang: gangY}), members...); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		w.engine.CancelGang(gangY, errDeleted)
+		w.drain(t)
+		if r := w.results[0]; len(r.Bound) > 0 || len(r.Failed) != 2 {
+			t.Errorf("result %+v", r)
+		}
+		w.noViolations(t)
+	})
+}
+
+func TestBindingInfo(t *testing.T) {
+	group := unitOf(GangTerms{Gang: gangX}, GangTerms{Gang: gangY})
+	tests := map[string]struct {
+		unit *Unit
+		x, y int
+		want map[string]string
+	}{
+		"gang without terms": {nil, 3, 0, map[string]string{}},
+		"a member by itself": {unitOf(GangTerms{Gang: gangX}), 1, 0, map[string]string{}},
+		"a gang": {unitOf(GangTerms{Gang: gangX}), 3, 0, map[string]string{
+			gangs.BindGroupAnnotation: "ns/x", gangs.OldBindGroupAnnotation: "ns/x", gangs.BindMembersAnnotation: "3", gangs.OldBindMembersAnnotation: "3",
+		}},
+		"a group": {group, 2, 2, map[string]string{
+			gangs.BindGroupAnnotation: "ns/x,ns/y", gangs.OldBindGroupAnnotation: "ns/x,ns/y", gangs.BindMembersAnnotation: "4", gangs.OldBindMembersAnnotation: "4",
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				members := append(w.of(gangX, "x", make([]script, test.x)...), w.of(gangY, "y", make([]script, test.y)...)...)
+				if err := w.submitUnit(gangX, test.unit, members...); err != nil {
+					t.Fatal(err)
+				}
+				w.drain(t)
+				for _, m := range members {
+					if diff := cmp.Diff(test.want, m.StagedAnnotations()); diff != "" {
+						t.Errorf("annotations of %s in the Binding (-want +got):\n%s", m.Task.Name, diff)
+					}
+				}
+			})
+		})
+	}
+}

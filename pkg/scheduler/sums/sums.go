@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sums has the books count some resources by what a plugin knows of them, where neither nodes nor pods say it. All that reckons
+// with sums, upstream's included, then reckons with these: what is left on nodes and will be, what victims leave, shares of queues.
+//
+// The sums are necessary for a placement and need not be sufficient: the plugin's own verdict decides. So they must never be short of what
+// the plugin would give. A pod counts for what its containers request, which the Counter writes when the informer shows the pod (Count); a node
+// has what the Counter says, in place of what its object says (Nodes).
+package sums
+
+import (
+	"iter"
+	"maps"
+	"math"
+	"sync/atomic"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// Counter is what knows the resources.
+type Counter interface {
+	// CountPod has the pod's containers request what the pod counts for. It is called from several goroutines, for each version of a pod before
+	// anybody sees it, and may be called again with what it made. It does not block.
+	CountPod(pod *v1.Pod)
+	// CountNode returns how much of the resources is free on the node beside these pods, and how much there would be without any.
+	CountNode(node *v1.Node, pods iter.Seq[*v1.Pod]) (free, all map[v1.ResourceName]int64)
+	// Names are the resources. What nodes say of them does not count.
+	Names() []v1.ResourceName
+	// ChangedNodes returns the names of nodes that may have something else than when it was called last.
+	ChangedNodes() []string
+}
+
+// Books has the books of a cache count by a Counter, if there is one.
+type Books struct {
+	counter atomic.Pointer[Counter]
+	// given are the nodes' objects as they were last made. unsettled are the nodes where what is free and what pods count for is not what there is:
+	// a device that broke has users still, or a pod was given more than it asks for. There it is looked at each time. The cache's mutex guards both.
+	given     map[string]*v1.Node
+	unsettled map[string]bool
+}
+
+// Use has the books count by the Counter from now on. It is called before the books have anything in them.
+func (b *Books) Use(counter Counter) { b.counter.Store(&counter) }
+
+// Count is for objects as an informer shows them: a pod requests what it counts for, and a node has what it has without any pod, which is mostly
+// right and spares Nodes and the reader of its log the rest.
+func (b *Books) Count(object any) {
+	counter := b.counter.Load()
+	if counter == nil {
+		return
+	}
+	switch object := object.(type) {
+	case *v1.Pod:
+		(*counter).CountPod(object)
+	case *v1.Node:
+		_, all := (*counter).CountNode(object, func(func(*v1.Pod) bool) {})
+		write(object, (*counter).Names(), listOf(all))
+	}
+}
+
+// Nodes has the nodes have what the Counter says. The cache's mutex is held.
+func (b *Books) Nodes(nodes map[string]*api.NodeInfo) {
+	counter := b.counter.Load()
+	if counter == nil {
+		return
+	}
+	for _, name := range (*counter).ChangedNodes() {
+		delete(b.given, name)
+	}
+	for _, node := range nodes {
+		b.Node(node)
+	}
+	if len(b.given) > len(nodes) {
+		maps.DeleteFunc(b.given, func(name string, _ *v1.Node) bool { return nodes[name] == nil })
+		maps.DeleteFunc(b.unsettled, func(name string, _ bool) bool { return nodes[name] == nil })
+	}
+}
+
+// Node has the node have what its pods count for and what the Counter says is free beside them, so that what is idle is just that. The cache's mutex is held.
+func (b *Books) Node(node *api.NodeInfo) {
+	counter := b.counter.Load()
+	if counter == nil || node.Node == nil || b.given[node.Name] == node.Node && !b.unsettled[node.Name] && !overdrawn(node, (*counter).Names()) {
+		return
+	}
+	free, all := (*counter).CountNode(node.Node, func(yield func(*v1.Pod) bool) {
+		for _, task := range node.Tasks {
+			if !yield(task.Pod) {
+				return
+			}
+		}
+	})
+	if b.given == nil {
+		b.given, b.unsettled = map[string]*v1.Node{}, map[string]bool{}
+	}
+	has, settled := map[v1.ResourceName]int64{}, true
+	for _, name := range (*counter).Names() {
+		used := int64(math.Round(node.Used.ScalarResources[name] / 1000))
+		settled = settled && all[name]-used == free[name]
+		has[name] = free[name] + used
+	}
+	if settled {
+		delete(b.unsettled, node.Name)
+	} else {
+		b.unsettled[node.Name] = true
+	}
+	give(node, (*counter).Names(), listOf(has))
+	b.given[node.Name] = node.Node
+}
+
+// overdrawn is true if the node's pods have more than it has.
+func overdrawn(node *api.NodeInfo, names []v1.ResourceName) bool {
+	for _, name := range names {
+		if node.Idle.ScalarResources[name] < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// give has the node have this of the resources. Its object, which others read, is replaced by another, so that all that is made of it later has the same.
+func give(node *api.NodeInfo, names []v1.ResourceName, has v1.ResourceList) {
+	other := false
+	for _, name := range names {
+		was, said := node.Node.Status.Allocatable[name]
+		is, there := has[name]
+		other = other || said != there || was.Cmp(is) != 0
+	}
+	if !other {
+		return
+	}
+	made := *node.Node
+	write(&made, names, has)
+	node.Node = &made
+	now, before := api.NewResource(has), node.Allocatable
+	node.Idle, node.Allocatable, node.Capacity = node.Idle.Clone(), node.Allocatable.Clone(), node.Capacity.Clone()
+	for _, name := range names {
+		amount, there := now.ScalarResources[name]
+		if _, was := before.ScalarResources[name]; !was && !there {
+			continue
+		}
+		for _, sum := range []*api.Resource{node.Allocatable, node.Capacity} {
+			sum.SetScalar(name, amount)
+		}
+		node.Idle.SetScalar(name, node.Idle.ScalarResources[name]+amount-before.ScalarResources[name])
+	}
+}
+
+// write has the object say that the node has this of the resources.
+func write(node *v1.Node, names []v1.ResourceName, has v1.ResourceList) {
+	for _, list := range []*v1.ResourceList{&node.Status.Allocatable, &node.Status.Capacity} {
+		other := maps.Clone(*list)
+		if other == nil {
+			other = v1.ResourceList{}
+		}
+		for _, name := range names {
+			delete(other, name)
+		}
+		maps.Copy(other, has)
+		*list = other
+	}
+}
+
+func listOf(amounts map[v1.ResourceName]int64) v1.ResourceList {
+	list := v1.ResourceList{}
+	for name, amount := range amounts {
+		if amount > 0 {
+			list[name] = *resource.NewQuantity(amount, resource.DecimalSI)
+		}
+	}
+	return list
+}
