@@ -219,7 +219,7 @@ type books struct {
 	released int
 }
 
-func (*books) Quorum(_ context.Context, _ api.JobID, passed []*binding.Member) error {
+func (*books) Quorum(_ context.Context, _ *binding.Transaction, passed []*binding.Member) error {
 	if len(passed) < 3 {
 		return errors.New("too few")
 	}

@@ -64,13 +64,7 @@ func (r *jobRun) fingerprintOf() uint64 {
 	}
 	b := appendNumber(nil, session)
 	b = r.appendGang(b, tasks)
-	b = appendFlag(appendText(b, r.groups.Plugin), r.groups.Required)
-	for _, path := range slices.Sorted(maps.Keys(r.groups.Refused)) {
-		b = appendText(appendText(b, path), r.groups.Refused[path])
-	}
-	for _, group := range r.groups.Candidates {
-		b = appendNumber(appendText(b, group.Path()), r.fingerprinter.ofSet(r.index.Group(group)))
-	}
+	b = r.appendGroups(b)
 	if !r.groups.Required {
 		b = appendNumber(b, r.fingerprinter.ofSet(r.index.All))
 	}
@@ -89,6 +83,18 @@ func (s *solver) sessionFingerprint() uint64 {
 		s.fingerprinter = s.newFingerprinter()
 	}
 	return s.fingerprinter.ofSession()
+}
+
+// appendGroups appends where the job may lie, and the nodes there.
+func (r *jobRun) appendGroups(b []byte) []byte {
+	b = appendFlag(appendText(b, r.groups.Plugin), r.groups.Required)
+	for _, path := range slices.Sorted(maps.Keys(r.groups.Refused)) {
+		b = appendText(appendText(b, path), r.groups.Refused[path])
+	}
+	for _, group := range r.groups.Candidates {
+		b = appendNumber(appendText(b, group.Path()), r.fingerprinter.ofSet(r.index.Group(group)))
+	}
+	return b
 }
 
 func (r *jobRun) appendGang(b []byte, tasks []*api.TaskInfo) []byte {

@@ -36,6 +36,10 @@ type jobRun struct {
 	// tried are the sets of nodes in which the job was tried, and shortfalls how far trials came there.
 	tried      map[*nodeset.Set]bool
 	shortfalls map[*nodeset.Set]shortfall
+	// phases are whether only what is idle counts, in the order in which that is tried.
+	phases []bool
+	// planned are the nodes of the tasks, where the packing of a unit has planned them; nil elsewhere.
+	planned map[api.TaskID]int32
 	// bestEffortReason is why the job cannot be completed by backfill; empty elsewhere.
 	bestEffortReason string
 }
@@ -51,16 +55,28 @@ type trialOptions struct {
 // placeJob places what makes the job ready, or more of a job that is. It returns true if something was handed over to be
 // bound: a job that is not ready, or waits for resources being released, is not looked at again in this session.
 func (s *solver) placeJob(job *api.JobInfo, pending *pendingTasks, alone bool) bool {
-	groups, err := s.ssn.NodeGroups(job)
+	r, err := s.newJobRun(job, pending, alone)
 	if err != nil {
 		klog.V(3).InfoS("A job is not placed", "podGroup", klog.KRef(job.Namespace, job.Name), "err", err)
 		s.recordWait(job, framework.Wait{Reason: framework.NotEnoughResources, Message: err.Error()})
 		return false
 	}
 	defer s.finder.ForgetJob()
+	if r.groups != nil && r.reuseExplanation() {
+		return false
+	}
+	return r.finish(r.solve())
+}
+
+// newJobRun asks the plugins where the job may lie now. An error is why it may lie nowhere.
+func (s *solver) newJobRun(job *api.JobInfo, pending *pendingTasks, alone bool) (*jobRun, error) {
+	groups, err := s.ssn.NodeGroups(job)
+	if err != nil {
+		return nil, err
+	}
 	r := &jobRun{
 		solver: s, job: job, pending: pending, groups: groups, alone: alone, places: 1, members: s.progressOf(job).members,
-		tried: map[*nodeset.Set]bool{}, shortfalls: map[*nodeset.Set]shortfall{},
+		tried: map[*nodeset.Set]bool{}, shortfalls: map[*nodeset.Set]shortfall{}, phases: []bool{true, false},
 	}
 	if groups != nil || r.dividesItself() {
 		r.packing = r.jobInput()
@@ -68,11 +84,8 @@ func (s *solver) placeJob(job *api.JobInfo, pending *pendingTasks, alone bool) b
 	if groups != nil {
 		r.compare = groups.Compare
 		r.alone = false // all at once would be all in one group: what it has no room for may go to another
-		if r.reuseExplanation() {
-			return false
-		}
 	}
-	return r.finish(r.solve())
+	return r, nil
 }
 
 // finish hands a result that makes the job ready over to be bound, keeps one that waits in the session, and explains why there
@@ -112,7 +125,7 @@ func (r *jobRun) tryInOrder(ways ...func(trialOptions) jobResult) jobResult {
 	if avoided := r.ssn.Avoided(r.job); len(avoided) > 0 {
 		within = []*nodeset.Set{r.index.Without(avoided), nil}
 	}
-	for _, idleOnly := range []bool{true, false} {
+	for _, idleOnly := range r.phases {
 		if !idleOnly && !r.index.Releases(r.index.All) {
 			break
 		}

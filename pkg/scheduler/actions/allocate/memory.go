@@ -31,6 +31,8 @@ type memory struct {
 	packing, orders   turns
 	// gangs are those that fit nowhere, and formerGangs those of the session before.
 	gangs, formerGangs map[api.JobID]carriedExplanation
+	// units are the units that fit nowhere, by name, and formerUnits those of the session before.
+	units, formerUnits map[string]carriedUnit
 	// objects number the objects of nodes that fingerprints are of, and formerObjects are those of the session before: two have
 	// different numbers, even if one is put where the other was.
 	objects, formerObjects map[*v1.Node]uint64
@@ -49,6 +51,7 @@ func (m *memory) beginSession() {
 	m.packing.beginSession(sessionPackingSteps)
 	m.orders.beginSession(sessionLooks)
 	m.formerGangs, m.gangs = m.gangs, map[api.JobID]carriedExplanation{}
+	m.formerUnits, m.units = m.units, map[string]carriedUnit{}
 	m.formerObjects, m.objects = m.objects, map[*v1.Node]uint64{}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -32,6 +33,8 @@ type solver struct {
 	// failedGangs are the gangs that fit nowhere, by when: jobsPlaced counts the jobs of which something was placed for good.
 	failedGangs map[failedGang]int
 	jobsPlaced  int
+	// units are those of several gangs that had their turn.
+	units map[*binding.Unit]unitTurn
 	// probed counts the tasks placed for explanations alone.
 	probed int
 	// devicesOn is a node with devices of each make, and fingerprinter makes fingerprints; both are nil before they are asked
@@ -50,6 +53,7 @@ func newSolver(ssn *framework.Session, act *Action) *solver {
 		notGang:     ssn.TiersWithout(gang.PluginName),
 		progress:    map[api.JobID]*progress{},
 		failedGangs: map[failedGang]int{},
+		units:       map[*binding.Unit]unitTurn{},
 	}
 	s.finder = feasible.New(ssn, s.index, act.defaults, act.memory.seed)
 	option, found := ssn.PluginOption(gang.PluginName)
@@ -96,6 +100,9 @@ func (s *solver) serveQueue(q *jobQueues, queue *api.QueueInfo) {
 // is true if no other job is left.
 func (s *solver) takeTurn(q *jobQueues, job *api.JobInfo, alone bool) {
 	pending := q.pending[job.UID]
+	if pending.empty() || s.takeUnitTurn(q, job) { // it has had its turn with its unit
+		return
+	}
 	if s.placeJob(job, pending, alone) && !pending.empty() {
 		q.jobs[job.Queue].Push(job)
 		return
@@ -109,6 +116,9 @@ func (s *solver) explainOverused(q *jobQueues, queue *api.QueueInfo) {
 	for jobs := q.jobs[queue.UID]; !jobs.Empty(); {
 		job := jobs.Pop().(*api.JobInfo)
 		pending := q.pending[job.UID]
+		if pending.empty() { // placed with its unit
+			continue
+		}
 		pending.restoreFitErrors(job)
 		wait := s.ssn.QueueWait(queue, pending.first().InitResreq, func() bool { return s.ssn.Overused(queue) })
 		if s.jobReady(job) {

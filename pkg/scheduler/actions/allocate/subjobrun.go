@@ -47,7 +47,11 @@ func (r *jobRun) placeSubJob(subJob *api.SubJobInfo, tasks []*api.TaskInfo, scop
 	}
 	r.tried[scope.Set] = true
 	r.subJobTasks += len(tasks)
-	return r.subJobRun(subJob, tasks, scope, opts).place()
+	run := r.subJobRun(subJob, tasks, scope, opts)
+	if r.planned != nil {
+		return run.placePlanned()
+	}
+	return run.place()
 }
 
 func (s *subJobRun) place() subJobResult {

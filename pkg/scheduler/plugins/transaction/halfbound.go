@@ -13,6 +13,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
@@ -32,15 +33,24 @@ const gangHalfBound = "GangHalfBound"
 // findHalfBound lists the gangs that are bound in part and wait, lets them in without queueing again, and keeps their
 // conditions.
 func (p *plugin) findHalfBound(ssn *framework.Session) {
-	p.halfBound = map[api.JobID]time.Time{}
+	p.halfBound, p.ofGroup = map[api.JobID]time.Time{}, map[api.JobID]bool{}
+	p.formerGroups, p.groups = p.groups, map[api.JobID]group{}
+	_, p.coscheduling = ssn.PluginOption(gangs.Plugin)
 	underWay := map[api.JobID]time.Time{}
 	defer func() { p.completed.since = underWay }()
 	for uid, job := range ssn.Jobs {
 		known, waits := conditionOf(job), waitsInPart(job)
+		short := p.groupFellShort(ssn.Jobs, job)
+		if short != nil {
+			p.ofGroup[uid] = true
+			waits = waitsForMore(job)
+		}
 		if known == nil && !waits {
 			continue
 		}
-		short := fellShort(job)
+		if short == nil {
+			short = p.fellShort(job)
+		}
 		switch {
 		case short == nil && known != nil:
 			dropCondition(job)
@@ -69,18 +79,24 @@ func (p *plugin) findHalfBound(ssn *framework.Session) {
 // isHalfBound is true if the gang is bound in part and nothing more of it has been placed in this session.
 func (p *plugin) isHalfBound(job *api.JobInfo) bool {
 	_, ok := p.halfBound[job.UID]
-	return ok && waitsInPart(job)
+	return ok && (waitsInPart(job) || p.ofGroup[job.UID] && waitsForMore(job))
 }
 
 // waitsInPart is true if members hold nodes, others wait, and none is being bound.
-func waitsInPart(job *api.JobInfo) bool {
-	return len(job.TaskStatusIndex[api.Pending]) > 0 && len(job.TaskStatusIndex[api.Binding]) == 0 &&
-		len(job.TaskStatusIndex[api.Bound])+len(job.TaskStatusIndex[api.Running]) > 0
+func waitsInPart(job *api.JobInfo) bool { return waitsForMore(job) && holdsNodes(job) }
+
+// waitsForMore is true if members wait and none is being bound.
+func waitsForMore(job *api.JobInfo) bool {
+	return len(job.TaskStatusIndex[api.Pending]) > 0 && len(job.TaskStatusIndex[api.Binding]) == 0
+}
+
+func holdsNodes(job *api.JobInfo) bool {
+	return len(job.TaskStatusIndex[api.Bound])+len(job.TaskStatusIndex[api.Running]) > 0
 }
 
 // fellShort says what a gang that holds nodes lacks of the minimum it was bound for; nil when it lacks nothing of that.
-func fellShort(job *api.JobInfo) error {
-	if len(job.TaskStatusIndex[api.Bound])+len(job.TaskStatusIndex[api.Running]) == 0 {
+func (p *plugin) fellShort(job *api.JobInfo) error {
+	if !holdsNodes(job) || p.isSatisfied(job) {
 		return nil
 	}
 	short := binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed)
@@ -136,10 +152,17 @@ func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	}
 }
 
-// evict evicts the gang's members that hold nodes.
+// evict evicts the gang's members that hold nodes, and those of its group.
 func (p *plugin) evict(ssn *framework.Session, job *api.JobInfo) {
 	reason := fmt.Sprintf("its gang has been bound in part for more than %s (%s)", p.evictAfter, evictAfter)
-	for _, task := range placedTasks(job) {
+	tasks := placedTasks(job)
+	if p.ofGroup[job.UID] {
+		reason = fmt.Sprintf("its group has been bound in part for more than %s (%s)", p.evictAfter, evictAfter)
+		for _, other := range p.boundWith(ssn.Jobs, job) {
+			tasks = append(tasks, placedTasks(other)...)
+		}
+	}
+	for _, task := range tasks {
 		if err := ssn.Evict(task, reason); err != nil {
 			klog.ErrorS(err, "Evicting a member of a gang bound in part", "pod", klog.KObj(task.Pod))
 		}

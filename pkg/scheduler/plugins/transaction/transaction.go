@@ -36,7 +36,13 @@ type plugin struct {
 	evictAfter time.Duration
 	// halfBound are the gangs of the session that are bound in part and wait, and since when they are.
 	halfBound map[api.JobID]time.Time
-	completed *completed
+	// ofGroup are those of them of which nobody is bound, but others of their group are.
+	ofGroup map[api.JobID]bool
+	// groups are those of the gangs that were asked about in this session, formerGroups in the one before.
+	groups, formerGroups map[api.JobID]group
+	// coscheduling is true if the plugin is configured that lets gangs be satisfied.
+	coscheduling bool
+	completed    *completed
 }
 
 // completed are the gangs bound in part of which members are being bound, and since when they are without a pause. It is

@@ -40,7 +40,7 @@ type fakeCache struct {
 	registry *framework.Registry
 }
 
-func (c *fakeCache) AddToTransaction(*vccache.BindContext, map[string]string, []binding.Step) error {
+func (c *fakeCache) AddToTransaction(*vccache.BindContext, *binding.Unit, map[string]string, []binding.Step) error {
 	return nil
 }
 func (c *fakeCache) SealTransactions()                             {}

@@ -70,11 +70,7 @@ func (c *ClassCache) Verdict(node int32) *NodeVerdict {
 	info := f.index.Nodes[node]
 	*v = NodeVerdict{version: f.index.Version(node) + 1}
 	if short := insufficient(c.task.InitResreq, info); len(short) > 0 {
-		var statuses []*api.Status
-		for _, name := range short {
-			statuses = append(statuses, &api.Status{Code: api.Unschedulable, Reason: api.WrapInsufficientResourceReason([]string{name})})
-		}
-		v.err = api.NewFitErrWithStatus(c.task, info, statuses...)
+		v.err = c.shortage(short, info)
 		return v
 	}
 	err := f.predicate(c.layers.cached, c.task, info)
@@ -86,6 +82,20 @@ func (c *ClassCache) Verdict(node int32) *NodeVerdict {
 		v.Copies = f.copies(c.task.InitResreq, info)
 	}
 	return v
+}
+
+// shortage is the verdict on a node that is short of these resources: that of the plugins where one of them knows more of all of them.
+func (c *ClassCache) shortage(of []string, node *api.NodeInfo) error {
+	if !slices.ContainsFunc(of, func(name string) bool { return !c.finder.ssn.IsShortageExplained(name) }) {
+		if err := c.finder.predicate(c.layers.cached, c.task, node); err != nil {
+			return err
+		}
+	}
+	var statuses []*api.Status
+	for _, name := range of {
+		statuses = append(statuses, &api.Status{Code: api.Unschedulable, Reason: api.WrapInsufficientResourceReason([]string{name})})
+	}
+	return api.NewFitErrWithStatus(c.task, node, statuses...)
 }
 
 // score returns the cached plugins' score of a node that fits.

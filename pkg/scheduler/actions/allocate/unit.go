@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate
+
+import (
+	"fmt"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// A unit of several gangs is placed whole: the minimum of each of its gangs, in one trial. Once that is so its gangs take turns of
+// their own for what is left of them.
+
+// unitTurn is how a unit's one turn in the session ended.
+type unitTurn int
+
+const (
+	unitNotTried unitTurn = iota
+	unitWaits
+	unitPlaced
+)
+
+// takeUnitTurn gives the turn of the job to its unit, where it has one of several gangs that is not placed yet. It returns false
+// when the job is to have its turn by itself.
+func (s *solver) takeUnitTurn(q *jobQueues, job *api.JobInfo) (taken bool) {
+	unit := s.ssn.Unit(job)
+	if unit == nil || len(unit.Gangs) < 2 {
+		return false
+	}
+	if s.units[unit] == unitNotTried {
+		s.units[unit] = s.placeUnit(q, unit)
+	}
+	if s.units[unit] == unitPlaced {
+		return false
+	}
+	q.pending[job.UID].restoreFitErrors(job)
+	delete(s.progress, job.UID)
+	return true
+}
+
+// placeUnit places those of the unit's gangs that are not ready yet, and hands them over to be bound.
+func (s *solver) placeUnit(q *jobQueues, unit *binding.Unit) unitTurn {
+	u := &unitRun{solver: s, id: unit.ID, pending: q.pending}
+	for _, terms := range unit.Gangs {
+		job := s.ssn.Jobs[terms.Gang]
+		if reason := s.keepsUnit(q, terms.Gang, job); reason != "" {
+			u.explain(unit, nil, fmt.Sprintf("gang %s %s", terms.Gang, reason))
+			return unitWaits
+		}
+		if !s.jobReady(job) {
+			u.gangs = append(u.gangs, job)
+		}
+	}
+	if len(u.gangs) == 0 {
+		return unitPlaced
+	}
+	defer s.finder.ForgetJob()
+	if u.reuse() {
+		return unitWaits
+	}
+	placed, failed := u.solve()
+	switch {
+	case placed == nil:
+		u.explain(unit, failed, "")
+		return unitWaits
+	case placed.outcome() == pipelined:
+		return unitWaits
+	}
+	for _, p := range placed {
+		p.finish(p.result)
+	}
+	return unitPlaced
+}
+
+// keepsUnit is why the gang keeps its unit from being placed now; empty when it does not.
+func (s *solver) keepsUnit(q *jobQueues, name api.JobID, job *api.JobInfo) string {
+	switch {
+	case job == nil:
+		return "is not there"
+	case s.jobReady(job):
+		return ""
+	case q.pending[name] != nil:
+		if queue := s.ssn.Queues[job.Queue]; s.ssn.Overused(queue) {
+			return fmt.Sprintf("waits for its queue %s, which has all that it may have", queue.Name)
+		}
+		return ""
+	case job.IsPending():
+		return "is not let in by its queue yet"
+	}
+	if verdict := s.ssn.JobValid(job); verdict != nil && !verdict.Pass {
+		return "waits: " + brief.Part(verdict.Message)
+	}
+	return "has no members left to place, and is short of its minimum"
+}
+
+// explain says on each of the unit's gangs why they wait: on the one that found no room by its own explanation, on the others by its
+// name.
+func (u *unitRun) explain(unit *binding.Unit, failed *misfit, why string) {
+	if failed != nil {
+		why = fmt.Sprintf("gang %s does not fit with it: %s", failed.job.UID, brief.Part(failed.wait.Message))
+	}
+	waits := map[api.JobID]framework.Wait{}
+	for _, terms := range unit.Gangs {
+		job, pending := u.ssn.Jobs[terms.Gang], u.pending[terms.Gang]
+		if job == nil || pending == nil {
+			continue
+		}
+		wait := framework.Wait{Reason: framework.NotEnoughResources, Message: fmt.Sprintf("its group %s is placed together, and %s", brief.Part(u.id), why)}
+		if failed != nil && failed.job == job {
+			wait = failed.wait
+			if failed.beside > 0 {
+				wait.Message = fmt.Sprintf("with %d other gangs of its group placed: %s", failed.beside, wait.Message)
+			}
+		}
+		waits[job.UID] = wait
+		u.recordWait(job, wait)
+	}
+	u.remember(waits, failed)
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate
+
+import (
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// carriedUnit is why a unit was not placed: what each of its gangs was told, and the explanation of the one that found no room.
+type carriedUnit struct {
+	fingerprint uint64
+	waits       map[api.JobID]framework.Wait
+	failed      api.JobID
+	explained   framework.GangExplanation
+}
+
+// reuse tells the unit's gangs what they were told in the session before, if that follows from the same.
+func (u *unitRun) reuse() bool {
+	if u.fingerprint = u.makeFingerprint(); u.fingerprint == 0 {
+		return false
+	}
+	found, ok := u.memory.formerUnits[u.id]
+	if !ok || found.fingerprint != u.fingerprint {
+		return false
+	}
+	u.memory.units[u.id] = found
+	for uid, wait := range found.waits {
+		u.recordWait(u.ssn.Jobs[uid], wait)
+	}
+	if found.failed != "" {
+		found.explained.Time = u.now()
+		u.ssn.Explain(found.failed, found.explained)
+	}
+	return true
+}
+
+// remember keeps what the gangs are told, for the next session.
+func (u *unitRun) remember(waits map[api.JobID]framework.Wait, failed *misfit) {
+	if u.fingerprint == 0 || u.cut {
+		return
+	}
+	kept := carriedUnit{fingerprint: u.fingerprint, waits: waits}
+	if failed != nil && failed.explanation != nil {
+		kept.failed, kept.explained = failed.job.UID, *failed.explanation
+	}
+	u.memory.units[u.id] = kept
+}
+
+// makeFingerprint returns the fingerprint of all that decides on the unit; 0 where that is more than can be named.
+func (u *unitRun) makeFingerprint() uint64 {
+	session := u.sessionFingerprint()
+	if session == 0 || sharded() {
+		return 0
+	}
+	b := appendNumber(nil, session)
+	for _, job := range u.gangs {
+		r, err := u.newJobRun(job, u.pending[job.UID], false)
+		if err != nil {
+			return 0
+		}
+		if b = r.appendUnitGang(b); b == nil {
+			return 0
+		}
+	}
+	b = appendNumber(b, u.fingerprinter.ofSet(u.index.All))
+	return max(u.fingerprinter.bytes(b), 1)
+}
+
+// appendUnitGang appends what decides on one of the unit's gangs; nil where that is more than can be named.
+func (r *jobRun) appendUnitGang(b []byte) []byte {
+	tasks := r.pending.tasks[r.job.DefaultSubJobID()]
+	if len(tasks) == 0 || r.dividesItself() || len(r.members.nodes) > 0 || len(r.job.TaskStatusIndex[api.Pipelined]) > 0 ||
+		len(r.ssn.Avoided(r.job)) > 0 || !r.queueTakes(tasks) {
+		return nil
+	}
+	in := &packingInput{solver: r.solver}
+	at := map[*feasible.TaskClass]int{}
+	for _, task := range tasks {
+		class := r.finder.Class(task)
+		i, known := at[class]
+		if !known {
+			i = len(in.tasks)
+			at[class], in.tasks = i, append(in.tasks, nil)
+		}
+		in.tasks[i] = append(in.tasks[i], task)
+	}
+	chosenBy := ""
+	if r.groups != nil {
+		chosenBy = r.groups.Plugin
+	}
+	if !in.decidedByNumbers(chosenBy) {
+		return nil
+	}
+	b = r.appendGang(b, tasks)
+	if r.groups == nil {
+		return appendFlag(b, false)
+	}
+	return r.appendGroups(appendFlag(b, true))
+}

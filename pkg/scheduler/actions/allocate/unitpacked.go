@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate
+
+import (
+	"slices"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
+)
+
+// maxAssignments bounds in how many ways the gangs of a unit are assigned to node groups to be packed there.
+const maxAssignments = 64
+
+// packedGang is a gang of a unit as part of a packing.
+type packedGang struct {
+	*jobRun
+	// scopes are where it may lie, each by itself.
+	scopes []placementScope
+	// scope is where it is assigned to.
+	scope  placementScope
+	tasks  []*api.TaskInfo
+	needed int
+}
+
+// packed places the gangs by a plan that gives all of them room at once, in numbers: for each way to assign them to groups, up to a
+// bound. Trials one after the other miss it where gangs share nodes, and what one leaves is not what the next one needs.
+func (u *unitRun) packed() placedGangs {
+	var all []*packedGang
+	for _, job := range u.gangs {
+		g := u.packedGang(job)
+		if g == nil {
+			return nil
+		}
+		all = append(all, g)
+	}
+	left := maxAssignments
+	return u.assign(all, 0, &left)
+}
+
+// packedGang is nil for a gang of which numbers do not tell.
+func (u *unitRun) packedGang(job *api.JobInfo) *packedGang {
+	r, err := u.newJobRun(job, u.pending[job.UID], false)
+	if err != nil || !r.gangDecides || r.dividesItself() || len(job.TaskStatusIndex[api.Pipelined]) > 0 {
+		return nil
+	}
+	g := &packedGang{jobRun: r, tasks: r.pending.tasks[job.DefaultSubJobID()], needed: r.neededByJob()}
+	if g.needed < 1 || g.needed > len(g.tasks) || g.needed < len(g.tasks) && len(r.neededByRole()) > 0 {
+		return nil
+	}
+	opts := trialOptions{idleOnly: u.idleOnly}
+	if r.groups == nil {
+		g.scopes = []placementScope{u.anywhere(opts)}
+		return g
+	}
+	for _, group := range r.groups.Candidates {
+		if !r.refuted(r.groupSet(group, nil), opts) {
+			g.scopes = append(g.scopes, r.groupScope(group, nil, r.groups.Plugin))
+		}
+	}
+	if !r.groups.Required {
+		g.scopes = append(g.scopes, u.anywhere(opts))
+	}
+	return g
+}
+
+// assign assigns the gangs from one on to scopes, and places all of them when the last one is.
+func (u *unitRun) assign(all []*packedGang, next int, left *int) placedGangs {
+	if next == len(all) {
+		*left--
+		return u.placePacked(all)
+	}
+	for _, scope := range all[next].scopes {
+		if *left == 0 {
+			return nil
+		}
+		all[next].scope = scope
+		if placed := u.assign(all, next+1, left); placed != nil {
+			return placed
+		}
+	}
+	return nil
+}
+
+// kindOfTask is a kind of a packing: tasks of a class of a gang.
+type kindOfTask struct {
+	gang  *packedGang
+	tasks []*api.TaskInfo
+}
+
+// placePacked places the gangs where they are assigned to, if there is a plan and every plugin agrees with it.
+func (u *unitRun) placePacked(all []*packedGang) placedGangs {
+	problem, kinds, nodes := u.problemOf(all)
+	if problem == nil {
+		return nil
+	}
+	of := search{job: all[0].job.UID, set: "unit " + u.id, tasks: problem.Tasks(), idleOnly: u.idleOnly}
+	found, done := u.memory.solve(problem, of, maxAssignments)
+	u.cut = u.cut || !done
+	if found.Answer != packing.Fits {
+		return nil
+	}
+	planned := map[*packedGang]map[api.TaskID]int32{}
+	for n, taken := range found.plan {
+		for k, count := range taken {
+			kind := &kinds[k]
+			if planned[kind.gang] == nil {
+				planned[kind.gang] = map[api.TaskID]int32{}
+			}
+			for _, task := range kind.tasks[:count] {
+				planned[kind.gang][task.UID] = nodes[n]
+			}
+			kind.tasks = kind.tasks[count:]
+		}
+	}
+	var placed placedGangs
+	for _, g := range all {
+		u.ssn.Turn(g.job.UID)
+		r := *g.jobRun
+		r.planned = planned[g]
+		result := r.placeIn(g.scope, trialOptions{idleOnly: u.idleOnly})
+		if result.outcome == notPlaced {
+			placed.discard()
+			return nil
+		}
+		u.jobsPlaced++
+		placed = append(placed, placedGang{&r, result})
+	}
+	return placed
+}
+
+// problemOf is the packing problem of the gangs where they are assigned to, its kinds, and the nodes it is on; nil where numbers do not
+// tell.
+func (u *unitRun) problemOf(all []*packedGang) (*packing.Problem, []kindOfTask, []int32) {
+	var tasks []*api.TaskInfo
+	for _, g := range all {
+		tasks = append(tasks, g.tasks...)
+	}
+	in := &packingInput{solver: u.solver, names: resourceNames(tasks)}
+	var kinds []kindOfTask
+	var classes []*feasible.CandidateNodes
+	for role, g := range all {
+		at := map[*feasible.TaskClass]int{}
+		for _, task := range g.tasks {
+			class := u.finder.Class(task)
+			k, known := at[class]
+			if !known {
+				cache, err := u.finder.Cache(task)
+				if err != nil || len(kinds) == maxPackingClasses || len(hostPorts(task.Pod)) > 0 {
+					return nil, nil, nil
+				}
+				k = len(kinds)
+				at[class] = k
+				kinds = append(kinds, kindOfTask{gang: g})
+				classes = append(classes, u.finder.Candidates(task, cache, g.scope.Where))
+				in.classes, in.tasks = append(in.classes, class), append(in.tasks, nil)
+				in.problem.Kinds = append(in.problem.Kinds, packing.Kind{Request: vector(task.InitResreq, in.names), Role: role})
+			}
+			kinds[k].tasks = append(kinds[k].tasks, task)
+			in.tasks[k] = append(in.tasks[k], task)
+			in.problem.Kinds[k].Count++
+		}
+		in.problem.Roles = append(in.problem.Roles, g.needed)
+		in.problem.Wanted += g.needed
+	}
+	set := u.index.All
+	problem, nodes := in.problemOn(set, u.idleOnly, func(k, place int) bool {
+		at, within := kinds[k].gang.scope.Set.Place(set.Nodes[place])
+		return within && classes[k].Packs(int(at), u.idleOnly)
+	})
+	return problem, kinds, nodes
+}
+
+// placePlanned places the tasks for which a node is planned, when every plugin still agrees.
+func (s *subJobRun) placePlanned() subJobResult {
+	p := s.newTaskPlacer()
+	p.minimum = len(s.planned)
+	for _, task := range s.tasks {
+		node, planned := s.planned[task.UID]
+		if !planned || p.ready() {
+			continue
+		}
+		cache, err := s.finder.Cache(task)
+		if err != nil || !p.wanted(task) || p.finder.PrePredicate(task) != nil || !p.placeOnNode(task, cache, node) {
+			p.discard()
+			return subJobResult{rest: s.tasks}
+		}
+	}
+	return p.end(slices.DeleteFunc(slices.Clone(s.tasks), func(task *api.TaskInfo) bool { return task.Status != api.Pending }))
+}

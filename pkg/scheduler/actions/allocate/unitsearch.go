@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+)
+
+const (
+	// maxUnitOrders bounds how many orders of a unit's gangs are tried: each has the gang that found no room come first.
+	maxUnitOrders = 6
+	// maxUnitTrials bounds how many gangs are placed in trials of a unit beyond these, to find groups in which all have room.
+	maxUnitTrials = 512
+)
+
+// unitRun is the turn of a unit.
+type unitRun struct {
+	*solver
+	id      string
+	pending map[api.JobID]*pendingTasks
+	// gangs are those to be placed.
+	gangs []*api.JobInfo
+	// idleOnly is true while what is being released does not count.
+	idleOnly bool
+	// trials and tasks count what was tried beyond the orders. The tasks are no more than maxFurtherLooks.
+	trials, tasks int
+	// fingerprint is of all that decides on the unit, 0 when that is more than can be named; cut is true if the session had not the
+	// steps for all ways.
+	fingerprint uint64
+	cut         bool
+}
+
+// placedGang is a gang with its trial.
+type placedGang struct {
+	*jobRun
+	result jobResult
+}
+
+// placedGangs are placed in this order.
+type placedGangs []placedGang
+
+// discard takes all of them back, the last first.
+func (p placedGangs) discard() {
+	for _, gang := range slices.Backward(p) {
+		gang.takeBack()
+	}
+}
+
+func (p *placedGang) takeBack() {
+	p.result.discard(p.job)
+	p.finder.ForgetJob()
+	p.jobsPlaced++ // what did not fit beside it may fit now
+}
+
+// outcome is ready if all of them are.
+func (p placedGangs) outcome() outcome {
+	for _, gang := range p {
+		if gang.result.outcome != ready || !gang.jobReady(gang.job) {
+			return pipelined
+		}
+	}
+	return ready
+}
+
+// misfit is a gang that found no room, why, and beside how many others of its unit.
+type misfit struct {
+	job         *api.JobInfo
+	wait        framework.Wait
+	explanation *framework.GangExplanation
+	beside      int
+}
+
+// solve places all gangs, or none and says which found no room.
+func (u *unitRun) solve() (placedGangs, *misfit) {
+	var first *misfit
+	for _, u.idleOnly = range []bool{true, false} {
+		if !u.idleOnly && !u.index.Releases(u.index.All) {
+			break
+		}
+		u.trials, u.tasks = 0, 0
+		placed, failed := u.solveNow(first == nil)
+		if placed != nil {
+			return placed, nil
+		}
+		first = cmp.Or(first, failed)
+	}
+	return nil, first
+}
+
+// solveNow tries the gangs in a few orders, then with other groups for them, then as one packing. The first misfit is explained where
+// that is asked for.
+func (u *unitRun) solveNow(explain bool) (placedGangs, *misfit) {
+	order := u.largestFirst()
+	var first *misfit
+	tried := map[string]bool{}
+	for range min(maxUnitOrders, len(order)+1) {
+		placed, failed := u.placeInOrder(order, explain && first == nil)
+		if failed == nil {
+			return placed, nil
+		}
+		first = cmp.Or(first, failed)
+		if failed.beside == 0 {
+			return nil, first // it has no room even alone
+		}
+		if len(tried) == 0 && !u.granted() {
+			return nil, first
+		}
+		tried[orderKey(order)] = true
+		i := slices.Index(order, failed.job)
+		order = slices.Concat(order[i:i+1], order[:i], order[i+1:])
+		if tried[orderKey(order)] {
+			break
+		}
+	}
+	if placed := u.search(nil, u.largestFirst()); placed != nil {
+		return placed, nil
+	}
+	return u.packed(), first
+}
+
+// granted is true if the session has the steps to try more than one order. Units for which it has not take turns (turns.go).
+func (u *unitRun) granted() bool {
+	tasks := 0
+	for _, job := range u.gangs {
+		tasks += len(job.TaskStatusIndex[api.Pending])
+	}
+	of := search{u.gangs[0].UID, "unit " + u.id, tasks, u.idleOnly}
+	if u.memory.orders.whole(of, min(tasks*maxUnitOrders, maxFurtherLooks)) {
+		return true
+	}
+	u.cut = true
+	return false
+}
+
+func orderKey(order []*api.JobInfo) string {
+	key := ""
+	for _, job := range order {
+		key = fmt.Sprintf("%s %s", key, job.UID)
+	}
+	return key
+}
+
+// largestFirst orders the gangs by what their minima ask for in all.
+func (u *unitRun) largestFirst() []*api.JobInfo {
+	order := slices.Clone(u.gangs)
+	shares := map[api.JobID]float64{}
+	for _, job := range order {
+		if task := u.pending[job.UID].first(); task != nil {
+			shares[job.UID] = u.dominantShare(task) * float64(job.MinAvailable-job.ReadyTaskNum())
+		}
+	}
+	slices.SortStableFunc(order, func(l, r *api.JobInfo) int { return cmp.Compare(shares[r.UID], shares[l.UID]) })
+	return order
+}
+
+// placeInOrder places the gangs one beside the other. Where one finds no room all are taken back.
+func (u *unitRun) placeInOrder(order []*api.JobInfo, explain bool) (placedGangs, *misfit) {
+	var placed placedGangs
+	for _, job := range order {
+		gang, wait := u.place(job, nil, explain)
+		if gang == nil {
+			failed := &misfit{job: job, wait: wait, explanation: u.ssn.Explanation(job.UID), beside: len(placed)}
+			placed.discard()
+			return nil, failed
+		}
+		placed = append(placed, *gang)
+	}
+	return placed, nil
+}
+
+// place places the gang beside those that are placed, in none of the groups that are left out. Without room it is nil, and the wait says
+// why if that is to be explained.
+func (u *unitRun) place(job *api.JobInfo, leftOut map[*topology.Group]bool, explain bool) (*placedGang, framework.Wait) {
+	u.ssn.Turn(job.UID)
+	r, err := u.newJobRun(job, u.pending[job.UID], false)
+	if err != nil {
+		return nil, framework.Wait{Reason: framework.NotEnoughResources, Message: err.Error()}
+	}
+	r.phases = []bool{u.idleOnly}
+	if r.groups != nil && len(leftOut) > 0 {
+		groups := *r.groups
+		groups.Candidates = slices.DeleteFunc(slices.Clone(groups.Candidates), func(g *topology.Group) bool { return leftOut[g] })
+		r.groups = &groups
+	}
+	result := r.solve()
+	if result.outcome != notPlaced {
+		u.jobsPlaced++
+		return &placedGang{r, result}, framework.Wait{}
+	}
+	if explain {
+		r.explain()
+	}
+	u.finder.ForgetJob()
+	wait, _ := u.ssn.Wait(job.UID)
+	return nil, wait
+}
+
+// search places the gangs that are left beside those that are placed, each in all of its groups in turn until the others have room,
+// too. It is nil when there is no way, or none within the bound.
+func (u *unitRun) search(placed placedGangs, left []*api.JobInfo) placedGangs {
+	if len(left) == 0 {
+		return placed
+	}
+	leftOut := map[*topology.Group]bool{}
+	for u.affords(left[0]) {
+		gang, _ := u.place(left[0], leftOut, false)
+		if gang == nil {
+			return nil
+		}
+		if all := u.search(append(slices.Clip(placed), *gang), left[1:]); all != nil {
+			return all
+		}
+		used := gang.candidateOf()
+		gang.takeBack()
+		if used == nil {
+			return nil // there is no other group for it
+		}
+		leftOut[used] = true
+	}
+	return nil
+}
+
+// affords counts a trial, and is true while the search is within its bound.
+func (u *unitRun) affords(job *api.JobInfo) bool {
+	u.trials++
+	u.tasks += len(job.TaskStatusIndex[api.Pending])
+	return u.trials <= maxUnitTrials && u.tasks <= maxFurtherLooks
+}
+
+// candidateOf is the group among the gang's candidates that it lies in; nil when it lies in none of them alone.
+func (p *placedGang) candidateOf() *topology.Group {
+	if p.groups == nil {
+		return nil
+	}
+	nodes := p.result.nodes()
+	for _, group := range p.groups.Candidates {
+		if containsAll(p.index.Group(group), nodes) {
+			return group
+		}
+	}
+	return nil
+}
+
+func containsAll(set *nodeset.Set, nodes map[int32]bool) bool {
+	for node := range nodes {
+		if !set.Has(node) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transaction
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+)
+
+// A group of gangs is bound in part when members of one gang were bound with it, as their Bindings say, and another gang of it, which
+// says to this day that it is of that group, has not got its minimum and has nobody bound. Such a gang is completed like one that is
+// bound in part itself.
+
+// group is a gang's group as one version of its PodGroup lists it.
+type group struct {
+	uid     types.UID
+	version string
+	gangs   []gangs.Name
+	id      string
+}
+
+// groupFellShort says what a gang that waits lacks while others of its group hold nodes; nil when it lacks nothing of that.
+func (p *plugin) groupFellShort(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) error {
+	if job.PodGroup == nil || len(job.TaskStatusIndex[api.Pending]) == 0 || holdsNodes(job) {
+		return nil
+	}
+	others := p.boundWith(jobs, job)
+	if len(others) == 0 {
+		return nil
+	}
+	if short := binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed); short != nil {
+		return fmt.Errorf("gang %s of its group is bound, and of this one %w", others[0].UID, short)
+	}
+	return nil
+}
+
+// boundWith are the gangs of the job's group that hold nodes as part of it. A group that was satisfied is not among them: it was whole.
+func (p *plugin) boundWith(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) []*api.JobInfo {
+	var bound []*api.JobInfo
+	of := p.groupOf(job)
+	for _, name := range of.gangs {
+		other := jobs[api.JobID(name.String())]
+		if other != nil && other != job && other.PodGroup != nil && !p.isSatisfied(other) && saysBoundWith(other, of.id) {
+			bound = append(bound, other)
+		}
+	}
+	return bound
+}
+
+// groupOf is the job's group. A tenant's list may be long, and sessions are many, so it is read once for each version of the PodGroup.
+func (p *plugin) groupOf(job *api.JobInfo) group {
+	pg := job.PodGroup
+	text, ok := pg.Annotations[gangs.GroupsAnnotation]
+	if !ok {
+		return group{}
+	}
+	known, ok := p.groups[job.UID]
+	if !ok {
+		known = p.formerGroups[job.UID]
+	}
+	if known.uid != pg.UID || known.version != pg.ResourceVersion || pg.ResourceVersion == "" {
+		self := gangs.Name{Namespace: job.Namespace, Name: job.Name}
+		settings, _ := gangs.Read(self, 0, map[string]string{gangs.GroupsAnnotation: text}, gangs.Settings{})
+		known = group{uid: pg.UID, version: pg.ResourceVersion, gangs: settings.Group, id: settings.GroupID(self)}
+	}
+	p.groups[job.UID] = known
+	return known
+}
+
+// saysBoundWith is true if a member of the gang that holds a node was bound with the group.
+func saysBoundWith(job *api.JobInfo, id string) bool {
+	return slices.ContainsFunc(placedTasks(job), func(task *api.TaskInfo) bool { return task.Pod.Annotations[gangs.BindGroupAnnotation] == id })
+}
+
+// isSatisfied is true of a gang that was whole once and does not have to be again. Its PodGroup says so for as long as the plugin that
+// reads that is configured.
+func (p *plugin) isSatisfied(job *api.JobInfo) bool {
+	return p.coscheduling && slices.ContainsFunc(job.PodGroup.Status.Conditions, func(c scheduling.PodGroupCondition) bool {
+		return c.Type == gangs.SatisfiedCondition
+	})
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transaction
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// A gang of which nobody is bound goes first while others of its group are bound, which a crash leaves.
+func TestGroupsBoundInPart(t *testing.T) {
+	const xy = `["ns/x","ns/y"]`
+	podGroup := func(name, group string) *v1beta1.PodGroup {
+		return schedtest.MakePodGroup().Name(name).Queue("a").MinMember(2).Annotation(gangs.GroupsAnnotation, group).Obj()
+	}
+	satisfied := func(pg *v1beta1.PodGroup) *v1beta1.PodGroup {
+		pg.Status.Conditions = []v1beta1.PodGroupCondition{{Type: gangs.SatisfiedCondition, Status: v1.ConditionTrue}}
+		return pg
+	}
+	pod := func(gang, n string) *schedtest.PodBuilder {
+		return schedtest.MakePod().Name(gang + "-" + n).Group(gang).Req(schedtest.Resources{"cpu": "1"})
+	}
+	runs := func(gang, n, with string) *schedtest.PodBuilder {
+		return pod(gang, n).Node("n").Phase(v1.PodRunning).Annotation(binding.MinimumAnnotation, "2").Annotation(gangs.BindGroupAnnotation, with)
+	}
+	bound := []*schedtest.PodBuilder{runs("x", "0", "ns/x,ns/y"), runs("x", "1", "ns/x,ns/y"), pod("y", "0"), pod("y", "1")}
+	tests := map[string]struct {
+		x, y *v1beta1.PodGroup
+		pods []*schedtest.PodBuilder
+		want bool
+	}{
+		"a crash left it":                      {podGroup("x", xy), podGroup("y", xy), bound, true},
+		"the other is of another group by now": {podGroup("x", xy), podGroup("y", `["ns/w","ns/y"]`), bound, false},
+		"the first was bound by itself":        {podGroup("x", xy), podGroup("y", xy), []*schedtest.PodBuilder{runs("x", "0", "ns/x"), runs("x", "1", "ns/x"), pod("y", "0"), pod("y", "1")}, false},
+		"nobody of the other waits":            {podGroup("x", xy), podGroup("y", xy), bound[:2], false},
+		"nobody is bound":                      {podGroup("x", xy), podGroup("y", xy), bound[2:], false},
+		"the first is gone":                    {podGroup("z", xy), podGroup("y", xy), bound[2:], false},
+		"the list cannot be read any more":     {podGroup("x", xy), podGroup("y", `["ns/x"`), bound, false},
+		"the first was whole with its group, and nobody is configured who says so": {satisfied(podGroup("x", xy)), podGroup("y", xy), bound, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newCache(t)
+			c.AddPodGroupV1beta1(tt.x)
+			c.AddPodGroupV1beta1(tt.y)
+			for _, pod := range tt.pods {
+				c.AddPod(pod.Obj())
+			}
+			sessions(t, c, 0)(func(ssn *framework.Session) {
+				job := ssn.Jobs["ns/y"]
+				if got := ssn.Urgent(job); got != tt.want {
+					t.Errorf("the gang goes first: %t, want %t", got, tt.want)
+				}
+				if told := conditionOf(job) != nil; told != tt.want {
+					t.Errorf("the gang is said to be bound in part: %t, want %t", told, tt.want)
+				}
+			})
+		})
+	}
+	t.Run("what cannot be completed goes", func(t *testing.T) {
+		c := newCache(t)
+		c.AddPodGroupV1beta1(podGroup("x", xy))
+		c.AddPodGroupV1beta1(podGroup("y", xy))
+		for _, pod := range bound {
+			c.AddPod(pod.Obj())
+		}
+		session := sessions(t, c, time.Minute)
+		synctest.Test(t, func(t *testing.T) {
+			session(nil)
+			time.Sleep(59 * time.Second)
+			session(nil)
+			before := len(ofGang(c.evicted, "x"))
+			time.Sleep(2 * time.Second)
+			session(nil)
+			reason := "its group has been bound in part for more than 1m0s (evictHalfBoundAfter)"
+			if diff := cmp.Diff([]string{"x-0: " + reason, "x-1: " + reason}, ofGang(c.evicted, "x")); diff != "" || before > 0 {
+				t.Errorf("%d were evicted before the limit, and after it (-want +got):\n%s", before, diff)
+			}
+		})
+	})
+}
+
+// ofGang are the evictions of the gang's members, in order.
+func ofGang(evicted []string, gang string) []string {
+	set := map[string]bool{}
+	for _, text := range evicted {
+		set[text] = true
+	}
+	var own []string
+	for _, n := range []string{"0", "1"} {
+		for text := range set {
+			if prefix := gang + "-" + n + ":"; len(text) > len(prefix) && text[:len(prefix)] == prefix {
+				own = append(own, text)
+			}
+		}
+	}
+	return own
+}
