@@ -10,69 +10,92 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/util/retry"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// nodeLockLife is how long a lock counts whose holder does not give it back. It is upstream's.
-const nodeLockLife = 5 * time.Minute
+// NodeLockLife is how long a lock counts whose holder does not give it back. It is upstream's, and Koordinator's.
+const NodeLockLife = 5 * time.Minute
 
-// expired is true if a lock of that time counts no longer. One that is no time counts until somebody removes it.
-func expired(since string) bool {
-	t, err := time.Parse(time.RFC3339, since)
-	return err == nil && time.Since(t) > nodeLockLife
+// NodeLock has pods take turns on a node, for device plugins that cannot tell which of several pods they are asked for. It is an annotation of the node: the scheduler
+// writes it for a pod that it is about to bind, and the device plugin takes it off once the pod has its device.
+type NodeLock struct {
+	Kube       kubernetes.Interface
+	Annotation string
+}
+
+// Take writes the value, unless the lock has one that counts. Written is true if it is there, or may be.
+func (l NodeLock) Take(ctx context.Context, nodeName, value string, counts func(was string) (bool, error)) (written bool, err error) {
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		written = false
+		node, err := l.Kube.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if was, ok := node.Annotations[l.Annotation]; ok {
+			held, err := counts(was)
+			if err != nil {
+				return err
+			}
+			if held {
+				return fmt.Errorf("node %s is locked (annotation %s: %.253q): another pod is being given its devices", nodeName, l.Annotation, was)
+			}
+		}
+		metav1.SetMetaDataAnnotation(&node.ObjectMeta, l.Annotation, value)
+		_, err = l.Kube.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{})
+		written = !apierrors.IsConflict(err)
+		return err
+	})
+	return written, err
+}
+
+// GiveBack takes the lock off if it has the holder's value.
+func (l NodeLock) GiveBack(ctx context.Context, nodeName string, isHolders func(value string) bool) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		node, err := l.Kube.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+		if err != nil || !isHolders(node.Annotations[l.Annotation]) {
+			return err
+		}
+		delete(node.Annotations, l.Annotation)
+		_, err = l.Kube.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{})
+		return err
+	})
 }
 
 // lockStep is the pre-bind step that takes a lock of the member's node. It is the last step, so that the lock is held as
 // shortly as can be; the device plugin gives it back. A scheduler that dies in between leaves it to expire.
 func lockStep(kube kubernetes.Interface, annotation string) binding.Step {
-	l := &lockHolder{nodes: kube.CoreV1().Nodes(), annotation: annotation}
+	l := &lockHolder{lock: NodeLock{kube, annotation}}
 	return binding.Step{Plugin: "deviceshare", PreBind: l.take, Rollback: l.giveBack}
 }
 
+// lockHolder takes upstream's locks, whose value is the time since when.
 type lockHolder struct {
-	nodes      corev1.NodeInterface
-	annotation string
+	lock NodeLock
 	// written is the lock's value once it is there, or may be.
 	written string
 }
 
 func (l *lockHolder) take(ctx context.Context, _ *api.TaskInfo, name string) error {
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		node, err := l.nodes.Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if since, ok := node.Annotations[l.annotation]; ok && !expired(since) {
-			return fmt.Errorf("node %s is locked (annotation %s) since %s: another pod is being given its devices", name, l.annotation, since)
-		}
-		if node.Annotations == nil {
-			node.Annotations = map[string]string{}
-		}
-		l.written = time.Now().Format(time.RFC3339)
-		node.Annotations[l.annotation] = l.written
-		_, err = l.nodes.Update(ctx, node, metav1.UpdateOptions{})
-		if apierrors.IsConflict(err) {
-			l.written = ""
-		}
-		return err
-	})
+	now := time.Now().Format(time.RFC3339)
+	written, err := l.lock.Take(ctx, name, now, func(since string) (bool, error) { return !expired(since), nil })
+	if written {
+		l.written = now
+	}
+	return err
+}
+
+// expired is true if a lock of that time counts no longer. One that is no time counts until somebody removes it.
+func expired(since string) bool {
+	t, err := time.Parse(time.RFC3339, since)
+	return err == nil && time.Since(t) > NodeLockLife
 }
 
 func (l *lockHolder) giveBack(ctx context.Context, _ *api.TaskInfo, name string) error {
 	if l.written == "" {
 		return nil
 	}
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		node, err := l.nodes.Get(ctx, name, metav1.GetOptions{})
-		if err != nil || node.Annotations[l.annotation] != l.written {
-			return err
-		}
-		delete(node.Annotations, l.annotation)
-		_, err = l.nodes.Update(ctx, node, metav1.UpdateOptions{})
-		return err
-	})
+	return l.lock.GiveBack(ctx, name, func(value string) bool { return value == l.written })
 }

@@ -122,10 +122,10 @@ var locksOfOthers = map[string]struct {
 }{
 	"taken just now": {
 		since:   func() string { return time.Now().Add(-time.Minute).Format(time.RFC3339) },
-		refused: "node n is locked (annotation hamivgpu) since ",
+		refused: `node n is locked (annotation hamivgpu: "20`,
 	},
 	"expired":               {since: func() string { return time.Now().Add(-6 * time.Minute).Format(time.RFC3339) }},
-	"of an unreadable time": {since: func() string { return "noon" }, refused: "node n is locked (annotation hamivgpu) since noon"},
+	"of an unreadable time": {since: func() string { return "noon" }, refused: `node n is locked (annotation hamivgpu: "noon")`},
 }
 
 // inLockedWorld runs the test in a world of one kind of devices that locks: one tells it all.

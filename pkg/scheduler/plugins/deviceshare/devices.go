@@ -32,6 +32,7 @@ type clusterDevices struct {
 	lister listers.DeviceLister
 	// changes counts what the informer has shown.
 	changes atomic.Int64
+	counter *counter
 }
 
 // keeper keeps the devices of the scheduler that was last asked for: they are one for all configurations.
@@ -40,6 +41,8 @@ type keeper struct {
 	handle    framework.Handle
 	devices   *clusterDevices
 	templates map[string]*templates
+	// inventories are by how Device objects are read.
+	inventories map[allocator.InventoryOptions]*inventories
 }
 
 func (k *keeper) devicesOf(h framework.Handle) (*clusterDevices, error) {
@@ -59,8 +62,22 @@ func (k *keeper) devicesOf(h framework.Handle) (*clusterDevices, error) {
 	if err := h.StartInformers(informer); err != nil {
 		return nil, err
 	}
-	k.handle, k.devices, k.templates = h, made, map[string]*templates{}
+	h.CountResources(made.counter)
+	k.handle, k.devices, k.templates, k.inventories = h, made, map[string]*templates{}, map[allocator.InventoryOptions]*inventories{}
 	return made, nil
+}
+
+// inventoriesOf returns the nodes' devices, read so. They are what nodes are counted by from now on.
+func (k *keeper) inventoriesOf(devices *clusterDevices, options allocator.InventoryOptions) *inventories {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known := k.inventories[options]
+	if known == nil {
+		known = newInventories(devices, options)
+		k.inventories[options] = known
+	}
+	devices.counter.inventories.Store(known)
+	return known
 }
 
 // templatesOf returns the templates of the ConfigMap.
@@ -84,9 +101,15 @@ func (k *keeper) templatesOf(h framework.Handle, config templatesConfig) (*templ
 
 func newClusterDevices(kube kubernetes.Interface, client clientset.Interface, wake func()) (*clusterDevices, cache.SharedIndexInformer, error) {
 	informer := externalversions.NewSharedInformerFactory(client, 0).Scheduling().V1alpha1().Devices()
-	d := &clusterDevices{kube: kube, lister: informer.Lister()}
+	d := &clusterDevices{kube: kube, lister: informer.Lister(), counter: &counter{}}
 	shared := informer.Informer()
-	changed := func(any) { d.changes.Add(1); wake() }
+	changed := func(object any) {
+		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
+			d.counter.note(key)
+		}
+		d.changes.Add(1)
+		wake()
+	}
 	_, err := shared.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: changed, DeleteFunc: changed, UpdateFunc: func(was, now any) {
 		l, r := was.(*schedulingv1alpha1.Device), now.(*schedulingv1alpha1.Device)
 		if !apiequality.Semantic.DeepEqual(l.Spec, r.Spec) || !maps.Equal(l.Labels, r.Labels) || !maps.Equal(l.Annotations, r.Annotations) {

@@ -54,6 +54,7 @@ func TestWhatPodsOnANodeHave(t *testing.T) {
 		change  func(*v1.Pod)
 		want    []string
 		said    string
+		waits   bool
 	}{
 		"nobody":                            {want: whole},
 		"one that has others":               {running: []*v1.Pod{has("other", "n1", "100", 7)}, said: "GPU"},
@@ -61,7 +62,7 @@ func TestWhatPodsOnANodeHave(t *testing.T) {
 		"one on another node":               {running: []*v1.Pod{has("other", "n2", "100", 7)}, want: whole},
 		"one that asks for none":            {running: []*v1.Pod{forged}, want: whole},
 		"one that has ended":                {running: []*v1.Pod{ended}, want: whole},
-		"one that is being deleted":         {running: []*v1.Pod{leaving}, said: "there will be once pods that are leaving are gone"},
+		"one that is being deleted":         {running: []*v1.Pod{leaving}, waits: true},
 		"one whose annotation is no JSON":   {running: []*v1.Pod{unreadable}, said: "node(s) have pods with devices and nothing says which"},
 		"one that does not say which":       {running: []*v1.Pod{silent}, said: "node(s) have pods with devices and nothing says which"},
 		"one that asks for what cannot be":  {running: []*v1.Pod{malformed}, said: "node(s) have pods with devices and nothing says which"},
@@ -88,6 +89,9 @@ func TestWhatPodsOnANodeHave(t *testing.T) {
 			}
 			if !strings.Contains(got.said["g-0"], tc.said) {
 				t.Errorf("said %q, want %q", got.said["g-0"], tc.said)
+			}
+			if _, waits := got.waits["g-0"]; waits != tc.waits {
+				t.Errorf("it waits for the node: %t, want %t", waits, tc.waits)
 			}
 		})
 	}
@@ -171,8 +175,7 @@ func TestADeviceThatBreaksBeforeTheBind(t *testing.T) {
 	}
 }
 
-// TestDevicesOfVictims are free for the pod they are evicted for. Upstream's preempt chooses victims by sums, in which what Device objects count
-// is not, or by trying them out.
+// TestDevicesOfVictims are free for the pod they are evicted for. Upstream's preempt chooses victims by sums, or by trying them out.
 func TestDevicesOfVictims(t *testing.T) {
 	const tryingOut = "configurations:\n- name: preempt\n  arguments:\n    enableTopologyAwarePreemption: true\n"
 	tests := map[string]struct{ resource, each, all, conf string }{

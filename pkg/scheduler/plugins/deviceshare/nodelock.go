@@ -4,7 +4,6 @@ package deviceshare
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -12,49 +11,25 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/util/retry"
+
+	devicekinds "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
 )
 
-// Some device plugins cannot tell which of several pods they are asked for. A lock, an annotation of the node, has pods take turns: the scheduler
-// takes it for a pod that it is about to bind, and the device plugin gives it back when the pod has its device. Its value is
-// "2026-01-02T03:04:05Z,namespace,name".
-
-// lockLife is how long a lock counts that nobody gives back.
-const lockLife = 5 * time.Minute
-
-// lockNode takes the lock of the node for the pod. It is idempotent.
+// lockNode takes the lock of the node for the pod. It is idempotent. The value is Koordinator's: "2026-01-02T03:04:05Z,namespace,name".
 func lockNode(ctx context.Context, kube kubernetes.Interface, annotation string, pod *v1.Pod, nodeName string) error {
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		node, err := kube.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
-		if err != nil {
-			return err
+	value := time.Now().UTC().Format(time.RFC3339) + holderOf(pod)
+	_, err := devicekinds.NodeLock{Kube: kube, Annotation: annotation}.Take(ctx, nodeName, value, func(was string) (bool, error) {
+		if isLockOf(was, pod) {
+			return false, nil
 		}
-		if value, ok := node.Annotations[annotation]; ok && !isLockOf(value, pod) {
-			held, err := isHeld(ctx, kube, value)
-			if err != nil {
-				return err
-			}
-			if held {
-				return fmt.Errorf("node %s is locked (annotation %s: %.253q): another pod is being given its devices", nodeName, annotation, value)
-			}
-		}
-		metav1.SetMetaDataAnnotation(&node.ObjectMeta, annotation, time.Now().UTC().Format(time.RFC3339)+holderOf(pod))
-		_, err = kube.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{})
-		return err
+		return isHeld(ctx, kube, was)
 	})
+	return err
 }
 
 // unlockNode gives the lock back, if it is the pod's.
 func unlockNode(ctx context.Context, kube kubernetes.Interface, annotation string, pod *v1.Pod, nodeName string) error {
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		node, err := kube.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
-		if err != nil || !isLockOf(node.Annotations[annotation], pod) {
-			return err
-		}
-		delete(node.Annotations, annotation)
-		_, err = kube.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{})
-		return err
-	})
+	return devicekinds.NodeLock{Kube: kube, Annotation: annotation}.GiveBack(ctx, nodeName, func(value string) bool { return isLockOf(value, pod) })
 }
 
 func holderOf(pod *v1.Pod) string { return "," + pod.Namespace + "," + pod.Name }
@@ -67,7 +42,7 @@ func isHeld(ctx context.Context, kube kubernetes.Interface, value string) (bool,
 	if len(parts) != 3 {
 		return true, nil
 	}
-	if since, err := time.Parse(time.RFC3339, parts[0]); err != nil || time.Since(since) > lockLife {
+	if since, err := time.Parse(time.RFC3339, parts[0]); err != nil || time.Since(since) > devicekinds.NodeLockLife {
 		return err != nil, nil
 	}
 	_, err := kube.CoreV1().Pods(parts[1]).Get(ctx, parts[2], metav1.GetOptions{})

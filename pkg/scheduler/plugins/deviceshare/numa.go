@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/apis/core/v1/helper/qos"
 	"volcano.sh/apis/pkg/apis/nodeinfo/v1alpha1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -28,8 +29,11 @@ type alignment struct {
 	must bool
 }
 
+// noNUMANode is of devices that are not on one that was chosen for the CPUs.
+const noNUMANode = -1
+
 // alignmentOf is the task's on the node, by what upstream's numa-aware plugin knows of the node's CPUs: the NUMA nodes that have enough of
-// them free, for a task with a NUMA policy.
+// them free beside the pods that the session has placed there, for a task with a NUMA policy. The mutex is held.
 func (s *session) alignmentOf(task *api.TaskInfo, node *api.NodeInfo) alignment {
 	numa := node.NumaSchedulerInfo
 	if s.unaligned || !hasNUMAPolicy(task) || numa == nil || numa.NumaResMap[string(v1.ResourceCPU)] == nil ||
@@ -39,6 +43,11 @@ func (s *session) alignmentOf(task *api.TaskInfo, node *api.NodeInfo) alignment 
 	free := map[int]int{}
 	for _, cpu := range numa.NumaResMap[string(v1.ResourceCPU)].Allocatable.UnsortedList() {
 		free[numa.CPUDetail[cpu].NUMANodeID]++
+	}
+	for _, own := range s.onNode[node.Name] {
+		if own.task.UID != task.UID && own.cpus > 0 {
+			free[own.numa] -= own.cpus
+		}
 	}
 	a := alignment{must: task.NumaInfo.Policy == singleNUMANode}
 	for _, id := range slices.Sorted(maps.Keys(free)) {
@@ -56,18 +65,31 @@ func hasNUMAPolicy(task *api.TaskInfo) bool {
 // isAligned is true if devices and CPUs are chosen together, task by task.
 func (on *strategy) isAligned() bool { return on.alignment.must || len(on.alignment.nodes) > 0 }
 
-// allocate chooses devices for the request, on one NUMA node if the strategy is aligned.
-func (on *strategy) allocate(state *allocator.State, request *allocator.Request) (*allocator.Allocation, *allocator.Refusal) {
+// exclusiveCPUs is how many CPUs the kubelet's static policy gives the pod, which nobody else runs on: whole ones to containers of guaranteed pods.
+func exclusiveCPUs(pod *v1.Pod) (cpus int) {
+	if qos.GetPodQOS(pod) != v1.PodQOSGuaranteed {
+		return 0
+	}
+	for i := range pod.Spec.Containers {
+		if milli := pod.Spec.Containers[i].Resources.Requests.Cpu().MilliValue(); milli%1000 == 0 {
+			cpus += int(milli / 1000)
+		}
+	}
+	return cpus
+}
+
+// allocate chooses devices for the request, on one NUMA node if the strategy is aligned, which is returned.
+func (on *strategy) allocate(state *allocator.State, request *allocator.Request) (*allocator.Allocation, int, *allocator.Refusal) {
 	for _, id := range on.alignment.nodes {
 		aligned := on.options
 		aligned.NUMANodes = []int{id}
 		if allocation, refusal := allocator.Allocate(state, request, aligned); refusal == nil {
-			return allocation, nil
+			return allocation, id, nil
 		}
 	}
 	allocation, refusal := allocator.Allocate(state, request, on.options)
 	if refusal == nil && on.alignment.must {
-		return nil, &allocator.Refusal{Reason: "Insufficient NUMA Scoped Devices: no NUMA node has both the CPUs and the devices free"}
+		return nil, noNUMANode, &allocator.Refusal{Reason: "Insufficient NUMA Scoped Devices: no NUMA node has both the CPUs and the devices free"}
 	}
-	return allocation, refusal
+	return allocation, noNUMANode, refusal
 }

@@ -3,11 +3,13 @@
 package deviceshare_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/topology"
 	"k8s.io/utils/cpuset"
 	nodeinfov1alpha1 "volcano.sh/apis/pkg/apis/nodeinfo/v1alpha1"
@@ -57,11 +59,46 @@ func TestDevicesAreWhereTheCPUsAre(t *testing.T) {
 			if tc.want != "" {
 				want["g-0"] = tc.want
 			}
-			if diff := cmp.Diff(want, got.decided); diff != "" {
+			if diff := gocmp.Diff(want, got.decided); diff != "" {
 				t.Errorf("decided (-want +got):\n%s", diff)
 			}
 			if !strings.Contains(got.said["g-0"], tc.said) {
 				t.Errorf("said %q, want %q", got.said["g-0"], tc.said)
+			}
+		})
+	}
+}
+
+// TestMembersOfASessionSeeEachOthersCPUs: the NUMA node whose CPUs one of them was given has none left for the next, also where it has
+// devices left.
+func TestMembersOfASessionSeeEachOthersCPUs(t *testing.T) {
+	tests := map[string]struct {
+		policy string
+		free   map[int]int
+		limit  string
+		want   map[string]string
+	}{
+		"one CPU on each":          {free: map[int]int{0: 1, 1: 1}, want: map[string]string{"g-0": "n1: gpu 0,1", "g-1": "n1: gpu 4,5"}},
+		"two on the first":         {free: map[int]int{0: 2, 1: 1}, want: map[string]string{"g-0": "n1: gpu 0,1", "g-1": "n1: gpu 2,3"}},
+		"one in all":               {free: map[int]int{0: 1, 1: 0}, want: map[string]string{}},
+		"CPUs that others run on":  {free: map[int]int{0: 1, 1: 1}, limit: "2", want: map[string]string{"g-0": "n1: gpu 0,1", "g-1": "n1: gpu 2,3"}},
+		"a wish, one CPU on each":  {policy: "best-effort", free: map[int]int{0: 1, 1: 1}, want: map[string]string{"g-0": "n1: gpu 0,1", "g-1": "n1: gpu 4,5"}},
+		"a wish that one can have": {policy: "best-effort", free: map[int]int{0: 0, 1: 1}, want: map[string]string{"g-0": "n1: gpu 4,5", "g-1": "n1: gpu 6,7"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			nodes, devices := machines("n1")
+			podGroup, pods := gang("g", 2, schedtest.Resources{"koordinator.sh/gpu": "200"}, annotated(v1beta1.NumaPolicyKey, cmp.Or(tc.policy, "single-numa-node")))
+			if tc.limit != "" {
+				for _, pod := range pods {
+					pod.Spec.Containers[0].Resources.Limits["cpu"] = resource.MustParse(tc.limit)
+				}
+			}
+			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w.Cache().Nodes["n1"].NumaInfo = numaInfo(tc.free)
+			w.Cache().Nodes["n1"].NumaChgFlag = api.NumaInfoMoreFlag
+			if diff := gocmp.Diff(tc.want, w.allocate(t).decided); diff != "" {
+				t.Errorf("decided (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -14,6 +14,8 @@
 // when a gang is not bound, and nothing to recover after a crash: a ledger (ledger.go) is worked out from the pods of the node that the
 // session shows. It is kept from session to session and brought up to date by what differs.
 //
+// Sums, by which queues are bounded, victims are chosen and nodes are ruled out, count by Device objects too (counter.go).
+//
 // Package allocator finds devices for one request on one node, package fragmentation says what a placement leaves for others.
 package deviceshare
 
@@ -60,7 +62,8 @@ func Spec() framework.PluginSpec {
 			if err != nil {
 				return nil, err
 			}
-			return newPlugin(settings, devices, templates), nil
+			inventories := known.inventoriesOf(devices, allocator.InventoryOptions{AffinityKey: settings.nicTopology})
+			return newPlugin(settings, inventories, templates), nil
 		},
 		Extends:      true,
 		VerdictScope: framework.PerTaskClass, // but for gangs of unlike members, which are uncacheable
@@ -94,12 +97,11 @@ var (
 	_ framework.PreBinder = (*plugin)(nil)
 )
 
-func newPlugin(settings settings, devices *clusterDevices, templates *templates) *plugin {
-	api.IgnoredDevicesList.Append(allocator.ResourceNames()...) // which Device objects count
+func newPlugin(settings settings, inventories *inventories, templates *templates) *plugin {
+	api.IgnoredDevicesList.Append(allocator.UncountedNames()...)
 	return &plugin{
 		settings: settings, backends: backends{policy: settings.policy, weight: settings.backendWeight},
-		inventories: newInventories(devices, allocator.InventoryOptions{AffinityKey: settings.nicTopology}),
-		templates:   templates, requestOptions: allocator.RequestOptions{TemplateResources: settings.templates.MatchedResources},
+		inventories: inventories, templates: templates, requestOptions: allocator.RequestOptions{TemplateResources: settings.templates.MatchedResources},
 		ledgers: newLedgers(), verdicts: newVerdicts(), history: newHistory(),
 	}
 }
@@ -118,6 +120,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	})
 	ssn.AddNodeOrderFn(Name, s.nodeOrder)
 	ssn.AddBatchNodeOrderFn(Name, p.batchScore)
+	ssn.ExplainsShortage(countedNames...)
 	ssn.AddSkipFn(Name, s.skip)
 	ssn.AddUncacheableTaskFn(Name, s.uncacheable)
 	ssn.AddReserver(Name, s, p)

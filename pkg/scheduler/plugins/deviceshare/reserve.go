@@ -18,12 +18,11 @@ type placement struct {
 	node       string
 	request    *request
 	allocation *allocator.Allocation
+	// cpus is how many CPUs it has for itself on the NUMA node numa, on which its devices are for that; 0 if they are anywhere.
+	numa, cpus int
 	// moved are what members had that were given other devices for this one.
 	moved map[*placement]*allocator.Allocation
 }
-
-// mostMoved bounds how many members on a node are given devices together: with more, those that come later take what is left.
-const mostMoved = 16
 
 // Reserve implements framework.Reserver: the task's pod is annotated with the devices that it gets, which its gang's other members on the
 // node may get others for.
@@ -53,25 +52,47 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 		return errors.New(refusal.Reason)
 	}
 	on := s.strategyFor(task, node, idle(node, waits).Clone().Add(task.Resreq)) // the node has the task already
-	if members := s.movable(task, node.Name, waits); len(members) > 0 && !on.isAligned() {
-		own := &placement{task: task, node: node.Name, request: request}
-		if plan, refused := s.together(append(members, own), ledger, waits, on); refused == nil {
-			own.moved = map[*placement]*allocator.Allocation{}
-			for member, allocation := range plan {
-				if member != own {
-					own.moved[member] = member.allocation
-				}
-				s.decide(member, allocation)
-			}
-			return nil
-		}
+	own := &placement{task: task, node: node.Name, request: request}
+	if !on.isAligned() && s.reserveBeside(own, ledger, waits, on) {
+		return nil
 	}
-	allocation, refused := on.allocate(ledger.beside(waits), request.Request)
+	allocation, numa, refused := on.allocate(ledger.beside(waits), request.Request)
 	if refused != nil {
 		return errors.New(refused.Reason)
 	}
-	s.decide(&placement{task: task, node: node.Name, request: request}, allocation)
+	if numa != noNUMANode {
+		own.numa, own.cpus = numa, exclusiveCPUs(task.Pod)
+	}
+	s.decide(own, allocation)
 	return nil
+}
+
+// reserveBeside gives a member devices beside those of its gang on the node, which may get others for it. Where all ask alike, room is left for one more: what
+// is asked of the node for the next is what is kept for all that are alike, and moves nobody. The mutex is held.
+func (s *session) reserveBeside(own *placement, ledger *ledger, waits bool, on strategy) bool {
+	var next *allocator.Request
+	if job := s.ssn.Jobs[own.task.Job]; job != nil && len(job.TaskStatusIndex[api.Pending]) > 0 && !s.isUnlike(job) {
+		next = own.request.Request
+	}
+	members := s.byRank(own, waits)
+	if len(members) == 1 && next == nil {
+		return false
+	}
+	requests, had := requestsOf(members)
+	allocations, refused := allocator.AllocateOneMore(ledger.beside(waits), requests, had, next, on.options)
+	if refused != nil {
+		return false
+	}
+	own.moved = map[*placement]*allocator.Allocation{}
+	for i, member := range members {
+		if member != own && member.allocation != allocations[i] {
+			own.moved[member] = member.allocation
+		}
+		if member.allocation != allocations[i] {
+			s.decide(member, allocations[i])
+		}
+	}
+	return true
 }
 
 // Unreserve implements framework.Reserver. Members that were given other devices for the task have those from before, if nobody came after it.
@@ -104,45 +125,60 @@ func (s *session) decide(own *placement, allocation *allocator.Allocation) {
 	s.ssn.Decide(own.task, schedulingv1alpha1.DeviceAllocatedAnnotation, allocation.Annotation())
 }
 
-// movable are the members of the task's gang on the node that may be given other devices: those that the session has placed, and not handed
-// over, and that have no NUMA policy. None where they are many. The mutex is held.
-func (s *session) movable(task *api.TaskInfo, node string, pipelined bool) []*placement {
-	var members []*placement
-	for _, own := range s.onNode[node] {
-		if own.task.Job == task.Job && own.task.UID != task.UID && !s.ssn.HandedOver(own.task.UID) && (own.task.Status == api.Pipelined) == pipelined && !hasNUMAPolicy(own.task) {
-			members = append(members, own)
+// byRank are the placement and those of the members of its gang on the node that may be given other devices, by rank: those that the session has placed, and not
+// handed over, and that have no NUMA policy. The mutex is held.
+func (s *session) byRank(own *placement, pipelined bool) []*placement {
+	members := []*placement{own}
+	for _, other := range s.onNode[own.node] {
+		if other.task.Job == own.task.Job && other.task.UID != own.task.UID && !s.ssn.HandedOver(other.task.UID) &&
+			(other.task.Status == api.Pipelined) == pipelined && !hasNUMAPolicy(other.task) {
+			members = append(members, other)
 		}
 	}
-	if len(members) >= mostMoved {
-		return nil
-	}
+	slices.SortFunc(members, func(l, r *placement) int { return s.ranks.Compare(l.task, r.task) })
 	return members
 }
 
-// together plans for members of a gang on one node together, by rank. The mutex is held.
-func (s *session) together(members []*placement, ledger *ledger, waits bool, on strategy) (map[*placement]*allocator.Allocation, *allocator.Refusal) {
-	slices.SortFunc(members, func(l, r *placement) int {
-		switch {
-		case s.ssn.TaskOrderFn(l.task, r.task):
-			return -1
-		case s.ssn.TaskOrderFn(r.task, l.task):
-			return 1
-		}
-		return 0
-	})
-	state := ledger.beside(waits)
-	requests := make([]*allocator.Request, len(members))
+// requestsOf are what placements are for, and what they have.
+func requestsOf(members []*placement) (requests []*allocator.Request, had []*allocator.Allocation) {
+	requests, had = make([]*allocator.Request, len(members)), make([]*allocator.Allocation, len(members))
 	for i, member := range members {
-		requests[i] = member.request.Request
-		state = state.Without(member.allocation)
+		requests[i], had[i] = member.request.Request, member.allocation
 	}
-	allocations, refusal := allocator.AllocateTogether(state, requests, on.options)
-	if refusal != nil {
-		return nil, refusal
-	}
-	plan := make(map[*placement]*allocator.Allocation, len(members))
-	for i, member := range members {
-		plan[member] = allocations[i]
-	}
-	return plan, nil
+	return requests, had
 }
+
+// fitsBeside is true if the placement finds room when the members of its gang on the node are given devices anew. The mutex is held.
+func (s *session) fitsBeside(own *placement, state *allocator.State, waits bool, on strategy) bool {
+	members := s.byRank(own, waits)
+	if len(members) == 1 {
+		return false
+	}
+	key := besideKey{state, own.task.Job, own.request.key, on.context}
+	if s.tooTight[key] {
+		return false
+	}
+	requests, had := requestsOf(members)
+	for _, allocation := range had {
+		state = state.Without(allocation)
+	}
+	if _, refused := allocator.AllocateTogether(state, requests, on.options); refused != nil {
+		if len(s.tooTight) >= mostTooTight {
+			clear(s.tooTight)
+		}
+		s.tooTight[key] = true
+		return false
+	}
+	return true
+}
+
+// besideKey is what decides whether members are in another's way: a state is of one node, and of those that are there.
+type besideKey struct {
+	state   *allocator.State
+	job     api.JobID
+	request uint64
+	context uint64
+}
+
+// mostTooTight bounds how many are kept, with the states of which they are.
+const mostTooTight = 4096

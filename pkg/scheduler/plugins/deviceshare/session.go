@@ -3,7 +3,6 @@
 package deviceshare
 
 import (
-	"errors"
 	"hash/maphash"
 	"slices"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/fragmentation"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/ranks"
 )
 
 // session is the plugin's part in one session.
@@ -34,6 +34,9 @@ type session struct {
 	onNode           map[string][]*placement
 	// unlike are the jobs whose members ask for different devices.
 	unlike map[api.JobID]bool
+	ranks  *ranks.Ranks
+	// tooTight are the placements for which no plan was found.
+	tooTight map[besideKey]bool
 }
 
 // request is what a pod asks for; err says why that cannot be.
@@ -51,6 +54,7 @@ func newSession(p *plugin, ssn *framework.Session) *session {
 	p.inventories.keepOnly(ssn.Nodes)
 	s := &session{
 		plugin: p, ssn: ssn, requests: map[types.UID]*request{}, former: p.requests, placed: map[api.TaskID]*placement{}, onNode: map[string][]*placement{}, unlike: map[api.JobID]bool{},
+		ranks: ranks.New(), tooTight: map[besideKey]bool{},
 	}
 	p.requests = s.requests
 	if s.strategy.Type == fragmentationStrategy {
@@ -91,18 +95,10 @@ func (s *session) parse(pod *v1.Pod) *request {
 	return found
 }
 
-var errBestEffort = errors.New("it asks for devices and for no CPU or memory, which gangs are not placed by; have it ask for some")
-
 // prePredicate refuses a task that no node can take.
 func (s *session) prePredicate(task *api.TaskInfo) error {
-	request := s.requestOf(task)
-	switch {
-	case request == nil:
-		return nil
-	case request.err != nil:
+	if request := s.requestOf(task); request != nil {
 		return request.err
-	case task.BestEffort:
-		return errBestEffort
 	}
 	return nil
 }
@@ -113,26 +109,31 @@ func (s *session) skip(task *api.TaskInfo) bool {
 }
 
 // uncacheable is true of a task whose verdict on a node depends on the members of its gang there: the node's devices are given to
-// them anew if that makes room. Of members that ask for the same that is not asked, though it may make a difference where each wants shares of
-// several devices, or a partition: verdicts on them are kept for all that are alike.
+// them anew if that makes room. Where all ask alike they leave one another room (reserveBeside), and the verdict is that on any such task.
 func (s *session) uncacheable(task *api.TaskInfo) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	job := s.ssn.Jobs[task.Job]
-	if job == nil || s.known(task) == nil {
-		return false
+	return job != nil && s.known(task) != nil && s.isUnlike(job)
+}
+
+// isUnlike is true of a job whose members ask for different devices. The mutex is held.
+func (s *session) isUnlike(job *api.JobInfo) bool {
+	unlike, ok := s.unlike[job.UID]
+	if ok {
+		return unlike
 	}
-	unlike, ok := s.unlike[task.Job]
-	if !ok {
-		key := s.known(task).key
-		for _, member := range job.Tasks {
-			if other := s.known(member); other != nil && other.key != key {
-				unlike = true
-				break
-			}
+	var first *request
+	for _, member := range job.Tasks {
+		switch asked := s.known(member); {
+		case asked == nil:
+		case first == nil:
+			first = asked
+		case asked.key != first.key:
+			unlike = true
 		}
-		s.unlike[task.Job] = unlike
 	}
+	s.unlike[job.UID] = unlike
 	return unlike
 }
 
@@ -145,8 +146,8 @@ func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if request == nil || node.Node == nil {
 		return nil
 	}
-	if err := s.prePredicate(task); err != nil { // not every action asks that before
-		return refuse(task, node, err.Error(), true)
+	if request.err != nil { // not every action asks prePredicate before
+		return refuse(task, node, request.err.Error(), true)
 	}
 	_, refusal := s.find(task, request, node)
 	if refusal == nil {
@@ -182,9 +183,8 @@ func (s *session) find(task *api.TaskInfo, request *request, node *api.NodeInfo)
 	if found.refusal == nil {
 		return found, nil
 	}
-	if members := s.movable(task, node.Name, waits); len(members) > 0 && s.unlike[task.Job] && !on.isAligned() { // for others the verdict is kept, whatever their gang
-		own := &placement{task: task, node: node.Name, request: request}
-		if _, refused := s.together(append(members, own), ledger, waits, on); refused == nil {
+	if job := s.ssn.Jobs[task.Job]; job != nil && s.isUnlike(job) && !on.isAligned() { // for others the verdict is kept, whatever their gang
+		if s.fitsBeside(&placement{task: task, node: node.Name, request: request}, state, waits, on) {
 			return nil, nil
 		}
 	}
@@ -220,7 +220,7 @@ func (s *session) inventoryFor(request *request, node *api.NodeInfo) (*inventory
 		return nil, nil
 	case inventory == nil:
 		return nil, &allocator.Refusal{Reason: "node(s) have no Device object", Unresolvable: true}
-	case request.SharesGPUs() && slices.Contains(s.unshared, inventory.model()):
+	case inventory.Shares(request.Request) && slices.Contains(s.unshared, inventory.model()):
 		return nil, &allocator.Refusal{Reason: "node(s) have GPUs of a model that is not shared", Unresolvable: true}
 	}
 	return inventory, nil

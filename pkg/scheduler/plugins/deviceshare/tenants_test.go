@@ -4,7 +4,6 @@ package deviceshare_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
-	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
@@ -49,31 +47,22 @@ func TestOnANodeWithoutDevicesNothingIsLeftOfAForgedAnnotation(t *testing.T) {
 	}
 }
 
-// TestPodsThatAskForDevicesAlone are told so, and placed by no action: not all actions place what asks for no CPU or memory as gangs.
+// TestPodsThatAskForDevicesAlone are placed as gangs, all or none, by whatever action.
 func TestPodsThatAskForDevicesAlone(t *testing.T) {
-	nodes, devices := machines("n1")
-	podGroup, pods := gang("g", 2, nil, func(pod *v1.Pod) {
-		alone := v1.ResourceList{"koordinator.sh/gpu": resource.MustParse("100")}
-		pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Limits: alone, Requests: alone}
-	})
-	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
-	w.conf = strings.Replace(byDevices, "actions: allocate", `actions: "allocate, backfill"`, 1)
-	ssn := w.Open(w.registry, w.conf)
-	defer ssn.Close()
-	first, _ := vcframework.GetAction("allocate")
-	second, _ := vcframework.GetAction("backfill")
-	ssn.Run(first, second)
-	if got := ssn.Binds(); len(got) > 0 {
-		t.Errorf("placed %v", got)
-	}
-	job, said := ssn.Jobs[api.JobID(schedtest.Namespace+"/g")], ""
-	for _, task := range job.Tasks {
-		if errs := job.NodesFitErrors[task.UID]; errs != nil {
-			said += errs.Error()
-		}
-	}
-	if want := "it asks for devices and for no CPU or memory"; !strings.Contains(said, want) {
-		t.Errorf("said %q, want %q", said, want)
+	for name, tc := range map[string]struct{ members, want int }{"all find devices": {8, 8}, "one finds none": {9, 0}} {
+		t.Run(name, func(t *testing.T) {
+			nodes, devices := machines("n1")
+			podGroup, pods := gang("g", tc.members, nil, func(pod *v1.Pod) {
+				alone := v1.ResourceList{"koordinator.sh/gpu": resource.MustParse("100")}
+				pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Limits: alone, Requests: alone}
+			})
+			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			ssn := w.run("allocate", "backfill")
+			defer ssn.Close()
+			if got := ssn.Binds(); len(got) != tc.want {
+				t.Errorf("placed %v, want %d", got, tc.want)
+			}
+		})
 	}
 }
 

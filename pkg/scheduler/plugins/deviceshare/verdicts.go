@@ -45,7 +45,7 @@ func (v *verdicts) of(request *request, ledger *ledger, state *allocator.State, 
 		clear(v.known)
 	}
 	found := &verdict{}
-	allocation, refusal := on.allocate(state, request.Request)
+	allocation, _, refusal := on.allocate(state, request.Request)
 	if found.refusal = refusal; refusal == nil {
 		found.score = on.options.Strategy.NodeScore(state, state.With(allocation))
 	}

@@ -47,7 +47,7 @@ type world struct {
 
 func newWorld(t *testing.T, w sessiontest.World) *world {
 	t.Helper()
-	api.IgnoredDevicesList.Append(allocator.ResourceNames()...) // as a scheduler does before it reads any pod
+	api.IgnoredDevicesList.Append(allocator.UncountedNames()...) // as a scheduler does before it reads any pod
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(deviceshare.Spec())
 	registry.RegisterAction(allocate.New())
@@ -58,9 +58,10 @@ func newWorld(t *testing.T, w sessiontest.World) *world {
 
 // outcome is what a session did.
 type outcome struct {
-	// decided is where pods were sent, and with which devices: "n1: gpu 0,1". said is why others wait, by pod.
-	decided, said map[string]string
-	handed        map[string]sessiontest.Bind
+	// decided is where pods were sent, and with which devices: "n1: gpu 0,1". said is why others wait, by pod, and waits for what
+	// leaves which node.
+	decided, said, waits map[string]string
+	handed               map[string]sessiontest.Bind
 }
 
 // allocate runs a session.
@@ -70,8 +71,11 @@ func (w *world) allocate(t *testing.T) outcome {
 	defer ssn.Close()
 	action, _ := vcframework.GetAction("allocate")
 	ssn.Run(action)
-	out := outcome{decisions(t, ssn), map[string]string{}, ssn.Handed()}
+	out := outcome{decisions(t, ssn), map[string]string{}, map[string]string{}, ssn.Handed()}
 	for _, job := range ssn.Jobs {
+		for _, task := range job.TaskStatusIndex[api.Pipelined] {
+			out.waits[task.Name] = task.NodeName
+		}
 		for _, task := range job.TaskStatusIndex[api.Pending] {
 			out.said[task.Name] = job.JobFitErrors
 			if errs := job.NodesFitErrors[task.UID]; errs != nil {

@@ -102,11 +102,3 @@ func (a Amounts) Within(b Amounts) bool {
 
 // IsZero is true if there is nothing of any resource.
 func (a Amounts) IsZero() bool { return a == Amounts{} }
-
-// ResourceNames are the names by which pods ask for devices that only Device objects count. The NPU's are not among them: upstream's Ascend sharing counts by them.
-func ResourceNames() []string {
-	return []string{
-		"koordinator.sh/gpu", "koordinator.sh/gpu.shared", string(Core.Name()), string(Memory.Name()), string(MemoryRatio.Name()),
-		string(RDMAShare.Name()), string(FPGAShare.Name()),
-	}
-}

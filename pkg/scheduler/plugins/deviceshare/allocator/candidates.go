@@ -4,6 +4,7 @@ package allocator
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -76,15 +77,15 @@ func (x *search) judge(t Type, i int) verdict {
 	return usable
 }
 
-// sharesGPUs is true if the pod may have less than a whole GPU of this node. For a request by memory the size of the GPUs tells, whoever uses them now.
-func (x *search) sharesGPUs() bool {
-	want := &x.r.of[GPU]
+// Shares is true if a pod with the request may have less than a whole GPU of this node. For a request by memory the size of the GPUs tells, whoever uses them now.
+func (i *Inventory) Shares(r *Request) bool {
+	want := &r.of[GPU]
 	if !want.asked() || want.amounts[MemoryRatio] > 0 {
 		return want.asked() && want.amounts[MemoryRatio] < 100
 	}
-	for i := range x.devices(GPU) {
-		d := &x.s.Devices[GPU][i]
-		if d.Healthy && d.Total[Memory] > want.amounts[Memory] && (want.selector == nil || want.selector.Matches(labels.Set(d.Labels))) {
+	for at := range i.Devices[GPU] {
+		d := &i.Devices[GPU][at]
+		if d.Total[Memory] > want.amounts[Memory] && (want.selector == nil || want.selector.Matches(labels.Set(d.Labels))) {
 			return true
 		}
 	}
@@ -206,10 +207,16 @@ func (x *search) sortCandidates(t Type, joint bool) {
 
 // scoreCandidates asks the strategy about each candidate, once for those that are equal.
 func (x *search) scoreCandidates(t Type) {
-	if x.o.Strategy == nil || x.isScored[t] {
+	if x.isScored[t] || x.o.Strategy == nil && !x.spreads(t) {
 		return
 	}
 	x.isScored[t] = true
+	if x.spreads(t) {
+		for c := range x.candidates[t] {
+			x.candidates[t][c].score = float64(x.copies(t, x.candidates[t][c].index))
+		}
+		return
+	}
 	of, devices, used := x.candidates[t], x.s.Devices[t], x.s.used[t]
 	for c := range of {
 		at := of[c].index
@@ -223,6 +230,18 @@ func (x *search) scoreCandidates(t Type) {
 		amounts, _ := fill(x.r.of[t].amounts, t, &devices[at])
 		of[c].score = x.o.Strategy.DeviceScore(x.s, t, at, amounts)
 	}
+}
+
+// copies is how many pods that ask for the same the device has room for.
+func (x *search) copies(t Type, i int) int64 {
+	copies := int64(math.MaxInt32)
+	amounts, _ := fill(x.r.of[t].amounts, t, &x.s.Devices[t][i])
+	for r, free := range x.s.Free(t, i) {
+		if amounts[r] > 0 {
+			copies = min(copies, free/amounts[r])
+		}
+	}
+	return copies
 }
 
 // resize returns a slice of n equal numbers, in the room of the old if it has enough.

@@ -102,6 +102,29 @@ func TestDevicesOfUnknownPlace(t *testing.T) {
 	})
 }
 
+func TestVirtualFunctionsOfSeveralGroups(t *testing.T) {
+	d := makeDevice()
+	d.nic(0, -1, "").VFGroups = []v1alpha1.VirtualFunctionGroup{
+		{Labels: map[string]string{"a": "x"}, VFs: []v1alpha1.VirtualFunction{{BusID: "3"}, {BusID: "5"}}},
+		{Labels: map[string]string{"a": "y"}, VFs: []v1alpha1.VirtualFunction{{BusID: "4"}, {BusID: "2"}}},
+	}
+	s := d.state(t)
+	for _, want := range []string{"2", "3", "4", "5"} {
+		a, _ := Allocate(s, parse(t, makePod(list(rdmaName, "1"), "device-allocate-hint", vfHint)), Options{})
+		if diff := cmp.Diff("rdma 0/"+want, text(a)); diff != "" {
+			t.Errorf("the first by bus ID (-want +got):\n%s", diff)
+		}
+		s = s.With(a)
+	}
+}
+
+func TestDevicesThatDoNotSayTheirNUMANodeAreAsNearToOneAsToAnother(t *testing.T) {
+	d := makeDevice()
+	d.gpu(0, 1, "a")
+	d.gpu(1, -1, "")
+	check(t, d.state(t), parse(t, makePod(list(nvidiaName, "1"))), Options{NUMANodes: []int{0}}, "gpu 1", false)
+}
+
 func TestShareOfGPUPacksTheTopology(t *testing.T) {
 	r := parse(t, makePod(list(coreName, "50", ratioName, "50")))
 	check(t, nodeA().state(t).With(whole(5)), r, Options{Strategy: MostAllocated{DefaultWeights}}, "gpu 4@50", false)
@@ -187,6 +210,7 @@ func TestPartitions(t *testing.T) {
 		"the next score":                 {node: scored, gpus: "2", spec: `{}`, used: []*Allocation{whole(2)}, want: "gpu 6,7"},
 		"only the highest score":         {node: scored, gpus: "2", spec: `{"allocatePolicy":"Restricted"}`, used: []*Allocation{whole(2)}, want: "Insufficient Partitioned GPU Devices", refused: true},
 		"a ring fast enough":             {node: scored, gpus: "2", spec: `{"ringBusBandwidth":"150Gi"}`, want: "gpu 6,7"},
+		"a ring just fast enough":        {node: scored, gpus: "2", spec: `{"ringBusBandwidth":"200Gi"}`, want: "gpu 6,7"},
 		"no ring fast enough":            {node: scored, gpus: "2", spec: `{"ringBusBandwidth":"300Gi"}`, want: "Insufficient Partitioned GPU Devices", refused: true},
 		"an entry with NICs":             {node: scored, gpus: "2", spec: `{}`, joint: jointPCIe, used: []*Allocation{nics(100, 2)}, want: "gpu 6,7; rdma 4"},
 		"no entry with NICs":             {node: scored, gpus: "2", spec: `{}`, joint: jointPCIe, used: []*Allocation{nics(100, 1, 2, 4)}, want: "Device Joint-Allocate rules violation", refused: true},
@@ -229,7 +253,7 @@ func TestNICCounts(t *testing.T) {
 		"D33a: one whole NIC":              {rdma: "100", want: "rdma 1@100"},
 		"two whole NICs":                   {rdma: "200", want: "rdma 1@100,2@100"},
 		"D33b: a share of all that match":  {rdma: "1", hint: `{"rdma":{"allocateStrategy":"ApplyForAll","selector":{"matchLabels":{"type":"fakeW"}}}}`, want: "rdma 1,2,4,5"},
-		"one of all that match is used up": {rdma: "1", hint: `{"rdma":{"allocateStrategy":"ApplyForAll"}}`, used: []*Allocation{nics(100, 3)}, want: "all that match are asked for", refused: true},
+		"one of all that match is used up": {rdma: "1", hint: `{"rdma":{"allocateStrategy":"ApplyForAll"}}`, used: []*Allocation{nics(100, 3)}, want: "all that match asked for", refused: true},
 		"none matches":                     {rdma: "1", hint: `{"rdma":{"allocateStrategy":"ApplyForAll","selector":{"matchLabels":{"type":"other"}}}}`, want: "Insufficient rdma devices", refused: true},
 		"as many NICs as the number":       {rdma: "3", hint: `{"rdma":{"allocateStrategy":"RequestsAsCount"}}`, want: "rdma 1,2,3"},
 		"as many whole NICs as the number": {rdma: "3", hint: `{"rdma":{"allocateStrategy":"RequestsAsCount","exclusivePolicy":"DeviceLevel"}}`, used: []*Allocation{nics(1, 2)}, want: "rdma 1@100,3@100,4@100"},
@@ -254,6 +278,11 @@ func TestFPGACounts(t *testing.T) {
 	}
 	check(t, d.state(t), parse(t, makePod(list(fpgaName, "200"))), Options{}, "fpga 0,1", false)
 	check(t, d.state(t), parse(t, makePod(list(fpgaName, "50"))), Options{}, "fpga 0", false)
+	whole := makePod(list(fpgaName, "2"), "device-allocate-hint", `{"fpga":{"allocateStrategy":"RequestsAsCount","exclusivePolicy":"DeviceLevel"}}`)
+	a, _ := Allocate(d.state(t), parse(t, whole), Options{})
+	if diff := cmp.Diff([]int64{100, 100}, []int64{a[FPGA][0].Amounts[FPGAShare], a[FPGA][1].Amounts[FPGAShare]}); diff != "" {
+		t.Errorf("of each of two FPGAs that are not shared (-want +got):\n%s", diff)
+	}
 }
 
 func TestChoiceAndHealth(t *testing.T) {
@@ -308,6 +337,7 @@ func TestScores(t *testing.T) {
 		"most is what least is not":                 {MostAllocated{ratioOnly}, empty.With(part(50, 0)), part(30, 0), 80},
 		"all devices that are taken count":          {MostAllocated{ratioOnly}, two.state(t), whole(0, 1), 100},
 		"only resources that are asked for count":   {MostAllocated{DefaultWeights}, two.state(t).With(whole(0)), nics(10, 0), 10},
+		"what is over-booked is used, no more":      {MostAllocated{ratioOnly}, inUse(two.state(t), whole(0), whole(0), part(50, 1)), part(50, 1), 100},
 		"types count the same": {MostAllocated{DefaultWeights}, two.state(t),
 			&Allocation{GPU: whole(0)[GPU], RDMA: nics(10, 0)[RDMA]}, 30},
 	}

@@ -39,7 +39,6 @@ func NewInventory(device *v1alpha1.Device, node *v1.Node, o InventoryOptions) (*
 	i.Vendor, i.Model = label(v1alpha1.GPUVendorLabel), label(v1alpha1.GPUModelLabel)
 	i.PartitionPolicy = label(v1alpha1.GPUPartitionPolicyLabel)
 	i.IsolationProvider = label(v1alpha1.GPUIsolationProviderLabel)
-	i.SecondaryWellPlanned = label(v1alpha1.SecondaryDeviceWellPlannedLabel) == "true"
 
 	infos, errs := usableInfos(device.Spec.Devices)
 	numbers := numberTopology(infos, o.AffinityKey)

@@ -46,6 +46,14 @@ func TestPlacesOfDevices(t *testing.T) {
 			},
 			gpus: "0:0/0 1:1/1", nics: "0:1/1",
 		},
+		"a NIC without a NUMA node on a root of which there are two": {
+			build: func(d *deviceObject) {
+				d.gpu(0, 0, "0")
+				d.gpu(1, 1, "0")
+				d.nic(0, 0, "0").Topology.NodeID = -1
+			},
+			gpus: "0:0/0 1:1/1", nics: "0:2/-1",
+		},
 		"nothing is known": {
 			build: func(d *deviceObject) { d.gpu(0, -1, ""); d.nic(0, 0, "").Topology.NodeID = -1 },
 			gpus:  "0:-1/-1", nics: "0:-1/-1",
@@ -181,21 +189,32 @@ func TestBadDeviceObjects(t *testing.T) {
 	}
 }
 
+func TestUnhealthyDevicesHaveNothing(t *testing.T) {
+	d := nodeA()
+	d.Spec.Devices[3].Health = false
+	s := d.state(t).With(part(40, 3))
+	if got := s.Devices[GPU][3].Total; !got.IsZero() {
+		t.Errorf("an unhealthy GPU has %v", got)
+	}
+	if got, want := s.Used(GPU, 3), part(40, 3)[GPU][0].Amounts; got != want {
+		t.Errorf("of an unhealthy GPU %v is used, want %v: its users keep it", got, want)
+	}
+}
+
 func TestLabelsOfTheNodeAndItsDeviceObject(t *testing.T) {
 	d := makeDevice()
 	d.Labels[v1alpha1.GPUModelLabel] = "H800"
 	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.GPUModelLabel: "A100", v1alpha1.GPUVendorLabel: "nvidia",
-		v1alpha1.GPUIsolationProviderLabel: "HAMi-core", v1alpha1.SecondaryDeviceWellPlannedLabel: "true", v1alpha1.GPUPartitionPolicyLabel: "Honor"}}}
+		v1alpha1.GPUIsolationProviderLabel: "HAMi-core", v1alpha1.GPUPartitionPolicyLabel: "Honor"}}}
 	got, err := NewInventory(&d.Device, node, InventoryOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	type labels struct {
 		Vendor, Model, IsolationProvider, PartitionPolicy string
-		WellPlanned                                       bool
 	}
-	want := labels{"nvidia", "H800", "HAMi-core", "Honor", true}
-	if diff := cmp.Diff(want, labels{got.Vendor, got.Model, got.IsolationProvider, got.PartitionPolicy, got.SecondaryWellPlanned}); diff != "" {
+	want := labels{"nvidia", "H800", "HAMi-core", "Honor"}
+	if diff := cmp.Diff(want, labels{got.Vendor, got.Model, got.IsolationProvider, got.PartitionPolicy}); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
 }

@@ -29,7 +29,6 @@ func (s *State) AppendUse(b []byte) []byte {
 func (i *Inventory) Key() string {
 	var b []byte
 	b = appendText(appendText(appendText(appendText(b, i.PartitionPolicy), i.Vendor), i.Model), i.IsolationProvider)
-	b = appendFlag(b, i.SecondaryWellPlanned)
 	b = binary.AppendUvarint(b, uint64(len(i.numaIDs)))
 	for _, id := range i.numaIDs {
 		b = binary.AppendVarint(b, int64(id))

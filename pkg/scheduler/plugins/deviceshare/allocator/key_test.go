@@ -11,9 +11,9 @@ import (
 // be answered otherwise for it.
 func TestKeysTellApartWhatDecides(t *testing.T) {
 	for of, fields := range map[reflect.Type][]string{
-		reflect.TypeFor[Inventory]():  {"Node", "Devices", "PCIes", "NUMANodes", "numaIDs", "Partitions", "PartitionPolicy", "Vendor", "Model", "IsolationProvider", "SecondaryWellPlanned"},
+		reflect.TypeFor[Inventory]():  {"Node", "Devices", "PCIes", "NUMANodes", "numaIDs", "Partitions", "PartitionPolicy", "Vendor", "Model", "IsolationProvider"},
 		reflect.TypeFor[Device]():     {"Minor", "UUID", "Healthy", "Total", "Labels", "PCIe", "NUMA", "affinity", "VFGroups"},
-		reflect.TypeFor[Partition]():  {"Minors", "Score", "Bandwidth"},
+		reflect.TypeFor[Partition]():  {"Minors", "mask", "Score", "Bandwidth"},
 		reflect.TypeFor[State]():      {"Inventory", "used", "usedVFs", "exclusive", "exclusives", "empty", "pcies", "numaNodes", "roots"},
 		reflect.TypeFor[exclusions](): {"device", "pcie"},
 	} {
@@ -50,9 +50,6 @@ func TestKeysTellApartWhatDecides(t *testing.T) {
 		"vendor":      func(i *Inventory) { i.Vendor = "v" },
 		"model":       func(i *Inventory) { i.Model = "m" },
 		"isolation":   func(i *Inventory) { i.IsolationProvider = "p" },
-		"well planned": func(i *Inventory) {
-			i.SecondaryWellPlanned = true
-		},
 	} {
 		if base(change) == plain {
 			t.Errorf("an inventory with another %s has the same key", name)

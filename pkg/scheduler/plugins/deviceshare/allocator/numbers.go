@@ -22,13 +22,6 @@ type option struct {
 type cell struct {
 	option
 	ok bool
-	// from is the cell of the layer before, and with which of the layer's options was added to it.
-	from, with int
-}
-
-// layer is an addition: its options, and the table with them added. Numbers are offsets in the search's room.
-type layer struct {
-	group, options, cells int
 }
 
 // table is the amount that is asked for, which gives all tables of a choice their shape.
@@ -52,7 +45,7 @@ func (t table) plus(a, b amount) (amount, bool) {
 // maxPairs bounds how many pairs of cells are compared when a NUMA node is added. Where more would have to be, what breaks up NUMA nodes does not count.
 const maxPairs = 1 << 18
 
-// pickNumbers leaves in each group what is best taken of it, so that the amount is reached; false if it cannot be.
+// pickNumbers returns the best that can be taken of the groups, so that the amount is reached; false if it cannot be.
 func (x *search) pickNumbers(t Type, secondaries []Type, have int, want table) (value, bool) {
 	switch {
 	case have == want.devices:
@@ -63,11 +56,10 @@ func (x *search) pickNumbers(t Type, secondaries []Type, have int, want table) (
 	case want.devices == 1:
 		return x.pickOne(t, secondaries, want)
 	}
-	x.cells, x.layers, x.options = x.cells[:0], x.layers[:0], x.options[:0]
+	x.cells, x.options = x.cells[:0], x.options[:0]
 	nested := want.size()*want.size() <= maxPairs
 	start := x.newTable(want)
 	x.cells[start].ok = true
-	// The first group is added last and its largest option tried first, so that of equal choices the one with the lowest minors is kept.
 	outer := start
 	for to := len(x.groups); to > 0; {
 		from := to - 1
@@ -82,12 +74,7 @@ func (x *search) pickNumbers(t Type, secondaries []Type, have int, want table) (
 		to = from
 	}
 	last := &x.cells[outer+want.size()-1]
-	if !last.ok {
-		return value{}, false
-	}
-	result := last.value
-	x.unwind(want, outer+want.size()-1, nested)
-	return result, true
+	return last.value, last.ok
 }
 
 func (x *search) newTable(want table) int {
@@ -113,7 +100,7 @@ func (x *search) addGroup(t Type, secondaries []Type, want table, before, at int
 			x.options = append(x.options, o)
 		}
 	}
-	return x.add(want, before, at, options)
+	return x.add(want, before, options)
 }
 
 // addNUMANode adds what can be taken of the groups, all of one NUMA node.
@@ -133,7 +120,7 @@ func (x *search) addNUMANode(t Type, secondaries []Type, want table, before, fro
 		o.value.loss += x.numaLoss(t, x.groups[from].numa, o.devices)
 		x.options = append(x.options, o)
 	}
-	return x.add(want, before, -1-inner, options)
+	return x.add(want, before, options)
 }
 
 // isAllowed is false where a plan for several pods wants the next wider scope, and all would be in one part of this.
@@ -143,9 +130,8 @@ func (x *search) isAllowed(t Type, scope Scope, devices int, want table) bool {
 }
 
 // add adds the options from the offset on to the table before.
-func (x *search) add(want table, before, group, options int) int {
+func (x *search) add(want table, before, options int) int {
 	after := x.newTable(want)
-	x.layers = append(x.layers, layer{group: group, options: options, cells: after})
 	for with := options; with < len(x.options); with++ {
 		o := &x.options[with]
 		for from := before; from < before+want.size(); from++ {
@@ -158,48 +144,11 @@ func (x *search) add(want table, before, group, options int) int {
 			}
 			to := &x.cells[after+want.at(sum)]
 			if v := x.cells[from].value.plus(o.value); !to.ok || v.compare(to.value) > 0 {
-				*to = cell{option: option{sum, v}, ok: true, from: from, with: with}
+				*to = cell{option{sum, v}, true}
 			}
 		}
 	}
 	return after
-}
-
-// unwind goes back from the cell over the layers that led to it, and leaves in each group what was taken.
-func (x *search) unwind(want table, at int, nested bool) {
-	for l := len(x.layers) - 1; l >= 0; l-- {
-		y := &x.layers[l]
-		if at < y.cells || at >= y.cells+want.size() {
-			continue
-		}
-		taken := x.options[x.cells[at].with].amount
-		if nested && y.group < 0 {
-			inner := -1 - y.group
-			x.unwindNUMANode(want, inner+want.at(taken), l)
-		} else {
-			x.groups[y.group].of = x.groups[y.group].of[:taken.devices]
-		}
-		at = x.cells[at].from
-	}
-	kept := x.groups[:0]
-	for _, g := range x.groups {
-		if len(g.of) > 0 {
-			kept = append(kept, g)
-		}
-	}
-	x.groups = kept
-}
-
-// unwindNUMANode does it for the layers of a NUMA node, which are before that of the node.
-func (x *search) unwindNUMANode(want table, at, before int) {
-	for l := before - 1; l >= 0; l-- {
-		y := &x.layers[l]
-		if y.group < 0 || at < y.cells || at >= y.cells+want.size() {
-			continue
-		}
-		x.groups[y.group].of = x.groups[y.group].of[:x.options[x.cells[at].with].devices]
-		at = x.cells[at].from
-	}
 }
 
 // pickAll takes all that is in the groups.
@@ -234,7 +183,6 @@ func (x *search) pickAll(t Type, secondaries []Type, want table) (v value, ok bo
 
 // pickOne takes one device of the best group.
 func (x *search) pickOne(t Type, secondaries []Type, want table) (best value, ok bool) {
-	at := 0
 	for g := range x.groups {
 		enough := true
 		for n, secondary := range secondaries {
@@ -243,25 +191,23 @@ func (x *search) pickOne(t Type, secondaries []Type, want table) (best value, ok
 		v := x.groupValue(t, &x.groups[g], 1)
 		v.loss += x.numaLoss(t, x.groups[g].numa, 1)
 		if enough && (!ok || v.compare(best) > 0) {
-			best, at, ok = v, g, true
+			best, ok = v, true
 		}
 	}
-	x.groups[0] = x.groups[at]
-	x.groups[0].of = x.groups[0].of[:1]
-	x.groups = x.groups[:1]
 	return best, ok
 }
 
 // groupValue is how good it is to take the first k candidates of the group.
 func (x *search) groupValue(t Type, g *group, k int) value {
 	v := value{remote: k * g.lacks}
-	for c := range k {
-		v.score += g.of[c].score
+	for _, c := range g.of[:k] {
+		v.score += c.score
+		v.devices |= 1 << c.index
 	}
 	if g.number >= 0 {
 		v.loss = x.loss(t, x.freeGroup[g.number], k)
 	}
-	if x.o.ScoreFirst && x.sharesOf(t) {
+	if x.spreads(t) || x.o.ScoreFirst && x.sharesOf(t) {
 		v.first = v.score
 	}
 	return v

@@ -29,18 +29,17 @@ func (x *search) placePartition(secondaries []Type) (best plan, f failure, final
 		if entry.Bandwidth < spec.bandwidth {
 			continue
 		}
-		mask, ok := x.maskOf(entry)
-		if !ok || mask&^(unused&x.mask[GPU]) != 0 {
+		if entry.mask == 0 || entry.mask&^(unused&x.mask[GPU]) != 0 {
 			continue
 		}
-		p := x.tryPartition(mask, secondaries)
+		p := x.tryPartition(entry.mask, secondaries)
 		if !p.ok {
 			if x.r.samePCIe && len(secondaries) > 0 {
 				f = failure{notJoint, GPU}
 			}
 			continue
 		}
-		p.value.loss = -x.tableLeft(unused &^ mask)
+		p.value.loss = -x.tableLeft(unused &^ entry.mask)
 		if !best.ok || p.value.compare(best.value) > 0 {
 			best = p
 		}
@@ -61,24 +60,12 @@ func (x *search) unusedGPUs() (mask uint64) {
 	return mask
 }
 
-// maskOf is false for an entry with GPUs that the node does not have.
-func (x *search) maskOf(entry *Partition) (mask uint64, ok bool) {
-	for _, minor := range entry.Minors {
-		i, ok := x.s.index(GPU, minor)
-		if !ok || i >= maxDevices {
-			return 0, false
-		}
-		mask |= 1 << i
-	}
-	return mask, true
-}
-
 // tableLeft is what the table is still good for with the GPUs: large entries before any number of small ones.
 func (x *search) tableLeft(unused uint64) int {
 	left := 0
 	for _, size := range []struct{ gpus, worth int }{{8, 10000}, {4, 100}, {2, 1}} {
 		for at := range x.s.Partitions[size.gpus] {
-			if mask, ok := x.maskOf(&x.s.Partitions[size.gpus][at]); ok && mask&^unused == 0 {
+			if mask := x.s.Partitions[size.gpus][at].mask; mask != 0 && mask&^unused == 0 {
 				left += size.worth
 			}
 		}

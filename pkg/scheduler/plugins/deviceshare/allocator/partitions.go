@@ -41,7 +41,7 @@ func parsePartitions(text string, i *Inventory) (map[int][]Partition, error) {
 		}
 		for _, entry := range entries {
 			minors := slices.Compact(slices.Sorted(slices.Values(entry.Minors)))
-			p := Partition{Minors: minors, Score: entry.AllocationScore}
+			p := Partition{Minors: minors, Score: entry.AllocationScore, mask: i.maskOf(minors)}
 			if q := entry.RingBusBandwidth; q != nil {
 				p.Bandwidth = max(q.Value(), 0)
 			}
@@ -73,8 +73,21 @@ func builtInPartitions(i *Inventory) map[int][]Partition {
 			for minor := from; minor < from+size; minor++ {
 				p.Minors = append(p.Minors, int32(minor))
 			}
+			p.mask = i.maskOf(p.Minors)
 			table[size] = append(table[size], p)
 		}
 	}
 	return table
+}
+
+// maskOf has a bit for each of the GPUs by index; 0 if the node has not all.
+func (i *Inventory) maskOf(minors []int32) (mask uint64) {
+	for _, minor := range minors {
+		at, ok := i.index(GPU, minor)
+		if !ok {
+			return 0
+		}
+		mask |= 1 << at
+	}
+	return mask
 }

@@ -28,8 +28,12 @@ func HasDevicesOfKubelet(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, asks) || slices.ContainsFunc(pod.Spec.InitContainers, asks)
 }
 
-// AllocationOf returns what a pod on a node has: what its annotation says, but nothing that the pod does not ask for, since anybody may write an annotation. Nil if
-// it asks for no devices, or in a form in which nobody is given any. With an error beside it, the allocation has what counts.
+// maxVFsOfPod bounds how many virtual functions of a device a pod has; those that are given to it here are one.
+const maxVFsOfPod = 64
+
+// AllocationOf returns what a pod on a node has: what its annotation says, but nothing that the pod does not ask for, since anybody may write an annotation. Of a device
+// that is named without amounts it has what it asks for. Nil if it asks for no devices, or in a form in which nobody is given any. With an error beside it, the
+// allocation has what counts.
 func AllocationOf(pod *v1.Pod) (*Allocation, error) {
 	asked, err := readAsked(pod)
 	if err != nil || asked.form == 0 {
@@ -46,6 +50,7 @@ func AllocationOf(pod *v1.Pod) (*Allocation, error) {
 	errs := []error{err}
 	for t := range a {
 		var more bool
+		asked.fillIn(Type(t), a[t])
 		if a[t], more = most[t].limit(a[t]); more {
 			errs = append(errs, fmt.Errorf("annotation %s: says more of %s than the pod asks for, which does not count", v1alpha1.DeviceAllocatedAnnotation, Type(t)))
 		}
@@ -78,6 +83,25 @@ func (a *asked) most() (most [numTypes]typeRequest, err error) {
 	return most, nil
 }
 
+// fillIn gives devices that are named without amounts what the pod asks of each.
+func (a *asked) fillIn(t Type, devices []DeviceAllocation) {
+	var each Amounts
+	switch t {
+	case GPU:
+		gpu, _ := a.normalizeGPUs()
+		each = gpu.amounts
+	case RDMA:
+		each[RDMAShare] = min(a.values[byRDMA], 100)
+	case FPGA:
+		each[FPGAShare] = min(a.values[byFPGA], 100)
+	}
+	for i := range devices {
+		if devices[i].Amounts.IsZero() {
+			devices[i].Amounts = each
+		}
+	}
+}
+
 // limit returns of the devices those, and of each as much, as the request is for; more is true if that is not all.
 func (t *typeRequest) limit(devices []DeviceAllocation) (limited []DeviceAllocation, more bool) {
 	if len(devices) > t.count {
@@ -88,6 +112,9 @@ func (t *typeRequest) limit(devices []DeviceAllocation) (limited []DeviceAllocat
 			if devices[i].Amounts[r] > most {
 				devices[i].Amounts[r], more = most, true
 			}
+		}
+		if len(devices[i].VFs) > maxVFsOfPod {
+			devices[i].VFs, more = devices[i].VFs[:maxVFsOfPod], true
 		}
 	}
 	if len(devices) == 0 {

@@ -3,11 +3,22 @@
 package allocator
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 )
+
+// TestUsersOfAGPUOfWhichTheMemoryIsNotSaid: who has all of it by ratio leaves not even a byte.
+func TestUsersOfAGPUOfWhichTheMemoryIsNotSaid(t *testing.T) {
+	d := makeDevice()
+	d.gpu(0, 0, "a")
+	has := &Allocation{GPU: {{Minor: 0, Amounts: Amounts{Core: 100, MemoryRatio: 100}}}}
+	s := d.state(t).With(has)
+	check(t, s, parse(t, makePod(list(memoryName, "1Mi"))), Options{}, "Insufficient gpu devices", true)
+	check(t, s.Without(has), parse(t, makePod(list(memoryName, "1Mi"))), Options{}, "gpu 0@0", false)
+}
 
 // TestWhatAnAnnotationSays counts as far as the pod asks for it.
 func TestWhatAnAnnotationSays(t *testing.T) {
@@ -20,15 +31,20 @@ func TestWhatAnAnnotationSays(t *testing.T) {
 		want       string
 		more       bool
 	}{
-		"as much as it asks for":           {list(nvidiaName, "4"), gpus, all, false},
-		"by hundredths":                    {list(koordGPU, "400"), gpus, all, false},
-		"more GPUs":                        {list(nvidiaName, "1"), gpus, "gpu 0", true},
-		"more of each GPU":                 {list(sharedName, "4", coreName, "40", ratioName, "40"), gpus, "gpu 0@10,1@10,2@10,3@10", true},
-		"shares":                           {list(sharedName, "2", ratioName, "100", coreName, "100"), half, "gpu 2@50,3@50", false},
-		"shares by memory":                 {list(sharedName, "2", memoryName, "85198045184", coreName, "100"), half, "gpu 2@50,3@50", false},
-		"other devices":                    {list(rdmaName, "1"), gpus, "", true},
-		"NICs by hints that are gone":      {list(rdmaName, "1"), nic, "rdma 1@100,2@100", false},
-		"GPUs of which NICs decide":        {list(koordGPU, "100", rdmaName, "100"), both.Annotation(), "gpu 0,2; rdma 1@50,2@50", false},
+		"as much as it asks for":            {list(nvidiaName, "4"), gpus, all, false},
+		"by hundredths":                     {list(koordGPU, "400"), gpus, all, false},
+		"more GPUs":                         {list(nvidiaName, "1"), gpus, "gpu 0", true},
+		"more of each GPU":                  {list(sharedName, "4", coreName, "40", ratioName, "40"), gpus, "gpu 0@10,1@10,2@10,3@10", true},
+		"shares":                            {list(sharedName, "2", ratioName, "100", coreName, "100"), half, "gpu 2@50,3@50", false},
+		"shares by memory":                  {list(sharedName, "2", memoryName, "85198045184", coreName, "100"), half, "gpu 2@50,3@50", false},
+		"other devices":                     {list(rdmaName, "1"), gpus, "", true},
+		"NICs by hints that are gone":       {list(rdmaName, "1"), nic, "rdma 1@100,2@100", false},
+		"GPUs of which NICs decide":         {list(koordGPU, "100", rdmaName, "100"), both.Annotation(), "gpu 0,2; rdma 1@50,2@50", false},
+		"a device of which nothing is said": {list(koordGPU, "200"), `{"gpu":[{"minor":3},{"minor":5}]}`, "gpu 3,5", false},
+		"a share of which nothing is said":  {list(koordGPU, "50"), `{"gpu":[{"minor":3}]}`, "gpu 3@50", false},
+		"a NIC of which nothing is said":    {list(rdmaName, "100"), `{"rdma":[{"minor":1}]}`, "rdma 1@100", false},
+		"more functions of a NIC than any has": {list(rdmaName, "1"), `{"rdma":[{"minor":1,"resources":{"koordinator.sh/rdma":"1"},"extension":{"vfs":[` +
+			strings.Join(manyOf(`{"busID":"%d"}`, 5000), ",") + `]}}]}`, "rdma 1/" + strings.Join(manyOf("%d", 64), "/"), true},
 		"asks for nothing":                 {list("cpu", "1"), gpus, "", false},
 		"asks for zero":                    {list(sharedName, "0"), gpus, "", false},
 		"asks for what cannot go together": {list(koordGPU, "100", nvidiaName, "1"), gpus, "", false},

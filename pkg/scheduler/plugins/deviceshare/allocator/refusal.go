@@ -4,6 +4,7 @@ package allocator
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -42,7 +43,7 @@ func (x *search) reason(f failure) string {
 		if !x.knowsTopology(f.what, scope) {
 			return fmt.Sprintf("node(s) missing GPU Device Topology Tree: %s free, asked for in one %s, which the Device object does not tell", x.free(f.what), scope)
 		}
-		return fmt.Sprintf("%s: %d asked for in one %s, %s free, at most %d in one", title, want.count, scope, x.free(f.what), x.mostIn(f.what, scope))
+		return fmt.Sprintf("%s: %s asked for in one %s, %s free, at most %d in one", title, want.howMany(), scope, x.free(f.what), x.mostIn(f.what, scope))
 	case notJoint:
 		return x.reasonNotJoint(f.what)
 	case noPartitionTable:
@@ -61,6 +62,13 @@ func (x *search) reason(f failure) string {
 
 func (x *search) free(t Type) string { return t.noun(len(x.candidates[t])) }
 
+func (t *typeRequest) howMany() string {
+	if t.all {
+		return "all that match"
+	}
+	return strconv.Itoa(t.count)
+}
+
 // reasonTooFew counts the devices by why they cannot be had.
 func (x *search) reasonTooFew(t Type) string {
 	want := &x.r.of[t]
@@ -77,12 +85,7 @@ func (x *search) reasonTooFew(t Type) string {
 	default:
 		fmt.Fprintf(&b, "Insufficient %s devices: ", t)
 	}
-	if want.all {
-		b.WriteString("all that match are asked for")
-	} else {
-		fmt.Fprintf(&b, "%d asked for", want.count)
-	}
-	fmt.Fprintf(&b, ", %d of %s free", by[usable], t.noun(len(x.devices(t))))
+	fmt.Fprintf(&b, "%s asked for, %d of %s free", want.howMany(), by[usable], t.noun(len(x.devices(t))))
 	for v, text := range [numVerdicts]string{
 		unhealthy: "unhealthy", notSelected: "not selected", notInNUMA: "on other NUMA nodes", banned: "for other members",
 		kept: "used or kept by others", full: "without room", noVF: "without a virtual function",
@@ -105,15 +108,15 @@ func (x *search) reasonNotJoint(t Type) string {
 				with++
 			}
 		}
-		noun := "an " + typeNouns[secondary]
+		noun := secondary.one()
 		switch {
 		case with == 0:
 			return fmt.Sprintf("%s%s free, none with %s on the same PCIe switch", title, x.free(t), noun)
-		case with < x.r.of[t].count:
-			return fmt.Sprintf("%s%s free, only %d with %s on the same PCIe switch, %d asked for", title, x.free(t), with, noun, x.r.of[t].count)
+		case with < x.count(t):
+			return fmt.Sprintf("%s%s free, only %d with %s on the same PCIe switch, %s asked for", title, x.free(t), with, noun, x.r.of[t].howMany())
 		}
 	}
-	return fmt.Sprintf("%s%s free, no %d with all that is asked for on the same PCIe switches and in one %s", title, x.free(t), x.r.of[t].count, x.widest(t))
+	return fmt.Sprintf("%s%s free, no %d with all that is asked for on the same PCIe switches and in one %s", title, x.free(t), x.count(t), x.widest(t))
 }
 
 func (x *search) knowsTopology(t Type, scope Scope) bool {

@@ -52,6 +52,11 @@ func TestRefusals(t *testing.T) {
 			Refusal{"node(s) missing GPU Device Topology Tree: 2 GPUs free, asked for in one PCIe, which the Device object does not tell", true}},
 		"other NUMA nodes have some": {node, gpus("8", ""), Options{NUMANodes: []int{1}},
 			Refusal{"Insufficient NUMA Scoped Devices: 8 asked for, 4 of 8 GPUs free, 4 on other NUMA nodes", true}},
+		"no GPU beside a NIC": {node.With(whole(2, 3, 4, 5, 6, 7)), parse(t, makePod(list(nvidiaName, "2", rdmaName, "300"), "device-joint-allocate",
+			`{"deviceTypes":["rdma","gpu"],"requiredScope":"SamePCIe"}`)), Options{},
+			Refusal{"Device Joint-Allocate rules violation: 4 RDMA NICs free, only 1 with a GPU on the same PCIe switch, 3 asked for", false}},
+		"no NUMA node has all": {node, parse(t, makePod(list(rdmaName, "1"), "device-allocate-hint", `{"rdma":{"allocateStrategy":"ApplyForAll","requiredTopologyScope":"NUMANode"}}`)), Options{},
+			Refusal{"Insufficient Topology Scoped rdma devices: all that match asked for in one NUMANode, 4 RDMA NICs free, at most 2 in one", true}},
 		"shares that are not kept apart": {isolated.state(t), half, Options{},
 			Refusal{`GPU isolation provider is "HAMi-core", the pod asks for ""`, true}},
 	}

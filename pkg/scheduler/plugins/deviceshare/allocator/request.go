@@ -3,7 +3,6 @@
 package allocator
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -92,12 +91,6 @@ func (r *Request) Wants(t Type) (amounts Amounts, count int, all bool) {
 	return r.of[t].amounts, r.of[t].count, r.of[t].all
 }
 
-// SharesGPUs is true if the pod may get less than a whole GPU. A request by memory alone may, and does on GPUs with more memory than that.
-func (r *Request) SharesGPUs() bool {
-	gpu := &r.of[GPU]
-	return gpu.asked() && gpu.amounts[MemoryRatio] < 100
-}
-
 func (r *Request) makeKey() string {
 	var b strings.Builder
 	for t := range r.of {
@@ -120,7 +113,10 @@ func (r *Request) makeKey() string {
 
 // noun is what messages call a number of devices of the type.
 func (t Type) noun(n int) string {
-	return fmt.Sprintf("%d %s%s", n, cmp.Or(typeNouns[t], typeNames[t]), map[bool]string{true: "", false: "s"}[n == 1])
+	return fmt.Sprintf("%d %s%s", n, typeNouns[t], map[bool]string{true: "", false: "s"}[n == 1])
 }
 
 var typeNouns = [numTypes]string{"GPU", "RDMA NIC", "FPGA"}
+
+// one is what messages call one device of the type.
+func (t Type) one() string { return [numTypes]string{"a", "an", "an"}[t] + " " + typeNouns[t] }

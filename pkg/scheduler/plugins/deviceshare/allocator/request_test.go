@@ -3,6 +3,7 @@
 package allocator
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -42,7 +43,7 @@ func TestNormalisedRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := parse(t, makePod(tt.resources))
 			amounts, count, _ := r.Wants(GPU)
-			if diff := cmp.Diff(tt.want, want{amounts, count, r.SharesGPUs()}); diff != "" {
+			if diff := cmp.Diff(tt.want, want{amounts, count, nodeA().state(t).Shares(r)}); diff != "" {
 				t.Errorf("request (-want +got):\n%s", diff)
 			}
 		})
@@ -132,6 +133,7 @@ func TestRequestsThatAreRejected(t *testing.T) {
 		"a part of one":                      {makePod(list(nvidiaName, "500m")), "whole number"},
 		"less than none":                     {makePod(list(nvidiaName, "-1")), "whole number"},
 		"more than can be counted":           {makePod(list(nvidiaName, "9223372036854775807")), "at most"},
+		"more than can be counted, together": {twice(makePod(list(memoryName, "140737488355327"))), "all together at most"},
 		"a hint that is no JSON":             {hint(`{`), "device-allocate-hint"},
 		"a hint for no type":                 {hint(`{"tpu":{}}`), `unknown type "tpu"`},
 		"an unknown strategy":                {hint(`{"rdma":{"allocateStrategy":"Some"}}`), `allocateStrategy is "Some"`},
@@ -146,6 +148,9 @@ func TestRequestsThatAreRejected(t *testing.T) {
 		"an unknown partition policy":        {makePod(list(nvidiaName, "1"), "gpu-partition-spec", `{"allocatePolicy":"Maybe"}`), `allocatePolicy is "Maybe"`},
 		"half a byte of a ring":              {makePod(list(nvidiaName, "1"), "gpu-partition-spec", `{"ringBusBandwidth":"500m"}`), "ringBusBandwidth is 500m"},
 		"a long annotation":                  {hint(strings.Repeat("x", 100000)), "device-allocate-hint"},
+		"a selector of many labels":          {hint(`{"gpu":{"selector":{"matchLabels":{` + strings.Join(manyOf(`"k%d":"v"`, 65), ",") + `}}}}`), "gpu: selector: has 65 requirements"},
+		"a selector of many expressions":     {hint(`{"rdma":{"vfSelector":{"matchExpressions":[` + strings.Join(manyOf(`{"key":"k%d","operator":"Exists"}`, 5000), ",") + `]}}}`), "rdma: vfSelector: has 5000 requirements"},
+		"a selector of many values":          {hint(`{"gpu":{"selector":{"matchExpressions":[{"key":"k","operator":"In","values":[` + strings.Join(manyOf(`"v%d"`, 10000), ",") + `]}]}}}`), "gpu: selector: has 10000 values"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -158,6 +163,19 @@ func TestRequestsThatAreRejected(t *testing.T) {
 			}
 		})
 	}
+}
+
+// twice is the pod with a second container like the first.
+func twice(pod *v1.Pod) *v1.Pod {
+	pod.Spec.Containers = append(pod.Spec.Containers, pod.Spec.Containers[0])
+	return pod
+}
+
+func manyOf(format string, n int) (texts []string) {
+	for i := range n {
+		texts = append(texts, fmt.Sprintf(format, i))
+	}
+	return texts
 }
 
 func TestContainersAddUp(t *testing.T) {

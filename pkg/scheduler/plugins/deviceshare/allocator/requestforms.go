@@ -110,10 +110,7 @@ func readAsked(pod *v1.Pod) (asked, error) {
 
 func sumOf(pod *v1.Pod, name v1.ResourceName) (sum int64, found bool, err error) {
 	add := func(c *v1.Container, to int64) int64 {
-		quantity, ok := c.Resources.Limits[name]
-		if !ok {
-			quantity, ok = c.Resources.Requests[name]
-		}
+		quantity, ok := c.Resources.Limits[name] // of what requests must be equal to; those that are here are as they are counted (CountPod)
 		if !ok {
 			return to
 		}

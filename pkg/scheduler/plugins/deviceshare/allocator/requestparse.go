@@ -171,10 +171,26 @@ func (w *wireHint) parse(t Type) (*hint, error) {
 	return h, errors.Join(errs[:]...)
 }
 
+// Limits of selectors, which are asked of each device of each node: many times what anybody has to tell apart.
+const (
+	maxRequirements   = 64
+	maxSelectorValues = 256
+)
+
 // parseSelector returns nil where there is none. An empty selector matches everything.
 func parseSelector(field string, s *metav1.LabelSelector) (labels.Selector, error) {
 	if s == nil {
 		return nil, nil
+	}
+	if n := len(s.MatchLabels) + len(s.MatchExpressions); n > maxRequirements {
+		return nil, fmt.Errorf("%s: has %d requirements, must be at most %d", field, n, maxRequirements)
+	}
+	values := 0
+	for i := range s.MatchExpressions {
+		values += len(s.MatchExpressions[i].Values)
+	}
+	if values > maxSelectorValues {
+		return nil, fmt.Errorf("%s: has %d values, must be at most %d", field, values, maxSelectorValues)
 	}
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {

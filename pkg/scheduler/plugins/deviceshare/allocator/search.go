@@ -42,7 +42,6 @@ type search struct {
 	inPart    []int
 	onRoot    [numTypes][]int
 	cells     []cell
-	layers    []layer
 	options   []option
 	rounds    []int
 }
@@ -55,7 +54,12 @@ type limit struct {
 	of    Type
 	scope Scope
 	exact bool
+	// spread is true if shares are taken of the devices with room for most of them, in the widest scope.
+	spread bool
 }
+
+// spreads is true if shares of the type are to be spread.
+func (x *search) spreads(t Type) bool { return x.limit != nil && x.limit.spread && x.sharesOf(t) }
 
 // scopeOf is the scope that the limit, which may be nil, has for the type; 0 for none.
 func (l *limit) scopeOf(t Type) (scope Scope, exact bool) {
@@ -80,7 +84,7 @@ func (x *search) done() {
 
 // run chooses devices of all types; chosen has them if there is no failure.
 func (x *search) run() failure {
-	x.chosen, x.template, x.shares = [numTypes]uint64{}, "", x.sharesGPUs()
+	x.chosen, x.template, x.shares = [numTypes]uint64{}, "", x.s.Shares(x.r)
 	for t := range x.r.of {
 		want := &x.r.of[t]
 		if !want.asked() {
@@ -258,7 +262,7 @@ func (x *search) partOf(t Type, index int, scope Scope) int {
 
 // take notes the plan's devices as chosen.
 func (x *search) take(t Type, p *plan) {
-	x.chosen[t] |= p.devices
+	x.chosen[t] |= p.value.devices
 	for secondary := range p.secondaries {
 		x.chosen[secondary] |= p.secondaries[secondary]
 	}

@@ -3,13 +3,15 @@
 package allocator
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 // state is the node with its users, its devices listed in an order that the seed gives.
@@ -58,7 +60,7 @@ func TestWhatIsFeasibleIsFound(t *testing.T) {
 			t.Fatalf("seed %d: %+v: allocated %s: %v", seed, pod, text(a), err)
 		}
 		again, _ := Allocate(node.state(t, seed+1), request, o)
-		if diff := cmp.Diff(a, again); diff != "" {
+		if diff := gocmp.Diff(a, again); diff != "" {
 			t.Fatalf("seed %d: another order of devices (-first +second):\n%s", seed, diff)
 		}
 	}
@@ -136,31 +138,86 @@ func TestMembersThatFitTogetherAreFound(t *testing.T) {
 	}
 }
 
-func TestFreeGPUsAreBrokenUpLeast(t *testing.T) {
-	for seed := range uint64(300) {
-		r := rand.New(rand.NewPCG(seed, 4))
-		node := randomNode(r, 9, 0, 0)
+// TestTheBestGPUs holds what is chosen against all other choices: the narrowest scope, then what breaks up least, then the strategy's score, then the lowest minors.
+func TestTheBestGPUs(t *testing.T) {
+	strategy := LeastAllocated{DefaultWeights}
+	compared := 0
+	for seed := range uint64(600) {
+		r := rand.New(rand.NewPCG(seed, 9))
+		node := randomNode(r, 8, 0, 0)
 		node.partitions, node.policy = nil, ""
 		pod := &testPod{}
 		pod.of[GPU] = testWant{count: 1 + r.IntN(5), percent: 100}
-		a, _ := Allocate(node.state(t, seed), parse(t, pod.pod()), Options{Strategy: LeastAllocated{DefaultWeights}})
+		if r.IntN(2) == 0 {
+			pod.of[GPU] = testWant{count: 1 + r.IntN(2), percent: 30}
+		}
+		s, request := node.state(t, seed), parse(t, pod.pod())
+		a, _ := Allocate(s, request, Options{Strategy: strategy})
 		if a == nil {
 			continue
+		}
+		compared++
+		score := func(devices []*testDevice) (sum float64) {
+			for _, d := range devices {
+				i, _ := s.index(GPU, d.minor)
+				amounts, _ := fill(request.of[GPU].amounts, GPU, &s.Devices[GPU][i])
+				sum += strategy.DeviceScore(s, GPU, i, amounts)
+			}
+			return math.Round(sum * 1e6)
+		}
+		compare := func(a, b []*testDevice) int {
+			minors := func(of []*testDevice) (minors []int32) {
+				for _, d := range of {
+					minors = append(minors, d.minor)
+				}
+				return minors
+			}
+			if pod.of[GPU].count > 1 && scopeOf(a) != scopeOf(b) {
+				return cmp.Compare(scopeOf(a), scopeOf(b))
+			}
+			loss := func(of []*testDevice) int { return -node.freePairs(of) }
+			if pod.of[GPU].percent < 100 {
+				loss = node.freeNeighbours
+			}
+			return cmp.Or(cmp.Compare(loss(a), loss(b)), cmp.Compare(score(b), score(a)), slices.Compare(minors(a), minors(b)))
 		}
 		got, err := node.choiceOf(a)
 		if err != nil {
 			t.Fatal(err)
 		}
-		scope := scopeOf(got[GPU])
-		left := node.freePairs(got[GPU])
 		node.eachChoice(func(c *choice) bool {
-			if len(c[GPU]) == pod.of[GPU].count && scopeOf(c[GPU]) == scope && node.freePairs(c[GPU]) > left && node.violation(pod, c) == "" {
-				t.Errorf("seed %d: %s leaves %d pairs of free GPUs that share a PCIe root or a NUMA node, there is a choice that leaves %d", seed, text(a), left, node.freePairs(c[GPU]))
-				return false
+			if len(c[GPU]) != pod.of[GPU].count || compare(c[GPU], got[GPU]) >= 0 || node.violation(pod, c) != "" {
+				return true
 			}
-			return true
+			var better []int32
+			for _, d := range c[GPU] {
+				better = append(better, d.minor)
+			}
+			t.Errorf("seed %d: %+v: allocated %s, %v is better", seed, pod.of[GPU], text(a), better)
+			return false
 		})
 	}
+	if compared < 200 {
+		t.Errorf("only %d requests were feasible", compared)
+	}
+}
+
+// freeNeighbours counts the free GPUs on the same PCIe root as each, and those on the same NUMA node.
+func (n *testNode) freeNeighbours(of []*testDevice) (count int) {
+	for _, d := range of {
+		for _, other := range n.devices[GPU] {
+			if !other.healthy || other.inUse() {
+				continue
+			}
+			if d.pcie != "" && other.pcie == d.pcie {
+				count++
+			}
+			if d.numa >= 0 && other.numa == d.numa {
+				count++
+			}
+		}
+	}
+	return count
 }
 
 // freePairs counts the ordered pairs of free GPUs on the same PCIe root, and those on the same NUMA node, without the devices that are taken.

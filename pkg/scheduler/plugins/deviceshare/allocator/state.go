@@ -23,8 +23,6 @@ type Inventory struct {
 	PartitionPolicy string
 	// Vendor and Model are the GPUs'; IsolationProvider is what keeps shares of a GPU apart. Empty when the node does not say.
 	Vendor, Model, IsolationProvider string
-	// SecondaryWellPlanned is true if the node's other devices are enough for its GPUs in any division.
-	SecondaryWellPlanned bool
 }
 
 // Device is one device of a node.
@@ -52,6 +50,8 @@ type VFGroup struct {
 // Partition is a set of GPUs that may be given together, by minor.
 type Partition struct {
 	Minors []int32
+	// mask has a bit for each by index in the inventory; 0 if the node has not all.
+	mask uint64
 	// Score is better the higher it is; Bandwidth is of the ring that they make, in bytes per second, 0 when the table does not say.
 	Score     int
 	Bandwidth int64
@@ -120,7 +120,7 @@ func (s *State) changeDevice(t Type, d *DeviceAllocation, use bool) {
 	if !ok {
 		return
 	}
-	by, amounts := 1, s.Devices[t][i].mostOf(d.Amounts)
+	by, amounts := 1, s.Devices[t][i].usedBy(t, d.Amounts)
 	if use {
 		s.used[t][i] = s.used[t][i].Add(amounts)
 	} else {
@@ -141,8 +141,10 @@ func (s *State) changeDevice(t Type, d *DeviceAllocation, use bool) {
 	}
 }
 
-// mostOf is what a pod uses of the device if it was given so much: not more than there is. A device that gives nothing now keeps its users.
-func (d *Device) mostOf(given Amounts) Amounts {
+// usedBy is what a pod uses of the device if it was given so much: not more than there is, and of a GPU both the ratio and the bytes of memory if only one is said.
+// A device that gives nothing now keeps its users.
+func (d *Device) usedBy(t Type, given Amounts) Amounts {
+	given, _ = fill(given, t, d)
 	for r, total := range d.Total {
 		if total > 0 {
 			given[r] = min(given[r], total)

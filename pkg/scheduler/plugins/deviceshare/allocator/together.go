@@ -3,13 +3,11 @@
 package allocator
 
 import (
-	"cmp"
 	"fmt"
-	"math/bits"
 	"slices"
 )
 
-// maxTries bounds how many members are placed, over all tries, in a plan for members that get in one another's way; for others one try each is enough.
+// maxTries bounds how many members are placed, over all tries, in a plan for members that get in one another's way, beside one try of each. It is some milliseconds.
 const maxTries = 512
 
 // AllocateTogether chooses the devices for the members of a gang that lie on one node, in the order of their ranks, from what is free: none takes what only another
@@ -19,21 +17,11 @@ func AllocateTogether(s *State, requests []*Request, o Options) ([]*Allocation, 
 	if len(requests) == 0 {
 		return nil, nil
 	}
-	p := &gangPlan{start: s, requests: requests, o: &o, tries: maxTries}
-	placed, failed, f := p.solve(make([]limit, len(requests)))
-	if placed == nil {
+	p := newGangPlan(s, requests, &o)
+	allocations, failed, f := p.solveLevel()
+	if allocations == nil {
 		return nil, p.refusal(failed, f)
 	}
-	for from := range requests {
-		if members := p.shapeOf(from); len(members) > 1 && members[0] == from {
-			placed = p.level(placed, members)
-		}
-	}
-	allocations := make([]*Allocation, len(placed))
-	for m := range placed {
-		allocations[m] = placed[m].allocation
-	}
-	p.sortByRank(allocations)
 	return allocations, nil
 }
 
@@ -45,6 +33,12 @@ type gangPlan struct {
 	tries    int
 	// limits are the members' in the plan that was found last.
 	limits []limit
+	// full is true once it is known that all free devices together are not enough.
+	full bool
+}
+
+func newGangPlan(s *State, requests []*Request, o *Options) *gangPlan {
+	return &gangPlan{start: s, requests: requests, o: o, tries: maxTries + len(requests)}
 }
 
 // placement is what one member has in a plan.
@@ -53,9 +47,23 @@ type placement struct {
 	chosen     [numTypes]uint64
 }
 
+// solveLevel places all members, those that ask for the same in the same scope where that can be; nil beside the member that could not be placed.
+func (p *gangPlan) solveLevel() (allocations []*Allocation, failed int, f failure) {
+	placed, failed, f := p.solve(make([]limit, len(p.requests)))
+	if placed == nil {
+		return nil, failed, f
+	}
+	for from := range p.requests {
+		if members := p.shapeOf(from); len(members) > 1 && members[0] == from {
+			placed = p.level(placed, members)
+		}
+	}
+	return p.byRank(placed), 0, failure{}
+}
+
 // solve places all members under the limits; nil beside the member that could not be. Members are placed one after another. One that finds nothing goes first in the
-// next try; if that does not help, each device of each member before it is forbidden in turn. As in any plan there is one of them must be without one of those
-// devices, that finds a plan if the tries last.
+// next try. If that does not help, shares are spread over the devices with most room, which is the way to place most that are alike; and then each device of each
+// member before it is forbidden in turn. As in any plan there is one of them must be without one of those devices, that finds a plan if the tries last.
 func (p *gangPlan) solve(limits []limit) (placed []placement, failed int, f failure) {
 	order := make([]int, len(p.requests))
 	for m := range order {
@@ -63,27 +71,29 @@ func (p *gangPlan) solve(limits []limit) (placed []placement, failed int, f fail
 	}
 	for range order {
 		placed, failed, f = p.try(order, limits)
-		if placed != nil || order[0] == failed {
+		at := slices.Index(order, failed)
+		if placed != nil || p.tries <= 0 || !slices.ContainsFunc(order[:at], func(m int) bool { return !p.alike(m, failed) }) {
 			break
 		}
-		at := slices.Index(order, failed)
 		order = slices.Insert(slices.Delete(order, at, at+1), 0, failed)
 	}
-	if placed != nil {
-		p.limits = limits
-		return placed, 0, failure{}
-	}
-	if p.haveRoom() {
-		if placed = p.solveByBans(order, limits); placed != nil {
-			return placed, 0, failure{}
+	if placed == nil && p.haveRoom() {
+		if placed = p.solveBySpreading(order, limits); placed == nil {
+			placed = p.solveByBans(order, limits)
 		}
+	} else if placed != nil {
+		p.limits = limits
 	}
-	return nil, failed, f
+	return placed, failed, f
+}
+
+func (p *gangPlan) alike(m, other int) bool {
+	return p.requests[m] == p.requests[other] || p.requests[m].key == p.requests[other].key
 }
 
 // haveRoom is false if all free devices together have less than all members ask for, so that no plan can be.
 func (p *gangPlan) haveRoom() bool {
-	for t := range p.start.Devices {
+	for t := 0; t < int(numTypes) && !p.full; t++ {
 		var free, asked Amounts
 		var freeWhole, askedWhole int
 		for i := range p.start.Devices[t] {
@@ -102,11 +112,27 @@ func (p *gangPlan) haveRoom() bool {
 				askedWhole += min(want.count, maxDevices+1)
 			}
 		}
-		if !asked.Within(free) || askedWhole > freeWhole {
-			return false
-		}
+		p.full = !asked.Within(free) || askedWhole > freeWhole
 	}
-	return true
+	return !p.full
+}
+
+// solveBySpreading has members that ask for shares of several devices take those with room for most of them, in the widest scope they may have.
+func (p *gangPlan) solveBySpreading(order []int, limits []limit) []placement {
+	spread := slices.Clone(limits)
+	any := false
+	for m, r := range p.requests {
+		spread[m].spread = !limits[m].exact && r.sharesSeveral()
+		any = any || spread[m].spread
+	}
+	if !any || p.tries <= 0 {
+		return nil
+	}
+	placed, _, _ := p.try(order, spread)
+	if placed != nil {
+		p.limits = spread
+	}
+	return placed
 }
 
 // solveByBans looks at plans with the fewest bans first.
@@ -147,15 +173,7 @@ func (p *gangPlan) tryPartly(order []int, limits []limit) (placed []placement, f
 	placed = make([]placement, len(order))
 	s := p.start
 	for n, m := range order {
-		p.tries--
-		x := newSearch(s, p.requests[m], p.o)
-		x.limit = &limits[m]
-		f = x.run()
-		if f.why == found {
-			placed[m] = placement{x.allocation(), x.chosen}
-		}
-		x.done()
-		if f.why != found {
+		if placed[m], f = p.place(s, p.requests[m], &limits[m]); f.why != found {
 			return placed, m, f, n
 		}
 		s = s.With(placed[m].allocation)
@@ -163,104 +181,16 @@ func (p *gangPlan) tryPartly(order []int, limits []limit) (placed []placement, f
 	return placed, 0, f, len(order)
 }
 
-// shapeOf are the members that ask for the same as this one.
-func (p *gangPlan) shapeOf(m int) (members []int) {
-	for other, r := range p.requests {
-		if r == p.requests[m] || r.key == p.requests[m].key {
-			members = append(members, other)
-		}
+// place places one member.
+func (p *gangPlan) place(s *State, r *Request, within *limit) (placement, failure) {
+	p.tries--
+	x := newSearch(s, r, p.o)
+	defer x.done()
+	x.limit = within
+	if f := x.run(); f.why != found {
+		return placement{}, f
 	}
-	return members
-}
-
-// level gives members of one shape devices of the same scope: the narrowest for which there is a plan. Without one, the widest that any has is as narrow as can be.
-func (p *gangPlan) level(placed []placement, members []int) []placement {
-	t, ok := p.requests[members[0]].leading()
-	if !ok || p.areLevel(placed, members, t) {
-		return placed
-	}
-	before := p.limits
-	for scope := ScopePCIe; scope <= ScopeNode; scope++ {
-		for _, exact := range []bool{true, false} {
-			if p.tries <= 0 {
-				return placed
-			}
-			limits := slices.Clone(before)
-			for _, m := range members {
-				limits[m].of, limits[m].scope, limits[m].exact = t, scope, exact
-			}
-			if better, _, f := p.solve(limits); f.why == found {
-				return better
-			}
-		}
-	}
-	return placed
-}
-
-// leading is the first type that is placed, if of more than one device.
-func (r *Request) leading() (Type, bool) {
-	if len(r.joint) > 0 {
-		return r.joint[0], r.of[r.joint[0]].count > 1
-	}
-	for t := range r.of {
-		if r.of[t].asked() {
-			return Type(t), r.of[t].count > 1
-		}
-	}
-	return 0, false
-}
-
-func (p *gangPlan) areLevel(placed []placement, members []int, t Type) bool {
-	first := p.scopeOf(t, placed[members[0]].chosen[t])
-	return !slices.ContainsFunc(members, func(m int) bool { return p.scopeOf(t, placed[m].chosen[t]) != first })
-}
-
-// scopeOf is the narrowest scope that the devices share.
-func (p *gangPlan) scopeOf(t Type, devices uint64) Scope {
-	first := &p.start.Devices[t][bits.TrailingZeros64(devices)]
-	scope := ScopePCIe
-	for left := devices; left != 0; left &= left - 1 {
-		d := &p.start.Devices[t][bits.TrailingZeros64(left)]
-		switch {
-		case d.NUMA != first.NUMA || d.NUMA < 0:
-			return ScopeNode
-		case d.PCIe != first.PCIe || d.PCIe < 0:
-			scope = ScopeNUMANode
-		}
-	}
-	return scope
-}
-
-// sortByRank gives, of members that ask for the same, the lower rank what is first on the node.
-func (p *gangPlan) sortByRank(allocations []*Allocation) {
-	for from := range p.requests {
-		members := p.shapeOf(from)
-		if members[0] != from || len(members) == 1 {
-			continue
-		}
-		of := make([]*Allocation, len(members))
-		for n, m := range members {
-			of[n] = allocations[m]
-		}
-		slices.SortStableFunc(of, p.compareByPlace)
-		for n, m := range members {
-			allocations[m] = of[n]
-		}
-	}
-}
-
-// compareByPlace compares by the first device: its NUMA node, its PCIe root, its minor.
-func (p *gangPlan) compareByPlace(a, b *Allocation) int {
-	for t := range a {
-		if len(a[t]) == 0 || len(b[t]) == 0 {
-			continue
-		}
-		c, d := p.start.Device(Type(t), a[t][0].Minor), p.start.Device(Type(t), b[t][0].Minor)
-		if by := cmp.Or(cmp.Compare(c.NUMA, d.NUMA), cmp.Compare(c.PCIe, d.PCIe), cmp.Compare(c.Minor, d.Minor)); by != 0 {
-			return by
-		}
-	}
-	return 0
+	return placement{x.allocation(), x.chosen}, failure{}
 }
 
 // refusal tells of the member that could not be placed: why it cannot be alone, or beside the others.
@@ -280,7 +210,6 @@ func (p *gangPlan) isUnresolvable() bool {
 	if p.start == p.start.empty {
 		return true
 	}
-	alone := &gangPlan{start: p.start.empty, requests: p.requests, o: p.o, tries: maxTries}
-	placed, _, _ := alone.solve(make([]limit, len(p.requests)))
+	placed, _, _ := newGangPlan(p.start.empty, p.requests, p.o).solve(make([]limit, len(p.requests)))
 	return placed == nil
 }

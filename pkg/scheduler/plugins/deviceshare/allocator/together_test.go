@@ -3,11 +3,21 @@
 package allocator
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// oddRoots is a node with GPUs on three PCIe roots of one and three of two.
+func oddRoots() *deviceObject {
+	d := makeDevice()
+	for minor, root := range []int{0, 1, 2, 3, 3, 4, 4, 5, 5} {
+		d.gpu(int32(minor), 0, fmt.Sprint("pcie", root))
+	}
+	return d
+}
 
 func TestMembersTogether(t *testing.T) {
 	gpus := func(n string) *Request { return parse(t, makePod(list(nvidiaName, n))) }
@@ -15,7 +25,9 @@ func TestMembersTogether(t *testing.T) {
 		return parse(t, makePod(list(nvidiaName, n, rdmaName, "1"), "device-joint-allocate", jointPCIe))
 	}
 	inNUMA := parse(t, makePod(list(nvidiaName, "4"), "device-allocate-hint", `{"gpu":{"requiredTopologyScope":"NUMANode"}}`))
+	rootsAlone := parse(t, makePod(list(nvidiaName, "3"), "device-allocate-hint", `{"gpu":{"exclusivePolicy":"PCIeLevel"}}`))
 	tests := map[string]struct {
+		node     func() *deviceObject
 		used     []*Allocation
 		requests []*Request
 		want     string
@@ -63,6 +75,9 @@ func TestMembersTogether(t *testing.T) {
 			requests: []*Request{gpus("1"), inNUMA, gpus("1"), gpus("2")},
 			want:     "gpu 0 | gpu 4,5,6,7 | gpu 1 | gpu 2,3",
 		},
+		"PCIe roots of one, which three each would like best, go with those of two": {
+			node: oddRoots, requests: []*Request{rootsAlone, rootsAlone, rootsAlone}, want: "gpu 0,7,8 | gpu 1,5,6 | gpu 2,3,4",
+		},
 		"too many together": {
 			requests: []*Request{gpus("5"), gpus("4")},
 			want:     "Insufficient gpu devices for 2 members together", refused: true,
@@ -74,7 +89,11 @@ func TestMembersTogether(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, refusal := AllocateTogether(inUse(nodeA().state(t), tt.used...), tt.requests, Options{})
+			node := tt.node
+			if node == nil {
+				node = nodeA
+			}
+			got, refusal := AllocateTogether(inUse(node().state(t), tt.used...), tt.requests, Options{})
 			if refusal != nil {
 				if !tt.refused || !strings.Contains(refusal.Reason, tt.want) {
 					t.Fatalf("refused: %q, want %q", refusal.Reason, tt.want)

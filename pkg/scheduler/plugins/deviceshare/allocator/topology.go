@@ -9,10 +9,10 @@ import (
 
 // plan is one way to place a type, and the secondaries that go with it.
 type plan struct {
-	ok      bool
-	scope   Scope
-	value   value
-	devices uint64
+	ok    bool
+	scope Scope
+	// value has the devices, too.
+	value value
 	// secondaries are the devices of joint types.
 	secondaries [numTypes]uint64
 }
@@ -34,15 +34,21 @@ type value struct {
 	// loss is by how much the node's free devices are broken up.
 	loss  int
 	score float64
+	// devices has a bit for each: of as many that are as good, those with the lowest minors are better.
+	devices uint64
 }
 
-// compare is positive if v is better.
+// compare is positive if v is better; it is of as many devices as w.
 func (v value) compare(w value) int {
-	return cmp.Or(cmp.Compare(w.remote, v.remote), cmp.Compare(v.first, w.first), cmp.Compare(w.loss, v.loss), cmp.Compare(v.score, w.score))
+	differ := v.devices ^ w.devices
+	lowest := differ & -differ
+	return cmp.Or(cmp.Compare(w.remote, v.remote), cmp.Compare(v.first, w.first), cmp.Compare(w.loss, v.loss), cmp.Compare(v.score, w.score),
+		cmp.Compare(v.devices&lowest, w.devices&lowest))
 }
 
+// plus adds the value of other devices.
 func (v value) plus(w value) value {
-	return value{v.remote + w.remote, v.first + w.first, v.loss + w.loss, v.score + w.score}
+	return value{v.remote + w.remote, v.first + w.first, v.loss + w.loss, v.score + w.score, v.devices | w.devices}
 }
 
 // group is the candidates of one PCIe root, or of what stands for it, in the part of the node that is asked.
@@ -64,6 +70,8 @@ func (x *search) placeByTopology(t Type, secondaries []Type) (plan, failure) {
 	if count == 1 {
 		// One device shares every part of the node with itself.
 		narrowest, widest = ScopeNode, ScopeNode
+	} else if x.spreads(t) {
+		narrowest = widest
 	} else if scope, exact := x.limit.scopeOf(t); exact {
 		narrowest = max(narrowest, scope)
 	}
@@ -157,13 +165,11 @@ func (x *search) choose(t Type, secondaries []Type, count int, scope Scope, part
 	if !p.ok {
 		return p
 	}
-	for g := range x.groups {
-		for _, c := range x.groups[g].of {
-			p.devices |= 1 << c.index
-		}
-	}
+	x.groups = slices.DeleteFunc(x.groups, func(g group) bool {
+		return !slices.ContainsFunc(g.of, func(c candidate) bool { return p.value.devices&(1<<c.index) != 0 })
+	})
 	for _, secondary := range secondaries {
-		if p.secondaries[secondary], p.ok = x.followPrimary(secondary, strict); !p.ok {
+		if p.secondaries[secondary], p.ok = x.followPrimary(secondary); !p.ok {
 			return p
 		}
 	}
@@ -248,7 +254,7 @@ func (x *search) countOnRoots(secondary Type) {
 }
 
 // followPrimary chooses devices of a joint type for the groups that the primary has: one of each root, round by round, the rest of the number from anywhere.
-func (x *search) followPrimary(t Type, strict bool) (devices uint64, ok bool) {
+func (x *search) followPrimary(t Type) (devices uint64, ok bool) {
 	want := &x.r.of[t]
 	roots := 0
 	for g := range x.groups {
@@ -270,9 +276,6 @@ func (x *search) followPrimary(t Type, strict bool) (devices uint64, ok bool) {
 		})
 	}
 	for _, c := range x.candidates[t][:n] {
-		if strict && !slices.ContainsFunc(x.groups, func(g group) bool { return g.number == c.group }) {
-			return 0, false
-		}
 		devices |= 1 << c.index
 	}
 	return devices, true

@@ -19,6 +19,13 @@ const (
 	maxStored, maxKinds = 1024, 96
 )
 
+// What no machine has: many times what any has.
+const (
+	maxDevices  = 64
+	maxMilliCPU = 1 << 30
+	maxMemory   = 1 << 50
+)
+
 // Histogram counts kinds of tasks as they come. Old ones fade: a task counts half when 4,096 more have come, a quarter after 8,192.
 type Histogram struct {
 	mu sync.Mutex
@@ -46,9 +53,9 @@ func NewHistogram() *Histogram {
 }
 
 // Add counts a task that has come. Each is to be counted once, when it is first seen, whether it waits then or runs. Tasks without GPUs are not
-// counted.
+// counted, nor those that no machine could take: of what is of no use to them nobody could make anything.
 func (h *Histogram) Add(kind Kind) {
-	if kind.GPUs <= 0 || kind.Core <= 0 && kind.GPUMemory <= 0 {
+	if kind.GPUs <= 0 || kind.Core <= 0 && kind.GPUMemory <= 0 || !kind.isPossible() {
 		return
 	}
 	h.mu.Lock()

@@ -95,6 +95,30 @@ func TestATenantsManyKindsDoNotDriveOutTheFrequentOnes(t *testing.T) {
 	}
 }
 
+func TestTasksThatNoMachineCouldTakeDoNotCount(t *testing.T) {
+	h := fragmentation.NewHistogram()
+	add(h, half, 1)
+	want := weightOfHalf(h)
+	for name, change := range map[string]func(*fragmentation.Kind){
+		"GPUs":             func(k *fragmentation.Kind) { k.GPUs = 1_000_000_000 },
+		"more of each GPU": func(k *fragmentation.Kind) { k.Core = 101 },
+		"memory of a GPU":  func(k *fragmentation.Kind) { k.GPUMemory = math.MaxInt64 },
+		"NICs":             func(k *fragmentation.Kind) { k.NICs = 65 },
+		"more of each NIC": func(k *fragmentation.Kind) { k.NICs, k.NICShare = 1, 101 },
+		"CPU":              func(k *fragmentation.Kind) { k.MilliCPU = math.MaxInt64 },
+		"CPU, overflown":   func(k *fragmentation.Kind) { k.MilliCPU = math.MinInt64 },
+		"memory":           func(k *fragmentation.Kind) { k.Memory = math.MaxInt64 },
+		"no memory at all": func(k *fragmentation.Kind) { k.Memory = -1 },
+	} {
+		kind := half
+		change(&kind)
+		add(h, kind, 100)
+		if got := weightOfHalf(h); got != want {
+			t.Errorf("%s: the weight of the others is %v, want %v", name, got, want)
+		}
+	}
+}
+
 func TestManyModelsAreAsGoodAsAny(t *testing.T) {
 	var names []string
 	for i := range 17 {

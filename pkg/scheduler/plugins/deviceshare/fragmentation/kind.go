@@ -21,6 +21,12 @@ type Kind struct {
 	Models string
 }
 
+// isPossible is true if there could be a machine for the task.
+func (k *Kind) isPossible() bool {
+	return k.GPUs <= maxDevices && k.NICs <= maxDevices && k.Core <= 100 && k.GPUMemory <= 100 && k.NICShare <= 100 &&
+		k.MilliCPU >= 0 && k.MilliCPU <= maxMilliCPU && k.Memory >= 0 && k.Memory <= maxMemory
+}
+
 // share is what the task needs of each of its GPUs.
 func (k *Kind) share() GPU { return GPU{k.Core, k.GPUMemory} }
 

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocator
+
+import (
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// CountedResources are those of Device objects by which nodes, pods and queues are summed up. The NPU's are not among them: upstream's Ascend sharing counts by
+// what nodes have allocatable.
+var CountedResources = []Resource{Core, MemoryRatio, Memory, RDMAShare, FPGAShare}
+
+// UncountedNames are further names by which pods ask for devices, that nothing is counted by: what such a pod asks for is counted by CountedResources.
+func UncountedNames() []string { return []string{string(wholeGPU), string(gpuShared)} }
+
+// CountPod has the pod's containers request, of CountedResources, what the pod has by its annotation if it is on a node, and otherwise what it asks for, as far as that
+// does not depend on the node. What a pod asks for is told by limits, which stay.
+func CountPod(pod *v1.Pod) {
+	if len(pod.Spec.Containers) == 0 || !asksForDevices(pod) {
+		return
+	}
+	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			containers[i].Resources.Requests = withoutDevices(containers[i].Resources.Requests)
+		}
+	}
+	for _, statuses := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range statuses {
+			statuses[i].AllocatedResources = withoutDevices(statuses[i].AllocatedResources)
+			if of := statuses[i].Resources; of != nil {
+				of.Requests = withoutDevices(of.Requests)
+			}
+		}
+	}
+	first := &pod.Spec.Containers[0].Resources
+	counted := taken(pod).Counted()
+	requests := make(v1.ResourceList, len(first.Requests)+len(counted))
+	maps.Copy(requests, first.Requests)
+	for name, amount := range counted {
+		requests[name] = *resource.NewQuantity(amount, resource.DecimalSI)
+	}
+	first.Requests = requests
+}
+
+func asksForDevices(pod *v1.Pod) bool {
+	asks := func(c v1.Container) bool {
+		return slices.ContainsFunc(names[:], func(name v1.ResourceName) bool { _, ok := c.Resources.Limits[name]; return ok })
+	}
+	return slices.ContainsFunc(pod.Spec.Containers, asks) || slices.ContainsFunc(pod.Spec.InitContainers, asks)
+}
+
+// withoutDevices returns the resources without those of Device objects.
+func withoutDevices(list v1.ResourceList) v1.ResourceList {
+	own := false
+	for _, name := range deviceNames {
+		if _, ok := list[name]; !ok {
+			continue
+		}
+		if !own {
+			list, own = maps.Clone(list), true
+		}
+		delete(list, name)
+	}
+	return list
+}
+
+// deviceNames are the names of what only Device objects have.
+var deviceNames = []v1.ResourceName{
+	wholeGPU, gpuShared, resourceNames[Core], resourceNames[MemoryRatio], resourceNames[Memory], resourceNames[RDMAShare], resourceNames[FPGAShare],
+}
+
+// taken is what the pod counts for.
+func taken(pod *v1.Pod) (sum Amounts) {
+	if pod.Spec.NodeName != "" {
+		a, _ := AllocationOf(pod) // what is wrong in it is told by whoever gives devices
+		return a.Sum()
+	}
+	asked, err := readAsked(pod)
+	if err != nil {
+		return sum
+	}
+	if !slices.Contains(vendorForms, asked.form&gpuNames) { // of those, nodes without a Device object have some too
+		gpus, err := asked.normalizeGPUs()
+		if err != nil {
+			return sum
+		}
+		for r, amount := range gpus.amounts {
+			sum[r] = times(amount, gpus.count)
+		}
+	}
+	sum[RDMAShare], sum[FPGAShare] = asked.values[byRDMA], asked.values[byFPGA]
+	return sum
+}
+
+// times is the product, but no more than maxAmount.
+func times(amount int64, count int) int64 {
+	if amount > 0 && int64(count) > maxAmount/amount {
+		return maxAmount
+	}
+	return amount * int64(count)
+}
+
+// Sum is what the allocation has of all devices together.
+func (a *Allocation) Sum() (sum Amounts) {
+	if a == nil {
+		return sum
+	}
+	for t := range a {
+		for i := range a[t] {
+			sum = sum.Add(a[t][i].Amounts)
+		}
+	}
+	return sum
+}
+
+// FreeSum is what is left of all devices together.
+func (s *State) FreeSum() (sum Amounts) {
+	for t := range s.Devices {
+		for i := range s.Devices[t] {
+			sum = sum.Add(s.Free(Type(t), i))
+		}
+	}
+	return sum
+}
+
+// Counted is what there is of CountedResources, by name.
+func (a Amounts) Counted() map[v1.ResourceName]int64 {
+	counted := map[v1.ResourceName]int64{}
+	for _, r := range CountedResources {
+		if a[r] > 0 {
+			counted[resourceNames[r]] = a[r]
+		}
+	}
+	return counted
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/sums"
+)
+
+// counter has nodes and pods counted by Device objects. The sums are necessary for a placement: what pods have of devices that are not to be had,
+// and what they claim beyond what there is, makes nothing of the rest scarcer.
+type counter struct {
+	inventories atomic.Pointer[inventories]
+
+	// mu guards changed, the nodes whose Device objects have changed since it was asked last.
+	mu      sync.Mutex
+	changed map[string]bool
+}
+
+var _ sums.Counter = (*counter)(nil)
+
+func (c *counter) note(node string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.changed == nil {
+		c.changed = map[string]bool{}
+	}
+	c.changed[node] = true
+}
+
+// CountPod implements sums.Counter.
+func (c *counter) CountPod(pod *v1.Pod) { allocator.CountPod(pod) }
+
+// CountNode implements sums.Counter.
+func (c *counter) CountNode(node *v1.Node, pods iter.Seq[*v1.Pod]) (free, all map[v1.ResourceName]int64) {
+	inventory := c.inventories.Load().of(node)
+	if inventory == nil {
+		return nil, nil
+	}
+	state := inventory.unused
+	for pod := range pods {
+		a, _ := allocator.AllocationOf(pod) // what is wrong in it is told by the ledger
+		state = state.With(a)
+	}
+	return state.FreeSum().Counted(), inventory.unused.FreeSum().Counted()
+}
+
+// Names implements sums.Counter.
+func (c *counter) Names() []v1.ResourceName { return countedNames }
+
+// ChangedNodes implements sums.Counter.
+func (c *counter) ChangedNodes() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changed := slices.Collect(maps.Keys(c.changed))
+	c.changed = nil
+	return changed
+}
+
+var countedNames = func() (names []v1.ResourceName) {
+	for _, r := range allocator.CountedResources {
+		names = append(names, r.Name())
+	}
+	return names
+}()

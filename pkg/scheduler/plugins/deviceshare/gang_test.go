@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare_test
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// TestMembersThatAskAlikeLeaveOneAnotherRoom: whichever devices are best for the first alone, if others serve it and leave room for the rest it gets those.
+func TestMembersThatAskAlikeLeaveOneAnotherRoom(t *testing.T) {
+	table := `{"2":[{"minors":[0,1],"allocationScore":3},{"minors":[1,2],"allocationScore":1},{"minors":[0,3],"allocationScore":1}]}`
+	halves := schedtest.Resources{"koordinator.sh/gpu.shared": "2", "koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory-ratio": "100"}
+	tests := map[string]struct {
+		members   int
+		resources schedtest.Resources
+		change    []func(*v1.Pod)
+		table     string
+		running   []*v1.Pod
+	}{
+		"by partition": {members: 2, resources: schedtest.Resources{"koordinator.sh/gpu": "200"}, table: table,
+			change: []func(*v1.Pod){annotated(schedulingv1alpha1.GPUPartitionSpecAnnotation, `{}`)}, running: []*v1.Pod{has("b", "n1", "100", 4, 5, 6, 7)}},
+		"shares of two, halves are free":             {members: 2, resources: halves, running: []*v1.Pod{has("a", "n1", "50", 0, 1), has("b", "n1", "100", 2, 4, 5, 6, 7)}},
+		"shares of two, on one of which all must be": {members: 3, resources: halves, running: []*v1.Pod{has("a", "n1", "50", 0, 1, 2, 3), has("b", "n1", "100", 5, 6, 7)}},
+	}
+	for name, tc := range tests {
+		for _, strategy := range []string{"LeastAllocated", "MostAllocated", "Fragmentation"} {
+			for members := 1; members <= tc.members; members++ {
+				t.Run(fmt.Sprintf("%s, %d by %s", name, members, strategy), func(t *testing.T) {
+					nodes, devices := machines("n1")
+					if tc.table != "" {
+						devices[0].Annotations = map[string]string{schedulingv1alpha1.GPUPartitionsAnnotation: tc.table}
+					}
+					podGroup, pods := gang("g", members, tc.resources, tc.change...)
+					w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running...)})
+					w.conf += "    arguments: {scoringStrategy: {type: " + strategy + "}}\n"
+					got := w.allocate(t)
+					if len(got.decided) != members {
+						t.Errorf("placed %v of %d, said %v", got.decided, members, got.said)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestRanksAreNeighboursAsTheirFrameworksCount: names are no order, and there may be any number of them on a node.
+func TestRanksAreNeighboursAsTheirFrameworksCount(t *testing.T) {
+	want := func(members, perGPU int) map[string]string {
+		decided := map[string]string{}
+		for rank := range members {
+			decided[fmt.Sprintf("worker-%d", rank)] = fmt.Sprintf("n1: gpu %d", rank/perGPU)
+		}
+		return decided
+	}
+	tests := map[string]struct {
+		members, perGPU int
+		// index is what the rank is told by, if not by the name.
+		index string
+	}{
+		"by number in their names": {members: 12, perGPU: 2},
+		"more than GPUs":           {members: 24, perGPU: 4},
+		"by index":                 {members: 12, perGPU: 2, index: "batch.kubernetes.io/job-completion-index"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			nodes, devices := machines("n1")
+			podGroup, pods := gang("worker", tc.members, schedtest.Resources{"koordinator.sh/gpu": fmt.Sprint(100 / tc.perGPU)})
+			decided := want(tc.members, tc.perGPU)
+			if tc.index != "" { // the names say the opposite
+				decided = map[string]string{}
+				for i, pod := range pods {
+					rank := tc.members - 1 - i
+					annotated(tc.index, fmt.Sprint(rank))(pod)
+					decided[pod.Name] = fmt.Sprintf("n1: gpu %d", rank/tc.perGPU)
+				}
+			}
+			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			got := w.allocate(t)
+			if diff := cmp.Diff(decided, maps.Clone(got.decided)); diff != "" {
+				t.Errorf("(-want +got):\n%s\nsaid %v", diff, got.said)
+			}
+		})
+	}
+}
+
+// TestManyUnlikeMembersOnANodeArePlannedTogether: one needs what the first of many others have.
+func TestManyUnlikeMembersOnANodeArePlannedTogether(t *testing.T) {
+	nodes, devices := machines("n1")
+	for i := range 5 {
+		devices[0].Spec.Devices[i].Labels = map[string]string{"fast": "yes"}
+	}
+	podGroup, pods := gang("g", 24, schedtest.Resources{"koordinator.sh/gpu": "10"})
+	_, more := gang("g", 26, schedtest.Resources{"koordinator.sh/gpu": "500"}, annotated(schedulingv1alpha1.DeviceAllocateHintAnnotation,
+		`{"gpu":{"selector":{"matchLabels":{"fast":"yes"}}}}`))
+	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, more[24:]...)})
+	ssn := w.Open(w.registry, w.conf)
+	defer ssn.Close()
+	tasks := map[string]*api.TaskInfo{}
+	for _, job := range ssn.Jobs {
+		for _, task := range job.Tasks {
+			tasks[task.Name] = task
+		}
+	}
+	place := func(name string) {
+		if err := ssn.PrePredicateFn(tasks[name]); err != nil {
+			t.Fatal(err)
+		}
+		if err := vcframework.NewStatement(ssn.Session.Session).Allocate(tasks[name], ssn.Nodes["n1"]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, pod := range pods {
+		place(pod.Name)
+	}
+	for _, name := range []string{"g-24", "g-25"} {
+		if err := ssn.PrePredicateFn(tasks[name]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := ssn.PredicateFn(tasks["g-24"], ssn.Nodes["n1"]); err != nil {
+		t.Fatalf("one beside 24 others: %v", err)
+	}
+	place("g-24")
+	for range 2 { // the second is told what is known
+		if err := ssn.PredicateFn(tasks["g-25"], ssn.Nodes["n1"]); err == nil {
+			t.Error("two that need the same are taken")
+		}
+	}
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare_test
+
+import (
+	"strings"
+	"testing"
+
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// TestModelsThatAreNotShared are given whole, in whatever form whole ones are asked for.
+func TestModelsThatAreNotShared(t *testing.T) {
+	tests := map[string]struct {
+		resources schedtest.Resources
+		model     string
+		refused   bool
+	}{
+		"a whole GPU":            {schedtest.Resources{"koordinator.sh/gpu": "100"}, "A", false},
+		"all of a GPU's memory":  {schedtest.Resources{"koordinator.sh/gpu-memory": "80Gi"}, "A", false},
+		"a share":                {schedtest.Resources{"koordinator.sh/gpu": "50"}, "A", true},
+		"a share by memory":      {schedtest.Resources{"koordinator.sh/gpu-memory": "40Gi"}, "A", true},
+		"shares of several":      {schedtest.Resources{"koordinator.sh/gpu.shared": "2", "koordinator.sh/gpu-memory-ratio": "100"}, "A", true},
+		"a share of another":     {schedtest.Resources{"koordinator.sh/gpu": "50"}, "B", false},
+		"a NIC beside the model": {schedtest.Resources{"koordinator.sh/rdma": "1"}, "A", false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			nodes, devices := machines("n1")
+			nodes[0].Labels[schedulingv1alpha1.GPUVendorLabel], nodes[0].Labels[schedulingv1alpha1.GPUModelLabel] = "v", tc.model
+			podGroup, pods := gang("g", 1, tc.resources)
+			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w.conf += "    arguments: {gpuShareUnsupportedModels: [{vendor: v, model: A}]}\n"
+			got := w.allocate(t)
+			if refused := len(got.decided) == 0; refused != tc.refused || refused && !strings.Contains(got.said["g-0"], "GPUs of a model that is not shared") {
+				t.Errorf("placed %v, said %v", got.decided, got.said)
+			}
+		})
+	}
+}
