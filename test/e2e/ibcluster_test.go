@@ -27,6 +27,8 @@ const (
 	clusterLabel = "ibcluster"
 	// modeAnnotation says whether a gang must, should or need not lie in one cluster.
 	modeAnnotation = "ibcluster.volcano-prebind.io/mode"
+	// clustersAnnotation lists the clusters that a gang may lie in.
+	clustersAnnotation = "ibcluster.volcano-prebind.io/clusters"
 	// inClusters comes behind a conf.
 	inClusters = `- plugins:
   - name: ibcluster
@@ -138,6 +140,40 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 		}
 		w.expectStagedAtomically(g, "first", "second")
 		w.expectNoLeaks(ctx, "first", "second")
+	})
+
+	It("is not bound to a node that leaves its cluster before the bind, and goes whole where it still can", func(ctx SpecContext) {
+		w := newWorld(ctx, "ib-leave", 0, "1")
+		w.addCluster(ctx, "a", 0, 2, "9")
+		w.addCluster(ctx, "b", 2, 2, "11")
+		w.start(ctx, w.conf("first")+inClusters)
+		// Four of its members fill a node, so both nodes of the tighter cluster get some.
+		g := required(gang{name: "g", size: 6, min: 6, cpu: "2"})
+		w.order("first", g.member(0), control.Hang)
+		w.submit(ctx, g)
+		Eventually(func() int { return w.calls(control.PreBind, "first", g.member(0)) }).Should(Equal(1))
+		w.patchNode(ctx, w.node(1), fmt.Sprintf(`{"metadata":{"labels":{%q:"z"}}}`, clusterLabel))
+
+		By("waiting until the scheduler has seen it")
+		probe := gang{name: "probe", size: 1, min: 1, cpu: "100m", podGroup: func(pg *v1beta1.PodGroup) {
+			metav1.SetMetaDataAnnotation(&pg.ObjectMeta, clustersAnnotation, "z")
+		}}
+		w.submit(ctx, probe)
+		w.eventuallyIn(probe, 1, "z")
+		Expect(w.everBound(g)).To(BeZero())
+
+		By("going on")
+		w.revoke("first", g.member(0), control.Hang)
+		Eventually(func() string { return w.told("PodGroup", g.name) }).Should(
+			And(ContainSubstring("plugin ibcluster"), ContainSubstring("was in a by its label "+clusterLabel), ContainSubstring("is in z now")))
+		w.eventuallyIn(g, 6, "b")
+		w.eventuallyRunning(g)
+		for _, pod := range g.pods() {
+			for _, version := range w.PodVersions(pod) {
+				Expect(version.Spec.NodeName).To(Or(BeEmpty(), Equal(w.node(2)), Equal(w.node(3))), "node of pod %s", pod)
+			}
+		}
+		w.expectNoLeaks(ctx, "first")
 	})
 
 	It("grows in the cluster where it runs, and waits there when that is full", func(ctx SpecContext) {

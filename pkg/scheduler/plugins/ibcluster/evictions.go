@@ -44,8 +44,14 @@ func (s *session) newEstimate(job *api.JobInfo, action string) *estimate {
 			e.members = append(e.members, task)
 		}
 	}
+	before := func(l, r *api.TaskInfo) int {
+		if s.ssn.TaskOrderFn(l, r) {
+			return 1
+		}
+		return 0
+	}
 	slices.SortFunc(e.members, func(l, r *api.TaskInfo) int { return cmp.Compare(l.UID, r.UID) })
-	slices.SortStableFunc(e.members, func(l, r *api.TaskInfo) int { return compareBool(s.ssn.TaskOrderFn(r, l), s.ssn.TaskOrderFn(l, r)) })
+	slices.SortStableFunc(e.members, func(l, r *api.TaskInfo) int { return before(r, l) - before(l, r) })
 	missing := max(1, int(job.MinAvailable-job.ReadyTaskNum()))
 	e.members = e.members[:min(missing, len(e.members))]
 	return e

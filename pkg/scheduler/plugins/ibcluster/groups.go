@@ -11,6 +11,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/ranks"
 )
 
 // nodeGroups implements framework.NodeGroupFn.
@@ -36,7 +37,7 @@ func (s *session) nodeGroups(job *api.JobInfo) (*framework.NodeGroups, error) {
 		Required:   p.mode == modeRequired,
 		Candidates: p.candidates,
 		Refused:    map[string]string{},
-		Compare:    newRanks().compare,
+		Compare:    ranks.New().Compare,
 	}
 	for _, refusal := range p.refused {
 		for _, g := range refusal.groups {

@@ -6,7 +6,8 @@
 // (annotations.go). From both, and from where its members are, follows where its other members may go (gangscope.go), which
 // the plugin tells allocate (groups.go, score.go, rank.go) and enforces in every action (predicate.go); a gang that no
 // group could hold when it is empty (emptygroups.go, wantedmembers.go) is not let in (enqueue.go), or nothing is promised to it (forecast.go). For actions that
-// evict it picks the cluster that needs the fewest evictions (target.go, evictions.go).
+// evict it picks the cluster that needs the fewest evictions (target.go, evictions.go). Before a
+// member is bound it looks once more whether the node is where it was (prebind.go).
 package ibcluster
 
 import (
@@ -45,7 +46,7 @@ func New(args framework.Arguments, h framework.Handle) (framework.Plugin, error)
 		return nil, err
 	}
 	p := &plugin{settings: settings, recorder: h.EventRecorder(), told: map[string]time.Time{}, tried: map[target]map[string]bool{},
-		holdable: map[api.JobID]time.Time{}}
+		holdable: map[api.JobID]time.Time{}, present: newPresentGroups(settings, h)}
 	if settings.source == fromHyperNodes {
 		p.hyperNodes = topology.NewHyperNodes(settings.levels...)
 	} else {
@@ -60,6 +61,8 @@ type plugin struct {
 	// One of these is the source of groups; both keep the last forest while nothing changes.
 	labels     *topology.Labels
 	hyperNodes *topology.HyperNodes
+	// present tells pre-bind steps in which groups nodes are now.
+	present *presentGroups
 	// told are the problems of the forest that an event has told of, and when.
 	told map[string]time.Time
 	// tried are the groups that an action was sent to for a gang without success, by path.
@@ -92,6 +95,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	ssn.PredicateFirst(Name)
 	ssn.AddJobKeyFn(Name, s.jobKey)
 	ssn.AddEventHandler(s.eventHandler())
+	s.addPreBind()
 }
 
 // OnSessionClose implements framework.Plugin.

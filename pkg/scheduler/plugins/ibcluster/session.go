@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
@@ -91,16 +92,20 @@ func (p *plugin) readForest(ssn *framework.Session) (forest *topology.Forest, un
 	if !ssn.HyperNodesReadyToSchedule {
 		return &topology.Forest{}, "the HyperNodes do not form a tree yet; the scheduler's log says which is wrong"
 	}
+	return p.hyperNodes.Forest(hyperNodesOf(ssn.HyperNodes, ssn.RealNodesSet)), ""
+}
+
+func hyperNodesOf(infos api.HyperNodeInfoMap, nodes map[string]sets.Set[string]) []topology.HyperNode {
 	var hyperNodes []topology.HyperNode
-	for name, info := range ssn.HyperNodes {
+	for name, info := range infos {
 		if name == vcframework.ClusterTopHyperNode {
 			continue
 		}
 		hyperNodes = append(hyperNodes, topology.HyperNode{
-			Name: name, Tier: info.Tier(), TierName: info.HyperNode.Spec.TierName, Parent: info.Parent, Nodes: ssn.RealNodesSet[name],
+			Name: name, Tier: info.Tier(), TierName: info.HyperNode.Spec.TierName, Parent: info.Parent, Nodes: nodes[name],
 		})
 	}
-	return p.hyperNodes.Forest(hyperNodes), ""
+	return hyperNodes
 }
 
 // readJob reads what the job wants, if it may matter in this session.

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibcluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+)
+
+// placedIn is the pre-bind step of one session, asked when the member's turn comes and once more when its gang is about to be bound. It outlives the session, and of that it keeps what gangs wanted and which groups there
+// were, which do not change.
+//
+// A member goes on if its node is still in the group that it was in when the gang was placed. That needs no look at other members, and
+// whatever moves meanwhile, those that are bound are in one group. When a whole group gets another name its members wait for the next
+// session, which knows it by that.
+type placedIn struct {
+	forest   *topology.Forest
+	requests map[api.JobID]*request
+	now      *presentGroups
+}
+
+// addPreBind adds the step, if there is a gang for which it may matter: without steps members are bound at once.
+func (s *session) addPreBind() {
+	for _, w := range s.requests {
+		if w.binds() {
+			step := &placedIn{forest: s.forest, requests: s.requests, now: s.present}
+			s.ssn.AddPreBindFn(Name, step.preBind, framework.WithLastLook(step.preBind))
+			return
+		}
+	}
+}
+
+// preBind refuses a node that has left what the gang may lie in since the gang was placed.
+func (p *placedIn) preBind(task *api.TaskInfo, node string) error {
+	w := p.requests[task.Job]
+	if w == nil || !w.binds() {
+		return nil
+	}
+	level := w.level
+	if w.mode == modePreferred {
+		level = 0 // its list names groups of the widest
+	}
+	then := p.forest.Levels()
+	is, levels, there := p.now.of(node)
+	was := func(level int) *topology.Group { return p.forest.Of(node, level) }
+	now := func(level int) *topology.Group { return is.At(levelNow(then, level, levels)) }
+	left := func(level int, rest string) error {
+		return fmt.Errorf("node %s was in %s by %s when the gang was placed and is %s", node, pathOf(was(level)), p.now.by(then, level), rest)
+	}
+	cluster := now(0)
+	switch {
+	case !there:
+		return left(level, "not there any more: "+mustLieTogether)
+	case w.mode == modeRequired && !p.now.same(was(level), now(level)):
+		return left(level, "in "+pathOf(now(level))+" now: "+mustLieTogether)
+	case len(w.clusters) > 0 && (cluster == nil || !slices.Contains(w.clusters, cluster.Name)):
+		return left(0, "in "+pathOf(cluster)+" now, which annotation "+ClustersAnnotation+" does not list")
+	case w.group != "" && !p.now.same(was(0), cluster):
+		return left(0, "in "+pathOf(cluster)+" now, away from affinity group "+w.group)
+	}
+	return nil
+}
+
+const mustLieTogether = "the gang must lie in one node group"
+
+// levelNow is the place of the level among those there are now, which are others where tiers of HyperNodes have come or gone; -1 when it is
+// not among them.
+func levelNow(then []topology.Level, level int, now []topology.Level) int {
+	if level >= len(then) {
+		return -1
+	}
+	return slices.IndexFunc(now, func(l topology.Level) bool { return l.Name == then[level].Name })
+}
+
+func pathOf(g *topology.Group) string {
+	if g == nil {
+		return "none"
+	}
+	return g.Path()
+}
+
+// presentGroups tells in which groups nodes are now, as the informers show it. It is safe for concurrent use.
+type presentGroups struct {
+	nodes corelisters.NodeLister
+	keys  []string
+	// tree is where the HyperNodes are from; nil where labels name the groups.
+	tree func() *api.HyperNodesInfo
+
+	// mu guards what was read of the HyperNodes last, and is held while they are read.
+	mu         sync.Mutex
+	hyperNodes *topology.HyperNodes
+	read       *api.HyperNodesInfo
+	forest     *topology.Forest
+}
+
+func newPresentGroups(s settings, h framework.Handle) *presentGroups {
+	p := &presentGroups{nodes: h.InformerFactory().Core().V1().Nodes().Lister(), keys: s.levels}
+	if s.source == fromHyperNodes {
+		p.tree, p.hyperNodes = h.HyperNodes, topology.NewHyperNodes(s.levels...)
+	}
+	return p
+}
+
+// of returns the narrowest group of the node and the levels there are; false when there is no such node.
+func (p *presentGroups) of(name string) (*topology.Group, []topology.Level, bool) {
+	node, err := p.nodes.Get(name)
+	if err != nil { // a lister has no other error than that it is not there
+		return nil, nil, false
+	}
+	var forest *topology.Forest
+	if p.tree == nil {
+		forest = topology.NewLabels(p.keys...).Forest([]*v1.Node{node})
+	} else {
+		forest = p.hyperNodeForest()
+	}
+	return forest.Narrowest(name), forest.Levels(), true
+}
+
+// hyperNodeForest is read anew when HyperNodes, or what is in them, have changed.
+func (p *presentGroups) hyperNodeForest() *topology.Forest {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if info := p.tree(); p.forest == nil || info != p.read {
+		p.read, p.forest = info, p.hyperNodes.Forest(hyperNodesOf(info.HyperNodes(), info.RealNodesSet()))
+	}
+	return p.forest
+}
+
+// same is true of two groups that are the same at two times: HyperNodes have names of their own, wherever they are put, and values of
+// labels have theirs within those of the wider labels.
+func (p *presentGroups) same(was, is *topology.Group) bool {
+	if was == nil || is == nil {
+		return was == is
+	}
+	if p.tree != nil {
+		return was.Name == is.Name
+	}
+	return was.Path() == is.Path()
+}
+
+// by says what puts a node into a group of the level.
+func (p *presentGroups) by(levels []topology.Level, level int) string {
+	switch {
+	case p.tree != nil && level < len(levels):
+		return "HyperNodes of tier " + levels[level].Name
+	case p.tree != nil:
+		return "HyperNodes"
+	case level == 0:
+		return "its label " + p.keys[0]
+	}
+	return "its labels " + strings.Join(p.keys[:level+1], ", ")
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibcluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// prepare runs what the session gave the members of the gang to do before they are bound, and shows what came of each by its index.
+func (f *fixture) prepare(t *testing.T, group string) []string {
+	t.Helper()
+	handed := f.Handed()
+	var out []string
+	for _, pod := range slices.Sorted(maps.Keys(handed)) {
+		index, ok := strings.CutPrefix(pod, "ns/"+group+"-")
+		if !ok {
+			continue
+		}
+		said := "goes on"
+		for _, step := range handed[pod].Steps {
+			err := step.PreBind(t.Context(), handed[pod].Task, handed[pod].Node)
+			if err != nil {
+				said = err.Error()
+			}
+			if step.Plugin == Name && fmt.Sprint(step.LastLook(handed[pod].Task, handed[pod].Node)) != fmt.Sprint(err) {
+				t.Errorf("the last look says something else than %v", err)
+			}
+		}
+		out = append(out, index+": "+said)
+	}
+	return out
+}
+
+// relabelled are the nodes of the texts after some were changed, by name; an empty text takes the node away.
+func relabelled(before []string, changes map[string]string) []*v1.Node {
+	var after []string
+	for _, text := range before {
+		name, _, _ := strings.Cut(text, " ")
+		if change, ok := changes[name]; ok {
+			text = change
+		}
+		if text != "" {
+			after = append(after, text)
+		}
+	}
+	return nodes(after...)
+}
+
+// TestNodesThatLeaveBeforeTheBind: a member whose node has left what its gang may lie in is not bound there.
+func TestNodesThatLeaveBeforeTheBind(t *testing.T) {
+	const label, gone = "by its label ibcluster when the gang was placed", "the gang must lie in one node group"
+	flat := []string{"a1 ib-a", "a2 ib-a"}
+	deep := []string{"a1 ib-a s1 l1", "a2 ib-a s1 l1", "b1 ib-b s1 l2"}
+	tests := map[string]struct {
+		nodes   []string
+		wishes  []string
+		changes map[string]string
+		others  []*v1beta1.PodGroup
+		pods    []*v1.Pod
+		want    []string
+	}{
+		"nothing changed": {nodes: flat, wishes: []string{"mode=required"}, want: []string{"0: goes on", "1: goes on"}},
+		"another cluster": {
+			nodes: flat, wishes: []string{"mode=required"}, changes: map[string]string{"a2": "a2 ib-b"},
+			want: []string{"0: goes on", "1: node a2 was in ib-a " + label + " and is in ib-b now: " + gone},
+		},
+		"the label is removed": {
+			nodes: flat, wishes: []string{"mode=required"}, changes: map[string]string{"a2": "a2"},
+			want: []string{"0: goes on", "1: node a2 was in ib-a " + label + " and is in none now: " + gone},
+		},
+		"the node is deleted": {
+			nodes: flat, wishes: []string{"mode=required"}, changes: map[string]string{"a2": ""},
+			want: []string{"0: goes on", "1: node a2 was in ib-a " + label + " and is not there any more: " + gone},
+		},
+		"the whole cluster has another name: the next session finds the gang's place in it": {
+			nodes: flat, wishes: []string{"mode=required"}, changes: map[string]string{"a1": "a1 ib-z", "a2": "a2 ib-z"},
+			want: []string{"0: node a1 was in ib-a " + label + " and is in ib-z now: " + gone, "1: node a2 was in ib-a " + label + " and is in ib-z now: " + gone},
+		},
+		"another leaf of the same cluster": {
+			nodes: deep, wishes: []string{"mode=required"}, changes: map[string]string{"a2": "a2 ib-a s1 l9"}, want: []string{"0: goes on", "1: goes on"},
+		},
+		"another leaf, where the leaf is what is asked for": {
+			nodes: deep, wishes: []string{"level=leaf", "clusters=ib-a"}, changes: map[string]string{"a2": "a2 ib-a s1 l9"},
+			want: []string{"0: goes on", "1: node a2 was in ib-a/s1/l1 by its labels ibcluster, spine, leaf when the gang was placed and is in ib-a/s1/l9 now: " + gone},
+		},
+		"a leaf of the same name in another cluster": {
+			nodes: deep, wishes: []string{"level=leaf", "clusters=ib-a"}, changes: map[string]string{"a2": "a2 ib-b s1 l1"},
+			want: []string{"0: goes on", "1: node a2 was in ib-a/s1/l1 by its labels ibcluster, spine, leaf when the gang was placed and is in ib-b/s1/l1 now: " + gone},
+		},
+		"the cluster is not one of the list any more": {
+			nodes: flat, wishes: []string{"mode=preferred", "clusters=ib-a,ib-c"}, changes: map[string]string{"a2": "a2 ib-b"},
+			want: []string{"0: goes on", "1: node a2 was in ib-a " + label + " and is in ib-b now, which annotation " + ClustersAnnotation + " does not list"},
+		},
+		"a preferred gang may spread over the clusters of its list": {
+			nodes: flat, wishes: []string{"mode=preferred", "clusters=ib-a,ib-c"}, changes: map[string]string{"a2": "a2 ib-c"}, want: []string{"0: goes on", "1: goes on"},
+		},
+		"a preferred gang without a list": {nodes: flat, wishes: []string{"mode=preferred"}, changes: map[string]string{"a2": "a2"}, want: []string{"0: goes on", "1: goes on"}},
+		"a gang that asks for nothing":    {nodes: flat, changes: map[string]string{"a2": "a2 ib-b"}, want: []string{"0: goes on", "1: goes on"}},
+		"a required gang beside one that is not": {
+			nodes: flat, changes: map[string]string{"a1": "a1", "a2": "a2"}, others: []*v1beta1.PodGroup{gang("h", 1, "mode=required").Obj()},
+			pods: sized("4", "h/0"), want: []string{"0: goes on", "1: goes on"},
+		},
+		"an affinity group": {
+			nodes: flat, wishes: []string{"affinity-group=ring"}, changes: map[string]string{"a2": "a2 ib-b"},
+			want: []string{"0: goes on", "1: node a2 was in ib-a " + label + " and is in ib-b now: " + gone},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := open(t, sessiontest.World{
+				Nodes: nodes(tt.nodes...), PodGroups: append(tt.others, gang("g", 2, tt.wishes...).Obj()), Pods: append(tt.pods, sized("4", "g/0", "g/1")...),
+			})
+			f.allocate(t)
+			if got := f.bindings("g"); got != "0:a1 1:a2" {
+				t.Fatalf("bindings %q", got)
+			}
+			f.Load(sessiontest.World{Nodes: relabelled(tt.nodes, tt.changes)})
+			if diff := cmp.Diff(tt.want, f.prepare(t, "g")); diff != "" {
+				t.Errorf("members (-want +got):\n%s", diff)
+			}
+			f.Session.Close()
+			if diff := cmp.Diff(tt.want, f.prepare(t, "g")); diff != "" {
+				t.Errorf("members once the session is closed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestHyperNodesThatChangeBeforeTheBind: what counts is in which HyperNode of the gang's tier a node is, and not what that is in.
+func TestHyperNodesThatChangeBeforeTheBind(t *testing.T) {
+	const gone = ": the gang must lie in one node group"
+	leaf := func(name string, nodes ...string) *topologyv1alpha1.HyperNode {
+		return schedtest.MakeHyperNode().Name(name).TierName("leaf").Nodes(nodes...).Obj()
+	}
+	cluster := func(name string, leaves ...string) *topologyv1alpha1.HyperNode {
+		return schedtest.MakeHyperNode().Name(name).Tier(2).TierName("cluster").HyperNodes(leaves...).Obj()
+	}
+	world := []*topologyv1alpha1.HyperNode{leaf("l1", "a1", "a2"), leaf("l2", "b1"), cluster("ib-a", "l1"), cluster("ib-b", "l2")}
+	tests := map[string]struct {
+		wishes []string
+		nodes  []*v1.Node
+		after  []*topologyv1alpha1.HyperNode
+		want   []string
+	}{
+		"nothing changed": {wishes: []string{"mode=required"}, after: world, want: []string{"0: goes on", "1: goes on"}},
+		"a node moves to a leaf of another cluster": {
+			wishes: []string{"mode=required"},
+			after:  []*topologyv1alpha1.HyperNode{leaf("l1", "a1"), leaf("l2", "b1", "a2"), cluster("ib-a", "l1"), cluster("ib-b", "l2")},
+			want:   []string{"0: goes on", "1: node a2 was in ib-a by HyperNodes of tier 2 when the gang was placed and is in ib-b now" + gone},
+		},
+		"a tier around the others": {
+			wishes: []string{"mode=required"},
+			after:  append(slices.Clone(world), schedtest.MakeHyperNode().Name("world").Tier(3).HyperNodes("ib-a", "ib-b").Obj()),
+			want:   []string{"0: goes on", "1: goes on"},
+		},
+		"the leaf moves with all its nodes": {
+			wishes: []string{"level=leaf"}, after: []*topologyv1alpha1.HyperNode{leaf("l1", "a1", "a2"), leaf("l2", "b1"), cluster("ib-b", "l1", "l2")},
+			want: []string{"0: goes on", "1: goes on"},
+		},
+		"the leaf moves out of the clusters that may be": {
+			wishes: []string{"level=leaf", "clusters=ib-a"}, after: []*topologyv1alpha1.HyperNode{leaf("l1", "a1", "a2"), leaf("l2", "b1"), cluster("ib-b", "l1", "l2")},
+			want: []string{
+				"0: node a1 was in ib-a by HyperNodes of tier 2 when the gang was placed and is in ib-b now, which annotation " + ClustersAnnotation + " does not list",
+				"1: node a2 was in ib-a by HyperNodes of tier 2 when the gang was placed and is in ib-b now, which annotation " + ClustersAnnotation + " does not list",
+			},
+		},
+		"the leaf moves away from its affinity group": {
+			wishes: []string{"level=leaf", "affinity-group=ring"}, after: []*topologyv1alpha1.HyperNode{leaf("l1", "a1", "a2"), leaf("l2", "b1"), cluster("ib-b", "l1", "l2")},
+			want: []string{
+				"0: node a1 was in ib-a by HyperNodes of tier 2 when the gang was placed and is in ib-b now, away from affinity group ring",
+				"1: node a2 was in ib-a by HyperNodes of tier 2 when the gang was placed and is in ib-b now, away from affinity group ring",
+			},
+		},
+		"the HyperNodes are removed": {
+			wishes: []string{"mode=required"},
+			want: []string{
+				"0: node a1 was in ib-a by HyperNodes of tier 2 when the gang was placed and is in none now" + gone,
+				"1: node a2 was in ib-a by HyperNodes of tier 2 when the gang was placed and is in none now" + gone,
+			},
+		},
+		"the node is deleted, and its HyperNode still names it": {
+			wishes: []string{"mode=required"}, nodes: nodes("a1", "b1"), after: world,
+			want: []string{"0: goes on", "1: node a2 was in ib-a by HyperNodes of tier 2 when the gang was placed and is not there any more" + gone},
+		},
+		"a preferred gang": {wishes: []string{"mode=preferred"}, want: []string{"0: goes on", "1: goes on"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			before := sessiontest.World{
+				Nodes: nodes("a1", "a2", "b1"), HyperNodes: world, PodGroups: []*v1beta1.PodGroup{gang("g", 2, tt.wishes...).Obj()}, Pods: sized("4", "g/0", "g/1"),
+			}
+			f := open(t, before, "source: hypernodes")
+			f.allocate(t)
+			if got := f.bindings("g"); got != "0:a1 1:a2" {
+				t.Fatalf("bindings %q", got)
+			}
+			after := before
+			after.HyperNodes = tt.after
+			if tt.nodes != nil {
+				after.Nodes = tt.nodes
+			}
+			f.Load(after)
+			if diff := cmp.Diff(tt.want, f.prepare(t, "g")); diff != "" {
+				t.Errorf("members (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestNoStepWhereNoGangIsBound: a step is a goroutine for each member, of all gangs of the session.
+func TestNoStepWhereNoGangIsBound(t *testing.T) {
+	f := open(t, sessiontest.World{Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=preferred").Obj()}, Pods: members("g/0")})
+	f.allocate(t)
+	for _, step := range f.Handed()["ns/g-0"].Steps {
+		if step.Plugin == Name {
+			t.Error("there is a step")
+		}
+	}
+}
+
+// TestAGangThatLosesANodeIsBoundWholeOrNotAtAll: its members ask at the same time.
+func TestAGangThatLosesANodeIsBoundWholeOrNotAtAll(t *testing.T) {
+	for source, hyperNodes := range map[string][]*topologyv1alpha1.HyperNode{"labels": nil, "hypernodes": hyperNodes()} {
+		t.Run(source, func(t *testing.T) {
+			names := []string{"g/0", "g/1", "g/2", "g/3", "g/4", "g/5", "g/6", "g/7"}
+			world := sessiontest.World{
+				Nodes: two(), HyperNodes: hyperNodes, PodGroups: []*v1beta1.PodGroup{gang("g", 8, "mode=required").Obj()}, Pods: members(names...),
+			}
+			f := open(t, world, "source: "+source)
+			f.allocate(t)
+			whole := sessiontest.Fate{Minimum: len(names)}
+			if result := f.Transact(f.job("g").UID, whole).Wait(); len(result.Bound) != len(names) {
+				t.Errorf("%d members bound while nothing changed, want %d", len(result.Bound), len(names))
+			}
+			left := f.Handed()["ns/g-7"].Node
+			world.Nodes = relabelled([]string{"a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b", "x"}, map[string]string{left: left})
+			for _, hyperNode := range hyperNodes {
+				changed := hyperNode.DeepCopy()
+				changed.Spec.Members = slices.DeleteFunc(changed.Spec.Members, func(m topologyv1alpha1.MemberSpec) bool {
+					return m.Selector.ExactMatch != nil && m.Selector.ExactMatch.Name == left
+				})
+				world.HyperNodes = append(slices.DeleteFunc(slices.Clone(world.HyperNodes), func(h *topologyv1alpha1.HyperNode) bool { return h == hyperNode }), changed)
+			}
+			f.Load(world)
+			if result := f.Transact(f.job("g").UID, whole).Wait(); len(result.Bound) != 0 {
+				t.Errorf("%d members bound without node %s, want none", len(result.Bound), left)
+			}
+		})
+	}
+}
