@@ -41,7 +41,7 @@ func inSteps(t *testing.T, of func() *scheduler, step binding.Step) framework.Ac
 		done = true
 		for _, task := range job.Tasks {
 			task.NodeName = "n"
-			if err := of().cache.AddToTransaction(&vccache.BindContext{TaskInfo: task}, nil, []binding.Step{step}); err != nil {
+			if err := of().cache.AddToTransaction(&vccache.BindContext{TaskInfo: task}, nil, nil, []binding.Step{step}); err != nil {
 				t.Error(err)
 			}
 		}

@@ -5,6 +5,7 @@ package app
 import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/bindpolicy"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/dynamicresources"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
@@ -19,5 +20,5 @@ import (
 // PluginSpecs declares this project's plugins. The scheduler, the validation of configurations and their generated
 // page all read it.
 func PluginSpecs() []framework.PluginSpec {
-	return []framework.PluginSpec{bindpolicy.Spec(), deviceshare.Spec(), dynamicresources.Spec(), ibcluster.Spec(), nodeorder.Spec(), volumebinding.Spec()}
+	return []framework.PluginSpec{bindpolicy.Spec(), coscheduling.Spec(), deviceshare.Spec(), dynamicresources.Spec(), ibcluster.Spec(), nodeorder.Spec(), volumebinding.Spec()}
 }

@@ -24,8 +24,6 @@ const (
 	GPUDriverVersionLabel = "node.koordinator.sh/gpu-driver-version"
 	// GPUPartitionPolicyLabel says whether GPUs are given only as the partition table has them (PartitionHonor) or where possible (PartitionPrefer).
 	GPUPartitionPolicyLabel = "node.koordinator.sh/gpu-partition-policy"
-	// SecondaryDeviceWellPlannedLabel is "true" where the node's other devices are enough for its GPUs in any division.
-	SecondaryDeviceWellPlannedLabel = "node.koordinator.sh/secondary-device-well-planned"
 )
 
 // Values of GPUPartitionPolicyLabel.

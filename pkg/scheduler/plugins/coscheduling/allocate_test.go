@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+const conf = `
+actions: allocate
+tiers:
+- plugins:
+  - name: gang
+  - name: coscheduling
+- plugins:
+  - name: predicates
+`
+
+// gangOf is a gang in short: its minimum, how many of its members run and how many wait, which ask for a cpu each, or for as many as
+// large says.
+type gangOf struct {
+	name                  string
+	minimum               int32
+	running, waiting      int
+	large                 string
+	annotations           map[string]string
+	satisfied, completed  bool
+	roles                 map[string]int32
+	runningAs, waitingFor []string
+}
+
+func (g gangOf) podGroup() *v1beta1.PodGroup {
+	pg := schedtest.MakePodGroup().Name(g.name).MinMember(g.minimum)
+	for role, n := range g.roles {
+		pg.MinTaskMember(role, n)
+	}
+	for key, value := range g.annotations {
+		pg.Annotation(key, value)
+	}
+	obj := pg.Obj()
+	if g.satisfied {
+		obj.Status.Conditions = []v1beta1.PodGroupCondition{{Type: v1beta1.PodGroupConditionType(Satisfied), Status: v1.ConditionTrue, Reason: "GangSatisfied"}}
+	}
+	if g.completed {
+		obj.Status.Phase = v1beta1.PodGroupCompleted
+	}
+	return obj
+}
+
+func (g gangOf) pods() []*v1.Pod {
+	var pods []*v1.Pod
+	for i := range g.running + g.waiting {
+		cpu := "1"
+		if g.large != "" {
+			cpu = g.large
+		}
+		pod := schedtest.MakePod().Name(fmt.Sprintf("%s-%d", g.name, i)).Group(g.name).Req(schedtest.Resources{"cpu": cpu})
+		if i < g.running {
+			pod.Node("n").Phase(v1.PodRunning)
+			if i < len(g.runningAs) {
+				pod.Role(g.runningAs[i])
+			}
+		} else if j := i - g.running; j < len(g.waitingFor) {
+			pod.Role(g.waitingFor[j])
+		}
+		pods = append(pods, pod.Obj())
+	}
+	return pods
+}
+
+// says are annotations: pairs of key and value.
+func says(pairs ...string) map[string]string {
+	out := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		out[pairs[i]] = pairs[i+1]
+	}
+	return out
+}
+
+func groupOf(names ...string) string {
+	var list []string
+	for _, name := range names {
+		list = append(list, fmt.Sprintf("%q", schedtest.Namespace+"/"+name))
+	}
+	return "[" + strings.Join(list, ",") + "]"
+}
+
+func open(t *testing.T, room string, list []gangOf) *sessiontest.Session {
+	t.Helper()
+	return openWith(t, conf, room, list)
+}
+
+func openWith(t *testing.T, conf, room string, list []gangOf) *sessiontest.Session {
+	t.Helper()
+	world := sessiontest.World{Nodes: []*v1.Node{schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": room, "memory": "1Gi", "pods": "100"}).Obj()}}
+	for _, g := range list {
+		world.PodGroups = append(world.PodGroups, g.podGroup())
+		world.Pods = append(world.Pods, g.pods()...)
+	}
+	cluster := sessiontest.New(world)
+	t.Cleanup(cluster.Close)
+	registry := framework.NewRegistry()
+	registry.RegisterPlugin(Spec())
+	registry.RegisterAction(allocate.New())
+	ssn := cluster.Open(registry, conf)
+	t.Cleanup(ssn.Close)
+	action, _ := vcframework.GetAction("allocate")
+	ssn.Run(action)
+	return ssn
+}
+
+// boundOf is how many members of each gang are handed over to be bound.
+func boundOf(ssn *sessiontest.Session) map[string]int {
+	bound := map[string]int{}
+	for _, bind := range ssn.Handed() {
+		bound[strings.TrimPrefix(string(bind.Task.Job), schedtest.Namespace+"/")]++
+	}
+	return bound
+}
+
+// What a session places of gangs that run in part, by what they say of themselves. The names are those of the cases in Koordinator's
+// words.
+func TestWhatIsPlaced(t *testing.T) {
+	policy, mode, groups := gangs.MatchPolicyAnnotation, gangs.ModeAnnotation, gangs.GroupsAnnotation
+	xy := says(groups, groupOf("x", "y"))
+	tests := map[string]struct {
+		room  string
+		gangs []gangOf
+		want  map[string]int
+		// waits is in why the gang waits.
+		waits map[string]string
+	}{
+		"only-waiting, one waits beside two (G13)":          {"9", []gangOf{{name: "x", minimum: 3, running: 2, waiting: 1, annotations: says(policy, "only-waiting")}}, nil, nil},
+		"only-waiting, three wait (G13)":                    {"9", []gangOf{{name: "x", minimum: 3, waiting: 3, annotations: says(policy, "only-waiting")}}, map[string]int{"x": 3}, nil},
+		"only-waiting, three wait beside five (G13)":        {"9", []gangOf{{name: "x", minimum: 3, running: 5, waiting: 3, annotations: says(policy, "only-waiting")}}, map[string]int{"x": 3}, nil},
+		"only-waiting, room for two of three beside":        {"7", []gangOf{{name: "x", minimum: 3, running: 5, waiting: 3, annotations: says(policy, "only-waiting")}}, nil, nil},
+		"waiting-and-running, one beside two (G14)":         {"9", []gangOf{{name: "x", minimum: 3, running: 2, waiting: 1, annotations: says(policy, "waiting-and-running")}}, map[string]int{"x": 1}, nil},
+		"waiting-and-running, one beside one (G14)":         {"9", []gangOf{{name: "x", minimum: 3, running: 1, waiting: 1, annotations: says(policy, "waiting-and-running")}}, nil, nil},
+		"once-satisfied, one beside one":                    {"9", []gangOf{{name: "x", minimum: 3, running: 1, waiting: 1, satisfied: true, annotations: says(policy, "once-satisfied")}}, map[string]int{"x": 1}, nil},
+		"once-satisfied, not yet":                           {"9", []gangOf{{name: "x", minimum: 3, running: 1, waiting: 1, annotations: says(policy, "once-satisfied")}}, nil, nil},
+		"once-satisfied, all were lost (G16)":               {"9", []gangOf{{name: "x", minimum: 3, waiting: 1, satisfied: true, annotations: says(policy, "once-satisfied")}}, nil, nil},
+		"once-satisfied, all come anew (G16)":               {"9", []gangOf{{name: "x", minimum: 3, waiting: 3, satisfied: true, annotations: says(policy, "once-satisfied")}}, map[string]int{"x": 3}, nil},
+		"once-satisfied, whichever role is left":            {"9", []gangOf{{name: "x", minimum: 2, running: 1, waiting: 1, satisfied: true, roles: map[string]int32{"ps": 1, "w": 1}, runningAs: []string{"w"}, waitingFor: []string{"w"}, annotations: says(policy, "once-satisfied")}}, map[string]int{"x": 1}, nil},
+		"no settings, as without the plugin":                {"9", []gangOf{{name: "x", minimum: 3, running: 1, waiting: 1, satisfied: true}}, nil, nil},
+		"strict, the fourth of four fits nowhere (G43)":     {"3", []gangOf{{name: "x", minimum: 4, waiting: 6, annotations: says(mode, "Strict")}}, nil, nil},
+		"strict, one above the minimum fits nowhere":        {"5", []gangOf{{name: "x", minimum: 4, waiting: 6, annotations: says(mode, "Strict")}}, nil, nil},
+		"strict, all fit":                                   {"6", []gangOf{{name: "x", minimum: 4, waiting: 6, annotations: says(mode, "Strict")}}, map[string]int{"x": 6}, nil},
+		"strict and satisfied, what fits":                   {"6", []gangOf{{name: "x", minimum: 4, running: 4, waiting: 4, satisfied: true, annotations: says(mode, "Strict")}}, map[string]int{"x": 2}, nil},
+		"NonStrict, one above the minimum fits nowhere":     {"5", []gangOf{{name: "x", minimum: 4, waiting: 6, annotations: says(mode, "NonStrict")}}, map[string]int{"x": 5}, nil},
+		"NonStrict, the minimum does not fit (G44)":         {"3", []gangOf{{name: "x", minimum: 4, waiting: 6, annotations: says(mode, "NonStrict")}}, nil, nil},
+		"group, one gang is short of pods (G17)":            {"9", []gangOf{{name: "x", minimum: 2, waiting: 2, annotations: xy}, {name: "y", minimum: 3, waiting: 2, annotations: xy}}, nil, map[string]string{"x": "ns/y has 2 of 3 pods"}},
+		"group, both are whole (G17)":                       {"9", []gangOf{{name: "x", minimum: 2, waiting: 2, annotations: xy}, {name: "y", minimum: 3, waiting: 3, annotations: xy}}, map[string]int{"x": 2, "y": 3}, nil},
+		"group, room for one of them":                       {"4", []gangOf{{name: "x", minimum: 2, waiting: 2, annotations: xy}, {name: "y", minimum: 3, waiting: 3, annotations: xy}}, nil, map[string]string{"x": "with 1 other gangs of its group placed", "y": "gang ns/x does not fit with it"}},
+		"group, what is above the minima follows":           {"6", []gangOf{{name: "x", minimum: 2, waiting: 3, annotations: xy}, {name: "y", minimum: 2, waiting: 5, annotations: xy}}, map[string]int{"x": 3, "y": 3}, nil},
+		"group, a gang that runs beside one that is new":    {"9", []gangOf{{name: "x", minimum: 2, running: 2, waiting: 1, satisfied: true, annotations: xy}, {name: "y", minimum: 3, waiting: 1, annotations: xy}}, map[string]int{"x": 1}, map[string]string{"y": "1"}},
+		"group, the new gang is complete (G19)":             {"9", []gangOf{{name: "x", minimum: 2, running: 2, satisfied: true, annotations: xy}, {name: "y", minimum: 3, waiting: 3, annotations: xy}}, map[string]int{"y": 3}, nil},
+		"group, the other gang has completed":               {"9", []gangOf{{name: "x", minimum: 2, completed: true, annotations: xy}, {name: "y", minimum: 3, waiting: 3, annotations: xy}}, map[string]int{"y": 3}, nil},
+		"group, one gang is not there":                      {"9", []gangOf{{name: "x", minimum: 2, waiting: 2, annotations: xy}}, nil, map[string]string{"x": "these gangs do not exist: ns/y"}},
+		"group, the other does not list it":                 {"9", []gangOf{{name: "x", minimum: 2, waiting: 2, annotations: xy}, {name: "y", minimum: 1, waiting: 1}}, map[string]int{"y": 1}, map[string]string{"x": "must list the same gangs on each of them, and does not on ns/y"}},
+		"group, the list leaves the gang itself out (G8)":   {"9", []gangOf{{name: "z", minimum: 3, waiting: 3, annotations: xy}}, nil, map[string]string{"z": "want a list with ns/z in it"}},
+		"group that cannot be read is alone (G10)":          {"9", []gangOf{{name: "x", minimum: 2, waiting: 2, annotations: says(groups, "[ns/x]")}}, map[string]int{"x": 2}, nil},
+		"a strict gang sends its group back":                {"5", []gangOf{{name: "x", minimum: 2, waiting: 4, annotations: says(groups, groupOf("x", "y"), mode, "Strict")}, {name: "y", minimum: 2, waiting: 2, annotations: xy}}, nil, nil},
+		"groups beside each other":                          {"5", []gangOf{{name: "a", minimum: 1, waiting: 1, annotations: says(groups, groupOf("a", "b"))}, {name: "b", minimum: 5, waiting: 5, annotations: says(groups, groupOf("a", "b"))}, {name: "x", minimum: 2, waiting: 2, annotations: xy}, {name: "y", minimum: 3, waiting: 3, annotations: xy}}, map[string]int{"x": 2, "y": 3}, map[string]string{"a": "other gangs of its group placed", "b": "gang ns/a does not fit with it"}},
+		"a member too large for the node in one of a group": {"9", []gangOf{{name: "x", minimum: 2, waiting: 2, annotations: xy}, {name: "y", minimum: 1, waiting: 1, large: "10", annotations: xy}}, nil, map[string]string{"x": "gang ns/y does not fit with it", "y": "a member asks for more than any node has"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			ssn := open(t, test.room, test.gangs)
+			want := test.want
+			if want == nil {
+				want = map[string]int{}
+			}
+			if diff := cmp.Diff(want, boundOf(ssn)); diff != "" {
+				t.Errorf("members handed over to be bound, by gang (-want +got):\n%s", diff)
+			}
+			for gang, text := range test.waits {
+				job := ssn.Jobs[api.JobID(schedtest.Namespace+"/"+gang)]
+				wait, _ := ssn.Wait(job.UID)
+				if verdict := ssn.JobValid(job); verdict != nil && !verdict.Pass {
+					wait.Message = verdict.Message
+				}
+				if !strings.Contains(wait.Message, text) {
+					t.Errorf("gang %s waits for %q, want %q in it", gang, wait.Message, text)
+				}
+			}
+		})
+	}
+}
+
+// All members of a group are in one unit, on the terms of their gangs.
+func TestUnitOfAGroup(t *testing.T) {
+	xy := groupOf("x", "y")
+	ssn := open(t, "9", []gangOf{
+		{name: "x", minimum: 2, waiting: 2, annotations: says(gangs.GroupsAnnotation, xy, gangs.ModeAnnotation, "Strict")},
+		{name: "y", minimum: 1, waiting: 1, annotations: says(gangs.GroupsAnnotation, xy, gangs.MatchPolicyAnnotation, "only-waiting")},
+		{name: "z", minimum: 1, waiting: 1, annotations: says(gangs.ModeAnnotation, "NonStrict")},
+		{name: "plain", minimum: 1, waiting: 1},
+	})
+	group := &binding.Unit{ID: "ns/x,ns/y", Gangs: []binding.GangTerms{{Gang: "ns/x", Strict: true}, {Gang: "ns/y", Count: binding.CountNone}}}
+	want := map[string]*binding.Unit{
+		"ns/x-0": group, "ns/x-1": group, "ns/y-0": group, "ns/z-0": {ID: "ns/z", Gangs: []binding.GangTerms{{Gang: "ns/z"}}}, "ns/plain-0": nil,
+	}
+	got := map[string]*binding.Unit{}
+	for name, bind := range ssn.Handed() {
+		got[name] = bind.Unit
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("units of the members (-want +got):\n%s", diff)
+	}
+}
+
+// A group takes all that its queue may have: the gang that had its turn with the other one is not asked again.
+func TestAGroupFillsItsQueue(t *testing.T) {
+	xy := says(gangs.GroupsAnnotation, groupOf("x", "y"))
+	ssn := openWith(t, conf+"  - name: proportion\n", "5", []gangOf{
+		{name: "x", minimum: 2, waiting: 2, annotations: xy}, {name: "y", minimum: 3, waiting: 3, annotations: xy}, {name: "z", minimum: 1, waiting: 1},
+	})
+	if diff := cmp.Diff(map[string]int{"x": 2, "y": 3}, boundOf(ssn)); diff != "" {
+		t.Errorf("members handed over to be bound, by gang (-want +got):\n%s", diff)
+	}
+}
+
+// What cannot be taken as it is written is on the PodGroup, with what is taken instead, and goes when it is mended.
+func TestMistakesAreTold(t *testing.T) {
+	ssn := open(t, "9", []gangOf{
+		{name: "wrong", minimum: 1, waiting: 1, annotations: says(gangs.ModeAnnotation, "strict", gangs.WaitingTimeAnnotation, "0s")},
+		{name: "right", minimum: 1, waiting: 1, annotations: says(gangs.ModeAnnotation, "Strict")},
+	})
+	told := func(name string) (texts []string) {
+		for _, c := range ssn.Jobs[api.JobID(schedtest.Namespace+"/"+name)].PodGroup.Status.Conditions {
+			if c.Type == Mistaken {
+				texts = append(texts, c.Message)
+			}
+		}
+		return texts
+	}
+	if diff := cmp.Diff([]string(nil), told("right")); diff != "" {
+		t.Errorf("conditions of a PodGroup without mistakes (-want +got):\n%s", diff)
+	}
+	texts := told("wrong")
+	if len(texts) != 1 || !strings.Contains(texts[0], `mode: found "strict", want Strict or NonStrict; taken instead: NonStrict`) ||
+		!strings.Contains(texts[0], `waiting-time: found "0s", want a positive duration such as 90s; taken instead: 10m0s`) {
+		t.Errorf("conditions of a PodGroup with mistakes: %q", texts)
+	}
+}
+
+// A gang is satisfied with its minimum, together with its group, for as long as a member lives.
+func TestSatisfied(t *testing.T) {
+	once, xy := says(gangs.ModeAnnotation, "NonStrict"), says(gangs.GroupsAnnotation, groupOf("x", "y"))
+	tests := map[string]struct {
+		gangs []gangOf
+		want  []string
+	}{
+		"minimum reached":                {[]gangOf{{name: "x", minimum: 3, running: 3, annotations: once}}, []string{"x"}},
+		"not reached":                    {[]gangOf{{name: "x", minimum: 3, running: 2, annotations: once}}, nil},
+		"reached before":                 {[]gangOf{{name: "x", minimum: 3, running: 1, satisfied: true, annotations: once}}, []string{"x"}},
+		"nobody is left":                 {[]gangOf{{name: "x", minimum: 3, waiting: 3, satisfied: true, annotations: once}}, nil},
+		"another policy now":             {[]gangOf{{name: "x", minimum: 3, running: 3, satisfied: true, annotations: says(gangs.MatchPolicyAnnotation, "only-waiting")}}, nil},
+		"no settings":                    {[]gangOf{{name: "x", minimum: 3, running: 3}}, nil},
+		"group, one of two":              {[]gangOf{{name: "x", minimum: 1, running: 1, annotations: xy}, {name: "y", minimum: 2, running: 1, waiting: 1, annotations: xy}}, nil},
+		"group, both":                    {[]gangOf{{name: "x", minimum: 1, running: 1, annotations: xy}, {name: "y", minimum: 2, running: 2, annotations: xy}}, []string{"x", "y"}},
+		"group, one was and one is":      {[]gangOf{{name: "x", minimum: 2, running: 1, satisfied: true, annotations: xy}, {name: "y", minimum: 2, running: 2, annotations: xy}}, []string{"x", "y"}},
+		"group, the other is not there":  {[]gangOf{{name: "x", minimum: 1, running: 1, annotations: xy}}, nil},
+		"group, the other has completed": {[]gangOf{{name: "x", minimum: 1, running: 1, annotations: xy}, {name: "y", minimum: 2, completed: true, annotations: xy}}, []string{"x"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			ssn := open(t, "9", test.gangs)
+			var got []string
+			for _, job := range ssn.Jobs {
+				for _, c := range job.PodGroup.Status.Conditions {
+					if c.Type == Satisfied {
+						got = append(got, job.Name)
+					}
+				}
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("gangs that are satisfied (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestArguments(t *testing.T) {
+	for name, test := range map[string]struct {
+		args framework.Arguments
+		want string
+	}{
+		"none":              {nil, ""},
+		"timeout":           {framework.Arguments{"defaultTimeout": "90s"}, ""},
+		"timeout of zero":   {framework.Arguments{"defaultTimeout": "0s"}, `defaultTimeout: found "0s", want a positive duration such as 600s`},
+		"timeout of a year": {framework.Arguments{"defaultTimeout": "1y"}, `defaultTimeout: found "1y", want a positive duration such as 600s`},
+	} {
+		err := Spec().Validate(test.args)
+		if got := fmt.Sprint(err); (err != nil || test.want != "") && got != test.want {
+			t.Errorf("%s: %s, want %q", name, got, test.want)
+		}
+	}
+}

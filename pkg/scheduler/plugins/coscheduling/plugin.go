@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package coscheduling gives gangs terms of their own: strict or not, groups of gangs, which members count for the minimum.
+//
+// They are read from the annotations of Volcano's PodGroup (package gangs). A PodGroup without any is as it is without the
+// plugin. Each session is told anew:
+//
+//   - the least members a gang is placed with (minimum.go): all of them for a strict one, none for one that is satisfied;
+//   - its unit (units.go): the gangs it is placed and bound with, and what each asks for at the barrier;
+//   - whether it may be placed now: a group waits for each of its gangs, and one whose waiting time was up for the end of its backoff
+//     (timelimit.go);
+//   - which nodes are kept for gangs that starve, with or without settings (starvation.go);
+//   - what of its settings is mistaken, as a condition and an event on the PodGroup (tell.go).
+package coscheduling
+
+import (
+	"fmt"
+	"time"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// Name is the plugin's name in volcano-scheduler.conf.
+const Name = gangs.Plugin
+
+const (
+	argTimeout = "defaultTimeout"
+	argPolicy  = "defaultMatchPolicy"
+	argStarves = "starvationAfter"
+)
+
+// Spec tells of the plugin.
+func Spec() framework.PluginSpec {
+	return framework.PluginSpec{
+		Name: Name,
+		Doc:  "Reads what gangs say in Koordinator's words: strict or not, groups of gangs, match policies, waiting times.",
+		Arguments: []framework.Argument{
+			{Name: argTimeout, Type: framework.Duration, Default: "600s", Doc: "How long a gang waits that names no waiting time."},
+			{
+				Name: argPolicy, Type: framework.String, Default: string(gangs.OnceSatisfied), Enum: policies(),
+				Doc: "Which members count for the minimum of a gang that has settings and names no match policy.",
+			},
+			{
+				Name: argStarves, Type: framework.Duration, Default: "30m",
+				Doc: "How long a gang of any kind waits before nodes are kept for it, one gang of a queue at a time; `0s` keeps none.",
+			},
+		},
+		Validate: func(args framework.Arguments) error {
+			if _, err := load(args); err != nil {
+				return err
+			}
+			_, err := loadStarvation(args)
+			return err
+		},
+		New:          New,
+		VerdictScope: framework.PerJob,
+		Reads:        framework.SomePodKeys(),
+	}
+}
+
+func policies() []string {
+	var names []string
+	for _, policy := range gangs.MatchPolicies {
+		names = append(names, string(policy))
+	}
+	return names
+}
+
+// loadStarvation reads how long a gang waits before nodes are kept for it; 0 keeps none.
+func loadStarvation(args framework.Arguments) (time.Duration, error) {
+	text, ok := args[argStarves].(string)
+	if !ok {
+		return defaultStarvationAfter, nil
+	}
+	after, err := time.ParseDuration(text)
+	if err != nil || after < 0 {
+		return 0, fmt.Errorf("%s: found %q, want a duration such as 30m, or 0s for none", argStarves, text)
+	}
+	return after, nil
+}
+
+// load reads the arguments, whose types are checked.
+func load(args framework.Arguments) (gangs.Settings, error) {
+	defaults := gangs.Settings{Mode: gangs.NonStrict, MatchPolicy: gangs.OnceSatisfied, WaitingTime: gangs.DefaultWaitingTime}
+	if text, ok := args[argTimeout].(string); ok {
+		timeout, err := time.ParseDuration(text)
+		if err != nil || timeout <= 0 {
+			return defaults, fmt.Errorf("%s: found %q, want a positive duration such as 600s", argTimeout, text)
+		}
+		defaults.WaitingTime = timeout
+	}
+	if policy, ok := args[argPolicy].(string); ok {
+		defaults.MatchPolicy = gangs.MatchPolicy(policy)
+	}
+	return defaults, nil
+}
+
+// New builds the plugin. Its errors are those of Spec().Validate.
+func New(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+	defaults, err := load(args)
+	if err != nil {
+		return nil, err
+	}
+	starvationAfter, err := loadStarvation(args)
+	if err != nil {
+		return nil, err
+	}
+	return &plugin{
+		defaults: defaults, known: map[api.JobID]reading{}, alarm: &alarm{wake: h.Wake},
+		starvationAfter: starvationAfter,
+	}, nil
+}
+
+type plugin struct {
+	// defaults are the settings of a gang that says nothing.
+	defaults gangs.Settings
+	// known are the gangs' settings as they were read last.
+	known map[api.JobID]reading
+	// limits are the conditions of time limits as they were set last.
+	limits map[api.JobID]knownLimit
+	alarm  *alarm
+	// starving are the gangs that wait, and guards keep nodes for those that do for longer than starvationAfter, one for a queue.
+	starvationAfter time.Duration
+	starving        map[api.JobID]*starving
+	guards          map[api.QueueID]*guard
+	// session is the one that is open.
+	session *session
+}
+
+var (
+	_ framework.Plugin = (*plugin)(nil)
+	_ framework.Closer = (*plugin)(nil)
+)
+
+// Name implements framework.Plugin.
+func (p *plugin) Name() string { return Name }
+
+// OnSessionOpen implements framework.Plugin.
+func (p *plugin) OnSessionOpen(ssn *framework.Session) {
+	s := p.open(ssn)
+	p.session = s
+	s.noteSatisfied()
+	for _, gang := range s.gangs {
+		s.tellMistakes(gang)
+		gang.setMinimum()
+	}
+	s.formUnits()
+	s.holdBack()
+	s.keepNodes(time.Now())
+	ssn.AddUnitFn(s.unit)
+	ssn.AddJobValidFn(Name, s.valid)
+}
+
+// OnSessionClose implements framework.Plugin.
+func (p *plugin) OnSessionClose(*framework.Session) {
+	now := time.Now()
+	p.session.guardGangs(now)
+	p.alarm.set(p.session.limitWaits(now))
+	p.session = nil
+}
+
+// Close implements framework.Closer.
+func (p *plugin) Close() { p.alarm.close() }
+
+// session is the plugin's part in one session.
+type session struct {
+	*framework.Session
+	plugin *plugin
+	// gangs are those that have settings.
+	gangs map[api.JobID]*gang
+	// limits are the groups of these, by their ids, and the gangs that are alone.
+	limits map[string]*limited
+	// guarded are those for which nodes are kept, as the session leaves it.
+	guarded map[api.JobID]bool
+}
+
+// gang is one that has settings.
+type gang struct {
+	*api.JobInfo
+	gangs.Settings
+	// id names its group.
+	id       string
+	mistakes []gangs.Mistake
+	// minimum is how many members its minimum asks for by what its PodGroup says.
+	minimum int32
+	// satisfied is true if the minimum is not asked for any more.
+	satisfied bool
+	// unit is nil while the group cannot be formed, for which waits has the reason.
+	unit  *binding.Unit
+	waits *api.ValidateResult
+}
+
+func (p *plugin) open(ssn *framework.Session) *session {
+	s := &session{Session: ssn, plugin: p, gangs: map[api.JobID]*gang{}}
+	known := make(map[api.JobID]reading, len(p.known))
+	for uid, job := range ssn.Jobs {
+		if !hasSettings(job) {
+			continue
+		}
+		read := p.read(job)
+		known[uid] = read
+		s.gangs[uid] = &gang{JobInfo: job, Settings: read.settings, id: read.id, mistakes: read.mistakes, minimum: job.MinAvailable}
+	}
+	p.known = known
+	return s
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+)
+
+// reading is what was read from one version of a PodGroup. A tenant's list of gangs may be long, and sessions are many.
+type reading struct {
+	uid     types.UID
+	version string
+	// id names the group.
+	id       string
+	settings gangs.Settings
+	mistakes []gangs.Mistake
+}
+
+// hasSettings is true if the gang's PodGroup has one of the annotations.
+func hasSettings(job *api.JobInfo) bool {
+	if job.PodGroup == nil {
+		return false
+	}
+	for _, key := range []string{
+		gangs.ModeAnnotation, gangs.GroupsAnnotation, gangs.MatchPolicyAnnotation, gangs.MatchPolicyAlias,
+		gangs.WaitingTimeAnnotation, gangs.TotalNumberAnnotation,
+	} {
+		if _, ok := job.PodGroup.Annotations[key]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// read reads the gang's settings, where its PodGroup has changed.
+func (p *plugin) read(job *api.JobInfo) reading {
+	pg := job.PodGroup
+	if known, ok := p.known[job.UID]; ok && known.uid == pg.UID && known.version == pg.ResourceVersion && pg.ResourceVersion != "" {
+		return known
+	}
+	read := reading{uid: pg.UID, version: pg.ResourceVersion}
+	read.settings, read.mistakes = gangs.Read(nameOf(job), pg.Spec.MinMember, pg.Annotations, p.defaults)
+	read.id = read.settings.GroupID(nameOf(job))
+	return read
+}
+
+func nameOf(job *api.JobInfo) gangs.Name { return gangs.Name{Namespace: job.Namespace, Name: job.Name} }

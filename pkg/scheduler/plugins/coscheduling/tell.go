@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+)
+
+// Mistaken is the type of the condition of a PodGroup with settings that cannot be taken as they are written.
+const Mistaken scheduling.PodGroupConditionType = "GangSettingsMistaken"
+
+// mistaken is the reason of that condition, and of the event.
+const mistaken = string(Mistaken)
+
+// tellMistakes says on the PodGroup what of its settings cannot be taken as it is written, and what is taken instead.
+func (s *session) tellMistakes(g *gang) {
+	if len(g.mistakes) == 0 {
+		g.dropCondition(Mistaken)
+		return
+	}
+	var texts []string
+	for _, m := range g.mistakes {
+		texts = append(texts, m.String())
+	}
+	message := brief.Text(strings.Join(texts, "; "))
+	if s.setCondition(g, Mistaken, mistaken, message) {
+		s.RecordPodGroupEvent(g.PodGroup, v1.EventTypeWarning, mistaken, message)
+	}
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+var limits = strings.Replace(sessionsConf, "ARGUMENTS", "", 1)
+
+// waits is a gang of four members of 1 cpu that has settings.
+func waits(name string) *schedtest.PodGroupBuilder {
+	return schedtest.MakePodGroup().Name(name).MinMember(4).MinResources(cores("4")).Phase(v1beta1.PodGroupPending).
+		Annotation(gangs.WaitingTimeAnnotation, "60s")
+}
+
+// narrow is a world of one queue with room for 4 cpu.
+func narrow(groups []*schedtest.PodGroupBuilder, pods ...*v1.Pod) sessiontest.World {
+	w := sessiontest.World{
+		Nodes:  []*v1.Node{holds("8").Name("n1").Obj()},
+		Pods:   pods,
+		Queues: []*v1beta1.Queue{schedtest.MakeQueue().Name(schedtest.Queue).Capability(cores("4")).Obj()},
+	}
+	for _, group := range groups {
+		w.PodGroups = append(w.PodGroups, group.Obj())
+	}
+	return w
+}
+
+func small() *schedtest.PodBuilder { return schedtest.MakePod().Req(cores("1")) }
+
+// TestAGangThatWaitsTooLongIsSentBack: the room that was kept for it is for others, it says how long it waited for what, and it comes
+// again after a backoff, which is twice as long the next time.
+func TestAGangThatWaitsTooLongIsSentBack(t *testing.T) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+		w.session()
+		if got := w.condition("a", TimeLimit).Reason; w.phase("a") != scheduling.PodGroupInqueue || got != letIn {
+			t.Fatalf("the gang is %s and its condition says %q, want it let in", w.phase("a"), got)
+		}
+		other := schedtest.MakePodGroup().Name("b").MinMember(4).MinResources(cores("4")).Phase(v1beta1.PodGroupPending).Obj()
+		w.cluster.Cache().AddPodGroupV1beta1(other)
+		w.add(members(small(), "b", 4)...)
+		w.pass(50*time.Second, 10*time.Second)
+		if w.runs("b") || w.phase("b") != scheduling.PodGroupPending {
+			t.Fatal("another gang has the room that is kept for the one that was let in")
+		}
+		w.pass(20*time.Second, 10*time.Second)
+		back := w.condition("a", TimeLimit)
+		for _, want := range []string{"time-outs: 1;", "1m0s", "NotEnoughTasks", "minMember is 4 and there are 3 pods"} {
+			if back.Reason != timedOut || back.Status != v1.ConditionTrue || !strings.Contains(back.Message, want) {
+				t.Errorf("condition of the gang that was sent back: %s %s, want it to say %q", back.Reason, back.Message, want)
+			}
+		}
+		if !w.runs("b") {
+			t.Error("the other gang waits for the room of one that was sent back")
+		}
+	})
+}
+
+// sentBack lists when the gang was sent back, and when it was let in again, in seconds since now.
+func (w *world) sentBack(gang string, for_ time.Duration) (back, in []int) {
+	began := time.Now()
+	was := w.condition(gang, TimeLimit).Reason
+	for time.Since(began) < for_ {
+		time.Sleep(time.Second)
+		w.session()
+		reason := w.condition(gang, TimeLimit).Reason
+		if reason != was && reason == timedOut {
+			back = append(back, int(time.Since(began).Seconds()))
+		}
+		if reason != was && reason == letIn {
+			in = append(in, int(time.Since(began).Seconds()))
+		}
+		was = reason
+	}
+	return back, in
+}
+
+func TestBackoffDoubles(t *testing.T) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+		w.session()
+		back, in := w.sentBack("a", 10*time.Minute)
+		if len(back) < 5 || len(in) < 4 || back[0] != 60 {
+			t.Fatalf("sent back after %v s and let in after %v s, want it sent back after 60 s and let in again each time", back, in)
+		}
+		for i, want := range []float64{10, 20, 40, 80} {
+			if got := float64(in[i] - back[i]); got < 0.8*want-1 || got > 1.2*want+1 {
+				t.Errorf("backoff %d took %v s, want about %v", i, got, want)
+			}
+			if got := back[i+1] - in[i]; got != 60 {
+				t.Errorf("it waited %d s after backoff %d, want 60", got, i)
+			}
+		}
+	})
+}
+
+// TestAGroupIsSentBackTogether: its time is that of the gang whose time is the shortest, also for one that was not let in yet.
+func TestAGroupIsSentBackTogether(t *testing.T) {
+	group := func(name, time string) *schedtest.PodGroupBuilder {
+		return waits(name).Annotation(gangs.GroupsAnnotation, `["ns/a","ns/b"]`).Annotation(gangs.WaitingTimeAnnotation, time)
+	}
+	pods := append(members(small(), "a", 4), members(small(), "b", 3)...)
+	in(t, narrow([]*schedtest.PodGroupBuilder{group("a", "10m"), group("b", "30s")}, pods...), limits, func(t *testing.T, w *world) {
+		w.session()
+		if w.phase("a") == w.phase("b") {
+			t.Fatalf("the gangs are %s and %s, want room for one of them", w.phase("a"), w.phase("b"))
+		}
+		w.pass(30*time.Second, time.Second)
+		a, b := w.condition("a", TimeLimit), w.condition("b", TimeLimit)
+		if a.Reason != timedOut || b.Reason != timedOut || a.Message != b.Message {
+			t.Fatalf("conditions %q and %q, want both gangs sent back", a.Message, b.Message)
+		}
+		if w.phase("a") != scheduling.PodGroupPending || w.phase("b") != scheduling.PodGroupPending {
+			t.Errorf("the gangs are %s and %s, want both Pending", w.phase("a"), w.phase("b"))
+		}
+		if wait := w.condition("a", scheduling.PodGroupUnschedulableType); wait.Reason == "" {
+			t.Error("nothing says why the gang waits")
+		}
+	})
+}
+
+// TestWhoIsNotSentBack: the time of a gang is that until it is placed, and a gang without settings has none.
+func TestWhoIsNotSentBack(t *testing.T) {
+	running := small().Node("n1").Phase(v1.PodRunning)
+	tests := map[string]struct {
+		group *schedtest.PodGroupBuilder
+		pods  []*v1.Pod
+	}{
+		"a PodGroup without settings": {group: schedtest.MakePodGroup().Name("a").MinMember(4).MinResources(cores("4")), pods: members(small(), "a", 3)},
+		"a gang bound in part": {group: waits("a").Phase(v1beta1.PodGroupInqueue), pods: []*v1.Pod{
+			running.Name("a-0").Group("a").Obj(), small().Name("a-1").Group("a").Obj(),
+		}},
+		"a gang that was satisfied once": {group: waits("a").MinMember(1).Phase(v1beta1.PodGroupInqueue), pods: []*v1.Pod{
+			running.Node("n1").Phase(v1.PodRunning).Name("a-0").Group("a").Obj(),
+			schedtest.MakePod().Req(cores("100")).Name("a-1").Group("a").Obj(),
+		}},
+		"a gang that is not let in": {group: waits("a").MinResources(cores("5")), pods: members(schedtest.MakePod().Req(cores("1")), "a", 3)},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			in(t, narrow([]*schedtest.PodGroupBuilder{tt.group}, tt.pods...), limits, func(t *testing.T, w *world) {
+				w.session()
+				w.pass(20*time.Minute, 10*time.Second)
+				if got := w.condition("a", TimeLimit); got.Type != "" {
+					t.Errorf("its condition is %s: %s, want none", got.Reason, got.Message)
+				}
+			})
+		})
+	}
+}
+
+// TestTimeLimitsOfTheNextLeader: it goes on with the time that the gang has waited, and with its tries.
+func TestTimeLimitsOfTheNextLeader(t *testing.T) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+		w.session()
+		w.pass(40*time.Second, 10*time.Second)
+		w.lead()
+		w.pass(20*time.Second, 10*time.Second)
+		if got := w.condition("a", TimeLimit); got.Reason != timedOut || !strings.HasPrefix(got.Message, "time-outs: 1;") {
+			t.Fatalf("condition %s: %s, want the gang sent back a minute after it was let in", got.Reason, got.Message)
+		}
+		w.lead()
+		time.Sleep(3 * time.Second)
+		w.session()
+		if got := w.condition("a", TimeLimit).Reason; got != timedOut || w.phase("a") != scheduling.PodGroupPending {
+			t.Fatalf("condition %s, want the next leader to keep to the backoff", got)
+		}
+		w.pass(90*time.Second, time.Second)
+		if got := w.condition("a", TimeLimit); !strings.HasPrefix(got.Message, "time-outs: 2;") {
+			t.Errorf("condition %s: %s, want its second time-out", got.Reason, got.Message)
+		}
+	})
+}
+
+// TestAClockThatWasSetBack: what was noted in what is the future now holds nobody up.
+func TestAClockThatWasSetBack(t *testing.T) {
+	for _, reason := range []string{letIn, timedOut} {
+		t.Run(reason, func(t *testing.T) {
+			in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+				w.session()
+				if reason == timedOut {
+					w.pass(60*time.Second, 10*time.Second)
+				}
+				conditions := w.job("a").PodGroup.Status.Conditions
+				for i := range conditions {
+					conditions[i].LastTransitionTime.Time = time.Now().Add(24 * time.Hour)
+				}
+				w.lead()
+				if back, _ := w.sentBack("a", 90*time.Second); len(back) == 0 {
+					t.Error("the gang is not sent back any more")
+				}
+			})
+		})
+	}
+}
+
+// TestANewGangOfTheSameName: what was known of the one that is gone does not hold it up.
+func TestANewGangOfTheSameName(t *testing.T) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+		w.session()
+		w.pass(60*time.Second, 10*time.Second)
+		again := waits("a").Obj()
+		w.cluster.Cache().DeletePodGroupV1beta1(again)
+		again.UID = "another"
+		w.cluster.Cache().AddPodGroupV1beta1(again)
+		w.add(small().Name("a-3").Group("a").Obj())
+		w.session()
+		if !w.runs("a") {
+			t.Errorf("the new gang waits: %v", w.job("a").PodGroup.Status.Conditions)
+		}
+	})
+}
+
+// TestRoomThatIsBeingMadeFor: a gang that waits for what is being released is given as long again.
+func TestRoomThatIsBeingMadeFor(t *testing.T) {
+	leaving := schedtest.MakePod().Name("leaving").Group("old").Req(cores("8")).Node("n1").Phase(v1.PodRunning).Obj()
+	cluster := narrow([]*schedtest.PodGroupBuilder{waits("a"), schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning)}, append(members(small(), "a", 4), leaving)...)
+	cluster.Queues = nil
+	in(t, cluster, limits, func(t *testing.T, w *world) {
+		w.update("leaving", func(pod *v1.Pod) { pod.DeletionTimestamp = &schedtest.Created })
+		w.session()
+		back, _ := w.sentBack("a", 3*time.Minute)
+		if !slices.Equal(back, []int{120}) {
+			t.Errorf("sent back after %v s, want 120", back)
+		}
+	})
+}
+
+// TestAlarm: a session opens when a time is up, and none once the configuration is replaced.
+func TestAlarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var woken atomic.Int32
+		a := &alarm{wake: func() { woken.Add(1) }}
+		expect := func(want int32, why string) {
+			t.Helper()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if got := woken.Load(); got != want {
+				t.Errorf("woken %d times, want %d: %s", got, want, why)
+			}
+		}
+		a.set(time.Now().Add(30 * time.Second))
+		expect(1, "a time was up")
+		a.set(time.Now().Add(-time.Second))
+		expect(2, "a time is up already")
+		a.set(time.Now().Add(30 * time.Second))
+		a.set(time.Time{})
+		expect(2, "no time is set any more")
+		a.set(time.Now().Add(30 * time.Second))
+		a.close()
+		expect(2, "it was closed")
+		a.set(time.Now())
+		expect(2, "it is closed")
+	})
+}

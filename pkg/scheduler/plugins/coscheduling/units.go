@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"fmt"
+	"strings"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// Reasons for which a gang is not placed.
+const (
+	waitingForGroup = "WaitingForGroup"
+	groupMistaken   = "GroupMistaken"
+)
+
+// mostNamed is how many gangs of a group a message names.
+const mostNamed = 5
+
+// formUnits makes a unit of each gang, and of each group whose gangs are all there.
+func (s *session) formUnits() {
+	for _, g := range s.gangs {
+		switch {
+		case g.unit != nil || g.waits != nil: // as one of a group
+		case g.Broken != nil:
+			g.waits = &api.ValidateResult{Reason: groupMistaken, Message: brief.Text(g.Broken.Error())}
+		case len(g.Group) == 0 || g.satisfied: // one that is satisfied waits for nobody
+			g.unit = &binding.Unit{ID: g.id, Gangs: []binding.GangTerms{g.terms()}}
+		default:
+			s.formGroup(g)
+		}
+	}
+}
+
+// formGroup makes the unit of the gang's group, which each of them shares, or says why the gang waits.
+func (s *session) formGroup(g *gang) {
+	var missing, apart, few brief.List
+	for _, list := range []*brief.List{&missing, &apart, &few} {
+		list.First = mostNamed
+	}
+	unit := &binding.Unit{ID: g.id}
+	var members []*gang
+	for _, name := range g.Group {
+		uid := api.JobID(name.String())
+		other := s.gangs[uid]
+		switch {
+		case s.Jobs[uid] == nil || s.Jobs[uid].PodGroup == nil:
+			missing.Add(name.String())
+		case other == nil || other.Broken != nil || other.id != g.id:
+			apart.Add(name.String())
+		case other.satisfied:
+		case !complete(other.JobInfo):
+			few.Add(fmt.Sprintf("%s has %d of %d pods", name, other.ValidTaskNum(), other.MinAvailable))
+		default:
+			members, unit.Gangs = append(members, other), append(unit.Gangs, other.terms())
+		}
+	}
+	switch group := "group " + brief.Cut(unit.ID, brief.MostOfPart) + ": "; {
+	case len(apart.Items()) > 0:
+		g.waits = &api.ValidateResult{Reason: groupMistaken, Message: group + "annotation " + gangs.GroupsAnnotation +
+			" must list the same gangs on each of them, and does not on " + listed(apart)}
+	case len(missing.Items()) > 0:
+		g.waits = &api.ValidateResult{Reason: waitingForGroup, Message: group + "these gangs do not exist: " + listed(missing)}
+	case len(few.Items()) > 0:
+		g.waits = &api.ValidateResult{Reason: waitingForGroup, Message: group + "these gangs are not complete: " + listed(few)}
+	default:
+		for _, member := range members {
+			member.unit = unit
+		}
+	}
+}
+
+// complete is true if there are members enough to place, by all that the gang plugin looks at.
+func complete(job *api.JobInfo) bool {
+	return job.CheckTaskValid() && job.CheckSubJobValid() && job.ValidTaskNum() >= job.MinAvailable
+}
+
+// terms are what the gang asks for at the barrier.
+func (g *gang) terms() binding.GangTerms {
+	terms := binding.GangTerms{Gang: g.UID, Strict: g.Mode == gangs.Strict}
+	switch {
+	case g.satisfied:
+		terms.Count = binding.CountSatisfied
+	case g.MatchPolicy == gangs.OnlyWaiting:
+		terms.Count = binding.CountNone
+	}
+	return terms
+}
+
+// unit is that of the job's gang. It implements framework.UnitFn.
+func (s *session) unit(job *api.JobInfo) *binding.Unit {
+	if g := s.gangs[job.UID]; g != nil {
+		return g.unit
+	}
+	return nil
+}
+
+// valid refuses a gang whose group cannot be formed now.
+func (s *session) valid(obj any) *api.ValidateResult {
+	job, ok := obj.(*api.JobInfo)
+	if !ok {
+		return nil
+	}
+	if g := s.gangs[job.UID]; g != nil {
+		return g.waits
+	}
+	return nil
+}
+
+var _ framework.UnitFn = (*session)(nil).unit
+
+func listed(list brief.List) string { return strings.Join(list.Items(), ", ") + list.More() }

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/actions/enqueue"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// sessionsConf has the plugin with these arguments, after those that count what they let in.
+const sessionsConf = `
+actions: enqueue, allocate
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+- plugins:
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: coscheduling
+    arguments: {ARGUMENTS}
+`
+
+// world is a cluster in which sessions follow one another, and what they decide comes true before the next.
+type world struct {
+	t         *testing.T
+	cluster   *sessiontest.Cluster
+	registry  *framework.Registry
+	scheduler *sessiontest.Scheduler
+	conf      string
+	actions   []vcframework.Action
+	pods      map[string]*v1.Pod
+	// bound are the sessions in which pods were bound, evicted those in which they were evicted.
+	bound, evicted map[string]int
+	sessions       int
+}
+
+// in runs the test with a world, in a bubble of synctest.
+func in(t *testing.T, w sessiontest.World, conf string, test func(*testing.T, *world)) {
+	t.Helper()
+	cluster := sessiontest.New(w)
+	defer cluster.Close()
+	synctest.Test(t, func(t *testing.T) {
+		made := &world{t: t, cluster: cluster, conf: conf, pods: map[string]*v1.Pod{}, bound: map[string]int{}, evicted: map[string]int{}}
+		for _, pod := range w.Pods {
+			made.pods[pod.Name] = pod
+		}
+		made.lead()
+		defer func() { made.scheduler.Close() }()
+		test(t, made)
+	})
+}
+
+// lead has a new leader take over.
+func (w *world) lead() {
+	if w.scheduler != nil {
+		w.scheduler.Close()
+	}
+	w.registry = framework.NewRegistry()
+	w.registry.RegisterPlugin(Spec())
+	w.registry.RegisterPlugin(ibcluster.Spec())
+	w.registry.RegisterAction(allocate.New())
+	place, _ := vcframework.GetAction("allocate")
+	w.actions = []vcframework.Action{enqueue.New(), place}
+	w.scheduler = w.cluster.Scheduler(w.registry, w.conf)
+}
+
+// session runs a session, whose decisions come true at once. look may look at it before it is closed.
+func (w *world) session(look ...func(*sessiontest.Session)) {
+	w.t.Helper()
+	w.sessions++
+	ssn := w.scheduler.Open()
+	ssn.Run(w.actions...)
+	for _, l := range look {
+		l(ssn)
+	}
+	jobs := maps.Clone(ssn.Jobs)
+	ssn.Close()
+	w.cluster.Cache().Mutex.Lock()
+	for uid, job := range jobs {
+		if own := w.cluster.Cache().Jobs[uid]; own != nil && own.PodGroup != nil {
+			job.PodGroup.Status.DeepCopyInto(&own.PodGroup.Status)
+		}
+	}
+	w.cluster.Cache().Mutex.Unlock()
+	for name, node := range ssn.Binds() {
+		name = name[len(schedtest.Namespace)+1:]
+		w.bound[name] = w.sessions
+		w.update(name, func(pod *v1.Pod) {
+			now := metav1.Now()
+			pod.Spec.NodeName, pod.Status.Phase, pod.Status.StartTime = node, v1.PodRunning, &now
+		})
+	}
+	for _, name := range ssn.Evicts() {
+		name = name[len(schedtest.Namespace)+1:]
+		w.evicted[name] = w.sessions
+		w.remove(name)
+	}
+}
+
+// pass lets the time go by, with a session every so often.
+func (w *world) pass(d, every time.Duration) {
+	w.t.Helper()
+	for range d / every {
+		time.Sleep(every)
+		w.session()
+	}
+}
+
+func (w *world) update(name string, change func(*v1.Pod)) {
+	before := w.pods[name]
+	after := before.DeepCopy()
+	change(after)
+	w.cluster.Cache().UpdatePod(before, after)
+	w.pods[name] = after
+}
+
+func (w *world) add(pods ...*v1.Pod) {
+	for _, pod := range pods {
+		w.pods[pod.Name] = pod
+		w.cluster.Cache().AddPod(pod)
+	}
+}
+
+func (w *world) remove(name string) {
+	w.cluster.Cache().DeletePod(w.pods[name])
+	delete(w.pods, name)
+}
+
+func (w *world) job(name string) *api.JobInfo {
+	return w.cluster.Cache().Jobs[api.JobID(schedtest.Namespace+"/"+name)]
+}
+
+func (w *world) phase(gang string) scheduling.PodGroupPhase {
+	return w.job(gang).PodGroup.Status.Phase
+}
+
+// condition is the gang's of that type; the zero value when it has none.
+func (w *world) condition(gang string, kind scheduling.PodGroupConditionType) scheduling.PodGroupCondition {
+	conditions := w.job(gang).PodGroup.Status.Conditions
+	if i := slices.IndexFunc(conditions, func(c scheduling.PodGroupCondition) bool { return c.Type == kind }); i >= 0 {
+		return conditions[i]
+	}
+	return scheduling.PodGroupCondition{}
+}
+
+// runs is true if all members of the gang are on nodes.
+func (w *world) runs(gang string) bool {
+	job := w.job(gang)
+	return len(job.Tasks) > 0 && len(job.TaskStatusIndex[api.Running]) == len(job.Tasks)
+}
+
+// members builds the gang's pods.
+func members(pod *schedtest.PodBuilder, gang string, n int) []*v1.Pod {
+	var pods []*v1.Pod
+	for i := range n {
+		pods = append(pods, pod.Name(gang+"-"+string(rune('0'+i))).Group(gang).Obj())
+	}
+	return pods
+}
+
+func cores(n string) schedtest.Resources { return schedtest.Resources{"cpu": n} }
+
+func holds(cpu string) *schedtest.NodeBuilder {
+	return schedtest.MakeNode().Capacity(schedtest.Resources{"cpu": cpu, "pods": "20"})
+}
