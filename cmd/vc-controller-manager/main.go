@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command vc-controller-manager runs Volcano's controllers as upstream built them: the same flags, with two differences. An
-// address without a host listens on loopback; name 0.0.0.0 or [::] to listen everywhere. And the PodGroups made for
-// workloads inherit this project's annotations beside Volcano's.
+// Command vc-controller-manager runs Volcano's controllers as upstream built them: the same flags, with three differences. An
+// address without a host listens on loopback; name 0.0.0.0 or [::] to listen everywhere. The PodGroups made for workloads inherit
+// this project's annotations beside Volcano's. And the gang-controller, unless --controllers leaves it out, makes the PodGroups of
+// gangs that are written as Koordinator's or scheduler-plugins' users do.
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 	_ "go.uber.org/automaxprocs"
+	corev1 "k8s.io/api/core/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	_ "k8s.io/client-go/plugin/pkg/client/auth"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -36,6 +38,7 @@ import (
 	"volcano.sh/volcano/pkg/version"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/listen"
+	"github.com/volcano-prebind/volcano-prebind/pkg/controllers/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/controllers/podgroup"
 )
 
@@ -49,6 +52,9 @@ func main() {
 func run() error {
 	klog.InitFlags(nil)
 	opts := options.NewServerOption()
+	if err := gangs.Register(); err != nil {
+		return err
+	}
 	opts.AddFlags(pflag.CommandLine, controllerNames())
 	flushEvery := pflag.Duration("log-flush-frequency", 5*time.Second, "Maximum number of seconds between log flushes")
 	utilfeature.DefaultMutableFeatureGate.AddFlag(pflag.CommandLine)
@@ -67,7 +73,8 @@ func run() error {
 			return fmt.Errorf("reading the certificates: %w", err)
 		}
 	}
-	if err := podgroup.Register(); err != nil {
+	enabled := gangs.Enabled(opts.Controllers)
+	if err := podgroup.Register(func(pod *corev1.Pod) bool { return enabled && gangs.Claims(pod) }); err != nil {
 		return err
 	}
 	opts.Controllers = podgroup.InPlaceOfUpstreams(opts.Controllers)

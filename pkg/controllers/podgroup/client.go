@@ -5,6 +5,7 @@ package podgroup
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -67,39 +68,47 @@ func (p *podGroups) Update(ctx context.Context, group *v1beta1.PodGroup, opts me
 }
 
 func (p *podGroups) inherit(ctx context.Context, group *v1beta1.PodGroup) error {
+	inherited, err := Inherited(ctx, p.kube, group, group.OwnerReferences)
+	for key, value := range inherited {
+		if IsOurs(key) {
+			metav1.SetMetaDataAnnotation(&group.ObjectMeta, key, value)
+		}
+	}
+	return err
+}
+
+// Inherited are the annotations of these owners of the PodGroup's that are workloads.
+func Inherited(ctx context.Context, kube kubernetes.Interface, group *v1beta1.PodGroup, owners []metav1.OwnerReference) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	for _, owner := range group.OwnerReferences {
-		annotations, err := p.annotationsOf(ctx, group.Namespace, owner)
+	inherited := map[string]string{}
+	for _, owner := range owners {
+		annotations, err := annotationsOf(ctx, kube, group.Namespace, owner)
 		if apierrors.IsNotFound(err) {
 			continue // nothing of it is left to be placed
 		}
 		if err != nil {
-			return fmt.Errorf("reading the annotations of %s %s/%s for PodGroup %s: %w", owner.Kind, group.Namespace, owner.Name, group.Name, err)
+			return nil, fmt.Errorf("reading the annotations of %s %s/%s for PodGroup %s: %w", owner.Kind, group.Namespace, owner.Name, group.Name, err)
 		}
-		for key, value := range annotations {
-			if isOurs(key) {
-				metav1.SetMetaDataAnnotation(&group.ObjectMeta, key, value)
-			}
-		}
+		maps.Copy(inherited, annotations)
 	}
-	return nil
+	return inherited, nil
 }
 
 // annotationsOf reads the annotations of a workload; none of other kinds, such as a pod, whose annotations the scheduler
 // sees itself.
-func (p *podGroups) annotationsOf(ctx context.Context, namespace string, owner metav1.OwnerReference) (map[string]string, error) {
+func annotationsOf(ctx context.Context, kube kubernetes.Interface, namespace string, owner metav1.OwnerReference) (map[string]string, error) {
 	var workload metav1.Object
 	var err error
 	switch owner.APIVersion + " " + owner.Kind {
 	case "apps/v1 ReplicaSet":
-		workload, err = p.kube.AppsV1().ReplicaSets(namespace).Get(ctx, owner.Name, metav1.GetOptions{})
+		workload, err = kube.AppsV1().ReplicaSets(namespace).Get(ctx, owner.Name, metav1.GetOptions{})
 	case "apps/v1 DaemonSet":
-		workload, err = p.kube.AppsV1().DaemonSets(namespace).Get(ctx, owner.Name, metav1.GetOptions{})
+		workload, err = kube.AppsV1().DaemonSets(namespace).Get(ctx, owner.Name, metav1.GetOptions{})
 	case "apps/v1 StatefulSet":
-		workload, err = p.kube.AppsV1().StatefulSets(namespace).Get(ctx, owner.Name, metav1.GetOptions{})
+		workload, err = kube.AppsV1().StatefulSets(namespace).Get(ctx, owner.Name, metav1.GetOptions{})
 	case "batch/v1 Job":
-		workload, err = p.kube.BatchV1().Jobs(namespace).Get(ctx, owner.Name, metav1.GetOptions{})
+		workload, err = kube.BatchV1().Jobs(namespace).Get(ctx, owner.Name, metav1.GetOptions{})
 	default:
 		return nil, nil
 	}
@@ -112,7 +121,8 @@ func (p *podGroups) annotationsOf(ctx context.Context, namespace string, owner m
 	return workload.GetAnnotations(), nil
 }
 
-func isOurs(key string) bool {
+// IsOurs is true for keys of this project's annotations.
+func IsOurs(key string) bool {
 	prefix, _, _ := strings.Cut(key, "/")
 	return prefix == domain || strings.HasSuffix(prefix, "."+domain)
 }

@@ -16,11 +16,14 @@ const (
 	name         = "pg-controller-owner-annotations"
 )
 
-// controller is upstream's with another client.
-type controller struct{ framework.Controller }
+// controller is upstream's with other clients.
+type controller struct {
+	framework.Controller
+	claims Claims
+}
 
-// Register registers the controller; upstream's must be registered already.
-func Register() error {
+// Register registers the controller, which leaves claimed pods alone; upstream's must be registered already.
+func Register(claims Claims) error {
 	var inner framework.Controller
 	framework.ForeachController(func(c framework.Controller) {
 		if c.Name() == upstreamName {
@@ -30,7 +33,7 @@ func Register() error {
 	if inner == nil {
 		return errors.New("upstream's " + upstreamName + " is not registered")
 	}
-	if err := framework.RegisterController(&controller{inner}); err != nil {
+	if err := framework.RegisterController(&controller{inner, claims}); err != nil {
 		return fmt.Errorf("registering %s: %w", name, err)
 	}
 	return nil
@@ -42,6 +45,8 @@ func (c *controller) Name() string { return name }
 // Initialize implements framework.Controller.
 func (c *controller) Initialize(opt *framework.ControllerOption) error {
 	with := *opt
+	with.SharedInformerFactory = &factory{opt.SharedInformerFactory, c.claims}
+	with.KubeClient = &kubeClient{opt.KubeClient, c.claims}
 	if opt.InheritOwnerAnnotations {
 		with.VolcanoClient = &client{Interface: opt.VolcanoClient, kube: opt.KubeClient}
 	}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podgroup lets the PodGroups of workloads inherit this project's annotations.
+// Package podgroup lets the PodGroups of workloads inherit this project's annotations, and keeps upstream's podgroup controller from
+// pods whose PodGroup another controller makes.
 //
 // Upstream's podgroup controller makes a PodGroup for the pods of a ReplicaSet (and so of a Deployment), a StatefulSet, a
 // DaemonSet or a Job. Of their annotations it copies those that begin with volcano.sh/ and no others. Here it is run with

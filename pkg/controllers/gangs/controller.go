@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gangs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
+	vcinformers "volcano.sh/apis/pkg/client/informers/externalversions"
+	vclisters "volcano.sh/apis/pkg/client/listers/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/controllers/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/client/clientset/versioned"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+)
+
+// Name is the controller's, for the flag --controllers.
+const Name = "gang-controller"
+
+const (
+	workers = 4
+	// gather is how long a change waits for others of the same gang.
+	gather = 20 * time.Millisecond
+	// A gang whose sync fails is tried again after as much, doubled each time.
+	firstRetry, lastRetry = 100 * time.Millisecond, time.Minute
+	// writeTimeout bounds each call of the API server.
+	writeTimeout = 30 * time.Second
+)
+
+// controller is the gang controller.
+type controller struct {
+	kube     kubernetes.Interface
+	volcano  vcclient.Interface
+	recorder record.EventRecorder
+	// sources are where users write PodGroups; where two have one of a name the first counts.
+	sources    []*source
+	schedulers []string
+
+	factory        informers.SharedInformerFactory
+	volcanoFactory vcinformers.SharedInformerFactory
+	pods           cache.SharedIndexInformer
+	podGroups      cache.SharedIndexInformer
+	groups         vclisters.PodGroupLister
+	namespaces     corelisters.NamespaceLister
+	queue          workqueue.TypedRateLimitingInterface[gangs.Name]
+	// synced are of the handlers of the shared informers.
+	synced []cache.InformerSynced
+	// owned runs what ends before Run does.
+	owned sync.WaitGroup
+}
+
+// Register registers the controller.
+func Register() error {
+	if err := framework.RegisterController(&controller{}); err != nil {
+		return fmt.Errorf("registering %s: %w", Name, err)
+	}
+	return nil
+}
+
+// Enabled is true if the value of the flag --controllers has the controller run.
+func Enabled(selected []string) bool {
+	for _, entry := range selected {
+		switch entry {
+		case Name, "+" + Name:
+			return true
+		case "-" + Name:
+			return false
+		}
+	}
+	return len(selected) == 0 || slices.Contains(selected, "*")
+}
+
+// Name implements framework.Controller.
+func (c *controller) Name() string { return Name }
+
+// Initialize implements framework.Controller.
+func (c *controller) Initialize(opt *framework.ControllerOption) error {
+	ours, err := versioned.NewForConfig(opt.Config)
+	if err != nil {
+		return fmt.Errorf("a client for PodGroups of %s: %w", v1alpha1.GroupName, err)
+	}
+	plugins, err := newPluginsClient(opt.Config, ours)
+	if err != nil {
+		return err
+	}
+	return c.initialize(opt,
+		&source{version: v1alpha1.SchemeGroupVersion, client: ours},
+		&source{version: v1alpha1.PluginsGroupVersion, client: plugins, hasStatus: true},
+	)
+}
+
+func (c *controller) initialize(opt *framework.ControllerOption, sources ...*source) error {
+	c.kube, c.volcano, c.sources, c.schedulers = opt.KubeClient, opt.VolcanoClient, sources, opt.SchedulerNames
+	c.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[gangs.Name](firstRetry, lastRetry))
+	c.factory, c.volcanoFactory = opt.SharedInformerFactory, opt.VCSharedInformerFactory
+	c.pods = c.factory.Core().V1().Pods().Informer()
+	c.namespaces = c.factory.Core().V1().Namespaces().Lister()
+	c.groups = c.volcanoFactory.Scheduling().V1beta1().PodGroups().Lister()
+	c.podGroups = c.volcanoFactory.Scheduling().V1beta1().PodGroups().Informer()
+	if err := c.pods.AddIndexers(indexers(c.ours)); err != nil {
+		return fmt.Errorf("indexing pods: %w", err)
+	}
+	for informer, handler := range map[cache.SharedIndexInformer]cache.ResourceEventHandler{
+		c.pods: c.podHandler(), c.podGroups: c.volcanoHandler(),
+	} {
+		registration, err := informer.AddEventHandler(handler)
+		if err != nil {
+			return fmt.Errorf("watching: %w", err)
+		}
+		c.synced = append(c.synced, registration.HasSynced)
+	}
+	c.synced = append(c.synced, c.factory.Core().V1().Namespaces().Informer().HasSynced)
+	return nil
+}
+
+// ours is true for pods of a scheduler of this project's.
+func (c *controller) ours(pod *corev1.Pod) bool {
+	return slices.Contains(c.schedulers, pod.Spec.SchedulerName)
+}
+
+// Run implements framework.Controller. It returns when all that it started has ended.
+func (c *controller) Run(stop <-chan struct{}) {
+	ctx, cancel := context.WithCancel(wait.ContextForChannel(stop))
+	defer cancel()
+	if c.recorder == nil {
+		broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+		defer broadcaster.Shutdown()
+		broadcaster.StartRecordingToSink(&typedcore.EventSinkImpl{Interface: c.kube.CoreV1().Events("")})
+		c.recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: Name})
+	}
+	defer c.owned.Wait()
+	defer c.queue.ShutDown()
+	c.factory.Start(stop)
+	c.volcanoFactory.Start(stop)
+	for _, s := range c.sources {
+		if err := s.begin(ctx, c.sourceHandler(), c.owned.Go); err != nil {
+			return // the context has ended
+		}
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {
+		return
+	}
+	defer c.observe()()
+	for range workers {
+		c.owned.Go(func() {
+			for c.next(ctx) {
+			}
+		})
+	}
+	klog.FromContext(ctx).Info("The gang controller runs")
+	<-ctx.Done()
+}
+
+func (c *controller) next(ctx context.Context) bool {
+	name, down := c.queue.Get()
+	if down {
+		return false
+	}
+	defer c.queue.Done(name)
+	err := c.sync(ctx, name)
+	if err == nil {
+		c.queue.Forget(name)
+		return true
+	}
+	if ctx.Err() == nil && !apierrors.IsConflict(err) {
+		klog.FromContext(ctx).Error(err, "Gang is tried again", "gang", name.String())
+	}
+	c.queue.AddRateLimited(name)
+	return true
+}
+
+func (c *controller) enqueue(namespace, name string) {
+	c.queue.AddAfter(gangs.Name{Namespace: namespace, Name: name}, gather)
+}

@@ -1,0 +1,561 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gangs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+)
+
+func TestGangOfAnnotations(t *testing.T) {
+	inWorld(t, func(w *world) {
+		said := minimum(3)
+		said[gangs.WaitingTimeAnnotation], said[v1beta1.QueueNameAnnotationKey] = "90s", "q"
+		for i := range 3 {
+			w.member(fmt.Sprintf("p%d", i), said, func(pod *corev1.Pod) { pod.Spec.PriorityClassName = "high" })
+		}
+		w.settle()
+		group := w.group("g")
+		if group == nil {
+			t.Fatal("there is no PodGroup")
+		}
+		want := v1beta1.PodGroupSpec{
+			MinMember: 3, Queue: "q", PriorityClassName: "high",
+			MinResources: &corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")},
+		}
+		if diff := cmp.Diff(want, group.Spec); diff != "" {
+			t.Errorf("spec (-want +got):\n%s", diff)
+		}
+		annotations := map[string]string{gangs.ModeAnnotation: "Strict", gangs.WaitingTimeAnnotation: "90s", sourceAnnotation: "annotations", schedulerAnnotation: "volcano"}
+		if diff := cmp.Diff(annotations, group.Annotations); diff != "" {
+			t.Errorf("annotations (-want +got):\n%s", diff)
+		}
+		if n := len(group.OwnerReferences); n != 3 {
+			t.Errorf("%d pods own it, want all 3", n)
+		}
+		for i := range 3 {
+			if in := w.in(fmt.Sprintf("p%d", i)); in != "g" {
+				t.Errorf("pod %d is in PodGroup %q", i, in)
+			}
+		}
+		if len(w.events.Events) > 0 {
+			t.Errorf("told %s", <-w.events.Events)
+		}
+		w.writes()
+		w.stop()
+		w.start() // another leader
+		w.settle()
+		if written := w.writes(); len(written) > 0 {
+			t.Errorf("another leader writes %v", written)
+		}
+		for i := range 3 {
+			w.deletePod(fmt.Sprintf("p%d", i))
+		}
+		w.settle()
+		if w.group("g") != nil {
+			t.Error("the PodGroup is left when the last pod has gone")
+		}
+	})
+}
+
+func TestNotOurPodsAreLeftAlone(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.member("other", minimum(1), func(pod *corev1.Pod) { pod.Spec.SchedulerName = "default-scheduler" })
+		w.pod("plain", func(*corev1.Pod) {})
+		w.object(1)
+		w.writes()
+		w.settle()
+		if written := w.writes(); len(written) > 0 {
+			t.Errorf("written: %v", written)
+		}
+	})
+}
+
+func TestOwners(t *testing.T) {
+	controlled := func(uid string) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "job", UID: types.UID(uid), Controller: new(true)}}
+		}
+	}
+	inWorld(t, func(w *world) {
+		w.member("p0", minimum(2), controlled("1"))
+		w.member("p1", minimum(2), controlled("1"))
+		w.settle()
+		if owners := w.group("g").OwnerReferences; len(owners) != 1 || owners[0].Kind != "Job" || owners[0].BlockOwnerDeletion != nil {
+			t.Errorf("of one job, the owners are %v", owners)
+		}
+		w.member("p2", minimum(2), controlled("2"))
+		w.settle()
+		if owners := w.group("g").OwnerReferences; len(owners) != 3 || owners[0].Kind != "Pod" {
+			t.Errorf("of two jobs, the owners are %v", owners)
+		}
+		for i := 3; i < 40; i++ {
+			w.member(fmt.Sprintf("p%d", i), minimum(2))
+		}
+		for i := range 3 {
+			w.deletePod(fmt.Sprintf("p%d", i))
+		}
+		w.settle()
+		owners := w.group("g").OwnerReferences
+		if len(owners) != maxOwners {
+			t.Fatalf("%d pods own it, want %d", len(owners), maxOwners)
+		}
+		w.writes()
+		w.deletePod(owners[0].Name)
+		w.settle()
+		if diff := cmp.Diff([]string{"delete pods"}, w.writes()); diff != "" {
+			t.Errorf("one of many owners goes (-want +got):\n%s", diff)
+		}
+		for _, owner := range owners[1:] {
+			w.deletePod(owner.Name)
+		}
+		w.settle()
+		for _, owner := range w.group("g").OwnerReferences {
+			w.getPod(owner.Name)
+		}
+	})
+}
+
+func TestMembershipAndSettingsChange(t *testing.T) {
+	inWorld(t, func(w *world) {
+		for i := range 2 {
+			w.member(fmt.Sprintf("p%d", i), minimum(2))
+		}
+		w.settle()
+		w.changePod("p0", func(pod *corev1.Pod) {
+			pod.Annotations[gangs.MinAvailableAnnotation], pod.Annotations[gangs.ModeAnnotation] = "1", "NonStrict"
+		})
+		w.settle()
+		if g := w.group("g"); g.Spec.MinMember != 1 || g.Annotations[gangs.ModeAnnotation] != "NonStrict" {
+			t.Errorf("minimum %d, mode %s", g.Spec.MinMember, g.Annotations[gangs.ModeAnnotation])
+		}
+		expectTold(t, w.told("p1"), gangs.MinAvailableAnnotation, `"2"`, "Pod p0")
+		expectTold(t, w.group("g").Annotations[messageAnnotation], "Pod p0 says something else than p1")
+		w.deletePod("p0")
+		w.settle()
+		if g := w.group("g"); g.Spec.MinMember != 2 || g.Annotations[messageAnnotation] != "" {
+			t.Errorf("minimum %d, told %q, once the next speaks for all", g.Spec.MinMember, g.Annotations[messageAnnotation])
+		}
+		if told := w.told("p1"); told != "" {
+			t.Errorf("what was told is left: %s", told)
+		}
+		w.changePod("p1", func(pod *corev1.Pod) { pod.Annotations[gangs.NameAnnotation] = "h" })
+		w.settle()
+		if w.in("p1") != "h" || w.group("h") == nil || w.group("g") != nil {
+			t.Errorf("a pod that names another gang is in %q; PodGroup h %v, g %v", w.in("p1"), w.group("h") != nil, w.group("g") != nil)
+		}
+	})
+}
+
+func TestMistakesAreTold(t *testing.T) {
+	inWorld(t, func(w *world) {
+		said := minimum(3)
+		said[gangs.ModeAnnotation] = "strict"
+		w.member("p", said)
+		w.settle()
+		expectTold(t, w.told("p"), gangs.ModeAnnotation, `"strict"`, "taken instead: Strict")
+		expectTold(t, w.group("g").Annotations[messageAnnotation], gangs.ModeAnnotation)
+		if n := len(w.events.Events); n != 1 {
+			t.Fatalf("%d events, want 1", n)
+		}
+		expectTold(t, <-w.events.Events, "Warning GangSettings", gangs.ModeAnnotation)
+		w.stop()
+		w.start()
+		w.settle()
+		if n := len(w.events.Events); n != 0 {
+			t.Errorf("%d events of another leader", n)
+		}
+	})
+}
+
+func TestNobodySaysTheMinimum(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.member("p", map[string]string{gangs.MinAvailableAnnotation: "0"})
+		w.settle()
+		expectTold(t, w.told("p"), gangs.MinAvailableAnnotation, `found "0"`, "not scheduled")
+		if w.group("g") != nil || w.in("p") != "" {
+			t.Error("the pod is handed over")
+		}
+		w.member("late", minimum(1))
+		w.settle()
+		if w.in("p") != "g" || w.in("late") != "g" {
+			t.Error("the pods are not handed over once one says it")
+		}
+	})
+}
+
+func TestNamesThatCannotBe(t *testing.T) {
+	for _, name := range []string{"Upper", "a/b", strings.Repeat("x", 300), "../etc", "g "} {
+		t.Run(name[:min(len(name), 10)], func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.member("p", minimum(1), func(pod *corev1.Pod) { pod.Annotations[gangs.NameAnnotation] = name })
+				w.settle()
+				expectTold(t, w.told("p"), "cannot be that of a PodGroup")
+				if w.in("p") != "" || len(w.events.Events) != 1 || len(w.told("p")) > 1024 {
+					t.Errorf("in %q, %d events, %d bytes told", w.in("p"), len(w.events.Events), len(w.told("p")))
+				}
+			})
+		})
+	}
+}
+
+// TestTwoWaysAtOnce: what is Volcano's own is explicit and wins; G11: the label wins over the annotation.
+func TestTwoWaysAtOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.member("explicit", minimum(1), func(pod *corev1.Pod) { pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] = "mine" })
+		w.member("both", minimum(1), func(pod *corev1.Pod) { pod.Labels = map[string]string{gangs.PodGroupLabel: "p"} })
+		w.member("same", minimum(1), func(pod *corev1.Pod) { pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] = "g" })
+		w.changePod("explicit", func(pod *corev1.Pod) { pod.Spec.NodeName = "n" }) // the scheduler may be faster
+		w.settle()
+		if w.in("explicit") != "mine" || w.in("same") != "g" || w.in("both") != "" {
+			t.Errorf("explicit is in %q, same in %q, both in %q", w.in("explicit"), w.in("same"), w.in("both"))
+		}
+		expectTold(t, w.told("explicit"), gangs.NameAnnotation, `found "g"`, `taken instead: "mine"`)
+		expectTold(t, w.told("both"), `want "p"`, "PodGroup.scheduling.sigs.k8s.io a/p", "does not exist")
+		if told := w.told("same"); told != "" {
+			t.Errorf("told %s", told)
+		}
+	})
+}
+
+// TestUpstreamWasThereFirst: a stock controller, or one of a former release, has made a PodGroup by the owner and put the pods in it.
+func TestUpstreamWasThereFirst(t *testing.T) {
+	inWorld(t, func(w *world) {
+		own := func(pod *corev1.Pod) {
+			pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] = "podgroup-" + string(pod.UID)
+		}
+		for _, name := range []string{"p0", "p1", "bound"} {
+			_, err := w.volcano.SchedulingV1beta1().PodGroups(ns).Create(t.Context(), &v1beta1.PodGroup{
+				ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "podgroup-uid-" + name, UID: types.UID(name)},
+			}, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.member("p0", minimum(2), own)
+		w.member("p1", minimum(2), own)
+		w.member("bound", minimum(2), own, func(pod *corev1.Pod) { pod.Spec.NodeName = "n" })
+		w.settle()
+		for _, name := range []string{"p0", "p1"} {
+			if w.in(name) != "g" || w.group("podgroup-uid-"+name) != nil {
+				t.Errorf("%s is in %q; its own PodGroup is there: %v", name, w.in(name), w.group("podgroup-uid-"+name) != nil)
+			}
+		}
+		if w.in("bound") != "podgroup-uid-bound" || w.group("podgroup-uid-bound") == nil {
+			t.Errorf("the bound pod is in %q", w.in("bound"))
+		}
+		// It comes late, too: the PodGroup before the pod's annotation.
+		w.member("late", minimum(2))
+		_, _ = w.volcano.SchedulingV1beta1().PodGroups(ns).Create(t.Context(), &v1beta1.PodGroup{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "podgroup-uid-late", UID: "late"},
+		}, metav1.CreateOptions{})
+		w.changePod("late", own)
+		w.settle()
+		if w.in("late") != "g" || w.group("podgroup-uid-late") != nil {
+			t.Errorf("late is in %q; its own PodGroup is there: %v", w.in("late"), w.group("podgroup-uid-late") != nil)
+		}
+	})
+}
+
+func TestNameThatIsTaken(t *testing.T) {
+	foreign := func(w *world, owners ...metav1.OwnerReference) {
+		_, err := w.volcano.SchedulingV1beta1().PodGroups(ns).Create(w.t.Context(), &v1beta1.PodGroup{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "g", OwnerReferences: owners}, Spec: v1beta1.PodGroupSpec{MinMember: 5},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	t.Run("by a PodGroup of the user's, which says what the gang is", func(t *testing.T) {
+		inWorld(t, func(w *world) {
+			foreign(w)
+			w.member("p", minimum(2))
+			w.settle()
+			if w.in("p") != "g" || w.group("g").Spec.MinMember != 5 {
+				t.Errorf("in %q, minimum %d", w.in("p"), w.group("g").Spec.MinMember)
+			}
+			expectTold(t, w.told("p"), gangs.MinAvailableAnnotation, `"5"`, "Volcano's PodGroup g")
+			w.deletePod("p")
+			w.settle()
+			if w.group("g") == nil {
+				t.Error("the user's PodGroup was deleted")
+			}
+		})
+	})
+	t.Run("by a job's, which nobody else may join", func(t *testing.T) {
+		inWorld(t, func(w *world) {
+			foreign(w, metav1.OwnerReference{APIVersion: "batch.volcano.sh/v1alpha1", Kind: "Job", Name: "job", UID: "1", Controller: new(true)})
+			w.member("p", minimum(2))
+			w.settle()
+			if w.in("p") != "" {
+				t.Errorf("in %q", w.in("p"))
+			}
+			expectTold(t, w.told("p"), "belongs to Job job", "not scheduled")
+		})
+	})
+}
+
+func TestGangOfAnObject(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.labelled("p0")
+		w.settle()
+		expectTold(t, w.told("p0"), "PodGroup.scheduling.sigs.k8s.io a/g", "does not exist")
+		w.object(2, func(group *v1alpha1.PodGroup) {
+			group.Annotations = map[string]string{"ibcluster.volcano-prebind.io/mode": "required", v1beta1.QueueNameAnnotationKey: "q"}
+			group.Spec.ScheduleTimeoutSeconds = new(int32(90))
+		})
+		w.labelled("p1", func(pod *corev1.Pod) { pod.Annotations = map[string]string{gangs.ModeAnnotation: "NonStrict"} })
+		w.settle()
+		group := w.group("g")
+		if group == nil {
+			t.Fatal("there is no PodGroup")
+		}
+		annotations := map[string]string{
+			gangs.ModeAnnotation: "Strict", gangs.WaitingTimeAnnotation: "1m30s", sourceAnnotation: v1alpha1.GroupName, schedulerAnnotation: "volcano",
+			"ibcluster.volcano-prebind.io/mode": "required", messageAnnotation: "PodGroup.scheduling.sigs.k8s.io g says something else than p1, and counts",
+		}
+		if diff := cmp.Diff(annotations, group.Annotations); diff != "" {
+			t.Errorf("annotations (-want +got):\n%s", diff)
+		}
+		if owners := group.OwnerReferences; len(owners) != 1 || owners[0].APIVersion != "scheduling.sigs.k8s.io/v1alpha1" || owners[0].UID != "uid-object" {
+			t.Errorf("owners %v", owners)
+		}
+		if group.Spec.MinMember != 2 || group.Spec.Queue != "q" {
+			t.Errorf("spec %+v", group.Spec)
+		}
+		if w.told("p0") != "" {
+			t.Errorf("p0 is still told %s", w.told("p0"))
+		}
+		expectTold(t, w.told("p1"), gangs.ModeAnnotation, `found "NonStrict"`, `taken instead: "Strict"`)
+		expectTold(t, w.getObject().Annotations[messageAnnotation], "says something else than p1")
+		w.changeObject(func(group *v1alpha1.PodGroup) {
+			group.Spec.MinMember = 1
+			delete(group.Annotations, "ibcluster.volcano-prebind.io/mode")
+		})
+		w.settle()
+		if g := w.group("g"); g.Spec.MinMember != 1 || g.Annotations["ibcluster.volcano-prebind.io/mode"] != "" {
+			t.Errorf("after the object has changed: minimum %d, annotations %v", g.Spec.MinMember, g.Annotations)
+		}
+		w.writes()
+		w.stop()
+		w.start()
+		w.settle()
+		if written := w.writes(); len(written) > 0 {
+			t.Errorf("another leader writes %v", written)
+		}
+		if err := w.ours.CoschedulingV1alpha1().PodGroups(ns).Delete(t.Context(), "g", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+		if w.group("g") != nil {
+			t.Error("the Volcano PodGroup is left when the object has gone")
+		}
+	})
+}
+
+// TestWhyItWaitsIsOnTheObject: whoever wrote that alone sees it there.
+func TestWhyItWaitsIsOnTheObject(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.object(2)
+		w.labelled("p0")
+		w.labelled("p1")
+		w.settle()
+		group := w.group("g")
+		group.Status.Conditions = []v1beta1.PodGroupCondition{{Type: v1beta1.PodGroupUnschedulableType, Status: corev1.ConditionTrue, Reason: "NotEnoughResources", Message: "2 of 2 do not fit"}}
+		if _, err := w.volcano.SchedulingV1beta1().PodGroups(ns).Update(t.Context(), group, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+		if diff := cmp.Diff("NotEnoughResources: 2 of 2 do not fit", w.getObject().Annotations[messageAnnotation]); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
+		}
+		if len(w.events.Events) > 0 {
+			t.Errorf("that the scheduler tells itself: %s", <-w.events.Events)
+		}
+		for i := range 2 {
+			w.changePod(fmt.Sprintf("p%d", i), func(pod *corev1.Pod) { pod.Spec.NodeName = "n" })
+		}
+		w.settle()
+		if told := w.getObject().Annotations[messageAnnotation]; told != "" {
+			t.Errorf("told %q once it is placed", told)
+		}
+	})
+}
+
+func TestRefusalsAreTold(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var open atomic.Bool
+		w.volcano.PrependReactor("create", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if !open.Load() {
+				return true, nil, apierrors.NewForbidden(v1beta1.Resource("podgroups"), "g", errors.New("queue q is closed"))
+			}
+			return false, nil, nil
+		})
+		w.member("p", minimum(1))
+		w.settle()
+		expectTold(t, w.told("p"), "cannot be made", "queue q is closed")
+		open.Store(true)
+		w.settle()
+		if w.in("p") != "g" || w.told("p") != "" {
+			t.Errorf("in %q, told %q, once it is let in", w.in("p"), w.told("p"))
+		}
+	})
+}
+
+// TestTroubleOfTheAPIServer: whatever fails once or twice, the end is the same.
+func TestTroubleOfTheAPIServer(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var failures atomic.Int32
+		fail := func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if failures.Add(1)%2 == 0 {
+				return false, nil, nil
+			}
+			return true, nil, apierrors.NewConflict(corev1.Resource("pods"), "p", errors.New("changed"))
+		}
+		for _, verb := range []string{"create", "patch"} {
+			w.volcano.PrependReactor(verb, "*", fail)
+		}
+		w.kube.PrependReactor("patch", "*", fail)
+		w.ours.PrependReactor("patch", "*", fail)
+		w.object(3)
+		for i := range 3 {
+			w.labelled(fmt.Sprintf("p%d", i))
+		}
+		w.settle()
+		for i := range 3 {
+			if in := w.in(fmt.Sprintf("p%d", i)); in != "g" {
+				t.Errorf("p%d is in %q", i, in)
+			}
+		}
+		if phase := w.getObject().Status.Phase; phase != v1alpha1.PodGroupScheduling {
+			t.Errorf("phase %s", phase)
+		}
+	})
+}
+
+func TestANamespaceThatEnds(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.volcano.PrependReactor("create", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
+			err := apierrors.NewForbidden(v1beta1.Resource("podgroups"), "g", errors.New("because it is being terminated"))
+			err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+			return true, nil, err
+		})
+		w.member("p", minimum(1))
+		w.writes()
+		w.settle()
+		if written := w.writes(); len(written) > 1 {
+			t.Errorf("it goes on trying: %v", written)
+		}
+	})
+}
+
+func TestPodsThatAreOver(t *testing.T) {
+	inWorld(t, func(w *world) {
+		for name, change := range map[string]func(*corev1.Pod){
+			"finished": func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded },
+			"deleted": func(pod *corev1.Pod) {
+				pod.DeletionTimestamp, pod.Finalizers = &metav1.Time{Time: pod.CreationTimestamp.Time}, []string{"test"}
+			},
+		} {
+			w.member(name, minimum(1), change)
+		}
+		w.settle()
+		for _, name := range []string{"finished", "deleted"} {
+			if in := w.in(name); in != "" {
+				t.Errorf("%s is put in %q", name, in)
+			}
+		}
+	})
+}
+
+func TestQueueOfTheNamespace(t *testing.T) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns, Annotations: map[string]string{v1beta1.QueueNameAnnotationKey: "of-namespace"}}}
+	inWorld(t, func(w *world) {
+		w.member("p", minimum(1))
+		w.settle()
+		if queue := w.group("g").Spec.Queue; queue != "of-namespace" {
+			t.Errorf("queue %q", queue)
+		}
+		w.changePod("p", func(pod *corev1.Pod) { pod.Annotations[v1beta1.QueueNameAnnotationKey] = "of-pod" })
+		w.settle()
+		if queue := w.group("g").Spec.Queue; queue != "of-pod" {
+			t.Errorf("queue %q", queue)
+		}
+	}, namespace)
+}
+
+// TestALargeGang: its pods are handed over in turns, with as many writes as there are pods, and owned by few of them.
+func TestALargeGang(t *testing.T) {
+	const size = 2*turn + 1
+	inWorld(t, func(w *world) {
+		w.stop()
+		for i := range size {
+			w.member(fmt.Sprintf("p%05d", i), minimum(size))
+		}
+		w.writes()
+		w.start()
+		w.settle()
+		written := w.writes()
+		if len(written) != size+1 {
+			t.Errorf("%d writes, want %d", len(written), size+1)
+		}
+		if n := len(w.group("g").OwnerReferences); n != maxOwners {
+			t.Errorf("%d owners", n)
+		}
+		if cpu := (*w.group("g").Spec.MinResources)[corev1.ResourceCPU]; cpu.Value() != size {
+			t.Errorf("%s cpus are asked for", cpu.String())
+		}
+	})
+}
+
+// TestAMinimumOfBillions costs no more than any.
+func TestAMinimumOfBillions(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.member("p", minimum(2_147_483_647))
+		w.settle()
+		if cpu := (*w.group("g").Spec.MinResources)[corev1.ResourceCPU]; cpu.Value() != 2_147_483_647 {
+			t.Errorf("%s cpus are asked for", cpu.String())
+		}
+	})
+}
+
+// TestControllersOfTwoSchedulers: a cluster may have a release for each. The one does not see the other's pods, and took its PodGroups for
+// those of gangs whose pods are gone: it deleted them, and wrote the objects' statuses.
+func TestControllersOfTwoSchedulers(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.object(1)
+		w.labelled("labelled")
+		w.member("p", minimum(1), func(pod *corev1.Pod) { pod.Annotations[gangs.NameAnnotation] = "h" })
+		w.settle()
+		w.writes()
+		w.stop()
+		w.schedulers = []string{"second"}
+		w.start()
+		w.settle()
+		if written := w.writes(); len(written) > 0 {
+			t.Errorf("another scheduler's controller writes %v", written)
+		}
+		w.member("q", minimum(1), func(pod *corev1.Pod) { pod.Annotations[gangs.NameAnnotation], pod.Spec.SchedulerName = "h", "second" })
+		w.settle()
+		if w.in("q") != "" {
+			t.Errorf("a pod of the second scheduler is in %q", w.in("q"))
+		}
+		expectTold(t, w.told("q"), `one of scheduler "volcano"'s already`)
+	})
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gangs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+)
+
+const (
+	// patchers is how many pods of a gang are patched at a time, turn how many before other gangs come.
+	patchers, turn = 8, 500
+	// namedPods is how many pods a message names.
+	namedPods = 3
+)
+
+// podPatch is what is to be changed of a pod's annotations; nil deletes one.
+type podPatch struct {
+	pod         *corev1.Pod
+	annotations map[string]*string
+}
+
+func (p *podPatch) set(key, value string) {
+	switch was, ok := p.pod.Annotations[key]; {
+	case value == was && (ok || value == ""):
+	case value == "":
+		p.annotations[key] = nil
+	default:
+		p.annotations[key] = &value
+	}
+}
+
+// syncPods puts the members that have no node in the gang's PodGroup, and tells them what cannot be taken as they say it.
+func (c *controller) syncPods(ctx context.Context, g *gang) error {
+	var patches []*podPatch
+	left := g.graceLeft()
+	if left > 0 && g.parked != "" {
+		c.queue.AddAfter(g.Name, left)
+	}
+	for _, pod := range slices.Concat(g.members, g.strays) {
+		if pod.DeletionTimestamp != nil || finished(pod) {
+			continue
+		}
+		patch := &podPatch{pod: pod, annotations: map[string]*string{}}
+		placed := pod.Spec.NodeName != ""
+		if g.group != nil && g.parked == "" && !astray(pod) && (!placed || pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] == "") {
+			patch.set(v1beta1.KubeGroupNameAnnotationKey, g.Name.Name)
+			patch.set(gangAnnotation, g.Name.Name)
+		}
+		if left == 0 {
+			patch.set(messageAnnotation, g.messageFor(pod))
+		}
+		if len(patch.annotations) > 0 {
+			patches = append(patches, patch)
+		}
+	}
+	if len(patches) > turn {
+		patches = patches[:turn]
+		c.enqueue(g.Namespace, g.Name.Name)
+	}
+	errs := make([]error, len(patches))
+	workqueue.ParallelizeUntil(ctx, patchers, len(patches), func(i int) { errs[i] = c.patchPod(ctx, patches[i]) })
+	return errors.Join(errs...)
+}
+
+// patchPod writes a version that nobody else has changed: a pod that has just got a node stays where it is.
+func (c *controller) patchPod(ctx context.Context, p *podPatch) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": p.pod.UID, "resourceVersion": p.pod.ResourceVersion, "annotations": p.annotations,
+	}})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	_, err = c.kube.CoreV1().Pods(p.pod.Namespace).Patch(ctx, p.pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("patching pod %s/%s: %w", p.pod.Namespace, p.pod.Name, err)
+	}
+	if message := p.annotations[messageAnnotation]; message != nil {
+		c.recorder.Event(p.pod, corev1.EventTypeWarning, reason, *message)
+	}
+	return nil
+}
+
+// messageFor is what the pod is told.
+func (g *gang) messageFor(pod *corev1.Pod) string {
+	mistakes := misnamed(pod)
+	switch {
+	case astray(pod):
+		group := pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]
+		mistakes = append(mistakes, gangs.Mistake{
+			Field: namesOf(pod)[0].field, Found: g.Name.Name, Taken: brief.Value(group),
+			Want: fmt.Sprintf("%s, as %s says, or nothing", brief.Value(group), v1beta1.KubeGroupNameAnnotationKey),
+		})
+	case g.parked != "":
+		return sentences(mistakes, g.parked)
+	case pod == g.decider:
+		mistakes = append(mistakes, g.mistakes...)
+	default:
+		mistakes = append(mistakes, g.disagreements(pod)...)
+	}
+	return sentences(mistakes)
+}
+
+// mistaken says what of the gang cannot be taken as it is written, and which members say otherwise.
+func (g *gang) mistaken() string {
+	others := brief.List{First: namedPods}
+	for _, pod := range g.members {
+		if pod != g.decider && len(g.disagreements(pod)) > 0 {
+			others.Add(pod.Name)
+		}
+	}
+	if len(others.Items()) == 0 {
+		return sentences(g.mistakes)
+	}
+	return sentences(g.mistakes, fmt.Sprintf("%s says something else than %s%s, and counts", g.by, strings.Join(others.Items(), ", "), others.More()))
+}
+
+func sentences(mistakes []gangs.Mistake, more ...string) string {
+	all := make([]string, 0, len(mistakes)+len(more))
+	for _, m := range mistakes {
+		all = append(all, m.String())
+	}
+	return brief.Text(strings.Join(append(all, more...), "; "))
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gangs
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
+)
+
+var (
+	gangsDesc = prometheus.NewDesc("volcano_gang_sources",
+		"Gangs that are not written as Volcano PodGroups, by what they are written as.", []string{"source"}, nil)
+	mistakenDesc = prometheus.NewDesc("volcano_gang_mistaken",
+		"Those of which something cannot be taken as it is written.", []string{"source"}, nil)
+)
+
+// collector counts the Volcano PodGroups that the controller made, when it is asked.
+type collector struct{ *controller }
+
+// Describe implements prometheus.Collector.
+func (collector) Describe(descs chan<- *prometheus.Desc) {
+	descs <- gangsDesc
+	descs <- mistakenDesc
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(metrics chan<- prometheus.Metric) {
+	all, mistaken := map[string]int{}, map[string]int{}
+	groups, _ := c.groups.List(labels.Everything()) // a cache's list does not fail
+	for _, group := range groups {
+		source := group.Annotations[sourceAnnotation]
+		all[source]++
+		if group.Annotations[messageAnnotation] != "" {
+			mistaken[source]++
+		}
+	}
+	for _, source := range []string{fromAnnotations, v1alpha1.GroupName, v1alpha1.PluginsGroupName} {
+		metrics <- prometheus.MustNewConstMetric(gangsDesc, prometheus.GaugeValue, float64(all[source]), source)
+		metrics <- prometheus.MustNewConstMetric(mistakenDesc, prometheus.GaugeValue, float64(mistaken[source]), source)
+	}
+}
+
+// observe counts until it is told to stop.
+func (c *controller) observe() (stop func()) {
+	metrics := collector{c}
+	if err := prometheus.Register(metrics); err != nil {
+		return func() {} // another controller of this process counts the same
+	}
+	return func() { prometheus.Unregister(metrics) }
+}

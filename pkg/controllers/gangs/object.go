@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gangs
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
+)
+
+// reason is of the events that tell what cannot be taken as it is written.
+const reason = "GangSettings"
+
+// syncObject writes the status of the PodGroup that the user wrote, and what there is to say of it. A PodGroup that no pod of ours has
+// ever named may be another scheduler's, and is left alone.
+func (c *controller) syncObject(ctx context.Context, g *gang) error {
+	if g.object == nil || len(g.members) == 0 && !c.ourGroup(g) {
+		return nil
+	}
+	status := statusOf(g.object.Status, g.members, max(1, g.minMember), g.handed(), metav1.Now().Rfc3339Copy())
+	if g.source.hasStatus {
+		status.Scheduled = 0 // the field is not there
+	}
+	mistaken := g.mistaken()
+	if g.parked != "" {
+		mistaken = g.parked
+	} else if g.group != nil && !c.ourGroup(g) {
+		mistaken = fmt.Sprintf("Volcano's PodGroup %s says what the gang is; this one is not read", g.Name.Name)
+	}
+	message := mistaken
+	if status.Scheduled < g.minMember && g.group != nil {
+		message = brief.Text(strings.TrimPrefix(mistaken+"; "+waiting(g.group), "; "))
+		message = strings.TrimSuffix(message, "; ")
+	}
+	told := g.object.Annotations[messageAnnotation]
+	if err := c.writeObject(ctx, g, message, status); err != nil {
+		return err
+	}
+	if mistaken != "" && !strings.HasPrefix(told, mistaken) {
+		c.recorder.Event(g.reference(), corev1.EventTypeWarning, reason, brief.Text(mistaken))
+	}
+	return nil
+}
+
+// handed is true once as many members as the minimum are in the Volcano PodGroup.
+func (g *gang) handed() bool {
+	n := int32(0)
+	for _, pod := range g.members {
+		if pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] == g.Name.Name {
+			n++
+		}
+	}
+	return n >= g.minMember
+}
+
+// waiting is why the scheduler has not placed the PodGroup.
+func waiting(group *v1beta1.PodGroup) string {
+	for _, condition := range group.Status.Conditions {
+		if condition.Type == v1beta1.PodGroupUnschedulableType && condition.Status == corev1.ConditionTrue {
+			return brief.Part(fmt.Sprintf("%s: %s", condition.Reason, condition.Message))
+		}
+	}
+	return ""
+}
+
+// writeObject writes to the version that the status was made of: it says when the gang was first handed over.
+func (c *controller) writeObject(ctx context.Context, g *gang, message string, status v1alpha1.PodGroupStatus) error {
+	to := g.object.DeepCopy()
+	switch {
+	case message != "":
+		metav1.SetMetaDataAnnotation(&to.ObjectMeta, messageAnnotation, message)
+	default:
+		delete(to.Annotations, messageAnnotation)
+	}
+	if !g.source.hasStatus {
+		to.Status = status
+		return c.patchObject(ctx, g, to)
+	}
+	if err := c.patchObject(ctx, g, to); err != nil {
+		return err
+	}
+	to = g.object.DeepCopy()
+	to.Status = status
+	return c.patchObject(ctx, g, to, "status")
+}
+
+func (c *controller) patchObject(ctx context.Context, g *gang, to *v1alpha1.PodGroup, subresources ...string) error {
+	patch, err := mergePatch(g.object, to, map[string]any{"uid": g.object.UID, "resourceVersion": g.object.ResourceVersion})
+	if err != nil || patch == nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	client := g.source.client.CoschedulingV1alpha1().PodGroups(g.Namespace)
+	written, err := client.Patch(ctx, g.Name.Name, types.MergePatchType, patch, metav1.PatchOptions{}, subresources...)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("patching %s %s: %w", g.source.kind(), g.Name, err)
+	}
+	g.object = written
+	return nil
+}
+
+// reference names the user's PodGroup, which the API server gives without its kind.
+func (g *gang) reference() *corev1.ObjectReference {
+	version, kind := g.source.version.WithKind("PodGroup").ToAPIVersionAndKind()
+	return &corev1.ObjectReference{
+		APIVersion: version, Kind: kind, Namespace: g.object.Namespace, Name: g.object.Name, UID: g.object.UID,
+		ResourceVersion: g.object.ResourceVersion,
+	}
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gangs
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+)
+
+// settingKeys are the annotations of a gang that are copied to its Volcano PodGroup.
+var settingKeys = []string{
+	gangs.TotalNumberAnnotation, gangs.ModeAnnotation, gangs.WaitingTimeAnnotation, gangs.GroupsAnnotation, gangs.MatchPolicyAnnotation,
+	gangs.TopologyAnnotation,
+}
+
+// koordinator is what a gang has that does not say.
+var koordinator = gangs.Settings{Mode: gangs.Strict, MatchPolicy: gangs.OnceSatisfied, WaitingTime: gangs.DefaultWaitingTime}
+
+// byDefault is what is taken of a setting that the scheduler's configuration has a default of.
+const byDefault = "the default of the scheduler's configuration"
+
+// settings is what a gang says of itself.
+type settings struct {
+	// by names who says it, for people.
+	by string
+	// minMember is 0 when nobody says it.
+	minMember int32
+	// said are the texts as they are written, by annotation, the minimum's among them; taken is what of these goes to the Volcano
+	// PodGroup.
+	said, taken map[string]string
+	mistakes    []gangs.Mistake
+}
+
+// settle reads what is said.
+func settle(name gangs.Name, by string, minMember int32, said map[string]string) settings {
+	s := settings{by: by, minMember: minMember, said: said, taken: map[string]string{}}
+	read, mistakes := gangs.Read(name, minMember, said, koordinator)
+	for _, key := range settingKeys {
+		if text, ok := said[key]; ok {
+			s.taken[key] = text
+		}
+	}
+	for _, m := range mistakes {
+		switch m.Field {
+		case gangs.TotalNumberAnnotation:
+			s.taken[m.Field] = m.Taken
+		case gangs.GroupsAnnotation:
+			if read.Broken == nil {
+				delete(s.taken, m.Field)
+			}
+		case gangs.WaitingTimeAnnotation, gangs.MatchPolicyAnnotation:
+			delete(s.taken, m.Field)
+			m.Taken = byDefault
+		}
+		s.mistakes = append(s.mistakes, m)
+	}
+	s.taken[gangs.ModeAnnotation] = string(read.Mode)
+	return s
+}
+
+// settingsOf are the annotations of settings among these, the match policy under its one name.
+func settingsOf(annotations map[string]string) map[string]string {
+	said := map[string]string{}
+	for _, key := range settingKeys {
+		if text, ok := annotations[key]; ok {
+			said[key] = text
+		}
+	}
+	if alias, ok := annotations[gangs.MatchPolicyAlias]; ok && said[gangs.MatchPolicyAnnotation] == "" {
+		said[gangs.MatchPolicyAnnotation] = alias
+	}
+	return said
+}
+
+// saidBy is what the pod says of its gang.
+func saidBy(pod *corev1.Pod) map[string]string {
+	said := settingsOf(pod.Annotations)
+	if text, ok := pod.Annotations[gangs.MinAvailableAnnotation]; ok {
+		said[gangs.MinAvailableAnnotation] = text
+	}
+	if text, ok := pod.Labels[gangs.OldMinLabel]; ok {
+		said[gangs.MinAvailableAnnotation] = text
+	}
+	return said
+}
+
+func minimumOf(said map[string]string) int32 {
+	n, err := strconv.ParseInt(said[gangs.MinAvailableAnnotation], 10, 32)
+	if err != nil || n < 1 {
+		return 0
+	}
+	return int32(n)
+}
+
+// fromPods is what the members say: the oldest whose minimum can be read speaks for all, one that is still to run before one that is not.
+// decider is that pod; nil when there is none.
+func fromPods(name gangs.Name, members []*corev1.Pod) (s settings, decider *corev1.Pod) {
+	for _, pod := range members {
+		live := !finished(pod) && pod.DeletionTimestamp == nil
+		if (decider == nil || live) && minimumOf(saidBy(pod)) > 0 {
+			decider = pod
+			if live {
+				break
+			}
+		}
+	}
+	if decider == nil {
+		return settings{}, nil
+	}
+	said := saidBy(decider)
+	return settle(name, "Pod "+decider.Name, minimumOf(said), said), decider
+}
+
+// fromObject is what the PodGroup says that the user wrote.
+func fromObject(name gangs.Name, kind string, object *v1alpha1.PodGroup) settings {
+	said := settingsOf(object.Annotations)
+	var mistakes []gangs.Mistake
+	minMember := object.Spec.MinMember
+	if minMember < 1 {
+		mistakes = append(mistakes, gangs.Mistake{
+			Field: "spec.minMember", Found: strconv.Itoa(int(minMember)), Want: "a number above 0", Taken: "1",
+		})
+		minMember = 1
+	}
+	said[gangs.MinAvailableAnnotation] = strconv.Itoa(int(minMember))
+	if seconds := object.Spec.ScheduleTimeoutSeconds; seconds != nil && *seconds > 0 {
+		said[gangs.WaitingTimeAnnotation] = (time.Duration(*seconds) * time.Second).String()
+	} else if seconds != nil {
+		delete(said, gangs.WaitingTimeAnnotation)
+		mistakes = append(mistakes, gangs.Mistake{
+			Field: "spec.scheduleTimeoutSeconds", Found: strconv.Itoa(int(*seconds)), Want: "a number above 0", Taken: byDefault,
+		})
+	}
+	s := settle(name, kind+" "+object.Name, minMember, said)
+	s.mistakes = append(mistakes, s.mistakes...)
+	return s
+}
+
+// disagreements are what the pod says of its gang that is not what the gang says.
+func (s *settings) disagreements(pod *corev1.Pod) []gangs.Mistake {
+	var mistakes []gangs.Mistake
+	said := saidBy(pod)
+	for _, key := range append([]string{gangs.MinAvailableAnnotation}, settingKeys...) {
+		text, ok := said[key]
+		if !ok || canonical(key, text) == canonical(key, s.said[key]) || text == s.taken[key] {
+			continue
+		}
+		want, taken := "nothing, as "+s.by+" says", "what a gang has that does not say"
+		if theirs, ok := s.said[key]; ok {
+			want, taken = fmt.Sprintf("%s, as %s says", brief.Value(theirs), s.by), brief.Value(theirs)
+		}
+		if value, ok := s.taken[key]; ok {
+			taken = brief.Value(value)
+		}
+		mistakes = append(mistakes, gangs.Mistake{Field: key, Found: text, Want: want, Taken: taken})
+	}
+	return mistakes
+}
+
+// canonical is the same text for texts that mean the same.
+func canonical(key, text string) string {
+	switch key {
+	case gangs.WaitingTimeAnnotation:
+		if d, err := time.ParseDuration(text); err == nil {
+			return d.String()
+		}
+	case gangs.GroupsAnnotation:
+		list := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("[]\", \t\n\r", r) })
+		slices.Sort(list)
+		return strings.Join(slices.Compact(list), ",")
+	}
+	return text
+}
+
+// misnamed tells of a pod that names several gangs.
+func misnamed(pod *corev1.Pod) []gangs.Mistake {
+	var mistakes []gangs.Mistake
+	names := namesOf(pod)
+	for _, other := range names[1:] {
+		if other.name != names[0].name {
+			mistakes = append(mistakes, gangs.Mistake{
+				Field: other.field, Found: other.name, Want: fmt.Sprintf("%s, as %s says", brief.Value(names[0].name), names[0].field),
+				Taken: brief.Value(names[0].name),
+			})
+		}
+	}
+	return mistakes
+}

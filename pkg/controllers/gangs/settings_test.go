@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gangs
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+)
+
+// podSaying is a pod of gang a/x that says these things, created that many seconds after the first.
+func podSaying(name string, age int, said map[string]string) *corev1.Pod {
+	annotations := map[string]string{gangs.NameAnnotation: "x"}
+	maps.Copy(annotations, said)
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "a", Name: name, Annotations: annotations, CreationTimestamp: metav1.Unix(1_000_000+int64(age), 0),
+	}}
+}
+
+func TestSettingsOfAnnotationGangs(t *testing.T) {
+	const (
+		minimum = gangs.MinAvailableAnnotation
+		total   = gangs.TotalNumberAnnotation
+		mode    = gangs.ModeAnnotation
+		waiting = gangs.WaitingTimeAnnotation
+		groups  = gangs.GroupsAnnotation
+		policy  = gangs.MatchPolicyAnnotation
+	)
+	type texts = map[string]string
+	tests := map[string]struct {
+		pods []texts // the oldest first
+		min  int32
+		want texts
+		// told are the fields of mistakes of the one that speaks for all, and of the others.
+		told []string
+	}{
+		"G1 a minimum alone":           {[]texts{{minimum: "3"}}, 3, texts{mode: "Strict"}, nil},
+		"G2 a total below the minimum": {[]texts{{minimum: "3", total: "2"}}, 3, texts{mode: "Strict", total: "3"}, []string{"pod-0 " + total}},
+		"G2 a total that is no number": {[]texts{{minimum: "3", total: "five"}}, 3, texts{mode: "Strict", total: "3"}, []string{"pod-0 " + total}},
+		"G2 a total above the minimum": {[]texts{{minimum: "3", total: "5"}}, 3, texts{mode: "Strict", total: "5"}, nil},
+		"G4 strict":                    {[]texts{{minimum: "3", mode: "strict"}}, 3, texts{mode: "Strict"}, []string{"pod-0 " + mode}},
+		"G4 nonstrict":                 {[]texts{{minimum: "3", mode: "nonstrict"}}, 3, texts{mode: "Strict"}, []string{"pod-0 " + mode}},
+		"G4 NonStrict":                 {[]texts{{minimum: "3", mode: "NonStrict"}}, 3, texts{mode: "NonStrict"}, nil},
+		"G5 90 s":                      {[]texts{{minimum: "3", waiting: "90s"}}, 3, texts{mode: "Strict", waiting: "90s"}, nil},
+		"G5 0 s":                       {[]texts{{minimum: "3", waiting: "0s"}}, 3, texts{mode: "Strict"}, []string{"pod-0 " + waiting}},
+		"G5 -5 s":                      {[]texts{{minimum: "3", waiting: "-5s"}}, 3, texts{mode: "Strict"}, []string{"pod-0 " + waiting}},
+		"G5 5":                         {[]texts{{minimum: "3", waiting: "5"}}, 3, texts{mode: "Strict"}, []string{"pod-0 " + waiting}},
+		"G7 a group":                   {[]texts{{minimum: "3", groups: `["b/y","a/x"]`}}, 3, texts{mode: "Strict", groups: `["b/y","a/x"]`}, nil},
+		"G8 a group without the gang itself stays":          {[]texts{{minimum: "3", groups: `["a/y","a/z"]`}}, 3, texts{mode: "Strict", groups: `["a/y","a/z"]`}, []string{"pod-0 " + groups}},
+		"G10 a group that is no JSON":                       {[]texts{{minimum: "3", groups: `[a/x]`}}, 3, texts{mode: "Strict"}, []string{"pod-0 " + groups}},
+		"a policy by its alias":                             {[]texts{{minimum: "3", gangs.MatchPolicyAlias: "only-waiting"}}, 3, texts{mode: "Strict", policy: "only-waiting"}, nil},
+		"an unknown policy":                                 {[]texts{{minimum: "3", policy: "ONLY"}}, 3, texts{mode: "Strict"}, []string{"pod-0 " + policy}},
+		"an unknown policy by its alias":                    {[]texts{{minimum: "3", gangs.MatchPolicyAlias: "ONLY"}}, 3, texts{mode: "Strict"}, []string{"pod-0 " + policy}},
+		"topology as it is written":                         {[]texts{{minimum: "3", gangs.TopologyAnnotation: "{}"}}, 3, texts{mode: "Strict", gangs.TopologyAnnotation: "{}"}, nil},
+		"the oldest speaks":                                 {[]texts{{minimum: "3"}, {minimum: "4"}}, 3, texts{mode: "Strict"}, []string{"pod-1 " + minimum}},
+		"the oldest whose minimum can be read":              {[]texts{{minimum: "five"}, {minimum: "4", mode: "NonStrict"}}, 4, texts{mode: "NonStrict"}, []string{"pod-0 " + minimum}},
+		"a minimum of 0 cannot be read":                     {[]texts{{minimum: "0"}, {minimum: "4"}}, 4, texts{mode: "Strict"}, []string{"pod-0 " + minimum}},
+		"a minimum below 0 cannot":                          {[]texts{{minimum: "-2"}, {minimum: "4"}}, 4, texts{mode: "Strict"}, []string{"pod-0 " + minimum}},
+		"a minimum beyond 32 bits cannot":                   {[]texts{{minimum: "4294967299"}, {minimum: "4"}}, 4, texts{mode: "Strict"}, []string{"pod-0 " + minimum}},
+		"nobody says a minimum":                             {[]texts{{mode: "NonStrict"}, {minimum: ""}}, 0, nil, nil},
+		"one that says less does not contradict":            {[]texts{{minimum: "3", total: "4"}, {minimum: "3"}}, 3, texts{mode: "Strict", total: "4"}, nil},
+		"one that says more does":                           {[]texts{{minimum: "3"}, {minimum: "3", total: "4"}}, 3, texts{mode: "Strict"}, []string{"pod-1 " + total}},
+		"the same time written otherwise":                   {[]texts{{minimum: "3", waiting: "90s"}, {minimum: "3", waiting: "1m30s"}}, 3, texts{mode: "Strict", waiting: "90s"}, nil},
+		"the same group written otherwise":                  {[]texts{{minimum: "3", groups: `["a/x","a/y"]`}, {minimum: "3", groups: `["a/y", "a/x"]`}}, 3, texts{mode: "Strict", groups: `["a/x","a/y"]`}, nil},
+		"another mode":                                      {[]texts{{minimum: "3"}, {minimum: "3", mode: "NonStrict"}}, 3, texts{mode: "Strict"}, []string{"pod-1 " + mode}},
+		"the mode that is taken, said by one alone":         {[]texts{{minimum: "3"}, {minimum: "3", mode: "Strict"}}, 3, texts{mode: "Strict"}, nil},
+		"the same mistake twice is told of who speaks only": {[]texts{{minimum: "3", mode: "x"}, {minimum: "3", mode: "x"}}, 3, texts{mode: "Strict"}, []string{"pod-0 " + mode}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var pods []*corev1.Pod
+			for i, said := range test.pods {
+				pods = append(pods, podSaying(fmt.Sprintf("pod-%d", i), i, said))
+			}
+			got, decider := fromPods(gangs.Name{Namespace: "a", Name: "x"}, pods)
+			var told []string
+			tell := func(pod *corev1.Pod, mistakes []gangs.Mistake) {
+				for _, m := range mistakes {
+					told = append(told, pod.Name+" "+m.Field)
+				}
+			}
+			if decider != nil {
+				tell(decider, got.mistakes)
+				for _, pod := range pods {
+					tell(pod, got.disagreements(pod))
+				}
+			}
+			if got.minMember != test.min {
+				t.Errorf("the minimum is %d, want %d", got.minMember, test.min)
+			}
+			if diff := cmp.Diff(test.want, got.taken); diff != "" {
+				t.Errorf("taken (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.told, told); diff != "" {
+				t.Errorf("told (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestOneThatIsStillToRunSpeaks: what a job's finished pods said does not bind those that replaced them.
+func TestOneThatIsStillToRunSpeaks(t *testing.T) {
+	old, replaced := podSaying("old", 0, map[string]string{gangs.MinAvailableAnnotation: "3"}), podSaying("new", 1, map[string]string{gangs.MinAvailableAnnotation: "4"})
+	old.Status.Phase = corev1.PodFailed
+	name := gangs.Name{Namespace: "a", Name: "x"}
+	if _, decider := fromPods(name, []*corev1.Pod{old, replaced}); decider != replaced {
+		t.Errorf("%v speaks", decider)
+	}
+	if _, decider := fromPods(name, []*corev1.Pod{old}); decider != old {
+		t.Errorf("of finished pods alone %v speaks", decider)
+	}
+}
+
+func TestSettingsOfObjects(t *testing.T) {
+	type texts = map[string]string
+	strict := texts{gangs.ModeAnnotation: "Strict"}
+	tests := map[string]struct {
+		object v1alpha1.PodGroup
+		min    int32
+		want   texts
+		told   []string
+	}{
+		"a minimum alone":     {v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 3}}, 3, strict, nil},
+		"no minimum":          {v1alpha1.PodGroup{}, 1, strict, []string{"spec.minMember"}},
+		"a minimum below 0":   {v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: -3}}, 1, strict, []string{"spec.minMember"}},
+		"a time-out":          {v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 3, ScheduleTimeoutSeconds: new(int32(90))}}, 3, texts{gangs.ModeAnnotation: "Strict", gangs.WaitingTimeAnnotation: "1m30s"}, nil},
+		"a time-out of 0":     {v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 3, ScheduleTimeoutSeconds: new(int32(0))}}, 3, strict, []string{"spec.scheduleTimeoutSeconds"}},
+		"annotations":         {v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Annotations: texts{gangs.ModeAnnotation: "NonStrict", gangs.TotalNumberAnnotation: "5"}}, Spec: v1alpha1.PodGroupSpec{MinMember: 3}}, 3, texts{gangs.ModeAnnotation: "NonStrict", gangs.TotalNumberAnnotation: "5"}, nil},
+		"a wrong annotation":  {v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Annotations: texts{gangs.ModeAnnotation: "Nonstrict"}}, Spec: v1alpha1.PodGroupSpec{MinMember: 3}}, 3, strict, []string{gangs.ModeAnnotation}},
+		"the time-out counts": {v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Annotations: texts{gangs.WaitingTimeAnnotation: "5s"}}, Spec: v1alpha1.PodGroupSpec{MinMember: 3, ScheduleTimeoutSeconds: new(int32(90))}}, 3, texts{gangs.ModeAnnotation: "Strict", gangs.WaitingTimeAnnotation: "1m30s"}, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := fromObject(gangs.Name{Namespace: "a", Name: "x"}, "PodGroup", &test.object)
+			var told []string
+			for _, m := range got.mistakes {
+				told = append(told, m.Field)
+			}
+			if got.minMember != test.min {
+				t.Errorf("the minimum is %d, want %d", got.minMember, test.min)
+			}
+			if diff := cmp.Diff(test.want, got.taken); diff != "" {
+				t.Errorf("taken (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.told, told); diff != "" {
+				t.Errorf("told (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestMistakesSayWhatIsTaken: in words that a user can act on.
+func TestMistakesSayWhatIsTaken(t *testing.T) {
+	first := podSaying("first", 0, map[string]string{gangs.MinAvailableAnnotation: "3", gangs.WaitingTimeAnnotation: (90 * time.Second).String()})
+	other := podSaying("other", 1, map[string]string{gangs.MinAvailableAnnotation: "4"})
+	s, _ := fromPods(gangs.Name{Namespace: "a", Name: "x"}, []*corev1.Pod{first, other})
+	const want = `gang.scheduling.koordinator.sh/min-available: found "4", want "3", as Pod first says; taken instead: "3"`
+	if got := s.disagreements(other); len(got) != 1 || got[0].String() != want {
+		t.Errorf("told %v, want %s", got, want)
+	}
+	both := podSaying("both", 2, nil)
+	both.Labels = map[string]string{gangs.PodGroupLabel: "p"}
+	const named = `gang.scheduling.koordinator.sh/name: found "x", want "p", as pod-group.scheduling.sigs.k8s.io says; taken instead: "p"`
+	if got := misnamed(both); nameOf(both) != "p" || len(got) != 1 || got[0].String() != named {
+		t.Errorf("G11: gang %q, told %v, want %s", nameOf(both), got, named)
+	}
+}

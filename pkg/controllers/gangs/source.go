@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gangs
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/client/clientset/versioned"
+	"github.com/volcano-prebind/volcano-prebind/pkg/client/clientset/versioned/scheme"
+	typed "github.com/volcano-prebind/volcano-prebind/pkg/client/clientset/versioned/typed/coscheduling/v1alpha1"
+	informers "github.com/volcano-prebind/volcano-prebind/pkg/client/informers/externalversions/coscheduling/v1alpha1"
+)
+
+// lookAgain is how often the API server is asked whether it serves a resource by now.
+const lookAgain = 30 * time.Second
+
+// source is an API group in which users write PodGroups. Its CRD may be missing, and may come later.
+type source struct {
+	version schema.GroupVersion
+	client  versioned.Interface
+	// hasStatus: the status is a subresource, without the number of scheduled pods.
+	hasStatus bool
+	// resync is the informer's; 0 is never.
+	resync time.Duration
+	// store is nil until the API server serves the PodGroups.
+	store atomic.Pointer[cache.Indexer]
+}
+
+// get finds a PodGroup; nil if there is none, or none can be.
+func (s *source) get(namespace, name string) *v1alpha1.PodGroup {
+	store := s.store.Load()
+	if store == nil {
+		return nil
+	}
+	object, ok, _ := (*store).GetByKey(namespace + "/" + name)
+	if !ok {
+		return nil
+	}
+	return object.(*v1alpha1.PodGroup)
+}
+
+// kind is the PodGroup's kind and group, for people.
+func (s *source) kind() string { return "PodGroup." + s.version.Group }
+
+// begin waits for the PodGroups if the API server serves them, and else goes on looking for them. It returns once it is known which.
+// Handlers are told of PodGroups that come later.
+func (s *source) begin(ctx context.Context, handler cache.ResourceEventHandler, owned func(func())) error {
+	for {
+		served, err := s.served()
+		switch {
+		case served:
+			return s.watch(ctx, handler, owned)
+		case err == nil:
+			owned(func() { s.await(ctx, handler, owned) })
+			return nil
+		}
+		klog.FromContext(ctx).Error(err, "Asking whether PodGroups are served failed, asking again", "group", s.version.Group)
+		if !pause(ctx, time.Second) {
+			return ctx.Err()
+		}
+	}
+}
+
+func (s *source) await(ctx context.Context, handler cache.ResourceEventHandler, owned func(func())) {
+	for pause(ctx, lookAgain) {
+		if served, _ := s.served(); served {
+			if err := s.watch(ctx, handler, owned); err != nil {
+				klog.FromContext(ctx).Error(err, "PodGroups that are served by now cannot be watched", "group", s.version.Group)
+			}
+			return
+		}
+	}
+}
+
+func (s *source) served() (bool, error) {
+	list, err := s.client.Discovery().ServerResourcesForGroupVersion(s.version.String())
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	for _, resource := range list.APIResources {
+		if resource.Name == "podgroups" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (s *source) watch(ctx context.Context, handler cache.ResourceEventHandler, owned func(func())) error {
+	informer := informers.NewPodGroupInformer(s.client, "", s.resync, cache.Indexers{})
+	registration, err := informer.AddEventHandler(handler)
+	if err != nil {
+		return err
+	}
+	store := informer.GetIndexer()
+	s.store.Store(&store) // before handlers are told of what is in it
+	owned(func() { informer.Run(ctx.Done()) })
+	if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// pause is false if the context ends before.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// pluginsClient has the PodGroups of scheduler-plugins where the others' would be: they are read as the same types.
+type pluginsClient struct {
+	versioned.Interface
+	podGroups typed.CoschedulingV1alpha1Interface
+}
+
+func (c *pluginsClient) CoschedulingV1alpha1() typed.CoschedulingV1alpha1Interface {
+	return c.podGroups
+}
+
+func newPluginsClient(config *rest.Config, ours versioned.Interface) (versioned.Interface, error) {
+	with := rest.CopyConfig(config)
+	with.GroupVersion = &v1alpha1.PluginsGroupVersion
+	with.APIPath = "/apis"
+	with.NegotiatedSerializer = rest.CodecFactoryForGeneratedClient(scheme.Scheme, scheme.Codecs).WithoutConversion()
+	client, err := rest.RESTClientFor(with)
+	if err != nil {
+		return nil, fmt.Errorf("a client for PodGroups of %s: %w", v1alpha1.PluginsGroupName, err)
+	}
+	return &pluginsClient{Interface: ours, podGroups: typed.New(client)}, nil
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gangs
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
+	resourcehelper "k8s.io/component-helpers/resource"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	topology "volcano.sh/apis/pkg/apis/topology/v1alpha1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/controllers/podgroup"
+)
+
+// podKeys are the annotations and labels that the PodGroup has as the pod has them, as the ones that upstream makes.
+var podKeys = []string{
+	v1beta1.PodPreemptable, v1beta1.CooldownTime, v1beta1.RevocableZone, v1beta1.JDBMinAvailable, v1beta1.JDBMaxUnavailable,
+}
+
+// want is a Volcano PodGroup as its gang says. What it does not speak of is left as it is.
+type want struct {
+	minMember     int32
+	queue         string // empty: as it is
+	priorityClass string
+	minResources  corev1.ResourceList
+	topology      *v1beta1.NetworkTopologySpec
+	annotations   map[string]string
+	labels        map[string]string
+	owners        []metav1.OwnerReference
+}
+
+// upper is true for annotations of a user's object, or of a workload, that its PodGroup has too. Those that only daemons write are not.
+func upper(key string) bool {
+	switch {
+	case podgroup.IsOurs(key):
+		return !strings.HasPrefix(key, prefix)
+	default:
+		return strings.HasPrefix(key, v1beta1.AnnotationPrefix) && key != api.JobAllocatedHyperNode
+	}
+}
+
+// managed is true for annotations that the PodGroup has only as long as somebody says them.
+func managed(key string) bool {
+	return podgroup.IsOurs(key) && upper(key) || key == sourceAnnotation || key == schedulerAnnotation || key == messageAnnotation ||
+		slices.Contains(settingKeys, key) || slices.Contains(podKeys, key)
+}
+
+// fromPod adds what upstream's PodGroups have of the pods they are made for.
+func (w *want) fromPod(pod *corev1.Pod) {
+	w.priorityClass = pod.Spec.PriorityClassName
+	w.topology = topologyOf(pod)
+	for _, key := range podKeys {
+		if value, ok := pod.Annotations[key]; ok {
+			w.annotations[key] = value
+		}
+	}
+	if w.annotations[v1beta1.JDBMinAvailable] != "" {
+		delete(w.annotations, v1beta1.JDBMaxUnavailable)
+	}
+	for _, key := range []string{v1beta1.PodPreemptable, v1beta1.CooldownTime} {
+		if value, ok := pod.Labels[key]; ok {
+			w.labels[key] = value
+		}
+	}
+}
+
+// fromGroup keeps what the PodGroup of a gang without members has of those it had.
+func (w *want) fromGroup(group *v1beta1.PodGroup) {
+	w.priorityClass, w.topology = group.Spec.PriorityClassName, group.Spec.NetworkTopology
+	for _, key := range podKeys {
+		if value, ok := group.Annotations[key]; ok {
+			w.annotations[key] = value
+		}
+	}
+}
+
+func topologyOf(pod *corev1.Pod) *v1beta1.NetworkTopologySpec {
+	mode, hasMode := pod.Annotations[topology.NetworkTopologyModeAnnotationKey]
+	tier, hasTier := pod.Annotations[topology.NetworkTopologyHighestTierAnnotationKey]
+	if !hasMode && !hasTier {
+		return nil
+	}
+	spec := &v1beta1.NetworkTopologySpec{Mode: v1beta1.HardNetworkTopologyMode}
+	if strings.EqualFold(mode, string(v1beta1.SoftNetworkTopologyMode)) {
+		spec.Mode = v1beta1.SoftNetworkTopologyMode
+	}
+	if n, err := strconv.Atoi(tier); err == nil {
+		spec.HighestTierAllowed = &n
+	}
+	return spec
+}
+
+// askedFor is what the first minMember of the members ask for; those that are not there yet ask for as much as the first.
+func askedFor(members []*corev1.Pod, minMember int32) corev1.ResourceList {
+	if len(members) == 0 {
+		return nil
+	}
+	sum := corev1.ResourceList{}
+	add := func(pod *corev1.Pod, times int64) {
+		for name, quantity := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
+			quantity.Mul(times)
+			total := sum[name]
+			total.Add(quantity)
+			sum[name] = total
+		}
+	}
+	there := members[:min(len(members), int(minMember))]
+	for _, pod := range there {
+		add(pod, 1)
+	}
+	add(there[0], int64(minMember)-int64(len(there)))
+	return sum
+}
+
+// apply returns the PodGroup as it should be. inherited are the annotations of workloads that own the gang.
+func (w *want) apply(group *v1beta1.PodGroup, inherited map[string]string) *v1beta1.PodGroup {
+	group = group.DeepCopy()
+	if !equality.Semantic.DeepEqual(group.OwnerReferences, w.owners) {
+		group.OwnerReferences = w.owners
+	}
+	annotations := maps.Clone(group.Annotations)
+	maps.DeleteFunc(annotations, func(key, _ string) bool { return managed(key) })
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	for key, value := range inherited {
+		if upper(key) {
+			annotations[key] = value
+		}
+	}
+	maps.Copy(annotations, w.annotations)
+	group.Annotations = annotations
+	for key, value := range w.labels {
+		metav1.SetMetaDataLabel(&group.ObjectMeta, key, value)
+	}
+	group.Spec.MinMember = w.minMember
+	if w.queue != "" {
+		group.Spec.Queue = w.queue
+	}
+	group.Spec.PriorityClassName = w.priorityClass
+	group.Spec.NetworkTopology = w.topology
+	if w.minResources == nil {
+		group.Spec.MinResources = nil
+	} else if group.Spec.MinResources == nil || !equality.Semantic.DeepEqual(*group.Spec.MinResources, w.minResources) {
+		group.Spec.MinResources = &w.minResources
+	}
+	return group
+}
+
+// settled is true if the PodGroup is as it should be, whatever its workloads' annotations are: those are read when something else
+// has to be written, and when the PodGroup has annotations that might be from them.
+func (w *want) settled(group *v1beta1.PodGroup) bool {
+	return equality.Semantic.DeepEqual(group, w.apply(group, nil))
+}
+
+// mergePatch is a patch that makes one object of the other, with these preconditions; nil if they are equal.
+func mergePatch(from, to metav1.Object, preconditions map[string]any) ([]byte, error) {
+	before, err := json.Marshal(from)
+	if err != nil {
+		return nil, err
+	}
+	after, err := json.Marshal(to)
+	if err != nil {
+		return nil, err
+	}
+	text, err := jsonmergepatch.CreateThreeWayJSONMergePatch(before, after, before)
+	if err != nil || string(text) == "{}" {
+		return nil, err
+	}
+	var patch map[string]any
+	if err := json.Unmarshal(text, &patch); err != nil {
+		return nil, err
+	}
+	metadata, _ := patch["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+		patch["metadata"] = metadata
+	}
+	maps.Copy(metadata, preconditions)
+	return json.Marshal(patch)
+}
