@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -52,7 +51,7 @@ func compare(args []string, out, progress io.Writer) error {
 	var comparisons []comparison
 	for _, w := range p.works {
 		c := comparison{work: w}
-		if !p.oursOnly {
+		if !p.OursOnly {
 			if c.upstream, err = b.told(progress, upstream, w.name, w.shape); err != nil {
 				return err
 			}
@@ -71,8 +70,8 @@ func compare(args []string, out, progress io.Writer) error {
 			return err
 		}
 	}
-	if p.jsonPath != "" {
-		if err := writeJSON(p.jsonPath, comparisons, all); err != nil {
+	if p.JSONPath != "" {
+		if err := writeJSON(p.JSONPath, comparisons, all); err != nil {
 			return err
 		}
 	}
@@ -105,12 +104,8 @@ func writeJSON(path string, comparisons []comparison, all []series) error {
 	for i, c := range comparisons {
 		rows[i] = row{c.work.name, c.work.title, c.work.ratio, c.upstream, c.ours}
 	}
-	data, err := json.MarshalIndent(struct {
+	return insession.WriteJSON(path, struct {
 		Rows   []row    `json:"rows,omitempty"`
 		Growth []series `json:"growth,omitempty"`
-	}{rows, all}, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(data, '\n'), 0o644)
+	}{rows, all})
 }

@@ -49,7 +49,7 @@ type bench struct {
 // measure repeats the work until the plan's runs or its time are used up.
 func (b *bench) measure(s *side, name string, sh shape) (_ result, err error) {
 	s.Use()
-	stop, err := insession.Profile(b.profileDir, s.Name+"-"+name)
+	stop, err := insession.Profile(b.ProfileDir, s.Name+"-"+name)
 	if err != nil {
 		return result{}, err
 	}
@@ -57,7 +57,7 @@ func (b *bench) measure(s *side, name string, sh shape) (_ result, err error) {
 	cluster, end := b.clusterFor(sh)
 	defer end()
 	var runs []run
-	for began := time.Now(); len(runs) < b.runs && (len(runs) == 0 || time.Since(began) < b.budget); {
+	for began := time.Now(); len(runs) < b.Runs && (len(runs) == 0 || time.Since(began) < b.Budget); {
 		r, err := b.run(s, sh, cluster)
 		if err != nil {
 			return result{}, fmt.Errorf("%s %s: %w", s.Name, name, err)

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
@@ -74,6 +76,10 @@ type shape struct {
 	hyperNodes bool
 	// subGroups divides each gang into so many sub-groups; zero for none.
 	subGroups int
+	// together makes groups of so many gangs, for ours: upstream knows none. Zero is for gangs that are each alone.
+	together int
+	// secondCPU is what each pod of the second gang of a group asks for, if that is something else.
+	secondCPU string
 	// exact makes the members of four kinds, one of each filling a node exactly.
 	exact bool
 }
@@ -123,6 +129,12 @@ func works() []work {
 			shape: shape{nodes: 1024, gangs: 1, gangSize: 64, clusters: 64, unlike: 16, hyperNodes: true}},
 		{name: "unlikecells", title: "64 members of 16 kinds in 8 sub-groups that fit into none of 64 IB clusters", limit: 100 * time.Millisecond, again: 50 * time.Millisecond,
 			shape: shape{nodes: 1024, gangs: 1, gangSize: 64, clusters: 64, unlike: 16, subGroups: 8}},
+		{name: "groups50", title: "1,000 nodes, 50 groups of 2 gangs of 50", ratio: 80, like: "gangs50",
+			shape: shape{nodes: 1000, gangs: 100, gangSize: 50, cpu: "1", together: 2}},
+		{name: "group8", title: "one group of 8 gangs of 512 that needs 8 of 40 IB clusters", ratio: 40, limit: time.Second,
+			shape: shape{nodes: 5000, gangs: 8, gangSize: 512, cpu: "4", clusters: 40, together: 8}},
+		{name: "misfitgroups", title: "1,000 nodes, 50 groups of 2 gangs of 50, of which the second fits nowhere", limit: 500 * time.Millisecond, again: 100 * time.Millisecond,
+			shape: shape{nodes: 1000, gangs: 100, gangSize: 50, cpu: "1", together: 2, secondCPU: "33"}},
 		{name: "sizes", title: "5,000 nodes, 300 gangs of 1, each of a size of its own", ratio: 2,
 			shape: shape{nodes: 5000, gangs: 300, gangSize: 1, cpu: "1", ownSizes: true}},
 		{name: "exact", title: "512 members of 4 shapes that fill 1 of 4 IB clusters of 128 nodes exactly", limit: 200 * time.Millisecond,
@@ -185,6 +197,9 @@ func (s shape) world(groups insession.NodeGroups) sessiontest.World {
 		if s.subGroups > 0 {
 			podGroup.Spec.SubGroupPolicy = schedulertesting.MakePodGroup().SubGroups("cells", cellLabel, int32(s.subGroups), int32(s.gangSize/s.subGroups)).Obj().Spec.SubGroupPolicy
 		}
+		if s.together > 0 {
+			podGroup.Annotations[gangs.GroupsAnnotation] = s.groupOf(gang)
+		}
 		w.PodGroups = append(w.PodGroups, podGroup)
 		for i := range s.gangSize {
 			w.Pods = append(w.Pods, s.pod(gang, i))
@@ -202,11 +217,24 @@ func (s shape) world(groups insession.NodeGroups) sessiontest.World {
 	return w
 }
 
+// groupOf lists the gangs of the gang's group.
+func (s shape) groupOf(gang int) string {
+	first := gang - gang%s.together
+	var names []string
+	for i := range s.together {
+		names = append(names, strconv.Quote(schedulertesting.Namespace+"/"+gangName(first+i)))
+	}
+	return "[" + strings.Join(names, ",") + "]"
+}
+
 // pod makes the i-th member of the gang.
 func (s shape) pod(gang, i int) *v1.Pod {
 	name := gangName(gang)
 	pod := schedulertesting.MakePod().Name(podName(gang, i)).Group(name).
 		Annotation(rankAnnotation, strconv.Itoa(i)).Req(schedulertesting.Resources{"cpu": s.cpuOf(i), "memory": "1Gi"})
+	if s.secondCPU != "" && gang%s.together == 1 {
+		pod.Req(schedulertesting.Resources{"cpu": s.secondCPU, "memory": "1Gi"})
+	}
 	if s.apart {
 		pod.Label(gangLabel, name).Affinity(awayFrom(name))
 	}

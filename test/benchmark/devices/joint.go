@@ -108,7 +108,7 @@ func (p *plan) measureJoint(ours *insession.Side, progress io.Writer) ([]jointPo
 }
 
 func (p *plan) jointAt(ours *insession.Side, nodes, at int) (_ *jointPoint, err error) {
-	stop, err := insession.Profile(p.profileDir, fmt.Sprintf("%s-%d-%d", joint, nodes, at))
+	stop, err := insession.Profile(p.ProfileDir, fmt.Sprintf("%s-%d-%d", joint, nodes, at))
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -41,7 +40,7 @@ func compare(args []string, out, progress io.Writer) error {
 	}
 	// What actions log of single tasks would be part of what is measured.
 	klog.SetLogger(klog.Logger{})
-	api.IgnoredDevicesList.Append(allocator.ResourceNames()...) // as a scheduler does before it reads any pod
+	api.IgnoredDevicesList.Append(allocator.UncountedNames()...) // as a scheduler does before it reads any pod
 	upstream, ours := insession.NewSides()
 	var points []jointPoint
 	if p.joint {
@@ -52,7 +51,7 @@ func compare(args []string, out, progress io.Writer) error {
 	var comparisons []comparison
 	for _, r := range p.rows {
 		c := comparison{row: r}
-		if r.ratio > 0 && !p.oursOnly {
+		if r.ratio > 0 && !p.OursOnly {
 			if c.upstream, err = p.measure(upstream, r, progress); err != nil {
 				return err
 			}
@@ -62,8 +61,8 @@ func compare(args []string, out, progress io.Writer) error {
 		}
 		comparisons = append(comparisons, c)
 	}
-	if p.jsonPath != "" {
-		if err := writeJSON(p.jsonPath, points, comparisons); err != nil {
+	if p.JSONPath != "" {
+		if err := writeJSON(p.JSONPath, points, comparisons); err != nil {
 			return err
 		}
 	}
@@ -82,12 +81,8 @@ func writeJSON(path string, points []jointPoint, comparisons []comparison) error
 	for i, c := range comparisons {
 		lines[i] = line{c.row.name, c.row.title, c.row.ratio, c.upstream, c.ours}
 	}
-	data, err := json.MarshalIndent(struct {
+	return insession.WriteJSON(path, struct {
 		Joint []jointPoint `json:"joint,omitempty"`
 		Rows  []line       `json:"rows,omitempty"`
-	}{points, lines}, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(data, '\n'), 0o644)
+	}{points, lines})
 }

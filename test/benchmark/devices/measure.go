@@ -53,7 +53,7 @@ func use(side *insession.Side) {
 func (p *plan) measure(side *insession.Side, r row, progress io.Writer) (_ *result, err error) {
 	fmt.Fprintf(progress, "%s %s: ", side.Name, r.name)
 	use(side)
-	stop, err := insession.Profile(p.profileDir, side.Name+"-"+r.name)
+	stop, err := insession.Profile(p.ProfileDir, side.Name+"-"+r.name)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (p *plan) measure(side *insession.Side, r row, progress io.Writer) (_ *resu
 	cluster := sessiontest.New(of)
 	defer cluster.Close()
 	var runs []run
-	for began := time.Now(); len(runs) < p.runs && (len(runs) == 0 || time.Since(began) < p.budget); {
+	for began := time.Now(); len(runs) < p.Runs && (len(runs) == 0 || time.Since(began) < p.Budget); {
 		one, err := runOnce(side, r, cluster)
 		if err != nil {
 			fmt.Fprintln(progress, "failed")

@@ -44,7 +44,7 @@ type cluster struct {
 
 // newCluster makes the cluster, empty. Close it.
 func newCluster(t *trace, strategy string) *cluster {
-	api.IgnoredDevicesList.Append(allocator.ResourceNames()...) // as a scheduler does before it reads any pod
+	api.IgnoredDevicesList.Append(allocator.UncountedNames()...) // as a scheduler does before it reads any pod
 	nodes, devices := t.nodeObjects()
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(deviceshare.Spec())
@@ -96,7 +96,7 @@ func (c *cluster) arrive(tasks []task) *job {
 	c.Cache().AddPodGroupV1beta1(j.group)
 	for i, t := range tasks {
 		pod := t.pod(fmt.Sprintf("%s-%d", name, i), name)
-		c.Cache().AddPod(pod)
+		c.AddPod(pod)
 		j.pods = append(j.pods, pod)
 	}
 	return j
@@ -125,7 +125,7 @@ func (c *cluster) settle(j *job, handed map[string]sessiontest.Bind) (placed boo
 		if err := c.audit.add(j.tasks[i], bound); err != nil {
 			return false, err
 		}
-		c.Cache().AddPod(bound)
+		c.AddPod(bound)
 	}
 	if !placed {
 		c.Cache().DeletePodGroupV1beta1(j.group)
