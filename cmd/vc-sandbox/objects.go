@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
 const (
@@ -41,6 +43,8 @@ type gang struct {
 	// asks is what each member asks for beside a little CPU; nil for a node of its own. joint says which of it belongs together.
 	asks  corev1.ResourceList
 	joint string
+	// group are the gangs that it is placed and bound with, itself included; nil when it is alone.
+	group []string
 }
 
 // The annotations of a PodGroup that ibcluster reads.
@@ -65,6 +69,13 @@ func (g gang) podGroup() *schedulingv1beta1.PodGroup {
 	}
 	if len(g.among) > 0 {
 		metav1.SetMetaDataAnnotation(&pg.ObjectMeta, clustersAnnotation, strings.Join(g.among, ","))
+	}
+	if len(g.group) > 0 {
+		var names []string
+		for _, name := range g.group {
+			names = append(names, strconv.Quote(namespace+"/"+name))
+		}
+		metav1.SetMetaDataAnnotation(&pg.ObjectMeta, gangs.GroupsAnnotation, "["+strings.Join(names, ",")+"]")
 	}
 	return pg
 }

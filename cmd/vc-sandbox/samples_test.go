@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	kubescheme "k8s.io/client-go/kubernetes/scheme"
 	vcscheme "volcano.sh/apis/pkg/client/clientset/versioned/scheme"
+
+	coschedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
 )
 
 // TestSamples reads every sample workload strictly: a misspelt field is an error.
@@ -24,6 +26,7 @@ func TestSamples(t *testing.T) {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(kubescheme.AddToScheme(scheme))
 	utilruntime.Must(vcscheme.AddToScheme(scheme))
+	utilruntime.Must(coschedulingv1alpha1.AddToScheme(scheme))
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 
 	files, err := filepath.Glob("../../config/samples/*.yaml")

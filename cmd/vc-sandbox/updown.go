@@ -24,7 +24,7 @@ Try, in another shell and after the line above:
 
   bin/kubectl get nodes -L ibcluster,leaf
   bin/kubectl apply -f config/samples/vcjob.yaml              # a Volcano job through the controller manager
-  bin/kubectl get vcjob,podgroup,pods -o wide
+  bin/kubectl get vcjob,pg,pods -o wide
 
   bin/kubectl label node node-0005 quarantine=xid-79          # the bindpolicy of config/samples refuses it
   bin/kubectl apply -f config/samples/gang.yaml               # a gang that needs all of ib-1: nobody is bound
