@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupName is the API group of Device objects.
+// GroupName is the API group of the types here.
 const GroupName = "scheduling.koordinator.sh"
 
 // SchemeGroupVersion is the group and version of the types here.
@@ -25,7 +25,7 @@ func Resource(name string) schema.GroupResource {
 }
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(SchemeGroupVersion, &Device{}, &DeviceList{})
+	scheme.AddKnownTypes(SchemeGroupVersion, &Device{}, &DeviceList{}, &ClusterNetworkTopology{}, &ClusterNetworkTopologyList{})
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil
 }

@@ -4,6 +4,10 @@
 
 package v1alpha1
 
+// ClusterNetworkTopologyListerExpansion allows custom methods to be added to
+// ClusterNetworkTopologyLister.
+type ClusterNetworkTopologyListerExpansion interface{}
+
 // DeviceListerExpansion allows custom methods to be added to
 // DeviceLister.
 type DeviceListerExpansion interface{}

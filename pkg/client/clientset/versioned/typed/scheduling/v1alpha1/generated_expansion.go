@@ -4,4 +4,6 @@
 
 package v1alpha1
 
+type ClusterNetworkTopologyExpansion interface{}
+
 type DeviceExpansion interface{}

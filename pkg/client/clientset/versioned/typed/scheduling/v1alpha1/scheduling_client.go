@@ -14,12 +14,17 @@ import (
 
 type SchedulingV1alpha1Interface interface {
 	RESTClient() rest.Interface
+	ClusterNetworkTopologiesGetter
 	DevicesGetter
 }
 
 // SchedulingV1alpha1Client is used to interact with features provided by the scheduling.koordinator.sh group.
 type SchedulingV1alpha1Client struct {
 	restClient rest.Interface
+}
+
+func (c *SchedulingV1alpha1Client) ClusterNetworkTopologies() ClusterNetworkTopologyInterface {
+	return newClusterNetworkTopologies(c)
 }
 
 func (c *SchedulingV1alpha1Client) Devices() DeviceInterface {
