@@ -55,16 +55,8 @@ func (c *Cache) mendBooks() {
 // when it is registered anew takes a pod for there only once that pod changes. It is to be called again while the node has a
 // pod of the name of one that is missing: upstream is about to hear of its end, or its transaction is.
 func (c *Cache) takeUp(name string, node *api.NodeInfo) (all bool) {
-	pods, err := c.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().ByIndex(podsByNode, name)
-	if err != nil {
-		logger().Error(err, "Listing the pods on a node", "node", name)
-	}
 	all = true
-	for _, object := range pods {
-		pod, ok := object.(*v1.Pod)
-		if !ok || finished(pod) {
-			continue
-		}
+	for _, pod := range c.PodsOn(name) {
 		if on := node.Tasks[api.PodKey(pod)]; on != nil {
 			all = all && on.UID == api.TaskID(pod.UID)
 			continue
@@ -78,6 +70,21 @@ func (c *Cache) takeUp(name string, node *api.NodeInfo) (all bool) {
 		}
 	}
 	return all
+}
+
+// PodsOn returns the pods on the node that have not ended, as the watch shows them.
+func (c *Cache) PodsOn(node string) []*v1.Pod {
+	shown, err := c.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().ByIndex(podsByNode, node)
+	if err != nil {
+		logger().Error(err, "Listing the pods on a node", "node", node)
+	}
+	pods := make([]*v1.Pod, 0, len(shown))
+	for _, object := range shown {
+		if pod, ok := object.(*v1.Pod); ok && !finished(pod) {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
 }
 
 // taskOn is the task of a pod on the node: its job's, or a new one of a pod without a PodGroup. It is nil when the job has

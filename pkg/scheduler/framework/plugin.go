@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -74,6 +75,9 @@ type Handle interface {
 	// HyperNodes are the HyperNodes as the next session would see them: the same for as long as nothing that is in them changes, and
 	// only to be read. It waits for no session.
 	HyperNodes() *api.HyperNodesInfo
+	// PodsOn are the pods on the node that have not ended, as the watch shows them now, of whichever scheduler; only to be read. Those that
+	// are being bound are not among them.
+	PodsOn(node string) []*v1.Pod
 	// CountResources has nodes and pods counted by what the Counter knows of some resources. A scheduler has one Counter, from before it reads any
 	// pod on; asking again with another has that one used from then on.
 	CountResources(counter sums.Counter)

@@ -30,6 +30,8 @@ import (
 type clusterDevices struct {
 	kube   kubernetes.Interface
 	lister listers.DeviceLister
+	// podsOn are the pods that are bound to a node and have not ended.
+	podsOn func(node string) []*v1.Pod
 	// changes counts what the informer has shown.
 	changes atomic.Int64
 	counter *counter
@@ -55,7 +57,7 @@ func (k *keeper) devicesOf(h framework.Handle) (*clusterDevices, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client for Device objects: %w", err)
 	}
-	made, informer, err := newClusterDevices(h.KubeClient(), client, h.Wake)
+	made, informer, err := newClusterDevices(h, client)
 	if err != nil {
 		return nil, err
 	}
@@ -99,16 +101,16 @@ func (k *keeper) templatesOf(h framework.Handle, config templatesConfig) (*templ
 	return made, nil
 }
 
-func newClusterDevices(kube kubernetes.Interface, client clientset.Interface, wake func()) (*clusterDevices, cache.SharedIndexInformer, error) {
+func newClusterDevices(h framework.Handle, client clientset.Interface) (*clusterDevices, cache.SharedIndexInformer, error) {
 	informer := externalversions.NewSharedInformerFactory(client, 0).Scheduling().V1alpha1().Devices()
-	d := &clusterDevices{kube: kube, lister: informer.Lister(), counter: &counter{}}
+	d := &clusterDevices{kube: h.KubeClient(), lister: informer.Lister(), podsOn: h.PodsOn, counter: &counter{}}
 	shared := informer.Informer()
 	changed := func(object any) {
 		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
 			d.counter.note(key)
 		}
 		d.changes.Add(1)
-		wake()
+		h.Wake()
 	}
 	_, err := shared.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: changed, DeleteFunc: changed, UpdateFunc: func(was, now any) {
 		l, r := was.(*schedulingv1alpha1.Device), now.(*schedulingv1alpha1.Device)

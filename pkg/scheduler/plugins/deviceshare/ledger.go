@@ -152,9 +152,13 @@ func (l *ledger) countUnknown(e *entry, n int) {
 // refusal refuses the node while it has pods that may have any of the devices; for a pod that waits, if those are not leaving.
 func (l *ledger) refusal(waits bool) *allocator.Refusal {
 	if waits && l.unknownLater > 0 || !waits && l.unknown > 0 {
-		return &allocator.Refusal{Reason: "node(s) have pods with devices and nothing says which"}
+		return unknownUsers()
 	}
 	return nil
+}
+
+func unknownUsers() *allocator.Refusal {
+	return &allocator.Refusal{Reason: "node(s) have pods with devices and nothing says which"}
 }
 
 // beside is what is left beside all pods on the node, or, for a pod that waits, beside those that are not leaving.

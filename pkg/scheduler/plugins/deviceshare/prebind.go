@@ -7,13 +7,14 @@ import (
 	"context"
 	"fmt"
 
+	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
 // PreBind implements framework.PreBinder. It looks once more at the devices that the session decided on: they may have become unhealthy
-// since, have been taken out, or not be what the pod asks for any more. The decision itself is on the pod already, and travels in the Binding.
+// since, have been taken out, not be what the pod asks for any more, or another scheduler's pod has them. The decision itself is on the pod already, and travels in the Binding.
 func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
 	request, err := allocator.ParseRequest(task.Pod, p.requestOptions)
 	if err != nil || request == nil {
@@ -32,7 +33,11 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	case inventory == nil:
 		return fmt.Errorf("the Device object of node %s is gone, and with it the devices chosen for the pod", nodeName)
 	}
-	if err := allocator.NewState(inventory).With(allocation).Recheck(request, allocation); err != nil {
+	others, refusal := p.besideOthers(inventory, task.Pod, nodeName)
+	if refusal != nil {
+		return fmt.Errorf("node %s: %s", nodeName, refusal.Reason)
+	}
+	if err := others.With(allocation).Recheck(request, allocation); err != nil {
 		return fmt.Errorf("node %s: %w since it was chosen for the pod", nodeName, err)
 	}
 	if !p.adaption {
@@ -45,6 +50,23 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 		return lockNode(ctx, p.inventories.devices.kube, lock, task.Pod, nodeName)
 	}
 	return nil
+}
+
+// besideOthers is what is left beside the pods that are bound to the node now, but for this one. Those that are being bound are known to the session, which
+// gave them other devices.
+func (p *plugin) besideOthers(inventory *allocator.Inventory, own *v1.Pod, nodeName string) (*allocator.State, *allocator.Refusal) {
+	state := allocator.NewState(inventory)
+	for _, pod := range p.inventories.devices.podsOn(nodeName) {
+		if pod.UID == own.UID {
+			continue
+		}
+		allocation, unknown := readAllocated(pod)
+		if unknown {
+			return nil, unknownUsers()
+		}
+		state = state.With(allocation)
+	}
+	return state, nil
 }
 
 // Rollback implements framework.PreBinder. Of what was decided there is nothing to undo: annotations that are not bound are nowhere.

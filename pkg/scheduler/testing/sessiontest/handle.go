@@ -5,6 +5,7 @@ package sessiontest
 import (
 	"sync"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -75,6 +76,20 @@ func (h *handle) HyperNodes() *api.HyperNodesInfo {
 	h.cache.Mutex.Lock()
 	defer h.cache.Mutex.Unlock()
 	return h.cache.HyperNodesInfo
+}
+
+// PodsOn are those of the cluster's books.
+func (h *handle) PodsOn(name string) (pods []*v1.Pod) {
+	h.cache.Mutex.Lock()
+	defer h.cache.Mutex.Unlock()
+	if node := h.cache.Nodes[name]; node != nil {
+		for _, task := range node.Tasks {
+			if task.Pod.Spec.NodeName == name && !api.CompletedStatus(task.Status) {
+				pods = append(pods, task.Pod)
+			}
+		}
+	}
+	return pods
 }
 
 // Wake does nothing: the test opens sessions.

@@ -5,6 +5,7 @@ package allocator
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -55,6 +56,8 @@ func (s *State) satisfies(r *Request, a *Allocation) error {
 	defer x.done()
 	x.limit = only
 	switch f := x.run(); {
+	case f.why == tooFew && x.anyOf(f.what, given[f.what], kept):
+		return fmt.Errorf("a device of type %s is used or kept by others", f.what)
 	case f.why == tooFew:
 		return fmt.Errorf("a device of type %s is not what the request selects", f.what)
 	case f.why != found:
@@ -63,6 +66,16 @@ func (s *State) satisfies(r *Request, a *Allocation) error {
 		return errors.New("devices that were on the same PCIe roots are not")
 	}
 	return nil
+}
+
+// anyOf is true if that is the verdict on one of the devices.
+func (x *search) anyOf(t Type, devices uint64, is verdict) bool {
+	for left := devices; left != 0; left &= left - 1 {
+		if x.judge(t, bits.TrailingZeros64(left)) == is {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *State) recheckDevice(t Type, given *DeviceAllocation) error {
