@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gather
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+)
+
+// Share is how many members go to a node.
+type Share struct {
+	Node    string
+	Members int
+}
+
+// Plans yields the ways to place so many members, the best first. Neighbours in a plan are close to each other.
+func (t *Tree) Plans(wanted int) iter.Seq[[]Share] {
+	return func(yield func([]Share) bool) {
+		if wanted < 1 || wanted > t.most {
+			return
+		}
+		for level := len(t.layers); level >= t.mustLevel(); level-- {
+			for _, d := range t.candidates(level, wanted) {
+				var shares []Share
+				t.divide(d, wanted, func(node *domain, n int) { shares = append(shares, Share{node.name, n}) })
+				if !yield(shares) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Most is the largest number of members, from least up to most, that there is a plan for; 0 for none.
+func (t *Tree) Most(least, most int) int {
+	for n := min(most, t.most); n >= max(least, 1); n-- {
+		if slices.ContainsFunc(t.levels[t.mustLevel()], func(d *domain) bool { return t.holds(d, n) }) {
+			return n
+		}
+	}
+	return 0
+}
+
+// holds is true if so many members may be added to the domain, and to none beside it.
+func (t *Tree) holds(d *domain, n int) bool {
+	if !d.takes.has(n) || t.home != nil && d.at(t.home.level) != t.home {
+		return false
+	}
+	for around := d.parent; around != nil && around.level > 0; around = around.parent {
+		if k := t.layers[around.level-1].Multiple; k > 1 && (around.members+n)%k != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// candidates are the domains of the level that hold so many members, the best first, and equals by path.
+func (t *Tree) candidates(level, wanted int) []*domain {
+	var out []*domain
+	spread := map[*domain]int{}
+	for _, d := range t.levels[level] {
+		if t.holds(d, wanted) {
+			out = append(out, d)
+		}
+	}
+	if len(out) > 1 {
+		for _, d := range out {
+			spread[d] = t.spread(d, wanted)
+		}
+	}
+	slices.SortStableFunc(out, func(l, r *domain) int {
+		return cmp.Or(
+			upwards(r, l, func(d *domain) int { return d.members }),
+			upwards(r, l, func(d *domain) int { return d.company }),
+			cmp.Compare(spread[l], spread[r]),
+			upwards(l, r, func(d *domain) int { return d.slots }),
+		)
+	})
+	return out
+}
+
+// upwards compares two domains of a level, and if they are equal those around them.
+func upwards(l, r *domain, of func(*domain) int) int {
+	for ; l != nil && l != r; l, r = l.parent, r.parent {
+		if order := cmp.Compare(of(l), of(r)); order != 0 {
+			return order
+		}
+	}
+	return 0
+}
+
+// spread counts over how many domains the members would be spread, of the layers that the gang prefers to gather in.
+func (t *Tree) spread(d *domain, wanted int) int {
+	var levels []int
+	for i, layer := range t.layers {
+		if layer.Prefer && i+1 > d.level {
+			levels = append(levels, i+1)
+		}
+	}
+	if len(levels) == 0 {
+		return 0
+	}
+	used := map[*domain]bool{}
+	t.divide(d, wanted, func(node *domain, _ int) {
+		for _, level := range levels {
+			used[node.at(level)] = true
+		}
+	})
+	return len(used)
+}
+
+// divide divides so many members, which the domain takes, over the nodes in it.
+func (t *Tree) divide(d *domain, n int, give func(node *domain, n int)) {
+	if n == 0 {
+		return
+	}
+	if d.level == len(t.layers) {
+		give(d, n)
+		return
+	}
+	rests := t.rests(d)
+	for i, child := range d.children {
+		part := child.takes.below(n)
+		for i < len(rests) && !(child.takes.has(part) && rests[i].has(n-part)) {
+			part--
+		}
+		t.divide(child, part, give)
+		if n -= part; n == 0 {
+			return
+		}
+	}
+}
+
+// rests are, for each of the first children whose amounts are not regular, what all behind it take together. Of regular ones each may
+// take as much as it can.
+func (t *Tree) rests(d *domain) []amounts {
+	irregular := 0
+	for irregular < len(d.children) && d.children[irregular].takes.list != nil {
+		irregular++
+	}
+	rests := make([]amounts, irregular)
+	rest := t.sumOf(d.children[irregular:])
+	for i := range slices.Backward(rests) {
+		rests[i] = rest
+		rest = d.children[i].takes.plus(rest, t.most)
+	}
+	return rests
+}
