@@ -197,6 +197,14 @@ func (ssn *Session) AddBatchNodeOrderFn(plugin string, fn api.BatchNodeOrderFn) 
 	})
 }
 
+// AddEvictionNodeOrderFn adds a score of all candidate nodes at once that only the actions that evict ask for, and allocate does not.
+func (ssn *Session) AddEvictionNodeOrderFn(plugin string, fn api.BatchNodeOrderFn) {
+	ssn.Session.AddBatchNodeOrderFn(plugin, func(task *api.TaskInfo, nodes []*api.NodeInfo) (scores map[string]float64, err error) {
+		defer recoverAs(plugin, &err)
+		return fn(task, nodes)
+	})
+}
+
 func recoverAs(plugin string, err *error) {
 	if p := recover(); p != nil {
 		klog.Background().Error(nil, "Plugin panicked", "plugin", plugin, "panic", p, "stack", string(debug.Stack()))

@@ -10,7 +10,7 @@
 //   - a gang that has evicted waits before it does so again, twice as long each time, until it is placed where it evicted;
 //   - a queue that was taken from waits likewise before it takes from others.
 //
-// The first eviction of a gang is never held up.
+// The first eviction of a gang is never held up. It takes as little as it can: see [victims].
 package evictions
 
 import (
@@ -75,7 +75,9 @@ func Spec() framework.PluginSpec {
 // may be so because it was taken from.
 func Tier() conf.Tier {
 	yes := true
-	return conf.Tier{Plugins: []conf.PluginOption{{Name: Name, EnabledJobOrder: &yes}}}
+	return conf.Tier{Plugins: []conf.PluginOption{{
+		Name: Name, EnabledJobOrder: &yes, EnabledPreemptable: &yes, EnabledReclaimable: &yes, EnabledNodeOrder: &yes,
+	}}}
 }
 
 func newPlugin() *plugin {
@@ -102,6 +104,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 			return 1
 		}
 	})
+	(&victims{ssn: ssn}).register()
 	ssn.AddJobValidFn(Name, func(obj any) *api.ValidateResult {
 		job, ok := obj.(*api.JobInfo)
 		if !ok || ssn.Action != preempt && ssn.Action != reclaim {
