@@ -35,12 +35,11 @@ const (
 	PodGroupNotFound = "PodGroupNotFound"
 )
 
-// GangTimeLimit is the type of the condition of a gang that was let in, or sent back when its waiting time was up, which is then the
-// reason GangTimedOut.
-const (
-	GangTimeLimit scheduling.PodGroupConditionType = "GangTimeLimit"
-	GangTimedOut                                   = "GangTimedOut"
-)
+// GangTimeLimit is the type of the condition of a gang that was let in, or sent back when its waiting time was up.
+const GangTimeLimit scheduling.PodGroupConditionType = "GangTimeLimit"
+
+// GangTimedOut is that condition's reason once the gang's waiting time was up.
+const GangTimedOut = "GangTimedOut"
 
 // Wait says why a gang waits, in the words that its PodGroup and its pods show. Equal worlds give equal words.
 type Wait struct {
