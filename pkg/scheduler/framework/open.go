@@ -117,15 +117,6 @@ func (c *sessionCache) AddBindTask(bindCtx *vccache.BindContext) error {
 	return nil
 }
 
-// Evict evicts the task, and notes it.
-func (c *sessionCache) Evict(task *api.TaskInfo, reason string) error {
-	if err := c.Cache.Evict(task, reason); err != nil {
-		return err
-	}
-	c.session.evictions = append(c.session.evictions, Eviction{Task: task, Action: c.session.Action})
-	return nil
-}
-
 // Client is what the session's plugins write with.
 func (c *sessionCache) Client() kubernetes.Interface {
 	if c.staging == nil {
@@ -163,6 +154,7 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	ssn := newSession(p.preBindOrder, maps.Clone(p.verdictInputs))
 	ssn.cache, ssn.forecasters = cache, p.forecasters()
 	opening := &sessionCache{Cache: cache, session: ssn, staging: devices.NewStaging(cache.Client())}
+	ssn.evict = opening.evict
 	if p.opensWithOurs() {
 		opening.snapshotter, _ = cache.(Snapshotter)
 	}
@@ -183,6 +175,7 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 
 // CloseSession closes the session: its transactions are sealed and its verdicts are written.
 func (r *Registry) CloseSession(ssn *Session) {
+	ssn.settleEvictions()
 	ssn.seal()
 	ssn.explainWaits(r.told)
 	ssn.giveBack()

@@ -63,6 +63,12 @@ type Session struct {
 	handedOver map[api.TaskID]bool
 	// evictions are those the session's statements have committed.
 	evictions []Eviction
+	// held are those that wait for the session's end, withdrawn those of them that were in vain, evict sends the others, and groups is
+	// whether there are gangs for whose sake they wait; nil until somebody asks.
+	held      []heldEviction
+	withdrawn map[api.JobID][]*api.TaskInfo
+	evict     func(Eviction, string) error
+	groups    *bool
 	// verdictInputs are those of this project's plugins.
 	verdictInputs map[string]verdictInputs
 	// chained marks that a chain was built already: a step added later would be missing from it.
@@ -85,6 +91,7 @@ func newSession(order []string, inputs map[string]verdictInputs) *Session {
 		explained:        map[api.JobID]GangExplanation{},
 		waits:            map[api.JobID]Wait{},
 		handedOver:       map[api.TaskID]bool{},
+		withdrawn:        map[api.JobID][]*api.TaskInfo{},
 		verdictInputs:    inputs,
 		order:            order,
 	}

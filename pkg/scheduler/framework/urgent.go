@@ -33,13 +33,3 @@ func (ssn *Session) Urgent(job *api.JobInfo) bool {
 	}
 	return false
 }
-
-// Eviction is a task that the session has had evicted.
-type Eviction struct {
-	Task *api.TaskInfo
-	// Action is the name of the action that did it.
-	Action string
-}
-
-// Evictions lists the tasks evicted so far; those of statements that were discarded are not among them.
-func (ssn *Session) Evictions() []Eviction { return ssn.evictions }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
@@ -76,6 +77,7 @@ func (w *world) lead() {
 	w.registry = framework.NewRegistry()
 	w.registry.RegisterPlugin(Spec())
 	w.registry.RegisterPlugin(ibcluster.Spec())
+	w.registry.RegisterPlugin(evictions.Spec())
 	w.registry.RegisterAction(allocate.New())
 	place, _ := vcframework.GetAction("allocate")
 	w.actions = []vcframework.Action{enqueue.New(), place}

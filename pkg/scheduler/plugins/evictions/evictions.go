@@ -8,7 +8,8 @@
 //
 //   - what is being freed for a gang is not given to another: the gang is placed first until its victims are gone;
 //   - a gang that has evicted waits before it does so again, twice as long each time, until it is placed where it evicted;
-//   - a queue that was taken from waits likewise before it takes from others.
+//   - a queue that was taken from waits likewise before it takes from others;
+//   - a gang of a group for whose other gangs there would be no room all the same waits likewise, and nothing is evicted for it.
 //
 // The first eviction of a gang is never held up. It takes as little as it can: see [victims].
 package evictions
@@ -158,6 +159,15 @@ func (c *claim) leaving(ssn *framework.Session) bool {
 
 // OnSessionClose notes what the session has evicted, and for whom.
 func (p *plugin) OnSessionClose(ssn *framework.Session) {
+	for uid, nominees := range ssn.Withdrawn() {
+		if p.claims[uid] == nil {
+			p.claims[uid] = &claim{nominees: map[api.TaskID]bool{}}
+		}
+		for _, task := range nominees {
+			p.claims[uid].nominees[task.UID] = true
+		}
+		p.gangs.Failed(uid, "what could be evicted for it would not be enough for all gangs of its group")
+	}
 	victims := map[string][]framework.Eviction{}
 	for _, e := range ssn.Evictions() {
 		if e.Action == preempt || e.Action == reclaim {
