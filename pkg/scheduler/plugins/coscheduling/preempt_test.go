@@ -38,9 +38,7 @@ func groupThatEvicts(free int) sessiontest.World {
 	w := sessiontest.World{PriorityClasses: []*schedulingv1.PriorityClass{schedtest.PriorityClass("low", 1), schedtest.PriorityClass("high", 100)}}
 	running := func(group, class, node string, priority int32, n int) {
 		w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name(group).MinMember(0).PriorityClass(class).Obj())
-		for _, pod := range members(schedtest.MakePod().Req(cores("1")).Node(node).Phase(v1.PodRunning).Priority(priority), group, n) {
-			w.Pods = append(w.Pods, pod)
-		}
+		w.Pods = append(w.Pods, members(schedtest.MakePod().Req(cores("1")).Node(node).Phase(v1.PodRunning).Priority(priority), group, n)...)
 	}
 	waiting := func(gang, cpu, node string, group ...string) {
 		pg := schedtest.MakePodGroup().Name(gang).MinMember(2).PriorityClass("high")

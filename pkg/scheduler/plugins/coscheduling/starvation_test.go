@@ -162,7 +162,7 @@ func (s *stream) guardedAt(gang string) {
 
 func (s *stream) kept() map[string]bool {
 	nodes := map[string]bool{}
-	for _, name := range strings.Split("n0 n1 n2 n3", " ") {
+	for _, name := range []string{"n0", "n1", "n2", "n3"} {
 		for _, c := range s.cluster.Cache().Jobs {
 			for _, condition := range c.PodGroup.Status.Conditions {
 				if condition.Type == Guarded && condition.Reason == nodesKept && strings.Contains(condition.Message, name) {
