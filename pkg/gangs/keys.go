@@ -23,6 +23,8 @@ const (
 	TopologyAnnotation = prefix + "network-topology-spec"
 	// TopologyIndexAnnotation is the rank of a member.
 	TopologyIndexAnnotation = prefix + "network-topology-index"
+	// TopologySelectorAnnotation names, on pods, those that would rather be near each other, in the pods' namespace.
+	TopologySelectorAnnotation = "scheduling.koordinator.sh/network-topology-selector"
 
 	// PodGroupLabel names the PodGroup of scheduling.sigs.k8s.io that a pod belongs to.
 	PodGroupLabel = "pod-group.scheduling.sigs.k8s.io"

@@ -68,6 +68,8 @@ type Settings struct {
 	Group []Name
 	// Broken is why the gang's group cannot be made out. Such a gang is not placed: it might be half of something.
 	Broken error
+	// Gather is what it asks for in layers of the network, each once.
+	Gather []GatherRule
 }
 
 // GroupID names the group as Koordinator does: its gangs in order, or the gang that is alone.
@@ -97,12 +99,13 @@ func (m Mistake) String() string {
 // say wrongly, is as in defaults. minMember is the gang's minimum.
 func Read(self Name, minMember int32, annotations map[string]string, defaults Settings) (Settings, []Mistake) {
 	r := reader{annotations: annotations, settings: defaults}
-	r.settings.Group, r.settings.Broken = nil, nil
+	r.settings.Group, r.settings.Broken, r.settings.Gather = nil, nil, nil
 	r.total(minMember)
 	r.mode()
 	r.matchPolicy()
 	r.waitingTime()
 	r.group(self)
+	r.gather()
 	return r.settings, r.mistakes
 }
 

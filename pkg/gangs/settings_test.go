@@ -19,6 +19,11 @@ func with(change func(*Settings)) Settings {
 	return s
 }
 
+// gathers says these rules.
+func gathers(rules string) map[string]string {
+	return map[string]string{TopologyAnnotation: `{"gatherStrategy":[` + rules + `]}`}
+}
+
 func TestRead(t *testing.T) {
 	self := Name{"a", "x"}
 	long := make([]string, MaxGroup+1)
@@ -54,8 +59,38 @@ func TestRead(t *testing.T) {
 		"group without namespaces":      {map[string]string{GroupsAnnotation: `["x","y"]`}, koordinator, [][2]string{{GroupsAnnotation, "the gang is alone"}}},
 		"empty group":                   {map[string]string{GroupsAnnotation: `[]`}, koordinator, nil},
 		"group of kilobytes":            {map[string]string{GroupsAnnotation: `["a/x","a/` + strings.Repeat("y", 100_000) + `"]`}, koordinator, [][2]string{{GroupsAnnotation, "the gang is alone"}}},
-		"group without itself":          {map[string]string{GroupsAnnotation: `["a/y","a/z"]`}, koordinator, [][2]string{{GroupsAnnotation, "the gang is not placed until this is mended"}}},
-		"group that is too large":       {map[string]string{GroupsAnnotation: "[" + strings.Join(long, ",") + "]"}, koordinator, [][2]string{{GroupsAnnotation, "the gang is not placed until this is mended"}}},
+		"gathering": {
+			gathers(`{"layer":"Spine","strategy":"MustGather"},{"layer":"Block","strategy":"PreferGather","podCountMultiple":4},{"layer":"Node","podCountMultiple":2}`),
+			with(func(s *Settings) {
+				s.Gather = []GatherRule{{"Spine", true, false, 1}, {"Block", false, true, 4}, {"Node", false, false, 2}}
+			}), nil,
+		},
+		"gathering that is no JSON":     {map[string]string{TopologyAnnotation: `block`}, koordinator, [][2]string{{TopologyAnnotation, "the gang is not gathered"}}},
+		"gathering of kilobytes":        {gathers(`{"layer":"` + strings.Repeat("y", 100_000) + `"}`), koordinator, [][2]string{{TopologyAnnotation, "the gang is not gathered"}}},
+		"gathering in very many layers": {gathers(strings.Repeat(`{"layer":"a"},`, 16) + `{"layer":"a"}`), koordinator, [][2]string{{TopologyAnnotation, "the gang is not gathered"}}},
+		"gathering nowhere":             {gathers(``), koordinator, nil},
+		"gathering by an unknown strategy": {
+			gathers(`{"layer":"Block","strategy":"Gather","podCountMultiple":3},{"layer":"Spine"}`),
+			with(func(s *Settings) { s.Gather = []GatherRule{{"Block", false, true, 3}, {"Spine", false, true, 1}} }),
+			[][2]string{{TopologyAnnotation, "PreferGather"}, {TopologyAnnotation, "PreferGather"}},
+		},
+		"gathering in a layer twice": {
+			gathers(`{"layer":"Block","strategy":"MustGather"},{"layer":"Block","strategy":"PreferGather"}`),
+			with(func(s *Settings) { s.Gather = []GatherRule{{"Block", true, false, 1}} }), [][2]string{{TopologyAnnotation, "the first"}},
+		},
+		"gathering in no layer": {gathers(`{"strategy":"MustGather"}`), koordinator, [][2]string{{TopologyAnnotation, "nothing of the rule"}}},
+		"multiples that are none": {
+			gathers(`{"layer":"a","strategy":"MustGather","podCountMultiple":-2},{"layer":"b","strategy":"MustGather","podCountMultiple":2.5},{"layer":"c","strategy":"MustGather","podCountMultiple":"4"},` +
+				`{"layer":"d","strategy":"MustGather","podCountMultiple":4294967298},{"layer":"e","strategy":"MustGather","podCountMultiple":0},{"layer":"f","strategy":"MustGather","podCountMultiple":null}`),
+			with(func(s *Settings) {
+				for _, layer := range []string{"a", "b", "c", "d", "e", "f"} {
+					s.Gather = append(s.Gather, GatherRule{layer, true, false, 1})
+				}
+			}),
+			[][2]string{{TopologyAnnotation, "1"}, {TopologyAnnotation, "1"}, {TopologyAnnotation, "1"}, {TopologyAnnotation, "1"}},
+		},
+		"group without itself":    {map[string]string{GroupsAnnotation: `["a/y","a/z"]`}, koordinator, [][2]string{{GroupsAnnotation, "the gang is not placed until this is mended"}}},
+		"group that is too large": {map[string]string{GroupsAnnotation: "[" + strings.Join(long, ",") + "]"}, koordinator, [][2]string{{GroupsAnnotation, "the gang is not placed until this is mended"}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

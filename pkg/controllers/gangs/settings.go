@@ -3,6 +3,8 @@
 package gangs
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -55,6 +57,10 @@ func settle(name gangs.Name, by string, minMember int32, said map[string]string)
 			s.taken[m.Field] = m.Taken
 		case gangs.GroupsAnnotation:
 			if read.Broken == nil {
+				delete(s.taken, m.Field)
+			}
+		case gangs.TopologyAnnotation:
+			if read.Gather == nil {
 				delete(s.taken, m.Field)
 			}
 		case gangs.WaitingTimeAnnotation, gangs.MatchPolicyAnnotation:
@@ -177,6 +183,11 @@ func canonical(key, text string) string {
 		list := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("[]\", \t\n\r", r) })
 		slices.Sort(list)
 		return strings.Join(slices.Compact(list), ",")
+	case gangs.TopologyAnnotation:
+		var compact bytes.Buffer
+		if json.Compact(&compact, []byte(text)) == nil {
+			return compact.String()
+		}
 	}
 	return text
 }

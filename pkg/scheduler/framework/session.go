@@ -35,6 +35,7 @@ type Session struct {
 	order []string
 	// nodeGroups, nodeGroupOrders and uncacheable are what plugins say to allocate, in the order they said it.
 	nodeGroups      []namedNodeGroupFn
+	gatherers       []GatherFn
 	avoids          []AvoidFn
 	urgent          []UrgentFn
 	units           []UnitFn

@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	batchv1alpha1 "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
 // What other controllers write on their pods.
@@ -26,9 +28,11 @@ const (
 // Ranks orders members by rank, remembering what it read of each. It is for one goroutine.
 type Ranks struct{ known map[api.TaskID]rank }
 
-// rank is a member's place in its gang: members of a role lie together, in a role those of one part of it (a job of
+// rank is a member's place in its gang: those whose place the user numbers come first, by that number. Of the others, members of a role lie together, in a role those of one part of it (a job of
 // several, a group of several), there by index, and those without an index come after them by name.
 type rank struct {
+	numbered   bool
+	number     uint64
 	role, part string
 	indexed    bool
 	index      uint64
@@ -42,6 +46,8 @@ func New() *Ranks { return &Ranks{known: map[api.TaskID]rank{}} }
 func (r *Ranks) Compare(left, right *api.TaskInfo) int {
 	l, m := r.of(left), r.of(right)
 	return cmp.Or(
+		compareBool(m.numbered, l.numbered),
+		cmp.Compare(l.number, m.number),
 		compareNaturally(l.role, m.role),
 		compareNaturally(l.part, m.part),
 		compareBool(m.indexed, l.indexed),
@@ -63,6 +69,9 @@ func (r *Ranks) of(task *api.TaskInfo) rank {
 func rankOf(task *api.TaskInfo) rank {
 	pod := task.Pod
 	r := rank{role: task.TaskRole, name: task.Name}
+	if number, err := strconv.ParseUint(pod.Annotations[gangs.TopologyIndexAnnotation], 10, 64); err == nil {
+		r.numbered, r.number = true, number
+	}
 	if r.role == "" {
 		r.role = pod.Labels[kubeflowRole]
 	}

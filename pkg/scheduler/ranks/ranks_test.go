@@ -40,6 +40,12 @@ func TestRankOrder(t *testing.T) {
 			named("a").Annotation("batch.kubernetes.io/job-completion-index", "9").Obj(),
 			named("b").Label("batch.kubernetes.io/job-completion-index", "10").Obj(),
 		}},
+		"as the user numbers them, whatever their roles and jobs, and then the others": {pods: []*v1.Pod{
+			named("worker-9").Role("worker").Annotation("gang.scheduling.koordinator.sh/network-topology-index", "2").Obj(),
+			named("master-0").Role("master").Annotation("gang.scheduling.koordinator.sh/network-topology-index", "10").Obj(),
+			named("a-0").Role("a").Annotation("gang.scheduling.koordinator.sh/network-topology-index", "-1").Obj(),
+			named("b-0").Role("b").Obj(),
+		}},
 		"by replica index, each type together": {pods: []*v1.Pod{
 			named("z").Label("training.kubeflow.org/replica-type", "master").Label("training.kubeflow.org/replica-index", "0").Obj(),
 			named("y").Label("training.kubeflow.org/replica-type", "worker").Label("training.kubeflow.org/replica-index", "0").Obj(),

@@ -58,11 +58,14 @@ func (r *jobRun) explain() {
 		}
 	}
 	e.Message = compact(e, further) + r.tooLarge(d)
+	if r.gathering != nil {
+		r.explainGathered(&e)
+	}
 	if r.unfinished > 0 {
 		r.fingerprint = 0 // what is not known to be vain is tried again
 	}
 	found := carriedExplanation{r.fingerprint, e, framework.Wait{Reason: reasonOfWait(e), Message: e.Message}}
-	if r.groups == nil {
+	if r.groups == nil && r.gathering == nil {
 		r.recordWait(r.job, found.wait)
 		return
 	}

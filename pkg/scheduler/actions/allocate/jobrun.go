@@ -17,6 +17,10 @@ type jobRun struct {
 	pending *pendingTasks
 	// groups are where the job may lie; nil for anywhere.
 	groups *framework.NodeGroups
+	// gathering is how its tasks are divided over nodes; nil where no plugin says.
+	gathering *framework.Gathering
+	// gatherText is why there is no plan to gather it.
+	gatherText string
 	// compare is the rank order of the job's tasks; nil when it has none.
 	compare func(l, r *api.TaskInfo) int
 	// alone is true if no other job is left, so that nobody is kept waiting by placing all of the job's tasks at once.
@@ -62,7 +66,7 @@ func (s *solver) placeJob(job *api.JobInfo, pending *pendingTasks, alone bool) b
 		return false
 	}
 	defer s.finder.ForgetJob()
-	if r.groups != nil && r.reuseExplanation() {
+	if r.groups != nil && r.gathering == nil && r.reuseExplanation() {
 		return false
 	}
 	return r.finish(r.solve())
@@ -74,8 +78,12 @@ func (s *solver) newJobRun(job *api.JobInfo, pending *pendingTasks, alone bool) 
 	if err != nil {
 		return nil, err
 	}
+	gathering, err := s.ssn.Gathering(job)
+	if err != nil {
+		return nil, err
+	}
 	r := &jobRun{
-		solver: s, job: job, pending: pending, groups: groups, alone: alone, places: 1, members: s.progressOf(job).members,
+		solver: s, job: job, pending: pending, groups: groups, gathering: gathering, alone: alone, places: 1, members: s.progressOf(job).members,
 		tried: map[*nodeset.Set]bool{}, shortfalls: map[*nodeset.Set]shortfall{}, phases: []bool{true, false},
 	}
 	if groups != nil || r.dividesItself() {
@@ -111,7 +119,10 @@ func (r *jobRun) finish(result jobResult) bool {
 // solve places the job: on idle resources before it waits for those being released, whole in one group before it is spread
 // over several, and without the nodes it is to avoid before with them.
 func (r *jobRun) solve() jobResult {
-	if r.groups != nil {
+	switch {
+	case r.gathering != nil:
+		return r.placeGathered()
+	case r.groups != nil:
 		return r.placeInGroups()
 	}
 	return r.tryInOrder(func(opts trialOptions) jobResult {

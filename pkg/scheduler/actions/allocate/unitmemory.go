@@ -72,7 +72,7 @@ func (u *unitRun) makeFingerprint() uint64 {
 // appendUnitGang appends what decides on one of the unit's gangs; nil where that is more than can be named.
 func (r *jobRun) appendUnitGang(b []byte) []byte {
 	tasks := r.pending.tasks[r.job.DefaultSubJobID()]
-	if len(tasks) == 0 || r.dividesItself() || len(r.members.nodes) > 0 || len(r.job.TaskStatusIndex[api.Pipelined]) > 0 ||
+	if len(tasks) == 0 || r.gathering != nil || r.dividesItself() || len(r.members.nodes) > 0 || len(r.job.TaskStatusIndex[api.Pipelined]) > 0 ||
 		len(r.ssn.Avoided(r.job)) > 0 || !r.queueTakes(tasks) {
 		return nil
 	}

@@ -9,6 +9,7 @@
 //   - its unit (units.go): the gangs it is placed and bound with, and what each asks for at the barrier;
 //   - whether it may be placed now: a group waits for each of its gangs, and one whose waiting time was up for the end of its backoff
 //     (timelimit.go);
+//   - how its members are divided over the domains of the network (topologies.go, gathering.go, gatherhome.go; package gather);
 //   - which nodes are kept for gangs that starve, with or without settings (starvation.go);
 //   - what of its settings is mistaken, as a condition and an event on the PodGroup (tell.go).
 package coscheduling
@@ -17,8 +18,10 @@ import (
 	"fmt"
 	"time"
 
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -34,7 +37,10 @@ const (
 )
 
 // Spec tells of the plugin.
-func Spec() framework.PluginSpec {
+func Spec() framework.PluginSpec { return specWith((&topologies{}).of) }
+
+// specWith is the plugin with a source of the cluster's topology.
+func specWith(topologyOf func(framework.Handle) (*v1alpha1.ClusterNetworkTopology, error)) framework.PluginSpec {
 	return framework.PluginSpec{
 		Name: Name,
 		Doc:  "Reads what gangs say in Koordinator's words: strict or not, groups of gangs, match policies, waiting times.",
@@ -56,7 +62,9 @@ func Spec() framework.PluginSpec {
 			_, err := loadStarvation(args)
 			return err
 		},
-		New:          New,
+		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+			return newPlugin(args, h, topologyOf)
+		},
 		VerdictScope: framework.PerJob,
 		Reads:        framework.SomePodKeys(),
 	}
@@ -99,8 +107,8 @@ func load(args framework.Arguments) (gangs.Settings, error) {
 	return defaults, nil
 }
 
-// New builds the plugin. Its errors are those of Spec().Validate.
-func New(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+// newPlugin builds the plugin. Its errors are those of Spec().Validate.
+func newPlugin(args framework.Arguments, h framework.Handle, topologyOf func(framework.Handle) (*v1alpha1.ClusterNetworkTopology, error)) (framework.Plugin, error) {
 	defaults, err := load(args)
 	if err != nil {
 		return nil, err
@@ -112,6 +120,8 @@ func New(args framework.Arguments, h framework.Handle) (framework.Plugin, error)
 	return &plugin{
 		defaults: defaults, known: map[api.JobID]reading{}, alarm: &alarm{wake: h.Wake},
 		starvationAfter: starvationAfter,
+		topology:        func() (*v1alpha1.ClusterNetworkTopology, error) { return topologyOf(h) },
+		nodes:           func() corelisters.NodeLister { return h.InformerFactory().Core().V1().Nodes().Lister() },
 	}, nil
 }
 
@@ -127,6 +137,9 @@ type plugin struct {
 	starvationAfter time.Duration
 	starving        map[api.JobID]*starving
 	guards          map[api.QueueID]*guard
+	// topology and nodes are asked for where a gang is to be gathered.
+	topology func() (*v1alpha1.ClusterNetworkTopology, error)
+	nodes    func() corelisters.NodeLister
 	// session is the one that is open.
 	session *session
 }
@@ -144,6 +157,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	s := p.open(ssn)
 	p.session = s
 	s.noteSatisfied()
+	s.gatherGangs()
 	for _, gang := range s.gangs {
 		s.tellMistakes(gang)
 		gang.setMinimum()
@@ -172,6 +186,8 @@ type session struct {
 	plugin *plugin
 	// gangs are those that have settings.
 	gangs map[api.JobID]*gang
+	// network is nil while no gang is to be gathered.
+	network *network
 	// limits are the groups of these, by their ids, and the gangs that are alone.
 	limits map[string]*limited
 	// guarded are those for which nodes are kept, as the session leaves it.

@@ -26,7 +26,7 @@ func hasSettings(job *api.JobInfo) bool {
 	}
 	for _, key := range []string{
 		gangs.ModeAnnotation, gangs.GroupsAnnotation, gangs.MatchPolicyAnnotation, gangs.MatchPolicyAlias,
-		gangs.WaitingTimeAnnotation, gangs.TotalNumberAnnotation,
+		gangs.WaitingTimeAnnotation, gangs.TotalNumberAnnotation, gangs.TopologyAnnotation,
 	} {
 		if _, ok := job.PodGroup.Annotations[key]; ok {
 			return true

@@ -24,9 +24,9 @@ func (t *Tree) Explain(wanted int) string {
 	where := "the cluster"
 	switch {
 	case t.home != nil:
-		where = fmt.Sprintf("%s %s, where its members are,", t.layers[level-1].Name, t.home.path())
+		where = fmt.Sprintf("%s %s, where its members are,", t.layers[level].Name, t.home.path())
 	case level > 0:
-		where = "no domain of layer " + t.layers[level-1].Name
+		where = "no domain of layer " + t.layers[level].Name
 	}
 	verb := "takes"
 	if level == 0 || t.home != nil {
@@ -55,11 +55,7 @@ func (t *Tree) mostIn(d *domain, wanted int) int { return d.takes.below(min(want
 // explainDomain says what the domain takes, and of those in it where it has slots enough, but not in the multiples that are asked for.
 func (t *Tree) explainDomain(d *domain, wanted int) string {
 	most := t.mostIn(d, wanted)
-	name := d.path()
-	if d.level == 0 {
-		name = "all"
-	}
-	text := fmt.Sprintf("%s %d", name, most)
+	text := fmt.Sprintf("%s %d", d.path(), most)
 	if d.slots < wanted || len(d.children) == 0 || most == wanted {
 		return text
 	}

@@ -26,7 +26,7 @@ func example() []Node {
 
 // rules are of the example's layers: what the words say of them, such as "spine must" or "block 4".
 func rules(words ...string) []Layer {
-	layers := []Layer{{Name: "spine"}, {Name: "block"}, {Name: "node"}}
+	layers := []Layer{{Name: "cluster"}, {Name: "spine"}, {Name: "block"}, {Name: "node"}}
 	for _, word := range words {
 		name, rule, _ := strings.Cut(word, " ")
 		layer := &layers[slices.IndexFunc(layers, func(l Layer) bool { return l.Name == name })]
@@ -53,7 +53,7 @@ func text(shares []Share) string {
 }
 
 func best(t *Tree, wanted int) string {
-	for shares := range t.Plans(wanted) {
+	for shares := range t.Plans(wanted, wanted) {
 		return text(shares)
 	}
 	return ""
@@ -149,7 +149,7 @@ func TestPlansAgreeWithBruteForce(t *testing.T) {
 			exists = exists || broken(layers, nodes, given) == ""
 		})
 		found := 0
-		for shares := range tree.Plans(wanted) {
+		for shares := range tree.Plans(wanted, wanted) {
 			found++
 			if why := broken(layers, nodes, givenBy(nodes, shares)); why != "" || sumOf(shares) != wanted {
 				t.Fatalf("seed %d: plan %s for %d: %s\n%+v\n%+v", seed, text(shares), wanted, why, layers, nodes)
@@ -158,8 +158,8 @@ func TestPlansAgreeWithBruteForce(t *testing.T) {
 		if exists != (found > 0) {
 			t.Fatalf("seed %d: %d plans for %d, and there is one: %v\n%+v\n%+v", seed, found, wanted, exists, layers, nodes)
 		}
-		if (tree.Most(wanted, wanted) == wanted) != exists {
-			t.Fatalf("seed %d: Most does not know of the plan for %d", seed, wanted)
+		if (tree.Most(wanted, wanted) == wanted) != exists || (tree.Least(wanted, wanted) == wanted) != exists {
+			t.Fatalf("seed %d: Most or Least does not know of the plan for %d", seed, wanted)
 		}
 		if exists {
 			plans++
@@ -178,14 +178,14 @@ func TestPlansAgreeWithBruteForce(t *testing.T) {
 
 // drawn draws a tree of up to 6 nodes in up to 2 blocks of up to 2 spines, with rules, and members in one of the domains it may lie in.
 func drawn(random *rand.Rand) ([]Layer, []Node) {
-	layers := []Layer{{Name: "spine"}, {Name: "block"}, {Name: "node"}}
+	layers := []Layer{{Name: "cluster"}, {Name: "spine"}, {Name: "block"}, {Name: "node"}}
 	if random.IntN(2) == 0 {
-		layers[random.IntN(3)].Must = true
+		layers[random.IntN(4)].Must = true
 	}
 	for range random.IntN(3) {
-		layers[random.IntN(3)].Multiple = 1 + random.IntN(4)
+		layers[random.IntN(4)].Multiple = 1 + random.IntN(4)
 	}
-	layers[random.IntN(3)].Prefer = random.IntN(2) == 0
+	layers[random.IntN(4)].Prefer = random.IntN(2) == 0
 	var nodes []Node
 	for i := range 1 + random.IntN(6) {
 		nodes = append(nodes, Node{
@@ -196,7 +196,7 @@ func drawn(random *rand.Rand) ([]Layer, []Node) {
 	if random.IntN(2) == 0 {
 		at := random.IntN(len(nodes))
 		for i := range nodes {
-			if slices.Equal(nodes[i].Domains, nodes[at].Domains) && (i == at || !layers[2].Must) {
+			if slices.Equal(nodes[i].Domains, nodes[at].Domains) && (i == at || !layers[3].Must) {
 				nodes[i].Members = random.IntN(5)
 			}
 		}
@@ -248,7 +248,7 @@ func broken(layers []Layer, nodes []Node, given []int) string {
 	for level, layer := range layers {
 		members, added := map[string]int{}, map[string]int{}
 		for i, node := range nodes {
-			domain := strings.Join(append(slices.Clone(node.Domains), node.Name)[:level+1], "/")
+			domain := strings.Join(append(slices.Clone(node.Domains), node.Name)[:level], "/")
 			members[domain] += node.Members + given[i]
 			added[domain] += given[i]
 		}

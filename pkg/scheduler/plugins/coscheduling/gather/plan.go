@@ -14,16 +14,20 @@ type Share struct {
 	Members int
 }
 
-// Plans yields the ways to place so many members, the best first. Neighbours in a plan are close to each other.
-func (t *Tree) Plans(wanted int) iter.Seq[[]Share] {
+// Plans yields the ways to place now so many members where there is room for those wanted, the best first. Neighbours in a plan are
+// close to each other.
+func (t *Tree) Plans(wanted, now int) iter.Seq[[]Share] {
 	return func(yield func([]Share) bool) {
-		if wanted < 1 || wanted > t.most {
+		if now < 1 || wanted < now || wanted > t.most {
 			return
 		}
-		for level := len(t.layers); level >= t.mustLevel(); level-- {
+		for level := len(t.layers) - 1; level >= t.mustLevel(); level-- {
 			for _, d := range t.candidates(level, wanted) {
+				if !t.holds(d, now) {
+					continue
+				}
 				var shares []Share
-				t.divide(d, wanted, func(node *domain, n int) { shares = append(shares, Share{node.name, n}) })
+				t.divide(d, now, func(node *domain, n int) { shares = append(shares, Share{node.name, n}) })
 				if !yield(shares) {
 					return
 				}
@@ -35,11 +39,26 @@ func (t *Tree) Plans(wanted int) iter.Seq[[]Share] {
 // Most is the largest number of members, from least up to most, that there is a plan for; 0 for none.
 func (t *Tree) Most(least, most int) int {
 	for n := min(most, t.most); n >= max(least, 1); n-- {
-		if slices.ContainsFunc(t.levels[t.mustLevel()], func(d *domain) bool { return t.holds(d, n) }) {
+		if t.held(n) {
 			return n
 		}
 	}
 	return 0
+}
+
+// Least is the smallest such number.
+func (t *Tree) Least(least, most int) int {
+	for n := max(least, 1); n <= min(most, t.most); n++ {
+		if t.held(n) {
+			return n
+		}
+	}
+	return 0
+}
+
+// held is true if there is a plan for so many members.
+func (t *Tree) held(n int) bool {
+	return slices.ContainsFunc(t.levels[t.mustLevel()], func(d *domain) bool { return t.holds(d, n) })
 }
 
 // holds is true if so many members may be added to the domain, and to none beside it.
@@ -47,8 +66,8 @@ func (t *Tree) holds(d *domain, n int) bool {
 	if !d.takes.has(n) || t.home != nil && d.at(t.home.level) != t.home {
 		return false
 	}
-	for around := d.parent; around != nil && around.level > 0; around = around.parent {
-		if k := t.layers[around.level-1].Multiple; k > 1 && (around.members+n)%k != 0 {
+	for around := d.parent; around != nil; around = around.parent {
+		if k := t.layers[around.level].Multiple; k > 1 && (around.members+n)%k != 0 {
 			return false
 		}
 	}
@@ -94,8 +113,8 @@ func upwards(l, r *domain, of func(*domain) int) int {
 func (t *Tree) spread(d *domain, wanted int) int {
 	var levels []int
 	for i, layer := range t.layers {
-		if layer.Prefer && i+1 > d.level {
-			levels = append(levels, i+1)
+		if layer.Prefer && i > d.level {
+			levels = append(levels, i)
 		}
 	}
 	if len(levels) == 0 {
@@ -115,7 +134,7 @@ func (t *Tree) divide(d *domain, n int, give func(node *domain, n int)) {
 	if n == 0 {
 		return
 	}
-	if d.level == len(t.layers) {
+	if d.level == len(t.layers)-1 {
 		give(d, n)
 		return
 	}

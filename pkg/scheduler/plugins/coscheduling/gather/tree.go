@@ -19,14 +19,14 @@ type Layer struct {
 // Node is a node with what the gang finds there.
 type Node struct {
 	Name string
-	// Domains are the names of those it lies in, of each layer but the last, which is the nodes', the widest first.
+	// Domains are the names of those it lies in, of each layer but the first and the last, the widest first.
 	Domains []string
 	// Slots is how many more members it takes, Members how many of the gang it has, and Company how many that the gang would rather
 	// be with.
 	Slots, Members, Company int
 }
 
-// domain is a part of the tree. The root is of level 0, and the layer at place l has level l+1.
+// domain is a part of the tree. Its level is the place of its layer.
 type domain struct {
 	name     string
 	level    int
@@ -41,7 +41,10 @@ type domain struct {
 
 // path names the domain with those around it.
 func (d *domain) path() string {
-	if d.level <= 1 {
+	switch d.level {
+	case 0:
+		return "all"
+	case 1:
 		return d.name
 	}
 	return d.parent.path() + "/" + d.name
@@ -66,9 +69,9 @@ type Tree struct {
 	home *domain
 }
 
-// New makes the tree of the nodes, for dividing up to so many members. The last of the layers is the nodes'.
+// New makes the tree of the nodes, for dividing up to so many members. The first of the layers is the cluster's, the last the nodes'.
 func New(layers []Layer, nodes []Node, most int) *Tree {
-	t := &Tree{layers: layers, levels: make([][]*domain, len(layers)+1), most: most}
+	t := &Tree{layers: layers, levels: make([][]*domain, len(layers)), most: most}
 	root := &domain{}
 	t.levels[0] = []*domain{root}
 	sorted := slices.Clone(nodes)
@@ -86,12 +89,13 @@ func New(layers []Layer, nodes []Node, most int) *Tree {
 // add adds a node, of which those before it are sorted.
 func (t *Tree) add(root *domain, node *Node) {
 	d := root
-	for level := 1; level <= len(t.layers); level++ {
+	last := len(t.layers) - 1
+	for level := 1; level <= last; level++ {
 		name := node.Name
-		if level < len(t.layers) {
+		if level < last {
 			name = node.Domains[level-1]
 		}
-		if n := len(d.children); n == 0 || level == len(t.layers) || d.children[n-1].name != name {
+		if n := len(d.children); n == 0 || level == last || d.children[n-1].name != name {
 			child := &domain{name: name, level: level, parent: d}
 			d.children = append(d.children, child)
 			t.levels[level] = append(t.levels[level], child)
@@ -103,7 +107,7 @@ func (t *Tree) add(root *domain, node *Node) {
 
 // sum finds what the domain takes, from what those in it take.
 func (t *Tree) sum(d *domain) {
-	if d.level == len(t.layers) {
+	if d.level == len(t.layers)-1 {
 		d.takes = upTo(d.slots)
 	} else {
 		for _, child := range d.children {
@@ -117,9 +121,7 @@ func (t *Tree) sum(d *domain) {
 		})
 		d.takes = t.sumOf(d.children)
 	}
-	if d.level > 0 {
-		d.takes = d.takes.multiples(t.layers[d.level-1].Multiple, d.members, t.most)
-	}
+	d.takes = d.takes.multiples(t.layers[d.level].Multiple, d.members, t.most)
 	if d.takes.list == nil {
 		d.slots = d.takes.most
 	}
@@ -138,11 +140,11 @@ func (t *Tree) settle() {
 	}
 }
 
-// mustLevel is the level of the narrowest layer that the gang must gather in; 0 if there is none.
+// mustLevel is the level of the narrowest layer that the gang must gather in; 0, the cluster's, if there is none.
 func (t *Tree) mustLevel() int {
 	for i, layer := range slices.Backward(t.layers) {
 		if layer.Must {
-			return i + 1
+			return i
 		}
 	}
 	return 0

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gangs
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// What a rule of TopologyAnnotation may say as its strategy.
+const (
+	// MustGather: all members lie in one domain of the layer, or none is placed.
+	MustGather = "MustGather"
+	// PreferGather: they lie in as few domains of the layer as can be.
+	PreferGather = "PreferGather"
+)
+
+const (
+	// maxGatherRules is how many layers a gang may speak of; networks have a handful.
+	maxGatherRules = 16
+	// maxGatherText is how many bytes are read: so many rules with layers that are named as long as labels' keys.
+	maxGatherText = maxGatherRules * 512
+)
+
+// GatherRule is what a gang asks for in a layer of the network.
+type GatherRule struct {
+	Layer string
+	// Must is true for MustGather, Prefer for PreferGather.
+	Must, Prefer bool
+	// Multiple is of what the number of members in each domain must be a multiple; 1 is any.
+	Multiple int
+}
+
+const gatherWanted = `{"gatherStrategy":[{"layer":"BlockLayer","strategy":"MustGather"}]}`
+
+// gather reads how the gang is to be gathered. A rule that cannot be understood asks for what is left of it.
+func (r *reader) gather() {
+	text, said := r.annotations[TopologyAnnotation]
+	if !said || text == "" {
+		return
+	}
+	var spec struct {
+		GatherStrategy []struct {
+			Layer    string          `json:"layer"`
+			Strategy string          `json:"strategy"`
+			Multiple json.RawMessage `json:"podCountMultiple"`
+		} `json:"gatherStrategy"`
+	}
+	if len(text) > maxGatherText || json.Unmarshal([]byte(text), &spec) != nil {
+		r.mistake(TopologyAnnotation, fmt.Sprintf("JSON such as %s, of at most %d bytes", gatherWanted, maxGatherText), "the gang is not gathered")
+		return
+	}
+	if len(spec.GatherStrategy) > maxGatherRules {
+		r.mistake(TopologyAnnotation, fmt.Sprintf("at most %d rules", maxGatherRules), "the gang is not gathered")
+		return
+	}
+	for _, said := range spec.GatherStrategy {
+		if said.Layer == "" {
+			r.gatherMistake("a rule without layer", "the name of a layer", "nothing of the rule")
+			continue
+		}
+		if slices.ContainsFunc(r.settings.Gather, func(known GatherRule) bool { return known.Layer == said.Layer }) {
+			r.gatherMistake("two rules for layer "+said.Layer, "one rule for each layer", "the first")
+			continue
+		}
+		rule := GatherRule{Layer: said.Layer, Must: said.Strategy == MustGather, Prefer: said.Strategy == PreferGather, Multiple: 1}
+		if len(said.Multiple) > 0 && string(said.Multiple) != "null" {
+			rule.Multiple = r.multiple(said.Layer, string(said.Multiple))
+		}
+		if !rule.Must && !rule.Prefer && (said.Strategy != "" || rule.Multiple == 1) {
+			r.gatherMistake(fmt.Sprintf("strategy %q of layer %s", said.Strategy, said.Layer), MustGather+" or "+PreferGather, PreferGather)
+			rule.Prefer = true
+		}
+		r.settings.Gather = append(r.settings.Gather, rule)
+	}
+}
+
+// multiple reads a podCountMultiple; 0 is as if it were not there.
+func (r *reader) multiple(layer, text string) int {
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 0 {
+		r.gatherMistake(fmt.Sprintf("podCountMultiple %s of layer %s", text, layer), "a whole number above 0", "1")
+		return 1
+	}
+	return max(int(n), 1)
+}
+
+func (r *reader) gatherMistake(found, want, taken string) {
+	r.mistakes = append(r.mistakes, Mistake{Field: TopologyAnnotation, Found: found, Want: want, Taken: taken})
+}

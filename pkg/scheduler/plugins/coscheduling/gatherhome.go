@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"fmt"
+	"strings"
+
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// homeOf names the domain of the node that a gang with this must lies in as a whole.
+func homeOf(domains []string, node string, must int) string {
+	if must > len(domains) {
+		return strings.Join(append(domains[:len(domains):len(domains)], node), "/")
+	}
+	return strings.Join(domains[:must], "/")
+}
+
+// home is the domain where the gang's members are, or most of them; empty while there are none.
+func (n *network) home(job *api.JobInfo, a *gathered) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if a.known {
+		return a.home
+	}
+	counts := map[string]int{}
+	for _, status := range placed {
+		for _, task := range job.TaskStatusIndex[status] {
+			if domains, ok := n.domains[task.NodeName]; ok {
+				counts[homeOf(domains, task.NodeName, a.must)]++
+			}
+		}
+	}
+	a.home, a.known = "", true
+	for name, count := range counts {
+		if a.home == "" || count > counts[a.home] || count == counts[a.home] && name < a.home {
+			a.home = name
+		}
+	}
+	return a.home
+}
+
+// predicate keeps actions that know nothing of gathering from taking a member out of the domain that its gang must lie in.
+func (n *network) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
+	a := n.asking[task.Job]
+	if !a.binds() {
+		return nil
+	}
+	status := &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name}
+	if a.err != nil {
+		status.Reason = "its gang is not gathered now"
+		return api.NewFitErrWithStatus(task, node, status)
+	}
+	home := n.home(n.Jobs[task.Job], a)
+	if home == "" || homeOf(n.domains[node.Name], node.Name, a.must) == home {
+		return nil
+	}
+	status.Code = api.Unschedulable // what this session placed it may take back
+	status.Reason = fmt.Sprintf("node(s) outside of %s %s, where its gang is", a.rules[a.must].Name, home)
+	return api.NewFitErrWithStatus(task, node, status)
+}
+
+// jobKey is another when members have gone elsewhere.
+func (n *network) jobKey(job *api.JobInfo) string {
+	a := n.asking[job.UID]
+	if !a.binds() {
+		return ""
+	}
+	return string(job.UID) + " " + n.home(job, a)
+}
+
+// leftHome is the pre-bind step of one session. It outlives the session, of which it keeps what does not change.
+type leftHome struct {
+	layers  []layer
+	domains map[string][]string
+	asking  map[api.JobID]int
+	nodes   corelisters.NodeLister
+}
+
+// addPreBind adds the step, if a gang must lie in one domain of a layer that labels tell.
+func (n *network) addPreBind(p *plugin) {
+	step := &leftHome{layers: n.layers, domains: n.domains, asking: map[api.JobID]int{}}
+	for uid, a := range n.asking {
+		if a.err == nil && a.must > 0 && a.must <= len(n.layers) {
+			step.asking[uid] = a.must
+		}
+	}
+	if len(step.asking) == 0 {
+		return
+	}
+	step.nodes = p.nodes()
+	n.AddPreBindFn(Name, step.preBind, framework.WithLastLook(step.preBind))
+}
+
+// preBind refuses a node that has left the domain that the member's gang must lie in since the gang was placed.
+func (l *leftHome) preBind(task *api.TaskInfo, name string) error {
+	must, asks := l.asking[task.Job]
+	if !asks {
+		return nil
+	}
+	then := homeOf(l.domains[name], name, must)
+	node, err := l.nodes.Get(name)
+	if err != nil { // a lister has no other error than that it is not there
+		return fmt.Errorf("node %s was in %s %s when the gang was placed and is not there any more", name, l.layers[must-1].name, then)
+	}
+	if now := homeOf(domainsOf(l.layers, node), name, must); now != then {
+		return fmt.Errorf("node %s was in %s %s when the gang was placed and is in %s now: annotation %s keeps the gang in one",
+			name, l.layers[must-1].name, then, now, gangs.TopologyAnnotation)
+	}
+	return nil
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling/gather"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/ranks"
+)
+
+const (
+	clusterLayer = string(v1alpha1.ClusterTopologyLayer)
+	nodeLayer    = string(v1alpha1.NodeTopologyLayer)
+)
+
+// network is the cluster's network, as gangs of one session see it that are to be gathered.
+type network struct {
+	*framework.Session
+	layers []layer
+	// unread is why the layers could not be read.
+	unread error
+	// domains are those of each node.
+	domains map[string][]string
+	// asking are the gangs to be gathered.
+	asking map[api.JobID]*gathered
+
+	// mu guards the rest, because upstream's actions ask predicates from several goroutines.
+	mu sync.Mutex
+	// company counts, for selectors that were asked about, the pods on each node, by namespace and selector.
+	company map[string]map[string]int
+}
+
+// gathered is a gang to be gathered.
+type gathered struct {
+	rules []gather.Layer
+	// must is how many layers name the domain that it must lie in; 0 if it may lie in any, and one more than there are layers if it must
+	// lie on one node.
+	must int
+	// err is why it may not be placed.
+	err error
+	// home is the domain that its members are in, while it is known; known is false when members have come or gone.
+	home  string
+	known bool
+}
+
+// binds is true if there are nodes that the gang's members may not go on.
+func (a *gathered) binds() bool { return a != nil && (a.must > 0 || a.err != nil) }
+
+// gatherGangs reads how the session's gangs are to be gathered. Without such a gang nothing is registered.
+func (s *session) gatherGangs() {
+	n := &network{Session: s.Session, asking: map[api.JobID]*gathered{}, company: map[string]map[string]int{}}
+	for uid, g := range s.gangs {
+		if len(g.Gather) == 0 {
+			continue
+		}
+		if len(n.asking) == 0 {
+			n.read(s.plugin)
+		}
+		n.asking[uid] = n.request(g)
+	}
+	if len(n.asking) == 0 {
+		return
+	}
+	s.network = n
+	s.AddGatherFn(Name, n.gathering)
+	s.AddPredicateFn(Name, n.predicate)
+	s.AddSkipFn(Name, func(task *api.TaskInfo) bool { return !n.asking[task.Job].binds() })
+	s.AddJobKeyFn(Name, n.jobKey)
+	s.AddEventHandler(&vcframework.EventHandler{
+		AllocateFunc:   func(event *vcframework.Event) { n.changed(event.Task, +1) },
+		DeallocateFunc: func(event *vcframework.Event) { n.changed(event.Task, -1) },
+	})
+	n.addPreBind(s.plugin)
+}
+
+// read reads the layers, and which domains the nodes are in.
+func (n *network) read(p *plugin) {
+	topology, err := p.topology()
+	if err == nil {
+		n.layers, err = layersOf(topology)
+	}
+	n.unread = err
+	n.domains = make(map[string][]string, len(n.NodeList))
+	for _, node := range n.NodeList {
+		n.domains[node.Name] = domainsOf(n.layers, node.Node)
+	}
+}
+
+// request reads what the gang asks for in the layers there are. What cannot be promised keeps it from being placed.
+func (n *network) request(g *gang) *gathered {
+	a := &gathered{rules: []gather.Layer{{Name: clusterLayer}}}
+	for _, l := range n.layers {
+		a.rules = append(a.rules, gather.Layer{Name: l.name})
+	}
+	a.rules = append(a.rules, gather.Layer{Name: nodeLayer})
+	var names []string
+	for _, rule := range a.rules {
+		names = append(names, rule.Name)
+	}
+	for _, rule := range g.Gather {
+		i := slices.Index(names, rule.Layer)
+		switch {
+		case i >= 0:
+			a.rules[i].Must, a.rules[i].Prefer, a.rules[i].Multiple = rule.Must, rule.Prefer, rule.Multiple
+			if rule.Must {
+				a.must = max(a.must, i)
+			}
+		case !rule.Must && rule.Multiple <= 1:
+			g.mistakes = append(slices.Clip(g.mistakes), gangs.Mistake{
+				Field: gangs.TopologyAnnotation, Found: "layer " + rule.Layer, Want: "one of " + strings.Join(names, ", "), Taken: "nothing of the rule",
+			})
+		case n.unread != nil:
+			a.err = fmt.Errorf("it is to be gathered by layer %s: %w", brief.Value(rule.Layer), n.unread)
+		default:
+			a.err = fmt.Errorf("annotation %s asks for layer %s, and there are %s", gangs.TopologyAnnotation, brief.Value(rule.Layer), strings.Join(names, ", "))
+		}
+	}
+	if g.ContainsHardTopology() || g.ContainsSubJobPolicy() {
+		a.err = errors.New("annotation " + gangs.TopologyAnnotation + " cannot be had together with spec.networkTopology of mode hard, or with sub-groups")
+	}
+	return a
+}
+
+// placed are the statuses of members that hold a node.
+var placed = []api.TaskStatus{api.Allocated, api.Pipelined, api.Binding, api.Bound, api.Running}
+
+// gathering implements framework.GatherFn.
+func (n *network) gathering(job *api.JobInfo) (*framework.Gathering, error) {
+	a := n.asking[job.UID]
+	if a == nil || a.err != nil {
+		if a == nil {
+			return nil, nil
+		}
+		return nil, a.err
+	}
+	members := map[string]int{}
+	for _, status := range placed {
+		for _, task := range job.TaskStatusIndex[status] {
+			members[task.NodeName]++
+		}
+	}
+	company := n.companyOf(job)
+	on := func(slots map[string]int, most int) framework.GatherPlans {
+		nodes := make([]gather.Node, 0, len(n.NodeList))
+		for _, node := range n.NodeList {
+			nodes = append(nodes, gather.Node{
+				Name: node.Name, Domains: n.domains[node.Name],
+				Slots: slots[node.Name], Members: members[node.Name], Company: company[node.Name],
+			})
+		}
+		return plans{gather.New(a.rules, nodes, most)}
+	}
+	return &framework.Gathering{On: on, Compare: ranks.New().Compare}, nil
+}
+
+// plans are a tree's.
+type plans struct{ *gather.Tree }
+
+// Plans implements framework.GatherPlans.
+func (p plans) Plans(wanted, now int) iter.Seq[[]framework.NodeShare] {
+	return func(yield func([]framework.NodeShare) bool) {
+		for plan := range p.Tree.Plans(wanted, now) {
+			shares := make([]framework.NodeShare, len(plan))
+			for i, share := range plan {
+				shares[i] = framework.NodeShare(share)
+			}
+			if !yield(shares) {
+				return
+			}
+		}
+	}
+}
+
+// selectorOf is the selector of the gang's pods, with their namespace: that of the first pod by name that has one; empty for none.
+func selectorOf(job *api.JobInfo) string {
+	var first *api.TaskInfo
+	for _, task := range job.Tasks {
+		if task.Pod.Annotations[gangs.TopologySelectorAnnotation] != "" && (first == nil || task.Name < first.Name) {
+			first = task
+		}
+	}
+	if first == nil {
+		return ""
+	}
+	return job.Namespace + "/" + first.Pod.Annotations[gangs.TopologySelectorAnnotation]
+}
+
+// companyOf counts on each node the pods that have the selector of the gang's.
+func (n *network) companyOf(job *api.JobInfo) map[string]int {
+	selector := selectorOf(job)
+	if selector == "" {
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	counts, known := n.company[selector]
+	if !known {
+		counts = map[string]int{}
+		for _, node := range n.NodeList {
+			for _, task := range node.Tasks {
+				if selects(selector, task) {
+					counts[node.Name]++
+				}
+			}
+		}
+		n.company[selector] = counts
+	}
+	return counts
+}
+
+func selects(selector string, task *api.TaskInfo) bool {
+	said := task.Pod.Annotations[gangs.TopologySelectorAnnotation]
+	return said != "" && len(selector) == len(task.Namespace)+1+len(said) && selector == task.Namespace+"/"+said
+}
+
+// changed takes in that a task was placed in the session, or taken away.
+func (n *network) changed(task *api.TaskInfo, by int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for selector, counts := range n.company {
+		if selects(selector, task) {
+			counts[task.NodeName] += by
+		}
+	}
+	if a := n.asking[task.Job]; a != nil {
+		a.known = false
+	}
+}

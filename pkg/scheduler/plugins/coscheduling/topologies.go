@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	clientset "github.com/volcano-prebind/volcano-prebind/pkg/client/clientset/versioned"
+	"github.com/volcano-prebind/volcano-prebind/pkg/client/informers/externalversions"
+	listers "github.com/volcano-prebind/volcano-prebind/pkg/client/listers/scheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// topologyLabel is what the object is called in messages.
+const topologyLabel = "ClusterNetworkTopology " + v1alpha1.DefaultTopologyName
+
+// topologies reads the ClusterNetworkTopology of the scheduler that was last asked for, once a gang wants to know of it. It is one for all
+// configurations.
+type topologies struct {
+	mu     sync.Mutex
+	handle framework.Handle
+	lister listers.ClusterNetworkTopologyLister
+	synced func() bool
+}
+
+// of returns the topology, or why there is none.
+func (t *topologies) of(h framework.Handle) (*v1alpha1.ClusterNetworkTopology, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lister == nil || t.handle != h {
+		if err := t.watch(h); err != nil {
+			return nil, err
+		}
+	}
+	if !t.synced() {
+		return nil, errors.New(topologyLabel + " is not read yet: the scheduler has just begun to look for it, or the API server does not serve it")
+	}
+	found, err := t.lister.Get(v1alpha1.DefaultTopologyName)
+	if err != nil { // a lister has no other error than that it is not there
+		return nil, errors.New("there is no " + topologyLabel + ", which names the layers of the network")
+	}
+	return found, nil
+}
+
+func (t *topologies) watch(h framework.Handle) error {
+	client, err := clientset.NewForConfig(h.RestConfig())
+	if err != nil {
+		return fmt.Errorf("making a client for %s: %w", topologyLabel, err)
+	}
+	objects := externalversions.NewSharedInformerFactory(client, 0).Scheduling().V1alpha1().ClusterNetworkTopologies()
+	informer := objects.Informer()
+	changed := func(any) { h.Wake() }
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: changed, DeleteFunc: changed, UpdateFunc: func(_, now any) { h.Wake() }}); err != nil {
+		return fmt.Errorf("watching %s: %w", topologyLabel, err)
+	}
+	if err := h.StartInformers(informer); err != nil {
+		return err
+	}
+	t.handle, t.lister, t.synced = h, objects.Lister(), informer.HasSynced
+	return nil
+}
+
+const (
+	// maxLayers and maxLayerKeys bound what is read of the topology, which each node is asked for.
+	maxLayers    = 16
+	maxLayerKeys = 16
+)
+
+// layer is a layer of the network, other than the cluster and the nodes.
+type layer struct {
+	name string
+	keys []string
+}
+
+// layersOf are the topology's layers, the widest first: a chain from the one without parent down to the nodes.
+func layersOf(topology *v1alpha1.ClusterNetworkTopology) ([]layer, error) {
+	wrong := func(format string, args ...any) ([]layer, error) {
+		return nil, fmt.Errorf("%s: spec.networkTopologySpec: "+format, append([]any{topologyLabel}, args...)...)
+	}
+	said := topology.Spec.NetworkTopologySpec
+	if len(said) > maxLayers {
+		return wrong("found %d layers, want at most %d", len(said), maxLayers)
+	}
+	inside := map[v1alpha1.TopologyLayer]*v1alpha1.NetworkTopologySpec{} // by parent
+	names := map[v1alpha1.TopologyLayer]bool{}
+	for i := range said {
+		parent := said[i].ParentTopologyLayer
+		if parent == v1alpha1.ClusterTopologyLayer {
+			parent = ""
+		}
+		switch name := said[i].TopologyLayer; {
+		case name == "" || name == v1alpha1.ClusterTopologyLayer:
+			return wrong("found a layer named %q, want one with a name of its own", name)
+		case names[name]:
+			return wrong("found layer %s twice", brief.Value(string(name)))
+		case inside[parent] != nil:
+			return wrong("layers %s and %s have the same parent, want one within the other", brief.Value(string(inside[parent].TopologyLayer)), brief.Value(string(name)))
+		case name != v1alpha1.NodeTopologyLayer && (len(said[i].LabelKey) == 0 || len(said[i].LabelKey) > maxLayerKeys):
+			return wrong("layer %s has %d label keys, want 1 to %d", brief.Value(string(name)), len(said[i].LabelKey), maxLayerKeys)
+		default:
+			names[name] = true
+			inside[parent] = &said[i]
+		}
+	}
+	var layers []layer
+	seen := 0
+	for next := inside[""]; next != nil; next = inside[next.TopologyLayer] {
+		if seen++; next.TopologyLayer != v1alpha1.NodeTopologyLayer {
+			layers = append(layers, layer{string(next.TopologyLayer), next.LabelKey})
+		} else if seen < len(said) {
+			return wrong("layer %s has another within it", v1alpha1.NodeTopologyLayer)
+		}
+	}
+	if seen < len(said) {
+		return wrong("%d of its layers lie in none that leads to one without parent", len(said)-seen)
+	}
+	return layers, nil
+}
+
+// domainsOf names the domains of the node, the widest first. A node without any of a layer's labels is a domain of its own there.
+func domainsOf(layers []layer, node *v1.Node) []string {
+	domains := make([]string, len(layers))
+	for i, l := range layers {
+		at := slices.IndexFunc(l.keys, func(key string) bool { return node.Labels[key] != "" })
+		if at < 0 {
+			domains[i] = "node/" + node.Name // which no label's value can be
+			continue
+		}
+		domains[i] = node.Labels[l.keys[at]]
+	}
+	return domains
+}
