@@ -3,6 +3,7 @@
 package allocator
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -62,8 +63,8 @@ func (p *gangPlan) solveLevel() (allocations []*Allocation, failed int, f failur
 }
 
 // solve places all members under the limits; nil beside the member that could not be. Members are placed one after another. One that finds nothing goes first in the
-// next try. If that does not help, shares are spread over the devices with most room, which is the way to place most that are alike; and then each device of each
-// member before it is forbidden in turn. As in any plan there is one of them must be without one of those devices, that finds a plan if the tries last.
+// next try. If that does not help, those that are harder to place go first, and shares are spread over the devices with most room, which is the way to place most
+// that are alike; and then each device of each member before it is forbidden in turn. As in any plan there is one of them must be without one of those devices, that finds a plan if the tries last.
 func (p *gangPlan) solve(limits []limit) (placed []placement, failed int, f failure) {
 	order := make([]int, len(p.requests))
 	for m := range order {
@@ -78,7 +79,7 @@ func (p *gangPlan) solve(limits []limit) (placed []placement, failed int, f fail
 		order = slices.Insert(slices.Delete(order, at, at+1), 0, failed)
 	}
 	if placed == nil && p.haveRoom() {
-		if placed = p.solveBySpreading(order, limits); placed == nil {
+		if placed = p.solveByOrder(order, limits); placed == nil {
 			placed = p.solveByBans(order, limits)
 		}
 	} else if placed != nil {
@@ -117,22 +118,63 @@ func (p *gangPlan) haveRoom() bool {
 	return !p.full
 }
 
-// solveBySpreading has members that ask for shares of several devices take those with room for most of them, in the widest scope they may have.
-func (p *gangPlan) solveBySpreading(order []int, limits []limit) []placement {
+// solveByOrder tries some orders of members. Those that ask for shares of several devices take those with room for most of them, in the widest scope they may have,
+// or else as always.
+func (p *gangPlan) solveByOrder(order []int, limits []limit) []placement {
+	bySize, byScope := slices.Clone(order), slices.Clone(order)
+	slices.SortStableFunc(bySize, func(l, r int) int { return cmp.Or(p.compareSizes(l, r), p.compareScopes(l, r)) })
+	slices.SortStableFunc(byScope, func(l, r int) int { return cmp.Or(p.compareScopes(l, r), p.compareSizes(l, r)) })
 	spread := slices.Clone(limits)
 	any := false
 	for m, r := range p.requests {
 		spread[m].spread = !limits[m].exact && r.sharesSeveral()
 		any = any || spread[m].spread
 	}
-	if !any || p.tries <= 0 {
-		return nil
+	for _, way := range []struct {
+		order  []int
+		limits []limit
+		is     bool
+	}{{order, spread, any}, {bySize, spread, any}, {byScope, spread, any}, {bySize, limits, true}, {byScope, limits, true}} {
+		if !way.is || p.tries <= 0 {
+			continue
+		}
+		if placed, _, _ := p.try(way.order, way.limits); placed != nil {
+			p.limits = way.limits
+			return placed
+		}
 	}
-	placed, _, _ := p.try(order, spread)
-	if placed != nil {
-		p.limits = spread
+	return nil
+}
+
+// compareSizes is negative if the member l takes more of each device than r, or all that is left of it.
+func (p *gangPlan) compareSizes(l, r int) int {
+	return cmp.Compare(p.requests[r].size(), p.requests[l].size())
+}
+
+// size is the most that is asked for of a device, in hundredths as far as the request says it, and more if nobody else may have any.
+func (r *Request) size() (most int64) {
+	for t := range r.of {
+		if want := &r.of[t]; want.asked() {
+			most = max(most, want.amounts[Core], want.amounts[MemoryRatio], want.amounts[RDMAShare], want.amounts[FPGAShare], 100*int64(want.exclusive))
+		}
 	}
-	return placed
+	return most
+}
+
+// compareScopes is negative if the member l must have its devices in a narrower scope than r, or has to have more of them there.
+func (p *gangPlan) compareScopes(l, r int) int {
+	narrowest := func(m int) (scope Scope, count int) {
+		scope = ScopeNode
+		for t := range p.requests[m].of {
+			if want := &p.requests[m].of[t]; want.asked() && want.scope > 0 {
+				scope, count = min(scope, want.scope), max(count, want.count)
+			}
+		}
+		return scope, count
+	}
+	scope, count := narrowest(l)
+	other, otherCount := narrowest(r)
+	return cmp.Or(cmp.Compare(scope, other), cmp.Compare(otherCount, count))
 }
 
 // solveByBans looks at plans with the fewest bans first.
