@@ -47,6 +47,8 @@ func TestWhatPodsOnANodeHave(t *testing.T) {
 	malformed := asks("malformed", v1.ResourceList{"huawei.com/npu-core": one, "koordinator.sh/gpu": one})
 	silentLeaving := silent.DeepCopy()
 	silentLeaving.DeletionTimestamp = leaving.DeletionTimestamp
+	silentOnAll := silentLeaving.DeepCopy() // without its CPUs nobody has room now
+	silentOnAll.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("96")
 	whole := []string{"n1: gpu 0,1,2,3,4,5,6,7"}
 	overflowing := has("overflowing", "n1", "9007199254740991", slices.Repeat([]int{7}, 1500)...)
 	tests := map[string]struct {
@@ -69,6 +71,7 @@ func TestWhatPodsOnANodeHave(t *testing.T) {
 		"one that nobody gave any":          {running: []*v1.Pod{asks("costless", v1.ResourceList{"koordinator.sh/gpu": one})}, want: whole},
 		"one that asks for less than one":   {running: []*v1.Pod{asks("zero", v1.ResourceList{"koordinator.sh/gpu.shared": resource.Quantity{}})}, want: whole},
 		"such a one that is being deleted":  {running: []*v1.Pod{silentLeaving}, said: "node(s) have pods with devices and nothing says which"},
+		"one that leaves its CPUs as well":  {running: []*v1.Pod{silentOnAll}, waits: true},
 		"its own annotation from who knows": {change: annotated(schedulingv1alpha1.DeviceAllocatedAnnotation, `{"gpu":[{"minor":99}]}`), want: whole},
 	}
 	for name, tc := range tests {

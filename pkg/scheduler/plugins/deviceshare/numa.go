@@ -45,7 +45,7 @@ func (s *session) alignmentOf(task *api.TaskInfo, node *api.NodeInfo) alignment 
 		free[numa.CPUDetail[cpu].NUMANodeID]++
 	}
 	for _, own := range s.onNode[node.Name] {
-		if own.task.UID != task.UID && own.cpus > 0 {
+		if own.cpus > 0 {
 			free[own.numa] -= own.cpus
 		}
 	}

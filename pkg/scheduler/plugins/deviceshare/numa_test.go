@@ -24,6 +24,8 @@ import (
 func TestDevicesAreWhereTheCPUsAre(t *testing.T) {
 	tests := map[string]struct {
 		policy, gpus, arguments string
+		// kubelet is the policy of the node's.
+		kubelet string
 		// free is how many CPUs each NUMA node has free.
 		free map[int]int
 		want string
@@ -37,6 +39,7 @@ func TestDevicesAreWhereTheCPUsAre(t *testing.T) {
 		"a policy that is a wish":            {policy: "best-effort", gpus: "200", free: map[int]int{0: 0, 1: 8}, want: "n1: gpu 4,5"},
 		"a wish that cannot be":              {policy: "best-effort", gpus: "600", free: map[int]int{0: 8, 1: 8}, want: "n1: gpu 0,1,2,3,4,5"},
 		"a policy that is not looked at":     {policy: "single-numa-node", gpus: "200", free: map[int]int{0: 0, 1: 8}, arguments: "disableDeviceNUMATopologyAlignment: true", want: "n1: gpu 0,1"},
+		"a kubelet that aligns nothing":      {policy: "single-numa-node", gpus: "200", free: map[int]int{0: 0, 1: 8}, kubelet: "none", want: "n1: gpu 0,1"},
 		"a policy, and CPUs nobody knows of": {policy: "single-numa-node", gpus: "200", want: "n1: gpu 0,1"},
 	}
 	for name, tc := range tests {
@@ -51,7 +54,9 @@ func TestDevicesAreWhereTheCPUsAre(t *testing.T) {
 				w.conf += "    arguments: {" + tc.arguments + "}\n"
 			}
 			if tc.free != nil {
-				w.Cache().Nodes["n1"].NumaInfo = numaInfo(tc.free)
+				info := numaInfo(tc.free)
+				info.Policies[nodeinfov1alpha1.TopologyManagerPolicy] = cmp.Or(tc.kubelet, "single-numa-node")
+				w.Cache().Nodes["n1"].NumaInfo = info
 				w.Cache().Nodes["n1"].NumaChgFlag = api.NumaInfoMoreFlag
 			}
 			got := w.allocate(t)
@@ -76,19 +81,21 @@ func TestMembersOfASessionSeeEachOthersCPUs(t *testing.T) {
 		policy string
 		free   map[int]int
 		limit  string
+		cpu    string
 		want   map[string]string
 	}{
 		"one CPU on each":          {free: map[int]int{0: 1, 1: 1}, want: map[string]string{"g-0": "n1: gpu 0,1", "g-1": "n1: gpu 4,5"}},
 		"two on the first":         {free: map[int]int{0: 2, 1: 1}, want: map[string]string{"g-0": "n1: gpu 0,1", "g-1": "n1: gpu 2,3"}},
 		"one in all":               {free: map[int]int{0: 1, 1: 0}, want: map[string]string{}},
 		"CPUs that others run on":  {free: map[int]int{0: 1, 1: 1}, limit: "2", want: map[string]string{"g-0": "n1: gpu 0,1", "g-1": "n1: gpu 2,3"}},
+		"parts of CPUs":            {free: map[int]int{0: 2, 1: 2}, cpu: "1500m", want: map[string]string{"g-0": "n1: gpu 0,1", "g-1": "n1: gpu 2,3"}},
 		"a wish, one CPU on each":  {policy: "best-effort", free: map[int]int{0: 1, 1: 1}, want: map[string]string{"g-0": "n1: gpu 0,1", "g-1": "n1: gpu 4,5"}},
 		"a wish that one can have": {policy: "best-effort", free: map[int]int{0: 0, 1: 1}, want: map[string]string{"g-0": "n1: gpu 4,5", "g-1": "n1: gpu 6,7"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			nodes, devices := machines("n1")
-			podGroup, pods := gang("g", 2, schedtest.Resources{"koordinator.sh/gpu": "200"}, annotated(v1beta1.NumaPolicyKey, cmp.Or(tc.policy, "single-numa-node")))
+			podGroup, pods := gang("g", 2, schedtest.Resources{"koordinator.sh/gpu": "200", "cpu": cmp.Or(tc.cpu, "1")}, annotated(v1beta1.NumaPolicyKey, cmp.Or(tc.policy, "single-numa-node")))
 			if tc.limit != "" {
 				for _, pod := range pods {
 					pod.Spec.Containers[0].Resources.Limits["cpu"] = resource.MustParse(tc.limit)
@@ -101,6 +108,33 @@ func TestMembersOfASessionSeeEachOthersCPUs(t *testing.T) {
 				t.Errorf("decided (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestWhatIsKnownOfOneNodeIsNotSaidOfAnother whose CPUs are elsewhere, nor to a pod with another policy.
+func TestWhatIsKnownOfOneNodeIsNotSaidOfAnother(t *testing.T) {
+	nodes, devices := machines("n1", "n2")
+	used := []int{4, 5, 6, 7}
+	podGroup, pods := gang("g", 2, schedtest.Resources{"koordinator.sh/gpu": "100"})
+	annotated(v1beta1.NumaPolicyKey, "single-numa-node")(pods[0])
+	annotated(v1beta1.NumaPolicyKey, "best-effort")(pods[1])
+	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup},
+		Pods: append(pods, has("a", "n1", "100", used...), has("b", "n2", "100", used...))})
+	for node, free := range map[string]map[int]int{"n1": {0: 0, 1: 8}, "n2": {0: 8, 1: 0}} {
+		w.Cache().Nodes[node].NumaInfo = numaInfo(free)
+		w.Cache().Nodes[node].NumaChgFlag = api.NumaInfoMoreFlag
+	}
+	w.conf = devicesAlone
+	ssn := w.next(t)
+	defer ssn.Close()
+	tasks := tasksOf(ssn)
+	for _, node := range []string{"n1", "n2"} { // what is a wish for one is refused the other
+		if err := ssn.PredicateFn(tasks["g-1"], ssn.Nodes[node]); err != nil {
+			t.Errorf("the wish on %s: %v", node, err)
+		}
+		if err := ssn.PredicateFn(tasks["g-0"], ssn.Nodes[node]); (err == nil) != (node == "n2") {
+			t.Errorf("the policy on %s: %v", node, err)
+		}
 	}
 }
 

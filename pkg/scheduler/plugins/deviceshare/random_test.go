@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
@@ -63,7 +64,14 @@ func TestNoDeviceIsGivenTwice(t *testing.T) {
 					waiting = append(waiting, pods...)
 				}
 				w.Load(sessiontest.World{Nodes: nodes, Pods: slices.Concat(running, waiting), PodGroups: slices.Collect(maps.Values(podGroups))})
-				handed := w.allocate(t).handed
+				remembering := w.allocate(t)
+				if seed%3 > 0 { // strategies by which what came before is of no account
+					fresh := allocateIn(t, w.Open(w.registry, w.conf))
+					if diff := cmp.Diff(fresh.decided, remembering.decided); diff != "" {
+						t.Fatalf("round %d (-as by fresh plugins +by those that remember):\n%s", round, diff)
+					}
+				}
+				handed := remembering.handed
 				members := map[string]int{}
 				for _, pod := range waiting {
 					if bind, ok := handed[pod.Namespace+"/"+pod.Name]; ok {

@@ -202,13 +202,8 @@ func idle(node *api.NodeInfo, waits bool) *api.Resource {
 	return node.Idle
 }
 
-// ledgerOf returns the node's ledger. What is not the session's own node is one that somebody tries something out on. The mutex is held.
+// ledgerOf returns the ledger of the node, which may be one that somebody tries something out on. The mutex is held.
 func (s *session) ledgerOf(node *api.NodeInfo, inventory *inventory) *ledger {
-	if s.ssn.Nodes[node.Name] != node {
-		l := newLedger(inventory)
-		l.update(node, s.placed)
-		return l
-	}
 	return s.ledgers.of(node, inventory, s.placed)
 }
 

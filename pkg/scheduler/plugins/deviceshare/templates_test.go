@@ -10,7 +10,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 // TestTemplatesFollowTheirConfigMap, and stay when it cannot be read.
@@ -21,7 +23,14 @@ func TestTemplatesFollowTheirConfigMap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	watching := make(chan struct{}) // what is written between the list and the watch the fake shows nobody
+	kube.PrependWatchReactor("configmaps", func(action clienttesting.Action) (bool, watch.Interface, error) {
+		shown, err := kube.Tracker().Watch(action.GetResource(), action.GetNamespace())
+		close(watching)
+		return true, shown, err
+	})
 	go informer.Run(t.Context().Done())
+	<-watching
 	put := func(text string) {
 		t.Helper()
 		config := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "templates"}, Data: map[string]string{templatesKey: text}}

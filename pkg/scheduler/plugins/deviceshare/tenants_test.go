@@ -4,6 +4,7 @@ package deviceshare_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -76,6 +77,19 @@ func TestAMemberWithANUMAPolicyIsNotMoved(t *testing.T) {
 	w.Cache().Nodes["n1"].NumaChgFlag = api.NumaInfoMoreFlag
 	if got := w.allocate(t).decided["g-0"]; got != "n1: gpu 4,5" && got != "n1: gpu 6,7" {
 		t.Errorf("it has %q, want two of the NUMA node with its CPUs", got)
+	}
+
+	annotated(schedulingv1alpha1.DeviceAllocateHintAnnotation, `{"gpu":{"requiredTopologyScope":"PCIe"}}`)(pods[1]) // two on a switch, which only those are
+	w.Load(sessiontest.World{Nodes: nodes, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, has("other", "n1", "100", 0, 2, 6))})
+	w.Cache().Nodes["n1"].NumaInfo = numaInfo(map[int]int{0: 0, 1: 8})
+	w.Cache().Nodes["n1"].NumaChgFlag = api.NumaInfoMoreFlag
+	ssn := w.next(t)
+	defer ssn.Close()
+	tasks := tasksOf(ssn)
+	place(t, ssn, tasks["g-0"])
+	before := tasks["g-0"].Pod.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation]
+	if err := ssn.PredicateFn(tasks["g-1"], ssn.Nodes["n1"]); err == nil && strings.Contains(before, `"minor":4`) {
+		t.Errorf("one that needs what it has, %s, is taken", before)
 	}
 }
 

@@ -38,11 +38,21 @@ tiers:
   - name: deviceshare
 `
 
+// devicesAlone has nobody else refuse nodes, or score them.
+const devicesAlone = `
+actions: allocate
+tiers:
+- plugins:
+  - name: deviceshare
+`
+
 // world is a cluster in memory with the plugin.
 type world struct {
 	*sessiontest.Cluster
 	registry *framework.Registry
 	conf     string
+	// scheduler has the plugins that are kept from session to session; nil before the first.
+	scheduler *sessiontest.Scheduler
 }
 
 func newWorld(t *testing.T, w sessiontest.World) *world {
@@ -64,10 +74,25 @@ type outcome struct {
 	handed               map[string]sessiontest.Bind
 }
 
+// next opens a session with the plugins of the sessions before.
+func (w *world) next(t *testing.T) *sessiontest.Session {
+	t.Helper()
+	if w.scheduler == nil {
+		w.scheduler = w.Scheduler(w.registry, w.conf)
+		t.Cleanup(w.scheduler.Close)
+	}
+	return w.scheduler.Open()
+}
+
 // allocate runs a session.
 func (w *world) allocate(t *testing.T) outcome {
 	t.Helper()
-	ssn := w.Open(w.registry, w.conf)
+	return allocateIn(t, w.next(t))
+}
+
+// allocateIn runs the action in the session, and closes it.
+func allocateIn(t *testing.T, ssn *sessiontest.Session) outcome {
+	t.Helper()
 	defer ssn.Close()
 	action, _ := vcframework.GetAction("allocate")
 	ssn.Run(action)

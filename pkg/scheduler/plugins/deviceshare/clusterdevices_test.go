@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// wakeful counts how often a session is asked for.
+type wakeful struct {
+	framework.Handle
+	wakes atomic.Int64
+}
+
+func (w *wakeful) Wake() { w.wakes.Add(1) }
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) { return is(), nil }); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// TestChangesOfDeviceObjects wake the loop, have their nodes counted anew and are read with the node's labels; others do not.
+func TestChangesOfDeviceObjects(t *testing.T) {
+	device := func(gpus int32) *schedulingv1alpha1.Device {
+		d := &schedulingv1alpha1.Device{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+		for minor := range gpus {
+			d.Spec.Devices = append(d.Spec.Devices, schedulingv1alpha1.DeviceInfo{Type: "gpu", Minor: &minor, Health: true})
+		}
+		return d
+	}
+	cluster := sessiontest.New(sessiontest.World{Devices: []*schedulingv1alpha1.Device{device(1)}})
+	t.Cleanup(cluster.Close)
+	h := &wakeful{Handle: cluster.Handle()}
+	known := &keeper{}
+	devices, err := known.devicesOf(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the first list", func() bool { return devices.of("n1") != nil && h.wakes.Load() == 1 })
+	if diff := cmp.Diff([]string{"n1"}, devices.counter.ChangedNodes()); diff != "" {
+		t.Errorf("nodes to count (-want +got):\n%s", diff)
+	}
+	if again := devices.counter.ChangedNodes(); len(again) > 0 {
+		t.Errorf("asked again, nodes to count are %v", again)
+	}
+	node := schedtest.MakeNode().Name("n1").Obj()
+	node.Labels = map[string]string{schedulingv1alpha1.GPUVendorLabel: "huawei"}
+	inventories := known.inventoriesOf(devices, allocator.InventoryOptions{})
+	nodes := map[string]*api.NodeInfo{"n1": {Name: "n1", Node: node}}
+	supplied := &supplies{}
+	gpus := func() (n int) {
+		for _, count := range supplied.of(inventories, nodes) {
+			n += count
+		}
+		return n
+	}
+	if got := gpus(); got != 1 {
+		t.Errorf("there are %d GPUs, want 1", got)
+	}
+
+	labelled, noted := device(2), device(2)
+	labelled.Labels = map[string]string{"a": "b"}
+	noted.Labels, noted.Annotations = labelled.Labels, map[string]string{schedulingv1alpha1.GPUPartitionsAnnotation: "{}"}
+	same := noted.DeepCopy()
+	same.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "agent"}}
+	for _, step := range []struct {
+		name string
+		put  *schedulingv1alpha1.Device
+		is   func(*schedulingv1alpha1.Device) bool
+		wake bool
+	}{
+		{"devices", device(2), func(d *schedulingv1alpha1.Device) bool { return len(d.Spec.Devices) == 2 }, true},
+		{"a label", labelled, func(d *schedulingv1alpha1.Device) bool { return d.Labels["a"] == "b" }, true},
+		{"an annotation", noted, func(d *schedulingv1alpha1.Device) bool { return len(d.Annotations) > 0 }, true},
+		{"nothing that is read", same, func(d *schedulingv1alpha1.Device) bool { return len(d.ManagedFields) > 0 }, false},
+	} {
+		wakes := h.wakes.Load()
+		cluster.Devices().Put(step.put)
+		eventually(t, step.name, func() bool {
+			d := devices.of("n1")
+			return d != nil && step.is(d) && (!step.wake || h.wakes.Load() == wakes+1)
+		})
+		if got := devices.counter.ChangedNodes(); slices.Contains(got, "n1") != step.wake {
+			t.Errorf("%s: nodes to count are %v", step.name, got)
+		}
+		if latest := inventories.latest("n1"); latest.Vendor != "huawei" {
+			t.Errorf("%s: the vendor is %q, want the node's label", step.name, latest.Vendor)
+		}
+		if got := gpus(); got != 2 {
+			t.Errorf("%s: there are %d GPUs, want 2", step.name, got)
+		}
+	}
+	wakes := h.wakes.Load()
+	cluster.Devices().Put(schedulingDevice("n2")) // after which the update without a change has been shown, too
+	eventually(t, "another", func() bool { return h.wakes.Load() > wakes })
+	if got := h.wakes.Load(); got != wakes+1 {
+		t.Errorf("woken %d times by an update that changes nothing, and another object", got-wakes)
+	}
+	cluster.Devices().Remove("n1")
+	eventually(t, "its end", func() bool { return devices.of("n1") == nil && h.wakes.Load() == wakes+2 })
+	if inventories.latest("n1") != nil || inventories.of(node) != nil {
+		t.Error("a Device object that is gone still tells of devices")
+	}
+}
+
+func schedulingDevice(name string) *schedulingv1alpha1.Device {
+	return &schedulingv1alpha1.Device{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// TestWhatAReloadKeeps: the Device objects' informer is one, and each ConfigMap has templates of its own.
+func TestWhatAReloadKeeps(t *testing.T) {
+	cluster := sessiontest.New(sessiontest.World{Devices: []*schedulingv1alpha1.Device{schedulingDevice("n1")}})
+	t.Cleanup(cluster.Close)
+	spec := Spec()
+	build := func(args framework.Arguments) *plugin {
+		t.Helper()
+		built, err := spec.New(args, cluster.Handle())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return built.(*plugin)
+	}
+	first := build(nil)
+	second := build(framework.Arguments{nicTopologyArgument: "example.com/root"})
+	third := build(framework.Arguments{templatesArgument: map[string]any{"configMapName": "others"}})
+	if first.inventories.devices != second.inventories.devices {
+		t.Error("Device objects are watched twice")
+	}
+	if first.inventories == second.inventories || first.inventories != third.inventories {
+		t.Error("inventories are not kept by how they are read")
+	}
+	if first.templates == third.templates || first.templates != second.templates {
+		t.Error("templates are not kept by ConfigMap")
+	}
+}
+
+// TestModelsThatAPodAllows by node selector and required affinity.
+func TestModelsThatAPodAllows(t *testing.T) {
+	term := func(key string, operator v1.NodeSelectorOperator, values ...string) v1.NodeSelectorTerm {
+		return v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{{Key: key, Operator: operator, Values: values}}}
+	}
+	const model = schedulingv1alpha1.GPUModelLabel
+	tests := map[string]struct {
+		selector map[string]string
+		terms    []v1.NodeSelectorTerm
+		want     []string
+	}{
+		"any":                         {},
+		"a selector":                  {selector: map[string]string{model: "A"}, want: []string{"A"}},
+		"terms":                       {terms: []v1.NodeSelectorTerm{term(model, v1.NodeSelectorOpIn, "A", "B"), term(model, v1.NodeSelectorOpIn, "C")}, want: []string{"A", "B", "C"}},
+		"one of the terms allows any": {terms: []v1.NodeSelectorTerm{term(model, v1.NodeSelectorOpIn, "A"), term("zone", v1.NodeSelectorOpIn, "z")}},
+		"not a model":                 {terms: []v1.NodeSelectorTerm{term(model, v1.NodeSelectorOpNotIn, "A")}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := &v1.Pod{Spec: v1.PodSpec{NodeSelector: tc.selector}}
+			if tc.terms != nil {
+				pod.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: tc.terms}}}
+			}
+			if diff := cmp.Diff(tc.want, modelsOf(pod)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

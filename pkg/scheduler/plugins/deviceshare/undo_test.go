@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// tasksOf are the session's tasks by name.
+func tasksOf(ssn *sessiontest.Session) map[string]*api.TaskInfo {
+	tasks := map[string]*api.TaskInfo{}
+	for _, job := range ssn.Jobs {
+		for _, task := range job.Tasks {
+			tasks[task.Name] = task
+		}
+	}
+	return tasks
+}
+
+// place allocates the task on n1 in a trial of its own.
+func place(t *testing.T, ssn *sessiontest.Session, task *api.TaskInfo) *vcframework.Statement {
+	t.Helper()
+	if err := ssn.PrePredicateFn(task); err != nil {
+		t.Fatal(err)
+	}
+	trial := vcframework.NewStatement(ssn.Session.Session)
+	if err := trial.Allocate(task, ssn.Nodes["n1"]); err != nil {
+		t.Fatal(err)
+	}
+	return trial
+}
+
+// picky has a member ask for GPUs with the label.
+func picky(pod *v1.Pod, label string) {
+	annotated(schedulingv1alpha1.DeviceAllocateHintAnnotation, fmt.Sprintf(`{"gpu":{"selector":{"matchLabels":{%q:"yes"}}}}`, label))(pod)
+}
+
+// newPickyWorld is a node whose GPU 0 has label "zero", 4 "four", and both "either"; and a gang: g-0 may have either GPU, g-1 GPU 0, g-2 GPU 4, and g-4 needs all eight.
+func newPickyWorld(t *testing.T) *world {
+	t.Helper()
+	nodes, devices := machines("n1")
+	devices[0].Spec.Devices[0].Labels = map[string]string{"either": "yes", "zero": "yes"}
+	devices[0].Spec.Devices[4].Labels = map[string]string{"either": "yes", "four": "yes"}
+	podGroup, pods := gang("g", 3, schedtest.Resources{"koordinator.sh/gpu": "100"})
+	for i, label := range []string{"either", "zero", "four"} {
+		picky(pods[i], label)
+	}
+	_, more := gang("g", 5, schedtest.Resources{"koordinator.sh/gpu": "800"})
+	podGroup.Spec.MinMember = 1
+	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, more[4])})
+	w.conf = devicesAlone
+	return w
+}
+
+// TestWhatMembersHaveIsGivenBack when one that they were given others for is not placed after all.
+func TestWhatMembersHaveIsGivenBack(t *testing.T) {
+	tests := map[string]struct {
+		do   func(t *testing.T, ssn *sessiontest.Session, tasks map[string]*api.TaskInfo)
+		want map[string]string
+	}{
+		"nobody came after it": {
+			do: func(t *testing.T, ssn *sessiontest.Session, tasks map[string]*api.TaskInfo) {
+				place(t, ssn, tasks["g-0"])
+				place(t, ssn, tasks["g-1"]).Discard()
+			},
+			want: map[string]string{"g-0": "gpu 0"},
+		},
+		"another took what one had before": {
+			do: func(t *testing.T, ssn *sessiontest.Session, tasks map[string]*api.TaskInfo) {
+				place(t, ssn, tasks["g-0"])
+				trial := place(t, ssn, tasks["g-1"])
+				trial.Discard()
+				place(t, ssn, tasks["g-1"])
+			},
+			want: map[string]string{"g-0": "gpu 4", "g-1": "gpu 0"},
+		},
+		"the one is handed over meanwhile": {
+			do: func(t *testing.T, ssn *sessiontest.Session, tasks map[string]*api.TaskInfo) {
+				first := place(t, ssn, tasks["g-0"])
+				second := place(t, ssn, tasks["g-1"])
+				first.Commit()
+				second.Discard()
+			},
+			want: map[string]string{"g-0": "gpu 4"},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			ssn := newPickyWorld(t).next(t)
+			defer ssn.Close()
+			tasks := tasksOf(ssn)
+			tc.do(t, ssn, tasks)
+			got := map[string]string{}
+			for name, task := range tasks {
+				if annotation := task.Pod.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation]; annotation != "" {
+					got[name] = devicesOf(t, annotation)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("devices (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAMemberThatIsHandedOverKeepsItsDevices: they are being written.
+func TestAMemberThatIsHandedOverKeepsItsDevices(t *testing.T) {
+	ssn := newPickyWorld(t).next(t)
+	defer ssn.Close()
+	tasks := tasksOf(ssn)
+	place(t, ssn, tasks["g-0"]).Commit()
+	if got := devicesOf(t, ssn.Handed()[schedtest.Namespace+"/g-0"].Decided[schedulingv1alpha1.DeviceAllocatedAnnotation]); got != "gpu 0" {
+		t.Fatalf("the first is bound with %s, want gpu 0", got)
+	}
+	if err := ssn.PredicateFn(tasks["g-1"], ssn.Nodes["n1"]); err == nil {
+		t.Error("another is told that it can have GPU 0, too")
+	}
+	if err := ssn.PredicateFn(tasks["g-2"], ssn.Nodes["n1"]); err != nil {
+		t.Errorf("GPU 4 is free: %v", err)
+	}
+}
+
+// TestARefusalIsKeptForWhatItWasSaidOf: members in the way of one need not be in that of another, nor for ever.
+func TestARefusalIsKeptForWhatItWasSaidOf(t *testing.T) {
+	ssn := newPickyWorld(t).next(t)
+	defer ssn.Close()
+	tasks := tasksOf(ssn)
+	ask := func(name string, taken bool) {
+		t.Helper()
+		if err := ssn.PrePredicateFn(tasks[name]); err != nil {
+			t.Fatal(err)
+		}
+		if err := ssn.PredicateFn(tasks[name], ssn.Nodes["n1"]); (err == nil) != taken {
+			t.Errorf("%s: %v, want it to be taken: %t", name, err, taken)
+		}
+	}
+	place(t, ssn, tasks["g-0"])
+	ask("g-4", false)
+	ask("g-1", true) // GPU 4 serves the first as well
+	place(t, ssn, tasks["g-1"])
+	ask("g-2", false)
+	ask("g-4", false)
+}
+
+// TestMembersThatDifferAreAskedAboutEachTime, since others may be given other devices for one.
+func TestMembersThatDifferAreAskedAboutEachTime(t *testing.T) {
+	nodes, devices := machines("n1")
+	var groups []*v1beta1.PodGroup
+	var pods []*v1.Pod
+	for name, resources := range map[string]schedtest.Resources{"alike": {"koordinator.sh/gpu": "100"}, "without": {}} {
+		group, members := gang(name, 2, resources)
+		groups, pods = append(groups, group), append(pods, members...)
+	}
+	group, members := gang("differ", 2, schedtest.Resources{"koordinator.sh/gpu": "100"})
+	picky(members[1], "fast")
+	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: append(groups, group), Pods: append(pods, members...)})
+	ssn := w.next(t)
+	defer ssn.Close()
+	tasks := tasksOf(ssn)
+	for name, want := range map[string]bool{"alike-0": false, "without-0": false, "differ-0": true, "differ-1": true} {
+		if got := ssn.UncacheableTask("deviceshare", tasks[name]); got != want {
+			t.Errorf("%s is asked about each time: %t, want %t", name, got, want)
+		}
+	}
+}
