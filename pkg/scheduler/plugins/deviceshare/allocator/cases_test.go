@@ -125,6 +125,7 @@ func TestDevicesThatDoNotSayTheirNUMANodeAreAsNearToOneAsToAnother(t *testing.T)
 	check(t, d.state(t), parse(t, makePod(list(nvidiaName, "1"))), Options{NUMANodes: []int{0}}, "gpu 1", false)
 }
 
+// TestShareOfGPUPacksTheTopology is case D23.
 func TestShareOfGPUPacksTheTopology(t *testing.T) {
 	r := parse(t, makePod(list(coreName, "50", ratioName, "50")))
 	check(t, nodeA().state(t).With(whole(5)), r, Options{Strategy: MostAllocated{DefaultWeights}}, "gpu 4@50", false)

@@ -102,6 +102,7 @@ func TestRequestsThatAreAccepted(t *testing.T) {
 	}
 }
 
+// TestRequestsThatAreRejected, and more than case D32 has. That no eviction helps such pods is told by the plugin (TestAPodThatAsksForWhatCannotBeIsRefusedForGood).
 func TestRequestsThatAreRejected(t *testing.T) {
 	hint := func(text string) *v1.Pod {
 		return makePod(list(nvidiaName, "2", rdmaName, "1"), "device-allocate-hint", text)
