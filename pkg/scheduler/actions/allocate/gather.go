@@ -4,6 +4,7 @@ package allocate
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -121,9 +122,7 @@ func (g *gatherRun) place() subJobResult {
 
 // lower writes down what nodes took of their shares; false when they took all.
 func lower(slots, took map[string]int) bool {
-	for node, n := range took {
-		slots[node] = n
-	}
+	maps.Copy(slots, took)
 	return len(took) > 0
 }
 
@@ -236,61 +235,77 @@ func (g *gatherRun) placeOn(p *taskPlacer, task *api.TaskInfo, node int32) bool 
 	return err == nil && p.placeOnNode(task, cache, node)
 }
 
-// slots counts how many of the tasks each node takes, one after the other; of tasks that are alike, how many it would take if there were more.
-func (g *gatherRun) slots() (map[string]int, error) {
-	type class struct {
-		candidates *feasible.CandidateNodes
-		request    *api.Resource
-		count      int
-	}
-	var classes []*class
-	at := map[*feasible.TaskClass]*class{}
-	byNumbers := true
+// gatherClass is tasks of a gang that are alike.
+type gatherClass struct {
+	candidates *feasible.CandidateNodes
+	request    *api.Resource
+	count      int
+}
+
+// classesToGather are the classes of the tasks. exact is true if numbers tell how many of them a node takes.
+func (g *gatherRun) classesToGather() (classes []*gatherClass, exact bool, err error) {
+	at := map[*feasible.TaskClass]*gatherClass{}
+	exact = true
 	for _, task := range g.tasks {
 		of := g.finder.Class(task)
 		if at[of] == nil {
 			cache, err := g.finder.Cache(task)
 			if err != nil {
-				return nil, err
+				return nil, false, err
 			}
-			at[of] = &class{candidates: g.finder.Candidates(task, cache, g.scope.Where), request: task.InitResreq}
+			at[of] = &gatherClass{candidates: g.finder.Candidates(task, cache, g.scope.Where), request: task.InitResreq}
 			classes = append(classes, at[of])
-			byNumbers = byNumbers && !of.OneByOne() && len(hostPorts(task.Pod)) == 0
+			exact = exact && !of.OneByOne() && len(hostPorts(task.Pod)) == 0
 		}
 		at[of].count++
+	}
+	return classes, exact, nil
+}
+
+// slots counts how many of the tasks each node takes, one after the other; of tasks that are alike, how many it would take if there were more.
+func (g *gatherRun) slots() (map[string]int, error) {
+	classes, exact, err := g.classesToGather()
+	if err != nil {
+		return nil, err
 	}
 	slots := map[string]int{}
 	probes := 0
 	for place, node := range g.scope.Set.Nodes {
-		info := g.index.Nodes[node]
-		free := info.Idle
-		if !g.idleOnly {
-			free = feasible.FutureIdle(info)
-		}
-		pods, n := g.finder.PodSlots(info), 0
-		for i, c := range classes {
-			if n >= pods || !c.candidates.Packs(place, g.idleOnly) {
-				continue
-			}
-			most := pods - n
-			if len(classes) > 1 {
-				most = min(most, c.count)
-			}
-			copies := copiesIn(c.request, free, most)
-			n += copies
-			if copies > 0 && i+1 < len(classes) {
-				free = free.Clone().SubWithoutAssert(c.request.Clone().Multi(float64(copies)))
-			}
-		}
-		if n > 1 && !byNumbers && probes < maxGatherProbes {
+		n := g.slotsByNumbers(classes, place)
+		if n > 1 && !exact && probes < maxGatherProbes {
 			n = g.probeNode(node, min(n, len(g.tasks)))
 			probes += n + 1
 		}
 		if n > 0 {
-			slots[info.Name] = n
+			slots[g.index.Nodes[node].Name] = n
 		}
 	}
 	return slots, nil
+}
+
+// slotsByNumbers counts them for the node at the place, by what is cached of it and what is left of its resources.
+func (g *gatherRun) slotsByNumbers(classes []*gatherClass, place int) (n int) {
+	node := g.index.Nodes[g.scope.Set.Nodes[place]]
+	free := node.Idle
+	if !g.idleOnly {
+		free = feasible.FutureIdle(node)
+	}
+	pods := g.finder.PodSlots(node)
+	for i, c := range classes {
+		if n >= pods || !c.candidates.Packs(place, g.idleOnly) {
+			continue
+		}
+		most := pods - n
+		if len(classes) > 1 {
+			most = min(most, c.count)
+		}
+		copies := copiesIn(c.request, free, most)
+		n += copies
+		if copies > 0 && i+1 < len(classes) {
+			free = free.Clone().SubWithoutAssert(c.request.Clone().Multi(float64(copies)))
+		}
+	}
+	return n
 }
 
 // copiesIn is how many such requests fit into what is free, up to most.

@@ -4,6 +4,8 @@ package coscheduling
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -16,7 +18,7 @@ import (
 // homeOf names the domain of the node that a gang with this must lies in as a whole.
 func homeOf(domains []string, node string, must int) string {
 	if must > len(domains) {
-		return strings.Join(append(domains[:len(domains):len(domains)], node), "/")
+		return strings.Join(append(slices.Clip(domains), node), "/")
 	}
 	return strings.Join(domains[:must], "/")
 }
@@ -43,6 +45,26 @@ func (n *network) home(job *api.JobInfo, a *gathered) string {
 		}
 	}
 	return a.home
+}
+
+// domainsFor are the domains that the gang may be gathered in; none if it may lie anywhere.
+func (n *network) domainsFor(job *api.JobInfo) []place {
+	if n == nil || n.asking[job.UID] == nil || n.asking[job.UID].must == 0 {
+		return nil
+	}
+	a := n.asking[job.UID]
+	home := n.home(job, a)
+	nodes := map[string][]string{}
+	for name, domains := range n.domains {
+		if in := homeOf(domains, name, a.must); home == "" || in == home {
+			nodes[in] = append(nodes[in], name)
+		}
+	}
+	var out []place
+	for _, name := range slices.Sorted(maps.Keys(nodes)) {
+		out = append(out, place{a.rules[a.must].Name + " " + name, slices.Sorted(slices.Values(nodes[name]))})
+	}
+	return out
 }
 
 // predicate keeps actions that know nothing of gathering from taking a member out of the domain that its gang must lie in.

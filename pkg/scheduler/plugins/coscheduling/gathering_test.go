@@ -128,6 +128,12 @@ tiers:
 
 func gatherSession(t *testing.T, w sessiontest.World, conf string, topology *v1alpha1.ClusterNetworkTopology, run bool) *sessiontest.Session {
 	t.Helper()
+	_, ssn := gatherWorld(t, w, conf, topology, run)
+	return ssn
+}
+
+func gatherWorld(t *testing.T, w sessiontest.World, conf string, topology *v1alpha1.ClusterNetworkTopology, run bool) (*sessiontest.Cluster, *sessiontest.Session) {
+	t.Helper()
 	cluster := sessiontest.New(w)
 	t.Cleanup(cluster.Close)
 	registry := framework.NewRegistry()
@@ -145,7 +151,7 @@ func gatherSession(t *testing.T, w sessiontest.World, conf string, topology *v1a
 		action, _ := vcframework.GetAction("allocate")
 		ssn.Run(action)
 	}
-	return ssn
+	return cluster, ssn
 }
 
 // bindings shows which of the gang's members go where, node by node: "a1: 0-2 b: 3".
@@ -347,6 +353,147 @@ func TestOtherActionsKeepToTheDomain(t *testing.T) {
 			slices.Sort(accepted)
 			if got := strings.Join(accepted, " "); got != tt.want {
 				t.Errorf("accepted are %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestMembersWhoseNodeLeftTheDomainAreRefused: before they are bound, and as long as a layer's labels tell the domain.
+func TestMembersWhoseNodeLeftTheDomainAreRefused(t *testing.T) {
+	for name, tt := range map[string]struct {
+		asks []string
+		now  []*v1.Node
+		want string
+	}{
+		"nothing changed":          {[]string{"Block must"}, tree(), "goes on"},
+		"the node is elsewhere":    {[]string{"Block must"}, networkOf("a2 s1 b9 5"), "node a2 was in Block s1/b1 when the gang was placed and is in s1/b9 now"},
+		"the spine has a new name": {[]string{"Block must"}, networkOf("a2 s9 b1 5"), "is in s9/b1 now"},
+		"the node is gone":         {[]string{"Block must"}, networkOf("a1 s1 b1 3"), "is not there any more"},
+		"without its label":        {[]string{"Block must"}, networkOf("a2 s1 - 5"), "is in s1/node/a2 now"},
+		"within its spine":         {[]string{"Spine must"}, networkOf("a2 s1 b9 5"), "goes on"},
+		"on its one node":          {[]string{"NodeTopologyLayer must"}, networkOf("a2 s9 b9 5"), "goes on"},
+		"preferred only":           {[]string{"Block prefer"}, networkOf("a2 s9 b9 5"), "goes on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster, ssn := gatherWorld(t, sessiontest.World{Nodes: tree(), Pods: waiting("g", 0, 5), PodGroups: []*v1beta1.PodGroup{gangNamed("g", 5, asks(tt.asks...))}}, gatherConf, spines, true)
+			if got := bindings(ssn, "g"); got != "a2: 0,1,2,3,4" {
+				t.Fatalf("bound: %s", got)
+			}
+			cluster.Load(sessiontest.World{Nodes: tt.now})
+			bind := ssn.Handed()["ns/g-0"]
+			said := "goes on"
+			for _, step := range bind.Steps {
+				if step.Plugin != Name {
+					continue
+				}
+				err := step.PreBind(t.Context(), bind.Task, bind.Node)
+				if err != nil {
+					said = err.Error()
+				}
+				if last := step.LastLook(bind.Task, bind.Node); fmt.Sprint(last) != fmt.Sprint(err) {
+					t.Errorf("the last look says %v, not %v", last, err)
+				}
+			}
+			if !strings.Contains(said, tt.want) {
+				t.Errorf("it says %q, want %q in it", said, tt.want)
+			}
+		})
+	}
+}
+
+// TestLayersOfTopologies are read in any order, and what is no chain is told.
+func TestLayersOfTopologies(t *testing.T) {
+	spec := func(texts ...string) *v1alpha1.ClusterNetworkTopology {
+		topology := &v1alpha1.ClusterNetworkTopology{}
+		for _, text := range texts {
+			f := strings.Split(text, " ")
+			layer := v1alpha1.NetworkTopologySpec{TopologyLayer: v1alpha1.TopologyLayer(f[0]), ParentTopologyLayer: v1alpha1.TopologyLayer(f[1])}
+			if f[2] != "" {
+				layer.LabelKey = strings.Split(f[2], ",")
+			}
+			topology.Spec.NetworkTopologySpec = append(topology.Spec.NetworkTopologySpec, layer)
+		}
+		return topology
+	}
+	var many []string
+	for i := range maxLayers + 1 {
+		many = append(many, fmt.Sprintf("l%d l%d k", i, i-1))
+	}
+	for name, tt := range map[string]struct {
+		topology *v1alpha1.ClusterNetworkTopology
+		want     string
+	}{
+		"in any order":                  {spec("NodeTopologyLayer Block ", "Block Spine b,c", "Spine ClusterTopologyLayer s"), "Spine[s] Block[b c]"},
+		"without the nodes' own":        {spec("Spine  s", "Block Spine b"), "Spine[s] Block[b]"},
+		"none":                          {spec(), ""},
+		"one twice":                     {spec("Spine  s", "Spine Block s"), `found layer "Spine" twice`},
+		"two beside each other":         {spec("Spine  s", "Rack  r"), `layers "Spine" and "Rack" have the same parent`},
+		"one whose parent is not there": {spec("Spine  s", "Block Row b"), "1 of its layers lie in none"},
+		"a ring":                        {spec("Spine Block s", "Block Spine b"), "2 of its layers lie in none"},
+		"one within nodes":              {spec("NodeTopologyLayer  ", "GPU NodeTopologyLayer g"), "NodeTopologyLayer has another within it"},
+		"one without labels":            {spec("Spine  "), `layer "Spine" has 0 label keys`},
+		"one without name":              {spec("  s"), `a layer named ""`},
+		"the cluster's":                 {spec("ClusterTopologyLayer  s"), `a layer named "ClusterTopologyLayer"`},
+		"very many":                     {spec(many...), "found 17 layers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			layers, err := layersOf(tt.topology)
+			var parts []string
+			for _, l := range layers {
+				parts = append(parts, l.name+fmt.Sprint(l.keys))
+			}
+			got := strings.Join(parts, " ")
+			if err != nil {
+				got = err.Error()
+			}
+			if got != tt.want && (err == nil || !strings.Contains(got, tt.want)) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestNodesAreKeptInOneDomain: where the starvation guard may keep nodes for a gang is where it may be gathered.
+func TestNodesAreKeptInOneDomain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		asks []string
+		runs bool
+		want string
+	}{
+		"a spine":             {[]string{"Spine must"}, false, "Spine s1: a1 a2 b1x b2x; Spine s2: c1 c2"},
+		"where a member runs": {[]string{"Block must"}, true, "Block s2/b3: c1 c2"},
+		"no domain":           {[]string{"Block prefer"}, false, ": a1 a2 b1x b2x c1 c2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pods := waiting("g", 1, 1)
+			if tt.runs {
+				pods = append(pods, running("g", 0, "c1"))
+			}
+			var made *plugin
+			spec := specWith(func(framework.Handle) (*v1alpha1.ClusterNetworkTopology, error) { return spines, nil })
+			build := spec.New
+			spec.New = func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+				p, err := build(args, h)
+				made = p.(*plugin)
+				return p, err
+			}
+			cluster := sessiontest.New(sessiontest.World{Nodes: tree(), Pods: pods, PodGroups: []*v1beta1.PodGroup{gangNamed("g", 1, asks(tt.asks...))}})
+			defer cluster.Close()
+			registry := framework.NewRegistry()
+			registry.RegisterPlugin(spec)
+			ssn := cluster.Open(registry, judgesConf)
+			defer ssn.Close()
+			places, err := made.session.places(ssn.Jobs["ns/g"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			var parts []string
+			for _, p := range places {
+				slices.Sort(p.nodes)
+				parts = append(parts, p.name+": "+strings.Join(p.nodes, " "))
+			}
+			if got := strings.Join(parts, "; "); got != tt.want {
+				t.Errorf("places are %q, want %q", got, tt.want)
 			}
 		})
 	}

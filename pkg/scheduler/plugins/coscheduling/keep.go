@@ -12,6 +12,8 @@ import (
 	v1helper "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
 // place is where nodes may be kept: a node group, or all nodes.
@@ -77,15 +79,23 @@ func (s *session) choose(job *api.JobInfo, taken map[string]bool, left map[strin
 	return best, nil
 }
 
-// places are where the gang may lie: of groups that are only preferred each, and else all nodes.
+// places are where the gang may lie: the domains it may be gathered in, of groups that are only preferred each, and else all nodes.
 func (s *session) places(job *api.JobInfo) ([]place, error) {
 	groups, err := s.NodeGroups(job)
 	if err != nil {
 		return nil, err
 	}
+	domains := s.network.domainsFor(job)
+	if len(domains) > 0 && (groups == nil || !groups.Required) {
+		return domains, nil
+	}
 	var places []place
 	if groups != nil {
 		for _, group := range groups.Candidates {
+			if len(domains) > 0 {
+				places = append(places, within(group, domains)...)
+				continue
+			}
 			places = append(places, place{group.Path(), group.Nodes})
 		}
 		if groups.Required {
@@ -100,6 +110,22 @@ func (s *session) places(job *api.JobInfo) ([]place, error) {
 		all.nodes = append(all.nodes, name)
 	}
 	return append(places, all), nil
+}
+
+// within are the parts of the domains in the group.
+func within(group *topology.Group, domains []place) []place {
+	in := map[string]bool{}
+	for _, node := range group.Nodes {
+		in[node] = true
+	}
+	var out []place
+	for _, d := range domains {
+		nodes := slices.DeleteFunc(slices.Clone(d.nodes), func(node string) bool { return !in[node] })
+		if len(nodes) > 0 {
+			out = append(out, place{group.Path() + ", " + d.name, nodes})
+		}
+	}
+	return out
 }
 
 // emptiest are the emptiest nodes of the place that hold the gang's minimum; nil when all of them do not.

@@ -32,7 +32,11 @@ func (t *Tree) Explain(wanted int) string {
 	if level == 0 || t.home != nil {
 		verb = "does not take"
 	}
-	return fmt.Sprintf("%s %s the %d members%s: %s", where, verb, wanted, t.inMultiples(), strings.Join(list, ", "))
+	members := fmt.Sprintf("the %d members", wanted)
+	if wanted == 1 {
+		members = "a member"
+	}
+	return fmt.Sprintf("%s %s %s%s: %s", where, verb, members, t.inMultiples(), strings.Join(list, ", "))
 }
 
 // inMultiples says what the numbers of members must be multiples of.
