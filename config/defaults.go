@@ -14,8 +14,8 @@ import (
 //go:embed charts/volcano-prebind/files/volcano-scheduler.conf
 var DefaultConf string
 
-// volumePlugin stands in DefaultConf for what upstream's predicates plugin does of itself.
-const volumePlugin = "  - name: volumebinding\n"
-
-// UpstreamConf is DefaultConf for upstream's scheduler, which does not have the plugin volumebinding.
-func UpstreamConf() string { return strings.Replace(DefaultConf, volumePlugin, "", 1) }
+// UpstreamConf is DefaultConf for upstream's scheduler, which does not have the plugins coscheduling and volumebinding; its predicates
+// plugin binds volumes of itself.
+func UpstreamConf() string {
+	return strings.NewReplacer("  - name: coscheduling\n", "", "  - name: volumebinding\n", "").Replace(DefaultConf)
+}

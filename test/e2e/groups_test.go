@@ -16,9 +16,6 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
 )
 
-// ofGroups comes behind a conf.
-const ofGroups = "- plugins:\n  - name: coscheduling\n"
-
 // together makes one group of the gangs. Any other annotations are for each of them.
 func (w *world) together(list []gang, annotations ...string) []gang {
 	var names []string
@@ -48,7 +45,7 @@ var _ = Describe("A group of gangs", func() {
 		for i, cluster := range []string{"a", "b", "c", "d"} {
 			w.addCluster(ctx, cluster, 2*i, 2, "2")
 		}
-		w.start(ctx, w.conf("first", "second")+inClusters+ofGroups)
+		w.start(ctx, w.conf("first", "second")+inClusters)
 		group := w.together([]gang{required(gang{name: "x", size: 4, min: 4}), required(gang{name: "y", size: 4, min: 4}), required(gang{name: "z", size: 4, min: 4})})
 		culprit := group[1].member(2)
 		w.order("second", culprit, control.Fail)
@@ -87,7 +84,7 @@ var _ = Describe("A group of gangs", func() {
 
 	It("that is strict loses all of itself with a member above the minimum; one that is not goes on without it", func(ctx SpecContext) {
 		w := newWorld(ctx, "group-strict", 1, "20")
-		w.start(ctx, w.conf("first")+ofGroups)
+		w.start(ctx, w.conf("first"))
 		strict := w.together([]gang{{name: "sx", size: 3, min: 2}, {name: "sy", size: 2, min: 2}}, gangs.ModeAnnotation, "Strict")
 		loose := w.together([]gang{{name: "lx", size: 3, min: 2}, {name: "ly", size: 2, min: 2}}, gangs.ModeAnnotation, "NonStrict")
 		w.order("first", "sx-2", control.Fail)
@@ -113,7 +110,7 @@ var _ = Describe("A group of gangs", func() {
 		proxy := w.proxy()
 		group := w.together([]gang{{name: "x", size: 3, min: 3}, {name: "y", size: 3, min: 3}})
 		held := proxy.Add(w.bindingsTo("y-.*", 0, faultproxy.Hold()))
-		scheduler := w.startBehind(ctx, proxy, w.conf("first")+ofGroups)
+		scheduler := w.startBehind(ctx, proxy, w.conf("first"))
 		w.submit(ctx, group[0])
 		w.submit(ctx, group[1])
 		w.eventuallyBound(group[0], 3)
@@ -124,7 +121,7 @@ var _ = Describe("A group of gangs", func() {
 		w.submit(ctx, urgent)
 		Expect(w.bound(group[1])).To(BeZero())
 
-		w.start(ctx, w.conf("first")+ofGroups)
+		w.start(ctx, w.conf("first"))
 		w.eventuallyBound(group[1], 3)
 		Eventually(func() int { return w.eventCount("PodGroup", "y", "GangHalfBound") }).Should(Equal(1))
 		Expect(w.everBound(urgent)).To(BeZero())
@@ -133,7 +130,7 @@ var _ = Describe("A group of gangs", func() {
 
 	It("waits when it is scaled down in the middle of its transaction, and goes with a smaller minimum", func(ctx SpecContext) {
 		w := newWorld(ctx, "group-scale", 1, "20")
-		w.start(ctx, w.conf("first")+ofGroups)
+		w.start(ctx, w.conf("first"))
 		group := w.together([]gang{{name: "x", size: 3, min: 3}, {name: "y", size: 2, min: 2}})
 		w.order("first", "x-0", control.Hang)
 		w.submit(ctx, group[0])

@@ -11,6 +11,7 @@ import (
 
 	defaults "github.com/volcano-prebind/volcano-prebind/config"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/volumebinding"
 )
 
@@ -51,6 +52,23 @@ func TestWhoBindsVolumes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTheChartReadsSettingsOfGangs: modes and groups that users of Koordinator write were ignored in silence, since the chart's conf did
+// not name the plugin that reads them.
+func TestTheChartReadsSettingsOfGangs(t *testing.T) {
+	cfg, err := config.Parse([]byte(defaults.DefaultConf), config.NewCatalogue(PluginSpecs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tier := range cfg.Tiers {
+		for _, option := range tier.Plugins {
+			if option.Name == coscheduling.Name {
+				return
+			}
+		}
+	}
+	t.Error("the chart's conf does not name coscheduling")
 }
 
 // TestUpstreamKnowsItsConf: what upstream's scheduler is given names no plugin that it does not have.

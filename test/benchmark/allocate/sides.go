@@ -26,9 +26,6 @@ func (s *side) confFor(sh shape) string {
 	if sh.packed {
 		conf += "  - name: binpack\n    arguments:\n      binpack.weight: 10\n"
 	}
-	if sh.together > 0 && s.Name == insession.Ours {
-		conf += "  - name: coscheduling\n"
-	}
 	if sh.clusters > 0 {
 		conf += s.groupsFor(sh).Plugin
 	}
