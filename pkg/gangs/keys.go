@@ -45,6 +45,10 @@ const (
 	OldBindMembersAnnotation = "scheduling.koordinator.sh/bind-gang-member-count"
 )
 
+// SourceAnnotation on a Volcano PodGroup says that the gang controller made it, and for which way to say gang: "annotations" of pods, or
+// the API group of the PodGroup that the user wrote.
+const SourceAnnotation = "coscheduling.volcano-prebind.io/source"
+
 // Plugin is the name of the scheduler's plugin that reads settings.
 const Plugin = "coscheduling"
 

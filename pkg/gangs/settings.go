@@ -95,6 +95,22 @@ func (m Mistake) String() string {
 	return fmt.Sprintf("%s: found %s, want %s; taken instead: %s", m.Field, brief.Value(m.Found), m.Want, m.Taken)
 }
 
+// Said is true if the annotations of a PodGroup say something of its gang.
+func Said(annotations map[string]string) bool {
+	for _, key := range settings {
+		if _, ok := annotations[key]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// settings are the annotations that Read reads.
+var settings = []string{
+	ModeAnnotation, GroupsAnnotation, MatchPolicyAnnotation, MatchPolicyAlias, WaitingTimeAnnotation, TotalNumberAnnotation,
+	TopologyAnnotation,
+}
+
 // Read reads the settings of the gang of that name from the annotations of its PodGroup or of a pod of it. What they do not say, or
 // say wrongly, is as in defaults. minMember is the gang's minimum.
 func Read(self Name, minMember int32, annotations map[string]string, defaults Settings) (Settings, []Mistake) {

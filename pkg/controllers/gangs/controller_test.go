@@ -42,7 +42,7 @@ func TestGangOfAnnotations(t *testing.T) {
 		if diff := cmp.Diff(want, group.Spec); diff != "" {
 			t.Errorf("spec (-want +got):\n%s", diff)
 		}
-		annotations := map[string]string{gangs.ModeAnnotation: "Strict", gangs.WaitingTimeAnnotation: "90s", sourceAnnotation: "annotations", schedulerAnnotation: "volcano"}
+		annotations := map[string]string{gangs.ModeAnnotation: "Strict", gangs.WaitingTimeAnnotation: "90s", gangs.SourceAnnotation: "annotations", schedulerAnnotation: "volcano"}
 		if diff := cmp.Diff(annotations, group.Annotations); diff != "" {
 			t.Errorf("annotations (-want +got):\n%s", diff)
 		}
@@ -327,7 +327,7 @@ func TestGangOfAnObject(t *testing.T) {
 			t.Fatal("there is no PodGroup")
 		}
 		annotations := map[string]string{
-			gangs.ModeAnnotation: "Strict", gangs.WaitingTimeAnnotation: "1m30s", sourceAnnotation: v1alpha1.GroupName, schedulerAnnotation: "volcano",
+			gangs.ModeAnnotation: "Strict", gangs.WaitingTimeAnnotation: "1m30s", gangs.SourceAnnotation: v1alpha1.GroupName, schedulerAnnotation: "volcano",
 			"ibcluster.volcano-prebind.io/mode": "required", messageAnnotation: "PodGroup.scheduling.sigs.k8s.io g says something else than p1, and counts",
 		}
 		if diff := cmp.Diff(annotations, group.Annotations); diff != "" {

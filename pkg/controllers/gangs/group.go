@@ -19,6 +19,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/controllers/podgroup"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
 // fromAnnotations is the source of gangs that are written in their pods alone.
@@ -156,7 +157,7 @@ func (c *controller) want(g *gang) *want {
 		}
 	}
 	maps.Copy(w.annotations, g.taken)
-	w.annotations[sourceAnnotation], w.annotations[schedulerAnnotation] = source, schedulerOf(g)
+	w.annotations[gangs.SourceAnnotation], w.annotations[schedulerAnnotation] = source, schedulerOf(g)
 	if text := g.mistaken(); text != "" {
 		w.annotations[messageAnnotation] = text
 	}

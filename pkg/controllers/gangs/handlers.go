@@ -9,6 +9,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
 // handler calls do with each version of an object, the one that is gone included; with changes that are not the same.
@@ -53,7 +54,7 @@ func resynced[T any](was, is *T) bool { return was == is }
 // volcanoHandler takes up the gangs that a Volcano PodGroup is of, and those whose pods are in one that upstream made.
 func (c *controller) volcanoHandler() cache.ResourceEventHandler {
 	return handler(resynced, func(group *v1beta1.PodGroup) {
-		if group.Annotations[sourceAnnotation] != "" || len(c.indexed(byGang, group.Namespace, group.Name)) > 0 {
+		if group.Annotations[gangs.SourceAnnotation] != "" || len(c.indexed(byGang, group.Namespace, group.Name)) > 0 {
 			c.enqueue(group.Namespace, group.Name)
 		}
 		for _, pod := range c.indexed(byOwnGroup, group.Namespace, group.Name) {

@@ -19,8 +19,6 @@ const (
 	prefix = "coscheduling.volcano-prebind.io/"
 	// gangAnnotation on a pod is the gang that the controller gave it in scheduling.k8s.io/group-name.
 	gangAnnotation = prefix + "gang"
-	// sourceAnnotation on a Volcano PodGroup says that the controller made it, and for which way to say gang.
-	sourceAnnotation = prefix + "source"
 	// schedulerAnnotation on such a PodGroup is the scheduler of its pods: controllers of other schedulers leave it alone.
 	schedulerAnnotation = prefix + "scheduler"
 	// messageAnnotation says what of an object cannot be taken as it is written, and why a gang waits.

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
 var (
@@ -30,7 +31,7 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 	all, mistaken := map[string]int{}, map[string]int{}
 	groups, _ := c.groups.List(labels.Everything()) // a cache's list does not fail
 	for _, group := range groups {
-		source := group.Annotations[sourceAnnotation]
+		source := group.Annotations[gangs.SourceAnnotation]
 		all[source]++
 		if group.Annotations[messageAnnotation] != "" {
 			mistaken[source]++

@@ -41,7 +41,7 @@ type gang struct {
 
 // ourGroup is true if this controller made the gang's Volcano PodGroup, or another for the same scheduler.
 func (c *controller) ourGroup(g *gang) bool {
-	return g.group != nil && g.group.Annotations[sourceAnnotation] != "" && slices.Contains(c.schedulers, g.group.Annotations[schedulerAnnotation])
+	return g.group != nil && g.group.Annotations[gangs.SourceAnnotation] != "" && slices.Contains(c.schedulers, g.group.Annotations[schedulerAnnotation])
 }
 
 func (c *controller) sync(ctx context.Context, name gangs.Name) error {

@@ -19,6 +19,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/controllers/podgroup"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
 // podKeys are the annotations and labels that the PodGroup has as the pod has them, as the ones that upstream makes.
@@ -50,7 +51,7 @@ func upper(key string) bool {
 
 // managed is true for annotations that the PodGroup has only as long as somebody says them.
 func managed(key string) bool {
-	return podgroup.IsOurs(key) && upper(key) || key == sourceAnnotation || key == schedulerAnnotation || key == messageAnnotation ||
+	return podgroup.IsOurs(key) && upper(key) || key == gangs.SourceAnnotation || key == schedulerAnnotation || key == messageAnnotation ||
 		slices.Contains(settingKeys, key) || slices.Contains(podKeys, key)
 }
 

@@ -14,8 +14,10 @@ import (
 	"volcano.sh/volcano/pkg/kube"
 	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/gangview"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
 )
 
@@ -26,6 +28,8 @@ func Run(ctx context.Context, opts *Options) error {
 		opts: opts, registry: framework.NewRegistry(), metrics: metrics.New(prometheus.DefaultRegisterer),
 		watchdog: newWatchdog(), strays: &strays{},
 	}
+	p.shown.explanations = p.registry.Explanations()
+	p.registry.Observe(p.metrics)
 	p.watchdog.waits = p.starting.waitsFor
 	p.strays.catch()
 	for _, spec := range opts.Plugins {
@@ -45,7 +49,7 @@ func Run(ctx context.Context, opts *Options) error {
 	defer end()
 	p.outage = newOutage(life)
 	p.rest = p.outage.wrap(p.rest)
-	if err := startServers(life, opts, p.watchdog, p.registry.Explanations()); err != nil {
+	if err := startServers(life, opts, p.watchdog, &p.shown); err != nil {
 		return err
 	}
 	if err := serveLogLevel(); err != nil {
@@ -88,6 +92,7 @@ type process struct {
 	fence    fence
 	starting startup
 	leading  *scheduler
+	shown    debugged
 }
 
 // accept has a say on a valid configuration: its plugins must build too. Before this process leads there is nothing
@@ -113,6 +118,7 @@ func (p *process) lead(ctx, lifetime context.Context) error {
 		return err
 	}
 	p.leading = s
+	p.show(s)
 	if _, err := p.loader.Load(); err != nil {
 		// It was changed while this process stood by. What it was checked with is still good.
 		if useErr := s.use(p.loader.Current()); useErr != nil {
@@ -128,6 +134,13 @@ func (p *process) lead(ctx, lifetime context.Context) error {
 		}
 	}()
 	return s.run(ctx, lifetime)
+}
+
+// show has the gangs of the scheduler that leads shown, and counted.
+func (p *process) show(s *scheduler) {
+	view := gangview.New(s.cache, p.registry.Waits, func() (gangs.Settings, bool) { return gangDefaults(p.loader.Current()) })
+	p.shown.gangs.Store(view)
+	p.metrics.CountGangs(view.Count)
 }
 
 // reloaded tells of a configuration that was read while running.

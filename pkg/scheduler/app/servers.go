@@ -14,12 +14,14 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/klog/v2"
 	commonutil "volcano.sh/volcano/pkg/util"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/gangview"
 )
 
 // Limits of the HTTP servers. The write limit leaves room for a profile of 60 s.
@@ -31,9 +33,16 @@ const (
 	serverGrace       = 2 * time.Second
 )
 
+// debugged is what the debug endpoints show.
+type debugged struct {
+	explanations *framework.Explanations
+	// gangs is nil while the process does not lead.
+	gangs atomic.Pointer[gangview.View]
+}
+
 // startServers starts the health server and the metrics and profiling server as the flags say. They listen when it
 // returns, and end with the context.
-func startServers(ctx context.Context, o *Options, health http.Handler, explanations *framework.Explanations) error {
+func startServers(ctx context.Context, o *Options, health http.Handler, shown *debugged) error {
 	if o.EnableHealthz {
 		mux := http.NewServeMux()
 		mux.Handle("/healthz", health)
@@ -48,12 +57,13 @@ func startServers(ctx context.Context, o *Options, health http.Handler, explanat
 	if !o.EnableMetrics && !o.EnablePprof {
 		return nil
 	}
-	return serve(ctx, "listen-address", o.ListenAddress, debugHandler(o.EnableMetrics, o.EnablePprof, explanations), nil)
+	return serve(ctx, "listen-address", o.ListenAddress, debugHandler(o.EnableMetrics, o.EnablePprof, shown), nil)
 }
 
-func debugHandler(metrics, profiling bool, explanations *framework.Explanations) http.Handler {
+func debugHandler(metrics, profiling bool, shown *debugged) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /debug/nodegroups", func(w http.ResponseWriter, r *http.Request) { explain(w, r, explanations) })
+	mux.HandleFunc("GET /debug/nodegroups", func(w http.ResponseWriter, r *http.Request) { explain(w, r, shown.explanations) })
+	mux.HandleFunc("GET /debug/gangs", func(w http.ResponseWriter, r *http.Request) { showGangs(w, r, shown.gangs.Load()) })
 	if metrics {
 		mux.Handle("/metrics", commonutil.PromHandler())
 	}

@@ -53,7 +53,7 @@ func TestDebugHandler(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			handler := debugHandler(tt.metrics, tt.profiling, &framework.Explanations{})
+			handler := debugHandler(tt.metrics, tt.profiling, &debugged{explanations: &framework.Explanations{}})
 			for path, want := range tt.want {
 				answer := httptest.NewRecorder()
 				handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
@@ -82,7 +82,7 @@ func TestDefaultServers(t *testing.T) {
 	opts.HealthzBindAddress, opts.ListenAddress = freeAddress(t), freeAddress(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if err := startServers(ctx, opts, newWatchdog(), &framework.Explanations{}); err != nil {
+	if err := startServers(ctx, opts, newWatchdog(), &debugged{explanations: &framework.Explanations{}}); err != nil {
 		t.Fatal(err)
 	}
 	answer, err := http.Get("http://" + opts.HealthzBindAddress + "/healthz")
@@ -125,7 +125,7 @@ func TestServerErrorsNameTheFlag(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := startServers(t.Context(), &Options{ServerOption: &tt.opts}, newWatchdog(), &framework.Explanations{})
+			err := startServers(t.Context(), &Options{ServerOption: &tt.opts}, newWatchdog(), &debugged{explanations: &framework.Explanations{}})
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error is %v, want one that names %s", err, tt.want)
 			}

@@ -91,6 +91,16 @@ func (e *Engine) InFlight(gang api.JobID) bool {
 	return slices.ContainsFunc(e.runsOf(gang), (*run).open)
 }
 
+// GroupsInFlight is how many transactions of several gangs have not ended.
+func (e *Engine) GroupsInFlight() (n int) {
+	for _, r := range e.runs() {
+		if len(r.tx.Gangs()) > 1 {
+			n++
+		}
+	}
+	return n
+}
+
 // Failing tells whether a transaction of the gang that has not ended has members that failed, released yet or not:
 // they are not to be tried again before the gang's backoff has begun with the transaction's end.
 func (e *Engine) Failing(gang api.JobID) bool {

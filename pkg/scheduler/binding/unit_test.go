@@ -134,6 +134,9 @@ func TestUnitsTakeTurns(t *testing.T) {
 					t.Errorf("after %d transactions gang %s is in flight: %t", len(took), gang, got)
 				}
 			}
+			if got, want := w.engine.GroupsInFlight(), max(0, min(1, 2-len(took))); got != want {
+				t.Errorf("after %d transactions %d groups are in flight, want %d", len(took), got, want)
+			}
 			time.Sleep(time.Second)
 		}
 		if diff := cmp.Diff([]time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second}, took); diff != "" {

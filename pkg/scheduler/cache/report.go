@@ -26,12 +26,6 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Reasons of events and conditions.
-const (
-	preBindFailed = "PreBindFailed"
-	bindFailed    = "BindFailed"
-)
-
 // What a gang's message may take of the first failure and of what the gang lacks, in bytes, so that it ends with what
 // became of the gang.
 const (
@@ -189,13 +183,13 @@ func failureReason(r binding.Result) string {
 	for _, f := range r.Failed {
 		var refused *binding.BindError
 		if !errors.Is(f.Err, binding.ErrNoQuorum) && !errors.As(f.Err, &refused) {
-			return preBindFailed
+			return framework.PreBindFailed
 		}
 	}
 	if r.QuorumErr != nil {
-		return preBindFailed
+		return framework.PreBindFailed
 	}
-	return bindFailed
+	return framework.BindFailed
 }
 
 // reportGang tells of a failed transaction on the PodGroup: with a condition and an event.

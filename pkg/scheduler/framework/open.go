@@ -4,6 +4,7 @@ package framework
 
 import (
 	"maps"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
@@ -153,6 +154,7 @@ func (c *sessionCache) OnSessionClose() {
 func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	ssn := newSession(p.preBindOrder, maps.Clone(p.verdictInputs))
 	ssn.cache, ssn.forecasters = cache, p.forecasters()
+	ssn.clocks, ssn.observer = r.clocks, r.observer
 	opening := &sessionCache{Cache: cache, session: ssn, staging: devices.NewStaging(cache.Client())}
 	ssn.evict = opening.evict
 	if p.opensWithOurs() {
@@ -178,10 +180,12 @@ func (r *Registry) CloseSession(ssn *Session) {
 	ssn.settleEvictions()
 	ssn.seal()
 	ssn.explainWaits(r.told)
+	ssn.clocks.tick(ssn, time.Now())
 	ssn.giveBack()
 	vcframework.CloseSession(ssn.Session)
 	r.explanations.replace(ssn.explained)
 	r.mu.Lock()
+	r.waits = ssn.waits
 	delete(r.views, ssn.Session)
 	r.mu.Unlock()
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
@@ -24,6 +25,9 @@ type Registry struct {
 	explanations Explanations
 	// told is what gangs that wait were told when sessions closed.
 	told tellings
+	// clocks say how long gangs wait for what, and observer is told; both outlive a configuration.
+	clocks   waitClocks
+	observer GangObserver
 	// switches are those of the first configuration that was built.
 	built    bool
 	switches []string
@@ -36,15 +40,19 @@ type Registry struct {
 	profile *Profile
 	// last is the session that was opened last.
 	last *Session
+	// waits say why gangs waited when the last session was closed.
+	waits map[api.JobID]Wait
 }
 
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry {
 	return &Registry{
-		specs:   map[string]PluginSpec{},
-		actions: map[string]Action{},
-		told:    tellings{},
-		views:   map[*vcframework.Session]*Session{},
+		specs:    map[string]PluginSpec{},
+		actions:  map[string]Action{},
+		told:     tellings{},
+		clocks:   waitClocks{},
+		observer: unobserved{},
+		views:    map[*vcframework.Session]*Session{},
 	}
 }
 
@@ -60,6 +68,16 @@ func (r *Registry) RegisterPlugin(spec PluginSpec) {
 func (r *Registry) RegisterAction(action Action) {
 	r.actions[action.Name()] = action
 	vcframework.RegisterAction(&actionAdapter{registry: r, action: action})
+}
+
+// Observe has the observer told what becomes of gangs. It is called before the first session is opened.
+func (r *Registry) Observe(observer GangObserver) { r.observer = observer }
+
+// Waits say why gangs waited when the last session was closed. They are only to be read.
+func (r *Registry) Waits() map[api.JobID]Wait {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waits
 }
 
 // Explanations are those of the last session that was closed.

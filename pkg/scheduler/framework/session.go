@@ -57,7 +57,10 @@ type Session struct {
 	// explained are the gangs that were not placed.
 	explained map[api.JobID]GangExplanation
 	waits     map[api.JobID]Wait
-	queueUse  *queueUse
+	// clocks and observer are the registry's.
+	clocks   waitClocks
+	observer GangObserver
+	queueUse *queueUse
 	// forecasters are asked which gangs that were let in never fit.
 	forecasters []Forecaster
 	// handedOver are the tasks that the session has added to transactions.
@@ -93,6 +96,8 @@ func newSession(order []string, inputs map[string]verdictInputs) *Session {
 		waits:            map[api.JobID]Wait{},
 		handedOver:       map[api.TaskID]bool{},
 		withdrawn:        map[api.JobID][]*api.TaskInfo{},
+		clocks:           waitClocks{},
+		observer:         unobserved{},
 		verdictInputs:    inputs,
 		order:            order,
 	}

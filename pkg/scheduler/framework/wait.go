@@ -33,6 +33,13 @@ const (
 	QueueNotFound = "QueueNotFound"
 	// PodGroupNotFound: pods name a PodGroup that is not there.
 	PodGroupNotFound = "PodGroupNotFound"
+	// WaitingForGroup: not all gangs of the gang's group are there. GroupMistaken: what they say of it does not agree.
+	WaitingForGroup = "WaitingForGroup"
+	GroupMistaken   = "GroupMistaken"
+	// PreBindFailed and BindFailed: what the gang's last transaction failed of. WaitingAfterFailedBind: it waits after that.
+	PreBindFailed          = "PreBindFailed"
+	BindFailed             = "BindFailed"
+	WaitingAfterFailedBind = "WaitingAfterFailedBind"
 )
 
 // GangTimeLimit is the type of the condition of a gang that was let in, or sent back when its waiting time was up.

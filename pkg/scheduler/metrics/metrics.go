@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // Metrics are the scheduler's own metrics. It is the binding engine's observer.
@@ -25,15 +26,20 @@ type Metrics struct {
 	refused     *prometheus.CounterVec
 	events      *prometheus.CounterVec
 	aside       *prometheus.GaugeVec
+	gangs
 }
 
-var _ binding.Observer = (*Metrics)(nil)
+var (
+	_ binding.Observer       = (*Metrics)(nil)
+	_ framework.GangObserver = (*Metrics)(nil)
+)
 
 // New registers the metrics.
 func New(registry prometheus.Registerer) *Metrics {
 	factory := promauto.With(registry)
 	buckets := prometheus.ExponentialBuckets(0.0005, 2, 20) // 0.5 ms to 262 s
 	return &Metrics{
+		gangs: newGangs(registry),
 		preBind: factory.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "volcano_prebind_duration_seconds", Buckets: buckets,
 			Help: "Duration of a plugin's pre-bind step for one task, by plugin and result (ok, error).",

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // values gathers the registry: counters and gauges by value, histograms by the number of observations.
@@ -88,12 +89,36 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 			"volcano_scheduler_conf_reloads_total result=error": 1,
 			"volcano_scheduling_cycles_total result=idle":       1,
 		}},
+		"gangs": {func(m *Metrics) {
+			m.GangWaited(framework.WaitRoom, framework.EndBound, time.Minute)
+			m.GangWaited(framework.WaitGroup, framework.EndSentBack, time.Minute)
+			m.GangTimedOut()
+			m.Guards(2)
+			m.Guards(1)
+			m.GuardEnded(framework.GuardVain)
+			waiting := 3
+			m.CountGangs(func() GangCounts { return GangCounts{map[string]int{"waiting": 9}, 9} })
+			m.CountGangs(func() GangCounts { return GangCounts{map[string]int{"waiting": waiting, "bound": 0}, 1} })
+			waiting = 2 // they are counted when that is asked
+		}, map[string]float64{
+			"volcano_gang_waiting_seconds end=bound reason=room":      1,
+			"volcano_gang_waiting_seconds end=sent_back reason=group": 1,
+			"volcano_gang_timeouts_total":                             1,
+			"volcano_starvation_guards":                               1,
+			"volcano_starvation_guards_ended_total end=in_vain":       1,
+			"volcano_gangs state=waiting":                             2,
+			"volcano_gangs state=bound":                               0,
+			"volcano_gang_groups_in_flight":                           1,
+		}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			registry := prometheus.NewRegistry()
 			tt.happens(New(registry))
-			want := map[string]float64{"volcano_bind_transactions_in_flight": 0}
+			want := map[string]float64{"volcano_bind_transactions_in_flight": 0, "volcano_gang_timeouts_total": 0, "volcano_starvation_guards": 0}
+			for _, end := range framework.GuardEnds {
+				want["volcano_starvation_guards_ended_total end="+string(end)] = 0
+			}
 			maps.Copy(want, tt.want)
 			if diff := cmp.Diff(want, values(t, registry)); diff != "" {
 				t.Errorf("metrics (-want +got):\n%s", diff)

@@ -56,7 +56,7 @@ func specWith(topologyOf func(framework.Handle) (*v1alpha1.ClusterNetworkTopolog
 			},
 		},
 		Validate: func(args framework.Arguments) error {
-			if _, err := load(args); err != nil {
+			if _, err := Defaults(args); err != nil {
 				return err
 			}
 			_, err := loadStarvation(args)
@@ -91,8 +91,8 @@ func loadStarvation(args framework.Arguments) (time.Duration, error) {
 	return after, nil
 }
 
-// load reads the arguments, whose types are checked.
-func load(args framework.Arguments) (gangs.Settings, error) {
+// Defaults are the settings of a gang that says nothing, by the plugin's arguments, whose types are checked.
+func Defaults(args framework.Arguments) (gangs.Settings, error) {
 	defaults := gangs.Settings{Mode: gangs.NonStrict, MatchPolicy: gangs.OnceSatisfied, WaitingTime: gangs.DefaultWaitingTime}
 	if text, ok := args[argTimeout].(string); ok {
 		timeout, err := time.ParseDuration(text)
@@ -109,7 +109,7 @@ func load(args framework.Arguments) (gangs.Settings, error) {
 
 // newPlugin builds the plugin. Its errors are those of Spec().Validate.
 func newPlugin(args framework.Arguments, h framework.Handle, topologyOf func(framework.Handle) (*v1alpha1.ClusterNetworkTopology, error)) (framework.Plugin, error) {
-	defaults, err := load(args)
+	defaults, err := Defaults(args)
 	if err != nil {
 		return nil, err
 	}
@@ -140,8 +140,9 @@ type plugin struct {
 	// topology and nodes are asked for where a gang is to be gathered.
 	topology func() (*v1alpha1.ClusterNetworkTopology, error)
 	nodes    func() corelisters.NodeLister
-	// session is the one that is open.
-	session *session
+	// session is the one that is open, and observer that of sessions.
+	session  *session
+	observer framework.GangObserver
 }
 
 var (
@@ -155,7 +156,7 @@ func (p *plugin) Name() string { return Name }
 // OnSessionOpen implements framework.Plugin.
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	s := p.open(ssn)
-	p.session = s
+	p.session, p.observer = s, ssn.Observer()
 	s.noteSatisfied()
 	s.gatherGangs()
 	for _, gang := range s.gangs {
@@ -178,7 +179,12 @@ func (p *plugin) OnSessionClose(*framework.Session) {
 }
 
 // Close implements framework.Closer.
-func (p *plugin) Close() { p.alarm.close() }
+func (p *plugin) Close() {
+	p.alarm.close()
+	if p.observer != nil {
+		p.observer.Guards(0) // the configuration that follows counts its own
+	}
+}
 
 // session is the plugin's part in one session.
 type session struct {

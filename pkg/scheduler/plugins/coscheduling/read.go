@@ -21,18 +21,7 @@ type reading struct {
 
 // hasSettings is true if the gang's PodGroup has one of the annotations.
 func hasSettings(job *api.JobInfo) bool {
-	if job.PodGroup == nil {
-		return false
-	}
-	for _, key := range []string{
-		gangs.ModeAnnotation, gangs.GroupsAnnotation, gangs.MatchPolicyAnnotation, gangs.MatchPolicyAlias,
-		gangs.WaitingTimeAnnotation, gangs.TotalNumberAnnotation, gangs.TopologyAnnotation,
-	} {
-		if _, ok := job.PodGroup.Annotations[key]; ok {
-			return true
-		}
-	}
-	return false
+	return job.PodGroup != nil && gangs.Said(job.PodGroup.Annotations)
 }
 
 // read reads the gang's settings, where its PodGroup has changed.

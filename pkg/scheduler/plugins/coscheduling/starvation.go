@@ -110,9 +110,9 @@ func waitsSince(job *api.JobInfo, now time.Time) time.Time {
 func (s *session) guardGangs(now time.Time) {
 	s.noteWaits(now)
 	p := s.plugin
-	for queue, g := range p.guards {
-		if p.starvationAfter <= 0 || !s.needs(g) {
-			delete(p.guards, queue)
+	for _, g := range p.guards {
+		if !s.needs(g) {
+			s.endGuard(g, s.endOfNeed(g))
 			continue
 		}
 		s.look(g, now)
@@ -134,9 +134,28 @@ func (s *session) guardGangs(now time.Time) {
 		}
 		holder := &gang{JobInfo: job}
 		if c := holder.condition(Guarded); c != nil && (p.starving[uid] == nil || c.Reason == nodesKept) {
+			if c.Reason == nodesKept && p.starvationAfter <= 0 {
+				p.observer.GuardEnded(framework.GuardOff)
+			}
 			holder.dropCondition(Guarded)
 		}
 	}
+	p.observer.Guards(len(p.guards))
+}
+
+// endGuard ends the guard.
+func (s *session) endGuard(g *guard, how framework.GuardEnd) {
+	delete(s.plugin.guards, g.queue)
+	s.plugin.observer.GuardEnded(how)
+}
+
+// endOfNeed says how the need for the guard ended.
+func (s *session) endOfNeed(g *guard) framework.GuardEnd {
+	job := s.Jobs[g.gang]
+	if job != nil && job.PodGroup != nil && job.PodGroup.UID == g.uid && job.Queue == g.queue && (&gang{JobInfo: job}).alive() > 0 {
+		return framework.GuardPlaced
+	}
+	return framework.GuardGone
 }
 
 // restoreGuards keeps nodes for those gangs for which another leader, or the configuration before, did. Groups may not be known before
@@ -279,7 +298,7 @@ func (s *session) look(g *guard, now time.Time) {
 			g.short = false
 			s.tellGuard(g, where)
 		} else if len(g.nodes) == 0 {
-			delete(s.plugin.guards, g.queue)
+			s.endGuard(g, framework.GuardLost)
 			return
 		}
 	}
@@ -294,7 +313,7 @@ func (s *session) look(g *guard, now time.Time) {
 	case g.empty.IsZero():
 		g.empty = now
 	case now.Sub(g.empty) >= vainAfter:
-		delete(s.plugin.guards, g.queue)
+		s.endGuard(g, framework.GuardVain)
 		s.plugin.starving[g.gang].since = now
 		wait, _ := s.Wait(g.gang)
 		message := brief.Text(fmt.Sprintf("nodes were kept for it and empty for %s, and it was not placed: %s: %s", vainAfter, wait.Reason, wait.Message))

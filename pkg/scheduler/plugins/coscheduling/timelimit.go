@@ -267,6 +267,7 @@ func (s *session) timeOut(l *limited, first *gang, waited time.Duration, now tim
 		g.dropCondition(TimeLimit)
 		s.setCondition(g, TimeLimit, timedOut, message)
 		g.sendBack()
+		s.TimedOut(g.UID)
 		s.RecordPodGroupEvent(g.PodGroup, v1.EventTypeWarning, timedOut, message)
 	}
 }

@@ -14,12 +14,6 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Reasons for which a gang is not placed.
-const (
-	waitingForGroup = "WaitingForGroup"
-	groupMistaken   = "GroupMistaken"
-)
-
 // mostNamed is how many gangs of a group a message names.
 const mostNamed = 5
 
@@ -29,7 +23,7 @@ func (s *session) formUnits() {
 		switch {
 		case g.unit != nil || g.waits != nil: // as one of a group
 		case g.Broken != nil:
-			g.waits = &api.ValidateResult{Reason: groupMistaken, Message: brief.Text(g.Broken.Error())}
+			g.waits = &api.ValidateResult{Reason: framework.GroupMistaken, Message: brief.Text(g.Broken.Error())}
 		case len(g.Group) == 0 || g.satisfied: // one that is satisfied waits for nobody
 			g.unit = &binding.Unit{ID: g.id, Gangs: []binding.GangTerms{g.terms()}}
 		default:
@@ -63,12 +57,12 @@ func (s *session) formGroup(g *gang) {
 	}
 	switch group := "group " + brief.Cut(unit.ID, brief.MostOfPart) + ": "; {
 	case len(apart.Items()) > 0:
-		g.waits = &api.ValidateResult{Reason: groupMistaken, Message: group + "annotation " + gangs.GroupsAnnotation +
+		g.waits = &api.ValidateResult{Reason: framework.GroupMistaken, Message: group + "annotation " + gangs.GroupsAnnotation +
 			" must list the same gangs on each of them, and does not on " + listed(apart)}
 	case len(missing.Items()) > 0:
-		g.waits = &api.ValidateResult{Reason: waitingForGroup, Message: group + "these gangs do not exist: " + listed(missing)}
+		g.waits = &api.ValidateResult{Reason: framework.WaitingForGroup, Message: group + "these gangs do not exist: " + listed(missing)}
 	case len(few.Items()) > 0:
-		g.waits = &api.ValidateResult{Reason: waitingForGroup, Message: group + "these gangs are not complete: " + listed(few)}
+		g.waits = &api.ValidateResult{Reason: framework.WaitingForGroup, Message: group + "these gangs are not complete: " + listed(few)}
 	default:
 		for _, member := range members {
 			member.unit = unit

@@ -86,7 +86,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 			return nil
 		}
 		if reason, blocked := p.gate.Blocked(job.UID); blocked {
-			return &api.ValidateResult{Reason: "WaitingAfterFailedBind", Message: reason}
+			return &api.ValidateResult{Reason: framework.WaitingAfterFailedBind, Message: reason}
 		}
 		return nil
 	})

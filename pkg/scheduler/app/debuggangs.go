@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"k8s.io/klog/v2"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/gangview"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling"
+)
+
+// How many gangs one answer has, unless the query says so, and at most.
+const (
+	gangsShown    = 100
+	mostGangShown = 5000
+)
+
+// showGangs answers with what the scheduler knows of gangs. The query parameters namespace and podgroup choose, limit is how many are
+// shown, and after, namespace/name, has the answer begin behind that one.
+func showGangs(w http.ResponseWriter, r *http.Request, view *gangview.View) {
+	if view == nil {
+		http.Error(w, "this process does not lead: ask the one that does", http.StatusServiceUnavailable)
+		return
+	}
+	params := r.URL.Query()
+	query := gangview.Query{Namespace: params.Get("namespace"), Name: params.Get("podgroup"), After: params.Get("after"), Limit: gangsShown}
+	if text := params.Get("limit"); text != "" {
+		limit, err := strconv.Atoi(text)
+		if err != nil || limit < 1 || limit > mostGangShown {
+			http.Error(w, fmt.Sprintf("limit: found %.20q, want a number from 1 to %d", text, mostGangShown), http.StatusBadRequest)
+			return
+		}
+		query.Limit = limit
+	}
+	w.Header().Set("Content-Type", "application/json")
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(view.List(query)); err != nil {
+		klog.V(2).InfoS("Answering with gangs failed", "err", err)
+	}
+}
+
+// gangDefaults are the settings of gangs that say nothing by the configuration; false if it does not name plugin coscheduling.
+func gangDefaults(cfg *config.Config) (gangs.Settings, bool) {
+	if cfg == nil {
+		return gangs.Settings{}, false
+	}
+	for _, tier := range cfg.Tiers {
+		for _, plugin := range tier.Plugins {
+			if plugin.Name == coscheduling.Name {
+				defaults, err := coscheduling.Defaults(plugin.Arguments)
+				return defaults, err == nil
+			}
+		}
+	}
+	return gangs.Settings{}, false
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gangview
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// mostNamed is how many roles, sub-groups and conditions of a gang are shown.
+const mostNamed = 100
+
+// Gang is all that the scheduler knows of a gang.
+type Gang struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Source is how its user wrote it: a PodGroup of that API group, or annotations of its pods; empty when its PodGroup is not there.
+	Source string `json:"source,omitempty"`
+	// Owner is what the PodGroup was made for, such as "Job.batch.volcano.sh train".
+	Owner    string    `json:"owner,omitempty"`
+	Queue    string    `json:"queue"`
+	Priority int32     `json:"priority"`
+	Created  time.Time `json:"created,omitzero"`
+	Phase    string    `json:"phase,omitempty"`
+	State    State     `json:"state"`
+	Minimum  Minimum   `json:"minimum"`
+	// Settings are what plugin coscheduling takes its annotations for; nil when it has none, or the plugin is not in use.
+	Settings *Settings      `json:"settings,omitempty"`
+	Members  map[string]int `json:"members"`
+	// Waits is why it waits by the last session.
+	Waits *Verdict `json:"waits,omitempty"`
+	// Conditions are those of its PodGroup, by their types. Its time limit, its guard and when it was satisfied are among them.
+	Conditions map[string]Verdict `json:"conditions,omitempty"`
+}
+
+// Minimum is how many members are placed and bound at the least.
+type Minimum struct {
+	Members int32            `json:"members"`
+	Roles   map[string]int32 `json:"roles,omitempty"`
+	// SubGroups are how many whole sub-groups of a policy there must be.
+	SubGroups map[string]int32 `json:"subGroups,omitempty"`
+}
+
+// Settings are a gang's settings as they are taken.
+type Settings struct {
+	Mode        gangs.Mode        `json:"mode"`
+	MatchPolicy gangs.MatchPolicy `json:"matchPolicy"`
+	WaitingTime string            `json:"waitingTime"`
+	TotalNumber int32             `json:"totalNumber,omitempty"`
+	Group       []string          `json:"group,omitempty"`
+	// Mistakes are what cannot be taken as it is written, and what is taken instead.
+	Mistakes []string `json:"mistakes,omitempty"`
+}
+
+// Verdict is what was said of a gang.
+type Verdict struct {
+	Reason  string    `json:"reason"`
+	Message string    `json:"message,omitempty"`
+	Since   time.Time `json:"since,omitzero"`
+}
+
+// see is what is known of the gang, without what takes longer than the cache may be locked. annotations are its PodGroup's.
+func see(job *api.JobInfo) (g Gang, annotations map[string]string) {
+	g = Gang{
+		Namespace: job.Namespace, Name: job.Name, Queue: string(job.Queue), Priority: job.Priority, Members: membersOf(job),
+		Minimum: Minimum{Members: job.MinAvailable, Roles: some(job.TaskMinAvailable)},
+	}
+	pg := job.PodGroup
+	if pg == nil {
+		g.Namespace, g.Name, _ = strings.Cut(string(job.UID), "/")
+		return g, nil
+	}
+	g.Minimum.SubGroups = some(subGroupsOf(pg))
+	g.Created, g.Phase, g.Owner = pg.CreationTimestamp.UTC(), string(pg.Status.Phase), ownerOf(pg)
+	if g.Source = pg.Annotations[gangs.SourceAnnotation]; g.Source == "" {
+		g.Source = scheduling.GroupName
+	}
+	conditions := map[string]Verdict{}
+	for _, c := range pg.Status.Conditions {
+		if c.Status == v1.ConditionTrue {
+			conditions[string(c.Type)] = Verdict{c.Reason, brief.Text(c.Message), c.LastTransitionTime.UTC()}
+		}
+	}
+	g.Conditions = some(conditions)
+	if !gangs.Said(pg.Annotations) {
+		return g, nil
+	}
+	return g, maps.Clone(pg.Annotations)
+}
+
+// membersOf counts the members by state.
+func membersOf(job *api.JobInfo) map[string]int {
+	members := map[string]int{}
+	for status, tasks := range job.TaskStatusIndex {
+		for _, task := range tasks {
+			members[memberState(status, task.SchGated)]++
+		}
+	}
+	return members
+}
+
+func memberState(status api.TaskStatus, gated bool) string {
+	switch status {
+	case api.Pending, api.Pipelined:
+		if gated {
+			return "gated"
+		}
+		return "pending"
+	case api.Allocated, api.Binding:
+		return "inFlight"
+	case api.Bound:
+		return "bound"
+	case api.Running:
+		return "running"
+	case api.Releasing:
+		return "releasing"
+	case api.Succeeded:
+		return "succeeded"
+	case api.Failed:
+		return "failed"
+	default:
+		return "unknown"
+	}
+}
+
+func subGroupsOf(pg *api.PodGroup) map[string]int32 {
+	least := map[string]int32{}
+	for _, policy := range pg.Spec.SubGroupPolicy {
+		if policy.MinSubGroups != nil {
+			least[policy.Name] = *policy.MinSubGroups
+		}
+	}
+	return least
+}
+
+// some are at most mostNamed of these, so that what a tenant writes does not make the answer long.
+func some[V any](all map[string]V) map[string]V {
+	out := maps.Clone(all)
+	if len(all) <= mostNamed {
+		return out
+	}
+	for _, name := range slices.Sorted(maps.Keys(all))[mostNamed:] {
+		delete(out, name)
+	}
+	return out
+}
+
+func ownerOf(pg *api.PodGroup) string {
+	owner := metav1.GetControllerOf(pg)
+	if owner == nil && len(pg.OwnerReferences) > 0 {
+		owner = &pg.OwnerReferences[0]
+	}
+	if owner == nil {
+		return ""
+	}
+	version, err := schema.ParseGroupVersion(owner.APIVersion)
+	if err != nil {
+		return owner.Kind + " " + owner.Name
+	}
+	return version.WithKind(owner.Kind).GroupKind().String() + " " + owner.Name
+}
+
+// settingsOf reads the gang's settings.
+func settingsOf(g *Gang, annotations map[string]string, defaults gangs.Settings) *Settings {
+	self := gangs.Name{Namespace: g.Namespace, Name: g.Name}
+	read, mistakes := gangs.Read(self, g.Minimum.Members, annotations, defaults)
+	s := &Settings{Mode: read.Mode, MatchPolicy: read.MatchPolicy, WaitingTime: read.WaitingTime.String(), TotalNumber: read.TotalNumber}
+	for _, name := range read.Group {
+		s.Group = append(s.Group, name.String())
+	}
+	for _, m := range mistakes {
+		s.Mistakes = append(s.Mistakes, brief.Text(m.String()))
+	}
+	return s
+}
+
+// verdict is why the gang waits.
+func verdict(wait framework.Wait) *Verdict {
+	if wait.Reason == "" {
+		return nil
+	}
+	return &Verdict{Reason: wait.Reason, Message: wait.Message}
+}

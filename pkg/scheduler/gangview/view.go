@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gangview shows, while the scheduler runs, what it knows of gangs: how many there are by state, and of each what its user wrote,
+// what that is taken for, how many members are how far, and why it waits. It reads the scheduler's cache, a little at a time, and what
+// the last session found; it keeps nothing itself.
+package gangview
+
+import (
+	"slices"
+	"strings"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
+)
+
+// Gangs are those of the scheduler's cache. SeeGangs calls see with the cache locked.
+type Gangs interface {
+	GangIDs() []api.JobID
+	SeeGangs(ids []api.JobID, see func(*api.JobInfo))
+	GroupsInFlight() int
+}
+
+// View shows gangs. It is safe for concurrent use.
+type View struct {
+	gangs Gangs
+	// waits say why gangs wait by the last session.
+	waits func() map[api.JobID]framework.Wait
+	// defaults are the settings of a gang that says nothing; false when settings are not read.
+	defaults func() (gangs.Settings, bool)
+}
+
+// New returns a view of these gangs. waits is what the last session found; defaults are the settings of a gang that says nothing, or
+// false when nobody reads settings.
+func New(gangs Gangs, waits func() map[api.JobID]framework.Wait, defaults func() (gangs.Settings, bool)) *View {
+	return &View{gangs: gangs, waits: waits, defaults: defaults}
+}
+
+// Count counts the gangs by state.
+func (v *View) Count() metrics.GangCounts {
+	counts := metrics.GangCounts{ByState: map[string]int{}, GroupsInFlight: v.gangs.GroupsInFlight()}
+	for _, state := range States {
+		counts.ByState[string(state)] = 0
+	}
+	waits := v.waits()
+	v.gangs.SeeGangs(v.gangs.GangIDs(), func(job *api.JobInfo) {
+		counts.ByState[string(stateOf(job, isSentBack(waits[job.UID])))]++
+	})
+	return counts
+}
+
+// Query chooses gangs. Empty fields choose all.
+type Query struct {
+	Namespace, Name string
+	// After leaves out the gangs up to this one, namespace/name.
+	After string
+	// Limit is how many gangs are shown at most.
+	Limit int
+}
+
+// Page is a part of the gangs that were asked for, in order of namespace/name.
+type Page struct {
+	Gangs []Gang `json:"gangs"`
+	// LeftOut is how many more there are, which follow After the last of these.
+	LeftOut int `json:"leftOut"`
+}
+
+// List shows gangs.
+func (v *View) List(q Query) Page {
+	ids := slices.DeleteFunc(v.gangs.GangIDs(), func(id api.JobID) bool {
+		namespace, name, _ := strings.Cut(string(id), "/")
+		return q.Namespace != "" && namespace != q.Namespace || q.Name != "" && name != q.Name || string(id) <= q.After
+	})
+	slices.Sort(ids)
+	shown := ids[:min(len(ids), max(q.Limit, 0))]
+	page := Page{Gangs: make([]Gang, 0, len(shown)), LeftOut: len(ids) - len(shown)}
+	waits := v.waits()
+	annotations := make([]map[string]string, 0, len(shown))
+	v.gangs.SeeGangs(shown, func(job *api.JobInfo) {
+		wait := waits[job.UID]
+		gang, said := see(job)
+		gang.State, gang.Waits = stateOf(job, isSentBack(wait)), verdict(wait)
+		page.Gangs, annotations = append(page.Gangs, gang), append(annotations, said)
+	})
+	if defaults, read := v.defaults(); read {
+		for i, said := range annotations {
+			if said != nil {
+				page.Gangs[i].Settings = settingsOf(&page.Gangs[i], said, defaults)
+			}
+		}
+	}
+	return page
+}
+
+func isSentBack(wait framework.Wait) bool { return wait.Reason == framework.GangTimedOut }

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// GangCounts are how many gangs there are by state, and how many groups of gangs are in flight. All states there are must be among them.
+type GangCounts struct {
+	ByState        map[string]int
+	GroupsInFlight int
+}
+
+// gangs are the metrics of gangs. None has a label that tenants choose.
+type gangs struct {
+	waited   *prometheus.HistogramVec
+	timeOuts prometheus.Counter
+	guards   prometheus.Gauge
+	ended    *prometheus.CounterVec
+	counter  *gangCounter
+}
+
+func newGangs(registry prometheus.Registerer) gangs {
+	factory := promauto.With(registry)
+	g := gangs{
+		waited: factory.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "volcano_gang_waiting_seconds", Buckets: prometheus.ExponentialBuckets(0.1, 3, 14), // 0.1 s to 44 h
+			Help: "How long a gang waited for a reason, when its wait ended: its minimum was bound, or it was sent back (bound, sent_back). " +
+				"A gang is observed once for each reason that it waited for.",
+		}, []string{"reason", "end"}),
+		timeOuts: factory.NewCounter(prometheus.CounterOpts{
+			Name: "volcano_gang_timeouts_total",
+			Help: "Gangs that were sent back because their waiting time was up, each time; of a group each gang.",
+		}),
+		guards: factory.NewGauge(prometheus.GaugeOpts{
+			Name: "volcano_starvation_guards",
+			Help: "Gangs, or groups of gangs, that starve and for which nodes are kept.",
+		}),
+		ended: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "volcano_starvation_guards_ended_total",
+			Help: "Starvation guards by how they ended: placed, in_vain, gone (its gang), nodes_lost, off (by another configuration).",
+		}, []string{"end"}),
+		counter: &gangCounter{},
+	}
+	for _, end := range framework.GuardEnds {
+		g.ended.WithLabelValues(string(end))
+	}
+	registry.MustRegister(g.counter)
+	return g
+}
+
+// GangWaited observes a wait that ended.
+func (g *gangs) GangWaited(reason framework.WaitReason, end framework.WaitEnd, waited time.Duration) {
+	g.waited.WithLabelValues(string(reason), string(end)).Observe(waited.Seconds())
+}
+
+// GangTimedOut counts a gang that is sent back.
+func (g *gangs) GangTimedOut() { g.timeOuts.Inc() }
+
+// GuardEnded counts a starvation guard that ended.
+func (g *gangs) GuardEnded(end framework.GuardEnd) { g.ended.WithLabelValues(string(end)).Inc() }
+
+// Guards sets how many starvation guards there are.
+func (g *gangs) Guards(now int) { g.guards.Set(float64(now)) }
+
+// CountGangs has the gangs counted by the function whenever the metrics are asked for.
+func (g *gangs) CountGangs(count func() GangCounts) { g.counter.count.Store(&count) }
+
+var (
+	gangsDesc = prometheus.NewDesc("volcano_gangs",
+		"Gangs by state: waiting, let_in, sent_back, in_flight, partial, bound, running, ended.", []string{"state"}, nil)
+	groupsDesc = prometheus.NewDesc("volcano_gang_groups_in_flight",
+		"Groups of gangs whose bind transactions have not ended.", nil, nil)
+)
+
+// gangCounter counts gangs when it is asked. A process that does not lead has none.
+type gangCounter struct {
+	count atomic.Pointer[func() GangCounts]
+}
+
+// Describe implements prometheus.Collector.
+func (*gangCounter) Describe(descs chan<- *prometheus.Desc) {
+	descs <- gangsDesc
+	descs <- groupsDesc
+}
+
+// Collect implements prometheus.Collector.
+func (c *gangCounter) Collect(metrics chan<- prometheus.Metric) {
+	count := c.count.Load()
+	if count == nil {
+		return
+	}
+	counts := (*count)()
+	for state, n := range counts.ByState {
+		metrics <- prometheus.MustNewConstMetric(gangsDesc, prometheus.GaugeValue, float64(n), state)
+	}
+	metrics <- prometheus.MustNewConstMetric(groupsDesc, prometheus.GaugeValue, float64(counts.GroupsInFlight))
+}
