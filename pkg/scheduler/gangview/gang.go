@@ -60,6 +60,8 @@ type Settings struct {
 	WaitingTime string            `json:"waitingTime"`
 	TotalNumber int32             `json:"totalNumber,omitempty"`
 	Group       []string          `json:"group,omitempty"`
+	// Gather is how it is gathered in the network.
+	Gather []gangs.GatherRule `json:"gather,omitempty"`
 	// Mistakes are what cannot be taken as it is written, and what is taken instead.
 	Mistakes []string `json:"mistakes,omitempty"`
 }
@@ -176,7 +178,7 @@ func ownerOf(pg *api.PodGroup) string {
 func settingsOf(g *Gang, annotations map[string]string, defaults gangs.Settings) *Settings {
 	self := gangs.Name{Namespace: g.Namespace, Name: g.Name}
 	read, mistakes := gangs.Read(self, g.Minimum.Members, annotations, defaults)
-	s := &Settings{Mode: read.Mode, MatchPolicy: read.MatchPolicy, WaitingTime: read.WaitingTime.String(), TotalNumber: read.TotalNumber}
+	s := &Settings{Mode: read.Mode, MatchPolicy: read.MatchPolicy, WaitingTime: read.WaitingTime.String(), TotalNumber: read.TotalNumber, Gather: read.Gather}
 	for _, name := range read.Group {
 		s.Group = append(s.Group, name.String())
 	}
