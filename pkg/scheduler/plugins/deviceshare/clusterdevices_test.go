@@ -4,6 +4,7 @@ package deviceshare
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -149,6 +150,40 @@ func TestWhatAReloadKeeps(t *testing.T) {
 	}
 	if first.templates == third.templates || first.templates != second.templates {
 		t.Error("templates are not kept by ConfigMap")
+	}
+}
+
+// backend is one of upstream's that refuses pods, or cannot tell.
+type backend struct {
+	api.Devices
+	code int
+	err  error
+}
+
+func (b *backend) HasDeviceRequest(*v1.Pod) bool { return true }
+
+func (b *backend) FilterNode(*v1.Pod, string) (int, string, error) { return b.code, "no room", b.err }
+
+// TestWhatUpstreamsBackendsRefuse is refused, and so is what they cannot tell of.
+func TestWhatUpstreamsBackendsRefuse(t *testing.T) {
+	before := api.RegisteredDevices
+	t.Cleanup(func() { api.RegisteredDevices = before })
+	api.RegisteredDevices = []string{"b"}
+	for name, tc := range map[string]struct {
+		backend api.Devices
+		refused bool
+	}{
+		"has room":     {backend: &backend{code: api.Success}},
+		"has none":     {backend: &backend{code: api.Unschedulable}, refused: true},
+		"cannot tell":  {backend: &backend{code: api.Success, err: errors.New("lost")}, refused: true},
+		"has none yet": {backend: (*backend)(nil)},
+	} {
+		node := &api.NodeInfo{Name: "n1", Others: map[string]any{"b": tc.backend}}
+		err := backends{}.predicate(&api.TaskInfo{Pod: &v1.Pod{}}, node)
+		var fit *api.FitError
+		if (err != nil) != tc.refused || tc.refused && (!errors.As(err, &fit) || fit.Status[0].Plugin != Name) {
+			t.Errorf("a backend that %s: %v", name, err)
+		}
 	}
 }
 

@@ -183,9 +183,18 @@ func TestScoresOfNodes(t *testing.T) {
 	others, pods := gang("y", 50, schedtest.Resources{"koordinator.sh/gpu": "800"})
 	w.Load(sessiontest.World{Nodes: nodes, PodGroups: []*v1beta1.PodGroup{waiting, others}, Pods: append(workers, pods...)})
 	ssn = w.next(t)
-	defer ssn.Close()
-	if now := scores(t, ssn, tasksOf(ssn)["z-0"]); now["large"] >= got["large"] {
+	now := scores(t, ssn, tasksOf(ssn)["z-0"])
+	ssn.Close()
+	if now["large"] >= got["large"] {
 		t.Errorf("when many have come that need all GPUs of a node, an empty node scores %.1f, before %.1f", now["large"], got["large"])
+	}
+	w.Load(sessiontest.World{Nodes: nodes, PodGroups: []*v1beta1.PodGroup{waiting}, Pods: workers})
+	for range 3 { // those that are gone count on, and those that are there once
+		ssn = w.next(t)
+		if diff := cmp.Diff(now, scores(t, ssn, tasksOf(ssn)["z-0"])); diff != "" {
+			t.Errorf("a session later (-then +now):\n%s", diff)
+		}
+		ssn.Close()
 	}
 }
 

@@ -88,8 +88,14 @@ func TestAMemberWithANUMAPolicyIsNotMoved(t *testing.T) {
 	tasks := tasksOf(ssn)
 	place(t, ssn, tasks["g-0"])
 	before := tasks["g-0"].Pod.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation]
-	if err := ssn.PredicateFn(tasks["g-1"], ssn.Nodes["n1"]); err == nil && strings.Contains(before, `"minor":4`) {
-		t.Errorf("one that needs what it has, %s, is taken", before)
+	if got := devicesOf(t, before); got != "gpu 4,5" {
+		t.Fatalf("it has %s, want gpu 4,5", got)
+	}
+	if err := ssn.PrePredicateFn(tasks["g-1"]); err != nil {
+		t.Fatal(err)
+	}
+	if err := ssn.PredicateFn(tasks["g-1"], ssn.Nodes["n1"]); err == nil || !strings.Contains(err.Error(), "Insufficient Topology Scoped GPU Devices") {
+		t.Errorf("one that needs what it has: %v", err)
 	}
 }
 

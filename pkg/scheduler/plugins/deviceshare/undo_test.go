@@ -5,9 +5,12 @@ package deviceshare_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
@@ -46,19 +49,24 @@ func picky(pod *v1.Pod, label string) {
 	annotated(schedulingv1alpha1.DeviceAllocateHintAnnotation, fmt.Sprintf(`{"gpu":{"selector":{"matchLabels":{%q:"yes"}}}}`, label))(pod)
 }
 
-// newPickyWorld is a node whose GPU 0 has label "zero", 4 "four", and both "either"; and a gang: g-0 may have either GPU, g-1 GPU 0, g-2 GPU 4, and g-4 needs all eight.
-func newPickyWorld(t *testing.T) *world {
+// newPickyWorld is a node with labels on GPUs 0, 4 and 5, and a gang: g-0 may have 0 or 4, g-1 only 0, g-2 only 4, g-3 0 or 5, g-4 only 5, and g-5 wants two like 0.
+func newPickyWorld(t *testing.T, running ...*v1.Pod) *world {
 	t.Helper()
 	nodes, devices := machines("n1")
-	devices[0].Spec.Devices[0].Labels = map[string]string{"either": "yes", "zero": "yes"}
-	devices[0].Spec.Devices[4].Labels = map[string]string{"either": "yes", "four": "yes"}
-	podGroup, pods := gang("g", 3, schedtest.Resources{"koordinator.sh/gpu": "100"})
-	for i, label := range []string{"either", "zero", "four"} {
+	for gpu, labels := range map[int][]string{0: {"zero", "zero-four", "zero-five"}, 4: {"four", "zero-four"}, 5: {"five", "zero-five"}} {
+		devices[0].Spec.Devices[gpu].Labels = map[string]string{}
+		for _, label := range labels {
+			devices[0].Spec.Devices[gpu].Labels[label] = "yes"
+		}
+	}
+	podGroup, pods := gang("g", 5, schedtest.Resources{"koordinator.sh/gpu": "100"})
+	for i, label := range []string{"zero-four", "zero", "four", "zero-five", "five"} {
 		picky(pods[i], label)
 	}
-	_, more := gang("g", 5, schedtest.Resources{"koordinator.sh/gpu": "800"})
+	_, more := gang("g", 6, schedtest.Resources{"koordinator.sh/gpu": "200"})
+	picky(more[5], "zero")
 	podGroup.Spec.MinMember = 1
-	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, more[4])})
+	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(append(pods, more[5]), running...)})
 	w.conf = devicesAlone
 	return w
 }
@@ -78,10 +86,12 @@ func TestWhatMembersHaveIsGivenBack(t *testing.T) {
 		},
 		"another took what one had before": {
 			do: func(t *testing.T, ssn *sessiontest.Session, tasks map[string]*api.TaskInfo) {
+				five := place(t, ssn, tasks["g-4"])
 				place(t, ssn, tasks["g-0"])
-				trial := place(t, ssn, tasks["g-1"])
+				trial := place(t, ssn, tasks["g-3"]) // has GPU 0, for which g-0 got 4
+				five.Discard()
+				place(t, ssn, tasks["g-1"]) // has GPU 0, for which g-3 got 5
 				trial.Discard()
-				place(t, ssn, tasks["g-1"])
 			},
 			want: map[string]string{"g-0": "gpu 4", "g-1": "gpu 0"},
 		},
@@ -133,24 +143,39 @@ func TestAMemberThatIsHandedOverKeepsItsDevices(t *testing.T) {
 
 // TestARefusalIsKeptForWhatItWasSaidOf: members in the way of one need not be in that of another, nor for ever.
 func TestARefusalIsKeptForWhatItWasSaidOf(t *testing.T) {
-	ssn := newPickyWorld(t).next(t)
+	w := newPickyWorld(t)
+	w.conf += "    arguments: {scoringStrategy: {type: LeastAllocated}}\n" // which looks at nothing else that changes
+	ssn := w.next(t)
 	defer ssn.Close()
 	tasks := tasksOf(ssn)
-	ask := func(name string, taken bool) {
-		t.Helper()
-		if err := ssn.PrePredicateFn(tasks[name]); err != nil {
-			t.Fatal(err)
-		}
-		if err := ssn.PredicateFn(tasks[name], ssn.Nodes["n1"]); (err == nil) != taken {
-			t.Errorf("%s: %v, want it to be taken: %t", name, err, taken)
-		}
-	}
 	place(t, ssn, tasks["g-0"])
-	ask("g-4", false)
-	ask("g-1", true) // GPU 4 serves the first as well
-	place(t, ssn, tasks["g-1"])
-	ask("g-2", false)
-	ask("g-4", false)
+	ask(t, ssn, tasks["g-5"], false)
+	ask(t, ssn, tasks["g-1"], true) // GPU 4 serves the first as well
+	trial := place(t, ssn, tasks["g-2"])
+	ask(t, ssn, tasks["g-1"], false)
+	trial.Discard()
+	ask(t, ssn, tasks["g-1"], true)
+}
+
+// ask asks whether n1 takes the task.
+func ask(t *testing.T, ssn *sessiontest.Session, task *api.TaskInfo, taken bool) {
+	t.Helper()
+	if err := ssn.PredicateFn(task, ssn.Nodes["n1"]); (err == nil) != taken {
+		t.Errorf("%s: %v, want it to be taken: %t", task.Name, err, taken)
+	}
+}
+
+// TestAMemberIsNotMovedToWhatOthersHaveStill for one that would wait until they are gone.
+func TestAMemberIsNotMovedToWhatOthersHaveStill(t *testing.T) {
+	leaving := has("leaving", "n1", "100", 0)
+	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	leaving.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("95")
+	ssn := newPickyWorld(t, leaving).next(t)
+	defer ssn.Close()
+	tasks := tasksOf(ssn)
+	place(t, ssn, tasks["g-0"]) // on GPU 4, with the last CPU
+	ask(t, ssn, tasks["g-2"], false)
+	ask(t, ssn, tasks["g-1"], true) // waits for GPU 0
 }
 
 // TestMembersThatDifferAreAskedAboutEachTime, since others may be given other devices for one.
