@@ -257,7 +257,7 @@ func (c *Cache) NotSynced() []string {
 			kinds = append(kinds, kind.String())
 		}
 	}
-	if c.informers.unlisted() {
+	if len(c.informers.unlisted()) > 0 {
 		kinds = append(kinds, "what plugins watch")
 	}
 	slices.Sort(kinds)

@@ -5,7 +5,6 @@ package cache
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -30,6 +29,8 @@ type runningInformers struct {
 type ownInformer struct {
 	toolscache.SharedIndexInformer
 	refused atomic.Bool
+	// givenUp is true of one for which a reload waited in vain, until a plugin asks for it again: others do not need it.
+	givenUp atomic.Bool
 }
 
 // noteInformers notes what upstream's cache is about to start: its own informers, and those that plugins have asked for since it was
@@ -70,6 +71,7 @@ func (c *Cache) StartInformers(informers ...toolscache.SharedIndexInformer) erro
 func (r *runningInformers) run(informers []toolscache.SharedIndexInformer) error {
 	for _, informer := range informers {
 		if r.known[informer] {
+			r.awaitAgain(informer)
 			continue
 		}
 		own := &ownInformer{SharedIndexInformer: informer}
@@ -83,6 +85,15 @@ func (r *runningInformers) run(informers []toolscache.SharedIndexInformer) error
 	return nil
 }
 
+// awaitAgain has the informer waited for although that was in vain before. The mutex is held.
+func (r *runningInformers) awaitAgain(informer toolscache.SharedIndexInformer) {
+	for _, i := range r.own {
+		if i.SharedIndexInformer == informer {
+			i.givenUp.Store(false)
+		}
+	}
+}
+
 // isRefused is true if the error says that the API server does not list the kind, and never has. That may last, and is told once.
 func (i *ownInformer) isRefused(kind string, err error) bool {
 	if i.HasSynced() || !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
@@ -94,18 +105,27 @@ func (i *ownInformer) isRefused(kind string, err error) bool {
 	return true
 }
 
-// unlisted is true while the first list of an informer that plugins asked for is to come.
-func (r *runningInformers) unlisted() bool {
+// unlisted are the informers that plugins asked for whose first list is to come.
+func (r *runningInformers) unlisted() (unlisted []*ownInformer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.own, func(i *ownInformer) bool { return !i.HasSynced() && !i.refused.Load() })
+	for _, i := range r.own {
+		if !i.HasSynced() && !i.refused.Load() && !i.givenUp.Load() {
+			unlisted = append(unlisted, i)
+		}
+	}
+	return unlisted
 }
 
 // AwaitInformers waits for the first lists of the informers that plugins asked for, if they run. It does not wait for what the API server
-// refuses to list: most pods need none of it, and the plugin tells those that do.
+// refuses to list: most pods need none of it, and the plugin tells those that do. What it waited for in vain it does not wait for again, unless
+// a plugin asks for that once more.
 func (c *Cache) AwaitInformers(ctx context.Context) error {
-	err := wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) { return !c.informers.unlisted(), nil })
+	err := wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) { return len(c.informers.unlisted()) == 0, nil })
 	if err != nil {
+		for _, i := range c.informers.unlisted() {
+			i.givenUp.Store(true)
+		}
 		return fmt.Errorf("reading what plugins watch: %w", err)
 	}
 	return nil

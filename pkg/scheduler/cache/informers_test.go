@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -181,6 +182,39 @@ func TestWhatPluginsWatchIsNamedWhileItIsWaitedFor(t *testing.T) {
 	cancel()
 	if err := <-done; err == nil {
 		t.Error("the start has gone on")
+	}
+}
+
+// TestWhatNeverListsHoldsUpOnlyThoseThatAskForIt: a reload that waits for it in vain is refused, the next, which does not need it, is not.
+func TestWhatNeverListsHoldsUpOnlyThoseThatAskForIt(t *testing.T) {
+	c := mustWrap(t, schedtest.NewCluster(), quiet{}, func(Urgency) {})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if err := c.Start(ctx, ctx); err != nil {
+		t.Fatal(err)
+	}
+	broken := toolscache.NewSharedIndexInformer(&toolscache.ListWatch{
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			return nil, apierrors.NewInternalError(errors.New("conversion webhook is down"))
+		},
+		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
+	}, &v1alpha1.Device{}, 0, nil)
+	reload := func(asks ...toolscache.SharedIndexInformer) error {
+		if err := c.StartInformers(asks...); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		return c.AwaitInformers(ctx)
+	}
+	if err := reload(broken); err == nil {
+		t.Error("the reload that needs it has gone on")
+	}
+	if err := reload(deviceInformer(t, c)); err != nil {
+		t.Errorf("a reload that does not need it: %v", err)
+	}
+	if err := reload(broken); err == nil {
+		t.Error("the reload that asks for it again has gone on")
 	}
 }
 

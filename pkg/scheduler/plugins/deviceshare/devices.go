@@ -35,6 +35,8 @@ type clusterDevices struct {
 	// changes counts what the informer has shown.
 	changes atomic.Int64
 	counter *counter
+	// informer shows the Device objects.
+	informer cache.SharedIndexInformer
 }
 
 // keeper keeps the devices of the scheduler that was last asked for: they are one for all configurations.
@@ -51,17 +53,17 @@ func (k *keeper) devicesOf(h framework.Handle) (*clusterDevices, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.devices != nil && k.handle == h {
-		return k.devices, nil
+		return k.devices, h.StartInformers(k.devices.informer) // a reload before may have waited for it in vain
 	}
 	client, err := clientset.NewForConfig(h.RestConfig())
 	if err != nil {
 		return nil, fmt.Errorf("making a client for Device objects: %w", err)
 	}
-	made, informer, err := newClusterDevices(h, client)
+	made, err := newClusterDevices(h, client)
 	if err != nil {
 		return nil, err
 	}
-	if err := h.StartInformers(informer); err != nil {
+	if err := h.StartInformers(made.informer); err != nil {
 		return nil, err
 	}
 	h.CountResources(made.counter)
@@ -88,23 +90,22 @@ func (k *keeper) templatesOf(h framework.Handle, config templatesConfig) (*templ
 	defer k.mu.Unlock()
 	name := config.Namespace + "/" + config.Name
 	if known := k.templates[name]; known != nil {
-		return known, nil
+		return known, h.StartInformers(known.informer)
 	}
-	made, informer, err := watchTemplates(h.KubeClient(), config, h.Wake)
+	made, err := watchTemplates(h.KubeClient(), config, h.Wake)
 	if err != nil {
 		return nil, err
 	}
-	if err := h.StartInformers(informer); err != nil {
+	if err := h.StartInformers(made.informer); err != nil {
 		return nil, err
 	}
 	k.templates[name] = made
 	return made, nil
 }
 
-func newClusterDevices(h framework.Handle, client clientset.Interface) (*clusterDevices, cache.SharedIndexInformer, error) {
+func newClusterDevices(h framework.Handle, client clientset.Interface) (*clusterDevices, error) {
 	informer := externalversions.NewSharedInformerFactory(client, 0).Scheduling().V1alpha1().Devices()
-	d := &clusterDevices{kube: h.KubeClient(), lister: informer.Lister(), podsOn: h.PodsOn, counter: &counter{}}
-	shared := informer.Informer()
+	d := &clusterDevices{kube: h.KubeClient(), lister: informer.Lister(), podsOn: h.PodsOn, counter: &counter{}, informer: informer.Informer()}
 	changed := func(object any) {
 		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
 			d.counter.note(key)
@@ -112,16 +113,16 @@ func newClusterDevices(h framework.Handle, client clientset.Interface) (*cluster
 		d.changes.Add(1)
 		h.Wake()
 	}
-	_, err := shared.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: changed, DeleteFunc: changed, UpdateFunc: func(was, now any) {
+	_, err := d.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: changed, DeleteFunc: changed, UpdateFunc: func(was, now any) {
 		l, r := was.(*schedulingv1alpha1.Device), now.(*schedulingv1alpha1.Device)
 		if !apiequality.Semantic.DeepEqual(l.Spec, r.Spec) || !maps.Equal(l.Labels, r.Labels) || !maps.Equal(l.Annotations, r.Annotations) {
 			changed(now)
 		}
 	}})
 	if err != nil {
-		return nil, nil, fmt.Errorf("watching Device objects: %w", err)
+		return nil, fmt.Errorf("watching Device objects: %w", err)
 	}
-	return d, shared, nil
+	return d, nil
 }
 
 // of returns the node's Device object; nil for none.

@@ -24,6 +24,8 @@ const templatesKey = "data.yaml"
 type templates struct {
 	current atomic.Pointer[versionOfTemplates]
 	wake    func()
+	// informer shows the ConfigMap.
+	informer cache.SharedIndexInformer
 }
 
 // versionOfTemplates are templates as they were between two changes; nil for none, with the number of changes before.
@@ -32,21 +34,21 @@ type versionOfTemplates struct {
 	number uint64
 }
 
-// watchTemplates returns the templates of the ConfigMap, and the informer that must run for them.
-func watchTemplates(kube kubernetes.Interface, config templatesConfig, wake func()) (*templates, cache.SharedIndexInformer, error) {
+// watchTemplates returns the templates of the ConfigMap, for which their informer must run.
+func watchTemplates(kube kubernetes.Interface, config templatesConfig, wake func()) (*templates, error) {
 	informer := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(config.Namespace),
 		informers.WithTweakListOptions(func(options *metav1.ListOptions) {
 			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, config.Name).String()
 		})).Core().V1().ConfigMaps().Informer()
-	t := &templates{wake: wake}
+	t := &templates{wake: wake, informer: informer}
 	t.current.Store(&versionOfTemplates{})
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: t.read, UpdateFunc: func(_, now any) { t.read(now) }, DeleteFunc: func(any) { t.set(nil) },
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("watching ConfigMap %s/%s: %w", config.Namespace, config.Name, err)
+		return nil, fmt.Errorf("watching ConfigMap %s/%s: %w", config.Namespace, config.Name, err)
 	}
-	return t, informer, nil
+	return t, nil
 }
 
 func (t *templates) read(object any) {

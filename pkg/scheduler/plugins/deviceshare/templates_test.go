@@ -19,7 +19,7 @@ import (
 func TestTemplatesFollowTheirConfigMap(t *testing.T) {
 	kube := kubefake.NewClientset()
 	woken := make(chan struct{}, 10)
-	templates, informer, err := watchTemplates(kube, templatesConfig{Namespace: "ns", Name: "templates"}, func() { woken <- struct{}{} })
+	templates, err := watchTemplates(kube, templatesConfig{Namespace: "ns", Name: "templates"}, func() { woken <- struct{}{} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestTemplatesFollowTheirConfigMap(t *testing.T) {
 		close(watching)
 		return true, shown, err
 	})
-	go informer.Run(t.Context().Done())
+	go templates.informer.Run(t.Context().Done())
 	<-watching
 	put := func(text string) {
 		t.Helper()
@@ -48,7 +48,7 @@ func TestTemplatesFollowTheirConfigMap(t *testing.T) {
 			t.Fatal("the loop was not woken")
 		}
 	}
-	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) { return informer.HasSynced(), nil }); err != nil {
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) { return templates.informer.HasSynced(), nil }); err != nil {
 		t.Fatal(err)
 	}
 	put("huawei-Ascend-310P: {vir01: {huawei.com/npu-core: 1}}")

@@ -70,9 +70,10 @@ func (l classLister) List() ([]*resourceapi.DeviceClass, error) {
 
 // keeper keeps the devices of the informers that were last asked for.
 type keeper struct {
-	mu      sync.Mutex
-	factory informers.SharedInformerFactory
-	devices *devices
+	mu        sync.Mutex
+	factory   informers.SharedInformerFactory
+	devices   *devices
+	informers []cache.SharedIndexInformer
 }
 
 func (k *keeper) devicesOf(h framework.Handle) (*devices, error) {
@@ -80,7 +81,7 @@ func (k *keeper) devicesOf(h framework.Handle) (*devices, error) {
 	defer k.mu.Unlock()
 	factory := h.InformerFactory()
 	if k.devices != nil && k.factory == factory {
-		return k.devices, nil
+		return k.devices, h.StartInformers(k.informers...) // a reload before may have waited for them in vain
 	}
 	if err := served(h.KubeClient().Discovery()); err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ func (k *keeper) devicesOf(h framework.Handle) (*devices, error) {
 	if err := h.StartInformers(informers...); err != nil {
 		return nil, err
 	}
-	k.factory, k.devices = factory, made
+	k.factory, k.devices, k.informers = factory, made, informers
 	return made, nil
 }
 

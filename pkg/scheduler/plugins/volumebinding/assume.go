@@ -35,7 +35,7 @@ type heldClaim struct {
 	volume   string
 	before   *v1.ObjectReference
 	capacity types.NamespacedName
-	// bound is closed when the informers show the claim as bound.
+	// bound is closed when the informers show the claim as bound, or another of its name.
 	bound     chan struct{}
 	boundOnce sync.Once
 

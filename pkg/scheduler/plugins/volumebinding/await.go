@@ -25,9 +25,13 @@ const catchUp = 10 * time.Millisecond
 var (
 	// errAllBound ends the binder's wait when there is nothing left to wait for.
 	errAllBound = errors.New("all claims are bound")
-	// errLost ends it when there is nothing to be had any more.
-	errLost = errors.New("has lost its volume")
+	// errLost and errRemade end it when there is nothing to be had any more.
+	errLost   = errors.New("has lost its volume")
+	errRemade = errors.New("was deleted, and another of its name was made")
 )
+
+// endsWait is true of errors after which a claim cannot be bound.
+func endsWait(err error) bool { return errors.Is(err, errLost) || errors.Is(err, errRemade) }
 
 // bind has the binder write what is assumed for the pod, and waits until all its claims are bound. The binder looks once a second,
 // and for the first time after a second: it is cut short as soon as it would find all bound.
@@ -43,7 +47,7 @@ func (v *volumes) bind(ctx context.Context, pod *v1.Pod, a *assumption) error {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errAllBound):
 		return nil
-	case errors.Is(cause, errLost):
+	case endsWait(cause):
 		return cause
 	case err != nil:
 		return err
@@ -51,7 +55,7 @@ func (v *volumes) bind(ctx context.Context, pod *v1.Pod, a *assumption) error {
 	return v.verify(pod, a) // the binder tells claims by their names, and does not ask which volumes they have
 }
 
-// awaitBound waits until all claims of the pod are bound to volumes that its node reaches, or one has lost its volume, and says which. It is nil if the
+// awaitBound waits until all claims of the pod are bound to volumes that its node reaches, or one cannot be any more, and says which. It is nil if the
 // context ends before.
 func (v *volumes) awaitBound(ctx context.Context, pod *v1.Pod, a *assumption) error {
 	for _, held := range a.held {
@@ -67,7 +71,7 @@ func (v *volumes) awaitBound(ctx context.Context, pod *v1.Pod, a *assumption) er
 		err := v.verify(pod, a)
 		if err == nil {
 			return errAllBound
-		} else if errors.Is(err, errLost) {
+		} else if endsWait(err) {
 			return err
 		}
 		select {
@@ -103,7 +107,7 @@ func (v *volumes) shown(held *heldClaim) error {
 	case err != nil:
 		return fmt.Errorf("reading %s: %w", describe(held.claim), err)
 	case claim.UID != held.claim.UID:
-		return fmt.Errorf("%s was deleted, and another of its name was made", describe(held.claim))
+		return fmt.Errorf("%s %w", describe(held.claim), errRemade)
 	case claim.Status.Phase == v1.ClaimLost:
 		return fmt.Errorf("%s %w %s", describe(claim), errLost, brief.Value(claim.Spec.VolumeName))
 	case !isBound(claim):
@@ -118,15 +122,16 @@ func (v *volumes) shown(held *heldClaim) error {
 	return nil
 }
 
-// noteBound returns what tells those who wait for a claim that it is bound.
+// noteBound returns what tells those who wait for a claim that it is bound, or that another has its name.
 func (v *volumes) noteBound() cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{UpdateFunc: func(_, changed any) {
-		claim, ok := changed.(*v1.PersistentVolumeClaim)
-		if !ok || !isBound(claim) {
+	note := func(object any) {
+		claim, ok := object.(*v1.PersistentVolumeClaim)
+		if !ok {
 			return
 		}
-		if held := v.heldBy(nameOf(claim)); held != nil && held.claim.UID == claim.UID {
+		if held := v.heldBy(nameOf(claim)); held != nil && (held.claim.UID != claim.UID || isBound(claim)) {
 			held.boundOnce.Do(func() { close(held.bound) })
 		}
-	}}
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: note, UpdateFunc: func(_, changed any) { note(changed) }}
 }

@@ -92,6 +92,7 @@ func TestWhatEndsTheWait(t *testing.T) {
 		"the pod is gone":                   {class: "made", meanwhile: func(w *world) { w.removePod("g-0") }, want: "pod does not exist any more"},
 		"the volume is made out of reach":   {class: "made", meanwhile: func(w *world) { w.provisionOn("c", "n2") }, want: "node affinity doesn't match"},
 		"the claim is made anew, and bound": {class: "local", meanwhile: func(w *world) { w.remake("c"); w.bind("c", "v") }, want: `claim "c" (storage class "local") was deleted, and another of its name was made`},
+		"the claim is made anew":            {class: "local", meanwhile: func(w *world) { w.remake("c") }, want: `claim "c" (storage class "local") was deleted, and another of its name was made`},
 		"the claim is bound to a volume that the node does not reach": {
 			class:     "local",
 			meanwhile: func(w *world) { w.bind("c", "far") },

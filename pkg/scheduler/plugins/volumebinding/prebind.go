@@ -60,7 +60,7 @@ func (v *volumes) failure(ctx context.Context, a *assumption, limit time.Duratio
 			waiting = append(waiting, held.claim)
 		}
 	}
-	if len(waiting) == 0 || errors.Is(err, errLost) { // bound meanwhile, or one that was bound is not any more
+	if len(waiting) == 0 || endsWait(err) { // bound meanwhile, or one cannot be any more
 		return err
 	}
 	switch cause := context.Cause(ctx); {

@@ -64,9 +64,10 @@ type source struct {
 
 // keeper keeps the volumes of the informers that were last asked for.
 type keeper struct {
-	mu      sync.Mutex
-	factory informers.SharedInformerFactory
-	volumes *volumes
+	mu        sync.Mutex
+	factory   informers.SharedInformerFactory
+	volumes   *volumes
+	informers []cache.SharedIndexInformer
 }
 
 func (k *keeper) volumesOf(h framework.Handle) (*volumes, error) {
@@ -74,7 +75,7 @@ func (k *keeper) volumesOf(h framework.Handle) (*volumes, error) {
 	defer k.mu.Unlock()
 	factory := h.InformerFactory()
 	if k.volumes != nil && k.factory == factory {
-		return k.volumes, nil
+		return k.volumes, h.StartInformers(k.informers...) // a reload before may have waited for them in vain
 	}
 	made, informers, err := newVolumes(h.KubeClient(), factory)
 	if err != nil {
@@ -83,7 +84,7 @@ func (k *keeper) volumesOf(h framework.Handle) (*volumes, error) {
 	if err := h.StartInformers(informers...); err != nil {
 		return nil, err
 	}
-	k.factory, k.volumes = factory, made
+	k.factory, k.volumes, k.informers = factory, made, informers
 	return made, nil
 }
 
