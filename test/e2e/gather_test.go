@@ -41,7 +41,7 @@ var _ = Describe("A gang that is gathered in the network", func() {
 		w.addBlock(ctx, "s1", "b2", 2, "3")
 		w.addBlock(ctx, "s2", "b3", 4, "4")
 		w.startControllers(ctx, "")
-		w.start(ctx, w.conf()+ofGroups)
+		w.start(ctx, w.conf())
 
 		By("waiting for the network to be told")
 		first := gathered(gang{name: "first", size: 6, min: 6}, inOneBlock)
