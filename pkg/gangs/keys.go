@@ -54,14 +54,3 @@ const Plugin = "coscheduling"
 
 // SatisfiedCondition is the type of the condition of a PodGroup whose gang reached its minimum once.
 const SatisfiedCondition = "GangSatisfied"
-
-// NameOf is the name of the gang that a pod with these labels and annotations belongs to, in the pod's namespace, by
-// Koordinator's ways to say so; empty when none names one. The first of PodGroupLabel, OldNameLabel and NameAnnotation counts.
-func NameOf(labels, annotations map[string]string) string {
-	for _, name := range []string{labels[PodGroupLabel], labels[OldNameLabel], annotations[NameAnnotation]} {
-		if name != "" {
-			return name
-		}
-	}
-	return ""
-}

@@ -3,7 +3,6 @@
 package gangs
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
@@ -47,8 +48,8 @@ const DefaultWaitingTime = 10 * time.Minute
 // MaxGroup is how many gangs a group has at most.
 const MaxGroup = 100
 
-// maxGroupText is how many bytes a list of so many gangs takes, with names as long as they may be.
-const maxGroupText = MaxGroup * (63 + 253 + len(`"/", `))
+// MaxGroupText is how many bytes a list of so many gangs takes, with names as long as they may be. A longer one is not read.
+const MaxGroupText = MaxGroup * (validation.DNS1123LabelMaxLength + validation.DNS1123SubdomainMaxLength + len(`"/", `))
 
 // Name names a gang: the namespace and the name of its PodGroup.
 type Name struct{ Namespace, Name string }
@@ -188,27 +189,44 @@ func (r *reader) waitingTime() {
 	r.settings.WaitingTime = d
 }
 
-// group reads the list of gangs. A list that cannot be read leaves the gang alone, since nobody can be named that it would wait
-// for; one that can be read and does not hold the gang itself, or is too long, keeps it from being placed.
+// group reads the list of gangs. What is no list leaves the gang alone, since nobody can be named that it would wait for. A list that
+// is too long, does not hold the gang itself, or holds what is no gang's name keeps it from being placed: it might be half of something.
 func (r *reader) group(self Name) {
-	text, said := r.annotations[GroupsAnnotation]
-	if !said {
+	text := r.annotations[GroupsAnnotation]
+	if strings.TrimSpace(text) == "" {
 		return
 	}
-	group, err := parseGroup(text)
-	switch {
-	case err != nil:
+	if len(text) > MaxGroupText {
+		r.tooLarge()
+		return
+	}
+	var list []string
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
 		r.mistake(GroupsAnnotation, `a JSON list of "namespace/name", such as ["default/trainer","default/ps"]`, "the gang is alone")
-	case len(group) == 0:
-	case !slices.Contains(group, self):
+		return
+	}
+	slices.Sort(list) // as Koordinator orders them: as they are written
+	list = slices.Compact(list)
+	switch {
+	case len(list) == 0:
+	case !slices.Contains(list, self.String()):
 		r.broken(fmt.Sprintf("a list with %s in it", self))
-	case len(group) > MaxGroup:
-		r.broken(fmt.Sprintf("at most %d gangs", MaxGroup))
-	case len(group) == 1:
+	case len(list) > MaxGroup:
+		r.tooLarge()
+	case slices.ContainsFunc(list, impossible):
+		wrong := list[slices.IndexFunc(list, impossible)]
+		r.broken(fmt.Sprintf("namespace/name of PodGroups, which %s cannot be", brief.Value(wrong)))
+	case len(list) == 1:
 		r.mistake(GroupsAnnotation, "other gangs beside the gang itself", "the gang is alone")
 	default:
-		r.settings.Group = group
+		for _, item := range list {
+			r.settings.Group = append(r.settings.Group, split(item))
+		}
 	}
+}
+
+func (r *reader) tooLarge() {
+	r.broken(fmt.Sprintf("at most %d gangs, in at most %d bytes", MaxGroup, MaxGroupText))
 }
 
 func (r *reader) broken(want string) {
@@ -216,28 +234,13 @@ func (r *reader) broken(want string) {
 	r.settings.Broken = errors.New(r.mistakes[len(r.mistakes)-1].String())
 }
 
-func parseGroup(text string) ([]Name, error) {
-	if strings.TrimSpace(text) == "" {
-		return nil, nil
-	}
-	if len(text) > maxGroupText {
-		return nil, fmt.Errorf("it has %d bytes", len(text))
-	}
-	var list []string
-	if err := json.Unmarshal([]byte(text), &list); err != nil {
-		return nil, err
-	}
-	var group []Name
-	for _, item := range list {
-		namespace, name, ok := strings.Cut(item, "/")
-		if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-			return nil, fmt.Errorf("%s is no namespace/name", brief.Value(item))
-		}
-		group = append(group, Name{namespace, name})
-	}
-	slices.SortFunc(group, compare)
-	return slices.Compact(group), nil
+// impossible is true for what no PodGroup can have as its namespace and name.
+func impossible(item string) bool {
+	name := split(item)
+	return len(validation.IsDNS1123Label(name.Namespace)) > 0 || len(validation.IsDNS1123Subdomain(name.Name)) > 0
 }
 
-// compare orders names as Koordinator does: as they are written.
-func compare(l, r Name) int { return cmp.Compare(l.String(), r.String()) }
+func split(item string) Name {
+	namespace, name, _ := strings.Cut(item, "/")
+	return Name{namespace, name}
+}

@@ -26,11 +26,11 @@ func gathers(rules string) map[string]string {
 
 func TestRead(t *testing.T) {
 	self := Name{"a", "x"}
-	long := make([]string, MaxGroup+1)
-	for i := range long {
-		long[i] = fmt.Sprintf("%q", fmt.Sprintf("a/y%d", i))
+	const notPlaced = "the gang is not placed until this is mended"
+	group := []Name{self}
+	for i := range MaxGroup {
+		group = append(group, Name{"a", fmt.Sprintf("y%03d", i)})
 	}
-	long[0] = `"a/x"`
 	tests := map[string]struct {
 		annotations map[string]string
 		want        Settings
@@ -56,9 +56,6 @@ func TestRead(t *testing.T) {
 		"group with a gang twice":       {map[string]string{GroupsAnnotation: `["b/y","a/x","b/y"]`}, with(func(s *Settings) { s.Group = []Name{{"a", "x"}, {"b", "y"}} }), nil},
 		"group of itself":               {map[string]string{GroupsAnnotation: `["a/x"]`}, koordinator, [][2]string{{GroupsAnnotation, "the gang is alone"}}},
 		"group that is no JSON":         {map[string]string{GroupsAnnotation: `[a/x]`}, koordinator, [][2]string{{GroupsAnnotation, "the gang is alone"}}},
-		"group without namespaces":      {map[string]string{GroupsAnnotation: `["x","y"]`}, koordinator, [][2]string{{GroupsAnnotation, "the gang is alone"}}},
-		"empty group":                   {map[string]string{GroupsAnnotation: `[]`}, koordinator, nil},
-		"group of kilobytes":            {map[string]string{GroupsAnnotation: `["a/x","a/` + strings.Repeat("y", 100_000) + `"]`}, koordinator, [][2]string{{GroupsAnnotation, "the gang is alone"}}},
 		"gathering": {
 			gathers(`{"layer":"Spine","strategy":"MustGather"},{"layer":"Block","strategy":"PreferGather","podCountMultiple":4},{"layer":"Node","podCountMultiple":2}`),
 			with(func(s *Settings) {
@@ -89,13 +86,27 @@ func TestRead(t *testing.T) {
 			}),
 			[][2]string{{TopologyAnnotation, "1"}, {TopologyAnnotation, "1"}, {TopologyAnnotation, "1"}, {TopologyAnnotation, "1"}},
 		},
-		"group without itself":    {map[string]string{GroupsAnnotation: `["a/y","a/z"]`}, koordinator, [][2]string{{GroupsAnnotation, "the gang is not placed until this is mended"}}},
-		"group that is too large": {map[string]string{GroupsAnnotation: "[" + strings.Join(long, ",") + "]"}, koordinator, [][2]string{{GroupsAnnotation, "the gang is not placed until this is mended"}}},
+		"group that is no list":          {map[string]string{GroupsAnnotation: `{"a":"x"}`}, koordinator, [][2]string{{GroupsAnnotation, "the gang is alone"}}},
+		"empty group":                    {map[string]string{GroupsAnnotation: `[]`}, koordinator, nil},
+		"group of as many as may be":     {map[string]string{GroupsAnnotation: listOf(group[:MaxGroup])}, with(func(s *Settings) { s.Group = group[:MaxGroup] }), nil},
+		"group without itself":           {map[string]string{GroupsAnnotation: `["a/y","a/z"]`}, koordinator, [][2]string{{GroupsAnnotation, notPlaced}}},
+		"group that is too large":        {map[string]string{GroupsAnnotation: listOf(group)}, koordinator, [][2]string{{GroupsAnnotation, notPlaced}}},
+		"group of thousands":             {map[string]string{GroupsAnnotation: `["a/x"` + strings.Repeat(`,"a/other-gang-0"`, 2500) + `]`}, koordinator, [][2]string{{GroupsAnnotation, notPlaced}}},
+		"group without namespaces":       {map[string]string{GroupsAnnotation: `["x","y"]`}, koordinator, [][2]string{{GroupsAnnotation, notPlaced}}},
+		"group with a name of kilobytes": {map[string]string{GroupsAnnotation: `["a/x","a/` + strings.Repeat("y", 10_000) + `"]`}, koordinator, [][2]string{{GroupsAnnotation, notPlaced}}},
+		"group with a name in capitals":  {map[string]string{GroupsAnnotation: `["a/x","a/Y"]`}, koordinator, [][2]string{{GroupsAnnotation, notPlaced}}},
+		"group with a name that is none": {map[string]string{GroupsAnnotation: `["a/x","a/Größe"]`}, koordinator, [][2]string{{GroupsAnnotation, notPlaced}}},
+		"group with an empty name":       {map[string]string{GroupsAnnotation: `["a/x","a/"]`}, koordinator, [][2]string{{GroupsAnnotation, notPlaced}}},
+		"group with a name in three":     {map[string]string{GroupsAnnotation: `["a/x","a/y/z"]`}, koordinator, [][2]string{{GroupsAnnotation, notPlaced}}},
+		"group with a comma in a name":   {map[string]string{GroupsAnnotation: `["a/x","a/y,z"]`}, koordinator, [][2]string{{GroupsAnnotation, notPlaced}}},
+		"group with a blank in a name":   {map[string]string{GroupsAnnotation: `["a/x"," a/y"]`}, koordinator, [][2]string{{GroupsAnnotation, notPlaced}}},
+		"group with a namespace of two":  {map[string]string{GroupsAnnotation: `["a/x","a.b/y"]`}, koordinator, [][2]string{{GroupsAnnotation, notPlaced}}},
+		"group with a zero byte":         {map[string]string{GroupsAnnotation: `["a/x","a/y\u0000"]`}, koordinator, [][2]string{{GroupsAnnotation, notPlaced}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, mistakes := Read(self, 3, test.annotations, koordinator)
-			broken := len(test.mistaken) > 0 && strings.Contains(test.mistaken[0][1], "not placed")
+			broken := len(test.mistaken) > 0 && test.mistaken[0][1] == notPlaced
 			if (got.Broken != nil) != broken {
 				t.Errorf("broken: %v, want it to be %t", got.Broken, broken)
 			}
@@ -117,6 +128,49 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// listOf is the list as a user writes it.
+func listOf(names []Name) string {
+	items := make([]string, len(names))
+	for i, name := range names {
+		items[i] = fmt.Sprintf("%q", name)
+	}
+	return "[" + strings.Join(items, ", ") + "]"
+}
+
+// TestTheLongestList: a full group of names as long as the API server allows is taken, and not a byte more is read.
+func TestTheLongestList(t *testing.T) {
+	var names []Name
+	for i := range MaxGroup {
+		names = append(names, Name{strings.Repeat("n", 63), fmt.Sprintf("%0253d", i)})
+	}
+	list := listOf(names)
+	if settings, mistakes := Read(names[0], 1, map[string]string{GroupsAnnotation: list}, koordinator); len(settings.Group) != MaxGroup {
+		t.Errorf("of a list of %d bytes %d gangs are taken, mistakes %v", len(list), len(settings.Group), mistakes)
+	}
+	if settings, _ := Read(names[0], 1, map[string]string{GroupsAnnotation: list + " "}, koordinator); settings.Broken == nil {
+		t.Errorf("a list of %d bytes is taken", len(list)+1)
+	}
+}
+
+// TestGroupsThatCannotBeSayWhy: in words that a user can act on.
+func TestGroupsThatCannotBeSayWhy(t *testing.T) {
+	var many []Name
+	for i := range 3000 {
+		many = append(many, Name{"a", fmt.Sprintf("trainer-%05d", i)})
+	}
+	for groups, want := range map[string]string{
+		listOf(many[:MaxGroup+1]):              "want at most 100 gangs, in at most 32100 bytes",
+		listOf(many):                           "want at most 100 gangs, in at most 32100 bytes",
+		`["a/trainer-00001"]`:                  "want a list with a/trainer-00000 in it",
+		`["a/trainer-00000","b/Größe","c/ps"]`: `want namespace/name of PodGroups, which "b/Größe" cannot be`,
+	} {
+		settings, _ := Read(many[0], 1, map[string]string{GroupsAnnotation: groups}, koordinator)
+		if settings.Broken == nil || !strings.Contains(settings.Broken.Error(), want) {
+			t.Errorf("told %v, want %q in it", settings.Broken, want)
+		}
+	}
+}
+
 func TestGroupID(t *testing.T) {
 	self := Name{"a", "x"}
 	for groups, want := range map[string]string{
@@ -128,23 +182,6 @@ func TestGroupID(t *testing.T) {
 		settings, _ := Read(self, 1, map[string]string{GroupsAnnotation: groups}, koordinator)
 		if got := settings.GroupID(self); got != want {
 			t.Errorf("groups %s: id %s, want %s", groups, got, want)
-		}
-	}
-}
-
-func TestNameOf(t *testing.T) {
-	tests := map[string]struct {
-		labels, annotations map[string]string
-		want                string
-	}{
-		"none":           {map[string]string{"app": "g"}, map[string]string{MinAvailableAnnotation: "3"}, ""},
-		"annotation":     {nil, map[string]string{NameAnnotation: "g"}, "g"},
-		"old label":      {map[string]string{OldNameLabel: "old"}, map[string]string{NameAnnotation: "g"}, "old"},
-		"PodGroup first": {map[string]string{PodGroupLabel: "p", OldNameLabel: "old"}, map[string]string{NameAnnotation: "g"}, "p"},
-	}
-	for name, test := range tests {
-		if got := NameOf(test.labels, test.annotations); got != test.want {
-			t.Errorf("%s: gang %q, want %q", name, got, test.want)
 		}
 	}
 }

@@ -157,7 +157,7 @@ func (s *settings) disagreements(pod *corev1.Pod) []gangs.Mistake {
 	said := saidBy(pod)
 	for _, key := range append([]string{gangs.MinAvailableAnnotation}, settingKeys...) {
 		text, ok := said[key]
-		if !ok || canonical(key, text) == canonical(key, s.said[key]) || text == s.taken[key] {
+		if !ok || text == s.said[key] || text == s.taken[key] || canonical(key, text) == canonical(key, s.said[key]) {
 			continue
 		}
 		want, taken := "nothing, as "+s.by+" says", "what a gang has that does not say"
@@ -172,14 +172,21 @@ func (s *settings) disagreements(pod *corev1.Pod) []gangs.Mistake {
 	return mistakes
 }
 
-// canonical is the same text for texts that mean the same.
+// canonical is the same text for texts that mean the same. One that is too long to be read, or names more gangs than a group has, is
+// taken as it is: many pods may say such.
 func canonical(key, text string) string {
+	if len(text) > gangs.MaxGroupText {
+		return text
+	}
 	switch key {
 	case gangs.WaitingTimeAnnotation:
 		if d, err := time.ParseDuration(text); err == nil {
 			return d.String()
 		}
 	case gangs.GroupsAnnotation:
+		if strings.Count(text, `"`) > 2*gangs.MaxGroup {
+			return text
+		}
 		list := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("[]\", \t\n\r", r) })
 		slices.Sort(list)
 		return strings.Join(slices.Compact(list), ",")

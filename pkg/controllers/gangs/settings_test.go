@@ -5,6 +5,7 @@ package gangs
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,6 +36,7 @@ func TestSettingsOfAnnotationGangs(t *testing.T) {
 		policy  = gangs.MatchPolicyAnnotation
 	)
 	type texts = map[string]string
+	thousands := `["a/x"` + strings.Repeat(`,"a/other-gang-0"`, 2500) + `]`
 	tests := map[string]struct {
 		pods []texts // the oldest first
 		min  int32
@@ -56,6 +58,7 @@ func TestSettingsOfAnnotationGangs(t *testing.T) {
 		"G7 a group":                   {[]texts{{minimum: "3", groups: `["b/y","a/x"]`}}, 3, texts{mode: "Strict", groups: `["b/y","a/x"]`}, nil},
 		"G8 a group without the gang itself stays":          {[]texts{{minimum: "3", groups: `["a/y","a/z"]`}}, 3, texts{mode: "Strict", groups: `["a/y","a/z"]`}, []string{"pod-0 " + groups}},
 		"G10 a group that is no JSON":                       {[]texts{{minimum: "3", groups: `[a/x]`}}, 3, texts{mode: "Strict"}, []string{"pod-0 " + groups}},
+		"a group of thousands stays, to be refused":         {[]texts{{minimum: "3", groups: thousands}}, 3, texts{mode: "Strict", groups: thousands}, []string{"pod-0 " + groups}},
 		"a policy by its alias":                             {[]texts{{minimum: "3", gangs.MatchPolicyAlias: "only-waiting"}}, 3, texts{mode: "Strict", policy: "only-waiting"}, nil},
 		"an unknown policy":                                 {[]texts{{minimum: "3", policy: "ONLY"}}, 3, texts{mode: "Strict"}, []string{"pod-0 " + policy}},
 		"an unknown policy by its alias":                    {[]texts{{minimum: "3", gangs.MatchPolicyAlias: "ONLY"}}, 3, texts{mode: "Strict"}, []string{"pod-0 " + policy}},
@@ -116,6 +119,47 @@ func TestOneThatIsStillToRunSpeaks(t *testing.T) {
 	}
 	if _, decider := fromPods(name, []*corev1.Pod{old}); decider != old {
 		t.Errorf("of finished pods alone %v speaks", decider)
+	}
+}
+
+// TestLongListsAreCheap: a tenant's gang of a thousand pods, each of which lists thousands of gangs, has one of the workers for less than
+// two seconds in a sync; also where each lists others.
+func TestLongListsAreCheap(t *testing.T) {
+	const pods, most = 100, 2 * time.Second / 10
+	list := func(from, n int) string {
+		names := make([]string, n)
+		for i := range names {
+			names[i] = fmt.Sprintf("namespace-of-a-tenant/g%05d", from+i)
+		}
+		return `["` + strings.Join(names, `","`) + `"]`
+	}
+	for name, listOf := range map[string]func(pod int) string{
+		"the same list":                     func(int) string { return list(0, 8000) },
+		"lists of their own":                func(pod int) string { return list(pod, 8000) },
+		"lists of as many bytes as is read": func(pod int) string { return list(pod, 1000) },
+		"lists that begin at another":       func(pod int) string { return list(pod, gangs.MaxGroup) },
+		"names of no bytes":                 func(pod int) string { return `["a/x` + strings.Repeat(`","`, 10_000+pod) + `"]` },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := &gang{Name: gangs.Name{Namespace: "a", Name: "x"}}
+			for i := range pods {
+				g.members = append(g.members, podSaying(fmt.Sprint(i), i, map[string]string{gangs.MinAvailableAnnotation: "1", gangs.GroupsAnnotation: listOf(i)}))
+			}
+			best := time.Hour // of some, since the machine may be busy
+			for range 3 {
+				began := time.Now()
+				g.settings, g.decider = fromPods(g.Name, g.members)
+				_ = g.mistaken() // for the Volcano PodGroup
+				for _, pod := range g.members {
+					_ = g.messageFor(pod)
+				}
+				_ = g.mistaken() // for the user's
+				best = min(best, time.Since(began))
+			}
+			if best > most {
+				t.Errorf("a sync of %d pods takes %s, want at most %s", pods, best, most)
+			}
+		})
 	}
 }
 

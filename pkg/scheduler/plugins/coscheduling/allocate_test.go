@@ -237,6 +237,24 @@ func TestAGroupFillsItsQueue(t *testing.T) {
 }
 
 // What cannot be taken as it is written is on the PodGroup, with what is taken instead, and goes when it is mended.
+// TestAGroupThatIsTooLarge: a list of thousands counted as none, and the gang was placed alone.
+func TestAGroupThatIsTooLarge(t *testing.T) {
+	for _, n := range []int{gangs.MaxGroup + 1, 2500} {
+		names := make([]string, n)
+		for i := range names {
+			names[i] = fmt.Sprintf("trainer-%05d", i)
+		}
+		ssn := open(t, "9", []gangOf{{name: names[0], minimum: 1, waiting: 1, annotations: says(gangs.GroupsAnnotation, groupOf(names...))}})
+		if diff := cmp.Diff(map[string]int{}, boundOf(ssn)); diff != "" {
+			t.Errorf("bound of a group of %d (-want +got):\n%s", n, diff)
+		}
+		job := ssn.Jobs[api.JobID(schedtest.Namespace+"/"+names[0])]
+		if valid := ssn.JobValid(job); valid == nil || valid.Reason != framework.GroupMistaken || !strings.Contains(valid.Message, "want at most 100 gangs") {
+			t.Errorf("of a group of %d is told %v", n, valid)
+		}
+	}
+}
+
 func TestMistakesAreTold(t *testing.T) {
 	ssn := open(t, "9", []gangOf{
 		{name: "wrong", minimum: 1, waiting: 1, annotations: says(gangs.ModeAnnotation, "strict", gangs.WaitingTimeAnnotation, "0s")},
