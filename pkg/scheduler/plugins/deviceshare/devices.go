@@ -151,6 +151,8 @@ type inventory struct {
 	device *schedulingv1alpha1.Device
 	// node is the one whose labels were read, as it was when they were last compared.
 	node *v1.Node
+	// changes is how many Device objects had changed when this one was last looked for.
+	changes int64
 	// key tells inventories apart that take different requests.
 	key uint64
 }
@@ -161,23 +163,26 @@ func newInventories(devices *clusterDevices, options allocator.InventoryOptions)
 
 // of returns the node's devices; nil for a node without Device object.
 func (i *inventories) of(node *v1.Node) *inventory {
-	device := i.devices.of(node.Name)
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	known := i.known[node.Name]
+	known, changes := i.known[node.Name], i.devices.changes.Load() // before the object is looked for, which may be ahead
+	if known != nil && known.changes == changes && known.node == node {
+		return known
+	}
+	device := i.devices.of(node.Name)
 	switch {
 	case device == nil:
 		delete(i.known, node.Name)
 		return nil
 	case known != nil && known.device == device && (known.node == node || maps.Equal(known.node.Labels, node.Labels)):
-		known.node = node
+		known.node, known.changes = node, changes
 		return known
 	}
 	read, err := allocator.NewInventory(device, node, i.options)
 	if err != nil {
 		klog.ErrorS(err, "Part of a Device object is left out", "device", device.Name)
 	}
-	made := &inventory{Inventory: read, unused: allocator.NewState(read), device: device, node: node, key: maphash.String(i.seed, read.Key())}
+	made := &inventory{Inventory: read, unused: allocator.NewState(read), device: device, node: node, changes: changes, key: maphash.String(i.seed, read.Key())}
 	i.known[node.Name] = made
 	return made
 }
