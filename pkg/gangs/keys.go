@@ -54,3 +54,10 @@ const Plugin = "coscheduling"
 
 // SatisfiedCondition is the type of the condition of a PodGroup whose gang reached its minimum once.
 const SatisfiedCondition = "GangSatisfied"
+
+// WholeCondition is the type of the condition of a PodGroup whose gang, of another match policy, had its minimum once; its reason is
+// WholeOnlyWaiting where those that run never count.
+const (
+	WholeCondition   = "GangWhole"
+	WholeOnlyWaiting = "OnlyWaiting"
+)

@@ -40,13 +40,14 @@ func RoleMinima(pg *api.PodGroup, spec *scheduling.PodGroupSpec) map[string]int3
 	for _, n := range spec.MinTaskMember {
 		sum += int64(n)
 	}
-	if int64(spec.MinMember) < sum && ofVolcanoJob(pg) {
+	if int64(spec.MinMember) < sum && OfVolcanoJob(pg) {
 		return nil
 	}
 	return spec.MinTaskMember
 }
 
-func ofVolcanoJob(pg *api.PodGroup) bool {
+// OfVolcanoJob is true of the PodGroup of a Volcano Job, whose controller makes its pods, task after task if need be.
+func OfVolcanoJob(pg *api.PodGroup) bool {
 	if pg == nil {
 		return false
 	}

@@ -5,6 +5,7 @@ package binding
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"volcano.sh/apis/pkg/apis/scheduling"
@@ -54,6 +55,11 @@ func (t *Transaction) Gangs() []api.JobID {
 	return all
 }
 
+// CountsNone is true if a gang of the transaction counts only those that are bound with it.
+func (t *Transaction) CountsNone() bool {
+	return t.Unit != nil && slices.ContainsFunc(t.Unit.Gangs, func(terms GangTerms) bool { return terms.Count == CountNone })
+}
+
 // TermsOf are the gang's terms in the transaction.
 func (t *Transaction) TermsOf(gang api.JobID) GangTerms {
 	if t.Unit != nil {
@@ -88,17 +94,23 @@ func (t *Transaction) named(gang api.JobID, short error) error {
 	return fmt.Errorf("of gang %s %w", gang, short)
 }
 
-// stageInfo has the members that are bound together say so in their Bindings, under the names that Koordinator gives it.
+// stageInfo has the members that are bound together say so in their Bindings, under the names that Koordinator gives it. What somebody else
+// wrote there is not left.
 func (t *Transaction) stageInfo(together []*member) {
-	if t.Unit == nil || len(together) < 2 {
-		return
+	alone := t.Unit == nil || len(together) < 2
+	var group, count string
+	if !alone {
+		group, count = t.Unit.ID, strconv.Itoa(len(together))
 	}
-	count := strconv.Itoa(len(together))
 	for _, m := range together {
-		m.Stage(gangs.BindGroupAnnotation, t.Unit.ID)
-		m.Stage(gangs.OldBindGroupAnnotation, t.Unit.ID)
-		m.Stage(gangs.BindMembersAnnotation, count)
-		m.Stage(gangs.OldBindMembersAnnotation, count)
+		for key, value := range map[string]string{
+			gangs.BindGroupAnnotation: group, gangs.OldBindGroupAnnotation: group,
+			gangs.BindMembersAnnotation: count, gangs.OldBindMembersAnnotation: count,
+		} {
+			if _, written := m.Task.Pod.Annotations[key]; written || !alone {
+				m.Stage(key, value)
+			}
+		}
 	}
 }
 

@@ -41,13 +41,13 @@ func (c *Cache) AddToTransaction(bindCtx *vccache.BindContext, unit *binding.Uni
 }
 
 // addToOpen adds the member to its unit's transaction. It returns the transaction of the unit that the session was at
-// before, if it went on, which is not open any more.
+// before, if it went on, which is not open any more. One to which members of a later transaction would not count stays open.
 func (c *Cache) addToOpen(member *binding.Member, unit *binding.Unit) (ready *binding.Transaction) {
 	gang := member.Task.Job
 	if unit != nil {
 		gang = unit.Gangs[0].Gang
 	}
-	if last, ok := c.open[c.lastOpen]; ok && c.lastOpen != gang {
+	if last, ok := c.open[c.lastOpen]; ok && c.lastOpen != gang && !last.CountsNone() {
 		ready = last
 		delete(c.open, c.lastOpen)
 	}

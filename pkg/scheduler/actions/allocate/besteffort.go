@@ -35,7 +35,7 @@ func (r *jobRun) withBestEffort(opts trialOptions, place func() jobResult) jobRe
 	}
 	reason := r.bestEffortReason
 	result.discard(job)
-	if binding.ShortOf(job, &job.PodGroup.Spec, func(task *api.TaskInfo) bool { return task.Status != api.Failed && !unfit[task.UID] }) == nil {
+	if !short(job, func(task *api.TaskInfo) bool { return task.Status != api.Failed && !unfit[task.UID] }) {
 		countOn(job, unfit, false)
 		defer countOn(job, unfit, true)
 		if result = place(); result.outcome != notPlaced && len(r.neededBestEffort(&result, opts)) == 0 {
@@ -66,18 +66,44 @@ func (r *jobRun) neededBestEffort(result *jobResult, opts trialOptions) (unfit m
 	placed := func(task *api.TaskInfo) bool {
 		return api.AllocatedStatus(task.Status) || task.Status == api.Succeeded || result.outcome == pipelined && task.Status == api.Pipelined
 	}
-	if len(rest) == 0 || binding.ShortOf(job, &job.PodGroup.Spec, placed) == nil {
+	if len(rest) == 0 || !short(job, placed) {
 		return nil
 	}
 	unfit, reason := r.unfitBestEffort(rest, result, opts)
 	counts := func(task *api.TaskInfo) bool {
 		return placed(task) || task.Status == api.Pending && task.BestEffort && !unfit[task.UID]
 	}
-	if len(unfit) == 0 || binding.ShortOf(job, &job.PodGroup.Spec, counts) == nil {
+	if len(unfit) == 0 || !short(job, counts) {
 		return nil
 	}
 	r.bestEffortReason = reason
 	return unfit
+}
+
+// short is true if the tasks that count are too few for the minimum that the job has in the session: its PodGroup's, unless a plugin has set
+// another.
+func short(job *api.JobInfo, counts func(*api.TaskInfo) bool) bool {
+	least := binding.LeastMembers(job.PodGroup)
+	if job.MinAvailable >= least && binding.ShortOf(job, &job.PodGroup.Spec, counts) != nil {
+		return true
+	}
+	if job.MinAvailable == least {
+		return false
+	}
+	var all int32
+	ofRoles := map[string]int32{}
+	for _, task := range job.Tasks {
+		if counts(task) {
+			all++
+			ofRoles[task.TaskRole]++
+		}
+	}
+	for role, n := range job.TaskMinAvailable {
+		if ofRoles[role] < n {
+			return true
+		}
+	}
+	return all < job.MinAvailable
 }
 
 // pendingBestEffort lists the job's tasks that backfill is to place, and those that wait for their gates, by name.

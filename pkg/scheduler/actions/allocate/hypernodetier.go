@@ -3,6 +3,7 @@
 package allocate
 
 import (
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -11,7 +12,6 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -39,8 +39,10 @@ func resolveTierNames(ssn *framework.Session, job *api.JobInfo) {
 	for uid, subJob := range job.SubJobs {
 		allocated[uid] = subJob.AllocatedHyperNode
 	}
+	// Plugins may have set other minima than the PodGroup's.
+	least, ofRoles, ofAllRoles, subJobs := job.MinAvailable, maps.Clone(job.TaskMinAvailable), job.TaskMinAvailableTotal, maps.Clone(job.MinSubJobs)
 	job.SetPodGroup(podGroup)
-	job.MinAvailable = binding.LeastMembers(podGroup) // as in the snapshot
+	job.MinAvailable, job.TaskMinAvailable, job.TaskMinAvailableTotal, job.MinSubJobs = least, ofRoles, ofAllRoles, subJobs
 	for uid, subJob := range job.SubJobs {
 		subJob.AllocatedHyperNode = allocated[uid]
 	}

@@ -82,7 +82,7 @@ func (s *solver) keepsUnit(q *jobQueues, name api.JobID, job *api.JobInfo) strin
 	case job == nil:
 		return "is not there"
 	case s.jobReady(job):
-		return ""
+		return s.lacksBestEffort(job)
 	case q.pending[name] != nil:
 		if queue := s.ssn.Queues[job.Queue]; s.ssn.Overused(queue) {
 			return fmt.Sprintf("waits for its queue %s, which has all that it may have", queue.Name)
@@ -95,6 +95,20 @@ func (s *solver) keepsUnit(q *jobQueues, name api.JobID, job *api.JobInfo) strin
 		return "waits: " + brief.Part(verdict.Message)
 	}
 	return "has no members left to place, and is short of its minimum"
+}
+
+// lacksBestEffort is why backfill cannot complete a gang that has nobody left to place, and counts as ready; empty when it can.
+func (s *solver) lacksBestEffort(job *api.JobInfo) string {
+	if len(pendingBestEffort(job)) == 0 {
+		return ""
+	}
+	s.ssn.Turn(job.UID)
+	defer s.finder.ForgetJob()
+	r := &jobRun{solver: s, job: job, members: s.progressOf(job).members}
+	if unfit := r.neededBestEffort(&jobResult{outcome: ready}, trialOptions{idleOnly: true}); len(unfit) == 0 {
+		return ""
+	}
+	return "cannot have its minimum: " + r.bestEffortReason
 }
 
 // explain says on each of the unit's gangs why they wait: on the one that found no room by its own explanation, on the others by its

@@ -16,23 +16,35 @@ import (
 // one before it saw.
 const Satisfied scheduling.PodGroupConditionType = gangs.SatisfiedCondition
 
+// Whole is the type of the condition of a PodGroup of another match policy whose gang had its minimum once, together with those of its
+// group. What such a gang lacks it has lost: it is not one that a crash left bound in part.
+const Whole scheduling.PodGroupConditionType = gangs.WholeCondition
+
+// wholeReasons are the condition's reasons.
+var wholeReasons = map[gangs.MatchPolicy]string{gangs.OnlyWaiting: gangs.WholeOnlyWaiting, gangs.WaitingAndRunning: "WaitingAndRunning"}
+
 // noteSatisfied notes which gangs reached their minimum, together with those of their group, and forgets it with the last of a gang's
 // members: a gang that was lost and is made anew is a gang again (https://github.com/koordinator-sh/koordinator/issues/2244).
 func (s *session) noteSatisfied() {
 	for _, g := range s.gangs {
-		switch {
-		case g.PodGroup.Status.Phase == scheduling.PodGroupCompleted:
-			g.satisfied = true
-		case g.MatchPolicy != gangs.OnceSatisfied || g.alive() == 0:
+		lost := g.alive() == 0
+		if lost || g.MatchPolicy != gangs.OnceSatisfied {
 			g.dropCondition(Satisfied)
-		default:
-			g.satisfied = g.hasCondition(Satisfied)
 		}
+		if lost || g.MatchPolicy == gangs.OnceSatisfied {
+			g.dropCondition(Whole)
+		}
+		g.satisfied = g.hasCondition(Satisfied) || g.ended()
 	}
 	for _, g := range s.gangs {
-		if g.MatchPolicy == gangs.OnceSatisfied && !g.satisfied && s.groupReached(g) {
+		if g.satisfied || g.alive() == 0 || !s.groupReached(g) {
+			continue
+		}
+		if g.MatchPolicy == gangs.OnceSatisfied {
 			s.setCondition(g, Satisfied, "GangSatisfied",
 				fmt.Sprintf("%d members were bound together: as long as one of them is left, others are bound as they come", g.alive()))
+		} else if known := g.condition(Whole); known == nil || known.Reason != wholeReasons[g.MatchPolicy] {
+			s.setCondition(g, Whole, wholeReasons[g.MatchPolicy], fmt.Sprintf("it had its minimum, with %d members on nodes", g.alive()))
 		}
 	}
 	for _, g := range s.gangs {
@@ -49,7 +61,7 @@ func (s *session) groupReached(g *gang) bool {
 		return g.reached()
 	}
 	for _, name := range g.Group {
-		if other := s.gangs[api.JobID(name.String())]; other == nil || !other.satisfied && !other.reached() {
+		if other := s.gangs[api.JobID(name.String())]; other == nil || !other.satisfied && !other.hasCondition(Whole) && !other.reached() {
 			return false
 		}
 	}
@@ -61,22 +73,56 @@ func (g *gang) reached() bool {
 	return g.alive() > 0 && binding.ShortOf(g.JobInfo, &g.PodGroup.Spec, binding.Placed) == nil
 }
 
-// alive is how many members hold nodes.
+// alive is how many members hold nodes. Those that are leaving are not counted: who comes in their place is of another gang.
 func (g *gang) alive() int {
-	return len(g.TaskStatusIndex[api.Bound]) + len(g.TaskStatusIndex[api.Running]) + len(g.TaskStatusIndex[api.Releasing])
+	return len(g.TaskStatusIndex[api.Bound]) + len(g.TaskStatusIndex[api.Running])
+}
+
+// ended is true if the gang has completed and nobody comes after it.
+func (g *gang) ended() bool {
+	return g.PodGroup.Status.Phase == scheduling.PodGroupCompleted && len(g.TaskStatusIndex[api.Pending]) == 0
+}
+
+// anew is true if those that have succeeded are all there is of an earlier run. Tasks of a Volcano Job may run after one another.
+func (g *gang) anew() bool {
+	for status := range g.TaskStatusIndex {
+		if api.AllocatedStatus(status) && len(g.TaskStatusIndex[status]) > 0 {
+			return false
+		}
+	}
+	return len(g.TaskStatusIndex[api.Succeeded]) > 0 && !binding.OfVolcanoJob(g.PodGroup)
+}
+
+// inPart is true if the gang, or its group, was being bound and never came to be whole, as after a crash: it is completed with those
+// that hold nodes.
+func (g *gang) inPart() bool {
+	return g.alive() > 0 && !g.hasCondition(Whole) && binding.BoundFor(g.JobInfo) >= binding.LeastMembers(g.PodGroup)
+}
+
+// count says which members count for the minimum beside those that wait.
+func (g *gang) count() binding.Count {
+	switch {
+	case g.satisfied:
+		return binding.CountSatisfied
+	case g.anew() || g.MatchPolicy == gangs.OnlyWaiting && !g.inPart():
+		return binding.CountNone
+	default:
+		return binding.CountPlaced
+	}
 }
 
 // setMinimum sets how many members the session places the gang with at the least.
 func (g *gang) setMinimum() {
 	ready := g.ReadyTaskNum()
-	switch {
-	case g.satisfied:
+	switch g.count() {
+	case binding.CountSatisfied:
 		g.MinAvailable = min(g.minimum, ready)
-		g.dropRoles()
-	case len(g.TaskStatusIndex[api.Pending]) == 0:
-	case g.MatchPolicy == gangs.OnlyWaiting:
-		g.MinAvailable = g.minimum + ready
-		g.addRoles()
+		g.dropMinima()
+	case binding.CountNone:
+		if len(g.TaskStatusIndex[api.Pending]) > 0 {
+			g.MinAvailable = g.minimum + ready
+			g.addRoles()
+		}
 	}
 	if g.Mode == gangs.Strict && !g.satisfied {
 		g.MinAvailable = max(g.MinAvailable, ready+g.waiting())
@@ -93,8 +139,10 @@ func (g *gang) waiting() (n int32) {
 	return n
 }
 
-// dropRoles drops the minima of roles.
-func (g *gang) dropRoles() { g.TaskMinAvailable, g.TaskMinAvailableTotal = map[string]int32{}, 0 }
+// dropMinima drops the minima of roles and of sub-groups.
+func (g *gang) dropMinima() {
+	g.TaskMinAvailable, g.TaskMinAvailableTotal, g.MinSubJobs = map[string]int32{}, 0, map[api.SubJobGID]int32{}
+}
 
 // addRoles adds to the minima of roles those who are there already, who do not count.
 func (g *gang) addRoles() {

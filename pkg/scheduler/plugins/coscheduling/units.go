@@ -50,22 +50,35 @@ func (s *session) formGroup(g *gang) {
 			apart.Add(name.String())
 		case other.satisfied:
 		case !complete(other.JobInfo):
-			few.Add(fmt.Sprintf("%s has %d of %d pods", name, other.ValidTaskNum(), other.MinAvailable))
+			few.Add(fmt.Sprintf("%s has %d of %d pods%s", name, other.ValidTaskNum(), other.MinAvailable, other.unlike()))
+		case other.count() == binding.CountNone && other.waiting() < other.minimum:
+			few.Add(fmt.Sprintf("%s has %d of %d pods that wait, and those that do not wait do not count", name, other.waiting(), other.minimum))
+		case other.ReadyTaskNum()+other.waiting() < other.MinAvailable:
+			few.Add(fmt.Sprintf("%s has %d of %d pods without scheduling gates", name, other.ReadyTaskNum()+other.waiting(), other.MinAvailable))
 		default:
 			members, unit.Gangs = append(members, other), append(unit.Gangs, other.terms())
 		}
 	}
-	switch group := "group " + brief.Cut(unit.ID, brief.MostOfPart) + ": "; {
+	group := "group " + brief.Cut(unit.ID, brief.MostOfPart) + ": "
+	waits := &api.ValidateResult{Reason: framework.WaitingForGroup}
+	switch {
 	case len(apart.Items()) > 0:
-		g.waits = &api.ValidateResult{Reason: framework.GroupMistaken, Message: group + "annotation " + gangs.GroupsAnnotation +
-			" must list the same gangs on each of them, and does not on " + listed(apart)}
+		waits.Reason = framework.GroupMistaken
+		waits.Message = group + "annotation " + gangs.GroupsAnnotation + " must list the same gangs on each of them, and does not on " + listed(apart)
 	case len(missing.Items()) > 0:
-		g.waits = &api.ValidateResult{Reason: framework.WaitingForGroup, Message: group + "these gangs do not exist: " + listed(missing)}
+		waits.Message = group + "these gangs do not exist: " + listed(missing)
 	case len(few.Items()) > 0:
-		g.waits = &api.ValidateResult{Reason: framework.WaitingForGroup, Message: group + "these gangs are not complete: " + listed(few)}
+		waits.Message = group + "these gangs are not complete: " + listed(few)
 	default:
 		for _, member := range members {
 			member.unit = unit
+		}
+		return
+	}
+	g.waits = waits
+	for _, name := range g.Group { // what holds for one holds for all that are of the same group
+		if other := s.gangs[api.JobID(name.String())]; other != nil && other.Broken == nil && other.id == g.id && !other.satisfied {
+			other.waits = waits
 		}
 	}
 }
@@ -75,16 +88,17 @@ func complete(job *api.JobInfo) bool {
 	return job.CheckTaskValid() && job.CheckSubJobValid() && job.ValidTaskNum() >= job.MinAvailable
 }
 
+// unlike says that there are pods enough, and too few of a role or sub-group.
+func (g *gang) unlike() string {
+	if g.ValidTaskNum() < g.MinAvailable {
+		return ""
+	}
+	return ", and too few of a role or sub-group"
+}
+
 // terms are what the gang asks for at the barrier.
 func (g *gang) terms() binding.GangTerms {
-	terms := binding.GangTerms{Gang: g.UID, Strict: g.Mode == gangs.Strict}
-	switch {
-	case g.satisfied:
-		terms.Count = binding.CountSatisfied
-	case g.MatchPolicy == gangs.OnlyWaiting:
-		terms.Count = binding.CountNone
-	}
-	return terms
+	return binding.GangTerms{Gang: g.UID, Strict: g.Mode == gangs.Strict, Count: g.count()}
 }
 
 // unit is that of the job's gang. It implements framework.UnitFn.

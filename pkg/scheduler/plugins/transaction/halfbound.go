@@ -96,7 +96,7 @@ func holdsNodes(job *api.JobInfo) bool {
 
 // fellShort says what a gang that holds nodes lacks of the minimum it was bound for; nil when it lacks nothing of that.
 func (p *plugin) fellShort(job *api.JobInfo) error {
-	if !holdsNodes(job) || p.isSatisfied(job) {
+	if !holdsNodes(job) || p.mayLack(job) {
 		return nil
 	}
 	short := binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed)

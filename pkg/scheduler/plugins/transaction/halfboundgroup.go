@@ -41,13 +41,13 @@ func (p *plugin) groupFellShort(jobs map[api.JobID]*api.JobInfo, job *api.JobInf
 	return nil
 }
 
-// boundWith are the gangs of the job's group that hold nodes as part of it. A group that was satisfied is not among them: it was whole.
+// boundWith are the gangs of the job's group that hold nodes as part of it. Those of a group that was whole are not among them.
 func (p *plugin) boundWith(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) []*api.JobInfo {
 	var bound []*api.JobInfo
 	of := p.groupOf(job)
 	for _, name := range of.gangs {
 		other := jobs[api.JobID(name.String())]
-		if other != nil && other != job && other.PodGroup != nil && !p.isSatisfied(other) && saysBoundWith(other, of.id) {
+		if other != nil && other != job && other.PodGroup != nil && !p.wasWhole(other) && saysBoundWith(other, of.id) {
 			bound = append(bound, other)
 		}
 	}
@@ -79,10 +79,21 @@ func saysBoundWith(job *api.JobInfo, id string) bool {
 	return slices.ContainsFunc(placedTasks(job), func(task *api.TaskInfo) bool { return task.Pod.Annotations[gangs.BindGroupAnnotation] == id })
 }
 
-// isSatisfied is true of a gang that was whole once and does not have to be again. Its PodGroup says so for as long as the plugin that
-// reads that is configured.
-func (p *plugin) isSatisfied(job *api.JobInfo) bool {
-	return p.coscheduling && slices.ContainsFunc(job.PodGroup.Status.Conditions, func(c scheduling.PodGroupCondition) bool {
-		return c.Type == gangs.SatisfiedCondition
+// wasWhole is true of a gang that was whole once, with its group. Its PodGroup says so for as long as the plugin that reads that is
+// configured.
+func (p *plugin) wasWhole(job *api.JobInfo) bool {
+	return p.says(job, func(c scheduling.PodGroupCondition) bool {
+		return c.Type == gangs.SatisfiedCondition || c.Type == gangs.WholeCondition
 	})
+}
+
+// mayLack is true of a gang that was whole once and does not have to be again, or that those who are left do not count for.
+func (p *plugin) mayLack(job *api.JobInfo) bool {
+	return p.says(job, func(c scheduling.PodGroupCondition) bool {
+		return c.Type == gangs.SatisfiedCondition || c.Type == gangs.WholeCondition && c.Reason == gangs.WholeOnlyWaiting
+	})
+}
+
+func (p *plugin) says(job *api.JobInfo, what func(scheduling.PodGroupCondition) bool) bool {
+	return p.coscheduling && slices.ContainsFunc(job.PodGroup.Status.Conditions, what)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/conf"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
@@ -65,6 +66,27 @@ func TestGroupsBoundInPart(t *testing.T) {
 					t.Errorf("the gang is said to be bound in part: %t, want %t", told, tt.want)
 				}
 			})
+		})
+	}
+	// wasWhole has the scheduler that reads what PodGroups say of gangs that were whole.
+	wasWhole := func(condition, reason string) bool {
+		c := newCache(t)
+		x := podGroup("x", xy)
+		x.Status.Conditions = []v1beta1.PodGroupCondition{{Type: v1beta1.PodGroupConditionType(condition), Status: v1.ConditionTrue, Reason: reason}}
+		c.AddPodGroupV1beta1(x)
+		c.AddPodGroupV1beta1(podGroup("y", xy))
+		for _, pod := range bound {
+			c.AddPod(pod.Obj())
+		}
+		urgent := false
+		sessions(t, c, 0, conf.PluginOption{Name: gangs.Plugin})(func(ssn *framework.Session) { urgent = ssn.Urgent(ssn.Jobs["ns/y"]) })
+		return urgent
+	}
+	for condition, want := range map[string]bool{gangs.SatisfiedCondition: false, gangs.WholeCondition: false, "Other": true} {
+		t.Run("the first was whole with its group: "+condition, func(t *testing.T) {
+			if got := wasWhole(condition, ""); got != want {
+				t.Errorf("the next run of the other goes first: %t, want %t", got, want)
+			}
 		})
 	}
 	t.Run("what cannot be completed goes", func(t *testing.T) {

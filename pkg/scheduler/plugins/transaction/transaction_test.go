@@ -97,16 +97,19 @@ func newCache(t *testing.T) *fakeCache {
 }
 
 // sessions runs sessions, one by one, of the profile that c.reload has put in force last. It has put one in force.
-func sessions(t *testing.T, c *fakeCache, limit time.Duration) (session func(f func(ssn *framework.Session))) {
+func sessions(t *testing.T, c *fakeCache, limit time.Duration, others ...conf.PluginOption) (session func(f func(ssn *framework.Session))) {
 	t.Helper()
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(Spec(c))
+	for _, other := range others {
+		registry.RegisterPlugin(framework.PluginSpec{Name: other.Name, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return silent(other.Name), nil }})
+	}
 	c.registry = registry
 	var profile *framework.Profile
 	c.reload = func() {
 		t.Helper()
 		var err error
-		if profile, err = registry.Build(framework.ProfileInput{Tiers: []conf.Tier{Tier(limit)}}, nil); err != nil {
+		if profile, err = registry.Build(framework.ProfileInput{Tiers: []conf.Tier{Tier(limit), {Plugins: others}}}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -119,6 +122,13 @@ func sessions(t *testing.T, c *fakeCache, limit time.Duration) (session func(f f
 		}
 	}
 }
+
+// silent is a plugin that does nothing.
+type silent string
+
+func (s silent) Name() string                    { return string(s) }
+func (silent) OnSessionOpen(*framework.Session)  {}
+func (silent) OnSessionClose(*framework.Session) {}
 
 func TestHalfBoundGangComesFirst(t *testing.T) {
 	c := newCache(t)

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// What becomes of gangs with settings, and of groups of them, from session to session and bind to bind, on one node of 8 GPUs.
+
+func gangWith(name string, minimum int32, pairs ...string) *v1beta1.PodGroup {
+	pg := schedtest.MakePodGroup().Name(name).MinMember(minimum)
+	for i := 0; i < len(pairs); i += 2 {
+		pg.Annotation(pairs[i], pairs[i+1])
+	}
+	return pg.Obj()
+}
+
+func completed(pg *v1beta1.PodGroup) *v1beta1.PodGroup {
+	pg.Status.Phase = v1beta1.PodGroupCompleted
+	return pg
+}
+
+func memberOf(gang string, i int, gpus string) *schedtest.PodBuilder {
+	return schedtest.MakePod().Name(fmt.Sprintf("%s-%d", gang, i)).Group(gang).Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": gpus})
+}
+
+func withoutRequests(gang string, i int) *schedtest.PodBuilder {
+	return schedtest.MakePod().Name(fmt.Sprintf("%s-%d", gang, i)).Group(gang)
+}
+
+// bound was bound and runs.
+func bound(pod *schedtest.PodBuilder, minimum string) *schedtest.PodBuilder {
+	return pod.Node("n00").Phase(v1.PodRunning).Annotation(binding.MinimumAnnotation, minimum)
+}
+
+// boundAfter has the node and the objects, runs so many cycles, and returns how many pods of each gang are on nodes and have not ended.
+func boundAfter(w *world, cycles int, objects []runtime.Object) map[string]int {
+	w.t.Helper()
+	w.add(nodeOf8(0).Obj())
+	w.add(objects...)
+	s := newSessions(w, explainConf("coscheduling"), coscheduling.Spec())
+	for range cycles {
+		s.cycle()
+		for _, object := range objects {
+			if pg, ok := object.(*v1beta1.PodGroup); ok {
+				w.deliver(w.cluster.PodGroup(pg.Name))
+			}
+		}
+	}
+	count := map[string]int{}
+	for _, object := range objects {
+		if pod, ok := object.(*v1.Pod); ok && pod.Status.Phase != v1.PodSucceeded && w.cluster.Pod(pod.Name).Spec.NodeName != "" {
+			count[pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]]++
+		}
+	}
+	return count
+}
+
+const xAndY = `["ns/x","ns/y"]`
+
+func TestUnitsFromSessionToSession(t *testing.T) {
+	group, policy, mode := gangs.GroupsAnnotation, gangs.MatchPolicyAnnotation, gangs.ModeAnnotation
+	nowhere := func(p *schedtest.PodBuilder) *v1.Pod { return p.NodeSelector("no", "where").Obj() }
+	// groups has gang z, which is alone and asks for 6 GPUs, behind the group of x and y, which asks for 6 with its y.
+	groups := func(policyOfBoth, modeOfBoth string) []runtime.Object {
+		return []runtime.Object{
+			gangWith("x", 2, group, xAndY, policy, policyOfBoth, mode, modeOfBoth), gangWith("y", 2, group, xAndY, policy, policyOfBoth, mode, modeOfBoth),
+			memberOf("y", 0, "3").Obj(), memberOf("y", 1, "3").Obj(), gangWith("z", 1), memberOf("z", 0, "6").Obj(),
+		}
+	}
+	type test struct {
+		objects []runtime.Object
+		want    map[string]int
+	}
+	tests := map[string]test{
+		"only-waiting: a member above the minimum goes with the others, whoever else there is": {[]runtime.Object{
+			gangWith("x", 2, policy, "only-waiting"), memberOf("x", 0, "1").Obj(), memberOf("x", 1, "1").Obj(), memberOf("x", 2, "1").Obj(),
+			gangWith("y", 1), memberOf("y", 0, "1").Obj(), memberOf("y", 1, "1").Obj(), gangWith("z", 1), memberOf("z", 0, "1").Obj(), memberOf("z", 1, "1").Obj(),
+		}, map[string]int{"x": 3, "y": 2, "z": 2}},
+		"strict: nobody goes without a member that asks for nothing and fits nowhere": {[]runtime.Object{
+			gangWith("x", 2, mode, "Strict"), memberOf("x", 0, "1").Obj(), memberOf("x", 1, "1").Obj(), nowhere(withoutRequests("x", 2)),
+		}, map[string]int{}},
+		"strict: a gang that has ended and is made anew is a gang again": {[]runtime.Object{
+			completed(gangWith("x", 2, mode, "Strict")), bound(memberOf("x", 0, "5"), "2").Phase(v1.PodSucceeded).Obj(),
+			bound(memberOf("x", 1, "5"), "2").Phase(v1.PodSucceeded).Obj(), memberOf("x", 2, "5").Obj(), memberOf("x", 3, "5").Obj(),
+		}, map[string]int{}},
+	}
+	for _, m := range []string{"NonStrict", "Strict"} {
+		free := func(own func(*schedtest.PodBuilder) *schedtest.PodBuilder) []runtime.Object {
+			return append(groups("once-satisfied", m), own(withoutRequests("x", 0)).Obj(), own(withoutRequests("x", 1)).Obj())
+		}
+		tests[m+": a group of which one gang asks for nothing and fits nowhere keeps no room"] = test{
+			free(func(p *schedtest.PodBuilder) *schedtest.PodBuilder { return p.NodeSelector("no", "where") }), map[string]int{"z": 1},
+		}
+		tests[m+": a group of which one gang is held by gates keeps no room"] = test{
+			free(func(p *schedtest.PodBuilder) *schedtest.PodBuilder { return p.Gate("example.com/quota") }), map[string]int{"z": 1},
+		}
+	}
+	for _, p := range []string{"only-waiting", "waiting-and-running", "once-satisfied"} {
+		crashed := groups(p, "NonStrict")
+		for i := range 2 {
+			crashed = append(crashed, bound(memberOf("x", i, "1"), "2").Annotation(gangs.BindGroupAnnotation, "ns/x,ns/y").Obj())
+		}
+		tests[p+": a group that a crash left bound in part is completed"] = test{crashed, map[string]int{"x": 2, "y": 2}}
+		var refused []runtime.Object
+		for i := range 3 {
+			pod := memberOf("x", i, "1")
+			if i < 2 {
+				bound(pod, "3")
+			}
+			refused = append(refused, pod.Obj())
+		}
+		tests[p+": a gang of which one Binding was refused is completed"] = test{
+			append(refused, gangWith("x", 3, policy, p)), map[string]int{"x": 3},
+		}
+	}
+	whole := groups("only-waiting", "NonStrict")
+	whole[0].(*v1beta1.PodGroup).Status.Conditions = []v1beta1.PodGroupCondition{{Type: gangs.WholeCondition, Status: v1.ConditionTrue, Reason: gangs.WholeOnlyWaiting}}
+	for i := range 2 {
+		whole = append(whole, bound(memberOf("x", i, "1"), "2").Annotation(gangs.BindGroupAnnotation, "ns/x,ns/y").Obj())
+	}
+	tests["only-waiting: a group of which one gang runs and was whole before waits, and keeps no room"] = test{whole, map[string]int{"x": 2, "z": 1}}
+	for name, c := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				if diff := cmp.Diff(c.want, boundAfter(w, 20, c.objects)); diff != "" {
+					t.Errorf("pods on nodes after 20 sessions (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestForgedGroupIsOverwritten: a pod that is bound alone does not go on saying that it was bound with a group.
+func TestForgedGroupIsOverwritten(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		forged := memberOf("x", 0, "1").Annotation(gangs.BindGroupAnnotation, "ns/x,ns/y").Annotation(gangs.OldBindMembersAnnotation, "9").Obj()
+		if diff := cmp.Diff(map[string]int{"x": 1}, boundAfter(w, 2, []runtime.Object{gangWith("x", 1), forged})); diff != "" {
+			t.Fatalf("pods on nodes (-want +got):\n%s", diff)
+		}
+		pod := w.cluster.Pod("x-0")
+		if group, members := pod.Annotations[gangs.BindGroupAnnotation], pod.Annotations[gangs.OldBindMembersAnnotation]; group != "" || members != "" {
+			t.Errorf("bound alone, and says it was bound with group %q and %q members", group, members)
+		}
+	})
+}

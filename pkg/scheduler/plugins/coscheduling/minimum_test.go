@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// placedIn is how many of each gang's members a session of the world hands over to be bound.
+func placedIn(t *testing.T, conf string, w sessiontest.World) map[string]int {
+	t.Helper()
+	cluster := sessiontest.New(w)
+	defer cluster.Close()
+	registry := framework.NewRegistry()
+	registry.RegisterPlugin(Spec())
+	registry.RegisterAction(allocate.New())
+	ssn := cluster.Open(registry, conf)
+	defer ssn.Close()
+	action, _ := vcframework.GetAction("allocate")
+	ssn.Run(action)
+	return boundOf(ssn)
+}
+
+// roomFor is a world of one node, in which the gang's pods are as change makes them.
+func roomFor(cpu string, g gangOf, change func(*v1.Pod)) sessiontest.World {
+	w := sessiontest.World{Nodes: []*v1.Node{holds(cpu).Name("n").Obj()}, PodGroups: []*v1beta1.PodGroup{g.podGroup()}, Pods: g.pods()}
+	for _, pod := range w.Pods {
+		change(pod)
+	}
+	return w
+}
+
+func ofThoseOnNodes(change func(*v1.Pod)) func(*v1.Pod) {
+	return func(pod *v1.Pod) {
+		if pod.Spec.NodeName != "" {
+			change(pod)
+		}
+	}
+}
+
+// A gang of three of which all members are gone, or have ended, and are made anew, is a gang again: with room for one nobody is placed.
+func TestAGangThatIsMadeAnew(t *testing.T) {
+	now := metav1.Now()
+	settings := map[string]map[string]string{
+		"Strict":              says(gangs.ModeAnnotation, "Strict"),
+		"only-waiting":        says(gangs.MatchPolicyAnnotation, "only-waiting"),
+		"once-satisfied":      says(gangs.MatchPolicyAnnotation, "once-satisfied"),
+		"waiting-and-running": says(gangs.MatchPolicyAnnotation, "waiting-and-running"),
+	}
+	for name, c := range map[string]struct {
+		gang   gangOf
+		room   string
+		change func(*v1.Pod)
+	}{
+		"it had completed, and its pods are gone": {gangOf{waiting: 3, completed: true}, "1", func(*v1.Pod) {}},
+		"those that have succeeded stay": {gangOf{running: 3, waiting: 3, completed: true}, "1", ofThoseOnNodes(func(pod *v1.Pod) {
+			pod.Status.Phase = v1.PodSucceeded
+		})},
+		"the old ones are still ending": {gangOf{running: 3, waiting: 3, satisfied: true}, "4", ofThoseOnNodes(func(pod *v1.Pod) {
+			pod.DeletionTimestamp = &now
+		})},
+	} {
+		for setting, annotations := range settings {
+			t.Run(name+", "+setting, func(t *testing.T) {
+				c.gang.name, c.gang.minimum, c.gang.annotations = "x", 3, annotations
+				if diff := cmp.Diff(map[string]int{}, placedIn(t, conf, roomFor(c.room, c.gang, c.change))); diff != "" {
+					t.Errorf("placed of three with room for one (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// Tasks of a Volcano Job may run one after another: those that have succeeded count.
+func TestTasksOfAVolcanoJobAfterOneAnother(t *testing.T) {
+	w := roomFor("9", gangOf{name: "x", minimum: 4, running: 2, waiting: 2, annotations: says(gangs.ModeAnnotation, "Strict")}, ofThoseOnNodes(func(pod *v1.Pod) {
+		pod.Status.Phase = v1.PodSucceeded
+	}))
+	yes := true
+	w.PodGroups[0].OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch.volcano.sh/v1alpha1", Kind: "Job", Name: "x", UID: "x", Controller: &yes}}
+	if diff := cmp.Diff(map[string]int{"x": 2}, placedIn(t, conf, w)); diff != "" {
+		t.Errorf("placed of the task that follows (-want +got):\n%s", diff)
+	}
+}
+
+// threeOf is a strict gang on a node that has room for it, in sessions that follow one another.
+func threeOf(t *testing.T, test func(*testing.T, *world, func(n string) *v1.Pod)) {
+	t.Helper()
+	pod := func(n string) *v1.Pod { return schedtest.MakePod().Name("x-" + n).Group("x").Req(cores("1")).Obj() }
+	w := sessiontest.World{
+		Nodes:     []*v1.Node{holds("3").Name("n").Obj()},
+		PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("x").MinMember(3).Annotation(gangs.ModeAnnotation, "Strict").Obj()},
+		Pods:      []*v1.Pod{pod("0"), pod("1"), pod("2")},
+	}
+	in(t, w, strings.ReplaceAll(sessionsConf, "{ARGUMENTS}", "{}"), func(t *testing.T, w *world) {
+		w.pass(2*time.Second, time.Second)
+		if !w.runs("x") {
+			t.Fatal("the gang does not run")
+		}
+		test(t, w, pod)
+	})
+}
+
+// A workload is restarted, and another pod takes room of its old pods before all of them are gone: no part of it runs for ever
+// (https://github.com/koordinator-sh/koordinator/issues/2244).
+func TestARestartedWorkloadIsWhole(t *testing.T) {
+	threeOf(t, func(t *testing.T, w *world, pod func(string) *v1.Pod) {
+		now := metav1.Now()
+		for i := range 3 {
+			w.update(fmt.Sprintf("x-%d", i), func(p *v1.Pod) { p.DeletionTimestamp = &now })
+		}
+		w.add(pod("3"), pod("4"), pod("5"))
+		w.session()
+		w.remove("x-0")
+		w.pass(3*time.Second, time.Second)
+		w.remove("x-1")
+		w.remove("x-2")
+		w.add(schedtest.MakePod().Name("other").Req(cores("2")).Node("n").Phase(v1.PodRunning).Obj())
+		w.pass(time.Minute, time.Second)
+		if n := len(w.job("x").TaskStatusIndex[api.Running]); n != 0 {
+			t.Errorf("%d of 3 members run a minute later", n)
+		}
+	})
+}
+
+// A gang ends and is run again, while another pod has room that it needs.
+func TestTheNextRunIsWhole(t *testing.T) {
+	for name, stay := range map[string]bool{"the old pods are deleted in the same moment": false, "the old pods stay": true} {
+		t.Run(name, func(t *testing.T) {
+			threeOf(t, func(t *testing.T, w *world, pod func(string) *v1.Pod) {
+				for i := range 3 {
+					w.update(fmt.Sprintf("x-%d", i), func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded })
+				}
+				w.session()
+				w.add(schedtest.MakePod().Name("other").Req(cores("2")).Node("n").Phase(v1.PodRunning).Obj())
+				if !stay {
+					for i := range 3 {
+						w.remove(fmt.Sprintf("x-%d", i))
+					}
+				}
+				w.add(pod("3"), pod("4"), pod("5"))
+				w.pass(time.Minute, time.Second)
+				if n := len(w.job("x").TaskStatusIndex[api.Running]); n != 0 {
+					t.Errorf("%d of 3 members run a minute later", n)
+				}
+				w.remove("other")
+				w.pass(time.Minute, time.Second)
+				if n := len(w.job("x").TaskStatusIndex[api.Running]); n != 3 {
+					t.Errorf("%d of 3 members run when there is room for all", n)
+				}
+			})
+		})
+	}
+}
+
+// The minima that settings make are in force wherever allocate looks at a gang.
+func TestMinimaOfSettings(t *testing.T) {
+	strict, not := says(gangs.ModeAnnotation, "Strict"), says(gangs.ModeAnnotation, "NonStrict")
+	// tier is a gang of four that is to lie in a leaf, which it says by the tier's number or by its name.
+	tier := func(byName bool, g gangOf) sessiontest.World {
+		w := roomFor("5", g, func(*v1.Pod) {})
+		pg := schedtest.MakePodGroup()
+		if byName {
+			pg.TopologyByName(v1beta1.HardNetworkTopologyMode, "leaf")
+		} else {
+			pg.Topology(v1beta1.HardNetworkTopologyMode, 1)
+		}
+		w.PodGroups[0].Spec.NetworkTopology = pg.Obj().Spec.NetworkTopology
+		w.HyperNodes = []*topologyv1alpha1.HyperNode{schedtest.MakeHyperNode().Name("leaf-0").Tier(1).TierName("leaf").Nodes("n").Obj()}
+		return w
+	}
+	// beside has a member that asks for nothing and fits nowhere.
+	beside := func(g gangOf) sessiontest.World {
+		w := roomFor("9", g, func(*v1.Pod) {})
+		w.Pods = append(w.Pods, schedtest.MakePod().Name("x-free").Group("x").NodeSelector("no", "where").Obj())
+		return w
+	}
+	// cells has sub-groups of two, of which two are needed.
+	cells := func(cpu string, g gangOf, of ...string) sessiontest.World {
+		w := roomFor(cpu, g, func(*v1.Pod) {})
+		w.PodGroups[0].Spec.SubGroupPolicy = schedtest.MakePodGroup().SubGroups("cells", "cell", 2, 2).Obj().Spec.SubGroupPolicy
+		for i, cell := range of {
+			w.Pods[i].Labels = map[string]string{"cell": cell}
+		}
+		return w
+	}
+	for name, c := range map[string]struct {
+		world sessiontest.World
+		want  map[string]int
+	}{
+		"strict, a tier by its number":     {tier(false, gangOf{name: "x", minimum: 4, waiting: 6, annotations: strict}), map[string]int{}},
+		"strict, a tier by its name":       {tier(true, gangOf{name: "x", minimum: 4, waiting: 6, annotations: strict}), map[string]int{}},
+		"not strict, a tier by its name":   {tier(true, gangOf{name: "x", minimum: 4, waiting: 6, annotations: not}), map[string]int{"x": 5}},
+		"satisfied, a tier by its name":    {tier(true, gangOf{name: "x", minimum: 4, running: 1, waiting: 1, satisfied: true, annotations: not}), map[string]int{"x": 1}},
+		"satisfied, beside a best effort":  {beside(gangOf{name: "x", minimum: 3, running: 1, waiting: 1, satisfied: true, annotations: not}), map[string]int{"x": 1}},
+		"not strict, beside a best effort": {beside(gangOf{name: "x", minimum: 2, waiting: 2, annotations: not}), map[string]int{"x": 2}},
+		"strict, beside a best effort":     {beside(gangOf{name: "x", minimum: 2, waiting: 2, annotations: strict}), map[string]int{}},
+		"satisfied, of sub-groups":         {cells("9", gangOf{name: "x", minimum: 4, running: 2, waiting: 1, satisfied: true, annotations: not}, "a", "b", "a"), map[string]int{"x": 1}},
+		"strict, of sub-groups, no room":   {cells("5", gangOf{name: "x", minimum: 4, waiting: 6, annotations: strict}, "a", "a", "b", "b", "c", "c"), map[string]int{}},
+		"strict, of sub-groups":            {cells("6", gangOf{name: "x", minimum: 4, waiting: 6, annotations: strict}, "a", "a", "b", "b", "c", "c"), map[string]int{"x": 6}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, placedIn(t, conf+"  - name: network-topology-aware\n", c.world)); diff != "" {
+				t.Errorf("placed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What keeps a group waiting is told on its other gangs.
+func TestWhyAGroupWaits(t *testing.T) {
+	xy := says(gangs.GroupsAnnotation, groupOf("x", "y"))
+	onlyWaiting := says(gangs.GroupsAnnotation, groupOf("x", "y"), gangs.MatchPolicyAnnotation, "only-waiting")
+	for want, list := range map[string][]gangOf{
+		"ns/y has 1 of 2 pods": {{name: "x", minimum: 2, waiting: 2, annotations: xy}, {name: "y", minimum: 2, waiting: 1, annotations: xy}},
+		"ns/x has 2 of 2 pods, and too few of a role or sub-group":                {{name: "x", minimum: 2, waiting: 2, roles: map[string]int32{"ps": 1, "w": 1}, waitingFor: []string{"w", "w"}, annotations: xy}, {name: "y", minimum: 2, waiting: 2, annotations: xy}},
+		"ns/x has 0 of 2 pods that wait, and those that do not wait do not count": {{name: "x", minimum: 2, running: 2, annotations: onlyWaiting}, {name: "y", minimum: 2, waiting: 2, annotations: onlyWaiting}},
+	} {
+		t.Run(want, func(t *testing.T) {
+			ssn := open(t, "9", list)
+			other := api.JobID("ns/x")
+			if strings.HasPrefix(want, string(other)) {
+				other = "ns/y"
+			}
+			if verdict := ssn.JobValid(ssn.Jobs[other]); verdict == nil || verdict.Reason != framework.WaitingForGroup || !strings.HasSuffix(verdict.Message, "not complete: "+want) {
+				t.Errorf("%s: %+v", other, verdict)
+			}
+			if diff := cmp.Diff(map[string]int{}, boundOf(ssn)); diff != "" {
+				t.Errorf("bound (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A gang whose minimum was bound, with its group, says so; of other policies than once-satisfied that is all it means.
+func TestWhole(t *testing.T) {
+	both := func(policy string) map[string]string {
+		return says(gangs.GroupsAnnotation, groupOf("x", "y"), gangs.MatchPolicyAnnotation, policy)
+	}
+	for name, c := range map[string]struct {
+		list []gangOf
+		want map[string]string
+	}{
+		"both": {[]gangOf{{name: "x", minimum: 1, running: 1, annotations: both("only-waiting")}, {name: "y", minimum: 1, running: 1, annotations: both("waiting-and-running")}},
+			map[string]string{"x": "OnlyWaiting", "y": "WaitingAndRunning"}},
+		"one of two":     {[]gangOf{{name: "x", minimum: 1, running: 1, annotations: both("only-waiting")}, {name: "y", minimum: 1, waiting: 1, annotations: both("only-waiting")}}, map[string]string{}},
+		"once-satisfied": {[]gangOf{{name: "x", minimum: 1, running: 1, annotations: says(gangs.ModeAnnotation, "Strict")}}, map[string]string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := map[string]string{}
+			for _, job := range open(t, "9", c.list).Jobs {
+				if known := (&gang{JobInfo: job}).condition(Whole); known != nil {
+					got[job.Name] = known.Reason
+				}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("reasons of the condition (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// An only-waiting gang that a crash left in part is completed with those that hold nodes; one that was whole is not.
+func TestOnlyWaitingInPart(t *testing.T) {
+	for name, c := range map[string]struct {
+		whole bool
+		want  map[string]int
+	}{"a crash left it": {false, map[string]int{"x": 2}}, "it was whole": {true, map[string]int{}}} {
+		t.Run(name, func(t *testing.T) {
+			w := roomFor("9", gangOf{name: "x", minimum: 3, running: 1, waiting: 2, annotations: says(gangs.MatchPolicyAnnotation, "only-waiting")},
+				ofThoseOnNodes(func(pod *v1.Pod) { pod.Annotations[binding.MinimumAnnotation] = "3" }))
+			if c.whole {
+				w.PodGroups[0].Status.Conditions = []v1beta1.PodGroupCondition{{Type: v1beta1.PodGroupConditionType(Whole), Status: v1.ConditionTrue, Reason: gangs.WholeOnlyWaiting}}
+			}
+			if diff := cmp.Diff(c.want, placedIn(t, conf, w)); diff != "" {
+				t.Errorf("placed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
