@@ -40,10 +40,11 @@ type keeping struct {
 	// horizon is when the last of those on the nodes ends who were there before the guard and say when they end; zero when none does.
 	horizon  time.Time
 	priority int32
-	first    *api.TaskInfo
-	// request is what the gang asks for, less what those of its queue that are to leave the nodes have.
-	request *api.Resource
-	status  []*api.Status
+	// requests are what the gang, with its group, asks of each queue, less what those of the queue that are to leave the nodes have.
+	requests map[api.QueueID]*api.Resource
+	status   []*api.Status
+	// ending are the jobs that end in time, or do not, as far as that was asked.
+	ending map[api.JobID]bool
 }
 
 // keepNodes has the session keep the nodes of the guards.
@@ -67,12 +68,9 @@ func (s *session) keepNodes(now time.Time) {
 }
 
 func (k *keeper) add(g *guard) {
-	kg := &keeping{guard: g, number: len(k.guards), jobs: map[api.JobID]bool{}, request: k.requestOf(g.gang)}
+	kg := &keeping{guard: g, number: len(k.guards), jobs: map[api.JobID]bool{}, requests: k.requestsOf(g.gang), ending: map[api.JobID]bool{}}
 	for _, job := range k.together(g.gang) {
 		kg.jobs[job.UID] = true
-		if tasks := needed(job); len(tasks) > 0 {
-			kg.first = tasks[0]
-		}
 		if job.IsPending() {
 			job.PodGroup.Status.Phase = scheduling.PodGroupInqueue // the room that is made is its own
 		}
@@ -96,8 +94,8 @@ func (k *keeper) add(g *guard) {
 			if end := endOf(task.Pod); task.Pod.Status.StartTime != nil && task.Pod.Status.StartTime.Time.Before(g.since) && end.After(kg.horizon) {
 				kg.horizon = end
 			}
-			if k.Jobs[task.Job].Queue == g.queue {
-				kg.request.SubWithoutAssert(task.Resreq)
+			if request := kg.requests[k.Jobs[task.Job].Queue]; request != nil {
+				request.SubWithoutAssert(task.Resreq)
 			}
 		}
 	}
@@ -130,7 +128,7 @@ func (k *keeper) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	return api.NewFitErrWithStatus(task, node, g.status...)
 }
 
-func mark(n int) string { return strconv.Itoa(n) + "," }
+func mark(n int) string { return ";" + strconv.Itoa(n) + "," }
 
 // jobKey names the guards that refuse the job their nodes.
 func (k *keeper) jobKey(job *api.JobInfo) string {
@@ -141,7 +139,7 @@ func (k *keeper) jobKey(job *api.JobInfo) string {
 	if !known {
 		for _, g := range k.guards {
 			if !g.jobs[job.UID] && !k.isGuest(g, job) {
-				key += ";" + mark(g.number)
+				key += mark(g.number)
 			}
 		}
 		k.keys[job.UID] = key
@@ -162,8 +160,18 @@ func (k *keeper) isGuest(g *keeping, job *api.JobInfo) bool {
 	return goes || k.endsInTime(g, job)
 }
 
-// endsInTime is true if all members of the job that wait say that they end before the last of those that the guard's gang waits for.
+// endsInTime is true if all members of the job that wait say that they end before the last of those that the guard's gang waits for. It
+// is asked for each of them.
 func (k *keeper) endsInTime(g *keeping, job *api.JobInfo) bool {
+	ends, known := g.ending[job.UID]
+	if !known {
+		ends = k.allEnd(g, job)
+		g.ending[job.UID] = ends
+	}
+	return ends
+}
+
+func (k *keeper) allEnd(g *keeping, job *api.JobInfo) bool {
 	for _, task := range job.TaskStatusIndex[api.Pending] {
 		if task.Pod.Spec.ActiveDeadlineSeconds == nil || endAfter(task.Pod, k.now.Add(startSlack)).After(g.horizon) {
 			return false
@@ -198,15 +206,24 @@ func (k *keeper) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
 	if k.asking {
 		return true
 	}
-	i := slices.IndexFunc(k.guards, func(g *keeping) bool { return g.queue == queue.UID })
-	if i < 0 || k.guards[i].jobs[task.Job] || k.guards[i].first == nil {
+	both, kept := *task, false
+	job := k.Jobs[task.Job]
+	for _, g := range k.guards {
+		request := g.requests[queue.UID]
+		switch {
+		case g.jobs[task.Job]:
+			return true
+		case request == nil || job != nil && k.endsInTime(g, job):
+			continue
+		case !kept:
+			both.Resreq, both.InitResreq, kept = both.Resreq.Clone(), both.InitResreq.Clone(), true
+		}
+		both.Resreq.Add(request)
+		both.InitResreq.Add(request)
+	}
+	if !kept {
 		return true
 	}
-	if job := k.Jobs[task.Job]; job != nil && k.endsInTime(k.guards[i], job) {
-		return true
-	}
-	both := *k.guards[i].first
-	both.Resreq, both.InitResreq = k.guards[i].request.Clone().Add(task.Resreq), k.guards[i].request.Clone().Add(task.InitResreq)
 	k.asking = true
 	defer func() { k.asking = false }()
 	return k.Allocatable(queue, &both)

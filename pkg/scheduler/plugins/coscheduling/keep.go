@@ -4,6 +4,7 @@ package coscheduling
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -43,15 +44,23 @@ func (s *session) keep(g *guard) (where string, err error) {
 		}
 	}
 	left := map[string]*api.Resource{} // what the group's other gangs leave of the nodes
+	sum := 0
 	for _, job := range s.together(g.gang) {
-		best, err := s.choose(job, taken, left)
+		kinds, err := kindsOf(job)
+		if err != nil {
+			return "", err
+		}
+		if sum += len(kinds); sum > mostKinds {
+			return "", fmt.Errorf("the members of its group are of more than %d kinds by gang, by what they ask for and by which nodes they may use", mostKinds)
+		}
+		best, err := s.choose(job, kinds, taken, left)
 		if err != nil {
 			return "", err
 		}
 		for _, name := range best.nodes {
 			nodes[name] = true
 		}
-		s.fill(job, best.nodes, left)
+		s.fill(kinds, best.nodes, left)
 		if best.name != "" {
 			where = "of group " + best.name + " "
 		}
@@ -61,14 +70,14 @@ func (s *session) keep(g *guard) (where string, err error) {
 }
 
 // choose chooses nodes for one gang.
-func (s *session) choose(job *api.JobInfo, taken map[string]bool, left map[string]*api.Resource) (*kept, error) {
+func (s *session) choose(job *api.JobInfo, kinds []*memberKind, taken map[string]bool, left map[string]*api.Resource) (*kept, error) {
 	places, err := s.places(job)
 	if err != nil {
 		return nil, err
 	}
 	var best *kept
 	for _, p := range places {
-		found := s.emptiest(job, p, taken, left)
+		found := s.emptiest(kinds, priorityOf(job), p, taken, left)
 		if found != nil && (best == nil || found.occupied < best.occupied) {
 			best = found
 		}
@@ -129,13 +138,12 @@ func within(group *topology.Group, domains []place) []place {
 }
 
 // emptiest are the emptiest nodes of the place that hold the gang's minimum; nil when all of them do not.
-func (s *session) emptiest(job *api.JobInfo, p place, taken map[string]bool, left map[string]*api.Resource) *kept {
+func (s *session) emptiest(kinds []*memberKind, priority int32, p place, taken map[string]bool, left map[string]*api.Resource) *kept {
 	type candidate struct {
 		name     string
 		occupied float64
 	}
 	var candidates []candidate
-	priority := priorityOf(job)
 	for _, name := range p.nodes {
 		if node := s.Nodes[name]; node != nil && healthy(node) && !taken[name] {
 			candidates = append(candidates, candidate{name, s.occupied(node, priority)})
@@ -144,10 +152,10 @@ func (s *session) emptiest(job *api.JobInfo, p place, taken map[string]bool, lef
 	slices.SortFunc(candidates, func(l, r candidate) int {
 		return cmp.Or(cmp.Compare(l.occupied, r.occupied), cmp.Compare(l.name, r.name))
 	})
-	packer := s.newPacker(job, left)
+	packer := s.newPacker(kinds, left)
 	found := &kept{place: p}
 	for _, c := range candidates {
-		if len(packer.tasks) == 0 {
+		if packer.done() {
 			break
 		}
 		if packer.pack(s.Nodes[c.name]) {
@@ -155,66 +163,114 @@ func (s *session) emptiest(job *api.JobInfo, p place, taken map[string]bool, lef
 			found.occupied += c.occupied
 		}
 	}
-	if len(packer.tasks) > 0 {
+	if !packer.done() {
 		return nil
 	}
 	return found
 }
 
 // fill takes from the nodes what the gang will have there.
-func (s *session) fill(job *api.JobInfo, nodes []string, left map[string]*api.Resource) {
-	packer := s.newPacker(job, left)
+func (s *session) fill(kinds []*memberKind, nodes []string, left map[string]*api.Resource) {
+	packer := s.newPacker(kinds, left)
 	for _, name := range nodes {
 		packer.pack(s.Nodes[name])
 		left[name] = packer.room
 	}
 }
 
+// mostKinds is how many kinds of members of a gang or a group nodes are kept for: each is held against each node.
+const mostKinds = 100
+
 // packer packs the members of a gang, the largest first, on one node after the other.
 type packer struct {
 	session *session
-	tasks   []*api.TaskInfo
+	kinds   []*memberKind
 	left    map[string]*api.Resource
 	room    *api.Resource
-	// affinities are read once for each of the members.
-	affinities map[api.TaskID]nodeaffinity.RequiredNodeAffinity
 }
 
-func (s *session) newPacker(job *api.JobInfo, left map[string]*api.Resource) *packer {
-	p := &packer{session: s, tasks: needed(job), left: left, affinities: map[api.TaskID]nodeaffinity.RequiredNodeAffinity{}}
-	for _, task := range p.tasks {
-		p.affinities[task.UID] = nodeaffinity.GetRequiredNodeAffinity(task.Pod)
+// memberKind are members that ask for the same and may use the same nodes.
+type memberKind struct {
+	first    *api.TaskInfo
+	affinity nodeaffinity.RequiredNodeAffinity
+	count    int
+}
+
+func (s *session) newPacker(kinds []*memberKind, left map[string]*api.Resource) *packer {
+	p := &packer{session: s, left: left}
+	for _, kind := range kinds {
+		own := *kind
+		p.kinds = append(p.kinds, &own)
 	}
 	return p
 }
 
+// kindsOf are the kinds of members that the gang's minimum asks for, the largest first.
+func kindsOf(job *api.JobInfo) ([]*memberKind, error) {
+	var kinds []*memberKind
+	known := map[string]*memberKind{}
+	for _, task := range needed(job) {
+		key, err := kindKey(task)
+		if err != nil {
+			return nil, err
+		}
+		kind := known[key]
+		if kind == nil {
+			if kind = (&memberKind{first: task, affinity: nodeaffinity.GetRequiredNodeAffinity(task.Pod)}); len(kinds) == mostKinds {
+				return nil, fmt.Errorf("the members of %s are of more than %d kinds by what they ask for and which nodes they may use", job.UID, mostKinds)
+			}
+			kinds, known[key] = append(kinds, kind), kind
+		}
+		kind.count++
+	}
+	return kinds, nil
+}
+
+func kindKey(task *api.TaskInfo) (string, error) {
+	spec := &task.Pod.Spec
+	var required *v1.NodeSelector
+	if spec.Affinity != nil && spec.Affinity.NodeAffinity != nil {
+		required = spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	}
+	nodes, err := json.Marshal([]any{spec.NodeSelector, required, spec.Tolerations})
+	if err != nil {
+		return "", fmt.Errorf("which nodes pod %s may use: %w", task.Name, err)
+	}
+	return fmt.Sprint(task.Resreq, task.InitResreq, string(nodes)), nil
+}
+
+// done is true once all members are packed.
+func (p *packer) done() bool {
+	return !slices.ContainsFunc(p.kinds, func(kind *memberKind) bool { return kind.count > 0 })
+}
+
 // pack returns true if members go on the node.
-func (p *packer) pack(node *api.NodeInfo) bool {
+func (p *packer) pack(node *api.NodeInfo) (some bool) {
 	p.room = p.left[node.Name]
 	if p.room == nil {
 		p.room = p.session.lasting(node)
 	}
 	p.room = p.room.Clone()
-	before := len(p.tasks)
 	pods := node.Allocatable.MaxTaskNum
-	p.tasks = slices.DeleteFunc(p.tasks, func(task *api.TaskInfo) bool {
-		if pods <= 0 || !task.InitResreq.LessEqual(p.room, api.Zero) || !p.mayUse(task, node) {
-			return false
+	for _, kind := range p.kinds {
+		if kind.count == 0 || !kind.first.InitResreq.LessEqual(p.room, api.Zero) || !kind.mayUse(node) {
+			continue
 		}
-		p.room.SubWithoutAssert(task.Resreq)
-		pods--
-		return true
-	})
-	return len(p.tasks) < before
+		for ; kind.count > 0 && pods > 0 && kind.first.InitResreq.LessEqual(p.room, api.Zero); kind.count-- {
+			p.room.SubWithoutAssert(kind.first.Resreq)
+			pods--
+			some = true
+		}
+	}
+	return some
 }
 
-// mayUse is true if the node's labels and taints let the member use it.
-func (p *packer) mayUse(task *api.TaskInfo, node *api.NodeInfo) bool {
-	affinity := p.affinities[task.UID]
-	if matches, err := affinity.Match(node.Node); err != nil || !matches {
+// mayUse is true if the node's labels and taints let the members use it.
+func (k *memberKind) mayUse(node *api.NodeInfo) bool {
+	if matches, err := k.affinity.Match(node.Node); err != nil || !matches {
 		return false
 	}
-	_, untolerated := v1helper.FindMatchingUntoleratedTaint(node.Node.Spec.Taints, task.Pod.Spec.Tolerations, func(taint *v1.Taint) bool {
+	_, untolerated := v1helper.FindMatchingUntoleratedTaint(node.Node.Spec.Taints, k.first.Pod.Spec.Tolerations, func(taint *v1.Taint) bool {
 		return taint.Effect == v1.TaintEffectNoSchedule || taint.Effect == v1.TaintEffectNoExecute
 	})
 	return !untolerated

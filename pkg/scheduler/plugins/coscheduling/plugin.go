@@ -137,6 +137,8 @@ type plugin struct {
 	starvationAfter time.Duration
 	starving        map[api.JobID]*starving
 	guards          map[api.QueueID]*guard
+	// nextLook is when nodes may be looked for again for a gang that starves.
+	nextLook time.Time
 	// topology and nodes are asked for where a gang is to be gathered.
 	topology func() (*v1alpha1.ClusterNetworkTopology, error)
 	nodes    func() corelisters.NodeLister
@@ -165,8 +167,8 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	}
 	s.formUnits()
 	s.holdBack()
+	ssn.AddUnitFn(s.unit) // before nodes are kept: for whole groups
 	s.keepNodes(time.Now())
-	ssn.AddUnitFn(s.unit)
 	ssn.AddJobValidFn(Name, s.valid)
 }
 

@@ -42,14 +42,17 @@ const (
 	vainAfter = 5 * time.Minute
 	// chooseAgain is how long a gang waits that no nodes could hold before they are looked at again.
 	chooseAgain = time.Minute
+	// lookPause is between two looks for nodes when the first found none: a look goes over all nodes, and many gangs may find none.
+	lookPause = time.Second
 )
 
 // starving is what is known of a gang that waits.
 type starving struct {
 	uid   types.UID
 	since time.Time
-	// next is when nodes may be looked for again.
-	next time.Time
+	// looks is how often nodes were looked for, which none were, and next when they may be again.
+	looks int
+	next  time.Time
 }
 
 // guard keeps nodes for a gang, or a group of gangs.
@@ -59,8 +62,9 @@ type guard struct {
 	queue api.QueueID
 	since time.Time
 	nodes map[string]bool
-	// short is true if nodes were lost.
+	// short is true if nodes were lost, and next when others may be looked for, where there were none.
 	short bool
+	next  time.Time
 	// cleared is true once only guests are left that can be sent away: from then on they are, and no others of their kind come.
 	cleared bool
 	// empty is since when nothing is left on the nodes that is to go; zero while there is.
@@ -89,9 +93,25 @@ func waitsWhole(job *api.JobInfo) bool {
 		len(job.TaskStatusIndex[api.Binding])+len(job.TaskStatusIndex[api.Allocated]) == 0 && (&gang{JobInfo: job}).alive() == 0
 }
 
-// waitsSince is since when a gang waits that was not known to: since it was made, if it never ran.
+// noteWho has those wait anew that lack members, or gangs of their group: they could not be placed if there were room.
+func (s *session) noteWho(now time.Time) {
+	for uid, waits := range s.plugin.starving {
+		wait, _ := s.Wait(uid)
+		switch framework.ReasonOf(wait) {
+		case framework.WaitIncomplete, framework.WaitGated, framework.WaitGroup:
+			waits.since = now
+		}
+	}
+}
+
+// waitsSince is since when a gang waits that was not known to: since it and its members were made, if it never ran.
 func waitsSince(job *api.JobInfo, now time.Time) time.Time {
 	made := job.PodGroup.CreationTimestamp.Time
+	for _, task := range job.TaskStatusIndex[api.Pending] {
+		if task.Pod.CreationTimestamp.After(made) {
+			made = task.Pod.CreationTimestamp.Time
+		}
+	}
 	for _, c := range job.PodGroup.Status.Conditions {
 		switch {
 		case c.Type == Guarded && c.Reason != guardInVain:
@@ -109,6 +129,7 @@ func waitsSince(job *api.JobInfo, now time.Time) time.Time {
 // guardGangs ends guards, has them begin, and sees what has become of them.
 func (s *session) guardGangs(now time.Time) {
 	s.noteWaits(now)
+	s.noteWho(now)
 	p := s.plugin
 	for _, g := range p.guards {
 		if !s.needs(g) {
@@ -117,15 +138,11 @@ func (s *session) guardGangs(now time.Time) {
 		}
 		s.look(g, now)
 	}
-	if p.starvationAfter > 0 {
-		for _, job := range s.mostStarved(now) {
+	s.noteGuarded()
+	if p.starvationAfter > 0 && !now.Before(p.nextLook) {
+		if job := s.mostStarved(now); job != nil {
 			s.begin(job, now)
-		}
-	}
-	s.guarded = map[api.JobID]bool{}
-	for _, g := range p.guards {
-		for _, job := range s.together(g.gang) {
-			s.guarded[job.UID] = true
+			s.noteGuarded()
 		}
 	}
 	for uid, job := range s.Jobs {
@@ -141,6 +158,16 @@ func (s *session) guardGangs(now time.Time) {
 		}
 	}
 	p.observer.Guards(len(p.guards))
+}
+
+// noteGuarded notes the gangs for which nodes are kept, with those of their groups.
+func (s *session) noteGuarded() {
+	s.guarded = map[api.JobID]bool{}
+	for _, g := range s.plugin.guards {
+		for _, job := range s.together(g.gang) {
+			s.guarded[job.UID] = true
+		}
+	}
 }
 
 // endGuard ends the guard.
@@ -171,10 +198,11 @@ func (s *session) restoreGuards(now time.Time) {
 	}
 	for _, uid := range slices.Sorted(maps.Keys(s.plugin.starving)) {
 		job := s.Jobs[uid]
-		if c := (&gang{JobInfo: job}).condition(Guarded); c == nil || c.Reason != nodesKept || s.plugin.guards[job.Queue] != nil {
+		if c := (&gang{JobInfo: job}).condition(Guarded); c == nil || c.Reason != nodesKept || s.plugin.guards[job.Queue] != nil || s.guarded[uid] {
 			continue
 		}
 		s.begin(job, now)
+		s.noteGuarded()
 		if g := s.plugin.guards[job.Queue]; g != nil {
 			g.short = true
 		}
@@ -200,22 +228,26 @@ func (s *session) together(uid api.JobID) []*api.JobInfo {
 	return []*api.JobInfo{job}
 }
 
-// mostStarved is the gang of each queue without a guard that has starved longest, of those of the highest priority.
-func (s *session) mostStarved(now time.Time) map[api.QueueID]*api.JobInfo {
+// mostStarved is the next gang to look for nodes for: of the highest priority of those that have starved, and of these the one that has
+// waited longest. One for which there were none is behind all for which they were looked for less often.
+func (s *session) mostStarved(now time.Time) (most *api.JobInfo) {
 	p := s.plugin
-	most := map[api.QueueID]*api.JobInfo{}
 	for uid, waits := range p.starving {
 		job := s.Jobs[uid]
-		if p.guards[job.Queue] != nil || waits.next.After(now) || now.Sub(waits.since) < p.starvationAfter || !s.wantsRoom(job) {
+		if p.guards[job.Queue] != nil || s.guarded[uid] || waits.next.After(now) || now.Sub(waits.since) < p.starvationAfter || !s.wantsRoom(job) {
 			continue
 		}
-		other := most[job.Queue]
-		if other == nil || cmp.Or(cmp.Compare(other.Priority, job.Priority), waits.since.Compare(p.starving[other.UID].since),
-			cmp.Compare(uid, other.UID)) < 0 {
-			most[job.Queue] = job
+		if most == nil || s.starvesMore(job, most) {
+			most = job
 		}
 	}
 	return most
+}
+
+func (s *session) starvesMore(l, r *api.JobInfo) bool {
+	left, right := s.plugin.starving[l.UID], s.plugin.starving[r.UID]
+	return cmp.Or(cmp.Compare(left.looks, right.looks), cmp.Compare(r.Priority, l.Priority), left.since.Compare(right.since),
+		cmp.Compare(l.UID, r.UID)) < 0
 }
 
 // wantsRoom is true if room is what the gang waits for, and its queue could give it.
@@ -226,32 +258,36 @@ func (s *session) wantsRoom(job *api.JobInfo) bool {
 	default:
 		return false
 	}
-	queue := s.Queues[job.Queue]
-	if queue == nil || !complete(job) {
+	if !complete(job) {
 		return false
 	}
-	capability := queue.Queue.Spec.Capability
-	if len(capability) == 0 {
-		return true
-	}
-	limit, request := api.NewResource(capability), s.requestOf(job.UID)
-	for name := range capability {
-		if request.Get(name) > limit.Get(name) {
+	for id, request := range s.requestsOf(job.UID) {
+		queue := s.Queues[id]
+		if queue == nil {
 			return false
+		}
+		limit := api.NewResource(queue.Queue.Spec.Capability)
+		for name := range queue.Queue.Spec.Capability {
+			if request.Get(name) > limit.Get(name) {
+				return false
+			}
 		}
 	}
 	return true
 }
 
-// requestOf is what the gang's group asks for at the least.
-func (s *session) requestOf(uid api.JobID) *api.Resource {
-	request := api.EmptyResource()
+// requestsOf are what the gang's group asks of queues at the least.
+func (s *session) requestsOf(uid api.JobID) map[api.QueueID]*api.Resource {
+	requests := map[api.QueueID]*api.Resource{}
 	for _, job := range s.together(uid) {
+		if requests[job.Queue] == nil {
+			requests[job.Queue] = api.EmptyResource()
+		}
 		for _, task := range needed(job) {
-			request.Add(task.Resreq)
+			requests[job.Queue].Add(task.Resreq)
 		}
 	}
-	return request
+	return requests
 }
 
 // begin has nodes kept for the gang, if there are any that could hold it.
@@ -264,7 +300,8 @@ func (s *session) begin(job *api.JobInfo, now time.Time) {
 	}
 	where, err := s.keep(g)
 	if err != nil {
-		waits.next = now.Add(chooseAgain)
+		waits.looks++
+		waits.next, s.plugin.nextLook = now.Add(chooseAgain), now.Add(lookPause)
 		s.setCondition(holder, Guarded, noNodesToKeep, brief.Text("it waits for long, and no nodes are kept for it: "+err.Error()))
 		return
 	}
@@ -291,8 +328,9 @@ func (s *session) tellGuard(g *guard, where string) {
 // look sees what is left on the kept nodes. It has the guests sent away that can be, once all others are gone, and ends a guard that is
 // in vain: its gang waits anew from then.
 func (s *session) look(g *guard, now time.Time) {
-	if g.short {
+	if g.short && !now.Before(g.next) {
 		again := *g
+		g.next = now.Add(chooseAgain)
 		if where, err := s.keep(&again); err == nil {
 			*g = again
 			g.short = false

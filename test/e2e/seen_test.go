@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/gangview"
+)
+
+// starving is the world's configuration with that argument.
+func (w *world) starving(after string) string {
+	GinkgoHelper()
+	const plugin = "  - name: coscheduling\n"
+	conf := w.conf()
+	Expect(conf).To(ContainSubstring(plugin))
+	return strings.Replace(conf, plugin, plugin+"    arguments: {starvationAfter: "+after+"}\n", 1)
+}
+
+// shown asks /debug/gangs for the gang.
+func (w *world) shown(ctx context.Context, scheduler *controlplane.Scheduler, gang string) (gangview.Gang, error) {
+	url := fmt.Sprintf("%s/debug/gangs?namespace=%s&podgroup=%s", strings.TrimSuffix(scheduler.MetricsURL(), "/metrics"), w.name, gang)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return gangview.Gang{}, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return gangview.Gang{}, err
+	}
+	defer response.Body.Close()
+	var page gangview.Page
+	if err := json.NewDecoder(response.Body).Decode(&page); err != nil || len(page.Gangs) != 1 {
+		return gangview.Gang{}, fmt.Errorf("%d gangs are shown: %w", len(page.Gangs), err)
+	}
+	return page.Gangs[0], nil
+}
+
+// metricOf is the value of a metric of the scheduler.
+func metricOf(ctx context.Context, scheduler *controlplane.Scheduler, name string) func() string {
+	return func() string {
+		text, err := scheduler.Metrics(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		return metric(string(text), name)
+	}
+}
+
+// condition is the reason and the message of the condition of the gang's PodGroup.
+func (w *world) condition(ctx context.Context, g gang, kind string) func() string {
+	return func() string {
+		group, err := vc.SchedulingV1beta1().PodGroups(w.name).Get(ctx, g.name, metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		for _, c := range group.Status.Conditions {
+			if string(c.Type) == kind && c.Status == corev1.ConditionTrue {
+				return c.Reason + ": " + c.Message
+			}
+		}
+		return ""
+	}
+}
+
+// asksFor has the PodGroup of a gang wait for so long, and ask for so much.
+func asksFor(cpu, waitingTime string) func(*v1beta1.PodGroup) {
+	return func(group *v1beta1.PodGroup) {
+		group.Spec.MinResources = &corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+		if waitingTime != "" {
+			metav1.SetMetaDataAnnotation(&group.ObjectMeta, gangs.WaitingTimeAnnotation, waitingTime)
+		}
+	}
+}
+
+var _ = Describe("A gang that waits for long", func() {
+	It("is sent back when its waiting time is up, says so, and comes again", func(ctx SpecContext) {
+		w := newWorld(ctx, "gang-timeout", 1, "8")
+		queue := &v1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: w.name}, Spec: v1beta1.QueueSpec{
+			Weight: 1, Capability: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")},
+		}}
+		_, err := vc.SchedulingV1beta1().Queues().Create(ctx, queue, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(vc.SchedulingV1beta1().Queues().Delete(ctx, w.name, metav1.DeleteOptions{})).To(Succeed())
+		})
+		scheduler := w.start(ctx, w.conf())
+		late := gang{name: "late", size: 4, min: 4, queue: w.name, podGroup: asksFor("4", "10s")}
+		other := gang{name: "other", size: 2, min: 2, queue: w.name, podGroup: asksFor("2", "")}
+		w.submitGroup(ctx, late)
+		w.submitPods(ctx, late, 0, 3)
+		Eventually(w.condition(ctx, late, "GangTimeLimit")).Should(HavePrefix("GangLetIn"))
+		w.submit(ctx, other)
+		Expect(w.bound(other)).To(BeZero())
+
+		By("sending it back, so that the other passes")
+		told := And(HavePrefix("GangTimedOut: time-outs: 1; sent back until"), ContainSubstring("was up after 1"),
+			ContainSubstring("minMember is 4 and there are 3 pods"))
+		Eventually(w.condition(ctx, late, "GangTimeLimit")).Should(told)
+		Eventually(w.condition(ctx, late, "Unschedulable")).Should(told)
+		w.eventuallyBound(other, 2)
+		Eventually(func() int { return w.eventCount("PodGroup", late.name, "GangTimedOut") }).Should(BeNumerically(">=", 1))
+		Expect(metricOf(ctx, scheduler, "volcano_gang_timeouts_total")()).To(Equal("1"))
+		Expect(metricOf(ctx, scheduler, `volcano_gang_waiting_seconds_count{end="sent_back",reason="incomplete"}`)()).To(Equal("1"))
+		seen, err := w.shown(ctx, scheduler, late.name)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(seen.Settings.WaitingTime).To(Equal("10s"))
+		Expect(seen.Conditions).To(HaveKeyWithValue("GangTimeLimit", HaveField("Reason", "GangTimedOut")))
+
+		By("letting it in again after the backoff, once there is room")
+		w.deleteGang(ctx, other)
+		w.submitPods(ctx, late, 3, 4)
+		w.eventuallyBound(late, 4)
+		Eventually(func() (gangview.State, error) {
+			seen, err := w.shown(ctx, scheduler, late.name)
+			return seen.State, err
+		}).Should(BeElementOf(gangview.Bound, gangview.Running))
+		Eventually(metricOf(ctx, scheduler, `volcano_gang_waiting_seconds_count{end="bound",reason="backoff"}`)).Should(Equal("1"))
+		Expect(w.condition(ctx, late, "GangTimeLimit")()).To(BeEmpty())
+	})
+
+	It("in a PodGroup of Koordinator says so there", func(ctx SpecContext) {
+		w := newWorld(ctx, "gang-timeout-theirs", 1, "8")
+		scheduler := w.start(ctx, w.conf())
+		w.startControllers(ctx, "")
+		seconds := int32(10)
+		_, err := ours().PodGroups(w.name).Create(ctx, &v1alpha1.PodGroup{
+			ObjectMeta: metav1.ObjectMeta{Name: "g"}, Spec: v1alpha1.PodGroupSpec{MinMember: 2, ScheduleTimeoutSeconds: &seconds},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		members := gang{name: "g", size: 2, min: 2, cpu: "4500m", pod: written(map[string]string{gangs.PodGroupLabel: "g"}, nil)}
+		w.submitPods(ctx, members, 0, 2)
+		Eventually(func() string { return w.object(ctx, "g").Annotations[tellAnnotation] }).Should(HavePrefix("NotEnoughResources: 1/2 members fit"))
+		Eventually(func() string { return w.object(ctx, "g").Annotations[tellAnnotation] }).Should(And(
+			HavePrefix("GangTimedOut: time-outs: 1; sent back until"), ContainSubstring("1/2 members fit")))
+		seen, err := w.shown(ctx, scheduler, "g")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(seen.Source).To(Equal("scheduling.sigs.k8s.io"))
+		Expect(seen.Owner).To(Equal("PodGroup.scheduling.sigs.k8s.io g"))
+		Expect(seen.Settings.Mode).To(Equal(gangs.Strict))
+		Expect(seen.Members).To(HaveKeyWithValue("pending", 2))
+	})
+
+	It("for room that small ones take as soon as there is some has nodes kept for it", func(ctx SpecContext) {
+		w := newWorld(ctx, "gang-starves", 2, "2")
+		scheduler := w.start(ctx, w.starving("0s"))
+		large := gang{name: "large", size: 2, min: 2, cpu: "2"}
+		made, passed := 0, 0
+		var stream []gang
+		// flow has the oldest pod of the stream end, and another one come: three wait at all times.
+		flow := func() {
+			for len(stream) < 7 {
+				small := gang{name: fmt.Sprintf("small-%d", made), size: 1, min: 1}
+				made++
+				w.submit(ctx, small)
+				stream = append(stream, small)
+			}
+			for i, small := range stream {
+				if w.bound(small) == 1 {
+					w.deleteGang(ctx, small)
+					passed++
+					stream = append(stream[:i:i], stream[i+1:]...)
+					return
+				}
+			}
+		}
+		for passed < 4 {
+			flow()
+		}
+		Eventually(func() int { return w.bound(stream[0]) }).Should(Equal(1))
+		w.submit(ctx, large)
+
+		By("starving it without a guard")
+		for passed < 24 {
+			flow()
+			Expect(w.everBound(large)).To(BeZero())
+		}
+		Expect(w.condition(ctx, large, "StarvationGuard")()).To(BeEmpty())
+
+		By("keeping nodes for it")
+		Expect(scheduler.ReplaceConf(w.starving("3s"))).To(Succeed())
+		Eventually(func() string { flow(); return w.condition(ctx, large, "StarvationGuard")() }).Should(And(HavePrefix("NodesKept"), ContainSubstring("2 nodes are kept")))
+		Expect(metricOf(ctx, scheduler, "volcano_starvation_guards")()).To(Equal("1"))
+		seen, err := w.shown(ctx, scheduler, large.name)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(seen.Conditions).To(HaveKeyWithValue("StarvationGuard", HaveField("Reason", "NodesKept")))
+		Eventually(func() int { flow(); return w.bound(large) }).Should(Equal(2))
+		Eventually(metricOf(ctx, scheduler, `volcano_starvation_guards_ended_total{end="placed"}`)).Should(Equal("1"))
+		Expect(metricOf(ctx, scheduler, "volcano_starvation_guards")()).To(Equal("0"))
+
+		By("letting the stream go on once it has ended")
+		w.deleteGang(ctx, large)
+		before := passed
+		Eventually(func() int { flow(); return passed }).Should(BeNumerically(">", before+4))
+	})
+})
