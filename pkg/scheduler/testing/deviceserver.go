@@ -23,14 +23,16 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// DeviceServer is an API server in memory that lists and watches Device objects, and knows nothing else. The zero value is one of a cluster
-// without their CRD, which Put installs.
+// DeviceServer is an API server in memory that lists and watches Device objects and a ClusterNetworkTopology, and knows nothing else. The
+// zero value is one of a cluster without their CRDs, which Put and PutTopology install.
 type DeviceServer struct {
 	mu      sync.Mutex
 	objects map[string]*v1alpha1.Device
 	// changes are all there have been: the first has version 1. changed closes with the next.
 	changes []deviceChange
 	changed chan struct{}
+	// topology does not change once it is there.
+	topology *v1alpha1.ClusterNetworkTopology
 }
 
 type deviceChange struct {
@@ -66,6 +68,15 @@ func (s *DeviceServer) Put(devices ...*v1alpha1.Device) {
 	}
 }
 
+// PutTopology stores the topology, before anybody asks for it.
+func (s *DeviceServer) PutTopology(topology *v1alpha1.ClusterNetworkTopology) {
+	s.Put()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.topology = topology.DeepCopy()
+	s.topology.APIVersion, s.topology.Kind, s.topology.ResourceVersion = v1alpha1.SchemeGroupVersion.String(), "ClusterNetworkTopology", "1"
+}
+
 // Remove drops the device of that name.
 func (s *DeviceServer) Remove(name string) {
 	s.mu.Lock()
@@ -92,7 +103,11 @@ func (s *DeviceServer) note(how watch.EventType, device *v1alpha1.Device) *v1alp
 func (s *DeviceServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.objects == nil || r.Method != http.MethodGet || r.URL.Path != "/apis/"+v1alpha1.SchemeGroupVersion.String()+"/devices" {
+	resources := "/apis/" + v1alpha1.SchemeGroupVersion.String()
+	if s.topology != nil && r.Method == http.MethodGet && r.URL.Path == resources+"/clusternetworktopologies" {
+		return s.answerTopology(r), nil
+	}
+	if s.objects == nil || r.Method != http.MethodGet || r.URL.Path != resources+"/devices" {
 		refusal := apierrors.NewGenericServerResponse(http.StatusNotFound, r.Method, schema.GroupResource{}, "", "", 0, true)
 		return answer(r, http.StatusNotFound, encoded(refusal.Status())), nil
 	}
@@ -110,6 +125,19 @@ func (s *DeviceServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		list.Items = append(list.Items, *s.objects[name])
 	}
 	return answer(r, http.StatusOK, encoded(list)), nil
+}
+
+// answerTopology lists the topology; a watch tells nothing until nobody reads it any more. The mutex is held.
+func (s *DeviceServer) answerTopology(r *http.Request) *http.Response {
+	if r.URL.Query().Get("watch") != "" {
+		reader, writer := io.Pipe()
+		context.AfterFunc(r.Context(), func() { _ = writer.Close() })
+		return answer(r, http.StatusOK, reader)
+	}
+	return answer(r, http.StatusOK, encoded(&v1alpha1.ClusterNetworkTopologyList{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "ClusterNetworkTopologyList"},
+		ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []v1alpha1.ClusterNetworkTopology{*s.topology},
+	}))
 }
 
 // tell writes the changes since that version, until nobody reads them any more.

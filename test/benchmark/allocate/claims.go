@@ -20,6 +20,7 @@ import (
 
 	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
 )
 
 // claimClass is the storage class of claims, whose volumes are made once a pod has a node by a provisioner that has no attach limits;
@@ -79,13 +80,15 @@ func (s shape) capacityObjects() []runtime.Object {
 	return objects
 }
 
-// clusterFor returns a cluster with the shape's claims for all runs of a work, and what ends it. Those without claims share one.
+// clusterFor returns a cluster with the shape's claims, or topology, for all runs of a work, and what ends it. Those without share one.
 func (b *bench) clusterFor(sh shape) (cluster *sessiontest.Cluster, end func()) {
 	switch {
 	case sh.claims:
 		cluster = sessiontest.New(sessiontest.World{Objects: sh.claimObjects()})
 	case sh.devices > 0:
 		cluster = sessiontest.New(sessiontest.World{Objects: sh.deviceObjects()})
+	case sh.gathered:
+		cluster = sessiontest.New(sessiontest.World{Topology: insession.Topology()})
 	default:
 		return b.cluster, func() {}
 	}

@@ -37,8 +37,11 @@ func (s *side) confFor(sh shape) string {
 
 // groupsFor is how gangs are asked to lie in one cluster.
 func (s *side) groupsFor(sh shape) insession.NodeGroups {
-	if sh.hyperNodes {
+	switch {
+	case sh.hyperNodes:
 		return hardHyperNode()
+	case sh.gathered && s.Name == insession.Ours:
+		return insession.GatheredInCluster()
 	}
 	return s.groups
 }

@@ -74,6 +74,8 @@ type shape struct {
 	ownSizes bool
 	// hyperNodes has gangs ask for one cluster in upstream's way, as a hard HyperNode, on both sides.
 	hyperNodes bool
+	// gathered has gangs ask for one cluster by a ClusterNetworkTopology, with a multiple of 8 members on each node, for ours.
+	gathered bool
 	// subGroups divides each gang into so many sub-groups; zero for none.
 	subGroups int
 	// together makes groups of so many gangs, for ours: upstream knows none. Zero is for gangs that are each alone.
@@ -109,6 +111,8 @@ func works() []work {
 			shape: shape{nodes: 5000, gangs: 200, gangSize: 50, cpu: "33"}},
 		{name: "ib", title: "512-task gang into 1 of 40 IB clusters", ratio: 40, limit: 200 * time.Millisecond,
 			shape: shape{nodes: 5000, gangs: 1, gangSize: 512, cpu: "4", clusters: 40, spoilt: true}},
+		{name: "gathered", title: "512-task gang gathered in 1 of 40 blocks, on nodes of eights", ratio: 40, limit: time.Second,
+			shape: shape{nodes: 5000, gangs: 1, gangSize: 512, cpu: "4", clusters: 40, spoilt: true, gathered: true}},
 		{name: "coupled", title: "400-task gang, each on a node of its own, 1,000 nodes", ratio: 5,
 			shape: shape{nodes: 1000, gangs: 1, gangSize: 400, cpu: "1", apart: true}},
 		{name: "packedapart", title: "1,000-task gang, each on a node of its own, 1,000 nodes, with binpack", ratio: 15,

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
 )
 
@@ -35,3 +37,24 @@ const (
 	SpineLabel   = "spine"
 	LeafLabel    = "leaf"
 )
+
+// GatheredInCluster is ours by a topology: the gang lies in one cluster, with a multiple of 8 members on each node.
+func GatheredInCluster() NodeGroups {
+	return NodeGroups{
+		Require: func(podGroup *v1beta1.PodGroup) {
+			metav1.SetMetaDataAnnotation(&podGroup.ObjectMeta, gangs.TopologyAnnotation,
+				`{"gatherStrategy":[{"layer":"Cluster","strategy":"MustGather"},{"layer":"NodeTopologyLayer","podCountMultiple":8}]}`)
+		},
+	}
+}
+
+// Topology tells the clusters, for gangs that are gathered.
+func Topology() *v1alpha1.ClusterNetworkTopology {
+	topology := &v1alpha1.ClusterNetworkTopology{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultTopologyName}}
+	topology.Spec.NetworkTopologySpec = []v1alpha1.NetworkTopologySpec{
+		{TopologyLayer: "Cluster", LabelKey: []string{ClusterLabel}},
+		{TopologyLayer: "Spine", ParentTopologyLayer: "Cluster", LabelKey: []string{SpineLabel}},
+		{TopologyLayer: "Leaf", ParentTopologyLayer: "Spine", LabelKey: []string{LeafLabel}},
+	}
+	return topology
+}

@@ -498,3 +498,54 @@ func TestNodesAreKeptInOneDomain(t *testing.T) {
 		})
 	}
 }
+
+// TestQueuesBoundWhatIsGathered: of a queue that has room for some of the members, those get it that the multiples allow.
+func TestQueuesBoundWhatIsGathered(t *testing.T) {
+	for name, tt := range map[string]struct {
+		minimum int32
+		asks    []string
+		want    string
+	}{
+		"the minimum and what the queue has room for": {2, []string{"Spine must"}, "a1: 5,6 a2: 0,1,2,3,4"},
+		"in twos": {2, []string{"Spine must", "NodeTopologyLayer - 2"}, "b1x: 0,1,2,3,4,5"},
+		"a minimum that the queue has no room for":      {8, []string{"Spine must"}, ""},
+		"a multiple that the queue has no room for":     {4, []string{"Spine must 8"}, ""},
+		"of a minimum that is no multiple the next one": {3, []string{"Spine must", "NodeTopologyLayer - 2"}, "b1x: 0,1,2,3,4,5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			queue := schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": "7"}).Obj()
+			gang := gangNamed("g", tt.minimum, asks(tt.asks...))
+			gang.Spec.Queue = "q"
+			ssn := gatherSession(t, sessiontest.World{
+				Nodes: tree(), Pods: waiting("g", 0, 12), Queues: []*v1beta1.Queue{queue}, PodGroups: []*v1beta1.PodGroup{gang},
+			}, gatherConf+"  - name: capacity\n", spines, true)
+			if got := bindings(ssn, "g"); got != tt.want {
+				wait, _ := ssn.Wait("ns/g")
+				t.Errorf("bound %q, want %q; it waits: %v", got, tt.want, wait)
+			}
+		})
+	}
+}
+
+// TestAGangWaitsInOneDomainForWhatIsReleased: what is idle there is held, and for the rest it waits.
+func TestAGangWaitsInOneDomainForWhatIsReleased(t *testing.T) {
+	var pods []*v1.Pod
+	for _, node := range []string{"a1", "a2", "b1x", "b2x", "c1", "c2"} {
+		pod := schedtest.MakePod().Name("on-" + node).Node(node).Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "2"})
+		if node == "c1" || node == "c2" {
+			pod.Terminating()
+		}
+		pods = append(pods, pod.Obj())
+	}
+	ssn := gatherSession(t, sessiontest.World{
+		Nodes: tree(), Pods: append(pods, waiting("g", 0, 9)...), PodGroups: []*v1beta1.PodGroup{gangNamed("g", 9, asks("Block must"))},
+	}, gatherConf, spines, true)
+	on := map[string]int{}
+	for _, node := range ssn.Pipelined() {
+		on[node]++
+	}
+	if diff := cmp.Diff(map[string]int{"c1": 2, "c2": 2}, on); diff != "" || len(ssn.Binds()) > 0 {
+		wait, _ := ssn.Wait("ns/g")
+		t.Errorf("%d are bound; pipelined (-want +got):\n%s\nit waits: %v", len(ssn.Binds()), diff, wait)
+	}
+}

@@ -50,6 +50,8 @@ type World struct {
 	Shard *Shard
 	// Devices are Koordinator's Device objects; nil for a cluster without their CRD.
 	Devices []*devicesv1alpha1.Device
+	// Topology is the ClusterNetworkTopology; nil for a cluster without its CRD.
+	Topology *devicesv1alpha1.ClusterNetworkTopology
 	// Objects are the rest: volumes, claims, services and so on, as the API server has them.
 	Objects []runtime.Object
 }
@@ -92,6 +94,9 @@ func New(w World) *Cluster {
 	if w.Devices != nil {
 		c.handle.devices.Put(w.Devices...)
 	}
+	if w.Topology != nil {
+		c.handle.devices.PutTopology(w.Topology)
+	}
 	// As the flag --ignored-provisioners sets it: volumes of these are not counted against a node's attach limits.
 	cache.IgnoredCSIProvisioners = sets.New("rancher.io/local-path", "hostpath.csi.k8s.io", "kubernetes.io/no-provisioner")
 	binder := volumeBinder(cache)
@@ -103,11 +108,11 @@ func New(w World) *Cluster {
 	return c
 }
 
-// Load replaces what the cluster holds, which is much cheaper than a new cluster. Objects and Devices are those it was made with:
+// Load replaces what the cluster holds, which is much cheaper than a new cluster. Objects, Devices and Topology are those it was made with:
 // the World has none.
 func (c *Cluster) Load(w World) {
-	if len(w.Objects) > 0 || w.Devices != nil {
-		panic("sessiontest: Objects and Devices are given to New only")
+	if len(w.Objects) > 0 || w.Devices != nil || w.Topology != nil {
+		panic("sessiontest: Objects, Devices and Topology are given to New only")
 	}
 	cache := c.cache
 	cache.Mutex.Lock()
