@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// drawnGang is a gang on a small network: what of each node is free, how many of its members run there, and what it asks for.
+type drawnGang struct {
+	nodes         []string // texts for networkOf
+	free, members []int
+	waiting       int
+	rules         []string
+	// must is how many of spine, block and node name the domain that it must lie in; multiples are of the spine, block and node.
+	must      int
+	multiples [3]int
+}
+
+func drawGang(random *rand.Rand) drawnGang {
+	d := drawnGang{waiting: 1 + random.IntN(8), must: random.IntN(4), multiples: [3]int{1, 1, 1}}
+	at := random.IntN(5)
+	running := random.IntN(2) == 0
+	for i := range 5 {
+		free, members := random.IntN(6), 0
+		if running && i == at {
+			members = 1 + random.IntN(3)
+		}
+		d.nodes = append(d.nodes, fmt.Sprintf("n%d s%d b%d %d", i, random.IntN(2), random.IntN(2), free+members))
+		d.free, d.members = append(d.free, free), append(d.members, members)
+	}
+	if random.IntN(2) == 0 {
+		d.multiples[random.IntN(3)] = 2 + random.IntN(2)
+	}
+	for i, layer := range []string{"Spine", "Block", "NodeTopologyLayer"} {
+		rule := layer + " -"
+		if d.must == i+1 {
+			rule = layer + " must"
+		}
+		d.rules = append(d.rules, fmt.Sprintf("%s %d", rule, d.multiples[i]))
+	}
+	return d
+}
+
+// keeps is true if the division keeps what the gang asks for.
+func (d *drawnGang) keeps(given []int) bool {
+	for level := 1; level <= 3; level++ {
+		members, added := map[string]int{}, map[string]int{}
+		for i, text := range d.nodes {
+			f := strings.Fields(text)
+			domain := strings.Join([]string{f[1], f[2], f[0]}[:level], "/")
+			if n := d.members[i] + given[i]; n > 0 {
+				members[domain] += n
+				added[domain] += given[i]
+			}
+		}
+		if level <= d.must && len(members) > 1 {
+			return false
+		}
+		for domain, n := range members {
+			if added[domain] > 0 && n%d.multiples[level-1] != 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// possible is true if some division of those that wait does.
+func (d *drawnGang) possible(given []int, left int) bool {
+	if len(given) == len(d.free) {
+		return left == 0 && d.keeps(given)
+	}
+	for n := range min(left, d.free[len(given)]) + 1 {
+		if d.possible(append(given[:len(given):len(given)], n), left-n) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestAllocateGathersIfThereIsAWay: of drawn networks and gangs a session places the gang whole, as it asks, if and only if that can be.
+func TestAllocateGathersIfThereIsAWay(t *testing.T) {
+	placed, none := 0, 0
+	for seed := range uint64(150) {
+		d := drawGang(rand.New(rand.NewPCG(seed, 7)))
+		var pods []*v1.Pod
+		running := 0
+		for i, n := range d.members {
+			for range n {
+				pods = append(pods, runningOn(fmt.Sprintf("n%d", i), running))
+				running++
+			}
+		}
+		pods = append(pods, waiting("g", 100, d.waiting)...)
+		gang := gangNamed("g", int32(running+d.waiting), asks(d.rules...), says("gang.scheduling.koordinator.sh/match-policy", "waiting-and-running"))
+		ssn := gatherSession(t, sessiontest.World{Nodes: networkOf(d.nodes...), Pods: pods, PodGroups: []*v1beta1.PodGroup{gang}}, gatherConf, spines, true)
+		given := make([]int, len(d.free))
+		for _, node := range ssn.Binds() {
+			given[int(node[1]-'0')]++
+		}
+		wait, _ := ssn.Wait("ns/g")
+		switch possible := d.possible(nil, d.waiting); {
+		case len(ssn.Binds()) == 0 && !possible:
+			none++
+			if wait.Message == "" {
+				t.Errorf("seed %d: it does not say why it waits", seed)
+			}
+		case len(ssn.Binds()) == d.waiting && d.keeps(given):
+			placed++
+		default:
+			t.Fatalf("seed %d: %v are placed, and possible is %v; it waits: %v\n%+v", seed, given, possible, wait, d)
+		}
+	}
+	if placed < 20 || none < 20 {
+		t.Errorf("%d placed, %d not: the draw is one-sided", placed, none)
+	}
+}
+
+func runningOn(node string, index int) *v1.Pod {
+	return schedtest.MakePod().Name(fmt.Sprintf("g-%d", index)).Group("g").Req(schedtest.Resources{"cpu": "1"}).Node(node).Phase(v1.PodRunning).Obj()
+}
