@@ -125,16 +125,16 @@ func (p *gangPlan) solveByOrder(order []int, limits []limit) []placement {
 	slices.SortStableFunc(bySize, func(l, r int) int { return cmp.Or(p.compareSizes(l, r), p.compareScopes(l, r)) })
 	slices.SortStableFunc(byScope, func(l, r int) int { return cmp.Or(p.compareScopes(l, r), p.compareSizes(l, r)) })
 	spread := slices.Clone(limits)
-	any := false
+	shares := false
 	for m, r := range p.requests {
 		spread[m].spread = !limits[m].exact && r.sharesSeveral()
-		any = any || spread[m].spread
+		shares = shares || spread[m].spread
 	}
 	for _, way := range []struct {
 		order  []int
 		limits []limit
 		is     bool
-	}{{order, spread, any}, {bySize, spread, any}, {byScope, spread, any}, {bySize, limits, true}, {byScope, limits, true}} {
+	}{{order, spread, shares}, {bySize, spread, shares}, {byScope, spread, shares}, {bySize, limits, true}, {byScope, limits, true}} {
 		if !way.is || p.tries <= 0 {
 			continue
 		}
