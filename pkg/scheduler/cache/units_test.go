@@ -3,16 +3,20 @@
 package cache
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -45,12 +49,33 @@ func bound(pod *schedtest.PodBuilder, minimum string) *schedtest.PodBuilder {
 	return pod.Node("n00").Phase(v1.PodRunning).Annotation(binding.MinimumAnnotation, minimum)
 }
 
-// boundAfter has the node and the objects, runs so many cycles, and returns how many pods of each gang are on nodes and have not ended.
-func boundAfter(w *world, cycles int, objects []runtime.Object) map[string]int {
+// failingStep is a plugin whose pre-bind step fails for these pods.
+type failingStep []string
+
+func (failingStep) Name() string { return "failing" }
+
+func (f failingStep) OnSessionOpen(ssn *framework.Session) {
+	ssn.AddPreBindFn("failing", func(task *api.TaskInfo, _ string) error {
+		if slices.Contains(f, task.Name) {
+			return errors.New("no")
+		}
+		return nil
+	})
+}
+
+func (failingStep) OnSessionClose(*framework.Session) {}
+
+// boundAfter has the node and the objects, runs so many cycles, and returns how many pods of each gang are on nodes and have not ended. The
+// pre-bind of those that are failing fails.
+func boundAfter(w *world, cycles int, objects []runtime.Object, failing ...string) map[string]int {
 	w.t.Helper()
 	w.add(nodeOf8(0).Obj())
 	w.add(objects...)
-	s := newSessions(w, explainConf("coscheduling"), coscheduling.Spec())
+	s := newSessions(w, explainConf("coscheduling", "failing"), coscheduling.Spec(), framework.PluginSpec{
+		Name: "failing", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+			return failingStep(failing), nil
+		},
+	})
 	for range cycles {
 		s.cycle()
 		for _, object := range objects {
@@ -141,6 +166,67 @@ func TestUnitsFromSessionToSession(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWhoGoesWithoutAFailingMember: who is bound when the pre-bind of one member fails, by the terms of its gang and of the group.
+func TestWhoGoesWithoutAFailingMember(t *testing.T) {
+	group, policy, mode := gangs.GroupsAnnotation, gangs.MatchPolicyAnnotation, gangs.ModeAnnotation
+	// gangsOf are x, of three members, and y, of two.
+	gangsOf := func(minimumOfX int32, pairs ...string) []runtime.Object {
+		objects := []runtime.Object{gangWith("x", minimumOfX, pairs...), gangWith("y", 2, pairs...)}
+		for i := range 3 {
+			objects = append(objects, memberOf("x", i, "1").Obj())
+		}
+		return append(objects, memberOf("y", 0, "1").Obj(), memberOf("y", 1, "1").Obj())
+	}
+	for name, c := range map[string]struct {
+		objects []runtime.Object
+		failing string
+		want    map[string]int
+	}{
+		"G46: not strict, above the minimum":                        {gangsOf(2, mode, "NonStrict"), "x-1", map[string]int{"x": 2, "y": 2}},
+		"G46: strict, above the minimum":                            {gangsOf(2, mode, "Strict"), "x-1", map[string]int{"y": 2}},
+		"G47: of a group, one gang is short":                        {gangsOf(2, group, xAndY), "y-1", map[string]int{}},
+		"G47: of a group, the first gang is short":                  {gangsOf(3, group, xAndY), "x-1", map[string]int{}},
+		"of a group, above the minimum":                             {gangsOf(2, group, xAndY, mode, "NonStrict"), "x-1", map[string]int{"x": 2, "y": 2}},
+		"of a group that is strict, above the minimum":              {gangsOf(2, group, xAndY, mode, "Strict"), "x-1", map[string]int{}},
+		"of an only-waiting group, above the minimum":               {gangsOf(2, group, xAndY, policy, "only-waiting", mode, "NonStrict"), "x-1", map[string]int{"x": 2, "y": 2}},
+		"of a group, nobody fails":                                  {gangsOf(3, group, xAndY, mode, "Strict"), "", map[string]int{"x": 3, "y": 2}},
+		"two gangs that are no group, since one lists itself alone": {append(gangsOf(3, mode, "Strict"), gangWith("z", 1, group, `["ns/x","ns/z"]`), memberOf("z", 0, "1").Obj()), "", map[string]int{"x": 3, "y": 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				if diff := cmp.Diff(c.want, boundAfter(w, 4, c.objects, c.failing)); diff != "" {
+					t.Errorf("pods on nodes (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestMembersOfAGroupSayWhatTheyWereBoundFor: each the minimum of its own gang, and all the group.
+func TestMembersOfAGroupSayWhatTheyWereBoundFor(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		objects := []runtime.Object{gangWith("x", 3, gangs.GroupsAnnotation, xAndY), gangWith("y", 2, gangs.GroupsAnnotation, xAndY)}
+		for i := range 3 {
+			objects = append(objects, memberOf("x", i, "1").Obj())
+		}
+		objects = append(objects, memberOf("y", 0, "1").Obj(), memberOf("y", 1, "1").Obj())
+		boundAfter(w, 2, objects)
+		for pod, minimum := range map[string]string{"x-0": "3", "x-1": "3", "x-2": "3", "y-0": "2", "y-1": "2"} {
+			want := map[string]string{
+				binding.MinimumAnnotation: minimum, gangs.BindGroupAnnotation: "ns/x,ns/y", gangs.OldBindGroupAnnotation: "ns/x,ns/y",
+				gangs.BindMembersAnnotation: "5", gangs.OldBindMembersAnnotation: "5",
+			}
+			got := map[string]string{}
+			for key := range want {
+				got[key] = w.cluster.Pod(pod).Annotations[key]
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("annotations of %s (-want +got):\n%s", pod, diff)
+			}
+		}
+	})
 }
 
 // TestForgedGroupIsOverwritten: a pod that is bound alone does not go on saying that it was bound with a group.
