@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// written is gang x, whose PodGroup its user changes.
+type written struct {
+	*world
+	podGroup *v1beta1.PodGroup
+}
+
+func (w *written) write(change func(*v1beta1.PodGroup)) {
+	next := w.podGroup.DeepCopy()
+	change(next)
+	next.ResourceVersion += "1"
+	w.cluster.Cache().UpdatePodGroupV1beta1(w.podGroup, next)
+	w.podGroup = next
+	w.session()
+	w.session()
+}
+
+func (w *written) annotate(pairs ...string) {
+	w.write(func(pg *v1beta1.PodGroup) {
+		for i := 0; i < len(pairs); i += 2 {
+			pg.Annotations[pairs[i]] = pairs[i+1]
+		}
+	})
+}
+
+func (w *written) running(gang string) int { return len(w.job(gang).TaskStatusIndex[api.Running]) }
+
+// changing is gang x of three waiting pods, whose minimum is two, in a world with room for two of them, and gang y of one small pod.
+func changing(t *testing.T, test func(*testing.T, *written), pairs ...string) {
+	t.Helper()
+	x, y := schedtest.MakePodGroup().Name("x").MinMember(2), schedtest.MakePodGroup().Name("y").MinMember(1)
+	for i := 0; i < len(pairs); i += 2 {
+		x.Annotation(pairs[i], pairs[i+1])
+	}
+	obj := x.Obj()
+	obj.ResourceVersion = "1"
+	w := sessiontest.World{
+		Nodes:     []*v1.Node{holds("5").Name("n").Obj()},
+		PodGroups: []*v1beta1.PodGroup{obj, y.Obj()},
+		Pods:      append(members(schedtest.MakePod().Req(cores("2")), "x", 3), members(schedtest.MakePod().Req(cores("1")), "y", 1)...),
+	}
+	in(t, w, strings.ReplaceAll(sessionsConf, "{ARGUMENTS}", "{}"), func(t *testing.T, w *world) {
+		w.pass(2*time.Second, time.Second)
+		test(t, &written{world: w, podGroup: obj})
+	})
+}
+
+func (w *written) wants(t *testing.T, when string, x int) {
+	t.Helper()
+	if got := w.running("x"); got != x {
+		t.Errorf("%s: %d members of x run, want %d", when, got, x)
+	}
+}
+
+// What becomes of a gang whose settings are changed while it waits is what the page of the plugin says.
+func TestSettingsChangeWhileItWaits(t *testing.T) {
+	strict := []string{gangs.ModeAnnotation, "Strict"}
+	t.Run("the mode", func(t *testing.T) {
+		changing(t, func(t *testing.T, w *written) {
+			w.wants(t, "strict, with room for two of three", 0)
+			w.annotate(gangs.ModeAnnotation, "NonStrict")
+			w.wants(t, "not strict any more", 2)
+		}, strict...)
+	})
+	t.Run("the minimum", func(t *testing.T) {
+		changing(t, func(t *testing.T, w *written) {
+			w.write(func(pg *v1beta1.PodGroup) { pg.Spec.MinMember = 3 })
+			w.remove("y-0")
+			w.pass(2*time.Second, time.Second)
+			w.wants(t, "a minimum of three, with room for two", 0)
+			w.write(func(pg *v1beta1.PodGroup) { pg.Spec.MinMember, pg.Annotations[gangs.ModeAnnotation] = 2, "NonStrict" })
+			w.wants(t, "a minimum of two", 2)
+		}, strict...)
+	})
+	t.Run("the group", func(t *testing.T) {
+		changing(t, func(t *testing.T, w *written) {
+			w.wants(t, "y does not list x", 0)
+			verdict := w.verdict("x")
+			if verdict == nil || verdict.Reason != framework.GroupMistaken || !strings.Contains(verdict.Message, "must list the same gangs on each of them, and does not on ns/y") {
+				t.Errorf("it waits for: %+v", verdict)
+			}
+			w.annotate(gangs.GroupsAnnotation, `["ns/x"]`)
+			w.wants(t, "it is alone", 2)
+		}, gangs.GroupsAnnotation, `["ns/x","ns/y"]`, gangs.ModeAnnotation, "NonStrict")
+	})
+	t.Run("the policy", func(t *testing.T) {
+		changing(t, func(t *testing.T, w *written) {
+			w.wants(t, "it has its minimum", 2)
+			w.remove("x-0")
+			w.annotate(gangs.MatchPolicyAnnotation, "only-waiting")
+			w.wants(t, "the one that waits is not two", 1)
+			w.annotate(gangs.MatchPolicyAnnotation, "waiting-and-running")
+			w.wants(t, "with the one that runs it is", 2)
+		}, gangs.ModeAnnotation, "NonStrict")
+	})
+}
+
+// verdict is what a session says of whether the gang may be placed.
+func (w *written) verdict(gang string) (verdict *api.ValidateResult) {
+	w.session(func(ssn *sessiontest.Session) {
+		verdict = ssn.JobValid(ssn.Jobs[api.JobID(schedtest.Namespace+"/"+gang)])
+	})
+	return verdict
+}
