@@ -134,25 +134,25 @@ var _ = Describe("A gang that waits for long", func() {
 	})
 
 	It("in a PodGroup of Koordinator says so there", func(ctx SpecContext) {
-		w := newWorld(ctx, "gang-timeout-theirs", 1, "8")
+		w := newWorld(ctx, "gang-timeout-theirs", 2, "3")
 		scheduler := w.start(ctx, w.conf())
 		w.startControllers(ctx, "")
 		seconds := int32(10)
 		_, err := ours().PodGroups(w.name).Create(ctx, &v1alpha1.PodGroup{
-			ObjectMeta: metav1.ObjectMeta{Name: "g"}, Spec: v1alpha1.PodGroupSpec{MinMember: 2, ScheduleTimeoutSeconds: &seconds},
+			ObjectMeta: metav1.ObjectMeta{Name: "g"}, Spec: v1alpha1.PodGroupSpec{MinMember: 3, ScheduleTimeoutSeconds: &seconds},
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		members := gang{name: "g", size: 2, min: 2, cpu: "4500m", pod: written(map[string]string{gangs.PodGroupLabel: "g"}, nil)}
-		w.submitPods(ctx, members, 0, 2)
-		Eventually(func() string { return w.object(ctx, "g").Annotations[tellAnnotation] }).Should(HavePrefix("NotEnoughResources: 1/2 members fit"))
+		members := gang{name: "g", size: 3, min: 3, cpu: "2", pod: written(map[string]string{gangs.PodGroupLabel: "g"}, nil)}
+		w.submitPods(ctx, members, 0, 3)
+		Eventually(func() string { return w.object(ctx, "g").Annotations[tellAnnotation] }).Should(HavePrefix("NotEnoughResources: 2/3 members fit"))
 		Eventually(func() string { return w.object(ctx, "g").Annotations[tellAnnotation] }).Should(And(
-			HavePrefix("GangTimedOut: time-outs: 1; sent back until"), ContainSubstring("1/2 members fit")))
+			HavePrefix("GangTimedOut: time-outs: 1; sent back until"), ContainSubstring("2/3 members fit")))
 		seen, err := w.shown(ctx, scheduler, "g")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(seen.Source).To(Equal("scheduling.sigs.k8s.io"))
 		Expect(seen.Owner).To(Equal("PodGroup.scheduling.sigs.k8s.io g"))
 		Expect(seen.Settings.Mode).To(Equal(gangs.Strict))
-		Expect(seen.Members).To(HaveKeyWithValue("pending", 2))
+		Expect(seen.Members).To(HaveKeyWithValue("pending", 3))
 	})
 
 	It("for room that small ones take as soon as there is some has nodes kept for it", func(ctx SpecContext) {

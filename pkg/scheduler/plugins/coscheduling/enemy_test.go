@@ -151,3 +151,33 @@ func TestManyGuards(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkSessionOfManyGangs is of what the plugin does in a session in which so many gangs wait, none of which can be placed.
+func BenchmarkSessionOfManyGangs(b *testing.B) {
+	for name, conf := range map[string]string{
+		"without": "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n",
+		"with":    "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: coscheduling\n",
+	} {
+		b.Run(name, func(b *testing.B) {
+			world := sessiontest.World{Nodes: []*v1.Node{holds("4").Name("n").Obj()}}
+			for i := range 10000 {
+				name := fmt.Sprintf("g%d", i)
+				group := schedtest.MakePodGroup().Name(name).MinMember(2).Annotation(gangs.ModeAnnotation, "Strict").Obj()
+				group.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
+				world.PodGroups = append(world.PodGroups, group)
+				for j := range 2 {
+					world.Pods = append(world.Pods, schedtest.MakePod().Name(fmt.Sprintf("%s-%d", name, j)).Group(name).Req(cores("8")).Obj())
+				}
+			}
+			cluster := sessiontest.New(world)
+			defer cluster.Close()
+			registry := framework.NewRegistry()
+			registry.RegisterPlugin(Spec())
+			scheduler := cluster.Scheduler(registry, conf)
+			defer scheduler.Close()
+			for b.Loop() {
+				scheduler.Open().Close()
+			}
+		})
+	}
+}

@@ -234,10 +234,10 @@ func (s *session) mostStarved(now time.Time) (most *api.JobInfo) {
 	p := s.plugin
 	for uid, waits := range p.starving {
 		job := s.Jobs[uid]
-		if p.guards[job.Queue] != nil || s.guarded[uid] || waits.next.After(now) || now.Sub(waits.since) < p.starvationAfter || !s.wantsRoom(job) {
+		if p.guards[job.Queue] != nil || s.guarded[uid] || waits.next.After(now) || now.Sub(waits.since) < p.starvationAfter {
 			continue
 		}
-		if most == nil || s.starvesMore(job, most) {
+		if (most == nil || s.starvesMore(job, most)) && s.wantsRoom(job) { // which costs more
 			most = job
 		}
 	}
