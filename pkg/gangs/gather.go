@@ -69,7 +69,7 @@ func (r *reader) gather() {
 		if len(said.Multiple) > 0 && string(said.Multiple) != "null" {
 			rule.Multiple = r.multiple(said.Layer, string(said.Multiple))
 		}
-		if !rule.Must && !rule.Prefer && (said.Strategy != "" || rule.Multiple == 1) {
+		if !rule.Must && !rule.Prefer && (said.Strategy != "" || len(said.Multiple) == 0) {
 			r.gatherMistake(fmt.Sprintf("strategy %q of layer %s", said.Strategy, said.Layer), MustGather+" or "+PreferGather, PreferGather)
 			rule.Prefer = true
 		}

@@ -71,6 +71,10 @@ func TestRead(t *testing.T) {
 			with(func(s *Settings) { s.Gather = []GatherRule{{"Block", false, true, 3}, {"Spine", false, true, 1}} }),
 			[][2]string{{TopologyAnnotation, "PreferGather"}, {TopologyAnnotation, "PreferGather"}},
 		},
+		"a multiple that is none, and nothing else": {
+			gathers(`{"layer":"Node","podCountMultiple":-3}`),
+			with(func(s *Settings) { s.Gather = []GatherRule{{"Node", false, false, 1}} }), [][2]string{{TopologyAnnotation, "1"}},
+		},
 		"gathering in a layer twice": {
 			gathers(`{"layer":"Block","strategy":"MustGather"},{"layer":"Block","strategy":"PreferGather"}`),
 			with(func(s *Settings) { s.Gather = []GatherRule{{"Block", true, false, 1}} }), [][2]string{{TopologyAnnotation, "the first"}},
