@@ -46,7 +46,7 @@ func (w *written) running(gang string) int { return len(w.job(gang).TaskStatusIn
 // changing is gang x of three waiting pods, whose minimum is two, in a world with room for two of them, and gang y of one small pod.
 func changing(t *testing.T, test func(*testing.T, *written), pairs ...string) {
 	t.Helper()
-	x, y := schedtest.MakePodGroup().Name("x").MinMember(2), schedtest.MakePodGroup().Name("y").MinMember(1)
+	x, y := schedtest.MakePodGroup().Name("x").MinMember(2), schedtest.MakePodGroup().Name("y").MinMember(1).Annotation(gangs.GroupsAnnotation, `["ns/y"]`)
 	for i := 0; i < len(pairs); i += 2 {
 		x.Annotation(pairs[i], pairs[i+1])
 	}
