@@ -3,8 +3,10 @@
 package gangs
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -533,6 +535,31 @@ func TestAMinimumOfBillions(t *testing.T) {
 			t.Errorf("%s cpus are asked for", cpu.String())
 		}
 	})
+}
+
+// TestAMinimumOfBillionsThatAskForTerabytes: the sum is more than a quantity holds, and read back as less than was written, so that each
+// sync wrote the PodGroup again.
+func TestAMinimumOfBillionsThatAskForTerabytes(t *testing.T) {
+	for name, request := range map[corev1.ResourceName]string{corev1.ResourceMemory: "1Ti", corev1.ResourceCPU: "8E", "nvidia.com/gpu": "5G"} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{name: resource.MustParse(request)},
+		}}}}}
+		w := &want{minMember: math.MaxInt32, minResources: askedFor([]*corev1.Pod{pod}, math.MaxInt32), annotations: map[string]string{}}
+		text, err := json.Marshal(w.apply(&v1beta1.PodGroup{}, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back v1beta1.PodGroup
+		if err := json.Unmarshal(text, &back); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if !w.settled(&back) {
+			t.Errorf("%s: written %s, and read back %v: it is written again in every sync", name, text, back.Spec.MinResources)
+		}
+		if sum := (*back.Spec.MinResources)[name]; sum.MilliValue() < math.MaxInt64-1000 {
+			t.Errorf("%s: %s asked for, which counts as %d thousandths", name, sum.String(), sum.MilliValue())
+		}
+	}
 }
 
 // TestControllersOfTwoSchedulers: a cluster may have a release for each. The one does not see the other's pods, and took its PodGroups for

@@ -5,12 +5,14 @@ package gangs
 import (
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 	resourcehelper "k8s.io/component-helpers/resource"
@@ -100,6 +102,9 @@ func topologyOf(pod *corev1.Pod) *v1beta1.NetworkTopologySpec {
 	return spec
 }
 
+// maxAskedFor is more than any gang has. Thousandths of it are still counted, and it is read as it was written.
+const maxAskedFor = math.MaxInt64 / 1000
+
 // askedFor is what the first minMember of the members ask for; those that are not there yet ask for as much as the first.
 func askedFor(members []*corev1.Pod, minMember int32) corev1.ResourceList {
 	if len(members) == 0 {
@@ -111,6 +116,9 @@ func askedFor(members []*corev1.Pod, minMember int32) corev1.ResourceList {
 			quantity.Mul(times)
 			total := sum[name]
 			total.Add(quantity)
+			if total.CmpInt64(maxAskedFor) > 0 {
+				total = *resource.NewQuantity(maxAskedFor, total.Format)
+			}
 			sum[name] = total
 		}
 	}
