@@ -43,9 +43,9 @@ type settings struct {
 }
 
 // settle reads what is said.
-func settle(name gangs.Name, by string, minMember int32, said map[string]string) settings {
+func settle(name gangs.Name, by string, minMember int32, said map[string]string, defaults gangs.Settings) settings {
 	s := settings{by: by, minMember: minMember, said: said, taken: map[string]string{}}
-	read, mistakes := gangs.Read(name, minMember, said, koordinator)
+	read, mistakes := gangs.Read(name, minMember, said, defaults)
 	for _, key := range settingKeys {
 		if text, ok := said[key]; ok {
 			s.taken[key] = text
@@ -123,19 +123,19 @@ func fromPods(name gangs.Name, members []*corev1.Pod) (s settings, decider *core
 		return settings{}, nil
 	}
 	said := saidBy(decider)
-	return settle(name, "Pod "+decider.Name, minimumOf(said), said), decider
+	return settle(name, "Pod "+decider.Name, minimumOf(said), said, koordinator), decider
 }
 
 // fromObject is what the PodGroup says that the user wrote.
 func fromObject(name gangs.Name, kind string, object *v1alpha1.PodGroup) settings {
 	said := settingsOf(object.Annotations)
 	var mistakes []gangs.Mistake
-	minMember := object.Spec.MinMember
+	minMember, defaults := object.Spec.MinMember, koordinator
 	if minMember < 1 {
 		mistakes = append(mistakes, gangs.Mistake{
 			Field: "spec.minMember", Found: strconv.Itoa(int(minMember)), Want: "a number above 0", Taken: "1",
 		})
-		minMember = 1
+		minMember, defaults.Mode = 1, gangs.NonStrict // with Koordinator such pods are placed one by one
 	}
 	said[gangs.MinAvailableAnnotation] = strconv.Itoa(int(minMember))
 	if seconds := object.Spec.ScheduleTimeoutSeconds; seconds != nil && *seconds > 0 {
@@ -146,7 +146,7 @@ func fromObject(name gangs.Name, kind string, object *v1alpha1.PodGroup) setting
 			Field: "spec.scheduleTimeoutSeconds", Found: strconv.Itoa(int(*seconds)), Want: "a number above 0", Taken: byDefault,
 		})
 	}
-	s := settle(name, kind+" "+object.Name, minMember, said)
+	s := settle(name, kind+" "+object.Name, minMember, said, defaults)
 	s.mistakes = append(mistakes, s.mistakes...)
 	return s
 }
