@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
@@ -68,6 +69,46 @@ var _ = Describe("The minimum that a pod was bound for", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(minimum).Should(BeEmpty())
 		Expect(w.claimMinimum(ctx, g.member(0), "2")).To(refused())
+	})
+})
+
+var _ = Describe("The group that a pod was bound with", func() {
+	annotations := []string{gangs.BindGroupAnnotation, gangs.BindMembersAnnotation, gangs.OldBindGroupAnnotation, gangs.OldBindMembersAnnotation}
+
+	It("is not for tenants to write on a pod that has its node", func(ctx SpecContext) {
+		w := newWorld(ctx, "forged-group", 1, "4")
+		w.start(ctx, w.conf())
+		bare := gang{name: "bare", size: 1, min: 1}
+		w.submit(ctx, bare)
+		group := w.together([]gang{{name: "x", size: 1, min: 1}, {name: "y", size: 1, min: 1}})
+		w.submit(ctx, group[0])
+		w.submit(ctx, group[1])
+		w.eventuallyRunning(bare)
+		w.eventuallyRunning(group[0])
+		annotate := func(pod, annotation, value string) error {
+			patch := []byte(fmt.Sprintf(`{"metadata": {"annotations": {%q: %s}}}`, annotation, value))
+			_, err := kube.CoreV1().Pods(w.name).Patch(ctx, pod, types.MergePatchType, patch, metav1.PatchOptions{})
+			return err
+		}
+		for _, annotation := range annotations {
+			create := func(scheduler, node string) error {
+				pod := w.podOf(gang{name: "p"}, 0)
+				pod.Annotations[annotation] = "2"
+				pod.Spec.SchedulerName, pod.Spec.NodeName = scheduler, node
+				_, err := kube.CoreV1().Pods(w.name).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+				return err
+			}
+			Eventually(func() error { return create("volcano", w.node(0)) }).Should(refused(), "a pod that comes with its node")
+			Expect(create(corev1.DefaultSchedulerName, "")).To(refused(), "a pod that another scheduler binds")
+			Expect(create("volcano", "")).To(Succeed(), "a copy of a pod of ours, whose annotation the bind replaces")
+
+			Expect(annotate(bare.member(0), annotation, `"2"`)).To(MatchError(ContainSubstring(annotation)))
+			member := group[0].member(0)
+			Expect(w.Pod(member).Annotations).To(HaveKey(annotation))
+			Expect(annotate(member, annotation, `"3"`)).To(refused())
+			Expect(annotate(member, "any", `"note"`)).To(Succeed(), "other changes go through")
+			Expect(annotate(member, annotation, "null")).To(Succeed(), "it may be removed")
+		}
 	})
 })
 
