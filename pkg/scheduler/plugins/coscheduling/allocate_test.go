@@ -158,6 +158,10 @@ func TestWhatIsPlaced(t *testing.T) {
 		"once-satisfied, all come anew (G16)":               {"9", []gangOf{{name: "x", minimum: 3, waiting: 3, satisfied: true, annotations: says(policy, "once-satisfied")}}, map[string]int{"x": 3}, nil},
 		"once-satisfied, whichever role is left":            {"9", []gangOf{{name: "x", minimum: 2, running: 1, waiting: 1, satisfied: true, roles: map[string]int32{"ps": 1, "w": 1}, runningAs: []string{"w"}, waitingFor: []string{"w"}, annotations: says(policy, "once-satisfied")}}, map[string]int{"x": 1}, nil},
 		"no settings, as without the plugin":                {"9", []gangOf{{name: "x", minimum: 3, running: 1, waiting: 1, satisfied: true}}, nil, nil},
+		"once-satisfied, the minimum is raised":             {"4", []gangOf{{name: "x", minimum: 6, running: 3, waiting: 3, satisfied: true, annotations: says(policy, "once-satisfied")}}, map[string]int{"x": 1}, nil},
+		"waiting-and-running, the minimum is raised":        {"4", []gangOf{{name: "x", minimum: 6, running: 3, waiting: 3, annotations: says(policy, "waiting-and-running")}}, nil, nil},
+		"only-waiting, the minimum is raised":               {"9", []gangOf{{name: "x", minimum: 6, running: 3, waiting: 3, annotations: says(policy, "only-waiting")}}, nil, nil},
+		"NonStrict with a minimum of 1, what fits":          {"2", []gangOf{{name: "x", minimum: 1, waiting: 3, annotations: says(mode, "NonStrict")}}, map[string]int{"x": 2}, nil},
 		"strict, the fourth of four fits nowhere (G43)":     {"3", []gangOf{{name: "x", minimum: 4, waiting: 6, annotations: says(mode, "Strict")}}, nil, nil},
 		"strict, one above the minimum fits nowhere":        {"5", []gangOf{{name: "x", minimum: 4, waiting: 6, annotations: says(mode, "Strict")}}, nil, nil},
 		"strict, all fit":                                   {"6", []gangOf{{name: "x", minimum: 4, waiting: 6, annotations: says(mode, "Strict")}}, map[string]int{"x": 6}, nil},
@@ -171,7 +175,7 @@ func TestWhatIsPlaced(t *testing.T) {
 		"group, a gang that runs beside one that is new":    {"9", []gangOf{{name: "x", minimum: 2, running: 2, waiting: 1, satisfied: true, annotations: xy}, {name: "y", minimum: 3, waiting: 1, annotations: xy}}, map[string]int{"x": 1}, map[string]string{"y": "1"}},
 		"group, the new gang is complete (G19)":             {"9", []gangOf{{name: "x", minimum: 2, running: 2, satisfied: true, annotations: xy}, {name: "y", minimum: 3, waiting: 3, annotations: xy}}, map[string]int{"y": 3}, nil},
 		"group, the other gang has completed":               {"9", []gangOf{{name: "x", minimum: 2, completed: true, annotations: xy}, {name: "y", minimum: 3, waiting: 3, annotations: xy}}, map[string]int{"y": 3}, nil},
-		"group, one gang is not there":                      {"9", []gangOf{{name: "x", minimum: 2, waiting: 2, annotations: xy}}, nil, map[string]string{"x": "these gangs do not exist: ns/y"}},
+		"group, one gang is not there":                      {"9", []gangOf{{name: "x", minimum: 2, waiting: 2, annotations: xy}}, nil, map[string]string{"x": "these gangs do not exist, or are not this scheduler's: ns/y"}},
 		"group, the other does not list it":                 {"9", []gangOf{{name: "x", minimum: 2, waiting: 2, annotations: xy}, {name: "y", minimum: 1, waiting: 1}}, map[string]int{"y": 1}, map[string]string{"x": "must list the same gangs on each of them, and does not on ns/y"}},
 		"group, the list leaves the gang itself out (G8)":   {"9", []gangOf{{name: "z", minimum: 3, waiting: 3, annotations: xy}}, nil, map[string]string{"z": "want a list with ns/z in it"}},
 		"group that cannot be read is alone (G10)":          {"9", []gangOf{{name: "x", minimum: 2, waiting: 2, annotations: says(groups, "[ns/x]")}}, map[string]int{"x": 2}, nil},
@@ -200,6 +204,42 @@ func TestWhatIsPlaced(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNobodyLearnsOfAnotherNamespacesGangs: whoever named one was told whether it was there.
+func TestNobodyLearnsOfAnotherNamespacesGangs(t *testing.T) {
+	told := func(there ...*v1beta1.PodGroup) string {
+		spy := gangOf{name: "spy", minimum: 1, waiting: 1, annotations: says(gangs.GroupsAnnotation, `["ns/spy","theirs/secret"]`)}
+		cluster := sessiontest.New(sessiontest.World{PodGroups: append(there, spy.podGroup()), Pods: spy.pods()})
+		t.Cleanup(cluster.Close)
+		registry := framework.NewRegistry()
+		registry.RegisterPlugin(Spec())
+		registry.RegisterAction(allocate.New())
+		ssn := cluster.Open(registry, conf)
+		t.Cleanup(ssn.Close)
+		for _, pg := range there {
+			if ssn.Jobs[api.JobID(pg.Namespace+"/"+pg.Name)] == nil {
+				t.Errorf("the session does not have %s", pg.Name)
+			}
+		}
+		return ssn.JobValid(ssn.Jobs["ns/spy"]).Message
+	}
+	secret := func() *schedtest.PodGroupBuilder { return schedtest.MakePodGroup().Namespace("theirs").Name("secret") }
+	without := told()
+	if !strings.Contains(without, "theirs/secret") {
+		t.Errorf("told %q, want theirs/secret in it", without)
+	}
+	for _, with := range []*v1beta1.PodGroup{
+		secret().Obj(), secret().Annotation(gangs.ModeAnnotation, "Strict").Obj(), secret().Annotation(gangs.GroupsAnnotation, `["theirs/secret","theirs/other"]`).Obj(),
+	} {
+		if diff := cmp.Diff(without, told(with)); diff != "" {
+			t.Errorf("told without it (-) and with it (+):\n%s", diff)
+		}
+	}
+	consenting := told(secret().MinMember(3).Annotation(gangs.GroupsAnnotation, `["theirs/secret","ns/spy"]`).Obj())
+	if !strings.Contains(consenting, "theirs/secret has 0 of 3 pods") {
+		t.Errorf("of one that lists the same gangs is told %q", consenting)
 	}
 }
 

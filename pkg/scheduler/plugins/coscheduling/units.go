@@ -4,6 +4,7 @@ package coscheduling
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -34,19 +35,23 @@ func (s *session) formUnits() {
 
 // formGroup makes the unit of the gang's group, which each of them shares, or says why the gang waits.
 func (s *session) formGroup(g *gang) {
-	var missing, apart, few brief.List
-	for _, list := range []*brief.List{&missing, &apart, &few} {
+	var missing, apart, few, unknown brief.List
+	for _, list := range []*brief.List{&missing, &apart, &few, &unknown} {
 		list.First = mostNamed
 	}
+	across := slices.ContainsFunc(g.Group, func(name gangs.Name) bool { return name.Namespace != g.Namespace })
 	unit := &binding.Unit{ID: g.id}
 	var members []*gang
 	for _, name := range g.Group {
 		uid := api.JobID(name.String())
 		other := s.gangs[uid]
+		agrees := other != nil && other.Broken == nil && other.id == g.id
 		switch {
+		case !agrees && across: // whether it is there is not for tenants of other namespaces to know
+			unknown.Add(name.String())
 		case s.Jobs[uid] == nil || s.Jobs[uid].PodGroup == nil:
 			missing.Add(name.String())
-		case other == nil || other.Broken != nil || other.id != g.id:
+		case !agrees:
 			apart.Add(name.String())
 		case other.satisfied:
 		case !complete(other.JobInfo):
@@ -66,7 +71,9 @@ func (s *session) formGroup(g *gang) {
 		waits.Reason = framework.GroupMistaken
 		waits.Message = group + "annotation " + gangs.GroupsAnnotation + " must list the same gangs on each of them, and does not on " + listed(apart)
 	case len(missing.Items()) > 0:
-		waits.Message = group + "these gangs do not exist: " + listed(missing)
+		waits.Message = group + "these gangs do not exist, or are not this scheduler's: " + listed(missing)
+	case len(unknown.Items()) > 0:
+		waits.Message = group + "these gangs do not exist, are not this scheduler's, or do not list the same gangs: " + listed(unknown)
 	case len(few.Items()) > 0:
 		waits.Message = group + "these gangs are not complete: " + listed(few)
 	default:
