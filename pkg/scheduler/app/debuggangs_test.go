@@ -93,7 +93,7 @@ func TestGangsAreShown(t *testing.T) {
 	cluster := mixed()
 	s, handler, view := gangScheduler(t, cluster)
 	s.cycle()
-	eventually(t, func() bool { return view.Count().ByState["bound"] == 1 })
+	eventually(t, func() bool { states := view.Count().ByState; return states["bound"] == 1 && states["let_in"] == 2 })
 	got := askGangs(t, handler, "")
 	want := gangview.Page{Gangs: []gangview.Gang{
 		{
