@@ -112,8 +112,12 @@ func TestSettingsOfAnnotationGangs(t *testing.T) {
 // TestOneThatIsStillToRunSpeaks: what a job's finished pods said does not bind those that replaced them.
 func TestOneThatIsStillToRunSpeaks(t *testing.T) {
 	old, replaced := podSaying("old", 0, map[string]string{gangs.MinAvailableAnnotation: "3"}), podSaying("new", 1, map[string]string{gangs.MinAvailableAnnotation: "4"})
-	old.Status.Phase = corev1.PodFailed
 	name := gangs.Name{Namespace: "a", Name: "x"}
+	old.DeletionTimestamp = &metav1.Time{Time: time.Unix(1_000_100, 0)}
+	if _, decider := fromPods(name, []*corev1.Pod{old, replaced}); decider != replaced {
+		t.Errorf("%v speaks while another is being deleted", decider)
+	}
+	old.DeletionTimestamp, old.Status.Phase = nil, corev1.PodFailed
 	if _, decider := fromPods(name, []*corev1.Pod{old, replaced}); decider != replaced {
 		t.Errorf("%v speaks", decider)
 	}

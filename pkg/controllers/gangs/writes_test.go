@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gangs
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+)
+
+// podGroup makes a Volcano PodGroup that this controller does not make.
+func (w *world) podGroup(name string, change func(*v1beta1.PodGroup)) {
+	w.t.Helper()
+	group := &v1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: types.UID("uid-" + name)}}
+	change(group)
+	if _, err := w.volcano.SchedulingV1beta1().PodGroups(ns).Create(w.t.Context(), group, metav1.CreateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestPodGroupThatIsBeingDeleted: a gang that is made anew while its former PodGroup ends leaves that alone, and begins when it is gone.
+func TestPodGroupThatIsBeingDeleted(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.podGroup("g", func(group *v1beta1.PodGroup) {
+			group.Annotations = map[string]string{gangs.SourceAnnotation: fromAnnotations, schedulerAnnotation: "volcano"}
+			group.DeletionTimestamp, group.Finalizers = &metav1.Time{Time: time.Now()}, []string{"test"}
+		})
+		w.member("p", minimum(1))
+		w.writes()
+		w.settle()
+		if written := w.writes(); len(written) > 0 || w.in("p") != "" {
+			t.Errorf("written %v, p is in %q, while the former PodGroup ends", written, w.in("p"))
+		}
+		if err := w.volcano.SchedulingV1beta1().PodGroups(ns).Delete(t.Context(), "g", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+		if group := w.group("g"); group == nil || group.DeletionTimestamp != nil || w.in("p") != "g" {
+			t.Errorf("PodGroup %v, p is in %q, once the former is gone", group, w.in("p"))
+		}
+	})
+}
+
+// TestOwnPodGroupsOfPodsThatAreNotHandedOverStay: upstream's controller makes the PodGroup before it puts the pod in it.
+func TestOwnPodGroupsOfPodsThatAreNotHandedOverStay(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.podGroup("g", func(group *v1beta1.PodGroup) {
+			group.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch.volcano.sh/v1alpha1", Kind: "Job", Name: "job", UID: "1", Controller: new(true)}}
+		})
+		w.podGroup("podgroup-uid-p", func(*v1beta1.PodGroup) {})
+		w.member("p", minimum(1))
+		w.settle()
+		if w.group("podgroup-uid-p") == nil {
+			t.Error("the PodGroup that upstream made for a pod that is not handed over was deleted")
+		}
+	})
+}
+
+// TestPatchesAreOfTheVersionThatWasRead: a pod that has just got a node stays where it is, and a status is not made of an old one.
+func TestPatchesAreOfTheVersionThatWasRead(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.object(1, func(group *v1alpha1.PodGroup) { group.ResourceVersion = "7" })
+		w.labelled("p", func(pod *corev1.Pod) { pod.ResourceVersion = "8" })
+		w.settle()
+		first := func(actions []clienttesting.Action, resource string) metav1.ObjectMeta {
+			for _, action := range actions {
+				if patch, ok := action.(clienttesting.PatchAction); ok && action.GetResource().Resource == resource {
+					var object metav1.PartialObjectMetadata
+					if err := json.Unmarshal(patch.GetPatch(), &object); err != nil {
+						t.Fatal(err)
+					}
+					return metav1.ObjectMeta{UID: object.UID, ResourceVersion: object.ResourceVersion}
+				}
+			}
+			return metav1.ObjectMeta{}
+		}
+		if diff := cmp.Diff(metav1.ObjectMeta{UID: "uid-object", ResourceVersion: "7"}, first(w.ours.Actions(), "podgroups")); diff != "" {
+			t.Errorf("the first patch of the object (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(metav1.ObjectMeta{UID: "uid-p", ResourceVersion: "8"}, first(w.kube.Actions(), "pods")); diff != "" {
+			t.Errorf("the first patch of the pod (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestDeletesAreOfThePodGroupThatWasRead, and not of one that was made anew since.
+func TestDeletesAreOfThePodGroupThatWasRead(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.podGroup("podgroup-uid-p", func(*v1beta1.PodGroup) {})
+		w.member("p", minimum(1))
+		w.settle()
+		var deleted []types.UID
+		for _, action := range w.volcano.Actions() {
+			if del, ok := action.(clienttesting.DeleteActionImpl); ok {
+				if preconditions := del.DeleteOptions.Preconditions; preconditions != nil && preconditions.UID != nil {
+					deleted = append(deleted, *preconditions.UID)
+				} else {
+					deleted = append(deleted, "any")
+				}
+			}
+		}
+		if diff := cmp.Diff([]types.UID{"uid-podgroup-uid-p"}, deleted); diff != "" {
+			t.Errorf("UIDs of deletes (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestALargeGangTakesTurns: others come before its next pods.
+func TestALargeGangTakesTurns(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var lock sync.Mutex
+		at := map[time.Time]int{} // no time passes while a sync writes
+		w.kube.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			lock.Lock()
+			defer lock.Unlock()
+			at[time.Now().Round(0)]++
+			return false, nil, nil
+		})
+		w.stop()
+		for i := range turn + 1 {
+			w.member(fmt.Sprintf("p%05d", i), minimum(turn+1))
+		}
+		w.start()
+		w.settle()
+		if diff := cmp.Diff([]int{1, turn}, slices.Sorted(maps.Values(at))); diff != "" {
+			t.Errorf("pods that were patched in a turn (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestDisruptionBudgetsOfPods: as with upstream the least available counts where a pod says both.
+func TestDisruptionBudgetsOfPods(t *testing.T) {
+	w := &want{annotations: map[string]string{}, labels: map[string]string{}}
+	w.fromPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1beta1.JDBMinAvailable: "2", v1beta1.JDBMaxUnavailable: "1"}}})
+	if diff := cmp.Diff(map[string]string{v1beta1.JDBMinAvailable: "2"}, w.annotations); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
