@@ -177,6 +177,7 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 
 // CloseSession closes the session: its transactions are sealed and its verdicts are written.
 func (r *Registry) CloseSession(ssn *Session) {
+	ssn.Action = "" // what plugins do from now on no action does
 	ssn.settleEvictions()
 	ssn.seal()
 	ssn.explainWaits(r.told)

@@ -120,7 +120,7 @@ func (u *unitRun) explain(unit *binding.Unit, failed *misfit, why string) {
 	waits := map[api.JobID]framework.Wait{}
 	for _, terms := range unit.Gangs {
 		job, pending := u.ssn.Jobs[terms.Gang], u.pending[terms.Gang]
-		if job == nil || pending == nil {
+		if job == nil || pending == nil && len(pendingBestEffort(job)) == 0 {
 			continue
 		}
 		wait := framework.Wait{Reason: framework.NotEnoughResources, Message: fmt.Sprintf("its group %s is placed together, and %s", brief.Part(u.id), why)}

@@ -5,6 +5,8 @@ package coscheduling
 import (
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -83,14 +85,33 @@ func (g *gang) ended() bool {
 	return g.PodGroup.Status.Phase == scheduling.PodGroupCompleted && len(g.TaskStatusIndex[api.Pending]) == 0
 }
 
-// anew is true if those that have succeeded are all there is of an earlier run. Tasks of a Volcano Job may run after one another.
+// anew is true if those that have succeeded are all there is of an earlier run, and those that wait are another. Whoever waits for the
+// same controller as one that has succeeded is of the same run: one that is tried again, or one for which there was no room before. Of pods without
+// controllers as many as the minimum are another run. Tasks of a Volcano Job may run after one another.
 func (g *gang) anew() bool {
-	for status := range g.TaskStatusIndex {
-		if api.AllocatedStatus(status) && len(g.TaskStatusIndex[status]) > 0 {
+	for status, tasks := range g.TaskStatusIndex {
+		if api.AllocatedStatus(status) && len(tasks) > 0 {
 			return false
 		}
 	}
-	return len(g.TaskStatusIndex[api.Succeeded]) > 0 && !binding.OfVolcanoJob(g.PodGroup)
+	if len(g.TaskStatusIndex[api.Succeeded]) == 0 || binding.OfVolcanoJob(g.PodGroup) {
+		return false
+	}
+	ended := map[types.UID]bool{}
+	for _, task := range g.TaskStatusIndex[api.Succeeded] {
+		if owner := metav1.GetControllerOfNoCopy(task.Pod); owner != nil {
+			ended[owner.UID] = true
+		}
+	}
+	owned := len(g.TaskStatusIndex[api.Pending]) > 0
+	for _, task := range g.TaskStatusIndex[api.Pending] {
+		owner := metav1.GetControllerOfNoCopy(task.Pod)
+		if owner != nil && ended[owner.UID] {
+			return false
+		}
+		owned = owned && owner != nil
+	}
+	return owned || g.waiting() >= g.minimum
 }
 
 // inPart is true if the gang, or its group, was being bound and never came to be whole, as after a crash: it is completed with those

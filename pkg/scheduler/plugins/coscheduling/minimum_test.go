@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -294,5 +295,75 @@ func TestOnlyWaitingInPart(t *testing.T) {
 				t.Errorf("placed (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// What is left of a run goes by itself when the others have succeeded: a member that is tried again, and one above the minimum for which there was
+// no room.
+func TestTheRestOfARun(t *testing.T) {
+	for _, owned := range []bool{false, true} {
+		for _, policy := range []string{"once-satisfied", "waiting-and-running"} {
+			of := func(pod *v1.Pod) *v1.Pod {
+				if owned {
+					yes := true
+					pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "x", UID: "job", Controller: &yes}}
+				}
+				return pod
+			}
+			run := func(cpu string, minimum int32, pods int, test func(*testing.T, *world)) {
+				w := sessiontest.World{
+					Nodes: []*v1.Node{holds(cpu).Name("n").Obj()},
+					PodGroups: []*v1beta1.PodGroup{
+						schedtest.MakePodGroup().Name("x").MinMember(minimum).Annotation(gangs.MatchPolicyAnnotation, policy).Obj(),
+					},
+				}
+				for _, pod := range members(schedtest.MakePod().Req(cores("1")), "x", pods) {
+					w.Pods = append(w.Pods, of(pod))
+				}
+				in(t, w, strings.ReplaceAll(sessionsConf, "{ARGUMENTS}", "{}"), func(t *testing.T, w *world) {
+					w.pass(2*time.Second, time.Second)
+					test(t, w)
+				})
+			}
+			t.Run(fmt.Sprintf("tried again, %s, owned: %t", policy, owned), func(t *testing.T) {
+				run("9", 3, 3, func(t *testing.T, w *world) {
+					for _, name := range []string{"x-0", "x-1"} {
+						w.update(name, func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded })
+					}
+					w.session()
+					w.remove("x-2")
+					w.add(of(schedtest.MakePod().Name("x-3").Group("x").Req(cores("1")).Obj()))
+					w.pass(5*time.Second, time.Second)
+					if w.bound["x-3"] == 0 {
+						t.Error("the member that is tried again is not placed")
+					}
+				})
+			})
+			t.Run(fmt.Sprintf("above the minimum, %s, owned: %t", policy, owned), func(t *testing.T) {
+				run("4", 2, 5, func(t *testing.T, w *world) {
+					for name := range w.bound {
+						w.update(name, func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded })
+					}
+					w.pass(5*time.Second, time.Second)
+					if len(w.bound) != 5 {
+						t.Errorf("%d of 5 were placed", len(w.bound))
+					}
+				})
+			})
+		}
+	}
+}
+
+// Pods of another controller than those that have succeeded are another run, however few there are.
+func TestTheNextRunOfAnotherController(t *testing.T) {
+	w := roomFor("9", gangOf{name: "x", minimum: 3, running: 3, waiting: 2, annotations: says(gangs.MatchPolicyAnnotation, "waiting-and-running")}, func(pod *v1.Pod) {
+		yes, owner := true, types.UID("next")
+		if pod.Spec.NodeName != "" {
+			pod.Status.Phase, owner = v1.PodSucceeded, "first"
+		}
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: string(owner), UID: owner, Controller: &yes}}
+	})
+	if diff := cmp.Diff(map[string]int{}, placedIn(t, conf, w)); diff != "" {
+		t.Errorf("placed of the two that are there of three (-want +got):\n%s", diff)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
@@ -127,4 +128,28 @@ func ofGang(evicted []string, gang string) []string {
 		}
 	}
 	return own
+}
+
+// TestWhatIsEvictedAtTheEndIsSent: also where gangs of the session are placed together, for whose sake actions' evictions are held until then.
+func TestWhatIsEvictedAtTheEndIsSent(t *testing.T) {
+	c := newCache(t)
+	session := sessions(t, c, time.Minute)
+	synctest.Test(t, func(t *testing.T) {
+		open := func(ssn *framework.Session) {
+			ssn.Action = "backfill"
+			unit := &binding.Unit{ID: "g", Gangs: []binding.GangTerms{{Gang: "ns/waits"}, {Gang: "ns/whole"}}}
+			ssn.AddUnitFn(func(job *api.JobInfo) *binding.Unit {
+				if job.UID == "ns/waits" || job.UID == "ns/whole" {
+					return unit
+				}
+				return nil
+			})
+		}
+		session(open)
+		time.Sleep(61 * time.Second)
+		session(open)
+		if len(c.evicted) == 0 {
+			t.Error("nobody of the gang that is bound in part for too long is evicted")
+		}
+	})
 }
