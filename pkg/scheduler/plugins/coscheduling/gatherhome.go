@@ -69,10 +69,10 @@ func (n *network) domainsFor(job *api.JobInfo) []place {
 
 // predicate keeps actions that know nothing of gathering from taking a member out of the domain that its gang must lie in.
 func (n *network) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
-	a := n.asking[task.Job]
-	if !a.binds() {
+	if n == nil || !n.asking[task.Job].binds() {
 		return nil
 	}
+	a := n.asking[task.Job]
 	status := &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name}
 	if a.err != nil {
 		status.Reason = "its gang is not gathered now"
@@ -89,11 +89,10 @@ func (n *network) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 
 // jobKey is another when members have gone elsewhere.
 func (n *network) jobKey(job *api.JobInfo) string {
-	a := n.asking[job.UID]
-	if !a.binds() {
+	if n == nil || job == nil || !n.asking[job.UID].binds() {
 		return ""
 	}
-	return string(job.UID) + " " + n.home(job, a)
+	return string(job.UID) + " " + n.home(job, n.asking[job.UID])
 }
 
 // leftHome is the pre-bind step of one session. It outlives the session, of which it keeps what does not change.

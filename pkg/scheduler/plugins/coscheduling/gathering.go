@@ -76,9 +76,6 @@ func (s *session) gatherGangs() {
 	}
 	s.network = n
 	s.AddGatherFn(Name, n.gathering)
-	s.AddPredicateFn(Name, n.predicate)
-	s.AddSkipFn(Name, func(task *api.TaskInfo) bool { return !n.asking[task.Job].binds() })
-	s.AddJobKeyFn(Name, n.jobKey)
 	s.AddEventHandler(&vcframework.EventHandler{
 		AllocateFunc:   func(event *vcframework.Event) { n.changed(event.Task, +1) },
 		DeallocateFunc: func(event *vcframework.Event) { n.changed(event.Task, -1) },

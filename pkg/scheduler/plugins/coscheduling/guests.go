@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -26,7 +27,9 @@ type keeper struct {
 	now    time.Time
 	guards []*keeping
 	byNode map[string]*keeping
-	// keys are of jobs, by the guards that refuse them their nodes.
+	// keys are of jobs, by the guards that refuse them their nodes. mu guards them, because upstream's actions ask predicates from several
+	// goroutines.
+	mu   sync.Mutex
 	keys map[api.JobID]string
 	// asking is true while queues are asked about a gang and something else.
 	asking bool
@@ -47,12 +50,11 @@ type keeping struct {
 	ending map[api.JobID]bool
 }
 
-// keepNodes has the session keep the nodes of the guards.
-func (s *session) keepNodes(now time.Time) {
+// keepNodes has the session keep the nodes of the guards. It returns nil while there are none.
+func (s *session) keepNodes(now time.Time) *keeper {
 	s.restoreGuards(now)
 	if len(s.plugin.guards) == 0 {
-		s.AddSkipFn(Name, func(*api.TaskInfo) bool { return true })
-		return
+		return nil
 	}
 	k := &keeper{session: s, now: now, byNode: map[string]*keeping{}, keys: map[api.JobID]string{}}
 	for _, g := range s.plugin.guards {
@@ -60,11 +62,9 @@ func (s *session) keepNodes(now time.Time) {
 			k.add(g)
 		}
 	}
-	s.AddPredicateFn(Name, k.predicate)
-	s.PredicateFirst(Name)
-	s.AddJobKeyFn(Name, k.jobKey)
 	s.AddUrgentFn(Name, k.isGuarded)
 	s.AddAllocatableFn(Name, k.allocatable)
+	return k
 }
 
 func (k *keeper) add(g *guard) {
@@ -121,6 +121,9 @@ func (k *keeper) isGuarded(job *api.JobInfo) bool {
 
 // predicate refuses kept nodes to all but the gang and its guests. No eviction helps against it.
 func (k *keeper) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
+	if k == nil {
+		return nil
+	}
 	g := k.byNode[node.Name]
 	if g == nil || !strings.Contains(k.jobKey(k.Jobs[task.Job]), mark(g.number)) {
 		return nil
@@ -132,9 +135,11 @@ func mark(n int) string { return ";" + strconv.Itoa(n) + "," }
 
 // jobKey names the guards that refuse the job their nodes.
 func (k *keeper) jobKey(job *api.JobInfo) string {
-	if job == nil {
+	if k == nil || job == nil {
 		return ""
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	key, known := k.keys[job.UID]
 	if !known {
 		for _, g := range k.guards {

@@ -168,8 +168,25 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	s.formUnits()
 	s.holdBack()
 	ssn.AddUnitFn(s.unit) // before nodes are kept: for whole groups
-	s.keepNodes(time.Now())
+	s.judge(s.keepNodes(time.Now()))
 	ssn.AddJobValidFn(Name, s.valid)
+}
+
+// judge registers what the plugin says of nodes: of those that are kept, and then of those outside of the domain where a gang is to lie.
+func (s *session) judge(k *keeper) {
+	key := func(job *api.JobInfo) string { return k.jobKey(job) + s.network.jobKey(job) }
+	s.AddJobKeyFn(Name, key)
+	s.AddSkipFn(Name, func(task *api.TaskInfo) bool { return key(s.Jobs[task.Job]) == "" })
+	if k == nil && s.network == nil {
+		return
+	}
+	s.AddPredicateFn(Name, func(task *api.TaskInfo, node *api.NodeInfo) error {
+		if err := k.predicate(task, node); err != nil {
+			return err
+		}
+		return s.network.predicate(task, node)
+	})
+	s.PredicateFirst(Name)
 }
 
 // OnSessionClose implements framework.Plugin.

@@ -16,6 +16,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictions"
@@ -75,7 +76,7 @@ func (w *world) lead() {
 		w.scheduler.Close()
 	}
 	w.registry = framework.NewRegistry()
-	w.registry.RegisterPlugin(Spec())
+	w.registry.RegisterPlugin(specWith(func(framework.Handle) (*v1alpha1.ClusterNetworkTopology, error) { return spines, nil }))
 	w.registry.RegisterPlugin(ibcluster.Spec())
 	w.registry.RegisterPlugin(evictions.Spec())
 	w.registry.RegisterAction(allocate.New())
