@@ -87,10 +87,10 @@ func (s *session) noteWaits(now time.Time) {
 	s.plugin.starving = waits
 }
 
-// waitsWhole is true if members of the gang wait and none has a node.
+// waitsWhole is true if members of the gang wait and none has a node. Those that have one in the session alone wait for the others.
 func waitsWhole(job *api.JobInfo) bool {
-	return job.PodGroup != nil && len(job.TaskStatusIndex[api.Pending])+len(job.TaskStatusIndex[api.Pipelined]) > 0 &&
-		len(job.TaskStatusIndex[api.Binding])+len(job.TaskStatusIndex[api.Allocated]) == 0 && (&gang{JobInfo: job}).alive() == 0
+	return job.PodGroup != nil && len(job.TaskStatusIndex[api.Pending])+len(job.TaskStatusIndex[api.Pipelined])+len(job.TaskStatusIndex[api.Allocated]) > 0 &&
+		len(job.TaskStatusIndex[api.Binding]) == 0 && (&gang{JobInfo: job}).alive() == 0
 }
 
 // noteWho has those wait anew that lack members, or gangs of their group: they could not be placed if there were room.

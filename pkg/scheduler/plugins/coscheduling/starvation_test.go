@@ -14,6 +14,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -392,6 +393,37 @@ func TestAGuardedGangIsNotSentBack(t *testing.T) {
 		}
 		if w.phase("big") == scheduling.PodGroupPending {
 			t.Error("it was sent back")
+		}
+	})
+}
+
+// TestAGuardOutlastsThoseThatLeave: a member that has its node in the session waits for the one whose node is being left, and both for their guard.
+func TestAGuardOutlastsThoseThatLeave(t *testing.T) {
+	w := sessiontest.World{PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("big").MinMember(2).Obj(), schedtest.MakePodGroup().Name("others").MinMember(1).Obj()}}
+	for _, node := range []string{"n0", "n1"} {
+		w.Nodes = append(w.Nodes, holds("4").Name(node).Obj())
+		w.Pods = append(w.Pods, schedtest.MakePod().Name("on-"+node).Group("others").Req(cores("4")).Node(node).Phase(v1.PodRunning).Obj())
+	}
+	w.Pods = append(w.Pods, members(schedtest.MakePod().Req(cores("4")), "big", 2)...)
+	in(t, w, starvingAfter("5m"), func(t *testing.T, w *world) {
+		o := w.observe()
+		w.pass(10*time.Minute, time.Minute)
+		kept := func(when string) {
+			t.Helper()
+			if got := w.condition("big", Guarded); got.Reason != nodesKept || o.guards != 1 || len(o.ended) > 0 {
+				t.Fatalf("%s: %d guards, %v have ended, and the condition is %q", when, o.guards, o.ended, got.Message)
+			}
+		}
+		kept("before")
+		w.remove("on-n0")
+		now := metav1.Now()
+		w.update("on-n1", func(p *v1.Pod) { p.DeletionTimestamp = &now })
+		w.pass(3*time.Second, time.Second)
+		kept("with one node free and the other being left")
+		w.remove("on-n1")
+		w.pass(2*time.Second, time.Second)
+		if !w.runs("big") || o.guards != 0 || o.ended[framework.GuardPlaced] != 1 {
+			t.Errorf("it runs: %t, there are %d guards, and %v have ended", w.runs("big"), o.guards, o.ended)
 		}
 	})
 }
