@@ -67,24 +67,35 @@ func (n *network) domainsFor(job *api.JobInfo) []place {
 	return out
 }
 
-// predicate keeps actions that know nothing of gathering from taking a member out of the domain that its gang must lie in.
+// predicate keeps actions that know nothing of gathering from taking a member out of the domain that its gang must lie in, and those that
+// evict from making room for members that could not be bound all the same.
 func (n *network) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
-	if n == nil || !n.asking[task.Job].binds() {
+	if n == nil || n.asking[task.Job] == nil {
 		return nil
 	}
-	a := n.asking[task.Job]
-	status := &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name}
-	if a.err != nil {
-		status.Reason = "its gang is not gathered now"
-		return api.NewFitErrWithStatus(task, node, status)
+	reason := n.refusal(n.asking[task.Job], task, node)
+	if reason == "" {
+		return nil
+	}
+	// No eviction helps: home may be where this session placed members and may take them back, but what is evicted goes for good.
+	return api.NewFitErrWithStatus(task, node, &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: reason})
+}
+
+// refusal says why the node is not for the gang's member; empty if it may be.
+func (n *network) refusal(a *gathered, task *api.TaskInfo, node *api.NodeInfo) string {
+	switch {
+	case a.err != nil:
+		return "its gang is not gathered now"
+	case a.multiple && (n.Action == "preempt" || n.Action == "reclaim"):
+		return "its gang is placed by multiples, which no eviction goes by"
+	case a.must == 0:
+		return ""
 	}
 	home := n.home(n.Jobs[task.Job], a)
 	if home == "" || homeOf(n.domains[node.Name], node.Name, a.must) == home {
-		return nil
+		return ""
 	}
-	status.Code = api.Unschedulable // what this session placed it may take back
-	status.Reason = fmt.Sprintf("node(s) outside of %s %s, where its gang is", a.rules[a.must].Name, home)
-	return api.NewFitErrWithStatus(task, node, status)
+	return fmt.Sprintf("node(s) outside of %s %s, where its gang is", a.rules[a.must].Name, home)
 }
 
 // jobKey is another when members have gone elsewhere.

@@ -49,6 +49,8 @@ type gathered struct {
 	// must is how many layers name the domain that it must lie in; 0 if it may lie in any, and one more than there are layers if it must
 	// lie on one node.
 	must int
+	// multiple is true if domains of some layer are to have a multiple of so many members.
+	multiple bool
 	// err is why it may not be placed.
 	err error
 	// home is the domain that its members are in, while it is known; known is false when members have come or gone.
@@ -115,6 +117,7 @@ func (n *network) request(g *gang) *gathered {
 			if rule.Must {
 				a.must = max(a.must, i)
 			}
+			a.multiple = a.multiple || rule.Multiple > 1
 		case !rule.Must && rule.Multiple <= 1:
 			g.mistakes = append(slices.Clip(g.mistakes), gangs.Mistake{
 				Field: gangs.TopologyAnnotation, Found: "layer " + rule.Layer, Want: "one of " + strings.Join(names, ", "), Taken: "nothing of the rule",
