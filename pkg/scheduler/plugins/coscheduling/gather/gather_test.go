@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -173,6 +174,30 @@ func TestPlansAgreeWithBruteForce(t *testing.T) {
 	}
 	if plans < 1000 || none < 1000 || widest < 5 {
 		t.Errorf("%d trees with plans, %d without, at most %d plans: the draw is one-sided", plans, none, widest)
+	}
+}
+
+// TestManyMembersOverManyNodesThatAreNoMultiple: the plan comes at once, where each node's amounts are irregular. Sums that are made number
+// by number take a quarter of a minute.
+func TestManyMembersOverManyNodesThatAreNoMultiple(t *testing.T) {
+	for _, multiple := range []int{2, 7} {
+		var nodes []Node
+		for i := range 500 {
+			nodes = append(nodes, Node{Name: fmt.Sprintf("n%03d", i), Domains: []string{"s", "b"}, Slots: 100, Members: 1})
+		}
+		start := time.Now()
+		tree := New(rules(fmt.Sprintf("node %d", multiple)), nodes, 5_000)
+		most := tree.Most(1, 5_000)
+		var plan []Share
+		for plan = range tree.Plans(most, most) {
+			break
+		}
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("multiples of %d: a plan took %v", multiple, took)
+		}
+		if most != 5_000 || sumOf(plan) != most || broken(rules(fmt.Sprintf("node %d", multiple)), nodes, givenBy(nodes, plan)) != "" {
+			t.Errorf("multiples of %d: the most is %d, want 5000, by the plan %s", multiple, most, text(plan))
+		}
 	}
 }
 

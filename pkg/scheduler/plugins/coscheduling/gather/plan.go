@@ -155,7 +155,7 @@ func (t *Tree) divide(d *domain, n int, give func(node *domain, n int)) {
 // take as much as it can.
 func (t *Tree) rests(d *domain) []amounts {
 	irregular := 0
-	for irregular < len(d.children) && d.children[irregular].takes.list != nil {
+	for irregular < len(d.children) && d.children[irregular].takes.irregular != nil {
 		irregular++
 	}
 	rests := make([]amounts, irregular)

@@ -122,7 +122,7 @@ func (t *Tree) sum(d *domain) {
 		d.takes = t.sumOf(d.children)
 	}
 	d.takes = d.takes.multiples(t.layers[d.level].Multiple, d.members, t.most)
-	if d.takes.list == nil {
+	if d.takes.irregular == nil {
 		d.slots = d.takes.most
 	}
 }
