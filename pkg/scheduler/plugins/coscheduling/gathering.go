@@ -61,6 +61,14 @@ type gathered struct {
 // binds is true if there are nodes that the gang's members may not go on.
 func (a *gathered) binds() bool { return a != nil && (a.must > 0 || a.err != nil) }
 
+// mistaken is why no room would let the gang be placed; nil if it may be, and for gangs that are not gathered.
+func (n *network) mistaken(job *api.JobInfo) error {
+	if n == nil || n.asking[job.UID] == nil {
+		return nil
+	}
+	return n.asking[job.UID].err
+}
+
 // gatherGangs reads how the session's gangs are to be gathered. Without such a gang nothing is registered.
 func (s *session) gatherGangs() {
 	n := &network{Session: s.Session, asking: map[api.JobID]*gathered{}, company: map[string]map[string]int{}}

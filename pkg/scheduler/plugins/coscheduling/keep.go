@@ -94,6 +94,9 @@ func (s *session) places(job *api.JobInfo) ([]place, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.network.mistaken(job); err != nil {
+		return nil, err
+	}
 	domains := s.network.domainsFor(job)
 	if len(domains) > 0 && (groups == nil || !groups.Required) {
 		return domains, nil

@@ -258,7 +258,7 @@ func (s *session) wantsRoom(job *api.JobInfo) bool {
 	default:
 		return false
 	}
-	if !complete(job) {
+	if !complete(job) || s.network.mistaken(job) != nil {
 		return false
 	}
 	for id, request := range s.requestsOf(job.UID) {

@@ -13,6 +13,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/actions/backfill"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -32,6 +33,41 @@ func TestGuardsKeepNodesBesideGatheredGangs(t *testing.T) {
 				s.submit("big", schedtest.Queue, 2)
 				if n := s.flowUntil("big", 30+drains); n < 30 {
 					t.Errorf("it runs after %d sessions, want it to within %d after 30; %v", n, drains, w.condition("big", Guarded))
+				}
+			})
+		})
+	}
+}
+
+// TestNothingIsKeptForGangsThatNoRoomHelps: one that asks for a layer that is not there would have nodes emptied for nothing, alone or as
+// one of a group.
+func TestNothingIsKeptForGangsThatNoRoomHelps(t *testing.T) {
+	group := says(gangs.GroupsAnnotation, groupOf("big", "other"))
+	for name, c := range map[string]struct{ big, other map[string]string }{
+		"a domain of it":                {big: asks("Rack must")},
+		"a multiple in it":              {big: asks("Rack prefer 8")},
+		"another of its group does":     {big: group, other: with(group, asks("Rack must"))},
+		"it does, and its group is one": {big: with(group, asks("Rack must")), other: group},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, fourNodes(), starvingAfter("5m"), func(t *testing.T, w *world) {
+				s := w.stream(1, schedtest.Queue)
+				for range 10 {
+					s.flow()
+				}
+				for gang, said := range map[string]map[string]string{"big": c.big, "other": c.other} {
+					if said != nil {
+						w.cluster.Cache().AddPodGroupV1beta1(gangNamed(gang, 2, said))
+						s.add(members(schedtest.MakePod().Req(cores("4")), gang, 2)...)
+					}
+				}
+				for range 60 {
+					s.flow()
+					for _, gang := range []string{"big", "other"} {
+						if w.job(gang) != nil && w.condition(gang, Guarded).Reason == nodesKept {
+							t.Fatalf("nodes are kept for %s: %s", gang, w.condition(gang, Guarded).Message)
+						}
+					}
 				}
 			})
 		})
