@@ -3,6 +3,7 @@
 package coscheduling
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,15 +16,21 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// homeOf names the domain of the node that a gang with this must lies in as a whole.
-func homeOf(domains []string, node string, must int) string {
+// pathOf are the domain of the node that a gang with this must lies in as a whole, and those around it, the widest first.
+func pathOf(domains []string, node string, must int) []string {
 	if must > len(domains) {
-		return strings.Join(append(slices.Clip(domains), node), "/")
+		return append(slices.Clip(domains), node)
 	}
-	return strings.Join(domains[:must], "/")
+	return domains[:must]
 }
 
-// home is the domain where the gang's members are, or most of them; empty while there are none.
+// homeOf names that domain.
+func homeOf(domains []string, node string, must int) string {
+	return strings.Join(pathOf(domains, node, must), "/")
+}
+
+// home is the domain where the gang's members are, or most of them; empty while there are none. Of several it is the first by path, as in
+// package gather.
 func (n *network) home(job *api.JobInfo, a *gathered) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -31,16 +38,19 @@ func (n *network) home(job *api.JobInfo, a *gathered) string {
 		return a.home
 	}
 	counts := map[string]int{}
+	paths := map[string][]string{}
 	for _, status := range placed {
 		for _, task := range job.TaskStatusIndex[status] {
 			if domains, ok := n.domains[task.NodeName]; ok {
-				counts[homeOf(domains, task.NodeName, a.must)]++
+				name := homeOf(domains, task.NodeName, a.must)
+				counts[name]++
+				paths[name] = pathOf(domains, task.NodeName, a.must)
 			}
 		}
 	}
 	a.home, a.known = "", true
 	for name, count := range counts {
-		if a.home == "" || count > counts[a.home] || count == counts[a.home] && name < a.home {
+		if a.home == "" || cmp.Or(cmp.Compare(counts[a.home], count), slices.Compare(paths[name], paths[a.home])) < 0 {
 			a.home = name
 		}
 	}

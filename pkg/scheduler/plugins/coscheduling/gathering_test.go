@@ -358,6 +358,21 @@ func TestOtherActionsKeepToTheDomain(t *testing.T) {
 	}
 }
 
+// TestAllAgreeWhereSplitGangsAre: a gang whose members were split evenly, over two domains whose names go on after each other's, is
+// completed where other actions would complete it.
+func TestAllAgreeWhereSplitGangsAre(t *testing.T) {
+	w := sessiontest.World{
+		Nodes: networkOf("p s b 9", "q s-1 b 9"), PodGroups: []*v1beta1.PodGroup{gangNamed("g", 3, asks("Block must"))},
+		Pods: append(waiting("g", 2, 1), running("g", 0, "p"), running("g", 1, "q")),
+	}
+	if got := acceptedFor(gatherSession(t, w, judgesConf, spines, false), "g"); got != "p" {
+		t.Errorf("accepted are %q, want p, of spine s", got)
+	}
+	if got := bindings(gatherSession(t, w, judgesConf, spines, true), "g"); got != "p: 2" {
+		t.Errorf("bound: %q, want p: 2", got)
+	}
+}
+
 // TestMembersWhoseNodeLeftTheDomainAreRefused: before they are bound, and as long as a layer's labels tell the domain.
 func TestMembersWhoseNodeLeftTheDomainAreRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
