@@ -18,7 +18,7 @@ import (
 	kubescheme "k8s.io/client-go/kubernetes/scheme"
 	vcscheme "volcano.sh/apis/pkg/client/clientset/versioned/scheme"
 
-	coschedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
+	ourscheme "github.com/volcano-prebind/volcano-prebind/pkg/client/clientset/versioned/scheme"
 )
 
 // TestSamples reads every sample workload strictly: a misspelt field is an error.
@@ -26,7 +26,7 @@ func TestSamples(t *testing.T) {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(kubescheme.AddToScheme(scheme))
 	utilruntime.Must(vcscheme.AddToScheme(scheme))
-	utilruntime.Must(coschedulingv1alpha1.AddToScheme(scheme))
+	utilruntime.Must(ourscheme.AddToScheme(scheme))
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 
 	files, err := filepath.Glob("../../config/samples/*.yaml")
