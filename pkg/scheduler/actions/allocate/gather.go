@@ -22,7 +22,9 @@ const (
 	// maxGatherTrials bounds how many plans of a gang are tried in one place, beside maxFurtherLooks tasks in all of them.
 	maxGatherTrials = 64
 	// maxGatherProbes bounds how many tasks of a gang are placed to find out what nodes take where numbers do not tell.
-	maxGatherProbes = 10_000
+	maxGatherProbes = 5_000
+	// gatherLooks is how many looks of a session (turns.go) a task costs that is placed to find out whether plugins agree.
+	gatherLooks = 4
 	// furtherAtOnce is how many members beyond the minimum a gathered gang is given in one turn: plans are made anew in each.
 	furtherAtOnce = 64
 )
@@ -34,6 +36,10 @@ type gatherRun struct {
 	atOnce int
 	// queueRefused is true if the queue had no room for a task of a trial.
 	queueRefused bool
+	// may is true if the session has the steps for probes, and for trials beyond the first.
+	may bool
+	// tried counts the tasks that were placed in vain.
+	tried int
 }
 
 // placeGathered places the job's tasks by the plans of the plugin that gathers it, within the node groups of the plugin that names them.
@@ -87,15 +93,24 @@ func (g *gatherRun) place() subJobResult {
 		return failed
 	}
 	g.job.ResetSubJobFitErr(g.subJob.UID)
-	slots, err := g.slots()
+	classes, exact, err := g.classesToGather()
 	if err != nil {
 		g.gatherText = err.Error()
 		return failed
 	}
-	placed := 0
-	for trials := 0; trials < maxGatherTrials && placed <= maxFurtherLooks; trials++ {
-		plans := g.gathering.On(slots, len(g.tasks))
-		tasks, plan := g.nextPlan(plans)
+	slots := g.slots(classes)
+	plans := g.gathering.On(slots, len(g.tasks))
+	tasks, plan := g.nextPlan(plans)
+	if plan != nil && !exact && g.granted() { // without a plan by numbers, which are the most that nodes take, there is none
+		g.probe(slots)
+		plans = g.gathering.On(slots, len(g.tasks))
+		tasks, plan = g.nextPlan(plans)
+	}
+	for trials := 0; trials < maxGatherTrials && g.tried <= maxFurtherLooks && (trials == 0 || g.granted()); trials++ {
+		if trials > 0 {
+			plans = g.gathering.On(slots, len(g.tasks))
+			tasks, plan = g.nextPlan(plans)
+		}
 		if plan == nil {
 			g.gatherText = plans.Explain(min(max(g.neededByJob(), 1), len(g.tasks)))
 			return failed
@@ -104,7 +119,7 @@ func (g *gatherRun) place() subJobResult {
 		if result.outcome != notPlaced {
 			return result
 		}
-		placed += len(tasks)
+		g.charge(len(tasks))
 		if g.queueRefused {
 			if g.neededByJob() > 0 || g.atOnce == 0 {
 				break
@@ -118,6 +133,24 @@ func (g *gatherRun) place() subJobResult {
 		klog.V(4).InfoS("Nodes take fewer members than counted, the gang is gathered anew", "podGroup", klog.KRef(g.job.Namespace, g.job.Name))
 	}
 	return failed
+}
+
+// granted is true if the session has the steps to find out more than the first trial tells. Gangs for which it has not take turns (turns.go).
+func (g *gatherRun) granted() bool {
+	if !g.may {
+		g.may = g.memory.orders.whole(search{job: g.job.UID, set: "gathered " + g.scope.Set.Name, idleOnly: g.idleOnly}, 0)
+	}
+	if !g.may {
+		g.unfinished++
+		g.gatherText = "other gangs used up what trials may take in this session: it has its turn in one of the next"
+	}
+	return g.may
+}
+
+// charge takes the tasks that were placed in vain from the steps that are left.
+func (g *gatherRun) charge(tasks int) {
+	g.tried += tasks
+	g.memory.orders.left -= tasks * gatherLooks
 }
 
 // lower writes down what nodes took of their shares; false when they took all.
@@ -262,25 +295,27 @@ func (g *gatherRun) classesToGather() (classes []*gatherClass, exact bool, err e
 	return classes, exact, nil
 }
 
-// slots counts how many of the tasks each node takes, one after the other; of tasks that are alike, how many it would take if there were more.
-func (g *gatherRun) slots() (map[string]int, error) {
-	classes, exact, err := g.classesToGather()
-	if err != nil {
-		return nil, err
-	}
+// slots counts by numbers how many of the tasks each node takes at the most, one after the other; of tasks that are alike, how many it
+// would take if there were more.
+func (g *gatherRun) slots(classes []*gatherClass) map[string]int {
 	slots := map[string]int{}
-	probes := 0
 	for place, node := range g.scope.Set.Nodes {
-		n := g.slotsByNumbers(classes, place)
-		if n > 1 && !exact && probes < maxGatherProbes {
-			n = g.probeNode(node, min(n, len(g.tasks)))
-			probes += n + 1
-		}
-		if n > 0 {
+		if n := g.slotsByNumbers(classes, place); n > 0 {
 			slots[g.index.Nodes[node].Name] = n
 		}
 	}
-	return slots, nil
+	return slots
+}
+
+// probe finds out what nodes take where numbers do not tell.
+func (g *gatherRun) probe(slots map[string]int) {
+	for _, node := range g.scope.Set.Nodes {
+		name := g.index.Nodes[node].Name
+		if n := slots[name]; n > 1 && g.tried < maxGatherProbes {
+			slots[name] = g.probeNode(node, min(n, len(g.tasks)))
+			g.charge(slots[name] + 1)
+		}
+	}
 }
 
 // slotsByNumbers counts them for the node at the place, by what is cached of it and what is left of its resources.
