@@ -119,7 +119,9 @@ func (g *gatherRun) place() subJobResult {
 		if result.outcome != notPlaced {
 			return result
 		}
-		g.charge(len(tasks))
+		if trials > 0 {
+			g.charge(len(tasks))
+		}
 		if g.queueRefused {
 			if g.neededByJob() > 0 || g.atOnce == 0 {
 				break
