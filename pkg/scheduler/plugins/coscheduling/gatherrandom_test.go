@@ -5,6 +5,7 @@ package coscheduling
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,7 +82,7 @@ func (d *drawnGang) possible(given []int, left int) bool {
 		return left == 0 && d.keeps(given)
 	}
 	for n := range min(left, d.free[len(given)]) + 1 {
-		if d.possible(append(given[:len(given):len(given)], n), left-n) {
+		if d.possible(append(slices.Clip(given), n), left-n) {
 			return true
 		}
 	}
