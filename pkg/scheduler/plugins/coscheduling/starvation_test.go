@@ -368,7 +368,7 @@ func TestAGuardInVain(t *testing.T) {
 			w.add(blocker)
 		}
 		s.guardedAt("big")
-		for range drains + 31 {
+		for i := 0; i < drains+31 && w.condition("big", Guarded).Reason != guardInVain; i++ {
 			s.flow()
 		}
 		if got := w.condition("big", Guarded).Reason; got != guardInVain {
