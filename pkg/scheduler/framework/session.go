@@ -204,10 +204,7 @@ func (ssn *Session) AddNodeOrderFn(plugin string, fn api.NodeOrderFn) {
 // map it returns is only read.
 func (ssn *Session) AddBatchNodeOrderFn(plugin string, fn api.BatchNodeOrderFn) {
 	ssn.scorers[plugin] = true
-	ssn.Session.AddBatchNodeOrderFn(plugin, func(task *api.TaskInfo, nodes []*api.NodeInfo) (scores map[string]float64, err error) {
-		defer recoverAs(plugin, &err)
-		return fn(task, nodes)
-	})
+	ssn.AddEvictionNodeOrderFn(plugin, fn)
 }
 
 // AddEvictionNodeOrderFn adds a score of all candidate nodes at once that only the actions that evict ask for, and allocate does not.
