@@ -29,7 +29,7 @@ func TestCancel(t *testing.T) {
 			minimum: 1,
 			opts:    []Option{WithMemberParallelism(1)},
 			pods:    []script{slow, slow},
-			events:  events{time.Second: deletePod("p1")},
+			events:  events{placeTime / 2: deletePod("p1")},
 			want:    []string{"a bind bound", "released(deleted)"},
 		},
 		"a member that was lost before it was submitted never begins, and what was done when it was placed is undone": {

@@ -11,6 +11,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
+// placeTime is how long a member's steps have its place for sure. A write takes milliseconds; a step that takes longer mostly waits for
+// others, such as the provisioner of a volume, and a gang whose members took turns at that would wait once for each turn.
+const placeTime = 100 * time.Millisecond
+
 // startWaiting starts the chains of waiting members, in their order, as far as there are free places. A member
 // without steps passes on the spot.
 func (r *run) startWaiting() {
@@ -23,7 +27,7 @@ func (r *run) startWaiting() {
 		case len(m.Steps) == 0:
 			r.move(m, statePassed)
 			r.notify()
-		case r.count[statePreparing] == r.e.perGang:
+		case r.count[statePreparing]-r.slow == r.e.perGang:
 			return
 		default:
 			r.move(m, statePreparing)
@@ -34,6 +38,7 @@ func (r *run) startWaiting() {
 
 // chain runs the member's steps in order, and rolls them back when the member fails before the last has returned.
 func (r *run) chain(m *member) {
+	defer after(placeTime, func() { r.givePlace(m) }).stop()
 	for i := range m.Steps {
 		if !r.begin(m) {
 			break
@@ -49,6 +54,17 @@ func (r *run) chain(m *member) {
 	}
 	if !r.pass(m) {
 		r.undo(m)
+	}
+}
+
+// givePlace gives the place of a member whose steps still run to another.
+func (r *run) givePlace(m *member) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m.state == statePreparing {
+		m.slow = true
+		r.slow++
+		r.notify()
 	}
 }
 

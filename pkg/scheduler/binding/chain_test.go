@@ -139,8 +139,8 @@ func TestUnbegunStepIsRolledBack(t *testing.T) {
 			opts:    []Option{WithMemberParallelism(1)},
 			pods:    []script{{steps: []act{slow}}, {steps: []act{assumes}}},
 			events: map[time.Duration]func(*testing.T, *world){
-				time.Second:     func(_ *testing.T, w *world) { w.cancel("p1", errDeleted) },
-				time.Second + 1: traceIs("p1", "-v released(deleted)"),
+				placeTime / 2:   func(_ *testing.T, w *world) { w.cancel("p1", errDeleted) },
+				placeTime/2 + 1: traceIs("p1", "-v released(deleted)"),
 			},
 			want: []string{"a bind bound", "-v released(deleted)"},
 		},

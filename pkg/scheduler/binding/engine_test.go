@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -123,12 +124,39 @@ func TestInFlightAndFailing(t *testing.T) {
 
 func TestChainsOfOneGangAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		slow := slowStep(time.Second)
-		w.mustSubmit(t, gang, "p", 1, slow, slow, slow, slow, slow)
+		quick := slowStep(placeTime / 2)
+		w.mustSubmit(t, gang, "p", 1, quick, quick, quick, quick, quick)
 		w.drain(t)
 		if w.peak != 2 {
 			t.Errorf("%d chains at a time, want 2", w.peak)
 		}
+	}, WithMemberParallelism(2))
+}
+
+// A gang of 512 whose volumes take 30 s each to be made does not wait for them in eight rounds.
+func TestWaitingStepsTakeNoPlace(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.mustSubmit(t, gang, "p", 512, slices.Repeat([]script{slowStep(29 * time.Second)}, 512)...)
+		w.drain(t)
+		if took := w.results[0].Took; took > 30*time.Second {
+			t.Errorf("the gang took %v, want its members to wait together", took)
+		}
+	})
+}
+
+// A step that was cancelled while it waited does not free a second place.
+func TestAStepThatWaitsFreesOnePlace(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		waits, quick := slowStep(20*time.Second), slowStep(placeTime/2)
+		w.mustSubmit(t, gang, "p", 1, waits, waits, quick, quick, quick, quick, quick, quick)
+		time.Sleep(placeTime + placeTime/4)
+		w.deletePod("p0", errDeleted)
+		w.deletePod("p1", errDeleted)
+		synctest.Wait()
+		if running := w.engine.runsOf(gang)[0].count[statePreparing]; running != 2 {
+			t.Errorf("%d chains are under way, want 2", running)
+		}
+		w.drain(t)
 	}, WithMemberParallelism(2))
 }
 

@@ -55,6 +55,8 @@ type member struct {
 	// begun counts the steps, from the first on, that have begun; running is set while the last of these runs.
 	begun   int
 	running bool
+	// slow is true if the member is preparing and has given its place to another.
+	slow bool
 	// kept counts the steps, from the first on, that are not rolled back: those after them are, or never need to be.
 	kept int
 	// undoErr is the last failure of the rollback of the last step that is owed one.
@@ -97,6 +99,10 @@ func (r *run) move(m *member, to memberState) {
 	r.count[m.state]--
 	r.count[to]++
 	m.state = to
+	if m.slow {
+		m.slow = false
+		r.slow--
+	}
 }
 
 // lose makes err the failure of a member before the barrier, and tells whether it did. It is called with mu held.

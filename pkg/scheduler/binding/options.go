@@ -13,7 +13,7 @@ type options struct {
 	// apiCalls bounds the calls to the API server under way, over all gangs; a namespace alone may have half of them. As many
 	// again may hang.
 	apiCalls int
-	// perGang bounds the chains, the rollbacks and the binds under way in one transaction.
+	// perGang bounds the chains, the rollbacks and the binds under way in one transaction. Chains that wait do not count.
 	perGang int
 	// callTimeout bounds each call of Binder and Gatekeeper.
 	callTimeout time.Duration
@@ -44,7 +44,7 @@ func defaultOptions() options {
 type Option func(*options)
 
 // WithMemberParallelism bounds the members of one transaction that run steps, are rolled back or are bound at a
-// time. Default 64.
+// time. A member whose steps have run for placeTime waits for something else and no longer counts. Default 64.
 func WithMemberParallelism(members int) Option {
 	return func(o *options) { o.perGang = max(1, members) }
 }

@@ -69,6 +69,8 @@ type run struct {
 	count [numStates]int
 	// next is the first member that may be waiting.
 	next int
+	// slow counts the members in preparing that have given their place to another.
+	slow int
 	// lost counts the members that failed before the barrier.
 	lost int
 	// ready is when every member had passed its steps or failed.
