@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/pause"
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/client/clientset/versioned"
 	"github.com/volcano-prebind/volcano-prebind/pkg/client/clientset/versioned/scheme"
@@ -65,14 +66,14 @@ func (s *source) begin(ctx context.Context, handler cache.ResourceEventHandler, 
 			return nil
 		}
 		klog.FromContext(ctx).Error(err, "Asking whether PodGroups are served failed, asking again", "group", s.version.Group)
-		if !pause(ctx, time.Second) {
+		if !pause.For(ctx, time.Second) {
 			return ctx.Err()
 		}
 	}
 }
 
 func (s *source) await(ctx context.Context, handler cache.ResourceEventHandler, owned func(func())) {
-	for pause(ctx, lookAgain) {
+	for pause.For(ctx, lookAgain) {
 		if served, _ := s.served(); served {
 			if err := s.watch(ctx, handler, owned); err != nil {
 				klog.FromContext(ctx).Error(err, "PodGroups that are served by now cannot be watched", "group", s.version.Group)
@@ -111,18 +112,6 @@ func (s *source) watch(ctx context.Context, handler cache.ResourceEventHandler, 
 		return ctx.Err()
 	}
 	return nil
-}
-
-// pause is false if the context ends before.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 // pluginsClient has the PodGroups of scheduler-plugins where the others' would be: they are read as the same types.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/pause"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
 )
 
@@ -136,7 +137,7 @@ func (l *loop) awaitCache(ctx context.Context) {
 			l.lookAt = l.lateSince.Add(latePoll)
 			return
 		}
-		l.sleep(ctx, lagPoll)
+		pause.For(ctx, lagPoll)
 	}
 }
 
@@ -154,26 +155,26 @@ func (l *loop) lookForLate() {
 }
 
 // restAfterCycle pauses, for a period at the most, and returns for how long.
-func (l *loop) restAfterCycle(ctx context.Context, pause time.Duration) time.Duration {
-	pause = min(pause, l.period)
-	l.sleep(ctx, pause)
-	return pause
+func (l *loop) restAfterCycle(ctx context.Context, rest time.Duration) time.Duration {
+	rest = min(rest, l.period)
+	pause.For(ctx, rest)
+	return rest
 }
 
 // awaitWork waits for an urgent change and then for the rest of its burst, for a change that is not urgent to have
 // waited long enough, or for as long as is left.
 func (l *loop) awaitWork(ctx context.Context, left time.Duration) {
-	period := time.NewTimer(left)
-	defer period.Stop()
+	period, stop := pause.After(left)
+	defer stop()
 	var soon <-chan time.Time
 	for ctx.Err() == nil {
 		var late <-chan time.Time
 		if !l.lateSince.IsZero() {
-			late = time.After(time.Until(l.lookAt))
+			late, _ = pause.After(time.Until(l.lookAt))
 		}
 		select {
 		case <-ctx.Done():
-		case <-period.C:
+		case <-period:
 			return
 		case <-soon:
 			return
@@ -181,7 +182,7 @@ func (l *loop) awaitWork(ctx context.Context, left time.Duration) {
 			l.lookForLate()
 		case <-l.signal:
 			if l.isUrgent() {
-				l.sleep(ctx, burstDelay)
+				pause.For(ctx, burstDelay)
 				return
 			}
 			if soon == nil {
@@ -197,13 +198,4 @@ func (l *loop) isUrgent() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.urgent
-}
-
-func (l *loop) sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/pause"
 )
 
 // patientTransport has the requests of informers wait for the end of an outage.
@@ -76,11 +78,11 @@ func (t *patientTransport) answered(request *http.Request, response *http.Respon
 }
 
 // sleep is true if the pause went by, or was cut short, before the request or the informers ended.
-func (t *patientTransport) sleep(ctx context.Context, pause time.Duration, cut <-chan struct{}) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
+func (t *patientTransport) sleep(ctx context.Context, d time.Duration, cut <-chan struct{}) bool {
+	passed, stop := pause.After(d)
+	defer stop()
 	select {
-	case <-timer.C:
+	case <-passed:
 		return true
 	case <-cut:
 		return true

@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/pause"
 )
 
 // mostNamed bounds how many transactions an error names.
@@ -28,12 +29,12 @@ func (e *Engine) Drain(ctx context.Context) error {
 	for _, r := range e.runs() {
 		r.failAll(ErrDraining)
 	}
-	limit := time.NewTimer(e.drainLimit)
-	defer limit.Stop()
+	overdue, stop := pause.After(e.drainLimit)
+	defer stop()
 	select {
 	case <-e.idle:
 		return nil
-	case <-limit.C:
+	case <-overdue:
 	}
 	for _, r := range e.runs() {
 		r.tellUnfinished()

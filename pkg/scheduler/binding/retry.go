@@ -12,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/pause"
 )
 
 const (
@@ -130,14 +132,14 @@ func (p *pauses) atLeast(ctx context.Context, err error, least time.Duration) bo
 	defer p.begin()
 	delay := retryDelay(err, &p.backoff)
 	least = min(least, delay)
-	if !sleep(ctx, least) {
+	if !pause.For(ctx, least) {
 		return false
 	}
-	timer := time.NewTimer(delay - least)
-	defer timer.Stop()
+	passed, stop := pause.After(delay - least)
+	defer stop()
 	p.anew = false
 	select {
-	case <-timer.C:
+	case <-passed:
 	case <-p.changed:
 	case <-p.again:
 		p.backoff, p.anew = p.first, true

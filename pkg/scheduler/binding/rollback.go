@@ -168,15 +168,3 @@ func (a *alarm) stop() {
 		<-a.done
 	}
 }
-
-// sleep waits for d, or until ctx ends: it tells whether d has passed.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

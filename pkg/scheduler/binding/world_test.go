@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/pause"
 )
 
 // world is everything around an engine: plugins, gate, API server, ledger and observer, all of which follow scripts.
@@ -229,7 +231,7 @@ func spend(ctx context.Context, d time.Duration, deaf bool) error {
 	if deaf {
 		ctx = context.Background()
 	}
-	if d > 0 && !sleep(ctx, d) {
+	if !pause.For(ctx, d) {
 		return ctx.Err()
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/pause"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -32,9 +33,7 @@ type eventStore struct {
 }
 
 func (s *eventStore) take(ctx context.Context, event *v1.Event) error {
-	select {
-	case <-time.After(s.slow):
-	case <-ctx.Done():
+	if !pause.For(ctx, s.slow) {
 		return ctx.Err()
 	}
 	s.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/pause"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -39,12 +40,7 @@ func TestSharesOfTheSearchGrowAgain(t *testing.T) {
 				return false
 			}
 			defer end()
-			select {
-			case <-time.After(takes):
-				return true
-			case <-ctx.Done():
-				return false
-			}
+			return pause.For(ctx, takes)
 		}
 		var last *budgets
 		searched := 0
