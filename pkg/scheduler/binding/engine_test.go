@@ -153,7 +153,11 @@ func TestAStepThatWaitsFreesOnePlace(t *testing.T) {
 		w.deletePod("p0", errDeleted)
 		w.deletePod("p1", errDeleted)
 		synctest.Wait()
-		if running := w.engine.runsOf(gang)[0].count[statePreparing]; running != 2 {
+		r := w.engine.runsOf(gang)[0]
+		r.mu.Lock()
+		running := r.count[statePreparing]
+		r.mu.Unlock()
+		if running != 2 {
 			t.Errorf("%d chains are under way, want 2", running)
 		}
 		w.drain(t)
