@@ -59,7 +59,7 @@ func (u *queueUse) add(queue api.QueueID, request *api.Resource) {
 // counts are those that the queue's tasks count in.
 func (u *queueUse) counts(queue api.QueueID) []*api.Resource {
 	counts := []*api.Resource{u.all}
-	for _, id := range u.ssn.queuePath(queue) {
+	for _, id := range u.ssn.QueuePath(queue) {
 		counts = append(counts, u.of(id))
 	}
 	return counts

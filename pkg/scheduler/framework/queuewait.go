@@ -99,7 +99,7 @@ func (ssn *Session) refuser(refuses func() bool) string {
 
 // overCapability says of which resources the request exceeds what is left of the capability of the queue, or of one it is in.
 func (ssn *Session) overCapability(queue *api.QueueInfo, request *api.Resource) string {
-	for _, id := range ssn.queuePath(queue.UID) {
+	for _, id := range ssn.QueuePath(queue.UID) {
 		q := ssn.Queues[id]
 		if len(q.Queue.Spec.Capability) == 0 {
 			continue
@@ -119,8 +119,8 @@ func (ssn *Session) overCapability(queue *api.QueueInfo, request *api.Resource) 
 	return ""
 }
 
-// queuePath lists the queue and those it is in, the inmost first.
-func (ssn *Session) queuePath(id api.QueueID) []api.QueueID {
+// QueuePath lists the queue and those it is in, the inmost first.
+func (ssn *Session) QueuePath(id api.QueueID) []api.QueueID {
 	var path []api.QueueID
 	for queue := ssn.Queues[id]; queue != nil && !slices.Contains(path, id); queue = ssn.Queues[id] {
 		path = append(path, id)

@@ -131,7 +131,7 @@ func TestQueuesThatAreInEachOther(t *testing.T) {
 	for name, parent := range map[string]string{"a": "b", "b": "c", "c": "b"} {
 		ssn.Queues[api.QueueID(name)] = api.NewQueueInfo(&scheduling.Queue{Spec: scheduling.QueueSpec{Parent: parent}})
 	}
-	if diff := cmp.Diff([]api.QueueID{"a", "b", "c"}, ssn.queuePath("a")); diff != "" {
+	if diff := cmp.Diff([]api.QueueID{"a", "b", "c"}, ssn.QueuePath("a")); diff != "" {
 		t.Errorf("path (-want +got):\n%s", diff)
 	}
 }

@@ -124,6 +124,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	ssn.AddSkipFn(Name, s.skip)
 	ssn.AddUncacheableTaskFn(Name, s.uncacheable)
 	ssn.AddReserver(Name, s, p)
+	s.queues.open()
 }
 
 // OnSessionClose implements framework.Plugin.

@@ -123,6 +123,7 @@ func (s *session) decide(own *placement, allocation *allocator.Allocation) {
 		s.onNode[own.node] = append(s.onNode[own.node], own)
 	}
 	s.ssn.Decide(own.task, schedulingv1alpha1.DeviceAllocatedAnnotation, allocation.Annotation())
+	s.queues.recount(own)
 }
 
 // byRank are the placement and those of the members of its gang on the node that may be given other devices, by rank: those that the session has placed, and not

@@ -35,6 +35,7 @@ type session struct {
 	// unlike are the jobs whose members ask for different devices.
 	unlike map[api.JobID]bool
 	ranks  *ranks.Ranks
+	queues *queueLimits
 	// tooTight are the placements for which no plan was found.
 	tooTight map[besideKey]bool
 }
@@ -56,6 +57,7 @@ func newSession(p *plugin, ssn *framework.Session) *session {
 		plugin: p, ssn: ssn, requests: map[types.UID]*request{}, former: p.requests, placed: map[api.TaskID]*placement{}, onNode: map[string][]*placement{}, unlike: map[api.JobID]bool{},
 		ranks: ranks.New(), tooTight: map[besideKey]bool{},
 	}
+	s.queues = &queueLimits{s: s}
 	p.requests = s.requests
 	if s.strategy.Type == fragmentationStrategy {
 		s.supply = p.supplies.of(p.inventories, ssn.Nodes)

@@ -83,7 +83,8 @@ func (a Amounts) Sub(b Amounts) Amounts {
 	return a
 }
 
-func (a Amounts) max(b Amounts) Amounts {
+// Max returns the larger amount of each resource.
+func (a Amounts) Max(b Amounts) Amounts {
 	for r := range a {
 		a[r] = max(a[r], b[r])
 	}

@@ -121,7 +121,7 @@ func onceEach(devices []DeviceAllocation) ([]DeviceAllocation, error) {
 	for from := 0; from < len(devices); {
 		device, to := devices[from], from+1
 		for ; to < len(devices) && devices[to].Minor == device.Minor; to++ {
-			device.Amounts = device.Amounts.max(devices[to].Amounts)
+			device.Amounts = device.Amounts.Max(devices[to].Amounts)
 			device.VFs, device.Exclusive = append(device.VFs, devices[to].VFs...), max(device.Exclusive, devices[to].Exclusive)
 		}
 		if to > from+1 {

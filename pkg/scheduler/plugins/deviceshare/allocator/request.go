@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
@@ -20,7 +21,9 @@ type Request struct {
 	// templated is true of a share of a GPU that is one of the model's shared-resource templates.
 	templated bool
 	// isolation is what the pod needs to keep its share of a GPU apart from others.
-	isolation  string
+	isolation string
+	// vendor is the vendor's name by which GPUs are asked for; empty if they are asked for by another.
+	vendor     v1.ResourceName
 	vendorOnly bool
 	key        string
 }
@@ -107,7 +110,7 @@ func (r *Request) makeKey() string {
 		}
 		b.WriteByte(';')
 	}
-	fmt.Fprintf(&b, "%v%t%v%t%t%q", r.joint, r.samePCIe, r.partition, r.templated, r.vendorOnly, r.isolation)
+	fmt.Fprintf(&b, "%v%t%v%t%q%t%q", r.joint, r.samePCIe, r.partition, r.templated, r.vendor, r.vendorOnly, r.isolation)
 	return b.String()
 }
 

@@ -48,6 +48,9 @@ func ParseRequest(pod *v1.Pod, o RequestOptions) (*Request, error) {
 		return bit >= 0 && asked.form&(1<<bit) != 0
 	})
 	r.vendorOnly = slices.Contains(vendorForms, asked.form) && len(hints) == 0 && len(r.joint) == 0 && !r.partition.asked
+	if at := slices.Index(vendorForms, asked.form&gpuNames); at >= 0 {
+		r.vendor = names[at]
+	}
 	r.key = r.makeKey()
 	return r, nil
 }

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocator
+
+import (
+	"math"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// QueueUse is what a pod has of devices, or may get, under each name by which the capability of a queue may limit them. GPUs by a vendor's name
+// are in hundredths, like all else but bytes of memory.
+type QueueUse [numQueueNames]int64
+
+const numQueueNames = 9
+
+// queueNames are the names in the order of a QueueUse, with how many units make one.
+var queueNames = [numQueueNames]struct {
+	name v1.ResourceName
+	unit float64
+}{
+	{resourceNames[Core], 1}, {resourceNames[MemoryRatio], 1}, {resourceNames[Memory], 1}, {resourceNames[RDMAShare], 1}, {resourceNames[FPGAShare], 1},
+	{wholeGPU, 1}, {nvidiaGPU, 100}, {amdGPU, 100}, {dcuGPU, 100},
+}
+
+// firstVendorName is where the vendors' names begin among queueNames.
+const firstVendorName = 6
+
+// QueueLimits are the most that a queue may have of devices; false if its capability names none.
+func QueueLimits(capability v1.ResourceList) (limits QueueUse, limited bool) {
+	for at, of := range queueNames {
+		limits[at] = math.MaxInt64
+		if quantity, ok := capability[of.name]; ok {
+			limits[at], limited = unitsOf(quantity, of.unit), true
+		}
+	}
+	return limits, limited
+}
+
+func unitsOf(quantity resource.Quantity, unit float64) int64 {
+	return int64(min(max(quantity.AsApproximateFloat64()*unit, 0), math.MaxInt64/2))
+}
+
+// Exceeded returns the name of the first limit that is exceeded in use, or would be with more; empty for none.
+func (u QueueUse) Exceeded(limits, more QueueUse) v1.ResourceName {
+	for at, limit := range limits {
+		if u[at] > limit || more[at] > 0 && u[at]+more[at] > limit {
+			return queueNames[at].name
+		}
+	}
+	return ""
+}
+
+// Add returns the sum.
+func (u QueueUse) Add(other QueueUse) QueueUse {
+	for at := range u {
+		u[at] += other[at]
+	}
+	return u
+}
+
+// Sub returns the difference.
+func (u QueueUse) Sub(other QueueUse) QueueUse {
+	for at := range u {
+		u[at] -= other[at]
+	}
+	return u
+}
+
+// QueueUse is what amounts that the request gets are under each name: GPUs that are not asked for by a vendor's name count under all of these.
+func (r *Request) QueueUse(amounts Amounts) QueueUse {
+	gpus := max(amounts[Core], amounts[MemoryRatio])
+	use := QueueUse{amounts[Core], amounts[MemoryRatio], amounts[Memory], amounts[RDMAShare], amounts[FPGAShare], gpus}
+	for at := firstVendorName; at < numQueueNames; at++ {
+		if r.vendor == "" || r.vendor == queueNames[at].name {
+			use[at] = gpus
+		}
+	}
+	return use
+}
+
+// Least is what the request gets of all devices together on any node, as far as that does not depend on the node.
+func (r *Request) Least() (sum Amounts) {
+	for t := range r.of {
+		for at, amount := range r.of[t].amounts {
+			sum[at] += times(amount, r.of[t].count)
+		}
+	}
+	return sum
+}
+
+// Most is the most that the request can get of all devices together on a node with this inventory, whoever uses them now; false if the node could not serve it.
+func (i *Inventory) Most(r *Request) (sum Amounts, ok bool) {
+	for t := range r.of {
+		want := &r.of[t]
+		if !want.asked() {
+			continue
+		}
+		var largest Amounts
+		matching := 0
+		for at := range i.Devices[t] {
+			d := &i.Devices[t][at]
+			if !d.Healthy || want.selector != nil && !want.selector.Matches(labels.Set(d.Labels)) {
+				continue
+			}
+			if amounts, can := fill(want.amounts, Type(t), d); can {
+				largest = largest.Max(amounts)
+				matching++
+			}
+		}
+		if matching == 0 || matching < want.count {
+			return sum, false
+		}
+		for at, amount := range largest {
+			sum[at] += times(amount, i.mostDevices(r, Type(t), matching))
+		}
+	}
+	return sum, true
+}
+
+// mostDevices is how many of the matching devices of the type the request can get: of joint types there may be one on each PCIe root of the primary.
+func (i *Inventory) mostDevices(r *Request, t Type, matching int) int {
+	want := &r.of[t]
+	if want.all {
+		return matching
+	}
+	primary := t
+	if slices.Contains(r.joint, t) {
+		if primary = r.joint[0]; slices.Contains(r.joint, GPU) && (r.partition.asked || i.Partitions != nil) {
+			primary = GPU
+		}
+	}
+	if t == primary {
+		return want.count
+	}
+	if of := &r.of[primary]; !of.all {
+		return min(max(want.count, of.count), matching)
+	}
+	return matching
+}
+
+// SumOf is what the allocation has of all devices together, with memory in bytes and as a ratio where it says one of the two.
+func (i *Inventory) SumOf(a *Allocation) (sum Amounts) {
+	if a == nil {
+		return sum
+	}
+	for t := range a {
+		for at := range a[t] {
+			amounts := a[t][at].Amounts
+			if d := i.Device(Type(t), a[t][at].Minor); d != nil {
+				amounts = d.usedBy(Type(t), amounts)
+			}
+			sum = sum.Add(amounts)
+		}
+	}
+	return sum
+}

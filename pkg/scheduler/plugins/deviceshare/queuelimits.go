@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
+)
+
+// queueLimits hold the capabilities of queues for devices. The plugins capacity and proportion compare what pods request, by name. A pod that requests devices by one
+// name uses them under others too, and how many it uses may depend on the node. Here each pod counts under every name: with its allocation once it has one, and before
+// that with the most that any node could give it. Nothing is counted for queues whose capability names no devices.
+type queueLimits struct {
+	s *session
+	// nested is true if the limits of a queue hold for the queues in it too.
+	nested bool
+	limits map[api.QueueID]allocator.QueueUse
+	// used is by queue with a limit, counted by task; both are nil before the first question.
+	used    map[api.QueueID]allocator.QueueUse
+	counted map[api.TaskID]allocator.QueueUse
+	// inventories are the different ones of the session's nodes, most what a request may get of them.
+	inventories []*inventory
+	most        map[mostKey]allocator.Amounts
+}
+
+// mostKey is a request and the models of GPUs that its pod allows.
+type mostKey struct {
+	request uint64
+	models  string
+}
+
+// queuePlugins are upstream's plugins that hold queues to their capability.
+var queuePlugins = []string{"capacity", "proportion"}
+
+// open registers with the session if one of upstream's plugins holds queues to their capability and a capability names devices.
+func (q *queueLimits) open() {
+	enforced := false
+	for _, name := range queuePlugins {
+		option, ok := q.s.ssn.PluginOption(name)
+		enforced = enforced || ok
+		q.nested = q.nested || ok && option.EnabledHierarchy != nil && *option.EnabledHierarchy
+	}
+	if !enforced {
+		return
+	}
+	q.limits = map[api.QueueID]allocator.QueueUse{}
+	for id, queue := range q.s.ssn.Queues {
+		if limits, limited := allocator.QueueLimits(queue.Queue.Spec.Capability); limited {
+			q.limits[id] = limits
+		}
+	}
+	if len(q.limits) == 0 {
+		return
+	}
+	q.s.ssn.AddAllocatableFn(Name, q.allocatable)
+	q.s.ssn.AddPreemptiveFn(Name, func(queue, task any) bool {
+		return q.allocatable(queue.(*api.QueueInfo), task.(*api.TaskInfo))
+	})
+	q.s.ssn.AddEventHandler(&vcframework.EventHandler{
+		AllocateFunc:   func(event *vcframework.Event) { q.add(event.Task) },
+		DeallocateFunc: func(event *vcframework.Event) { q.remove(event.Task) },
+	})
+}
+
+// allocatable reports whether the queue, and those it is in, may have the task's devices too. A queue that exceeds one limit gets no further devices of any kind.
+func (q *queueLimits) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
+	limited := q.limitedOf(queue.UID)
+	if len(limited) == 0 {
+		return true
+	}
+	more, asks := q.wants(task)
+	if !asks {
+		return true
+	}
+	q.count()
+	for _, id := range limited {
+		if name := q.used[id].Exceeded(q.limits[id], more); name != "" {
+			klog.V(3).InfoS("A queue has reached its capability for devices", "queue", id, "resource", name, "pod", klog.KObj(task.Pod))
+			return false
+		}
+	}
+	return true
+}
+
+// limitedOf returns the queues with limits that hold for the queue.
+func (q *queueLimits) limitedOf(queue api.QueueID) (limited []api.QueueID) {
+	path := []api.QueueID{queue}
+	if q.nested {
+		path = q.s.ssn.QueuePath(queue)
+	}
+	for _, id := range path {
+		if _, ok := q.limits[id]; ok {
+			limited = append(limited, id)
+		}
+	}
+	return limited
+}
+
+// wants returns what the task may use; false if it asks for no devices. A task whose request is not its own stands for all members of its gang that wait.
+func (q *queueLimits) wants(task *api.TaskInfo) (use allocator.QueueUse, asks bool) {
+	tasks := map[api.TaskID]*api.TaskInfo{task.UID: task}
+	if job := q.s.ssn.Jobs[task.Job]; job != nil {
+		if own := job.Tasks[task.UID]; own != nil && own.Resreq != task.Resreq {
+			tasks = job.TaskStatusIndex[api.Pending]
+		}
+	}
+	for _, task := range tasks {
+		if request := q.s.requestOf(task); request != nil && request.err == nil {
+			use, asks = use.Add(request.QueueUse(q.mostOf(task, request))), true
+		}
+	}
+	return use, asks
+}
+
+// count counts what the tasks of limited queues use, at the first question.
+func (q *queueLimits) count() {
+	if q.used != nil {
+		return
+	}
+	q.used, q.counted = map[api.QueueID]allocator.QueueUse{}, map[api.TaskID]allocator.QueueUse{}
+	for _, job := range q.s.ssn.Jobs {
+		if len(q.limitedOf(job.Queue)) == 0 {
+			continue
+		}
+		for status, tasks := range job.TaskStatusIndex {
+			if !api.AllocatedStatus(status) && status != api.Pipelined {
+				continue
+			}
+			for _, task := range tasks {
+				q.add(task)
+			}
+		}
+	}
+}
+
+func (q *queueLimits) add(task *api.TaskInfo) {
+	job := q.s.ssn.Jobs[task.Job]
+	if q.used == nil || job == nil {
+		return
+	}
+	q.remove(task)
+	limited := q.limitedOf(job.Queue)
+	if len(limited) == 0 {
+		return
+	}
+	request := q.s.requestOf(task)
+	if request == nil || request.err != nil {
+		return
+	}
+	use := request.QueueUse(q.usedBy(task, request))
+	q.counted[task.UID] = use
+	for _, id := range limited {
+		q.used[id] = q.used[id].Add(use)
+	}
+}
+
+func (q *queueLimits) remove(task *api.TaskInfo) {
+	use, ok := q.counted[task.UID]
+	if !ok {
+		return
+	}
+	delete(q.counted, task.UID)
+	for _, id := range q.limitedOf(q.s.ssn.Jobs[task.Job].Queue) {
+		q.used[id] = q.used[id].Sub(use)
+	}
+}
+
+// recount counts a task that was given other devices. The session's mutex is held.
+func (q *queueLimits) recount(own *placement) {
+	before, ok := q.counted[own.task.UID]
+	if !ok {
+		return
+	}
+	use := own.request.QueueUse(q.sumOf(own.task, own.request, own.allocation))
+	q.counted[own.task.UID] = use
+	for _, id := range q.limitedOf(q.s.ssn.Jobs[own.task.Job].Queue) {
+		q.used[id] = q.used[id].Sub(before).Add(use)
+	}
+}
+
+// usedBy is what a task on a node uses: by its allocation, or where it has none, the most it may have.
+func (q *queueLimits) usedBy(task *api.TaskInfo, request *request) allocator.Amounts {
+	var allocation *allocator.Allocation
+	if own := q.s.placed[task.UID]; own != nil {
+		allocation = own.allocation
+	} else {
+		allocation, _ = allocator.AllocationOf(task.Pod) // the ledger reports what is wrong in it
+	}
+	if allocation.IsEmpty() {
+		return q.mostOf(task, request)
+	}
+	return q.sumOf(task, request, allocation)
+}
+
+// sumOf is what the allocation comes to, and at least what the pod asks for on any node: anybody may write an annotation.
+func (q *queueLimits) sumOf(task *api.TaskInfo, request *request, allocation *allocator.Allocation) allocator.Amounts {
+	sum := request.Least()
+	if node := q.s.ssn.Nodes[task.NodeName]; node != nil && node.Node != nil {
+		if inventory := q.s.inventories.of(node.Node); inventory != nil {
+			return sum.Max(inventory.SumOf(allocation))
+		}
+	}
+	return sum.Max(allocation.Sum())
+}
+
+// mostOf is the most that the request may get on any node of the session with the models of GPUs that the task allows.
+func (q *queueLimits) mostOf(task *api.TaskInfo, request *request) allocator.Amounts {
+	models := modelsOf(task.Pod)
+	key := mostKey{request.key, strings.Join(models, "\x00")}
+	if known, ok := q.most[key]; ok {
+		return known
+	}
+	most := request.Least()
+	for _, inventory := range q.different() {
+		if len(models) > 0 && !slices.Contains(models, inventory.Model) {
+			continue
+		}
+		if here, ok := inventory.Most(request.Request); ok {
+			most = most.Max(here)
+		}
+	}
+	if q.most == nil {
+		q.most = map[mostKey]allocator.Amounts{}
+	}
+	q.most[key] = most
+	return most
+}
+
+// different returns one of each kind of inventories in the session.
+func (q *queueLimits) different() []*inventory {
+	if q.inventories != nil {
+		return q.inventories
+	}
+	q.inventories = []*inventory{}
+	seen := map[uint64]bool{}
+	for _, node := range q.s.ssn.Nodes {
+		if node.Node == nil {
+			continue
+		}
+		if inventory := q.s.inventories.of(node.Node); inventory != nil && !seen[inventory.key] {
+			seen[inventory.key] = true
+			q.inventories = append(q.inventories, inventory)
+		}
+	}
+	return q.inventories
+}
