@@ -189,8 +189,8 @@ func (r *reader) waitingTime() {
 	r.settings.WaitingTime = d
 }
 
-// group reads the list of gangs. What is no list leaves the gang alone, since nobody can be named that it would wait for. A list that
-// is too long, does not hold the gang itself, or holds what is no gang's name keeps it from being placed: it might be half of something.
+// group reads the list of gangs. A value that is no list, or a list that is too long, does not contain the gang itself, or contains
+// an item that cannot name a gang, keeps the gang from being placed: alone it might be a part of what must run together.
 func (r *reader) group(self Name) {
 	text := r.annotations[GroupsAnnotation]
 	if strings.TrimSpace(text) == "" {
@@ -202,7 +202,7 @@ func (r *reader) group(self Name) {
 	}
 	var list []string
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
-		r.mistake(GroupsAnnotation, `a JSON list of "namespace/name", such as ["default/trainer","default/ps"]`, "the gang is alone")
+		r.broken(`a JSON list of "namespace/name", such as ["default/trainer","default/ps"]`)
 		return
 	}
 	slices.Sort(list) // as Koordinator orders them: as they are written

@@ -55,7 +55,7 @@ func TestRead(t *testing.T) {
 		"group":                         {map[string]string{GroupsAnnotation: `["b/y","a/x"]`}, with(func(s *Settings) { s.Group = []Name{{"a", "x"}, {"b", "y"}} }), nil},
 		"group with a gang twice":       {map[string]string{GroupsAnnotation: `["b/y","a/x","b/y"]`}, with(func(s *Settings) { s.Group = []Name{{"a", "x"}, {"b", "y"}} }), nil},
 		"group of itself":               {map[string]string{GroupsAnnotation: `["a/x"]`}, koordinator, [][2]string{{GroupsAnnotation, "the gang is alone"}}},
-		"group that is no JSON":         {map[string]string{GroupsAnnotation: `[a/x]`}, koordinator, [][2]string{{GroupsAnnotation, "the gang is alone"}}},
+		"group that is no JSON":         {map[string]string{GroupsAnnotation: `[a/x]`}, koordinator, [][2]string{{GroupsAnnotation, notPlaced}}},
 		"gathering": {
 			gathers(`{"layer":"Spine","strategy":"MustGather"},{"layer":"Block","strategy":"PreferGather","podCountMultiple":4},{"layer":"Node","podCountMultiple":2}`),
 			with(func(s *Settings) {
@@ -90,7 +90,7 @@ func TestRead(t *testing.T) {
 			}),
 			[][2]string{{TopologyAnnotation, "1"}, {TopologyAnnotation, "1"}, {TopologyAnnotation, "1"}, {TopologyAnnotation, "1"}},
 		},
-		"group that is no list":          {map[string]string{GroupsAnnotation: `{"a":"x"}`}, koordinator, [][2]string{{GroupsAnnotation, "the gang is alone"}}},
+		"group that is no list":          {map[string]string{GroupsAnnotation: `{"a":"x"}`}, koordinator, [][2]string{{GroupsAnnotation, notPlaced}}},
 		"empty group":                    {map[string]string{GroupsAnnotation: `[]`}, koordinator, nil},
 		"group of as many as may be":     {map[string]string{GroupsAnnotation: listOf(group[:MaxGroup])}, with(func(s *Settings) { s.Group = group[:MaxGroup] }), nil},
 		"group without itself":           {map[string]string{GroupsAnnotation: `["a/y","a/z"]`}, koordinator, [][2]string{{GroupsAnnotation, notPlaced}}},

@@ -48,39 +48,23 @@ func TestRoles(t *testing.T) {
 				Pods:      append(each(leader(), "g-leader-0", "g-leader-1"), each(worker(), "g-worker-0", "g-worker-1")...),
 			},
 		},
-		"roles count although minMember is less than their sum": {
+		"roles whose sum exceeds minMember are no minima": {
 			world: sessiontest.World{
 				Nodes:     nodes(zone("y", "4"), "y1"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).MinTaskMember("leader", 1).MinTaskMember("worker", 2).Obj()},
 				Pods:      append(each(leader(), "g-leader-0"), each(worker(), "g-worker-0", "g-worker-1")...),
 			},
+			binds: map[string]string{"g-worker-0": "y1", "g-worker-1": "y1"},
 		},
 		"roles count in a gang that names its tier, too": {
 			conf: topological,
 			world: sessiontest.World{
 				Nodes: nodes(zone("y", "4"), "a1", "a2", "b1", "b2"), HyperNodes: oneRow,
-				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(1).MinTaskMember("leader", 1).MinTaskMember("worker", 2).
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(3).MinTaskMember("leader", 1).MinTaskMember("worker", 2).
 					TopologyByName(v1beta1.SoftNetworkTopologyMode, "nobody's").Obj()},
 				Pods: append(each(leader(), "g-leader-0"), each(worker(), "g-worker-0", "g-worker-1")...),
 			},
 			upstreamDiffers: "it takes a job whose tier has no known name for one without topology, or not at all",
-		},
-		"with minMember less than their sum every role gets its minimum": {
-			world: sessiontest.World{
-				Nodes:     append(nodes(zone("x", "1"), "x1"), nodes(zone("y", "2"), "y1")...),
-				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(1).MinTaskMember("leader", 1).MinTaskMember("worker", 2).Obj()},
-				Pods:      append(each(leader(), "g-leader-0", "g-leader-1"), each(worker(), "g-worker-0", "g-worker-1", "g-worker-2")...),
-			},
-			binds: map[string]string{"g-leader-0": "x1", "g-worker-0": "y1", "g-worker-1": "y1"},
-		},
-		"roles of a Volcano Job that may run with fewer are no minima": {
-			world: sessiontest.World{
-				Nodes: nodes(zone("y", "4"), "y1"),
-				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).MinTaskMember("leader", 1).MinTaskMember("worker", 2).
-					OwnedBy("batch.volcano.sh/v1alpha1", "Job").Obj()},
-				Pods: append(each(leader(), "g-leader-0"), each(worker(), "g-worker-0", "g-worker-1")...),
-			},
-			binds: map[string]string{"g-worker-0": "y1", "g-worker-1": "y1"},
 		},
 		"members that run count for their role": {
 			world: sessiontest.World{

@@ -52,7 +52,7 @@ func ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, counts func(*api.T
 	if total < spec.MinMember {
 		short.add("minMember is %d and only %d would be bound", spec.MinMember, total)
 	}
-	minima := RoleMinima(job.PodGroup, spec)
+	minima := RoleMinima(spec)
 	short.addAll(lacking(minima, roles), func(role string) string {
 		return fmt.Sprintf("minTaskMember of %s is %d and only %d would be bound", brief.Value(role), minima[role], roles[role])
 	})

@@ -3,6 +3,7 @@
 package binding
 
 import (
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -13,15 +14,15 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// The minimum of a gang is minMember of its members in all, minTaskMember of every role, and the minima of its
-// sub-groups, whichever of these asks for most. It is the same for every part of the scheduler: ShortOf holds members
-// against it, and sessions see MinAvailable, by which upstream's functions come to the same.
+// The minimum of a gang is minMember of its members in all, minTaskMember of every role (unless their sum exceeds minMember),
+// and the minima of its sub-groups, whichever asks for most. Every part of the scheduler applies the same rule: ShortOf checks
+// members against it, and ApplyMinimum gives it to a job of a snapshot, where upstream's functions read it.
 
-// LeastMembers is how many members reach the gang's minimum at the least: minMember, or what its roles or its sub-groups
-// need together when that is more.
+// LeastMembers returns the smallest number of members that can reach the gang's minimum: minMember, or what its roles or its
+// sub-groups need together when that is more.
 func LeastMembers(pg *api.PodGroup) int32 {
 	var roles, subGroups int64
-	for _, n := range RoleMinima(pg, &pg.Spec) {
+	for _, n := range RoleMinima(&pg.Spec) {
 		roles += max(0, int64(n))
 	}
 	for _, policy := range pg.Spec.SubGroupPolicy {
@@ -32,18 +33,36 @@ func LeastMembers(pg *api.PodGroup) int32 {
 	return int32(min(max(int64(pg.Spec.MinMember), roles, subGroups), math.MaxInt32))
 }
 
-// RoleMinima returns the minima of the gang's task roles as the spec has them, live or not. The controller of a Volcano Job fills in the replicas of every
-// task that names no minimum of its own; when such a Job's minMember is less than their sum, these are no minima, as
-// upstream has it: the Job is meant to run with fewer.
-func RoleMinima(pg *api.PodGroup, spec *scheduling.PodGroupSpec) map[string]int32 {
-	var sum int64
-	for _, n := range spec.MinTaskMember {
-		sum += int64(n)
-	}
-	if int64(spec.MinMember) < sum && OfVolcanoJob(pg) {
+// RoleMinima returns the minima of the gang's roles. As upstream has it, there are none when minMember is less than the sum of
+// minTaskMember: the gang may run with fewer members than its roles list, whichever these are
+// (https://github.com/volcano-sh/volcano/issues/1755).
+func RoleMinima(spec *scheduling.PodGroupSpec) map[string]int32 {
+	if int64(spec.MinMember) < sumOf(spec.MinTaskMember) {
 		return nil
 	}
 	return spec.MinTaskMember
+}
+
+func sumOf(minima map[string]int32) (sum int64) {
+	for _, n := range minima {
+		sum += int64(n)
+	}
+	return sum
+}
+
+// ApplyMinimum sets the minima that a session reads to those of the job's PodGroup. The job is a copy for the session.
+func ApplyMinimum(job *api.JobInfo) {
+	job.MinAvailable = LeastMembers(job.PodGroup)
+	if len(RoleMinima(&job.PodGroup.Spec)) == 0 {
+		clear(job.TaskMinAvailable)
+		job.TaskMinAvailableTotal = 0
+	}
+}
+
+// MinimumApplied reports whether the job has the minima of the PodGroup, as ApplyMinimum sets them.
+func MinimumApplied(job *api.JobInfo, pg *api.PodGroup) bool {
+	minima := RoleMinima(&pg.Spec)
+	return job.MinAvailable == LeastMembers(pg) && int64(job.TaskMinAvailableTotal) == sumOf(minima) && maps.Equal(job.TaskMinAvailable, minima)
 }
 
 // OfVolcanoJob is true of the PodGroup of a Volcano Job, whose controller makes its pods, task after task if need be.

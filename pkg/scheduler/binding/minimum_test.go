@@ -12,26 +12,53 @@ import (
 
 func TestLeastMembers(t *testing.T) {
 	group := schedtest.MakePodGroup
-	ofJob := func() *schedtest.PodGroupBuilder { return group().OwnedBy("batch.volcano.sh/v1alpha1", "Job") }
 	tests := map[string]struct {
 		group *schedtest.PodGroupBuilder
 		want  int32
 	}{
 		"minMember alone":                                        {group: group().MinMember(3), want: 3},
 		"roles that need fewer":                                  {group: group().MinMember(3).MinTaskMember("worker", 2), want: 3},
-		"roles that need more":                                   {group: group().MinMember(1).MinTaskMember("leader", 1).MinTaskMember("worker", 2), want: 3},
-		"roles of a Volcano Job that may run with fewer":         {group: ofJob().MinMember(1).MinTaskMember("worker", 2), want: 1},
-		"roles of another kind of Job":                           {group: group().OwnedBy("batch/v1", "Job").MinMember(1).MinTaskMember("worker", 2), want: 2},
+		"roles whose sum exceeds minMember are no minima":        {group: group().MinMember(2).MinTaskMember("leader", 1).MinTaskMember("worker", 2), want: 2},
 		"sub-groups that need more":                              {group: group().MinMember(1).SubGroups("racks", "rack", 2, 4), want: 8},
 		"sub-groups of several policies":                         {group: group().MinMember(1).SubGroups("a", "a", 2, 4).SubGroups("b", "b", 1, 1), want: 9},
 		"a negative role takes nothing from the others":          {group: group().MinMember(1).MinTaskMember("a", -5).MinTaskMember("b", 2), want: 2},
-		"more than a number holds is as many as can be":          {group: group().MinTaskMember("a", 1<<31-1).MinTaskMember("b", 1<<31-1), want: 1<<31 - 1},
+		"a sum of roles that is more than a number holds":        {group: group().MinMember(3).MinTaskMember("a", 1<<31-1).MinTaskMember("b", 1<<31-1), want: 3},
 		"sub-groups that are more than a number holds, likewise": {group: group().SubGroups("a", "a", 1<<31-1, 1<<31-1), want: 1<<31 - 1},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			if got := LeastMembers(jobOf(t, tt.group, nil).PodGroup); got != tt.want {
 				t.Errorf("the gang needs %d members at the least, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestApplyMinimum: upstream's functions come to the rule of ShortOf, also where sub-groups ask for more members than minMember.
+func TestApplyMinimum(t *testing.T) {
+	group := func() *schedtest.PodGroupBuilder {
+		return schedtest.MakePodGroup().MinTaskMember("leader", 1).MinTaskMember("worker", 1)
+	}
+	tests := map[string]struct {
+		group *schedtest.PodGroupBuilder
+		want  bool
+	}{
+		"the roles are minima":                      {group: group().MinMember(2)},
+		"their sum exceeds minMember":               {group: group().MinMember(1), want: true},
+		"their sum does not exceed the sub-groups'": {group: group().MinMember(1).SubGroups("racks", "sub", 2, 1), want: true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			job := jobOf(t, tt.group, tasks{{role: "worker", sub: "a", status: api.Bound}, {role: "worker", sub: "b", status: api.Bound}})
+			if MinimumApplied(job, job.PodGroup) == tt.want {
+				t.Errorf("before ApplyMinimum the job has the minima: %t", !tt.want)
+			}
+			ApplyMinimum(job)
+			if ready := job.CheckTaskReady() && job.IsReady(); ready != tt.want || !MinimumApplied(job, job.PodGroup) {
+				t.Errorf("two workers are ready: %t, want %t; minima applied: %t", ready, tt.want, MinimumApplied(job, job.PodGroup))
+			}
+			if err := ShortOf(job, &job.PodGroup.Spec, Placed); (err == nil) != tt.want {
+				t.Errorf("ShortOf returned %v, want an error: %t", err, !tt.want)
 			}
 		})
 	}

@@ -87,6 +87,13 @@ func (h *hyperNodes) nodeChanged(name string) {
 	h.changed[name] = true
 }
 
+// none reports whether the cluster had no HyperNodes when the current session opened.
+func (h *hyperNodes) none() bool {
+	h.reading.Lock()
+	defer h.reading.Unlock()
+	return len(h.claims) == 0
+}
+
 func (h *hyperNodes) hyperNodeChanged() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -89,6 +89,7 @@ func (c *Cache) arriving(job *api.JobInfo) bool {
 func (c *Cache) correctStatus(job *api.JobInfo, inFlight, blocked bool) {
 	status := &job.PodGroup.Status
 	removeCondition(status, isDelay)
+	c.reportIneffective(job)
 	defer c.delays.correct(job.UID, status)
 	short := binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed)
 	whole := short == nil

@@ -20,8 +20,7 @@ import (
 //   - Faulty HyperNodes are left out (hypernodes.go).
 //   - Pods hold no more than their node has (overdraft.go).
 //   - Nodes have ledgers of their devices of their own.
-//   - A job's MinAvailable is the least its whole minimum needs, so that upstream counts minTaskMember wherever it is a
-//     minimum.
+//   - A job has the minima of binding.ApplyMinimum.
 //   - Victims of an eviction are leaving (evictor.go).
 //   - Pending tasks have a pod of their own, because allocation writes the node's name and plugins write annotations
 //     into it, which upstream does to the informer's pod.
@@ -63,7 +62,7 @@ func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 func (c *Cache) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share, by *snapshot.Snapshotter) {
 	c.forgetIncomplete()
 	for _, job := range snapshot.Jobs {
-		job.MinAvailable = binding.LeastMembers(job.PodGroup)
+		binding.ApplyMinimum(job)
 	}
 	c.setAside(snapshot, by)
 	boundByNodes(snapshot, lost)

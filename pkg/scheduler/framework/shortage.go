@@ -65,7 +65,7 @@ func missingPods(job *api.JobInfo) Wait {
 		parts = append(parts, part)
 	}
 	short := brief.List{First: maxNamed}
-	minima := binding.RoleMinima(job.PodGroup, spec)
+	minima := binding.RoleMinima(spec)
 	for role, least := range minima {
 		if roles[role] < least {
 			short.Add(role)
@@ -145,7 +145,7 @@ func gatesText(job *api.JobInfo) string {
 	text := fmt.Sprintf("minMember is %d and of the %d pods %d %s", spec.MinMember, all.pods, all.gated, wait(all.gated))
 	if int32(all.pods-all.gated) >= spec.MinMember {
 		short := brief.List{First: 1}
-		minima := binding.RoleMinima(job.PodGroup, spec)
+		minima := binding.RoleMinima(spec)
 		for role, least := range minima {
 			if of := roles[role]; int32(of.pods-of.gated) < least {
 				short.Add(role)

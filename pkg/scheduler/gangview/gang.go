@@ -16,6 +16,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -77,14 +78,14 @@ type Verdict struct {
 func see(job *api.JobInfo) (g Gang, annotations map[string]string) {
 	g = Gang{
 		Namespace: job.Namespace, Name: job.Name, Queue: string(job.Queue), Priority: job.Priority, Members: membersOf(job),
-		Minimum: Minimum{Members: job.MinAvailable, Roles: some(job.TaskMinAvailable)},
+		Minimum: Minimum{Members: job.MinAvailable},
 	}
 	pg := job.PodGroup
 	if pg == nil {
 		g.Namespace, g.Name, _ = strings.Cut(string(job.UID), "/")
 		return g, nil
 	}
-	g.Minimum.SubGroups = some(subGroupsOf(pg))
+	g.Minimum.Roles, g.Minimum.SubGroups = some(binding.RoleMinima(&pg.Spec)), some(subGroupsOf(pg))
 	g.Created, g.Phase, g.Owner = pg.CreationTimestamp.UTC(), string(pg.Status.Phase), ownerOf(pg)
 	if g.Source = pg.Annotations[gangs.SourceAnnotation]; g.Source == "" {
 		g.Source = scheduling.GroupName

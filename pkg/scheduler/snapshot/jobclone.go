@@ -70,9 +70,8 @@ func (j *jobClone) unchanged(source *api.JobInfo, priority int32) bool {
 // equalJob compares what stands in both alike, but not tasks and sub-jobs.
 func equalJob(c, source *api.JobInfo) bool {
 	return c.UID == source.UID && c.PgUID == source.PgUID && c.Name == source.Name && c.Namespace == source.Namespace && c.Queue == source.Queue &&
-		c.MinAvailable == binding.LeastMembers(source.PodGroup) && c.WaitingTime == source.WaitingTime && c.AllocatedHyperNode == source.AllocatedHyperNode &&
-		equalMap(c.MinSubJobs, source.MinSubJobs) && equalMap(c.TaskMinAvailable, source.TaskMinAvailable) &&
-		c.TaskMinAvailableTotal == source.TaskMinAvailableTotal && c.CreationTimestamp == source.CreationTimestamp &&
+		binding.MinimumApplied(c, source.PodGroup) && c.WaitingTime == source.WaitingTime && c.AllocatedHyperNode == source.AllocatedHyperNode &&
+		equalMap(c.MinSubJobs, source.MinSubJobs) && c.CreationTimestamp == source.CreationTimestamp &&
 		c.Preemptable == source.Preemptable && c.RevocableZone == source.RevocableZone && c.Budget != nil && *c.Budget == *source.Budget &&
 		equalPodGroup(c.PodGroup, source.PodGroup)
 }

@@ -67,12 +67,10 @@ func (p *taskPlacer) placeOnNode(task *api.TaskInfo, cache *feasible.ClassCache,
 	return true
 }
 
-// neededByRole is how many more tasks of each role the job's minimum needs. The roles' minima do not
-// count when they are more than the job's, which they only are where they are no minima
-// (https://github.com/volcano-sh/volcano/issues/1755).
+// neededByRole returns how many more tasks of each role the job's minimum needs.
 func (r *jobRun) neededByRole() map[string]int32 {
 	job := r.job
-	if !r.gangDecides || job.MinAvailable < job.TaskMinAvailableTotal {
+	if !r.gangDecides {
 		return nil
 	}
 	needed := maps.Clone(job.TaskMinAvailable)

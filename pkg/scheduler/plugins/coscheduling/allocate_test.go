@@ -166,6 +166,8 @@ func TestWhatIsPlaced(t *testing.T) {
 		"strict, one above the minimum fits nowhere":        {"5", []gangOf{{name: "x", minimum: 4, waiting: 6, annotations: says(mode, "Strict")}}, nil, nil},
 		"strict, all fit":                                   {"6", []gangOf{{name: "x", minimum: 4, waiting: 6, annotations: says(mode, "Strict")}}, map[string]int{"x": 6}, nil},
 		"strict and satisfied, what fits":                   {"6", []gangOf{{name: "x", minimum: 4, running: 4, waiting: 4, satisfied: true, annotations: says(mode, "Strict")}}, map[string]int{"x": 2}, nil},
+		"strict, one beside those that run fits nowhere":    {"5", []gangOf{{name: "x", minimum: 4, running: 2, waiting: 4, annotations: says(mode, "Strict")}}, nil, nil},
+		"strict, fewer wait than the minimum asks for":      {"9", []gangOf{{name: "x", minimum: 4, running: 4, waiting: 2, annotations: says(mode, "Strict", policy, "only-waiting")}}, nil, nil},
 		"NonStrict, one above the minimum fits nowhere":     {"5", []gangOf{{name: "x", minimum: 4, waiting: 6, annotations: says(mode, "NonStrict")}}, map[string]int{"x": 5}, nil},
 		"NonStrict, the minimum does not fit (G44)":         {"3", []gangOf{{name: "x", minimum: 4, waiting: 6, annotations: says(mode, "NonStrict")}}, nil, nil},
 		"group, one gang is short of pods (G17)":            {"9", []gangOf{{name: "x", minimum: 2, waiting: 2, annotations: xy}, {name: "y", minimum: 3, waiting: 2, annotations: xy}}, nil, map[string]string{"x": "ns/y has 2 of 3 pods"}},

@@ -51,7 +51,7 @@ func TestWhichGangsAreBoundInPart(t *testing.T) {
 		"it lost a member and was made larger":         {group: group(1000), pods: []*schedtest.PodBuilder{runs("0", "2"), waits("1")}},
 		"it grew, and what was bound since is short":   {group: group(3), pods: []*schedtest.PodBuilder{runs("0", "2"), runs("1", "3"), waits("2")}, want: true},
 		"roles ask for more than when it was bound": {
-			group: group(1).MinTaskMember("worker", 3), pods: []*schedtest.PodBuilder{runs("0", "2").Role("worker"), waits("1").Role("worker")},
+			group: group(3).MinTaskMember("worker", 3), pods: []*schedtest.PodBuilder{runs("0", "2").Role("worker"), waits("1").Role("worker")},
 		},
 		"its leader is lost": {
 			group: group(2).MinTaskMember("leader", 1), want: true,

@@ -62,7 +62,7 @@ func (c *recordingCache) Snapshot() *api.ClusterInfo {
 	snapshot := c.SchedulerCache.Snapshot()
 	devices.Own(snapshot.Nodes)
 	for _, job := range snapshot.Jobs {
-		job.MinAvailable = binding.LeastMembers(job.PodGroup)
+		binding.ApplyMinimum(job)
 		for _, task := range job.TaskStatusIndex[api.Pending] {
 			own := *task.Pod
 			own.Annotations = maps.Clone(own.Annotations)

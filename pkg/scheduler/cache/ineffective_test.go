@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestFieldsWithoutEffectAreReported: such a gang runs, and its PodGroup says which of its fields have no effect.
+func TestFieldsWithoutEffectAreReported(t *testing.T) {
+	group := func() *schedtest.PodGroupBuilder { return schedtest.MakePodGroup().Name("g").MinMember(1) }
+	roles := func() *schedtest.PodGroupBuilder {
+		return group().MinTaskMember("leader", 1).MinTaskMember("worker", 2)
+	}
+	defaultClass := schedtest.PriorityClass("normal", 5)
+	defaultClass.GlobalDefault = true
+	const noClass = `True IneffectiveFields: PriorityClass "high" does not exist: the gang has priority `
+	tests := map[string]struct {
+		class     *schedulingv1.PriorityClass
+		hyperNode *schedtest.HyperNodeBuilder
+		group     *schedtest.PodGroupBuilder
+		want      string
+		// mended is the PodGroup once its user has corrected it.
+		mended *schedtest.PodGroupBuilder
+	}{
+		"role minima whose sum exceeds minMember": {
+			group: roles(), mended: roles().MinMember(3),
+			want: "True IneffectiveFields: minTaskMember does not count, because its sum 3 exceeds minMember 1: set minMember to 3 to require the minimum of every role",
+		},
+		"role minima of a Volcano Job": {group: roles().OwnedBy("batch.volcano.sh/v1alpha1", "Job")},
+		"a PriorityClass that does not exist": {
+			class: schedtest.PriorityClass("low", 1), group: group().PriorityClass("high"), mended: group().PriorityClass("low"), want: noClass + "0",
+		},
+		"a PriorityClass that does not exist beside a default": {
+			class: defaultClass, group: group().PriorityClass("high"), want: noClass + "5",
+		},
+		"a PriorityClass where the scheduler watches none": {group: group().PriorityClass("high")},
+		"hard topology without HyperNodes": {
+			group: group().Topology(v1beta1.HardNetworkTopologyMode, 1), mended: group().Topology(v1beta1.SoftNetworkTopologyMode, 1),
+			want: "True IneffectiveFields: networkTopology of mode hard has no effect, because the cluster has no HyperNodes: the gang may be placed on any nodes",
+		},
+		"hard topology with HyperNodes": {
+			hyperNode: schedtest.MakeHyperNode().Name("h").Tier(1).Nodes("n"), group: group().Topology(v1beta1.HardNetworkTopologyMode, 1),
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				if tt.class != nil {
+					w.AddPriorityClass(tt.class)
+				}
+				if tt.hyperNode != nil {
+					w.hyperNode(tt.hyperNode.Obj())
+				}
+				w.add(schedtest.MakeNode().Name("n").Obj(), tt.group.Obj(), pod(0).Node("n").Phase(v1.PodRunning).Obj())
+				w.settled()
+				reported := func() string {
+					w.SessionSnapshot()
+					w.verdict(saysRunning)
+					time.Sleep(2 * statuswriter.Settle)
+					synctest.Wait()
+					return w.condition(v1beta1.PodGroupConditionType(IneffectiveFields))
+				}
+				if diff := cmp.Diff(tt.want, reported()); diff != "" {
+					t.Errorf("condition (-want +got):\n%s", diff)
+				}
+				if tt.mended == nil {
+					return
+				}
+				w.add(tt.mended.Obj())
+				if got := reported(); got != "" {
+					t.Errorf("condition of the corrected PodGroup: %q", got)
+				}
+			})
+		})
+	}
+}
