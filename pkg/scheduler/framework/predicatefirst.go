@@ -23,12 +23,12 @@ func (ssn *Session) EnqueueFirst(plugin string) {
 	ssn.askFirst(plugin, func(o *conf.PluginOption) **bool { return &o.EnabledJobEnqueued })
 }
 
-// askFirst puts what the switch is for before all tiers.
+// askFirst moves the extension point that the switch enables before all tiers, if the conf enables it.
 func (ssn *Session) askFirst(plugin string, enabled func(*conf.PluginOption) **bool) {
 	yes := true
 	first := conf.PluginOption{Name: plugin}
 	*enabled(&first) = &yes
-	tiers := []conf.Tier{{Plugins: []conf.PluginOption{first}}}
+	tiers, moved := []conf.Tier{{Plugins: []conf.PluginOption{first}}}, false
 	for _, tier := range ssn.Tiers {
 		tier.Plugins = slices.Clone(tier.Plugins) // the profile's own, which sessions share
 		for i := range tier.Plugins {
@@ -36,13 +36,13 @@ func (ssn *Session) askFirst(plugin string, enabled func(*conf.PluginOption) **b
 			if option.Name != plugin {
 				continue
 			}
-			on := enabled(option)
-			if *on == nil || !**on {
-				return
+			if on := enabled(option); *on != nil && **on {
+				*on, moved = nil, true
 			}
-			*on = nil
 		}
 		tiers = append(tiers, tier)
 	}
-	ssn.Tiers = tiers
+	if moved {
+		ssn.Tiers = tiers
+	}
 }

@@ -5,6 +5,7 @@ package ibcluster
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -148,8 +149,25 @@ func TestWithoutMinimumMembersAreLetIn(t *testing.T) {
 	}
 }
 
-// TestAGangThatNoClusterHoldsLeavesRoomForOthers: what it asks for is not promised to it.
+// TestAGangThatNoClusterHoldsLeavesRoomForOthers: its request is promised to it neither by the cluster nor by its queue, wherever
+// the conf has the plugin.
 func TestAGangThatNoClusterHoldsLeavesRoomForOthers(t *testing.T) {
+	data, err := os.ReadFile("../../../../config/samples/ibcluster.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sample := strings.NewReplacer("  - name: coscheduling\n", "", "  - name: volumebinding\n", "", "  - name: overcommit\n", "").Replace(string(data))
+	if !strings.Contains(sample, "  - name: proportion\n") {
+		t.Fatal("the sample does not name proportion")
+	}
+	first := strings.Replace(conf(), "  - name: ibcluster\n", "", 1)
+	first = strings.Replace(first, "  - name: priority\n", "  - name: priority\n  - name: ibcluster\n", 1)
+	confs := map[string]string{
+		"first":            strings.Replace(first, "  - name: conformance\n", "  - name: conformance\n- plugins:\n  - name: overcommit\n    arguments:\n      overcommit-factor: 1\n", 1),
+		"after overcommit": strings.Replace(conf(), "  - name: ibcluster\n", "  - name: overcommit\n    arguments:\n      overcommit-factor: 1\n  - name: ibcluster\n", 1),
+		"as in the sample": sample,
+		"after capacity":   strings.Replace(sample, "  - name: proportion\n", "  - name: capacity\n", 1),
+	}
 	tests := map[string]struct {
 		minMember    int32
 		minResources string
@@ -159,29 +177,30 @@ func TestAGangThatNoClusterHoldsLeavesRoomForOthers(t *testing.T) {
 		"by its members":      {3, "7500m", sized("2500m", "g0/0", "g0/1", "g0/2")},
 	}
 	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			w := sessiontest.World{Nodes: nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b"), Pods: tt.pods}
-			asking := func(name string, minMember int32, cpu string) {
-				w.PodGroups = append(w.PodGroups, gang(name, minMember, "mode=required").MinResources(schedtest.Resources{"cpu": cpu}).Phase(v1beta1.PodGroupPending).Obj())
-			}
-			asking("g0", tt.minMember, tt.minResources)
-			asking("g1", 8, "8")
-			asking("g2", 8, "8")
-			f := open(t, w)
-			f.conf = strings.Replace(f.conf, "  - name: conformance\n", "  - name: conformance\n- plugins:\n  - name: overcommit\n    arguments:\n      overcommit-factor: 1\n", 1)
-			f.conf = strings.Replace(f.conf, "  - name: ibcluster\n", "", 1)
-			f.conf = strings.Replace(f.conf, "  - name: priority\n", "  - name: priority\n  - name: ibcluster\n", 1)
-			f.reopen(t, nil)
-			f.Run(enqueue.New())
-			got := map[string]scheduling.PodGroupPhase{}
-			for _, name := range []string{"g0", "g1", "g2"} {
-				got[name] = f.job(name).PodGroup.Status.Phase
-			}
-			want := map[string]scheduling.PodGroupPhase{"g0": scheduling.PodGroupPending, "g1": scheduling.PodGroupInqueue, "g2": scheduling.PodGroupInqueue}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("phases (-want +got):\n%s", diff)
-			}
-		})
+		for order, text := range confs {
+			t.Run(name+", "+order, func(t *testing.T) {
+				w := sessiontest.World{Nodes: nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b"), Pods: tt.pods}
+				w.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name(schedtest.Queue).Capability(schedtest.Resources{"cpu": "16"}).Obj()}
+				asking := func(name string, minMember int32, cpu string) {
+					w.PodGroups = append(w.PodGroups, gang(name, minMember, "mode=required").MinResources(schedtest.Resources{"cpu": cpu}).Phase(v1beta1.PodGroupPending).Obj())
+				}
+				asking("g0", tt.minMember, tt.minResources)
+				asking("g1", 8, "8")
+				asking("g2", 8, "8")
+				f := open(t, w)
+				f.conf = text
+				f.reopen(t, nil)
+				f.Run(enqueue.New())
+				got := map[string]scheduling.PodGroupPhase{}
+				for _, name := range []string{"g0", "g1", "g2"} {
+					got[name] = f.job(name).PodGroup.Status.Phase
+				}
+				want := map[string]scheduling.PodGroupPhase{"g0": scheduling.PodGroupPending, "g1": scheduling.PodGroupInqueue, "g2": scheduling.PodGroupInqueue}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("phases (-want +got):\n%s", diff)
+				}
+			})
+		}
 	}
 }
 

@@ -89,6 +89,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.reportProblems(ssn, s.forest.Problems())
 	ssn.AddJobValidFn(Name, s.valid)
 	ssn.AddJobEnqueueableFn(Name, s.enqueueable)
+	ssn.EnqueueFirst(Name)
 	ssn.AddNodeGroupFn(Name, s.nodeGroups)
 	ssn.AddNodeGroupOrderFn(Name, s.score, framework.BeforeTrial())
 	ssn.AddPredicateFn(Name, s.predicate)
