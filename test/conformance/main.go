@@ -39,6 +39,14 @@ type options struct {
 	root     string
 }
 
+// page is where the page is written: docs, below the root unless it is absolute.
+func (o options) page() string {
+	if filepath.IsAbs(o.docs) {
+		return o.docs
+	}
+	return filepath.Join(o.root, o.docs)
+}
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout)
@@ -94,7 +102,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	report := compare(found, expected, accepted, opts.covers)
 	if opts.docs != "" {
-		errs = append(errs, os.WriteFile(filepath.Join(opts.root, opts.docs), []byte(report.page(source, time.Since(began))), 0o644))
+		errs = append(errs, os.WriteFile(opts.page(), []byte(report.page(source, time.Since(began))), 0o644))
 	}
 	return errors.Join(append(errs, report.print(out))...)
 }
