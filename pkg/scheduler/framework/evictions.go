@@ -25,8 +25,9 @@ type heldEviction struct {
 	reason string
 }
 
-// Evictions lists the tasks evicted so far; those of statements that were discarded are not among them, nor those that are held.
-func (ssn *Session) Evictions() []Eviction { return ssn.evictions }
+// AddEvictedFn has the function called with each eviction once it is sent; those of statements that are discarded never are, and those that
+// are held when the session closes.
+func (ssn *Session) AddEvictedFn(fn func(Eviction)) { ssn.evicted = append(ssn.evicted, fn) }
 
 // Withdrawn are the gangs for which tasks were evicted in vain, with the members that were to take their place. It is known once the
 // session closes.
@@ -46,7 +47,9 @@ func (c *sessionCache) evict(eviction Eviction, reason string) error {
 	if err := c.Cache.Evict(eviction.Task, reason); err != nil {
 		return err
 	}
-	c.session.evictions = append(c.session.evictions, eviction)
+	for _, evicted := range c.session.evicted {
+		evicted(eviction)
+	}
 	return nil
 }
 

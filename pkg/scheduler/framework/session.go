@@ -37,7 +37,7 @@ type Session struct {
 	nodeGroups      []namedNodeGroupFn
 	gatherers       []GatherFn
 	avoids          []AvoidFn
-	urgent          []UrgentFn
+	urgent          []func(*api.JobInfo) (Urgency, bool)
 	units           []UnitFn
 	nodeGroupOrders []nodeGroupOrder
 	uncacheable     map[string]UncacheableTaskFn
@@ -65,8 +65,8 @@ type Session struct {
 	forecasters []Forecaster
 	// handedOver are the tasks that the session has added to transactions.
 	handedOver map[api.TaskID]bool
-	// evictions are those the session's statements have committed.
-	evictions []Eviction
+	// evicted are called with the evictions that the session's statements have committed.
+	evicted []func(Eviction)
 	// held are those that wait for the session's end, withdrawn those of them that were in vain, evict sends the others, and groups is
 	// whether there are gangs for whose sake they wait; nil until somebody asks.
 	held      []heldEviction

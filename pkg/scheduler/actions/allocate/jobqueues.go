@@ -3,6 +3,7 @@
 package allocate
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -19,9 +20,14 @@ import (
 type jobQueues struct {
 	queues *util.PriorityQueue
 	jobs   map[api.QueueID]*util.PriorityQueue
-	// urgent are jobs that go before the queues, in the plugins' order.
-	urgent  []*api.JobInfo
+	// urgent are jobs that go before the queues, by the plugins that want it, and then in the plugins' order.
+	urgent  []urgentJob
 	pending map[api.JobID]*pendingTasks
+}
+
+type urgentJob struct {
+	*api.JobInfo
+	framework.Urgency
 }
 
 // newJobQueues lists what is to be placed. Jobs are pushed by their keys, so that the order among equals is always the same.
@@ -43,8 +49,8 @@ func (s *solver) newJobQueues() *jobQueues {
 		if q.jobs[job.Queue] == nil {
 			q.jobs[job.Queue] = util.NewPriorityQueue(s.jobOrder)
 		}
-		if s.ssn.Urgent(job) {
-			q.urgent = append(q.urgent, job)
+		if urgency, urgent := s.ssn.Urgency(job); urgent {
+			q.urgent = append(q.urgent, urgentJob{job, urgency})
 		} else {
 			q.jobs[job.Queue].Push(job)
 		}
@@ -55,7 +61,10 @@ func (s *solver) newJobQueues() *jobQueues {
 			}
 		}
 	}
-	slices.SortStableFunc(q.urgent, byOrder[*api.JobInfo](s.jobOrder))
+	inOrder := byOrder[*api.JobInfo](s.jobOrder)
+	slices.SortStableFunc(q.urgent, func(l, r urgentJob) int {
+		return cmp.Or(cmp.Compare(l.Rank, r.Rank), inOrder(l.JobInfo, r.JobInfo))
+	})
 	return q
 }
 

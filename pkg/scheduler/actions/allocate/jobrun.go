@@ -86,6 +86,9 @@ func (s *solver) newJobRun(job *api.JobInfo, pending *pendingTasks, alone bool) 
 		solver: s, job: job, pending: pending, groups: groups, gathering: gathering, alone: alone, places: 1, members: s.progressOf(job).members,
 		tried: map[*nodeset.Set]bool{}, shortfalls: map[*nodeset.Set]shortfall{}, phases: []bool{true, false},
 	}
+	if pending.idleOnly {
+		r.phases = []bool{true}
+	}
 	if groups != nil || r.dividesItself() {
 		r.packing = r.jobInput()
 	}

@@ -22,6 +22,8 @@ type pendingTasks struct {
 	needed map[api.SubJobID]bool
 	// fitErrors are why tasks fitted nowhere that are not looked at again, while others of the job were.
 	fitErrors map[api.TaskID]*api.FitErrors
+	// idleOnly is true if others of the job wait for resources being released: of those no more are kept for it.
+	idleOnly bool
 }
 
 func (p *pendingTasks) empty() bool { return len(p.tasks) == 0 }
@@ -67,6 +69,34 @@ func (p *pendingTasks) keepOnly(rest map[api.SubJobID][]*api.TaskInfo) {
 	if done {
 		p.subJobs = slices.DeleteFunc(p.subJobs, func(subJob *api.SubJobInfo) bool { return len(p.tasks[subJob.UID]) == 0 })
 	}
+}
+
+// setAside leaves only the given tasks to be placed, and returns the others for putBack; nil if there are none, and if only is nil.
+func (p *pendingTasks) setAside(only map[api.TaskID]bool) *pendingTasks {
+	if only == nil {
+		return nil
+	}
+	whole := &pendingTasks{subJobs: slices.Clone(p.subJobs), tasks: maps.Clone(p.tasks)}
+	rest, fewer := map[api.SubJobID][]*api.TaskInfo{}, false
+	for uid, tasks := range p.tasks {
+		rest[uid] = slices.DeleteFunc(slices.Clone(tasks), func(task *api.TaskInfo) bool { return !only[task.UID] })
+		fewer = fewer || len(rest[uid]) < len(tasks)
+	}
+	if !fewer {
+		return nil
+	}
+	p.keepOnly(rest)
+	return whole
+}
+
+// putBack puts back those tasks of the whole that still wait.
+func (p *pendingTasks) putBack(whole *pendingTasks) {
+	p.subJobs, p.tasks = whole.subJobs, whole.tasks
+	rest := map[api.SubJobID][]*api.TaskInfo{}
+	for uid, tasks := range p.tasks {
+		rest[uid] = slices.DeleteFunc(slices.Clone(tasks), func(task *api.TaskInfo) bool { return task.Status != api.Pending })
+	}
+	p.keepOnly(rest)
 }
 
 // newPendingTasks lists what of the job is to be placed. Gated tasks (KEP-3521) wait for their gates, tasks without requests

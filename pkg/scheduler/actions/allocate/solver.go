@@ -66,17 +66,37 @@ func (s *solver) placeJobs() {
 	q := s.newJobQueues()
 	for _, job := range q.urgent {
 		if s.ssn.Overused(s.ssn.Queues[job.Queue]) {
-			q.jobs[job.Queue].Push(job) // it is told so with the others
+			q.jobs[job.Queue].Push(job.JobInfo) // it is told so with the others
 			continue
 		}
 		s.ssn.Turn(job.UID)
-		s.takeTurn(q, job, false)
+		s.takeUrgentTurn(q, job)
 	}
 	q.pushQueues(s.ssn)
 	klog.V(3).InfoS("Allocating", "queues", q.queues.Len())
 	for !q.queues.Empty() {
 		s.serveQueue(q, q.queues.Pop().(*api.QueueInfo))
 	}
+}
+
+// takeUrgentTurn places the job's urgent tasks. Its other tasks have the job's turn in its queue, where they get idle resources.
+func (s *solver) takeUrgentTurn(q *jobQueues, job urgentJob) {
+	pending := q.pending[job.UID]
+	var others *pendingTasks
+	if gangs, all := s.ssn.Companions(job.JobInfo); gangs == nil && all {
+		others = pending.setAside(job.Only)
+	}
+	if others == nil {
+		s.takeTurn(q, job.JobInfo, false)
+		return
+	}
+	if !pending.empty() {
+		s.placeJob(job.JobInfo, pending, false)
+		delete(s.progress, job.UID)
+	}
+	pending.putBack(others)
+	pending.idleOnly = len(job.TaskStatusIndex[api.Pipelined]) > 0
+	q.jobs[job.Queue].Push(job.JobInfo)
 }
 
 // serveQueue gives the next job of the queue its turn, and puts the queue back while it has jobs.

@@ -437,7 +437,7 @@ func TestClaim(t *testing.T) {
 	})
 }
 
-// TestWhatASessionNotesOfEvictions: those who wait for room that somebody else's leaving makes have evicted nobody, and a queue
+// TestWhatASessionNotesOfEvictions, whether or not it reaches its end: those who wait for room that somebody else's leaving makes have evicted nobody, and a queue
 // whose own gang took the room from another of it was not taken from.
 func TestWhatASessionNotesOfEvictions(t *testing.T) {
 	for action, taken := range map[string]bool{preempt: false, reclaim: true} {
@@ -446,25 +446,27 @@ func TestWhatASessionNotesOfEvictions(t *testing.T) {
 		w.gang("lends", "q1", "1", 0, 2, "n", "n")
 		w.gang("wants", "q2", "1", 1, 1)
 		w.gang("follows", "q3", "1", 1, 1)
-		s := brew(t, w.World, fmt.Sprintf(tiers, Name, false))
+		s := brew(t, w.World, strings.ReplaceAll(fmt.Sprintf(tiers, Name, false), "predicates", "binpack")) // predicates reserves only for tasks that it was asked about
 		synctest.Test(t, func(t *testing.T) {
 			ssn := s.cluster.Open(s.registry, s.conf)
 			ssn.Action = action
+			statement := vcframework.NewStatement(ssn.Session.Session)
 			for _, task := range ssn.Jobs[schedtest.Namespace+"/lends"].Tasks {
-				if err := ssn.Session.Evict(task, "reason"); err != nil {
+				if err := statement.Evict(task.Clone(), "reason"); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for gang, evicts := range map[api.JobID]bool{"wants": true, "follows": false} {
-				job := ssn.Jobs[schedtest.Namespace+"/"+gang]
-				for _, task := range job.Tasks {
-					task.NodeName, task.EvictionOccurred = "n", evicts
-					if err := job.UpdateTaskStatus(task, api.Pipelined); err != nil {
+				for _, task := range ssn.Jobs[schedtest.Namespace+"/"+gang].Tasks {
+					if err := statement.Pipeline(task, "n", evicts); err != nil {
 						t.Fatal(err)
 					}
 				}
 			}
-			ssn.Close()
+			statement.Commit()
+			if action == reclaim {
+				ssn.Close() // and otherwise it panics
+			}
 			if len(s.plugin.claims) != 1 || s.plugin.claims[schedtest.Namespace+"/wants"] == nil {
 				t.Errorf("after %s there are the claims %v, want that of the gang that had pods evicted", action, s.plugin.claims)
 			}

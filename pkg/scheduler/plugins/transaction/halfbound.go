@@ -5,6 +5,7 @@ package transaction
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -36,8 +37,9 @@ func (p *plugin) findHalfBound(ssn *framework.Session) {
 	p.halfBound, p.ofGroup = map[api.JobID]time.Time{}, map[api.JobID]bool{}
 	p.formerGroups, p.groups = p.groups, map[api.JobID]group{}
 	_, p.coscheduling = ssn.PluginOption(gangs.Plugin)
-	underWay := map[api.JobID]time.Time{}
-	defer func() { p.completed.since = underWay }()
+	p.keepTakenFrom(ssn.Jobs)
+	underWay, seen := map[api.JobID]time.Time{}, map[api.JobID]time.Time{}
+	defer func() { p.memory.binding, p.memory.seen = underWay, seen }()
 	for uid, job := range ssn.Jobs {
 		known, waits := conditionOf(job), waitsInPart(job)
 		short := p.groupFellShort(ssn.Jobs, job)
@@ -51,29 +53,43 @@ func (p *plugin) findHalfBound(ssn *framework.Session) {
 		if short == nil {
 			short = p.fellShort(job)
 		}
+		if short != nil {
+			seen[uid] = sinceOr(p.memory.seen, uid, time.Now())
+		}
 		switch {
 		case short == nil && known != nil:
 			dropCondition(job)
 			continue
 		case short != nil && known != nil && len(job.TaskStatusIndex[api.Binding]) > 0: // that it is bound in part is still true
-			since, before := p.completed.since[uid]
-			if !before {
-				since = time.Now()
-			}
-			underWay[uid] = since
+			underWay[uid] = sinceOr(p.memory.binding, uid, time.Now())
 			continue
 		case short == nil || !waits:
 			continue
 		case known == nil:
-			known = tell(ssn, job, short)
-		default: // the event may have been lost, or be gone
+			known = tell(ssn, job, p.messageOf(job, short))
+		default: // the event may have been lost, or have expired
+			if ending := p.endingOf(job); !strings.HasSuffix(known.Message, ending) {
+				job.PodGroup.Status.Conditions = slices.Clone(job.PodGroup.Status.Conditions)
+				known = conditionOf(job)
+				known.Message = p.messageOf(job, short)
+			}
 			ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, gangHalfBound, known.Message)
 		}
 		p.halfBound[uid] = known.LastTransitionTime.Time
+		if seen[uid].Before(p.halfBound[uid]) {
+			p.halfBound[uid] = seen[uid]
+		}
 		if job.IsPending() {
 			job.PodGroup.Status.Phase = scheduling.PodGroupInqueue
 		}
 	}
+}
+
+func sinceOr(times map[api.JobID]time.Time, uid api.JobID, now time.Time) time.Time {
+	if since, known := times[uid]; known {
+		return since
+	}
+	return now
 }
 
 // isHalfBound is true if the gang is bound in part and nothing more of it has been placed in this session.
@@ -106,10 +122,21 @@ func (p *plugin) fellShort(job *api.JobInfo) error {
 	return short
 }
 
-// tell says on the PodGroup that its gang is bound in part, from now on.
-func tell(ssn *framework.Session, job *api.JobInfo, short error) *scheduling.PodGroupCondition {
-	message := fmt.Sprintf("part of the gang is bound and the rest is not (%v): it is completed before any other gang", short)
-	klog.InfoS("Gang is bound in part, it is completed before others", "gang", job.UID, "short", short)
+// messageOf says how the gang is bound in part, and endingOf when it is completed.
+func (p *plugin) messageOf(job *api.JobInfo, short error) string {
+	return fmt.Sprintf("part of the gang is bound and the rest is not (%v): %s", short, p.endingOf(job))
+}
+
+func (p *plugin) endingOf(job *api.JobInfo) string {
+	if p.memory.takenFrom[job.UID] {
+		return "it waits in its usual order, because members of it were evicted or deleted"
+	}
+	return "it is completed before any other gang"
+}
+
+// tell reports on the PodGroup that its gang is bound in part, from now on.
+func tell(ssn *framework.Session, job *api.JobInfo, message string) *scheduling.PodGroupCondition {
+	klog.InfoS("Gang is bound in part", "gang", job.UID, "message", message)
 	ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, gangHalfBound, message)
 	status := &job.PodGroup.Status
 	status.Conditions = append(status.Conditions, scheduling.PodGroupCondition{
@@ -145,7 +172,7 @@ func (p *plugin) OnSessionClose(ssn *framework.Session) {
 			p.evict(ssn, job)
 		}
 	}
-	for uid, since := range p.completed.since {
+	for uid, since := range p.memory.binding {
 		if job, found := ssn.Jobs[uid]; found && time.Since(since) >= p.evictAfter {
 			p.evict(ssn, job)
 		}

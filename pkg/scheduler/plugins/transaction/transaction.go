@@ -4,7 +4,7 @@
 // the scheduler puts it before the first tier of every configuration.
 //
 // It leaves gangs out that wait out a failed transaction, and keeps them off the nodes they failed on while there is room
-// elsewhere. It puts gangs first that are bound in part (halfbound.go).
+// elsewhere. It puts gangs first that are bound in part (halfbound.go), unless they were taken from (takenfrom.go).
 package transaction
 
 import (
@@ -42,16 +42,22 @@ type plugin struct {
 	groups, formerGroups map[api.JobID]group
 	// coscheduling is true if the plugin is configured that lets gangs be satisfied.
 	coscheduling bool
-	completed    *completed
+	memory       *memory
 }
 
-// completed are the gangs bound in part of which members are being bound, and since when they are without a pause. It is
-// handed on from one configuration to the next.
-type completed struct{ since map[api.JobID]time.Time }
+// memory is what is handed on from one session to the next, and from one configuration to the next.
+type memory struct {
+	// binding are the gangs bound in part of which members are being bound, and since when they are without a pause.
+	binding map[api.JobID]time.Time
+	// seen is since when this leader has seen gangs bound in part: tenants may write their conditions.
+	seen map[api.JobID]time.Time
+	// takenFrom are the gangs that wait in their usual order although they are bound in part; nil before the leader's first session.
+	takenFrom map[api.JobID]bool
+}
 
 // Spec declares the plugin over the gate.
 func Spec(gate Gate) framework.PluginSpec {
-	known := &completed{}
+	shared := &memory{}
 	return framework.PluginSpec{
 		Name: Name,
 		Doc:  "Leaves out gangs that wait out a failed bind transaction and puts gangs first that are bound in part.",
@@ -60,7 +66,7 @@ func Spec(gate Gate) framework.PluginSpec {
 		Reads:        framework.SomePodKeys(),
 		New: func(args framework.Arguments, _ framework.Handle) (framework.Plugin, error) {
 			limit, _ := args[evictAfter].(time.Duration)
-			return &plugin{gate: gate, evictAfter: limit, completed: known}, nil
+			return &plugin{gate: gate, evictAfter: limit, memory: shared}, nil
 		},
 	}
 }
@@ -70,7 +76,7 @@ func Spec(gate Gate) framework.PluginSpec {
 func Tier(limit time.Duration) conf.Tier {
 	yes := true
 	return conf.Tier{Plugins: []conf.PluginOption{{
-		Name: Name, EnabledJobOrder: &yes, EnabledJobEnqueued: &yes, EnabledPredicate: &yes,
+		Name: Name, EnabledJobEnqueued: &yes, EnabledPredicate: &yes,
 		Arguments: map[string]any{evictAfter: limit},
 	}}}
 }
@@ -92,10 +98,8 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	})
 	noteTurns(ssn)
 	ssn.AddAvoidFn(Name, func(job *api.JobInfo) []string { return p.gate.Avoid(job.UID) })
-	ssn.AddUrgentFn(Name, p.isHalfBound)
-	ssn.AddJobOrderFn(Name, func(l, r any) int {
-		return before(p.isHalfBound(l.(*api.JobInfo)), p.isHalfBound(r.(*api.JobInfo)))
-	})
+	ssn.AddUrgentFn(Name, func(job *api.JobInfo) bool { return p.isHalfBound(job) && !p.memory.takenFrom[job.UID] })
+	ssn.AddEvictedFn(p.noteTakenFrom)
 }
 
 // noteTurns notes whose turn it is, before any other plugin is asked.
@@ -113,15 +117,4 @@ func noteTurns(ssn *framework.Session) {
 		AllocateFunc:   func(event *vcframework.Event) { ssn.Turn(event.Task.Job) },
 		DeallocateFunc: func(event *vcframework.Event) { ssn.Turn(event.Task.Job) },
 	})
-}
-
-func before(left, right bool) int {
-	switch {
-	case left == right:
-		return 0
-	case left:
-		return -1
-	default:
-		return 1
-	}
 }

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package evictions
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// TestAClaimEndsWhenItsVictimShouldHaveGone: a pod may never go, for a finalizer, a dead node or a grace period of a year.
+func TestAClaimEndsWhenItsVictimShouldHaveGone(t *testing.T) {
+	const year = 365 * 24 * 3600
+	for name, c := range map[string]struct {
+		grace *int64
+		want  time.Duration
+	}{
+		"no grace period said":        {want: 90 * time.Second},
+		"five minutes to end":         {grace: seconds(300), want: 6 * time.Minute},
+		"at once":                     {grace: seconds(0), want: time.Minute},
+		"a year":                      {grace: seconds(year), want: 11 * time.Minute},
+		"more seconds than any clock": {grace: seconds(1 << 62), want: 11 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var w world
+			w.node("n")
+			w.gang("lends", "q1", "2", 0, 1, "n")
+			w.gang("wants", "q2", "2", 1, 1)
+			for _, pod := range w.Pods {
+				pod.Spec.TerminationGracePeriodSeconds = c.grace
+			}
+			s := brew(t, w.World, fmt.Sprintf(tiers, Name, false))
+			synctest.Test(t, func(t *testing.T) {
+				s.session()
+				if len(s.last) != 1 {
+					t.Fatalf("evicted %v, want the pod that lends", s.last)
+				}
+				urgent := func() bool {
+					ssn := s.cluster.Open(s.registry, s.conf)
+					defer ssn.Close()
+					return ssn.Urgent(ssn.Jobs[schedtest.Namespace+"/wants"])
+				}
+				time.Sleep(c.want - time.Nanosecond)
+				if !urgent() {
+					t.Errorf("the gang does not go first %s after the eviction", c.want)
+				}
+				time.Sleep(time.Nanosecond)
+				if urgent() {
+					t.Errorf("the gang still goes first after %s", c.want)
+				}
+			})
+		})
+	}
+}
+
+func seconds(n int64) *int64 { return &n }
+
+// TestNomineesAloneGoFirst: while a victim stays, the gang's other members do not pass those who come before them, and have what those
+// leave.
+func TestNomineesAloneGoFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		free []string
+		want []string
+	}{
+		"room for one":   {free: []string{"n2"}, want: []string{"first"}},
+		"room for two":   {free: []string{"n2", "n3"}, want: []string{"first", "wants"}},
+		"room for three": {free: []string{"n2", "n3", "n4"}, want: []string{"first", "wants", "wants"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := evicting(map[string]string{"n1": "2"}, []runs{{"n1", "low", 10, "2"}}, 100, []wants{{"n1", "2"}})
+			w.PodGroups = slices.DeleteFunc(w.PodGroups, func(pg *v1beta1.PodGroup) bool { return pg.Name == "gang" })
+			w.Pods = w.Pods[:1]
+			w.PriorityClasses = append(w.PriorityClasses, schedtest.PriorityClass("p500", 500))
+			member := func(gang string, i int, priority int32) *v1.Pod {
+				return schedtest.MakePod().Name(fmt.Sprintf("%s-%d", gang, i)).Group(gang).Priority(priority).Req(schedtest.Resources{"cpu": "2"}).Obj()
+			}
+			w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("wants").MinMember(1).PriorityClass("p100").Obj(),
+				schedtest.MakePodGroup().Name("first").MinMember(1).PriorityClass("p500").Obj())
+			w.Pods = append(w.Pods, member("wants", 0, 100))
+			s := brew(t, w, strings.Replace(victimTiers, "actions: preempt", "actions: allocate, preempt", 1))
+			synctest.Test(t, func(t *testing.T) {
+				s.session()
+				if len(s.last) != 1 {
+					t.Fatalf("evicted %v, want the pod of low priority", s.last)
+				}
+				for i := 1; i < 3; i++ {
+					s.cluster.AddPod(member("wants", i, 100))
+				}
+				s.cluster.AddPod(member("first", 0, 500))
+				for _, name := range c.free {
+					if err := s.cluster.Cache().AddOrUpdateNode(schedtest.MakeNode().Name(name).Capacity(schedtest.Resources{"cpu": "2", "pods": "20"}).Obj()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				ssn := s.cluster.Open(s.registry, s.conf)
+				defer ssn.Close()
+				ssn.Run(s.allocate)
+				var bound []string
+				for name := range ssn.Binds() {
+					bound = append(bound, strings.TrimPrefix(name[:len(name)-2], schedtest.Namespace+"/"))
+				}
+				slices.Sort(bound)
+				if _, waits := ssn.Pipelined()[schedtest.Namespace+"/wants-0"]; !waits {
+					t.Error("the member that was evicted for does not wait for its victim")
+				}
+				if diff := cmp.Diff(c.want, bound); diff != "" {
+					t.Errorf("bound (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestAGangBoundInPartIsNoLastVictim: that it is completed before others says nothing of who is to be evicted.
+func TestAGangBoundInPartIsNoLastVictim(t *testing.T) {
+	w := evicting(map[string]string{"n1": "2"}, []runs{{"n1", "crippled", 10, "1"}, {"n1", "whole", 500, "1"}}, 1000, []wants{{"n1", "1"}})
+	for _, pg := range w.PodGroups {
+		if pg.Name == "crippled" {
+			pg.Spec.MinMember = 2
+		}
+	}
+	w.Pods[0].Annotations[binding.MinimumAnnotation] = "2"
+	w.Pods = append(w.Pods, schedtest.MakePod().Name("crippled-1").Group("crippled").Priority(10).Req(schedtest.Resources{"cpu": "1"}).Obj())
+	cluster := sessiontest.New(w)
+	defer cluster.Close()
+	registry := framework.NewRegistry()
+	registry.RegisterPlugin(Spec())
+	registry.RegisterPlugin(transaction.Spec(free{}))
+	ssn := cluster.Open(registry, `
+actions: preempt
+tiers:
+- plugins:
+  - name: evictions
+- plugins:
+  - name: transaction
+- plugins:
+  - name: priority
+  - name: conformance
+- plugins:
+  - name: predicates
+`)
+	defer ssn.Close()
+	if !ssn.Urgent(ssn.Jobs[schedtest.Namespace+"/crippled"]) {
+		t.Fatal("the gang of low priority is not bound in part")
+	}
+	ssn.Run(vcpreempt.New())
+	if diff := cmp.Diff([]string{schedtest.Namespace + "/crippled-0"}, ssn.Evicts()); diff != "" {
+		t.Errorf("evicted (-want +got):\n%s", diff)
+	}
+}

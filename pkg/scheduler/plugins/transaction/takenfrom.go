@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transaction
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// A gang that lost members because they were evicted for other gangs is bound in part, too. It waits in its usual order, or it would take the
+// room back before the gang of a higher priority that it was made for.
+//
+// The leader remembers what it evicted. A new leader does not know why members are gone, and goes by two times that the API server writes
+// and tenants cannot change, when pods were created and when they were bound: a crash between two binds leaves members that were created
+// before the first bind. Where these do not make up the minimum members were evicted, deleted or lost, and the gang waits in its usual order.
+
+// noteTakenFrom remembers a gang of which an action has evicted a member.
+func (p *plugin) noteTakenFrom(e framework.Eviction) {
+	if e.Action != "" {
+		p.memory.takenFrom[e.Task.Job] = true
+	}
+}
+
+// keepTakenFrom forgets the gangs that have their minimum, and finds those of a former leader's time.
+func (p *plugin) keepTakenFrom(jobs map[api.JobID]*api.JobInfo) {
+	if p.memory.takenFrom == nil {
+		p.memory.takenFrom = map[api.JobID]bool{}
+		for uid, job := range jobs {
+			if job.PodGroup != nil && (p.fellShort(job) != nil || p.groupFellShort(jobs, job) != nil) && !p.leftByCrash(jobs, job) {
+				p.memory.takenFrom[uid] = true
+			}
+		}
+		return
+	}
+	for uid := range p.memory.takenFrom {
+		if job := jobs[uid]; job == nil || job.PodGroup == nil || binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed) == nil {
+			delete(p.memory.takenFrom, uid)
+		}
+	}
+}
+
+// leftByCrash reports whether the members that hold nodes are enough with the pending ones that were created before any was bound.
+func (p *plugin) leftByCrash(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) bool {
+	bound := placedTasks(job)
+	for _, other := range p.boundWith(jobs, job) {
+		bound = append(bound, placedTasks(other)...)
+	}
+	first, known := firstBind(bound)
+	return binding.ShortOf(job, &job.PodGroup.Spec, func(task *api.TaskInfo) bool {
+		return binding.Placed(task) || task.Status == api.Pending && (!known || !task.Pod.CreationTimestamp.After(first))
+	}) == nil
+}
+
+// firstBind is when the first of the tasks was bound; false if no pod says.
+func firstBind(tasks []*api.TaskInfo) (first time.Time, known bool) {
+	for _, task := range tasks {
+		for _, c := range task.Pod.Status.Conditions {
+			if c.Type == v1.PodScheduled && c.Status == v1.ConditionTrue && (!known || c.LastTransitionTime.Time.Before(first)) {
+				first, known = c.LastTransitionTime.Time, true
+			}
+		}
+	}
+	return first, known
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transaction
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestAGangThatWasTakenFromWaitsInItsOrder: the room that preemption makes is not for the gang that lost it.
+func TestAGangThatWasTakenFromWaitsInItsOrder(t *testing.T) {
+	for action, first := range map[string]bool{"preempt": false, "reclaim": false, "": true} {
+		t.Run("evicted by "+action, func(t *testing.T) {
+			c := newCache(t)
+			c.AddPodGroupV1beta1(schedtest.MakePodGroup().Name("g").Queue("a").MinMember(2).Obj())
+			pod := func(n string) *schedtest.PodBuilder { return schedtest.MakePod().Name("g-" + n).Group("g") }
+			runs := func(n string) *v1.Pod {
+				return pod(n).Node("n").Phase(v1.PodRunning).Annotation(binding.MinimumAnnotation, "2").Obj()
+			}
+			c.AddPod(runs("0"))
+			c.AddPod(runs("1"))
+			synctest.Test(t, func(t *testing.T) {
+				session := sessions(t, c, time.Minute)
+				evict := func(name string) {
+					session(func(ssn *framework.Session) {
+						ssn.Action = action
+						if err := ssn.Evict(ssn.Jobs["ns/g"].Tasks[api.TaskID("ns-"+name)], "another gang needs the room"); err != nil {
+							t.Error(err)
+						}
+					})
+					c.DeletePod(runs(strings.TrimPrefix(name, "g-")))
+				}
+				urgent := func() (urgent bool) {
+					session(func(ssn *framework.Session) { urgent = ssn.Urgent(ssn.Jobs["ns/g"]) })
+					return urgent
+				}
+				evict("g-1")
+				session(nil) // its controller takes its time
+				c.AddPod(pod("2").Obj())
+				if got := urgent(); got != first {
+					t.Errorf("the gang goes first: %t, want %t", got, first)
+				}
+				message := conditionOf(c.Jobs["ns/g"]).Message
+				if usual := strings.HasSuffix(message, "it waits in its usual order, because members of it were evicted or deleted"); usual == first {
+					t.Errorf("it is said to wait in its usual order: %t, want %t: %s", usual, !first, message)
+				}
+
+				c.DeletePod(pod("2").Obj())
+				c.AddPod(runs("2"))
+				session(nil)
+				c.DeletePod(runs("2"))
+				c.AddPod(pod("3").Obj())
+				if !urgent() {
+					t.Error("a gang that lost a member, and was whole since it was taken from, does not go first")
+				}
+
+				c.evicted = nil
+				c.DeletePod(pod("3").Obj())
+				c.AddPod(runs("3"))
+				session(nil)
+				evict("g-3")
+				c.AddPod(pod("4").Obj())
+				session(nil)
+				time.Sleep(2 * time.Minute)
+				session(nil)
+				if last := c.evicted[len(c.evicted)-1]; !strings.Contains(last, "bound in part for more than") {
+					t.Errorf("the gang is not evicted for being bound in part for too long; evicted: %q", c.evicted)
+				}
+			})
+		})
+	}
+}
+
+// TestANewLeaderCompletesWhatACrashLeft, and not what was taken from or lost members in another way: the times when pods were created and
+// bound tell them apart.
+func TestANewLeaderCompletesWhatACrashLeft(t *testing.T) {
+	bound := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	member := func(n string, created time.Duration) *v1.Pod {
+		p := schedtest.MakePod().Name("g-" + n).Group("g").Obj()
+		p.CreationTimestamp = metav1.NewTime(bound.Add(created))
+		return p
+	}
+	runs := func(n string, after time.Duration) *v1.Pod {
+		p := member(n, -time.Minute)
+		p.Spec.NodeName, p.Status.Phase = "n", v1.PodRunning
+		p.Annotations[binding.MinimumAnnotation] = "3"
+		p.Status.Conditions = []v1.PodCondition{
+			{Type: v1.PodReady, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(bound.Add(-time.Hour))},
+			{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(bound.Add(after))},
+		}
+		return p
+	}
+	tests := map[string]struct {
+		pods []*v1.Pod
+		// later come after the leader's first session.
+		later []*v1.Pod
+		want  bool
+	}{
+		"a crash after the first bind":                              {pods: []*v1.Pod{runs("0", 0), member("1", -time.Minute), member("2", 0)}, want: true},
+		"a crash before the last bind":                              {pods: []*v1.Pod{runs("0", 0), runs("1", time.Second), member("2", -time.Minute)}, want: true},
+		"more members came since a crash":                           {pods: []*v1.Pod{runs("0", 0), member("1", 0), member("2", 0), member("3", time.Hour)}, want: true},
+		"a member was evicted":                                      {pods: []*v1.Pod{runs("0", 0), runs("1", 0), member("2", time.Second)}},
+		"a member was evicted, after others were bound for another": {pods: []*v1.Pod{runs("0", 0), runs("1", time.Hour), member("2", time.Minute)}},
+		"an evicted member is made again later":                     {pods: []*v1.Pod{runs("0", 0), runs("1", 0)}, later: []*v1.Pod{member("2", time.Hour)}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newCache(t)
+			c.AddPodGroupV1beta1(schedtest.MakePodGroup().Name("g").Queue("a").MinMember(3).Obj())
+			for _, pod := range tt.pods {
+				c.AddPod(pod)
+			}
+			session := sessions(t, c, 0)
+			session(nil)
+			for _, pod := range tt.later {
+				c.AddPod(pod)
+			}
+			for range 2 {
+				session(func(ssn *framework.Session) {
+					if got := ssn.Urgent(ssn.Jobs["ns/g"]); got != tt.want {
+						t.Errorf("the gang goes first: %t, want %t", got, tt.want)
+					}
+				})
+			}
+			if conditionOf(c.Jobs["ns/g"]) == nil {
+				t.Error("the gang is not said to be bound in part")
+			}
+		})
+	}
+}
+
+// TestAForgedConditionBuysNoTime: tenants may write when a gang is bound in part since.
+func TestAForgedConditionBuysNoTime(t *testing.T) {
+	c := newCache(t)
+	synctest.Test(t, func(t *testing.T) {
+		session := sessions(t, c, time.Minute)
+		session(nil)
+		for range 7 {
+			conditionOf(c.Jobs["ns/half"]).LastTransitionTime = metav1.NewTime(time.Now().Add(time.Hour))
+			time.Sleep(10 * time.Second)
+			session(nil)
+		}
+		if len(c.evicted) == 0 {
+			t.Error("the gang is not evicted after the limit")
+		}
+	})
+}
