@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command vc-controller-manager runs Volcano's controllers as upstream built them: the same flags, with three differences. An
+// Command vc-controller-manager runs Volcano's controllers as upstream built them: the same flags, with four differences. An
 // address without a host listens on loopback; name 0.0.0.0 or [::] to listen everywhere. The PodGroups made for workloads inherit
-// this project's annotations beside Volcano's. And the gang-controller, unless --controllers leaves it out, makes the PodGroups of
+// this project's annotations beside Volcano's. After an outage of the API server
+// all controllers see the cluster again at once. And the gang-controller, unless --controllers leaves it out, makes the PodGroups of
 // gangs that are written as Koordinator's or scheduler-plugins' users do.
 package main
 
@@ -21,7 +22,6 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	componentbaseoptions "k8s.io/component-base/config/options"
 	"k8s.io/klog/v2"
-	"volcano.sh/volcano/cmd/controller-manager/app"
 	"volcano.sh/volcano/cmd/controller-manager/app/options"
 	_ "volcano.sh/volcano/pkg/controllers/colocationconfig"
 	_ "volcano.sh/volcano/pkg/controllers/cronjob"
@@ -34,6 +34,7 @@ import (
 	_ "volcano.sh/volcano/pkg/controllers/podgroup"
 	_ "volcano.sh/volcano/pkg/controllers/queue"
 	_ "volcano.sh/volcano/pkg/controllers/sharding"
+	"volcano.sh/volcano/pkg/signals"
 	"volcano.sh/volcano/pkg/util"
 	"volcano.sh/volcano/pkg/version"
 
@@ -73,8 +74,8 @@ func run() error {
 			return fmt.Errorf("reading the certificates: %w", err)
 		}
 	}
-	enabled := gangs.Enabled(opts.Controllers)
-	if err := podgroup.Register(func(pod *corev1.Pod) bool { return enabled && gangs.Claims(pod) }); err != nil {
+	gangsEnabled := enabled(gangs.Name, opts.Controllers)
+	if err := podgroup.Register(func(pod *corev1.Pod) bool { return gangsEnabled && gangs.Claims(pod) }); err != nil {
 		return err
 	}
 	opts.Controllers = podgroup.InPlaceOfUpstreams(opts.Controllers)
@@ -82,7 +83,7 @@ func run() error {
 	opts.ListenAddress = listen.Loopback(opts.ListenAddress)
 	klog.StartFlushDaemon(*flushEvery)
 	defer klog.Flush()
-	return app.Run(opts)
+	return serve(signals.SetupSignalContext(), opts)
 }
 
 // controllerNames are the names for the flag --controllers, sorted.

@@ -7,13 +7,16 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	batchv1alpha1 "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
@@ -27,13 +30,19 @@ const (
 	kubeletPause = time.Second
 	// soonAfterOutage is within what all gangs have to be bound once the API server is back.
 	soonAfterOutage = 5 * time.Second
+	// Gangs whose PodGroups, or pods, vc-controller-manager makes may take longer. There are so many of each kind, of 10 members.
+	madeAfterOutage = 10 * time.Second
+	madeGangs       = 5
+	// jobPrefix and notePrefix are what their names begin with.
+	jobPrefix, notePrefix = "job", "noted"
 )
 
 // outages are how long the API server is away, one round each. The middle one and the last are beyond a lease.
 var outages = []time.Duration{5 * time.Second, 30 * time.Second, time.Minute}
 
 var _ = Describe("After an outage of the API server", func() {
-	It("gangs are bound within 5 s of its return, also those that were being bound, with leader election and without", func(ctx SpecContext) {
+	It("gangs are bound within 5 s of its return, also those that were being bound, with leader election and without, and within 10 s "+
+		"vcjobs and gangs that are written in annotations", func(ctx SpecContext) {
 		rounds := defaultOutageRounds
 		if text := os.Getenv(outageRounds); text != "" {
 			var err error
@@ -44,6 +53,7 @@ var _ = Describe("After an outage of the API server", func() {
 		alone, elected := newWorld(ctx, "outage", 10, "40"), newWorld(ctx, "outage-elected", 10, "40")
 		alone.start(ctx, alone.conf("first"))
 		elected.startWith(ctx, controlplane.SchedulerOptions{Conf: elected.conf("first"), LeaderElect: true, Env: []string{"POD_UID=the-pod"}})
+		alone.startControllers(ctx, "")
 		worlds := []*world{alone, elected}
 		for _, w := range worlds {
 			w.keepRunning(ctx)
@@ -67,6 +77,16 @@ var _ = Describe("After an outage of the API server", func() {
 			Expect(cp.Restart(ctx, controlplane.APIServer)).To(Succeed())
 			back := time.Now()
 			var all sync.WaitGroup
+			all.Go(func() {
+				defer GinkgoRecover()
+				alone.crowdOfControllers(ctx)
+				Eventually(alone.boundOfControllers, 3*time.Minute, 50*time.Millisecond).WithContext(ctx).Should(Equal(2*madeGangs*10), "bound pods in round %d", round)
+				took := time.Since(back)
+				told := fmt.Sprintf("round %d, vcjobs and annotated gangs: after %v all are bound in %v", round, away, took.Round(10*time.Millisecond))
+				AddReportEntry(told)
+				GinkgoWriter.Println(told)
+				Expect(took).To(BeNumerically("<", madeAfterOutage), told)
+			})
 			for _, w := range worlds {
 				all.Go(func() {
 					defer GinkgoRecover()
@@ -148,21 +168,63 @@ func (w *world) prepareCrowd(ctx context.Context) {
 // unbound names pods that are not bound, as the API server has them: a watch of the test's own takes its time to come back
 // after an outage.
 func (w *world) unbound(ctx context.Context) ([]string, error) {
-	pods, err := kube.CoreV1().Pods(w.name).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=", Limit: 1})
+	pods, err := kube.CoreV1().Pods(w.name).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName="})
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, pod := range pods.Items {
-		names = append(names, pod.Name)
+		if !ofControllers(pod.Name) {
+			names = append(names, pod.Name)
+		}
 	}
 	return names, nil
+}
+
+// crowdOfControllers submits vcjobs, and gangs that are written in annotations.
+func (w *world) crowdOfControllers(ctx context.Context) {
+	GinkgoHelper()
+	const size = 10
+	for i := range madeGangs {
+		noted := fmt.Sprintf("%s%d", notePrefix, i)
+		w.submitPods(ctx, gang{name: noted, size: size, min: size, pod: annotated(noted, size)}, 0, size)
+		template := corev1.PodTemplateSpec{Spec: w.podOf(gang{name: "job"}, 0).Spec}
+		template.Spec.RestartPolicy = corev1.RestartPolicyNever
+		_, err := vc.BatchV1alpha1().Jobs(w.name).Create(ctx, &batchv1alpha1.Job{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s%d", jobPrefix, i), Namespace: w.name},
+			Spec: batchv1alpha1.JobSpec{
+				MinAvailable: size, SchedulerName: w.name,
+				Tasks: []batchv1alpha1.TaskSpec{{Name: "worker", Replicas: size, Template: template}},
+			},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+	}
+}
+
+// boundOfControllers counts the bound pods of these.
+func (w *world) boundOfControllers(ctx context.Context) (int, error) {
+	pods, err := kube.CoreV1().Pods(w.name).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName!="})
+	if err != nil {
+		return 0, err
+	}
+	bound := 0
+	for _, pod := range pods.Items {
+		if ofControllers(pod.Name) {
+			bound++
+		}
+	}
+	return bound, nil
+}
+
+func ofControllers(pod string) bool {
+	return strings.HasPrefix(pod, jobPrefix) || strings.HasPrefix(pod, notePrefix)
 }
 
 // clear deletes all gangs and waits until they are gone.
 func (w *world) clear(ctx context.Context) {
 	GinkgoHelper()
 	everything, now := metav1.ListOptions{}, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
+	Expect(vc.BatchV1alpha1().Jobs(w.name).DeleteCollection(ctx, now, everything)).To(Succeed())
 	Expect(vc.SchedulingV1beta1().PodGroups(w.name).DeleteCollection(ctx, now, everything)).To(Succeed())
 	Expect(kube.CoreV1().Pods(w.name).DeleteCollection(ctx, now, everything)).To(Succeed())
 	Expect(kube.CoreV1().ConfigMaps(w.name).DeleteCollection(ctx, now, metav1.ListOptions{LabelSelector: control.PluginLabel})).To(Succeed())

@@ -4,7 +4,9 @@ package gangs
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -40,6 +42,8 @@ const (
 	gather = 20 * time.Millisecond
 	// A gang whose sync fails is tried again after as much, doubled each time.
 	firstRetry, lastRetry = 100 * time.Millisecond, time.Minute
+	// awayRetry is the pause where no API server answered.
+	awayRetry = time.Second
 	// writeTimeout bounds each call of the API server.
 	writeTimeout = 30 * time.Second
 )
@@ -72,19 +76,6 @@ func Register() error {
 		return fmt.Errorf("registering %s: %w", Name, err)
 	}
 	return nil
-}
-
-// Enabled is true if the value of the flag --controllers has the controller run.
-func Enabled(selected []string) bool {
-	for _, entry := range selected {
-		switch entry {
-		case Name, "+" + Name:
-			return true
-		case "-" + Name:
-			return false
-		}
-	}
-	return len(selected) == 0 || slices.Contains(selected, "*")
 }
 
 // Name implements framework.Controller.
@@ -181,6 +172,11 @@ func (c *controller) next(ctx context.Context) bool {
 	}
 	if ctx.Err() == nil && !apierrors.IsConflict(err) {
 		klog.FromContext(ctx).Error(err, "Gang is tried again", "gang", name.String())
+	}
+	if _, unanswered := errors.AsType[*url.Error](err); unanswered {
+		c.queue.Forget(name)
+		c.queue.AddAfter(name, awayRetry)
+		return true
 	}
 	c.queue.AddRateLimited(name)
 	return true

@@ -4,11 +4,15 @@ package gangs
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -67,6 +71,28 @@ func TestOwnPodGroupsOfPodsThatAreNotHandedOverStay(t *testing.T) {
 		w.settle()
 		if w.group("podgroup-uid-p") == nil {
 			t.Error("the PodGroup that upstream made for a pod that is not handed over was deleted")
+		}
+	})
+}
+
+// TestAGangOfAnOutageIsMadeSoonAfterIt: it failed all the time that the API server was away, and its pauses would have grown to a minute.
+func TestAGangOfAnOutageIsMadeSoonAfterIt(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var away atomic.Bool
+		away.Store(true)
+		w.volcano.PrependReactor("create", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if !away.Load() {
+				return false, nil, nil
+			}
+			return true, nil, &url.Error{Op: "Post", URL: "https://server", Err: errors.New("connection refused")}
+		})
+		w.member("p", minimum(1))
+		time.Sleep(90 * time.Second)
+		away.Store(false)
+		time.Sleep(2 * awayRetry)
+		synctest.Wait()
+		if w.group("g") == nil {
+			t.Errorf("the gang has no PodGroup %v after the outage", 2*awayRetry)
 		}
 	})
 }

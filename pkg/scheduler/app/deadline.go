@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 )
 
 // callDeadline bounds every call to the API server that is no watch. Upstream makes many of its calls with a
@@ -31,7 +33,7 @@ type deadlineTransport struct {
 
 // RoundTrip sends the request with a deadline that also covers reading the answer.
 func (t *deadlineTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	if isWatch(request) {
+	if outage.IsWatch(request) {
 		return t.next.RoundTrip(request)
 	}
 	ctx, cancel := context.WithTimeout(request.Context(), t.deadline)

@@ -9,12 +9,13 @@ import (
 	"fmt"
 	"os"
 
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	commonutil "volcano.sh/volcano/pkg/util"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/holder"
 )
 
 var errLeaseLost = errors.New("the leader lease was lost; whatever is in flight is left to the next leader to recover")
@@ -88,7 +89,7 @@ func (p *process) leaseLock() (resourcelock.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the client for leader election: %w", err)
 	}
-	identity, err := leaseIdentity()
+	identity, err := holder.Identity()
 	if err != nil {
 		return nil, err
 	}
@@ -100,24 +101,6 @@ func (p *process) leaseLock() (resourcelock.Interface, error) {
 		return nil, fmt.Errorf("making the lease lock: %w", err)
 	}
 	return lock, nil
-}
-
-// podUID names the environment variable with the UID of the pod that this process is the scheduler of.
-const podUID = "POD_UID"
-
-// leaseIdentity is who this process is among those that stand for election. In a pod it is the pod: its container is only
-// started again once the former process is gone, and then takes its own lease back at once instead of waiting until it
-// runs out, as after an outage of the API server that was longer than a lease. Elsewhere a random suffix keeps processes
-// on one host apart.
-func leaseIdentity() (string, error) {
-	hostname, err := os.Hostname()
-	if err != nil {
-		return "", fmt.Errorf("reading the host's name for the lease: %w", err)
-	}
-	if uid := os.Getenv(podUID); uid != "" {
-		return hostname + "_" + uid, nil
-	}
-	return hostname + "_" + string(uuid.NewUUID()), nil
 }
 
 // serveLogLevel opens upstream's socket that changes the log level at run time, in the directory that

@@ -6,12 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/rest"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 
@@ -84,13 +86,27 @@ func TestWhatEndsWaits(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"the end of an outage": func(_ *testing.T, s *scheduler, _ *config.Config) {
-			const pods = "/api/v1/pods"
-			s.outage.failed(pods, "connection refused", true)
-			s.outage.mu.Lock()
-			s.outage.began = time.Now().Add(-time.Minute)
-			s.outage.mu.Unlock()
-			s.outage.succeeded(pods)
+		"the end of an outage": func(t *testing.T, s *scheduler, _ *config.Config) {
+			tries := 0
+			config := s.outage.Wrap(&rest.Config{Host: "https://server", Transport: roundTripper(func(*http.Request) (*http.Response, error) {
+				if tries++; tries < 8 { // with the pauses between them that is an outage of more than two seconds
+					return nil, errors.New("connection refused")
+				}
+				return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+			})})
+			transport, err := rest.TransportFor(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://server/api/v1/pods", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := transport.RoundTrip(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
 		},
 	}
 	for name, end := range tests {

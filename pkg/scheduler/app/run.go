@@ -14,6 +14,7 @@ import (
 	"volcano.sh/volcano/pkg/kube"
 	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -47,8 +48,8 @@ func Run(ctx context.Context, opts *Options) error {
 	vcmetrics.InitKubeSchedulerRelatedMetrics()
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	p.outage = newOutage(life)
-	p.rest = p.outage.wrap(p.rest)
+	p.outage = outage.New(life)
+	p.rest = p.outage.Wrap(p.rest)
 	if err := startServers(life, opts, p.watchdog, &p.shown); err != nil {
 		return err
 	}
@@ -88,7 +89,7 @@ type process struct {
 	watchdog *watchdog
 	strays   *strays
 	loader   *config.Loader
-	outage   *outage
+	outage   *outage.Outage
 	fence    fence
 	starting startup
 	leading  *scheduler

@@ -21,6 +21,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
@@ -42,7 +43,7 @@ type scheduler struct {
 	opts     *Options
 	registry *framework.Registry
 	metrics  *metrics.Metrics
-	outage   *outage
+	outage   *outage.Outage
 	starting *startup
 	cache    *cache.Cache
 	loop     *loop
@@ -79,7 +80,7 @@ func newScheduler(ctx context.Context, p *process) (*scheduler, error) {
 func (s *scheduler) connect(c *cache.Cache) {
 	s.cache = c
 	// What was tried while the API server was away, and failed, is tried again at once when it is back.
-	s.outage.whenOver(c.APIServerBack)
+	s.outage.WhenOver(c.APIServerBack)
 	s.registry.RegisterPlugin(transaction.Spec(c))
 	s.registry.RegisterPlugin(evictions.Spec())
 	s.registry.RegisterAction(allocate.New(allocate.WithTrialObserver(s.metrics.NodeGroupTrial)))
@@ -202,7 +203,7 @@ func (s *scheduler) unfilled() string {
 	if kinds := s.cache.NotSynced(); len(kinds) > 0 {
 		what += " of " + strings.Join(kinds, ", ")
 	}
-	if refused := s.outage.refused(); refused != "" {
+	if refused := s.outage.Refused(); refused != "" {
 		what += "; the API server does not answer " + refused
 	}
 	return what

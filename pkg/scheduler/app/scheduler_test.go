@@ -21,6 +21,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -142,7 +143,7 @@ func newIdleScheduler(t *testing.T, cluster *schedtest.Cluster, own ...framework
 	kubeMetrics()
 	s := &scheduler{
 		opts: parse(t), registry: framework.NewRegistry(), metrics: metrics.New(prometheus.NewRegistry()),
-		outage: newOutage(t.Context()), starting: &startup{}, watchdog: newWatchdog(), strays: &strays{},
+		outage: outage.New(t.Context()), starting: &startup{}, watchdog: newWatchdog(), strays: &strays{},
 	}
 	s.loop = newLoop(s, time.Second)
 	c, err := cache.Wrap(cluster.Cache, cluster.Devices.RestConfig(), cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, s.metrics, s.loop.wake)

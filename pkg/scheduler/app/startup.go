@@ -4,9 +4,7 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -16,7 +14,6 @@ import (
 	resourcev1alpha3 "k8s.io/api/resource/v1alpha3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	apiversion "k8s.io/apimachinery/pkg/version"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/discovery"
@@ -24,6 +21,8 @@ import (
 	"k8s.io/component-base/compatibility"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/features"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 )
 
 // tellEvery is how often a start that waits says what for.
@@ -149,13 +148,13 @@ func readPath(ctx context.Context, config *rest.Config, path string) (text []byt
 		return nil, fmt.Errorf("making the discovery client: %w", err)
 	}
 	told := false
-	err = apiServerBackoff().DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+	err = outage.Backoff().DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		var err error
 		text, err = client.RESTClient().Get().AbsPath(path).DoRaw(ctx)
 		switch {
 		case err == nil:
 			return true, nil
-		case !away(err):
+		case !outage.Away(err):
 			return false, err
 		case !told && ctx.Err() == nil:
 			klog.InfoS("The API server is away: the start waits for it", "server", config.Host, "reason", err.Error())
@@ -164,22 +163,4 @@ func readPath(ctx context.Context, config *rest.Config, path string) (text []byt
 		return false, nil
 	})
 	return text, err
-}
-
-// apiServerBackoff are the pauses between tries to reach an API server that is away.
-func apiServerBackoff() wait.Backoff {
-	return wait.Backoff{Duration: firstPause, Factor: 2, Jitter: pauseJitter, Cap: lastPause, Steps: 1 << 30}
-}
-
-// away is true if the error may pass when the API server comes back: it could not be reached, or is not ready.
-func away(err error) bool {
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return false
-	}
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return true
-	}
-	code := status.Status().Code
-	return code >= 500 || code == 429
 }

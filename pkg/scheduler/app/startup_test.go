@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -15,16 +14,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	appsv1 "k8s.io/api/apps/v1"
-	v1 "k8s.io/api/core/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/rest"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/kubernetes/pkg/features"
-	"sigs.k8s.io/yaml"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
 )
@@ -118,7 +114,9 @@ func TestAStartThatWaitsForTheAPIServerEndsAtOnce(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		begin := time.Now()
-		_, err := serverVersion(ctx, &rest.Config{Host: "https://server", Transport: &server{begin: begin, up: 2 * time.Hour}})
+		_, err := serverVersion(ctx, &rest.Config{Host: "https://server", Transport: roundTripper(func(*http.Request) (*http.Response, error) {
+			return nil, errors.New("connection refused")
+		})})
 		if ended := time.Since(begin); !errors.Is(err, context.DeadlineExceeded) || ended != time.Hour {
 			t.Errorf("the start ended with %v after %v, want when it was told to, after an hour", err, ended)
 		}
@@ -136,7 +134,7 @@ func TestTheSchedulerIsConnected(t *testing.T) {
 	defer server.Close()
 	p := &process{
 		opts: parse(t), registry: framework.NewRegistry(), metrics: metrics.New(prometheus.NewRegistry()),
-		watchdog: newWatchdog(), strays: &strays{}, outage: newOutage(t.Context()), rest: &rest.Config{Host: server.URL},
+		watchdog: newWatchdog(), strays: &strays{}, outage: outage.New(t.Context()), rest: &rest.Config{Host: server.URL},
 	}
 	s, err := newScheduler(t.Context(), p)
 	if err != nil {
@@ -168,46 +166,4 @@ func TestAStartTellsWhatItWaitsFor(t *testing.T) {
 			t.Errorf("after the start it waits for %q", what)
 		}
 	})
-}
-
-func TestLeaseIdentity(t *testing.T) {
-	identity := func() string {
-		id, err := leaseIdentity()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return id
-	}
-	if a, b := identity(), identity(); a == b {
-		t.Errorf("two processes on a host are both %s", a)
-	}
-	t.Setenv(podUID, "1234")
-	if a, b := identity(), identity(); a != b || !strings.HasSuffix(a, "_1234") {
-		t.Errorf("a pod is %s, and %s after its container has started again", a, b)
-	}
-}
-
-// TestThePodsUIDIsGiven: what is installed names the variable that the lease's holder is told apart by.
-func TestThePodsUIDIsGiven(t *testing.T) {
-	manifest, err := os.ReadFile("../../../config/install/volcano-prebind.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for document := range strings.SplitSeq(string(manifest), "\n---\n") {
-		var deployment appsv1.Deployment
-		if err := yaml.Unmarshal([]byte(document), &deployment); err != nil || deployment.Kind != "Deployment" {
-			continue // another kind, whose fields may have other types
-		}
-		for _, container := range deployment.Spec.Template.Spec.Containers {
-			if container.Name != "scheduler" {
-				continue
-			}
-			want := v1.EnvVar{Name: podUID, ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.uid"}}}
-			if !slices.ContainsFunc(container.Env, func(env v1.EnvVar) bool { return cmp.Equal(want, env) }) {
-				t.Errorf("the scheduler's environment has no %s of its pod: %v", podUID, container.Env)
-			}
-			return
-		}
-	}
-	t.Error("no scheduler is installed")
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package outage
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 // twoKinds is an API server with a kind that is well and one that may be broken, each of which an informer asks for all the time.
 type twoKinds struct {
-	*outage
+	*Outage
 	away, broken atomic.Bool
 	// forbids is until when all is forbidden, in nanoseconds.
 	forbids atomic.Int64
@@ -44,7 +44,7 @@ func (k *twoKinds) askAlways(ctx context.Context, t *testing.T, path string) {
 			t.Error(err)
 			return
 		}
-		response, err := (&patientTransport{k, k.outage}).RoundTrip(request)
+		response, err := (&patientTransport{k, k.Outage}).RoundTrip(request)
 		if err == nil {
 			if response.StatusCode == http.StatusForbidden {
 				k.refused.Add(1)
@@ -66,8 +66,8 @@ func sleepUntil(ctx context.Context, d time.Duration) {
 func inTwoKinds(t *testing.T, play func(t *testing.T, k *twoKinds)) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		k := &twoKinds{outage: newOutage(ctx)}
-		k.whenOver(func() { k.over.Add(1) })
+		k := &twoKinds{Outage: New(ctx)}
+		k.WhenOver(func() { k.over.Add(1) })
 		go k.askAlways(ctx, t, "/api/v1/pods")
 		go k.askAlways(ctx, t, brokenKind)
 		play(t, k)

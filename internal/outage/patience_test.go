@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package outage
 
 import (
 	"bytes"
@@ -55,7 +55,7 @@ func TestWhichRequestsWaitOutAnOutage(t *testing.T) {
 				if method == "" {
 					method = http.MethodGet
 				}
-				up, o := tt.server.up, newOutage(t.Context())
+				up, o := tt.server.up, New(t.Context())
 				status, took := ask(t.Context(), t, o, &tt.server, method, tt.url)
 				if status != tt.want {
 					t.Errorf("the answer is %d, want %d", status, tt.want)
@@ -72,8 +72,8 @@ func TestWhichRequestsWaitOutAnOutage(t *testing.T) {
 func TestAWatchOfALongOutageIsStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{up: time.Hour}
-		o := newOutage(t.Context())
-		client, err := kubernetes.NewForConfig(o.wrap(&rest.Config{Host: "https://server", Transport: s}))
+		o := New(t.Context())
+		client, err := kubernetes.NewForConfig(o.Wrap(&rest.Config{Host: "https://server", Transport: s}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestAWatchOfALongOutageIsStale(t *testing.T) {
 func TestPausesOfAnOutageAreShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{up: time.Minute}
-		ask(t.Context(), t, newOutage(t.Context()), s, http.MethodGet, "/api/v1/pods")
+		ask(t.Context(), t, New(t.Context()), s, http.MethodGet, "/api/v1/pods")
 		for i := 1; i < len(s.asked); i++ {
 			if pause := s.asked[i] - s.asked[i-1]; pause < firstPause || pause > lastPause+lastPause/2 {
 				t.Errorf("pause %d is %v", i, pause)
@@ -118,7 +118,7 @@ func TestARetryAfterIsFollowed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &server{up: 5 * time.Minute, down: http.StatusTooManyRequests, retryAfter: tt.header}
-				ask(t.Context(), t, newOutage(t.Context()), s, http.MethodGet, "/api/v1/pods")
+				ask(t.Context(), t, New(t.Context()), s, http.MethodGet, "/api/v1/pods")
 				if len(s.asked) < 2 {
 					t.Errorf("asked after %v only", s.asked)
 				}
@@ -148,7 +148,7 @@ func TestWaitingForTheAPIServerEnds(t *testing.T) {
 				life, endLife := context.WithCancel(t.Context())
 				defer endLife()
 				time.AfterFunc(time.Minute, func() { end(endRequest, endLife) })
-				status, took := ask(request, t, newOutage(life), &server{up: time.Hour}, http.MethodGet, "/api/v1/pods")
+				status, took := ask(request, t, New(life), &server{up: time.Hour}, http.MethodGet, "/api/v1/pods")
 				if status != 0 || took != time.Minute {
 					t.Errorf("the request ended with %d after %v, want no answer after a minute", status, took)
 				}
@@ -184,7 +184,7 @@ func TestABrokenWatchEnds(t *testing.T) {
 					t.Fatal(err)
 				}
 				begin := time.Now()
-				response, err := (&patientTransport{s, newOutage(t.Context())}).RoundTrip(request)
+				response, err := (&patientTransport{s, New(t.Context())}).RoundTrip(request)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -215,9 +215,9 @@ func TestTheFirstAnswerAfterAnOutageEndsThePausesOfAll(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := newOutage(t.Context())
+				o := New(t.Context())
 				var over time.Time
-				o.whenOver(func() { over = time.Now() })
+				o.WhenOver(func() { over = time.Now() })
 				up := time.Now().Add(time.Minute)
 				var all sync.WaitGroup
 				for i := range paths {
@@ -239,7 +239,7 @@ func TestTheFirstAnswerAfterAnOutageEndsThePausesOfAll(t *testing.T) {
 // TestPausesBeginAnewWhenOthersAreAnswered: the kinds of a server that starts are there one after the other.
 func TestPausesBeginAnewWhenOthersAreAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOutage(t.Context())
+		o := New(t.Context())
 		var all sync.WaitGroup
 		var first time.Duration
 		all.Go(func() { _, first = ask(t.Context(), t, o, &server{up: time.Minute}, http.MethodGet, "/api/v1/pods") })
@@ -296,9 +296,9 @@ func TestARefusalOfAStartingAPIServerIsNoAnswer(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := newOutage(t.Context())
+				o := New(t.Context())
 				told := 0
-				o.whenOver(func() { told++ })
+				o.WhenOver(func() { told++ })
 				up := time.Now().Add(time.Minute)
 				answers := stages{{up, 0}, {up.Add(tt.lasts), tt.refusal}}
 				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://server/api/v1/pods", nil)
@@ -347,7 +347,7 @@ func TestAStartingAPIServerIsAskedAgainSoon(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				response, err := (&patientTransport{&server{up: time.Hour, begin: time.Now(), down: tt.status, retryAfter: tt.after}, newOutage(t.Context())}).RoundTrip(request)
+				response, err := (&patientTransport{&server{up: time.Hour, begin: time.Now(), down: tt.status, retryAfter: tt.after}, New(t.Context())}).RoundTrip(request)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -363,9 +363,9 @@ func TestAStartingAPIServerIsAskedAgainSoon(t *testing.T) {
 // TestARequestThatIsGivenUpIsNotWaitedFor: the outage ends without an answer to it, such as that to a plugin that recovers.
 func TestARequestThatIsGivenUpIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOutage(t.Context())
+		o := New(t.Context())
 		var told atomic.Int32
-		o.whenOver(func() { told.Add(1) })
+		o.WhenOver(func() { told.Add(1) })
 		brief, end := context.WithTimeout(t.Context(), 10*time.Second)
 		defer end()
 		var all sync.WaitGroup

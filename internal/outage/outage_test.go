@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package outage
 
 import (
 	"context"
@@ -16,6 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 )
+
+const ms = time.Millisecond
 
 var errAway = errors.New("connection refused")
 
@@ -61,7 +63,7 @@ func (s *server) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 // ask sends a request through a patient transport and returns the answer's status, 0 for none, and how long it took.
-func ask(ctx context.Context, t *testing.T, o *outage, s *server, method, url string) (status int, took time.Duration) {
+func ask(ctx context.Context, t *testing.T, o *Outage, s *server, method, url string) (status int, took time.Duration) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(ctx, method, "https://server"+url, nil)
 	if err != nil {
@@ -78,17 +80,17 @@ func ask(ctx context.Context, t *testing.T, o *outage, s *server, method, url st
 
 func TestWhatTheAPIServerRefusesIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOutage(t.Context())
+		o := New(t.Context())
 		ask(t.Context(), t, o, &server{up: time.Hour, down: 404}, http.MethodGet, "/apis/topology.volcano.sh/v1alpha1/hypernodes")
 		ask(t.Context(), t, o, &server{up: time.Hour, down: 403}, http.MethodGet, "/api/v1/pods")
 		time.Sleep(time.Minute)
 		want := "/api/v1/pods: Forbidden (for 1m0s); /apis/topology.volcano.sh/v1alpha1/hypernodes: Not Found (for 1m0s)"
-		if diff := cmp.Diff(want, o.refused()); diff != "" {
+		if diff := cmp.Diff(want, o.Refused()); diff != "" {
 			t.Errorf("what is refused (-want +got):\n%s", diff)
 		}
 		ask(t.Context(), t, o, &server{}, http.MethodGet, "/api/v1/pods")
 		ask(t.Context(), t, o, &server{}, http.MethodGet, "/apis/topology.volcano.sh/v1alpha1/hypernodes")
-		if got := o.refused(); got != "" {
+		if got := o.Refused(); got != "" {
 			t.Errorf("%s is still told", got)
 		}
 	})
@@ -107,7 +109,7 @@ func TestWhatIsToldOfAFailingRequest(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := newOutage(t.Context())
+				o := New(t.Context())
 				for i, answer := range tt.answers {
 					if i > 0 {
 						time.Sleep(10 * time.Second)
@@ -117,7 +119,7 @@ func TestWhatIsToldOfAFailingRequest(t *testing.T) {
 						t.Fatalf("the answer is %d, want %d", got, answer)
 					}
 				}
-				if got := o.refused(); got != tt.want {
+				if got := o.Refused(); got != tt.want {
 					t.Errorf("refused is %q, want %q", got, tt.want)
 				}
 			})
@@ -140,8 +142,8 @@ func TestTheEndOfAnOutageIsToldOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				told := 0
-				o := newOutage(t.Context())
-				o.whenOver(func() { told++ })
+				o := New(t.Context())
+				o.WhenOver(func() { told++ })
 				var all sync.WaitGroup
 				for _, url := range []string{"/api/v1/pods", "/api/v1/nodes", "/apis/scheduling.volcano.sh/v1beta1/podgroups"} {
 					all.Go(func() { ask(t.Context(), t, o, &server{up: tt.away, down: tt.down}, http.MethodGet, url) })
@@ -175,8 +177,8 @@ func TestAnAnswerOfAnyKindEndsAnOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var told atomic.Int32
-				o := newOutage(t.Context())
-				o.whenOver(func() { told.Add(1) })
+				o := New(t.Context())
+				o.WhenOver(func() { told.Add(1) })
 				answer := func(path string, after time.Duration, status int) {
 					transport := &returning{up: time.Now().Add(after), status: status}
 					request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://server"+path, nil)

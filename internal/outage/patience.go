@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package outage
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 // patientTransport has the requests of informers wait for the end of an outage.
 type patientTransport struct {
 	next   http.RoundTripper
-	outage *outage
+	outage *Outage
 }
 
 func (t *patientTransport) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -27,8 +27,8 @@ func (t *patientTransport) RoundTrip(request *http.Request) (*http.Response, err
 		return response, err
 	}
 	began := time.Now()
-	watch := isWatch(request)
-	pauses := apiServerBackoff()
+	watch := IsWatch(request)
+	pauses := Backoff()
 	for {
 		others := t.outage.nextAnswer()
 		response, err := t.next.RoundTrip(request)
@@ -55,7 +55,7 @@ func (t *patientTransport) RoundTrip(request *http.Request) (*http.Response, err
 		}
 		select {
 		case <-others:
-			pauses = apiServerBackoff()
+			pauses = Backoff()
 		default:
 		}
 	}
@@ -117,7 +117,8 @@ func ofInformer(request *http.Request) bool {
 	return request.Method == http.MethodGet && collection
 }
 
-func isWatch(request *http.Request) bool {
+// IsWatch reports whether the request opens a watch.
+func IsWatch(request *http.Request) bool {
 	query := request.URL.Query()
 	return query.Has("watch") && query.Get("watch") != "false"
 }

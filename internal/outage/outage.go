@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+// Package outage lets the informers of a process survive an outage of the API server: their requests wait for its return, so that all of
+// them are back within moments of it. It knows nothing of scheduling.
+package outage
 
 import (
 	"context"
@@ -38,9 +40,9 @@ const (
 	snippet = 200
 )
 
-// outage keeps informers from falling asleep while the API server is away. An informer that fails pauses for up to a
+// An Outage keeps informers from falling asleep while the API server is away. An informer that fails pauses for up to a
 // minute, which no option of client-go shortens, and takes minutes to forget it; then each of them comes back at its own
-// time, and the scheduler sees parts of the cluster. So their requests do not fail: a list waits, inside the request, until
+// time, and the process sees parts of the cluster. So their requests do not fail: a list waits, inside the request, until
 // the API server answers it or the informers end, and a watch that breaks just ends, after which the informer begins
 // another.
 //
@@ -53,7 +55,7 @@ const (
 // others, but does not count: it would hide the end of every outage.
 //
 // It also knows what the API server does not let informers list, for those who wait for their caches to fill.
-type outage struct {
+type Outage struct {
 	// life ends all waiting.
 	life context.Context
 
@@ -79,29 +81,29 @@ type failure struct {
 	own   bool
 }
 
-// newOutage returns an outage whose waits end with life.
-func newOutage(life context.Context) *outage {
-	return &outage{life: life, failing: map[string]failure{}, over: func() {}, answer: make(chan struct{})}
+// New returns an outage whose waits end with life.
+func New(life context.Context) *Outage {
+	return &Outage{life: life, failing: map[string]failure{}, over: func() {}, answer: make(chan struct{})}
 }
 
-// whenOver has f called when the API server has answered all informers after an outage, but for those in trouble of their
+// WhenOver has f called when the API server has answered all informers after an outage, but for those in trouble of their
 // own. It is called on a goroutine of an informer and must not block.
-func (o *outage) whenOver(f func()) {
+func (o *Outage) WhenOver(f func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.over = f
 }
 
-// wrap makes informers with the config wait out outages. Other requests are sent as they are: gets and writes fail at
+// Wrap makes informers with the config wait out outages. Other requests are sent as they are: gets and writes fail at
 // once, and whoever makes them decides. Only what a starting API server asks them to wait for is made shorter.
-func (o *outage) wrap(config *rest.Config) *rest.Config {
+func (o *Outage) Wrap(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &patientTransport{next, o} })
 	return config
 }
 
-// refused names the collections that cannot be listed and says why, sorted and joined; it is empty when all can.
-func (o *outage) refused() string {
+// Refused names the collections that cannot be listed and says why, sorted and joined; it is empty when all can.
+func (o *Outage) Refused() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var all []string
@@ -113,16 +115,16 @@ func (o *outage) refused() string {
 }
 
 // failed notes a failure, and tells the log about the first of an outage. A refusal is an answer too: it may end one.
-func (o *outage) failed(path, reason string, passing bool) {
+func (o *Outage) failed(path, reason string, passing bool) {
 	o.note(path, &failure{since: time.Now(), reason: reason, passing: passing})
 }
 
 // succeeded notes that the path is answered as it should be.
-func (o *outage) succeeded(path string) { o.note(path, nil) }
+func (o *Outage) succeeded(path string) { o.note(path, nil) }
 
 // gaveUp notes that a request for the path has ended unanswered: the outage is over without an answer to it, unless another
 // one asks.
-func (o *outage) gaveUp(path string) {
+func (o *Outage) gaveUp(path string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if f, known := o.failing[path]; known {
@@ -132,14 +134,14 @@ func (o *outage) gaveUp(path string) {
 }
 
 // note notes what requests for the path fail of, nil for nothing, and tells of the end of an outage.
-func (o *outage) note(path string, f *failure) {
+func (o *Outage) note(path string, f *failure) {
 	if over := o.put(path, f); over != nil {
 		over()
 	}
 }
 
 // put is note, and returns who is to be told when that ends an outage that was long enough.
-func (o *outage) put(path string, f *failure) (over func()) {
+func (o *Outage) put(path string, f *failure) (over func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	before := o.away()
@@ -185,7 +187,7 @@ func (f failure) after(former failure) failure {
 }
 
 // answered notes that the path was answered, which had failed of that before. It is called with mu held.
-func (o *outage) answered(path string, former failure) {
+func (o *Outage) answered(path string, former failure) {
 	for other, f := range o.failing {
 		if other != path && f.passing && f.alone.IsZero() {
 			f.alone = time.Now()
@@ -200,14 +202,14 @@ func (o *outage) answered(path string, former failure) {
 }
 
 // returned notes that the API server gives answers after an outage. It is called with mu held.
-func (o *outage) returned() {
+func (o *Outage) returned() {
 	if o.back.IsZero() && !o.began.IsZero() {
 		o.back = time.Now()
 	}
 }
 
 // unready is true if a refusal may be the answer of an API server that has just started.
-func (o *outage) unready() bool {
+func (o *Outage) unready() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.returned()
@@ -215,7 +217,7 @@ func (o *outage) unready() bool {
 }
 
 // nextAnswer is closed when a path is answered that was not.
-func (o *outage) nextAnswer() <-chan struct{} {
+func (o *Outage) nextAnswer() <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.answer
@@ -223,7 +225,7 @@ func (o *outage) nextAnswer() <-chan struct{} {
 
 // away is true if requests fail because the API server does not answer, rather than for trouble of their own. It is called
 // with mu held.
-func (o *outage) away() bool {
+func (o *Outage) away() bool {
 	for _, f := range o.failing {
 		if f.passing && !f.own {
 			return true

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	"volcano.sh/apis/pkg/apis/helpers"
+	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
+	vcinformers "volcano.sh/apis/pkg/client/informers/externalversions"
+	"volcano.sh/volcano/cmd/controller-manager/app/options"
+	"volcano.sh/volcano/pkg/controllers/framework"
+	"volcano.sh/volcano/pkg/kube"
+	"volcano.sh/volcano/pkg/util"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/holder"
+	"github.com/volcano-prebind/volcano-prebind/internal/outage"
+)
+
+// errLeaseLost ends the process: its controllers would work beside the next leader's.
+var errLeaseLost = errors.New("the leader lease was lost")
+
+// serve runs the controllers until ctx ends. Upstream's Run does the same with informers that pause for up to a minute after an
+// outage of the API server; these wait for its return.
+func serve(ctx context.Context, opts *options.ServerOption) error {
+	config, err := kube.BuildConfig(opts.KubeClientOptions)
+	if err != nil {
+		return fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	config = outage.New(ctx).Wrap(config)
+	if opts.EnableHealthz {
+		if err := helpers.StartHealthz(opts.HealthzBindAddress, "volcano-controller", opts.CaCertData, opts.CertData, opts.KeyData); err != nil {
+			return fmt.Errorf("listening on --healthz-address: %w", err)
+		}
+	}
+	failed := make(chan error, 1)
+	if opts.EnableMetrics {
+		if err := serveMetrics(ctx, opts.ListenAddress, failed); err != nil {
+			return err
+		}
+	}
+	controllers, err := controllerOptions(config, opts)
+	if err != nil {
+		return err
+	}
+	run := func(ctx context.Context) { startControllers(ctx, controllers, opts.Controllers) }
+	ended := make(chan error, 1)
+	if opts.LeaderElection.LeaderElect {
+		elector, err := newElector(ctx, config, opts, run)
+		if err != nil {
+			return err
+		}
+		go func() { elector.Run(ctx); ended <- errLeaseLost }()
+	} else {
+		run(ctx)
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-failed:
+		return err
+	case err := <-ended:
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+}
+
+// serveMetrics listens when it returns; failed gets the error that ends it later.
+func serveMetrics(ctx context.Context, address string, failed chan<- error) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("listening on --listen-address: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", util.PromHandler())
+	server := &http.Server{
+		Handler: mux, ReadHeaderTimeout: helpers.DefaultReadHeaderTimeout,
+		ReadTimeout: helpers.DefaultReadTimeout, WriteTimeout: helpers.DefaultWriteTimeout,
+	}
+	go func() { failed <- fmt.Errorf("serving metrics: %w", server.Serve(listener)) }()
+	return nil
+}
+
+// controllerOptions is what all controllers share.
+func controllerOptions(config *rest.Config, opts *options.ServerOption) (*framework.ControllerOption, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making the client: %w", err)
+	}
+	volcano, err := vcclient.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making the client of Volcano's kinds: %w", err)
+	}
+	return &framework.ControllerOption{
+		KubeClient: client, VolcanoClient: volcano, Config: config,
+		SharedInformerFactory:   informers.NewSharedInformerFactory(client, 0),
+		VCSharedInformerFactory: vcinformers.NewSharedInformerFactory(volcano, 0),
+		SchedulerNames:          opts.SchedulerNames,
+		WorkerNum:               opts.WorkerThreads,
+		CronJobWorkerNum:        opts.WorkerThreadsForCronJob,
+		MaxRequeueNum:           opts.MaxRequeueNum,
+		InheritOwnerAnnotations: opts.InheritOwnerAnnotations,
+		WorkerThreadsForPG:      opts.WorkerThreadsForPG,
+		WorkerThreadsForQueue:   opts.WorkerThreadsForQueue,
+		WorkerThreadsForGC:      opts.WorkerThreadsForGC,
+	}, nil
+}
+
+// startControllers starts the registered controllers that are selected. A controller that cannot be made is logged and left out, as
+// upstream does.
+func startControllers(ctx context.Context, opts *framework.ControllerOption, selected []string) {
+	framework.ForeachController(func(c framework.Controller) {
+		if !enabled(c.Name(), selected) {
+			klog.InfoS("The controller is not enabled", "controller", c.Name())
+			return
+		}
+		if err := c.Initialize(opts); err != nil {
+			klog.ErrorS(err, "The controller cannot be made and does not run", "controller", c.Name())
+			return
+		}
+		go c.Run(ctx.Done())
+	})
+}
+
+// enabled reports whether the value of the flag --controllers has the controller run. The first entry that names it decides.
+func enabled(name string, selected []string) bool {
+	for _, entry := range selected {
+		switch entry {
+		case name, "+" + name:
+			return true
+		case "-" + name:
+			return false
+		}
+	}
+	return len(selected) == 0 || slices.Contains(selected, "*")
+}
+
+// newElector returns what has run called while this process holds the lease.
+func newElector(ctx context.Context, config *rest.Config, opts *options.ServerOption, run func(context.Context)) (*leaderelection.LeaderElector, error) {
+	client, err := kubernetes.NewForConfig(rest.AddUserAgent(config, "leader-election"))
+	if err != nil {
+		return nil, fmt.Errorf("making the client for leader election: %w", err)
+	}
+	identity, err := holder.Identity()
+	if err != nil {
+		return nil, err
+	}
+	election := &opts.LeaderElection
+	namespace := election.ResourceNamespace
+	if opts.LockObjectNamespace != "" { //nolint:staticcheck // upstream's old name of the flag
+		namespace = opts.LockObjectNamespace //nolint:staticcheck // as above
+	}
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster.StartRecordingToSink(&typedcore.EventSinkImpl{Interface: client.CoreV1().Events(namespace)})
+	lock, err := resourcelock.New(election.ResourceLock, namespace, election.ResourceName, client.CoreV1(), client.CoordinationV1(),
+		resourcelock.ResourceLockConfig{
+			Identity:      identity,
+			EventRecorder: broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "vc-controller-manager"}),
+		})
+	if err != nil {
+		return nil, fmt.Errorf("making the lease lock: %w", err)
+	}
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock:          lock,
+		LeaseDuration: election.LeaseDuration.Duration,
+		RenewDeadline: election.RenewDeadline.Duration,
+		RetryPeriod:   election.RetryPeriod.Duration,
+		Callbacks:     leaderelection.LeaderCallbacks{OnStartedLeading: run, OnStoppedLeading: func() {}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making the leader elector: %w", err)
+	}
+	return elector, nil
+}

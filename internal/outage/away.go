@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outage
+
+import (
+	"crypto/tls"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// Backoff returns the pauses between tries to reach an API server that is away.
+func Backoff() wait.Backoff {
+	return wait.Backoff{Duration: firstPause, Factor: 2, Jitter: pauseJitter, Cap: lastPause, Steps: 1 << 30}
+}
+
+// Away reports whether the error may pass when the API server comes back: it could not be reached, or is not ready.
+func Away(err error) bool {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return false
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return true
+	}
+	code := status.Status().Code
+	return code >= 500 || code == 429
+}
