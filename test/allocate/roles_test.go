@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -82,6 +83,28 @@ func TestRoles(t *testing.T) {
 				Pods:      append(each(leader().Role("any"), "g-any-0"), each(worker().Role("any"), "g-any-1")...),
 			},
 			binds: map[string]string{"g-any-0": "x1", "g-any-1": "y1"},
+		},
+	})
+}
+
+// TestRolesThatExcludeEachOther: members that may not share a node leave one to the role that is last in task order.
+func TestRolesThatExcludeEachOther(t *testing.T) {
+	apart := v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{
+		{TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"of": "g"}}},
+	}}}
+	member := func(role string) *schedtest.PodBuilder {
+		return schedtest.MakePod().Group("g").Role(role).Label("of", "g").Affinity(apart).Req(cores("1"))
+	}
+	run(t, map[string]behaviour{
+		"the minimum is placed": {
+			world: sessiontest.World{
+				Nodes:     append(nodes(holds("3"), "n1", "n2"), nodes(holds("1"), "n3", "n4")...),
+				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).MinTaskMember("worker", 1).MinTaskMember("leader", 1).Obj()},
+				Pods: append(each(member("worker"), "g-worker-0", "g-worker-1", "g-worker-2", "g-worker-3"),
+					each(member("leader").Req(cores("3")), "g-leader-9")...),
+			},
+			binds:           map[string]string{"g-leader-9": "n1|n2", "g-worker-0": "*", "g-worker-1": "*", "g-worker-2": "*"},
+			upstreamDiffers: "it tries one order, that of the pods",
 		},
 	})
 }

@@ -23,8 +23,6 @@ const (
 	maxGatherTrials = 64
 	// maxGatherProbes bounds how many tasks of a gang are placed to find out what nodes take where numbers do not tell.
 	maxGatherProbes = 5_000
-	// gatherLooks is how many looks of a session (turns.go) a task costs that is placed to find out whether plugins agree.
-	gatherLooks = 4
 	// furtherAtOnce is how many members beyond the minimum a gathered gang is given in one turn: plans are made anew in each.
 	furtherAtOnce = 64
 )
@@ -152,7 +150,7 @@ func (g *gatherRun) granted() bool {
 // charge takes the tasks that were placed in vain from the steps that are left.
 func (g *gatherRun) charge(tasks int) {
 	g.tried += tasks
-	g.memory.orders.left -= tasks * gatherLooks
+	g.memory.orders.left -= tasks * planLooks
 }
 
 // lower writes down what nodes took of their shares; false when they took all.

@@ -3,10 +3,8 @@
 package allocate
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
-	"slices"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -133,60 +131,6 @@ func (s *subJobRun) firstTaskFitsNowhere() bool {
 	return !s.job.NeedContinueAllocating(s.subJob.UID)
 }
 
-const (
-	// maxOrders bounds how many orders of classes, or of sub-jobs, are tried: each brings one more that found no room to the
-	// front, and gangs have a handful of roles, so that six bring each of them there.
-	maxOrders = 6
-	// maxFurtherLooks bounds what further tries may cost: each task that is placed is a look at a node for each class. It is
-	// one further try of the largest gangs the random suites place, 1,000 tasks of 8 classes; smaller ones get more.
-	maxFurtherLooks = 8_000
-	// maxUncachedVerdicts bounds it when tasks are placed one by one, which asks plugins on every node for each: 500 tasks on
-	// 1,000 nodes are tried once more than three times.
-	maxUncachedVerdicts = 500_000
-)
-
-// retryRearranged looks for another way when tasks of different classes may have got into each other's way, as in
-// https://github.com/volcano-sh/volcano/issues/1297: a packing of the
-// first tasks that make the minimum; then orders in which the class that found no room comes first, as often as it is another
-// one; and where the minimum needs not all tasks, other choices of them: the smallest, then a packing of any.
-func (s *subJobRun) retryRearranged(blocked []*feasible.TaskClass) subJobResult {
-	minimum := min(s.needed, len(s.tasks))
-	classes := s.classesOf(s.tasks)
-	if len(classes) == 1 || len(classes) > s.finder.MaxCaches() {
-		return subJobResult{}
-	}
-	if result := s.tryPacked(minimum, minimum); result.outcome != notPlaced {
-		return result
-	}
-	further := min(max(1, maxFurtherLooks/(len(s.tasks)*len(classes))), maxOrders+2)
-	looks := further * len(s.tasks) * len(classes)
-	if slices.ContainsFunc(classes, (*feasible.TaskClass).OneByOne) {
-		further = min(further, 3+maxUncachedVerdicts/(len(s.tasks)*len(s.scope.Set.Nodes)))
-		looks = further * len(s.tasks) * len(s.scope.Set.Nodes)
-	}
-	if s.isVain(otherOrders) {
-		s.memory.orders.finish(s.orderSearch())
-	} else if s.noteVain(firstOrders); s.memory.orders.whole(s.orderSearch(), looks) {
-		if result := s.tryOrders(blocked, further, minimum, min(maxOrders, len(classes))); result.outcome != notPlaced {
-			return result
-		}
-		s.noteVain(otherOrders)
-	} else {
-		s.unfinished++
-	}
-	if minimum < len(s.tasks) {
-		if result := s.tryPacked(len(s.tasks), minimum); result.outcome != notPlaced {
-			return result
-		}
-	}
-	return subJobResult{}
-}
-
-// orderSearch is the search for an order of the tasks in which they find room.
-func (s *subJobRun) orderSearch() search {
-	return search{s.job.UID, s.scope.Set.Name, len(s.tasks), s.idleOnly}
-}
-
 // isVain is true if the way has led nowhere for the sub-job, and all that decides on it is as it was.
 func (s *subJobRun) isVain(in way) bool {
 	key, known := s.vainKey()
@@ -231,36 +175,6 @@ func (s *subJobRun) makeVainKey() string {
 	}
 	problem, _ := in.problemOn(s.scope.Set, s.idleOnly, in.byCachedVerdicts(s.scope.Set))
 	return fmt.Sprintf("%s %d %s", s.job.UID, session, problem.Key())
-}
-
-// tryOrders tries orders in which the class that found no room comes first, as often as it is another one, and at the most so many; then
-// task order, and where not all are needed the smallest first. All in all it tries no more often than given.
-func (s *subJobRun) tryOrders(blocked []*feasible.TaskClass, most, minimum, orders int) subJobResult {
-	again := func() bool { most--; return most >= 0 }
-	first := map[*feasible.TaskClass]int{}
-	for n := 1; n <= orders && again(); n++ {
-		next := slices.IndexFunc(blocked, func(c *feasible.TaskClass) bool { return first[c] == 0 })
-		if next < 0 {
-			break
-		}
-		first[blocked[next]] = n
-		order := func(l, r batch) int { return cmp.Or(cmp.Compare(first[r.class], first[l.class]), largestFirst(l, r)) }
-		var result subJobResult
-		if result, blocked = s.try(s.needed, arrangement{order: order, anyOrder: true}); result.outcome != notPlaced {
-			return result
-		}
-	}
-	if again() {
-		if result, _ := s.try(s.needed, arrangement{}); result.outcome != notPlaced {
-			return result
-		}
-	}
-	if minimum < len(s.tasks) && again() {
-		if result, _ := s.try(len(s.tasks), arrangement{order: smallestFirst}); result.outcome != notPlaced {
-			return result
-		}
-	}
-	return subJobResult{}
 }
 
 // refutedInNumbers is true if numbers alone leave no room in the scope for what the sub-job needs, so that there is no way.

@@ -3,6 +3,8 @@
 package feasible
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -149,6 +151,17 @@ func (s *sessionAntiAffinity) matching(task *api.TaskInfo) []*antiAffinityTerm {
 		}
 	}
 	return m.terms
+}
+
+// excludes is true if required anti-affinity of the one task keeps the other from nodes.
+func (s *sessionAntiAffinity) excludes(one, other *api.TaskInfo) bool {
+	if !s.enabled {
+		return false
+	}
+	terms, err := k8sframework.GetAffinityTerms(one.Pod, k8sframework.GetPodAntiAffinityTerms(one.Pod.Spec.Affinity))
+	return err == nil && slices.ContainsFunc(terms, func(term fwk.AffinityTerm) bool {
+		return term.Matches(other.Pod, s.namespaceLabels(other.Namespace))
+	})
 }
 
 func (s *sessionAntiAffinity) namespaceLabels(name string) labels.Set {

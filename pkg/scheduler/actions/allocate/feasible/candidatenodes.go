@@ -232,6 +232,19 @@ func (n *CandidateNodes) Packs(place int, idleOnly bool) bool {
 	return n.cache.refusedForGood[node] == nil && n.finder.predicate(n.cache.layers.cached, n.cache.task, info) == nil && n.perJobVerdict(info) == nil
 }
 
+// Admits is true if plugins that are asked for every task leave the node at the place to this one, too. The task's pre-predicate must have
+// run. Plugins that ask over the network are not asked.
+func (n *CandidateNodes) Admits(task *api.TaskInfo, place int) bool {
+	if !n.cache.OneByOne() || !n.cache.layers.uncachedVerdicts || n.cache.layers.overNetwork {
+		return true
+	}
+	err := n.finder.uncachedVerdict(task, n.cache, n.set.Nodes[place])
+	if err != nil {
+		n.takeOut(map[int32]error{n.set.Nodes[place]: err})
+	}
+	return err == nil
+}
+
 // fitErrors are the verdicts on every node of the set, for a task that fits on none. Equal tasks share them.
 func (n *CandidateNodes) fitErrors() *api.FitErrors {
 	if n.errorsState == n.state {

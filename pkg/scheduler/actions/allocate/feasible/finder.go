@@ -97,6 +97,11 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 	return f
 }
 
+// Exclude is true if required anti-affinity keeps the two tasks from lying on one node, where it has the labels that they name.
+func (f *Finder) Exclude(l, r *api.TaskInfo) bool {
+	return f.antiAffinity.excludes(l, r) || f.antiAffinity.excludes(r, l)
+}
+
 // ReadsAnything is true if a plugin may look at anything of a task, so that tasks of one class need not be equal to it.
 func (f *Finder) ReadsAnything() bool { return f.layering.readsAnything }
 

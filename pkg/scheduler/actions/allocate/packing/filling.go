@@ -27,7 +27,7 @@ func (p *Problem) newFilling() *filling {
 func (f *filling) takes(n, k int) bool {
 	kind := &f.Kinds[k]
 	return f.Nodes[n].Takes[k] && f.slots[n] > 0 && fits(kind.Request, f.room[n]) &&
-		!slices.ContainsFunc(kind.Ports, func(port string) bool { return f.ports[n][port] })
+		!slices.ContainsFunc(kind.Ports, func(port string) bool { return f.ports[n][port] }) && !kind.excluded(f.plan[n])
 }
 
 func (f *filling) put(n, k int) {

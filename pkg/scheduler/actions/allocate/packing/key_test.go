@@ -34,6 +34,8 @@ func TestProblemsOfOneKey(t *testing.T) {
 		"a kind asks for more":           {func(p *Problem) { p.Kinds[1].Request[1] = 2 }, false},
 		"a kind has another port":        {func(p *Problem) { p.Kinds[0].Ports = []string{"b"} }, false},
 		"the port is of another kind":    {func(p *Problem) { p.Kinds[0].Ports, p.Kinds[1].Ports = nil, []string{"a"} }, false},
+		"a kind excludes another":        {func(p *Problem) { p.Exclude(0, 1) }, false},
+		"tasks of a kind exclude others": {func(p *Problem) { p.Exclude(1, 1) }, false},
 		"a node has less room":           {func(p *Problem) { p.Nodes[0].Room[0] = 3 }, false},
 		"a node takes fewer tasks":       {func(p *Problem) { p.Nodes[0].Slots = 1 }, false},
 		"a node takes another kind":      {func(p *Problem) { p.Nodes[1].Takes[1] = true }, false},

@@ -24,10 +24,10 @@ func (p *Problem) newLoading(node *Node, left []int) loading {
 func (l *loading) most(k int) int {
 	kind := &l.Kinds[k]
 	most := min(l.left[k]-l.taken[k], l.slots)
-	if !l.node.Takes[k] || slices.ContainsFunc(kind.Ports, func(port string) bool { return l.ports[port] }) {
+	if !l.node.Takes[k] || slices.ContainsFunc(kind.Ports, func(port string) bool { return l.ports[port] }) || kind.excluded(l.taken) {
 		return 0
 	}
-	if len(kind.Ports) > 0 {
+	if kind.alone(k) {
 		most = min(most, 1)
 	}
 	for r, value := range kind.Request {

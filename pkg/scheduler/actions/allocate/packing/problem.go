@@ -16,6 +16,8 @@ type Kind struct {
 	Count   int
 	// Ports are what only one task on a node can have; a task that has some excludes its like.
 	Ports []string
+	// Excludes says by kind of which tasks none may lie on a node with one of these; nil is none. It is the same both ways.
+	Excludes []bool
 	// Role is a place in Problem.Roles; tasks of no role have -1.
 	Role int
 }
@@ -65,6 +67,44 @@ func fits(request, room []float64) bool {
 	return true
 }
 
+// Without is the problem with a node that does not take the kind.
+func (p *Problem) Without(node, kind int) *Problem {
+	out := *p
+	out.Nodes = slices.Clone(p.Nodes)
+	out.Nodes[node].Takes = slices.Clone(p.Nodes[node].Takes)
+	out.Nodes[node].Takes[kind] = false
+	return &out
+}
+
+// Exclude keeps tasks of the two kinds from lying on one node; of one kind, any two of its tasks.
+func (p *Problem) Exclude(l, r int) {
+	for _, pair := range [][2]int{{l, r}, {r, l}} {
+		kind := &p.Kinds[pair[0]]
+		if kind.Excludes == nil {
+			kind.Excludes = make([]bool, len(p.Kinds))
+		}
+		kind.Excludes[pair[1]] = true
+	}
+}
+
+// alone is true if no two tasks of the kind, the i-th, may lie on one node.
+func (k *Kind) alone(i int) bool { return len(k.Ports) > 0 || k.excludes(i) }
+
+// excluded is true if one of the tasks that are on a node, so many of each kind, excludes the kind.
+func (k *Kind) excluded(taken []int) bool {
+	if k.Excludes == nil {
+		return false
+	}
+	for other, count := range taken {
+		if count > 0 && k.Excludes[other] {
+			return true
+		}
+	}
+	return false
+}
+
+func (k *Kind) excludes(other int) bool { return k.Excludes != nil && k.Excludes[other] }
+
 // FitsInto is true if the room is enough for one task.
 func (k *Kind) FitsInto(room []float64) bool { return fits(k.Request, room) }
 
@@ -75,7 +115,7 @@ func (p *Problem) copies(k, n int) int {
 		return 0
 	}
 	most := min(node.Slots, kind.Count)
-	if len(kind.Ports) > 0 {
+	if kind.alone(k) {
 		most = min(most, 1)
 	}
 	for r, value := range kind.Request {
@@ -103,6 +143,7 @@ func (p *Problem) Key() string {
 		for _, port := range k.Ports {
 			b = append(binary.AppendUvarint(b, uint64(len(port))), port...)
 		}
+		b = appendBits(binary.AppendUvarint(b, uint64(len(k.Excludes))), k.Excludes)
 	}
 	nodes := make([]string, len(p.Nodes))
 	for i := range p.Nodes {
@@ -117,15 +158,18 @@ func (p *Problem) Key() string {
 
 // Key is equal for nodes that are alike.
 func (n *Node) Key() string {
-	b := appendFloats(binary.AppendVarint(nil, int64(n.Slots)), n.Room)
-	for _, takes := range n.Takes {
+	return string(appendBits(appendFloats(binary.AppendVarint(nil, int64(n.Slots)), n.Room), n.Takes))
+}
+
+func appendBits(b []byte, values []bool) []byte {
+	for _, value := range values {
 		bit := byte(0)
-		if takes {
+		if value {
 			bit = 1
 		}
 		b = append(b, bit)
 	}
-	return string(b)
+	return b
 }
 
 func appendFloats(b []byte, values []float64) []byte {

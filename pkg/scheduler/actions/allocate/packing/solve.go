@@ -148,7 +148,7 @@ func (p *Problem) alikeBut(resource int) *Problem {
 		own := out.Kinds[k].Request[resource]
 		out.Kinds[k].Request = slices.Clone(least)
 		out.Kinds[k].Request[resource] = own
-		out.Kinds[k].Ports = nil
+		out.Kinds[k].Ports, out.Kinds[k].Excludes = nil, nil
 	}
 	for n := range out.Nodes {
 		out.Nodes[n].Takes = slices.Repeat([]bool{slices.Contains(p.Nodes[n].Takes, true)}, len(p.Kinds))

@@ -95,6 +95,9 @@ func small(d *rand.Rand) *Problem {
 		}
 		p.Nodes = append(p.Nodes, n)
 	}
+	for range d.IntN(4) {
+		p.Exclude(d.IntN(len(p.Kinds)), d.IntN(len(p.Kinds)))
+	}
 	p.Wanted = p.Tasks()
 	if d.IntN(2) == 0 {
 		p.Wanted = 1 + d.IntN(p.Tasks())
