@@ -138,7 +138,7 @@ func (g *gatherRun) place() subJobResult {
 // granted is true if the session has the steps to find out more than the first trial tells. Gangs for which it has not take turns (turns.go).
 func (g *gatherRun) granted() bool {
 	if !g.may {
-		g.may = g.memory.orders.whole(search{job: g.job.UID, set: "gathered " + g.scope.Set.Name, idleOnly: g.idleOnly}, 0)
+		g.may = g.memory.orders.whole(g.searchOf(g.job, "gathered "+g.scope.Set.Name, g.idleOnly), 0)
 	}
 	if !g.may {
 		g.unfinished++

@@ -99,14 +99,11 @@ func (r *jobRun) placeSubJobs(hyperNode *api.HyperNodeInfo, scope placementScope
 // mayReorderSubJobs is true if the session has looks left for trying the sub-jobs in another order, or it is this job's turn. It takes as
 // many as the last order, in which so many tasks were tried.
 func (r *jobRun) mayReorderSubJobs(hyperNode *api.HyperNodeInfo, opts trialOptions, tried int) bool {
-	tasks, classes := 0, 1
-	for _, of := range r.pending.tasks {
-		tasks += len(of)
-	}
+	classes := 1
 	if r.packing != nil {
 		classes = len(r.packing.classes)
 	}
-	return r.memory.orders.whole(search{r.job.UID, hyperNode.Name, tasks, opts.idleOnly}, tried*classes)
+	return r.memory.orders.whole(r.searchOf(r.job, hyperNode.Name, opts.idleOnly), tried*classes)
 }
 
 // trySubJobs tries the sub-jobs in order, those with the highest number in first before others. It also returns the first

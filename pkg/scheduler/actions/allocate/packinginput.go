@@ -197,7 +197,7 @@ func (r *jobRun) packable(set *nodeset.Set) packing.Answer {
 
 // findPlan looks for a plan for the problem, which is on the set.
 func (r *jobRun) findPlan(problem *packing.Problem, set *nodeset.Set, idleOnly bool) solution {
-	found, done := r.memory.solve(problem, search{r.job.UID, set.Name, problem.Tasks(), idleOnly}, r.places)
+	found, done := r.memory.solve(problem, r.searchOf(r.job, set.Name, idleOnly), r.places)
 	if !done {
 		r.unfinished++
 	}

@@ -62,7 +62,7 @@ func (s *subJobRun) retryRearranged(blocked []*feasible.TaskClass) subJobResult 
 
 // orderSearch is the search for an order of the tasks in which they find room.
 func (s *subJobRun) orderSearch() search {
-	return search{s.job.UID, s.scope.Set.Name, len(s.tasks), s.idleOnly}
+	return s.searchOf(s.job, s.scope.Set.Name, s.idleOnly)
 }
 
 // tryOrders tries orders in which the class that found no room comes first, as often as it is another one, and at the most so many; then

@@ -8,20 +8,30 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// turnsKept is for how many sessions it is known who had a turn: more searches than that wait one more for theirs.
-const turnsKept = 1000
+// turnsKept is for how many sessions a search keeps its place among those that wait while it does not ask.
+const turnsKept = 10
 
-// search is a search for room for so many tasks of a job in a set of nodes. It is the same when the nodes change and what is found is
-// another.
+// search is a search for room for tasks of a job in a set of nodes, on behalf of the unit of gangs that the job is placed with. It is the same
+// when the nodes or the tasks change.
 type search struct {
+	unit     string
 	job      api.JobID
 	set      string
-	tasks    int
 	idleOnly bool
 }
 
-// turns divide what searches may take in a session. Those for which it does not suffice wait, and one of them has all that a search may
-// take in the next session, whoever asks before it: the one whose turn is longest ago. So each has its turn, however much the others take
+// searchOf is the search for room for tasks of the job in the named set.
+func (s *solver) searchOf(job *api.JobInfo, set string, idleOnly bool) search {
+	of := search{unit: string(job.UID), job: job.UID, set: set, idleOnly: idleOnly}
+	if unit := s.ssn.Unit(job); unit != nil && len(unit.Gangs) > 1 {
+		of.unit = unit.ID
+	}
+	return of
+}
+
+// turns divide the steps that searches may take in a session. Searches for which the steps do not suffice wait, and in each session one of
+// them has all the steps of a search, whatever searches before it take: one of the unit that has waited longest for a turn, and of this unit
+// the one that has waited longest. So each unit has its turn after as many sessions as units waited before it, however many searches it makes
 // and whatever changes between the sessions.
 type turns struct {
 	session int
@@ -29,24 +39,52 @@ type turns struct {
 	left int
 	// next is whose turn it is in this session, if it is anybody's and has not been used.
 	next *search
-	// waiting are the searches of this session that wait, in the order in which they asked.
-	waiting []search
-	// last are the sessions in which searches had their last turn.
-	last map[search]int
+	// units are those that wait, by name. asked counts what began to wait, and so orders it.
+	units map[string]*waitingUnit
+	asked int
 }
 
-// beginSession begins a session of so many steps.
+// waitingUnit is a unit that waits for a turn.
+type waitingUnit struct {
+	since    int
+	searches map[search]*waitingSearch
+}
+
+// waitingSearch is when the search began to wait, and in which session it asked last.
+type waitingSearch struct{ since, asked int }
+
+// beginSession begins a session of so many steps. The search that has its turn waits no longer, whether or not it asks: if its turn does not
+// suffice it waits again, behind the others.
 func (t *turns) beginSession(steps int) {
 	t.session++
 	t.left = steps
 	t.next = nil
-	for i, waiting := range t.waiting {
-		if t.next == nil || t.last[waiting] < t.last[*t.next] {
-			t.next = &t.waiting[i]
+	t.forgetAbsent()
+	var first *waitingUnit
+	for _, unit := range t.units {
+		if first == nil || unit.since < first.since {
+			first = unit
 		}
 	}
-	t.waiting = nil
-	maps.DeleteFunc(t.last, func(_ search, had int) bool { return t.session-had > turnsKept })
+	if first == nil {
+		return
+	}
+	for of, waiting := range first.searches {
+		if t.next == nil || waiting.since < first.searches[*t.next].since {
+			t.next = &of
+		}
+	}
+	delete(first.searches, *t.next)
+	t.asked++
+	first.since = t.asked
+}
+
+// forgetAbsent forgets searches that no longer ask, and units without searches.
+func (t *turns) forgetAbsent() {
+	maps.DeleteFunc(t.units, func(_ string, unit *waitingUnit) bool {
+		maps.DeleteFunc(unit.searches, func(_ search, waiting *waitingSearch) bool { return t.session-waiting.asked > turnsKept })
+		return len(unit.searches) == 0
+	})
 }
 
 // share says how many steps a search for a plan may take, which is one of so many that its job has still to make: its share of what is
@@ -80,19 +118,26 @@ func (t *turns) take(of search) bool {
 	if t.next == nil || *t.next != of {
 		return false
 	}
-	if t.last == nil {
-		t.last = map[search]int{}
-	}
-	t.next, t.last[of] = nil, t.session
+	t.next = nil
 	return true
 }
 
 // wait notes that the search has not had steps enough.
-func (t *turns) wait(of search) { t.waiting = append(t.waiting, of) }
+func (t *turns) wait(of search) {
+	t.asked++
+	unit := t.units[of.unit]
+	if unit == nil {
+		if t.units == nil {
+			t.units = map[string]*waitingUnit{}
+		}
+		unit = &waitingUnit{since: t.asked, searches: map[search]*waitingSearch{}}
+		t.units[of.unit] = unit
+	}
+	if unit.searches[of] == nil {
+		unit.searches[of] = &waitingSearch{since: t.asked}
+	}
+	unit.searches[of].asked = t.session
+}
 
 // finish gives up the search's turn, which it has no need of.
-func (t *turns) finish(of search) {
-	if t.next != nil && *t.next == of {
-		t.next = nil
-	}
-}
+func (t *turns) finish(of search) { t.take(of) }

@@ -3,6 +3,7 @@
 package allocate
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,7 +15,7 @@ func TestASearchHasItsShareOfWhatIsLeft(t *testing.T) {
 	turns.beginSession(sessionPackingSteps)
 	var got []int
 	for places := 4; places > 0; places-- {
-		granted := turns.share(search{tasks: places}, places)
+		granted := turns.share(search{set: strconv.Itoa(places)}, places)
 		got = append(got, granted)
 		if places < 4 {
 			turns.left -= granted
@@ -27,12 +28,12 @@ func TestASearchHasItsShareOfWhatIsLeft(t *testing.T) {
 }
 
 // TestEachSearchHasItsTurn: searches that take all they get, always in one order, have a whole search each in as many sessions as
-// they are, and the first to come after one session that it has waited for.
+// they are, and one that comes later after all that waited before it.
 func TestEachSearchHasItsTurn(t *testing.T) {
 	turns := turns{}
 	searches := []search{{set: "a"}, {set: "b"}, {set: "c"}}
 	whole := map[string][]int{}
-	for session := range 7 {
+	for session := range 8 {
 		turns.beginSession(sessionPackingSteps)
 		if session == 4 {
 			searches = append([]search{{set: "new"}}, searches...)
@@ -46,7 +47,7 @@ func TestEachSearchHasItsTurn(t *testing.T) {
 			}
 		}
 	}
-	want := map[string][]int{"a": {1, 4}, "b": {2, 6}, "c": {3}, "new": {5}}
+	want := map[string][]int{"a": {1, 4}, "b": {2, 5}, "c": {3, 6}, "new": {7}}
 	if diff := cmp.Diff(want, whole); diff != "" {
 		t.Errorf("sessions in which each had a whole search (-want +got):\n%s", diff)
 	}
@@ -99,5 +100,82 @@ func TestTurnsGoRoundAmongThoseThatAreMadeAnew(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]int{"a": 10, "b": 10, "c": 10}, had); diff != "" {
 		t.Errorf("turns that each had in 30 sessions after the first (-want +got):\n%s", diff)
+	}
+}
+
+// TestAllThatWaitHaveTurnsInOrder: however many they are, each has one after as many sessions as waited before it.
+func TestAllThatWaitHaveTurnsInOrder(t *testing.T) {
+	const waiting = 1100
+	turns := turns{}
+	for session := range 2*waiting + 1 {
+		turns.beginSession(0)
+		for i := range waiting {
+			if turns.whole(search{unit: strconv.Itoa(i)}, 1) && session > 0 && i != (session-1)%waiting {
+				t.Fatalf("session %d is the turn of %d, want %d", session, i, (session-1)%waiting)
+			}
+		}
+	}
+}
+
+// TestOneUnitOfManySearchesDoesNotKeepOthersWaiting: each unit has a turn in as many sessions as there are units, and the searches of a
+// unit have its turns one after the other.
+func TestOneUnitOfManySearchesDoesNotKeepOthersWaiting(t *testing.T) {
+	searches := []search{{"large", "", "a", false}, {"large", "", "b", false}, {"large", "job", "b", false}, {"large", "", "b", true}, {"small", "", "a", false}, {"other", "", "a", false}}
+	turns := turns{}
+	had := map[search][]int{}
+	for session := range 31 {
+		turns.beginSession(0)
+		for _, of := range searches {
+			if turns.whole(of, 1) {
+				had[of] = append(had[of], session)
+			}
+		}
+	}
+	for i, of := range searches {
+		want, most := 3, 4*3
+		if i > 3 {
+			want, most = 7, 4
+		}
+		last := 0
+		for _, session := range had[of] {
+			if session-last > most {
+				t.Errorf("%+v waits for %d sessions, want at most %d", of, session-last, most)
+			}
+			last = session
+		}
+		if len(had[of]) < want {
+			t.Errorf("%+v has had turns in sessions %v, want %d turns", of, had[of], want)
+		}
+	}
+}
+
+// TestASearchKeepsItsPlaceWhileItDoesNotAsk: for a few sessions, after which it is forgotten.
+func TestASearchKeepsItsPlaceWhileItDoesNotAsk(t *testing.T) {
+	away, others := search{unit: "away"}, []search{{unit: "a"}, {unit: "b"}, {unit: "c"}, {unit: "d"}, {unit: "e"}, {unit: "f"}}
+	for name, tc := range map[string]struct{ before, want int }{"a few": {5, 6}, "many": {0, 0}} {
+		t.Run(name, func(t *testing.T) {
+			turns := turns{}
+			turns.beginSession(0)
+			for _, of := range others[:tc.before] {
+				turns.wait(of)
+			}
+			turns.wait(away)
+			got := 0
+			for session := 1; session < 2*turnsKept && got == 0; session++ {
+				turns.beginSession(0)
+				for _, of := range others {
+					turns.whole(of, 1)
+				}
+				if turns.open(away) && tc.before > 0 {
+					got = session
+				}
+			}
+			if got != tc.want {
+				t.Errorf("its turn is in session %d, want %d", got, tc.want)
+			}
+			if tc.want == 0 && len(turns.units) != len(others) {
+				t.Errorf("%d units are known, want %d", len(turns.units), len(others))
+			}
+		})
 	}
 }

@@ -96,7 +96,7 @@ func (u *unitRun) placePacked(all []*packedGang) placedGangs {
 	if problem == nil {
 		return nil
 	}
-	of := search{job: all[0].job.UID, set: "unit " + u.id, tasks: problem.Tasks(), idleOnly: u.idleOnly}
+	of := search{unit: u.id, set: "packed", idleOnly: u.idleOnly}
 	found, done := u.memory.solve(problem, of, maxAssignments)
 	u.cut = u.cut || !done
 	if found.Answer != packing.Fits {

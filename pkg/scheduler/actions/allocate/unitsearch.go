@@ -132,7 +132,7 @@ func (u *unitRun) granted() bool {
 	for _, job := range u.gangs {
 		tasks += len(job.TaskStatusIndex[api.Pending])
 	}
-	of := search{u.gangs[0].UID, "unit " + u.id, tasks, u.idleOnly}
+	of := search{unit: u.id, set: "orders", idleOnly: u.idleOnly}
 	if u.memory.orders.whole(of, min(tasks*maxUnitOrders, maxFurtherLooks)) {
 		return true
 	}
