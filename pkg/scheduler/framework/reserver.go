@@ -43,6 +43,10 @@ func (ssn *Session) AddReserver(plugin string, r Reserver, pb PreBinder, opts ..
 	ssn.reservers.add(ssn, plugin, r)
 }
 
+// WhyUnreserved is why the last attempt to reserve for the task failed, in words that name neither the task nor the node; nil when it
+// succeeded, or none was made.
+func (ssn *Session) WhyUnreserved(task *api.TaskInfo) error { return ssn.reservers.why[task.UID] }
+
 // reservers are the plugins that reserve for tasks, in order, and what they have reserved in the session. The zero value has none.
 type reservers struct {
 	plugins []namedReserver
@@ -50,6 +54,8 @@ type reservers struct {
 	// failed, and why it did: not every action of upstream asks.
 	reserved map[api.TaskID]*api.TaskInfo
 	refused  map[api.TaskID]error
+	// why is why the last attempt to reserve for a task failed, in words that are the same on each node.
+	why map[api.TaskID]error
 }
 
 type namedReserver struct {
@@ -59,7 +65,7 @@ type namedReserver struct {
 
 func (r *reservers) add(ssn *Session, plugin string, one Reserver) {
 	if len(r.plugins) == 0 {
-		r.reserved, r.refused = map[api.TaskID]*api.TaskInfo{}, map[api.TaskID]error{}
+		r.reserved, r.refused, r.why = map[api.TaskID]*api.TaskInfo{}, map[api.TaskID]error{}, map[api.TaskID]error{}
 		ssn.AddEventHandler(&vcframework.EventHandler{
 			AllocateFunc: func(event *vcframework.Event) {
 				if task := event.Task; task.Status == api.Allocated || task.Status == api.Pipelined { // else an eviction was taken back
@@ -84,6 +90,7 @@ func (r *reservers) reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 		return err
 	}
 	delete(r.refused, task.UID)
+	delete(r.why, task.UID)
 	r.reserved[task.UID] = task
 	return nil
 }
@@ -98,6 +105,7 @@ func (r *reservers) tryReserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	for i, one := range r.plugins {
 		if err := one.reserve(task, node); err != nil {
 			undo(r.plugins[:i], task)
+			r.why[task.UID] = fmt.Errorf("plugin %s cannot reserve: %w", one.plugin, err)
 			return fmt.Errorf("plugin %s: reserving for pod %s on node %s: %w", one.plugin, klog.KObj(task.Pod), node.Name, err)
 		}
 	}

@@ -61,7 +61,7 @@ func (r *jobRun) explain() {
 	if r.gathering != nil {
 		r.explainGathered(&e)
 	}
-	if r.unfinished > 0 {
+	if r.unfinished > 0 || r.refusedBeyondNumbers() {
 		r.fingerprint = 0 // what is not known to be vain is tried again
 	}
 	found := carriedExplanation{r.fingerprint, e, framework.Wait{Reason: reasonOfWait(e), Message: e.Message}}
@@ -70,6 +70,16 @@ func (r *jobRun) explain() {
 		return
 	}
 	r.recordExplanation(found)
+}
+
+// refusedBeyondNumbers is true if a trial failed by what a plugin or the queue says now.
+func (r *jobRun) refusedBeyondNumbers() bool {
+	for _, found := range r.shortfalls {
+		if found.beyondNumbers {
+			return true
+		}
+	}
+	return false
 }
 
 // recordExplanation keeps why a gang that is to be placed in groups was not, in this session and for the next.
@@ -133,8 +143,8 @@ func (r *jobRun) explainedPlaces() []explainedPlace {
 func (r *jobRun) explainPlace(at explainedPlace, d *demand) framework.NodeGroupExplanation {
 	e := framework.NodeGroupExplanation{Group: at.name, Nodes: len(at.set.Nodes)}
 	trial, attempted := r.shortfalls[at.set]
-	numbers := trial.placed < d.needed && r.toldByNumbers(at.set, attempted)
-	if at.group != nil && !d.countable() && !numbers {
+	numbers := trial.placed < d.needed && !trial.beyondNumbers && r.toldByNumbers(at.set, attempted)
+	if at.group != nil && !d.countable() && !numbers && !trial.beyondNumbers {
 		r.probe(at.group)
 	}
 	var counted *feasible.Refusals

@@ -47,6 +47,7 @@ func (s *subJobRun) tryPacked(first, wanted int) subJobResult {
 		if refused == nil {
 			return p.end(p.untouched(first))
 		}
+		p.noteRefusal(refused.task)
 		p.discard()
 		s.noteRefused()
 		s.memory.orders.left -= first * planLooks
@@ -68,7 +69,10 @@ func (in *packingInput) exclude() {
 }
 
 // refusal is a class that a node of a plan does not take after all.
-type refusal struct{ node, class int }
+type refusal struct {
+	node, class int
+	task        *api.TaskInfo
+}
 
 // placeByPlan places the tasks by the plan, until there are enough. It stops at a node that a plugin refuses after all, and returns it.
 func (p *taskPlacer) placeByPlan(plan packing.Plan, in *packingInput, nodes []int32) *refusal {
@@ -80,7 +84,7 @@ func (p *taskPlacer) placeByPlan(plan packing.Plan, in *packingInput, nodes []in
 					return nil
 				}
 				if !p.wanted(task) || p.finder.PrePredicate(task) != nil || !p.placeOnNode(task, in.caches[class], nodes[n]) {
-					return &refusal{n, class}
+					return &refusal{n, class, task}
 				}
 			}
 			next[class] += count
@@ -92,11 +96,7 @@ func (p *taskPlacer) placeByPlan(plan packing.Plan, in *packingInput, nodes []in
 // placeOnNode places the task on the node when all verdicts still allow it.
 func (p *taskPlacer) placeOnNode(task *api.TaskInfo, cache *feasible.ClassCache, node int32) bool {
 	c, ok := p.finder.Accepts(task, cache, p.scope.Where, node, p.idleOnly)
-	if !ok || p.verify(task, cache, c) != nil || p.assign(task, c) != nil {
-		return false
-	}
-	p.followHyperNode(task)
-	return true
+	return ok && p.putOn(task, cache, c) == nil
 }
 
 // neededByRole returns how many more tasks of each role the job's minimum needs.

@@ -24,6 +24,8 @@ type shortfall struct {
 	reason   string
 	// queue is the kind of reason when it is the queue's text.
 	queue string
+	// beyondNumbers is true if a task was refused that had room: by a plugin that cannot reserve for it, or by its queue.
+	beyondNumbers bool
 }
 
 // probe places as many of the job's tasks in the group as it can, the smallest first, and takes them back, to note what stops
@@ -50,7 +52,7 @@ func (p *taskPlacer) noteShortfall() {
 		return
 	}
 	set := p.scope.Set
-	if former, ok := p.shortfalls[set]; ok && len(p.placed) <= former.placed {
+	if former, ok := p.shortfalls[set]; ok && (len(p.placed) <= former.placed || former.beyondNumbers) {
 		return
 	}
 	found := shortfall{placed: len(p.placed), reason: p.reason}
@@ -60,28 +62,57 @@ func (p *taskPlacer) noteShortfall() {
 	p.shortfalls[set] = found
 }
 
+// noteRefusal keeps, for the explanation, what refused the task although it had room by a plan: the first such refusal in the set. It is
+// more than numbers tell of a trial in which members filled the nodes.
+func (p *taskPlacer) noteRefusal(task *api.TaskInfo) {
+	if p.shortfalls[p.scope.Set].beyondNumbers {
+		return
+	}
+	found := shortfall{placed: len(p.placed)}
+	if p.refused[task.UID] {
+		p.findQueueShortfall(&found, task)
+	} else {
+		p.findNodeShortfall(&found, task)
+	}
+	if found.beyondNumbers {
+		p.shortfalls[p.scope.Set] = found
+	}
+}
+
 // findShortfall finds what stops the next task: nodes, when none takes it, or its queue.
 func (p *taskPlacer) findShortfall(found *shortfall) {
-	placed := p.nodes()
 	if task := p.firstOf(func(uid api.TaskID) bool { return p.job.NodesFitErrors[uid] != nil }); task != nil {
-		found.refusals = p.refusalsOf(task, p.scope.Where, placed)
+		p.findNodeShortfall(found, task)
 		if found.refusals == nil || len(found.refusals.Reasons) == 0 && found.refusals.Filled == 0 {
 			found.reason = p.job.NodesFitErrors[task.UID].Error()
 		}
+	} else if task := p.firstOf(func(uid api.TaskID) bool { return p.refused[uid] }); task != nil {
+		p.findQueueShortfall(found, task)
+	}
+}
+
+// findNodeShortfall counts the nodes by what stops the task there.
+func (p *taskPlacer) findNodeShortfall(found *shortfall, task *api.TaskInfo) {
+	found.refusals = p.refusalsOf(task, p.scope.Where, p.nodes())
+	if found.refusals == nil {
 		return
 	}
-	task := p.firstOf(func(uid api.TaskID) bool { return p.refused[uid] })
-	if task == nil {
-		return
+	for reason, nodes := range p.unreserved[task.UID] {
+		found.refusals.Reasons[reason] += nodes
+		found.beyondNumbers = true
 	}
+}
+
+// findQueueShortfall finds what stops a task that its queue refused: the nodes where none takes it, else the queue.
+func (p *taskPlacer) findQueueShortfall(found *shortfall, task *api.TaskInfo) {
 	if p.exceedsNodes(task) != nil { // nobody has looked at nodes for it
 		_, _ = p.finder.Cache(task) // of one that has none its queue is told
 	}
-	if found.refusals = p.refusalsOf(task, p.scope.Where, placed); found.refusals != nil && found.refusals.Takes == 0 {
+	if found.refusals = p.refusalsOf(task, p.scope.Where, p.nodes()); found.refusals != nil && found.refusals.Takes == 0 {
 		return
 	}
 	wait := p.ssn.QueueWait(p.queue, task.InitResreq, func() bool { return !p.ssn.Allocatable(p.queue, task) })
-	found.reason, found.queue, found.refusals = wait.Message, wait.Reason, nil
+	found.reason, found.queue, found.refusals, found.beyondNumbers = wait.Message, wait.Reason, nil, true
 }
 
 // refusalsOf counts the nodes by what stops the task there, with members of the job on the nodes of placed.

@@ -33,6 +33,8 @@ type taskPlacer struct {
 	// refused are the tasks their queue has no room for, failed the roles of tasks that fit nowhere.
 	refused map[api.TaskID]bool
 	failed  map[string]bool
+	// unreserved counts, for each task, the nodes that passed the predicates and refused it when it was placed there, by reason.
+	unreserved map[api.TaskID]map[string]int
 	// patient goes on with further classes although the sub-job cannot be ready without a task that fits nowhere.
 	patient bool
 	// reason is why a pre-predicate refused a task.
@@ -43,7 +45,7 @@ func (s *subJobRun) newTaskPlacer() *taskPlacer {
 	s.job.ResetSubJobFitErr(s.subJob.UID)
 	return &taskPlacer{
 		subJobRun: s, trial: &trial{solver: s.solver}, queue: s.ssn.Queues[s.job.Queue], minimum: s.needed,
-		hyperNode: s.subJob.AllocatedHyperNode, refused: map[api.TaskID]bool{}, failed: map[string]bool{},
+		hyperNode: s.subJob.AllocatedHyperNode, refused: map[api.TaskID]bool{}, failed: map[string]bool{}, unreserved: map[api.TaskID]map[string]int{},
 	}
 }
 
@@ -216,16 +218,10 @@ func (p *taskPlacer) placeTask(task *api.TaskInfo, cache *feasible.ClassCache, w
 		if !ok {
 			return false, errs
 		}
-		err := p.verify(task, cache, c)
+		err := p.putOn(task, cache, c)
 		if err == nil {
-			err = p.assign(task, c)
-		}
-		if err == nil {
-			p.followHyperNode(task)
 			return true, nil
 		}
-		klog.V(3).InfoS("A node that passed the predicates refuses a task", "pod", klog.KObj(task.Pod),
-			"node", p.index.Nodes[c.Node].Name, "err", err)
 		if skip == nil {
 			skip = map[int32]bool{}
 		}
@@ -238,6 +234,25 @@ func (p *taskPlacer) placeTask(task *api.TaskInfo, cache *feasible.ClassCache, w
 			return false, errs
 		}
 	}
+}
+
+// putOn places the task on the chosen node. An error is why the node refuses it after all.
+func (p *taskPlacer) putOn(task *api.TaskInfo, cache *feasible.ClassCache, c feasible.Choice) error {
+	err := p.verify(task, cache, c)
+	if err == nil {
+		err = p.assign(task, c)
+	}
+	if err == nil {
+		p.followHyperNode(task)
+		return nil
+	}
+	klog.V(3).InfoS("A node that passed the predicates refuses a task", "pod", klog.KObj(task.Pod),
+		"node", p.index.Nodes[c.Node].Name, "err", err)
+	if p.unreserved[task.UID] == nil {
+		p.unreserved[task.UID] = map[string]int{}
+	}
+	p.unreserved[task.UID][feasible.ReasonOf(err)]++
+	return err
 }
 
 // verify asks the cached predicates for the task itself where they choose, in that call, what is then reserved for it.

@@ -3,6 +3,7 @@
 package allocate
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,11 +37,11 @@ func (t *trial) assign(task *api.TaskInfo, c feasible.Choice) error {
 		task.Pod.Spec.NodeName = node.Name // where what it claims is reserved, as Allocate does
 		if err := p.stmt.Pipeline(task, node.Name, false); err != nil {
 			t.solver.resetTask(task, p.stmt.UnPipeline(task))
-			return err
+			return t.solver.whyRefused(task)
 		}
 	} else if err := p.stmt.Allocate(task, node); err != nil {
 		t.solver.resetTask(task, p.stmt.UnAllocate(task))
-		return err
+		return t.solver.whyRefused(task)
 	}
 	if err := t.solver.devicesReserved(task, node); err != nil {
 		p.stmt.Discard()
@@ -50,6 +51,17 @@ func (t *trial) assign(task *api.TaskInfo, c feasible.Choice) error {
 	t.placed = append(t.placed, p)
 	t.solver.finder.Placed(task, node)
 	return nil
+}
+
+// errByHandler stands for the error of an event handler, which upstream's statement logs and does not return.
+var errByHandler = errors.New("an event handler of a plugin refuses it, the scheduler's log has why")
+
+// whyRefused is why the plugins refused a task that was just placed.
+func (s *solver) whyRefused(task *api.TaskInfo) error {
+	if err := s.ssn.WhyUnreserved(task); err != nil {
+		return err
+	}
+	return errByHandler
 }
 
 // resetTask resets what upstream leaves behind in a task that was taken back.
@@ -84,7 +96,7 @@ func (s *solver) devicesReserved(task *api.TaskInfo, node *api.NodeInfo) error {
 	if slices.ContainsFunc(seen, func(p fwk.PodInfo) bool { return p.GetPod().UID == task.Pod.UID }) {
 		return nil
 	}
-	return fmt.Errorf("node %s: allocating devices (%s) of pod %s/%s failed", node.Name, strings.Join(names, ", "), task.Namespace, task.Name)
+	return fmt.Errorf("allocating devices (%s) failed", strings.Join(names, ", "))
 }
 
 // discard takes all placements back, the last first.

@@ -52,8 +52,8 @@ func (r *Refusals) fill(resources []string) {
 // FilledOf are the resources that nodes filled by the gang are short of, by name.
 func (r *Refusals) FilledOf() []string { return slices.Sorted(maps.Keys(r.filledOf)) }
 
-// reasonOf puts a verdict into few words.
-func reasonOf(err error) string {
+// ReasonOf puts a verdict into few words.
+func ReasonOf(err error) string {
 	var fit *api.FitError
 	if !errors.As(err, &fit) {
 		return err.Error()
@@ -87,7 +87,7 @@ func (c *ClassCache) reasonFor(err error) string {
 	}
 	reason, ok := c.reasons[fit]
 	if !ok {
-		reason = reasonOf(err)
+		reason = ReasonOf(err)
 		c.reasons[fit] = reason
 	}
 	return reason
@@ -156,7 +156,7 @@ func (f *Finder) RefusalsOf(task *api.TaskInfo, where Where, member func(node in
 		}
 		switch {
 		case err != nil:
-			counted.add(reasonOf(err), member(node))
+			counted.add(ReasonOf(err), member(node))
 		case v.Copies == 0:
 			counted.add(c.releasedLater(f.index.Nodes[node]), false)
 		default:

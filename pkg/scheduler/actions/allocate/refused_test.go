@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// refusingReserver reserves for all tasks but one.
+type refusingReserver struct{ task string }
+
+func (r refusingReserver) Reserve(task *api.TaskInfo, _ *api.NodeInfo) error {
+	if task.Name == r.task {
+		return errors.New("the licence server has none left")
+	}
+	return nil
+}
+func (refusingReserver) Unreserve(*api.TaskInfo)                               {}
+func (refusingReserver) PreBind(context.Context, *api.TaskInfo, string) error  { return nil }
+func (refusingReserver) Rollback(context.Context, *api.TaskInfo, string) error { return nil }
+
+// TestWhatRefusesATaskThatHasRoomIsReported: of a gang that fits by numbers the user learns what refused it, and not that its members
+// filled the nodes.
+func TestWhatRefusesATaskThatHasRoomIsReported(t *testing.T) {
+	refusals := map[string]struct {
+		open func(ssn *framework.Session, task string)
+		want string
+	}{
+		"a Reserver": {func(ssn *framework.Session, task string) {
+			ssn.AddReserver("refuser", refusingReserver{task}, refusingReserver{task})
+		}, "plugin refuser cannot reserve: the licence server has none left"},
+		"an event handler": {func(ssn *framework.Session, task string) {
+			ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: func(e *vcframework.Event) {
+				if e.Task.Name == task {
+					e.Err = errors.New("not this one")
+				}
+			}})
+		}, "an event handler of a plugin refuses it"},
+		"Allocatable": {func(ssn *framework.Session, task string) {
+			ssn.AddAllocatableFn("refuser", func(_ *api.QueueInfo, one *api.TaskInfo) bool { return one.Name != task })
+		}, "refuser"},
+	}
+	gangs := map[string]struct {
+		requests []string
+		nodes    []string
+	}{
+		"alike":                     {[]string{"3", "3"}, []string{"4", "4"}},
+		"of two sizes":              {[]string{"5", "3"}, []string{"6", "4"}},
+		"that must be packed":       {[]string{"6", "4", "4", "3", "3"}, []string{"10", "10"}},
+		"whose members fill a node": {[]string{"3", "3", "3", "3"}, []string{"6", "6"}},
+	}
+	for by, refused := range refusals {
+		for of, g := range gangs {
+			for where, annotations := range map[string]map[string]string{"anywhere": nil, "in a cluster": {ibcluster.ModeAnnotation: "required"}} {
+				for _, task := range []string{"g-0", "g-1"} {
+					t.Run(by+", a gang "+of+", "+where+", "+task, func(t *testing.T) {
+						pods, podGroup := gang("g", g.requests...)
+						podGroup.Annotations = annotations
+						w := sessiontest.World{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
+						for i, cpu := range g.nodes {
+							w.Nodes = append(w.Nodes, node([]string{"a1", "a2"}[i], "ib-a", cpu))
+						}
+						ssn := ran(t, w, strings.Replace(withClusters, "- name: gang\n", "- name: gang\n  - name: refuser\n", 1), framework.PluginSpec{
+							Name: "refuser", VerdictScope: framework.PerTaskClass, Reads: framework.SomePodKeys(),
+							New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+								return helper{func(ssn *framework.Session) { refused.open(ssn, task) }}, nil
+							},
+						})
+						says := ssn.Jobs[api.JobID(schedtest.Namespace+"/g")].JobFitErrors
+						if len(ssn.Binds()) > 0 || !strings.Contains(says, refused.want) || strings.Contains(says, "errInfos") {
+							t.Errorf("bound %v, it says %q, want %q in it", ssn.Binds(), says, refused.want)
+						}
+					})
+				}
+			}
+		}
+	}
+}
