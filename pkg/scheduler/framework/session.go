@@ -44,6 +44,7 @@ type Session struct {
 	skips           map[string]SkipFn
 	volumeKey       claimKey[v1.Volume]
 	claimKey        claimKey[v1.PodResourceClaim]
+	reach           namedReachFn
 	reservers       reservers
 	// decisions are what annotations had before plugins decided on them; nil where there was none.
 	decisions map[api.TaskID]map[string]*string

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/storage/volume"
 )
 
 // LateClass returns a storage class whose volumes are bound when their first pod has a node
@@ -34,7 +35,7 @@ func UnboundClaim(name, class string) *v1.PersistentVolumeClaim {
 
 // FreeVolume returns a volume of 1Gi that no claim has; with nodes given, only pods on those can use it.
 func FreeVolume(name, class string, nodes ...string) *v1.PersistentVolume {
-	volume := &v1.PersistentVolume{
+	pv := &v1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1", CreationTimestamp: Created},
 		Spec: v1.PersistentVolumeSpec{
 			StorageClassName:       class,
@@ -45,9 +46,18 @@ func FreeVolume(name, class string, nodes ...string) *v1.PersistentVolume {
 		Status: v1.PersistentVolumeStatus{Phase: v1.VolumeAvailable},
 	}
 	if len(nodes) > 0 {
-		volume.Spec.NodeAffinity = &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
+		pv.Spec.NodeAffinity = &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
 			MatchExpressions: []v1.NodeSelectorRequirement{{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: nodes}},
 		}}}}
 	}
-	return volume
+	return pv
+}
+
+// BindVolume binds the claim to the volume, as the volume controller does.
+func BindVolume(claim *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) {
+	pv.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+	pv.Status.Phase = v1.VolumeBound
+	claim.Spec.VolumeName = pv.Name
+	claim.Status.Phase = v1.ClaimBound
+	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, volume.AnnBindCompleted, "yes")
 }

@@ -36,17 +36,34 @@ const (
 func (s shape) claimObjects() []runtime.Object {
 	objects := []runtime.Object{schedulertesting.LateClass(claimClass, claimProvisioner)}
 	switch {
+	case s.bound:
 	case s.clusters > 0 || s.local:
 		objects = append([]runtime.Object{schedulertesting.LateClass(claimClass, noProvisioner)}, s.localVolumes()...)
 	case s.capacities:
 		objects = append(objects, s.capacityObjects()...)
 	}
+	nodes := s.nodeList()
 	for gang := range s.gangs {
 		for i := range s.gangSize {
-			objects = append(objects, schedulertesting.UnboundClaim(podName(gang, i), claimClass))
+			claim := schedulertesting.UnboundClaim(podName(gang, i), claimClass)
+			if s.bound {
+				objects = append(objects, s.boundVolume(claim, nodes[i*len(nodes)/s.gangSize].Name))
+			}
+			objects = append(objects, claim)
 		}
 	}
 	return objects
+}
+
+// boundVolume binds the claim to a volume of its own, which it returns: one on the node, if volumes are local.
+func (s shape) boundVolume(claim *v1.PersistentVolumeClaim, node string) *v1.PersistentVolume {
+	var nodes []string
+	if s.local {
+		nodes = []string{node}
+	}
+	pv := schedulertesting.FreeVolume("volume-of-"+claim.Name, claimClass, nodes...)
+	schedulertesting.BindVolume(claim, pv)
+	return pv
 }
 
 func (s shape) localVolumes() []runtime.Object {

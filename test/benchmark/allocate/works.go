@@ -68,6 +68,8 @@ type shape struct {
 	// capacities has each node say how much is left for the volumes that claims have made; local gives it a volume
 	// instead.
 	capacities, local bool
+	// bound has each claim have its volume already, which all nodes reach; with local only one node does.
+	bound bool
 	// devices gives each node so many devices, and each pod a claim on one that is made from a template; zero for none.
 	devices int
 	// ownSizes has each pod ask for another amount.
@@ -155,6 +157,10 @@ func works() []work {
 			shape: shape{nodes: 5000, gangs: 1, gangSize: 200, cpu: "1", claims: true, capacities: true}},
 		{name: "local5000", title: "5,000 nodes with a local volume each, one gang of 200 with a claim each", ratio: 10,
 			shape: shape{nodes: 5000, gangs: 1, gangSize: 200, cpu: "1", claims: true, local: true}},
+		{name: "bound5000", title: "5,000 nodes, one gang of 200 with a claim each that has its volume", limit: 200 * time.Millisecond,
+			shape: shape{nodes: 5000, gangs: 1, gangSize: 200, cpu: "1", claims: true, bound: true}},
+		{name: "boundlocal5000", title: "5,000 nodes, one gang of 200 with a claim each that has its local volume", limit: 200 * time.Millisecond,
+			shape: shape{nodes: 5000, gangs: 1, gangSize: 200, cpu: "1", claims: true, bound: true, local: true}},
 		{name: "dra1000", title: "1,000 nodes of 8 devices, one gang of 200 with a device each", ratio: 10,
 			shape: shape{nodes: 1000, gangs: 1, gangSize: 200, cpu: "1", devices: 8}},
 		{name: "dra5000", title: "5,000 nodes of 8 devices, one gang of 200 with a device each", ratio: 10,

@@ -3,6 +3,8 @@
 package volumebinding
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,6 +14,8 @@ import (
 	"k8s.io/component-helpers/storage/ephemeral"
 	"k8s.io/component-helpers/storage/volume"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // uncacheable is true of a task whose verdicts depend on what else is placed, and where: with a claim that is not its own alone, or
@@ -22,7 +26,7 @@ func (s *session) uncacheable(task *api.TaskInfo) bool {
 	}
 	for _, own := range claimVolumes(task.Pod) {
 		claim, err := s.volumes.claims.PersistentVolumeClaims(own.claim.Namespace).Get(own.claim.Name)
-		if err != nil || forOnePod(claim) || !isBound(claim) && s.dependent(claim) {
+		if err != nil || forOnePod(claim) && !s.volumes.sole(claim) || !isBound(claim) && s.dependent(claim) {
 			return true
 		}
 	}
@@ -44,8 +48,8 @@ func (s *stock) lone(claim *v1.PersistentVolumeClaim) bool {
 		s.claimed().users[name] <= 1 && len(s.reservedFor(claim)) == 0
 }
 
-// volumeKey tells volumes of pods apart: by what their claims ask for, as far as all that is known of them is that, and else by the
-// claims' names.
+// volumeKey tells volumes of pods apart: by what their claims ask for, as far as all that is known of them is that; by what their
+// volumes are, of claims that have one and no other user; and else by the claims' names.
 func (s *session) volumeKey(pod *v1.Pod, of *v1.Volume) string {
 	name := types.NamespacedName{Namespace: pod.Namespace}
 	if of.PersistentVolumeClaim != nil {
@@ -54,7 +58,13 @@ func (s *session) volumeKey(pod *v1.Pod, of *v1.Volume) string {
 		name.Name = ephemeral.VolumeClaimName(pod, of)
 	}
 	claim, err := s.volumes.claims.PersistentVolumeClaims(name.Namespace).Get(name.Name)
-	if err != nil || isBound(claim) || checkSize(claim) != nil {
+	if err != nil || checkSize(claim) != nil {
+		return "named " + name.Name
+	}
+	if isBound(claim) {
+		if key, ok := s.volumes.boundKey(claim); ok {
+			return "bound " + key
+		}
 		return "named " + name.Name
 	}
 	s.volumes.mu.Lock()
@@ -64,6 +74,74 @@ func (s *session) volumeKey(pod *v1.Pod, of *v1.Volume) string {
 		return "named " + name.Name
 	}
 	return "like " + keyOf(claim)
+}
+
+// boundKey is all of a bound claim's volume that decides which nodes take a pod that alone has the claim: which nodes reach the volume,
+// what its labels say, and what attaches it. It is false where more counts: another pod may have the claim attached already, two
+// volumes may be one to their driver, and Kubernetes translates volumes of the drivers that it had built in.
+func (v *volumes) boundKey(claim *v1.PersistentVolumeClaim) (key string, ok bool) {
+	pv, err := v.volumes.Get(claim.Spec.VolumeName)
+	if err != nil || !v.sole(claim) || !asIs(pv) {
+		return "", false
+	}
+	parts := []string{volume.GetPersistentVolumeClaimClass(claim), volume.GetPersistentVolumeClass(pv)}
+	if csi := pv.Spec.CSI; csi != nil {
+		volumes, err := v.indexer.IndexKeys(handleIndex, handleOf(csi))
+		if err != nil || len(volumes) != 1 {
+			return "", false
+		}
+		parts = append(parts, csi.Driver)
+	}
+	if pv.Spec.NodeAffinity != nil {
+		affinity, err := pv.Spec.NodeAffinity.Marshal()
+		if err != nil {
+			return "", false
+		}
+		parts = append(parts, "affinity", string(affinity))
+	}
+	for _, label := range slices.Sorted(maps.Keys(pv.Labels)) {
+		parts = append(parts, label, pv.Labels[label])
+	}
+	return fmt.Sprintf("%q", parts), true
+}
+
+// asIs is true of a volume that Kubernetes does not translate into one of a CSI driver.
+func asIs(pv *v1.PersistentVolume) bool {
+	source := &pv.Spec.PersistentVolumeSource
+	return source.AWSElasticBlockStore == nil && source.GCEPersistentDisk == nil && source.Cinder == nil && source.AzureDisk == nil &&
+		source.AzureFile == nil && source.VsphereVolume == nil && source.PortworxVolume == nil
+}
+
+// reach is the nodes that reach the bound volumes of the task's claims, where these are few.
+func (s *session) reach(task *api.TaskInfo) *framework.Reach {
+	if !hasClaims(task.Pod) {
+		return nil
+	}
+	state, err := s.stateOf(task)
+	if err != nil {
+		return nil // its predicate says so
+	}
+	var fewest *nodeSet
+	for _, claim := range state.bound {
+		pv, err := s.volumes.volumes.Get(claim.Spec.VolumeName)
+		if err != nil || !asIs(pv) {
+			continue
+		}
+		s.volumes.mu.Lock()
+		nodes := s.stock.labels.reaching(pv)
+		s.volumes.mu.Unlock()
+		if fewest == nil || len(nodes.nodes) < len(fewest.nodes) {
+			fewest = nodes
+		}
+	}
+	if fewest == nil || len(fewest.nodes) == len(s.stock.labels.nodes) {
+		return nil
+	}
+	reach := &framework.Reach{Refusal: api.NewFitErrWithStatus(task, &api.NodeInfo{}, s.unreached(state))}
+	for _, node := range fewest.nodes {
+		reach.Nodes = append(reach.Nodes, node.Name)
+	}
+	return reach
 }
 
 // keyOf is all that a claim asks for. No part can hold the byte that ends it.

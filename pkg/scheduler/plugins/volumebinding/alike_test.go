@@ -56,7 +56,9 @@ func TestWhichVerdictsAreKept(t *testing.T) {
 		"bound claims":            {objects: append(claims("local", boundTo("v")), local("v", "n1")), pods: own},
 		"volumes of single nodes": {objects: append(claims("local", asIs), local("v", "n1"), local("w", "n2")), pods: own},
 		"a volume of two nodes":   {objects: append(claims("local", asIs), schedtest.FreeVolume("v", "local", "n1", "n2")), pods: own, asked: true},
-		"a volume of any node":    {objects: append(claims("local", asIs), schedtest.FreeVolume("v", "local")), pods: own, asked: true},
+		"a volume of two nodes among others": {objects: append(claims("local", asIs), schedtest.FreeVolume("v", "local", "n1", "n2"),
+			local("w", "n1"), local("x", "n2"), schedtest.FreeVolume("y", "local", "n3"), schedtest.FreeVolume("z", "local", "n4")), pods: own, asked: true},
+		"a volume of any node": {objects: append(claims("local", asIs), schedtest.FreeVolume("v", "local")), pods: own, asked: true},
 		"a volume of two nodes that is another's": {objects: append(claims("local", asIs), func() runtime.Object {
 			pv := schedtest.FreeVolume("v", "local", "n1", "n2")
 			pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: schedtest.Namespace, Name: "other", UID: "other"}
@@ -70,7 +72,10 @@ func TestWhichVerdictsAreKept(t *testing.T) {
 		}), pods: own, asked: true},
 		"for one pod at a time": {objects: claims("made", func(c *v1.PersistentVolumeClaim) {
 			c.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
-		}), pods: own, asked: true},
+		}), pods: own},
+		"for one pod at a time, and two name it": {objects: append(claims("made", func(c *v1.PersistentVolumeClaim) {
+			c.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
+		}), member("g-0", "c0").Pod, member("other", "c0").Pod), pods: own, asked: true},
 		"a claim that is missing":                            {pods: own, asked: true},
 		"capacity of a node":                                 {objects: slices.Concat(claims("made", asIs), capacity("1Gi", "n1")), pods: own},
 		"capacity of all nodes for one more":                 {objects: slices.Concat(claims("made", asIs), zoneWide(capacity("3Gi", "n1"))), pods: own},

@@ -67,8 +67,8 @@ func (v *volumes) begin(pod types.UID) *assumption {
 }
 
 // assume has the binder take volumes for the pod's claims on the node, as they are now. The claims are taken one by one, in the
-// order in which the binder matches those of a pod, the smallest first: so that it is known which claim has what, and what is
-// taken for one is not given to the next. An error leaves everything as it was.
+// order in which the node has an offer for each: so that it is known which claim has what, and what is taken for one is not given
+// to the next. An error leaves everything as it was.
 func (v *volumes) assume(from *stock, pod *v1.Pod, node *v1.Node) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -77,6 +77,9 @@ func (v *volumes) assume(from *stock, pod *v1.Pod, node *v1.Node) error {
 	}
 	claims, err := v.bySize(pod)
 	if err != nil {
+		return err
+	}
+	if err := from.orderAsOffered(claims, pod.UID, node); err != nil {
 		return err
 	}
 	a := &assumption{node: node.Name, volumes: &k8s.PodVolumes{StaticBindings: []*k8s.BindingInfo{}, DynamicProvisions: []*k8s.DynamicProvision{}}}
@@ -109,6 +112,34 @@ func (v *volumes) bySize(pod *v1.Pod) ([]podClaim, error) {
 	}
 	slices.SortStableFunc(claims, func(l, r podClaim) int { return smallestFirst(l.PersistentVolumeClaim, r.PersistentVolumeClaim) })
 	return claims, nil
+}
+
+// orderAsOffered brings the claims that have no volume into the order in which the node has an offer for each, behind the others. Where it
+// has none they stay as they are. The mutex is held.
+func (s *stock) orderAsOffered(claims []podClaim, pod types.UID, node *v1.Node) error {
+	var late []wanted
+	for _, claim := range claims {
+		if isBound(claim.PersistentVolumeClaim) {
+			continue
+		}
+		w, err := s.want(claim.PersistentVolumeClaim)
+		if err != nil {
+			return err
+		}
+		late = append(late, w)
+	}
+	if len(late) < 2 {
+		return nil
+	}
+	found, why, err := s.offersLocked(pod, late, node)
+	if err != nil || why != accepted {
+		return err
+	}
+	place := func(claim podClaim) int {
+		return slices.IndexFunc(found, func(o offer) bool { return o.claim == claim.PersistentVolumeClaim })
+	}
+	slices.SortStableFunc(claims, func(l, r podClaim) int { return cmp.Compare(place(l), place(r)) })
+	return nil
 }
 
 func smallestFirst(l, r *v1.PersistentVolumeClaim) int {
@@ -201,6 +232,7 @@ func (v *volumes) hold(held *heldClaim, has offer) {
 	if has.volume != nil {
 		held.volume, held.before = has.volume.Name, has.volume.Spec.ClaimRef
 		v.reserved[held.volume] = true
+		v.reservations++
 	}
 	if has.capacity != nil {
 		held.capacity = capacityName(has.capacity)
@@ -212,6 +244,7 @@ func (v *volumes) hold(held *heldClaim, has offer) {
 func (v *volumes) letGo(held *heldClaim) {
 	delete(v.held, nameOf(held.claim))
 	delete(v.reserved, held.volume)
+	v.reservations++
 	if held.capacity.Name == "" {
 		return
 	}

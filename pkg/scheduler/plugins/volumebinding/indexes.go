@@ -9,10 +9,13 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 )
 
-// The informer of volumes keeps those that no claim has by their storage class, and the others by the claim that has them.
+// The informer of volumes keeps those that no claim has by their storage class, the others by the claim that has them, and those of CSI
+// drivers by their handle. The informer of pods keeps those that have not finished by their claims.
 const (
 	freeIndex    = "volumebinding.free-by-class"
 	claimedIndex = "volumebinding.by-claim"
+	handleIndex  = "volumebinding.by-handle"
+	usersIndex   = "volumebinding.by-claim"
 )
 
 var volumeIndexes = cache.Indexers{
@@ -28,14 +31,48 @@ var volumeIndexes = cache.Indexers{
 		}
 		return nil, nil
 	},
+	handleIndex: func(object any) ([]string, error) {
+		if csi := object.(*v1.PersistentVolume).Spec.CSI; csi != nil {
+			return []string{handleOf(csi)}, nil
+		}
+		return nil, nil
+	},
 }
 
-// addIndexes adds them to an informer, which may have them and may run.
-func addIndexes(informer cache.SharedIndexInformer) error {
-	if _, there := informer.GetIndexer().GetIndexers()[freeIndex]; there {
-		return nil
+var podIndexes = cache.Indexers{
+	usersIndex: func(object any) ([]string, error) {
+		pod, ok := object.(*v1.Pod)
+		if !ok || finished(pod) {
+			return nil, nil
+		}
+		var claims []string
+		for _, own := range claimVolumes(pod) {
+			claims = append(claims, own.claim.String())
+		}
+		return claims, nil
+	},
+}
+
+// handleOf tells what a CSI driver attaches apart: several volumes may stand for it.
+func handleOf(csi *v1.CSIPersistentVolumeSource) string {
+	return csi.Driver + "\x00" + csi.VolumeHandle
+}
+
+// addIndexes adds indexes to an informer, which may have them and may run.
+func addIndexes(informer cache.SharedIndexInformer, indexes cache.Indexers) error {
+	there := informer.GetIndexer().GetIndexers()
+	for name := range indexes {
+		if there[name] != nil {
+			return nil
+		}
 	}
-	return informer.AddIndexers(volumeIndexes)
+	return informer.AddIndexers(indexes)
+}
+
+// sole is true of a claim that at most one pod names which has not finished.
+func (v *volumes) sole(claim *v1.PersistentVolumeClaim) bool {
+	users, err := v.podIndexer.IndexKeys(usersIndex, nameOf(claim).String())
+	return err == nil && len(users) <= 1
 }
 
 // byIndex returns the volumes with the value in the index.

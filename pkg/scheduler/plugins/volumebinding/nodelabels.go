@@ -19,18 +19,23 @@ type nodeLabels struct {
 	nodes []*v1.Node
 	// by is by label and value, of labels that were asked for.
 	by map[string]map[string][]*v1.Node
-	// reached are the nodes that volumes of an affinity reach, by its bytes, of affinities that all nodes must be asked about.
-	reached map[string][]*v1.Node
+	// reached are the nodes that volumes of an affinity reach, by its bytes; everywhere is for volumes without one.
+	reached    map[string]*nodeSet
+	everywhere *nodeSet
 }
 
+// nodeSet is the nodes that volumes of one affinity reach, in order of their names. Such volumes share one set.
+type nodeSet struct{ nodes []*v1.Node }
+
 func newNodeLabels(infos map[string]*api.NodeInfo) *nodeLabels {
-	l := &nodeLabels{by: map[string]map[string][]*v1.Node{}, reached: map[string][]*v1.Node{}}
+	l := &nodeLabels{by: map[string]map[string][]*v1.Node{}, reached: map[string]*nodeSet{}}
 	for _, info := range infos {
 		if info.Node != nil {
 			l.nodes = append(l.nodes, info.Node)
 		}
 	}
 	slices.SortFunc(l.nodes, func(l, r *v1.Node) int { return cmp.Compare(l.Name, r.Name) })
+	l.everywhere = &nodeSet{l.nodes}
 	return l
 }
 
@@ -55,25 +60,30 @@ func (l *nodeLabels) having(key string, values ...string) []*v1.Node {
 }
 
 // reaching returns the nodes that reach the volume.
-func (l *nodeLabels) reaching(pv *v1.PersistentVolume) []*v1.Node {
+func (l *nodeLabels) reaching(pv *v1.PersistentVolume) *nodeSet {
 	affinity := pv.Spec.NodeAffinity
 	if affinity == nil || affinity.Required == nil {
-		return l.nodes
-	}
-	reach := func(node *v1.Node) bool { return volume.CheckNodeAffinity(pv, node.Labels) == nil }
-	if key, values, ok := labelNeeded(affinity.Required); ok {
-		return filter(l.having(key, values...), reach)
+		return l.everywhere
 	}
 	bytes, err := affinity.Marshal()
 	if err != nil {
-		return filter(l.nodes, reach)
+		return &nodeSet{l.matching(pv)}
 	}
-	nodes, known := l.reached[string(bytes)]
+	set, known := l.reached[string(bytes)]
 	if !known {
-		nodes = filter(l.nodes, reach)
-		l.reached[string(bytes)] = nodes
+		set = &nodeSet{l.matching(pv)}
+		l.reached[string(bytes)] = set
 	}
-	return nodes
+	return set
+}
+
+// matching returns the nodes whose labels match the volume's affinity, which it has.
+func (l *nodeLabels) matching(pv *v1.PersistentVolume) []*v1.Node {
+	among := l.nodes
+	if key, values, ok := labelNeeded(pv.Spec.NodeAffinity.Required); ok {
+		among = l.having(key, values...)
+	}
+	return filter(among, func(node *v1.Node) bool { return volume.CheckNodeAffinity(pv, node.Labels) == nil })
 }
 
 // labelNeeded returns a label of which a node must have one of the values to match the terms, where one can be told without

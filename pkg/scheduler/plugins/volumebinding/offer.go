@@ -4,6 +4,7 @@ package volumebinding
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -56,11 +57,13 @@ type wanted struct {
 	// plain is the claim without its selector, which is read once, and not for each node.
 	plain    *v1.PersistentVolumeClaim
 	selector labels.Selector
+	// like is the same for claims that ask for the same.
+	like string
 }
 
 // want reads the claim.
 func (v *volumes) want(claim *v1.PersistentVolumeClaim) (wanted, error) {
-	w := wanted{claim, v.reservedFor(claim), claim, labels.Everything()}
+	w := wanted{claim, v.reservedFor(claim), claim, labels.Everything(), keyOf(claim)}
 	if claim.Spec.Selector == nil {
 		return w, nil
 	}
@@ -91,14 +94,46 @@ func newBasket() basket {
 //
 // What the pod itself holds does not bind its claims to a node: the verdict is on the next pod with equal claims, too.
 func (s *stock) offers(pod types.UID, claims []wanted, node *v1.Node) ([]offer, refusal, error) {
-	taken := newBasket()
-	found := make([]offer, 0, len(claims))
 	s.volumes.mu.Lock()
 	defer s.volumes.mu.Unlock()
+	return s.offersLocked(pod, claims, node)
+}
+
+const (
+	// mostOrders is in how many orders the claims of a pod are offered volumes, if in the first one finds none, and mostOrdered of how many claims.
+	mostOrders  = 6
+	mostOrdered = 16
+)
+
+// offersLocked returns the offers in an order in which each claim has its own. A claim that finds no volume comes first in the next
+// try: one before it may have taken the only volume that suits it, and could have another. The mutex of volumes is held.
+func (s *stock) offersLocked(pod types.UID, claims []wanted, node *v1.Node) ([]offer, refusal, error) {
+	found, why, err := s.offersInOrder(pod, claims, node)
+	if len(claims) > mostOrdered {
+		return found, why, err
+	}
+	for tries, order, again := 1, claims, why; tries < min(mostOrders, len(claims)) && again == noVolume && err == nil; tries++ {
+		blocked := len(found)
+		if blocked == 0 {
+			break
+		}
+		order = slices.Insert(slices.Delete(slices.Clone(order), blocked, blocked+1), 0, order[blocked])
+		found, again, err = s.offersInOrder(pod, order, node)
+		if err == nil && again == accepted {
+			return found, accepted, nil
+		}
+	}
+	return found, why, err
+}
+
+// offersInOrder returns the offers up to the first claim for which there is none.
+func (s *stock) offersInOrder(pod types.UID, claims []wanted, node *v1.Node) ([]offer, refusal, error) {
+	taken := newBasket()
+	found := make([]offer, 0, len(claims))
 	for _, claim := range claims {
 		made, why, err := s.offer(pod, claim, node, taken)
 		if err != nil || why != accepted {
-			return nil, why, err
+			return found, why, err
 		}
 		found = append(found, made)
 	}
@@ -164,23 +199,6 @@ func (s *stock) heldOffer(held *heldClaim, made offer, claim wanted, node *v1.No
 		return offer{}, noVolume, err
 	}
 	return made, accepted, nil
-}
-
-// freeVolume returns the volume that was reserved for the claim, or the smallest free one that suits it; nil for none.
-func (s *stock) freeVolume(claim wanted, node *v1.Node, taken basket) (*v1.PersistentVolume, error) {
-	names := s.of(volume.GetPersistentVolumeClaimClass(claim.PersistentVolumeClaim)).free[node.Name]
-	if len(names)+len(claim.reserved) == 0 && claim.Spec.VolumeAttributesClassName == nil {
-		return nil, nil
-	}
-	pvs := make([]*v1.PersistentVolume, 0, len(names)+len(claim.reserved))
-	pvs = append(pvs, claim.reserved...)
-	for _, name := range names {
-		pv, err := s.volumes.volumes.Get(name)
-		if err == nil && !s.reserved[name] && pv.Spec.ClaimRef == nil && claim.selector.Matches(labels.Set(pv.Labels)) {
-			pvs = append(pvs, pv)
-		}
-	}
-	return volume.FindMatchingVolume(claim.plain, pvs, node, taken.volumes, true, s.attributesClasses)
 }
 
 // provision says whether a volume can be made for the claim on the node.

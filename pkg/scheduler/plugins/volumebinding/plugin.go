@@ -90,6 +90,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	ssn.AddSkipFn(Name, skip)
 	ssn.AddUncacheableTaskFn(Name, s.uncacheable)
 	ssn.AddVolumeKeyFn(Name, s.volumeKey)
+	ssn.AddReachFn(Name, s.reach)
 	if p.scores() {
 		ssn.AddNodeOrderFn(Name, s.nodeOrder)
 	}

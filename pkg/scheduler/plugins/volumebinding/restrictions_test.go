@@ -38,7 +38,8 @@ func TestReadWriteOncePod(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			objects := with(someNodes("n1", "n2"), []runtime.Object{onePod, schedtest.FreeVolume("v", "local")})
+			first, second := member("g-0", "c"), member("g-1", "c")
+			objects := with(someNodes("n1", "n2"), []runtime.Object{onePod, schedtest.FreeVolume("v", "local"), first.Pod, second.Pod})
 			if tc.listed {
 				objects = append(objects, tc.there)
 			}
@@ -48,7 +49,6 @@ func TestReadWriteOncePod(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				first, second := member("g-0", "c"), member("g-1", "c")
 				if got := w.fits(first, "n1"); got != tc.want {
 					t.Fatalf("on n1: %q\nwant  %q", got, tc.want)
 				}

@@ -174,7 +174,7 @@ func (s *session) find(pod types.UID, state *taskState, node *v1.Node) ([]offer,
 		case slices.Contains(reasons, k8s.ErrReasonPVNotExist):
 			return nil, unresolvable("there is no volume any more for %s", describeAll(state.bound))
 		case len(reasons) > 0:
-			return nil, unresolvable("node(s) do not reach the volume of %s", describeAll(state.bound))
+			return nil, s.unreached(state)
 		}
 	}
 	found, why, err := s.stock.offers(pod, state.late, node)
@@ -185,6 +185,13 @@ func (s *session) find(pod types.UID, state *taskState, node *v1.Node) ([]offer,
 		return nil, unresolvable("%s", s.explain(why, state.late, node))
 	}
 	return found, nil
+}
+
+// unreached refuses a node from which a volume of the bound claims cannot be had.
+func (s *session) unreached(state *taskState) *api.Status {
+	status := unresolvable("node(s) do not reach the volume of %s", describeAll(state.bound))
+	status.Plugin = Name
+	return status
 }
 
 // explain puts a refusal into words that name the claims it may be about.

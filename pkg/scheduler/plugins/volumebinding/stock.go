@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/storage/volume"
@@ -29,8 +30,9 @@ type stock struct {
 
 // classStock is the stock of a storage class.
 type classStock struct {
-	// free are the names of volumes that no claim had when the session asked first, by node, in order.
-	free map[string][]string
+	// free are the volumes that no claim had when the session asked first, by node; everywhere those that all nodes reach.
+	free       map[string][]*freeVolumes
+	everywhere *freeVolumes
 	// capacities are by node, in order of their names; tracked is false if its driver does not tell any.
 	capacities map[string][]types.NamespacedName
 	tracked    bool
@@ -56,23 +58,11 @@ func (s *stock) of(class string) *classStock {
 	if known := s.classes[class]; known != nil {
 		return known
 	}
-	c := &classStock{free: map[string][]string{}, capacities: map[string][]types.NamespacedName{}}
+	c := &classStock{free: map[string][]*freeVolumes{}, capacities: map[string][]types.NamespacedName{}}
 	s.classes[class] = c
 	s.addFree(c, class)
 	s.addCapacities(c, class)
 	return c
-}
-
-func (s *stock) addFree(c *classStock, class string) {
-	free := s.byIndex(freeIndex, class)
-	slices.SortFunc(free, func(l, r *v1.PersistentVolume) int { return cmp.Compare(l.Name, r.Name) })
-	for _, pv := range free {
-		nodes := s.labels.reaching(pv)
-		c.shared = c.shared || len(nodes) > 1
-		for _, node := range nodes {
-			c.free[node.Name] = append(c.free[node.Name], pv.Name)
-		}
-	}
 }
 
 func (s *stock) addCapacities(c *classStock, name string) {
@@ -133,6 +123,8 @@ func sizeOf(claim *v1.PersistentVolumeClaim) int64 {
 type pendingClaims struct {
 	users       map[types.NamespacedName]int
 	bytes, most map[string]int64
+	// selectors are those of the claims of a storage class, each once.
+	selectors map[string]map[string]labels.Selector
 }
 
 // claimed returns what the session's tasks claim.
@@ -140,7 +132,7 @@ func (s *stock) claimed() *pendingClaims {
 	if s.pending != nil {
 		return s.pending
 	}
-	p := &pendingClaims{users: map[types.NamespacedName]int{}, bytes: map[string]int64{}, most: map[string]int64{}}
+	p := &pendingClaims{users: map[types.NamespacedName]int{}, bytes: map[string]int64{}, most: map[string]int64{}, selectors: map[string]map[string]labels.Selector{}}
 	for _, job := range s.jobs {
 		for _, status := range []api.TaskStatus{api.Pending, api.Allocated, api.Pipelined} {
 			for _, task := range job.TaskStatusIndex[status] {
@@ -160,10 +152,29 @@ func (s *stock) count(p *pendingClaims, pod *v1.Pod) {
 			continue
 		}
 		p.users[v.claim]++
+		p.addSelector(claim)
 		own[volume.GetPersistentVolumeClaimClass(claim)] += sizeOf(claim)
 	}
 	for class, bytes := range own {
 		p.bytes[class] += bytes
 		p.most[class] = max(p.most[class], bytes)
 	}
+}
+
+// mostSelectors is how many selectors of a storage class count when volumes are told apart by how many claims could have them.
+const mostSelectors = 32
+
+func (p *pendingClaims) addSelector(claim *v1.PersistentVolumeClaim) {
+	class := volume.GetPersistentVolumeClaimClass(claim)
+	if claim.Spec.Selector == nil || checkSize(claim) != nil || len(p.selectors[class]) == mostSelectors {
+		return
+	}
+	selector, err := metav1.LabelSelectorAsSelector(claim.Spec.Selector)
+	if err != nil {
+		return
+	}
+	if p.selectors[class] == nil {
+		p.selectors[class] = map[string]labels.Selector{}
+	}
+	p.selectors[class][selector.String()] = selector
 }

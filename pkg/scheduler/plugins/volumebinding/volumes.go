@@ -36,6 +36,7 @@ type volumes struct {
 	claims     corelisters.PersistentVolumeClaimLister
 	volumes    corelisters.PersistentVolumeLister
 	indexer    cache.Indexer
+	podIndexer cache.Indexer
 	classes    storagelisters.StorageClassLister
 	drivers    storagelisters.CSIDriverLister
 	capacities storagelisters.CSIStorageCapacityLister
@@ -53,7 +54,9 @@ type volumes struct {
 	held    map[types.NamespacedName]*heldClaim
 	// reserved are the volumes of held claims, drawn what volumes that will be made for such take of capacities, in bytes.
 	reserved map[string]bool
-	drawn    map[types.NamespacedName]int64
+	// reservations counts how often a volume came to be reserved, or no longer was.
+	reservations int64
+	drawn        map[types.NamespacedName]int64
 }
 
 // source is a kind of objects; read is true once what was there at the start is known.
@@ -94,8 +97,11 @@ const unbounded = time.Duration(math.MaxInt64)
 // newVolumes returns the informers that must run, too.
 func newVolumes(kube kubernetes.Interface, factory informers.SharedInformerFactory) (*volumes, []cache.SharedIndexInformer, error) {
 	core, storage, enabled := factory.Core().V1(), factory.Storage().V1(), feature.DefaultFeatureGate.Enabled
-	if err := addIndexes(core.PersistentVolumes().Informer()); err != nil {
+	if err := addIndexes(core.PersistentVolumes().Informer(), volumeIndexes); err != nil {
 		return nil, nil, fmt.Errorf("indexing volumes: %w", err)
+	}
+	if err := addIndexes(core.Pods().Informer(), podIndexes); err != nil {
+		return nil, nil, fmt.Errorf("indexing pods: %w", err)
 	}
 	v := &volumes{
 		kube:              kube,
@@ -104,6 +110,7 @@ func newVolumes(kube kubernetes.Interface, factory informers.SharedInformerFacto
 		claims:            core.PersistentVolumeClaims().Lister(),
 		volumes:           core.PersistentVolumes().Lister(),
 		indexer:           core.PersistentVolumes().Informer().GetIndexer(),
+		podIndexer:        core.Pods().Informer().GetIndexer(),
 		classes:           storage.StorageClasses().Lister(),
 		drivers:           storage.CSIDrivers().Lister(),
 		capacities:        storage.CSIStorageCapacities().Lister(),

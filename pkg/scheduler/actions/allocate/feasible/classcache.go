@@ -20,7 +20,10 @@ type ClassCache struct {
 	// expected is how many tasks of the class the session is to place; 0 when that is not known.
 	expected int
 	// verdicts are by node number.
-	verdicts   []NodeVerdict
+	verdicts []NodeVerdict
+	// reached are the only nodes that the tasks can go to, by node number, and unreached is the verdict on all others; nil for all.
+	reached    []bool
+	unreached  *NodeVerdict
 	candidates map[candidatesKey]*CandidateNodes
 	// representatives are by job key.
 	representatives map[string]*representative
@@ -32,7 +35,7 @@ type ClassCache struct {
 }
 
 func newClassCache(f *Finder, class *TaskClass, task *api.TaskInfo) *ClassCache {
-	return &ClassCache{
+	c := &ClassCache{
 		finder: f, layers: class.layers, task: task, expected: class.expected,
 		verdicts:        make([]NodeVerdict, len(f.index.Nodes)),
 		candidates:      map[candidatesKey]*CandidateNodes{},
@@ -41,6 +44,15 @@ func newClassCache(f *Finder, class *TaskClass, task *api.TaskInfo) *ClassCache 
 		rooms:           map[*nodeset.Set]*Room{},
 		reasons:         map[*api.FitError]string{},
 	}
+	if reach := f.ssn.Reach(task); reach != nil && !f.layering.nothingCached {
+		c.reached, c.unreached = make([]bool, len(f.index.Nodes)), &NodeVerdict{err: reach.Refusal}
+		for _, name := range reach.Nodes {
+			if node, ok := f.index.In(f.index.All, name); ok {
+				c.reached[node] = true
+			}
+		}
+	}
+	return c
 }
 
 // Task is one of the class.
@@ -63,6 +75,9 @@ type NodeVerdict struct {
 
 // Verdict returns what the cached plugins make of the node, up to date.
 func (c *ClassCache) Verdict(node int32) *NodeVerdict {
+	if c.reached != nil && !c.reached[node] {
+		return c.unreached
+	}
 	v, f := &c.verdicts[node], c.finder
 	if v.version == f.index.Version(node)+1 {
 		return v

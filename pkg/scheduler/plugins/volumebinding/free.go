@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumebinding
+
+import (
+	"cmp"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/component-helpers/storage/volume"
+)
+
+// freeVolumes are the free volumes of a storage class that the same nodes reach. There may be thousands that all nodes reach, so they are
+// listed once for all their nodes, and the best one for equal claims is found once for all of them.
+type freeVolumes struct {
+	reach *nodeSet
+	// list is in the order in which volumes are taken.
+	list []freeVolume
+	// best are by what a claim asks for.
+	best map[string]bestVolume
+}
+
+// freeVolume is a free volume by its name. Claims take the smallest that suits them; of several of one size the one that the fewest
+// selectors of pending claims match, of those the one that the fewest nodes reach, and then the first by name: what others could have, too, is left
+// to them.
+type freeVolume struct {
+	name   string
+	size   int64
+	wanted int
+	nodes  int
+}
+
+func inOrder(l, r freeVolume) int {
+	return cmp.Or(cmp.Compare(l.size, r.size), cmp.Compare(l.wanted, r.wanted), cmp.Compare(l.nodes, r.nodes), cmp.Compare(l.name, r.name))
+}
+
+// bestVolume is the best one for a claim as the volumes were at a change of what is reserved; nil for none.
+type bestVolume struct {
+	*freeVolume
+	at int64
+}
+
+// addFree adds the free volumes of the storage class.
+func (s *stock) addFree(c *classStock, class string) {
+	selectors, lists := s.claimed().selectors[class], map[*nodeSet]*freeVolumes{}
+	for _, pv := range s.byIndex(freeIndex, class) {
+		reach := s.labels.reaching(pv)
+		if lists[reach] == nil {
+			lists[reach] = &freeVolumes{reach: reach, best: map[string]bestVolume{}}
+		}
+		size := pv.Spec.Capacity[v1.ResourceStorage]
+		free := freeVolume{name: pv.Name, size: size.Value(), nodes: len(reach.nodes)}
+		for _, selector := range selectors {
+			if selector.Matches(labels.Set(pv.Labels)) {
+				free.wanted++
+			}
+		}
+		lists[reach].list = append(lists[reach].list, free)
+	}
+	for reach, volumes := range lists {
+		slices.SortFunc(volumes.list, inOrder)
+		c.shared = c.shared || len(reach.nodes) > 1
+		if reach == s.labels.everywhere {
+			c.everywhere = volumes
+			continue
+		}
+		for _, node := range reach.nodes {
+			c.free[node.Name] = append(c.free[node.Name], volumes)
+		}
+	}
+}
+
+// reachedFrom are the free volumes that the node reaches.
+func (c *classStock) reachedFrom(node string) []*freeVolumes {
+	if c.everywhere == nil {
+		return c.free[node]
+	}
+	return append(slices.Clone(c.free[node]), c.everywhere)
+}
+
+// freeVolume returns the volume that was reserved for the claim, or the best free one that suits it; nil for none.
+func (s *stock) freeVolume(claim wanted, node *v1.Node, taken basket) (*v1.PersistentVolume, error) {
+	free := s.of(volume.GetPersistentVolumeClaimClass(claim.PersistentVolumeClaim)).reachedFrom(node.Name)
+	if len(claim.reserved) > 0 || claim.Spec.VolumeAttributesClassName != nil {
+		return s.reservedOrFree(claim, free, node, taken)
+	}
+	var best *freeVolume
+	for _, volumes := range free {
+		found, err := s.bestOf(volumes, claim, node, taken)
+		if err != nil {
+			return nil, err
+		}
+		if found != nil && (best == nil || inOrder(*found, *best) < 0) {
+			best = found
+		}
+	}
+	if best == nil {
+		return nil, nil
+	}
+	return s.volumes.volumes.Get(best.name)
+}
+
+// reservedOrFree is for a claim with volumes that were reserved for it, which come first if they suit it.
+func (s *stock) reservedOrFree(claim wanted, free []*freeVolumes, node *v1.Node, taken basket) (*v1.PersistentVolume, error) {
+	pvs := slices.Clone(claim.reserved)
+	for _, volumes := range free {
+		for i := range volumes.list {
+			if pv := s.stillFree(&volumes.list[i], claim); pv != nil {
+				pvs = append(pvs, pv)
+			}
+		}
+	}
+	return volume.FindMatchingVolume(claim.plain, pvs, node, taken.volumes, true, s.attributesClasses)
+}
+
+// bestOf returns the best of the volumes for the claim; nil for none. It is found again once something was reserved or given back.
+func (s *stock) bestOf(volumes *freeVolumes, claim wanted, node *v1.Node, taken basket) (*freeVolume, error) {
+	known, ok := volumes.best[claim.like]
+	alone := len(taken.volumes) == 0
+	if ok && alone && known.at == s.reservations && (known.freeVolume == nil || s.stillFree(known.freeVolume, claim) != nil) {
+		return known.freeVolume, nil
+	}
+	var best *freeVolume
+	size := sizeOf(claim.PersistentVolumeClaim)
+	first, _ := slices.BinarySearchFunc(volumes.list, size, func(v freeVolume, size int64) int { return cmp.Compare(v.size, size) })
+	for i := first; i < len(volumes.list) && best == nil; i++ {
+		pv := s.stillFree(&volumes.list[i], claim)
+		if pv == nil {
+			continue
+		}
+		suits, err := volume.FindMatchingVolume(claim.plain, []*v1.PersistentVolume{pv}, node, taken.volumes, true, s.attributesClasses)
+		if err != nil {
+			return nil, err
+		}
+		if suits != nil {
+			best = &volumes.list[i]
+		}
+	}
+	if alone {
+		volumes.best[claim.like] = bestVolume{best, s.reservations}
+	}
+	return best, nil
+}
+
+// stillFree returns the volume as it is now, if it is free and the claim selects it; nil if not.
+func (s *stock) stillFree(free *freeVolume, claim wanted) *v1.PersistentVolume {
+	pv, err := s.volumes.volumes.Get(free.name)
+	if err != nil || s.reserved[free.name] || pv.Spec.ClaimRef != nil || !claim.selector.Matches(labels.Set(pv.Labels)) {
+		return nil
+	}
+	return pv
+}
