@@ -111,6 +111,10 @@ MINUTES ?= 60
 soak: $(OURS) $(CONTROL_PLANE) bin/e2e-scheduler ## Break things at random on a real control plane for MINUTES (60) and check that the scheduler keeps its promises.
 	go run ./test/soak --minutes $(MINUTES) $(ARGS)
 
+.PHONY: attack
+attack: $(OURS) $(CONTROL_PLANE) ## Attack as a tenant in 40 ways on a real control plane and check that a victim and the scheduler do not suffer (10 minutes).
+	go run ./test/attack $(ARGS)
+
 .PHONY: conformance
 conformance: $(OURS) $(CONTROL_PLANE) bin/kube-scheduler ## Run upstream's own suites and unit tables against this build (35 minutes); ARGS makes it a part of them.
 	go run ./test/conformance $(or $(ARGS),--docs docs/conformance.md)

@@ -43,6 +43,16 @@ func (p *Process) CPUSeconds() float64 {
 	return ticks / clockTicks
 }
 
+// RSS is the process's resident memory, in bytes; 0 once it ended.
+func (p *Process) RSS() int64 {
+	select {
+	case <-p.exited:
+		return 0
+	default:
+		return procMemory(p.PID(), "VmRSS:")
+	}
+}
+
 // PeakRSS is the most resident memory the process has had, in bytes; the value at the last call, or when it was
 // told to end, once it ended.
 func (p *Process) PeakRSS() int64 {
@@ -50,7 +60,7 @@ func (p *Process) PeakRSS() int64 {
 	select {
 	case <-p.exited:
 	default:
-		peak = procPeakRSS(p.PID())
+		peak = procMemory(p.PID(), "VmHWM:")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,9 +68,9 @@ func (p *Process) PeakRSS() int64 {
 	return p.peakRSS
 }
 
-// procPeakRSS reads VmHWM. The resource usage that wait(2) reports is no use here: a child inherits the peak of
-// the process that forked it.
-func procPeakRSS(pid int) int64 {
+// procMemory reads a field of /proc/PID/status. For the peak the resource usage that wait(2) reports is no use: a child inherits the
+// peak of the process that forked it.
+func procMemory(pid int, field string) int64 {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
@@ -68,7 +78,7 @@ func procPeakRSS(pid int) int64 {
 	defer f.Close()
 	scanner := bufio.NewScanner(f)
 	for scanner.Scan() {
-		value, ok := strings.CutPrefix(scanner.Text(), "VmHWM:")
+		value, ok := strings.CutPrefix(scanner.Text(), field)
 		if !ok {
 			continue
 		}

@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,7 +60,7 @@ func levelOf(ctx context.Context, process *controlplane.Scheduler) (level, error
 	if err != nil {
 		return level{}, err
 	}
-	l := level{process: process.Name(), resident: residentMemory(process.PID())}
+	l := level{process: process.Name(), resident: float64(process.RSS())}
 	scanner := bufio.NewScanner(bytes.NewReader(text))
 	for scanner.Scan() {
 		name, value, ok := strings.Cut(scanner.Text(), " ")
@@ -79,21 +78,6 @@ func levelOf(ctx context.Context, process *controlplane.Scheduler) (level, error
 		}
 	}
 	return l, scanner.Err()
-}
-
-// residentMemory is VmRSS, in bytes; 0 for a process that is gone.
-func residentMemory(pid int) float64 {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(status)) {
-		if value, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kib, _ := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64)
-			return kib * 1024
-		}
-	}
-	return 0
 }
 
 // endOfChapter holds what the processes use against what they used at first.

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+)
+
+// bulk are attacks with objects that are large or costly to look at.
+func bulk() []attack {
+	return []attack{
+		{
+			name: "huge-annotations", run: hugeAnnotations,
+			does: "creates 300 PodGroups with annotations of 250 kB and changes them",
+			harm: "the scheduler keeps and copies them, and writes them with each status",
+		},
+		{
+			name: "many-requirements", run: manyRequirements,
+			does: "lets gangs wait whose pods have 945 requirements on nodes each, no two pods the same",
+			harm: "each requirement is looked at for each pod and node in each cycle",
+		},
+		{
+			name: "unlike-kinds", run: unlikeKinds,
+			does: "lets 20 gangs of 100 pods wait that are of 100 kinds each, and changes one pod each second",
+			harm: "no verdict on one pod holds for another",
+		},
+		{
+			name: "unknown-resources", run: unknownResources,
+			does: "lets 100 gangs wait that ask for 90 kinds of resources each that no node has",
+			harm: "sums over all gangs have all kinds in them",
+		},
+		{
+			name: "affinity-terms", run: affinityTerms,
+			does: "runs pods with 90 terms of affinity and anti-affinity over pods of its namespace, and lets 200 such pods wait",
+			harm: "each term is held against each pod of the cluster",
+		},
+		{
+			name: "absurd-amounts", run: absurdAmounts,
+			does: "asks for 1e30 cpu, 8Ei of memory, 2^31-1 members and negative amounts, in PodGroups and pods",
+			harm: "sums overflow, and others' shares with them",
+		},
+		{
+			name: "near-fit", run: nearFit,
+			does: "lets ten gangs wait whose unlike members fill all nodes but for half a cpu that is missing",
+			harm: "the search for a packing takes as long as it may, in each cycle",
+		},
+	}
+}
+
+func hugeAnnotations(ctx context.Context, t *tenant) error {
+	large := strings.Repeat("x", 250_000)
+	huge := func(n int) gang {
+		return gang{name: fmt.Sprintf("huge-%d", n), min: 1, group: func(group *v1beta1.PodGroup) { group.Annotations["large"] = large }}
+	}
+	t.each(ctx, 300, func(n int) error {
+		g := huge(n)
+		if n%10 == 0 { // some have pods that wait
+			g.size = 1
+			pod := g.member(0)
+			pod.Spec.NodeSelector["nowhere"] = "x"
+			t.note(ctx, t.createPod(ctx, pod))
+		}
+		return t.createGroup(ctx, g)
+	})
+	n := 0
+	return repeat(ctx, nap, func() {
+		t.note(ctx, t.patchGroup(ctx, fmt.Sprintf("huge-%d", n%300), fmt.Sprintf(`{"metadata": {"labels": {"n": "%d"}}}`, n)))
+		n++
+	})
+}
+
+func manyRequirements(ctx context.Context, t *tenant) error {
+	const requirements = 945
+	for n := range 5 {
+		t.submit(ctx, gang{name: fmt.Sprintf("requires-%d", n), size: 20, cpu: "31", pod: func(i int, pod *corev1.Pod) {
+			var expressions []corev1.NodeSelectorRequirement
+			for k := range requirements {
+				expressions = append(expressions, corev1.NodeSelectorRequirement{Key: fmt.Sprintf("k%d", k), Operator: corev1.NodeSelectorOpNotIn, Values: []string{fmt.Sprintf("%d-%d", n, i)}})
+			}
+			pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: expressions}},
+			}}}
+		}})
+	}
+	return hold(ctx)
+}
+
+func unlikeKinds(ctx context.Context, t *tenant) error {
+	unlike := func(n int) gang {
+		return gang{name: fmt.Sprintf("unlike-%d", n), size: 100, pod: func(i int, pod *corev1.Pod) {
+			ask(pod, corev1.ResourceCPU, fmt.Sprintf("%dm", 4000+100*i+n))
+			ask(pod, corev1.ResourceMemory, fmt.Sprintf("%dMi", 64+i))
+		}}
+	}
+	for n := range 20 {
+		t.submit(ctx, unlike(n))
+	}
+	n := 0
+	return repeat(ctx, time.Second, func() {
+		t.note(ctx, t.deletePod(ctx, unlike(n%20).member(n%100).Name))
+		t.note(ctx, t.createPod(ctx, unlike(n%20).member(n%100)))
+		n++
+	})
+}
+
+func unknownResources(ctx context.Context, t *tenant) error {
+	for n := range 100 {
+		least := corev1.ResourceList{}
+		g := gang{name: fmt.Sprintf("unknown-%d", n), size: 1}
+		g.pod = func(_ int, pod *corev1.Pod) {
+			for k := range 90 {
+				ask(pod, corev1.ResourceName(fmt.Sprintf("example.com/kind-%d-%d", n, k)), "1")
+			}
+		}
+		for k := range 90 {
+			least[corev1.ResourceName(fmt.Sprintf("example.com/kind-%d-%d", n, k))] = resource.MustParse("1")
+		}
+		g.group = func(group *v1beta1.PodGroup) { group.Spec.MinResources = &least }
+		t.submit(ctx, g)
+	}
+	return hold(ctx)
+}
+
+func affinityTerms(ctx context.Context, t *tenant) error {
+	const terms = 45 // of each kind
+	term := func(n, k int) corev1.PodAffinityTerm {
+		return corev1.PodAffinityTerm{
+			TopologyKey: corev1.LabelHostname,
+			LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: "kind", Operator: metav1.LabelSelectorOpIn, Values: []string{fmt.Sprintf("%d-%d", n, k)}},
+			}},
+		}
+	}
+	pod := func(name string, n int) *corev1.Pod {
+		pod := newPod(name)
+		ask(pod, corev1.ResourceCPU, "10m")
+		preferred, anti := &corev1.PodAffinity{}, &corev1.PodAntiAffinity{}
+		for k := range terms {
+			preferred.PreferredDuringSchedulingIgnoredDuringExecution = append(preferred.PreferredDuringSchedulingIgnoredDuringExecution,
+				corev1.WeightedPodAffinityTerm{Weight: 1, PodAffinityTerm: term(n, k)})
+			anti.RequiredDuringSchedulingIgnoredDuringExecution = append(anti.RequiredDuringSchedulingIgnoredDuringExecution, term(n, k))
+		}
+		pod.Spec.Affinity = &corev1.Affinity{PodAffinity: preferred, PodAntiAffinity: anti}
+		return pod
+	}
+	t.each(ctx, 50, func(n int) error { return t.createPod(ctx, pod(fmt.Sprintf("runs-%d", n), n)) })
+	t.each(ctx, 200, func(n int) error {
+		waits := pod(fmt.Sprintf("waits-%d", n), n)
+		waits.Spec.NodeSelector["nowhere"] = "x"
+		return t.createPod(ctx, waits)
+	})
+	return hold(ctx)
+}
+
+func absurdAmounts(ctx context.Context, t *tenant) error {
+	amounts := []string{"1e30", "8Ei", "9223372036854775807", "-1", "-8Ei", "1n"}
+	named := func(n int) gang {
+		amount := resource.MustParse(amounts[n%len(amounts)])
+		g := gang{name: fmt.Sprintf("absurd-%d", n), size: 1, min: []int{1, 1<<31 - 1, 0}[n%3]}
+		g.group = func(group *v1beta1.PodGroup) {
+			group.Spec.MinResources = &corev1.ResourceList{corev1.ResourceCPU: amount, corev1.ResourceMemory: amount, "example.com/x": amount}
+			group.Spec.MinTaskMember = map[string]int32{"a": -2, "b": 1<<31 - 1}
+		}
+		g.pod = func(_ int, pod *corev1.Pod) {
+			pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: amount, corev1.ResourceMemory: amount}
+		}
+		return g
+	}
+	for n := range 60 {
+		t.submit(ctx, named(n))
+	}
+	return repeat(ctx, nap, func() {
+		n := t.intN(60)
+		t.note(ctx, t.patchGroup(ctx, named(n).name, fmt.Sprintf(`{"spec": {"minMember": %d}}`, 1<<31-1-n)))
+	})
+}
+
+func nearFit(ctx context.Context, t *tenant) error {
+	// Two members fill a node, and no two pairs are the same.
+	for n := range 10 {
+		t.submit(ctx, gang{name: fmt.Sprintf("near-%d", n), size: 2 * nodeCount, pod: func(i int, pod *corev1.Pod) {
+			pair := 1000 + 500*(i/2) + n
+			if i%2 == 1 {
+				pair = nodeCPUs*1000 - pair
+			}
+			if i == 0 {
+				pair += 500
+			}
+			ask(pod, corev1.ResourceCPU, fmt.Sprintf("%dm", pair))
+		}})
+	}
+	return hold(ctx)
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// evictions are attacks on preemption.
+func evictions() []attack {
+	return []attack{
+		{
+			name: "lasting-victim", run: lastingVictim,
+			does: "has a gang of higher priority evict its own pods, which have a finalizer and never go",
+			harm: "the gang stays urgent for ever, and its other members pass everybody",
+		},
+		{
+			name: "eviction-storm", run: evictionStorm,
+			does: "creates pods of low priority again and again where gangs of higher priority evict them, of which half can never be whole",
+			harm: "each cycle evicts, and the loop has no time for others",
+		},
+	}
+}
+
+// filled are the nodes that attacks on preemption fill, so that others have room.
+const filled = 2
+
+// filler fills a node with a pod of low priority.
+func filler(name string, node int, finalizers ...string) gang {
+	return gang{name: name, size: 1, cpu: "30", class: lowClass, pod: func(_ int, pod *corev1.Pod) {
+		on(pod, nodeName(nodeCount-1-node))
+		pod.Finalizers = finalizers
+	}}
+}
+
+// evictor is a gang of high priority with one pod for each filled node, and others that no node holds when hopeless.
+func evictor(name string, hopeless bool) gang {
+	g := gang{name: name, size: filled, cpu: "30", class: highClass, pod: func(i int, pod *corev1.Pod) {
+		if i < filled {
+			on(pod, nodeName(nodeCount-1-i))
+		}
+	}}
+	if hopeless {
+		g.size += nodeCount
+	}
+	return g
+}
+
+func lastingVictim(ctx context.Context, t *tenant) error {
+	for n := range filled {
+		t.submit(ctx, filler(fmt.Sprintf("stays-%d", n), n, "example.com/never"))
+	}
+	if err := t.waitBound(ctx, "stays-0-0", "stays-1-0"); err != nil {
+		return err
+	}
+	urgent := evictor("urgent", false)
+	urgent.size, urgent.min = 20, filled
+	t.submit(ctx, urgent)
+	// Members beyond the minimum that come again and again.
+	n := 0
+	return repeat(ctx, nap, func() {
+		t.note(ctx, t.deletePod(ctx, urgent.member(filled+n%10).Name))
+		t.note(ctx, t.createPod(ctx, urgent.member(filled+n%10)))
+		n++
+	})
+}
+
+func evictionStorm(ctx context.Context, t *tenant) error {
+	n := 0
+	return repeat(ctx, time.Second/2, func() {
+		for node := range filled {
+			t.submit(ctx, filler(fmt.Sprintf("filler-%d-%d", n, node), node))
+		}
+		g := evictor(fmt.Sprintf("evictor-%d", n), n%2 == 0)
+		t.submit(ctx, g)
+		if n >= 2 {
+			old := evictor(fmt.Sprintf("evictor-%d", n-2), n%2 == 0)
+			t.note(ctx, t.deleteGroup(ctx, old.name))
+			t.each(ctx, old.size, func(i int) error { return t.deletePod(ctx, old.member(i).Name) })
+		}
+		n++
+	})
+}
+
+// waitBound waits until the pods have nodes, or the attack ends.
+func (t *tenant) waitBound(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		err := eventually(ctx, callTimeout, func() error {
+			pod, err := t.getPod(ctx, name)
+			if err == nil && pod.Spec.NodeName == "" {
+				err = fmt.Errorf("the tenant's pod %s has no node", name)
+			}
+			return err
+		})
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}

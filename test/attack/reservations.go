@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+)
+
+// reservations are attacks on what the scheduler reserves for gangs that wait.
+func reservations() []attack {
+	return []attack{
+		{
+			name: "starving-gang", run: starvingGang,
+			does: "runs one pod of 1 cpu and lets a gang of a whole node for each node of the cluster wait",
+			harm: "nodes are kept for the gang, and the pod never leaves its node",
+		},
+		{
+			name: "forged-guard", run: forgedGuard,
+			does: "creates a PodGroup with the condition StarvationGuard since 2020 for a gang that needs all nodes, and writes it again and again",
+			harm: "the condition has nodes kept that nothing decided to keep",
+		},
+		{
+			name: "gangs-in-turn", run: gangsInTurn,
+			does: "lets eight gangs wait that no state of the cluster could hold, and replaces one each second",
+			harm: "nodes are kept for one of them after the other",
+		},
+		{
+			name: "pod-on-each-node", run: podOnEachNode,
+			does: "runs a pod of 10m cpu on each node, and lets gangs of one, two and all whole nodes wait",
+			harm: "no node is ever empty, so that nodes are kept for ever",
+		},
+		{
+			name: "deserted-guard", run: desertedGuard,
+			does: "lets gangs of four whole nodes wait beside its own pods, and deletes three members of each",
+			harm: "a reservation outlives the gang it was made for",
+		},
+		{
+			name: "promised-room", run: promisedRoom,
+			does: "creates PodGroups without pods, in a queue whose capability is a sixth of the cluster, and raises the minResources of those that were let in to nine times the cluster",
+			harm: "room is promised to gangs that never come, and nobody else is let in",
+		},
+	}
+}
+
+// nap is what the attacks leave between two writes of which each is meant to be seen.
+const nap = 200 * time.Millisecond
+
+func starvingGang(ctx context.Context, t *tenant) error {
+	t.submit(ctx, gang{name: "runs", size: 1}, starving("starves"))
+	return hold(ctx)
+}
+
+func forgedGuard(ctx context.Context, t *tenant) error {
+	forged := []v1beta1.PodGroupCondition{
+		{Type: "StarvationGuard", Status: corev1.ConditionTrue, Reason: "NodesKept", LastTransitionTime: longAgo(), Message: "nodes are kept: node-0000 and 11 more"},
+	}
+	g := starving("forged")
+	g.group = func(group *v1beta1.PodGroup) {
+		group.Status = v1beta1.PodGroupStatus{Phase: v1beta1.PodGroupInqueue, Conditions: forged}
+	}
+	t.submit(ctx, gang{name: "runs", size: 1}, g)
+	return repeat(ctx, nap, func() {
+		t.note(ctx, t.patchGroup(ctx, g.name, statusPatch("Inqueue", forged...)))
+	})
+}
+
+func gangsInTurn(ctx context.Context, t *tenant) error {
+	named := func(n int) gang { return impossible(fmt.Sprintf("turn-%d", n)) }
+	const gangs = 8
+	for n := range gangs {
+		t.submit(ctx, named(n))
+	}
+	n := 0
+	return repeat(ctx, time.Second, func() {
+		old := named(n)
+		t.note(ctx, t.deleteGroup(ctx, old.name))
+		t.each(ctx, old.size, func(i int) error { return t.deletePod(ctx, old.member(i).Name) })
+		t.submit(ctx, named(n+gangs))
+		n++
+	})
+}
+
+func podOnEachNode(ctx context.Context, t *tenant) error {
+	small := func(i int, pod *corev1.Pod) { on(pod, nodeName(i)) }
+	t.submit(ctx, gang{name: "small", size: nodeCount, min: 1, cpu: "10m", pod: small})
+	one, two := starving("one"), starving("two")
+	one.size, two.size = 1, 2
+	t.submit(ctx, one, two, starving("all"))
+	return hold(ctx)
+}
+
+func desertedGuard(ctx context.Context, t *tenant) error {
+	t.submit(ctx, gang{name: "small", size: nodeCount, min: 1, cpu: "10m", pod: func(i int, pod *corev1.Pod) { on(pod, nodeName(i)) }})
+	n := 0
+	return repeat(ctx, 2*starvationAfter, func() {
+		g := starving(fmt.Sprintf("deserted-%d", n))
+		g.size = 4
+		t.submit(ctx, g)
+		n++
+		if n > 1 {
+			t.each(ctx, 3, func(i int) error { return t.deletePod(ctx, fmt.Sprintf("deserted-%d-%d", n-2, i)) })
+		}
+	})
+}
+
+func promisedRoom(ctx context.Context, t *tenant) error {
+	whole := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(fmt.Sprint(nodeCount * nodeCPUs))}
+	empty := func(name string, least corev1.ResourceList) gang {
+		return gang{name: name, min: 1, queue: limitedQueue, group: func(group *v1beta1.PodGroup) { group.Spec.MinResources = &least }}
+	}
+	for n := range 10 {
+		t.submit(ctx, empty(fmt.Sprintf("whole-%d", n), whole), empty(fmt.Sprintf("small-%d", n), corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}))
+	}
+	n := 0
+	return repeat(ctx, nap, func() {
+		patch := fmt.Sprintf(`{"spec": {"minResources": {"cpu": "%d"}}}`, nodeCount*nodeCPUs*9)
+		t.note(ctx, t.patchGroup(ctx, fmt.Sprintf("small-%d", n%10), patch))
+		n++
+	})
+}
+
+func longAgo() metav1.Time { return metav1.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC) }

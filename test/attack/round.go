@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// round is what was measured during an attack, or without one.
+type round struct {
+	name string
+	// delays are those of the victim's small gangs, by kind.
+	delays map[string][]time.Duration
+	// wide and whole are the delays of the gang that needs half of the cluster beside the attack, and of the one that needs all of it
+	// afterwards.
+	wide, whole time.Duration
+	usage
+	tally
+	// lasting are effects that no attack may have: gangs that are not bound, pods that were stopped, queues that were closed.
+	lasting []string
+}
+
+// Times of a run. The first baseline is as long as a window, those in between half of it.
+const (
+	shortest, longest = 3 * time.Second, 12 * time.Second
+	// besides is what a round takes beside its window, and setUpTime what starting takes.
+	besides   = 4 * time.Second
+	setUpTime = 40 * time.Second
+	// betweenBaselines is how many attacks there are between two baselines.
+	betweenBaselines = 8
+)
+
+// windowOf returns how long each attack lasts in a run of that many minutes.
+func windowOf(minutes float64, attacks int) time.Duration {
+	all := time.Duration(minutes*float64(time.Minute)) - setUpTime
+	rounds := attacks + 1 + attacks/betweenBaselines
+	return min(max(all/time.Duration(rounds)-besides, shortest), longest)
+}
+
+// round measures the victim's gangs during the attack, without one when it is nil, and what the attack leaves behind.
+func (s *stage) round(ctx context.Context, a *attack, window time.Duration) round {
+	r := round{name: baseline, delays: map[string][]time.Duration{}}
+	stop := meter(s.scheduler.Process)
+	attacking, end := context.WithCancel(ctx)
+	var carryOut sync.WaitGroup
+	var failed error
+	if a != nil {
+		r.name = a.name
+		carryOut.Go(func() { failed = a.begin(attacking, s) })
+	}
+	if err := s.victim.stream(ctx, window, &r); err != nil {
+		r.lasting = append(r.lasting, err.Error())
+	}
+	r.wide = s.bindOnce(ctx, wide(s.victim.next()), &r)
+	end()
+	carryOut.Wait()
+	r.usage, r.tally = stop(), s.tenant.takeTally()
+	if failed != nil {
+		r.lasting = append(r.lasting, fmt.Sprintf("the attack could not be carried out: %v", failed))
+	}
+	if a != nil && a.run != nil && r.done+r.refused == 0 {
+		r.lasting = append(r.lasting, "the tenant made no call")
+	}
+	if err := s.tidyUp(ctx); err != nil {
+		r.lasting = append(r.lasting, err.Error())
+	}
+	r.whole = s.bindOnce(ctx, whole(s.victim.next()), &r)
+	r.lasting = append(r.lasting, s.aftermath(ctx)...)
+	if a != nil && a.after != nil {
+		r.lasting = append(r.lasting, a.after(ctx, s)...)
+	}
+	return r
+}
+
+func (a *attack) begin(ctx context.Context, s *stage) error {
+	if a.breaks != nil {
+		return a.breaks(ctx, s)
+	}
+	return a.run(ctx, s.tenant)
+}
+
+// bindOnce submits the victim's gang, notes in the round when it is not bound, and removes it.
+func (s *stage) bindOnce(ctx context.Context, g gang, r *round) time.Duration {
+	delay, err := s.victim.bind(ctx, g, patience)
+	if err := errors.Join(err, s.victim.remove(ctx, g)); err != nil {
+		r.lasting = append(r.lasting, err.Error())
+	}
+	return delay
+}
+
+// play runs the attacks in random order, with baselines before and in between. Its error has all attacks that succeeded.
+func play(ctx context.Context, opts options, attacks []attack, out io.Writer) error {
+	window := windowOf(opts.minutes, len(attacks))
+	fmt.Fprintf(out, "%d attacks of %s each, seed %d\n", len(attacks), window.Round(time.Second/10), opts.seed)
+	s, err := setUp(ctx, opts, out)
+	if err != nil {
+		return err
+	}
+	results, err := s.rounds(ctx, attacks, window)
+	results.summary(out)
+	if opts.selfTest {
+		return errors.Join(err, results.unfound(attacks), s.cp.Stop())
+	}
+	return errors.Join(err, results.failed(), s.cp.Stop())
+}
+
+func (s *stage) rounds(ctx context.Context, attacks []attack, window time.Duration) (results outcome, err error) {
+	s.say("%s", header)
+	// What the first gangs need once, such as lists and lazily built tables, is not the attacks'.
+	if warm := s.round(ctx, nil, shortest); len(warm.lasting) > 0 {
+		return results, fmt.Errorf("without any attack: %v", warm.lasting)
+	}
+	random := rand.New(rand.NewPCG(s.opts.seed, 2))
+	random.Shuffle(len(attacks), func(i, j int) { attacks[i], attacks[j] = attacks[j], attacks[i] })
+	for i := range attacks {
+		if i%betweenBaselines == 0 {
+			base := s.round(ctx, nil, window)
+			if len(base.lasting) > 0 {
+				return results, fmt.Errorf("without any attack: %v", base.lasting)
+			}
+			s.say("%s", results.add(base).line())
+		}
+		r := s.round(ctx, &attacks[i], window)
+		if err := ctx.Err(); err != nil {
+			return results, err
+		}
+		judged := results.add(r)
+		s.say("%s", judged.line())
+		if len(judged.faults) > 0 {
+			if err := s.restartScheduler(ctx); err != nil {
+				return results, err
+			}
+		}
+	}
+	return results, nil
+}

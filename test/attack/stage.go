@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
+
+	"github.com/volcano-prebind/volcano-prebind/config"
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+)
+
+const (
+	schedulerName   = "volcano"
+	nodeCount       = 12
+	nodeCPUs        = 32
+	nodeCPU         = "32"
+	gpusPerNode     = 8
+	ibClusters      = 2
+	gpuResource     = "koordinator.sh/gpu"
+	deviceAllocated = v1alpha1.DeviceAllocatedAnnotation
+
+	victimNamespace = "victim"
+	victimQueue     = "victim"
+	// limitedQueue has a capability of limitedCPUs.
+	limitedQueue = "limited"
+	limitedCPUs  = "64"
+	// highClass is the highest priority class that users have, the victim's too; nothing of it may be preempted.
+	highClass = "attack-high"
+	lowClass  = "attack-low"
+	// hangingClass is a storage class whose provisioner never answers.
+	hangingClass = "attack-hanging"
+	// deviceClass is the class, and the driver, of the devices that nodes publish in resource slices.
+	deviceClass = "attack.example.com"
+
+	// starvationAfter is short, so that attacks on reservations have their effect.
+	starvationAfter = 2 * time.Second
+	// controllerCalls is the limit of kube-controller-manager's calls: the default of 20 a second would make tidying up slow.
+	controllerCalls = 1000
+)
+
+// conf is the chart's with all plugins of this project, all actions, and the reservation for starving gangs.
+func conf() string {
+	text := strings.Replace(config.DefaultConf, "enqueue, allocate, backfill", "enqueue, allocate, preempt, reclaim, backfill", 1)
+	return strings.Replace(text, "  - name: coscheduling\n", fmt.Sprintf("  - name: coscheduling\n    arguments: {starvationAfter: %s}\n", starvationAfter), 1) +
+		"  - name: ibcluster\n    arguments:\n      ibcluster.levels: [ibcluster]\n  - name: dynamicresources\n  - name: deviceshare\n"
+}
+
+// stage is the cluster with its scheduler, the tenant and the victim.
+type stage struct {
+	opts options
+	out  io.Writer
+
+	cp        *controlplane.ControlPlane
+	kube      kubernetes.Interface
+	vc        vcclient.Interface
+	dyn       dynamic.Interface
+	scheduler *controlplane.Scheduler
+	managers  []*controlplane.Process
+	tenant    *tenant
+	victim    *victim
+}
+
+// setUp starts the cluster. On an error nothing is left running.
+func setUp(ctx context.Context, opts options, out io.Writer) (_ *stage, err error) {
+	s := &stage{opts: opts, out: out}
+	s.cp, err = controlplane.Start(ctx, controlplane.Options{
+		Dir: opts.dir, Progress: io.Discard, APIServerArgs: []string{"--delete-collection-workers=8"},
+		ControllerManagerArgs: []string{fmt.Sprintf("--kube-api-qps=%d", controllerCalls), fmt.Sprintf("--kube-api-burst=%d", controllerCalls)},
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.cp.Stop())
+		}
+	}()
+	admin := s.cp.Config()
+	admin.Timeout, admin.QPS = callTimeout, -1
+	if s.kube, err = kubernetes.NewForConfig(admin); err != nil {
+		return nil, err
+	}
+	if s.vc, err = vcclient.NewForConfig(admin); err != nil {
+		return nil, err
+	}
+	if s.dyn, err = dynamic.NewForConfig(admin); err != nil {
+		return nil, err
+	}
+	for _, step := range []func(context.Context) error{
+		s.cp.InstallCRDs, s.cp.InstallChart, s.makeCluster, s.makeUsers, s.startManagers, s.startScheduler, s.startVictim,
+	} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	s.tenant, err = s.newTenant(ctx)
+	return s, err
+}
+
+// makeCluster creates nodes with GPUs and devices, and the classes that pods may name.
+func (s *stage) makeCluster(ctx context.Context) error {
+	shape := controlplane.NodeShape{Count: nodeCount, CPU: nodeCPU, IBClusters: ibClusters}
+	if err := s.cp.CreateNodes(ctx, shape); err != nil {
+		return err
+	}
+	for n := range nodeCount {
+		if err := s.cp.CreateDevices(ctx, controlplane.EightGPUs(nodeName(n))); err != nil {
+			return err
+		}
+		if err := s.publishDevices(ctx, nodeName(n)); err != nil {
+			return err
+		}
+	}
+	_, err := s.kube.ResourceV1().DeviceClasses().Create(ctx, &resourcev1.DeviceClass{
+		ObjectMeta: metav1.ObjectMeta{Name: deviceClass},
+		Spec: resourcev1.DeviceClassSpec{Selectors: []resourcev1.DeviceSelector{
+			{CEL: &resourcev1.CELDeviceSelector{Expression: fmt.Sprintf("device.driver == %q", deviceClass)}}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	_, err = s.kube.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: hangingClass}, Provisioner: hangingClass + ".example.com",
+		VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	for name, value := range map[string]int32{highClass: 1000, lowClass: -1000} {
+		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
+		if _, err := s.kube.SchedulingV1().PriorityClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *stage) publishDevices(ctx context.Context, node string) error {
+	slice := &resourcev1.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: node},
+		Spec: resourcev1.ResourceSliceSpec{
+			Driver: deviceClass, NodeName: &node, Pool: resourcev1.ResourcePool{Name: node, ResourceSliceCount: 1},
+		},
+	}
+	for n := range gpusPerNode {
+		slice.Spec.Devices = append(slice.Spec.Devices, resourcev1.Device{Name: fmt.Sprint("device-", n)})
+	}
+	_, err := s.kube.ResourceV1().ResourceSlices().Create(ctx, slice, metav1.CreateOptions{})
+	return err
+}
+
+// makeUsers creates the namespaces of tenant and victim, their queues and the tenant's rights.
+func (s *stage) makeUsers(ctx context.Context) error {
+	for _, name := range []string{tenantNamespace, victimNamespace} {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if _, err := s.kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	limit := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(limitedCPUs)}
+	for name, capability := range map[string]corev1.ResourceList{victimQueue: nil, limitedQueue: limit} {
+		queue := &v1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta1.QueueSpec{Weight: 1, Capability: capability}}
+		if _, err := s.vc.SchedulingV1beta1().Queues().Create(ctx, queue, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	return admit(ctx, s.kube)
+}
+
+// startManagers starts Volcano's controllers and webhooks as the chart does.
+func (s *stage) startManagers(ctx context.Context) error {
+	controllers, err := s.cp.StartControllerManager(ctx, controlplane.ManagerOptions{})
+	if err != nil {
+		return err
+	}
+	webhooks, err := s.cp.StartWebhookManager(ctx, controlplane.ManagerOptions{})
+	s.managers = []*controlplane.Process{controllers, webhooks}
+	return err
+}
+
+func (s *stage) startScheduler(ctx context.Context) (err error) {
+	s.scheduler, err = s.cp.StartScheduler(ctx, controlplane.SchedulerOptions{Conf: conf()})
+	return err
+}
+
+func (s *stage) startVictim(ctx context.Context) (err error) {
+	s.victim, err = newVictim(ctx, s.kube, s.vc)
+	return err
+}
+
+// restartScheduler ends the scheduler's process and starts it again, so that what an attack did to it does not spoil the verdict
+// on the next.
+func (s *stage) restartScheduler(ctx context.Context) error {
+	if err := s.scheduler.Kill9(); err != nil {
+		return err
+	}
+	scheduler, err := s.scheduler.Restart()
+	if err != nil {
+		return err
+	}
+	s.scheduler = scheduler
+	return scheduler.WaitHealthy(ctx)
+}
+
+// logs are the paths of the logs of our processes.
+func (s *stage) logs() []string {
+	paths := []string{s.scheduler.LogPath()}
+	for _, manager := range s.managers {
+		paths = append(paths, manager.LogPath())
+	}
+	return paths
+}
+
+func (s *stage) say(format string, args ...any) { fmt.Fprintf(s.out, format+"\n", args...) }
+
+func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 2, 64) }

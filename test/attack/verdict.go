@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// mostDelay is by how much the victim's median delay may exceed the baseline's.
+	mostDelay = time.Second
+	// mostMemory is how many times the baseline's memory the scheduler may use.
+	mostMemory = 2
+	// baseline is the name of rounds without an attack.
+	baseline = "baseline"
+)
+
+// judged is a round with its verdict.
+type judged struct {
+	round
+	// base is the baseline before it, first the first one.
+	base, first *round
+	// faults are the reasons for which the attack succeeded; none when it failed.
+	faults []string
+}
+
+// outcome is the rounds of a run in their order.
+type outcome struct {
+	first, base *round
+	rounds      []judged
+}
+
+// add judges the round against the baselines before it. A baseline is judged by the first.
+func (o *outcome) add(r round) *judged {
+	if o.first == nil {
+		o.first, o.base = &r, &r
+	}
+	j := judged{round: r, base: o.base, first: o.first}
+	j.faults = faults(&r, o.base, o.first)
+	if r.name == baseline {
+		o.base = &r
+	}
+	o.rounds = append(o.rounds, j)
+	return &o.rounds[len(o.rounds)-1]
+}
+
+// faults returns why the round is worse than it may be. Each kind of gang is judged by itself: what harms gangs with GPUs alone
+// would not show in the median of all.
+func faults(r, base, first *round) []string {
+	var all []string
+	for _, kind := range kinds {
+		if len(r.delays[kind]) == 0 {
+			all = append(all, fmt.Sprintf("no %s gang of the victim was measured", kind))
+			continue
+		}
+		was, is := median(base.delays[kind]), median(r.delays[kind])
+		if is-was > mostDelay {
+			all = append(all, fmt.Sprintf("the victim's %s gangs took %s s in the median, %s s without an attack; at most %s s more is allowed",
+				kind, seconds(is), seconds(was), seconds(mostDelay)))
+		}
+	}
+	if r.memory > mostMemory*first.memory {
+		all = append(all, fmt.Sprintf("the scheduler used %d MB, %d MB at first without an attack; at most %d times that is allowed",
+			r.memory>>20, first.memory>>20, mostMemory))
+	}
+	return append(all, r.lasting...)
+}
+
+// median is the middle value, the lower of two; 0 of none.
+func median(values []time.Duration) time.Duration {
+	if len(values) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(values))[(len(values)-1)/2]
+}
+
+// failed returns an error for each attack that succeeded, and for baselines that were worse than the first.
+func (o *outcome) failed() error {
+	var errs []error
+	for _, j := range o.rounds {
+		for _, fault := range j.faults {
+			errs = append(errs, fmt.Errorf("%s: %s", j.name, fault))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// unfound returns an error for each breakage that was not found, and for each baseline with a fault.
+func (o *outcome) unfound(breakages []attack) error {
+	var errs []error
+	for _, j := range o.rounds {
+		text := strings.Join(j.faults, "; ")
+		i := slices.IndexFunc(breakages, func(a attack) bool { return a.name == j.name })
+		switch {
+		case i < 0 && text != "":
+			errs = append(errs, fmt.Errorf("%s: %s", j.name, text))
+		case i >= 0 && !strings.Contains(text, breakages[i].finds):
+			errs = append(errs, fmt.Errorf("%s: found %q, want %q in it", j.name, text, breakages[i].finds))
+		}
+	}
+	return errors.Join(errs...)
+}
