@@ -156,3 +156,40 @@ func TestARaiseWithinReasonIsKept(t *testing.T) {
 		})
 	}
 }
+
+// TestPromisesOfAQueueStayWithinItsCapability: gangs without pods that were let in small are raised, by any tenant of a queue that may
+// have a quarter of the cluster. What they asked for in all was kept for them from other queues.
+func TestPromisesOfAQueueStayWithinItsCapability(t *testing.T) {
+	tests := map[string]struct {
+		capability v1.ResourceList
+		raised     []string
+		want       int
+	}{
+		"one raised beyond the capability":            {capability: quantities("cpu", "4"), raised: []string{"80"}, want: 2},
+		"several raised beyond it together":           {capability: quantities("cpu", "4"), raised: []string{"4", "4", "4", "4", "4"}, want: 2},
+		"promises that fill the capability":           {capability: quantities("cpu", "4"), raised: []string{"2", "2"}, want: 2},
+		"promises within the capability are kept":     {capability: quantities("cpu", "16"), raised: []string{"8", "8"}, want: 1},
+		"a queue with a capability of something else": {capability: quantities("example.com/x", "1"), raised: []string{"80"}},
+		"a queue without a capability":                {raised: []string{"80"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			sixteen := schedtest.Resources{"cpu": "16", "pods": "110"}
+			cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(),
+				limitedQueue("q", tt.capability), schedtest.MakeNode().Name("n").Capacity(sixteen).Obj())
+			for i, raised := range tt.raised {
+				cluster.Put(groupAsking(fmt.Sprint("raised", i), "q", v1beta1.PodGroupInqueue, quantities("cpu", raised)))
+			}
+			for i := range 2 {
+				cluster.Put(groupAsking(fmt.Sprint("w", i), schedtest.Queue, v1beta1.PodGroupPending, quantities("cpu", []string{"3", "7"}[i])))
+			}
+			s := newTestScheduler(t, cluster, builtIn(t, "enqueue allocate backfill"))
+			for range 3 {
+				s.cycle()
+			}
+			if got := letIn(s); got != tt.want {
+				t.Errorf("%d of 2 gangs of another queue are let in, want %d", got, tt.want)
+			}
+		})
+	}
+}

@@ -3,6 +3,11 @@
 package transaction
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -14,14 +19,40 @@ import (
 // times as much is none of these.
 const beyondKeeping = 10
 
-// forgetPromises has the session reckon with what they hold as the minResources of gangs that were let in and ask for more than
-// beyondKeeping, and of those that a plugin says never fit. None such is let in: they were raised since, or their pods came only
-// then. What is promised to them can never be theirs, and would keep all others from being let in.
+// forgetPromises has the session count as the minResources of gangs that were let in what they hold, where they ask for more than
+// beyondKeeping, where a plugin says that they never fit, and where the gangs of their queue ask for more than its capability
+// together. No such gang is let in: its minResources were raised since, or its pods came later. What is promised to it can never be
+// its own, and would keep all others from being let in.
 func forgetPromises(ssn *framework.Session) {
+	limited := map[api.QueueID][]*api.JobInfo{}
 	for _, job := range ssn.Jobs {
-		if promised(job) && (!keepable(job.GetMinResources(), ssn.TotalResource) || ssn.NeverFits(job)) {
+		switch {
+		case !promised(job):
+		case !keepable(job.GetMinResources(), ssn.TotalResource) || ssn.NeverFits(job):
 			framework.ReckonWithHoldings(job)
+		case ssn.Queues[job.Queue] != nil && len(ssn.Queues[job.Queue].Queue.Spec.Capability) > 0:
+			limited[job.Queue] = append(limited[job.Queue], job)
 		}
+	}
+	for id, jobs := range limited {
+		forgetBeyond(ssn.Queues[id].Queue.Spec.Capability, jobs)
+	}
+}
+
+// forgetBeyond keeps the promises that are within the queue's capability together, the oldest gangs' first.
+func forgetBeyond(capability v1.ResourceList, jobs []*api.JobInfo) {
+	slices.SortFunc(jobs, func(a, b *api.JobInfo) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
+	})
+	most, kept := api.NewResource(capability), api.EmptyResource()
+	for _, job := range jobs {
+		sum := kept.Clone().Add(job.GetMinResources())
+		within := func(name v1.ResourceName) bool { return sum.Get(name) <= most.Get(name) }
+		if names := slices.Collect(maps.Keys(capability)); slices.ContainsFunc(names, func(name v1.ResourceName) bool { return !within(name) }) {
+			framework.ReckonWithHoldings(job)
+			continue
+		}
+		kept = sum
 	}
 }
 
