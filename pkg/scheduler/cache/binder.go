@@ -9,19 +9,38 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
+
+// noDevices is the value of the annotation device-allocated of a pod without devices.
+const noDevices = "{}"
 
 // Bind writes the member's Binding. The pod's UID is a precondition, so that a pod of the same name that came
 // after it is not bound; staged annotations are merged into the pod in the same write.
 func (c *Cache) Bind(ctx context.Context, m *binding.Member) error {
-	pod := m.Task.Pod
+	pod, annotations := m.Task.Pod, m.StagedAnnotations()
+	if _, decided := annotations[schedulingv1alpha1.DeviceAllocatedAnnotation]; !decided && c.claimsDevices(pod) {
+		annotations[schedulingv1alpha1.DeviceAllocatedAnnotation] = noDevices
+	}
 	return c.kube.CoreV1().Pods(pod.Namespace).Bind(ctx, &v1.Binding{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: m.StagedAnnotations(),
-		},
-		Target: v1.ObjectReference{Kind: "Node", Name: m.Node},
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: annotations},
+		Target:     v1.ObjectReference{Kind: "Node", Name: m.Node},
 	}, metav1.CreateOptions{})
+}
+
+// claimsDevices reports whether the waiting pod has the annotation from which node agents read which devices a pod may use, then or now. Its owner wrote it: no plugin
+// decided on devices for the pod, or the conf names none that does. The admission policy refuses to add it after the creation of the pod.
+func (c *Cache) claimsDevices(pod *v1.Pod) bool {
+	if _, claims := pod.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation]; claims {
+		return true
+	}
+	live, err := c.SharedInformerFactory().Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
+	if err != nil {
+		return false
+	}
+	_, claims := live.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation]
+	return claims
 }
 
 // GetBinding reads the member's pod from the API server.

@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -23,6 +25,43 @@ func TestABindingIsForOnePod(t *testing.T) {
 			t.Errorf("the new pod is on node %s", got)
 		}
 	})
+}
+
+// TestAForgedAnnotationOfDevicesIsReplaced: which devices a pod may use is never its owner's word, whatever plugins the conf names.
+func TestAForgedAnnotationOfDevicesIsReplaced(t *testing.T) {
+	const key, forged, decided = schedulingv1alpha1.DeviceAllocatedAnnotation, `{"gpu":[{"minor":0}]}`, `{"gpu":[{"minor":1}]}`
+	tests := map[string]struct {
+		before, after, decided, want string
+	}{
+		"written at first":            {before: forged, want: noDevices},
+		"written while it is bound":   {after: forged, want: noDevices},
+		"written for what is decided": {before: forged, after: forged, decided: decided, want: decided},
+		"not written":                 {},
+		"not written, and decided":    {decided: decided, want: decided},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				m := w.reserved()
+				if tt.before != "" {
+					metav1.SetMetaDataAnnotation(&m.Task.Pod.ObjectMeta, key, tt.before)
+					m = binding.NewMember(m.Task, m.Node, nil)
+				}
+				if tt.decided != "" {
+					m.Stage(key, tt.decided)
+				}
+				if tt.after != "" {
+					w.add(pod(0).Annotation(key, tt.after).Obj())
+				}
+				if err := w.Bind(t.Context(), m); err != nil {
+					t.Fatal(err)
+				}
+				if got := w.cluster.Pod("p0").Annotations[key]; got != tt.want {
+					t.Errorf("annotation is %q, want %q", got, tt.want)
+				}
+			})
+		})
+	}
 }
 
 func TestGetBinding(t *testing.T) {
