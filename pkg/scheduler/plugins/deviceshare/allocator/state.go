@@ -115,11 +115,23 @@ func (s *State) change(a *Allocation, use bool) *State {
 	return &changed
 }
 
+// changeDevice counts the device of that minor and, where an agent has numbered devices again, the one of that UUID too: nothing says which of both the pod uses.
 func (s *State) changeDevice(t Type, d *DeviceAllocation, use bool) {
 	i, ok := s.index(t, d.Minor)
-	if !ok {
+	if ok {
+		s.changeAt(t, i, d, use)
+	}
+	if d.UUID == "" || ok && s.Devices[t][i].UUID == d.UUID {
 		return
 	}
+	for other := range s.Devices[t] {
+		if s.Devices[t][other].UUID == d.UUID {
+			s.changeAt(t, other, d, use)
+		}
+	}
+}
+
+func (s *State) changeAt(t Type, i int, d *DeviceAllocation, use bool) {
 	by, amounts := 1, s.Devices[t][i].usedBy(t, d.Amounts)
 	if use {
 		s.used[t][i] = s.used[t][i].Add(amounts)

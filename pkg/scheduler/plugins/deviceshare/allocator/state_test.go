@@ -64,6 +64,30 @@ func TestUsersOfDevicesThatDoNotExist(t *testing.T) {
 	}
 }
 
+// TestUsersOfDevicesThatWereNumberedAgain: by number a pod has one device and by UUID another, so that neither is given to others.
+func TestUsersOfDevicesThatWereNumberedAgain(t *testing.T) {
+	d := makeDevice()
+	d.gpu(0, 0, "a")
+	d.gpu(1, 0, "a")
+	d.gpu(2, 0, "a")
+	for i, uuid := range []string{"second", "first", "third"} {
+		d.Spec.Devices[i].UUID = uuid
+	}
+	s := d.state(t)
+	has := func(minor int32, uuid string) *Allocation {
+		return &Allocation{GPU: {{Minor: minor, UUID: uuid, Amounts: Amounts{Core: 100, MemoryRatio: 100}}}}
+	}
+	one := parse(t, makePod(list(nvidiaName, "1")))
+	check(t, s.With(has(0, "first")), one, Options{}, "gpu 2", false)
+	check(t, s.With(has(0, "second")), one, Options{}, "gpu 1", false)
+	check(t, s.With(has(0, "")), one, Options{}, "gpu 1", false)
+	check(t, s.With(has(0, "replaced")), one, Options{}, "gpu 1", false)
+	check(t, s.With(has(7, "second")), one, Options{}, "gpu 1", false)
+	if diff := cmp.Diff(usage(s), usage(s.With(has(0, "first")).Without(has(0, "first"))), compareUsage); diff != "" {
+		t.Errorf("after it is gone (-want +got):\n%s", diff)
+	}
+}
+
 func TestExclusiveUsers(t *testing.T) {
 	hint := func(text, gpus string) *Request {
 		return parse(t, makePod(list(koordGPU, gpus), "device-allocate-hint", text))
