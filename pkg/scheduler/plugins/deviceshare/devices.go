@@ -5,6 +5,7 @@ package deviceshare
 import (
 	"fmt"
 	"hash/maphash"
+	"iter"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -35,6 +36,8 @@ type clusterDevices struct {
 	// changes counts what the informer has shown.
 	changes atomic.Int64
 	counter *counter
+	// had has the names of nodes whose Device objects were deleted: their devices are not counted by numbers until a restart. Names are few and small, and stay.
+	had sync.Map
 	// informer shows the Device objects.
 	informer cache.SharedIndexInformer
 }
@@ -113,7 +116,13 @@ func newClusterDevices(h framework.Handle, client clientset.Interface) (*cluster
 		d.changes.Add(1)
 		h.Wake()
 	}
-	_, err := d.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: changed, DeleteFunc: changed, UpdateFunc: func(was, now any) {
+	deleted := func(object any) {
+		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
+			d.had.Store(key, true)
+		}
+		changed(object)
+	}
+	_, err := d.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: changed, DeleteFunc: deleted, UpdateFunc: func(was, now any) {
 		l, r := was.(*schedulingv1alpha1.Device), now.(*schedulingv1alpha1.Device)
 		if !apiequality.Semantic.DeepEqual(l.Spec, r.Spec) || !maps.Equal(l.Labels, r.Labels) || !maps.Equal(l.Annotations, r.Annotations) {
 			changed(now)
@@ -132,6 +141,23 @@ func (d *clusterDevices) of(node string) *schedulingv1alpha1.Device {
 		return nil
 	}
 	return device
+}
+
+// byNumbers returns why pods may not have devices by numbers on a node without a Device object, beside these pods; empty if they may. Where the object is missing for a
+// moment, or cannot be read, pods have certain devices there, and kubelets could hand out the same.
+func (d *clusterDevices) byNumbers(node string, pods iter.Seq[*v1.Pod]) string {
+	if _, had := d.had.Load(node); had {
+		return "node(s) had a Device object, which was deleted"
+	}
+	for pod := range pods {
+		if text := allocated(pod); text == "" || text == noDevices {
+			continue
+		}
+		if allocation, _ := allocator.AllocationOf(pod); !allocation.IsEmpty() {
+			return "node(s) have pods with devices of a Device object, which is missing"
+		}
+	}
+	return ""
 }
 
 // inventories are nodes' devices, read from their Device objects when these change.
@@ -205,6 +231,16 @@ func (i *inventories) latest(node string) *allocator.Inventory {
 	}
 	read, _ := allocator.NewInventory(device, seen, i.options) // what is wrong in it is told when a session reads it
 	return read
+}
+
+// nodeOf returns the node as it was last seen; nil if it was not.
+func (i *inventories) nodeOf(name string) *v1.Node {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if known := i.known[name]; known != nil {
+		return known.node
+	}
+	return nil
 }
 
 // keepOnly forgets nodes that are gone.

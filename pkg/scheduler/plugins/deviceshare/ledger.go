@@ -75,7 +75,7 @@ func newLedger(inventory *inventory) *ledger {
 func (l *ledger) update(node *api.NodeInfo, placed map[api.TaskID]*placement) {
 	l.looks++
 	for _, task := range node.Tasks {
-		l.enter(task, placed[task.UID])
+		l.enter(task, node.Node, placed[task.UID])
 	}
 	if len(l.entries) == len(node.Tasks) { // each has one
 		return
@@ -90,7 +90,7 @@ func (l *ledger) update(node *api.NodeInfo, placed map[api.TaskID]*placement) {
 
 // enter enters the task. One that the session placed has what it decided, if anything; any other what its annotation says, as far as
 // it asks for that: anybody may write an annotation.
-func (l *ledger) enter(task *api.TaskInfo, own *placement) {
+func (l *ledger) enter(task *api.TaskInfo, node *v1.Node, own *placement) {
 	e := l.entries[task.Pod.UID]
 	if e == nil {
 		e = &entry{}
@@ -102,11 +102,11 @@ func (l *ledger) enter(task *api.TaskInfo, own *placement) {
 		now.allocation = own.allocation
 	case task.Status == api.Allocated || task.Status == api.Pipelined:
 	case e.read && e.annotation == allocated(task.Pod):
-		now.read, now.annotation, now.allocation, now.unknown = true, e.annotation, e.allocation, e.unknown
+		now.read, now.annotation, now.allocation = true, e.annotation, e.allocation
 	default:
-		now.read, now.annotation = true, allocated(task.Pod)
-		now.allocation, now.unknown = readAllocated(task.Pod)
+		now.read, now.annotation, now.allocation = true, allocated(task.Pod), readAllocated(task.Pod)
 	}
+	now.unknown = now.read && now.allocation.IsEmpty() && allocator.HasDevicesOfKubelet(task.Pod, node)
 	if e.allocation != now.allocation || e.unknown != now.unknown || e.leaving != now.leaving {
 		l.strike(e)
 		l.count(&now)
@@ -114,13 +114,13 @@ func (l *ledger) enter(task *api.TaskInfo, own *placement) {
 	*e = now
 }
 
-// readAllocated reads what a pod has; unknown is true of one that has devices of which nothing says which.
-func readAllocated(pod *v1.Pod) (allocation *allocator.Allocation, unknown bool) {
+// readAllocated reads what a pod has.
+func readAllocated(pod *v1.Pod) *allocator.Allocation {
 	allocation, err := allocator.AllocationOf(pod)
 	if err != nil {
 		klog.ErrorS(err, "Which devices a pod has cannot be read", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
 	}
-	return allocation, allocation.IsEmpty() && allocator.HasDevicesOfKubelet(pod)
+	return allocation
 }
 
 func (l *ledger) count(e *entry) {

@@ -130,6 +130,9 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 // OnSessionClose implements framework.Plugin.
 func (p *plugin) OnSessionClose(*framework.Session) {}
 
+// noDevices is the annotation of a pod without devices.
+const noDevices = "{}"
+
 // allocated is what the pod's annotation says that it has; empty for none.
 func allocated(pod *v1.Pod) string {
 	return pod.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation]

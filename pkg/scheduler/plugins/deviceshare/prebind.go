@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -20,13 +21,16 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	if err != nil || request == nil {
 		return err
 	}
-	allocation, err := allocator.ParseAllocation(cmp.Or(allocated(task.Pod), "{}"))
+	allocation, err := allocator.ParseAllocation(cmp.Or(allocated(task.Pod), noDevices))
 	if err != nil {
 		return fmt.Errorf("reading which devices the pod has been given on node %s: %w", nodeName, err)
 	}
 	inventory := p.inventories.latest(nodeName)
 	switch {
 	case inventory == nil && allocation.IsEmpty() && request.OnlyVendorDevices():
+		if reason := p.inventories.devices.byNumbers(nodeName, slices.Values(p.inventories.devices.podsOn(nodeName))); reason != "" {
+			return fmt.Errorf("node %s: %s", nodeName, reason)
+		}
 		return nil
 	case inventory != nil && allocation.IsEmpty():
 		return fmt.Errorf("node %s has a Device object, which it had not when the pod was placed there by numbers", nodeName)
@@ -60,8 +64,8 @@ func (p *plugin) besideOthers(inventory *allocator.Inventory, own *v1.Pod, nodeN
 		if pod.UID == own.UID {
 			continue
 		}
-		allocation, unknown := readAllocated(pod)
-		if unknown {
+		allocation := readAllocated(pod)
+		if allocation.IsEmpty() && allocator.HasDevicesOfKubelet(pod, p.inventories.nodeOf(nodeName)) {
 			return nil, unknownUsers()
 		}
 		state = state.With(allocation)

@@ -40,7 +40,7 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	}
 	if inventory == nil {
 		if allocated(task.Pod) != "" {
-			s.ssn.Decide(task, schedulingv1alpha1.DeviceAllocatedAnnotation, "{}") // somebody else wrote it
+			s.ssn.Decide(task, schedulingv1alpha1.DeviceAllocatedAnnotation, noDevices) // its owner wrote it
 		}
 		return nil
 	}

@@ -4,6 +4,7 @@ package deviceshare
 
 import (
 	"hash/maphash"
+	"iter"
 	"slices"
 	"sync"
 
@@ -214,6 +215,9 @@ func (s *session) inventoryFor(request *request, node *api.NodeInfo) (*inventory
 	inventory := s.inventories.of(node.Node)
 	switch {
 	case inventory == nil && request.OnlyVendorDevices():
+		if reason := s.inventories.devices.byNumbers(node.Name, podsOf(node)); reason != "" {
+			return nil, &allocator.Refusal{Reason: reason, Unresolvable: true}
+		}
 		return nil, nil
 	case inventory == nil:
 		return nil, &allocator.Refusal{Reason: "node(s) have no Device object", Unresolvable: true}
@@ -221,6 +225,17 @@ func (s *session) inventoryFor(request *request, node *api.NodeInfo) (*inventory
 		return nil, &allocator.Refusal{Reason: "node(s) have GPUs of a model that is not shared", Unresolvable: true}
 	}
 	return inventory, nil
+}
+
+// podsOf are the pods on the session's node.
+func podsOf(node *api.NodeInfo) iter.Seq[*v1.Pod] {
+	return func(yield func(*v1.Pod) bool) {
+		for _, task := range node.Tasks {
+			if !yield(task.Pod) {
+				return
+			}
+		}
+	}
 }
 
 // nodeOrder scores a node by what its devices would be like with the task.

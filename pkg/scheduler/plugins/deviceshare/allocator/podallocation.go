@@ -17,12 +17,20 @@ import (
 // Device objects, and a pod that nobody gave any has none.
 var vendorNames = []v1.ResourceName{nvidiaGPU, amdGPU, dcuGPU, resourceNames[NPUCore], resourceNames[NPUCPU], resourceNames[NPUDVPP]}
 
-// HasDevicesOfKubelet is true of a pod on a node that asks for devices by a vendor's name, in a form that can be or not: the kubelet gave it some.
-func HasDevicesOfKubelet(pod *v1.Pod) bool {
+// HasDevicesOfKubelet is true of a pod on the node that asks for devices by a vendor's name, in a form that can be or not: the kubelet gave it some. Where the node
+// has none of that name, a kubelet rejects the pod, unless it runs already; a nil node may have any.
+func HasDevicesOfKubelet(pod *v1.Pod, node *v1.Node) bool {
+	has := func(name v1.ResourceName) bool {
+		if node == nil || pod.Status.Phase == v1.PodRunning {
+			return true
+		}
+		allocatable, capacity := node.Status.Allocatable[name], node.Status.Capacity[name]
+		return allocatable.Sign() > 0 || capacity.Sign() > 0
+	}
 	asks := func(c v1.Container) bool {
 		return slices.ContainsFunc(vendorNames, func(name v1.ResourceName) bool {
 			limit, request := c.Resources.Limits[name], c.Resources.Requests[name]
-			return limit.Sign() > 0 || request.Sign() > 0
+			return (limit.Sign() > 0 || request.Sign() > 0) && has(name)
 		})
 	}
 	return slices.ContainsFunc(pod.Spec.Containers, asks) || slices.ContainsFunc(pod.Spec.InitContainers, asks)

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// TestADeviceObjectThatIsGoneLeavesNoNumbers: pods that were placed by numbers meanwhile would keep all others from the devices once the object is back.
+func TestADeviceObjectThatIsGoneLeavesNoNumbers(t *testing.T) {
+	const deleted = "node(s) had a Device object, which was deleted"
+	nodes, devices := machines("n1", "n2")
+	for _, node := range numbered(nodes) {
+		node.Labels = map[string]string{"kubernetes.io/hostname": node.Name}
+	}
+	podGroup, pods := gang("g", 1, schedtest.Resources{"nvidia.com/gpu": "1"}, func(pod *v1.Pod) {
+		pod.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "n1"}
+	})
+	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+	step, bind := stepOf(t, w.allocate(t))
+	delete(bind.Task.Pod.Annotations, schedulingv1alpha1.DeviceAllocatedAnnotation) // as if it had been placed by numbers
+	w.Load(sessiontest.World{Nodes: nodes, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+	w.Devices().Remove("n1")
+	var err error
+	_ = wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+		err = step.PreBind(ctx, bind.Task, "n1")
+		return err == nil || strings.Contains(err.Error(), deleted), nil
+	})
+	if err == nil || !strings.Contains(err.Error(), deleted) {
+		t.Errorf("the step said %v, want %q", err, deleted)
+	}
+	if got := w.allocate(t); len(got.decided) > 0 || !strings.Contains(got.said["g-0"], deleted) {
+		t.Errorf("placed %v, said %q", got.decided, got.said["g-0"])
+	}
+	w.Devices().Put(devices[0])
+	if err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		return w.allocate(t).decided["g-0"] == "n1: gpu 0", nil
+	}); err != nil {
+		t.Error("with the object back, the pod is not placed")
+	}
+}
+
+// TestPodsWithDevicesLeaveNoNumbers: their Device object cannot be read, as without the permission to.
+func TestPodsWithDevicesLeaveNoNumbers(t *testing.T) {
+	const missing = "node(s) have pods with devices of a Device object, which is missing"
+	forged := has("forged", "n1", "100", 0)
+	forged.Spec.Containers[0].Resources = v1.ResourceRequirements{}
+	none := has("none", "n1", "100")
+	annotated(schedulingv1alpha1.DeviceAllocatedAnnotation, "{}")(none)
+	ended := has("ended", "n1", "100", 0)
+	ended.Status.Phase = v1.PodSucceeded
+	tests := map[string]struct {
+		running *v1.Pod
+		said    string
+	}{
+		"a pod with a device":             {running: has("other", "n1", "100", 0), said: missing},
+		"a pod without":                   {running: none},
+		"a pod that has ended":            {running: ended},
+		"a pod that asks for none":        {running: forged},
+		"a pod with a device of another":  {running: has("other", "n2", "100", 0)},
+		"a pod with a device, by numbers": {running: has("other", "n1", "100")},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			nodes, _ := machines("n1")
+			podGroup, pods := gang("g", 1, schedtest.Resources{"nvidia.com/gpu": "1"})
+			w := newWorld(t, sessiontest.World{Nodes: numbered(nodes), PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running)})
+			out := w.allocate(t)
+			if placed := len(out.decided) == 1; placed != (tc.said == "") || !strings.Contains(out.said["g-0"], tc.said) {
+				t.Fatalf("placed %v, said %q, want %q", out.decided, out.said["g-0"], tc.said)
+			}
+			if tc.said != "" {
+				return
+			}
+			step, bind := stepOf(t, out)
+			if err := step.PreBind(t.Context(), bind.Task, "n1"); err != nil {
+				t.Errorf("the step failed: %v", err)
+			}
+			w.AddPod(has("late", "n1", "100", 0))
+			if err := step.PreBind(t.Context(), bind.Task, "n1"); err == nil || !strings.Contains(err.Error(), missing) {
+				t.Errorf("beside a pod with devices that came since, the step said %v", err)
+			}
+		})
+	}
+}
+
+// TestAPodThatNoKubeletCouldServe has no devices, whatever it asks for: it names its node itself, which has none of that name.
+func TestAPodThatNoKubeletCouldServe(t *testing.T) {
+	asks := func(phase v1.PodPhase) *v1.Pod {
+		pod := has("forced", "n1", "100")
+		delete(pod.Annotations, schedulingv1alpha1.DeviceAllocatedAnnotation)
+		pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
+		pod.Status.Phase = phase
+		return pod
+	}
+	had := func(nodes []*v1.Node) []*v1.Node {
+		nodes[0].Status.Capacity["nvidia.com/gpu"] = resource.MustParse("8")
+		return nodes
+	}
+	same := func(nodes []*v1.Node) []*v1.Node { return nodes }
+	tests := map[string]struct {
+		phase v1.PodPhase
+		node  func([]*v1.Node) []*v1.Node
+		want  int
+	}{
+		"a node without":                      {v1.PodPending, same, 1},
+		"a node with":                         {v1.PodPending, numbered, 0},
+		"a node that has none now":            {v1.PodPending, had, 0},
+		"a node without where it runs anyhow": {v1.PodRunning, same, 0},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			nodes, devices := machines("n1")
+			podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "100"})
+			w := newWorld(t, sessiontest.World{Nodes: tc.node(nodes), Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, asks(tc.phase))})
+			out := w.allocate(t)
+			if len(out.decided) != tc.want {
+				t.Fatalf("placed %v, want %d; said %q", out.decided, tc.want, out.said["g-0"])
+			}
+			if tc.want == 0 {
+				return
+			}
+			step, bind := stepOf(t, out)
+			w.AddPod(asks(tc.phase))
+			if err := step.PreBind(t.Context(), bind.Task, "n1"); err != nil {
+				t.Errorf("the step failed: %v", err)
+			}
+		})
+	}
+}
