@@ -104,7 +104,17 @@ func (ssn *Session) AddSkipFn(plugin string, fn SkipFn) { ssn.skips[plugin] = fn
 
 // AddUncacheableTaskFn names the tasks that the plugin must be asked about each time, whatever its VerdictScope.
 func (ssn *Session) AddUncacheableTaskFn(plugin string, fn UncacheableTaskFn) {
-	ssn.uncacheable[plugin] = fn
+	ssn.AddTaskScopeFn(plugin, func(task *api.TaskInfo) VerdictScope {
+		if fn(task) {
+			return Uncached
+		}
+		return PerTaskClass
+	})
+}
+
+// AddTaskScopeFn says how far the plugin's verdicts and scores for a task hold, where that is less far than its VerdictScope.
+func (ssn *Session) AddTaskScopeFn(plugin string, fn func(task *api.TaskInfo) VerdictScope) {
+	ssn.taskScopes[plugin] = fn
 }
 
 // NodeGroups asks the plugins where the job may be placed; nil when none has a wish.
@@ -163,19 +173,24 @@ func (ssn *Session) Skips(plugin string, task *api.TaskInfo) (skips bool) {
 	return fn(task)
 }
 
-// HasUncacheableTaskFn is true of a plugin that has called AddUncacheableTaskFn.
-func (ssn *Session) HasUncacheableTaskFn(plugin string) bool { return ssn.uncacheable[plugin] != nil }
+// HasUncacheableTaskFn is true of a plugin that has called AddUncacheableTaskFn or AddTaskScopeFn.
+func (ssn *Session) HasUncacheableTaskFn(plugin string) bool { return ssn.taskScopes[plugin] != nil }
 
-// UncacheableTask is true if the plugin must be asked about the task each time. A panic counts as yes.
-func (ssn *Session) UncacheableTask(plugin string, task *api.TaskInfo) (uncacheable bool) {
-	fn, ok := ssn.uncacheable[plugin]
+// UncacheableTask is true if the plugin must be asked about the task each time.
+func (ssn *Session) UncacheableTask(plugin string, task *api.TaskInfo) bool {
+	return ssn.TaskScope(plugin, task) == Uncached
+}
+
+// TaskScope returns how far the plugin's verdicts for the task hold, as far as that is the task's doing. After a panic they hold for no other.
+func (ssn *Session) TaskScope(plugin string, task *api.TaskInfo) (scope VerdictScope) {
+	fn, ok := ssn.taskScopes[plugin]
 	if !ok {
-		return false
+		return PerTaskClass
 	}
 	defer func() {
 		if p := recover(); p != nil {
 			klog.Background().Error(nil, "Plugin panicked", "plugin", plugin, "panic", p)
-			uncacheable = true
+			scope = Uncached
 		}
 	}()
 	return fn(task)

@@ -33,14 +33,14 @@ type Session struct {
 	upstream map[string]vccache.PreBinder
 	// order lists the plugins in conf order; only those whose pre-bind steps are enabled.
 	order []string
-	// nodeGroups, nodeGroupOrders and uncacheable are what plugins say to allocate, in the order they said it.
+	// nodeGroups, nodeGroupOrders and taskScopes are what plugins say to allocate, in the order they said it.
 	nodeGroups      []namedNodeGroupFn
 	gatherers       []GatherFn
 	avoids          []AvoidFn
 	urgent          []func(*api.JobInfo) (Urgency, bool)
 	units           []UnitFn
 	nodeGroupOrders []nodeGroupOrder
-	uncacheable     map[string]UncacheableTaskFn
+	taskScopes      map[string]func(*api.TaskInfo) VerdictScope
 	skips           map[string]SkipFn
 	volumeKey       claimKey[v1.Volume]
 	claimKey        claimKey[v1.PodResourceClaim]
@@ -82,15 +82,15 @@ type Session struct {
 
 func newSession(order []string, inputs map[string]verdictInputs) *Session {
 	return &Session{
-		turn:        &turn{},
-		steps:       map[string][]preBindStep{},
-		upstream:    map[string]vccache.PreBinder{},
-		uncacheable: map[string]UncacheableTaskFn{},
-		skips:       map[string]SkipFn{},
-		decisions:   map[api.TaskID]map[string]*string{},
-		scorers:     map[string]bool{},
-		jobKeys:     map[string]JobKeyFn{},
-		judges:      map[string]bool{},
+		turn:       &turn{},
+		steps:      map[string][]preBindStep{},
+		upstream:   map[string]vccache.PreBinder{},
+		taskScopes: map[string]func(*api.TaskInfo) VerdictScope{},
+		skips:      map[string]SkipFn{},
+		decisions:  map[api.TaskID]map[string]*string{},
+		scorers:    map[string]bool{},
+		jobKeys:    map[string]JobKeyFn{},
+		judges:     map[string]bool{},
 
 		explainsShortage: map[v1.ResourceName]bool{},
 		explained:        map[api.JobID]GangExplanation{},

@@ -14,6 +14,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -137,5 +138,31 @@ func TestManyUnlikeMembersOnANodeArePlannedTogether(t *testing.T) {
 		if err := ssn.PredicateFn(tasks["g-25"], ssn.Nodes["n1"]); err == nil {
 			t.Error("two that need the same are taken")
 		}
+	}
+}
+
+// TestOneUnlikeMemberHasFewNodesAskedAgain: what the plugin says of a node is kept until the node changes, also in a gang of unlike members.
+func TestOneUnlikeMemberHasFewNodesAskedAgain(t *testing.T) {
+	const machinesCount, workers = 40, 20
+	var names []string
+	for i := range machinesCount {
+		names = append(names, fmt.Sprintf("n%02d", i))
+	}
+	nodes, devices := machines(names...)
+	podGroup, pods := gang("g", workers, schedtest.Resources{"koordinator.sh/gpu": "800"})
+	_, launcher := gang("g", workers+1, schedtest.Resources{"koordinator.sh/gpu": "100"})
+	podGroup.Spec.MinMember = workers + 1
+	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, launcher[workers])})
+	ssn := w.Open(w.registry, w.conf)
+	asked := 0
+	ssn.Session.Session.AddNodeOrderFn(deviceshare.Name, func(*api.TaskInfo, *api.NodeInfo) (float64, error) {
+		asked++
+		return 0, nil
+	})
+	if got := allocateIn(t, ssn).decided; len(got) != workers+1 {
+		t.Fatalf("placed %d members, want %d", len(got), workers+1)
+	}
+	if most := 4 * (machinesCount + workers); asked > most { // twice for each class, and each changed node
+		t.Errorf("asked about nodes %d times, want at most %d", asked, most)
 	}
 }

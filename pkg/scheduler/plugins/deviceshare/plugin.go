@@ -66,7 +66,7 @@ func Spec() framework.PluginSpec {
 			return newPlugin(settings, inventories, templates), nil
 		},
 		Extends:      true,
-		VerdictScope: framework.PerTaskClass, // but for gangs of unlike members, which are uncacheable
+		VerdictScope: framework.PerTaskClass, // for gangs of unlike members PerJob
 		Reads:        framework.SomePodKeys(append(devicekinds.PodKeys(), podKeys...)...),
 	}
 }
@@ -122,7 +122,8 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	ssn.AddBatchNodeOrderFn(Name, p.batchScore)
 	ssn.ExplainsShortage(countedNames...)
 	ssn.AddSkipFn(Name, s.skip)
-	ssn.AddUncacheableTaskFn(Name, s.uncacheable)
+	ssn.AddTaskScopeFn(Name, s.scopeOf)
+	ssn.AddJobKeyFn(Name, s.jobKey)
 	ssn.AddReserver(Name, s, p)
 	s.queues.open()
 }

@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"iter"
 	"slices"
+	"strconv"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -111,13 +112,24 @@ func (s *session) skip(task *api.TaskInfo) bool {
 	return s.requestOf(task) == nil && !s.backends.asks(task.Pod) && !s.keepsFit()
 }
 
-// uncacheable is true of a task whose verdict on a node depends on the members of its gang there: the node's devices are given to
-// them anew if that makes room. Where all ask alike they leave one another room (reserveBeside), and the verdict is that on any such task.
-func (s *session) uncacheable(task *api.TaskInfo) bool {
+// scopeOf says that the verdict on a task of a gang of unlike members depends on those of them that are on the node: its devices are given to them anew if that makes
+// room. Where all ask alike they leave one another room (reserveBeside), and the verdict is that on any such task. Backends choose in their verdict what they then reserve.
+func (s *session) scopeOf(task *api.TaskInfo) framework.VerdictScope {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	job := s.ssn.Jobs[task.Job]
-	return job != nil && s.known(task) != nil && s.isUnlike(job)
+	switch job := s.ssn.Jobs[task.Job]; {
+	case job == nil || s.known(task) == nil || !s.isUnlike(job):
+		return framework.PerTaskClass
+	case s.backends.asks(task.Pod):
+		return framework.Uncached
+	default:
+		return framework.PerJob
+	}
+}
+
+// jobKey is the job, and how many of its members were handed over, which keep the devices that they have.
+func (s *session) jobKey(job *api.JobInfo) string {
+	return string(job.UID) + "/" + strconv.Itoa(len(job.TaskStatusIndex[api.Binding]))
 }
 
 // isUnlike is true of a job whose members ask for different devices. The mutex is held.
@@ -227,11 +239,11 @@ func (s *session) inventoryFor(request *request, node *api.NodeInfo) (*inventory
 	return inventory, nil
 }
 
-// podsOf are the pods on the session's node.
+// podsOf are the pods on the node but those that the session placed there, which have their own annotations still.
 func podsOf(node *api.NodeInfo) iter.Seq[*v1.Pod] {
 	return func(yield func(*v1.Pod) bool) {
 		for _, task := range node.Tasks {
-			if !yield(task.Pod) {
+			if task.Status != api.Allocated && task.Status != api.Pipelined && !yield(task.Pod) {
 				return
 			}
 		}

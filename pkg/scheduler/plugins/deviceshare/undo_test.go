@@ -16,6 +16,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -178,8 +179,8 @@ func TestAMemberIsNotMovedToWhatOthersHaveStill(t *testing.T) {
 	ask(t, ssn, tasks["g-1"], true) // waits for GPU 0
 }
 
-// TestMembersThatDifferAreAskedAboutEachTime, since others may be given other devices for one.
-func TestMembersThatDifferAreAskedAboutEachTime(t *testing.T) {
+// TestMembersThatDifferAreAskedAboutForTheirJob, since others of it may be given other devices for one.
+func TestMembersThatDifferAreAskedAboutForTheirJob(t *testing.T) {
 	nodes, devices := machines("n1")
 	var groups []*v1beta1.PodGroup
 	var pods []*v1.Pod
@@ -193,9 +194,11 @@ func TestMembersThatDifferAreAskedAboutEachTime(t *testing.T) {
 	ssn := w.next(t)
 	defer ssn.Close()
 	tasks := tasksOf(ssn)
-	for name, want := range map[string]bool{"alike-0": false, "without-0": false, "differ-0": true, "differ-1": true} {
-		if got := ssn.UncacheableTask("deviceshare", tasks[name]); got != want {
-			t.Errorf("%s is asked about each time: %t, want %t", name, got, want)
+	for name, want := range map[string]framework.VerdictScope{
+		"alike-0": framework.PerTaskClass, "without-0": framework.PerTaskClass, "differ-0": framework.PerJob, "differ-1": framework.PerJob,
+	} {
+		if got := ssn.TaskScope("deviceshare", tasks[name]); got != want {
+			t.Errorf("verdicts on %s have scope %d, want %d", name, got, want)
 		}
 	}
 }

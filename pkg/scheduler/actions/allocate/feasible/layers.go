@@ -118,9 +118,13 @@ func (l *layering) of(task *vcapi.TaskInfo) *layers {
 			l.buffer = append(l.buffer, skipped)
 			continue
 		}
-		if p.layer != uncached && (l.ssn.UncacheableTask(p.name, task) || dependent && p.name == predicates.PluginName ||
+		scope := l.ssn.TaskScope(p.name, task)
+		if p.layer != uncached && (scope == framework.Uncached || dependent && p.name == predicates.PluginName ||
 			preferring && p.name == nodeorder.PluginName && !l.ssn.HasUncacheableTaskFn(p.name)) {
 			p.layer = uncached
+		}
+		if p.layer == cached && scope == framework.PerJob {
+			p.layer = cachedPerJob
 		}
 		if p.layer == cached && p.name == resourcestrategyfit.PluginName && l.reserves.shrinkFor(task) {
 			p.layer = scoreCached
