@@ -172,6 +172,11 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	r.mu.Lock()
 	r.opening = nil
 	r.mu.Unlock()
+	for _, name := range p.pluginOrder {
+		if starter, ok := p.plugins[name].(Starter); ok {
+			starter.OnSessionStart(ssn)
+		}
+	}
 	return ssn
 }
 

@@ -31,6 +31,11 @@ type Plugin interface {
 	OnSessionClose(ssn *Session)
 }
 
+// Starter is a plugin that needs the other plugins of its session. OnSessionStart is called when all have opened, before the first action.
+type Starter interface {
+	OnSessionStart(ssn *Session)
+}
+
 // Action is one stage of a scheduling cycle.
 type Action interface {
 	// Name is the action's name in volcano-scheduler.conf.

@@ -3,6 +3,7 @@
 package framework
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,6 +72,49 @@ func (u *queueUse) of(queue api.QueueID) *api.Resource {
 	}
 	return u.used[queue]
 }
+
+// FitsShare reports whether the queue's share of the cluster holds the amount beside what the queue's tasks hold. The share is the queue's
+// deserved resources, or without these its part by weight of the share of the queue it is in.
+func (ssn *Session) FitsShare(queue *api.QueueInfo, amount *api.Resource) bool {
+	used := ssn.use().of(queue.UID)
+	for _, name := range resourceNames(amount) {
+		share, limited := ssn.share(queue, name)
+		if limited && used.Get(name)+amount.Get(name) > share+1e-6 {
+			return false
+		}
+	}
+	return true
+}
+
+// share returns the queue's share of the cluster's resource, and false where deserved resources do not name it.
+func (ssn *Session) share(queue *api.QueueInfo, name v1.ResourceName) (float64, bool) {
+	part := 1.0
+	for _, id := range ssn.QueuePath(queue.UID) {
+		q := ssn.Queues[id]
+		if deserved := q.Queue.Spec.Deserved; len(deserved) > 0 {
+			_, named := deserved[name]
+			return part * api.NewResource(deserved).Get(name), named
+		}
+		if id == rootQueue {
+			break
+		}
+		all := 0.0
+		for _, other := range ssn.Queues {
+			if other.UID != rootQueue && parentOf(other) == parentOf(q) {
+				all += float64(other.Weight)
+			}
+		}
+		if all > 0 {
+			part *= float64(q.Weight) / all
+		}
+	}
+	return part * ssn.TotalResource.Get(name), true
+}
+
+// rootQueue is the name of upstream's queue that all others are in.
+const rootQueue = "root"
+
+func parentOf(queue *api.QueueInfo) string { return cmp.Or(queue.Queue.Spec.Parent, rootQueue) }
 
 // resourceNames are the resources that are asked for, by name.
 func resourceNames(request *api.Resource) []v1.ResourceName {

@@ -119,6 +119,20 @@ func (ssn *Session) overCapability(queue *api.QueueInfo, request *api.Resource) 
 	return ""
 }
 
+// MayAdmit reports whether the queue, and those it is in, would admit the request if they were empty.
+func (ssn *Session) MayAdmit(queue *api.QueueInfo, request *api.Resource) bool {
+	for _, id := range ssn.QueuePath(queue.UID) {
+		capability := ssn.Queues[id].Queue.Spec.Capability
+		limit := api.NewResource(capability)
+		for name := range capability {
+			if request.Get(name) > limit.Get(name) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // QueuePath lists the queue and those it is in, the inmost first.
 func (ssn *Session) QueuePath(id api.QueueID) []api.QueueID {
 	var path []api.QueueID

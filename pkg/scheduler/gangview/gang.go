@@ -42,7 +42,7 @@ type Gang struct {
 	Members  map[string]int `json:"members"`
 	// Waits is why it waits by the last session.
 	Waits *Verdict `json:"waits,omitempty"`
-	// Conditions are those of its PodGroup, by their types. Its time limit, its guard and when it was satisfied are among them.
+	// Conditions are those of its PodGroup, by their types. Its time limit, its node reservation and when it was satisfied are among them.
 	Conditions map[string]Verdict `json:"conditions,omitempty"`
 }
 

@@ -22,7 +22,7 @@ type GangCounts struct {
 type gangs struct {
 	waited   *prometheus.HistogramVec
 	timeOuts prometheus.Counter
-	guards   prometheus.Gauge
+	reserved prometheus.Gauge
 	ended    *prometheus.CounterVec
 	counter  *gangCounter
 }
@@ -39,17 +39,17 @@ func newGangs(registry prometheus.Registerer) gangs {
 			Name: "volcano_gang_timeouts_total",
 			Help: "Gangs that were sent back because their waiting time was up, each time; of a group each gang.",
 		}),
-		guards: factory.NewGauge(prometheus.GaugeOpts{
-			Name: "volcano_starvation_guards",
-			Help: "Gangs, or groups of gangs, that starve and for which nodes are kept.",
+		reserved: factory.NewGauge(prometheus.GaugeOpts{
+			Name: "volcano_node_reservations",
+			Help: "Starving gangs for which nodes are reserved.",
 		}),
 		ended: factory.NewCounterVec(prometheus.CounterOpts{
-			Name: "volcano_starvation_guards_ended_total",
-			Help: "Starvation guards by how they ended: placed, in_vain, gone (its gang), nodes_lost, off (by another configuration).",
+			Name: "volcano_node_reservations_ended_total",
+			Help: "Node reservations for starving gangs by how they ended: placed, expired, gone (the gang), nodes_lost, queue (does not admit the gang), off (by configuration).",
 		}, []string{"end"}),
 		counter: &gangCounter{},
 	}
-	for _, end := range framework.GuardEnds {
+	for _, end := range framework.ReservationEnds {
 		g.ended.WithLabelValues(string(end))
 	}
 	registry.MustRegister(g.counter)
@@ -64,11 +64,13 @@ func (g *gangs) GangWaited(reason framework.WaitReason, end framework.WaitEnd, w
 // GangTimedOut counts a gang that is sent back.
 func (g *gangs) GangTimedOut() { g.timeOuts.Inc() }
 
-// GuardEnded counts a starvation guard that ended.
-func (g *gangs) GuardEnded(end framework.GuardEnd) { g.ended.WithLabelValues(string(end)).Inc() }
+// ReservationEnded counts a node reservation that ended.
+func (g *gangs) ReservationEnded(end framework.ReservationEnd) {
+	g.ended.WithLabelValues(string(end)).Inc()
+}
 
-// Guards sets how many starvation guards there are.
-func (g *gangs) Guards(now int) { g.guards.Set(float64(now)) }
+// Reservations sets how many node reservations exist.
+func (g *gangs) Reservations(now int) { g.reserved.Set(float64(now)) }
 
 // CountGangs has the gangs counted by the function whenever the metrics are asked for.
 func (g *gangs) CountGangs(count func() GangCounts) { g.counter.count.Store(&count) }

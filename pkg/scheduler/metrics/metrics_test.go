@@ -93,9 +93,9 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 			m.GangWaited(framework.WaitRoom, framework.EndBound, time.Minute)
 			m.GangWaited(framework.WaitGroup, framework.EndSentBack, time.Minute)
 			m.GangTimedOut()
-			m.Guards(2)
-			m.Guards(1)
-			m.GuardEnded(framework.GuardVain)
+			m.Reservations(2)
+			m.Reservations(1)
+			m.ReservationEnded(framework.ReservationExpired)
 			waiting := 3
 			m.CountGangs(func() GangCounts { return GangCounts{map[string]int{"waiting": 9}, 9} })
 			m.CountGangs(func() GangCounts { return GangCounts{map[string]int{"waiting": waiting, "bound": 0}, 1} })
@@ -104,8 +104,8 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 			"volcano_gang_waiting_seconds end=bound reason=room":      1,
 			"volcano_gang_waiting_seconds end=sent_back reason=group": 1,
 			"volcano_gang_timeouts_total":                             1,
-			"volcano_starvation_guards":                               1,
-			"volcano_starvation_guards_ended_total end=in_vain":       1,
+			"volcano_node_reservations":                               1,
+			"volcano_node_reservations_ended_total end=expired":       1,
 			"volcano_gangs state=waiting":                             2,
 			"volcano_gangs state=bound":                               0,
 			"volcano_gang_groups_in_flight":                           1,
@@ -115,9 +115,9 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			registry := prometheus.NewRegistry()
 			tt.happens(New(registry))
-			want := map[string]float64{"volcano_bind_transactions_in_flight": 0, "volcano_gang_timeouts_total": 0, "volcano_starvation_guards": 0}
-			for _, end := range framework.GuardEnds {
-				want["volcano_starvation_guards_ended_total end="+string(end)] = 0
+			want := map[string]float64{"volcano_bind_transactions_in_flight": 0, "volcano_gang_timeouts_total": 0, "volcano_node_reservations": 0}
+			for _, end := range framework.ReservationEnds {
+				want["volcano_node_reservations_ended_total end="+string(end)] = 0
 			}
 			maps.Copy(want, tt.want)
 			if diff := cmp.Diff(want, values(t, registry)); diff != "" {

@@ -8,32 +8,30 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 // observed is what metrics are told.
 type observed struct {
 	waited   map[string]time.Duration
 	timeOuts int
-	guards   int
-	ended    map[framework.GuardEnd]int
+	reserved int
+	ended    map[framework.ReservationEnd]int
 }
 
 func (o *observed) GangWaited(reason framework.WaitReason, end framework.WaitEnd, waited time.Duration) {
 	o.waited[fmt.Sprintf("%s %s", reason, end)] += waited.Round(time.Second)
 }
-func (o *observed) GangTimedOut()                     { o.timeOuts++ }
-func (o *observed) GuardEnded(end framework.GuardEnd) { o.ended[end]++ }
-func (o *observed) Guards(now int)                    { o.guards = now }
+func (o *observed) GangTimedOut()                                 { o.timeOuts++ }
+func (o *observed) ReservationEnded(end framework.ReservationEnd) { o.ended[end]++ }
+func (o *observed) Reservations(now int)                          { o.reserved = now }
 
 // observe has the sessions that follow observed, as those of a process that begins to lead.
 func (w *world) observe() *observed {
-	o := &observed{waited: map[string]time.Duration{}, ended: map[framework.GuardEnd]int{}}
+	o := &observed{waited: map[string]time.Duration{}, ended: map[framework.ReservationEnd]int{}}
 	w.lead()
 	w.registry.Observe(o)
 	return o
@@ -130,74 +128,4 @@ func TestAGangThatIsDeletedIsNotObserved(t *testing.T) {
 			t.Errorf("the second gang of the name is not observed: %v", o.waited)
 		}
 	})
-}
-
-// TestGuardsAreObserved: how many there are, also after a reload and with another leader, and how each ended.
-func TestGuardsAreObserved(t *testing.T) {
-	tests := map[string]struct {
-		// ends has the guard end.
-		ends func(t *testing.T, s *stream)
-		want framework.GuardEnd
-	}{
-		"its gang is placed": {func(t *testing.T, s *stream) {
-			if s.flowUntil("big", drains) < 0 {
-				t.Fatal("it starves")
-			}
-		}, framework.GuardPlaced},
-		"its gang is deleted": {func(_ *testing.T, s *stream) {
-			s.remove("big-0")
-			s.remove("big-1")
-		}, framework.GuardGone},
-		"its nodes are lost": {func(t *testing.T, s *stream) {
-			for _, name := range []string{"n0", "n1", "n2", "n3"} {
-				node := s.cluster.Cache().Nodes[name].Node.DeepCopy()
-				node.Spec.Unschedulable = true
-				if err := s.cluster.Cache().AddOrUpdateNode(node); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}, framework.GuardLost},
-		"another configuration keeps none": {func(_ *testing.T, s *stream) { s.reload(starvingAfter("0s")) }, framework.GuardOff},
-		"it is in vain": {func(_ *testing.T, s *stream) {
-			for i := range 4 {
-				blocker := schedtest.MakePod().Name(fmt.Sprintf("blocker-%d", i)).Scheduler("other").Node(fmt.Sprintf("n%d", i)).Phase(v1.PodRunning).Obj()
-				blocker.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, Protocol: v1.ProtocolTCP}}
-				s.add(blocker)
-			}
-			for range drains + 31 {
-				s.flow()
-			}
-		}, framework.GuardVain},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			in(t, fourNodes(), starvingAfter("5m"), func(t *testing.T, w *world) {
-				w.observe()
-				s := w.stream(1, schedtest.Queue)
-				s.submit("big", schedtest.Queue, 2)
-				for _, name := range []string{"big-0", "big-1"} {
-					w.update(name, func(pod *v1.Pod) {
-						pod.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, Protocol: v1.ProtocolTCP}}
-					})
-				}
-				s.guardedAt("big")
-				o := w.observe() // another leader
-				s.flow()
-				w.reload(starvingAfter("5m"))
-				if o.guards != 0 {
-					t.Errorf("%d guards are told of a configuration that is not in force any more", o.guards)
-				}
-				s.flow()
-				if o.guards != 1 || len(o.ended) > 0 {
-					t.Fatalf("there are %d guards, and those that ended are %v, want 1 and none", o.guards, o.ended)
-				}
-				tt.ends(t, s)
-				s.flow()
-				s.flow()
-				if diff := cmp.Diff(map[framework.GuardEnd]int{tt.want: 1}, o.ended); diff != "" || o.guards != 0 {
-					t.Errorf("%d guards are left, and ended are (-want +got):\n%s", o.guards, diff)
-				}
-			})
-		})
-	}
 }

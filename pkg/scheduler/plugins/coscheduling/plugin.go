@@ -10,7 +10,7 @@
 //   - whether it may be placed now: a group waits for each of its gangs, and one whose waiting time was up for the end of its backoff
 //     (timelimit.go);
 //   - how its members are divided over the domains of the network (topologies.go, gathering.go, gatherhome.go; package gather);
-//   - which nodes are kept for gangs that starve, with or without settings (starvation.go);
+//   - which nodes are reserved for gangs that starve, with or without settings (reservation.go);
 //   - what of its settings is mistaken, as a condition and an event on the PodGroup (tell.go).
 package coscheduling
 
@@ -34,6 +34,8 @@ const (
 	argTimeout = "defaultTimeout"
 	argPolicy  = "defaultMatchPolicy"
 	argStarves = "starvationAfter"
+	argDrain   = "drainTimeout"
+	argPercent = "reservedPercent"
 )
 
 // Spec tells of the plugin.
@@ -41,6 +43,7 @@ func Spec() framework.PluginSpec { return specWith((&topologies{}).of) }
 
 // specWith is the plugin with a source of the cluster's topology.
 func specWith(topologyOf func(framework.Handle) (*v1alpha1.ClusterNetworkTopology, error)) framework.PluginSpec {
+	known := &memory{reservations: reservations{active: map[api.QueueID]*reservation{}, pauses: map[string]*pause{}}}
 	return framework.PluginSpec{
 		Name: Name,
 		Doc:  "Reads what gangs say in Koordinator's words: strict or not, groups of gangs, match policies, waiting times.",
@@ -51,19 +54,21 @@ func specWith(topologyOf func(framework.Handle) (*v1alpha1.ClusterNetworkTopolog
 				Doc: "Which members count for the minimum of a gang that has settings and names no match policy.",
 			},
 			{
-				Name: argStarves, Type: framework.Duration, Default: "30m",
-				Doc: "How long a gang of any kind waits before nodes are kept for it, one gang of a queue at a time; `0s` keeps none.",
+				Name: argStarves, Type: framework.Duration, Default: "0s",
+				Doc: "How long a gang of any kind waits before nodes are reserved for it, one gang of a queue at a time; `0s` reserves none.",
 			},
+			{Name: argDrain, Type: framework.Duration, Default: "30m", Doc: "How long the pods on reserved nodes have to end before the reservation is given up."},
+			{Name: argPercent, Type: framework.Int, Default: "10", Doc: "How much of the cluster may be reserved at a time, in percent of each resource, 1 to 100."},
 		},
 		Validate: func(args framework.Arguments) error {
 			if _, err := Defaults(args); err != nil {
 				return err
 			}
-			_, err := loadStarvation(args)
+			_, err := loadReservations(args)
 			return err
 		},
 		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
-			return newPlugin(args, h, topologyOf)
+			return newPlugin(args, h, topologyOf, known)
 		},
 		VerdictScope: framework.PerJob,
 		Reads:        framework.SomePodKeys(),
@@ -78,17 +83,25 @@ func policies() []string {
 	return names
 }
 
-// loadStarvation reads how long a gang waits before nodes are kept for it; 0 keeps none.
-func loadStarvation(args framework.Arguments) (time.Duration, error) {
-	text, ok := args[argStarves].(string)
-	if !ok {
-		return defaultStarvationAfter, nil
+// loadReservations reads the arguments of reservations.
+func loadReservations(args framework.Arguments) (reservationTerms, error) {
+	terms := reservationTerms{drain: 30 * time.Minute, percent: 10}
+	for name, into := range map[string]*time.Duration{argStarves: &terms.after, argDrain: &terms.drain} {
+		text, ok := args[name].(string)
+		if !ok {
+			continue
+		}
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 0 {
+			return terms, fmt.Errorf("%s: found %q, want a duration such as 30m", name, text)
+		}
+		*into = d
 	}
-	after, err := time.ParseDuration(text)
-	if err != nil || after < 0 {
-		return 0, fmt.Errorf("%s: found %q, want a duration such as 30m, or 0s for none", argStarves, text)
+	args.GetInt(&terms.percent, argPercent)
+	if terms.percent < 1 || terms.percent > 100 {
+		return terms, fmt.Errorf("%s: found %d, want a percentage from 1 to 100", argPercent, terms.percent)
 	}
-	return after, nil
+	return terms, nil
 }
 
 // Defaults are the settings of a gang that says nothing, by the plugin's arguments, whose types are checked.
@@ -108,21 +121,26 @@ func Defaults(args framework.Arguments) (gangs.Settings, error) {
 }
 
 // newPlugin builds the plugin. Its errors are those of Spec().Validate.
-func newPlugin(args framework.Arguments, h framework.Handle, topologyOf func(framework.Handle) (*v1alpha1.ClusterNetworkTopology, error)) (framework.Plugin, error) {
+func newPlugin(args framework.Arguments, h framework.Handle, topologyOf func(framework.Handle) (*v1alpha1.ClusterNetworkTopology, error), known *memory) (framework.Plugin, error) {
 	defaults, err := Defaults(args)
 	if err != nil {
 		return nil, err
 	}
-	starvationAfter, err := loadStarvation(args)
+	terms, err := loadReservations(args)
 	if err != nil {
 		return nil, err
 	}
 	return &plugin{
 		defaults: defaults, known: map[api.JobID]reading{}, alarm: &alarm{wake: h.Wake},
-		starvationAfter: starvationAfter,
-		topology:        func() (*v1alpha1.ClusterNetworkTopology, error) { return topologyOf(h) },
-		nodes:           func() corelisters.NodeLister { return h.InformerFactory().Core().V1().Nodes().Lister() },
+		terms: terms, reservations: &known.reservations,
+		topology: func() (*v1alpha1.ClusterNetworkTopology, error) { return topologyOf(h) },
+		nodes:    func() corelisters.NodeLister { return h.InformerFactory().Core().V1().Nodes().Lister() },
 	}, nil
+}
+
+// memory is what is kept from one configuration to the next, and no tenant can write.
+type memory struct {
+	reservations reservations
 }
 
 type plugin struct {
@@ -133,12 +151,9 @@ type plugin struct {
 	// limits are the conditions of time limits as they were set last.
 	limits map[api.JobID]knownLimit
 	alarm  *alarm
-	// starving are the gangs that wait, and guards keep nodes for those that do for longer than starvationAfter, one for a queue.
-	starvationAfter time.Duration
-	starving        map[api.JobID]*starving
-	guards          map[api.QueueID]*guard
-	// nextLook is when nodes may be looked for again for a gang that starves.
-	nextLook time.Time
+	// terms are those of reservations, which outlive the configuration.
+	terms        reservationTerms
+	reservations *reservations
 	// topology and nodes are asked for where a gang is to be gathered.
 	topology func() (*v1alpha1.ClusterNetworkTopology, error)
 	nodes    func() corelisters.NodeLister
@@ -167,12 +182,12 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	}
 	s.formUnits()
 	s.holdBack()
-	ssn.AddUnitFn(s.unit) // before nodes are kept: for whole groups
-	s.judge(s.keepNodes(time.Now()))
+	ssn.AddUnitFn(s.unit)
+	s.judge(s.keepReserved())
 	ssn.AddJobValidFn(Name, s.valid)
 }
 
-// judge registers what the plugin says of nodes: of those that are kept, and then of those outside of the domain where a gang is to lie.
+// judge registers what the plugin says of nodes: of those that are reserved, and then of those outside of the domain where a gang is to lie.
 func (s *session) judge(k *keeper) {
 	key := func(job *api.JobInfo) string { return k.jobKey(job) + s.network.jobKey(job) }
 	s.AddJobKeyFn(Name, key)
@@ -192,7 +207,7 @@ func (s *session) judge(k *keeper) {
 // OnSessionClose implements framework.Plugin.
 func (p *plugin) OnSessionClose(*framework.Session) {
 	now := time.Now()
-	p.session.guardGangs(now)
+	p.session.noteWaiting(now)
 	p.alarm.set(p.session.limitWaits(now))
 	p.session = nil
 }
@@ -201,7 +216,7 @@ func (p *plugin) OnSessionClose(*framework.Session) {
 func (p *plugin) Close() {
 	p.alarm.close()
 	if p.observer != nil {
-		p.observer.Guards(0) // the configuration that follows counts its own
+		p.observer.Reservations(0) // the configuration that follows counts its own
 	}
 }
 
@@ -215,8 +230,6 @@ type session struct {
 	network *network
 	// limits are the groups of these, by their ids, and the gangs that are alone.
 	limits map[string]*limited
-	// guarded are those for which nodes are kept, as the session leaves it.
-	guarded map[api.JobID]bool
 }
 
 // gang is one that has settings.

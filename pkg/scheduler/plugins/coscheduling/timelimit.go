@@ -151,9 +151,9 @@ func (l *limited) placed() bool {
 	return slices.ContainsFunc(l.gangs, func(g *gang) bool { return g.alive() > 0 })
 }
 
-// isGuarded is true if nodes are kept for the group: sent back, it would lose what has become of them.
-func (s *session) isGuarded(l *limited) bool {
-	return slices.ContainsFunc(l.gangs, func(g *gang) bool { return s.guarded[g.UID] })
+// isReservedFor reports whether nodes are reserved for a gang of the group: sent back, it would lose them.
+func (s *session) isReservedFor(l *limited) bool {
+	return slices.ContainsFunc(l.gangs, func(g *gang) bool { return s.isReserved(g.UID) })
 }
 
 // inFlight is true if members of the group are being bound.
@@ -194,7 +194,7 @@ func (s *session) limitWaits(now time.Time) (next time.Time) {
 // limitWait returns when the group's time is up: its waiting time or its backoff.
 func (s *session) limitWait(l *limited, now time.Time) time.Time {
 	switch {
-	case l.placed(), s.isGuarded(l):
+	case l.placed(), s.isReservedFor(l):
 		for _, g := range l.gangs {
 			g.dropCondition(TimeLimit)
 		}

@@ -47,8 +47,10 @@ type world struct {
 	registry  *framework.Registry
 	scheduler *sessiontest.Scheduler
 	conf      string
-	actions   []vcframework.Action
-	pods      map[string]*v1.Pod
+	// plugin is the one in force.
+	plugin  *plugin
+	actions []vcframework.Action
+	pods    map[string]*v1.Pod
 	// bound are the sessions in which pods were bound, evicted those in which they were evicted.
 	bound, evicted map[string]int
 	sessions       int
@@ -76,7 +78,14 @@ func (w *world) lead() {
 		w.scheduler.Close()
 	}
 	w.registry = framework.NewRegistry()
-	w.registry.RegisterPlugin(specWith(func(framework.Handle) (*v1alpha1.ClusterNetworkTopology, error) { return spines, nil }))
+	spec := specWith(func(framework.Handle) (*v1alpha1.ClusterNetworkTopology, error) { return spines, nil })
+	build := spec.New
+	spec.New = func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+		made, err := build(args, h)
+		w.plugin, _ = made.(*plugin)
+		return made, err
+	}
+	w.registry.RegisterPlugin(spec)
 	w.registry.RegisterPlugin(ibcluster.Spec())
 	w.registry.RegisterPlugin(evictions.Spec())
 	w.registry.RegisterAction(allocate.New())

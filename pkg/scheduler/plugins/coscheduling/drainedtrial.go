@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+)
+
+// place is where nodes may be reserved: a node group, a domain of the network, or all nodes.
+type place struct {
+	// name is of the group; empty for all nodes.
+	name  string
+	nodes []string
+}
+
+// places returns where the gang may lie: the domains it may be gathered in, each group that is required or preferred, and else all nodes.
+func (s *session) places(job *api.JobInfo) ([]place, error) {
+	groups, err := s.NodeGroups(job)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.network.mistaken(job); err != nil {
+		return nil, err
+	}
+	domains := s.network.domainsFor(job)
+	if len(domains) > 0 && (groups == nil || !groups.Required) {
+		return domains, nil
+	}
+	var places []place
+	if groups != nil {
+		for _, group := range groups.Candidates {
+			if len(domains) > 0 {
+				places = append(places, within(group, domains)...)
+				continue
+			}
+			places = append(places, place{group.Path(), group.Nodes})
+		}
+		if groups.Required {
+			return places, nil
+		}
+	}
+	all := place{}
+	for name := range s.Nodes {
+		all.nodes = append(all.nodes, name)
+	}
+	return append(places, all), nil
+}
+
+// within returns the parts of the domains in the group.
+func within(group *topology.Group, domains []place) []place {
+	in := map[string]bool{}
+	for _, node := range group.Nodes {
+		in[node] = true
+	}
+	var out []place
+	for _, d := range domains {
+		nodes := slices.DeleteFunc(slices.Clone(d.nodes), func(node string) bool { return !in[node] })
+		if len(nodes) > 0 {
+			out = append(out, place{group.Path() + ", " + d.name, nodes})
+		}
+	}
+	return out
+}
+
+// choose chooses the reservation's nodes: in the emptiest place where a trial places the gang's minimum on nodes as if drained.
+func (s *session) choose(r *reservation, job *api.JobInfo) error {
+	r.request, r.demand, r.priority = requestOf(job), demandOf(job), priorityOf(job)
+	for _, name := range s.TotalResource.ResourceNames() {
+		if promised := job.GetMinResources(); promised.Get(name) > r.request.Get(name) {
+			return fmt.Errorf("its minResources ask for more %s than the members that its minimum needs", name)
+		}
+	}
+	if queue := s.Queues[r.queue]; queue == nil || !s.MayAdmit(queue, r.request) {
+		return fmt.Errorf("queue %s, or one that it is in, never admits what its minimum needs", r.queue)
+	}
+	places, err := s.places(job)
+	if err != nil {
+		return err
+	}
+	occupancy, mean := map[string]float64{}, map[string]float64{}
+	for i, p := range places {
+		places[i].nodes = slices.DeleteFunc(slices.Clone(p.nodes), func(name string) bool { return s.Nodes[name] == nil || !healthy(s.Nodes[name]) })
+		for _, name := range places[i].nodes {
+			occupancy[name] = occupancyOf(s.Nodes[name], r.request)
+			mean[p.name] += occupancy[name] / float64(len(places[i].nodes))
+		}
+		slices.SortFunc(places[i].nodes, func(l, r string) int { return cmp.Or(cmp.Compare(occupancy[l], occupancy[r]), cmp.Compare(l, r)) })
+	}
+	slices.SortStableFunc(places, func(l, r place) int { return cmp.Compare(mean[l.name], mean[r.name]) })
+	err = errors.New("no node group may hold it")
+	for began, i := time.Now(), 0; i < len(places) && time.Since(began) < trialTimeout; i++ {
+		if err = s.try(r, job, places[i], began.Add(trialTimeout)); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// trial is of one gang on the nodes of one place.
+type trial struct {
+	*session
+	*reservation
+	// members are those without a node yet, kinds what makes two of them alike, and first the first of each kind.
+	members []*api.TaskInfo
+	kinds   map[api.TaskID]string
+	first   map[string]*api.TaskInfo
+	// held is what is reserved with the nodes chosen by now.
+	held *api.Resource
+}
+
+// try chooses nodes of the place. All that the trial does to the session is taken back.
+func (s *session) try(r *reservation, job *api.JobInfo, p place, until time.Time) error {
+	t := &trial{session: s, reservation: r, members: needed(job), held: api.EmptyResource()}
+	if err := t.prepare(); err != nil {
+		return err
+	}
+	taken := map[string]bool{}
+	for queue, other := range s.plugin.reservations.active {
+		if queue != r.queue {
+			for name := range other.nodes {
+				taken[name] = true
+				if node := s.Nodes[name]; node != nil {
+					t.held.Add(node.Allocatable)
+				}
+			}
+		}
+	}
+	limit := s.TotalResource.Clone().Multi(float64(s.plugin.terms.percent) / 100)
+	s.Turn(job.UID)
+	var statements []*vcframework.Statement
+	defer func() {
+		for _, statement := range slices.Backward(statements) {
+			statement.Discard()
+		}
+	}()
+	capped := false
+	for _, name := range p.nodes {
+		node := s.Nodes[name]
+		switch {
+		case len(t.members) == 0:
+		case time.Now().After(until):
+			return fmt.Errorf("a trial took longer than %s", trialTimeout)
+		case taken[name] || !t.mayHelp(node):
+		case !t.held.Clone().Add(node.Allocatable).LessEqual(limit, api.Zero):
+			capped = true
+		default:
+			statement := vcframework.NewStatement(s.Session.Session)
+			statements = append(statements, statement)
+			if !t.fill(statement, node) {
+				statement.Discard()
+				statements = statements[:len(statements)-1]
+				continue
+			}
+			r.nodes[name] = true
+			t.held.Add(node.Allocatable)
+		}
+	}
+	switch {
+	case len(t.members) > 0 && capped:
+		return fmt.Errorf("it needs more than %d%% of the cluster, which is the most that is reserved (%s)", s.plugin.terms.percent, argPercent)
+	case len(t.members) > 0:
+		return fmt.Errorf("%d of its members find no node that would take them if drained, or its queue does not admit them", len(t.members))
+	case !s.withinShare(r):
+		return fmt.Errorf("the nodes that it needs are more than what is unused of the share of queue %s", r.queue)
+	}
+	return nil
+}
+
+// prepare finds the kinds of members.
+func (t *trial) prepare() error {
+	t.nodes, t.kinds, t.first = map[string]bool{}, map[api.TaskID]string{}, map[string]*api.TaskInfo{}
+	for _, task := range t.members {
+		kind := fmt.Sprint(task.TaskRole, task.InitResreq)
+		t.kinds[task.UID] = kind
+		if t.first[kind] != nil {
+			continue
+		}
+		t.first[kind] = task
+		if err := t.PrePredicateFn(task); err != nil {
+			return fmt.Errorf("member %s: %w", task.Name, err)
+		}
+	}
+	return nil
+}
+
+// mayHelp reports whether the node would take a member, drained, as far as that is known before.
+func (t *trial) mayHelp(node *api.NodeInfo) bool {
+	for _, task := range t.first {
+		if task.InitResreq.LessEqual(node.Allocatable, api.Zero) && t.PredicateForPreemptAction(task, node) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// fill drains the node in the statement and places members on it. It returns false if it takes none.
+func (t *trial) fill(statement *vcframework.Statement, node *api.NodeInfo) (some bool) {
+	for _, task := range t.toLeave(node) {
+		if own := t.Jobs[task.Job].Tasks[task.UID]; own != nil && own.Status == api.Running {
+			if err := statement.Evict(own, "trial"); err != nil {
+				return false
+			}
+		}
+	}
+	var rest []*api.TaskInfo
+	refused := map[string]bool{}
+	for _, task := range t.members {
+		kind := t.kinds[task.UID]
+		if refused[kind] || !t.takes(statement, node, task) {
+			refused[kind] = true
+			rest = append(rest, task)
+		}
+	}
+	some = len(rest) < len(t.members)
+	t.members = rest
+	return some
+}
+
+// takes places the member on the node.
+func (t *trial) takes(statement *vcframework.Statement, node *api.NodeInfo, task *api.TaskInfo) bool {
+	if !task.InitResreq.LessEqual(node.FutureIdle(), api.Zero) || !t.Allocatable(t.Queues[t.queue], task) ||
+		t.PrePredicateFn(task) != nil || t.PredicateFn(task, node) != nil {
+		return false
+	}
+	if err := statement.Pipeline(task, node.Name, false); err != nil {
+		_ = statement.UnPipeline(task) // which upstream logs
+		return false
+	}
+	return true
+}
+
+// toLeave returns the tasks on the node that are to end before the gang comes.
+func (s *session) toLeave(node *api.NodeInfo) (tasks []*api.TaskInfo) {
+	for _, task := range node.Tasks {
+		if s.Jobs[task.Job] != nil && !ofDaemonSet(task) && !s.isReserved(task.Job) {
+			tasks = append(tasks, task)
+		}
+	}
+	slices.SortFunc(tasks, func(l, r *api.TaskInfo) int { return cmp.Compare(l.UID, r.UID) })
+	return tasks
+}
+
+// ofDaemonSet reports whether the pod stays on its node, or comes to it, whatever else runs there.
+func ofDaemonSet(task *api.TaskInfo) bool {
+	owner := metav1.GetControllerOfNoCopy(task.Pod)
+	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
+}
+
+// healthy reports whether pods may be placed on the node.
+func healthy(node *api.NodeInfo) bool {
+	return node.Node != nil && node.Ready() && !node.Node.Spec.Unschedulable
+}
+
+// occupancyOf returns how much of the node is in use, of the resource of which most is: in [0, 1], among the requested ones.
+func occupancyOf(node *api.NodeInfo, request *api.Resource) (most float64) {
+	for _, name := range request.ResourceNames() {
+		if all := node.Allocatable.Get(name); request.Get(name) > 0 && all > 0 {
+			most = max(most, node.Used.Get(name)/all)
+		}
+	}
+	return most
+}
+
+// needed returns the members that the gang's minimum needs, the largest: all of them if it asks for roles or sub-groups.
+func needed(job *api.JobInfo) []*api.TaskInfo {
+	var tasks []*api.TaskInfo
+	for _, task := range job.TaskStatusIndex[api.Pending] {
+		if !task.SchGated {
+			tasks = append(tasks, task)
+		}
+	}
+	slices.SortFunc(tasks, func(l, r *api.TaskInfo) int {
+		return cmp.Or(compareSizes(r.Resreq, l.Resreq), cmp.Compare(l.UID, r.UID))
+	})
+	if len(job.TaskMinAvailable) == 0 && !job.ContainsSubJobPolicy() {
+		tasks = tasks[:min(len(tasks), max(int(job.MinAvailable), 1))]
+	}
+	return tasks
+}
+
+// compareSizes compares devices, then cpu, then memory.
+func compareSizes(l, r *api.Resource) int {
+	devices := func(res *api.Resource) (sum float64) {
+		for _, v := range res.ScalarResources {
+			sum += v
+		}
+		return sum
+	}
+	return cmp.Or(cmp.Compare(devices(l), devices(r)), cmp.Compare(l.MilliCPU, r.MilliCPU), cmp.Compare(l.Memory, r.Memory))
+}
+
+// requestOf returns what the members request that the gang's minimum needs.
+func requestOf(job *api.JobInfo) *api.Resource {
+	request := api.EmptyResource()
+	for _, task := range needed(job) {
+		request.Add(task.InitResreq)
+	}
+	return request
+}
+
+// demandOf stands for what the gang asks for: nodes that were chosen for another demand may not do.
+func demandOf(job *api.JobInfo) string {
+	return fmt.Sprint(job.MinAvailable, len(needed(job)), requestOf(job), job.GetMinResources())
+}
+
+// priorityOf returns the lowest priority of the gang's waiting pods. It is the API server that sets these, by classes that the tenant may use;
+// a PodGroup may name any class.
+func priorityOf(job *api.JobInfo) int32 {
+	lowest, known := int32(0), false
+	for _, task := range job.TaskStatusIndex[api.Pending] {
+		if of := podPriority(task); !known || of < lowest {
+			lowest, known = of, true
+		}
+	}
+	return lowest
+}
+
+func podPriority(task *api.TaskInfo) int32 {
+	if task.Pod.Spec.Priority == nil {
+		return 0
+	}
+	return *task.Pod.Spec.Priority
+}

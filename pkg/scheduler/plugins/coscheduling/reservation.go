@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// A large gang finds no room in a cluster that small ones fill as soon as there is some. Where the configuration asks for it, nodes are
+// reserved for a gang that has waited for long: what runs there ends, and no pods of the same or a lower priority come.
+//
+//   - A queue has at most one reservation, and all of them together hold at most a share of the cluster.
+//   - A reservation begins after a trial on the nodes as if drained (drainedtrial.go), drains for at most drainTimeout, and is held for at
+//     most idleLimit after that. Every end but a placed gang has the queue and the namespace pause, twice as long each time.
+//   - All state is in memory, where no tenant can write. Conditions report it and are not read. A new leader starts afresh.
+
+// Reserved is the type of the condition of a PodGroup for whose gang nodes are, or were, reserved.
+const Reserved scheduling.PodGroupConditionType = "NodeReservation"
+
+// The reasons of that condition.
+const (
+	nodesReserved    = "NodesReserved"
+	noNodesReserved  = "NoNodesReserved"
+	reservationEnded = "ReservationEnded"
+)
+
+const (
+	// idleLimit is how long drained nodes are held: longer than a session and the end of a failed transaction's backoff take.
+	idleLimit = 5 * time.Minute
+	// trialInterval and trialTimeout bound what trials for all gangs cost: less than 1% of the scheduler's time.
+	trialInterval = 30 * time.Second
+	trialTimeout  = 200 * time.Millisecond
+	// shortestPause and longestPause are between two reservations for a queue, and for a namespace, of which the first did not help. The
+	// shortest is longer than a reservation lives by default.
+	shortestPause, longestPause = time.Hour, 24 * time.Hour
+	// shortestRetry and longestRetry are between two trials for a gang.
+	shortestRetry, longestRetry = time.Minute, time.Hour
+)
+
+// reservationTerms are the arguments of reservations.
+type reservationTerms struct {
+	// after is how long a gang waits before nodes are reserved for it; 0 reserves none.
+	after time.Duration
+	// drain is how long the pods on reserved nodes have to end, and percent how much of the cluster may be reserved.
+	drain   time.Duration
+	percent int
+}
+
+// reservations is what is known of reservations from one session, and configuration, to the next.
+type reservations struct {
+	waiting map[api.JobID]*starving
+	active  map[api.QueueID]*reservation
+	// pauses are those of queues and of namespaces, by "queue/name" and "namespace/name".
+	pauses map[string]*pause
+	// nextTrial is when the next trial may be.
+	nextTrial time.Time
+}
+
+// sorted returns the reservations in order of their queues.
+func (r *reservations) sorted() []*reservation {
+	out := slices.Collect(maps.Values(r.active))
+	slices.SortFunc(out, func(l, r *reservation) int { return cmp.Compare(l.queue, r.queue) })
+	return out
+}
+
+// starving is a gang that waits, since this process first saw it whole, and what for. lacksRoom reports whether that is room.
+type starving struct {
+	uid       types.UID
+	since     time.Time
+	wait      framework.Wait
+	lacksRoom bool
+	retry     pause
+}
+
+// reservation is of nodes for one gang.
+type reservation struct {
+	gang     api.JobID
+	uid      types.UID
+	queue    api.QueueID
+	priority int32
+	request  *api.Resource
+	// demand stands for what the nodes were chosen for.
+	demand string
+	nodes  map[string]bool
+	since  time.Time
+	// drained is when no pod that is to end was left on the nodes for the first time; zero before.
+	drained time.Time
+}
+
+// pause is a time in which something is not tried again. It doubles each time.
+type pause struct {
+	length time.Duration
+	until  time.Time
+}
+
+func (p *pause) begin(shortest, longest time.Duration, now time.Time) {
+	p.length = max(shortest, min(2*p.length, longest))
+	p.until = now.Add(p.length)
+}
+
+// noteWaiting notes which gangs wait, and whether room is what they lack. Other lacks restart the wait: free nodes would not help.
+func (s *session) noteWaiting(now time.Time) {
+	waiting := map[api.JobID]*starving{}
+	for uid, job := range s.Jobs {
+		if s.plugin.terms.after <= 0 || !waitsWhole(job) {
+			continue
+		}
+		known := s.plugin.reservations.waiting[uid]
+		if known == nil || known.uid != job.PodGroup.UID {
+			known = &starving{uid: job.PodGroup.UID, since: now}
+		}
+		waiting[uid] = known
+		wait, _ := s.Wait(uid)
+		switch framework.ReasonOf(wait) {
+		case framework.WaitIncomplete, framework.WaitGated, framework.WaitGroup:
+			known.since = now
+		}
+		known.wait, known.lacksRoom = wait, wait.Reason == framework.NotEnoughResources || wait.Reason == framework.QueueFull || wait.Reason == framework.NotEnqueued
+	}
+	s.plugin.reservations.waiting = waiting
+}
+
+// waitsWhole reports whether members of the gang wait and none has a node. A member that has a node in the session alone waits for the others.
+func waitsWhole(job *api.JobInfo) bool {
+	return job.PodGroup != nil && len(job.TaskStatusIndex[api.Pending])+len(job.TaskStatusIndex[api.Pipelined])+len(job.TaskStatusIndex[api.Allocated]) > 0 &&
+		len(job.TaskStatusIndex[api.Binding]) == 0 && (&gang{JobInfo: job}).alive() == 0
+}
+
+// OnSessionStart implements framework.Starter. It ends reservations and begins them, which counts from the next session on.
+func (p *plugin) OnSessionStart(*framework.Session) {
+	s, now := p.session, time.Now()
+	for _, r := range p.reservations.sorted() {
+		s.review(r, now)
+	}
+	maps.DeleteFunc(p.reservations.pauses, func(_ string, of *pause) bool { return now.Sub(of.until) > of.length })
+	if job := s.mostStarved(now); job != nil {
+		s.reserve(job, now)
+	}
+	for uid, job := range s.Jobs {
+		if job.PodGroup == nil || s.isReserved(uid) {
+			continue
+		}
+		holder := &gang{JobInfo: job}
+		if c := holder.condition(Reserved); c != nil && (p.reservations.waiting[uid] == nil || c.Reason == nodesReserved) {
+			holder.dropCondition(Reserved)
+		}
+	}
+	p.observer.Reservations(len(p.reservations.active))
+}
+
+// review ends the reservation where that is due, and has its nodes chosen again where they, or the gang, have changed.
+func (s *session) review(r *reservation, now time.Time) {
+	job := s.Jobs[r.gang]
+	switch {
+	case s.plugin.terms.after <= 0:
+		s.end(r, framework.ReservationOff, "", now)
+		return
+	case job == nil || job.PodGroup == nil || job.PodGroup.UID != r.uid || job.Queue != r.queue:
+		s.end(r, framework.ReservationGone, "", now)
+		return
+	case (&gang{JobInfo: job}).alive() > 0:
+		s.end(r, framework.ReservationPlaced, "", now)
+		return
+	}
+	if r.drained.IsZero() && !s.occupied(r) {
+		r.drained = now
+	}
+	switch {
+	case now.Sub(r.since) >= s.plugin.terms.drain+idleLimit:
+		s.end(r, framework.ReservationExpired, fmt.Sprintf("they were reserved for %s and it was not placed", s.plugin.terms.drain+idleLimit), now)
+	case r.drained.IsZero() && now.Sub(r.since) >= s.plugin.terms.drain:
+		s.end(r, framework.ReservationExpired, fmt.Sprintf("their pods did not end within %s", s.plugin.terms.drain), now)
+	case !r.drained.IsZero() && now.Sub(r.drained) >= idleLimit:
+		s.end(r, framework.ReservationExpired, fmt.Sprintf("they were drained for %s and it was not placed", idleLimit), now)
+	case len(job.TaskStatusIndex[api.Binding]) > 0: // its members hold their nodes themselves
+	case !waitsWhole(job) || !complete(job):
+		s.end(r, framework.ReservationGone, "members that its minimum needs do not exist", now)
+	case r.demand != demandOf(job) || s.lost(r):
+		if now.Before(s.plugin.reservations.nextTrial) {
+			return
+		}
+		s.plugin.reservations.nextTrial = now.Add(trialInterval)
+		again := &reservation{gang: r.gang, uid: r.uid, queue: r.queue, since: r.since}
+		if err := s.choose(again, job); err != nil {
+			s.end(r, framework.ReservationLost, err.Error(), now)
+			return
+		}
+		s.plugin.reservations.active[r.queue] = again
+		s.report(again)
+	case !s.admits(r):
+		s.end(r, framework.ReservationRefused, fmt.Sprintf("queue %s does not admit it", r.queue), now)
+	}
+}
+
+// end ends the reservation. Unless it served its purpose, its queue and namespace pause.
+func (s *session) end(r *reservation, how framework.ReservationEnd, why string, now time.Time) {
+	known := s.plugin.reservations
+	delete(known.active, r.queue)
+	s.plugin.observer.ReservationEnded(how)
+	namespace, _, _ := strings.Cut(string(r.gang), "/")
+	pauses := []string{"queue/" + string(r.queue), "namespace/" + namespace}
+	switch how {
+	case framework.ReservationOff:
+		return
+	case framework.ReservationPlaced:
+		for _, of := range pauses {
+			delete(known.pauses, of)
+		}
+		return
+	}
+	if waits := known.waiting[r.gang]; waits != nil {
+		waits.retry.begin(shortestRetry, longestRetry, now)
+		if how == framework.ReservationExpired {
+			why += ": " + waits.wait.Reason + ": " + waits.wait.Message
+		}
+	}
+	until := now
+	for _, of := range pauses {
+		if known.pauses[of] == nil {
+			known.pauses[of] = &pause{}
+		}
+		known.pauses[of].begin(shortestPause, longestPause, now)
+		until = latest(until, known.pauses[of].until)
+	}
+	if job := s.Jobs[r.gang]; job != nil && job.PodGroup != nil && job.PodGroup.UID == r.uid && why != "" {
+		s.reportReservation(job, reservationEnded, fmt.Sprintf("%d nodes are no longer reserved for it, and none before %s: %s",
+			len(r.nodes), clockTime(until), why))
+	}
+}
+
+// mostStarved returns the next gang to have a trial; nil when none is due. Gangs with fewer trials come first, then those of the highest
+// priority of pods, and then those that have waited longest.
+func (s *session) mostStarved(now time.Time) (most *api.JobInfo) {
+	known := s.plugin.reservations
+	if s.plugin.terms.after <= 0 || now.Before(known.nextTrial) {
+		return nil
+	}
+	before := func(l, r *api.JobInfo) bool {
+		left, right := known.waiting[l.UID], known.waiting[r.UID]
+		return cmp.Or(cmp.Compare(left.retry.length, right.retry.length), cmp.Compare(priorityOf(r), priorityOf(l)),
+			left.since.Compare(right.since), cmp.Compare(l.UID, r.UID)) < 0
+	}
+	pauses := func(of string) bool { return known.pauses[of] != nil && now.Before(known.pauses[of].until) }
+	for uid, waits := range known.waiting {
+		job := s.Jobs[uid]
+		if job == nil || job.PodGroup == nil || job.PodGroup.UID != waits.uid || !waits.lacksRoom || now.Sub(waits.since) < s.plugin.terms.after ||
+			now.Before(waits.retry.until) || known.active[job.Queue] != nil || pauses("queue/"+string(job.Queue)) || pauses("namespace/"+job.Namespace) {
+			continue
+		}
+		if companions, alone := s.Companions(job); companions == nil && alone && waitsWhole(job) && complete(job) && (most == nil || before(job, most)) {
+			most = job
+		}
+	}
+	return most
+}
+
+// reserve begins a reservation for the gang, if a trial finds nodes for it.
+func (s *session) reserve(job *api.JobInfo, now time.Time) {
+	known := s.plugin.reservations
+	known.nextTrial = now.Add(trialInterval)
+	r := &reservation{gang: job.UID, uid: job.PodGroup.UID, queue: job.Queue, since: now}
+	if err := s.choose(r, job); err != nil {
+		known.waiting[job.UID].retry.begin(shortestRetry, longestRetry, now)
+		s.setCondition(&gang{JobInfo: job}, Reserved, noNodesReserved, brief.Text("no nodes are reserved for it: "+err.Error()))
+		return
+	}
+	known.active[job.Queue] = r
+	s.report(r)
+}
+
+// report says on the PodGroup which nodes are reserved for its gang.
+func (s *session) report(r *reservation) {
+	names := brief.List{First: mostNamed}
+	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
+		names.Add(name)
+	}
+	s.reportReservation(s.Jobs[r.gang], nodesReserved, fmt.Sprintf("it has waited for more than %s: %d nodes are reserved for it, for at most %s: %s",
+		s.plugin.terms.after, len(r.nodes), s.plugin.terms.drain+idleLimit, listed(names)))
+}
+
+// reportReservation sets the condition, with an event.
+func (s *session) reportReservation(job *api.JobInfo, reason, message string) {
+	message = brief.Text(message)
+	if s.setCondition(&gang{JobInfo: job}, Reserved, reason, message) {
+		s.RecordPodGroupEvent(job.PodGroup, v1.EventTypeNormal, reason, message)
+	}
+}
+
+// isReserved reports whether nodes are reserved for the gang.
+func (s *session) isReserved(uid api.JobID) bool {
+	job := s.Jobs[uid]
+	if job == nil || job.PodGroup == nil {
+		return false
+	}
+	r := s.plugin.reservations.active[job.Queue]
+	return r != nil && r.gang == uid && r.uid == job.PodGroup.UID
+}
+
+func latest(l, r time.Time) time.Time {
+	if l.After(r) {
+		return l
+	}
+	return r
+}

@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// arrives adds a gang of n members that take cpu each, at this moment.
+func (w *world) arrives(name, queue string, n int, cpu string, change ...func(*v1.Pod)) {
+	group := schedtest.MakePodGroup().Name(name).Queue(queue).MinMember(int32(n)).Obj()
+	group.CreationTimestamp = metav1.Now()
+	w.cluster.Cache().AddPodGroupV1beta1(group)
+	pods := members(schedtest.MakePod().Req(cores(cpu)), name, n)
+	for _, pod := range pods {
+		for _, c := range change {
+			c(pod)
+		}
+	}
+	w.add(pods...)
+}
+
+// stays adds a pod that never ends, of a gang of its own, to the node.
+func (w *world) stays(name, queue, node, cpu string) {
+	w.cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Name(name).Queue(queue).Phase(v1beta1.PodGroupRunning).Obj())
+	w.add(schedtest.MakePod().Name(name).Group(name).Node(node).Phase(v1.PodRunning).Req(cores(cpu)).Obj())
+}
+
+// change has the PodGroup be as this one, which counts as another version.
+func (w *world) change(group *v1beta1.PodGroup) {
+	before := group.DeepCopy()
+	group.ResourceVersion = "changed"
+	w.cluster.Cache().UpdatePodGroupV1beta1(before, group)
+}
+
+func nodes(n int, cpu string) sessiontest.World {
+	w := sessiontest.World{}
+	for i := range n {
+		w.Nodes = append(w.Nodes, holds(cpu).Name(fmt.Sprintf("n%d", i)).Obj())
+	}
+	return w
+}
+
+func after5m(percent int) string {
+	return strings.Replace(sessionsConf, "ARGUMENTS", fmt.Sprintf("starvationAfter: 5m, reservedPercent: %d", percent), 1)
+}
+
+// TestATenantReservesAShareAtMost: a gang as large as the cluster, with a pod that never ends, has nothing reserved; a smaller one has no more
+// than the share, and the others' pods go on.
+func TestATenantReservesAShareAtMost(t *testing.T) {
+	for _, c := range []struct{ size, want int }{{12, 0}, {2, 0}, {1, 1}} {
+		t.Run(fmt.Sprint(c.size), func(t *testing.T) {
+			in(t, nodes(12, "32"), after5m(10), func(t *testing.T, w *world) {
+				for i := range 12 {
+					w.stays(fmt.Sprintf("stays-%d", i), schedtest.Queue, fmt.Sprintf("n%d", i), "1")
+				}
+				w.arrives("big", schedtest.Queue, c.size, "32")
+				most := 0
+				for i := range 60 {
+					name := fmt.Sprintf("other-%d", i)
+					w.arrives(name, schedtest.Queue, 11, "31")
+					time.Sleep(time.Minute)
+					w.session()
+					most = max(most, len(w.reserved()))
+					if !w.runs(name) {
+						t.Fatalf("after %d min a gang of 11 nodes' size does not run: %s", i, w.condition(name, "Unschedulable").Message)
+					}
+					for j := range 11 {
+						w.remove(members(small(), name, 11)[j].Name)
+					}
+				}
+				if most != c.want {
+					t.Errorf("up to %d of 12 nodes were reserved, want %d: %s", most, c.want, w.condition("big", Reserved).Message)
+				}
+			})
+		})
+	}
+}
+
+// TestForgedConditionsReserveNothing: whatever a tenant writes in the status of its PodGroup, nothing is reserved before this process has seen
+// the gang wait for as long.
+func TestForgedConditionsReserveNothing(t *testing.T) {
+	long := metav1.NewTime(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
+	group := schedtest.MakePodGroup().Name("big").MinMember(2).Obj()
+	group.CreationTimestamp = long
+	for kind, reason := range map[scheduling.PodGroupConditionType]string{Reserved: nodesReserved, "StarvationGuard": "NodesKept", TimeLimit: letIn} {
+		group.Status.Conditions = append(group.Status.Conditions, v1beta1.PodGroupCondition{
+			Type: v1beta1.PodGroupConditionType(kind), Status: v1.ConditionTrue, Reason: reason, LastTransitionTime: long, Message: "n0, n1",
+		})
+	}
+	w := nodes(4, "4")
+	w.PodGroups = []*v1beta1.PodGroup{group}
+	w.Pods = members(schedtest.MakePod().Req(cores("5")), "big", 2)
+	in(t, w, after5m(50), func(t *testing.T, w *world) {
+		for i := range 5 {
+			name := fmt.Sprintf("critical-%d", i)
+			w.arrives(name, schedtest.Queue, 4, "4")
+			w.session()
+			if !w.runs(name) || len(w.reserved()) > 0 {
+				t.Fatalf("session %d: reserved are %v, and a gang of the cluster's size runs: %t", i, w.reserved(), w.runs(name))
+			}
+			if c := w.condition("big", Reserved); c.Type != "" {
+				t.Errorf("the forged condition stays: %s", c.Message)
+			}
+			for j := range 4 {
+				w.remove(fmt.Sprintf("%s-%d", name, j))
+			}
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
+// TestGangsThatFitNowhereReserveNothing: a trial on drained nodes comes first, by all that plugins say of them.
+func TestGangsThatFitNowhereReserveNothing(t *testing.T) {
+	port := func(pod *v1.Pod) {
+		pod.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, Protocol: v1.ProtocolTCP}}
+	}
+	for name, change := range map[string]func(*v1.Pod){
+		"a port that a pod of another scheduler has": port,
+		"a label of no node":                         func(pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{"there": "is none"} },
+		"more than a node has":                       func(pod *v1.Pod) { pod.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = *cpus("5") },
+		"apart, and more members than nodes": func(pod *v1.Pod) {
+			pod.Labels = map[string]string{"a": "b"}
+			pod.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+				LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels}, TopologyKey: "zone",
+			}}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			given := nodes(4, "4")
+			for _, node := range given.Nodes {
+				node.Labels = map[string]string{"zone": "z", v1.LabelHostname: node.Name}
+			}
+			in(t, given, after5m(100), func(t *testing.T, w *world) {
+				for i := range 4 {
+					blocker := schedtest.MakePod().Name(fmt.Sprintf("blocker-%d", i)).Scheduler("other").Node(fmt.Sprintf("n%d", i)).Phase(v1.PodRunning).Obj()
+					port(blocker)
+					w.add(blocker)
+					w.stays(fmt.Sprintf("stays-%d", i), schedtest.Queue, fmt.Sprintf("n%d", i), "1")
+				}
+				for i := range 8 {
+					w.arrives(fmt.Sprintf("never-%d", i), schedtest.Queue, 2, "2", change)
+				}
+				for range 90 {
+					time.Sleep(20 * time.Second)
+					w.session()
+					if len(w.reserved()) > 0 {
+						t.Fatalf("reserved are %v: %s", w.reserved(), w.condition("never-0", Reserved).Message)
+					}
+				}
+				told := 0
+				for i := range 8 {
+					if w.condition(fmt.Sprintf("never-%d", i), Reserved).Reason == noNodesReserved {
+						told++
+					}
+				}
+				if told != 8 {
+					t.Errorf("%d of the gangs say that no nodes are reserved for them, want 8", told)
+				}
+				for name := range w.pods { // the trials have taken back all they did
+					w.remove(name)
+				}
+				w.arrives("after", schedtest.Queue, 4, "4")
+				if w.session(); !w.runs("after") {
+					t.Errorf("a gang for empty nodes does not run: %s", w.condition("after", "Unschedulable").Message)
+				}
+			})
+		})
+	}
+}
+
+// TestReservationsAreBounded: where a small pod stays on each node the reservation ends, and its queue and its namespace have none for an hour,
+// and then for two.
+func TestReservationsAreBounded(t *testing.T) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+		o := w.observe()
+		for i := range 4 {
+			w.stays(fmt.Sprintf("stays-%d", i), schedtest.Queue, fmt.Sprintf("n%d", i), "10m")
+		}
+		w.arrives("big", schedtest.Queue, 2, "4")
+		w.arrives("next", schedtest.Queue, 2, "4")
+		var begins, ends []time.Duration
+		began, was := time.Now(), false
+		for range 6 * 60 {
+			time.Sleep(time.Minute)
+			w.session()
+			is := len(w.reserved()) > 0
+			if is && !was {
+				begins = append(begins, time.Since(began))
+			}
+			if was && !is {
+				ends = append(ends, time.Since(began))
+			}
+			was = is
+		}
+		if len(begins) != 3 || len(ends) != 3 || o.ended[framework.ReservationExpired] != 3 {
+			t.Fatalf("reservations began after %v and ended after %v, and %v are observed, want 3", begins, ends, o.ended)
+		}
+		for i, end := range ends {
+			if life := end - begins[i]; life > 31*time.Minute || life < 29*time.Minute {
+				t.Errorf("reservation %d lasted %s, want about 30 minutes", i, life)
+			}
+			if i < 2 {
+				if pause, want := begins[i+1]-end, time.Hour<<i; pause < want || pause > want+5*time.Minute {
+					t.Errorf("after reservation %d it paused for %s, want about %s", i, pause, want)
+				}
+			}
+		}
+		if got := w.condition("big", Reserved); got.Reason != reservationEnded || !strings.Contains(got.Message, "did not end within 30m0s") {
+			t.Errorf("the condition is %s: %s, want it to say that pods did not end", got.Reason, got.Message)
+		}
+	})
+}
+
+// TestDrainedNodesAreGivenUp: nodes that are drained, and on which the gang is not placed all the same, are no longer reserved after a while.
+func TestDrainedNodesAreGivenUp(t *testing.T) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+		w.full()
+		w.arrives("big", schedtest.Queue, 2, "4")
+		w.untilReserved("big")
+		w.remove("full-0")
+		w.remove("full-1")
+		w.add(schedtest.MakePod().Name("other").Scheduler("other").Node("n0").Phase(v1.PodRunning).Req(cores("4")).Obj())
+		w.pass(6*time.Minute, time.Minute)
+		if got := w.condition("big", Reserved); len(w.reserved()) > 0 || got.Reason != reservationEnded || !strings.Contains(got.Message, "drained for 5m0s") {
+			t.Errorf("reserved are %v, and the condition is %s: %s", w.reserved(), got.Reason, got.Message)
+		}
+	})
+}
+
+// full adds a pod to each of four nodes that takes it whole.
+func (w *world) full() {
+	for i := range 4 {
+		w.stays(fmt.Sprintf("full-%d", i), schedtest.Queue, fmt.Sprintf("n%d", i), "4")
+	}
+}
+
+// untilReserved has sessions go by until nodes are reserved for the gang.
+func (w *world) untilReserved(gang string) {
+	w.t.Helper()
+	for range 12 {
+		time.Sleep(time.Minute)
+		if w.session(); w.condition(gang, Reserved).Reason == nodesReserved {
+			return
+		}
+	}
+	w.t.Fatalf("no nodes are reserved for %s: %v", gang, w.job(gang).PodGroup.Status.Conditions)
+}
+
+// TestReservationsEndWithTheirGangs: with a member that the minimum needs, with the PodGroup, and when it goes to another queue.
+func TestReservationsEndWithTheirGangs(t *testing.T) {
+	tests := map[string]func(w *world){
+		"a member is deleted": func(w *world) { w.remove("big-0") },
+		"all members are deleted": func(w *world) {
+			w.remove("big-0")
+			w.remove("big-1")
+		},
+		"it is another of the name": func(w *world) {
+			group := schedtest.MakePodGroup().Name("big").MinMember(2).Obj()
+			w.cluster.Cache().DeletePodGroupV1beta1(group)
+			group.UID = "another"
+			w.cluster.Cache().AddPodGroupV1beta1(group)
+		},
+		"it asks for a queue that does not exist": func(w *world) {
+			w.change(schedtest.MakePodGroup().Name("big").MinMember(2).Queue("other").Obj())
+		},
+	}
+	for name, change := range tests {
+		t.Run(name, func(t *testing.T) {
+			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+				o := w.observe()
+				w.full()
+				w.arrives("big", schedtest.Queue, 2, "4")
+				w.untilReserved("big")
+				change(w)
+				w.pass(2*time.Minute, time.Minute)
+				if len(w.reserved()) > 0 || o.ended[framework.ReservationGone] != 1 || o.reserved != 0 {
+					t.Errorf("reserved are %v, and %v have ended", w.reserved(), o.ended)
+				}
+				if p := w.plugin.reservations.pauses["queue/"+schedtest.Queue]; p == nil {
+					t.Error("its queue may reserve nodes again at once")
+				}
+			})
+		})
+	}
+}
+
+// TestReservedNodesAreOpen: to a higher priority and to the pods of DaemonSets, also in the queue's room; and to nothing else.
+func TestReservedNodesAreOpen(t *testing.T) {
+	high, low := int32(1000000), int32(-5)
+	tests := map[string]struct {
+		change func(*v1.Pod)
+		want   bool
+	}{
+		"an equal priority":                     {func(*v1.Pod) {}, false},
+		"a lower priority":                      {func(pod *v1.Pod) { pod.Spec.Priority = &low }, false},
+		"a higher priority":                     {func(pod *v1.Pod) { pod.Spec.Priority = &high }, true},
+		"a task's priority of the tenant's own": {func(pod *v1.Pod) { pod.Annotations["volcano.sh/task-priority"] = "1000" }, false},
+		"a DaemonSet's pod": {func(pod *v1.Pod) {
+			yes := true
+			pod.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "d", UID: "d", Controller: &yes}}
+		}, true},
+		"a ReplicaSet's pod": {func(pod *v1.Pod) {
+			yes := true
+			pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "r", UID: "r", Controller: &yes}}
+		}, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+				w.full()
+				w.arrives("big", schedtest.Queue, 2, "4")
+				w.untilReserved("big")
+				w.remove("full-0") // of the two that are reserved
+				w.arrives("new", schedtest.Queue, 1, "1", tt.change)
+				if w.session(); w.runs("new") != tt.want {
+					t.Errorf("it runs: %t, want %t: %s", w.runs("new"), tt.want, w.condition("new", "Unschedulable").Message)
+				}
+			})
+		})
+	}
+}
+
+// TestNoOtherNamespaceReadsForWhomNodesAreReserved: others learn that nodes are reserved, and not for which gang.
+func TestNoOtherNamespaceReadsForWhomNodesAreReserved(t *testing.T) {
+	conf := strings.Replace(after5m(50), "  - name: proportion\n", "", 1)
+	in(t, nodes(4, "4"), conf, func(t *testing.T, w *world) {
+		w.full()
+		w.arrives("secretname", schedtest.Queue, 2, "4")
+		w.untilReserved("secretname")
+		w.remove("full-0")
+		w.arrives("new", schedtest.Queue, 1, "1")
+		w.session()
+		got := w.condition("new", "Unschedulable").Message
+		if w.runs("new") || !strings.Contains(got, "reserved for a gang that has waited long") || strings.Contains(got, "secretname") {
+			t.Errorf("another gang reads %q, want that nodes are reserved and not for whom", got)
+		}
+	})
+}
+
+// TestQueuesThatNeverAdmitReserveNothing: a gang beyond its queue's share or capability, or that of the queue it is in, has no nodes reserved,
+// and loses them when the queue becomes too small.
+func TestQueuesThatNeverAdmitReserveNothing(t *testing.T) {
+	queue := func(name string, change ...func(*v1beta1.QueueSpec)) *v1beta1.Queue {
+		made := schedtest.MakeQueue().Name(name).Weight(100).Obj()
+		for _, c := range change {
+			c(&made.Spec)
+		}
+		return made
+	}
+	parent := func(name string) func(*v1beta1.QueueSpec) {
+		return func(spec *v1beta1.QueueSpec) { spec.Parent = name }
+	}
+	capability := func(n string) func(*v1beta1.QueueSpec) {
+		return func(spec *v1beta1.QueueSpec) { spec.Capability = v1.ResourceList{v1.ResourceCPU: *cpus(n)} }
+	}
+	deserved := func(n string) func(*v1beta1.QueueSpec) {
+		return func(spec *v1beta1.QueueSpec) { spec.Deserved = v1.ResourceList{v1.ResourceCPU: *cpus(n)} }
+	}
+	weight := func(spec *v1beta1.QueueSpec) { spec.Weight = 300 }
+	hierarchy := strings.Replace(strings.Replace(after5m(50), "name: proportion", "name: capacity\n    enableHierarchy: true", 1), "  - name: priority\n", "", 1)
+	tests := map[string]struct {
+		conf   string
+		queues []*v1beta1.Queue
+		want   bool
+	}{
+		"room for it":         {after5m(50), []*v1beta1.Queue{queue("q")}, true},
+		"its share by weight": {after5m(50), []*v1beta1.Queue{queue("other", weight), queue("q")}, false},
+		"its capability":      {after5m(50), []*v1beta1.Queue{queue("q", capability("7"))}, false},
+		"its parent's capability": {hierarchy, []*v1beta1.Queue{
+			queue("root"), queue("p", capability("7"), parent("root")), queue("q", parent("p")),
+		}, false},
+		"its deserved resources":        {hierarchy, []*v1beta1.Queue{queue("root"), queue("q", parent("root"), deserved("7"))}, false},
+		"within its deserved resources": {hierarchy, []*v1beta1.Queue{queue("root"), queue("q", parent("root"), deserved("8"))}, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			given := nodes(4, "4")
+			given.Queues = tt.queues
+			in(t, given, tt.conf, func(t *testing.T, w *world) {
+				w.full()
+				w.arrives("big", "q", 2, "4")
+				w.pass(10*time.Minute, time.Minute)
+				got := w.condition("big", Reserved)
+				if (len(w.reserved()) > 0) != tt.want {
+					t.Errorf("reserved are %v, want some: %t; %s; %s", w.reserved(), tt.want, got.Message, w.condition("big", "Unschedulable").Message)
+				}
+				if !tt.want {
+					return
+				}
+				shrunk := tt.queues[len(tt.queues)-1].DeepCopy()
+				shrunk.Spec.Capability = v1.ResourceList{v1.ResourceCPU: *cpus("7")}
+				shrunk.Spec.Deserved, shrunk.ResourceVersion = nil, "changed"
+				w.cluster.Cache().UpdateQueueV1beta1(tt.queues[len(tt.queues)-1], shrunk)
+				w.pass(2*time.Minute, time.Minute)
+				if got := w.condition("big", Reserved); len(w.reserved()) > 0 || !strings.Contains(got.Message, "queue q does not admit it") {
+					t.Errorf("when the queue has become too small reserved are %v: %s", w.reserved(), got.Message)
+				}
+			})
+		})
+	}
+}
+
+// TestNodesAreChosenAgain: when the minimum is raised, and when a node is lost; and given up where no others would do.
+func TestNodesAreChosenAgain(t *testing.T) {
+	raise := func(to int32) func(w *world) {
+		return func(w *world) {
+			w.change(schedtest.MakePodGroup().Name("big").MinMember(to).Obj())
+			w.add(schedtest.MakePod().Name("big-more").Group("big").Req(cores("4")).Obj())
+		}
+	}
+	cordon := func(names ...string) func(w *world) {
+		return func(w *world) {
+			for _, name := range names {
+				node := w.cluster.Cache().Nodes[name].Node.DeepCopy()
+				node.Spec.Unschedulable = true
+				if err := w.cluster.Cache().AddOrUpdateNode(node); err != nil {
+					w.t.Fatal(err)
+				}
+			}
+		}
+	}
+	tests := map[string]struct {
+		percent int
+		change  func(w *world)
+		want    string
+	}{
+		"a raised minimum":                  {100, raise(3), "n0 n1 n2"},
+		"a minimum raised beyond the share": {50, raise(3), ""},
+		"a lost node":                       {75, cordon("n0"), "n1 n2"},
+		"too many lost nodes":               {100, cordon("n0", "n1", "n2"), ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			in(t, nodes(4, "4"), after5m(tt.percent), func(t *testing.T, w *world) {
+				o := w.observe()
+				w.full()
+				w.arrives("big", schedtest.Queue, 2, "4")
+				w.untilReserved("big")
+				since := w.plugin.reservations.active[schedtest.Queue].since
+				tt.change(w)
+				w.pass(2*time.Minute, time.Minute)
+				if got := strings.Join(w.reserved(), " "); got != tt.want {
+					t.Fatalf("reserved are %q, want %q: %s", got, tt.want, w.condition("big", Reserved).Message)
+				}
+				if tt.want == "" {
+					if o.ended[framework.ReservationLost] != 1 {
+						t.Errorf("%v have ended", o.ended)
+					}
+					return
+				}
+				if r := w.plugin.reservations.active[schedtest.Queue]; !r.since.Equal(since) {
+					t.Error("the reservation lives longer for that")
+				}
+			})
+		})
+	}
+}
+
+func cpus(n string) *resource.Quantity {
+	q := resource.MustParse(n)
+	return &q
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// reservedGangs returns the gangs that nodes are reserved for, by queue.
+func (w *world) reservedGangs() map[string]string {
+	gangs := map[string]string{}
+	for queue, r := range w.plugin.reservations.active {
+		gangs[string(queue)] = strings.TrimPrefix(string(r.gang), schedtest.Namespace+"/")
+	}
+	return gangs
+}
+
+// TestOneReservationPerQueue: of a queue's gangs the one of the highest priority has nodes, and of equal ones the one that waits longest, also
+// where there are nodes for more; another queue has its own, on other nodes.
+func TestOneReservationPerQueue(t *testing.T) {
+	for name, c := range map[string]struct {
+		priority int32
+		want     string
+	}{"equal": {0, "first"}, "the second is of a higher priority": {10, "second"}} {
+		t.Run(name, func(t *testing.T) {
+			given := nodes(8, "4")
+			for _, queue := range []string{"a", "b"} {
+				given.Queues = append(given.Queues, schedtest.MakeQueue().Name(queue).Weight(100).Obj())
+			}
+			in(t, given, after5m(100), func(t *testing.T, w *world) {
+				o := w.observe()
+				for _, node := range given.Nodes {
+					w.stays("on-"+node.Name, schedtest.Queue, node.Name, "4")
+				}
+				w.arrives("first", "a", 1, "4")
+				w.session()
+				time.Sleep(time.Minute)
+				w.arrives("second", "a", 1, "4", func(pod *v1.Pod) { pod.Spec.Priority = &c.priority })
+				w.arrives("other", "b", 1, "4")
+				w.session()
+				time.Sleep(6 * time.Minute) // both have waited for long enough
+				w.pass(10*time.Minute, time.Minute)
+				got := w.reservedGangs()
+				if len(got) != 2 || got["a"] != c.want || got["b"] != "other" || o.reserved != 2 {
+					t.Fatalf("nodes are reserved for %v, want one gang of each queue, %s of a", got, c.want)
+				}
+				if both := w.reserved(); len(both) != 2 || both[0] == both[1] {
+					t.Errorf("reserved are %v, want another node for each", both)
+				}
+			})
+		})
+	}
+}
+
+// TestAReservedGangIsNotSentBack while its nodes drain, whatever its waiting time is; it is when the reservation has ended.
+func TestAReservedGangIsNotSentBack(t *testing.T) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+		w.full()
+		group := schedtest.MakePodGroup().Name("big").MinMember(2).Phase(v1beta1.PodGroupInqueue).Annotation(gangs.WaitingTimeAnnotation, "10m").Obj()
+		w.cluster.Cache().AddPodGroupV1beta1(group)
+		w.add(members(schedtest.MakePod().Req(cores("4")), "big", 2)...)
+		w.untilReserved("big")
+		for range 25 {
+			time.Sleep(time.Minute)
+			w.session()
+			if w.phase("big") != scheduling.PodGroupInqueue || w.condition("big", TimeLimit).Reason == timedOut {
+				t.Fatalf("it is sent back while nodes are reserved for it: %s", w.condition("big", TimeLimit).Message)
+			}
+		}
+		if len(w.reserved()) == 0 {
+			t.Fatal("the reservation has ended too early for this test")
+		}
+		for range 16 {
+			time.Sleep(time.Minute)
+			if w.session(); len(w.reserved()) == 0 && w.condition("big", TimeLimit).Reason == timedOut {
+				return
+			}
+		}
+		t.Errorf("reserved are %v, and its time limit says %q, want it sent back", w.reserved(), w.condition("big", TimeLimit).Reason)
+	})
+}
+
+// TestAReservedGangIsLetIn: room that is made for it is its own, unless it promises itself more than its members need.
+func TestAReservedGangIsLetIn(t *testing.T) {
+	for name, c := range map[string]struct {
+		min  string
+		want bool
+	}{"what its members need": {"8", true}, "more than that": {"9", false}} {
+		t.Run(name, func(t *testing.T) {
+			conf := strings.Replace(after5m(50), "  - name: proportion\n", "  - name: proportion\n  - name: overcommit\n    arguments: {overcommit-factor: 1.0}\n", 1)
+			in(t, nodes(4, "4"), conf, func(t *testing.T, w *world) {
+				w.full()
+				w.cluster.Cache().AddPodGroupV1beta1(
+					schedtest.MakePodGroup().Name("big").MinMember(2).MinResources(cores(c.min)).Phase(v1beta1.PodGroupPending).Obj())
+				w.add(members(schedtest.MakePod().Req(cores("4")), "big", 2)...)
+				w.pass(10*time.Minute, time.Minute)
+				if got := w.phase("big") == scheduling.PodGroupInqueue && len(w.reserved()) == 2; got != c.want {
+					t.Errorf("it is %s and reserved are %v: %s", w.phase("big"), w.reserved(), w.condition("big", Reserved).Message)
+				}
+			})
+		})
+	}
+}
+
+// TestReservationsOutliveTheConfiguration that has them, and end with one that has none; a new leader begins afresh.
+func TestReservationsOutliveTheConfiguration(t *testing.T) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+		o := w.observe()
+		w.full()
+		w.arrives("big", schedtest.Queue, 2, "4")
+		w.untilReserved("big")
+		w.reload(after5m(60))
+		w.session()
+		if len(w.reserved()) != 2 || o.reserved != 2-1 || len(o.ended) > 0 {
+			t.Fatalf("after a reload reserved are %v, and %v have ended", w.reserved(), o.ended)
+		}
+		w.reload(limits)
+		w.session()
+		w.session()
+		if len(w.reserved()) > 0 || o.reserved != 0 || o.ended[framework.ReservationOff] != 1 || w.condition("big", Reserved).Type != "" {
+			t.Fatalf("switched off, reserved are %v, %v have ended, and the condition is %q", w.reserved(), o.ended, w.condition("big", Reserved).Message)
+		}
+		w.reload(after5m(50))
+		w.untilReserved("big")
+		w.lead()
+		w.session()
+		if len(w.reserved()) > 0 || w.condition("big", Reserved).Type != "" {
+			t.Errorf("a new leader has reserved %v, and the condition is %q", w.reserved(), w.condition("big", Reserved).Message)
+		}
+	})
+}
+
+// TestGangsThatHadNotWaitedForRoom have nothing reserved: a PodGroup that is made long before its pods, or whose pods had gates.
+func TestGangsThatHadNotWaitedForRoom(t *testing.T) {
+	gate := func(pod *v1.Pod) {
+		pod.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/mine"}}
+	}
+	pods := func() []*v1.Pod { return members(schedtest.MakePod().Req(cores("4")), "big", 2) }
+	tests := map[string]struct{ before, then func(w *world) }{
+		"a pod comes late": {func(w *world) { w.add(pods()[0]) }, func(w *world) { w.add(pods()[1]) }},
+		"they had scheduling gates": {func(w *world) {
+			for _, pod := range pods() {
+				gate(pod)
+				w.add(pod)
+			}
+		}, func(w *world) {
+			for _, name := range []string{"big-0", "big-1"} {
+				w.update(name, func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
+			}
+		}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+				w.full()
+				w.cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Name("big").MinMember(2).Obj())
+				tt.before(w)
+				w.pass(10*time.Minute, time.Minute)
+				tt.then(w)
+				w.pass(4*time.Minute, time.Minute)
+				if len(w.reserved()) > 0 {
+					t.Fatalf("reserved are %v before it has waited for 5 minutes", w.reserved())
+				}
+				w.untilReserved("big")
+			})
+		})
+	}
+}
+
+// TestGangsOfAGroupHaveNothingReserved: one of them alone could not be placed on its nodes.
+func TestGangsOfAGroupHaveNothingReserved(t *testing.T) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+		w.full()
+		for _, name := range []string{"x", "y"} {
+			w.cluster.Cache().AddPodGroupV1beta1(gangNamed(name, 1, says(gangs.GroupsAnnotation, groupOf("x", "y"))))
+			w.add(members(schedtest.MakePod().Req(cores("4")), name, 1)...)
+		}
+		w.pass(15*time.Minute, time.Minute)
+		if len(w.reserved()) > 0 {
+			t.Errorf("reserved are %v", w.reserved())
+		}
+	})
+}
+
+// TestReservedNodesLieInOneDomain of those that a gathered gang may lie in, and gangs that no room would help have none.
+func TestReservedNodesLieInOneDomain(t *testing.T) {
+	for rule, want := range map[string]string{"Block must": "c1 c2", "Rack must": ""} {
+		t.Run(rule, func(t *testing.T) {
+			given := sessiontest.World{Nodes: tree()}
+			in(t, given, after5m(100), func(t *testing.T, w *world) {
+				for _, node := range given.Nodes {
+					w.stays("on-"+node.Name, schedtest.Queue, node.Name, "2")
+				}
+				w.cluster.Cache().AddPodGroupV1beta1(gangNamed("g", 2, asks(rule)))
+				w.add(members(schedtest.MakePod().Req(cores("4")), "g", 2)...)
+				w.pass(15*time.Minute, time.Minute)
+				if got := strings.Join(w.reserved(), " "); got != want {
+					t.Errorf("reserved are %q, want %q: %s", got, want, w.condition("g", Reserved).Message)
+				}
+			})
+		})
+	}
+}
+
+// TestHopelessGangsDoNotKeepOthersFromTheirTrial: gangs with fewer trials come first.
+func TestHopelessGangsDoNotKeepOthersFromTheirTrial(t *testing.T) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+		w.full()
+		for i := range 10 {
+			w.arrives("hopeless-"+string(rune('a'+i)), schedtest.Queue, 1, "5")
+		}
+		w.arrives("zbig", schedtest.Queue, 2, "4")
+		w.pass(30*time.Minute, 30*time.Second)
+		if got := w.reservedGangs()[schedtest.Queue]; got != "zbig" {
+			t.Errorf("nodes are reserved for %q", got)
+		}
+	})
+}

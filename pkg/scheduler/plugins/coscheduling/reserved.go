@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"strings"
+	"sync"
+
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcconf "volcano.sh/volcano/pkg/scheduler/conf"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// keeper refuses reserved nodes, and room in the queue, to tasks that must leave them for a gang, in one session.
+type keeper struct {
+	*session
+	byNode map[string]*reservation
+	// charged is what a gang will take of its queue, beyond what the tasks on its nodes hold now.
+	charged map[api.QueueID]*api.Resource
+	// keys are of jobs, by the reservations that refuse them. mu guards them: upstream's actions ask predicates from several goroutines.
+	mu   sync.Mutex
+	keys map[api.JobID]string
+	// tiers are all plugins, also while an explanation asks them one by one; asking is true while they are asked about a gang and a task.
+	tiers  []vcconf.Tier
+	asking bool
+}
+
+// keepReserved has the session keep the reserved nodes. It returns nil while there are none.
+func (s *session) keepReserved() *keeper {
+	active := s.plugin.reservations.active
+	if len(active) == 0 || s.plugin.terms.after <= 0 {
+		return nil
+	}
+	k := &keeper{session: s, byNode: map[string]*reservation{}, charged: map[api.QueueID]*api.Resource{}, keys: map[api.JobID]string{}, tiers: s.Tiers}
+	for queue, r := range active {
+		for name := range r.nodes {
+			k.byNode[name] = r
+		}
+		job := s.Jobs[r.gang]
+		if job == nil || !s.isReserved(r.gang) || !waitsWhole(job) {
+			continue
+		}
+		k.charged[queue] = s.charge(r)
+		if job.IsPending() && r.demand == demandOf(job) {
+			job.PodGroup.Status.Phase = scheduling.PodGroupInqueue // the room that is made is its own
+		}
+	}
+	s.AddAllocatableFn(Name, k.allocatable)
+	return k
+}
+
+// charge returns what the gang will take of its queue beyond what the tasks hold that are to leave its nodes. These may be of other queues: a queue
+// that both are in counts them.
+func (s *session) charge(r *reservation) *api.Resource {
+	charge := r.request.Clone()
+	for name := range r.nodes {
+		if node := s.Nodes[name]; node != nil {
+			for _, task := range s.toLeave(node) {
+				charge.SubWithoutAssert(task.Resreq)
+			}
+		}
+	}
+	return charge
+}
+
+// admits reports whether the queue would admit the gang, and its share hold the nodes, if these were drained.
+func (s *session) admits(r *reservation) bool {
+	queue, members := s.Queues[r.queue], needed(s.Jobs[r.gang])
+	if queue == nil || len(members) == 0 || !s.MayAdmit(queue, r.request) || !s.withinShare(r) {
+		return false
+	}
+	whole := *members[0]
+	whole.Resreq = s.charge(r)
+	whole.InitResreq = whole.Resreq
+	return s.Allocatable(queue, &whole)
+}
+
+// withinShare reports whether the reserved nodes are within what is unused of the queue's share. What its tasks on the nodes hold is freed for it.
+func (s *session) withinShare(r *reservation) bool {
+	queue := s.Queues[r.queue]
+	if queue == nil {
+		return false
+	}
+	nodes := api.EmptyResource()
+	for name := range r.nodes {
+		node := s.Nodes[name]
+		nodes.Add(node.Allocatable)
+		for _, task := range node.Tasks {
+			if job := s.Jobs[task.Job]; job != nil && job.Queue == r.queue && task.Status != api.Releasing {
+				nodes.SubWithoutAssert(task.Resreq)
+			}
+		}
+	}
+	return s.FitsShare(queue, nodes)
+}
+
+// occupied reports whether a pod that is to end is left on the nodes.
+func (s *session) occupied(r *reservation) bool {
+	for name := range r.nodes {
+		if node := s.Nodes[name]; node != nil && len(s.toLeave(node)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// lost reports whether a reserved node takes no pods.
+func (s *session) lost(r *reservation) bool {
+	for name := range r.nodes {
+		if node := s.Nodes[name]; node == nil || !healthy(node) {
+			return true
+		}
+	}
+	return false
+}
+
+// passes reports whether the reservation is open to the job: the gang itself, a higher priority, and pods of DaemonSets.
+func (r *reservation) passes(job *api.JobInfo) bool {
+	if job.UID == r.gang || job.Priority > r.priority {
+		return true
+	}
+	tasks := job.TaskStatusIndex[api.Pending]
+	for _, task := range tasks {
+		if !ofDaemonSet(task) {
+			return false
+		}
+	}
+	return len(tasks) > 0
+}
+
+// refusedNode is what other gangs read: not the name of the gang, which may be of another namespace.
+var refusedNode = []*api.Status{{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) reserved for a gang that has waited long"}}
+
+// predicate refuses reserved nodes. No eviction helps against it.
+func (k *keeper) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
+	if k == nil {
+		return nil
+	}
+	r := k.byNode[node.Name]
+	if r == nil || podPriority(task) > r.priority || !strings.Contains(k.jobKey(k.Jobs[task.Job]), mark(r)) {
+		return nil
+	}
+	return api.NewFitErrWithStatus(task, node, refusedNode...)
+}
+
+// mark stands for the reservation in keys. No queue's name has a comma.
+func mark(r *reservation) string { return "," + string(r.queue) + "," }
+
+// jobKey names the reservations that refuse the job their nodes.
+func (k *keeper) jobKey(job *api.JobInfo) string {
+	if k == nil || job == nil {
+		return ""
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	key, known := k.keys[job.UID]
+	if !known {
+		for _, r := range k.plugin.reservations.sorted() {
+			if !r.passes(job) {
+				key += mark(r)
+			}
+		}
+		k.keys[job.UID] = key
+	}
+	return key
+}
+
+// allocatable keeps room in the queue for its gang: other tasks are placed only while the queue admits both.
+func (k *keeper) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
+	r, charge, job := k.plugin.reservations.active[queue.UID], k.charged[queue.UID], k.Jobs[task.Job]
+	if k.asking || r == nil || charge == nil || job == nil || r.passes(job) || podPriority(task) > r.priority || !waitsForNodes(k.Jobs[r.gang]) {
+		return true
+	}
+	both := *task
+	both.Resreq, both.InitResreq = task.Resreq.Clone().Add(charge), task.InitResreq.Clone().Add(charge)
+	asked := k.Tiers
+	k.Tiers, k.asking = k.tiers, true
+	defer func() { k.Tiers, k.asking = asked, false }()
+	return k.Allocatable(queue, &both)
+}
+
+// waitsForNodes reports whether no member of the gang has been placed in the session either.
+func waitsForNodes(job *api.JobInfo) bool {
+	return job != nil && waitsWhole(job) && len(job.TaskStatusIndex[api.Allocated]) == 0
+}
+
+var _ framework.Starter = (*plugin)(nil)
