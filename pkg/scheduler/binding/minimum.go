@@ -62,7 +62,8 @@ func ApplyMinimum(job *api.JobInfo) {
 // MinimumApplied reports whether the job has the minima of the PodGroup, as ApplyMinimum sets them.
 func MinimumApplied(job *api.JobInfo, pg *api.PodGroup) bool {
 	minima := RoleMinima(&pg.Spec)
-	return job.MinAvailable == LeastMembers(pg) && int64(job.TaskMinAvailableTotal) == sumOf(minima) && maps.Equal(job.TaskMinAvailable, minima)
+	return job.MinAvailable == LeastMembers(pg) && int64(job.TaskMinAvailableTotal) == sumOf(minima) &&
+		job.TaskMinAvailable != nil && maps.Equal(job.TaskMinAvailable, minima)
 }
 
 // OfVolcanoJob is true of the PodGroup of a Volcano Job, whose controller makes its pods, task after task if need be.
@@ -94,16 +95,30 @@ func subGroupsOf(job *api.JobInfo, spec *scheduling.PodGroupSpec) (map[api.SubJo
 // keeps everybody else from writing it to pods that have a node.
 const MinimumAnnotation = "binding.volcano-prebind.io/minimum"
 
-// RecordMinimum stages the annotation for a member that is about to be bound, in place of what somebody else wrote there.
+// QueueAnnotation is on pods and names the queue in which the pod was bound, unless that is DefaultQueue. The pod counts against
+// this queue when its PodGroup no longer exists. The same policy protects it.
+const QueueAnnotation = "binding.volcano-prebind.io/queue"
+
+// DefaultQueue is the queue of pods without a QueueAnnotation.
+const DefaultQueue = "default"
+
+// RecordMinimum stages MinimumAnnotation for a member that is about to be bound, and replaces what others wrote there.
 func (m *Member) RecordMinimum(least int32) {
+	m.record(MinimumAnnotation, strconv.Itoa(int(least)), least > 1)
+}
+
+// RecordQueue stages QueueAnnotation in the same way.
+func (m *Member) RecordQueue(queue string) { m.record(QueueAnnotation, queue, queue != DefaultQueue) }
+
+func (m *Member) record(annotation, value string, needed bool) {
 	pod := m.Task.Pod
-	if _, written := pod.Annotations[MinimumAnnotation]; !written && least <= 1 {
+	if _, written := pod.Annotations[annotation]; !written && !needed {
 		return
 	}
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	pod.Annotations[MinimumAnnotation] = strconv.Itoa(int(least))
+	pod.Annotations[annotation] = value
 }
 
 // BoundFor is the largest minimum that was in force when a member was bound that is placed now; 0 when none says, as when

@@ -129,3 +129,26 @@ func TestRecordMinimum(t *testing.T) {
 		})
 	}
 }
+
+// TestRecordQueue: the default queue needs no annotation, and one that a user wrote does not count.
+func TestRecordQueue(t *testing.T) {
+	tests := map[string]struct{ written, queue, want string }{
+		"the default queue":             {queue: DefaultQueue},
+		"another queue":                 {queue: "research", want: "research"},
+		"the default queue, forged":     {written: "research", queue: DefaultQueue, want: DefaultQueue},
+		"another queue, written before": {written: "sales", queue: "research", want: "research"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := schedtest.MakePod().Name("p")
+			if tt.written != "" {
+				pod.Annotation(QueueAnnotation, tt.written)
+			}
+			m := NewMember(api.NewTaskInfo(pod.Obj()), "n", nil)
+			m.RecordQueue(tt.queue)
+			if got := m.Task.Pod.Annotations[QueueAnnotation]; got != tt.want {
+				t.Errorf("the annotation is %q, want %q", got, tt.want)
+			}
+		})
+	}
+}

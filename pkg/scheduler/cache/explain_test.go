@@ -175,10 +175,6 @@ func TestWhyAGangWaits(t *testing.T) {
 			objects: gpuNodes(2), group: minimum(0), pods: members(1, "16"),
 			want: "Scheduled tasks in gang are ready to be scheduled: the minimum is placed, 1 further member waits: 2 nodes short of nvidia.com/gpu; a member asks for more than any node has: nvidia.com/gpu 16 of at most 8",
 		},
-		"its minMember is 0, and a role has a minimum": {
-			objects: gpuNodes(2), group: minimum(0).MinTaskMember("a", 1), pods: []*schedtest.PodBuilder{members(1, "16")[0].Role("a")},
-			want: "Unschedulable NotEnoughResources: 0/1 members fit: 2 nodes short of nvidia.com/gpu; a member asks for more than any node has: nvidia.com/gpu 16 of at most 8",
-		},
 		"its queue has reached its capability": {
 			plugins: []string{"capacity"}, objects: append(gpuNodes(5), other(), filler(0),
 				schedtest.MakeQueue().Name(schedtest.Queue).Capability(schedtest.Resources{"nvidia.com/gpu": "20"}).Obj()),

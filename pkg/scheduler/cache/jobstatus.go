@@ -25,6 +25,9 @@ import (
 //   - its pods that wait say what its PodGroup says;
 //   - a gang that is still arriving, pod by pod, is not called unschedulable for each pod that is yet to come.
 func (c *Cache) UpdateJobStatus(job *api.JobInfo, _, updateAnnotations, updateJobInfo bool) (*api.JobInfo, error) {
+	if isOrphan(job) {
+		return job, nil
+	}
 	inFlight := c.inFlight(job.UID)
 	_, blocked := c.Blocked(job.UID)
 	c.correctStatus(job, inFlight, blocked)

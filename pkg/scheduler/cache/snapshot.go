@@ -14,8 +14,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
-// Snapshot returns upstream's snapshot with eight changes:
+// Snapshot returns upstream's snapshot with nine changes:
 //
+//   - Pods that hold nodes count when their PodGroup does not exist (orphans.go).
 //   - What cannot be reckoned with, or made sessions panic, is set aside (aside.go).
 //   - Faulty HyperNodes are left out (hypernodes.go).
 //   - Pods hold no more than their node has (overdraft.go).
@@ -36,6 +37,7 @@ func (c *Cache) Snapshot() *api.ClusterInfo {
 	c.mendBooks()
 	lost := c.onNoNode()
 	whole := snapshot.Full(c.SchedulerCache, hyperNodes)
+	c.addOrphans(whole)
 	c.SchedulerCache.Mutex.Unlock()
 	c.prepare(whole, lost, nil)
 	return whole
@@ -49,10 +51,11 @@ func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 	c.mendBooks()
 	lost := c.onNoNode()
 	given := c.snapshotter.Snapshot(c.SchedulerCache, hyperNodes)
+	orphans := c.addOrphans(given)
 	c.SchedulerCache.Mutex.Unlock()
 	c.prepare(given, lost, c.snapshotter)
 	c.tellFaulty()
-	c.tellStrays(len(given.Jobs))
+	c.tellStrays(len(given.Jobs) - orphans)
 	nodeMap := c.snapshotter.NodeMap()
 	maps.DeleteFunc(nodeMap, func(name string, _ fwk.NodeInfo) bool { return given.Nodes[name] == nil })
 	return given, nodeMap

@@ -109,19 +109,22 @@ func (c *Cache) giveBack(m *binding.Member, cause error) {
 	c.Released(m, cause)
 }
 
-// recordMinima stages, for each member, the minimum it is to be bound for. It returns the versions of the gangs' PodGroups in
+// recordMinima stages, for each member, the minimum it is to be bound for and the queue it is to be bound in. It returns the versions of the gangs' PodGroups in
 // upstream's cache, of those that are there.
 func (c *Cache) recordMinima(tx *binding.Transaction) (versions map[api.JobID]string) {
-	versions, least := map[api.JobID]string{}, map[api.JobID]int32{}
+	versions, least, queues := map[api.JobID]string{}, map[api.JobID]int32{}, map[api.JobID]string{}
 	c.SchedulerCache.Mutex.Lock()
 	for _, gang := range tx.Gangs() {
 		if job, ok := c.Jobs[gang]; ok && job.PodGroup != nil {
-			versions[gang], least[gang] = job.PodGroup.ResourceVersion, binding.LeastMembers(job.PodGroup)
+			versions[gang], least[gang], queues[gang] = job.PodGroup.ResourceVersion, binding.LeastMembers(job.PodGroup), string(job.Queue)
 		}
 	}
 	c.SchedulerCache.Mutex.Unlock()
 	for _, m := range tx.Members {
 		m.RecordMinimum(least[m.Task.Job])
+		if queue, known := queues[m.Task.Job]; known {
+			m.RecordQueue(queue)
+		}
 	}
 	return versions
 }

@@ -251,15 +251,20 @@ func TestAMemberThatIsNotUndoneIsNotReleased(t *testing.T) {
 	})
 }
 
-// TestTheMinimumInForceTravelsInTheBinding: the next leader knows by it whether the gang is bound in part.
+// TestTheMinimumInForceTravelsInTheBinding: the next leader knows by it whether the gang is bound in part, and by the queue where its pods
+// count.
 func TestTheMinimumInForceTravelsInTheBinding(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 2)
+		w.add(schedtest.MakeQueue().Name("q").Obj(), schedtest.MakePodGroup().Name("g").Queue("q").MinMember(2).Obj())
 		w.mustPlace("n", nil, "p0", "p1")
 		w.SealTransactions()
 		synctest.Wait()
 		if got := w.cluster.Pod("p0").Annotations[binding.MinimumAnnotation]; got != "2" {
 			t.Errorf("annotation %s of a pod that is bound is %q, want 2", binding.MinimumAnnotation, got)
+		}
+		if got := w.cluster.Pod("p0").Annotations[binding.QueueAnnotation]; got != "q" {
+			t.Errorf("annotation %s of a pod that is bound is %q, want q", binding.QueueAnnotation, got)
 		}
 	})
 }
