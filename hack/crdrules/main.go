@@ -23,6 +23,11 @@ var resourceLists = map[string][][]string{
 	"scheduling.volcano.sh_queues.yaml":    {{"spec", "capability"}, {"spec", "deserved"}, {"spec", "guarantee", "resource"}},
 }
 
+// counts are the fields that hold numbers by name, by file. None is below 0.
+var counts = map[string][][]string{
+	"scheduling.volcano.sh_podgroups.yaml": {{"spec", "minTaskMember"}},
+}
+
 func main() {
 	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "crdrules:", err)
@@ -35,14 +40,33 @@ func run(args []string) error {
 		return errors.New("the one argument is the folder of the CRDs")
 	}
 	for file, fields := range resourceLists {
-		if err := addRules(filepath.Join(args[0], file), fields); err != nil {
+		if err := addRules(filepath.Join(args[0], file), fields, amountsOf0OrMore); err != nil {
+			return err
+		}
+	}
+	for file, fields := range counts {
+		if err := addRules(filepath.Join(args[0], file), fields, countsOf0OrMore); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func addRules(path string, fields [][]string) error {
+// amountsOf0OrMore has the API server refuse amounts of resources below 0. The values are the schema of those of the list.
+func amountsOf0OrMore(list, values map[string]any) {
+	list["maxProperties"] = maxResources
+	list["x-kubernetes-validations"] = []any{map[string]any{
+		"rule":    "self.all(name, quantity(string(self[name])).compareTo(quantity('0')) >= 0)",
+		"message": "an amount of a resource must be 0 or more",
+	}}
+	values["maxLength"] = 64
+}
+
+// countsOf0OrMore has the API server refuse numbers below 0.
+func countsOf0OrMore(_, values map[string]any) { values["minimum"] = 0 }
+
+// addRules adds the rule to the fields, in every version of the CRD in the file.
+func addRules(path string, fields [][]string, rule func(list, values map[string]any)) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -64,16 +88,11 @@ func addRules(path string, fields [][]string) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", path, err)
 			}
-			list["maxProperties"] = maxResources
-			list["x-kubernetes-validations"] = []any{map[string]any{
-				"rule":    "self.all(name, quantity(string(self[name])).compareTo(quantity('0')) >= 0)",
-				"message": "an amount of a resource must be 0 or more",
-			}}
-			amount, ok := list["additionalProperties"].(map[string]any)
+			values, ok := list["additionalProperties"].(map[string]any)
 			if !ok {
-				return fmt.Errorf("%s: %v holds no amounts of resources", path, field)
+				return fmt.Errorf("%s: %v holds no values by name", path, field)
 			}
-			amount["maxLength"] = 64
+			rule(list, values)
 		}
 	}
 	if text, err = yaml.Marshal(crd); err != nil {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,7 +56,7 @@ func TestRulesAreAdded(t *testing.T) {
 `)
 	// Adding them again changes nothing.
 	for range 2 {
-		if err := addRules(path, [][]string{{"spec", "capability"}}); err != nil {
+		if err := addRules(path, [][]string{{"spec", "capability"}}, amountsOf0OrMore); err != nil {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(path)
@@ -68,6 +69,24 @@ func TestRulesAreAdded(t *testing.T) {
 		if diff := cmp.Diff(decoded(t, []byte(want)), decoded(t, got)); diff != "" {
 			t.Errorf("CRD (-want +got):\n%s", diff)
 		}
+	}
+}
+
+func TestCountsAreNotBelow0(t *testing.T) {
+	const members = `              minTaskMember:
+                type: object
+                additionalProperties: {type: integer%s}
+`
+	path := write(t, t.TempDir(), "crd.yaml", crdOf(fmt.Sprintf(members, "")))
+	if err := addRules(path, [][]string{{"spec", "minTaskMember"}}, countsOf0OrMore); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(decoded(t, []byte(crdOf(fmt.Sprintf(members, ", minimum: 0")))), decoded(t, got)); diff != "" {
+		t.Errorf("CRD (-want +got):\n%s", diff)
 	}
 }
 
@@ -88,7 +107,7 @@ func TestWhatIsNotThereIsToldOf(t *testing.T) {
 	}{
 		"a field":         {crd: crdOf(amounts), field: []string{"spec", "deserved"}, want: "crd.yaml: the schema has no field [spec deserved]"},
 		"an inner field":  {crd: crdOf(amounts), field: []string{"spec", "capability", "resource"}, want: "crd.yaml: the schema has no field [spec capability resource]"},
-		"a list":          {crd: crdOf(amounts), field: []string{"spec", "weight"}, want: "crd.yaml: [spec weight] holds no amounts of resources"},
+		"a list":          {crd: crdOf(amounts), field: []string{"spec", "weight"}, want: "crd.yaml: [spec weight] holds no values by name"},
 		"a schema":        {crd: "spec: {versions: [{name: v1}]}", field: []string{"spec", "capability"}, want: "crd.yaml: the schema has no field [spec capability]"},
 		"any version":     {crd: "spec: {}", field: []string{"spec", "capability"}, want: "crd.yaml: it has no version"},
 		"YAML in a file":  {crd: "spec: [", field: []string{"spec", "capability"}, want: "crd.yaml: "},
@@ -97,7 +116,7 @@ func TestWhatIsNotThereIsToldOf(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, t.TempDir(), "crd.yaml", tt.crd)
-			err := addRules(path, [][]string{tt.field})
+			err := addRules(path, [][]string{tt.field}, amountsOf0OrMore)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want %s", err, tt.want)
 			}
