@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package apiwrite has what those share who write to the API server: which refusals are for good, which of two versions is the
-// older one, and a digest by which what is written is told from what was written before.
+// older one, a patch that makes one object of another, and a digest by which what is written is told from what was written before.
 package apiwrite
 
 import (

@@ -70,7 +70,7 @@ func (c *controller) updateGroup(ctx context.Context, g *gang) error {
 	if err != nil {
 		return err
 	}
-	patch, err := mergePatch(g.group, w.apply(g.group, inherited), map[string]any{"uid": g.group.UID})
+	patch, err := apiwrite.MergePatch(g.group, w.apply(g.group, inherited), map[string]any{"uid": g.group.UID})
 	if err != nil || patch == nil {
 		return err
 	}

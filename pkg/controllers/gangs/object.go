@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
 )
@@ -94,7 +95,7 @@ func (c *controller) writeObject(ctx context.Context, g *gang, message string, s
 }
 
 func (c *controller) patchObject(ctx context.Context, g *gang, to *v1alpha1.PodGroup, subresources ...string) error {
-	patch, err := mergePatch(g.object, to, map[string]any{"uid": g.object.UID, "resourceVersion": g.object.ResourceVersion})
+	patch, err := apiwrite.MergePatch(g.object, to, map[string]any{"uid": g.object.UID, "resourceVersion": g.object.ResourceVersion})
 	if err != nil || patch == nil {
 		return err
 	}

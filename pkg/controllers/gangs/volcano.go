@@ -3,7 +3,6 @@
 package gangs
 
 import (
-	"encoding/json"
 	"maps"
 	"math"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 	resourcehelper "k8s.io/component-helpers/resource"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	topology "volcano.sh/apis/pkg/apis/topology/v1alpha1"
@@ -169,31 +167,4 @@ func (w *want) apply(group *v1beta1.PodGroup, inherited map[string]string) *v1be
 // has to be written, and when the PodGroup has annotations that might be from them.
 func (w *want) settled(group *v1beta1.PodGroup) bool {
 	return equality.Semantic.DeepEqual(group, w.apply(group, nil))
-}
-
-// mergePatch is a patch that makes one object of the other, with these preconditions; nil if they are equal.
-func mergePatch(from, to metav1.Object, preconditions map[string]any) ([]byte, error) {
-	before, err := json.Marshal(from)
-	if err != nil {
-		return nil, err
-	}
-	after, err := json.Marshal(to)
-	if err != nil {
-		return nil, err
-	}
-	text, err := jsonmergepatch.CreateThreeWayJSONMergePatch(before, after, before)
-	if err != nil || string(text) == "{}" {
-		return nil, err
-	}
-	var patch map[string]any
-	if err := json.Unmarshal(text, &patch); err != nil {
-		return nil, err
-	}
-	metadata, _ := patch["metadata"].(map[string]any)
-	if metadata == nil {
-		metadata = map[string]any{}
-		patch["metadata"] = metadata
-	}
-	maps.Copy(metadata, preconditions)
-	return json.Marshal(patch)
 }

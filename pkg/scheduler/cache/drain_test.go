@@ -28,12 +28,14 @@ import (
 func (w *world) refuseAtFirst(times int32) {
 	for _, client := range []*clienttesting.Fake{&w.cluster.Kube.Fake, &w.cluster.Volcano.Fake} {
 		var tried atomic.Int32
-		client.PrependReactor("update", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		refuse := func(clienttesting.Action) (bool, runtime.Object, error) {
 			if tried.Add(1) > times {
 				return false, nil, nil
 			}
 			return true, nil, apierrors.NewServiceUnavailable("not yet")
-		})
+		}
+		client.PrependReactor("update", "*", refuse)
+		client.PrependReactor("patch", "podgroups", refuse)
 	}
 }
 

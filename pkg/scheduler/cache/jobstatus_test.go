@@ -239,7 +239,7 @@ func TestArrivingGang(t *testing.T) {
 			w.deliver(w.cluster.PodGroup("g"))
 			w.sync("p0", "p1")
 		}
-		want := map[string]int{"update podgroups g": 1, "update pods/status p0": 1, "update pods/status p1": 1}
+		want := map[string]int{"patch podgroups g": 1, "update pods/status p0": 1, "update pods/status p1": 1}
 		if diff := cmp.Diff(want, count(w.cluster.Writes())); diff != "" {
 			t.Errorf("writes when no more came (-want +got):\n%s", diff)
 		}
@@ -273,7 +273,7 @@ func TestAGangThatIsBeingBoundIsNotWrittenInBetween(t *testing.T) {
 		}
 		time.Sleep(2 * statuswriter.Settle)
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"update podgroups g"}, w.cluster.Writes()); diff != "" {
+		if diff := cmp.Diff([]string{"patch podgroups g"}, w.cluster.Writes()); diff != "" {
 			t.Errorf("written when binding takes long (-want +got):\n%s", diff)
 		}
 		close(hold)

@@ -79,7 +79,7 @@ func othersComeAndGo(t *testing.T, want int, plugins ...string) {
 			cycle()
 			time.Sleep(time.Second - time.Since(began))
 		}
-		if got := writes["update podgroups g"]; got != want {
+		if got := writes["patch podgroups g"]; got != want {
 			t.Errorf("the PodGroup was written %d times, want %d", got, want)
 		}
 		if got := writes["update pods/status p7"]; got != want {
@@ -168,7 +168,7 @@ func TestAnExplanationIsWrittenOnce(t *testing.T) {
 			node.Annotations = map[string]string{"heartbeat": fmt.Sprint(rand.Int())} // it is looked at anew
 			w.add(node)
 		}
-		if got := writes["update podgroups g"]; got != 1 {
+		if got := writes["patch podgroups g"]; got != 1 {
 			t.Errorf("the PodGroup was written %d times", got)
 		}
 		for i := range 64 {

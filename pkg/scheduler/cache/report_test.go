@@ -88,7 +88,7 @@ func TestFailedPreBindIsTold(t *testing.T) {
 		if diff := cmp.Diff(want, w.cluster.Events.Take()); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
-		wantWrites := map[string]int{"update pods/status p0": 1, "update pods/status p1": 1, "update podgroups g": 1}
+		wantWrites := map[string]int{"update pods/status p0": 1, "update pods/status p1": 1, "patch podgroups g": 1}
 		if diff := cmp.Diff(wantWrites, count(w.cluster.Writes())); diff != "" {
 			t.Errorf("writes (-want +got):\n%s", diff)
 		}

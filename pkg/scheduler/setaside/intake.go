@@ -7,13 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 )
 
 // Trim has informers keep objects without what nobody here reads, and with quantities that can be reckoned with.
 //
 // Managed fields are a good part of a pod, and every garbage collection walks over them. The API server keeps its own
 // when an object is updated without them. Requests of pods and what nodes have are written by nobody here; the phase of a pod
-// without a node may be, and is right then. Of pods on nodes the terms beyond a bound are left out. Each object is given to count, too,
+// without a node may be, and is right then. Of pods on nodes the terms beyond a bound are left out, and of PodGroups annotations beyond one. Each object is given to count, too,
 // which may change what a pod requests and a node has.
 func Trim(count func(object any), informers ...toolscache.SharedIndexInformer) {
 	trimmed := func(object any) (any, error) {
@@ -38,6 +39,8 @@ func Trimmed(object any) (any, error) {
 		if object.Spec.NodeName != "" && object.Spec.Affinity != nil {
 			object.Spec.Affinity = withinTerms(object.Spec.Affinity)
 		}
+	case *v1beta1.PodGroup:
+		object.Annotations = withinAnnotations(object.Annotations)
 	case *v1.Node:
 		object.Status.Allocatable = withinReckoning(object.Status.Allocatable, 1)
 		object.Status.Capacity = withinReckoning(object.Status.Capacity, 1)

@@ -129,13 +129,13 @@ func (w *Writer) writePodGroup(ctx context.Context, key objectKey) error {
 		drop(w, w.podGroups, key, desired)
 		return nil
 	}
-	written, err := w.deps.Volcano.SchedulingV1beta1().PodGroups(key.namespace).Update(ctx, updated, metav1.UpdateOptions{})
+	written, err := w.patchPodGroup(ctx, current, updated)
 	switch {
 	case apierrors.IsNotFound(err), w.givesUp(key, current, wanted, err):
 		drop(w, w.podGroups, key, desired)
 		return nil
 	case err != nil:
-		return fmt.Errorf("updating the status of PodGroup %s/%s: %w", key.namespace, key.name, err)
+		return fmt.Errorf("patching the status of PodGroup %s/%s: %w", key.namespace, key.name, err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,6 +144,17 @@ func (w *Writer) writePodGroup(ctx context.Context, key objectKey) error {
 		w.ours[key] = writtenStatus{desired.uid, desired.status}
 	}
 	return nil
+}
+
+// patchPodGroup writes what differs of the version that was read. The watch shows PodGroups without some of their annotations, which
+// an update would delete.
+func (w *Writer) patchPodGroup(ctx context.Context, current, updated *v1beta1.PodGroup) (*v1beta1.PodGroup, error) {
+	patch, err := apiwrite.MergePatch(current, updated, map[string]any{"uid": current.UID, "resourceVersion": current.ResourceVersion})
+	if err != nil || patch == nil {
+		return current, err
+	}
+	client := w.deps.Volcano.SchedulingV1beta1().PodGroups(current.Namespace)
+	return client.Patch(ctx, current.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 }
 
 // writtenByOthers is true if somebody else wrote the PodGroup's status since that was desired: the object is newer
@@ -172,17 +183,17 @@ func applyDesired(current *v1beta1.PodGroup, desired *desiredPodGroup) (*v1beta1
 	if sameHyperNode && sameStatus(internal.Status, desired.status) {
 		return nil, false, nil
 	}
-	internal = internal.DeepCopy()
-	internal.Status = desired.status
-	if !sameHyperNode {
-		internal.Annotations = maps.Clone(internal.Annotations)
-		if internal.Annotations == nil {
-			internal.Annotations = map[string]string{}
-		}
-		internal.Annotations[api.JobAllocatedHyperNode] = desired.hyperNode
+	status, err := podgroup.External(&scheduling.PodGroup{Status: desired.status})
+	if err != nil {
+		return nil, false, err
 	}
-	updated, err := podgroup.External(internal)
-	return updated, err == nil, err
+	updated := *current
+	updated.Status = status.Status
+	if !sameHyperNode {
+		updated.Annotations = maps.Clone(current.Annotations)
+		metav1.SetMetaDataAnnotation(&updated.ObjectMeta, api.JobAllocatedHyperNode, desired.hyperNode)
+	}
+	return &updated, true, nil
 }
 
 // sameStatus compares what people and controllers read.

@@ -34,6 +34,7 @@ func (w *testWriter) refuse(resource string, err error) (tries *int) {
 		return true, nil, err
 	}
 	w.cluster.Volcano.PrependReactor("update", resource, react)
+	w.cluster.Volcano.PrependReactor("patch", resource, react)
 	w.cluster.Kube.PrependReactor("update", resource, react)
 	return tries
 }
@@ -79,7 +80,7 @@ func TestAWriteIsNotGivenUpForWhatAnOutageLooksLike(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.gangOf1()
 		tries := 0
-		w.cluster.Volcano.PrependReactor("update", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
+		w.cluster.Volcano.PrependReactor("patch", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
 			switch tries++; {
 			case tries%2 == 0 && tries < 4*forbiddenTries:
 				return true, nil, errForbidden

@@ -30,7 +30,7 @@ func running(n int32) func(*scheduling.PodGroupStatus) {
 }
 
 func TestWhenPodGroupsAreWritten(t *testing.T) {
-	once := []string{"update podgroups g"}
+	once := []string{"patch podgroups g"}
 	tests := map[string]struct {
 		do func(w *testWriter)
 		// soon and later are the writes at once and within the time to Settle.
@@ -63,7 +63,7 @@ func TestWhenPodGroupsAreWritten(t *testing.T) {
 		}, soon: once, phase: v1beta1.PodGroupInqueue},
 		"a conflict is tried again": {do: func(w *testWriter) {
 			conflicts := 1
-			w.cluster.Volcano.PrependReactor("update", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
+			w.cluster.Volcano.PrependReactor("patch", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
 				conflicts--
 				return conflicts >= 0, nil, apierrors.NewConflict(podGroupResource, "g", errBroken)
 			})
@@ -179,7 +179,7 @@ func TestDeletedPodGroupIsForgotten(t *testing.T) {
 		},
 		"while its status is being written": func(w *testWriter) {
 			written := make(chan struct{})
-			w.cluster.Volcano.PrependReactor("update", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
+			w.cluster.Volcano.PrependReactor("patch", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
 				<-written
 				return true, schedtest.MakePodGroup().Name("g").Obj(), nil
 			})
@@ -343,6 +343,23 @@ func TestRootQueueIsWrittenByTheWriter(t *testing.T) {
 		synctest.Wait()
 		if got := w.cluster.Writes(); len(got) != 0 {
 			t.Errorf("writes of what is so already: %v", got)
+		}
+	})
+}
+
+// TestAStatusIsWrittenWithoutTheAnnotations that the watch leaves out: they are the users'.
+func TestAStatusIsWrittenWithoutTheAnnotations(t *testing.T) {
+	inCluster(t, func(t *testing.T, w *testWriter) {
+		w.gangOf1()
+		pg := w.cluster.PodGroup("g")
+		pg.Annotations = map[string]string{"example.com/notes": "long"}
+		pg = w.cluster.Put(pg).(*v1beta1.PodGroup)
+		pg.Annotations = nil
+		w.deliver(pg)
+		w.desire(phase(scheduling.PodGroupRunning))
+		got := w.cluster.PodGroup("g")
+		if got.Status.Phase != v1beta1.PodGroupRunning || got.Annotations["example.com/notes"] != "long" {
+			t.Errorf("the PodGroup is %s with the annotations %v, want %s with those that it had", got.Status.Phase, got.Annotations, v1beta1.PodGroupRunning)
 		}
 	})
 }

@@ -3,6 +3,7 @@
 package testing
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
@@ -54,6 +56,7 @@ func NewCluster(objects ...runtime.Object) *Cluster {
 	}{{&c.Kube.Fake, c.Kube.Tracker()}, {&c.Volcano.Fake, c.Volcano.Tracker()}} {
 		fake.PrependReactor("create", "*", c.create(fake.tracker))
 		fake.PrependReactor("update", "*", c.update(fake.tracker))
+		fake.PrependReactor("patch", "podgroups", c.patch(fake.tracker))
 	}
 	c.Kube.PrependReactor("create", "pods/binding", c.bind)
 	for _, object := range objects {
@@ -122,6 +125,8 @@ func (c *Cluster) Writes() []string {
 				writes = append(writes, fmt.Sprintf("create %s %s", what, nameOf(a.Object)))
 			case clienttesting.UpdateActionImpl:
 				writes = append(writes, fmt.Sprintf("update %s %s", what, nameOf(a.Object)))
+			case clienttesting.PatchActionImpl:
+				writes = append(writes, fmt.Sprintf("patch %s %s", what, a.Name))
 			}
 		}
 		fake.ClearActions()
@@ -204,6 +209,49 @@ func (c *Cluster) update(tracker clienttesting.ObjectTracker) clienttesting.Reac
 		}
 		object := c.stamped(a.Object)
 		return true, object, tracker.Update(a.Resource, object, a.Namespace)
+	}
+}
+
+// patch applies merge patches: of another version or UID than the stored one they are refused, as they are by an API server.
+func (c *Cluster) patch(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {
+	return func(action clienttesting.Action) (bool, runtime.Object, error) {
+		a, ok := action.(clienttesting.PatchActionImpl)
+		if !ok || a.PatchType != types.MergePatchType {
+			return false, nil, nil
+		}
+		var patch map[string]any
+		if err := json.Unmarshal(a.Patch, &patch); err != nil {
+			return true, nil, apierrors.NewBadRequest(err.Error())
+		}
+		c.writes.Lock()
+		defer c.writes.Unlock()
+		current, err := tracker.Get(a.Resource, a.Namespace, a.Name)
+		if err != nil {
+			return true, nil, err
+		}
+		stored, err := meta.Accessor(current)
+		if err != nil {
+			return true, nil, err
+		}
+		metadata, _ := patch["metadata"].(map[string]any)
+		for field, is := range map[string]string{"uid": string(stored.GetUID()), "resourceVersion": stored.GetResourceVersion()} {
+			if wanted, ok := metadata[field]; ok && wanted != is {
+				return true, nil, apierrors.NewConflict(a.Resource.GroupResource(), a.Name, fmt.Errorf("its %s is %s, not %v", field, is, wanted))
+			}
+		}
+		next, err := meta.Accessor(c.stamped(current))
+		if err != nil {
+			return true, nil, err
+		}
+		if metadata == nil {
+			metadata = map[string]any{}
+			patch["metadata"] = metadata
+		}
+		metadata["resourceVersion"] = next.GetResourceVersion()
+		if a.Patch, err = json.Marshal(patch); err != nil {
+			return true, nil, err
+		}
+		return clienttesting.ObjectReaction(tracker)(a)
 	}
 }
 

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package setaside
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+const (
+	// mostKnown and mostForeign bound, in bytes, the annotations of a PodGroup whose domain is one of readDomains, and all others. The
+	// API server allows 256 KiB in all, and sessions copy them. A group of 64 gangs with names of full length takes 20 KiB.
+	mostKnown   = 32 << 10
+	mostForeign = 8 << 10
+)
+
+// readDomains are the domains of the annotations that the scheduler and its plugins read.
+var readDomains = []string{"volcano.sh", "volcano-prebind.io", "koordinator.sh", "x-k8s.io", "sigs.k8s.io"}
+
+// withinAnnotations returns the annotations of a PodGroup within the bounds; the same map if they are. In the order of their keys,
+// foreign ones beyond their bound are left out. A known one is cut at its bound rather than left out: what remains of it is reported as
+// a mistake by its reader, while a gang without it might be placed where it must not be.
+func withinAnnotations(annotations map[string]string) map[string]string {
+	known, foreign := 0, 0
+	for key, value := range annotations {
+		if isRead(key) {
+			known += len(key) + len(value)
+		} else {
+			foreign += len(key) + len(value)
+		}
+	}
+	if known <= mostKnown && foreign <= mostForeign {
+		return annotations
+	}
+	within := map[string]string{}
+	known, foreign = mostKnown, mostForeign
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		value := annotations[key]
+		switch size := len(key) + len(value); {
+		case !isRead(key) && size <= foreign:
+			within[key] = strings.Clone(value)
+			foreign -= size
+		case isRead(key) && len(key) <= known:
+			value = value[:min(len(value), known-len(key))]
+			within[key] = strings.Clone(value)
+			known -= len(key) + len(value)
+		}
+	}
+	return within
+}
+
+func isRead(key string) bool {
+	domain, _, _ := strings.Cut(key, "/")
+	return slices.ContainsFunc(readDomains, func(read string) bool { return domain == read || strings.HasSuffix(domain, "."+read) })
+}
