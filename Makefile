@@ -46,8 +46,8 @@ OTHERS := bin/kubectl bin/kube-scheduler bin/upstream-vc-scheduler bin/helm $(GE
 SOURCES := go.mod go.sum $(shell find cmd pkg internal config/*.go $(CHART)/files -type f \( -name '*.go' -not -name '*_test.go' -o -name '*.yaml' -o -name '*.conf' \) 2>/dev/null)
 
 # Packages with goroutines are tested under the race detector; those that need a control plane are test-e2e's.
-RACE := ./pkg/... ./internal/controlplane/faultproxy/...
-PLAIN = $(shell go list ./... | grep -v -e /pkg/ -e /internal/controlplane -e /test/e2e)
+RACE := ./pkg/... ./internal/controlplane/faultproxy/... ./internal/outage ./internal/pause ./cmd/vc-controller-manager
+PLAIN = $(shell go list ./... | grep -v -e /pkg/ -e /internal/controlplane -e /test/e2e -e /internal/outage -e /internal/pause -e /cmd/vc-controller-manager)
 # ARGS are for the specs alone.
 REAL := $(if $(ARGS),./test/e2e,./internal/controlplane ./test/e2e/...)
 
@@ -86,12 +86,16 @@ test: test-unit test-e2e ## Run all tests: test-unit, test-e2e, then three minut
 	$(MAKE) soak MINUTES=3
 
 .PHONY: test-unit
-test-unit: ## Run the unit tests, with the race detector where there are goroutines, then a minute of fuzz.
-	@echo "unit tests (building them under the race detector takes minutes the first time)"
-	go test -race -timeout 30m $(RACE)
-	go test -timeout 30m $(PLAIN) ./pkg/scheduler/devices
+test-unit: ## Run the unit tests, with the race detector where there are goroutines and random tests in a short form, then a minute of fuzz.
+	@echo "unit tests (building them under the race detector takes minutes the first time; random tests in their $(if $(TEST_LONG),long,short) form)"
+	go test -race -timeout $(if $(TEST_LONG),120m,30m) $(RACE)
+	go test -timeout $(if $(TEST_LONG),120m,30m) $(PLAIN) ./pkg/scheduler/devices
 	go test -run '^TestACyclesWorkIsLinearInATenantsInput$$' ./pkg/scheduler/app # counts allocations
 	@$(MAKE) --no-print-directory fuzz
+
+.PHONY: test-long
+test-long: ## Run the unit tests with random, model and differential tests in their long form (go test -v says how many rounds).
+	TEST_LONG=1 $(MAKE) test-unit
 
 .PHONY: fuzz
 fuzz: ## Look for PodGroups, pods, queues, nodes and HyperNodes that stop others, for FUZZ_TIME (1m).

@@ -16,10 +16,12 @@ import (
 	"time"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/rounds"
 )
 
 var (
-	modelSeeds = flag.Int("model.seeds", 3000, "how many random sequences TestModel plays")
+	modelSeeds = rounds.Flag("model.seeds", 300, 3000, "how many random sequences TestModel plays")
 	modelSeed  = flag.Uint64("model.seed", 0, "play only the sequence of this seed")
 )
 
@@ -38,7 +40,8 @@ func TestModel(t *testing.T) {
 		playSeed(t, *modelSeed)
 		return
 	}
-	for seed := uint64(1); seed <= uint64(*modelSeeds) && !t.Failed(); seed++ {
+	seeds := uint64(modelSeeds.Of(t))
+	for seed := uint64(1); seed <= seeds && !t.Failed(); seed++ {
 		playSeed(t, seed)
 	}
 }

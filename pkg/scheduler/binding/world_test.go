@@ -92,8 +92,9 @@ type pod struct {
 	*Member
 	script
 	trace []string
-	// running is set while a step runs; begun counts the steps begun, and undone are those rolled back.
+	// running is set while a step runs, and stopped when one did last; begun counts the steps begun, and undone are those rolled back.
 	running bool
+	stopped time.Time
 	begun   int
 	undone  map[int]bool
 	well    int
@@ -170,7 +171,7 @@ func (w *world) preBind(p *pod, i int, a act) func(context.Context, *api.TaskInf
 		task.Pod.Annotations = map[string]string{a.plugin: node}
 		err := spend(ctx, a.takes, a.deaf)
 		w.at(p, func() {
-			p.running = false
+			p.running, p.stopped = false, time.Now()
 			w.busy--
 			inTime := time.Since(begin) < (&Step{Timeout: a.timeout}).timeout()
 			if err == nil && a.err == nil && !a.panics && inTime {

@@ -3,7 +3,6 @@
 package cache
 
 import (
-	"flag"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -18,10 +17,11 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/rounds"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-var randomSessions = flag.Int("random-sessions", 400, "how many sessions each of the randomised tests of snapshots opens")
+var randomSessions = rounds.Flag("random-sessions", 100, 400, "how many sessions each of the randomised tests of snapshots opens")
 
 // randomConf has a plugin of ours first, and those of upstream's that change what they are given.
 const randomConf = `
@@ -90,7 +90,7 @@ func TestSessionsAreAsIfAllWereCopied(t *testing.T) {
 				registry, profile := randomProfile(t, w)
 				rng := rand.New(rand.NewPCG(seed, 0))
 				actors := []*actor{newActor(w, "a", seed), newActor(w, "b", seed), newActor(w, "c", seed)}
-				for step := range *randomSessions {
+				for step := range randomSessions.Of(t) {
 					var events sync.WaitGroup
 					for _, a := range actors {
 						events.Go(func() {

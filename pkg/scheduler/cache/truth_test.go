@@ -20,12 +20,13 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/rounds"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 var (
-	booksSeeds = flag.Int("books.seeds", 3, "how many random sequences TestBooksAreTrue plays")
+	booksSeeds = rounds.Flag("books.seeds", 1, 10, "how many random sequences TestBooksAreTrue plays")
 	booksSeed  = flag.Uint64("books.seed", 0, "play only the sequence of this seed")
 	booksSteps = flag.Int("books.steps", 200, "how much happens in each sequence of TestBooksAreTrue")
 )
@@ -47,7 +48,7 @@ func TestBooksAreTrue(t *testing.T) {
 		play(*booksSeed)
 		return
 	}
-	for seed := range uint64(*booksSeeds) {
+	for seed := range uint64(booksSeeds.Of(t)) {
 		play(seed + 1)
 	}
 }

@@ -26,7 +26,7 @@ func TestDifferential(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := differential{T: t, bench: newBench(t), mix: test.mix, compare: test.compare, upstreamFaults: map[string]int{}}
-			eachSeed(d.play)
+			eachSeed(t, d.play)
 			d.report()
 		})
 	}

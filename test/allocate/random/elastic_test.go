@@ -46,7 +46,7 @@ func elasticInstance(seed uint64) instance {
 func TestElasticJobsTakeTurns(t *testing.T) {
 	b := newBench(t)
 	bound := 0
-	eachSeed(func(seed uint64) bool {
+	eachSeed(t, func(seed uint64) bool {
 		var got, want outcome
 		for range 5 { // what upstream's proportion plugin says queues deserve is rounded by the order of a map
 			want, got = b.run(elasticInstance(seed), b.upstream), b.run(elasticInstance(seed), b.ours)

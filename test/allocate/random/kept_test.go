@@ -3,7 +3,6 @@
 package random
 
 import (
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/rounds"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/nodeorder"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -26,7 +26,7 @@ import (
 // nothingKept makes allocate ask each plugin for each task on each node.
 const nothingKept = "configurations:\n- name: allocate\n  arguments:\n    predicateErrorCacheEnable: false\n"
 
-var randomKept = flag.Int("random.kept", 60, "how many instances of each mix are placed with verdicts kept and with nothing kept")
+var randomKept = rounds.Flag("random.kept", 15, 60, "how many instances of each mix are placed with verdicts kept and with nothing kept")
 
 // keptMix says which plugins tell tasks, jobs and queues apart in instances of TestVerdictsKept.
 type keptMix struct {
@@ -56,7 +56,7 @@ func TestVerdictsKept(t *testing.T) {
 			b.registry.RegisterPlugin(ibcluster.Spec())
 			b.registry.RegisterPlugin(roomsSpec())
 			placed := 0
-			eachSeedOf(*randomKept, func(seed uint64) bool {
+			eachSeedOf(randomKept.Of(t), func(seed uint64) bool {
 				in, other := m.instance(seed), m.instance(seed)
 				other.conf += nothingKept
 				kept, asked := b.run(in, b.ours), b.run(other, b.ours)

@@ -3,17 +3,17 @@
 package random
 
 import (
-	"flag"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/rounds"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-var largePackings = flag.Int("random.largepackings", 40, "how many large gangs that fit TestLargePacking draws")
+var largePackings = rounds.Flag("random.largepackings", 8, 40, "how many large gangs that fit TestLargePacking draws")
 
 // largeGang is a gang of many members of a few shapes with a plan that is known: nodes filled at random with members, each in one
 // resource at least, and so many hundredths more of such nodes.
@@ -123,8 +123,8 @@ func (g *largeGang) instance(d dice, seed uint64) instance {
 // places at least 99% of them in the first session.
 func TestLargePacking(t *testing.T) {
 	b := newBench(t)
-	missed := 0
-	for n := range uint64(*largePackings) {
+	missed, drawn := 0, largePackings.Of(t)
+	for n := range uint64(drawn) {
 		seed := n + 1
 		if *randomSeed > 0 {
 			seed = *randomSeed
@@ -143,7 +143,7 @@ func TestLargePacking(t *testing.T) {
 			missed++
 		}
 	}
-	if missed*100 > max(*largePackings, 100) {
-		t.Errorf("%d of %d gangs that fit were not placed", missed, *largePackings)
+	if missed*100 > max(drawn, 100) {
+		t.Errorf("%d of %d gangs that fit were not placed", missed, drawn)
 	}
 }

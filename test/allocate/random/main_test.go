@@ -9,10 +9,12 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/rounds"
 )
 
 var (
-	randomSeeds = flag.Int("random.seeds", 500, "how many instances of each mix are drawn")
+	randomSeeds = rounds.Flag("random.seeds", 60, 500, "how many instances of each mix are drawn")
 	randomSeed  = flag.Uint64("random.seed", 0, "draw only the instance of this seed, and show it")
 )
 
@@ -27,7 +29,10 @@ func TestMain(m *testing.M) {
 const failuresShown = 5
 
 // eachSeed calls for the seeds to be drawn, until a few have failed.
-func eachSeed(fn func(seed uint64) (ok bool)) { eachSeedOf(*randomSeeds, fn) }
+func eachSeed(t *testing.T, fn func(seed uint64) (ok bool)) {
+	t.Helper()
+	eachSeedOf(randomSeeds.Of(t), fn)
+}
 
 // eachSeedOf is the same for a number of seeds of one's own.
 func eachSeedOf(seeds int, fn func(seed uint64) (ok bool)) {

@@ -56,7 +56,7 @@ func TestBatchAndOneByOne(t *testing.T) {
 			b := newBench(t)
 			b.registry.RegisterPlugin(oneByOneSpec())
 			batchReady, singleReady := 0, 0
-			eachSeed(func(seed uint64) bool {
+			eachSeed(t, func(seed uint64) bool {
 				in, single := test.mix.instance(seed), test.mix.instance(seed).coupled()
 				batch, oneByOne := b.run(in, b.ours), b.run(single, b.ours)
 				if *randomSeed > 0 {

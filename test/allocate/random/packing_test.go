@@ -3,16 +3,16 @@
 package random
 
 import (
-	"flag"
 	"fmt"
 	"slices"
 	"testing"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/rounds"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-var randomPackings = flag.Int("random.packings", 10000, "how many gangs that fit TestPacking draws of each kind")
+var randomPackings = rounds.Flag("random.packings", 1000, 10000, "how many gangs that fit TestPacking draws of each kind")
 
 // packingConfs are configurations that do not change what fits, but do change which node is preferred.
 var packingConfs = []string{
@@ -33,10 +33,11 @@ func TestPacking(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
+			wanted := randomPackings.Of(t)
 			missed, upstreamMissed, upstreamTried := 0, 0, 0
-			for n, seed := 0, uint64(1); n < *randomPackings; seed++ {
+			for n, seed := 0, uint64(1); n < wanted; seed++ {
 				if *randomSeed > 0 {
-					seed, n = *randomSeed, *randomPackings
+					seed, n = *randomSeed, wanted
 				}
 				d := newDice(seed, 3)
 				tasks, nodes := drawPacking(d, drawn.tight)
@@ -69,9 +70,9 @@ func TestPacking(t *testing.T) {
 				}
 			}
 			t.Logf("%d gangs that fit: %d not found (%.3f%% found); upstream does not find %d of %d",
-				*randomPackings, missed, 100-100*float64(missed)/float64(*randomPackings), upstreamMissed, upstreamTried)
-			if missed*1000 > *randomPackings {
-				t.Errorf("%d of %d gangs that fit were not found", missed, *randomPackings)
+				wanted, missed, 100-100*float64(missed)/float64(wanted), upstreamMissed, upstreamTried)
+			if missed*1000 > wanted {
+				t.Errorf("%d of %d gangs that fit were not found", missed, wanted)
 			}
 		})
 	}

@@ -177,7 +177,7 @@ func TestGroupsOfGangs(t *testing.T) {
 	b.registry.RegisterPlugin(coscheduling.Spec())
 	b.registry.RegisterPlugin(ibcluster.Spec())
 	feasible, infeasible := 0, 0
-	eachSeed(func(seed uint64) bool {
+	eachSeed(t, func(seed uint64) bool {
 		u := drawUnit(newDice(seed, 7))
 		out := b.run(u.instance(seed), b.ours)
 		all, wrong := u.wrong(out)
@@ -202,7 +202,7 @@ func TestGroupsOfGangs(t *testing.T) {
 		return len(wrong) == 0
 	})
 	t.Logf("%d groups fit, %d do not", feasible, infeasible)
-	if *randomSeed == 0 && (feasible < *randomSeeds/10 || infeasible < *randomSeeds/10) && !t.Failed() {
+	if *randomSeed == 0 && min(feasible, infeasible) < randomSeeds.Of(t)/10 && !t.Failed() {
 		t.Errorf("%d groups fit and %d do not: the instances are no test", feasible, infeasible)
 	}
 }

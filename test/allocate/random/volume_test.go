@@ -24,7 +24,7 @@ func TestVolumes(t *testing.T) {
 	b.waitForVolumes(t)
 	m := mix{gangs: 3, volumes: 80, subGroups: 10, topology: true}
 	placed := 0
-	eachSeed(func(seed uint64) bool {
+	eachSeed(t, func(seed uint64) bool {
 		in := m.instance(seed)
 		first, second := b.run(in, b.ours), b.run(m.instance(seed), b.ours)
 		if *randomSeed > 0 {

@@ -3,7 +3,6 @@
 package allocate_test
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/rounds"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
@@ -23,7 +23,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-var carriedSessions = flag.Int("carried.sessions", 40, "how many sessions each run of the test of what is carried over has")
+var carriedSessions = rounds.Flag("carried.sessions", 20, 40, "how many sessions each run of the test of what is carried over has")
 
 // counted registers an action that counts its trials, and returns it as sessions run it.
 func counted(registry *framework.Registry, trials *int) vcframework.Action {
@@ -138,7 +138,7 @@ func TestWhatIsCarriedOverIsWhatWouldBeFound(t *testing.T) {
 			c.addGang(fmt.Sprintf("gang-%d", i))
 		}
 		action := counted(registry, &kept)
-		for step := range *carriedSessions {
+		for step := range carriedSessions.Of(t) {
 			got := session(cluster, registry, action, c.world)
 			want := session(cluster, registry, counted(registry, &fresh), c.world)
 			if diff := cmp.Diff(want, got); diff != "" {

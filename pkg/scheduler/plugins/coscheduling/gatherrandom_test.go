@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/rounds"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -89,10 +90,12 @@ func (d *drawnGang) possible(given []int, left int) bool {
 	return false
 }
 
+var gatherSeeds = rounds.Flag("gather.seeds", 40, 150, "how many drawn networks and gangs")
+
 // TestAllocateGathersIfThereIsAWay: of drawn networks and gangs a session places the gang whole, as it asks, if and only if that can be.
 func TestAllocateGathersIfThereIsAWay(t *testing.T) {
 	placed, none := 0, 0
-	for seed := range uint64(150) {
+	for seed := range uint64(gatherSeeds.Of(t)) {
 		d := drawGang(rand.New(rand.NewPCG(seed, 7)))
 		var pods []*v1.Pod
 		running := 0
@@ -122,7 +125,7 @@ func TestAllocateGathersIfThereIsAWay(t *testing.T) {
 			t.Fatalf("seed %d: %v are placed, and possible is %v; it waits: %v\n%+v", seed, given, possible, wait, d)
 		}
 	}
-	if placed < 20 || none < 20 {
+	if min(placed, none) < gatherSeeds.Of(t)/8 {
 		t.Errorf("%d placed, %d not: the draw is one-sided", placed, none)
 	}
 }

@@ -16,11 +16,12 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/rounds"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 var (
-	differentialSeeds = flag.Int("differential.seeds", 200, "how many random worlds")
+	differentialSeeds = rounds.Flag("differential.seeds", 50, 200, "how many random worlds")
 	differentialSeed  = flag.Uint64("differential.seed", 0, "the only world to try; 0 for all")
 )
 
@@ -28,7 +29,8 @@ var (
 // of equal tasks, against what the Kubernetes binder says of each pod and node.
 func TestTheBinderWouldSayTheSame(t *testing.T) {
 	var sum tally
-	for seed := uint64(1); seed <= uint64(*differentialSeeds); seed++ {
+	seeds := uint64(differentialSeeds.Of(t))
+	for seed := uint64(1); seed <= seeds; seed++ {
 		if *differentialSeed > 0 {
 			seed = *differentialSeed
 		}

@@ -3,7 +3,6 @@
 package packing
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -13,9 +12,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/rounds"
 )
 
-var draws = flag.Int("packing.draws", 8, "how many problems with a known plan are drawn of each layout and slack")
+var draws = rounds.Flag("packing.draws", 2, 8, "how many problems with a known plan are drawn of each layout and slack")
 
 // found counts what was found of problems with a known plan.
 type found struct {
@@ -59,7 +60,7 @@ func TestKnownPlansAreFound(t *testing.T) {
 	number := uint64(0)
 	for _, slack := range []int{0, 1, 2, 5, 10, 15, 30} {
 		for _, of := range layouts {
-			for range *draws {
+			for range draws.Of(t) {
 				number++
 				d := rand.New(rand.NewPCG(number, 2))
 				dr := draw(d, of, slack)

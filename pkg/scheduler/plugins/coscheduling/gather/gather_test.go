@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/rounds"
 )
 
 // example is the tree of the table: two spines, three blocks, six nodes.
@@ -136,11 +138,13 @@ func TestPlans(t *testing.T) {
 	}
 }
 
+var planSeeds = rounds.Flag("gather.plans", 5000, 30_000, "how many drawn trees are planned")
+
 // TestPlansAgreeWithBruteForce: of drawn trees, every plan keeps the rules, and there is one if and only if some division of the members
 // does.
 func TestPlansAgreeWithBruteForce(t *testing.T) {
 	plans, none, widest := 0, 0, 0
-	for seed := range uint64(30_000) {
+	for seed := range uint64(planSeeds.Of(t)) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		layers, nodes := drawn(random)
 		wanted := 1 + random.IntN(9)

@@ -75,7 +75,7 @@ func TestUnlikeMembersFindRoomWhereAnyPlanHasIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			planned := 0
 			seeds := tt.seeds // those of which some order of members, or bans alone, found nothing
-			for seed := range uint64(200) {
+			for seed := range uint64(200 * planPercent.Of(t) / 100) {
 				seeds = append(seeds, seed)
 			}
 			for _, seed := range seeds {
@@ -113,7 +113,7 @@ func TestUnlikeMembersFindRoomWhereAnyPlanHasIt(t *testing.T) {
 					t.Fatalf("seed %d: %s", seed, why)
 				}
 			}
-			if planned < 50 {
+			if planned < planPercent.Of(t)/2 {
 				t.Errorf("only %d nodes hold more than one", planned)
 			}
 		})
