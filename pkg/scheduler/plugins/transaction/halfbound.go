@@ -19,8 +19,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// HalfBound is the type of the condition that a PodGroup has while its gang is bound in part. Its LastTransitionTime is
-// since when: a time that is kept there survives tries, reloads and leaders.
+// HalfBound is the type of the condition that a PodGroup has while its gang is bound in part. It is a report: a tenant may write it, so that
+// no decision reads it. Since when the gang is bound in part is in memory; a new leader counts from when it first sees the gang.
 const HalfBound scheduling.PodGroupConditionType = "HalfBound"
 
 // gangHalfBound is the reason of that condition, and of the event.
@@ -47,7 +47,8 @@ func (p *plugin) findHalfBound(ssn *framework.Session) {
 			p.ofGroup[uid] = true
 			waits = waitsForMore(job)
 		}
-		if known == nil && !waits {
+		_, before := p.memory.seen[uid]
+		if known == nil && !waits && !before {
 			continue
 		}
 		if short == nil {
@@ -60,7 +61,7 @@ func (p *plugin) findHalfBound(ssn *framework.Session) {
 		case short == nil && known != nil:
 			dropCondition(job)
 			continue
-		case short != nil && known != nil && len(job.TaskStatusIndex[api.Binding]) > 0: // that it is bound in part is still true
+		case short != nil && before && len(job.TaskStatusIndex[api.Binding]) > 0: // that it is bound in part is still true
 			underWay[uid] = sinceOr(p.memory.binding, uid, time.Now())
 			continue
 		case short == nil || !waits:
@@ -75,10 +76,7 @@ func (p *plugin) findHalfBound(ssn *framework.Session) {
 			}
 			ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, gangHalfBound, known.Message)
 		}
-		p.halfBound[uid] = known.LastTransitionTime.Time
-		if seen[uid].Before(p.halfBound[uid]) {
-			p.halfBound[uid] = seen[uid]
-		}
+		p.halfBound[uid] = seen[uid]
 		if job.IsPending() {
 			job.PodGroup.Status.Phase = scheduling.PodGroupInqueue
 		}

@@ -168,8 +168,18 @@ func TestHalfBoundGangIsEvictedAfterTheLimitOnly(t *testing.T) {
 			c.book("half", "1", api.Pending)
 			c.session(nil)
 		}},
-		"one that another leader, or another configuration, found": {limit: time.Minute, waits: 61 * time.Second, want: []string{reason}, between: func(c *fakeCache) {
+		"one that another configuration found": {limit: time.Minute, waits: 31 * time.Second, want: []string{reason}, between: func(c *fakeCache) {
+			time.Sleep(30 * time.Second)
+			c.reload()
+		}},
+		"one that another leader has seen for as long": {limit: time.Minute, waits: 61 * time.Second, want: []string{reason}, between: func(c *fakeCache) {
 			c.session = sessions(c.t, c, time.Minute)
+			c.session(nil)
+		}},
+		"not one that another leader has just seen": {limit: time.Minute, waits: 59 * time.Second, between: func(c *fakeCache) {
+			time.Sleep(30 * time.Second)
+			c.session = sessions(c.t, c, time.Minute)
+			c.session(nil)
 		}},
 	}
 	for name, tt := range tests {

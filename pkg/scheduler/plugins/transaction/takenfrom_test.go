@@ -3,6 +3,7 @@
 package transaction
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
@@ -139,19 +141,42 @@ func TestANewLeaderCompletesWhatACrashLeft(t *testing.T) {
 	}
 }
 
-// TestAForgedConditionBuysNoTime: tenants may write when a gang is bound in part since.
-func TestAForgedConditionBuysNoTime(t *testing.T) {
-	c := newCache(t)
-	synctest.Test(t, func(t *testing.T) {
-		session := sessions(t, c, time.Minute)
-		session(nil)
-		for range 7 {
-			conditionOf(c.Jobs["ns/half"]).LastTransitionTime = metav1.NewTime(time.Now().Add(time.Hour))
-			time.Sleep(10 * time.Second)
-			session(nil)
+// TestAForgedConditionDecidesNothing: tenants may write, and delete, the condition that says since when a gang is bound in part.
+func TestAForgedConditionDecidesNothing(t *testing.T) {
+	tests := map[string]func(pg *api.PodGroup, halfBound *scheduling.PodGroupCondition){
+		"dated in the past": func(_ *api.PodGroup, c *scheduling.PodGroupCondition) {
+			c.LastTransitionTime = metav1.NewTime(time.Now().Add(-time.Hour))
+		},
+		"dated in the future": func(_ *api.PodGroup, c *scheduling.PodGroupCondition) {
+			c.LastTransitionTime = metav1.NewTime(time.Now().Add(time.Hour))
+		},
+		"deleted": func(pg *api.PodGroup, _ *scheduling.PodGroupCondition) { pg.Status.Conditions = nil },
+	}
+	for name, forge := range tests {
+		for _, inFlight := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, in flight: %t", name, inFlight), func(t *testing.T) {
+				c := newCache(t)
+				synctest.Test(t, func(t *testing.T) {
+					session := sessions(t, c, time.Minute)
+					session(nil)
+					if inFlight {
+						c.book("half", "1", api.Binding)
+						session(nil)
+					}
+					for i := range 7 {
+						if condition := conditionOf(c.Jobs["ns/half"]); condition != nil {
+							forge(c.Jobs["ns/half"].PodGroup, condition)
+						}
+						if time.Sleep(10 * time.Second); i == 5 {
+							time.Sleep(time.Second)
+						}
+						session(nil)
+						if want := i >= 5; (len(c.evicted) > 0) != want {
+							t.Fatalf("after %d s members are evicted: %v, want it after 60", 10*(i+1), c.evicted)
+						}
+					}
+				})
+			})
 		}
-		if len(c.evicted) == 0 {
-			t.Error("the gang is not evicted after the limit")
-		}
-	})
+	}
 }
