@@ -46,10 +46,32 @@ const duo310P = "Ascend-310P3-300I-DUO"
 var vendors = map[string]struct {
 	adapt func(pod *v1.Pod, inventory *allocator.Inventory, gpus []allocator.DeviceAllocation) error
 	lock  string
+	// most is how many devices a pod may have, 0 for any; unit is what memory is counted in, of which a pod has at least one, and cores, of each device.
+	most int
+	unit int64
 }{
 	"huawei":    {adapt: adaptHuawei},
-	"cambricon": {adapt: adaptCambricon, lock: "cambricon.com/dsmlu.lock"},
-	"metax":     {adapt: adaptMetaX, lock: "hami.io/mutex.lock"},
+	"cambricon": {adapt: adaptCambricon, lock: "cambricon.com/dsmlu.lock", most: 1, unit: cambriconMemoryUnit},
+	"metax":     {adapt: adaptMetaX, lock: "hami.io/mutex.lock", unit: metaxMemoryUnit},
+}
+
+// vendorRefusal returns why the device plugin of the node's vendor cannot serve the request; empty if it can, or reads nothing of the scheduler's.
+func (p *plugin) vendorRefusal(request *allocator.Request, inventory *inventory) string {
+	amounts, count, _ := request.Wants(allocator.GPU)
+	if !p.adaption || count == 0 {
+		return ""
+	}
+	vendor := vendors[inventory.Vendor]
+	switch {
+	case vendor.most > 0 && count > vendor.most:
+		return fmt.Sprintf("node(s) have devices of %s, whose device plugin gives a pod %d at most: %d asked for", inventory.Vendor, vendor.most, count)
+	case vendor.unit > 0 && (amounts[allocator.Core] == 0 || inventory.MostMemory(amounts) < vendor.unit):
+		return fmt.Sprintf("node(s) have devices of %s, whose device plugin wants %s and at least %d bytes of %s for each", inventory.Vendor,
+			allocator.Core.Name(), vendor.unit, allocator.Memory.Name())
+	case inventory.Vendor == "huawei" && inventory.Model == duo310P && request.IsTemplated():
+		return fmt.Sprintf("node(s) have devices of model %s, which are not divided by templates", duo310P)
+	}
+	return ""
 }
 
 // adapt annotates the pod for device plugins.

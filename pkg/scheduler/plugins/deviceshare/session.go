@@ -236,6 +236,9 @@ func (s *session) inventoryFor(request *request, node *api.NodeInfo) (*inventory
 	case inventory.Shares(request.Request) && slices.Contains(s.unshared, inventory.model()):
 		return nil, &allocator.Refusal{Reason: "node(s) have GPUs of a model that is not shared", Unresolvable: true}
 	}
+	if reason := s.vendorRefusal(request.Request, inventory); reason != "" {
+		return nil, &allocator.Refusal{Reason: reason, Unresolvable: true}
+	}
 	return inventory, nil
 }
 

@@ -92,6 +92,16 @@ func (i *Inventory) Shares(r *Request) bool {
 	return false
 }
 
+// MostMemory is the most bytes that a GPU of the node gives for the amounts of each.
+func (i *Inventory) MostMemory(amounts Amounts) (most int64) {
+	for at := range i.Devices[GPU] {
+		if filled, ok := fill(amounts, GPU, &i.Devices[GPU][at]); ok {
+			most = max(most, filled[Memory])
+		}
+	}
+	return most
+}
+
 // inNUMANodes is true of devices that nobody knows the NUMA node of, too: they are as far from one as from another.
 func (x *search) inNUMANodes(d *Device) bool {
 	return len(x.o.NUMANodes) == 0 || d.NUMA < 0 || slices.Contains(x.o.NUMANodes, x.s.numaID(d))

@@ -85,6 +85,9 @@ func (e Exclusivity) String() string { return exclusivityNames[e] }
 // OnlyVendorDevices is true of a request for whole GPUs by their vendor's name that says nothing of which: a node without a Device object may serve it by number.
 func (r *Request) OnlyVendorDevices() bool { return r.vendorOnly }
 
+// IsTemplated is true of a request for a share of a GPU by template.
+func (r *Request) IsTemplated() bool { return r.templated }
+
 // Key is equal for requests that are equal for every purpose.
 func (r *Request) Key() string { return r.key }
 
