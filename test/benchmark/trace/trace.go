@@ -55,7 +55,7 @@ func readTrace(folder, workload string) (*trace, error) {
 		return nil, err
 	}
 	err = readCSV(filepath.Join(folder, "openb_pod_list_"+workload+".csv"), func(r record) {
-		n := task{milliCPU: r.number("cpu_milli"), memoryMiB: r.number("memory_mib"), gpus: int(r.number("num_gpu")), milliGPU: int(r.number("gpu_milli")), models: r.text("gpu_spec")}
+		n := task{milliCPU: r.number("cpu_milli"), memoryMiB: r.number("memory_mib"), gpus: int(r.number("num_gpu")), milliGPU: int(r.number("gpu_milli")), models: r.optional("gpu_spec")}
 		if n.gpus == 0 {
 			n.milliGPU, n.models = 0, ""
 		}
@@ -104,6 +104,14 @@ func (r record) text(column string) string {
 		return ""
 	}
 	return r.fields[at]
+}
+
+// optional is the text of a column that some files do not have.
+func (r record) optional(column string) string {
+	if _, ok := r.columns[column]; !ok {
+		return ""
+	}
+	return r.text(column)
 }
 
 func (r record) number(column string) int64 {

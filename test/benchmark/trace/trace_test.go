@@ -47,6 +47,17 @@ func TestATraceIsReadByTheNamesOfColumns(t *testing.T) {
 	}
 }
 
+// TestATraceWithoutModels is of files in which no task names models of GPUs: the workloads that were derived from the first lack the column.
+func TestATraceWithoutModels(t *testing.T) {
+	got, err := readTrace(folder(t, nodeFile, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np0,1000,1024,1,500\n"), defaultWorkload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]task{{milliCPU: 1000, memoryMiB: 1024, gpus: 1, milliGPU: 500}}, got.tasks, cmp.AllowUnexported(task{})); diff != "" {
+		t.Errorf("tasks (-want +got):\n%s", diff)
+	}
+}
+
 func TestWhatIsWrongWithATraceIsSaid(t *testing.T) {
 	cases := map[string]struct{ nodes, pods, want string }{
 		"a column is missing":     {strings.Replace(nodeFile, "model", "kind", 1), podFile, `line 2: there is no column "model"`},

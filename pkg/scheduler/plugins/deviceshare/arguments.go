@@ -58,7 +58,7 @@ func arguments() []framework.Argument {
 			Doc:     "The ConfigMap with the templates by which chips are divided, and the resources of which a pod that asks for one gets one."},
 		{Name: unsharedArgument, Type: framework.Object, Doc: "Models of GPUs that are given whole only: a list of `vendor` and `model`."},
 		{Name: nicTopologyArgument, Type: framework.String,
-			Doc: "Label of devices that says, in place of the PCIe root, which NICs are near to which GPUs, for boards on which these differ."},
+			Doc: "Label of devices that says, in place of the PCIe switch, which NICs are near to which GPUs, for boards on which these differ."},
 		{Name: adaptionArgument, Type: framework.Bool, Default: "false",
 			Doc: "Whether pods get the annotations that vendors' device plugins read, beside `device-allocated`."},
 	}
@@ -75,7 +75,7 @@ type settings struct {
 	unaligned bool
 	templates templatesConfig
 	unshared  []model
-	// nicTopology is a label of devices; empty for their PCIe roots.
+	// nicTopology is a label of devices; empty for their PCIe switches.
 	nicTopology string
 	adaption    bool
 }

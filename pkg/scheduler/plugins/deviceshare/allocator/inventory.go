@@ -41,6 +41,12 @@ func NewInventory(device *v1alpha1.Device, node *v1.Node, o InventoryOptions) (*
 	i.IsolationProvider = label(v1alpha1.GPUIsolationProviderLabel)
 
 	infos, errs := usableInfos(device.Spec.Devices)
+	for t := range infos {
+		if more := len(infos[t]) - maxDevices; more > 0 {
+			errs = append(errs, fmt.Errorf("%d devices of type %s, must be at most %d", len(infos[t]), Type(t), maxDevices))
+			infos[t], i.LeftOut[t] = infos[t][:maxDevices], more
+		}
+	}
 	numbers := numberTopology(infos, o.AffinityKey)
 	for t := range infos {
 		for _, info := range infos[t] {
@@ -92,10 +98,6 @@ func usableInfos(listed []v1alpha1.DeviceInfo) (infos [numTypes][]*v1alpha1.Devi
 				errs = append(errs, fmt.Errorf("%s %d: is listed %d times, must be once", Type(t), minor, to-from))
 			}
 			from = to
-		}
-		if len(usable) > maxDevices {
-			errs = append(errs, fmt.Errorf("%d devices of type %s, must be at most %d", len(usable), Type(t), maxDevices))
-			usable = usable[:maxDevices]
 		}
 		infos[t] = usable
 	}

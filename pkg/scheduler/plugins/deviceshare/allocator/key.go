@@ -34,7 +34,7 @@ func (i *Inventory) Key() string {
 		b = binary.AppendVarint(b, int64(id))
 	}
 	for t := range i.Devices {
-		b = binary.AppendUvarint(b, uint64(len(i.Devices[t])))
+		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(len(i.Devices[t]))), uint64(i.LeftOut[t]))
 		for _, d := range i.Devices[t] {
 			b = binary.AppendVarint(b, int64(d.Minor))
 			b = appendFlag(b, d.Healthy)

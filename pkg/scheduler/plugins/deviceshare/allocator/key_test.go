@@ -11,7 +11,7 @@ import (
 // be answered otherwise for it.
 func TestKeysTellApartWhatDecides(t *testing.T) {
 	for of, fields := range map[reflect.Type][]string{
-		reflect.TypeFor[Inventory]():  {"Node", "Devices", "PCIes", "NUMANodes", "numaIDs", "Partitions", "PartitionPolicy", "Vendor", "Model", "IsolationProvider"},
+		reflect.TypeFor[Inventory]():  {"Node", "Devices", "LeftOut", "PCIes", "NUMANodes", "numaIDs", "Partitions", "PartitionPolicy", "Vendor", "Model", "IsolationProvider"},
 		reflect.TypeFor[Device]():     {"Minor", "UUID", "Healthy", "Total", "Labels", "PCIe", "NUMA", "affinity", "VFGroups"},
 		reflect.TypeFor[Partition]():  {"Minors", "mask", "Score", "Bandwidth"},
 		reflect.TypeFor[State]():      {"Inventory", "used", "usedVFs", "exclusive", "exclusives", "empty", "pcies", "numaNodes", "roots"},

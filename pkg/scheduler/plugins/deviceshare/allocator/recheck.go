@@ -63,7 +63,7 @@ func (s *State) satisfies(r *Request, a *Allocation) error {
 	case f.why != found:
 		return fmt.Errorf("what was chosen does not serve the request: %s", x.reason(f))
 	case r.samePCIe && x.chosen != given:
-		return errors.New("devices that were on the same PCIe roots are not")
+		return errors.New("devices that were on the same PCIe switches are not")
 	}
 	return nil
 }

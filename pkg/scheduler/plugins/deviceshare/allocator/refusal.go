@@ -94,6 +94,9 @@ func (x *search) reasonTooFew(t Type) string {
 			fmt.Fprintf(&b, ", %d %s", by[v], text)
 		}
 	}
+	if more := x.s.LeftOut[t]; more > 0 {
+		fmt.Fprintf(&b, ", %d more in the Device object than the %d that are used", more, maxDevices)
+	}
 	return b.String()
 }
 

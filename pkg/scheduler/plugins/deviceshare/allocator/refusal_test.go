@@ -25,6 +25,14 @@ func TestRefusals(t *testing.T) {
 	bare := makeDevice()
 	bare.gpu(0, -1, "")
 	bare.gpu(1, -1, "")
+	many := makeDevice()
+	for minor := range int32(72) {
+		many.gpu(minor, -1, "")
+	}
+	crowded, err := NewInventory(&many.Device, nil, InventoryOptions{})
+	if err == nil {
+		t.Error("72 GPUs are no error")
+	}
 	node := nodeA().state(t)
 	tests := map[string]struct {
 		state   *State
@@ -32,6 +40,8 @@ func TestRefusals(t *testing.T) {
 		o       Options
 		want    Refusal
 	}{
+		"the node has more than are used": {NewState(crowded), gpus("65", ""), Options{},
+			Refusal{"Insufficient gpu devices: 65 asked for, 64 of 64 GPUs free, 8 more in the Device object than the 64 that are used", true}},
 		"others have the GPUs": {node.With(whole(0, 1, 2, 3, 4)), gpus("4", ""), Options{},
 			Refusal{"Insufficient gpu devices: 4 asked for, 3 of 8 GPUs free, 5 without room", false}},
 		"the node has fewer": {node.With(whole(0)), gpus("9", ""), Options{},

@@ -13,6 +13,8 @@ type Inventory struct {
 	Node string
 	// Devices are by type, each type's by minor.
 	Devices [numTypes][]Device
+	// LeftOut are how many further devices of each type the Device object has, beyond those of which an inventory takes account.
+	LeftOut [numTypes]int
 	// PCIes and NUMANodes are how many there are; devices name them by number.
 	PCIes, NUMANodes int
 	// numaIDs are the machine's own numbers of the NUMA nodes; nil if they are the same.

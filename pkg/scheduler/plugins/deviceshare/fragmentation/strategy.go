@@ -49,7 +49,7 @@ func (s *Strategy) NodeScore(before, after *allocator.State) float64 {
 // one that has less left.
 func (s *Strategy) DeviceScore(state *allocator.State, t allocator.Type, index int, amounts allocator.Amounts) float64 {
 	left := state.Free(t, index).Sub(amounts)
-	return -s.fragment(state, s.after, use{t, index, amounts}) - tiePerGPU*gpusOf(gpuOf(left, state.Devices[t][index].Total).size()+2*left[allocator.RDMAShare])
+	return -s.fragment(state, s.after, use{t, index, amounts}) - tiePerGPU*gpusOf(gpuOf(left, state.Devices[t][index].Total).size()+2*(left[allocator.RDMAShare]+left[allocator.FPGAShare]))
 }
 
 // use is so much of a device.

@@ -220,3 +220,19 @@ func BenchmarkNodeScore(b *testing.B) {
 		strategy.NodeScore(before, after)
 	}
 }
+
+// TestSharesOfFPGAsArePacked like those of NICs, which leaves whole ones.
+func TestSharesOfFPGAsArePacked(t *testing.T) {
+	amount := func(hundredths int64) allocator.Amounts { return allocator.Amounts{allocator.FPGAShare: hundredths} }
+	inventory, used := &allocator.Inventory{Node: "n"}, &allocator.Allocation{}
+	for i, free := range []int64{100, 75, 50} {
+		inventory.Devices[allocator.FPGA] = append(inventory.Devices[allocator.FPGA], allocator.Device{Minor: int32(i), Healthy: true, Total: amount(100)})
+		used[allocator.FPGA] = append(used[allocator.FPGA], allocator.DeviceAllocation{Minor: int32(i), Amounts: amount(100 - free)})
+	}
+	on := allocator.NewState(inventory).With(used)
+	for hundredths, want := range map[int64]int{25: 2, 60: 1, 100: 0} {
+		if got := best(fragmentation.NewHistogram().Kinds(), on, fragmentation.Room{}, allocator.FPGA, amount(hundredths)); got != want {
+			t.Errorf("%d hundredths go to FPGA %d, want %d", hundredths, got, want)
+		}
+	}
+}
