@@ -81,6 +81,7 @@ func (s *scheduler) connect(c *cache.Cache) {
 	s.cache = c
 	// What was tried while the API server was away, and failed, is tried again at once when it is back.
 	s.outage.WhenOver(c.APIServerBack)
+	s.registry.OnTurn(s.watchdog.beat)
 	s.registry.RegisterPlugin(transaction.Spec(c))
 	s.registry.RegisterPlugin(evictions.Spec())
 	s.registry.RegisterAction(allocate.New(allocate.WithTrialObserver(s.metrics.NodeGroupTrial)))
@@ -291,6 +292,7 @@ func (s *scheduler) cycle() (unsettled bool) {
 		actionStart := time.Now()
 		ssn.Action = action.Name()
 		action.Execute(ssn.Session)
+		s.cache.SubmitWhole()
 		vcmetrics.UpdateActionDuration(action.Name(), time.Since(actionStart))
 	}
 	unsettled = profile.TimeDriven || hasWork(ssn.Jobs)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
 
@@ -112,6 +113,38 @@ func TestTiersBeforeThoseOfTheConf(t *testing.T) {
 	s.cycle()
 	if diff := cmp.Diff([]string{evictions.Name, transaction.Name}, names); diff != "" {
 		t.Errorf("first plugins of the first tiers (-want +got):\n%s", diff)
+	}
+}
+
+// TestAGangIsBoundWhileALaterActionRuns, also the one that was placed last: preempt may take minutes.
+func TestAGangIsBoundWhileALaterActionRuns(t *testing.T) {
+	cluster := crowd(0)
+	cluster.Put(schedtest.MakePodGroup().Name("g").MinMember(2).Obj())
+	for _, name := range []string{"p0", "p1"} {
+		cluster.Put(schedtest.MakePod().Name(name).Group("g").Req(schedtest.Resources{"cpu": "1"}).Obj())
+	}
+	bound := func() bool {
+		return cluster.Pod("p0").Spec.NodeName != "" && cluster.Pod("p1").Spec.NodeName != ""
+	}
+	s := newTestScheduler(t, cluster, builtIn(t, "enqueue allocate look"), action{"look", func(ssn *framework.Session) {
+		if len(ssn.Jobs["ns/g"].TaskStatusIndex[api.Binding]) == 2 {
+			eventually(t, bound)
+		}
+	}})
+	eventually(t, func() bool { s.cycle(); return bound() })
+}
+
+// TestATurnIsASignOfLife: a cycle that comes to one job after the other does not hang, however long it takes.
+func TestATurnIsASignOfLife(t *testing.T) {
+	var s *scheduler
+	alive := false
+	s = newTestScheduler(t, crowd(0), builtIn(t, "look"), action{"look", func(ssn *framework.Session) {
+		s.watchdog.last = time.Time{}
+		ssn.Turn("ns/g")
+		alive = !s.watchdog.last.IsZero()
+	}})
+	if s.cycle(); !alive {
+		t.Error("the turn is no sign of life")
 	}
 }
 

@@ -5,6 +5,7 @@ package cache
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -72,6 +73,20 @@ func (c *Cache) submitIfEnough(tx *binding.Transaction) {
 	c.openMu.Lock()
 	c.open[tx.Gang] = tx
 	c.openMu.Unlock()
+}
+
+// SubmitWhole hands the open transactions with enough members to the engine: the next action of the session may take minutes. One to
+// which members of a later transaction would not count stays open.
+func (c *Cache) SubmitWhole() {
+	c.openMu.Lock()
+	whole := slices.DeleteFunc(slices.Clone(c.inOrder), func(tx *binding.Transaction) bool { return c.open[tx.Gang] != tx || tx.CountsNone() })
+	for _, tx := range whole {
+		delete(c.open, tx.Gang)
+	}
+	c.openMu.Unlock()
+	for _, tx := range whole {
+		c.submitIfEnough(tx)
+	}
 }
 
 // SealTransactions hands every open transaction to the engine, in the order in which the session came to their gangs:

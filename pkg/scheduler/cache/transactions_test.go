@@ -163,6 +163,46 @@ func TestTransactionsAreSealedWhenTheSessionGoesOn(t *testing.T) {
 	}
 }
 
+// TestWholeTransactionsAreSubmitted after an action: those with enough members, and the others stay open for the next one.
+func TestWholeTransactionsAreSubmitted(t *testing.T) {
+	for name, tt := range map[string]struct {
+		unit *binding.Unit
+		want []string
+	}{
+		"by its minimum": {want: []string{"n", "n"}},
+		"counting those that are bound with it alone": {
+			unit: &binding.Unit{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/g", Count: binding.CountNone}}}, want: []string{"", ""},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(2, 2)
+				w.add(schedtest.MakePodGroup().Name("other").MinMember(2).Obj())
+				for _, pod := range []string{"o0", "o1"} {
+					w.add(schedtest.MakePod().Name(pod).Group("other").Obj())
+				}
+				w.mustPlace("n", nil, "o0")
+				for _, pod := range []string{"p0", "p1"} {
+					if err := w.AddToTransaction(w.decided(pod, "n"), tt.unit, nil, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				w.SubmitWhole()
+				synctest.Wait()
+				if diff := cmp.Diff(tt.want, w.nodesOf("p0", "p1")); diff != "" {
+					t.Errorf("nodes after the action (-want +got):\n%s", diff)
+				}
+				w.mustPlace("n", nil, "o1")
+				w.SealTransactions()
+				synctest.Wait()
+				if diff := cmp.Diff([]string{"n", "n", "n", "n"}, w.nodesOf("p0", "p1", "o0", "o1")); diff != "" {
+					t.Errorf("nodes after the session (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
 // TestBackfillCompletesTheGang: allocate places the members with requests, a later action the best-effort ones. They
 // are one gang, and one transaction.
 func TestBackfillCompletesTheGang(t *testing.T) {

@@ -154,7 +154,7 @@ func (c *sessionCache) OnSessionClose() {
 func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	ssn := newSession(p.preBindOrder, maps.Clone(p.verdictInputs))
 	ssn.cache, ssn.forecasters = cache, p.forecasters()
-	ssn.clocks, ssn.observer = r.clocks, r.observer
+	ssn.clocks, ssn.observer, ssn.turn.begins = r.clocks, r.observer, r.turnBegins
 	opening := &sessionCache{Cache: cache, session: ssn, staging: devices.NewStaging(cache.Client())}
 	ssn.evict = opening.evict
 	if p.opensWithOurs() {

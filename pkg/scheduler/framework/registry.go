@@ -28,6 +28,8 @@ type Registry struct {
 	// clocks say how long gangs wait for what, and observer is told; both outlive a configuration.
 	clocks   waitClocks
 	observer GangObserver
+	// turnBegins is called with each turn of a job in sessions.
+	turnBegins func()
 	// switches are those of the first configuration that was built.
 	built    bool
 	switches []string
@@ -47,12 +49,13 @@ type Registry struct {
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry {
 	return &Registry{
-		specs:    map[string]PluginSpec{},
-		actions:  map[string]Action{},
-		told:     tellings{},
-		clocks:   waitClocks{},
-		observer: unobserved{},
-		views:    map[*vcframework.Session]*Session{},
+		specs:      map[string]PluginSpec{},
+		actions:    map[string]Action{},
+		told:       tellings{},
+		clocks:     waitClocks{},
+		observer:   unobserved{},
+		turnBegins: func() {},
+		views:      map[*vcframework.Session]*Session{},
 	}
 }
 

@@ -82,7 +82,7 @@ type Session struct {
 
 func newSession(order []string, inputs map[string]verdictInputs) *Session {
 	return &Session{
-		turn:       &turn{},
+		turn:       &turn{begins: func() {}},
 		steps:      map[string][]preBindStep{},
 		upstream:   map[string]vccache.PreBinder{},
 		taskScopes: map[string]func(*api.TaskInfo) VerdictScope{},

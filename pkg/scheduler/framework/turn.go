@@ -10,16 +10,24 @@ import (
 
 // turn is whose turn it is in a session.
 type turn struct {
+	// begins is called with each turn.
+	begins func()
+
 	mu  sync.Mutex
 	job api.JobID
 }
 
-// Turn notes that what the session does from now on it does for the job, so that a panic can be laid at its door.
+// Turn notes that what the session does from now on it does for the job, so that a panic can be laid at its door. It is a sign of life of
+// the session: preempt for thousands of pods may take minutes.
 func (ssn *Session) Turn(job api.JobID) {
+	ssn.turn.begins()
 	ssn.turn.mu.Lock()
 	defer ssn.turn.mu.Unlock()
 	ssn.turn.job = job
 }
+
+// OnTurn has the function called with each turn of a job in sessions. It is called before the first session is opened.
+func (r *Registry) OnTurn(begins func()) { r.turnBegins = begins }
 
 // Turn returns whose turn it was last in the session that was opened last; empty when it was nobody's. It is safe for
 // concurrent use.
