@@ -3,6 +3,10 @@
 package framework
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
@@ -68,66 +72,63 @@ func (ssn *Session) hasGroups() bool {
 	return *ssn.groups
 }
 
-// settleEvictions sends what was held, but for what is in vain.
+// settleEvictions sends what was held, but for what is in vain: on the nodes where members of gangs whose group has no room were to follow,
+// the victims without which the other members fit are kept, from the highest priority down.
 func (ssn *Session) settleEvictions() {
 	if len(ssn.held) == 0 {
 		return
 	}
-	vain := ssn.nodesOfVain()
-	for _, tasks := range vain {
-		for _, task := range tasks {
+	vain := ssn.withdraw()
+	slices.SortStableFunc(ssn.held, func(l, r heldEviction) int { return cmp.Compare(ssn.priorityOf(r.Task), ssn.priorityOf(l.Task)) })
+	var sent []heldEviction
+	for _, held := range ssn.held {
+		if vain[held.Task.NodeName] && ssn.hasRoomFor(held.Task) {
+			ssn.keep(held.Task)
+		} else {
+			sent = append(sent, held)
+		}
+	}
+	for _, held := range sent {
+		if err := ssn.evict(held.Eviction, held.reason); err != nil {
+			klog.Background().Error(err, "Evicting failed", "pod", klog.KObj(held.Task.Pod))
+			ssn.keep(held.Task)
+		}
+	}
+}
+
+func (ssn *Session) priorityOf(task *api.TaskInfo) int32 {
+	if job := ssn.Jobs[task.Job]; job != nil {
+		return job.Priority
+	}
+	return task.Priority
+}
+
+// hasRoomFor reports whether the task can stay on its node beside the members that are to follow others.
+func (ssn *Session) hasRoomFor(task *api.TaskInfo) bool {
+	node := ssn.Nodes[task.NodeName]
+	return node == nil || task.Resreq.LessEqual(node.FutureIdle(), api.Zero)
+}
+
+// withdraw has the members of gangs whose group has no room wait again, and returns the nodes on which they were to follow evicted ones.
+func (ssn *Session) withdraw() map[string]bool {
+	var vain []*api.TaskInfo
+	for _, job := range ssn.Jobs {
+		if pipelined := job.TaskStatusIndex[api.Pipelined]; len(pipelined) > 0 && !ssn.groupHasRoom(job) {
+			vain = slices.AppendSeq(vain, maps.Values(pipelined))
+		}
+	}
+	nodes := map[string]bool{}
+	for _, task := range vain {
+		if task.EvictionOccurred {
+			nodes[task.NodeName] = true
 			ssn.withdrawn[task.Job] = append(ssn.withdrawn[task.Job], task)
 			task.EvictionOccurred = false
-			if err := vcframework.NewStatement(ssn.Session).UnPipeline(task); err != nil {
-				klog.Background().Error(err, "A member that was to follow evicted ones is not shown as waiting", "pod", klog.KObj(task.Pod))
-			}
+		}
+		if err := vcframework.NewStatement(ssn.Session).UnPipeline(task); err != nil {
+			klog.Background().Error(err, "A member that was to follow evicted ones is not shown as waiting", "pod", klog.KObj(task.Pod))
 		}
 	}
-	for _, held := range ssn.held {
-		_, withdrawn := vain[held.Task.NodeName]
-		if !withdrawn {
-			err := ssn.evict(held.Eviction, held.reason)
-			if err == nil {
-				continue
-			}
-			klog.Background().Error(err, "Evicting failed", "pod", klog.KObj(held.Task.Pod))
-		}
-		ssn.keep(held.Task)
-	}
-}
-
-// nodesOfVain are the nodes on which tasks are evicted only for gangs whose group has no room, with those that were to take their place.
-func (ssn *Session) nodesOfVain() map[string][]*api.TaskInfo {
-	vain, needed := map[string][]*api.TaskInfo{}, map[string]bool{}
-	for _, job := range ssn.Jobs {
-		nominees := ssn.nominees(job)
-		if len(nominees) == 0 {
-			continue
-		}
-		has := ssn.groupHasRoom(job)
-		for _, task := range nominees {
-			if has {
-				needed[task.NodeName] = true
-			} else {
-				vain[task.NodeName] = append(vain[task.NodeName], task)
-			}
-		}
-	}
-	for node := range needed {
-		delete(vain, node)
-	}
-	return vain
-}
-
-// nominees are the job's tasks that take the place of evicted ones.
-func (ssn *Session) nominees(job *api.JobInfo) []*api.TaskInfo {
-	var out []*api.TaskInfo
-	for _, task := range job.TaskStatusIndex[api.Pipelined] {
-		if task.EvictionOccurred {
-			out = append(out, task)
-		}
-	}
-	return out
+	return nodes
 }
 
 // groupHasRoom is true if all gangs with which the job's is placed have room, or will once what was evicted is gone.

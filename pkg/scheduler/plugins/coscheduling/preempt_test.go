@@ -3,6 +3,7 @@
 package coscheduling
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -128,6 +129,30 @@ func TestBothGangsOfAGroupEvict(t *testing.T) {
 		w.pass(10*time.Second, time.Second)
 		if !w.runs("x") || !w.runs("y") || len(w.evicted) != 6 {
 			t.Errorf("x runs: %t, y runs: %t, evicted: %v", w.runs("x"), w.runs("y"), w.evicted)
+		}
+	})
+}
+
+// TestVictimsAreSparedOneByOne: on a node where a group evicts in vain only those must go that another gang needs, the lowest first.
+func TestVictimsAreSparedOneByOne(t *testing.T) {
+	given := groupThatEvicts(0)
+	for _, pod := range given.Pods {
+		switch {
+		case pod.Annotations["scheduling.k8s.io/group-name"] == "z":
+			pod.Spec.NodeSelector["name"] = "n1"
+		case pod.Name == "low-1-3" || pod.Name == "low-1-1":
+			pod.Annotations["scheduling.k8s.io/group-name"] = "lower"
+		}
+	}
+	given.PodGroups = append(given.PodGroups, schedtest.MakePodGroup().Name("lower").MinMember(0).Obj())
+	in(t, given, preemptConf, func(t *testing.T, w *world) {
+		w.actions = append(w.actions, vcpreempt.New())
+		w.pass(10*time.Second, time.Second)
+		if diff := cmp.Diff([]string{"low-1-1", "low-1-3"}, slices.Sorted(maps.Keys(w.evicted))); diff != "" {
+			t.Errorf("evicted (-want +got):\n%s", diff)
+		}
+		if w.runs("x") || w.runs("y") || !w.runs("z") {
+			t.Errorf("x runs: %t, y runs: %t, z runs: %t, want z alone", w.runs("x"), w.runs("y"), w.runs("z"))
 		}
 	})
 }
