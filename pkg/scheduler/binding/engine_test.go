@@ -122,6 +122,30 @@ func TestInFlightAndFailing(t *testing.T) {
 	})
 }
 
+// lastWord is a ledger that asks about the gang when its transaction ends.
+type lastWord struct {
+	*world
+	inFlight []bool
+}
+
+func (l *lastWord) Ended(r Result) {
+	l.inFlight = append(l.inFlight, l.engine.InFlight(r.Gang))
+	l.world.Ended(r)
+}
+
+// TestAGangIsNotInFlightWhenItsEndIsReported: what is reported of it then is no longer of a gang that is being bound.
+func TestAGangIsNotInFlightWhenItsEndIsReported(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := &lastWord{world: w}
+		w.engine.ledger = l
+		w.mustSubmit(t, gang, "p", 1, slowStep(time.Second))
+		w.drain(t)
+		if diff := cmp.Diff([]bool{false}, l.inFlight); diff != "" {
+			t.Errorf("in flight when its end was reported (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestChainsOfOneGangAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		quick := slowStep(placeTime / 2)

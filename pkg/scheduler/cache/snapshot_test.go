@@ -3,12 +3,14 @@
 package cache
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
@@ -136,4 +138,25 @@ func TestPodThatNamesItsNode(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSnapshotShowsWhatIsDecided: a session does not decide again what the watch has not shown yet, and what it does to its own is not seen
+// by the next.
+func TestSnapshotShowsWhatIsDecided(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
+		job := w.Snapshot().Jobs[gang]
+		job.PodGroup.Status.Conditions = []scheduling.PodGroupCondition{{Type: "Decided", Message: "by a session"}}
+		if _, err := w.UpdateJobStatus(job, true, false, false); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			conditions := w.Snapshot().Jobs[gang].PodGroup.Status.Conditions
+			i := slices.IndexFunc(conditions, func(c scheduling.PodGroupCondition) bool { return c.Type == "Decided" })
+			if i < 0 || conditions[i].Message != "by a session" {
+				t.Fatalf("conditions are %v, want the one that was decided", conditions)
+			}
+			conditions[i].Message = "changed"
+		}
+	})
 }

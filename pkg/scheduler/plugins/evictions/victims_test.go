@@ -158,6 +158,19 @@ func TestWhoMustGo(t *testing.T) {
 	}
 }
 
+// TestAFullQueueTakesMoreThanTheNodeNeeds: one pod less makes room on the node, and two in the queue.
+func TestAFullQueueTakesMoreThanTheNodeNeeds(t *testing.T) {
+	w := evicting(map[string]string{"n1": "4"}, []runs{{"n1", "a", 10, "1"}, {"n1", "b", 20, "1"}, {"n1", "c", 30, "1"}}, 100, []wants{{"", "2"}})
+	w.Queues = append(w.Queues, schedtest.MakeQueue().Name(schedtest.Queue).Capability(schedtest.Resources{"cpu": "3"}).Obj())
+	gone, on := evicted(t, w, strings.Replace(victimTiers, "- name: nodeorder", "- name: nodeorder\n  - name: proportion", 1))
+	if diff := cmp.Diff(map[string][]int32{"n1": {10, 20}}, gone); diff != "" {
+		t.Errorf("evicted (-want +got):\n%s", diff)
+	}
+	if on[schedtest.Namespace+"/gang-0"] != "n1" {
+		t.Errorf("nominated: %v, want the gang's pod to n1", on)
+	}
+}
+
 // TestNobodyNeedlesslyGoes: of random nodes, whoever is evicted for a member must be, and the member fits with them gone.
 func TestNobodyNeedlesslyGoes(t *testing.T) {
 	evictions := 0
