@@ -150,7 +150,9 @@ type plugin struct {
 	known map[api.JobID]reading
 	// limits are the conditions of time limits as they were set last.
 	limits map[api.JobID]knownLimit
-	alarm  *alarm
+	// crowded are the groups that were sent back and that no idle nodes had room for since, by their ids.
+	crowded map[string]bool
+	alarm   *alarm
 	// terms are those of reservations, which outlive the configuration.
 	terms        reservationTerms
 	reservations *reservations

@@ -71,7 +71,11 @@ func (s *session) holdBack() {
 	now := time.Now()
 	held := false
 	for _, l := range s.limits {
-		if l.until = l.backoffEnds(now); l.until.IsZero() {
+		l.until = l.backoffEnds(now)
+	}
+	s.endEarly()
+	for _, l := range s.limits {
+		if l.until.IsZero() {
 			continue
 		}
 		held = true

@@ -70,6 +70,48 @@ func TestAGangThatWaitsTooLongIsSentBack(t *testing.T) {
 	})
 }
 
+// TestABackoffEndsWhenRoomHasCome: a gang that was sent back for want of room does not wait out its backoff on idle nodes. One that had room
+// all the time waits for something else.
+func TestABackoffEndsWhenRoomHasCome(t *testing.T) {
+	blocker := func(cpu string) *v1.Pod {
+		return schedtest.MakePod().Name("blocker").Scheduler("other").Node("n1").Phase(v1.PodRunning).Req(cores(cpu)).Obj()
+	}
+	for name, c := range map[string]struct {
+		taken string
+		label string
+		want  bool
+	}{
+		"room for none, then for all":  {taken: "8", want: true},
+		"room for some, then for all":  {taken: "5", want: true},
+		"room for all on a wrong node": {taken: "1", label: "yes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			member := small()
+			if c.label != "" {
+				member.NodeSelector("right", c.label)
+			}
+			pod := blocker(c.taken)
+			in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, append(members(member, "a", 4), pod)...), limits, func(t *testing.T, w *world) {
+				for began := time.Now(); w.condition("a", TimeLimit).Reason != timedOut; {
+					if time.Since(began) > 2*time.Minute {
+						t.Fatal("the gang is not sent back")
+					}
+					w.pass(time.Second, time.Second)
+				}
+				w.pass(2*time.Second, time.Second)
+				if w.runs("a") || w.phase("a") != scheduling.PodGroupPending {
+					t.Fatalf("the gang is %s after it was sent back", w.phase("a"))
+				}
+				w.cluster.Cache().DeletePod(pod)
+				w.pass(2*time.Second, time.Second)
+				if w.runs("a") != c.want || (w.phase("a") != scheduling.PodGroupPending) != c.want {
+					t.Errorf("two seconds after the node became idle the gang is %s and runs: %t, want %t", w.phase("a"), w.runs("a"), c.want)
+				}
+			})
+		})
+	}
+}
+
 // sentBack lists when the gang was sent back, and when it was let in again, in seconds since now.
 func (w *world) sentBack(gang string, for_ time.Duration) (back, in []int) {
 	began := time.Now()

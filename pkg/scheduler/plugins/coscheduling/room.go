@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"time"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// maxRoomLooks bounds how many nodes a session looks at to find room for groups that were sent back: a tenant may have thousands.
+const maxRoomLooks = 100_000
+
+// endsEarly reports whether the group's backoff is over because idle nodes have come to have room for it, in numbers, since it was sent back. Where
+// they had room all the time something else kept it from being placed, and it waits.
+func (s *session) endsEarly(l *limited, crowded map[string]bool, looks *int) bool {
+	room, known := s.hasRoom(l, looks)
+	crowded[l.id] = s.plugin.crowded[l.id] || known && !room
+	return known && room && crowded[l.id]
+}
+
+// hasRoom reports whether idle nodes take the minima of all of the group's gangs, were each member as large as the largest in every
+// dimension; known is false if the session has looked at nodes enough.
+func (s *session) hasRoom(l *limited, looks *int) (room, known bool) {
+	largest, missing := api.EmptyResource(), 0
+	for _, g := range l.gangs {
+		pending := g.TaskStatusIndex[api.Pending]
+		if len(pending) < int(g.MinAvailable) {
+			return false, true
+		}
+		missing += int(g.MinAvailable)
+		for _, task := range pending {
+			largest.SetMaxResource(task.InitResreq)
+		}
+	}
+	for _, node := range s.Nodes {
+		if *looks++; *looks > maxRoomLooks {
+			return false, false
+		}
+		if missing <= 0 {
+			break
+		}
+		if !node.Ready() || !largest.LessEqual(node.Idle, api.Zero) {
+			continue
+		}
+		for idle := node.Idle.Clone(); missing > 0 && largest.LessEqual(idle, api.Zero); missing-- {
+			idle.Sub(largest)
+		}
+	}
+	return missing <= 0, true
+}
+
+// endEarly takes those groups out of the backoffs whose room has come.
+func (s *session) endEarly() {
+	crowded, looks := map[string]bool{}, 0
+	for _, l := range s.limits {
+		if !l.until.IsZero() && s.endsEarly(l, crowded, &looks) {
+			l.until = time.Time{}
+		}
+	}
+	s.plugin.crowded = crowded
+}
