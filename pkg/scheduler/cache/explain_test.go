@@ -136,10 +136,14 @@ func TestWhyAGangWaits(t *testing.T) {
 		pods    []*schedtest.PodBuilder
 		want    string
 	}{
+		"its nodes are cordoned": {
+			objects: []runtime.Object{nodeOf8(0).Cordon().Obj(), nodeOf8(1).Cordon().Obj()}, group: minimum(2), pods: members(2, "8"),
+			want: "Unschedulable NotEnoughResources: 0/2 members fit: 2 nodes cordoned",
+		},
 		"three nodes are full before, one is tainted, the rest is full of its own members": {
 			objects: append(gpuNodes(9), nodeOf8(9).Taint("maintenance", v1.TaintEffectNoSchedule).Obj(), other(), filler(0), filler(1), filler(2)),
 			group:   minimum(10), pods: members(10, "8"),
-			want: "Unschedulable NotEnoughResources: 6/10 members fit: 3 nodes short of nvidia.com/gpu, 1 tainted, 6 filled by its members (nvidia.com/gpu)",
+			want: "Unschedulable NotEnoughResources: 6/10 members fit: 3 nodes short of nvidia.com/gpu, 1 tainted \"maintenance\", 6 filled by its members (nvidia.com/gpu)",
 		},
 		"it is larger than the cluster": {
 			plugins: []string{"proportion"}, objects: gpuNodes(5), group: minimum(45), pods: members(45, "1"),
@@ -169,7 +173,7 @@ func TestWhyAGangWaits(t *testing.T) {
 				schedtest.MakePodGroup().Name("rich").Queue("rich").MinMember(1).Phase(v1beta1.PodGroupInqueue).Obj(),
 				schedtest.MakePod().Name("rich0").Group("rich").NodeSelector("not", "there").Req(schedtest.Resources{"cpu": "128", "nvidia.com/gpu": "16"}).Obj()),
 			group: minimum(1), pods: members(1, "8"),
-			want: "Unschedulable QueueFull: queue default has no room in its share of the cluster (plugin proportion) for cpu 1, nvidia.com/gpu 8: cpu 0, nvidia.com/gpu 0 of cpu 128, nvidia.com/gpu 16 in use",
+			want: "Unschedulable QueueFull: queue default has no room in its share of the cluster (plugin proportion) for cpu 1, nvidia.com/gpu 8: the queue uses cpu 0, nvidia.com/gpu 0, the cluster has cpu 128, nvidia.com/gpu 16",
 		},
 		"its minMember is 0": {
 			objects: gpuNodes(2), group: minimum(0), pods: members(1, "16"),

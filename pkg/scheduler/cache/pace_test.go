@@ -179,7 +179,7 @@ func TestAnExplanationIsWrittenOnce(t *testing.T) {
 		if events != 65 {
 			t.Errorf("%d events, want one of the PodGroup and one of each pod", events)
 		}
-		if diff := cmp.Diff("Unschedulable NotEnoughResources: 0/64 members fit: 8 nodes tainted", s.says()); diff != "" {
+		if diff := cmp.Diff("Unschedulable NotEnoughResources: 0/64 members fit: 8 nodes tainted \"maintenance\"", s.says()); diff != "" {
 			t.Errorf("the PodGroup says (-want +got):\n%s", diff)
 		}
 	})

@@ -3,7 +3,6 @@
 package framework
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,13 +53,18 @@ func (ssn *Session) QueueWait(queue *api.QueueInfo, request *api.Resource, refus
 	if over := ssn.overCapability(queue, request); over != "" {
 		return Wait{QueueFull, over}
 	}
-	plugin := cmp.Or(ssn.refuser(refused), "unknown")
-	used, all := amountsOf(ssn.use().of(queue.UID), request), amountsOf(ssn.TotalResource, request)
-	if !ssn.Overused(queue) {
-		return Wait{QueueFull, fmt.Sprintf("queue %s has no room in its share of the cluster (plugin %s) for %s: %s of %s in use",
-			queue.Name, plugin, amountsOf(request, request), used, all)}
+	plugin := ""
+	if name := ssn.refuser(refused); name != "" { // none when plugins refuse together only
+		plugin = fmt.Sprintf(" (plugin %s)", name)
 	}
-	return Wait{QueueFull, fmt.Sprintf("queue %s has used up its share of the cluster (plugin %s): %s of %s", queue.Name, plugin, used, all)}
+	use := fmt.Sprintf("the queue uses %s, the cluster has %s", amountsOf(ssn.use().of(queue.UID), request), amountsOf(ssn.TotalResource, request))
+	if deserved := queue.Queue.Spec.Deserved; len(deserved) > 0 {
+		use += fmt.Sprintf(", spec.deserved is %s", amountsOf(api.NewResource(deserved), request))
+	}
+	if !ssn.Overused(queue) {
+		return Wait{QueueFull, fmt.Sprintf("queue %s has no room in its share of the cluster%s for %s: %s", queue.Name, plugin, amountsOf(request, request), use)}
+	}
+	return Wait{QueueFull, fmt.Sprintf("queue %s has used up its share of the cluster%s: %s", queue.Name, plugin, use)}
 }
 
 func notOpen(queue *api.QueueInfo) (Wait, bool) {

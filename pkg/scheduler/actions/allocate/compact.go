@@ -93,8 +93,6 @@ func stopped(g framework.NodeGroupExplanation) string {
 		return brief.Cut(strings.TrimSuffix(strings.TrimPrefix(g.Stopped, "In hyperNode "+g.Group+": "), "."), maxText)
 	case g.Nodes == 0:
 		return "no nodes"
-	case g.Reasons["cordoned"] == g.Nodes:
-		return "drained"
 	}
 	reasons := slices.Sorted(maps.Keys(g.Reasons))
 	slices.SortStableFunc(reasons, func(l, r string) int { return g.Reasons[r] - g.Reasons[l] })

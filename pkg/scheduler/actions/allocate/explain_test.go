@@ -198,7 +198,7 @@ func TestAnUrgentGangOfAnOverusedQueueIsToldSo(t *testing.T) {
 		t.Errorf("bound %v in a queue that is overused", bound)
 	}
 	wait, _ := session.Wait("ns/g")
-	want := framework.Wait{Reason: framework.QueueFull, Message: "queue default has used up its share of the cluster (plugin helper): cpu 0 of cpu 4"}
+	want := framework.Wait{Reason: framework.QueueFull, Message: "queue default has used up its share of the cluster (plugin helper): the queue uses cpu 0, the cluster has cpu 4"}
 	if diff := cmp.Diff(want, wait); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}

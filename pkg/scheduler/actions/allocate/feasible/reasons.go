@@ -12,6 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeunschedulable"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 )
 
@@ -65,10 +66,8 @@ func ReasonOf(err error) string {
 			short = append(short, resource)
 		case reason == nodeunschedulable.ErrReasonUnschedulable:
 			return "cordoned"
-		case strings.Contains(reason, "untolerated taint"):
-			other = append(other, "tainted")
 		default:
-			other = append(other, strings.TrimPrefix(reason, "node(s) ")) // of which a number is told
+			other = append(other, ofNodes(reason))
 		}
 	}
 	slices.Sort(other)
@@ -77,6 +76,32 @@ func ReasonOf(err error) string {
 		other = append([]string{shortOf + strings.Join(short, " and ")}, other...)
 	}
 	return strings.Join(slices.Compact(other), ", ")
+}
+
+// ofNodes rewrites a reason so that it can follow a number of nodes: "have no free device for claim c", where the plugin says "claim c:
+// node(s) have no free device". Of a taint it keeps the key, since values may differ from node to node.
+func ofNodes(reason string) string {
+	if _, taint, tainted := strings.Cut(reason, "untolerated taint"); tainted {
+		_, key, _ := strings.Cut(taint, "{")
+		key, _, _ = strings.Cut(key, ":")
+		switch key = strings.TrimSpace(key); key {
+		case "":
+			return "tainted"
+		case v1.TaintNodeNotReady:
+			return "not ready"
+		case v1.TaintNodeUnreachable:
+			return "unreachable"
+		default:
+			return "tainted " + brief.Value(key)
+		}
+	}
+	if subject, state, ok := strings.Cut(reason, ": node(s) "); ok {
+		if state, ok := strings.CutSuffix(state, " for it"); ok {
+			return state + " for " + subject
+		}
+		return state + ": " + subject
+	}
+	return strings.TrimPrefix(reason, "node(s) ")
 }
 
 // reasonFor is the reason of a node that the cached verdicts refuse.
