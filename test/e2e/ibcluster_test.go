@@ -112,7 +112,7 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 		w.eventuallyIn(g, 3, "c")
 		next := required(gang{name: "next", size: 3, min: 3, cpu: "2"})
 		w.submit(ctx, next)
-		w.eventuallyFailed(next, "NotEnoughResources", "a 2/3: 1 node tainted, 1 filled by its members (cpu)", "b 2/3: 1 node cordoned, 1 filled by its members (cpu)", "c 0/3: 2 nodes short of cpu")
+		w.eventuallyFailed(next, "NotEnoughResources", `a 2/3: 1 node tainted "maintenance", 1 filled by its members (cpu)`, "b 2/3: 1 node cordoned, 1 filled by its members (cpu)", "c 0/3: 2 nodes short of cpu")
 		Expect(w.everBound(next)).To(BeZero())
 		w.patchNode(ctx, w.node(2), `{"spec":{"unschedulable":false}}`)
 		w.eventuallyIn(next, 3, "b")
