@@ -11,8 +11,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/pager"
 	"k8s.io/component-helpers/storage/volume"
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
@@ -35,47 +36,62 @@ type recovery struct {
 	pods map[string][]v1.Pod
 }
 
+// claims and reserved look at what the API server has: informers may not show yet what the former leader wrote last.
 func (r *recovery) claims(ctx context.Context) error {
-	claims, err := r.volumes.claims.List(labels.Everything())
-	if err != nil {
-		return fmt.Errorf("listing claims: %w", err)
+	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return r.volumes.kube.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll).List(ctx, options)
 	}
-	var errs []error
-	for _, claim := range claims {
+	return eachItem(ctx, "claims", list, func(claim *v1.PersistentVolumeClaim) error {
 		node := claim.Annotations[volume.AnnSelectedNode]
 		if node == "" || claim.Spec.VolumeName != "" || !isOurs(claim) {
-			continue
+			return nil
 		}
 		used, err := r.used(ctx, claim.Namespace, claim.Name)
-		if err == nil && !used {
-			klog.InfoS("A former leader selected a node for a claim and did not bind the pod: that is withdrawn", "claim", klog.KObj(claim), "node", node)
-			err = r.volumes.unselect(ctx, claim.Namespace, claim.Name, claim.UID, node, claim.Annotations[SchedulerAnnotation])
+		if err != nil || used {
+			return err
 		}
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+		klog.InfoS("A former leader selected a node for a claim and did not bind the pod: that is withdrawn", "claim", klog.KObj(claim), "node", node)
+		return r.volumes.unselect(ctx, claim.Namespace, claim.Name, claim.UID, node, claim.Annotations[SchedulerAnnotation])
+	})
 }
 
 func (r *recovery) reserved(ctx context.Context) error {
-	volumes, err := r.volumes.volumes.List(labels.Everything())
-	if err != nil {
-		return fmt.Errorf("listing volumes: %w", err)
+	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return r.volumes.kube.CoreV1().PersistentVolumes().List(ctx, options)
 	}
-	var errs []error
-	for _, reserved := range volumes {
+	return eachItem(ctx, "volumes", list, func(reserved *v1.PersistentVolume) error {
 		ref := reserved.Spec.ClaimRef
 		scheduler := reserved.Annotations[SchedulerAnnotation]
 		if ref == nil || ref.UID == "" || reserved.Status.Phase == v1.VolumeBound || !isOurs(reserved) || !reservedBy(reserved, scheduler, ref.UID) {
-			continue
+			return nil
 		}
 		used, err := r.used(ctx, ref.Namespace, ref.Name)
-		if err == nil && !used {
-			klog.InfoS("A former leader reserved a volume for a claim and did not bind the pod: that is withdrawn", "volume", klog.KObj(reserved), "claim", ref.Namespace+"/"+ref.Name)
-			err = r.volumes.release(ctx, reservation{name: reserved.Name, uid: reserved.UID, claim: ref.UID, scheduler: scheduler})
+		if err != nil || used {
+			return err
 		}
-		errs = append(errs, err)
+		klog.InfoS("A former leader reserved a volume for a claim and did not bind the pod: that is withdrawn", "volume", klog.KObj(reserved), "claim", ref.Namespace+"/"+ref.Name)
+		return r.volumes.release(ctx, reservation{name: reserved.Name, uid: reserved.UID, claim: ref.UID, scheduler: scheduler})
+	})
+}
+
+// eachItem lists objects of a kind page by page and visits each, also after one for which that failed.
+func eachItem[T any](ctx context.Context, kind string, list pager.ListPageFunc, visit func(*T) error) error {
+	var errs []error
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		return list(ctx, options)
+	})
+	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+		if item, ok := any(object).(*T); ok {
+			errs = append(errs, visit(item))
+		}
+		return nil
+	})
+	if err != nil {
+		err = fmt.Errorf("listing %s: %w", kind, err)
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, err)...)
 }
 
 // isOurs is true of what this scheduler, under one of its names, has marked.

@@ -154,3 +154,22 @@ func TestUnread(t *testing.T) {
 		}
 	})
 }
+
+// TestRecoverReadsTheAPIServer: what the former leader wrote last may not be shown by informers yet.
+func TestRecoverReadsTheAPIServer(t *testing.T) {
+	former := options.ServerOpts
+	defer func() { options.ServerOpts = former }()
+	options.ServerOpts = &options.ServerOption{SchedulerNames: []string{schedtest.SchedulerName}}
+	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")}), func(w *world) {
+		defer w.holdBack()()
+		claim := w.claim("c")
+		w.setVolume("v", func(v *v1.PersistentVolume) {
+			v.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+			v.Annotations = map[string]string{SchedulerAnnotation: schedtest.SchedulerName, ClaimAnnotation: string(claim.UID), volume.AnnBoundByController: "yes"}
+		})
+		if err := w.plugin.Recover(w.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.untouched("c", "v")
+	})
+}
