@@ -171,6 +171,11 @@ func (v *volumes) assumeClaim(a *assumption, from *stock, pod *v1.Pod, claim pod
 	if shared && (len(held.pods) == 0 || held.claim.UID != claim.UID) {
 		return errors.New("it is being given back")
 	}
+	if shared && held.joins(node.Name) {
+		held.pods[pod.UID] = false
+		a.held = append(a.held, held)
+		return nil
+	}
 	taken, err := v.podVolumes(single, found, node)
 	if err != nil {
 		return err
@@ -191,6 +196,22 @@ func (v *volumes) assumeClaim(a *assumption, from *stock, pod *v1.Pod, claim pod
 	return nil
 }
 
+// joins is true of a pod on the node if the claim's volume is to be made for a pod on another node.
+func (h *heldClaim) joins(node string) bool { return h.volume == "" && h.node != node }
+
+// joined are the claims of the assumption whose volumes are to be made for pods on other nodes, as they are written.
+func (v *volumes) joined(a *assumption) []*v1.PersistentVolumeClaim {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var claims []*v1.PersistentVolumeClaim
+	for _, held := range a.held {
+		if held.joins(a.node) && len(held.assumed.DynamicProvisions) > 0 {
+			claims = append(claims, held.assumed.DynamicProvisions[0].PVC)
+		}
+	}
+	return claims
+}
+
 // reaches is nil if the node reaches the volume of the pod's claim, which is bound.
 func (v *volumes) reaches(pod *v1.Pod, node *v1.Node) error {
 	claims, err := v.binder.GetPodVolumeClaims(klog.Background(), pod)
@@ -198,8 +219,11 @@ func (v *volumes) reaches(pod *v1.Pod, node *v1.Node) error {
 		return err
 	}
 	_, reasons, err := v.binder.FindPodVolumes(klog.Background(), pod, claims, node)
-	if err == nil && len(reasons) > 0 {
-		err = fmt.Errorf("%v", reasons)
+	switch {
+	case err == nil && slices.Contains(reasons, k8s.ErrReasonNodeConflict):
+		return fmt.Errorf("%w: %v", errUnreached, reasons)
+	case err == nil && len(reasons) > 0:
+		return fmt.Errorf("%v", reasons)
 	}
 	return err
 }

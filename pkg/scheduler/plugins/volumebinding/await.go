@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	k8s "k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
@@ -25,23 +26,37 @@ const catchUp = 10 * time.Millisecond
 var (
 	// errAllBound ends the binder's wait when there is nothing left to wait for.
 	errAllBound = errors.New("all claims are bound")
-	// errLost and errRemade end it when there is nothing to be had any more.
+	// The others end it when there is nothing to be had any more.
 	errLost   = errors.New("has lost its volume")
 	errRemade = errors.New("was deleted, and another of its name was made")
+	// errUnreached is of a volume that was made for a pod on another node.
+	errUnreached = errors.New("the node does not reach the pod's volumes")
 )
 
 // endsWait is true of errors after which a claim cannot be bound.
-func endsWait(err error) bool { return errors.Is(err, errLost) || errors.Is(err, errRemade) }
+func endsWait(err error) bool {
+	return errors.Is(err, errLost) || errors.Is(err, errRemade) || errors.Is(err, errUnreached)
+}
 
 // bind has the binder write what is assumed for the pod, and waits until all its claims are bound. The binder looks once a second,
-// and for the first time after a second: it is cut short as soon as it would find all bound.
+// and for the first time after a second: it is cut short as soon as it would find all bound. It knows nothing of volumes that are made for
+// pods on other nodes.
 func (v *volumes) bind(ctx context.Context, pod *v1.Pod, a *assumption) error {
+	joined := v.joined(a)
+	for _, claim := range joined { // the other pod may have been given up
+		if _, err := (client{v.kube, v}).CoreV1().PersistentVolumeClaims(claim.Namespace).Update(ctx, claim, metav1.UpdateOptions{}); err != nil {
+			return fmt.Errorf("selecting a node for %s: %w", describe(claim), err)
+		}
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		cancel(v.awaitBound(ctx, pod, a))
 	})
 	err := v.binder.BindPodVolumes(ctx, pod, a.volumes)
+	if err == nil && len(joined) > 0 {
+		watch.Wait()
+	}
 	cancel(nil)
 	watch.Wait()
 	switch cause := context.Cause(ctx); {
@@ -97,7 +112,14 @@ func (v *volumes) verify(pod *v1.Pod, a *assumption) error {
 	if err != nil {
 		return fmt.Errorf("reading the node: %w", err)
 	}
-	return v.reaches(pod, node)
+	if err := v.reaches(pod, node); err != nil {
+		claims := make([]*v1.PersistentVolumeClaim, len(a.held))
+		for i, held := range a.held {
+			claims[i] = held.claim
+		}
+		return fmt.Errorf("%s: %w", describeAll(claims), err)
+	}
+	return nil
 }
 
 // shown is nil if informers show the claim as bound, and the volume that was reserved for it as no longer free.

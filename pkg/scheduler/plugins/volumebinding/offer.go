@@ -3,6 +3,7 @@
 package volumebinding
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -179,7 +180,12 @@ func (v *volumes) heldByOthers(pod types.UID, claim *v1.PersistentVolumeClaim) *
 // heldOffer is what another pod holds, if the node reaches it.
 func (s *stock) heldOffer(held *heldClaim, made offer, claim wanted, node *v1.Node) (offer, refusal, error) {
 	if held.volume == "" {
-		if selected := made.claim.Annotations[volume.AnnSelectedNode]; held.node != node.Name || selected != "" && selected != node.Name {
+		selected := cmp.Or(made.claim.Annotations[volume.AnnSelectedNode], held.node)
+		if forSeveralNodes(made.claim) && selected == held.node {
+			why, err := s.mayReach(claim, node)
+			return made, why, err
+		}
+		if held.node != node.Name || selected != node.Name {
 			return offer{}, selectedElsewhere, nil
 		}
 		return made, accepted, nil
@@ -199,6 +205,24 @@ func (s *stock) heldOffer(held *heldClaim, made offer, claim wanted, node *v1.No
 		return offer{}, noVolume, err
 	}
 	return made, accepted, nil
+}
+
+// forSeveralNodes is true of a claim that pods on several nodes may use at a time.
+func forSeveralNodes(claim *v1.PersistentVolumeClaim) bool {
+	return slices.Contains(claim.Spec.AccessModes, v1.ReadWriteMany) || slices.Contains(claim.Spec.AccessModes, v1.ReadOnlyMany)
+}
+
+// mayReach accepts a node for a claim of several nodes whose volume is to be made for a pod on another. Which nodes reach it is not
+// known before it is made: until then those count that the class allows, and the step of a pod on a node that does not reach it fails.
+func (s *stock) mayReach(claim wanted, node *v1.Node) (refusal, error) {
+	class, err := s.volumes.classes.Get(volume.GetPersistentVolumeClaimClass(claim.PersistentVolumeClaim))
+	if err != nil {
+		return accepted, fmt.Errorf("reading the class of %s: %w", describe(claim.PersistentVolumeClaim), err)
+	}
+	if !v1helper.MatchTopologySelectorTerms(class.AllowedTopologies, labels.Set(node.Labels)) {
+		return noVolume, nil
+	}
+	return accepted, nil
 }
 
 // provision says whether a volume can be made for the claim on the node.

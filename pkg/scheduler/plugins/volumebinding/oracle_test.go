@@ -3,6 +3,8 @@
 package volumebinding
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -13,6 +15,7 @@ import (
 	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"k8s.io/component-helpers/storage/volume"
 	"k8s.io/klog/v2"
+	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
 	k8sfeature "k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	k8s "k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 )
@@ -86,6 +89,11 @@ func (o *oracle) takesClaim(claim podClaim, node *v1.Node) bool {
 	held := o.plugin.volumes.held[claim.claim]
 	if held != nil && held.volume != "" && volume.CheckNodeAffinity(o.volume(held.volume), node.Labels) != nil {
 		return false
+	}
+	if selected := claim.Annotations[volume.AnnSelectedNode]; held != nil && held.volume == "" && slices.Contains(claim.Spec.AccessModes, v1.ReadWriteMany) &&
+		(selected == "" || selected == held.node) { // which the binder refuses until the volume is made
+		class, err := o.plugin.volumes.classes.Get(volume.GetPersistentVolumeClaimClass(claim.PersistentVolumeClaim))
+		return err == nil && v1helper.MatchTopologySelectorTerms(class.AllowedTopologies, labels.Set(node.Labels))
 	}
 	if held != nil && held.capacity.Name != "" { // it is made once
 		o.capacities.drawn[held.capacity] -= sizeOf(claim.PersistentVolumeClaim)
