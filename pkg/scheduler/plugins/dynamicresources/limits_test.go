@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,6 +67,84 @@ func TestSharesOfTheSearchGrowAgain(t *testing.T) {
 		}
 		if searched != nodes {
 			t.Errorf("in the last session a namespace searched %d of %d nodes, and all together %v of %v", searched, nodes, last.all, last.limitOfAll)
+		}
+	})
+}
+
+// TestSlowSearchesTakeAPartOfTheTime: a namespace whose searches use up their limit in a session does not in each one after it.
+func TestSlowSearchesTakeAPartOfTheTime(t *testing.T) {
+	for _, namespaces := range []int{1, 3, 40} {
+		t.Run(fmt.Sprint(namespaces, " namespaces"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var last *budgets
+				var slow, first time.Duration
+				refused := ""
+				start, sessions := time.Now(), 0
+				for ; time.Since(start) < time.Hour; sessions++ {
+					b := newBudgets(5*time.Second, last)
+					before := slow
+					for n := range namespaces {
+						for range 10 {
+							ctx, end, err := b.begin(fmt.Sprint("slow-", n), time.Second)
+							if err != nil {
+								refused = err.Error()
+								break
+							}
+							begun := time.Now()
+							pause.For(ctx, time.Minute)
+							slow += time.Since(begun)
+							end()
+						}
+					}
+					if sessions == 0 {
+						first = slow
+					} else if took := slow - before; took > first {
+						t.Fatalf("session %d searched for %v, the first one for %v", sessions, took, first)
+					}
+					if _, end, err := b.begin("quick", time.Second); err != nil && slow == before {
+						t.Fatalf("another namespace: %v", err)
+					} else if err == nil {
+						pause.For(t.Context(), freeSearch/2)
+						end()
+					}
+					last = b
+					pause.For(t.Context(), time.Second)
+				}
+				part := 1 / float64(slowPart)
+				if namespaces > slowPart/slowPartOfAll {
+					part = 1 / float64(slowPartOfAll)
+				} else {
+					part *= float64(namespaces)
+				}
+				if most := first + time.Duration(float64(time.Hour)*part*13/10); slow > most || slow < most/4 {
+					t.Errorf("slow searches took %v of an hour, want up to %v", slow, most)
+				}
+				if want := `may take one 20th of the time: they go on later`; !strings.Contains(refused, want) {
+					t.Errorf("the last refusal is %q, want %q", refused, want)
+				}
+			})
+		})
+	}
+}
+
+// TestQuickSearchesOweNothing: claims of many pods, none of which takes long.
+func TestQuickSearchesOweNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var last *budgets
+		for range 10 {
+			b := newBudgets(time.Second, last)
+			for range 1000 {
+				_, end, err := b.begin("ns", time.Second)
+				if err != nil {
+					t.Fatal(err)
+				}
+				pause.For(t.Context(), freeSearch)
+				end()
+			}
+			last = b
+		}
+		if len(last.owed) > 0 {
+			t.Errorf("it owes %v", last.owed)
 		}
 	})
 }

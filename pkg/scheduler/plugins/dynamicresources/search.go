@@ -24,6 +24,10 @@ const (
 	// as long is taken for one that hangs.
 	budgetsOfAll = 4
 	longestOfAll = time.Minute
+	// slowPart and slowPartOfAll are the parts of the time, one in so many, that slow searches may take in the long run: those for one
+	// namespace, and those for all.
+	slowPart      = 20
+	slowPartOfAll = 5
 )
 
 // budgets are how long a session has searched for the claims of namespaces, and for all claims: a tenant's claims may take any time, and
@@ -33,6 +37,10 @@ type budgets struct {
 	// share is what one namespace may have of what all have: all of it, or, where that was not enough in the session before, as much as
 	// the others. Else a tenant whose gangs come first would leave nothing to others, session after session.
 	share time.Duration
+
+	// opened is when the session began, and owed what slow searches took for namespaces in sessions before that time has not paid back yet.
+	opened time.Time
+	owed   map[string]time.Duration
 
 	mu    sync.Mutex
 	spent map[string]spent
@@ -46,8 +54,11 @@ type spent struct{ all, slow time.Duration }
 
 // newBudgets are those of the session after that with these; nil for the first.
 func newBudgets(limit time.Duration, last *budgets) *budgets {
-	b := &budgets{limit: limit, limitOfAll: min(budgetsOfAll*limit, longestOfAll), spent: map[string]spent{}}
+	b := &budgets{limit: limit, limitOfAll: min(budgetsOfAll*limit, longestOfAll), spent: map[string]spent{}, opened: time.Now(), owed: map[string]time.Duration{}}
 	b.share = b.limitOfAll
+	if last != nil {
+		b.carryOver(last)
+	}
 	if last != nil && last.short {
 		b.share /= time.Duration(len(last.spent))
 		if last.all < last.limitOfAll/2 { // the shares were too small, not the time: with twice as much each there is enough for all
@@ -57,6 +68,24 @@ func newBudgets(limit time.Duration, last *budgets) *budgets {
 	return b
 }
 
+// carryOver has namespaces owe what slow searches took in the last session and before: they pay it back as time goes by.
+func (b *budgets) carryOver(last *budgets) {
+	for namespace, spent := range last.spent {
+		if owed := last.owed[namespace] + spent.slow; owed > 0 {
+			b.owed[namespace] = owed
+		}
+	}
+	for namespace, owed := range last.owed {
+		b.owed[namespace] = max(b.owed[namespace], owed)
+	}
+	paid := b.opened.Sub(last.opened) / time.Duration(max(slowPart, slowPartOfAll*len(b.owed)))
+	for namespace, owed := range b.owed {
+		if b.owed[namespace] = owed - paid; owed <= paid {
+			delete(b.owed, namespace)
+		}
+	}
+}
+
 var errSlow = errors.New("the search took too long")
 
 // begin returns a context that ends when the search has taken as long as it may, and what ends the search.
@@ -64,10 +93,13 @@ func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Conte
 	b.mu.Lock()
 	own := b.spent[namespace]
 	b.spent[namespace] = own // it has asked
-	left, leftOfAll, leftOfShare := b.limit-own.slow, b.limitOfAll-b.all, b.share-own.all
+	owed := b.owed[namespace]
+	left, leftOfAll, leftOfShare := b.limit-owed-own.slow, b.limitOfAll-b.all, b.share-own.all
 	b.short = b.short || left > 0 && min(leftOfAll, leftOfShare) <= 0
 	b.mu.Unlock()
 	switch {
+	case owed > 0 && (left <= 0 || own.slow == 0 && left < min(most, b.limit)): // no longer search would end
+		return nil, nil, fmt.Errorf("searches of devices for claims of namespace %s take long, and may take one %dth of the time: they go on later", brief.Value(namespace), slowPart)
 	case left <= 0:
 		return nil, nil, fmt.Errorf("devices for claims of namespace %s have been searched for %v in this session, and no longer are", brief.Value(namespace), b.limit)
 	case leftOfAll <= 0:
