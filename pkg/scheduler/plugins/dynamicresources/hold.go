@@ -119,10 +119,10 @@ func (d *devices) assume(pod *v1.Pod, p *plan, round int64) error {
 func (d *devices) hold(pod *v1.Pod, claim *resourceapi.ResourceClaim, chosen *resourceapi.AllocationResult, node string) *heldClaim {
 	held := &heldClaim{claim: claim, allocation: chosen, home: node, holders: map[types.UID]*holder{}, writes: writes{scheduler: schedulerOf(pod)}}
 	d.held[claim.UID] = held
+	held.selector, _ = selectorOf(cmp.Or(chosen, claim.Status.Allocation))
 	if chosen == nil {
 		return held
 	}
-	held.selector, _ = selectorOf(chosen)
 	d.ledger.assume(claim.UID, chosen)
 	if d.chosen[node] == nil {
 		d.chosen[node] = map[*heldClaim]bool{}

@@ -5,6 +5,7 @@ package dynamicresources
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -275,4 +276,24 @@ func allocationOf(pool string, devices ...string) *resourceapi.AllocationResult 
 		})
 	}
 	return allocation
+}
+
+// TestAClaimIsHeldWithItsNodes: a pod that holds an allocated claim has others come only to nodes that reach its devices, also when the claim is no
+// longer shown as allocated.
+func TestAClaimIsHeldWithItsNodes(t *testing.T) {
+	claim := schedtest.DeviceClaim("c", one())
+	claim.Status.Allocation = allocationOf("n", "gpu-0")
+	claim.Status.Allocation.NodeSelector = &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
+		MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: v1.NodeSelectorOpIn, Values: []string{"n"}}},
+	}}}
+	run(t, append(gpus("n", "m"), claim), func(w *world) {
+		w.mustPlace(member("p", "c"), "n")
+		w.change("c", func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil })
+		w.open()
+		for node, want := range map[string]string{"n": "", "m": "node(s) do not reach the devices that it has"} {
+			if got := w.fits(member("q", "c"), node); (got == "") != (want == "") || !strings.Contains(got, want) {
+				t.Errorf("on %s: %q, want %q", node, got, want)
+			}
+		}
+	})
 }

@@ -52,3 +52,33 @@ func TestTheLatestOfWhatIsKnownOfAClaimCounts(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatIsStoredAndAssumedOfAClaimIsTaken: a claim may be stored with one device and assumed to have another, and no other claim may
+// have either.
+func TestWhatIsStoredAndAssumedOfAClaimIsTaken(t *testing.T) {
+	l := newLedger(false)
+	stored, assumed := allocationOf("n", "stored"), allocationOf("n", "assumed")
+	claim := schedtest.DeviceClaim("c")
+	claim.ResourceVersion, claim.Status.Allocation = "5", stored
+	expect := func(when string, storedTaken, assumedTaken bool) {
+		t.Helper()
+		if got := !l.free(stored); got != storedTaken {
+			t.Errorf("%s: the stored device is taken: %v, want %v", when, got, storedTaken)
+		}
+		if got := !l.free(assumed); got != assumedTaken {
+			t.Errorf("%s: the assumed device is taken: %v, want %v", when, got, assumedTaken)
+		}
+	}
+	l.shows(claim)
+	l.assume(claim.UID, assumed)
+	expect("both", true, true)
+	l.assume(claim.UID, nil)
+	expect("stored", true, false)
+	l.assume(claim.UID, allocationOf("n", "stored"))
+	expect("stored as assumed", true, false)
+	l.gone(claim.UID)
+	expect("gone", false, false)
+	if len(l.users) > 0 {
+		t.Errorf("a device that is stored as assumed counts twice: %v", l.users)
+	}
+}

@@ -146,7 +146,7 @@ func (s *session) reaches(pod *v1.Pod, claim podClaim, selector *nodeaffinity.No
 	s.devices.mu.Lock()
 	held := s.devices.heldByOthers(pod.UID, claim.UID)
 	leaves := held != nil && held.allLeave()
-	if held != nil && held.allocation != nil {
+	if held != nil { // whose step writes what the claim was when it was held, whatever became of it
 		selector = held.selector
 	}
 	s.devices.mu.Unlock()
