@@ -177,8 +177,9 @@ func (s *stage) makeUsers(ctx context.Context) error {
 		}
 	}
 	limit := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(limitedCPUs)}
-	for name, capability := range map[string]corev1.ResourceList{victimQueue: nil, limitedQueue: limit} {
-		queue := &v1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta1.QueueSpec{Weight: 1, Capability: capability}}
+	// The victim's queue deserves more than half of the cluster, however much the tenant asks for in the others.
+	for name, spec := range map[string]v1beta1.QueueSpec{victimQueue: {Weight: 4}, limitedQueue: {Weight: 1, Capability: limit}} {
+		queue := &v1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
 		if _, err := s.vc.SchedulingV1beta1().Queues().Create(ctx, queue, metav1.CreateOptions{}); err != nil {
 			return err
 		}

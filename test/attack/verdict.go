@@ -54,6 +54,9 @@ func faults(r, base, first *round) []string {
 	var all []string
 	for _, kind := range kinds {
 		if len(r.delays[kind]) == 0 {
+			if len(r.lasting) > 0 { // a gang that was not bound ended the measurement
+				continue
+			}
 			all = append(all, fmt.Sprintf("no %s gang of the victim was measured", kind))
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -202,11 +203,11 @@ func (v *victim) remove(ctx context.Context, g gang) error {
 	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
 	for i := range g.size {
 		pod := g.member(i)
-		if err := v.kube.CoreV1().Pods(victimNamespace).Delete(ctx, pod.Name, now); err != nil {
+		if err := v.kube.CoreV1().Pods(victimNamespace).Delete(ctx, pod.Name, now); unless(err, apierrors.IsNotFound) != nil {
 			return err
 		}
 		if len(pod.Spec.ResourceClaims) > 0 {
-			if err := v.kube.ResourceV1().ResourceClaims(victimNamespace).Delete(ctx, pod.Name, metav1.DeleteOptions{}); err != nil {
+			if err := v.kube.ResourceV1().ResourceClaims(victimNamespace).Delete(ctx, pod.Name, metav1.DeleteOptions{}); unless(err, apierrors.IsNotFound) != nil {
 				return err
 			}
 		}
@@ -216,7 +217,15 @@ func (v *victim) remove(ctx context.Context, g gang) error {
 		delete(v.awaited, g.member(i).Name)
 	}
 	v.mu.Unlock()
-	return v.vc.SchedulingV1beta1().PodGroups(victimNamespace).Delete(ctx, g.name, metav1.DeleteOptions{})
+	return unless(v.vc.SchedulingV1beta1().PodGroups(victimNamespace).Delete(ctx, g.name, metav1.DeleteOptions{}), apierrors.IsNotFound)
+}
+
+// unless returns the error except where it is of that kind.
+func unless(err error, is func(error) bool) error {
+	if is(err) {
+		return nil
+	}
+	return err
 }
 
 // stream submits small gangs one after another for the window and adds their delays to the round. A gang that is not bound ends it.
