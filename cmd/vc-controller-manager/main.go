@@ -39,6 +39,7 @@ import (
 	"volcano.sh/volcano/pkg/version"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/listen"
+	"github.com/volcano-prebind/volcano-prebind/internal/logline"
 	"github.com/volcano-prebind/volcano-prebind/pkg/controllers/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/controllers/podgroup"
 )
@@ -52,6 +53,7 @@ func main() {
 
 func run() error {
 	klog.InitFlags(nil)
+	klog.SetLogFilter(logline.Filter{})
 	opts := options.NewServerOption()
 	if err := gangs.Register(); err != nil {
 		return err

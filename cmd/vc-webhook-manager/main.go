@@ -35,6 +35,7 @@ import (
 	"volcano.sh/volcano/pkg/webhooks/router"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/listen"
+	"github.com/volcano-prebind/volcano-prebind/internal/logline"
 )
 
 func main() {
@@ -46,6 +47,7 @@ func main() {
 
 func run() error {
 	klog.InitFlags(nil)
+	klog.SetLogFilter(logline.Filter{})
 	config := options.NewConfig()
 	config.AddFlags(pflag.CommandLine)
 	flushEvery := pflag.Duration("log-flush-frequency", 5*time.Second, "Maximum number of seconds between log flushes")

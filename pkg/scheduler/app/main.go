@@ -18,6 +18,7 @@ import (
 	commonutil "volcano.sh/volcano/pkg/util"
 	"volcano.sh/volcano/pkg/version"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/logline"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 
@@ -31,6 +32,7 @@ import (
 func Main(plugins ...framework.PluginSpec) error {
 	defer klog.Flush()
 	klog.InitFlags(nil)
+	klog.SetLogFilter(logline.Filter{})
 	keepGoing()
 	fs := pflag.CommandLine
 	opts := &Options{ServerOption: options.NewServerOption(), Plugins: append(PluginSpecs(), plugins...)}
