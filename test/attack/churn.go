@@ -121,12 +121,10 @@ func minimumStorm(ctx context.Context, t *tenant) error {
 	const waiting = 20
 	name := func(n int) string { return fmt.Sprintf("minimum-%d", n%waiting) }
 	for n := range waiting {
-		g := starving(name(n))
-		g.min = nodeCount - 1
-		t.submit(ctx, g)
+		t.submit(ctx, impossible(name(n)))
 	}
 	t.storm(ctx, func(n int) error {
-		return t.patchGroup(ctx, name(n), fmt.Sprintf(`{"spec": {"minMember": %d}}`, nodeCount-n/waiting%2))
+		return t.patchGroup(ctx, name(n), fmt.Sprintf(`{"spec": {"minMember": %d}}`, nodeCount+1-n/waiting%2))
 	})
 	return nil
 }

@@ -193,3 +193,23 @@ func TestPromisesOfAQueueStayWithinItsCapability(t *testing.T) {
 		})
 	}
 }
+
+// TestNothingIsPromisedToPodsOnNodesThatDoNotExist: a pod may be created with any node's name. Its gang counted as one that runs, and what
+// it asked for was kept for it, so that no other gang was let in.
+func TestNothingIsPromisedToPodsOnNodesThatDoNotExist(t *testing.T) {
+	for node, want := range map[string]int{"none": 1, "n": 0} {
+		t.Run(node, func(t *testing.T) {
+			cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(), schedtest.MakeNode().Name("n").Obj(),
+				groupAsking("lost", schedtest.Queue, v1beta1.PodGroupRunning, quantities("cpu", "70")),
+				schedtest.MakePod().Name("lost").Group("lost").Req(schedtest.Resources{"cpu": "70"}).Node(node).Obj(),
+				groupAsking("w0", schedtest.Queue, v1beta1.PodGroupPending, quantities("cpu", "2")))
+			s := newTestScheduler(t, cluster, builtIn(t, "enqueue allocate backfill"))
+			for range 3 {
+				s.cycle()
+			}
+			if got := letIn(s); got != want {
+				t.Errorf("%d of 1 are let in, want %d", got, want)
+			}
+		})
+	}
+}

@@ -20,7 +20,7 @@ import (
 const beyondKeeping = 10
 
 // forgetPromises has the session count as the minResources of gangs that were let in what they hold, where they ask for more than
-// beyondKeeping, where a plugin says that they never fit, and where the gangs of their queue ask for more than its capability
+// beyondKeeping, where a plugin says that they never fit, where all their members name nodes that do not exist, and where the gangs of their queue ask for more than its capability
 // together. No such gang is let in: its minResources were raised since, or its pods came later. What is promised to it can never be
 // its own, and would keep all others from being let in.
 func forgetPromises(ssn *framework.Session) {
@@ -28,7 +28,7 @@ func forgetPromises(ssn *framework.Session) {
 	for _, job := range ssn.Jobs {
 		switch {
 		case !promised(job):
-		case !keepable(job.GetMinResources(), ssn.TotalResource) || ssn.NeverFits(job):
+		case !keepable(job.GetMinResources(), ssn.TotalResource) || ssn.NeverFits(job) || onNoNode(ssn, job):
 			framework.ReckonWithHoldings(job)
 		case ssn.Queues[job.Queue] != nil && len(ssn.Queues[job.Queue].Queue.Spec.Capability) > 0:
 			limited[job.Queue] = append(limited[job.Queue], job)
@@ -54,6 +54,16 @@ func forgetBeyond(capability v1.ResourceList, jobs []*api.JobInfo) {
 		}
 		kept = sum
 	}
+}
+
+// onNoNode reports whether all members of the gang are on nodes that do not exist. Whoever creates a pod may name its node.
+func onNoNode(ssn *framework.Session, job *api.JobInfo) bool {
+	for _, task := range job.Tasks {
+		if task.NodeName == "" || ssn.Nodes[task.NodeName] != nil {
+			return false
+		}
+	}
+	return len(job.Tasks) > 0
 }
 
 // promised is true if upstream's plugins keep room for what the gang's minResources are beyond what it holds.
