@@ -151,6 +151,37 @@ func TestTheFenceIsClosedBeforeTheLeaseRunsOut(t *testing.T) {
 	})
 }
 
+// TestTheFenceIsClosedAfterTheRenewDeadline, although the elector does not notice: its call does not return, as of a process that sleeps.
+func TestTheFenceIsClosedAfterTheRenewDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opts := &Options{ServerOption: options.NewServerOption()}
+		commonutil.LeaderElectionDefault(&opts.LeaderElection)
+		p := &process{opts: opts}
+		var hangs atomic.Bool
+		woken := make(chan struct{})
+		answer := func() error {
+			if hangs.Load() {
+				<-woken
+			}
+			return nil
+		}
+		lock := &lease{get: notFound, create: answer, update: answer}
+		_ = p.elect(t.Context(), lock, func(context.Context, context.Context) error {
+			defer close(woken)
+			time.Sleep(time.Minute)
+			if err := p.fence.closed(); err != nil {
+				t.Errorf("the fence is closed while the lease is renewed: %v", err)
+			}
+			hangs.Store(true)
+			time.Sleep(opts.LeaderElection.RenewDeadline.Duration)
+			if p.fence.closed() == nil {
+				t.Errorf("the fence is open %v after the last renewal", opts.LeaderElection.RenewDeadline.Duration)
+			}
+			return nil
+		})
+	})
+}
+
 // TestTheFenceIsClosedBeforeTheLeaseIsGivenBack: an elector that could not renew it in time gives it back before it says so.
 func TestTheFenceIsClosedBeforeTheLeaseIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

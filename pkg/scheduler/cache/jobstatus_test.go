@@ -4,6 +4,7 @@ package cache
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -278,4 +279,30 @@ func TestAGangThatIsBeingBoundIsNotWrittenInBetween(t *testing.T) {
 		}
 		close(hold)
 	})
+}
+
+// TestABookedHyperNodeIsNotInTheInformersObject: others read that without a lock.
+func TestABookedHyperNodeIsNotInTheInformersObject(t *testing.T) {
+	for name, annotations := range map[string]map[string]string{"without annotations": nil, "with annotations": {"a": "b"}} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(1, 1)
+				shown := w.cluster.PodGroup("g")
+				shown.Annotations = annotations
+				w.deliver(w.cluster.Put(shown))
+				inUse := w.Jobs[gang].PodGroup.Annotations
+				before := maps.Clone(inUse)
+				w.verdict(func(job *api.JobInfo) {
+					job.PodGroup.Annotations = map[string]string{api.JobAllocatedHyperNode: "leaf"}
+					w.bookHyperNode(job)
+				})
+				if got := w.Jobs[gang].PodGroup.Annotations[api.JobAllocatedHyperNode]; got != "leaf" {
+					t.Errorf("the next session sees HyperNode %q, want leaf", got)
+				}
+				if diff := cmp.Diff(before, inUse); diff != "" {
+					t.Errorf("a map that others may read was written to (-before +after):\n%s", diff)
+				}
+			})
+		})
+	}
 }

@@ -233,9 +233,11 @@ func TestRegressionNoBackoff(t *testing.T) {
 
 func TestSuccessEndsTheBackoff(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.gangOf(2, 2)
-		w.failGang()
-		w.RetryAll()
+		w.gangOf(3, 2)
+		for range 5 { // the next wait would be of half a minute
+			w.failGang()
+			w.RetryAll()
+		}
 		w.mustPlace("n", nil, "p0", "p1")
 		w.SealTransactions()
 		synctest.Wait()
@@ -244,6 +246,16 @@ func TestSuccessEndsTheBackoff(t *testing.T) {
 		}
 		if _, failed := w.failure(gang); failed {
 			t.Error("the failure is remembered after the gang was bound")
+		}
+		w.mustPlace("n", []binding.Step{failing("a", "p2")}, "p2")
+		w.SealTransactions()
+		synctest.Wait()
+		if _, blocked := w.Blocked(gang); !blocked {
+			t.Error("a further member that failed is tried again without a pause")
+		}
+		time.Sleep(5 * time.Second)
+		if reason, blocked := w.Blocked(gang); blocked {
+			t.Errorf("the first failure after a success is waited for as the sixth in a row: %s", reason)
 		}
 	})
 }

@@ -363,3 +363,25 @@ func TestAStatusIsWrittenWithoutTheAnnotations(t *testing.T) {
 		}
 	})
 }
+
+// TestADesiredStatusIsOfOneObject: a PodGroup that takes the name of another has nothing of what was desired of that, although its
+// deletion was not seen.
+func TestADesiredStatusIsOfOneObject(t *testing.T) {
+	inCluster(t, func(t *testing.T, w *testWriter) {
+		w.gangOf1()
+		w.desire(running(1))
+		former := w.cluster.PodGroup("g")
+		w.cluster.Remove(former)
+		next := former.DeepCopy()
+		next.UID, next.Status = "next", v1beta1.PodGroupStatus{Phase: v1beta1.PodGroupPending}
+		w.deliver(w.cluster.Put(next))
+		if status, _ := w.LastKnown(w.podGroup()); status.Running != 0 {
+			t.Errorf("the new PodGroup is known to have %d running members, want none", status.Running)
+		}
+		time.Sleep(2 * Settle)
+		synctest.Wait()
+		if writes := w.cluster.Writes(); len(writes) != 0 || len(w.podGroups) != 0 {
+			t.Errorf("written are %v, and %d statuses are kept, want none", writes, len(w.podGroups))
+		}
+	})
+}
