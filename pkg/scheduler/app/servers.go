@@ -57,7 +57,39 @@ func startServers(ctx context.Context, o *Options, health http.Handler, shown *d
 	if !o.EnableMetrics && !o.EnablePprof {
 		return nil
 	}
-	return serve(ctx, "listen-address", o.ListenAddress, debugHandler(o.EnableMetrics, o.EnablePprof, shown), nil)
+	handler := gangsOnLoopback(debugHandler(o.EnableMetrics, o.EnablePprof, shown))
+	if err := serve(ctx, "listen-address", o.ListenAddress, handler, nil); err != nil {
+		return err
+	}
+	if beside := besideOnLoopback(o.ListenAddress); beside != "" {
+		if err := serve(ctx, "listen-address", beside, handler, nil); err != nil {
+			klog.ErrorS(err, "/debug/gangs and /debug/nodegroups cannot be reached", "address", beside)
+		}
+	}
+	return nil
+}
+
+// gangsOnLoopback refuses what names the gangs of all namespaces, and their nodes, to requests that did not come in on loopback: every
+// pod of the cluster can reach the pod's address. kubectl port-forward comes in on loopback, for users who may forward ports of the pod.
+func gangsOnLoopback(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		at, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+		if (r.URL.Path == "/debug/gangs" || r.URL.Path == "/debug/nodegroups") && (at == nil || !at.IP.IsLoopback()) {
+			http.Error(w, r.URL.Path+" is served on the loopback address alone: use kubectl port-forward", http.StatusForbidden)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// besideOnLoopback returns the loopback address with the port of one that names another host; empty where connections to loopback come
+// in at the address itself.
+func besideOnLoopback(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err != nil || ip == nil || ip.IsLoopback() || ip.IsUnspecified() {
+		return ""
+	}
+	return net.JoinHostPort("127.0.0.1", port)
 }
 
 func debugHandler(metrics, profiling bool, shown *debugged) http.Handler {

@@ -132,3 +132,44 @@ func TestServerErrorsNameTheFlag(t *testing.T) {
 		})
 	}
 }
+
+// TestGangsAreShownOnLoopbackAlone: every tenant's pod reaches the pod's address.
+func TestGangsAreShownOnLoopbackAlone(t *testing.T) {
+	tests := map[string]struct {
+		at   net.IP
+		path string
+		want int
+	}{
+		"gangs on loopback":            {at: net.IPv4(127, 0, 0, 1), path: "/debug/gangs", want: http.StatusOK},
+		"gangs on IPv6 loopback":       {at: net.IPv6loopback, path: "/debug/gangs", want: http.StatusOK},
+		"gangs at the pod's address":   {at: net.IPv4(10, 1, 2, 3), path: "/debug/gangs", want: http.StatusForbidden},
+		"groups at the pod's address":  {at: net.IPv4(10, 1, 2, 3), path: "/debug/nodegroups", want: http.StatusForbidden},
+		"gangs at no known address":    {path: "/debug/gangs", want: http.StatusForbidden},
+		"metrics at the pod's address": {at: net.IPv4(10, 1, 2, 3), path: "/metrics", want: http.StatusOK},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			handler := gangsOnLoopback(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+			ctx := t.Context()
+			if tt.at != nil {
+				ctx = context.WithValue(ctx, http.LocalAddrContextKey, &net.TCPAddr{IP: tt.at, Port: 8080})
+			}
+			answer := httptest.NewRecorder()
+			handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, tt.path, nil).WithContext(ctx))
+			if answer.Code != tt.want {
+				t.Errorf("%s is answered with %d, want %d", tt.path, answer.Code, tt.want)
+			}
+		})
+	}
+}
+
+func TestBesideOnLoopback(t *testing.T) {
+	for address, want := range map[string]string{
+		"10.1.2.3:8080": "127.0.0.1:8080", "[fd00::1]:8080": "127.0.0.1:8080",
+		":8080": "", "0.0.0.0:8080": "", "[::]:8080": "", "127.0.0.1:8080": "", "[::1]:8080": "", "localhost:8080": "",
+	} {
+		if got := besideOnLoopback(address); got != want {
+			t.Errorf("beside %s it listens on %q, want %q", address, got, want)
+		}
+	}
+}
