@@ -53,8 +53,6 @@ type Session struct {
 	jobKeys map[string]JobKeyFn
 	// explainsShortage are the resources of which a plugin of this project says better than sums what a node is short of.
 	explainsShortage map[v1.ResourceName]bool
-	// judges are the plugins of this project that have a predicate.
-	judges map[string]bool
 	// explained are the gangs that were not placed.
 	explained map[api.JobID]GangExplanation
 	waits     map[api.JobID]Wait
@@ -90,7 +88,6 @@ func newSession(order []string, inputs map[string]verdictInputs) *Session {
 		decisions:  map[api.TaskID]map[string]*string{},
 		scorers:    map[string]bool{},
 		jobKeys:    map[string]JobKeyFn{},
-		judges:     map[string]bool{},
 
 		explainsShortage: map[v1.ResourceName]bool{},
 		explained:        map[api.JobID]GangExplanation{},
@@ -177,7 +174,6 @@ func upstreamStep(plugin string, pb vccache.PreBinder, bindCtx *vccache.BindCont
 // AddPredicateFn adds a predicate; a panic in it is that node's verdict, with the plugin's name, and does not
 // reach the scheduler.
 func (ssn *Session) AddPredicateFn(plugin string, fn api.PredicateFn) {
-	ssn.judges[plugin] = true
 	ssn.Session.AddPredicateFn(plugin, func(task *api.TaskInfo, node *api.NodeInfo) (err error) {
 		defer recoverAs(plugin, &err)
 		return fn(task, node)

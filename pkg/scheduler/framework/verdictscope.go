@@ -3,6 +3,8 @@
 package framework
 
 import (
+	"reflect"
+
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -90,7 +92,7 @@ func (ssn *Session) setUncached(plugin string) {
 // register through this session, that is not known.
 func (ssn *Session) MayScore(plugin string) bool {
 	_, ours := ssn.verdictInputs[plugin]
-	return !ours || ssn.scorers[plugin]
+	return !ours || ssn.scorers[plugin] || ssn.hasFn("nodeOrderFns", plugin) || ssn.hasFn("nodeMapFns", plugin) || ssn.hasFn("bestNodeFns", plugin)
 }
 
 // onlyScores are upstream's plugins without a predicate.
@@ -105,8 +107,19 @@ func (ssn *Session) OnTheClock(plugin string) bool {
 	return !ours && onTheClock[plugin]
 }
 
-// JudgesNodes is true of a plugin of this project that refuses nodes, by what only it knows.
-func (ssn *Session) JudgesNodes(plugin string) bool { return ssn.judges[plugin] }
+// JudgesNodes is true of a plugin of this project that refuses nodes, by what only it knows. One that was ported from upstream may have
+// added its predicate through the embedded session.
+func (ssn *Session) JudgesNodes(plugin string) bool {
+	_, ours := ssn.verdictInputs[plugin]
+	return ours && ssn.hasFn("predicateFns", plugin)
+}
+
+// hasFn reports whether the plugin has a function in one of upstream's maps, which it does not export. If upstream has no such map any
+// more, every plugin is taken to have one, which is slower and never wrong.
+func (ssn *Session) hasFn(field, plugin string) bool {
+	fns := reflect.ValueOf(ssn.Session).Elem().FieldByName(field)
+	return fns.Kind() != reflect.Map || fns.MapIndex(reflect.ValueOf(plugin)).IsValid()
+}
 
 // ExplainsShortage has a node that is short of nothing but these resources asked about by the plugins that judge nodes, one of which says better than
 // sums what is missing.

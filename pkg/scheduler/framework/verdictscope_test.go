@@ -26,12 +26,13 @@ func TestMayScore(t *testing.T) {
 		open func(ssn *Session)
 		want bool
 	}{
-		"no score":        {open: func(ssn *Session) { ssn.AddPredicateFn("p", nil) }},
-		"a score":         {open: func(ssn *Session) { ssn.AddNodeOrderFn("p", nil) }, want: true},
-		"a score of all":  {open: func(ssn *Session) { ssn.AddBatchNodeOrderFn("p", nil) }, want: true},
-		"a choice":        {open: func(ssn *Session) { ssn.AddBestNodeFn("p", nil) }, want: true},
-		"a scaled score":  {open: func(ssn *Session) { ssn.AddNodeMapFn("p", nil) }, want: true},
-		"another's score": {open: func(ssn *Session) { ssn.AddNodeOrderFn("q", nil) }},
+		"no score":                             {open: func(ssn *Session) { ssn.AddPredicateFn("p", nil) }},
+		"a score":                              {open: func(ssn *Session) { ssn.AddNodeOrderFn("p", nil) }, want: true},
+		"a score of all":                       {open: func(ssn *Session) { ssn.AddBatchNodeOrderFn("p", nil) }, want: true},
+		"a choice":                             {open: func(ssn *Session) { ssn.AddBestNodeFn("p", nil) }, want: true},
+		"a scaled score":                       {open: func(ssn *Session) { ssn.AddNodeMapFn("p", nil) }, want: true},
+		"a score through the embedded session": {open: func(ssn *Session) { ssn.Session.AddNodeOrderFn("p", nil) }, want: true},
+		"another's score":                      {open: func(ssn *Session) { ssn.AddNodeOrderFn("q", nil) }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -43,6 +44,34 @@ func TestMayScore(t *testing.T) {
 			}
 			if !ssn.MayScore("binpack") {
 				t.Error("a plugin of upstream's may score")
+			}
+		})
+	}
+}
+
+// TestJudgesNodes: a plugin that was ported from upstream may add its predicate through the embedded session, and what it refuses is not
+// remembered from one session to the next either.
+func TestJudgesNodes(t *testing.T) {
+	cases := map[string]struct {
+		open func(ssn *Session)
+		want bool
+	}{
+		"no predicate":                         {open: func(ssn *Session) { ssn.AddNodeOrderFn("p", nil) }},
+		"a predicate":                          {open: func(ssn *Session) { ssn.AddPredicateFn("p", nil) }, want: true},
+		"a predicate of upstream's session":    {open: func(ssn *Session) { ssn.Session.AddPredicateFn("p", nil) }, want: true},
+		"another's predicate":                  {open: func(ssn *Session) { ssn.Session.AddPredicateFn("q", nil) }},
+		"a pre-predicate, which asks no nodes": {open: func(ssn *Session) { ssn.AddPrePredicateFn("p", nil) }},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := NewRegistry()
+			r.RegisterPlugin(spec("p", tc.open))
+			ssn := open(t, r, newKeeper(t), ProfileInput{Tiers: []conf.Tier{tier("p", "predicates")}})
+			if got := ssn.JudgesNodes("p"); got != tc.want {
+				t.Errorf("JudgesNodes is %v, want %v", got, tc.want)
+			}
+			if ssn.JudgesNodes("predicates") {
+				t.Error("a plugin of upstream's is taken for one of this project")
 			}
 		})
 	}
