@@ -3,6 +3,7 @@
 package setaside
 
 import (
+	"fmt"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -46,6 +47,26 @@ func TestPortsOfTheHostCount(t *testing.T) {
 		}
 		if got := podExcess(&pod.Spec); got != want {
 			t.Errorf("it is told %q, want %q", got, want)
+		}
+	}
+}
+
+// TestRequirementsOnNodesCount: each is held against the labels of each node, for each pod of a gang whose members differ in them.
+func TestRequirementsOnNodesCount(t *testing.T) {
+	for requirements, want := range map[int]string{
+		100: "",
+		101: "requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, it must be at most 100",
+	} {
+		pod := schedtest.MakePod().Name("p0").Group("g").Req(schedtest.Resources{"cpu": "1"}).Obj()
+		term := v1.NodeSelectorTerm{}
+		for i := range requirements {
+			term.MatchExpressions = append(term.MatchExpressions, v1.NodeSelectorRequirement{Key: fmt.Sprint("label-", i), Operator: v1.NodeSelectorOpDoesNotExist})
+		}
+		pod.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{term}},
+		}}
+		if got := podExcess(&pod.Spec); got != want {
+			t.Errorf("%d requirements: it is told %q, want %q", requirements, got, want)
 		}
 	}
 }
