@@ -110,7 +110,7 @@ func (b *bench) run(s *side, sh shape, cluster *sessiontest.Cluster) (run, error
 	if sh.changing {
 		cluster.Cache().AddPod(newcomer(world.Nodes[len(world.Nodes)/2]))
 	}
-	if sh.unlike > 0 {
+	if sh.unlike > 0 || sh.free > 0 {
 		again := cluster.Open(s.Registry, s.confFor(sh))
 		runtime.GC()
 		r.again = insession.Timed("again", func() { again.Run(action) })

@@ -84,6 +84,8 @@ type shape struct {
 	together int
 	// secondCPU is what each pod of the second gang of a group asks for, if that is something else.
 	secondCPU string
+	// free is how many nodes have room for a pod, one each, where it is not zero: fewer than a gang has members, so that all gangs wait.
+	free int
 	// exact makes the members of four kinds, one of each filling a node exactly.
 	exact bool
 }
@@ -143,6 +145,10 @@ func works() []work {
 			shape: shape{nodes: 1000, gangs: 100, gangSize: 50, cpu: "1", together: 2, secondCPU: "33"}},
 		{name: "sizes", title: "5,000 nodes, 300 gangs of 1, each of a size of its own", ratio: 2,
 			shape: shape{nodes: 5000, gangs: 300, gangSize: 1, cpu: "1", ownSizes: true}},
+		{name: "waiting", title: "1,000 nodes, 10,000 gangs of 2 that wait for a second node", limit: 200 * time.Millisecond, again: 200 * time.Millisecond,
+			shape: shape{nodes: 1000, gangs: 10_000, gangSize: 2, cpu: "20", free: 1}},
+		{name: "kinds100", title: "2,000 nodes, 20 gangs of 100 kinds that wait for some more of the nodes", again: 5 * time.Millisecond,
+			shape: shape{nodes: 2000, gangs: 20, gangSize: 100, cpu: "20", ownSizes: true, free: 90}},
 		{name: "exact", title: "512 members of 4 shapes that fill 1 of 4 IB clusters of 128 nodes exactly", limit: 200 * time.Millisecond,
 			shape: shape{nodes: 512, gangs: 1, gangSize: 512, clusters: 4, exact: true}},
 		{name: "claims1000", title: "1,000 nodes, one gang of 200 with a claim each", ratio: 10,
@@ -221,6 +227,12 @@ func (s shape) world(groups insession.NodeGroups) sessiontest.World {
 	if s.unlike > 0 {
 		s.tellApart(&w)
 	}
+	if s.free > 0 {
+		for i, node := range w.Nodes[s.free:] {
+			w.Pods = append(w.Pods, schedulertesting.MakePod().Name(fmt.Sprintf("running-%04d", i)).Node(node.Name).Phase(v1.PodRunning).
+				Req(schedulertesting.Resources{"cpu": spoilCPU, "memory": "1Gi"}).Obj())
+		}
+	}
 	if s.clusters > 0 {
 		w.HyperNodes = hyperNodes(w.Nodes)
 	}
@@ -252,7 +264,7 @@ func (s shape) pod(gang, i int) *v1.Pod {
 		pod.Label(cellLabel, strconv.Itoa(i%s.subGroups))
 	}
 	if s.ownSizes {
-		pod.Req(schedulertesting.Resources{"cpu": fmt.Sprintf("%dm", 1000+gang*s.gangSize+i), "memory": "1Gi"}) // of about one cpu
+		pod.Req(schedulertesting.Resources{"cpu": s.ownSize(gang, i), "memory": "1Gi"})
 	}
 	if s.claims {
 		pod.Volume(podName(gang, i))
@@ -265,6 +277,12 @@ func (s shape) pod(gang, i int) *v1.Pod {
 			Annotation("workflows.argoproj.io/node-name", podName(gang, i)).Annotation("example.com/job-of-"+name, "yes")
 	}
 	return pod.Obj()
+}
+
+// ownSize is about what pods ask for, and another amount for each.
+func (s shape) ownSize(gang, i int) string {
+	cpu := resource.MustParse(s.cpu)
+	return fmt.Sprintf("%dm", cpu.MilliValue()+int64(gang*s.gangSize+i))
 }
 
 // rankAnnotation is a pod's place in its gang.

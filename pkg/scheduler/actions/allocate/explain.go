@@ -64,13 +64,33 @@ func (r *jobRun) explain() {
 	if r.unfinished > 0 || r.refusedBeyondNumbers() {
 		r.fingerprint = 0 // what is not known to be vain is tried again
 	}
-	found := carriedExplanation{r.fingerprint, e, framework.Wait{Reason: reasonOfWait(e), Message: e.Message}}
+	found := carriedExplanation{fingerprint: r.fingerprint, explanation: e, wait: framework.Wait{Reason: reasonOfWait(e), Message: e.Message}}
 	if r.groups == nil && r.gathering == nil {
 		r.recordWait(r.job, found.wait)
+		r.rememberAnywhere(found)
 		return
 	}
 	r.recordExplanation(found)
 }
+
+// rememberAnywhere keeps, for the next session, why a gang that may lie anywhere was not placed.
+func (r *jobRun) rememberAnywhere(found carriedExplanation) {
+	if found.fingerprint == 0 || slices.ContainsFunc(found.explanation.Groups, changeable) {
+		return
+	}
+	texts := map[*api.FitErrors]string{}
+	for _, task := range r.pending.tasks[r.job.DefaultSubJobID()] {
+		errs := r.job.NodesFitErrors[task.UID]
+		if errs != nil && texts[errs] == "" {
+			texts[errs] = errs.Error()
+		}
+		found.tasks = append(found.tasks, texts[errs])
+	}
+	r.memory.gangs[found.fingerprint] = found
+}
+
+// changeable is true of a group of which the queue's or a plugin's words are told.
+func changeable(g framework.NodeGroupExplanation) bool { return g.Stopped != "" }
 
 // refusedBeyondNumbers is true if a trial failed by what a plugin or the queue says now.
 func (r *jobRun) refusedBeyondNumbers() bool {
@@ -84,9 +104,8 @@ func (r *jobRun) refusedBeyondNumbers() bool {
 
 // recordExplanation keeps why a gang that is to be placed in groups was not, in this session and for the next.
 func (r *jobRun) recordExplanation(found carriedExplanation) {
-	changeable := func(g framework.NodeGroupExplanation) bool { return g.Stopped != "" } // the queue's or a plugin's words
 	if found.fingerprint != 0 && !slices.ContainsFunc(found.explanation.Groups, changeable) {
-		r.memory.gangs[r.job.UID] = found
+		r.memory.gangs[found.fingerprint] = found
 	}
 	r.recordWait(r.job, found.wait)
 	r.ssn.Explain(r.job.UID, found.explanation)

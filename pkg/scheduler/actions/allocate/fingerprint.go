@@ -19,8 +19,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// A gang of unlike members that fits into none of its node groups is searched for long, and mostly the next session finds
-// what the last one did. So why it did not fit is carried over from session to session, with a fingerprint of all that it
+// A gang of unlike members that fits nowhere is searched for long, thousands of small ones take as long together, and mostly the next session
+// finds what the last one did. So why it did not fit is carried over from session to session, with a fingerprint of all that it
 // follows from: the gang, the nodes it may lie on, and what verdicts on these may depend on. Where that is more than can be named, the
 // fingerprint is 0 and nothing is carried over.
 
@@ -29,6 +29,8 @@ type carriedExplanation struct {
 	fingerprint uint64
 	explanation framework.GangExplanation
 	wait        framework.Wait
+	// tasks are what is told of each task, in task order, of a gang that may lie anywhere; empty for those of which nothing is.
+	tasks []string
 }
 
 // fingerprinter makes fingerprints.
@@ -37,36 +39,35 @@ type fingerprinter struct {
 	// nodes are the fingerprints of nodes, by number, and versions 1 + the version that each is of.
 	nodes    []uint64
 	versions []uint32
+	// all is of all nodes, and allState the state of the index that it is of.
+	all      uint64
+	allState int
 	// session is of what verdicts on any node may depend on; 0 when that is more than can be named.
 	session uint64
 	known   bool
 }
 
 func (s *solver) newFingerprinter() *fingerprinter {
-	return &fingerprinter{solver: s, nodes: make([]uint64, len(s.index.Nodes)), versions: make([]uint32, len(s.index.Nodes))}
+	return &fingerprinter{solver: s, nodes: make([]uint64, len(s.index.Nodes)), versions: make([]uint32, len(s.index.Nodes)), allState: -1}
 }
 
 func (f *fingerprinter) bytes(b []byte) uint64 { return maphash.Bytes(f.solver.memory.seed, b) }
 
-// fingerprintOf returns the fingerprint of what decides on the job, which is to be placed in groups; 0 for none.
+// fingerprintOf returns the fingerprint of what decides on the job; 0 for none.
 func (r *jobRun) fingerprintOf() uint64 {
-	if r.packing == nil || r.dividesItself() || !r.packing.decidedByNumbers(r.groups.Plugin) || len(r.members.nodes) > 0 || len(r.job.TaskStatusIndex[api.Pipelined]) > 0 ||
-		len(r.ssn.Avoided(r.job)) > 0 || sharded() {
-		return 0
-	}
-	tasks := r.pending.tasks[r.job.DefaultSubJobID()]
-	if !r.queueTakes(tasks) {
+	if sharded() || r.jobReady(r.job) {
 		return 0
 	}
 	session := r.sessionFingerprint()
 	if session == 0 {
 		return 0
 	}
-	b := appendNumber(nil, session)
-	b = r.appendGang(b, tasks)
-	b = r.appendGroups(b)
-	if !r.groups.Required {
-		b = appendNumber(b, r.fingerprinter.ofSet(r.index.All))
+	b := r.appendUnitGang(appendNumber(nil, session))
+	if b == nil {
+		return 0
+	}
+	if r.groups == nil || !r.groups.Required {
+		b = appendNumber(b, r.fingerprinter.ofAll())
 	}
 	return max(r.fingerprinter.bytes(b), 1)
 }
@@ -99,18 +100,21 @@ func (r *jobRun) appendGroups(b []byte) []byte {
 
 func (r *jobRun) appendGang(b []byte, tasks []*api.TaskInfo) []byte {
 	job := r.job
-	b = appendText(appendText(b, string(job.Queue)), string(job.UID))
+	b = appendText(b, string(job.Queue))
 	b = appendNumber(appendNumber(b, uint64(r.neededByJob())), uint64(job.MinAvailable))
 	b = appendNumber(b, uint64(job.TaskMinAvailableTotal))
 	for _, role := range slices.Sorted(maps.Keys(job.TaskMinAvailable)) {
 		b = appendNumber(appendText(b, role), uint64(job.TaskMinAvailable[role]))
 	}
+	b = appendNumber(b, uint64(len(job.TaskMinAvailable)))
 	lacking := r.neededByRole()
+	b = appendNumber(b, uint64(len(lacking)))
 	for _, role := range slices.Sorted(maps.Keys(lacking)) {
 		b = appendNumber(appendText(b, role), uint64(lacking[role]))
 	}
+	b = appendNumber(b, uint64(len(tasks)))
 	for _, task := range tasks {
-		b = appendNumber(appendText(b, string(task.UID)), r.finder.Class(task).Fingerprint())
+		b = appendNumber(b, r.finder.Class(task).Fingerprint())
 	}
 	return b
 }
@@ -142,6 +146,14 @@ func (r *jobRun) queueTakes(tasks []*api.TaskInfo) bool {
 		all.InitResreq.Add(task.InitResreq)
 	}
 	return r.ssn.Allocatable(r.ssn.Queues[r.job.Queue], &all)
+}
+
+// ofAll is the fingerprint of all nodes.
+func (f *fingerprinter) ofAll() uint64 {
+	if state := f.solver.index.State(); f.allState != state {
+		f.allState, f.all = state, f.ofSet(f.solver.index.All)
+	}
+	return f.all
 }
 
 func (f *fingerprinter) ofSet(set *nodeset.Set) uint64 {
@@ -220,17 +232,32 @@ func selectsNamespaces(info fwk.PodInfo) bool {
 	})
 }
 
-// reuseExplanation explains a gang as in the session before, if that follows from the same. It returns false where it does not,
-// and the gang must be tried.
+// reuseExplanation explains a gang as an equal one in this session, or in the one before, if that follows from the same. It returns false
+// where it does not, and the gang must be tried.
 func (r *jobRun) reuseExplanation() bool {
 	if r.fingerprint = r.fingerprintOf(); r.fingerprint == 0 {
 		return false
 	}
-	found, ok := r.memory.reusable(r.job.UID, r.fingerprint)
+	found, ok := r.memory.reusable(r.fingerprint)
 	if !ok {
 		return false
 	}
-	found.explanation.Time = r.now()
-	r.recordExplanation(found)
+	found.explanation.Namespace, found.explanation.PodGroup, found.explanation.Time = r.job.Namespace, r.job.Name, r.now()
+	if r.groups != nil {
+		r.recordExplanation(found)
+		return true
+	}
+	r.recordWait(r.job, found.wait)
+	errs := map[string]*api.FitErrors{}
+	for i, text := range found.tasks {
+		if text == "" {
+			continue
+		}
+		if errs[text] == nil {
+			errs[text] = api.NewFitErrors()
+			errs[text].SetError(text)
+		}
+		r.job.NodesFitErrors[r.pending.tasks[r.job.DefaultSubJobID()][i].UID] = errs[text]
+	}
 	return true
 }

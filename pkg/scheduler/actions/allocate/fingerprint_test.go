@@ -185,6 +185,65 @@ func TestAWaitingGangIsNotTriedAgainWhileNothingChanges(t *testing.T) {
 	}
 }
 
+// TestAWaitingGangThatMayLieAnywhereIsNotTriedAgainWhileNothingChanges: nor is one that is equal to it, and all are told the same as if they
+// were; and it is tried when a node that may help it changes, or its releasing resources do.
+func TestAWaitingGangThatMayLieAnywhereIsNotTriedAgainWhileNothingChanges(t *testing.T) {
+	var w sessiontest.World
+	for _, cpu := range []string{"4", "6", "9"} {
+		w.Nodes = append(w.Nodes, node("n"+cpu, "ib-a", cpu))
+	}
+	w.Nodes[2].Spec.Unschedulable = true
+	for _, name := range []string{"a", "b"} {
+		pods, podGroup := gang(name, "5", "5", "3")
+		w.Pods, w.PodGroups = append(w.Pods, pods...), append(w.PodGroups, podGroup)
+	}
+	c := newCounting(t, w)
+	tasksSay := func() map[string]string {
+		c.cluster.Load(c.world)
+		ssn := c.cluster.Open(c.registry, c.conf)
+		defer ssn.Close()
+		ssn.Run(c.action)
+		says := map[string]string{}
+		for _, job := range ssn.Jobs {
+			for uid, errs := range job.NodesFitErrors {
+				says[job.Name+job.Tasks[uid].Name[1:]] = errs.Error()
+			}
+			says[job.Name] = job.JobFitErrors
+		}
+		return says
+	}
+	first := tasksSay()
+	if first["a"] == "" || first["a-1"] == "" {
+		t.Fatalf("it says %v, want something of the gang and its second member", first)
+	}
+	for name, says := range first {
+		if other := "b" + name[1:]; first[other] != says {
+			t.Errorf("%s says %q, and %s, which is equal, %q", name, says, other, first[other])
+		}
+	}
+	if placed, _ := c.session(); placed != 0 {
+		t.Errorf("%d tasks were placed in trials though nothing has changed", placed)
+	}
+	if diff := cmp.Diff(first, tasksSay()); diff != "" {
+		t.Errorf("what is told though nothing has changed (-first +third):\n%s", diff)
+	}
+	leaves := schedtest.MakePod().Name("leaves").Node("n9").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "9"}).Obj()
+	c.world.Nodes[2] = c.world.Nodes[2].DeepCopy()
+	c.world.Nodes[2].Spec.Unschedulable = false
+	c.world.Pods = append(c.world.Pods, leaves)
+	if _, bound := c.session(); bound != 0 {
+		t.Errorf("%d were bound beside a pod that fills the node", bound)
+	}
+	leaves.DeletionTimestamp = &schedtest.Created
+	if placed, _ := c.session(); placed == 0 {
+		t.Error("nothing was tried when resources are being released")
+	}
+	c.world.Pods = c.world.Pods[:len(c.world.Pods)-1]
+	if _, bound := c.session(); bound != 3 {
+		t.Errorf("%d were bound with all nodes free, want 3", bound)
+	}
+}
+
 // TestAWaitingGangIsToldWhatItWouldBeToldAnew: which of its members are the small ones is by shares of the whole cluster, also of nodes that it
 // may not lie on.
 func TestAWaitingGangIsToldWhatItWouldBeToldAnew(t *testing.T) {

@@ -66,7 +66,7 @@ func (s *solver) placeJob(job *api.JobInfo, pending *pendingTasks, alone bool) b
 		return false
 	}
 	defer s.finder.ForgetJob()
-	if r.groups != nil && r.gathering == nil && r.reuseExplanation() {
+	if r.reuseExplanation() {
 		return false
 	}
 	return r.finish(r.solve())

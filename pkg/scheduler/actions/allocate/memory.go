@@ -6,7 +6,6 @@ import (
 	"hash/maphash"
 
 	v1 "k8s.io/api/core/v1"
-	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
 )
@@ -29,8 +28,8 @@ type memory struct {
 	// session before.
 	solutions, former map[uint64]solution
 	packing, orders   turns
-	// gangs are those that fit nowhere, and formerGangs those of the session before.
-	gangs, formerGangs map[api.JobID]carriedExplanation
+	// gangs are why gangs fit nowhere, by the fingerprint of what decides on them, and formerGangs those of the session before.
+	gangs, formerGangs map[uint64]carriedExplanation
 	// units are the units that fit nowhere, by name, and formerUnits those of the session before.
 	units, formerUnits map[string]carriedUnit
 	// objects number the objects of nodes that fingerprints are of, and formerObjects are those of the session before: two have
@@ -50,15 +49,20 @@ func (m *memory) beginSession() {
 	m.former, m.solutions = m.solutions, map[uint64]solution{}
 	m.packing.beginSession(sessionPackingSteps)
 	m.orders.beginSession(sessionLooks)
-	m.formerGangs, m.gangs = m.gangs, map[api.JobID]carriedExplanation{}
+	m.formerGangs, m.gangs = m.gangs, map[uint64]carriedExplanation{}
 	m.formerUnits, m.units = m.units, map[string]carriedUnit{}
 	m.formerObjects, m.objects = m.objects, map[*v1.Node]uint64{}
 }
 
-// reusable returns why the gang did not fit in the session before, if its fingerprint is the same.
-func (m *memory) reusable(job api.JobID, fingerprint uint64) (carriedExplanation, bool) {
-	found, ok := m.formerGangs[job]
-	return found, ok && found.fingerprint == fingerprint
+// reusable returns why a gang of the fingerprint did not fit, in this session or in the one before.
+func (m *memory) reusable(fingerprint uint64) (carriedExplanation, bool) {
+	found, ok := m.gangs[fingerprint]
+	if !ok {
+		if found, ok = m.formerGangs[fingerprint]; ok {
+			m.gangs[fingerprint] = found
+		}
+	}
+	return found, ok
 }
 
 // solution is the answer to a packing problem, the plan if it fits, and how many steps the search might have taken.

@@ -30,19 +30,28 @@ type packingInput struct {
 	problem packing.Problem
 }
 
-// maxPackingClasses bounds of how many classes a problem is.
-const maxPackingClasses = 64
+const (
+	// maxPackingClasses bounds of how many classes a problem is that is to be solved.
+	maxPackingClasses = 64
+	// maxRefutedClasses bounds it for one that is only to be refuted, mostly with classes taken together.
+	maxRefutedClasses = 256
+)
 
 // newPackingInput returns the input for the tasks of which so many are wanted, and of each role as many as minima has; nil when the tasks
 // are alike, or of too many classes.
 func (r *jobRun) newPackingInput(tasks []*api.TaskInfo, wanted int, minima map[string]int32) *packingInput {
+	return r.packingInputOf(min(maxPackingClasses, r.finder.MaxCaches()), tasks, wanted, minima)
+}
+
+// packingInputOf is the same for tasks of so many classes at the most.
+func (r *jobRun) packingInputOf(most int, tasks []*api.TaskInfo, wanted int, minima map[string]int32) *packingInput {
 	in := &packingInput{solver: r.solver, names: resourceNames(tasks)}
 	at := map[*feasible.TaskClass]int{}
 	for _, task := range tasks {
 		class := r.finder.Class(task)
 		i, ok := at[class]
 		if !ok {
-			if i = len(in.classes); i == min(maxPackingClasses, r.finder.MaxCaches()) {
+			if i = len(in.classes); i == most {
 				return nil
 			}
 			at[class] = i

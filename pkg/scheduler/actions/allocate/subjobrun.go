@@ -183,7 +183,7 @@ func (s *subJobRun) refutedInNumbers() bool {
 	if !s.gangDecides || needed < 1 || needed > len(s.tasks) {
 		return false
 	}
-	return s.refutedAs(s.newPackingInput(s.tasks, needed, s.neededByRole()), s.scope.Set, s.idleOnly)
+	return s.refutedAs(s.packingInputOf(maxRefutedClasses, s.tasks, needed, s.neededByRole()), s.scope.Set, s.idleOnly)
 }
 
 // classesOf lists the classes of the tasks.

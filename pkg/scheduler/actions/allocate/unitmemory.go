@@ -61,11 +61,11 @@ func (u *unitRun) makeFingerprint() uint64 {
 		if err != nil {
 			return 0
 		}
-		if b = r.appendUnitGang(b); b == nil {
+		if b = r.appendUnitGang(appendText(b, string(job.UID))); b == nil {
 			return 0
 		}
 	}
-	b = appendNumber(b, u.fingerprinter.ofSet(u.index.All))
+	b = appendNumber(b, u.fingerprinter.ofAll())
 	return max(u.fingerprinter.bytes(b), 1)
 }
 
