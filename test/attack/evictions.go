@@ -59,6 +59,7 @@ func lastingVictim(ctx context.Context, t *tenant) error {
 	}
 	urgent := evictor("urgent", false)
 	urgent.size, urgent.min = 20, filled
+	urgent.pod = func(i int, pod *corev1.Pod) { on(pod, nodeName(nodeCount-1-i%filled)) } // others keep their nodes
 	t.submit(ctx, urgent)
 	// Members beyond the minimum that come again and again.
 	n := 0
