@@ -28,7 +28,7 @@ Try, in another shell and after the line above:
 
   bin/kubectl label node node-0005 quarantine=xid-79          # the bindpolicy of config/samples refuses it
   bin/kubectl apply -f config/samples/gang.yaml               # a gang that needs all of ib-1: nobody is bound
-  bin/kubectl describe podgroup train                         # ... and this says why
+  bin/kubectl describe pg train                               # ... and this says why
   bin/kubectl label node node-0005 quarantine-                # the gang is placed at once
 
 Scheduler: log %s, metrics %s
