@@ -106,7 +106,7 @@ func TestAllWaysOfCountingAreHeldTo(t *testing.T) {
 		devices          func([]*schedulingv1alpha1.Device)
 		want             int
 	}{
-		"NICs for all": {schedtest.Resources{"koordinator.sh/rdma": "8"}, schedtest.Resources{"koordinator.sh/rdma": "1"},
+		"NICs for all": {schedtest.Resources{"koordinator.sh/rdma": "11"}, schedtest.Resources{"koordinator.sh/rdma": "1"},
 			annotated(hint, `{"rdma":{"allocateStrategy":"ApplyForAll"}}`), nil, 2},
 		"NICs for all that are selected": {schedtest.Resources{"koordinator.sh/rdma": "8"}, schedtest.Resources{"koordinator.sh/rdma": "1"},
 			annotated(hint, `{"rdma":{"allocateStrategy":"ApplyForAll","selector":{"matchLabels":{"fast":"yes"}}}}`), label(1, "fast"), 8},
