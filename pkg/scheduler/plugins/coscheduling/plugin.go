@@ -132,7 +132,7 @@ func newPlugin(args framework.Arguments, h framework.Handle, topologyOf func(fra
 	}
 	return &plugin{
 		defaults: defaults, known: map[api.JobID]reading{}, alarm: &alarm{wake: h.Wake},
-		terms: terms, reservations: &known.reservations,
+		terms: terms, memory: known,
 		topology: func() (*v1alpha1.ClusterNetworkTopology, error) { return topologyOf(h) },
 		nodes:    func() corelisters.NodeLister { return h.InformerFactory().Core().V1().Nodes().Lister() },
 	}, nil
@@ -141,6 +141,8 @@ func newPlugin(args framework.Arguments, h framework.Handle, topologyOf func(fra
 // memory is what is kept from one configuration to the next, and no tenant can write.
 type memory struct {
 	reservations reservations
+	// limits are the time limits of gangs.
+	limits map[api.JobID]knownLimit
 }
 
 type plugin struct {
@@ -148,14 +150,12 @@ type plugin struct {
 	defaults gangs.Settings
 	// known are the gangs' settings as they were read last.
 	known map[api.JobID]reading
-	// limits are the conditions of time limits as they were set last.
-	limits map[api.JobID]knownLimit
 	// crowded are the groups that were sent back and that no idle nodes had room for since, by their ids.
 	crowded map[string]bool
 	alarm   *alarm
-	// terms are those of reservations, which outlive the configuration.
-	terms        reservationTerms
-	reservations *reservations
+	// terms are those of reservations.
+	terms reservationTerms
+	*memory
 	// topology and nodes are asked for where a gang is to be gathered.
 	topology func() (*v1alpha1.ClusterNetworkTopology, error)
 	nodes    func() corelisters.NodeLister
@@ -245,6 +245,8 @@ type gang struct {
 	minimum int32
 	// satisfied is true if the minimum is not asked for any more.
 	satisfied bool
+	// limit is what is known of its time limit; nil while nothing is.
+	limit *knownLimit
 	// unit is nil while the group cannot be formed, for which waits has the reason.
 	unit  *binding.Unit
 	waits *api.ValidateResult

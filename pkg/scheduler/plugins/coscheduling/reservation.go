@@ -207,7 +207,7 @@ func (s *session) review(r *reservation, now time.Time) {
 
 // end ends the reservation. Unless it served its purpose, its queue and namespace pause.
 func (s *session) end(r *reservation, how framework.ReservationEnd, why string, now time.Time) {
-	known := s.plugin.reservations
+	known := &s.plugin.reservations
 	delete(known.active, r.queue)
 	s.plugin.observer.ReservationEnded(how)
 	namespace, _, _ := strings.Cut(string(r.gang), "/")
@@ -244,7 +244,7 @@ func (s *session) end(r *reservation, how framework.ReservationEnd, why string, 
 // mostStarved returns the next gang to have a trial; nil when none is due. Gangs with fewer trials come first, then those of the highest
 // priority of pods, and then those that have waited longest.
 func (s *session) mostStarved(now time.Time) (most *api.JobInfo) {
-	known := s.plugin.reservations
+	known := &s.plugin.reservations
 	if s.plugin.terms.after <= 0 || now.Before(known.nextTrial) {
 		return nil
 	}
@@ -269,7 +269,7 @@ func (s *session) mostStarved(now time.Time) (most *api.JobInfo) {
 
 // reserve begins a reservation for the gang, if a trial finds nodes for it.
 func (s *session) reserve(job *api.JobInfo, now time.Time) {
-	known := s.plugin.reservations
+	known := &s.plugin.reservations
 	known.nextTrial = now.Add(trialInterval)
 	r := &reservation{gang: job.UID, uid: job.PodGroup.UID, queue: job.Queue, since: now}
 	if err := s.choose(r, job); err != nil {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -26,13 +25,13 @@ import (
 //	   ^                   | waiting time
 //	   +-- backoff -- Pending, TimedOut
 //
-// All gangs of a group wait and are sent back together: its time is that of the one whose time is up first. What is known is in the
-// condition TimeLimit of the PodGroups, so that the next leader goes on with it.
+// All gangs of a group wait and are sent back together: its time is that of the one whose time is up first. What is known is in memory, where no
+// tenant can write; the condition TimeLimit of the PodGroups reports it. A new leader begins all times again.
 
 // TimeLimit is the type of the condition that a gang with a waiting time has from when it is let in until it is placed.
 const TimeLimit = framework.GangTimeLimit
 
-// The reasons of that condition. Its LastTransitionTime is when the gang was let in, or sent back.
+// The reasons of that condition.
 const (
 	letIn    = "GangLetIn"
 	timedOut = framework.GangTimedOut
@@ -56,10 +55,14 @@ type limited struct {
 	tries int
 }
 
-// knownLimit is the condition that was last set on a PodGroup: what was written may not have come back yet.
+// knownLimit is what is known of one gang's time limit: when it was let in or sent back, and how often it was sent back.
 type knownLimit struct {
-	uid       types.UID
-	condition scheduling.PodGroupCondition
+	uid types.UID
+	// reason is letIn or timedOut, and since when that is so. message is what its condition says.
+	reason  string
+	since   time.Time
+	tries   int
+	message string
 }
 
 // holdBack finds the gangs that wait out a backoff, and keeps them from being let in and placed.
@@ -81,8 +84,8 @@ func (s *session) holdBack() {
 		held = true
 		for _, g := range l.gangs {
 			message := fmt.Sprintf("sent back until %s", clockTime(l.until))
-			if c := g.condition(TimeLimit); c != nil && c.Reason == timedOut {
-				message = c.Message
+			if g.limit != nil && g.limit.reason == timedOut {
+				message = g.limit.message
 			}
 			g.waits = &api.ValidateResult{Reason: timedOut, Message: message}
 			g.sendBack()
@@ -97,7 +100,7 @@ func (s *session) holdBack() {
 // limitOf enters the gang, with what is known of its time limit.
 func (s *session) limitOf(g *gang) {
 	if g.satisfied { // it waits for no minimum, and no other of its group waits for it
-		g.dropCondition(TimeLimit)
+		g.dropLimit()
 		return
 	}
 	l := s.limits[g.id]
@@ -106,33 +109,26 @@ func (s *session) limitOf(g *gang) {
 		s.limits[g.id] = l
 	}
 	l.gangs = append(l.gangs, g)
-	if last, ok := s.plugin.limits[g.UID]; ok && last.uid == g.PodGroup.UID {
-		if c := g.condition(TimeLimit); c == nil || !last.condition.LastTransitionTime.Before(&c.LastTransitionTime) {
-			g.dropCondition(TimeLimit)
-			g.PodGroup.Status.Conditions = append(slices.Clone(g.PodGroup.Status.Conditions), last.condition)
-		}
+	if known, ok := s.plugin.limits[g.UID]; ok && known.uid == g.PodGroup.UID {
+		g.limit = &known
+		l.tries = max(l.tries, known.tries)
+		s.setCondition(g, TimeLimit, known.reason, known.message)
+		return
 	}
-	if c := g.condition(TimeLimit); c != nil {
-		l.tries = max(l.tries, triesOf(c))
-	}
+	g.dropCondition(TimeLimit)
 }
 
-// backoffEnds is when the backoff ends that the group waits out; zero when there is none, or it is over. The clock may have been set
-// back since it began: nobody waits longer than the backoff for that.
+// backoffEnds is when the backoff ends that the group waits out; zero when there is none, or it is over.
 func (l *limited) backoffEnds(now time.Time) time.Time {
 	if l.placed() || l.inFlight() {
 		return time.Time{}
 	}
 	var ends time.Time
 	for _, g := range l.gangs {
-		c := g.condition(TimeLimit)
-		if c == nil || c.Reason != timedOut {
+		if g.limit == nil || g.limit.reason != timedOut {
 			continue
 		}
-		if c.LastTransitionTime.After(now.Add(time.Second)) {
-			c.LastTransitionTime = metav1.NewTime(now)
-		}
-		if end := c.LastTransitionTime.Add(l.backoff()); end.After(now) && end.After(ends) {
+		if end := g.limit.since.Add(l.backoff()); end.After(now) && end.After(ends) {
 			ends = end
 		}
 	}
@@ -186,8 +182,9 @@ func (s *session) limitWaits(now time.Time) (next time.Time) {
 	for _, l := range s.limits {
 		next = sooner(next, s.limitWait(l, now))
 		for _, g := range l.gangs {
-			if c := g.condition(TimeLimit); c != nil {
-				limits[g.UID] = knownLimit{g.PodGroup.UID, *c}
+			if g.limit != nil {
+				g.limit.tries = l.tries
+				limits[g.UID] = *g.limit
 			}
 		}
 	}
@@ -200,7 +197,7 @@ func (s *session) limitWait(l *limited, now time.Time) time.Time {
 	switch {
 	case l.placed(), s.isReservedFor(l):
 		for _, g := range l.gangs {
-			g.dropCondition(TimeLimit)
+			g.dropLimit()
 		}
 		return time.Time{}
 	case l.inFlight(): // its time goes on: if it fails after that it is sent back
@@ -230,8 +227,8 @@ func (l *limited) clock(s *session, now time.Time) (limit time.Duration, first *
 	for _, g := range l.gangs {
 		limit = min(limit, g.Settings.WaitingTime)
 		if g.PodGroup.Status.Phase != scheduling.PodGroupInqueue {
-			if c := g.condition(TimeLimit); c != nil && c.Reason == letIn {
-				g.dropCondition(TimeLimit)
+			if g.limit != nil && g.limit.reason == letIn {
+				g.dropLimit()
 			}
 			continue
 		}
@@ -247,15 +244,26 @@ func (l *limited) clock(s *session, now time.Time) (limit time.Duration, first *
 	return limit, first, since
 }
 
-// letInSince is when the gang was let in, which is now if that is not known. Nor is it known when the clock was set back since.
+// letInSince is when the gang was let in, which is now if that is not known.
 func (s *session) letInSince(g *gang, tries int, now time.Time) time.Time {
-	if c := g.condition(TimeLimit); c != nil && c.Reason == letIn && !c.LastTransitionTime.After(now.Add(time.Second)) {
-		return c.LastTransitionTime.Time
+	if g.limit != nil && g.limit.reason == letIn {
+		return g.limit.since
 	}
-	g.dropCondition(TimeLimit)
-	message := fmt.Sprintf("time-outs: %d; let in, and sent back if it is not placed within its waiting time", tries)
-	s.setCondition(g, TimeLimit, letIn, message)
+	s.setLimit(g, letIn, fmt.Sprintf("time-outs: %d; let in, and sent back if it is not placed within its waiting time", tries), now)
 	return now
+}
+
+// setLimit begins another time of the gang, which its condition reports.
+func (s *session) setLimit(g *gang, reason, message string, now time.Time) {
+	g.limit = &knownLimit{uid: g.PodGroup.UID, reason: reason, since: now, message: message}
+	g.dropCondition(TimeLimit)
+	s.setCondition(g, TimeLimit, reason, message)
+}
+
+// dropLimit ends the gang's time.
+func (g *gang) dropLimit() {
+	g.limit = nil
+	g.dropCondition(TimeLimit)
 }
 
 // timeOut sends all gangs of the group back.
@@ -268,20 +276,11 @@ func (s *session) timeOut(l *limited, first *gang, waited time.Duration, now tim
 	message := brief.Text(fmt.Sprintf("time-outs: %d; sent back until %s, the waiting time%s was up after %s, for: %s: %s",
 		l.tries, clockTime(now.Add(l.backoff())), whose, waited.Round(time.Second), wait.Reason, wait.Message))
 	for _, g := range l.gangs {
-		g.dropCondition(TimeLimit)
-		s.setCondition(g, TimeLimit, timedOut, message)
+		s.setLimit(g, timedOut, message, now)
 		g.sendBack()
 		s.TimedOut(g.UID)
 		s.RecordPodGroupEvent(g.PodGroup, v1.EventTypeWarning, timedOut, message)
 	}
-}
-
-// triesOf reads how often the gang was sent back, which the condition's message begins with.
-func triesOf(c *scheduling.PodGroupCondition) (tries int) {
-	if _, err := fmt.Sscanf(c.Message, "time-outs: %d;", &tries); err != nil || tries < 0 {
-		return 0
-	}
-	return tries
 }
 
 func clockTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

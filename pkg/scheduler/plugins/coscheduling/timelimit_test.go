@@ -204,45 +204,65 @@ func TestWhoIsNotSentBack(t *testing.T) {
 	}
 }
 
-// TestTimeLimitsOfTheNextLeader: it goes on with the time that the gang has waited, and with its tries.
-func TestTimeLimitsOfTheNextLeader(t *testing.T) {
+// TestTimeLimitsOutliveTheConfiguration: another configuration goes on with the time that the gang has waited, and with its tries; a new leader
+// begins again.
+func TestTimeLimitsOutliveTheConfiguration(t *testing.T) {
 	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
 		w.session()
 		w.pass(40*time.Second, 10*time.Second)
-		w.lead()
+		w.reload(limits)
 		w.pass(20*time.Second, 10*time.Second)
 		if got := w.condition("a", TimeLimit); got.Reason != timedOut || !strings.HasPrefix(got.Message, "time-outs: 1;") {
 			t.Fatalf("condition %s: %s, want the gang sent back a minute after it was let in", got.Reason, got.Message)
 		}
-		w.lead()
+		w.reload(limits)
 		time.Sleep(3 * time.Second)
 		w.session()
 		if got := w.condition("a", TimeLimit).Reason; got != timedOut || w.phase("a") != scheduling.PodGroupPending {
-			t.Fatalf("condition %s, want the next leader to keep to the backoff", got)
+			t.Fatalf("condition %s, want the next configuration to keep to the backoff", got)
 		}
 		w.pass(90*time.Second, time.Second)
 		if got := w.condition("a", TimeLimit); !strings.HasPrefix(got.Message, "time-outs: 2;") {
 			t.Errorf("condition %s: %s, want its second time-out", got.Reason, got.Message)
 		}
+		w.lead()
+		if back, _ := w.sentBack("a", 90*time.Second); !slices.Equal(back, []int{61}) || !strings.HasPrefix(w.condition("a", TimeLimit).Message, "time-outs: 1;") {
+			t.Errorf("with a new leader it is sent back after %v s, want 61 and its first time-out: %s", back, w.condition("a", TimeLimit).Message)
+		}
 	})
 }
 
-// TestAClockThatWasSetBack: what was noted in what is the future now holds nobody up.
-func TestAClockThatWasSetBack(t *testing.T) {
-	for _, reason := range []string{letIn, timedOut} {
-		t.Run(reason, func(t *testing.T) {
+// TestForgedTimeLimitsDecideNothing: a tenant may write and delete the condition, in either reason and with any date.
+func TestForgedTimeLimitsDecideNothing(t *testing.T) {
+	for name, forge := range map[string]func(*scheduling.PodGroupCondition){
+		"let in long ago": func(c *scheduling.PodGroupCondition) {
+			c.Reason, c.LastTransitionTime.Time = letIn, time.Now().Add(-time.Hour)
+		},
+		"let in in the future": func(c *scheduling.PodGroupCondition) {
+			c.Reason, c.LastTransitionTime.Time = letIn, time.Now().Add(time.Hour)
+		},
+		"sent back a million times": func(c *scheduling.PodGroupCondition) { c.Reason, c.Message = timedOut, "time-outs: 1000000; sent back" },
+		"deleted":                   nil,
+	} {
+		t.Run(name, func(t *testing.T) {
 			in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
 				w.session()
-				if reason == timedOut {
-					w.pass(60*time.Second, 10*time.Second)
+				for i := range 59 {
+					status := &w.job("a").PodGroup.Status
+					status.Conditions = nil
+					if forge != nil {
+						forged := scheduling.PodGroupCondition{Type: TimeLimit, Status: v1.ConditionTrue}
+						forge(&forged)
+						status.Conditions = append(status.Conditions, forged)
+					}
+					time.Sleep(time.Second)
+					if w.session(); w.phase("a") != scheduling.PodGroupInqueue || w.condition("a", TimeLimit).Reason != letIn {
+						t.Fatalf("after %d s it is %s, and its condition says %q", i+1, w.phase("a"), w.condition("a", TimeLimit).Message)
+					}
 				}
-				conditions := w.job("a").PodGroup.Status.Conditions
-				for i := range conditions {
-					conditions[i].LastTransitionTime.Time = time.Now().Add(24 * time.Hour)
-				}
-				w.lead()
-				if back, _ := w.sentBack("a", 90*time.Second); len(back) == 0 {
-					t.Error("the gang is not sent back any more")
+				time.Sleep(time.Second)
+				if w.session(); !strings.HasPrefix(w.condition("a", TimeLimit).Message, "time-outs: 1;") {
+					t.Errorf("after a minute its condition says %q, want it sent back for the first time", w.condition("a", TimeLimit).Message)
 				}
 			})
 		})
