@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transaction
+
+import (
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestANewLeaderCompletesTheGroupThatACrashLeft, and not the one of which a whole gang was evicted: its pods were created after the other
+// gang was bound.
+func TestANewLeaderCompletesTheGroupThatACrashLeft(t *testing.T) {
+	bound := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for name, tt := range map[string]struct {
+		created time.Duration
+		want    bool
+	}{
+		"a crash left it": {created: -time.Second, want: true},
+		"it was evicted":  {created: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCache(t)
+			for _, name := range []string{"x", "y"} {
+				c.AddPodGroupV1beta1(schedtest.MakePodGroup().Name(name).Queue("a").MinMember(1).Annotation(gangs.GroupsAnnotation, `["ns/x","ns/y"]`).Obj())
+			}
+			x := schedtest.MakePod().Name("x-0").Group("x").Node("n").Phase(v1.PodRunning).Annotation(binding.MinimumAnnotation, "1").
+				Annotation(gangs.BindGroupAnnotation, "ns/x,ns/y").Obj()
+			x.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(bound)}}
+			y := schedtest.MakePod().Name("y-0").Group("y").Obj()
+			y.CreationTimestamp = metav1.NewTime(bound.Add(tt.created))
+			c.AddPod(x)
+			c.AddPod(y)
+			session := sessions(t, c, 0)
+			for range 2 {
+				session(func(ssn *framework.Session) {
+					if got := ssn.Urgent(ssn.Jobs["ns/y"]); got != tt.want {
+						t.Errorf("the gang goes first: %t, want %t", got, tt.want)
+					}
+				})
+			}
+		})
+	}
+}
