@@ -28,7 +28,7 @@ func (w *world) starving(after string) string {
 	const plugin = "  - name: coscheduling\n"
 	conf := w.conf()
 	Expect(conf).To(ContainSubstring(plugin))
-	return strings.Replace(conf, plugin, plugin+"    arguments: {starvationAfter: "+after+"}\n", 1)
+	return strings.Replace(conf, plugin, plugin+"    arguments: {starvationAfter: "+after+", reservedPercent: 100}\n", 1)
 }
 
 // shown asks /debug/gangs for the gang.
@@ -155,7 +155,7 @@ var _ = Describe("A gang that waits for long", func() {
 		Expect(seen.Members).To(HaveKeyWithValue("pending", 3))
 	})
 
-	It("for room that small ones take as soon as there is some has nodes kept for it", func(ctx SpecContext) {
+	It("for room that small ones take as soon as there is some has nodes reserved for it", func(ctx SpecContext) {
 		w := newWorld(ctx, "gang-starves", 2, "2")
 		scheduler := w.start(ctx, w.starving("0s"))
 		large := gang{name: "large", size: 2, min: 2, cpu: "2"}
@@ -184,23 +184,23 @@ var _ = Describe("A gang that waits for long", func() {
 		Eventually(func() int { return w.bound(stream[0]) }).Should(Equal(1))
 		w.submit(ctx, large)
 
-		By("starving it without a guard")
+		By("starving it without a reservation")
 		for passed < 24 {
 			flow()
 			Expect(w.everBound(large)).To(BeZero())
 		}
-		Expect(w.condition(ctx, large, "StarvationGuard")()).To(BeEmpty())
+		Expect(w.condition(ctx, large, "NodeReservation")()).To(BeEmpty())
 
-		By("keeping nodes for it")
+		By("reserving nodes for it")
 		Expect(scheduler.ReplaceConf(w.starving("3s"))).To(Succeed())
-		Eventually(func() string { flow(); return w.condition(ctx, large, "StarvationGuard")() }).Should(And(HavePrefix("NodesKept"), ContainSubstring("2 nodes are kept")))
-		Expect(metricOf(ctx, scheduler, "volcano_starvation_guards")()).To(Equal("1"))
+		Eventually(func() string { flow(); return w.condition(ctx, large, "NodeReservation")() }).Should(And(HavePrefix("NodesReserved"), ContainSubstring("2 nodes are reserved")))
+		Expect(metricOf(ctx, scheduler, "volcano_node_reservations")()).To(Equal("1"))
 		seen, err := w.shown(ctx, scheduler, large.name)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(seen.Conditions).To(HaveKeyWithValue("StarvationGuard", HaveField("Reason", "NodesKept")))
+		Expect(seen.Conditions).To(HaveKeyWithValue("NodeReservation", HaveField("Reason", "NodesReserved")))
 		Eventually(func() int { flow(); return w.bound(large) }).Should(Equal(2))
-		Eventually(metricOf(ctx, scheduler, `volcano_starvation_guards_ended_total{end="placed"}`)).Should(Equal("1"))
-		Expect(metricOf(ctx, scheduler, "volcano_starvation_guards")()).To(Equal("0"))
+		Eventually(metricOf(ctx, scheduler, `volcano_node_reservations_ended_total{end="placed"}`)).Should(Equal("1"))
+		Expect(metricOf(ctx, scheduler, "volcano_node_reservations")()).To(Equal("0"))
 
 		By("letting the stream go on once it has ended")
 		w.deleteGang(ctx, large)
