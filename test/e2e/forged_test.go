@@ -127,17 +127,27 @@ var _ = Describe("The devices that a pod was given", func() {
 		Expect(create(corev1.DefaultSchedulerName, "")).To(refused(), "a pod that another scheduler binds")
 		Expect(create("volcano", "")).To(Succeed(), "a copy of a pod of ours, whose annotation the bind replaces")
 
+		annotate := func(pod, value string) error {
+			patch := []byte(fmt.Sprintf(`{"metadata": {"annotations": {%q: %s}}}`, annotation, value))
+			_, err := kube.CoreV1().Pods(w.name).Patch(ctx, pod, types.MergePatchType, patch, metav1.PatchOptions{})
+			return err
+		}
+		waiting := w.podOf(gang{name: "waiting"}, 0)
+		waiting.Annotations[annotation] = `{"gpu":[{"minor":0}]}`
+		waiting.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "test/not-yet"}}
+		waiting.Spec.SchedulerName = "volcano"
+		_, err := kube.CoreV1().Pods(w.name).Create(ctx, waiting, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(annotate(waiting.Name, `"{}"`)).To(refused(), "another value while it waits")
+		Expect(annotate(waiting.Name, "null")).To(Succeed(), "it may be removed while it waits")
+		Expect(annotate(waiting.Name, `"{}"`)).To(refused(), "a value while it waits")
+
 		w.start(ctx, w.conf())
 		g := gang{name: "g", size: 1, min: 1}
 		w.submit(ctx, g)
 		w.eventuallyRunning(g)
-		annotate := func(value string) error {
-			patch := []byte(fmt.Sprintf(`{"metadata": {"annotations": {%q: %s}}}`, annotation, value))
-			_, err := kube.CoreV1().Pods(w.name).Patch(ctx, g.member(0), types.MergePatchType, patch, metav1.PatchOptions{})
-			return err
-		}
-		Expect(annotate(`"{}"`)).To(refused())
-		Expect(annotate("null")).To(Succeed(), "what is not there")
+		Expect(annotate(g.member(0), `"{}"`)).To(refused())
+		Expect(annotate(g.member(0), "null")).To(Succeed(), "what is not there")
 	})
 })
 
