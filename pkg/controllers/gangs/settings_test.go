@@ -57,7 +57,7 @@ func TestSettingsOfAnnotationGangs(t *testing.T) {
 		"G5 5":                         {[]texts{{minimum: "3", waiting: "5"}}, 3, texts{mode: "Strict"}, []string{"pod-0 " + waiting}},
 		"G7 a group":                   {[]texts{{minimum: "3", groups: `["b/y","a/x"]`}}, 3, texts{mode: "Strict", groups: `["b/y","a/x"]`}, nil},
 		"G8 a group without the gang itself stays":          {[]texts{{minimum: "3", groups: `["a/y","a/z"]`}}, 3, texts{mode: "Strict", groups: `["a/y","a/z"]`}, []string{"pod-0 " + groups}},
-		"G10 a group that is no JSON":                       {[]texts{{minimum: "3", groups: `[a/x]`}}, 3, texts{mode: "Strict"}, []string{"pod-0 " + groups}},
+		"G10 a group that is no JSON stays, to be refused":  {[]texts{{minimum: "3", groups: `[a/x]`}}, 3, texts{mode: "Strict", groups: `[a/x]`}, []string{"pod-0 " + groups}},
 		"a group of thousands stays, to be refused":         {[]texts{{minimum: "3", groups: thousands}}, 3, texts{mode: "Strict", groups: thousands}, []string{"pod-0 " + groups}},
 		"a policy by its alias":                             {[]texts{{minimum: "3", gangs.MatchPolicyAlias: "only-waiting"}}, 3, texts{mode: "Strict", policy: "only-waiting"}, nil},
 		"an unknown policy":                                 {[]texts{{minimum: "3", policy: "ONLY"}}, 3, texts{mode: "Strict"}, []string{"pod-0 " + policy}},
