@@ -88,20 +88,20 @@ func TestOneThatCannotBeReckonedWithStopsNobody(t *testing.T) {
 			told:    "kinds of resources in spec.minResources: 101, it must be at most 100",
 		},
 		"of a pod with more terms, while another runs": {
-			objects: []runtime.Object{inQueueDefault(), runs, evilPodWith("terms of node affinity", 1001)},
-			told:    "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 1001, it must be at most 1000",
+			objects: []runtime.Object{inQueueDefault(), runs, evilPodWith("terms of node affinity", 101)},
+			told:    "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, it must be at most 100",
 		},
 		"of a pod with more labels in its selector": {
-			objects: []runtime.Object{inQueueDefault(), evilPodWith("a node selector", 1001)},
-			told:    "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 1001, it must be at most 1000",
+			objects: []runtime.Object{inQueueDefault(), evilPodWith("a node selector", 101)},
+			told:    "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, it must be at most 100",
 		},
 		"with more preferences": {
-			objects: []runtime.Object{inQueueDefault(), evilPodWith("preferred node affinity", 1001)},
-			told:    "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 1001, it must be at most 1000",
+			objects: []runtime.Object{inQueueDefault(), evilPodWith("preferred node affinity", 101)},
+			told:    "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, it must be at most 100",
 		},
 		"with a longer selector": {
-			objects: []runtime.Object{inQueueDefault(), evilPodWith("the selector of pod affinity", 1001)},
-			told:    "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 1001, it must be at most 1000",
+			objects: []runtime.Object{inQueueDefault(), evilPodWith("the selector of pod affinity", 101)},
+			told:    "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, it must be at most 100",
 		},
 		"with more values": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("values of node affinity", 10_001)},
@@ -124,11 +124,11 @@ func TestOneThatCannotBeReckonedWithStopsNobody(t *testing.T) {
 			told:    "pod waits: kinds of resources in requests of its containers: 101, it must be at most 100",
 		},
 		"with more tolerations": {
-			objects: []runtime.Object{inQueueDefault(), evilPodWith("tolerations", 1001)},
+			objects: []runtime.Object{inQueueDefault(), evilPodWith("tolerations", 101)},
 			told:    "pod waits: spec.tolerations: 1001, it must be at most 1000",
 		},
 		"with more volumes": {
-			objects: []runtime.Object{inQueueDefault(), evilPodWith("volumes", 1001)},
+			objects: []runtime.Object{inQueueDefault(), evilPodWith("volumes", 101)},
 			told:    "pod waits: spec.volumes: 1001, it must be at most 1000",
 		},
 		"with more containers": {
@@ -136,7 +136,7 @@ func TestOneThatCannotBeReckonedWithStopsNobody(t *testing.T) {
 			told:    "pod waits: containers: 1001, it must be at most 1000",
 		},
 		"with more ports": {
-			objects: []runtime.Object{inQueueDefault(), evilPodWith("host ports", 1001)},
+			objects: []runtime.Object{inQueueDefault(), evilPodWith("host ports", 101)},
 			told:    "pod waits: ports of the host in its containers: 1001, it must be at most 1000",
 		},
 		"a queue that is its own parent": {
