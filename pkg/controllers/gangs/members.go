@@ -26,6 +26,9 @@ const (
 	patchers, turn = 8, 500
 	// namedPods is how many pods a message names.
 	namedPods = 3
+	// reportingMembers bounds the members whose messages depend on what other members say: a change of one member's annotation must not
+	// cost a write for each of the others. The PodGroup's message is about all of them.
+	reportingMembers = 10
 )
 
 // podPatch is what is to be changed of a pod's annotations; nil deletes one.
@@ -51,6 +54,7 @@ func (c *controller) syncPods(ctx context.Context, g *gang) error {
 	if left > 0 && g.parked != "" {
 		c.queue.AddAfter(g.Name, left)
 	}
+	reporting := 0
 	for _, pod := range slices.Concat(g.members, g.strays) {
 		if pod.DeletionTimestamp != nil || finished(pod) {
 			continue
@@ -62,7 +66,14 @@ func (c *controller) syncPods(ctx context.Context, g *gang) error {
 			patch.set(gangAnnotation, g.Name.Name)
 		}
 		if left == 0 {
-			patch.set(messageAnnotation, g.messageFor(pod))
+			message, shared := g.messageFor(pod)
+			if shared {
+				reporting++
+			}
+			if shared && reporting > reportingMembers {
+				message = g.shortMessageFor(pod)
+			}
+			patch.set(messageAnnotation, message)
 		}
 		if len(patch.annotations) > 0 {
 			patches = append(patches, patch)
@@ -100,8 +111,8 @@ func (c *controller) patchPod(ctx context.Context, p *podPatch) error {
 	return nil
 }
 
-// messageFor is what the pod is told.
-func (g *gang) messageFor(pod *corev1.Pod) string {
+// messageFor returns the pod's message. shared reports whether it depends on what others than the pod say of the gang.
+func (g *gang) messageFor(pod *corev1.Pod) (message string, shared bool) {
 	mistakes := misnamed(pod)
 	switch {
 	case astray(pod):
@@ -111,13 +122,24 @@ func (g *gang) messageFor(pod *corev1.Pod) string {
 			Want: fmt.Sprintf("%s, as %s says, or nothing", brief.Value(group), v1beta1.KubeGroupNameAnnotationKey),
 		})
 	case g.parked != "":
-		return sentences(mistakes, g.parked)
+		return sentences(mistakes, g.parked), true
 	case pod == g.decider:
 		mistakes = append(mistakes, g.mistakes...)
 	default:
-		mistakes = append(mistakes, g.disagreements(pod)...)
+		disagreements := g.disagreements(pod)
+		mistakes, shared = append(mistakes, disagreements...), len(disagreements) > 0
 	}
-	return sentences(mistakes)
+	return sentences(mistakes), shared
+}
+
+// shortMessageFor returns the message of a pod beyond the reporting members. It does not change with the settings of the gang: a pod
+// that has no PodGroup yet refers to the reporting members.
+func (g *gang) shortMessageFor(pod *corev1.Pod) string {
+	if g.parked == "" || pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] != "" {
+		return sentences(misnamed(pod))
+	}
+	return sentences(misnamed(pod), fmt.Sprintf("the gang %s is not scheduled; the annotation %s of its %d oldest members says why",
+		g.Name, messageAnnotation, reportingMembers))
 }
 
 // mistaken says what of the gang cannot be taken as it is written, and which members say otherwise.

@@ -169,6 +169,63 @@ func TestALargeGangTakesTurns(t *testing.T) {
 	})
 }
 
+// TestOneChangedMemberCostsFewPatches: the settings of a gang are those of its oldest member, and every change of them changes
+// what is wrong with those of the others.
+func TestOneChangedMemberCostsFewPatches(t *testing.T) {
+	tests := map[string]struct {
+		said map[string]string
+		flip []map[string]string
+		// waiting: no member is in a PodGroup before the last change.
+		waiting bool
+	}{
+		"the oldest says something else than the others": {
+			said: map[string]string{gangs.MinAvailableAnnotation: "40", gangs.WaitingTimeAnnotation: "10m"},
+			flip: []map[string]string{{gangs.WaitingTimeAnnotation: "11m"}, {gangs.WaitingTimeAnnotation: "12m"}, {gangs.WaitingTimeAnnotation: "10m"}},
+		},
+		"the oldest no longer says the only minimum": {
+			flip: []map[string]string{{gangs.MinAvailableAnnotation: "40"}, {gangs.MinAvailableAnnotation: "x"}, {gangs.MinAvailableAnnotation: "y"}, {gangs.MinAvailableAnnotation: "39"}},
+		},
+		"the oldest has a minimum that cannot be read": {
+			waiting: true,
+			flip:    []map[string]string{{gangs.MinAvailableAnnotation: "x"}, {gangs.MinAvailableAnnotation: "y"}, {gangs.MinAvailableAnnotation: "-1"}},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				change := func(said map[string]string) {
+					w.changePod("p000", func(pod *corev1.Pod) { maps.Copy(pod.Annotations, said) })
+				}
+				for i := range 40 {
+					w.member(fmt.Sprintf("p%03d", i), test.said)
+				}
+				w.settle()
+				if len(test.said) == 0 && !test.waiting {
+					change(test.flip[0])
+					w.settle()
+				}
+				if got := w.in("p039") == ""; got != test.waiting {
+					t.Fatalf("the last member waits for a PodGroup: %t, want %t", got, test.waiting)
+				}
+				for _, said := range test.flip {
+					w.writes()
+					change(said)
+					w.settle()
+					written := w.writes()
+					patches := len(slices.DeleteFunc(written, func(write string) bool { return write != "patch pods" }))
+					if patches > reportingMembers+1 {
+						t.Errorf("%v on one member: %d patches of pods, want at most %d", said, patches, reportingMembers+1)
+					}
+				}
+				if test.waiting {
+					expectTold(t, w.told("p001"), gangs.MinAvailableAnnotation, "-1")
+					expectTold(t, w.told("p039"), "the gang a/g is not scheduled", messageAnnotation, fmt.Sprint(reportingMembers))
+				}
+			})
+		})
+	}
+}
+
 // TestDisruptionBudgetsOfPods: as with upstream the least available counts where a pod says both.
 func TestDisruptionBudgetsOfPods(t *testing.T) {
 	w := &want{annotations: map[string]string{}, labels: map[string]string{}}
