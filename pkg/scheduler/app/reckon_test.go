@@ -124,11 +124,11 @@ func TestOneThatCannotBeReckonedWithStopsNobody(t *testing.T) {
 			told:    "pod waits: kinds of resources in requests of its containers: 101, it must be at most 100",
 		},
 		"with more tolerations": {
-			objects: []runtime.Object{inQueueDefault(), evilPodWith("tolerations", 101)},
+			objects: []runtime.Object{inQueueDefault(), evilPodWith("tolerations", 1001)},
 			told:    "pod waits: spec.tolerations: 1001, it must be at most 1000",
 		},
 		"with more volumes": {
-			objects: []runtime.Object{inQueueDefault(), evilPodWith("volumes", 101)},
+			objects: []runtime.Object{inQueueDefault(), evilPodWith("volumes", 1001)},
 			told:    "pod waits: spec.volumes: 1001, it must be at most 1000",
 		},
 		"with more containers": {
@@ -136,7 +136,7 @@ func TestOneThatCannotBeReckonedWithStopsNobody(t *testing.T) {
 			told:    "pod waits: containers: 1001, it must be at most 1000",
 		},
 		"with more ports": {
-			objects: []runtime.Object{inQueueDefault(), evilPodWith("host ports", 101)},
+			objects: []runtime.Object{inQueueDefault(), evilPodWith("host ports", 1001)},
 			told:    "pod waits: ports of the host in its containers: 1001, it must be at most 1000",
 		},
 		"a queue that is its own parent": {
