@@ -3,12 +3,19 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"time"
 
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"volcano.sh/volcano/pkg/scheduler/api"
 
 	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
 )
 
@@ -28,13 +35,78 @@ func (s shape) deviceObjects() []runtime.Object {
 	for _, node := range s.nodeList() {
 		objects = append(objects, schedulertesting.NodeDevices(node.Name, devices...))
 	}
+	objects = append(objects, s.sharedSlices()...)
+	wanted := schedulertesting.DeviceRequest("gpu", deviceClass, 1)
+	if s.shared > 0 {
+		wanted = schedulertesting.DeviceRequest("gpu", deviceClass, 1, fmt.Sprintf(`device.attributes[%q].model == "none"`, schedulertesting.DeviceDriver))
+	}
 	for gang := range s.gangs {
 		for i := range s.gangSize {
 			pod := schedulertesting.MakePod().Name(podName(gang, i)).Obj()
-			objects = append(objects, schedulertesting.DeviceClaimFor(pod, deviceTemplate, schedulertesting.DeviceRequest("gpu", deviceClass, 1)))
+			objects = append(objects, schedulertesting.DeviceClaimFor(pod, deviceTemplate, wanted))
 		}
 	}
 	return objects
+}
+
+// sharedDevices is how many devices a shared slice has.
+const sharedDevices = 64
+
+func sharedName(i int) string { return fmt.Sprintf("shared-%03d", i) }
+
+// sharedSlices are slices that all nodes reach by a selector, each a pool of its own.
+func (s shape) sharedSlices() []runtime.Object {
+	var devices []string
+	for i := range sharedDevices {
+		devices = append(devices, fmt.Sprintf("nic-%d model=nic", i))
+	}
+	var shared []runtime.Object
+	for i := range s.shared {
+		slice := schedulertesting.NodeDevices(sharedName(i), devices...)
+		slice.Name, slice.Spec.NodeName, slice.Spec.NodeSelector = sharedName(i), nil, everyNode()
+		shared = append(shared, slice)
+	}
+	return shared
+}
+
+func everyNode() *v1.NodeSelector {
+	return &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpExists}}}}}
+}
+
+// allSearched is an error unless a pod that waits was refused for its devices by each node: a session that has searched for too long
+// takes less time.
+func (s shape) allSearched(ssn *sessiontest.Session) error {
+	const refusal = "node(s) have no free device"
+	for _, job := range ssn.Jobs {
+		for uid := range job.TaskStatusIndex[api.Pending] {
+			if errs := job.NodesFitErrors[uid]; errs == nil || !strings.Contains(errs.Error(), fmt.Sprint(s.nodes)) || !strings.Contains(errs.Error(), refusal) {
+				return fmt.Errorf("pod %s: found %v, want %d nodes with %q", job.Tasks[uid].Name, errs, s.nodes, refusal)
+			}
+		}
+	}
+	return nil
+}
+
+// changeSlice changes a device of a shared slice, and waits until informers show that.
+func changeSlice(cluster *sessiontest.Cluster) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	client := cluster.Handle().KubeClient().ResourceV1().ResourceSlices()
+	slice, err := client.Get(ctx, sharedName(0), metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	slice = slice.DeepCopy()
+	slice.Spec.Pool.Generation++
+	slice.Spec.Devices[0].Name += "-new"
+	if _, err := client.Update(ctx, slice, metav1.UpdateOptions{}); err != nil {
+		return err
+	}
+	lister := cluster.Handle().InformerFactory().Resource().V1().ResourceSlices().Lister()
+	return wait.PollUntilContextCancel(ctx, time.Millisecond, true, func(context.Context) (bool, error) {
+		shown, err := lister.Get(slice.Name)
+		return err == nil && shown.Spec.Pool.Generation == slice.Spec.Pool.Generation, err
+	})
 }
 
 // withDevices has the side's plugin for devices look for them: ours, or upstream's predicates.
@@ -44,7 +116,7 @@ func (s *side) withDevices(conf string) string {
 	conf = strings.Replace(conf, predicates+arguments, predicates, 1) // which are given again
 	conf = strings.Replace(conf, predicates, fmt.Sprintf("%s%s      predicate.DynamicResourceAllocationEnable: %v\n", predicates, arguments, s.Name == insession.Upstream), 1)
 	if s.Name == insession.Ours {
-		conf += "  - name: dynamicresources\n"
+		conf += "  - name: dynamicresources\n    arguments:\n      dynamicresources.searchSeconds: 60\n" // a loaded machine searches for longer, too
 	}
 	return conf
 }

@@ -110,11 +110,21 @@ func (b *bench) run(s *side, sh shape, cluster *sessiontest.Cluster) (run, error
 	if sh.changing {
 		cluster.Cache().AddPod(newcomer(world.Nodes[len(world.Nodes)/2]))
 	}
-	if sh.unlike > 0 || sh.free > 0 {
+	if sh.shared > 0 {
+		if err := changeSlice(cluster); err != nil {
+			return run{}, fmt.Errorf("changing a slice: %w", err)
+		}
+	}
+	if sh.unlike > 0 || sh.free > 0 || sh.shared > 0 {
 		again := cluster.Open(s.Registry, s.confFor(sh))
 		runtime.GC()
 		r.again = insession.Timed("again", func() { again.Run(action) })
 		again.Close()
+		if sh.shared > 0 {
+			if err := sh.allSearched(again); err != nil {
+				return run{}, err
+			}
+		}
 	}
 	return r, check(world, sh, r.placement)
 }

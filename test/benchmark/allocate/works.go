@@ -72,6 +72,9 @@ type shape struct {
 	bound bool
 	// devices gives each node so many devices, and each pod a claim on one that is made from a template; zero for none.
 	devices int
+	// shared are slices of devices that all nodes reach, and that no claim suits: then pods wait for a model that no node has, and one of
+	// the slices changes before the other session of the same cluster.
+	shared int
 	// ownSizes has each pod ask for another amount.
 	ownSizes bool
 	// hyperNodes has gangs ask for one cluster in upstream's way, as a hard HyperNode, on both sides.
@@ -173,6 +176,8 @@ func works() []work {
 			shape: shape{nodes: 5000, gangs: 1, gangSize: 200, cpu: "1", devices: 8}},
 		{name: "dragangs", title: "1,000 nodes of 8 devices, 500 gangs of 4 with a device each", ratio: 10,
 			shape: shape{nodes: 1000, gangs: 500, gangSize: 4, cpu: "1", devices: 8}},
+		{name: "sharedslices", title: "5,000 nodes of 8 devices that reach 100 shared slices of 64, of which one changes while a pod waits for a device", again: 100 * time.Millisecond,
+			shape: shape{nodes: 5000, gangs: 1, gangSize: 1, cpu: "1", devices: 8, shared: 100}},
 	}
 }
 

@@ -67,7 +67,7 @@ func (s *session) couples(namespace string, claim *resourceapi.ResourceClaim) bo
 	if s.list() != nil {
 		return true
 	}
-	shared := s.devices.inventory.shared()
+	shared := s.devices.inventory.forSeveral()
 	if len(shared) == 0 {
 		return false
 	}

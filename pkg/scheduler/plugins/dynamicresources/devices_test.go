@@ -158,7 +158,7 @@ func TestNodesThatComeAndGo(t *testing.T) {
 				t.Fatal("a node without devices has some")
 			}
 		}
-		if n := len(w.plugin.devices.inventory.reached); n > 2 {
+		if n := len(w.plugin.devices.inventory.seen); n > 2 {
 			t.Errorf("what %d nodes reach is kept", n)
 		}
 	})

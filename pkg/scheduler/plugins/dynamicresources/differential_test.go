@@ -234,7 +234,7 @@ func (w *randomWorld) search(node *v1.Node, claims []*resourceapi.ResourceClaim)
 // withoutTwice are the slices without those of pools that have a device twice for the node.
 func (w *randomWorld) withoutTwice(node *v1.Node) []*resourceapi.ResourceSlice {
 	var list []*resourceapi.ResourceSlice
-	for _, s := range w.inventory.reach(node).sound {
+	for _, s := range w.inventory.reach(node).sound() {
 		list = append(list, s.ResourceSlice)
 	}
 	return list
@@ -262,7 +262,7 @@ func (w *randomWorld) take(t *testing.T, seed uint64, node *v1.Node, claims []*r
 		return
 	}
 	only := structured.AllocatedState{AllocatedDevices: state.AllocatedDevices.Clone(), AllocatedSharedDeviceIDs: state.AllocatedSharedDeviceIDs, AggregatedCapacity: state.AggregatedCapacity}
-	for _, s := range w.inventory.reach(node).all {
+	for _, s := range w.inventory.reach(node).all() {
 		for _, id := range s.ids {
 			if !chosen.Has(id) {
 				only.AllocatedDevices.Insert(id)

@@ -9,22 +9,26 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/utils/ptr"
 )
 
 // inventory are the devices of a cluster by the nodes that reach them. The allocator looks at all slices that it is given, for
-// each node; here each node has its own.
+// each node; here each node has its own. What depends on shared slices alone is computed once for all nodes that reach the same ones.
 type inventory struct {
 	mu    sync.Mutex
 	known map[string]*slice
 	// byNode are the slices of one node, elsewhere those that several may reach, both by name.
 	byNode    map[string][]*slice
 	elsewhere []*slice
-	// reached are what nodes reach, as they were when somebody asked last, since the inventory changed: those that were asked about in this
-	// session, and in the one before.
-	reached, reachedBefore map[string]*reach
+	// owned are the parts of byNode, and shared those of elsewhere by the places of their slices in it, of nodes that were asked about.
+	owned  map[string]*part
+	shared map[string]*part
+	// seen are the nodes that were asked about in this session, and seenBefore those of the one before. They hold as long as elsewhere has
+	// slices of the same nodes.
+	seen, seenBefore map[string]*view
 	// partitionable is true if devices of one slice may be of several nodes (KEP-4815); slices that say so do not count otherwise.
 	partitionable bool
 }
@@ -45,19 +49,10 @@ type slice struct {
 	selections
 }
 
-// reach is what a node reaches.
-type reach struct {
-	node *v1.Node
-	// sound are the slices of the newest generation of pools that have no device twice; others are not allocated from.
-	sound []*slice
-	// all are those that the allocator needs to say whether it can tell all devices.
-	all []*slice
-	// pools are how many pools the sound ones are of.
-	pools int
-}
-
 func newInventory(partitionable bool) *inventory {
-	return &inventory{partitionable: partitionable, known: map[string]*slice{}, byNode: map[string][]*slice{}, reached: map[string]*reach{}}
+	return &inventory{
+		partitionable: partitionable, known: map[string]*slice{}, byNode: map[string][]*slice{}, owned: map[string]*part{}, shared: map[string]*part{}, seen: map[string]*view{},
+	}
 }
 
 func newSlice(of *resourceapi.ResourceSlice) *slice {
@@ -100,16 +95,12 @@ func (s *slice) reachable(name *string, all *bool, selector *v1.NodeSelector) {
 func (n *inventory) update(now []*resourceapi.ResourceSlice) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	changed := false
 	for _, one := range now {
 		if old := n.known[one.Name]; old == nil || old.ResourceSlice != one {
-			changed = true
-			n.remove(old)
-			n.add(newSlice(one))
+			n.replace(old, newSlice(one))
 		}
 	}
 	if len(n.known) > len(now) {
-		changed = true
 		there := make(map[string]bool, len(now))
 		for _, one := range now {
 			there[one.Name] = true
@@ -120,10 +111,39 @@ func (n *inventory) update(now []*resourceapi.ResourceSlice) {
 			}
 		}
 	}
-	n.reached, n.reachedBefore = map[string]*reach{}, n.reached
-	if changed {
-		n.reachedBefore = nil
+	used := make(map[string]*part, len(n.shared))
+	for _, one := range n.seen {
+		if known := n.shared[one.places]; known != nil {
+			used[one.places] = known
+		}
 	}
+	n.seen, n.seenBefore, n.shared = map[string]*view{}, n.seen, used
+}
+
+// replace puts the slice in the place of its former version; nil for none. Where the same nodes reach both, what else is known of them
+// still holds.
+func (n *inventory) replace(old, s *slice) {
+	at := slices.Index(n.elsewhere, old)
+	if at < 0 || !sameNodes(old.ResourceSlice, s.ResourceSlice) {
+		n.remove(old)
+		n.add(s)
+		return
+	}
+	n.known[s.Name] = s
+	n.elsewhere = slices.Clone(n.elsewhere)
+	n.elsewhere[at] = s
+	for places := range n.shared {
+		if hasPlace(places, at) {
+			delete(n.shared, places)
+		}
+	}
+}
+
+// sameNodes reports whether the same nodes reach both slices. Of slices that say so device by device it is false.
+func sameNodes(l, r *resourceapi.ResourceSlice) bool {
+	return equality.Semantic.DeepEqual(l.Spec.NodeName, r.Spec.NodeName) && equality.Semantic.DeepEqual(l.Spec.AllNodes, r.Spec.AllNodes) &&
+		equality.Semantic.DeepEqual(l.Spec.NodeSelector, r.Spec.NodeSelector) &&
+		!ptr.Deref(l.Spec.PerDeviceNodeSelection, false) && !ptr.Deref(r.Spec.PerDeviceNodeSelection, false)
 }
 
 func byName(l, r *slice) int { return cmp.Compare(l.Name, r.Name) }
@@ -135,9 +155,11 @@ func (n *inventory) add(s *slice) {
 	}
 	if node := ptr.Deref(s.Spec.NodeName, ""); node != "" {
 		n.byNode[node] = inserted(n.byNode[node], s)
+		delete(n.owned, node)
 		return
 	}
 	n.elsewhere = inserted(n.elsewhere, s)
+	n.forgetShared()
 }
 
 func (n *inventory) remove(s *slice) {
@@ -148,8 +170,10 @@ func (n *inventory) remove(s *slice) {
 	node := ptr.Deref(s.Spec.NodeName, "")
 	if node == "" {
 		n.elsewhere = removed(n.elsewhere, s)
+		n.forgetShared()
 		return
 	}
+	delete(n.owned, node)
 	if n.byNode[node] = removed(n.byNode[node], s); len(n.byNode[node]) == 0 {
 		delete(n.byNode, node)
 	}
@@ -165,32 +189,16 @@ func removed(list []*slice, s *slice) []*slice {
 	return slices.DeleteFunc(slices.Clone(list), func(other *slice) bool { return other == s })
 }
 
-// shared are the slices that several nodes may reach.
-func (n *inventory) shared() []*slice {
+// forgetShared forgets which shared slices nodes reach.
+func (n *inventory) forgetShared() {
+	n.shared, n.seen, n.seenBefore = map[string]*part{}, map[string]*view{}, nil
+}
+
+// forSeveral are the slices that several nodes may reach.
+func (n *inventory) forSeveral() []*slice {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.elsewhere
-}
-
-// reach returns what the node reaches.
-func (n *inventory) reach(node *v1.Node) *reach {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, known := range []*reach{n.reached[node.Name], n.reachedBefore[node.Name]} {
-		if known != nil && known.node == node {
-			n.reached[node.Name] = known
-			return known
-		}
-	}
-	r := &reach{node: node, all: slices.Clone(n.byNode[node.Name])}
-	for _, s := range n.elsewhere {
-		if s.reachedFrom(node) {
-			r.all = append(r.all, s)
-		}
-	}
-	r.sound, r.pools = sound(r.all)
-	n.reached[node.Name] = r
-	return r
 }
 
 // reachedFrom is true of a slice some device of which the node reaches. Of one whose selector cannot be read that is for the
@@ -198,30 +206,4 @@ func (n *inventory) reach(node *v1.Node) *reach {
 func (s *slice) reachedFrom(node *v1.Node) bool {
 	return s.unread || s.everyNode || s.nodes[node.Name] ||
 		slices.ContainsFunc(s.selectors, func(selector *nodeaffinity.NodeSelector) bool { return selector.Match(node) })
-}
-
-// sound returns the slices that devices may be allocated from, and how many pools they are of.
-func sound(all []*slice) ([]*slice, int) {
-	newest := map[poolID]int64{}
-	for _, s := range all {
-		newest[s.pool] = max(newest[s.pool], s.Spec.Pool.Generation)
-	}
-	seen, twice := map[structured.DeviceID]bool{}, map[poolID]bool{}
-	current := make([]*slice, 0, len(all))
-	for _, s := range all {
-		if s.Spec.Pool.Generation != newest[s.pool] {
-			continue
-		}
-		current = append(current, s)
-		for _, id := range s.ids {
-			twice[s.pool] = twice[s.pool] || seen[id]
-			seen[id] = true
-		}
-	}
-	current = slices.DeleteFunc(current, func(s *slice) bool { return twice[s.pool] })
-	pools := map[poolID]bool{}
-	for _, s := range current {
-		pools[s.pool] = true
-	}
-	return current, len(pools)
 }

@@ -159,7 +159,7 @@ func TestWhatIsKnownOfASliceIsNotLookedUpForEver(t *testing.T) {
 			t.Fatal(got)
 		}
 		looked := 0
-		for _, s := range d.inventory.reach(w.nodes["n"].Node).sound {
+		for _, s := range d.inventory.reach(w.nodes["n"].Node).sound() {
 			looked++
 			s.kept = map[selectionKey][]bool{{}: {true}}
 			if _, err := s.suiting(ctx, d.compiled.Cache, &choice{}, selectionKey{}); !errors.Is(err, errSlow) {

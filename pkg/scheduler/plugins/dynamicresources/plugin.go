@@ -10,7 +10,7 @@
 //	        revert       withdraw the reservation, and the allocation if nobody else uses it, then revert
 //
 // A plan says which devices a pod's claims would have on a node (plan.go): each claim is read and looked at (claims.go), what the node
-// reaches is found (inventory.go), what cannot be is told from a matching of requests with devices (demand.go, matching.go,
+// reaches is found (inventory.go, reach.go), what cannot be is told from a matching of requests with devices (demand.go, matching.go,
 // selection.go), and the rest is the allocator's (search.go), with a limit to its time. A plan may give other devices to claims of
 // members that were placed on the node before. Which pods have equal claims, and so share what is found, is in alike.go. Assume has
 // the ledger show devices as allocated (hold.go, ledger.go). What is assumed outlives sessions and configurations: it is in the devices

@@ -136,36 +136,23 @@ func (d *devices) newSearch(ctx context.Context, r *reach, claims []*resourceapi
 	if err := d.compileAll(ctx, claims); err != nil {
 		return nil, err
 	}
-	s := &search{devices: d, ctx: ctx, reach: r, offered: r.sound}
+	s := &search{devices: d, ctx: ctx, reach: r}
 	if wantsAll(claims) {
-		s.offered = r.all
-	} else if err := s.leaveOut(claims); err != nil {
-		return nil, err
+		s.offered = r.all()
+	} else {
+		for _, part := range []*part{r.own, r.shared} {
+			kept, err := part.suitingAny(ctx, d, claims)
+			if err != nil {
+				return nil, err
+			}
+			s.offered = append(s.offered, kept...)
+		}
 	}
 	for _, one := range s.offered {
 		s.ids = append(s.ids, one.ids...)
 		s.raw = append(s.raw, one.ResourceSlice)
 	}
 	return s, nil
-}
-
-// leaveOut leaves out slices of several nodes none of whose devices suits any claim: they may be many, and large.
-func (s *search) leaveOut(claims []*resourceapi.ResourceClaim) error {
-	kept := make([]*slice, 0, len(s.offered))
-	for _, one := range s.offered {
-		keep := one.ofOneNode()
-		if !keep {
-			var err error
-			if keep, err = s.suitsAny(s.ctx, one, claims); err != nil {
-				return err
-			}
-		}
-		if keep {
-			kept = append(kept, one)
-		}
-	}
-	s.offered = kept
-	return nil
 }
 
 // ofOneNode is true of a slice whose devices are all of one node.
@@ -199,7 +186,7 @@ type found struct {
 
 // solve finds devices for the claims beside what is allocated; none in what it returns means that there are none.
 func (s *search) solve(claims []*resourceapi.ResourceClaim, state structured.AllocatedState) (found, error) {
-	if s.reach.pools == 1 && asksForOne(claims) { // what there is to find the allocator finds at once, and always the same
+	if s.reach.pools() == 1 && asksForOne(claims) { // what there is to find the allocator finds at once, and always the same
 		allocations, err := s.allocate(claims, state)
 		return found{allocations: allocations}, err
 	}

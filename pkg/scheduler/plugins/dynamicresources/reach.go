@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/structured"
+)
+
+// reach is what a node reaches: slices of its own, and shared ones. No pool has slices in both parts.
+type reach struct {
+	node        *v1.Node
+	own, shared *part
+}
+
+// pools is how many pools devices may be allocated from.
+func (r *reach) pools() int { return len(r.own.pools) + len(r.shared.pools) }
+
+// all are the slices of both parts.
+func (r *reach) all() []*slice { return slices.Concat(r.own.all, r.shared.all) }
+
+// part are slices that a node reaches, or each of several nodes.
+type part struct {
+	// sound are the slices of the newest generation of pools that have no device twice; others are not allocated from.
+	sound []*slice
+	// all are those that the allocator needs to say whether it can tell all devices.
+	all []*slice
+	// pools are those of the sound slices, and named those of all.
+	pools, named map[poolID]bool
+	// ofOneNode is true if all slices are of one node.
+	ofOneNode bool
+
+	mu sync.Mutex
+	// suiting are the sound slices that suit claims, by all that the claims select devices by.
+	suiting map[string][]*slice
+}
+
+// nothing is the part of nodes without slices.
+var nothing = newPart(nil)
+
+func newPart(all []*slice) *part {
+	p := &part{all: all, named: map[poolID]bool{}, ofOneNode: true}
+	p.sound, p.pools = sound(all)
+	for _, s := range all {
+		p.named[s.pool] = true
+		p.ofOneNode = p.ofOneNode && s.ofOneNode()
+	}
+	return p
+}
+
+// sound returns the slices that devices may be allocated from, and their pools.
+func sound(all []*slice) ([]*slice, map[poolID]bool) {
+	newest := map[poolID]int64{}
+	for _, s := range all {
+		newest[s.pool] = max(newest[s.pool], s.Spec.Pool.Generation)
+	}
+	seen, twice := map[structured.DeviceID]bool{}, map[poolID]bool{}
+	current := make([]*slice, 0, len(all))
+	for _, s := range all {
+		if s.Spec.Pool.Generation != newest[s.pool] {
+			continue
+		}
+		current = append(current, s)
+		for _, id := range s.ids {
+			twice[s.pool] = twice[s.pool] || seen[id]
+			seen[id] = true
+		}
+	}
+	current = slices.DeleteFunc(current, func(s *slice) bool { return twice[s.pool] })
+	pools := map[poolID]bool{}
+	for _, s := range current {
+		pools[s.pool] = true
+	}
+	return current, pools
+}
+
+// view is what is known of a node: the places of the shared slices that it reaches, and what it reached when it was asked about last.
+type view struct {
+	node   *v1.Node
+	places string
+	// own and shared are those of which reach was made.
+	own, shared *part
+	reach       *reach
+}
+
+// reach returns what the node reaches.
+func (n *inventory) reach(node *v1.Node) *reach {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	seen := n.viewOf(node)
+	own, shared := n.ownPart(node.Name), n.sharedPart(seen.places)
+	if seen.reach != nil && seen.own == own && seen.shared == shared {
+		return seen.reach
+	}
+	seen.own, seen.shared = own, shared
+	seen.reach = &reach{node: node, own: own, shared: shared}
+	for pool := range own.named {
+		if shared.named[pool] { // whether a pool is sound depends on all its slices
+			seen.reach = &reach{node: node, own: newPart(slices.Concat(own.all, shared.all)), shared: nothing}
+			break
+		}
+	}
+	return seen.reach
+}
+
+func (n *inventory) viewOf(node *v1.Node) *view {
+	for _, known := range []*view{n.seen[node.Name], n.seenBefore[node.Name]} {
+		if known != nil && known.node == node {
+			n.seen[node.Name] = known
+			return known
+		}
+	}
+	places := make([]byte, (len(n.elsewhere)+7)/8)
+	for at, s := range n.elsewhere {
+		if s.reachedFrom(node) {
+			places[at/8] |= 1 << (at % 8)
+		}
+	}
+	made := &view{node: node, places: string(places)}
+	n.seen[node.Name] = made
+	return made
+}
+
+// hasPlace reports whether the place is one of the places, which have a bit each.
+func hasPlace(places string, at int) bool { return places[at/8]&(1<<(at%8)) != 0 }
+
+func (n *inventory) ownPart(node string) *part {
+	if len(n.byNode[node]) == 0 {
+		return nothing
+	}
+	if n.owned[node] == nil {
+		n.owned[node] = newPart(n.byNode[node])
+	}
+	return n.owned[node]
+}
+
+func (n *inventory) sharedPart(places string) *part {
+	if n.shared[places] == nil {
+		var all []*slice
+		for at, s := range n.elsewhere {
+			if hasPlace(places, at) {
+				all = append(all, s)
+			}
+		}
+		n.shared[places] = newPart(all)
+	}
+	return n.shared[places]
+}
+
+// suitingAny returns the part's sound slices that claims may be allocated from: without those of several nodes none of whose devices suits
+// any claim, for they may be many, and large.
+func (p *part) suitingAny(ctx context.Context, d *devices, claims []*resourceapi.ResourceClaim) ([]*slice, error) {
+	if p.ofOneNode {
+		return p.sound, nil
+	}
+	key, err := d.selectedBy(claims)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	kept, known := p.suiting[key]
+	p.mu.Unlock()
+	if known {
+		return kept, nil
+	}
+	for _, one := range p.sound {
+		keep := one.ofOneNode()
+		if !keep {
+			if keep, err = d.suitsAny(ctx, one, claims); err != nil {
+				return nil, err
+			}
+		}
+		if keep {
+			kept = append(kept, one)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.suiting == nil || len(p.suiting) >= mostSelections {
+		p.suiting = map[string][]*slice{}
+	}
+	p.suiting[key] = kept
+	return kept, nil
+}
+
+// selectedBy returns the keys of all that the claims select devices by.
+func (d *devices) selectedBy(claims []*resourceapi.ResourceClaim) (string, error) {
+	keys := map[selectionKey]bool{}
+	for _, claim := range claims {
+		for i := range claim.Spec.Devices.Requests {
+			choices, err := choicesOf(&claim.Spec.Devices.Requests[i], d.classes)
+			if err != nil {
+				return "", err
+			}
+			for k := range choices {
+				keys[choices[k].key()] = true
+			}
+		}
+	}
+	var all []byte
+	for _, key := range slices.SortedFunc(maps.Keys(keys), func(l, r selectionKey) int { return bytes.Compare(l[:], r[:]) }) {
+		all = append(all, key[:]...)
+	}
+	return string(all), nil
+}
