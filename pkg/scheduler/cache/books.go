@@ -4,11 +4,14 @@ package cache
 
 import (
 	"maps"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // podsByNode is the index of the watch's pods by the node they are on, podsByClaim by the claims of their volumes, and podsByDeviceClaim by
@@ -19,8 +22,10 @@ const (
 	podsByDeviceClaim = "volcano-prebind/device-claim"
 )
 
-func indexPods(pods cache.SharedIndexInformer) {
-	err := pods.AddIndexers(cache.Indexers{podsByNode: nodeOf, podsByClaim: claimsOf, podsByDeviceClaim: deviceClaimsOf})
+func indexPods(pods cache.SharedIndexInformer, schedulerNames []string) {
+	err := pods.AddIndexers(cache.Indexers{
+		podsByNode: nodeOf, podsByClaim: claimsOf, podsByDeviceClaim: deviceClaimsOf, framework.ForeignPods: foreignTo(schedulerNames),
+	})
 	if err != nil {
 		logger().Error(err, "Indexing pods by node and claim") // they are already
 	}
@@ -31,6 +36,20 @@ func nodeOf(object any) ([]string, error) {
 		return []string{pod.Spec.NodeName}, nil
 	}
 	return nil, nil
+}
+
+// foreignTo indexes pods that wait for other schedulers than these, by the PodGroup that they name.
+func foreignTo(schedulerNames []string) cache.IndexFunc {
+	return func(object any) ([]string, error) {
+		pod, ok := object.(*v1.Pod)
+		if !ok || pod.Spec.NodeName != "" || slices.Contains(schedulerNames, pod.Spec.SchedulerName) || finished(pod) || pod.DeletionTimestamp != nil {
+			return nil, nil
+		}
+		if group := pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]; group != "" {
+			return []string{pod.Namespace + "/" + group}, nil
+		}
+		return nil, nil
+	}
 }
 
 // mendBooks sets right what upstream's cache makes of nodes that are registered anew and of tasks that are being bound. It

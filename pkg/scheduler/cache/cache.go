@@ -173,7 +173,7 @@ func Wrap(upstream *vccache.SchedulerCache, config *rest.Config, kube kubernetes
 	c.podGroups, c.queues = podGroups.Lister(), queues.Lister()
 	c.podGroupsAt = podGroups.Informer().LastSyncResourceVersion
 	core := upstream.SharedInformerFactory().Core().V1()
-	indexPods(core.Pods().Informer())
+	indexPods(core.Pods().Informer(), schedulerNames)
 	c.resync = newResync(c)
 	if c.hyperNodes, err = newHyperNodes(upstream); err != nil {
 		return nil, err

@@ -115,6 +115,7 @@ func (ssn *Session) waitOf(job *api.JobInfo) Wait {
 		}
 	}
 	if wait, lacks := lacksPods(job); lacks {
+		wait.Message += ssn.foreignPods(job)
 		return wait
 	}
 	if wait, ok := awaitsRelease(job); ok {

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/cmd/scheduler/app/options"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+)
+
+// ForeignPods is the index, of the scheduler's informer of pods, of pods that name a PodGroup and wait for another scheduler, by the
+// namespace/name of the PodGroup. A pod that has a node counts for its gang whichever scheduler chose the node.
+const ForeignPods = "volcano-prebind/foreign-pods"
+
+// foreignPods says how many pods name the gang's PodGroup and the wrong scheduler; empty if none do. The session does not see them, so
+// that the gang appears to lack them.
+func (ssn *Session) foreignPods(job *api.JobInfo) string {
+	factory := ssn.InformerFactory()
+	if factory == nil {
+		return ""
+	}
+	found, err := factory.Core().V1().Pods().Informer().GetIndexer().ByIndex(ForeignPods, job.Namespace+"/"+job.Name)
+	if err != nil || len(found) == 0 {
+		return ""
+	}
+	schedulers := brief.List{First: maxNamed}
+	seen := map[string]bool{}
+	for _, object := range found {
+		if name := object.(*v1.Pod).Spec.SchedulerName; !seen[name] {
+			seen[name] = true
+			schedulers.Add(name)
+		}
+	}
+	return fmt.Sprintf("; there %s with this PodGroup and schedulerName %s%s%s", number(int32(len(found)), "pod"),
+		quoted(schedulers.Items()), schedulers.More(), servedNames())
+}
+
+// servedNames says which schedulerName would be right.
+func servedNames() string {
+	if options.ServerOpts == nil || len(options.ServerOpts.SchedulerNames) == 0 {
+		return ""
+	}
+	return ", where this scheduler places pods with " + quoted(named(options.ServerOpts.SchedulerNames))
+}
+
+func quoted(names []string) string {
+	all := make([]string, len(names))
+	for i, name := range names {
+		all[i] = brief.Value(name)
+	}
+	return strings.Join(all, ", ")
+}
