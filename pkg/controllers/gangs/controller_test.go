@@ -21,6 +21,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
@@ -371,24 +372,62 @@ func TestGangOfAnObject(t *testing.T) {
 	})
 }
 
-// TestWhyItWaitsIsOnTheObject: whoever wrote that alone sees it there.
+// unschedulable makes the scheduler's reason the condition of the Volcano PodGroup.
+func (w *world) unschedulable(message string) {
+	w.t.Helper()
+	group := w.group("g")
+	group.Status.Conditions = []v1beta1.PodGroupCondition{{Type: v1beta1.PodGroupUnschedulableType, Status: corev1.ConditionTrue, Reason: "NotEnoughResources", Message: message}}
+	if _, err := w.volcano.SchedulingV1beta1().PodGroups(ns).Update(w.t.Context(), group, metav1.UpdateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.settle()
+}
+
+// recorded returns the events since the last call.
+func (w *world) recorded() (all []string) {
+	for len(w.events.Events) > 0 {
+		all = append(all, <-w.events.Events)
+	}
+	return all
+}
+
+// TestWhyItWaitsIsOnTheObject: a user who wrote that object alone looks for the reason there, in its annotation and in its events.
 func TestWhyItWaitsIsOnTheObject(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.object(2)
 		w.labelled("p0")
 		w.labelled("p1")
 		w.settle()
-		group := w.group("g")
-		group.Status.Conditions = []v1beta1.PodGroupCondition{{Type: v1beta1.PodGroupUnschedulableType, Status: corev1.ConditionTrue, Reason: "NotEnoughResources", Message: "2 of 2 do not fit"}}
-		if _, err := w.volcano.SchedulingV1beta1().PodGroups(ns).Update(t.Context(), group, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
+		long := "0/2 members fit: " + strings.Repeat("n", 900) + " culprit"
+		for _, message := range []string{"2 of 2 do not fit", long} {
+			w.unschedulable(message)
+			if diff := cmp.Diff("NotEnoughResources: "+message, w.getObject().Annotations[messageAnnotation]); diff != "" {
+				t.Errorf("told (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff([]string{"Warning Unschedulable NotEnoughResources: " + message}, w.recorded()); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
 		}
+		w.labelled("p2")
 		w.settle()
-		if diff := cmp.Diff("NotEnoughResources: 2 of 2 do not fit", w.getObject().Annotations[messageAnnotation]); diff != "" {
-			t.Errorf("told (-want +got):\n%s", diff)
+		w.stop()
+		w.start()
+		w.settle()
+		if again := w.recorded(); len(again) > 0 {
+			t.Errorf("events of a reason that has not changed, also by another leader: %q", again)
 		}
-		if len(w.events.Events) > 0 {
-			t.Errorf("that the scheduler tells itself: %s", <-w.events.Events)
+		w.changeObject(func(group *v1alpha1.PodGroup) {
+			metav1.SetMetaDataAnnotation(&group.ObjectMeta, gangs.ModeAnnotation, strings.Repeat("strict", 20))
+		})
+		w.settle()
+		if told := w.getObject().Annotations[messageAnnotation]; !strings.HasPrefix(told, gangs.ModeAnnotation) || !strings.HasSuffix(told, long) {
+			t.Errorf("a mistake beside the reason: told %q", told)
+		}
+		w.recorded()
+		w.changeObject(func(group *v1alpha1.PodGroup) { delete(group.Annotations, gangs.ModeAnnotation) })
+		w.unschedulable(strings.Repeat("n", 5000))
+		if told := w.getObject().Annotations[messageAnnotation]; len(told) > brief.Most {
+			t.Errorf("the annotation has %d bytes of any condition", len(told))
 		}
 		for i := range 2 {
 			w.changePod(fmt.Sprintf("p%d", i), func(pod *corev1.Pod) { pod.Spec.NodeName = "n" })

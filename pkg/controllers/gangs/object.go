@@ -5,6 +5,7 @@ package gangs
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,17 +38,21 @@ func (c *controller) syncObject(ctx context.Context, g *gang) error {
 	} else if g.group != nil && !c.ourGroup(g) {
 		mistaken = fmt.Sprintf("Volcano's PodGroup %s says what the gang is; this one is not read", g.Name.Name)
 	}
-	message := mistaken
+	mistaken = brief.Text(mistaken)
+	var wait v1beta1.PodGroupCondition
 	if status.Scheduled < g.minMember && g.group != nil {
-		message = brief.Text(strings.TrimPrefix(mistaken+"; "+waiting(g.group), "; "))
-		message = strings.TrimSuffix(message, "; ")
+		wait = waiting(g.group)
 	}
+	message := strings.Join(slices.DeleteFunc([]string{mistaken, wait.Message}, func(text string) bool { return text == "" }), "; ")
 	told := g.object.Annotations[messageAnnotation]
 	if err := c.writeObject(ctx, g, message, status); err != nil {
 		return err
 	}
 	if mistaken != "" && !strings.HasPrefix(told, mistaken) {
-		c.recorder.Event(g.reference(), corev1.EventTypeWarning, reason, brief.Text(mistaken))
+		c.recorder.Event(g.reference(), corev1.EventTypeWarning, reason, mistaken)
+	}
+	if wait.Message != "" && !strings.HasSuffix(told, wait.Message) {
+		c.recorder.Event(g.reference(), corev1.EventTypeWarning, string(wait.Type), wait.Message)
 	}
 	return nil
 }
@@ -63,14 +68,16 @@ func (g *gang) handed() bool {
 	return n >= g.minMember
 }
 
-// waiting is why the scheduler has not placed the PodGroup.
-func waiting(group *v1beta1.PodGroup) string {
+// waiting returns the condition that says why the scheduler has not placed the PodGroup, with its reason in the message; empty if there
+// is none.
+func waiting(group *v1beta1.PodGroup) v1beta1.PodGroupCondition {
 	for _, condition := range group.Status.Conditions {
 		if condition.Type == v1beta1.PodGroupUnschedulableType && condition.Status == corev1.ConditionTrue {
-			return brief.Part(fmt.Sprintf("%s: %s", condition.Reason, condition.Message))
+			condition.Message = brief.Text(fmt.Sprintf("%s: %s", condition.Reason, condition.Message))
+			return condition
 		}
 	}
-	return ""
+	return v1beta1.PodGroupCondition{}
 }
 
 // writeObject writes to the version that the status was made of: it says when the gang was first handed over.
