@@ -147,10 +147,17 @@ func TestVictimsAreSparedOneByOne(t *testing.T) {
 	given.PodGroups = append(given.PodGroups, schedtest.MakePodGroup().Name("lower").MinMember(0).Obj())
 	in(t, given, preemptConf, func(t *testing.T, w *world) {
 		w.actions = append(w.actions, vcpreempt.New())
-		w.pass(10*time.Second, time.Second)
+		w.session() // in the next one the group would wait, and evict nothing
 		if diff := cmp.Diff([]string{"low-1-1", "low-1-3"}, slices.Sorted(maps.Keys(w.evicted))); diff != "" {
 			t.Errorf("evicted (-want +got):\n%s", diff)
 		}
+		w.session(func(ssn *sessiontest.Session) {
+			ssn.Action = "preempt"
+			if verdict := ssn.JobValid(ssn.Jobs[schedtest.Namespace+"/x"]); verdict == nil || verdict.Reason != "WaitingAfterEviction" {
+				t.Errorf("the gang that evicted in vain may evict again at once: %+v", verdict)
+			}
+		})
+		w.pass(10*time.Second, time.Second)
 		if w.runs("x") || w.runs("y") || !w.runs("z") {
 			t.Errorf("x runs: %t, y runs: %t, z runs: %t, want z alone", w.runs("x"), w.runs("y"), w.runs("z"))
 		}

@@ -12,8 +12,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -161,4 +164,59 @@ tiers:
 	if diff := cmp.Diff([]string{schedtest.Namespace + "/crippled-0"}, ssn.Evicts()); diff != "" {
 		t.Errorf("evicted (-want +got):\n%s", diff)
 	}
+}
+
+// TestAClaimIsOfOneSession: of all its evictions for the gang and all members that are to be placed, until the last victim should have gone; the
+// next session's take its place. A queue waits once for all that was taken from it in a session.
+func TestAClaimIsOfOneSession(t *testing.T) {
+	var w world
+	w.node("n")
+	w.gang("lends", "q1", "1", 0, 3, "n", "n", "n")
+	w.gang("wants", "q2", "1", 2, 2)
+	w.Nodes[0].Status.Allocatable["cpu"] = resource.MustParse("5")
+	for i, grace := range []int64{300, 0, 0} {
+		w.Pods[1+i].Spec.TerminationGracePeriodSeconds = &grace
+	}
+	s := brew(t, w.World, strings.ReplaceAll(fmt.Sprintf(tiers, Name, false), "predicates", "binpack")) // predicates reserves only for tasks that it was asked about
+	const ns = schedtest.Namespace + "-"
+	evict := func(nominees map[string]bool, victims ...string) {
+		t.Helper()
+		ssn := s.cluster.Open(s.registry, s.conf)
+		defer ssn.Close()
+		ssn.Action = reclaim
+		statement := vcframework.NewStatement(ssn.Session.Session)
+		for _, name := range victims {
+			if err := statement.Evict(ssn.Jobs[schedtest.Namespace+"/lends"].Tasks[api.TaskID(ns+name)].Clone(), "reason"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, follows := range nominees {
+			if err := statement.Pipeline(ssn.Jobs[schedtest.Namespace+"/wants"].Tasks[api.TaskID(ns+name)], "n", follows); err != nil {
+				t.Fatal(err)
+			}
+		}
+		statement.Commit()
+	}
+	synctest.Test(t, func(t *testing.T) {
+		claimed := func() *claim { return s.plugin.claims[schedtest.Namespace+"/wants"] }
+		evict(map[string]bool{"wants-0": true, "wants-1": false}, "lends-0", "lends-1")
+		if diff := cmp.Diff(map[api.TaskID]bool{ns + "wants-0": true, ns + "wants-1": true}, claimed().nominees); diff != "" {
+			t.Errorf("nominees (-want +got):\n%s", diff)
+		}
+		if got := time.Until(claimed().until); got != 6*time.Minute {
+			t.Errorf("the claim holds for %s, want the longest grace period and a minute", got)
+		}
+		if _, until, _ := s.plugin.queues.Blocked("q1"); time.Until(until) != firstWait {
+			t.Errorf("the queue that was taken from waits for %s, want %s", time.Until(until), firstWait)
+		}
+		s.cluster.Cache().DeletePod(w.Pods[1])
+		s.cluster.Cache().DeletePod(w.Pods[2])
+		evict(map[string]bool{"wants-0": true}, "lends-2")
+		if diff := cmp.Diff(map[api.TaskID]api.JobID{ns + "lends-2": schedtest.Namespace + "/lends"}, claimed().victims); diff != "" {
+			t.Errorf("victims of the next session (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(map[api.TaskID]bool{ns + "wants-0": true}, claimed().nominees); diff != "" {
+			t.Errorf("nominees of the next session (-want +got):\n%s", diff)
+		}
+	})
 }

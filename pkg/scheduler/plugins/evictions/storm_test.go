@@ -440,7 +440,7 @@ func TestClaim(t *testing.T) {
 // TestWhatASessionNotesOfEvictions, whether or not it reaches its end: those who wait for room that somebody else's leaving makes have evicted nobody, and a queue
 // whose own gang took the room from another of it was not taken from.
 func TestWhatASessionNotesOfEvictions(t *testing.T) {
-	for action, taken := range map[string]bool{preempt: false, reclaim: true} {
+	for action, taken := range map[string]bool{preempt: false, reclaim: true, "shuffle": false} {
 		var w world
 		w.node("n")
 		w.gang("lends", "q1", "1", 0, 2, "n", "n")
@@ -467,7 +467,11 @@ func TestWhatASessionNotesOfEvictions(t *testing.T) {
 			if action == reclaim {
 				ssn.Close() // and otherwise it panics
 			}
-			if len(s.plugin.claims) != 1 || s.plugin.claims[schedtest.Namespace+"/wants"] == nil {
+			if action == "shuffle" {
+				if len(s.plugin.claims) > 0 {
+					t.Errorf("after %s, which evicts for nobody, there are the claims %v", action, s.plugin.claims)
+				}
+			} else if len(s.plugin.claims) != 1 || s.plugin.claims[schedtest.Namespace+"/wants"] == nil {
 				t.Errorf("after %s there are the claims %v, want that of the gang that had pods evicted", action, s.plugin.claims)
 			}
 			if _, _, waits := s.plugin.queues.Blocked("q1"); waits != taken {
