@@ -3,6 +3,7 @@
 package dynamicresources
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"slices"
@@ -44,18 +45,27 @@ func (d *devices) withdraw(ctx context.Context, held *heldClaim, pod types.UID) 
 	w := withdrawal{
 		namespace: held.claim.Namespace, name: held.claim.Name, uid: held.claim.UID, scheduler: held.scheduler,
 		leaves: func(user resourceapi.ResourceClaimConsumerReference) bool { return user.UID == pod },
-		frees: func(claim *resourceapi.ResourceClaim) bool {
-			return held.tried && !others && (claim.Status.Allocation == nil || sameDevices(held.allocation, claim.Status.Allocation))
-		},
+		frees:  func(claim *resourceapi.ResourceClaim) bool { return !others && held.frees(claim) },
 	}
 	written, err := d.take(ctx, w)
 	if err != nil {
 		return err
 	}
-	if held.last = written; !others {
-		held.tried = false
-	}
+	held.last = written
+	held.tried = others && (held.tried || written != nil && held.marked(written)) // what is left is the others' to take back
 	return nil
+}
+
+// frees reports whether the claim, which no pod uses, is this scheduler's to deallocate: it was allocated for a holder, or, as its mark shows,
+// for a pod before. The controller of claims deallocates only a claim whose last user it removes itself.
+func (h *heldClaim) frees(claim *resourceapi.ResourceClaim) bool {
+	planned := cmp.Or(h.allocation, h.claim.Status.Allocation)
+	return (h.tried || h.marked(claim)) && (claim.Status.Allocation == nil || sameDevices(planned, claim.Status.Allocation))
+}
+
+func (h *heldClaim) marked(claim *resourceapi.ResourceClaim) bool {
+	mark, marked := claim.Annotations[SchedulerAnnotation]
+	return marked && mark == h.scheduler
 }
 
 // shares says whether the claim may be reserved for the pod, and whether others count on what is written: those whose steps have begun.

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// ended has the claim no longer be reserved for a pod that ended, as the controller of claims does. It deallocates a claim only where no
+// other pod has it reserved then.
+func (w *world) ended(claim, pod string) {
+	w.change(claim, func(c *resourceapi.ResourceClaim) {
+		c.Status.ReservedFor = slices.DeleteFunc(c.Status.ReservedFor, func(user resourceapi.ResourceClaimConsumerReference) bool { return user.Name == pod })
+	})
+}
+
+// TestTheLastUserIsRolledBack: the pod for which the claim was allocated ended meanwhile, so that nothing else deallocates the claim.
+func TestTheLastUserIsRolledBack(t *testing.T) {
+	for name, fails := range map[string]bool{"at once": false, "with a write that fails first": true} {
+		t.Run(name, func(t *testing.T) {
+			run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *world) {
+				bound, last := member("bound", "shared"), member("last", "shared")
+				w.mustPlace(bound, "n")
+				w.mustPreBind(bound)
+				w.plugin.bound(w.t.Context(), bound, "n")
+				w.open()
+				w.mustPlace(last, "n")
+				w.mustPreBind(last)
+				w.ended("shared", "bound")
+				if fails {
+					failed := false
+					w.kube.PrependReactor("update", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
+						if action.GetSubresource() != "" || failed {
+							return false, nil, nil
+						}
+						failed = true
+						return true, nil, apierrors.NewInternalError(errChanged)
+					})
+					if w.plugin.Rollback(w.t.Context(), last, "n") == nil {
+						t.Fatal("a rollback whose write fails succeeds")
+					}
+				}
+				w.rollBack(last)
+				w.untouched("shared")
+				w.nothingAssumed()
+			})
+		})
+	}
+}
+
+// TestTheLastUserIsRolledBackBeforeAnotherWrites: the other one's step has begun, and is rolled back before it wrote anything.
+func TestTheLastUserIsRolledBackBeforeAnotherWrites(t *testing.T) {
+	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *world) {
+		bound, last, other := member("bound", "shared"), member("last", "shared"), member("other", "shared")
+		w.mustPlace(bound, "n")
+		w.mustPreBind(bound)
+		w.plugin.bound(w.t.Context(), bound, "n")
+		w.mustPlace(last, "n")
+		w.mustPlace(other, "n")
+		w.mustPreBind(last)
+		w.ended("shared", "bound")
+		w.plugin.devices.begin(other.Pod.UID, "n")
+		w.rollBack(last)
+		if w.claim("shared").Status.Allocation == nil {
+			t.Error("the claim is deallocated while another step is about to reserve it")
+		}
+		w.rollBack(other)
+		w.untouched("shared")
+		w.nothingAssumed()
+	})
+}
+
+// TestARollbackBesideAPodThatEnded: the claim is allocated for one member and reserved for a pod that ended, too, when that member is rolled
+// back. The next one to be rolled back leaves nothing.
+func TestARollbackBesideAPodThatEnded(t *testing.T) {
+	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *world) {
+		first, next := member("first", "shared"), member("next", "shared")
+		w.mustPlace(first, "n")
+		w.mustPlace(next, "n")
+		w.mustPreBind(first)
+		w.change("shared", func(c *resourceapi.ResourceClaim) {
+			c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: "ended", UID: "ended"})
+		})
+		w.rollBack(first)
+		if diff := cmp.Diff([]string{"ended"}, w.users("shared")); diff != "" || w.claim("shared").Status.Allocation == nil {
+			t.Fatalf("what another pod has reserved is taken from it (-want +got):\n%s", diff)
+		}
+		w.mustPreBind(next)
+		w.ended("shared", "ended")
+		w.rollBack(next)
+		w.untouched("shared")
+		w.nothingAssumed()
+	})
+}
+
+// TestTheLastUserOfAnothersAllocation: what another scheduler allocated stays allocated.
+func TestTheLastUserOfAnothersAllocation(t *testing.T) {
+	claim := schedtest.DeviceClaim("shared", one())
+	claim.Finalizers = []string{resourceapi.Finalizer}
+	claim.Status.Allocation = allocationOf("n", "gpu-0")
+	for name, mark := range map[string]string{"without a mark": "", "with a mark of its own": "other"} {
+		t.Run(name, func(t *testing.T) {
+			claim := claim.DeepCopy()
+			if mark != "" {
+				claim.Annotations = map[string]string{SchedulerAnnotation: mark}
+			}
+			run(t, append(gpus("n"), claim), func(w *world) {
+				last := member("last", "shared")
+				w.mustPlace(last, "n")
+				w.mustPreBind(last)
+				w.rollBack(last)
+				if got := w.claim("shared"); got.Status.Allocation == nil || len(got.Finalizers) == 0 || len(got.Status.ReservedFor) > 0 {
+					t.Errorf("found %v, want it allocated and unreserved", got)
+				}
+			})
+		})
+	}
+}
