@@ -141,7 +141,7 @@ func (c *controller) Run(stop <-chan struct{}) {
 	c.factory.Start(stop)
 	c.volcanoFactory.Start(stop)
 	for _, s := range c.sources {
-		if err := s.begin(ctx, c.sourceHandler(), c.owned.Go); err != nil {
+		if err := s.begin(ctx, c.sourceHandler(), c.owned.Go, c.enqueueParked); err != nil {
 			return // the context has ended
 		}
 	}

@@ -3,6 +3,8 @@
 package gangs
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/tools/cache"
@@ -65,6 +67,16 @@ func (c *controller) volcanoHandler() cache.ResourceEventHandler {
 
 func (c *controller) sourceHandler() cache.ResourceEventHandler {
 	return handler(resynced, func(group *v1alpha1.PodGroup) { c.enqueue(group.Namespace, group.Name) })
+}
+
+// enqueueParked takes up the gangs without a Volcano PodGroup: they may have been waiting for PodGroups that were not served.
+func (c *controller) enqueueParked() {
+	for _, key := range c.pods.GetIndexer().ListIndexFuncValues(byGang) {
+		namespace, name, _ := strings.Cut(key, "/")
+		if _, err := c.groups.PodGroups(namespace).Get(name); err != nil {
+			c.enqueue(namespace, name)
+		}
+	}
 }
 
 // indexed are the pods that the index has under that name.

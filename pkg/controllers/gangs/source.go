@@ -22,8 +22,9 @@ import (
 	informers "github.com/volcano-prebind/volcano-prebind/pkg/client/informers/externalversions/coscheduling/v1alpha1"
 )
 
-// lookAgain is how often the API server is asked whether it serves a resource by now.
-const lookAgain = 30 * time.Second
+// lookAgain is how often the API server is asked whether it serves a resource by now: within the grace of gangs that are submitted
+// together with the CRD.
+const lookAgain = grace / 2
 
 // source is an API group in which users write PodGroups. Its CRD may be missing, and may come later.
 type source struct {
@@ -53,16 +54,16 @@ func (s *source) get(namespace, name string) *v1alpha1.PodGroup {
 // kind is the PodGroup's kind and group, for people.
 func (s *source) kind() string { return "PodGroup." + s.version.Group }
 
-// begin waits for the PodGroups if the API server serves them, and else goes on looking for them. It returns once it is known which.
-// Handlers are told of PodGroups that come later.
-func (s *source) begin(ctx context.Context, handler cache.ResourceEventHandler, owned func(func())) error {
+// begin waits for the PodGroups if the API server serves them, and else goes on looking for them, and calls late once they are read. It
+// returns once it is known which. Handlers are told of PodGroups that come later.
+func (s *source) begin(ctx context.Context, handler cache.ResourceEventHandler, owned func(func()), late func()) error {
 	for {
 		served, err := s.served()
 		switch {
 		case served:
 			return s.watch(ctx, handler, owned)
 		case err == nil:
-			owned(func() { s.await(ctx, handler, owned) })
+			owned(func() { s.await(ctx, handler, owned, late) })
 			return nil
 		}
 		klog.FromContext(ctx).Error(err, "Asking whether PodGroups are served failed, asking again", "group", s.version.Group)
@@ -72,12 +73,13 @@ func (s *source) begin(ctx context.Context, handler cache.ResourceEventHandler, 
 	}
 }
 
-func (s *source) await(ctx context.Context, handler cache.ResourceEventHandler, owned func(func())) {
+func (s *source) await(ctx context.Context, handler cache.ResourceEventHandler, owned func(func()), late func()) {
 	for pause.For(ctx, lookAgain) {
 		if served, _ := s.served(); served {
 			if err := s.watch(ctx, handler, owned); err != nil {
 				klog.FromContext(ctx).Error(err, "PodGroups that are served by now cannot be watched", "group", s.version.Group)
 			}
+			late()
 			return
 		}
 	}

@@ -5,6 +5,7 @@ package gangs
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -147,16 +148,20 @@ func TestPluginsPodGroups(t *testing.T) {
 			})
 		}
 		w.settle()
-		expectTold(t, w.told("p0"), "PodGroup.scheduling.x-k8s.io a/g", "scheduling.x-k8s.io/pod-group", "does not exist")
+		w.pod("lost", func(pod *corev1.Pod) { pod.Labels = map[string]string{pluginsLabel: "lost"} })
+		w.settle()
+		expectTold(t, w.told("p0"), "does not serve PodGroup.scheduling.x-k8s.io", "scheduling.x-k8s.io/pod-group", "CRD", "a/g")
 		_, err := w.plugins.CoschedulingV1alpha1().PodGroups(ns).Create(t.Context(), &v1alpha1.PodGroup{
 			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "g", UID: "uid-object"}, Spec: v1alpha1.PodGroupSpec{MinMember: 2, ScheduleTimeoutSeconds: new(int32(5))},
 		}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
+		time.Sleep(lookAgain / 2) // between two looks
 		w.pluginsServed.Store(true)
-		time.Sleep(lookAgain)
-		w.settle()
+		time.Sleep(grace)
+		synctest.Wait()
+		expectTold(t, w.told("lost"), "PodGroup.scheduling.x-k8s.io a/lost", "scheduling.x-k8s.io/pod-group", "does not exist")
 		group := w.group("g")
 		if group == nil || w.in("p0") != "g" {
 			t.Fatalf("PodGroup %v, p0 is in %q", group, w.in("p0"))

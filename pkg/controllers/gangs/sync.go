@@ -138,6 +138,10 @@ func (c *controller) missing(g *gang, speakers []*corev1.Pod) string {
 	if namesOf(g.members[0])[0].field == pluginsLabel {
 		label, group = pluginsLabel, v1alpha1.PluginsGroupName
 	}
+	if slices.ContainsFunc(c.sources, func(s *source) bool { return s.version.Group == group && s.store.Load() == nil }) {
+		return fmt.Sprintf("the API server does not serve PodGroup.%s, which the label %s names; the pod is not scheduled before its CRD is "+
+			"installed and PodGroup %s exists", group, label, g.Name)
+	}
 	return fmt.Sprintf("PodGroup.%s %s, which the label %s names, does not exist; the pod is not scheduled before it does", group, g.Name, label)
 }
 
