@@ -5,6 +5,7 @@ package cache
 import (
 	"context"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,6 +18,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -49,6 +51,41 @@ func (w *world) settled() {
 	synctest.Wait()
 	w.cluster.Writes()
 	w.cluster.Events.Take()
+}
+
+// TestATimeOutIsOneEventOfThePodGroup: plugin coscheduling records it when it sends the gang back. The pods have it from their own.
+func TestATimeOutIsOneEventOfThePodGroup(t *testing.T) {
+	const pods = "Warning FailedScheduling p0: "
+	tests := map[string]struct {
+		limit scheduling.PodGroupCondition
+		want  []string
+	}{
+		"the time-out of the gang": {
+			limit: scheduling.PodGroupCondition{Type: framework.GangTimeLimit, Reason: framework.GangTimedOut, Message: "sent back"},
+			want:  []string{pods + "sent back"},
+		},
+		"a backoff of its group's that it came to later": {want: []string{pods + "sent back", "Warning Unschedulable g: sent back"}},
+		"something else than the time-out": {
+			limit: scheduling.PodGroupCondition{Type: framework.GangTimeLimit, Reason: framework.GangTimedOut, Message: "sent back before"},
+			want:  []string{pods + "sent back", "Warning Unschedulable g: sent back"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(1, 3)
+				w.settled()
+				w.verdict(func(job *api.JobInfo) {
+					test.limit.Status = v1.ConditionTrue
+					setCondition(&job.PodGroup.Status, unschedulable(framework.GangTimedOut, "sent back"))
+					setCondition(&job.PodGroup.Status, test.limit)
+				})
+				if diff := cmp.Diff(test.want, slices.Sorted(slices.Values(w.cluster.Events.Take()))); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
 }
 
 // TestRegressionRunningWhilePending is upstream's defect of that id (volcano#4383): the PodGroup is said to be Running, or

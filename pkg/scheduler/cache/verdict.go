@@ -20,7 +20,7 @@ func (c *Cache) tellVerdict(job *api.JobInfo) {
 	if condition == nil {
 		return
 	}
-	if isUnschedulable(*condition) {
+	if isUnschedulable(*condition) && !reportedAsTimeOut(job.PodGroup, condition.Message) {
 		c.podGroupEvent(job.PodGroup, v1.EventTypeWarning, string(condition.Type), condition.Message)
 	}
 	for _, status := range []api.TaskStatus{api.Allocated, api.Pending, api.Pipelined} {
@@ -32,6 +32,13 @@ func (c *Cache) tellVerdict(job *api.JobInfo) {
 			c.tellPod(task.Pod, v1.PodReasonUnschedulable, condition.Message, nominated)
 		}
 	}
+}
+
+// reportedAsTimeOut reports whether the event of the gang's time-out has the message already.
+func reportedAsTimeOut(pg *api.PodGroup, message string) bool {
+	return hasCondition(pg.Status, func(condition scheduling.PodGroupCondition) bool {
+		return isSentBack(condition) && condition.Message == message
+	})
 }
 
 // verdictOf is the condition that says why members of the gang wait: Unschedulable, or of a gang whose minimum is placed
