@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	resourcelisters "k8s.io/client-go/listers/resource/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/cel"
@@ -35,6 +36,7 @@ type devices struct {
 	claims resourcelisters.ResourceClaimLister
 	// slices are read without rules that taint devices.
 	slices   resourcelisters.ResourceSliceLister
+	nodes    corelisters.NodeLister
 	classes  classLister
 	features structured.Features
 	// compiled are selectors; the allocator and the inventory use them alike.
@@ -54,6 +56,8 @@ type devices struct {
 	rounds  int64
 	budgets *budgets
 	ledger  *ledger
+	// freeing has a place for each stranded claim that is being deallocated.
+	freeing chan struct{}
 	// changed closes with the next change of a claim.
 	changed chan struct{}
 }
@@ -122,6 +126,7 @@ func newDevices(kube kubernetes.Interface, factory informers.SharedInformerFacto
 		kube:    kube,
 		claims:  resources.ResourceClaims().Lister(),
 		slices:  resources.ResourceSlices().Lister(),
+		nodes:   factory.Core().V1().Nodes().Lister(),
 		classes: classLister{resources.DeviceClasses().Lister()},
 		features: structured.Features{
 			AdminAccess:          enabled(features.DRAAdminAccess),
@@ -135,6 +140,7 @@ func newDevices(kube kubernetes.Interface, factory informers.SharedInformerFacto
 		assumed: map[types.UID]*assumption{},
 		held:    map[types.UID]*heldClaim{},
 		chosen:  map[string]map[*heldClaim]bool{},
+		freeing: make(chan struct{}, mostFreed),
 		changed: make(chan struct{}),
 	}
 	d.compiled = newSelectorCache(cel.Features{EnableConsumableCapacity: d.features.ConsumableCapacity})
@@ -147,8 +153,8 @@ func newDevices(kube kubernetes.Interface, factory informers.SharedInformerFacto
 	if err != nil {
 		return nil, nil, fmt.Errorf("watching claims: %w", err)
 	}
-	needed := []cache.SharedIndexInformer{claims, resources.ResourceSlices().Informer(), resources.DeviceClasses().Informer()}
-	d.synced = []cache.InformerSynced{registration.HasSynced, needed[1].HasSynced, needed[2].HasSynced}
+	needed := []cache.SharedIndexInformer{claims, resources.ResourceSlices().Informer(), resources.DeviceClasses().Informer(), factory.Core().V1().Nodes().Informer()}
+	d.synced = []cache.InformerSynced{registration.HasSynced, needed[1].HasSynced, needed[2].HasSynced, needed[3].HasSynced}
 	if d.features.DeviceTaints { // which upstream's cache reads; here the rules wake the loop
 		needed = append(needed, factory.Resource().V1alpha3().DeviceTaintRules().Informer())
 	}

@@ -14,11 +14,12 @@
 // selection.go), and the rest is the allocator's (search.go), with a limit to its time. A plan may give other devices to claims of
 // members that were placed on the node before. Which pods have equal claims, and so share what is found, is in alike.go. Assume has
 // the ledger show devices as allocated (hold.go, ledger.go). What is assumed outlives sessions and configurations: it is in the devices
-// of one set of informers (devices.go). All writes are in prebind.go and withdraw.go, also those after a crash (recover.go); what
-// devices are waited for is in conditions.go.
+// of one set of informers (devices.go). All writes are in prebind.go and withdraw.go, also those after a crash (recover.go) or the
+// deletion of a node (stranded.go); what devices are waited for is in conditions.go.
 //
 // Invariants: no two claims have one device for themselves, of what is allocated and assumed together. A claim is held as long as a
-// pod is placed by it, until that pod is bound or its rollback has succeeded. What somebody else allocated or reserved is never undone. No search
+// pod is placed by it, until that pod is bound or its rollback has succeeded. What others allocated or reserved is never undone, but for a
+// pod's own claim whose node no longer exists. No search
 // is made under a mutex that another session, the cache or a step needs.
 package dynamicresources
 

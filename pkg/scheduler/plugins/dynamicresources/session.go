@@ -129,6 +129,7 @@ func (d *devices) look(pod *v1.Pod) (*taskState, error) {
 		if err := d.room(pod.UID, claim.ResourceClaim); err != nil {
 			return nil, err
 		}
+		d.freeStranded(pod, claim)
 		if claim.Status.Allocation == nil {
 			err = d.check(claim.ResourceClaim)
 		} else if _, err = d.bindable(claim.ResourceClaim); err == nil {

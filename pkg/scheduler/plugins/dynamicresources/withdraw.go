@@ -88,6 +88,8 @@ type withdrawal struct {
 	scheduler       string
 	leaves          func(resourceapi.ResourceClaimConsumerReference) bool
 	frees           func(*resourceapi.ResourceClaim) bool
+	// of is the version of the claim that is withdrawn; empty for any.
+	of string
 }
 
 // take writes the withdrawal: its parts in the reverse order of that in which they were written, each of the version that was read. One
@@ -98,7 +100,7 @@ func (d *devices) take(ctx context.Context, w withdrawal) (written *resourceapi.
 	claims := d.kube.ResourceV1().ResourceClaims(w.namespace)
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		claim, err := claims.Get(ctx, w.name, metav1.GetOptions{})
-		if err != nil || claim.UID != w.uid {
+		if err != nil || claim.UID != w.uid || w.of != "" && w.of != claim.ResourceVersion {
 			written = nil
 			return err
 		}
