@@ -40,8 +40,12 @@ func (s *scene) shortOf(name string, there func(*v1.Pod) bool) []string {
 	if total < int(group.Spec.MinMember) {
 		out = append(out, fmt.Sprintf("%s has %d members of %d", name, total, group.Spec.MinMember))
 	}
+	sum := int32(0)
+	for _, n := range group.Spec.MinTaskMember {
+		sum += n
+	}
 	for role, n := range group.Spec.MinTaskMember {
-		if roles[role] < int(n) {
+		if sum <= group.Spec.MinMember && roles[role] < int(n) { // beyond minMember role minima do not count, as upstream has it
 			out = append(out, fmt.Sprintf("%s has %d members of role %s of %d", name, roles[role], role, n))
 		}
 	}

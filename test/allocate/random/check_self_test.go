@@ -46,8 +46,8 @@ func TestFaults(t *testing.T) {
 			change: func(w *judged) { w.gang.Spec.MinMember, w.gang.Spec.MinTaskMember = 1, map[string]int32{"ps": 1} },
 			bound:  both, want: []string{"gang"},
 		},
-		"role minima above the gang's count, too": {
-			change: func(w *judged) { w.gang.Spec.MinTaskMember = map[string]int32{"ps": 3} }, bound: both, want: []string{"gang"},
+		"role minima whose sum exceeds minMember do not count": {
+			change: func(w *judged) { w.gang.Spec.MinTaskMember = map[string]int32{"ps": 3} }, bound: both,
 		},
 		"a sub-group in part": {
 			change: func(w *judged) {
