@@ -121,7 +121,7 @@ var _ = Describe("A bind", func() {
 		slow := gang{name: "slow", size: 3, min: 3}
 		g := gang{ // two are enough for minMember, but one role would be missing
 			name: "g", size: 3, min: 2,
-			podGroup: func(pg *v1beta1.PodGroup) { pg.Spec.MinTaskMember = map[string]int32{"ps": 1, "worker": 2} },
+			podGroup: func(pg *v1beta1.PodGroup) { pg.Spec.MinTaskMember = map[string]int32{"ps": 1, "worker": 1} },
 			pod:      func(i int, pod *corev1.Pod) { role(pod, []string{"ps", "worker", "worker"}[i]) },
 		}
 		held := proxy.Add(w.bindingsTo(slow.member(0), 0, faultproxy.Hold()))

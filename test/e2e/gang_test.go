@@ -58,7 +58,7 @@ var _ = Describe("A gang", func() {
 		w := newWorld(ctx, "min-task", 1, "8")
 		w.start(ctx, w.conf("first"))
 		g := gang{
-			name: "g", size: 4, min: 2,
+			name: "g", size: 4, min: 3,
 			podGroup: func(pg *v1beta1.PodGroup) {
 				pg.Spec.MinTaskMember = map[string]int32{"ps": 1, "worker": 2}
 			},
@@ -70,7 +70,7 @@ var _ = Describe("A gang", func() {
 				}
 			},
 		}
-		// Three workers pass, which is more than minMember, but there is no ps.
+		// Three workers pass, as many as minMember, but no ps.
 		w.order("first", g.member(0), control.Fail)
 		w.submit(ctx, g)
 		w.eventuallyFailed(g, "PreBindFailed", "first", g.member(0), w.node(0), `minTaskMember of "ps"`)

@@ -73,30 +73,30 @@ func (u *queueUse) of(queue api.QueueID) *api.Resource {
 	return u.used[queue]
 }
 
-// FitsShare reports whether the queue's share of the cluster holds the amount beside what the queue's tasks hold. The share is the queue's
-// deserved resources, or without these its part by weight of the share of the queue it is in.
-func (ssn *Session) FitsShare(queue *api.QueueInfo, amount *api.Resource) bool {
+// FitsShare returns an error if the queue's share of the cluster does not hold the amount beside what the queue's tasks hold. The share is the
+// queue's deserved resources, or without these its part by weight of the share of the queue it is in.
+func (ssn *Session) FitsShare(queue *api.QueueInfo, amount *api.Resource) error {
 	used := ssn.use().of(queue.UID)
 	for _, name := range resourceNames(amount) {
 		share, limited := ssn.share(queue, name)
-		if limited && used.Get(name)+amount.Get(name) > share+1e-6 {
-			return false
+		if would := used.Get(name) + amount.Get(name); limited && would > share+1e-6 {
+			return fmt.Errorf("queue %s would hold %s %s with them, and its share is %s", queue.Name, name, quantity(name, would), quantity(name, share))
 		}
 	}
-	return true
+	return nil
 }
 
 // share returns the queue's share of the cluster's resource, and false where deserved resources do not name it.
 func (ssn *Session) share(queue *api.QueueInfo, name v1.ResourceName) (float64, bool) {
 	part := 1.0
 	for _, id := range ssn.QueuePath(queue.UID) {
+		if id == rootQueue { // upstream writes what its queues deserve into its spec, 0 where they name nothing
+			break
+		}
 		q := ssn.Queues[id]
 		if deserved := q.Queue.Spec.Deserved; len(deserved) > 0 {
 			_, named := deserved[name]
 			return part * api.NewResource(deserved).Get(name), named
-		}
-		if id == rootQueue {
-			break
 		}
 		all := 0.0
 		for _, other := range ssn.Queues {

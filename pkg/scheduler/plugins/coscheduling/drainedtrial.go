@@ -170,8 +170,9 @@ func (s *session) try(r *reservation, job *api.JobInfo, p place, until time.Time
 		return fmt.Errorf("it needs more than %d%% of the cluster, which is the most that is reserved (%s)", s.plugin.terms.percent, argPercent)
 	case len(t.members) > 0:
 		return fmt.Errorf("%d of its members find no node that would take them if drained, or its queue does not admit them", len(t.members))
-	case !s.withinShare(r):
-		return fmt.Errorf("the nodes that it needs are more than what is unused of the share of queue %s", r.queue)
+	}
+	if err := s.withinShare(r); err != nil {
+		return fmt.Errorf("the nodes that it needs are more than the unused part of its queue's share: %w", err)
 	}
 	return nil
 }

@@ -377,7 +377,10 @@ func TestQueuesThatNeverAdmitReserveNothing(t *testing.T) {
 		queues []*v1beta1.Queue
 		want   bool
 	}{
-		"room for it":         {after5m(50), []*v1beta1.Queue{queue("q")}, true},
+		"room for it": {after5m(50), []*v1beta1.Queue{queue("q")}, true},
+		"what upstream writes into the root queue is no share": {
+			after5m(50), []*v1beta1.Queue{queue("root", deserved("0")), queue("q", parent("root"))}, true,
+		},
 		"its share by weight": {after5m(50), []*v1beta1.Queue{queue("other", weight), queue("q")}, false},
 		"its capability":      {after5m(50), []*v1beta1.Queue{queue("q", capability("7"))}, false},
 		"its parent's capability": {hierarchy, []*v1beta1.Queue{

@@ -68,7 +68,7 @@ func (s *session) charge(r *reservation) *api.Resource {
 // admits reports whether the queue would admit the gang, and its share hold the nodes, if these were drained.
 func (s *session) admits(r *reservation) bool {
 	queue, members := s.Queues[r.queue], needed(s.Jobs[r.gang])
-	if queue == nil || len(members) == 0 || !s.MayAdmit(queue, r.request) || !s.withinShare(r) {
+	if queue == nil || len(members) == 0 || !s.MayAdmit(queue, r.request) || s.withinShare(r) != nil {
 		return false
 	}
 	whole := *members[0]
@@ -77,12 +77,9 @@ func (s *session) admits(r *reservation) bool {
 	return s.Allocatable(queue, &whole)
 }
 
-// withinShare reports whether the reserved nodes are within what is unused of the queue's share. What its tasks on the nodes hold is freed for it.
-func (s *session) withinShare(r *reservation) bool {
-	queue := s.Queues[r.queue]
-	if queue == nil {
-		return false
-	}
+// withinShare returns an error unless the reserved nodes are within the unused part of the queue's share. What its tasks on the nodes hold is
+// freed for it.
+func (s *session) withinShare(r *reservation) error {
 	nodes := api.EmptyResource()
 	for name := range r.nodes {
 		node := s.Nodes[name]
@@ -93,7 +90,7 @@ func (s *session) withinShare(r *reservation) bool {
 			}
 		}
 	}
-	return s.FitsShare(queue, nodes)
+	return s.FitsShare(s.Queues[r.queue], nodes)
 }
 
 // occupied reports whether a pod that is to end is left on the nodes.
