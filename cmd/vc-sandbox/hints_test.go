@@ -65,7 +65,7 @@ func TestPrintedCommandsNameOneResource(t *testing.T) {
 	for where, text := range printed {
 		for _, match := range command.FindAllStringSubmatch(text, -1) {
 			found++
-			for _, resource := range strings.Split(match[1], ",") {
+			for resource := range strings.SplitSeq(match[1], ",") {
 				if name, _, _ := strings.Cut(resource, "/"); served[name] > 1 {
 					t.Errorf("%s: %q names a resource of %d groups: %s", where, strings.TrimSpace(match[0]), served[name], name)
 				}

@@ -19,7 +19,7 @@ func TestCommandsForQueues(t *testing.T) {
 		t.Fatal(err)
 	}
 	var policy admissionv1.ValidatingAdmissionPolicy
-	for _, document := range bytes.Split(rendered, []byte("\n---\n")) {
+	for document := range bytes.SplitSeq(rendered, []byte("\n---\n")) {
 		var found admissionv1.ValidatingAdmissionPolicy
 		if err := yaml.Unmarshal(document, &found); err == nil && found.Kind == "ValidatingAdmissionPolicy" && found.Name == "volcano-prebind-commands" {
 			policy = found

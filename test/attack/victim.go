@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -191,11 +192,11 @@ func (v *victim) whyNot(ctx context.Context, name string) string {
 	if err != nil {
 		return err.Error()
 	}
-	text := "phase " + string(group.Status.Phase)
+	text := []string{"phase " + string(group.Status.Phase)}
 	for _, c := range group.Status.Conditions {
-		text += fmt.Sprintf("; %s %s: %.300s", c.Type, c.Reason, c.Message)
+		text = append(text, fmt.Sprintf("%s %s: %.300s", c.Type, c.Reason, c.Message))
 	}
-	return text
+	return strings.Join(text, "; ")
 }
 
 // remove deletes the gang's objects and waits until its pods are gone.

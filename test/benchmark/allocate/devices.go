@@ -79,8 +79,12 @@ func (s shape) allSearched(ssn *sessiontest.Session) error {
 	const refusal = "node(s) have no free device"
 	for _, job := range ssn.Jobs {
 		for uid := range job.TaskStatusIndex[api.Pending] {
-			if errs := job.NodesFitErrors[uid]; errs == nil || !strings.Contains(errs.Error(), fmt.Sprint(s.nodes)) || !strings.Contains(errs.Error(), refusal) {
-				return fmt.Errorf("pod %s: found %v, want %d nodes with %q", job.Tasks[uid].Name, errs, s.nodes, refusal)
+			found := ""
+			if errs := job.NodesFitErrors[uid]; errs != nil {
+				found = errs.Error()
+			}
+			if !strings.Contains(found, fmt.Sprint(s.nodes)) || !strings.Contains(found, refusal) {
+				return fmt.Errorf("pod %s: found %q, want %d nodes with %q", job.Tasks[uid].Name, found, s.nodes, refusal)
 			}
 		}
 	}

@@ -149,17 +149,6 @@ func TestStarvation(t *testing.T) {
 	}
 }
 
-// reservedFor has sessions go by until nodes are reserved for the gang.
-func (s *stream) reservedFor(gang string) {
-	s.t.Helper()
-	for range 40 {
-		if s.flow(); s.condition(gang, Reserved).Reason == nodesReserved {
-			return
-		}
-	}
-	s.t.Fatalf("no nodes are reserved for %s: %v", gang, s.job(gang).PodGroup.Status.Conditions)
-}
-
 // reserved returns the nodes that are reserved, sorted.
 func (w *world) reserved() []string {
 	nodes := []string{}

@@ -33,10 +33,10 @@ func TestAClaimEndsWhenItsVictimShouldHaveGone(t *testing.T) {
 		want  time.Duration
 	}{
 		"no grace period said":        {want: 90 * time.Second},
-		"five minutes to end":         {grace: seconds(300), want: 6 * time.Minute},
-		"at once":                     {grace: seconds(0), want: time.Minute},
-		"a year":                      {grace: seconds(year), want: 11 * time.Minute},
-		"more seconds than any clock": {grace: seconds(1 << 62), want: 11 * time.Minute},
+		"five minutes to end":         {grace: new(int64(300)), want: 6 * time.Minute},
+		"at once":                     {grace: new(int64(0)), want: time.Minute},
+		"a year":                      {grace: new(int64(year)), want: 11 * time.Minute},
+		"more seconds than any clock": {grace: new(int64(1 << 62)), want: 11 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var w world
@@ -69,8 +69,6 @@ func TestAClaimEndsWhenItsVictimShouldHaveGone(t *testing.T) {
 		})
 	}
 }
-
-func seconds(n int64) *int64 { return &n }
 
 // TestNomineesAloneGoFirst: while a victim stays, the gang's other members do not pass those who come before them, and have what those
 // leave.

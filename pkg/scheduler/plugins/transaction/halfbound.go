@@ -67,7 +67,7 @@ func (p *plugin) findHalfBound(ssn *framework.Session) {
 		case short == nil || !waits:
 			continue
 		case known == nil:
-			known = tell(ssn, job, p.messageOf(job, short))
+			tell(ssn, job, p.messageOf(job, short))
 		default: // the event may have been lost, or have expired
 			if ending := p.endingOf(job); !strings.HasSuffix(known.Message, ending) {
 				job.PodGroup.Status.Conditions = slices.Clone(job.PodGroup.Status.Conditions)
@@ -133,7 +133,7 @@ func (p *plugin) endingOf(job *api.JobInfo) string {
 }
 
 // tell reports on the PodGroup that its gang is bound in part, from now on.
-func tell(ssn *framework.Session, job *api.JobInfo, message string) *scheduling.PodGroupCondition {
+func tell(ssn *framework.Session, job *api.JobInfo, message string) {
 	klog.InfoS("Gang is bound in part", "gang", job.UID, "message", message)
 	ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, gangHalfBound, message)
 	status := &job.PodGroup.Status
@@ -141,7 +141,6 @@ func tell(ssn *framework.Session, job *api.JobInfo, message string) *scheduling.
 		Type: HalfBound, Status: v1.ConditionTrue, Reason: gangHalfBound, Message: message,
 		LastTransitionTime: metav1.Now(), TransitionID: string(ssn.UID),
 	})
-	return &status.Conditions[len(status.Conditions)-1]
 }
 
 func conditionOf(job *api.JobInfo) *scheduling.PodGroupCondition {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/component-helpers/storage/volume"
@@ -108,7 +107,7 @@ func TestWhereANewClaimOfSeveralNodesMayBe(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			run(t, nil, with(someNodes("n1", "n2", "n3"), []runtime.Object{(*storagev1.StorageClass)(zonal), claimLike("c", tc.class, tc.mutate)}), func(w *world) {
+			run(t, nil, with(someNodes("n1", "n2", "n3"), []runtime.Object{zonal, claimLike("c", tc.class, tc.mutate)}), func(w *world) {
 				w.mustPlace(member("g-0", "c"), "n1")
 				for _, node := range []string{"n1", "n2", "n3"} {
 					if fits := w.fits(member("g-1", "c"), node) == ""; fits != tc.want[node] {
