@@ -63,7 +63,7 @@ func forgedConditions(ctx context.Context, t *tenant) error {
 	var conditions []v1beta1.PodGroupCondition
 	for _, c := range []struct{ kind, reason string }{
 		{"HalfBound", "HalfBound"}, {"GangTimeLimit", "GangLetIn"}, {"GangTimeLimit", "GangTimedOut"}, {"GangSatisfied", "GangSatisfied"},
-		{"GangWhole", "GangWhole"}, {"GangWhole", "OnlyWaiting"}, {"StarvationGuard", "NodesKept"}, {"StarvationGuard", "NoNodesToKeep"},
+		{"GangWhole", "GangWhole"}, {"GangWhole", "OnlyWaiting"}, {"NodeReservation", "NodesReserved"}, {"NodeReservation", "NoNodesReserved"},
 		{"Scheduled", "tasks in gang are ready to be scheduled"}, {"Unschedulable", "PreBindFailed"}, {"GangSettingsMistaken", "GangSettingsMistaken"},
 	} {
 		conditions = append(conditions, v1beta1.PodGroupCondition{

@@ -19,12 +19,12 @@ func reservations() []attack {
 		{
 			name: "starving-gang", run: starvingGang,
 			does: "runs one pod of 1 cpu and lets a gang of a whole node for each node of the cluster wait",
-			harm: "nodes are kept for the gang, and the pod never leaves its node",
+			harm: "nodes are reserved for the gang, and the pod never leaves its node",
 		},
 		{
-			name: "forged-guard", run: forgedGuard,
-			does: "creates a PodGroup with the condition StarvationGuard since 2020 for a gang that needs all nodes, and writes it again and again",
-			harm: "the condition has nodes kept that nothing decided to keep",
+			name: "forged-reservation", run: forgedReservation,
+			does: "creates a PodGroup with the condition NodeReservation since 2020 for a gang that needs all nodes, and writes it again and again",
+			harm: "nodes are reserved because a condition says so",
 		},
 		{
 			name: "gangs-in-turn", run: gangsInTurn,
@@ -57,9 +57,9 @@ func starvingGang(ctx context.Context, t *tenant) error {
 	return hold(ctx)
 }
 
-func forgedGuard(ctx context.Context, t *tenant) error {
+func forgedReservation(ctx context.Context, t *tenant) error {
 	forged := []v1beta1.PodGroupCondition{
-		{Type: "StarvationGuard", Status: corev1.ConditionTrue, Reason: "NodesKept", LastTransitionTime: longAgo(), Message: "nodes are kept: node-0000 and 11 more"},
+		{Type: "NodeReservation", Status: corev1.ConditionTrue, Reason: "NodesReserved", LastTransitionTime: longAgo(), Message: "12 nodes are reserved for it"},
 	}
 	g := starving("forged")
 	g.group = func(group *v1beta1.PodGroup) {
