@@ -173,8 +173,8 @@ func TestKeptFilesAreValid(t *testing.T) {
 }
 
 func TestPageIsWrittenWhereItIsAskedFor(t *testing.T) {
-	for docs, want := range map[string]string{"docs/conformance.md": "/root/docs/conformance.md", "/tmp/page.md": "/tmp/page.md"} {
-		if got := (options{root: "/root", docs: docs}).page(); got != want {
+	for docs, want := range map[string]string{"docs/conformance.md": "/checkout/docs/conformance.md", "/tmp/page.md": "/tmp/page.md"} {
+		if got := (options{root: "/checkout", docs: docs}).page(); got != want {
 			t.Errorf("--docs %s writes %s, want %s", docs, got, want)
 		}
 	}
