@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -132,8 +133,20 @@ var _ = Describe("A claim that a gang shares", func() {
 	It("is bound once", func(ctx SpecContext) {
 		w := newVolumeWorld(ctx, "vol-shared", 3)
 		w.addVolume(ctx, "only", w.node(1))
+		// A write of the volume controller's, after the scheduler has read the volume, would have the scheduler write again.
+		w.eventuallyAvailable(ctx, 1)
 		proxy := w.proxy()
-		writes := proxy.Add(faultproxy.Rule{Method: http.MethodPut, Path: "/" + w.name + "/persistentvolumeclaims/|/persistentvolumes/" + w.name})
+		var mu sync.Mutex
+		var writes []string
+		proxy.Add(faultproxy.Rule{
+			Method: http.MethodPut, Path: "/" + w.name + "/persistentvolumeclaims/|/persistentvolumes/" + w.name,
+			Match: func(r faultproxy.Request) bool {
+				mu.Lock()
+				defer mu.Unlock()
+				writes = append(writes, r.Path)
+				return true
+			},
+		})
 		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{Server: proxy.URL()})
 		for i, class := range []string{w.made(), w.local()} {
 			claim := fmt.Sprintf("shared-%d", i)
@@ -143,7 +156,10 @@ var _ = Describe("A claim that a gang shares", func() {
 			w.eventuallyBound(g, 3)
 			w.eventuallyRunning(g)
 			w.expectSettled(ctx, g)
-			Expect(writes.Hits()).To(Equal(i+1), "writes of claims and volumes")
+			mu.Lock()
+			written := slices.Clone(writes)
+			mu.Unlock()
+			Expect(written).To(HaveLen(i+1), "writes of claims and volumes; history of the PodGroup: %v", w.verdicts(g))
 		}
 		Expect(w.provisioned(control.Begin)["shared-0"]).To(HaveLen(1))
 	})
@@ -241,14 +257,7 @@ var _ = Describe("After a kill -9 of the scheduler", func() {
 			}
 			return n
 		}
-		Eventually(func() (ready int) {
-			for _, v := range w.volumes(ctx) {
-				if v.Status.Phase == corev1.VolumeAvailable {
-					ready++
-				}
-			}
-			return ready
-		}, controllersPatience).WithPolling(pollVolumes).Should(Equal(4))
+		w.eventuallyAvailable(ctx, 4)
 		resume := pauseControllers()
 		scheduler := w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
 		goes := w.submitWithClaims(ctx, w.local(), "goes", 4)

@@ -107,6 +107,19 @@ func (w volumeWorld) addVolumeOf(ctx context.Context, class, name, node string) 
 	Expect(err).NotTo(HaveOccurred())
 }
 
+// eventuallyAvailable waits until the volume controller has made n of the world's volumes available.
+func (w volumeWorld) eventuallyAvailable(ctx context.Context, n int) {
+	GinkgoHelper()
+	Eventually(func() (ready int) {
+		for _, v := range w.volumes(ctx) {
+			if v.Status.Phase == corev1.VolumeAvailable {
+				ready++
+			}
+		}
+		return ready
+	}, controllersPatience).WithPolling(pollVolumes).Should(Equal(n))
+}
+
 // addClaims makes claims of the class.
 func (w volumeWorld) addClaims(ctx context.Context, class string, names ...string) {
 	GinkgoHelper()
