@@ -43,7 +43,7 @@ func reservations() []attack {
 		},
 		{
 			name: "promised-room", run: promisedRoom,
-			does: "creates PodGroups without pods, in a queue whose capability is a sixth of the cluster, and raises the minResources of those that were let in to nine times the cluster",
+			does: "creates PodGroups without pods, in a queue whose capability is a sixth of the cluster, and raises the minResources of those that were let in to nine times the cluster; one without a limit forges its phase",
 			harm: "room is promised to gangs that never come, and nobody else is let in",
 		},
 	}
@@ -118,6 +118,9 @@ func promisedRoom(ctx context.Context, t *tenant) error {
 	for n := range 10 {
 		t.submit(ctx, empty(fmt.Sprintf("whole-%d", n), whole), empty(fmt.Sprintf("small-%d", n), corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}))
 	}
+	t.submit(ctx, gang{name: "forged", min: 1, group: func(group *v1beta1.PodGroup) {
+		group.Spec.MinResources, group.Status.Phase = &whole, v1beta1.PodGroupInqueue
+	}})
 	n := 0
 	return repeat(ctx, nap, func() {
 		patch := fmt.Sprintf(`{"spec": {"minResources": {"cpu": "%d"}}}`, nodeCount*nodeCPUs*9)

@@ -113,7 +113,13 @@ func TestAPromiseOutlastsANode(t *testing.T) {
 	away := schedtest.MakeNode().Name("m").Capacity(schedtest.Resources{"cpu": "4", "nvidia.com/gpu": "8", "pods": "110"}).Obj()
 	whole := v1.ResourceList{"cpu": resource.MustParse("8"), "nvidia.com/gpu": resource.MustParse("8")}
 	cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(),
-		schedtest.MakeNode().Name("n").Capacity(half).Obj(), away, groupAsking("whole", schedtest.Queue, v1beta1.PodGroupInqueue, whole))
+		schedtest.MakeNode().Name("n").Capacity(half).Obj(), away)
+	gang := groupAsking("whole", schedtest.Queue, v1beta1.PodGroupInqueue, whole)
+	gang.Spec.MinMember = 3 // of which one does not exist yet
+	cluster.Put(gang)
+	for _, pod := range []string{"whole-0", "whole-1"} {
+		cluster.Put(schedtest.MakePod().Name(pod).Group("whole").Req(schedtest.Resources{"cpu": "4", "nvidia.com/gpu": "4"}).Obj())
+	}
 	for i := range 4 {
 		cluster.Put(groupAsking(fmt.Sprint("w", i), schedtest.Queue, v1beta1.PodGroupPending, quantities("cpu", "2")))
 	}
@@ -138,26 +144,48 @@ func TestAPromiseOutlastsANode(t *testing.T) {
 	}
 }
 
-// TestARaiseWithinReasonIsKept: what a gang that was let in is raised to is promised to it, as it is upstream, up to ten times what
-// the cluster has.
-func TestARaiseWithinReasonIsKept(t *testing.T) {
-	for raised, want := range map[string]int{"8": 0, "80": 0, "80001m": 1} {
-		t.Run(raised, func(t *testing.T) {
-			cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(), schedtest.MakeNode().Name("n").Obj(),
-				groupAsking("raised", schedtest.Queue, v1beta1.PodGroupInqueue, quantities("cpu", raised)),
-				groupAsking("w0", schedtest.Queue, v1beta1.PodGroupPending, quantities("cpu", "2")))
+// TestOnlyPodsBackAPromise: a tenant writes the phase of its PodGroup and its minResources. One without pods kept all others out, for ever.
+func TestOnlyPodsBackAPromise(t *testing.T) {
+	waiting := func(n int, cpu string) (objects []runtime.Object) {
+		for i := range n {
+			objects = append(objects, schedtest.MakePod().Name(fmt.Sprint("p", i)).Group("raised").Req(schedtest.Resources{"cpu": cpu}).Obj())
+		}
+		return objects
+	}
+	tests := map[string]struct {
+		phase  v1beta1.PodGroupPhase
+		raised string
+		pods   []runtime.Object
+		want   int
+	}{
+		"no pods, as much as the cluster has":             {phase: v1beta1.PodGroupInqueue, raised: "8", want: 1},
+		"no pods, ten times as much":                      {phase: v1beta1.PodGroupInqueue, raised: "80", want: 1},
+		"no pods, and a phase that says it runs":          {phase: v1beta1.PodGroupRunning, raised: "80", want: 1},
+		"pods ask for less":                               {phase: v1beta1.PodGroupInqueue, raised: "80", pods: waiting(2, "2"), want: 1},
+		"pods ask for all that there is":                  {phase: v1beta1.PodGroupInqueue, raised: "8", pods: waiting(2, "4")},
+		"pods ask for more than minResources":             {phase: v1beta1.PodGroupInqueue, raised: "4", pods: waiting(4, "4"), want: 1},
+		"pods ask for ten times what the cluster has":     {phase: v1beta1.PodGroupInqueue, raised: "80", pods: waiting(10, "8")},
+		"pods ask for more than that":                     {phase: v1beta1.PodGroupInqueue, raised: "88", pods: waiting(11, "8"), want: 1},
+		"a pod asks for more than any node has, as later": {phase: v1beta1.PodGroupInqueue, raised: "80", pods: waiting(1, "80"), want: 1},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			raised := groupAsking("raised", schedtest.Queue, tt.phase, quantities("cpu", tt.raised))
+			raised.Spec.MinMember = 100
+			cluster := schedtest.NewCluster(append(tt.pods, schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(),
+				schedtest.MakeNode().Name("n").Obj(), raised, groupAsking("w0", schedtest.Queue, v1beta1.PodGroupPending, quantities("cpu", "2")))...)
 			s := newTestScheduler(t, cluster, builtIn(t, "enqueue allocate backfill"))
 			for range 3 {
 				s.cycle()
 			}
-			if got := letIn(s); got != want {
-				t.Errorf("%d of 1 are let in beside it, want %d", got, want)
+			if got := letIn(s); got != tt.want {
+				t.Errorf("%d of 1 are let in beside it, want %d", got, tt.want)
 			}
 		})
 	}
 }
 
-// TestPromisesOfAQueueStayWithinItsCapability: gangs without pods that were let in small are raised, by any tenant of a queue that may
+// TestPromisesOfAQueueStayWithinItsCapability: gangs that were let in small are raised, by any tenant of a queue that may
 // have a quarter of the cluster. What they asked for in all was kept for them from other queues.
 func TestPromisesOfAQueueStayWithinItsCapability(t *testing.T) {
 	tests := map[string]struct {
@@ -178,7 +206,13 @@ func TestPromisesOfAQueueStayWithinItsCapability(t *testing.T) {
 			cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(),
 				limitedQueue("q", tt.capability), schedtest.MakeNode().Name("n").Capacity(sixteen).Obj())
 			for i, raised := range tt.raised {
-				cluster.Put(groupAsking(fmt.Sprint("raised", i), "q", v1beta1.PodGroupInqueue, quantities("cpu", raised)))
+				name := fmt.Sprint("raised", i)
+				gang := groupAsking(name, "q", v1beta1.PodGroupInqueue, quantities("cpu", raised))
+				gang.Spec.MinMember = 100 // of which few exist yet
+				cluster.Put(gang)
+				for j := range 5 {
+					cluster.Put(schedtest.MakePod().Name(fmt.Sprint(name, "-", j)).Group(name).Req(schedtest.Resources{"cpu": "16"}).Obj())
+				}
 			}
 			for i := range 2 {
 				cluster.Put(groupAsking(fmt.Sprint("w", i), schedtest.Queue, v1beta1.PodGroupPending, quantities("cpu", []string{"3", "7"}[i])))
@@ -201,7 +235,7 @@ func TestNothingIsPromisedToPodsOnNodesThatDoNotExist(t *testing.T) {
 		t.Run(node, func(t *testing.T) {
 			cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(), schedtest.MakeNode().Name("n").Obj(),
 				groupAsking("lost", schedtest.Queue, v1beta1.PodGroupRunning, quantities("cpu", "70")),
-				schedtest.MakePod().Name("lost").Group("lost").Req(schedtest.Resources{"cpu": "70"}).Node(node).Obj(),
+				schedtest.MakePod().Name("lost").Group("lost").Req(schedtest.Resources{"cpu": "8"}).Node(node).Obj(),
 				groupAsking("w0", schedtest.Queue, v1beta1.PodGroupPending, quantities("cpu", "2")))
 			s := newTestScheduler(t, cluster, builtIn(t, "enqueue allocate backfill"))
 			for range 3 {

@@ -12,9 +12,12 @@ import (
 // what a running gang's minResources are beyond that, and let others into the room of what it holds beyond its minResources, which is
 // all of it when it has none: so there is neither. For a gang that was let in and does not run yet they keep its minResources
 // whatever it holds, so what it holds counts twice until it runs.
-func ReckonWithHoldings(job *api.JobInfo) {
-	held := listOf(job.Allocated)
-	job.PodGroup.Spec.MinResources = &held
+func ReckonWithHoldings(job *api.JobInfo) { ReckonWith(job, job.Allocated) }
+
+// ReckonWith has the session count the amount as the gang's minResources.
+func ReckonWith(job *api.JobInfo, amount *api.Resource) {
+	list := listOf(amount)
+	job.PodGroup.Spec.MinResources = &list
 }
 
 // listOf is the list that upstream's NewResource makes the resource of.

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling"
@@ -19,16 +20,65 @@ import (
 // times as much is none of these.
 const beyondKeeping = 10
 
-// forgetPromises has the session count as the minResources of gangs that were let in what they hold, where they ask for more than
-// beyondKeeping, where a plugin says that they never fit, where all their members name nodes that do not exist, and where the gangs of their queue ask for more than its capability
-// together. No such gang is let in: its minResources were raised since, or its pods came later. What is promised to it can never be
-// its own, and would keep all others from being let in.
-func forgetPromises(ssn *framework.Session) {
+// A gang that is let in before its pods exist, as a Volcano Job's is, keeps room for promiseFor. A namespace of which a gang was let in and
+// got no pods in that time has no such promises for noPromisesFor: pods are all that its gangs keep room by.
+const (
+	promiseFor    = 30 * time.Second
+	noPromisesFor = time.Hour
+)
+
+// promises is what this scheduler let in and has not seen pods for. A tenant writes the phase of a PodGroup and its minResources, so that neither
+// says what was let in: upstream keeps room for both, out of which no other gang is let in.
+type promises struct {
+	letIn map[api.JobID]promise
+	// broken is when a namespace last had a gang let in that got no pods.
+	broken map[string]time.Time
+}
+
+type promise struct {
+	since     time.Time
+	resources *api.Resource
+	namespace string
+}
+
+// noteLetIn remembers that the gang is let in now.
+func (p *promises) noteLetIn(job *api.JobInfo, now time.Time) {
+	if _, broken := p.broken[job.Namespace]; job.PodGroup.Spec.MinResources != nil && !broken {
+		p.letIn[job.UID] = promise{since: now, resources: job.GetMinResources(), namespace: job.Namespace}
+	}
+}
+
+// expire ends the promises of gangs that have their pods, and of gangs that were given time enough for it or were deleted.
+func (p *promises) expire(ssn *framework.Session, largest *api.Resource, now time.Time) {
+	maps.DeleteFunc(p.broken, func(_ string, since time.Time) bool { return now.Sub(since) >= noPromisesFor })
+	maps.DeleteFunc(p.letIn, func(uid api.JobID, made promise) bool {
+		job := ssn.Jobs[uid]
+		if job != nil && made.resources.LessEqual(backed(ssn, job, largest), api.Zero) {
+			return true
+		}
+		if job != nil && now.Sub(made.since) < promiseFor {
+			return false
+		}
+		p.broken[made.namespace] = now
+		return true
+	})
+	maps.DeleteFunc(p.letIn, func(_ api.JobID, made promise) bool { return !p.broken[made.namespace].IsZero() })
+}
+
+// forgetPromises has the session count as the minResources of gangs that were let in no more than their pods ask for, or this scheduler
+// let in a moment ago. It counts what they hold where that is more than beyondKeeping, where a plugin says that they never fit, and
+// where the gangs of their queue ask for more than its capability together.
+func (p *promises) forgetPromises(ssn *framework.Session, now time.Time) {
+	largest := largestOf(ssn)
+	p.expire(ssn, largest, now)
 	limited := map[api.QueueID][]*api.JobInfo{}
-	for _, job := range ssn.Jobs {
+	for uid, job := range ssn.Jobs {
+		if !promised(job) {
+			continue
+		}
+		keepAtMost(job, backed(ssn, job, largest), p.letIn[uid].resources)
 		switch {
-		case !promised(job):
-		case !keepable(job.GetMinResources(), ssn.TotalResource) || ssn.NeverFits(job) || onNoNode(ssn, job):
+		case !keepable(job.GetMinResources(), ssn.TotalResource) || ssn.NeverFits(job):
 			framework.ReckonWithHoldings(job)
 		case ssn.Queues[job.Queue] != nil && len(ssn.Queues[job.Queue].Queue.Spec.Capability) > 0:
 			limited[job.Queue] = append(limited[job.Queue], job)
@@ -37,6 +87,41 @@ func forgetPromises(ssn *framework.Session) {
 	for id, jobs := range limited {
 		forgetBeyond(ssn.Queues[id].Queue.Spec.Capability, jobs)
 	}
+}
+
+// keepAtMost lowers the minResources that the session counts to the larger of the two amounts, of which the second may be nil.
+func keepAtMost(job *api.JobInfo, pods, letIn *api.Resource) {
+	asked, most := job.GetMinResources(), pods.Clone()
+	if letIn != nil {
+		most.SetMaxResource(letIn)
+	}
+	if !asked.LessEqual(most, api.Zero) {
+		asked.MinDimensionResource(most, api.Zero)
+		framework.ReckonWith(job, asked)
+	}
+}
+
+// backed is what the gang's pods ask for that hold a node or could have one. A pod's creator may name a node that does not exist, or ask for
+// more than any node has.
+func backed(ssn *framework.Session, job *api.JobInfo, largest *api.Resource) *api.Resource {
+	sum := api.EmptyResource()
+	for _, task := range job.Tasks {
+		switch {
+		case task.Status == api.Succeeded || task.Status == api.Failed || task.NodeName != "" && ssn.Nodes[task.NodeName] == nil:
+		case api.AllocatedStatus(task.Status) || keepableTimes(1, task.InitResreq, largest):
+			sum.Add(task.InitResreq)
+		}
+	}
+	return sum
+}
+
+// largestOf is the most of each resource that a node has.
+func largestOf(ssn *framework.Session) *api.Resource {
+	largest := api.EmptyResource()
+	for _, node := range ssn.Nodes {
+		largest.SetMaxResource(node.Allocatable)
+	}
+	return largest
 }
 
 // forgetBeyond keeps the promises that are within the queue's capability together, the oldest gangs' first.
@@ -56,16 +141,6 @@ func forgetBeyond(capability v1.ResourceList, jobs []*api.JobInfo) {
 	}
 }
 
-// onNoNode reports whether all members of the gang are on nodes that do not exist. Whoever creates a pod may name its node.
-func onNoNode(ssn *framework.Session, job *api.JobInfo) bool {
-	for _, task := range job.Tasks {
-		if task.NodeName == "" || ssn.Nodes[task.NodeName] != nil {
-			return false
-		}
-	}
-	return len(job.Tasks) > 0
-}
-
 // promised is true if upstream's plugins keep room for what the gang's minResources are beyond what it holds.
 func promised(job *api.JobInfo) bool {
 	phase := job.PodGroup.Status.Phase
@@ -74,8 +149,10 @@ func promised(job *api.JobInfo) bool {
 
 // keepable is true if a cluster that has the total now may have what is promised one day. What is promised of a kind of which it
 // has none holds up nobody but those who ask for that kind too, which none of them gets before there is some.
-func keepable(promise, total *api.Resource) bool {
-	within := func(promise, total float64) bool { return total == 0 || promise <= beyondKeeping*total }
+func keepable(promise, total *api.Resource) bool { return keepableTimes(beyondKeeping, promise, total) }
+
+func keepableTimes(times float64, promise, total *api.Resource) bool {
+	within := func(promise, total float64) bool { return total == 0 || promise <= times*total }
 	if !within(promise.MilliCPU, total.MilliCPU) || !within(promise.Memory, total.Memory) {
 		return false
 	}

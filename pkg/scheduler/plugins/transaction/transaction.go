@@ -53,11 +53,12 @@ type memory struct {
 	seen map[api.JobID]time.Time
 	// takenFrom are the gangs that wait in their usual order although they are bound in part; nil before the leader's first session.
 	takenFrom map[api.JobID]bool
+	promises  promises
 }
 
 // Spec declares the plugin over the gate.
 func Spec(gate Gate) framework.PluginSpec {
-	shared := &memory{}
+	shared := &memory{promises: promises{letIn: map[api.JobID]promise{}, broken: map[string]time.Time{}}}
 	return framework.PluginSpec{
 		Name: Name,
 		Doc:  "Leaves out gangs that wait out a failed bind transaction and puts gangs first that are bound in part.",
@@ -85,7 +86,8 @@ func (p *plugin) Name() string { return Name }
 
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.findHalfBound(ssn)
-	forgetPromises(ssn)
+	p.memory.promises.forgetPromises(ssn, time.Now())
+	ssn.AddJobEnqueuedFn(Name, func(obj any) { p.memory.promises.noteLetIn(obj.(*api.JobInfo), time.Now()) })
 	ssn.AddJobValidFn(Name, func(obj any) *api.ValidateResult {
 		job, ok := obj.(*api.JobInfo)
 		if !ok {
