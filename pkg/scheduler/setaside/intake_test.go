@@ -112,3 +112,20 @@ func TestTermsOfPodsOnNodesAreBounded(t *testing.T) {
 		})
 	}
 }
+
+// TestATermThatIsTooLargeLeavesRoomForOthers: it is left out alone, whatever stands behind it.
+func TestATermThatIsTooLargeLeavesRoomForOthers(t *testing.T) {
+	list := make([]v1.PodAffinityTerm, 3)
+	for i, values := range []int{1, mostValues, 1} {
+		list[i].TopologyKey = fmt.Sprint(i)
+		list[i].Namespaces = make([]string, values)
+	}
+	kept := withinTerms(&v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: list}})
+	var keys []string
+	for _, term := range kept.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		keys = append(keys, term.TopologyKey)
+	}
+	if diff := cmp.Diff([]string{"0", "2"}, keys); diff != "" {
+		t.Errorf("terms (-want +got):\n%s", diff)
+	}
+}

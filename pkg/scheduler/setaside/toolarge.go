@@ -124,7 +124,7 @@ func sizeOf(spec *v1.PodSpec) podSize {
 
 func (s *podSize) addContainers(containers []v1.Container) {
 	for i := range containers {
-		s.kinds += max(len(containers[i].Resources.Requests), len(containers[i].Resources.Limits))
+		s.kinds += len(containers[i].Resources.Requests) // the API server adds what has a limit alone
 		for j := range containers[i].Ports {
 			if containers[i].Ports[j].HostPort > 0 {
 				s.hostPorts++

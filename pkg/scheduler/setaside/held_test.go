@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package setaside
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestAHeldGangDoesNotPauseItsQueue: its queue's other gangs are paused during a search only.
+func TestAHeldGangDoesNotPauseItsQueue(t *testing.T) {
+	queue := func() *api.ClusterInfo {
+		snapshot := evilGangs("a/0", "b/0")
+		snapshot.Queues["q"] = &api.QueueInfo{UID: "q", Name: "q", Queue: &scheduling.Queue{}}
+		for _, job := range snapshot.Jobs {
+			job.Queue = "q"
+			job.AddTaskInfo(api.NewTaskInfo(schedtest.MakePod().Name("p").Node("n").Phase(v1.PodRunning).Obj()))
+		}
+		return snapshot
+	}
+	now := time.Unix(0, 0)
+	h := holding(now, "a/0")
+	snapshot := queue()
+	if paused := h.leaveOut(snapshot, now); len(paused) > 0 || len(snapshot.Jobs) != 1 {
+		t.Errorf("beside a held gang that holds resources %v are paused, and the session has %d gangs, want none and 1", paused, len(snapshot.Jobs))
+	}
+}
+
+// TestSuspectsWithoutWhichCyclesPanicAreReleased: another gang's object made their turns panic.
+func TestSuspectsWithoutWhichCyclesPanicAreReleased(t *testing.T) {
+	h, now := newHunt(), time.Unix(0, 0)
+	all := []api.JobID{"a/0", "b/0", "c/0", "d/0"}
+	turns := []api.JobID{"a/0", "b/0"}
+	for range 30 {
+		snapshot := evilGangs(all...)
+		h.leaveOut(snapshot, now)
+		if snapshot.Jobs["d/0"] == nil {
+			h.succeeded()
+			continue
+		}
+		turn := api.JobID("")
+		if len(turns) > 0 {
+			turn, turns = turns[0], turns[1:]
+		}
+		h.panicked(now, turn, "oh no")
+	}
+	if len(h.held) != 1 || h.held[item{PodGroup, "d/0"}] == nil || h.searching() {
+		t.Errorf("held are %d, and the search goes on: %t, want the culprit alone, and an end", len(h.held), h.searching())
+	}
+}
+
+// TestAFamilyThatIsWellRestsForAShortTimeAgain: the rest doubles from one guilty return to the next, and begins again after a good one.
+func TestAFamilyThatIsWellRestsForAShortTimeAgain(t *testing.T) {
+	now := time.Unix(0, 0)
+	h := holding(now, "a/0", "a/1")
+	now = now.Add(firstHold)
+	var rests []time.Duration
+	for _, panics := range []bool{true, true, false, true} {
+		for h.back = nil; len(h.back) == 0; now = now.Add(time.Second) {
+			h.leaveOut(evilGangs("a/0", "a/1"), now)
+		}
+		if panics {
+			h.panicked(now, "", "oh no")
+			rests = append(rests, h.families["PodGroup/a"].resumes.Sub(now))
+		} else {
+			h.succeeded()
+		}
+	}
+	if diff := cmp.Diff([]time.Duration{firstRest, 2 * firstRest, firstRest}, rests); diff != "" {
+		t.Errorf("rests after guilty returns (-want +got):\n%s", diff)
+	}
+}
