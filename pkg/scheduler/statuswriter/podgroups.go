@@ -147,9 +147,12 @@ func (w *Writer) writePodGroup(ctx context.Context, key objectKey) error {
 }
 
 // patchPodGroup writes what differs of the version that was read. The watch shows PodGroups without some of their annotations, which
-// an update would delete.
+// an update would delete. A tenant chooses the size of the spec, so it is left out of the comparison.
 func (w *Writer) patchPodGroup(ctx context.Context, current, updated *v1beta1.PodGroup) (*v1beta1.PodGroup, error) {
-	patch, err := apiwrite.MergePatch(current, updated, map[string]any{"uid": current.UID, "resourceVersion": current.ResourceVersion})
+	written := func(of *v1beta1.PodGroup) *v1beta1.PodGroup {
+		return &v1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Annotations: of.Annotations}, Status: of.Status}
+	}
+	patch, err := apiwrite.MergePatch(written(current), written(updated), map[string]any{"uid": current.UID, "resourceVersion": current.ResourceVersion})
 	if err != nil || patch == nil {
 		return current, err
 	}
