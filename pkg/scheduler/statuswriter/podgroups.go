@@ -36,6 +36,8 @@ type desiredPodGroup struct {
 type writtenStatus struct {
 	uid    types.UID
 	status scheduling.PodGroupStatus
+	// version is the resource version it was written at.
+	version string
 }
 
 // PutPodGroup has the PodGroup's status written, unless that is what it has, or what was desired, already. What only
@@ -109,6 +111,10 @@ func (w *Writer) writePodGroup(ctx context.Context, key objectKey) error {
 		drop(w, w.podGroups, key, desired)
 		return nil
 	}
+	if w.unseen(key, current) {
+		w.queue.AddAfter(key, unseenPoll)
+		return nil
+	}
 	if foreign, err := w.writtenByOthers(key, current, desired); err != nil || foreign {
 		if foreign {
 			drop(w, w.podGroups, key, desired)
@@ -141,9 +147,18 @@ func (w *Writer) writePodGroup(ctx context.Context, key objectKey) error {
 	defer w.mu.Unlock()
 	desired.written = written.ResourceVersion
 	if last, ok := w.podGroups[key]; ok && last.uid == desired.uid { // it was not deleted meanwhile
-		w.ours[key] = writtenStatus{desired.uid, desired.status}
+		w.ours[key] = writtenStatus{desired.uid, desired.status, desired.written}
 	}
 	return nil
+}
+
+// unseen reports whether the watch has not shown the last write to the PodGroup yet. A patch of the older version would conflict, and while
+// the API server is behind with large objects each conflict would put it further behind.
+func (w *Writer) unseen(key objectKey, current *v1beta1.PodGroup) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last, ok := w.ours[key]
+	return ok && last.uid == current.UID && apiwrite.OlderVersion(current.ResourceVersion, last.version)
 }
 
 // patchPodGroup writes what differs of the version that was read. The watch shows PodGroups without some of their annotations, which

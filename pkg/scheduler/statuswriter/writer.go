@@ -35,6 +35,8 @@ const (
 	// firstRetry and LastRetry are the waits between tries of a write, which double.
 	firstRetry = 20 * time.Millisecond
 	LastRetry  = 30 * time.Second
+	// unseenPoll is how often a write looks whether the watch has shown the one before it.
+	unseenPoll = 100 * time.Millisecond
 	// flushPoll is how often a scheduler that ends looks whether its statuses are written.
 	flushPoll = 10 * time.Millisecond
 	// FlushLimit bounds how long statuses and events of a scheduler that ends are waited for.

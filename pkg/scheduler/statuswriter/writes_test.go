@@ -129,6 +129,43 @@ func TestSnapshotShowsWhatIsDecided(t *testing.T) {
 	})
 }
 
+// TestAWriteWaitsForTheWatchToShowTheLastOne: while the API server is seconds behind with its events, a patch of the version that the watch
+// shows would conflict, again and again. The status that is decided last is written, also where the watch still shows it from before.
+func TestAWriteWaitsForTheWatchToShowTheLastOne(t *testing.T) {
+	cases := map[string]struct {
+		next  scheduling.PodGroupPhase
+		write []string
+	}{
+		"a new status":               {next: scheduling.PodGroupUnknown, write: []string{"patch podgroups g"}},
+		"the status from before":     {next: scheduling.PodGroupInqueue, write: []string{"patch podgroups g"}},
+		"the status of the last one": {next: scheduling.PodGroupRunning},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, func(t *testing.T, w *testWriter) {
+				w.gangOf1()
+				w.desire(phase(scheduling.PodGroupRunning))
+				w.cluster.Writes()
+				w.desire(phase(tc.next))
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				if got := w.cluster.Writes(); len(got) > 0 {
+					t.Errorf("writes before the watch shows the last one: %v", got)
+				}
+				w.deliver(w.cluster.PodGroup("g"))
+				time.Sleep(unseenPoll)
+				synctest.Wait()
+				if diff := cmp.Diff(tc.write, w.cluster.Writes()); diff != "" {
+					t.Errorf("writes after it (-want +got):\n%s", diff)
+				}
+				if got := w.cluster.PodGroup("g").Status.Phase; string(got) != string(tc.next) {
+					t.Errorf("phase is %s, want %s", got, tc.next)
+				}
+			})
+		})
+	}
+}
+
 // TestADecisionGivesWayToAnotherWriter: a status waits a while before it is written, and what somebody else wrote meanwhile must
 // not be lost to a decision that did not know of it.
 func TestADecisionGivesWayToAnotherWriter(t *testing.T) {
