@@ -19,7 +19,7 @@ const (
 
 const (
 	defaultFilterTimeoutSeconds  = 1
-	defaultSearchSeconds         = 5
+	defaultSearchSeconds         = 1
 	defaultBindingTimeoutSeconds = 600
 	// maxSearchSeconds is a minute: for as long as that no other pod is placed.
 	maxSearchSeconds = 60
@@ -35,7 +35,7 @@ func arguments() []framework.Argument {
 		},
 		{
 			Name: searchArgument, Type: framework.Int, Default: fmt.Sprint(defaultSearchSeconds),
-			Doc: "How long one session may search in all for the claims of one namespace, in seconds; 1 to 60. The first millisecond on each node is not counted.",
+			Doc: "How long slow searches for devices may take in one session, for the claims of one namespace and of all together, in seconds; 1 to 60. The first millisecond on each node is not counted.",
 		},
 		{
 			Name: bindingTimeoutArgument, Type: framework.Int, Default: fmt.Sprint(defaultBindingTimeoutSeconds),

@@ -81,7 +81,7 @@ func TestSlowSearchesTakeAPartOfTheTime(t *testing.T) {
 				refused := ""
 				start, sessions := time.Now(), 0
 				for ; time.Since(start) < time.Hour; sessions++ {
-					b := newBudgets(5*time.Second, last)
+					b := newBudgets(defaultSearchSeconds*time.Second, last)
 					before := slow
 					for n := range namespaces {
 						for range 10 {
@@ -125,6 +125,61 @@ func TestSlowSearchesTakeAPartOfTheTime(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSlowSearchesOfOneSession: all others wait for a session to end. Slow searches take a second of it, for however many namespaces, and claims
+// of other namespaces are searched for beside them.
+func TestSlowSearchesOfOneSession(t *testing.T) {
+	settings, err := load(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, namespaces := range []int{1, 3, 40} {
+		t.Run(fmt.Sprint(namespaces, " namespaces"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, begun := newBudgets(settings.search, nil), time.Now()
+				search := func(namespace string, takes time.Duration) error {
+					ctx, end, err := b.begin(namespace, settings.filterTimeout)
+					if err != nil {
+						return err
+					}
+					defer end()
+					if !pause.For(ctx, takes) {
+						return context.Cause(ctx)
+					}
+					return nil
+				}
+				for n := range namespaces {
+					for range 20 {
+						_ = search(fmt.Sprint("slow-", n), 200*time.Millisecond)
+					}
+				}
+				if took, most := time.Since(begun), time.Second+time.Duration(namespaces)*shortSearch; took > most {
+					t.Errorf("the session searched for %v, want %v at most", took, most)
+				}
+				if err := search("quick", shortSearch/2); err != nil {
+					t.Errorf("another namespace: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestASearchThatWasSlowOnceHasNoConsequence: on a busy machine any search may take longer than usual.
+func TestASearchThatWasSlowOnceHasNoConsequence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var last *budgets
+		for range 2 {
+			b := newBudgets(defaultSearchSeconds*time.Second, last)
+			_, end, err := b.begin("ns", defaultFilterTimeoutSeconds*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(100 * time.Millisecond)
+			end()
+			last = b
+		}
+	})
 }
 
 // TestQuickSearchesOweNothing: claims of many pods, none of which takes long.

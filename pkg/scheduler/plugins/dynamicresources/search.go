@@ -20,9 +20,15 @@ import (
 const (
 	// freeSearch is how long a search may take before it counts against its namespace. Most take a tenth of that.
 	freeSearch = time.Millisecond
-	// budgetsOfAll is how many namespaces' limits all namespaces have together, and longestOfAll the most that is: a session that takes twice
-	// as long is taken for one that hangs.
-	budgetsOfAll = 4
+	// shortSearch is how long the first search for a namespace may take once slow searches for others have used up the session's time for
+	// them: enough for claims that are not slow, on a busy machine too.
+	shortSearch = 50 * time.Millisecond
+	// creditSessions is in how many sessions a namespace may use up the limit before it owes so much that its searches pause. With a limit's worth
+	// of debt it goes on, so that a search that was slow once, on a busy machine, has no consequence.
+	creditSessions = 2
+	// budgetsOfAll is how many times the limit of slow searches all searches have together, and longestOfAll the most that is: a session that
+	// takes twice as long is taken for one that hangs.
+	budgetsOfAll = 20
 	longestOfAll = time.Minute
 	// slowPart and slowPartOfAll are the parts of the time, one in so many, that slow searches may take in the long run: those for one
 	// namespace, and those for all.
@@ -33,6 +39,7 @@ const (
 // budgets are how long a session has searched for the claims of namespaces, and for all claims: a tenant's claims may take any time, and
 // all others wait for them.
 type budgets struct {
+	// limit bounds slow searches, for each namespace and for all together: others wait for the session to end. limitOfAll bounds all searches.
 	limit, limitOfAll time.Duration
 	// share is what one namespace may have of what all have: all of it, or, where that was not enough in the session before, as much as
 	// the others. Else a tenant whose gangs come first would leave nothing to others, session after session.
@@ -45,6 +52,8 @@ type budgets struct {
 	mu    sync.Mutex
 	spent map[string]spent
 	all   time.Duration
+	// slow is what slow searches took for all namespaces.
+	slow time.Duration
 	// short is true once somebody was refused for what all have.
 	short bool
 }
@@ -94,7 +103,11 @@ func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Conte
 	own := b.spent[namespace]
 	b.spent[namespace] = own // it has asked
 	owed := b.owed[namespace]
-	left, leftOfAll, leftOfShare := b.limit-owed-own.slow, b.limitOfAll-b.all, b.share-own.all
+	left, leftOfAll, leftOfShare := min(b.limit, creditSessions*b.limit-owed)-own.slow, b.limitOfAll-b.all, b.share-own.all
+	leftOfSlow := b.limit - b.slow
+	if leftOfSlow < shortSearch && own.slow == 0 {
+		leftOfSlow = shortSearch
+	}
 	b.short = b.short || left > 0 && min(leftOfAll, leftOfShare) <= 0
 	b.mu.Unlock()
 	switch {
@@ -102,21 +115,25 @@ func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Conte
 		return nil, nil, fmt.Errorf("searches of devices for claims of namespace %s take long, and may take one %dth of the time: they go on later", brief.Value(namespace), slowPart)
 	case left <= 0:
 		return nil, nil, fmt.Errorf("devices for claims of namespace %s have been searched for %v in this session, and no longer are", brief.Value(namespace), b.limit)
+	case leftOfSlow <= 0:
+		return nil, nil, fmt.Errorf("searches of devices for claims of several namespaces have taken long, %v in this session: those for namespace %s go on later", b.limit, brief.Value(namespace))
 	case leftOfAll <= 0:
 		return nil, nil, fmt.Errorf("devices have been searched for %v in this session, and no longer are", b.limitOfAll)
 	case leftOfShare <= 0:
 		return nil, nil, fmt.Errorf("devices for claims of namespace %s have been searched for %v in this session, its share, and no longer are", brief.Value(namespace), b.share)
 	}
 	begun := time.Now()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), min(left, leftOfAll, leftOfShare, most), errSlow)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), min(left, leftOfSlow, leftOfAll, leftOfShare, most), errSlow)
 	return ctx, func() {
 		cancel()
 		took := time.Since(begun)
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		own := b.spent[namespace]
+		slow := max(0, took-freeSearch)
 		b.all += took
-		b.spent[namespace] = spent{own.all + took, own.slow + max(0, took-freeSearch)}
+		b.slow += slow
+		b.spent[namespace] = spent{own.all + took, own.slow + slow}
 	}, nil
 }
 

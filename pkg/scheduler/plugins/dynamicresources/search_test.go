@@ -194,15 +194,14 @@ func TestMatchingEndsWithItsSearch(t *testing.T) {
 	}
 }
 
-// TestAllNamespacesHaveALimitTogether: with many namespaces, and with searches that are each too short to count, a session would take any
-// time.
+// TestAllNamespacesHaveALimitTogether: with searches that are each too short to count a session would take any time.
 func TestAllNamespacesHaveALimitTogether(t *testing.T) {
 	cases := map[string]struct {
 		namespaces int
 		search     time.Duration
 	}{
-		"many namespaces":                    {namespaces: 100, search: 100 * time.Millisecond},
-		"searches that are not counted each": {namespaces: 1, search: freeSearch / 2},
+		"many namespaces": {namespaces: 100, search: freeSearch},
+		"one namespace":   {namespaces: 1, search: freeSearch / 2},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -211,7 +210,7 @@ func TestAllNamespacesHaveALimitTogether(t *testing.T) {
 				for i := 0; ; i++ {
 					_, end, err := b.begin(fmt.Sprint("ns-", i%tc.namespaces), time.Second)
 					if err != nil {
-						if want := "devices have been searched for 4s in this session, and no longer are"; err.Error() != want {
+						if want := "devices have been searched for 20s in this session, and no longer are"; err.Error() != want {
 							t.Errorf("got %q, want %q", err, want)
 						}
 						break
@@ -219,7 +218,7 @@ func TestAllNamespacesHaveALimitTogether(t *testing.T) {
 					time.Sleep(tc.search)
 					end()
 				}
-				if took := time.Since(begun); took > 4*time.Second+tc.search {
+				if took := time.Since(begun); took > 20*time.Second+tc.search {
 					t.Errorf("searched for %v", took)
 				}
 			})
