@@ -6,8 +6,17 @@ import "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 
 // ExecuteWithoutSteps is Execute when others have used all the steps that searches may take in the session, and it is nobody's turn.
 func (a *Action) ExecuteWithoutSteps(ssn *framework.Session) {
+	a.executeWithout(ssn, &a.memory.packing, &a.memory.orders)
+}
+
+// ExecuteWithoutPacking is the same where steps for orders are left.
+func (a *Action) ExecuteWithoutPacking(ssn *framework.Session) {
+	a.executeWithout(ssn, &a.memory.packing)
+}
+
+func (a *Action) executeWithout(ssn *framework.Session, without ...*turns) {
 	a.memory.beginSession()
-	for _, turns := range []*turns{&a.memory.packing, &a.memory.orders} {
+	for _, turns := range without {
 		turns.left, turns.next = 0, nil
 	}
 	newSolver(ssn, a).placeJobs()

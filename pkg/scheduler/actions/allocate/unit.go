@@ -34,12 +34,7 @@ func (s *solver) takeUnitTurn(q *jobQueues, job *api.JobInfo) (taken bool) {
 	if s.units[unit] == unitNotTried {
 		s.units[unit] = s.placeUnit(q, unit)
 	}
-	if s.units[unit] == unitPlaced {
-		return false
-	}
-	q.pending[job.UID].restoreFitErrors(job)
-	delete(s.progress, job.UID)
-	return true
+	return s.units[unit] != unitPlaced
 }
 
 // placeUnit places those of the unit's gangs that are not ready yet, and hands them over to be bound.

@@ -43,7 +43,7 @@ func (u *unitRun) packed() placedGangs {
 // packedGang is nil for a gang of which numbers do not tell.
 func (u *unitRun) packedGang(job *api.JobInfo) *packedGang {
 	r, err := u.newJobRun(job, u.pending[job.UID], false)
-	if err != nil || r.gathering != nil || !r.gangDecides || r.dividesItself() || len(job.TaskStatusIndex[api.Pipelined]) > 0 {
+	if err != nil || r.gathering != nil || r.dividesItself() || len(job.TaskStatusIndex[api.Pipelined]) > 0 {
 		return nil
 	}
 	g := &packedGang{jobRun: r, tasks: r.pending.tasks[job.DefaultSubJobID()], needed: r.neededByJob()}
@@ -122,6 +122,7 @@ func (u *unitRun) placePacked(all []*packedGang) placedGangs {
 		r.planned = planned[g]
 		result := r.placeIn(g.scope, trialOptions{idleOnly: u.idleOnly})
 		if result.outcome == notPlaced {
+			u.cut = true // numbers have a plan, and something else refuses it
 			placed.discard()
 			return nil
 		}

@@ -33,7 +33,7 @@ type unitRun struct {
 	// trials and tasks count what was tried beyond the orders. The tasks are no more than maxFurtherLooks.
 	trials, tasks int
 	// fingerprint is of all that decides on the unit, 0 when that is more than can be named; cut is true if the session had not the
-	// steps for all ways.
+	// steps for all ways, or something that is not in the fingerprint refused one.
 	fingerprint uint64
 	cut         bool
 }
@@ -198,6 +198,7 @@ func (u *unitRun) place(job *api.JobInfo, leftOut map[*topology.Group]bool, expl
 	if explain {
 		r.explain()
 	}
+	u.cut = u.cut || r.unfinished > 0 || r.refusedBeyondNumbers()
 	u.finder.ForgetJob()
 	wait, _ := u.ssn.Wait(job.UID)
 	return nil, wait

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// elastic has both gangs need one member, and the members that run count.
+func (c *counting) elastic(runs ...int) {
+	for _, podGroup := range c.world.PodGroups {
+		podGroup.Spec.MinMember = 1
+		podGroup.Annotations[gangs.MatchPolicyAnnotation] = string(gangs.WaitingAndRunning)
+	}
+	for _, i := range runs {
+		c.world.Pods[i].Spec.NodeName, c.world.Pods[i].Status.Phase = "n1", v1.PodRunning
+	}
+}
+
+// TestMembersBeyondTheMinimaOfAGroupFollow: when all of its gangs are ready.
+func TestMembersBeyondTheMinimaOfAGroupFollow(t *testing.T) {
+	c := newGroup(t, []string{"1"}, []string{"1", "1"}, node("n1", "ib-a", "4"))
+	c.elastic(0, 1)
+	c.expect(t, "both gangs are ready", 1)
+}
+
+// TestAReadyGangDoesNotHoldItsGroupBack: its member beyond the minimum fits nowhere, which is no matter of the other gang.
+func TestAReadyGangDoesNotHoldItsGroupBack(t *testing.T) {
+	c := newGroup(t, []string{"1", "99"}, []string{"1"}, node("n1", "ib-a", "4"))
+	c.elastic(0)
+	c.expect(t, "one gang is ready", 1)
+}
+
+// TestAGroupWaitsForANodeForAMemberWithoutRequests: backfill cannot place it on a node that is full of pods, of which one leaves.
+func TestAGroupWaitsForANodeForAMemberWithoutRequests(t *testing.T) {
+	full := schedtest.MakeNode().Name("full").Capacity(schedtest.Resources{"cpu": "4", "pods": "1"}).Obj()
+	c := newGroup(t, []string{"1"}, []string{"3"}, full, node("n1", "ib-a", "4"))
+	withoutRequests := schedtest.MakePod().Name("a-0").Group("a").NodeSelector(v1.LabelHostname, "full").Obj()
+	full.Labels[v1.LabelHostname] = "full"
+	c.world.Pods[0] = withoutRequests
+	c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name("leaves").Node("full").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "1"}).Terminating().Obj())
+	c.expect(t, "the node is full", 0)
+	c.world.Pods = c.world.Pods[:2]
+	c.expect(t, "the node has room", 1)
+}
+
+// TestAGangAloneDoesNotWaitForAMemberThatFitsNowhere, unlike a group: its other members make up its minimum.
+func TestAGangAloneDoesNotWaitForAMemberThatFitsNowhere(t *testing.T) {
+	c := newGroup(t, []string{"1", "1"}, nil, node("n1", "ib-a", "4"))
+	c.elastic(0)
+	a := c.world.PodGroups[0]
+	a.Spec.MinMember = 2
+	delete(a.Annotations, gangs.GroupsAnnotation)
+	c.world.PodGroups = c.world.PodGroups[:1]
+	c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name("a-2").Group("a").NodeSelector("no", "where").Obj())
+	c.expect(t, "one member fits nowhere", 1)
+}
+
+// TestWhyAGroupWaitsIsReportedInEachSession: on each gang, and node group by node group, without another trial.
+func TestWhyAGroupWaitsIsReportedInEachSession(t *testing.T) {
+	c := newGroup(t, []string{"1"}, []string{"3", "3"}, node("n1", "ib-a", "4"))
+	c.world.Pods[0] = schedtest.MakePod().Name("a-0").Group("a").Obj() // it asks for nothing
+	c.world.PodGroups[1].Annotations[ibcluster.ModeAnnotation] = "required"
+	for i := range 3 {
+		c.look(func(ssn *sessiontest.Session) {
+			if got := ssn.Jobs["ns/a"].JobFitErrors; !strings.Contains(got, "gang ns/b does not fit with it") {
+				t.Errorf("session %d: the gang that has room says %q", i, got)
+			}
+			if ssn.Explanation("ns/b") == nil {
+				t.Errorf("session %d: the gang that has none does not say what its node groups lack", i)
+			}
+		})
+	}
+	c = newGroup(t, []string{"3"}, []string{"3"}, node("n1", "ib-a", "4"))
+	for i := range 3 {
+		if placed, _ := c.session(); placed > 0 != (i == 0) {
+			t.Errorf("session %d places %d members in trials, want some in the first session only", i, placed)
+		}
+	}
+}
+
+// TestAGroupIsTriedAgainOnNodesThatOtherSchedulersLeave: whose nodes are whose is no part of what is remembered.
+func TestAGroupIsTriedAgainOnNodesThatOtherSchedulersLeave(t *testing.T) {
+	c := newGroup(t, []string{"3"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-a", "4"))
+	for _, step := range []struct {
+		nodes []string
+		want  int
+	}{{[]string{"n1"}, 0}, {[]string{"n1"}, 0}, {[]string{"n1", "n2"}, 2}} {
+		c.world.Shard = &sessiontest.Shard{Mode: "hard", Nodes: step.nodes}
+		c.expect(t, strings.Join(step.nodes, " and ")+" are ours", step.want)
+	}
+}
+
+// newPacked has a group that no order of its gangs places: b must have the larger node and a the smaller one, but each spreads over both.
+func newPacked(t *testing.T) *counting {
+	c := newGroup(t, []string{"2", "2"}, []string{"3", "3"}, node("n1", "ib-a", "6"), node("n2", "ib-a", "4"))
+	c.conf = strings.Replace(c.conf, "- name: gang\n", "- name: gang\n  - name: helper\n", 1)
+	return c
+}
+
+// refusing registers a plugin that refuses to reserve more than so many members of gang b on a node.
+func (c *counting) refusing(most *int) {
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", VerdictScope: framework.PerTaskClass, Reads: framework.SomePodKeys(),
+		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+			return helper{func(ssn *framework.Session) {
+				ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: func(e *vcframework.Event) {
+					beside := 0
+					for _, task := range ssn.Nodes[e.Task.NodeName].Tasks {
+						if task.Job == "ns/b" {
+							beside++
+						}
+					}
+					if e.Task.Job == "ns/b" && beside > *most {
+						e.Err = errors.New("no more")
+					}
+				}})
+			}}, nil
+		}})
+}
+
+// TestGangsOfAGroupThatShareNodesArePacked, and all of them are taken back where a plugin refuses the plan.
+func TestGangsOfAGroupThatShareNodesArePacked(t *testing.T) {
+	most := 1
+	c := newPacked(t)
+	c.refusing(&most)
+	pods, podGroup := gang("c", "6", "4")
+	podGroup.CreationTimestamp.Time = schedtest.Created.AddDate(1, 0, 0) // its turn comes after the group's
+	c.world.Pods, c.world.PodGroups = append(c.world.Pods, pods...), append(c.world.PodGroups, podGroup)
+	c.look(func(ssn *sessiontest.Session) {
+		if got := ssn.Binds(); len(got) != 2 || got["ns/c-0"] != "n1" || got["ns/c-1"] != "n2" {
+			t.Errorf("bound %v, want the gang after the group, for which the nodes are free", got)
+		}
+	})
+	most = 2
+	c.expect(t, "no plugin refuses the plan", 4)
+}
+
+// TestAGroupIsTriedAgainWhenAPluginReservesForIt: what a plugin can reserve is no part of what is remembered.
+func TestAGroupIsTriedAgainWhenAPluginReservesForIt(t *testing.T) {
+	c, most := newPacked(t), 0
+	c.refusing(&most)
+	c.expect(t, "nothing is reserved for gang b", 0)
+	most = 2
+	c.expect(t, "a node is reserved for its members", 4)
+}
+
+// packless is the action in sessions in which other gangs have used the steps of all packings, if it is so.
+type packless struct {
+	*allocate.Action
+	isSo *bool
+}
+
+func (s packless) Execute(ssn *framework.Session) {
+	if *s.isSo {
+		s.ExecuteWithoutPacking(ssn)
+	} else {
+		s.Action.Execute(ssn)
+	}
+}
+
+// TestAPackingOfAGroupThatWasCutShortIsNotRemembered: it has steps in the next session.
+func TestAPackingOfAGroupThatWasCutShortIsNotRemembered(t *testing.T) {
+	all, noSteps := 2, true
+	c := newPacked(t)
+	c.refusing(&all)
+	c.registry.RegisterAction(packless{allocate.New(), &noSteps})
+	c.action, _ = vcframework.GetAction("allocate")
+	c.expect(t, "no steps are left", 0)
+	noSteps = false
+	c.expect(t, "there are steps", 4)
+}
