@@ -20,7 +20,7 @@ const mostFreed = 16
 // freeStranded deallocates, beside the session, a claim that was made for the pod and has devices of nodes that no longer exist: the pod
 // could be placed nowhere. Kubernetes' scheduler does so in its PostFilter.
 func (d *devices) freeStranded(pod *v1.Pod, claim podClaim) {
-	if !d.isStranded(pod.UID, claim) {
+	if pod.Spec.NodeName != "" || !d.isStranded(pod.UID, claim) {
 		return
 	}
 	select {
@@ -31,7 +31,7 @@ func (d *devices) freeStranded(pod *v1.Pod, claim podClaim) {
 	go func() {
 		defer func() { <-d.freeing }()
 		klog.InfoS("Deallocating a claim whose devices are of a node that no longer exists", "claim", klog.KObj(claim), "pod", klog.KObj(pod))
-		if err := d.free(context.Background(), pod.UID, claim.ResourceClaim); err != nil {
+		if err := d.free(context.Background(), pod, claim.ResourceClaim); err != nil {
 			klog.ErrorS(err, "Deallocating a claim whose devices are of a node that no longer exists", "claim", klog.KObj(claim), "pod", klog.KObj(pod))
 		}
 	}()
@@ -39,7 +39,7 @@ func (d *devices) freeStranded(pod *v1.Pod, claim podClaim) {
 
 // isStranded reports whether the claim was made for the pod alone, is used by no other, and has devices that no node reaches.
 func (d *devices) isStranded(pod types.UID, claim podClaim) bool {
-	if !claim.own || claim.Status.Allocation == nil || !d.noneExists(claim.Status.Allocation.NodeSelector) {
+	if !claim.own || claim.Status.Allocation == nil || !noneExists(claim.Status.Allocation.NodeSelector, d.nodeCached) {
 		return false
 	}
 	if slices.ContainsFunc(claim.Status.ReservedFor, func(user resourceapi.ResourceClaimConsumerReference) bool { return user.UID != pod }) {
@@ -50,12 +50,15 @@ func (d *devices) isStranded(pod types.UID, claim podClaim) bool {
 	return d.held[claim.UID] == nil
 }
 
-// noneExists reports whether the selector is for nodes by name, none of which exists. Nodes with a label may come at any time.
-func (d *devices) noneExists(selector *v1.NodeSelector) bool {
-	gone := func(name string) bool {
-		_, err := d.nodes.Get(name)
-		return apierrors.IsNotFound(err)
-	}
+func (d *devices) nodeCached(name string) error {
+	_, err := d.nodes.Get(name)
+	return err
+}
+
+// noneExists reports whether the selector is for nodes by name, none of which exists: get returns that it is not found. Nodes with a label may
+// come at any time.
+func noneExists(selector *v1.NodeSelector, get func(name string) error) bool {
+	gone := func(name string) bool { return apierrors.IsNotFound(get(name)) }
 	return selector != nil && len(selector.NodeSelectorTerms) > 0 && !slices.ContainsFunc(selector.NodeSelectorTerms, func(term v1.NodeSelectorTerm) bool {
 		return !slices.ContainsFunc(term.MatchFields, func(field v1.NodeSelectorRequirement) bool {
 			return field.Key == metav1.ObjectNameField && field.Operator == v1.NodeSelectorOpIn && !slices.ContainsFunc(field.Values, func(name string) bool { return !gone(name) })
@@ -63,12 +66,38 @@ func (d *devices) noneExists(selector *v1.NodeSelector) bool {
 	})
 }
 
-// free deallocates the claim, unless it was written since it was read: what is written now may be for a pod that is being bound.
-func (d *devices) free(ctx context.Context, pod types.UID, read *resourceapi.ResourceClaim) error {
+// free deallocates the claim, unless it was written since it was read: what is written now may be for a pod that is being bound. The pod
+// and the nodes are read again first: a watch that lags behind does not show yet where the pod is bound, or a node that has just come.
+func (d *devices) free(ctx context.Context, pod *v1.Pod, read *resourceapi.ResourceClaim) error {
+	if waits, err := d.waitsForNone(ctx, pod, read.Status.Allocation.NodeSelector); err != nil || !waits {
+		return err
+	}
 	_, err := d.take(ctx, withdrawal{
 		namespace: read.Namespace, name: read.Name, uid: read.UID, scheduler: read.Annotations[SchedulerAnnotation], of: read.ResourceVersion,
-		leaves: func(user resourceapi.ResourceClaimConsumerReference) bool { return user.UID == pod },
+		leaves: func(user resourceapi.ResourceClaimConsumerReference) bool { return user.UID == pod.UID },
 		frees:  func(*resourceapi.ResourceClaim) bool { return true },
 	})
 	return err
+}
+
+// waitsForNone reports whether, by the API server, the pod has no node and none of the selector's exists. An error says that it was not read.
+func (d *devices) waitsForNone(ctx context.Context, pod *v1.Pod, selector *v1.NodeSelector) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	live, err := d.kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	if err != nil || live.UID != pod.UID || live.Spec.NodeName != "" {
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return false, err
+	}
+	var failed error
+	none := noneExists(selector, func(name string) error {
+		_, err := d.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			failed = err
+		}
+		return err
+	})
+	return none && failed == nil, failed
 }

@@ -50,7 +50,7 @@ func TestAClaimWhoseNodeNoLongerExists(t *testing.T) {
 		"that is not its pod's alone": {q, allocatedOn("gone", schedtest.DeviceClaim("shared", one())), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t, append(gpus("n", "m"), tc.claim.DeepCopy()), func(w *world) {
+			run(t, append(gpus("n", "m"), tc.claim.DeepCopy(), tc.pod.Pod.DeepCopy()), func(w *world) {
 				if got := w.fits(tc.pod, "n"); got == "" {
 					t.Fatal("it fits where its devices are not reached")
 				}
@@ -73,10 +73,10 @@ func TestAClaimWhoseNodeNoLongerExists(t *testing.T) {
 // TestAStrandedClaimThatIsWrittenMeanwhile: a write since it was read may be for a pod that is being bound.
 func TestAStrandedClaimThatIsWrittenMeanwhile(t *testing.T) {
 	p := member("p", "made t")
-	run(t, append(gpus("n"), allocatedOn("gone", made(p, "t", one()))), func(w *world) {
+	run(t, append(gpus("n"), allocatedOn("gone", made(p, "t", one())), p.Pod.DeepCopy()), func(w *world) {
 		read := w.claim("p-t")
 		w.change("p-t", func(c *resourceapi.ResourceClaim) { allocatedOn("n", c, string(p.Pod.UID)) })
-		if err := w.plugin.devices.free(w.t.Context(), p.Pod.UID, read); err != nil {
+		if err := w.plugin.devices.free(w.t.Context(), p.Pod, read); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.claim("p-t"); got.Status.Allocation == nil || len(got.Status.ReservedFor) != 1 {
@@ -103,4 +103,33 @@ func TestAHeldClaimIsNotStranded(t *testing.T) {
 			t.Error("a claim that no pod holds is not")
 		}
 	})
+}
+
+// TestAClaimIsFreedByWhatTheAPIServerHas: watches of nodes, claims and pods lag behind one another. A claim of a node that had just come, or of a
+// pod that was bound, was deallocated while the pod used it.
+func TestAClaimIsFreedByWhatTheAPIServerHas(t *testing.T) {
+	p := member("p", "made t")
+	bound, recreated := p.Pod.DeepCopy(), p.Pod.DeepCopy()
+	bound.Spec.NodeName, recreated.UID = "gone", "another"
+	for name, tc := range map[string]struct {
+		node  string
+		live  *v1.Pod
+		freed bool
+	}{
+		"the pod waits and its node is gone": {"gone", p.Pod.DeepCopy(), true},
+		"the node exists":                    {"n", p.Pod.DeepCopy(), false},
+		"the pod is bound":                   {"gone", bound, false},
+		"the pod was made again":             {"gone", recreated, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, append(gpus("n"), allocatedOn(tc.node, made(p, "t", one()), string(p.Pod.UID)), tc.live), func(w *world) {
+				if err := w.plugin.devices.free(w.t.Context(), p.Pod, w.claim("p-t")); err != nil {
+					t.Fatal(err)
+				}
+				if got := w.claim("p-t").Status.Allocation == nil; got != tc.freed {
+					t.Errorf("deallocated %v, want %v", got, tc.freed)
+				}
+			})
+		})
+	}
 }
