@@ -43,7 +43,7 @@ func Spec() framework.PluginSpec { return specWith((&topologies{}).of) }
 
 // specWith is the plugin with a source of the cluster's topology.
 func specWith(topologyOf func(framework.Handle) (*v1alpha1.ClusterNetworkTopology, error)) framework.PluginSpec {
-	known := &memory{reservations: reservations{active: map[api.QueueID]*reservation{}, pauses: map[string]*pause{}}}
+	known := &memory{reservations: reservations{active: map[api.QueueID]*reservation{}, pauses: map[string]*pause{}, tried: map[string]time.Time{}}}
 	return framework.PluginSpec{
 		Name: Name,
 		Doc:  "Reads what gangs say in Koordinator's words: strict or not, groups of gangs, match policies, waiting times.",

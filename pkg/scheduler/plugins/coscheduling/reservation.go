@@ -65,8 +65,19 @@ type reservations struct {
 	active  map[api.QueueID]*reservation
 	// pauses are those of queues and of namespaces, by "queue/name" and "namespace/name".
 	pauses map[string]*pause
-	// nextTrial is when the next trial may be.
+	// nextTrial is when the next trial may be, and tried when a namespace last had one.
 	nextTrial time.Time
+	tried     map[string]time.Time
+}
+
+// paused reports whether nothing is reserved for gangs of the queue and namespace. A queue's pause grows for the namespaces that it is for:
+// others wait for the shortest, so that one tenant of a queue does not use the turns of all.
+func (r *reservations) paused(queue api.QueueID, namespace string, now time.Time) bool {
+	own, of := r.pauses["namespace/"+namespace], r.pauses["queue/"+string(queue)]
+	if own != nil && now.Before(own.until) {
+		return true
+	}
+	return of != nil && now.Before(of.until) && (own != nil || now.Before(of.until.Add(shortestPause-of.length)))
 }
 
 // sorted returns the reservations in order of their queues.
@@ -146,6 +157,7 @@ func (p *plugin) OnSessionStart(*framework.Session) {
 		s.review(r, now)
 	}
 	maps.DeleteFunc(p.reservations.pauses, func(_ string, of *pause) bool { return now.Sub(of.until) > of.length })
+	maps.DeleteFunc(p.reservations.tried, func(_ string, at time.Time) bool { return now.Sub(at) > longestPause })
 	if job := s.mostStarved(now); job != nil {
 		s.reserve(job, now)
 	}
@@ -241,8 +253,8 @@ func (s *session) end(r *reservation, how framework.ReservationEnd, why string, 
 	}
 }
 
-// mostStarved returns the next gang to have a trial; nil when none is due. Gangs with fewer trials come first, then those of the highest
-// priority of pods, and then those that have waited longest.
+// mostStarved returns the next gang to have a trial; nil when none is due. Namespaces take turns, then gangs with fewer trials come first, then those
+// of the highest priority of pods, and then those that have waited longest.
 func (s *session) mostStarved(now time.Time) (most *api.JobInfo) {
 	known := &s.plugin.reservations
 	if s.plugin.terms.after <= 0 || now.Before(known.nextTrial) {
@@ -250,14 +262,13 @@ func (s *session) mostStarved(now time.Time) (most *api.JobInfo) {
 	}
 	before := func(l, r *api.JobInfo) bool {
 		left, right := known.waiting[l.UID], known.waiting[r.UID]
-		return cmp.Or(cmp.Compare(left.retry.length, right.retry.length), cmp.Compare(priorityOf(r), priorityOf(l)),
+		return cmp.Or(known.tried[l.Namespace].Compare(known.tried[r.Namespace]), cmp.Compare(left.retry.length, right.retry.length), cmp.Compare(priorityOf(r), priorityOf(l)),
 			left.since.Compare(right.since), cmp.Compare(l.UID, r.UID)) < 0
 	}
-	pauses := func(of string) bool { return known.pauses[of] != nil && now.Before(known.pauses[of].until) }
 	for uid, waits := range known.waiting {
 		job := s.Jobs[uid]
 		if job == nil || job.PodGroup == nil || job.PodGroup.UID != waits.uid || !waits.lacksRoom || now.Sub(waits.since) < s.plugin.terms.after ||
-			now.Before(waits.retry.until) || known.active[job.Queue] != nil || pauses("queue/"+string(job.Queue)) || pauses("namespace/"+job.Namespace) {
+			now.Before(waits.retry.until) || known.active[job.Queue] != nil || known.paused(job.Queue, job.Namespace, now) {
 			continue
 		}
 		if companions, alone := s.Companions(job); companions == nil && alone && waitsWhole(job) && complete(job) && (most == nil || before(job, most)) {
@@ -271,6 +282,7 @@ func (s *session) mostStarved(now time.Time) (most *api.JobInfo) {
 func (s *session) reserve(job *api.JobInfo, now time.Time) {
 	known := &s.plugin.reservations
 	known.nextTrial = now.Add(trialInterval)
+	known.tried[job.Namespace] = now
 	r := &reservation{gang: job.UID, uid: job.PodGroup.UID, queue: job.Queue, since: now}
 	if err := s.choose(r, job); err != nil {
 		known.waiting[job.UID].retry.begin(shortestRetry, longestRetry, now)

@@ -227,3 +227,28 @@ func TestHopelessGangsDoNotKeepOthersFromTheirTrial(t *testing.T) {
 		}
 	})
 }
+
+// TestATenantDoesNotUseTheTurnsOfItsQueue: after a reservation that did not help the queue paused for all its tenants, twice as long each time, and the
+// next was for the same tenant's next gang.
+func TestATenantDoesNotUseTheTurnsOfItsQueue(t *testing.T) {
+	for name, arrives := range map[string]time.Duration{"waits from the first": time.Minute, "comes when the queue's pause has grown": 5 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+				w.full()
+				for i := range 6 {
+					gang := "evil-" + string(rune('a'+i))
+					w.cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Namespace("evil").Name(gang).Queue(schedtest.Queue).MinMember(2).Obj())
+					w.add(members(schedtest.MakePod().Namespace("evil").Req(cores("4")), gang, 2)...)
+				}
+				w.pass(arrives, time.Minute)
+				w.arrives("big", schedtest.Queue, 2, "4")
+				came := time.Now()
+				for w.condition("big", Reserved).Reason != nodesReserved {
+					if w.pass(time.Minute, time.Minute); time.Since(came) > 100*time.Minute {
+						t.Fatalf("nothing is reserved %s after the gang came, beside %v", time.Since(came), w.reservedGangs())
+					}
+				}
+			})
+		})
+	}
+}
