@@ -115,7 +115,7 @@ func (b *bench) run(s *side, sh shape, cluster *sessiontest.Cluster) (run, error
 			return run{}, fmt.Errorf("changing a slice: %w", err)
 		}
 	}
-	if sh.unlike > 0 || sh.free > 0 || sh.shared > 0 {
+	if sh.unlike > 0 || sh.free > 0 || sh.shared > 0 || sh.secondCPU != "" {
 		again := cluster.Open(s.Registry, s.confFor(sh))
 		runtime.GC()
 		r.again = insession.Timed("again", func() { again.Run(action) })

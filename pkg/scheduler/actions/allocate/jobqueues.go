@@ -19,7 +19,7 @@ import (
 // jobQueues are what is to be placed: the jobs of each queue in the plugins' order, and each job's tasks.
 type jobQueues struct {
 	queues *util.PriorityQueue
-	jobs   map[api.QueueID]*util.PriorityQueue
+	jobs   map[api.QueueID]*jobQueue
 	// urgent are jobs that go before the queues, by the plugins that want it, and then in the plugins' order.
 	urgent  []urgentJob
 	pending map[api.JobID]*pendingTasks
@@ -34,7 +34,7 @@ type urgentJob struct {
 func (s *solver) newJobQueues() *jobQueues {
 	q := &jobQueues{
 		queues:  util.NewPriorityQueue(s.ssn.QueueOrderFn),
-		jobs:    map[api.QueueID]*util.PriorityQueue{},
+		jobs:    map[api.QueueID]*jobQueue{},
 		pending: map[api.JobID]*pendingTasks{},
 	}
 	for _, uid := range slices.Sorted(maps.Keys(s.ssn.Jobs)) {
@@ -47,12 +47,12 @@ func (s *solver) newJobQueues() *jobQueues {
 			continue
 		}
 		if q.jobs[job.Queue] == nil {
-			q.jobs[job.Queue] = util.NewPriorityQueue(s.jobOrder)
+			q.jobs[job.Queue] = &jobQueue{first: s.jobOrder}
 		}
 		if urgency, urgent := s.ssn.Urgency(job); urgent {
 			q.urgent = append(q.urgent, urgentJob{job, urgency})
 		} else {
-			q.jobs[job.Queue].Push(job)
+			q.jobs[job.Queue].push(job)
 		}
 		q.pending[uid] = pending
 		for _, tasks := range pending.tasks {

@@ -66,7 +66,7 @@ func (s *solver) placeJobs() {
 	q := s.newJobQueues()
 	for _, job := range q.urgent {
 		if s.ssn.Overused(s.ssn.Queues[job.Queue]) {
-			q.jobs[job.Queue].Push(job.JobInfo) // it is told so with the others
+			q.jobs[job.Queue].push(job.JobInfo) // it is told so with the others
 			continue
 		}
 		s.ssn.Turn(job.UID)
@@ -96,7 +96,7 @@ func (s *solver) takeUrgentTurn(q *jobQueues, job urgentJob) {
 	}
 	pending.putBack(others)
 	pending.idleOnly = len(job.TaskStatusIndex[api.Pipelined]) > 0
-	q.jobs[job.Queue].Push(job.JobInfo)
+	q.jobs[job.Queue].push(job.JobInfo)
 }
 
 // serveQueue gives the next job of the queue its turn, and puts the queue back while it has jobs.
@@ -107,12 +107,12 @@ func (s *solver) serveQueue(q *jobQueues, queue *api.QueueInfo) {
 		return
 	}
 	jobs := q.jobs[queue.UID]
-	if jobs.Empty() {
+	if jobs.empty() {
 		return
 	}
-	job := jobs.Pop().(*api.JobInfo)
+	job := jobs.pop()
 	s.ssn.Turn(job.UID)
-	s.takeTurn(q, job, jobs.Empty() && q.queues.Empty())
+	s.takeTurn(q, job, jobs.empty() && q.queues.Empty())
 	q.queues.Push(queue)
 }
 
@@ -124,7 +124,7 @@ func (s *solver) takeTurn(q *jobQueues, job *api.JobInfo, alone bool) {
 		return
 	}
 	if s.placeJob(job, pending, alone) && !pending.empty() {
-		q.jobs[job.Queue].Push(job)
+		q.jobs[job.Queue].push(job)
 		return
 	}
 	pending.restoreFitErrors(job)
@@ -133,8 +133,8 @@ func (s *solver) takeTurn(q *jobQueues, job *api.JobInfo, alone bool) {
 
 // explainOverused tells the jobs of a queue that has no turn in this session any more.
 func (s *solver) explainOverused(q *jobQueues, queue *api.QueueInfo) {
-	for jobs := q.jobs[queue.UID]; !jobs.Empty(); {
-		job := jobs.Pop().(*api.JobInfo)
+	for jobs := q.jobs[queue.UID]; !jobs.empty(); {
+		job := jobs.pop()
 		pending := q.pending[job.UID]
 		if pending.empty() { // placed with its unit
 			continue

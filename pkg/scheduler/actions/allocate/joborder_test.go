@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// queueOf returns a queue of n jobs with random priorities, which are their places, too; asked counts the questions which of two goes first.
+func queueOf(n int, random *rand.Rand) (q *jobQueue, place map[api.JobID]int32, asked *int) {
+	place, asked = map[api.JobID]int32{}, new(int)
+	q = &jobQueue{first: func(l, r any) bool {
+		*asked++
+		left, right := l.(*api.JobInfo).UID, r.(*api.JobInfo).UID
+		return place[left] < place[right] || place[left] == place[right] && left < right
+	}}
+	for i := range n {
+		job := &api.JobInfo{UID: api.JobID(fmt.Sprintf("job-%04d", i)), Priority: random.Int32N(4)}
+		place[job.UID] = -job.Priority
+		q.push(job)
+	}
+	return q, place, asked
+}
+
+// TestJobsAreAskedAboutOnce: 10,000 gangs that wait have 10,000 turns in each session.
+func TestJobsAreAskedAboutOnce(t *testing.T) {
+	const n = 2000
+	q, _, asked := queueOf(n, rand.New(rand.NewPCG(1, 1)))
+	for !q.empty() {
+		q.pop()
+	}
+	if *asked > 2*n+100 {
+		t.Errorf("%d questions which of two jobs goes first, for %d jobs in the usual order", *asked, n)
+	}
+}
+
+// TestTheFirstJobHasTheTurn: whatever the plugins' order is, also after a job whose place has changed is put back.
+func TestTheFirstJobHasTheTurn(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		q, place, _ := queueOf(1+random.IntN(60), random)
+		for uid := range place {
+			if seed%2 == 0 {
+				place[uid] = random.Int32N(10)
+			}
+		}
+		for !q.empty() {
+			job := q.pop()
+			for _, other := range q.jobs {
+				if q.first(other, job) {
+					t.Fatalf("seed %d: %s has its turn before %s", seed, job.UID, other.UID)
+				}
+			}
+			if place[job.UID] < 20 && random.IntN(2) == 0 {
+				place[job.UID] += random.Int32N(10) // its share has grown
+				q.push(job)
+			}
+		}
+	}
+}
+
+// TestAJobThatWasPlacedWithItsUnitGoesBehind: its share has grown without a turn of its own.
+func TestAJobThatWasPlacedWithItsUnitGoesBehind(t *testing.T) {
+	q, place, _ := queueOf(5, rand.New(rand.NewPCG(3, 3)))
+	q.pop()
+	moved, next := q.jobs[0], q.jobs[1]
+	place[moved.UID] = 100
+	if got := q.pop(); got != next {
+		t.Errorf("%s has the turn, want %s", got.UID, next.UID)
+	}
+	var last *api.JobInfo
+	for !q.empty() {
+		last = q.pop()
+	}
+	if last != moved {
+		t.Errorf("%s has the last turn, want %s", last.UID, moved.UID)
+	}
+}
