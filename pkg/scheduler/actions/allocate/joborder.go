@@ -29,8 +29,8 @@ func (q *jobQueue) push(job *api.JobInfo) {
 	q.jobs = slices.Insert(q.jobs, at, job)
 }
 
-// pop returns the first job. One that placements with its unit have moved back goes behind jobs that are before it now.
-func (q *jobQueue) pop() *api.JobInfo {
+// pop returns the first job. Jobs that were placed with their unit may have moved back since they were sorted.
+func (q *jobQueue) pop(moved bool) *api.JobInfo {
 	if !q.sorted {
 		slices.SortFunc(q.jobs, usualOrder)
 		slices.SortFunc(q.jobs, q.compare)
@@ -38,7 +38,7 @@ func (q *jobQueue) pop() *api.JobInfo {
 	}
 	job := q.jobs[0]
 	q.jobs = q.jobs[1:]
-	if len(q.jobs) > 0 && q.first(q.jobs[0], job) {
+	if moved && len(q.jobs) > 0 && q.first(q.jobs[0], job) {
 		q.push(job)
 		job, q.jobs = q.jobs[0], q.jobs[1:]
 	}

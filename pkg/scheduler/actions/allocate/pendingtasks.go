@@ -154,8 +154,11 @@ func (s *solver) sortTasks(tasks []*api.TaskInfo) {
 }
 
 // neededSubJobs are those the job's minimum needs: of each policy the first in order that are not ready, up to the number
-// it needs.
+// it needs. With a single one there is no order to decide, and the map is nil.
 func (s *solver) neededSubJobs(job *api.JobInfo, subJobs []*api.SubJobInfo) map[api.SubJobID]bool {
+	if len(subJobs) < 2 {
+		return nil
+	}
 	slices.SortFunc(subJobs, func(l, r *api.SubJobInfo) int { return cmp.Compare(l.UID, r.UID) })
 	slices.SortStableFunc(subJobs, byOrder[*api.SubJobInfo](s.ssn.SubJobOrderFn))
 	ready := s.readySubJobs(job)
