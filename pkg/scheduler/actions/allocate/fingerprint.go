@@ -140,8 +140,8 @@ func appendFlag(b []byte, v bool) []byte {
 // queueTakes is true if the gang's queue has room for all of the tasks together, so that it refuses none of them.
 func (r *jobRun) queueTakes(tasks []*api.TaskInfo) bool {
 	all := *tasks[0]
-	all.Resreq, all.InitResreq = api.EmptyResource(), api.EmptyResource()
-	for _, task := range tasks {
+	all.Resreq, all.InitResreq = all.Resreq.Clone(), all.InitResreq.Clone()
+	for _, task := range tasks[1:] {
 		all.Resreq.Add(task.Resreq)
 		all.InitResreq.Add(task.InitResreq)
 	}

@@ -101,7 +101,7 @@ type presence struct {
 
 // memberNodesOf lists the nodes of the job's members that are placed.
 func (s *solver) memberNodesOf(job *api.JobInfo) *memberNodes {
-	m := &memberNodes{known: map[int32]bool{}, sets: map[*nodeset.Set]presence{}}
+	m := &memberNodes{}
 	for status, tasks := range job.TaskStatusIndex {
 		if !api.AllocatedStatus(status) {
 			continue
@@ -117,6 +117,9 @@ func (s *solver) memberNodesOf(job *api.JobInfo) *memberNodes {
 
 func (m *memberNodes) add(node int32) {
 	if !m.known[node] {
+		if m.known == nil { // of a gang that waits there is no member anywhere
+			m.known = map[int32]bool{}
+		}
 		m.known[node] = true
 		m.nodes = append(m.nodes, node)
 	}
@@ -124,6 +127,9 @@ func (m *memberNodes) add(node int32) {
 
 // in is true if a member lies in the set. Each node is looked up once for a set.
 func (m *memberNodes) in(set *nodeset.Set) bool {
+	if m.sets == nil {
+		m.sets = map[*nodeset.Set]presence{}
+	}
 	p := m.sets[set]
 	for ; !p.some && p.asked < len(m.nodes); p.asked++ {
 		p.some = set.Has(m.nodes[p.asked])

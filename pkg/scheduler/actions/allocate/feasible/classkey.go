@@ -136,6 +136,9 @@ func appendOptional[T any](b []byte, v *T, appendValue func([]byte, T) []byte) [
 }
 
 func appendMap(b []byte, m map[string]string) []byte {
+	if len(m) == 0 {
+		return append(b, 0)
+	}
 	var room [16]string
 	keys := slices.AppendSeq(room[:0], maps.Keys(m))
 	slices.Sort(keys)
@@ -148,6 +151,9 @@ func appendMap(b []byte, m map[string]string) []byte {
 
 func appendResource(b []byte, r *api.Resource) []byte {
 	b = appendFloat(appendFloat(b, r.MilliCPU), r.Memory)
+	if len(r.ScalarResources) == 0 {
+		return append(b, 0)
+	}
 	var room [16]v1.ResourceName
 	names := slices.AppendSeq(room[:0], maps.Keys(r.ScalarResources))
 	slices.Sort(names)
@@ -159,6 +165,9 @@ func appendResource(b []byte, r *api.Resource) []byte {
 }
 
 func appendList(b []byte, list v1.ResourceList) []byte {
+	if len(list) == 0 {
+		return append(b, 0)
+	}
 	var room [16]v1.ResourceName
 	names := slices.AppendSeq(room[:0], maps.Keys(list))
 	slices.Sort(names)

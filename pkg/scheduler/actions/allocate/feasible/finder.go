@@ -69,6 +69,10 @@ type Finder struct {
 func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerOption, seed maphash.Seed) *Finder {
 	caching := true
 	vcframework.GetArgOfActionFromConf(ssn.Configurations, "allocate").GetBool(&caching, conf.EnablePredicateErrCacheKey)
+	pending := 0
+	for _, job := range ssn.Jobs {
+		pending += len(job.TaskStatusIndex[api.Pending])
+	}
 	f := &Finder{
 		ssn:          ssn,
 		index:        index,
@@ -79,7 +83,7 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 		prePredicates: ssn.TiersWithout(proportion.PluginName, capacity.PluginName),
 		seed:          seed,
 		classes:       map[string]*TaskClass{},
-		classOfTask:   map[api.TaskID]*TaskClass{},
+		classOfTask:   make(map[api.TaskID]*TaskClass, pending),
 		maxCaches:     max(minCaches, maxVerdicts/max(1, len(index.Nodes))),
 		sampled:       samplingWanted(defaults),
 	}
