@@ -50,12 +50,12 @@ func TestAGangThatBackfillCannotComplete(t *testing.T) {
 	}{
 		"no node has the label it wants": {
 			group: minimum(2), pods: []*schedtest.PodBuilder{gpus(0), bare(1).NodeSelector("disk", "ssd")},
-			want: "NotEnoughResources: pod p1, which asks for no resources, fits on no node: " + nodes, mend: label, bound: 2,
+			want: "NotEnoughResources: best-effort pod p1 fits on no node: " + nodes, mend: label, bound: 2,
 		},
 		"it is the only one of its role": {
 			group: minimum(1).MinTaskMember("launcher", 1), bound: 2, mend: label,
 			pods: []*schedtest.PodBuilder{gpus(0).Role("worker"), bare(1).Role("launcher").NodeSelector("disk", "ssd")},
-			want: "NotEnoughResources: pod p1, which asks for no resources, fits on no node: " + nodes,
+			want: "NotEnoughResources: best-effort pod p1 fits on no node: " + nodes,
 		},
 		"it has a scheduling gate": {
 			group: minimum(2), pods: []*schedtest.PodBuilder{gpus(0), bare(1).Gate("example.com/quota")}, bound: 2,
@@ -68,7 +68,7 @@ func TestAGangThatBackfillCannotComplete(t *testing.T) {
 		},
 		"others of it would do, and have no room": {
 			group: minimum(2), pods: []*schedtest.PodBuilder{gpus(0), gpus(1), bare(2).NodeSelector("disk", "ssd")}, bound: 2,
-			want: "NotEnoughResources: pod p2, which asks for no resources, fits on no node: " + nodes,
+			want: "NotEnoughResources: best-effort pod p2 fits on no node: " + nodes,
 			mend: func(w *world) { w.add(nodeOf8(1).Obj(), nodeOf8(2).Obj()) },
 		},
 		"none of it asks for resources": {

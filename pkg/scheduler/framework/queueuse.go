@@ -80,7 +80,7 @@ func (ssn *Session) FitsShare(queue *api.QueueInfo, amount *api.Resource) error 
 	for _, name := range resourceNames(amount) {
 		share, limited := ssn.share(queue, name)
 		if would := used.Get(name) + amount.Get(name); limited && would > share+1e-6 {
-			return fmt.Errorf("queue %s would hold %s %s with them, and its share is %s", queue.Name, name, quantity(name, would), quantity(name, share))
+			return fmt.Errorf("queue %s would hold %s %s with them, and its share is %s", queue.Name, name, Quantity(name, would), Quantity(name, share))
 		}
 	}
 	return nil
@@ -125,14 +125,14 @@ func resourceNames(request *api.Resource) []v1.ResourceName {
 
 // AmountOf writes how much of a resource there is as users do.
 func AmountOf(have *api.Resource, name string) string {
-	return quantity(v1.ResourceName(name), have.Get(v1.ResourceName(name)))
+	return Quantity(v1.ResourceName(name), have.Get(v1.ResourceName(name)))
 }
 
 // amountsOf tells how much there is of each resource that the request asks for, of the first few by name.
 func amountsOf(have, request *api.Resource) string {
 	var parts []string
 	for _, name := range resourceNames(request) {
-		parts = append(parts, fmt.Sprintf("%s %s", name, quantity(name, have.Get(name))))
+		parts = append(parts, fmt.Sprintf("%s %s", name, Quantity(name, have.Get(name))))
 	}
 	text := strings.Join(named(parts), ", ")
 	if len(parts) > maxNamed {
@@ -141,8 +141,8 @@ func amountsOf(have, request *api.Resource) string {
 	return text
 }
 
-// quantity writes the amount of a resource as users do. Upstream counts memory in bytes, pods by number and all else in thousandths.
-func quantity(name v1.ResourceName, amount float64) string {
+// Quantity writes the amount of a resource as users do. Upstream counts memory in bytes, pods by number and all else in thousandths.
+func Quantity(name v1.ResourceName, amount float64) string {
 	switch name {
 	case v1.ResourceMemory:
 		return resource.NewQuantity(int64(amount), resource.BinarySI).String()

@@ -113,7 +113,7 @@ func (ssn *Session) overCapability(queue *api.QueueInfo, request *api.Resource) 
 		for _, name := range resourceNames(request) {
 			if _, limited := q.Queue.Spec.Capability[name]; limited && used.Get(name)+request.Get(name) > capability.Get(name) {
 				parts = append(parts, fmt.Sprintf("%s %s of %s in use and %s asked for", name,
-					quantity(name, used.Get(name)), quantity(name, capability.Get(name)), quantity(name, request.Get(name))))
+					Quantity(name, used.Get(name)), Quantity(name, capability.Get(name)), Quantity(name, request.Get(name))))
 			}
 		}
 		if len(parts) > 0 {

@@ -132,7 +132,7 @@ func (r *jobRun) unfitBestEffort(tasks []*api.TaskInfo, result *jobResult, opts 
 			}
 			failed[class] = !task.SchGated
 			if reason == "" {
-				reason = fmt.Sprintf("pod %s, which asks for no resources, %s", task.Name, stopped)
+				reason = fmt.Sprintf("best-effort pod %s %s", task.Name, stopped)
 			}
 		}
 		unfit[task.UID] = true

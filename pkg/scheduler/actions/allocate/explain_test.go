@@ -78,6 +78,30 @@ func TestEqualGangsAreExplainedAsThingsStand(t *testing.T) {
 	}
 }
 
+// TestAnExplanationCountsWhatIsFreeInPieces: no node has room for a member, and the nodes together do.
+func TestAnExplanationCountsWhatIsFreeInPieces(t *testing.T) {
+	tests := map[string]struct{ used, asks, want string }{
+		"enough in all":     {used: "2", asks: "3", want: "ib-a 0/1: 2 nodes short of cpu (at most 2 free on a node, 4 in all)"},
+		"not enough in all": {used: "3", asks: "3", want: "ib-a 0/1: 2 nodes short of cpu"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			pods, podGroup := gang("g", tt.asks)
+			podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
+			w := sessiontest.World{
+				Nodes: []*v1.Node{node("a1", "ib-a", "4"), node("a2", "ib-a", "4")}, Pods: pods,
+				PodGroups: []*v1beta1.PodGroup{podGroup, schedtest.MakePodGroup().Name("other").MinMember(2).Phase(v1beta1.PodGroupRunning).Obj()},
+			}
+			for _, node := range w.Nodes {
+				w.Pods = append(w.Pods, schedtest.MakePod().Name("on-"+node.Name).Group("other").Req(schedtest.Resources{"cpu": tt.used}).Node(node.Name).Phase(v1.PodRunning).Obj())
+			}
+			if says := explained(t, w, "g")["g"]; !strings.HasSuffix(says, tt.want) {
+				t.Errorf("the PodGroup says %q, want %q at its end", says, tt.want)
+			}
+		})
+	}
+}
+
 // TestAnExplanationCountsMembersThatFitTogether: each kind of member by itself would fit more often.
 func TestAnExplanationCountsMembersThatFitTogether(t *testing.T) {
 	apart := func(pods []*v1.Pod) {

@@ -4,6 +4,7 @@ package feasible
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // shortOf begins the reason of a node that has too little left.
@@ -28,19 +30,42 @@ type Refusals struct {
 	filledOf map[string]bool
 	// Takes is how many nodes would take it.
 	Takes int
+	// free is what the nodes that are short of one resource have of it.
+	free map[v1.ResourceName]free
 }
 
+// free is how much there is of a resource: on one node at most, and on all together.
+type free struct{ most, all float64 }
+
 func newRefusals() *Refusals {
-	return &Refusals{Reasons: map[string]int{}, filledOf: map[string]bool{}}
+	return &Refusals{Reasons: map[string]int{}, filledOf: map[string]bool{}, free: map[v1.ResourceName]free{}}
 }
 
 // add counts a node. One that is short of something and has members of the gang is full because of them.
-func (r *Refusals) add(reason string, members bool) {
-	if short, ok := strings.CutPrefix(reason, shortOf); ok && members {
-		r.fill(strings.Split(short, " and "))
-		return
+func (r *Refusals) add(reason string, node *api.NodeInfo, members bool) {
+	if short, ok := strings.CutPrefix(reason, shortOf); ok {
+		if members {
+			r.fill(strings.Split(short, " and "))
+			return
+		}
+		name := v1.ResourceName(short)
+		here, has := max(0, FutureIdle(node).Get(name)), r.free[name]
+		r.free[name] = free{most: max(has.most, here), all: has.all + here}
 	}
 	r.Reasons[reason]++
+}
+
+// addFragmentation adds what is free to reasons that the request would not have if it were on one node.
+func (r *Refusals) addFragmentation(request *api.Resource) *Refusals {
+	for name, free := range r.free {
+		reason, asked := shortOf+string(name), request.Get(name)
+		if nodes := r.Reasons[reason]; nodes > 1 && asked > 0 && free.all >= asked {
+			delete(r.Reasons, reason)
+			r.Reasons[fmt.Sprintf("%s (at most %s free on a node, %s in all)", reason,
+				framework.Quantity(name, free.most), framework.Quantity(name, free.all))] = nodes
+		}
+	}
+	return r
 }
 
 func (r *Refusals) fill(resources []string) {
@@ -136,7 +161,7 @@ func (c *ClassCache) Refusals(set *nodeset.Set, members map[int32]bool) *Refusal
 	if shared {
 		r.refusals = counted
 	}
-	return counted
+	return counted.addFragmentation(c.task.InitResreq)
 }
 
 // RefusalsBeside counts the nodes of the set by what stops the next task of the class beside the gang's members. short are the
@@ -145,14 +170,14 @@ func (c *ClassCache) RefusalsBeside(set *nodeset.Set, member func(node int32) bo
 	counted := newRefusals()
 	for place, node := range set.Nodes {
 		if err := c.Verdict(node).err; err != nil {
-			counted.add(c.reasonFor(err), member(node))
+			counted.add(c.reasonFor(err), c.finder.index.Nodes[node], member(node))
 		} else if filled := short(place); filled != nil {
 			counted.fill(filled)
 		} else {
-			counted.add(c.releasedLater(c.finder.index.Nodes[node]), false)
+			counted.add(c.releasedLater(c.finder.index.Nodes[node]), c.finder.index.Nodes[node], false)
 		}
 	}
-	return counted
+	return counted.addFragmentation(c.task.InitResreq)
 }
 
 // RefusalsOf counts the nodes by what stops the task there as things stand in a trial. member is true of nodes with members of
@@ -168,7 +193,7 @@ func (f *Finder) RefusalsOf(task *api.TaskInfo, where Where, member func(node in
 	for _, node := range where.Set.Nodes {
 		v := c.Verdict(node)
 		if v.err != nil {
-			counted.add(c.reasonFor(v.err), member(node))
+			counted.add(c.reasonFor(v.err), f.index.Nodes[node], member(node))
 			continue
 		}
 		err := n.verdict(node)
@@ -181,14 +206,14 @@ func (f *Finder) RefusalsOf(task *api.TaskInfo, where Where, member func(node in
 		}
 		switch {
 		case err != nil:
-			counted.add(ReasonOf(err), member(node))
+			counted.add(ReasonOf(err), f.index.Nodes[node], member(node))
 		case v.Copies == 0:
-			counted.add(c.releasedLater(f.index.Nodes[node]), false)
+			counted.add(c.releasedLater(f.index.Nodes[node]), f.index.Nodes[node], false)
 		default:
 			counted.Takes++
 		}
 	}
-	return counted
+	return counted.addFragmentation(task.InitResreq)
 }
 
 // releasedLater is the reason of a node that has room once resources are released.
