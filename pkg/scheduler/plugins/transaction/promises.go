@@ -20,10 +20,11 @@ import (
 // times as much is none of these.
 const beyondKeeping = 10
 
-// A gang that is let in before its pods exist, as a Volcano Job's is, keeps room for promiseFor. A namespace of which a gang was let in and
-// got no pods in that time has no such promises for noPromisesFor: pods are all that its gangs keep room by.
+// A gang that is let in before its pods exist keeps room for promiseFor: enough for the pods of a Volcano Job, and for a driver of Spark to
+// start and make its executors. A namespace of which a gang was let in and got no pods in that time has no such promises for
+// noPromisesFor: pods are all that its gangs keep room by.
 const (
-	promiseFor    = 30 * time.Second
+	promiseFor    = 2 * time.Minute
 	noPromisesFor = time.Hour
 )
 

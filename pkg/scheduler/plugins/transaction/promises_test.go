@@ -52,13 +52,13 @@ func TestAPromiseWithoutPodsEnds(t *testing.T) {
 	}
 	var got []float64
 	add("slow", 0)
-	got = append(got, kept("slow", 20*time.Second))
+	got = append(got, kept("slow", promiseFor/2))
 	addPods("slow", 1)
-	got = append(got, kept("slow", 29*time.Second), kept("slow", 30*time.Second))
-	add("again", time.Minute)
-	got = append(got, kept("again", time.Minute))
+	got = append(got, kept("slow", promiseFor-1), kept("slow", promiseFor))
+	add("again", 2*promiseFor)
+	got = append(got, kept("again", 2*promiseFor))
 	addPods("again", 2)
-	got = append(got, kept("again", 2*time.Minute))
+	got = append(got, kept("again", 3*promiseFor))
 
 	kept("slow", 2*time.Hour)
 	add("later", 2*time.Hour)
