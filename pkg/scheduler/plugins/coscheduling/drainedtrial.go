@@ -74,6 +74,7 @@ func within(group *topology.Group, domains []place) []place {
 
 // choose chooses the reservation's nodes: in the emptiest place where a trial places the gang's minimum on nodes as if drained.
 func (s *session) choose(r *reservation, job *api.JobInfo) error {
+	s.Turn(job.UID)
 	r.request, r.demand, r.priority = requestOf(job), demandOf(job), priorityOf(job)
 	for _, name := range s.TotalResource.ResourceNames() {
 		if promised := job.GetMinResources(); promised.Get(name) > r.request.Get(name) {
@@ -116,11 +117,17 @@ type trial struct {
 	first   map[string]*api.TaskInfo
 	// held is what is reserved with the nodes chosen by now.
 	held *api.Resource
+	// until is when the trial ends: a tenant's members may all be of different kinds, each of which plugins are asked about.
+	until time.Time
 }
+
+func (t *trial) late() bool { return time.Now().After(t.until) }
+
+var errTrialTooLong = fmt.Errorf("a trial took longer than %s", trialTimeout)
 
 // try chooses nodes of the place. All that the trial does to the session is taken back.
 func (s *session) try(r *reservation, job *api.JobInfo, p place, until time.Time) error {
-	t := &trial{session: s, reservation: r, members: needed(job), held: api.EmptyResource()}
+	t := &trial{session: s, reservation: r, members: needed(job), held: api.EmptyResource(), until: until}
 	if err := t.prepare(); err != nil {
 		return err
 	}
@@ -136,7 +143,6 @@ func (s *session) try(r *reservation, job *api.JobInfo, p place, until time.Time
 		}
 	}
 	limit := s.TotalResource.Clone().Multi(float64(s.plugin.terms.percent) / 100)
-	s.Turn(job.UID)
 	var statements []*vcframework.Statement
 	defer func() {
 		for _, statement := range slices.Backward(statements) {
@@ -148,8 +154,8 @@ func (s *session) try(r *reservation, job *api.JobInfo, p place, until time.Time
 		node := s.Nodes[name]
 		switch {
 		case len(t.members) == 0:
-		case time.Now().After(until):
-			return fmt.Errorf("a trial took longer than %s", trialTimeout)
+		case t.late():
+			return errTrialTooLong
 		case taken[name] || !t.mayHelp(node):
 		case !t.held.Clone().Add(node.Allocatable).LessEqual(limit, api.Zero):
 			capped = true
@@ -187,6 +193,9 @@ func (t *trial) prepare() error {
 			continue
 		}
 		t.first[kind] = task
+		if t.late() {
+			return errTrialTooLong
+		}
 		if err := t.PrePredicateFn(task); err != nil {
 			return fmt.Errorf("member %s: %w", task.Name, err)
 		}
@@ -197,6 +206,9 @@ func (t *trial) prepare() error {
 // mayHelp reports whether the node would take a member, drained, as far as that is known before.
 func (t *trial) mayHelp(node *api.NodeInfo) bool {
 	for _, task := range t.first {
+		if t.late() {
+			return false
+		}
 		if task.InitResreq.LessEqual(node.Allocatable, api.Zero) && t.PredicateForPreemptAction(task, node) == nil {
 			return true
 		}
@@ -217,7 +229,7 @@ func (t *trial) fill(statement *vcframework.Statement, node *api.NodeInfo) (some
 	refused := map[string]bool{}
 	for _, task := range t.members {
 		kind := t.kinds[task.UID]
-		if refused[kind] || !t.takes(statement, node, task) {
+		if refused[kind] || t.late() || !t.takes(statement, node, task) {
 			refused[kind] = true
 			rest = append(rest, task)
 		}

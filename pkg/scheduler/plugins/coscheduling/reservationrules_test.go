@@ -3,6 +3,7 @@
 package coscheduling
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -251,4 +252,22 @@ func TestATenantDoesNotUseTheTurnsOfItsQueue(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestATrialEndsBetweenMembers: all members of a tenant's gang may be of different kinds, and plugins are asked about each. The time was up only
+// between two nodes.
+func TestATrialEndsBetweenMembers(t *testing.T) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+		w.full()
+		w.arrives("big", schedtest.Queue, 2, "4")
+		w.session(func(ssn *sessiontest.Session) {
+			s, job := w.plugin.session, ssn.Jobs[schedtest.Namespace+"/big"]
+			for name, until := range map[string]time.Duration{"late": -1, "in time": time.Minute} {
+				tr := &trial{session: s, reservation: &reservation{queue: job.Queue}, members: needed(job), until: time.Now().Add(until)}
+				if err, late := tr.prepare(), until < 0; errors.Is(err, errTrialTooLong) != late || late == (len(tr.first) > 0 && tr.mayHelp(ssn.Nodes["n0"])) {
+					t.Errorf("%s: prepare says %v", name, err)
+				}
+			}
+		})
+	})
 }
