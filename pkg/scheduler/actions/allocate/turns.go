@@ -3,7 +3,9 @@
 package allocate
 
 import (
+	"cmp"
 	"maps"
+	"strings"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
@@ -30,9 +32,10 @@ func (s *solver) searchOf(job *api.JobInfo, set string, idleOnly bool) search {
 }
 
 // turns divide the steps that searches may take in a session. Searches for which the steps do not suffice wait, and in each session one of
-// them has all the steps of a search, whatever searches before it take: one of the unit that has waited longest for a turn, and of this unit
-// the one that has waited longest. So each unit has its turn after as many sessions as units waited before it, however many searches it makes
-// and whatever changes between the sessions.
+// them has all the steps of a search, whatever searches before it take: one of the namespace whose last turn was longest ago, of its units the one that
+// has waited longest for a turn, and of this unit the search that has waited longest. So each namespace has its turn after as many sessions as
+// others wait, and each of its units after as many of these turns as units waited before it, however many searches it makes and whatever
+// changes between the sessions.
 type turns struct {
 	session int
 	// left is how many steps searches may still take in the session.
@@ -42,12 +45,15 @@ type turns struct {
 	// units are those that wait, by name. asked counts what began to wait, and so orders it.
 	units map[string]*waitingUnit
 	asked int
+	// served is when namespaces of which units wait had their last turn, counted as asked is.
+	served map[string]int
 }
 
 // waitingUnit is a unit that waits for a turn.
 type waitingUnit struct {
-	since    int
-	searches map[search]*waitingSearch
+	since     int
+	namespace string
+	searches  map[search]*waitingSearch
 }
 
 // waitingSearch is when the search began to wait, and in which session it asked last.
@@ -62,7 +68,7 @@ func (t *turns) beginSession(steps int) {
 	t.forgetAbsent()
 	var first *waitingUnit
 	for _, unit := range t.units {
-		if first == nil || unit.since < first.since {
+		if first == nil || cmp.Or(cmp.Compare(t.served[unit.namespace], t.served[first.namespace]), cmp.Compare(unit.since, first.since)) < 0 {
 			first = unit
 		}
 	}
@@ -77,14 +83,20 @@ func (t *turns) beginSession(steps int) {
 	delete(first.searches, *t.next)
 	t.asked++
 	first.since = t.asked
+	t.served[first.namespace] = t.asked
 }
 
-// forgetAbsent forgets searches that no longer ask, and units without searches.
+// forgetAbsent forgets searches that no longer ask, units without searches, and namespaces without units.
 func (t *turns) forgetAbsent() {
 	maps.DeleteFunc(t.units, func(_ string, unit *waitingUnit) bool {
 		maps.DeleteFunc(unit.searches, func(_ search, waiting *waitingSearch) bool { return t.session-waiting.asked > turnsKept })
 		return len(unit.searches) == 0
 	})
+	served := map[string]int{}
+	for _, unit := range t.units {
+		served[unit.namespace] = t.served[unit.namespace]
+	}
+	t.served = served
 }
 
 // share says how many steps a search for a plan may take, which is one of so many that its job has still to make: its share of what is
@@ -130,7 +142,8 @@ func (t *turns) wait(of search) {
 		if t.units == nil {
 			t.units = map[string]*waitingUnit{}
 		}
-		unit = &waitingUnit{since: t.asked, searches: map[search]*waitingSearch{}}
+		namespace, _, _ := strings.Cut(string(of.job), "/")
+		unit = &waitingUnit{since: t.asked, namespace: namespace, searches: map[search]*waitingSearch{}}
 		t.units[of.unit] = unit
 	}
 	if unit.searches[of] == nil {

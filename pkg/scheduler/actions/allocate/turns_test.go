@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
 // TestASearchHasItsShareOfWhatIsLeft: what one place of a job does not use goes to those that follow.
@@ -177,5 +178,44 @@ func TestASearchKeepsItsPlaceWhileItDoesNotAsk(t *testing.T) {
 				t.Errorf("%d units are known, want %d", len(turns.units), len(others))
 			}
 		})
+	}
+}
+
+// TestNamespacesHaveTurns: a tenant with a thousand units that wait had a thousand turns before the one unit of another.
+func TestNamespacesHaveTurns(t *testing.T) {
+	turns := turns{}
+	of := func(namespace string, i int) search {
+		name := namespace + "/" + strconv.Itoa(i)
+		return search{unit: name, job: api.JobID(name)}
+	}
+	var got []string
+	for session := range 12 {
+		turns.beginSession(sessionPackingSteps)
+		if turns.next != nil {
+			got = append(got, string(turns.next.job))
+		}
+		for i := range 1000 {
+			turns.wait(of("evil", i))
+		}
+		if session >= 3 {
+			turns.wait(of("good", 0))
+			turns.wait(of("good", 1))
+		}
+		if session >= 6 {
+			turns.wait(of("late", 0))
+		}
+	}
+	want := []string{"evil/0", "evil/1", "evil/2", "good/0", "evil/3", "good/1", "late/0", "evil/4", "good/0", "late/0", "evil/5"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("turns (-want +got):\n%s", diff)
+	}
+	if len(turns.served) != 3 {
+		t.Errorf("%d namespaces are remembered", len(turns.served))
+	}
+	for range turnsKept + 2 {
+		turns.beginSession(sessionPackingSteps)
+	}
+	if len(turns.served)+len(turns.units) > 0 {
+		t.Errorf("%d namespaces and %d units are remembered though none waits", len(turns.served), len(turns.units))
 	}
 }
