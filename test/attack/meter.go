@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"regexp"
+	"strconv"
 	"sync"
 	"time"
 
@@ -15,24 +17,49 @@ type usage struct {
 	// memory is the most resident memory seen, in bytes; cores the processor time per second.
 	memory int64
 	cores  float64
+	// writes is how often it wrote to the API server.
+	writes int
 }
 
 // sampled is how often the scheduler's memory is read.
 const sampled = 100 * time.Millisecond
 
-// meter reads what a process uses until the function that start returns is called.
-func meter(process *controlplane.Process) (stop func() usage) {
-	ctx, cancel := context.WithCancel(context.Background())
-	began, before := time.Now(), process.CPUSeconds()
+// meter reads what the scheduler uses until the function that it returns is called.
+func meter(ctx context.Context, scheduler *controlplane.Scheduler) (stop func() usage) {
+	process := scheduler.Process
+	sampling, cancel := context.WithCancel(context.Background())
+	began, before, wrote := time.Now(), process.CPUSeconds(), writesOf(ctx, scheduler)
 	var used usage
 	var reading sync.WaitGroup
 	reading.Go(func() {
-		_ = repeat(ctx, sampled, func() { used.memory = max(used.memory, process.RSS()) })
+		_ = repeat(sampling, sampled, func() { used.memory = max(used.memory, process.RSS()) })
 	})
 	return func() usage {
 		cancel()
 		reading.Wait()
 		used.cores = (process.CPUSeconds() - before) / time.Since(began).Seconds()
+		used.writes = max(0, writesOf(ctx, scheduler)-wrote)
 		return used
 	}
+}
+
+// written matches a metric of calls that write.
+var written = regexp.MustCompile(`(?m)^rest_client_requests_total\{.*method="(?:POST|PUT|PATCH|DELETE)".*\} (\S+)$`)
+
+// writesOf returns how often the scheduler wrote since it started; 0 when it does not answer.
+func writesOf(ctx context.Context, scheduler *controlplane.Scheduler) int {
+	text, err := scheduler.Metrics(ctx)
+	if err != nil {
+		return 0
+	}
+	return sumOf(text)
+}
+
+func sumOf(metrics []byte) (sum int) {
+	for _, match := range written.FindAllSubmatch(metrics, -1) {
+		if value, err := strconv.ParseFloat(string(match[1]), 64); err == nil {
+			sum += int(value)
+		}
+	}
+	return sum
 }

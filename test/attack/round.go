@@ -15,8 +15,10 @@ import (
 // round is what was measured during an attack, or without one.
 type round struct {
 	name string
-	// delays are those of the victim's small gangs, by kind.
+	// delays are what the scheduler took for the victim's small gangs, by kind, and api is what the API server took: how late it showed their
+	// objects, and for the scheduler's calls.
 	delays map[string][]time.Duration
+	api    []time.Duration
 	// wide and whole are the delays of the gang that needs half of the cluster beside the attack, and of the one that needs all of it
 	// afterwards.
 	wide, whole time.Duration
@@ -46,7 +48,7 @@ func windowOf(minutes float64, attacks int) time.Duration {
 // round measures the victim's gangs during the attack, without one when it is nil, and what the attack leaves behind.
 func (s *stage) round(ctx context.Context, a *attack, window time.Duration) round {
 	r := round{name: baseline, delays: map[string][]time.Duration{}}
-	stop := meter(s.scheduler.Process)
+	stop := meter(ctx, s.scheduler)
 	attacking, end := context.WithCancel(ctx)
 	var carryOut sync.WaitGroup
 	var failed error
@@ -87,11 +89,11 @@ func (a *attack) begin(ctx context.Context, s *stage) error {
 
 // bindOnce submits the victim's gang, notes in the round when it is not bound, and removes it.
 func (s *stage) bindOnce(ctx context.Context, g gang, r *round) time.Duration {
-	delay, err := s.victim.bind(ctx, g, patience)
+	took, err := s.victim.bind(ctx, g, patience)
 	if err := errors.Join(err, s.victim.remove(ctx, g)); err != nil {
 		r.lasting = append(r.lasting, err.Error())
 	}
-	return delay
+	return took.bound.Sub(took.created)
 }
 
 // play runs the attacks in random order, with baselines before and in between. Its error has all attacks that succeeded.

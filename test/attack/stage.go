@@ -73,6 +73,7 @@ type stage struct {
 	kube      kubernetes.Interface
 	vc        vcclient.Interface
 	dyn       dynamic.Interface
+	calls     *calls
 	scheduler *controlplane.Scheduler
 	managers  []*controlplane.Process
 	tenant    *tenant
@@ -82,8 +83,12 @@ type stage struct {
 // setUp starts the cluster. On an error nothing is left running.
 func setUp(ctx context.Context, opts options, out io.Writer) (_ *stage, err error) {
 	s := &stage{opts: opts, out: out}
+	var auditing []string
+	if s.calls, auditing, err = audited(opts.dir); err != nil {
+		return nil, err
+	}
 	s.cp, err = controlplane.Start(ctx, controlplane.Options{
-		Dir: opts.dir, Progress: io.Discard, APIServerArgs: []string{"--delete-collection-workers=8"},
+		Dir: opts.dir, Progress: io.Discard, APIServerArgs: append(auditing, "--delete-collection-workers=8"),
 		ControllerManagerArgs: []string{fmt.Sprintf("--kube-api-qps=%d", controllerCalls), fmt.Sprintf("--kube-api-burst=%d", controllerCalls)},
 	})
 	if err != nil {
@@ -204,7 +209,7 @@ func (s *stage) startScheduler(ctx context.Context) (err error) {
 }
 
 func (s *stage) startVictim(ctx context.Context) (err error) {
-	s.victim, err = newVictim(ctx, s.kube, s.vc)
+	s.victim, err = newVictim(ctx, s.kube, s.vc, s.calls)
 	return err
 }
 

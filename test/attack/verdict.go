@@ -13,6 +13,8 @@ import (
 const (
 	// mostDelay is by how much the victim's median delay may exceed the baseline's.
 	mostDelay = time.Second
+	// mostWrites is how often the scheduler may write for each call of the tenant while the API server is slow: it must not be the cause itself. An object that is created gets two statuses and an event or two.
+	mostWrites = 4
 	// mostMemory is how many times the baseline's memory the scheduler may use.
 	mostMemory = 2
 	// baseline is the name of rounds without an attack.
@@ -69,6 +71,10 @@ func faults(r, base, first *round) []string {
 	if r.memory > mostMemory*first.memory {
 		all = append(all, fmt.Sprintf("the scheduler used %d MB, %d MB at first without an attack; at most %d times that is allowed",
 			r.memory>>20, first.memory>>20, mostMemory))
+	}
+	if api, calls := median(r.api), r.done+r.refused; api > mostDelay && r.writes > mostWrites*calls {
+		all = append(all, fmt.Sprintf("the API server took %s s for the victim's gangs in the median, while the scheduler wrote %d times for %d calls of the tenant; at most %d times as often is allowed then",
+			seconds(api), r.writes, calls, mostWrites))
 	}
 	return append(all, r.lasting...)
 }

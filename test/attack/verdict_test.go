@@ -38,7 +38,11 @@ func TestAnAttackIsJudgedByTheBaselinesBeforeIt(t *testing.T) {
 		"slower by more than a second":    {attack: round{delays: slowGPU, usage: usage{memory: 100 * mb}}, want: "gpu gangs took 1.10 s"},
 		"more than twice the memory":      {attack: round{delays: delays(5, 40*ms), usage: usage{memory: 201 * mb}}, want: "used 201 MB, 100 MB at first"},
 		"a kind of gang was not measured": {attack: round{delays: unmeasured, usage: usage{memory: 100 * mb}}, want: "no claim gang"},
-		"an effect lasts":                 {attack: round{delays: delays(5, 40*ms), lasting: []string{"queue x is Closed"}}, want: "queue x is Closed"},
+		"the API server is slow":          {attack: round{delays: delays(5, 40*ms), api: []time.Duration{2000 * ms}, usage: usage{memory: 100 * mb, writes: 400}, tally: tally{done: 90, refused: 10}}},
+		"the scheduler writes much":       {attack: round{delays: delays(5, 40*ms), api: []time.Duration{900 * ms}, usage: usage{memory: 100 * mb, writes: 4000}, tally: tally{done: 100}}},
+		"the scheduler writes much while the API server is slow": {attack: round{delays: delays(5, 40*ms), api: []time.Duration{2000 * ms}, usage: usage{memory: 100 * mb, writes: 401}, tally: tally{done: 90, refused: 10}},
+			want: "the API server took 2.00 s for the victim's gangs in the median, while the scheduler wrote 401 times for 100 calls of the tenant"},
+		"an effect lasts": {attack: round{delays: delays(5, 40*ms), lasting: []string{"queue x is Closed"}}, want: "queue x is Closed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var o outcome

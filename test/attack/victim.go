@@ -14,10 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
@@ -38,12 +36,15 @@ var errNotBound = errors.New("not bound")
 type victim struct {
 	kube kubernetes.Interface
 	vc   vcclient.Interface
+	// calls are the scheduler's for the gangs.
+	calls *calls
 	// resident are the UIDs of pods that run from the start.
 	resident map[types.UID]string
 
 	mu      sync.Mutex
 	counter int
-	awaited map[string]*waiting
+	// binds are pods that wait to be bound, shows objects that wait to be shown by a watch, both by kind and name.
+	binds, shows map[string]*waiting
 }
 
 // waiting is a gang that waits for its last bind.
@@ -51,6 +52,28 @@ type waiting struct {
 	left int
 	done chan struct{}
 	at   time.Time
+	// unseen are the gang's objects that a plain watch of the namespace has not shown, and shown is when it showed the last one.
+	unseen int
+	shown  time.Time
+}
+
+// measured is how a gang was bound. Its objects were created, then known at the earliest to a scheduler, then bound.
+type measured struct {
+	kind, name            string
+	created, known, bound time.Time
+}
+
+// knownAt is when a scheduler could know of the gang's last object at the earliest. What the watch showed only after the last bind, the
+// scheduler knew by then.
+func (b *waiting) knownAt(created time.Time) time.Time {
+	switch {
+	case b.unseen > 0 || b.shown.After(b.at):
+		return b.at
+	case b.shown.Before(created):
+		return created
+	default:
+		return b.shown
+	}
 }
 
 // kinds are what the victim submits, in turns.
@@ -87,19 +110,10 @@ func ofVictim(name string, size, cpus int) gang {
 }
 
 // newVictim follows the victim's pods and has some of them run for good.
-func newVictim(ctx context.Context, kube kubernetes.Interface, vc vcclient.Interface) (*victim, error) {
-	v := &victim{kube: kube, vc: vc, awaited: map[string]*waiting{}, resident: map[types.UID]string{}}
-	onNode := func(o *metav1.ListOptions) {
-		o.FieldSelector = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
-	}
-	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: cache.NewFilteredListWatchFromClient(kube.CoreV1().RESTClient(), "pods", victimNamespace, onNode),
-		ObjectType:    &corev1.Pod{},
-		Handler:       cache.ResourceEventHandlerFuncs{AddFunc: v.bound},
-	})
-	go informer.RunWithContext(ctx)
-	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-		return nil, errors.New("the watch on the victim's pods did not start")
+func newVictim(ctx context.Context, kube kubernetes.Interface, vc vcclient.Interface, calls *calls) (*victim, error) {
+	v := &victim{kube: kube, vc: vc, calls: calls, binds: map[string]*waiting{}, shows: map[string]*waiting{}, resident: map[types.UID]string{}}
+	if err := v.watch(ctx); err != nil {
+		return nil, err
 	}
 	err := eventually(ctx, time.Minute, func() error {
 		_, err := kube.CoreV1().ServiceAccounts(victimNamespace).Get(ctx, "default", metav1.GetOptions{})
@@ -123,23 +137,6 @@ func newVictim(ctx context.Context, kube kubernetes.Interface, vc vcclient.Inter
 	return v, nil
 }
 
-func (v *victim) bound(obj any) {
-	pod, ok := obj.(*corev1.Pod)
-	if !ok {
-		return
-	}
-	now := time.Now()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if b := v.awaited[pod.Name]; b != nil {
-		delete(v.awaited, pod.Name)
-		if b.left--; b.left == 0 {
-			b.at = now
-			close(b.done)
-		}
-	}
-}
-
 // next numbers the victim's gangs.
 func (v *victim) next() int {
 	v.mu.Lock()
@@ -148,29 +145,22 @@ func (v *victim) next() int {
 	return v.counter
 }
 
-// bind submits the gang and returns how long its last bind was after its last pod was created, or errNotBound.
-func (v *victim) bind(ctx context.Context, g gang, patience time.Duration) (time.Duration, error) {
-	b := &waiting{left: g.size, done: make(chan struct{})}
-	pods := make([]*corev1.Pod, g.size)
-	v.mu.Lock()
-	for i := range pods {
-		pods[i] = g.member(i)
-		v.awaited[pods[i].Name] = b
-	}
-	v.mu.Unlock()
+// bind submits the gang and measures it, or returns errNotBound.
+func (v *victim) bind(ctx context.Context, g gang, patience time.Duration) (measured, error) {
+	b, pods := v.await(g)
 	if _, err := v.vc.SchedulingV1beta1().PodGroups(victimNamespace).Create(ctx, g.podGroup(), metav1.CreateOptions{}); err != nil {
-		return 0, err
+		return measured{}, err
 	}
 	for _, pod := range pods {
 		if len(pod.Spec.ResourceClaims) > 0 {
 			if _, err := v.kube.ResourceV1().ResourceClaims(victimNamespace).Create(ctx, deviceClaim(pod.Name, ""), metav1.CreateOptions{}); err != nil {
-				return 0, err
+				return measured{}, err
 			}
 		}
 	}
 	for _, pod := range pods {
 		if _, err := v.kube.CoreV1().Pods(victimNamespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-			return 0, err
+			return measured{}, err
 		}
 	}
 	created := time.Now()
@@ -178,11 +168,13 @@ func (v *victim) bind(ctx context.Context, g gang, patience time.Duration) (time
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return 0, ctx.Err()
+		return measured{}, ctx.Err()
 	case <-timer.C:
-		return patience, fmt.Errorf("%s: %w within %s: %s", g.name, errNotBound, patience, v.whyNot(ctx, g.name))
+		return measured{name: g.name, created: created, known: created, bound: created.Add(patience)}, fmt.Errorf("%s: %w within %s: %s", g.name, errNotBound, patience, v.whyNot(ctx, g.name))
 	case <-b.done:
-		return max(0, b.at.Sub(created)), nil
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		return measured{name: g.name, created: created, known: b.knownAt(created), bound: b.at}, nil
 	}
 }
 
@@ -213,11 +205,7 @@ func (v *victim) remove(ctx context.Context, g gang) error {
 			}
 		}
 	}
-	v.mu.Lock()
-	for i := range g.size {
-		delete(v.awaited, g.member(i).Name)
-	}
-	v.mu.Unlock()
+	v.forget(g)
 	return unless(v.vc.SchedulingV1beta1().PodGroups(victimNamespace).Delete(ctx, g.name, metav1.DeleteOptions{}), apierrors.IsNotFound)
 }
 
@@ -229,29 +217,40 @@ func unless(err error, is func(error) bool) error {
 	return err
 }
 
-// stream submits small gangs one after another for the window and adds their delays to the round. A gang that is not bound ends it.
+// stream submits small gangs one after another for the window and adds to the round what the scheduler took for each, and what the API server.
 func (v *victim) stream(ctx context.Context, window time.Duration, r *round) error {
+	taken, err := v.submit(ctx, window)
+	if failed := v.calls.read(); failed != nil {
+		return errors.Join(err, failed)
+	}
+	for _, m := range taken {
+		calls := v.calls.within(m.name, m.known, m.bound)
+		r.delays[m.kind] = append(r.delays[m.kind], m.bound.Sub(m.known)-calls)
+		r.api = append(r.api, m.known.Sub(m.created)+calls)
+	}
+	return err
+}
+
+// submit submits small gangs for the window. One that is not bound ends it.
+func (v *victim) submit(ctx context.Context, window time.Duration) (taken []measured, err error) {
 	end := time.Now().Add(window)
 	for n := 0; time.Now().Before(end) || n < len(kinds); n++ {
 		kind := kinds[n%len(kinds)]
 		g := small(kind, v.next())
-		delay, err := v.bind(ctx, g, patience)
+		m, err := v.bind(ctx, g, patience)
 		if err != nil && !errors.Is(err, errNotBound) {
-			return err
+			return taken, err
 		}
-		r.delays[kind] = append(r.delays[kind], delay)
-		if removing := v.remove(ctx, g); removing != nil {
-			return removing
-		}
-		if err != nil {
-			r.lasting = append(r.lasting, err.Error())
-			return nil
+		m.kind = kind
+		taken = append(taken, m)
+		if err := errors.Join(err, v.remove(ctx, g)); err != nil {
+			return taken, err
 		}
 		if err := pause(ctx, breath); err != nil {
-			return err
+			return taken, err
 		}
 	}
-	return nil
+	return taken, nil
 }
 
 func pause(ctx context.Context, d time.Duration) error {
