@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
@@ -43,6 +44,20 @@ func TestAReadyGangDoesNotHoldItsGroupBack(t *testing.T) {
 	c.expect(t, "one gang is ready", 1)
 }
 
+// TestAGroupWaitsForAGangThatIsReadyNoLonger: a plugin calls one gang ready only while the other one is not placed.
+func TestAGroupWaitsForAGangThatIsReadyNoLonger(t *testing.T) {
+	c := newGroup(t, []string{"4"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-a", "4"))
+	c.conf = strings.Replace(c.conf, "- name: gang\n", "- name: gang\n  - name: helper\n", 1)
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		return helper{func(ssn *framework.Session) {
+			ssn.Session.AddJobReadyFn("helper", func(job any) bool {
+				return job.(*api.JobInfo).Name != "a" || len(ssn.Jobs["ns/b"].TaskStatusIndex[api.Allocated]) == 0
+			})
+		}}, nil
+	}})
+	c.expect(t, "one gang is not ready beside the other", 0)
+}
+
 // TestAGroupWaitsForANodeForAMemberWithoutRequests: backfill cannot place it on a node that is full of pods, of which one leaves.
 func TestAGroupWaitsForANodeForAMemberWithoutRequests(t *testing.T) {
 	full := schedtest.MakeNode().Name("full").Capacity(schedtest.Resources{"cpu": "4", "pods": "1"}).Obj()
@@ -70,8 +85,8 @@ func TestAGangAloneDoesNotWaitForAMemberThatFitsNowhere(t *testing.T) {
 
 // TestWhyAGroupWaitsIsReportedInEachSession: on each gang, and node group by node group, without another trial.
 func TestWhyAGroupWaitsIsReportedInEachSession(t *testing.T) {
-	c := newGroup(t, []string{"1"}, []string{"3", "3"}, node("n1", "ib-a", "4"))
-	c.world.Pods[0] = schedtest.MakePod().Name("a-0").Group("a").Obj() // it asks for nothing
+	c := newGroup(t, []string{"1"}, []string{"3", "3"}, node("n1", "ib-a", "4"), node("n2", "ib-b", "4")) // their queue has room
+	c.world.Pods[0] = schedtest.MakePod().Name("a-0").Group("a").Obj()                                    // it asks for nothing
 	c.world.PodGroups[1].Annotations[ibcluster.ModeAnnotation] = "required"
 	for i := range 3 {
 		c.look(func(ssn *sessiontest.Session) {
@@ -154,6 +169,15 @@ func TestAGroupIsTriedAgainWhenAPluginReservesForIt(t *testing.T) {
 	c.expect(t, "nothing is reserved for gang b", 0)
 	most = 2
 	c.expect(t, "a node is reserved for its members", 4)
+}
+
+// TestAPackedGangLiesInOneClusterThatIsRequired: beside the other one it has room in two together, and in neither of them.
+func TestAPackedGangLiesInOneClusterThatIsRequired(t *testing.T) {
+	c := newGroup(t, []string{"1", "2"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-b", "2"))
+	c.world.Pods[2].Spec.NodeSelector = map[string]string{v1.LabelHostname: "n1"}
+	c.expect(t, "it may lie anywhere", 3)
+	c.world.PodGroups[0].Annotations[ibcluster.ModeAnnotation] = "required"
+	c.expect(t, "it must lie in one cluster", 0)
 }
 
 // packless is the action in sessions in which other gangs have used the steps of all packings, if it is so.
