@@ -171,9 +171,11 @@ func TestAGroupIsTriedAgainWhenAPluginReservesForIt(t *testing.T) {
 	c.expect(t, "a node is reserved for its members", 4)
 }
 
-// TestAPackedGangLiesInOneClusterThatIsRequired: beside the other one it has room in two together, and in neither of them.
+// TestAPackedGangLiesInOneClusterThatIsRequired: beside the other one it has room in two together, and in neither of them. The plugin that
+// names clusters need not refuse nodes of several.
 func TestAPackedGangLiesInOneClusterThatIsRequired(t *testing.T) {
 	c := newGroup(t, []string{"1", "2"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-b", "2"))
+	c.conf = strings.Replace(c.conf, "- name: ibcluster\n", "- name: ibcluster\n    enablePredicate: false\n", 1)
 	c.world.Pods[2].Spec.NodeSelector = map[string]string{v1.LabelHostname: "n1"}
 	c.expect(t, "it may lie anywhere", 3)
 	c.world.PodGroups[0].Annotations[ibcluster.ModeAnnotation] = "required"
