@@ -48,7 +48,7 @@ func (p *plugin) settle(ssn *framework.Session) {
 		if c.open && now.Before(c.until) {
 			p.promised[uid] = c.nominees
 		}
-		c.open = c.open && c.leaving(ssn)
+		c.open = c.leaving(ssn)
 	}
 }
 
