@@ -28,9 +28,10 @@ const (
 	NotEnqueued = "NotEnqueued"
 	// QueueFull: the gang's queue may take no more.
 	QueueFull = "QueueFull"
-	// QueueNotOpen and QueueNotFound: the gang's queue takes nothing, or is not there.
-	QueueNotOpen  = "QueueNotOpen"
-	QueueNotFound = "QueueNotFound"
+	// QueueNotOpen, QueueNotFound and QueueHasChildren: the gang's queue takes nothing, is not there, or is for queues alone.
+	QueueNotOpen     = "QueueNotOpen"
+	QueueNotFound    = "QueueNotFound"
+	QueueHasChildren = "QueueHasChildren"
 	// PodGroupNotFound: pods name a PodGroup that is not there.
 	PodGroupNotFound = "PodGroupNotFound"
 	// WaitingForGroup: not all gangs of the gang's group are there. GroupMistaken: what they say of it does not agree.

@@ -102,7 +102,7 @@ func ReasonOf(wait Wait) WaitReason {
 		return WaitGroup
 	case NotEnqueued:
 		return WaitNotLetIn
-	case QueueFull, QueueNotOpen, QueueNotFound:
+	case QueueFull, QueueNotOpen, QueueNotFound, QueueHasChildren:
 		return WaitQueue
 	case NotEnoughResources:
 		return WaitRoom

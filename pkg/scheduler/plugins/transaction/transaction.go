@@ -85,6 +85,7 @@ func Tier(limit time.Duration) conf.Tier {
 func (p *plugin) Name() string { return Name }
 
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
+	refused := leaveParents(ssn)
 	p.findHalfBound(ssn)
 	p.memory.promises.forgetPromises(ssn, time.Now())
 	ssn.AddJobEnqueuedFn(Name, func(obj any) { p.memory.promises.noteLetIn(obj.(*api.JobInfo), time.Now()) })
@@ -93,21 +94,28 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 		if !ok {
 			return nil
 		}
+		if message := refused[job.UID]; message != "" {
+			return &api.ValidateResult{Reason: framework.QueueHasChildren, Message: message}
+		}
 		if reason, blocked := p.gate.Blocked(job.UID); blocked {
 			return &api.ValidateResult{Reason: framework.WaitingAfterFailedBind, Message: reason}
 		}
 		return nil
 	})
-	noteTurns(ssn)
+	noteTurns(ssn, refused)
 	ssn.AddAvoidFn(Name, func(job *api.JobInfo) []string { return p.gate.Avoid(job.UID) })
 	ssn.AddUrgentFn(Name, func(job *api.JobInfo) bool { return p.isHalfBound(job) && !p.memory.takenFrom[job.UID] })
 	ssn.AddEvictedFn(p.noteTakenFrom)
 }
 
-// noteTurns notes whose turn it is, before any other plugin is asked.
-func noteTurns(ssn *framework.Session) {
+// noteTurns notes whose turn it is, before any other plugin is asked, and does not let in gangs that are refused.
+func noteTurns(ssn *framework.Session, refused map[api.JobID]string) {
 	ssn.AddJobEnqueueableFn(Name, func(obj any) int {
-		ssn.Turn(obj.(*api.JobInfo).UID)
+		job := obj.(*api.JobInfo)
+		ssn.Turn(job.UID)
+		if refused[job.UID] != "" {
+			return util.Reject
+		}
 		return util.Abstain
 	})
 	ssn.AddPrePredicateFn(Name, func(task *api.TaskInfo) error {

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestAGangOfAParentQueueStopsNoOthers: upstream's webhooks keep Volcano Jobs alone from queues that have children. With a PodGroup of any tenant
+// in one, plugin capacity refused all gangs of the cluster.
+func TestAGangOfAParentQueueStopsNoOthers(t *testing.T) {
+	one := schedtest.Resources{"cpu": "1"}
+	under := func(name, parent string) *v1beta1.Queue {
+		queue := schedtest.MakeQueue().Name(name).Obj()
+		queue.Spec.Parent = parent
+		return queue
+	}
+	tests := map[string]struct {
+		conf string
+		evil []runtime.Object
+		runs bool
+	}{
+		"in the root": {conf: "enableHierarchy: true", evil: []runtime.Object{
+			schedtest.MakePodGroup().Name("evil").Queue("root").Obj(), schedtest.MakePod().Name("evil").Group("evil").Req(one).Obj(),
+		}},
+		"in a queue with children": {conf: "enableHierarchy: true", evil: []runtime.Object{
+			schedtest.MakePodGroup().Name("evil").Queue("dept").Obj(), schedtest.MakePod().Name("evil").Group("evil").Req(one).Obj(),
+		}},
+		"that holds a node": {conf: "enableHierarchy: true", evil: []runtime.Object{
+			schedtest.MakePodGroup().Name("evil").Queue("dept").Obj(), schedtest.MakePod().Name("evil").Group("evil").Req(one).Node("n").Phase(v1.PodRunning).Obj(),
+		}, runs: true},
+		"without a PodGroup, by what its pod says": {conf: "enableHierarchy: true", evil: []runtime.Object{
+			schedtest.MakePod().Name("evil").Group("evil").Req(one).Node("n").Phase(v1.PodRunning).Annotation("binding.volcano-prebind.io/queue", "dept").Obj(),
+		}, runs: true},
+		"where queues are not in one another": {conf: "enableHierarchy: false", evil: []runtime.Object{
+			schedtest.MakePodGroup().Name("evil").Queue("dept").Obj(), schedtest.MakePod().Name("evil").Group("evil").Req(one).Obj(),
+		}, runs: true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			cluster := schedtest.NewCluster(append(tt.evil, schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(),
+				under("dept", "root"), under("team", "dept"), schedtest.MakeNode().Name("n").Obj(),
+				schedtest.MakePodGroup().Name("good").Queue("team").MinResources(one).Obj(), schedtest.MakePod().Name("good").Group("good").Req(one).Obj())...)
+			s := newTestScheduler(t, cluster, loaded(t, strings.Replace(confWith("capacity"), "name: capacity", "name: capacity, "+tt.conf, 1)))
+			eventually(t, func() bool { s.cycle(); return cluster.Pod("good").Spec.NodeName != "" })
+			eventually(t, func() bool {
+				s.cycle()
+				if tt.runs {
+					return cluster.Pod("evil").Spec.NodeName != ""
+				}
+				group := cluster.PodGroup("evil")
+				return len(group.Status.Conditions) > 0 && strings.Contains(group.Status.Conditions[0].Message, "has children")
+			})
+		})
+	}
+}
+
+// TestAGangThatMovesToAParentQueueCountsWhereItWasBound: a tenant may write another queue into the PodGroup of a gang that runs.
+func TestAGangThatMovesToAParentQueueCountsWhereItWasBound(t *testing.T) {
+	one, two := schedtest.Resources{"cpu": "1"}, schedtest.Resources{"cpu": "2"}
+	for bound, want := range map[string]bool{"team": false, "": true} {
+		t.Run("bound in "+bound, func(t *testing.T) {
+			team := limitedQueue("team", quantities("cpu", "2"))
+			team.Spec.Parent = "dept"
+			dept := schedtest.MakeQueue().Name("dept").Obj()
+			dept.Spec.Parent = "root"
+			runs := schedtest.MakePod().Name("runs").Group("runs").Req(two).Node("n").Phase(v1.PodRunning).Obj()
+			if bound != "" {
+				runs.Annotations["binding.volcano-prebind.io/queue"] = bound
+			}
+			cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(), dept, team,
+				schedtest.MakeNode().Name("n").Obj(), schedtest.MakePodGroup().Name("runs").Queue("root").Obj(), runs)
+			for gang, queue := range map[string]string{"more": "team", "other": schedtest.Queue} {
+				cluster.Put(schedtest.MakePodGroup().Name(gang).Queue(queue).Obj())
+				cluster.Put(schedtest.MakePod().Name(gang).Group(gang).Req(one).Obj())
+			}
+			s := newTestScheduler(t, cluster, loaded(t, strings.Replace(confWith("capacity"), "name: capacity", "name: capacity, enableHierarchy: true", 1)))
+			eventually(t, func() bool { s.cycle(); return cluster.Pod("other").Spec.NodeName != "" })
+			for range 3 {
+				s.cycle()
+			}
+			if !want {
+				if node := cluster.Pod("more").Spec.NodeName; node != "" {
+					t.Errorf("a pod beyond the queue's capability is on %s", node)
+				}
+				return
+			}
+			eventually(t, func() bool { s.cycle(); return cluster.Pod("more").Spec.NodeName != "" })
+		})
+	}
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transaction
+
+import (
+	"fmt"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// hierarchical is upstream's plugin that may have queues in one another. It admits no gang of the cluster while one is in a queue that has children,
+// and any tenant may name such a queue in a PodGroup.
+const hierarchical = "capacity"
+
+// rootQueue is the name of upstream's queue that all others are in.
+const rootQueue = "root"
+
+// leaveParents has the session count gangs of queues that have children in a leaf queue: the one in which their pods were bound, or else the
+// default queue. It returns why these gangs are not placed, by gang.
+func leaveParents(ssn *framework.Session) map[api.JobID]string {
+	if option, found := ssn.PluginOption(hierarchical); !found || option.EnabledHierarchy == nil || !*option.EnabledHierarchy {
+		return nil
+	}
+	parents := map[api.QueueID]bool{}
+	for id, queue := range ssn.Queues {
+		if parent := api.QueueID(queue.Queue.Spec.Parent); parent != "" {
+			parents[parent] = true
+		} else if id != rootQueue {
+			parents[rootQueue] = true
+		}
+	}
+	refused := map[api.JobID]string{}
+	for id, job := range ssn.Jobs {
+		if !parents[job.Queue] {
+			continue
+		}
+		refused[id] = fmt.Sprintf("queue %s has children: a gang must be in a queue without, so choose one of those in it (spec.queue)", brief.Value(string(job.Queue)))
+		framework.ReckonWithHoldings(job)
+		if job.Queue = leafFor(ssn, job, parents); job.Queue == "" {
+			delete(ssn.Jobs, id)
+		}
+	}
+	return refused
+}
+
+// leafFor returns the leaf queue that the gang's pods were bound in; without one the default queue, or the first leaf by name where that is none.
+func leafFor(ssn *framework.Session, job *api.JobInfo, parents map[api.QueueID]bool) api.QueueID {
+	leaf := func(id api.QueueID) bool { return ssn.Queues[id] != nil && !parents[id] }
+	var bound, first api.QueueID
+	for _, task := range placedTasks(job) {
+		if id := api.QueueID(task.Pod.Annotations[binding.QueueAnnotation]); leaf(id) && (bound == "" || id < bound) {
+			bound = id
+		}
+	}
+	switch {
+	case bound != "":
+		return bound
+	case leaf(binding.DefaultQueue):
+		return binding.DefaultQueue
+	}
+	for id := range ssn.Queues {
+		if leaf(id) && (first == "" || id < first) {
+			first = id
+		}
+	}
+	return first
+}
