@@ -93,7 +93,7 @@ func TestAllocate(t *testing.T) {
 		"all clusters are fragmented": {
 			nodes: three, gang: []string{"mode=required"}, minMember: 2,
 			pods: append(sized("3", "g/0", "g/1"), used("a1", "2"), used("a2", "2"), used("a3", "2"), used("b2", "2")),
-			says: "no node group holds the 2 members needed: ib-b 1/2: 1 node short of cpu, 1 filled by its members (cpu); ib-a 0/2: 3 nodes short of cpu",
+			says: "no node group holds the 2 members needed: ib-b 1/2: 1 node short of cpu, 1 filled by its members (cpu); ib-a 0/2: 3 nodes short of cpu (at most 2 free on a node, 6 in all)",
 		},
 		"fewer nodes in every cluster than the gang needs": {
 			nodes: three, gang: []string{"mode=required"}, minMember: 4, pods: sized("4", "g/0", "g/1", "g/2", "g/3"),

@@ -34,9 +34,9 @@ func TestWhatNeverFitsIsNotPromised(t *testing.T) {
 	}{
 		"members of which each node takes one": {pods: three("2500m")},
 		"members that a cluster holds":         {pods: three("2"), kept: true},
-		"no pods yet":                          {kept: true},
-		"too few pods yet":                     {pods: sized("5", "g0/0", "g0/1"), kept: true},
-		"a member runs":                        {pods: slices.Concat(three("5"), members("g0/9@x")), kept: true},
+		"no pods that ask for it":              {},
+		"too few pods yet":                     {pods: sized("3750m", "g0/0", "g0/1"), kept: true},
+		"a member runs":                        {pods: slices.Concat(three("2500m"), members("g0/9@x")), kept: true},
 		"it need not lie in one cluster":       {wishes: []string{"mode=preferred"}, pods: three("2500m"), kept: true},
 		"no plugin waits for its minimum":      {pods: three("2500m"), conf: [2]string{"- name: gang\n", "- name: gang\n    enableJobReady: false\n"}, kept: true},
 		"the vote is switched off":             {pods: three("2500m"), conf: [2]string{"- name: ibcluster\n", "- name: ibcluster\n    enableJobEnqueued: false\n"}, kept: true},
