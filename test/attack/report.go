@@ -12,8 +12,8 @@ import (
 
 const layout = "%-18s %-26s %8s %7s %7s %7s %13s %12s %13s %7s  %s"
 
-// header names the columns: delays in milliseconds, how much the worst kind's median exceeds the baseline's in parentheses. API is what
-// the API server took for a gang in the median, which is no part of the delays; WRITES are the scheduler's.
+// header names the columns: delays in milliseconds, how much the worst kind's median exceeds the baseline's in parentheses. API is the
+// API server's share of a gang's time in the median, which is no part of the delays; WRITES counts the scheduler's.
 var header = fmt.Sprintf(layout, "ATTACK", "MEDIAN ms "+strings.Join(kinds, "/"), "WORST ms", "API ms", "WIDE ms", "WHOLE", "MEMORY MB", "CORES", "CALLS+REFUSED", "WRITES", "VERDICT")
 
 // line is the row of the round.

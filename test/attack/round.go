@@ -15,8 +15,8 @@ import (
 // round is what was measured during an attack, or without one.
 type round struct {
 	name string
-	// delays are what the scheduler took for the victim's small gangs, by kind, and api is what the API server took: how late it showed their
-	// objects, and for the scheduler's calls.
+	// delays are the times of the victim's small gangs, by kind, less the API server's share, which is in api: its delay in showing their
+	// objects, and the time it took for the scheduler's calls.
 	delays map[string][]time.Duration
 	api    []time.Duration
 	// wide and whole are the delays of the gang that needs half of the cluster beside the attack, and of the one that needs all of it

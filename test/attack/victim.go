@@ -63,8 +63,8 @@ type measured struct {
 	created, known, bound time.Time
 }
 
-// knownAt is when a scheduler could know of the gang's last object at the earliest. What the watch showed only after the last bind, the
-// scheduler knew by then.
+// knownAt returns the earliest time at which a scheduler could know of the gang's last object. An object that the watch showed only after the
+// last bind was known by then.
 func (b *waiting) knownAt(created time.Time) time.Time {
 	switch {
 	case b.unseen > 0 || b.shown.After(b.at):
@@ -217,7 +217,7 @@ func unless(err error, is func(error) bool) error {
 	return err
 }
 
-// stream submits small gangs one after another for the window and adds to the round what the scheduler took for each, and what the API server.
+// stream submits small gangs one after another for the window and adds their delays and the API server's shares to the round.
 func (v *victim) stream(ctx context.Context, window time.Duration, r *round) error {
 	taken, err := v.submit(ctx, window)
 	if failed := v.calls.read(); failed != nil {
