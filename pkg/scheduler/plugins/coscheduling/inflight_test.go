@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"testing"
+	"time"
+
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// gangIn returns a gang that was let in long ago, with a member of each status.
+func gangIn(statuses ...api.TaskStatus) *gang {
+	job := api.NewJobInfo("ns/g")
+	job.PodGroup = &api.PodGroup{}
+	job.PodGroup.Status.Phase = scheduling.PodGroupInqueue
+	for i, status := range statuses {
+		task := api.NewTaskInfo(schedtest.MakePod().Name("g-" + string(rune('0'+i))).Group("g").Obj())
+		task.Status = status
+		job.AddTaskInfo(task)
+	}
+	g := &gang{JobInfo: job}
+	g.Settings.WaitingTime = time.Minute
+	return g
+}
+
+// TestWaitsWhole: a gang of which a member is being bound, or was, does not wait for nodes.
+func TestWaitsWhole(t *testing.T) {
+	for name, tt := range map[string]struct {
+		statuses []api.TaskStatus
+		want     bool
+	}{
+		"members wait":                              {[]api.TaskStatus{api.Pending, api.Pending}, true},
+		"members have nodes in the session":         {[]api.TaskStatus{api.Allocated, api.Pipelined}, true},
+		"a member waits and another is being bound": {[]api.TaskStatus{api.Pending, api.Binding}, false},
+		"a member waits and another runs":           {[]api.TaskStatus{api.Pending, api.Running}, false},
+		"no member waits":                           {[]api.TaskStatus{api.Succeeded}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := waitsWhole(gangIn(tt.statuses...).JobInfo); got != tt.want {
+				t.Errorf("it waits whole: %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestAGangThatIsBeingBoundIsNotSentBack: neither by the backoff that room ended early, nor when its waiting time is up meanwhile.
+func TestAGangThatIsBeingBoundIsNotSentBack(t *testing.T) {
+	now := time.Now()
+	for _, statuses := range [][]api.TaskStatus{{api.Binding, api.Pending}, {api.Pending, api.Pending}} {
+		g := gangIn(statuses...)
+		l := &limited{id: "g", gangs: []*gang{g}}
+		g.limit = &knownLimit{reason: timedOut, since: now}
+		if held, want := !l.backoffEnds(now).IsZero(), statuses[0] == api.Pending; held != want {
+			t.Errorf("with members %v it waits out a backoff: %t, want %t", statuses, held, want)
+		}
+	}
+	s := &session{Session: &framework.Session{Session: &vcframework.Session{}}, plugin: &plugin{memory: &memory{}}}
+	g := gangIn(api.Binding, api.Pending)
+	g.limit = &knownLimit{reason: letIn, since: now.Add(-time.Hour)}
+	l := &limited{id: "g", gangs: []*gang{g}}
+	if next := s.limitWait(l, now); !next.IsZero() || l.tries > 0 || g.limit == nil || g.limit.reason != letIn || g.IsPending() {
+		t.Errorf("an hour after it was let in it has %d time-outs and is %s, want none, and its time to go on", l.tries, g.PodGroup.Status.Phase)
+	}
+}
