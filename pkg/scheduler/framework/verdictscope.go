@@ -31,12 +31,14 @@ const (
 type verdictInputs struct {
 	scope VerdictScope
 	reads PodKeys
+	// nodeKey is nil where a verdict holds for one session only.
+	nodeKey NodeKeyFn
 }
 
 // perTaskClass are the inputs of a plugin that tells no tasks of a class apart, and of labels and annotations reads the keys
 // only.
 func perTaskClass(keys ...string) verdictInputs {
-	return verdictInputs{PerTaskClass, SomePodKeys(keys...)}
+	return verdictInputs{scope: PerTaskClass, reads: SomePodKeys(keys...)}
 }
 
 // upstreamInputs are those of upstream's plugins. Those without predicate or score are PerTaskClass: there is nothing to keep.
@@ -48,11 +50,11 @@ var upstreamInputs = map[string]verdictInputs{
 	"conformance":            perTaskClass(),
 	"drf":                    perTaskClass(),
 	"gang":                   perTaskClass(),
-	"extender":               {Uncached, PodKeys{}}, // its servers are sent the whole pod
-	"network-topology-aware": {Uncached, SomePodKeys()},
-	"nodegroup":              {PerJob, SomePodKeys()}, // its affinity is the queue's
+	"extender":               {scope: Uncached}, // its servers are sent the whole pod
+	"network-topology-aware": {scope: Uncached, reads: SomePodKeys()},
+	"nodegroup":              {scope: PerJob, reads: SomePodKeys()}, // its affinity is the queue's
 	"nodeorder":              perTaskClass(),
-	"numa-aware":             {Uncached, SomePodKeys(v1beta1.NumaPolicyKey)},
+	"numa-aware":             {scope: Uncached, reads: SomePodKeys(v1beta1.NumaPolicyKey)},
 	"overcommit":             perTaskClass(),
 	"pdb":                    perTaskClass(),
 	"predicates":             perTaskClass(), // allocate finds the tasks it must be asked about each time
@@ -62,8 +64,8 @@ var upstreamInputs = map[string]verdictInputs{
 	"resource-strategy-fit":  perTaskClass(resourcestrategyfit.ResourceStrategyAnnotationKey, resourcestrategyfit.ResourceStrategyWeightAnnotationKey),
 	"resourcequota":          perTaskClass(),
 	"sla":                    perTaskClass(),
-	"task-topology":          {Uncached, SomePodKeys()}, // the role is part of the class
-	"tdm":                    perTaskClass(),            // the revocable zone is the task's
+	"task-topology":          {scope: Uncached, reads: SomePodKeys()}, // the role is part of the class
+	"tdm":                    perTaskClass(),                          // the revocable zone is the task's
 	"usage":                  perTaskClass(),
 }
 

@@ -17,8 +17,13 @@ import (
 // plugin has named: no task is asked about one by one, has claims or devices, or is nominated to a node, and no pod that was
 // placed in the session keeps it away.
 func (in *packingInput) decidedByNumbers(chosenBy string) bool {
+	return in.decidedBy(in.solver.finder.DecidedByNumbers, chosenBy)
+}
+
+// decidedBy is the same for all that decides on a task of each class.
+func (in *packingInput) decidedBy(decided func(task *api.TaskInfo, chosenBy string) bool, chosenBy string) bool {
 	for _, tasks := range in.tasks {
-		if !in.solver.finder.DecidedByNumbers(tasks[0], chosenBy) || framework.HasClaims(tasks[0].Pod) || in.solver.asksDevices(tasks[0]) {
+		if !decided(tasks[0], chosenBy) || framework.HasClaims(tasks[0].Pod) || in.solver.asksDevices(tasks[0]) {
 			return false
 		}
 		if slices.ContainsFunc(tasks, func(task *api.TaskInfo) bool { return task.Pod.Status.NominatedNodeName != "" }) {

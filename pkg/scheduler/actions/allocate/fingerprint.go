@@ -42,13 +42,15 @@ type fingerprinter struct {
 	// all is of all nodes, and allState the state of the index that it is of.
 	all      uint64
 	allState int
+	// judged are of what plugins know of all nodes, by plugin.
+	judged map[string]judgedNodes
 	// session is of what verdicts on any node may depend on; 0 when that is more than can be named.
 	session uint64
 	known   bool
 }
 
 func (s *solver) newFingerprinter() *fingerprinter {
-	return &fingerprinter{solver: s, nodes: make([]uint64, len(s.index.Nodes)), versions: make([]uint32, len(s.index.Nodes)), allState: -1}
+	return &fingerprinter{solver: s, nodes: make([]uint64, len(s.index.Nodes)), versions: make([]uint32, len(s.index.Nodes)), allState: -1, judged: map[string]judgedNodes{}}
 }
 
 func (f *fingerprinter) bytes(b []byte) uint64 { return maphash.Bytes(f.solver.memory.seed, b) }
@@ -154,6 +156,47 @@ func (f *fingerprinter) ofAll() uint64 {
 		f.allState, f.all = state, f.ofSet(f.solver.index.All)
 	}
 	return f.all
+}
+
+// judgedNodes is the fingerprint of what a plugin knows of all nodes, in a state of the index; 0 where it has no key for that.
+type judgedNodes struct {
+	state       int
+	fingerprint uint64
+}
+
+// appendJudges appends what plugins of this project, which refuse nodes to tasks of the input, know of all nodes; nil where one has no key for that.
+func (f *fingerprinter) appendJudges(b []byte, in *packingInput) []byte {
+	for _, tasks := range in.tasks {
+		for _, plugin := range f.solver.finder.Judges(tasks[0]) {
+			known := f.ofJudged(plugin)
+			if known == 0 {
+				return nil
+			}
+			b = appendNumber(appendText(b, plugin), known)
+		}
+	}
+	return b
+}
+
+func (f *fingerprinter) ofJudged(plugin string) uint64 {
+	known, ok := f.judged[plugin]
+	if state := f.solver.index.State(); !ok || known.state != state {
+		known = judgedNodes{state, f.makeJudged(plugin)}
+		f.judged[plugin] = known
+	}
+	return known.fingerprint
+}
+
+func (f *fingerprinter) makeJudged(plugin string) uint64 {
+	b := make([]byte, 0, 8*len(f.solver.index.Nodes))
+	for _, node := range f.solver.index.Nodes {
+		key, ok := f.solver.ssn.NodeKey(plugin, node)
+		if !ok {
+			return 0
+		}
+		b = appendNumber(b, key)
+	}
+	return max(f.bytes(b), 1)
 }
 
 func (f *fingerprinter) ofSet(set *nodeset.Set) uint64 {

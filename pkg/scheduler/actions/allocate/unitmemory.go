@@ -91,10 +91,13 @@ func (r *jobRun) appendUnitGang(b []byte) []byte {
 	if r.groups != nil {
 		chosenBy = r.groups.Plugin
 	}
-	if !in.decidedByNumbers(chosenBy) {
+	if !in.decidedBy(r.finder.DecidedByClass, chosenBy) {
 		return nil
 	}
 	b = r.appendGang(b, tasks)
+	if b = r.fingerprinter.appendJudges(b, in); b == nil {
+		return nil
+	}
 	if r.groups == nil {
 		return appendFlag(b, false)
 	}

@@ -168,6 +168,8 @@ type inventories struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
 	known map[string]*inventory
+	// made counts the inventories that were read.
+	made uint64
 }
 
 // inventory is a node's devices, and what it was read from.
@@ -179,8 +181,8 @@ type inventory struct {
 	node *v1.Node
 	// changes is how many Device objects had changed when this one was last looked for.
 	changes int64
-	// key tells inventories apart that take different requests.
-	key uint64
+	// key tells inventories apart that take different requests, number all.
+	key, number uint64
 }
 
 func newInventories(devices *clusterDevices, options allocator.InventoryOptions) *inventories {
@@ -208,7 +210,10 @@ func (i *inventories) of(node *v1.Node) *inventory {
 	if err != nil {
 		klog.ErrorS(err, "Part of a Device object is left out", "device", device.Name)
 	}
-	made := &inventory{Inventory: read, unused: allocator.NewState(read), device: device, node: node, changes: changes, key: maphash.String(i.seed, read.Key())}
+	i.made++
+	made := &inventory{
+		Inventory: read, unused: allocator.NewState(read), device: device, node: node, changes: changes, key: maphash.String(i.seed, read.Key()), number: i.made,
+	}
 	i.known[node.Name] = made
 	return made
 }

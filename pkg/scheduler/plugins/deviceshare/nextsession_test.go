@@ -32,11 +32,19 @@ func TestTheNextSessionSeesWhatChanged(t *testing.T) {
 	}
 	onSwitch := annotated(schedulingv1alpha1.DeviceAllocateHintAnnotation, `{"gpu":{"requiredTopologyScope":"PCIe"}}`)
 	scattered := has("other", "n1", "100", 0, 2, 4, 6)
+	untold := has("other", "n1", "100", 0)
+	untold.Spec.Containers[0].Resources.Limits = v1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
+	untold.Spec.Containers[0].Resources.Requests = untold.Spec.Containers[0].Resources.Limits
+	delete(untold.Annotations, schedulingv1alpha1.DeviceAllocatedAnnotation)
+	cpus := func(w *world, free map[int]int) {
+		w.Cache().Nodes["n1"].NumaInfo, w.Cache().Nodes["n1"].NumaChgFlag = numaInfo(free), api.NumaInfoMoreFlag
+	}
 	tests := map[string]struct {
 		asks    schedtest.Resources
 		gang    func(*v1.Pod)
 		running []*v1.Pod
 		before  func(*schedulingv1alpha1.Device)
+		world   func(w *world)
 		change  func(w *world, node *v1.Node, device *schedulingv1alpha1.Device, pod *v1.Pod)
 		want    string
 	}{
@@ -51,6 +59,21 @@ func TestTheNextSessionSeesWhatChanged(t *testing.T) {
 				replace(w, scattered, has("other", "n1", "100", 0, 1, 2, 3))
 			},
 			want: "n1: gpu 4,5",
+		},
+		"a pod says which it has": {
+			asks: schedtest.Resources{"koordinator.sh/gpu": "100"}, running: []*v1.Pod{untold},
+			change: func(w *world, _ *v1.Node, _ *schedulingv1alpha1.Device, _ *v1.Pod) {
+				told := untold.DeepCopy()
+				told.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation] = has("other", "n1", "100", 3).Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation]
+				replace(w, untold, told)
+			},
+			want: "n1: gpu 2",
+		},
+		"a NUMA node has CPUs": {
+			asks: schedtest.Resources{"koordinator.sh/gpu": "100"}, gang: annotated(v1beta1.NumaPolicyKey, "single-numa-node"),
+			world:  func(w *world) { cpus(w, map[int]int{0: 0, 1: 0}) },
+			change: func(w *world, _ *v1.Node, _ *schedulingv1alpha1.Device, _ *v1.Pod) { cpus(w, map[int]int{0: 0, 1: 8}) },
+			want:   "n1: gpu 4",
 		},
 		"a device is healthy again": {
 			asks:   schedtest.Resources{"koordinator.sh/gpu": "800"},
@@ -106,6 +129,9 @@ func TestTheNextSessionSeesWhatChanged(t *testing.T) {
 				tc.gang(pods[0])
 			}
 			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running...)})
+			if tc.world != nil {
+				tc.world(w)
+			}
 			if got := w.allocate(t); len(got.decided) > 0 {
 				t.Fatalf("placed before the change: %v", got.decided)
 			}

@@ -35,10 +35,27 @@ const noNUMANode = -1
 // alignmentOf is the task's on the node, by what upstream's numa-aware plugin knows of the node's CPUs: the NUMA nodes that have enough of
 // them free beside the pods that the session has placed there, for a task with a NUMA policy. The mutex is held.
 func (s *session) alignmentOf(task *api.TaskInfo, node *api.NodeInfo) alignment {
-	numa := node.NumaSchedulerInfo
-	if s.unaligned || !hasNUMAPolicy(task) || numa == nil || numa.NumaResMap[string(v1.ResourceCPU)] == nil ||
-		numa.Policies[v1alpha1.TopologyManagerPolicy] == noNUMAPolicy {
+	if !hasNUMAPolicy(task) {
 		return alignment{}
+	}
+	free := s.freeCPUs(node)
+	if free == nil {
+		return alignment{}
+	}
+	a := alignment{must: task.NumaInfo.Policy == singleNUMANode}
+	for _, id := range slices.Sorted(maps.Keys(free)) {
+		if free[id] >= int(math.Ceil(task.InitResreq.MilliCPU/1000)) {
+			a.nodes = append(a.nodes, id)
+		}
+	}
+	return a
+}
+
+// freeCPUs counts the node's free CPUs by NUMA node; nil where no device is chosen by that. The mutex is held.
+func (s *session) freeCPUs(node *api.NodeInfo) map[int]int {
+	numa := node.NumaSchedulerInfo
+	if s.unaligned || numa == nil || numa.NumaResMap[string(v1.ResourceCPU)] == nil || numa.Policies[v1alpha1.TopologyManagerPolicy] == noNUMAPolicy {
+		return nil
 	}
 	free := map[int]int{}
 	for _, cpu := range numa.NumaResMap[string(v1.ResourceCPU)].Allocatable.UnsortedList() {
@@ -49,13 +66,7 @@ func (s *session) alignmentOf(task *api.TaskInfo, node *api.NodeInfo) alignment 
 			free[own.numa] -= own.cpus
 		}
 	}
-	a := alignment{must: task.NumaInfo.Policy == singleNUMANode}
-	for _, id := range slices.Sorted(maps.Keys(free)) {
-		if free[id] >= int(math.Ceil(task.InitResreq.MilliCPU/1000)) {
-			a.nodes = append(a.nodes, id)
-		}
-	}
-	return a
+	return free
 }
 
 func hasNUMAPolicy(task *api.TaskInfo) bool {

@@ -27,6 +27,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	upstream "volcano.sh/volcano/pkg/scheduler/plugins/deviceshare"
 
 	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
@@ -124,6 +125,8 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	ssn.AddSkipFn(Name, s.skip)
 	ssn.AddTaskScopeFn(Name, s.scopeOf)
 	ssn.AddJobKeyFn(Name, s.jobKey)
+	ssn.AddNodeKeyFn(Name, s.nodeKey)
+	ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: s.changed, DeallocateFunc: s.changed})
 	ssn.AddReserver(Name, s, p)
 	s.queues.open()
 }

@@ -105,6 +105,7 @@ func (s *session) Unreserve(task *api.TaskInfo) {
 		return
 	}
 	delete(s.placed, task.UID)
+	delete(s.fresh, own.node)
 	there := s.onNode[own.node]
 	last := there[len(there)-1] == own
 	s.onNode[own.node] = slices.DeleteFunc(there, func(other *placement) bool { return other == own })
@@ -118,6 +119,7 @@ func (s *session) Unreserve(task *api.TaskInfo) {
 // decide annotates the task's pod with what it gets. The mutex is held.
 func (s *session) decide(own *placement, allocation *allocator.Allocation) {
 	own.allocation = allocation
+	delete(s.fresh, own.node)
 	if s.placed[own.task.UID] == nil {
 		s.placed[own.task.UID] = own
 		s.onNode[own.node] = append(s.onNode[own.node], own)

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
@@ -40,6 +41,8 @@ type session struct {
 	queues *queueLimits
 	// tooTight are the placements for which no plan was found.
 	tooTight map[besideKey]bool
+	// fresh are the nodes whose ledgers show all that is on them.
+	fresh map[string]bool
 }
 
 // request is what a pod asks for; err says why that cannot be.
@@ -57,7 +60,7 @@ func newSession(p *plugin, ssn *framework.Session) *session {
 	p.inventories.keepOnly(ssn.Nodes)
 	s := &session{
 		plugin: p, ssn: ssn, requests: map[types.UID]*request{}, former: p.requests, placed: map[api.TaskID]*placement{}, onNode: map[string][]*placement{}, unlike: map[api.JobID]bool{},
-		ranks: ranks.New(), tooTight: map[besideKey]bool{},
+		ranks: ranks.New(), tooTight: map[besideKey]bool{}, fresh: map[string]bool{},
 	}
 	s.queues = &queueLimits{s: s}
 	p.requests = s.requests
@@ -217,9 +220,22 @@ func idle(node *api.NodeInfo, waits bool) *api.Resource {
 	return node.Idle
 }
 
-// ledgerOf returns the ledger of the node, which may be one that somebody tries something out on. The mutex is held.
+// ledgerOf returns the ledger of the node, which may be a copy for a simulation. The node of the session is read again after it has changed only. The
+// mutex is held.
 func (s *session) ledgerOf(node *api.NodeInfo, inventory *inventory) *ledger {
+	own := s.ssn.Nodes[node.Name] == node
+	if kept := s.ledgers.nodes[node.Name]; own && s.fresh[node.Name] && kept.inventory == inventory {
+		return kept
+	}
+	s.fresh[node.Name] = own
 	return s.ledgers.of(node, inventory, s.placed)
+}
+
+// changed has the node of an event read again.
+func (s *session) changed(e *vcframework.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.fresh, e.Task.NodeName)
 }
 
 // inventoryFor returns the node's devices; nil for a node that has no Device object and a pod for which numbers decide there.

@@ -145,14 +145,21 @@ func (f *Finder) AskCachedAgain(task *api.TaskInfo, c *ClassCache, node int32) e
 	return f.predicate(c.layers.cached, task, f.index.Nodes[node])
 }
 
-// DecidedByNumbers is true of a task if numbers and cached verdicts are all that decides on which nodes take it: no plugin that may
-// refuse one is asked about it one by one, none of this project refuses any by what only it knows, no plugin but chosenBy has verdicts of its
-// job's own, and no pod that was placed in the session keeps it away.
+// DecidedByNumbers is true of a task if numbers and cached verdicts are all that decides on which nodes take it: it is decided by its class, and no
+// plugin of this project refuses any by what only it knows.
 func (f *Finder) DecidedByNumbers(task *api.TaskInfo, chosenBy string) bool {
-	class := f.Class(task)
-	return !f.layering.readsAnything && !f.layering.nothingCached && !f.layering.onTheClock && !class.layers.uncachedVerdicts && !class.layers.asksOurs &&
+	return len(f.Judges(task)) == 0 && f.DecidedByClass(task, chosenBy)
+}
+
+// DecidedByClass is true of a task if cached verdicts are all that decides on which nodes take it: no plugin that may refuse one is asked about it one
+// by one, no plugin but chosenBy has verdicts of its job's own, and no pod that was placed in the session keeps it away.
+func (f *Finder) DecidedByClass(task *api.TaskInfo, chosenBy string) bool {
+	return !f.layering.readsAnything && !f.layering.nothingCached && !f.layering.onTheClock && !f.Class(task).layers.uncachedVerdicts &&
 		!f.PerJobBut(task, chosenBy) && len(f.antiAffinity.matching(task)) == 0
 }
+
+// Judges are the plugins of this project that refuse nodes to tasks of the task's class, by what only they know.
+func (f *Finder) Judges(task *api.TaskInfo) []string { return f.Class(task).layers.judges }
 
 // PerJobBut is true if a plugin other than the named one has verdicts on the task that hold for some jobs only.
 func (f *Finder) PerJobBut(task *api.TaskInfo, plugin string) bool {

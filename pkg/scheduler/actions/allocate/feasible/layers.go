@@ -45,8 +45,8 @@ type layers struct {
 	uncachedVerdicts bool
 	// overNetwork is true if uncached has a plugin that asks somebody over the network about each node.
 	overNetwork bool
-	// asksOurs is true if a plugin of this project refuses nodes to tasks of a class.
-	asksOurs bool
+	// judges are the plugins of this project that refuse nodes to tasks of a class.
+	judges []string
 	// perJobPlugins are the plugins of cachedPerJob.
 	perJobPlugins []string
 	// signature tells layers apart: the layer of each plugin that takes part, in conf order.
@@ -150,7 +150,9 @@ func (l *layering) make(signature string) *layers {
 			if layer == skipped {
 				continue
 			}
-			made.asksOurs = made.asksOurs || layer == cached && l.ssn.JudgesNodes(option.Name)
+			if layer == cached && l.ssn.JudgesNodes(option.Name) {
+				made.judges = append(made.judges, option.Name)
+			}
 			if layer == scoreCached && !l.nothingCached {
 				verdict := option
 				verdict.EnabledNodeOrder, verdict.EnabledBestNode = nil, nil

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare
+
+import (
+	"hash/maphash"
+	"maps"
+	"slices"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// nodeKey implements framework.NodeKeyFn: the node's Device object, what pods use of its devices, its free CPUs by NUMA node, and what strategies look at.
+// A Device object that changes while a session runs has another number, so a key never stands for two.
+func (s *session) nodeKey(node *api.NodeInfo) uint64 {
+	if node.Node == nil {
+		return 0
+	}
+	inventory := s.inventories.of(node.Node)
+	if inventory == nil {
+		return maphash.String(s.verdicts.seed, s.inventories.devices.byNumbers(node.Name, podsOf(node)))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ledger := s.ledgerOf(node, inventory)
+	key := s.contextOf(inventory.key, inventory.number, s.verdicts.useOf(ledger, ledger.now), s.verdicts.useOf(ledger, ledger.later),
+		uint64(ledger.unknown), uint64(ledger.unknownLater), s.templates.current.Load().number)
+	if s.strategy.Type == fragmentationStrategy {
+		s.kindsNow()
+		key = s.contextOf(key, s.history.version)
+	}
+	free := s.freeCPUs(node)
+	for _, id := range slices.Sorted(maps.Keys(free)) {
+		key = s.contextOf(key, uint64(id), uint64(free[id]))
+	}
+	return key
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// crowded is a cluster of nodes whose GPUs are in use, on each to another part, and of gangs of as many shapes that all ask for more.
+func crowded(t *testing.T, nodes, shapes int) *world {
+	t.Helper()
+	var names []string
+	for i := range nodes {
+		names = append(names, fmt.Sprintf("n%03d", i))
+	}
+	w := sessiontest.World{}
+	w.Nodes, w.Devices = machines(names...)
+	for i, name := range names {
+		used := fmt.Sprint(30 + i%41)
+		for gpu := range 8 {
+			pod := has(fmt.Sprintf("on-%s-%d", name, gpu), name, used, gpu)
+			pod.Spec.Containers[0].Resources.Limits["koordinator.sh/gpu"] = resource.MustParse(used)
+			pod.Spec.Containers[0].Resources.Requests["koordinator.sh/gpu"] = resource.MustParse(used)
+			w.Pods = append(w.Pods, pod)
+		}
+	}
+	for i := range shapes {
+		podGroup, pods := gang(fmt.Sprintf("g%02d", i), 2, schedtest.Resources{"koordinator.sh/gpu": fmt.Sprint(71 + i%29), "cpu": fmt.Sprint(1 + i/29)})
+		w.PodGroups, w.Pods = append(w.PodGroups, podGroup), append(w.Pods, pods...)
+	}
+	return newWorld(t, w)
+}
+
+// work runs a session, and returns what it said and how many allocations its action made.
+func (w *world) work(t *testing.T) (said map[string]string, allocations uint64) {
+	t.Helper()
+	ssn := w.next(t)
+	defer ssn.Close()
+	action, _ := vcframework.GetAction("allocate")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	ssn.Run(action)
+	runtime.ReadMemStats(&after)
+	said = map[string]string{}
+	for _, job := range ssn.Jobs {
+		for uid, task := range job.Tasks {
+			said[task.Name] = job.JobFitErrors
+			if errs := job.NodesFitErrors[uid]; errs != nil {
+				said[task.Name] += errs.Error()
+			}
+		}
+	}
+	return said, after.Mallocs - before.Mallocs
+}
+
+// TestAnUnchangedClusterIsNotSearchedAgain: waiting gangs of many shapes are told what they were told, without a look at each node for each of them.
+func TestAnUnchangedClusterIsNotSearchedAgain(t *testing.T) {
+	w := crowded(t, 60, 24)
+	first, searched := w.work(t)
+	second, kept := w.work(t)
+	if diff := cmp.Diff(first, second); diff != "" {
+		t.Errorf("said in the second session (-first +second):\n%s", diff)
+	}
+	t.Logf("allocations: %d in the first session, %d in the second", searched, kept)
+	if kept*8 > searched {
+		t.Errorf("the second session made %d allocations, the first %d, want at most an eighth", kept, searched)
+	}
+}
