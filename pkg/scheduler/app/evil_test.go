@@ -133,7 +133,7 @@ func evilQueue(d *dice, i int) *v1beta1.Queue {
 
 func evilPodGroup(d *dice, i int) *v1beta1.PodGroup {
 	pg := schedtest.MakePodGroup().Name(fmt.Sprintf("evil-%d", i)).MinMember(pick[int32](d, 0, 1, 2, 100, math.MaxInt32)).
-		Queue(pick(d, schedtest.Queue, evilName(d), "none")).PriorityClass(pick(d, "", "none", evilName(d))).
+		Queue(pick(d, schedtest.Queue, evilName(d), "none", "root")).PriorityClass(pick(d, "", "none", evilName(d))).
 		Phase(pick(d, v1beta1.PodGroupPending, v1beta1.PodGroupRunning, v1beta1.PodGroupCompleted, v1beta1.PodGroupUnknown, "")).Obj()
 	pg.Annotations = d.annotations()
 	if list := d.badAmounts(); !d.yes() {

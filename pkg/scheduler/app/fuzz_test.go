@@ -33,6 +33,16 @@ actions: "enqueue, allocate, backfill"
 tiers:
 - plugins: [{name: priority}, {name: gang}]
 - plugins: [{name: drf, enableHierarchy: true}, {name: predicates}, {name: numa-aware}, {name: resourcequota}, {name: resource-strategy-fit}, {name: tdm}]
+`, `
+actions: "enqueue, allocate, backfill, preempt, reclaim"
+tiers:
+- plugins: [{name: priority}, {name: gang}]
+- plugins: [{name: predicates}, {name: capacity, enableHierarchy: true}, {name: nodeorder}]
+`, `
+actions: "enqueue, allocate, backfill, preempt, reclaim"
+tiers:
+- plugins: [{name: priority}, {name: gang}]
+- plugins: [{name: predicates}, {name: capacity}, {name: coscheduling, arguments: {starvationAfter: 1s, reservedPercent: 100}}]
 `,
 }
 
