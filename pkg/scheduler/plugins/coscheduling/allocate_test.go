@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
@@ -55,7 +56,7 @@ func (g gangOf) podGroup() *v1beta1.PodGroup {
 	}
 	obj := pg.Obj()
 	if g.satisfied {
-		obj.Status.Conditions = []v1beta1.PodGroupCondition{{Type: v1beta1.PodGroupConditionType(Satisfied), Status: v1.ConditionTrue, Reason: "GangSatisfied"}}
+		satisfied(obj)
 	}
 	if g.completed {
 		obj.Status.Phase = v1beta1.PodGroupCompleted
@@ -150,6 +151,7 @@ func TestWhatIsPlaced(t *testing.T) {
 		"only-waiting, three wait (G13)":                    {"9", []gangOf{{name: "x", minimum: 3, waiting: 3, annotations: says(policy, "only-waiting")}}, map[string]int{"x": 3}, nil},
 		"only-waiting, three wait beside five (G13)":        {"9", []gangOf{{name: "x", minimum: 3, running: 5, waiting: 3, annotations: says(policy, "only-waiting")}}, map[string]int{"x": 3}, nil},
 		"only-waiting, room for two of three beside":        {"7", []gangOf{{name: "x", minimum: 3, running: 5, waiting: 3, annotations: says(policy, "only-waiting")}}, nil, nil},
+		"only-waiting, a minimum below that of its roles":   {"9", []gangOf{{name: "x", minimum: 2, running: 2, waiting: 2, roles: map[string]int32{"a": 2, "b": 2}, runningAs: []string{"a", "a"}, waitingFor: []string{"a", "a"}, annotations: says(policy, "only-waiting")}}, map[string]int{"x": 2}, nil},
 		"waiting-and-running, one beside two (G14)":         {"9", []gangOf{{name: "x", minimum: 3, running: 2, waiting: 1, annotations: says(policy, "waiting-and-running")}}, map[string]int{"x": 1}, nil},
 		"waiting-and-running, one beside one (G14)":         {"9", []gangOf{{name: "x", minimum: 3, running: 1, waiting: 1, annotations: says(policy, "waiting-and-running")}}, nil, nil},
 		"once-satisfied, one beside one":                    {"9", []gangOf{{name: "x", minimum: 3, running: 1, waiting: 1, satisfied: true, annotations: says(policy, "once-satisfied")}}, map[string]int{"x": 1}, nil},
@@ -225,24 +227,48 @@ func TestNobodyLearnsOfAnotherNamespacesGangs(t *testing.T) {
 				t.Errorf("the session does not have %s", pg.Name)
 			}
 		}
-		return ssn.JobValid(ssn.Jobs["ns/spy"]).Message
+		action, _ := vcframework.GetAction("allocate")
+		ssn.Run(action)
+		job := ssn.Jobs["ns/spy"]
+		wait, _ := ssn.Wait(job.UID)
+		return fmt.Sprintln(ssn.JobValid(job).Message, wait, job.JobFitErrors, job.PodGroup.Status.Phase, texts(job.PodGroup.Status.Conditions), ssn.Explanation(job.UID) != nil)
 	}
 	secret := func() *schedtest.PodGroupBuilder { return schedtest.MakePodGroup().Namespace("theirs").Name("secret") }
 	without := told()
 	if !strings.Contains(without, "theirs/secret") {
 		t.Errorf("told %q, want theirs/secret in it", without)
 	}
-	for _, with := range []*v1beta1.PodGroup{
-		secret().Obj(), secret().Annotation(gangs.ModeAnnotation, "Strict").Obj(), secret().Annotation(gangs.GroupsAnnotation, `["theirs/secret","theirs/other"]`).Obj(),
+	for name, with := range map[string]*v1beta1.PodGroup{
+		"without settings":   secret().Obj(),
+		"with settings":      secret().Annotation(gangs.ModeAnnotation, "Strict").Obj(),
+		"of another group":   secret().Annotation(gangs.GroupsAnnotation, `["theirs/secret","theirs/other"]`).Obj(),
+		"of a larger group":  secret().Annotation(gangs.GroupsAnnotation, `["ns/spy","theirs/secret","theirs/other"]`).Obj(),
+		"of a broken list":   secret().Annotation(gangs.GroupsAnnotation, `["ns/spy","theirs/secret"`).Obj(),
+		"that has completed": secret().Phase(v1beta1.PodGroupCompleted).Obj(),
+		"that is satisfied":  satisfied(secret().Annotation(gangs.ModeAnnotation, "Strict").Obj()),
 	} {
 		if diff := cmp.Diff(without, told(with)); diff != "" {
-			t.Errorf("told without it (-) and with it (+):\n%s", diff)
+			t.Errorf("told without it (-) and with one %s (+):\n%s", name, diff)
 		}
 	}
 	consenting := told(secret().MinMember(3).Annotation(gangs.GroupsAnnotation, `["theirs/secret","ns/spy"]`).Obj())
 	if !strings.Contains(consenting, "theirs/secret has 0 of 3 pods") {
 		t.Errorf("of one that lists the same gangs is told %q", consenting)
 	}
+}
+
+// texts are the conditions, without their times.
+func texts(conditions []scheduling.PodGroupCondition) (all []string) {
+	for _, c := range conditions {
+		all = append(all, fmt.Sprint(c.Type, c.Status, c.Reason, c.Message))
+	}
+	return all
+}
+
+// satisfied has the PodGroup say that its gang reached its minimum.
+func satisfied(pg *v1beta1.PodGroup) *v1beta1.PodGroup {
+	pg.Status.Conditions = []v1beta1.PodGroupCondition{{Type: v1beta1.PodGroupConditionType(Satisfied), Status: v1.ConditionTrue, Reason: "GangSatisfied"}}
+	return pg
 }
 
 // All members of a group are in one unit, on the terms of their gangs.

@@ -367,3 +367,28 @@ func TestTheNextRunOfAnotherController(t *testing.T) {
 		t.Errorf("placed of the two that are there of three (-want +got):\n%s", diff)
 	}
 }
+
+// TestAGangThatLostMembersKeepsNoGroupFromBeingSatisfied: what it lacks it has lost since it had its minimum with the others.
+func TestAGangThatLostMembersKeepsNoGroupFromBeingSatisfied(t *testing.T) {
+	for name, c := range map[string]struct{ whole, want bool }{"it had its minimum": {true, true}, "it never had": {false, false}} {
+		t.Run(name, func(t *testing.T) {
+			xy := groupOf("x", "y")
+			w := roomFor("9", gangOf{name: "x", minimum: 2, running: 2, annotations: says(gangs.GroupsAnnotation, xy)}, func(*v1.Pod) {})
+			y := gangOf{name: "y", minimum: 2, running: 1, annotations: says(gangs.GroupsAnnotation, xy, gangs.MatchPolicyAnnotation, "waiting-and-running")}
+			pg := y.podGroup()
+			if c.whole {
+				pg.Status.Conditions = []v1beta1.PodGroupCondition{{Type: v1beta1.PodGroupConditionType(Whole), Status: v1.ConditionTrue, Reason: wholeReasons[gangs.WaitingAndRunning]}}
+			}
+			w.PodGroups, w.Pods = append(w.PodGroups, pg), append(w.Pods, y.pods()...)
+			cluster := sessiontest.New(w)
+			defer cluster.Close()
+			registry := framework.NewRegistry()
+			registry.RegisterPlugin(Spec())
+			ssn := cluster.Open(registry, conf)
+			defer ssn.Close()
+			if got := (&gang{JobInfo: ssn.Jobs["ns/x"]}).hasCondition(Satisfied); got != c.want {
+				t.Errorf("the other gang is satisfied: %t, want %t", got, c.want)
+			}
+		})
+	}
+}

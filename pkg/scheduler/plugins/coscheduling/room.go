@@ -40,7 +40,7 @@ func (s *session) hasRoom(l *limited, looks *int) (room, known bool) {
 		if missing <= 0 {
 			break
 		}
-		if !node.Ready() || !largest.LessEqual(node.Idle, api.Zero) {
+		if !largest.LessEqual(node.Idle, api.Zero) {
 			continue
 		}
 		for idle := node.Idle.Clone(); missing > 0 && largest.LessEqual(idle, api.Zero); missing-- {
