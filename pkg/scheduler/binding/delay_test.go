@@ -56,7 +56,7 @@ func TestABindThatTakesLongIsTold(t *testing.T) {
 			want: []string{waits + kept, "ended"},
 		},
 		"it fails after a while, and so does the rollback": {
-			script: script{steps: []act{{plugin: "a", undo: slices.Repeat([]error{errStep}, 8)}}, binds: slices.Repeat([]reply{hangs}, 10)},
+			script: script{steps: []act{{plugin: "a", undo: slices.Repeat([]error{errStep}, 7)}}, binds: slices.Repeat([]reply{hangs}, 10)},
 			want:   []string{waits + ": context deadline exceeded" + kept, "ended"},
 		},
 		"one that is bound within a minute is not": {
