@@ -109,3 +109,17 @@ func TestAGangBeyondAllKindsHoldsWhatThereIs(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlyGangsThatAreTooLargeCountByWhatTheyHold: amounts below 0 are mended where they stand.
+func TestOnlyGangsThatAreTooLargeCountByWhatTheyHold(t *testing.T) {
+	for reason, want := range map[string]string{InvalidResources: "1", ObjectTooLarge: "0"} {
+		snapshot := kindsWorld(1)
+		a := New()
+		a.wrong["old"] = Verdict{Reason: reason}
+		a.ReckonWithHoldings(snapshot)
+		list := *snapshot.Jobs["old"].PodGroup.Spec.MinResources
+		if got := list["example.com/k-000"]; got.String() != want {
+			t.Errorf("a gang with %s, which holds nothing, asks for %s of the kind that it names, want %s", reason, got.String(), want)
+		}
+	}
+}

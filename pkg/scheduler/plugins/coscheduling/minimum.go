@@ -165,7 +165,8 @@ func (g *gang) dropMinima() {
 	g.TaskMinAvailable, g.TaskMinAvailableTotal, g.MinSubJobs = map[string]int32{}, 0, map[api.SubJobGID]int32{}
 }
 
-// addRoles adds to the minima of roles those who are there already, who do not count.
+// addRoles adds to the minima of roles the members that exist already, which do not count. The total of these minima stays below MinAvailable,
+// as it must for upstream to look at roles.
 func (g *gang) addRoles() {
 	for status, tasks := range g.TaskStatusIndex {
 		if !api.AllocatedStatus(status) && status != api.Succeeded {
@@ -174,7 +175,6 @@ func (g *gang) addRoles() {
 		for _, task := range tasks {
 			if _, ok := g.TaskMinAvailable[task.TaskRole]; ok {
 				g.TaskMinAvailable[task.TaskRole]++
-				g.TaskMinAvailableTotal++
 			}
 		}
 	}

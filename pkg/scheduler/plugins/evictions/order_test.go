@@ -117,3 +117,21 @@ func TestAWithdrawnGangKeepsItsClaim(t *testing.T) {
 		t.Errorf("victims of the claim (-want +got):\n%s", diff)
 	}
 }
+
+// TestNodesOnWhichNothingHelpsComeLast: upstream looks at each in the order of the scores.
+func TestNodesOnWhichNothingHelpsComeLast(t *testing.T) {
+	w := evicting(map[string]string{"n1": "2", "n2": "2"}, []runs{{"n1", "high", 200, "2"}, {"n2", "low", 10, "2"}}, 100, []wants{{"", "2"}})
+	cluster := sessiontest.New(w)
+	defer cluster.Close()
+	registry := framework.NewRegistry()
+	registry.RegisterPlugin(Spec())
+	ssn := cluster.Open(registry, victimTiers)
+	defer ssn.Close()
+	ssn.Action = preempt
+	for _, preemptor := range ssn.Jobs["ns/gang"].Tasks {
+		scores, err := (&victims{ssn: ssn.Session}).order(preemptor, ssn.NodeList)
+		if diff := cmp.Diff(map[string]float64{"n1": -perRank, "n2": 0}, scores); err != nil || diff != "" {
+			t.Errorf("scores (-want +got), %v:\n%s", err, diff)
+		}
+	}
+}
