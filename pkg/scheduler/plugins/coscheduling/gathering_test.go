@@ -373,6 +373,24 @@ func TestAllAgreeWhereSplitGangsAre(t *testing.T) {
 	}
 }
 
+// TestWhereTheMostMembersAreIsHome, and it is as narrow as the narrowest rule, in whatever order the rules stand.
+func TestWhereTheMostMembersAreIsHome(t *testing.T) {
+	w := sessiontest.World{
+		Nodes: networkOf("p t b 9", "q s b 9"), PodGroups: []*v1beta1.PodGroup{gangNamed("g", 4, asks("Block must"))},
+		Pods: append(waiting("g", 3, 1), running("g", 0, "p"), running("g", 1, "p"), running("g", 2, "q")),
+	}
+	if got := acceptedFor(gatherSession(t, w, judgesConf, spines, false), "g"); got != "p" {
+		t.Errorf("accepted are %q, want p, where two of three members are", got)
+	}
+	w = sessiontest.World{
+		Nodes: networkOf("p s b1 9", "q s b2 9"), PodGroups: []*v1beta1.PodGroup{gangNamed("g", 2, asks("Block must", "Spine must"))},
+		Pods: append(waiting("g", 1, 1), running("g", 0, "p")),
+	}
+	if got := acceptedFor(gatherSession(t, w, judgesConf, spines, false), "g"); got != "p" {
+		t.Errorf("accepted are %q, want p, of the member's block", got)
+	}
+}
+
 // TestMembersWhoseNodeLeftTheDomainAreRefused: before they are bound, and as long as a layer's labels tell the domain.
 func TestMembersWhoseNodeLeftTheDomainAreRefused(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -20,7 +20,7 @@ func gangIn(statuses ...api.TaskStatus) *gang {
 	job.PodGroup = &api.PodGroup{}
 	job.PodGroup.Status.Phase = scheduling.PodGroupInqueue
 	for i, status := range statuses {
-		task := api.NewTaskInfo(schedtest.MakePod().Name("g-" + string(rune('0'+i))).Group("g").Obj())
+		task := api.NewTaskInfo(schedtest.MakePod().Name("g-" + string(rune('0'+i))).Group("g").Req(cores("1")).Obj())
 		task.Status = status
 		job.AddTaskInfo(task)
 	}
@@ -66,5 +66,21 @@ func TestAGangThatIsBeingBoundIsNotSentBack(t *testing.T) {
 	l := &limited{id: "g", gangs: []*gang{g}}
 	if next := s.limitWait(l, now); !next.IsZero() || l.tries > 0 || g.limit == nil || g.limit.reason != letIn || g.IsPending() {
 		t.Errorf("an hour after it was let in it has %d time-outs and is %s, want none, and its time to go on", l.tries, g.PodGroup.Status.Phase)
+	}
+}
+
+// TestOnlyRoomForTheWholeGangDoublesItsWait: upstream's reclaim makes room for one member at a time.
+func TestOnlyRoomForTheWholeGangDoublesItsWait(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct {
+		second api.TaskStatus
+		want   time.Duration
+	}{{api.Pipelined, 2 * time.Minute}, {api.Pending, time.Minute}} {
+		g := gangIn(api.Pipelined, c.second)
+		g.MinAvailable = 2
+		g.limit = &knownLimit{reason: letIn, since: now}
+		if limit, _, _ := (&limited{id: "g", gangs: []*gang{g}}).clock(nil, now); limit != c.want {
+			t.Errorf("beside a member that waits for room that is being made, with one that is %s, it waits for %s, want %s", c.second, limit, c.want)
+		}
 	}
 }
