@@ -28,3 +28,15 @@ func TestQueuesAreMendedInTheSnapshotAlone(t *testing.T) {
 		t.Errorf("the cache's queue is in %q and has %s cpu, want them as they were", queue.Spec.Parent, queue.Spec.Capability.Cpu())
 	}
 }
+
+// TestAGangThatIsTooLargeIsReportedAsThat, whatever else is wrong with it: as too large it counts by what it holds.
+func TestAGangThatIsTooLargeIsReportedAsThat(t *testing.T) {
+	snapshot := kindsWorld(1)
+	for _, task := range snapshot.Jobs["old"].Tasks {
+		task.Pod.Spec.Tolerations = make([]v1.Toleration, mostTerms+1)
+	}
+	(*snapshot.Jobs["old"].PodGroup.Spec.MinResources)[v1.ResourceCPU] = resource.MustParse("-5")
+	if got := unreckonable(snapshot, nil)["old"]; got.Reason != ObjectTooLarge {
+		t.Errorf("it is set aside for %s: %s, want %s", got.Reason, got.Message, ObjectTooLarge)
+	}
+}
