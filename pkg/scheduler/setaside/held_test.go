@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -75,5 +76,53 @@ func TestAFamilyThatIsWellRestsForAShortTimeAgain(t *testing.T) {
 	}
 	if diff := cmp.Diff([]time.Duration{firstRest, 2 * firstRest, firstRest}, rests); diff != "" {
 		t.Errorf("rests after guilty returns (-want +got):\n%s", diff)
+	}
+}
+
+// TestAHuntWithoutACulpritPauses: panics that no object makes cost no more than they do.
+func TestAHuntWithoutACulpritPauses(t *testing.T) {
+	h, now := newHunt(), time.Unix(0, 0)
+	searches := func() bool {
+		h.leaveOut(evilGangs("a/0"), now)
+		_, another := h.panicked(now, "", "oh no")
+		return another
+	}
+	for range 5 {
+		if !searches() {
+			break
+		}
+	}
+	for after, want := range map[time.Duration]bool{time.Second: false, huntPause: true} {
+		now = time.Unix(0, 0).Add(after)
+		if got := searches(); got != want {
+			t.Errorf("%s after the hunt it goes on: %t, want %t", after, got, want)
+		}
+		h.groups, h.control, h.others = nil, false, false
+	}
+}
+
+func TestTopQueue(t *testing.T) {
+	snapshot := gangs(0)
+	for name, parent := range map[string]string{"alone": "", "child": "alone", "top": rootQueue} {
+		queue := &scheduling.Queue{}
+		queue.Spec.Parent = parent
+		snapshot.Queues[api.QueueID(name)] = &api.QueueInfo{UID: api.QueueID(name), Name: name, Queue: queue}
+	}
+	for name, want := range map[api.QueueID]string{"alone": "alone", "child": "alone", "top": "top"} {
+		if got := topQueue(snapshot, name); got != want {
+			t.Errorf("the top queue of %s is %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestWhatIsWrongIsNewsOnce: an event each cycle would not say more.
+func TestWhatIsWrongIsNewsOnce(t *testing.T) {
+	a := New()
+	for i, want := range []int{1, 0} {
+		snapshot := kindsWorld(1)
+		(*snapshot.Jobs["old"].PodGroup.Spec.MinResources)[v1.ResourceCPU] = resource.MustParse("-5")
+		if news := a.TakeFrom(snapshot, nil, time.Unix(0, 0)); len(news) != want {
+			t.Errorf("in session %d there are %d news, want %d", i, len(news), want)
+		}
 	}
 }
