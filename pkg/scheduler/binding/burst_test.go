@@ -4,6 +4,7 @@ package binding
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -92,6 +93,13 @@ func TestCancelGang(t *testing.T) {
 			pods:    []script{slow, slow},
 			events:  map[time.Duration]func(*testing.T, *world){time.Second: func(_ *testing.T, w *world) { w.engine.CancelGang(gang, errDeleted) }},
 			want:    []string{"a -a released(deleted)", "a -a released(deleted)"},
+			took:    time.Second,
+		},
+		"each member of many fails of that": {
+			minimum: 60,
+			pods:    slices.Repeat([]script{slow}, 60),
+			events:  map[time.Duration]func(*testing.T, *world){time.Second: func(_ *testing.T, w *world) { w.engine.CancelGang(gang, errDeleted) }},
+			want:    slices.Repeat([]string{"a -a released(deleted)"}, 60),
 			took:    time.Second,
 		},
 	})

@@ -121,11 +121,15 @@ func (r *run) step(m *member, s *Step) error {
 		<-givenUp
 		return context.Cause(ctx)
 	}
-	r.e.observer.StepDone(s.Plugin, err, time.Since(start))
 	if err != nil {
-		return s.failure(m.Member, err)
+		if cause := context.Cause(ctx); cause != nil { // what the step returns is what became of that
+			err = cause
+		} else {
+			err = s.failure(m.Member, err)
+		}
 	}
-	return nil
+	r.e.observer.StepDone(s.Plugin, err, time.Since(start))
+	return err
 }
 
 func (s *Step) timeout() time.Duration {

@@ -169,13 +169,21 @@ func (r *run) loseEarly() {
 	}
 }
 
-// cancel fails the matching members, as fail does.
+// cancel fails the matching members, as fail does, and as one: what is left of the gang fails of nothing else meanwhile.
 func (r *run) cancel(match func(*member) bool, cause error) {
+	var matching []*member
+	r.mu.Lock()
 	for _, m := range r.members {
 		if match(m) {
-			r.fail(m, cause)
+			r.lose(m, cause)
+			matching = append(matching, m)
 		}
 	}
+	r.mu.Unlock()
+	for _, m := range matching {
+		m.cancel(cause)
+	}
+	r.notify()
 }
 
 // progress counts the members that have neither passed nor failed, and those lost so far.
