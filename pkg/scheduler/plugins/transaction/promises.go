@@ -21,8 +21,8 @@ import (
 const beyondKeeping = 10
 
 // A gang that is let in before its pods exist keeps room for promiseFor: enough for the pods of a Volcano Job, and for a driver of Spark to
-// start and make its executors. A namespace of which a gang was let in and got no pods in that time has no such promises for
-// noPromisesFor: pods are all that its gangs keep room by.
+// start and make its executors. A namespace of which gangs kept room that long, one after another, and their pods never came has no such promises
+// for noPromisesFor: pods are all that its gangs keep room by.
 const (
 	promiseFor    = 2 * time.Minute
 	noPromisesFor = time.Hour
@@ -32,8 +32,18 @@ const (
 // says what was let in: upstream keeps room for both, out of which no other gang is let in.
 type promises struct {
 	letIn map[api.JobID]promise
-	// broken is when a namespace last had a gang let in that got no pods.
-	broken map[string]time.Time
+	// lapsed are the namespaces of which gangs kept room for pods that never came.
+	lapsed map[string]lapse
+}
+
+// lapse is for how long a namespace's gangs kept room for pods that never came, and when the last of these promises ended.
+type lapse struct {
+	kept time.Duration
+	last time.Time
+}
+
+func newPromises() promises {
+	return promises{letIn: map[api.JobID]promise{}, lapsed: map[string]lapse{}}
 }
 
 type promise struct {
@@ -42,28 +52,45 @@ type promise struct {
 	namespace string
 }
 
-// noteLetIn remembers that the gang is let in now.
+// noteLetIn remembers that the gang is let in now. One that a tenant sends back, or deletes and makes again, has no more time than before.
 func (p *promises) noteLetIn(job *api.JobInfo, now time.Time) {
-	if _, broken := p.broken[job.Namespace]; job.PodGroup.Spec.MinResources != nil && !broken {
-		p.letIn[job.UID] = promise{since: now, resources: job.GetMinResources(), namespace: job.Namespace}
+	if job.PodGroup.Spec.MinResources == nil || p.broken(job.Namespace) {
+		return
 	}
+	since := now
+	if made, ok := p.letIn[job.UID]; ok {
+		since = made.since
+	}
+	p.letIn[job.UID] = promise{since: since, resources: job.GetMinResources(), namespace: job.Namespace}
 }
 
-// expire ends the promises of gangs that have their pods, and of gangs that were given time enough for it or were deleted.
-func (p *promises) expire(ssn *framework.Session, largest *api.Resource, now time.Time) {
-	maps.DeleteFunc(p.broken, func(_ string, since time.Time) bool { return now.Sub(since) >= noPromisesFor })
+func (p *promises) broken(namespace string) bool { return p.lapsed[namespace].kept >= promiseFor }
+
+// expire ends the promises of gangs that have their pods, of gangs that were given time enough for it, and of gangs that sessions no longer see:
+// a user may have deleted one, so that counts for as long as it kept room.
+func (p *promises) expire(ssn *framework.Session, now time.Time) {
+	maps.DeleteFunc(p.lapsed, func(_ string, of lapse) bool { return now.Sub(of.last) >= noPromisesFor })
 	maps.DeleteFunc(p.letIn, func(uid api.JobID, made promise) bool {
-		job := ssn.Jobs[uid]
-		if job != nil && made.resources.LessEqual(backed(ssn, job, largest), api.Zero) {
+		job, kept := ssn.Jobs[uid], now.Sub(made.since)
+		if job != nil && made.resources.LessEqual(asked(job), api.Zero) {
 			return true
 		}
-		if job != nil && now.Sub(made.since) < promiseFor {
+		if job != nil && kept < promiseFor {
 			return false
 		}
-		p.broken[made.namespace] = now
+		p.lapsed[made.namespace] = lapse{p.lapsed[made.namespace].kept + kept, now}
 		return true
 	})
-	maps.DeleteFunc(p.letIn, func(_ api.JobID, made promise) bool { return !p.broken[made.namespace].IsZero() })
+	maps.DeleteFunc(p.letIn, func(_ api.JobID, made promise) bool { return p.broken(made.namespace) })
+}
+
+// asked is what the gang's pods ask for. No node may have that yet: an autoscaler makes nodes for pods that exist.
+func asked(job *api.JobInfo) *api.Resource {
+	sum := api.EmptyResource()
+	for _, task := range job.Tasks {
+		sum.Add(task.InitResreq)
+	}
+	return sum
 }
 
 // forgetPromises has the session count as the minResources of gangs that were let in no more than their pods ask for, or this scheduler
@@ -71,7 +98,7 @@ func (p *promises) expire(ssn *framework.Session, largest *api.Resource, now tim
 // where the gangs of their queue ask for more than its capability together.
 func (p *promises) forgetPromises(ssn *framework.Session, now time.Time) {
 	largest := largestOf(ssn)
-	p.expire(ssn, largest, now)
+	p.expire(ssn, now)
 	limited := map[api.QueueID][]*api.JobInfo{}
 	for uid, job := range ssn.Jobs {
 		if !promised(job) {

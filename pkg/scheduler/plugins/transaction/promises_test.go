@@ -3,6 +3,7 @@
 package transaction
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -17,63 +18,129 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
+// promisingWorld is a namespace's gangs, each of which asks for 8 cpus, in a cluster of one node.
+type promisingWorld struct {
+	start time.Time
+	node  *api.NodeInfo
+	jobs  map[api.JobID]*api.JobInfo
+	p     promises
+}
+
+func newPromisingWorld() *promisingWorld {
+	return &promisingWorld{
+		start: time.Now(), node: api.NewNodeInfo(schedtest.MakeNode().Name("n").Obj()), jobs: map[api.JobID]*api.JobInfo{},
+		p: newPromises(),
+	}
+}
+
+// letIn makes the gang's PodGroup and lets it in.
+func (w *promisingWorld) letIn(name string, after time.Duration) {
+	job := api.NewJobInfo(api.JobID(name))
+	job.SetPodGroup(&api.PodGroup{PodGroup: scheduling.PodGroup{Spec: scheduling.PodGroupSpec{Queue: "q"}}})
+	job.Namespace = "ns"
+	w.jobs[job.UID] = job
+	job.PodGroup.Spec.MinResources = &v1.ResourceList{v1.ResourceCPU: resource.MustParse("8")}
+	w.p.noteLetIn(job, w.start.Add(after))
+	job.PodGroup.Status.Phase = scheduling.PodGroupInqueue
+}
+
+func (w *promisingWorld) addPods(name string, n int, cpu string) {
+	for i := range n {
+		pod := schedtest.MakePod().Name(name + string(rune('a'+i))).Req(schedtest.Resources{"cpu": cpu}).Obj()
+		w.jobs[api.JobID(name)].AddTaskInfo(api.NewTaskInfo(pod))
+	}
+}
+
+// session opens a session.
+func (w *promisingWorld) session(after time.Duration) {
+	ssn := &framework.Session{Session: &vcframework.Session{
+		Jobs: w.jobs, Nodes: map[string]*api.NodeInfo{"n": w.node}, TotalResource: w.node.Allocatable.Clone(),
+	}}
+	for _, job := range w.jobs {
+		job.PodGroup.Spec.MinResources = &v1.ResourceList{v1.ResourceCPU: resource.MustParse("8")}
+	}
+	w.p.forgetPromises(ssn, w.start.Add(after))
+}
+
+// kept is the cpu that a session keeps for the gang.
+func (w *promisingWorld) kept(name string, after time.Duration) float64 {
+	w.session(after)
+	return w.jobs[api.JobID(name)].GetMinResources().MilliCPU
+}
+
 // TestAPromiseWithoutPodsEnds: a Volcano Job's gang is let in before its pods exist, so that room is kept for it meanwhile. A tenant that lets
 // them never come, deletes them or makes new PodGroups keeps room once an hour.
 func TestAPromiseWithoutPodsEnds(t *testing.T) {
-	start, node := time.Now(), api.NewNodeInfo(schedtest.MakeNode().Name("n").Obj())
-	p := &promises{letIn: map[api.JobID]promise{}, broken: map[string]time.Time{}}
-	jobs := map[api.JobID]*api.JobInfo{}
-	add := func(name string, after time.Duration) {
-		job := api.NewJobInfo(api.JobID(name))
-		job.Namespace = "ns"
-		job.SetPodGroup(&api.PodGroup{PodGroup: scheduling.PodGroup{Spec: scheduling.PodGroupSpec{Queue: "q"}}})
-		job.Namespace = "ns"
-		jobs[job.UID] = job
-		job.PodGroup.Spec.MinResources = &v1.ResourceList{v1.ResourceCPU: resource.MustParse("8")}
-		p.noteLetIn(job, start.Add(after))
-		job.PodGroup.Status.Phase = scheduling.PodGroupInqueue
-	}
-	addPods := func(name string, n int) {
-		for i := range n {
-			pod := schedtest.MakePod().Name(name + string(rune('a'+i))).Req(schedtest.Resources{"cpu": "4"}).Obj()
-			jobs[api.JobID(name)].AddTaskInfo(api.NewTaskInfo(pod))
-		}
-	}
-	// kept is the cpu that a session keeps for the gang.
-	kept := func(name string, after time.Duration) float64 {
-		ssn := &framework.Session{Session: &vcframework.Session{
-			Jobs: jobs, Nodes: map[string]*api.NodeInfo{"n": node}, TotalResource: node.Allocatable.Clone(),
-		}}
-		for _, job := range jobs {
-			job.PodGroup.Spec.MinResources = &v1.ResourceList{v1.ResourceCPU: resource.MustParse("8")}
-		}
-		p.forgetPromises(ssn, start.Add(after))
-		return jobs[api.JobID(name)].GetMinResources().MilliCPU
-	}
+	w := newPromisingWorld()
 	var got []float64
-	add("slow", 0)
-	got = append(got, kept("slow", promiseFor/2))
-	addPods("slow", 1)
-	got = append(got, kept("slow", promiseFor-1), kept("slow", promiseFor))
-	add("again", 2*promiseFor)
-	got = append(got, kept("again", 2*promiseFor))
-	addPods("again", 2)
-	got = append(got, kept("again", 3*promiseFor))
+	w.letIn("slow", 0)
+	got = append(got, w.kept("slow", promiseFor/2))
+	w.addPods("slow", 1, "4")
+	got = append(got, w.kept("slow", promiseFor-1), w.kept("slow", promiseFor))
+	w.letIn("again", 2*promiseFor)
+	got = append(got, w.kept("again", 2*promiseFor))
+	w.addPods("again", 2, "4")
+	got = append(got, w.kept("again", 3*promiseFor))
 
-	kept("slow", 2*time.Hour)
-	add("later", 2*time.Hour)
-	got = append(got, kept("later", 2*time.Hour))
-	addPods("later", 2)
-	got = append(got, kept("later", 2*time.Hour+time.Minute))
-	add("deleted", 2*time.Hour+2*time.Minute)
-	delete(jobs, "deleted")
-	kept("slow", 2*time.Hour+2*time.Minute)
-	add("after", 2*time.Hour+2*time.Minute)
-	got = append(got, kept("after", 2*time.Hour+2*time.Minute))
-	if diff := cmp.Diff([]float64{8000, 8000, 4000, 0, 8000, 8000, 8000, 0}, got); diff != "" {
+	w.session(2 * time.Hour)
+	w.letIn("later", 2*time.Hour)
+	got = append(got, w.kept("later", 2*time.Hour))
+	w.addPods("later", 2, "4")
+	got = append(got, w.kept("later", 2*time.Hour+time.Minute))
+	if diff := cmp.Diff([]float64{8000, 8000, 4000, 0, 8000, 8000, 8000}, got); diff != "" {
 		t.Errorf("cpu kept (-want +got):\n%s", diff)
 	}
-	if len(p.letIn)+len(p.broken) != 1 {
-		t.Errorf("%d promises and %d namespaces are remembered", len(p.letIn), len(p.broken))
+	if len(w.p.letIn)+len(w.p.lapsed) != 0 {
+		t.Errorf("%d promises and %d namespaces are remembered", len(w.p.letIn), len(w.p.lapsed))
+	}
+}
+
+// TestDeletedGangsKeptRoom for as long as they existed: a user who deletes a gang before its pods exist loses nothing, a tenant that makes one after
+// another keeps room for no longer than with one.
+func TestDeletedGangsKeptRoom(t *testing.T) {
+	for each, want := range map[time.Duration]int{time.Second: 100, promiseFor / 2: 2, promiseFor - 1: 2} {
+		t.Run(each.String(), func(t *testing.T) {
+			w := newPromisingWorld()
+			now, keeps := time.Duration(0), 0
+			for i := 0; i < 100 && now < noPromisesFor; i++ {
+				name := "g" + strconv.Itoa(i)
+				w.letIn(name, now)
+				if now += each; w.kept(name, now-1) > 0 {
+					keeps++
+				}
+				delete(w.jobs, api.JobID(name))
+				w.session(now)
+			}
+			if keeps != want {
+				t.Errorf("%d gangs of an hour kept room for %s each, want %d", keeps, each, want)
+			}
+		})
+	}
+}
+
+// TestAGangThatIsSentBackHasNoNewPromise: a tenant may write the phase of its PodGroup, or make it again with the same name, as often as it likes.
+func TestAGangThatIsSentBackHasNoNewPromise(t *testing.T) {
+	w := newPromisingWorld()
+	for after := time.Duration(0); after < promiseFor; after += promiseFor / 4 {
+		w.letIn("g", after)
+		w.session(after)
+	}
+	if got := w.kept("g", promiseFor); got != 0 {
+		t.Errorf("%v cpu are kept", got)
+	}
+}
+
+// TestPodsLargerThanAnyNodeKeepAPromise: an autoscaler makes nodes for them. They keep no room that no node has.
+func TestPodsLargerThanAnyNodeKeepAPromise(t *testing.T) {
+	w := newPromisingWorld()
+	w.letIn("large", 0)
+	w.addPods("large", 1, "80")
+	if got := w.kept("large", time.Second); got != 0 {
+		t.Errorf("%v cpu are kept", got)
+	}
+	w.session(promiseFor)
+	w.letIn("next", promiseFor)
+	if got := w.kept("next", promiseFor); got != 8000 {
+		t.Errorf("%v cpu are kept for another gang of the namespace", got)
 	}
 }

@@ -58,7 +58,7 @@ type memory struct {
 
 // Spec declares the plugin over the gate.
 func Spec(gate Gate) framework.PluginSpec {
-	shared := &memory{promises: promises{letIn: map[api.JobID]promise{}, broken: map[string]time.Time{}}}
+	shared := &memory{promises: newPromises()}
 	return framework.PluginSpec{
 		Name: Name,
 		Doc:  "Leaves out gangs that wait out a failed bind transaction and puts gangs first that are bound in part.",
