@@ -45,7 +45,8 @@ type turns struct {
 	// units are those that wait, by name. asked counts what began to wait, and so orders it.
 	units map[string]*waitingUnit
 	asked int
-	// served is when namespaces of which units wait had their last turn, counted as asked is.
+	// served is when namespaces of which units wait had their last turn, or began to wait since, counted as asked is. A namespace that comes and goes
+	// is behind the others each time.
 	served map[string]int
 }
 
@@ -140,11 +141,14 @@ func (t *turns) wait(of search) {
 	unit := t.units[of.unit]
 	if unit == nil {
 		if t.units == nil {
-			t.units = map[string]*waitingUnit{}
+			t.units, t.served = map[string]*waitingUnit{}, map[string]int{}
 		}
 		namespace, _, _ := strings.Cut(string(of.job), "/")
 		unit = &waitingUnit{since: t.asked, namespace: namespace, searches: map[search]*waitingSearch{}}
 		t.units[of.unit] = unit
+		if _, known := t.served[namespace]; !known {
+			t.served[namespace] = t.asked
+		}
 	}
 	if unit.searches[of] == nil {
 		unit.searches[of] = &waitingSearch{since: t.asked}

@@ -205,7 +205,7 @@ func TestNamespacesHaveTurns(t *testing.T) {
 			turns.wait(of("late", 0))
 		}
 	}
-	want := []string{"evil/0", "evil/1", "evil/2", "good/0", "evil/3", "good/1", "late/0", "evil/4", "good/0", "late/0", "evil/5"}
+	want := []string{"evil/0", "evil/1", "evil/2", "evil/3", "good/0", "evil/4", "good/1", "evil/5", "late/0", "good/0", "evil/6"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("turns (-want +got):\n%s", diff)
 	}
@@ -217,5 +217,24 @@ func TestNamespacesHaveTurns(t *testing.T) {
 	}
 	if len(turns.served)+len(turns.units) > 0 {
 		t.Errorf("%d namespaces and %d units are remembered though none waits", len(turns.served), len(turns.units))
+	}
+}
+
+// TestANamespaceThatComesAndGoesHasNoMoreTurns: two tenants whose searches are made by turns were always the ones that had no turn yet.
+func TestANamespaceThatComesAndGoesHasNoMoreTurns(t *testing.T) {
+	turns := turns{}
+	of := func(name string) search { return search{unit: name, job: api.JobID(name)} }
+	good := 0
+	for session := range 30 {
+		turns.beginSession(0)
+		if turns.take(of("good/0")) {
+			good++
+		}
+		turns.wait(of("good/0")) // its turn does not suffice
+		evil := []string{"evil", "evil-too"}[session%2]
+		turns.wait(of(evil + "/" + strconv.Itoa(session)))
+	}
+	if good < 8 {
+		t.Errorf("%d turns in 30 sessions beside two namespaces, want a third of them", good)
 	}
 }
