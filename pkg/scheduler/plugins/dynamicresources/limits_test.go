@@ -165,6 +165,50 @@ func TestSlowSearchesOfOneSession(t *testing.T) {
 	}
 }
 
+// TestSlowSearchesOfOthersLeaveATurn: tenants whose gangs come first use up the time for slow searches in each session. A namespace whose search takes
+// a third of a second has the time for it after as many sessions as namespaces wait.
+func TestSlowSearchesOfOthersLeaveATurn(t *testing.T) {
+	for _, others := range []int{2, 9} {
+		t.Run(fmt.Sprint(others, " others"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const sessions = 60
+				var last *budgets
+				found := 0
+				for range sessions {
+					b := newBudgets(defaultSearchSeconds*time.Second, last)
+					search := func(namespace string, takes time.Duration) bool {
+						ctx, end, err := b.begin(namespace, defaultFilterTimeoutSeconds*time.Second)
+						if err != nil {
+							return false
+						}
+						defer end()
+						return pause.For(ctx, takes)
+					}
+					begun := time.Now()
+					for n := range others {
+						for search(fmt.Sprint("others-", n), 200*time.Millisecond) {
+						}
+					}
+					if search("patient", 333*time.Millisecond) {
+						found++
+					}
+					if took, most := time.Since(begun), time.Second+time.Duration(others+1)*shortSearch; took > most {
+						t.Fatalf("a session searched for %v, want %v at most", took, most)
+					}
+					last = b
+					pause.For(t.Context(), 15*time.Second) // the loop rests
+				}
+				if want := sessions/(others+1) - 1; found < want {
+					t.Errorf("%d of %d sessions searched to the end for the patient namespace, want %d", found, sessions, want)
+				}
+				if len(last.waiting) > others+1 {
+					t.Errorf("%d namespaces are remembered", len(last.waiting))
+				}
+			})
+		})
+	}
+}
+
 // TestASearchThatWasSlowOnceHasNoConsequence: on a busy machine any search may take longer than usual.
 func TestASearchThatWasSlowOnceHasNoConsequence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -3,9 +3,11 @@
 package dynamicresources
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -56,6 +58,10 @@ type budgets struct {
 	slow time.Duration
 	// short is true once somebody was refused for what all have.
 	short bool
+	// waiting is since when namespaces wait whose searches ended early for slow searches of others. turn is the one that waited longest before this
+	// session, until a search for it has ended by itself: others leave it the time for slow searches.
+	waiting map[string]time.Time
+	turn    string
 }
 
 // spent is what was searched for a namespace: in all, and in slow searches.
@@ -63,7 +69,7 @@ type spent struct{ all, slow time.Duration }
 
 // newBudgets are those of the session after that with these; nil for the first.
 func newBudgets(limit time.Duration, last *budgets) *budgets {
-	b := &budgets{limit: limit, limitOfAll: min(budgetsOfAll*limit, longestOfAll), spent: map[string]spent{}, opened: time.Now(), owed: map[string]time.Duration{}}
+	b := &budgets{limit: limit, limitOfAll: min(budgetsOfAll*limit, longestOfAll), spent: map[string]spent{}, opened: time.Now(), owed: map[string]time.Duration{}, waiting: map[string]time.Time{}}
 	b.share = b.limitOfAll
 	if last != nil {
 		b.carryOver(last)
@@ -77,8 +83,42 @@ func newBudgets(limit time.Duration, last *budgets) *budgets {
 	return b
 }
 
+// takeTurn gives the turn to the namespace that has waited longest.
+func (b *budgets) takeTurn(last *budgets) {
+	b.waiting = maps.Clone(last.waiting)
+	for namespace, since := range b.waiting {
+		if b.turn == "" || cmp.Or(since.Compare(b.waiting[b.turn]), cmp.Compare(namespace, b.turn)) < 0 {
+			b.turn = namespace
+		}
+	}
+	delete(b.waiting, b.turn)
+}
+
+// leftOfSlow is how long a search for the namespace may take beside the slow searches of all. The mutex is held.
+func (b *budgets) leftOfSlow(namespace string) time.Duration {
+	own := b.spent[namespace].slow
+	switch left := b.limit - b.slow; {
+	case namespace == b.turn:
+		return b.limit - own
+	case own == 0 && (left < shortSearch || b.turn != ""):
+		return shortSearch
+	case b.turn != "":
+		return 0
+	default:
+		return left
+	}
+}
+
+// wait notes that a search for the namespace ended early for slow searches of others. The mutex is held.
+func (b *budgets) wait(namespace string) {
+	if _, waits := b.waiting[namespace]; !waits {
+		b.waiting[namespace] = b.opened
+	}
+}
+
 // carryOver has namespaces owe what slow searches took in the last session and before: they pay it back as time goes by.
 func (b *budgets) carryOver(last *budgets) {
+	b.takeTurn(last)
 	for namespace, spent := range last.spent {
 		if owed := last.owed[namespace] + spent.slow; owed > 0 {
 			b.owed[namespace] = owed
@@ -104,9 +144,10 @@ func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Conte
 	b.spent[namespace] = own // it has asked
 	owed := b.owed[namespace]
 	left, leftOfAll, leftOfShare := min(b.limit, creditSessions*b.limit-owed)-own.slow, b.limitOfAll-b.all, b.share-own.all
-	leftOfSlow := b.limit - b.slow
-	if leftOfSlow < shortSearch && own.slow == 0 {
-		leftOfSlow = shortSearch
+	leftOfSlow := b.leftOfSlow(namespace)
+	alone := min(left, leftOfAll, leftOfShare, most)
+	if left > 0 && leftOfSlow <= 0 {
+		b.wait(namespace)
 	}
 	b.short = b.short || left > 0 && min(leftOfAll, leftOfShare) <= 0
 	b.mu.Unlock()
@@ -123,12 +164,19 @@ func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Conte
 		return nil, nil, fmt.Errorf("devices for claims of namespace %s have been searched for %v in this session, its share, and no longer are", brief.Value(namespace), b.share)
 	}
 	begun := time.Now()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), min(left, leftOfSlow, leftOfAll, leftOfShare, most), errSlow)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), min(alone, leftOfSlow), errSlow)
 	return ctx, func() {
+		late := ctx.Err() != nil
 		cancel()
 		took := time.Since(begun)
 		b.mu.Lock()
 		defer b.mu.Unlock()
+		switch {
+		case namespace == b.turn && !late:
+			b.turn = "" // others need not leave it time
+		case late && leftOfSlow < alone:
+			b.wait(namespace)
+		}
 		own := b.spent[namespace]
 		slow := max(0, took-freeSearch)
 		b.all += took
