@@ -36,8 +36,9 @@ type desiredPodGroup struct {
 type writtenStatus struct {
 	uid    types.UID
 	status scheduling.PodGroupStatus
-	// version is the resource version it was written at.
+	// version is the resource version it was written at, and at the time.
 	version string
+	at      time.Time
 }
 
 // PutPodGroup has the PodGroup's status written, unless that is what it has, or what was desired, already. What only
@@ -147,7 +148,7 @@ func (w *Writer) writePodGroup(ctx context.Context, key objectKey) error {
 	defer w.mu.Unlock()
 	desired.written = written.ResourceVersion
 	if last, ok := w.podGroups[key]; ok && last.uid == desired.uid { // it was not deleted meanwhile
-		w.ours[key] = writtenStatus{desired.uid, desired.status, desired.written}
+		w.ours[key] = writtenStatus{desired.uid, desired.status, desired.written, time.Now()}
 	}
 	return nil
 }
@@ -158,7 +159,7 @@ func (w *Writer) unseen(key objectKey, current *v1beta1.PodGroup) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	last, ok := w.ours[key]
-	return ok && last.uid == current.UID && apiwrite.OlderVersion(current.ResourceVersion, last.version)
+	return ok && last.uid == current.UID && time.Since(last.at) < unseenLimit && apiwrite.OlderVersion(current.ResourceVersion, last.version)
 }
 
 // patchPodGroup writes what differs of the version that was read. The watch shows PodGroups without some of their annotations, which

@@ -37,6 +37,8 @@ const (
 	LastRetry  = 30 * time.Second
 	// unseenPoll is how often a write looks whether the watch has shown the one before it.
 	unseenPoll = 100 * time.Millisecond
+	// unseenLimit is how long it waits for that: versions are lower than before once etcd was restored from a backup.
+	unseenLimit = time.Minute
 	// flushPoll is how often a scheduler that ends looks whether its statuses are written.
 	flushPoll = 10 * time.Millisecond
 	// FlushLimit bounds how long statuses and events of a scheduler that ends are waited for.

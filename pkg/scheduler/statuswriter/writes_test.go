@@ -166,6 +166,21 @@ func TestAWriteWaitsForTheWatchToShowTheLastOne(t *testing.T) {
 	}
 }
 
+// TestAStatusIsWrittenThoughTheWatchDoesNotShowTheLastOne: after etcd was restored from a backup, versions are lower than they were.
+func TestAStatusIsWrittenThoughTheWatchDoesNotShowTheLastOne(t *testing.T) {
+	inCluster(t, func(t *testing.T, w *testWriter) {
+		w.gangOf1()
+		w.desire(phase(scheduling.PodGroupRunning))
+		w.cluster.Writes()
+		w.desire(phase(scheduling.PodGroupUnknown))
+		time.Sleep(2 * unseenLimit)
+		synctest.Wait()
+		if len(w.cluster.Writes()) == 0 {
+			t.Errorf("nothing is written in %s", 2*unseenLimit)
+		}
+	})
+}
+
 // TestADecisionGivesWayToAnotherWriter: a status waits a while before it is written, and what somebody else wrote meanwhile must
 // not be lost to a decision that did not know of it.
 func TestADecisionGivesWayToAnotherWriter(t *testing.T) {
