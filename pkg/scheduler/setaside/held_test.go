@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -39,9 +40,11 @@ func TestSuspectsWithoutWhichCyclesPanicAreReleased(t *testing.T) {
 	h, now := newHunt(), time.Unix(0, 0)
 	all := []api.JobID{"a/0", "b/0", "c/0", "d/0"}
 	turns := []api.JobID{"a/0", "b/0"}
+	tried := false
 	for range 30 {
 		snapshot := evilGangs(all...)
 		h.leaveOut(snapshot, now)
+		tried = tried || len(turns) == 0 && h.searching() && snapshot.Jobs["a/0"] != nil
 		if snapshot.Jobs["d/0"] == nil {
 			h.succeeded()
 			continue
@@ -54,6 +57,68 @@ func TestSuspectsWithoutWhichCyclesPanicAreReleased(t *testing.T) {
 	}
 	if len(h.held) != 1 || h.held[item{PodGroup, "d/0"}] == nil || h.searching() {
 		t.Errorf("held are %d, and the search goes on: %t, want the culprit alone, and an end", len(h.held), h.searching())
+	}
+	if !tried {
+		t.Error("a suspect that was released is in no session of the search")
+	}
+}
+
+// TestFewTurnsInARowAreSuspected: after these, cycles panic for another reason.
+func TestFewTurnsInARowAreSuspected(t *testing.T) {
+	h, now := newHunt(), time.Unix(0, 0)
+	all := []api.JobID{"a/0", "b/0", "c/0", "d/0", "e/0"}
+	for i, turn := range all[:maxSuspects+1] {
+		h.leaveOut(evilGangs(all...), now)
+		h.panicked(now, turn, "oh no")
+		if want := i == maxSuspects; h.searching() != want {
+			t.Errorf("after %d panics a search is on: %t, want %t", i+1, h.searching(), want)
+		}
+	}
+}
+
+// TestAHeldNodeIsInNoListOfNodes, and the root queue is never left out: without it, or with the node in any list, cycles panic.
+func TestAHeldNodeIsInNoListOfNodes(t *testing.T) {
+	h, now := newHunt(), time.Unix(0, 0)
+	var last *api.ClusterInfo
+	for range 30 {
+		last = evilGangs("a/0")
+		for _, name := range []string{rootQueue, "q"} {
+			last.Queues[api.QueueID(name)] = api.NewQueueInfo(&scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		}
+		last.RevocableNodes = map[string]*api.NodeInfo{}
+		for _, name := range []string{"evil", "good"} {
+			last.Nodes[name] = api.NewNodeInfo(schedtest.MakeNode().Name(name).Obj())
+			last.RevocableNodes[name] = last.Nodes[name]
+		}
+		if h.leaveOut(last, now); last.Queues[rootQueue] == nil || last.Nodes["evil"] != nil || last.RevocableNodes["evil"] != nil {
+			h.panicked(now, "", "oh no")
+		} else {
+			h.succeeded()
+		}
+	}
+	if h.searching() || len(h.held) != 1 || len(last.Nodes) != 1 || len(last.RevocableNodes) != 1 || len(last.Queues) != 2 {
+		t.Errorf("searching: %t; held: %v; the session has %d nodes, %d revocable ones and %d queues, want one node, one such and two queues",
+			h.searching(), h.held, len(last.Nodes), len(last.RevocableNodes), len(last.Queues))
+	}
+}
+
+// TestAGangThatChangedOnceWaitsLikeOthersThen: what it looks like is noted each time that it is held.
+func TestAGangThatChangedOnceWaitsLikeOthersThen(t *testing.T) {
+	now := time.Unix(0, 0)
+	h := holding(now, "a/0")
+	h.leaveOut(evilGangs("a/0"), now)
+	for i, want := range []time.Duration{firstChangedHold, 2 * firstHold} {
+		start := now
+		for h.back = nil; len(h.back) == 0; {
+			now = now.Add(time.Second)
+			snapshot := evilGangs("a/0")
+			snapshot.Jobs["a/0"].PodGroup.Spec.MinMember = 7
+			h.leaveOut(snapshot, now)
+		}
+		if got := now.Sub(start); got != want {
+			t.Errorf("return %d is after %s, want %s", i+1, got, want)
+		}
+		h.panicked(now, "", "oh no")
 	}
 }
 

@@ -225,11 +225,21 @@ func TestAThousandCulpritsOfANamespaceAreSetAsideTogether(t *testing.T) {
 				}
 				_, innocents, panics := poisoned(h, tenants(n, 10), now, tt.turns)
 				now = now.Add(10 * time.Millisecond)
+				if slices.ContainsFunc(h.groups, func(group []item) bool { return len(group) == 0 }) {
+					t.Fatal("a group without items is to be tried")
+				}
 				if !panics && len(innocents) == 10 {
-					for it := range h.held {
+					together := 0
+					for it, held := range h.held {
 						if it.family() != "PodGroup/culprits" {
 							t.Errorf("%s is held", it.name)
 						}
+						if strings.Contains(held.message, fmt.Sprintf("%d of its namespace did this", maxCulprits)) {
+							together++
+						}
+					}
+					if together == 0 {
+						t.Errorf("no gang is held because of %d others of its namespace", maxCulprits)
 					}
 					return
 				}
