@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate_test
+
+import (
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// newOrdered has a group whose larger gang, a, prefers the only node of the other one, b.
+func newOrdered(t *testing.T, more ...*v1.Node) *counting {
+	c := newGroup(t, []string{"4"}, []string{"3"}, append([]*v1.Node{node("n1", "ib-a", "4"), node("n2", "ib-b", "5")}, more...)...)
+	c.world.Pods[1].Spec.NodeSelector = map[string]string{"ibcluster": "ib-a"}
+	c.conf += "  - name: binpack\n    arguments: {binpack.weight: 10}\n" // the fuller node is the better one
+	return c
+}
+
+// TestTheGangOfAGroupThatFoundNoRoomComesFirst: numbers do not tell of gangs with ports of the host, so that no packing finds it.
+func TestTheGangOfAGroupThatFoundNoRoomComesFirst(t *testing.T) {
+	c := newOrdered(t)
+	c.world.Pods[0].Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, ContainerPort: 80}}
+	c.expect(t, "b has room if it comes first", 2)
+}
+
+// TestAGroupThatHasRoomDoesNotWaitForWhatIsReleased: b would have room there in the first order.
+func TestAGroupThatHasRoomDoesNotWaitForWhatIsReleased(t *testing.T) {
+	c := newOrdered(t, node("n3", "ib-a", "3"))
+	c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name("leaves").Node("n3").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "3"}).Terminating().Obj())
+	c.expect(t, "b has idle room if it comes first", 2)
+}
+
+// TestMembersOfAKindArePackedOnSeveralNodes: two of b on n1, and one beside both of a on n2.
+func TestMembersOfAKindArePackedOnSeveralNodes(t *testing.T) {
+	c := newGroup(t, []string{"2", "2"}, []string{"3", "3", "3"}, node("n1", "ib-a", "6"), node("n2", "ib-a", "7"))
+	c.expect(t, "all have room", 5)
+}
+
+// TestMembersWithoutRequestsAreJudgedInTheTurnOfTheirGang: should that panic, it is the gang that is set aside.
+func TestMembersWithoutRequestsAreJudgedInTheTurnOfTheirGang(t *testing.T) {
+	c := newGroup(t, []string{"1"}, []string{"3"}, node("n1", "ib-a", "4"))
+	c.world.Pods[0] = schedtest.MakePod().Name("a-0").Group("a").Obj()
+	c.conf = strings.Replace(c.conf, "- name: gang\n", "- name: gang\n  - name: helper\n", 1)
+	judged := 0
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		return helper{func(ssn *framework.Session) {
+			ssn.AddPredicateFn("helper", func(task *api.TaskInfo, _ *api.NodeInfo) error {
+				if judged++; c.registry.Turn() != task.Job {
+					t.Errorf("%s is judged in the turn of %q", task.Name, c.registry.Turn())
+				}
+				return nil
+			})
+		}}, nil
+	}})
+	c.look(func(*sessiontest.Session) {})
+	if judged < 2 {
+		t.Errorf("the plugin is asked %d times, want at least once for each gang", judged)
+	}
+}
