@@ -37,16 +37,17 @@ func (s *solver) takeUnitTurn(q *jobQueues, job *api.JobInfo) (taken bool) {
 	return s.units[unit] != unitPlaced
 }
 
-// placeUnit places those of the unit's gangs that are not ready yet, and hands them over to be bound.
+// placeUnit places those of the unit's gangs that lack members, and hands them over to be bound.
 func (s *solver) placeUnit(q *jobQueues, unit *binding.Unit) unitTurn {
 	u := &unitRun{solver: s, id: unit.ID, pending: q.pending}
 	for _, terms := range unit.Gangs {
 		job := s.ssn.Jobs[terms.Gang]
-		if reason := s.keepsUnit(q, terms.Gang, job); reason != "" {
+		reason, lacks := s.keepsUnit(q, terms.Gang, job)
+		if reason != "" {
 			u.explain(unit, nil, fmt.Sprintf("gang %s %s", terms.Gang, reason))
 			return unitWaits
 		}
-		if !s.jobReady(job) {
+		if lacks {
 			u.gangs = append(u.gangs, job)
 		}
 	}
@@ -71,28 +72,33 @@ func (s *solver) placeUnit(q *jobQueues, unit *binding.Unit) unitTurn {
 	return unitPlaced
 }
 
-// keepsUnit is why the gang keeps its unit from being placed now; empty when it does not.
-func (s *solver) keepsUnit(q *jobQueues, name api.JobID, job *api.JobInfo) string {
+// keepsUnit returns why the gang keeps its unit from being placed now; empty when it does not. lacks reports whether it lacks members, which
+// are placed with the unit. A gang that counts as ready with a best-effort member that fits nowhere lacks another one.
+func (s *solver) keepsUnit(q *jobQueues, name api.JobID, job *api.JobInfo) (reason string, lacks bool) {
+	if job == nil {
+		return "is not there", false
+	}
+	if s.jobReady(job) {
+		if reason = s.lacksBestEffort(job); reason == "" || q.pending[name] == nil {
+			return reason, false
+		}
+	}
 	switch {
-	case job == nil:
-		return "is not there"
-	case s.jobReady(job):
-		return s.lacksBestEffort(job)
 	case q.pending[name] != nil:
 		if queue := s.ssn.Queues[job.Queue]; s.ssn.Overused(queue) {
-			return fmt.Sprintf("waits for its queue %s, which has all that it may have", queue.Name)
+			return fmt.Sprintf("waits for its queue %s, which has all that it may have", queue.Name), false
 		}
-		return ""
+		return "", true
 	case job.IsPending():
-		return "is not let in by its queue yet"
+		return "is not let in by its queue yet", false
 	}
 	if verdict := s.ssn.JobValid(job); verdict != nil && !verdict.Pass {
-		return "waits: " + brief.Part(verdict.Message)
+		return "waits: " + brief.Part(verdict.Message), false
 	}
-	return "has no members left to place, and is short of its minimum"
+	return "has no members left to place, and is short of its minimum", false
 }
 
-// lacksBestEffort is why backfill cannot complete a gang that has nobody left to place, and counts as ready; empty when it can.
+// lacksBestEffort is why backfill cannot complete a gang that counts as ready; empty when it can.
 func (s *solver) lacksBestEffort(job *api.JobInfo) string {
 	if len(pendingBestEffort(job)) == 0 {
 		return ""

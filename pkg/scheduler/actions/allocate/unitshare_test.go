@@ -207,3 +207,19 @@ func TestAPackingOfAGroupThatWasCutShortIsNotRemembered(t *testing.T) {
 	noSteps = false
 	c.expect(t, "there are steps", 4)
 }
+
+// TestAGroupDoesNotWaitForAMemberThatFitsNowhere: its gang counts as ready through it, and has another that makes up its minimum.
+func TestAGroupDoesNotWaitForAMemberThatFitsNowhere(t *testing.T) {
+	for name, tt := range map[string]struct {
+		asks string
+		want int
+	}{"the other member fits": {"1", 2}, "the other member fits nowhere": {"99", 0}} {
+		t.Run(name, func(t *testing.T) {
+			c := newGroup(t, []string{"1", tt.asks}, []string{"3"}, node("n1", "ib-a", "8"))
+			c.elastic(0)
+			c.world.PodGroups[0].Spec.MinMember = 2
+			c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name("a-2").Group("a").NodeSelector("no", "where").Obj())
+			c.expect(t, name, tt.want)
+		})
+	}
+}
