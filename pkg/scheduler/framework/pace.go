@@ -93,6 +93,9 @@ func likenessOf(job *api.JobInfo) likeness {
 	l := likeness{uid: job.PodGroup.UID, annotations: maps.Clone(job.PodGroup.Annotations)}
 	job.PodGroup.Spec.DeepCopyInto(&l.spec)
 	delete(l.annotations, api.JobAllocatedHyperNode) // the scheduler's own
+	if job.PodGroup.Status.Phase != scheduling.PodGroupPending {
+		l.spec.MinResources = nil // how much of them counts depends on others
+	}
 	for uid, task := range job.Tasks {
 		l.pods += maphash.Comparable(podSeed, pod{uid, gated(task)})
 	}
