@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
 )
 
@@ -24,6 +25,8 @@ const (
 // for it. What a session has no use for is forgotten after the next.
 type memory struct {
 	seed maphash.Seed
+	// keys are the class keys of pods.
+	keys *feasible.Keys
 	// solutions are of packing problems, which depend on nothing but their numbers, by a hash of these; former are those of the
 	// session before.
 	solutions, former map[uint64]solution
@@ -39,7 +42,8 @@ type memory struct {
 }
 
 func newMemory() *memory {
-	m := &memory{seed: maphash.MakeSeed()}
+	seed := maphash.MakeSeed()
+	m := &memory{seed: seed, keys: feasible.NewKeys(seed)}
 	m.beginSession()
 	return m
 }
