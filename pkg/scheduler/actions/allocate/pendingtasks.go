@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
-	"volcano.sh/volcano/pkg/controllers/job/helpers"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/util"
 )
@@ -124,14 +124,17 @@ func (s *solver) newPendingTasks(job *api.JobInfo) *pendingTasks {
 // is no order where only some names end in a number, so tasks are sorted by what it looks at first, and asked for where that
 // may not agree.
 func (s *solver) sortTasks(tasks []*api.TaskInfo) {
+	if len(tasks) < 2 {
+		return
+	}
 	type numbered struct {
 		task   *api.TaskInfo
 		number int
 	}
 	sorted, without := make([]numbered, len(tasks)), 0
 	for i, task := range tasks {
-		number, err := strconv.Atoi(helpers.GetPodIndexUnderTask(task.Pod))
-		if err != nil {
+		number, ok := indexOf(task.Pod.Name)
+		if !ok {
 			number = -1
 			without++
 		}
@@ -151,6 +154,16 @@ func (s *solver) sortTasks(tasks []*api.TaskInfo) {
 	if !slices.IsSortedFunc(tasks, inOrder) {
 		slices.SortStableFunc(tasks, byOrder[*api.TaskInfo](s.ssn.TaskOrderFn))
 	}
+}
+
+// indexOf is the number that a pod's name ends in after its second hyphen or a later one, by which upstream orders tasks; false if there is none.
+func indexOf(name string) (int, bool) {
+	last := strings.LastIndexByte(name, '-')
+	if last < 0 || strings.IndexByte(name, '-') == last {
+		return 0, false
+	}
+	number, err := strconv.Atoi(name[last+1:])
+	return number, err == nil
 }
 
 // neededSubJobs are those the job's minimum needs: of each policy the first in order that are not ready, up to the number

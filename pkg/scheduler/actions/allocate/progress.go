@@ -52,10 +52,10 @@ func (s *solver) advance(job *api.JobInfo, result *jobResult) {
 }
 
 // jobReady asks the plugins whether the job is ready. The gang plugin counts all of the job's tasks to say so, and cannot
-// change its mind by more being placed.
+// change its mind by more being placed. Where it decides, a job that is short of its minimum is ready to no plugin.
 func (s *solver) jobReady(job *api.JobInfo) (ready bool) {
 	if p := s.progress[job.UID]; p == nil || !p.ready {
-		return s.ssn.JobReady(job)
+		return (!s.gangDecides || job.IsReady()) && s.ssn.JobReady(job)
 	}
 	s.ssn.WithTiers(s.notGang, func() { ready = s.ssn.JobReady(job) })
 	return ready

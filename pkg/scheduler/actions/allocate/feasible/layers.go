@@ -74,6 +74,8 @@ type layering struct {
 type layeredPlugin struct {
 	name  string
 	layer layer
+	// scopes is true if the plugin says for each task how long its verdicts are kept.
+	scopes bool
 }
 
 // readsAnything is true of a plugin that may look at anything of a task. It is asked for every task anyway.
@@ -88,7 +90,7 @@ func newLayering(ssn *framework.Session, nothingCached bool) *layering {
 			if !takesPart(option) {
 				continue
 			}
-			p := layeredPlugin{option.Name, cached}
+			p := layeredPlugin{option.Name, cached, ssn.HasUncacheableTaskFn(option.Name)}
 			switch ssn.VerdictScopeOf(p.name) {
 			case framework.Uncached:
 				p.layer = uncached
@@ -118,9 +120,12 @@ func (l *layering) of(task *vcapi.TaskInfo) *layers {
 			l.buffer = append(l.buffer, skipped)
 			continue
 		}
-		scope := l.ssn.TaskScope(p.name, task)
+		scope := framework.PerTaskClass
+		if p.scopes {
+			scope = l.ssn.TaskScope(p.name, task)
+		}
 		if p.layer != uncached && (scope == framework.Uncached || dependent && p.name == predicates.PluginName ||
-			preferring && p.name == nodeorder.PluginName && !l.ssn.HasUncacheableTaskFn(p.name)) {
+			preferring && p.name == nodeorder.PluginName && !p.scopes) {
 			p.layer = uncached
 		}
 		if p.layer == cached && scope == framework.PerJob {
