@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
@@ -23,18 +24,32 @@ import (
 func TestOthersComeAndGoWhileAGangWaits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		plugins []string
+		takes   string
 		want    int
+		says    string
 	}{
-		"of one reason":                          {want: 3}, // at once, after 15 s and after 45 s
-		"of two, when the cluster is about full": {plugins: []string{"proportion"}, want: 5},
+		"of one reason": { // at once, after 15 s and after 45 s
+			takes: "8", want: 3, says: "1/30 members fit: 9 nodes short of nvidia.com/gpu, 1 filled by its members (nvidia.com/gpu)",
+		},
+		"of one, and what is free is in pieces": {
+			takes: "3", want: 3, says: "1/30 members fit: 9 nodes short of nvidia.com/gpu (at most 5 free on a node, 45 in all), 1 filled by its members (nvidia.com/gpu)",
+		},
+		"of two, when the cluster is about full": {
+			plugins: []string{"proportion"}, takes: "8", want: 5, says: "1/30 members fit: 9 nodes short of nvidia.com/gpu, 1 filled by its members (nvidia.com/gpu)",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			othersComeAndGo(t, tt.want, tt.plugins...)
+			othersComeAndGo(t, tt.takes, tt.want, tt.says, tt.plugins...)
 		})
 	}
 }
 
-func othersComeAndGo(t *testing.T, want int, plugins ...string) {
+func othersComeAndGo(t *testing.T, takes string, want int, says string, plugins ...string) {
+	filler := func(node int) runtime.Object {
+		pod := filler(node).(*v1.Pod)
+		pod.Spec.Containers[0].Resources.Requests["nvidia.com/gpu"] = resource.MustParse(takes)
+		return pod
+	}
 	inWorld(t, func(t *testing.T, w *world) {
 		const size, nodes, seconds = 30, 10, 50
 		w.add(append(gpuNodes(nodes), other(), schedtest.MakePodGroup().Name("g").MinMember(size).Obj())...)
@@ -91,8 +106,7 @@ func othersComeAndGo(t *testing.T, want int, plugins ...string) {
 		w.remove(filler(0))
 		time.Sleep(2 * time.Minute)
 		cycle()
-		const want = "Unschedulable NotEnoughResources: 1/30 members fit: 9 nodes short of nvidia.com/gpu, 1 filled by its members (nvidia.com/gpu)"
-		if diff := cmp.Diff(want, s.says()); diff != "" {
+		if diff := cmp.Diff("Unschedulable NotEnoughResources: "+says, s.says()); diff != "" {
 			t.Errorf("after a pause the PodGroup says (-want +got):\n%s", diff)
 		}
 	})
