@@ -277,10 +277,15 @@ func TestReservationsEndWithTheirGangs(t *testing.T) {
 		"it asks for a queue that does not exist": func(w *world) {
 			w.change(schedtest.MakePodGroup().Name("big").MinMember(2).Queue("other").Obj())
 		},
+		"it asks for another queue": func(w *world) {
+			w.change(schedtest.MakePodGroup().Name("big").MinMember(2).Queue("spare").Obj())
+		},
 	}
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
-			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+			given := nodes(4, "4")
+			given.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("spare").Obj()}
+			in(t, given, after5m(50), func(t *testing.T, w *world) {
 				o := w.observe()
 				w.full()
 				w.arrives("big", schedtest.Queue, 2, "4")

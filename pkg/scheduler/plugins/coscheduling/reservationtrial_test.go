@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// TestATrialIsTakenBack: in its session all pods still run, and the gang's members wait.
+func TestATrialIsTakenBack(t *testing.T) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+		w.full()
+		w.arrives("big", schedtest.Queue, 2, "4")
+		for range 8 {
+			time.Sleep(time.Minute)
+			w.session(func(ssn *sessiontest.Session) {
+				if n := len(ssn.Jobs["ns/big"].TaskStatusIndex[api.Pending]); n != 2 {
+					t.Errorf("%d of 2 members wait", n)
+				}
+				for i := range 4 {
+					if n := len(ssn.Jobs[api.JobID(fmt.Sprint("ns/full-", i))].TaskStatusIndex[api.Running]); n != 1 {
+						t.Errorf("the pod on node %d does not run", i)
+					}
+				}
+			})
+		}
+		if len(w.reserved()) != 2 {
+			t.Errorf("reserved are %v, want two nodes", w.reserved())
+		}
+	})
+}
+
+// TestAHigherPriorityReservesOtherNodes: its pods could be placed on the nodes that are reserved for a lower one.
+func TestAHigherPriorityReservesOtherNodes(t *testing.T) {
+	given := nodes(4, "4")
+	for _, queue := range []string{"a", "b"} {
+		given.Queues = append(given.Queues, schedtest.MakeQueue().Name(queue).Weight(100).Obj())
+	}
+	in(t, given, after5m(50), func(t *testing.T, w *world) {
+		w.full()
+		w.arrives("low", "a", 1, "4")
+		w.untilReserved("low")
+		high := int32(10)
+		w.arrives("high", "b", 1, "4", func(pod *v1.Pod) { pod.Spec.Priority = &high })
+		w.untilReserved("high")
+		if both := w.reserved(); len(both) != 2 || both[0] == both[1] {
+			t.Errorf("reserved are %v, want a node for each", both)
+		}
+	})
+}
+
+// TestNamespacesTakeTurnsOfTrials: one with many gangs that fit nowhere keeps no other one waiting.
+func TestNamespacesTakeTurnsOfTrials(t *testing.T) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+		w.full()
+		for i := range 26 {
+			gang := "evil-" + string(rune('a'+i))
+			w.cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Namespace("evil").Name(gang).Queue(schedtest.Queue).MinMember(1).Obj())
+			w.add(members(schedtest.MakePod().Namespace("evil").Req(cores("5")), gang, 1)...)
+		}
+		w.session()
+		time.Sleep(time.Second)
+		w.arrives("big", schedtest.Queue, 2, "4")
+		w.pass(8*time.Minute, 30*time.Second)
+		if got := w.reservedGangs()[schedtest.Queue]; got != "big" {
+			t.Errorf("nodes are reserved for %q", got)
+		}
+	})
+}
