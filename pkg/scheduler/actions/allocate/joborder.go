@@ -29,8 +29,8 @@ func (q *jobQueue) push(job *api.JobInfo) {
 	q.jobs = slices.Insert(q.jobs, at, job)
 }
 
-// pop returns the first job. Jobs that were placed with their unit may have moved back since they were sorted.
-func (q *jobQueue) pop(moved bool) *api.JobInfo {
+// pop returns the first job.
+func (q *jobQueue) pop() *api.JobInfo {
 	if !q.sorted {
 		slices.SortFunc(q.jobs, usualOrder)
 		slices.SortFunc(q.jobs, q.compare)
@@ -38,11 +38,25 @@ func (q *jobQueue) pop(moved bool) *api.JobInfo {
 	}
 	job := q.jobs[0]
 	q.jobs = q.jobs[1:]
-	if moved && len(q.jobs) > 0 && q.first(q.jobs[0], job) {
-		q.push(job)
-		job, q.jobs = q.jobs[0], q.jobs[1:]
-	}
 	return job
+}
+
+// reorder puts those of the jobs that wait in the queue where they belong now: they were placed with their unit, without a turn of their own.
+func (q *jobQueue) reorder(jobs []*api.JobInfo) {
+	if !q.sorted {
+		return
+	}
+	var moved []*api.JobInfo
+	q.jobs = slices.DeleteFunc(q.jobs, func(job *api.JobInfo) bool {
+		if !slices.Contains(jobs, job) {
+			return false
+		}
+		moved = append(moved, job)
+		return true
+	})
+	for _, job := range moved {
+		q.push(job)
+	}
 }
 
 // compare asks once, as no two jobs are equal.

@@ -31,7 +31,7 @@ func TestJobsAreAskedAboutOnce(t *testing.T) {
 	const n = 2000
 	q, _, asked := queueOf(n, rand.New(rand.NewPCG(1, 1)))
 	for !q.empty() {
-		q.pop(false)
+		q.pop()
 	}
 	if *asked > n+100 {
 		t.Errorf("%d questions which of two jobs goes first, for %d jobs in the usual order", *asked, n)
@@ -49,7 +49,7 @@ func TestTheFirstJobHasTheTurn(t *testing.T) {
 			}
 		}
 		for !q.empty() {
-			job := q.pop(true)
+			job := q.pop()
 			for _, other := range q.jobs {
 				if q.first(other, job) {
 					t.Fatalf("seed %d: %s has its turn before %s", seed, job.UID, other.UID)
@@ -63,20 +63,33 @@ func TestTheFirstJobHasTheTurn(t *testing.T) {
 	}
 }
 
-// TestAJobThatWasPlacedWithItsUnitGoesBehind: its share has grown without a turn of its own.
-func TestAJobThatWasPlacedWithItsUnitGoesBehind(t *testing.T) {
-	q, place, _ := queueOf(5, rand.New(rand.NewPCG(3, 3)))
-	q.pop(true)
-	moved, next := q.jobs[0], q.jobs[1]
-	place[moved.UID] = 100
-	if got := q.pop(true); got != next {
-		t.Errorf("%s has the turn, want %s", got.UID, next.UID)
-	}
-	var last *api.JobInfo
-	for !q.empty() {
-		last = q.pop(true)
-	}
-	if last != moved {
-		t.Errorf("%s has the last turn, want %s", last.UID, moved.UID)
+// TestAJobIsPutBackBehindThoseThatMoved: jobs that were placed with their unit have other places than when the queue was sorted. Among them a job that
+// was put back came before others that go first.
+func TestAJobIsPutBackBehindThoseThatMoved(t *testing.T) {
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 4))
+		q, place, _ := queueOf(30, random)
+		for !q.empty() {
+			job := q.pop()
+			for _, other := range q.jobs {
+				if q.first(other, job) {
+					t.Fatalf("seed %d: %s has its turn before %s", seed, job.UID, other.UID)
+				}
+			}
+			if random.IntN(3) == 0 {
+				var unit []*api.JobInfo
+				for _, other := range q.jobs {
+					if random.IntN(5) == 0 {
+						place[other.UID] += 10
+						unit = append(unit, other)
+					}
+				}
+				q.reorder(unit)
+			}
+			if place[job.UID] < 20 {
+				place[job.UID] += random.Int32N(10)
+				q.push(job)
+			}
+		}
 	}
 }

@@ -75,6 +75,17 @@ func (q *jobQueues) pushQueues(ssn *framework.Session) {
 	}
 }
 
+// reorder puts jobs that were placed with their unit where they belong now.
+func (q *jobQueues) reorder(placed []*api.JobInfo) {
+	queues := map[*jobQueue]bool{}
+	for _, job := range placed {
+		if jobs := q.jobs[job.Queue]; jobs != nil && !queues[jobs] {
+			queues[jobs] = true
+			jobs.reorder(placed)
+		}
+	}
+}
+
 // wanted is true of a job that is to be placed in this session.
 func (s *solver) wanted(job *api.JobInfo) bool {
 	key := klog.KRef(job.Namespace, job.Name)

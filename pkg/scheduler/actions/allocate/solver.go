@@ -110,7 +110,7 @@ func (s *solver) serveQueue(q *jobQueues, queue *api.QueueInfo) {
 	if jobs.empty() {
 		return
 	}
-	job := jobs.pop(len(s.units) > 0)
+	job := jobs.pop()
 	s.ssn.Turn(job.UID)
 	s.takeTurn(q, job, jobs.empty() && q.queues.Empty())
 	q.queues.Push(queue)
@@ -134,7 +134,7 @@ func (s *solver) takeTurn(q *jobQueues, job *api.JobInfo, alone bool) {
 // explainOverused tells the jobs of a queue that has no turn in this session any more.
 func (s *solver) explainOverused(q *jobQueues, queue *api.QueueInfo) {
 	for jobs := q.jobs[queue.UID]; !jobs.empty(); {
-		job := jobs.pop(len(s.units) > 0)
+		job := jobs.pop()
 		pending := q.pending[job.UID]
 		if pending.empty() { // placed with its unit
 			continue

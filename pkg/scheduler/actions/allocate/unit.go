@@ -69,6 +69,7 @@ func (s *solver) placeUnit(q *jobQueues, unit *binding.Unit) unitTurn {
 	for _, p := range placed {
 		p.finish(p.result)
 	}
+	q.reorder(u.gangs)
 	return unitPlaced
 }
 
