@@ -138,18 +138,23 @@ func (e *Engine) RetryNow() {
 	e.again = make(chan struct{})
 }
 
+// runsOf returns the gang's transactions, the last one first: one that follows another begins when that ends, so whoever ends them all ends it
+// before.
 func (e *Engine) runsOf(gang api.JobID) []*run {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.Clone(e.gangs[gang])
+	runs := slices.Clone(e.gangs[gang])
+	slices.Reverse(runs)
+	return runs
 }
 
+// runs returns all transactions, of each gang the last one first as runsOf.
 func (e *Engine) runs() []*run {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var all []*run
 	for gang, runs := range e.gangs {
-		for _, r := range runs {
+		for _, r := range slices.Backward(runs) {
 			if r.tx.Gang == gang {
 				all = append(all, r)
 			}

@@ -55,11 +55,11 @@ func (r *Refusals) add(reason string, node *api.NodeInfo, members bool) {
 	r.Reasons[reason]++
 }
 
-// addFragmentation adds what is free to reasons that the request would not have if it were on one node.
-func (r *Refusals) addFragmentation(request *api.Resource) *Refusals {
+// addFragmentation adds what is free to reasons that the request would not have if it were on one node that is large enough.
+func (r *Refusals) addFragmentation(request *api.Resource, index *nodeset.Index) *Refusals {
 	for name, free := range r.free {
 		reason, asked := shortOf+string(name), request.Get(name)
-		if nodes := r.Reasons[reason]; nodes > 1 && asked > 0 && free.all >= asked {
+		if nodes := r.Reasons[reason]; nodes > 1 && asked > 0 && free.all >= asked && asked <= index.LargestNode().Get(name) {
 			delete(r.Reasons, reason)
 			r.Reasons[fmt.Sprintf("%s (at most %s free on a node, %s in all)", reason,
 				framework.Quantity(name, free.most), framework.Quantity(name, free.all))] = nodes
@@ -161,7 +161,7 @@ func (c *ClassCache) Refusals(set *nodeset.Set, members map[int32]bool) *Refusal
 	if shared {
 		r.refusals = counted
 	}
-	return counted.addFragmentation(c.task.InitResreq)
+	return counted.addFragmentation(c.task.InitResreq, c.finder.index)
 }
 
 // RefusalsBeside counts the nodes of the set by what stops the next task of the class beside the gang's members. short are the
@@ -177,7 +177,7 @@ func (c *ClassCache) RefusalsBeside(set *nodeset.Set, member func(node int32) bo
 			counted.add(c.releasedLater(c.finder.index.Nodes[node]), c.finder.index.Nodes[node], false)
 		}
 	}
-	return counted.addFragmentation(c.task.InitResreq)
+	return counted.addFragmentation(c.task.InitResreq, c.finder.index)
 }
 
 // RefusalsOf counts the nodes by what stops the task there as things stand in a trial. member is true of nodes with members of
@@ -213,7 +213,7 @@ func (f *Finder) RefusalsOf(task *api.TaskInfo, where Where, member func(node in
 			counted.Takes++
 		}
 	}
-	return counted.addFragmentation(task.InitResreq)
+	return counted.addFragmentation(task.InitResreq, f.index)
 }
 
 // releasedLater is the reason of a node that has room once resources are released.
