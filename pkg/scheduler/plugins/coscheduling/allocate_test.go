@@ -42,6 +42,7 @@ type gangOf struct {
 	large                 string
 	annotations           map[string]string
 	satisfied, completed  bool
+	whole                 bool
 	roles                 map[string]int32
 	runningAs, waitingFor []string
 }
@@ -57,6 +58,9 @@ func (g gangOf) podGroup() *v1beta1.PodGroup {
 	obj := pg.Obj()
 	if g.satisfied {
 		satisfied(obj)
+	}
+	if g.whole {
+		obj.Status.Conditions = append(obj.Status.Conditions, v1beta1.PodGroupCondition{Type: v1beta1.PodGroupConditionType(Whole), Status: v1.ConditionTrue, Reason: gangs.WholeOnlyWaiting})
 	}
 	if g.completed {
 		obj.Status.Phase = v1beta1.PodGroupCompleted

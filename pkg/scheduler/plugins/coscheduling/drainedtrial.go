@@ -255,7 +255,7 @@ func (t *trial) takes(statement *vcframework.Statement, node *api.NodeInfo, task
 // toLeave returns the tasks on the node that are to end before the gang comes.
 func (s *session) toLeave(node *api.NodeInfo) (tasks []*api.TaskInfo) {
 	for _, task := range node.Tasks {
-		if s.Jobs[task.Job] != nil && !ofDaemonSet(task) && !s.isReserved(task.Job) {
+		if s.Jobs[task.Job] != nil && !ofDaemonSet(task) {
 			tasks = append(tasks, task)
 		}
 	}

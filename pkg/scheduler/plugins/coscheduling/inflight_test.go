@@ -84,3 +84,34 @@ func TestOnlyRoomForTheWholeGangDoublesItsWait(t *testing.T) {
 		}
 	}
 }
+
+// TestTheFirstThatWasLetInCounts for its group, and the time of a gang that is let in no longer is over.
+func TestTheFirstThatWasLetInCounts(t *testing.T) {
+	now := time.Now()
+	l := &limited{id: "g"}
+	for _, ago := range []time.Duration{time.Second, time.Hour, time.Minute} {
+		g := gangIn(api.Pending)
+		g.limit = &knownLimit{reason: letIn, since: now.Add(-ago)}
+		l.gangs = append(l.gangs, g)
+	}
+	if _, first, since := l.clock(nil, now); first != l.gangs[1] || now.Sub(since) != time.Hour {
+		t.Errorf("the group waits since %s ago, want an hour", now.Sub(since))
+	}
+	l.gangs[1].sendBack()
+	if _, first, since := l.clock(nil, now); first != l.gangs[2] || now.Sub(since) != time.Minute || l.gangs[1].limit != nil {
+		t.Errorf("the group waits since %s ago, and the gang that is Pending has the limit %v, want a minute, and none", now.Sub(since), l.gangs[1].limit)
+	}
+}
+
+// TestNodesHaveRoomForGangsWithTheirMembers: without these the end of a backoff would be too early.
+func TestNodesHaveRoomForGangsWithTheirMembers(t *testing.T) {
+	node := api.NewNodeInfo(holds("8").Name("n").Obj())
+	s := &session{Session: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{"n": node}}}}
+	for want, statuses := range map[bool][]api.TaskStatus{true: {api.Pending, api.Pending}, false: {api.Pending, api.Succeeded}} {
+		g, looks := gangIn(statuses...), 0
+		g.MinAvailable = 2
+		if room, known := s.hasRoom(&limited{gangs: []*gang{g}}, &looks); room != want || !known {
+			t.Errorf("there is room for a gang of two with members %v: %t, and that is known: %t, want %t, and that it is", statuses, room, known, want)
+		}
+	}
+}

@@ -203,10 +203,25 @@ func TestMinimaOfSettings(t *testing.T) {
 		}
 		return w
 	}
+	// gated has a last member that waits for its scheduling gate.
+	gated := func(g gangOf) sessiontest.World {
+		w := roomFor("9", g, func(*v1.Pod) {})
+		w.Pods[len(w.Pods)-1].Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/mine"}}
+		return w
+	}
+	// follows has members that follow those that have succeeded.
+	follows := func(g gangOf) sessiontest.World {
+		g.minimum, g.running, g.roles, g.runningAs = 2, 1, map[string]int32{"a": 1, "b": 1}, []string{"a"}
+		g.annotations = says(gangs.MatchPolicyAnnotation, string(gangs.OnlyWaiting))
+		return roomFor("9", g, ofThoseOnNodes(func(pod *v1.Pod) { pod.Status.Phase = v1.PodSucceeded }))
+	}
 	for name, c := range map[string]struct {
 		world sessiontest.World
 		want  map[string]int
 	}{
+		"strict, beside a gated member":    {gated(gangOf{name: "x", minimum: 2, waiting: 3, annotations: strict}), map[string]int{"x": 2}},
+		"only-waiting, all roles wait":     {follows(gangOf{name: "x", waiting: 2, waitingFor: []string{"a", "b"}}), map[string]int{"x": 2}},
+		"only-waiting, a role has ended":   {follows(gangOf{name: "x", waiting: 2, waitingFor: []string{"b", "b"}}), map[string]int{}},
 		"strict, a tier by its number":     {tier(false, gangOf{name: "x", minimum: 4, waiting: 6, annotations: strict}), map[string]int{}},
 		"strict, a tier by its name":       {tier(true, gangOf{name: "x", minimum: 4, waiting: 6, annotations: strict}), map[string]int{}},
 		"not strict, a tier by its name":   {tier(true, gangOf{name: "x", minimum: 4, waiting: 6, annotations: not}), map[string]int{"x": 5}},
@@ -223,6 +238,24 @@ func TestMinimaOfSettings(t *testing.T) {
 				t.Errorf("placed (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestAGangLacksMembersOfSubGroups: of which two are needed.
+func TestAGangLacksMembersOfSubGroups(t *testing.T) {
+	for cells, want := range map[string]bool{"aabb": true, "aaaa": false} {
+		w := roomFor("9", gangOf{name: "x", minimum: 4, waiting: 4}, func(*v1.Pod) {})
+		w.PodGroups[0].Spec.SubGroupPolicy = schedtest.MakePodGroup().SubGroups("cells", "cell", 2, 2).Obj().Spec.SubGroupPolicy
+		for i, cell := range cells {
+			w.Pods[i].Labels = map[string]string{"cell": string(cell)}
+		}
+		cluster := sessiontest.New(w)
+		ssn := cluster.Open(framework.NewRegistry(), strings.ReplaceAll(conf, "  - name: coscheduling\n", ""))
+		if got := complete(ssn.Jobs["ns/x"]); got != want {
+			t.Errorf("a gang with members of cells %s has enough of them: %t, want %t", cells, got, want)
+		}
+		ssn.Close()
+		cluster.Close()
 	}
 }
 
@@ -264,6 +297,7 @@ func TestWhole(t *testing.T) {
 			map[string]string{"x": "OnlyWaiting", "y": "WaitingAndRunning"}},
 		"one of two":     {[]gangOf{{name: "x", minimum: 1, running: 1, annotations: both("only-waiting")}, {name: "y", minimum: 1, waiting: 1, annotations: both("only-waiting")}}, map[string]string{}},
 		"once-satisfied": {[]gangOf{{name: "x", minimum: 1, running: 1, annotations: says(gangs.ModeAnnotation, "Strict")}}, map[string]string{}},
+		"once-satisfied, of another policy before": {[]gangOf{{name: "x", minimum: 1, running: 1, whole: true, annotations: says(gangs.ModeAnnotation, "Strict")}}, map[string]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := map[string]string{}

@@ -4,10 +4,12 @@ package coscheduling
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -72,6 +74,26 @@ func TestNamespacesTakeTurnsOfTrials(t *testing.T) {
 		w.pass(8*time.Minute, 30*time.Second)
 		if got := w.reservedGangs()[schedtest.Queue]; got != "big" {
 			t.Errorf("nodes are reserved for %q", got)
+		}
+	})
+}
+
+// TestAQueueSaysThatItKeepsRoom: it would take the pod alone, and not beside the gang that nodes are reserved for.
+func TestAQueueSaysThatItKeepsRoom(t *testing.T) {
+	given := nodes(4, "4")
+	given.Nodes = append(given.Nodes, holds("2").Name("n4").Obj())
+	given.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("q").Capability(cores("16")).Weight(100).Obj()}
+	in(t, given, after5m(50), func(t *testing.T, w *world) {
+		for _, node := range given.Nodes[:4] {
+			w.stays("on-"+node.Name, "q", node.Name, "4")
+		}
+		w.arrives("big", "q", 2, "4")
+		w.untilReserved("big")
+		w.remove("on-" + w.reserved()[0])
+		w.arrives("new", "q", 1, "2")
+		w.session()
+		if got := w.condition("new", "Unschedulable").Message; w.runs("new") || !strings.Contains(got, "(plugin coscheduling)") {
+			t.Errorf("it runs: %t, and reads %q, want the plugin that keeps the room", w.runs("new"), got)
 		}
 	})
 }

@@ -39,7 +39,7 @@ func (s *session) keepReserved() *keeper {
 			k.byNode[name] = r
 		}
 		job := s.Jobs[r.gang]
-		if job == nil || !s.isReserved(r.gang) || !waitsWhole(job) {
+		if job == nil || !s.isReserved(r.gang) {
 			continue
 		}
 		k.charged[queue] = s.charge(r)

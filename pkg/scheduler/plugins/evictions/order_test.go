@@ -118,9 +118,13 @@ func TestAWithdrawnGangKeepsItsClaim(t *testing.T) {
 	}
 }
 
-// TestNodesOnWhichNothingHelpsComeLast: upstream looks at each in the order of the scores.
+// TestNodesOnWhichNothingHelpsComeLast: upstream looks at each in the order of the scores. Pods of the gang's own priority stay, and a pod that
+// leaves is room already.
 func TestNodesOnWhichNothingHelpsComeLast(t *testing.T) {
-	w := evicting(map[string]string{"n1": "2", "n2": "2"}, []runs{{"n1", "high", 200, "2"}, {"n2", "low", 10, "2"}}, 100, []wants{{"", "2"}})
+	w := evicting(map[string]string{"n1": "2", "n2": "2", "n3": "2", "n4": "2"}, []runs{
+		{"n1", "high", 200, "2"}, {"n2", "low", 10, "1"}, {"n2", "low", 10, "1"}, {"n3", "equal", 100, "2"}, {"n4", "high", 200, "1"}, {"n4", "low", 10, "1"},
+	}, 100, []wants{{"", "2"}})
+	w.Pods[5].DeletionTimestamp = &schedtest.Created
 	cluster := sessiontest.New(w)
 	defer cluster.Close()
 	registry := framework.NewRegistry()
@@ -130,7 +134,7 @@ func TestNodesOnWhichNothingHelpsComeLast(t *testing.T) {
 	ssn.Action = preempt
 	for _, preemptor := range ssn.Jobs["ns/gang"].Tasks {
 		scores, err := (&victims{ssn: ssn.Session}).order(preemptor, ssn.NodeList)
-		if diff := cmp.Diff(map[string]float64{"n1": -perRank, "n2": 0}, scores); err != nil || diff != "" {
+		if diff := cmp.Diff(map[string]float64{"n1": -perRank, "n2": 0, "n3": -perRank, "n4": -perRank}, scores); err != nil || diff != "" {
 			t.Errorf("scores (-want +got), %v:\n%s", err, diff)
 		}
 	}

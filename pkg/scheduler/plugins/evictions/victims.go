@@ -69,7 +69,7 @@ func (v *victims) needed(preemptor *api.TaskInfo, tasks []*api.TaskInfo, allowed
 }
 
 // room is what there is on the candidates' node without them; nil if that does not say who must go: the preemptor's queue is
-// full, so that some must go for its sake, or it does not fit without all of them, or fits as it is.
+// full, so that some must go for its sake, or it fits as it is.
 func (v *victims) room(preemptor *api.TaskInfo, candidates []*api.TaskInfo) *api.Resource {
 	job := v.ssn.Jobs[preemptor.Job]
 	if len(candidates) == 0 || job == nil || v.ssn.Queues[job.Queue] == nil {
@@ -88,9 +88,6 @@ func (v *victims) room(preemptor *api.TaskInfo, candidates []*api.TaskInfo) *api
 	}
 	for _, candidate := range candidates {
 		room.Add(candidate.Resreq)
-	}
-	if !fits(preemptor, room) {
-		return nil
 	}
 	return room
 }
