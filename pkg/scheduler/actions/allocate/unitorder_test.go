@@ -10,6 +10,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -62,4 +63,37 @@ func TestMembersWithoutRequestsAreJudgedInTheTurnOfTheirGang(t *testing.T) {
 	if judged < 2 {
 		t.Errorf("the plugin is asked %d times, want at least once for each gang", judged)
 	}
+}
+
+// TestAGroupSaysWhatIdleRoomItLacks first: with what is being released it is another gang that finds none.
+func TestAGroupSaysWhatIdleRoomItLacks(t *testing.T) {
+	c := newGroup(t, []string{"3"}, []string{"4", "4"}, node("n1", "ib-a", "4"), node("n2", "ib-a", "4"))
+	c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name("leaves").Node("n2").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "4"}).Terminating().Obj())
+	c.conf = strings.Replace(c.conf, "  - name: capacity\n", "", 1)
+	c.look(func(ssn *sessiontest.Session) {
+		a, b := ssn.Jobs["ns/a"].JobFitErrors, ssn.Jobs["ns/b"].JobFitErrors
+		if !strings.Contains(a, "gang ns/b does not fit with it") || !strings.Contains(b, "1/2 members fit") {
+			t.Errorf("the gangs say %q and %q, want that b has no room, and why", a, b)
+		}
+	})
+	c.world.Pods[3].DeletionTimestamp = nil
+	c.world.Pods[1].Spec.NodeSelector = map[string]string{v1.LabelHostname: "n1"}
+	c.world.Pods = append(c.world.Pods[:2], c.world.Pods[3])
+	c.world.PodGroups[1].Spec.MinMember = 1
+	c.look(func(ssn *sessiontest.Session) {
+		if got := ssn.Jobs["ns/a"].JobFitErrors + ssn.Jobs["ns/b"].JobFitErrors; !strings.Contains(got, "with 1 other gangs of its group placed: ") {
+			t.Errorf("the gangs say %q, want beside how many others one finds no room", got)
+		}
+	})
+}
+
+// TestGangsThatShareNodesArePackedInTheirCluster: which is required, and has the room.
+func TestGangsThatShareNodesArePackedInTheirCluster(t *testing.T) {
+	most := 2
+	c := newPacked(t)
+	c.refusing(&most)
+	for _, podGroup := range c.world.PodGroups {
+		podGroup.Annotations[ibcluster.ModeAnnotation] = "required"
+	}
+	c.expect(t, "both must lie in one cluster", 4)
 }
