@@ -7,7 +7,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
 )
 
@@ -25,8 +24,6 @@ const (
 // for it. What a session has no use for is forgotten after the next.
 type memory struct {
 	seed maphash.Seed
-	// keys are the class keys of pods.
-	keys *feasible.Keys
 	// solutions are of packing problems, which depend on nothing but their numbers, by a hash of these; former are those of the
 	// session before.
 	solutions, former map[uint64]solution
@@ -42,8 +39,7 @@ type memory struct {
 }
 
 func newMemory() *memory {
-	seed := maphash.MakeSeed()
-	m := &memory{seed: seed, keys: feasible.NewKeys(seed)}
+	m := &memory{seed: maphash.MakeSeed()}
 	m.beginSession()
 	return m
 }

@@ -3,6 +3,7 @@
 package feasible
 
 import (
+	"hash/maphash"
 	"math"
 	"slices"
 	"strings"
@@ -41,7 +42,10 @@ type Finder struct {
 	// prePredicates are the tiers whose pre-predicates are asked.
 	prePredicates []conf.Tier
 
-	classes classes
+	seed        maphash.Seed
+	classes     map[string]*TaskClass
+	classOfTask map[api.TaskID]*TaskClass
+	keyBuffer   []byte
 	// caching are the classes whose cache is kept, at the most maxCaches.
 	caching   []*TaskClass
 	maxCaches int
@@ -61,10 +65,14 @@ type Finder struct {
 }
 
 // New returns the finder of a session, which has the nodes of the index. Flags that differ from the defaults may wish that
-// some nodes are left out. The keys are those of the session before, and become those of this one.
-func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerOption, keys *Keys) *Finder {
+// some nodes are left out. Fingerprints of classes are hashes by the seed.
+func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerOption, seed maphash.Seed) *Finder {
 	caching := true
 	vcframework.GetArgOfActionFromConf(ssn.Configurations, "allocate").GetBool(&caching, conf.EnablePredicateErrCacheKey)
+	pending := 0
+	for _, job := range ssn.Jobs {
+		pending += len(job.TaskStatusIndex[api.Pending])
+	}
 	f := &Finder{
 		ssn:          ssn,
 		index:        index,
@@ -73,11 +81,13 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 		// Upstream's plugins that copy every queue in their pre-predicate do so for the simulations of preempt and reclaim,
 		// which ask it again.
 		prePredicates: ssn.TiersWithout(proportion.PluginName, capacity.PluginName),
+		seed:          seed,
+		classes:       map[string]*TaskClass{},
+		classOfTask:   make(map[api.TaskID]*TaskClass, pending),
 		maxCaches:     max(minCaches, maxVerdicts/max(1, len(index.Nodes))),
 		sampled:       samplingWanted(defaults),
 	}
 	f.labelKeys = newSelectorLabelKeys(ssn, f.layering.plugins)
-	f.classes = classes{keys: keys, session: keys.begin(f.labelKeys), byKey: map[*classKey]*TaskClass{}}
 	if option, found := ssn.PluginOption(predicates.PluginName); found {
 		on := func(argument string) bool {
 			enabled := true

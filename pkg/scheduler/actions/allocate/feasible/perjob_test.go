@@ -45,7 +45,7 @@ func TestVerdictsOfAJobsOwnAreNoNumbers(t *testing.T) {
 		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return tenants{}, nil }})
 	ssn := cluster.Open(registry, predicatesOnly+"  - name: tenants\n")
 	defer ssn.Close()
-	f := New(ssn.Session, nodeset.New(ssn.Session), DefaultFlags(), NewKeys(maphash.MakeSeed()))
+	f := New(ssn.Session, nodeset.New(ssn.Session), DefaultFlags(), maphash.MakeSeed())
 	tests := map[string]struct {
 		job, chosenBy string
 		want          bool

@@ -38,7 +38,7 @@ func TestMembersApartAskANodeOnce(t *testing.T) {
 	ssn := cluster.Open(framework.NewRegistry(), predicatesOnly+"  - name: binpack\n")
 	defer ssn.Close()
 	index := nodeset.New(ssn.Session)
-	f := New(ssn.Session, index, options.NewServerOption(), NewKeys(maphash.MakeSeed()))
+	f := New(ssn.Session, index, options.NewServerOption(), maphash.MakeSeed())
 	where := Where{Set: index.All}
 
 	var last *vcframework.Statement

@@ -2,7 +2,11 @@
 
 package feasible
 
-import "volcano.sh/volcano/pkg/scheduler/api"
+import (
+	"hash/maphash"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
 
 // TaskClass is tasks that have one class key, and so are equal to every plugin but for their identity and their job, and for
 // which the same plugins are asked every time. It is one pointer for the session. That members of one job or role are equal
@@ -16,41 +20,19 @@ type TaskClass struct {
 	cache *ClassCache
 }
 
-// classes are the classes of a session.
-type classes struct {
-	keys    *Keys
-	session int
-	byKey   map[*classKey]*TaskClass
-	// numbered are they by number.
-	numbered []*TaskClass
-}
-
 // Class returns the task's class.
 func (f *Finder) Class(task *api.TaskInfo) *TaskClass {
-	kept := f.classes.keys.pods[task.UID]
-	if kept == nil {
-		kept = &keptTask{}
-		f.classes.keys.pods[task.UID] = kept
-	}
-	if kept.session == f.classes.session {
-		return f.classes.numbered[kept.number]
+	if class, ok := f.classOfTask[task.UID]; ok {
+		return class
 	}
 	layers := f.layering.of(task) // may depend on the identity, too
-	key := f.classes.keys.of(kept, task, f.labelKeys, claimKeys{f.ssn.VolumeKey, f.ssn.ResourceClaimKey}, layers.signature)
-	class := f.classes.of(key, layers)
-	kept.session, kept.number = f.classes.session, class.number
-	return class
-}
-
-// of returns the class that has the key.
-func (c *classes) of(key *classKey, layers *layers) *TaskClass {
-	key.session = c.session
-	class, ok := c.byKey[key]
+	f.keyBuffer = append(appendClassKey(f.keyBuffer[:0], task, f.labelKeys, claimKeys{f.ssn.VolumeKey, f.ssn.ResourceClaimKey}), layers.signature...)
+	class, ok := f.classes[string(f.keyBuffer)]
 	if !ok {
-		class = &TaskClass{number: len(c.numbered), fingerprint: key.fingerprint, layers: layers}
-		c.byKey[key] = class
-		c.numbered = append(c.numbered, class)
+		class = &TaskClass{number: len(f.classes), fingerprint: maphash.Bytes(f.seed, f.keyBuffer), layers: layers}
+		f.classes[string(f.keyBuffer)] = class
 	}
+	f.classOfTask[task.UID] = class
 	return class
 }
 
