@@ -73,7 +73,7 @@ func (u *unitRun) makeFingerprint() uint64 {
 func (r *jobRun) appendUnitGang(b []byte) []byte {
 	tasks := r.pending.tasks[r.job.DefaultSubJobID()]
 	if len(tasks) == 0 || r.gathering != nil || r.dividesItself() || len(r.members.nodes) > 0 || len(r.job.TaskStatusIndex[api.Pipelined]) > 0 ||
-		len(r.ssn.Avoided(r.job)) > 0 || !r.queueTakes(tasks) {
+		len(r.ssn.Avoided(r.job)) > 0 {
 		return nil
 	}
 	in := &packingInput{solver: r.solver}

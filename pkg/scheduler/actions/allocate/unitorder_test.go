@@ -43,6 +43,13 @@ func TestMembersOfAKindArePackedOnSeveralNodes(t *testing.T) {
 	c.expect(t, "all have room", 5)
 }
 
+// TestAGroupIsPackedWithoutMembersBeyondTheMinima, for which no node has room.
+func TestAGroupIsPackedWithoutMembersBeyondTheMinima(t *testing.T) {
+	c := newGroup(t, []string{"2", "2"}, []string{"3", "3", "3"}, node("n1", "ib-a", "6"), node("n2", "ib-a", "4"))
+	c.world.PodGroups[1].Spec.MinMember = 2
+	c.expect(t, "the minima have room", 4)
+}
+
 // TestMembersWithoutRequestsAreJudgedInTheTurnOfTheirGang: should that panic, it is the gang that is set aside.
 func TestMembersWithoutRequestsAreJudgedInTheTurnOfTheirGang(t *testing.T) {
 	c := newGroup(t, []string{"1"}, []string{"3"}, node("n1", "ib-a", "4"))
@@ -81,8 +88,9 @@ func TestAGroupSaysWhatIdleRoomItLacks(t *testing.T) {
 	c.world.Pods = append(c.world.Pods[:2], c.world.Pods[3])
 	c.world.PodGroups[1].Spec.MinMember = 1
 	c.look(func(ssn *sessiontest.Session) {
-		if got := ssn.Jobs["ns/a"].JobFitErrors + ssn.Jobs["ns/b"].JobFitErrors; !strings.Contains(got, "with 1 other gangs of its group placed: ") {
-			t.Errorf("the gangs say %q, want beside how many others one finds no room", got)
+		a, b := ssn.Jobs["ns/a"].JobFitErrors, ssn.Jobs["ns/b"].JobFitErrors
+		if !strings.HasPrefix(a, "with 1 other gangs of its group placed: 0/1 members fit") || !strings.Contains(b, "gang ns/a does not fit with it: 0/1 members fit") {
+			t.Errorf("the gangs say %q and %q, want why a, which is tried after the larger b, finds no room", a, b)
 		}
 	})
 }

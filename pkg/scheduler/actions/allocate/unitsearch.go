@@ -30,8 +30,6 @@ type unitRun struct {
 	gangs []*api.JobInfo
 	// idleOnly is true while what is being released does not count.
 	idleOnly bool
-	// trials and tasks count what was tried beyond the orders. The tasks are no more than maxFurtherLooks.
-	trials, tasks int
 	// fingerprint is of all that decides on the unit, 0 when that is more than can be named; cut is true if the session had not the
 	// steps for all ways, or something that is not in the fingerprint refused one.
 	fingerprint uint64
@@ -85,7 +83,6 @@ func (u *unitRun) solve() (placedGangs, *misfit) {
 		if !u.idleOnly && !u.index.Releases(u.index.All) {
 			break
 		}
-		u.trials, u.tasks = 0, 0
 		placed, failed := u.solveNow(first == nil)
 		if placed != nil {
 			return placed, nil
@@ -120,7 +117,7 @@ func (u *unitRun) solveNow(explain bool) (placedGangs, *misfit) {
 			break
 		}
 	}
-	if placed := u.search(nil, u.largestFirst()); placed != nil {
+	if placed := (&unitSearch{unitRun: u}).place(nil, u.largestFirst()); placed != nil {
 		return placed, nil
 	}
 	return u.packed(), first
@@ -204,19 +201,25 @@ func (u *unitRun) place(job *api.JobInfo, leftOut map[*topology.Group]bool, expl
 	return nil, wait
 }
 
-// search places the gangs that are left beside those that are placed, each in all of its groups in turn until the others have room,
+// unitSearch is a search beyond the orders. It counts its trials and their tasks, which are no more than maxFurtherLooks.
+type unitSearch struct {
+	*unitRun
+	trials, tasks int
+}
+
+// place places the gangs that are left beside those that are placed, each in all of its groups in turn until the others have room,
 // too. It is nil when there is no way, or none within the bound.
-func (u *unitRun) search(placed placedGangs, left []*api.JobInfo) placedGangs {
+func (u *unitSearch) place(placed placedGangs, left []*api.JobInfo) placedGangs {
 	if len(left) == 0 {
 		return placed
 	}
 	leftOut := map[*topology.Group]bool{}
 	for u.affords(left[0]) {
-		gang, _ := u.place(left[0], leftOut, false)
+		gang, _ := u.unitRun.place(left[0], leftOut, false)
 		if gang == nil {
 			return nil
 		}
-		if all := u.search(append(slices.Clip(placed), *gang), left[1:]); all != nil {
+		if all := u.place(append(slices.Clip(placed), *gang), left[1:]); all != nil {
 			return all
 		}
 		used := gang.candidateOf()
@@ -230,7 +233,7 @@ func (u *unitRun) search(placed placedGangs, left []*api.JobInfo) placedGangs {
 }
 
 // affords counts a trial, and is true while the search is within its bound.
-func (u *unitRun) affords(job *api.JobInfo) bool {
+func (u *unitSearch) affords(job *api.JobInfo) bool {
 	u.trials++
 	u.tasks += len(job.TaskStatusIndex[api.Pending])
 	return u.trials <= maxUnitTrials && u.tasks <= maxFurtherLooks

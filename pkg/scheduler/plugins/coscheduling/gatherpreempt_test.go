@@ -11,6 +11,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -41,6 +42,16 @@ func twoBlocks(rule string, low1, low2 int, runs ...*v1.Pod) sessiontest.World {
 	w.PodGroups = append(w.PodGroups, x)
 	w.Pods = append(append(w.Pods, runs...), waiting("x", len(runs), 4-len(runs), func(p *schedtest.PodBuilder) { p.Priority(100) })...)
 	return w
+}
+
+// TestNoActionEvictsForAGangOfMultiples, which it could not keep to.
+func TestNoActionEvictsForAGangOfMultiples(t *testing.T) {
+	for action, refused := range map[string]bool{"allocate": false, "backfill": false, "preempt": true, "reclaim": true} {
+		n := &network{Session: &framework.Session{Action: action}}
+		if got := n.refusal(&gathered{multiple: true}, nil, nil); (got != "") != refused {
+			t.Errorf("%s is refused with %q, want refused: %t", action, got, refused)
+		}
+	}
 }
 
 // TestNobodyIsEvictedForAGangThatIsNotGatheredThen: preempt evicts where the gang can be bound then, and otherwise nobody.

@@ -87,14 +87,14 @@ func (g *gang) ended() bool {
 
 // anew is true if those that have succeeded are all there is of an earlier run, and those that wait are another. Whoever waits for the
 // same controller as one that has succeeded is of the same run: one that is tried again, or one for which there was no room before. Of pods without
-// controllers as many as the minimum are another run. Tasks of a Volcano Job may run after one another.
+// controllers as many as the minimum are another run.
 func (g *gang) anew() bool {
 	for status, tasks := range g.TaskStatusIndex {
 		if api.AllocatedStatus(status) && len(tasks) > 0 {
 			return false
 		}
 	}
-	if len(g.TaskStatusIndex[api.Succeeded]) == 0 || binding.OfVolcanoJob(g.PodGroup) {
+	if len(g.TaskStatusIndex[api.Succeeded]) == 0 {
 		return false
 	}
 	ended := map[types.UID]bool{}

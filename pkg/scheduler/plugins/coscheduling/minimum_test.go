@@ -90,15 +90,36 @@ func TestAGangThatIsMadeAnew(t *testing.T) {
 	}
 }
 
-// Tasks of a Volcano Job may run one after another: those that have succeeded count.
+// Tasks of a Volcano Job, which controls all of its pods, may run one after another: those that have succeeded count.
 func TestTasksOfAVolcanoJobAfterOneAnother(t *testing.T) {
 	w := roomFor("9", gangOf{name: "x", minimum: 4, running: 2, waiting: 2, annotations: says(gangs.ModeAnnotation, "Strict")}, ofThoseOnNodes(func(pod *v1.Pod) {
 		pod.Status.Phase = v1.PodSucceeded
 	}))
 	yes := true
-	w.PodGroups[0].OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch.volcano.sh/v1alpha1", Kind: "Job", Name: "x", UID: "x", Controller: &yes}}
+	owners := []metav1.OwnerReference{{APIVersion: "batch.volcano.sh/v1alpha1", Kind: "Job", Name: "x", UID: "x", Controller: &yes}}
+	w.PodGroups[0].OwnerReferences = owners
+	for _, pod := range w.Pods {
+		pod.OwnerReferences = owners
+	}
 	if diff := cmp.Diff(map[string]int{"x": 2}, placedIn(t, conf, w)); diff != "" {
 		t.Errorf("placed of the task that follows (-want +got):\n%s", diff)
+	}
+}
+
+// TestASatisfiedGangIsNotAdmittedAgain: its queue admitted what it takes before its phase was set back.
+func TestASatisfiedGangIsNotAdmittedAgain(t *testing.T) {
+	for _, satisfied := range []bool{true, false} {
+		w := roomFor("9", gangOf{name: "x", minimum: 3, running: 2, waiting: 1, satisfied: satisfied, annotations: says(gangs.ModeAnnotation, "NonStrict")}, func(*v1.Pod) {})
+		w.PodGroups[0].Status.Phase = v1beta1.PodGroupPending
+		cluster := sessiontest.New(w)
+		registry := framework.NewRegistry()
+		registry.RegisterPlugin(Spec())
+		ssn := cluster.Open(registry, conf)
+		if got := ssn.Jobs["ns/x"].IsPending(); got == satisfied {
+			t.Errorf("a gang that is satisfied (%t) waits to be admitted: %t", satisfied, got)
+		}
+		ssn.Close()
+		cluster.Close()
 	}
 }
 
