@@ -3,6 +3,7 @@
 package setaside
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -73,6 +74,37 @@ func TestFewTurnsInARowAreSuspected(t *testing.T) {
 		if want := i == maxSuspects; h.searching() != want {
 			t.Errorf("after %d panics a search is on: %t, want %t", i+1, h.searching(), want)
 		}
+	}
+}
+
+// TestASuspectIsInNoGroupOfTheSearch: it is held, so that trying it again proves nothing.
+func TestASuspectIsInNoGroupOfTheSearch(t *testing.T) {
+	h, now := newHunt(), time.Unix(0, 0)
+	all := []api.JobID{"a/0", "b/0", "c/0", "d/0"}
+	for range 2 { // with all, and without any
+		snapshot := evilGangs(all...)
+		if h.leaveOut(snapshot, now); len(snapshot.Jobs) > 0 {
+			h.panicked(now, "", "oh no")
+		} else {
+			h.succeeded()
+		}
+	}
+	h.leaveOut(evilGangs(all...), now)
+	h.panicked(now, "a/0", "oh no")
+	if suspect := (item{PodGroup, "a/0"}); !h.searching() || h.held[suspect] == nil || slices.Contains(slices.Concat(h.groups...), suspect) {
+		t.Errorf("the suspect is held: %t; groups of the search: %v, want it in none of them", h.held[suspect] != nil, h.groups)
+	}
+}
+
+// TestOnlyGangsAreListedAsGangs: queues and nodes are held by other names.
+func TestOnlyGangsAreListedAsGangs(t *testing.T) {
+	a := New()
+	for _, it := range []item{{PodGroup, "ns/g"}, {queueItem, "q"}, {nodeItem, "n"}} {
+		a.hunt.hold(it, time.Unix(0, 0), 0)
+	}
+	gangs := a.Gangs()
+	if why, is := gangs["ns/g"]; len(gangs) != 1 || !is || why.Reason != SchedulerPanic {
+		t.Errorf("the gangs that are set aside are %v, want ns/g", gangs)
 	}
 }
 

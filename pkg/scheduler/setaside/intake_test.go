@@ -53,6 +53,16 @@ func TestWhateverAPodSaysItCanBeReckonedWith(t *testing.T) {
 	}
 }
 
+// TestAPodWithoutANodeDoesNotRun, whatever its status says: it would hold resources of its queue.
+func TestAPodWithoutANodeDoesNotRun(t *testing.T) {
+	for node, want := range map[string]v1.PodPhase{"": v1.PodPending, "n": v1.PodRunning} {
+		pod := schedtest.MakePod().Name("p").Node(node).Phase(v1.PodRunning).Obj()
+		if _, err := Trimmed(pod); err != nil || pod.Status.Phase != want {
+			t.Errorf("a pod on node %q is in phase %s (%v), want %s", node, pod.Status.Phase, err, want)
+		}
+	}
+}
+
 // TestTermsOfPodsOnNodesAreBounded: thousands of them, each held against each pod that is to be placed, took seconds of every cycle.
 func TestTermsOfPodsOnNodesAreBounded(t *testing.T) {
 	terms := func(n, requirements int) (list []v1.PodAffinityTerm) {

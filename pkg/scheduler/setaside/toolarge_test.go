@@ -62,11 +62,14 @@ func TestRequirementsOnNodesCount(t *testing.T) {
 		for i := range requirements {
 			term.MatchExpressions = append(term.MatchExpressions, v1.NodeSelectorRequirement{Key: fmt.Sprint("label-", i), Operator: v1.NodeSelectorOpDoesNotExist})
 		}
-		pod.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{term}},
-		}}
-		if got := podExcess(&pod.Spec); got != want {
-			t.Errorf("%d requirements: it is told %q, want %q", requirements, got, want)
+		for kind, affinity := range map[string]*v1.NodeAffinity{
+			"required":  {RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{term}}},
+			"preferred": {PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{{Weight: 1, Preference: term}}},
+		} {
+			pod.Spec.Affinity = &v1.Affinity{NodeAffinity: affinity}
+			if got := podExcess(&pod.Spec); got != want {
+				t.Errorf("%d requirements of a %s term: the pod has %q, want %q", requirements, kind, got, want)
+			}
 		}
 	}
 }
