@@ -122,7 +122,6 @@ func (ssn *Session) withdraw() map[string]bool {
 		if task.EvictionOccurred {
 			nodes[task.NodeName] = true
 			ssn.withdrawn[task.Job] = append(ssn.withdrawn[task.Job], task)
-			task.EvictionOccurred = false
 		}
 		if err := vcframework.NewStatement(ssn.Session).UnPipeline(task); err != nil {
 			klog.Background().Error(err, "A member that was to follow evicted ones is not shown as waiting", "pod", klog.KObj(task.Pod))

@@ -3,11 +3,14 @@
 package framework
 
 import (
+	"errors"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 // TestWhatActionsEvictIsHeldWhereGangsAreGrouped, until the session closes; what a plugin evicts by itself is sent at once.
@@ -33,6 +36,37 @@ func TestWhatActionsEvictIsHeldWhereGangsAreGrouped(t *testing.T) {
 			}
 			if r.CloseSession(ssn); sent != 1 {
 				t.Errorf("%d evictions are sent when the session is closed, want 1", sent)
+			}
+		})
+	}
+}
+
+// TestAHeldEvictionThatFailsLeavesThePodRunning in the session, which goes on to write statuses.
+func TestAHeldEvictionThatFailsLeavesThePodRunning(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want api.TaskStatus
+	}{"it is sent": {nil, api.Releasing}, "it fails": {errors.New("no"), api.Running}} {
+		t.Run(name, func(t *testing.T) {
+			r, k := NewRegistry(), newKeeper(t)
+			k.AddPod(schedtest.MakePod().Name("victim").Group("g").Node("n").Phase(v1.PodRunning).Obj())
+			k.keeps = c.err
+			ssn := open(t, r, k, ProfileInput{})
+			ssn.AddUnitFn(func(*api.JobInfo) *binding.Unit {
+				return &binding.Unit{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/g"}, {Gang: "ns/h"}}}
+			})
+			job, node := ssn.Jobs["ns/g"], ssn.Nodes["n"]
+			ssn.Action = "preempt"
+			var uid api.TaskID
+			for _, task := range job.TaskStatusIndex[api.Running] {
+				uid = task.UID
+				if err := ssn.Session.Evict(task.Clone(), "reason"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.CloseSession(ssn)
+			if job.Tasks[uid].Status != c.want || node.Tasks[api.PodKey(job.Tasks[uid].Pod)].Status != c.want {
+				t.Errorf("the victim is %s, and %s on its node, want %s", job.Tasks[uid].Status, node.Tasks[api.PodKey(job.Tasks[uid].Pod)].Status, c.want)
 			}
 		})
 	}

@@ -446,6 +446,7 @@ func TestWhatASessionNotesOfEvictions(t *testing.T) {
 		w.gang("lends", "q1", "1", 0, 2, "n", "n")
 		w.gang("wants", "q2", "1", 1, 1)
 		w.gang("follows", "q3", "1", 1, 1)
+		w.gang("idle", "q2", "1", 1, 1)
 		s := brew(t, w.World, strings.ReplaceAll(fmt.Sprintf(tiers, Name, false), "predicates", "binpack")) // predicates reserves only for tasks that it was asked about
 		synctest.Test(t, func(t *testing.T) {
 			ssn := s.cluster.Open(s.registry, s.conf)
@@ -456,11 +457,17 @@ func TestWhatASessionNotesOfEvictions(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for gang, evicts := range map[api.JobID]bool{"wants": true, "follows": false} {
+			for gang, evicts := range map[api.JobID]bool{"wants": true, "follows": false, "idle": true} {
 				for _, task := range ssn.Jobs[schedtest.Namespace+"/"+gang].Tasks {
 					if err := statement.Pipeline(task, "n", evicts); err != nil {
 						t.Fatal(err)
 					}
+				}
+			}
+			idle := ssn.Jobs[schedtest.Namespace+"/idle"]
+			for _, task := range idle.Tasks { // it had pods evicted in a trial, and has idle room now
+				if err := idle.UpdateTaskStatus(task, api.Allocated); err != nil {
+					t.Fatal(err)
 				}
 			}
 			statement.Commit()

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
+	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -168,6 +169,29 @@ func TestAFullQueueTakesMoreThanTheNodeNeeds(t *testing.T) {
 	}
 	if on[schedtest.Namespace+"/gang-0"] != "n1" {
 		t.Errorf("nominated: %v, want the gang's pod to n1", on)
+	}
+}
+
+// TestVictimsOfSeveralNodesAreAllTaken: the room of one node says nothing of what must go from another.
+func TestVictimsOfSeveralNodesAreAllTaken(t *testing.T) {
+	w := evicting(map[string]string{"n1": "2", "n2": "2"}, []runs{{"n1", "a", 10, "2"}, {"n2", "b", 20, "2"}}, 100, []wants{{"", "2"}})
+	cluster := sessiontest.New(w)
+	defer cluster.Close()
+	registry := framework.NewRegistry()
+	registry.RegisterPlugin(Spec())
+	ssn := cluster.Open(registry, victimTiers)
+	defer ssn.Close()
+	ssn.Action = preempt
+	for nodes, want := range map[string]int{"n1": 1, "n1 n2": 2} {
+		var candidates []*api.TaskInfo
+		for _, node := range strings.Fields(nodes) {
+			candidates = slices.AppendSeq(candidates, maps.Values(ssn.Nodes[node].Tasks))
+		}
+		for _, preemptor := range ssn.Jobs[schedtest.Namespace+"/gang"].Tasks {
+			if got := ssn.Preemptable(preemptor, candidates); len(got) != want {
+				t.Errorf("victims on %s: %d, want %d", nodes, len(got), want)
+			}
+		}
 	}
 }
 
