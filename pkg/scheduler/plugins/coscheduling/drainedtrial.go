@@ -100,9 +100,13 @@ func (s *session) choose(r *reservation, job *api.JobInfo) error {
 	slices.SortStableFunc(places, func(l, r place) int { return cmp.Compare(mean[l.name], mean[r.name]) })
 	err = errors.New("no node group may hold it")
 	for began, i := time.Now(), 0; i < len(places) && time.Since(began) < trialTimeout; i++ {
-		if err = s.try(r, job, places[i], began.Add(trialTimeout)); err == nil {
+		if err = s.try(r, job, places[i], began.Add(trialTimeout)); err != nil {
+			continue
+		}
+		if err = s.withinShare(r); err == nil { // asked when the members that were placed in the trial are taken back
 			return nil
 		}
+		err = fmt.Errorf("the nodes that it needs are more than the unused part of its queue's share: %w", err)
 	}
 	return err
 }
@@ -176,9 +180,6 @@ func (s *session) try(r *reservation, job *api.JobInfo, p place, until time.Time
 		return fmt.Errorf("it needs more than %d%% of the cluster, which is the most that is reserved (%s)", s.plugin.terms.percent, argPercent)
 	case len(t.members) > 0:
 		return fmt.Errorf("%d of its members find no node that would take them if drained, or its queue does not admit them", len(t.members))
-	}
-	if err := s.withinShare(r); err != nil {
-		return fmt.Errorf("the nodes that it needs are more than the unused part of its queue's share: %w", err)
 	}
 	return nil
 }

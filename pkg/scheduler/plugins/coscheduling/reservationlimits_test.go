@@ -193,6 +193,7 @@ func TestReservationsAreBounded(t *testing.T) {
 		w.arrives("big", schedtest.Queue, 2, "4")
 		w.arrives("next", schedtest.Queue, 2, "4")
 		var begins, ends []time.Duration
+		var whose []string
 		began, was := time.Now(), false
 		for range 6 * 60 {
 			time.Sleep(time.Minute)
@@ -200,6 +201,7 @@ func TestReservationsAreBounded(t *testing.T) {
 			is := len(w.reserved()) > 0
 			if is && !was {
 				begins = append(begins, time.Since(began))
+				whose = append(whose, w.reservedGangs()[schedtest.Queue])
 			}
 			if was && !is {
 				ends = append(ends, time.Since(began))
@@ -208,6 +210,9 @@ func TestReservationsAreBounded(t *testing.T) {
 		}
 		if len(begins) != 3 || len(ends) != 3 || o.ended[framework.ReservationExpired] != 3 {
 			t.Fatalf("reservations began after %v and ended after %v, and %v are observed, want 3", begins, ends, o.ended)
+		}
+		if got := strings.Join(whose, " "); got != "big next big" {
+			t.Errorf("nodes were reserved for %s, want gangs whose reservation has ended to come after others", got)
 		}
 		for i, end := range ends {
 			if life := end - begins[i]; life > 31*time.Minute || life < 29*time.Minute {
@@ -403,6 +408,9 @@ func TestQueuesThatNeverAdmitReserveNothing(t *testing.T) {
 				w.arrives("big", "q", 2, "4")
 				w.pass(10*time.Minute, time.Minute)
 				got := w.condition("big", Reserved)
+				if got.Reason == reservationEnded {
+					t.Errorf("nodes were reserved for a moment: %s", got.Message)
+				}
 				if (len(w.reserved()) > 0) != tt.want {
 					t.Errorf("reserved are %v, want some: %t; %s; %s", w.reserved(), tt.want, got.Message, w.condition("big", "Unschedulable").Message)
 				}
