@@ -30,6 +30,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/holder"
 	"github.com/volcano-prebind/volcano-prebind/internal/outage"
+	"github.com/volcano-prebind/volcano-prebind/pkg/controllers/jobs"
 )
 
 // errLeaseLost ends the process: its controllers would work beside the next leader's.
@@ -110,8 +111,8 @@ func controllerOptions(config *rest.Config, opts *options.ServerOption) (*framew
 	}
 	return &framework.ControllerOption{
 		KubeClient: client, VolcanoClient: volcano, Config: config,
-		SharedInformerFactory:   informers.NewSharedInformerFactory(client, 0),
-		VCSharedInformerFactory: vcinformers.NewSharedInformerFactory(volcano, 0),
+		SharedInformerFactory:   &factory{informers.NewSharedInformerFactory(client, 0)},
+		VCSharedInformerFactory: &vcFactory{vcinformers.NewSharedInformerFactory(volcano, 0)},
 		SchedulerNames:          opts.SchedulerNames,
 		WorkerNum:               opts.WorkerThreads,
 		CronJobWorkerNum:        opts.WorkerThreadsForCronJob,
@@ -131,7 +132,11 @@ func startControllers(ctx context.Context, opts *framework.ControllerOption, sel
 			klog.InfoS("The controller is not enabled", "controller", c.Name())
 			return
 		}
-		if err := c.Initialize(opts); err != nil {
+		own := *opts
+		if c.Name() == jobs.ControllerName {
+			own.VCSharedInformerFactory = jobs.Factory(opts.VCSharedInformerFactory)
+		}
+		if err := c.Initialize(&own); err != nil {
 			klog.ErrorS(err, "The controller cannot be made and does not run", "controller", c.Name())
 			return
 		}

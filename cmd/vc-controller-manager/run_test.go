@@ -4,12 +4,17 @@ package main
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"volcano.sh/volcano/cmd/controller-manager/app/options"
 	"volcano.sh/volcano/pkg/controllers/framework"
@@ -37,6 +42,69 @@ func TestEnabled(t *testing.T) {
 				t.Errorf("enabled is %t, want %t", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestAllInformersOfControllersAreSoonBack: each kind's watch is refused as too old four times. With client-go's pauses the fifth
+// is begun after 12 s at the earliest.
+func TestAllInformersOfControllersAreSoonBack(t *testing.T) {
+	const refusals = 4
+	var mu sync.Mutex
+	watches := map[string]int{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !outage.IsWatch(r) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(`{"metadata":{"resourceVersion":"1"},"items":[]}`))
+			return
+		}
+		mu.Lock()
+		watches[r.URL.Path]++
+		refuse := watches[r.URL.Path] <= refusals
+		mu.Unlock()
+		if refuse {
+			http.Error(w, "too old", http.StatusGone)
+			return
+		}
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	opts := options.NewServerOption()
+	opts.KubeClientOptions = kube.ClientOptions{Master: server.URL, QPS: 1000, Burst: 1000}
+	opts.Controllers = []string{"*"}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	controllers, err := controllerOptions(&rest.Config{Host: server.URL, QPS: -1}, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	startControllers(ctx, controllers, opts.Controllers)
+	kinds := []string{"pods", "nodes", "replicasets", "jobs", "podgroups", "queues", "commands", "hypernodes", "jobflows", "priorityclasses"}
+	deadline := time.After(10 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		mu.Lock()
+		now := maps.Clone(watches)
+		mu.Unlock()
+		missing := slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool {
+			for path := range now {
+				if strings.HasSuffix(path, "/"+kind) {
+					return true
+				}
+			}
+			return false
+		})
+		behind := slices.DeleteFunc(slices.Sorted(maps.Keys(now)), func(path string) bool { return now[path] > refusals })
+		if len(missing) == 0 && len(behind) == 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("not watched: %q; refused and not watched again: %q; watches by path: %v", missing, behind, now)
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	batchv1alpha1 "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
@@ -82,7 +83,9 @@ var _ = Describe("After an outage of the API server", func() {
 				defer GinkgoRecover()
 				alone.crowdOfControllers(ctx)
 				submitted := time.Since(back)
-				Eventually(alone.boundOfControllers, 3*time.Minute, 50*time.Millisecond).WithContext(ctx).Should(Equal(2*madeGangs*10), "bound pods in round %d", round)
+				Eventually(alone.boundOfControllers, 3*time.Minute, 50*time.Millisecond).WithContext(ctx).Should(Equal(2*madeGangs*10), func() string {
+					return fmt.Sprintf("bound pods in round %d; %s", round, alone.gangsOfControllers(ctx))
+				})
 				took := time.Since(back)
 				told := fmt.Sprintf("round %d, vcjobs and annotated gangs: after %v all are bound in %v, the last was submitted after %v",
 					round, away, took.Round(10*time.Millisecond), submitted.Round(10*time.Millisecond))
@@ -218,6 +221,30 @@ func (w *world) boundOfControllers(ctx context.Context) (int, error) {
 		}
 	}
 	return bound, nil
+}
+
+// gangsOfControllers says what has become of these.
+func (w *world) gangsOfControllers(ctx context.Context) string {
+	var all []string
+	podGroups, err := vc.SchedulingV1beta1().PodGroups(w.name).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	for _, g := range podGroups.Items {
+		if ofControllers(g.Name) {
+			all = append(all, fmt.Sprintf("%s %s", g.Name, g.Status.Phase))
+		}
+	}
+	pods, err := kube.CoreV1().Pods(w.name).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; ofControllers(pod.Name) && pod.Spec.NodeName == "" {
+			all = append(all, fmt.Sprintf("%s of PodGroup %q unbound", pod.Name, pod.Annotations[schedulingv1beta1.KubeGroupNameAnnotationKey]))
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 func ofControllers(pod string) bool {

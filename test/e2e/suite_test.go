@@ -41,10 +41,31 @@ var (
 	binaries string
 )
 
+// failures are what the specs failed of, which the test prints last: a log of which only the end is kept has them.
+var failures []string
+
 func TestE2E(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "e2e")
+	for _, failure := range failures {
+		t.Log(failure)
+	}
 }
+
+var _ = ReportAfterEach(func(report SpecReport) {
+	if !report.Failed() {
+		return
+	}
+	const most = 2000
+	text := report.FailureMessage()
+	if len(text) > most {
+		text = text[:most/2] + " ... " + text[len(text)-most/2:]
+	}
+	for _, entry := range report.ReportEntries {
+		text += "\n" + entry.Name
+	}
+	failures = append(failures, report.LeafNodeText+"\n"+text)
+})
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	SetDefaultEventuallyTimeout(patience)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 	"github.com/volcano-prebind/volcano-prebind/internal/pause"
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/client/clientset/versioned"
@@ -103,6 +104,9 @@ func (s *source) served() (bool, error) {
 
 func (s *source) watch(ctx context.Context, handler cache.ResourceEventHandler, owned func(func())) error {
 	informer := informers.NewPodGroupInformer(s.client, "", s.resync, cache.Indexers{})
+	if err := outage.RelistSoon(informer); err != nil {
+		return err
+	}
 	registration, err := informer.AddEventHandler(handler)
 	if err != nil {
 		return err

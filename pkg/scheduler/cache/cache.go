@@ -21,6 +21,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -190,7 +191,7 @@ func Wrap(upstream *vccache.SchedulerCache, config *rest.Config, kube kubernetes
 	if err != nil {
 		return nil, err
 	}
-	if err := relistSoon(informers...); err != nil {
+	if err := outage.RelistSoon(informers...); err != nil {
 		return nil, fmt.Errorf("making informers return soon: %w", err)
 	}
 	return c, nil

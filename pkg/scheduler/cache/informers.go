@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 )
 
 // runningInformers are those that run, once the cache is started.
@@ -40,7 +42,7 @@ func (c *Cache) noteInformers(lifetime context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := relistSoon(all...); err != nil {
+	if err := outage.RelistSoon(all...); err != nil {
 		return fmt.Errorf("making informers return soon: %w", err)
 	}
 	r := &c.informers
@@ -75,7 +77,7 @@ func (r *runningInformers) run(informers []toolscache.SharedIndexInformer) error
 			continue
 		}
 		own := &ownInformer{SharedIndexInformer: informer}
-		if err := informer.SetWatchErrorHandlerWithContext(relister{known: own.isRefused}.keepListing); err != nil {
+		if err := informer.SetWatchErrorHandlerWithContext(outage.Relist(own.isRefused)); err != nil {
 			return fmt.Errorf("making an informer return soon: %w", err)
 		}
 		r.known[informer] = true

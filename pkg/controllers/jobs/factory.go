@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package jobs completes what upstream's job-controller sees of PodGroups.
+package jobs
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	batchv1alpha1 "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vcinformers "volcano.sh/apis/pkg/client/informers/externalversions"
+	"volcano.sh/apis/pkg/client/informers/externalversions/scheduling"
+	schedulinginformers "volcano.sh/apis/pkg/client/informers/externalversions/scheduling/v1beta1"
+)
+
+// ControllerName is the name of upstream's job-controller.
+const ControllerName = "job-controller"
+
+// Factory returns the factory for upstream's job-controller. It creates the pods of a Job when the phase of the Job's PodGroup changes
+// to Inqueue, and handles no PodGroup that is new to the informer. An informer that is behind, as after an outage of the API server,
+// sees a PodGroup first when it is Inqueue already; its Job would stay Pending for good. The informer of this factory follows such
+// an addition by a change from Pending.
+func Factory(of vcinformers.SharedInformerFactory) vcinformers.SharedInformerFactory {
+	return &factory{of}
+}
+
+type factory struct {
+	vcinformers.SharedInformerFactory
+}
+
+func (f *factory) Scheduling() scheduling.Interface {
+	return &group{f.SharedInformerFactory.Scheduling()}
+}
+
+type group struct{ scheduling.Interface }
+
+func (g *group) V1beta1() schedulinginformers.Interface { return &version{g.Interface.V1beta1()} }
+
+type version struct{ schedulinginformers.Interface }
+
+func (v *version) PodGroups() schedulinginformers.PodGroupInformer {
+	return &podGroups{v.Interface.PodGroups()}
+}
+
+type podGroups struct {
+	schedulinginformers.PodGroupInformer
+}
+
+func (p *podGroups) Informer() cache.SharedIndexInformer {
+	return &informer{p.PodGroupInformer.Informer()}
+}
+
+type informer struct{ cache.SharedIndexInformer }
+
+func (i *informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return i.SharedIndexInformer.AddEventHandler(&phases{handler})
+}
+
+// phases shows the handler the phase in which a PodGroup of a Job is added.
+type phases struct{ cache.ResourceEventHandler }
+
+// OnAdd implements cache.ResourceEventHandler.
+func (p *phases) OnAdd(object any, initial bool) {
+	p.ResourceEventHandler.OnAdd(object, initial)
+	added, ok := object.(*v1beta1.PodGroup)
+	if !ok || added.Status.Phase == "" || added.Status.Phase == v1beta1.PodGroupPending || !ofVolcanoJob(added) {
+		return
+	}
+	before := added.DeepCopy()
+	before.Status.Phase = v1beta1.PodGroupPending
+	p.OnUpdate(before, added)
+}
+
+func ofVolcanoJob(podGroup *v1beta1.PodGroup) bool {
+	return slices.ContainsFunc(podGroup.OwnerReferences, func(owner metav1.OwnerReference) bool {
+		return owner.APIVersion == batchv1alpha1.SchemeGroupVersion.String() && owner.Kind == "Job"
+	})
+}
