@@ -12,6 +12,9 @@
 //   - a queue that was taken from waits likewise before it takes from others;
 //   - a gang of a group for whose other gangs there would be no room all the same waits likewise, and nothing is evicted for it.
 //
+// An action takes at most a tenth of a second of a cycle, and one gang's search more, to look for what to evict for the gangs of a namespace,
+// which take turns: see [turns].
+//
 // The first eviction of a gang is never held up. It takes as little as it can: see [victims].
 package evictions
 
@@ -51,6 +54,9 @@ type plugin struct {
 	// noted are the claims of this session's evictions, taken the queues that they took from.
 	noted map[api.JobID]bool
 	taken map[api.QueueID]bool
+	turns *turns
+	// searches are the session's.
+	searches *searches
 }
 
 // Spec declares the plugin. It is one for all configurations: who evicted a moment ago, or was taken from, is no other with a
@@ -73,7 +79,7 @@ func Spec() framework.PluginSpec {
 func Tier() conf.Tier {
 	yes := true
 	return conf.Tier{Plugins: []conf.PluginOption{{
-		Name: Name, EnabledPreemptable: &yes, EnabledReclaimable: &yes, EnabledNodeOrder: &yes,
+		Name: Name, EnabledPreemptable: &yes, EnabledReclaimable: &yes, EnabledNodeOrder: &yes, EnabledPredicate: &yes,
 	}}}
 }
 
@@ -82,6 +88,7 @@ func newPlugin() *plugin {
 		gangs:  binding.NewBackoff(firstWait, lastWait, 0, func() {}), // a cycle runs every period while a gang waits
 		queues: binding.NewBackoff(firstWait, lastWait, 0, func() {}),
 		claims: map[api.JobID]*claim{},
+		turns:  newTurns(),
 	}
 }
 
@@ -92,15 +99,20 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.noted, p.taken = map[api.JobID]bool{}, map[api.QueueID]bool{}
 	ssn.AddUrgentTasksFn(Name, func(job *api.JobInfo) map[api.TaskID]bool { return p.promised[job.UID] })
 	ssn.AddEvictedFn(func(e framework.Eviction) {
-		if e.Action == preempt || e.Action == reclaim {
+		if evicts(e.Action) {
 			p.note(ssn, e)
 		}
 	})
 	(&victims{ssn: ssn}).register()
+	p.searches = newSearches(ssn, p.turns)
+	ssn.AddPrePredicateFn(Name, p.searches.admit)
 	ssn.AddJobValidFn(Name, func(obj any) *api.ValidateResult {
 		job, ok := obj.(*api.JobInfo)
-		if !ok || ssn.Action != preempt && ssn.Action != reclaim {
+		if !ok || !evicts(ssn.Action) {
 			return nil
+		}
+		if p.turns.had(ssn, job) {
+			return &api.ValidateResult{Reason: waitsForTurn, Message: errWaitsForTurn.Error()}
 		}
 		if reason, _, blocked := p.gangs.Blocked(job.UID); blocked {
 			return &api.ValidateResult{Reason: "WaitingAfterEviction", Message: reason}
@@ -114,6 +126,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 
 // OnSessionClose lets the gangs wait for which evicting would be in vain.
 func (p *plugin) OnSessionClose(ssn *framework.Session) {
+	p.searches.end()
 	for uid, nominees := range ssn.Withdrawn() {
 		if p.claims[uid] == nil {
 			p.claims[uid] = newClaim()
