@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// TestAGroupOfGangsThatWereAloneWaitsOutTheLongestBackoff: they were sent back at different times, and not as often.
+func TestAGroupOfGangsThatWereAloneWaitsOutTheLongestBackoff(t *testing.T) {
+	groups := func(name string) *schedtest.PodGroupBuilder {
+		return waits(name).Annotation(gangs.GroupsAnnotation, groupOf("a", "b", "c"))
+	}
+	in(t, narrow([]*schedtest.PodGroupBuilder{groups("a"), groups("b"), groups("c")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+		w.session()
+		for range 20 { // gangs are in no order
+			now := time.Now()
+			for name, known := range map[string]knownLimit{
+				"a": {reason: timedOut, since: now.Add(-5 * time.Second), tries: 1},
+				"b": {reason: timedOut, since: now, tries: 3},
+				"c": {reason: timedOut, since: now.Add(-5 * time.Second), tries: 2},
+			} {
+				known.uid = w.job(name).PodGroup.UID
+				w.plugin.limits[w.job(name).UID] = known
+			}
+			w.session(func(*sessiontest.Session) {
+				for _, l := range w.plugin.session.limits {
+					if want := now.Add((&limited{id: l.id, tries: 3}).backoff()); l.tries != 3 || !l.until.Equal(want) {
+						t.Errorf("the group was sent back %d times and waits until %s, want 3 and %s", l.tries, l.until, want)
+					}
+				}
+			})
+		}
+	})
+}
+
+func TestSooner(t *testing.T) {
+	none, early, late := time.Time{}, time.Unix(1, 0), time.Unix(2, 0)
+	for _, c := range [][3]time.Time{{none, none, none}, {none, early, early}, {early, none, early}, {early, late, early}, {late, early, early}} {
+		if got := sooner(c[0], c[1]); !got.Equal(c[2]) {
+			t.Errorf("of %s and %s it is %s, want %s", c[0], c[1], got, c[2])
+		}
+	}
+}
+
+// TestPodsThatWaitBesideRunningOnesAreNoOtherRun, though another member has succeeded.
+func TestPodsThatWaitBesideRunningOnesAreNoOtherRun(t *testing.T) {
+	w := roomFor("2", gangOf{name: "x", minimum: 2, running: 2, waiting: 2, annotations: says(gangs.MatchPolicyAnnotation, "waiting-and-running")}, func(pod *v1.Pod) {
+		if pod.Name == "x-0" {
+			pod.Status.Phase = v1.PodSucceeded
+		}
+	})
+	if diff := cmp.Diff(map[string]int{"x": 1}, placedIn(t, conf, w)); diff != "" {
+		t.Errorf("placed of two with room for one (-want +got):\n%s", diff)
+	}
+}
+
+// TestMembersThatRunCompleteAGroup: with those that wait.
+func TestMembersThatRunCompleteAGroup(t *testing.T) {
+	both := says(gangs.GroupsAnnotation, groupOf("x", "y"), gangs.MatchPolicyAnnotation, "waiting-and-running")
+	ssn := open(t, "9", []gangOf{{name: "x", minimum: 1, waiting: 1, annotations: both}, {name: "y", minimum: 2, running: 1, waiting: 1, annotations: both}})
+	if diff := cmp.Diff(map[string]int{"x": 1, "y": 1}, boundOf(ssn)); diff != "" {
+		t.Errorf("bound (-want +got):\n%s", diff)
+	}
+}
+
+// TestMultiplesOfAnyRuleCount, also where a later rule asks for none.
+func TestMultiplesOfAnyRuleCount(t *testing.T) {
+	for multiple, want := range map[int]bool{1: false, 2: true} {
+		g := &gang{JobInfo: api.NewJobInfo("x"), Settings: gangs.Settings{Gather: []gangs.GatherRule{
+			{Layer: nodeLayer, Prefer: true, Multiple: multiple}, {Layer: clusterLayer, Prefer: true, Multiple: 1},
+		}}}
+		if a := (&network{}).request(g); a.multiple != want || a.err != nil {
+			t.Errorf("a multiple of %d: the gang asks for multiples: %t (%v), want %t", multiple, a.multiple, a.err, want)
+		}
+	}
+}
+
+// TestGangsOfASessionKeepCompany: the second goes beside the first, which was placed a moment ago.
+func TestGangsOfASessionKeepCompany(t *testing.T) {
+	for selector, want := range map[string]string{"train": "b1x", "": "a2"} {
+		company := func(p *schedtest.PodBuilder) {
+			if selector != "" {
+				p.Annotation(gangs.TopologySelectorAnnotation, selector)
+			}
+		}
+		first, second := gangNamed("first", 1, asks("Block must")), gangNamed("second", 5, asks("Block must"))
+		second.CreationTimestamp.Time = schedtest.Created.AddDate(1, 0, 0)
+		given := sessiontest.World{Nodes: tree(), PodGroups: []*v1beta1.PodGroup{first, second}}
+		given.Pods = append(waiting("first", 0, 1, company, func(p *schedtest.PodBuilder) { p.NodeSelector(v1.LabelHostname, "b2x") }), waiting("second", 0, 5, company)...)
+		in(t, given, strings.Replace(sessionsConf, "{ARGUMENTS}", "{}", 1), func(t *testing.T, w *world) {
+			w.session()
+			if got := w.pods["second-0"].Spec.NodeName; w.pods["first-0"].Spec.NodeName != "b2x" || got != want {
+				t.Errorf("with selector %q the first gang is on %s and the second on %s, want b2x and %s", selector, w.pods["first-0"].Spec.NodeName, got, want)
+			}
+		})
+	}
+}
