@@ -177,7 +177,6 @@ func (u *unitRun) problemOf(all []*packedGang) (*packing.Problem, []kindOfTask, 
 // placePlanned places the tasks for which a node is planned, when every plugin still agrees.
 func (s *subJobRun) placePlanned() subJobResult {
 	p := s.newTaskPlacer()
-	p.minimum = len(s.planned)
 	for _, task := range s.tasks {
 		node, planned := s.planned[task.UID]
 		if !planned || p.ready() {

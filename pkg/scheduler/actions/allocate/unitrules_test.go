@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate_test
+
+import (
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// helped has the plugin do this when a session opens.
+func (c *counting) helped(open func(ssn *framework.Session)) {
+	c.conf = strings.Replace(c.conf, "- name: gang\n", "- name: gang\n  - name: helper\n", 1)
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", VerdictScope: framework.PerTaskClass, Reads: framework.SomePodKeys(),
+		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return helper{open}, nil }})
+}
+
+// TestAUnitWaitsForEachGangThatAPluginNames: also for one that does not exist, or whose pods have scheduling gates.
+func TestAUnitWaitsForEachGangThatAPluginNames(t *testing.T) {
+	for other, want := range map[api.JobID]string{"ns/none": "gang ns/none is not there", "ns/b": "gang ns/b has no members left to place"} {
+		t.Run(string(other), func(t *testing.T) {
+			c := newGroup(t, []string{"1"}, []string{"1"}, node("n1", "ib-a", "4"))
+			c.conf = strings.Replace(c.conf, "  - name: coscheduling\n", "", 1)
+			c.world.Pods[1].Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/mine"}}
+			unit := &binding.Unit{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/a"}, {Gang: other}}}
+			c.helped(func(ssn *framework.Session) {
+				ssn.AddUnitFn(func(job *api.JobInfo) *binding.Unit {
+					if job.UID == "ns/a" || job.UID == other {
+						return unit
+					}
+					return nil
+				})
+			})
+			c.look(func(ssn *sessiontest.Session) {
+				if got := ssn.Jobs["ns/a"].JobFitErrors; len(ssn.Binds()) > 0 || !strings.Contains(got, want) {
+					t.Errorf("bound %v, and the gang says %q, want none, and %q", ssn.Binds(), got, want)
+				}
+			})
+		})
+	}
+}
+
+// TestAGangThatWaitsGoesBeforeMoreMembersOfAGroup: once the group has its minima its gangs come after others that lack theirs.
+func TestAGangThatWaitsGoesBeforeMoreMembersOfAGroup(t *testing.T) {
+	c := newGroup(t, []string{"1"}, []string{"1", "1"}, node("n1", "ib-a", "3"))
+	c.elastic()
+	pods, podGroup := gang("c", "1")
+	podGroup.CreationTimestamp = metav1.NewTime(schedtest.Created.AddDate(1, 0, 0))
+	c.world.Pods, c.world.PodGroups = append(c.world.Pods, pods...), append(c.world.PodGroups, podGroup)
+	c.look(func(ssn *sessiontest.Session) {
+		if got := ssn.Binds(); len(got) != 3 || got["ns/c-0"] == "" {
+			t.Errorf("bound %v, want a member of each gang", got)
+		}
+	})
+}
+
+// TestAGroupBesideAPodThatSelectsNamespacesIsTriedAgain: their labels are no part of what is remembered.
+func TestAGroupBesideAPodThatSelectsNamespacesIsTriedAgain(t *testing.T) {
+	c := newGroup(t, []string{"3"}, []string{"3"}, node("n1", "ib-a", "4"))
+	runs := schedtest.MakePod().Name("runs").Node("n1").Phase(v1.PodRunning).Affinity(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "none"}}, TopologyKey: v1.LabelHostname,
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "red"}},
+		}},
+	}}).Obj()
+	c.world.Pods = append(c.world.Pods, runs)
+	for i := range 3 {
+		if placed, _ := c.session(); placed == 0 {
+			t.Errorf("session %d places no members in trials", i)
+		}
+	}
+}
+
+// onBoth are the plans of a gang of two that must lie on both nodes.
+type onBoth struct{ slots map[string]int }
+
+func (p onBoth) Plans(_, _ int) iter.Seq[[]framework.NodeShare] {
+	return func(yield func([]framework.NodeShare) bool) {
+		if p.Most(2, 2) == 2 {
+			yield([]framework.NodeShare{{Node: "n1", Members: 1}, {Node: "n2", Members: 1}})
+		}
+	}
+}
+func (p onBoth) Least(least, most int) int { return p.Most(least, most) }
+func (p onBoth) Most(_, _ int) int         { return 2 * min(p.slots["n1"], p.slots["n2"], 1) }
+func (p onBoth) Explain(int) string        { return "it has no room on both nodes" }
+
+// TestGatheredGangsAreNotPacked: a packing would have both members on the larger node, as it knows nothing of what a plugin says.
+func TestGatheredGangsAreNotPacked(t *testing.T) {
+	for gathered, want := range map[bool]int{true: 0, false: 4} {
+		c := newGroup(t, []string{"2", "2"}, []string{"3", "3"}, node("n1", "ib-a", "6"), node("n2", "ib-a", "4"))
+		c.helped(func(ssn *framework.Session) {
+			ssn.AddGatherFn("helper", func(job *api.JobInfo) (*framework.Gathering, error) {
+				if !gathered || job.UID != "ns/b" {
+					return nil, nil
+				}
+				return &framework.Gathering{On: func(slots map[string]int, _ int) framework.GatherPlans { return onBoth{slots} },
+					Compare: func(*api.TaskInfo, *api.TaskInfo) int { return 0 }}, nil
+			})
+		})
+		c.expect(t, fmt.Sprintf("the second gang is to lie on both nodes: %t", gathered), want)
+	}
+}
+
+// TestAGroupIsPackedOnIdleRoomFirst, and not where the first plan counts what is being released.
+func TestAGroupIsPackedOnIdleRoomFirst(t *testing.T) {
+	c := newGroup(t, []string{"2", "2"}, []string{"3", "3"}, node("n1", "ib-a", "12"), node("n2", "ib-a", "4"))
+	c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name("leaves").Node("n1").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "6"}).Terminating().Obj())
+	c.expect(t, "both have idle room", 4)
+}
+
+// TestAPackingStaysWithinTheQueue, which is no part of it.
+func TestAPackingStaysWithinTheQueue(t *testing.T) {
+	for cpu, want := range map[string]int{"9": 0, "10": 4} {
+		c := newGroup(t, []string{"2", "2"}, []string{"3", "3"}, node("n1", "ib-a", "6"), node("n2", "ib-a", "4"))
+		c.world.PodGroups[0].Spec.Queue, c.world.PodGroups[1].Spec.Queue = "small", "small"
+		c.world.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("small").Capability(schedtest.Resources{"cpu": cpu}).Obj()}
+		c.expect(t, "of the 10 cpu that they ask for their queue has "+cpu, want)
+	}
+}
+
+// TestAGangOfUnlikeMembersIsTriedAgainInAnotherOrder: that it found no room beside the other one says nothing of the order in which it comes
+// first. Its members do not share a node, of which numbers do not tell.
+func TestAGangOfUnlikeMembersIsTriedAgainInAnotherOrder(t *testing.T) {
+	c := newGroup(t, []string{"4"}, []string{"2", "1"}, node("n1", "ib-a", "4"), node("n2", "ib-a", "4"), node("n3", "ib-b", "5"))
+	c.conf += "  - name: binpack\n    arguments: {binpack.weight: 10}\n" // the fuller node is the better one
+	c.world.Pods[0].Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, ContainerPort: 80}}
+	c.world.PodGroups[1].Annotations[ibcluster.ModeAnnotation] = "required"
+	for _, pod := range c.world.Pods[1:] {
+		pod.Labels = map[string]string{"app": "b"}
+		pod.Spec.NodeSelector = map[string]string{"ibcluster": "ib-a"}
+		pod.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+			LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels}, TopologyKey: v1.LabelHostname,
+		}}}}
+	}
+	c.expect(t, "b has room if it comes first", 3)
+}
