@@ -62,6 +62,10 @@ func TestSuspectsWithoutWhichCyclesPanicAreReleased(t *testing.T) {
 	if !tried {
 		t.Error("a suspect that was released is in no session of the search")
 	}
+	h.leaveOut(evilGangs(all...), now)
+	if h.panicked(now, "a/0", "oh no"); h.held[item{PodGroup, "a/0"}] == nil || h.searching() {
+		t.Error("when the search is over turns do not count again")
+	}
 }
 
 // TestFewTurnsInARowAreSuspected: after these, cycles panic for another reason.

@@ -195,6 +195,24 @@ func TestVictimsOfSeveralNodesAreAllTaken(t *testing.T) {
 	}
 }
 
+// TestOnlyPreemptOrdersNodesByVictims: other actions take other victims, or none.
+func TestOnlyPreemptOrdersNodesByVictims(t *testing.T) {
+	cluster := sessiontest.New(evicting(map[string]string{"n1": "2"}, []runs{{"n1", "a", 10, "2"}}, 100, []wants{{"", "2"}}))
+	defer cluster.Close()
+	registry := framework.NewRegistry()
+	registry.RegisterPlugin(Spec())
+	ssn := cluster.Open(registry, victimTiers)
+	defer ssn.Close()
+	for action, want := range map[string]int{preempt: 1, reclaim: 0, "backfill": 0} {
+		ssn.Action = action
+		for _, task := range ssn.Jobs[schedtest.Namespace+"/gang"].Tasks {
+			if scores, err := (&victims{ssn: ssn.Session}).order(task, ssn.NodeList); err != nil || len(scores) != want {
+				t.Errorf("%s scores %d nodes (%v), want %d", action, len(scores), err, want)
+			}
+		}
+	}
+}
+
 // TestNobodyNeedlesslyGoes: of random nodes, whoever is evicted for a member must be, and the member fits with them gone.
 func TestNobodyNeedlesslyGoes(t *testing.T) {
 	evictions := 0
