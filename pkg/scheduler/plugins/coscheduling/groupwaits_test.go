@@ -66,6 +66,14 @@ func TestPodsThatWaitBesideRunningOnesAreNoOtherRun(t *testing.T) {
 	}
 }
 
+// TestAGangIsSatisfiedAtOnce: the members beyond the minimum of a strict gang need no session to pass.
+func TestAGangIsSatisfiedAtOnce(t *testing.T) {
+	w := roomFor("3", gangOf{name: "x", minimum: 2, running: 2, waiting: 2, annotations: says(gangs.ModeAnnotation, "Strict")}, func(*v1.Pod) {})
+	if diff := cmp.Diff(map[string]int{"x": 1}, placedIn(t, conf, w)); diff != "" {
+		t.Errorf("placed of two with room for one (-want +got):\n%s", diff)
+	}
+}
+
 // TestMembersThatRunCompleteAGroup: with those that wait.
 func TestMembersThatRunCompleteAGroup(t *testing.T) {
 	both := says(gangs.GroupsAnnotation, groupOf("x", "y"), gangs.MatchPolicyAnnotation, "waiting-and-running")
