@@ -49,7 +49,7 @@ type searches struct {
 	turns *turns
 	// alone is true if all gangs are of one namespace.
 	alone bool
-	// spent is the time of each round, of which running, zero when none, goes on since then.
+	// spent is the time of each round; running, zero when none is, goes on since then.
 	spent   map[round]time.Duration
 	running round
 	since   time.Time
@@ -59,27 +59,36 @@ type searches struct {
 }
 
 func newSearches(ssn *framework.Session, t *turns) *searches {
-	s := &searches{ssn: ssn, turns: t, alone: true, spent: map[round]time.Duration{}, admitted: map[round]map[string]bool{}, left: map[round]bool{}}
+	return &searches{
+		ssn: ssn, turns: t, alone: inOneNamespace(ssn), spent: map[round]time.Duration{},
+		admitted: map[round]map[string]bool{}, left: map[round]bool{},
+	}
+}
+
+func inOneNamespace(ssn *framework.Session) bool {
 	first := ""
 	for _, job := range ssn.Jobs {
 		if first == "" {
 			first = job.Namespace
 		}
-		s.alone = s.alone && job.Namespace == first
+		if job.Namespace != first {
+			return false
+		}
 	}
-	return s
+	return true
 }
 
 // admit refuses the task for whose gang there is no time left. It is called before each search.
 func (s *searches) admit(task *api.TaskInfo) error {
-	now := time.Now()
-	s.spent[s.running] += now.Sub(s.since)
-	r := round{s.ssn.Action, task.Namespace}
-	s.running, s.since = r, now
 	job := s.ssn.Jobs[task.Job]
-	if s.alone || job == nil || !evicts(r.action) {
+	if s.alone || job == nil || !evicts(s.ssn.Action) {
 		return nil
 	}
+	r, now := round{s.ssn.Action, task.Namespace}, time.Now()
+	if s.running.action == r.action {
+		s.spent[s.running] += now.Sub(s.since)
+	}
+	s.running, s.since = r, now
 	key := searchKey(s.ssn, job)
 	admitted, known := s.admitted[r][key]
 	if !known {
