@@ -35,6 +35,9 @@ const (
 	// Gangs whose PodGroups, or pods, vc-controller-manager makes may take longer. There are so many of each kind, of 10 members.
 	madeAfterOutage = 10 * time.Second
 	madeGangs       = 5
+	// slowdown is by how many times longer it may take after an outage than it did before, on a machine so loaded that this is longer than
+	// the bounds above: three crowds are submitted at once then.
+	slowdown = 4
 	// jobPrefix and notePrefix are what their names begin with.
 	jobPrefix, notePrefix = "job", "noted"
 )
@@ -57,12 +60,23 @@ var _ = Describe("After an outage of the API server", func() {
 		elected.startWith(ctx, controlplane.SchedulerOptions{Conf: elected.conf("first"), LeaderElect: true, Env: []string{"POD_UID=the-pod"}})
 		alone.startControllers(ctx, "")
 		worlds := []*world{alone, elected}
-		for _, w := range worlds {
-			w.keepRunning(ctx)
-			w.crowd(ctx, "g", 10)
-			Eventually(w.unbound).WithContext(ctx).Should(BeEmpty())
+		// usual is the longest that the same takes without an outage.
+		var usual time.Duration
+		measure := func(w *world, submit func(), bound func()) {
+			began := time.Now()
+			submit()
+			bound()
+			usual = max(usual, time.Since(began))
 			w.clear(ctx)
 		}
+		for _, w := range worlds {
+			w.keepRunning(ctx)
+			measure(w, func() { w.crowd(ctx, "g", 10) }, func() { Eventually(w.unbound).WithContext(ctx).Should(BeEmpty()) })
+		}
+		measure(alone, func() { alone.crowdOfControllers(ctx) }, func() {
+			Eventually(alone.boundOfControllers, time.Minute).WithContext(ctx).Should(Equal(2 * madeGangs * 10))
+		})
+		soon, made := max(soonAfterOutage, slowdown*usual/2), max(madeAfterOutage, slowdown*usual)
 		for round := range rounds {
 			away := outages[round%len(outages)]
 			for _, w := range worlds {
@@ -91,7 +105,7 @@ var _ = Describe("After an outage of the API server", func() {
 					round, away, took.Round(10*time.Millisecond), submitted.Round(10*time.Millisecond))
 				AddReportEntry(told)
 				GinkgoWriter.Println(told)
-				Expect(took).To(BeNumerically("<", madeAfterOutage), told)
+				Expect(took).To(BeNumerically("<", made), told)
 			})
 			for _, w := range worlds {
 				all.Go(func() {
@@ -108,8 +122,8 @@ var _ = Describe("After an outage of the API server", func() {
 						round, kind, away, took.Round(10*time.Millisecond), submitted.Round(10*time.Millisecond))
 					AddReportEntry(told)
 					GinkgoWriter.Println(told)
-					Expect(took-submitted).To(BeNumerically("<", soonAfterOutage), told)
-					Expect(took).To(BeNumerically("<", madeAfterOutage), told)
+					Expect(took-submitted).To(BeNumerically("<", soon), told)
+					Expect(took).To(BeNumerically("<", made), told)
 				})
 			}
 			all.Wait()
