@@ -36,9 +36,9 @@ type factory struct {
 }
 
 // InformerFor implements informers.SharedInformerFactory.
-func (f *factory) InformerFor(object runtime.Object, make internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+func (f *factory) InformerFor(object runtime.Object, newInformer internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
 	return f.SharedInformerFactory.InformerFor(object, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-		return relisting(make(client, resync))
+		return relisting(newInformer(client, resync))
 	})
 }
 
@@ -54,9 +54,9 @@ type vcFactory struct {
 }
 
 // InformerFor implements vcinformers.SharedInformerFactory.
-func (f *vcFactory) InformerFor(object runtime.Object, make vcinternal.NewInformerFunc) cache.SharedIndexInformer {
+func (f *vcFactory) InformerFor(object runtime.Object, newInformer vcinternal.NewInformerFunc) cache.SharedIndexInformer {
 	return f.SharedInformerFactory.InformerFor(object, func(client vcclient.Interface, resync time.Duration) cache.SharedIndexInformer {
-		return relisting(make(client, resync))
+		return relisting(newInformer(client, resync))
 	})
 }
 

@@ -53,7 +53,8 @@ func TestOlderVersion(t *testing.T) {
 }
 
 func TestDigest(t *testing.T) {
-	if Digest("a", 1) != Digest("a", 1) {
+	first, second := Digest("a", 1), Digest("a", 1)
+	if first != second {
 		t.Error("equal values have different digests")
 	}
 	seen := map[uint64][]any{}

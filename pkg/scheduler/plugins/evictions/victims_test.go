@@ -184,7 +184,7 @@ func TestVictimsOfSeveralNodesAreAllTaken(t *testing.T) {
 	ssn.Action = preempt
 	for nodes, want := range map[string]int{"n1": 1, "n1 n2": 2} {
 		var candidates []*api.TaskInfo
-		for _, node := range strings.Fields(nodes) {
+		for node := range strings.FieldsSeq(nodes) {
 			candidates = slices.AppendSeq(candidates, maps.Values(ssn.Nodes[node].Tasks))
 		}
 		for _, preemptor := range ssn.Jobs[schedtest.Namespace+"/gang"].Tasks {
