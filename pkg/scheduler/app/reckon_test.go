@@ -121,7 +121,7 @@ func TestOneThatCannotBeReckonedWithStopsNobody(t *testing.T) {
 		},
 		"with more resources": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("resources that no node has", 101)},
-			told:    "pod waits: kinds of resources in requests of its containers: 101, it must be at most 100",
+			told:    "pod waits: kinds of resources in requests of its containers and in spec.overhead: 101, it must be at most 100",
 		},
 		"with more tolerations": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("tolerations", 1001)},

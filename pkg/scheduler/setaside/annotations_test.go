@@ -62,3 +62,51 @@ func TestAnnotationsOfPodGroupsAreBounded(t *testing.T) {
 		})
 	}
 }
+
+// TestAnnotationsFillTheirBounds: each byte within the bounds is kept, of known annotations and of others by themselves.
+func TestAnnotationsFillTheirBounds(t *testing.T) {
+	// Keys have 16 bytes, and the numbers are lengths of values.
+	const known1, known2, known3 = "volcano.sh/key-1", "volcano.sh/key-2", "volcano.sh/key-3"
+	const other1, other2, other3 = "example.com/k-10", "example.com/k-11", "example.com/k-12"
+	const key, all, others = 16, mostKnown, mostForeign
+	tests := map[string]struct{ has, want map[string]int }{
+		"all at their bounds": {
+			map[string]int{known1: 100, known2: all - 100 - 2*key, other1: 100, other2: others - 100 - 2*key},
+			map[string]int{known1: 100, known2: all - 100 - 2*key, other1: 100, other2: others - 100 - 2*key},
+		},
+		"a known byte beyond": {
+			map[string]int{known1: 100, known2: all - 100 - 2*key + 1, other1: others - key},
+			map[string]int{known1: 100, known2: all - 100 - 2*key, other1: others - key},
+		},
+		"another byte beyond": {
+			map[string]int{known1: all - key, other1: 100, other2: others - 100 - 2*key + 1},
+			map[string]int{known1: all - key, other1: 100},
+		},
+		"room after one that is left out": {
+			map[string]int{other1: 100, other2: others, other3: others - 100 - 2*key},
+			map[string]int{other1: 100, other3: others - 100 - 2*key},
+		},
+		"room for a key alone": {
+			map[string]int{known1: 100, known2: all - 100 - 3*key, known3: 100},
+			map[string]int{known1: 100, known2: all - 100 - 3*key, known3: 0},
+		},
+		"no room for a key": {
+			map[string]int{known1: 100, known2: all - 100 - 3*key + 1, known3: 100},
+			map[string]int{known1: 100, known2: all - 100 - 3*key + 1},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			has, got := map[string]string{}, map[string]int{}
+			for key, n := range tt.has {
+				has[key] = strings.Repeat("x", n)
+			}
+			for key, value := range withinAnnotations(has) {
+				got[key] = len(value)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("lengths of values (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -89,7 +89,7 @@ func podExcess(spec *v1.PodSpec) string {
 	if s.kinds > mostNames {
 		s.kinds = differentKinds(spec)
 	}
-	return excess(bound{s.kinds, mostNames, "kinds of resources in requests of its containers"},
+	return excess(bound{s.kinds, mostNames, "kinds of resources in requests of its containers and in spec.overhead"},
 		bound{s.over, mostOverPods, "terms of spec.affinity over pods and spec.topologySpreadConstraints"},
 		bound{s.requirements, mostRequirements, "requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints"},
 		bound{s.values, mostValues, "values of these requirements"},
@@ -133,17 +133,16 @@ func (s *podSize) addContainers(containers []v1.Container) {
 	}
 }
 
-// differentKinds counts kinds of several containers once.
+// differentKinds counts kinds of several containers and of the overhead once.
 func differentKinds(spec *v1.PodSpec) int {
-	kinds := map[v1.ResourceName]bool{}
+	all := kinds{}
+	all.addList(spec.Overhead)
 	for _, containers := range [][]v1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {
-			for name := range containers[i].Resources.Requests {
-				kinds[name] = true
-			}
+			all.addList(containers[i].Resources.Requests)
 		}
 	}
-	return len(kinds)
+	return len(all)
 }
 
 // addNodeAffinity counts requirements, and their values. A term without any counts too.

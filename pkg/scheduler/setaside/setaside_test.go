@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package setaside
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// asideState is all that an Aside says of itself, with the reason of each gang and the beginning of its message.
+type asideState struct {
+	Gangs     map[api.JobID]string
+	Counts    map[string]int
+	Paused    []api.JobID
+	Searching bool
+}
+
+func stateOf(t *testing.T, a *Aside) asideState {
+	t.Helper()
+	state := asideState{Gangs: map[api.JobID]string{}, Counts: a.Counts(), Searching: a.Searching()}
+	all := a.Gangs()
+	for _, gang := range []api.JobID{"ns/bad", "ns/evil", "ns/good", "ns/holds"} {
+		reason, message, is := a.Why(gang)
+		if why, listed := all[gang]; listed != is || why != (Verdict{reason, message}) {
+			t.Errorf("gang %s: listed: %t (%v), and by itself set aside: %t, for %s: %s", gang, listed, why, is, reason, message)
+		}
+		if is {
+			state.Gangs[gang] = reason + " " + message[:min(len(message), 20)]
+		}
+		if a.Pausing(gang) {
+			state.Paused = append(state.Paused, gang)
+		}
+	}
+	return state
+}
+
+// asideWorld has a gang whose numbers are wrong, and three of one queue, of which one holds resources.
+func asideWorld() *api.ClusterInfo {
+	snapshot := evilGangs("ns/bad", "ns/evil", "ns/good", "ns/holds")
+	for _, name := range []string{"q", "other"} {
+		queue := &scheduling.Queue{}
+		queue.Name = name
+		snapshot.Queues[api.QueueID(name)] = api.NewQueueInfo(queue)
+	}
+	for id, job := range snapshot.Jobs {
+		job.UID, job.Queue = id, "q"
+	}
+	snapshot.Jobs["ns/bad"].Queue = "other"
+	snapshot.Jobs["ns/bad"].PodGroup.Spec.MinResources = &v1.ResourceList{v1.ResourceCPU: resource.MustParse("-1")}
+	snapshot.Jobs["ns/holds"].AddTaskInfo(api.NewTaskInfo(schedtest.MakePod().Name("p").Node("n").Phase(v1.PodRunning).Obj()))
+	return snapshot
+}
+
+// TestAsideSaysWhatItDoes through a hunt: a gang panics during its turn, and comes back; then during nobody's turn.
+func TestAsideSaysWhatItDoes(t *testing.T) {
+	a, now := New(), time.Unix(0, 0)
+	const wrong, held = "InvalidResources spec.minResources[cp", "SchedulerPanic oh no; the PodGroup "
+	counts := func(gangs int) map[string]int { return map[string]int{PodGroup: gangs, queueItem: 0, nodeItem: 0} }
+	quiet := asideState{Gangs: map[api.JobID]string{"ns/bad": wrong}, Counts: counts(1)}
+	holding := asideState{Gangs: map[api.JobID]string{"ns/bad": wrong, "ns/evil": held}, Counts: counts(2)}
+	searching := func(paused ...api.JobID) asideState {
+		return asideState{Gangs: quiet.Gangs, Counts: quiet.Counts, Searching: true, Paused: paused}
+	}
+	type outcome struct {
+		Found   []string
+		Another bool // of a panic: another cycle is worth it; of a success: busy
+	}
+	steps := []struct {
+		name     string
+		panics   bool
+		turn     api.JobID
+		session  []string
+		want     outcome
+		is       asideState
+		forgives bool
+	}{
+		{name: "quiet", session: []string{"evil", "good", "holds"}, is: quiet},
+		{name: "a panic of its turn", panics: true, turn: "ns/evil", session: []string{"evil", "good", "holds"}, want: outcome{nil, true}, is: holding},
+		{name: "without it", session: []string{"good", "holds"}, want: outcome{[]string{"PodGroup ns/evil"}, true}, is: holding},
+		{name: "again", session: []string{"good", "holds"}, want: outcome{nil, true}, is: holding, forgives: true},
+		{name: "a panic of no turn", panics: true, session: []string{"evil", "good", "holds"}, want: outcome{nil, true}, is: searching()},
+		{name: "without any", want: outcome{nil, true}, is: searching()},
+		{name: "the first half", panics: true, session: []string{"evil"}, want: outcome{nil, true}, is: searching("ns/evil")},
+		{name: "the only one, again", panics: true, session: []string{"evil"}, want: outcome{[]string{"PodGroup ns/evil"}, true},
+			is: asideState{Gangs: holding.Gangs, Counts: holding.Counts, Searching: true, Paused: []api.JobID{"ns/evil"}}},
+		{name: "the second half", session: []string{"good", "holds"}, want: outcome{nil, true}, is: holding},
+	}
+	for i, step := range steps {
+		session := asideWorld()
+		news := a.TakeFrom(session, nil, now)
+		if (len(news) == 1) != (i == 0) {
+			t.Errorf("%s: news are %v, want them in the first session alone", step.name, news)
+		}
+		var jobs []string
+		for _, id := range of("ns", session.Jobs) {
+			jobs = append(jobs, strings.TrimPrefix(string(id), "ns/"))
+		}
+		if diff := cmp.Diff(step.session, jobs); diff != "" {
+			t.Errorf("%s: gangs in the session (-want +got):\n%s", step.name, diff)
+		}
+		var got outcome
+		var found []Held
+		if step.panics {
+			found, got.Another = a.Panicked(now, step.turn, "oh no")
+		} else {
+			found, got.Another = a.Succeeded()
+		}
+		for _, held := range found {
+			if !strings.HasPrefix(held.Message, "oh no; ") {
+				t.Errorf("%s: the message is %q", step.name, held.Message)
+			}
+			got.Found = append(got.Found, held.Kind+" "+held.Name)
+		}
+		if diff := cmp.Diff(step.want, got); diff != "" {
+			t.Errorf("%s: outcome (-want +got):\n%s", step.name, diff)
+		}
+		if diff := cmp.Diff(step.is, stateOf(t, a)); diff != "" {
+			t.Errorf("%s: state (-want +got):\n%s", step.name, diff)
+		}
+		if step.forgives {
+			if a.Forgive(); !cmp.Equal(quiet, stateOf(t, a)) {
+				t.Errorf("%s: when it is forgiven the state is %v, want %v", step.name, stateOf(t, a), quiet)
+			}
+		}
+	}
+}
+
+// TestAsideIsAskedWhileSessionsRun: handlers of other goroutines ask it. The race detector judges.
+func TestAsideIsAskedWhileSessionsRun(t *testing.T) {
+	a, now := New(), time.Unix(0, 0)
+	calls := []func(){
+		func() { a.TakeFrom(asideWorld(), nil, now) },
+		func() { a.ReckonWithHoldings(asideWorld()) },
+		func() { a.Panicked(now, "ns/evil", "oh no") },
+		func() { a.Succeeded() },
+		func() { a.Forgive() },
+		func() { a.Why("ns/bad") },
+		func() { a.Gangs() },
+		func() { a.Pausing("ns/good") },
+		func() { a.Counts() },
+		func() { a.Searching() },
+	}
+	var all sync.WaitGroup
+	for _, call := range calls {
+		for range 3 {
+			all.Go(call)
+		}
+	}
+	all.Wait()
+}
