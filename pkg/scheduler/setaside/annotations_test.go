@@ -104,6 +104,9 @@ func TestAnnotationsFillTheirBounds(t *testing.T) {
 			for key, value := range withinAnnotations(has) {
 				got[key] = len(value)
 			}
+			if copies := testing.AllocsPerRun(1, func() { withinAnnotations(has) }) > 0; copies == cmp.Equal(tt.has, tt.want) {
+				t.Errorf("annotations are copied: %t", copies)
+			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("lengths of values (-want +got):\n%s", diff)
 			}

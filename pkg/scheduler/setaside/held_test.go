@@ -227,3 +227,83 @@ func TestWhatIsWrongIsNewsOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestHeldObjectsComeBack: of each kind, sooner when they have changed, and none that was deleted is kept in mind.
+func TestHeldObjectsComeBack(t *testing.T) {
+	items := []item{{PodGroup, "ns/g"}, {queueItem, "q"}, {nodeItem, "n"}}
+	snapshot := func(without item, changed bool) *api.ClusterInfo {
+		snapshot := evilGangs("ns/g")
+		snapshot.Queues["q"] = api.NewQueueInfo(&scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: "q"}})
+		node := schedtest.MakeNode().Name("n").Obj()
+		if changed {
+			snapshot.Jobs["ns/g"].PodGroup.Spec.MinMember, snapshot.Queues["q"].Queue.Spec.Weight, node.Spec.Unschedulable = 7, 7, true
+		}
+		snapshot.Nodes["n"] = api.NewNodeInfo(node)
+		delete(snapshot.Jobs, api.JobID(without.name))
+		delete(snapshot.Queues, api.QueueID(without.name))
+		delete(snapshot.Nodes, without.name)
+		return snapshot
+	}
+	for _, it := range items {
+		for changed, want := range map[bool]time.Duration{true: firstChangedHold, false: firstHold} {
+			h, now := newHunt(), time.Unix(0, 0)
+			h.hold(it, now, 0)
+			h.leaveOut(snapshot(item{}, false), now)
+			for h.back == nil {
+				now = now.Add(time.Second)
+				h.leaveOut(snapshot(item{}, changed), now)
+			}
+			if got := now.Sub(time.Unix(0, 0)); got != want || !h.back[it] {
+				t.Errorf("%v, changed: %t: after %s %v come back, want it after %s", it, changed, got, h.back, want)
+			}
+		}
+		h, now := newHunt(), time.Unix(0, 0)
+		h.hold(it, now, 0)
+		h.family(it.family())
+		if h.leaveOut(snapshot(it, false), now); len(h.held) > 0 || len(h.families) > 0 {
+			t.Errorf("%v was deleted, and is held: %v", it, h.held)
+		}
+	}
+}
+
+// TestWhatComesBackFirst: of a namespace, or of all queues or nodes, those that changed and then those that wait longest; in a search none.
+func TestWhatComesBackFirst(t *testing.T) {
+	now := time.Unix(0, 0)
+	h := holding(now, "a/z")
+	for i, id := range []api.JobID{"a/y", "a/x", "a/w"} {
+		h.hold(item{PodGroup, string(id)}, now.Add(time.Duration(1+i)*time.Second), 0)
+	}
+	all := func() *api.ClusterInfo { return evilGangs("a/z", "a/y", "a/x", "a/w", "b/0", "b/1") }
+	h.leaveOut(all(), now)
+	now = now.Add(2 * firstHold)
+	var came []string
+	for range 4 {
+		snapshot := all()
+		if snapshot.Jobs["a/x"].PodGroup.Spec.MinMember = 7; len(came) == 3 {
+			h.searchGangs(nil)
+			if h.leaveOut(all(), now); len(h.back) > 0 {
+				t.Errorf("%v come back during a search", h.back)
+			}
+			h.groups, h.control = nil, false
+		}
+		h.leaveOut(snapshot, now)
+		for it := range h.back {
+			came = append(came, it.name)
+		}
+		h.backSucceeded()
+		h.family("PodGroup/a").size = 1 // one at a time again
+		now = now.Add(lookPeriod)
+	}
+	if diff := cmp.Diff([]string{"a/x", "a/z", "a/y", "a/w"}, came); diff != "" {
+		t.Errorf("came back (-want +got):\n%s", diff)
+	}
+	families := map[item]string{{PodGroup, "a/z"}: "PodGroup/a", {queueItem, "q"}: "Queue/", {nodeItem, "n"}: "Node/"}
+	for it, want := range families {
+		if got := it.family(); got != want {
+			t.Errorf("%v is of family %q, want %q", it, got, want)
+		}
+	}
+	if got := doubled(time.Minute, time.Hour, 1000); got != time.Hour {
+		t.Errorf("after 1000 times it is %s, want an hour", got)
+	}
+}

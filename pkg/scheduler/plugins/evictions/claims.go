@@ -111,9 +111,9 @@ func (c *claim) add(job *api.JobInfo, victim *api.TaskInfo) {
 
 // graceOf is how long the victim may take to end, as far as it is waited for.
 func graceOf(victim *api.TaskInfo) time.Duration {
-	if victim.Pod == nil || victim.Pod.Spec.TerminationGracePeriodSeconds == nil {
+	grace := victim.Pod.Spec.TerminationGracePeriodSeconds
+	if grace == nil {
 		return defaultGrace
 	}
-	seconds := min(*victim.Pod.Spec.TerminationGracePeriodSeconds, int64(longestGrace/time.Second))
-	return time.Duration(seconds) * time.Second
+	return time.Duration(min(*grace, int64(longestGrace/time.Second))) * time.Second
 }
