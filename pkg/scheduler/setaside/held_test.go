@@ -183,15 +183,27 @@ func TestAFamilyThatIsWellRestsForAShortTimeAgain(t *testing.T) {
 // TestAHuntWithoutACulpritPauses: panics that no object makes cost no more than they do.
 func TestAHuntWithoutACulpritPauses(t *testing.T) {
 	h, now := newHunt(), time.Unix(0, 0)
+	world := func() *api.ClusterInfo {
+		snapshot := evilGangs("a/0")
+		snapshot.Queues["q"] = api.NewQueueInfo(&scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: "q"}})
+		snapshot.Nodes["n"] = api.NewNodeInfo(schedtest.MakeNode().Name("n").Obj())
+		return snapshot
+	}
 	searches := func() bool {
-		h.leaveOut(evilGangs("a/0"), now)
+		h.leaveOut(world(), now)
 		_, another := h.panicked(now, "", "oh no")
 		return another
 	}
-	for range 5 {
-		if !searches() {
-			break
-		}
+	var search []bool
+	for range 3 { // with all, without gangs, and without queues and nodes
+		search = append(search, searches())
+	}
+	if diff := cmp.Diff([]bool{true, true, false}, search); diff != "" {
+		t.Errorf("the hunt goes on (-want +got):\n%s", diff)
+	}
+	session := world()
+	if h.leaveOut(session, now); len(session.Jobs) != 1 || len(session.Queues) != 1 || len(session.Nodes) != 1 {
+		t.Errorf("after the hunt the session has %d gangs, %d queues and %d nodes, want one of each", len(session.Jobs), len(session.Queues), len(session.Nodes))
 	}
 	for after, want := range map[time.Duration]bool{time.Second: false, huntPause: true} {
 		now = time.Unix(0, 0).Add(after)
@@ -305,5 +317,57 @@ func TestWhatComesBackFirst(t *testing.T) {
 	}
 	if got := doubled(time.Minute, time.Hour, 1000); got != time.Hour {
 		t.Errorf("after 1000 times it is %s, want an hour", got)
+	}
+}
+
+// TestManyNodesThatAreCulpritsHoldNoOther: they are of no tenant.
+func TestManyNodesThatAreCulpritsHoldNoOther(t *testing.T) {
+	h, now := newHunt(), time.Unix(0, 0)
+	for range 60 {
+		snapshot := evilGangs("a/0")
+		for _, name := range []string{"evil-0", "evil-1", "evil-2", "evil-3", "good-0", "good-1", "good-2", "good-3"} {
+			snapshot.Nodes[name] = api.NewNodeInfo(schedtest.MakeNode().Name(name).Obj())
+		}
+		h.leaveOut(snapshot, now)
+		if slices.ContainsFunc([]string{"evil-0", "evil-1", "evil-2", "evil-3"}, func(name string) bool { return snapshot.Nodes[name] != nil }) {
+			h.panicked(now, "", "oh no")
+		} else {
+			h.succeeded()
+		}
+	}
+	if diff := cmp.Diff([]string{"Node evil-0", "Node evil-1", "Node evil-2", "Node evil-3"}, names(h.held)); diff != "" {
+		t.Errorf("held (-want +got):\n%s", diff)
+	}
+}
+
+// TestAPanicBeforeASessionIsNotOfThoseThatCameBack: they were in the session before it.
+func TestAPanicBeforeASessionIsNotOfThoseThatCameBack(t *testing.T) {
+	for name, panics := range map[string]bool{"after a panic": true, "after a success": false} {
+		now := time.Unix(0, 0)
+		h := holding(now, "a/0", "a/1")
+		now = now.Add(firstHold)
+		for range 3 { // one of them, then both
+			h.leaveOut(evilGangs("a/0", "a/1"), now)
+			if now = now.Add(lookPeriod); len(h.back) > 0 {
+				break
+			}
+		}
+		if panics {
+			h.panicked(now, "", "oh no")
+		} else {
+			h.succeeded()
+		}
+		failures := 0
+		for _, held := range h.held {
+			failures += held.failures
+		}
+		h.panicked(now, "", "oh no")
+		after := 0
+		for _, held := range h.held {
+			after += held.failures
+		}
+		if after != failures || !h.searching() {
+			t.Errorf("%s, a panic is counted %d times for held gangs, and a search is on: %t; want none, and that it is", name, after-failures, h.searching())
+		}
 	}
 }

@@ -139,7 +139,7 @@ func (h *hunt) panicked(now time.Time, turn api.JobID, what string) (found []ite
 	case h.control:
 		progress = h.controlPanicked(now)
 		return nil, progress
-	case turn != "" && h.inSession(turn) && len(h.suspects) < maxSuspects && !h.misled:
+	case h.inSession(turn) && len(h.suspects) < maxSuspects && !h.misled:
 		h.suspects = append(h.suspects, suspect)
 		h.hold(suspect, now, 0)
 		h.drop(func(it item) bool { return it == suspect })
@@ -232,7 +232,6 @@ func (h *hunt) groupPanicked(now time.Time) (found []item) {
 	case group[0] != h.doubted:
 		h.doubted = group[0]
 	default:
-		h.doubted = item{}
 		h.groups = h.groups[:last]
 		h.hold(group[0], now, 0)
 		return append(group[:1:1], h.holdRest(group[0].family(), now)...)

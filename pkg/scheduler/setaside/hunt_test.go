@@ -189,6 +189,12 @@ func of(namespace string, jobs map[api.JobID]*api.JobInfo) (some []api.JobID) {
 // poisoned runs a cycle of a snapshot in which all gangs of the first tenant are culprits, but those that are mended. It
 // says which culprits and innocents were in the session, and whether it panicked.
 func poisoned(h *hunt, snapshot *api.ClusterInfo, now time.Time, turns bool, mended ...api.JobID) (culprits, innocents []api.JobID, panics bool) {
+	culprits, innocents, _, panics = poisonedAnd(h, snapshot, now, turns, mended...)
+	return culprits, innocents, panics
+}
+
+// poisonedAnd returns, too, what is found guilty.
+func poisonedAnd(h *hunt, snapshot *api.ClusterInfo, now time.Time, turns bool, mended ...api.JobID) (culprits, innocents []api.JobID, found []item, panics bool) {
 	h.leaveOut(snapshot, now)
 	culprits, innocents = of("culprits", snapshot.Jobs), of("innocents", snapshot.Jobs)
 	for _, id := range culprits {
@@ -197,12 +203,12 @@ func poisoned(h *hunt, snapshot *api.ClusterInfo, now time.Time, turns bool, men
 			if turns {
 				turn = id
 			}
-			h.panicked(now, turn, "oh no")
-			return culprits, innocents, true
+			found, _ = h.panicked(now, turn, "oh no")
+			return culprits, innocents, found, true
 		}
 	}
-	h.succeeded()
-	return culprits, innocents, false
+	found, _ = h.succeeded()
+	return culprits, innocents, found, false
 }
 
 // TestAThousandCulpritsOfANamespaceAreSetAsideTogether, and nobody of another one with them.
@@ -217,14 +223,17 @@ func TestAThousandCulpritsOfANamespaceAreSetAsideTogether(t *testing.T) {
 		"during nobody's turn, with more that come all the time": {arrives: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, now := newHunt(), time.Unix(0, 0)
+			h, now, reported := newHunt(), time.Unix(0, 0), map[item]bool{}
 			for cycle := range 30 {
 				n := 1000
 				if tt.arrives {
 					n += cycle
 				}
-				_, innocents, panics := poisoned(h, tenants(n, 10), now, tt.turns)
+				_, innocents, found, panics := poisonedAnd(h, tenants(n, 10), now, tt.turns)
 				now = now.Add(10 * time.Millisecond)
+				for _, it := range found {
+					reported[it] = true
+				}
 				if slices.ContainsFunc(h.groups, func(group []item) bool { return len(group) == 0 }) {
 					t.Fatal("a group without items is to be tried")
 				}
@@ -237,6 +246,9 @@ func TestAThousandCulpritsOfANamespaceAreSetAsideTogether(t *testing.T) {
 						if strings.Contains(held.message, fmt.Sprintf("%d of its namespace did this", maxCulprits)) {
 							together++
 						}
+					}
+					if diff := cmp.Diff(names(h.held), names(reported)); diff != "" {
+						t.Errorf("gangs that are held (-) and reported (+):\n%s", diff)
 					}
 					if together == 0 {
 						t.Errorf("no gang is held because of %d others of its namespace", maxCulprits)

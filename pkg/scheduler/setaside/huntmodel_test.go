@@ -123,7 +123,7 @@ func (w *huntWorld) blind(h *hunt, session *api.ClusterInfo) map[api.JobID]bool 
 	return blind
 }
 
-func (w *huntWorld) cycle(t *testing.T, h *hunt, now time.Time) (complete bool) {
+func (w *huntWorld) cycle(t *testing.T, h *hunt, now time.Time, guilty map[item]bool) (complete bool) {
 	session := w.snapshot()
 	paused := h.leaveOut(session, now)
 	if blind := w.blind(h, session); len(blind)+len(paused) > 0 {
@@ -135,10 +135,19 @@ func (w *huntWorld) cycle(t *testing.T, h *hunt, now time.Time) (complete bool) 
 		t.Fatal("the session has no root queue")
 	}
 	if turn, panics := w.panics(session); panics {
-		h.panicked(now, turn, "oh no")
+		found, _ := h.panicked(now, turn, "oh no")
+		for _, it := range found {
+			guilty[it] = true
+		}
+		if h.held[item{PodGroup, "ns-0/unknown"}] != nil {
+			t.Fatal("a gang is held that was not in the session")
+		}
 		return false
 	}
-	_, busy := h.succeeded()
+	found, busy := h.succeeded()
+	for _, it := range found {
+		guilty[it] = true
+	}
 	if busy != (h.searching() || len(h.held) > 0) {
 		t.Fatalf("busy: %t, while %d are held, and a search is on: %t", busy, len(h.held), h.searching())
 	}
@@ -150,9 +159,9 @@ func (w *huntWorld) cycle(t *testing.T, h *hunt, now time.Time) (complete bool) 
 func TestAHuntFindsTheCulpritsAlone(t *testing.T) {
 	for seed := range int64(300) {
 		w, h, now := newHuntWorld(seed), newHunt(), time.Unix(0, 0)
-		cycles := 0
+		cycles, guilty := 0, map[item]bool{}
 		for over := 0; over < 2; now = now.Add(10 * time.Millisecond) { // after a search of nodes gangs are back in the second session
-			if over++; !w.cycle(t, h, now) {
+			if over++; !w.cycle(t, h, now, guilty) {
 				over = 0
 			}
 			if cycles++; cycles > 60 {
@@ -162,10 +171,13 @@ func TestAHuntFindsTheCulpritsAlone(t *testing.T) {
 		if diff := cmp.Diff(names(w.culprits), names(h.held)); diff != "" {
 			t.Fatalf("seed %d: held (-want +got):\n%s", seed, diff)
 		}
+		if diff := cmp.Diff(names(w.culprits), names(guilty)); diff != "" {
+			t.Fatalf("seed %d: reported (-want +got):\n%s", seed, diff)
+		}
 		w.culprits = nil
 		now = now.Add(firstHold)
 		for range 2 * maxCulprits {
-			if !w.cycle(t, h, now) {
+			if !w.cycle(t, h, now, guilty) {
 				t.Fatalf("seed %d: a cycle of mended objects panicked, or begins a search", seed)
 			}
 			now = now.Add(lookPeriod)

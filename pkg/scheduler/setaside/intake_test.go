@@ -55,10 +55,13 @@ func TestWhateverAPodSaysItCanBeReckonedWith(t *testing.T) {
 
 // TestAPodWithoutANodeDoesNotRun, whatever its status says: it would hold resources of its queue.
 func TestAPodWithoutANodeDoesNotRun(t *testing.T) {
-	for node, want := range map[string]v1.PodPhase{"": v1.PodPending, "n": v1.PodRunning} {
-		pod := schedtest.MakePod().Name("p").Node(node).Phase(v1.PodRunning).Obj()
-		if _, err := Trimmed(pod); err != nil || pod.Status.Phase != want {
-			t.Errorf("a pod on node %q is in phase %s (%v), want %s", node, pod.Status.Phase, err, want)
+	for _, c := range []struct {
+		node     string
+		is, want v1.PodPhase
+	}{{"", v1.PodRunning, v1.PodPending}, {"n", v1.PodRunning, v1.PodRunning}, {"", v1.PodSucceeded, v1.PodSucceeded}, {"", v1.PodFailed, v1.PodFailed}} {
+		pod := schedtest.MakePod().Name("p").Node(c.node).Phase(c.is).Obj()
+		if _, err := Trimmed(pod); err != nil || pod.Status.Phase != c.want {
+			t.Errorf("a pod on node %q that says %s is in phase %s (%v), want %s", c.node, c.is, pod.Status.Phase, err, c.want)
 		}
 	}
 }
@@ -91,6 +94,7 @@ func TestTermsOfPodsOnNodesAreBounded(t *testing.T) {
 		"of one kind":              {node: "n", has: counts{8000, 0, 0, 0}, want: counts{100, 0, 0, 0}, requirements: 1},
 		"of all kinds":             {node: "n", has: counts{40, 40, 40, 40}, want: counts{40, 40, 20, 0}, requirements: 1},
 		"of pods' affinity":        {node: "n", has: counts{0, 0, 50, 8000}, want: counts{0, 0, 50, 50}, requirements: 1},
+		"as long as may be":        {node: "n", has: counts{2, 0, 0, 0}, want: counts{2, 0, 0, 0}, requirements: 500},
 		"with long selectors":      {node: "n", has: counts{10, 0, 0, 0}, want: counts{2, 0, 0, 0}, requirements: 500},
 		"one beyond all reason":    {node: "n", has: counts{1, 0, 0, 0}, requirements: 1001},
 		"a pod that waits is told": {has: counts{8000, 0, 0, 0}, want: counts{8000, 0, 0, 0}, requirements: 1},
@@ -116,6 +120,9 @@ func TestTermsOfPodsOnNodesAreBounded(t *testing.T) {
 			if diff := cmp.Diff(tt.want, of(pod.Spec.Affinity)); diff != "" {
 				t.Errorf("terms (-want +got):\n%s", diff)
 			}
+			if copied := pod.Spec.Affinity != shared; copied == (tt.has == tt.want) {
+				t.Errorf("the affinity is copied: %t", copied)
+			}
 			if diff := cmp.Diff(tt.has, of(shared)); diff != "" {
 				t.Errorf("the affinity that others share was changed (-want +got):\n%s", diff)
 			}
@@ -123,19 +130,20 @@ func TestTermsOfPodsOnNodesAreBounded(t *testing.T) {
 	}
 }
 
-// TestATermThatIsTooLargeLeavesRoomForOthers: it is left out alone, whatever stands behind it.
+// TestATermThatIsTooLargeLeavesRoomForOthers: it is left out alone, whatever stands behind it, for pods' affinity and for all kinds alone.
 func TestATermThatIsTooLargeLeavesRoomForOthers(t *testing.T) {
 	list := make([]v1.PodAffinityTerm, 3)
-	for i, values := range []int{1, mostValues, 1} {
+	for i, values := range []int{1, mostValues, mostValues - 1} {
 		list[i].TopologyKey = fmt.Sprint(i)
 		list[i].Namespaces = make([]string, values)
 	}
-	kept := withinTerms(&v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: list}})
-	var keys []string
-	for _, term := range kept.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
-		keys = append(keys, term.TopologyKey)
+	anti := withinTerms(&v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: list}})
+	with := withinTerms(&v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: list}})
+	want := []v1.PodAffinityTerm{list[0], list[2]}
+	if diff := cmp.Diff(&v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: want}}, anti); diff != "" {
+		t.Errorf("anti-affinity (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"0", "2"}, keys); diff != "" {
-		t.Errorf("terms (-want +got):\n%s", diff)
+	if diff := cmp.Diff(&v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: want}}, with); diff != "" {
+		t.Errorf("affinity (-want +got):\n%s", diff)
 	}
 }

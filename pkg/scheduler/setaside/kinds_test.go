@@ -24,8 +24,15 @@ import (
 func kindsWorld(named int) *api.ClusterInfo {
 	snapshot := &api.ClusterInfo{Jobs: map[api.JobID]*api.JobInfo{}, Nodes: map[string]*api.NodeInfo{}, Queues: map[api.QueueID]*api.QueueInfo{}}
 	snapshot.Nodes["n"] = api.NewNodeInfo(schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "8", "nvidia.com/gpu": "8"}).Obj())
+	broken := schedtest.MakeNode().Name("broken").Capacity(schedtest.Resources{"cpu": "8", "example.com/broken": "8"}).Obj()
+	delete(broken.Status.Allocatable, "example.com/broken")
+	ours := schedtest.MakeNode().Name("ours").Capacity(schedtest.Resources{"cpu": "8", "example.com/ours": "8"}).Obj()
+	delete(ours.Status.Capacity, "example.com/ours")
+	snapshot.Nodes["broken"], snapshot.Nodes["ours"] = api.NewNodeInfo(broken), api.NewNodeInfo(ours)
 	queue := &scheduling.Queue{}
 	queue.Spec.Capability = v1.ResourceList{"example.com/to-come": resource.MustParse("8")}
+	queue.Spec.Deserved = v1.ResourceList{"example.com/deserved": resource.MustParse("8")}
+	queue.Spec.Guarantee.Resource = v1.ResourceList{"example.com/guaranteed": resource.MustParse("8")}
 	snapshot.Queues["q"] = api.NewQueueInfo(queue)
 	var names []string
 	for i := range named {
@@ -63,6 +70,10 @@ func TestKindsThatNobodyHasAreBoundedInAll(t *testing.T) {
 		"beyond, what others ask for too":             {named: mostUnknown, asks: []string{"example.com/k-007"}},
 		"beyond, what a node has":                     {named: mostUnknown, asks: []string{"nvidia.com/gpu"}},
 		"beyond, what a queue may have":               {named: mostUnknown, asks: []string{"example.com/to-come"}},
+		"beyond, what each node has":                  {named: mostUnknown, asks: []string{"cpu", "memory", "pods"}},
+		"beyond, what nodes have in part":             {named: mostUnknown, asks: []string{"example.com/broken", "example.com/ours"}},
+		"beyond, what a queue deserves":               {named: mostUnknown, asks: []string{"example.com/deserved"}},
+		"beyond, what a queue is guaranteed":          {named: mostUnknown, asks: []string{"example.com/guaranteed"}},
 		"beyond, what a node has and what it has not": {named: mostUnknown, asks: []string{"example.com/other", "nvidia.com/gpu"}, want: []api.JobID{"young"}},
 		"the old one alone asks for more":             {named: mostUnknown + 1, asks: []string{"example.com/other"}, want: []api.JobID{"old"}},
 	}
@@ -92,6 +103,7 @@ func TestAGangBeyondAllKindsHoldsWhatThereIs(t *testing.T) {
 	job.AddTaskInfo(runs)
 	a := New()
 	a.wrong = unreckonable(snapshot, nil)
+	a.wrong["ns/left-out"] = Verdict{Reason: ObjectTooLarge}
 
 	a.ReckonWithHoldings(snapshot)
 
@@ -99,7 +111,7 @@ func TestAGangBeyondAllKindsHoldsWhatThereIs(t *testing.T) {
 		t.Fatalf("it is not set aside, or left out: %v", a.wrong)
 	}
 	for what, names := range map[string]*api.Resource{"what it holds": job.Allocated, "its minResources": job.GetMinResources(), "all it asks for": job.TotalRequest} {
-		if names.MilliCPU < 2000 || names.ScalarResources["nvidia.com/gpu"] != 4000 {
+		if what == "what it holds" && names.MilliCPU != 2000 || names.MilliCPU < 2000 || names.ScalarResources["nvidia.com/gpu"] != 4000 {
 			t.Errorf("%s is %s, and it holds 2 cpu and 4 nvidia.com/gpu", what, names)
 		}
 		for kind := range names.ScalarResources {
@@ -120,6 +132,24 @@ func TestOnlyGangsThatAreTooLargeCountByWhatTheyHold(t *testing.T) {
 		list := *snapshot.Jobs["old"].PodGroup.Spec.MinResources
 		if got := list["example.com/k-000"]; got.String() != want {
 			t.Errorf("a gang with %s, which holds nothing, asks for %s of the kind that it names, want %s", reason, got.String(), want)
+		}
+	}
+}
+
+// TestTheYoungestGangsAreBeyondAllKinds: of the same age the last by name; gangs that are too large count for none.
+func TestTheYoungestGangsAreBeyondAllKinds(t *testing.T) {
+	for range 5 { // gangs are in no order
+		snapshot := kindsWorld(1)
+		for i, age := range []int64{4, 2, 3, 2, 2, 5} {
+			var names []string
+			for k := range 40 {
+				names = append(names, fmt.Sprintf("example.com/gang-%d-kind-%02d", i, k))
+			}
+			askFor(snapshot, fmt.Sprintf("g%d", i), time.Unix(age, 0), names...)
+		}
+		beyond := slices.Sorted(maps.Keys(beyondKinds(snapshot, map[api.JobID]Verdict{"g1": {Reason: ObjectTooLarge}, "g3": {Reason: InvalidResources}})))
+		if diff := cmp.Diff([]api.JobID{"g0", "g2", "g5"}, beyond); diff != "" {
+			t.Errorf("gangs beyond (-want +got):\n%s", diff)
 		}
 	}
 }

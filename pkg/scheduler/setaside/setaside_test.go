@@ -77,6 +77,7 @@ func TestAsideSaysWhatItDoes(t *testing.T) {
 	}
 	steps := []struct {
 		name     string
+		later    time.Duration
 		panics   bool
 		turn     api.JobID
 		session  []string
@@ -87,7 +88,8 @@ func TestAsideSaysWhatItDoes(t *testing.T) {
 		{name: "quiet", session: []string{"evil", "good", "holds"}, is: quiet},
 		{name: "a panic of its turn", panics: true, turn: "ns/evil", session: []string{"evil", "good", "holds"}, want: outcome{nil, true}, is: holding},
 		{name: "without it", session: []string{"good", "holds"}, want: outcome{[]string{"PodGroup ns/evil"}, true}, is: holding},
-		{name: "again", session: []string{"good", "holds"}, want: outcome{nil, true}, is: holding, forgives: true},
+		{name: "again", session: []string{"good", "holds"}, want: outcome{nil, true}, is: holding},
+		{name: "it comes back", later: firstHold, panics: true, session: []string{"evil", "good", "holds"}, want: outcome{[]string{"PodGroup ns/evil"}, true}, is: holding, forgives: true},
 		{name: "a panic of no turn", panics: true, session: []string{"evil", "good", "holds"}, want: outcome{nil, true}, is: searching()},
 		{name: "without any", want: outcome{nil, true}, is: searching()},
 		{name: "the first half", panics: true, session: []string{"evil"}, want: outcome{nil, true}, is: searching("ns/evil")},
@@ -96,6 +98,7 @@ func TestAsideSaysWhatItDoes(t *testing.T) {
 		{name: "the second half", session: []string{"good", "holds"}, want: outcome{nil, true}, is: holding},
 	}
 	for i, step := range steps {
+		now = now.Add(step.later)
 		session := asideWorld()
 		news := a.TakeFrom(session, nil, now)
 		if (len(news) == 1) != (i == 0) {
@@ -157,4 +160,38 @@ func TestAsideIsAskedWhileSessionsRun(t *testing.T) {
 		}
 	}
 	all.Wait()
+}
+
+// TestEachSuspectIsReported when a session without them succeeds, unless it was deleted meanwhile; a hunt that found none ends.
+func TestEachSuspectIsReported(t *testing.T) {
+	a, now := New(), time.Unix(0, 0)
+	for _, turn := range []api.JobID{"ns/evil", "ns/good", "ns/holds"} {
+		a.TakeFrom(asideWorld(), nil, now)
+		a.Panicked(now, turn, "oh no")
+	}
+	session := asideWorld()
+	delete(session.Jobs, "ns/good")
+	a.TakeFrom(session, nil, now)
+	found, busy := a.Succeeded()
+	var names []string
+	for _, held := range found {
+		names = append(names, held.Name)
+	}
+	if diff := cmp.Diff([]string{"ns/evil", "ns/holds"}, names); diff != "" || !busy {
+		t.Errorf("reported (-want +got), busy: %t:\n%s", busy, diff)
+	}
+	a.Forgive()
+	var another []bool
+	for range 3 {
+		a.TakeFrom(asideWorld(), nil, now)
+		_, more := a.Panicked(now, "", "oh no")
+		another = append(another, more)
+	}
+	if diff := cmp.Diff([]bool{true, true, false}, another); diff != "" {
+		t.Errorf("the hunt goes on (-want +got):\n%s", diff)
+	}
+	a.TakeFrom(asideWorld(), nil, now)
+	if _, busy := a.Succeeded(); busy {
+		t.Error("it is busy when nothing is set aside")
+	}
 }

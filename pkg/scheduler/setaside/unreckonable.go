@@ -113,8 +113,8 @@ func withoutRoot(snapshot *api.ClusterInfo) map[api.QueueID]string {
 }
 
 func holdsResources(job *api.JobInfo) bool {
-	for status, tasks := range job.TaskStatusIndex {
-		if api.AllocatedStatus(status) && len(tasks) > 0 {
+	for status := range job.TaskStatusIndex {
+		if api.AllocatedStatus(status) {
 			return true
 		}
 	}
