@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling/gather"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// networkWith has the nodes of the tree, and the gangs that are to be gathered.
+func networkWith(asking map[api.JobID]*gathered) *network {
+	layers, err := layersOf(spines)
+	if err != nil {
+		panic(err)
+	}
+	n := &network{
+		Session: &framework.Session{Session: &vcframework.Session{Jobs: map[api.JobID]*api.JobInfo{}}},
+		layers:  layers, domains: map[string][]string{}, asking: asking, company: map[string]map[string]int{},
+	}
+	for _, node := range tree() {
+		n.domains[node.Name] = domainsOf(layers, node)
+		n.NodeList = append(n.NodeList, api.NewNodeInfo(node))
+	}
+	for uid := range asking {
+		n.Jobs[uid] = api.NewJobInfo(uid)
+		n.Jobs[uid].Namespace = "ns"
+	}
+	return n
+}
+
+// memberOn is a member of the gang on the node, whose pod names the selector.
+func memberOn(uid api.JobID, index int, status api.TaskStatus, node, selector string) *api.TaskInfo {
+	pod := schedtest.MakePod().Name(fmt.Sprintf("p-%d", index)).Obj()
+	if selector != "" {
+		pod.Annotations = map[string]string{gangs.TopologySelectorAnnotation: selector}
+	}
+	task := api.NewTaskInfo(pod)
+	task.Job, task.Status, task.NodeName = uid, status, node
+	return task
+}
+
+// TestHomesOfGangs: where most members are that hold a node, then the first by path; until members come or go.
+func TestHomesOfGangs(t *testing.T) {
+	type on struct {
+		node   string
+		status api.TaskStatus
+	}
+	for name, tt := range map[string]struct {
+		must    int
+		members []on
+		want    string
+		domains []string
+	}{
+		"no members":        {2, nil, "", []string{"Block s1/b1: a1 a2", "Block s1/b2: b1x b2x", "Block s2/b3: c1 c2"}},
+		"one":               {2, []on{{"b1x", api.Running}}, "s1/b2", []string{"Block s1/b2: b1x b2x"}},
+		"most":              {2, []on{{"a1", api.Running}, {"c1", api.Bound}, {"c2", api.Binding}}, "s2/b3", []string{"Block s2/b3: c1 c2"}},
+		"as many":           {2, []on{{"c1", api.Allocated}, {"b1x", api.Pipelined}}, "s1/b2", []string{"Block s1/b2: b1x b2x"}},
+		"others hold none":  {2, []on{{"a1", api.Running}, {"c1", api.Releasing}, {"c2", api.Succeeded}, {"c1", api.Pending}}, "s1/b1", []string{"Block s1/b1: a1 a2"}},
+		"on unknown nodes":  {2, []on{{"x1", api.Running}, {"x2", api.Running}, {"a1", api.Running}}, "s1/b1", []string{"Block s1/b1: a1 a2"}},
+		"of spines":         {1, []on{{"a1", api.Running}, {"b1x", api.Running}, {"c1", api.Running}}, "s1", []string{"Spine s1: a1 a2 b1x b2x"}},
+		"of nodes":          {3, []on{{"a1", api.Running}, {"c2", api.Running}, {"c2", api.Running}}, "s2/b3/c2", []string{"NodeTopologyLayer s2/b3/c2: c2"}},
+		"nowhere it must":   {0, []on{{"a1", api.Running}}, "", nil},
+		"as many, by spine": {2, []on{{"c1", api.Running}, {"a1", api.Running}}, "s1/b1", []string{"Block s1/b1: a1 a2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 5 { // members are in no order
+				rules := []gather.Layer{{Name: clusterLayer}, {Name: "Spine"}, {Name: "Block"}, {Name: nodeLayer}}
+				a := &gathered{must: tt.must, rules: rules}
+				n := networkWith(map[api.JobID]*gathered{"ns/g": a})
+				job := n.Jobs["ns/g"]
+				for i, m := range tt.members {
+					job.AddTaskInfo(memberOn(job.UID, i, m.status, m.node, ""))
+				}
+				if got := n.home(job, a); got != tt.want {
+					t.Fatalf("home is %q, want %q", got, tt.want)
+				}
+				var domains []string
+				for _, d := range n.domainsFor(job) {
+					domains = append(domains, d.name+": "+strings.Join(d.nodes, " "))
+				}
+				if diff := cmp.Diff(tt.domains, domains); diff != "" {
+					t.Fatalf("domains that it may lie in (-want +got):\n%s", diff)
+				}
+				task := memberOn(job.UID, 9, api.Pending, "", "")
+				for _, node := range n.NodeList {
+					in := tt.want == "" || homeOf(n.domains[node.Name], node.Name, tt.must) == tt.want
+					if err := n.predicate(task, node); (err == nil) != in {
+						t.Errorf("node %s: %v, want it refused: %t", node.Name, err, !in)
+					}
+				}
+				if tt.must == 0 {
+					return
+				}
+				for i := range 5 {
+					job.AddTaskInfo(memberOn(job.UID, 10+i, api.Running, "c1", ""))
+				}
+				if key := n.jobKey(job); key != "ns/g "+tt.want || n.home(job, a) != tt.want {
+					t.Errorf("its key is %q, and its home %q, before it is known that members came", key, n.home(job, a))
+				}
+				n.changed(task, +1)
+				if got, want := n.home(job, a), homeOf([]string{"s2", "b3"}, "c1", tt.must); got != want {
+					t.Errorf("when members have come home is %q, want %q", got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestNodesThatAGatheredGangIsRefused wherever they are, and gangs that are not gathered never.
+func TestNodesThatAGatheredGangIsRefused(t *testing.T) {
+	for name, tt := range map[string]struct {
+		gathered *gathered
+		action   string
+		want     string
+		binds    bool
+	}{
+		"not gathered":                     {nil, "preempt", "", false},
+		"gathered anywhere":                {&gathered{}, "preempt", "", false},
+		"not now":                          {&gathered{err: errors.New("why")}, "allocate", "its gang is not gathered now", true},
+		"by multiples":                     {&gathered{multiple: true}, "allocate", "", false},
+		"by multiples, which preempt does": {&gathered{multiple: true}, "preempt", "its gang is placed by multiples, which no eviction goes by", false},
+		"by multiples, which reclaim does": {&gathered{multiple: true}, "reclaim", "its gang is placed by multiples, which no eviction goes by", false},
+		"in one domain, none by now":       {&gathered{must: 1, rules: make([]gather.Layer, 4)}, "allocate", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := networkWith(map[api.JobID]*gathered{"ns/g": {}})
+			n.asking["ns/g"], n.Action = tt.gathered, tt.action
+			got := ""
+			if err := n.predicate(memberOn("ns/g", 0, api.Pending, "", ""), n.NodeList[0]); err != nil {
+				got = err.Error()
+			}
+			if !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
+				t.Errorf("it is refused for %q, want %q", got, tt.want)
+			}
+			if binds := n.jobKey(n.Jobs["ns/g"]) != ""; binds != tt.binds {
+				t.Errorf("there are nodes that it may not go on: %t, want %t", binds, tt.binds)
+			}
+			if err := n.mistaken(n.Jobs["ns/g"]); (err != nil) != (tt.gathered != nil && tt.gathered.err != nil) {
+				t.Errorf("it is mistaken: %v", err)
+			}
+		})
+	}
+	var none *network
+	if none.jobKey(api.NewJobInfo("ns/g")) != "" || none.mistaken(api.NewJobInfo("ns/g")) != nil || none.domainsFor(api.NewJobInfo("ns/g")) != nil || none.predicate(memberOn("ns/g", 0, api.Pending, "", ""), nil) != nil {
+		t.Error("without a gang that is gathered something is refused")
+	}
+	if networkWith(nil).jobKey(nil) != "" {
+		t.Error("a job that the session does not have has a key")
+	}
+}
+
+// TestCompany: pods of the namespace with the selector that the gang's first pod names, by node, also those placed in the session.
+func TestCompany(t *testing.T) {
+	n := networkWith(map[api.JobID]*gathered{"ns/g": {}, "ns/alone": {}})
+	running := func(index int, node, selector, namespace string) *api.TaskInfo {
+		task := memberOn("ns/runs", index, api.Running, node, selector)
+		task.Namespace = namespace
+		for _, info := range n.NodeList {
+			if info.Name == node {
+				info.Tasks[api.TaskID(fmt.Sprint(node, index))] = task
+			}
+		}
+		return task
+	}
+	for i, selector := range []string{"", "b", "a"} {
+		n.Jobs["ns/g"].AddTaskInfo(memberOn("ns/g", i, api.Pending, "", selector))
+	}
+	if got := selectorOf(n.Jobs["ns/g"]); got != "ns/b" {
+		t.Fatalf("its selector is %q, want that of the first pod that has one", got)
+	}
+	running(1, "a1", "b", "ns")
+	running(2, "a1", "b", "ns")
+	running(3, "a1", "a", "ns")
+	running(4, "c1", "b", "ns")
+	running(5, "c1", "b", "other")
+	running(6, "c1", "", "ns")
+	running(7, "c2", "ns/b", "")
+	wants := func(want map[string]int) {
+		t.Helper()
+		if diff := cmp.Diff(want, n.companyOf(n.Jobs["ns/g"])); diff != "" {
+			t.Errorf("company (-want +got):\n%s", diff)
+		}
+	}
+	wants(map[string]int{"a1": 2, "c1": 1})
+	n.changed(memberOn("ns/x", 8, api.Allocated, "c1", "b"), +1)
+	n.changed(memberOn("ns/x", 8, api.Allocated, "c1", "a"), +1)
+	n.changed(memberOn("ns/x", 9, api.Allocated, "a2", "b"), +1)
+	wants(map[string]int{"a1": 2, "c1": 2, "a2": 1})
+	n.changed(memberOn("ns/x", 8, api.Allocated, "c1", "b"), -1)
+	wants(map[string]int{"a1": 2, "c1": 1, "a2": 1})
+	if company := n.companyOf(n.Jobs["ns/alone"]); company != nil || len(n.company) != 1 {
+		t.Errorf("a gang without a selector has the company %v, and selectors are known of %v", company, n.company)
+	}
+}
+
+// TestWhatIsKnownOfNodes: each has its domains, slots, members that hold it, and company.
+func TestWhatIsKnownOfNodes(t *testing.T) {
+	rules := []gather.Layer{{Name: clusterLayer}, {Name: "Spine"}, {Name: "Block", Must: true}, {Name: nodeLayer}}
+	n := networkWith(map[api.JobID]*gathered{"ns/g": {rules: rules, must: 2}})
+	job := n.Jobs["ns/g"]
+	for i, status := range []api.TaskStatus{api.Running, api.Bound} {
+		job.AddTaskInfo(memberOn(job.UID, i, status, "c1", ""))
+	}
+	for i, status := range []api.TaskStatus{api.Releasing, api.Pending, api.Failed} {
+		job.AddTaskInfo(memberOn(job.UID, 2+i, status, "a1", "s"))
+	}
+	n.company["ns/s"] = map[string]int{"c2": 1}
+	for _, tt := range []struct {
+		slots map[string]int
+		now   int
+		want  []string
+	}{
+		{map[string]int{"a1": 9, "c1": 2, "c2": 2}, 1, []string{"c1 1", "c2 1", "c1 1"}},
+		{map[string]int{"a1": 9, "c1": 1, "c2": 1}, 2, []string{"c1 1, c2 1"}},
+		{map[string]int{"a1": 9, "c1": 1}, 2, nil},
+	} {
+		given, err := n.gathering(job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for plan := range given.On(tt.slots, 9).Plans(tt.now, tt.now) {
+			var shares []string
+			for _, share := range plan {
+				shares = append(shares, fmt.Sprint(share.Node, " ", share.Members))
+			}
+			got = append(got, strings.Join(shares, ", "))
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("plans for %d members on %v (-want +got):\n%s", tt.now, tt.slots, diff)
+		}
+		for range given.On(tt.slots, 9).Plans(tt.now, tt.now) {
+			break // those that follow are not asked for
+		}
+	}
+	if none, err := n.gathering(api.NewJobInfo("ns/other")); none != nil || err != nil {
+		t.Errorf("a gang that is not to be gathered is: %v, %v", none, err)
+	}
+	n.asking["ns/g"].err = errors.New("why")
+	if none, err := n.gathering(job); none != nil || err == nil {
+		t.Errorf("a gang that is mistaken is gathered: %v, %v", none, err)
+	}
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestWhenReservationsExpire: nodes drain for as long as the configuration says, are held for a while then, and for both together at most.
+func TestWhenReservationsExpire(t *testing.T) {
+	const never = -1
+	for name, tt := range map[string]struct {
+		reserved, drained time.Duration
+		want              string
+	}{
+		"they drain":                 {30*time.Minute - 1, never, ""},
+		"they drain for too long":    {30 * time.Minute, never, "their pods did not end within 30m0s"},
+		"they are drained":           {29 * time.Minute, 5*time.Minute - 1, ""},
+		"they are held for too long": {29 * time.Minute, 5 * time.Minute, "they were drained for 5m0s and it was not placed"},
+		"both":                       {35*time.Minute - 1, time.Minute, ""},
+		"both for too long":          {35 * time.Minute, time.Minute, "they were reserved for 35m0s and it was not placed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+				o := w.observe()
+				w.full()
+				w.arrives("big", schedtest.Queue, 2, "4")
+				w.untilReserved("big")
+				if got, want := w.condition("big", Reserved).Message, "it has waited for more than 5m0s: 2 nodes are reserved for it, for at most 35m0s: "+strings.Join(w.reserved(), ", "); got != want {
+					t.Errorf("the condition says %q, want %q", got, want)
+				}
+				now, r := time.Now(), w.plugin.reservations.active[schedtest.Queue]
+				r.since, r.drained = now.Add(-tt.reserved), time.Time{}
+				if tt.drained != never {
+					r.drained = now.Add(-tt.drained)
+				}
+				w.session()
+				if ended := len(w.reserved()) == 0; ended != (tt.want != "") || o.ended[framework.ReservationExpired] != map[bool]int{true: 1}[ended] {
+					t.Fatalf("reserved are %v, and %v have ended", w.reserved(), o.ended)
+				}
+				if tt.want == "" {
+					return
+				}
+				condition := w.condition("big", Reserved)
+				want := "2 nodes are no longer reserved for it, and none before " + clockTime(now.Add(shortestPause)) + ": " + tt.want + ": QueueFull: "
+				if condition.Reason != reservationEnded || !strings.HasPrefix(condition.Message, want) || strings.HasSuffix(condition.Message, ": ") {
+					t.Errorf("the condition is %s: %s, want %s...", condition.Reason, condition.Message, want)
+				}
+				for _, of := range []string{"queue/" + schedtest.Queue, "namespace/" + schedtest.Namespace} {
+					if p := w.plugin.reservations.pauses[of]; p == nil || !p.until.Equal(now.Add(shortestPause)) {
+						t.Errorf("the pause of %s is %v", of, p)
+					}
+				}
+				if retry := w.plugin.reservations.waiting["ns/big"].retry; !retry.until.Equal(now.Add(shortestRetry)) {
+					t.Errorf("the next trial for it is at %s", retry.until)
+				}
+				for i := range 4 {
+					w.remove("full-" + string(rune('0'+i)))
+				}
+				w.pass(2*time.Second, time.Second)
+				if c := w.condition("big", Reserved); !w.runs("big") || c.Type != "" {
+					t.Errorf("the gang runs: %t, and has the condition %v", w.runs("big"), c)
+				}
+			})
+		})
+	}
+}
+
+// TestNodesThatCannotBeReplacedEndTheReservation, and those that can are named.
+func TestNodesThatCannotBeReplacedEndTheReservation(t *testing.T) {
+	for cordoned, want := range map[int]int{1: 2, 3: 0} {
+		in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+			o := w.observe()
+			w.full()
+			w.arrives("big", schedtest.Queue, 2, "4")
+			w.untilReserved("big")
+			before := w.reserved()
+			for i := range cordoned {
+				node := holds("4").Name("n" + string(rune('0'+i))).Obj()
+				node.Spec.Unschedulable = true
+				if err := w.cluster.Cache().AddOrUpdateNode(node); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.pass(time.Minute, 20*time.Second)
+			now := w.reserved()
+			if len(now) != want || cmp.Equal(before, now) {
+				t.Errorf("with %d nodes cordoned reserved are %v, before %v, want %d", cordoned, now, before, want)
+			}
+			if lost := o.ended[framework.ReservationLost]; lost != map[bool]int{true: 1}[want == 0] {
+				t.Errorf("%d reservations have lost their nodes", lost)
+			}
+			if message := w.condition("big", Reserved).Message; want > 0 && !strings.HasSuffix(message, ": "+strings.Join(now, ", ")) {
+				t.Errorf("reserved are %v, and the condition says %s", now, message)
+			}
+		})
+	}
+}
+
+// TestWhatGangsWaitFor: only room counts, and a gang that lacks members, gates or its group begins again.
+func TestWhatGangsWaitFor(t *testing.T) {
+	type clock struct{ LacksRoom, Restarts bool }
+	given := nodes(1, "4")
+	closed := schedtest.MakeQueue().Name("closed").Obj()
+	closed.Status.State = v1beta1.QueueStateClosed
+	given.Queues = []*v1beta1.Queue{closed, schedtest.MakeQueue().Name("full").Capability(cores("1")).Obj()}
+	in(t, given, after5m(50), func(t *testing.T, w *world) {
+		w.arrives("room", schedtest.Queue, 1, "8")
+		w.arrives("full", "full", 1, "2")
+		w.arrives("closed", "closed", 1, "1")
+		w.arrives("few", schedtest.Queue, 2, "8")
+		w.remove("few-1")
+		w.arrives("gated", schedtest.Queue, 1, "8", func(pod *v1.Pod) { pod.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "later"}} })
+		w.pass(3*time.Second, time.Second)
+		got := map[string]clock{}
+		for uid, waits := range w.plugin.reservations.waiting {
+			name := strings.TrimPrefix(string(uid), schedtest.Namespace+"/")
+			restarts := waits.since.Equal(time.Now())
+			if !restarts && time.Since(waits.since) != 2*time.Second {
+				t.Errorf("%s waits since %s", name, time.Since(waits.since))
+			}
+			got[name] = clock{waits.lacksRoom, restarts}
+		}
+		want := map[string]clock{"room": {true, false}, "full": {true, false}, "closed": {false, false}, "few": {false, true}, "gated": {false, true}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("waiting (-want +got):\n%s", diff)
+		}
+		w.remove("room-0")
+		w.session()
+		if w.plugin.reservations.waiting[api.JobID(schedtest.Namespace+"/room")] != nil {
+			t.Error("a gang without members waits")
+		}
+	})
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// wakingHandle is a handle that counts what it is asked for.
+type wakingHandle struct {
+	framework.Handle
+	started int
+	refuses error
+	woken   chan struct{}
+}
+
+func (h *wakingHandle) Wake() { h.woken <- struct{}{} }
+
+func (h *wakingHandle) StartInformers(informers ...cache.SharedIndexInformer) error {
+	h.started++
+	if h.refuses != nil {
+		return h.refuses
+	}
+	return h.Handle.StartInformers(informers...)
+}
+
+// TestTheTopologyIsRead from the API server of the scheduler that asks, once it is there, and has a session open when it comes.
+func TestTheTopologyIsRead(t *testing.T) {
+	handleOf := func(serves bool) *wakingHandle {
+		cluster := sessiontest.New(sessiontest.World{})
+		t.Cleanup(cluster.Close)
+		if serves {
+			cluster.Devices().PutTopology(spines)
+		}
+		return &wakingHandle{Handle: cluster.Handle(), woken: make(chan struct{}, 10)}
+	}
+	known := &topologies{}
+	without := handleOf(false)
+	for range 2 {
+		if found, err := known.of(without); found != nil || err == nil || !strings.Contains(err.Error(), "is not read yet") {
+			t.Errorf("before it is read the topology is %v, %v", found, err)
+		}
+	}
+	serves := handleOf(true)
+	for range 2 {
+		found, err := known.of(serves)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(spines.Spec, found.Spec); diff != "" {
+			t.Errorf("the topology (-want +got):\n%s", diff)
+		}
+	}
+	<-serves.woken
+	if without.started != 1 || serves.started != 1 {
+		t.Errorf("informers were started %d and %d times, want once for each scheduler", without.started, serves.started)
+	}
+	refuses := handleOf(true)
+	refuses.refuses = errors.New("it is shutting down")
+	for range 2 {
+		if found, err := known.of(refuses); found != nil || !errors.Is(err, refuses.refuses) {
+			t.Errorf("where no informer starts the topology is %v, %v", found, err)
+		}
+	}
+	if _, err := known.of(serves); err != nil {
+		t.Errorf("the scheduler that had it has it no longer: %v", err)
+	}
+
+	other := spines.DeepCopy()
+	other.Name = "other"
+	named := handleOf(false)
+	cluster := sessiontest.New(sessiontest.World{})
+	t.Cleanup(cluster.Close)
+	cluster.Devices().PutTopology(other)
+	named.Handle = cluster.Handle()
+	if found, err := known.of(named); found != nil || err == nil || !strings.Contains(err.Error(), "there is no ClusterNetworkTopology default") {
+		t.Errorf("beside a topology of another name it is %v, %v", found, err)
+	}
+}
