@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
@@ -137,7 +136,7 @@ func TestWhichEvictionsAreNoted(t *testing.T) {
 				ssn.Jobs[tt.wants.UID], on = tt.wants, tt.wants
 			}
 			for _, task := range on.Tasks {
-				ssn.Nodes["n"].Tasks[api.PodKey(&v1.Pod{ObjectMeta: task.Pod.ObjectMeta})+api.TaskID(task.UID)] = task.Clone()
+				ssn.Nodes["n"].Tasks[task.UID] = task.Clone()
 			}
 			victim := lends.Tasks["lends0"]
 			victim.NodeName = tt.node
