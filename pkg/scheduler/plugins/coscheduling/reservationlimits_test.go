@@ -297,6 +297,9 @@ func TestReservationsEndWithTheirGangs(t *testing.T) {
 				w.untilReserved("big")
 				change(w)
 				w.pass(2*time.Minute, time.Minute)
+				if c := w.condition("big", Reserved); strings.HasSuffix(c.Message, ": ") {
+					t.Errorf("the condition gives no reason: %s", c.Message)
+				}
 				if len(w.reserved()) > 0 || o.ended[framework.ReservationGone] != 1 || o.reserved != 0 {
 					t.Errorf("reserved are %v, and %v have ended", w.reserved(), o.ended)
 				}

@@ -69,8 +69,8 @@ func TestReservedNodesLieInOneGroup(t *testing.T) {
 // TestTrialsOfQueues: all reservations together are within the share of the cluster, and trials are apart.
 func TestTrialsOfQueues(t *testing.T) {
 	given := nodes(6, "4")
-	for _, queue := range []string{"a", "b", "c"} {
-		given.Queues = append(given.Queues, schedtest.MakeQueue().Name(queue).Weight(100).Obj())
+	for queue, weight := range map[string]int32{"a": 200, "b": 200, "c": 500} { // c's share holds its gang
+		given.Queues = append(given.Queues, schedtest.MakeQueue().Name(queue).Weight(weight).Obj())
 	}
 	in(t, given, after5m(50), func(t *testing.T, w *world) {
 		for _, node := range given.Nodes {

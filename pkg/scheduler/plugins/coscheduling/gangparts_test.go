@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/plugins/util"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestAnotherRun: pods that wait are of another run when all that is left of the former one has succeeded.
+func TestAnotherRun(t *testing.T) {
+	yes := true
+	member := func(index int, status api.TaskStatus, owner types.UID) *api.TaskInfo {
+		pod := schedtest.MakePod().Name(fmt.Sprint("p-", index)).Obj()
+		if owner != "" {
+			pod.OwnerReferences = []metav1.OwnerReference{{UID: owner, Controller: &yes}}
+		}
+		task := api.NewTaskInfo(pod)
+		task.Status = status
+		return task
+	}
+	for name, tt := range map[string]struct {
+		members []*api.TaskInfo
+		minimum int32
+		want    bool
+	}{
+		"of another controller":              {[]*api.TaskInfo{member(0, api.Succeeded, "a"), member(1, api.Pending, "b")}, 9, true},
+		"of the same":                        {[]*api.TaskInfo{member(0, api.Succeeded, "a"), member(1, api.Pending, "a")}, 1, false},
+		"one of the same":                    {[]*api.TaskInfo{member(0, api.Succeeded, "a"), member(1, api.Pending, "b"), member(2, api.Pending, "a")}, 1, false},
+		"one without controller":             {[]*api.TaskInfo{member(0, api.Succeeded, "a"), member(1, api.Pending, ""), member(2, api.Pending, "b")}, 3, false},
+		"one without, and enough":            {[]*api.TaskInfo{member(0, api.Succeeded, "a"), member(1, api.Pending, ""), member(2, api.Pending, "b")}, 2, true},
+		"none of the first was owned":        {[]*api.TaskInfo{member(0, api.Succeeded, ""), member(1, api.Pending, "b")}, 9, true},
+		"beside one that runs":               {[]*api.TaskInfo{member(0, api.Succeeded, "a"), member(1, api.Pending, "b"), member(2, api.Running, "b")}, 1, false},
+		"nothing succeeded":                  {[]*api.TaskInfo{member(1, api.Pending, "b")}, 1, false},
+		"nothing waits":                      {[]*api.TaskInfo{member(0, api.Succeeded, "a")}, 1, false},
+		"nothing waits, and nothing need be": {[]*api.TaskInfo{member(0, api.Succeeded, "a")}, 0, true},
+	} {
+		for range 5 { // members are in no order
+			g := &gang{JobInfo: ofSizes(tt.minimum), minimum: tt.minimum}
+			for _, task := range tt.members {
+				g.AddTaskInfo(task)
+			}
+			if got := g.anew(); got != tt.want {
+				t.Errorf("%s: it is another run: %t, want %t", name, got, tt.want)
+			}
+		}
+	}
+}
+
+// TestRolesOfMembersThatDoNotCount: those that hold nodes, or did, are added to the minima of roles.
+func TestRolesOfMembersThatDoNotCount(t *testing.T) {
+	g := &gang{JobInfo: ofSizes(1)}
+	g.TaskMinAvailable = map[string]int32{"a": 1, "b": 2}
+	for i, status := range []api.TaskStatus{api.Running, api.Bound, api.Binding, api.Allocated, api.Succeeded, api.Pending, api.Failed, api.Releasing} {
+		for _, role := range []string{"a", "c"} {
+			task := api.NewTaskInfo(schedtest.MakePod().Name(fmt.Sprint(role, i)).Obj())
+			task.Status, task.TaskRole = status, role
+			g.AddTaskInfo(task)
+		}
+	}
+	g.addRoles()
+	if diff := cmp.Diff(map[string]int32{"a": 6, "b": 2}, g.TaskMinAvailable); diff != "" {
+		t.Errorf("minima of roles (-want +got):\n%s", diff)
+	}
+}
+
+// TestWhoseTimeIsLimited: gangs of a group together, those that are satisfied for themselves.
+func TestWhoseTimeIsLimited(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	of := func(uid api.JobID, id string, change ...func(g *gang)) *gang {
+		g := gangIn(api.Pending)
+		g.UID, g.id, g.PodGroup.UID = uid, id, types.UID("group-"+uid)
+		g.PodGroup.Status.Conditions = []scheduling.PodGroupCondition{{Type: TimeLimit, Reason: "forged"}}
+		for _, c := range change {
+			c(g)
+		}
+		return g
+	}
+	a, b, again := of("ns/a", "group"), of("ns/b", "group"), of("ns/again", "again")
+	done := of("ns/done", "group", func(g *gang) { g.satisfied = true })
+	s := sessionOf(now)
+	s.limits = map[string]*limited{}
+	s.plugin.limits = map[api.JobID]knownLimit{
+		"ns/a":     {uid: "group-ns/a", reason: timedOut, since: now, tries: 2, message: "m"},
+		"ns/again": {uid: "former", reason: timedOut, since: now, tries: 5, message: "m"},
+		"ns/done":  {uid: "group-ns/done", reason: timedOut, since: now, tries: 7, message: "m"},
+	}
+	for _, g := range []*gang{a, b, again, done} {
+		s.limitOf(g)
+	}
+	type state struct {
+		Gangs int
+		Tries int
+	}
+	got := map[string]state{}
+	for id, l := range s.limits {
+		got[id] = state{len(l.gangs), l.tries}
+	}
+	if diff := cmp.Diff(map[string]state{"group": {2, 2}, "again": {1, 0}}, got); diff != "" {
+		t.Errorf("groups (-want +got):\n%s", diff)
+	}
+	for g, want := range map[*gang]string{a: timedOut, b: "", again: "", done: ""} {
+		reason := ""
+		if c := g.condition(TimeLimit); c != nil {
+			reason = c.Reason
+		}
+		if reason != want || (g.limit != nil) != (want != "") {
+			t.Errorf("gang %s has the condition %q and the limit %v, want %q", g.UID, reason, g.limit, want)
+		}
+	}
+
+	l := s.limits["group"]
+	a.limit, b.limit = &knownLimit{reason: letIn}, &knownLimit{reason: letIn}
+	s.setCondition(b, TimeLimit, letIn, "m")
+	runs := api.NewTaskInfo(schedtest.MakePod().Name("runs").Node("n").Phase(v1.PodRunning).Obj())
+	b.AddTaskInfo(runs)
+	if next := s.limitWait(l, now); !next.IsZero() || a.limit != nil || b.limit != nil || a.hasCondition(TimeLimit) || b.hasCondition(TimeLimit) {
+		t.Errorf("when a member of the group runs its time is up at %s, and the limits are %v and %v", next, a.limit, b.limit)
+	}
+}
+
+// TestWhatIsAskedOfOthers: of what is no gang, or has no settings, the plugin says nothing.
+func TestWhatIsAskedOfOthers(t *testing.T) {
+	s := sessionOf(time.Now())
+	s.gangs = map[api.JobID]*gang{}
+	for name, waits := range map[api.JobID]*api.ValidateResult{"ns/free": nil, "ns/back": {Reason: timedOut}, "ns/group": {Reason: framework.WaitingForGroup}} {
+		s.gangs[name] = &gang{JobInfo: api.NewJobInfo(name), waits: waits}
+	}
+	for _, tt := range []struct {
+		obj   any
+		waits bool
+		enter int
+	}{
+		{"no gang", false, util.Abstain},
+		{api.NewJobInfo("ns/other"), false, util.Abstain},
+		{api.NewJobInfo("ns/free"), false, util.Abstain},
+		{api.NewJobInfo("ns/back"), true, util.Reject},
+		{api.NewJobInfo("ns/group"), true, util.Abstain},
+	} {
+		if verdict := s.valid(tt.obj); (verdict != nil) != tt.waits {
+			t.Errorf("%v: the verdict is %v, want one: %t", tt.obj, verdict, tt.waits)
+		}
+		if enter := s.mayEnter(tt.obj); enter != tt.enter {
+			t.Errorf("%v: whether it may be let in: %d, want %d", tt.obj, enter, tt.enter)
+		}
+		if job, is := tt.obj.(*api.JobInfo); is && s.unit(job) != nil {
+			t.Errorf("%s has a unit", job.UID)
+		}
+	}
+	if waitsForNodes(nil) || !waitsForNodes(gangIn(api.Pending).JobInfo) || waitsForNodes(gangIn(api.Pending, api.Allocated).JobInfo) {
+		t.Error("a gang waits for nodes while no member is placed in the session, and no other does")
+	}
+	s.plugin.reservations.active["q"] = &reservation{gang: "ns/a", queue: "q"}
+	if s.plugin.terms.after = 0; s.keepReserved() != nil {
+		t.Error("nodes are kept where nothing is reserved")
+	}
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling/gather"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+)
+
+// TestArgumentsOfReservations: each is read, and refused beyond its bounds.
+func TestArgumentsOfReservations(t *testing.T) {
+	defaults := reservationTerms{drain: 30 * time.Minute, percent: 10}
+	for name, tt := range map[string]struct {
+		args framework.Arguments
+		want reservationTerms
+		err  string
+	}{
+		"none":                {nil, defaults, ""},
+		"all":                 {framework.Arguments{argStarves: "5m", argDrain: "0s", argPercent: 100}, reservationTerms{5 * time.Minute, 0, 100}, ""},
+		"one percent":         {framework.Arguments{argPercent: 1}, reservationTerms{drain: 30 * time.Minute, percent: 1}, ""},
+		"none of the cluster": {framework.Arguments{argPercent: 0}, reservationTerms{}, "reservedPercent: found 0, want a percentage from 1 to 100"},
+		"more than all":       {framework.Arguments{argPercent: 101}, reservationTerms{}, "reservedPercent: found 101, want a percentage from 1 to 100"},
+		"a negative wait":     {framework.Arguments{argStarves: "-1s"}, reservationTerms{}, `starvationAfter: found "-1s", want a duration such as 30m`},
+		"no duration":         {framework.Arguments{argDrain: "1y"}, reservationTerms{}, `drainTimeout: found "1y", want a duration such as 30m`},
+	} {
+		got, err := loadReservations(tt.args)
+		if tt.err != "" {
+			for _, err := range []error{err, Spec().Validate(tt.args), errOf(newPlugin(tt.args, nil, nil, nil))} {
+				if err == nil || err.Error() != tt.err {
+					t.Errorf("%s: %v, want %s", name, err, tt.err)
+				}
+			}
+			continue
+		}
+		if err != nil || got != tt.want || Spec().Validate(tt.args) != nil {
+			t.Errorf("%s: %v, %v, want %v", name, got, err, tt.want)
+		}
+	}
+	if err := errOf(newPlugin(framework.Arguments{argTimeout: "0s"}, nil, nil, nil)); err == nil {
+		t.Error("a plugin is built with a waiting time of 0")
+	}
+	cluster := sessiontest.New(sessiontest.World{})
+	defer cluster.Close()
+	made, err := newPlugin(nil, cluster.Handle(), nil, &memory{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.(*plugin).Close() // without a session
+}
+
+func errOf(_ framework.Plugin, err error) error { return err }
+
+// TestSettingsAreReadOnce for each version of a PodGroup, and again for one without version.
+func TestSettingsAreReadOnce(t *testing.T) {
+	for name, tt := range map[string]struct {
+		uid     types.UID
+		version string
+		known   *reading
+		cached  bool
+	}{
+		"the same":             {"u", "1", &reading{uid: "u", version: "1", id: "known"}, true},
+		"another version":      {"u", "2", &reading{uid: "u", version: "1", id: "known"}, false},
+		"another of the name":  {"v", "1", &reading{uid: "u", version: "1", id: "known"}, false},
+		"without a version":    {"u", "", &reading{uid: "u", id: "known"}, false},
+		"for the first time":   {"u", "1", nil, false},
+		"without UID and that": {"", "", nil, false},
+	} {
+		p := &plugin{known: map[api.JobID]reading{}}
+		job := api.NewJobInfo("ns/g")
+		job.Namespace, job.Name, job.PodGroup = "ns", "g", &api.PodGroup{}
+		job.PodGroup.UID, job.PodGroup.ResourceVersion = tt.uid, tt.version
+		if tt.known != nil {
+			p.known[job.UID] = *tt.known
+		}
+		if read := p.read(job); (read.id == "known") != tt.cached || !tt.cached && (read.id != "ns/g" || read.uid != tt.uid || read.version != tt.version) {
+			t.Errorf("%s: it is %v, want what is known: %t", name, read, tt.cached)
+		}
+	}
+}
+
+// TestConditions: one of each type, which others do not change, and which is news when it says something else.
+func TestConditions(t *testing.T) {
+	s := sessionOf(time.Now())
+	s.UID = "session"
+	before := scheduling.PodGroupCondition{Type: "Other", Status: v1.ConditionTrue, Reason: "r", Message: "m", TransitionID: "before"}
+	for name, tt := range map[string]struct {
+		has             []scheduling.PodGroupCondition
+		kind            scheduling.PodGroupConditionType
+		reason, message string
+		news            bool
+		want            string
+	}{
+		"the first":       {nil, "Mine", "r", "m", true, "Mine r m session"},
+		"another":         {[]scheduling.PodGroupCondition{before}, "Mine", "r", "m", true, "Other r m before, Mine r m session"},
+		"the same":        {[]scheduling.PodGroupCondition{before}, "Other", "r", "m", false, "Other r m before"},
+		"another reason":  {[]scheduling.PodGroupCondition{before, {Type: "Last"}}, "Other", "s", "m", true, "Other s m session, Last   "},
+		"another message": {[]scheduling.PodGroupCondition{{Type: "First"}, before}, "Other", "r", "n", true, "First   , Other r n session"},
+	} {
+		g := &gang{JobInfo: ofSizes(1)}
+		g.PodGroup.Status.Conditions = tt.has
+		news := s.setCondition(g, tt.kind, tt.reason, tt.message)
+		var got []string
+		for _, c := range g.PodGroup.Status.Conditions {
+			got = append(got, fmt.Sprint(c.Type, " ", c.Reason, " ", c.Message, " ", c.TransitionID))
+		}
+		if strings.Join(got, ", ") != tt.want || news != tt.news || g.condition(tt.kind).Status != v1.ConditionTrue {
+			t.Errorf("%s: it is news: %t, and the conditions are %q, want %t and %q", name, news, strings.Join(got, ", "), tt.news, tt.want)
+		}
+		if g.dropCondition(tt.kind); g.hasCondition(tt.kind) || len(g.PodGroup.Status.Conditions) != len(got)-1 {
+			t.Errorf("%s: when it is dropped the conditions are %v", name, g.PodGroup.Status.Conditions)
+		}
+	}
+}
+
+// TestWhatGangsAskOfTheNetwork: rules of layers that exist are promised, and what cannot be is a mistake, or keeps the gang from being placed.
+func TestWhatGangsAskOfTheNetwork(t *testing.T) {
+	type asked struct {
+		Rules    []gather.Layer
+		Must     int
+		Multiple bool
+		Err      string
+		Mistakes []string
+	}
+	plain := func(change ...func(rules []gather.Layer)) []gather.Layer {
+		rules := []gather.Layer{{Name: clusterLayer}, {Name: "Spine"}, {Name: "Block"}, {Name: nodeLayer}}
+		for _, c := range change {
+			c(rules)
+		}
+		return rules
+	}
+	must := func(i int) func([]gather.Layer) {
+		return func(rules []gather.Layer) { rules[i].Must, rules[i].Multiple = true, 1 }
+	}
+	for name, tt := range map[string]struct {
+		rules  []gangs.GatherRule
+		unread error
+		change func(g *gang)
+		want   asked
+	}{
+		"one": {rules: []gangs.GatherRule{{Layer: "Block", Must: true, Multiple: 1}}, want: asked{Rules: plain(must(2)), Must: 2}},
+		"the narrowest of two": {rules: []gangs.GatherRule{{Layer: "Block", Must: true, Multiple: 1}, {Layer: "Spine", Must: true, Multiple: 1}},
+			want: asked{Rules: plain(must(1), must(2)), Must: 2}},
+		"the cluster": {rules: []gangs.GatherRule{{Layer: clusterLayer, Must: true, Multiple: 1}}, want: asked{Rules: plain(must(0))}},
+		"a node":      {rules: []gangs.GatherRule{{Layer: nodeLayer, Must: true, Multiple: 1}}, want: asked{Rules: plain(must(3)), Must: 3}},
+		"multiples, and others of none": {rules: []gangs.GatherRule{{Layer: "Block", Prefer: true, Multiple: 2}, {Layer: "Spine", Prefer: true, Multiple: 1}},
+			want: asked{Rules: plain(func(rules []gather.Layer) {
+				rules[1].Prefer, rules[1].Multiple, rules[2].Prefer, rules[2].Multiple = true, 1, true, 2
+			}), Multiple: true}},
+		"a preferred layer that does not exist": {rules: []gangs.GatherRule{{Layer: "Row", Prefer: true, Multiple: 1}}, want: asked{Rules: plain(),
+			Mistakes: []string{gangs.TopologyAnnotation + ": found \"layer Row\", want one of " + clusterLayer + ", Spine, Block, " + nodeLayer + "; taken instead: nothing of the rule"}}},
+		"a required one": {rules: []gangs.GatherRule{{Layer: "Row", Must: true, Multiple: 1}},
+			want: asked{Rules: plain(), Err: "asks for layer \"Row\", and there are " + clusterLayer + ", Spine, Block"}},
+		"multiples of one": {rules: []gangs.GatherRule{{Layer: "Row", Prefer: true, Multiple: 2}},
+			want: asked{Rules: plain(), Err: "asks for layer \"Row\""}},
+		"no layers are read": {rules: []gangs.GatherRule{{Layer: "Row", Must: true, Multiple: 1}}, unread: errors.New("not yet"),
+			want: asked{Rules: plain(), Err: "it is to be gathered by layer \"Row\": not yet"}},
+		"beside a hard topology": {rules: []gangs.GatherRule{{Layer: "Block", Must: true, Multiple: 1}},
+			change: func(g *gang) {
+				tier := 1
+				g.PodGroup.Spec.NetworkTopology = &scheduling.NetworkTopologySpec{Mode: scheduling.HardNetworkTopologyMode, HighestTierAllowed: &tier}
+			},
+			want: asked{Rules: plain(must(2)), Must: 2, Err: "cannot be had together with spec.networkTopology of mode hard"}},
+		"beside sub-groups": {rules: []gangs.GatherRule{{Layer: "Block", Must: true, Multiple: 1}},
+			change: func(g *gang) { g.PodGroup.Spec.SubGroupPolicy = []scheduling.SubGroupPolicySpec{{Name: "a"}} },
+			want:   asked{Rules: plain(must(2)), Must: 2, Err: "or with sub-groups"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := networkWith(nil)
+			n.unread = tt.unread
+			g := &gang{JobInfo: ofSizes(1)}
+			g.Gather = tt.rules
+			if tt.change != nil {
+				tt.change(g)
+				g.SetPodGroup(g.PodGroup)
+			}
+			a := n.request(g)
+			got := asked{Rules: a.rules, Must: a.must, Multiple: a.multiple}
+			if a.err != nil && tt.want.Err != "" && strings.Contains(a.err.Error(), tt.want.Err) {
+				got.Err = tt.want.Err
+			} else if a.err != nil {
+				got.Err = a.err.Error()
+			}
+			for _, m := range g.mistakes {
+				got.Mistakes = append(got.Mistakes, m.String())
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("it asks (-want +got):\n%s", diff)
+			}
+			if binds := a.binds(); binds != (tt.want.Must > 0 || tt.want.Err != "") {
+				t.Errorf("there are nodes that it may not go on: %t", binds)
+			}
+		})
+	}
+}
+
+// TestPartsOfDomains: those that have nodes of the group.
+func TestPartsOfDomains(t *testing.T) {
+	group := &topology.Group{Name: "g", Parent: &topology.Group{Name: "p"}, Nodes: []string{"a", "b", "c"}}
+	got := within(group, []place{{"x", []string{"b", "d", "a"}}, {"y", []string{"d"}}, {"z", []string{"c"}}})
+	var texts []string
+	for _, p := range got {
+		texts = append(texts, p.name+": "+strings.Join(p.nodes, " "))
+	}
+	if diff := cmp.Diff([]string{"p/g, x: b a", "p/g, z: c"}, texts); diff != "" {
+		t.Errorf("places (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling/gather"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// TestWhyNoNodesAreReserved is reported on the gang.
+func TestWhyNoNodesAreReserved(t *testing.T) {
+	for name, tt := range map[string]struct {
+		percent int
+		cpu     string
+		group   func(*schedtest.PodGroupBuilder)
+		want    string
+	}{
+		"more than may be reserved":  {percent: 25, cpu: "4", want: "it needs more than 25% of the cluster, which is the most that is reserved (reservedPercent)"},
+		"more than a node has":       {percent: 100, cpu: "5", want: "2 of its members find no node that would take them if drained, or its queue does not admit them"},
+		"more than its members":      {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(cores("9")) }, want: "its minResources ask for more cpu than the members that its minimum needs"},
+		"as much as its members":     {percent: 50, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(cores("8")) }},
+		"more than its queue admits": {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.Queue("small") }, want: "queue small, or one that it is in, never admits what its minimum needs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			given := nodes(4, "4")
+			given.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("small").Capability(cores("7")).Obj()}
+			in(t, given, after5m(tt.percent), func(t *testing.T, w *world) {
+				w.full()
+				group := schedtest.MakePodGroup().Name("big").MinMember(2)
+				if tt.group != nil {
+					tt.group(group)
+				}
+				made := group.Obj()
+				made.CreationTimestamp = metav1.Now()
+				w.cluster.Cache().AddPodGroupV1beta1(made)
+				w.add(members(schedtest.MakePod().Req(cores(tt.cpu)), "big", 2)...)
+				w.pass(8*time.Minute, time.Minute)
+				got := w.condition("big", Reserved)
+				if tt.want == "" {
+					if len(w.reserved()) != 2 {
+						t.Errorf("reserved are %v: %s", w.reserved(), got.Message)
+					}
+					return
+				}
+				if want := "no nodes are reserved for it: " + tt.want; got.Reason != noNodesReserved || got.Message != want {
+					t.Errorf("the condition is %s: %s, want %s", got.Reason, got.Message, want)
+				}
+			})
+		})
+	}
+}
+
+// TestSmallMembersFillTheNodesOfLargeOnes: that a member of one size finds no room on a node says nothing of another size.
+func TestSmallMembersFillTheNodesOfLargeOnes(t *testing.T) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+		w.full()
+		sizes := map[string]string{"big-0": "2", "big-1": "1", "big-2": "3", "big-3": "2"}
+		w.arrives("big", schedtest.Queue, 4, "1", func(pod *v1.Pod) { pod.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = *cpus(sizes[pod.Name]) })
+		w.pass(8*time.Minute, time.Minute)
+		if len(w.reserved()) != 2 {
+			t.Errorf("reserved are %v, want two nodes: %s", w.reserved(), w.condition("big", Reserved).Message)
+		}
+	})
+}
+
+// TestPlacesOfReservations: the domains that a gang may be gathered in, within the groups that it must lie in, or those that it prefers and
+// then all nodes.
+func TestPlacesOfReservations(t *testing.T) {
+	given := sessiontest.World{Nodes: tree()}
+	for i, node := range given.Nodes {
+		node.Labels["group"] = []string{"g1", "g1", "g2", "g2", "g2", "g3"}[i]
+	}
+	conf := after5m(100) + "  - name: ibcluster\n    arguments: {ibcluster.levels: [group]}\n"
+	groups := []string{"g1: a1 a2", "g2: b1x b2x c1", "g3: c2"}
+	all := ": a1 a2 b1x b2x c1 c2"
+	for name, tt := range map[string]struct {
+		mode string
+		must int
+		err  error
+		want []string
+	}{
+		"anywhere":                     {want: []string{all}},
+		"preferred groups":             {mode: "preferred", want: append(slices.Clone(groups), all)},
+		"required groups":              {mode: "required", want: groups},
+		"domains":                      {must: 2, want: []string{"Block s1/b1: a1 a2", "Block s1/b2: b1x b2x", "Block s2/b3: c1 c2"}},
+		"domains, and groups it likes": {mode: "preferred", must: 1, want: []string{"Spine s1: a1 a2 b1x b2x", "Spine s2: c1 c2"}},
+		"domains in groups": {mode: "required", must: 1,
+			want: []string{"g1, Spine s1: a1 a2", "g2, Spine s1: b1x b2x", "g2, Spine s2: c1", "g3, Spine s2: c2"}},
+		"not gathered now": {mode: "required", must: 1, err: errors.New("why")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, given, conf, func(t *testing.T, w *world) {
+				group := schedtest.MakePodGroup().Name("big").MinMember(2)
+				if tt.mode != "" {
+					group.Annotation(ibcluster.ModeAnnotation, tt.mode)
+				}
+				w.cluster.Cache().AddPodGroupV1beta1(group.Obj())
+				w.add(members(schedtest.MakePod().Req(cores("100")), "big", 2)...)
+				w.session(func(ssn *sessiontest.Session) {
+					s, job := w.plugin.session, ssn.Jobs["ns/big"]
+					if tt.must > 0 {
+						rules := []gather.Layer{{Name: clusterLayer}, {Name: "Spine"}, {Name: "Block"}, {Name: nodeLayer}}
+						s.network = networkWith(map[api.JobID]*gathered{"ns/big": {must: tt.must, rules: rules, err: tt.err}})
+					}
+					places, err := s.places(job)
+					if !errors.Is(err, tt.err) {
+						t.Errorf("the error is %v, want %v", err, tt.err)
+					}
+					if got := s.choose(&reservation{gang: job.UID, queue: job.Queue}, job); tt.err != nil && !errors.Is(got, tt.err) {
+						t.Errorf("nodes are chosen, and the error is %v, want %v", got, tt.err)
+					}
+					var got []string
+					for _, p := range places {
+						slices.Sort(p.nodes)
+						got = append(got, p.name+": "+strings.Join(p.nodes, " "))
+					}
+					if diff := cmp.Diff(tt.want, got); diff != "" {
+						t.Errorf("places (-want +got):\n%s", diff)
+					}
+				})
+			})
+		})
+	}
+}
