@@ -23,6 +23,8 @@ type jobClone struct {
 	statuses int
 	// withinBounds is true if neither its PodGroup nor its pods, as they are, have too much of anything, see WithinBounds.
 	withinBounds bool
+	// version is the generation of the source.
+	version uint64
 }
 
 // subJobClone is a sub-job of the copy, its fields as they were made, and how many statuses its index of tasks has.
@@ -65,6 +67,43 @@ func (j *jobClone) unchanged(source *api.JobInfo, priority int32) bool {
 	c.NodesFitErrors = map[api.TaskID]*api.FitErrors{}
 	c.ScheduleStartTimestamp = metav1.Time{}
 	return true
+}
+
+// pristine reports whether the copy is as it was made, once what sessions write all the time is reset.
+func (j *jobClone) pristine() bool {
+	c, source := j.clone, j.source
+	if !equalJob(c, source) || !j.allocated.is(c.Allocated) || !j.total.is(c.TotalRequest) || !j.pristineTasks() || !j.equalSubJobs() {
+		return false
+	}
+	c.PodGroup.Status = *source.PodGroup.Status.DeepCopy()
+	c.JobFitErrors = source.JobFitErrors
+	c.NodesFitErrors = map[api.TaskID]*api.FitErrors{}
+	c.ScheduleStartTimestamp = metav1.Time{}
+	return true
+}
+
+// pristineTasks compares the tasks. Where a task is in the copy beside its map of tasks, only the numbers are compared: a session moves tasks
+// with the methods of upstream's JobInfo, which keep the maps alike.
+func (j *jobClone) pristineTasks() bool {
+	c := j.clone
+	if len(c.Tasks) != len(j.tasks) || len(c.TaskToSubJob) != len(j.tasks) || len(c.TaskStatusIndex) != j.statuses {
+		return false
+	}
+	for i := range j.tasks {
+		t := &j.tasks[i]
+		if c.Tasks[t.key] != t.clone {
+			return false
+		}
+		if t.status == api.Pending {
+			t.clone.Pod = t.source.Pod // the session had its own
+		}
+		t.clone.LastTransaction = nil
+		t.clone.EvictionOccurred, t.clone.JobAllocatedHyperNode = false, ""
+		if !t.unchanged() {
+			return false
+		}
+	}
+	return entries(c.TaskStatusIndex) == len(j.tasks)
 }
 
 // equalJob compares what stands in both alike, but not tasks and sub-jobs.

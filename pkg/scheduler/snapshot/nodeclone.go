@@ -16,6 +16,10 @@ type nodeClone struct {
 	was   api.NodeInfo
 	sums  [7]*amount
 	tasks []taskClone
+	// version is the generation of the source.
+	version uint64
+	// images is how many images the copy had.
+	images int
 
 	// kube is what Kubernetes' plugins see of the node, and generation the one it had when it was made of this copy: each
 	// change gives it another.
@@ -26,7 +30,7 @@ type nodeClone struct {
 // newNodeClone keeps a copy that was just made. former is the copy before it, if any: what Kubernetes' plugins see of its
 // pods is used again.
 func newNodeClone(source, clone *api.NodeInfo, former *nodeClone) *nodeClone {
-	n := &nodeClone{clone: clone, was: *clone, tasks: make([]taskClone, 0, len(source.Tasks))}
+	n := &nodeClone{clone: clone, was: *clone, images: len(clone.ImageStates), tasks: make([]taskClone, 0, len(source.Tasks))}
 	for i, r := range sumsOf(clone) {
 		n.sums[i] = amountOf(r)
 	}
@@ -56,6 +60,21 @@ func (n *nodeClone) unchanged(source *api.NodeInfo) bool {
 	for i := range n.tasks {
 		t := &n.tasks[i]
 		if source.Tasks[t.key] != t.source || c.Tasks[t.key] != t.clone || !t.unchanged() {
+			return false
+		}
+	}
+	return true
+}
+
+// pristine reports whether the copy is as it was made.
+func (n *nodeClone) pristine() bool {
+	c := n.clone
+	if len(c.Tasks) != len(n.tasks) || len(c.ImageStates) != n.images || !n.equalFields() ||
+		c.BindGeneration != n.was.BindGeneration || c.ResourceUsage != n.was.ResourceUsage {
+		return false
+	}
+	for i := range n.tasks {
+		if t := &n.tasks[i]; c.Tasks[t.key] != t.clone || !t.unchanged() {
 			return false
 		}
 	}

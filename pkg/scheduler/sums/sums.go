@@ -78,6 +78,19 @@ func (b *Books) Nodes(nodes map[string]*api.NodeInfo) {
 	}
 }
 
+// Changed forgets what was made of the nodes that the Counter says have something else, and of those that do not exist any more. The cache's mutex is held.
+func (b *Books) Changed(exists func(node string) bool) {
+	counter := b.counter.Load()
+	if counter == nil {
+		return
+	}
+	for _, name := range (*counter).ChangedNodes() {
+		delete(b.given, name)
+	}
+	maps.DeleteFunc(b.given, func(name string, _ *v1.Node) bool { return !exists(name) })
+	maps.DeleteFunc(b.unsettled, func(name string, _ bool) bool { return !exists(name) })
+}
+
 // Node has the node have what its pods count for and what the Counter says is free beside them, so that what is idle is just that. The cache's mutex is held.
 func (b *Books) Node(node *api.NodeInfo) {
 	counter := b.counter.Load()

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package books
+
+import (
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
+)
+
+// Config is what the books depend on. All functions are called with the books' mutex held and must not block.
+type Config struct {
+	// Pod reports whether the books hold the pod, Node whether they hold the node, and Group whether they hold the gang with that owner
+	// name. A nil function admits everything.
+	Pod  func(*v1.Pod) bool
+	Node func(*v1.Node) bool
+	// Volumes returns how many volumes of each CSI driver the pod attaches. An error means that a claim cannot be read yet.
+	Volumes func(*v1.Pod) (map[v1.ResourceName]int64, error)
+	// DefaultQueue is the queue of gangs that name none.
+	DefaultQueue string
+}
+
+// Books is the scheduler's view of the cluster. Lock and Unlock are for those who read several things at once.
+type Books struct {
+	sync.Mutex
+	// Pods are the state machine; it alone moves tasks in Jobs and on Nodes.
+	Pods  *Pods
+	Jobs  *Jobs
+	Nodes *Nodes
+	// Tables are the objects that need no transitions.
+	Tables Tables
+	// InShard are the nodes of this scheduler's shard.
+	InShard sets.Set[string]
+
+	copies *snapshot.Copies
+}
+
+// New returns empty books.
+func New(config Config) *Books {
+	if config.Pod == nil {
+		config.Pod = func(*v1.Pod) bool { return true }
+	}
+	if config.Node == nil {
+		config.Node = func(*v1.Node) bool { return true }
+	}
+	if config.Volumes == nil {
+		config.Volumes = func(*v1.Pod) (map[v1.ResourceName]int64, error) { return nil, nil }
+	}
+	b := &Books{Tables: newTables(), InShard: sets.Set[string]{}, copies: snapshot.NewCopies()}
+	last := new(generations)
+	b.Jobs = &Jobs{lock: b, last: last, entries: map[api.JobID]*job{}, defaultQueue: config.DefaultQueue}
+	b.Nodes = &Nodes{lock: b, last: last, entries: map[string]*node{}, csi: map[string]*csiNode{}, admits: config.Node}
+	b.Pods = &Pods{lock: b, records: map[api.TaskID]*record{}, jobs: b.Jobs, nodes: b.Nodes, admits: config.Pod, volumes: config.Volumes}
+	return b
+}
+
+// generations gives each change of an entry a number that no other has.
+type generations uint64
+
+func (g *generations) next() uint64 {
+	*g++
+	return uint64(*g)
+}
+
+func logger() klog.Logger { return klog.Background().WithName("books") }

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package books
+
+import (
+	"fmt"
+
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// claim is a claim that comes after its pods, or goes.
+func (h *history) claim() {
+	name := fmt.Sprintf("c%d", h.rng.IntN(2))
+	h.truth.claims[name] = !h.truth.claims[name]
+	h.note("claim %s can be read: %v", name, h.truth.claims[name])
+	for _, pod := range h.truth.pods {
+		if len(pod.Spec.Volumes) == 0 || pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName != name {
+			continue
+		}
+		h.truth.read[pod.UID] = h.truth.read[pod.UID] || h.truth.claims[name]
+		h.books.Pods.ReadClaims(pod)
+	}
+}
+
+func (h *history) showNode() {
+	name := h.nodeName()
+	node := schedtest.MakeNode().Name(name).Capacity(schedtest.Resources{"cpu": fmt.Sprint(2 + h.rng.IntN(4)), "pods": "110", string(AttachLimit("csi")): "100"}).Label("zone", h.fresh("z")).Obj()
+	h.note("show node %s", name)
+	h.truth.nodes[name] = node
+	h.books.Nodes.Show(node)
+}
+
+func (h *history) hideNode() {
+	name := h.nodeName()
+	h.note("hide node %s", name)
+	delete(h.truth.nodes, name)
+	h.books.Nodes.Hide(name)
+}
+
+// csiNode limits volumes, which no pod here reaches.
+func (h *history) csiNode() {
+	node := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: h.nodeName()}}
+	node.Spec.Drivers = []storagev1.CSINodeDriver{{Name: "csi", Allocatable: &storagev1.VolumeNodeResources{Count: new(int32(100))}}}
+	h.note("CSINode %s", node.Name)
+	if h.rng.IntN(2) == 0 {
+		h.books.Nodes.HideCSI(node.Name)
+		return
+	}
+	h.books.Nodes.ShowCSI(node)
+}
+
+func (h *history) putGroup(group *v1beta1.PodGroup) {
+	h.note("show PodGroup %s %s", group.Name, group.UID)
+	h.truth.groups[group.Name] = group
+	if err := h.books.Jobs.ShowGroup(group.DeepCopy()); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *history) newGroup(name string) *v1beta1.PodGroup {
+	group := schedtest.MakePodGroup().Name(name).MinMember(int32(h.rng.IntN(3))).Queue([]string{"", "other"}[h.rng.IntN(2)]).
+		PriorityClass([]string{"", "high", "none"}[h.rng.IntN(3)]).Obj()
+	group.UID = types.UID(h.fresh("g"))
+	return group
+}
+
+func (h *history) showGroup() {
+	group := h.newGroup(h.groupName())
+	if former := h.truth.groups[group.Name]; former != nil {
+		group.UID = former.UID
+		group.Status.Phase = []v1beta1.PodGroupPhase{v1beta1.PodGroupInqueue, v1beta1.PodGroupPending}[h.rng.IntN(2)]
+	}
+	h.putGroup(group)
+}
+
+func (h *history) replaceGroup() { h.putGroup(h.newGroup(h.groupName())) }
+
+func (h *history) hideGroup() {
+	name := h.groupName()
+	h.note("hide PodGroup %s", name)
+	delete(h.truth.groups, name)
+	h.books.Jobs.HideGroup(api.JobID(schedtest.Namespace + "/" + name))
+}
+
+func (h *history) queue() {
+	name := []string{"default", "other"}[h.rng.IntN(2)]
+	h.note("show queue %s", name)
+	h.truth.queues[name] = true
+	h.books.Lock()
+	defer h.books.Unlock()
+	h.books.Tables.ShowQueue(&scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}})
+}
+
+func (h *history) noQueue() {
+	h.note("hide queue other")
+	delete(h.truth.queues, "other")
+	h.books.Lock()
+	defer h.books.Unlock()
+	h.books.Tables.HideQueue("other")
+}
+
+func (h *history) class() {
+	name, value := []string{"default", "high"}[h.rng.IntN(2)], int32(h.rng.IntN(9))
+	h.note("PriorityClass %s is %d", name, value)
+	h.truth.classes[name] = value
+	h.books.Lock()
+	defer h.books.Unlock()
+	h.books.Tables.Priorities[name] = &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, GlobalDefault: name == "default"}
+}

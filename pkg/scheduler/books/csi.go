@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package books
+
+import (
+	"math"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	volumeutil "k8s.io/kubernetes/pkg/volume/util"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// unlimited is the limit of a driver that gives none. Pods count the volumes of all drivers, so each driver needs a limit.
+const unlimited = math.MaxInt32
+
+// csiNode is what a CSINode says of a node.
+type csiNode struct {
+	status *api.CSINodeStatusInfo
+	limits v1.ResourceList
+}
+
+// AttachLimit is the resource by which the volumes of a CSI driver count.
+func AttachLimit(driver string) v1.ResourceName {
+	return v1.ResourceName(volumeutil.GetCSIAttachLimitKey(driver))
+}
+
+// ShowCSI is called with each version of a CSINode.
+func (n *Nodes) ShowCSI(shown *storagev1.CSINode) {
+	own := &csiNode{
+		status: &api.CSINodeStatusInfo{CSINodeName: shown.Name, DriverStatus: map[string]bool{}},
+		limits: v1.ResourceList{},
+	}
+	for _, driver := range shown.Spec.Drivers {
+		limited := driver.Allocatable != nil && driver.Allocatable.Count != nil
+		count := int64(unlimited)
+		if limited {
+			count = int64(*driver.Allocatable.Count)
+		}
+		own.status.DriverStatus[driver.Name] = limited
+		own.limits[AttachLimit(driver.Name)] = *resource.NewScaledQuantity(count, resource.Milli)
+	}
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	n.csi[shown.Name] = own
+	n.limit(shown.Name)
+}
+
+// HideCSI is called when the watch shows the end of the CSINode.
+func (n *Nodes) HideCSI(name string) {
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	delete(n.csi, name)
+	n.limit(name)
+}
+
+// limit makes the node's entry again for other limits.
+func (n *Nodes) limit(name string) {
+	if e := n.entries[name]; e != nil && e.shown != nil {
+		e.generation = n.last.next()
+		e.rebuild(n.withVolumeLimits(e.shown))
+	}
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package books holds the scheduler's view of the cluster: jobs with their tasks, nodes with the tasks on them, and the small tables
+// beside them (queues, priority classes, quotas, NUMA topologies, CSI nodes).
+//
+// # States
+//
+// The books keep one record for each pod name. A record has three inputs, each with one owner:
+//
+//	input    owner         set by                    cleared by
+//	shown    informer      Pods.Show                 Pods.Hide, or Pods.Show of another UID
+//	hold     transaction   Pods.Reserve, Pods.Bind   Pods.Release; Pods.Bind once the watch shows the pod on a node, or its end
+//	victim   eviction      Pods.Evict                Pods.Spare, or the end of the pod
+//
+// Pods moves tasks in Jobs and on Nodes; it alone does. Where a task is and which status it has is a function of these inputs only (record.place). Every transition changes one input and
+// books the record again. Nothing is repaired later, because no other code writes to the books:
+//
+//	shown without node, no hold       Pending, on no node; Releasing if the pod is being deleted
+//	shown without node, hold          Binding or Bound on the hold's node
+//	shown with a node, no victim      what the pod's phase says, on that node; a finished pod is in its job and on no node
+//	shown with a node, victim         Releasing on that node
+//	not shown                         in no job and on no node; a hold only keeps the pod's name from another transaction
+//
+//	                   Reserve             Bind              Show (with a node)
+//	Pending ─────────────────► Binding ─────────► Bound ─────────────────────────► Bound, Running, ...
+//	   ▲                          │ Release
+//	   └──────────────────────────┘
+//
+// A node has an entry while a Node object is shown, or a task or a NUMA topology names it. A Node that is deleted leaves its tasks
+// on the entry, so a Node that is registered again has them at once. A job has an entry while its PodGroup is shown or a pod names it.
+//
+// # Copies
+//
+// Each entry of a node or a job has a generation, which every change of the entry raises. A session gets copies of the entries, which
+// are its own to change. Snapshot copies an entry again only if its generation has changed since the last copy, or if the last
+// session has changed its copy (package snapshot compares the copy with what it was). Entries of nodes with a NUMA topology are always
+// copied, because sessions allocate CPUs in them. Full copies everything and serves readers outside the scheduling loop.
+//
+// # Rules
+//
+// One mutex guards all of it. No method calls the API server or waits while it holds the mutex. Lock and Unlock are exported for
+// readers; readers must not write to what they are given. Objects of informers are read-only, also for the books: an entry that needs another
+// annotation or quantity has a copy.
+//
+// The package knows upstream's types of package api, which sessions consist of, and neither informers nor the API server.
+package books

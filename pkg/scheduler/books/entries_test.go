@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package books
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	nodeinfov1alpha1 "volcano.sh/apis/pkg/apis/nodeinfo/v1alpha1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+const gang = api.JobID(schedtest.Namespace + "/g")
+
+func newBooks(t *testing.T) *Books {
+	t.Helper()
+	b := New(Config{DefaultQueue: schedtest.Queue})
+	b.Nodes.Show(schedtest.MakeNode().Name("n").Obj())
+	if err := b.Jobs.ShowGroup(schedtest.MakePodGroup().Name("g").Obj()); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestAReplacedPodGroupStartsAnew: where the former gang of its name was placed is none of its own.
+func TestAReplacedPodGroupStartsAnew(t *testing.T) {
+	b := newBooks(t)
+	b.Jobs.NoteHyperNodes(&api.JobInfo{UID: gang, AllocatedHyperNode: "leaf"})
+	same, other := schedtest.MakePodGroup().Name("g").MinMember(2).Obj(), schedtest.MakePodGroup().Name("g").Obj()
+	other.UID = "another"
+	if err := b.Jobs.ShowGroup(same); err != nil || b.Jobs.Get(gang).AllocatedHyperNode != "leaf" {
+		t.Errorf("after a change the gang lies in %q (%v), want leaf", b.Jobs.Get(gang).AllocatedHyperNode, err)
+	}
+	if err := b.Jobs.ShowGroup(other); err != nil || b.Jobs.Get(gang).AllocatedHyperNode != "" {
+		t.Errorf("another gang of its name lies in %q (%v), want none", b.Jobs.Get(gang).AllocatedHyperNode, err)
+	}
+}
+
+// TestOwnersOfAnOrphanedPodStay: its controller was deleted without its pods. The informer's object is not written to.
+func TestOwnersOfAnOrphanedPodStay(t *testing.T) {
+	b := newBooks(t)
+	owned := schedtest.MakePod().Name("p").Group("g").Obj()
+	owned.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "j", Controller: new(true)}}
+	orphaned := owned.DeepCopy()
+	orphaned.OwnerReferences = nil
+	b.Pods.Show(owned)
+	b.Pods.Show(orphaned)
+	if got := b.Pods.Task(api.PodKey(owned), owned.UID).Pod.OwnerReferences; len(got) != 1 {
+		t.Errorf("the pod has owners %v in the books, want the one it had", got)
+	}
+	if len(orphaned.OwnerReferences) > 0 {
+		t.Error("the informer's object was written to")
+	}
+}
+
+// TestADecisionForAResourceThatTheNodeLacksIsSurvived: a tenant may write the annotation, and upstream panics at it.
+func TestADecisionForAResourceThatTheNodeLacksIsSurvived(t *testing.T) {
+	b := newBooks(t)
+	b.Nodes.ShowNUMA(&nodeinfov1alpha1.Numatopology{
+		ObjectMeta: metav1.ObjectMeta{Name: "n"},
+		Spec:       nodeinfov1alpha1.NumatopoSpec{NumaResMap: map[string]nodeinfov1alpha1.ResourceInfo{"cpu": {Allocatable: "0-3", Capacity: 4}}},
+	})
+	pod := schedtest.MakePod().Name("p").Node("n").Phase(v1.PodRunning).
+		Annotation("volcano.sh/topology-decision", `{"numa":{"0":{"example.com/unknown":"1"}}}`).Obj()
+	b.Pods.Show(pod)
+	if b.Nodes.Get("n").Tasks[api.PodKey(pod)] == nil || b.Nodes.Get("n").NumaInfo == nil {
+		t.Error("the node lacks the pod, or its NUMA topology")
+	}
+	b.Pods.Hide(pod)
+	if len(b.Nodes.Get("n").Tasks) > 0 {
+		t.Error("the pod is still on the node")
+	}
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package books
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// Reservation is what a transaction decides for a pod.
+type Reservation struct {
+	// Owner identifies the member of the transaction. It is compared with ==.
+	Owner any
+	// Decided are annotations that the Binding will carry. The books count them from now on, because upstream reads from them which
+	// devices a pod has.
+	Decided map[string]string
+	// NUMA is the CPUs and memory that the session chose.
+	NUMA *api.TopologyInfo
+}
+
+// hold is a Reservation of a pod on a node.
+type hold struct {
+	owner   any
+	uid     types.UID
+	node    string
+	status  api.TaskStatus // Binding or Bound
+	decided map[string]string
+	numa    *api.TopologyInfo
+	gang    api.JobID
+}
+
+// isOver reports whether nothing is left to hold: the pod is bound, and the watch shows it on a node, or its end as nil, or another pod.
+func (h *hold) isOver(shown *v1.Pod) bool {
+	return h != nil && h.status == api.Bound && (shown == nil || shown.UID != h.uid || shown.Spec.NodeName != "")
+}
+
+// marked returns the pod with the annotations that the transaction decided.
+func (h *hold) marked(pod *v1.Pod) *v1.Pod {
+	if len(h.decided) == 0 {
+		return pod
+	}
+	marked := *pod
+	marked.Annotations = maps.Clone(pod.Annotations)
+	if marked.Annotations == nil {
+		marked.Annotations = map[string]string{}
+	}
+	maps.Copy(marked.Annotations, h.decided)
+	return &marked
+}
+
+// Reserve moves the task to the node as Binding. prepare makes the reservation from the books' own task, which it only reads. Nothing has
+// changed if Reserve returns an error.
+func (p *Pods) Reserve(wanted *api.TaskInfo, node string, prepare func(*api.TaskInfo) (Reservation, error)) error {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	r, err := p.reservable(wanted)
+	if err != nil {
+		return err
+	}
+	n := p.nodes.entries[node]
+	if n == nil || n.shown == nil {
+		return errors.New("node is not in the cache")
+	}
+	p.nodes.countNode(n)
+	if ok, short := r.task.Resreq.LessEqualWithResourcesName(n.info.Idle, api.Zero); !ok {
+		return fmt.Errorf("node %s has not enough %v: the pod requests %s, idle is %s", node, short, r.task.Resreq, n.info.Idle)
+	}
+	reservation, err := prepare(r.task)
+	if err != nil {
+		return err
+	}
+	r.hold = &hold{
+		owner: reservation.Owner, uid: r.shown.UID, node: node, status: api.Binding,
+		decided: reservation.Decided, numa: reservation.NUMA, gang: r.task.Job,
+	}
+	p.move(r)
+	return nil
+}
+
+// reservable finds the record of a task that waits and that no transaction holds.
+func (p *Pods) reservable(wanted *api.TaskInfo) (*record, error) {
+	if p.jobs.entries[wanted.Job] == nil {
+		return nil, fmt.Errorf("PodGroup %s is not in the cache", wanted.Job)
+	}
+	r := p.records[api.PodKey(wanted.Pod)]
+	switch {
+	case r == nil || r.task == nil || r.task.UID != wanted.UID || r.task.Job != wanted.Job:
+		return nil, errors.New("pod is not in the cache")
+	case r.task.Status != api.Pending:
+		return nil, fmt.Errorf("task is %s, not Pending", r.task.Status)
+	case r.hold != nil:
+		return nil, fmt.Errorf("the transaction of a pod of that name, with UID %s, on node %s has not ended", r.hold.uid, r.hold.node)
+	}
+	return r, nil
+}
+
+// Bind records that the owner's pod is bound. The watch may have shown that before.
+func (p *Pods) Bind(key api.TaskID, owner any) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	r := p.heldBy(key, owner)
+	if r == nil {
+		return
+	}
+	r.hold.status = api.Bound
+	if r.hold.isOver(r.shown) {
+		r.hold = nil
+		p.settle(key, r)
+		return
+	}
+	p.move(r)
+}
+
+// Release ends the owner's hold: the pod was not bound. Its task is what the watch shows.
+func (p *Pods) Release(key api.TaskID, owner any) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	if r := p.heldBy(key, owner); r != nil {
+		r.hold = nil
+		p.settle(key, r)
+	}
+}
+
+func (p *Pods) heldBy(key api.TaskID, owner any) *record {
+	if r := p.records[key]; r != nil && r.hold != nil && r.hold.owner == owner {
+		return r
+	}
+	return nil
+}
+
+// HeldGang returns the gang for which a transaction holds the pod; false if none does. The pod may name another gang by now.
+func (p *Pods) HeldGang(pod *v1.Pod) (api.JobID, bool) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	if r := p.records[api.PodKey(pod)]; r != nil && r.hold != nil && r.hold.uid == pod.UID {
+		return r.hold.gang, true
+	}
+	return "", false
+}
+
+// move books the record's task with the node and status that follow from its inputs, of which the pod has not changed.
+func (p *Pods) move(r *record) {
+	p.strike(r)
+	r.place()
+	p.book(r.task)
+}
+
+// Evict books the task as Releasing and returns its pod and the PodGroup of its job, which is nil if there is none.
+func (p *Pods) Evict(task *api.TaskInfo) (*v1.Pod, *api.PodGroup, error) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	r := p.records[api.PodKey(task.Pod)]
+	if r == nil || r.task == nil || r.task.UID != task.UID {
+		return nil, nil, fmt.Errorf("pod %s/%s with UID %s is not in the cache", task.Namespace, task.Name, task.UID)
+	}
+	if r.shown.Spec.NodeName == "" {
+		return nil, nil, fmt.Errorf("pod %s/%s is on no node", task.Namespace, task.Name)
+	}
+	r.victim = r.shown.UID
+	p.move(r)
+	var group *api.PodGroup
+	if j := p.jobs.entries[r.task.Job]; j != nil {
+		group = j.info.PodGroup
+	}
+	return r.shown, group, nil
+}
+
+// Spare takes an eviction back: the pod stays.
+func (p *Pods) Spare(pod *v1.Pod) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	key := api.PodKey(pod)
+	if r := p.records[key]; r != nil && r.victim == pod.UID {
+		r.victim = ""
+		p.settle(key, r)
+	}
+}
+
+// Held returns how many pods transactions hold.
+func (p *Pods) Held() int {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	held := 0
+	for _, r := range p.records {
+		if r.hold != nil {
+			held++
+		}
+	}
+	return held
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package books
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"sync"
+
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/podgroup"
+)
+
+// Jobs are the jobs with their tasks.
+type Jobs struct {
+	lock         sync.Locker
+	last         *generations
+	entries      map[api.JobID]*job
+	defaultQueue string
+}
+
+// job is the entry of a job.
+type job struct {
+	info       *api.JobInfo
+	generation uint64
+}
+
+// Get returns the job; nil if there is none. The mutex is held, and the caller only reads.
+func (j *Jobs) Get(id api.JobID) *api.JobInfo {
+	if e := j.entries[id]; e != nil {
+		return e.info
+	}
+	return nil
+}
+
+// All yields all jobs, also those without a PodGroup. The mutex is held, and the caller only reads.
+func (j *Jobs) All() iter.Seq2[api.JobID, *api.JobInfo] {
+	return func(yield func(api.JobID, *api.JobInfo) bool) {
+		for id, e := range j.entries {
+			if !yield(id, e.info) {
+				return
+			}
+		}
+	}
+}
+
+// Len returns how many jobs there are. The mutex is held.
+func (j *Jobs) Len() int { return len(j.entries) }
+
+// of returns the entry of the job, which is about to change.
+func (j *Jobs) of(id api.JobID) *job {
+	e := j.entries[id]
+	if e == nil {
+		e = &job{info: api.NewJobInfo(id)}
+		j.entries[id] = e
+	}
+	e.generation = j.last.next()
+	return e
+}
+
+// tidy drops the entry if nothing is left of the job.
+func (j *Jobs) tidy(id api.JobID) {
+	e := j.entries[id]
+	if e == nil || !api.JobTerminated(e.info) {
+		return
+	}
+	delete(j.entries, id)
+	if e.info.Name != "" {
+		vcmetrics.DeleteJobMetrics(e.info.Name, string(e.info.Queue), e.info.Namespace)
+	}
+}
+
+// ShowGroup is called with each version of a PodGroup that the watch shows.
+func (j *Jobs) ShowGroup(shown *v1beta1.PodGroup) error {
+	internal, err := podgroup.Internal(shown)
+	if err != nil {
+		return err
+	}
+	group := &api.PodGroup{PodGroup: *internal, Version: api.PodGroupVersionV1Beta1}
+	if group.Annotations == nil {
+		group.Annotations = map[string]string{}
+	}
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	info := j.of(api.JobID(shown.Namespace + "/" + shown.Name)).info
+	if info.PodGroup != nil && info.PodGroup.UID != shown.UID { // the watch missed the end of the former PodGroup
+		info.UnsetPodGroup()
+		info.AllocatedHyperNode = ""
+	}
+	info.SetPodGroup(group)
+	info.Queue = cmp.Or(info.Queue, api.QueueID(j.defaultQueue))
+	vcmetrics.UpdateE2eSchedulingStartTimeByJob(info.Name, string(info.Queue), info.Namespace, info.CreationTimestamp.Time)
+	return nil
+}
+
+// HideGroup is called when the watch shows the end of the PodGroup.
+func (j *Jobs) HideGroup(id api.JobID) {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	if j.entries[id] == nil {
+		return
+	}
+	j.of(id).info.UnsetPodGroup()
+	j.tidy(id)
+}
+
+// NoteHyperNode records the annotation by which a session noted the gang's HyperNode.
+func (j *Jobs) NoteHyperNode(decided *api.JobInfo) {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	e := j.entries[decided.UID]
+	if e == nil || e.info.PodGroup == nil {
+		return
+	}
+	group := *e.info.PodGroup // a copy of the job may share it
+	group.Annotations = maps.Clone(group.Annotations)
+	group.Annotations[api.JobAllocatedHyperNode] = decided.PodGroup.Annotations[api.JobAllocatedHyperNode]
+	e.info.PodGroup, e.generation = &group, j.last.next()
+}
+
+// NoteHyperNodes records the HyperNodes in which a session placed the gang and its sub-jobs.
+func (j *Jobs) NoteHyperNodes(decided *api.JobInfo) {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	e := j.entries[decided.UID]
+	if e == nil {
+		return
+	}
+	e.generation = j.last.next()
+	e.info.AllocatedHyperNode = decided.AllocatedHyperNode
+	for id, sub := range e.info.SubJobs {
+		if placed := decided.SubJobs[id]; placed != nil {
+			sub.AllocatedHyperNode = placed.AllocatedHyperNode
+		}
+	}
+}
+
+// IsTerminated reports whether nothing is left of the job.
+func (j *Jobs) IsTerminated(id api.JobID) bool {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	e := j.entries[id]
+	return e == nil || api.JobTerminated(e.info)
+}
+
+// schedulable yields the jobs that sessions see, with their generations: those with a PodGroup, in one of the queues.
+func (j *Jobs) schedulable(queues map[api.QueueID]*api.QueueInfo) iter.Seq2[*api.JobInfo, uint64] {
+	return func(yield func(*api.JobInfo, uint64) bool) {
+		for _, e := range j.entries {
+			if e.info.PodGroup != nil && queues[e.info.Queue] != nil && !yield(e.info, e.generation) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package books
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/rounds"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+var (
+	histories = rounds.Flag("books.histories", 300, 100000, "how many random histories TestBooksFollowTheReference plays")
+	firstSeed = rounds.Flag("books.first", 0, 0, "the seed of the first history")
+)
+
+// events is how many events a history has.
+const events = 60
+
+// history plays random events on books and on the reference.
+type history struct {
+	t     *testing.T
+	rng   *rand.Rand
+	books *Books
+	truth *reference
+	given *api.ClusterInfo
+	born  int
+	log   []string
+}
+
+// TestBooksFollowTheReference plays random events: pods, nodes and PodGroups that come, change, go and are replaced while the watch looks away,
+// late claims, reservations, binds, releases, evictions, and sessions that leave their copies changed. After each event the books and now and
+// then the snapshots are what the reference adds up.
+func TestBooksFollowTheReference(t *testing.T) {
+	first, n := firstSeed.Of(t), histories.Of(t)
+	for seed := first; seed < first+n; seed++ {
+		h := newHistory(t, uint64(seed))
+		for range events {
+			h.act()
+			if !h.check() {
+				t.Fatalf("seed %d, after:\n%s", seed, strings.Join(h.log, "\n"))
+			}
+		}
+	}
+}
+
+func newHistory(t *testing.T, seed uint64) *history {
+	h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 1)), truth: newReference()}
+	h.books = New(Config{DefaultQueue: "default", Volumes: func(pod *v1.Pod) (map[v1.ResourceName]int64, error) {
+		for _, volume := range pod.Spec.Volumes {
+			if !h.truth.claims[volume.PersistentVolumeClaim.ClaimName] {
+				return nil, errors.New("no such claim")
+			}
+			return map[v1.ResourceName]int64{AttachLimit("csi"): 1}, nil
+		}
+		return nil, nil
+	}})
+	h.queue()
+	h.showNode()
+	h.showGroup()
+	return h
+}
+
+func (h *history) act() {
+	all := []func(){
+		h.showPod, h.showPod, h.showPod, h.showPod, h.runPod, h.runPod, h.endPod, h.hidePod, h.hidePod, h.replacePod, h.hideFormerPod, h.regroupPod, h.claim,
+		h.showNode, h.showNode, h.hideNode, h.hideNode, h.csiNode,
+		h.showGroup, h.showGroup, h.hideGroup, h.replaceGroup, h.queue, h.noQueue, h.class,
+		h.reserve, h.reserve, h.reserve, h.reserve, h.bind, h.bind, h.release, h.release, h.seeBound, h.seeBound, h.evict, h.evict, h.spare,
+		h.session, h.session, h.session, h.meddle, h.meddle, h.meddle,
+	}
+	all[h.rng.IntN(len(all))]()
+}
+
+func (h *history) check() bool {
+	h.books.Lock()
+	defer h.books.Unlock()
+	got := viewOf(maps.Collect(h.books.Jobs.All()), maps.Collect(h.books.Nodes.All()), false)
+	if diff := cmp.Diff(h.truth.view(false), got); diff != "" {
+		h.t.Errorf("the books (-want +got):\n%s", diff)
+		return false
+	}
+	return !h.t.Failed()
+}
+
+func (h *history) note(format string, args ...any) {
+	h.log = append(h.log, fmt.Sprintf(format, args...))
+}
+
+func (h *history) fresh(kind string) string {
+	h.born++
+	return fmt.Sprintf("%s%d", kind, h.born)
+}
+
+// any returns a key of the map; false if it has none.
+func pick[T any](h *history, from map[string]T) (string, bool) {
+	if len(from) == 0 {
+		return "", false
+	}
+	return slices.Sorted(maps.Keys(from))[h.rng.IntN(len(from))], true
+}
+
+func (h *history) nodeName() string { return fmt.Sprintf("n%d", h.rng.IntN(3)) }
+
+func (h *history) groupName() string { return fmt.Sprintf("g%d", h.rng.IntN(3)) }
+
+// show has the books and the reference see the pod.
+func (h *history) show(pod *v1.Pod) {
+	h.note("show pod %s %s group %q node %q phase %s deleted %v cpu %v", pod.Name, pod.UID, pod.Annotations[v1beta1.KubeGroupNameAnnotationKey],
+		pod.Spec.NodeName, pod.Status.Phase, pod.DeletionTimestamp != nil, cpuOf(pod))
+	if former := h.truth.pods[pod.Name]; former != nil && former.UID != pod.UID {
+		delete(h.truth.victims, former.UID)
+	}
+	h.truth.pods[pod.Name] = pod
+	h.truth.read[pod.UID] = h.truth.read[pod.UID] || len(pod.Spec.Volumes) > 0 && h.truth.claims[pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName]
+	h.endHold(pod.Name)
+	h.books.Pods.Show(pod)
+}
+
+// endHold drops the hold of a pod that is bound, once the watch shows it on a node, or its end.
+func (h *history) endHold(name string) {
+	held, pod := h.truth.holds[name], h.truth.pods[name]
+	if held != nil && held.bound && (pod == nil || pod.UID != held.uid || pod.Spec.NodeName != "") {
+		delete(h.truth.holds, name)
+	}
+}
+
+func (h *history) newPod(name string) *v1.Pod {
+	cpu := []string{"0", "1", "2", "3", "900000000000000"}[min(h.rng.IntN(9), h.rng.IntN(9), 4)]
+	b := schedtest.MakePod().Name(name).UID(h.fresh("u")).Req(schedtest.Resources{"cpu": cpu})
+	if h.rng.IntN(8) > 0 {
+		b.Group(h.groupName())
+	}
+	if h.rng.IntN(6) == 0 {
+		b.Node(h.nodeName())
+	}
+	if h.rng.IntN(5) == 0 {
+		b.Volume(fmt.Sprintf("c%d", h.rng.IntN(2)))
+	}
+	return b.Obj()
+}
+
+func (h *history) showPod() {
+	name := fmt.Sprintf("p%d", h.rng.IntN(6))
+	if former := h.truth.pods[name]; former != nil {
+		pod := former.DeepCopy()
+		pod.Labels["seen"] = h.fresh("")
+		h.show(pod)
+		return
+	}
+	h.show(h.newPod(name))
+}
+
+func (h *history) change(change func(*v1.Pod)) {
+	if name, ok := pick(h, h.truth.pods); ok {
+		pod := h.truth.pods[name].DeepCopy()
+		change(pod)
+		h.show(pod)
+	}
+}
+
+func (h *history) runPod() {
+	h.change(func(pod *v1.Pod) {
+		if pod.Spec.NodeName != "" {
+			pod.Status.Phase = []v1.PodPhase{v1.PodRunning, v1.PodRunning, v1.PodRunning, v1.PodSucceeded, v1.PodFailed}[h.rng.IntN(5)]
+		}
+	})
+}
+
+func (h *history) endPod() {
+	h.change(func(pod *v1.Pod) { pod.DeletionTimestamp = &schedtest.Created })
+}
+
+func (h *history) regroupPod() {
+	h.change(func(pod *v1.Pod) {
+		pod.Annotations = maps.Clone(pod.Annotations)
+		if h.rng.IntN(3) == 0 {
+			delete(pod.Annotations, v1beta1.KubeGroupNameAnnotationKey)
+			return
+		}
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1beta1.KubeGroupNameAnnotationKey, h.groupName())
+	})
+}
+
+// replacePod is the end of a pod and the start of another one of its name, of which the watch shows only the latter.
+func (h *history) replacePod() {
+	if name, ok := pick(h, h.truth.pods); ok {
+		h.show(h.newPod(name))
+	}
+}
+
+// hideFormerPod is the end of a pod that another one has replaced, told late.
+func (h *history) hideFormerPod() {
+	if name, ok := pick(h, h.truth.pods); ok {
+		former := h.truth.pods[name].DeepCopy()
+		former.UID = "former"
+		h.note("hide the former pod %s", name)
+		h.books.Pods.Hide(former)
+	}
+}
+
+func (h *history) hidePod() {
+	name, ok := pick(h, h.truth.pods)
+	if !ok {
+		return
+	}
+	pod := h.truth.pods[name]
+	h.note("hide pod %s", name)
+	delete(h.truth.pods, name)
+	delete(h.truth.victims, pod.UID)
+	delete(h.truth.read, pod.UID)
+	h.endHold(name)
+	h.books.Pods.Hide(pod)
+}
+
+func (h *history) reserve() {
+	name, ok := pick(h, h.truth.pods)
+	if !ok {
+		return
+	}
+	pod, node := h.truth.pods[name], h.nodeName()
+	task := api.NewTaskInfo(pod)
+	_, status := h.truth.where(pod)
+	used, _ := h.truth.used(node)
+	possible := status == api.Pending && h.truth.holds[name] == nil && h.truth.nodes[node] != nil && task.Job != "" &&
+		used+cpuOf(pod) <= float64(h.truth.nodes[node].Status.Allocatable.Cpu().MilliValue())
+	refused := h.rng.IntN(5) == 0
+	err := h.books.Pods.Reserve(task, node, func(*api.TaskInfo) (Reservation, error) {
+		if refused {
+			return Reservation{}, errors.New("refused")
+		}
+		return Reservation{Owner: pod.UID, NUMA: &api.TopologyInfo{}, Decided: map[string]string{"decided": node}}, nil
+	})
+	h.note("reserve pod %s on %s: %v", name, node, err)
+	if (err == nil) != (possible && !refused) {
+		h.t.Errorf("reserving pod %s on %s: error %v, possible %v, refused %v", name, node, err, possible, refused)
+	}
+	if err == nil {
+		h.truth.holds[name] = &heldPod{uid: pod.UID, node: node}
+	}
+}
+
+func (h *history) bind() {
+	name, ok := pick(h, h.truth.holds)
+	if !ok {
+		return
+	}
+	h.note("bind pod %s", name)
+	held := h.truth.holds[name]
+	h.books.Pods.Bind(schedtest.Namespace+"/"+api.TaskID(name), types.UID("stranger"))
+	h.books.Pods.Bind(schedtest.Namespace+"/"+api.TaskID(name), held.uid)
+	held.bound = true
+	h.endHold(name)
+}
+
+func (h *history) release() {
+	name, ok := pick(h, h.truth.holds)
+	if !ok {
+		return
+	}
+	h.note("release pod %s", name)
+	h.books.Pods.Release(schedtest.Namespace+"/"+api.TaskID(name), types.UID("stranger"))
+	h.books.Pods.Release(schedtest.Namespace+"/"+api.TaskID(name), h.truth.holds[name].uid)
+	delete(h.truth.holds, name)
+}
+
+// seeBound has the watch show a held pod on a node: its own, or another one, to which somebody else bound it.
+func (h *history) seeBound() {
+	name, ok := pick(h, h.truth.holds)
+	if !ok || h.truth.pods[name] == nil || h.truth.pods[name].Spec.NodeName != "" {
+		return
+	}
+	pod := h.truth.pods[name].DeepCopy()
+	pod.Spec.NodeName = h.truth.holds[name].node
+	if h.rng.IntN(4) == 0 {
+		pod.Spec.NodeName = h.nodeName()
+	}
+	h.show(pod)
+}
+
+func (h *history) evict() {
+	name, ok := pick(h, h.truth.pods)
+	if !ok {
+		return
+	}
+	pod := h.truth.pods[name]
+	_, _, err := h.books.Pods.Evict(api.NewTaskInfo(pod))
+	h.note("evict pod %s: %v", name, err)
+	if (err == nil) != (pod.Spec.NodeName != "") {
+		h.t.Errorf("evicting pod %s on %q: error %v", name, pod.Spec.NodeName, err)
+	}
+	if err == nil {
+		h.truth.victims[pod.UID] = true
+	}
+}
+
+func (h *history) spare() {
+	for _, name := range slices.Sorted(maps.Keys(h.truth.pods)) {
+		if pod := h.truth.pods[name]; h.truth.victims[pod.UID] {
+			h.note("spare pod %s", name)
+			delete(h.truth.victims, pod.UID)
+			h.books.Pods.Spare(pod)
+			return
+		}
+	}
+}
+
+// session opens a session, which gets what the reference adds up, and the same as a reader of everything.
+func (h *history) session() {
+	h.note("open a session")
+	hyperNodes := api.NewHyperNodesInfo(nil)
+	h.books.Lock()
+	defer h.books.Unlock()
+	h.given = h.books.Snapshot(hyperNodes)
+	full := h.books.Full(hyperNodes)
+	want := h.truth.view(true)
+	if diff := cmp.Diff(want, viewOf(h.given.Jobs, h.given.Nodes, true)); diff != "" {
+		h.t.Errorf("a session's snapshot (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, viewOf(full.Jobs, full.Nodes, true)); diff != "" {
+		h.t.Errorf("a full snapshot (-want +got):\n%s", diff)
+	}
+	for id, job := range h.given.Jobs {
+		if diff := cmp.Diff(full.Jobs[id].PodGroup, job.PodGroup); diff != "" {
+			h.t.Errorf("the PodGroup of %s (-want +got):\n%s", id, diff)
+		}
+	}
+	if names := h.given.NodeList; len(names) != len(h.truth.nodes) || slices.ContainsFunc(names, func(name string) bool { return h.truth.nodes[name] == nil }) {
+		h.t.Errorf("the nodes are %v, want %v", names, slices.Sorted(maps.Keys(h.truth.nodes)))
+	}
+}

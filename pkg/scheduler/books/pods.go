@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package books
+
+import (
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// record is what the books know of the pods of one name. See the package documentation for its inputs.
+type record struct {
+	shown  *v1.Pod
+	hold   *hold
+	victim types.UID
+
+	// task is the entry in the job of the pod; nil while no pod is shown. Its node has a copy of it.
+	task *api.TaskInfo
+	// volumes are what the pod attaches, as its claims said when they could be read last. unread reports whether one of them could not be read
+	// when the task was made.
+	volumes map[v1.ResourceName]int64
+	unread  bool
+}
+
+// Pods are the records of all pods. Which task is in which job and on which node follows from them.
+type Pods struct {
+	lock    sync.Locker
+	records map[api.TaskID]*record
+	jobs    *Jobs
+	nodes   *Nodes
+	admits  func(*v1.Pod) bool
+	volumes func(*v1.Pod) (map[v1.ResourceName]int64, error)
+}
+
+// Show is called with each version of a pod that the watch shows. A pod that the books do not hold is one that ended.
+func (p *Pods) Show(pod *v1.Pod) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	key := api.PodKey(pod)
+	if !p.admits(pod) {
+		p.hide(key)
+		return
+	}
+	r := p.records[key]
+	if r == nil {
+		r = &record{}
+		p.records[key] = r
+	}
+	if r.shown != nil && r.shown.UID != pod.UID { // the watch missed the end of the former pod
+		r.victim, r.volumes = "", nil
+	}
+	r.shown = keepOwners(pod, r.shown)
+	if r.hold.isOver(pod) {
+		r.hold = nil
+	}
+	p.settle(key, r)
+}
+
+// Hide is called when the watch shows the end of the pod. The end of another pod than the one that is shown is stale.
+func (p *Pods) Hide(pod *v1.Pod) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	key := api.PodKey(pod)
+	if r := p.records[key]; r != nil && r.shown != nil && r.shown.UID == pod.UID {
+		p.hide(key)
+	}
+}
+
+func (p *Pods) hide(key api.TaskID) {
+	r := p.records[key]
+	if r == nil {
+		return
+	}
+	r.shown, r.victim, r.volumes = nil, "", nil
+	if r.hold.isOver(nil) {
+		r.hold = nil
+	}
+	p.settle(key, r)
+}
+
+// Unread reports whether a claim of the pod could not be read yet. The mutex is held.
+func (p *Pods) Unread(pod *v1.Pod) bool {
+	r := p.records[api.PodKey(pod)]
+	return r != nil && r.unread && r.shown.UID == pod.UID
+}
+
+// ReadClaims makes the task of the pod again if a claim of it could not be read. It is called when a claim of the pod has changed.
+func (p *Pods) ReadClaims(pod *v1.Pod) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	if p.Unread(pod) {
+		key := api.PodKey(pod)
+		p.settle(key, p.records[key])
+	}
+}
+
+// ReadClaimsAgain makes the tasks again of which a claim could not be read. It is called when a StorageClass comes.
+func (p *Pods) ReadClaimsAgain() {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	for key, r := range p.records {
+		if r.unread {
+			p.settle(key, r)
+		}
+	}
+}
+
+// Task returns the task of the pod; nil if the books do not hold that pod. The mutex is held, and the caller only reads.
+func (p *Pods) Task(key api.TaskID, uid types.UID) *api.TaskInfo {
+	if r := p.records[key]; r != nil && r.shown != nil && r.shown.UID == uid {
+		return r.task
+	}
+	return nil
+}
+
+// settle books the record by its inputs. It is the only writer of jobs' and nodes' tasks beside move.
+func (p *Pods) settle(key api.TaskID, r *record) {
+	former := r.task
+	p.strike(r)
+	r.task, r.unread = nil, false
+	if r.shown != nil {
+		p.makeTask(r)
+		p.book(r.task)
+	}
+	p.tidy(former)
+	if r.shown == nil && r.hold == nil {
+		delete(p.records, key)
+	}
+}
+
+// makeTask makes the record's task from its pod.
+func (p *Pods) makeTask(r *record) {
+	task := api.NewTaskInfo(r.shown)
+	volumes, err := p.volumes(r.shown)
+	if err != nil {
+		logger().V(3).Info("A claim of the pod cannot be read yet", "pod", task.Namespace+"/"+task.Name, "reason", err.Error())
+		r.unread = true
+	} else {
+		r.volumes = volumes
+	}
+	for name, count := range r.volumes {
+		task.Resreq.AddScalar(name, float64(count)) // also in InitResreq, which is the same
+	}
+	task.BestEffort = task.InitResreq.IsEmpty()
+	r.task = task
+	r.place()
+}
+
+// place gives the task of the record the node and the status that follow from the inputs.
+func (r *record) place() {
+	task := r.task
+	switch {
+	case r.shown.Spec.NodeName == "":
+		if h := r.hold; h != nil && h.uid == r.shown.UID {
+			task.NodeName, task.Status = h.node, h.status
+			task.Pod, task.NumaInfo = h.marked(r.shown), h.numa.Clone()
+		}
+	case r.victim == r.shown.UID && !api.CompletedStatus(task.Status):
+		task.Status = api.Releasing
+	}
+}
+
+// keepOwners returns the pod with the owners that the former version had, if it lost its controller: an owner that is deleted without
+// its pods leaves them to the scheduler as they were.
+func keepOwners(pod, former *v1.Pod) *v1.Pod {
+	if former == nil || former.UID != pod.UID || metav1.GetControllerOf(pod) != nil || metav1.GetControllerOf(former) == nil {
+		return pod
+	}
+	own := *pod
+	own.OwnerReferences = slices.Clone(former.OwnerReferences)
+	return &own
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package books
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// reference is the truth in its plainest form: what the watch shows and what transactions and evictions did. All that the books should say is
+// added up from it each time.
+type reference struct {
+	pods    map[string]*v1.Pod
+	nodes   map[string]*v1.Node
+	groups  map[string]*v1beta1.PodGroup
+	queues  map[string]bool
+	classes map[string]int32
+	// claims are those that can be read.
+	claims map[string]bool
+	// read are the pods whose claims could be read when they were shown, or when a claim came.
+	read    map[types.UID]bool
+	holds   map[string]*heldPod
+	victims map[types.UID]bool
+}
+
+type heldPod struct {
+	uid   types.UID
+	node  string
+	bound bool
+}
+
+func newReference() *reference {
+	return &reference{
+		pods: map[string]*v1.Pod{}, nodes: map[string]*v1.Node{}, groups: map[string]*v1beta1.PodGroup{}, queues: map[string]bool{},
+		classes: map[string]int32{}, claims: map[string]bool{}, read: map[types.UID]bool{},
+		holds: map[string]*heldPod{}, victims: map[types.UID]bool{},
+	}
+}
+
+// where returns the node and the status that the pod has in the books.
+func (r *reference) where(pod *v1.Pod) (node string, status api.TaskStatus) {
+	node, deleted := pod.Spec.NodeName, pod.DeletionTimestamp != nil
+	switch held := r.holds[pod.Name]; {
+	case node == "" && held != nil && held.uid == pod.UID && held.bound:
+		return held.node, api.Bound
+	case node == "" && held != nil && held.uid == pod.UID:
+		return held.node, api.Binding
+	case pod.Status.Phase == v1.PodSucceeded:
+		return node, api.Succeeded
+	case pod.Status.Phase == v1.PodFailed:
+		return node, api.Failed
+	case deleted || node != "" && r.victims[pod.UID]:
+		return node, api.Releasing
+	case node == "":
+		return "", api.Pending
+	case pod.Status.Phase == v1.PodRunning:
+		return node, api.Running
+	default:
+		return node, api.Bound
+	}
+}
+
+func (r *reference) holdsNode(pod *v1.Pod) bool {
+	node, status := r.where(pod)
+	return node != "" && status != api.Succeeded && status != api.Failed
+}
+
+// used is the CPU that pods hold on the node, in milli-CPU, and how much of it is being released.
+func (r *reference) used(node string) (used, releasing float64) {
+	for _, pod := range r.sortedPods() {
+		on, status := r.where(pod)
+		if on != node || !r.holdsNode(pod) {
+			continue
+		}
+		used += cpuOf(pod)
+		if status == api.Releasing {
+			releasing += cpuOf(pod)
+		}
+	}
+	return used, releasing
+}
+
+// sortedPods returns the pods by request, the smallest first, so that sums are as exact as they can be.
+func (r *reference) sortedPods() []*v1.Pod {
+	return slices.SortedFunc(maps.Values(r.pods), func(a, b *v1.Pod) int {
+		return cmp.Or(cmp.Compare(cpuOf(a), cpuOf(b)), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+func cpuOf(pod *v1.Pod) float64 {
+	cpu := pod.Spec.Containers[0].Resources.Requests[v1.ResourceCPU]
+	return float64(cpu.MilliValue())
+}
+
+func (r *reference) attached(pod *v1.Pod) int {
+	if len(pod.Spec.Volumes) > 0 && r.read[pod.UID] {
+		return 1
+	}
+	return 0
+}
+
+// line is how both sides say what a task is.
+func line(uid api.TaskID, status api.TaskStatus, node string, attached int) string {
+	return fmt.Sprintf("%s %s on %q attaches %d", uid, status, node, attached)
+}
+
+// amount is a sum; beside one that is huge, smaller ones are lost in any order of adding up.
+func amount(milliCPU float64) string {
+	if math.Abs(milliCPU) > 1<<50 {
+		return "huge"
+	}
+	return fmt.Sprint(milliCPU)
+}
+
+// view says what the books should have: lines of jobs and nodes. Of a session only jobs and nodes that sessions see are in it.
+func (r *reference) view(session bool) []string {
+	var lines []string
+	jobs := map[string][]string{}
+	allocated := map[string]float64{}
+	for _, pod := range r.sortedPods() {
+		group := pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]
+		if group == "" {
+			continue
+		}
+		node, status := r.where(pod)
+		jobs[group] = append(jobs[group], line(api.TaskID(pod.UID), status, node, r.attached(pod)))
+		if api.AllocatedStatus(status) {
+			allocated[group] += cpuOf(pod)
+		}
+	}
+	for name := range r.groups {
+		jobs[name] = append(jobs[name], "PodGroup")
+	}
+	for name, tasks := range jobs {
+		group := r.groups[name]
+		if session && (group == nil || !r.queues[cmp.Or(group.Spec.Queue, "default")]) {
+			continue
+		}
+		head := fmt.Sprintf("job %s allocated %s", name, amount(allocated[name]))
+		if group != nil {
+			head += fmt.Sprintf(" queue %s minMember %d", cmp.Or(group.Spec.Queue, "default"), group.Spec.MinMember)
+		}
+		if session {
+			priority, known := r.classes[group.Spec.PriorityClassName]
+			if !known {
+				priority = r.classes["default"]
+			}
+			head += fmt.Sprintf(" priority %d phase %s", priority, group.Status.Phase)
+		}
+		lines = append(lines, head)
+		for _, task := range tasks {
+			if task != "PodGroup" {
+				lines = append(lines, "job "+name+" "+task)
+			}
+		}
+	}
+	return sorted(append(lines, r.nodeLines(session)...))
+}
+
+func (r *reference) nodeLines(session bool) (lines []string) {
+	names := map[string]bool{}
+	for name := range r.nodes {
+		names[name] = true
+	}
+	for _, pod := range r.pods {
+		if r.holdsNode(pod) {
+			name, status := r.where(pod)
+			names[name] = true
+			if !session || r.nodes[name] != nil {
+				lines = append(lines, "node "+name+" "+line(api.TaskID(pod.UID), status, name, r.attached(pod)))
+			}
+		}
+	}
+	for name := range names {
+		node := r.nodes[name]
+		if node == nil {
+			if !session {
+				lines = append(lines, "node "+name+" is not registered")
+			}
+			continue
+		}
+		used, releasing := r.used(name)
+		cpu := node.Status.Allocatable[v1.ResourceCPU]
+		lines = append(lines, fmt.Sprintf("node %s idle %s used %s releasing %s of %s", name, amount(float64(cpu.MilliValue())-used), amount(used), amount(releasing), node.Labels["zone"]))
+	}
+	return lines
+}
+
+// viewOf says what the jobs and nodes are, in the words of the reference, and what contradicts itself in them.
+func viewOf(jobs map[api.JobID]*api.JobInfo, nodes map[string]*api.NodeInfo, session bool) []string {
+	var lines []string
+	for id, job := range jobs {
+		name := strings.TrimPrefix(string(id), schedtest.Namespace+"/")
+		head := fmt.Sprintf("job %s allocated %s", name, amount(job.Allocated.MilliCPU))
+		if job.PodGroup != nil {
+			head += fmt.Sprintf(" queue %s minMember %d", job.Queue, job.MinAvailable)
+		}
+		if session {
+			head += fmt.Sprintf(" priority %d phase %s", job.Priority, job.PodGroup.Status.Phase)
+		}
+		lines = append(lines, head)
+		indexed, inSubJobs := 0, 0
+		for status, tasks := range job.TaskStatusIndex {
+			indexed += len(tasks)
+			for uid, task := range tasks {
+				if task.Status != status || job.Tasks[uid] != task {
+					lines = append(lines, "job "+name+" has "+string(uid)+" in the wrong place of its index")
+				}
+			}
+		}
+		for _, sub := range job.SubJobs {
+			inSubJobs += len(sub.Tasks)
+		}
+		if indexed != len(job.Tasks) || inSubJobs != len(job.Tasks) || len(job.NodesFitErrors) > 0 {
+			lines = append(lines, fmt.Sprintf("job %s has %d tasks, %d in its index, %d in sub-jobs, %d fit errors", name, len(job.Tasks), indexed, inSubJobs, len(job.NodesFitErrors)))
+		}
+		for _, task := range job.Tasks {
+			lines = append(lines, "job "+name+" "+lineOf(task))
+		}
+	}
+	for name, node := range nodes {
+		for _, task := range node.Tasks {
+			lines = append(lines, "node "+name+" "+lineOf(task))
+		}
+		if node.Node == nil {
+			lines = append(lines, "node "+name+" is not registered")
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("node %s idle %s used %s releasing %s of %s", name, amount(node.Idle.MilliCPU), amount(node.Used.MilliCPU), amount(node.Releasing.MilliCPU), node.Node.Labels["zone"]))
+		if len(node.Others) > 0 || node.Pipelined.MilliCPU != 0 {
+			lines = append(lines, "node "+name+" has what a session left on it")
+		}
+	}
+	return sorted(lines)
+}
+
+func lineOf(task *api.TaskInfo) string {
+	return line(task.UID, task.Status, task.NodeName, int(task.Resreq.ScalarResources[AttachLimit("csi")]))
+}
+
+func sorted(lines []string) []string {
+	slices.Sort(lines)
+	return lines
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package books
+
+import (
+	"slices"
+	"sync"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
+)
+
+// Snapshot returns what the session that opens next works on, with these HyperNodes. The former session's snapshot is no longer its own. The
+// mutex is held.
+func (b *Books) Snapshot(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
+	b.Nodes.count()
+	given := b.rest(hyperNodes)
+	var nodes sync.WaitGroup
+	nodes.Go(func() { given.Nodes = b.copies.Nodes(b.Nodes.ready()) })
+	otherwise := b.Tables.DefaultPriority()
+	given.Jobs = b.copies.Jobs(b.Jobs.schedulable(b.Tables.Queues), func(job *api.JobInfo) int32 { return b.Tables.priorityOf(job, otherwise) })
+	nodes.Wait()
+	noteRevocable(given)
+	return given
+}
+
+// Full returns a snapshot with copies of everything, which are the caller's own. The mutex is held.
+func (b *Books) Full(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
+	b.Nodes.count()
+	given := b.rest(hyperNodes)
+	for info := range b.Nodes.ready() {
+		given.Nodes[info.Name] = snapshot.CloneNode(info)
+	}
+	otherwise := b.Tables.DefaultPriority()
+	for info := range b.Jobs.schedulable(b.Tables.Queues) {
+		job := info.Clone()
+		job.Priority = b.Tables.priorityOf(info, otherwise)
+		given.Jobs[job.UID] = job
+	}
+	noteRevocable(given)
+	return given
+}
+
+// Copies returns the keeper of the copies that Snapshot gives.
+func (b *Books) Copies() *snapshot.Copies { return b.copies }
+
+// rest returns a snapshot without nodes and jobs.
+func (b *Books) rest(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
+	given := &api.ClusterInfo{
+		Jobs:           map[api.JobID]*api.JobInfo{},
+		Nodes:          map[string]*api.NodeInfo{},
+		RevocableNodes: map[string]*api.NodeInfo{},
+		NodeList:       slices.Clone(b.Nodes.order),
+		NodesInShard:   b.InShard.Clone(),
+		Queues:         make(map[api.QueueID]*api.QueueInfo, len(b.Tables.Queues)),
+		NamespaceInfo:  make(map[api.NamespaceName]*api.NamespaceInfo, len(b.Tables.Quotas)),
+		CSINodesStatus: make(map[string]*api.CSINodeStatusInfo, len(b.Nodes.csi)),
+	}
+	for id, queue := range b.Tables.Queues {
+		given.Queues[id] = queue.Clone()
+	}
+	for _, quotas := range b.Tables.Quotas {
+		info := quotas.Snapshot()
+		given.NamespaceInfo[info.Name] = info
+	}
+	for name, csi := range b.Nodes.csi {
+		given.CSINodesStatus[name] = csi.status.Clone()
+	}
+	hyperNodes.Lock()
+	defer hyperNodes.Unlock()
+	given.HyperNodes = hyperNodes.HyperNodes()
+	given.HyperNodesSetByTier = hyperNodes.HyperNodesSetByTier()
+	given.HyperNodeTierNameMap = hyperNodes.HyperNodeTierNameMap()
+	given.RealNodesSet = hyperNodes.RealNodesSet()
+	given.HyperNodesReadyToSchedule = hyperNodes.Ready()
+	return given
+}
+
+func noteRevocable(given *api.ClusterInfo) {
+	for name, info := range given.Nodes {
+		if info.RevocableZone != "" {
+			given.RevocableNodes[name] = info
+		}
+	}
+}
