@@ -6,36 +6,26 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"regexp"
 	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
-	_ "unsafe" // for the link name below
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
-	"volcano.sh/volcano/pkg/scheduler/util/assert"
 
+	_ "github.com/volcano-prebind/volcano-prebind/internal/assertions" // upstream must not panic at a sum of floats
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
 )
 
-// assertionsPanic is upstream's switch, which it sets when the process starts and offers no other way to set.
-//
-//go:linkname assertionsPanic volcano.sh/volcano/pkg/scheduler/util/assert.panicOnError
-var assertionsPanic bool
-
 // keepGoing keeps the process alive where upstream would end it because of one object.
 //
-// Upstream asserts that what it takes from a sum of requests is in the sum, with floats: 9.2e15 bytes and 500 are as many
-// bytes as 9.2e15. Its assertions are logged instead, unless the environment asks for panics. And a panic on a goroutine
-// of Kubernetes' libraries, such as those of informers and those that ask predicates in parallel, ends that item
-// instead of the process, which would meet the same object again when it starts.
+// A panic on a goroutine of Kubernetes' libraries, such as those of informers and those that ask predicates in parallel, ends that item
+// instead of the process, which would meet the same object again when it starts. Package assertions does the rest.
 func keepGoing() {
-	assertionsPanic = os.Getenv(assert.EnvPanicOnError) == "true"
 	utilruntime.ReallyCrash = false
 }
 
