@@ -27,6 +27,7 @@ require (
 	k8s.io/kubernetes v1.34.1
 	k8s.io/utils v0.0.0-20250604170112-4c0f3b243397
 	sigs.k8s.io/yaml v1.6.0
+	stathat.com/c/consistent v1.0.0
 	volcano.sh/apis v1.14.0
 	volcano.sh/volcano v1.14.1
 )
@@ -107,7 +108,6 @@ require (
 	sigs.k8s.io/json v0.0.0-20241014173422-cfa47c3a1cc8 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.0 // indirect
-	stathat.com/c/consistent v1.0.0 // indirect
 )
 
 // Volcano v1.14.1 builds against these; its go.mod carries the same pins.

@@ -21,6 +21,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/gangview"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -190,13 +191,13 @@ func TestGangsAreCounted(t *testing.T) {
 	for _, name := range []string{"p0", "p1"} {
 		pod := cluster.Pod(name)
 		pod.Status.Phase = v1.PodRunning
-		s.cache.UpdatePod(cluster.Pod(name), pod)
+		s.cache.Books().Pods.Show(pod)
 	}
 	count("let_in 2, running 1")
 	for _, name := range []string{"p0", "p1"} {
-		s.cache.DeletePod(cluster.Pod(name))
+		s.cache.Books().Pods.Hide(cluster.Pod(name))
 	}
-	s.cache.DeletePodGroupV1beta1(cluster.PodGroup("g"))
+	s.cache.Books().Jobs.HideGroup("ns/g")
 	count("let_in 2")
 }
 
@@ -221,9 +222,9 @@ func TestGangsAreShownWhileTheyChange(t *testing.T) {
 	}
 	for i := range 20 {
 		pod := schedtest.MakePod().Name(fmt.Sprintf("more-%d", i)).Group("theirs").Obj()
-		s.cache.AddPod(pod)
+		s.cache.Books().Pods.Show(pod)
 		s.cycle()
-		s.cache.DeletePod(pod)
+		s.cache.Books().Pods.Hide(pod)
 	}
 	close(done)
 	wg.Wait()
@@ -235,8 +236,8 @@ func TestManyGangsAreShownInTurns(t *testing.T) {
 	s, _, view := gangScheduler(t, cluster)
 	for i := range 5000 {
 		name := fmt.Sprintf("many-%d", i)
-		s.cache.AddPodGroupV1beta1(schedtest.MakePodGroup().Name(name).Annotation(gangs.ModeAnnotation, "Strict").Obj())
-		s.cache.AddPod(schedtest.MakePod().Name(name).Group(name).Obj())
+		showGroup(t, s.cache.Books(), schedtest.MakePodGroup().Name(name).Annotation(gangs.ModeAnnotation, "Strict").Obj())
+		s.cache.Books().Pods.Show(schedtest.MakePod().Name(name).Group(name).Obj())
 	}
 	began := time.Now()
 	page := view.List(gangview.Query{Limit: 5000})
@@ -244,4 +245,11 @@ func TestManyGangsAreShownInTurns(t *testing.T) {
 		t.Errorf("%d gangs are shown, and %d are left out", len(page.Gangs), page.LeftOut)
 	}
 	t.Logf("5000 gangs were shown in %v", time.Since(began))
+}
+
+func showGroup(t *testing.T, books *books.Books, group *v1beta1.PodGroup) {
+	t.Helper()
+	if err := books.Jobs.ShowGroup(group); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -106,10 +106,10 @@ func innocentInHyperNode(cluster *schedtest.Cluster) {
 
 // waitingInnocents are the innocent gangs of which a task has no node in the cache.
 func waitingInnocents(s *scheduler) (waiting []api.JobID) {
-	s.cache.SchedulerCache.Mutex.Lock()
-	defer s.cache.SchedulerCache.Mutex.Unlock()
+	s.cache.Books().Lock()
+	defer s.cache.Books().Unlock()
 	for _, gang := range []api.JobID{"ns/g", "ns/t"} {
-		for _, task := range s.cache.Jobs[gang].Tasks {
+		for _, task := range s.cache.Books().Jobs.Get(gang).Tasks {
 			if task.NodeName == "" {
 				waiting = append(waiting, gang)
 				break

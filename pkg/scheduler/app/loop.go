@@ -14,13 +14,6 @@ import (
 const (
 	// burstDelay is how long a burst of changes is gathered before a cycle.
 	burstDelay = 5 * time.Millisecond
-	// lagPoll and lagPatience: how often and how long a cycle waits for the change it was woken for to reach the cache.
-	lagPoll     = time.Millisecond
-	lagPatience = 50 * time.Millisecond
-	// A change that was not waited for any longer is late. It is looked for again and again, with pauses between these
-	// two that are a tenth of how late it is: minutes after an outage of the API server it may still come.
-	latePoll        = 10 * time.Millisecond
-	longestLatePoll = time.Second
 	// heartbeat is the longest time without a cycle while anything waits. What changed may be misjudged, or not have been
 	// seen at all: then it is this that bounds the harm.
 	heartbeat = 15 * time.Second
@@ -35,12 +28,6 @@ const (
 type cycler interface {
 	// cycle runs one cycle and says whether something is left that a later cycle may place although nothing changes.
 	cycle() (unsettled bool)
-	// lagging is true if a change that was told has not reached the cache yet. One that is late does not count.
-	lagging() bool
-	// setLate makes the changes that have not reached the cache late.
-	setLate()
-	// arrived is true if late changes have reached the cache since it was last asked; the other result, if more are to come.
-	arrived() (some, more bool)
 	// waiting is true if any task or PodGroup waits, be it in sessions or left out of them.
 	waiting() bool
 	// idle is told of a period in which no cycle was needed.
@@ -51,17 +38,11 @@ type cycler interface {
 // period, unless nothing changed since the last cycle and that cycle left nothing to do. Then one runs at every
 // heartbeat while anything waits all the same.
 //
-// A cycle waits a moment for the changes that it was woken for to reach the cache, and then goes on without them, for the
-// others' sake. The late ones get a cycle of their own as soon as they have come.
-//
 // In a stream of changes the loop rests after a cycle as long as the cycle took, so that it costs half a core and not
 // one. A change after a pause does not pay for that: the cycle that answers it may be followed by another at once.
 type loop struct {
 	cycler cycler
 	period time.Duration
-	// lateSince is when changes were last made late, zero when none are, and lookAt when they are looked for next. Only
-	// run's goroutine uses them.
-	lateSince, lookAt time.Time
 
 	mu      sync.Mutex
 	urgent  bool
@@ -104,8 +85,7 @@ func (l *loop) run(ctx context.Context) {
 	var last, looked time.Time
 	for ctx.Err() == nil {
 		var rested time.Duration
-		changed := l.takeChanged() // first: a change told from here on gets a cycle of its own, which waits for it
-		l.awaitCache(ctx)
+		changed := l.takeChanged() // first: a change told from here on gets a cycle of its own
 		beat := time.Since(looked) >= heartbeat
 		if beat {
 			looked = time.Now()
@@ -127,33 +107,6 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
-// awaitCache waits a little for the changes that were told to reach the cache. Those that have not by then are late.
-func (l *loop) awaitCache(ctx context.Context) {
-	deadline := time.Now().Add(lagPatience)
-	for l.cycler.lagging() && ctx.Err() == nil {
-		if time.Now().After(deadline) {
-			l.cycler.setLate()
-			l.lateSince = time.Now()
-			l.lookAt = l.lateSince.Add(latePoll)
-			return
-		}
-		pause.For(ctx, lagPoll)
-	}
-}
-
-// lookForLate asks for a cycle when late changes have arrived.
-func (l *loop) lookForLate() {
-	some, more := l.cycler.arrived()
-	if some {
-		l.wake(cache.WakeNow)
-	}
-	if !more {
-		l.lateSince = time.Time{}
-		return
-	}
-	l.lookAt = time.Now().Add(min(max(time.Since(l.lateSince)/10, latePoll), longestLatePoll))
-}
-
 // restAfterCycle pauses, for a period at the most, and returns for how long.
 func (l *loop) restAfterCycle(ctx context.Context, rest time.Duration) time.Duration {
 	rest = min(rest, l.period)
@@ -168,18 +121,12 @@ func (l *loop) awaitWork(ctx context.Context, left time.Duration) {
 	defer stop()
 	var soon <-chan time.Time
 	for ctx.Err() == nil {
-		var late <-chan time.Time
-		if !l.lateSince.IsZero() {
-			late, _ = pause.After(time.Until(l.lookAt))
-		}
 		select {
 		case <-ctx.Done():
 		case <-period:
 			return
 		case <-soon:
 			return
-		case <-late:
-			l.lookForLate()
 		case <-l.signal:
 			if l.isUrgent() {
 				pause.For(ctx, burstDelay)

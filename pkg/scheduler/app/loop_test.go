@@ -21,43 +21,17 @@ type script struct {
 	// takes is how long each cycle takes, and unsettled what it says.
 	takes     time.Duration
 	unsettled bool
-	// behindUntil is when the cache has caught up, and late says that the loop does not wait for that.
-	behindUntil time.Duration
-	late        bool
 	// waits is true if anything waits.
 	waits bool
-	// onLagging runs once when the loop first asks whether the cache lags.
-	onLagging func()
 
 	cycles []time.Duration
 	idles  int
-	// looks counts how often late changes were looked for.
-	looks int
 }
 
 func (s *script) cycle() bool {
 	s.cycles = append(s.cycles, time.Since(s.begin).Truncate(ms))
 	time.Sleep(s.takes)
 	return s.unsettled
-}
-
-func (s *script) lagging() bool {
-	if f := s.onLagging; f != nil {
-		s.onLagging = nil
-		f()
-	}
-	return !s.late && time.Since(s.begin) < s.behindUntil
-}
-
-func (s *script) setLate() { s.late = true }
-
-func (s *script) arrived() (some, more bool) {
-	s.looks++
-	if time.Since(s.begin) < s.behindUntil {
-		return false, s.late
-	}
-	some, s.late = s.late, false
-	return some, false
 }
 
 func (s *script) waiting() bool { return s.waits }
@@ -68,11 +42,10 @@ func TestWhenCyclesRun(t *testing.T) {
 	tests := map[string]struct {
 		script script
 		// wakes are the changes that are told, and when.
-		wakes   map[time.Duration]cache.Urgency
-		runs    time.Duration
-		want    []time.Duration
-		idles   int
-		onStart func(l *loop, s *script)
+		wakes map[time.Duration]cache.Urgency
+		runs  time.Duration
+		want  []time.Duration
+		idles int
 		// period is a second unless given.
 		period time.Duration
 	}{
@@ -114,20 +87,6 @@ func TestWhenCyclesRun(t *testing.T) {
 			script: script{takes: 50 * ms}, wakes: map[time.Duration]cache.Urgency{20 * ms: cache.WakeNow, 70 * ms: cache.WakeNow, 200 * ms: cache.WakeNow},
 			runs: 900 * ms, want: []time.Duration{0, 60 * ms, 165 * ms, 270 * ms},
 		},
-		"a cycle waits for the change to reach the cache": {
-			script: script{behindUntil: 10 * ms}, runs: 900 * ms, want: []time.Duration{10 * ms},
-		},
-		"a cycle does not wait for ever, and another follows": {
-			script: script{behindUntil: 80 * ms}, runs: 900 * ms, want: []time.Duration{51 * ms, 86 * ms},
-		},
-		"cycles for others do not wait for a change that is late": {
-			script: script{behindUntil: time.Hour}, runs: 900 * ms, want: []time.Duration{51 * ms, 205 * ms, 405 * ms},
-			wakes: map[time.Duration]cache.Urgency{200 * ms: cache.WakeNow, 400 * ms: cache.WakeNow},
-		},
-		"a change that is much too late gets its cycle when it comes": {
-			script: script{behindUntil: 40 * time.Second}, runs: 42 * time.Second, idles: 41,
-			want: []time.Duration{51 * ms, 40_727 * ms},
-		},
 		"at every heartbeat while anything waits although nothing is left to do": {
 			script: script{waits: true}, runs: 40_500 * ms, want: []time.Duration{0, 15 * time.Second, 30 * time.Second}, idles: 38,
 		},
@@ -146,10 +105,6 @@ func TestWhenCyclesRun(t *testing.T) {
 			wakes: map[time.Duration]cache.Urgency{100 * ms: cache.WakeNow, 300 * ms: cache.WakeDelayed},
 			runs:  950 * ms, want: []time.Duration{0, 105 * ms, 800 * ms},
 		},
-		"a change that comes while the cache is waited for is not lost": {
-			runs: 900 * ms, want: []time.Duration{0, 10 * ms},
-			onStart: func(l *loop, s *script) { s.onLagging = func() { l.wake(cache.WakeNow) } },
-		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -160,9 +115,6 @@ func TestWhenCyclesRun(t *testing.T) {
 					tt.period = time.Second
 				}
 				l := newLoop(s, tt.period)
-				if tt.onStart != nil {
-					tt.onStart(l, s)
-				}
 				for at, urgency := range tt.wakes {
 					time.AfterFunc(at, func() { l.wake(urgency) })
 				}
@@ -180,24 +132,10 @@ func TestWhenCyclesRun(t *testing.T) {
 	}
 }
 
-// TestLateChangesAreLookedForUntilTheyHaveCome: an idle cluster costs nothing.
-func TestLateChangesAreLookedForUntilTheyHaveCome(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &script{begin: time.Now(), behindUntil: 80 * ms}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		newLoop(s, time.Second).run(ctx)
-		if s.looks < 1 || s.looks > 5 {
-			t.Errorf("a change that was late by 30 ms was looked for %d times in an hour, want a few times", s.looks)
-		}
-	})
-}
-
 func TestLoopEndsWithItsContext(t *testing.T) {
 	tests := map[string]script{
 		"while it waits for work": {},
 		"while it rests":          {takes: 300 * ms},
-		"while the cache lags":    {behindUntil: time.Hour},
 	}
 	for name, s := range tests {
 		t.Run(name, func(t *testing.T) {

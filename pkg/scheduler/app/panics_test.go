@@ -60,10 +60,10 @@ func cyclesUntilOK(t *testing.T, s *scheduler, most int) int {
 
 // nodesOfInnocents are the nodes that the innocent gang's tasks have in the cache.
 func nodesOfInnocents(s *scheduler) []string {
-	s.cache.SchedulerCache.Mutex.Lock()
-	defer s.cache.SchedulerCache.Mutex.Unlock()
+	s.cache.Books().Lock()
+	defer s.cache.Books().Unlock()
 	var nodes []string
-	for _, task := range s.cache.Jobs["ns/g"].Tasks {
+	for _, task := range s.cache.Books().Jobs.Get("ns/g").Tasks {
 		nodes = append(nodes, task.NodeName)
 	}
 	return nodes

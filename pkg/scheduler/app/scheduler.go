@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -49,8 +48,6 @@ type scheduler struct {
 	loop     *loop
 	watchdog *watchdog
 	strays   *strays
-	// metricsConf is where upstream's cache reads the nodes' usage.
-	metricsConf map[string]string
 
 	mu      sync.Mutex
 	profile *framework.Profile
@@ -108,10 +105,7 @@ func (s *scheduler) use(cfg *config.Config) error {
 			return err
 		}
 	}
-	if !maps.Equal(s.metricsConf, cfg.Metrics) { // upstream reads it beside this, without a lock
-		s.cache.SetMetricsConf(cfg.Metrics)
-		s.metricsConf = cfg.Metrics
-	}
+	s.cache.SetMetricsConf(cfg.Metrics)
 	s.mu.Lock()
 	if s.profile != nil {
 		s.retired = append(s.retired, s.profile)
@@ -255,12 +249,6 @@ func (s *scheduler) begin() *framework.Profile {
 	}
 	return profile
 }
-
-func (s *scheduler) lagging() bool { return s.cache.Lagging() }
-
-func (s *scheduler) setLate() { s.cache.SetLate() }
-
-func (s *scheduler) arrived() (some, more bool) { return s.cache.LateArrived() }
 
 func (s *scheduler) waiting() bool { return s.cache.Waiting() }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictions"
@@ -179,7 +180,10 @@ func newIdleScheduler(t *testing.T, cluster *schedtest.Cluster, own ...framework
 		outage: outage.New(t.Context()), starting: &startup{}, watchdog: newWatchdog(), strays: &strays{},
 	}
 	s.loop = newLoop(s, time.Second)
-	c, err := cache.Wrap(cluster.Cache, cluster.Devices.RestConfig(), cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, s.metrics, s.loop.wake)
+	c, err := cache.On(cluster.Kube, cluster.Volcano, cache.Settings{
+		Rest: cluster.Devices.RestConfig(), SchedulerNames: []string{schedtest.SchedulerName}, DefaultQueue: schedtest.Queue,
+		Events: events.Direct{EventRecorder: cluster.Events},
+	}, s.metrics, s.loop.wake)
 	if err != nil {
 		t.Fatal(err)
 	}

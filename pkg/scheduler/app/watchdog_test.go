@@ -134,11 +134,8 @@ func TestHealth(t *testing.T) {
 // calmCycler is the part of a cycler that nothing happens in.
 type calmCycler struct{}
 
-func (calmCycler) lagging() bool              { return false }
-func (calmCycler) setLate()                   {}
-func (calmCycler) arrived() (some, more bool) { return false, false }
-func (calmCycler) waiting() bool              { return false }
-func (calmCycler) idle()                      {}
+func (calmCycler) waiting() bool { return false }
+func (calmCycler) idle()         {}
 
 // stuckCycler hangs in its cycle until it is let go.
 type stuckCycler struct {

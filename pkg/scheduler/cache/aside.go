@@ -17,7 +17,7 @@ import (
 var errSearching = errors.New("nothing is evicted while the scheduler looks for the object that makes its cycles panic")
 
 // setAside takes from the snapshot what sessions do without, and tells of what is new.
-func (c *Cache) setAside(snapshot *api.ClusterInfo, by *snapshot.Snapshotter) {
+func (c *Cache) setAside(snapshot *api.ClusterInfo, by *snapshot.Copies) {
 	for gang, why := range c.aside.TakeFrom(snapshot, by, time.Now()) {
 		c.reportGang(gang, gangFailure{reason: why.Reason, message: why.Message})
 	}
@@ -56,12 +56,4 @@ func (c *Cache) tellHeld(found []setaside.Held) {
 		object := &v1.ObjectReference{Kind: held.Kind, Name: held.Name}
 		c.Recorder.Event(object, v1.EventTypeWarning, setaside.SchedulerPanic, held.Message)
 	}
-}
-
-// Evict evicts the task, unless sessions see only part of the jobs.
-func (c *Cache) Evict(task *api.TaskInfo, reason string) error {
-	if c.Searching() {
-		return errSearching
-	}
-	return c.SchedulerCache.Evict(task, reason)
 }

@@ -35,7 +35,7 @@ func (c *Cache) claimsDevices(pod *v1.Pod) bool {
 	if _, claims := pod.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation]; claims {
 		return true
 	}
-	live, err := c.SharedInformerFactory().Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
+	live, err := c.sources.kube.Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
 	if err != nil {
 		return false
 	}

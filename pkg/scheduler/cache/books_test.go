@@ -25,10 +25,10 @@ type entry struct {
 // entries are the tasks of all jobs. Each job's request is held against them.
 func (w *world) entries() []entry {
 	w.t.Helper()
-	w.SchedulerCache.Mutex.Lock()
-	defer w.SchedulerCache.Mutex.Unlock()
+	w.books.Lock()
+	defer w.books.Unlock()
 	var all []entry
-	for id, job := range w.Jobs {
+	for id, job := range w.books.Jobs.All() {
 		var requested float64
 		for uid, task := range job.Tasks {
 			all = append(all, entry{id, uid, task.Status.String()})
@@ -48,7 +48,6 @@ func TestATaskIsFoundInWhateverJobItIs(t *testing.T) {
 		w.add(schedtest.MakePodGroup().Name("other").Obj(), schedtest.MakePodGroup().Name("third").Obj())
 		m := w.reserved()
 		w.add(pod(0).Group("other").Obj())
-		told := w.latest["*v1.Pod ns/p0"]
 		ahead := w.listed(pod(0).Group("third").Obj())
 		if diff := cmp.Diff(map[api.TaskID]*api.TaskInfo(nil), map[api.TaskID]*api.TaskInfo(w.Snapshot().Jobs["ns/other"].TaskStatusIndex[api.Pending])); diff != "" {
 			t.Errorf("tasks that wait while their pod is being bound (-want +got):\n%s", diff)
@@ -57,7 +56,7 @@ func TestATaskIsFoundInWhateverJobItIs(t *testing.T) {
 		if diff := cmp.Diff([]entry{{"ns/other", "ns-p0", "Pending"}}, w.entries()); diff != "" {
 			t.Errorf("books before upstream's cache has heard of the third PodGroup (-want +got):\n%s", diff)
 		}
-		w.UpdatePod(told, ahead)
+		w.Cache.books.Pods.Show(ahead.(*v1.Pod))
 		if diff := cmp.Diff([]entry{{"ns/third", "ns-p0", "Pending"}}, w.entries()); diff != "" {
 			t.Errorf("books after it has (-want +got):\n%s", diff)
 		}
@@ -96,32 +95,6 @@ func TestAPodIsNotLostToAnotherOfItsName(t *testing.T) {
 	}
 }
 
-// TestAPodComesOnItsNodeWhenAnotherOfItsNameHasLeft: upstream's cache is about to hear of that one's end when the pod is read anew.
-func TestAPodComesOnItsNodeWhenAnotherOfItsNameHasLeft(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.gangOf(1, 1)
-		w.Snapshot()
-		former := api.NewTaskInfo(pod(0).UID("former").Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "3"}).Obj())
-		w.onNode(func(node *api.NodeInfo) error { return node.AddTask(former) })
-		w.listed(pod(0).Node("n").Obj())
-		for range 2 {
-			w.resyncTask("ns/g/ns-p0")
-			w.Snapshot()
-			if got := w.idleCPU("n"); got != 5000 {
-				t.Errorf("%v milli-cpu are idle while the former pod is on the node, want 5000", got)
-			}
-		}
-		w.onNode(func(node *api.NodeInfo) error { return node.RemoveTask(former) })
-		w.Snapshot()
-		if got := w.idleCPU("n"); got != 7000 {
-			t.Errorf("%v milli-cpu are idle with the pod on its node, want 7000", got)
-		}
-		if diff := cmp.Diff([]entry{{gang, "ns-p0", "Bound"}}, w.entries()); diff != "" {
-			t.Errorf("books (-want +got):\n%s", diff)
-		}
-	})
-}
-
 // TestAPodOnItsWayToANodeIsPendingUntilItIsTold: the watch shows it there, of which upstream's cache is about to hear.
 func TestAPodOnItsWayToANodeIsPendingUntilItIsTold(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
@@ -129,7 +102,7 @@ func TestAPodOnItsWayToANodeIsPendingUntilItIsTold(t *testing.T) {
 		w.listed(pod(0).Node("n").Obj())
 		w.again("n")
 		w.Snapshot()
-		if diff := cmp.Diff([]string{"Pending"}, w.books("p0")); diff != "" {
+		if diff := cmp.Diff([]string{"Pending"}, w.booked("p0")); diff != "" {
 			t.Errorf("books (-want +got):\n%s", diff)
 		}
 	})
@@ -149,15 +122,6 @@ func TestAReservationFollowsAPodWithoutPodGroup(t *testing.T) {
 			t.Errorf("%v milli-cpu are idle, want 6000 with what the pod asks for now", got)
 		}
 	})
-}
-
-func (w *world) onNode(do func(node *api.NodeInfo) error) {
-	w.t.Helper()
-	w.SchedulerCache.Mutex.Lock()
-	defer w.SchedulerCache.Mutex.Unlock()
-	if err := do(w.Nodes["n"]); err != nil {
-		w.t.Fatal(err)
-	}
 }
 
 // TestALateClaimIsCountedAtOnce: the volumes of a pod are counted once its claim is there, or, of a pod that is being bound then,
@@ -181,7 +145,6 @@ func TestALateClaimIsCountedAtOnce(t *testing.T) {
 				w.gangOf(0, 1)
 				w.known(schedtest.LateClass("late", "csi.example"))
 				w.add(pod(0).Volume("late").Obj(), pod(1).Volume("other").Obj())
-				w.workResync() // as upstream's cache has asked for
 				var m *binding.Member
 				if tt.reserve {
 					var err error
@@ -192,20 +155,12 @@ func TestALateClaimIsCountedAtOnce(t *testing.T) {
 				claim := schedtest.UnboundClaim("late", "late")
 				w.known(claim)
 				w.changes.claimChanged(claim)
-				if diff := cmp.Diff([]string{"ns/g/ns-p0"}, w.workResync()); diff != "" {
-					t.Errorf("tasks to make anew (-want +got):\n%s", diff)
-				}
 				if tt.reserve && w.task("p0").Status != api.Binding {
 					t.Errorf("the task being bound is %v", w.task("p0"))
 				}
 				tt.end(w, m)
 				if got := w.task("p0").Resreq.ScalarResources[volumes]; got != 1 {
 					t.Errorf("%v volumes of the pod are counted, want 1", got)
-				}
-				w.remove(pod(0).Obj())
-				w.remove(pod(1).Obj())
-				if got := len(w.resync.unread); got != 0 {
-					t.Errorf("of %d pods claims are missing after the last pod was deleted", got)
 				}
 			})
 		})
@@ -223,16 +178,4 @@ func (w *world) known(object runtime.Object) {
 	if err := store.Add(object); err != nil {
 		w.t.Fatal(err)
 	}
-}
-
-// workResync makes anew what is to be made anew now, and returns it.
-func (w *world) workResync() []string {
-	var keys []string
-	for w.resync.queue.Len() > 0 {
-		key, _ := w.resync.queue.Get()
-		w.resyncTask(key)
-		w.resync.queue.Done(key)
-		keys = append(keys, key)
-	}
-	return keys
 }

@@ -19,14 +19,12 @@ import (
 	vcinformers "volcano.sh/apis/pkg/client/informers/externalversions"
 	vclisters "volcano.sh/apis/pkg/client/listers/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
-	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 
-	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/setaside"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/sums"
 )
@@ -61,7 +59,13 @@ type Observer interface {
 
 // Cache is the scheduler's picture of the cluster and the keeper of its bind transactions.
 type Cache struct {
-	*vccache.SchedulerCache
+	// books are what sessions see of the cluster, and sources where it comes from.
+	books   *books.Books
+	sources *sources
+	load    *load
+	shards  *shards
+	// Recorder records events.
+	Recorder record.EventRecorder
 
 	rest      *rest.Config
 	kube      kubernetes.Interface
@@ -70,36 +74,23 @@ type Cache struct {
 	queues    vclisters.QueueLister
 	// podGroupsAt is the version up to which PodGroups are watched.
 	podGroupsAt func() string
-	// vcFactory is upstream's own.
-	vcFactory vcinformers.SharedInformerFactory
 
 	engine  *binding.Engine
 	backoff *binding.Backoff
 	status  *statuswriter.Writer
 	// events writes what the recorder passes on; nil on a cache in memory.
-	events      *events.Writer
-	evictor     *evictor
-	changes     *changes
-	snapshotter *snapshot.Snapshotter
-	// sums have nodes and pods counted by what a plugin knows.
-	sums  sums.Books
-	aside *setaside.Aside
-	// hyperNodes are what sessions see of HyperNodes, instead of upstream's HyperNodesInfo.
+	events  *events.Writer
+	evictor *evictor
+	changes *changes
+	aside   *setaside.Aside
+	// hyperNodes are what sessions see of HyperNodes.
 	hyperNodes *hyperNodes
 	wake       func(Urgency)
 	observer   Observer
 
-	schedulerNames []string
-	// someNodes is true if --node-selector leaves nodes out of the cache.
-	someNodes bool
+	responsible *responsible
 
 	informers runningInformers
-
-	resync *resync
-	// reserved are the tasks of transactions, by their pods' names, and complete the nodes that have all their pods on them
-	// in the books. The cache's mutex guards both.
-	reserved map[api.TaskID]*reservation
-	complete map[string]*api.NodeInfo
 
 	// openMu guards open, and is held while transactions are handed to the engine and members are cancelled. It is never
 	// held together with the cache's mutex.
@@ -138,62 +129,66 @@ var (
 	_ binding.Ledger        = (*Cache)(nil)
 )
 
-// Wrap makes the cache over an upstream cache that is there already and not started, such as one on clients in memory; config is what
-// plugins make clients of other kinds with. It calls nobody. It fails only with an upstream cache of another version, which does not
-// have what is used of it.
-func Wrap(upstream *vccache.SchedulerCache, config *rest.Config, kube kubernetes.Interface, vc vcclient.Interface, schedulerNames []string,
-	observer Observer, wake func(Urgency)) (*Cache, error) {
-	c := &Cache{
-		SchedulerCache: upstream,
-		rest:           config,
-		kube:           kube,
-		vc:             vc,
-		wake:           wake,
-		snapshotter:    snapshot.New(),
-		aside:          setaside.New(),
-		schedulerNames: schedulerNames,
-		reserved:       map[api.TaskID]*reservation{},
-		complete:       map[string]*api.NodeInfo{},
-		open:           map[api.JobID]*binding.Transaction{},
-		failures:       map[api.JobID]gangFailure{},
-		arrivals:       map[api.JobID]arrival{},
-		incomplete:     map[api.JobID]bool{},
-		retold:         map[api.JobID]time.Time{},
-		strayed:        map[api.JobID]astray{},
-		delays:         newDelays(),
-	}
-	c.observer = observer
-	c.Recorder = events.NewRecorder(events.Direct{EventRecorder: upstream.Recorder})
-	c.backoff = binding.NewBackoff(firstRetry, lastRetry, retryJitter, func() { wake(WakeNow) })
-	var err error
-	if c.vcFactory, err = volcanoInformers(upstream); err != nil {
-		return nil, err
-	}
-	podGroups := c.vcFactory.Scheduling().V1beta1().PodGroups()
-	queues := c.vcFactory.Scheduling().V1beta1().Queues()
-	c.podGroups, c.queues = podGroups.Lister(), queues.Lister()
-	c.podGroupsAt = podGroups.Informer().LastSyncResourceVersion
-	core := upstream.SharedInformerFactory().Core().V1()
-	indexPods(core.Pods().Informer(), schedulerNames)
-	c.resync = newResync(c)
-	if c.hyperNodes, err = newHyperNodes(upstream); err != nil {
-		return nil, err
-	}
-	hyperNodes := c.vcFactory.Topology().V1alpha1().HyperNodes().Informer()
-	setaside.Trim(c.sums.Count, core.Pods().Informer(), core.Nodes().Informer(), podGroups.Informer(), queues.Informer(), hyperNodes)
-	c.engine = binding.New(c, c, c, stuckReporter{observer, c})
-	c.status = c.newStatusWriter()
-	c.StatusUpdater = c.status
-	c.evictor = newEvictor(c)
-	c.Evictor = c.evictor
-	c.changes = newChanges(c, podGroups.Informer(), queues.Informer(), hyperNodes)
-	informers, err := informersOf(upstream, c.vcFactory)
+// Settings are what a cache is made with beside its clients.
+type Settings struct {
+	// Rest is what plugins make clients of other kinds with.
+	Rest *rest.Config
+	// SchedulerNames are those by which pods ask for this scheduler.
+	SchedulerNames []string
+	// DefaultQueue is the queue of PodGroups that name none.
+	DefaultQueue string
+	// NodeSelectors are labels, as name:value, of which a node must have one to be used; none admits all.
+	NodeSelectors []string
+	// IgnoredProvisioners are those whose volumes do not count against what a node can attach.
+	IgnoredProvisioners []string
+	// Resync is how often informers show all objects again; 0 for never.
+	Resync time.Duration
+	// Events is where events go.
+	Events events.Outlet
+}
+
+// On makes the cache on these clients. It calls nobody.
+func On(kube kubernetes.Interface, vc vcclient.Interface, settings Settings, observer Observer, wake func(Urgency)) (*Cache, error) {
+	responsible, err := newResponsible(settings.SchedulerNames, settings.NodeSelectors)
 	if err != nil {
 		return nil, err
 	}
-	if err := outage.RelistSoon(informers...); err != nil {
-		return nil, fmt.Errorf("making informers return soon: %w", err)
+	sources, err := newSources(kube, vc, settings.Resync)
+	if err != nil {
+		return nil, err
 	}
+	c := &Cache{
+		rest: settings.Rest, kube: kube, vc: vc, sources: sources, responsible: responsible, wake: wake, observer: observer,
+		aside:      setaside.New(),
+		open:       map[api.JobID]*binding.Transaction{},
+		failures:   map[api.JobID]gangFailure{},
+		arrivals:   map[api.JobID]arrival{},
+		incomplete: map[api.JobID]bool{},
+		retold:     map[api.JobID]time.Time{},
+		strayed:    map[api.JobID]astray{},
+		delays:     newDelays(),
+	}
+	c.books = books.New(books.Config{
+		Pod: responsible.forPod, Node: responsible.forNode, DefaultQueue: settings.DefaultQueue,
+		Volumes: newVolumes(sources.kube, settings.IgnoredProvisioners).of,
+	})
+	c.load = &load{rest: settings.Rest, books: c.books}
+	c.shards = newShards(c.books, vc)
+	c.Recorder = events.NewRecorder(settings.Events)
+	c.backoff = binding.NewBackoff(firstRetry, lastRetry, retryJitter, func() { wake(WakeNow) })
+	podGroups := sources.volcano.Scheduling().V1beta1().PodGroups()
+	queues := sources.volcano.Scheduling().V1beta1().Queues()
+	c.podGroups, c.queues = podGroups.Lister(), queues.Lister()
+	c.podGroupsAt = podGroups.Informer().LastSyncResourceVersion
+	core := sources.kube.Core().V1()
+	indexPods(core.Pods().Informer(), settings.SchedulerNames)
+	hyperNodes := sources.volcano.Topology().V1alpha1().HyperNodes()
+	c.hyperNodes = newHyperNodes(hyperNodes.Lister(), core.Nodes().Lister())
+	setaside.Trim(c.books.Nodes.Sums.Count, core.Pods().Informer(), core.Nodes().Informer(), podGroups.Informer(), queues.Informer(), hyperNodes.Informer())
+	c.engine = binding.New(c, c, c, stuckReporter{observer, c})
+	c.status = c.newStatusWriter()
+	c.evictor = newEvictor(c)
+	c.changes = newChanges(c, podGroups.Informer(), queues.Informer(), hyperNodes.Informer())
 	return c, nil
 }
 
@@ -219,7 +214,7 @@ func clients(config *rest.Config) (kube, forEvents kubernetes.Interface, vc vccl
 func (c *Cache) Start(ctx, lifetime context.Context) error {
 	lifetime, end := context.WithCancel(lifetime)
 	endEarly := context.AfterFunc(ctx, end)
-	if err := c.noteInformers(lifetime); err != nil {
+	if err := c.runInformers(lifetime); err != nil {
 		end()
 		return err
 	}
@@ -227,13 +222,18 @@ func (c *Cache) Start(ctx, lifetime context.Context) error {
 		end()
 		return fmt.Errorf("filling the cache: %w", err)
 	}
-	c.SchedulerCache.Run(lifetime.Done())
-	go c.resync.run(lifetime)
+	c.sources.start(lifetime.Done())
+	if err := c.sources.awaitVolumes(lifetime); err != nil { // before pods, of which they count
+		end()
+		return fmt.Errorf("filling the cache: %w", err)
+	}
+	c.changes.feedPods()
+	go c.load.run(lifetime)
 	c.status.Start(lifetime)
 	if c.events != nil {
 		c.events.Start(lifetime)
 	}
-	if err := c.waitForInitialLists(lifetime); err != nil {
+	if err := c.awaitInitialLists(lifetime); err != nil {
 		end()
 		return fmt.Errorf("filling the cache: %w", err)
 	}
@@ -245,19 +245,7 @@ func (c *Cache) Start(ctx, lifetime context.Context) error {
 
 // NotSynced names the kinds whose initial list has not been read.
 func (c *Cache) NotSynced() []string {
-	now := make(chan struct{})
-	close(now)
-	var kinds []string
-	for kind, synced := range c.SharedInformerFactory().WaitForCacheSync(now) {
-		if !synced {
-			kinds = append(kinds, kind.String())
-		}
-	}
-	for kind, synced := range c.vcFactory.WaitForCacheSync(now) {
-		if !synced {
-			kinds = append(kinds, kind.String())
-		}
-	}
+	kinds := c.sources.notSynced()
 	if len(c.informers.unlisted()) > 0 {
 		kinds = append(kinds, "what plugins watch")
 	}
@@ -331,6 +319,9 @@ func (c *Cache) triedInOutage(r binding.Result) bool {
 	return time.Now().Add(-r.Took).UnixNano() < c.backAt.Load()
 }
 
+// Books returns what the cache holds of the cluster.
+func (c *Cache) Books() *books.Books { return c.books }
+
 // KubeClient returns the client plugins may use.
 func (c *Cache) KubeClient() kubernetes.Interface { return c.kube }
 
@@ -341,16 +332,16 @@ func (c *Cache) RestConfig() *rest.Config { return rest.CopyConfig(c.rest) }
 func (c *Cache) HyperNodes() *api.HyperNodesInfo { return c.hyperNodes.current() }
 
 // CountResources has nodes and pods counted by what the Counter knows.
-func (c *Cache) CountResources(counter sums.Counter) { c.sums.Use(counter) }
+func (c *Cache) CountResources(counter sums.Counter) { c.books.Nodes.Sums.Use(counter) }
 
 // Wake has the loop run a cycle, because something changed that may let a pending task be placed.
 func (c *Cache) Wake() { c.wake(WakeNow) }
 
-// InformerFactory returns upstream's informers.
-func (c *Cache) InformerFactory() informers.SharedInformerFactory { return c.SharedInformerFactory() }
+// InformerFactory returns the informers of Kubernetes' objects.
+func (c *Cache) InformerFactory() informers.SharedInformerFactory { return c.sources.kube }
 
-// VolcanoInformerFactory returns upstream's informers of Volcano's objects.
-func (c *Cache) VolcanoInformerFactory() vcinformers.SharedInformerFactory { return c.vcFactory }
+// VolcanoInformerFactory returns the informers of Volcano's objects.
+func (c *Cache) VolcanoInformerFactory() vcinformers.SharedInformerFactory { return c.sources.volcano }
 
 // EventRecorder returns the recorder that drops an event that would only repeat the last one.
 func (c *Cache) EventRecorder() record.EventRecorder { return c.Recorder }

@@ -3,10 +3,11 @@
 package cache
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/storage/ephemeral"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -52,7 +53,7 @@ func (ch *changes) changedFor(index string, claim metav1.Object) {
 // podsWith are the pods that have the claim by the index, by gang.
 func (c *Cache) podsWith(index string, claim metav1.Object) map[api.JobID][]*v1.Pod {
 	name := claim.GetNamespace() + "/" + claim.GetName()
-	pods, err := c.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().ByIndex(index, name)
+	pods, err := c.sources.kube.Core().V1().Pods().Informer().GetIndexer().ByIndex(index, name)
 	if err != nil {
 		logger().Error(err, "Listing the pods of a claim", "claim", name)
 	}
@@ -98,36 +99,26 @@ func deviceClaimsOf(object any) ([]string, error) {
 	return claims, nil
 }
 
-// readClaims has the tasks of those of the gang's pods made anew whose claims could not be read. It returns true if any of the pods
-// waits to be placed.
+// readClaims has the tasks of those of the gang's pods made again whose claims could not be read. It returns true if any of the pods waits to
+// be placed.
 func (c *Cache) readClaims(gang api.JobID, pods []*v1.Pod) (waiting bool) {
-	c.SchedulerCache.Mutex.Lock()
-	defer c.SchedulerCache.Mutex.Unlock()
 	for _, pod := range pods {
-		if c.resync.unread[pod.UID] {
-			c.resync.queue.Add(string(gang) + "/" + string(pod.UID)) // upstream's key
-		}
-		waiting = waiting || c.waits(gang, pod)
+		c.books.Pods.ReadClaims(pod)
 	}
-	return waiting
+	c.books.Lock()
+	defer c.books.Unlock()
+	return slices.ContainsFunc(pods, func(pod *v1.Pod) bool { return c.waits(gang, pod) })
 }
 
-// waits is true of a pod of this scheduler that has no node and is not being bound, as far as the books, whose mutex is held, know.
+// waits reports whether a pod of this scheduler has no node and is not being bound, as far as the books, whose mutex is held, know.
 func (c *Cache) waits(gang api.JobID, pod *v1.Pod) bool {
 	if !c.changes.ours(pod) || pod.Spec.NodeName != "" {
 		return false
 	}
-	job := c.SchedulerCache.Jobs[gang]
+	job := c.books.Jobs.Get(gang)
 	if job == nil {
 		return true
 	}
 	task := job.Tasks[api.TaskID(pod.UID)]
 	return task == nil || task.Status == api.Pending
-}
-
-// forgetClaims is told of pods that are gone.
-func (c *Cache) forgetClaims(pod types.UID) {
-	c.SchedulerCache.Mutex.Lock()
-	defer c.SchedulerCache.Mutex.Unlock()
-	delete(c.resync.unread, pod)
 }

@@ -5,18 +5,15 @@ package cache
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	"k8s.io/component-helpers/storage/volume"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
-	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 	"volcano.sh/volcano/pkg/util"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
@@ -29,65 +26,26 @@ const (
 	queueTimeout = 15 * time.Second
 )
 
-// New makes the cache over upstream's. It creates the root and the default queue where they are missing, as
+// New makes the cache. It creates the root and the default queue where they are missing, as
 // upstream does, and so waits for the API server until ctx ends; wake is called when something changed that wants a cycle.
 func New(ctx context.Context, config *rest.Config, opt *options.ServerOption, observer Observer, wake func(Urgency)) (*Cache, error) {
 	kube, forEvents, vc, err := clients(config)
 	if err != nil {
 		return nil, err
 	}
-	upstream, err := newUpstream(ctx, config, vc, opt)
-	if err != nil {
-		return nil, err
-	}
-	c, err := Wrap(upstream, config, kube, vc, opt.SchedulerNames, observer, wake)
-	if err != nil {
-		return nil, err
-	}
-	c.someNodes = len(opt.NodeSelector) > 0
-	c.events = events.NewWriter(events.ToAPI(forEvents), util.GenerateComponentName(opt.SchedulerNames), observer.EventDone)
-	c.Recorder = events.NewRecorder(c.events)
-	return c, nil
-}
-
-// newUpstream makes upstream's cache. Upstream tries for a minute to create each of its two queues, whatever ends
-// meanwhile, and panics when it cannot. So the queues are made before, and it is not waited for beyond the context.
-func newUpstream(ctx context.Context, config *rest.Config, vc vcclient.Interface, opt *options.ServerOption) (*vccache.SchedulerCache, error) {
-	type outcome struct {
-		cache *vccache.SchedulerCache
-		err   error
-	}
 	if err := awaitQueues(ctx, vc, opt.DefaultQueue); err != nil {
 		return nil, err
 	}
-	made := make(chan outcome, 1)
-	go func() {
-		var o outcome
-		defer func() {
-			if p := recover(); p != nil {
-				o.err = fmt.Errorf("starting the cache: %v", p)
-			}
-			made <- o
-		}()
-		var ok bool
-		o.cache, ok = vccache.New(config, opt.SchedulerNames, opt.DefaultQueue, opt.NodeSelector, opt.NodeWorkerThreads,
-			withoutLimits(opt.IgnoredCSIProvisioners), opt.ResyncPeriod).(*vccache.SchedulerCache)
-		if !ok {
-			o.err = fmt.Errorf("upstream's cache is no *SchedulerCache")
-		}
-	}()
-	select {
-	case o := <-made:
-		return o.cache, o.err
-	case <-ctx.Done():
-		return nil, fmt.Errorf("making upstream's cache: %w", ctx.Err())
+	writer := events.NewWriter(events.ToAPI(forEvents), util.GenerateComponentName(opt.SchedulerNames), observer.EventDone)
+	c, err := On(kube, vc, Settings{
+		Rest: config, SchedulerNames: opt.SchedulerNames, DefaultQueue: opt.DefaultQueue, NodeSelectors: opt.NodeSelector,
+		IgnoredProvisioners: opt.IgnoredCSIProvisioners, Resync: opt.ResyncPeriod, Events: writer,
+	}, observer, wake)
+	if err != nil {
+		return nil, err
 	}
-}
-
-// withoutLimits are the provisioners whose volumes upstream's cache does not count against what a node can attach. That of volumes
-// which nobody makes is no CSI driver: no node has a limit for it, and pods with claims for local volumes would fit nowhere.
-func withoutLimits(ignored []string) []string {
-	return append(slices.Clone(ignored), volume.NotSupportedProvisioner)
+	c.events = writer
+	return c, nil
 }
 
 // awaitQueues returns once the root and the default queue are there, made if need be, or the context ends.

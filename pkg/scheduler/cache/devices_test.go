@@ -61,14 +61,14 @@ func TestBooksCountDevices(t *testing.T) {
 					t.Fatal(err)
 				}
 				tt.then(w, m)
-				if diff := cmp.Diff(tt.want, holders(w.Nodes["n"])); diff != "" {
+				if diff := cmp.Diff(tt.want, holders(w.books.Nodes.Get("n"))); diff != "" {
 					t.Errorf("holders of the GPU in the cache (-want +got):\n%s", diff)
 				}
 				if diff := cmp.Diff(tt.want, holders(w.Snapshot().Nodes["n"])); diff != "" {
 					t.Errorf("holders of the GPU in a session (-want +got):\n%s", diff)
 				}
-				if len(w.Cache.reserved) > 0 && tt.want == nil {
-					t.Errorf("the cache remembers %v", w.Cache.reserved)
+				if w.Cache.books.Pods.Held() > 0 && tt.want == nil {
+					t.Errorf("the cache remembers %d pods of transactions", w.Cache.books.Pods.Held())
 				}
 			})
 		})
@@ -110,7 +110,7 @@ func TestSessionsOwnTheirLedgers(t *testing.T) {
 		w.add(gpuNode().Obj())
 		first := w.Snapshot().Nodes["n"]
 		first.Others[gpushare.DeviceName].(*gpushare.GPUDevices).AddResource(gpuPod().Annotation(gpushare.GPUIndex, "1").Obj())
-		for name, node := range map[string]*api.NodeInfo{"the cache": w.Nodes["n"], "the next session": w.Snapshot().Nodes["n"]} {
+		for name, node := range map[string]*api.NodeInfo{"the cache": w.books.Nodes.Get("n"), "the next session": w.Snapshot().Nodes["n"]} {
 			if got := holders(node); len(got) > 0 {
 				t.Errorf("%s has %v on the GPU, which another session put there", name, got)
 			}

@@ -45,12 +45,12 @@ func (w *world) desireAll() {
 	w.t.Helper()
 	told := w.cluster.Pod("p0").DeepCopy()
 	podutil.UpdatePodCondition(&told.Status, &v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: "Full", Message: "no room"})
-	if _, err := w.StatusUpdater.UpdatePodStatus(told); err != nil {
+	if _, err := w.status.UpdatePodStatus(told); err != nil {
 		w.t.Fatal(err)
 	}
 	pg := w.Snapshot().Jobs[gang].PodGroup
 	pg.Status.Running = 7
-	if _, err := w.StatusUpdater.UpdatePodGroup(pg); err != nil {
+	if _, err := w.status.UpdatePodGroup(pg); err != nil {
 		w.t.Fatal(err)
 	}
 	queue := schedtest.MakeQueue().Name(schedtest.Queue).Obj()

@@ -12,51 +12,45 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	shardv1alpha1 "volcano.sh/apis/pkg/apis/shard/v1alpha1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// changes watches what happens in the cluster. It wakes the loop, ends the wait of gangs that a change may help,
-// cancels members whose pod or node is gone, and knows which changes upstream's cache has not taken in yet.
-//
-// Upstream's cache listens on the same informers with handlers of its own, which run beside those here, and has queues behind
-// some of them: it may take a change in later than it is seen here. So a change is awaited until upstream's cache has it or
-// its object is gone, however long that takes.
-//
-//	seen here ──► fresh ── the loop waits no longer ──► late
-//	                │                                     │
-//	                └── upstream's cache has it, or it is gone ──► forgotten; a late one gets a cycle of its own
+// changes has the books see what happens in the cluster, and then draws the consequences: it wakes the loop, ends the wait of gangs that a change may help, and
+// cancels members whose pod or node is gone. There is one handler for each informer, so what the loop is woken for is in the books.
 type changes struct {
 	cache *Cache
 
 	mu sync.Mutex
-	// fresh and late are the versions that upstream's cache has not taken in. The next cycle waits for the fresh ones.
-	fresh, late map[change]string
 	// pods are the pods of each gang, whatever their state: a gang is worth a cycle once there are enough of them.
 	pods map[api.JobID]map[types.UID]bool
 	// watched are the informers that it listens to.
 	watched map[cache.SharedIndexInformer]bool
 }
 
-// change names an object whose change the loop was woken for.
-type change struct {
-	kind            string
-	namespace, name string
+func newChanges(c *Cache, podGroups, queues, hyperNodes cache.SharedIndexInformer) *changes {
+	ch := &changes{cache: c, pods: map[api.JobID]map[types.UID]bool{}, watched: map[cache.SharedIndexInformer]bool{}}
+	factory := c.sources.kube
+	ch.feed(factory.Core().V1().Nodes().Informer(), ch.nodeAdded, ch.nodeUpdated, ch.nodeDeleted)
+	ch.feed(podGroups, ch.podGroupAdded, ch.podGroupUpdated, ch.podGroupDeleted)
+	ch.feed(queues, ch.queueAdded, ch.queueUpdated, ch.queueDeleted)
+	ch.feed(hyperNodes, ch.hyperNodeChanged, ch.hyperNodeUpdated, ch.hyperNodeChanged)
+	claims := factory.Core().V1().PersistentVolumeClaims().Informer()
+	ch.feed(claims, ch.claimChanged, ch.claimUpdated, ch.claimChanged)
+	ch.watchTables()
+	if sharding() {
+		shards := c.sources.volcano.Shard().V1alpha1().NodeShards().Informer()
+		watchTable(ch, shards, func(o any) { c.shards.show(o.(*shardv1alpha1.NodeShard)) }, func(o any) { c.shards.hide(o.(*shardv1alpha1.NodeShard)) })
+	}
+	storage := factory.Storage().V1()
+	ch.feed(storage.CSINodes().Informer(), ch.storageAdded, ch.storageUpdated, ch.storageDeleted)
+	ch.watchStorage(factory.Core().V1().PersistentVolumes().Informer(), storage.StorageClasses().Informer(), storage.VolumeAttachments().Informer())
+	return ch
 }
 
-func newChanges(c *Cache, podGroups, queues, hyperNodes cache.SharedIndexInformer) *changes {
-	ch := &changes{cache: c, fresh: map[change]string{}, late: map[change]string{}, pods: map[api.JobID]map[types.UID]bool{},
-		watched: map[cache.SharedIndexInformer]bool{}}
-	factory := c.SharedInformerFactory()
-	ch.watch(factory.Core().V1().Pods().Informer(), ch.podAdded, ch.podUpdated, ch.podDeleted)
-	ch.watch(factory.Core().V1().Nodes().Informer(), ch.nodeAdded, ch.nodeUpdated, ch.nodeDeleted)
-	ch.watch(podGroups, ch.podGroupAdded, ch.podGroupUpdated, ch.podGroupDeleted)
-	ch.watch(queues, ch.queueAdded, ch.queueUpdated, ch.queueDeleted)
-	ch.watch(hyperNodes, ch.hyperNodeChanged, ch.hyperNodeUpdated, ch.hyperNodeChanged)
-	claims := factory.Core().V1().PersistentVolumeClaims().Informer()
-	ch.watch(claims, ch.claimChanged, ch.claimUpdated, ch.claimChanged)
-	storage := factory.Storage().V1()
-	ch.watchStorage(factory.Core().V1().PersistentVolumes().Informer(), storage.StorageClasses().Informer(), storage.CSINodes().Informer(), storage.VolumeAttachments().Informer())
-	return ch
+// feedPods adds the handler of pods. It is called once the informers are synced that say which volumes pods attach.
+func (ch *changes) feedPods() {
+	ch.feed(ch.cache.sources.kube.Core().V1().Pods().Informer(), ch.podAdded, ch.podUpdated, ch.podDeleted)
 }
 
 // watches is true if it listens to the informer.
@@ -70,8 +64,23 @@ func (ch *changes) watch(informer cache.SharedIndexInformer, added func(any), up
 	ch.mu.Lock()
 	ch.watched[informer] = true
 	ch.mu.Unlock()
+	ch.handle(informer, added, updated, deleted)
+}
+
+// feed watches what the first session needs.
+func (ch *changes) feed(informer cache.SharedIndexInformer, added func(any), updated func(any, any), deleted func(any)) {
+	ch.mu.Lock()
+	ch.watched[informer] = true
+	ch.mu.Unlock()
+	if handler := ch.handle(informer, added, updated, deleted); handler != nil {
+		ch.cache.sources.handed = append(ch.cache.sources.handed, handler.HasSynced)
+	}
+}
+
+// handle adds a handler to the informer.
+func (ch *changes) handle(informer cache.SharedIndexInformer, added func(any), updated func(any, any), deleted func(any)) cache.ResourceEventHandlerRegistration {
 	// An informer that was stopped takes no handler; then nothing changes any more.
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: added, UpdateFunc: updated,
 		DeleteFunc: func(obj any) {
 			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -83,29 +92,11 @@ func (ch *changes) watch(informer cache.SharedIndexInformer, added func(any), up
 	if err != nil {
 		logger().Error(err, "Watching for changes")
 	}
-}
-
-// await notes that a cycle must see this change, and asks for the cycle.
-func (ch *changes) await(kind string, object metav1.Object) {
-	what := change{kind, object.GetNamespace(), object.GetName()}
-	ch.mu.Lock()
-	ch.fresh[what] = object.GetResourceVersion()
-	delete(ch.late, what)
-	ch.mu.Unlock()
-	ch.cache.wake(WakeNow)
-}
-
-// gone notes that no cycle needs to see the object any more.
-func (ch *changes) gone(kind string, object metav1.Object) {
-	what := change{kind, object.GetNamespace(), object.GetName()}
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	delete(ch.fresh, what)
-	delete(ch.late, what)
+	return handler
 }
 
 func (ch *changes) ours(pod *v1.Pod) bool {
-	return slices.Contains(ch.cache.schedulerNames, pod.Spec.SchedulerName)
+	return slices.Contains(ch.cache.responsible.schedulerNames, pod.Spec.SchedulerName)
 }
 
 func gangOf(pod *v1.Pod) api.JobID {
@@ -116,7 +107,11 @@ func gangOf(pod *v1.Pod) api.JobID {
 // find what is missing, which the periodic one is early enough for.
 func (ch *changes) podAdded(obj any) {
 	pod, ok := obj.(*v1.Pod)
-	if !ok || !ch.ours(pod) {
+	if !ok {
+		return
+	}
+	ch.cache.books.Pods.Show(pod)
+	if !ch.ours(pod) {
 		return
 	}
 	gang := gangOf(pod)
@@ -129,7 +124,7 @@ func (ch *changes) podAdded(obj any) {
 		ch.cache.wake(WakeDelayed)
 		return
 	}
-	ch.await("pod", pod)
+	ch.cache.wake(WakeNow)
 }
 
 func (ch *changes) countPod(gang api.JobID, uid types.UID, there bool) {
@@ -166,6 +161,7 @@ func (ch *changes) podUpdated(oldObj, newObj any) {
 		ch.podAdded(after)
 		return
 	}
+	ch.cache.books.Pods.Show(after)
 	if gang := gangOf(after); ch.ours(after) && gang != gangOf(before) {
 		ch.countPod(gangOf(before), after.UID, false)
 		ch.countPod(gang, after.UID, true)
@@ -194,8 +190,7 @@ func (ch *changes) podDeleted(obj any) {
 		return
 	}
 	ch.countPod(gangOf(pod), pod.UID, false)
-	ch.cache.evictor.forget(pod.UID)
-	ch.cache.forgetClaims(pod.UID)
+	ch.cache.books.Pods.Hide(pod)
 	ch.cache.cancelPod(pod)
 	if pod.Spec.NodeName != "" || ch.ours(pod) {
 		ch.cache.wake(WakeNow)
@@ -208,8 +203,9 @@ func finished(pod *v1.Pod) bool {
 
 func (ch *changes) nodeAdded(obj any) {
 	if node, ok := obj.(*v1.Node); ok {
+		ch.cache.books.Nodes.Show(node)
 		ch.cache.hyperNodes.nodeChanged(node.Name)
-		ch.await("node", node)
+		ch.cache.wake(WakeNow)
 	}
 }
 
@@ -228,6 +224,9 @@ func (ch *changes) nodeUpdated(oldObj, newObj any) {
 	if !ok || !ok2 || before.ResourceVersion == after.ResourceVersion {
 		return
 	}
+	if before.UID == after.UID {
+		ch.cache.books.Nodes.Show(after)
+	}
 	same := equality.Semantic.DeepEqual
 	if !same(before.Labels, after.Labels) {
 		ch.cache.hyperNodes.nodeChanged(after.Name)
@@ -239,7 +238,7 @@ func (ch *changes) nodeUpdated(oldObj, newObj any) {
 	case !same(before.Spec, after.Spec) || !same(before.Labels, after.Labels) ||
 		!same(before.Status.Allocatable, after.Status.Allocatable) || ready(before) != ready(after):
 		ch.cache.backoff.RetryNodeSoon(after.Name)
-		ch.await("node", after)
+		ch.cache.wake(WakeNow)
 	case !same(before.Annotations, after.Annotations):
 		ch.cache.backoff.RetryNodeSoon(after.Name)
 	}
@@ -256,8 +255,9 @@ func ready(node *v1.Node) v1.ConditionStatus {
 
 func (ch *changes) nodeDeleted(obj any) {
 	if node, ok := obj.(*v1.Node); ok {
+		ch.cache.dropNUMA(node.Name)
+		ch.cache.books.Nodes.Hide(node.Name)
 		ch.cache.hyperNodes.nodeChanged(node.Name)
-		ch.gone("node", node)
 		ch.cache.backoff.RetryNode(node.Name) // those that waited for it; who loses members now waits its turn
 		ch.cache.cancelNode(node.Name)
 		ch.cache.wake(WakeNow)
@@ -271,8 +271,9 @@ func (ch *changes) podGroupAdded(obj any) {
 	if !ok {
 		return
 	}
+	ch.showGroup(pg)
 	if ch.enough(pg) || metav1.GetControllerOf(pg) != nil {
-		ch.await("podgroup", pg)
+		ch.cache.wake(WakeNow)
 		return
 	}
 	ch.cache.wake(WakeDelayed)
@@ -287,9 +288,10 @@ func (ch *changes) podGroupUpdated(oldObj, newObj any) {
 		ch.podGroupAdded(after)
 		return
 	}
-	if !ok || !ok2 {
+	if !ok || !ok2 || before.ResourceVersion == after.ResourceVersion {
 		return
 	}
+	ch.showGroup(after)
 	gang := api.JobID(after.Namespace + "/" + after.Name)
 	switch {
 	case !equality.Semantic.DeepEqual(before.Spec, after.Spec):
@@ -299,13 +301,13 @@ func (ch *changes) podGroupUpdated(oldObj, newObj any) {
 	default:
 		return
 	}
-	ch.await("podgroup", after)
+	ch.cache.wake(WakeNow)
 }
 
 func (ch *changes) podGroupDeleted(obj any) {
 	if pg, ok := obj.(*v1beta1.PodGroup); ok {
 		gang := api.JobID(pg.Namespace + "/" + pg.Name)
-		ch.gone("podgroup", pg)
+		ch.cache.books.Jobs.HideGroup(gang)
 		ch.cache.status.ForgetPodGroup(pg.Namespace, pg.Name)
 		ch.cache.backoff.Forget(gang)
 		ch.cache.forgetGang(gang)
@@ -315,22 +317,28 @@ func (ch *changes) podGroupDeleted(obj any) {
 
 func (ch *changes) queueAdded(obj any) {
 	if queue, ok := obj.(*v1beta1.Queue); ok {
-		ch.await("queue", queue)
+		ch.showQueue(queue)
+		ch.cache.wake(WakeNow)
 	}
 }
 
 func (ch *changes) queueUpdated(oldObj, newObj any) {
 	before, ok := oldObj.(*v1beta1.Queue)
 	after, ok2 := newObj.(*v1beta1.Queue)
+	if ok2 {
+		ch.showQueue(after)
+	}
 	if ok && ok2 && !(equality.Semantic.DeepEqual(before.Spec, after.Spec) && before.Status.State == after.Status.State &&
 		equality.Semantic.DeepEqual(before.Annotations, after.Annotations)) {
-		ch.await("queue", after)
+		ch.cache.wake(WakeNow)
 	}
 }
 
 func (ch *changes) queueDeleted(obj any) {
 	if queue, ok := obj.(*v1beta1.Queue); ok {
-		ch.gone("queue", queue)
+		ch.cache.books.Lock()
+		ch.cache.books.Tables.HideQueue(queue.Name)
+		ch.cache.books.Unlock()
 		ch.cache.wake(WakeDelayed)
 	}
 }

@@ -439,14 +439,14 @@ type gapped struct {
 
 func (i *gapped) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	i.handler = handler
-	return nil, nil
+	return i.SharedIndexInformer.AddEventHandler(handler)
 }
 
 // TestADeletionThatTheWatchMissed: the informer tells of the last state it knew.
 func TestADeletionThatTheWatchMissed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 2)
-		informer := &gapped{}
+		informer := &gapped{SharedIndexInformer: w.informersOf(pod(0).Obj())[0]}
 		w.changes.watch(informer, w.changes.podAdded, w.changes.podUpdated, w.changes.podDeleted)
 		informer.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "ns/p0", Obj: w.latest["*v1.Pod ns/p0"]})
 		if got := len(w.changes.pods[gang]); got != 1 {

@@ -29,30 +29,21 @@ func TestVictimIsLeavingUntilItsDeletionIsSeen(t *testing.T) {
 		if got := status(); got != api.Running {
 			t.Fatalf("the pod is %s before its eviction, want Running", got)
 		}
-		w.evictor.remember(running)
+		if err := w.victim(running); err != nil {
+			t.Fatal(err)
+		}
+		changed := running.DeepCopy()
+		changed.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget}}
+		w.add(changed)
 		if got := status(); got != api.Releasing {
 			t.Errorf("the pod is %s while it is being evicted, want Releasing", got)
 		}
 		if got := w.Snapshot().Nodes["n"].FutureIdle().MilliCPU - idle; got != 1000 {
 			t.Errorf("%v milli-cpu are counted as coming, want the victim's 1000", got)
 		}
-		w.changes.podDeleted(running)
+		w.Cache.books.Pods.Spare(running)
 		if got := status(); got != api.Running {
-			t.Errorf("the pod is %s for the snapshot after its deletion was told, want what the cache has", got)
-		}
-	})
-}
-
-// TestAVictimWhoseEndTheWatchMissedIsForgotten: nobody tells of it.
-func TestAVictimWhoseEndTheWatchMissedIsForgotten(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.gangOf(1, 1)
-		victim := w.latest["*v1.Pod ns/p0"].(*v1.Pod)
-		w.evictor.remember(victim)
-		w.unlist(victim)
-		w.Snapshot()
-		if got := len(w.evictor.victims); got > 0 {
-			t.Errorf("%d victims are remembered, want none", got)
+			t.Errorf("the pod is %s after its eviction failed, want Running", got)
 		}
 	})
 }
@@ -114,15 +105,19 @@ func TestEvictDeletesWhateverTheStatusSays(t *testing.T) {
 					return tt.statusErr != nil, nil, tt.statusErr
 				})
 				w.kube = kube
-				err := w.evictor.Evict(victim, "preempt")
+				w.add(victim)
+				if err := w.victim(victim); err != nil {
+					t.Fatal(err)
+				}
+				err := w.evictor.evict(victim, "preempt")
 				if (err != nil) != tt.wantErr {
 					t.Errorf("Evict returned %v, want an error: %v", err, tt.wantErr)
 				}
 				if diff := cmp.Diff(tt.deletions, deletions); diff != "" {
 					t.Errorf("deletions (-want +got):\n%s", diff)
 				}
-				if got, want := w.evictor.victims[victim.UID] != nil, !tt.wantErr && len(tt.fails) != 1; got != want {
-					t.Errorf("remembered as a victim: %v, want %v", got, want)
+				if got := w.isVictim(victim); got == tt.wantErr {
+					t.Errorf("booked as leaving: %v, want %v", got, !tt.wantErr)
 				}
 				if _, err := kube.CoreV1().Pods("ns").Get(t.Context(), "p0", metav1.GetOptions{}); !tt.wantErr && len(tt.fails) != 1 && !apierrors.IsNotFound(err) {
 					t.Errorf("the pod is still there (%v)", err)

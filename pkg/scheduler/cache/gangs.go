@@ -11,10 +11,10 @@ const lookedAtOnce = 2000
 
 // GangIDs are the gangs that there are, in no order.
 func (c *Cache) GangIDs() []api.JobID {
-	c.Mutex.Lock()
-	defer c.Mutex.Unlock()
-	ids := make([]api.JobID, 0, len(c.Jobs))
-	for id := range c.Jobs {
+	c.books.Lock()
+	defer c.books.Unlock()
+	ids := make([]api.JobID, 0, c.books.Jobs.Len())
+	for id := range c.books.Jobs.All() {
 		ids = append(ids, id)
 	}
 	return ids
@@ -29,11 +29,11 @@ func (c *Cache) SeeGangs(ids []api.JobID, see func(gang *api.JobInfo)) {
 }
 
 func (c *Cache) seeSome(ids []api.JobID, see func(gang *api.JobInfo)) (left []api.JobID) {
-	c.Mutex.Lock()
-	defer c.Mutex.Unlock()
+	c.books.Lock()
+	defer c.books.Unlock()
 	for looked := 0; len(ids) > 0 && looked < lookedAtOnce; ids = ids[1:] {
 		looked++
-		if job := c.Jobs[ids[0]]; job != nil {
+		if job := c.books.Jobs.Get(ids[0]); job != nil {
 			looked += len(job.Tasks)
 			see(job)
 		}

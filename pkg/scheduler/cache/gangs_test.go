@@ -17,8 +17,8 @@ func TestGangsAreSeenInTurns(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		for i := range 3 * lookedAtOnce / 4 {
 			name := fmt.Sprintf("g%d", i)
-			w.AddPodGroupV1beta1(schedtest.MakePodGroup().Name(name).Obj())
-			w.AddPod(schedtest.MakePod().Name(name).Group(name).Obj())
+			w.showGroup(schedtest.MakePodGroup().Name(name).Obj())
+			w.books.Pods.Show(schedtest.MakePod().Name(name).Group(name).Obj())
 		}
 		seen := map[api.JobID]int{}
 		ids := append(w.GangIDs(), "ns/gone")

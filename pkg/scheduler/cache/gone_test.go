@@ -137,8 +137,8 @@ func TestAPodThatLeftItsPodGroupIsCancelledInItsTransaction(t *testing.T) {
 		w.add(pod(0).Group("other").Obj())
 		w.remove(pod(0).Group("other").Obj())
 		synctest.Wait()
-		if len(w.Cache.reserved) != 1 {
-			t.Errorf("%d pods are in transactions, want one of two after the other was deleted", len(w.Cache.reserved))
+		if w.Cache.books.Pods.Held() != 1 {
+			t.Errorf("%d pods are in transactions, want one of two after the other was deleted", w.Cache.books.Pods.Held())
 		}
 	})
 }
@@ -152,7 +152,7 @@ func TestAGangWhosePodGroupIsDeletedIsGivenUp(t *testing.T) {
 		synctest.Wait()
 		w.remove(schedtest.MakePodGroup().Name("g").Obj())
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"Pending", "Pending"}, w.books("p0", "p1")); diff != "" {
+		if diff := cmp.Diff([]string{"Pending", "Pending"}, w.booked("p0", "p1")); diff != "" {
 			t.Errorf("books (-want +got):\n%s", diff)
 		}
 		if got := w.idleCPU("n"); got != 8000 {
@@ -184,9 +184,9 @@ func TestWhatIsDeletedBeforeTheHandOverIsNotPrepared(t *testing.T) {
 		},
 		"the PodGroup is there, and the watch here has not come to it": {
 			delete: func(w *world) {
-				w.SchedulerCache.Mutex.Lock()
-				w.Jobs[gang].PodGroup.ResourceVersion = "1000000"
-				w.SchedulerCache.Mutex.Unlock()
+				w.books.Lock()
+				w.books.Jobs.Get(gang).PodGroup.ResourceVersion = "1000000"
+				w.books.Unlock()
 				w.podGroupsAt = func() string { return "999999" }
 				w.unlist(schedtest.MakePodGroup().Name("g").Obj())
 			},
@@ -213,7 +213,7 @@ func TestWhatIsDeletedBeforeTheHandOverIsNotPrepared(t *testing.T) {
 				tt.delete(w)
 				w.SealTransactions()
 				synctest.Wait()
-				if diff := cmp.Diff(tt.want, w.books("p0", "p1")); diff != "" {
+				if diff := cmp.Diff(tt.want, w.booked("p0", "p1")); diff != "" {
 					t.Errorf("books (-want +got):\n%s", diff)
 				}
 				for i, books := range tt.want {
@@ -264,7 +264,7 @@ func TestADeletedGangIsForgottenThoughUpstreamLags(t *testing.T) {
 				synctest.Wait()
 				tt.ends(w)
 				synctest.Wait()
-				if diff := cmp.Diff([]string{"Pending", "Pending"}, w.books("p0", "p1")); diff != "" {
+				if diff := cmp.Diff([]string{"Pending", "Pending"}, w.booked("p0", "p1")); diff != "" {
 					t.Errorf("books (-want +got):\n%s", diff)
 				}
 				if len(w.failures) > 0 {

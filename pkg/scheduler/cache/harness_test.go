@@ -20,6 +20,7 @@ import (
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/setaside"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -59,7 +60,10 @@ func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 // mustWrap makes the cache over that of the cluster.
 func mustWrap(t testing.TB, cluster *schedtest.Cluster, observer Observer, wake func(Urgency)) *Cache {
 	t.Helper()
-	c, err := Wrap(cluster.Cache, cluster.Devices.RestConfig(), cluster.Kube, cluster.Volcano, []string{schedtest.SchedulerName}, observer, wake)
+	c, err := On(cluster.Kube, cluster.Volcano, Settings{
+		Rest: cluster.Devices.RestConfig(), SchedulerNames: []string{schedtest.SchedulerName}, DefaultQueue: schedtest.Queue,
+		Events: events.Direct{EventRecorder: cluster.Events},
+	}, observer, wake)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +129,7 @@ func (w *world) list(object runtime.Object) (old runtime.Object) {
 // deliver lets the cache know of the object as its informers hold it.
 func (w *world) deliver(object runtime.Object) {
 	w.t.Helper()
-	w.sums.Count(object)
+	w.Cache.books.Nodes.Sums.Count(object)
 	if _, err := setaside.Trimmed(object); err != nil {
 		w.t.Fatal(err)
 	}
@@ -133,16 +137,11 @@ func (w *world) deliver(object runtime.Object) {
 	switch object := object.(type) {
 	case *v1.Pod:
 		if old == nil {
-			w.AddPod(object)
 			w.changes.podAdded(object)
 			return
 		}
-		w.UpdatePod(old, object)
 		w.changes.podUpdated(old, object)
 	case *v1.Node:
-		if err := w.AddOrUpdateNode(object.DeepCopy()); err != nil {
-			w.t.Fatal(err)
-		}
 		if old == nil {
 			w.changes.nodeAdded(object)
 			return
@@ -150,14 +149,11 @@ func (w *world) deliver(object runtime.Object) {
 		w.changes.nodeUpdated(old, object)
 	case *v1beta1.PodGroup:
 		if old == nil {
-			w.AddPodGroupV1beta1(object)
 			w.changes.podGroupAdded(object)
 			return
 		}
-		w.UpdatePodGroupV1beta1(old, object)
 		w.changes.podGroupUpdated(old, object)
 	case *v1beta1.Queue:
-		w.AddQueueV1beta1(object)
 		w.changes.queueAdded(object)
 	}
 }
@@ -176,15 +172,10 @@ func (w *world) remove(object runtime.Object) {
 	}
 	switch last := last.(type) {
 	case *v1.Pod:
-		w.DeletePod(last)
 		w.changes.podDeleted(last)
 	case *v1.Node:
-		if err := w.RemoveNode(last.Name); err != nil {
-			w.t.Fatal(err)
-		}
 		w.changes.nodeDeleted(last)
 	case *v1beta1.PodGroup:
-		w.DeletePodGroupV1beta1(last)
 		w.changes.podGroupDeleted(last)
 	case *v1beta1.Queue:
 		w.changes.queueDeleted(last)
@@ -198,9 +189,9 @@ func (w *world) informersOf(object runtime.Object) []cache.SharedIndexInformer {
 	case *v1.Node:
 		return []cache.SharedIndexInformer{w.SharedInformerFactory().Core().V1().Nodes().Informer()}
 	case *v1beta1.PodGroup:
-		return []cache.SharedIndexInformer{w.vcFactory.Scheduling().V1beta1().PodGroups().Informer()}
+		return []cache.SharedIndexInformer{w.sources.volcano.Scheduling().V1beta1().PodGroups().Informer()}
 	case *v1beta1.Queue:
-		return []cache.SharedIndexInformer{w.vcFactory.Scheduling().V1beta1().Queues().Informer()}
+		return []cache.SharedIndexInformer{w.sources.volcano.Scheduling().V1beta1().Queues().Informer()}
 	default:
 		w.t.Fatalf("no informer for %T", object)
 		return nil
@@ -264,9 +255,9 @@ func (w *world) decided(name, node string) *vccache.BindContext {
 
 // task returns a copy of the cache's task.
 func (w *world) task(name string) *api.TaskInfo {
-	w.SchedulerCache.Mutex.Lock()
-	defer w.SchedulerCache.Mutex.Unlock()
-	for _, job := range w.Jobs {
+	w.books.Lock()
+	defer w.books.Unlock()
+	for _, job := range w.books.Jobs.All() {
 		for _, task := range job.Tasks {
 			if task.Name == name {
 				return task.Clone()
@@ -276,8 +267,8 @@ func (w *world) task(name string) *api.TaskInfo {
 	return nil
 }
 
-// books says where the cache has the pods, as "Pending" or "Binding on n", in the order of the names.
-func (w *world) books(names ...string) []string {
+// booked says where the cache has the pods, as "Pending" or "Binding on n", in the order of the names.
+func (w *world) booked(names ...string) []string {
 	var books []string
 	for _, name := range names {
 		task := w.task(name)
@@ -295,9 +286,9 @@ func (w *world) books(names ...string) []string {
 
 // idleCPU is what the cache has left on the node, in milli-cpu.
 func (w *world) idleCPU(node string) float64 {
-	w.SchedulerCache.Mutex.Lock()
-	defer w.SchedulerCache.Mutex.Unlock()
-	return w.Nodes[node].Idle.MilliCPU
+	w.books.Lock()
+	defer w.books.Unlock()
+	return w.books.Nodes.Get(node).Idle.MilliCPU
 }
 
 // nodesOf are the nodes that the API server has the pods on.

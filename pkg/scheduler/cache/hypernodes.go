@@ -12,10 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
-	topologyinformers "volcano.sh/apis/pkg/client/informers/externalversions/topology/v1alpha1"
 	topologylisters "volcano.sh/apis/pkg/client/listers/topology/v1alpha1"
 	"volcano.sh/volcano/pkg/scheduler/api"
-	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 )
 
 // hyperNodeInvalid is the reason of events about HyperNodes that sessions do without.
@@ -23,10 +21,8 @@ const hyperNodeInvalid = "HyperNodeInvalid"
 
 // hyperNodes are the HyperNodes as sessions see them: without those that are faulty (hypernodetree.go).
 //
-// Upstream takes HyperNodes in one by one, and one that is a member of itself or of two others ends that for all: no gang
-// with a network topology is placed until it is mended; its worker panics at a member HyperNode without a name. So
-// upstream gets HyperNodes without members, of which it can make nothing wrong, and sessions get what is made here when
-// HyperNodes or nodes have changed.
+// In upstream's cache one that is a member of itself or of two others ends the placement of all gangs with a network topology. Here sessions get what
+// is made when HyperNodes or nodes have changed.
 type hyperNodes struct {
 	all   topologylisters.HyperNodeLister
 	nodes corelisters.NodeLister
@@ -43,41 +39,8 @@ type hyperNodes struct {
 	faults  []hyperNodeFault
 }
 
-// newHyperNodes takes the members from what upstream's worker reads.
-func newHyperNodes(upstream *vccache.SchedulerCache) (*hyperNodes, error) {
-	informer, err := hyperNodeInformer(upstream)
-	if err != nil {
-		return nil, err
-	}
-	all := (*informer).Lister()
-	*informer = memberless{*informer}
-	return &hyperNodes{
-		all: all, nodes: upstream.SharedInformerFactory().Core().V1().Nodes().Lister(),
-		stale: true, changed: map[string]bool{}, claims: map[string]*claim{},
-	}, nil
-}
-
-// memberless has HyperNodes without members. Upstream's worker gets them one by one.
-type memberless struct {
-	topologyinformers.HyperNodeInformer
-}
-
-func (m memberless) Lister() topologylisters.HyperNodeLister {
-	return memberlessLister{m.HyperNodeInformer.Lister()}
-}
-
-type memberlessLister struct {
-	topologylisters.HyperNodeLister
-}
-
-func (l memberlessLister) Get(name string) (*topologyv1alpha1.HyperNode, error) {
-	hyperNode, err := l.HyperNodeLister.Get(name)
-	if err != nil {
-		return nil, err
-	}
-	own := *hyperNode
-	own.Spec.Members = nil
-	return &own, nil
+func newHyperNodes(all topologylisters.HyperNodeLister, nodes corelisters.NodeLister) *hyperNodes {
+	return &hyperNodes{all: all, nodes: nodes, stale: true, changed: map[string]bool{}, claims: map[string]*claim{}}
 }
 
 // nodeChanged notes that the node came or went, or has other labels.

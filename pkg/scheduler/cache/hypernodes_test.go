@@ -26,7 +26,7 @@ import (
 // hyperNode puts the HyperNode into the cluster, new or changed, and lets the cache know.
 func (w *world) hyperNode(hyperNode *topologyv1alpha1.HyperNode) {
 	w.t.Helper()
-	if err := w.vcFactory.Topology().V1alpha1().HyperNodes().Informer().GetStore().Add(hyperNode); err != nil {
+	if err := w.sources.volcano.Topology().V1alpha1().HyperNodes().Informer().GetStore().Add(hyperNode); err != nil {
 		w.t.Fatal(err)
 	}
 	w.changes.hyperNodeChanged(hyperNode)
@@ -193,28 +193,6 @@ func TestHyperNodesFollowNodes(t *testing.T) {
 			t.Error("the HyperNodes were made anew for a node that is in none")
 		}
 	})
-}
-
-func TestUpstreamGetsHyperNodesWithoutMembers(t *testing.T) {
-	w := startLive(t, schedtest.NewCluster(), quiet{})
-	hyperNode := schedtest.MakeHyperNode().Name("a").Tier(2).HyperNodes("a").Obj()
-	w.cluster.Put(hyperNode)
-	var upstreams *topologyv1alpha1.HyperNode
-	eventually(t, "upstream has the HyperNode", func() bool {
-		w.HyperNodesInfo.Lock()
-		defer w.HyperNodesInfo.Unlock()
-		if info, there := w.HyperNodesInfo.HyperNodes()["a"]; there {
-			upstreams = info.HyperNode
-		}
-		return upstreams != nil
-	})
-	if len(upstreams.Spec.Members) != 0 || upstreams.Spec.Tier != 2 {
-		t.Errorf("upstream got %v", upstreams.Spec)
-	}
-	ours, err := w.hyperNodes.all.Get("a")
-	if err != nil || len(ours.Spec.Members) != 1 {
-		t.Errorf("sessions are made of %v, %v", ours, err)
-	}
 }
 
 func TestWhatIsToldOfAFaultyHyperNodeIsShort(t *testing.T) {

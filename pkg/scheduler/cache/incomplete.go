@@ -52,11 +52,11 @@ func (c *Cache) takeIncomplete() []*binding.Transaction {
 
 // shortOf says what the gangs lack with the transaction's members, if their PodGroups are there.
 func (c *Cache) shortOf(tx *binding.Transaction) (there bool, short error) {
-	c.SchedulerCache.Mutex.Lock()
-	defer c.SchedulerCache.Mutex.Unlock()
+	c.books.Lock()
+	defer c.books.Unlock()
 	for _, gang := range tx.Gangs() {
-		job, ok := c.Jobs[gang]
-		if !ok || job.PodGroup == nil {
+		job := c.books.Jobs.Get(gang)
+		if job == nil || job.PodGroup == nil {
 			return false, nil
 		}
 		if short == nil {

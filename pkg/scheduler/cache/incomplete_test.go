@@ -97,8 +97,8 @@ func TestAGangThatBackfillCannotComplete(t *testing.T) {
 				for range 20 {
 					s.cycle()
 				}
-				if began.Load() != 0 || len(w.Cache.reserved) != 0 {
-					t.Errorf("%d pre-bind steps began, and %d pods hold resources", began.Load(), len(w.Cache.reserved))
+				if began.Load() != 0 || w.Cache.books.Pods.Held() != 0 {
+					t.Errorf("%d pre-bind steps began, and %d pods hold resources", began.Load(), w.Cache.books.Pods.Held())
 				}
 				if diff := cmp.Diff("Unschedulable "+tt.want, s.says()); diff != "" {
 					t.Errorf("the PodGroup says (-want +got):\n%s", diff)

@@ -61,15 +61,10 @@ func (c *Cache) ineffective(job *api.JobInfo) (fields []string) {
 // lacksPriorityClass reports whether the PriorityClass does not exist, and which priority gangs without one have. Every API server
 // has PriorityClasses of its own, so when none is known the scheduler does not watch them.
 func (c *Cache) lacksPriorityClass(name string) (otherwise int32, missing bool) {
-	c.SchedulerCache.Mutex.Lock()
-	defer c.SchedulerCache.Mutex.Unlock()
-	if _, found := c.PriorityClasses[name]; found || len(c.PriorityClasses) == 0 {
+	c.books.Lock()
+	defer c.books.Unlock()
+	if _, found := c.books.Tables.Priorities[name]; found || len(c.books.Tables.Priorities) == 0 {
 		return 0, false
 	}
-	for _, class := range c.PriorityClasses {
-		if class.GlobalDefault {
-			otherwise = class.Value
-		}
-	}
-	return otherwise, true
+	return c.books.Tables.DefaultPriority(), true
 }

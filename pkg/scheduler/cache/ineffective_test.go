@@ -57,7 +57,7 @@ func TestFieldsWithoutEffectAreReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				if tt.class != nil {
-					w.AddPriorityClass(tt.class)
+					w.showPriorityClass(tt.class)
 				}
 				if tt.hyperNode != nil {
 					w.hyperNode(tt.hyperNode.Obj())

@@ -35,21 +35,13 @@ type ownInformer struct {
 	givenUp atomic.Bool
 }
 
-// noteInformers notes what upstream's cache is about to start: its own informers, and those that plugins have asked for since it was
-// made. Those of other factories that plugins have asked for are started.
-func (c *Cache) noteInformers(lifetime context.Context) error {
-	all, err := informersOf(c.SchedulerCache, c.vcFactory)
-	if err != nil {
-		return err
-	}
-	if err := outage.RelistSoon(all...); err != nil {
-		return fmt.Errorf("making informers return soon: %w", err)
-	}
+// runInformers runs those of other factories that plugins have asked for. What the factories of this cache made runs with them.
+func (c *Cache) runInformers(lifetime context.Context) error {
 	r := &c.informers
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.until, r.known = lifetime.Done(), map[toolscache.SharedIndexInformer]bool{}
-	for _, informer := range all {
+	for informer := range c.sources.known.informers {
 		r.known[informer] = true
 	}
 	return r.run(r.asked)

@@ -4,7 +4,6 @@ package cache
 
 import (
 	"fmt"
-	"maps"
 	"time"
 
 	"volcano.sh/apis/pkg/apis/scheduling"
@@ -32,10 +31,10 @@ func (c *Cache) UpdateJobStatus(job *api.JobInfo, _, updateAnnotations, updateJo
 	_, blocked := c.Blocked(job.UID)
 	c.correctStatus(job, inFlight, blocked)
 	if updateAnnotations {
-		c.bookHyperNode(job)
+		c.books.Jobs.NoteHyperNode(job)
 	}
 	if updateJobInfo {
-		c.bookJobInfo(job)
+		c.books.Jobs.NoteHyperNodes(job)
 	}
 	arriving := c.arriving(job)
 	if arriving {
@@ -149,34 +148,4 @@ func waitingPhase(job *api.JobInfo) scheduling.PodGroupPhase {
 // finishedOrPlaced counts failed tasks too, as upstream does for a PodGroup's phase: they were placed.
 func finishedOrPlaced(task *api.TaskInfo) bool {
 	return binding.Placed(task) || task.Status == api.Failed
-}
-
-func (c *Cache) bookHyperNode(job *api.JobInfo) {
-	c.SchedulerCache.Mutex.Lock()
-	defer c.SchedulerCache.Mutex.Unlock()
-	own, ok := c.Jobs[job.UID]
-	if !ok || own.PodGroup == nil {
-		return
-	}
-	annotations := maps.Clone(own.PodGroup.Annotations) // the informer's
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	own.PodGroup.Annotations = annotations
-	annotations[api.JobAllocatedHyperNode] = job.PodGroup.Annotations[api.JobAllocatedHyperNode]
-}
-
-func (c *Cache) bookJobInfo(job *api.JobInfo) {
-	c.SchedulerCache.Mutex.Lock()
-	defer c.SchedulerCache.Mutex.Unlock()
-	own, ok := c.Jobs[job.UID]
-	if !ok {
-		return
-	}
-	own.AllocatedHyperNode = job.AllocatedHyperNode
-	for id, sub := range own.SubJobs {
-		if decided, ok := job.SubJobs[id]; ok {
-			sub.AllocatedHyperNode = decided.AllocatedHyperNode
-		}
-	}
 }

@@ -327,13 +327,13 @@ func TestABookedHyperNodeIsNotInTheInformersObject(t *testing.T) {
 				shown := w.cluster.PodGroup("g")
 				shown.Annotations = annotations
 				w.deliver(w.cluster.Put(shown))
-				inUse := w.Jobs[gang].PodGroup.Annotations
+				inUse := w.books.Jobs.Get(gang).PodGroup.Annotations
 				before := maps.Clone(inUse)
 				w.verdict(func(job *api.JobInfo) {
 					job.PodGroup.Annotations = map[string]string{api.JobAllocatedHyperNode: "leaf"}
-					w.bookHyperNode(job)
+					w.books.Jobs.NoteHyperNode(job)
 				})
-				if got := w.Jobs[gang].PodGroup.Annotations[api.JobAllocatedHyperNode]; got != "leaf" {
+				if got := w.books.Jobs.Get(gang).PodGroup.Annotations[api.JobAllocatedHyperNode]; got != "leaf" {
 					t.Errorf("the next session sees HyperNode %q, want leaf", got)
 				}
 				if diff := cmp.Diff(before, inUse); diff != "" {

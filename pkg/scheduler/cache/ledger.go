@@ -18,12 +18,7 @@ import (
 
 // Bound books a member as bound. The informer may have told of it before, or tell of it later.
 func (c *Cache) Bound(m *binding.Member) {
-	c.SchedulerCache.Mutex.Lock()
-	if r := c.reservationOf(m); r != nil {
-		r.status = api.Bound
-		c.mend(r)
-	}
-	c.SchedulerCache.Mutex.Unlock()
+	c.books.Pods.Bind(api.PodKey(m.Task.Pod), m)
 	pod := m.Task.Pod
 	vcmetrics.UpdateTaskScheduleDuration(time.Since(pod.CreationTimestamp.Time))
 	c.Recorder.Eventf(pod, v1.EventTypeNormal, "Scheduled", "Successfully assigned %s/%s to %s", pod.Namespace, pod.Name, m.Node)
@@ -31,9 +26,7 @@ func (c *Cache) Bound(m *binding.Member) {
 
 // Released frees what a member held: it was not bound, and all it prepared is undone.
 func (c *Cache) Released(m *binding.Member, cause error) {
-	c.SchedulerCache.Mutex.Lock()
-	c.unreserve(m)
-	c.SchedulerCache.Mutex.Unlock()
+	c.books.Pods.Release(api.PodKey(m.Task.Pod), m)
 	klog.V(3).InfoS("Member released", "pod", klog.KObj(m.Task.Pod), "node", m.Node, "cause", cause)
 	if err := runBindErrHandler(m.Task); err != nil {
 		logger().Error(err, "Custom bind error handler failed", "pod", klog.KObj(m.Task.Pod))
@@ -51,38 +44,6 @@ func runBindErrHandler(task *api.TaskInfo) (err error) {
 		return nil
 	}
 	return task.CustomBindErrHandler()
-}
-
-// reservationOf is the member's; nil when the ledger was told of the member before.
-func (c *Cache) reservationOf(m *binding.Member) *reservation {
-	if r := c.reserved[api.PodKey(m.Task.Pod)]; r != nil && r.member == m {
-		return r
-	}
-	return nil
-}
-
-// unreserve takes the member off its node, and its task is what the watch shows again: upstream's cache ignores changes of
-// a pod while it is being bound. A pod that was deleted, or was bound by somebody else, is none of the member's any more.
-func (c *Cache) unreserve(m *binding.Member) {
-	r := c.reservationOf(m)
-	if r == nil {
-		return
-	}
-	c.mend(r)
-	delete(c.reserved, r.key)
-	c.vacate(r)
-	job, task := c.reservedTask(r)
-	if task == nil || task.Pod.Spec.NodeName != "" {
-		return
-	}
-	if job != nil {
-		c.unbook(job, task)
-	}
-	pod := c.watched(r.pod)
-	if pod == nil || gangOf(pod) != gangOf(r.pod) {
-		pod = r.pod // the watch is about to tell of its end, or its other PodGroup
-	}
-	c.rebook(pod)
 }
 
 // Ended draws the consequences of a transaction for its gangs: they fail together, and wait it out together.
@@ -158,10 +119,10 @@ func (c *Cache) hasGang(gang api.JobID) bool {
 
 // podGroupVersion is that of the gang's PodGroup in upstream's cache, if it is there.
 func (c *Cache) podGroupVersion(gang api.JobID) (version string, there bool) {
-	c.SchedulerCache.Mutex.Lock()
-	defer c.SchedulerCache.Mutex.Unlock()
-	job, ok := c.Jobs[gang]
-	if !ok || job.PodGroup == nil {
+	c.books.Lock()
+	defer c.books.Unlock()
+	job := c.books.Jobs.Get(gang)
+	if job == nil || job.PodGroup == nil {
 		return "", false
 	}
 	return job.PodGroup.ResourceVersion, true
@@ -169,10 +130,10 @@ func (c *Cache) podGroupVersion(gang api.JobID) (version string, there bool) {
 
 // tasksOf are the UIDs of the gang's pods in the cache.
 func (c *Cache) tasksOf(gang api.JobID) map[types.UID]bool {
-	c.SchedulerCache.Mutex.Lock()
-	defer c.SchedulerCache.Mutex.Unlock()
-	job, ok := c.Jobs[gang]
-	if !ok {
+	c.books.Lock()
+	defer c.books.Unlock()
+	job := c.books.Jobs.Get(gang)
+	if job == nil {
 		return nil
 	}
 	uids := make(map[types.UID]bool, len(job.Tasks))

@@ -67,7 +67,7 @@ func TestReleasedAndBoundKeepTheBooks(t *testing.T) {
 				}
 				for range 2 { // the engine tells once; a second time must do no harm
 					tt.do(w, m)
-					if diff := cmp.Diff([]string{tt.want}, w.books("p0")); diff != "" {
+					if diff := cmp.Diff([]string{tt.want}, w.booked("p0")); diff != "" {
 						t.Errorf("books (-want +got):\n%s", diff)
 					}
 					if got := w.idleCPU("n"); got != tt.idle {
@@ -90,13 +90,13 @@ func TestSessionAfterRollback(t *testing.T) {
 	})
 }
 
-// TestReleasedCatchesUp: upstream's cache ignores what is changed on a pod while it is being bound.
+// TestReleasedCatchesUp: what is changed on a pod while it is being bound counts at once, and after its release.
 func TestReleasedCatchesUp(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.reserved()
 		w.add(pod(0).Req(schedtest.Resources{"cpu": "2"}).Annotation("a", "new").Obj())
-		if got := w.task("p0").Resreq.MilliCPU; got != 1000 {
-			t.Fatalf("the task being bound requests %v milli-cpu, the change was expected to be ignored", got)
+		if got := w.idleCPU("n"); got != 6000 {
+			t.Errorf("%v milli-cpu are idle while the changed pod is being bound, want 6000", got)
 		}
 		w.Released(m, errBroken)
 		task := w.task("p0")
@@ -129,7 +129,7 @@ func TestReleasedCallsTheBindErrorHandler(t *testing.T) {
 				if calls != 1 {
 					t.Errorf("the handler was called %d times, want once", calls)
 				}
-				if diff := cmp.Diff([]string{"Pending"}, w.books("p0")); diff != "" {
+				if diff := cmp.Diff([]string{"Pending"}, w.booked("p0")); diff != "" {
 					t.Errorf("books (-want +got):\n%s", diff)
 				}
 			})
@@ -170,7 +170,7 @@ func TestPodOrNodeDeletedInFlight(t *testing.T) {
 				synctest.Wait()
 				tt.happens(w)
 				synctest.Wait()
-				if diff := cmp.Diff(tt.books, w.books("p0", "p1")); diff != "" {
+				if diff := cmp.Diff(tt.books, w.booked("p0", "p1")); diff != "" {
 					t.Errorf("books (-want +got):\n%s", diff)
 				}
 				for _, event := range w.cluster.Events.Take() {

@@ -41,6 +41,18 @@ func startLive(t *testing.T, cluster *schedtest.Cluster, observer Observer) *liv
 	if err := w.Start(ctx, ctx); err != nil {
 		t.Fatal(err)
 	}
+	// client-go's fake loses what is made between an informer's list and its watch.
+	eventually(t, "pods and what their volumes depend on are watched", func() bool {
+		watched := map[string]bool{}
+		for _, action := range cluster.Kube.Actions() {
+			if action.GetVerb() == "watch" {
+				watched[action.GetResource().Resource] = true
+			}
+		}
+		w.watch.mu.Lock()
+		defer w.watch.mu.Unlock()
+		return w.watch.out != nil && watched["nodes"] && watched["persistentvolumeclaims"] && watched["storageclasses"]
+	})
 	t.Cleanup(func() {
 		w.Abort()
 		cancel()
@@ -74,9 +86,9 @@ func (w *liveWorld) claim(name string) {
 
 // taskOf is the cache's task of the pod; nil when it has none.
 func (w *liveWorld) taskOf(name string) *api.TaskInfo {
-	w.SchedulerCache.Mutex.Lock()
-	defer w.SchedulerCache.Mutex.Unlock()
-	for _, job := range w.Jobs {
+	w.books.Lock()
+	defer w.books.Unlock()
+	for _, job := range w.books.Jobs.All() {
 		for _, task := range job.Tasks {
 			if task.Name == name {
 				return task.Clone()

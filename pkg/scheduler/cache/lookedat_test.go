@@ -22,7 +22,7 @@ func TestAGangIsLookedAtAgainOnceItChanges(t *testing.T) {
 			w.SessionSnapshot()
 			snapshot, _ := w.SessionSnapshot()
 			if job := snapshot.Jobs[gang]; job != nil {
-				return w.snapshotter.WithinBounds(gang, job)
+				return w.books.Copies().WithinBounds(gang, job)
 			}
 			return false
 		}
@@ -34,14 +34,14 @@ func TestAGangIsLookedAtAgainOnceItChanges(t *testing.T) {
 		for i := range 1001 { // one more than a pod may have
 			pod.Spec.Tolerations = append(pod.Spec.Tolerations, v1.Toleration{Key: fmt.Sprint(i), Operator: v1.TolerationOpExists})
 		}
-		w.UpdatePod(fits, pod)
+		w.books.Pods.Show(pod)
 		if kept() {
 			t.Error("its pod has too many tolerations, and it is still taken for one that fits")
 		}
 		if reason, _, is := w.aside.Why(gang); !is || reason != setaside.ObjectTooLarge {
 			t.Errorf("it is set aside: %v, for %q", is, reason)
 		}
-		w.UpdatePod(pod, fits.DeepCopy())
+		w.books.Pods.Show(fits.DeepCopy())
 		if !kept() {
 			t.Error("it has too much of nothing any more, and is not taken for one that fits")
 		}

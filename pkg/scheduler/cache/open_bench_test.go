@@ -43,21 +43,19 @@ func newCrowd(b *testing.B, nodes, pods int) *crowd {
 	cluster := schedtest.NewCluster()
 	c := &crowd{nodes: nodes, gangs: make([][]*v1.Pod, pods/benchGang)}
 	c.Cache = mustWrap(b, cluster, quiet{}, func(Urgency) {})
-	c.AddQueueV1beta1(schedtest.MakeQueue().Name(schedtest.Queue).Obj())
-	c.AddQueueV1beta1(schedtest.MakeQueue().Name("root").Obj())
+	c.showQueue(schedtest.MakeQueue().Name(schedtest.Queue).Obj())
+	c.showQueue(schedtest.MakeQueue().Name("root").Obj())
 	for i := range nodes {
 		node := schedtest.MakeNode().Name(fmt.Sprintf("node-%d", i)).Capacity(schedtest.Resources{"cpu": "32", "memory": "64Gi", "pods": "110"}).Obj()
-		if err := c.AddOrUpdateNode(node); err != nil {
-			b.Fatal(err)
-		}
+		c.books.Nodes.Show(node)
 	}
 	for g := range c.gangs {
 		pg := schedtest.MakePodGroup().Name(fmt.Sprintf("gang-%d", g)).MinMember(benchGang).Phase(v1beta1.PodGroupRunning).Obj()
 		pg.Status.Running = benchGang
-		if err := c.vcFactory.Scheduling().V1beta1().PodGroups().Informer().GetStore().Add(pg); err != nil {
+		if err := c.sources.volcano.Scheduling().V1beta1().PodGroups().Informer().GetStore().Add(pg); err != nil {
 			b.Fatal(err)
 		}
-		c.AddPodGroupV1beta1(pg)
+		c.showGroup(pg)
 		c.arrive(g)
 		c.bind(g)
 	}
@@ -67,13 +65,13 @@ func newCrowd(b *testing.B, nodes, pods int) *crowd {
 // arrive replaces the gang's pods by pending ones.
 func (c *crowd) arrive(g int) {
 	for _, pod := range c.gangs[g] {
-		c.DeletePod(pod)
+		c.books.Pods.Hide(pod)
 	}
 	c.gangs[g] = nil
 	for i := range benchGang {
 		pod := schedtest.MakePod().Name(fmt.Sprintf("pod-%d-%d-%d", g, i, c.cycle)).Group(fmt.Sprintf("gang-%d", g)).
 			Req(schedtest.Resources{"cpu": "1", "memory": "1Gi"}).Obj()
-		c.AddPod(pod)
+		c.books.Pods.Show(pod)
 		c.gangs[g] = append(c.gangs[g], pod)
 	}
 }
@@ -83,7 +81,7 @@ func (c *crowd) bind(g int) {
 	for i, pod := range c.gangs[g] {
 		running := pod.DeepCopy()
 		running.Spec.NodeName, running.Status.Phase = fmt.Sprintf("node-%d", (g*benchGang+i)%c.nodes), v1.PodRunning
-		c.UpdatePod(pod, running)
+		c.books.Pods.Show(running)
 		c.gangs[g][i] = running
 	}
 }
@@ -139,7 +137,7 @@ func BenchmarkSession(b *testing.B) {
 				took := timings{}
 				cycle := func() {
 					what.between(c)
-					took.of("snapshot-full", func() { c.SchedulerCache.Snapshot() })
+					took.of("snapshot-full", func() { c.Snapshot() })
 					took.of("snapshot-kept", func() { c.SessionSnapshot() })
 					what.between(c)
 					for _, side := range []struct {

@@ -26,7 +26,7 @@ func isOrphan(job *api.JobInfo) bool {
 // addOrphans adds a job to the snapshot for each orphan, with the pods that hold nodes, and returns how many it added. The cache's mutex
 // is held.
 func (c *Cache) addOrphans(snapshot *api.ClusterInfo) (added int) {
-	for id, job := range c.Jobs {
+	for id, job := range c.books.Jobs.All() {
 		if job.PodGroup != nil {
 			continue
 		}

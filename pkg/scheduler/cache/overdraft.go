@@ -30,11 +30,11 @@ type share struct {
 // onNoNode are the shares, by gang, of tasks on nodes that do not exist. The cache's mutex is held.
 func (c *Cache) onNoNode() map[api.JobID][]share {
 	lost := map[api.JobID][]share{}
-	for name, node := range c.Nodes {
+	for name, node := range c.books.Nodes.All() {
 		if node.Node != nil {
 			continue
 		}
-		if _, err := c.SharedInformerFactory().Core().V1().Nodes().Lister().Get(name); !apierrors.IsNotFound(err) {
+		if _, err := c.sources.kube.Core().V1().Nodes().Lister().Get(name); !apierrors.IsNotFound(err) {
 			continue // upstream is about to hear of it, or leaves it to another scheduler
 		}
 		for _, task := range node.Tasks {

@@ -170,9 +170,9 @@ func TestPodsHoldWhatTheyAskForOnceTheirNodeIsThere(t *testing.T) {
 		if diff := cmp.Diff([]float64{0, 1000, 1000}, []float64{before, listed, allocated()}); diff != "" {
 			t.Errorf("thousandths of cpu that it holds (-want +got):\n%s", diff)
 		}
-		w.SchedulerCache.Mutex.Lock()
-		defer w.SchedulerCache.Mutex.Unlock()
-		for _, task := range slices.Collect(maps.Values(w.Jobs[gang].Tasks)) {
+		w.books.Lock()
+		defer w.books.Unlock()
+		for _, task := range slices.Collect(maps.Values(w.books.Jobs.Get(gang).Tasks)) {
 			if task.Resreq.MilliCPU != 1000 {
 				t.Errorf("the cache's own task asks for %g thousandths of cpu, want 1000", task.Resreq.MilliCPU)
 			}

@@ -39,10 +39,10 @@ func (c *Cache) enoughOf(ctx context.Context, gang api.JobID, tx *binding.Transa
 	if apierrors.IsNotFound(err) {
 		return deletedPodGroup(gang)
 	}
-	c.SchedulerCache.Mutex.Lock()
-	defer c.SchedulerCache.Mutex.Unlock()
-	job, ok := c.Jobs[gang]
-	if !ok || job.PodGroup == nil {
+	c.books.Lock()
+	defer c.books.Unlock()
+	job := c.books.Jobs.Get(gang)
+	if job == nil || job.PodGroup == nil {
 		return deletedPodGroup(gang)
 	}
 	if live == nil {
@@ -57,10 +57,10 @@ func (c *Cache) enoughOf(ctx context.Context, gang api.JobID, tx *binding.Transa
 // liveSpec reads the PodGroup's spec from the API server; nil when the cached one will do. Not being allowed to
 // read it (a role made for upstream's scheduler) leaves the cached one.
 func (c *Cache) liveSpec(ctx context.Context, gang api.JobID) (*scheduling.PodGroupSpec, error) {
-	c.SchedulerCache.Mutex.Lock()
-	job, ok := c.Jobs[gang]
-	alone := ok && standsAlone(job)
-	c.SchedulerCache.Mutex.Unlock()
+	c.books.Lock()
+	job := c.books.Jobs.Get(gang)
+	alone := job != nil && standsAlone(job)
+	c.books.Unlock()
 	if alone {
 		return nil, nil
 	}

@@ -78,11 +78,11 @@ func (a *actor) put(pod *v1.Pod) {
 	a.pods[pod.Name] = pod
 	informer(a.w.SharedInformerFactory().Core().V1().Pods().Informer(), pod)
 	if old == nil {
-		a.w.AddPod(pod)
+		a.w.books.Pods.Show(pod)
 		a.w.changes.podAdded(pod)
 		return
 	}
-	a.w.UpdatePod(old, pod)
+	a.w.books.Pods.Show(pod)
 	a.w.changes.podUpdated(old, pod)
 }
 
@@ -190,7 +190,7 @@ func (a *actor) removePod(name string) {
 	if err := a.w.SharedInformerFactory().Core().V1().Pods().Informer().GetStore().Delete(pod); err != nil {
 		panic(err)
 	}
-	a.w.DeletePod(pod)
+	a.w.books.Pods.Hide(pod)
 	a.w.changes.podDeleted(pod)
 }
 
@@ -222,9 +222,7 @@ func (a *actor) putNode(name string) {
 	}
 	a.nodes[name] = node
 	informer(a.w.SharedInformerFactory().Core().V1().Nodes().Informer(), node)
-	if err := a.w.AddOrUpdateNode(node); err != nil {
-		panic(err)
-	}
+	a.w.books.Nodes.Show(node)
 }
 
 func (a *actor) deleteNode() {
@@ -237,24 +235,18 @@ func (a *actor) deleteNode() {
 	if err := a.w.SharedInformerFactory().Core().V1().Nodes().Informer().GetStore().Delete(node); err != nil {
 		panic(err)
 	}
-	if err := a.w.RemoveNode(name); err != nil {
-		panic(err)
-	}
+	a.w.books.Nodes.Hide(name)
 	a.w.changes.nodeDeleted(node)
 }
 
-// measureNode is what upstream does when the metrics source tells the node's load.
+// measureNode is what happens when the metrics source says the node's load.
 func (a *actor) measureNode() {
-	a.w.SchedulerCache.Mutex.Lock()
-	defer a.w.SchedulerCache.Mutex.Unlock()
-	if node := a.w.Nodes[one(a, a.nodes)]; node != nil {
-		node.ResourceUsage = &api.NodeUsage{CPUUsageAvg: map[string]float64{"5m": float64(a.rng.IntN(100))}, MEMUsageAvg: map[string]float64{}}
-	}
+	a.w.books.Nodes.Use(map[string]*api.NodeUsage{one(a, a.nodes): {CPUUsageAvg: map[string]float64{"5m": float64(a.rng.IntN(100))}, MEMUsageAvg: map[string]float64{}}})
 }
 
 func (a *actor) numaOfNode() {
 	if name := one(a, a.nodes); name != "" {
-		a.w.AddNumaInfoV1alpha1(&nodeinfov1alpha1.Numatopology{
+		a.w.books.Nodes.ShowNUMA(&nodeinfov1alpha1.Numatopology{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: nodeinfov1alpha1.NumatopoSpec{
 				NumaResMap: map[string]nodeinfov1alpha1.ResourceInfo{"cpu": {Allocatable: fmt.Sprintf("0-%d", 1+a.rng.IntN(7)), Capacity: 8}},
@@ -265,13 +257,13 @@ func (a *actor) numaOfNode() {
 
 func (a *actor) noNUMAOfNode() {
 	if name := one(a, a.nodes); name != "" {
-		a.w.DeleteNumaInfoV1alpha1(&nodeinfov1alpha1.Numatopology{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		a.w.books.Nodes.HideNUMA(name)
 	}
 }
 
 func (a *actor) csiNode() {
 	if name := one(a, a.nodes); name != "" {
-		a.w.AddOrUpdateCSINode(&storagev1.CSINode{
+		a.w.books.Nodes.ShowCSI(&storagev1.CSINode{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "d" + strconv.Itoa(a.rng.IntN(2))}}},
 		})
 	}
@@ -304,12 +296,12 @@ func (a *actor) putPodGroup(name string) {
 	pg := a.w.cluster.Put(b.Obj()).(*v1beta1.PodGroup)
 	old := a.groups[name]
 	a.groups[name] = pg
-	informer(a.w.vcFactory.Scheduling().V1beta1().PodGroups().Informer(), pg)
+	informer(a.w.sources.volcano.Scheduling().V1beta1().PodGroups().Informer(), pg)
 	if old == nil {
-		a.w.AddPodGroupV1beta1(pg)
+		a.w.showGroup(pg)
 		return
 	}
-	a.w.UpdatePodGroupV1beta1(old, pg)
+	a.w.showGroup(pg)
 	a.w.changes.podGroupUpdated(old, pg)
 }
 
@@ -321,51 +313,50 @@ func (a *actor) deletePodGroup() {
 	pg := a.groups[name]
 	delete(a.groups, name)
 	a.w.cluster.Remove(pg)
-	if err := a.w.vcFactory.Scheduling().V1beta1().PodGroups().Informer().GetStore().Delete(pg); err != nil {
+	if err := a.w.sources.volcano.Scheduling().V1beta1().PodGroups().Informer().GetStore().Delete(pg); err != nil {
 		panic(err)
 	}
-	a.w.DeletePodGroupV1beta1(pg)
 	a.w.changes.podGroupDeleted(pg)
 }
 
 // bookHyperNodes is what a session does that found where a gang lies.
 func (a *actor) bookHyperNodes() {
 	job := &api.JobInfo{UID: api.JobID(schedtest.Namespace + "/" + one(a, a.groups)), AllocatedHyperNode: "h" + strconv.Itoa(a.rng.IntN(4))}
-	a.w.SchedulerCache.Mutex.Lock()
-	own := a.w.Jobs[job.UID]
+	a.w.books.Lock()
+	own := a.w.books.Jobs.Get(job.UID)
 	if own == nil || own.PodGroup == nil {
-		a.w.SchedulerCache.Mutex.Unlock()
+		a.w.books.Unlock()
 		return
 	}
 	job = own.Clone()
-	a.w.SchedulerCache.Mutex.Unlock()
+	a.w.books.Unlock()
 	job.AllocatedHyperNode = "h" + strconv.Itoa(a.rng.IntN(4))
 	for _, sub := range job.SubJobs {
 		sub.AllocatedHyperNode = job.AllocatedHyperNode
 	}
 	job.PodGroup.Annotations[api.JobAllocatedHyperNode] = job.AllocatedHyperNode
-	a.w.bookJobInfo(job)
-	a.w.bookHyperNode(job)
+	a.w.books.Jobs.NoteHyperNodes(job)
+	a.w.books.Jobs.NoteHyperNode(job)
 }
 
 func (a *actor) priorityClass() {
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: []string{"high", "usual"}[a.rng.IntN(2)]}, Value: int32(a.rng.IntN(5))}
 	class.GlobalDefault = class.Name == "usual"
-	a.w.AddPriorityClass(class)
+	a.w.showPriorityClass(class)
 }
 
 func (a *actor) noPriorityClass() {
-	a.w.DeletePriorityClass(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "usual"}, GlobalDefault: true})
+	a.w.hidePriorityClass("usual")
 }
 
 func (a *actor) queue() {
-	a.w.AddQueueV1beta1(schedtest.MakeQueue().Name("q").Weight(int32(1 + a.rng.IntN(3))).Obj())
+	a.w.showQueue(schedtest.MakeQueue().Name("q").Weight(int32(1 + a.rng.IntN(3))).Obj())
 }
 
-func (a *actor) noQueue() { a.w.DeleteQueueV1beta1(schedtest.MakeQueue().Name("q").Obj()) }
+func (a *actor) noQueue() { a.w.hideQueue("q") }
 
 func (a *actor) quota() {
-	a.w.AddResourceQuota(&v1.ResourceQuota{
+	a.w.showQuota(&v1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Namespace: schedtest.Namespace, Name: "quota"}, Status: v1.ResourceQuotaStatus{Hard: v1.ResourceList{}},
 	})
 }
@@ -382,7 +373,7 @@ func (a *actor) hyperNode() {
 	for _, hyperNode := range []*topologyv1alpha1.HyperNode{
 		members.Obj(), schedtest.MakeHyperNode().Name("h3").Tier(2).HyperNodes("h0", "h1", "h2").Obj(),
 	} {
-		if err := a.w.vcFactory.Topology().V1alpha1().HyperNodes().Informer().GetStore().Add(hyperNode); err != nil {
+		if err := a.w.sources.volcano.Topology().V1alpha1().HyperNodes().Informer().GetStore().Add(hyperNode); err != nil {
 			panic(err)
 		}
 		a.w.changes.hyperNodeChanged(hyperNode)
@@ -390,7 +381,7 @@ func (a *actor) hyperNode() {
 }
 
 func (a *actor) inShard() {
-	a.w.SchedulerCache.Mutex.Lock()
-	defer a.w.SchedulerCache.Mutex.Unlock()
-	a.w.InUseNodesInShard.Insert(one(a, a.nodes))
+	a.w.books.Lock()
+	defer a.w.books.Unlock()
+	a.w.books.InShard.Insert(one(a, a.nodes))
 }

@@ -4,8 +4,6 @@ package cache
 
 import (
 	"maps"
-	"reflect"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
-	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -105,22 +102,5 @@ func TestEachKindIsListedAndWatchedOnce(t *testing.T) {
 		if n != 1 {
 			t.Errorf("%d times: %s", n, request)
 		}
-	}
-}
-
-// TestAnUpstreamWithoutWhatIsUsedOfItIsRefused, and not done without.
-func TestAnUpstreamWithoutWhatIsUsedOfItIsRefused(t *testing.T) {
-	upstream := &vccache.SchedulerCache{}
-	if factory, err := volcanoInformers(upstream); err == nil {
-		t.Errorf("its informers are %v", factory)
-	}
-	if informer, err := hyperNodeInformer(upstream); err == nil {
-		t.Errorf("its HyperNodes are %v", informer)
-	}
-	if c, err := Wrap(upstream, nil, nil, nil, nil, quiet{}, func(Urgency) {}); err == nil {
-		t.Errorf("the cache is %v", c)
-	}
-	if _, err := hidden(reflect.ValueOf(upstream), "noSuchField"); err == nil || !strings.Contains(err.Error(), "noSuchField") {
-		t.Errorf("a field that is not there is %v", err)
 	}
 }

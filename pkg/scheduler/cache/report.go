@@ -212,10 +212,10 @@ func (c *Cache) retellGang(gang api.JobID, failure gangFailure) {
 
 // podGroupAsDecided is the gang's PodGroup with the status that is decided and may not be written yet; nil when it is not there.
 func (c *Cache) podGroupAsDecided(gang api.JobID) *api.PodGroup {
-	c.SchedulerCache.Mutex.Lock()
-	defer c.SchedulerCache.Mutex.Unlock()
-	job, ok := c.Jobs[gang]
-	if !ok || job.PodGroup == nil {
+	c.books.Lock()
+	defer c.books.Unlock()
+	job := c.books.Jobs.Get(gang)
+	if job == nil || job.PodGroup == nil {
 		return nil
 	}
 	group := job.PodGroup.Clone()

@@ -274,7 +274,7 @@ func TestRefusedBindIsTold(t *testing.T) {
 		w.SealTransactions()
 		time.Sleep(10 * time.Second) // until forbidden means for good
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"Pending", "Bound on n"}, w.books("p0", "p1")); diff != "" {
+		if diff := cmp.Diff([]string{"Pending", "Bound on n"}, w.booked("p0", "p1")); diff != "" {
 			t.Errorf("books (-want +got):\n%s", diff)
 		}
 		if got := w.condition(v1beta1.PodGroupUnschedulableType); !strings.HasPrefix(got, "True BindFailed: binding pod ns/p0 to node n failed") {

@@ -44,9 +44,7 @@ func TestATaskStaysInItsTransaction(t *testing.T) {
 			w.again("n")
 			w.add(schedtest.MakeNode().Name("n").Label("a", "b").Obj())
 		},
-		"its task is read anew": func(w *world) {
-			w.resyncTask("ns/g/ns-p0")
-		},
+		"its task is made anew": func(w *world) { w.deliver(w.latest["*v1.Pod ns/p0"]) },
 	}
 	for name, happens := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -86,14 +84,14 @@ func TestATaskStaysInItsTransaction(t *testing.T) {
 				}
 				w.add(changedGroup(w).Node("n").Obj())
 				w.Snapshot()
-				if diff := cmp.Diff([]string{"Bound on n"}, w.books("p0")); diff != "" && w.task("p0") != nil {
+				if diff := cmp.Diff([]string{"Bound on n"}, w.booked("p0")); diff != "" && w.task("p0") != nil {
 					t.Errorf("books once the watch shows the pod (-want +got):\n%s", diff)
 				}
 				if got := w.idleCPU("n"); got != 7000 {
 					t.Errorf("%v milli-cpu are idle once the watch shows the pod, want 7000", got)
 				}
-				if len(w.Cache.reserved) > 0 {
-					t.Errorf("the cache remembers %v", w.Cache.reserved)
+				if w.Cache.books.Pods.Held() > 0 {
+					t.Errorf("the cache remembers %d pods of transactions", w.Cache.books.Pods.Held())
 				}
 			})
 		})
@@ -107,15 +105,15 @@ func TestATaskStaysInItsTransaction(t *testing.T) {
 				}
 				happens(w)
 				w.Released(m, errBroken)
-				if diff := cmp.Diff([]string{"Pending"}, w.books("p0")); diff != "" && w.task("p0") != nil {
+				if diff := cmp.Diff([]string{"Pending"}, w.booked("p0")); diff != "" && w.task("p0") != nil {
 					t.Errorf("books (-want +got):\n%s", diff)
 				}
 				w.Snapshot()
 				if got := w.idleCPU("n"); got != 8000 {
 					t.Errorf("%v milli-cpu are idle, want 8000", got)
 				}
-				if len(w.Cache.reserved) > 0 {
-					t.Errorf("the cache remembers %v", w.Cache.reserved)
+				if w.Cache.books.Pods.Held() > 0 {
+					t.Errorf("the cache remembers %d pods of transactions", w.Cache.books.Pods.Held())
 				}
 			})
 		})
@@ -155,7 +153,6 @@ func TestAPodThatReplacesAnotherWaitsForItsEnd(t *testing.T) {
 		w.mustPlace("n", []binding.Step{step}, "p0")
 		w.SealTransactions()
 		synctest.Wait()
-		w.evictor.remember(w.latest["*v1.Pod ns/p0"].(*v1.Pod))
 		w.add(pod(0).UID("new").Obj())
 		synctest.Wait()
 		if err := w.place("p0", "n"); err == nil || !strings.Contains(err.Error(), "UID ns-p0") {
@@ -168,10 +165,6 @@ func TestAPodThatReplacesAnotherWaitsForItsEnd(t *testing.T) {
 		synctest.Wait()
 		if got := w.cluster.Pod("p0"); got.UID != "new" || got.Spec.NodeName != "n" {
 			t.Errorf("pod %s is on %q, want the new one on n", got.UID, got.Spec.NodeName)
-		}
-		w.Snapshot()
-		if got := len(w.evictor.victims); got > 0 {
-			t.Errorf("%d victims are remembered, want none after the watch missed the end of one", got)
 		}
 	})
 }
@@ -187,7 +180,7 @@ func TestAReleaseFreesOnlyItsOwn(t *testing.T) {
 		}
 		w.Released(first, errBroken)
 		w.Bound(first)
-		if diff := cmp.Diff([]string{"Binding on m"}, w.books("p0")); diff != "" {
+		if diff := cmp.Diff([]string{"Binding on m"}, w.booked("p0")); diff != "" {
 			t.Errorf("books (-want +got):\n%s", diff)
 		}
 		if n, m := w.idleCPU("n"), w.idleCPU("m"); n != 8000 || m != 7000 {
@@ -286,30 +279,11 @@ func TestANodeRegisteredAnewHasNoPodsOfOthers(t *testing.T) {
 func TestNodesThatAreGoneAreForgotten(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(0, 1)
-		w.Snapshot()
 		w.remove(schedtest.MakeNode().Name("n").Obj())
-		w.Snapshot()
-		if got := len(w.complete); got > 0 {
-			t.Errorf("%d nodes are remembered after the last was deleted", got)
-		}
-	})
-}
-
-// TestATaskMadeAnewStaysOne: its pod names another PodGroup by now, of which upstream's cache is about to hear.
-func TestATaskMadeAnewStaysOne(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.add(schedtest.MakePodGroup().Name("other").Obj())
-		w.gangOf(1, 1)
-		w.list(pod(0).Group("other").Obj())
-		w.resyncTask("ns/g/ns-p0")
-		var jobs []api.JobID
-		for id, job := range w.Jobs {
-			if job.Tasks["ns-p0"] != nil {
-				jobs = append(jobs, id)
-			}
-		}
-		if diff := cmp.Diff([]api.JobID{gang}, jobs); diff != "" {
-			t.Errorf("jobs that have the task (-want +got):\n%s", diff)
+		w.Cache.books.Lock()
+		defer w.Cache.books.Unlock()
+		if w.Cache.books.Nodes.Get("n") != nil {
+			t.Error("the node has an entry after it was deleted without pods")
 		}
 	})
 }

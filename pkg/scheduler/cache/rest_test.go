@@ -87,11 +87,12 @@ func copyTo(t *testing.T, from, to *schedtest.Cluster) {
 
 // booksOf are what sessions would see of the cache: for each node and job what is used of it, and its tasks.
 func booksOf(c *Cache) map[string][]string {
+	held := c.books.Pods.Held()
 	c.SessionSnapshot()
-	c.SchedulerCache.Mutex.Lock()
-	defer c.SchedulerCache.Mutex.Unlock()
+	c.books.Lock()
+	defer c.books.Unlock()
 	books := map[string][]string{}
-	for name, node := range c.Nodes {
+	for name, node := range c.books.Nodes.All() {
 		entries := []string{fmt.Sprintf("used %v idle %v releasing %v", sum(node.Used), sum(node.Idle), sum(node.Releasing))}
 		for key, task := range node.Tasks {
 			entries = append(entries, fmt.Sprintf("%s: %s %s", key, task.UID, task.Status))
@@ -99,7 +100,7 @@ func booksOf(c *Cache) map[string][]string {
 		slices.Sort(entries)
 		books["node "+name] = entries
 	}
-	for id, job := range c.Jobs {
+	for id, job := range c.books.Jobs.All() {
 		entries := []string{fmt.Sprintf("allocated %v of %v", sum(job.Allocated), sum(job.TotalRequest))}
 		for uid, task := range job.Tasks {
 			entries = append(entries, fmt.Sprintf("%s: %s on %q, requests %v, %v", uid, task.Status, task.NodeName, sum(task.Resreq), task.Pod.Annotations))
@@ -107,8 +108,8 @@ func booksOf(c *Cache) map[string][]string {
 		slices.Sort(entries)
 		books["job "+string(id)] = entries
 	}
-	if len(c.reserved) > 0 {
-		books["reserved"] = []string{fmt.Sprint(len(c.reserved))}
+	if held > 0 {
+		books["held"] = []string{fmt.Sprint(held)}
 	}
 	return books
 }

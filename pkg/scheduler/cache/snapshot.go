@@ -14,15 +14,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
-// Snapshot returns upstream's snapshot with nine changes:
+// Snapshot returns what the books hold, with seven changes:
 //
 //   - Pods that hold nodes count when their PodGroup does not exist (orphans.go).
 //   - What cannot be reckoned with, or made sessions panic, is set aside (aside.go).
-//   - Faulty HyperNodes are left out (hypernodes.go).
 //   - Pods hold no more than their node has (overdraft.go).
 //   - Nodes have ledgers of their devices of their own.
 //   - A job has the minima of binding.ApplyMinimum.
-//   - Victims of an eviction are leaving (evictor.go).
 //   - Pending tasks have a pod of their own, because allocation writes the node's name and plugins write annotations
 //     into it, which upstream does to the informer's pod.
 //   - A PodGroup whose status this scheduler has decided but the watch has not shown yet has the decided one, so that no
@@ -33,12 +31,11 @@ import (
 // All of it is the caller's own.
 func (c *Cache) Snapshot() *api.ClusterInfo {
 	hyperNodes := c.hyperNodes.current()
-	c.SchedulerCache.Mutex.Lock()
-	c.mendBooks()
+	c.books.Lock()
 	lost := c.onNoNode()
-	whole := snapshot.Full(c.SchedulerCache, hyperNodes)
+	whole := c.books.Full(hyperNodes)
 	c.addOrphans(whole)
-	c.SchedulerCache.Mutex.Unlock()
+	c.books.Unlock()
 	c.prepare(whole, lost, nil)
 	return whole
 }
@@ -46,23 +43,22 @@ func (c *Cache) Snapshot() *api.ClusterInfo {
 // SessionSnapshot is Snapshot for the session that opens now, and what Kubernetes' plugins see of its nodes. Both are
 // the session's until the next call, which hands out again what has not changed (package snapshot).
 func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
-	hyperNodes := c.hyperNodes.current()
-	c.SchedulerCache.Mutex.Lock()
-	c.mendBooks()
+	hyperNodes, copies := c.hyperNodes.current(), c.books.Copies()
+	c.books.Lock()
 	lost := c.onNoNode()
-	given := c.snapshotter.Snapshot(c.SchedulerCache, hyperNodes)
+	given := c.books.Snapshot(hyperNodes)
 	orphans := c.addOrphans(given)
-	c.SchedulerCache.Mutex.Unlock()
-	c.prepare(given, lost, c.snapshotter)
+	c.books.Unlock()
+	c.prepare(given, lost, copies)
 	c.tellFaulty()
 	c.tellStrays(len(given.Jobs) - orphans)
-	nodeMap := c.snapshotter.NodeMap()
+	nodeMap := copies.NodeMap()
 	maps.DeleteFunc(nodeMap, func(name string, _ fwk.NodeInfo) bool { return given.Nodes[name] == nil })
 	return given, nodeMap
 }
 
-// prepare makes the changes. The snapshot is the snapshotter's, if there is one.
-func (c *Cache) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share, by *snapshot.Snapshotter) {
+// prepare makes the changes. by keeps the copies, if it is a session's.
+func (c *Cache) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share, by *snapshot.Copies) {
 	c.forgetIncomplete()
 	for _, job := range snapshot.Jobs {
 		binding.ApplyMinimum(job)
@@ -71,7 +67,6 @@ func (c *Cache) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share, b
 	boundByNodes(snapshot, lost)
 	c.aside.ReckonWithHoldings(snapshot)
 	devices.Own(snapshot.Nodes)
-	c.evictor.bookVictims(snapshot)
 	crowded := crowdedNodes(snapshot)
 	for _, job := range snapshot.Jobs {
 		domain := job.ContainsHardTopology() // where upstream lets a nomination out of the required domain
@@ -88,21 +83,10 @@ func (c *Cache) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share, b
 }
 
 // ownPod copies what scheduling writes to: the pod's fields, and its annotations. The rest is shared and read-only.
-//
-// A pod that the watch shows may be one that upstream has not been told of yet. When it is, and the pod has no controller, its
-// handler writes the owners of the pod as it was before into it, under the cache's mutex. So such a pod is copied under the mutex,
-// and neither goes into the books nor is read whole without it.
 func ownPod(pod *v1.Pod) *v1.Pod {
 	own := *pod
 	own.Annotations = maps.Clone(pod.Annotations)
 	return &own
-}
-
-// ownWatchedPod is ownPod of a pod that the watch shows.
-func (c *Cache) ownWatchedPod(pod *v1.Pod) *v1.Pod {
-	c.SchedulerCache.Mutex.Lock()
-	defer c.SchedulerCache.Mutex.Unlock()
-	return ownPod(pod)
 }
 
 // namedNode is the node a pod names in its node selector; empty when it names none.

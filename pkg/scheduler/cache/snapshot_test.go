@@ -127,7 +127,7 @@ func TestPodThatNamesItsNode(t *testing.T) {
 					t.Errorf("the informer's pod was nominated to %q", shared.Status.NominatedNodeName)
 				}
 				w.cluster.Writes()
-				if _, err := w.StatusUpdater.UpdatePodStatus(got); err != nil {
+				if _, err := w.status.UpdatePodStatus(got); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(2 * statuswriter.Settle)

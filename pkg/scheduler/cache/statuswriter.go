@@ -20,12 +20,11 @@ func (c *Cache) newStatusWriter() *statuswriter.Writer {
 	return statuswriter.New(statuswriter.Dependencies{
 		Kube:      c.kube,
 		Volcano:   c.vc,
-		Pods:      c.SharedInformerFactory().Core().V1().Pods().Lister(),
+		Pods:      c.sources.kube.Core().V1().Pods().Lister(),
 		PodGroups: c.podGroups,
 		Queues:    c.queues,
-		Shards:    c.StatusUpdater,
 		Tells:     func(gang api.JobID, pod types.UID) bool { return c.isPending(gang, pod) || c.delays.tells(pod) },
-		OwnPod:    c.ownWatchedPod,
+		OwnPod:    ownPod,
 		Outdated:  func() { c.wake(WakeDelayed) },
 		Refused: func(kind string, object runtime.Object, message string) {
 			c.observer.StatusRefused(kind)
@@ -39,10 +38,10 @@ func (c *Cache) VCClient() vcclient.Interface { return statuswriter.QueueClient(
 
 // isPending is true if the cache has the pod as a task that waits to be placed.
 func (c *Cache) isPending(gang api.JobID, pod types.UID) bool {
-	c.SchedulerCache.Mutex.Lock()
-	defer c.SchedulerCache.Mutex.Unlock()
-	job, ok := c.Jobs[gang]
-	if !ok {
+	c.books.Lock()
+	defer c.books.Unlock()
+	job := c.books.Jobs.Get(gang)
+	if job == nil {
 		return false
 	}
 	task, ok := job.Tasks[api.TaskID(pod)]

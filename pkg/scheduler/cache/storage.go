@@ -34,9 +34,13 @@ func (ch *changes) storageAdded(obj any) {
 			ch.claimChanged(claim)
 		}
 	case *storagev1.CSINode:
+		ch.cache.books.Nodes.ShowCSI(object)
 		ch.cache.backoff.RetryNodeSoon(object.Name)
 		ch.storageHelps()
-	case *storagev1.StorageClass, *storagev1.CSIDriver, *storagev1.CSIStorageCapacity,
+	case *storagev1.StorageClass:
+		ch.cache.books.Pods.ReadClaimsAgain()
+		ch.storageHelps()
+	case *storagev1.CSIDriver, *storagev1.CSIStorageCapacity,
 		*resourcev1.ResourceSlice, *resourcev1.DeviceClass, *resourcev1.ResourceClaim:
 		ch.storageHelps()
 	}
@@ -48,7 +52,7 @@ func (ch *changes) boundTo(volume *v1.PersistentVolume) *v1.PersistentVolumeClai
 	if ref == nil {
 		return nil
 	}
-	claim, err := ch.cache.SharedInformerFactory().Core().V1().PersistentVolumeClaims().Lister().PersistentVolumeClaims(ref.Namespace).Get(ref.Name)
+	claim, err := ch.cache.sources.kube.Core().V1().PersistentVolumeClaims().Lister().PersistentVolumeClaims(ref.Namespace).Get(ref.Name)
 	if err != nil || claim.UID != ref.UID || claim.Spec.VolumeName != volume.Name {
 		return nil
 	}
@@ -62,6 +66,8 @@ func (ch *changes) storageUpdated(oldObj, newObj any) {
 		return
 	}
 	switch after := newObj.(type) {
+	case *storagev1.CSINode:
+		ch.cache.books.Nodes.ShowCSI(after)
 	case *resourcev1.ResourceClaim:
 		if before, ok := oldObj.(*resourcev1.ResourceClaim); ok && mayHelpItsPods(before, after) {
 			ch.changedFor(podsByDeviceClaim, after)
@@ -89,6 +95,8 @@ func (ch *changes) storageDeleted(obj any) {
 		if object.Status.Allocation != nil {
 			ch.storageHelps()
 		}
+	case *storagev1.CSINode:
+		ch.cache.books.Nodes.HideCSI(object.Name)
 	case *storagev1.CSIDriver:
 		if object.Spec.StorageCapacity != nil && *object.Spec.StorageCapacity {
 			ch.storageHelps()

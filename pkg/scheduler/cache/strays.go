@@ -67,13 +67,13 @@ func (c *Cache) tellStrays(seen int) {
 // its PodGroup is let in.
 func (c *Cache) strays(seen int) map[api.JobID]*stray {
 	aside := c.aside.Gangs()
-	c.SchedulerCache.Mutex.Lock()
-	defer c.SchedulerCache.Mutex.Unlock()
-	if len(c.Jobs) == seen {
+	c.books.Lock()
+	defer c.books.Unlock()
+	if c.books.Jobs.Len() == seen {
 		return nil
 	}
 	found := map[api.JobID]*stray{}
-	for id, job := range c.Jobs {
+	for id, job := range c.books.Jobs.All() {
 		s := &stray{id: id}
 		switch {
 		case job.PodGroup == nil && len(job.TaskStatusIndex[api.Pending]) == 0:
@@ -81,7 +81,7 @@ func (c *Cache) strays(seen int) map[api.JobID]*stray {
 		case job.PodGroup == nil:
 		case !framework.Waits(job):
 			continue
-		case c.Queues[job.Queue] == nil:
+		case c.books.Tables.Queues[job.Queue] == nil:
 			s.group = job.PodGroup.Clone()
 			s.message = fmt.Sprintf("queue %s does not exist", brief.Value(string(job.Queue)))
 			if status, ok := c.status.Decided(job); ok {

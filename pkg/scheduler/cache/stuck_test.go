@@ -122,7 +122,7 @@ func TestLongWaitInPreBindIsTold(t *testing.T) {
 		if got := w.condition(v1beta1.PodGroupUnschedulableType); got != "" {
 			t.Errorf("PodGroup has the condition %q after the wait", got)
 		}
-		if diff := cmp.Diff([]string{"Bound on n", "Bound on n"}, w.books("p0", "p1")); diff != "" {
+		if diff := cmp.Diff([]string{"Bound on n", "Bound on n"}, w.booked("p0", "p1")); diff != "" {
 			t.Errorf("books (-want +got):\n%s", diff)
 		}
 		if left := len(w.delays.gangs) + len(w.delays.told); left > 0 {
@@ -195,7 +195,7 @@ func TestABindThatHangsIsTold(t *testing.T) {
 		if got := w.condition(v1beta1.PodGroupUnschedulableType); got != "" {
 			t.Errorf("PodGroup has the condition %q after the wait", got)
 		}
-		if diff := cmp.Diff([]string{"Bound on n", "Bound on n"}, w.books("p0", "p1")); diff != "" {
+		if diff := cmp.Diff([]string{"Bound on n", "Bound on n"}, w.booked("p0", "p1")); diff != "" {
 			t.Errorf("books (-want +got):\n%s", diff)
 		}
 		for _, write := range w.cluster.Writes() {

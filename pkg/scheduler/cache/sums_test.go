@@ -86,9 +86,7 @@ func TestSumsOfACounter(t *testing.T) {
 		"at first":       {func(*world, *thingCounter) {}, 5},
 		"a node changes": {func(w *world, _ *thingCounter) { w.add(thingNode("7").Label("new", "").Obj()) }, 5},
 		"a node changes, seen as it is": {func(w *world, _ *thingCounter) {
-			if err := w.AddOrUpdateNode(thingNode("7").Label("new", "").Obj()); err != nil {
-				w.t.Fatal(err)
-			}
+			w.books.Nodes.Show(thingNode("7").Label("new", "").Obj())
 		}, 5},
 		"a pod comes": {func(w *world, _ *thingCounter) { w.add(withThings(1, "2", "0").Node("n").Phase(v1.PodRunning).Obj()) }, 3},
 		"a pod goes":  {func(w *world, _ *thingCounter) { w.remove(withThings(0, "3", "100").Obj()) }, 8},
@@ -131,13 +129,11 @@ func TestASumIsRightWhereAMemberIsReserved(t *testing.T) {
 		w.CountResources(&thingCounter{all: map[string]int64{"n": 8}})
 		w.add(thingNode("0").Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Obj(), withThings(0, "3", "0").Obj())
 		decided := w.decided("p0", "n")
-		if err := w.AddOrUpdateNode(thingNode("0").Label("new", "").Obj()); err != nil {
-			t.Fatal(err)
-		}
+		w.books.Nodes.Show(thingNode("0").Label("new", "").Obj())
 		if err := w.AddToTransaction(decided, nil, nil, nil); err != nil {
 			t.Error(err)
 		}
-		if got := w.Nodes["n"].Idle.ScalarResources[things]; got != 5000 {
+		if got := w.books.Nodes.Get("n").Idle.ScalarResources[things]; got != 5000 {
 			t.Errorf("idle is %v, want 5000", got)
 		}
 		if got := w.task("p0").Status; got != api.Binding {

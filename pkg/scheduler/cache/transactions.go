@@ -16,6 +16,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
 )
 
 // AddBindTask adds the task to its gang's transaction without any pre-bind step. Sessions of ours use
@@ -128,13 +129,13 @@ func (c *Cache) giveBack(m *binding.Member, cause error) {
 // upstream's cache, of those that are there.
 func (c *Cache) recordMinima(tx *binding.Transaction) (versions map[api.JobID]string) {
 	versions, least, queues := map[api.JobID]string{}, map[api.JobID]int32{}, map[api.JobID]string{}
-	c.SchedulerCache.Mutex.Lock()
+	c.books.Lock()
 	for _, gang := range tx.Gangs() {
-		if job, ok := c.Jobs[gang]; ok && job.PodGroup != nil {
+		if job := c.books.Jobs.Get(gang); job != nil && job.PodGroup != nil {
 			versions[gang], least[gang], queues[gang] = job.PodGroup.ResourceVersion, binding.LeastMembers(job.PodGroup), string(job.Queue)
 		}
 	}
-	c.SchedulerCache.Mutex.Unlock()
+	c.books.Unlock()
 	for _, m := range tx.Members {
 		m.RecordMinimum(least[m.Task.Job])
 		if queue, known := queues[m.Task.Job]; known {
@@ -182,7 +183,7 @@ func (c *Cache) isDeleted(gang api.JobID, version string) bool {
 
 // watchesNode is true if the watch shows the node, as it did before upstream's cache had it.
 func (c *Cache) watchesNode(name string) bool {
-	_, err := c.SharedInformerFactory().Core().V1().Nodes().Lister().Get(name)
+	_, err := c.sources.kube.Core().V1().Nodes().Lister().Get(name)
 	return err == nil
 }
 
@@ -196,11 +197,9 @@ func deletedNode(name string) error { return fmt.Errorf("node %s was deleted", n
 // cancelPod fails the member of a pod that is gone.
 func (c *Cache) cancelPod(pod *v1.Pod) {
 	gang := gangOf(pod)
-	c.SchedulerCache.Mutex.Lock()
-	if r := c.reserved[api.PodKey(pod)]; r != nil && r.uid == api.TaskID(pod.UID) {
-		gang = r.member.Task.Job // the pod may name another PodGroup by now
+	if held, is := c.books.Pods.HeldGang(pod); is {
+		gang = held // the pod may name another PodGroup by now
 	}
-	c.SchedulerCache.Mutex.Unlock()
 	c.openMu.Lock()
 	defer c.openMu.Unlock()
 	c.engine.Cancel(gang, api.TaskID(pod.UID), binding.ErrPodGone)
@@ -220,65 +219,23 @@ func (c *Cache) cancelNode(node string) {
 	c.engine.CancelNode(node, deletedNode(node))
 }
 
-// reserve books the task's resources in the cache and makes the member. Whatever may fail is done before the
-// books are touched, so that an error leaves the task Pending.
+// reserve books the task's resources in the cache and makes the member. An error leaves the task Pending.
 func (c *Cache) reserve(bindCtx *vccache.BindContext, decided map[string]string, steps []binding.Step) (*binding.Member, error) {
 	wanted := bindCtx.TaskInfo
-	c.SchedulerCache.Mutex.Lock()
-	defer c.SchedulerCache.Mutex.Unlock()
-	c.mendFor(wanted)
-	job, task, err := c.find(wanted)
-	if err != nil {
-		return nil, err
-	}
-	if task.Status != api.Pending {
-		return nil, fmt.Errorf("task is %s, not Pending", task.Status)
-	}
-	if r := c.reserved[api.PodKey(task.Pod)]; r != nil {
-		return nil, fmt.Errorf("the transaction of a pod of that name, with UID %s, on node %s has not ended", r.uid, r.node)
-	}
-	node, ok := c.Nodes[wanted.NodeName]
-	if !ok {
-		return nil, errors.New("node is not in the cache")
-	}
-	member := binding.NewMember(task, node.Name, steps)
-	stageDecisions(member, wanted, decided)
-	if err := member.Task.SetPodResourceDecision(); err != nil {
-		return nil, err
-	}
-	r := &reservation{
-		member: member, uid: task.UID, key: api.PodKey(task.Pod), node: node.Name, status: api.Binding,
-		numa: wanted.NumaInfo.Clone(), pod: task.Pod, task: task,
-	}
-	if len(decided) > 0 {
-		r.decided = member.StagedAnnotations()
-	}
-	if err := job.UpdateTaskStatus(task, api.Binding); err != nil {
-		return nil, err
-	}
-	before := task.NumaInfo
-	task.NumaInfo, task.Pod = wanted.NumaInfo.Clone(), r.marked(r.pod)
-	if err := node.AddTask(task); err != nil {
-		task.NumaInfo, task.Pod = before, r.pod
-		return nil, errors.Join(err, job.UpdateTaskStatus(task, api.Pending))
-	}
-	c.reserved[r.key] = r
-	return member, nil
-}
-
-// mendFor makes the books right for a reservation of the task: those of the pods of its name, and those of its node.
-func (c *Cache) mendFor(task *api.TaskInfo) {
-	if r := c.reserved[api.PodKey(task.Pod)]; r != nil {
-		c.mend(r)
-	}
-	node := c.Nodes[task.NodeName]
-	switch {
-	case node == nil:
-	case c.complete[task.NodeName] != node:
-		c.mendBooks()
-	default:
-		c.sums.Node(node)
-	}
+	var member *binding.Member
+	err := c.books.Pods.Reserve(wanted, wanted.NodeName, func(own *api.TaskInfo) (books.Reservation, error) {
+		member = binding.NewMember(own, wanted.NodeName, steps)
+		stageDecisions(member, wanted, decided)
+		if err := member.Task.SetPodResourceDecision(); err != nil {
+			return books.Reservation{}, err
+		}
+		reservation := books.Reservation{Owner: member, NUMA: wanted.NumaInfo.Clone()}
+		if len(decided) > 0 {
+			reservation.Decided = member.StagedAnnotations()
+		}
+		return reservation, nil
+	})
+	return member, err
 }
 
 // stageDecisions carries over to the member what the session decided for its own copy of the task.
@@ -291,17 +248,4 @@ func stageDecisions(member *binding.Member, wanted *api.TaskInfo, decided map[st
 	for key, value := range decided {
 		member.Stage(key, value)
 	}
-}
-
-// find returns the cache's own job and task; the cache's mutex is held.
-func (c *Cache) find(task *api.TaskInfo) (*api.JobInfo, *api.TaskInfo, error) {
-	job, ok := c.Jobs[task.Job]
-	if !ok {
-		return nil, nil, fmt.Errorf("PodGroup %s is not in the cache", task.Job)
-	}
-	own, ok := job.Tasks[task.UID]
-	if !ok {
-		return nil, nil, errors.New("pod is not in the cache")
-	}
-	return job, own, nil
 }

@@ -24,7 +24,7 @@ func TestAddToTransactionReservesUntilBound(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 2)
 		w.mustPlace("n", nil, "p0", "p1")
-		if diff := cmp.Diff([]string{"Binding on n", "Binding on n"}, w.books("p0", "p1")); diff != "" {
+		if diff := cmp.Diff([]string{"Binding on n", "Binding on n"}, w.booked("p0", "p1")); diff != "" {
 			t.Errorf("books after placing (-want +got):\n%s", diff)
 		}
 		if got := w.idleCPU("n"); got != 6000 {
@@ -39,7 +39,7 @@ func TestAddToTransactionReservesUntilBound(t *testing.T) {
 		if diff := cmp.Diff([]string{"n", "n"}, w.nodesOf("p0", "p1")); diff != "" {
 			t.Errorf("nodes after sealing (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff([]string{"Bound on n", "Bound on n"}, w.books("p0", "p1")); diff != "" {
+		if diff := cmp.Diff([]string{"Bound on n", "Bound on n"}, w.booked("p0", "p1")); diff != "" {
 			t.Errorf("books after the bind (-want +got):\n%s", diff)
 		}
 		var binds int
@@ -90,7 +90,7 @@ func TestRegressionStuckBinding(t *testing.T) {
 				bindCtx := w.decided("p0", "n")
 				bindCtx.TaskInfo.NumaInfo.ResMap[0] = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
 				tt.change(w, bindCtx)
-				books, idle := w.books("p0"), w.idleCPU("n")
+				books, idle := w.booked("p0"), w.idleCPU("n")
 				err := w.AddToTransaction(bindCtx, nil, nil, nil)
 				if err == nil || !strings.Contains(err.Error(), tt.want) {
 					t.Fatalf("error is %v, want one that says %q", err, tt.want)
@@ -98,7 +98,7 @@ func TestRegressionStuckBinding(t *testing.T) {
 				if !strings.Contains(err.Error(), "pod ns/p0") {
 					t.Errorf("error %q does not name the pod", err)
 				}
-				if diff := cmp.Diff(books, w.books("p0")); diff != "" {
+				if diff := cmp.Diff(books, w.booked("p0")); diff != "" {
 					t.Errorf("the books were changed (-want +got):\n%s", diff)
 				}
 				if got := w.idleCPU("n"); got != idle {
@@ -126,7 +126,7 @@ func TestRegressionCommitDrop(t *testing.T) {
 		if diff := cmp.Diff([]string{"", "", "", ""}, w.nodesOf("p0", "p1", "p2", "p3")); diff != "" {
 			t.Errorf("nodes of a gang short of its minimum (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff([]string{"Pending", "Pending", "Pending", "Pending"}, w.books("p0", "p1", "p2", "p3")); diff != "" {
+		if diff := cmp.Diff([]string{"Pending", "Pending", "Pending", "Pending"}, w.booked("p0", "p1", "p2", "p3")); diff != "" {
 			t.Errorf("books (-want +got):\n%s", diff)
 		}
 		if got := w.idleCPU("n"); got != 8000 {
@@ -266,7 +266,7 @@ func TestTransactionAfterDrainIsReleased(t *testing.T) {
 		w.Abort()
 		w.mustPlace("n", nil, "p0")
 		w.SealTransactions()
-		if diff := cmp.Diff([]string{"Pending"}, w.books("p0")); diff != "" {
+		if diff := cmp.Diff([]string{"Pending"}, w.booked("p0")); diff != "" {
 			t.Errorf("books (-want +got):\n%s", diff)
 		}
 		if got := w.idleCPU("n"); got != 8000 {
@@ -285,7 +285,7 @@ func TestAMemberThatIsNotUndoneIsNotReleased(t *testing.T) {
 			Rollback: func(context.Context, *api.TaskInfo, string) error { return errBroken },
 		}}, "p0")
 		w.SealTransactions()
-		if diff := cmp.Diff([]string{"Binding on n"}, w.books("p0")); diff != "" {
+		if diff := cmp.Diff([]string{"Binding on n"}, w.booked("p0")); diff != "" {
 			t.Errorf("books (-want +got):\n%s", diff)
 		}
 	})
@@ -365,7 +365,7 @@ func TestAGangIsLeftOutWhileItsTransactionFails(t *testing.T) {
 		w.mustPlace("n", nil, "p1")
 		w.SealTransactions()
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"Binding on n", "Pending"}, w.books("p0", "p1")); diff != "" {
+		if diff := cmp.Diff([]string{"Binding on n", "Pending"}, w.booked("p0", "p1")); diff != "" {
 			t.Errorf("books while a member is rolled back (-want +got):\n%s", diff)
 		}
 		if _, blocked := w.Blocked(gang); !blocked {

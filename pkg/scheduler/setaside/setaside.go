@@ -81,7 +81,7 @@ func (a *Aside) Pausing(gang api.JobID) bool {
 }
 
 // TakeFrom takes from the snapshot what sessions do without, and returns what is wrong by gang, where that is new.
-func (a *Aside) TakeFrom(snapshot *api.ClusterInfo, by *snapshot.Snapshotter, now time.Time) (news map[api.JobID]Verdict) {
+func (a *Aside) TakeFrom(snapshot *api.ClusterInfo, by *snapshot.Copies, now time.Time) (news map[api.JobID]Verdict) {
 	wrong := unreckonable(snapshot, by)
 	a.mu.Lock()
 	before := a.wrong

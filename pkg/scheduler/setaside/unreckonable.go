@@ -17,7 +17,7 @@ const rootQueue = "root"
 
 // unreckonable mends what the snapshot has of numbers that cannot be reckoned with, leaves out gangs that do not hold
 // anything, and says what is wrong by gang. Objects too large are left out, or mended, likewise.
-func unreckonable(snapshot *api.ClusterInfo, by *snapshot.Snapshotter) map[api.JobID]Verdict {
+func unreckonable(snapshot *api.ClusterInfo, by *snapshot.Copies) map[api.JobID]Verdict {
 	queues := mendQueues(snapshot)
 	gangs := map[api.JobID]Verdict{}
 	for id, job := range snapshot.Jobs {

@@ -8,6 +8,10 @@ import (
 
 	fwk "k8s.io/kube-scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/api/devices/ascend/hami"
+	"volcano.sh/volcano/pkg/scheduler/api/devices/ascend/mindcluster/ascend310p/vnpu"
+	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/gpushare"
+	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/vgpu"
 )
 
 // Copies keeps the copies of nodes and jobs that the last session was given, and gives them to the next session where they are as good as new:
@@ -24,6 +28,11 @@ type Copies struct {
 	jobs  map[api.JobID]*jobClone
 	// ignored are the resources that upstream leaves out of nodes and pods. All copies depend on them.
 	ignored []string
+}
+
+// devicesOn reports whether upstream's device code is on, which it is for the whole process.
+func devicesOn() bool {
+	return gpushare.GpuSharingEnable || gpushare.GpuNumberEnable || vgpu.VGPUEnable || vnpu.AscendMindClusterVNPUEnable || hami.AscendHAMiVNPUEnable
 }
 
 // NewCopies returns a Copies without any.

@@ -53,22 +53,6 @@ func newJobClone(source, clone *api.JobInfo) *jobClone {
 	return j
 }
 
-// unchanged is true if the copy is what Clone of the source would be once the source has the priority. What sessions
-// change all the time it sets right.
-func (j *jobClone) unchanged(source *api.JobInfo, priority int32) bool {
-	if source != j.source || source.PodGroup != j.podGroup || source.PodGroup == nil || j.clone.Priority != priority ||
-		!equalJob(j.clone, source) || !j.allocated.is(j.clone.Allocated) || !j.total.is(j.clone.TotalRequest) ||
-		!j.equalTasks() || !j.equalSubJobs() {
-		return false
-	}
-	c := j.clone
-	c.PodGroup.Status = *source.PodGroup.Status.DeepCopy()
-	c.JobFitErrors = source.JobFitErrors
-	c.NodesFitErrors = map[api.TaskID]*api.FitErrors{}
-	c.ScheduleStartTimestamp = metav1.Time{}
-	return true
-}
-
 // pristine reports whether the copy is as it was made, once what sessions write all the time is reset.
 func (j *jobClone) pristine() bool {
 	c, source := j.clone, j.source
@@ -82,16 +66,17 @@ func (j *jobClone) pristine() bool {
 	return true
 }
 
-// pristineTasks compares the tasks. Where a task is in the copy beside its map of tasks, only the numbers are compared: a session moves tasks
-// with the methods of upstream's JobInfo, which keep the maps alike.
+// pristineTasks compares the tasks, and finds each where it belongs in the copy.
 func (j *jobClone) pristineTasks() bool {
 	c := j.clone
-	if len(c.Tasks) != len(j.tasks) || len(c.TaskToSubJob) != len(j.tasks) || len(c.TaskStatusIndex) != j.statuses {
+	if c.Tasks == nil || c.TaskStatusIndex == nil || c.TaskToSubJob == nil || c.SubJobs == nil ||
+		len(c.Tasks) != len(j.tasks) || len(c.TaskToSubJob) != len(j.tasks) || len(c.TaskStatusIndex) != j.statuses {
 		return false
 	}
 	for i := range j.tasks {
 		t := &j.tasks[i]
-		if c.Tasks[t.key] != t.clone {
+		if c.Tasks[t.key] != t.clone || c.TaskToSubJob[t.key] != t.sub.UID || c.TaskStatusIndex[t.status][t.key] != t.clone ||
+			t.sub.Tasks[t.key] != t.clone || t.sub.TaskStatusIndex[t.status][t.key] != t.clone {
 			return false
 		}
 		if t.status == api.Pending {
@@ -113,34 +98,6 @@ func equalJob(c, source *api.JobInfo) bool {
 		equalMap(c.MinSubJobs, source.MinSubJobs) && c.CreationTimestamp == source.CreationTimestamp &&
 		c.Preemptable == source.Preemptable && c.RevocableZone == source.RevocableZone && c.Budget != nil && *c.Budget == *source.Budget &&
 		equalPodGroup(c.PodGroup, source.PodGroup)
-}
-
-// equalTasks compares the tasks, and finds each where it belongs in the copy.
-func (j *jobClone) equalTasks() bool {
-	c := j.clone
-	if c.Tasks == nil || c.TaskStatusIndex == nil || c.TaskToSubJob == nil || c.SubJobs == nil ||
-		len(j.source.Tasks) != len(j.tasks) || len(c.Tasks) != len(j.tasks) || len(c.TaskToSubJob) != len(j.tasks) {
-		return false
-	}
-	for i := range j.tasks {
-		t := &j.tasks[i]
-		if j.source.Tasks[t.key] != t.source || c.Tasks[t.key] != t.clone || c.TaskToSubJob[t.key] != t.sub.UID ||
-			c.TaskStatusIndex[t.status][t.key] != t.clone || t.sub.Tasks[t.key] != t.clone || t.sub.TaskStatusIndex[t.status][t.key] != t.clone {
-			return false
-		}
-		if t.source.Pod != t.pod {
-			t.pod, j.withinBounds = t.source.Pod, false
-		}
-		if t.status == api.Pending {
-			t.clone.Pod = t.source.Pod // the session had its own
-		}
-		t.clone.LastTransaction = nil
-		t.clone.EvictionOccurred, t.clone.JobAllocatedHyperNode = false, ""
-		if !t.unchanged() {
-			return false
-		}
-	}
-	return len(c.TaskStatusIndex) == j.statuses && entries(c.TaskStatusIndex) == len(j.tasks)
 }
 
 // entries counts the tasks in an index.

@@ -18,8 +18,8 @@ type nodeClone struct {
 	tasks []taskClone
 	// version is the generation of the source.
 	version uint64
-	// images is how many images the copy had.
-	images int
+	// source is what was copied.
+	source *api.NodeInfo
 
 	// kube is what Kubernetes' plugins see of the node, and generation the one it had when it was made of this copy: each
 	// change gives it another.
@@ -30,7 +30,7 @@ type nodeClone struct {
 // newNodeClone keeps a copy that was just made. former is the copy before it, if any: what Kubernetes' plugins see of its
 // pods is used again.
 func newNodeClone(source, clone *api.NodeInfo, former *nodeClone) *nodeClone {
-	n := &nodeClone{clone: clone, was: *clone, images: len(clone.ImageStates), tasks: make([]taskClone, 0, len(source.Tasks))}
+	n := &nodeClone{clone: clone, was: *clone, source: source, tasks: make([]taskClone, 0, len(source.Tasks))}
 	for i, r := range sumsOf(clone) {
 		n.sums[i] = amountOf(r)
 	}
@@ -49,28 +49,11 @@ func sumsOf(n *api.NodeInfo) [7]*api.Resource {
 	return [...]*api.Resource{n.Releasing, n.Pipelined, n.Idle, n.Used, n.Allocatable, n.Capacity, n.OversubscriptionResource}
 }
 
-// unchanged is true if the copy is what Clone of the source would be.
-func (n *nodeClone) unchanged(source *api.NodeInfo) bool {
-	c := n.clone
-	if source.Node != n.was.Node || source.NumaInfo != nil || source.NumaSchedulerInfo != nil || len(source.Others) > 0 ||
-		c.Tasks == nil || c.Others == nil || len(source.Tasks) != len(n.tasks) || len(c.Tasks) != len(n.tasks) || !n.equalFields() ||
-		c.BindGeneration != source.BindGeneration || !equalUsage(c.ResourceUsage, source.ResourceUsage) || !equalImages(c.ImageStates, source.ImageStates) {
-		return false
-	}
-	for i := range n.tasks {
-		t := &n.tasks[i]
-		if source.Tasks[t.key] != t.source || c.Tasks[t.key] != t.clone || !t.unchanged() {
-			return false
-		}
-	}
-	return true
-}
-
 // pristine reports whether the copy is as it was made.
 func (n *nodeClone) pristine() bool {
 	c := n.clone
-	if len(c.Tasks) != len(n.tasks) || len(c.ImageStates) != n.images || !n.equalFields() ||
-		c.BindGeneration != n.was.BindGeneration || c.ResourceUsage != n.was.ResourceUsage {
+	if len(c.Tasks) != len(n.tasks) || c.Tasks == nil || c.Others == nil || !n.equalFields() || c.BindGeneration != n.was.BindGeneration ||
+		!equalUsage(c.ResourceUsage, n.source.ResourceUsage) || !equalImages(c.ImageStates, n.source.ImageStates) {
 		return false
 	}
 	for i := range n.tasks {

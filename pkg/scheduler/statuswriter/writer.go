@@ -18,11 +18,9 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"volcano.sh/apis/pkg/apis/scheduling"
-	nodeshardv1alpha1 "volcano.sh/apis/pkg/apis/shard/v1alpha1"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 	vclisters "volcano.sh/apis/pkg/client/listers/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
-	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
 )
@@ -68,8 +66,6 @@ type Dependencies struct {
 	Pods      corelisters.PodLister
 	PodGroups vclisters.PodGroupLister
 	Queues    vclisters.QueueLister
-	// Shards writes node shards, which are not the Writer's.
-	Shards vccache.StatusUpdater
 	// Tells is true if a pod of that gang that has no node yet is still to be told what is desired: nobody is interested in why
 	// one that is being bound was not.
 	Tells func(gang api.JobID, pod types.UID) bool
@@ -100,8 +96,6 @@ type Writer struct {
 	ours   map[objectKey]writtenStatus
 	queues map[objectKey]*desiredQueue
 }
-
-var _ vccache.StatusUpdater = (*Writer)(nil)
 
 // New makes a writer that does not work yet.
 func New(deps Dependencies) *Writer {
@@ -235,11 +229,6 @@ func (w *Writer) UpdatePodGroup(pg *api.PodGroup) (*api.PodGroup, error) {
 func (w *Writer) UpdateQueueStatus(queue *api.QueueInfo) error {
 	w.putQueue(queue.Name, &desiredQueue{allocated: queue.Queue.Status.Allocated})
 	return nil
-}
-
-// UpdateNodeShardStatus is upstream's own.
-func (w *Writer) UpdateNodeShardStatus(shard *nodeshardv1alpha1.NodeShard) (*nodeshardv1alpha1.NodeShard, error) {
-	return w.deps.Shards.UpdateNodeShardStatus(shard)
 }
 
 // Decided returns the status that was decided for the job's PodGroup and is not in the cache yet.

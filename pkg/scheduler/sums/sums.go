@@ -60,24 +60,6 @@ func (b *Books) Count(object any) {
 	}
 }
 
-// Nodes has the nodes have what the Counter says. The cache's mutex is held.
-func (b *Books) Nodes(nodes map[string]*api.NodeInfo) {
-	counter := b.counter.Load()
-	if counter == nil {
-		return
-	}
-	for _, name := range (*counter).ChangedNodes() {
-		delete(b.given, name)
-	}
-	for _, node := range nodes {
-		b.Node(node)
-	}
-	if len(b.given) > len(nodes) {
-		maps.DeleteFunc(b.given, func(name string, _ *v1.Node) bool { return nodes[name] == nil })
-		maps.DeleteFunc(b.unsettled, func(name string, _ bool) bool { return nodes[name] == nil })
-	}
-}
-
 // Changed forgets what was made of the nodes that the Counter says have something else, and of those that do not exist any more. The cache's mutex is held.
 func (b *Books) Changed(exists func(node string) bool) {
 	counter := b.counter.Load()

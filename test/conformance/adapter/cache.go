@@ -5,12 +5,15 @@ package adapter
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
@@ -22,7 +25,9 @@ import (
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 )
 
 // wrap makes our cache over upstream's on its fake clients, or on ones of its own when it has none; nil when it has no
@@ -59,17 +64,57 @@ func wrap(upstream *vccache.SchedulerCache, stop <-chan struct{}) *cache.Cache {
 	}
 	kube.PrependReactor("*", "pods", s.onPod)
 	vc.PrependReactor("get", "podgroups", s.onPodGroup)
-	c, err := cache.Wrap(upstream, &rest.Config{}, kube, vc, nil, observer{}, func(cache.Urgency) {})
+	settings := cache.Settings{
+		Rest: &rest.Config{}, SchedulerNames: s.schedulerNames(), DefaultQueue: "default", Events: events.Direct{EventRecorder: upstream.Recorder},
+		IgnoredProvisioners: sets.List(upstream.IgnoredCSIProvisioners),
+	}
+	c, err := cache.On(kube, vc, settings, observer{}, func(cache.Urgency) {})
 	if err != nil {
 		panic(err)
 	}
 	if stop != nil {
-		upstream.Run(stop)
+		c.Run(stop)
 	}
-	if err := s.watch(c); err != nil {
+	if err := errors.Join(s.watch(upstream, c), s.show(upstream, c.Books())); err != nil {
 		panic(err)
 	}
 	return c
+}
+
+// schedulerNames are those that the pods ask for.
+func (s *server) schedulerNames() []string {
+	names := map[string]bool{}
+	for _, pod := range s.pods {
+		names[pod.Spec.SchedulerName] = true
+	}
+	return slices.Collect(maps.Keys(names))
+}
+
+// show puts into our books what is in upstream's cache.
+func (s *server) show(upstream *vccache.SchedulerCache, books *books.Books) error {
+	upstream.Mutex.Lock()
+	defer upstream.Mutex.Unlock()
+	var errs []error
+	for _, name := range upstream.NodeList {
+		if node := upstream.Nodes[name]; node != nil && node.Node != nil {
+			books.Nodes.Show(node.Node)
+			books.Nodes.Use(map[string]*api.NodeUsage{name: node.ResourceUsage})
+		}
+	}
+	books.Lock()
+	for _, queue := range upstream.Queues {
+		books.Tables.ShowQueue(queue.Queue)
+	}
+	maps.Copy(books.Tables.Priorities, upstream.PriorityClasses)
+	books.InShard = upstream.InUseNodesInShard.Clone()
+	books.Unlock()
+	for _, group := range s.groups {
+		errs = append(errs, books.Jobs.ShowGroup(group))
+	}
+	for _, pod := range s.pods {
+		books.Pods.Show(pod)
+	}
+	return errors.Join(errs...)
 }
 
 // server answers for the objects that the test put in the cache.
@@ -99,13 +144,13 @@ func (s *server) fill(upstream *vccache.SchedulerCache) {
 }
 
 // watch puts the objects where the informers of our cache, whose API server has none, would have them.
-func (s *server) watch(c *cache.Cache) error {
+func (s *server) watch(upstream *vccache.SchedulerCache, c *cache.Cache) error {
 	var errs []error
 	core := c.InformerFactory().Core().V1()
 	for _, pod := range s.pods {
 		errs = append(errs, core.Pods().Informer().GetIndexer().Add(pod))
 	}
-	for _, node := range c.Nodes {
+	for _, node := range upstream.Nodes {
 		if node.Node != nil {
 			errs = append(errs, core.Nodes().Informer().GetIndexer().Add(node.Node))
 		}
@@ -113,7 +158,7 @@ func (s *server) watch(c *cache.Cache) error {
 	for _, group := range s.groups {
 		errs = append(errs, c.VolcanoInformerFactory().Scheduling().V1beta1().PodGroups().Informer().GetIndexer().Add(group))
 	}
-	for _, hyperNode := range hyperNodes(c.HyperNodesInfo) {
+	for _, hyperNode := range hyperNodes(upstream.HyperNodesInfo) {
 		errs = append(errs, c.VolcanoInformerFactory().Topology().V1alpha1().HyperNodes().Informer().GetIndexer().Add(hyperNode))
 	}
 	return errors.Join(errs...)

@@ -53,8 +53,7 @@ var state = struct {
 	started: map[*vccache.SchedulerCache]<-chan struct{}{},
 }
 
-// Run is called in place of the cache's. Ours is made over caches that are not started, so it starts them with the first
-// session.
+// Run is called in place of the cache's. Ours is made of what tests have put into it, so it starts with the first session.
 func Run(upstream *vccache.SchedulerCache, stop <-chan struct{}) {
 	if os.Getenv(Variable) == Upstream {
 		upstream.Run(stop)

@@ -57,7 +57,10 @@ func (c *recordingCache) ReleaseIncomplete() map[api.JobID][]api.TaskID { return
 // their minimum needs, as this project's cache does.
 func (c *recordingCache) Snapshot() *api.ClusterInfo {
 	c.Mutex.Lock()
-	c.sums.Nodes(c.Nodes)
+	c.sums.Changed(func(node string) bool { return c.Nodes[node] != nil })
+	for _, node := range c.Nodes {
+		c.sums.Node(node)
+	}
 	c.Mutex.Unlock()
 	snapshot := c.SchedulerCache.Snapshot()
 	devices.Own(snapshot.Nodes)

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// What the watch shows, for the books alone: no consequence is drawn.
+
+func (c *Cache) showGroup(group *v1beta1.PodGroup) { c.changes.showGroup(group) }
+
+func (c *Cache) showQueue(queue *v1beta1.Queue) { c.changes.showQueue(queue) }
+
+func (c *Cache) hideQueue(name string) {
+	c.books.Lock()
+	defer c.books.Unlock()
+	c.books.Tables.HideQueue(name)
+}
+
+func (c *Cache) showPriorityClass(class *schedulingv1.PriorityClass) {
+	c.books.Lock()
+	defer c.books.Unlock()
+	c.books.Tables.Priorities[class.Name] = class
+}
+
+func (c *Cache) hidePriorityClass(name string) {
+	c.books.Lock()
+	defer c.books.Unlock()
+	delete(c.books.Tables.Priorities, name)
+}
+
+func (c *Cache) showQuota(quota *v1.ResourceQuota) {
+	c.books.Lock()
+	defer c.books.Unlock()
+	c.books.Tables.ShowQuota(quota)
+}
+
+// victim books the pod as one that is being evicted.
+func (c *Cache) victim(pod *v1.Pod) error {
+	_, _, err := c.books.Pods.Evict(api.NewTaskInfo(pod))
+	return err
+}
+
+// isVictim reports whether the books have the pod as leaving.
+func (c *Cache) isVictim(pod *v1.Pod) bool {
+	c.books.Lock()
+	defer c.books.Unlock()
+	task := c.books.Pods.Task(api.PodKey(pod), pod.UID)
+	return task != nil && task.Status == api.Releasing
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/metrics/source"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/pause"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
+)
+
+const (
+	// loadInterval is how often nodes are measured unless the conf says otherwise, and loadTimeout bounds one measurement.
+	loadInterval = 30 * time.Second
+	loadTimeout  = time.Minute
+)
+
+// load records the measured load of nodes, from the source that the conf names.
+type load struct {
+	rest  *rest.Config
+	books *books.Books
+
+	mu   sync.Mutex
+	conf map[string]string
+}
+
+// SetMetricsConf says where the load of nodes is measured, from the next measurement on.
+func (c *Cache) SetMetricsConf(conf map[string]string) {
+	c.load.mu.Lock()
+	defer c.load.mu.Unlock()
+	c.load.conf = maps.Clone(conf)
+}
+
+func (l *load) config() map[string]string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.conf
+}
+
+// run measures until the context ends.
+func (l *load) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		conf := l.config()
+		if conf["type"] != "" {
+			l.measure(ctx, conf)
+		}
+		interval, err := time.ParseDuration(conf["interval"])
+		if err != nil || interval <= 0 {
+			interval = loadInterval
+		}
+		pause.For(ctx, interval)
+	}
+}
+
+func (l *load) measure(ctx context.Context, conf map[string]string) {
+	client, err := source.NewMetricsClient(l.rest, conf)
+	if err != nil {
+		logger().Error(err, "Making the client that measures nodes", "type", conf["type"])
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	measured := map[string]*source.NodeMetrics{}
+	for _, name := range l.books.Nodes.Names() {
+		measured[name] = &source.NodeMetrics{}
+	}
+	if err := client.NodesMetricsAvg(ctx, measured); err != nil {
+		logger().Error(err, "Measuring nodes", "type", conf["type"])
+		return
+	}
+	usage := make(map[string]*api.NodeUsage, len(measured))
+	for name, m := range measured {
+		usage[name] = &api.NodeUsage{
+			MetricsTime: m.MetricsTime,
+			CPUUsageAvg: map[string]float64{source.NODE_METRICS_PERIOD: m.CPU},
+			MEMUsageAvg: map[string]float64{source.NODE_METRICS_PERIOD: m.Memory},
+		}
+	}
+	l.books.Nodes.Use(usage)
+}

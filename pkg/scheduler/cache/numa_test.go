@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"testing"
+	"testing/synctest"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	nodeinfov1alpha1 "volcano.sh/apis/pkg/apis/nodeinfo/v1alpha1"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestTheNUMATopologyOfADeletedNodeIsDeleted, and no other.
+func TestTheNUMATopologyOfADeletedNodeIsDeleted(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		for _, name := range []string{"n", "m"} {
+			numa := &nodeinfov1alpha1.Numatopology{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			if err := w.cluster.Volcano.Tracker().Add(numa); err != nil {
+				t.Fatal(err)
+			}
+			w.add(schedtest.MakeNode().Name(name).Obj())
+			w.books.Nodes.ShowNUMA(numa)
+		}
+		w.remove(schedtest.MakeNode().Name("n").Obj())
+		synctest.Wait()
+		left, err := w.cluster.Volcano.NodeinfoV1alpha1().Numatopologies().List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(left.Items) != 1 || left.Items[0].Name != "m" {
+			t.Errorf("left are %v (%v), want that of m", left, err)
+		}
+	})
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"stathat.com/c/consistent"
+)
+
+// The environment variables by which several schedulers share a cluster by hash, as upstream has them.
+const (
+	multiScheduler = "MULTI_SCHEDULER_ENABLE"
+	ownPodName     = "SCHEDULER_POD_NAME"
+	schedulerCount = "SCHEDULER_NUM"
+)
+
+// responsible says which objects are this scheduler's.
+type responsible struct {
+	schedulerNames []string
+	// selectors are the labels, as name:value, of which a node must have one; none admits all.
+	selectors map[string]bool
+	// ring hashes objects to the schedulers that share the cluster, of which self is this one; nil when there is one.
+	ring *consistent.Consistent
+	self string
+}
+
+func newResponsible(schedulerNames, nodeSelectors []string) (*responsible, error) {
+	r := &responsible{schedulerNames: schedulerNames, selectors: map[string]bool{}}
+	for _, selector := range nodeSelectors {
+		if name, value, found := strings.Cut(selector, ":"); found && value != "" {
+			r.selectors[strings.TrimSpace(name)+":"+strings.TrimSpace(value)] = true
+		}
+	}
+	if os.Getenv(multiScheduler) != "true" {
+		return r, nil
+	}
+	r.self = os.Getenv(ownPodName)
+	at := strings.LastIndex(r.self, "-")
+	if at < 0 {
+		return nil, fmt.Errorf("%s is %q: with %s=true it must be the name of a pod of a StatefulSet, which ends in - and a number", ownPodName, r.self, multiScheduler)
+	}
+	count, err := strconv.Atoi(os.Getenv(schedulerCount))
+	if err != nil {
+		count = 1
+	}
+	r.ring = consistent.New()
+	for i := range count {
+		r.ring.Add(fmt.Sprintf("%s-%d", r.self[:at], i))
+	}
+	return r, nil
+}
+
+// forName reports whether the ring gives the name to this scheduler.
+func (r *responsible) forName(name string) bool {
+	if r.ring == nil {
+		return true
+	}
+	owner, err := r.ring.Get(name)
+	return err == nil && owner == r.self
+}
+
+// forOwned reports whether the ring gives the object to this scheduler, by its owner, so that a gang's objects stay together.
+func (r *responsible) forOwned(object metav1.Object) bool {
+	if owners := object.GetOwnerReferences(); len(owners) > 0 {
+		return r.forName(owners[0].Name)
+	}
+	return r.forName(object.GetName())
+}
+
+// forPod reports whether the books hold the pod: one of this scheduler's, or one on its nodes.
+func (r *responsible) forPod(pod *v1.Pod) bool {
+	if slices.Contains(r.schedulerNames, pod.Spec.SchedulerName) && r.forOwned(pod) {
+		return true
+	}
+	return pod.Spec.NodeName != "" && r.forName(pod.Spec.NodeName)
+}
+
+// forNode reports whether sessions may place pods on the node.
+func (r *responsible) forNode(node *v1.Node) bool {
+	if !r.forName(node.Name) {
+		return false
+	}
+	if len(r.selectors) == 0 {
+		return true
+	}
+	for name, value := range node.Labels {
+		if r.selectors[name+":"+value] {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	shardv1alpha1 "volcano.sh/apis/pkg/apis/shard/v1alpha1"
+	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
+	"volcano.sh/volcano/cmd/scheduler/app/options"
+	"volcano.sh/volcano/pkg/util"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
+)
+
+// shardTimeout bounds one write of the status of a NodeShard.
+const shardTimeout = 15 * time.Second
+
+// shards gives sessions the nodes of this scheduler's NodeShard: those that it wants and no other shard has in use. What it has in use is
+// written into its status when no session runs, because the other schedulers take what it gives up.
+type shards struct {
+	books *books.Books
+	vc    vcclient.Interface
+	own   string
+
+	mu      sync.Mutex
+	all     map[string]*shardv1alpha1.NodeShard
+	running bool
+	pending bool
+}
+
+// sharding reports whether flags ask for it.
+func sharding() bool {
+	return options.ServerOpts != nil && (options.ServerOpts.ShardingMode == util.HardShardingMode || options.ServerOpts.ShardingMode == util.SoftShardingMode)
+}
+
+func newShards(books *books.Books, vc vcclient.Interface) *shards {
+	s := &shards{books: books, vc: vc, all: map[string]*shardv1alpha1.NodeShard{}}
+	if options.ServerOpts != nil {
+		s.own = options.ServerOpts.ShardName
+	}
+	return s
+}
+
+func (s *shards) show(shard *shardv1alpha1.NodeShard) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all[shard.Name] = shard
+	s.refresh()
+}
+
+func (s *shards) hide(shard *shardv1alpha1.NodeShard) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, shard.Name)
+	s.refresh()
+}
+
+// refresh works out the nodes of the shard. The mutex is held.
+func (s *shards) refresh() {
+	own := s.all[s.own]
+	if own == nil {
+		logger().Info("The NodeShard of this scheduler does not exist", "name", s.own)
+		return
+	}
+	nodes := sets.New(own.Spec.NodesDesired...)
+	for name, other := range s.all {
+		if name != s.own {
+			nodes.Delete(other.Status.NodesInUse...)
+		}
+	}
+	s.books.Lock()
+	s.books.InShard = nodes
+	s.books.Unlock()
+	if s.running {
+		s.pending = true
+		return
+	}
+	go s.report()
+}
+
+// OnSessionOpen keeps the status of the shard as it is while the session runs.
+func (c *Cache) OnSessionOpen() {
+	c.shards.mu.Lock()
+	defer c.shards.mu.Unlock()
+	c.shards.running = true
+}
+
+// OnSessionClose writes the status of the shard if it changed during the session. Upstream calls it twice.
+func (c *Cache) OnSessionClose() {
+	s := c.shards
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running = false
+	if s.pending {
+		s.pending = false
+		go s.report()
+	}
+}
+
+// UpdateNodeShardStatus writes which nodes the shard has in use.
+func (c *Cache) UpdateNodeShardStatus(name string) error { return c.shards.write(name) }
+
+func (s *shards) report() {
+	if err := s.write(s.own); err != nil {
+		logger().Error(err, "Reporting the nodes of the shard")
+	}
+}
+
+func (s *shards) write(name string) error {
+	s.mu.Lock()
+	shown := s.all[name]
+	s.mu.Unlock()
+	if shown == nil {
+		return nil
+	}
+	s.books.Lock()
+	inUse := s.books.InShard.Clone()
+	s.books.Unlock()
+	desired := sets.New(shown.Spec.NodesDesired...)
+	shard := shown.DeepCopy()
+	shard.Status.NodesInUse = sets.List(inUse)
+	shard.Status.NodesToRemove = sets.List(inUse.Difference(desired))
+	shard.Status.NodesToAdd = sets.List(desired.Difference(inUse))
+	if sameNodes(shown.Status.NodesInUse, shard.Status.NodesInUse) && sameNodes(shown.Status.NodesToRemove, shard.Status.NodesToRemove) &&
+		sameNodes(shown.Status.NodesToAdd, shard.Status.NodesToAdd) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), shardTimeout)
+	defer cancel()
+	if _, err := s.vc.ShardV1alpha1().NodeShards().UpdateStatus(ctx, shard, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("writing the status of NodeShard %s: %w", name, err)
+	}
+	return nil
+}
+
+func sameNodes(a, sorted []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), sorted)
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// The methods of upstream's cache interface that need no more than a line, and those that only upstream's other front ends call.
+
+// forwardTimeout bounds each write of BindPodGroup.
+const forwardTimeout = 15 * time.Second
+
+// Run starts the cache and returns once the initial lists are in it, or stop closes. The scheduler uses Start.
+func (c *Cache) Run(stop <-chan struct{}) {
+	ctx, end := context.WithCancel(context.Background())
+	go func() {
+		<-stop
+		end()
+	}()
+	if err := c.Start(ctx, ctx); err != nil {
+		logger().Error(err, "Starting the cache")
+	}
+}
+
+// WaitForCacheSync waits until the initial lists of all informers are in the cache, or stop closes.
+func (c *Cache) WaitForCacheSync(stop <-chan struct{}) {
+	c.sources.kube.WaitForCacheSync(stop)
+	c.sources.volcano.WaitForCacheSync(stop)
+}
+
+// Client returns the Kubernetes client that upstream's plugins use.
+func (c *Cache) Client() kubernetes.Interface { return c.kube }
+
+// ClientConfig returns what the clients are made with.
+func (c *Cache) ClientConfig() *rest.Config { return c.rest }
+
+// SharedInformerFactory returns the informers of Kubernetes' objects.
+func (c *Cache) SharedInformerFactory() informers.SharedInformerFactory { return c.sources.kube }
+
+// SharedDRAManager returns what plugins that allocate devices share; nil where the API server has no claims for devices.
+func (c *Cache) SharedDRAManager() k8sframework.SharedDRAManager { return c.sources.shared }
+
+// UpdateSchedulerNumaInfo records the CPUs that a session has given away.
+func (c *Cache) UpdateSchedulerNumaInfo(taken map[string]api.ResNumaSets) error {
+	c.books.Nodes.TakeCPUs(taken)
+	return nil
+}
+
+// IsJobTerminated reports whether nothing is left of the job.
+func (c *Cache) IsJobTerminated(id api.JobID) bool { return c.books.Jobs.IsTerminated(id) }
+
+// UpdateQueueStatus leaves the queue's status to the status writer.
+func (c *Cache) UpdateQueueStatus(queue *api.QueueInfo) error {
+	return c.status.UpdateQueueStatus(queue)
+}
+
+// RecordJobStatusEvent reports the session's verdict on the job. Upstream's sessions do not call it.
+func (c *Cache) RecordJobStatusEvent(job *api.JobInfo, _ bool) { c.tellVerdict(job) }
+
+// RegisterBinder does nothing: the sessions of this project put upstream's pre-binders into the chain of the transaction.
+func (c *Cache) RegisterBinder(string, any) {}
+
+// BindPodGroup writes the cluster to which a controller of several clusters forwards the gang on its pods and its PodGroup.
+func (c *Cache) BindPodGroup(job *api.JobInfo, cluster string) error {
+	if len(job.Tasks) == 0 {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{batch.ForwardClusterKey: cluster}}})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), forwardTimeout)
+	defer cancel()
+	for _, task := range job.Tasks {
+		_, err := c.kube.CoreV1().Pods(task.Namespace).Patch(ctx, task.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil {
+			return fmt.Errorf("forwarding pod %s/%s to cluster %s: %w", task.Namespace, task.Name, cluster, err)
+		}
+	}
+	_, err = c.vc.SchedulingV1beta1().PodGroups(job.Namespace).Patch(ctx, job.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("forwarding PodGroup %s to cluster %s: %w", job.UID, cluster, err)
+	}
+	return nil
+}
