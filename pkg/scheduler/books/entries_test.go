@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	nodeinfov1alpha1 "volcano.sh/apis/pkg/apis/nodeinfo/v1alpha1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -25,17 +26,34 @@ func newBooks(t *testing.T) *Books {
 	return b
 }
 
-// TestAReplacedPodGroupStartsAnew: where the former gang of its name was placed is none of its own.
+// TestAReplacedPodGroupStartsAnew: where the former gang of its name was placed is none of its own, be its end shown or missed.
 func TestAReplacedPodGroupStartsAnew(t *testing.T) {
-	b := newBooks(t)
-	b.Jobs.NoteHyperNodes(&api.JobInfo{UID: gang, AllocatedHyperNode: "leaf"})
-	same, other := schedtest.MakePodGroup().Name("g").MinMember(2).Obj(), schedtest.MakePodGroup().Name("g").Obj()
-	other.UID = "another"
-	if err := b.Jobs.ShowGroup(same); err != nil || b.Jobs.Get(gang).AllocatedHyperNode != "leaf" {
-		t.Errorf("after a change the gang lies in %q (%v), want leaf", b.Jobs.Get(gang).AllocatedHyperNode, err)
+	tests := map[string]struct {
+		between func(*Books)
+		uid     types.UID
+		want    string
+	}{
+		"a change":                     {uid: schedtest.MakePodGroup().Name("g").Obj().UID, want: "leaf"},
+		"an end that the watch missed": {uid: "another"},
+		"an end":                       {uid: "another", between: func(b *Books) { b.Jobs.HideGroup(gang) }},
 	}
-	if err := b.Jobs.ShowGroup(other); err != nil || b.Jobs.Get(gang).AllocatedHyperNode != "" {
-		t.Errorf("another gang of its name lies in %q (%v), want none", b.Jobs.Get(gang).AllocatedHyperNode, err)
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newBooks(t)
+			b.Pods.Show(schedtest.MakePod().Name("p").Group("g").Obj())
+			b.Jobs.NoteHyperNodes(&api.JobInfo{UID: gang, AllocatedHyperNode: "leaf"})
+			if tt.between != nil {
+				tt.between(b)
+			}
+			group := schedtest.MakePodGroup().Name("g").MinMember(2).Obj()
+			group.UID = tt.uid
+			if err := b.Jobs.ShowGroup(group); err != nil {
+				t.Fatal(err)
+			}
+			if got := b.Jobs.Get(gang).AllocatedHyperNode; got != tt.want {
+				t.Errorf("the gang lies in %q, want %q", got, tt.want)
+			}
+		})
 	}
 }
 

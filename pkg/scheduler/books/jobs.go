@@ -88,8 +88,7 @@ func (j *Jobs) ShowGroup(shown *v1beta1.PodGroup) error {
 	defer j.lock.Unlock()
 	info := j.of(api.JobID(shown.Namespace + "/" + shown.Name)).info
 	if info.PodGroup != nil && info.PodGroup.UID != shown.UID { // the watch missed the end of the former PodGroup
-		info.UnsetPodGroup()
-		info.AllocatedHyperNode = ""
+		dropGroup(info)
 	}
 	info.SetPodGroup(group)
 	info.Queue = cmp.Or(info.Queue, api.QueueID(j.defaultQueue))
@@ -104,8 +103,14 @@ func (j *Jobs) HideGroup(id api.JobID) {
 	if j.entries[id] == nil {
 		return
 	}
-	j.of(id).info.UnsetPodGroup()
+	dropGroup(j.of(id).info)
 	j.tidy(id)
+}
+
+// dropGroup takes the PodGroup from the job, with what sessions noted of it: the next PodGroup of that name is another gang.
+func dropGroup(info *api.JobInfo) {
+	info.UnsetPodGroup()
+	info.AllocatedHyperNode = ""
 }
 
 // NoteHyperNode records the annotation by which a session noted the gang's HyperNode.
