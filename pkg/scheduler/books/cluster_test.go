@@ -5,10 +5,13 @@ package books
 import (
 	"fmt"
 
+	v1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/cpuset"
+	nodeinfov1alpha1 "volcano.sh/apis/pkg/apis/nodeinfo/v1alpha1"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -33,6 +36,7 @@ func (h *history) claim() {
 func (h *history) showNode() {
 	name := h.nodeName()
 	node := schedtest.MakeNode().Name(name).Capacity(schedtest.Resources{"cpu": fmt.Sprint(2 + h.rng.IntN(4)), "pods": "110", string(AttachLimit("csi")): "100"}).Label("zone", h.fresh("z")).Obj()
+	node.Status.Images = []v1.ContainerImage{{Names: []string{fmt.Sprintf("image%d", h.rng.IntN(2))}, SizeBytes: int64(h.rng.IntN(9))}}
 	h.note("show node %s", name)
 	h.truth.nodes[name] = node
 	h.books.Nodes.Show(node)
@@ -55,6 +59,46 @@ func (h *history) csiNode() {
 		return
 	}
 	h.books.Nodes.ShowCSI(node)
+}
+
+// load is a measurement, also of nodes that are gone by then.
+func (h *history) load() {
+	name, usage := h.nodeName(), &api.NodeUsage{CPUUsageAvg: map[string]float64{"10m": float64(h.rng.IntN(100))}}
+	h.note("node %s is loaded by %v", name, usage.CPUUsageAvg)
+	h.books.Nodes.Use(map[string]*api.NodeUsage{name: usage})
+}
+
+func (h *history) showNUMA() {
+	shown := &nodeinfov1alpha1.Numatopology{ObjectMeta: metav1.ObjectMeta{Name: h.nodeName()}}
+	last := 1 + h.rng.IntN(6)
+	shown.Spec.NumaResMap = map[string]nodeinfov1alpha1.ResourceInfo{"cpu": {Allocatable: fmt.Sprintf("0-%d", last), Capacity: last + 1}}
+	h.note("node %s has CPUs 0 to %d", shown.Name, last)
+	h.truth.numa[shown.Name] = true
+	h.books.Nodes.ShowNUMA(shown)
+}
+
+func (h *history) hideNUMA() {
+	name := h.nodeName()
+	h.note("hide the NUMA topology of %s", name)
+	delete(h.truth.numa, name)
+	h.books.Nodes.HideNUMA(name)
+}
+
+// takeCPUs is what a session has given away, also of what the node does not have.
+func (h *history) takeCPUs() {
+	name := h.nodeName()
+	h.note("take CPU 0 of %s", name)
+	h.books.Nodes.TakeCPUs(map[string]api.ResNumaSets{name: {"cpu": cpuset.New(0), "example.com/unknown": cpuset.New(0)}})
+}
+
+// noteHyperNode is what a session notes of a gang, which may be gone by then.
+func (h *history) noteHyperNode() {
+	decided := &api.JobInfo{UID: api.JobID(schedtest.Namespace + "/" + h.groupName()), AllocatedHyperNode: h.fresh("leaf")}
+	decided.PodGroup = &api.PodGroup{}
+	decided.PodGroup.Annotations = map[string]string{api.JobAllocatedHyperNode: decided.AllocatedHyperNode}
+	h.note("note that %s lies in %s", decided.UID, decided.AllocatedHyperNode)
+	h.books.Jobs.NoteHyperNodes(decided)
+	h.books.Jobs.NoteHyperNode(decided)
 }
 
 func (h *history) putGroup(group *v1beta1.PodGroup) {

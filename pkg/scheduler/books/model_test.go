@@ -77,8 +77,8 @@ func newHistory(t *testing.T, seed uint64) *history {
 func (h *history) act() {
 	all := []func(){
 		h.showPod, h.showPod, h.showPod, h.showPod, h.runPod, h.runPod, h.endPod, h.hidePod, h.hidePod, h.replacePod, h.hideFormerPod, h.regroupPod, h.claim,
-		h.showNode, h.showNode, h.hideNode, h.hideNode, h.csiNode,
-		h.showGroup, h.showGroup, h.hideGroup, h.replaceGroup, h.queue, h.noQueue, h.class,
+		h.showNode, h.showNode, h.hideNode, h.hideNode, h.csiNode, h.load, h.showNUMA, h.hideNUMA, h.takeCPUs,
+		h.showGroup, h.showGroup, h.hideGroup, h.replaceGroup, h.noteHyperNode, h.queue, h.noQueue, h.class,
 		h.reserve, h.reserve, h.reserve, h.reserve, h.bind, h.bind, h.release, h.release, h.seeBound, h.seeBound, h.evict, h.evict, h.spare,
 		h.session, h.session, h.session, h.meddle, h.meddle, h.meddle,
 	}
@@ -315,30 +315,5 @@ func (h *history) spare() {
 			h.books.Pods.Spare(pod)
 			return
 		}
-	}
-}
-
-// session opens a session, which gets what the reference adds up, and the same as a reader of everything.
-func (h *history) session() {
-	h.note("open a session")
-	hyperNodes := api.NewHyperNodesInfo(nil)
-	h.books.Lock()
-	defer h.books.Unlock()
-	h.given = h.books.Snapshot(hyperNodes)
-	full := h.books.Full(hyperNodes)
-	want := h.truth.view(true)
-	if diff := cmp.Diff(want, viewOf(h.given.Jobs, h.given.Nodes, true)); diff != "" {
-		h.t.Errorf("a session's snapshot (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(want, viewOf(full.Jobs, full.Nodes, true)); diff != "" {
-		h.t.Errorf("a full snapshot (-want +got):\n%s", diff)
-	}
-	for id, job := range h.given.Jobs {
-		if diff := cmp.Diff(full.Jobs[id].PodGroup, job.PodGroup); diff != "" {
-			h.t.Errorf("the PodGroup of %s (-want +got):\n%s", id, diff)
-		}
-	}
-	if names := h.given.NodeList; len(names) != len(h.truth.nodes) || slices.ContainsFunc(names, func(name string) bool { return h.truth.nodes[name] == nil }) {
-		h.t.Errorf("the nodes are %v, want %v", names, slices.Sorted(maps.Keys(h.truth.nodes)))
 	}
 }

@@ -23,6 +23,7 @@ import (
 type reference struct {
 	pods    map[string]*v1.Pod
 	nodes   map[string]*v1.Node
+	numa    map[string]bool
 	groups  map[string]*v1beta1.PodGroup
 	queues  map[string]bool
 	classes map[string]int32
@@ -42,7 +43,7 @@ type heldPod struct {
 
 func newReference() *reference {
 	return &reference{
-		pods: map[string]*v1.Pod{}, nodes: map[string]*v1.Node{}, groups: map[string]*v1beta1.PodGroup{}, queues: map[string]bool{},
+		pods: map[string]*v1.Pod{}, nodes: map[string]*v1.Node{}, numa: map[string]bool{}, groups: map[string]*v1beta1.PodGroup{}, queues: map[string]bool{},
 		classes: map[string]int32{}, claims: map[string]bool{}, read: map[types.UID]bool{},
 		holds: map[string]*heldPod{}, victims: map[types.UID]bool{},
 	}
@@ -171,6 +172,9 @@ func (r *reference) view(session bool) []string {
 func (r *reference) nodeLines(session bool) (lines []string) {
 	names := map[string]bool{}
 	for name := range r.nodes {
+		names[name] = true
+	}
+	for name := range r.numa {
 		names[name] = true
 	}
 	for _, pod := range r.pods {
