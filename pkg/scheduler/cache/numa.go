@@ -13,8 +13,12 @@ import (
 // numaTimeout bounds the deletion of a Numatopology.
 const numaTimeout = 15 * time.Second
 
-// dropNUMA deletes the Numatopology of a node that was deleted: its agent, which made it, no longer exists. It does not block.
+// dropNUMA deletes the Numatopology of a node that was deleted: its agent, which made it, no longer exists. A node that is registered again has
+// an agent, whose Numatopology has the same name. It does not block.
 func (c *Cache) dropNUMA(node string) {
+	if c.watchesNode(node) {
+		return
+	}
 	c.books.Lock()
 	info := c.books.Nodes.Get(node)
 	known := info != nil && info.NumaInfo != nil

@@ -31,3 +31,22 @@ func TestTheNUMATopologyOfADeletedNodeIsDeleted(t *testing.T) {
 		}
 	})
 }
+
+// TestTheNUMATopologyOfAReplacedNodeStays: the watch shows the next node of its name instead of the end of the former one.
+func TestTheNUMATopologyOfAReplacedNodeStays(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		numa := &nodeinfov1alpha1.Numatopology{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+		if err := w.cluster.Volcano.Tracker().Add(numa); err != nil {
+			t.Fatal(err)
+		}
+		w.add(schedtest.MakeNode().Name("n").Obj())
+		w.books.Nodes.ShowNUMA(numa)
+		next := schedtest.MakeNode().Name("n").Obj()
+		next.UID = "next"
+		w.add(next)
+		synctest.Wait()
+		if _, err := w.cluster.Volcano.NodeinfoV1alpha1().Numatopologies().Get(t.Context(), "n", metav1.GetOptions{}); err != nil {
+			t.Errorf("the Numatopology of the node: %v", err)
+		}
+	})
+}
