@@ -29,10 +29,10 @@ type shards struct {
 	vc    vcclient.Interface
 	own   string
 
-	mu      sync.Mutex
-	all     map[string]*shardv1alpha1.NodeShard
-	running bool
-	pending bool
+	mu  sync.Mutex
+	all map[string]*shardv1alpha1.NodeShard
+	// running is true while a session runs, and pending if the status is to be written at its end.
+	running, pending bool
 }
 
 // sharding reports whether flags ask for it.
@@ -107,9 +107,13 @@ func (c *Cache) OnSessionClose() {
 // UpdateNodeShardStatus writes which nodes the shard has in use.
 func (c *Cache) UpdateNodeShardStatus(name string) error { return c.shards.write(name) }
 
+// report writes the status of the shard. One that could not be written is written when the next session has ended: the other schedulers wait for it.
 func (s *shards) report() {
 	if err := s.write(s.own); err != nil {
 		logger().Error(err, "Reporting the nodes of the shard")
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.pending = true
 	}
 }
 

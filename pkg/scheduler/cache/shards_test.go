@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	clienttesting "k8s.io/client-go/testing"
+	shardv1alpha1 "volcano.sh/apis/pkg/apis/shard/v1alpha1"
+)
+
+// inShard runs f in a world whose scheduler has the NodeShard named own.
+func inShard(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Helper()
+	inWorld(t, func(t *testing.T, w *world) {
+		w.shards.own = "own"
+		f(t, w)
+	})
+}
+
+// shard puts the NodeShard into the cluster, unless it is there, and lets the cache know of it.
+func (w *world) shard(name string, desired, inUse []string) {
+	w.t.Helper()
+	shard := &shardv1alpha1.NodeShard{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	shard.Spec.NodesDesired, shard.Status.NodesInUse = desired, inUse
+	tracker, resource := w.cluster.Volcano.Tracker(), shardv1alpha1.SchemeGroupVersion.WithResource("nodeshards")
+	if _, err := tracker.Get(resource, "", name); err != nil {
+		if err := tracker.Add(shard); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.shards.show(shard.DeepCopy())
+}
+
+// shardStatus returns the status of the scheduler's NodeShard as the API server has it.
+func (w *world) shardStatus() shardv1alpha1.NodeShardStatus {
+	w.t.Helper()
+	synctest.Wait()
+	shard, err := w.cluster.Volcano.ShardV1alpha1().NodeShards().Get(w.t.Context(), "own", metav1.GetOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return shard.Status
+}
+
+// TestTheShardHasWhatNoOtherUses: a node that the shard wants is its own once the shard that has it in use gives it up.
+func TestTheShardHasWhatNoOtherUses(t *testing.T) {
+	tests := map[string]struct {
+		happens func(w *world)
+		nodes   []string
+		want    shardv1alpha1.NodeShardStatus
+	}{
+		"nothing else has them": {
+			happens: func(w *world) { w.shard("own", []string{"b", "a"}, nil) },
+			nodes:   []string{"a", "b"}, want: shardv1alpha1.NodeShardStatus{NodesInUse: []string{"a", "b"}},
+		},
+		"another one has one of them": {
+			happens: func(w *world) {
+				w.shard("other", nil, []string{"b"})
+				w.shard("own", []string{"a", "b"}, nil)
+			},
+			nodes: []string{"a"}, want: shardv1alpha1.NodeShardStatus{NodesInUse: []string{"a"}, NodesToAdd: []string{"b"}},
+		},
+		"another one gives it up": {
+			happens: func(w *world) {
+				w.shard("own", []string{"a", "b"}, nil)
+				w.shard("other", nil, []string{"b"})
+				w.shard("other", nil, nil)
+			},
+			nodes: []string{"a", "b"}, want: shardv1alpha1.NodeShardStatus{NodesInUse: []string{"a", "b"}},
+		},
+		"another one is deleted": {
+			happens: func(w *world) {
+				w.shard("own", []string{"a", "b"}, nil)
+				w.shard("other", nil, []string{"b"})
+				w.shards.hide(&shardv1alpha1.NodeShard{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
+			},
+			nodes: []string{"a", "b"}, want: shardv1alpha1.NodeShardStatus{NodesInUse: []string{"a", "b"}},
+		},
+		"its own does not exist yet": {
+			happens: func(w *world) {
+				w.shard("other", nil, []string{"b"})
+				w.shard("own", nil, nil)
+			},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inShard(t, func(t *testing.T, w *world) {
+				tt.happens(w)
+				if diff := cmp.Diff(tt.nodes, sets.List(w.Snapshot().NodesInShard), cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("nodes of the shard in a session (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(tt.want, w.shardStatus(), cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("status of the shard (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestTheShardIsReportedBetweenSessions: other schedulers take what the shard gives up, which the session that runs may still use.
+func TestTheShardIsReportedBetweenSessions(t *testing.T) {
+	inShard(t, func(t *testing.T, w *world) {
+		w.OnSessionOpen()
+		w.shard("own", []string{"a"}, nil)
+		if got := w.shardStatus().NodesInUse; len(got) > 0 {
+			t.Errorf("%v are in use by the status while a session runs, want none yet", got)
+		}
+		w.OnSessionClose()
+		w.OnSessionClose()
+		if diff := cmp.Diff([]string{"a"}, w.shardStatus().NodesInUse); diff != "" {
+			t.Errorf("nodes in use after the session (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestAShardThatCannotBeReportedIsReportedLater: the others wait for what it gives up.
+func TestAShardThatCannotBeReportedIsReportedLater(t *testing.T) {
+	inShard(t, func(t *testing.T, w *world) {
+		refused := true
+		w.cluster.Volcano.PrependReactor("update", "nodeshards", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return refused, nil, errors.New("the API server is away")
+		})
+		w.shard("own", []string{"a"}, nil)
+		if got := w.shardStatus().NodesInUse; len(got) > 0 {
+			t.Fatalf("%v are in use by the status, want none yet", got)
+		}
+		refused = false
+		w.OnSessionOpen()
+		w.OnSessionClose()
+		if diff := cmp.Diff([]string{"a"}, w.shardStatus().NodesInUse); diff != "" {
+			t.Errorf("nodes in use after the next session (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestAShardThatIsAsItWasIsNotWritten: each write is an event for all schedulers.
+func TestAShardThatIsAsItWasIsNotWritten(t *testing.T) {
+	inShard(t, func(t *testing.T, w *world) {
+		w.shard("own", []string{"a"}, []string{"a"})
+		synctest.Wait()
+		if got := w.cluster.Writes(); len(got) > 0 {
+			t.Errorf("written was %v, want nothing", got)
+		}
+		if err := w.UpdateNodeShardStatus("none"); err != nil {
+			t.Errorf("writing the status of a shard that does not exist: %v", err)
+		}
+	})
+}
