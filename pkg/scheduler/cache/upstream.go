@@ -20,7 +20,7 @@ import (
 
 // The methods of upstream's cache interface that need no more than a line, and those that only upstream's other front ends call.
 
-// forwardTimeout bounds each write of BindPodGroup.
+// forwardTimeout bounds BindPodGroup.
 const forwardTimeout = 15 * time.Second
 
 // Run starts the cache and returns once the initial lists are in it, or stop closes. The scheduler uses Start.
@@ -78,21 +78,26 @@ func (c *Cache) BindPodGroup(job *api.JobInfo, cluster string) error {
 	if len(job.Tasks) == 0 {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{batch.ForwardClusterKey: cluster}}})
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), forwardTimeout)
 	defer cancel()
 	for _, task := range job.Tasks {
-		_, err := c.kube.CoreV1().Pods(task.Namespace).Patch(ctx, task.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		_, err := c.kube.CoreV1().Pods(task.Namespace).Patch(ctx, task.Name, types.MergePatchType, forwardPatch(task.Pod.UID, cluster), metav1.PatchOptions{})
 		if err != nil {
 			return fmt.Errorf("forwarding pod %s/%s to cluster %s: %w", task.Namespace, task.Name, cluster, err)
 		}
 	}
-	_, err = c.vc.SchedulingV1beta1().PodGroups(job.Namespace).Patch(ctx, job.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err := c.vc.SchedulingV1beta1().PodGroups(job.Namespace).Patch(ctx, job.Name, types.MergePatchType, forwardPatch(job.PgUID, cluster), metav1.PatchOptions{})
 	if err != nil {
 		return fmt.Errorf("forwarding PodGroup %s to cluster %s: %w", job.UID, cluster, err)
 	}
 	return nil
+}
+
+// forwardPatch names the cluster on the object of that UID, and on no other of its name.
+func forwardPatch(uid types.UID, cluster string) []byte {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "annotations": map[string]string{batch.ForwardClusterKey: cluster}}})
+	if err != nil {
+		panic(err) // strings only
+	}
+	return patch
 }

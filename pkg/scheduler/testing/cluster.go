@@ -59,6 +59,7 @@ func NewCluster(objects ...runtime.Object) *Cluster {
 		fake.PrependReactor("patch", "podgroups", c.patch(fake.tracker))
 	}
 	c.Kube.PrependReactor("create", "pods/binding", c.bind)
+	c.Kube.PrependReactor("patch", "pods", c.patch(c.Kube.Tracker()))
 	for _, object := range objects {
 		c.Put(object)
 	}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestAForwardedGangNamesItsCluster: its pods and its PodGroup do, and other objects of their names do not.
+func TestAForwardedGangNamesItsCluster(t *testing.T) {
+	another := func(object runtime.Object) func(*world) { return func(w *world) { w.cluster.Put(object) } }
+	group := schedtest.MakePodGroup().Name("g").Obj()
+	group.UID = "another"
+	tests := map[string]struct {
+		noPods  bool
+		happens func(*world)
+		// refused is what the error names; empty for none.
+		refused string
+		want    map[string]string
+	}{
+		"as the session saw it":          {want: map[string]string{"p0": "silo", "PodGroup g": "silo"}},
+		"another pod has its name":       {happens: another(pod(0).UID("another").Obj()), refused: "pod ns/p0", want: map[string]string{}},
+		"another PodGroup has its name":  {happens: another(group), refused: "PodGroup ns/g", want: map[string]string{"p0": "silo"}},
+		"its pods have not been created": {noPods: true, want: map[string]string{}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(1, 1)
+				if tt.noPods {
+					w.remove(pod(0).Obj())
+				}
+				job := w.Snapshot().Jobs[gang]
+				if tt.happens != nil {
+					tt.happens(w)
+				}
+				err := w.BindPodGroup(job, "silo")
+				if (err == nil) != (tt.refused == "") || err != nil && !strings.Contains(err.Error(), tt.refused) {
+					t.Errorf("the error is %v, want one of %q", err, tt.refused)
+				}
+				got := map[string]string{}
+				if len(job.Tasks) > 0 {
+					note(got, "p0", w.cluster.Pod("p0").Annotations)
+				}
+				note(got, "PodGroup g", w.cluster.PodGroup("g").Annotations)
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("clusters (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func note(clusters map[string]string, name string, annotations map[string]string) {
+	if cluster := annotations[batch.ForwardClusterKey]; cluster != "" {
+		clusters[name] = cluster
+	}
+}
+
+// TestWhatUpstreamsFrontEndsAsk: a job is terminated once neither its PodGroup nor a pod of it is there.
+func TestWhatUpstreamsFrontEndsAsk(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		if !w.IsJobTerminated(gang) {
+			t.Error("a job of which nothing was ever there is not terminated")
+		}
+		w.gangOf(1, 1)
+		if w.IsJobTerminated(gang) {
+			t.Error("a job with a PodGroup and a pod is terminated")
+		}
+		w.remove(schedtest.MakePodGroup().Name("g").Obj())
+		if w.IsJobTerminated(gang) {
+			t.Error("a job with a pod is terminated")
+		}
+		w.remove(pod(0).Obj())
+		if !w.IsJobTerminated(api.JobID(gang)) {
+			t.Error("a job without PodGroup and pods is not terminated")
+		}
+	})
+}
