@@ -3,6 +3,7 @@
 package cache
 
 import (
+	"maps"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -67,6 +68,12 @@ func (k *known) note(informer toolscache.SharedIndexInformer) toolscache.SharedI
 		logger().Error(err, "Making an informer return soon")
 	}
 	return informer
+}
+
+func (k *known) all() map[toolscache.SharedIndexInformer]bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return maps.Clone(k.informers)
 }
 
 func (k *known) has(informer toolscache.SharedIndexInformer) bool {

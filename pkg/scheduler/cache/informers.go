@@ -40,10 +40,7 @@ func (c *Cache) runInformers(lifetime context.Context) error {
 	r := &c.informers
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.until, r.known = lifetime.Done(), map[toolscache.SharedIndexInformer]bool{}
-	for informer := range c.sources.known.informers {
-		r.known[informer] = true
-	}
+	r.until, r.known = lifetime.Done(), c.sources.known.all()
 	return r.run(r.asked)
 }
 
