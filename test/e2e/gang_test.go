@@ -20,7 +20,7 @@ import (
 )
 
 // firstSnapshot finds how many jobs and nodes a cycle sees.
-var firstSnapshot = regexp.MustCompile(`"SnapShot for scheduling" jobNum=(\d+) QueueNum=\d+ NodeNum=(\d+)`)
+var firstSnapshot = regexp.MustCompile(`"Snapshot for a session" logger="cache" jobs=(\d+) queues=\d+ nodes=(\d+)`)
 
 var _ = Describe("A gang", func() {
 	It("that fits is bound as a whole and runs", func(ctx SpecContext) {
@@ -114,13 +114,12 @@ var _ = Describe("A gang", func() {
 		w := newWorld(ctx, "startup", nodes, "1")
 		g := gang{name: "g", size: nodes, min: nodes}
 		w.submit(ctx, g)
-		// One worker makes the queue through which upstream's cache takes nodes slow.
-		scheduler := w.startWith(ctx, controlplane.SchedulerOptions{Conf: w.conf(), Args: []string{"--node-worker-threads=1"}})
+		scheduler := w.startWith(ctx, controlplane.SchedulerOptions{Conf: w.conf()})
 		w.eventuallyBound(g, nodes)
 		log, err := os.ReadFile(scheduler.LogPath())
 		Expect(err).NotTo(HaveOccurred())
 		first := firstSnapshot.FindStringSubmatch(string(log))
-		Expect(first).To(HaveLen(3), "upstream's log line about a snapshot")
+		Expect(first).To(HaveLen(3), "the log line about a snapshot")
 		Expect(first[1:]).To(Equal([]string{"1", strconv.Itoa(nodes)}), "jobs and nodes of the first cycle")
 		for _, version := range w.PodGroupVersions(g.name) {
 			for _, condition := range version.Status.Conditions {

@@ -52,6 +52,7 @@ func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 	c.prepare(given, lost, copies)
 	c.tellFaulty()
 	c.tellStrays(len(given.Jobs) - orphans)
+	logger().V(3).Info("Snapshot for a session", "jobs", len(given.Jobs), "queues", len(given.Queues), "nodes", len(given.Nodes))
 	nodeMap := copies.NodeMap()
 	maps.DeleteFunc(nodeMap, func(name string, _ fwk.NodeInfo) bool { return given.Nodes[name] == nil })
 	return given, nodeMap
