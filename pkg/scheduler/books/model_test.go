@@ -60,13 +60,13 @@ func TestBooksFollowTheReference(t *testing.T) {
 func newHistory(t *testing.T, seed uint64) *history {
 	h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 1)), truth: newReference()}
 	h.books = New(Config{DefaultQueue: "default", Volumes: func(pod *v1.Pod) (map[v1.ResourceName]int64, error) {
-		for _, volume := range pod.Spec.Volumes {
-			if !h.truth.claims[volume.PersistentVolumeClaim.ClaimName] {
-				return nil, errors.New("no such claim")
-			}
-			return map[v1.ResourceName]int64{AttachLimit("csi"): 1}, nil
+		if len(pod.Spec.Volumes) == 0 {
+			return nil, nil
 		}
-		return nil, nil
+		if !h.truth.claims[pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName] {
+			return nil, errors.New("no such claim")
+		}
+		return map[v1.ResourceName]int64{AttachLimit("csi"): 1}, nil
 	}})
 	h.queue()
 	h.showNode()

@@ -3,6 +3,7 @@
 package books
 
 import (
+	"maps"
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
@@ -85,9 +86,7 @@ func numaInfo(shown *nodeinfov1alpha1.Numatopology) *api.NumatopoInfo {
 		NumaResMap: map[string]*api.ResourceInfo{},
 		CPUDetail:  topology.CPUDetails{}, ResReserved: v1.ResourceList{},
 	}
-	for name, policy := range shown.Spec.Policies {
-		info.Policies[name] = policy
-	}
+	maps.Copy(info.Policies, shown.Spec.Policies)
 	for name, resource := range shown.Spec.NumaResMap {
 		cpus, err := cpuset.Parse(resource.Allocatable)
 		if err != nil {

@@ -76,12 +76,6 @@ func (k *known) all() map[toolscache.SharedIndexInformer]bool {
 	return maps.Clone(k.informers)
 }
 
-func (k *known) has(informer toolscache.SharedIndexInformer) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.informers[informer]
-}
-
 // kubeFactory is a factory of Kubernetes' informers that notes each.
 type kubeFactory struct {
 	informers.SharedInformerFactory

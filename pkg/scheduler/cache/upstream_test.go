@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
-	"volcano.sh/volcano/pkg/scheduler/api"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -80,7 +79,7 @@ func TestWhatUpstreamsFrontEndsAsk(t *testing.T) {
 			t.Error("a job with a pod is terminated")
 		}
 		w.remove(pod(0).Obj())
-		if !w.IsJobTerminated(api.JobID(gang)) {
+		if !w.IsJobTerminated(gang) {
 			t.Error("a job without PodGroup and pods is not terminated")
 		}
 	})

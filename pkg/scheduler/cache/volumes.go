@@ -47,7 +47,7 @@ func (v *volumes) of(pod *v1.Pod) (map[v1.ResourceName]int64, error) {
 	var counts map[v1.ResourceName]int64
 	for i := range pod.Spec.Volumes {
 		source := &pod.Spec.Volumes[i]
-		name := ""
+		var name string
 		switch {
 		case source.PersistentVolumeClaim != nil:
 			name = source.PersistentVolumeClaim.ClaimName
