@@ -3,10 +3,14 @@
 package cache
 
 import (
+	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -34,5 +38,36 @@ func TestRegressionStartupRace(t *testing.T) {
 	}
 	if len(first.Jobs) != gangs || tasks != gangs {
 		t.Errorf("the first session sees %d gangs with %d pods, want %d with one each", len(first.Jobs), tasks, gangs)
+	}
+}
+
+// TestTheStartWaitsForWhatPluginsLookUp: a first session that does not know which claims have devices gives them away again, and one that does not
+// know of disruption budgets evicts against them.
+func TestTheStartWaitsForWhatPluginsLookUp(t *testing.T) {
+	for _, kind := range []string{"resourceclaims", "poddisruptionbudgets", "namespaces", "volumeattachments"} {
+		t.Run(kind, func(t *testing.T) {
+			cluster := schedtest.NewCluster()
+			var lists atomic.Bool
+			cluster.Kube.PrependReactor("list", kind, func(clienttesting.Action) (bool, runtime.Object, error) {
+				return !lists.Load(), nil, errBroken
+			})
+			c := mustWrap(t, cluster, quiet{}, func(Urgency) {})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			done := make(chan error, 1)
+			go func() { done <- c.Start(ctx, ctx) }()
+			eventually(t, "pods are handed over", func() bool {
+				return len(c.NotSynced()) == 1 && c.changes.watches(c.sources.kube.Core().V1().Pods().Informer()) && c.sources.allHanded()
+			})
+			select {
+			case err := <-done:
+				t.Fatalf("the start has ended before %s are listed, with error %v", kind, err)
+			case <-time.After(100 * syncPoll):
+			}
+			lists.Store(true)
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -14,8 +14,10 @@ import (
 // syncPoll is how often it is looked whether initial lists are in.
 const syncPoll = 5 * time.Millisecond
 
-// awaitInitialLists returns when everything that the informers listed at first is in the books, or the context ends.
+// awaitInitialLists returns when everything that the informers listed at first is in the books, and what plugins only look up, such as disruption
+// budgets and claims for devices, has been listed; or when the context ends.
 func (c *Cache) awaitInitialLists(ctx context.Context) error {
+	c.WaitForCacheSync(ctx.Done())
 	return wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) { return c.sources.allHanded(), nil })
 }
 
