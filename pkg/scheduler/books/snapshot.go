@@ -19,7 +19,7 @@ func (b *Books) Snapshot(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 	var nodes sync.WaitGroup
 	nodes.Go(func() { given.Nodes = b.copies.Nodes(b.Nodes.ready()) })
 	otherwise := b.Tables.DefaultPriority()
-	given.Jobs = b.copies.Jobs(b.Jobs.schedulable(b.Tables.Queues), func(job *api.JobInfo) int32 { return b.Tables.priorityOf(job, otherwise) })
+	given.Jobs = b.copies.Jobs(b.Jobs.schedulable(b.Tables.Queues), func(job *api.JobInfo) int32 { return b.prioritize(job, otherwise) })
 	nodes.Wait()
 	noteRevocable(given)
 	return given
@@ -34,12 +34,18 @@ func (b *Books) Full(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 	}
 	otherwise := b.Tables.DefaultPriority()
 	for info := range b.Jobs.schedulable(b.Tables.Queues) {
+		b.prioritize(info, otherwise)
 		job := info.Clone()
-		job.Priority = b.Tables.priorityOf(info, otherwise)
 		given.Jobs[job.UID] = job
 	}
 	noteRevocable(given)
 	return given
+}
+
+// prioritize gives the job the priority of its PodGroup, which it keeps when the PodGroup is deleted while its pods run.
+func (b *Books) prioritize(job *api.JobInfo, otherwise int32) int32 {
+	job.Priority = b.Tables.priorityOf(job, otherwise)
+	return job.Priority
 }
 
 // Copies returns the keeper of the copies that Snapshot gives.

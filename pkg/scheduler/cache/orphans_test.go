@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -93,6 +95,24 @@ func TestAnOrphanIsNotScheduled(t *testing.T) {
 		want := `PodGroupNotFound: PodGroup "g", which annotation scheduling.k8s.io/group-name names, does not exist`
 		if diff := cmp.Diff(want, s.podSays("p1")); diff != "" {
 			t.Errorf("condition of the pod (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestAnOrphanKeepsItsPriority: pods whose PodGroup was deleted are victims of no lower gang than before.
+func TestAnOrphanKeepsItsPriority(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.books.Lock()
+		w.books.Tables.Priorities["high"] = &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}
+		w.books.Unlock()
+		group := schedtest.MakePodGroup().Name("g").PriorityClass("high").MinMember(1).Obj()
+		w.add(nodeOf8(0).Obj(), group, pod(0).Node("n00").Phase(v1.PodRunning).Obj())
+		if got := w.Snapshot().Jobs[gang].Priority; got != 1000 {
+			t.Errorf("the gang's priority is %d, want 1000", got)
+		}
+		w.remove(group)
+		if got := w.Snapshot().Jobs[gang].Priority; got != 1000 {
+			t.Errorf("the orphan's priority is %d, want 1000", got)
 		}
 	})
 }
