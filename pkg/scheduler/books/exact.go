@@ -15,8 +15,12 @@ func (j *job) take(task *api.TaskInfo) {
 	if lossy {
 		info.TotalRequest, info.Allocated = task.Resreq.Clone(), task.Resreq.Clone()
 	}
+	within := info.TaskToSubJob[task.UID]
 	if err := info.DeleteTaskInfo(task); err != nil {
 		logger().Error(err, "Taking a task out of its job", "pod", task.Namespace+"/"+task.Name)
+	}
+	if sub := info.SubJobs[within]; sub != nil && len(sub.Tasks) == 0 {
+		j.emptied = append(j.emptied, within)
 	}
 	if !lossy {
 		return

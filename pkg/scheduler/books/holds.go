@@ -148,6 +148,7 @@ func (p *Pods) move(r *record) {
 	p.strike(r)
 	r.place()
 	p.book(r.task)
+	p.tidy(r.task)
 }
 
 // Evict books the task as Releasing and returns its pod and the PodGroup of its job, which is nil if there is none.

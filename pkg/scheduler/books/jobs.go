@@ -27,6 +27,8 @@ type Jobs struct {
 type job struct {
 	info       *api.JobInfo
 	generation uint64
+	// emptied are sub-jobs that may have lost their last task, which upstream keeps.
+	emptied []api.SubJobID
 }
 
 // Get returns the job; nil if there is none. The mutex is held, and the caller only reads.
@@ -62,10 +64,19 @@ func (j *Jobs) of(id api.JobID) *job {
 	return e
 }
 
-// tidy drops the entry if nothing is left of the job.
+// tidy drops sub-jobs without tasks, and the entry if nothing is left of the job.
 func (j *Jobs) tidy(id api.JobID) {
 	e := j.entries[id]
-	if e == nil || !api.JobTerminated(e.info) {
+	if e == nil {
+		return
+	}
+	for _, id := range e.emptied {
+		if sub := e.info.SubJobs[id]; sub != nil && len(sub.Tasks) == 0 {
+			delete(e.info.SubJobs, id)
+		}
+	}
+	e.emptied = e.emptied[:0]
+	if !api.JobTerminated(e.info) {
 		return
 	}
 	delete(j.entries, id)
