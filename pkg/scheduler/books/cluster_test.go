@@ -4,6 +4,7 @@ package books
 
 import (
 	"fmt"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -94,6 +95,9 @@ func (h *history) takeCPUs() {
 // noteHyperNode is what a session notes of a gang, which may be gone by then.
 func (h *history) noteHyperNode() {
 	decided := &api.JobInfo{UID: api.JobID(schedtest.Namespace + "/" + h.groupName()), AllocatedHyperNode: h.fresh("leaf")}
+	if group := h.truth.groups[strings.TrimPrefix(string(decided.UID), schedtest.Namespace+"/")]; group != nil {
+		decided.PgUID = group.UID
+	}
 	decided.PodGroup = &api.PodGroup{}
 	decided.PodGroup.Annotations = map[string]string{api.JobAllocatedHyperNode: decided.AllocatedHyperNode}
 	h.note("note that %s lies in %s", decided.UID, decided.AllocatedHyperNode)

@@ -41,7 +41,7 @@ func TestAReplacedPodGroupStartsAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBooks(t)
 			b.Pods.Show(schedtest.MakePod().Name("p").Group("g").Obj())
-			b.Jobs.NoteHyperNodes(&api.JobInfo{UID: gang, AllocatedHyperNode: "leaf"})
+			b.Jobs.NoteHyperNodes(&api.JobInfo{UID: gang, PgUID: b.Jobs.Get(gang).PgUID, AllocatedHyperNode: "leaf"})
 			if tt.between != nil {
 				tt.between(b)
 			}
@@ -91,4 +91,51 @@ func TestADecisionForAResourceThatTheNodeLacksIsSurvived(t *testing.T) {
 	if len(b.Nodes.Get("n").Tasks) > 0 {
 		t.Error("the pod is still on the node")
 	}
+}
+
+// TestANoteIsOfItsPodGroup: the PodGroup of the session that notes where a gang lies may have ended since, and another may have its name.
+func TestANoteIsOfItsPodGroup(t *testing.T) {
+	tests := map[string]func(*Books) error{
+		"another is shown": func(b *Books) error { return showOther(b) },
+		"none is shown":    func(*Books) error { return nil },
+	}
+	for name, replace := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newBooks(t)
+			b.Pods.Show(schedtest.MakePod().Name("p").Group("g").Obj())
+			decided := b.Jobs.Get(gang).Clone()
+			decided.AllocatedHyperNode = "leaf"
+			decided.PodGroup.Annotations[api.JobAllocatedHyperNode] = "leaf"
+			b.Jobs.HideGroup(gang)
+			if err := replace(b); err != nil {
+				t.Fatal(err)
+			}
+			b.Jobs.NoteHyperNode(decided)
+			b.Jobs.NoteHyperNodes(decided)
+			if err := showOther(b); err != nil {
+				t.Fatal(err)
+			}
+			if got := b.Jobs.Get(gang).AllocatedHyperNode; got != "" {
+				t.Errorf("the gang lies in %q, which is where the former one was", got)
+			}
+		})
+	}
+	t.Run("its annotation", func(t *testing.T) {
+		b := newBooks(t)
+		decided := b.Jobs.Get(gang).Clone()
+		decided.PodGroup.Annotations[api.JobAllocatedHyperNode] = "leaf"
+		if err := showOther(b); err != nil {
+			t.Fatal(err)
+		}
+		b.Jobs.NoteHyperNode(decided)
+		if got := b.Jobs.Get(gang).PodGroup.Annotations[api.JobAllocatedHyperNode]; got != "" {
+			t.Errorf("the gang's annotation is %q, which is the former one's", got)
+		}
+	})
+}
+
+func showOther(b *Books) error {
+	group := schedtest.MakePodGroup().Name("g").Obj()
+	group.UID = "other"
+	return b.Jobs.ShowGroup(group)
 }

@@ -124,12 +124,21 @@ func dropGroup(info *api.JobInfo) {
 	info.AllocatedHyperNode = ""
 }
 
+// decided returns the entry of the job on which a session decided; nil if its PodGroup does not exist any more.
+func (j *Jobs) decided(on *api.JobInfo) *job {
+	e := j.entries[on.UID]
+	if e == nil || e.info.PodGroup == nil || e.info.PodGroup.UID != on.PgUID {
+		return nil
+	}
+	return e
+}
+
 // NoteHyperNode records the annotation by which a session noted the gang's HyperNode.
 func (j *Jobs) NoteHyperNode(decided *api.JobInfo) {
 	j.lock.Lock()
 	defer j.lock.Unlock()
-	e := j.entries[decided.UID]
-	if e == nil || e.info.PodGroup == nil {
+	e := j.decided(decided)
+	if e == nil {
 		return
 	}
 	group := *e.info.PodGroup // a copy of the job may share it
@@ -142,7 +151,7 @@ func (j *Jobs) NoteHyperNode(decided *api.JobInfo) {
 func (j *Jobs) NoteHyperNodes(decided *api.JobInfo) {
 	j.lock.Lock()
 	defer j.lock.Unlock()
-	e := j.entries[decided.UID]
+	e := j.decided(decided)
 	if e == nil {
 		return
 	}
