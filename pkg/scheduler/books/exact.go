@@ -8,29 +8,23 @@ import "volcano.sh/volcano/pkg/scheduler/api"
 // amounts are lost, so the sum that is left when a task goes has to be added up again; upstream panics when it subtracts more than there is.
 const exact = 1 << 52
 
-// take takes the task out of the job.
+// put enters the task in the job. What the tasks of an entry request together is not kept: a copy adds up its own.
+func (j *job) put(task *api.TaskInfo) {
+	j.info.AddTaskInfo(task)
+	j.info.TotalRequest, j.info.Allocated = api.EmptyResource(), api.EmptyResource()
+}
+
+// take takes the task out of the job. Upstream subtracts what it requests, so that is the sum meanwhile.
 func (j *job) take(task *api.TaskInfo) {
 	info := j.info
-	lossy := large(info.TotalRequest)
-	if lossy {
-		info.TotalRequest, info.Allocated = task.Resreq.Clone(), task.Resreq.Clone()
-	}
+	info.TotalRequest, info.Allocated = task.Resreq.Clone(), task.Resreq.Clone()
 	within := info.TaskToSubJob[task.UID]
 	if err := info.DeleteTaskInfo(task); err != nil {
 		logger().Error(err, "Taking a task out of its job", "pod", task.Namespace+"/"+task.Name)
 	}
+	info.TotalRequest, info.Allocated = api.EmptyResource(), api.EmptyResource()
 	if sub := info.SubJobs[within]; sub != nil && len(sub.Tasks) == 0 {
 		j.emptied = append(j.emptied, within)
-	}
-	if !lossy {
-		return
-	}
-	info.TotalRequest, info.Allocated = api.EmptyResource(), api.EmptyResource()
-	for _, other := range info.Tasks {
-		info.TotalRequest.Add(other.Resreq)
-		if api.AllocatedStatus(other.Status) {
-			info.Allocated.Add(other.Resreq)
-		}
 	}
 }
 

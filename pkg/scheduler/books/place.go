@@ -7,7 +7,7 @@ import "volcano.sh/volcano/pkg/scheduler/api"
 // book enters the task in its job, and on its node unless it has finished.
 func (p *Pods) book(task *api.TaskInfo) {
 	if task.Job != "" {
-		p.jobs.of(task.Job).info.AddTaskInfo(task)
+		p.jobs.of(task.Job).put(task)
 	}
 	if holdsNode(task) {
 		put(p.nodes.of(task.NodeName).info, task)

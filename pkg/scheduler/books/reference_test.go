@@ -148,7 +148,10 @@ func (r *reference) view(session bool) []string {
 		if session && (group == nil || !r.queues[cmp.Or(group.Spec.Queue, "default")]) {
 			continue
 		}
-		head := fmt.Sprintf("job %s allocated %s", name, amount(allocated[name]))
+		head := "job " + name
+		if session { // an entry of the books does not keep sums
+			head += " allocated " + amount(allocated[name])
+		}
 		if group != nil {
 			head += fmt.Sprintf(" queue %s minMember %d", cmp.Or(group.Spec.Queue, "default"), group.Spec.MinMember)
 		}
@@ -206,7 +209,10 @@ func viewOf(jobs map[api.JobID]*api.JobInfo, nodes map[string]*api.NodeInfo, ses
 	var lines []string
 	for id, job := range jobs {
 		name := strings.TrimPrefix(string(id), schedtest.Namespace+"/")
-		head := fmt.Sprintf("job %s allocated %s", name, amount(job.Allocated.MilliCPU))
+		head := "job " + name
+		if session {
+			head += " allocated " + amount(job.Allocated.MilliCPU)
+		}
 		if job.PodGroup != nil {
 			head += fmt.Sprintf(" queue %s minMember %d", job.Queue, job.MinAvailable)
 		}

@@ -22,20 +22,15 @@ type entry struct {
 	Status string
 }
 
-// entries are the tasks of all jobs. Each job's request is held against them.
+// entries are the tasks of all jobs.
 func (w *world) entries() []entry {
 	w.t.Helper()
 	w.books.Lock()
 	defer w.books.Unlock()
 	var all []entry
 	for id, job := range w.books.Jobs.All() {
-		var requested float64
 		for uid, task := range job.Tasks {
 			all = append(all, entry{id, uid, task.Status.String()})
-			requested += task.Resreq.MilliCPU
-		}
-		if got := job.TotalRequest.MilliCPU; got != requested {
-			w.t.Errorf("%s requests %v milli-cpu, and its tasks %v", id, got, requested)
 		}
 	}
 	return all

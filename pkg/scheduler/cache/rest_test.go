@@ -101,7 +101,7 @@ func booksOf(c *Cache) map[string][]string {
 		books["node "+name] = entries
 	}
 	for id, job := range c.books.Jobs.All() {
-		entries := []string{fmt.Sprintf("allocated %v of %v", sum(job.Allocated), sum(job.TotalRequest))}
+		var entries []string
 		for uid, task := range job.Tasks {
 			entries = append(entries, fmt.Sprintf("%s: %s on %q, requests %v, %v", uid, task.Status, task.NodeName, sum(task.Resreq), task.Pod.Annotations))
 		}

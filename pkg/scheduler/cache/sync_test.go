@@ -57,7 +57,7 @@ func TestTheStartWaitsForWhatPluginsLookUp(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- c.Start(ctx, ctx) }()
 			eventually(t, "pods are handed over", func() bool {
-				return len(c.NotSynced()) == 1 && c.changes.watches(c.sources.kube.Core().V1().Pods().Informer()) && c.sources.allHanded()
+				return len(c.NotSynced()) == 1 && c.changes.watches(c.sources.kube.Core().V1().Pods().Informer())
 			})
 			select {
 			case err := <-done:
