@@ -14,7 +14,7 @@ import (
 //
 // Managed fields are a good part of a pod, and every garbage collection walks over them. The API server keeps its own
 // when an object is updated without them. Requests of pods and what nodes have are written by nobody here; the phase of a pod
-// without a node may be, and is right then. Of pods on nodes the terms beyond a bound are left out, and of PodGroups annotations beyond one. Each object is given to count, too,
+// without a node may be, and is right then. Of pods on nodes the terms beyond a bound are left out, and of PodGroups annotations and sub-group policies beyond one. Each object is given to count, too,
 // which may change what a pod requests and a node has.
 func Trim(count func(object any), informers ...toolscache.SharedIndexInformer) {
 	trimmed := func(object any) (any, error) {
@@ -41,6 +41,7 @@ func Trimmed(object any) (any, error) {
 		}
 	case *v1beta1.PodGroup:
 		object.Annotations = withinAnnotations(object.Annotations)
+		object.Spec.SubGroupPolicy = withinPolicies(object.Spec.SubGroupPolicy)
 	case *v1.Node:
 		object.Status.Allocatable = withinReckoning(object.Status.Allocatable, 1)
 		object.Status.Capacity = withinReckoning(object.Status.Capacity, 1)

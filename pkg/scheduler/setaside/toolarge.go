@@ -4,10 +4,12 @@ package setaside
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
@@ -71,11 +73,33 @@ func groupExcess(spec *scheduling.PodGroupSpec) string {
 	policies := 0
 	for i := range spec.SubGroupPolicy {
 		policy := &spec.SubGroupPolicy[i]
-		requirements, values := selectorSize(policy.LabelSelector)
-		policies += 1 + len(policy.MatchLabelKeys) + requirements + values
+		policies += policySize(policy.LabelSelector, policy.MatchLabelKeys)
 	}
 	return excess(bound{names, mostNames, "kinds of resources in spec.minResources"},
 		bound{policies, mostOfPolicies, "policies, label keys and values in spec.subGroupPolicy"})
+}
+
+func policySize(selector *metav1.LabelSelector, keys []string) int {
+	requirements, values := selectorSize(selector)
+	return 1 + len(keys) + requirements + values
+}
+
+// withinPolicies returns the sub-group policies of a PodGroup; of too many only those before the bound, and in place of the rest one without a
+// selector that counts as much, up to ten times the bound. The books hold each version of each pod of the gang against them.
+func withinPolicies(policies []v1beta1.SubGroupPolicySpec) []v1beta1.SubGroupPolicySpec {
+	kept, keptSize, size := len(policies), 0, 0
+	for i := range policies {
+		before := size
+		size += policySize(policies[i].LabelSelector, policies[i].MatchLabelKeys)
+		if before <= mostOfPolicies && size > mostOfPolicies {
+			kept, keptSize = i, before
+		}
+	}
+	if kept == len(policies) {
+		return policies
+	}
+	rest := min(size, 10*mostOfPolicies) - keptSize - 1
+	return append(slices.Clone(policies[:kept]), v1beta1.SubGroupPolicySpec{Name: policies[kept].Name, MatchLabelKeys: slices.Repeat([]string{"too-many"}, rest)})
 }
 
 // podExcess is called for each pod that waits in each session: it allocates nothing for one that has no excess.
