@@ -101,8 +101,12 @@ func (j *Jobs) ShowGroup(shown *v1beta1.PodGroup) error {
 	if info.PodGroup != nil && info.PodGroup.UID != shown.UID { // the watch missed the end of the former PodGroup
 		dropGroup(info)
 	}
+	former := info.Queue
 	info.SetPodGroup(group)
 	info.Queue = cmp.Or(info.Queue, api.QueueID(j.defaultQueue))
+	if former != "" && former != info.Queue {
+		vcmetrics.DeleteJobMetrics(info.Name, string(former), info.Namespace)
+	}
 	vcmetrics.UpdateE2eSchedulingStartTimeByJob(info.Name, string(info.Queue), info.Namespace, info.CreationTimestamp.Time)
 	return nil
 }
