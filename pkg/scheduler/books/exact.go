@@ -28,18 +28,15 @@ func (j *job) take(task *api.TaskInfo) {
 	}
 }
 
-// take takes the task off the node.
+// take takes the task off the node. Sums from which something was lost are added up again before they are read (countNode), and not with each event.
 func (n *node) take(task *api.TaskInfo) {
 	info := n.info
-	lossy := large(info.Used)
-	if lossy {
+	n.inexact = n.inexact || large(info.Used)
+	if n.inexact {
 		info.Used, info.Releasing = task.Resreq.Clone(), task.Resreq.Clone()
 	}
 	if err := withoutUnknownNUMA(info, task, func() error { return info.RemoveTask(task) }); err != nil {
 		logger().Error(err, "Taking a task off its node", "pod", task.Namespace+"/"+task.Name, "node", info.Name)
-	}
-	if lossy {
-		n.rebuild(info.Node)
 	}
 }
 

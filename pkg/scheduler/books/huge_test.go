@@ -46,3 +46,26 @@ func TestAnEntryKeepsNoResourcesOfPodsThatEnded(t *testing.T) {
 		t.Errorf("the entry has %d resources that no pod requests", len(got))
 	}
 }
+
+// TestAHugeRequestOnANodeMakesNoEventSlow: a tenant may also name a node in thousands of pods, which its kubelet refuses one after the other.
+func TestAHugeRequestOnANodeMakesNoEventSlow(t *testing.T) {
+	const pods, tries = 2000, 20
+	fastest := map[string]time.Duration{}
+	for _, request := range []string{"1", "9e15"} {
+		b := newBooks(t)
+		b.Pods.Show(schedtest.MakePod().Name("first").Node("n").Req(schedtest.Resources{"cpu": request}).Obj())
+		for i := range pods {
+			b.Pods.Show(schedtest.MakePod().Name(fmt.Sprint(i)).UID(fmt.Sprint(i)).Node("n").Req(schedtest.Resources{"cpu": "1"}).Obj())
+		}
+		again := schedtest.MakePod().Name("0").UID("0").Node("n").Req(schedtest.Resources{"cpu": "1"}).Obj()
+		fastest[request] = time.Hour
+		for range tries {
+			start := time.Now()
+			b.Pods.Show(again)
+			fastest[request] = min(fastest[request], time.Since(start))
+		}
+	}
+	if fastest["9e15"] > 20*fastest["1"] {
+		t.Errorf("an event of a node of %d pods takes %v beside a huge request, and %v without", pods, fastest["9e15"], fastest["1"])
+	}
+}

@@ -88,6 +88,13 @@ func (h *history) act() {
 func (h *history) check() bool {
 	h.books.Lock()
 	defer h.books.Unlock()
+	inexact := slices.ContainsFunc(slices.Collect(maps.Values(h.books.Nodes.entries)), func(e *node) bool { return e.inexact })
+	if inexact && h.rng.IntN(3) > 0 { // what comes of several events is compared as well
+		return !h.t.Failed()
+	}
+	for _, e := range h.books.Nodes.entries {
+		h.books.Nodes.countNode(e)
+	}
 	got := viewOf(maps.Collect(h.books.Jobs.All()), maps.Collect(h.books.Nodes.All()), false)
 	if diff := cmp.Diff(h.truth.view(false), got); diff != "" {
 		h.t.Errorf("the books (-want +got):\n%s", diff)

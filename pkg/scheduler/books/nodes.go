@@ -36,10 +36,12 @@ type node struct {
 	generation uint64
 	// shown is the Node that the watch shows; nil while it shows none.
 	shown *v1.Node
+	// inexact is true if the sums of its tasks have to be added up again before they are read.
+	inexact bool
 }
 
-// Get returns the node's entry, whose Node is nil while no Node object is shown; nil if there is no entry. The mutex is held, and the caller
-// only reads.
+// Get returns the node's entry, whose Node is nil while no Node object is shown; nil if there is no entry. Its sums may be inexact. The mutex is
+// held, and the caller only reads.
 func (n *Nodes) Get(name string) *api.NodeInfo {
 	if e := n.entries[name]; e != nil {
 		return e.info
@@ -47,7 +49,7 @@ func (n *Nodes) Get(name string) *api.NodeInfo {
 	return nil
 }
 
-// All yields the entries of all nodes. The mutex is held, and the caller only reads.
+// All yields the entries of all nodes, as Get. The mutex is held, and the caller only reads.
 func (n *Nodes) All() iter.Seq2[string, *api.NodeInfo] {
 	return func(yield func(string, *api.NodeInfo) bool) {
 		for name, e := range n.entries {
@@ -123,8 +125,11 @@ func (n *Nodes) hide(name string) {
 	n.tidy(name)
 }
 
-// countNode lets the plugin that counts resources count those of the node.
+// countNode makes the sums of the node exact, and lets the plugin that counts resources count those of the node.
 func (n *Nodes) countNode(e *node) {
+	if e.inexact {
+		e.rebuild(e.info.Node)
+	}
 	before, idle := e.info.Node, e.info.Idle
 	n.Sums.Node(e.info)
 	if e.info.Node != before || e.info.Idle != idle {
@@ -171,7 +176,7 @@ func (n *Nodes) withVolumeLimits(shown *v1.Node) *v1.Node {
 // rebuild makes the entry again for the Node, with the tasks on it and what agents have reported.
 func (n *node) rebuild(shown *v1.Node) {
 	former := n.info
-	n.info = newNodeInfo(former.Name, shown)
+	n.info, n.inexact = newNodeInfo(former.Name, shown), false
 	for _, task := range former.Tasks {
 		put(n.info, task)
 	}
