@@ -35,7 +35,7 @@ func (n *node) take(task *api.TaskInfo) {
 	if n.inexact {
 		info.Used, info.Releasing = task.Resreq.Clone(), task.Resreq.Clone()
 	}
-	if err := withoutUnknownNUMA(info, task, func() error { return info.RemoveTask(task) }); err != nil {
+	if err := withoutNUMA(info, func() error { return info.RemoveTask(task) }); err != nil {
 		logger().Error(err, "Taking a task off its node", "pod", task.Namespace+"/"+task.Name, "node", info.Name)
 	}
 }

@@ -92,10 +92,7 @@ func numaInfo(shown *nodeinfov1alpha1.Numatopology) *api.NumatopoInfo {
 		if err != nil {
 			logger().Error(err, "Reading the CPUs of a node", "numatopology", shown.Name, "resource", name)
 		}
-		info.NumaResMap[name] = &api.ResourceInfo{
-			Capacity: resource.Capacity, Allocatable: cpus,
-			AllocatablePerNuma: map[int]float64{}, UsedPerNuma: map[int]float64{},
-		}
+		info.NumaResMap[name] = &api.ResourceInfo{Capacity: resource.Capacity, Allocatable: cpus}
 	}
 	for id, detail := range shown.Spec.CPUDetail {
 		if cpu, err := strconv.Atoi(id); err == nil {

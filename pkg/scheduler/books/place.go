@@ -46,7 +46,7 @@ func put(info *api.NodeInfo, task *api.TaskInfo) {
 	if status == api.Binding {
 		task.Status = api.Bound // upstream refuses a Binding task without room
 	}
-	err := withoutUnknownNUMA(info, task, func() error { return info.AddTask(task) })
+	err := withoutNUMA(info, func() error { return info.AddTask(task) })
 	task.Status = status
 	if err != nil {
 		logger().Error(err, "Entering a task on its node", "pod", task.Namespace+"/"+task.Name, "node", info.Name)
@@ -55,21 +55,11 @@ func put(info *api.NodeInfo, task *api.TaskInfo) {
 	info.Tasks[api.PodKey(task.Pod)].Status = status
 }
 
-// withoutUnknownNUMA calls f. While it does the node has no NUMA topology if the task was given a resource that the topology does not
-// have: upstream panics at such a task.
-func withoutUnknownNUMA(info *api.NodeInfo, task *api.TaskInfo, f func() error) error {
-	if info.NumaInfo == nil {
-		return f()
-	}
-	for _, resources := range api.GetPodResourceNumaInfo(task) {
-		for name := range resources {
-			if info.NumaInfo.NumaResMap[string(name)] == nil {
-				numa := info.NumaInfo
-				info.NumaInfo = nil
-				defer func() { info.NumaInfo = numa }()
-				return f()
-			}
-		}
-	}
+// withoutNUMA calls f while the node has no NUMA topology. Upstream would count what the annotation of the task says of NUMA nodes, which anyone
+// may write who may write the pod: it panics at a resource that the topology lacks, and keeps what it has counted. No one reads that.
+func withoutNUMA(info *api.NodeInfo, f func() error) error {
+	numa := info.NumaInfo
+	info.NumaInfo = nil
+	defer func() { info.NumaInfo = numa }()
 	return f()
 }

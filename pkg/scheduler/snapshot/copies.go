@@ -82,6 +82,7 @@ func (c *Copies) Jobs(all iter.Seq2[*api.JobInfo, uint64], priority func(*api.Jo
 func CloneNode(source *api.NodeInfo) *api.NodeInfo {
 	clone := source.Clone()
 	clone.Name = source.Name
+	clone.NumaInfo = nil
 	if len(clone.Tasks) == len(source.Tasks) {
 		return clone
 	}
