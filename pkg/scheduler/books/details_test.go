@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package books
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/cpuset"
+	nodeinfov1alpha1 "volcano.sh/apis/pkg/apis/nodeinfo/v1alpha1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// open returns what the next session sees.
+func (b *Books) open() *api.ClusterInfo {
+	b.Lock()
+	defer b.Unlock()
+	return b.Snapshot(api.NewHyperNodesInfo(nil))
+}
+
+// TestImagesAreCounted on the nodes that have them now, when the node is shown.
+func TestImagesAreCounted(t *testing.T) {
+	b := newBooks(t)
+	show := func(name string, images ...string) {
+		node := schedtest.MakeNode().Name(name).Obj()
+		node.Status.Images = []v1.ContainerImage{{Names: images, SizeBytes: 5}}
+		b.Nodes.Show(node)
+	}
+	counts := func(node string) int {
+		if image := b.open().Nodes[node].ImageStates["i"]; image != nil {
+			return image.NumNodes
+		}
+		return 0
+	}
+	show("m", "i")
+	show("n", "i", "i")
+	if got := counts("n"); got != 2 {
+		t.Errorf("two nodes have the image, and the second is shown %d", got)
+	}
+	show("m", "other")
+	show("n", "i")
+	if got := counts("n"); got != 1 {
+		t.Errorf("one node has the image, and is shown %d", got)
+	}
+	show("m", "i")
+	b.Nodes.Hide("m")
+	b.Nodes.ShowCSI(&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n"}}) // makes the entry again
+	show("n", "i")
+	if got := counts("n"); got != 1 {
+		t.Errorf("the other node with the image is gone, and this one is shown %d", got)
+	}
+}
+
+// TestAnEntryThatIsMadeAgainKeepsWhatIsReported of it beside its Node.
+func TestAnEntryThatIsMadeAgainKeepsWhatIsReported(t *testing.T) {
+	b := newBooks(t)
+	node := schedtest.MakeNode().Name("n").Obj()
+	node.Status.Images = []v1.ContainerImage{{Names: []string{"i"}}}
+	b.Nodes.Show(node)
+	b.Nodes.Use(map[string]*api.NodeUsage{"n": {CPUUsageAvg: map[string]float64{"p": 7}}})
+	csi := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	csi.Spec.Drivers = []storagev1.CSINodeDriver{{Name: "csi", Allocatable: &storagev1.VolumeNodeResources{Count: new(int32(3))}}}
+	b.Nodes.ShowCSI(csi)
+	given := b.open().Nodes["n"]
+	if given.ResourceUsage.CPUUsageAvg["p"] != 7 || given.ImageStates["i"] == nil {
+		t.Errorf("the load is %v and the images are %v", given.ResourceUsage, given.ImageStates)
+	}
+	if got := given.Allocatable.ScalarResources[AttachLimit("csi")]; got != 3 {
+		t.Errorf("the node attaches %v volumes, want 3", got)
+	}
+	b.Nodes.HideCSI("n")
+	if got, limited := b.open().Nodes["n"].Allocatable.ScalarResources[AttachLimit("csi")]; limited {
+		t.Errorf("the node attaches %v volumes although its CSINode is gone", got)
+	}
+	b.Nodes.Use(map[string]*api.NodeUsage{"n": {CPUUsageAvg: map[string]float64{"p": 8}}})
+	if got := b.open().Nodes["n"].ResourceUsage.CPUUsageAvg["p"]; got != 8 {
+		t.Errorf("the load is %v, want 8, the last", got)
+	}
+}
+
+// TestFewerCPUsAreSeenAtOnce, and more as well; what sessions have given away stays so while there are fewer, also if the node is shown again
+// before the next session.
+func TestFewerCPUsAreSeenAtOnce(t *testing.T) {
+	b := newBooks(t)
+	show := func(cpus string) {
+		numa := &nodeinfov1alpha1.Numatopology{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+		numa.Spec.NumaResMap = map[string]nodeinfov1alpha1.ResourceInfo{"cpu": {Allocatable: cpus}}
+		b.Nodes.ShowNUMA(numa)
+		b.Nodes.Show(schedtest.MakeNode().Name("n").Obj())
+	}
+	free := func() string { return b.open().Nodes["n"].NumaSchedulerInfo.NumaResMap["cpu"].Allocatable.String() }
+	show("0-3")
+	if got := free(); got != "0-3" {
+		t.Errorf("CPUs %s are free at first, want 0-3", got)
+	}
+	b.Nodes.TakeCPUs(map[string]api.ResNumaSets{"n": {"cpu": cpuset.New(0, 1, 2)}})
+	show("0-2")
+	if got := free(); got != "3" {
+		t.Errorf("CPUs %s are free of fewer, want 3 as long as the agent has not counted what was given away", got)
+	}
+	show("0-5")
+	if got := free(); got != "0-5" {
+		t.Errorf("CPUs %s are free of more, want 0-5", got)
+	}
+}
+
+// TestTables: the lowest of several global defaults counts, and the last quota of a namespace takes the namespace with it.
+func TestTables(t *testing.T) {
+	tables := newTables()
+	for name, value := range map[string]int32{"a": 5, "b": 3, "c": 9} {
+		tables.Priorities[name] = &schedulingv1.PriorityClass{Value: value, GlobalDefault: true}
+	}
+	if got := tables.DefaultPriority(); got != 3 {
+		t.Errorf("the default priority is %d, want 3", got)
+	}
+	quota := func(name string) *v1.ResourceQuota {
+		q := &v1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+		q.Status.Hard = v1.ResourceList{v1.ResourceCPU: resource.MustParse("4")}
+		return q
+	}
+	tables.ShowQuota(quota("a"))
+	tables.ShowQuota(quota("b"))
+	tables.HideQuota(quota("a"))
+	if got := tables.Quotas["ns"]; got == nil || len(got.QuotaStatus) != 1 {
+		t.Errorf("the namespace has quotas %v, want b", got)
+	}
+	tables.HideQuota(quota("b"))
+	if len(tables.Quotas) > 0 {
+		t.Errorf("namespaces without quotas are kept: %v", tables.Quotas)
+	}
+}
+
+// TestASessionSeesTheHyperNodeThatWasNoted, in the field and in the annotation, which may be noted apart.
+func TestASessionSeesTheHyperNodeThatWasNoted(t *testing.T) {
+	b := newBooks(t)
+	b.Tables.Queues[schedtest.Queue] = &api.QueueInfo{UID: schedtest.Queue, Name: schedtest.Queue}
+	decided := b.open().Jobs[gang].Clone()
+	decided.AllocatedHyperNode = "leaf"
+	b.Jobs.NoteHyperNodes(decided)
+	if got := b.open().Jobs[gang].AllocatedHyperNode; got != "leaf" {
+		t.Errorf("the gang lies in %q, want leaf", got)
+	}
+	decided.PodGroup.Annotations[api.JobAllocatedHyperNode] = "leaf"
+	b.Jobs.NoteHyperNode(decided)
+	if got := b.open().Jobs[gang].PodGroup.Annotations[api.JobAllocatedHyperNode]; got != "leaf" {
+		t.Errorf("the annotation is %q, want leaf", got)
+	}
+}
