@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package books
+
+import (
+	"maps"
+	"slices"
+
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// viewedAtOnce bounds how many tasks are looked at while the mutex is held.
+const viewedAtOnce = 2000
+
+// IDs returns the IDs of all jobs, in no order.
+func (j *Jobs) IDs() []api.JobID {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	return slices.AppendSeq(make([]api.JobID, 0, len(j.entries)), maps.Keys(j.entries))
+}
+
+// View calls see with each of these jobs, without those that no longer exist. see is called with the mutex held, which is released every now and
+// then: it must be quick, and keep nothing of the job.
+func (j *Jobs) View(ids []api.JobID, see func(*api.JobInfo)) {
+	for len(ids) > 0 {
+		ids = j.viewSome(ids, see)
+	}
+}
+
+func (j *Jobs) viewSome(ids []api.JobID, see func(*api.JobInfo)) (left []api.JobID) {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	for viewed := 0; len(ids) > 0 && viewed < viewedAtOnce; ids = ids[1:] {
+		viewed++
+		if job := j.Get(ids[0]); job != nil {
+			viewed += len(job.Tasks)
+			see(job)
+		}
+	}
+	return ids
+}
+
+// AnyWaiting reports whether a task or a PodGroup waits, also one that sessions leave out, such as the tasks of a PodGroup that does not exist.
+func (j *Jobs) AnyWaiting() bool {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	for _, job := range j.All() {
+		if len(job.TaskStatusIndex[api.Pending]) > 0 {
+			return true
+		}
+		if job.PodGroup == nil {
+			continue
+		}
+		switch job.PodGroup.Status.Phase {
+		case scheduling.PodGroupRunning, scheduling.PodGroupCompleted:
+		default:
+			return true
+		}
+	}
+	return false
+}
