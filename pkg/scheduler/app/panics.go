@@ -38,7 +38,7 @@ func (s *scheduler) panicked(turn api.JobID, what string, stack []byte) {
 	s.cache.SealTransactions()
 	s.watchdog.panicked(what)
 	s.metrics.Cycle("panic")
-	culprit, another := s.cache.CyclePanicked(turn, what)
+	culprit, another := s.cache.Quarantine().CyclePanicked(turn, what)
 	if culprit {
 		s.watchdog.progressed()
 	}

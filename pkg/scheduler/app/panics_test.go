@@ -143,7 +143,7 @@ func TestAGangWithWhichCyclesPanicIsSetAside(t *testing.T) {
 			if diff := cmp.Diff(tt.aside, aside); diff != "" {
 				t.Errorf("set aside (-want +got):\n%s", diff)
 			}
-			if got := s.cache.SetAside()["PodGroup"]; got != len(tt.aside) {
+			if got := s.cache.Quarantine().Counts()["PodGroup"]; got != len(tt.aside) {
 				t.Errorf("%d PodGroups are set aside, want %d", got, len(tt.aside))
 			}
 		})
@@ -162,7 +162,7 @@ func TestANodeWithWhichCyclesPanicIsSetAside(t *testing.T) {
 		}
 	}})
 	cyclesUntilOK(t, s, 20)
-	if diff := cmp.Diff(map[string]int{"PodGroup": 0, "Queue": 0, "Node": 1}, s.cache.SetAside()); diff != "" {
+	if diff := cmp.Diff(map[string]int{"PodGroup": 0, "Queue": 0, "Node": 1}, s.cache.Quarantine().Counts()); diff != "" {
 		t.Errorf("set aside (-want +got):\n%s", diff)
 	}
 	events := cluster.Events.Take()
@@ -177,7 +177,7 @@ func TestCyclesThatPanicWhateverTheySee(t *testing.T) {
 	for range 20 {
 		s.cycle()
 	}
-	if diff := cmp.Diff(map[string]int{"PodGroup": 0, "Queue": 0, "Node": 0}, s.cache.SetAside()); diff != "" {
+	if diff := cmp.Diff(map[string]int{"PodGroup": 0, "Queue": 0, "Node": 0}, s.cache.Quarantine().Counts()); diff != "" {
 		t.Errorf("set aside (-want +got):\n%s", diff)
 	}
 }
@@ -201,7 +201,7 @@ func TestAPanicOnAnothersGoroutineEndsNoProcess(t *testing.T) {
 		s.cycle()
 		return cmp.Equal([]string{"n", "n"}, nodesOf(cluster, 2)) && strings.Contains(unschedulableMessage(cluster.PodGroup("evil-3")), "oh no")
 	})
-	if diff := cmp.Diff(map[string]int{"PodGroup": 1, "Queue": 0, "Node": 0}, s.cache.SetAside()); diff != "" {
+	if diff := cmp.Diff(map[string]int{"PodGroup": 1, "Queue": 0, "Node": 0}, s.cache.Quarantine().Counts()); diff != "" {
 		t.Errorf("set aside (-want +got):\n%s", diff)
 	}
 }
@@ -268,7 +268,7 @@ func TestCyclesGoOnWhileAnythingIsSetAside(t *testing.T) {
 			t.Error("no cycle is to follow although a gang is set aside")
 		}
 	}
-	if got := s.cache.SetAside()["PodGroup"]; got != 1 {
+	if got := s.cache.Quarantine().Counts()["PodGroup"]; got != 1 {
 		t.Errorf("%d gangs are set aside, want 1", got)
 	}
 }
@@ -328,7 +328,7 @@ func TestAThousandGangsOfOneTenantWithWhichCyclesPanicStopNobodyElse(t *testing.
 			if code, answer := healthOf(s.watchdog); code != http.StatusOK || s.watchdog.panics > 0 {
 				t.Errorf("health answers %d %s after %d cycles that panicked", code, answer, s.watchdog.panics)
 			}
-			if got := s.cache.SetAside()["PodGroup"]; got != poisoned {
+			if got := s.cache.Quarantine().Counts()["PodGroup"]; got != poisoned {
 				t.Errorf("%d PodGroups are set aside, want %d", got, poisoned)
 			}
 			eventually(t, func() bool {
@@ -362,7 +362,7 @@ func TestACulpritThatIsFoundIsProgress(t *testing.T) {
 	}})
 	for range 10 {
 		s.cycle()
-		if s.cache.SetAside()["PodGroup"] == 1 {
+		if s.cache.Quarantine().Counts()["PodGroup"] == 1 {
 			break
 		}
 	}

@@ -139,7 +139,7 @@ func (p *process) lead(ctx, lifetime context.Context) error {
 
 // show has the gangs of the scheduler that leads shown, and counted.
 func (p *process) show(s *scheduler) {
-	view := gangview.New(s.cache, p.registry.Waits, func() (gangs.Settings, bool) { return gangDefaults(p.loader.Current()) })
+	view := gangview.New(s.cache.Books().Jobs, s.cache.Transactions().GroupsInFlight, p.registry.Waits, func() (gangs.Settings, bool) { return gangDefaults(p.loader.Current()) })
 	p.shown.gangs.Store(view)
 	p.metrics.CountGangs(view.Count)
 }
@@ -151,7 +151,7 @@ func (p *process) reloaded(cfg *config.Config, err error) {
 		APIVersion: "coordination.k8s.io/v1", Kind: "Lease",
 		Namespace: p.opts.LeaderElection.ResourceNamespace, Name: p.opts.LeaderElection.ResourceName,
 	}
-	recorder := p.leading.cache.Recorder
+	recorder := p.leading.cache.EventRecorder()
 	if err != nil {
 		klog.ErrorS(err, "The new configuration is not used, the former one stays in force", "file", p.opts.SchedulerConf)
 		recorder.Eventf(lease, v1.EventTypeWarning, "ConfigRefused", "the new configuration is not used, the former one stays in force: %v", err)

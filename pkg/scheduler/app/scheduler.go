@@ -92,7 +92,7 @@ func (s *scheduler) use(cfg *config.Config) error {
 		Tiers:           append([]conf.Tier{evictions.Tier(), transaction.Tier(cfg.EvictHalfBoundAfter())}, cfg.Tiers...),
 		Configurations:  cfg.Configurations,
 		PreBindDisabled: cfg.PreBindDisabled,
-	}, s.cache)
+	}, s.cache.Handle())
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (s *scheduler) use(cfg *config.Config) error {
 func (s *scheduler) bringIn(profile, former *framework.Profile) error {
 	ctx, cancel := context.WithTimeout(context.Background(), reloadRecovery)
 	defer cancel()
-	if err := s.cache.AwaitInformers(ctx); err != nil {
+	if err := s.cache.Handle().AwaitInformers(ctx); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -250,7 +250,7 @@ func (s *scheduler) begin() *framework.Profile {
 	return profile
 }
 
-func (s *scheduler) waiting() bool { return s.cache.Waiting() }
+func (s *scheduler) waiting() bool { return s.cache.Books().Jobs.AnyWaiting() }
 
 func (s *scheduler) idle() {
 	s.watchdog.beat()
@@ -268,7 +268,7 @@ func (s *scheduler) cycle() (unsettled bool) {
 			s.panicked(s.registry.Turn(), fmt.Sprint(p), debug.Stack())
 			unsettled = true
 		}
-		s.metrics.SetAside(s.cache.SetAside())
+		s.metrics.SetAside(s.cache.Quarantine().Counts())
 	}()
 	s.strays.take()
 	conf.EnabledActionMap = map[string]bool{}
@@ -280,19 +280,19 @@ func (s *scheduler) cycle() (unsettled bool) {
 		actionStart := time.Now()
 		ssn.Action = action.Name()
 		action.Execute(ssn.Session)
-		s.cache.SubmitWhole()
+		s.cache.Transactions().SubmitWhole()
 		vcmetrics.UpdateActionDuration(action.Name(), time.Since(actionStart))
 	}
 	unsettled = profile.TimeDriven || hasWork(ssn.Jobs)
 	s.registry.CloseSession(ssn)
 	vcmetrics.UpdateE2eDuration(time.Since(start))
-	if stray := s.strays.all(s.cache.Searching()); stray != nil {
+	if stray := s.strays.all(s.cache.Quarantine().Searching()); stray != nil {
 		s.panicked("", stray.what, stray.stack)
 		return true
 	}
 	s.watchdog.succeeded()
 	s.metrics.Cycle("ok")
-	return s.cache.CycleSucceeded() || unsettled
+	return s.cache.Quarantine().CycleSucceeded() || unsettled
 }
 
 // hasWork is true if a task waits, or a PodGroup is on its way: reasons to look again after a period.

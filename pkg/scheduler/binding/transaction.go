@@ -9,6 +9,7 @@ import (
 	"maps"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
@@ -167,6 +168,19 @@ type Failure struct {
 	// Err is a *StepError when a step failed, a *BindError when the bind failed, ErrNoQuorum (wrapped) when the
 	// member was well but its gang was not, the cause given to Cancel or CancelNode, ErrDraining or ErrAborted.
 	Err error
+}
+
+// PodGone reports whether the member failed because its pod no longer exists, as the watch or the answer to a call shows.
+func (f Failure) PodGone() bool {
+	if errors.Is(f.Err, ErrPodGone) {
+		return true
+	}
+	var status apierrors.APIStatus
+	if !errors.As(f.Err, &status) || !apierrors.IsNotFound(f.Err) {
+		return false
+	}
+	what := status.Status().Details
+	return what != nil && what.Kind == "pods" && what.Name == f.Member.Task.Name
 }
 
 // Result is how a transaction ended.

@@ -20,8 +20,8 @@ func (j *Jobs) IDs() []api.JobID {
 	return slices.AppendSeq(make([]api.JobID, 0, len(j.entries)), maps.Keys(j.entries))
 }
 
-// View calls see with each of these jobs, without those that no longer exist. see is called with the mutex held, which is released every now and
-// then: it must be quick, and keep nothing of the job.
+// View calls see with each of these jobs that still exists. see is called with the mutex held, which View releases after every so many tasks: see
+// must be quick, and keep nothing of the job.
 func (j *Jobs) View(ids []api.JobID, see func(*api.JobInfo)) {
 	for len(ids) > 0 {
 		ids = j.viewSome(ids, see)

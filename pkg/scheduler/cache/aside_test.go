@@ -35,10 +35,10 @@ func TestDuringASearchNothingIsEvicted(t *testing.T) {
 			return s
 		}
 		w.SessionSnapshot()
-		w.CyclePanicked("", "oh no")
+		w.quarantine.CyclePanicked("", "oh no")
 		got := []state{look()}
 		for range 3 {
-			w.CycleSucceeded()
+			w.quarantine.CycleSucceeded()
 			got = append(got, look())
 		}
 		want := []state{
@@ -58,7 +58,7 @@ func TestWhatIsSetAsideIsTriedAgainUnderANewConfiguration(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
 		w.SessionSnapshot()
-		w.CyclePanicked(gang, "oh no")
+		w.quarantine.CyclePanicked(gang, "oh no")
 		if snapshot, _ := w.SessionSnapshot(); snapshot.Jobs[gang] != nil {
 			t.Error("the gang is in the session after the one that panicked")
 		}

@@ -47,7 +47,7 @@ func TestATaskIsFoundInWhateverJobItIs(t *testing.T) {
 		if diff := cmp.Diff(map[api.TaskID]*api.TaskInfo(nil), map[api.TaskID]*api.TaskInfo(w.Snapshot().Jobs["ns/other"].TaskStatusIndex[api.Pending])); diff != "" {
 			t.Errorf("tasks that wait while their pod is being bound (-want +got):\n%s", diff)
 		}
-		w.Released(m, errBroken)
+		w.ledger.Released(m, errBroken)
 		if diff := cmp.Diff([]entry{{"ns/other", "ns-p0", "Pending"}}, w.entries()); diff != "" {
 			t.Errorf("books before upstream's cache has heard of the third PodGroup (-want +got):\n%s", diff)
 		}
@@ -63,9 +63,9 @@ func TestATaskIsFoundInWhateverJobItIs(t *testing.T) {
 func TestAPodIsNotLostToAnotherOfItsName(t *testing.T) {
 	tests := map[string]func(w *world, m *binding.Member){
 		"seen by a session":         func(*world, *binding.Member) {},
-		"the other one is released": func(w *world, m *binding.Member) { w.Released(m, errBroken) },
-		"the other one was bound":   func(w *world, m *binding.Member) { w.Bound(m) },
-		"seen, and it is released":  func(w *world, m *binding.Member) { w.Snapshot(); w.Released(m, errBroken) },
+		"the other one is released": func(w *world, m *binding.Member) { w.ledger.Released(m, errBroken) },
+		"the other one was bound":   func(w *world, m *binding.Member) { w.ledger.Bound(m) },
+		"seen, and it is released":  func(w *world, m *binding.Member) { w.Snapshot(); w.ledger.Released(m, errBroken) },
 	}
 	for name, ends := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -128,10 +128,10 @@ func TestALateClaimIsCountedAtOnce(t *testing.T) {
 		end     func(w *world, m *binding.Member)
 	}{
 		"of a pod that waits":       {end: func(*world, *binding.Member) {}},
-		"of a pod that is released": {reserve: true, end: func(w *world, m *binding.Member) { w.Released(m, errBroken) }},
+		"of a pod that is released": {reserve: true, end: func(w *world, m *binding.Member) { w.ledger.Released(m, errBroken) }},
 		"of a pod that is bound": {reserve: true, end: func(w *world, m *binding.Member) {
 			w.add(pod(0).Volume("late").Node("n").Obj())
-			w.Bound(m)
+			w.ledger.Bound(m)
 		}},
 	}
 	for name, tt := range tests {
@@ -149,7 +149,7 @@ func TestALateClaimIsCountedAtOnce(t *testing.T) {
 				}
 				claim := schedtest.UnboundClaim("late", "late")
 				w.known(claim)
-				w.changes.claimChanged(claim)
+				w.changes.storage.claimChanged(claim)
 				if tt.reserve && w.task("p0").Status != api.Binding {
 					t.Errorf("the task being bound is %v", w.task("p0"))
 				}

@@ -6,38 +6,29 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"k8s.io/client-go/informers"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
-	vcinformers "volcano.sh/apis/pkg/client/informers/externalversions"
-	vclisters "volcano.sh/apis/pkg/client/listers/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/ledger"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/setaside"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/sums"
 )
 
-// How long a gang whose transaction failed waits before it is tried again: the wait doubles from the first to the
-// last value, with jitter.
-const (
-	firstRetry  = time.Second
-	lastRetry   = 60 * time.Second
-	retryJitter = 0.2
-)
+// syncPoll is how often the cache looks whether initial lists are in.
+const syncPoll = 5 * time.Millisecond
 
-// Urgency says how soon a change wants a scheduling cycle.
+// Urgency is how soon a change wants a scheduling cycle.
 type Urgency int
 
 const (
@@ -48,85 +39,40 @@ const (
 	WakeNow
 )
 
-// Observer is told of what happens, for metrics. Its methods must not block.
+// Observer observes what happens, for metrics. Its methods must not block.
 type Observer interface {
 	binding.Observer
-	// StatusRefused tells of a status of an object of that kind that the API server refused for good.
+	// StatusRefused reports a status of an object of that kind that the API server refused for good.
 	StatusRefused(kind string)
-	// EventDone tells what became of an event: written, refused by the API server, or lost.
+	// EventDone reports what became of an event: written, refused by the API server, or lost.
 	EventDone(result string)
 }
 
-// Cache is the scheduler's picture of the cluster and the keeper of its bind transactions.
+// Cache implements upstream's cache interface. It owns the books and the parts around them: informers, snapshots, the ledger of transactions, and
+// reports. Its methods are for sessions and the loop. Books, Transactions, Quarantine and Handle return parts of it for other callers.
 type Cache struct {
-	// books are what sessions see of the cluster, and sources where it comes from.
-	books   *books.Books
-	sources *sources
-	load    *load
-	shards  *shards
-	// Recorder records events.
-	Recorder record.EventRecorder
-
-	rest      *rest.Config
-	kube      kubernetes.Interface
-	vc        vcclient.Interface
-	podGroups vclisters.PodGroupLister
-	queues    vclisters.QueueLister
-	// podGroupsAt is the version up to which PodGroups are watched.
-	podGroupsAt func() string
-
-	engine  *binding.Engine
-	backoff *binding.Backoff
-	status  *statuswriter.Writer
-	// events writes what the recorder passes on; nil on a cache in memory.
-	events  *events.Writer
-	evictor *evictor
-	changes *changes
-	aside   *setaside.Aside
-	// hyperNodes are what sessions see of HyperNodes.
+	books      *books.Books
+	sources    *sources
+	handlers   *handlers
+	changes    *changes
+	plugins    *pluginInformers
+	load       *load
+	shards     *shards
 	hyperNodes *hyperNodes
-	wake       func(Urgency)
-	observer   Observer
 
-	responsible *responsible
-
-	informers runningInformers
-
-	// openMu guards open, and is held while transactions are handed to the engine and members are cancelled. It is never
-	// held together with the cache's mutex.
-	openMu sync.Mutex
-	open   map[api.JobID]*binding.Transaction
-	// inOrder are the open transactions, and some that were submitted, in the order in which the session came to them.
-	inOrder []*binding.Transaction
-	// lastOpen is the gang that was added to last: while a statement commits, it stays the same.
-	lastOpen api.JobID
-
-	delays *delays
-
-	// backAt is when the API server came back from its last outage, in nanoseconds since 1970.
-	backAt atomic.Int64
-
-	// reportMu guards what is remembered of gangs for reports.
-	reportMu sync.Mutex
-	// failures says what the last transaction of a gang failed of, until it is bound or something else keeps it from
-	// being placed.
-	failures map[api.JobID]gangFailure
-	arrivals map[api.JobID]arrival
-	// incomplete are the gangs whose transactions the session that closes has given up before any step began.
-	incomplete map[api.JobID]bool
-	// retold is when the pods of a gang were last told again what they wait for.
-	retold map[api.JobID]time.Time
-	// strayed are the gangs that sessions do not see, and since when.
-	strayed map[api.JobID]astray
+	handle     *Handle
+	snapshots  *snapshots
+	quarantine *Quarantine
+	ledger     *ledger.Ledger
+	evictor    *ledger.Evictor
+	reports    *report.Reporter
+	// vc is the client that sessions do not get: their updates of queues are left to the status writer.
+	vc vcclient.Interface
 }
 
 var (
 	_ framework.Cache       = (*Cache)(nil)
 	_ framework.Snapshotter = (*Cache)(nil)
-	_ framework.Handle      = (*Cache)(nil)
-	_ binding.Gatekeeper    = (*Cache)(nil)
-	_ binding.Binder        = (*Cache)(nil)
-	_ binding.Ledger        = (*Cache)(nil)
 )
 
 // Settings are what a cache is made with beside its clients.
@@ -143,11 +89,11 @@ type Settings struct {
 	IgnoredProvisioners []string
 	// Resync is how often informers show all objects again; 0 for never.
 	Resync time.Duration
-	// Events is where events go.
+	// Events is where events go. A *events.Writer is started and stopped with the cache.
 	Events events.Outlet
 }
 
-// On makes the cache on these clients. It calls nobody.
+// On makes the cache on these clients. It makes no call.
 func On(kube kubernetes.Interface, vc vcclient.Interface, settings Settings, observer Observer, wake func(Urgency)) (*Cache, error) {
 	responsible, err := newResponsible(settings.SchedulerNames, settings.NodeSelectors)
 	if err != nil {
@@ -157,82 +103,78 @@ func On(kube kubernetes.Interface, vc vcclient.Interface, settings Settings, obs
 	if err != nil {
 		return nil, err
 	}
-	c := &Cache{
-		rest: settings.Rest, kube: kube, vc: vc, sources: sources, responsible: responsible, wake: wake, observer: observer,
-		aside:      setaside.New(),
-		open:       map[api.JobID]*binding.Transaction{},
-		failures:   map[api.JobID]gangFailure{},
-		arrivals:   map[api.JobID]arrival{},
-		incomplete: map[api.JobID]bool{},
-		retold:     map[api.JobID]time.Time{},
-		strayed:    map[api.JobID]astray{},
-		delays:     newDelays(),
-	}
+	core, scheduling := sources.kube.Core().V1(), sources.volcano.Scheduling().V1beta1()
+	pods, nodes, podGroups, queues := core.Pods(), core.Nodes(), scheduling.PodGroups(), scheduling.Queues()
+	hyperNodes := sources.volcano.Topology().V1alpha1().HyperNodes()
+	c := &Cache{sources: sources, vc: vc, handlers: newHandlers(), plugins: &pluginInformers{}}
 	c.books = books.New(books.Config{
 		Pod: responsible.forPod, Node: responsible.forNode, DefaultQueue: settings.DefaultQueue,
 		Volumes: newVolumes(sources.kube, settings.IgnoredProvisioners).of,
 	})
 	c.load = &load{rest: settings.Rest, books: c.books}
 	c.shards = newShards(c.books, vc)
-	c.Recorder = events.NewRecorder(settings.Events)
-	c.backoff = binding.NewBackoff(firstRetry, lastRetry, retryJitter, func() { wake(WakeNow) })
-	podGroups := sources.volcano.Scheduling().V1beta1().PodGroups()
-	queues := sources.volcano.Scheduling().V1beta1().Queues()
-	c.podGroups, c.queues = podGroups.Lister(), queues.Lister()
-	c.podGroupsAt = podGroups.Informer().LastSyncResourceVersion
-	core := sources.kube.Core().V1()
-	indexPods(core.Pods().Informer(), settings.SchedulerNames)
-	hyperNodes := sources.volcano.Topology().V1alpha1().HyperNodes()
-	c.hyperNodes = newHyperNodes(hyperNodes.Lister(), core.Nodes().Lister())
-	setaside.Trim(c.books.Nodes.Sums.Count, core.Pods().Informer(), core.Nodes().Informer(), podGroups.Informer(), queues.Informer(), hyperNodes.Informer())
-	c.engine = binding.New(c, c, c, stuckReporter{observer, c})
-	c.status = c.newStatusWriter()
-	c.evictor = newEvictor(c)
-	c.changes = newChanges(c, podGroups.Informer(), queues.Informer(), hyperNodes.Informer())
+	indexPods(pods.Informer(), settings.SchedulerNames)
+	c.hyperNodes = newHyperNodes(hyperNodes.Lister(), nodes.Lister())
+	setaside.Trim(c.books.Nodes.Sums.Count, pods.Informer(), nodes.Informer(), podGroups.Informer(), queues.Informer(), hyperNodes.Informer())
+	wakeNow, wakeSoon := func() { wake(WakeNow) }, func() { wake(WakeDelayed) }
+	c.reports = report.New(report.Config{
+		Kube: kube, Volcano: vc, Books: c.books, Pods: pods.Lister(), PodGroups: podGroups.Lister(), Queues: queues.Lister(),
+		Events: settings.Events, OwnPod: ownPod, StatusRefused: observer.StatusRefused, WakeSoon: wakeSoon,
+	})
+	c.ledger = ledger.New(ledger.Config{
+		Kube: kube, Volcano: vc, Books: c.books, Reports: c.reports, Pods: pods.Lister(), Nodes: nodes.Lister(),
+		PodGroups: podGroups.Lister(), PodGroupsAt: podGroups.Informer().LastSyncResourceVersion,
+		Observer: observer, WakeNow: wakeNow, WakeSoon: wakeSoon,
+	})
+	c.evictor = ledger.NewEvictor(kube, c.books, c.reports)
+	c.quarantine = &Quarantine{setaside.New(), c.reports}
+	c.snapshots = &snapshots{c.books, nodes.Lister(), c.hyperNodes, c.quarantine, c.reports.Status()}
+	c.changes = &changes{
+		books: c.books, sources: sources, vc: vc, podGroups: podGroups.Lister(), handlers: c.handlers, ledger: c.ledger, backoff: c.ledger.Backoff(),
+		reports: c.reports, hyperNodes: c.hyperNodes, shards: c.shards, responsible: responsible, wake: wake, pods: newGangPods(),
+		storage: &storageChanges{c.books, sources.kube, c.handlers, c.ledger.Backoff(), c.reports, responsible, wake},
+	}
+	c.handle = &Handle{
+		rest: settings.Rest, kube: kube, vc: statuswriter.QueueClient(vc, c.reports.Status()), recorder: c.reports.Recorder(), sources: sources,
+		plugins: c.plugins, changes: c.changes, hyperNodes: c.hyperNodes, count: c.books.Nodes.Sums.Use, wake: wake,
+	}
+	c.changes.watch()
 	return c, nil
 }
 
-// clients makes the clients of the bind path, and one for events. Bindings and pods travel as protobuf; Volcano's objects
-// are custom resources, which the API server speaks in JSON only.
-func clients(config *rest.Config) (kube, forEvents kubernetes.Interface, vc vcclient.Interface, err error) {
-	proto := rest.CopyConfig(config)
-	proto.ContentType = "application/vnd.kubernetes.protobuf"
-	if kube, err = kubernetes.NewForConfig(proto); err != nil {
-		return nil, nil, nil, fmt.Errorf("making the Kubernetes client: %w", err)
-	}
-	if forEvents, err = kubernetes.NewForConfig(proto); err != nil {
-		return nil, nil, nil, fmt.Errorf("making the client for events: %w", err)
-	}
-	if vc, err = vcclient.NewForConfig(config); err != nil {
-		return nil, nil, nil, fmt.Errorf("making the Volcano client: %w", err)
-	}
-	return kube, forEvents, vc, nil
-}
+// Books returns what the cache holds of the cluster.
+func (c *Cache) Books() *books.Books { return c.books }
+
+// Handle returns what plugins use outside sessions.
+func (c *Cache) Handle() *Handle { return c.handle }
+
+// Quarantine returns what keeps objects out of sessions.
+func (c *Cache) Quarantine() *Quarantine { return c.quarantine }
+
+// Transactions returns the ledger of bind transactions.
+func (c *Cache) Transactions() *ledger.Ledger { return c.ledger }
 
 // Start starts informers and writers and returns once the initial lists are really in the cache. They run until lifetime
 // ends; when ctx ends before the cache is full, they end too.
 func (c *Cache) Start(ctx, lifetime context.Context) error {
 	lifetime, end := context.WithCancel(lifetime)
 	endEarly := context.AfterFunc(ctx, end)
-	if err := c.runInformers(lifetime); err != nil {
+	if err := c.plugins.startAll(lifetime.Done(), c.sources.known.all()); err != nil {
 		end()
 		return err
 	}
-	if err := c.AwaitInformers(lifetime); err != nil { // first: nodes are counted by what plugins watch
+	if err := c.plugins.await(lifetime); err != nil { // first: plugins count resources of nodes by these
 		end()
 		return fmt.Errorf("filling the cache: %w", err)
 	}
 	c.sources.start(lifetime.Done())
-	if err := c.sources.awaitVolumes(lifetime); err != nil { // before pods, of which they count
+	if err := c.sources.awaitVolumes(lifetime); err != nil { // before pods: volumes count against nodes
 		end()
 		return fmt.Errorf("filling the cache: %w", err)
 	}
 	c.changes.feedPods()
 	go c.load.run(lifetime)
-	c.status.Start(lifetime)
-	if c.events != nil {
-		c.events.Start(lifetime)
-	}
+	c.reports.Start(lifetime)
 	if err := c.awaitInitialLists(lifetime); err != nil {
 		end()
 		return fmt.Errorf("filling the cache: %w", err)
@@ -243,10 +185,17 @@ func (c *Cache) Start(ctx, lifetime context.Context) error {
 	return nil
 }
 
-// NotSynced names the kinds whose initial list has not been read.
+// awaitInitialLists returns when everything that the informers listed at first is in the books, and what plugins only look up, such as disruption
+// budgets and claims for devices, has been listed; or when the context ends.
+func (c *Cache) awaitInitialLists(ctx context.Context) error {
+	c.WaitForCacheSync(ctx.Done())
+	return wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) { return c.handlers.allHanded(), nil })
+}
+
+// NotSynced returns the kinds whose initial list has not been read.
 func (c *Cache) NotSynced() []string {
 	kinds := c.sources.notSynced()
-	if len(c.informers.unlisted()) > 0 {
+	if len(c.plugins.unlisted()) > 0 {
 		kinds = append(kinds, "what plugins watch")
 	}
 	slices.Sort(kinds)
@@ -254,96 +203,52 @@ func (c *Cache) NotSynced() []string {
 }
 
 // Drain lets the transactions in flight end: new ones are refused, and when the context ends those whose members
-// are not being bound yet are rolled back. An error names what could not be ended. What was told last still goes out,
+// are not being bound yet are rolled back. An error names what could not be ended. What was reported last still goes out,
 // within statuswriter.FlushLimit: the grace is over by then when it matters most.
 func (c *Cache) Drain(ctx context.Context) error {
-	err := c.engine.Drain(ctx)
-	c.backoff.Stop()
+	err := c.ledger.Drain(ctx)
 	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), statuswriter.FlushLimit)
 	defer cancel()
-	c.status.Stop(flush)
-	if c.events != nil {
-		c.events.Stop(flush) // last: the others still tell
-	}
+	c.reports.Stop(flush)
 	return err
 }
 
 // Abort stops at once, without another write: the lease is lost and the next leader recovers.
 func (c *Cache) Abort() {
-	c.engine.Abort()
-	c.backoff.Stop()
-	c.status.Abort()
+	c.ledger.Abort()
+	c.reports.Status().Abort()
 }
 
-// Blocked says why a gang is to be left out of sessions for now: it was set aside, it waits out its backoff, or members
+// RetryAll ends every gang's wait and readmits what is set aside, as when a new configuration came into force.
+func (c *Cache) RetryAll() {
+	c.quarantine.aside.Forgive()
+	c.ledger.Backoff().RetryAll()
+}
+
+// APIServerBack retries at once all that failed while the API server was away: transactions in flight go on, every gang's wait ends, and
+// statuses and events are written. It does not block.
+func (c *Cache) APIServerBack() {
+	c.ledger.ServerBack()
+	c.reports.RetryNow()
+}
+
+// Blocked returns why a gang is to be left out of sessions for now: it was set aside, it waits out its backoff, or members
 // of a transaction that has not ended have failed.
 func (c *Cache) Blocked(gang api.JobID) (reason string, blocked bool) {
-	if _, message, is := c.aside.Why(gang); is {
+	if _, message, is := c.quarantine.aside.Why(gang); is {
 		return message, true
 	}
-	if c.engine.Failing(gang) && !c.isIncomplete(gang) {
+	if c.ledger.Failing(gang) {
 		return "members of its bind transaction failed, and it has not ended yet", true
 	}
-	if c.aside.Pausing(gang) {
+	if c.quarantine.aside.Pausing(gang) {
 		return "the scheduler looks for the object that makes its cycles panic, and does not see all of the gang's queue", true
 	}
-	reason, _, blocked = c.backoff.Blocked(gang)
+	reason, _, blocked = c.ledger.Backoff().Blocked(gang)
 	return reason, blocked
 }
 
-// Avoid lists the nodes that a gang failed on and is better placed without.
-func (c *Cache) Avoid(gang api.JobID) []string { return c.backoff.Avoid(gang) }
-
-// RetryAll ends every gang's wait and lets in again what is set aside, as when a new configuration came into force.
-func (c *Cache) RetryAll() {
-	c.aside.Forgive()
-	c.backoff.RetryAll()
-}
-
-// APIServerBack has all that failed while the API server was away tried again at once: transactions in flight go on,
-// statuses and events are written, and every gang's wait ends, also that of a gang whose transaction is in flight and fails. It does
-// not block.
-func (c *Cache) APIServerBack() {
-	c.backAt.Store(time.Now().UnixNano()) // first: a transaction that ends from here on sees it, the wait of an earlier one ends
-	c.backoff.RetryAll()
-	c.engine.RetryNow()
-	c.status.RetryNow()
-	if c.events != nil {
-		c.events.RetryNow()
-	}
-}
-
-// triedInOutage is true if the API server came back while the transaction, which has ended, was in flight. What it failed of
-// may be over: its gang waits no longer than those that waited already when the API server came back.
-func (c *Cache) triedInOutage(r binding.Result) bool {
-	return time.Now().Add(-r.Took).UnixNano() < c.backAt.Load()
-}
-
-// Books returns what the cache holds of the cluster.
-func (c *Cache) Books() *books.Books { return c.books }
-
-// KubeClient returns the client plugins may use.
-func (c *Cache) KubeClient() kubernetes.Interface { return c.kube }
-
-// RestConfig returns what clients are made with, the caller's own.
-func (c *Cache) RestConfig() *rest.Config { return rest.CopyConfig(c.rest) }
-
-// HyperNodes returns the HyperNodes that are sound.
-func (c *Cache) HyperNodes() *api.HyperNodesInfo { return c.hyperNodes.current() }
-
-// CountResources has nodes and pods counted by what the Counter knows.
-func (c *Cache) CountResources(counter sums.Counter) { c.books.Nodes.Sums.Use(counter) }
-
-// Wake has the loop run a cycle, because something changed that may let a pending task be placed.
-func (c *Cache) Wake() { c.wake(WakeNow) }
-
-// InformerFactory returns the informers of Kubernetes' objects.
-func (c *Cache) InformerFactory() informers.SharedInformerFactory { return c.sources.kube }
-
-// VolcanoInformerFactory returns the informers of Volcano's objects.
-func (c *Cache) VolcanoInformerFactory() vcinformers.SharedInformerFactory { return c.sources.volcano }
-
-// EventRecorder returns the recorder that drops an event that would only repeat the last one.
-func (c *Cache) EventRecorder() record.EventRecorder { return c.Recorder }
+// Avoid returns the nodes that a gang failed on and is better placed without.
+func (c *Cache) Avoid(gang api.JobID) []string { return c.ledger.Backoff().Avoid(gang) }
 
 func logger() klog.Logger { return klog.Background().WithName("cache") }

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
@@ -37,15 +38,27 @@ func New(ctx context.Context, config *rest.Config, opt *options.ServerOption, ob
 		return nil, err
 	}
 	writer := events.NewWriter(events.ToAPI(forEvents), util.GenerateComponentName(opt.SchedulerNames), observer.EventDone)
-	c, err := On(kube, vc, Settings{
+	return On(kube, vc, Settings{
 		Rest: config, SchedulerNames: opt.SchedulerNames, DefaultQueue: opt.DefaultQueue, NodeSelectors: opt.NodeSelector,
 		IgnoredProvisioners: opt.IgnoredCSIProvisioners, Resync: opt.ResyncPeriod, Events: writer,
 	}, observer, wake)
-	if err != nil {
-		return nil, err
+}
+
+// clients makes the clients of the bind path, and one for events. Bindings and pods travel as protobuf; Volcano's objects
+// are custom resources, which the API server speaks in JSON only.
+func clients(config *rest.Config) (kube, forEvents kubernetes.Interface, vc vcclient.Interface, err error) {
+	proto := rest.CopyConfig(config)
+	proto.ContentType = "application/vnd.kubernetes.protobuf"
+	if kube, err = kubernetes.NewForConfig(proto); err != nil {
+		return nil, nil, nil, fmt.Errorf("making the Kubernetes client: %w", err)
 	}
-	c.events = writer
-	return c, nil
+	if forEvents, err = kubernetes.NewForConfig(proto); err != nil {
+		return nil, nil, nil, fmt.Errorf("making the client for events: %w", err)
+	}
+	if vc, err = vcclient.NewForConfig(config); err != nil {
+		return nil, nil, nil, fmt.Errorf("making the Volcano client: %w", err)
+	}
+	return kube, forEvents, vc, nil
 }
 
 // awaitQueues returns once the root and the default queue are there, made if need be, or the context ends.

@@ -32,7 +32,7 @@ func TestBooksCountDevices(t *testing.T) {
 	gpushare.GpuNumberEnable = true
 	t.Cleanup(func() { gpushare.GpuNumberEnable = false })
 	bound := func(w *world, m *binding.Member) {
-		w.Bound(m)
+		w.ledger.Bound(m)
 		w.add(gpuPod().Node("n").Annotation(gpushare.GPUIndex, "1").Obj())
 	}
 	tests := map[string]struct {
@@ -40,15 +40,15 @@ func TestBooksCountDevices(t *testing.T) {
 		want []string
 	}{
 		"reserved":               {then: func(*world, *binding.Member) {}, want: []string{"ns-p0"}},
-		"released":               {then: func(w *world, m *binding.Member) { w.Released(m, errBroken) }},
-		"bound and not seen yet": {then: func(w *world, m *binding.Member) { w.Bound(m) }, want: []string{"ns-p0"}},
+		"released":               {then: func(w *world, m *binding.Member) { w.ledger.Released(m, errBroken) }},
+		"bound and not seen yet": {then: func(w *world, m *binding.Member) { w.ledger.Bound(m) }, want: []string{"ns-p0"}},
 		"bound":                  {then: bound, want: []string{"ns-p0"}},
 		"seen on its node before it is": {then: func(w *world, m *binding.Member) {
 			w.add(gpuPod().Node("n").Annotation(gpushare.GPUIndex, "1").Obj())
-			w.Bound(m)
+			w.ledger.Bound(m)
 		}, want: []string{"ns-p0"}},
 		"bound and deleted":                 {then: func(w *world, m *binding.Member) { bound(w, m); w.remove(pod(0).Obj()) }},
-		"deleted while it is being bound":   {then: func(w *world, m *binding.Member) { w.remove(pod(0).Obj()); w.Released(m, errBroken) }},
+		"deleted while it is being bound":   {then: func(w *world, m *binding.Member) { w.remove(pod(0).Obj()); w.ledger.Released(m, errBroken) }},
 		"changed while it is being bound":   {then: func(w *world, m *binding.Member) { w.add(gpuPod().Label("new", "").Obj()) }, want: []string{"ns-p0"}},
 		"reserved when the node is changed": {then: func(w *world, m *binding.Member) { w.add(gpuNode().Label("new", "").Obj()) }, want: []string{"ns-p0"}},
 	}
@@ -95,7 +95,7 @@ func TestDecisionsEndWithTheTransaction(t *testing.T) {
 		if rank, ok := shared.Annotations["rank"]; ok {
 			t.Errorf("the informer's pod was given rank %q", rank)
 		}
-		w.Released(m, errBroken)
+		w.ledger.Released(m, errBroken)
 		if diff := cmp.Diff(shared, w.task("p0").Pod); diff != "" {
 			t.Errorf("the books' pod and the informer's (-want +got):\n%s", diff)
 		}

@@ -45,12 +45,12 @@ func (w *world) desireAll() {
 	w.t.Helper()
 	told := w.cluster.Pod("p0").DeepCopy()
 	podutil.UpdatePodCondition(&told.Status, &v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: "Full", Message: "no room"})
-	if _, err := w.status.UpdatePodStatus(told); err != nil {
+	if _, err := w.reports.Status().UpdatePodStatus(told); err != nil {
 		w.t.Fatal(err)
 	}
 	pg := w.Snapshot().Jobs[gang].PodGroup
 	pg.Status.Running = 7
-	if _, err := w.status.UpdatePodGroup(pg); err != nil {
+	if _, err := w.reports.Status().UpdatePodGroup(pg); err != nil {
 		w.t.Fatal(err)
 	}
 	queue := schedtest.MakeQueue().Name(schedtest.Queue).Obj()
@@ -98,13 +98,13 @@ func TestDrainWritesWhatIsDesired(t *testing.T) {
 
 // TestDrainSendsTheEventsThatAreLeft, also when the API server takes none at first.
 func TestDrainSendsTheEventsThatAreLeft(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		store := &eventStore{up: time.Now().Add(time.Second)}
-		w.events = events.NewWriter(store.take, "volcano", func(string) {})
-		lifetime, end := context.WithCancel(context.Background())
-		defer end()
-		w.events.Start(lifetime)
-		events.NewRecorder(w.events).Event(pod(0).Obj(), v1.EventTypeWarning, "RollbackStuck", "it is stuck")
+	var store *eventStore
+	writer := func() events.Outlet {
+		store = &eventStore{up: time.Now().Add(time.Second)}
+		return events.NewWriter(store.take, "volcano", func(string) {})
+	}
+	inWorldWithEvents(t, writer, func(t *testing.T, w *world) {
+		w.EventRecorder().Event(pod(0).Obj(), v1.EventTypeWarning, "RollbackStuck", "it is stuck")
 		grace, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := w.Drain(grace); err != nil {

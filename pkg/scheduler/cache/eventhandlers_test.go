@@ -218,7 +218,7 @@ func TestAnObjectInThePlaceOfAnother(t *testing.T) {
 		second := first.DeepCopy()
 		again(w, first, second)
 		w.changes.podUpdated(first, second)
-		if n := len(w.changes.pods[gang]); n != 2 {
+		if n := w.changes.pods.count(gang); n != 2 {
 			t.Errorf("the gang of two counts %d pods", n)
 		}
 		if _, blocked := w.Blocked(gang); blocked {
@@ -229,7 +229,7 @@ func TestAnObjectInThePlaceOfAnother(t *testing.T) {
 		anew := group.DeepCopy()
 		again(w, group, anew)
 		w.changes.podGroupUpdated(group, anew)
-		if _, failed := w.failure(gang); failed {
+		if w.reports.HasFailed(gang) {
 			t.Error("what a former PodGroup of that name failed of is remembered")
 		}
 		w.failGang()
@@ -265,7 +265,7 @@ func TestClaimUpdatesThatWakeTheLoop(t *testing.T) {
 				w.add(pod(0).Volume("data").Obj())
 				w.woken()
 				before := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: "uid"}}
-				w.changes.claimUpdated(before, changed(before.DeepCopy(), tt.change))
+				w.changes.storage.claimUpdated(before, changed(before.DeepCopy(), tt.change))
 				if diff := cmp.Diff(tt.want, w.woken()); diff != "" {
 					t.Errorf("wake-ups (-want +got):\n%s", diff)
 				}
@@ -341,7 +341,7 @@ func TestClaimChangesNobodyWaitsFor(t *testing.T) {
 				w.gangOf(0, 1)
 				tt.arrange(w)
 				w.woken()
-				w.changes.claimChanged(&v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data"}})
+				w.changes.storage.claimChanged(&v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data"}})
 				if diff := cmp.Diff(tt.want, w.woken()); diff != "" {
 					t.Errorf("wake-ups (-want +got):\n%s", diff)
 				}
@@ -375,7 +375,7 @@ func TestClaimChangesThatEndAGangsWait(t *testing.T) {
 				w.failGang()
 				w.failGang() // its wait is longer than a first one
 				time.Sleep(firstRetry)
-				w.changes.claimChanged(tt.claim)
+				w.changes.storage.claimChanged(tt.claim)
 				if _, blocked := w.Blocked(gang); blocked != tt.blocked {
 					t.Errorf("the gang waits: %v, want %v", blocked, tt.blocked)
 				}
@@ -415,7 +415,7 @@ func TestAVolumeThatIsSeenAfterItsClaim(t *testing.T) {
 				w.add(pod(0).Volume("data").Obj())
 				w.known(tt.claim)
 				w.woken()
-				w.changes.storageAdded(tt.added)
+				w.changes.storage.storageAdded(tt.added)
 				if diff := cmp.Diff(tt.want, w.woken()); diff != "" {
 					t.Errorf("wake-ups (-want +got):\n%s", diff)
 				}
@@ -447,9 +447,9 @@ func TestADeletionThatTheWatchMissed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 2)
 		informer := &gapped{SharedIndexInformer: w.informersOf(pod(0).Obj())[0]}
-		w.changes.watch(informer, w.changes.podAdded, w.changes.podUpdated, w.changes.podDeleted)
+		w.handlers.feed(informer, w.changes.podAdded, w.changes.podUpdated, w.changes.podDeleted)
 		informer.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "ns/p0", Obj: w.latest["*v1.Pod ns/p0"]})
-		if got := len(w.changes.pods[gang]); got != 1 {
+		if got := w.changes.pods.count(gang); got != 1 {
 			t.Errorf("the gang counts %d pods, want the one that is left of two", got)
 		}
 	})

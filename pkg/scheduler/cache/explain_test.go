@@ -57,7 +57,7 @@ func newSessions(w *world, confText string, specs ...framework.PluginSpec) *sess
 	s.registry.RegisterAction(allocate.New())
 	s.profile, err = s.registry.Build(framework.ProfileInput{
 		Actions: []string{"enqueue", "allocate", "backfill"}, Tiers: append([]conf.Tier{transaction.Tier(0)}, tiers...), Configurations: configurations,
-	}, w.Cache)
+	}, w.handle)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	toolscache "k8s.io/client-go/tools/cache"
 	nodeinfov1alpha1 "volcano.sh/apis/pkg/apis/nodeinfo/v1alpha1"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/apis/pkg/apis/scheduling/scheme"
@@ -18,11 +17,11 @@ import (
 
 // showGroup has the books see the PodGroup, or its end if it is another scheduler's now.
 func (ch *changes) showGroup(shown *v1beta1.PodGroup) {
-	if !ch.cache.responsible.forOwned(shown) {
-		ch.cache.books.Jobs.HideGroup(api.JobID(shown.Namespace + "/" + shown.Name))
+	if !ch.responsible.forOwned(shown) {
+		ch.books.Jobs.HideGroup(api.JobID(shown.Namespace + "/" + shown.Name))
 		return
 	}
-	if err := ch.cache.books.Jobs.ShowGroup(shown); err != nil {
+	if err := ch.books.Jobs.ShowGroup(shown); err != nil {
 		logger().Error(err, "Reading a PodGroup")
 	}
 }
@@ -33,7 +32,7 @@ func (ch *changes) showQueue(shown *v1beta1.Queue) {
 		logger().Error(err, "Reading a queue", "queue", shown.Name)
 		return
 	}
-	books := ch.cache.books
+	books := ch.books
 	books.Lock()
 	defer books.Unlock()
 	books.Tables.ShowQueue(queue)
@@ -41,7 +40,7 @@ func (ch *changes) showQueue(shown *v1beta1.Queue) {
 
 // watchTables has the books see what needs no cycle.
 func (ch *changes) watchTables() {
-	books, s := ch.cache.books, ch.cache.sources
+	books, s := ch.books, ch.sources
 	quotas := s.kube.Core().V1().ResourceQuotas().Informer()
 	locked := func(f func(any)) func(any) {
 		return func(object any) {
@@ -50,23 +49,16 @@ func (ch *changes) watchTables() {
 			f(object)
 		}
 	}
-	watchTable(ch, quotas, locked(func(o any) { books.Tables.ShowQuota(o.(*v1.ResourceQuota)) }), locked(func(o any) { books.Tables.HideQuota(o.(*v1.ResourceQuota)) }))
+	ch.handlers.table(quotas, locked(func(o any) { books.Tables.ShowQuota(o.(*v1.ResourceQuota)) }), locked(func(o any) { books.Tables.HideQuota(o.(*v1.ResourceQuota)) }))
 	if options.ServerOpts != nil && options.ServerOpts.EnablePriorityClass && utilfeature.DefaultFeatureGate.Enabled(features.PriorityClass) {
 		classes := s.kube.Scheduling().V1().PriorityClasses().Informer()
-		watchTable(ch, classes, locked(func(o any) {
+		ch.handlers.table(classes, locked(func(o any) {
 			class := o.(*schedulingv1.PriorityClass)
 			books.Tables.Priorities[class.Name] = class
 		}), locked(func(o any) { delete(books.Tables.Priorities, o.(*schedulingv1.PriorityClass).Name) }))
 	}
 	if utilfeature.DefaultFeatureGate.Enabled(features.ResourceTopology) {
 		numa := s.volcano.Nodeinfo().V1alpha1().Numatopologies().Informer()
-		watchTable(ch, numa, func(o any) { books.Nodes.ShowNUMA(o.(*nodeinfov1alpha1.Numatopology)) }, func(o any) { books.Nodes.HideNUMA(o.(*nodeinfov1alpha1.Numatopology).Name) })
-	}
-}
-
-// watchTable has the objects of the informer shown and hidden.
-func watchTable(ch *changes, informer toolscache.SharedIndexInformer, show, hide func(any)) {
-	if handler := ch.handle(informer, show, func(_, after any) { show(after) }, hide); handler != nil {
-		ch.cache.sources.handed = append(ch.cache.sources.handed, handler.HasSynced)
+		ch.handlers.table(numa, func(o any) { books.Nodes.ShowNUMA(o.(*nodeinfov1alpha1.Numatopology)) }, func(o any) { books.Nodes.HideNUMA(o.(*nodeinfov1alpha1.Numatopology).Name) })
 	}
 }

@@ -44,11 +44,3 @@ func (c *Cache) victim(pod *v1.Pod) error {
 	_, _, err := c.books.Pods.Evict(api.NewTaskInfo(pod))
 	return err
 }
-
-// isVictim reports whether the books have the pod as leaving.
-func (c *Cache) isVictim(pod *v1.Pod) bool {
-	c.books.Lock()
-	defer c.books.Unlock()
-	task := c.books.Pods.Task(api.PodKey(pod), pod.UID)
-	return task != nil && task.Status == api.Releasing
-}

@@ -88,8 +88,12 @@ func TestAPodThatIsGoneIsNotCountedAmongThoseThatFailed(t *testing.T) {
 		w.remove(pod(2).Obj())
 		close(goOn)
 		synctest.Wait()
-		if failure, _ := w.failure(gang); failure.message != "pre-bind plugin storage failed for pod ns/p3 on node n: it is broken" || len(failure.nodes) != 1 {
-			t.Errorf("the gang failed on %d nodes: %s; want the one of p3, and nothing of p2", len(failure.nodes), failure.message)
+		reason, _ := w.Blocked(gang)
+		if !strings.Contains(reason, "PreBindFailed: pre-bind plugin storage failed for pod ns/p3 on node n: it is broken") || strings.Contains(reason, "more pods failed") {
+			t.Errorf("the gang waits because %s; want the failure of p3, and nothing of p2", reason)
+		}
+		if diff := cmp.Diff([]string{"n"}, w.Avoid(gang)); diff != "" {
+			t.Errorf("nodes that the gang failed on (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -158,8 +162,8 @@ func TestAGangWhosePodGroupIsDeletedIsGivenUp(t *testing.T) {
 		if got := w.idleCPU("n"); got != 8000 {
 			t.Errorf("%v milli-cpu are idle, want all 8000", got)
 		}
-		if len(w.failures)+len(w.arrivals) > 0 {
-			t.Errorf("of the gang are remembered %v and %v", w.failures, w.arrivals)
+		if left := w.reports.Remembered(); left > 0 {
+			t.Errorf("%d things are remembered of the gang", left)
 		}
 		if _, blocked := w.Blocked(gang); blocked {
 			t.Error("the gang that is gone waits")
@@ -181,16 +185,6 @@ func TestWhatIsDeletedBeforeTheHandOverIsNotPrepared(t *testing.T) {
 		"the PodGroup, which upstream's own watch has not shown yet": {
 			delete: func(w *world) { w.deletedHereOnly(schedtest.MakePodGroup().Name("g").Obj()) },
 			want:   []string{"Pending", "Pending"},
-		},
-		"the PodGroup is there, and the watch here has not come to it": {
-			delete: func(w *world) {
-				w.books.Lock()
-				w.books.Jobs.Get(gang).PodGroup.ResourceVersion = "1000000"
-				w.books.Unlock()
-				w.podGroupsAt = func() string { return "999999" }
-				w.unlist(schedtest.MakePodGroup().Name("g").Obj())
-			},
-			want: []string{"Binding on n", "Binding on m"},
 		},
 		"a node": {
 			delete: func(w *world) { w.remove(schedtest.MakeNode().Name("m").Obj()) },
@@ -267,8 +261,8 @@ func TestADeletedGangIsForgottenThoughUpstreamLags(t *testing.T) {
 				if diff := cmp.Diff([]string{"Pending", "Pending"}, w.booked("p0", "p1")); diff != "" {
 					t.Errorf("books (-want +got):\n%s", diff)
 				}
-				if len(w.failures) > 0 {
-					t.Errorf("of a deleted gang is remembered %v", w.failures)
+				if left := w.reports.Remembered(); left > 0 {
+					t.Errorf("%d things are remembered of a deleted gang", left)
 				}
 				if reason, blocked := w.Blocked(gang); blocked {
 					t.Errorf("a deleted gang waits: %s", reason)
@@ -314,13 +308,15 @@ func TestADeletedGangIsForgotten(t *testing.T) {
 		job := w.Snapshot().Jobs[gang]
 		w.verdict(saysUnschedulable)
 		w.failGang()
-		if len(w.failures) != 1 || len(w.arrivals) != 1 {
-			t.Fatalf("of the gang are remembered %v and %v, want both", w.failures, w.arrivals)
+		if got := w.reports.Remembered(); got != 4 {
+			t.Fatalf("%d things are remembered of the gang, want its arrival, its failure and two pods", got)
 		}
 		w.remove(schedtest.MakePodGroup().Name("g").Obj())
-		w.arriving(job) // a session that has it yet ends
-		if len(w.failures)+len(w.arrivals) > 0 {
-			t.Errorf("of a deleted gang are remembered %v and %v", w.failures, w.arrivals)
+		if _, err := w.UpdateJobStatus(job, true, false, false); err != nil { // a session that has it yet ends
+			t.Fatal(err)
+		}
+		if left := w.reports.Remembered(); left > 0 {
+			t.Errorf("%d things are remembered of a deleted gang", left)
 		}
 	})
 }
@@ -338,7 +334,7 @@ func TestAGangThatIsDeletedWhileItFailsIsForgotten(t *testing.T) {
 		w.remove(schedtest.MakePodGroup().Name("g").Obj())
 		close(undo)
 		synctest.Wait()
-		if _, known := w.failure(gang); known {
+		if w.reports.HasFailed(gang) {
 			t.Error("the failure of a deleted gang is remembered")
 		}
 		if reason, blocked := w.Blocked(gang); blocked {

@@ -15,12 +15,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/ledger"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/setaside"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -41,33 +43,58 @@ type world struct {
 // inWorld runs f in a world under a fake clock; writers and transactions are at work.
 func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
+	inWorldWithEvents(t, nil, f)
+}
+
+// inWorldWithEvents does so with events that go to the outlet, or to the cluster.
+func inWorldWithEvents(t *testing.T, outlet func() events.Outlet, f func(t *testing.T, w *world)) {
+	t.Helper()
 	cluster := schedtest.NewCluster()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, cluster: cluster, latest: map[string]runtime.Object{}}
-		w.Cache = mustWrap(t, cluster, quiet{}, w.wakened)
+		var to events.Outlet = events.Direct{EventRecorder: cluster.Events}
+		if outlet != nil {
+			to = outlet()
+		}
+		w.Cache = mustMake(t, cluster, to, quiet{}, w.wakened)
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		w.status.Start(ctx)
+		w.reports.Start(ctx)
 		w.add(schedtest.MakeQueue().Name(schedtest.Queue).Obj())
 		w.woken()
 		f(t, w)
 		w.Abort()
 		cancel()
-		w.status.Stop(ctx)
+		w.reports.Stop(ctx)
 	})
 }
 
 // mustWrap makes the cache over that of the cluster.
 func mustWrap(t testing.TB, cluster *schedtest.Cluster, observer Observer, wake func(Urgency)) *Cache {
 	t.Helper()
+	return mustMake(t, cluster, events.Direct{EventRecorder: cluster.Events}, observer, wake)
+}
+
+func mustMake(t testing.TB, cluster *schedtest.Cluster, to events.Outlet, observer Observer, wake func(Urgency)) *Cache {
+	t.Helper()
 	c, err := On(cluster.Kube, cluster.Volcano, Settings{
 		Rest: cluster.Devices.RestConfig(), SchedulerNames: []string{schedtest.SchedulerName}, DefaultQueue: schedtest.Queue,
-		Events: events.Direct{EventRecorder: cluster.Events},
+		Events: to,
 	}, observer, wake)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// setCondition sets the condition as a session does.
+func setCondition(status *scheduling.PodGroupStatus, condition scheduling.PodGroupCondition) {
+	status.Conditions = slices.DeleteFunc(status.Conditions, func(c scheduling.PodGroupCondition) bool { return c.Type == condition.Type })
+	status.Conditions = append(status.Conditions, condition)
+}
+
+func unschedulable(reason, message string) scheduling.PodGroupCondition {
+	return scheduling.PodGroupCondition{Type: scheduling.PodGroupUnschedulableType, Status: v1.ConditionTrue, Reason: reason, Message: message}
 }
 
 type quiet struct{}
@@ -207,6 +234,8 @@ func keyOf(t *testing.T, object runtime.Object) string {
 	return key
 }
 
+const firstRetry = ledger.FirstRetry
+
 const gang = api.JobID(schedtest.Namespace + "/g")
 
 // gangOf4 makes PodGroup g of four, its pods p0 to p3 of 1 cpu, and the node n of 8 cpu.
@@ -221,6 +250,11 @@ func (w *world) gangOf(members int, minMember int32) {
 
 func pod(i int) *schedtest.PodBuilder {
 	return schedtest.MakePod().Name(fmt.Sprintf("p%d", i)).Group("g").Req(schedtest.Resources{"cpu": "1"})
+}
+
+// reserve reserves what a session decided, outside a transaction.
+func (w *world) reserve(bindCtx *vccache.BindContext, decided map[string]string, steps []binding.Step) (*binding.Member, error) {
+	return w.ledger.Reserve(bindCtx.TaskInfo, decided, steps)
 }
 
 // place adds the pod, as a session decided it, to its gang's transaction on the node.

@@ -29,7 +29,7 @@ func (w *world) missedEnd(name string) {
 	if err := informer.GetStore().Delete(last); err != nil {
 		w.t.Fatal(err)
 	}
-	w.changes.watch(informer, w.changes.podAdded, w.changes.podUpdated, w.changes.podDeleted)
+	w.handlers.feed(informer, w.changes.podAdded, w.changes.podUpdated, w.changes.podDeleted)
 	informer.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "ns/" + name, Obj: last})
 }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -15,9 +14,6 @@ import (
 	topologylisters "volcano.sh/apis/pkg/client/listers/topology/v1alpha1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
-
-// hyperNodeInvalid is the reason of events about HyperNodes that sessions do without.
-const hyperNodeInvalid = "HyperNodeInvalid"
 
 // hyperNodes are the HyperNodes as sessions see them: without those that are faulty (hypernodetree.go).
 //
@@ -121,21 +117,16 @@ func (h *hyperNodes) read() {
 	h.info, h.faults = tree(byAge)
 }
 
-// tellFaulty tells of the HyperNodes that sessions do without.
-func (c *Cache) tellFaulty() {
-	c.hyperNodes.reading.Lock()
-	faults := c.hyperNodes.faults
-	c.hyperNodes.reading.Unlock()
-	for _, fault := range faults {
-		named := *fault.hyperNode // what watches bring does not say its kind, and the recorder's scheme does not know it
-		named.SetGroupVersionKind(topologyv1alpha1.SchemeGroupVersion.WithKind("HyperNode"))
-		c.Recorder.Event(&named, v1.EventTypeWarning, hyperNodeInvalid, fault.message)
-	}
+// invalid returns the HyperNodes that the current session does without.
+func (h *hyperNodes) invalid() []hyperNodeFault {
+	h.reading.Lock()
+	defer h.reading.Unlock()
+	return h.faults
 }
 
 func (ch *changes) hyperNodeChanged(any) {
-	ch.cache.hyperNodes.hyperNodeChanged()
-	ch.cache.wake(WakeNow)
+	ch.hyperNodes.hyperNodeChanged()
+	ch.wake(WakeNow)
 }
 
 // hyperNodeUpdated looks at what users write: controllers count the nodes in its status.

@@ -284,15 +284,15 @@ func describeHyperNodes(info *api.HyperNodesInfo) []string {
 func TestHyperNodesOutsideOfSessions(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.hyperNode(schedtest.MakeHyperNode().Name("leaf").Nodes("n0").Obj())
-		before := w.HyperNodes()
+		before := w.handle.HyperNodes()
 		if diff := cmp.Diff(map[string]sets.Set[string]{"leaf": sets.New("n0")}, before.RealNodesSet()); diff != "" {
 			t.Errorf("nodes (-want +got):\n%s", diff)
 		}
-		if w.HyperNodes() != before {
+		if w.handle.HyperNodes() != before {
 			t.Error("they are read anew although nothing changed")
 		}
 		w.hyperNode(schedtest.MakeHyperNode().Name("leaf").Nodes("n1").Obj())
-		if diff := cmp.Diff(map[string]sets.Set[string]{"leaf": sets.New("n1")}, w.HyperNodes().RealNodesSet()); diff != "" {
+		if diff := cmp.Diff(map[string]sets.Set[string]{"leaf": sets.New("n1")}, w.handle.HyperNodes().RealNodesSet()); diff != "" {
 			t.Errorf("nodes after a change (-want +got):\n%s", diff)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -69,7 +70,7 @@ func TestFieldsWithoutEffectAreReported(t *testing.T) {
 					w.verdict(saysRunning)
 					time.Sleep(2 * statuswriter.Settle)
 					synctest.Wait()
-					return w.condition(v1beta1.PodGroupConditionType(IneffectiveFields))
+					return w.condition(v1beta1.PodGroupConditionType(report.IneffectiveFields))
 				}
 				if diff := cmp.Diff(tt.want, reported()); diff != "" {
 					t.Errorf("condition (-want +got):\n%s", diff)

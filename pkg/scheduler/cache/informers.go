@@ -15,8 +15,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 )
 
-// runningInformers are those that run, once the cache is started.
-type runningInformers struct {
+// pluginInformers are the informers that plugins watch and that the factories of the cache did not make.
+type pluginInformers struct {
 	mu sync.Mutex
 	// until closes when informers end; nil before they are started.
 	until <-chan struct{}
@@ -35,50 +35,46 @@ type ownInformer struct {
 	givenUp atomic.Bool
 }
 
-// runInformers runs those of other factories that plugins have asked for. What the factories of this cache made runs with them.
-func (c *Cache) runInformers(lifetime context.Context) error {
-	r := &c.informers
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.until, r.known = lifetime.Done(), c.sources.known.all()
-	return r.run(r.asked)
+// startAll runs the informers that plugins have asked for, except those that are known: they run with the factories that made them.
+func (p *pluginInformers) startAll(until <-chan struct{}, known map[toolscache.SharedIndexInformer]bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.until, p.known = until, known
+	return p.run(p.asked)
 }
 
-// StartInformers has those of the informers run that do not, if the cache was started already. Otherwise they run once it is. What
-// they tell of storage wakes the loop from here on.
-func (c *Cache) StartInformers(informers ...toolscache.SharedIndexInformer) error {
-	r := &c.informers
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	c.changes.watchStorage(informers...)
-	if r.until == nil {
-		r.asked = append(r.asked, informers...)
+// start runs those of the informers that do not run, if startAll was called already. Otherwise they run once it is.
+func (p *pluginInformers) start(informers []toolscache.SharedIndexInformer) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.until == nil {
+		p.asked = append(p.asked, informers...)
 		return nil
 	}
-	return r.run(informers)
+	return p.run(informers)
 }
 
 // run has those run that do not. The mutex is held.
-func (r *runningInformers) run(informers []toolscache.SharedIndexInformer) error {
+func (p *pluginInformers) run(informers []toolscache.SharedIndexInformer) error {
 	for _, informer := range informers {
-		if r.known[informer] {
-			r.awaitAgain(informer)
+		if p.known[informer] {
+			p.awaitAgain(informer)
 			continue
 		}
 		own := &ownInformer{SharedIndexInformer: informer}
 		if err := informer.SetWatchErrorHandlerWithContext(outage.Relist(own.isRefused)); err != nil {
 			return fmt.Errorf("making an informer return soon: %w", err)
 		}
-		r.known[informer] = true
-		r.own = append(r.own, own)
-		go informer.Run(r.until)
+		p.known[informer] = true
+		p.own = append(p.own, own)
+		go informer.Run(p.until)
 	}
 	return nil
 }
 
 // awaitAgain has the informer waited for although that was in vain before. The mutex is held.
-func (r *runningInformers) awaitAgain(informer toolscache.SharedIndexInformer) {
-	for _, i := range r.own {
+func (p *pluginInformers) awaitAgain(informer toolscache.SharedIndexInformer) {
+	for _, i := range p.own {
 		if i.SharedIndexInformer == informer {
 			i.givenUp.Store(false)
 		}
@@ -97,10 +93,10 @@ func (i *ownInformer) isRefused(kind string, err error) bool {
 }
 
 // unlisted are the informers that plugins asked for whose first list is to come.
-func (r *runningInformers) unlisted() (unlisted []*ownInformer) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, i := range r.own {
+func (p *pluginInformers) unlisted() (unlisted []*ownInformer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, i := range p.own {
 		if !i.HasSynced() && !i.refused.Load() && !i.givenUp.Load() {
 			unlisted = append(unlisted, i)
 		}
@@ -108,13 +104,12 @@ func (r *runningInformers) unlisted() (unlisted []*ownInformer) {
 	return unlisted
 }
 
-// AwaitInformers waits for the first lists of the informers that plugins asked for, if they run. It does not wait for what the API server
-// refuses to list: most pods need none of it, and the plugin tells those that do. What it waited for in vain it does not wait for again, unless
-// a plugin asks for that once more.
-func (c *Cache) AwaitInformers(ctx context.Context) error {
-	err := wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) { return len(c.informers.unlisted()) == 0, nil })
+// await returns when what plugins watch is read. If the context ends before, it returns an error, and informers that
+// are not read by then are not waited for again, unless a plugin asks for them again.
+func (p *pluginInformers) await(ctx context.Context) error {
+	err := wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) { return len(p.unlisted()) == 0, nil })
 	if err != nil {
-		for _, i := range c.informers.unlisted() {
+		for _, i := range p.unlisted() {
 			i.givenUp.Store(true)
 		}
 		return fmt.Errorf("reading what plugins watch: %w", err)

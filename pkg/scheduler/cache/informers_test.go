@@ -27,9 +27,9 @@ import (
 func TestInformersOfPluginsRun(t *testing.T) {
 	cluster := schedtest.NewCluster()
 	c := mustWrap(t, cluster, quiet{}, func(Urgency) {})
-	storage := c.InformerFactory().Storage().V1()
+	storage := c.handle.InformerFactory().Storage().V1()
 	early, late, silent := storage.CSIDrivers().Informer(), storage.CSIStorageCapacities, storage.VolumeAttributesClasses
-	if err := c.StartInformers(early); err != nil || early.HasSynced() {
+	if err := c.handle.StartInformers(early); err != nil || early.HasSynced() {
 		t.Errorf("it runs before the cache: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -39,7 +39,7 @@ func TestInformersOfPluginsRun(t *testing.T) {
 	}
 	made, other := late().Informer(), silent().Informer()
 	for range 2 { // saying it again does nothing
-		if err := c.StartInformers(early, made); err != nil {
+		if err := c.handle.StartInformers(early, made); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -54,7 +54,7 @@ func TestInformersOfPluginsRun(t *testing.T) {
 // deviceInformer is an informer of a factory that is not the scheduler's, on what the handle has for clients.
 func deviceInformer(t *testing.T, c *Cache) toolscache.SharedIndexInformer {
 	t.Helper()
-	client, err := versioned.NewForConfig(c.RestConfig())
+	client, err := versioned.NewForConfig(c.handle.RestConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,10 +67,10 @@ func TestInformersOfOtherFactoriesRun(t *testing.T) {
 	cluster.Devices.Put(&v1alpha1.Device{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
 	c := mustWrap(t, cluster, quiet{}, func(Urgency) {})
 	early := deviceInformer(t, c)
-	if err := c.StartInformers(early); err != nil {
+	if err := c.handle.StartInformers(early); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.AwaitInformers(t.Context()); err != nil || early.HasSynced() { // which does not wait for what does not run
+	if err := c.handle.AwaitInformers(t.Context()); err != nil || early.HasSynced() { // which does not wait for what does not run
 		t.Errorf("it runs before the cache: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -80,11 +80,11 @@ func TestInformersOfOtherFactoriesRun(t *testing.T) {
 	}
 	late := deviceInformer(t, c)
 	for range 2 { // saying it again does nothing
-		if err := c.StartInformers(early, late); err != nil {
+		if err := c.handle.StartInformers(early, late); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := c.AwaitInformers(ctx); err != nil {
+	if err := c.handle.AwaitInformers(ctx); err != nil {
 		t.Fatal(err)
 	}
 	for name, informer := range map[string]toolscache.SharedIndexInformer{"before the start": early, "after it": late} {
@@ -103,7 +103,7 @@ func TestAnInformerThatItsPluginRunsIsRefused(t *testing.T) {
 	defer cancel()
 	go informer.RunWithContext(ctx)
 	eventually(t, "the informer runs", func() bool { return informer.SetTransform(nil) != nil }) // which tells that it runs
-	if err := c.StartInformers(informer); err != nil {
+	if err := c.handle.StartInformers(informer); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Start(ctx, ctx); err == nil {
@@ -145,7 +145,7 @@ func TestWhatTheAPIServerDoesNotListIsNotWaitedFor(t *testing.T) {
 				},
 				WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
 			}, &v1alpha1.Device{}, 0, nil)
-			if err := c.StartInformers(informer); err != nil {
+			if err := c.handle.StartInformers(informer); err != nil {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
@@ -172,7 +172,7 @@ func TestWhatPluginsWatchIsNamedWhileItIsWaitedFor(t *testing.T) {
 		},
 		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
 	}, &v1alpha1.Device{}, 0, nil)
-	if err := c.StartInformers(silent); err != nil {
+	if err := c.handle.StartInformers(silent); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -200,12 +200,12 @@ func TestWhatNeverListsHoldsUpOnlyThoseThatAskForIt(t *testing.T) {
 		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
 	}, &v1alpha1.Device{}, 0, nil)
 	reload := func(asks ...toolscache.SharedIndexInformer) error {
-		if err := c.StartInformers(asks...); err != nil {
+		if err := c.handle.StartInformers(asks...); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
-		return c.AwaitInformers(ctx)
+		return c.handle.AwaitInformers(ctx)
 	}
 	if err := reload(broken); err == nil {
 		t.Error("the reload that needs it has gone on")
@@ -222,13 +222,13 @@ func TestWhatNeverListsHoldsUpOnlyThoseThatAskForIt(t *testing.T) {
 func TestWhatTheHandleIsFor(t *testing.T) {
 	var woken []Urgency
 	c := mustWrap(t, schedtest.NewCluster(), quiet{}, func(u Urgency) { woken = append(woken, u) })
-	config := c.RestConfig()
+	config := c.handle.RestConfig()
 	host := config.Host
 	config.Host = "elsewhere"
-	if got := c.RestConfig().Host; got != host || host == "" {
+	if got := c.handle.RestConfig().Host; got != host || host == "" {
 		t.Errorf("the next plugin's host is %q, want %q", got, host)
 	}
-	c.Wake()
+	c.handle.Wake()
 	if diff := cmp.Diff([]Urgency{WakeNow}, woken); diff != "" {
 		t.Errorf("wake-ups (-want +got):\n%s", diff)
 	}

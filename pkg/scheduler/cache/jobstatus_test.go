@@ -217,22 +217,6 @@ func TestAGangThatIsBoundInPartIsNotJustInqueue(t *testing.T) {
 	})
 }
 
-// TestANominationIsToldAlthoughTheVerdictIsNot: the pod's condition says already why it waits.
-func TestANominationIsToldAlthoughTheVerdictIsNot(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.gangOf(1, 1)
-		for _, nominated := range []string{"", "n"} {
-			w.tellPod(w.latest["*v1.Pod ns/p0"].(*v1.Pod), v1.PodReasonUnschedulable, "no room", nominated)
-			time.Sleep(2 * statuswriter.Settle)
-			synctest.Wait()
-			w.sync("p0")
-		}
-		if got := w.cluster.Pod("p0").Status.NominatedNodeName; got != "n" {
-			t.Errorf("the pod is nominated to %q, want n", got)
-		}
-	})
-}
-
 func TestBoundGangDropsItsFailure(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 2)

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
-	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
@@ -26,115 +25,15 @@ func (w *world) reserved() *binding.Member {
 	return m
 }
 
-func TestReleasedAndBoundKeepTheBooks(t *testing.T) {
-	released := func(w *world, m *binding.Member) { w.Released(m, errBroken) }
-	bound := func(w *world, m *binding.Member) { w.Bound(m) }
-	tests := map[string]struct {
-		meanwhile func(w *world)
-		do        func(w *world, m *binding.Member)
-		want      string
-		idle      float64
-	}{
-		"released frees the node":              {do: released, want: "Pending", idle: 8000},
-		"bound keeps the node":                 {do: bound, want: "Bound on n", idle: 7000},
-		"released of a pod deleted meanwhile":  {meanwhile: func(w *world) { w.remove(pod(0).Obj()) }, do: released, want: "unknown", idle: 8000},
-		"bound of a pod deleted meanwhile":     {meanwhile: func(w *world) { w.remove(pod(0).Obj()) }, do: bound, want: "unknown", idle: 8000},
-		"released of a gang deleted meanwhile": {meanwhile: func(w *world) { w.remove(schedtest.MakePodGroup().Name("g").Obj()) }, do: released, want: "Pending", idle: 8000},
-		"bound after the informer told of it":  {meanwhile: func(w *world) { w.add(pod(0).Node("n").Obj()) }, do: bound, want: "Bound on n", idle: 7000},
-		"bound of a pod that runs already":     {meanwhile: func(w *world) { w.add(pod(0).Node("n").Phase(v1.PodRunning).Obj()) }, do: bound, want: "Running on n", idle: 7000},
-		"released of a pod another one bound": {meanwhile: func(w *world) {
-			w.add(schedtest.MakeNode().Name("m").Obj())
-			w.add(pod(0).Node("m").Obj())
-		}, do: released, want: "Bound on m", idle: 8000},
-		"released of a pod another one bound there": {
-			meanwhile: func(w *world) { w.add(pod(0).Node("n").Obj()) }, do: released, want: "Bound on n", idle: 7000,
-		},
-		"released of a pod replaced meanwhile": {meanwhile: func(w *world) {
-			w.remove(pod(0).Obj())
-			w.add(pod(0).UID("new").Obj())
-		}, do: released, want: "Pending", idle: 8000},
-		"released after the node was deleted": {meanwhile: func(w *world) {
-			w.remove(schedtest.MakeNode().Name("n").Obj())
-			w.add(schedtest.MakeNode().Name("n").Obj())
-		}, do: released, want: "Pending", idle: 8000},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				m := w.reserved()
-				if tt.meanwhile != nil {
-					tt.meanwhile(w)
-				}
-				for range 2 { // the engine tells once; a second time must do no harm
-					tt.do(w, m)
-					if diff := cmp.Diff([]string{tt.want}, w.booked("p0")); diff != "" {
-						t.Errorf("books (-want +got):\n%s", diff)
-					}
-					if got := w.idleCPU("n"); got != tt.idle {
-						t.Errorf("%v milli-cpu are idle on the node, want %v", got, tt.idle)
-					}
-				}
-			})
-		})
-	}
-}
-
 // TestSessionAfterRollback: a released task must be one that upstream's snapshot can clone.
 func TestSessionAfterRollback(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.reserved()
-		w.Released(m, errBroken)
+		w.ledger.Released(m, errBroken)
 		if got := len(w.Snapshot().Jobs[gang].TaskStatusIndex[api.Pending]); got != 1 {
 			t.Errorf("%d tasks are Pending in the snapshot, want 1", got)
 		}
 	})
-}
-
-// TestReleasedCatchesUp: what is changed on a pod while it is being bound counts at once, and after its release.
-func TestReleasedCatchesUp(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		m := w.reserved()
-		w.add(pod(0).Req(schedtest.Resources{"cpu": "2"}).Annotation("a", "new").Obj())
-		if got := w.idleCPU("n"); got != 6000 {
-			t.Errorf("%v milli-cpu are idle while the changed pod is being bound, want 6000", got)
-		}
-		w.Released(m, errBroken)
-		task := w.task("p0")
-		if task.Resreq.MilliCPU != 2000 || task.Pod.Annotations["a"] != "new" || task.Status != api.Pending {
-			t.Errorf("released task is %s, requests %v milli-cpu and has annotations %v", task.Status, task.Resreq.MilliCPU, task.Pod.Annotations)
-		}
-	})
-}
-
-func TestReleasedCallsTheBindErrorHandler(t *testing.T) {
-	tests := map[string]func() error{
-		"that fails":  func() error { return errBroken },
-		"that panics": func() error { panic("oh no") },
-	}
-	for name, handler := range tests {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				w.gangOf(1, 1)
-				calls := 0
-				decided := w.decided("p0", "n")
-				decided.TaskInfo.CustomBindErrHandler = func() error {
-					calls++
-					return handler()
-				}
-				if err := w.AddToTransaction(decided, nil, nil, []binding.Step{failing("bad", "p0")}); err != nil {
-					t.Fatal(err)
-				}
-				w.SealTransactions()
-				synctest.Wait()
-				if calls != 1 {
-					t.Errorf("the handler was called %d times, want once", calls)
-				}
-				if diff := cmp.Diff([]string{"Pending"}, w.booked("p0")); diff != "" {
-					t.Errorf("books (-want +got):\n%s", diff)
-				}
-			})
-		})
-	}
 }
 
 // TestPodOrNodeDeletedInFlight: what a member was to be bound with is undone and free again.

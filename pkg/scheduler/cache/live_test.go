@@ -56,7 +56,7 @@ func startLive(t *testing.T, cluster *schedtest.Cluster, observer Observer) *liv
 	t.Cleanup(func() {
 		w.Abort()
 		cancel()
-		w.status.Stop(ctx)
+		w.reports.Status().Stop(ctx)
 	})
 	return w
 }

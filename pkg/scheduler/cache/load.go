@@ -31,11 +31,11 @@ type load struct {
 	conf map[string]string
 }
 
-// SetMetricsConf says where the load of nodes is measured, from the next measurement on.
-func (c *Cache) SetMetricsConf(conf map[string]string) {
-	c.load.mu.Lock()
-	defer c.load.mu.Unlock()
-	c.load.conf = maps.Clone(conf)
+// use names the source from the next measurement on.
+func (l *load) use(conf map[string]string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conf = maps.Clone(conf)
 }
 
 func (l *load) config() map[string]string {

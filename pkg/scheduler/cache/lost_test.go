@@ -16,6 +16,8 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -99,9 +101,8 @@ func TestWhatIsLostIsToldAgain(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				out := &leaky{leaks: true, told: map[string]int{}}
-				w.Recorder = events.NewRecorder(out)
+			out := &leaky{leaks: true, told: map[string]int{}}
+			inWorldWithEvents(t, func() events.Outlet { return out }, func(t *testing.T, w *world) {
 				w.add(nodeOf8(0).Obj(), members(1, "1")[0].Obj())
 				if tt.group != nil {
 					w.add(tt.group.Obj())
@@ -139,7 +140,7 @@ func TestWhatIsLostIsToldAgain(t *testing.T) {
 					}
 					return told
 				}
-				cycles(retellEvery + 5*time.Minute)
+				cycles(report.ResendEvery + 5*time.Minute)
 				if diff := cmp.Diff(once, about(out.take())); diff != "" {
 					t.Errorf("told once events arrive again (-want +got):\n%s", diff)
 				}
@@ -161,12 +162,20 @@ func TestWhatIsRememberedOfGangsThatAreGone(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.add(members(1, "16")[0].Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Obj())
 		job := w.Snapshot().Jobs[gang]
-		if w.isTimeToRetell(job); len(w.retold) != 1 {
-			t.Errorf("%d gangs are remembered, want the one that is there", len(w.retold))
+		closes := func() {
+			t.Helper()
+			if _, err := w.UpdateJobStatus(job, true, false, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		closes()
+		time.Sleep(2 * statuswriter.Settle)
+		if closes(); w.reports.Remembered() != 2 {
+			t.Errorf("%d things are remembered, want when the gang arrived and when it was reported on", w.reports.Remembered())
 		}
 		w.remove(schedtest.MakePodGroup().Name("g").MinMember(1).Obj())
-		if w.isTimeToRetell(job); len(w.retold)+len(w.arrivals) != 0 {
-			t.Errorf("%d gangs are remembered, want none: it is gone", len(w.retold)+len(w.arrivals))
+		if closes(); w.reports.Remembered() != 0 {
+			t.Errorf("%d things are remembered, want none: the gang is gone", w.reports.Remembered())
 		}
 	})
 }

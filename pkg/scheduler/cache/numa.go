@@ -15,21 +15,21 @@ const numaTimeout = 15 * time.Second
 
 // dropNUMA deletes the Numatopology of a node that was deleted: its agent, which made it, no longer exists. A node that is registered again has
 // an agent, whose Numatopology has the same name. It does not block.
-func (c *Cache) dropNUMA(node string) {
-	if c.watchesNode(node) {
+func (ch *changes) dropNUMA(node string) {
+	if _, err := ch.sources.kube.Core().V1().Nodes().Lister().Get(node); err == nil {
 		return
 	}
-	c.books.Lock()
-	info := c.books.Nodes.Get(node)
+	ch.books.Lock()
+	info := ch.books.Nodes.Get(node)
 	known := info != nil && info.NumaInfo != nil
-	c.books.Unlock()
+	ch.books.Unlock()
 	if !known {
 		return
 	}
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), numaTimeout)
 		defer cancel()
-		err := c.vc.NodeinfoV1alpha1().Numatopologies().Delete(ctx, node, metav1.DeleteOptions{})
+		err := ch.vc.NodeinfoV1alpha1().Numatopologies().Delete(ctx, node, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			logger().Error(err, "Deleting the Numatopology of a node that was deleted", "node", node)
 		}

@@ -101,7 +101,7 @@ func benchProfile(b *testing.B, c *Cache) (*framework.Registry, *framework.Profi
 	}
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(transaction.Spec(c))
-	profile, err := registry.Build(framework.ProfileInput{Tiers: append([]conf.Tier{transaction.Tier(0)}, tiers...), Configurations: configurations}, c)
+	profile, err := registry.Build(framework.ProfileInput{Tiers: append([]conf.Tier{transaction.Tier(0)}, tiers...), Configurations: configurations}, c.handle)
 	if err != nil {
 		b.Fatal(err)
 	}

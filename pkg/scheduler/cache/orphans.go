@@ -23,10 +23,10 @@ func isOrphan(job *api.JobInfo) bool {
 	return job.PodGroup != nil && job.PodGroup.Version == orphanVersion
 }
 
-// addOrphans adds a job to the snapshot for each orphan, with the pods that hold nodes, and returns how many it added. The cache's mutex
+// addOrphans adds a job to the snapshot for each orphan, with the pods that hold nodes, and returns how many it added. The books' mutex
 // is held.
-func (c *Cache) addOrphans(snapshot *api.ClusterInfo) (added int) {
-	for id, job := range c.books.Jobs.All() {
+func (s *snapshots) addOrphans(snapshot *api.ClusterInfo) (added int) {
+	for id, job := range s.books.Jobs.All() {
 		if job.PodGroup != nil {
 			continue
 		}

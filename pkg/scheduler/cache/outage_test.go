@@ -88,15 +88,15 @@ func TestAGangWhosePrebindIsDoneIsBoundAfterAnOutage(t *testing.T) {
 // TestEventsAreWrittenSoonAfterAnOutage: the waits between tries have grown by then.
 func TestEventsAreWrittenSoonAfterAnOutage(t *testing.T) {
 	for away := 5 * time.Second; away < 2*time.Minute; away = away * 5 / 4 {
-		inWorld(t, func(t *testing.T, w *world) {
+		var store *eventStore
+		writer := func() events.Outlet {
+			store = &eventStore{up: time.Now().Add(away)}
+			return events.NewWriter(store.take, "volcano", func(string) {})
+		}
+		inWorldWithEvents(t, writer, func(t *testing.T, w *world) {
 			const told = 16 // more than are written at once
-			store := &eventStore{up: time.Now().Add(away)}
-			w.events = events.NewWriter(store.take, "volcano", func(string) {})
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			w.events.Start(ctx)
 			for i := range told {
-				events.NewRecorder(w.events).Event(pod(i).Obj(), v1.EventTypeWarning, "PreBindFailed", "not bound")
+				w.EventRecorder().Event(pod(i).Obj(), v1.EventTypeWarning, "PreBindFailed", "not bound")
 			}
 			time.Sleep(away)
 			w.APIServerBack()

@@ -27,15 +27,15 @@ type share struct {
 	held *api.Resource
 }
 
-// onNoNode are the shares, by gang, of tasks on nodes that do not exist. The cache's mutex is held.
-func (c *Cache) onNoNode() map[api.JobID][]share {
+// onNoNode are the shares, by gang, of tasks on nodes that do not exist. The books' mutex is held.
+func (s *snapshots) onNoNode() map[api.JobID][]share {
 	lost := map[api.JobID][]share{}
-	for name, node := range c.books.Nodes.All() {
+	for name, node := range s.books.Nodes.All() {
 		if node.Node != nil {
 			continue
 		}
-		if _, err := c.sources.kube.Core().V1().Nodes().Lister().Get(name); !apierrors.IsNotFound(err) {
-			continue // upstream is about to hear of it, or leaves it to another scheduler
+		if _, err := s.nodes.Get(name); !apierrors.IsNotFound(err) {
+			continue // the books are about to have it, or it is another scheduler's
 		}
 		for _, task := range node.Tasks {
 			lost[task.Job] = append(lost[task.Job], share{task.UID, name, api.EmptyResource()})

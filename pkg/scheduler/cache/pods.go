@@ -7,6 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-helpers/storage/ephemeral"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -50,27 +52,35 @@ func foreignTo(schedulerNames []string) cache.IndexFunc {
 	}
 }
 
-// PodsOn returns the pods on the node that have not ended, as the watch shows them.
-func (c *Cache) PodsOn(node string) []*v1.Pod {
-	shown, err := c.sources.kube.Core().V1().Pods().Informer().GetIndexer().ByIndex(podsByNode, node)
-	if err != nil {
-		logger().Error(err, "Listing the pods on a node", "node", node)
+// claimsOf are the claims of a pod's volumes.
+func claimsOf(object any) ([]string, error) {
+	pod, ok := object.(*v1.Pod)
+	if !ok {
+		return nil, nil
 	}
-	pods := make([]*v1.Pod, 0, len(shown))
-	for _, object := range shown {
-		if pod, ok := object.(*v1.Pod); ok && !finished(pod) {
-			pods = append(pods, pod)
+	var claims []string
+	for i := range pod.Spec.Volumes {
+		switch volume := &pod.Spec.Volumes[i]; {
+		case volume.PersistentVolumeClaim != nil:
+			claims = append(claims, pod.Namespace+"/"+volume.PersistentVolumeClaim.ClaimName)
+		case volume.Ephemeral != nil:
+			claims = append(claims, pod.Namespace+"/"+ephemeral.VolumeClaimName(pod, volume))
 		}
 	}
-	return pods
+	return claims, nil
 }
 
-// watched is the pod as the watch shows it now; nil when it is gone, or another one has its name. It may be ahead of what
-// upstream's cache has been told.
-func (c *Cache) watched(pod *v1.Pod) *v1.Pod {
-	latest, err := c.sources.kube.Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
-	if err != nil || latest.UID != pod.UID {
-		return nil
+// deviceClaimsOf are the claims of a pod's devices, as far as they are made.
+func deviceClaimsOf(object any) ([]string, error) {
+	pod, ok := object.(*v1.Pod)
+	if !ok {
+		return nil, nil
 	}
-	return latest
+	var claims []string
+	for i := range pod.Spec.ResourceClaims {
+		if name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); err == nil && name != nil {
+			claims = append(claims, pod.Namespace+"/"+*name)
+		}
+	}
+	return claims, nil
 }

@@ -71,7 +71,7 @@ func randomProfile(t *testing.T, w *world) (*framework.Registry, *framework.Prof
 	if err != nil {
 		t.Fatal(err)
 	}
-	profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, w.Cache)
+	profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, w.handle)
 	if err != nil {
 		t.Fatal(err)
 	}

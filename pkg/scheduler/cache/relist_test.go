@@ -86,10 +86,12 @@ func TestEachKindIsListedAndWatchedOnce(t *testing.T) {
 	cluster.Put(schedtest.MakePodGroup().Name("g").Obj())
 	cluster.Put(schedtest.MakeHyperNode().Name("h").Tier(1).Obj())
 	eventually(t, "both have seen the changes", func() bool {
-		_, err := c.podGroups.PodGroups(schedtest.Namespace).Get("g")
+		_, err := c.sources.volcano.Scheduling().V1beta1().PodGroups().Lister().PodGroups(schedtest.Namespace).Get("g")
 		_, err2 := c.hyperNodes.all.Get("h")
-		_, there := c.podGroupVersion(gang)
-		return err == nil && err2 == nil && there
+		c.books.Lock()
+		defer c.books.Unlock()
+		job := c.books.Jobs.Get(gang)
+		return err == nil && err2 == nil && job != nil && job.PodGroup != nil
 	})
 	mu.Lock()
 	defer mu.Unlock()

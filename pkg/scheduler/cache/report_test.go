@@ -160,9 +160,8 @@ func TestGangForgetsWhomItTold(t *testing.T) {
 			}
 		}
 		w.failGang()
-		failure, _ := w.failure(gang)
-		if len(failure.told) != 2 {
-			t.Errorf("%d pods are remembered as told, want the 2 that are there", len(failure.told))
+		if got := w.reports.Remembered(); got != 3 {
+			t.Errorf("%d things are remembered, want the failure and the 2 pods that are there", got)
 		}
 	})
 }
@@ -244,7 +243,7 @@ func TestSuccessEndsTheBackoff(t *testing.T) {
 		if reason, blocked := w.Blocked(gang); blocked {
 			t.Errorf("the bound gang waits: %s", reason)
 		}
-		if _, failed := w.failure(gang); failed {
+		if w.reports.HasFailed(gang) {
 			t.Error("the failure is remembered after the gang was bound")
 		}
 		w.mustPlace("n", []binding.Step{failing("a", "p2")}, "p2")

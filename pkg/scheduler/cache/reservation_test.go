@@ -77,7 +77,7 @@ func TestATaskStaysInItsTransaction(t *testing.T) {
 				if err := w.AddToTransaction(decided, nil, nil, nil); err == nil {
 					t.Error("a second transaction has taken the pod")
 				}
-				w.Bound(m)
+				w.ledger.Bound(m)
 				w.Snapshot()
 				if got := w.idleCPU("n"); got != 7000 {
 					t.Errorf("%v milli-cpu are idle with the pod bound, want 7000", got)
@@ -104,7 +104,7 @@ func TestATaskStaysInItsTransaction(t *testing.T) {
 					t.Fatal(err)
 				}
 				happens(w)
-				w.Released(m, errBroken)
+				w.ledger.Released(m, errBroken)
 				if diff := cmp.Diff([]string{"Pending"}, w.booked("p0")); diff != "" && w.task("p0") != nil {
 					t.Errorf("books (-want +got):\n%s", diff)
 				}
@@ -173,13 +173,13 @@ func TestAPodThatReplacesAnotherWaitsForItsEnd(t *testing.T) {
 func TestAReleaseFreesOnlyItsOwn(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		first := w.reserved()
-		w.Released(first, errBroken)
+		w.ledger.Released(first, errBroken)
 		w.add(schedtest.MakeNode().Name("m").Obj())
 		if _, err := w.reserve(w.decided("p0", "m"), nil, nil); err != nil {
 			t.Fatal(err)
 		}
-		w.Released(first, errBroken)
-		w.Bound(first)
+		w.ledger.Released(first, errBroken)
+		w.ledger.Bound(first)
 		if diff := cmp.Diff([]string{"Binding on m"}, w.booked("p0")); diff != "" {
 			t.Errorf("books (-want +got):\n%s", diff)
 		}
@@ -207,7 +207,7 @@ func TestNUMADecisionsEndWithTheTransaction(t *testing.T) {
 		if got := w.task("p0").NumaInfo.ResMap; len(got) != 1 {
 			t.Errorf("the books have NUMA nodes %v of a task that was made anew while its pod is being bound, want those decided", got)
 		}
-		w.Released(m, errBroken)
+		w.ledger.Released(m, errBroken)
 		if got := w.task("p0").NumaInfo.ResMap; len(got) != 0 {
 			t.Errorf("the books have NUMA nodes %v of a released pod", got)
 		}

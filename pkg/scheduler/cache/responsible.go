@@ -74,9 +74,14 @@ func (r *responsible) forOwned(object metav1.Object) bool {
 	return r.forName(object.GetName())
 }
 
+// schedules reports whether the pod asks for this scheduler by name.
+func (r *responsible) schedules(pod *v1.Pod) bool {
+	return slices.Contains(r.schedulerNames, pod.Spec.SchedulerName)
+}
+
 // forPod reports whether the books hold the pod: one of this scheduler's, or one on its nodes.
 func (r *responsible) forPod(pod *v1.Pod) bool {
-	if slices.Contains(r.schedulerNames, pod.Spec.SchedulerName) && r.forOwned(pod) {
+	if r.schedules(pod) && r.forOwned(pod) {
 		return true
 	}
 	return pod.Spec.NodeName != "" && r.forName(pod.Spec.NodeName)

@@ -32,7 +32,7 @@ func (tr *truth) settle() {
 	tr.endGap()
 	eventually(tr.t, "all transactions end", func() bool {
 		for i := range 3 {
-			if tr.engine.InFlight(api.JobID(fmt.Sprintf("ns/g%d", i))) {
+			if tr.ledger.InFlight(api.JobID(fmt.Sprintf("ns/g%d", i))) {
 				return false
 			}
 		}

@@ -11,6 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 // TestWaitingPodsAreToldAgain: the API server drops an event after an hour; a pod that waits on is told again then, and
@@ -43,9 +46,9 @@ func TestWaitingPodsAreToldAgain(t *testing.T) {
 		if diff := cmp.Diff([]int{1, 0, 1, 0, 1, 0}, told); diff != "" {
 			t.Errorf("events of the pod in each half hour, of which the fifth has another verdict (-want +got):\n%s", diff)
 		}
-		w.forgetGang(gang)
-		if len(w.retold) != 0 {
-			t.Errorf("%d gangs are remembered after the last was deleted", len(w.retold))
+		w.remove(schedtest.MakePodGroup().Name("g").Obj())
+		if left := w.reports.Remembered(); left != 0 {
+			t.Errorf("%d things are remembered after the last gang was deleted", left)
 		}
 	})
 }
@@ -59,8 +62,8 @@ func TestWhoIsToldAgain(t *testing.T) {
 		want   int
 	}{
 		"a pod that was told before this leader":            {reason: v1.PodReasonUnschedulable},
-		"a pod that was told before this leader, and waits": {reason: v1.PodReasonUnschedulable, after: retellEvery, want: 1},
-		"a pod with scheduling gates":                       {reason: v1.PodReasonSchedulingGated, after: retellEvery},
+		"a pod that was told before this leader, and waits": {reason: v1.PodReasonUnschedulable, after: report.ResendEvery, want: 1},
+		"a pod with scheduling gates":                       {reason: v1.PodReasonSchedulingGated, after: report.ResendEvery},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -69,9 +72,10 @@ func TestWhoIsToldAgain(t *testing.T) {
 				waits := pod(0).Gate("quota").Obj()
 				waits.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: tt.reason, Message: "no room"}}
 				w.add(waits)
-				w.retell(w.Snapshot().Jobs[gang])
+				w.settled()
+				w.verdict(func(*api.JobInfo) {})
 				time.Sleep(tt.after)
-				w.retell(w.Snapshot().Jobs[gang])
+				w.verdict(func(*api.JobInfo) {})
 				if got := len(w.cluster.Events.Take()); got != tt.want {
 					t.Errorf("the pod was told %d times, want %d", got, tt.want)
 				}

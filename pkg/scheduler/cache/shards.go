@@ -85,16 +85,15 @@ func (s *shards) refresh() {
 	go s.report()
 }
 
-// OnSessionOpen keeps the status of the shard as it is while the session runs.
-func (c *Cache) OnSessionOpen() {
-	c.shards.mu.Lock()
-	defer c.shards.mu.Unlock()
-	c.shards.running = true
+// sessionOpens keeps the status of the shard as it is while the session runs.
+func (s *shards) sessionOpens() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running = true
 }
 
-// OnSessionClose writes the status of the shard if it changed during the session. Upstream calls it twice.
-func (c *Cache) OnSessionClose() {
-	s := c.shards
+// sessionCloses writes the status of the shard if it changed during the session.
+func (s *shards) sessionCloses() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running = false
@@ -103,9 +102,6 @@ func (c *Cache) OnSessionClose() {
 		go s.report()
 	}
 }
-
-// UpdateNodeShardStatus writes which nodes the shard has in use.
-func (c *Cache) UpdateNodeShardStatus(name string) error { return c.shards.write(name) }
 
 // report writes the status of the shard. One that could not be written is written when the next session has ended: the other schedulers wait for it.
 func (s *shards) report() {

@@ -6,18 +6,21 @@ import (
 	"maps"
 
 	v1 "k8s.io/api/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 )
 
-// Snapshot returns what the books hold, with seven changes:
+// snapshots takes snapshots of the books. A snapshot is what the books hold, with seven changes:
 //
 //   - Pods that hold nodes count when their PodGroup does not exist (orphans.go).
-//   - What cannot be reckoned with, or made sessions panic, is set aside (aside.go).
+//   - What makes sums wrong, or made sessions panic, is set aside (quarantine.go).
 //   - Pods hold no more than their node has (overdraft.go).
 //   - Nodes have ledgers of their devices of their own.
 //   - A job has the minima of binding.ApplyMinimum.
@@ -27,46 +30,50 @@ import (
 //     session decides the same thing again.
 //   - A pod that names its node has it as its nominated node, so that allocate looks at that node before all others, of
 //     which none will do; but only when there is room for all that name it, because preempt makes none on a nominated node.
-//
-// All of it is the caller's own.
-func (c *Cache) Snapshot() *api.ClusterInfo {
-	hyperNodes := c.hyperNodes.current()
-	c.books.Lock()
-	lost := c.onNoNode()
-	whole := c.books.Full(hyperNodes)
-	c.addOrphans(whole)
-	c.books.Unlock()
-	c.prepare(whole, lost, nil)
+type snapshots struct {
+	books      *books.Books
+	nodes      corelisters.NodeLister
+	hyperNodes *hyperNodes
+	quarantine *Quarantine
+	status     *statuswriter.Writer
+}
+
+// full returns a snapshot that is the caller's own.
+func (s *snapshots) full() *api.ClusterInfo {
+	hyperNodes := s.hyperNodes.current()
+	s.books.Lock()
+	lost := s.onNoNode()
+	whole := s.books.Full(hyperNodes)
+	s.addOrphans(whole)
+	s.books.Unlock()
+	s.prepare(whole, lost, nil)
 	return whole
 }
 
-// SessionSnapshot is Snapshot for the session that opens now, and what Kubernetes' plugins see of its nodes. Both are
-// the session's until the next call, which hands out again what has not changed (package snapshot).
-func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
-	hyperNodes, copies := c.hyperNodes.current(), c.books.Copies()
-	c.books.Lock()
-	lost := c.onNoNode()
-	given := c.books.Snapshot(hyperNodes)
-	orphans := c.addOrphans(given)
-	c.books.Unlock()
-	c.prepare(given, lost, copies)
-	c.tellFaulty()
-	c.tellStrays(len(given.Jobs) - orphans)
-	logger().V(3).Info("Snapshot for a session", "jobs", len(given.Jobs), "queues", len(given.Queues), "nodes", len(given.Nodes))
-	nodeMap := copies.NodeMap()
+// session returns the snapshot of the session that opens now, and what Kubernetes' plugins see of its nodes. Both are
+// the session's until the next call, which returns again what has not changed (package snapshot). seen is how many jobs of the books the
+// session sees.
+func (s *snapshots) session() (given *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo, seen int) {
+	hyperNodes, copies := s.hyperNodes.current(), s.books.Copies()
+	s.books.Lock()
+	lost := s.onNoNode()
+	given = s.books.Snapshot(hyperNodes)
+	orphans := s.addOrphans(given)
+	s.books.Unlock()
+	s.prepare(given, lost, copies)
+	nodeMap = copies.NodeMap()
 	maps.DeleteFunc(nodeMap, func(name string, _ fwk.NodeInfo) bool { return given.Nodes[name] == nil })
-	return given, nodeMap
+	return given, nodeMap, len(given.Jobs) - orphans
 }
 
 // prepare makes the changes. by keeps the copies, if it is a session's.
-func (c *Cache) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share, by *snapshot.Copies) {
-	c.forgetIncomplete()
+func (s *snapshots) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share, by *snapshot.Copies) {
 	for _, job := range snapshot.Jobs {
 		binding.ApplyMinimum(job)
 	}
-	c.setAside(snapshot, by)
+	s.quarantine.takeFrom(snapshot, by)
 	boundByNodes(snapshot, lost)
-	c.aside.ReckonWithHoldings(snapshot)
+	s.quarantine.aside.ReckonWithHoldings(snapshot)
 	devices.Own(snapshot.Nodes)
 	crowded := crowdedNodes(snapshot)
 	for _, job := range snapshot.Jobs {
@@ -77,7 +84,7 @@ func (c *Cache) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share, b
 				task.Pod.Status.NominatedNodeName = node.Name
 			}
 		}
-		if status, ok := c.status.Decided(job); ok {
+		if status, ok := s.status.Decided(job); ok {
 			job.PodGroup.Status = *status.DeepCopy()
 		}
 	}

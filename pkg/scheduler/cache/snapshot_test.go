@@ -37,7 +37,7 @@ func TestRegressionSharedPodWrite(t *testing.T) {
 				before := shared.DeepCopy()
 
 				registry := framework.NewRegistry()
-				profile, err := registry.Build(framework.ProfileInput{}, w.Cache)
+				profile, err := registry.Build(framework.ProfileInput{}, w.handle)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -127,7 +127,7 @@ func TestPodThatNamesItsNode(t *testing.T) {
 					t.Errorf("the informer's pod was nominated to %q", shared.Status.NominatedNodeName)
 				}
 				w.cluster.Writes()
-				if _, err := w.status.UpdatePodStatus(got); err != nil {
+				if _, err := w.reports.Status().UpdatePodStatus(got); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(2 * statuswriter.Settle)

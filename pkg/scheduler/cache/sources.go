@@ -31,8 +31,6 @@ type sources struct {
 	volcano vcinformers.SharedInformerFactory
 	// shared is what plugins that allocate devices share; nil where the feature is off.
 	shared k8sframework.SharedDRAManager
-	// handed report whether a handler has been given the initial list.
-	handed []toolscache.InformerSynced
 }
 
 func newSources(kube kubernetes.Interface, volcano vcclient.Interface, resync time.Duration) (*sources, error) {
@@ -120,14 +118,4 @@ func (s *sources) notSynced() (kinds []string) {
 		}
 	}
 	return kinds
-}
-
-// allHanded reports whether every handler has been given the initial list.
-func (s *sources) allHanded() bool {
-	for _, synced := range s.handed {
-		if !synced() {
-			return false
-		}
-	}
-	return true
 }

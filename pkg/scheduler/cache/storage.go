@@ -9,72 +9,92 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
-	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
-// watchStorage watches what decides where claims without a volume may have one: volumes, storage classes, and what CSI drivers say of
-// nodes; and what decides where claims may have devices: the devices, their classes, and the claims that have them. Informers that are
-// watched already are left out.
-func (ch *changes) watchStorage(informers ...cache.SharedIndexInformer) {
+// storageChanges handles the objects that decide where claims without a volume may get one (volumes, storage classes, CSI drivers and nodes), and
+// where claims may get devices (devices, their classes, and the claims that have them).
+type storageChanges struct {
+	books       *books.Books
+	kube        informers.SharedInformerFactory
+	handlers    *handlers
+	backoff     *binding.Backoff
+	reports     *report.Reporter
+	responsible *responsible
+	wake        func(Urgency)
+}
+
+// watchAll adds the handlers of the informers that the cache has itself.
+func (s *storageChanges) watchAll() {
+	core, storage := s.kube.Core().V1(), s.kube.Storage().V1()
+	s.handlers.feed(core.PersistentVolumeClaims().Informer(), s.claimChanged, s.claimUpdated, s.claimChanged)
+	s.handlers.feed(storage.CSINodes().Informer(), s.storageAdded, s.storageUpdated, s.storageDeleted)
+	s.watch(core.PersistentVolumes().Informer(), storage.StorageClasses().Informer(), storage.VolumeAttachments().Informer())
+}
+
+// watch adds handlers to the informers, which plugins may have brought, unless they have one.
+func (s *storageChanges) watch(informers ...cache.SharedIndexInformer) {
 	for _, informer := range informers {
-		if !ch.watches(informer) {
-			ch.watch(informer, ch.storageAdded, ch.storageUpdated, ch.storageDeleted)
-		}
+		s.handlers.addOnce(informer, s.storageAdded, s.storageUpdated, s.storageDeleted)
 	}
 }
 
-// storageAdded wakes for what a pod with claims may be placed by that was not there before.
-func (ch *changes) storageAdded(obj any) {
+// storageAdded wakes for a new object that may let a pod with claims be placed.
+func (s *storageChanges) storageAdded(obj any) {
 	switch object := obj.(type) {
 	case *v1.PersistentVolume:
 		if isFree(object) {
-			ch.storageHelps()
-		} else if claim := ch.boundTo(object); claim != nil {
-			ch.claimChanged(claim)
+			s.storageHelps()
+		} else if claim := s.boundTo(object); claim != nil {
+			s.claimChanged(claim)
 		}
 	case *storagev1.CSINode:
-		ch.cache.books.Nodes.ShowCSI(object)
-		ch.cache.backoff.RetryNodeSoon(object.Name)
-		ch.storageHelps()
+		s.books.Nodes.ShowCSI(object)
+		s.backoff.RetryNodeSoon(object.Name)
+		s.storageHelps()
 	case *storagev1.StorageClass:
-		ch.cache.books.Pods.ReadClaimsAgain()
-		ch.storageHelps()
+		s.books.Pods.ReadClaimsAgain()
+		s.storageHelps()
 	case *storagev1.CSIDriver, *storagev1.CSIStorageCapacity,
 		*resourcev1.ResourceSlice, *resourcev1.DeviceClass, *resourcev1.ResourceClaim:
-		ch.storageHelps()
+		s.storageHelps()
 	}
 }
 
 // boundTo is the claim that is bound to the volume, which may be seen before it; nil for none.
-func (ch *changes) boundTo(volume *v1.PersistentVolume) *v1.PersistentVolumeClaim {
+func (s *storageChanges) boundTo(volume *v1.PersistentVolume) *v1.PersistentVolumeClaim {
 	ref := volume.Spec.ClaimRef
 	if ref == nil {
 		return nil
 	}
-	claim, err := ch.cache.sources.kube.Core().V1().PersistentVolumeClaims().Lister().PersistentVolumeClaims(ref.Namespace).Get(ref.Name)
+	claim, err := s.kube.Core().V1().PersistentVolumeClaims().Lister().PersistentVolumeClaims(ref.Namespace).Get(ref.Name)
 	if err != nil || claim.UID != ref.UID || claim.Spec.VolumeName != volume.Name {
 		return nil
 	}
 	return claim
 }
 
-// storageUpdated does the same for what was there and did not help.
-func (ch *changes) storageUpdated(oldObj, newObj any) {
+// storageUpdated does the same for objects that existed and did not help.
+func (s *storageChanges) storageUpdated(oldObj, newObj any) {
 	if mayHelp(oldObj, newObj) {
-		ch.storageAdded(newObj)
+		s.storageAdded(newObj)
 		return
 	}
 	switch after := newObj.(type) {
 	case *storagev1.CSINode:
-		ch.cache.books.Nodes.ShowCSI(after)
+		s.books.Nodes.ShowCSI(after)
 	case *resourcev1.ResourceClaim:
 		if before, ok := oldObj.(*resourcev1.ResourceClaim); ok && mayHelpItsPods(before, after) {
-			ch.changedFor(podsByDeviceClaim, after)
+			s.changedFor(podsByDeviceClaim, after)
 		}
 	case *resourcev1alpha3.DeviceTaintRule:
 		if before, ok := oldObj.(*resourcev1alpha3.DeviceTaintRule); ok && !equality.Semantic.DeepEqual(before.Spec, after.Spec) {
-			ch.storageHelps()
+			s.storageHelps()
 		}
 	}
 }
@@ -89,20 +109,20 @@ func mayHelpItsPods(before, after *resourcev1.ResourceClaim) bool {
 // storageDeleted does the same for what kept pods out: a claim that had devices, devices of a pool that could not be reckoned with, a rule
 // that tainted some, a driver, by whose capacities claims were measured, and a volume that was attached to a node, which can have no more
 // than so many.
-func (ch *changes) storageDeleted(obj any) {
+func (s *storageChanges) storageDeleted(obj any) {
 	switch object := obj.(type) {
 	case *resourcev1.ResourceClaim:
 		if object.Status.Allocation != nil {
-			ch.storageHelps()
+			s.storageHelps()
 		}
 	case *storagev1.CSINode:
-		ch.cache.books.Nodes.HideCSI(object.Name)
+		s.books.Nodes.HideCSI(object.Name)
 	case *storagev1.CSIDriver:
 		if object.Spec.StorageCapacity != nil && *object.Spec.StorageCapacity {
-			ch.storageHelps()
+			s.storageHelps()
 		}
 	case *storagev1.VolumeAttachment, *resourcev1.ResourceSlice, *resourcev1alpha3.DeviceTaintRule:
-		ch.storageHelps()
+		s.storageHelps()
 	}
 }
 
@@ -160,22 +180,9 @@ func more(before, after *resource.Quantity) bool {
 }
 
 // storageHelps asks for a cycle, and cuts the waits of gangs whose members with claims failed.
-func (ch *changes) storageHelps() {
-	for _, gang := range ch.cache.failedWithClaims() {
-		ch.cache.backoff.RetrySoon(gang) // it may be a step's own doing
+func (s *storageChanges) storageHelps() {
+	for _, gang := range s.reports.FailedWithClaims() {
+		s.backoff.RetrySoon(gang) // it may be a step's own doing
 	}
-	ch.cache.wake(WakeNow)
-}
-
-// failedWithClaims are the gangs of which members with claims failed in their last transaction.
-func (c *Cache) failedWithClaims() []api.JobID {
-	c.reportMu.Lock()
-	defer c.reportMu.Unlock()
-	var gangs []api.JobID
-	for gang, failure := range c.failures {
-		if failure.claims {
-			gangs = append(gangs, gang)
-		}
-	}
-	return gangs
+	s.wake(WakeNow)
 }

@@ -63,7 +63,7 @@ func taintRule(effect resourcev1alpha3.DeviceTaintEffect) *resourcev1alpha3.Devi
 func TestDevicesOfAClaimThatIsGone(t *testing.T) {
 	for claim, want := range map[*resourcev1.ResourceClaim][]Urgency{allocated(0): {WakeNow}, schedtest.DeviceClaim("c"): nil} {
 		inWorld(t, func(t *testing.T, w *world) {
-			w.changes.storageDeleted(claim)
+			w.changes.storage.storageDeleted(claim)
 			if diff := cmp.Diff(want, w.woken()); diff != "" {
 				t.Errorf("wake-ups (-want +got):\n%s", diff)
 			}
@@ -138,11 +138,11 @@ func TestStorageChangesThatWakeTheLoop(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				switch {
 				case tt.before == nil:
-					w.changes.storageAdded(tt.after)
+					w.changes.storage.storageAdded(tt.after)
 				case tt.after == nil:
-					w.changes.storageDeleted(tt.before)
+					w.changes.storage.storageDeleted(tt.before)
 				default:
-					w.changes.storageUpdated(tt.before, tt.after)
+					w.changes.storage.storageUpdated(tt.before, tt.after)
 				}
 				if diff := cmp.Diff(tt.want, w.woken()); diff != "" {
 					t.Errorf("wake-ups (-want +got):\n%s", diff)
@@ -196,7 +196,7 @@ func TestClaimsOfDevicesWakeForTheirPods(t *testing.T) {
 					w.gangOf(0, 1)
 					tt.arrange(w)
 					w.woken()
-					w.changes.storageUpdated(change.before, change.after)
+					w.changes.storage.storageUpdated(change.before, change.after)
 					want := []Urgency(nil)
 					if tt.waits && change.helps {
 						want = []Urgency{WakeNow}
@@ -237,7 +237,7 @@ func TestStorageEndsTheWaitOfGangsWithClaims(t *testing.T) {
 				w.failGang()
 				w.failGang() // its wait is longer than a first one
 				time.Sleep(tt.pause)
-				w.changes.storageAdded(tt.added)
+				w.changes.storage.storageAdded(tt.added)
 				if _, blocked := w.Blocked(gang); blocked != tt.blocked {
 					t.Errorf("the gang waits: %v, want %v", blocked, tt.blocked)
 				}
@@ -269,7 +269,7 @@ func TestStorageIsWatched(t *testing.T) {
 		}},
 		"drivers that go": {
 			asked: func(c *Cache) toolscache.SharedIndexInformer {
-				return c.InformerFactory().Storage().V1().CSIDrivers().Informer()
+				return c.handle.InformerFactory().Storage().V1().CSIDrivers().Informer()
 			},
 			there: &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: storagev1.CSIDriverSpec{StorageCapacity: new(true)}},
 			change: func(ctx context.Context, c *schedtest.Cluster) error {
@@ -284,7 +284,7 @@ func TestStorageIsWatched(t *testing.T) {
 		},
 		"capacities": {
 			asked: func(c *Cache) toolscache.SharedIndexInformer {
-				return c.InformerFactory().Storage().V1().CSIStorageCapacities().Informer()
+				return c.handle.InformerFactory().Storage().V1().CSIStorageCapacities().Informer()
 			},
 			change: func(ctx context.Context, c *schedtest.Cluster) error {
 				_, err := c.Kube.StorageV1().CSIStorageCapacities("ns").Create(ctx, capacityOf("1Gi"), metav1.CreateOptions{})
@@ -309,7 +309,7 @@ func TestStorageIsWatched(t *testing.T) {
 			}
 			if tt.asked != nil {
 				informer := tt.asked(c)
-				if err := c.StartInformers(informer); err != nil || !toolscache.WaitForCacheSync(t.Context().Done(), informer.HasSynced) {
+				if err := c.handle.StartInformers(informer); err != nil || !toolscache.WaitForCacheSync(t.Context().Done(), informer.HasSynced) {
 					t.Fatalf("the informer does not run: %v", err)
 				}
 			}

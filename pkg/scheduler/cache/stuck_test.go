@@ -125,7 +125,7 @@ func TestLongWaitInPreBindIsTold(t *testing.T) {
 		if diff := cmp.Diff([]string{"Bound on n", "Bound on n"}, w.booked("p0", "p1")); diff != "" {
 			t.Errorf("books (-want +got):\n%s", diff)
 		}
-		if left := len(w.delays.gangs) + len(w.delays.told); left > 0 {
+		if left := w.reports.Remembered(); left > 0 {
 			t.Errorf("%d delays are remembered at the end", left)
 		}
 	})

@@ -109,7 +109,7 @@ func TestSumsOfACounter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				c := &thingCounter{all: map[string]int64{"n": 8}, broken: map[string]int64{}, changed: map[string]bool{}}
-				w.CountResources(c)
+				w.handle.CountResources(c)
 				w.add(thingNode("100").Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Obj(), withThings(0, "3", "100").Node("n").Phase(v1.PodRunning).Obj())
 				if idle, _ := w.idleThings(); idle != 5 {
 					t.Errorf("idle is %d at first, want 5", idle)
@@ -126,7 +126,7 @@ func TestSumsOfACounter(t *testing.T) {
 // TestASumIsRightWhereAMemberIsReserved: upstream has taken the node's own word since the session saw it, by which there is nothing.
 func TestASumIsRightWhereAMemberIsReserved(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.CountResources(&thingCounter{all: map[string]int64{"n": 8}})
+		w.handle.CountResources(&thingCounter{all: map[string]int64{"n": 8}})
 		w.add(thingNode("0").Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Obj(), withThings(0, "3", "0").Obj())
 		decided := w.decided("p0", "n")
 		w.books.Nodes.Show(thingNode("0").Label("new", "").Obj())

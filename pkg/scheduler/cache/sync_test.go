@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -57,7 +58,7 @@ func TestTheStartWaitsForWhatPluginsLookUp(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- c.Start(ctx, ctx) }()
 			eventually(t, "pods are handed over", func() bool {
-				return len(c.NotSynced()) == 1 && c.changes.watches(c.sources.kube.Core().V1().Pods().Informer())
+				return len(c.NotSynced()) == 1 && watches(c, c.sources.kube.Core().V1().Pods().Informer())
 			})
 			select {
 			case err := <-done:
@@ -70,4 +71,11 @@ func TestTheStartWaitsForWhatPluginsLookUp(t *testing.T) {
 			}
 		})
 	}
+}
+
+// watches reports whether the informer has a handler.
+func watches(c *Cache, informer cache.SharedIndexInformer) bool {
+	c.handlers.mu.Lock()
+	defer c.handlers.mu.Unlock()
+	return c.handlers.watched[informer]
 }

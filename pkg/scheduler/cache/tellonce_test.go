@@ -24,7 +24,7 @@ func TestSessionsTellPodGroupsOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, w.Cache)
+		profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, w.handle)
 		if err != nil {
 			t.Fatal(err)
 		}

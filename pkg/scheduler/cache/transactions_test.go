@@ -187,7 +187,7 @@ func TestWholeTransactionsAreSubmitted(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				w.SubmitWhole()
+				w.ledger.SubmitWhole()
 				synctest.Wait()
 				if diff := cmp.Diff(tt.want, w.nodesOf("p0", "p1")); diff != "" {
 					t.Errorf("nodes after the action (-want +got):\n%s", diff)

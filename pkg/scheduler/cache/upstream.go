@@ -13,12 +13,15 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
 	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// The methods of upstream's cache interface that need no more than a line, and those that only upstream's other front ends call.
+// The methods of upstream's cache interface that need no more than a line, and those that only upstream's other front ends call. What
+// sessions call is in session.go.
 
 // forwardTimeout bounds BindPodGroup.
 const forwardTimeout = 15 * time.Second
@@ -42,16 +45,28 @@ func (c *Cache) WaitForCacheSync(stop <-chan struct{}) {
 }
 
 // Client returns the Kubernetes client that upstream's plugins use.
-func (c *Cache) Client() kubernetes.Interface { return c.kube }
+func (c *Cache) Client() kubernetes.Interface { return c.handle.kube }
+
+// VCClient returns the Volcano client sessions and plugins use: their updates of queues are left to the status writer.
+func (c *Cache) VCClient() vcclient.Interface { return c.handle.vc }
 
 // ClientConfig returns what the clients are made with.
-func (c *Cache) ClientConfig() *rest.Config { return c.rest }
+func (c *Cache) ClientConfig() *rest.Config { return c.handle.rest }
 
 // SharedInformerFactory returns the informers of Kubernetes' objects.
 func (c *Cache) SharedInformerFactory() informers.SharedInformerFactory { return c.sources.kube }
 
 // SharedDRAManager returns what plugins that allocate devices share; nil where the API server has no claims for devices.
 func (c *Cache) SharedDRAManager() k8sframework.SharedDRAManager { return c.sources.shared }
+
+// EventRecorder returns the recorder that drops an event that would only repeat the last one.
+func (c *Cache) EventRecorder() record.EventRecorder { return c.reports.Recorder() }
+
+// SetMetricsConf names the source that measures the load of nodes, from the next measurement on.
+func (c *Cache) SetMetricsConf(conf map[string]string) { c.load.use(conf) }
+
+// UpdateNodeShardStatus writes which nodes the shard has in use.
+func (c *Cache) UpdateNodeShardStatus(name string) error { return c.shards.write(name) }
 
 // UpdateSchedulerNumaInfo records the CPUs that a session has given away.
 func (c *Cache) UpdateSchedulerNumaInfo(taken map[string]api.ResNumaSets) error {
@@ -64,11 +79,11 @@ func (c *Cache) IsJobTerminated(id api.JobID) bool { return c.books.Jobs.IsTermi
 
 // UpdateQueueStatus leaves the queue's status to the status writer.
 func (c *Cache) UpdateQueueStatus(queue *api.QueueInfo) error {
-	return c.status.UpdateQueueStatus(queue)
+	return c.reports.Status().UpdateQueueStatus(queue)
 }
 
 // RecordJobStatusEvent reports the session's verdict on the job. Upstream's sessions do not call it.
-func (c *Cache) RecordJobStatusEvent(job *api.JobInfo, _ bool) { c.tellVerdict(job) }
+func (c *Cache) RecordJobStatusEvent(job *api.JobInfo, _ bool) { c.reports.Verdict(job) }
 
 // RegisterBinder does nothing: the sessions of this project put upstream's pre-binders into the chain of the transaction.
 func (c *Cache) RegisterBinder(string, any) {}
@@ -81,7 +96,7 @@ func (c *Cache) BindPodGroup(job *api.JobInfo, cluster string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), forwardTimeout)
 	defer cancel()
 	for _, task := range job.Tasks {
-		_, err := c.kube.CoreV1().Pods(task.Namespace).Patch(ctx, task.Name, types.MergePatchType, forwardPatch(task.Pod.UID, cluster), metav1.PatchOptions{})
+		_, err := c.handle.kube.CoreV1().Pods(task.Namespace).Patch(ctx, task.Name, types.MergePatchType, forwardPatch(task.Pod.UID, cluster), metav1.PatchOptions{})
 		if err != nil {
 			return fmt.Errorf("forwarding pod %s/%s to cluster %s: %w", task.Namespace, task.Name, cluster, err)
 		}

@@ -63,20 +63,18 @@ func TestStateOf(t *testing.T) {
 // known are the gangs of a cache.
 type known map[api.JobID]*api.JobInfo
 
-func (k known) GangIDs() (ids []api.JobID) {
+func (k known) IDs() (ids []api.JobID) {
 	for id := range k {
 		ids = append(ids, id)
 	}
 	return ids
 }
 
-func (k known) SeeGangs(ids []api.JobID, see func(*api.JobInfo)) {
+func (k known) View(ids []api.JobID, see func(*api.JobInfo)) {
 	for _, id := range ids {
 		see(k[id])
 	}
 }
-
-func (known) GroupsInFlight() int { return 3 }
 
 func viewOf(jobs ...*api.JobInfo) *View {
 	all := known{}
@@ -84,7 +82,7 @@ func viewOf(jobs ...*api.JobInfo) *View {
 		all[job.UID] = job
 	}
 	waits := map[api.JobID]framework.Wait{"ns/c": {Reason: framework.GangTimedOut}}
-	return New(all, func() map[api.JobID]framework.Wait { return waits }, func() (gangs.Settings, bool) { return gangs.Settings{}, false })
+	return New(all, func() int { return 3 }, func() map[api.JobID]framework.Wait { return waits }, func() (gangs.Settings, bool) { return gangs.Settings{}, false })
 }
 
 func TestListShowsPages(t *testing.T) {

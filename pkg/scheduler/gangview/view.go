@@ -16,16 +16,17 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
 )
 
-// Gangs are those of the scheduler's cache. SeeGangs calls see with the cache locked.
+// Gangs are those of the scheduler's books. View calls see with the books locked.
 type Gangs interface {
-	GangIDs() []api.JobID
-	SeeGangs(ids []api.JobID, see func(*api.JobInfo))
-	GroupsInFlight() int
+	IDs() []api.JobID
+	View(ids []api.JobID, see func(*api.JobInfo))
 }
 
 // View shows gangs. It is safe for concurrent use.
 type View struct {
 	gangs Gangs
+	// groupsInFlight returns how many transactions of several gangs have not ended.
+	groupsInFlight func() int
 	// waits say why gangs wait by the last session.
 	waits func() map[api.JobID]framework.Wait
 	// defaults are the settings of a gang that says nothing; false when settings are not read.
@@ -34,18 +35,18 @@ type View struct {
 
 // New returns a view of these gangs. waits is what the last session found; defaults are the settings of a gang that says nothing, or
 // false when nobody reads settings.
-func New(gangs Gangs, waits func() map[api.JobID]framework.Wait, defaults func() (gangs.Settings, bool)) *View {
-	return &View{gangs: gangs, waits: waits, defaults: defaults}
+func New(gangs Gangs, groupsInFlight func() int, waits func() map[api.JobID]framework.Wait, defaults func() (gangs.Settings, bool)) *View {
+	return &View{gangs: gangs, groupsInFlight: groupsInFlight, waits: waits, defaults: defaults}
 }
 
 // Count counts the gangs by state.
 func (v *View) Count() metrics.GangCounts {
-	counts := metrics.GangCounts{ByState: map[string]int{}, GroupsInFlight: v.gangs.GroupsInFlight()}
+	counts := metrics.GangCounts{ByState: map[string]int{}, GroupsInFlight: v.groupsInFlight()}
 	for _, state := range States {
 		counts.ByState[string(state)] = 0
 	}
 	waits := v.waits()
-	v.gangs.SeeGangs(v.gangs.GangIDs(), func(job *api.JobInfo) {
+	v.gangs.View(v.gangs.IDs(), func(job *api.JobInfo) {
 		counts.ByState[string(stateOf(job, isSentBack(waits[job.UID])))]++
 	})
 	return counts
@@ -69,7 +70,7 @@ type Page struct {
 
 // List shows gangs.
 func (v *View) List(q Query) Page {
-	ids := slices.DeleteFunc(v.gangs.GangIDs(), func(id api.JobID) bool {
+	ids := slices.DeleteFunc(v.gangs.IDs(), func(id api.JobID) bool {
 		namespace, name, _ := strings.Cut(string(id), "/")
 		return q.Namespace != "" && namespace != q.Namespace || q.Name != "" && name != q.Name || string(id) <= q.After
 	})
@@ -78,7 +79,7 @@ func (v *View) List(q Query) Page {
 	page := Page{Gangs: make([]Gang, 0, len(shown)), LeftOut: len(ids) - len(shown)}
 	waits := v.waits()
 	annotations := make([]map[string]string, 0, len(shown))
-	v.gangs.SeeGangs(shown, func(job *api.JobInfo) {
+	v.gangs.View(shown, func(job *api.JobInfo) {
 		wait := waits[job.UID]
 		gang, said := see(job)
 		gang.State, gang.Waits = stateOf(job, isSentBack(wait)), verdict(wait)

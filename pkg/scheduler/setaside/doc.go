@@ -7,5 +7,5 @@
 //   - Objects of which there is too much (toolarge.go), and gangs that name kinds of resources which nobody has (kinds.go), are left out.
 //   - Objects with which cycles panic are searched for, left out, and tried again (hunt.go, held.go, mark.go).
 //
-// Aside (setaside.go) is what of all this the cache holds on to. It changes a snapshot before a session sees it; telling is the cache's.
+// Aside (setaside.go) is what of all this the cache holds on to. It changes a snapshot before a session sees it; package report reports it.
 package setaside

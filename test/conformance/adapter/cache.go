@@ -146,7 +146,7 @@ func (s *server) fill(upstream *vccache.SchedulerCache) {
 // watch puts the objects where the informers of our cache, whose API server has none, would have them.
 func (s *server) watch(upstream *vccache.SchedulerCache, c *cache.Cache) error {
 	var errs []error
-	core := c.InformerFactory().Core().V1()
+	core := c.Handle().InformerFactory().Core().V1()
 	for _, pod := range s.pods {
 		errs = append(errs, core.Pods().Informer().GetIndexer().Add(pod))
 	}
@@ -156,10 +156,10 @@ func (s *server) watch(upstream *vccache.SchedulerCache, c *cache.Cache) error {
 		}
 	}
 	for _, group := range s.groups {
-		errs = append(errs, c.VolcanoInformerFactory().Scheduling().V1beta1().PodGroups().Informer().GetIndexer().Add(group))
+		errs = append(errs, c.Handle().VolcanoInformerFactory().Scheduling().V1beta1().PodGroups().Informer().GetIndexer().Add(group))
 	}
 	for _, hyperNode := range hyperNodes(upstream.HyperNodesInfo) {
-		errs = append(errs, c.VolcanoInformerFactory().Topology().V1alpha1().HyperNodes().Informer().GetIndexer().Add(hyperNode))
+		errs = append(errs, c.Handle().VolcanoInformerFactory().Topology().V1alpha1().HyperNodes().Informer().GetIndexer().Add(hyperNode))
 	}
 	return errors.Join(errs...)
 }

@@ -81,7 +81,7 @@ func OpenSession(upstream *vccache.SchedulerCache, tiers []conf.Tier, configurat
 	registry.RegisterAction(allocate.New())
 	action, _ := vcframework.GetAction("allocate")
 	tiers = append([]conf.Tier{evictions.Tier(), transaction.Tier(0)}, tiers...)
-	profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, c)
+	profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, c.Handle())
 	if err != nil {
 		panic(err)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache
+package ledger
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
 
 	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
@@ -16,14 +18,22 @@ import (
 // noDevices is the value of the annotation device-allocated of a pod without devices.
 const noDevices = "{}"
 
+// binder writes Bindings to the API server.
+type binder struct {
+	kube kubernetes.Interface
+	pods corelisters.PodLister
+}
+
+var _ binding.Binder = (*binder)(nil)
+
 // Bind writes the member's Binding. The pod's UID is a precondition, so that a pod of the same name that came
 // after it is not bound; staged annotations are merged into the pod in the same write.
-func (c *Cache) Bind(ctx context.Context, m *binding.Member) error {
+func (b *binder) Bind(ctx context.Context, m *binding.Member) error {
 	pod, annotations := m.Task.Pod, m.StagedAnnotations()
-	if _, decided := annotations[schedulingv1alpha1.DeviceAllocatedAnnotation]; !decided && c.claimsDevices(pod) {
+	if _, decided := annotations[schedulingv1alpha1.DeviceAllocatedAnnotation]; !decided && b.claimsDevices(pod) {
 		annotations[schedulingv1alpha1.DeviceAllocatedAnnotation] = noDevices
 	}
-	return c.kube.CoreV1().Pods(pod.Namespace).Bind(ctx, &v1.Binding{
+	return b.kube.CoreV1().Pods(pod.Namespace).Bind(ctx, &v1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: annotations},
 		Target:     v1.ObjectReference{Kind: "Node", Name: m.Node},
 	}, metav1.CreateOptions{})
@@ -31,11 +41,11 @@ func (c *Cache) Bind(ctx context.Context, m *binding.Member) error {
 
 // claimsDevices reports whether the waiting pod has the annotation from which node agents read which devices a pod may use, then or now. Its owner wrote it: no plugin
 // decided on devices for the pod, or the conf names none that does. The admission policy refuses to add it after the creation of the pod.
-func (c *Cache) claimsDevices(pod *v1.Pod) bool {
+func (b *binder) claimsDevices(pod *v1.Pod) bool {
 	if _, claims := pod.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation]; claims {
 		return true
 	}
-	live, err := c.sources.kube.Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
+	live, err := b.pods.Pods(pod.Namespace).Get(pod.Name)
 	if err != nil {
 		return false
 	}
@@ -44,9 +54,9 @@ func (c *Cache) claimsDevices(pod *v1.Pod) bool {
 }
 
 // GetBinding reads the member's pod from the API server.
-func (c *Cache) GetBinding(ctx context.Context, m *binding.Member) (binding.PodBinding, error) {
+func (b *binder) GetBinding(ctx context.Context, m *binding.Member) (binding.PodBinding, error) {
 	pod := m.Task.Pod
-	live, err := c.kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	live, err := b.kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return binding.PodBinding{Gone: true}, nil
 	}

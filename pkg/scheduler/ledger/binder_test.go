@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache
+package ledger
 
 import (
 	"testing"
@@ -16,9 +16,10 @@ import (
 // TestABindingIsForOnePod: a pod that came after the member's, with its name, is not bound in its place.
 func TestABindingIsForOnePod(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(1, 1)
 		m := w.reserved()
 		w.cluster.Put(pod(0).UID("new").Obj())
-		if err := w.Bind(t.Context(), m); err == nil {
+		if err := w.binder().Bind(t.Context(), m); err == nil {
 			t.Error("the Binding was taken")
 		}
 		if got := w.cluster.Pod("p0").Spec.NodeName; got != "" {
@@ -42,6 +43,7 @@ func TestAForgedAnnotationOfDevicesIsReplaced(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(1, 1)
 				m := w.reserved()
 				if tt.before != "" {
 					metav1.SetMetaDataAnnotation(&m.Task.Pod.ObjectMeta, key, tt.before)
@@ -53,7 +55,7 @@ func TestAForgedAnnotationOfDevicesIsReplaced(t *testing.T) {
 				if tt.after != "" {
 					w.add(pod(0).Annotation(key, tt.after).Obj())
 				}
-				if err := w.Bind(t.Context(), m); err != nil {
+				if err := w.binder().Bind(t.Context(), m); err != nil {
 					t.Fatal(err)
 				}
 				if got := w.cluster.Pod("p0").Annotations[key]; got != tt.want {
@@ -79,10 +81,11 @@ func TestGetBinding(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(1, 1)
 				m := w.reserved()
 				w.add(schedtest.MakeNode().Name("m").Obj())
 				tt.happens(w)
-				got, err := w.GetBinding(t.Context(), m)
+				got, err := w.binder().GetBinding(t.Context(), m)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -93,3 +96,5 @@ func TestGetBinding(t *testing.T) {
 		})
 	}
 }
+
+func (w *world) binder() *binder { return &binder{w.cluster.Kube, w.watched.pods} }

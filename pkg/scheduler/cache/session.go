@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	fwk "k8s.io/kube-scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vccache "volcano.sh/volcano/pkg/scheduler/cache"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/setaside"
+)
+
+// What sessions call, in the order in which they do.
+
+// OnSessionOpen keeps the status of the shard unchanged while the session runs.
+func (c *Cache) OnSessionOpen() { c.shards.sessionOpens() }
+
+// Snapshot returns what the books hold, with the changes that sessions need. All of it is the caller's own.
+func (c *Cache) Snapshot() *api.ClusterInfo {
+	c.ledger.SessionOpens()
+	return c.snapshots.full()
+}
+
+// SessionSnapshot is Snapshot for the session that opens now, and what Kubernetes' plugins see of its nodes. Both are
+// the session's until the next call. It reports what the session does not see.
+func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
+	c.ledger.SessionOpens()
+	given, nodeMap, seen := c.snapshots.session()
+	for _, fault := range c.hyperNodes.invalid() {
+		c.reports.InvalidHyperNode(fault.hyperNode, fault.message)
+	}
+	c.reports.Unseen(seen, c.quarantine.aside.Gangs())
+	logger().V(3).Info("Snapshot for a session", "jobs", len(given.Jobs), "queues", len(given.Queues), "nodes", len(given.Nodes))
+	return given, nodeMap
+}
+
+// AddBindTask adds the task to its gang's transaction without any pre-bind step. Sessions of ours use
+// AddToTransaction, which gives the steps.
+func (c *Cache) AddBindTask(bindCtx *vccache.BindContext) error {
+	return c.AddToTransaction(bindCtx, nil, nil, nil)
+}
+
+// AddToTransaction reserves the task's resources on its node and adds it to the open transaction of its gang, or of its gang's
+// unit.
+func (c *Cache) AddToTransaction(bindCtx *vccache.BindContext, unit *binding.Unit, decided map[string]string, steps []binding.Step) error {
+	return c.ledger.Add(bindCtx.TaskInfo, unit, decided, steps)
+}
+
+// Evict books the task as leaving and has its pod deleted, unless sessions see only part of the jobs.
+func (c *Cache) Evict(task *api.TaskInfo, reason string) error {
+	if c.quarantine.Searching() {
+		return errSearching
+	}
+	return c.evictor.Evict(task, reason)
+}
+
+// ReleaseIncomplete gives up the open transactions that are below their gang's minimum, and returns their tasks.
+func (c *Cache) ReleaseIncomplete() map[api.JobID][]api.TaskID { return c.ledger.ReleaseIncomplete() }
+
+// SealTransactions hands every open transaction to the engine. It is idempotent.
+func (c *Cache) SealTransactions() { c.ledger.Seal() }
+
+// UpdateJobStatus takes a session's verdict on a gang, to be corrected, written and reported.
+func (c *Cache) UpdateJobStatus(job *api.JobInfo, _, updateAnnotations, updateJobInfo bool) (*api.JobInfo, error) {
+	if isOrphan(job) {
+		return job, nil
+	}
+	if updateAnnotations {
+		c.books.Jobs.NoteHyperNode(job)
+	}
+	if updateJobInfo {
+		c.books.Jobs.NoteHyperNodes(job)
+	}
+	standing := report.Standing{InFlight: c.ledger.InFlight(job.UID), NoHyperNodes: c.hyperNodes.none()}
+	if reason, message, aside := c.quarantine.aside.Why(job.UID); aside {
+		standing.Aside = setaside.Verdict{Reason: reason, Message: message}
+	}
+	_, standing.Blocked = c.Blocked(job.UID)
+	c.reports.SessionDone(job, standing)
+	return job, nil
+}
+
+// OnSessionClose writes the status of the shard if it changed during the session. Upstream calls it twice.
+func (c *Cache) OnSessionClose() { c.shards.sessionCloses() }

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/klog/v2"
+	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
+	vclisters "volcano.sh/apis/pkg/client/listers/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
+)
+
+// How long a gang whose transaction failed waits before it is tried again: the wait doubles from the first to the
+// last value, with jitter.
+const (
+	FirstRetry  = time.Second
+	lastRetry   = 60 * time.Second
+	retryJitter = 0.2
+)
+
+// Config is what a Ledger works with.
+type Config struct {
+	Kube    kubernetes.Interface
+	Volcano vcclient.Interface
+	Books   *books.Books
+	Reports *report.Reporter
+	// Pods, Nodes and PodGroups are what the watch shows, and PodGroupsAt is the version up to which PodGroups are watched.
+	Pods        corelisters.PodLister
+	Nodes       corelisters.NodeLister
+	PodGroups   vclisters.PodGroupLister
+	PodGroupsAt func() string
+	// Observer observes transactions, for metrics.
+	Observer binding.Observer
+	// WakeNow asks for a session because a task may be placed now, WakeSoon for one within a moment.
+	WakeNow, WakeSoon func()
+}
+
+// Ledger holds the open transactions of the running session, and records the outcome of transactions in the books.
+type Ledger struct {
+	books   *books.Books
+	reports *report.Reporter
+	watched watched
+	engine  *binding.Engine
+	backoff *binding.Backoff
+
+	wakeNow, wakeSoon func()
+
+	open openTransactions
+	// handover is held while a transaction is handed to the engine and while members are cancelled.
+	handover sync.Mutex
+	// serverBack is when the API server came back from its last outage, in nanoseconds since 1970.
+	serverBack atomic.Int64
+}
+
+var _ binding.Ledger = (*Ledger)(nil)
+
+// New returns a ledger without transactions.
+func New(config Config) *Ledger {
+	l := &Ledger{
+		books: config.Books, reports: config.Reports, wakeNow: config.WakeNow, wakeSoon: config.WakeSoon,
+		watched: watched{config.Pods, config.Nodes, config.PodGroups, config.PodGroupsAt},
+		backoff: binding.NewBackoff(FirstRetry, lastRetry, retryJitter, config.WakeNow),
+		open:    newOpenTransactions(),
+	}
+	l.engine = binding.New(
+		&quorum{config.Books, config.Volcano}, &binder{config.Kube, config.Pods}, l, config.Reports.Observe(config.Observer))
+	return l
+}
+
+// Backoff returns the waits of gangs whose transactions failed.
+func (l *Ledger) Backoff() *binding.Backoff { return l.backoff }
+
+// InFlight reports whether the gang has a transaction in flight whose members may be bound.
+func (l *Ledger) InFlight(gang api.JobID) bool {
+	return !l.open.isIncomplete(gang) && l.engine.InFlight(gang)
+}
+
+// Failing reports whether the gang has a transaction that has not ended and whose members failed, unless it was given up as incomplete.
+func (l *Ledger) Failing(gang api.JobID) bool {
+	return l.engine.Failing(gang) && !l.open.isIncomplete(gang)
+}
+
+// GroupsInFlight returns how many transactions of several gangs have not ended.
+func (l *Ledger) GroupsInFlight() int { return l.engine.GroupsInFlight() }
+
+// Drain lets the transactions in flight end: new ones are refused, and when the context ends those whose members
+// are not being bound yet are rolled back. An error names what could not be ended.
+func (l *Ledger) Drain(ctx context.Context) error {
+	err := l.engine.Drain(ctx)
+	l.backoff.Stop()
+	return err
+}
+
+// Abort stops at once, without another write: the lease is lost and the next leader recovers.
+func (l *Ledger) Abort() {
+	l.engine.Abort()
+	l.backoff.Stop()
+}
+
+// ServerBack retries at once what failed while the API server was away: transactions in flight go on and every gang's wait ends, also that of a
+// gang whose transaction is in flight and fails. It does not block.
+func (l *Ledger) ServerBack() {
+	l.serverBack.Store(time.Now().UnixNano()) // first: a transaction that ends from here on sees it, the wait of an earlier one ends
+	l.backoff.RetryAll()
+	l.engine.RetryNow()
+}
+
+// triedInOutage reports whether the API server came back while the transaction, which has ended, was in flight. The cause
+// of its failure may be over, so its gang waits no longer than gangs that were waiting when the API server came back.
+func (l *Ledger) triedInOutage(r binding.Result) bool {
+	return time.Now().Add(-r.Took).UnixNano() < l.serverBack.Load()
+}
+
+// Bound records that a member is bound. The watch may have shown it before, or may show it later.
+func (l *Ledger) Bound(m *binding.Member) {
+	pod := m.Task.Pod
+	l.books.Pods.Bind(api.PodKey(pod), m)
+	vcmetrics.UpdateTaskScheduleDuration(time.Since(pod.CreationTimestamp.Time))
+	l.reports.Bound(pod, m.Node)
+}
+
+// Released frees what a member held: it was not bound, and all it prepared is undone.
+func (l *Ledger) Released(m *binding.Member, cause error) {
+	l.books.Pods.Release(api.PodKey(m.Task.Pod), m)
+	klog.V(3).InfoS("Member released", "pod", klog.KObj(m.Task.Pod), "node", m.Node, "cause", cause)
+	if err := runBindErrHandler(m.Task); err != nil {
+		logger().Error(err, "Custom bind error handler failed", "pod", klog.KObj(m.Task.Pod))
+	}
+}
+
+// runBindErrHandler runs the handler that a plugin left on the task, if any. A panic in it is its error.
+func runBindErrHandler(task *api.TaskInfo) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	if task.CustomBindErrHandler == nil {
+		return nil
+	}
+	return task.CustomBindErrHandler()
+}
+
+// Ended draws the consequences of a transaction for its gangs: they fail together, and wait it out together.
+func (l *Ledger) Ended(r binding.Result) {
+	if wasIncomplete(r) {
+		return
+	}
+	failed := failuresThatCount(r)
+	wake := l.wakeSoon
+	for _, gang := range r.Gangs {
+		if len(failed) == 0 || !l.exists(gang) {
+			l.backoff.Forget(gang)
+			l.reports.ForgetFailure(gang)
+			continue
+		}
+		l.gangFailed(gang, r, failed)
+		wake = l.wakeNow
+	}
+	wake()
+}
+
+// gangFailed makes the gang wait out the failures of its transaction, and reports them.
+func (l *Ledger) gangFailed(gang api.JobID, r binding.Result, failed []binding.Failure) {
+	failure := l.reports.Failed(gang, r, failed)
+	nodes, inOutage := failure.Nodes, l.triedInOutage(r)
+	if inOutage {
+		nodes = nil // it says nothing of them
+	}
+	until := l.backoff.Failed(gang, failure.Reason+": "+failure.Message, nodes...)
+	if inOutage {
+		l.backoff.RetryNow(gang)
+		until = time.Now()
+	}
+	if !l.exists(gang) { // its PodGroup was deleted meanwhile, and no other event comes for it
+		l.backoff.Forget(gang)
+		l.reports.ForgetFailure(gang)
+	}
+	logger().Info("Gang was not bound as a whole", "gang", gang, "bound", len(r.Bound), "released", len(r.Failed),
+		"retryAt", until.Format(time.RFC3339), "reason", failure.Message)
+	l.reports.Publish(failure)
+}
+
+// failuresThatCount returns the failures after which a gang waits. A shutdown does not count, nor does the end of its PodGroup, or of the pods
+// of all its members, and neither does a member whose pod was deleted when the gang was bound without it.
+func failuresThatCount(r binding.Result) []binding.Failure {
+	var failed []binding.Failure
+	allGone := true
+	for _, f := range r.Failed {
+		if errors.Is(f.Err, binding.ErrDraining) || errors.Is(f.Err, binding.ErrAborted) || errors.Is(f.Err, errGangGone) {
+			return nil
+		}
+		if gone := f.PodGone(); gone && r.QuorumErr == nil {
+			continue
+		} else if !gone {
+			allGone = false
+		}
+		failed = append(failed, f)
+	}
+	if allGone {
+		return nil
+	}
+	return failed
+}
+
+// exists reports whether the gang's PodGroup exists; a gang whose PodGroup was deleted has nothing to wait for.
+func (l *Ledger) exists(gang api.JobID) bool {
+	l.books.Lock()
+	job := l.books.Jobs.Get(gang)
+	there := job != nil && job.PodGroup != nil
+	version := ""
+	if there {
+		version = job.PodGroup.ResourceVersion
+	}
+	l.books.Unlock()
+	return there && !l.watched.isDeleted(gang, version)
+}
+
+// CancelPod fails the member of a pod of the gang that is gone.
+func (l *Ledger) CancelPod(gang api.JobID, pod *v1.Pod) {
+	if held, is := l.books.Pods.HeldGang(pod); is {
+		gang = held // the pod may name another PodGroup by now
+	}
+	l.handover.Lock()
+	defer l.handover.Unlock()
+	l.engine.Cancel(gang, api.TaskID(pod.UID), binding.ErrPodGone)
+}
+
+// CancelGang fails the members of a gang whose PodGroup was deleted.
+func (l *Ledger) CancelGang(gang api.JobID) {
+	l.handover.Lock()
+	defer l.handover.Unlock()
+	l.engine.CancelGang(gang, deletedPodGroup(gang))
+}
+
+// CancelNode fails the members that were to go to a node that was deleted.
+func (l *Ledger) CancelNode(node string) {
+	l.handover.Lock()
+	defer l.handover.Unlock()
+	l.engine.CancelNode(node, deletedNode(node))
+}
+
+func logger() klog.Logger { return klog.Background().WithName("ledger") }

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+var podGroupResource = schema.GroupResource{Group: "scheduling.volcano.sh", Resource: "podgroups"}
+
+func TestQuorum(t *testing.T) {
+	answer := func(err error) clienttesting.ReactionFunc {
+		return func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err }
+	}
+	tests := map[string]struct {
+		pods int
+		// group is the PodGroup in the cache, live the one the API server has; the cache's when nil.
+		group, live *schedtest.PodGroupBuilder
+		get         clienttesting.ReactionFunc
+		before      func(w *world)
+		// want is what the error says; none is expected when it is empty.
+		want  string
+		reads int
+	}{
+		"enough by the live minimum": {pods: 2, reads: 1},
+		"the PodGroup of a pod that stands alone is not read": {
+			pods: 1, group: schedtest.MakePodGroup().OwnedByPod("p0"), get: answer(errBroken),
+		},
+		"the PodGroup of another pod that is gone is read": {
+			pods: 1, group: schedtest.MakePodGroup().OwnedByPod("former"), get: answer(errBroken), want: "reading PodGroup ns/g", reads: 1,
+		},
+		"a pod's own PodGroup that was made larger is read": {
+			pods: 1, group: schedtest.MakePodGroup().MinMember(2).OwnedByPod("p0"), want: "minMember is 2 and only 1 would be bound", reads: 1,
+		},
+		"of a gang that was made larger the cache knows one pod": {
+			pods: 1, group: schedtest.MakePodGroup().MinMember(1), live: schedtest.MakePodGroup().MinMember(8),
+			want: "minMember is 8 and only 1 would be bound", reads: 1,
+		},
+		"a role's minimum was raised": {
+			pods: 2, group: schedtest.MakePodGroup().MinMember(1), live: schedtest.MakePodGroup().MinMember(1).MinTaskMember("worker", 1),
+			want: `minTaskMember of "worker" is 1 and only 0 would be bound`, reads: 1,
+		},
+		"more sub-groups are needed than before": {
+			pods: 2, group: schedtest.MakePodGroup().SubGroups("racks", "rack", 1, 1), live: schedtest.MakePodGroup().SubGroups("racks", "rack", 2, 1),
+			want: `sub-group policy "ns/g/racks" wants 2 whole sub-groups and only 1 would be bound`, reads: 1,
+		},
+		"sub-groups are larger than before": {
+			pods: 2, group: schedtest.MakePodGroup().SubGroups("racks", "rack", 1, 1), live: schedtest.MakePodGroup().SubGroups("racks", "rack", 1, 2),
+			want: `sub-group policy "ns/g/racks" wants 1 whole sub-groups and only 0 would be bound`, reads: 1,
+		},
+		"fewer sub-groups are needed than before": {
+			pods: 2, group: schedtest.MakePodGroup().SubGroups("racks", "rack", 2, 1), live: schedtest.MakePodGroup().SubGroups("racks", "rack", 1, 1), reads: 1,
+		},
+		"a role without the right to read falls back": {pods: 2, get: answer(apierrors.NewForbidden(podGroupResource, "g", errBroken)), reads: 1},
+		"a PodGroup that is not there":                {pods: 2, get: answer(apierrors.NewNotFound(podGroupResource, "g")), want: "PodGroup ns/g is gone", reads: 1},
+		"a PodGroup gone from the cache": {pods: 2, before: func(w *world) {
+			w.books.Jobs.HideGroup(gang)
+		}, want: "PodGroup ns/g is gone", reads: 1},
+		"an error that may pass is handed on": {pods: 2, get: answer(apierrors.NewTimeoutError("slow", 1)), want: "reading PodGroup ns/g", reads: 1},
+		"a gang that is short by what is known does not wait for an answer": {
+			pods: 1, group: schedtest.MakePodGroup().MinMember(2), get: answer(apierrors.NewTimeoutError("slow", 1)),
+			want: "minMember is 2 and only 1 would be bound", reads: 1,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(0, 1)
+				if tt.group != nil {
+					w.add(tt.group.Name("g").Obj())
+				}
+				for i := range tt.pods {
+					w.add(pod(i).Label("rack", fmt.Sprint(i)).Obj())
+				}
+				if tt.live != nil {
+					w.cluster.Put(tt.live.Name("g").Obj()) // the watch is late
+				}
+				m := w.reserved()
+				if tt.get != nil {
+					w.cluster.Volcano.PrependReactor("get", "podgroups", tt.get)
+				}
+				if tt.before != nil {
+					tt.before(w)
+				}
+				w.cluster.Volcano.ClearActions()
+				err := (&quorum{w.books, w.cluster.Volcano}).Quorum(t.Context(), &binding.Transaction{Gang: gang}, []*binding.Member{m})
+				switch {
+				case tt.want == "" && err != nil:
+					t.Errorf("unexpected error: %v", err)
+				case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
+					t.Errorf("error is %v, want one that says %q", err, tt.want)
+				}
+				if got := len(w.cluster.Volcano.Actions()); got != tt.reads {
+					t.Errorf("%d calls were made, want %d", got, tt.reads)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
+)
+
+// errIncomplete is why members are released whose gang no action of the session has completed. It is no failure of the
+// gang's: the session reports what stops the rest.
+var errIncomplete = errors.New("the rest of the gang's minimum is not placed")
+
+// Add reserves the task's resources on its node and adds it, with the annotations that the session decided, to the open transaction of its
+// gang, or of its gang's unit. A unit has one transaction a session; it is sealed as soon as the session goes on to another one and the
+// members so far are enough, or else when the session's actions are done.
+func (l *Ledger) Add(task *api.TaskInfo, unit *binding.Unit, decided map[string]string, steps []binding.Step) error {
+	member, err := l.Reserve(task, decided, steps)
+	if err != nil {
+		return fmt.Errorf("reserving pod %s on node %s: %w", klog.KObj(task.Pod), task.NodeName, err)
+	}
+	if former := l.open.add(member, unit); former != nil {
+		l.submitIfEnough(former)
+	}
+	return nil
+}
+
+// Reserve reserves the task's resources in the books and makes the member. An error leaves the task Pending.
+func (l *Ledger) Reserve(wanted *api.TaskInfo, decided map[string]string, steps []binding.Step) (*binding.Member, error) {
+	var member *binding.Member
+	err := l.books.Pods.Reserve(wanted, wanted.NodeName, func(own *api.TaskInfo) (books.Reservation, error) {
+		member = binding.NewMember(own, wanted.NodeName, steps)
+		stageDecisions(member, wanted, decided)
+		if err := member.Task.SetPodResourceDecision(); err != nil {
+			return books.Reservation{}, err
+		}
+		reservation := books.Reservation{Owner: member, NUMA: wanted.NumaInfo.Clone()}
+		if len(decided) > 0 {
+			reservation.Decided = member.StagedAnnotations()
+		}
+		return reservation, nil
+	})
+	return member, err
+}
+
+// stageDecisions carries over to the member what the session decided for its own copy of the task.
+func stageDecisions(member *binding.Member, wanted *api.TaskInfo, decided map[string]string) {
+	task := member.Task
+	task.NodeName = member.Node
+	task.Pod.Spec.NodeName = member.Node
+	task.NumaInfo = wanted.NumaInfo.Clone()
+	task.CustomBindErrHandler = wanted.CustomBindErrHandler
+	for key, value := range decided {
+		member.Stage(key, value)
+	}
+}
+
+// SessionOpens is called when a session gets its snapshot.
+func (l *Ledger) SessionOpens() { l.open.forgetIncomplete() }
+
+// submitIfEnough submits the transaction when its members are enough for the gangs' minima. Otherwise it stays
+// open: a later action of the session, such as backfill, may add the members it lacks.
+func (l *Ledger) submitIfEnough(tx *binding.Transaction) {
+	if there, short := l.shortOf(tx); there && short == nil {
+		l.submit(tx, nil)
+		return
+	}
+	l.open.putBack(tx)
+}
+
+// SubmitWhole hands the open transactions with enough members to the engine: the next action of the session may take minutes. A transaction to
+// which members of a later transaction would not count stays open.
+func (l *Ledger) SubmitWhole() {
+	for _, tx := range l.open.takeWhole() {
+		l.submitIfEnough(tx)
+	}
+}
+
+// Seal hands every open transaction to the engine, in the order in which the session came to their gangs:
+// the engine serves the first one first.
+func (l *Ledger) Seal() {
+	for _, tx := range l.open.takeAll() {
+		l.submit(tx, nil)
+	}
+}
+
+// ReleaseIncomplete gives up the open transactions that are below their gang's minimum, and returns their tasks: upstream counts members without
+// requests as placed before backfill has placed them. No step of theirs begins, and the gang does not wait. A transaction whose
+// gang has another one in flight may be complete once that has ended.
+func (l *Ledger) ReleaseIncomplete() map[api.JobID][]api.TaskID {
+	var taken []*binding.Transaction
+	for _, tx := range l.open.list() {
+		if there, short := l.shortOf(tx); there && short != nil && !slices.ContainsFunc(tx.Gangs(), l.engine.InFlight) {
+			taken = append(taken, tx)
+		}
+	}
+	l.open.take(taken)
+	released := map[api.JobID][]api.TaskID{}
+	for _, tx := range taken {
+		for _, m := range tx.Members {
+			released[m.Task.Job] = append(released[m.Task.Job], m.Task.UID)
+		}
+		l.open.markIncomplete(tx)
+		l.submit(tx, errIncomplete)
+	}
+	return released
+}
+
+// wasIncomplete reports whether the transaction that has ended was given up.
+func wasIncomplete(r binding.Result) bool {
+	return slices.ContainsFunc(r.Failed, func(f binding.Failure) bool { return errors.Is(f.Err, errIncomplete) })
+}
+
+// shortOf returns what the gangs lack with the transaction's members, if their PodGroups exist.
+func (l *Ledger) shortOf(tx *binding.Transaction) (there bool, short error) {
+	l.books.Lock()
+	defer l.books.Unlock()
+	for _, gang := range tx.Gangs() {
+		job := l.books.Jobs.Get(gang)
+		if job == nil || job.PodGroup == nil {
+			return false, nil
+		}
+		if short == nil {
+			short = tx.ShortOf(job, &job.PodGroup.Spec, tx.Members)
+		}
+	}
+	return true, short
+}
+
+// submit hands the transaction to the engine; with a cause for its members to be released.
+func (l *Ledger) submit(tx *binding.Transaction, givenUp error) {
+	err := l.handOver(tx, l.recordMinima(tx), givenUp)
+	if err == nil {
+		return
+	}
+	logger().Info("Transaction refused, its members are released", "gang", tx.Gang, "members", len(tx.Members), "reason", err.Error())
+	for _, m := range tx.Members {
+		l.giveBack(m, err)
+	}
+}
+
+// giveBack releases a member that the engine has not taken over.
+func (l *Ledger) giveBack(m *binding.Member, cause error) {
+	if err := l.engine.Undo(m); err != nil {
+		logger().Error(err, "A member that is in no transaction is not released")
+		return
+	}
+	l.Released(m, cause)
+}
+
+// recordMinima stages, for each member, the minimum it is to be bound for and the queue it is to be bound in. It returns the versions of
+// the gangs' PodGroups in the books, as far as they exist.
+func (l *Ledger) recordMinima(tx *binding.Transaction) (versions map[api.JobID]string) {
+	versions, least, queues := map[api.JobID]string{}, map[api.JobID]int32{}, map[api.JobID]string{}
+	l.books.Lock()
+	for _, gang := range tx.Gangs() {
+		if job := l.books.Jobs.Get(gang); job != nil && job.PodGroup != nil {
+			versions[gang], least[gang], queues[gang] = job.PodGroup.ResourceVersion, binding.LeastMembers(job.PodGroup), string(job.Queue)
+		}
+	}
+	l.books.Unlock()
+	for _, m := range tx.Members {
+		m.RecordMinimum(least[m.Task.Job])
+		if queue, known := queues[m.Task.Job]; known {
+			m.RecordQueue(queue)
+		}
+	}
+	return versions
+}
+
+// handOver holds the mutex while it checks which objects still exist and submits the transaction, as the Cancel methods do. An object that is
+// deleted before is missed by the check; the engine knows the transaction when an object is deleted later.
+func (l *Ledger) handOver(tx *binding.Transaction, versions map[api.JobID]string, givenUp error) error {
+	l.handover.Lock()
+	defer l.handover.Unlock()
+	there := map[api.JobID]bool{}
+	for gang, version := range versions {
+		there[gang] = !l.watched.isDeleted(gang, version)
+	}
+	tx.Lost = map[*binding.Member]error{}
+	for _, m := range tx.Members {
+		switch {
+		case !there[m.Task.Job]:
+			tx.Lost[m] = deletedPodGroup(m.Task.Job)
+		case givenUp != nil:
+			tx.Lost[m] = givenUp
+		case !l.watched.hasPod(m.Task.Pod):
+			tx.Lost[m] = binding.ErrPodGone
+		case !l.watched.hasNode(m.Node):
+			tx.Lost[m] = deletedNode(m.Node)
+		}
+	}
+	return l.engine.Submit(tx)
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	vclisters "volcano.sh/apis/pkg/client/listers/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
+)
+
+// errGangGone is why members of a gang whose PodGroup was deleted are not bound. It is no failure of the gang's.
+var errGangGone = errors.New("is gone")
+
+func deletedPodGroup(gang api.JobID) error { return fmt.Errorf("PodGroup %s %w", gang, errGangGone) }
+
+func deletedNode(name string) error { return fmt.Errorf("node %s was deleted", name) }
+
+// watched is what the watch shows now. It may be ahead of the books.
+type watched struct {
+	pods        corelisters.PodLister
+	nodes       corelisters.NodeLister
+	podGroups   vclisters.PodGroupLister
+	podGroupsAt func() string
+}
+
+// hasPod reports whether the watch shows this pod, and not another one of its name.
+func (w *watched) hasPod(pod *v1.Pod) bool {
+	latest, err := w.pods.Pods(pod.Namespace).Get(pod.Name)
+	return err == nil && latest.UID == pod.UID
+}
+
+// hasNode reports whether the watch shows the node.
+func (w *watched) hasNode(name string) bool {
+	_, err := w.nodes.Get(name)
+	return err == nil
+}
+
+// isDeleted reports whether the gang's PodGroup was deleted: the watch does not show it, and has come as far as the version in the books.
+func (w *watched) isDeleted(gang api.JobID, version string) bool {
+	namespace, name, err := cache.SplitMetaNamespaceKey(string(gang))
+	if err != nil {
+		return false
+	}
+	_, err = w.podGroups.PodGroups(namespace).Get(name)
+	return apierrors.IsNotFound(err) && !apiwrite.OlderVersion(w.podGroupsAt(), version)
+}

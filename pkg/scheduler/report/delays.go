@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+)
+
+// delayObserver reports members that wait long with events and conditions, beside what the next observer does.
+type delayObserver struct {
+	binding.Observer
+	reports *Reporter
+}
+
+// Delayed reports what the pod waits for, and that its resources stay reserved.
+func (o delayObserver) Delayed(m *binding.Member, d binding.Delay) {
+	o.Observer.Delayed(m, d)
+	r, gang := o.reports, m.Task.Job
+	changed := r.delays.add(m, d)
+	memberDelay{object: m.Task.Pod, Delay: d}.record(r.outlet.recorder)
+	r.outlet.podCondition(m.Task.Pod, string(d.Kind), brief.Text(d.String()))
+	if changed {
+		r.reportDelay(gang)
+	}
+}
+
+// DelayEnded replaces what Delayed reported.
+func (o delayObserver) DelayEnded(m *binding.Member, cause error) {
+	o.Observer.DelayEnded(m, cause)
+	r := o.reports
+	kind, changed := r.delays.remove(m)
+	switch {
+	case cause != nil:
+		r.outlet.podCondition(m.Task.Pod, v1.PodReasonSchedulerError, brief.Text(cause.Error()))
+	case kind != binding.BindWaits: // else it is bound, and the API server has written the pod's condition
+		r.outlet.podCondition(m.Task.Pod, v1.PodReasonSchedulerError, "pre-bind goes on")
+	}
+	if changed {
+		r.reportDelay(m.Task.Job)
+	}
+}
+
+// TransactionDone forgets the transaction's delays. Delays that an Abort left stay reported: the next leader decides again.
+func (o delayObserver) TransactionDone(result binding.Result) {
+	o.Observer.TransactionDone(result)
+	o.reports.delays.forget(result)
+}
+
+// reportDelay writes the current condition of the PodGroup.
+func (r *Reporter) reportDelay(gang api.JobID) {
+	r.delays.reporting.Lock()
+	defer r.delays.reporting.Unlock()
+	group := r.outlet.group(gang)
+	if group == nil {
+		return
+	}
+	removeCondition(&group.Status, isDelay)
+	if failure, ok := r.memory.failure(gang); ok {
+		setCondition(&group.Status, unschedulable(failure.Reason, failure.Message))
+	}
+	r.delays.correct(gang, &group.Status)
+	r.outlet.status.PutPodGroup(group, false)
+}
+
+// delays are the members of transactions that wait long.
+type delays struct {
+	// reporting serializes reportDelay, so that the last condition written is the newest.
+	reporting sync.Mutex
+
+	mu    sync.Mutex
+	gangs map[api.JobID]*gangDelay
+	// reported are the pods of transactions in flight whose condition reports a delay, or reported one.
+	reported map[types.UID]bool
+}
+
+// gangDelay are a gang's members that wait long.
+type gangDelay struct {
+	members map[types.UID]memberDelay
+	// lead is the member that the PodGroup reports, the first by the pod's name.
+	lead types.UID
+}
+
+type memberDelay struct {
+	pod string
+	// object is the pod for its events.
+	object *v1.Pod
+	binding.Delay
+}
+
+// record records an event that says why the pod waits. It is recorded again while the pod waits, because it may have been lost.
+func (d memberDelay) record(recorder record.EventRecorder) {
+	recorder.Event(d.object, v1.EventTypeWarning, string(d.Kind), brief.Text(d.String()))
+}
+
+func newDelays() *delays {
+	return &delays{gangs: map[api.JobID]*gangDelay{}, reported: map[types.UID]bool{}}
+}
+
+// add records the delay, and reports whether the PodGroup's condition changes.
+func (d *delays) add(m *binding.Member, delay binding.Delay) (changed bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	pod := m.Task.Pod
+	d.reported[pod.UID] = true
+	gang, ok := d.gangs[m.Task.Job]
+	if !ok {
+		gang = &gangDelay{members: map[types.UID]memberDelay{}}
+		d.gangs[m.Task.Job] = gang
+	}
+	gang.members[pod.UID] = memberDelay{pod.Name, &v1.Pod{ObjectMeta: *pod.ObjectMeta.DeepCopy()}, delay}
+	if lead, ok := gang.members[gang.lead]; !ok || pod.Name < lead.pod {
+		gang.lead = pod.UID
+	}
+	return gang.lead == pod.UID || len(gang.members) == 2 // then there is one more
+}
+
+// remove forgets the member's delay, and returns its kind and whether the PodGroup's condition changes.
+func (d *delays) remove(m *binding.Member) (kind binding.DelayKind, changed bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	gang, ok := d.gangs[m.Task.Job]
+	if !ok {
+		return "", false
+	}
+	uid := m.Task.Pod.UID
+	kind = gang.members[uid].Kind
+	delete(gang.members, uid)
+	if len(gang.members) == 0 {
+		delete(d.gangs, m.Task.Job)
+		return kind, true
+	}
+	if gang.lead != uid {
+		return kind, len(gang.members) == 1
+	}
+	gang.lead = ""
+	for other, member := range gang.members {
+		if gang.lead == "" || strings.Compare(member.pod, gang.members[gang.lead].pod) < 0 {
+			gang.lead = other
+		}
+	}
+	return kind, true
+}
+
+// forget drops what is remembered of the transaction's members.
+func (d *delays) forget(r binding.Result) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, m := range r.Bound {
+		delete(d.reported, m.Task.Pod.UID)
+	}
+	for _, f := range r.Failed {
+		delete(d.reported, f.Member.Task.Pod.UID)
+	}
+}
+
+// tells reports whether the pod's condition reports, or reported, a delay, and its transaction is in flight.
+func (d *delays) tells(pod types.UID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.reported[pod]
+}
+
+// of lists the gang's members that wait long.
+func (d *delays) of(gang api.JobID) []memberDelay {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	waits, ok := d.gangs[gang]
+	if !ok {
+		return nil
+	}
+	return slices.Collect(maps.Values(waits.members))
+}
+
+// correct puts into the status what the gang's transaction waits for, if it does.
+func (d *delays) correct(gang api.JobID, status *scheduling.PodGroupStatus) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	waits, ok := d.gangs[gang]
+	if !ok {
+		return
+	}
+	lead := waits.members[waits.lead]
+	message := "pod " + lead.pod + ": " + lead.String()
+	if len(waits.members) > 1 {
+		message += " (and more of its pods)"
+	}
+	setCondition(status, unschedulable(string(lead.Kind), brief.Text(message)))
+}
+
+func (d *delays) size() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.gangs) + len(d.reported)
+}

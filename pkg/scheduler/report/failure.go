@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// How much of a gang's message the first failure and what the gang lacks may take, in bytes, so that the end of the message, the
+// outcome for the gang, is not cut off.
+const (
+	mostOfCause = 560
+	mostOfLack  = 320
+)
+
+// Failure is why a gang's last transaction failed.
+type Failure struct {
+	// Reason and Message are what users read. The message contains nothing that changes by itself from try to try.
+	Reason, Message string
+	// Nodes are the nodes that members failed on.
+	Nodes []string
+
+	// others is what the members read that were well: one text for all of them.
+	others string
+	// causes are digests of the culprits' errors, sorted, without what distinguishes pods: which of a gang's equal pods lands on a
+	// node that refuses it, and how many of them failed before the rest was given up, is chance.
+	causes []uint64
+	// lead is the cause that the message names.
+	lead uint64
+	// claims reports whether a member with claims failed.
+	claims bool
+	// since is when the failure was reported.
+	since time.Time
+	// reported is the message that each pod has.
+	reported map[types.UID]string
+
+	// gang, repeated and notices are what Publish reports.
+	gang     api.JobID
+	repeated bool
+	notices  []podNotice
+}
+
+// podNotice is what is reported on a pod that was not bound.
+type podNotice struct {
+	binding.Failure
+	message string
+	// news reports whether the pod does not have the message yet. An event may have been lost, so it is recorded again, and the recorder
+	// drops it if it can be read; the condition is not written again.
+	news bool
+}
+
+// Failed records that the gang's transaction failed because of these failures of its members. Publish reports it.
+func (r *Reporter) Failed(gang api.JobID, result binding.Result, failed []binding.Failure) Failure {
+	own := slices.DeleteFunc(slices.Clone(result.Failed), func(f binding.Failure) bool { return f.Member.Task.Job != gang })
+	return r.memory.recordFailure(gang, newFailure(result, failed), own, r.podsOf(gang))
+}
+
+// Publish reports the failure on the PodGroup and on the pods that were not bound.
+func (r *Reporter) Publish(failure Failure) {
+	if !failure.repeated {
+		r.outlet.gangUnschedulable(failure.gang, failure.Reason, failure.Message)
+	} else if group := r.outlet.group(failure.gang); group != nil {
+		r.outlet.gangEvent(group, v1.EventTypeWarning, failure.Reason, failure.Message)
+	}
+	for _, notice := range failure.notices {
+		r.outlet.podNotBound(notice, failure.Reason)
+	}
+}
+
+// podsOf returns the UIDs of the gang's pods in the books.
+func (r *Reporter) podsOf(gang api.JobID) map[types.UID]bool {
+	r.books.Lock()
+	defer r.books.Unlock()
+	job := r.books.Jobs.Get(gang)
+	if job == nil {
+		return nil
+	}
+	uids := make(map[types.UID]bool, len(job.Tasks))
+	for _, task := range job.Tasks {
+		uids[task.Pod.UID] = true
+	}
+	return uids
+}
+
+func newFailure(r binding.Result, failed []binding.Failure) Failure {
+	culprits := culpritsOf(failed)
+	f := Failure{Reason: failureReason(r), Message: failureMessage(r, culprits), since: time.Now(), reported: map[types.UID]string{}}
+	f.others = brief.Text("not bound because its gang was not: " + f.Message)
+	for _, c := range culprits {
+		task := c.Member.Task
+		alike := strings.NewReplacer(task.Namespace+"/"+task.Name, "POD", task.Name, "POD", string(task.UID), "UID")
+		f.causes = append(f.causes, apiwrite.Digest(alike.Replace(c.Err.Error())))
+		f.Nodes = append(f.Nodes, c.Member.Node)
+		f.claims = f.claims || framework.HasClaims(task.Pod)
+	}
+	if len(culprits) == 0 {
+		f.causes = []uint64{apiwrite.Digest(f.Message)}
+	}
+	f.lead = f.causes[0]
+	slices.Sort(f.causes)
+	f.causes = slices.Compact(f.causes)
+	return f
+}
+
+// markReported returns the notice for each failed member. A member keeps its first message across attempts. Pods that are no longer
+// among the gang's are forgotten.
+func (f *Failure) markReported(failed []binding.Failure, pods map[types.UID]bool) (notices []podNotice) {
+	maps.DeleteFunc(f.reported, func(uid types.UID, _ string) bool { return !pods[uid] })
+	for _, member := range failed {
+		if member.PodGone() {
+			continue
+		}
+		uid := member.Member.Task.Pod.UID
+		message, known := f.reported[uid]
+		if !known {
+			message = f.others
+			if !errors.Is(member.Err, binding.ErrNoQuorum) {
+				message = brief.Text(member.Err.Error())
+			}
+			f.reported[uid] = message
+		}
+		notices = append(notices, podNotice{member, message, !known})
+	}
+	return notices
+}
+
+// repeats reports whether the failure has the cause that the last one named, and none that the last one did not have. It is
+// not reported again then, as long as the events of the last one can still be read.
+func (f *Failure) repeats(last Failure) bool {
+	if time.Since(last.since) >= events.Lifetime {
+		return false
+	}
+	if _, again := slices.BinarySearch(f.causes, last.lead); !again {
+		return false
+	}
+	return !slices.ContainsFunc(f.causes, func(cause uint64) bool {
+		_, known := slices.BinarySearch(last.causes, cause)
+		return !known
+	})
+}
+
+// culpritsOf leaves out the members that were well and failed with their gang, and sorts the rest by pod name.
+func culpritsOf(failed []binding.Failure) []binding.Failure {
+	culprits := slices.DeleteFunc(slices.Clone(failed), func(f binding.Failure) bool { return errors.Is(f.Err, binding.ErrNoQuorum) })
+	slices.SortFunc(culprits, func(a, b binding.Failure) int { return strings.Compare(a.Member.Task.Name, b.Member.Task.Name) })
+	return culprits
+}
+
+// failureMessage states what failed first by pod name, how many more failed, and what became of the gang.
+func failureMessage(r binding.Result, culprits []binding.Failure) string {
+	message := "gang cannot be bound"
+	if len(culprits) > 0 {
+		message = brief.Cut(culprits[0].Err.Error(), mostOfCause)
+	}
+	if len(culprits) > 1 {
+		message += fmt.Sprintf(" (and %d more pods failed)", len(culprits)-1)
+	}
+	if r.QuorumErr != nil {
+		message += fmt.Sprintf("; %s, so none of the %d pods was bound and all are rolled back",
+			brief.Cut(r.QuorumErr.Error(), mostOfLack), len(r.Failed))
+	}
+	return brief.Text(message)
+}
+
+// failureReason is PreBindFailed, unless every culprit is a bind that the API server refused.
+func failureReason(r binding.Result) string {
+	for _, f := range r.Failed {
+		var refused *binding.BindError
+		if !errors.Is(f.Err, binding.ErrNoQuorum) && !errors.As(f.Err, &refused) {
+			return framework.PreBindFailed
+		}
+	}
+	if r.QuorumErr != nil {
+		return framework.PreBindFailed
+	}
+	return framework.BindFailed
+}

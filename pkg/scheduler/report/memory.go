@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	vclisters "volcano.sh/apis/pkg/client/listers/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
+)
+
+// ResendEvery is how often the events of a gang that waits are recorded again. The recorder drops events that can still be read. A pod's
+// event is recorded only when its condition changes; the API server drops the event after an hour, or it may have been lost, and the
+// pod waits on.
+const ResendEvery = 10 * time.Minute
+
+// memory is what is remembered of gangs from session to session. It remembers nothing of a gang whose PodGroup the watch does not show,
+// because forget was called for it already.
+type memory struct {
+	podGroups vclisters.PodGroupLister
+
+	mu sync.Mutex
+	// failures are the failures of the last transactions of gangs, until the gang is bound or something else keeps it from being placed.
+	failures map[api.JobID]Failure
+	arrivals map[api.JobID]arrival
+	// resent is when the events of a gang were last recorded again.
+	resent map[api.JobID]time.Time
+}
+
+// arrival is how many tasks a gang had when that number last changed, and when that was.
+type arrival struct {
+	tasks int
+	since time.Time
+}
+
+func newMemory(podGroups vclisters.PodGroupLister) *memory {
+	return &memory{podGroups: podGroups, failures: map[api.JobID]Failure{}, arrivals: map[api.JobID]arrival{}, resent: map[api.JobID]time.Time{}}
+}
+
+func (m *memory) failure(gang api.JobID) (Failure, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	failure, ok := m.failures[gang]
+	return failure, ok
+}
+
+// recordFailure records the gang's failure, or keeps the last one if it only repeats that. It returns what is to be reported, with the nodes
+// of this failure. pods are the gang's.
+func (m *memory) recordFailure(gang api.JobID, failure Failure, failed []binding.Failure, pods map[types.UID]bool) Failure {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	nodes := failure.Nodes
+	last, ok := m.failures[gang]
+	repeated := ok && failure.repeats(last)
+	if repeated {
+		failure = last
+	}
+	notices := failure.markReported(failed, pods)
+	m.failures[gang] = failure
+	failure.Nodes, failure.gang, failure.repeated, failure.notices = nodes, gang, repeated, notices
+	return failure
+}
+
+func (m *memory) forgetFailure(gang api.JobID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.failures, gang)
+}
+
+func (m *memory) failedWithClaims() (gangs []api.JobID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for gang, failure := range m.failures {
+		if failure.claims {
+			gangs = append(gangs, gang)
+		}
+	}
+	return gangs
+}
+
+// isArriving reports whether the gang's number of tasks changed a moment ago and some of them wait.
+func (m *memory) isArriving(job *api.JobInfo) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last, ok := m.arrivals[job.UID]
+	if !ok || last.tasks != len(job.Tasks) {
+		last = arrival{tasks: len(job.Tasks), since: time.Now()}
+		if m.exists(job) {
+			m.arrivals[job.UID] = last
+		}
+	}
+	return time.Since(last.since) < statuswriter.Settle && (len(job.Tasks) == 0 || len(job.TaskStatusIndex[api.Pending]) > 0)
+}
+
+// isTimeToResend reports whether the gang's events are to be recorded again. Those of a gang that is new were just recorded.
+func (m *memory) isTimeToResend(job *api.JobInfo) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last, ok := m.resent[job.UID]
+	if ok && time.Since(last) < ResendEvery {
+		return false
+	}
+	if m.exists(job) {
+		m.resent[job.UID] = time.Now()
+	}
+	return ok
+}
+
+// exists reports whether the watch shows the gang's PodGroup. It is asked with the mutex held, so that forget comes later.
+func (m *memory) exists(job *api.JobInfo) bool {
+	_, err := m.podGroups.PodGroups(job.Namespace).Get(job.Name)
+	return err == nil
+}
+
+func (m *memory) forget(gang api.JobID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.failures, gang)
+	delete(m.arrivals, gang)
+	delete(m.resent, gang)
+}
+
+func (m *memory) size() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	pods := 0
+	for _, failure := range m.failures {
+		pods += len(failure.reported)
+	}
+	return len(m.failures) + pods + len(m.arrivals) + len(m.resent)
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	v1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/podgroup"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
+)
+
+// failedScheduling is the reason of the event of a pod that waits to be placed.
+const failedScheduling = "FailedScheduling"
+
+// outlet publishes conditions and events of gangs and pods.
+type outlet struct {
+	books    *books.Books
+	status   *statuswriter.Writer
+	recorder *events.Recorder
+}
+
+// group returns the gang's PodGroup with the status that is decided and may not be written yet; nil if it does not exist.
+func (o *outlet) group(gang api.JobID) *api.PodGroup {
+	o.books.Lock()
+	defer o.books.Unlock()
+	job := o.books.Jobs.Get(gang)
+	if job == nil || job.PodGroup == nil {
+		return nil
+	}
+	return o.groupOf(job)
+}
+
+// groupOf returns the same for a job of the books, whose mutex is held.
+func (o *outlet) groupOf(job *api.JobInfo) *api.PodGroup {
+	group := job.PodGroup.Clone()
+	if status, ok := o.status.Decided(job); ok {
+		group.Status = *status.DeepCopy()
+	}
+	return group
+}
+
+// gangEvent records an event of the PodGroup.
+func (o *outlet) gangEvent(group *api.PodGroup, eventType, reason, message string) {
+	if pg, err := podgroup.External(&group.PodGroup); err == nil {
+		o.recorder.Event(pg, eventType, reason, message)
+	}
+}
+
+// gangUnschedulable reports on the PodGroup, with a condition and an event, why the gang is not placed.
+func (o *outlet) gangUnschedulable(gang api.JobID, reason, message string) {
+	group := o.group(gang)
+	if group == nil {
+		return
+	}
+	setCondition(&group.Status, unschedulable(reason, message))
+	o.status.PutPodGroup(group, false)
+	o.gangEvent(group, v1.EventTypeWarning, reason, message)
+}
+
+// pod reports why the pod waits, with a condition and an event, and writes its nomination if there is one, unless the pod has them.
+func (o *outlet) pod(pod *v1.Pod, reason, message, nominated string) {
+	_, current := podutil.GetPodCondition(&pod.Status, v1.PodScheduled)
+	said := current != nil && current.Status == v1.ConditionFalse && current.Reason == reason && current.Message == message
+	if said && (nominated == "" || nominated == pod.Status.NominatedNodeName) {
+		return
+	}
+	pod = pod.DeepCopy()
+	if nominated != "" {
+		pod.Status.NominatedNodeName = nominated
+	}
+	podutil.UpdatePodCondition(&pod.Status, notScheduled(reason, message))
+	o.recorder.Event(pod, v1.EventTypeWarning, failedScheduling, message)
+	o.status.PutPod(pod, statuswriter.Settle)
+}
+
+// podAgain records the event of the pod's condition again.
+func (o *outlet) podAgain(pod *v1.Pod) {
+	_, condition := podutil.GetPodCondition(&pod.Status, v1.PodScheduled)
+	if condition == nil || condition.Status != v1.ConditionFalse {
+		return
+	}
+	switch condition.Reason { // conditions with other reasons have events of their own
+	case api.PodReasonUnschedulable, api.PodReasonSchedulable, framework.PodGroupNotFound:
+		o.recorder.Again(pod, v1.EventTypeWarning, failedScheduling, condition.Message)
+	}
+}
+
+// podNotBound reports that the pod was not bound, with an event and, if it is news, a condition.
+func (o *outlet) podNotBound(n podNotice, reason string) {
+	pod := n.Member.Task.Pod.DeepCopy()
+	pod.Spec.NodeName = ""
+	o.recorder.Event(pod, v1.EventTypeWarning, reason, n.message)
+	if !n.news {
+		return
+	}
+	podutil.UpdatePodCondition(&pod.Status, notScheduled(v1.PodReasonSchedulerError, n.message))
+	pod.Status.NominatedNodeName = ""
+	o.status.PutPod(pod, 0)
+}
+
+// podCondition writes the condition of a pod that is being bound.
+func (o *outlet) podCondition(of *v1.Pod, reason, message string) {
+	pod := &v1.Pod{ObjectMeta: *of.ObjectMeta.DeepCopy()}
+	podutil.UpdatePodCondition(&pod.Status, notScheduled(reason, message))
+	o.status.PutPod(pod, 0)
+}
+
+func notScheduled(reason, message string) *v1.PodCondition {
+	return &v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: reason, Message: message}
+}

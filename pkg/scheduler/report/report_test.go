@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vclisters "volcano.sh/apis/pkg/client/listers/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// world is a reporter on a cluster in memory.
+type world struct {
+	*Reporter
+	t       *testing.T
+	cluster *schedtest.Cluster
+	pods    cache.Indexer
+	groups  cache.Indexer
+	woken   int
+}
+
+// inWorld runs f in a world with a gang g of one pod p0 that waits, under a fake clock.
+func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Helper()
+	cluster := schedtest.NewCluster()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, cluster)
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		w.Start(ctx)
+		f(t, w)
+		w.Status().Abort()
+		cancel()
+		w.Stop(ctx)
+	})
+}
+
+func newWorld(t *testing.T, cluster *schedtest.Cluster) *world {
+	t.Helper()
+	indexer := func() cache.Indexer {
+		return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	}
+	w := &world{t: t, cluster: cluster, pods: indexer(), groups: indexer()}
+	w.Reporter = New(Config{
+		Kube: cluster.Kube, Volcano: cluster.Volcano, Books: books.New(books.Config{DefaultQueue: schedtest.Queue}),
+		Pods: corelisters.NewPodLister(w.pods), PodGroups: vclisters.NewPodGroupLister(w.groups), Queues: vclisters.NewQueueLister(indexer()),
+		Events: events.Direct{EventRecorder: cluster.Events}, OwnPod: (*v1.Pod).DeepCopy, StatusRefused: func(string) {},
+		WakeSoon: func() { w.woken++ },
+	})
+	w.showGroup(schedtest.MakePodGroup().Name("g").MinMember(1).Obj())
+	w.showPod(w.cluster.Put(schedtest.MakePod().Name("p0").Group("g").Obj()).(*v1.Pod))
+	return w
+}
+
+func (w *world) showPod(pod *v1.Pod) {
+	w.t.Helper()
+	if err := w.pods.Add(pod); err != nil {
+		w.t.Fatal(err)
+	}
+	w.books.Pods.Show(pod)
+}
+
+func (w *world) showGroup(group *v1beta1.PodGroup) {
+	w.t.Helper()
+	group = w.cluster.Put(group).(*v1beta1.PodGroup)
+	if err := w.groups.Add(group); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.books.Jobs.ShowGroup(group); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// settle lets the time pass after which conditions are written.
+func (w *world) settle() {
+	time.Sleep(2 * statuswriter.Settle)
+	synctest.Wait()
+	w.showPod(w.cluster.Pod("p0"))
+}
+
+// TestANominationIsWrittenAlthoughTheVerdictIsNot: the pod's condition says already why it waits.
+func TestANominationIsWrittenAlthoughTheVerdictIsNot(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		for _, nominated := range []string{"", "n"} {
+			w.outlet.pod(w.cluster.Pod("p0"), v1.PodReasonUnschedulable, "no room", nominated)
+			w.settle()
+		}
+		if got := w.cluster.Pod("p0").Status.NominatedNodeName; got != "n" {
+			t.Errorf("the pod is nominated to %q, want n", got)
+		}
+	})
+}
+
+// TestAGangThatNoSessionSeesIsReported: once, after the moment in which its queue may still come.
+func TestAGangThatNoSessionSeesIsReported(t *testing.T) {
+	const why = "queue \"" + schedtest.Queue + "\" does not exist"
+	tests := map[string]struct {
+		seen int
+		want []string
+	}{
+		"the session sees it":      {seen: 1},
+		"its queue does not exist": {want: []string{"Warning FailedScheduling p0: " + why, "Warning Unschedulable g: " + why}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.Unseen(tt.seen, nil)
+				if got := w.cluster.Events.Take(); len(got) > 0 {
+					t.Errorf("reported before its queue may have come: %q", got)
+				}
+				if young := len(tt.want) > 0; w.woken > 0 != young {
+					t.Errorf("another session is asked for: %v, want %v", w.woken > 0, young)
+				}
+				w.settle()
+				w.Unseen(tt.seen, nil)
+				w.Unseen(tt.seen, nil)
+				if diff := cmp.Diff(tt.want, slices.Sorted(slices.Values(w.cluster.Events.Take()))); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestARepeatedFailureIsReportedOnceAndHasItsOwnNodes: the gang keeps its message, and is placed without the nodes that it failed on last.
+func TestARepeatedFailureIsReportedOnceAndHasItsOwnNodes(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		fail := func(node string) Failure {
+			w.books.Lock()
+			task := w.books.Jobs.Get("ns/g").Tasks["ns-p0"].Clone()
+			w.books.Unlock()
+			failed := []binding.Failure{{Member: binding.NewMember(task, node, nil), Err: errors.New("it is broken")}}
+			failure := w.Failed("ns/g", binding.Result{Gang: "ns/g", Failed: failed}, failed)
+			w.Publish(failure)
+			return failure
+		}
+		for _, node := range []string{"n", "m"} {
+			if diff := cmp.Diff([]string{node}, fail(node).Nodes); diff != "" {
+				t.Errorf("nodes (-want +got):\n%s", diff)
+			}
+		}
+		want := []string{"Warning PreBindFailed g: it is broken", "Warning PreBindFailed p0: it is broken"}
+		if diff := cmp.Diff(want, slices.Sorted(slices.Values(w.cluster.Events.Take()))); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+		w.Forget("ns", "g")
+		if left := w.Remembered(); left != 0 || w.HasFailed("ns/g") {
+			t.Errorf("%d things are remembered of a gang that was deleted", left)
+		}
+	})
+}

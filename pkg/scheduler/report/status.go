@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/setaside"
+)
+
+// Standing is what a gang waits for besides the session's verdict.
+type Standing struct {
+	// InFlight reports whether a transaction of the gang is in flight of which members may be bound.
+	InFlight bool
+	// Blocked reports whether sessions leave the gang out for now.
+	Blocked bool
+	// Aside is why the gang is set aside; empty if it is not.
+	Aside setaside.Verdict
+	// NoHyperNodes reports whether the cluster has no HyperNodes.
+	NoHyperNodes bool
+}
+
+func (s Standing) isAside() bool { return s.Aside != setaside.Verdict{} }
+
+// SessionDone takes a session's verdict on a gang. Upstream writes it as it is, from the session loop. Here it is first corrected,
+// because a session counts tasks as ready that are only being bound, and then left to the status writer:
+//
+//   - a PodGroup is Running, and has the Scheduled condition, only when its whole minimum is bound;
+//   - while a gang waits out a failed transaction its conditions and its pods' say that, and nothing else;
+//   - its pods that wait say what its PodGroup says;
+//   - a gang that is still arriving, pod by pod, is not called unschedulable for each pod that is yet to come.
+func (r *Reporter) SessionDone(job *api.JobInfo, standing Standing) {
+	r.correctStatus(job, standing)
+	arriving := r.memory.isArriving(job)
+	if arriving {
+		r.withholdVerdict(job.PodGroup)
+	}
+	r.reportScheduled(job.PodGroup)
+	r.outlet.status.PutPodGroup(job.PodGroup, standing.InFlight)
+	switch {
+	case arriving: // a cycle a moment later reports
+	case standing.InFlight:
+		r.resendDelays(job)
+	case standing.isAside():
+		r.reportAside(job, standing.Aside)
+	case standing.Blocked: // its transaction has reported, and the next one will
+	default:
+		r.Verdict(job)
+		r.resend(job)
+	}
+}
+
+// withholdVerdict restores the last known Unschedulable condition of the PodGroup.
+func (r *Reporter) withholdVerdict(pg *api.PodGroup) {
+	before, _ := r.outlet.status.LastKnown(pg)
+	removeCondition(&pg.Status, isUnschedulable)
+	for _, condition := range before.Conditions {
+		if isUnschedulable(condition) {
+			pg.Status.Conditions = append(pg.Status.Conditions, condition)
+		}
+	}
+}
+
+func (r *Reporter) correctStatus(job *api.JobInfo, standing Standing) {
+	status := &job.PodGroup.Status
+	removeCondition(status, isDelay)
+	r.reportIneffective(job, standing.NoHyperNodes)
+	defer r.delays.correct(job.UID, status)
+	whole := correctPhase(job, standing.InFlight)
+	if standing.isAside() {
+		setCondition(status, unschedulable(standing.Aside.Reason, standing.Aside.Message))
+		return
+	}
+	failure, failed := r.memory.failure(job.UID)
+	if !failed {
+		return
+	}
+	switch {
+	case standing.Blocked || standing.InFlight:
+		setCondition(status, unschedulable(failure.Reason, failure.Message))
+		if !whole && !hasCondition(*status, isTimedOut) {
+			status.Phase = waitingPhase(job)
+		}
+	case len(job.TaskStatusIndex[api.Pending]) > 0:
+		// It was tried again and something else is in the way now, which the session has written down.
+		r.memory.forgetFailure(job.UID)
+	}
+}
+
+// correctPhase corrects what the session wrote of the gang's minimum, and reports whether the whole minimum is placed.
+func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
+	status := &job.PodGroup.Status
+	short := binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed)
+	if short == nil {
+		removeCondition(status, isUnschedulable) // upstream leaves what once was in the way
+	} else {
+		beingBound := len(job.TaskStatusIndex[api.Binding]) > 0 || inFlight
+		if hasCondition(*status, isScheduled) && !hasCondition(*status, isUnschedulable) && !beingBound {
+			// Upstream compares only the number of members with the minimum here.
+			setCondition(status, unschedulable(v1beta1.NotEnoughResourcesReason, fmt.Sprintf("the gang is below its minimum: %v", short)))
+		}
+		removeCondition(status, isScheduled)
+		if status.Phase == scheduling.PodGroupRunning && binding.ShortOf(job, &job.PodGroup.Spec, finishedOrPlaced) != nil {
+			status.Phase = scheduling.PodGroupInqueue
+		}
+	}
+	if status.Phase == scheduling.PodGroupCompleted && framework.Waits(job) && len(job.TaskStatusIndex[api.Succeeded])+len(job.TaskStatusIndex[api.Failed]) == 0 {
+		status.Phase = waitingPhase(job) // upstream finds that all of no members are done
+	}
+	return short == nil
+}
+
+// waitingPhase is the phase of a gang that waits after a failed transaction. A session's own verdict on it changes from
+// a session that leaves it out to one that tries it.
+func waitingPhase(job *api.JobInfo) scheduling.PodGroupPhase {
+	if len(job.TaskStatusIndex[api.Running])+len(job.TaskStatusIndex[api.Bound]) > 0 {
+		return scheduling.PodGroupUnknown // part of the minimum runs, the rest cannot
+	}
+	return scheduling.PodGroupInqueue
+}
+
+// finishedOrPlaced counts failed tasks too, as upstream does for a PodGroup's phase: they were placed.
+func finishedOrPlaced(task *api.TaskInfo) bool {
+	return binding.Placed(task) || task.Status == api.Failed
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/setaside"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
+)
+
+// unseenGang is a gang that no session sees: its PodGroup, or its queue, does not exist, or it is set aside.
+type unseenGang struct {
+	group   *api.PodGroup // nil if it does not exist
+	pods    []*v1.Pod     // the pods that wait
+	message string
+	// aside is why it is set aside; empty if it is not.
+	aside string
+	// again reports whether the events of its pods are to be recorded again.
+	again bool
+}
+
+// unseen remembers the gangs that no session sees.
+type unseen struct {
+	mu    sync.Mutex
+	gangs map[api.JobID]sighting
+}
+
+// sighting is since when sessions do not see a gang, and when that was last reported on its pods; zero if it was not.
+type sighting struct{ since, reported time.Time }
+
+func newUnseen() *unseen { return &unseen{gangs: map[api.JobID]sighting{}} }
+
+// due returns the gangs of those found that are to be reported, and whether some are to be reported in a moment.
+func (u *unseen) due(found map[api.JobID]*unseenGang) (ripe []*unseenGang, young bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(u.gangs, func(id api.JobID, _ sighting) bool { return found[id] == nil })
+	for id, gang := range found {
+		last, known := u.gangs[id]
+		if !known {
+			last.since = now
+		}
+		if now.Sub(last.since) >= statuswriter.Settle {
+			if gang.again = !last.reported.IsZero() && now.Sub(last.reported) >= ResendEvery; gang.again || last.reported.IsZero() {
+				last.reported = now
+			}
+			ripe = append(ripe, gang)
+		} else {
+			young = true
+		}
+		u.gangs[id] = last
+	}
+	return ripe, young
+}
+
+// Unseen reports what gangs lack that sessions do not see, once that has lasted a moment: objects of one submission
+// come one after the other. seen is how many gangs the session sees; if that is all there is nothing to look for. aside are the gangs that
+// are set aside.
+func (r *Reporter) Unseen(seen int, aside map[api.JobID]setaside.Verdict) {
+	ripe, young := r.unseen.due(r.findUnseen(seen, aside))
+	if young {
+		r.wakeSoon()
+	}
+	for _, gang := range ripe {
+		r.reportUnseen(gang)
+	}
+}
+
+// findUnseen returns the gangs that sessions do not see and whose pods wait or do not exist: the pods of a Volcano Job are made when
+// its PodGroup is admitted.
+func (r *Reporter) findUnseen(seen int, aside map[api.JobID]setaside.Verdict) map[api.JobID]*unseenGang {
+	r.books.Lock()
+	defer r.books.Unlock()
+	if r.books.Jobs.Len() == seen {
+		return nil
+	}
+	found := map[api.JobID]*unseenGang{}
+	for id, job := range r.books.Jobs.All() {
+		gang := &unseenGang{}
+		switch {
+		case job.PodGroup == nil && len(job.TaskStatusIndex[api.Pending]) == 0:
+			continue
+		case job.PodGroup == nil:
+		case !framework.Waits(job):
+			continue
+		case r.books.Tables.Queues[job.Queue] == nil:
+			gang.group = r.outlet.groupOf(job)
+			gang.message = fmt.Sprintf("queue %s does not exist", brief.Value(string(job.Queue)))
+		case aside[id].Message != "":
+			gang.group = job.PodGroup.Clone()
+			gang.aside, gang.message = aside[id].Reason, aside[id].Message
+		default:
+			continue
+		}
+		for _, task := range job.TaskStatusIndex[api.Pending] {
+			if !task.SchGated {
+				gang.pods = append(gang.pods, task.Pod)
+			}
+		}
+		found[id] = gang
+	}
+	return found
+}
+
+func (r *Reporter) reportUnseen(gang *unseenGang) {
+	reason := v1.PodReasonUnschedulable
+	switch {
+	case gang.group == nil:
+		reason = framework.PodGroupNotFound
+	case gang.aside != "": // its PodGroup got its condition when it was set aside
+		r.outlet.gangEvent(gang.group, v1.EventTypeWarning, gang.aside, gang.message)
+	default:
+		condition := unschedulable(framework.QueueNotFound, gang.message)
+		setCondition(&gang.group.Status, condition)
+		r.outlet.status.PutPodGroup(gang.group, false)
+		r.outlet.gangEvent(gang.group, v1.EventTypeWarning, string(condition.Type), gang.message)
+	}
+	for _, pod := range gang.pods {
+		message := gang.message
+		if gang.group == nil {
+			message = fmt.Sprintf("PodGroup %s, which annotation %s names, does not exist",
+				brief.Value(pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]), v1beta1.KubeGroupNameAnnotationKey)
+		}
+		r.outlet.pod(pod, reason, message, "")
+		if gang.again {
+			r.outlet.podAgain(pod)
+		}
+	}
+}
