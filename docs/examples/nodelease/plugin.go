@@ -41,7 +41,8 @@ func Spec() framework.PluginSpec {
 			Name: namespaceArgument, Type: framework.String, Default: defaultNamespace,
 			Doc: "The namespace of the Leases.",
 		}},
-		New: New,
+		RegistersHere: true,
+		New:           New,
 	}
 }
 

@@ -146,7 +146,7 @@ func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 				return nil, fmt.Errorf("building plugin %q: %w", option.Name, err)
 			}
 			p.plugins[option.Name] = plugin
-			p.verdictInputs[option.Name] = verdictInputs{scope: spec.VerdictScope, reads: spec.Reads}
+			p.verdictInputs[option.Name] = verdictInputs{scope: spec.VerdictScope, reads: spec.Reads, registersHere: spec.RegistersHere}
 			p.TimeDriven = p.TimeDriven || spec.TimeDriven
 		}
 	}

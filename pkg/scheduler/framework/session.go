@@ -48,9 +48,9 @@ type Session struct {
 	reservers       reservers
 	// decisions are what annotations had before plugins decided on them; nil where there was none.
 	decisions map[api.TaskID]map[string]*string
-	// scorers are the plugins of this project that may have a say in which of the nodes that fit is best.
-	scorers map[string]bool
-	jobKeys map[string]JobKeyFn
+	// registered are the predicates and scores that plugins have added with this session's methods.
+	registered map[string]registered
+	jobKeys    map[string]JobKeyFn
 	// explainsShortage are the resources of which a plugin of this project says better than sums what a node is short of.
 	explainsShortage map[v1.ResourceName]bool
 	// explained are the gangs that were not placed.
@@ -86,7 +86,7 @@ func newSession(order []string, inputs map[string]verdictInputs) *Session {
 		taskScopes: map[string]func(*api.TaskInfo) VerdictScope{},
 		skips:      map[string]SkipFn{},
 		decisions:  map[api.TaskID]map[string]*string{},
-		scorers:    map[string]bool{},
+		registered: map[string]registered{},
 		jobKeys:    map[string]JobKeyFn{},
 
 		explainsShortage: map[v1.ResourceName]bool{},
@@ -174,6 +174,7 @@ func upstreamStep(plugin string, pb vccache.PreBinder, bindCtx *vccache.BindCont
 // AddPredicateFn adds a predicate; a panic in it is that node's verdict, with the plugin's name, and does not
 // reach the scheduler.
 func (ssn *Session) AddPredicateFn(plugin string, fn api.PredicateFn) {
+	ssn.registered[plugin] = registered{predicate: true, score: ssn.registered[plugin].score}
 	ssn.Session.AddPredicateFn(plugin, func(task *api.TaskInfo, node *api.NodeInfo) (err error) {
 		defer recoverAs(plugin, &err)
 		return fn(task, node)
@@ -190,7 +191,7 @@ func (ssn *Session) AddPrePredicateFn(plugin string, fn api.PrePredicateFn) {
 
 // AddNodeOrderFn adds a node score; a panic in it is an error with the plugin's name.
 func (ssn *Session) AddNodeOrderFn(plugin string, fn api.NodeOrderFn) {
-	ssn.scorers[plugin] = true
+	ssn.noteScore(plugin)
 	ssn.Session.AddNodeOrderFn(plugin, func(task *api.TaskInfo, node *api.NodeInfo) (score float64, err error) {
 		defer recoverAs(plugin, &err)
 		return fn(task, node)
@@ -200,7 +201,7 @@ func (ssn *Session) AddNodeOrderFn(plugin string, fn api.NodeOrderFn) {
 // AddBatchNodeOrderFn adds a score of all candidate nodes at once; a panic in it is an error with the plugin's name. The
 // map it returns is only read.
 func (ssn *Session) AddBatchNodeOrderFn(plugin string, fn api.BatchNodeOrderFn) {
-	ssn.scorers[plugin] = true
+	ssn.noteScore(plugin)
 	ssn.AddEvictionNodeOrderFn(plugin, fn)
 }
 

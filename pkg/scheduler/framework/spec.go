@@ -81,6 +81,10 @@ type PluginSpec struct {
 	// Reads says which labels and annotations of pods they look at; pods that differ in others share what allocate keeps. The
 	// zero value, all of them, is right for any plugin and lets pods that each have a label of their own share nothing.
 	Reads PodKeys
+	// RegistersHere is true if the plugin adds its predicates and scores with the Session's methods only, and none to upstream's session
+	// inside it, as a plugin ported from upstream may. Allocate then leaves the plugin out where it has added none. The zero value is
+	// right for any plugin: it is taken to have a predicate and scores.
+	RegistersHere bool
 }
 
 // Switch is a Bool argument of a plugin, with a value.

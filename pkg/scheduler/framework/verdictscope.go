@@ -3,8 +3,6 @@
 package framework
 
 import (
-	"reflect"
-
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -33,7 +31,12 @@ type verdictInputs struct {
 	reads PodKeys
 	// nodeKey is nil where a verdict holds for one session only.
 	nodeKey NodeKeyFn
+	// registersHere is PluginSpec.RegistersHere.
+	registersHere bool
 }
+
+// registered is what a plugin has added.
+type registered struct{ predicate, score bool }
 
 // perTaskClass are the inputs of a plugin that tells no tasks of a class apart, and of labels and annotations reads the keys
 // only.
@@ -87,14 +90,18 @@ func (ssn *Session) setUncached(plugin string) {
 	inputs := ssn.inputsOf(plugin)
 	inputs.scope = Uncached
 	ssn.verdictInputs[plugin] = inputs
-	ssn.scorers[plugin] = true
+	ssn.noteScore(plugin)
 }
 
-// MayScore is false of a plugin that has no say in which of the nodes that fit is best. Of upstream's plugins, which do not
-// register through this session, that is not known.
+// noteScore records that the plugin has added a score.
+func (ssn *Session) noteScore(plugin string) {
+	ssn.registered[plugin] = registered{predicate: ssn.registered[plugin].predicate, score: true}
+}
+
+// MayScore reports whether the plugin may have a say in which of the nodes that fit is best. Only of plugins that register here it is known that they
+// have none.
 func (ssn *Session) MayScore(plugin string) bool {
-	_, ours := ssn.verdictInputs[plugin]
-	return !ours || ssn.scorers[plugin] || ssn.hasFn("nodeOrderFns", plugin) || ssn.hasFn("nodeMapFns", plugin) || ssn.hasFn("bestNodeFns", plugin)
+	return !ssn.inputsOf(plugin).registersHere || ssn.registered[plugin].score
 }
 
 // onlyScores are upstream's plugins without a predicate.
@@ -109,18 +116,10 @@ func (ssn *Session) OnTheClock(plugin string) bool {
 	return !ours && onTheClock[plugin]
 }
 
-// JudgesNodes is true of a plugin of this project that refuses nodes, by what only it knows. One that was ported from upstream may have
-// added its predicate through the embedded session.
+// JudgesNodes reports whether a plugin of this project may refuse nodes, by what only it knows.
 func (ssn *Session) JudgesNodes(plugin string) bool {
-	_, ours := ssn.verdictInputs[plugin]
-	return ours && ssn.hasFn("predicateFns", plugin)
-}
-
-// hasFn reports whether the plugin has a function in one of upstream's maps, which it does not export. If upstream has no such map any
-// more, every plugin is taken to have one, which is slower and never wrong.
-func (ssn *Session) hasFn(field, plugin string) bool {
-	fns := reflect.ValueOf(ssn.Session).Elem().FieldByName(field)
-	return fns.Kind() != reflect.Map || fns.MapIndex(reflect.ValueOf(plugin)).IsValid()
+	inputs, ours := ssn.verdictInputs[plugin]
+	return ours && (!inputs.registersHere || ssn.registered[plugin].predicate)
 }
 
 // ExplainsShortage has a node that is short of nothing but these resources asked about by the plugins that judge nodes, one of which says better than

@@ -20,24 +20,28 @@ func TestUpstreamsPluginsAreListedByTheirNames(t *testing.T) {
 	}
 }
 
-// TestMayScore: a plugin that has added no score has no say in which node is best; of upstream's that is not known.
+// TestMayScore: a plugin that has added no score has no say in which node is best. That is known of plugins only that register in no other session.
 func TestMayScore(t *testing.T) {
 	cases := map[string]struct {
 		open func(ssn *Session)
-		want bool
+		// elsewhere is true of a plugin that may register in upstream's session.
+		elsewhere, want bool
 	}{
 		"no score":                             {open: func(ssn *Session) { ssn.AddPredicateFn("p", nil) }},
 		"a score":                              {open: func(ssn *Session) { ssn.AddNodeOrderFn("p", nil) }, want: true},
 		"a score of all":                       {open: func(ssn *Session) { ssn.AddBatchNodeOrderFn("p", nil) }, want: true},
 		"a choice":                             {open: func(ssn *Session) { ssn.AddBestNodeFn("p", nil) }, want: true},
 		"a scaled score":                       {open: func(ssn *Session) { ssn.AddNodeMapFn("p", nil) }, want: true},
-		"a score through the embedded session": {open: func(ssn *Session) { ssn.Session.AddNodeOrderFn("p", nil) }, want: true},
+		"a score through the embedded session": {open: func(ssn *Session) { ssn.Session.AddNodeOrderFn("p", nil) }, elsewhere: true, want: true},
+		"no score in our session":              {open: func(*Session) {}, elsewhere: true, want: true},
 		"another's score":                      {open: func(ssn *Session) { ssn.AddNodeOrderFn("q", nil) }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			r := NewRegistry()
-			r.RegisterPlugin(spec("p", tc.open))
+			p := spec("p", tc.open)
+			p.RegistersHere = !tc.elsewhere
+			r.RegisterPlugin(p)
 			ssn := open(t, r, newKeeper(t), ProfileInput{Tiers: []conf.Tier{tier("p")}})
 			if got := ssn.MayScore("p"); got != tc.want {
 				t.Errorf("MayScore is %v, want %v", got, tc.want)
@@ -53,19 +57,22 @@ func TestMayScore(t *testing.T) {
 // remembered from one session to the next either.
 func TestJudgesNodes(t *testing.T) {
 	cases := map[string]struct {
-		open func(ssn *Session)
-		want bool
+		open            func(ssn *Session)
+		elsewhere, want bool
 	}{
 		"no predicate":                         {open: func(ssn *Session) { ssn.AddNodeOrderFn("p", nil) }},
 		"a predicate":                          {open: func(ssn *Session) { ssn.AddPredicateFn("p", nil) }, want: true},
-		"a predicate of upstream's session":    {open: func(ssn *Session) { ssn.Session.AddPredicateFn("p", nil) }, want: true},
+		"a predicate of upstream's session":    {open: func(ssn *Session) { ssn.Session.AddPredicateFn("p", nil) }, elsewhere: true, want: true},
+		"no predicate in our session":          {open: func(*Session) {}, elsewhere: true, want: true},
 		"another's predicate":                  {open: func(ssn *Session) { ssn.Session.AddPredicateFn("q", nil) }},
 		"a pre-predicate, which asks no nodes": {open: func(ssn *Session) { ssn.AddPrePredicateFn("p", nil) }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			r := NewRegistry()
-			r.RegisterPlugin(spec("p", tc.open))
+			p := spec("p", tc.open)
+			p.RegistersHere = !tc.elsewhere
+			r.RegisterPlugin(p)
 			ssn := open(t, r, newKeeper(t), ProfileInput{Tiers: []conf.Tier{tier("p", "predicates")}})
 			if got := ssn.JudgesNodes("p"); got != tc.want {
 				t.Errorf("JudgesNodes is %v, want %v", got, tc.want)

@@ -45,6 +45,7 @@ func spec(name string) framework.PluginSpec {
 			{Name: seedArgument, Type: framework.Int, Default: "0", Doc: "Seed of that choice."},
 			{Name: timeoutArgument, Type: framework.Duration, Default: "30s", Doc: "Deadline of a step."},
 		},
+		RegistersHere: true,
 		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
 			dir, _ := args[controlArgument].(string)
 			percent, _ := args[percentArgument].(int)

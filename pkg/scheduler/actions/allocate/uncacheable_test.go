@@ -31,7 +31,7 @@ func runWith(t *testing.T, w sessiontest.World, conf string, open func(*framewor
 	defer cluster.Close()
 	registry, action := action()
 	registry.RegisterPlugin(framework.PluginSpec{
-		Name: "helper", VerdictScope: framework.PerTaskClass,
+		Name: "helper", VerdictScope: framework.PerTaskClass, RegistersHere: true,
 		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return helper{open}, nil },
 	})
 	ssn := cluster.Open(registry, conf)

@@ -54,8 +54,9 @@ func Spec() framework.PluginSpec {
 					"each policy's failurePolicy.",
 			},
 		},
-		VerdictScope: framework.PerTaskClass, // it judges no nodes
-		Reads:        framework.SomePodKeys(),
+		VerdictScope:  framework.PerTaskClass, // it judges no nodes
+		Reads:         framework.SomePodKeys(),
+		RegistersHere: true,
 		Validate: func(args framework.Arguments) error {
 			_, err := load(args)
 			return err

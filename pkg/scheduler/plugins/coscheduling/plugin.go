@@ -70,8 +70,9 @@ func specWith(topologyOf func(framework.Handle) (*v1alpha1.ClusterNetworkTopolog
 		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
 			return newPlugin(args, h, topologyOf, known)
 		},
-		VerdictScope: framework.PerJob,
-		Reads:        framework.SomePodKeys(),
+		VerdictScope:  framework.PerJob,
+		Reads:         framework.SomePodKeys(),
+		RegistersHere: true,
 	}
 }
 

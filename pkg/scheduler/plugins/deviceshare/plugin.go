@@ -66,9 +66,10 @@ func Spec() framework.PluginSpec {
 			inventories := known.inventoriesOf(devices, allocator.InventoryOptions{AffinityKey: settings.nicTopology})
 			return newPlugin(settings, inventories, templates), nil
 		},
-		Extends:      true,
-		VerdictScope: framework.PerTaskClass, // for gangs of unlike members PerJob
-		Reads:        framework.SomePodKeys(append(devicekinds.PodKeys(), podKeys...)...),
+		Extends:       true,
+		VerdictScope:  framework.PerTaskClass, // for gangs of unlike members PerJob
+		Reads:         framework.SomePodKeys(append(devicekinds.PodKeys(), podKeys...)...),
+		RegistersHere: true,
 	}
 }
 

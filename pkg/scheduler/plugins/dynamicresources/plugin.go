@@ -61,9 +61,10 @@ func Spec() framework.PluginSpec {
 			}
 			return &plugin{settings: settings, devices: devices}, nil
 		},
-		TakesOver:    []framework.Switch{{Plugin: predicates.PluginName, Argument: predicates.DynamicResourceAllocationEnable, Value: false}},
-		VerdictScope: framework.PerTaskClass, // but for those that are uncacheable
-		Reads:        framework.SomePodKeys(),
+		TakesOver:     []framework.Switch{{Plugin: predicates.PluginName, Argument: predicates.DynamicResourceAllocationEnable, Value: false}},
+		VerdictScope:  framework.PerTaskClass, // but for those that are uncacheable
+		Reads:         framework.SomePodKeys(),
+		RegistersHere: true,
 	}
 }
 

@@ -64,10 +64,11 @@ type plugin struct {
 func Spec() framework.PluginSpec {
 	p := newPlugin()
 	return framework.PluginSpec{
-		Name:         Name,
-		Doc:          "Keeps preempt and reclaim from evicting again and again for the same gang, or to and fro between queues.",
-		VerdictScope: framework.PerTaskClass, // it judges no nodes
-		Reads:        framework.SomePodKeys(),
+		Name:          Name,
+		Doc:           "Keeps preempt and reclaim from evicting again and again for the same gang, or to and fro between queues.",
+		VerdictScope:  framework.PerTaskClass, // it judges no nodes
+		Reads:         framework.SomePodKeys(),
+		RegistersHere: true,
 		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
 			return p, nil
 		},

@@ -33,9 +33,10 @@ func Spec() framework.PluginSpec {
 			_, err := load(args)
 			return err
 		},
-		New:          New,
-		VerdictScope: framework.PerJob,
-		Reads:        framework.SomePodKeys(),
+		New:           New,
+		VerdictScope:  framework.PerJob,
+		Reads:         framework.SomePodKeys(),
+		RegistersHere: true,
 	}
 }
 

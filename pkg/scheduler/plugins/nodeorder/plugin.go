@@ -43,13 +43,14 @@ func Spec() framework.PluginSpec {
 		})
 	}
 	return framework.PluginSpec{
-		Name:         Name,
-		Doc:          "Scores nodes with kube-scheduler's scores, as upstream's plugin of that name does, and faster.",
-		Arguments:    arguments,
-		Validate:     validate,
-		New:          New,
-		VerdictScope: framework.PerTaskClass,
-		Reads:        framework.SomePodKeys(), // pods whose scores depend on labels are uncacheable
+		Name:          Name,
+		Doc:           "Scores nodes with kube-scheduler's scores, as upstream's plugin of that name does, and faster.",
+		Arguments:     arguments,
+		Validate:      validate,
+		New:           New,
+		VerdictScope:  framework.PerTaskClass,
+		Reads:         framework.SomePodKeys(), // pods whose scores depend on labels are uncacheable
+		RegistersHere: true,
 	}
 }
 

@@ -63,8 +63,9 @@ func Spec(gate Gate) framework.PluginSpec {
 		Name: Name,
 		Doc:  "Leaves out gangs that wait out a failed bind transaction and puts gangs first that are bound in part.",
 		// It has a pre-predicate only, which refuses nothing.
-		VerdictScope: framework.PerTaskClass,
-		Reads:        framework.SomePodKeys(),
+		VerdictScope:  framework.PerTaskClass,
+		Reads:         framework.SomePodKeys(),
+		RegistersHere: true,
 		New: func(args framework.Arguments, _ framework.Handle) (framework.Plugin, error) {
 			limit, _ := args[evictAfter].(time.Duration)
 			return &plugin{gate: gate, evictAfter: limit, memory: shared}, nil

@@ -61,9 +61,10 @@ func Spec() framework.PluginSpec {
 			}
 			return &plugin{settings: settings, volumes: volumes}, nil
 		},
-		TakesOver:    []framework.Switch{{Plugin: predicates.PluginName, Argument: predicates.VolumeBindingEnable, Value: false}},
-		VerdictScope: framework.PerTaskClass, // but for those that are uncacheable
-		Reads:        framework.SomePodKeys(),
+		TakesOver:     []framework.Switch{{Plugin: predicates.PluginName, Argument: predicates.VolumeBindingEnable, Value: false}},
+		VerdictScope:  framework.PerTaskClass, // but for those that are uncacheable
+		Reads:         framework.SomePodKeys(),
+		RegistersHere: true,
 	}
 }
 
