@@ -165,8 +165,9 @@ bench-trace: ## Print how much of a cluster's GPUs each strategy of deviceshare 
 ##@ Checking
 
 .PHONY: lint
-lint: bin/golangci-lint ## Run the linters.
+lint: bin/golangci-lint ## Run the linters, and check how large types are.
 	bin/golangci-lint run ./...
+	go run ./hack/typesize
 
 .PHONY: generate
 generate: $(GENERATORS) bin/helm ## Write CRDs, code of our types, the rendered chart and docs/configuration.md.
