@@ -96,7 +96,7 @@ func TestADecisionForAResourceThatTheNodeLacksIsSurvived(t *testing.T) {
 // TestANoteIsOfItsPodGroup: the PodGroup of the session that notes where a gang lies may have ended since, and another may have its name.
 func TestANoteIsOfItsPodGroup(t *testing.T) {
 	tests := map[string]func(*Books) error{
-		"another is shown": func(b *Books) error { return showOther(b) },
+		"another is shown": showOther,
 		"none is shown":    func(*Books) error { return nil },
 	}
 	for name, replace := range tests {
