@@ -116,6 +116,9 @@ func TestASearchForAGroupThatWasCutShortIsNotRemembered(t *testing.T) {
 	c.registry.RegisterAction(stepless{allocate.New(), &noSteps})
 	c.action, _ = vcframework.GetAction("allocate")
 	c.expect(t, "no steps are left", 0)
+	if !strings.Contains(c.says, "members fit") {
+		t.Errorf("without steps the group says %q, want what it lacks", c.says)
+	}
 	noSteps = false
 	c.expect(t, "there are steps", 2)
 }

@@ -42,6 +42,9 @@ func groupSession(c *counting, action vcframework.Action, w sessiontest.World) (
 		id := api.JobID(schedtest.Namespace + "/" + podGroup.Name)
 		told.Says[podGroup.Name] = ssn.Jobs[id].JobFitErrors
 		told.Waits[podGroup.Name], _ = ssn.Wait(id)
+		if ssn.Explanation("") != nil {
+			told.Says[""] = "no gang has an explanation"
+		}
 		if of := ssn.Explanation(id); of != nil {
 			own := *of
 			own.Time = time.Time{}
@@ -96,6 +99,15 @@ func (c *changing) changeGroup() {
 // TestWhatIsCarriedOverOfGroupsIsWhatWouldBeFound: as for gangs alone. While nothing changes few groups are tried again.
 func TestWhatIsCarriedOverOfGroupsIsWhatWouldBeFound(t *testing.T) {
 	base := newGroup(t, []string{"1"}, []string{"1"})
+	avoided := ""
+	base.helped(func(ssn *framework.Session) {
+		ssn.AddAvoidFn("helper", func(job *api.JobInfo) []string {
+			if job.UID == "ns/b" && avoided != "" {
+				return []string{avoided}
+			}
+			return nil
+		})
+	})
 	kept, fresh, bound, pipelined := 0, 0, 0, 0
 	for seed := range uint64(60) {
 		c := &changing{Rand: rand.New(rand.NewPCG(seed, 11))}
@@ -113,6 +125,7 @@ func TestWhatIsCarriedOverOfGroupsIsWhatWouldBeFound(t *testing.T) {
 		if c.IntN(2) == 0 {
 			c.addGroup("x", "y", "z")
 		}
+		avoided = ""
 		action, changed := counted(base.registry, new(int)), true
 		for step := range 5 {
 			got, placed := groupSession(base, action, c.world)
@@ -130,8 +143,11 @@ func TestWhatIsCarriedOverOfGroupsIsWhatWouldBeFound(t *testing.T) {
 				c.change()
 				changed = true
 			default:
-				c.changeGroup()
-				changed = true
+				if changed = true; c.IntN(2) == 0 {
+					c.changeGroup()
+				} else {
+					avoided = fmt.Sprint("n", c.IntN(5))
+				}
 			}
 			c.world.Pods = slices.Clone(c.world.Pods)
 		}

@@ -39,7 +39,7 @@ func (u *unitRun) reuse() bool {
 
 // remember keeps what the gangs are told, for the next session.
 func (u *unitRun) remember(waits map[api.JobID]framework.Wait, failed *misfit) {
-	if u.fingerprint == 0 || u.cut {
+	if u.cut {
 		return
 	}
 	kept := carriedUnit{fingerprint: u.fingerprint, waits: waits}

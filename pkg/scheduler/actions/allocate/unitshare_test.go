@@ -93,6 +93,12 @@ func TestWhyAGroupWaitsIsReportedInEachSession(t *testing.T) {
 			if got := ssn.Jobs["ns/a"].JobFitErrors; !strings.Contains(got, "gang ns/b does not fit with it") {
 				t.Errorf("session %d: the gang that has room says %q", i, got)
 			}
+			if got := ssn.Jobs["ns/b"].JobFitErrors; got == "" || strings.Contains(got, "other gangs") {
+				t.Errorf("session %d: the gang that has no room even alone says %q", i, got)
+			}
+			if ssn.Explanation("") != nil {
+				t.Errorf("session %d: no gang has an explanation", i)
+			}
 			if ssn.Explanation("ns/b") == nil {
 				t.Errorf("session %d: the gang that has none does not say what its node groups lack", i)
 			}

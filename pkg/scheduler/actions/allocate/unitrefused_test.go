@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/actions/enqueue"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/plugins/util"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// TestAGroupWaitsForAGangThatMayLieNowhere, by what a plugin says of it in each session.
+func TestAGroupWaitsForAGangThatMayLieNowhere(t *testing.T) {
+	c := newGroup(t, []string{"1"}, []string{"1"}, node("n1", "ib-a", "4"))
+	refuses := true
+	c.helped(func(ssn *framework.Session) {
+		ssn.AddNodeGroupFn("helper", func(job *api.JobInfo) (*framework.NodeGroups, error) {
+			if refuses && job.UID == "ns/b" {
+				return nil, errors.New("not here")
+			}
+			return nil, nil
+		})
+	})
+	for range 2 {
+		c.look(func(ssn *sessiontest.Session) {
+			a, _ := ssn.Wait("ns/a")
+			b, _ := ssn.Wait("ns/b")
+			if len(ssn.Binds()) > 0 || b.Reason != framework.NotEnoughResources || !strings.Contains(b.Message, "plugin helper: not here") ||
+				!strings.Contains(a.Message, "gang ns/b does not fit with it: plugin helper: not here") {
+				t.Errorf("bound %v, and the gangs wait for %v and %v, want none, and what the plugin says", ssn.Binds(), a, b)
+			}
+		})
+	}
+	refuses = false
+	c.expect(t, "the plugin refuses it no longer", 2)
+}
+
+// TestAUnitWaitsForAGangThatIsNotToBePlaced now: one that is not let in, or that a plugin calls invalid.
+func TestAUnitWaitsForAGangThatIsNotToBePlaced(t *testing.T) {
+	for name, tt := range map[string]struct {
+		phase   v1beta1.PodGroupPhase
+		invalid bool
+		want    string
+	}{
+		"not let in": {phase: v1beta1.PodGroupPending, want: "gang ns/b is not let in by its queue yet"},
+		"invalid":    {phase: v1beta1.PodGroupInqueue, invalid: true, want: "gang ns/b waits: why not"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newGroup(t, []string{"1"}, []string{"1"}, node("n1", "ib-a", "4"))
+			c.conf = strings.Replace(c.conf, "  - name: coscheduling\n", "", 1)
+			c.world.PodGroups[1].Status.Phase = tt.phase
+			unit := &binding.Unit{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/a"}, {Gang: "ns/b"}}}
+			c.helped(func(ssn *framework.Session) {
+				ssn.AddUnitFn(func(*api.JobInfo) *binding.Unit { return unit })
+				ssn.AddJobValidFn("helper", func(obj any) *api.ValidateResult {
+					if job, is := obj.(*api.JobInfo); is && job.UID == "ns/b" && tt.invalid {
+						return &api.ValidateResult{Reason: "Why", Message: "why not"}
+					}
+					return nil
+				})
+			})
+			c.cluster.Load(c.world)
+			ssn := c.cluster.Open(c.registry, c.conf)
+			defer ssn.Close()
+			ssn.AddJobEnqueueableFn("helper", func(any) int { return util.Reject })
+			ssn.Run(enqueue.New(), c.action)
+			if got := ssn.Jobs["ns/a"].JobFitErrors; len(ssn.Binds()) > 0 || !strings.HasSuffix(got, tt.want) {
+				t.Errorf("bound %v, and the gang says %q, want none, and %q", ssn.Binds(), got, tt.want)
+			}
+		})
+	}
+}
+
+// TestMembersBeyondTheMinimaOfAPackedGroupFollow: on a node that is open when the minimum is placed. Those that are packed are placed once.
+func TestMembersBeyondTheMinimaOfAPackedGroupFollow(t *testing.T) {
+	c := newGroup(t, []string{"2", "2"}, []string{"3", "3", "3"}, node("n1", "ib-a", "6"), node("n2", "ib-a", "4"), node("n3", "ib-a", "3"))
+	c.world.PodGroups[1].Spec.MinMember = 2
+	c.helped(func(ssn *framework.Session) {
+		ssn.AddPredicateFn("helper", func(task *api.TaskInfo, node *api.NodeInfo) error {
+			if node.Name == "n3" && (task.Job != "ns/b" || len(ssn.Jobs["ns/b"].TaskStatusIndex[api.Binding]) < 2) {
+				return api.NewFitError(task, node, "it is not open yet")
+			}
+			return nil
+		})
+		ssn.AddUncacheableTaskFn("helper", func(task *api.TaskInfo) bool { return task.Name == "b-2" })
+	})
+	c.look(func(ssn *sessiontest.Session) {
+		want := map[string]string{"ns/a-0": "n2", "ns/a-1": "n2", "ns/b-0": "n1", "ns/b-1": "n1", "ns/b-2": "n3"}
+		if diff := cmp.Diff(want, ssn.Binds()); diff != "" {
+			t.Errorf("bound (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestGroupsArePackedWhereTheyMayLie: on the nodes of their cluster alone, however much room others have.
+func TestGroupsArePackedWhereTheyMayLie(t *testing.T) {
+	c := newGroup(t, []string{"2", "2"}, []string{"3", "3"}, node("n0", "ib-0", "64"), node("n1", "ib-a", "6"), node("n2", "ib-a", "4"), node("n3", "ib-z", "64"))
+	for _, i := range []int{1, 2} {
+		c.world.Nodes[i].Labels["pool"] = "ours"
+	}
+	for _, podGroup := range c.world.PodGroups {
+		podGroup.Annotations[ibcluster.ModeAnnotation] = "required"
+	}
+	for _, pod := range c.world.Pods {
+		pod.Spec.NodeSelector = map[string]string{"pool": "ours"}
+	}
+	c.expect(t, "both have room in their cluster", 4)
+}
