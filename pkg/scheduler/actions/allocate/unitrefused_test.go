@@ -8,9 +8,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/actions/enqueue"
 	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/plugins/util"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
@@ -59,6 +62,7 @@ func TestAUnitWaitsForAGangThatIsNotToBePlaced(t *testing.T) {
 			c := newGroup(t, []string{"1"}, []string{"1"}, node("n1", "ib-a", "4"))
 			c.conf = strings.Replace(c.conf, "  - name: coscheduling\n", "", 1)
 			c.world.PodGroups[1].Status.Phase = tt.phase
+			c.world.PodGroups[1].Spec.MinResources = &v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")} // else nobody is asked
 			unit := &binding.Unit{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/a"}, {Gang: "ns/b"}}}
 			c.helped(func(ssn *framework.Session) {
 				ssn.AddUnitFn(func(*api.JobInfo) *binding.Unit { return unit })
@@ -92,10 +96,27 @@ func TestMembersBeyondTheMinimaOfAPackedGroupFollow(t *testing.T) {
 			}
 			return nil
 		})
+		ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: func(e *vcframework.Event) {
+			if turn := c.registry.Turn(); turn != e.Task.Job {
+				t.Errorf("%s is placed in the turn of %s, whose panic that would be", e.Task.Name, turn)
+			}
+		}})
 		ssn.AddUncacheableTaskFn("helper", func(task *api.TaskInfo) bool { return task.Name == "b-2" })
 	})
 	c.look(func(ssn *sessiontest.Session) {
 		want := map[string]string{"ns/a-0": "n2", "ns/a-1": "n2", "ns/b-0": "n1", "ns/b-1": "n1", "ns/b-2": "n3"}
+		if diff := cmp.Diff(want, ssn.Binds()); diff != "" {
+			t.Errorf("bound (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestAGroupIsPackedWithoutAMemberAmongOthers for which no node has room.
+func TestAGroupIsPackedWithoutAMemberAmongOthers(t *testing.T) {
+	c := newGroup(t, []string{"2", "2"}, []string{"3", "5", "3"}, node("n1", "ib-a", "6"), node("n2", "ib-a", "4"))
+	c.world.PodGroups[1].Spec.MinMember = 2
+	c.look(func(ssn *sessiontest.Session) {
+		want := map[string]string{"ns/a-0": "n2", "ns/a-1": "n2", "ns/b-0": "n1", "ns/b-2": "n1"}
 		if diff := cmp.Diff(want, ssn.Binds()); diff != "" {
 			t.Errorf("bound (-want +got):\n%s", diff)
 		}

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -113,5 +114,41 @@ func TestGangsOfASessionKeepCompany(t *testing.T) {
 				t.Errorf("with selector %q the first gang is on %s and the second on %s, want b2x and %s", selector, w.pods["first-0"].Spec.NodeName, got, want)
 			}
 		})
+	}
+}
+
+// TestCompanyThatIsTakenBackIsNone: of a trial that led nowhere.
+func TestCompanyThatIsTakenBackIsNone(t *testing.T) {
+	company := says(gangs.TopologySelectorAnnotation, "s")
+	pods := waiting("g", 0, 2, func(p *schedtest.PodBuilder) { p.Annotation(gangs.TopologySelectorAnnotation, "s") })
+	pods = append(pods, running("x", 0, "c1"))
+	pods[2].Annotations[gangs.TopologySelectorAnnotation] = "s"
+	ssn := gatherSession(t, sessiontest.World{Nodes: tree(), Pods: pods, PodGroups: []*v1beta1.PodGroup{gangNamed("g", 2, asks("Block must"), company), gangNamed("x", 1)}}, judgesConf, spines, false)
+	job := ssn.Jobs["ns/g"]
+	companies := func() map[string]int {
+		found, err := ssn.Gathering(job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := map[string]int{}
+		for plan := range found.On(map[string]int{"a1": 1, "b1x": 1, "c1": 1}, 1).Plans(1, 1) {
+			first[plan[0].Node] = plan[0].Members
+			break
+		}
+		return first
+	}
+	before := companies()
+	statement := vcframework.NewStatement(ssn.Session.Session)
+	for _, task := range job.TaskStatusIndex[api.Pending] {
+		if err := statement.Allocate(task, ssn.Nodes["b1x"]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	statement.Discard()
+	if diff := cmp.Diff(map[string]int{"c1": 1}, before); diff != "" {
+		t.Errorf("the first plan (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, companies()); diff != "" {
+		t.Errorf("the first plan after members were placed elsewhere and taken back (-want +got):\n%s", diff)
 	}
 }

@@ -142,3 +142,24 @@ func TestWhatGangsWaitFor(t *testing.T) {
 		}
 	})
 }
+
+// TestAGangIsTriedAgainOnNodesThatAreReservedNoLonger, though nothing else has changed since it was refused there.
+func TestAGangIsTriedAgainOnNodesThatAreReservedNoLonger(t *testing.T) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+		for i := range 3 {
+			w.stays("full-"+string(rune('0'+i)), schedtest.Queue, "n"+string(rune('0'+i)), "4")
+		}
+		w.arrives("big", schedtest.Queue, 2, "4")
+		w.untilReserved("big")
+		w.arrives("other", schedtest.Queue, 1, "3")
+		w.pass(2*time.Minute, 20*time.Second)
+		if w.runs("other") {
+			t.Fatalf("another gang runs while reserved are %v", w.reserved())
+		}
+		clear(w.plugin.reservations.active)
+		w.plugin.reservations.pauses["queue/"+schedtest.Queue] = &pause{length: shortestPause, until: time.Now().Add(time.Hour)}
+		if w.session(); !w.runs("other") {
+			t.Errorf("on a node that is reserved no longer the other gang does not run: %s", w.condition("other", "Unschedulable").Message)
+		}
+	})
+}
