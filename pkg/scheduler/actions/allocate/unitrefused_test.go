@@ -25,26 +25,26 @@ import (
 // TestAGroupWaitsForAGangThatMayLieNowhere, by what a plugin says of it in each session.
 func TestAGroupWaitsForAGangThatMayLieNowhere(t *testing.T) {
 	c := newGroup(t, []string{"1"}, []string{"1"}, node("n1", "ib-a", "4"))
-	refuses := true
+	refuses := "not here"
 	c.helped(func(ssn *framework.Session) {
 		ssn.AddNodeGroupFn("helper", func(job *api.JobInfo) (*framework.NodeGroups, error) {
-			if refuses && job.UID == "ns/b" {
-				return nil, errors.New("not here")
+			if refuses != "" && job.UID == "ns/b" {
+				return nil, errors.New(refuses)
 			}
 			return nil, nil
 		})
 	})
-	for range 2 {
+	for _, refuses = range []string{"not here", "nor there"} {
 		c.look(func(ssn *sessiontest.Session) {
 			a, _ := ssn.Wait("ns/a")
 			b, _ := ssn.Wait("ns/b")
-			if len(ssn.Binds()) > 0 || b.Reason != framework.NotEnoughResources || !strings.Contains(b.Message, "plugin helper: not here") ||
-				!strings.Contains(a.Message, "gang ns/b does not fit with it: plugin helper: not here") {
+			if len(ssn.Binds()) > 0 || b.Reason != framework.NotEnoughResources || !strings.Contains(b.Message, "plugin helper: "+refuses) ||
+				!strings.Contains(a.Message, "gang ns/b does not fit with it: plugin helper: "+refuses) {
 				t.Errorf("bound %v, and the gangs wait for %v and %v, want none, and what the plugin says", ssn.Binds(), a, b)
 			}
 		})
 	}
-	refuses = false
+	refuses = ""
 	c.expect(t, "the plugin refuses it no longer", 2)
 }
 

@@ -42,6 +42,13 @@ func TestAReadyGangDoesNotHoldItsGroupBack(t *testing.T) {
 	c := newGroup(t, []string{"1", "99"}, []string{"1"}, node("n1", "ib-a", "4"))
 	c.elastic(0)
 	c.expect(t, "one gang is ready", 1)
+	c = newGroup(t, []string{"1"}, []string{"99"}, node("n1", "ib-a", "4"))
+	c.elastic(0)
+	c.look(func(ssn *sessiontest.Session) {
+		if a, b := ssn.Jobs["ns/a"].JobFitErrors, ssn.Jobs["ns/b"].JobFitErrors; a != "" || b == "" {
+			t.Errorf("a gang that waits for nothing says %q, and the one that has no room %q", a, b)
+		}
+	})
 }
 
 // TestAGroupWaitsForAGangThatIsReadyNoLonger: a plugin calls one gang ready only while the other one is not placed.

@@ -129,6 +129,16 @@ func TestWhoseTimeIsLimited(t *testing.T) {
 	if next := s.limitWait(l, now); !next.IsZero() || a.limit != nil || b.limit != nil || a.hasCondition(TimeLimit) || b.hasCondition(TimeLimit) {
 		t.Errorf("when a member of the group runs its time is up at %s, and the limits are %v and %v", next, a.limit, b.limit)
 	}
+
+	back := &limited{id: "back", until: now.Add(time.Minute), gangs: []*gang{gangIn(api.Pending), gangIn(api.Pending)}}
+	if next := s.limitWait(back, now); !next.Equal(back.until) || !back.gangs[0].IsPending() || !back.gangs[1].IsPending() {
+		t.Errorf("a group that was sent back waits until %s, and its gangs are %s and %s", next, back.gangs[0].PodGroup.Status.Phase, back.gangs[1].PodGroup.Status.Phase)
+	}
+	g := gangIn(api.Pending)
+	g.PodGroup.Status.Conditions = []scheduling.PodGroupCondition{{Type: TimeLimit, Reason: letIn, Message: "m"}}
+	if s.setLimit(g, letIn, "m", now); g.condition(TimeLimit).LastTransitionTime.IsZero() {
+		t.Error("another time of the gang has the condition of the one before")
+	}
 }
 
 // TestWhatIsAskedOfOthers: of what is no gang, or has no settings, the plugin says nothing.

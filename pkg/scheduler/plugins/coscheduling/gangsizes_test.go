@@ -192,6 +192,35 @@ func TestWhichPodsLeave(t *testing.T) {
 	}
 }
 
+// TestNodesThatTakePods: those that are there, ready and not cordoned.
+func TestNodesThatTakePods(t *testing.T) {
+	ready := func() *api.NodeInfo { return api.NewNodeInfo(holds("4").Name("n").Obj()) }
+	gone, cordoned, notReady := ready(), ready(), ready()
+	gone.Node = nil
+	cordoned.Node.Spec.Unschedulable = true
+	notReady.State.Phase = api.NotReady
+	for node, want := range map[*api.NodeInfo]bool{ready(): true, gone: false, cordoned: false, notReady: false} {
+		if got := healthy(node); got != want {
+			t.Errorf("node %v, %v takes pods: %t, want %t", node.Node, node.State, got, want)
+		}
+	}
+}
+
+// TestAGangThatIsBeingBoundKeepsItsReservation, of which its members hold the nodes themselves.
+func TestAGangThatIsBeingBoundKeepsItsReservation(t *testing.T) {
+	now := time.Now()
+	s := sessionOf(now)
+	s.plugin.terms = reservationTerms{after: time.Minute, drain: time.Hour}
+	job := gangIn(api.Binding, api.Pending).JobInfo
+	job.UID, job.Queue = "ns/g", "q"
+	s.Jobs[job.UID] = job
+	r := &reservation{gang: job.UID, queue: job.Queue, since: now}
+	s.plugin.reservations.active["q"] = r
+	if s.review(r, now); s.plugin.reservations.active["q"] != r {
+		t.Error("the reservation has ended")
+	}
+}
+
 // TestWhomReservationsRefuse by the priority of jobs, and by who owns all of their pods that wait.
 func TestWhomReservationsRefuse(t *testing.T) {
 	yes := true

@@ -50,7 +50,7 @@ func (n *network) home(job *api.JobInfo, a *gathered) string {
 	}
 	a.home, a.known = "", true
 	for name, count := range counts {
-		if a.home == "" || cmp.Or(cmp.Compare(counts[a.home], count), slices.Compare(paths[name], paths[a.home])) < 0 {
+		if cmp.Or(cmp.Compare(counts[a.home], count), slices.Compare(paths[name], paths[a.home])) < 0 {
 			a.home = name
 		}
 	}

@@ -43,6 +43,12 @@ func TestAGroupOfGangsThatWereAloneWaitsOutTheLongestBackoff(t *testing.T) {
 				}
 			})
 		}
+		delete(w.plugin.limits, w.job("c").UID) // which comes to it
+		w.session(func(*sessiontest.Session) {
+			if waits := w.plugin.session.gangs[w.job("c").UID].waits; waits == nil || !strings.HasPrefix(waits.Message, "sent back until ") {
+				t.Errorf("a gang that comes to the group waits for %v", waits)
+			}
+		})
 	})
 }
 

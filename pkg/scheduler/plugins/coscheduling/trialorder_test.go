@@ -27,6 +27,7 @@ type starved struct {
 	minimum         int32
 	group           types.UID
 	deleted, placed bool
+	groupless       bool
 }
 
 // sessionOf has the gangs, and no plugins.
@@ -52,6 +53,9 @@ func sessionOf(now time.Time, gangs ...*starved) *session {
 		}
 		if g.placed {
 			job.AddTaskInfo(api.NewTaskInfo(schedtest.MakePod().Name(string(g.uid) + "-runs").Node("n").Phase(v1.PodRunning).Obj()))
+		}
+		if g.groupless {
+			job.PodGroup = nil
 		}
 		s.Jobs[g.uid] = job
 	}
@@ -122,6 +126,7 @@ func TestWhichGangsHaveTrials(t *testing.T) {
 		"nothing":                          {want: "a"},
 		"it waits for just as long":        {change: func(g *starved) { g.waits.since = now.Add(-time.Minute) }, want: "a"},
 		"it has not waited for long":       {change: func(g *starved) { g.waits.since = now.Add(-time.Minute + 1) }, want: "b"},
+		"its PodGroup was deleted":         {change: func(g *starved) { g.groupless = true }, want: "b"},
 		"it was deleted":                   {change: func(g *starved) { g.deleted = true }, want: "b"},
 		"it is another of the name":        {change: func(g *starved) { g.group = "other" }, want: "b"},
 		"it waits for something else":      {change: func(g *starved) { g.waits.lacksRoom = false }, want: "b"},

@@ -232,3 +232,45 @@ func TestSearchesOfNamespaces(t *testing.T) {
 		had(preempt, "")
 	})
 }
+
+// TestNoRoomSaysWhoMustGo where the candidates are on several nodes, or on none, or nobody knows for whom they are to go.
+func TestNoRoomSaysWhoMustGo(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(ssn *framework.Session, candidates []*api.TaskInfo) []*api.TaskInfo
+		want   bool
+	}{
+		"a candidate":   {func(_ *framework.Session, c []*api.TaskInfo) []*api.TaskInfo { return c }, true},
+		"no candidates": {func(*framework.Session, []*api.TaskInfo) []*api.TaskInfo { return nil }, false},
+		"no gang": {func(ssn *framework.Session, c []*api.TaskInfo) []*api.TaskInfo {
+			delete(ssn.Jobs, "ns/wants")
+			return c
+		}, false},
+		"no queue": {func(ssn *framework.Session, c []*api.TaskInfo) []*api.TaskInfo {
+			delete(ssn.Queues, "q-wants")
+			return c
+		}, false},
+		"no node":      {func(ssn *framework.Session, c []*api.TaskInfo) []*api.TaskInfo { delete(ssn.Nodes, "n"); return c }, false},
+		"another node": {func(_ *framework.Session, c []*api.TaskInfo) []*api.TaskInfo { c[1].NodeName = "m"; return c }, false},
+		"room without": {func(ssn *framework.Session, c []*api.TaskInfo) []*api.TaskInfo {
+			ssn.Nodes["n"].Idle.MilliCPU = 1000
+			return c
+		}, false},
+		"a bit too few": {func(ssn *framework.Session, c []*api.TaskInfo) []*api.TaskInfo {
+			ssn.Nodes["n"].Idle.MilliCPU = 999
+			return c
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wants, lends := jobOf("ns", "wants", api.Pending), jobOf("ns", "lends", api.Running, api.Running)
+			ssn := bare(reclaim, wants, lends)
+			ssn.Queues = map[api.QueueID]*api.QueueInfo{"q-wants": {UID: "q-wants"}}
+			ssn.Nodes["n"] = api.NewNodeInfo(schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "1", "pods": "10"}).Obj())
+			ssn.Nodes["n"].Idle.MilliCPU = 0
+			wants.Tasks["wants0"].InitResreq.MilliCPU = 1000
+			candidates := tt.change(ssn, []*api.TaskInfo{lends.Tasks["lends0"], lends.Tasks["lends1"]})
+			if room := (&victims{ssn: ssn}).room(wants.Tasks["wants0"], candidates); (room != nil) != tt.want {
+				t.Errorf("the room is %v, want some: %t", room, tt.want)
+			}
+		})
+	}
+}

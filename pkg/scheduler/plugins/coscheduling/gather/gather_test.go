@@ -108,6 +108,18 @@ func TestPlans(t *testing.T) {
 		"most members decide": {
 			rules: []string{"block must"}, wanted: 1, nodes: with(func(n map[string]*Node) { n["a1"].Members, n["c1"].Members = 1, 2 }), want: "c1 1",
 		},
+		"most members decide, in the first block": {
+			rules: []string{"block must"}, wanted: 1, nodes: with(func(n map[string]*Node) { n["a1"].Members, n["c1"].Members = 2, 1 }), want: "a1 1",
+		},
+		"the tighter block, of all its nodes": {rules: []string{"block must"}, wanted: 9, want: "y1 5, y2 4", nodes: []Node{
+			{Name: "x1", Domains: []string{"s", "x"}, Slots: 8}, {Name: "x2", Domains: []string{"s", "x"}, Slots: 2},
+			{Name: "y1", Domains: []string{"s", "y"}, Slots: 5}, {Name: "y2", Domains: []string{"s", "y"}, Slots: 4},
+		}},
+		"more company, on all nodes of a block": {rules: []string{"block must"}, wanted: 9, want: "x1 8, x2 1", nodes: []Node{
+			{Name: "x1", Domains: []string{"s", "x"}, Slots: 8, Company: 3}, {Name: "x2", Domains: []string{"s", "x"}, Slots: 2},
+			{Name: "y1", Domains: []string{"s", "y"}, Slots: 8, Company: 1}, {Name: "y2", Domains: []string{"s", "y"}, Slots: 1, Company: 1},
+		}},
+		"not even one": {wanted: 1, nodes: []Node{{Name: "x", Domains: []string{"s", "b"}}}, says: "the cluster does not take a member: all 0"},
 		"a multiple is completed where members are": {
 			rules: []string{"spine must", "node 4"}, wanted: 1, nodes: with(func(n map[string]*Node) { n["a1"].Members, n["a2"].Members = 3, 4 }), want: "a1 1",
 		},
