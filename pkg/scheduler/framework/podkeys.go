@@ -20,6 +20,9 @@ func SomePodKeys(keys ...string) PodKeys { return PodKeys{some: true, keys: keys
 // All is true if every label and annotation is looked at.
 func (k PodKeys) All() bool { return !k.some }
 
+// None reports whether no label or annotation is looked at.
+func (k PodKeys) None() bool { return k.some && len(k.keys) == 0 }
+
 // Has is true if the key is among them.
 func (k PodKeys) Has(key string) bool {
 	return !k.some || slices.ContainsFunc(k.keys, func(one string) bool {

@@ -44,7 +44,7 @@ type Finder struct {
 
 	seed        maphash.Seed
 	classes     map[string]*TaskClass
-	classOfTask map[api.TaskID]*TaskClass
+	classOfTask map[*api.TaskInfo]*TaskClass
 	keyBuffer   []byte
 	// caching are the classes whose cache is kept, at the most maxCaches.
 	caching   []*TaskClass
@@ -69,10 +69,6 @@ type Finder struct {
 func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerOption, seed maphash.Seed) *Finder {
 	caching := true
 	vcframework.GetArgOfActionFromConf(ssn.Configurations, "allocate").GetBool(&caching, conf.EnablePredicateErrCacheKey)
-	pending := 0
-	for _, job := range ssn.Jobs {
-		pending += len(job.TaskStatusIndex[api.Pending])
-	}
 	f := &Finder{
 		ssn:          ssn,
 		index:        index,
@@ -83,11 +79,12 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 		prePredicates: ssn.TiersWithout(proportion.PluginName, capacity.PluginName),
 		seed:          seed,
 		classes:       map[string]*TaskClass{},
-		classOfTask:   make(map[api.TaskID]*TaskClass, pending),
 		maxCaches:     max(minCaches, maxVerdicts/max(1, len(index.Nodes))),
 		sampled:       samplingWanted(defaults),
 	}
-	f.labelKeys = newSelectorLabelKeys(ssn, f.layering.plugins)
+	var pending int
+	f.labelKeys, pending = newSelectorLabelKeys(ssn, f.layering.plugins)
+	f.classOfTask = make(map[*api.TaskInfo]*TaskClass, pending)
 	if option, found := ssn.PluginOption(predicates.PluginName); found {
 		on := func(argument string) bool {
 			enabled := true

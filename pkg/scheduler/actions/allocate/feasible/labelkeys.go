@@ -33,9 +33,10 @@ type mentionedValues struct {
 //   - required anti-affinity of pods on nodes, which keeps pods away that have no affinity themselves;
 //   - required affinity, anti-affinity and spread of the pods to be placed, which may select one another.
 //
-// Preferred affinity, and Services, by which pods are spread, move scores: of the pods they concern nodeorder keeps none.
-func newSelectorLabelKeys(ssn *framework.Session, plugins []layeredPlugin) *selectorLabelKeys {
-	k := &selectorLabelKeys{read: framework.SomePodKeys(), selected: map[string]*mentionedValues{}}
+// Preferred affinity, and Services, by which pods are spread, move scores: of the pods they concern nodeorder keeps none. pending counts the
+// pods to be placed.
+func newSelectorLabelKeys(ssn *framework.Session, plugins []layeredPlugin) (k *selectorLabelKeys, pending int) {
+	k = &selectorLabelKeys{read: framework.SomePodKeys(), selected: map[string]*mentionedValues{}}
 	for _, p := range plugins {
 		if keys := ssn.PodKeysOf(p.name); !p.readsAnything(ssn) {
 			k.read = k.read.And(keys)
@@ -47,12 +48,14 @@ func newSelectorLabelKeys(ssn *framework.Session, plugins []layeredPlugin) *sele
 		}
 	}
 	for _, job := range ssn.Jobs {
-		for _, task := range job.TaskStatusIndex[api.Pending] {
+		tasks := job.TaskStatusIndex[api.Pending]
+		pending += len(tasks)
+		for _, task := range tasks {
 			k.addAffinity(task.Pod)
 			k.addSpread(task.Pod)
 		}
 	}
-	return k
+	return k, pending
 }
 
 func (k *selectorLabelKeys) addAffinity(pod *v1.Pod) {
@@ -117,6 +120,9 @@ func (k *selectorLabelKeys) mentioned(key string) *mentionedValues {
 
 // appendLabels appends of the labels what tells pods apart.
 func (k *selectorLabelKeys) appendLabels(b []byte, labels map[string]string) []byte {
+	if len(k.selected) == 0 && k.read.None() {
+		return append(b, 0)
+	}
 	var room [16]string
 	keys := room[:0]
 	for key := range labels {
@@ -138,6 +144,9 @@ func (k *selectorLabelKeys) appendLabels(b []byte, labels map[string]string) []b
 
 // appendAnnotations appends those that tell pods apart.
 func (k *selectorLabelKeys) appendAnnotations(b []byte, annotations map[string]string) []byte {
+	if k.read.None() {
+		return append(b, 0)
+	}
 	var room [16]string
 	keys := room[:0]
 	for key := range annotations {

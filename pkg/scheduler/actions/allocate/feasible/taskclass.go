@@ -22,7 +22,7 @@ type TaskClass struct {
 
 // Class returns the task's class.
 func (f *Finder) Class(task *api.TaskInfo) *TaskClass {
-	if class, ok := f.classOfTask[task.UID]; ok {
+	if class, ok := f.classOfTask[task]; ok {
 		return class
 	}
 	layers := f.layering.of(task) // may depend on the identity, too
@@ -32,7 +32,7 @@ func (f *Finder) Class(task *api.TaskInfo) *TaskClass {
 		class = &TaskClass{number: len(f.classes), fingerprint: maphash.Bytes(f.seed, f.keyBuffer), layers: layers}
 		f.classes[string(f.keyBuffer)] = class
 	}
-	f.classOfTask[task.UID] = class
+	f.classOfTask[task] = class
 	return class
 }
 
