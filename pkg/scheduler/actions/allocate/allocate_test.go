@@ -393,3 +393,24 @@ func TestAGroupIsNotLeftOutWhileFurtherMembersMakeTheMinimum(t *testing.T) {
 		})
 	}
 }
+
+// TestAGangShortOfItsMinimumGoesFirst: the gang plugin orders jobs where only some of them are short, whatever comes first by name.
+func TestAGangShortOfItsMinimumGoesFirst(t *testing.T) {
+	const gangAlone = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n"
+	running := schedtest.MakePod().Name("a-run").Group("a").Req(schedtest.Resources{"cpu": "1"}).Node("n1").Phase(v1.PodRunning).Obj()
+	pods, a := gang("a", "1")
+	others, b := gang("b", "1")
+	cluster := sessiontest.New(sessiontest.World{
+		Nodes:     []*v1.Node{schedtest.MakeNode().Name("n1").Capacity(schedtest.Resources{"cpu": "2", "pods": "10"}).Obj()},
+		Pods:      append(append(pods, others...), running),
+		PodGroups: []*v1beta1.PodGroup{a, b},
+	})
+	defer cluster.Close()
+	registry, action := action()
+	ssn := cluster.Open(registry, gangAlone)
+	defer ssn.Close()
+	ssn.Run(action)
+	if diff := cmp.Diff(map[string]string{"ns/b-0": "n1"}, ssn.Binds()); diff != "" {
+		t.Errorf("binds (-want +got):\n%s", diff)
+	}
+}

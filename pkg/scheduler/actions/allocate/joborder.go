@@ -14,6 +14,8 @@ import (
 type jobQueue struct {
 	// first reports whether the left job goes before the right one.
 	first func(l, r any) bool
+	// ask calls sort, which asks the plugins about the jobs. It may leave out plugins to which all of them are equal.
+	ask func(jobs []*api.JobInfo, sort func())
 	// jobs are in order once sorted is true, which the first pop makes it.
 	jobs   []*api.JobInfo
 	sorted bool
@@ -33,7 +35,7 @@ func (q *jobQueue) push(job *api.JobInfo) {
 func (q *jobQueue) pop() *api.JobInfo {
 	if !q.sorted {
 		slices.SortFunc(q.jobs, usualOrder)
-		slices.SortFunc(q.jobs, q.compare)
+		q.ask(q.jobs, func() { slices.SortFunc(q.jobs, q.compare) })
 		q.sorted = true
 	}
 	job := q.jobs[0]

@@ -17,7 +17,7 @@ func queueOf(n int, random *rand.Rand) (q *jobQueue, place map[api.JobID]int32, 
 		*asked++
 		left, right := l.(*api.JobInfo).UID, r.(*api.JobInfo).UID
 		return place[left] < place[right] || place[left] == place[right] && left < right
-	}}
+	}, ask: func(_ []*api.JobInfo, sort func()) { sort() }}
 	for i := range n {
 		job := &api.JobInfo{UID: api.JobID(fmt.Sprintf("job-%04d", i)), Priority: random.Int32N(4)}
 		place[job.UID] = -job.Priority

@@ -47,7 +47,7 @@ func (s *solver) newJobQueues() *jobQueues {
 			continue
 		}
 		if q.jobs[job.Queue] == nil {
-			q.jobs[job.Queue] = &jobQueue{first: s.jobOrder}
+			q.jobs[job.Queue] = &jobQueue{first: s.jobOrder, ask: func(jobs []*api.JobInfo, sort func()) { s.askJobOrder(q, jobs, sort) }}
 		}
 		if urgency, urgent := s.ssn.Urgency(job); urgent {
 			q.urgent = append(q.urgent, urgentJob{job, urgency})
@@ -73,6 +73,16 @@ func (q *jobQueues) pushQueues(ssn *framework.Session) {
 	for _, uid := range slices.Sorted(maps.Keys(q.jobs)) {
 		q.queues.Push(ssn.Queues[uid])
 	}
+}
+
+// askJobOrder calls sort, which orders the jobs by jobOrder. To the gang plugin, which counts the tasks of both for each pair, all jobs that are
+// short of their minimum are equal.
+func (s *solver) askJobOrder(q *jobQueues, jobs []*api.JobInfo, sort func()) {
+	if slices.ContainsFunc(jobs, func(job *api.JobInfo) bool { return !q.pending[job.UID].isShort(job) }) {
+		sort()
+		return
+	}
+	s.ssn.WithTiers(s.notGang, sort)
 }
 
 // reorder puts jobs that were placed with their unit where they belong now.

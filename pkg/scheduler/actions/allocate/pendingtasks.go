@@ -38,6 +38,15 @@ func (p *pendingTasks) first() *api.TaskInfo {
 	return nil
 }
 
+// isShort reports whether the job is surely short of its minimum: its other tasks are too few, whatever they are. It is false for some that are.
+func (p *pendingTasks) isShort(job *api.JobInfo) bool {
+	others := len(job.Tasks)
+	for _, subJob := range p.subJobs {
+		others -= len(p.tasks[subJob.UID])
+	}
+	return others < int(job.MinAvailable)
+}
+
 // rememberFitErrors keeps why tasks of the job fitted nowhere, before they are reset in its next turn.
 func (p *pendingTasks) rememberFitErrors(job *api.JobInfo) {
 	if p.fitErrors == nil && len(job.NodesFitErrors) > 0 {
