@@ -22,11 +22,14 @@ type classOf func(*api.TaskInfo) *feasible.TaskClass
 
 // countBeyond counts, for the demand, the sub-job's tasks behind the first ones, if they are of few classes.
 func (r *jobRun) countBeyond(subJob api.SubJobID, tasks []*api.TaskInfo, first int, d *demand) {
-	known := r.progressOf(r.job).counts
-	c := known[subJob]
+	known := r.progressOf(r.job)
+	c := known.counts[subJob]
 	if c == nil || !c.countOff(r.finder.Class, tasks) {
 		c = newClassCounts(r.finder.Class, tasks)
-		known[subJob] = c
+		if known.counts == nil {
+			known.counts = map[api.SubJobID]*classCounts{}
+		}
+		known.counts[subJob] = c
 	}
 	if len(c.counts) > maxDemandClasses {
 		d.unknown = true

@@ -15,6 +15,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcutil "volcano.sh/volcano/pkg/util"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
@@ -64,7 +65,7 @@ func (r *jobRun) fingerprintOf() uint64 {
 	if session == 0 {
 		return 0
 	}
-	b := r.appendUnitGang(appendNumber(nil, session))
+	b := r.appendUnitGang(appendNumber(make([]byte, 0, 256), session))
 	if b == nil {
 		return 0
 	}
@@ -100,25 +101,34 @@ func (r *jobRun) appendGroups(b []byte) []byte {
 	return b
 }
 
-func (r *jobRun) appendGang(b []byte, tasks []*api.TaskInfo) []byte {
+// appendGang appends what decides on the gang, which has tasks of these classes to be placed, in task order.
+func (r *jobRun) appendGang(b []byte, classes []*feasible.TaskClass) []byte {
 	job := r.job
 	b = appendText(b, string(job.Queue))
 	b = appendNumber(appendNumber(b, uint64(r.neededByJob())), uint64(job.MinAvailable))
 	b = appendNumber(b, uint64(job.TaskMinAvailableTotal))
-	for _, role := range slices.Sorted(maps.Keys(job.TaskMinAvailable)) {
+	for _, role := range sortedRoles(job.TaskMinAvailable) {
 		b = appendNumber(appendText(b, role), uint64(job.TaskMinAvailable[role]))
 	}
 	b = appendNumber(b, uint64(len(job.TaskMinAvailable)))
 	lacking := r.neededByRole()
 	b = appendNumber(b, uint64(len(lacking)))
-	for _, role := range slices.Sorted(maps.Keys(lacking)) {
+	for _, role := range sortedRoles(lacking) {
 		b = appendNumber(appendText(b, role), uint64(lacking[role]))
 	}
-	b = appendNumber(b, uint64(len(tasks)))
-	for _, task := range tasks {
-		b = appendNumber(b, r.finder.Class(task).Fingerprint())
+	b = appendNumber(b, uint64(len(classes)))
+	for _, class := range classes {
+		b = appendNumber(b, class.Fingerprint())
 	}
 	return b
+}
+
+// sortedRoles lists the roles. Most gangs have none.
+func sortedRoles(counts map[string]int32) []string {
+	if len(counts) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(counts))
 }
 
 // What is appended is of a fixed length or begins with its own, so that no two gangs have one fingerprint by what they put

@@ -23,7 +23,7 @@ type progress struct {
 func (s *solver) progressOf(job *api.JobInfo) *progress {
 	p, ok := s.progress[job.UID]
 	if !ok {
-		p = &progress{subJobs: map[api.SubJobID]bool{}, members: s.memberNodesOf(job), counts: map[api.SubJobID]*classCounts{}}
+		p = &progress{members: s.memberNodesOf(job)}
 		s.progress[job.UID] = p
 	}
 	return p
@@ -44,11 +44,18 @@ func (s *solver) advance(job *api.JobInfo, result *jobResult) {
 				return
 			}
 			if uid := job.TaskToSubJob[placed.task.UID]; !p.subJobs[uid] && job.ContainsSubJobPolicy() && job.SubJobs[uid].IsReady() {
-				p.subJobs[uid] = true
+				p.noteSubJob(uid)
 			}
 		}
 	}
 	p.ready = s.gangDecides
+}
+
+func (p *progress) noteSubJob(uid api.SubJobID) {
+	if p.subJobs == nil { // of a gang that waits no sub-job is placed
+		p.subJobs = map[api.SubJobID]bool{}
+	}
+	p.subJobs[uid] = true
 }
 
 // jobReady asks the plugins whether the job is ready. The gang plugin counts all of the job's tasks to say so, and cannot
@@ -102,6 +109,9 @@ type presence struct {
 // memberNodesOf lists the nodes of the job's members that are placed.
 func (s *solver) memberNodesOf(job *api.JobInfo) *memberNodes {
 	m := &memberNodes{}
+	if len(job.TaskStatusIndex[api.Pending]) == len(job.Tasks) {
+		return m
+	}
 	for status, tasks := range job.TaskStatusIndex {
 		if !api.AllocatedStatus(status) {
 			continue

@@ -78,8 +78,10 @@ func (r *jobRun) appendUnitGang(b []byte) []byte {
 	}
 	in := &packingInput{solver: r.solver}
 	at := map[*feasible.TaskClass]int{}
-	for _, task := range tasks {
+	classes := make([]*feasible.TaskClass, len(tasks))
+	for n, task := range tasks {
 		class := r.finder.Class(task)
+		classes[n] = class
 		i, known := at[class]
 		if !known {
 			i = len(in.tasks)
@@ -94,7 +96,7 @@ func (r *jobRun) appendUnitGang(b []byte) []byte {
 	if !in.decidedBy(r.finder.DecidedByClass, chosenBy) {
 		return nil
 	}
-	b = r.appendGang(b, tasks)
+	b = r.appendGang(b, classes)
 	if b = r.fingerprinter.appendJudges(b, in); b == nil {
 		return nil
 	}
