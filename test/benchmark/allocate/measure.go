@@ -84,6 +84,7 @@ func (b *bench) measure(s *side, name string, sh shape) (_ result, err error) {
 // run fills the cluster, lets the side's action work in one session of it, and checks what came out.
 func (b *bench) run(s *side, sh shape, cluster *sessiontest.Cluster) (run, error) {
 	world := sh.world(s.groupsFor(sh))
+	cluster.UseBooks(s.Name == insession.Ours && !sh.claims && sh.devices == 0) // the books count no volumes
 	cluster.Load(world)
 	action := s.NewAction()
 	runtime.GC()
@@ -108,7 +109,7 @@ func (b *bench) run(s *side, sh shape, cluster *sessiontest.Cluster) (run, error
 	}
 	r.closed = insession.Timed("close", ssn.Close)
 	if sh.changing {
-		cluster.Cache().AddPod(newcomer(world.Nodes[len(world.Nodes)/2]))
+		cluster.AddPod(newcomer(world.Nodes[len(world.Nodes)/2]))
 	}
 	if sh.shared > 0 {
 		if err := changeSlice(cluster); err != nil {

@@ -61,10 +61,16 @@ func (h *handle) StartInformers(informers ...toolscache.SharedIndexInformer) err
 // CountResources has the cluster's pods counted anew, which are there before any plugin.
 func (h *handle) CountResources(counter sums.Counter) {
 	h.cache.sums.Use(counter)
+	if h.cache.books != nil {
+		h.cache.books.Nodes.Sums.Use(counter)
+	}
 	for _, pod := range h.cache.pods {
 		h.cache.DeletePod(pod)
 		h.cache.sums.Count(pod)
 		h.cache.AddPod(pod)
+		if h.cache.books != nil {
+			h.cache.books.Pods.Show(pod)
+		}
 	}
 }
 

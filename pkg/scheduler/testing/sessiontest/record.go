@@ -11,6 +11,7 @@ import (
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/sums"
@@ -33,7 +34,11 @@ type recordingCache struct {
 	*vccache.SchedulerCache
 	sums sums.Books
 	// pods are the World's.
-	pods   []*v1.Pod
+	pods []*v1.Pod
+	// books are what sessions see if they are wanted; nil otherwise.
+	books      *books.Books
+	wantsBooks bool
+
 	mu     sync.Mutex
 	binds  map[string]Bind
 	evicts []string
@@ -62,7 +67,11 @@ func (c *recordingCache) Snapshot() *api.ClusterInfo {
 		c.sums.Node(node)
 	}
 	c.Mutex.Unlock()
-	snapshot := c.SchedulerCache.Snapshot()
+	return prepared(c.SchedulerCache.Snapshot())
+}
+
+// prepared makes the changes to the snapshot.
+func prepared(snapshot *api.ClusterInfo) *api.ClusterInfo {
 	devices.Own(snapshot.Nodes)
 	for _, job := range snapshot.Jobs {
 		binding.ApplyMinimum(job)

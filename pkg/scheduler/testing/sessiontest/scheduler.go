@@ -31,8 +31,13 @@ func (c *Cluster) Scheduler(registry *framework.Registry, confText string) *Sche
 
 // Open opens a session on a snapshot of the cluster. One is open at a time.
 func (s *Scheduler) Open() *Session {
-	s.cluster.cache.reset()
-	return &Session{Session: s.registry.OpenSession(s.cluster.cache, s.profile), registry: s.registry, cache: s.cluster.cache}
+	recording := s.cluster.cache
+	recording.reset()
+	var cache framework.Cache = recording
+	if recording.books != nil {
+		cache = onBooks{recording}
+	}
+	return &Session{Session: s.registry.OpenSession(cache, s.profile), registry: s.registry, cache: recording}
 }
 
 // Close closes the plugins.

@@ -150,6 +150,7 @@ func (c *Cluster) fill(w World) {
 	for _, pc := range w.PriorityClasses {
 		cache.AddPriorityClass(pc)
 	}
+	cache.fillBooks(w)
 	cache.pods = w.Pods
 	for _, pod := range w.Pods {
 		c.AddPod(pod)
@@ -173,6 +174,9 @@ func (c *Cluster) fill(w World) {
 func (c *Cluster) AddPod(pod *v1.Pod) {
 	c.cache.sums.Count(pod)
 	c.cache.AddPod(pod)
+	if c.cache.books != nil {
+		c.cache.books.Pods.Show(pod)
+	}
 }
 
 // Cache is the cluster's cache, to change the world between two sessions.

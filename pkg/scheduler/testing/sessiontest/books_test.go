@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sessiontest_test
+
+import (
+	"maps"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// TestASessionOnBooksIsGivenCopiesAgain: of what has not changed since the session before, and of nothing else.
+func TestASessionOnBooksIsGivenCopiesAgain(t *testing.T) {
+	const conf = "actions: allocate\ntiers:\n- plugins:\n  - name: coscheduling\n  - name: gang\n  - name: predicates\n"
+	cluster := sessiontest.New(sessiontest.World{})
+	defer cluster.Close()
+	cluster.UseBooks(true)
+	cluster.Load(sessiontest.World{
+		Nodes: []*v1.Node{
+			schedtest.MakeNode().Name("n1").Capacity(schedtest.Resources{"cpu": "4", "pods": "10"}).Obj(),
+			schedtest.MakeNode().Name("n2").Capacity(schedtest.Resources{"cpu": "4", "pods": "10"}).Obj(),
+		},
+		PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj(), schedtest.MakePodGroup().Name("h").Obj()},
+		Pods: []*v1.Pod{
+			schedtest.MakePod().Name("g-0").Group("g").Req(schedtest.Resources{"cpu": "5"}).Obj(),
+			schedtest.MakePod().Name("h-0").Group("h").Req(schedtest.Resources{"cpu": "5"}).Obj(),
+		},
+	})
+	registry := framework.NewRegistry()
+	registry.RegisterPlugin(coscheduling.Spec())
+	scheduler := cluster.Scheduler(registry, conf)
+	defer scheduler.Close()
+	first := scheduler.Open()
+	nodes, jobs := maps.Clone(first.Nodes), maps.Clone(first.Jobs)
+	first.Close()
+	cluster.AddPod(schedtest.MakePod().Name("h-1").Group("h").Node("n2").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "1"}).Obj())
+	second := scheduler.Open()
+	defer second.Close()
+	for name, again := range map[string]bool{"n1": true, "n2": false} {
+		if got := nodes[name] == second.Nodes[name]; got != again {
+			t.Errorf("node %s is given again: %t, want %t", name, got, again)
+		}
+	}
+	for name, again := range map[string]bool{"g": true, "h": false} {
+		id := api.JobID(schedtest.Namespace + "/" + name)
+		if got := jobs[id] == second.Jobs[id]; got != again {
+			t.Errorf("job %s is given again: %t, want %t", name, got, again)
+		}
+	}
+	if idle := second.Nodes["n2"].Idle.MilliCPU; idle != 3000 {
+		t.Errorf("n2 has %g milli-cpu idle, want 3000", idle)
+	}
+}
