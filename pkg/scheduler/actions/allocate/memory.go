@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
 )
 
@@ -24,6 +25,8 @@ const (
 // for it. What a session has no use for is forgotten after the next.
 type memory struct {
 	seed maphash.Seed
+	// tasks is what the finder remembers.
+	tasks *feasible.Memory
 	// solutions are of packing problems, which depend on nothing but their numbers, by a hash of these; former are those of the
 	// session before.
 	solutions, former map[uint64]solution
@@ -39,13 +42,15 @@ type memory struct {
 }
 
 func newMemory() *memory {
-	m := &memory{seed: maphash.MakeSeed()}
+	tasks := feasible.NewMemory()
+	m := &memory{seed: tasks.Seed, tasks: tasks}
 	m.beginSession()
 	return m
 }
 
 // beginSession forgets what the session before had no use for.
 func (m *memory) beginSession() {
+	m.tasks.BeginSession()
 	m.former, m.solutions = m.solutions, map[uint64]solution{}
 	m.packing.beginSession(sessionPackingSteps)
 	m.orders.beginSession(sessionLooks)

@@ -55,7 +55,7 @@ func newSolver(ssn *framework.Session, act *Action) *solver {
 		failedGangs: map[failedGang]int{},
 		units:       map[*binding.Unit]unitTurn{},
 	}
-	s.finder = feasible.New(ssn, s.index, act.defaults, act.memory.seed)
+	s.finder = feasible.New(ssn, s.index, act.defaults, act.memory.tasks)
 	option, found := ssn.PluginOption(gang.PluginName)
 	s.gangDecides = found && option.EnabledJobReady != nil && *option.EnabledJobReady
 	return s

@@ -23,18 +23,16 @@ type claimKeys struct {
 // it is, so that no two tasks have one key by chance.
 
 // appendClassKey appends the class key of the task.
-func appendClassKey(b []byte, task *api.TaskInfo, labels *selectorLabelKeys, claims claimKeys) []byte {
+func appendClassKey(b []byte, task *api.TaskInfo, labels *selectorLabelKeys, claims claimKeys, memory *Memory) []byte {
 	pod := task.Pod
 	b = appendString(b, task.Namespace)
 	b = appendString(b, task.TaskRole)
 	b = appendString(b, task.RevocableZone)
 	b = binary.AppendVarint(b, int64(task.Priority))
 	b = appendBool(b, task.Preemptable)
-	b = appendResource(b, task.Resreq)
-	b = appendResource(b, task.InitResreq)
 	b = labels.appendLabels(b, pod.Labels)
 	b = labels.appendAnnotations(b, pod.Annotations)
-	b = appendPodSpec(b, &pod.Spec)
+	b = memory.appendKey(b, task)
 	return appendVolumes(appendResourceClaims(b, pod, claims), pod, claims)
 }
 

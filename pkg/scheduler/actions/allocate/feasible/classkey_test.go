@@ -83,9 +83,9 @@ func TestEachFieldOfATaskIsInItsClassOrOfNoAccount(t *testing.T) {
 		if path == ".Pod none" { // there is none without
 			return
 		}
-		before := appendClassKey(nil, task, told, noKeys)
+		before := appendClassKey(nil, task, told, noKeys, NewMemory())
 		do()
-		after := appendClassKey(nil, task, told, noKeys)
+		after := appendClassKey(nil, task, told, noKeys, NewMemory())
 		undo()
 		changed++
 		if bytes.Equal(before, after) && !covered(exempt, path) {

@@ -3,7 +3,6 @@
 package feasible
 
 import (
-	"hash/maphash"
 	"math"
 	"slices"
 	"strings"
@@ -42,7 +41,7 @@ type Finder struct {
 	// prePredicates are the tiers whose pre-predicates are asked.
 	prePredicates []conf.Tier
 
-	seed        maphash.Seed
+	memory      *Memory
 	classes     map[string]*TaskClass
 	classOfTask map[*api.TaskInfo]*TaskClass
 	keyBuffer   []byte
@@ -65,8 +64,8 @@ type Finder struct {
 }
 
 // New returns the finder of a session, which has the nodes of the index. Flags that differ from the defaults may wish that
-// some nodes are left out. Fingerprints of classes are hashes by the seed.
-func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerOption, seed maphash.Seed) *Finder {
+// some nodes are left out.
+func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerOption, memory *Memory) *Finder {
 	caching := true
 	vcframework.GetArgOfActionFromConf(ssn.Configurations, "allocate").GetBool(&caching, conf.EnablePredicateErrCacheKey)
 	f := &Finder{
@@ -77,7 +76,7 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 		// Upstream's plugins that copy every queue in their pre-predicate do so for the simulations of preempt and reclaim,
 		// which ask it again.
 		prePredicates: ssn.TiersWithout(proportion.PluginName, capacity.PluginName),
-		seed:          seed,
+		memory:        memory,
 		classes:       map[string]*TaskClass{},
 		maxCaches:     max(minCaches, maxVerdicts/max(1, len(index.Nodes))),
 		sampled:       samplingWanted(defaults),

@@ -3,7 +3,6 @@
 package feasible
 
 import (
-	"hash/maphash"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -45,7 +44,7 @@ func TestVerdictsOfAJobsOwnAreNoNumbers(t *testing.T) {
 		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return tenants{}, nil }})
 	ssn := cluster.Open(registry, predicatesOnly+"  - name: tenants\n")
 	defer ssn.Close()
-	f := New(ssn.Session, nodeset.New(ssn.Session), DefaultFlags(), maphash.MakeSeed())
+	f := New(ssn.Session, nodeset.New(ssn.Session), DefaultFlags(), NewMemory())
 	tests := map[string]struct {
 		job, chosenBy string
 		want          bool

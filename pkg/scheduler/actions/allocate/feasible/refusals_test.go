@@ -4,7 +4,6 @@ package feasible
 
 import (
 	"fmt"
-	"hash/maphash"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -38,7 +37,7 @@ func TestMembersApartAskANodeOnce(t *testing.T) {
 	ssn := cluster.Open(framework.NewRegistry(), predicatesOnly+"  - name: binpack\n")
 	defer ssn.Close()
 	index := nodeset.New(ssn.Session)
-	f := New(ssn.Session, index, options.NewServerOption(), maphash.MakeSeed())
+	f := New(ssn.Session, index, options.NewServerOption(), NewMemory())
 	where := Where{Set: index.All}
 
 	var last *vcframework.Statement

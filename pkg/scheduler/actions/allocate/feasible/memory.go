@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package feasible
+
+import (
+	"hash/maphash"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// Memory is what finders know of tasks from one session to the next: the part of a task's class key that follows from its requests and its pod's
+// spec alone. It is made again for 10,000 waiting gangs in each session otherwise.
+//
+// A task is known by its pointer: the next session is given the same one only if neither its pod nor the task has changed (package snapshot), and no
+// session changes the spec of a pod that waits. Tasks that a session does not ask for are forgotten after it.
+type Memory struct {
+	// Seed is of all hashes that are compared between sessions.
+	Seed maphash.Seed
+	// keys are by task, those of the session before in former. Equal keys are one string.
+	keys, former map[*api.TaskInfo]string
+	distinct     map[string]string
+}
+
+// NewMemory returns a memory of nothing.
+func NewMemory() *Memory {
+	m := &Memory{Seed: maphash.MakeSeed()}
+	m.BeginSession()
+	return m
+}
+
+// BeginSession forgets what the session before had no use for.
+func (m *Memory) BeginSession() {
+	m.former, m.keys = m.keys, make(map[*api.TaskInfo]string, len(m.keys))
+	m.distinct = map[string]string{}
+}
+
+// appendKey appends what the task requests and its pod's spec.
+func (m *Memory) appendKey(b []byte, task *api.TaskInfo) []byte {
+	key, ok := m.former[task]
+	if !ok {
+		from := len(b)
+		b = appendPodSpec(appendResource(appendResource(b, task.Resreq), task.InitResreq), &task.Pod.Spec)
+		if key, ok = m.distinct[string(b[from:])]; !ok {
+			key = string(b[from:])
+			m.distinct[key] = key
+		}
+		b = b[:from]
+	}
+	m.keys[task] = key
+	return append(b, key...)
+}
