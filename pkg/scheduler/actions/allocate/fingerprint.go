@@ -58,7 +58,7 @@ func (f *fingerprinter) bytes(b []byte) uint64 { return maphash.Bytes(f.solver.m
 
 // fingerprintOf returns the fingerprint of what decides on the job; 0 for none.
 func (r *jobRun) fingerprintOf() uint64 {
-	if sharded() || r.jobReady(r.job) {
+	if sharded() || !(r.gangDecides && r.pending.isShort(r.job)) && r.jobReady(r.job) {
 		return 0
 	}
 	session := r.sessionFingerprint()
@@ -71,6 +71,8 @@ func (r *jobRun) fingerprintOf() uint64 {
 	}
 	if r.groups == nil || !r.groups.Required {
 		b = appendNumber(b, r.fingerprinter.ofAll())
+	} else { // explanations tell of the largest of all nodes
+		b = r.fingerprinter.appendResource(b, r.index.LargestNode())
 	}
 	return max(r.fingerprinter.bytes(b), 1)
 }
@@ -246,6 +248,9 @@ func (f *fingerprinter) makeNode(node *api.NodeInfo) uint64 {
 
 func (f *fingerprinter) appendResource(b []byte, r *api.Resource) []byte {
 	b = appendAmount(appendAmount(b, r.MilliCPU), r.Memory)
+	if len(r.ScalarResources) == 0 { // iterating over an empty map takes longer than all the rest
+		return appendNumber(b, 0)
+	}
 	scalars := uint64(0)
 	for name, value := range r.ScalarResources {
 		scalars += f.bytes(appendAmount(append(make([]byte, 0, 64), name...), value))
@@ -253,8 +258,8 @@ func (f *fingerprinter) appendResource(b []byte, r *api.Resource) []byte {
 	return appendNumber(b, scalars)
 }
 
-// ofSession is the fingerprint of the conf, of the largest node, of which explanations tell, of the cluster's resources, in shares of which tasks
-// are large or small, and of the pods that keep others away by required anti-affinity. Where these select namespaces by label it is 0.
+// ofSession is the fingerprint of the conf, of the cluster's resources, in shares of which tasks are large or small, and of the pods that keep
+// others away by required anti-affinity. Where these select namespaces by label it is 0.
 func (f *fingerprinter) ofSession() uint64 {
 	if f.known {
 		return f.session
@@ -264,7 +269,7 @@ func (f *fingerprinter) ofSession() uint64 {
 	if err != nil {
 		return 0
 	}
-	b := f.appendResource(f.appendResource(conf, f.solver.index.LargestNode()), f.solver.ssn.TotalResource)
+	b := f.appendResource(conf, f.solver.ssn.TotalResource)
 	pods := uint64(0)
 	for name, node := range f.solver.ssn.NodeMap {
 		for _, info := range node.GetPodsWithRequiredAntiAffinity() {

@@ -295,3 +295,31 @@ func TestAWaitingGangIsToldAnewWhyAClusterIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestALargerNodeElsewhereChangesWhatAGangIsTold: a node in no node group, where the gang may not lie, has what a member asks for. The cluster has
+// as much in sum as before.
+func TestALargerNodeElsewhereChangesWhatAGangIsTold(t *testing.T) {
+	pods, podGroup := gang("g", "9", "3")
+	podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
+	outside := func(name, cpu string) *v1.Node {
+		return schedtest.MakeNode().Name(name).Capacity(schedtest.Resources{"cpu": cpu, "memory": "64Gi", "pods": "110"}).Obj()
+	}
+	w := sessiontest.World{
+		Nodes: []*v1.Node{node("a1", "ib-a", "4"), node("a2", "ib-a", "6"), outside("b1", "8"), outside("b2", "8")},
+		Pods:  pods, PodGroups: []*v1beta1.PodGroup{podGroup},
+	}
+	cluster := sessiontest.New(sessiontest.World{})
+	t.Cleanup(cluster.Close)
+	registry := framework.NewRegistry()
+	registry.RegisterPlugin(ibcluster.Spec())
+	trials := 0
+	action := counted(registry, &trials)
+	const more = "asks for more than any node has"
+	if got := session(cluster, registry, action, w).Says["g"]; !strings.Contains(got, more) {
+		t.Errorf("the gang is told %q, want %q in it", got, more)
+	}
+	w.Nodes[2], w.Nodes[3] = outside("b1", "12"), outside("b2", "4")
+	if got := session(cluster, registry, action, w).Says["g"]; strings.Contains(got, more) {
+		t.Errorf("the gang is told %q, although b1 has 12 cpus", got)
+	}
+}
