@@ -53,6 +53,19 @@ func (a *amount) is(r *api.Resource) bool {
 	return true
 }
 
+// restore drops scalars of 0 that the resource did not have: a task that was added and taken out leaves them.
+func (a *amount) restore(r *api.Resource) {
+	if r == nil || len(r.ScalarResources) <= len(a.scalars) {
+		return
+	}
+	maps.DeleteFunc(r.ScalarResources, func(name v1.ResourceName, value float64) bool {
+		return value == 0 && !slices.ContainsFunc(a.scalars, func(had scalar) bool { return had.name == name })
+	})
+	if a.noScalars && len(r.ScalarResources) == 0 {
+		r.ScalarResources = nil
+	}
+}
+
 // amounts are the different ones among a node's or a job's tasks, which have few.
 type amounts []*amount
 

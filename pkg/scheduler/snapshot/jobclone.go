@@ -56,6 +56,8 @@ func newJobClone(source, clone *api.JobInfo) *jobClone {
 // pristine reports whether the copy is as it was made, once what sessions write all the time is reset.
 func (j *jobClone) pristine() bool {
 	c, source := j.clone, j.source
+	j.allocated.restore(c.Allocated)
+	j.total.restore(c.TotalRequest)
 	if !equalJob(c, source) || !j.allocated.is(c.Allocated) || !j.total.is(c.TotalRequest) || !j.pristineTasks() || !j.equalSubJobs() {
 		return false
 	}

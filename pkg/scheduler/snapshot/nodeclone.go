@@ -73,6 +73,7 @@ func (n *nodeClone) equalFields() bool {
 		return false
 	}
 	for i, r := range sumsOf(c) {
+		n.sums[i].restore(r)
 		if !n.sums[i].is(r) {
 			return false
 		}

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vcallocate "volcano.sh/volcano/pkg/scheduler/actions/allocate"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -56,5 +57,35 @@ func TestASessionOnBooksIsGivenCopiesAgain(t *testing.T) {
 	}
 	if idle := second.Nodes["n2"].Idle.MilliCPU; idle != 3000 {
 		t.Errorf("n2 has %g milli-cpu idle, want 3000", idle)
+	}
+}
+
+// TestATrialInVainLeavesCopiesAsTheyWere: a gang of which one member fits is placed and taken back in each session. Nothing has changed then.
+func TestATrialInVainLeavesCopiesAsTheyWere(t *testing.T) {
+	const conf = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n"
+	cluster := sessiontest.New(sessiontest.World{})
+	defer cluster.Close()
+	cluster.UseBooks(true)
+	cluster.Load(sessiontest.World{
+		Nodes:     []*v1.Node{schedtest.MakeNode().Name("n1").Capacity(schedtest.Resources{"cpu": "4", "pods": "10"}).Obj()},
+		PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Phase(v1beta1.PodGroupInqueue).Obj()},
+		Pods: []*v1.Pod{
+			schedtest.MakePod().Name("g-0").Group("g").Req(schedtest.Resources{"cpu": "3"}).Obj(),
+			schedtest.MakePod().Name("g-1").Group("g").Req(schedtest.Resources{"cpu": "3"}).Obj(),
+		},
+	})
+	scheduler := cluster.Scheduler(framework.NewRegistry(), conf)
+	defer scheduler.Close()
+	first := scheduler.Open()
+	node, job := first.Nodes["n1"], first.Jobs[schedtest.Namespace+"/g"]
+	first.Run(vcallocate.New())
+	first.Close()
+	second := scheduler.Open()
+	defer second.Close()
+	if second.Nodes["n1"] != node || second.Jobs[schedtest.Namespace+"/g"] != job {
+		t.Errorf("the node is given again: %t, the job: %t, want both", second.Nodes["n1"] == node, second.Jobs[schedtest.Namespace+"/g"] == job)
+	}
+	if scalars := second.Nodes["n1"].Used.ScalarResources; scalars != nil {
+		t.Errorf("n1 has used %v, want no such resources", scalars)
 	}
 }
