@@ -113,12 +113,14 @@ func (r *jobRun) appendGang(b []byte, classes []*feasible.TaskClass) []byte {
 		b = appendNumber(appendText(b, role), uint64(job.TaskMinAvailable[role]))
 	}
 	b = appendNumber(b, uint64(len(job.TaskMinAvailable)))
-	lacking := r.neededByRole()
-	b = appendNumber(b, uint64(len(lacking)))
-	for _, role := range sortedRoles(lacking) {
-		b = appendNumber(appendText(b, role), uint64(lacking[role]))
+	b = appendNumber(appendNumber(b, uint64(len(classes))), uint64(len(job.Tasks)))
+	if len(classes) < len(job.Tasks) { // otherwise all that the minimum asks for is lacking
+		lacking := r.neededByRole()
+		b = appendNumber(b, uint64(len(lacking)))
+		for _, role := range sortedRoles(lacking) {
+			b = appendNumber(appendText(b, role), uint64(lacking[role]))
+		}
 	}
-	b = appendNumber(b, uint64(len(classes)))
 	for _, class := range classes {
 		b = appendNumber(b, class.Fingerprint())
 	}

@@ -37,7 +37,7 @@ type jobRun struct {
 	unfinished int
 	// subJobTasks counts the tasks of sub-jobs that were tried, in each place anew.
 	subJobTasks int
-	// tried are the sets of nodes in which the job was tried, and shortfalls how far trials came there.
+	// tried are the sets of nodes in which the job was tried, and shortfalls how far trials came there; nil before the first.
 	tried      map[*nodeset.Set]bool
 	shortfalls map[*nodeset.Set]shortfall
 	// phases are whether only what is idle counts, in the order in which that is tried.
@@ -84,7 +84,7 @@ func (s *solver) newJobRun(job *api.JobInfo, pending *pendingTasks, alone bool) 
 	}
 	r := &jobRun{
 		solver: s, job: job, pending: pending, groups: groups, gathering: gathering, alone: alone, places: 1, members: s.progressOf(job).members,
-		tried: map[*nodeset.Set]bool{}, shortfalls: map[*nodeset.Set]shortfall{}, phases: []bool{true, false},
+		phases: []bool{true, false},
 	}
 	if pending.idleOnly {
 		r.phases = []bool{true}
@@ -97,6 +97,20 @@ func (s *solver) newJobRun(job *api.JobInfo, pending *pendingTasks, alone bool) 
 		r.alone = false // all at once would be all in one group: what it has no room for may go to another
 	}
 	return r, nil
+}
+
+func (r *jobRun) keepShortfall(set *nodeset.Set, found shortfall) {
+	if r.shortfalls == nil {
+		r.shortfalls = map[*nodeset.Set]shortfall{}
+	}
+	r.shortfalls[set] = found
+}
+
+func (r *jobRun) noteTried(set *nodeset.Set) {
+	if r.tried == nil {
+		r.tried = map[*nodeset.Set]bool{}
+	}
+	r.tried[set] = true
 }
 
 // finish hands a result that makes the job ready over to be bound, keeps one that waits in the session, and explains why there

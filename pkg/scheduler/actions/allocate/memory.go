@@ -50,7 +50,6 @@ func newMemory() *memory {
 
 // beginSession forgets what the session before had no use for.
 func (m *memory) beginSession() {
-	m.tasks.BeginSession()
 	m.former, m.solutions = m.solutions, map[uint64]solution{}
 	m.packing.beginSession(sessionPackingSteps)
 	m.orders.beginSession(sessionLooks)

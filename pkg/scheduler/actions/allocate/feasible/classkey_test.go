@@ -39,6 +39,13 @@ var ofNoAccountInContainers = strings.Fields(`
 	.Lifecycle .TerminationMessagePath .TerminationMessagePolicy .ImagePullPolicy .SecurityContext .Stdin .StdinOnce .TTY
 `)
 
+// newMemory returns a memory in its first session.
+func newMemory() *Memory {
+	m := NewMemory()
+	m.begin(0)
+	return m
+}
+
 // taskFields fills and changes tasks. Of volumes that kubelets make the class knows nothing; others stand for volumes.
 var taskFields = fields.Walk{Whole: map[reflect.Type][]fields.Value{
 	reflect.TypeFor[resource.Quantity](): {{Value: resource.MustParse("1")}, {Value: resource.MustParse("2")}},
@@ -83,9 +90,9 @@ func TestEachFieldOfATaskIsInItsClassOrOfNoAccount(t *testing.T) {
 		if path == ".Pod none" { // there is none without
 			return
 		}
-		before := appendClassKey(nil, task, told, noKeys, NewMemory())
+		before := appendClassKey(nil, task, told, noKeys, newMemory())
 		do()
-		after := appendClassKey(nil, task, told, noKeys, NewMemory())
+		after := appendClassKey(nil, task, told, noKeys, newMemory())
 		undo()
 		changed++
 		if bytes.Equal(before, after) && !covered(exempt, path) {

@@ -64,7 +64,7 @@ type Finder struct {
 }
 
 // New returns the finder of a session, which has the nodes of the index. Flags that differ from the defaults may wish that
-// some nodes are left out.
+// some nodes are left out. The memory is the one that the finder of the session before had.
 func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerOption, memory *Memory) *Finder {
 	caching := true
 	vcframework.GetArgOfActionFromConf(ssn.Configurations, "allocate").GetBool(&caching, conf.EnablePredicateErrCacheKey)
@@ -84,6 +84,7 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 	var pending int
 	f.labelKeys, pending = newSelectorLabelKeys(ssn, f.layering.plugins)
 	f.classOfTask = make(map[*api.TaskInfo]*TaskClass, pending)
+	memory.begin(pending)
 	if option, found := ssn.PluginOption(predicates.PluginName); found {
 		on := func(argument string) bool {
 			enabled := true

@@ -23,14 +23,12 @@ type Memory struct {
 
 // NewMemory returns a memory of nothing.
 func NewMemory() *Memory {
-	m := &Memory{Seed: maphash.MakeSeed()}
-	m.BeginSession()
-	return m
+	return &Memory{Seed: maphash.MakeSeed()}
 }
 
-// BeginSession forgets what the session before had no use for.
-func (m *Memory) BeginSession() {
-	m.former, m.keys = m.keys, make(map[*api.TaskInfo]string, len(m.keys))
+// begin begins a session with so many tasks, and forgets what the session before had no use for.
+func (m *Memory) begin(tasks int) {
+	m.former, m.keys = m.keys, make(map[*api.TaskInfo]string, tasks)
 	m.distinct = map[string]string{}
 }
 
