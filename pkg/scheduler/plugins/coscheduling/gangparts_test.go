@@ -15,6 +15,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/plugins/util"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -175,5 +176,19 @@ func TestWhatIsAskedOfOthers(t *testing.T) {
 	s.plugin.reservations.active["q"] = &reservation{gang: "ns/a", queue: "q"}
 	if s.plugin.terms.after = 0; s.keepReserved() != nil {
 		t.Error("nodes are kept where nothing is reserved")
+	}
+}
+
+// TestWhatASatisfiedGangSaysStays, however many members it has later.
+func TestWhatASatisfiedGangSaysStays(t *testing.T) {
+	s := sessionOf(time.Now())
+	g := gangIn(api.Running)
+	g.MatchPolicy, g.MinAvailable, g.PodGroup.Spec.MinMember = gangs.OnceSatisfied, 1, 1
+	g.PodGroup.Status.Conditions = []scheduling.PodGroupCondition{{Type: Satisfied, Reason: "GangSatisfied", Message: "2 members were bound together"}}
+	g.PodGroup.Status.Phase = scheduling.PodGroupRunning
+	s.gangs = map[api.JobID]*gang{g.UID: g}
+	s.noteSatisfied()
+	if c := g.condition(Satisfied); !g.satisfied || c == nil || c.Message != "2 members were bound together" || g.PodGroup.Status.Phase != scheduling.PodGroupRunning {
+		t.Errorf("the gang is satisfied: %t, and %s; it says %v", g.satisfied, g.PodGroup.Status.Phase, c)
 	}
 }

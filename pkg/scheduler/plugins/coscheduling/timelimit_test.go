@@ -328,3 +328,17 @@ func TestAlarm(t *testing.T) {
 		expect(2, "it is closed")
 	})
 }
+
+// TestASessionOpensWhenABackoffEnds: also when the one that sent the gang back is the last.
+func TestASessionOpensWhenABackoffEnds(t *testing.T) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+		for w.condition("a", TimeLimit).Reason != timedOut {
+			if w.pass(time.Second, time.Second); w.sessions > 120 {
+				t.Fatal("the gang is not sent back")
+			}
+		}
+		if w.plugin.alarm.timer == nil {
+			t.Error("no session opens when its backoff ends")
+		}
+	})
+}

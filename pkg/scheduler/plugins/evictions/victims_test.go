@@ -268,3 +268,21 @@ func TestNobodyNeedlesslyGoes(t *testing.T) {
 		t.Errorf("only %d evictions", evictions)
 	}
 }
+
+// TestTopologyAwarePreemptionIsLeftAlone: it narrows victims down in its own way.
+func TestTopologyAwarePreemptionIsLeftAlone(t *testing.T) {
+	for conf, want := range map[string]int{"": 1, "configurations:\n- name: preempt\n  arguments:\n    enableTopologyAwarePreemption: true\n": 3} {
+		cluster := sessiontest.New(evicting(map[string]string{"n1": "6"}, []runs{{"n1", "a", 30, "2"}, {"n1", "b", 20, "2"}, {"n1", "c", 10, "2"}}, 100, []wants{{"", "2"}}))
+		registry := framework.NewRegistry()
+		registry.RegisterPlugin(Spec())
+		ssn := cluster.Open(registry, victimTiers+conf)
+		ssn.Action = preempt
+		for _, preemptor := range ssn.Jobs[schedtest.Namespace+"/gang"].Tasks {
+			if got := ssn.Preemptable(preemptor, slices.Collect(maps.Values(ssn.Nodes["n1"].Tasks))); len(got) != want {
+				t.Errorf("with %q victims are %d, want %d", conf, len(got), want)
+			}
+		}
+		ssn.Close()
+		cluster.Close()
+	}
+}
