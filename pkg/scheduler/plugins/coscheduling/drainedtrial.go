@@ -278,7 +278,7 @@ func healthy(node *api.NodeInfo) bool {
 // occupancyOf returns how much of the node is in use, of the resource of which most is: in [0, 1], among the requested ones.
 func occupancyOf(node *api.NodeInfo, request *api.Resource) (most float64) {
 	for _, name := range request.ResourceNames() {
-		if all := node.Allocatable.Get(name); request.Get(name) > 0 && all > 0 {
+		if all := node.Allocatable.Get(name); all > 0 {
 			most = max(most, node.Used.Get(name)/all)
 		}
 	}

@@ -97,8 +97,8 @@ func TestNodesThatCannotBeReplacedEndTheReservation(t *testing.T) {
 			if len(now) != want || cmp.Equal(before, now) {
 				t.Errorf("with %d nodes cordoned reserved are %v, before %v, want %d", cordoned, now, before, want)
 			}
-			if lost := o.ended[framework.ReservationLost]; lost != map[bool]int{true: 1}[want == 0] {
-				t.Errorf("%d reservations have lost their nodes", lost)
+			if lost := o.ended[framework.ReservationLost]; lost != map[bool]int{true: 1}[want == 0] || len(w.reservedGangs()) != 1-lost {
+				t.Errorf("%d reservations have lost their nodes, and there are some for %v", lost, w.reservedGangs())
 			}
 			if message := w.condition("big", Reserved).Message; want > 0 && !strings.HasSuffix(message, ": "+strings.Join(now, ", ")) {
 				t.Errorf("reserved are %v, and the condition says %s", now, message)

@@ -12,9 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling/gather"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -29,9 +31,11 @@ func TestWhyNoNodesAreReserved(t *testing.T) {
 		group   func(*schedtest.PodGroupBuilder)
 		want    string
 	}{
-		"more than may be reserved":  {percent: 25, cpu: "4", want: "it needs more than 25% of the cluster, which is the most that is reserved (reservedPercent)"},
-		"more than a node has":       {percent: 100, cpu: "5", want: "2 of its members find no node that would take them if drained, or its queue does not admit them"},
-		"more than its members":      {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(cores("9")) }, want: "its minResources ask for more cpu than the members that its minimum needs"},
+		"more than may be reserved": {percent: 25, cpu: "4", want: "it needs more than 25% of the cluster, which is the most that is reserved (reservedPercent)"},
+		"more than a node has":      {percent: 100, cpu: "5", want: "2 of its members find no node that would take them if drained, or its queue does not admit them"},
+		"more than its members":     {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(cores("9")) }, want: "its minResources ask for more cpu than the members that its minimum needs"},
+		"more pods than it has": {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(schedtest.Resources{"cpu": "8", "pods": "3"}) },
+			want: "its minResources ask for more pods than the members that its minimum needs"},
 		"as much as its members":     {percent: 50, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(cores("8")) }},
 		"more than its queue admits": {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.Queue("small") }, want: "queue small, or one that it is in, never admits what its minimum needs"},
 	} {
@@ -135,4 +139,36 @@ func TestPlacesOfReservations(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestEventsOfGangs: each thing that is reported is an event once, when it is new.
+func TestEventsOfGangs(t *testing.T) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+		recorder := record.NewFakeRecorder(1000)
+		w.cluster.Cache().Recorder = recorder
+		events := func(reason string) (all []string) {
+			for len(recorder.Events) > 0 {
+				if event := <-recorder.Events; strings.Contains(event, " "+reason+" ") {
+					all = append(all, event)
+				}
+			}
+			return all
+		}
+		wants := func(when, reason, kind, text string) {
+			t.Helper()
+			if got := events(reason); len(got) != 1 || !strings.HasPrefix(got[0], kind+" ") || !strings.Contains(got[0], text) {
+				t.Errorf("%s the events are %q, want one", when, got)
+			}
+		}
+		w.full()
+		w.cluster.Cache().AddPodGroupV1beta1(gangNamed("big", 2, says(gangs.WaitingTimeAnnotation, "0s")))
+		w.add(members(schedtest.MakePod().Req(cores("4")), "big", 2)...)
+		w.pass(2*time.Second, time.Second)
+		wants("of a mistake", mistaken, v1.EventTypeWarning, "waiting-time")
+		w.untilReserved("big")
+		w.pass(2*time.Second, time.Second)
+		wants("of a reservation", nodesReserved, v1.EventTypeNormal, "2 nodes are reserved for it")
+		w.pass(31*time.Minute, time.Minute)
+		wants("of its end", reservationEnded, v1.EventTypeNormal, "2 nodes are no longer reserved for it")
+	})
 }
