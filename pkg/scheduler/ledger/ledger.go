@@ -177,12 +177,12 @@ func (l *Ledger) Ended(r binding.Result) {
 // gangFailed makes the gang wait out the failures of its transaction, and reports them.
 func (l *Ledger) gangFailed(gang api.JobID, r binding.Result, failed []binding.Failure) {
 	failure := l.reports.Failed(gang, r, failed)
-	nodes, inOutage := failure.Nodes, l.triedInOutage(r)
-	if inOutage {
+	nodes := failure.Nodes
+	if l.triedInOutage(r) {
 		nodes = nil // it says nothing of them
 	}
 	until := l.backoff.Failed(gang, failure.Reason+": "+failure.Message, nodes...)
-	if inOutage {
+	if l.triedInOutage(r) { // asked again: ServerBack ends only waits that have begun
 		l.backoff.RetryNow(gang)
 		until = time.Now()
 	}
