@@ -137,3 +137,17 @@ func TestGroupsArePackedWhereTheyMayLie(t *testing.T) {
 	}
 	c.expect(t, "both have room in their cluster", 4)
 }
+
+// TestGroupsArePackedByDevicesToo: the second gang's members find cpus on each of two nodes, and devices for both on one.
+func TestGroupsArePackedByDevicesToo(t *testing.T) {
+	c := newGroup(t, []string{"2", "2", "2", "2", "2"}, []string{"3", "3"}, node("n1", "ib-a", "6"), node("n2", "ib-a", "6"), node("n3", "ib-a", "4"))
+	for i, devices := range []string{"1", "2"} {
+		for _, list := range []v1.ResourceList{c.world.Nodes[i].Status.Capacity, c.world.Nodes[i].Status.Allocatable} {
+			list["nvidia.com/gpu"] = resource.MustParse(devices)
+		}
+	}
+	for _, pod := range c.world.Pods[5:] {
+		pod.Spec.Containers[0].Resources.Requests["nvidia.com/gpu"] = resource.MustParse("1")
+	}
+	c.expect(t, "all have room", 7)
+}

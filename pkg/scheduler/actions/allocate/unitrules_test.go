@@ -23,7 +23,7 @@ import (
 // helped has the plugin do this when a session opens.
 func (c *counting) helped(open func(ssn *framework.Session)) {
 	c.conf = strings.Replace(c.conf, "- name: gang\n", "- name: gang\n  - name: helper\n", 1)
-	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", VerdictScope: framework.PerTaskClass, Reads: framework.SomePodKeys(),
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", RegistersHere: true, VerdictScope: framework.PerTaskClass, Reads: framework.SomePodKeys(),
 		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return helper{open}, nil }})
 }
 
