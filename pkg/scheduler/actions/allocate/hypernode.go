@@ -78,7 +78,7 @@ func (r *jobResult) betterThan(other *jobResult) bool {
 // may be kept out by one before it that could lie elsewhere, so it comes first in another try.
 func (r *jobRun) placeSubJobs(hyperNode *api.HyperNodeInfo, scope placementScope, opts trialOptions) jobResult {
 	if set := r.hyperNodeScope(hyperNode.Name, scope, opts).Set; r.refuted(set, opts) {
-		r.noteTried(set)
+		note(&r.tried, set, true)
 		return jobResult{}
 	}
 	first := map[api.SubJobID]int{}

@@ -47,7 +47,7 @@ func (s *solver) newJobQueues() *jobQueues {
 			continue
 		}
 		if q.jobs[job.Queue] == nil {
-			q.jobs[job.Queue] = &jobQueue{first: s.jobOrder, ask: func(jobs []*api.JobInfo, sort func()) { s.askJobOrder(q, jobs, sort) }}
+			q.jobs[job.Queue] = &jobQueue{first: s.jobOrder, ask: func(jobs []*api.JobInfo, sort func()) { q.askJobOrder(s, jobs, sort) }}
 		}
 		if urgency, urgent := s.ssn.Urgency(job); urgent {
 			q.urgent = append(q.urgent, urgentJob{job, urgency})
@@ -77,7 +77,7 @@ func (q *jobQueues) pushQueues(ssn *framework.Session) {
 
 // askJobOrder calls sort, which orders the jobs by jobOrder. To the gang plugin, which counts the tasks of both for each pair, all jobs that are
 // short of their minimum are equal.
-func (s *solver) askJobOrder(q *jobQueues, jobs []*api.JobInfo, sort func()) {
+func (q *jobQueues) askJobOrder(s *solver, jobs []*api.JobInfo, sort func()) {
 	if slices.ContainsFunc(jobs, func(job *api.JobInfo) bool { return !q.pending[job.UID].isShort(job) }) {
 		sort()
 		return

@@ -99,18 +99,12 @@ func (s *solver) newJobRun(job *api.JobInfo, pending *pendingTasks, alone bool) 
 	return r, nil
 }
 
-func (r *jobRun) keepShortfall(set *nodeset.Set, found shortfall) {
-	if r.shortfalls == nil {
-		r.shortfalls = map[*nodeset.Set]shortfall{}
+// note enters the value in the map, which is made for its first.
+func note[K comparable, V any](values *map[K]V, key K, value V) {
+	if *values == nil {
+		*values = map[K]V{}
 	}
-	r.shortfalls[set] = found
-}
-
-func (r *jobRun) noteTried(set *nodeset.Set) {
-	if r.tried == nil {
-		r.tried = map[*nodeset.Set]bool{}
-	}
-	r.tried[set] = true
+	(*values)[key] = value
 }
 
 // finish hands a result that makes the job ready over to be bound, keeps one that waits in the session, and explains why there

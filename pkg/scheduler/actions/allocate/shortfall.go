@@ -59,7 +59,7 @@ func (p *taskPlacer) noteShortfall() {
 	if found.reason == "" {
 		p.findShortfall(&found)
 	}
-	p.keepShortfall(set, found)
+	note(&p.shortfalls, set, found)
 }
 
 // noteRefusal keeps, for the explanation, what refused the task although it had room by a plan: the first such refusal in the set. It is
@@ -75,7 +75,7 @@ func (p *taskPlacer) noteRefusal(task *api.TaskInfo) {
 		p.findNodeShortfall(&found, task)
 	}
 	if found.beyondNumbers {
-		p.keepShortfall(p.scope.Set, found)
+		note(&p.shortfalls, p.scope.Set, found)
 	}
 }
 

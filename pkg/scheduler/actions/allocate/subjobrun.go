@@ -43,7 +43,7 @@ func (r *jobRun) placeSubJob(subJob *api.SubJobInfo, tasks []*api.TaskInfo, scop
 	if len(scope.Set.Nodes) == 0 || len(tasks) == 0 {
 		return subJobResult{rest: tasks}
 	}
-	r.noteTried(scope.Set)
+	note(&r.tried, scope.Set, true)
 	r.subJobTasks += len(tasks)
 	run := r.subJobRun(subJob, tasks, scope, opts)
 	if r.planned != nil {
