@@ -151,3 +151,11 @@ func TestGroupsArePackedByDevicesToo(t *testing.T) {
 	}
 	c.expect(t, "all have room", 7)
 }
+
+// TestAGangWithoutRoomAloneEndsTheSearch for its group: no other order helps.
+func TestAGangWithoutRoomAloneEndsTheSearch(t *testing.T) {
+	c := newGroup(t, []string{"99"}, []string{"1"}, node("n1", "ib-a", "4"))
+	if placed, bound := c.session(); placed+bound > 0 {
+		t.Errorf("%d members are placed in trials, and %d bound, want none", placed, bound)
+	}
+}

@@ -100,6 +100,9 @@ func TestNodesThatCannotBeReplacedEndTheReservation(t *testing.T) {
 			if lost := o.ended[framework.ReservationLost]; lost != map[bool]int{true: 1}[want == 0] || len(w.reservedGangs()) != 1-lost {
 				t.Errorf("%d reservations have lost their nodes, and there are some for %v", lost, w.reservedGangs())
 			}
+			if next := w.plugin.reservations.nextTrial; !next.After(time.Now().Add(-time.Minute)) {
+				t.Errorf("the next trial may be since %s, as if none had been made for other nodes", time.Since(next))
+			}
 			if message := w.condition("big", Reserved).Message; want > 0 && !strings.HasSuffix(message, ": "+strings.Join(now, ", ")) {
 				t.Errorf("reserved are %v, and the condition says %s", now, message)
 			}

@@ -35,6 +35,7 @@ func TestReservedNodesLieInOneGroup(t *testing.T) {
 		"a group for each":            {"", []placedNode{{"4", "g1", "b1", "1", false}, {"4", "g2", "b2", "2", false}}, ""},
 		"a block in two groups":       {"Block must", []placedNode{{"4", "g1", "b1", "1", false}, {"4", "g2", "b1", "2", false}}, ""},
 		"a block in a group":          {"Block must", []placedNode{{"4", "g1", "b1", "1", false}, {"4", "g2", "b1", "2", false}, {"4", "g2", "b1", "2", false}}, "n1 n2"},
+		"the emptier group is first":  {"", []placedNode{{"4", "g1", "b1", "1", false}, {"4", "g1", "b1", "1", false}, {"4", "g2", "b2", "2", false}, {"4", "g2", "b2", "2", false}}, "n0 n1"},
 		"half of it fits in another":  {"", []placedNode{{"4", "g1", "b1", "1", false}, {"3", "g1", "b1", "1", false}, {"4", "g2", "b2", "2", false}, {"4", "g2", "b2", "2", false}}, "n2 n3"},
 		"an empty node takes no pods": {"", []placedNode{{"4", "g1", "b1", "3", false}, {"4", "g1", "b1", "3", false}, {"4", "g1", "b1", "", true}, {"4", "g2", "b2", "2500m", false}, {"4", "g2", "b2", "2500m", false}}, "n3 n4"},
 	} {

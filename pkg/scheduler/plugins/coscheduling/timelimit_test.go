@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
@@ -332,6 +333,8 @@ func TestAlarm(t *testing.T) {
 // TestASessionOpensWhenABackoffEnds: also when the one that sent the gang back is the last.
 func TestASessionOpensWhenABackoffEnds(t *testing.T) {
 	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+		recorder := record.NewFakeRecorder(1000)
+		w.cluster.Cache().Recorder = recorder
 		for w.condition("a", TimeLimit).Reason != timedOut {
 			if w.pass(time.Second, time.Second); w.sessions > 120 {
 				t.Fatal("the gang is not sent back")
@@ -339,6 +342,15 @@ func TestASessionOpensWhenABackoffEnds(t *testing.T) {
 		}
 		if w.plugin.alarm.timer == nil {
 			t.Error("no session opens when its backoff ends")
+		}
+		events := 0
+		for len(recorder.Events) > 0 {
+			if event := <-recorder.Events; strings.HasPrefix(event, "Warning "+timedOut+" time-outs: 1; sent back until ") {
+				events++
+			}
+		}
+		if events != 1 {
+			t.Errorf("there are %d events of it, want one", events)
 		}
 	})
 }
