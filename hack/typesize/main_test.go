@@ -78,6 +78,14 @@ func TestCheck(t *testing.T) {
 			sizes: map[string]size{"p.T": {50, 21}}, ceilings: map[string]size{"p.T": {methods: 50}},
 			want: []string{"p.T has 21 fields, at most 20 are allowed by hack/typesize/ceilings.go: split it by what it holds"},
 		},
+		"a ceiling above what there is": {
+			sizes: map[string]size{"p.T": {49, 25}}, ceilings: map[string]size{"p.T": {50, 25}},
+			want: []string{"p.T has only 49 methods and 25 fields: lower its ceiling in hack/typesize/ceilings.go to that"},
+		},
+		"a ceiling of fields above what there is": {
+			sizes: map[string]size{"p.T": {50, 21}}, ceilings: map[string]size{"p.T": {50, 22}},
+			want: []string{"p.T has only 50 methods and 21 fields: lower its ceiling in hack/typesize/ceilings.go to that"},
+		},
 		"a ceiling that is no longer needed": {
 			sizes: map[string]size{"p.T": {40, 3}}, ceilings: map[string]size{"p.T": {methods: 50}},
 			want: []string{"p.T has 40 methods and 3 fields, which needs no ceiling: delete its entry in hack/typesize/ceilings.go"},
