@@ -18,6 +18,8 @@ const (
 	recovery = 2 * time.Minute
 	// glance is how often it is looked.
 	glance = 250 * time.Millisecond
+	// patience is how long a look may take. An API server that etcd came back to may leave one request without an answer.
+	patience = 15 * time.Second
 )
 
 // quietPoint waits until all gangs are bound after the faults have ended, and then looks that nothing was left behind and
@@ -57,7 +59,10 @@ func (s *soak) await(ctx context.Context, limit time.Duration, look func(context
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
-		if unmet = look(ctx); len(unmet) == 0 || !pause(ctx, glance) {
+		each, done := context.WithTimeout(ctx, patience)
+		unmet = look(each)
+		done()
+		if len(unmet) == 0 || !pause(ctx, glance) {
 			return unmet
 		}
 	}
