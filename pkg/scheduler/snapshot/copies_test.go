@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"iter"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// entriesOf yields one entry with its generation.
+func entriesOf[T any](entry T, generation *uint64) iter.Seq2[T, uint64] {
+	return func(yield func(T, uint64) bool) { yield(entry, *generation) }
+}
+
+// waiting returns a pod that requests a cpu and a GPU.
+func waiting(name string) *schedtest.PodBuilder {
+	return schedtest.MakePod().Name(name).UID(name).Group("g").Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "1"})
+}
+
+func newNode() *api.NodeInfo {
+	return api.NewNodeInfo(schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "2", "nvidia.com/gpu": "2", "pods": "10"}).Obj())
+}
+
+// TestNodesAreGivenAgain as long as neither the entry nor the copy has changed.
+func TestNodesAreGivenAgain(t *testing.T) {
+	tests := map[string]struct {
+		change func(source, given *api.NodeInfo, generation *uint64)
+		again  bool
+	}{
+		"nothing has changed": {change: func(_, _ *api.NodeInfo, _ *uint64) {}, again: true},
+		"the entry has":       {change: func(_, _ *api.NodeInfo, generation *uint64) { *generation++ }},
+		"a session has placed a task": {change: func(_, given *api.NodeInfo, _ *uint64) {
+			if err := given.AddTask(api.NewTaskInfo(waiting("p").Obj())); err != nil {
+				panic(err)
+			}
+		}},
+		"a session has placed one and taken it back": {change: func(_, given *api.NodeInfo, _ *uint64) {
+			task := api.NewTaskInfo(waiting("p").Obj())
+			if err := given.AddTask(task); err != nil {
+				panic(err)
+			}
+			if err := given.RemoveTask(task); err != nil {
+				panic(err)
+			}
+		}, again: true},
+		"upstream counts another device": {change: func(_, _ *api.NodeInfo, _ *uint64) { api.IgnoredDevicesList.Set([]string{"example.com/other"}) }},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			ignored := api.IgnoredDevicesList.List()
+			defer api.IgnoredDevicesList.Set(ignored)
+			copies, source, generation := NewCopies(), newNode(), uint64(1)
+			first := copies.Nodes(entriesOf(source, &generation))["n"]
+			if first == source {
+				t.Fatal("the session has the entry itself")
+			}
+			tt.change(source, first, &generation)
+			second := copies.Nodes(entriesOf(source, &generation))["n"]
+			if (second == first) != tt.again {
+				t.Errorf("the copy is given again: %t, want %t", second == first, tt.again)
+			}
+			if len(second.Tasks) != 0 || second.Idle.MilliCPU != 2000 {
+				t.Errorf("the next session has %d tasks on the node and %v idle", len(second.Tasks), second.Idle)
+			}
+		})
+	}
+}
+
+// TestJobsAreGivenAgain as nodes are. Their priority and status are those of now either way.
+func TestJobsAreGivenAgain(t *testing.T) {
+	tests := map[string]struct {
+		change func(given *api.JobInfo, generation *uint64)
+		again  bool
+	}{
+		"nothing has changed": {change: func(*api.JobInfo, *uint64) {}, again: true},
+		"the entry has":       {change: func(_ *api.JobInfo, generation *uint64) { *generation++ }},
+		"a session has written its status": {change: func(given *api.JobInfo, _ *uint64) {
+			given.PodGroup.Status.Phase = scheduling.PodGroupInqueue
+		}, again: true},
+		"a session has placed a task": {change: func(given *api.JobInfo, _ *uint64) {
+			for _, task := range given.Tasks {
+				if err := given.UpdateTaskStatus(task, api.Allocated); err != nil {
+					panic(err)
+				}
+			}
+		}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			source, generation := api.NewJobInfo(schedtest.Namespace+"/g", api.NewTaskInfo(waiting("p").Obj())), uint64(1)
+			group := &api.PodGroup{}
+			group.Namespace, group.Name, group.Spec.MinMember = schedtest.Namespace, "g", 1
+			source.SetPodGroup(group)
+			copies := NewCopies()
+			first := copies.Jobs(entriesOf(source, &generation), func(*api.JobInfo) int32 { return 1 })[source.UID]
+			copies.NoteWithinBounds(source.UID, first)
+			tt.change(first, &generation)
+			second := copies.Jobs(entriesOf(source, &generation), func(*api.JobInfo) int32 { return 2 })[source.UID]
+			if (second == first) != tt.again {
+				t.Errorf("the copy is given again: %t, want %t", second == first, tt.again)
+			}
+			if got := copies.WithinBounds(source.UID, second); got != tt.again {
+				t.Errorf("its bounds are known: %t, want %t", got, tt.again)
+			}
+			if second.Priority != 2 || second.PodGroup.Status.Phase != "" || len(second.TaskStatusIndex[api.Pending]) != 1 {
+				t.Errorf("the next session has priority %d, phase %q and %d tasks that wait", second.Priority, second.PodGroup.Status.Phase, len(second.TaskStatusIndex[api.Pending]))
+			}
+		})
+	}
+}
+
+// TestACopyHasTasksThatFindNoRoom: the node has shrunk while a transaction held it.
+func TestACopyHasTasksThatFindNoRoom(t *testing.T) {
+	source := newNode()
+	task := api.NewTaskInfo(waiting("p").Node("n").Phase(v1.PodRunning).Obj())
+	if err := source.AddTask(task); err != nil {
+		t.Fatal(err)
+	}
+	source.Tasks[api.PodKey(task.Pod)].Status = api.Binding
+	source.Node.Status.Allocatable = schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "0"}).Obj().Status.Allocatable
+	got := CloneNode(source)
+	if len(got.Tasks) != 1 || got.Tasks[api.PodKey(task.Pod)].Status != api.Binding {
+		t.Errorf("the copy has tasks %v, want the one that is being bound", got.Tasks)
+	}
+}
