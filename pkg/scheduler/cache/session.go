@@ -73,7 +73,7 @@ func (c *Cache) UpdateJobStatus(job *api.JobInfo, _, updateAnnotations, updateJo
 	if updateJobInfo {
 		c.books.Jobs.NoteHyperNodes(job)
 	}
-	standing := report.Standing{InFlight: c.ledger.InFlight(job.UID), NoHyperNodes: c.hyperNodes.none()}
+	standing := report.Standing{InFlight: c.ledger.InFlight(job.UID), LacksHyperNodes: job.ContainsHardTopology() && c.hyperNodes.none()}
 	if reason, message, aside := c.quarantine.aside.Why(job.UID); aside {
 		standing.Aside = setaside.Verdict{Reason: reason, Message: message}
 	}

@@ -18,8 +18,8 @@ import (
 const IneffectiveFields scheduling.PodGroupConditionType = "IneffectiveFields"
 
 // reportIneffective sets the condition, or removes it when all fields have effect.
-func (r *Reporter) reportIneffective(job *api.JobInfo, noHyperNodes bool) {
-	message := strings.Join(r.ineffective(job, noHyperNodes), "; ")
+func (r *Reporter) reportIneffective(job *api.JobInfo, lacksHyperNodes bool) {
+	message := strings.Join(r.ineffective(job, lacksHyperNodes), "; ")
 	if message == "" {
 		removeCondition(&job.PodGroup.Status, isIneffective)
 		return
@@ -29,7 +29,7 @@ func (r *Reporter) reportIneffective(job *api.JobInfo, noHyperNodes bool) {
 
 // ineffective returns a sentence for each field of the PodGroup that has no effect. The controller of a Volcano Job fills in
 // minTaskMember from the replicas of its tasks, so a sum above minMember is no mistake of its user.
-func (r *Reporter) ineffective(job *api.JobInfo, noHyperNodes bool) (fields []string) {
+func (r *Reporter) ineffective(job *api.JobInfo, lacksHyperNodes bool) (fields []string) {
 	spec := &job.PodGroup.Spec
 	if len(spec.MinTaskMember) > 0 && binding.RoleMinima(spec) == nil && !binding.OfVolcanoJob(job.PodGroup) {
 		var sum int64
@@ -44,7 +44,7 @@ func (r *Reporter) ineffective(job *api.JobInfo, noHyperNodes bool) (fields []st
 			fields = append(fields, fmt.Sprintf("PriorityClass %s does not exist: the gang has priority %d", brief.Value(name), otherwise))
 		}
 	}
-	if noHyperNodes && job.ContainsHardTopology() {
+	if lacksHyperNodes {
 		fields = append(fields, "networkTopology of mode hard has no effect, because the cluster has no HyperNodes: the gang may be placed on any nodes")
 	}
 	return fields

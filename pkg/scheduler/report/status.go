@@ -22,8 +22,8 @@ type Standing struct {
 	Blocked bool
 	// Aside is why the gang is set aside; empty if it is not.
 	Aside setaside.Verdict
-	// NoHyperNodes reports whether the cluster has no HyperNodes.
-	NoHyperNodes bool
+	// LacksHyperNodes reports whether the gang must lie in one HyperNode and the cluster has none.
+	LacksHyperNodes bool
 }
 
 func (s Standing) isAside() bool { return s.Aside != setaside.Verdict{} }
@@ -70,7 +70,7 @@ func (r *Reporter) withholdVerdict(pg *api.PodGroup) {
 func (r *Reporter) correctStatus(job *api.JobInfo, standing Standing) {
 	status := &job.PodGroup.Status
 	removeCondition(status, isDelay)
-	r.reportIneffective(job, standing.NoHyperNodes)
+	r.reportIneffective(job, standing.LacksHyperNodes)
 	defer r.delays.correct(job.UID, status)
 	whole := correctPhase(job, standing.InFlight)
 	if standing.isAside() {
