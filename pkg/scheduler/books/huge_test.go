@@ -7,30 +7,44 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAHugeRequestMakesNoEventSlow: a tenant may write one into a pod of a gang of thousands. Were the gang added up again with each event, as many
-// events as it has pods would hold the mutex for minutes.
+// TestAHugeRequestMakesNoEventSlow: a tenant may write one into a pod of a gang of thousands, or name a node in thousands of pods, which its kubelet
+// refuses one after the other. Were the gang or the node added up again with each event, as many events as it has pods would hold the mutex for
+// minutes.
 func TestAHugeRequestMakesNoEventSlow(t *testing.T) {
 	const pods, tries = 2000, 20
-	fastest := map[string]time.Duration{}
-	for _, request := range []string{"1", "9e15"} {
-		b := newBooks(t)
-		b.Pods.Show(schedtest.MakePod().Name("first").Group("g").Req(schedtest.Resources{"cpu": request}).Obj())
-		for i := range pods {
-			b.Pods.Show(schedtest.MakePod().Name(fmt.Sprint(i)).UID(fmt.Sprint(i)).Group("g").Req(schedtest.Resources{"cpu": "1"}).Obj())
-		}
-		again := schedtest.MakePod().Name("0").UID("0").Group("g").Req(schedtest.Resources{"cpu": "1"}).Obj()
-		fastest[request] = time.Hour
-		for range tries {
-			start := time.Now()
-			b.Pods.Show(again)
-			fastest[request] = min(fastest[request], time.Since(start))
-		}
+	tests := map[string]func(*schedtest.PodBuilder) *schedtest.PodBuilder{
+		"gang": func(pod *schedtest.PodBuilder) *schedtest.PodBuilder { return pod.Group("g") },
+		"node": func(pod *schedtest.PodBuilder) *schedtest.PodBuilder { return pod.Node("n") },
 	}
-	if fastest["9e15"] > 20*fastest["1"] {
-		t.Errorf("an event of a gang of %d pods takes %v beside a huge request, and %v without", pods, fastest["9e15"], fastest["1"])
+	for name, in := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := func(name, cpu string) *v1.Pod {
+				return in(schedtest.MakePod().Name(name).UID(name).Req(schedtest.Resources{"cpu": cpu})).Obj()
+			}
+			fastest := map[string]time.Duration{}
+			for _, request := range []string{"1", "9e15"} {
+				b := newBooks(t)
+				b.Pods.Show(pod("first", request))
+				for i := range pods {
+					b.Pods.Show(pod(fmt.Sprint(i), "1"))
+				}
+				again := pod("0", "1")
+				fastest[request] = time.Hour
+				for range tries {
+					start := time.Now()
+					b.Pods.Show(again)
+					fastest[request] = min(fastest[request], time.Since(start))
+				}
+			}
+			if fastest["9e15"] > 20*fastest["1"] {
+				t.Errorf("an event of a %s of %d pods takes %v beside a huge request, and %v without", name, pods, fastest["9e15"], fastest["1"])
+			}
+		})
 	}
 }
 
@@ -44,28 +58,5 @@ func TestAnEntryKeepsNoResourcesOfPodsThatEnded(t *testing.T) {
 	}
 	if got := b.Jobs.Get(gang).TotalRequest.ScalarResources; len(got) > 0 {
 		t.Errorf("the entry has %d resources that no pod requests", len(got))
-	}
-}
-
-// TestAHugeRequestOnANodeMakesNoEventSlow: a tenant may also name a node in thousands of pods, which its kubelet refuses one after the other.
-func TestAHugeRequestOnANodeMakesNoEventSlow(t *testing.T) {
-	const pods, tries = 2000, 20
-	fastest := map[string]time.Duration{}
-	for _, request := range []string{"1", "9e15"} {
-		b := newBooks(t)
-		b.Pods.Show(schedtest.MakePod().Name("first").Node("n").Req(schedtest.Resources{"cpu": request}).Obj())
-		for i := range pods {
-			b.Pods.Show(schedtest.MakePod().Name(fmt.Sprint(i)).UID(fmt.Sprint(i)).Node("n").Req(schedtest.Resources{"cpu": "1"}).Obj())
-		}
-		again := schedtest.MakePod().Name("0").UID("0").Node("n").Req(schedtest.Resources{"cpu": "1"}).Obj()
-		fastest[request] = time.Hour
-		for range tries {
-			start := time.Now()
-			b.Pods.Show(again)
-			fastest[request] = min(fastest[request], time.Since(start))
-		}
-	}
-	if fastest["9e15"] > 20*fastest["1"] {
-		t.Errorf("an event of a node of %d pods takes %v beside a huge request, and %v without", pods, fastest["9e15"], fastest["1"])
 	}
 }
