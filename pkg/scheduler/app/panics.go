@@ -23,7 +23,7 @@ import (
 
 // keepGoing keeps the process alive where upstream would end it because of one object.
 //
-// A panic on a goroutine of Kubernetes' libraries, such as those of informers and those that ask predicates in parallel, ends that item
+// A panic on a goroutine of Kubernetes' libraries, of an informer or of predicates that run in parallel, ends that item
 // instead of the process, which would meet the same object again when it starts. Package assertions does the rest.
 func keepGoing() {
 	utilruntime.ReallyCrash = false

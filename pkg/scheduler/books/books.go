@@ -25,7 +25,7 @@ type Config struct {
 	DefaultQueue string
 }
 
-// Books is the scheduler's view of the cluster. Lock and Unlock are for those who read several things at once.
+// Books is the scheduler's view of the cluster. A caller that reads several things at once holds the lock while it does.
 type Books struct {
 	sync.Mutex
 	// Pods are the state machine; it alone moves tasks in Jobs and on Nodes.

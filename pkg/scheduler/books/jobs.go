@@ -128,7 +128,7 @@ func dropGroup(info *api.JobInfo) {
 	info.AllocatedHyperNode = ""
 }
 
-// decided returns the entry of the job on which a session decided; nil if its PodGroup does not exist any more.
+// decided returns the entry of the job on which a session decided; nil if its PodGroup no longer exists.
 func (j *Jobs) decided(on *api.JobInfo) *job {
 	e := j.entries[on.UID]
 	if e == nil || e.info.PodGroup == nil || e.info.PodGroup.UID != on.PgUID {

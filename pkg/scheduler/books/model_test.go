@@ -209,7 +209,7 @@ func (h *history) replacePod() {
 	}
 }
 
-// hideFormerPod is the end of a pod that another one has replaced, told late.
+// hideFormerPod shows late the end of a pod that another one has replaced.
 func (h *history) hideFormerPod() {
 	if name, ok := pick(h, h.truth.pods); ok {
 		former := h.truth.pods[name].DeepCopy()
@@ -284,7 +284,7 @@ func (h *history) release() {
 	delete(h.truth.holds, name)
 }
 
-// seeBound has the watch show a held pod on a node: its own, or another one, to which somebody else bound it.
+// seeBound has the watch show a held pod on a node: its own, or another one to which another client bound it.
 func (h *history) seeBound() {
 	name, ok := pick(h, h.truth.holds)
 	if !ok || h.truth.pods[name] == nil || h.truth.pods[name].Spec.NodeName != "" {

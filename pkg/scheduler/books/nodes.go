@@ -36,7 +36,7 @@ type node struct {
 	generation uint64
 	// shown is the Node that the watch shows; nil while it shows none.
 	shown *v1.Node
-	// inexact is true if the sums of its tasks have to be added up again before they are read.
+	// inexact is true if the sums must be recomputed from the tasks before they are read.
 	inexact bool
 }
 

@@ -27,7 +27,7 @@ type reference struct {
 	groups  map[string]*v1beta1.PodGroup
 	queues  map[string]bool
 	classes map[string]int32
-	// claims are those that can be read.
+	// claims are the claims that exist.
 	claims map[string]bool
 	// read are the pods whose claims could be read when they were shown, or when a claim came.
 	read    map[types.UID]bool

@@ -54,7 +54,7 @@ func groupSession(c *counting, action vcframework.Action, w sessiontest.World) (
 	return told, placed
 }
 
-// addGroup adds a group of gangs that compete for the room of a few nodes, with what numbers do not tell of.
+// addGroup adds a group of gangs that compete for the room of a few nodes, including members that packing cannot count.
 func (c *changing) addGroup(names ...string) {
 	list := `["ns/` + strings.Join(names, `","ns/`) + `"]`
 	for _, name := range names {

@@ -48,7 +48,7 @@ func TestAGroupWaitsForAGangThatMayLieNowhere(t *testing.T) {
 	c.expect(t, "the plugin refuses it no longer", 2)
 }
 
-// TestAUnitWaitsForAGangThatIsNotToBePlaced now: one that is not let in, or that a plugin calls invalid.
+// TestAUnitWaitsForAGangThatIsNotToBePlaced: a gang that is not admitted, or that a plugin finds invalid.
 func TestAUnitWaitsForAGangThatIsNotToBePlaced(t *testing.T) {
 	for name, tt := range map[string]struct {
 		phase   v1beta1.PodGroupPhase

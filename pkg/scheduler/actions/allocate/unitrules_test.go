@@ -132,7 +132,7 @@ func TestAPackingStaysWithinTheQueue(t *testing.T) {
 }
 
 // TestAGangOfUnlikeMembersIsTriedAgainInAnotherOrder: that it found no room beside the other one says nothing of the order in which it comes
-// first. Its members do not share a node, of which numbers do not tell.
+// first. Its members may not share a node, which packing cannot count.
 func TestAGangOfUnlikeMembersIsTriedAgainInAnotherOrder(t *testing.T) {
 	c := newGroup(t, []string{"4"}, []string{"2", "1"}, node("n1", "ib-a", "4"), node("n2", "ib-a", "4"), node("n3", "ib-b", "5"))
 	c.conf += "  - name: binpack\n    arguments: {binpack.weight: 10}\n" // the fuller node is the better one
