@@ -7,7 +7,6 @@ var ceilings = map[string]size{
 	"internal/controlplane.ControlPlane":                 {methods: 54},
 	"pkg/scheduler/actions/allocate.jobRun":              {methods: 60},
 	"pkg/scheduler/actions/allocate.solver":              {methods: 45},
-	"pkg/scheduler/actions/allocate/feasible.Finder":     {fields: 22},
 	"pkg/scheduler/binding.run":                          {methods: 56, fields: 23},
 	"pkg/scheduler/framework.Session":                    {methods: 100, fields: 37},
 	"pkg/scheduler/plugins/deviceshare/allocator.search": {methods: 60},

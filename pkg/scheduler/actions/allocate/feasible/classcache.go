@@ -204,7 +204,7 @@ func (f *Finder) copies(request *api.Resource, node *api.NodeInfo) int32 {
 // PodSlots is how many more pods the node takes. The predicate does not count those that were evicted in the session, which the node's tasks
 // still have.
 func (f *Finder) PodSlots(node *api.NodeInfo) int {
-	if !f.podSlots {
+	if !f.checks.podSlots {
 		return math.MaxInt32
 	}
 	return node.Allocatable.MaxTaskNum - len(f.ssn.NodeMap[node.Name].GetPods())

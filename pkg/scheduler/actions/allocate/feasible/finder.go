@@ -13,7 +13,6 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/plugins/capacity"
-	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
 	"volcano.sh/volcano/pkg/scheduler/plugins/proportion"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
@@ -51,16 +50,13 @@ type Finder struct {
 	// perJob are the candidate nodes that hold for the current job only.
 	perJob []*CandidateNodes
 
-	// sampled is true if the user wishes some nodes left out, and podSlots if the predicates plugin counts pods.
-	sampled, podSlots bool
+	// sampled reports whether the user wishes some nodes left out.
+	sampled bool
 	// rareLooks counts the looks at nodes for rare classes.
-	rareLooks int
-	// ports is true if nodes are refused for a pod's host ports.
-	ports bool
-	// taints and affinity are true if nodes are refused for a pod's tolerations, and for its node selector and affinity.
-	taints, affinity bool
-	selection        selection
-	overNetwork      networkRefusals
+	rareLooks   int
+	checks      checks
+	selection   selection
+	overNetwork networkRefusals
 }
 
 // New returns the finder of a session, which has the nodes of the index. Flags that differ from the defaults may wish that
@@ -80,21 +76,12 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 		classes:       map[string]*TaskClass{},
 		maxCaches:     max(minCaches, maxVerdicts/max(1, len(index.Nodes))),
 		sampled:       samplingWanted(defaults),
+		checks:        newChecks(ssn),
 	}
 	var pending int
 	f.labelKeys, pending = newSelectorLabelKeys(ssn, f.layering.plugins)
 	f.classOfTask = make(map[*api.TaskInfo]*TaskClass, pending)
 	memory.begin(pending)
-	if option, found := ssn.PluginOption(predicates.PluginName); found {
-		on := func(argument string) bool {
-			enabled := true
-			vcframework.Arguments(option.Arguments).GetBool(&enabled, argument)
-			return enabled && f.podSlots
-		}
-		f.podSlots = option.EnabledPredicate != nil && *option.EnabledPredicate
-		f.ports = on(predicates.NodePortsEnable)
-		f.taints, f.affinity = on(predicates.TaintTolerationEnable), on(predicates.NodeAffinityEnable)
-	}
 	return f
 }
 
@@ -107,7 +94,7 @@ func (f *Finder) Exclude(l, r *api.TaskInfo) bool {
 func (f *Finder) ReadsAnything() bool { return f.layering.readsAnything }
 
 // ChecksPorts is true if nodes are refused for a pod's host ports.
-func (f *Finder) ChecksPorts() bool { return f.ports }
+func (f *Finder) ChecksPorts() bool { return f.checks.ports }
 
 // MaxCaches is how many classes keep what was found of nodes at a time.
 func (f *Finder) MaxCaches() int { return f.maxCaches }

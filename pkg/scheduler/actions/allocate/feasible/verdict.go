@@ -41,9 +41,9 @@ func (f *Finder) lastingReason(pod *v1.Pod, node *v1.Node, fit *api.FitError) st
 		switch {
 		case cordoned(pod, node):
 			return nodeunschedulable.ErrReasonUnschedulable
-		case f.taints && tainted:
+		case f.checks.taints && tainted:
 			return fmt.Sprintf("node(s) had untolerated taint {%s: %s}", taint.Key, taint.Value)
-		case f.affinity && !f.selected(pod, node):
+		case f.checks.affinity && !f.selected(pod, node):
 			return k8snodeaffinity.ErrReasonPod
 		}
 	}
