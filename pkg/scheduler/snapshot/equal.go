@@ -16,9 +16,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// amount is what a resource was. It is told from what the resource is now without a walk over a map, which is most of
+// Amount is what a resource was. It is told from what the resource is now without a walk over a map, which is most of
 // what telling tasks apart costs.
-type amount struct {
+type Amount struct {
 	milliCPU, memory float64
 	maxTasks         int
 	scalars          []scalar
@@ -31,16 +31,17 @@ type scalar struct {
 	value float64
 }
 
-func amountOf(r *api.Resource) *amount {
-	a := &amount{milliCPU: r.MilliCPU, memory: r.Memory, maxTasks: r.MaxTaskNum, noScalars: r.ScalarResources == nil}
+// AmountOf returns the amount that the resource is now.
+func AmountOf(r *api.Resource) *Amount {
+	a := &Amount{milliCPU: r.MilliCPU, memory: r.Memory, maxTasks: r.MaxTaskNum, noScalars: r.ScalarResources == nil}
 	for name, value := range r.ScalarResources {
 		a.scalars = append(a.scalars, scalar{name, value})
 	}
 	return a
 }
 
-// is is true if the resource is the amount.
-func (a *amount) is(r *api.Resource) bool {
+// Is reports whether the resource is the amount.
+func (a *Amount) Is(r *api.Resource) bool {
 	if r == nil || r.MilliCPU != a.milliCPU || r.Memory != a.memory || r.MaxTaskNum != a.maxTasks ||
 		len(r.ScalarResources) != len(a.scalars) || (r.ScalarResources == nil) != a.noScalars {
 		return false
@@ -54,7 +55,7 @@ func (a *amount) is(r *api.Resource) bool {
 }
 
 // restore drops scalars of 0 that the resource did not have: a task that was added and taken out leaves them.
-func (a *amount) restore(r *api.Resource) {
+func (a *Amount) restore(r *api.Resource) {
 	if r == nil || len(r.ScalarResources) <= len(a.scalars) {
 		return
 	}
@@ -67,15 +68,15 @@ func (a *amount) restore(r *api.Resource) {
 }
 
 // amounts are the different ones among a node's or a job's tasks, which have few.
-type amounts []*amount
+type amounts []*Amount
 
-func (all *amounts) of(r *api.Resource) *amount {
+func (all *amounts) of(r *api.Resource) *Amount {
 	for _, a := range *all {
-		if a.is(r) {
+		if a.Is(r) {
 			return a
 		}
 	}
-	a := amountOf(r)
+	a := AmountOf(r)
 	*all = append(*all, a)
 	return a
 }

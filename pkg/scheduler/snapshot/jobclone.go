@@ -16,7 +16,7 @@ type jobClone struct {
 	source   *api.JobInfo
 	podGroup *api.PodGroup
 	// allocated and total are the copy's sums as they were made.
-	allocated, total *amount
+	allocated, total *Amount
 	tasks            []taskClone
 	subs             []subJobClone
 	// statuses is how many statuses the index of tasks has.
@@ -38,7 +38,7 @@ type subJobClone struct {
 func newJobClone(source, clone *api.JobInfo) *jobClone {
 	j := &jobClone{
 		clone: clone, source: source, podGroup: source.PodGroup,
-		allocated: amountOf(clone.Allocated), total: amountOf(clone.TotalRequest),
+		allocated: AmountOf(clone.Allocated), total: AmountOf(clone.TotalRequest),
 		tasks: make([]taskClone, 0, len(source.Tasks)), statuses: len(clone.TaskStatusIndex),
 	}
 	var known amounts
@@ -58,7 +58,7 @@ func (j *jobClone) pristine() bool {
 	c, source := j.clone, j.source
 	j.allocated.restore(c.Allocated)
 	j.total.restore(c.TotalRequest)
-	if !equalJob(c, source) || !j.allocated.is(c.Allocated) || !j.total.is(c.TotalRequest) || !j.pristineTasks() || !j.equalSubJobs() {
+	if !equalJob(c, source) || !j.allocated.Is(c.Allocated) || !j.total.Is(c.TotalRequest) || !j.pristineTasks() || !j.equalSubJobs() {
 		return false
 	}
 	c.PodGroup.Status = *source.PodGroup.Status.DeepCopy()

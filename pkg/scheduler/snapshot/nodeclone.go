@@ -14,7 +14,7 @@ type nodeClone struct {
 	clone *api.NodeInfo
 	// was is the copy as it was made, but sums, which are the amounts of its resources.
 	was   api.NodeInfo
-	sums  [7]*amount
+	sums  [7]*Amount
 	tasks []taskClone
 	// version is the generation of the source.
 	version uint64
@@ -32,7 +32,7 @@ type nodeClone struct {
 func newNodeClone(source, clone *api.NodeInfo, former *nodeClone) *nodeClone {
 	n := &nodeClone{clone: clone, was: *clone, source: source, tasks: make([]taskClone, 0, len(source.Tasks))}
 	for i, r := range sumsOf(clone) {
-		n.sums[i] = amountOf(r)
+		n.sums[i] = AmountOf(r)
 	}
 	var known amounts
 	for key, task := range source.Tasks {
@@ -74,7 +74,7 @@ func (n *nodeClone) equalFields() bool {
 	}
 	for i, r := range sumsOf(c) {
 		n.sums[i].restore(r)
-		if !n.sums[i].is(r) {
+		if !n.sums[i].Is(r) {
 			return false
 		}
 	}

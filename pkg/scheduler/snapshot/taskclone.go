@@ -21,7 +21,7 @@ type taskClone struct {
 	numa             *api.TopologyInfo
 	policy           string
 	pinned           bool
-	requests, launch *amount
+	requests, launch *Amount
 	// pod is the source's as the job was last seen.
 	pod *v1.Pod
 	// sub is the copy's sub-job; nil in a node.
@@ -45,7 +45,7 @@ func (t *taskClone) unchanged() bool {
 		c.HasRestartableInitContainer == source.HasRestartableInitContainer && c.SchGated == source.SchGated && c.RevocableZone == source.RevocableZone &&
 		!c.EvictionOccurred && c.JobAllocatedHyperNode == "" && c.LastTransaction == nil && source.LastTransaction == nil &&
 		c.CustomBindErrHandler == nil && !c.CustomBindErrHandlerSucceeded &&
-		t.requests.is(c.Resreq) && t.launch.is(c.InitResreq) && t.equalNUMA()
+		t.requests.Is(c.Resreq) && t.launch.Is(c.InitResreq) && t.equalNUMA()
 }
 
 func (t *taskClone) equalNUMA() bool {

@@ -225,14 +225,17 @@ func (f *fingerprinter) ofSet(set *nodeset.Set) uint64 {
 // the pods on it.
 func (f *fingerprinter) ofNode(node int32) uint64 {
 	if version := f.solver.index.Version(node) + 1; f.versions[node] != version {
-		f.versions[node], f.nodes[node] = version, f.makeNode(f.solver.index.Nodes[node])
+		all := f.solver.index.Nodes
+		f.versions[node] = version
+		f.nodes[node] = f.solver.memory.nodes.fingerprintOf(node, all, func(number uint64) uint64 { return f.makeNode(all[node], number) })
 	}
 	return f.nodes[node]
 }
 
-func (f *fingerprinter) makeNode(node *api.NodeInfo) uint64 {
+// makeNode computes the fingerprint of a node whose object has the number.
+func (f *fingerprinter) makeNode(node *api.NodeInfo, number uint64) uint64 {
 	b := appendText(make([]byte, 0, 256), node.Name)
-	b = appendNumber(b, f.solver.memory.numberOf(node.Node))
+	b = appendNumber(b, number)
 	for _, r := range []*api.Resource{node.Idle, node.Releasing, node.Pipelined, node.Allocatable} {
 		b = f.appendResource(b, r)
 	}
@@ -278,7 +281,11 @@ func (f *fingerprinter) ofSession() uint64 {
 			if selectsNamespaces(info) {
 				return 0
 			}
-			number := f.solver.memory.numberOf(node.Node())
+			at, known := f.solver.index.Number(name)
+			if !known {
+				return 0
+			}
+			number := f.solver.memory.nodes.recordOf(at, f.solver.index.Nodes).number
 			pods += f.bytes(appendNumber(appendText(appendText(nil, name), string(info.GetPod().UID)), number))
 		}
 	}

@@ -5,8 +5,6 @@ package allocate
 import (
 	"hash/maphash"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
 )
@@ -35,10 +33,7 @@ type memory struct {
 	gangs, formerGangs map[uint64]carriedExplanation
 	// units are the units that fit nowhere, by name, and formerUnits those of the session before.
 	units, formerUnits map[string]carriedUnit
-	// objects number the objects of nodes that fingerprints are of, and formerObjects are those of the session before: two have
-	// different numbers, even if one is put where the other was.
-	objects, formerObjects map[*v1.Node]uint64
-	numbered               uint64
+	nodes              nodeMemory
 }
 
 func newMemory() *memory {
@@ -55,7 +50,7 @@ func (m *memory) beginSession() {
 	m.orders.beginSession(sessionLooks)
 	m.formerGangs, m.gangs = m.gangs, map[uint64]carriedExplanation{}
 	m.formerUnits, m.units = m.units, map[string]carriedUnit{}
-	m.formerObjects, m.objects = m.objects, map[*v1.Node]uint64{}
+	m.nodes.beginSession()
 }
 
 // reusable returns why a gang of the fingerprint did not fit, in this session or in the one before.
@@ -143,16 +138,3 @@ func (m *memory) vainKey(in way, key string) uint64 {
 
 // final is true if more steps would not be granted, or are not needed.
 func (s *solution) final() bool { return s.Answer != packing.Unknown || s.steps >= maxPackingSteps }
-
-// numberOf numbers objects of nodes: an object has its number for as long as sessions have it.
-func (m *memory) numberOf(node *v1.Node) uint64 {
-	number, ok := m.objects[node]
-	if !ok {
-		if number, ok = m.formerObjects[node]; !ok {
-			m.numbered++
-			number = m.numbered
-		}
-		m.objects[node] = number
-	}
-	return number
-}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate
+
+import (
+	"cmp"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
+)
+
+// nodeMemory has the fingerprints of nodes from one session to the next. Most nodes do not change in between, and their fingerprints need not be
+// computed again.
+type nodeMemory struct {
+	// nodes are those of the session by number, which is the order of their names, and former those of the session before.
+	nodes, former []nodeRecord
+	// numbered counts the objects that have a number.
+	numbered uint64
+}
+
+// nodeRecord is what is remembered of a node.
+type nodeRecord struct {
+	name string
+	// object is the Node, and number tells it from other objects, also from one that is put where it was.
+	object *v1.Node
+	number uint64
+	// kept is the session's copy of the node as it was when the fingerprint was computed; its info is nil before that.
+	kept        nodeState
+	fingerprint uint64
+}
+
+// nodeState is what the fingerprint of a node depends on.
+//
+// The tasks are counted, not compared. The next session is given the same copy only if the copy has the tasks that it was made with (package snapshot),
+// and a session takes out of a copy only tasks that it has added. So a copy with as many tasks as it was made with has these tasks.
+type nodeState struct {
+	info                         *api.NodeInfo
+	idle, releasing, pipelined   *snapshot.Amount
+	allocatable                  *snapshot.Amount
+	tasks                        int
+	usage                        *api.NodeUsage
+	measured                     int64
+	oversubscribed, jobsEvicting bool
+}
+
+// beginSession forgets the nodes that the session before did not ask for.
+func (m *nodeMemory) beginSession() { m.former, m.nodes = m.nodes, nil }
+
+// recordOf returns the record of a node of the session, which has these nodes.
+func (m *nodeMemory) recordOf(node int32, all []*api.NodeInfo) *nodeRecord {
+	if m.nodes == nil {
+		m.nodes = make([]nodeRecord, len(all))
+		for i, info := range all {
+			m.nodes[i].name = info.Name
+		}
+	}
+	r := &m.nodes[node]
+	if r.number == 0 {
+		if at, found := m.formerPlace(r.name, int(node)); found {
+			*r = m.former[at]
+		}
+	}
+	if object := all[node].Node; r.number == 0 || r.object != object {
+		m.numbered++
+		*r = nodeRecord{name: r.name, object: object, number: m.numbered}
+	}
+	return r
+}
+
+// formerPlace returns the number that the named node had in the session before, which mostly is the number that it has now.
+func (m *nodeMemory) formerPlace(name string, now int) (int, bool) {
+	if now < len(m.former) && m.former[now].name == name {
+		return now, true
+	}
+	return slices.BinarySearchFunc(m.former, name, func(r nodeRecord, name string) int { return cmp.Compare(r.name, name) })
+}
+
+// fingerprintOf returns the fingerprint that was computed for the node as it is now, or else the one that compute returns.
+func (m *nodeMemory) fingerprintOf(node int32, all []*api.NodeInfo, compute func(number uint64) uint64) uint64 {
+	r, info := m.recordOf(node, all), all[node]
+	if r.kept.is(info) {
+		return r.fingerprint
+	}
+	fingerprint := compute(r.number)
+	if r.kept.info != info && !hasPlaced(info) {
+		r.kept, r.fingerprint = stateOf(info, &m.nodes[max(0, node-1)].kept), fingerprint
+	}
+	return fingerprint
+}
+
+// hasPlaced reports whether the session has added tasks to the node.
+func hasPlaced(info *api.NodeInfo) bool {
+	for _, task := range info.Tasks {
+		if task.Status == api.Allocated || task.Status == api.Pipelined {
+			return true
+		}
+	}
+	return false
+}
+
+// stateOf returns the state of the node, which shares with another node what is equal.
+func stateOf(info *api.NodeInfo, other *nodeState) nodeState {
+	amount := func(r *api.Resource, shared *snapshot.Amount) *snapshot.Amount {
+		if shared != nil && shared.Is(r) {
+			return shared
+		}
+		return snapshot.AmountOf(r)
+	}
+	return nodeState{
+		info: info, tasks: len(info.Tasks), usage: info.ResourceUsage, measured: measuredAt(info),
+		idle: amount(info.Idle, other.idle), releasing: amount(info.Releasing, other.releasing),
+		pipelined: amount(info.Pipelined, other.pipelined), allocatable: amount(info.Allocatable, other.allocatable),
+		oversubscribed: info.OversubscriptionNode, jobsEvicting: info.OfflineJobEvicting,
+	}
+}
+
+// is reports whether the node is in the state.
+func (s *nodeState) is(info *api.NodeInfo) bool {
+	return s.info == info && s.tasks == len(info.Tasks) && s.usage == info.ResourceUsage && s.measured == measuredAt(info) &&
+		s.oversubscribed == info.OversubscriptionNode && s.jobsEvicting == info.OfflineJobEvicting &&
+		s.idle.Is(info.Idle) && s.releasing.Is(info.Releasing) && s.pipelined.Is(info.Pipelined) && s.allocatable.Is(info.Allocatable)
+}
+
+// measuredAt is when the node's usage was measured, in nanoseconds; 0 for a node without one.
+func measuredAt(info *api.NodeInfo) int64 {
+	if info.ResourceUsage == nil {
+		return 0
+	}
+	return info.ResourceUsage.MetricsTime.UnixNano()
+}
