@@ -6,6 +6,7 @@ import (
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -13,7 +14,7 @@ import (
 type Action struct {
 	observe  func(result string)
 	defaults *options.ServerOption
-	memory   *memory
+	memory   *memory.Memory
 }
 
 var _ framework.Action = (*Action)(nil)
@@ -29,7 +30,7 @@ func WithTrialObserver(observe func(result string)) Option {
 
 // New returns the action.
 func New(opts ...Option) *Action {
-	a := &Action{observe: func(string) {}, defaults: feasible.DefaultFlags(), memory: newMemory()}
+	a := &Action{observe: func(string) {}, defaults: feasible.DefaultFlags(), memory: memory.New()}
 	for _, opt := range opts {
 		opt(a)
 	}
@@ -42,6 +43,6 @@ func (*Action) Name() string { return "allocate" }
 // Execute places the gangs of the session that fit: those that are urgent, and then queue by queue and job by job as the
 // plugins order them.
 func (a *Action) Execute(ssn *framework.Session) {
-	a.memory.beginSession()
+	a.memory.BeginSession()
 	newSolver(ssn, a).placeJobs()
 }

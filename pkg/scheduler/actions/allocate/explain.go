@@ -12,6 +12,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
@@ -64,9 +65,9 @@ func (r *jobRun) explain() {
 	if r.unfinished > 0 || r.refusedBeyondNumbers() {
 		r.fingerprint = 0 // what is not known to be vain is tried again
 	}
-	found := carriedExplanation{fingerprint: r.fingerprint, explanation: e, wait: framework.Wait{Reason: reasonOfWait(e), Message: e.Message}}
+	found := memory.Explanation{Fingerprint: r.fingerprint, Explanation: e, Wait: framework.Wait{Reason: reasonOfWait(e), Message: e.Message}}
 	if r.groups == nil && r.gathering == nil {
-		r.recordWait(r.job, found.wait)
+		r.recordWait(r.job, found.Wait)
 		r.rememberAnywhere(found)
 		return
 	}
@@ -74,8 +75,8 @@ func (r *jobRun) explain() {
 }
 
 // rememberAnywhere keeps, for the next session, why a gang that may lie anywhere was not placed.
-func (r *jobRun) rememberAnywhere(found carriedExplanation) {
-	if found.fingerprint == 0 || slices.ContainsFunc(found.explanation.Groups, changeable) {
+func (r *jobRun) rememberAnywhere(found memory.Explanation) {
+	if found.Fingerprint == 0 || slices.ContainsFunc(found.Explanation.Groups, changeable) {
 		return
 	}
 	texts := map[*api.FitErrors]string{}
@@ -84,9 +85,9 @@ func (r *jobRun) rememberAnywhere(found carriedExplanation) {
 		if errs != nil && texts[errs] == "" {
 			texts[errs] = errs.Error()
 		}
-		found.tasks = append(found.tasks, texts[errs])
+		found.Tasks = append(found.Tasks, texts[errs])
 	}
-	r.memory.gangs[found.fingerprint] = found
+	r.memory.Gangs[found.Fingerprint] = found
 }
 
 // changeable is true of a group of which the queue's or a plugin's words are told.
@@ -103,14 +104,14 @@ func (r *jobRun) refusedBeyondNumbers() bool {
 }
 
 // recordExplanation keeps why a gang that is to be placed in groups was not, in this session and for the next.
-func (r *jobRun) recordExplanation(found carriedExplanation) {
-	if found.fingerprint != 0 && !slices.ContainsFunc(found.explanation.Groups, changeable) {
-		r.memory.gangs[found.fingerprint] = found
+func (r *jobRun) recordExplanation(found memory.Explanation) {
+	if found.Fingerprint != 0 && !slices.ContainsFunc(found.Explanation.Groups, changeable) {
+		r.memory.Gangs[found.Fingerprint] = found
 	}
-	r.recordWait(r.job, found.wait)
-	r.ssn.Explain(r.job.UID, found.explanation)
+	r.recordWait(r.job, found.Wait)
+	r.ssn.Explain(r.job.UID, found.Explanation)
 	errs := api.NewFitErrors() // of every task: the group is what none of them fits into
-	errs.SetError(found.explanation.Message)
+	errs.SetError(found.Explanation.Message)
 	for _, tasks := range r.pending.tasks {
 		for _, task := range tasks {
 			r.job.NodesFitErrors[task.UID] = errs

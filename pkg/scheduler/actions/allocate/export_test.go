@@ -2,22 +2,25 @@
 
 package allocate
 
-import "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+import (
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
 
 // ExecuteWithoutSteps is Execute when others have used all the steps that searches may take in the session, and it is nobody's turn.
 func (a *Action) ExecuteWithoutSteps(ssn *framework.Session) {
-	a.executeWithout(ssn, &a.memory.packing, &a.memory.orders)
+	a.executeWithout(ssn, &a.memory.Packing, &a.memory.Orders)
 }
 
 // ExecuteWithoutPacking is the same where steps for orders are left.
 func (a *Action) ExecuteWithoutPacking(ssn *framework.Session) {
-	a.executeWithout(ssn, &a.memory.packing)
+	a.executeWithout(ssn, &a.memory.Packing)
 }
 
-func (a *Action) executeWithout(ssn *framework.Session, without ...*turns) {
-	a.memory.beginSession()
-	for _, turns := range without {
-		turns.left, turns.next = 0, nil
+func (a *Action) executeWithout(ssn *framework.Session, without ...*memory.Budget) {
+	a.memory.BeginSession()
+	for _, budget := range without {
+		budget.Left, budget.Next = 0, nil
 	}
 	newSolver(ssn, a).placeJobs()
 }

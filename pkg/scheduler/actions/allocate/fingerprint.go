@@ -17,22 +17,12 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // A gang of unlike members that fits nowhere is searched for long, thousands of small ones take as long together, and mostly the next session
 // finds what the last one did. So why it did not fit is carried over from session to session, with a fingerprint of all that it
 // follows from: the gang, the nodes it may lie on, and what verdicts on these may depend on. Where that is more than can be named, the
 // fingerprint is 0 and nothing is carried over.
-
-// carriedExplanation is why a gang was not placed.
-type carriedExplanation struct {
-	fingerprint uint64
-	explanation framework.GangExplanation
-	wait        framework.Wait
-	// tasks are what is told of each task, in task order, of a gang that may lie anywhere; empty for those of which nothing is.
-	tasks []string
-}
 
 // fingerprinter makes fingerprints.
 type fingerprinter struct {
@@ -54,7 +44,7 @@ func (s *solver) newFingerprinter() *fingerprinter {
 	return &fingerprinter{solver: s, nodes: make([]uint64, len(s.index.Nodes)), versions: make([]uint32, len(s.index.Nodes)), allState: -1, judged: map[string]judgedNodes{}}
 }
 
-func (f *fingerprinter) bytes(b []byte) uint64 { return maphash.Bytes(f.solver.memory.seed, b) }
+func (f *fingerprinter) bytes(b []byte) uint64 { return maphash.Bytes(f.solver.memory.Seed, b) }
 
 // fingerprintOf returns the fingerprint of what decides on the job; 0 for none.
 func (r *jobRun) fingerprintOf() uint64 {
@@ -227,7 +217,7 @@ func (f *fingerprinter) ofNode(node int32) uint64 {
 	if version := f.solver.index.Version(node) + 1; f.versions[node] != version {
 		all := f.solver.index.Nodes
 		f.versions[node] = version
-		f.nodes[node] = f.solver.memory.nodes.fingerprintOf(node, all, func(number uint64) uint64 { return f.makeNode(all[node], number) })
+		f.nodes[node] = f.solver.memory.Nodes.FingerprintOf(node, all, func(number uint64) uint64 { return f.makeNode(all[node], number) })
 	}
 	return f.nodes[node]
 }
@@ -242,7 +232,7 @@ func (f *fingerprinter) makeNode(node *api.NodeInfo, number uint64) uint64 {
 	b = appendNumber(b, uint64(node.Allocatable.MaxTaskNum))
 	pods := uint64(0)
 	for _, task := range node.Tasks { // which are by name: another of its name may lie there
-		pods += maphash.String(f.solver.memory.seed, string(task.UID))
+		pods += maphash.String(f.solver.memory.Seed, string(task.UID))
 	}
 	b = appendNumber(appendNumber(b, uint64(len(node.Tasks))), pods)
 	if node.ResourceUsage != nil {
@@ -285,7 +275,7 @@ func (f *fingerprinter) ofSession() uint64 {
 			if !known {
 				return 0
 			}
-			number := f.solver.memory.nodes.recordOf(at, f.solver.index.Nodes).number
+			number := f.solver.memory.Nodes.NumberOf(at, f.solver.index.Nodes)
 			pods += f.bytes(appendNumber(appendText(appendText(nil, name), string(info.GetPod().UID)), number))
 		}
 	}
@@ -305,18 +295,18 @@ func (r *jobRun) reuseExplanation() bool {
 	if r.fingerprint = r.fingerprintOf(); r.fingerprint == 0 {
 		return false
 	}
-	found, ok := r.memory.reusable(r.fingerprint)
+	found, ok := r.memory.KnownExplanation(r.fingerprint)
 	if !ok {
 		return false
 	}
-	found.explanation.Namespace, found.explanation.PodGroup, found.explanation.Time = r.job.Namespace, r.job.Name, r.now()
+	found.Explanation.Namespace, found.Explanation.PodGroup, found.Explanation.Time = r.job.Namespace, r.job.Name, r.now()
 	if r.groups != nil {
 		r.recordExplanation(found)
 		return true
 	}
-	r.recordWait(r.job, found.wait)
+	r.recordWait(r.job, found.Wait)
 	errs := map[string]*api.FitErrors{}
-	for i, text := range found.tasks {
+	for i, text := range found.Tasks {
 		if text == "" {
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -104,7 +105,7 @@ func (g *gatherRun) place() subJobResult {
 		plans = g.gathering.On(slots, len(g.tasks))
 		tasks, plan = g.nextPlan(plans)
 	}
-	for trials := 0; trials < maxGatherTrials && g.tried <= maxFurtherLooks && (trials == 0 || g.granted()); trials++ {
+	for trials := 0; trials < maxGatherTrials && g.tried <= memory.MaxFurtherLooks && (trials == 0 || g.granted()); trials++ {
 		if trials > 0 {
 			plans = g.gathering.On(slots, len(g.tasks))
 			tasks, plan = g.nextPlan(plans)
@@ -135,10 +136,10 @@ func (g *gatherRun) place() subJobResult {
 	return failed
 }
 
-// granted is true if the session has the steps to find out more than the first trial tells. Gangs for which it has not take turns (turns.go).
+// granted is true if the session has the steps to find out more than the first trial tells. Gangs for which it has not take turns (memory.Budget).
 func (g *gatherRun) granted() bool {
 	if !g.may {
-		g.may = g.memory.orders.whole(g.searchOf(g.job, "gathered "+g.scope.Set.Name, g.idleOnly), 0)
+		g.may = g.memory.Orders.AcquireAll(g.searchOf(g.job, "gathered "+g.scope.Set.Name, g.idleOnly), 0)
 	}
 	if !g.may {
 		g.unfinished++
@@ -150,7 +151,7 @@ func (g *gatherRun) granted() bool {
 // charge takes the tasks that were placed in vain from the steps that are left.
 func (g *gatherRun) charge(tasks int) {
 	g.tried += tasks
-	g.memory.orders.left -= tasks * planLooks
+	g.memory.Orders.Left -= tasks * planLooks
 }
 
 // lower writes down what nodes took of their shares; false when they took all.

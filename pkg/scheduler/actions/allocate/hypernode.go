@@ -103,7 +103,7 @@ func (r *jobRun) mayReorderSubJobs(hyperNode *api.HyperNodeInfo, opts trialOptio
 	if r.packing != nil {
 		classes = len(r.packing.classes)
 	}
-	return r.memory.orders.whole(r.searchOf(r.job, hyperNode.Name, opts.idleOnly), tried*classes)
+	return r.memory.Orders.AcquireAll(r.searchOf(r.job, hyperNode.Name, opts.idleOnly), tried*classes)
 }
 
 // trySubJobs tries the sub-jobs in order, those with the highest number in first before others. It also returns the first

@@ -13,7 +13,7 @@ import (
 
 const (
 	// maxPlans bounds how many plans are tried in a place: each leaves out a node that a plugin refused in the one before. Those beyond the
-	// first take of what other orders may take in a session (turns.go).
+	// first take of what other orders may take in a session (memory.Budget).
 	maxPlans = 8
 	// planLooks is how many looks of a session a task costs that is placed to find out whether plugins agree with a plan.
 	planLooks = 4
@@ -36,21 +36,21 @@ func (s *subJobRun) tryPacked(first, wanted int) subJobResult {
 	problem, nodes := in.problemOn(s.scope.Set, s.idleOnly, func(class, place int) bool {
 		return candidates[class].Packs(place, s.idleOnly) && candidates[class].Admits(in.tasks[class][0], place)
 	})
-	for plans := 0; plans == 0 || plans < maxPlans && s.memory.orders.open(s.orderSearch()); plans++ {
+	for plans := 0; plans == 0 || plans < maxPlans && s.memory.Orders.Open(s.orderSearch()); plans++ {
 		found := s.findPlan(problem, s.scope.Set, s.idleOnly)
 		if found.Answer != packing.Fits {
 			break
 		}
 		p := s.newTaskPlacer()
 		p.minimum = wanted
-		refused := p.placeByPlan(found.plan, in, nodes)
+		refused := p.placeByPlan(found.Plan, in, nodes)
 		if refused == nil {
 			return p.end(p.untouched(first))
 		}
 		p.noteRefusal(refused.task)
 		p.discard()
 		s.noteRefused()
-		s.memory.orders.left -= first * planLooks
+		s.memory.Orders.Left -= first * planLooks
 		problem = problem.Without(refused.node, refused.class)
 	}
 	return subJobResult{}

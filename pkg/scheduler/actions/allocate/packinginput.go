@@ -12,6 +12,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
 )
@@ -191,7 +192,7 @@ func (r *jobRun) refutedAs(in *packingInput, set *nodeset.Set, idleOnly bool) bo
 		return false
 	}
 	problem, _ := in.problemOn(set, idleOnly, anyNode)
-	return r.memory.refute(problem) == packing.Impossible
+	return r.memory.Refute(problem) == packing.Impossible
 }
 
 // packable answers whether there is room in the set for what the job asks for, on nodes that the cached verdicts leave. Of a job that
@@ -205,8 +206,8 @@ func (r *jobRun) packable(set *nodeset.Set) packing.Answer {
 }
 
 // findPlan looks for a plan for the problem, which is on the set.
-func (r *jobRun) findPlan(problem *packing.Problem, set *nodeset.Set, idleOnly bool) solution {
-	found, done := r.memory.solve(problem, r.searchOf(r.job, set.Name, idleOnly), r.places)
+func (r *jobRun) findPlan(problem *packing.Problem, set *nodeset.Set, idleOnly bool) memory.Solution {
+	found, done := r.memory.Solve(problem, r.searchOf(r.job, set.Name, idleOnly), r.places)
 	if !done {
 		r.unfinished++
 	}

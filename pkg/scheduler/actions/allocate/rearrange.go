@@ -9,15 +9,13 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 )
 
 const (
 	// maxOrders bounds how many orders of classes, or of sub-jobs, are tried: each brings one more that found no room to the
 	// front, and gangs have a handful of roles, so that six bring each of them there.
 	maxOrders = 6
-	// maxFurtherLooks bounds what further tries may cost: each task that is placed is a look at a node for each class. It is
-	// one further try of the largest gangs the random suites place, 1,000 tasks of 8 classes; smaller ones get more.
-	maxFurtherLooks = 8_000
 	// maxUncachedVerdicts bounds it when tasks are placed one by one, which asks plugins on every node for each: 500 tasks on
 	// 1,000 nodes are tried once more than three times.
 	maxUncachedVerdicts = 500_000
@@ -36,19 +34,19 @@ func (s *subJobRun) retryRearranged(blocked []*feasible.TaskClass) subJobResult 
 	if result := s.tryPacked(minimum, minimum); result.outcome != notPlaced {
 		return result
 	}
-	further := min(max(1, maxFurtherLooks/(len(s.tasks)*len(classes))), maxOrders+3)
+	further := min(max(1, memory.MaxFurtherLooks/(len(s.tasks)*len(classes))), maxOrders+3)
 	looks := further * len(s.tasks) * len(classes)
 	if slices.ContainsFunc(classes, (*feasible.TaskClass).OneByOne) {
 		further = min(further, 3+maxUncachedVerdicts/(len(s.tasks)*len(s.scope.Set.Nodes)))
 		looks = further * len(s.tasks) * len(s.scope.Set.Nodes)
 	}
-	if s.isVain(otherOrders) {
-		s.memory.orders.finish(s.orderSearch())
-	} else if s.noteVain(firstOrders); s.memory.orders.whole(s.orderSearch(), looks) {
+	if s.isVain(memory.OtherOrders) {
+		s.memory.Orders.Finish(s.orderSearch())
+	} else if s.noteVain(memory.FirstOrders); s.memory.Orders.AcquireAll(s.orderSearch(), looks) {
 		if result := s.tryOrders(blocked, further, minimum, min(maxOrders, len(classes))); result.outcome != notPlaced {
 			return result
 		}
-		s.noteVain(otherOrders)
+		s.noteVain(memory.OtherOrders)
 	} else {
 		s.unfinished++
 	}
@@ -61,7 +59,7 @@ func (s *subJobRun) retryRearranged(blocked []*feasible.TaskClass) subJobResult 
 }
 
 // orderSearch is the search for an order of the tasks in which they find room.
-func (s *subJobRun) orderSearch() search {
+func (s *subJobRun) orderSearch() memory.Search {
 	return s.searchOf(s.job, s.scope.Set.Name, s.idleOnly)
 }
 

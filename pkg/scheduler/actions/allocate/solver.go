@@ -11,6 +11,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/plugins/gang"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -21,7 +22,7 @@ type solver struct {
 	ssn     *framework.Session
 	index   *nodeset.Index
 	finder  *feasible.Finder
-	memory  *memory
+	memory  *memory.Memory
 	observe func(result string)
 	now     func() time.Time
 
@@ -55,7 +56,7 @@ func newSolver(ssn *framework.Session, act *Action) *solver {
 		failedGangs: map[failedGang]int{},
 		units:       map[*binding.Unit]unitTurn{},
 	}
-	s.finder = feasible.New(ssn, s.index, act.defaults, act.memory.tasks)
+	s.finder = feasible.New(ssn, s.index, act.defaults, act.memory.Tasks)
 	option, found := ssn.PluginOption(gang.PluginName)
 	s.gangDecides = found && option.EnabledJobReady != nil && *option.EnabledJobReady
 	return s
@@ -152,4 +153,13 @@ func (s *solver) explainOverused(q *jobQueues, queue *api.QueueInfo) {
 func (s *solver) recordWait(job *api.JobInfo, wait framework.Wait) {
 	job.JobFitErrors = wait.Message
 	s.ssn.ExplainWait(job.UID, wait)
+}
+
+// searchOf is the search for room for tasks of the job in the named set.
+func (s *solver) searchOf(job *api.JobInfo, set string, idleOnly bool) memory.Search {
+	of := memory.Search{Unit: string(job.UID), Job: job.UID, Set: set, IdleOnly: idleOnly}
+	if unit := s.ssn.Unit(job); unit != nil && len(unit.Gangs) > 1 {
+		of.Unit = unit.ID
+	}
+	return of
 }

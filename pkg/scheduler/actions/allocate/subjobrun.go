@@ -9,6 +9,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
 )
 
@@ -62,8 +63,8 @@ func (s *subJobRun) place() subJobResult {
 	if s.hasFailed(known) && s.scope.ChosenBy != "" { // the explanation tells why
 		return failed
 	}
-	if s.packing != nil && s.isVain(firstOrders) && !s.memory.orders.open(s.orderSearch()) {
-		s.memory.orders.wait(s.orderSearch())
+	if s.packing != nil && s.isVain(memory.FirstOrders) && !s.memory.Orders.Open(s.orderSearch()) {
+		s.memory.Orders.Wait(s.orderSearch())
 		s.unfinished++
 		minimum := min(s.needed, len(s.tasks))
 		return s.tryPacked(minimum, minimum)
@@ -81,7 +82,7 @@ func (s *subJobRun) place() subJobResult {
 		return result
 	}
 	if s.unfinished == unfinished {
-		s.noteVain(anyWay)
+		s.noteVain(memory.AnyWay)
 		s.noteFailed(known)
 	}
 	s.job.NodesFitErrors = errors
@@ -110,7 +111,7 @@ func (s *subJobRun) ruledOut() bool {
 	case s.idleOnly && s.scope.ChosenBy != "" && s.packable(s.scope.Set) == packing.Impossible:
 		return true
 	default:
-		return s.isVain(anyWay)
+		return s.isVain(memory.AnyWay)
 	}
 }
 
@@ -132,15 +133,15 @@ func (s *subJobRun) firstTaskFitsNowhere() bool {
 }
 
 // isVain is true if the way has led nowhere for the sub-job, and all that decides on it is as it was.
-func (s *subJobRun) isVain(in way) bool {
+func (s *subJobRun) isVain(in memory.Way) bool {
 	key, known := s.vainKey()
-	return known && s.memory.isVain(in, key)
+	return known && s.memory.IsVain(in, key)
 }
 
 // noteVain notes that the way leads nowhere for the sub-job.
-func (s *subJobRun) noteVain(in way) {
+func (s *subJobRun) noteVain(in memory.Way) {
 	if key, known := s.vainKey(); known {
-		s.memory.noteVain(in, key)
+		s.memory.NoteVain(in, key)
 	}
 }
 

@@ -6,33 +6,26 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
-
-// carriedUnit is why a unit was not placed: what each of its gangs was told, and the explanation of the one that found no room.
-type carriedUnit struct {
-	fingerprint uint64
-	waits       map[api.JobID]framework.Wait
-	failed      api.JobID
-	explained   framework.GangExplanation
-}
 
 // reuse tells the unit's gangs what they were told in the session before, if that follows from the same.
 func (u *unitRun) reuse() bool {
 	if u.fingerprint = u.makeFingerprint(); u.fingerprint == 0 {
 		return false
 	}
-	found, ok := u.memory.formerUnits[u.id]
-	if !ok || found.fingerprint != u.fingerprint {
+	found, ok := u.memory.FormerUnits[u.id]
+	if !ok || found.Fingerprint != u.fingerprint {
 		return false
 	}
-	u.memory.units[u.id] = found
-	for uid, wait := range found.waits {
+	u.memory.Units[u.id] = found
+	for uid, wait := range found.Waits {
 		u.recordWait(u.ssn.Jobs[uid], wait)
 	}
-	if found.failed != "" {
-		found.explained.Time = u.now()
-		u.ssn.Explain(found.failed, found.explained)
+	if found.Failed != "" {
+		found.Explained.Time = u.now()
+		u.ssn.Explain(found.Failed, found.Explained)
 	}
 	return true
 }
@@ -42,11 +35,11 @@ func (u *unitRun) remember(waits map[api.JobID]framework.Wait, failed *misfit) {
 	if u.cut {
 		return
 	}
-	kept := carriedUnit{fingerprint: u.fingerprint, waits: waits}
+	kept := memory.UnitWaits{Fingerprint: u.fingerprint, Waits: waits}
 	if failed != nil && failed.explanation != nil {
-		kept.failed, kept.explained = failed.job.UID, *failed.explanation
+		kept.Failed, kept.Explained = failed.job.UID, *failed.explanation
 	}
-	u.memory.units[u.id] = kept
+	u.memory.Units[u.id] = kept
 }
 
 // makeFingerprint returns the fingerprint of all that decides on the unit; 0 where that is more than can be named.

@@ -8,6 +8,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
 )
 
@@ -96,14 +97,14 @@ func (u *unitRun) placePacked(all []*packedGang) placedGangs {
 	if problem == nil {
 		return nil
 	}
-	of := search{unit: u.id, set: "packed", idleOnly: u.idleOnly}
-	found, done := u.memory.solve(problem, of, maxAssignments)
+	of := memory.Search{Unit: u.id, Set: "packed", IdleOnly: u.idleOnly}
+	found, done := u.memory.Solve(problem, of, maxAssignments)
 	u.cut = u.cut || !done
 	if found.Answer != packing.Fits {
 		return nil
 	}
 	planned := map[*packedGang]map[api.TaskID]int32{}
-	for n, taken := range found.plan {
+	for n, taken := range found.Plan {
 		for k, count := range taken {
 			kind := &kinds[k]
 			if planned[kind.gang] == nil {

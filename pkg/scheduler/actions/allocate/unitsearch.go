@@ -9,6 +9,7 @@ import (
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
@@ -123,14 +124,14 @@ func (u *unitRun) solveNow(explain bool) (placedGangs, *misfit) {
 	return u.packed(), first
 }
 
-// granted is true if the session has the steps to try more than one order. Units for which it has not take turns (turns.go).
+// granted is true if the session has the steps to try more than one order. Units for which it has not take turns (memory.Budget).
 func (u *unitRun) granted() bool {
 	tasks := 0
 	for _, job := range u.gangs {
 		tasks += len(job.TaskStatusIndex[api.Pending])
 	}
-	of := search{unit: u.id, set: "orders", idleOnly: u.idleOnly}
-	if u.memory.orders.whole(of, min(tasks*maxUnitOrders, maxFurtherLooks)) {
+	of := memory.Search{Unit: u.id, Set: "orders", IdleOnly: u.idleOnly}
+	if u.memory.Orders.AcquireAll(of, min(tasks*maxUnitOrders, memory.MaxFurtherLooks)) {
 		return true
 	}
 	u.cut = true
@@ -236,7 +237,7 @@ func (u *unitSearch) place(placed placedGangs, left []*api.JobInfo) placedGangs 
 func (u *unitSearch) affords(job *api.JobInfo) bool {
 	u.trials++
 	u.tasks += len(job.TaskStatusIndex[api.Pending])
-	return u.trials <= maxUnitTrials && u.tasks <= maxFurtherLooks
+	return u.trials <= maxUnitTrials && u.tasks <= memory.MaxFurtherLooks
 }
 
 // candidateOf is the group among the gang's candidates that it lies in; nil when it lies in none of them alone.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package allocate
+package memory
 
 import (
 	"strconv"
@@ -12,14 +12,14 @@ import (
 
 // TestASearchHasItsShareOfWhatIsLeft: what one place of a job does not use goes to those that follow.
 func TestASearchHasItsShareOfWhatIsLeft(t *testing.T) {
-	turns := turns{}
+	turns := Budget{}
 	turns.beginSession(sessionPackingSteps)
 	var got []int
 	for places := 4; places > 0; places-- {
-		granted := turns.share(search{set: strconv.Itoa(places)}, places)
+		granted := turns.FairShare(Search{Set: strconv.Itoa(places)}, places)
 		got = append(got, granted)
 		if places < 4 {
-			turns.left -= granted
+			turns.Left -= granted
 		}
 	}
 	want := []int{500_000, 666_666, 666_667, 666_667}
@@ -31,20 +31,20 @@ func TestASearchHasItsShareOfWhatIsLeft(t *testing.T) {
 // TestEachSearchHasItsTurn: searches that take all they get, always in one order, have a whole search each in as many sessions as
 // they are, and one that comes later after all that waited before it.
 func TestEachSearchHasItsTurn(t *testing.T) {
-	turns := turns{}
-	searches := []search{{set: "a"}, {set: "b"}, {set: "c"}}
+	turns := Budget{}
+	searches := []Search{{Set: "a"}, {Set: "b"}, {Set: "c"}}
 	whole := map[string][]int{}
 	for session := range 8 {
 		turns.beginSession(sessionPackingSteps)
 		if session == 4 {
-			searches = append([]search{{set: "new"}}, searches...)
+			searches = append([]Search{{Set: "new"}}, searches...)
 		}
 		for i, of := range searches {
-			granted := turns.share(of, len(searches)-i)
-			turns.left -= granted
-			turns.wait(of)
+			granted := turns.FairShare(of, len(searches)-i)
+			turns.Left -= granted
+			turns.Wait(of)
 			if granted == maxPackingSteps {
-				whole[of.set] = append(whole[of.set], session)
+				whole[of.Set] = append(whole[of.Set], session)
 			}
 		}
 	}
@@ -56,26 +56,26 @@ func TestEachSearchHasItsTurn(t *testing.T) {
 
 // TestATurnThatIsNotNeededIsGivenUp: others need not leave its steps.
 func TestATurnThatIsNotNeededIsGivenUp(t *testing.T) {
-	turns := turns{}
-	turns.wait(search{set: "a"})
+	turns := Budget{}
+	turns.Wait(Search{Set: "a"})
 	turns.beginSession(sessionPackingSteps)
-	if got, want := turns.share(search{set: "b"}, 1), sessionPackingSteps-maxPackingSteps; got != want {
+	if got, want := turns.FairShare(Search{Set: "b"}, 1), sessionPackingSteps-maxPackingSteps; got != want {
 		t.Errorf("%d steps beside one whose turn it is, want %d", got, want)
 	}
-	turns.finish(search{set: "a"})
-	if got := turns.share(search{set: "b"}, 1); got != maxPackingSteps {
+	turns.Finish(Search{Set: "a"})
+	if got := turns.FairShare(Search{Set: "b"}, 1); got != maxPackingSteps {
 		t.Errorf("%d steps after that turn was given up, want %d", got, maxPackingSteps)
 	}
 }
 
 // TestSearchesThatCannotBeDividedAreMadeWhileStepsAreLeft: and those that wait have a turn each.
 func TestSearchesThatCannotBeDividedAreMadeWhileStepsAreLeft(t *testing.T) {
-	turns := turns{}
+	turns := Budget{}
 	made := map[string][]int{}
 	for session := range 5 {
 		turns.beginSession(10)
 		for _, set := range []string{"a", "b", "c", "d"} {
-			if turns.whole(search{set: set}, 6) {
+			if turns.AcquireAll(Search{Set: set}, 6) {
 				made[set] = append(made[set], session)
 			}
 		}
@@ -89,12 +89,12 @@ func TestSearchesThatCannotBeDividedAreMadeWhileStepsAreLeft(t *testing.T) {
 // TestTurnsGoRoundAmongThoseThatAreMadeAnew: a search that has had its turn and is made anew, as its nodes have changed, waits for those that
 // have not.
 func TestTurnsGoRoundAmongThoseThatAreMadeAnew(t *testing.T) {
-	turns := turns{}
+	turns := Budget{}
 	had := map[string]int{}
 	for range 31 {
 		turns.beginSession(0)
 		for _, set := range []string{"a", "b", "c"} {
-			if turns.whole(search{set: set}, 1) {
+			if turns.AcquireAll(Search{Set: set}, 1) {
 				had[set]++
 			}
 		}
@@ -107,11 +107,11 @@ func TestTurnsGoRoundAmongThoseThatAreMadeAnew(t *testing.T) {
 // TestAllThatWaitHaveTurnsInOrder: however many they are, each has one after as many sessions as waited before it.
 func TestAllThatWaitHaveTurnsInOrder(t *testing.T) {
 	const waiting = 1100
-	turns := turns{}
+	turns := Budget{}
 	for session := range 2*waiting + 1 {
 		turns.beginSession(0)
 		for i := range waiting {
-			if turns.whole(search{unit: strconv.Itoa(i)}, 1) && session > 0 && i != (session-1)%waiting {
+			if turns.AcquireAll(Search{Unit: strconv.Itoa(i)}, 1) && session > 0 && i != (session-1)%waiting {
 				t.Fatalf("session %d is the turn of %d, want %d", session, i, (session-1)%waiting)
 			}
 		}
@@ -121,13 +121,13 @@ func TestAllThatWaitHaveTurnsInOrder(t *testing.T) {
 // TestOneUnitOfManySearchesDoesNotKeepOthersWaiting: each unit has a turn in as many sessions as there are units, and the searches of a
 // unit have its turns one after the other.
 func TestOneUnitOfManySearchesDoesNotKeepOthersWaiting(t *testing.T) {
-	searches := []search{{"large", "", "a", false}, {"large", "", "b", false}, {"large", "job", "b", false}, {"large", "", "b", true}, {"small", "", "a", false}, {"other", "", "a", false}}
-	turns := turns{}
-	had := map[search][]int{}
+	searches := []Search{{"large", "", "a", false}, {"large", "", "b", false}, {"large", "job", "b", false}, {"large", "", "b", true}, {"small", "", "a", false}, {"other", "", "a", false}}
+	turns := Budget{}
+	had := map[Search][]int{}
 	for session := range 31 {
 		turns.beginSession(0)
 		for _, of := range searches {
-			if turns.whole(of, 1) {
+			if turns.AcquireAll(of, 1) {
 				had[of] = append(had[of], session)
 			}
 		}
@@ -152,22 +152,22 @@ func TestOneUnitOfManySearchesDoesNotKeepOthersWaiting(t *testing.T) {
 
 // TestASearchKeepsItsPlaceWhileItDoesNotAsk: for a few sessions, after which it is forgotten.
 func TestASearchKeepsItsPlaceWhileItDoesNotAsk(t *testing.T) {
-	away, others := search{unit: "away"}, []search{{unit: "a"}, {unit: "b"}, {unit: "c"}, {unit: "d"}, {unit: "e"}, {unit: "f"}}
+	away, others := Search{Unit: "away"}, []Search{{Unit: "a"}, {Unit: "b"}, {Unit: "c"}, {Unit: "d"}, {Unit: "e"}, {Unit: "f"}}
 	for name, tc := range map[string]struct{ before, want int }{"a few": {5, 6}, "many": {0, 0}} {
 		t.Run(name, func(t *testing.T) {
-			turns := turns{}
+			turns := Budget{}
 			turns.beginSession(0)
 			for _, of := range others[:tc.before] {
-				turns.wait(of)
+				turns.Wait(of)
 			}
-			turns.wait(away)
+			turns.Wait(away)
 			got := 0
 			for session := 1; session < 2*turnsKept && got == 0; session++ {
 				turns.beginSession(0)
 				for _, of := range others {
-					turns.whole(of, 1)
+					turns.AcquireAll(of, 1)
 				}
-				if turns.open(away) && tc.before > 0 {
+				if turns.Open(away) && tc.before > 0 {
 					got = session
 				}
 			}
@@ -183,26 +183,26 @@ func TestASearchKeepsItsPlaceWhileItDoesNotAsk(t *testing.T) {
 
 // TestNamespacesHaveTurns: a tenant with a thousand units that wait had a thousand turns before the one unit of another.
 func TestNamespacesHaveTurns(t *testing.T) {
-	turns := turns{}
-	of := func(namespace string, i int) search {
+	turns := Budget{}
+	of := func(namespace string, i int) Search {
 		name := namespace + "/" + strconv.Itoa(i)
-		return search{unit: name, job: api.JobID(name)}
+		return Search{Unit: name, Job: api.JobID(name)}
 	}
 	var got []string
 	for session := range 12 {
 		turns.beginSession(sessionPackingSteps)
-		if turns.next != nil {
-			got = append(got, string(turns.next.job))
+		if turns.Next != nil {
+			got = append(got, string(turns.Next.Job))
 		}
 		for i := range 1000 {
-			turns.wait(of("evil", i))
+			turns.Wait(of("evil", i))
 		}
 		if session >= 3 {
-			turns.wait(of("good", 0))
-			turns.wait(of("good", 1))
+			turns.Wait(of("good", 0))
+			turns.Wait(of("good", 1))
 		}
 		if session >= 6 {
-			turns.wait(of("late", 0))
+			turns.Wait(of("late", 0))
 		}
 	}
 	want := []string{"evil/0", "evil/1", "evil/2", "evil/3", "good/0", "evil/4", "good/1", "evil/5", "late/0", "good/0", "evil/6"}
@@ -222,18 +222,18 @@ func TestNamespacesHaveTurns(t *testing.T) {
 
 // TestANamespaceThatComesAndGoesHasNoMoreTurns: two tenants whose searches are made by turns were always the ones that had no turn yet.
 func TestANamespaceThatComesAndGoesHasNoMoreTurns(t *testing.T) {
-	turns := turns{}
-	of := func(name string) search { return search{unit: name, job: api.JobID(name)} }
+	turns := Budget{}
+	of := func(name string) Search { return Search{Unit: name, Job: api.JobID(name)} }
 	good := 0
 	for range 30 {
 		turns.beginSession(0)
 		if turns.take(of("good/0")) {
 			good++
 		}
-		turns.wait(of("good/0")) // its turn does not suffice
+		turns.Wait(of("good/0")) // its turn does not suffice
 		for _, evil := range []string{"evil/0", "evil-too/0"} {
 			if turns.units[evil] == nil { // it has had its turn, and was forgotten
-				turns.wait(of(evil))
+				turns.Wait(of(evil))
 			}
 		}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package allocate
+package memory
 
 import (
 	"testing"
@@ -19,7 +19,7 @@ func TestWhatASessionHasNoStepsForIsSearchedInTheNext(t *testing.T) {
 		Nodes: []packing.Node{{Room: []float64{4}, Slots: 9, Takes: []bool{false, true}}, {Room: []float64{6}, Slots: 9, Takes: []bool{true, true}}},
 	}
 	plan := packing.Plan{{0, 1}, {1, 0}}
-	m := newMemory()
+	m := New()
 	steps := []struct {
 		name       string
 		session    bool
@@ -35,26 +35,26 @@ func TestWhatASessionHasNoStepsForIsSearchedInTheNext(t *testing.T) {
 	}
 	for _, step := range steps {
 		if step.session {
-			m.beginSession()
-			if m.packing.left != sessionPackingSteps {
-				t.Errorf("%s: the session begins with %d steps, want %d", step.name, m.packing.left, sessionPackingSteps)
+			m.BeginSession()
+			if m.Packing.Left != sessionPackingSteps {
+				t.Errorf("%s: the session begins with %d steps, want %d", step.name, m.Packing.Left, sessionPackingSteps)
 			}
 		}
-		m.packing.left = step.steps
-		found, done := m.solve(problem, search{}, 1)
+		m.Packing.Left = step.steps
+		found, done := m.Solve(problem, Search{}, 1)
 		if found.Answer != step.wantAnswer || done != step.wantDone {
 			t.Errorf("%s: answer %d, done %t; want %d, %t", step.name, found.Answer, done, step.wantAnswer, step.wantDone)
 		}
 		if found.Answer == packing.Fits {
-			if diff := cmp.Diff(plan, found.plan); diff != "" {
+			if diff := cmp.Diff(plan, found.Plan); diff != "" {
 				t.Errorf("%s: plan (-want +got):\n%s", step.name, diff)
 			}
 		}
 	}
-	m.beginSession()
-	m.beginSession()
-	m.packing.left = 0
-	if _, done := m.solve(problem, search{}, 1); done {
+	m.BeginSession()
+	m.BeginSession()
+	m.Packing.Left = 0
+	if _, done := m.Solve(problem, Search{}, 1); done {
 		t.Error("what a session had no use for is still remembered after the next")
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package allocate
+package memory
 
 import (
 	"cmp"
@@ -12,9 +12,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
-// nodeMemory has the fingerprints of nodes from one session to the next. Most nodes do not change in between, and their fingerprints need not be
+// Nodes has the fingerprints of nodes from one session to the next. Most nodes do not change in between, and their fingerprints need not be
 // computed again.
-type nodeMemory struct {
+type Nodes struct {
 	// nodes are those of the session by number, which is the order of their names, and former those of the session before.
 	nodes, former []nodeRecord
 	// numbered counts the objects that have a number.
@@ -47,10 +47,10 @@ type nodeState struct {
 }
 
 // beginSession forgets the nodes that the session before did not ask for.
-func (m *nodeMemory) beginSession() { m.former, m.nodes = m.nodes, nil }
+func (m *Nodes) beginSession() { m.former, m.nodes = m.nodes, nil }
 
 // recordOf returns the record of a node of the session, which has these nodes.
-func (m *nodeMemory) recordOf(node int32, all []*api.NodeInfo) *nodeRecord {
+func (m *Nodes) recordOf(node int32, all []*api.NodeInfo) *nodeRecord {
 	if m.nodes == nil {
 		m.nodes = make([]nodeRecord, len(all))
 		for i, info := range all {
@@ -70,16 +70,19 @@ func (m *nodeMemory) recordOf(node int32, all []*api.NodeInfo) *nodeRecord {
 	return r
 }
 
+// NumberOf returns the number of the node's object, which it has for as long as sessions have it. No two objects have one number.
+func (m *Nodes) NumberOf(node int32, all []*api.NodeInfo) uint64 { return m.recordOf(node, all).number }
+
 // formerPlace returns the number that the named node had in the session before, which mostly is the number that it has now.
-func (m *nodeMemory) formerPlace(name string, now int) (int, bool) {
+func (m *Nodes) formerPlace(name string, now int) (int, bool) {
 	if now < len(m.former) && m.former[now].name == name {
 		return now, true
 	}
 	return slices.BinarySearchFunc(m.former, name, func(r nodeRecord, name string) int { return cmp.Compare(r.name, name) })
 }
 
-// fingerprintOf returns the fingerprint that was computed for the node as it is now, or else the one that compute returns.
-func (m *nodeMemory) fingerprintOf(node int32, all []*api.NodeInfo, compute func(number uint64) uint64) uint64 {
+// FingerprintOf returns the fingerprint that was computed for the node as it is now, or else the one that compute returns.
+func (m *Nodes) FingerprintOf(node int32, all []*api.NodeInfo, compute func(number uint64) uint64) uint64 {
 	r, info := m.recordOf(node, all), all[node]
 	if r.kept.is(info) {
 		return r.fingerprint
