@@ -44,5 +44,5 @@ func (*Action) Name() string { return "allocate" }
 // plugins order them.
 func (a *Action) Execute(ssn *framework.Session) {
 	a.memory.BeginSession()
-	newSolver(ssn, a).placeJobs()
+	newScheduler(newRun(ssn, a.memory, a.defaults, a.observe)).placeJobs()
 }

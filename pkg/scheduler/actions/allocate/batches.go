@@ -34,16 +34,16 @@ type arrangement struct {
 
 // batches divides tasks into batches. Tasks that plugins tell apart in task order stay in that order, unless any will do;
 // among equals batches come as arranged. Tasks of a batch come by rank.
-func (p *taskPlacer) batches(tasks []*api.TaskInfo, arranged arrangement) []batch {
+func (p *Part) batches(tasks []*api.TaskInfo, arranged arrangement) []batch {
 	var out []batch
 	for start := 0; start < len(tasks); {
 		end := start + 1
-		for end < len(tasks) && (arranged.anyOrder || p.ssn.TaskCompareFns(tasks[start], tasks[end]) == 0) {
+		for end < len(tasks) && (arranged.anyOrder || p.attempt.run.ssn.TaskCompareFns(tasks[start], tasks[end]) == 0) {
 			end++
 		}
 		equals := slices.Clone(tasks[start:end])
-		if p.compare != nil {
-			slices.SortStableFunc(equals, p.compare)
+		if p.attempt.compare != nil {
+			slices.SortStableFunc(equals, p.attempt.compare)
 		}
 		if arranged.byRank {
 			out = append(out, p.batchPerStretch(equals)...)
@@ -63,16 +63,16 @@ func (p *taskPlacer) batches(tasks []*api.TaskInfo, arranged arrangement) []batc
 }
 
 // batchPerClass makes a batch of the tasks of each class.
-func (p *taskPlacer) batchPerClass(tasks []*api.TaskInfo, order func(l, r batch) int) []batch {
+func (p *Part) batchPerClass(tasks []*api.TaskInfo, order func(l, r batch) int) []batch {
 	var out []batch
 	at := map[*feasible.TaskClass]int{}
 	for _, task := range tasks {
-		c := p.finder.Class(task)
+		c := p.attempt.run.finder.Class(task)
 		i, ok := at[c]
 		if !ok {
 			i = len(out)
 			at[c] = i
-			out = append(out, batch{class: c, size: p.dominantShare(task)})
+			out = append(out, batch{class: c, size: p.attempt.run.dominantShare(task)})
 		}
 		out[i].tasks = append(out[i].tasks, task)
 	}
@@ -83,11 +83,11 @@ func (p *taskPlacer) batchPerClass(tasks []*api.TaskInfo, order func(l, r batch)
 }
 
 // batchPerStretch makes a batch of each stretch of tasks of one class.
-func (p *taskPlacer) batchPerStretch(tasks []*api.TaskInfo) []batch {
+func (p *Part) batchPerStretch(tasks []*api.TaskInfo) []batch {
 	var out []batch
 	for len(tasks) > 0 {
-		n := p.sameClass(tasks)
-		out = append(out, batch{class: p.finder.Class(tasks[0]), tasks: tasks[:n], size: p.dominantShare(tasks[0])})
+		n := p.attempt.run.sameClass(tasks)
+		out = append(out, batch{class: p.attempt.run.finder.Class(tasks[0]), tasks: tasks[:n], size: p.attempt.run.dominantShare(tasks[0])})
 		tasks = tasks[n:]
 	}
 	return out
@@ -95,20 +95,3 @@ func (p *taskPlacer) batchPerStretch(tasks []*api.TaskInfo) []batch {
 
 func largestFirst(l, r batch) int  { return cmp.Compare(r.size, l.size) }
 func smallestFirst(l, r batch) int { return cmp.Compare(l.size, r.size) }
-
-// dominantShare is the largest share of the cluster's resources that the task asks for.
-func (s *solver) dominantShare(task *api.TaskInfo) float64 {
-	total := s.ssn.TotalResource
-	share := 0.0
-	add := func(request, total float64) {
-		if total > 0 {
-			share = max(share, request/total)
-		}
-	}
-	add(task.InitResreq.MilliCPU, total.MilliCPU)
-	add(task.InitResreq.Memory, total.Memory)
-	for name, request := range task.InitResreq.ScalarResources {
-		add(request, total.ScalarResources[name])
-	}
-	return share
-}

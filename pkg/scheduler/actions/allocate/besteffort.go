@@ -23,28 +23,28 @@ import (
 // withBestEffort returns the result that place has, unless the job's minimum needs a member without requests that fits nowhere
 // beside what was placed: then it counts on none of these and has place try again, and when that does not help nothing is
 // placed, and the reason is noted.
-func (r *jobRun) withBestEffort(opts trialOptions, place func() jobResult) jobResult {
+func (r *Attempt) withBestEffort(opts trialOptions, place func() jobResult) jobResult {
 	job := r.job
 	result := place()
 	if result.outcome != notPlaced {
-		r.bestEffortReason = ""
+		r.found.bestEffortReason = ""
 	}
 	unfit := r.neededBestEffort(&result, opts)
 	if len(unfit) == 0 {
 		return result
 	}
-	reason := r.bestEffortReason
+	reason := r.found.bestEffortReason
 	result.discard(job)
 	if !short(job, func(task *api.TaskInfo) bool { return task.Status != api.Failed && !unfit[task.UID] }) {
 		countOn(job, unfit, false)
 		defer countOn(job, unfit, true)
 		if result = place(); result.outcome != notPlaced && len(r.neededBestEffort(&result, opts)) == 0 {
-			r.bestEffortReason = ""
+			r.found.bestEffortReason = ""
 			return result
 		}
 		result.discard(job)
 	}
-	r.bestEffortReason = reason
+	r.found.bestEffortReason = reason
 	return jobResult{}
 }
 
@@ -57,9 +57,9 @@ func countOn(job *api.JobInfo, tasks map[api.TaskID]bool, count bool) {
 
 // neededBestEffort finds the job's tasks without requests that fit nowhere, if its minimum needs one of them beside what was
 // placed, and notes the reason.
-func (r *jobRun) neededBestEffort(result *jobResult, opts trialOptions) (unfit map[api.TaskID]bool) {
+func (r *Attempt) neededBestEffort(result *jobResult, opts trialOptions) (unfit map[api.TaskID]bool) {
 	job := r.job
-	if known := r.progress[job.UID]; result.outcome == notPlaced || !r.gangDecides || known != nil && known.ready {
+	if result.outcome == notPlaced || !r.run.progress.gangDecides || r.run.progress.minimumPlaced(job) {
 		return nil
 	}
 	rest := pendingBestEffort(job)
@@ -76,7 +76,7 @@ func (r *jobRun) neededBestEffort(result *jobResult, opts trialOptions) (unfit m
 	if len(unfit) == 0 || !short(job, counts) {
 		return nil
 	}
-	r.bestEffortReason = reason
+	r.found.bestEffortReason = reason
 	return unfit
 }
 
@@ -120,11 +120,11 @@ func pendingBestEffort(job *api.JobInfo) []*api.TaskInfo {
 
 // unfitBestEffort finds which of the tasks fit nowhere, each by itself, beside what was placed, and what stops the first of
 // them.
-func (r *jobRun) unfitBestEffort(tasks []*api.TaskInfo, result *jobResult, opts trialOptions) (unfit map[api.TaskID]bool, reason string) {
+func (r *Attempt) unfitBestEffort(tasks []*api.TaskInfo, result *jobResult, opts trialOptions) (unfit map[api.TaskID]bool, reason string) {
 	unfit = map[api.TaskID]bool{}
 	failed := map[*feasible.TaskClass]bool{}
 	for _, task := range tasks {
-		class := r.finder.Class(task)
+		class := r.run.finder.Class(task)
 		if !failed[class] {
 			stopped := r.stopsBestEffort(task, result, opts)
 			if stopped == "" {
@@ -145,20 +145,20 @@ func (r *jobRun) unfitBestEffort(tasks []*api.TaskInfo, result *jobResult, opts 
 
 // stopsBestEffort returns what stops the task; empty when some node takes it. Backfill knows of no groups, so the verdicts of
 // whoever named them count.
-func (r *jobRun) stopsBestEffort(task *api.TaskInfo, result *jobResult, opts trialOptions) string {
+func (r *Attempt) stopsBestEffort(task *api.TaskInfo, result *jobResult, opts trialOptions) string {
 	if task.SchGated {
 		return "has a scheduling gate"
 	}
 	const nowhere = "fits on no node: "
-	cache, err := r.finder.Cache(task)
+	cache, err := r.run.finder.Cache(task)
 	if err == nil {
-		err = r.finder.PrePredicate(task)
+		err = r.run.finder.PrePredicate(task)
 	}
 	if err != nil {
 		return nowhere + brief.Cut(err.Error(), maxText)
 	}
-	anywhere := feasible.Where{Set: r.index.All}
-	_, ok, errs := r.finder.Choose(task, cache, anywhere, opts.idleOnly, nil)
+	anywhere := feasible.Where{Set: r.run.index.All}
+	_, ok, errs := r.run.finder.Choose(task, cache, anywhere, opts.idleOnly, nil)
 	if ok {
 		return ""
 	}

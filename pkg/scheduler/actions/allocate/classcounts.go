@@ -21,11 +21,11 @@ type classCounts struct {
 type classOf func(*api.TaskInfo) *feasible.TaskClass
 
 // countBeyond counts, for the demand, the sub-job's tasks behind the first ones, if they are of few classes.
-func (r *jobRun) countBeyond(subJob api.SubJobID, tasks []*api.TaskInfo, first int, d *demand) {
-	known := r.progressOf(r.job)
+func (r *Attempt) countBeyond(subJob api.SubJobID, tasks []*api.TaskInfo, first int, d *demand) {
+	known := r.run.progress.job(r.job)
 	c := known.counts[subJob]
-	if c == nil || !c.countOff(r.finder.Class, tasks) {
-		c = newClassCounts(r.finder.Class, tasks)
+	if c == nil || !c.countOff(r.run.finder.Class, tasks) {
+		c = newClassCounts(r.run.finder.Class, tasks)
 		if known.counts == nil {
 			known.counts = map[api.SubJobID]*classCounts{}
 		}
@@ -44,7 +44,7 @@ func (r *jobRun) countBeyond(subJob api.SubJobID, tasks []*api.TaskInfo, first i
 		d.beyond[cache] += count
 	}
 	for _, task := range tasks[:first] {
-		d.beyond[d.caches[r.finder.Class(task)]]--
+		d.beyond[d.caches[r.run.finder.Class(task)]]--
 	}
 }
 

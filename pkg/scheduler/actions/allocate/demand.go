@@ -42,7 +42,7 @@ type demand struct {
 }
 
 // demandOf finds what the job's minimum needs at least, and of which tasks that may be.
-func (r *jobRun) demandOf() (*demand, error) {
+func (r *Attempt) demandOf() (*demand, error) {
 	d := &demand{caches: map[*feasible.TaskClass]*feasible.ClassCache{}, counts: map[*feasible.ClassCache]int{}, further: map[*feasible.ClassCache]int{}, beyond: map[*feasible.ClassCache]int{}, needed: r.leastNeeded()}
 	left := 0
 	for _, subJob := range r.pending.subJobs {
@@ -53,7 +53,7 @@ func (r *jobRun) demandOf() (*demand, error) {
 			tasks = tasks[:most]
 		}
 		for _, task := range tasks {
-			if len(d.classes) == maxDemandClasses && d.counts[d.caches[r.finder.Class(task)]] == 0 {
+			if len(d.classes) == maxDemandClasses && d.counts[d.caches[r.run.finder.Class(task)]] == 0 {
 				d.addUnknown(task)
 				continue
 			}
@@ -69,12 +69,12 @@ func (r *jobRun) demandOf() (*demand, error) {
 	}
 	d.choice = d.needed < left
 	slices.SortStableFunc(d.classes, func(l, o *feasible.ClassCache) int {
-		return cmp.Compare(r.dominantShare(o.Task()), r.dominantShare(l.Task()))
+		return cmp.Compare(r.run.dominantShare(o.Task()), r.run.dominantShare(l.Task()))
 	})
 	counted := 0
 	for _, class := range d.classes {
 		counted += d.counts[class]
-		d.share += float64(d.counts[class]) * r.dominantShare(class.Task())
+		d.share += float64(d.counts[class]) * r.run.dominantShare(class.Task())
 	}
 	if counted > 0 {
 		d.share *= float64(d.needed) / float64(counted)
@@ -83,12 +83,12 @@ func (r *jobRun) demandOf() (*demand, error) {
 }
 
 // cacheFor returns the cache of the task's class, one for as long as there is the demand.
-func (r *jobRun) cacheFor(task *api.TaskInfo, d *demand) (*feasible.ClassCache, error) {
-	class := r.finder.Class(task)
+func (r *Attempt) cacheFor(task *api.TaskInfo, d *demand) (*feasible.ClassCache, error) {
+	class := r.run.finder.Class(task)
 	if known := d.caches[class]; known != nil {
 		return known, nil
 	}
-	cache, err := r.finder.Cache(task)
+	cache, err := r.run.finder.Cache(task)
 	if err == nil {
 		d.caches[class] = cache
 	}
@@ -102,41 +102,6 @@ func (d *demand) addUnknown(task *api.TaskInfo) {
 	if i := slices.IndexFunc(d.classes, like); i >= 0 {
 		d.further[d.classes[i]]++
 	}
-}
-
-// leastNeeded is how many tasks the job's minimum needs at least: of each policy the smallest sub-jobs of those that may be made
-// ready, and no fewer than the job needs as a whole. A job that is ready takes any sub-job further.
-func (r *jobRun) leastNeeded() int {
-	if !r.job.ContainsSubJobPolicy() {
-		subJob := r.job.SubJobs[r.job.DefaultSubJobID()]
-		return min(r.neededAtOnce(subJob, 1), len(r.pending.tasks[subJob.UID]))
-	}
-	jobReady := r.jobReady(r.job)
-	all, step := 0, 0
-	byPolicy := map[api.SubJobGID][]int{}
-	for _, subJob := range r.pending.subJobs {
-		tasks := len(r.pending.tasks[subJob.UID])
-		needed := min(r.neededAtOnce(subJob, 1), tasks)
-		all += tasks
-		if step == 0 || needed < step {
-			step = needed
-		}
-		if !jobReady && !r.subJobReady(r.job, subJob) {
-			byPolicy[subJob.GID] = append(byPolicy[subJob.GID], needed)
-		}
-	}
-	if jobReady {
-		return step
-	}
-	ready := r.readySubJobs(r.job)
-	sum := 0
-	for policy, needed := range byPolicy {
-		slices.Sort(needed)
-		for _, n := range needed[:min(len(needed), max(0, int(r.job.MinSubJobs[policy]-ready[policy])))] {
-			sum += n
-		}
-	}
-	return max(sum, step, min(r.neededByJob(), all))
 }
 
 // together bounds how many of the needed tasks the set takes now, of all classes together. Where each class asks for as much as

@@ -5,76 +5,33 @@ package allocate
 import (
 	"slices"
 
-	"volcano.sh/volcano/pkg/scheduler/api"
-
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
-
-// decidedByNumbers is true if numbers and the cached verdicts are all that decides on where the tasks go, in groups that the
-// plugin has named: no task is asked about one by one, has claims or devices, or is nominated to a node, and no pod that was
-// placed in the session keeps it away.
-func (in *packingInput) decidedByNumbers(chosenBy string) bool {
-	return in.decidedBy(in.solver.finder.DecidedByNumbers, chosenBy)
-}
-
-// decidedBy is the same for all that decides on a task of each class.
-func (in *packingInput) decidedBy(decided func(task *api.TaskInfo, chosenBy string) bool, chosenBy string) bool {
-	for _, tasks := range in.tasks {
-		if !decided(tasks[0], chosenBy) || framework.HasClaims(tasks[0].Pod) || in.solver.asksDevices(tasks[0]) {
-			return false
-		}
-		if slices.ContainsFunc(tasks, func(task *api.TaskInfo) bool { return task.Pod.Status.NominatedNodeName != "" }) {
-			return false
-		}
-	}
-	return true
-}
-
-// asksDevices is true if the task asks for devices of a make that some node has.
-func (s *solver) asksDevices(task *api.TaskInfo) bool {
-	if s.devicesOn == nil {
-		s.devicesOn = map[string]*api.NodeInfo{}
-		for _, node := range s.index.Nodes {
-			for _, name := range api.RegisteredDevices {
-				if _, ok := node.Others[name].(api.Devices); ok {
-					s.devicesOn[name] = node
-				}
-			}
-		}
-	}
-	for _, node := range s.devicesOn {
-		if len(devices(task, node)) > 0 {
-			return true
-		}
-	}
-	return false
-}
 
 // estimate finds how many members of the gang the set takes, the smallest first, and what stops the next: in numbers, each task
 // on the node that has the most left. After a class that finds no room no other of its role is tried, as in a trial.
-func (r *jobRun) estimate(set *nodeset.Set) shortfall {
-	e := &estimate{packingInput: r.packing, set: set, room: make([][]float64, len(set.Nodes)), members: map[int32]bool{}}
+func (r *Attempt) estimate(set *nodeset.Set) shortfall {
+	e := &estimate{in: r.packing, set: set, room: make([][]float64, len(set.Nodes)), members: map[int32]bool{}}
 	for place, node := range set.Nodes {
-		e.room[place] = vector(r.index.Nodes[node].Idle, e.names)
+		e.room[place] = vector(r.run.index.Nodes[node].Idle, e.in.names)
 	}
 	e.slots = make([]int, len(set.Nodes))
 	for place, node := range set.Nodes {
-		e.slots[place] = r.finder.PodSlots(r.index.Nodes[node])
+		e.slots[place] = r.run.finder.PodSlots(r.run.index.Nodes[node])
 	}
 	stopped := -1
 	failed := map[string]bool{}
 	placed := 0
-	for _, class := range e.bySize() {
-		role := e.tasks[class][0].TaskRole
+	for _, class := range e.in.bySize() {
+		role := e.in.tasks[class][0].TaskRole
 		if failed[role] {
 			continue
 		}
 		n := e.place(class)
 		placed += n
-		if n < len(e.tasks[class]) {
+		if n < len(e.in.tasks[class]) {
 			if role != "" {
 				failed[role] = true
 			}
@@ -91,7 +48,7 @@ func (r *jobRun) estimate(set *nodeset.Set) shortfall {
 }
 
 type estimate struct {
-	*packingInput
+	in  *packingInput
 	set *nodeset.Set
 	// room and slots are what is left of each node, by place in the set, and members the nodes that tasks were put on.
 	room    [][]float64
@@ -102,8 +59,8 @@ type estimate struct {
 
 // place puts as many tasks of the class on nodes as fit.
 func (e *estimate) place(class int) int {
-	kind, cache := &e.problem.Kinds[class], e.caches[class]
-	for placed := range e.tasks[class] {
+	kind, cache := &e.in.problem.Kinds[class], e.in.caches[class]
+	for placed := range e.in.tasks[class] {
 		best, most := -1, 0.0
 		for place, node := range e.set.Nodes {
 			if e.slots[place] < 1 || !kind.FitsInto(e.room[place]) || e.taken(place, kind.Ports) {
@@ -124,7 +81,7 @@ func (e *estimate) place(class int) int {
 		}
 		e.put(kind.Request, kind.Ports, best)
 	}
-	return len(e.tasks[class])
+	return len(e.in.tasks[class])
 }
 
 func (e *estimate) put(request []float64, ports []string, place int) {
@@ -150,9 +107,9 @@ func (e *estimate) taken(place int, ports []string) bool {
 
 // refusals count the nodes by what stops the next task of the class, beside members that lie there already.
 func (e *estimate) refusals(class int, already *memberNodes) *feasible.Refusals {
-	request := e.problem.Kinds[class].Request
+	request := e.in.problem.Kinds[class].Request
 	member := func(node int32) bool { return e.members[node] || already.known[node] }
-	return e.caches[class].RefusalsBeside(e.set, member, func(place int) []string {
+	return e.in.caches[class].RefusalsBeside(e.set, member, func(place int) []string {
 		switch {
 		case !e.members[e.set.Nodes[place]]:
 			return nil
@@ -177,7 +134,7 @@ func (e *estimate) short(request []float64, place int) []string {
 		case 1:
 			out = append(out, "memory")
 		default:
-			out = append(out, string(e.names[r-2]))
+			out = append(out, string(e.in.names[r-2]))
 		}
 	}
 	if len(out) == 0 {

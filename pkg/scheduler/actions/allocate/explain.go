@@ -28,9 +28,9 @@ type explainedPlace struct {
 // explain notes why the job was not placed: of each place where it may lie how many of the members that it needs fit, and what
 // stops the next. That is what was found when it was tried there, or arithmetic that equal gangs share, so it costs at the most
 // a look at each node for each of a few classes.
-func (r *jobRun) explain() {
-	if reason := r.bestEffortReason; reason != "" {
-		r.recordWait(r.job, framework.Wait{Reason: framework.NotEnoughResources, Message: reason})
+func (r *Attempt) explain() {
+	if reason := r.found.bestEffortReason; reason != "" {
+		r.run.recordWait(r.job, framework.Wait{Reason: framework.NotEnoughResources, Message: reason})
 		return
 	}
 	d, err := r.demandOf()
@@ -41,7 +41,7 @@ func (r *jobRun) explain() {
 	if d.needed == 0 {
 		return
 	}
-	e := framework.GangExplanation{Namespace: r.job.Namespace, PodGroup: r.job.Name, Time: r.now(), Needed: d.needed}
+	e := framework.GangExplanation{Namespace: r.job.Namespace, PodGroup: r.job.Name, Time: r.run.now(), Needed: d.needed}
 	for _, place := range r.explainedPlaces() {
 		e.Groups = append(e.Groups, r.explainPlace(place, d))
 	}
@@ -53,21 +53,21 @@ func (r *jobRun) explain() {
 		}
 	}
 	further := 0
-	if r.jobReady(r.job) {
+	if r.run.progress.jobReady(r.job) {
 		for _, tasks := range r.pending.tasks {
 			further += len(tasks)
 		}
 	}
-	e.Message = compact(e, further) + r.tooLarge(d)
+	e.Message = compact(e, further) + r.run.tooLarge(d)
 	if r.gathering != nil {
 		r.explainGathered(&e)
 	}
-	if r.unfinished > 0 || r.refusedBeyondNumbers() {
-		r.fingerprint = 0 // what is not known to be vain is tried again
+	if r.found.unfinished > 0 || r.refusedBeyondNumbers() {
+		r.found.fingerprint = 0 // what is not known to be vain is tried again
 	}
-	found := memory.Explanation{Fingerprint: r.fingerprint, Explanation: e, Wait: framework.Wait{Reason: reasonOfWait(e), Message: e.Message}}
+	found := memory.Explanation{Fingerprint: r.found.fingerprint, Explanation: e, Wait: framework.Wait{Reason: reasonOfWait(e), Message: e.Message}}
 	if r.groups == nil && r.gathering == nil {
-		r.recordWait(r.job, found.Wait)
+		r.run.recordWait(r.job, found.Wait)
 		r.rememberAnywhere(found)
 		return
 	}
@@ -75,7 +75,7 @@ func (r *jobRun) explain() {
 }
 
 // rememberAnywhere keeps, for the next session, why a gang that may lie anywhere was not placed.
-func (r *jobRun) rememberAnywhere(found memory.Explanation) {
+func (r *Attempt) rememberAnywhere(found memory.Explanation) {
 	if found.Fingerprint == 0 || slices.ContainsFunc(found.Explanation.Groups, changeable) {
 		return
 	}
@@ -87,15 +87,15 @@ func (r *jobRun) rememberAnywhere(found memory.Explanation) {
 		}
 		found.Tasks = append(found.Tasks, texts[errs])
 	}
-	r.memory.Gangs[found.Fingerprint] = found
+	r.run.memory.Gangs[found.Fingerprint] = found
 }
 
 // changeable is true of a group of which the queue's or a plugin's words are told.
 func changeable(g framework.NodeGroupExplanation) bool { return g.Stopped != "" }
 
 // refusedBeyondNumbers is true if a trial failed by what a plugin or the queue says now.
-func (r *jobRun) refusedBeyondNumbers() bool {
-	for _, found := range r.shortfalls {
+func (r *Attempt) refusedBeyondNumbers() bool {
+	for _, found := range r.found.shortfalls {
 		if found.beyondNumbers {
 			return true
 		}
@@ -104,12 +104,12 @@ func (r *jobRun) refusedBeyondNumbers() bool {
 }
 
 // recordExplanation keeps why a gang that is to be placed in groups was not, in this session and for the next.
-func (r *jobRun) recordExplanation(found memory.Explanation) {
+func (r *Attempt) recordExplanation(found memory.Explanation) {
 	if found.Fingerprint != 0 && !slices.ContainsFunc(found.Explanation.Groups, changeable) {
-		r.memory.Gangs[found.Fingerprint] = found
+		r.run.memory.Gangs[found.Fingerprint] = found
 	}
-	r.recordWait(r.job, found.Wait)
-	r.ssn.Explain(r.job.UID, found.Explanation)
+	r.run.recordWait(r.job, found.Wait)
+	r.run.ssn.Explain(r.job.UID, found.Explanation)
 	errs := api.NewFitErrors() // of every task: the group is what none of them fits into
 	errs.SetError(found.Explanation.Message)
 	for _, tasks := range r.pending.tasks {
@@ -135,15 +135,15 @@ func reasonOfWait(e framework.GangExplanation) string {
 }
 
 // explainedPlaces lists where the job may lie: in node groups, in the HyperNodes it was tried in, or anywhere.
-func (r *jobRun) explainedPlaces() []explainedPlace {
+func (r *Attempt) explainedPlaces() []explainedPlace {
 	var out []explainedPlace
 	if r.groups != nil {
 		for _, group := range r.groups.Candidates {
-			out = append(out, explainedPlace{group.Path(), r.index.Group(group), group})
+			out = append(out, explainedPlace{group.Path(), r.run.index.Group(group), group})
 		}
 		return out
 	}
-	for set := range r.tried {
+	for set := range r.found.tried {
 		if set.Name != "" {
 			out = append(out, explainedPlace{set.Name, set, nil})
 		}
@@ -153,16 +153,16 @@ func (r *jobRun) explainedPlaces() []explainedPlace {
 	})
 	out = slices.CompactFunc(out, func(l, o explainedPlace) bool { return l.name == o.name }) // the other is without nodes to be avoided
 	if len(out) == 0 {
-		out = append(out, explainedPlace{set: r.index.All})
+		out = append(out, explainedPlace{set: r.run.index.All})
 	}
 	return out
 }
 
 // explainPlace explains what happened in a trial there. A place that arithmetic left out is tried for that where arithmetic
 // does not tell how many fit.
-func (r *jobRun) explainPlace(at explainedPlace, d *demand) framework.NodeGroupExplanation {
+func (r *Attempt) explainPlace(at explainedPlace, d *demand) framework.NodeGroupExplanation {
 	e := framework.NodeGroupExplanation{Group: at.name, Nodes: len(at.set.Nodes)}
-	trial, attempted := r.shortfalls[at.set]
+	trial, attempted := r.found.shortfalls[at.set]
 	numbers := trial.placed < d.needed && !trial.beyondNumbers && r.toldByNumbers(at.set, attempted)
 	if at.group != nil && !d.countable() && !numbers && !trial.beyondNumbers {
 		r.probe(at.group)
@@ -171,7 +171,7 @@ func (r *jobRun) explainPlace(at explainedPlace, d *demand) framework.NodeGroupE
 	if numbers {
 		found := r.estimate(at.set)
 		e.Fits, counted = min(found.placed, d.needed), found.refusals
-	} else if found, ok := r.shortfalls[at.set]; ok {
+	} else if found, ok := r.found.shortfalls[at.set]; ok {
 		e.Fits, e.Stopped, e.Queue, counted = min(found.placed, d.needed), found.reason, found.queue, found.refusals
 	} else {
 		e.AtMost = !d.countable()
@@ -185,7 +185,7 @@ func (r *jobRun) explainPlace(at explainedPlace, d *demand) framework.NodeGroupE
 
 // toldByNumbers is true if numbers tell what happens in the set. Where a trial was made there they must decide on all; where they alone
 // refuse it, and the job is too large to be tried everywhere for what else there may be to be told, they need not.
-func (r *jobRun) toldByNumbers(set *nodeset.Set, attempted bool) bool {
+func (r *Attempt) toldByNumbers(set *nodeset.Set, attempted bool) bool {
 	if r.packing == nil || sharded() || r.packing.fillCaches() != nil {
 		return false
 	}
@@ -202,7 +202,7 @@ func (r *jobRun) toldByNumbers(set *nodeset.Set, attempted bool) bool {
 
 // countByClass counts what of the demand the set takes, each class by itself, and by what the nodes refuse the first class of
 // which they do not take all.
-func (r *jobRun) countByClass(set *nodeset.Set, d *demand) (fits int, refusals *feasible.Refusals) {
+func (r *Attempt) countByClass(set *nodeset.Set, d *demand) (fits int, refusals *feasible.Refusals) {
 	short := d.classes[0]
 	for _, class := range d.classes {
 		fits += min(class.Room(set).Total, d.counts[class]+d.further[class])
@@ -214,7 +214,7 @@ func (r *jobRun) countByClass(set *nodeset.Set, d *demand) (fits int, refusals *
 }
 
 // tooLarge is what a member that the minimum needs asks for beyond what any node has.
-func (s *solver) tooLarge(d *demand) string {
+func (s *Run) tooLarge(d *demand) string {
 	largest := s.index.LargestNode()
 	for _, class := range d.classes {
 		missing := s.exceedsNodes(class.Task())
@@ -231,12 +231,15 @@ func (s *solver) tooLarge(d *demand) string {
 	return ""
 }
 
-// exceedsNodes are the resources, by name, of which the task asks for more than any node has.
-func (s *solver) exceedsNodes(task *api.TaskInfo) []string {
-	fits, missing := task.InitResreq.LessEqualWithResourcesName(s.index.LargestNode(), api.Zero)
-	if fits {
-		return nil
+// explainGathered tells what the domains take, and what stops members on nodes if these are too few in all.
+func (r *Attempt) explainGathered(e *framework.GangExplanation) {
+	queue := func(g framework.NodeGroupExplanation) bool { return g.Queue != "" }
+	enough := func(g framework.NodeGroupExplanation) bool { return g.Fits >= e.Needed }
+	switch {
+	case r.found.gatherText == "" || slices.ContainsFunc(e.Groups, queue):
+	case slices.ContainsFunc(e.Groups, enough):
+		e.Message = r.found.gatherText
+	default:
+		e.Message = r.found.gatherText + "; " + e.Message
 	}
-	slices.Sort(missing)
-	return missing
 }

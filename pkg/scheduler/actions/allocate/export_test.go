@@ -22,5 +22,5 @@ func (a *Action) executeWithout(ssn *framework.Session, without ...*memory.Budge
 	for _, budget := range without {
 		budget.Left, budget.Next = 0, nil
 	}
-	newSolver(ssn, a).placeJobs()
+	newScheduler(newRun(ssn, a.memory, a.defaults, a.observe)).placeJobs()
 }

@@ -16,7 +16,9 @@ import (
 	vcutil "volcano.sh/volcano/pkg/util"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // A gang of unlike members that fits nowhere is searched for long, thousands of small ones take as long together, and mostly the next session
@@ -26,8 +28,11 @@ import (
 
 // fingerprinter makes fingerprints.
 type fingerprinter struct {
-	solver *solver
-	// nodes are the fingerprints of nodes, by number, and versions 1 + the version that each is of.
+	ssn    *framework.Session
+	index  *nodeset.Index
+	finder *feasible.Finder
+	memory *memory.Memory
+	// nodes are the fingerprints of nodes, by number, and versions 1 + the version that each is of; nil before the first.
 	nodes    []uint64
 	versions []uint32
 	// all is of all nodes, and allState the state of the index that it is of.
@@ -40,18 +45,18 @@ type fingerprinter struct {
 	known   bool
 }
 
-func (s *solver) newFingerprinter() *fingerprinter {
-	return &fingerprinter{solver: s, nodes: make([]uint64, len(s.index.Nodes)), versions: make([]uint32, len(s.index.Nodes)), allState: -1, judged: map[string]judgedNodes{}}
+func newFingerprinter(ssn *framework.Session, index *nodeset.Index, finder *feasible.Finder, m *memory.Memory) *fingerprinter {
+	return &fingerprinter{ssn: ssn, index: index, finder: finder, memory: m, allState: -1}
 }
 
-func (f *fingerprinter) bytes(b []byte) uint64 { return maphash.Bytes(f.solver.memory.Seed, b) }
+func (f *fingerprinter) bytes(b []byte) uint64 { return maphash.Bytes(f.memory.Seed, b) }
 
 // fingerprintOf returns the fingerprint of what decides on the job; 0 for none.
-func (r *jobRun) fingerprintOf() uint64 {
-	if sharded() || !(r.gangDecides && r.pending.isShort(r.job)) && r.jobReady(r.job) {
+func (r *Attempt) fingerprintOf() uint64 {
+	if sharded() || !(r.run.progress.gangDecides && r.pending.isShort(r.job)) && r.run.progress.jobReady(r.job) {
 		return 0
 	}
-	session := r.sessionFingerprint()
+	session := r.run.prints.ofSession()
 	if session == 0 {
 		return 0
 	}
@@ -60,11 +65,11 @@ func (r *jobRun) fingerprintOf() uint64 {
 		return 0
 	}
 	if r.groups == nil || !r.groups.Required {
-		b = appendNumber(b, r.fingerprinter.ofAll())
+		b = appendNumber(b, r.run.prints.ofAll())
 	} else { // explanations tell of the largest of all nodes
-		b = r.fingerprinter.appendResource(b, r.index.LargestNode())
+		b = r.run.prints.appendResource(b, r.run.index.LargestNode())
 	}
-	return max(r.fingerprinter.bytes(b), 1)
+	return max(r.run.prints.bytes(b), 1)
 }
 
 // sharded is true if the nodes are divided between schedulers.
@@ -73,28 +78,20 @@ func sharded() bool {
 	return mode != vcutil.NoneShardingMode && mode != ""
 }
 
-// sessionFingerprint is of what verdicts on any node may depend on; 0 when that is more than can be named.
-func (s *solver) sessionFingerprint() uint64 {
-	if s.fingerprinter == nil {
-		s.fingerprinter = s.newFingerprinter()
-	}
-	return s.fingerprinter.ofSession()
-}
-
 // appendGroups appends where the job may lie, and the nodes there.
-func (r *jobRun) appendGroups(b []byte) []byte {
+func (r *Attempt) appendGroups(b []byte) []byte {
 	b = appendFlag(appendText(b, r.groups.Plugin), r.groups.Required)
 	for _, path := range slices.Sorted(maps.Keys(r.groups.Refused)) {
 		b = appendText(appendText(b, path), r.groups.Refused[path])
 	}
 	for _, group := range r.groups.Candidates {
-		b = appendNumber(appendText(b, group.Path()), r.fingerprinter.ofSet(r.index.Group(group)))
+		b = appendNumber(appendText(b, group.Path()), r.run.prints.ofSet(r.run.index.Group(group)))
 	}
 	return b
 }
 
 // appendGang appends what decides on the gang, which has tasks of these classes to be placed, in task order.
-func (r *jobRun) appendGang(b []byte, classes []*feasible.TaskClass) []byte {
+func (r *Attempt) appendGang(b []byte, classes []*feasible.TaskClass) []byte {
 	job := r.job
 	b = appendText(b, string(job.Queue))
 	b = appendNumber(appendNumber(b, uint64(r.neededByJob())), uint64(job.MinAvailable))
@@ -144,20 +141,20 @@ func appendFlag(b []byte, v bool) []byte {
 }
 
 // queueTakes is true if the gang's queue has room for all of the tasks together, so that it refuses none of them.
-func (r *jobRun) queueTakes(tasks []*api.TaskInfo) bool {
+func (r *Attempt) queueTakes(tasks []*api.TaskInfo) bool {
 	all := *tasks[0]
 	all.Resreq, all.InitResreq = all.Resreq.Clone(), all.InitResreq.Clone()
 	for _, task := range tasks[1:] {
 		all.Resreq.Add(task.Resreq)
 		all.InitResreq.Add(task.InitResreq)
 	}
-	return r.ssn.Allocatable(r.ssn.Queues[r.job.Queue], &all)
+	return r.run.ssn.Allocatable(r.run.ssn.Queues[r.job.Queue], &all)
 }
 
 // ofAll is the fingerprint of all nodes.
 func (f *fingerprinter) ofAll() uint64 {
-	if state := f.solver.index.State(); f.allState != state {
-		f.allState, f.all = state, f.ofSet(f.solver.index.All)
+	if state := f.index.State(); f.allState != state {
+		f.allState, f.all = state, f.ofSet(f.index.All)
 	}
 	return f.all
 }
@@ -171,7 +168,7 @@ type judgedNodes struct {
 // appendJudges appends what plugins of this project, which refuse nodes to tasks of the input, know of all nodes; nil where one has no key for that.
 func (f *fingerprinter) appendJudges(b []byte, in *packingInput) []byte {
 	for _, tasks := range in.tasks {
-		for _, plugin := range f.solver.finder.Judges(tasks[0]) {
+		for _, plugin := range f.finder.Judges(tasks[0]) {
 			known := f.ofJudged(plugin)
 			if known == 0 {
 				return nil
@@ -184,17 +181,17 @@ func (f *fingerprinter) appendJudges(b []byte, in *packingInput) []byte {
 
 func (f *fingerprinter) ofJudged(plugin string) uint64 {
 	known, ok := f.judged[plugin]
-	if state := f.solver.index.State(); !ok || known.state != state {
+	if state := f.index.State(); !ok || known.state != state {
 		known = judgedNodes{state, f.makeJudged(plugin)}
-		f.judged[plugin] = known
+		note(&f.judged, plugin, known)
 	}
 	return known.fingerprint
 }
 
 func (f *fingerprinter) makeJudged(plugin string) uint64 {
-	b := make([]byte, 0, 8*len(f.solver.index.Nodes))
-	for _, node := range f.solver.index.Nodes {
-		key, ok := f.solver.ssn.NodeKey(plugin, node)
+	b := make([]byte, 0, 8*len(f.index.Nodes))
+	for _, node := range f.index.Nodes {
+		key, ok := f.ssn.NodeKey(plugin, node)
 		if !ok {
 			return 0
 		}
@@ -214,10 +211,13 @@ func (f *fingerprinter) ofSet(set *nodeset.Set) uint64 {
 // ofNode is the fingerprint of a node as it is now: of its object, which is another when it changes, of what is left of it, and of
 // the pods on it.
 func (f *fingerprinter) ofNode(node int32) uint64 {
-	if version := f.solver.index.Version(node) + 1; f.versions[node] != version {
-		all := f.solver.index.Nodes
+	if f.nodes == nil {
+		f.nodes, f.versions = make([]uint64, len(f.index.Nodes)), make([]uint32, len(f.index.Nodes))
+	}
+	if version := f.index.Version(node) + 1; f.versions[node] != version {
+		all := f.index.Nodes
 		f.versions[node] = version
-		f.nodes[node] = f.solver.memory.Nodes.FingerprintOf(node, all, func(number uint64) uint64 { return f.makeNode(all[node], number) })
+		f.nodes[node] = f.memory.Nodes.FingerprintOf(node, all, func(number uint64) uint64 { return f.makeNode(all[node], number) })
 	}
 	return f.nodes[node]
 }
@@ -232,7 +232,7 @@ func (f *fingerprinter) makeNode(node *api.NodeInfo, number uint64) uint64 {
 	b = appendNumber(b, uint64(node.Allocatable.MaxTaskNum))
 	pods := uint64(0)
 	for _, task := range node.Tasks { // which are by name: another of its name may lie there
-		pods += maphash.String(f.solver.memory.Seed, string(task.UID))
+		pods += maphash.String(f.memory.Seed, string(task.UID))
 	}
 	b = appendNumber(appendNumber(b, uint64(len(node.Tasks))), pods)
 	if node.ResourceUsage != nil {
@@ -260,22 +260,22 @@ func (f *fingerprinter) ofSession() uint64 {
 		return f.session
 	}
 	f.known = true
-	conf, err := json.Marshal([]any{f.solver.ssn.Tiers, f.solver.ssn.Configurations})
+	conf, err := json.Marshal([]any{f.ssn.Tiers, f.ssn.Configurations})
 	if err != nil {
 		return 0
 	}
-	b := f.appendResource(conf, f.solver.ssn.TotalResource)
+	b := f.appendResource(conf, f.ssn.TotalResource)
 	pods := uint64(0)
-	for name, node := range f.solver.ssn.NodeMap {
+	for name, node := range f.ssn.NodeMap {
 		for _, info := range node.GetPodsWithRequiredAntiAffinity() {
 			if selectsNamespaces(info) {
 				return 0
 			}
-			at, known := f.solver.index.Number(name)
+			at, known := f.index.Number(name)
 			if !known {
 				return 0
 			}
-			number := f.solver.memory.Nodes.NumberOf(at, f.solver.index.Nodes)
+			number := f.memory.Nodes.NumberOf(at, f.index.Nodes)
 			pods += f.bytes(appendNumber(appendText(appendText(nil, name), string(info.GetPod().UID)), number))
 		}
 	}
@@ -291,20 +291,20 @@ func selectsNamespaces(info fwk.PodInfo) bool {
 
 // reuseExplanation explains a gang as an equal one in this session, or in the one before, if that follows from the same. It returns false
 // where it does not, and the gang must be tried.
-func (r *jobRun) reuseExplanation() bool {
-	if r.fingerprint = r.fingerprintOf(); r.fingerprint == 0 {
+func (r *Attempt) reuseExplanation() bool {
+	if r.found.fingerprint = r.fingerprintOf(); r.found.fingerprint == 0 {
 		return false
 	}
-	found, ok := r.memory.KnownExplanation(r.fingerprint)
+	found, ok := r.run.memory.KnownExplanation(r.found.fingerprint)
 	if !ok {
 		return false
 	}
-	found.Explanation.Namespace, found.Explanation.PodGroup, found.Explanation.Time = r.job.Namespace, r.job.Name, r.now()
+	found.Explanation.Namespace, found.Explanation.PodGroup, found.Explanation.Time = r.job.Namespace, r.job.Name, r.run.now()
 	if r.groups != nil {
 		r.recordExplanation(found)
 		return true
 	}
-	r.recordWait(r.job, found.Wait)
+	r.run.recordWait(r.job, found.Wait)
 	errs := map[string]*api.FitErrors{}
 	for i, text := range found.Tasks {
 		if text == "" {

@@ -30,7 +30,9 @@ const (
 
 // gatherRun is the gathering of a job in one scope.
 type gatherRun struct {
-	*subJobRun
+	part    *Part
+	attempt *Attempt
+	run     *Run
 	// atOnce is how many tasks beyond the minimum are placed at the most.
 	atOnce int
 	// queueRefused is true if the queue had no room for a task of a trial.
@@ -42,10 +44,10 @@ type gatherRun struct {
 }
 
 // placeGathered places the job's tasks by the plans of the plugin that gathers it, within the node groups of the plugin that names them.
-func (r *jobRun) placeGathered() jobResult {
+func (r *Attempt) placeGathered() jobResult {
 	if r.groups == nil {
 		return r.tryInOrder(func(opts trialOptions) jobResult {
-			scope := r.anywhere(opts)
+			scope := r.run.anywhere(opts)
 			scope.ChosenBy = r.gathering.Plugin
 			return r.gatherIn(scope, opts)
 		})
@@ -57,26 +59,26 @@ func (r *jobRun) placeGathered() jobResult {
 	}
 	ways := []func(trialOptions) jobResult{func(opts trialOptions) jobResult {
 		for _, c := range r.candidates(r.groups.Candidates, d, opts) {
-			if result := r.gatherIn(r.groupScope(c.group, opts.within, r.groups.Plugin), opts); result.outcome != notPlaced {
+			if result := r.gatherIn(r.run.groupScope(c.group, opts.within, r.groups.Plugin), opts); result.outcome != notPlaced {
 				return result
 			}
 		}
 		return jobResult{}
 	}}
 	if !r.groups.Required {
-		ways = append(ways, func(opts trialOptions) jobResult { return r.gatherIn(r.anywhere(opts), opts) })
+		ways = append(ways, func(opts trialOptions) jobResult { return r.gatherIn(r.run.anywhere(opts), opts) })
 	}
 	return r.tryInOrder(ways...)
 }
 
 // gatherIn places the job's tasks in the scope, if backfill can place the rest of its minimum.
-func (r *jobRun) gatherIn(scope placementScope, opts trialOptions) jobResult {
+func (r *Attempt) gatherIn(scope placementScope, opts trialOptions) jobResult {
 	uid := r.job.DefaultSubJobID()
 	tasks := slices.SortedStableFunc(slices.Values(r.pending.tasks[uid]), r.gathering.Compare)
 	return r.withBestEffort(opts, func() jobResult {
-		g := &gatherRun{subJobRun: r.subJobRun(r.job.SubJobs[uid], tasks, scope, opts), atOnce: furtherAtOnce}
+		g := &gatherRun{part: newPart(r, r.job.SubJobs[uid], tasks, scope, opts.idleOnly), attempt: r, run: r.run, atOnce: furtherAtOnce}
 		placed := g.place()
-		r.observe(placed.outcome.String())
+		r.run.observe(placed.outcome.String())
 		result := jobResult{outcome: placed.outcome, rest: map[api.SubJobID][]*api.TaskInfo{uid: placed.rest}}
 		if placed.outcome != notPlaced {
 			result.trials = []*trial{placed.trial}
@@ -87,31 +89,31 @@ func (r *jobRun) gatherIn(scope placementScope, opts trialOptions) jobResult {
 
 // place tries plans, with what nodes turn out to take, until one holds.
 func (g *gatherRun) place() subJobResult {
-	failed := subJobResult{rest: g.tasks}
-	if len(g.tasks) == 0 || len(g.scope.Set.Nodes) == 0 {
+	failed := subJobResult{rest: g.part.tasks}
+	if len(g.part.tasks) == 0 || len(g.part.scope.Set.Nodes) == 0 {
 		return failed
 	}
-	g.job.ResetSubJobFitErr(g.subJob.UID)
+	g.attempt.job.ResetSubJobFitErr(g.part.subJob.UID)
 	classes, exact, err := g.classesToGather()
 	if err != nil {
-		g.gatherText = err.Error()
+		g.attempt.found.gatherText = err.Error()
 		return failed
 	}
 	slots := g.slots(classes)
-	plans := g.gathering.On(slots, len(g.tasks))
+	plans := g.attempt.gathering.On(slots, len(g.part.tasks))
 	tasks, plan := g.nextPlan(plans)
 	if plan != nil && !exact && g.granted() { // without a plan by numbers, which are the most that nodes take, there is none
 		g.probe(slots)
-		plans = g.gathering.On(slots, len(g.tasks))
+		plans = g.attempt.gathering.On(slots, len(g.part.tasks))
 		tasks, plan = g.nextPlan(plans)
 	}
 	for trials := 0; trials < maxGatherTrials && g.tried <= memory.MaxFurtherLooks && (trials == 0 || g.granted()); trials++ {
 		if trials > 0 {
-			plans = g.gathering.On(slots, len(g.tasks))
+			plans = g.attempt.gathering.On(slots, len(g.part.tasks))
 			tasks, plan = g.nextPlan(plans)
 		}
 		if plan == nil {
-			g.gatherText = plans.Explain(min(max(g.neededByJob(), 1), len(g.tasks)))
+			g.attempt.found.gatherText = plans.Explain(min(max(g.attempt.neededByJob(), 1), len(g.part.tasks)))
 			return failed
 		}
 		result, took := g.placeByShares(tasks, plan)
@@ -122,7 +124,7 @@ func (g *gatherRun) place() subJobResult {
 			g.charge(len(tasks))
 		}
 		if g.queueRefused {
-			if g.neededByJob() > 0 || g.atOnce == 0 {
+			if g.attempt.neededByJob() > 0 || g.atOnce == 0 {
 				break
 			}
 			g.queueRefused = false
@@ -131,7 +133,7 @@ func (g *gatherRun) place() subJobResult {
 		if !lower(slots, took) {
 			break
 		}
-		klog.V(4).InfoS("Nodes take fewer members than counted, the gang is gathered anew", "podGroup", klog.KRef(g.job.Namespace, g.job.Name))
+		klog.V(4).InfoS("Nodes take fewer members than counted, the gang is gathered anew", "podGroup", klog.KRef(g.attempt.job.Namespace, g.attempt.job.Name))
 	}
 	return failed
 }
@@ -139,11 +141,11 @@ func (g *gatherRun) place() subJobResult {
 // granted is true if the session has the steps to find out more than the first trial tells. Gangs for which it has not take turns (memory.Budget).
 func (g *gatherRun) granted() bool {
 	if !g.may {
-		g.may = g.memory.Orders.AcquireAll(g.searchOf(g.job, "gathered "+g.scope.Set.Name, g.idleOnly), 0)
+		g.may = g.run.memory.Orders.AcquireAll(g.run.searchOf(g.attempt.job, "gathered "+g.part.scope.Set.Name, g.part.idleOnly), 0)
 	}
 	if !g.may {
-		g.unfinished++
-		g.gatherText = "other gangs used up what trials may take in this session: it has its turn in one of the next"
+		g.attempt.found.unfinished++
+		g.attempt.found.gatherText = "other gangs used up what trials may take in this session: it has its turn in one of the next"
 	}
 	return g.may
 }
@@ -151,7 +153,7 @@ func (g *gatherRun) granted() bool {
 // charge takes the tasks that were placed in vain from the steps that are left.
 func (g *gatherRun) charge(tasks int) {
 	g.tried += tasks
-	g.memory.Orders.Left -= tasks * planLooks
+	g.run.memory.Orders.Left -= tasks * planLooks
 }
 
 // lower writes down what nodes took of their shares; false when they took all.
@@ -163,10 +165,10 @@ func lower(slots, took map[string]int) bool {
 // nextPlan is the best plan, and the tasks that are placed by it: the job's minimum, in a domain for all its tasks if there is one; of a
 // job that is ready as many as may be placed.
 func (g *gatherRun) nextPlan(plans framework.GatherPlans) ([]*api.TaskInfo, []framework.NodeShare) {
-	all := len(g.tasks)
-	needed := g.neededByJob()
+	all := len(g.part.tasks)
+	needed := g.attempt.neededByJob()
 	now := plans.Most(1, min(all, g.atOnce))
-	if needed > 0 || !g.gangDecides {
+	if needed > 0 || !g.run.progress.gangDecides {
 		now = plans.Least(max(needed, 1), all)
 	}
 	if now == 0 {
@@ -183,17 +185,19 @@ func (g *gatherRun) nextPlan(plans framework.GatherPlans) ([]*api.TaskInfo, []fr
 
 // chosen are so many of the tasks, by rank: those that the minima of roles need, and the first of the others, in task order and by rank.
 func (g *gatherRun) chosen(n int) []*api.TaskInfo {
-	if n >= len(g.tasks) {
-		return g.tasks
+	if n >= len(g.part.tasks) {
+		return g.part.tasks
 	}
-	lacking := g.neededByRole()
+	lacking := g.part.neededByRole()
 	left := n
 	for _, needed := range lacking {
 		left -= max(int(needed), 0)
 	}
-	order := func(l, r *api.TaskInfo) int { return cmp.Or(g.ssn.TaskCompareFns(l, r), g.gathering.Compare(l, r)) }
+	order := func(l, r *api.TaskInfo) int {
+		return cmp.Or(g.run.ssn.TaskCompareFns(l, r), g.attempt.gathering.Compare(l, r))
+	}
 	var out []*api.TaskInfo
-	for _, task := range slices.SortedFunc(slices.Values(g.tasks), order) {
+	for _, task := range slices.SortedFunc(slices.Values(g.part.tasks), order) {
 		switch {
 		case lacking[task.TaskRole] > 0:
 			lacking[task.TaskRole]--
@@ -205,19 +209,19 @@ func (g *gatherRun) chosen(n int) []*api.TaskInfo {
 		out = append(out, task)
 	}
 	out = out[:min(n, len(out))]
-	slices.SortStableFunc(out, g.gathering.Compare)
+	slices.SortStableFunc(out, g.attempt.gathering.Compare)
 	return out
 }
 
 // placeByShares places the tasks by the plan: on each node the first by rank that it takes. Where some find no place nothing is placed,
 // and it says what nodes took that took fewer than their share.
 func (g *gatherRun) placeByShares(tasks []*api.TaskInfo, plan []framework.NodeShare) (subJobResult, map[string]int) {
-	p := g.newTaskPlacer()
+	p := newPlacer(g.part)
 	p.minimum = len(tasks)
 	took := map[string]int{}
 	left := tasks
 	for _, share := range plan {
-		node, known := g.index.Number(share.Node)
+		node, known := g.run.index.Number(share.Node)
 		if !known {
 			continue
 		}
@@ -233,20 +237,20 @@ func (g *gatherRun) placeByShares(tasks []*api.TaskInfo, plan []framework.NodeSh
 	}
 	if len(left) > 0 {
 		p.noteShortfall()
-		p.discard()
-		return subJobResult{rest: g.tasks}, took
+		p.trial.discard()
+		return subJobResult{rest: g.part.tasks}, took
 	}
-	return p.end(slices.DeleteFunc(slices.Clone(g.pending.tasks[g.subJob.UID]), func(task *api.TaskInfo) bool { return task.Status != api.Pending })), nil
+	return p.end(stillPending(g.attempt.pending.tasks[g.part.subJob.UID])), nil
 }
 
 // fillNode places up to so many of the tasks on the node, and returns the others.
-func (g *gatherRun) fillNode(p *taskPlacer, tasks []*api.TaskInfo, node int32, most int) (left []*api.TaskInfo) {
+func (g *gatherRun) fillNode(p *placer, tasks []*api.TaskInfo, node int32, most int) (left []*api.TaskInfo) {
 	refused := map[*feasible.TaskClass]bool{}
 	for i, task := range tasks {
 		if most == 0 || g.queueRefused {
 			return append(left, tasks[i:]...)
 		}
-		class := g.finder.Class(task)
+		class := g.run.finder.Class(task)
 		if !refused[class] && g.placeOn(p, task, node) {
 			most--
 			continue
@@ -257,14 +261,14 @@ func (g *gatherRun) fillNode(p *taskPlacer, tasks []*api.TaskInfo, node int32, m
 	return left
 }
 
-func (g *gatherRun) placeOn(p *taskPlacer, task *api.TaskInfo, node int32) bool {
+func (g *gatherRun) placeOn(p *placer, task *api.TaskInfo, node int32) bool {
 	if !p.wanted(task) {
 		g.queueRefused = true
 		return false
 	}
-	cache, err := g.finder.Cache(task)
+	cache, err := g.run.finder.Cache(task)
 	if err == nil {
-		err = g.finder.PrePredicate(task)
+		err = g.run.finder.PrePredicate(task)
 	}
 	return err == nil && p.placeOnNode(task, cache, node)
 }
@@ -280,14 +284,14 @@ type gatherClass struct {
 func (g *gatherRun) classesToGather() (classes []*gatherClass, exact bool, err error) {
 	at := map[*feasible.TaskClass]*gatherClass{}
 	exact = true
-	for _, task := range g.tasks {
-		of := g.finder.Class(task)
+	for _, task := range g.part.tasks {
+		of := g.run.finder.Class(task)
 		if at[of] == nil {
-			cache, err := g.finder.Cache(task)
+			cache, err := g.run.finder.Cache(task)
 			if err != nil {
 				return nil, false, err
 			}
-			at[of] = &gatherClass{candidates: g.finder.Candidates(task, cache, g.scope.Where), request: task.InitResreq}
+			at[of] = &gatherClass{candidates: g.run.finder.Candidates(task, cache, g.part.scope.Where), request: task.InitResreq}
 			classes = append(classes, at[of])
 			exact = exact && !of.OneByOne() && len(hostPorts(task.Pod)) == 0
 		}
@@ -300,9 +304,9 @@ func (g *gatherRun) classesToGather() (classes []*gatherClass, exact bool, err e
 // would take if there were more.
 func (g *gatherRun) slots(classes []*gatherClass) map[string]int {
 	slots := map[string]int{}
-	for place, node := range g.scope.Set.Nodes {
+	for place, node := range g.part.scope.Set.Nodes {
 		if n := g.slotsByNumbers(classes, place); n > 0 {
-			slots[g.index.Nodes[node].Name] = n
+			slots[g.run.index.Nodes[node].Name] = n
 		}
 	}
 	return slots
@@ -310,10 +314,10 @@ func (g *gatherRun) slots(classes []*gatherClass) map[string]int {
 
 // probe finds out what nodes take where numbers do not tell.
 func (g *gatherRun) probe(slots map[string]int) {
-	for _, node := range g.scope.Set.Nodes {
-		name := g.index.Nodes[node].Name
+	for _, node := range g.part.scope.Set.Nodes {
+		name := g.run.index.Nodes[node].Name
 		if n := slots[name]; n > 1 && g.tried < maxGatherProbes {
-			slots[name] = g.probeNode(node, min(n, len(g.tasks)))
+			slots[name] = g.probeNode(node, min(n, len(g.part.tasks)))
 			g.charge(slots[name] + 1)
 		}
 	}
@@ -321,14 +325,14 @@ func (g *gatherRun) probe(slots map[string]int) {
 
 // slotsByNumbers counts them for the node at the place, by what is cached of it and what is left of its resources.
 func (g *gatherRun) slotsByNumbers(classes []*gatherClass, place int) (n int) {
-	node := g.index.Nodes[g.scope.Set.Nodes[place]]
+	node := g.run.index.Nodes[g.part.scope.Set.Nodes[place]]
 	free := node.Idle
-	if !g.idleOnly {
+	if !g.part.idleOnly {
 		free = feasible.FutureIdle(node)
 	}
-	pods := g.finder.PodSlots(node)
+	pods := g.run.finder.PodSlots(node)
 	for i, c := range classes {
-		if n >= pods || !c.candidates.Packs(place, g.idleOnly) {
+		if n >= pods || !c.candidates.Packs(place, g.part.idleOnly) {
 			continue
 		}
 		most := pods - n
@@ -363,22 +367,9 @@ func copiesIn(request, free *api.Resource, most int) int {
 // probeNode places up to so many of the tasks on the node and takes them back: plugins tell how many it takes that look at what else is
 // on it.
 func (g *gatherRun) probeNode(node int32, most int) int {
-	p := g.newTaskPlacer()
-	left := g.fillNode(p, g.tasks, node, most)
-	p.discard()
+	p := newPlacer(g.part)
+	left := g.fillNode(p, g.part.tasks, node, most)
+	p.trial.discard()
 	g.queueRefused = false
-	return len(g.tasks) - len(left)
-}
-
-// explainGathered tells what the domains take, and what stops members on nodes if these are too few in all.
-func (r *jobRun) explainGathered(e *framework.GangExplanation) {
-	queue := func(g framework.NodeGroupExplanation) bool { return g.Queue != "" }
-	enough := func(g framework.NodeGroupExplanation) bool { return g.Fits >= e.Needed }
-	switch {
-	case r.gatherText == "" || slices.ContainsFunc(e.Groups, queue):
-	case slices.ContainsFunc(e.Groups, enough):
-		e.Message = r.gatherText
-	default:
-		e.Message = r.gatherText + "; " + e.Message
-	}
+	return len(g.part.tasks) - len(left)
 }

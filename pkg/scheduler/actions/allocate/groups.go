@@ -35,7 +35,7 @@ type candidateGroup struct {
 // placeInGroups places the job's minimum whole in one of the groups: the best by the plugins' scores of those that hold it
 // now, else of those that hold it once what is being released is free. A gang that only prefers groups and fits into none
 // now is spread over the fewest, before it waits.
-func (r *jobRun) placeInGroups() jobResult {
+func (r *Attempt) placeInGroups() jobResult {
 	d, err := r.demandOf()
 	if err != nil {
 		r.job.JobFitErrors = err.Error()
@@ -49,13 +49,13 @@ func (r *jobRun) placeInGroups() jobResult {
 }
 
 // tryGroups tries the candidates that may hold the job, the best first.
-func (r *jobRun) tryGroups(d *demand, opts trialOptions) jobResult {
+func (r *Attempt) tryGroups(d *demand, opts trialOptions) jobResult {
 	candidates := r.candidates(r.groups.Candidates, d, opts)
-	takeFirst := r.ssn.ScoredBeforeTrial()
+	takeFirst := r.run.ssn.ScoredBeforeTrial()
 	best := -1
 	for i := range candidates {
 		c := &candidates[i]
-		r.places = len(candidates) - i
+		opts.places = len(candidates) - i
 		result := r.tryGroup(c.group, d, opts)
 		if result.outcome == notPlaced {
 			continue
@@ -76,15 +76,15 @@ func (r *jobRun) tryGroups(d *demand, opts trialOptions) jobResult {
 	if best < 0 {
 		return jobResult{}
 	}
-	r.places = 1
+	opts.places = 1
 	return r.tryGroup(candidates[best].group, d, opts) // the trial is made again, not replayed
 }
 
 // score asks the plugins for their score of the group; false when one fails, which leaves the group out.
-func (r *jobRun) score(c *candidateGroup, d *demand, placement map[api.TaskID]string) (float64, bool) {
-	score, err := r.ssn.NodeGroupScore(r.job, trialOf(c, d, placement))
+func (r *Attempt) score(c *candidateGroup, d *demand, placement map[api.TaskID]string) (float64, bool) {
+	score, err := r.run.ssn.NodeGroupScore(r.job, trialOf(c, d, placement))
 	if err != nil {
-		r.unfinished++
+		r.found.unfinished++
 		klog.ErrorS(err, "Scoring a node group failed, it is left out", "podGroup", klog.KRef(r.job.Namespace, r.job.Name), "group", c.group.Path())
 	}
 	return score, err == nil
@@ -100,10 +100,10 @@ func trialOf(c *candidateGroup, d *demand, placement map[api.TaskID]string) *fra
 
 // candidates lists those of the groups that may hold what is needed, the best by the scores that are known before a trial
 // first. Trials of groups that cannot are what takes upstream its time (https://github.com/volcano-sh/volcano/issues/4899).
-func (r *jobRun) candidates(groups []*topology.Group, d *demand, opts trialOptions) []candidateGroup {
+func (r *Attempt) candidates(groups []*topology.Group, d *demand, opts trialOptions) []candidateGroup {
 	var out []candidateGroup
 	for _, group := range groups {
-		if r.refuted(r.groupSet(group, opts.within), opts) {
+		if r.refuted(r.run.groupSet(group, opts.within), opts) {
 			continue
 		}
 		c := r.candidate(group, d, opts)
@@ -124,12 +124,12 @@ func (r *jobRun) candidates(groups []*topology.Group, d *demand, opts trialOptio
 }
 
 // candidate finds what the group takes now.
-func (r *jobRun) candidate(group *topology.Group, d *demand, opts trialOptions) candidateGroup {
+func (r *Attempt) candidate(group *topology.Group, d *demand, opts trialOptions) candidateGroup {
 	c := candidateGroup{group: group}
-	set := r.groupSet(group, opts.within)
+	set := r.run.groupSet(group, opts.within)
 	fits := 0
 	for _, class := range d.classes {
-		capacity, share := class.Room(set).Total, r.dominantShare(class.Task())
+		capacity, share := class.Room(set).Total, r.run.dominantShare(class.Task())
 		c.room = max(c.room, float64(capacity)*share)
 		fits += min(capacity, d.counts[class]+d.beyond[class])
 		if capacity < d.counts[class] && !d.choice {
@@ -151,10 +151,10 @@ func (r *jobRun) candidate(group *topology.Group, d *demand, opts trialOptions) 
 
 // tryGroup places the job in the narrowest group in the candidate that holds it, else in the candidate, in the fewest of
 // its groups.
-func (r *jobRun) tryGroup(group *topology.Group, d *demand, opts trialOptions) jobResult {
+func (r *Attempt) tryGroup(group *topology.Group, d *demand, opts trialOptions) jobResult {
 	for _, g := range append(r.narrower(group, d, opts), group) {
-		result := r.placeIn(r.groupScope(g, opts.within, r.groups.Plugin), opts)
-		r.observe(result.outcome.String())
+		result := r.placeIn(r.run.groupScope(g, opts.within, r.groups.Plugin), opts)
+		r.run.observe(result.outcome.String())
 		if result.outcome != notPlaced {
 			return result
 		}
@@ -164,12 +164,12 @@ func (r *jobRun) tryGroup(group *topology.Group, d *demand, opts trialOptions) j
 
 // narrower lists groups in the group that may hold what is needed: the narrowest level first, in a level the best by score,
 // then the one with the least to spare, and of each level a few.
-func (r *jobRun) narrower(group *topology.Group, d *demand, opts trialOptions) []*topology.Group {
+func (r *Attempt) narrower(group *topology.Group, d *demand, opts trialOptions) []*topology.Group {
 	byLevel := map[int][]candidateGroup{}
 	var collect func(g *topology.Group)
 	collect = func(g *topology.Group) {
 		for _, child := range g.Children {
-			if r.refuted(r.groupSet(child, opts.within), opts) {
+			if r.refuted(r.run.groupSet(child, opts.within), opts) {
 				continue
 			}
 			if c := r.candidate(child, d, opts); c.spare >= 0 {
@@ -202,19 +202,19 @@ func (r *jobRun) narrower(group *topology.Group, d *demand, opts trialOptions) [
 
 // spread places a gang that no candidate holds over several: in one of the groups around them, the narrowest level first, else
 // over the fewest groups of the widest, and over nodes in none last.
-func (r *jobRun) spread(d *demand, opts trialOptions) jobResult {
+func (r *Attempt) spread(d *demand, opts trialOptions) jobResult {
 	around := r.groups.Candidates
 	for inner := func(g *topology.Group) bool { return g.Parent != nil }; slices.ContainsFunc(around, inner); {
 		around = parents(around)
 		for _, c := range r.candidates(around, d, opts) {
-			result := r.placeIn(r.groupScope(c.group, opts.within, ""), opts)
-			r.observe(result.outcome.String())
+			result := r.placeIn(r.run.groupScope(c.group, opts.within, ""), opts)
+			r.run.observe(result.outcome.String())
 			if result.outcome != notPlaced {
 				return result
 			}
 		}
 	}
-	return r.placeIn(r.groupScope(r.index.GroupOfAll(around), opts.within, ""), opts)
+	return r.placeIn(r.run.groupScope(r.run.index.GroupOfAll(around), opts.within, ""), opts)
 }
 
 // parents lists the groups right around the groups, which are sorted by path; those with none around them stay.

@@ -10,43 +10,30 @@ import (
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // placeIn places the job's tasks in the scope until the job is ready, if backfill can place the rest of its minimum.
-func (r *jobRun) placeIn(scope placementScope, opts trialOptions) jobResult {
+func (r *Attempt) placeIn(scope placementScope, opts trialOptions) jobResult {
 	return r.withBestEffort(opts, func() jobResult { return r.placeRequests(scope, opts) })
 }
 
 // placeRequests places the job's tasks that ask for resources.
-func (r *jobRun) placeRequests(scope placementScope, opts trialOptions) jobResult {
+func (r *Attempt) placeRequests(scope placementScope, opts trialOptions) jobResult {
 	if r.dividesItself() {
 		return r.placeInHyperNodes(scope, opts)
 	}
-	uid := r.job.DefaultSubJobID()
-	placed := r.placeSubJob(r.job.SubJobs[uid], r.pending.tasks[uid], scope, opts)
-	result := jobResult{outcome: placed.outcome, rest: map[api.SubJobID][]*api.TaskInfo{uid: placed.rest}}
-	if placed.outcome == notPlaced {
-		return result
-	}
-	result.trials = []*trial{placed.trial}
-	if subJob := r.job.SubJobs[uid]; placed.outcome == ready && subJob.IsSoftTopologyMode() {
-		result.former = map[api.SubJobID]string{uid: subJob.AllocatedHyperNode}
-		subJob.AllocatedHyperNode = placed.hyperNode
-	}
-	return result
-}
-
-// dividesItself is true of a job that goes through HyperNodes, sub-job by sub-job.
-func (r *jobRun) dividesItself() bool {
-	return r.job.ContainsHardTopology() || r.job.ContainsSubJobPolicy()
+	subJob := r.job.SubJobs[r.job.DefaultSubJobID()]
+	return resultOf(subJob, r.placeSubJob(subJob, r.pending.tasks[subJob.UID], scope, opts))
 }
 
 // placeInHyperNodes tries the job in the HyperNodes that the plugins allow, gradient by gradient, and makes the best trial
 // of the first gradient with one again: one that is ready before one that waits, then the highest score, then the name. It is
 // made again, not replayed, since volumes and devices that a trial chose are taken back with it.
-func (r *jobRun) placeInHyperNodes(scope placementScope, opts trialOptions) jobResult {
-	top := r.ssn.HyperNodes[vcframework.ClusterTopHyperNode]
-	for _, gradient := range r.ssn.HyperNodeGradientForJobFn(r.job, top) {
+func (r *Attempt) placeInHyperNodes(scope placementScope, opts trialOptions) jobResult {
+	top := r.run.ssn.HyperNodes[vcframework.ClusterTopHyperNode]
+	for _, gradient := range r.run.ssn.HyperNodeGradientForJobFn(r.job, top) {
 		if len(gradient) == 1 { // there is nothing to choose
 			if result := r.placeSubJobs(gradient[0], scope, opts); result.outcome != notPlaced {
 				return result
@@ -56,7 +43,7 @@ func (r *jobRun) placeInHyperNodes(scope placementScope, opts trialOptions) jobR
 		best := ""
 		var bestResult jobResult
 		for i, hyperNode := range byName(gradient) {
-			r.places = len(gradient) - i
+			opts.places = len(gradient) - i
 			result := r.placeSubJobs(hyperNode, scope, opts)
 			result.discard(r.job)
 			if result.outcome != notPlaced && (best == "" || result.betterThan(&bestResult)) {
@@ -64,7 +51,7 @@ func (r *jobRun) placeInHyperNodes(scope placementScope, opts trialOptions) jobR
 			}
 		}
 		if best != "" {
-			return r.placeSubJobs(r.ssn.HyperNodes[best], scope, opts)
+			return r.placeSubJobs(r.run.ssn.HyperNodes[best], scope, opts)
 		}
 	}
 	return jobResult{}
@@ -76,20 +63,20 @@ func (r *jobResult) betterThan(other *jobResult) bool {
 
 // placeSubJobs places the job's sub-jobs (https://github.com/volcano-sh/volcano/issues/4188) in the HyperNode, in order, until the job is ready. A sub-job that finds no room
 // may be kept out by one before it that could lie elsewhere, so it comes first in another try.
-func (r *jobRun) placeSubJobs(hyperNode *api.HyperNodeInfo, scope placementScope, opts trialOptions) jobResult {
-	if set := r.hyperNodeScope(hyperNode.Name, scope, opts).Set; r.refuted(set, opts) {
-		note(&r.tried, set, true)
+func (r *Attempt) placeSubJobs(hyperNode *api.HyperNodeInfo, scope placementScope, opts trialOptions) jobResult {
+	if set := r.run.hyperNodeScope(hyperNode.Name, scope, opts).Where.Set; r.refuted(set, opts) {
+		note(&r.found.tried, set, true)
 		return jobResult{}
 	}
 	first := map[api.SubJobID]int{}
 	for n := 1; ; n++ {
-		before := r.subJobTasks
+		before := r.found.subJobTasks
 		result, blocked := r.trySubJobs(first, hyperNode, scope, opts)
 		if result.outcome != notPlaced || blocked == "" || first[blocked] > 0 || n > maxOrders || len(r.pending.tasks) == 1 {
 			return result
 		}
-		if !r.mayReorderSubJobs(hyperNode, opts, r.subJobTasks-before) {
-			r.unfinished++
+		if !r.mayReorderSubJobs(hyperNode, opts, r.found.subJobTasks-before) {
+			r.found.unfinished++
 			return result
 		}
 		first[blocked] = n
@@ -98,21 +85,21 @@ func (r *jobRun) placeSubJobs(hyperNode *api.HyperNodeInfo, scope placementScope
 
 // mayReorderSubJobs is true if the session has looks left for trying the sub-jobs in another order, or it is this job's turn. It takes as
 // many as the last order, in which so many tasks were tried.
-func (r *jobRun) mayReorderSubJobs(hyperNode *api.HyperNodeInfo, opts trialOptions, tried int) bool {
+func (r *Attempt) mayReorderSubJobs(hyperNode *api.HyperNodeInfo, opts trialOptions, tried int) bool {
 	classes := 1
 	if r.packing != nil {
 		classes = len(r.packing.classes)
 	}
-	return r.memory.Orders.AcquireAll(r.searchOf(r.job, hyperNode.Name, opts.idleOnly), tried*classes)
+	return r.run.memory.Orders.AcquireAll(r.run.searchOf(r.job, hyperNode.Name, opts.idleOnly), tried*classes)
 }
 
 // trySubJobs tries the sub-jobs in order, those with the highest number in first before others. It also returns the first
 // one that found no room.
-func (r *jobRun) trySubJobs(first map[api.SubJobID]int, hyperNode *api.HyperNodeInfo, scope placementScope, opts trialOptions) (result jobResult, blocked api.SubJobID) {
+func (r *Attempt) trySubJobs(first map[api.SubJobID]int, hyperNode *api.HyperNodeInfo, scope placementScope, opts trialOptions) (result jobResult, blocked api.SubJobID) {
 	r.job.ResetFitErr()
 	result = jobResult{rest: map[api.SubJobID][]*api.TaskInfo{}, hyperNode: hyperNode.Name, subJobs: map[api.SubJobID]string{}, former: map[api.SubJobID]string{}}
 	needed, placed := r.neededByJob(), 0
-	for queue := r.subJobQueue(r.pending, first); !queue.Empty(); {
+	for queue := subJobQueue(r.run.ssn, r.pending, first); !queue.Empty(); {
 		subJob := queue.Pop().(*api.SubJobInfo)
 		tasks, again := result.rest[subJob.UID]
 		if !again {
@@ -127,14 +114,14 @@ func (r *jobRun) trySubJobs(first map[api.SubJobID]int, hyperNode *api.HyperNode
 		}
 		result.trials = append(result.trials, of.trial)
 		result.rest[subJob.UID] = of.rest
-		placed += len(of.placed)
+		placed += len(of.trial.placed)
 		result.score += score
 		if _, ok := result.former[subJob.UID]; !ok {
 			result.former[subJob.UID] = subJob.AllocatedHyperNode
 		}
-		subJob.AllocatedHyperNode = r.ssn.HyperNodes.GetLCAHyperNode(subJob.AllocatedHyperNode, chosen)
+		subJob.AllocatedHyperNode = r.run.ssn.HyperNodes.GetLCAHyperNode(subJob.AllocatedHyperNode, chosen)
 		result.subJobs[subJob.UID] = subJob.AllocatedHyperNode
-		if placed >= needed && r.jobReady(r.job) {
+		if placed >= needed && r.run.progress.jobReady(r.job) {
 			break
 		}
 		if len(of.rest) > 0 {
@@ -143,9 +130,9 @@ func (r *jobRun) trySubJobs(first map[api.SubJobID]int, hyperNode *api.HyperNode
 	}
 	switch {
 	case len(result.trials) == 0:
-	case r.jobReady(r.job):
+	case r.run.progress.jobReady(r.job):
 		result.outcome = ready
-	case !opts.idleOnly && r.ssn.JobPipelined(r.job):
+	case !opts.idleOnly && r.run.ssn.JobPipelined(r.job):
 		result.outcome = pipelined
 	}
 	if result.outcome == notPlaced {
@@ -155,14 +142,14 @@ func (r *jobRun) trySubJobs(first map[api.SubJobID]int, hyperNode *api.HyperNode
 }
 
 // placeInBestHyperNode places the sub-job in the best of the HyperNodes in hyperNode that the plugins allow it.
-func (r *jobRun) placeInBestHyperNode(subJob *api.SubJobInfo, tasks []*api.TaskInfo, hyperNode *api.HyperNodeInfo, scope placementScope, opts trialOptions) (subJobResult, string, float64) {
+func (r *Attempt) placeInBestHyperNode(subJob *api.SubJobInfo, tasks []*api.TaskInfo, hyperNode *api.HyperNodeInfo, scope placementScope, opts trialOptions) (subJobResult, string, float64) {
 	place := func(name string) subJobResult {
-		return r.placeSubJob(subJob, tasks, r.hyperNodeScope(name, scope, opts), opts)
+		return r.placeSubJob(subJob, tasks, r.run.hyperNodeScope(name, scope, opts), opts)
 	}
-	for _, gradient := range r.ssn.HyperNodeGradientForSubJobFn(subJob, hyperNode) {
+	for _, gradient := range r.run.ssn.HyperNodeGradientForSubJobFn(subJob, hyperNode) {
 		if len(gradient) == 1 { // there is nothing to choose
 			name := gradient[0].Name
-			_, score := r.bestHyperNode(subJob, map[string]outcome{name: ready})
+			_, score := bestHyperNode(r.run.ssn, subJob, map[string]outcome{name: ready})
 			if result := place(name); result.outcome != notPlaced {
 				return result, name, score
 			}
@@ -174,13 +161,13 @@ func (r *jobRun) placeInBestHyperNode(subJob *api.SubJobInfo, tasks []*api.TaskI
 			if result.outcome == notPlaced {
 				continue
 			}
-			result.discard()
+			result.trial.discard()
 			outcomes[candidate.Name] = result.outcome
 		}
 		if len(outcomes) == 0 {
 			continue
 		}
-		chosen, score := r.bestHyperNode(subJob, outcomes)
+		chosen, score := bestHyperNode(r.run.ssn, subJob, outcomes)
 		return place(chosen), chosen, score
 	}
 	return subJobResult{rest: tasks}, "", 0
@@ -188,16 +175,16 @@ func (r *jobRun) placeInBestHyperNode(subJob *api.SubJobInfo, tasks []*api.TaskI
 
 // bestHyperNode chooses among HyperNodes that hold the sub-job: one where it is ready before one where it waits, then the
 // highest sum of the plugins' scores, then the first name.
-func (s *solver) bestHyperNode(subJob *api.SubJobInfo, outcomes map[string]outcome) (string, float64) {
+func bestHyperNode(ssn *framework.Session, subJob *api.SubJobInfo, outcomes map[string]outcome) (string, float64) {
 	candidates := map[string][]*api.NodeInfo{}
 	var names []string
 	for name := range outcomes {
-		candidates[name] = s.ssn.RealNodesList[name]
+		candidates[name] = ssn.RealNodesList[name]
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	scores := map[string]float64{}
-	byPlugin, err := s.ssn.HyperNodeOrderMapFn(subJob, candidates)
+	byPlugin, err := ssn.HyperNodeOrderMapFn(subJob, candidates)
 	if err != nil {
 		klog.ErrorS(err, "Scoring HyperNodes failed, they count as 0", "subJob", subJob.UID)
 	} else {

@@ -31,7 +31,7 @@ type urgentJob struct {
 }
 
 // newJobQueues lists what is to be placed. Jobs are pushed by their keys, so that the order among equals is always the same.
-func (s *solver) newJobQueues() *jobQueues {
+func newJobQueues(s *Run) *jobQueues {
 	q := &jobQueues{
 		queues:  util.NewPriorityQueue(s.ssn.QueueOrderFn),
 		jobs:    map[api.QueueID]*jobQueue{},
@@ -39,15 +39,15 @@ func (s *solver) newJobQueues() *jobQueues {
 	}
 	for _, uid := range slices.Sorted(maps.Keys(s.ssn.Jobs)) {
 		job := s.ssn.Jobs[uid]
-		if !s.wanted(job) {
+		if !wanted(s.ssn, job) {
 			continue
 		}
-		pending := s.newPendingTasks(job)
+		pending := newPendingTasks(s.progress, job)
 		if pending.empty() {
 			continue
 		}
 		if q.jobs[job.Queue] == nil {
-			q.jobs[job.Queue] = &jobQueue{first: s.jobOrder, ask: func(jobs []*api.JobInfo, sort func()) { q.askJobOrder(s, jobs, sort) }}
+			q.jobs[job.Queue] = &jobQueue{first: s.progress.jobOrder, ask: func(jobs []*api.JobInfo, sort func()) { q.askJobOrder(s, jobs, sort) }}
 		}
 		if urgency, urgent := s.ssn.Urgency(job); urgent {
 			q.urgent = append(q.urgent, urgentJob{job, urgency})
@@ -61,9 +61,9 @@ func (s *solver) newJobQueues() *jobQueues {
 			}
 		}
 	}
-	inOrder := byOrder[*api.JobInfo](s.jobOrder)
+	inOrder := byOrder[*api.JobInfo](s.progress.jobOrder)
 	slices.SortStableFunc(q.urgent, func(l, r urgentJob) int {
-		return cmp.Or(cmp.Compare(l.Rank, r.Rank), inOrder(l.JobInfo, r.JobInfo))
+		return cmp.Or(cmp.Compare(l.Urgency.Rank, r.Urgency.Rank), inOrder(l.JobInfo, r.JobInfo))
 	})
 	return q
 }
@@ -77,12 +77,12 @@ func (q *jobQueues) pushQueues(ssn *framework.Session) {
 
 // askJobOrder calls sort, which orders the jobs by jobOrder. To the gang plugin, which counts the tasks of both for each pair, all jobs that are
 // short of their minimum are equal.
-func (q *jobQueues) askJobOrder(s *solver, jobs []*api.JobInfo, sort func()) {
+func (q *jobQueues) askJobOrder(s *Run, jobs []*api.JobInfo, sort func()) {
 	if slices.ContainsFunc(jobs, func(job *api.JobInfo) bool { return !q.pending[job.UID].isShort(job) }) {
 		sort()
 		return
 	}
-	s.ssn.WithTiers(s.notGang, sort)
+	s.ssn.WithTiers(s.progress.notGang, sort)
 }
 
 // reorder puts jobs that were placed with their unit where they belong now.
@@ -97,7 +97,7 @@ func (q *jobQueues) reorder(placed []*api.JobInfo) {
 }
 
 // wanted is true of a job that is to be placed in this session.
-func (s *solver) wanted(job *api.JobInfo) bool {
+func wanted(ssn *framework.Session, job *api.JobInfo) bool {
 	key := klog.KRef(job.Namespace, job.Name)
 	if job.IsPending() {
 		if conf.EnabledActionMap["enqueue"] {
@@ -106,38 +106,24 @@ func (s *solver) wanted(job *api.JobInfo) bool {
 		}
 		job.PodGroup.Status.Phase = scheduling.PodGroupInqueue
 	}
-	if verdict := s.ssn.JobValid(job); verdict != nil && !verdict.Pass {
+	if verdict := ssn.JobValid(job); verdict != nil && !verdict.Pass {
 		klog.V(4).InfoS("Job is skipped", "podGroup", key, "reason", verdict.Reason, "message", verdict.Message)
 		return false
 	}
-	if s.ssn.Queues[job.Queue] == nil {
+	if ssn.Queues[job.Queue] == nil {
 		klog.V(2).InfoS("Job is skipped: its queue does not exist", "podGroup", key, "queue", job.Queue)
 		return false
 	}
-	if !s.ssn.HyperNodesReadyToSchedule && job.ContainsNetworkTopology() {
+	if !ssn.HyperNodesReadyToSchedule && job.ContainsNetworkTopology() {
 		klog.V(4).InfoS("Job is skipped: the HyperNodes are not ready", "podGroup", key)
 		job.JobFitErrors = "it has a network topology, and the HyperNodes are not ready"
 		return false
 	}
 	if namesTiers(job) {
-		resolveTierNames(s.ssn, job)
+		resolveTierNames(ssn, job)
 	}
 	if job.AllocatedHyperNode == "" && job.ContainsHardTopology() {
-		job.AllocatedHyperNode = lowestHyperNode(s.ssn, job)
+		job.AllocatedHyperNode = lowestHyperNode(ssn, job)
 	}
 	return true
-}
-
-// byOrder makes a comparison of one of the session's order functions, which are true if the left one comes first.
-func byOrder[T any](first func(l, r any) bool) func(l, r T) int {
-	return func(l, r T) int {
-		switch {
-		case first(l, r):
-			return -1
-		case first(r, l):
-			return 1
-		default:
-			return 0
-		}
-	}
 }

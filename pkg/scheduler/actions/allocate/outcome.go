@@ -26,7 +26,7 @@ func (o outcome) String() string {
 
 // subJobResult is how a sub-job's tasks are placed: a trial that is kept in the session until it is discarded or committed.
 type subJobResult struct {
-	*trial
+	trial   *trial
 	outcome outcome
 	// rest are the tasks that were not dealt with.
 	rest      []*api.TaskInfo
@@ -47,6 +47,20 @@ type jobResult struct {
 	score  float64
 }
 
+// resultOf is the result of a job that has one sub-job.
+func resultOf(subJob *api.SubJobInfo, placed subJobResult) jobResult {
+	result := jobResult{outcome: placed.outcome, rest: map[api.SubJobID][]*api.TaskInfo{subJob.UID: placed.rest}}
+	if placed.outcome == notPlaced {
+		return result
+	}
+	result.trials = []*trial{placed.trial}
+	if placed.outcome == ready && subJob.IsSoftTopologyMode() {
+		result.former = map[api.SubJobID]string{subJob.UID: subJob.AllocatedHyperNode}
+		subJob.AllocatedHyperNode = placed.hyperNode
+	}
+	return result
+}
+
 func (r *jobResult) discard(job *api.JobInfo) {
 	for _, t := range slices.Backward(r.trials) {
 		t.discard()
@@ -61,6 +75,17 @@ func (r *jobResult) commit(job *api.JobInfo) {
 	for _, t := range r.trials {
 		t.commit(job)
 	}
+}
+
+// tasks lists the placed tasks.
+func (r *jobResult) tasks() []*api.TaskInfo {
+	var tasks []*api.TaskInfo
+	for _, t := range r.trials {
+		for _, p := range t.placed {
+			tasks = append(tasks, p.task)
+		}
+	}
+	return tasks
 }
 
 // placement are the nodes of the placed tasks, by task.

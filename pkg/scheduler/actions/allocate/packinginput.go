@@ -15,12 +15,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // packingInput is what unlike tasks ask for, in numbers: so many of each class, of which so many are wanted. What numbers refuse
 // no trial can place, as plugins only refuse more.
 type packingInput struct {
-	solver  *solver
+	run     *Run
 	classes []*feasible.TaskClass
 	// caches are the classes', once they are filled.
 	caches []*feasible.ClassCache
@@ -40,16 +41,16 @@ const (
 
 // newPackingInput returns the input for the tasks of which so many are wanted, and of each role as many as minima has; nil when the tasks
 // are alike, or of too many classes.
-func (r *jobRun) newPackingInput(tasks []*api.TaskInfo, wanted int, minima map[string]int32) *packingInput {
-	return r.packingInputOf(min(maxPackingClasses, r.finder.MaxCaches()), tasks, wanted, minima)
+func (r *Attempt) newPackingInput(tasks []*api.TaskInfo, wanted int, minima map[string]int32) *packingInput {
+	return r.packingInputOf(min(maxPackingClasses, r.run.finder.MaxCaches()), tasks, wanted, minima)
 }
 
 // packingInputOf is the same for tasks of so many classes at the most.
-func (r *jobRun) packingInputOf(most int, tasks []*api.TaskInfo, wanted int, minima map[string]int32) *packingInput {
-	in := &packingInput{solver: r.solver, names: resourceNames(tasks)}
+func (r *Attempt) packingInputOf(most int, tasks []*api.TaskInfo, wanted int, minima map[string]int32) *packingInput {
+	in := &packingInput{run: r.run, names: resourceNames(tasks)}
 	at := map[*feasible.TaskClass]int{}
 	for _, task := range tasks {
-		class := r.finder.Class(task)
+		class := r.run.finder.Class(task)
 		i, ok := at[class]
 		if !ok {
 			if i = len(in.classes); i == most {
@@ -76,7 +77,7 @@ func (r *jobRun) packingInputOf(most int, tasks []*api.TaskInfo, wanted int, min
 	for _, of := range in.tasks {
 		pods = append(pods, of[0].Pod)
 	}
-	for i, ports := range r.exclusivePorts(pods) {
+	for i, ports := range r.run.exclusivePorts(pods) {
 		of := in.tasks[i]
 		in.problem.Kinds = append(in.problem.Kinds, packing.Kind{
 			Request: vector(of[0].InitResreq, in.names), Count: len(of), Ports: ports, Role: slices.Index(roles, of[0].TaskRole),
@@ -86,8 +87,8 @@ func (r *jobRun) packingInputOf(most int, tasks []*api.TaskInfo, wanted int, min
 }
 
 // jobInput is the input for the job, of which so many tasks are wanted as its minimum needs at the least. A job that is ready has none.
-func (r *jobRun) jobInput() *packingInput {
-	if !r.gangDecides || r.jobReady(r.job) {
+func (r *Attempt) jobInput() *packingInput {
+	if !r.run.progress.gangDecides || r.run.progress.jobReady(r.job) {
 		return nil
 	}
 	var tasks []*api.TaskInfo
@@ -126,12 +127,12 @@ func (in *packingInput) problemOn(set *nodeset.Set, idleOnly bool, takes takesFn
 		most += len(of)
 	}
 	for place, node := range set.Nodes {
-		info := in.solver.index.Nodes[node]
+		info := in.run.index.Nodes[node]
 		room := feasible.FutureIdle(info)
 		if idleOnly {
 			room = info.Idle
 		}
-		n := packing.Node{Room: vector(room, in.names), Slots: min(in.solver.finder.PodSlots(info), most), Takes: make([]bool, len(in.classes))}
+		n := packing.Node{Room: vector(room, in.names), Slots: min(in.run.finder.PodSlots(info), most), Takes: make([]bool, len(in.classes))}
 		some := false
 		for class := range in.classes {
 			n.Takes[class] = in.problem.Kinds[class].FitsInto(n.Room) && takes(class, place)
@@ -158,7 +159,7 @@ func (in *packingInput) fillCaches() error {
 	}
 	var caches []*feasible.ClassCache
 	for _, tasks := range in.tasks {
-		cache, err := in.solver.finder.Cache(tasks[0])
+		cache, err := in.run.finder.Cache(tasks[0])
 		if err != nil {
 			return err
 		}
@@ -175,41 +176,41 @@ func (in *packingInput) bySize() []int {
 		order[class] = class
 	}
 	slices.SortStableFunc(order, func(l, r int) int {
-		return cmp.Compare(in.solver.dominantShare(in.tasks[l][0]), in.solver.dominantShare(in.tasks[r][0]))
+		return cmp.Compare(in.run.dominantShare(in.tasks[l][0]), in.run.dominantShare(in.tasks[r][0]))
 	})
 	return order
 }
 
 // refuted is true if numbers alone leave no room in the set for what the job asks for.
-func (r *jobRun) refuted(set *nodeset.Set, opts trialOptions) bool {
+func (r *Attempt) refuted(set *nodeset.Set, opts trialOptions) bool {
 	return r.refutedAs(r.packing, set, opts.idleOnly)
 }
 
 // refutedAs is true if numbers alone leave no room in the set for the input, of tasks of the job. Those that wait for resources being
 // released already are not in it.
-func (r *jobRun) refutedAs(in *packingInput, set *nodeset.Set, idleOnly bool) bool {
+func (r *Attempt) refutedAs(in *packingInput, set *nodeset.Set, idleOnly bool) bool {
 	if in == nil || !idleOnly && len(r.job.TaskStatusIndex[api.Pipelined]) > 0 {
 		return false
 	}
 	problem, _ := in.problemOn(set, idleOnly, anyNode)
-	return r.memory.Refute(problem) == packing.Impossible
+	return r.run.memory.Refute(problem) == packing.Impossible
 }
 
 // packable answers whether there is room in the set for what the job asks for, on nodes that the cached verdicts leave. Of a job that
 // divides itself that is not known.
-func (r *jobRun) packable(set *nodeset.Set) packing.Answer {
+func (r *Attempt) packable(set *nodeset.Set, places int) packing.Answer {
 	if r.packing == nil || r.job.ContainsSubJobPolicy() || r.packing.fillCaches() != nil {
 		return packing.Unknown
 	}
 	problem, _ := r.packing.problemOn(set, true, r.packing.byCachedVerdicts(set))
-	return r.findPlan(problem, set, true).Answer
+	return r.findPlan(problem, set, true, places).Answer
 }
 
 // findPlan looks for a plan for the problem, which is on the set.
-func (r *jobRun) findPlan(problem *packing.Problem, set *nodeset.Set, idleOnly bool) memory.Solution {
-	found, done := r.memory.Solve(problem, r.searchOf(r.job, set.Name, idleOnly), r.places)
+func (r *Attempt) findPlan(problem *packing.Problem, set *nodeset.Set, idleOnly bool, places int) memory.Solution {
+	found, done := r.run.memory.Solve(problem, r.run.searchOf(r.job, set.Name, idleOnly), places)
 	if !done {
-		r.unfinished++
+		r.found.unfinished++
 	}
 	return found
 }
@@ -252,7 +253,7 @@ func hostPorts(pod *v1.Pod) map[hostPort][]string {
 
 // exclusivePorts names for each of the pods what no two tasks on a node can both have: its host ports by address. One that is asked for of
 // all addresses is all that any of them asks for. There is none where no plugin looks at ports.
-func (s *solver) exclusivePorts(pods []*v1.Pod) [][]string {
+func (s *Run) exclusivePorts(pods []*v1.Pod) [][]string {
 	if !s.finder.ChecksPorts() {
 		return make([][]string, len(pods))
 	}
@@ -285,4 +286,24 @@ func vector(r *api.Resource, names []v1.ResourceName) []float64 {
 		out = append(out, r.ScalarResources[name])
 	}
 	return out
+}
+
+// decidedByNumbers is true if numbers and the cached verdicts are all that decides on where the tasks go, in groups that the
+// plugin has named: no task is asked about one by one, has claims or devices, or is nominated to a node, and no pod that was
+// placed in the session keeps it away.
+func (in *packingInput) decidedByNumbers(chosenBy string) bool {
+	return in.decidedBy(in.run.finder.DecidedByNumbers, chosenBy)
+}
+
+// decidedBy is the same for all that decides on a task of each class.
+func (in *packingInput) decidedBy(decided func(task *api.TaskInfo, chosenBy string) bool, chosenBy string) bool {
+	for _, tasks := range in.tasks {
+		if !decided(tasks[0], chosenBy) || framework.HasClaims(tasks[0].Pod) || in.run.asksDevices(tasks[0]) {
+			return false
+		}
+		if slices.ContainsFunc(tasks, func(task *api.TaskInfo) bool { return task.Pod.Status.NominatedNodeName != "" }) {
+			return false
+		}
+	}
+	return true
 }

@@ -11,6 +11,8 @@ import (
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/util"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // pendingTasks are what of a job is to be placed: the sub-jobs that have such tasks, and these.
@@ -110,7 +112,7 @@ func (p *pendingTasks) putBack(whole *pendingTasks) {
 
 // newPendingTasks lists what of the job is to be placed. Gated tasks (KEP-3521) wait for their gates, tasks without requests
 // for backfill.
-func (s *solver) newPendingTasks(job *api.JobInfo) *pendingTasks {
+func newPendingTasks(s *progress, job *api.JobInfo) *pendingTasks {
 	p := &pendingTasks{tasks: map[api.SubJobID][]*api.TaskInfo{}}
 	for uid, subJob := range job.SubJobs {
 		var tasks []*api.TaskInfo
@@ -120,19 +122,19 @@ func (s *solver) newPendingTasks(job *api.JobInfo) *pendingTasks {
 			}
 		}
 		if len(tasks) > 0 {
-			s.sortTasks(tasks)
+			sortTasks(s.ssn, tasks)
 			p.tasks[uid] = tasks
 			p.subJobs = append(p.subJobs, subJob)
 		}
 	}
-	p.needed = s.neededSubJobs(job, p.subJobs)
+	p.needed = neededSubJobs(s, job, p.subJobs)
 	return p
 }
 
 // sortTasks sorts tasks by the session's task order. The order upstream falls back to is costly to ask for each pair, and
 // is no order where only some names end in a number, so tasks are sorted by what it looks at first, and asked for where that
 // may not agree.
-func (s *solver) sortTasks(tasks []*api.TaskInfo) {
+func sortTasks(ssn *framework.Session, tasks []*api.TaskInfo) {
 	if len(tasks) < 2 {
 		return
 	}
@@ -156,12 +158,12 @@ func (s *solver) sortTasks(tasks []*api.TaskInfo) {
 	for i := range sorted {
 		tasks[i] = sorted[i].task
 	}
-	inOrder := func(l, r *api.TaskInfo) int { return s.ssn.TaskCompareFns(l, r) } // beyond it, upstream's is the order above
+	inOrder := func(l, r *api.TaskInfo) int { return ssn.TaskCompareFns(l, r) } // beyond it, upstream's is the order above
 	if 0 < without && without < len(tasks) {
-		inOrder = byOrder[*api.TaskInfo](s.ssn.TaskOrderFn)
+		inOrder = byOrder[*api.TaskInfo](ssn.TaskOrderFn)
 	}
 	if !slices.IsSortedFunc(tasks, inOrder) {
-		slices.SortStableFunc(tasks, byOrder[*api.TaskInfo](s.ssn.TaskOrderFn))
+		slices.SortStableFunc(tasks, byOrder[*api.TaskInfo](ssn.TaskOrderFn))
 	}
 }
 
@@ -177,7 +179,7 @@ func indexOf(name string) (int, bool) {
 
 // neededSubJobs are those the job's minimum needs: of each policy the first in order that are not ready, up to the number
 // it needs. With a single one there is no order to decide, and the map is nil.
-func (s *solver) neededSubJobs(job *api.JobInfo, subJobs []*api.SubJobInfo) map[api.SubJobID]bool {
+func neededSubJobs(s *progress, job *api.JobInfo, subJobs []*api.SubJobInfo) map[api.SubJobID]bool {
 	if len(subJobs) < 2 {
 		return nil
 	}
@@ -195,7 +197,7 @@ func (s *solver) neededSubJobs(job *api.JobInfo, subJobs []*api.SubJobInfo) map[
 }
 
 // readySubJobs counts the sub-jobs of each policy that are ready.
-func (s *solver) readySubJobs(job *api.JobInfo) map[api.SubJobGID]int32 {
+func (s *progress) readySubJobs(job *api.JobInfo) map[api.SubJobGID]int32 {
 	ready := map[api.SubJobGID]int32{}
 	for _, subJob := range job.SubJobs {
 		if s.ssn.SubJobReady(job, subJob) {
@@ -207,14 +209,28 @@ func (s *solver) readySubJobs(job *api.JobInfo) map[api.SubJobGID]int32 {
 
 // subJobQueue are the sub-jobs in the order in which they are placed: those with the highest number in first before others,
 // then those the minimum needs, then by the session's order, which is another for a sub-job once more of it is placed.
-func (s *solver) subJobQueue(p *pendingTasks, first map[api.SubJobID]int) *util.PriorityQueue {
+func subJobQueue(ssn *framework.Session, p *pendingTasks, first map[api.SubJobID]int) *util.PriorityQueue {
 	queue := util.NewPriorityQueue(func(l, r any) bool {
 		left, right := l.(*api.SubJobInfo), r.(*api.SubJobInfo)
 		order := cmp.Or(cmp.Compare(first[right.UID], first[left.UID]), cmpBool(!p.needed[left.UID], !p.needed[right.UID]))
-		return order < 0 || order == 0 && s.ssn.SubJobOrderFn(l, r)
+		return order < 0 || order == 0 && ssn.SubJobOrderFn(l, r)
 	})
 	for _, subJob := range p.subJobs {
 		queue.Push(subJob)
 	}
 	return queue
+}
+
+// byOrder makes a comparison of one of the session's order functions, which are true if the left one comes first.
+func byOrder[T any](first func(l, r any) bool) func(l, r T) int {
+	return func(l, r T) int {
+		switch {
+		case first(l, r):
+			return -1
+		case first(r, l):
+			return 1
+		default:
+			return 0
+		}
+	}
 }

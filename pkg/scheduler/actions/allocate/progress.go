@@ -4,13 +4,26 @@ package allocate
 
 import (
 	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	"volcano.sh/volcano/pkg/scheduler/plugins/gang"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// progress is how far a job has come, from one turn to the next, so that more of it is placed without counting all of its tasks
-// again.
+// progress is how far jobs have come, from one turn to the next, so that more of a job is placed without counting all of its tasks
+// again. It asks the plugins what is ready.
 type progress struct {
+	ssn   *framework.Session
+	index *nodeset.Index
+	// gangDecides reports whether the gang plugin decides on readiness, and notGang are the session's tiers without it.
+	gangDecides bool
+	notGang     []conf.Tier
+	of          map[api.JobID]*jobProgress
+}
+
+// jobProgress is how far a job has come.
+type jobProgress struct {
 	// ready is true once the job's minimum is handed over to be bound, subJobs once a sub-job's is.
 	ready   bool
 	subJobs map[api.SubJobID]bool
@@ -19,131 +32,86 @@ type progress struct {
 	counts map[api.SubJobID]*classCounts
 }
 
-// progressOf returns how far the job has come.
-func (s *solver) progressOf(job *api.JobInfo) *progress {
-	p, ok := s.progress[job.UID]
-	if !ok {
-		p = &progress{members: s.memberNodesOf(job)}
-		s.progress[job.UID] = p
+func newProgress(ssn *framework.Session, index *nodeset.Index) *progress {
+	option, found := ssn.PluginOption(gang.PluginName)
+	return &progress{
+		ssn: ssn, index: index, notGang: ssn.TiersWithout(gang.PluginName), of: map[api.JobID]*jobProgress{},
+		gangDecides: found && option.EnabledJobReady != nil && *option.EnabledJobReady,
 	}
-	return p
 }
 
-// advance takes in what the result has handed over of a job that is ready. Where some of it was refused all is counted anew.
-func (s *solver) advance(job *api.JobInfo, result *jobResult) {
-	p := s.progress[job.UID]
-	for _, t := range result.trials {
-		for _, placed := range t.placed {
-			switch task := placed.task; {
-			case api.AllocatedStatus(task.Status):
-				if node, ok := s.index.Number(task.NodeName); ok {
-					p.members.add(node)
-				}
-			case task.Status != api.Pipelined:
-				delete(s.progress, job.UID)
-				return
+// job returns how far the job has come.
+func (p *progress) job(job *api.JobInfo) *jobProgress {
+	known, ok := p.of[job.UID]
+	if !ok {
+		known = &jobProgress{members: p.memberNodesOf(job)}
+		p.of[job.UID] = known
+	}
+	return known
+}
+
+// forget forgets how far the job has come: it has no other turn, or all is counted again.
+func (p *progress) forget(job *api.JobInfo) { delete(p.of, job.UID) }
+
+// advance takes in the tasks of a ready job that were handed over. Where some were refused all is counted again.
+func (p *progress) advance(job *api.JobInfo, placed []*api.TaskInfo) {
+	of := p.of[job.UID]
+	for _, task := range placed {
+		switch {
+		case api.AllocatedStatus(task.Status):
+			if node, ok := p.index.Number(task.NodeName); ok {
+				of.members.add(node)
 			}
-			if uid := job.TaskToSubJob[placed.task.UID]; !p.subJobs[uid] && job.ContainsSubJobPolicy() && job.SubJobs[uid].IsReady() {
-				p.noteSubJob(uid)
-			}
+		case task.Status != api.Pipelined:
+			p.forget(job)
+			return
+		}
+		if uid := job.TaskToSubJob[task.UID]; !of.subJobs[uid] && job.ContainsSubJobPolicy() && job.SubJobs[uid].IsReady() {
+			note(&of.subJobs, uid, true) // of a gang that waits no sub-job is placed
 		}
 	}
-	p.ready = s.gangDecides
+	of.ready = p.gangDecides
 }
 
-func (p *progress) noteSubJob(uid api.SubJobID) {
-	if p.subJobs == nil { // of a gang that waits no sub-job is placed
-		p.subJobs = map[api.SubJobID]bool{}
-	}
-	p.subJobs[uid] = true
+// minimumPlaced reports whether the job's minimum was handed over in this session.
+func (p *progress) minimumPlaced(job *api.JobInfo) bool {
+	known := p.of[job.UID]
+	return known != nil && known.ready
+}
+
+// subJobPlaced is the same for a sub-job.
+func (p *progress) subJobPlaced(job *api.JobInfo, subJob *api.SubJobInfo) bool {
+	known := p.of[job.UID]
+	return known != nil && known.subJobs[subJob.UID]
 }
 
 // jobReady asks the plugins whether the job is ready. The gang plugin counts all of the job's tasks to say so, and cannot
 // change its mind by more being placed. Where it decides, a job that is short of its minimum is ready to no plugin.
-func (s *solver) jobReady(job *api.JobInfo) (ready bool) {
-	if p := s.progress[job.UID]; p == nil || !p.ready {
-		return (!s.gangDecides || job.IsReady()) && s.ssn.JobReady(job)
+func (p *progress) jobReady(job *api.JobInfo) (ready bool) {
+	if !p.minimumPlaced(job) {
+		return (!p.gangDecides || job.IsReady()) && p.ssn.JobReady(job)
 	}
-	s.ssn.WithTiers(s.notGang, func() { ready = s.ssn.JobReady(job) })
+	p.ssn.WithTiers(p.notGang, func() { ready = p.ssn.JobReady(job) })
 	return ready
 }
 
 // subJobReady is the same for a sub-job.
-func (s *solver) subJobReady(job *api.JobInfo, subJob *api.SubJobInfo) (ready bool) {
+func (p *progress) subJobReady(job *api.JobInfo, subJob *api.SubJobInfo) (ready bool) {
 	if !job.ContainsSubJobPolicy() {
-		return s.jobReady(job)
+		return p.jobReady(job)
 	}
-	if p := s.progress[job.UID]; p == nil || !p.subJobs[subJob.UID] {
-		return s.ssn.SubJobReady(job, subJob)
+	if !p.subJobPlaced(job, subJob) {
+		return p.ssn.SubJobReady(job, subJob)
 	}
-	s.ssn.WithTiers(s.notGang, func() { ready = s.ssn.SubJobReady(job, subJob) })
+	p.ssn.WithTiers(p.notGang, func() { ready = p.ssn.SubJobReady(job, subJob) })
 	return ready
 }
 
 // jobOrder orders jobs as the plugins do. To the gang plugin jobs that are both ready are equal.
-func (s *solver) jobOrder(l, r any) (first bool) {
-	for _, job := range []any{l, r} {
-		if p := s.progress[job.(*api.JobInfo).UID]; p == nil || !p.ready {
-			return s.ssn.JobOrderFn(l, r)
-		}
+func (p *progress) jobOrder(l, r any) (first bool) {
+	if !p.minimumPlaced(l.(*api.JobInfo)) || !p.minimumPlaced(r.(*api.JobInfo)) {
+		return p.ssn.JobOrderFn(l, r)
 	}
-	s.ssn.WithTiers(s.notGang, func() { first = s.ssn.JobOrderFn(l, r) })
+	p.ssn.WithTiers(p.notGang, func() { first = p.ssn.JobOrderFn(l, r) })
 	return first
-}
-
-// memberNodes are the nodes where members of a job lie.
-type memberNodes struct {
-	// nodes are in the order in which members came, each once.
-	nodes []int32
-	known map[int32]bool
-	// sets are those asked about.
-	sets map[*nodeset.Set]presence
-}
-
-// presence is whether one of the first nodes, so many of which were asked about, lies in a set.
-type presence struct {
-	asked int
-	some  bool
-}
-
-// memberNodesOf lists the nodes of the job's members that are placed.
-func (s *solver) memberNodesOf(job *api.JobInfo) *memberNodes {
-	m := &memberNodes{}
-	if len(job.TaskStatusIndex[api.Pending]) == len(job.Tasks) {
-		return m
-	}
-	for status, tasks := range job.TaskStatusIndex {
-		if !api.AllocatedStatus(status) {
-			continue
-		}
-		for _, task := range tasks {
-			if node, ok := s.index.Number(task.NodeName); ok {
-				m.add(node)
-			}
-		}
-	}
-	return m
-}
-
-func (m *memberNodes) add(node int32) {
-	if !m.known[node] {
-		if m.known == nil { // of a gang that waits there is no member anywhere
-			m.known = map[int32]bool{}
-		}
-		m.known[node] = true
-		m.nodes = append(m.nodes, node)
-	}
-}
-
-// in is true if a member lies in the set. Each node is looked up once for a set.
-func (m *memberNodes) in(set *nodeset.Set) bool {
-	if m.sets == nil {
-		m.sets = map[*nodeset.Set]presence{}
-	}
-	p := m.sets[set]
-	for ; !p.some && p.asked < len(m.nodes); p.asked++ {
-		p.some = set.Has(m.nodes[p.asked])
-	}
-	m.sets[set] = p
-	return p.some
 }

@@ -25,33 +25,33 @@ const (
 // https://github.com/volcano-sh/volcano/issues/1297: a packing of the
 // first tasks that make the minimum; then orders in which the class that found no room comes first, as often as it is another
 // one; and where the minimum needs not all tasks, other choices of them: the smallest, then a packing of any.
-func (s *subJobRun) retryRearranged(blocked []*feasible.TaskClass) subJobResult {
-	minimum := min(s.needed, len(s.tasks))
-	classes := s.classesOf(s.tasks)
-	if len(classes) == 1 || len(classes) > s.finder.MaxCaches() {
+func (s *partSearch) retryRearranged(blocked []*feasible.TaskClass) subJobResult {
+	minimum := min(s.part.needed, len(s.part.tasks))
+	classes := s.run.classesOf(s.part.tasks)
+	if len(classes) == 1 || len(classes) > s.run.finder.MaxCaches() {
 		return subJobResult{}
 	}
 	if result := s.tryPacked(minimum, minimum); result.outcome != notPlaced {
 		return result
 	}
-	further := min(max(1, memory.MaxFurtherLooks/(len(s.tasks)*len(classes))), maxOrders+3)
-	looks := further * len(s.tasks) * len(classes)
+	further := min(max(1, memory.MaxFurtherLooks/(len(s.part.tasks)*len(classes))), maxOrders+3)
+	looks := further * len(s.part.tasks) * len(classes)
 	if slices.ContainsFunc(classes, (*feasible.TaskClass).OneByOne) {
-		further = min(further, 3+maxUncachedVerdicts/(len(s.tasks)*len(s.scope.Set.Nodes)))
-		looks = further * len(s.tasks) * len(s.scope.Set.Nodes)
+		further = min(further, 3+maxUncachedVerdicts/(len(s.part.tasks)*len(s.part.scope.Set.Nodes)))
+		looks = further * len(s.part.tasks) * len(s.part.scope.Set.Nodes)
 	}
 	if s.isVain(memory.OtherOrders) {
-		s.memory.Orders.Finish(s.orderSearch())
-	} else if s.noteVain(memory.FirstOrders); s.memory.Orders.AcquireAll(s.orderSearch(), looks) {
+		s.run.memory.Orders.Finish(s.orderSearch())
+	} else if s.noteVain(memory.FirstOrders); s.run.memory.Orders.AcquireAll(s.orderSearch(), looks) {
 		if result := s.tryOrders(blocked, further, minimum, min(maxOrders, len(classes))); result.outcome != notPlaced {
 			return result
 		}
 		s.noteVain(memory.OtherOrders)
 	} else {
-		s.unfinished++
+		s.attempt.found.unfinished++
 	}
-	if minimum < len(s.tasks) {
-		if result := s.tryPacked(len(s.tasks), minimum); result.outcome != notPlaced {
+	if minimum < len(s.part.tasks) {
+		if result := s.tryPacked(len(s.part.tasks), minimum); result.outcome != notPlaced {
 			return result
 		}
 	}
@@ -59,13 +59,13 @@ func (s *subJobRun) retryRearranged(blocked []*feasible.TaskClass) subJobResult 
 }
 
 // orderSearch is the search for an order of the tasks in which they find room.
-func (s *subJobRun) orderSearch() memory.Search {
-	return s.searchOf(s.job, s.scope.Set.Name, s.idleOnly)
+func (s *partSearch) orderSearch() memory.Search {
+	return s.run.searchOf(s.attempt.job, s.part.scope.Set.Name, s.part.idleOnly)
 }
 
 // tryOrders tries orders in which the class that found no room comes first, as often as it is another one, and at the most so many; then
 // task order, and where not all are needed the smallest first. All in all it tries no more often than given.
-func (s *subJobRun) tryOrders(blocked []*feasible.TaskClass, most, minimum, orders int) subJobResult {
+func (s *partSearch) tryOrders(blocked []*feasible.TaskClass, most, minimum, orders int) subJobResult {
 	again := func() bool { most--; return most >= 0 }
 	first := map[*feasible.TaskClass]int{}
 	for n := 1; n <= orders && again(); n++ {
@@ -76,24 +76,24 @@ func (s *subJobRun) tryOrders(blocked []*feasible.TaskClass, most, minimum, orde
 		first[blocked[next]] = n
 		order := func(l, r batch) int { return cmp.Or(cmp.Compare(first[r.class], first[l.class]), largestFirst(l, r)) }
 		var result subJobResult
-		if result, blocked = s.try(s.needed, arrangement{order: order, anyOrder: true}); result.outcome != notPlaced {
+		if result, blocked = try(s.part, s.part.needed, arrangement{order: order, anyOrder: true}); result.outcome != notPlaced {
 			return result
 		}
 	}
 	if again() {
-		if result, _ := s.try(s.needed, arrangement{}); result.outcome != notPlaced {
+		if result, _ := try(s.part, s.part.needed, arrangement{}); result.outcome != notPlaced {
 			return result
 		}
 	}
-	if needed := s.neededFirst(); needed != nil && minimum < len(s.tasks) && again() {
-		of := *s
+	if needed := s.neededFirst(); needed != nil && minimum < len(s.part.tasks) && again() {
+		of := *s.part
 		of.tasks = needed
-		if result, _ := of.try(minimum, arrangement{order: largestFirst}); result.outcome != notPlaced {
+		if result, _ := try(&of, minimum, arrangement{order: largestFirst}); result.outcome != notPlaced {
 			return result
 		}
 	}
-	if minimum < len(s.tasks) && again() {
-		if result, _ := s.try(len(s.tasks), arrangement{order: smallestFirst}); result.outcome != notPlaced {
+	if minimum < len(s.part.tasks) && again() {
+		if result, _ := try(s.part, len(s.part.tasks), arrangement{order: smallestFirst}); result.outcome != notPlaced {
 			return result
 		}
 	}
@@ -101,10 +101,10 @@ func (s *subJobRun) tryOrders(blocked []*feasible.TaskClass, most, minimum, orde
 }
 
 // neededFirst are the tasks with those first that the minima of roles need; nil where these need none.
-func (s *subJobRun) neededFirst() []*api.TaskInfo {
-	lacking := s.neededByRole()
+func (s *partSearch) neededFirst() []*api.TaskInfo {
+	lacking := s.part.neededByRole()
 	var needed, others []*api.TaskInfo
-	for _, task := range s.tasks {
+	for _, task := range s.part.tasks {
 		if lacking[task.TaskRole] > 0 {
 			lacking[task.TaskRole]--
 			needed = append(needed, task)

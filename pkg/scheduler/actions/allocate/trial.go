@@ -19,7 +19,7 @@ import (
 
 // trial is what one try at placing tasks has changed in the session. It is committed, kept or discarded whole.
 type trial struct {
-	solver *solver
+	run    *Run
 	placed []placement
 }
 
@@ -31,25 +31,25 @@ type placement struct {
 
 // assign places the task on the node. An error leaves the session as it was.
 func (t *trial) assign(task *api.TaskInfo, c feasible.Choice) error {
-	node := t.solver.index.Nodes[c.Node]
-	p := placement{task, vcframework.NewStatement(t.solver.ssn.Session)}
+	node := t.run.index.Nodes[c.Node]
+	p := placement{task, vcframework.NewStatement(t.run.ssn.Session)}
 	if !c.Idle() {
 		task.Pod.Spec.NodeName = node.Name // where what it claims is reserved, as Allocate does
 		if err := p.stmt.Pipeline(task, node.Name, false); err != nil {
-			t.solver.resetTask(task, p.stmt.UnPipeline(task))
-			return t.solver.whyRefused(task)
+			resetTask(t.run, task, p.stmt.UnPipeline(task))
+			return whyRefused(t.run, task)
 		}
 	} else if err := p.stmt.Allocate(task, node); err != nil {
-		t.solver.resetTask(task, p.stmt.UnAllocate(task))
-		return t.solver.whyRefused(task)
+		resetTask(t.run, task, p.stmt.UnAllocate(task))
+		return whyRefused(t.run, task)
 	}
-	if err := t.solver.devicesReserved(task, node); err != nil {
+	if err := devicesReserved(t.run, task, node); err != nil {
 		p.stmt.Discard()
-		t.solver.resetTask(task, nil)
+		resetTask(t.run, task, nil)
 		return err
 	}
 	t.placed = append(t.placed, p)
-	t.solver.finder.Placed(task, node)
+	t.run.finder.Placed(task, node)
 	return nil
 }
 
@@ -57,7 +57,7 @@ func (t *trial) assign(task *api.TaskInfo, c feasible.Choice) error {
 var errByHandler = errors.New("an event handler of a plugin refuses it, the scheduler's log has why")
 
 // whyRefused is why the plugins refused a task that was just placed.
-func (s *solver) whyRefused(task *api.TaskInfo) error {
+func whyRefused(s *Run, task *api.TaskInfo) error {
 	if err := s.ssn.WhyUnreserved(task); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (s *solver) whyRefused(task *api.TaskInfo) error {
 }
 
 // resetTask resets what upstream leaves behind in a task that was taken back.
-func (s *solver) resetTask(task *api.TaskInfo, err error) {
+func resetTask(s *Run, task *api.TaskInfo, err error) {
 	if err != nil {
 		klog.ErrorS(err, "Taking back a placement failed", "pod", klog.KObj(task.Pod))
 	}
@@ -74,20 +74,9 @@ func (s *solver) resetTask(task *api.TaskInfo, err error) {
 	s.finder.TakenBack(task)
 }
 
-// devices names the kinds of devices of the node that the task asks for.
-func devices(task *api.TaskInfo, node *api.NodeInfo) []string {
-	var names []string
-	for _, name := range api.RegisteredDevices {
-		if d, ok := node.Others[name].(api.Devices); ok && d.HasDeviceRequest(task.Pod) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // devicesReserved finds a failure that upstream's predicates plugin only logs: when a node's devices refuse the pod, it is not
 // added to the node that the Kubernetes predicates see.
-func (s *solver) devicesReserved(task *api.TaskInfo, node *api.NodeInfo) error {
+func devicesReserved(s *Run, task *api.TaskInfo, node *api.NodeInfo) error {
 	names := devices(task, node)
 	if len(names) == 0 {
 		return nil
@@ -103,7 +92,7 @@ func (s *solver) devicesReserved(task *api.TaskInfo, node *api.NodeInfo) error {
 func (t *trial) discard() {
 	for _, p := range slices.Backward(t.placed) {
 		p.stmt.Discard()
-		t.solver.resetTask(p.task, nil)
+		resetTask(t.run, p.task, nil)
 	}
 	t.placed = nil
 }
@@ -116,8 +105,8 @@ func (t *trial) commit(job *api.JobInfo) {
 	}
 	created := job.CreationTimestamp.Time
 	metrics.UpdateE2eSchedulingDurationByJob(job.Name, string(job.Queue), job.Namespace, metrics.Duration(created))
-	metrics.UpdateE2eSchedulingLastTimeByJob(job.Name, string(job.Queue), job.Namespace, t.solver.now())
-	t.solver.ssn.Placed(job.UID)
+	metrics.UpdateE2eSchedulingLastTimeByJob(job.Name, string(job.Queue), job.Namespace, t.run.now())
+	t.run.ssn.Placed(job.UID)
 }
 
 // addPlacement adds the nodes of the placed tasks.
@@ -136,7 +125,7 @@ func (t *trial) nodes() map[int32]bool {
 
 func (t *trial) addTo(nodes map[int32]bool) {
 	for _, p := range t.placed {
-		if node, ok := t.solver.index.Number(p.task.NodeName); ok {
+		if node, ok := t.run.index.Number(p.task.NodeName); ok {
 			nodes[node] = true
 		}
 	}

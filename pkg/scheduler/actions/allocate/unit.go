@@ -26,23 +26,23 @@ const (
 
 // takeUnitTurn gives the turn of the job to its unit, where it has one of several gangs that is not placed yet. It returns false
 // when the job is to have its turn by itself.
-func (s *solver) takeUnitTurn(q *jobQueues, job *api.JobInfo) (taken bool) {
-	unit := s.ssn.Unit(job)
+func (s *scheduler) takeUnitTurn(job *api.JobInfo) (taken bool) {
+	unit := s.run.ssn.Unit(job)
 	if unit == nil || len(unit.Gangs) < 2 {
 		return false
 	}
 	if s.units[unit] == unitNotTried {
-		s.units[unit] = s.placeUnit(q, unit)
+		s.units[unit] = s.placeUnit(unit)
 	}
 	return s.units[unit] != unitPlaced
 }
 
 // placeUnit places those of the unit's gangs that lack members, and hands them over to be bound.
-func (s *solver) placeUnit(q *jobQueues, unit *binding.Unit) unitTurn {
-	u := &unitRun{solver: s, id: unit.ID, pending: q.pending}
+func (s *scheduler) placeUnit(unit *binding.Unit) unitTurn {
+	u := &unitRun{run: s.run, id: unit.ID, pending: s.waiting.pending}
 	for _, terms := range unit.Gangs {
-		job := s.ssn.Jobs[terms.Gang]
-		reason, lacks := s.keepsUnit(q, terms.Gang, job)
+		job := s.run.ssn.Jobs[terms.Gang]
+		reason, lacks := s.keepsUnit(terms.Gang, job)
 		if reason != "" {
 			u.explain(unit, nil, fmt.Sprintf("gang %s %s", terms.Gang, reason))
 			return unitWaits
@@ -54,7 +54,7 @@ func (s *solver) placeUnit(q *jobQueues, unit *binding.Unit) unitTurn {
 	if len(u.gangs) == 0 {
 		return unitPlaced
 	}
-	defer s.finder.ForgetJob()
+	defer s.run.finder.ForgetJob()
 	if u.reuse() {
 		return unitWaits
 	}
@@ -67,50 +67,50 @@ func (s *solver) placeUnit(q *jobQueues, unit *binding.Unit) unitTurn {
 		return unitWaits
 	}
 	for _, p := range placed {
-		p.finish(p.result)
+		finish(p.attempt, p.result)
 	}
-	q.reorder(u.gangs)
+	s.waiting.reorder(u.gangs)
 	return unitPlaced
 }
 
 // keepsUnit returns why the gang keeps its unit from being placed now; empty when it does not. lacks reports whether it lacks members, which
 // are placed with the unit. A gang that counts as ready with a best-effort member that fits nowhere lacks another one.
-func (s *solver) keepsUnit(q *jobQueues, name api.JobID, job *api.JobInfo) (reason string, lacks bool) {
+func (s *scheduler) keepsUnit(name api.JobID, job *api.JobInfo) (reason string, lacks bool) {
 	if job == nil {
 		return "is not there", false
 	}
-	if s.jobReady(job) {
-		if reason = s.lacksBestEffort(job); reason == "" || q.pending[name] == nil {
+	if s.run.progress.jobReady(job) {
+		if reason = s.lacksBestEffort(job); reason == "" || s.waiting.pending[name] == nil {
 			return reason, false
 		}
 	}
 	switch {
-	case q.pending[name] != nil:
-		if queue := s.ssn.Queues[job.Queue]; s.ssn.Overused(queue) {
+	case s.waiting.pending[name] != nil:
+		if queue := s.run.ssn.Queues[job.Queue]; s.run.ssn.Overused(queue) {
 			return fmt.Sprintf("waits for its queue %s, which has all that it may have", queue.Name), false
 		}
 		return "", true
 	case job.IsPending():
 		return "is not let in by its queue yet", false
 	}
-	if verdict := s.ssn.JobValid(job); verdict != nil && !verdict.Pass {
+	if verdict := s.run.ssn.JobValid(job); verdict != nil && !verdict.Pass {
 		return "waits: " + brief.Part(verdict.Message), false
 	}
 	return "has no members left to place, and is short of its minimum", false
 }
 
 // lacksBestEffort is why backfill cannot complete a gang that counts as ready; empty when it can.
-func (s *solver) lacksBestEffort(job *api.JobInfo) string {
+func (s *scheduler) lacksBestEffort(job *api.JobInfo) string {
 	if len(pendingBestEffort(job)) == 0 {
 		return ""
 	}
-	s.ssn.Turn(job.UID)
-	defer s.finder.ForgetJob()
-	r := &jobRun{solver: s, job: job, members: s.progressOf(job).members}
+	s.run.ssn.Turn(job.UID)
+	defer s.run.finder.ForgetJob()
+	r := &Attempt{run: s.run, job: job, members: s.run.progress.job(job).members, found: &findings{}}
 	if unfit := r.neededBestEffort(&jobResult{outcome: ready}, trialOptions{idleOnly: true}); len(unfit) == 0 {
 		return ""
 	}
-	return "cannot have its minimum: " + r.bestEffortReason
+	return "cannot have its minimum: " + r.found.bestEffortReason
 }
 
 // explain says on each of the unit's gangs why they wait: on the one that found no room by its own explanation, on the others by its
@@ -121,7 +121,7 @@ func (u *unitRun) explain(unit *binding.Unit, failed *misfit, why string) {
 	}
 	waits := map[api.JobID]framework.Wait{}
 	for _, terms := range unit.Gangs {
-		job, pending := u.ssn.Jobs[terms.Gang], u.pending[terms.Gang]
+		job, pending := u.run.ssn.Jobs[terms.Gang], u.pending[terms.Gang]
 		if job == nil || pending == nil && len(pendingBestEffort(job)) == 0 {
 			continue
 		}
@@ -133,7 +133,7 @@ func (u *unitRun) explain(unit *binding.Unit, failed *misfit, why string) {
 			}
 		}
 		waits[job.UID] = wait
-		u.recordWait(job, wait)
+		u.run.recordWait(job, wait)
 	}
 	u.remember(waits, failed)
 }

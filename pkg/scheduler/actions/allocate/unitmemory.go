@@ -15,17 +15,17 @@ func (u *unitRun) reuse() bool {
 	if u.fingerprint = u.makeFingerprint(); u.fingerprint == 0 {
 		return false
 	}
-	found, ok := u.memory.FormerUnits[u.id]
+	found, ok := u.run.memory.FormerUnits[u.id]
 	if !ok || found.Fingerprint != u.fingerprint {
 		return false
 	}
-	u.memory.Units[u.id] = found
+	u.run.memory.Units[u.id] = found
 	for uid, wait := range found.Waits {
-		u.recordWait(u.ssn.Jobs[uid], wait)
+		u.run.recordWait(u.run.ssn.Jobs[uid], wait)
 	}
 	if found.Failed != "" {
-		found.Explained.Time = u.now()
-		u.ssn.Explain(found.Failed, found.Explained)
+		found.Explained.Time = u.run.now()
+		u.run.ssn.Explain(found.Failed, found.Explained)
 	}
 	return true
 }
@@ -39,18 +39,18 @@ func (u *unitRun) remember(waits map[api.JobID]framework.Wait, failed *misfit) {
 	if failed != nil && failed.explanation != nil {
 		kept.Failed, kept.Explained = failed.job.UID, *failed.explanation
 	}
-	u.memory.Units[u.id] = kept
+	u.run.memory.Units[u.id] = kept
 }
 
 // makeFingerprint returns the fingerprint of all that decides on the unit; 0 where that is more than can be named.
 func (u *unitRun) makeFingerprint() uint64 {
-	session := u.sessionFingerprint()
+	session := u.run.prints.ofSession()
 	if session == 0 || sharded() {
 		return 0
 	}
 	b := appendNumber(nil, session)
 	for _, job := range u.gangs {
-		r, err := u.newJobRun(job, u.pending[job.UID], false)
+		r, err := newAttempt(u.run, job, u.pending[job.UID], false)
 		if err != nil {
 			return 0
 		}
@@ -58,22 +58,22 @@ func (u *unitRun) makeFingerprint() uint64 {
 			return 0
 		}
 	}
-	b = appendNumber(b, u.fingerprinter.ofAll())
-	return max(u.fingerprinter.bytes(b), 1)
+	b = appendNumber(b, u.run.prints.ofAll())
+	return max(u.run.prints.bytes(b), 1)
 }
 
 // appendUnitGang appends what decides on one of the unit's gangs; nil where that is more than can be named.
-func (r *jobRun) appendUnitGang(b []byte) []byte {
+func (r *Attempt) appendUnitGang(b []byte) []byte {
 	tasks := r.pending.tasks[r.job.DefaultSubJobID()]
 	if len(tasks) == 0 || r.gathering != nil || r.dividesItself() || len(r.members.nodes) > 0 || len(r.job.TaskStatusIndex[api.Pipelined]) > 0 ||
-		len(r.ssn.Avoided(r.job)) > 0 {
+		len(r.run.ssn.Avoided(r.job)) > 0 {
 		return nil
 	}
-	in := &packingInput{solver: r.solver}
+	in := &packingInput{run: r.run}
 	at := map[*feasible.TaskClass]int{}
 	classes := make([]*feasible.TaskClass, len(tasks))
 	for n, task := range tasks {
-		class := r.finder.Class(task)
+		class := r.run.finder.Class(task)
 		classes[n] = class
 		i, known := at[class]
 		if !known {
@@ -86,11 +86,11 @@ func (r *jobRun) appendUnitGang(b []byte) []byte {
 	if r.groups != nil {
 		chosenBy = r.groups.Plugin
 	}
-	if !in.decidedBy(r.finder.DecidedByClass, chosenBy) {
+	if !in.decidedBy(r.run.finder.DecidedByClass, chosenBy) {
 		return nil
 	}
 	b = r.appendGang(b, classes)
-	if b = r.fingerprinter.appendJudges(b, in); b == nil {
+	if b = r.run.prints.appendJudges(b, in); b == nil {
 		return nil
 	}
 	if r.groups == nil {

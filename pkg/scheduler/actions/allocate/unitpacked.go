@@ -3,8 +3,6 @@
 package allocate
 
 import (
-	"slices"
-
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
@@ -17,7 +15,7 @@ const maxAssignments = 64
 
 // packedGang is a gang of a unit as part of a packing.
 type packedGang struct {
-	*jobRun
+	attempt *Attempt
 	// scopes are where it may lie, each by itself.
 	scopes []placementScope
 	// scope is where it is assigned to.
@@ -43,26 +41,26 @@ func (u *unitRun) packed() placedGangs {
 
 // packedGang is nil for a gang of which numbers do not tell.
 func (u *unitRun) packedGang(job *api.JobInfo) *packedGang {
-	r, err := u.newJobRun(job, u.pending[job.UID], false)
+	r, err := newAttempt(u.run, job, u.pending[job.UID], false)
 	if err != nil || r.gathering != nil || r.dividesItself() || len(job.TaskStatusIndex[api.Pipelined]) > 0 {
 		return nil
 	}
-	g := &packedGang{jobRun: r, tasks: r.pending.tasks[job.DefaultSubJobID()], needed: r.neededByJob()}
+	g := &packedGang{attempt: r, tasks: r.pending.tasks[job.DefaultSubJobID()], needed: r.neededByJob()}
 	if g.needed < 1 || g.needed > len(g.tasks) || g.needed < len(g.tasks) && len(r.neededByRole()) > 0 {
 		return nil
 	}
 	opts := trialOptions{idleOnly: u.idleOnly}
 	if r.groups == nil {
-		g.scopes = []placementScope{u.anywhere(opts)}
+		g.scopes = []placementScope{u.run.anywhere(opts)}
 		return g
 	}
 	for _, group := range r.groups.Candidates {
-		if !r.refuted(r.groupSet(group, nil), opts) {
-			g.scopes = append(g.scopes, r.groupScope(group, nil, r.groups.Plugin))
+		if !r.refuted(r.run.groupSet(group, nil), opts) {
+			g.scopes = append(g.scopes, r.run.groupScope(group, nil, r.groups.Plugin))
 		}
 	}
 	if !r.groups.Required {
-		g.scopes = append(g.scopes, u.anywhere(opts))
+		g.scopes = append(g.scopes, u.run.anywhere(opts))
 	}
 	return g
 }
@@ -98,7 +96,7 @@ func (u *unitRun) placePacked(all []*packedGang) placedGangs {
 		return nil
 	}
 	of := memory.Search{Unit: u.id, Set: "packed", IdleOnly: u.idleOnly}
-	found, done := u.memory.Solve(problem, of, maxAssignments)
+	found, done := u.run.memory.Solve(problem, of, maxAssignments)
 	u.cut = u.cut || !done
 	if found.Answer != packing.Fits {
 		return nil
@@ -118,16 +116,21 @@ func (u *unitRun) placePacked(all []*packedGang) placedGangs {
 	}
 	var placed placedGangs
 	for _, g := range all {
-		u.ssn.Turn(g.job.UID)
-		r := *g.jobRun
-		r.planned = planned[g]
-		result := r.placeIn(g.scope, trialOptions{idleOnly: u.idleOnly})
+		u.run.ssn.Turn(g.attempt.job.UID)
+		r := *g.attempt
+		r.found = &findings{}
+		opts := trialOptions{idleOnly: u.idleOnly, places: 1}
+		result := r.withBestEffort(opts, func() jobResult {
+			subJob := r.job.SubJobs[r.job.DefaultSubJobID()]
+			part := newPart(&r, subJob, r.pending.tasks[subJob.UID], g.scope, u.idleOnly)
+			return resultOf(subJob, tryPlanned(part, planned[g]))
+		})
 		if result.outcome == notPlaced {
 			u.cut = true // numbers have a plan, and something else refuses it
 			placed.discard()
 			return nil
 		}
-		u.jobsPlaced++
+		u.run.failed.notePlaced()
 		placed = append(placed, placedGang{&r, result})
 	}
 	return placed
@@ -140,23 +143,23 @@ func (u *unitRun) problemOf(all []*packedGang) (*packing.Problem, []kindOfTask, 
 	for _, g := range all {
 		tasks = append(tasks, g.tasks...)
 	}
-	in := &packingInput{solver: u.solver, names: resourceNames(tasks)}
+	in := &packingInput{run: u.run, names: resourceNames(tasks)}
 	var kinds []kindOfTask
 	var classes []*feasible.CandidateNodes
 	for role, g := range all {
 		at := map[*feasible.TaskClass]int{}
 		for _, task := range g.tasks {
-			class := u.finder.Class(task)
+			class := u.run.finder.Class(task)
 			k, known := at[class]
 			if !known {
-				cache, err := u.finder.Cache(task)
+				cache, err := u.run.finder.Cache(task)
 				if err != nil || len(kinds) == maxPackingClasses || len(hostPorts(task.Pod)) > 0 {
 					return nil, nil, nil
 				}
 				k = len(kinds)
 				at[class] = k
 				kinds = append(kinds, kindOfTask{gang: g})
-				classes = append(classes, u.finder.Candidates(task, cache, g.scope.Where))
+				classes = append(classes, u.run.finder.Candidates(task, cache, g.scope.Where))
 				in.classes, in.tasks = append(in.classes, class), append(in.tasks, nil)
 				in.problem.Kinds = append(in.problem.Kinds, packing.Kind{Request: vector(task.InitResreq, in.names), Role: role})
 			}
@@ -167,27 +170,10 @@ func (u *unitRun) problemOf(all []*packedGang) (*packing.Problem, []kindOfTask, 
 		in.problem.Roles = append(in.problem.Roles, g.needed)
 		in.problem.Wanted += g.needed
 	}
-	set := u.index.All
+	set := u.run.index.All
 	problem, nodes := in.problemOn(set, u.idleOnly, func(k, place int) bool {
 		at, within := kinds[k].gang.scope.Set.Place(set.Nodes[place])
 		return within && classes[k].Packs(int(at), u.idleOnly)
 	})
 	return problem, kinds, nodes
-}
-
-// placePlanned places the tasks for which a node is planned, when every plugin still agrees.
-func (s *subJobRun) placePlanned() subJobResult {
-	p := s.newTaskPlacer()
-	for _, task := range s.tasks {
-		node, planned := s.planned[task.UID]
-		if !planned || p.ready() {
-			continue
-		}
-		cache, err := s.finder.Cache(task)
-		if err != nil || !p.wanted(task) || p.finder.PrePredicate(task) != nil || !p.placeOnNode(task, cache, node) {
-			p.discard()
-			return subJobResult{rest: s.tasks}
-		}
-	}
-	return p.end(slices.DeleteFunc(slices.Clone(s.tasks), func(task *api.TaskInfo) bool { return task.Status != api.Pending }))
 }

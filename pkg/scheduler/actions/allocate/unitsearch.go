@@ -24,7 +24,7 @@ const (
 
 // unitRun is the turn of a unit.
 type unitRun struct {
-	*solver
+	run     *Run
 	id      string
 	pending map[api.JobID]*pendingTasks
 	// gangs are those to be placed.
@@ -39,8 +39,8 @@ type unitRun struct {
 
 // placedGang is a gang with its trial.
 type placedGang struct {
-	*jobRun
-	result jobResult
+	attempt *Attempt
+	result  jobResult
 }
 
 // placedGangs are placed in this order.
@@ -54,15 +54,15 @@ func (p placedGangs) discard() {
 }
 
 func (p *placedGang) takeBack() {
-	p.result.discard(p.job)
-	p.finder.ForgetJob()
-	p.jobsPlaced++ // what did not fit beside it may fit now
+	p.result.discard(p.attempt.job)
+	p.attempt.run.finder.ForgetJob()
+	p.attempt.run.failed.notePlaced() // what did not fit beside it may fit now
 }
 
 // outcome is ready if all of them are.
 func (p placedGangs) outcome() outcome {
 	for _, gang := range p {
-		if gang.result.outcome != ready || !gang.jobReady(gang.job) {
+		if gang.result.outcome != ready || !gang.attempt.run.progress.jobReady(gang.attempt.job) {
 			return pipelined
 		}
 	}
@@ -81,7 +81,7 @@ type misfit struct {
 func (u *unitRun) solve() (placedGangs, *misfit) {
 	var first *misfit
 	for _, u.idleOnly = range []bool{true, false} {
-		if !u.idleOnly && !u.index.Releases(u.index.All) {
+		if !u.idleOnly && !u.run.index.Releases(u.run.index.All) {
 			break
 		}
 		placed, failed := u.solveNow(first == nil)
@@ -118,7 +118,7 @@ func (u *unitRun) solveNow(explain bool) (placedGangs, *misfit) {
 			break
 		}
 	}
-	if placed := (&unitSearch{unitRun: u}).place(nil, u.largestFirst()); placed != nil {
+	if placed := (&unitSearch{unit: u}).place(nil, u.largestFirst()); placed != nil {
 		return placed, nil
 	}
 	return u.packed(), first
@@ -131,7 +131,7 @@ func (u *unitRun) granted() bool {
 		tasks += len(job.TaskStatusIndex[api.Pending])
 	}
 	of := memory.Search{Unit: u.id, Set: "orders", IdleOnly: u.idleOnly}
-	if u.memory.Orders.AcquireAll(of, min(tasks*maxUnitOrders, memory.MaxFurtherLooks)) {
+	if u.run.memory.Orders.AcquireAll(of, min(tasks*maxUnitOrders, memory.MaxFurtherLooks)) {
 		return true
 	}
 	u.cut = true
@@ -152,7 +152,7 @@ func (u *unitRun) largestFirst() []*api.JobInfo {
 	shares := map[api.JobID]float64{}
 	for _, job := range order {
 		if task := u.pending[job.UID].first(); task != nil {
-			shares[job.UID] = u.dominantShare(task) * float64(job.MinAvailable-job.ReadyTaskNum())
+			shares[job.UID] = u.run.dominantShare(task) * float64(job.MinAvailable-job.ReadyTaskNum())
 		}
 	}
 	slices.SortStableFunc(order, func(l, r *api.JobInfo) int { return cmp.Compare(shares[r.UID], shares[l.UID]) })
@@ -165,7 +165,7 @@ func (u *unitRun) placeInOrder(order []*api.JobInfo, explain bool) (placedGangs,
 	for _, job := range order {
 		gang, wait := u.place(job, nil, explain)
 		if gang == nil {
-			failed := &misfit{job: job, wait: wait, explanation: u.ssn.Explanation(job.UID), beside: len(placed)}
+			failed := &misfit{job: job, wait: wait, explanation: u.run.ssn.Explanation(job.UID), beside: len(placed)}
 			placed.discard()
 			return nil, failed
 		}
@@ -177,8 +177,8 @@ func (u *unitRun) placeInOrder(order []*api.JobInfo, explain bool) (placedGangs,
 // place places the gang beside those that are placed, in none of the groups that are left out. Without room it is nil, and the wait says
 // why if that is to be explained.
 func (u *unitRun) place(job *api.JobInfo, leftOut map[*topology.Group]bool, explain bool) (*placedGang, framework.Wait) {
-	u.ssn.Turn(job.UID)
-	r, err := u.newJobRun(job, u.pending[job.UID], false)
+	u.run.ssn.Turn(job.UID)
+	r, err := newAttempt(u.run, job, u.pending[job.UID], false)
 	if err != nil {
 		return nil, framework.Wait{Reason: framework.NotEnoughResources, Message: err.Error()}
 	}
@@ -190,21 +190,21 @@ func (u *unitRun) place(job *api.JobInfo, leftOut map[*topology.Group]bool, expl
 	}
 	result := r.solve()
 	if result.outcome != notPlaced {
-		u.jobsPlaced++
+		u.run.failed.notePlaced()
 		return &placedGang{r, result}, framework.Wait{}
 	}
 	if explain {
 		r.explain()
 	}
-	u.cut = u.cut || r.unfinished > 0 || r.refusedBeyondNumbers()
-	u.finder.ForgetJob()
-	wait, _ := u.ssn.Wait(job.UID)
+	u.cut = u.cut || r.found.unfinished > 0 || r.refusedBeyondNumbers()
+	u.run.finder.ForgetJob()
+	wait, _ := u.run.ssn.Wait(job.UID)
 	return nil, wait
 }
 
 // unitSearch is a search beyond the orders. It counts its trials and their tasks, which are no more than maxFurtherLooks.
 type unitSearch struct {
-	*unitRun
+	unit          *unitRun
 	trials, tasks int
 }
 
@@ -216,7 +216,7 @@ func (u *unitSearch) place(placed placedGangs, left []*api.JobInfo) placedGangs 
 	}
 	leftOut := map[*topology.Group]bool{}
 	for u.affords(left[0]) {
-		gang, _ := u.unitRun.place(left[0], leftOut, false)
+		gang, _ := u.unit.place(left[0], leftOut, false)
 		if gang == nil {
 			return nil
 		}
@@ -242,12 +242,12 @@ func (u *unitSearch) affords(job *api.JobInfo) bool {
 
 // candidateOf is the group among the gang's candidates that it lies in; nil when it lies in none of them alone.
 func (p *placedGang) candidateOf() *topology.Group {
-	if p.groups == nil {
+	if p.attempt.groups == nil {
 		return nil
 	}
 	nodes := p.result.nodes()
-	for _, group := range p.groups.Candidates {
-		if containsAll(p.index.Group(group), nodes) {
+	for _, group := range p.attempt.groups.Candidates {
+		if containsAll(p.attempt.run.index.Group(group), nodes) {
 			return group
 		}
 	}

@@ -18,11 +18,14 @@ import (
 // needs. What was reserved is undone each time; when a fourth node fails so, it is the plugin and not the nodes.
 const maxReserveFailures = 3
 
-// taskPlacer makes one trial of a sub-job's tasks.
-type taskPlacer struct {
-	*subJobRun
-	*trial
-	queue *api.QueueInfo
+// placer makes one trial of a part's tasks.
+type placer struct {
+	part    *Part
+	attempt *Attempt
+	run     *Run
+	job     *api.JobInfo
+	queue   *api.QueueInfo
+	trial   *trial
 	// minimum is how many tasks must be placed before the sub-job can be ready; until then it need not be asked.
 	minimum int
 	// hyperNode is the lowest HyperNode with all tasks placed, for tasks with network topology.
@@ -41,65 +44,66 @@ type taskPlacer struct {
 	reason string
 }
 
-func (s *subJobRun) newTaskPlacer() *taskPlacer {
-	s.job.ResetSubJobFitErr(s.subJob.UID)
-	return &taskPlacer{
-		subJobRun: s, trial: &trial{solver: s.solver}, queue: s.ssn.Queues[s.job.Queue], minimum: s.needed,
+func newPlacer(s *Part) *placer {
+	run, job := s.attempt.run, s.attempt.job
+	job.ResetSubJobFitErr(s.subJob.UID)
+	return &placer{
+		part: s, attempt: s.attempt, run: run, job: job, queue: run.ssn.Queues[job.Queue], trial: &trial{run: run}, minimum: s.needed,
 		hyperNode: s.subJob.AllocatedHyperNode, refused: map[api.TaskID]bool{}, failed: map[string]bool{}, unreserved: map[api.TaskID]map[string]int{},
 	}
 }
 
 // end judges what was placed, and takes it back when it is not enough.
-func (p *taskPlacer) end(rest []*api.TaskInfo) subJobResult {
+func (p *placer) end(rest []*api.TaskInfo) subJobResult {
 	result := subJobResult{trial: p.trial, rest: rest, hyperNode: p.hyperNode}
 	switch {
-	case len(p.placed) == 0:
-	case p.done || p.subJobReady(p.job, p.subJob):
+	case len(p.trial.placed) == 0:
+	case p.done || p.run.progress.subJobReady(p.job, p.part.subJob):
 		result.outcome = ready
-	case !p.idleOnly && p.ssn.SubJobPipelined(p.job, p.subJob):
+	case !p.part.idleOnly && p.run.ssn.SubJobPipelined(p.job, p.part.subJob):
 		result.outcome = pipelined
 	}
 	if result.outcome == notPlaced {
-		if len(p.placed) >= p.needed {
-			p.noteRefused()
+		if len(p.trial.placed) >= p.part.needed {
+			p.attempt.found.noteRefused()
 		}
 		p.noteShortfall()
-		p.discard()
+		p.trial.discard()
 	}
 	return result
 }
 
 // ready is true if enough is placed.
-func (p *taskPlacer) ready() bool {
-	return len(p.placed) >= p.minimum && p.subJobReady(p.job, p.subJob)
+func (p *placer) ready() bool {
+	return len(p.trial.placed) >= p.minimum && p.run.progress.subJobReady(p.job, p.part.subJob)
 }
 
 // untouched lists the tasks that were neither placed nor found to fit nowhere, which those after the first tried are; in a
 // node group those come last that found no room, which may be in a wider one. When they are all that is left they are not
 // copied.
-func (p *taskPlacer) untouched(tried int) []*api.TaskInfo {
-	if len(p.placed) == tried {
-		return p.tasks[tried:]
+func (p *placer) untouched(tried int) []*api.TaskInfo {
+	if len(p.trial.placed) == tried {
+		return p.part.tasks[tried:]
 	}
 	var left, unfit []*api.TaskInfo
-	for _, task := range p.tasks[:tried] {
+	for _, task := range p.part.tasks[:tried] {
 		switch {
 		case task.Status != api.Pending || p.refused[task.UID]:
 		case p.job.NodesFitErrors[task.UID] == nil:
 			left = append(left, task)
-		case p.scope.ChosenBy != "":
+		case p.part.scope.ChosenBy != "":
 			unfit = append(unfit, task)
 		}
 	}
 	if len(left)+len(unfit) == 0 {
-		return p.tasks[tried:]
+		return p.part.tasks[tried:]
 	}
-	return slices.Concat(left, p.tasks[tried:], unfit)
+	return slices.Concat(left, p.part.tasks[tried:], unfit)
 }
 
 // placeBatches places the batches one after the other. It stops when the sub-job is ready, or when a task fits nowhere and the
 // sub-job cannot be ready without it.
-func (p *taskPlacer) placeBatches(batches []batch) (stopped bool) {
+func (p *placer) placeBatches(batches []batch) (stopped bool) {
 	for _, b := range batches {
 		if p.placeBatch(b.tasks, b.following) {
 			return true
@@ -111,19 +115,19 @@ func (p *taskPlacer) placeBatches(batches []batch) (stopped bool) {
 	return false
 }
 
-func (p *taskPlacer) placeBatch(tasks []*api.TaskInfo, following int) (stopped bool) {
+func (p *placer) placeBatch(tasks []*api.TaskInfo, following int) (stopped bool) {
 	first := p.firstAllocatable(tasks)
 	if first < 0 {
 		return false
 	}
 	tasks = tasks[first:]
-	cache, err := p.finder.Cache(tasks[0])
+	cache, err := p.run.finder.Cache(tasks[0])
 	if err != nil {
 		return p.noteNonePlaced(tasks[:1], p.everywhere(err)) || len(tasks) > 1 && p.placeBatch(tasks[1:], following)
 	}
 	shares := p.distribute(cache, len(tasks)+following)
-	if last := shares[len(shares)-1]; last.set != p.scope.Set {
-		shares = append(shares, share{p.scope.Set, 0})
+	if last := shares[len(shares)-1]; last.set != p.part.scope.Set {
+		shares = append(shares, share{p.part.scope.Set, 0})
 	}
 	shares[len(shares)-1].tasks = len(tasks)
 	var errs *api.FitErrors
@@ -140,10 +144,10 @@ func (p *taskPlacer) placeBatch(tasks []*api.TaskInfo, following int) (stopped b
 
 // noteNonePlaced notes of equal tasks that they fit nowhere. It returns true if the sub-job cannot be ready without them, by
 // upstream's rule (https://github.com/volcano-sh/volcano/pull/3430).
-func (p *taskPlacer) noteNonePlaced(tasks []*api.TaskInfo, errs *api.FitErrors) (stopped bool) {
-	p.blocked = append(p.blocked, p.finder.Class(tasks[0]))
+func (p *placer) noteNonePlaced(tasks []*api.TaskInfo, errs *api.FitErrors) (stopped bool) {
+	p.blocked = append(p.blocked, p.run.finder.Class(tasks[0]))
 	p.noteNotPlaced(tasks[0], errs)
-	if !p.patient && !p.job.NeedContinueAllocating(p.subJob.UID) {
+	if !p.patient && !p.job.NeedContinueAllocating(p.part.subJob.UID) {
 		return true
 	}
 	for _, task := range tasks[1:] {
@@ -153,13 +157,13 @@ func (p *taskPlacer) noteNonePlaced(tasks []*api.TaskInfo, errs *api.FitErrors) 
 }
 
 // firstAllocatable returns the place of the first task its queue has room for; -1 when there is none.
-func (p *taskPlacer) firstAllocatable(tasks []*api.TaskInfo) int {
+func (p *placer) firstAllocatable(tasks []*api.TaskInfo) int {
 	return slices.IndexFunc(tasks, p.wanted)
 }
 
 // wanted is true of a task that is to be placed: its queue has room for it, and no task of its role has fit nowhere.
-func (p *taskPlacer) wanted(task *api.TaskInfo) bool {
-	if !p.ssn.Allocatable(p.queue, task) {
+func (p *placer) wanted(task *api.TaskInfo) bool {
+	if !p.run.ssn.Allocatable(p.queue, task) {
 		p.refused[task.UID] = true
 		return false
 	}
@@ -175,8 +179,8 @@ func (p *taskPlacer) wanted(task *api.TaskInfo) bool {
 // fill places tasks of the class on the share's nodes, up to as many as the share has. It returns how many are dealt with, and
 // for the next one the verdicts when it fits nowhere. It stops at a task whose pre-predicate fails and without which the sub-job
 // cannot be ready.
-func (p *taskPlacer) fill(tasks []*api.TaskInfo, to share, cache *feasible.ClassCache) (dealt int, errs *api.FitErrors, stopped bool) {
-	where := feasible.Where{Set: to.set, ChosenBy: p.scope.ChosenBy}
+func (p *placer) fill(tasks []*api.TaskInfo, to share, cache *feasible.ClassCache) (dealt int, errs *api.FitErrors, stopped bool) {
+	where := feasible.Where{Set: to.set, ChosenBy: p.part.scope.ChosenBy}
 	placed := 0
 	for i, task := range tasks {
 		if placed == to.tasks {
@@ -185,10 +189,10 @@ func (p *taskPlacer) fill(tasks []*api.TaskInfo, to share, cache *feasible.Class
 		if !p.wanted(task) {
 			continue
 		}
-		if full, errs := p.finder.Candidates(task, cache, where).Full(p.idleOnly); full {
+		if full, errs := p.run.finder.Candidates(task, cache, where).Full(p.part.idleOnly); full {
 			return i, errs, false
 		}
-		if err := p.finder.PrePredicate(task); err != nil {
+		if err := p.run.finder.PrePredicate(task); err != nil {
 			if p.noteNonePlaced([]*api.TaskInfo{task}, p.everywhere(err)) {
 				return i, nil, true
 			}
@@ -208,13 +212,13 @@ func (p *taskPlacer) fill(tasks []*api.TaskInfo, to share, cache *feasible.Class
 }
 
 // placeTask puts the task on the best node. Where reserving fails the next best is tried.
-func (p *taskPlacer) placeTask(task *api.TaskInfo, cache *feasible.ClassCache, where feasible.Where) (bool, *api.FitErrors) {
-	if p.subJob.WithNetworkTopology() {
+func (p *placer) placeTask(task *api.TaskInfo, cache *feasible.ClassCache, where feasible.Where) (bool, *api.FitErrors) {
+	if p.part.subJob.WithNetworkTopology() {
 		task.JobAllocatedHyperNode = p.hyperNode
 	}
 	var skip map[int32]bool
 	for {
-		c, ok, errs := p.finder.Choose(task, cache, where, p.idleOnly, skip)
+		c, ok, errs := p.run.finder.Choose(task, cache, where, p.part.idleOnly, skip)
 		if !ok {
 			return false, errs
 		}
@@ -229,7 +233,7 @@ func (p *taskPlacer) placeTask(task *api.TaskInfo, cache *feasible.ClassCache, w
 		if len(skip) > maxReserveFailures {
 			errs := api.NewFitErrors()
 			for node := range skip {
-				errs.SetNodeError(p.index.Nodes[node].Name, err)
+				errs.SetNodeError(p.run.index.Nodes[node].Name, err)
 			}
 			return false, errs
 		}
@@ -237,17 +241,17 @@ func (p *taskPlacer) placeTask(task *api.TaskInfo, cache *feasible.ClassCache, w
 }
 
 // putOn places the task on the chosen node. An error is why the node refuses it after all.
-func (p *taskPlacer) putOn(task *api.TaskInfo, cache *feasible.ClassCache, c feasible.Choice) error {
+func (p *placer) putOn(task *api.TaskInfo, cache *feasible.ClassCache, c feasible.Choice) error {
 	err := p.verify(task, cache, c)
 	if err == nil {
-		err = p.assign(task, c)
+		err = p.trial.assign(task, c)
 	}
 	if err == nil {
 		p.followHyperNode(task)
 		return nil
 	}
 	klog.V(3).InfoS("A node that passed the predicates refuses a task", "pod", klog.KObj(task.Pod),
-		"node", p.index.Nodes[c.Node].Name, "err", err)
+		"node", p.run.index.Nodes[c.Node].Name, "err", err)
 	if p.unreserved[task.UID] == nil {
 		p.unreserved[task.UID] = map[string]int{}
 	}
@@ -256,20 +260,20 @@ func (p *taskPlacer) putOn(task *api.TaskInfo, cache *feasible.ClassCache, c fea
 }
 
 // verify asks the cached predicates for the task itself where they choose, in that call, what is then reserved for it.
-func (p *taskPlacer) verify(task *api.TaskInfo, cache *feasible.ClassCache, c feasible.Choice) error {
-	if !framework.HasClaims(task.Pod) && len(devices(task, p.index.Nodes[c.Node])) == 0 {
+func (p *placer) verify(task *api.TaskInfo, cache *feasible.ClassCache, c feasible.Choice) error {
+	if !framework.HasClaims(task.Pod) && len(devices(task, p.run.index.Nodes[c.Node])) == 0 {
 		return nil
 	}
-	return p.finder.AskCachedAgain(task, cache, c.Node)
+	return p.run.finder.AskCachedAgain(task, cache, c.Node)
 }
 
 // followHyperNode keeps the HyperNode that spans the placed tasks, by which upstream scores nodes for the next one: so that a
 // gang that only prefers to be close does not begin anew elsewhere (https://github.com/volcano-sh/volcano/issues/4343).
-func (p *taskPlacer) followHyperNode(task *api.TaskInfo) {
-	if !p.subJob.WithNetworkTopology() {
+func (p *placer) followHyperNode(task *api.TaskInfo) {
+	if !p.part.subJob.WithNetworkTopology() {
 		return
 	}
-	ssn := p.ssn
+	ssn := p.run.ssn
 	of := util.FindHyperNodeForNode(task.NodeName, ssn.RealNodesList, ssn.HyperNodesTiers, ssn.HyperNodesSetByTier)
 	switch {
 	case of == "":
@@ -281,23 +285,27 @@ func (p *taskPlacer) followHyperNode(task *api.TaskInfo) {
 }
 
 // noteNotPlaced notes why a task fits nowhere; what is known already stays when there is nothing to say.
-func (p *taskPlacer) noteNotPlaced(task *api.TaskInfo, errs *api.FitErrors) {
-	if errs == nil {
-		errs = api.NewFitErrors()
-		errs.SetError("no node has room before resources are released")
-	}
-	p.job.NodesFitErrors[task.UID] = errs
+func (p *placer) noteNotPlaced(task *api.TaskInfo, errs *api.FitErrors) {
+	noteNotPlaced(p.job, task, errs)
 	if task.TaskRole != "" {
 		p.failed[task.TaskRole] = true
 	}
 }
 
+func noteNotPlaced(job *api.JobInfo, task *api.TaskInfo, errs *api.FitErrors) {
+	if errs == nil {
+		errs = api.NewFitErrors()
+		errs.SetError("no node has room before resources are released")
+	}
+	job.NodesFitErrors[task.UID] = errs
+}
+
 // everywhere is a pre-predicate's error as every node's verdict.
-func (p *taskPlacer) everywhere(err error) *api.FitErrors {
+func (p *placer) everywhere(err error) *api.FitErrors {
 	p.reason = err.Error()
 	errs := api.NewFitErrors()
-	for _, node := range p.scope.Set.Nodes {
-		errs.SetNodeError(p.index.Nodes[node].Name, err)
+	for _, node := range p.part.scope.Set.Nodes {
+		errs.SetNodeError(p.run.index.Nodes[node].Name, err)
 	}
 	return errs
 }

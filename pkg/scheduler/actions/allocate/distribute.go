@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+)
+
+// share is how many of some tasks go to a set of nodes.
+type share struct {
+	set   *nodeset.Set
+	tasks int
+}
+
+// distribute divides so many tasks of a class over the scope: over the fewest groups of each level, and the last ones over the
+// tightest group that takes them. Groups where members of the job lie already come first. Groups are visited so that neighbours
+// are close, so tasks handed out in rank order have their neighbours close.
+func (p *placer) distribute(c *feasible.ClassCache, tasks int) []share {
+	if p.part.scope.group == nil || len(p.part.scope.group.Children) == 0 {
+		return []share{{p.part.scope.Set, tasks}}
+	}
+	return p.distributeOver(p.part.scope.group, c, tasks, p.trial.nodes())
+}
+
+func (p *placer) distributeOver(g *topology.Group, c *feasible.ClassCache, tasks int, placed map[int32]bool) []share {
+	whole := p.run.groupSet(g, p.part.scope.within)
+	if len(g.Children) == 0 {
+		return []share{{whole, tasks}}
+	}
+	parts := p.partsOf(g, c, placed)
+	var out []share
+	for tasks > 0 && len(parts) > 0 {
+		next := nextPart(parts, tasks)
+		some := min(tasks, parts[next].room)
+		out = append(out, p.distributeOver(parts[next].group, c, some, placed)...)
+		tasks -= some
+		parts = slices.Delete(parts, next, next+1)
+	}
+	if tasks > 0 { // nodes of no child
+		out = append(out, share{whole, tasks})
+	}
+	return out
+}
+
+// groupPart is a group with room for so many tasks of a class.
+type groupPart struct {
+	group *topology.Group
+	room  int
+	// used is true where members of the job lie already.
+	used bool
+}
+
+// partsOf are the children of the group that have room: used ones first, then by room, most first.
+func (p *placer) partsOf(g *topology.Group, c *feasible.ClassCache, placed map[int32]bool) []groupPart {
+	var parts []groupPart
+	for _, child := range g.Children {
+		set := p.run.groupSet(child, p.part.scope.within)
+		part := groupPart{group: child, room: c.Room(set).Total}
+		if part.room == 0 {
+			continue
+		}
+		part.used = p.attempt.members.in(set)
+		for node := range placed {
+			part.used = part.used || set.Has(node)
+		}
+		parts = append(parts, part)
+	}
+	slices.SortStableFunc(parts, func(l, r groupPart) int {
+		if l.used != r.used {
+			return cmpBool(r.used, l.used)
+		}
+		return cmp.Compare(r.room, l.room)
+	})
+	return parts
+}
+
+// nextPart is the place of the part that tasks go to next: one that is used, else the tightest that takes all that are
+// left, the first of equals, else the one with most room.
+func nextPart(parts []groupPart, tasks int) int {
+	next := 0
+	if parts[0].used {
+		return next
+	}
+	for i, p := range parts {
+		if p.room >= tasks {
+			next = i
+		}
+	}
+	for next > 0 && parts[next-1].room == parts[next].room {
+		next--
+	}
+	return next
+}

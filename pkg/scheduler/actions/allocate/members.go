@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate
+
+import (
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
+)
+
+// memberNodes are the nodes where members of a job lie.
+type memberNodes struct {
+	// nodes are in the order in which members came, each once.
+	nodes []int32
+	known map[int32]bool
+	// sets are those asked about.
+	sets map[*nodeset.Set]presence
+}
+
+// presence is whether one of the first nodes, so many of which were asked about, lies in a set.
+type presence struct {
+	asked int
+	some  bool
+}
+
+// memberNodesOf lists the nodes of the job's members that are placed.
+func (p *progress) memberNodesOf(job *api.JobInfo) *memberNodes {
+	m := &memberNodes{}
+	if len(job.TaskStatusIndex[api.Pending]) == len(job.Tasks) {
+		return m
+	}
+	for status, tasks := range job.TaskStatusIndex {
+		if !api.AllocatedStatus(status) {
+			continue
+		}
+		for _, task := range tasks {
+			if node, ok := p.index.Number(task.NodeName); ok {
+				m.add(node)
+			}
+		}
+	}
+	return m
+}
+
+func (m *memberNodes) add(node int32) {
+	if !m.known[node] {
+		if m.known == nil { // of a gang that waits there is no member anywhere
+			m.known = map[int32]bool{}
+		}
+		m.known[node] = true
+		m.nodes = append(m.nodes, node)
+	}
+}
+
+// in is true if a member lies in the set. Each node is looked up once for a set.
+func (m *memberNodes) in(set *nodeset.Set) bool {
+	if m.sets == nil {
+		m.sets = map[*nodeset.Set]presence{}
+	}
+	p := m.sets[set]
+	for ; !p.some && p.asked < len(m.nodes); p.asked++ {
+		p.some = set.Has(m.nodes[p.asked])
+	}
+	m.sets[set] = p
+	return p.some
+}

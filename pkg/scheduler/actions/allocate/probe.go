@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate
+
+import "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+
+// maxProbed bounds how many tasks are placed for explanations alone, in one run of the action: two gangs of 1,000. Beyond it
+// explanations are of upper bounds, which cost no placement.
+const maxProbed = 2_000
+
+// maxProbedOfJob bounds it for one job where numbers suffice to tell that it fits nowhere: eight members in 32 node groups.
+const maxProbedOfJob = 256
+
+// probe places as many of the job's tasks in the group as it can, the smallest first, and takes them back, to note what stops
+// the next. There is a bound to that, and jobs whose sub-jobs choose among HyperNodes are not probed.
+func (r *Attempt) probe(group *topology.Group) {
+	uid := r.job.DefaultSubJobID()
+	tasks := r.pending.tasks[uid]
+	if r.run.probed+len(tasks) > maxProbed || r.job.ContainsHardTopology() || r.job.ContainsSubJobPolicy() {
+		return
+	}
+	r.run.probed += len(tasks)
+	scope := r.run.groupScope(group, nil, r.groups.Plugin)
+	part := newPart(r, r.job.SubJobs[uid], tasks, scope, true)
+	if result := tryAll(part, arrangement{order: smallestFirst, anyOrder: true}); result.outcome != notPlaced {
+		result.trial.discard()
+	}
+}
