@@ -56,6 +56,16 @@ func (f *findings) noteRefused() {
 	f.unfinished++
 }
 
+// refusedBeyondNumbers reports whether a trial failed by what a plugin or the queue says now.
+func (f *findings) refusedBeyondNumbers() bool {
+	for _, found := range f.shortfalls {
+		if found.beyondNumbers {
+			return true
+		}
+	}
+	return false
+}
+
 // newAttempt asks the plugins where the job may lie now. An error is why it may lie nowhere.
 func newAttempt(s *Run, job *api.JobInfo, pending *pendingTasks, alone bool) (*Attempt, error) {
 	groups, err := s.ssn.NodeGroups(job)

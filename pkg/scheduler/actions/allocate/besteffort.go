@@ -23,13 +23,13 @@ import (
 // withBestEffort returns the result that place has, unless the job's minimum needs a member without requests that fits nowhere
 // beside what was placed: then it counts on none of these and has place try again, and when that does not help nothing is
 // placed, and the reason is noted.
-func (r *Attempt) withBestEffort(opts trialOptions, place func() jobResult) jobResult {
+func withBestEffort(r *Attempt, opts trialOptions, place func() jobResult) jobResult {
 	job := r.job
 	result := place()
 	if result.outcome != notPlaced {
 		r.found.bestEffortReason = ""
 	}
-	unfit := r.neededBestEffort(&result, opts)
+	unfit := neededBestEffort(r, &result, opts)
 	if len(unfit) == 0 {
 		return result
 	}
@@ -38,7 +38,7 @@ func (r *Attempt) withBestEffort(opts trialOptions, place func() jobResult) jobR
 	if !short(job, func(task *api.TaskInfo) bool { return task.Status != api.Failed && !unfit[task.UID] }) {
 		countOn(job, unfit, false)
 		defer countOn(job, unfit, true)
-		if result = place(); result.outcome != notPlaced && len(r.neededBestEffort(&result, opts)) == 0 {
+		if result = place(); result.outcome != notPlaced && len(neededBestEffort(r, &result, opts)) == 0 {
 			r.found.bestEffortReason = ""
 			return result
 		}
@@ -57,7 +57,7 @@ func countOn(job *api.JobInfo, tasks map[api.TaskID]bool, count bool) {
 
 // neededBestEffort finds the job's tasks without requests that fit nowhere, if its minimum needs one of them beside what was
 // placed, and notes the reason.
-func (r *Attempt) neededBestEffort(result *jobResult, opts trialOptions) (unfit map[api.TaskID]bool) {
+func neededBestEffort(r *Attempt, result *jobResult, opts trialOptions) (unfit map[api.TaskID]bool) {
 	job := r.job
 	if result.outcome == notPlaced || !r.run.progress.gangDecides || r.run.progress.minimumPlaced(job) {
 		return nil
@@ -69,7 +69,7 @@ func (r *Attempt) neededBestEffort(result *jobResult, opts trialOptions) (unfit 
 	if len(rest) == 0 || !short(job, placed) {
 		return nil
 	}
-	unfit, reason := r.unfitBestEffort(rest, result, opts)
+	unfit, reason := unfitBestEffort(r, rest, result, opts)
 	counts := func(task *api.TaskInfo) bool {
 		return placed(task) || task.Status == api.Pending && task.BestEffort && !unfit[task.UID]
 	}
@@ -120,13 +120,13 @@ func pendingBestEffort(job *api.JobInfo) []*api.TaskInfo {
 
 // unfitBestEffort finds which of the tasks fit nowhere, each by itself, beside what was placed, and what stops the first of
 // them.
-func (r *Attempt) unfitBestEffort(tasks []*api.TaskInfo, result *jobResult, opts trialOptions) (unfit map[api.TaskID]bool, reason string) {
+func unfitBestEffort(r *Attempt, tasks []*api.TaskInfo, result *jobResult, opts trialOptions) (unfit map[api.TaskID]bool, reason string) {
 	unfit = map[api.TaskID]bool{}
 	failed := map[*feasible.TaskClass]bool{}
 	for _, task := range tasks {
 		class := r.run.finder.Class(task)
 		if !failed[class] {
-			stopped := r.stopsBestEffort(task, result, opts)
+			stopped := stopsBestEffort(r, task, result, opts)
 			if stopped == "" {
 				continue
 			}
@@ -145,7 +145,7 @@ func (r *Attempt) unfitBestEffort(tasks []*api.TaskInfo, result *jobResult, opts
 
 // stopsBestEffort returns what stops the task; empty when some node takes it. Backfill knows of no groups, so the verdicts of
 // whoever named them count.
-func (r *Attempt) stopsBestEffort(task *api.TaskInfo, result *jobResult, opts trialOptions) string {
+func stopsBestEffort(r *Attempt, task *api.TaskInfo, result *jobResult, opts trialOptions) string {
 	if task.SchGated {
 		return "has a scheduling gate"
 	}

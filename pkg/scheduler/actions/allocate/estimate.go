@@ -12,7 +12,7 @@ import (
 
 // estimate finds how many members of the gang the set takes, the smallest first, and what stops the next: in numbers, each task
 // on the node that has the most left. After a class that finds no room no other of its role is tried, as in a trial.
-func (r *Attempt) estimate(set *nodeset.Set) shortfall {
+func estimateIn(r *Attempt, set *nodeset.Set) shortfall {
 	e := &estimate{in: r.packing, set: set, room: make([][]float64, len(set.Nodes)), members: map[int32]bool{}}
 	for place, node := range set.Nodes {
 		e.room[place] = vector(r.run.index.Nodes[node].Idle, e.in.names)

@@ -28,7 +28,7 @@ type explainedPlace struct {
 // explain notes why the job was not placed: of each place where it may lie how many of the members that it needs fit, and what
 // stops the next. That is what was found when it was tried there, or arithmetic that equal gangs share, so it costs at the most
 // a look at each node for each of a few classes.
-func (r *Attempt) explain() {
+func recordMisfit(r *Attempt) {
 	if reason := r.found.bestEffortReason; reason != "" {
 		r.run.recordWait(r.job, framework.Wait{Reason: framework.NotEnoughResources, Message: reason})
 		return
@@ -42,8 +42,8 @@ func (r *Attempt) explain() {
 		return
 	}
 	e := framework.GangExplanation{Namespace: r.job.Namespace, PodGroup: r.job.Name, Time: r.run.now(), Needed: d.needed}
-	for _, place := range r.explainedPlaces() {
-		e.Groups = append(e.Groups, r.explainPlace(place, d))
+	for _, place := range explainedPlaces(r) {
+		e.Groups = append(e.Groups, explainPlace(r, place, d))
 	}
 	slices.SortStableFunc(e.Groups, func(l, o framework.NodeGroupExplanation) int { return o.Fits - l.Fits })
 	if r.groups != nil {
@@ -58,24 +58,24 @@ func (r *Attempt) explain() {
 			further += len(tasks)
 		}
 	}
-	e.Message = compact(e, further) + r.run.tooLarge(d)
+	e.Message = compact(e, further) + tooLarge(r.run, d)
 	if r.gathering != nil {
-		r.explainGathered(&e)
+		explainGathered(r, &e)
 	}
-	if r.found.unfinished > 0 || r.refusedBeyondNumbers() {
+	if r.found.unfinished > 0 || r.found.refusedBeyondNumbers() {
 		r.found.fingerprint = 0 // what is not known to be vain is tried again
 	}
 	found := memory.Explanation{Fingerprint: r.found.fingerprint, Explanation: e, Wait: framework.Wait{Reason: reasonOfWait(e), Message: e.Message}}
 	if r.groups == nil && r.gathering == nil {
 		r.run.recordWait(r.job, found.Wait)
-		r.rememberAnywhere(found)
+		rememberAnywhere(r, found)
 		return
 	}
-	r.recordExplanation(found)
+	recordExplanation(r, found)
 }
 
 // rememberAnywhere keeps, for the next session, why a gang that may lie anywhere was not placed.
-func (r *Attempt) rememberAnywhere(found memory.Explanation) {
+func rememberAnywhere(r *Attempt, found memory.Explanation) {
 	if found.Fingerprint == 0 || slices.ContainsFunc(found.Explanation.Groups, changeable) {
 		return
 	}
@@ -93,18 +93,8 @@ func (r *Attempt) rememberAnywhere(found memory.Explanation) {
 // changeable is true of a group of which the queue's or a plugin's words are told.
 func changeable(g framework.NodeGroupExplanation) bool { return g.Stopped != "" }
 
-// refusedBeyondNumbers is true if a trial failed by what a plugin or the queue says now.
-func (r *Attempt) refusedBeyondNumbers() bool {
-	for _, found := range r.found.shortfalls {
-		if found.beyondNumbers {
-			return true
-		}
-	}
-	return false
-}
-
 // recordExplanation keeps why a gang that is to be placed in groups was not, in this session and for the next.
-func (r *Attempt) recordExplanation(found memory.Explanation) {
+func recordExplanation(r *Attempt, found memory.Explanation) {
 	if found.Fingerprint != 0 && !slices.ContainsFunc(found.Explanation.Groups, changeable) {
 		r.run.memory.Gangs[found.Fingerprint] = found
 	}
@@ -135,7 +125,7 @@ func reasonOfWait(e framework.GangExplanation) string {
 }
 
 // explainedPlaces lists where the job may lie: in node groups, in the HyperNodes it was tried in, or anywhere.
-func (r *Attempt) explainedPlaces() []explainedPlace {
+func explainedPlaces(r *Attempt) []explainedPlace {
 	var out []explainedPlace
 	if r.groups != nil {
 		for _, group := range r.groups.Candidates {
@@ -160,22 +150,22 @@ func (r *Attempt) explainedPlaces() []explainedPlace {
 
 // explainPlace explains what happened in a trial there. A place that arithmetic left out is tried for that where arithmetic
 // does not tell how many fit.
-func (r *Attempt) explainPlace(at explainedPlace, d *demand) framework.NodeGroupExplanation {
+func explainPlace(r *Attempt, at explainedPlace, d *demand) framework.NodeGroupExplanation {
 	e := framework.NodeGroupExplanation{Group: at.name, Nodes: len(at.set.Nodes)}
 	trial, attempted := r.found.shortfalls[at.set]
-	numbers := trial.placed < d.needed && !trial.beyondNumbers && r.toldByNumbers(at.set, attempted)
+	numbers := trial.placed < d.needed && !trial.beyondNumbers && toldByNumbers(r, at.set, attempted)
 	if at.group != nil && !d.countable() && !numbers && !trial.beyondNumbers {
-		r.probe(at.group)
+		probeGroup(r, at.group)
 	}
 	var counted *feasible.Refusals
 	if numbers {
-		found := r.estimate(at.set)
+		found := estimateIn(r, at.set)
 		e.Fits, counted = min(found.placed, d.needed), found.refusals
 	} else if found, ok := r.found.shortfalls[at.set]; ok {
 		e.Fits, e.Stopped, e.Queue, counted = min(found.placed, d.needed), found.reason, found.queue, found.refusals
 	} else {
 		e.AtMost = !d.countable()
-		e.Fits, counted = r.countByClass(at.set, d)
+		e.Fits, counted = countByClass(r, at.set, d)
 	}
 	if counted != nil {
 		e.Reasons, e.Filled, e.FilledOf = counted.Reasons, counted.Filled, counted.FilledOf()
@@ -185,7 +175,7 @@ func (r *Attempt) explainPlace(at explainedPlace, d *demand) framework.NodeGroup
 
 // toldByNumbers is true if numbers tell what happens in the set. Where a trial was made there they must decide on all; where they alone
 // refuse it, and the job is too large to be tried everywhere for what else there may be to be told, they need not.
-func (r *Attempt) toldByNumbers(set *nodeset.Set, attempted bool) bool {
+func toldByNumbers(r *Attempt, set *nodeset.Set, attempted bool) bool {
 	if r.packing == nil || sharded() || r.packing.fillCaches() != nil {
 		return false
 	}
@@ -202,7 +192,7 @@ func (r *Attempt) toldByNumbers(set *nodeset.Set, attempted bool) bool {
 
 // countByClass counts what of the demand the set takes, each class by itself, and by what the nodes refuse the first class of
 // which they do not take all.
-func (r *Attempt) countByClass(set *nodeset.Set, d *demand) (fits int, refusals *feasible.Refusals) {
+func countByClass(r *Attempt, set *nodeset.Set, d *demand) (fits int, refusals *feasible.Refusals) {
 	short := d.classes[0]
 	for _, class := range d.classes {
 		fits += min(class.Room(set).Total, d.counts[class]+d.further[class])
@@ -214,7 +204,7 @@ func (r *Attempt) countByClass(set *nodeset.Set, d *demand) (fits int, refusals 
 }
 
 // tooLarge is what a member that the minimum needs asks for beyond what any node has.
-func (s *Run) tooLarge(d *demand) string {
+func tooLarge(s *Run, d *demand) string {
 	largest := s.index.LargestNode()
 	for _, class := range d.classes {
 		missing := s.exceedsNodes(class.Task())
@@ -232,7 +222,7 @@ func (s *Run) tooLarge(d *demand) string {
 }
 
 // explainGathered tells what the domains take, and what stops members on nodes if these are too few in all.
-func (r *Attempt) explainGathered(e *framework.GangExplanation) {
+func explainGathered(r *Attempt, e *framework.GangExplanation) {
 	queue := func(g framework.NodeGroupExplanation) bool { return g.Queue != "" }
 	enough := func(g framework.NodeGroupExplanation) bool { return g.Fits >= e.Needed }
 	switch {

@@ -291,7 +291,7 @@ func selectsNamespaces(info fwk.PodInfo) bool {
 
 // reuseExplanation explains a gang as an equal one in this session, or in the one before, if that follows from the same. It returns false
 // where it does not, and the gang must be tried.
-func (r *Attempt) reuseExplanation() bool {
+func reuseExplanation(r *Attempt) bool {
 	if r.found.fingerprint = r.fingerprintOf(); r.found.fingerprint == 0 {
 		return false
 	}
@@ -301,7 +301,7 @@ func (r *Attempt) reuseExplanation() bool {
 	}
 	found.Explanation.Namespace, found.Explanation.PodGroup, found.Explanation.Time = r.job.Namespace, r.job.Name, r.run.now()
 	if r.groups != nil {
-		r.recordExplanation(found)
+		recordExplanation(r, found)
 		return true
 	}
 	r.run.recordWait(r.job, found.Wait)

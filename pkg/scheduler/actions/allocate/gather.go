@@ -44,12 +44,12 @@ type gatherRun struct {
 }
 
 // placeGathered places the job's tasks by the plans of the plugin that gathers it, within the node groups of the plugin that names them.
-func (r *Attempt) placeGathered() jobResult {
+func placeGathered(r *Attempt) jobResult {
 	if r.groups == nil {
-		return r.tryInOrder(func(opts trialOptions) jobResult {
+		return tryInOrder(r, func(opts trialOptions) jobResult {
 			scope := r.run.anywhere(opts)
 			scope.ChosenBy = r.gathering.Plugin
-			return r.gatherIn(scope, opts)
+			return gatherIn(r, scope, opts)
 		})
 	}
 	d, err := r.demandOf()
@@ -58,24 +58,24 @@ func (r *Attempt) placeGathered() jobResult {
 		return jobResult{}
 	}
 	ways := []func(trialOptions) jobResult{func(opts trialOptions) jobResult {
-		for _, c := range r.candidates(r.groups.Candidates, d, opts) {
-			if result := r.gatherIn(r.run.groupScope(c.group, opts.within, r.groups.Plugin), opts); result.outcome != notPlaced {
+		for _, c := range candidates(r, r.groups.Candidates, d, opts) {
+			if result := gatherIn(r, r.run.groupScope(c.group, opts.within, r.groups.Plugin), opts); result.outcome != notPlaced {
 				return result
 			}
 		}
 		return jobResult{}
 	}}
 	if !r.groups.Required {
-		ways = append(ways, func(opts trialOptions) jobResult { return r.gatherIn(r.run.anywhere(opts), opts) })
+		ways = append(ways, func(opts trialOptions) jobResult { return gatherIn(r, r.run.anywhere(opts), opts) })
 	}
-	return r.tryInOrder(ways...)
+	return tryInOrder(r, ways...)
 }
 
 // gatherIn places the job's tasks in the scope, if backfill can place the rest of its minimum.
-func (r *Attempt) gatherIn(scope placementScope, opts trialOptions) jobResult {
+func gatherIn(r *Attempt, scope placementScope, opts trialOptions) jobResult {
 	uid := r.job.DefaultSubJobID()
 	tasks := slices.SortedStableFunc(slices.Values(r.pending.tasks[uid]), r.gathering.Compare)
-	return r.withBestEffort(opts, func() jobResult {
+	return withBestEffort(r, opts, func() jobResult {
 		g := &gatherRun{part: newPart(r, r.job.SubJobs[uid], tasks, scope, opts.idleOnly), attempt: r, run: r.run, atOnce: furtherAtOnce}
 		placed := g.place()
 		r.run.observe(placed.outcome.String())

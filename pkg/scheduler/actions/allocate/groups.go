@@ -35,35 +35,35 @@ type candidateGroup struct {
 // placeInGroups places the job's minimum whole in one of the groups: the best by the plugins' scores of those that hold it
 // now, else of those that hold it once what is being released is free. A gang that only prefers groups and fits into none
 // now is spread over the fewest, before it waits.
-func (r *Attempt) placeInGroups() jobResult {
+func placeInGroups(r *Attempt) jobResult {
 	d, err := r.demandOf()
 	if err != nil {
 		r.job.JobFitErrors = err.Error()
 		return jobResult{}
 	}
-	ways := []func(trialOptions) jobResult{func(opts trialOptions) jobResult { return r.tryGroups(d, opts) }}
+	ways := []func(trialOptions) jobResult{func(opts trialOptions) jobResult { return tryGroups(r, d, opts) }}
 	if !r.groups.Required {
-		ways = append(ways, func(opts trialOptions) jobResult { return r.spread(d, opts) })
+		ways = append(ways, func(opts trialOptions) jobResult { return spread(r, d, opts) })
 	}
-	return r.tryInOrder(ways...)
+	return tryInOrder(r, ways...)
 }
 
 // tryGroups tries the candidates that may hold the job, the best first.
-func (r *Attempt) tryGroups(d *demand, opts trialOptions) jobResult {
-	candidates := r.candidates(r.groups.Candidates, d, opts)
+func tryGroups(r *Attempt, d *demand, opts trialOptions) jobResult {
+	candidates := candidates(r, r.groups.Candidates, d, opts)
 	takeFirst := r.run.ssn.ScoredBeforeTrial()
 	best := -1
 	for i := range candidates {
 		c := &candidates[i]
 		opts.places = len(candidates) - i
-		result := r.tryGroup(c.group, d, opts)
+		result := tryGroup(r, c.group, d, opts)
 		if result.outcome == notPlaced {
 			continue
 		}
 		if takeFirst {
 			return result
 		}
-		score, ok := r.score(c, d, result.placement())
+		score, ok := scoreGroup(r, c, d, result.placement())
 		result.discard(r.job)
 		if !ok {
 			continue
@@ -77,11 +77,11 @@ func (r *Attempt) tryGroups(d *demand, opts trialOptions) jobResult {
 		return jobResult{}
 	}
 	opts.places = 1
-	return r.tryGroup(candidates[best].group, d, opts) // the trial is made again, not replayed
+	return tryGroup(r, candidates[best].group, d, opts) // the trial is made again, not replayed
 }
 
 // score asks the plugins for their score of the group; false when one fails, which leaves the group out.
-func (r *Attempt) score(c *candidateGroup, d *demand, placement map[api.TaskID]string) (float64, bool) {
+func scoreGroup(r *Attempt, c *candidateGroup, d *demand, placement map[api.TaskID]string) (float64, bool) {
 	score, err := r.run.ssn.NodeGroupScore(r.job, trialOf(c, d, placement))
 	if err != nil {
 		r.found.unfinished++
@@ -100,17 +100,17 @@ func trialOf(c *candidateGroup, d *demand, placement map[api.TaskID]string) *fra
 
 // candidates lists those of the groups that may hold what is needed, the best by the scores that are known before a trial
 // first. Trials of groups that cannot are what takes upstream its time (https://github.com/volcano-sh/volcano/issues/4899).
-func (r *Attempt) candidates(groups []*topology.Group, d *demand, opts trialOptions) []candidateGroup {
+func candidates(r *Attempt, groups []*topology.Group, d *demand, opts trialOptions) []candidateGroup {
 	var out []candidateGroup
 	for _, group := range groups {
 		if r.refuted(r.run.groupSet(group, opts.within), opts) {
 			continue
 		}
-		c := r.candidate(group, d, opts)
+		c := roomIn(r, group, d, opts)
 		if opts.idleOnly && c.spare < 0 {
 			continue
 		}
-		score, ok := r.score(&c, d, nil)
+		score, ok := scoreGroup(r, &c, d, nil)
 		if !ok {
 			continue
 		}
@@ -124,7 +124,7 @@ func (r *Attempt) candidates(groups []*topology.Group, d *demand, opts trialOpti
 }
 
 // candidate finds what the group takes now.
-func (r *Attempt) candidate(group *topology.Group, d *demand, opts trialOptions) candidateGroup {
+func roomIn(r *Attempt, group *topology.Group, d *demand, opts trialOptions) candidateGroup {
 	c := candidateGroup{group: group}
 	set := r.run.groupSet(group, opts.within)
 	fits := 0
@@ -151,9 +151,9 @@ func (r *Attempt) candidate(group *topology.Group, d *demand, opts trialOptions)
 
 // tryGroup places the job in the narrowest group in the candidate that holds it, else in the candidate, in the fewest of
 // its groups.
-func (r *Attempt) tryGroup(group *topology.Group, d *demand, opts trialOptions) jobResult {
-	for _, g := range append(r.narrower(group, d, opts), group) {
-		result := r.placeIn(r.run.groupScope(g, opts.within, r.groups.Plugin), opts)
+func tryGroup(r *Attempt, group *topology.Group, d *demand, opts trialOptions) jobResult {
+	for _, g := range append(narrower(r, group, d, opts), group) {
+		result := placeIn(r, r.run.groupScope(g, opts.within, r.groups.Plugin), opts)
 		r.run.observe(result.outcome.String())
 		if result.outcome != notPlaced {
 			return result
@@ -164,7 +164,7 @@ func (r *Attempt) tryGroup(group *topology.Group, d *demand, opts trialOptions) 
 
 // narrower lists groups in the group that may hold what is needed: the narrowest level first, in a level the best by score,
 // then the one with the least to spare, and of each level a few.
-func (r *Attempt) narrower(group *topology.Group, d *demand, opts trialOptions) []*topology.Group {
+func narrower(r *Attempt, group *topology.Group, d *demand, opts trialOptions) []*topology.Group {
 	byLevel := map[int][]candidateGroup{}
 	var collect func(g *topology.Group)
 	collect = func(g *topology.Group) {
@@ -172,8 +172,8 @@ func (r *Attempt) narrower(group *topology.Group, d *demand, opts trialOptions) 
 			if r.refuted(r.run.groupSet(child, opts.within), opts) {
 				continue
 			}
-			if c := r.candidate(child, d, opts); c.spare >= 0 {
-				if score, ok := r.score(&c, d, nil); ok {
+			if c := roomIn(r, child, d, opts); c.spare >= 0 {
+				if score, ok := scoreGroup(r, &c, d, nil); ok {
 					c.score = score
 				}
 				byLevel[child.Level] = append(byLevel[child.Level], c)
@@ -202,19 +202,19 @@ func (r *Attempt) narrower(group *topology.Group, d *demand, opts trialOptions) 
 
 // spread places a gang that no candidate holds over several: in one of the groups around them, the narrowest level first, else
 // over the fewest groups of the widest, and over nodes in none last.
-func (r *Attempt) spread(d *demand, opts trialOptions) jobResult {
+func spread(r *Attempt, d *demand, opts trialOptions) jobResult {
 	around := r.groups.Candidates
 	for inner := func(g *topology.Group) bool { return g.Parent != nil }; slices.ContainsFunc(around, inner); {
 		around = parents(around)
-		for _, c := range r.candidates(around, d, opts) {
-			result := r.placeIn(r.run.groupScope(c.group, opts.within, ""), opts)
+		for _, c := range candidates(r, around, d, opts) {
+			result := placeIn(r, r.run.groupScope(c.group, opts.within, ""), opts)
 			r.run.observe(result.outcome.String())
 			if result.outcome != notPlaced {
 				return result
 			}
 		}
 	}
-	return r.placeIn(r.run.groupScope(r.run.index.GroupOfAll(around), opts.within, ""), opts)
+	return placeIn(r, r.run.groupScope(r.run.index.GroupOfAll(around), opts.within, ""), opts)
 }
 
 // parents lists the groups right around the groups, which are sorted by path; those with none around them stay.

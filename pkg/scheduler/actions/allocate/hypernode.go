@@ -15,27 +15,27 @@ import (
 )
 
 // placeIn places the job's tasks in the scope until the job is ready, if backfill can place the rest of its minimum.
-func (r *Attempt) placeIn(scope placementScope, opts trialOptions) jobResult {
-	return r.withBestEffort(opts, func() jobResult { return r.placeRequests(scope, opts) })
+func placeIn(r *Attempt, scope placementScope, opts trialOptions) jobResult {
+	return withBestEffort(r, opts, func() jobResult { return placeRequests(r, scope, opts) })
 }
 
 // placeRequests places the job's tasks that ask for resources.
-func (r *Attempt) placeRequests(scope placementScope, opts trialOptions) jobResult {
+func placeRequests(r *Attempt, scope placementScope, opts trialOptions) jobResult {
 	if r.dividesItself() {
-		return r.placeInHyperNodes(scope, opts)
+		return placeInHyperNodes(r, scope, opts)
 	}
 	subJob := r.job.SubJobs[r.job.DefaultSubJobID()]
-	return resultOf(subJob, r.placeSubJob(subJob, r.pending.tasks[subJob.UID], scope, opts))
+	return resultOf(subJob, placeSubJob(r, subJob, r.pending.tasks[subJob.UID], scope, opts))
 }
 
 // placeInHyperNodes tries the job in the HyperNodes that the plugins allow, gradient by gradient, and makes the best trial
 // of the first gradient with one again: one that is ready before one that waits, then the highest score, then the name. It is
 // made again, not replayed, since volumes and devices that a trial chose are taken back with it.
-func (r *Attempt) placeInHyperNodes(scope placementScope, opts trialOptions) jobResult {
+func placeInHyperNodes(r *Attempt, scope placementScope, opts trialOptions) jobResult {
 	top := r.run.ssn.HyperNodes[vcframework.ClusterTopHyperNode]
 	for _, gradient := range r.run.ssn.HyperNodeGradientForJobFn(r.job, top) {
 		if len(gradient) == 1 { // there is nothing to choose
-			if result := r.placeSubJobs(gradient[0], scope, opts); result.outcome != notPlaced {
+			if result := placeSubJobs(r, gradient[0], scope, opts); result.outcome != notPlaced {
 				return result
 			}
 			continue
@@ -44,14 +44,14 @@ func (r *Attempt) placeInHyperNodes(scope placementScope, opts trialOptions) job
 		var bestResult jobResult
 		for i, hyperNode := range byName(gradient) {
 			opts.places = len(gradient) - i
-			result := r.placeSubJobs(hyperNode, scope, opts)
+			result := placeSubJobs(r, hyperNode, scope, opts)
 			result.discard(r.job)
 			if result.outcome != notPlaced && (best == "" || result.betterThan(&bestResult)) {
 				best, bestResult = hyperNode.Name, result
 			}
 		}
 		if best != "" {
-			return r.placeSubJobs(r.run.ssn.HyperNodes[best], scope, opts)
+			return placeSubJobs(r, r.run.ssn.HyperNodes[best], scope, opts)
 		}
 	}
 	return jobResult{}
@@ -63,7 +63,7 @@ func (r *jobResult) betterThan(other *jobResult) bool {
 
 // placeSubJobs places the job's sub-jobs (https://github.com/volcano-sh/volcano/issues/4188) in the HyperNode, in order, until the job is ready. A sub-job that finds no room
 // may be kept out by one before it that could lie elsewhere, so it comes first in another try.
-func (r *Attempt) placeSubJobs(hyperNode *api.HyperNodeInfo, scope placementScope, opts trialOptions) jobResult {
+func placeSubJobs(r *Attempt, hyperNode *api.HyperNodeInfo, scope placementScope, opts trialOptions) jobResult {
 	if set := r.run.hyperNodeScope(hyperNode.Name, scope, opts).Where.Set; r.refuted(set, opts) {
 		note(&r.found.tried, set, true)
 		return jobResult{}
@@ -71,11 +71,11 @@ func (r *Attempt) placeSubJobs(hyperNode *api.HyperNodeInfo, scope placementScop
 	first := map[api.SubJobID]int{}
 	for n := 1; ; n++ {
 		before := r.found.subJobTasks
-		result, blocked := r.trySubJobs(first, hyperNode, scope, opts)
+		result, blocked := trySubJobs(r, first, hyperNode, scope, opts)
 		if result.outcome != notPlaced || blocked == "" || first[blocked] > 0 || n > maxOrders || len(r.pending.tasks) == 1 {
 			return result
 		}
-		if !r.mayReorderSubJobs(hyperNode, opts, r.found.subJobTasks-before) {
+		if !mayReorderSubJobs(r, hyperNode, opts, r.found.subJobTasks-before) {
 			r.found.unfinished++
 			return result
 		}
@@ -85,7 +85,7 @@ func (r *Attempt) placeSubJobs(hyperNode *api.HyperNodeInfo, scope placementScop
 
 // mayReorderSubJobs is true if the session has looks left for trying the sub-jobs in another order, or it is this job's turn. It takes as
 // many as the last order, in which so many tasks were tried.
-func (r *Attempt) mayReorderSubJobs(hyperNode *api.HyperNodeInfo, opts trialOptions, tried int) bool {
+func mayReorderSubJobs(r *Attempt, hyperNode *api.HyperNodeInfo, opts trialOptions, tried int) bool {
 	classes := 1
 	if r.packing != nil {
 		classes = len(r.packing.classes)
@@ -95,7 +95,7 @@ func (r *Attempt) mayReorderSubJobs(hyperNode *api.HyperNodeInfo, opts trialOpti
 
 // trySubJobs tries the sub-jobs in order, those with the highest number in first before others. It also returns the first
 // one that found no room.
-func (r *Attempt) trySubJobs(first map[api.SubJobID]int, hyperNode *api.HyperNodeInfo, scope placementScope, opts trialOptions) (result jobResult, blocked api.SubJobID) {
+func trySubJobs(r *Attempt, first map[api.SubJobID]int, hyperNode *api.HyperNodeInfo, scope placementScope, opts trialOptions) (result jobResult, blocked api.SubJobID) {
 	r.job.ResetFitErr()
 	result = jobResult{rest: map[api.SubJobID][]*api.TaskInfo{}, hyperNode: hyperNode.Name, subJobs: map[api.SubJobID]string{}, former: map[api.SubJobID]string{}}
 	needed, placed := r.neededByJob(), 0
@@ -105,7 +105,7 @@ func (r *Attempt) trySubJobs(first map[api.SubJobID]int, hyperNode *api.HyperNod
 		if !again {
 			tasks = r.pending.tasks[subJob.UID]
 		}
-		of, chosen, score := r.placeInBestHyperNode(subJob, tasks, hyperNode, scope, opts)
+		of, chosen, score := placeInBestHyperNode(r, subJob, tasks, hyperNode, scope, opts)
 		if of.outcome == notPlaced {
 			if blocked == "" && first[subJob.UID] == 0 {
 				blocked = subJob.UID
@@ -142,9 +142,9 @@ func (r *Attempt) trySubJobs(first map[api.SubJobID]int, hyperNode *api.HyperNod
 }
 
 // placeInBestHyperNode places the sub-job in the best of the HyperNodes in hyperNode that the plugins allow it.
-func (r *Attempt) placeInBestHyperNode(subJob *api.SubJobInfo, tasks []*api.TaskInfo, hyperNode *api.HyperNodeInfo, scope placementScope, opts trialOptions) (subJobResult, string, float64) {
+func placeInBestHyperNode(r *Attempt, subJob *api.SubJobInfo, tasks []*api.TaskInfo, hyperNode *api.HyperNodeInfo, scope placementScope, opts trialOptions) (subJobResult, string, float64) {
 	place := func(name string) subJobResult {
-		return r.placeSubJob(subJob, tasks, r.run.hyperNodeScope(name, scope, opts), opts)
+		return placeSubJob(r, subJob, tasks, r.run.hyperNodeScope(name, scope, opts), opts)
 	}
 	for _, gradient := range r.run.ssn.HyperNodeGradientForSubJobFn(subJob, hyperNode) {
 		if len(gradient) == 1 { // there is nothing to choose

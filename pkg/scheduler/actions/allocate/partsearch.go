@@ -29,7 +29,7 @@ type partSearch struct {
 
 // placeSubJob places tasks of the sub-job, which are in task order, in the scope until the sub-job is ready. When it is not
 // placed nothing is, and the job's fit errors have why.
-func (r *Attempt) placeSubJob(subJob *api.SubJobInfo, tasks []*api.TaskInfo, scope placementScope, opts trialOptions) subJobResult {
+func placeSubJob(r *Attempt, subJob *api.SubJobInfo, tasks []*api.TaskInfo, scope placementScope, opts trialOptions) subJobResult {
 	if len(scope.Set.Nodes) == 0 || len(tasks) == 0 {
 		return subJobResult{rest: tasks}
 	}

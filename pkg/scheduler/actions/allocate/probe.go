@@ -13,7 +13,7 @@ const maxProbedOfJob = 256
 
 // probe places as many of the job's tasks in the group as it can, the smallest first, and takes them back, to note what stops
 // the next. There is a bound to that, and jobs whose sub-jobs choose among HyperNodes are not probed.
-func (r *Attempt) probe(group *topology.Group) {
+func probeGroup(r *Attempt, group *topology.Group) {
 	uid := r.job.DefaultSubJobID()
 	tasks := r.pending.tasks[uid]
 	if r.run.probed+len(tasks) > maxProbed || r.job.ContainsHardTopology() || r.job.ContainsSubJobPolicy() {

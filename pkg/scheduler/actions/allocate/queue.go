@@ -121,10 +121,10 @@ func (s *scheduler) placeJob(job *api.JobInfo, pending *pendingTasks, alone bool
 		return false
 	}
 	defer s.run.finder.ForgetJob()
-	if r.reuseExplanation() {
+	if reuseExplanation(r) {
 		return false
 	}
-	return finish(r, r.solve())
+	return finish(r, solve(r))
 }
 
 // finish hands a result that makes the job ready over to be bound, keeps one that waits in the session, and explains why there
@@ -142,7 +142,7 @@ func finish(r *Attempt, result jobResult) bool {
 	case result.outcome != notPlaced:
 		r.run.failed.notePlaced()
 	default:
-		r.explain()
+		recordMisfit(r)
 	}
 	return false
 }

@@ -17,20 +17,20 @@ type trialOptions struct {
 
 // solve places the job: on idle resources before it waits for those being released, whole in one group before it is spread
 // over several, and without the nodes it is to avoid before with them.
-func (r *Attempt) solve() jobResult {
+func solve(r *Attempt) jobResult {
 	switch {
 	case r.gathering != nil:
-		return r.placeGathered()
+		return placeGathered(r)
 	case r.groups != nil:
-		return r.placeInGroups()
+		return placeInGroups(r)
 	}
-	return r.tryInOrder(func(opts trialOptions) jobResult {
-		return r.placeIn(r.run.anywhere(opts), opts)
+	return tryInOrder(r, func(opts trialOptions) jobResult {
+		return placeIn(r, r.run.anywhere(opts), opts)
 	})
 }
 
 // tryInOrder tries ways to place the job, each before the next one.
-func (r *Attempt) tryInOrder(ways ...func(trialOptions) jobResult) jobResult {
+func tryInOrder(r *Attempt, ways ...func(trialOptions) jobResult) jobResult {
 	within := []*nodeset.Set{nil}
 	if avoided := r.run.ssn.Avoided(r.job); len(avoided) > 0 {
 		within = []*nodeset.Set{r.run.index.Without(avoided), nil}

@@ -107,7 +107,7 @@ func (s *scheduler) lacksBestEffort(job *api.JobInfo) string {
 	s.run.ssn.Turn(job.UID)
 	defer s.run.finder.ForgetJob()
 	r := &Attempt{run: s.run, job: job, members: s.run.progress.job(job).members, found: &findings{}}
-	if unfit := r.neededBestEffort(&jobResult{outcome: ready}, trialOptions{idleOnly: true}); len(unfit) == 0 {
+	if unfit := neededBestEffort(r, &jobResult{outcome: ready}, trialOptions{idleOnly: true}); len(unfit) == 0 {
 		return ""
 	}
 	return "cannot have its minimum: " + r.found.bestEffortReason

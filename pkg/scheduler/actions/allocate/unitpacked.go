@@ -120,7 +120,7 @@ func (u *unitRun) placePacked(all []*packedGang) placedGangs {
 		r := *g.attempt
 		r.found = &findings{}
 		opts := trialOptions{idleOnly: u.idleOnly, places: 1}
-		result := r.withBestEffort(opts, func() jobResult {
+		result := withBestEffort(&r, opts, func() jobResult {
 			subJob := r.job.SubJobs[r.job.DefaultSubJobID()]
 			part := newPart(&r, subJob, r.pending.tasks[subJob.UID], g.scope, u.idleOnly)
 			return resultOf(subJob, tryPlanned(part, planned[g]))

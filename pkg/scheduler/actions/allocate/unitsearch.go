@@ -188,15 +188,15 @@ func (u *unitRun) place(job *api.JobInfo, leftOut map[*topology.Group]bool, expl
 		groups.Candidates = slices.DeleteFunc(slices.Clone(groups.Candidates), func(g *topology.Group) bool { return leftOut[g] })
 		r.groups = &groups
 	}
-	result := r.solve()
+	result := solve(r)
 	if result.outcome != notPlaced {
 		u.run.failed.notePlaced()
 		return &placedGang{r, result}, framework.Wait{}
 	}
 	if explain {
-		r.explain()
+		recordMisfit(r)
 	}
-	u.cut = u.cut || r.found.unfinished > 0 || r.refusedBeyondNumbers()
+	u.cut = u.cut || r.found.unfinished > 0 || r.found.refusedBeyondNumbers()
 	u.run.finder.ForgetJob()
 	wait, _ := u.run.ssn.Wait(job.UID)
 	return nil, wait
