@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// root is the folder of the repository.
+const root = "../.."
+
+// readPages returns the Markdown pages of the repository by their path.
+func readPages(t *testing.T) map[string]string {
+	t.Helper()
+	pages := map[string]string{}
+	add := func(name string) {
+		data, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages[name] = string(data)
+	}
+	top, err := filepath.Glob(filepath.Join(root, "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range top {
+		add(filepath.Base(name))
+	}
+	err = fs.WalkDir(os.DirFS(root), "docs", func(name string, _ fs.DirEntry, err error) error {
+		if err == nil && path.Ext(name) == ".md" {
+			add(name)
+		}
+		return err
+	})
+	if err != nil || len(pages) < 20 {
+		t.Fatalf("%d pages found: %v", len(pages), err)
+	}
+	return pages
+}
+
+var (
+	fenced   = regexp.MustCompile("(?ms)^```.*?^```$")
+	quoted   = regexp.MustCompile("`[^`\n]*`")
+	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading  = regexp.MustCompile(`(?m)^#+ +(.*)$`)
+	noAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	linkText = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+)
+
+// anchors returns the anchors that GitHub gives the headings of a page.
+func anchors(page string) map[string]bool {
+	all := map[string]bool{}
+	for _, match := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(page, ""), -1) {
+		text := linkText.ReplaceAllString(match[1], "$1")
+		text = noAnchor.ReplaceAllString(strings.ToLower(text), "")
+		all[strings.ReplaceAll(text, " ", "-")] = true
+	}
+	return all
+}
+
+// TestLinksOfPagesLeadSomewhere checks links within the repository: the file exists, and has the heading.
+func TestLinksOfPagesLeadSomewhere(t *testing.T) {
+	pages := readPages(t)
+	for name, page := range pages {
+		prose := quoted.ReplaceAllString(fenced.ReplaceAllString(page, ""), "")
+		for _, match := range link.FindAllStringSubmatch(prose, -1) {
+			target, anchor, _ := strings.Cut(match[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			file := name
+			if target != "" {
+				file = path.Join(path.Dir(name), target)
+			}
+			if _, err := os.Stat(filepath.Join(root, file)); err != nil {
+				t.Errorf("%s: link %s: %v", name, match[1], err)
+			}
+			if to, ok := pages[file]; ok && anchor != "" && !anchors(to)[anchor] {
+				t.Errorf("%s: link %s: %s has no such heading", name, match[1], file)
+			}
+		}
+	}
+}
+
+// TestTheIndexHasEveryPage: docs/README.md links each page of docs.
+func TestTheIndexHasEveryPage(t *testing.T) {
+	pages := readPages(t)
+	linked := map[string]bool{"docs/README.md": true}
+	for _, match := range link.FindAllStringSubmatch(pages["docs/README.md"], -1) {
+		linked[path.Join("docs", match[1])] = true
+	}
+	for name := range pages {
+		if strings.HasPrefix(name, "docs/") && !linked[name] {
+			t.Errorf("docs/README.md does not link %s", name)
+		}
+	}
+}
+
+// TestTheReadmeIsShort holds README.md at 120 lines: the rest belongs to pages in docs.
+func TestTheReadmeIsShort(t *testing.T) {
+	if lines := strings.Count(readPages(t)["README.md"], "\n"); lines > 120 {
+		t.Errorf("README.md has %d lines, want at most 120", lines)
+	}
+}
+
+// TestPagesNameNoFolderOutsideOfTheRepository: a reader has this repository and nothing beside it.
+func TestPagesNameNoFolderOutsideOfTheRepository(t *testing.T) {
+	folders := regexp.MustCompile(`(?:\.\./)+[\w./-]+`)
+	for name, page := range readPages(t) {
+		for _, match := range folders.FindAllString(page, -1) {
+			if _, err := os.Stat(filepath.Join(root, path.Dir(name), strings.TrimRight(match, "."))); err != nil {
+				t.Errorf("%s names %s, which is not in the repository", name, match)
+			}
+		}
+	}
+}
