@@ -42,3 +42,4 @@ mv "$out/internal/controlplane/testdata/pod-webhooks.yaml.new" "$out/internal/co
 
 go run ./hack/confdoc >"$out/docs/configuration.md.new"
 mv "$out/docs/configuration.md.new" "$out/docs/configuration.md"
+go run ./hack/refdoc "$out"

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // root is the folder of the repository.
@@ -118,6 +120,23 @@ func TestPagesNameNoFolderOutsideOfTheRepository(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(root, path.Dir(name), strings.TrimRight(match, "."))); err != nil {
 				t.Errorf("%s names %s, which is not in the repository", name, match)
 			}
+		}
+	}
+}
+
+// TestGeneratedPagesAreUpToDate holds the generated pages against the code.
+func TestGeneratedPagesAreUpToDate(t *testing.T) {
+	for name, generate := range outputs {
+		want, err := generate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), string(got)); diff != "" {
+			t.Errorf("%s is not up to date (-want +got); run: make generate\n%s", name, diff)
 		}
 	}
 }

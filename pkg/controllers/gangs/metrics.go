@@ -20,6 +20,9 @@ var (
 // collector counts the Volcano PodGroups that the controller made, when it is asked.
 type collector struct{ *controller }
 
+// Metrics describes the metrics of the controller; it has none to collect.
+func Metrics() prometheus.Collector { return collector{} }
+
 // Describe implements prometheus.Collector.
 func (collector) Describe(descs chan<- *prometheus.Desc) {
 	descs <- gangsDesc

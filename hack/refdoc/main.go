@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command refdoc writes the generated pages of docs, other than docs/configuration.md, below the folder that it is given. Its tests check
+// what the pages written by hand must have: links, the index, and every annotation, condition and event that the code has.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// outputs are the files that the command writes, by their path in the repository.
+var outputs = map[string]func() ([]byte, error){
+	"docs/metrics.md": metricsPage,
+}
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "refdoc:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: refdoc FOLDER")
+	}
+	for path, generate := range outputs {
+		data, err := generate()
+		if err != nil {
+			return fmt.Errorf("generating %s: %w", path, err)
+		}
+		file := filepath.Join(args[0], path)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, bytes.TrimLeft(data, "\n"), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
