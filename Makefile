@@ -170,7 +170,7 @@ lint: bin/golangci-lint ## Run the linters, and check how large types are.
 	go run ./hack/typesize
 
 .PHONY: generate
-generate: $(GENERATORS) bin/helm ## Write CRDs, code of our types, the rendered chart, docs/configuration.md and docs/metrics.md.
+generate: $(GENERATORS) bin/helm ## Write CRDs, code of our types, the rendered chart, docs/configuration.md, docs/metrics.md and docs/pictures.
 	hack/generate.sh .
 
 .PHONY: verify

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command refdoc writes the generated pages of docs, other than docs/configuration.md, below the folder that it is given. Its tests check
+// Command refdoc writes the generated pages and pictures of docs, other than docs/configuration.md, below the folder that it is given. Its tests check
 // what the pages written by hand must have: links, the index, and every annotation, condition and event that the code has.
 package main
 
@@ -12,9 +12,13 @@ import (
 	"path/filepath"
 )
 
-// outputs are the files that the command writes, by their path in the repository.
-var outputs = map[string]func() ([]byte, error){
-	"docs/metrics.md": metricsPage,
+// outputs returns what generates each file, by its path in the repository.
+func outputs() map[string]func() ([]byte, error) {
+	all := map[string]func() ([]byte, error){"docs/metrics.md": metricsPage}
+	for path, draw := range pictures {
+		all[path] = func() ([]byte, error) { return draw().svg(), nil }
+	}
+	return all
 }
 
 func main() {
@@ -28,7 +32,7 @@ func run(args []string) error {
 	if len(args) != 1 {
 		return errors.New("usage: refdoc FOLDER")
 	}
-	for path, generate := range outputs {
+	for path, generate := range outputs() {
 		data, err := generate()
 		if err != nil {
 			return fmt.Errorf("generating %s: %w", path, err)

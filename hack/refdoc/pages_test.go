@@ -3,11 +3,14 @@
 package main
 
 import (
+	"encoding/xml"
+	"html"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -126,7 +129,7 @@ func TestPagesNameNoFolderOutsideOfTheRepository(t *testing.T) {
 
 // TestGeneratedPagesAreUpToDate holds the generated pages against the code.
 func TestGeneratedPagesAreUpToDate(t *testing.T) {
-	for name, generate := range outputs {
+	for name, generate := range outputs() {
 		want, err := generate()
 		if err != nil {
 			t.Fatal(err)
@@ -137,6 +140,33 @@ func TestGeneratedPagesAreUpToDate(t *testing.T) {
 		}
 		if diff := cmp.Diff(string(want), string(got)); diff != "" {
 			t.Errorf("%s is not up to date (-want +got); run: make generate\n%s", name, diff)
+		}
+	}
+}
+
+// TestTextsOfPicturesFit estimates the width of each text, which no box may cut.
+func TestTextsOfPicturesFit(t *testing.T) {
+	const letter = 8 // of 14 points, in a wide font
+	texts := regexp.MustCompile(`<text class="([^"]*)" x="(\d+)" y="(\d+)">([^<]*)</text>`)
+	for name, draw := range pictures {
+		d := draw()
+		found := texts.FindAllStringSubmatch(string(d.svg()), -1)
+		if len(found) < 5 {
+			t.Errorf("%s has %d texts, want more", name, len(found))
+		}
+		for _, match := range found {
+			x, _ := strconv.Atoi(match[2])
+			y, _ := strconv.Atoi(match[3])
+			width := letter * len(html.UnescapeString(match[4]))
+			if strings.Contains(match[1], "mid") {
+				x -= width / 2
+			}
+			if x < 0 || x+width > d.width || y > d.height {
+				t.Errorf("%s: text %q lies outside of the picture", name, match[4])
+			}
+		}
+		if err := xml.Unmarshal(d.svg(), new(struct{})); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
