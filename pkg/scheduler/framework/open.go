@@ -52,6 +52,7 @@ type sessionCache struct {
 	// completes the session with.
 	snapshotter Snapshotter
 	deferred    *snapshot.Deferred
+	closing     closingJobs
 }
 
 // Snapshot takes the session's snapshot and remembers what its pending pods look like before any plugin sees them.
@@ -138,11 +139,15 @@ func (c *sessionCache) UpdateJobStatus(job *api.JobInfo, updateStatus, updateAnn
 	if wait, ok := c.session.waits[job.UID]; ok {
 		wait.show(job, string(c.session.UID))
 	}
+	if c.staging == nil { // otherwise upstream looks for devices of each task
+		defer c.closing.written(job)
+	}
 	return c.Cache.UpdateJobStatus(job, updateStatus, updateAnnotations, updateJobInfo)
 }
 
 // OnSessionClose seals what the session's actions have placed. Upstream calls it twice.
 func (c *sessionCache) OnSessionClose() {
+	c.closing.closed()
 	if c.staging != nil {
 		c.staging.Close()
 	}

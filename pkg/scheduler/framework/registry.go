@@ -152,6 +152,7 @@ func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 	}
 	r.built, r.switches = true, switches
 	devices.SwitchOn(in.Tiers)
+	r.sumFor(in.Tiers)
 	return p, nil
 }
 
