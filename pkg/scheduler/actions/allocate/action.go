@@ -7,6 +7,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -44,5 +45,5 @@ func (*Action) Name() string { return "allocate" }
 // plugins order them.
 func (a *Action) Execute(ssn *framework.Session) {
 	a.memory.BeginSession()
-	newScheduler(newRun(ssn, a.memory, a.defaults, a.observe)).placeJobs()
+	newScheduler(state.NewRun(ssn, a.memory, a.defaults, a.observe)).placeJobs()
 }

@@ -38,12 +38,12 @@ func (p *Part) batches(tasks []*api.TaskInfo, arranged arrangement) []batch {
 	var out []batch
 	for start := 0; start < len(tasks); {
 		end := start + 1
-		for end < len(tasks) && (arranged.anyOrder || p.attempt.run.ssn.TaskCompareFns(tasks[start], tasks[end]) == 0) {
+		for end < len(tasks) && (arranged.anyOrder || p.attempt.Run.Session.TaskCompareFns(tasks[start], tasks[end]) == 0) {
 			end++
 		}
 		equals := slices.Clone(tasks[start:end])
-		if p.attempt.compare != nil {
-			slices.SortStableFunc(equals, p.attempt.compare)
+		if p.attempt.Compare != nil {
+			slices.SortStableFunc(equals, p.attempt.Compare)
 		}
 		if arranged.byRank {
 			out = append(out, p.batchPerStretch(equals)...)
@@ -67,12 +67,12 @@ func (p *Part) batchPerClass(tasks []*api.TaskInfo, order func(l, r batch) int) 
 	var out []batch
 	at := map[*feasible.TaskClass]int{}
 	for _, task := range tasks {
-		c := p.attempt.run.finder.Class(task)
+		c := p.attempt.Run.Finder.Class(task)
 		i, ok := at[c]
 		if !ok {
 			i = len(out)
 			at[c] = i
-			out = append(out, batch{class: c, size: p.attempt.run.dominantShare(task)})
+			out = append(out, batch{class: c, size: p.attempt.Run.DominantShare(task)})
 		}
 		out[i].tasks = append(out[i].tasks, task)
 	}
@@ -86,8 +86,8 @@ func (p *Part) batchPerClass(tasks []*api.TaskInfo, order func(l, r batch) int) 
 func (p *Part) batchPerStretch(tasks []*api.TaskInfo) []batch {
 	var out []batch
 	for len(tasks) > 0 {
-		n := p.attempt.run.sameClass(tasks)
-		out = append(out, batch{class: p.attempt.run.finder.Class(tasks[0]), tasks: tasks[:n], size: p.attempt.run.dominantShare(tasks[0])})
+		n := p.attempt.Run.SameClass(tasks)
+		out = append(out, batch{class: p.attempt.Run.Finder.Class(tasks[0]), tasks: tasks[:n], size: p.attempt.Run.DominantShare(tasks[0])})
 		tasks = tasks[n:]
 	}
 	return out

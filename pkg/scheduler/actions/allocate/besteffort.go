@@ -11,6 +11,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
@@ -23,28 +24,28 @@ import (
 // withBestEffort returns the result that place has, unless the job's minimum needs a member without requests that fits nowhere
 // beside what was placed: then it counts on none of these and has place try again, and when that does not help nothing is
 // placed, and the reason is noted.
-func withBestEffort(r *Attempt, opts trialOptions, place func() jobResult) jobResult {
-	job := r.job
+func withBestEffort(r *state.Attempt, opts state.Options, place func() jobResult) jobResult {
+	job := r.Job
 	result := place()
 	if result.outcome != notPlaced {
-		r.found.bestEffortReason = ""
+		r.Found.BestEffortReason = ""
 	}
 	unfit := neededBestEffort(r, &result, opts)
 	if len(unfit) == 0 {
 		return result
 	}
-	reason := r.found.bestEffortReason
+	reason := r.Found.BestEffortReason
 	result.discard(job)
 	if !short(job, func(task *api.TaskInfo) bool { return task.Status != api.Failed && !unfit[task.UID] }) {
 		countOn(job, unfit, false)
 		defer countOn(job, unfit, true)
 		if result = place(); result.outcome != notPlaced && len(neededBestEffort(r, &result, opts)) == 0 {
-			r.found.bestEffortReason = ""
+			r.Found.BestEffortReason = ""
 			return result
 		}
 		result.discard(job)
 	}
-	r.found.bestEffortReason = reason
+	r.Found.BestEffortReason = reason
 	return jobResult{}
 }
 
@@ -57,9 +58,9 @@ func countOn(job *api.JobInfo, tasks map[api.TaskID]bool, count bool) {
 
 // neededBestEffort finds the job's tasks without requests that fit nowhere, if its minimum needs one of them beside what was
 // placed, and notes the reason.
-func neededBestEffort(r *Attempt, result *jobResult, opts trialOptions) (unfit map[api.TaskID]bool) {
-	job := r.job
-	if result.outcome == notPlaced || !r.run.progress.gangDecides || r.run.progress.minimumPlaced(job) {
+func neededBestEffort(r *state.Attempt, result *jobResult, opts state.Options) (unfit map[api.TaskID]bool) {
+	job := r.Job
+	if result.outcome == notPlaced || !r.Run.Progress.GangDecides || r.Run.Progress.MinimumPlaced(job) {
 		return nil
 	}
 	rest := pendingBestEffort(job)
@@ -76,7 +77,7 @@ func neededBestEffort(r *Attempt, result *jobResult, opts trialOptions) (unfit m
 	if len(unfit) == 0 || !short(job, counts) {
 		return nil
 	}
-	r.found.bestEffortReason = reason
+	r.Found.BestEffortReason = reason
 	return unfit
 }
 
@@ -120,11 +121,11 @@ func pendingBestEffort(job *api.JobInfo) []*api.TaskInfo {
 
 // unfitBestEffort finds which of the tasks fit nowhere, each by itself, beside what was placed, and what stops the first of
 // them.
-func unfitBestEffort(r *Attempt, tasks []*api.TaskInfo, result *jobResult, opts trialOptions) (unfit map[api.TaskID]bool, reason string) {
+func unfitBestEffort(r *state.Attempt, tasks []*api.TaskInfo, result *jobResult, opts state.Options) (unfit map[api.TaskID]bool, reason string) {
 	unfit = map[api.TaskID]bool{}
 	failed := map[*feasible.TaskClass]bool{}
 	for _, task := range tasks {
-		class := r.run.finder.Class(task)
+		class := r.Run.Finder.Class(task)
 		if !failed[class] {
 			stopped := stopsBestEffort(r, task, result, opts)
 			if stopped == "" {
@@ -145,24 +146,24 @@ func unfitBestEffort(r *Attempt, tasks []*api.TaskInfo, result *jobResult, opts 
 
 // stopsBestEffort returns what stops the task; empty when some node takes it. Backfill knows of no groups, so the verdicts of
 // whoever named them count.
-func stopsBestEffort(r *Attempt, task *api.TaskInfo, result *jobResult, opts trialOptions) string {
+func stopsBestEffort(r *state.Attempt, task *api.TaskInfo, result *jobResult, opts state.Options) string {
 	if task.SchGated {
 		return "has a scheduling gate"
 	}
 	const nowhere = "fits on no node: "
-	cache, err := r.run.finder.Cache(task)
+	cache, err := r.Run.Finder.Cache(task)
 	if err == nil {
-		err = r.run.finder.PrePredicate(task)
+		err = r.Run.Finder.PrePredicate(task)
 	}
 	if err != nil {
 		return nowhere + brief.Cut(err.Error(), maxText)
 	}
-	anywhere := feasible.Where{Set: r.run.index.All}
-	_, ok, errs := r.run.finder.Choose(task, cache, anywhere, opts.idleOnly, nil)
+	anywhere := feasible.Where{Set: r.Run.Index.All}
+	_, ok, errs := r.Run.Finder.Choose(task, cache, anywhere, opts.IdleOnly, nil)
 	if ok {
 		return ""
 	}
-	counted := r.refusalsOf(task, anywhere, result.nodes())
+	counted := r.RefusalsOf(task, anywhere, result.nodes())
 	text := stopped(framework.NodeGroupExplanation{Nodes: len(anywhere.Set.Nodes), Reasons: counted.Reasons, Filled: counted.Filled, FilledOf: counted.FilledOf()})
 	if text == "" && errs != nil {
 		text = errs.Error()

@@ -21,14 +21,14 @@ type share struct {
 // tightest group that takes them. Groups where members of the job lie already come first. Groups are visited so that neighbours
 // are close, so tasks handed out in rank order have their neighbours close.
 func (p *placer) distribute(c *feasible.ClassCache, tasks int) []share {
-	if p.part.scope.group == nil || len(p.part.scope.group.Children) == 0 {
+	if p.part.scope.Group == nil || len(p.part.scope.Group.Children) == 0 {
 		return []share{{p.part.scope.Set, tasks}}
 	}
-	return p.distributeOver(p.part.scope.group, c, tasks, p.trial.nodes())
+	return p.distributeOver(p.part.scope.Group, c, tasks, p.trial.nodes())
 }
 
 func (p *placer) distributeOver(g *topology.Group, c *feasible.ClassCache, tasks int, placed map[int32]bool) []share {
-	whole := p.run.groupSet(g, p.part.scope.within)
+	whole := p.run.GroupSet(g, p.part.scope.Within)
 	if len(g.Children) == 0 {
 		return []share{{whole, tasks}}
 	}
@@ -59,22 +59,26 @@ type groupPart struct {
 func (p *placer) partsOf(g *topology.Group, c *feasible.ClassCache, placed map[int32]bool) []groupPart {
 	var parts []groupPart
 	for _, child := range g.Children {
-		set := p.run.groupSet(child, p.part.scope.within)
+		set := p.run.GroupSet(child, p.part.scope.Within)
 		part := groupPart{group: child, room: c.Room(set).Total}
 		if part.room == 0 {
 			continue
 		}
-		part.used = p.attempt.members.in(set)
+		part.used = p.attempt.Members.In(set)
 		for node := range placed {
 			part.used = part.used || set.Has(node)
 		}
 		parts = append(parts, part)
 	}
 	slices.SortStableFunc(parts, func(l, r groupPart) int {
-		if l.used != r.used {
-			return cmpBool(r.used, l.used)
+		switch {
+		case l.used == r.used:
+			return cmp.Compare(r.room, l.room)
+		case l.used:
+			return -1
+		default:
+			return 1
 		}
-		return cmp.Compare(r.room, l.room)
 	})
 	return parts
 }

@@ -8,30 +8,31 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
 // estimate finds how many members of the gang the set takes, the smallest first, and what stops the next: in numbers, each task
 // on the node that has the most left. After a class that finds no room no other of its role is tried, as in a trial.
-func estimateIn(r *Attempt, set *nodeset.Set) shortfall {
-	e := &estimate{in: r.packing, set: set, room: make([][]float64, len(set.Nodes)), members: map[int32]bool{}}
+func estimateIn(r *state.Attempt, set *nodeset.Set) state.Shortfall {
+	e := &estimate{in: r.Packing, set: set, room: make([][]float64, len(set.Nodes)), members: map[int32]bool{}}
 	for place, node := range set.Nodes {
-		e.room[place] = vector(r.run.index.Nodes[node].Idle, e.in.names)
+		e.room[place] = state.Vector(r.Run.Index.Nodes[node].Idle, e.in.Names)
 	}
 	e.slots = make([]int, len(set.Nodes))
 	for place, node := range set.Nodes {
-		e.slots[place] = r.run.finder.PodSlots(r.run.index.Nodes[node])
+		e.slots[place] = r.Run.Finder.PodSlots(r.Run.Index.Nodes[node])
 	}
 	stopped := -1
 	failed := map[string]bool{}
 	placed := 0
-	for _, class := range e.in.bySize() {
-		role := e.in.tasks[class][0].TaskRole
+	for _, class := range e.in.BySize() {
+		role := e.in.Tasks[class][0].TaskRole
 		if failed[role] {
 			continue
 		}
 		n := e.place(class)
 		placed += n
-		if n < len(e.in.tasks[class]) {
+		if n < len(e.in.Tasks[class]) {
 			if role != "" {
 				failed[role] = true
 			}
@@ -40,15 +41,15 @@ func estimateIn(r *Attempt, set *nodeset.Set) shortfall {
 			}
 		}
 	}
-	found := shortfall{placed: placed}
+	found := state.Shortfall{Placed: placed}
 	if stopped >= 0 {
-		found.refusals = e.refusals(stopped, r.members)
+		found.Refusals = e.refusals(stopped, r.Members)
 	}
 	return found
 }
 
 type estimate struct {
-	in  *packingInput
+	in  *state.PackingInput
 	set *nodeset.Set
 	// room and slots are what is left of each node, by place in the set, and members the nodes that tasks were put on.
 	room    [][]float64
@@ -59,8 +60,8 @@ type estimate struct {
 
 // place puts as many tasks of the class on nodes as fit.
 func (e *estimate) place(class int) int {
-	kind, cache := &e.in.problem.Kinds[class], e.in.caches[class]
-	for placed := range e.in.tasks[class] {
+	kind, cache := &e.in.Problem.Kinds[class], e.in.Caches[class]
+	for placed := range e.in.Tasks[class] {
 		best, most := -1, 0.0
 		for place, node := range e.set.Nodes {
 			if e.slots[place] < 1 || !kind.FitsInto(e.room[place]) || e.taken(place, kind.Ports) {
@@ -81,7 +82,7 @@ func (e *estimate) place(class int) int {
 		}
 		e.put(kind.Request, kind.Ports, best)
 	}
-	return len(e.in.tasks[class])
+	return len(e.in.Tasks[class])
 }
 
 func (e *estimate) put(request []float64, ports []string, place int) {
@@ -106,10 +107,10 @@ func (e *estimate) taken(place int, ports []string) bool {
 }
 
 // refusals count the nodes by what stops the next task of the class, beside members that lie there already.
-func (e *estimate) refusals(class int, already *memberNodes) *feasible.Refusals {
-	request := e.in.problem.Kinds[class].Request
-	member := func(node int32) bool { return e.members[node] || already.known[node] }
-	return e.in.caches[class].RefusalsBeside(e.set, member, func(place int) []string {
+func (e *estimate) refusals(class int, already *state.MemberNodes) *feasible.Refusals {
+	request := e.in.Problem.Kinds[class].Request
+	member := func(node int32) bool { return e.members[node] || already.Known[node] }
+	return e.in.Caches[class].RefusalsBeside(e.set, member, func(place int) []string {
 		switch {
 		case !e.members[e.set.Nodes[place]]:
 			return nil
@@ -134,7 +135,7 @@ func (e *estimate) short(request []float64, place int) []string {
 		case 1:
 			out = append(out, "memory")
 		default:
-			out = append(out, string(e.in.names[r-2]))
+			out = append(out, string(e.in.Names[r-2]))
 		}
 	}
 	if len(out) == 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
@@ -28,46 +29,46 @@ type explainedPlace struct {
 // explain notes why the job was not placed: of each place where it may lie how many of the members that it needs fit, and what
 // stops the next. That is what was found when it was tried there, or arithmetic that equal gangs share, so it costs at the most
 // a look at each node for each of a few classes.
-func recordMisfit(r *Attempt) {
-	if reason := r.found.bestEffortReason; reason != "" {
-		r.run.recordWait(r.job, framework.Wait{Reason: framework.NotEnoughResources, Message: reason})
+func recordMisfit(r *state.Attempt) {
+	if reason := r.Found.BestEffortReason; reason != "" {
+		r.Run.RecordWait(r.Job, framework.Wait{Reason: framework.NotEnoughResources, Message: reason})
 		return
 	}
-	d, err := r.demandOf()
+	d, err := r.DemandOf()
 	if err != nil {
-		r.job.JobFitErrors = err.Error()
+		r.Job.JobFitErrors = err.Error()
 		return
 	}
-	if d.needed == 0 {
+	if d.Needed == 0 {
 		return
 	}
-	e := framework.GangExplanation{Namespace: r.job.Namespace, PodGroup: r.job.Name, Time: r.run.now(), Needed: d.needed}
+	e := framework.GangExplanation{Namespace: r.Job.Namespace, PodGroup: r.Job.Name, Time: r.Run.Now(), Needed: d.Needed}
 	for _, place := range explainedPlaces(r) {
 		e.Groups = append(e.Groups, explainPlace(r, place, d))
 	}
 	slices.SortStableFunc(e.Groups, func(l, o framework.NodeGroupExplanation) int { return o.Fits - l.Fits })
-	if r.groups != nil {
-		e.Required = r.groups.Required
-		for _, path := range slices.Sorted(maps.Keys(r.groups.Refused)) {
-			e.Groups = append(e.Groups, framework.NodeGroupExplanation{Group: path, Refused: r.groups.Refused[path]})
+	if r.Groups != nil {
+		e.Required = r.Groups.Required
+		for _, path := range slices.Sorted(maps.Keys(r.Groups.Refused)) {
+			e.Groups = append(e.Groups, framework.NodeGroupExplanation{Group: path, Refused: r.Groups.Refused[path]})
 		}
 	}
 	further := 0
-	if r.run.progress.jobReady(r.job) {
-		for _, tasks := range r.pending.tasks {
+	if r.Run.Progress.JobReady(r.Job) {
+		for _, tasks := range r.Pending.Tasks {
 			further += len(tasks)
 		}
 	}
-	e.Message = compact(e, further) + tooLarge(r.run, d)
-	if r.gathering != nil {
+	e.Message = compact(e, further) + tooLarge(r.Run, d)
+	if r.Gathering != nil {
 		explainGathered(r, &e)
 	}
-	if r.found.unfinished > 0 || r.found.refusedBeyondNumbers() {
-		r.found.fingerprint = 0 // what is not known to be vain is tried again
+	if r.Found.Unfinished > 0 || r.Found.RefusedBeyondNumbers() {
+		r.Found.Fingerprint = 0 // what is not known to be vain is tried again
 	}
-	found := memory.Explanation{Fingerprint: r.found.fingerprint, Explanation: e, Wait: framework.Wait{Reason: reasonOfWait(e), Message: e.Message}}
-	if r.groups == nil && r.gathering == nil {
-		r.run.recordWait(r.job, found.Wait)
+	found := memory.Explanation{Fingerprint: r.Found.Fingerprint, Explanation: e, Wait: framework.Wait{Reason: reasonOfWait(e), Message: e.Message}}
+	if r.Groups == nil && r.Gathering == nil {
+		r.Run.RecordWait(r.Job, found.Wait)
 		rememberAnywhere(r, found)
 		return
 	}
@@ -75,36 +76,36 @@ func recordMisfit(r *Attempt) {
 }
 
 // rememberAnywhere keeps, for the next session, why a gang that may lie anywhere was not placed.
-func rememberAnywhere(r *Attempt, found memory.Explanation) {
+func rememberAnywhere(r *state.Attempt, found memory.Explanation) {
 	if found.Fingerprint == 0 || slices.ContainsFunc(found.Explanation.Groups, changeable) {
 		return
 	}
 	texts := map[*api.FitErrors]string{}
-	for _, task := range r.pending.tasks[r.job.DefaultSubJobID()] {
-		errs := r.job.NodesFitErrors[task.UID]
+	for _, task := range r.Pending.Tasks[r.Job.DefaultSubJobID()] {
+		errs := r.Job.NodesFitErrors[task.UID]
 		if errs != nil && texts[errs] == "" {
 			texts[errs] = errs.Error()
 		}
 		found.Tasks = append(found.Tasks, texts[errs])
 	}
-	r.run.memory.Gangs[found.Fingerprint] = found
+	r.Run.Memory.Gangs[found.Fingerprint] = found
 }
 
 // changeable is true of a group of which the queue's or a plugin's words are told.
 func changeable(g framework.NodeGroupExplanation) bool { return g.Stopped != "" }
 
 // recordExplanation keeps why a gang that is to be placed in groups was not, in this session and for the next.
-func recordExplanation(r *Attempt, found memory.Explanation) {
+func recordExplanation(r *state.Attempt, found memory.Explanation) {
 	if found.Fingerprint != 0 && !slices.ContainsFunc(found.Explanation.Groups, changeable) {
-		r.run.memory.Gangs[found.Fingerprint] = found
+		r.Run.Memory.Gangs[found.Fingerprint] = found
 	}
-	r.run.recordWait(r.job, found.Wait)
-	r.run.ssn.Explain(r.job.UID, found.Explanation)
+	r.Run.RecordWait(r.Job, found.Wait)
+	r.Run.Session.Explain(r.Job.UID, found.Explanation)
 	errs := api.NewFitErrors() // of every task: the group is what none of them fits into
 	errs.SetError(found.Explanation.Message)
-	for _, tasks := range r.pending.tasks {
+	for _, tasks := range r.Pending.Tasks {
 		for _, task := range tasks {
-			r.job.NodesFitErrors[task.UID] = errs
+			r.Job.NodesFitErrors[task.UID] = errs
 		}
 	}
 }
@@ -125,15 +126,15 @@ func reasonOfWait(e framework.GangExplanation) string {
 }
 
 // explainedPlaces lists where the job may lie: in node groups, in the HyperNodes it was tried in, or anywhere.
-func explainedPlaces(r *Attempt) []explainedPlace {
+func explainedPlaces(r *state.Attempt) []explainedPlace {
 	var out []explainedPlace
-	if r.groups != nil {
-		for _, group := range r.groups.Candidates {
-			out = append(out, explainedPlace{group.Path(), r.run.index.Group(group), group})
+	if r.Groups != nil {
+		for _, group := range r.Groups.Candidates {
+			out = append(out, explainedPlace{group.Path(), r.Run.Index.Group(group), group})
 		}
 		return out
 	}
-	for set := range r.found.tried {
+	for set := range r.Found.Tried {
 		if set.Name != "" {
 			out = append(out, explainedPlace{set.Name, set, nil})
 		}
@@ -143,28 +144,28 @@ func explainedPlaces(r *Attempt) []explainedPlace {
 	})
 	out = slices.CompactFunc(out, func(l, o explainedPlace) bool { return l.name == o.name }) // the other is without nodes to be avoided
 	if len(out) == 0 {
-		out = append(out, explainedPlace{set: r.run.index.All})
+		out = append(out, explainedPlace{set: r.Run.Index.All})
 	}
 	return out
 }
 
 // explainPlace explains what happened in a trial there. A place that arithmetic left out is tried for that where arithmetic
 // does not tell how many fit.
-func explainPlace(r *Attempt, at explainedPlace, d *demand) framework.NodeGroupExplanation {
+func explainPlace(r *state.Attempt, at explainedPlace, d *state.Demand) framework.NodeGroupExplanation {
 	e := framework.NodeGroupExplanation{Group: at.name, Nodes: len(at.set.Nodes)}
-	trial, attempted := r.found.shortfalls[at.set]
-	numbers := trial.placed < d.needed && !trial.beyondNumbers && toldByNumbers(r, at.set, attempted)
-	if at.group != nil && !d.countable() && !numbers && !trial.beyondNumbers {
+	trial, attempted := r.Found.Shortfalls[at.set]
+	numbers := trial.Placed < d.Needed && !trial.BeyondNumbers && toldByNumbers(r, at.set, attempted)
+	if at.group != nil && !d.Countable() && !numbers && !trial.BeyondNumbers {
 		probeGroup(r, at.group)
 	}
 	var counted *feasible.Refusals
 	if numbers {
 		found := estimateIn(r, at.set)
-		e.Fits, counted = min(found.placed, d.needed), found.refusals
-	} else if found, ok := r.found.shortfalls[at.set]; ok {
-		e.Fits, e.Stopped, e.Queue, counted = min(found.placed, d.needed), found.reason, found.queue, found.refusals
+		e.Fits, counted = min(found.Placed, d.Needed), found.Refusals
+	} else if found, ok := r.Found.Shortfalls[at.set]; ok {
+		e.Fits, e.Stopped, e.Queue, counted = min(found.Placed, d.Needed), found.Reason, found.Queue, found.Refusals
 	} else {
-		e.AtMost = !d.countable()
+		e.AtMost = !d.Countable()
 		e.Fits, counted = countByClass(r, at.set, d)
 	}
 	if counted != nil {
@@ -175,40 +176,40 @@ func explainPlace(r *Attempt, at explainedPlace, d *demand) framework.NodeGroupE
 
 // toldByNumbers is true if numbers tell what happens in the set. Where a trial was made there they must decide on all; where they alone
 // refuse it, and the job is too large to be tried everywhere for what else there may be to be told, they need not.
-func toldByNumbers(r *Attempt, set *nodeset.Set, attempted bool) bool {
-	if r.packing == nil || sharded() || r.packing.fillCaches() != nil {
+func toldByNumbers(r *state.Attempt, set *nodeset.Set, attempted bool) bool {
+	if r.Packing == nil || state.Sharded() || r.Packing.FillCaches() != nil {
 		return false
 	}
 	chosenBy := ""
-	if r.groups != nil {
-		chosenBy = r.groups.Plugin
+	if r.Groups != nil {
+		chosenBy = r.Groups.Plugin
 	}
-	if r.packing.decidedByNumbers(chosenBy) {
-		return !attempted || r.queueTakes(slices.Concat(r.packing.tasks...))
+	if r.Packing.DecidedByNumbers(chosenBy) {
+		return !attempted || r.QueueTakes(slices.Concat(r.Packing.Tasks...))
 	}
-	probed := r.groups != nil && !r.dividesItself() && r.packing.problem.Tasks()*len(r.groups.Candidates) <= maxProbedOfJob
-	return !attempted && !probed && r.refuted(set, trialOptions{idleOnly: true})
+	probed := r.Groups != nil && !r.DividesItself() && r.Packing.Problem.Tasks()*len(r.Groups.Candidates) <= maxProbedOfJob
+	return !attempted && !probed && r.Refuted(set, state.Options{IdleOnly: true})
 }
 
 // countByClass counts what of the demand the set takes, each class by itself, and by what the nodes refuse the first class of
 // which they do not take all.
-func countByClass(r *Attempt, set *nodeset.Set, d *demand) (fits int, refusals *feasible.Refusals) {
-	short := d.classes[0]
-	for _, class := range d.classes {
-		fits += min(class.Room(set).Total, d.counts[class]+d.further[class])
+func countByClass(r *state.Attempt, set *nodeset.Set, d *state.Demand) (fits int, refusals *feasible.Refusals) {
+	short := d.Classes[0]
+	for _, class := range d.Classes {
+		fits += min(class.Room(set).Total, d.Counts[class]+d.Further[class])
 	}
-	if i := slices.IndexFunc(d.classes, func(c *feasible.ClassCache) bool { return c.Room(set).Total < d.counts[c] }); i >= 0 {
-		short = d.classes[i]
+	if i := slices.IndexFunc(d.Classes, func(c *feasible.ClassCache) bool { return c.Room(set).Total < d.Counts[c] }); i >= 0 {
+		short = d.Classes[i]
 	}
-	return min(fits, d.needed), short.Refusals(set, r.members.known)
+	return min(fits, d.Needed), short.Refusals(set, r.Members.Known)
 }
 
 // tooLarge is what a member that the minimum needs asks for beyond what any node has.
-func tooLarge(s *Run, d *demand) string {
-	largest := s.index.LargestNode()
-	for _, class := range d.classes {
-		missing := s.exceedsNodes(class.Task())
-		if d.counts[class] == 0 || len(missing) == 0 {
+func tooLarge(s *state.Run, d *state.Demand) string {
+	largest := s.Index.LargestNode()
+	for _, class := range d.Classes {
+		missing := s.ExceedsNodes(class.Task())
+		if d.Counts[class] == 0 || len(missing) == 0 {
 			continue
 		}
 		var parts []string
@@ -222,14 +223,44 @@ func tooLarge(s *Run, d *demand) string {
 }
 
 // explainGathered tells what the domains take, and what stops members on nodes if these are too few in all.
-func explainGathered(r *Attempt, e *framework.GangExplanation) {
+func explainGathered(r *state.Attempt, e *framework.GangExplanation) {
 	queue := func(g framework.NodeGroupExplanation) bool { return g.Queue != "" }
 	enough := func(g framework.NodeGroupExplanation) bool { return g.Fits >= e.Needed }
 	switch {
-	case r.found.gatherText == "" || slices.ContainsFunc(e.Groups, queue):
+	case r.Found.GatherText == "" || slices.ContainsFunc(e.Groups, queue):
 	case slices.ContainsFunc(e.Groups, enough):
-		e.Message = r.found.gatherText
+		e.Message = r.Found.GatherText
 	default:
-		e.Message = r.found.gatherText + "; " + e.Message
+		e.Message = r.Found.GatherText + "; " + e.Message
 	}
+}
+
+// reuseExplanation explains a gang as an equal one in this session, or in the one before, if that follows from the same. It returns false
+// where it does not, and the gang must be tried.
+func reuseExplanation(r *state.Attempt) bool {
+	if r.Found.Fingerprint = r.FingerprintOf(); r.Found.Fingerprint == 0 {
+		return false
+	}
+	found, ok := r.Run.Memory.KnownExplanation(r.Found.Fingerprint)
+	if !ok {
+		return false
+	}
+	found.Explanation.Namespace, found.Explanation.PodGroup, found.Explanation.Time = r.Job.Namespace, r.Job.Name, r.Run.Now()
+	if r.Groups != nil {
+		recordExplanation(r, found)
+		return true
+	}
+	r.Run.RecordWait(r.Job, found.Wait)
+	errs := map[string]*api.FitErrors{}
+	for i, text := range found.Tasks {
+		if text == "" {
+			continue
+		}
+		if errs[text] == nil {
+			errs[text] = api.NewFitErrors()
+			errs[text].SetError(text)
+		}
+		r.Job.NodesFitErrors[r.Pending.Tasks[r.Job.DefaultSubJobID()][i].UID] = errs[text]
+	}
+	return true
 }

@@ -4,6 +4,7 @@ package allocate
 
 import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -22,5 +23,5 @@ func (a *Action) executeWithout(ssn *framework.Session, without ...*memory.Budge
 	for _, budget := range without {
 		budget.Left, budget.Next = 0, nil
 	}
-	newScheduler(newRun(ssn, a.memory, a.defaults, a.observe)).placeJobs()
+	newScheduler(state.NewRun(ssn, a.memory, a.defaults, a.observe)).placeJobs()
 }

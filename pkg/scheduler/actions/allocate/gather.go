@@ -13,6 +13,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -31,8 +32,8 @@ const (
 // gatherRun is the gathering of a job in one scope.
 type gatherRun struct {
 	part    *Part
-	attempt *Attempt
-	run     *Run
+	attempt *state.Attempt
+	run     *state.Run
 	// atOnce is how many tasks beyond the minimum are placed at the most.
 	atOnce int
 	// queueRefused is true if the queue had no room for a task of a trial.
@@ -44,41 +45,41 @@ type gatherRun struct {
 }
 
 // placeGathered places the job's tasks by the plans of the plugin that gathers it, within the node groups of the plugin that names them.
-func placeGathered(r *Attempt) jobResult {
-	if r.groups == nil {
-		return tryInOrder(r, func(opts trialOptions) jobResult {
-			scope := r.run.anywhere(opts)
-			scope.ChosenBy = r.gathering.Plugin
+func placeGathered(r *state.Attempt) jobResult {
+	if r.Groups == nil {
+		return tryInOrder(r, func(opts state.Options) jobResult {
+			scope := r.Run.Anywhere(opts)
+			scope.ChosenBy = r.Gathering.Plugin
 			return gatherIn(r, scope, opts)
 		})
 	}
-	d, err := r.demandOf()
+	d, err := r.DemandOf()
 	if err != nil {
-		r.job.JobFitErrors = err.Error()
+		r.Job.JobFitErrors = err.Error()
 		return jobResult{}
 	}
-	ways := []func(trialOptions) jobResult{func(opts trialOptions) jobResult {
-		for _, c := range candidates(r, r.groups.Candidates, d, opts) {
-			if result := gatherIn(r, r.run.groupScope(c.group, opts.within, r.groups.Plugin), opts); result.outcome != notPlaced {
+	ways := []func(state.Options) jobResult{func(opts state.Options) jobResult {
+		for _, c := range candidates(r, r.Groups.Candidates, d, opts) {
+			if result := gatherIn(r, r.Run.GroupScope(c.group, opts.Within, r.Groups.Plugin), opts); result.outcome != notPlaced {
 				return result
 			}
 		}
 		return jobResult{}
 	}}
-	if !r.groups.Required {
-		ways = append(ways, func(opts trialOptions) jobResult { return gatherIn(r, r.run.anywhere(opts), opts) })
+	if !r.Groups.Required {
+		ways = append(ways, func(opts state.Options) jobResult { return gatherIn(r, r.Run.Anywhere(opts), opts) })
 	}
 	return tryInOrder(r, ways...)
 }
 
 // gatherIn places the job's tasks in the scope, if backfill can place the rest of its minimum.
-func gatherIn(r *Attempt, scope placementScope, opts trialOptions) jobResult {
-	uid := r.job.DefaultSubJobID()
-	tasks := slices.SortedStableFunc(slices.Values(r.pending.tasks[uid]), r.gathering.Compare)
+func gatherIn(r *state.Attempt, scope state.Scope, opts state.Options) jobResult {
+	uid := r.Job.DefaultSubJobID()
+	tasks := slices.SortedStableFunc(slices.Values(r.Pending.Tasks[uid]), r.Gathering.Compare)
 	return withBestEffort(r, opts, func() jobResult {
-		g := &gatherRun{part: newPart(r, r.job.SubJobs[uid], tasks, scope, opts.idleOnly), attempt: r, run: r.run, atOnce: furtherAtOnce}
+		g := &gatherRun{part: newPart(r, r.Job.SubJobs[uid], tasks, scope, opts.IdleOnly), attempt: r, run: r.Run, atOnce: furtherAtOnce}
 		placed := g.place()
-		r.run.observe(placed.outcome.String())
+		r.Run.Observe(placed.outcome.String())
 		result := jobResult{outcome: placed.outcome, rest: map[api.SubJobID][]*api.TaskInfo{uid: placed.rest}}
 		if placed.outcome != notPlaced {
 			result.trials = []*trial{placed.trial}
@@ -93,27 +94,27 @@ func (g *gatherRun) place() subJobResult {
 	if len(g.part.tasks) == 0 || len(g.part.scope.Set.Nodes) == 0 {
 		return failed
 	}
-	g.attempt.job.ResetSubJobFitErr(g.part.subJob.UID)
+	g.attempt.Job.ResetSubJobFitErr(g.part.subJob.UID)
 	classes, exact, err := g.classesToGather()
 	if err != nil {
-		g.attempt.found.gatherText = err.Error()
+		g.attempt.Found.GatherText = err.Error()
 		return failed
 	}
 	slots := g.slots(classes)
-	plans := g.attempt.gathering.On(slots, len(g.part.tasks))
+	plans := g.attempt.Gathering.On(slots, len(g.part.tasks))
 	tasks, plan := g.nextPlan(plans)
 	if plan != nil && !exact && g.granted() { // without a plan by numbers, which are the most that nodes take, there is none
 		g.probe(slots)
-		plans = g.attempt.gathering.On(slots, len(g.part.tasks))
+		plans = g.attempt.Gathering.On(slots, len(g.part.tasks))
 		tasks, plan = g.nextPlan(plans)
 	}
 	for trials := 0; trials < maxGatherTrials && g.tried <= memory.MaxFurtherLooks && (trials == 0 || g.granted()); trials++ {
 		if trials > 0 {
-			plans = g.attempt.gathering.On(slots, len(g.part.tasks))
+			plans = g.attempt.Gathering.On(slots, len(g.part.tasks))
 			tasks, plan = g.nextPlan(plans)
 		}
 		if plan == nil {
-			g.attempt.found.gatherText = plans.Explain(min(max(g.attempt.neededByJob(), 1), len(g.part.tasks)))
+			g.attempt.Found.GatherText = plans.Explain(min(max(g.attempt.NeededByJob(), 1), len(g.part.tasks)))
 			return failed
 		}
 		result, took := g.placeByShares(tasks, plan)
@@ -124,7 +125,7 @@ func (g *gatherRun) place() subJobResult {
 			g.charge(len(tasks))
 		}
 		if g.queueRefused {
-			if g.attempt.neededByJob() > 0 || g.atOnce == 0 {
+			if g.attempt.NeededByJob() > 0 || g.atOnce == 0 {
 				break
 			}
 			g.queueRefused = false
@@ -133,7 +134,7 @@ func (g *gatherRun) place() subJobResult {
 		if !lower(slots, took) {
 			break
 		}
-		klog.V(4).InfoS("Nodes take fewer members than counted, the gang is gathered anew", "podGroup", klog.KRef(g.attempt.job.Namespace, g.attempt.job.Name))
+		klog.V(4).InfoS("Nodes take fewer members than counted, the gang is gathered anew", "podGroup", klog.KRef(g.attempt.Job.Namespace, g.attempt.Job.Name))
 	}
 	return failed
 }
@@ -141,11 +142,11 @@ func (g *gatherRun) place() subJobResult {
 // granted is true if the session has the steps to find out more than the first trial tells. Gangs for which it has not take turns (memory.Budget).
 func (g *gatherRun) granted() bool {
 	if !g.may {
-		g.may = g.run.memory.Orders.AcquireAll(g.run.searchOf(g.attempt.job, "gathered "+g.part.scope.Set.Name, g.part.idleOnly), 0)
+		g.may = g.run.Memory.Orders.AcquireAll(g.run.SearchOf(g.attempt.Job, "gathered "+g.part.scope.Set.Name, g.part.idleOnly), 0)
 	}
 	if !g.may {
-		g.attempt.found.unfinished++
-		g.attempt.found.gatherText = "other gangs used up what trials may take in this session: it has its turn in one of the next"
+		g.attempt.Found.Unfinished++
+		g.attempt.Found.GatherText = "other gangs used up what trials may take in this session: it has its turn in one of the next"
 	}
 	return g.may
 }
@@ -153,7 +154,7 @@ func (g *gatherRun) granted() bool {
 // charge takes the tasks that were placed in vain from the steps that are left.
 func (g *gatherRun) charge(tasks int) {
 	g.tried += tasks
-	g.run.memory.Orders.Left -= tasks * planLooks
+	g.run.Memory.Orders.Left -= tasks * planLooks
 }
 
 // lower writes down what nodes took of their shares; false when they took all.
@@ -166,9 +167,9 @@ func lower(slots, took map[string]int) bool {
 // job that is ready as many as may be placed.
 func (g *gatherRun) nextPlan(plans framework.GatherPlans) ([]*api.TaskInfo, []framework.NodeShare) {
 	all := len(g.part.tasks)
-	needed := g.attempt.neededByJob()
+	needed := g.attempt.NeededByJob()
 	now := plans.Most(1, min(all, g.atOnce))
-	if needed > 0 || !g.run.progress.gangDecides {
+	if needed > 0 || !g.run.Progress.GangDecides {
 		now = plans.Least(max(needed, 1), all)
 	}
 	if now == 0 {
@@ -194,7 +195,7 @@ func (g *gatherRun) chosen(n int) []*api.TaskInfo {
 		left -= max(int(needed), 0)
 	}
 	order := func(l, r *api.TaskInfo) int {
-		return cmp.Or(g.run.ssn.TaskCompareFns(l, r), g.attempt.gathering.Compare(l, r))
+		return cmp.Or(g.run.Session.TaskCompareFns(l, r), g.attempt.Gathering.Compare(l, r))
 	}
 	var out []*api.TaskInfo
 	for _, task := range slices.SortedFunc(slices.Values(g.part.tasks), order) {
@@ -209,7 +210,7 @@ func (g *gatherRun) chosen(n int) []*api.TaskInfo {
 		out = append(out, task)
 	}
 	out = out[:min(n, len(out))]
-	slices.SortStableFunc(out, g.attempt.gathering.Compare)
+	slices.SortStableFunc(out, g.attempt.Gathering.Compare)
 	return out
 }
 
@@ -221,7 +222,7 @@ func (g *gatherRun) placeByShares(tasks []*api.TaskInfo, plan []framework.NodeSh
 	took := map[string]int{}
 	left := tasks
 	for _, share := range plan {
-		node, known := g.run.index.Number(share.Node)
+		node, known := g.run.Index.Number(share.Node)
 		if !known {
 			continue
 		}
@@ -240,7 +241,7 @@ func (g *gatherRun) placeByShares(tasks []*api.TaskInfo, plan []framework.NodeSh
 		p.trial.discard()
 		return subJobResult{rest: g.part.tasks}, took
 	}
-	return p.end(stillPending(g.attempt.pending.tasks[g.part.subJob.UID])), nil
+	return p.end(stillPending(g.attempt.Pending.Tasks[g.part.subJob.UID])), nil
 }
 
 // fillNode places up to so many of the tasks on the node, and returns the others.
@@ -250,7 +251,7 @@ func (g *gatherRun) fillNode(p *placer, tasks []*api.TaskInfo, node int32, most 
 		if most == 0 || g.queueRefused {
 			return append(left, tasks[i:]...)
 		}
-		class := g.run.finder.Class(task)
+		class := g.run.Finder.Class(task)
 		if !refused[class] && g.placeOn(p, task, node) {
 			most--
 			continue
@@ -266,9 +267,9 @@ func (g *gatherRun) placeOn(p *placer, task *api.TaskInfo, node int32) bool {
 		g.queueRefused = true
 		return false
 	}
-	cache, err := g.run.finder.Cache(task)
+	cache, err := g.run.Finder.Cache(task)
 	if err == nil {
-		err = g.run.finder.PrePredicate(task)
+		err = g.run.Finder.PrePredicate(task)
 	}
 	return err == nil && p.placeOnNode(task, cache, node)
 }
@@ -285,15 +286,15 @@ func (g *gatherRun) classesToGather() (classes []*gatherClass, exact bool, err e
 	at := map[*feasible.TaskClass]*gatherClass{}
 	exact = true
 	for _, task := range g.part.tasks {
-		of := g.run.finder.Class(task)
+		of := g.run.Finder.Class(task)
 		if at[of] == nil {
-			cache, err := g.run.finder.Cache(task)
+			cache, err := g.run.Finder.Cache(task)
 			if err != nil {
 				return nil, false, err
 			}
-			at[of] = &gatherClass{candidates: g.run.finder.Candidates(task, cache, g.part.scope.Where), request: task.InitResreq}
+			at[of] = &gatherClass{candidates: g.run.Finder.Candidates(task, cache, g.part.scope.Where), request: task.InitResreq}
 			classes = append(classes, at[of])
-			exact = exact && !of.OneByOne() && len(hostPorts(task.Pod)) == 0
+			exact = exact && !of.OneByOne() && !state.HasHostPorts(task.Pod)
 		}
 		at[of].count++
 	}
@@ -306,7 +307,7 @@ func (g *gatherRun) slots(classes []*gatherClass) map[string]int {
 	slots := map[string]int{}
 	for place, node := range g.part.scope.Set.Nodes {
 		if n := g.slotsByNumbers(classes, place); n > 0 {
-			slots[g.run.index.Nodes[node].Name] = n
+			slots[g.run.Index.Nodes[node].Name] = n
 		}
 	}
 	return slots
@@ -315,7 +316,7 @@ func (g *gatherRun) slots(classes []*gatherClass) map[string]int {
 // probe finds out what nodes take where numbers do not tell.
 func (g *gatherRun) probe(slots map[string]int) {
 	for _, node := range g.part.scope.Set.Nodes {
-		name := g.run.index.Nodes[node].Name
+		name := g.run.Index.Nodes[node].Name
 		if n := slots[name]; n > 1 && g.tried < maxGatherProbes {
 			slots[name] = g.probeNode(node, min(n, len(g.part.tasks)))
 			g.charge(slots[name] + 1)
@@ -325,12 +326,12 @@ func (g *gatherRun) probe(slots map[string]int) {
 
 // slotsByNumbers counts them for the node at the place, by what is cached of it and what is left of its resources.
 func (g *gatherRun) slotsByNumbers(classes []*gatherClass, place int) (n int) {
-	node := g.run.index.Nodes[g.part.scope.Set.Nodes[place]]
+	node := g.run.Index.Nodes[g.part.scope.Set.Nodes[place]]
 	free := node.Idle
 	if !g.part.idleOnly {
 		free = feasible.FutureIdle(node)
 	}
-	pods := g.run.finder.PodSlots(node)
+	pods := g.run.Finder.PodSlots(node)
 	for i, c := range classes {
 		if n >= pods || !c.candidates.Packs(place, g.part.idleOnly) {
 			continue

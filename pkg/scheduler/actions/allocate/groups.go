@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
@@ -35,27 +36,27 @@ type candidateGroup struct {
 // placeInGroups places the job's minimum whole in one of the groups: the best by the plugins' scores of those that hold it
 // now, else of those that hold it once what is being released is free. A gang that only prefers groups and fits into none
 // now is spread over the fewest, before it waits.
-func placeInGroups(r *Attempt) jobResult {
-	d, err := r.demandOf()
+func placeInGroups(r *state.Attempt) jobResult {
+	d, err := r.DemandOf()
 	if err != nil {
-		r.job.JobFitErrors = err.Error()
+		r.Job.JobFitErrors = err.Error()
 		return jobResult{}
 	}
-	ways := []func(trialOptions) jobResult{func(opts trialOptions) jobResult { return tryGroups(r, d, opts) }}
-	if !r.groups.Required {
-		ways = append(ways, func(opts trialOptions) jobResult { return spread(r, d, opts) })
+	ways := []func(state.Options) jobResult{func(opts state.Options) jobResult { return tryGroups(r, d, opts) }}
+	if !r.Groups.Required {
+		ways = append(ways, func(opts state.Options) jobResult { return spread(r, d, opts) })
 	}
 	return tryInOrder(r, ways...)
 }
 
 // tryGroups tries the candidates that may hold the job, the best first.
-func tryGroups(r *Attempt, d *demand, opts trialOptions) jobResult {
-	candidates := candidates(r, r.groups.Candidates, d, opts)
-	takeFirst := r.run.ssn.ScoredBeforeTrial()
+func tryGroups(r *state.Attempt, d *state.Demand, opts state.Options) jobResult {
+	candidates := candidates(r, r.Groups.Candidates, d, opts)
+	takeFirst := r.Run.Session.ScoredBeforeTrial()
 	best := -1
 	for i := range candidates {
 		c := &candidates[i]
-		opts.places = len(candidates) - i
+		opts.Places = len(candidates) - i
 		result := tryGroup(r, c.group, d, opts)
 		if result.outcome == notPlaced {
 			continue
@@ -64,7 +65,7 @@ func tryGroups(r *Attempt, d *demand, opts trialOptions) jobResult {
 			return result
 		}
 		score, ok := scoreGroup(r, c, d, result.placement())
-		result.discard(r.job)
+		result.discard(r.Job)
 		if !ok {
 			continue
 		}
@@ -76,38 +77,38 @@ func tryGroups(r *Attempt, d *demand, opts trialOptions) jobResult {
 	if best < 0 {
 		return jobResult{}
 	}
-	opts.places = 1
+	opts.Places = 1
 	return tryGroup(r, candidates[best].group, d, opts) // the trial is made again, not replayed
 }
 
 // score asks the plugins for their score of the group; false when one fails, which leaves the group out.
-func scoreGroup(r *Attempt, c *candidateGroup, d *demand, placement map[api.TaskID]string) (float64, bool) {
-	score, err := r.run.ssn.NodeGroupScore(r.job, trialOf(c, d, placement))
+func scoreGroup(r *state.Attempt, c *candidateGroup, d *state.Demand, placement map[api.TaskID]string) (float64, bool) {
+	score, err := r.Run.Session.NodeGroupScore(r.Job, trialOf(c, d, placement))
 	if err != nil {
-		r.found.unfinished++
-		klog.ErrorS(err, "Scoring a node group failed, it is left out", "podGroup", klog.KRef(r.job.Namespace, r.job.Name), "group", c.group.Path())
+		r.Found.Unfinished++
+		klog.ErrorS(err, "Scoring a node group failed, it is left out", "podGroup", klog.KRef(r.Job.Namespace, r.Job.Name), "group", c.group.Path())
 	}
 	return score, err == nil
 }
 
-func trialOf(c *candidateGroup, d *demand, placement map[api.TaskID]string) *framework.NodeGroupTrial {
+func trialOf(c *candidateGroup, d *state.Demand, placement map[api.TaskID]string) *framework.NodeGroupTrial {
 	fill := 0.0
 	if c.room > 0 {
-		fill = min(1, d.share/c.room)
+		fill = min(1, d.Share/c.room)
 	}
 	return &framework.NodeGroupTrial{Group: c.group, Fill: fill, Placement: placement}
 }
 
 // candidates lists those of the groups that may hold what is needed, the best by the scores that are known before a trial
 // first. Trials of groups that cannot are what takes upstream its time (https://github.com/volcano-sh/volcano/issues/4899).
-func candidates(r *Attempt, groups []*topology.Group, d *demand, opts trialOptions) []candidateGroup {
+func candidates(r *state.Attempt, groups []*topology.Group, d *state.Demand, opts state.Options) []candidateGroup {
 	var out []candidateGroup
 	for _, group := range groups {
-		if r.refuted(r.run.groupSet(group, opts.within), opts) {
+		if r.Refuted(r.Run.GroupSet(group, opts.Within), opts) {
 			continue
 		}
 		c := roomIn(r, group, d, opts)
-		if opts.idleOnly && c.spare < 0 {
+		if opts.IdleOnly && c.spare < 0 {
 			continue
 		}
 		score, ok := scoreGroup(r, &c, d, nil)
@@ -124,26 +125,26 @@ func candidates(r *Attempt, groups []*topology.Group, d *demand, opts trialOptio
 }
 
 // candidate finds what the group takes now.
-func roomIn(r *Attempt, group *topology.Group, d *demand, opts trialOptions) candidateGroup {
+func roomIn(r *state.Attempt, group *topology.Group, d *state.Demand, opts state.Options) candidateGroup {
 	c := candidateGroup{group: group}
-	set := r.run.groupSet(group, opts.within)
+	set := r.Run.GroupSet(group, opts.Within)
 	fits := 0
-	for _, class := range d.classes {
-		capacity, share := class.Room(set).Total, r.run.dominantShare(class.Task())
+	for _, class := range d.Classes {
+		capacity, share := class.Room(set).Total, r.Run.DominantShare(class.Task())
 		c.room = max(c.room, float64(capacity)*share)
-		fits += min(capacity, d.counts[class]+d.beyond[class])
-		if capacity < d.counts[class] && !d.choice {
+		fits += min(capacity, d.Counts[class]+d.Beyond[class])
+		if capacity < d.Counts[class] && !d.Choice {
 			c.spare = -1
 			return c
 		}
-		c.spare += float64(max(capacity-d.counts[class], 0)) * share
+		c.spare += float64(max(capacity-d.Counts[class], 0)) * share
 	}
-	for class, count := range d.beyond {
-		if d.counts[class] == 0 {
+	for class, count := range d.Beyond {
+		if d.Counts[class] == 0 {
 			fits += min(class.Room(set).Total, count)
 		}
 	}
-	if d.choice && fits < d.needed && !d.unknown || d.together(set) < d.needed {
+	if d.Choice && fits < d.Needed && !d.Unknown || d.Together(set) < d.Needed {
 		c.spare = -1
 	}
 	return c
@@ -151,10 +152,10 @@ func roomIn(r *Attempt, group *topology.Group, d *demand, opts trialOptions) can
 
 // tryGroup places the job in the narrowest group in the candidate that holds it, else in the candidate, in the fewest of
 // its groups.
-func tryGroup(r *Attempt, group *topology.Group, d *demand, opts trialOptions) jobResult {
+func tryGroup(r *state.Attempt, group *topology.Group, d *state.Demand, opts state.Options) jobResult {
 	for _, g := range append(narrower(r, group, d, opts), group) {
-		result := placeIn(r, r.run.groupScope(g, opts.within, r.groups.Plugin), opts)
-		r.run.observe(result.outcome.String())
+		result := placeIn(r, r.Run.GroupScope(g, opts.Within, r.Groups.Plugin), opts)
+		r.Run.Observe(result.outcome.String())
 		if result.outcome != notPlaced {
 			return result
 		}
@@ -164,12 +165,12 @@ func tryGroup(r *Attempt, group *topology.Group, d *demand, opts trialOptions) j
 
 // narrower lists groups in the group that may hold what is needed: the narrowest level first, in a level the best by score,
 // then the one with the least to spare, and of each level a few.
-func narrower(r *Attempt, group *topology.Group, d *demand, opts trialOptions) []*topology.Group {
+func narrower(r *state.Attempt, group *topology.Group, d *state.Demand, opts state.Options) []*topology.Group {
 	byLevel := map[int][]candidateGroup{}
 	var collect func(g *topology.Group)
 	collect = func(g *topology.Group) {
 		for _, child := range g.Children {
-			if r.refuted(r.run.groupSet(child, opts.within), opts) {
+			if r.Refuted(r.Run.GroupSet(child, opts.Within), opts) {
 				continue
 			}
 			if c := roomIn(r, child, d, opts); c.spare >= 0 {
@@ -190,8 +191,8 @@ func narrower(r *Attempt, group *topology.Group, d *demand, opts trialOptions) [
 		})
 		verdicts := 0
 		for i, c := range fits {
-			verdicts += d.needed * len(c.group.Nodes)
-			if i >= maxNarrower && !(d.oneByOne() && verdicts <= maxNarrowerVerdicts) {
+			verdicts += d.Needed * len(c.group.Nodes)
+			if i >= maxNarrower && !(d.OneByOne() && verdicts <= maxNarrowerVerdicts) {
 				break
 			}
 			out = append(out, c.group)
@@ -202,19 +203,19 @@ func narrower(r *Attempt, group *topology.Group, d *demand, opts trialOptions) [
 
 // spread places a gang that no candidate holds over several: in one of the groups around them, the narrowest level first, else
 // over the fewest groups of the widest, and over nodes in none last.
-func spread(r *Attempt, d *demand, opts trialOptions) jobResult {
-	around := r.groups.Candidates
+func spread(r *state.Attempt, d *state.Demand, opts state.Options) jobResult {
+	around := r.Groups.Candidates
 	for inner := func(g *topology.Group) bool { return g.Parent != nil }; slices.ContainsFunc(around, inner); {
 		around = parents(around)
 		for _, c := range candidates(r, around, d, opts) {
-			result := placeIn(r, r.run.groupScope(c.group, opts.within, ""), opts)
-			r.run.observe(result.outcome.String())
+			result := placeIn(r, r.Run.GroupScope(c.group, opts.Within, ""), opts)
+			r.Run.Observe(result.outcome.String())
 			if result.outcome != notPlaced {
 				return result
 			}
 		}
 	}
-	return placeIn(r, r.run.groupScope(r.run.index.GroupOfAll(around), opts.within, ""), opts)
+	return placeIn(r, r.Run.GroupScope(r.Run.Index.GroupOfAll(around), opts.Within, ""), opts)
 }
 
 // parents lists the groups right around the groups, which are sorted by path; those with none around them stay.

@@ -11,29 +11,30 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // placeIn places the job's tasks in the scope until the job is ready, if backfill can place the rest of its minimum.
-func placeIn(r *Attempt, scope placementScope, opts trialOptions) jobResult {
+func placeIn(r *state.Attempt, scope state.Scope, opts state.Options) jobResult {
 	return withBestEffort(r, opts, func() jobResult { return placeRequests(r, scope, opts) })
 }
 
 // placeRequests places the job's tasks that ask for resources.
-func placeRequests(r *Attempt, scope placementScope, opts trialOptions) jobResult {
-	if r.dividesItself() {
+func placeRequests(r *state.Attempt, scope state.Scope, opts state.Options) jobResult {
+	if r.DividesItself() {
 		return placeInHyperNodes(r, scope, opts)
 	}
-	subJob := r.job.SubJobs[r.job.DefaultSubJobID()]
-	return resultOf(subJob, placeSubJob(r, subJob, r.pending.tasks[subJob.UID], scope, opts))
+	subJob := r.Job.SubJobs[r.Job.DefaultSubJobID()]
+	return resultOf(subJob, placeSubJob(r, subJob, r.Pending.Tasks[subJob.UID], scope, opts))
 }
 
 // placeInHyperNodes tries the job in the HyperNodes that the plugins allow, gradient by gradient, and makes the best trial
 // of the first gradient with one again: one that is ready before one that waits, then the highest score, then the name. It is
 // made again, not replayed, since volumes and devices that a trial chose are taken back with it.
-func placeInHyperNodes(r *Attempt, scope placementScope, opts trialOptions) jobResult {
-	top := r.run.ssn.HyperNodes[vcframework.ClusterTopHyperNode]
-	for _, gradient := range r.run.ssn.HyperNodeGradientForJobFn(r.job, top) {
+func placeInHyperNodes(r *state.Attempt, scope state.Scope, opts state.Options) jobResult {
+	top := r.Run.Session.HyperNodes[vcframework.ClusterTopHyperNode]
+	for _, gradient := range r.Run.Session.HyperNodeGradientForJobFn(r.Job, top) {
 		if len(gradient) == 1 { // there is nothing to choose
 			if result := placeSubJobs(r, gradient[0], scope, opts); result.outcome != notPlaced {
 				return result
@@ -43,15 +44,15 @@ func placeInHyperNodes(r *Attempt, scope placementScope, opts trialOptions) jobR
 		best := ""
 		var bestResult jobResult
 		for i, hyperNode := range byName(gradient) {
-			opts.places = len(gradient) - i
+			opts.Places = len(gradient) - i
 			result := placeSubJobs(r, hyperNode, scope, opts)
-			result.discard(r.job)
+			result.discard(r.Job)
 			if result.outcome != notPlaced && (best == "" || result.betterThan(&bestResult)) {
 				best, bestResult = hyperNode.Name, result
 			}
 		}
 		if best != "" {
-			return placeSubJobs(r, r.run.ssn.HyperNodes[best], scope, opts)
+			return placeSubJobs(r, r.Run.Session.HyperNodes[best], scope, opts)
 		}
 	}
 	return jobResult{}
@@ -63,20 +64,20 @@ func (r *jobResult) betterThan(other *jobResult) bool {
 
 // placeSubJobs places the job's sub-jobs (https://github.com/volcano-sh/volcano/issues/4188) in the HyperNode, in order, until the job is ready. A sub-job that finds no room
 // may be kept out by one before it that could lie elsewhere, so it comes first in another try.
-func placeSubJobs(r *Attempt, hyperNode *api.HyperNodeInfo, scope placementScope, opts trialOptions) jobResult {
-	if set := r.run.hyperNodeScope(hyperNode.Name, scope, opts).Where.Set; r.refuted(set, opts) {
-		note(&r.found.tried, set, true)
+func placeSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, scope state.Scope, opts state.Options) jobResult {
+	if set := r.Run.HyperNodeScope(hyperNode.Name, scope, opts).Where.Set; r.Refuted(set, opts) {
+		r.Found.NoteTried(set)
 		return jobResult{}
 	}
 	first := map[api.SubJobID]int{}
 	for n := 1; ; n++ {
-		before := r.found.subJobTasks
+		before := r.Found.SubJobTasks
 		result, blocked := trySubJobs(r, first, hyperNode, scope, opts)
-		if result.outcome != notPlaced || blocked == "" || first[blocked] > 0 || n > maxOrders || len(r.pending.tasks) == 1 {
+		if result.outcome != notPlaced || blocked == "" || first[blocked] > 0 || n > maxOrders || len(r.Pending.Tasks) == 1 {
 			return result
 		}
-		if !mayReorderSubJobs(r, hyperNode, opts, r.found.subJobTasks-before) {
-			r.found.unfinished++
+		if !mayReorderSubJobs(r, hyperNode, opts, r.Found.SubJobTasks-before) {
+			r.Found.Unfinished++
 			return result
 		}
 		first[blocked] = n
@@ -85,25 +86,25 @@ func placeSubJobs(r *Attempt, hyperNode *api.HyperNodeInfo, scope placementScope
 
 // mayReorderSubJobs is true if the session has looks left for trying the sub-jobs in another order, or it is this job's turn. It takes as
 // many as the last order, in which so many tasks were tried.
-func mayReorderSubJobs(r *Attempt, hyperNode *api.HyperNodeInfo, opts trialOptions, tried int) bool {
+func mayReorderSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, opts state.Options, tried int) bool {
 	classes := 1
-	if r.packing != nil {
-		classes = len(r.packing.classes)
+	if r.Packing != nil {
+		classes = len(r.Packing.Classes)
 	}
-	return r.run.memory.Orders.AcquireAll(r.run.searchOf(r.job, hyperNode.Name, opts.idleOnly), tried*classes)
+	return r.Run.Memory.Orders.AcquireAll(r.Run.SearchOf(r.Job, hyperNode.Name, opts.IdleOnly), tried*classes)
 }
 
 // trySubJobs tries the sub-jobs in order, those with the highest number in first before others. It also returns the first
 // one that found no room.
-func trySubJobs(r *Attempt, first map[api.SubJobID]int, hyperNode *api.HyperNodeInfo, scope placementScope, opts trialOptions) (result jobResult, blocked api.SubJobID) {
-	r.job.ResetFitErr()
+func trySubJobs(r *state.Attempt, first map[api.SubJobID]int, hyperNode *api.HyperNodeInfo, scope state.Scope, opts state.Options) (result jobResult, blocked api.SubJobID) {
+	r.Job.ResetFitErr()
 	result = jobResult{rest: map[api.SubJobID][]*api.TaskInfo{}, hyperNode: hyperNode.Name, subJobs: map[api.SubJobID]string{}, former: map[api.SubJobID]string{}}
-	needed, placed := r.neededByJob(), 0
-	for queue := subJobQueue(r.run.ssn, r.pending, first); !queue.Empty(); {
+	needed, placed := r.NeededByJob(), 0
+	for queue := state.SubJobQueue(r.Run.Session, r.Pending, first); !queue.Empty(); {
 		subJob := queue.Pop().(*api.SubJobInfo)
 		tasks, again := result.rest[subJob.UID]
 		if !again {
-			tasks = r.pending.tasks[subJob.UID]
+			tasks = r.Pending.Tasks[subJob.UID]
 		}
 		of, chosen, score := placeInBestHyperNode(r, subJob, tasks, hyperNode, scope, opts)
 		if of.outcome == notPlaced {
@@ -119,9 +120,9 @@ func trySubJobs(r *Attempt, first map[api.SubJobID]int, hyperNode *api.HyperNode
 		if _, ok := result.former[subJob.UID]; !ok {
 			result.former[subJob.UID] = subJob.AllocatedHyperNode
 		}
-		subJob.AllocatedHyperNode = r.run.ssn.HyperNodes.GetLCAHyperNode(subJob.AllocatedHyperNode, chosen)
+		subJob.AllocatedHyperNode = r.Run.Session.HyperNodes.GetLCAHyperNode(subJob.AllocatedHyperNode, chosen)
 		result.subJobs[subJob.UID] = subJob.AllocatedHyperNode
-		if placed >= needed && r.run.progress.jobReady(r.job) {
+		if placed >= needed && r.Run.Progress.JobReady(r.Job) {
 			break
 		}
 		if len(of.rest) > 0 {
@@ -130,26 +131,26 @@ func trySubJobs(r *Attempt, first map[api.SubJobID]int, hyperNode *api.HyperNode
 	}
 	switch {
 	case len(result.trials) == 0:
-	case r.run.progress.jobReady(r.job):
+	case r.Run.Progress.JobReady(r.Job):
 		result.outcome = ready
-	case !opts.idleOnly && r.run.ssn.JobPipelined(r.job):
+	case !opts.IdleOnly && r.Run.Session.JobPipelined(r.Job):
 		result.outcome = pipelined
 	}
 	if result.outcome == notPlaced {
-		result.discard(r.job)
+		result.discard(r.Job)
 	}
 	return result, blocked
 }
 
 // placeInBestHyperNode places the sub-job in the best of the HyperNodes in hyperNode that the plugins allow it.
-func placeInBestHyperNode(r *Attempt, subJob *api.SubJobInfo, tasks []*api.TaskInfo, hyperNode *api.HyperNodeInfo, scope placementScope, opts trialOptions) (subJobResult, string, float64) {
+func placeInBestHyperNode(r *state.Attempt, subJob *api.SubJobInfo, tasks []*api.TaskInfo, hyperNode *api.HyperNodeInfo, scope state.Scope, opts state.Options) (subJobResult, string, float64) {
 	place := func(name string) subJobResult {
-		return placeSubJob(r, subJob, tasks, r.run.hyperNodeScope(name, scope, opts), opts)
+		return placeSubJob(r, subJob, tasks, r.Run.HyperNodeScope(name, scope, opts), opts)
 	}
-	for _, gradient := range r.run.ssn.HyperNodeGradientForSubJobFn(subJob, hyperNode) {
+	for _, gradient := range r.Run.Session.HyperNodeGradientForSubJobFn(subJob, hyperNode) {
 		if len(gradient) == 1 { // there is nothing to choose
 			name := gradient[0].Name
-			_, score := bestHyperNode(r.run.ssn, subJob, map[string]outcome{name: ready})
+			_, score := bestHyperNode(r.Run.Session, subJob, map[string]outcome{name: ready})
 			if result := place(name); result.outcome != notPlaced {
 				return result, name, score
 			}
@@ -167,7 +168,7 @@ func placeInBestHyperNode(r *Attempt, subJob *api.SubJobInfo, tasks []*api.TaskI
 		if len(outcomes) == 0 {
 			continue
 		}
-		chosen, score := bestHyperNode(r.run.ssn, subJob, outcomes)
+		chosen, score := bestHyperNode(r.Run.Session, subJob, outcomes)
 		return place(chosen), chosen, score
 	}
 	return subJobResult{rest: tasks}, "", 0

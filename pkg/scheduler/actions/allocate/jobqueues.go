@@ -13,6 +13,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	"volcano.sh/volcano/pkg/scheduler/util"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -22,7 +23,7 @@ type jobQueues struct {
 	jobs   map[api.QueueID]*jobQueue
 	// urgent are jobs that go before the queues, by the plugins that want it, and then in the plugins' order.
 	urgent  []urgentJob
-	pending map[api.JobID]*pendingTasks
+	pending map[api.JobID]*state.Pending
 }
 
 type urgentJob struct {
@@ -31,37 +32,37 @@ type urgentJob struct {
 }
 
 // newJobQueues lists what is to be placed. Jobs are pushed by their keys, so that the order among equals is always the same.
-func newJobQueues(s *Run) *jobQueues {
+func newJobQueues(s *state.Run) *jobQueues {
 	q := &jobQueues{
-		queues:  util.NewPriorityQueue(s.ssn.QueueOrderFn),
+		queues:  util.NewPriorityQueue(s.Session.QueueOrderFn),
 		jobs:    map[api.QueueID]*jobQueue{},
-		pending: map[api.JobID]*pendingTasks{},
+		pending: map[api.JobID]*state.Pending{},
 	}
-	for _, uid := range slices.Sorted(maps.Keys(s.ssn.Jobs)) {
-		job := s.ssn.Jobs[uid]
-		if !wanted(s.ssn, job) {
+	for _, uid := range slices.Sorted(maps.Keys(s.Session.Jobs)) {
+		job := s.Session.Jobs[uid]
+		if !wanted(s.Session, job) {
 			continue
 		}
-		pending := newPendingTasks(s.progress, job)
-		if pending.empty() {
+		pending := state.NewPendingTasks(s.Progress, job)
+		if pending.Empty() {
 			continue
 		}
 		if q.jobs[job.Queue] == nil {
-			q.jobs[job.Queue] = &jobQueue{first: s.progress.jobOrder, ask: func(jobs []*api.JobInfo, sort func()) { q.askJobOrder(s, jobs, sort) }}
+			q.jobs[job.Queue] = &jobQueue{first: s.Progress.JobOrder, ask: func(jobs []*api.JobInfo, sort func()) { q.askJobOrder(s, jobs, sort) }}
 		}
-		if urgency, urgent := s.ssn.Urgency(job); urgent {
+		if urgency, urgent := s.Session.Urgency(job); urgent {
 			q.urgent = append(q.urgent, urgentJob{job, urgency})
 		} else {
 			q.jobs[job.Queue].push(job)
 		}
 		q.pending[uid] = pending
-		for _, tasks := range pending.tasks {
+		for _, tasks := range pending.Tasks {
 			for _, task := range tasks {
-				s.finder.Expect(task)
+				s.Finder.Expect(task)
 			}
 		}
 	}
-	inOrder := byOrder[*api.JobInfo](s.progress.jobOrder)
+	inOrder := state.ByOrder[*api.JobInfo](s.Progress.JobOrder)
 	slices.SortStableFunc(q.urgent, func(l, r urgentJob) int {
 		return cmp.Or(cmp.Compare(l.Urgency.Rank, r.Urgency.Rank), inOrder(l.JobInfo, r.JobInfo))
 	})
@@ -77,12 +78,12 @@ func (q *jobQueues) pushQueues(ssn *framework.Session) {
 
 // askJobOrder calls sort, which orders the jobs by jobOrder. To the gang plugin, which counts the tasks of both for each pair, all jobs that are
 // short of their minimum are equal.
-func (q *jobQueues) askJobOrder(s *Run, jobs []*api.JobInfo, sort func()) {
-	if slices.ContainsFunc(jobs, func(job *api.JobInfo) bool { return !q.pending[job.UID].isShort(job) }) {
+func (q *jobQueues) askJobOrder(s *state.Run, jobs []*api.JobInfo, sort func()) {
+	if slices.ContainsFunc(jobs, func(job *api.JobInfo) bool { return !q.pending[job.UID].IsShort(job) }) {
 		sort()
 		return
 	}
-	s.ssn.WithTiers(s.progress.notGang, sort)
+	s.Session.WithTiers(s.Progress.NotGang, sort)
 }
 
 // reorder puts jobs that were placed with their unit where they belong now.

@@ -6,15 +6,16 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
 // Part is tasks of a sub-job that are placed together in one scope.
 type Part struct {
-	attempt *Attempt
+	attempt *state.Attempt
 	subJob  *api.SubJobInfo
 	// tasks are in task order.
 	tasks    []*api.TaskInfo
-	scope    placementScope
+	scope    state.Scope
 	idleOnly bool
 	// needed is how many of the tasks must be placed before the sub-job can be ready.
 	needed int
@@ -23,16 +24,16 @@ type Part struct {
 	retrying bool
 }
 
-func newPart(r *Attempt, subJob *api.SubJobInfo, tasks []*api.TaskInfo, scope placementScope, idleOnly bool) *Part {
-	return &Part{attempt: r, subJob: subJob, tasks: tasks, scope: scope, idleOnly: idleOnly, needed: r.neededAtOnce(subJob, len(tasks))}
+func newPart(r *state.Attempt, subJob *api.SubJobInfo, tasks []*api.TaskInfo, scope state.Scope, idleOnly bool) *Part {
+	return &Part{attempt: r, subJob: subJob, tasks: tasks, scope: scope, idleOnly: idleOnly, needed: r.NeededAtOnce(subJob, len(tasks))}
 }
 
 // neededByRole is how many more tasks of each role the sub-job needs: none where roles may come from other sub-jobs, too.
 func (s *Part) neededByRole() map[string]int32 {
-	if s.attempt.job.ContainsSubJobPolicy() {
+	if s.attempt.Job.ContainsSubJobPolicy() {
 		return nil
 	}
-	return s.attempt.neededByRole()
+	return s.attempt.NeededByRole()
 }
 
 // try makes a trial: it places the first tasks together, arranged as given, and then the others one batch after the other. It also
@@ -43,7 +44,7 @@ func try(s *Part, first int, arranged arrangement) (subJobResult, []*feasible.Ta
 	stopped := p.placeBatches(s.batches(s.tasks[:first], arranged))
 	tried := first
 	for !stopped && !p.done && tried < len(s.tasks) {
-		n := s.attempt.run.sameClass(s.tasks[tried:])
+		n := s.attempt.Run.SameClass(s.tasks[tried:])
 		stopped = p.placeBatches([]batch{{tasks: s.tasks[tried : tried+n]}})
 		tried += n
 	}

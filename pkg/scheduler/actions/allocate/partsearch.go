@@ -11,13 +11,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
 // partSearch looks for a way to place a part.
 type partSearch struct {
 	part    *Part
-	attempt *Attempt
-	run     *Run
+	attempt *state.Attempt
+	run     *state.Run
 	// places is in how many places the job is still to be tried, with this one.
 	places int
 	// refused is how many trials of the attempt were refused beyond numbers before this search.
@@ -29,29 +30,29 @@ type partSearch struct {
 
 // placeSubJob places tasks of the sub-job, which are in task order, in the scope until the sub-job is ready. When it is not
 // placed nothing is, and the job's fit errors have why.
-func placeSubJob(r *Attempt, subJob *api.SubJobInfo, tasks []*api.TaskInfo, scope placementScope, opts trialOptions) subJobResult {
+func placeSubJob(r *state.Attempt, subJob *api.SubJobInfo, tasks []*api.TaskInfo, scope state.Scope, opts state.Options) subJobResult {
 	if len(scope.Set.Nodes) == 0 || len(tasks) == 0 {
 		return subJobResult{rest: tasks}
 	}
-	note(&r.found.tried, scope.Set, true)
-	r.found.subJobTasks += len(tasks)
-	s := &partSearch{part: newPart(r, subJob, tasks, scope, opts.idleOnly), attempt: r, run: r.run, places: opts.places, refused: r.found.refused}
+	r.Found.NoteTried(scope.Set)
+	r.Found.SubJobTasks += len(tasks)
+	s := &partSearch{part: newPart(r, subJob, tasks, scope, opts.IdleOnly), attempt: r, run: r.Run, places: opts.Places, refused: r.Found.Refused}
 	return s.place()
 }
 
 func (s *partSearch) place() subJobResult {
 	failed := subJobResult{rest: s.part.tasks}
-	unfinished := s.attempt.found.unfinished
+	unfinished := s.attempt.Found.Unfinished
 	if s.ruledOut() { // the explanation tells why
 		return failed
 	}
 	known := s.gangName()
-	if s.run.failed.has(known) && s.part.scope.ChosenBy != "" { // the explanation tells why
+	if s.run.Failed.Has(known) && s.part.scope.ChosenBy != "" { // the explanation tells why
 		return failed
 	}
-	if s.attempt.packing != nil && s.isVain(memory.FirstOrders) && !s.run.memory.Orders.Open(s.orderSearch()) {
-		s.run.memory.Orders.Wait(s.orderSearch())
-		s.attempt.found.unfinished++
+	if s.attempt.Packing != nil && s.isVain(memory.FirstOrders) && !s.run.Memory.Orders.Open(s.orderSearch()) {
+		s.run.Memory.Orders.Wait(s.orderSearch())
+		s.attempt.Found.Unfinished++
 		minimum := min(s.part.needed, len(s.part.tasks))
 		return s.tryPacked(minimum, minimum)
 	}
@@ -59,25 +60,25 @@ func (s *partSearch) place() subJobResult {
 	if result.outcome != notPlaced {
 		return result
 	}
-	if s.run.failed.has(known) || !s.attempt.dividesItself() && s.refutedInNumbers() {
+	if s.run.Failed.Has(known) || !s.attempt.DividesItself() && s.refutedInNumbers() {
 		return failed
 	}
-	errors := maps.Clone(s.attempt.job.NodesFitErrors)
+	errors := maps.Clone(s.attempt.Job.NodesFitErrors)
 	s.part.retrying = true
 	if result = s.retryRearranged(blocked); result.outcome != notPlaced {
 		return result
 	}
-	if s.attempt.found.unfinished == unfinished {
+	if s.attempt.Found.Unfinished == unfinished {
 		s.noteVain(memory.AnyWay)
-		s.run.failed.note(known)
+		s.run.Failed.Note(known)
 	}
-	s.attempt.job.NodesFitErrors = errors
+	s.attempt.Job.NodesFitErrors = errors
 	return failed
 }
 
 // tryFirstOrders tries the tasks by rank, where a plugin knows ranks, and the largest first. It also returns the classes that found no room.
 func (s *partSearch) tryFirstOrders() (subJobResult, []*feasible.TaskClass) {
-	if first := min(s.part.needed, len(s.part.tasks)); s.attempt.compare != nil && s.run.sameClass(s.part.tasks[:first]) < first {
+	if first := min(s.part.needed, len(s.part.tasks)); s.attempt.Compare != nil && s.run.SameClass(s.part.tasks[:first]) < first {
 		if result, _ := try(s.part, first, arrangement{byRank: true}); result.outcome != notPlaced {
 			return result, nil
 		}
@@ -90,11 +91,11 @@ func (s *partSearch) ruledOut() bool {
 	switch {
 	case s.firstTaskFitsNowhere():
 		return true
-	case s.attempt.packing == nil:
+	case s.attempt.Packing == nil:
 		return false
-	case s.attempt.dividesItself() && s.refutedInNumbers():
+	case s.attempt.DividesItself() && s.refutedInNumbers():
 		return true
-	case s.part.idleOnly && s.part.scope.ChosenBy != "" && s.attempt.packable(s.part.scope.Set, s.places) == packing.Impossible:
+	case s.part.idleOnly && s.part.scope.ChosenBy != "" && s.attempt.Packable(s.part.scope.Set, s.places) == packing.Impossible:
 		return true
 	default:
 		return s.isVain(memory.AnyWay)
@@ -105,29 +106,29 @@ func (s *partSearch) ruledOut() bool {
 // then noted.
 func (s *partSearch) firstTaskFitsNowhere() bool {
 	task := s.part.tasks[0]
-	cache := s.run.finder.Class(task).Cache()
-	if cache == nil || !s.run.ssn.Allocatable(s.run.ssn.Queues[s.attempt.job.Queue], task) {
+	cache := s.run.Finder.Class(task).Cache()
+	if cache == nil || !s.run.Session.Allocatable(s.run.Session.Queues[s.attempt.Job.Queue], task) {
 		return false
 	}
-	s.attempt.job.ResetSubJobFitErr(s.part.subJob.UID)
-	full, errs := s.run.finder.Candidates(task, cache, s.part.scope.Where).Full(s.part.idleOnly)
+	s.attempt.Job.ResetSubJobFitErr(s.part.subJob.UID)
+	full, errs := s.run.Finder.Candidates(task, cache, s.part.scope.Where).Full(s.part.idleOnly)
 	if !full {
 		return false
 	}
-	noteNotPlaced(s.attempt.job, task, errs)
-	return !s.attempt.job.NeedContinueAllocating(s.part.subJob.UID)
+	noteNotPlaced(s.attempt.Job, task, errs)
+	return !s.attempt.Job.NeedContinueAllocating(s.part.subJob.UID)
 }
 
 // isVain is true if the way has led nowhere for the sub-job, and all that decides on it is as it was.
 func (s *partSearch) isVain(in memory.Way) bool {
 	key, known := s.vainKey()
-	return known && s.run.memory.IsVain(in, key)
+	return known && s.run.Memory.IsVain(in, key)
 }
 
 // noteVain notes that the way leads nowhere for the sub-job.
 func (s *partSearch) noteVain(in memory.Way) {
 	if key, known := s.vainKey(); known {
-		s.run.memory.NoteVain(in, key)
+		s.run.Memory.NoteVain(in, key)
 	}
 }
 
@@ -138,31 +139,31 @@ func (s *partSearch) vainKey() (string, bool) {
 	if !s.keyed {
 		s.keyed, s.key = true, s.makeVainKey()
 	}
-	return s.key, s.key != "" && s.attempt.found.refused == s.refused
+	return s.key, s.key != "" && s.attempt.Found.Refused == s.refused
 }
 
 func (s *partSearch) makeVainKey() string {
-	needed := s.attempt.neededBySubJob(s.part.subJob)
-	if !s.run.progress.gangDecides || s.attempt.job.ContainsSubJobPolicy() || needed < 1 || needed > len(s.part.tasks) || len(s.attempt.job.TaskStatusIndex[api.Pipelined]) > 0 || sharded() || !s.attempt.queueTakes(s.part.tasks) {
+	needed := s.attempt.NeededBySubJob(s.part.subJob)
+	if !s.run.Progress.GangDecides || s.attempt.Job.ContainsSubJobPolicy() || needed < 1 || needed > len(s.part.tasks) || len(s.attempt.Job.TaskStatusIndex[api.Pipelined]) > 0 || state.Sharded() || !s.attempt.QueueTakes(s.part.tasks) {
 		return ""
 	}
-	in := s.attempt.packing
-	if in == nil || in.problem.Wanted != needed {
-		in = s.attempt.newPackingInput(s.part.tasks, needed, s.part.neededByRole())
+	in := s.attempt.Packing
+	if in == nil || in.Problem.Wanted != needed {
+		in = s.attempt.NewPackingInput(s.part.tasks, needed, s.part.neededByRole())
 	}
-	session := s.run.prints.ofSession()
-	if in == nil || session == 0 || !in.decidedByNumbers(s.part.scope.ChosenBy) || in.fillCaches() != nil {
+	session := s.run.Prints.OfSession()
+	if in == nil || session == 0 || !in.DecidedByNumbers(s.part.scope.ChosenBy) || in.FillCaches() != nil {
 		return ""
 	}
-	problem, _ := in.problemOn(s.part.scope.Set, s.part.idleOnly, in.byCachedVerdicts(s.part.scope.Set))
-	return fmt.Sprintf("%s %d %s", s.attempt.job.UID, session, problem.Key())
+	problem, _ := in.ProblemOn(s.part.scope.Set, s.part.idleOnly, in.ByCachedVerdicts(s.part.scope.Set))
+	return fmt.Sprintf("%s %d %s", s.attempt.Job.UID, session, problem.Key())
 }
 
 // refutedInNumbers is true if numbers alone leave no room in the scope for what the sub-job needs, so that there is no way.
 func (s *partSearch) refutedInNumbers() bool {
-	needed := s.attempt.neededBySubJob(s.part.subJob)
-	if !s.run.progress.gangDecides || needed < 1 || needed > len(s.part.tasks) {
+	needed := s.attempt.NeededBySubJob(s.part.subJob)
+	if !s.run.Progress.GangDecides || needed < 1 || needed > len(s.part.tasks) {
 		return false
 	}
-	return s.attempt.refutedAs(s.attempt.packingInputOf(maxRefutedClasses, s.part.tasks, needed, s.part.neededByRole()), s.part.scope.Set, s.part.idleOnly)
+	return s.attempt.RefutedAs(s.attempt.PackingInputOf(state.MaxRefutedClasses, s.part.tasks, needed, s.part.neededByRole()), s.part.scope.Set, s.part.idleOnly)
 }

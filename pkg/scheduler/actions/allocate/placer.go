@@ -11,6 +11,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/util"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -21,8 +22,8 @@ const maxReserveFailures = 3
 // placer makes one trial of a part's tasks.
 type placer struct {
 	part    *Part
-	attempt *Attempt
-	run     *Run
+	attempt *state.Attempt
+	run     *state.Run
 	job     *api.JobInfo
 	queue   *api.QueueInfo
 	trial   *trial
@@ -45,10 +46,10 @@ type placer struct {
 }
 
 func newPlacer(s *Part) *placer {
-	run, job := s.attempt.run, s.attempt.job
+	run, job := s.attempt.Run, s.attempt.Job
 	job.ResetSubJobFitErr(s.subJob.UID)
 	return &placer{
-		part: s, attempt: s.attempt, run: run, job: job, queue: run.ssn.Queues[job.Queue], trial: &trial{run: run}, minimum: s.needed,
+		part: s, attempt: s.attempt, run: run, job: job, queue: run.Session.Queues[job.Queue], trial: &trial{run: run}, minimum: s.needed,
 		hyperNode: s.subJob.AllocatedHyperNode, refused: map[api.TaskID]bool{}, failed: map[string]bool{}, unreserved: map[api.TaskID]map[string]int{},
 	}
 }
@@ -58,14 +59,14 @@ func (p *placer) end(rest []*api.TaskInfo) subJobResult {
 	result := subJobResult{trial: p.trial, rest: rest, hyperNode: p.hyperNode}
 	switch {
 	case len(p.trial.placed) == 0:
-	case p.done || p.run.progress.subJobReady(p.job, p.part.subJob):
+	case p.done || p.run.Progress.SubJobReady(p.job, p.part.subJob):
 		result.outcome = ready
-	case !p.part.idleOnly && p.run.ssn.SubJobPipelined(p.job, p.part.subJob):
+	case !p.part.idleOnly && p.run.Session.SubJobPipelined(p.job, p.part.subJob):
 		result.outcome = pipelined
 	}
 	if result.outcome == notPlaced {
 		if len(p.trial.placed) >= p.part.needed {
-			p.attempt.found.noteRefused()
+			p.attempt.Found.NoteRefused()
 		}
 		p.noteShortfall()
 		p.trial.discard()
@@ -75,7 +76,7 @@ func (p *placer) end(rest []*api.TaskInfo) subJobResult {
 
 // ready is true if enough is placed.
 func (p *placer) ready() bool {
-	return len(p.trial.placed) >= p.minimum && p.run.progress.subJobReady(p.job, p.part.subJob)
+	return len(p.trial.placed) >= p.minimum && p.run.Progress.SubJobReady(p.job, p.part.subJob)
 }
 
 // untouched lists the tasks that were neither placed nor found to fit nowhere, which those after the first tried are; in a
@@ -121,7 +122,7 @@ func (p *placer) placeBatch(tasks []*api.TaskInfo, following int) (stopped bool)
 		return false
 	}
 	tasks = tasks[first:]
-	cache, err := p.run.finder.Cache(tasks[0])
+	cache, err := p.run.Finder.Cache(tasks[0])
 	if err != nil {
 		return p.noteNonePlaced(tasks[:1], p.everywhere(err)) || len(tasks) > 1 && p.placeBatch(tasks[1:], following)
 	}
@@ -145,7 +146,7 @@ func (p *placer) placeBatch(tasks []*api.TaskInfo, following int) (stopped bool)
 // noteNonePlaced notes of equal tasks that they fit nowhere. It returns true if the sub-job cannot be ready without them, by
 // upstream's rule (https://github.com/volcano-sh/volcano/pull/3430).
 func (p *placer) noteNonePlaced(tasks []*api.TaskInfo, errs *api.FitErrors) (stopped bool) {
-	p.blocked = append(p.blocked, p.run.finder.Class(tasks[0]))
+	p.blocked = append(p.blocked, p.run.Finder.Class(tasks[0]))
 	p.noteNotPlaced(tasks[0], errs)
 	if !p.patient && !p.job.NeedContinueAllocating(p.part.subJob.UID) {
 		return true
@@ -163,7 +164,7 @@ func (p *placer) firstAllocatable(tasks []*api.TaskInfo) int {
 
 // wanted is true of a task that is to be placed: its queue has room for it, and no task of its role has fit nowhere.
 func (p *placer) wanted(task *api.TaskInfo) bool {
-	if !p.run.ssn.Allocatable(p.queue, task) {
+	if !p.run.Session.Allocatable(p.queue, task) {
 		p.refused[task.UID] = true
 		return false
 	}
@@ -189,10 +190,10 @@ func (p *placer) fill(tasks []*api.TaskInfo, to share, cache *feasible.ClassCach
 		if !p.wanted(task) {
 			continue
 		}
-		if full, errs := p.run.finder.Candidates(task, cache, where).Full(p.part.idleOnly); full {
+		if full, errs := p.run.Finder.Candidates(task, cache, where).Full(p.part.idleOnly); full {
 			return i, errs, false
 		}
-		if err := p.run.finder.PrePredicate(task); err != nil {
+		if err := p.run.Finder.PrePredicate(task); err != nil {
 			if p.noteNonePlaced([]*api.TaskInfo{task}, p.everywhere(err)) {
 				return i, nil, true
 			}
@@ -218,7 +219,7 @@ func (p *placer) placeTask(task *api.TaskInfo, cache *feasible.ClassCache, where
 	}
 	var skip map[int32]bool
 	for {
-		c, ok, errs := p.run.finder.Choose(task, cache, where, p.part.idleOnly, skip)
+		c, ok, errs := p.run.Finder.Choose(task, cache, where, p.part.idleOnly, skip)
 		if !ok {
 			return false, errs
 		}
@@ -233,7 +234,7 @@ func (p *placer) placeTask(task *api.TaskInfo, cache *feasible.ClassCache, where
 		if len(skip) > maxReserveFailures {
 			errs := api.NewFitErrors()
 			for node := range skip {
-				errs.SetNodeError(p.run.index.Nodes[node].Name, err)
+				errs.SetNodeError(p.run.Index.Nodes[node].Name, err)
 			}
 			return false, errs
 		}
@@ -251,7 +252,7 @@ func (p *placer) putOn(task *api.TaskInfo, cache *feasible.ClassCache, c feasibl
 		return nil
 	}
 	klog.V(3).InfoS("A node that passed the predicates refuses a task", "pod", klog.KObj(task.Pod),
-		"node", p.run.index.Nodes[c.Node].Name, "err", err)
+		"node", p.run.Index.Nodes[c.Node].Name, "err", err)
 	if p.unreserved[task.UID] == nil {
 		p.unreserved[task.UID] = map[string]int{}
 	}
@@ -261,10 +262,10 @@ func (p *placer) putOn(task *api.TaskInfo, cache *feasible.ClassCache, c feasibl
 
 // verify asks the cached predicates for the task itself where they choose, in that call, what is then reserved for it.
 func (p *placer) verify(task *api.TaskInfo, cache *feasible.ClassCache, c feasible.Choice) error {
-	if !framework.HasClaims(task.Pod) && len(devices(task, p.run.index.Nodes[c.Node])) == 0 {
+	if !framework.HasClaims(task.Pod) && len(state.Devices(task, p.run.Index.Nodes[c.Node])) == 0 {
 		return nil
 	}
-	return p.run.finder.AskCachedAgain(task, cache, c.Node)
+	return p.run.Finder.AskCachedAgain(task, cache, c.Node)
 }
 
 // followHyperNode keeps the HyperNode that spans the placed tasks, by which upstream scores nodes for the next one: so that a
@@ -273,7 +274,7 @@ func (p *placer) followHyperNode(task *api.TaskInfo) {
 	if !p.part.subJob.WithNetworkTopology() {
 		return
 	}
-	ssn := p.run.ssn
+	ssn := p.run.Session
 	of := util.FindHyperNodeForNode(task.NodeName, ssn.RealNodesList, ssn.HyperNodesTiers, ssn.HyperNodesSetByTier)
 	switch {
 	case of == "":
@@ -305,7 +306,7 @@ func (p *placer) everywhere(err error) *api.FitErrors {
 	p.reason = err.Error()
 	errs := api.NewFitErrors()
 	for _, node := range p.part.scope.Set.Nodes {
-		errs.SetNodeError(p.run.index.Nodes[node].Name, err)
+		errs.SetNodeError(p.run.Index.Nodes[node].Name, err)
 	}
 	return errs
 }

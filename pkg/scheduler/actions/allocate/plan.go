@@ -9,6 +9,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
 // refusal is a class that a node of a plan does not take after all.
@@ -18,15 +19,15 @@ type refusal struct {
 }
 
 // placeByPlan places the tasks by the plan, until there are enough. It stops at a node that a plugin refuses after all, and returns it.
-func (p *placer) placeByPlan(plan packing.Plan, in *packingInput, nodes []int32) *refusal {
-	next := make([]int, len(in.classes))
+func (p *placer) placeByPlan(plan packing.Plan, in *state.PackingInput, nodes []int32) *refusal {
+	next := make([]int, len(in.Classes))
 	for n, taken := range plan {
 		for class, count := range taken {
-			for _, task := range in.tasks[class][next[class] : next[class]+count] {
+			for _, task := range in.Tasks[class][next[class] : next[class]+count] {
 				if p.ready() {
 					return nil
 				}
-				if !p.wanted(task) || p.run.finder.PrePredicate(task) != nil || !p.placeOnNode(task, in.caches[class], nodes[n]) {
+				if !p.wanted(task) || p.run.Finder.PrePredicate(task) != nil || !p.placeOnNode(task, in.Caches[class], nodes[n]) {
 					return &refusal{n, class, task}
 				}
 			}
@@ -38,7 +39,7 @@ func (p *placer) placeByPlan(plan packing.Plan, in *packingInput, nodes []int32)
 
 // placeOnNode places the task on the node when all verdicts still allow it.
 func (p *placer) placeOnNode(task *api.TaskInfo, cache *feasible.ClassCache, node int32) bool {
-	c, ok := p.run.finder.Accepts(task, cache, p.part.scope.Where, node, p.part.idleOnly)
+	c, ok := p.run.Finder.Accepts(task, cache, p.part.scope.Where, node, p.part.idleOnly)
 	return ok && p.putOn(task, cache, c) == nil
 }
 
@@ -50,8 +51,8 @@ func tryPlanned(s *Part, planned map[api.TaskID]int32) subJobResult {
 		if !known || p.ready() {
 			continue
 		}
-		cache, err := p.run.finder.Cache(task)
-		if err != nil || !p.wanted(task) || p.run.finder.PrePredicate(task) != nil || !p.placeOnNode(task, cache, node) {
+		cache, err := p.run.Finder.Cache(task)
+		if err != nil || !p.wanted(task) || p.run.Finder.PrePredicate(task) != nil || !p.placeOnNode(task, cache, node) {
 			p.trial.discard()
 			return subJobResult{rest: s.tasks}
 		}

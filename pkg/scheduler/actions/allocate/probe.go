@@ -2,7 +2,10 @@
 
 package allocate
 
-import "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+import (
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+)
 
 // maxProbed bounds how many tasks are placed for explanations alone, in one run of the action: two gangs of 1,000. Beyond it
 // explanations are of upper bounds, which cost no placement.
@@ -13,15 +16,15 @@ const maxProbedOfJob = 256
 
 // probe places as many of the job's tasks in the group as it can, the smallest first, and takes them back, to note what stops
 // the next. There is a bound to that, and jobs whose sub-jobs choose among HyperNodes are not probed.
-func probeGroup(r *Attempt, group *topology.Group) {
-	uid := r.job.DefaultSubJobID()
-	tasks := r.pending.tasks[uid]
-	if r.run.probed+len(tasks) > maxProbed || r.job.ContainsHardTopology() || r.job.ContainsSubJobPolicy() {
+func probeGroup(r *state.Attempt, group *topology.Group) {
+	uid := r.Job.DefaultSubJobID()
+	tasks := r.Pending.Tasks[uid]
+	if r.Run.Probed+len(tasks) > maxProbed || r.Job.ContainsHardTopology() || r.Job.ContainsSubJobPolicy() {
 		return
 	}
-	r.run.probed += len(tasks)
-	scope := r.run.groupScope(group, nil, r.groups.Plugin)
-	part := newPart(r, r.job.SubJobs[uid], tasks, scope, true)
+	r.Run.Probed += len(tasks)
+	scope := r.Run.GroupScope(group, nil, r.Groups.Plugin)
+	part := newPart(r, r.Job.SubJobs[uid], tasks, scope, true)
 	if result := tryAll(part, arrangement{order: smallestFirst, anyOrder: true}); result.outcome != notPlaced {
 		result.trial.discard()
 	}

@@ -6,13 +6,14 @@ import (
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // scheduler gives turns to the jobs of a session.
 type scheduler struct {
-	run *Run
+	run *state.Run
 	// waiting is what is to be placed.
 	waiting *jobQueues
 	// units are those of several gangs that had their turn.
@@ -20,7 +21,7 @@ type scheduler struct {
 }
 
 // newScheduler lists what is to be placed in the run.
-func newScheduler(run *Run) *scheduler {
+func newScheduler(run *state.Run) *scheduler {
 	return &scheduler{run: run, waiting: newJobQueues(run), units: map[*binding.Unit]unitTurn{}}
 }
 
@@ -28,14 +29,14 @@ func newScheduler(run *Run) *scheduler {
 func (s *scheduler) placeJobs() {
 	q := s.waiting
 	for _, job := range q.urgent {
-		if s.run.ssn.Overused(s.run.ssn.Queues[job.JobInfo.Queue]) {
+		if s.run.Session.Overused(s.run.Session.Queues[job.JobInfo.Queue]) {
 			q.jobs[job.JobInfo.Queue].push(job.JobInfo) // it is told so with the others
 			continue
 		}
-		s.run.ssn.Turn(job.JobInfo.UID)
+		s.run.Session.Turn(job.JobInfo.UID)
 		s.takeUrgentTurn(job)
 	}
-	q.pushQueues(s.run.ssn)
+	q.pushQueues(s.run.Session)
 	klog.V(3).InfoS("Allocating", "queues", q.queues.Len())
 	for !q.queues.Empty() {
 		s.serveQueue(q.queues.Pop().(*api.QueueInfo))
@@ -45,26 +46,26 @@ func (s *scheduler) placeJobs() {
 // takeUrgentTurn places the job's urgent tasks. Its other tasks have the job's turn in its queue, where they get idle resources.
 func (s *scheduler) takeUrgentTurn(job urgentJob) {
 	pending := s.waiting.pending[job.JobInfo.UID]
-	var others *pendingTasks
-	if gangs, all := s.run.ssn.Companions(job.JobInfo); gangs == nil && all {
-		others = pending.setAside(job.Urgency.Only)
+	var others *state.Pending
+	if gangs, all := s.run.Session.Companions(job.JobInfo); gangs == nil && all {
+		others = pending.SetAside(job.Urgency.Only)
 	}
 	if others == nil {
 		s.takeTurn(job.JobInfo, false)
 		return
 	}
-	if !pending.empty() {
+	if !pending.Empty() {
 		s.placeJob(job.JobInfo, pending, false)
-		s.run.progress.forget(job.JobInfo)
+		s.run.Progress.Forget(job.JobInfo)
 	}
-	pending.putBack(others)
-	pending.idleOnly = len(job.JobInfo.TaskStatusIndex[api.Pipelined]) > 0
+	pending.PutBack(others)
+	pending.IdleOnly = len(job.JobInfo.TaskStatusIndex[api.Pipelined]) > 0
 	s.waiting.jobs[job.JobInfo.Queue].push(job.JobInfo)
 }
 
 // serveQueue gives the next job of the queue its turn, and puts the queue back while it has jobs.
 func (s *scheduler) serveQueue(queue *api.QueueInfo) {
-	if s.run.ssn.Overused(queue) {
+	if s.run.Session.Overused(queue) {
 		klog.V(3).InfoS("Queue is overused, its jobs wait", "queue", queue.Name)
 		s.explainOverused(queue)
 		return
@@ -74,7 +75,7 @@ func (s *scheduler) serveQueue(queue *api.QueueInfo) {
 		return
 	}
 	job := jobs.pop()
-	s.run.ssn.Turn(job.UID)
+	s.run.Session.Turn(job.UID)
 	s.takeTurn(job, jobs.empty() && s.waiting.queues.Empty())
 	s.waiting.queues.Push(queue)
 }
@@ -83,15 +84,15 @@ func (s *scheduler) serveQueue(queue *api.QueueInfo) {
 // is true if no other job is left.
 func (s *scheduler) takeTurn(job *api.JobInfo, alone bool) {
 	pending := s.waiting.pending[job.UID]
-	if pending.empty() || s.takeUnitTurn(job) { // it has had its turn with its unit
+	if pending.Empty() || s.takeUnitTurn(job) { // it has had its turn with its unit
 		return
 	}
-	if s.placeJob(job, pending, alone) && !pending.empty() {
+	if s.placeJob(job, pending, alone) && !pending.Empty() {
 		s.waiting.jobs[job.Queue].push(job)
 		return
 	}
-	pending.restoreFitErrors(job)
-	s.run.progress.forget(job)
+	pending.RestoreFitErrors(job)
+	s.run.Progress.Forget(job)
 }
 
 // explainOverused tells the jobs of a queue that has no turn in this session any more.
@@ -99,28 +100,28 @@ func (s *scheduler) explainOverused(queue *api.QueueInfo) {
 	for jobs := s.waiting.jobs[queue.UID]; !jobs.empty(); {
 		job := jobs.pop()
 		pending := s.waiting.pending[job.UID]
-		if pending.empty() { // placed with its unit
+		if pending.Empty() { // placed with its unit
 			continue
 		}
-		pending.restoreFitErrors(job)
-		wait := s.run.ssn.QueueWait(queue, pending.first().InitResreq, func() bool { return s.run.ssn.Overused(queue) })
-		if s.run.progress.jobReady(job) {
+		pending.RestoreFitErrors(job)
+		wait := s.run.Session.QueueWait(queue, pending.First().InitResreq, func() bool { return s.run.Session.Overused(queue) })
+		if s.run.Progress.JobReady(job) {
 			wait.Message = "the minimum is placed, further members wait: " + wait.Message
 		}
-		s.run.recordWait(job, wait)
+		s.run.RecordWait(job, wait)
 	}
 }
 
 // placeJob places what makes the job ready, or more of a job that is. It returns true if something was handed over to be
 // bound: a job that is not ready, or waits for resources being released, is not looked at again in this session.
-func (s *scheduler) placeJob(job *api.JobInfo, pending *pendingTasks, alone bool) bool {
-	r, err := newAttempt(s.run, job, pending, alone)
+func (s *scheduler) placeJob(job *api.JobInfo, pending *state.Pending, alone bool) bool {
+	r, err := state.NewAttempt(s.run, job, pending, alone)
 	if err != nil {
 		klog.V(3).InfoS("A job is not placed", "podGroup", klog.KRef(job.Namespace, job.Name), "err", err)
-		s.run.recordWait(job, framework.Wait{Reason: framework.NotEnoughResources, Message: err.Error()})
+		s.run.RecordWait(job, framework.Wait{Reason: framework.NotEnoughResources, Message: err.Error()})
 		return false
 	}
-	defer s.run.finder.ForgetJob()
+	defer s.run.Finder.ForgetJob()
 	if reuseExplanation(r) {
 		return false
 	}
@@ -129,18 +130,18 @@ func (s *scheduler) placeJob(job *api.JobInfo, pending *pendingTasks, alone bool
 
 // finish hands a result that makes the job ready over to be bound, keeps one that waits in the session, and explains why there
 // is none. It returns true if something was handed over.
-func finish(r *Attempt, result jobResult) bool {
+func finish(r *state.Attempt, result jobResult) bool {
 	switch {
-	case result.outcome == ready && r.run.progress.jobReady(r.job):
-		r.run.failed.notePlaced()
-		result.commit(r.job)
-		r.run.progress.advance(r.job, result.tasks())
-		r.pending.rememberFitErrors(r.job)
-		r.pending.keepOnly(result.rest)
-		result.recordHyperNodes(r.run.ssn, r.job)
+	case result.outcome == ready && r.Run.Progress.JobReady(r.Job):
+		r.Run.Failed.NotePlaced()
+		result.commit(r.Job)
+		r.Run.Progress.Advance(r.Job, result.tasks())
+		r.Pending.RememberFitErrors(r.Job)
+		r.Pending.KeepOnly(result.rest)
+		result.recordHyperNodes(r.Run.Session, r.Job)
 		return true
 	case result.outcome != notPlaced:
-		r.run.failed.notePlaced()
+		r.Run.Failed.NotePlaced()
 	default:
 		recordMisfit(r)
 	}

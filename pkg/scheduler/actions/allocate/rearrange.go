@@ -27,8 +27,8 @@ const (
 // one; and where the minimum needs not all tasks, other choices of them: the smallest, then a packing of any.
 func (s *partSearch) retryRearranged(blocked []*feasible.TaskClass) subJobResult {
 	minimum := min(s.part.needed, len(s.part.tasks))
-	classes := s.run.classesOf(s.part.tasks)
-	if len(classes) == 1 || len(classes) > s.run.finder.MaxCaches() {
+	classes := s.run.ClassesOf(s.part.tasks)
+	if len(classes) == 1 || len(classes) > s.run.Finder.MaxCaches() {
 		return subJobResult{}
 	}
 	if result := s.tryPacked(minimum, minimum); result.outcome != notPlaced {
@@ -41,14 +41,14 @@ func (s *partSearch) retryRearranged(blocked []*feasible.TaskClass) subJobResult
 		looks = further * len(s.part.tasks) * len(s.part.scope.Set.Nodes)
 	}
 	if s.isVain(memory.OtherOrders) {
-		s.run.memory.Orders.Finish(s.orderSearch())
-	} else if s.noteVain(memory.FirstOrders); s.run.memory.Orders.AcquireAll(s.orderSearch(), looks) {
+		s.run.Memory.Orders.Finish(s.orderSearch())
+	} else if s.noteVain(memory.FirstOrders); s.run.Memory.Orders.AcquireAll(s.orderSearch(), looks) {
 		if result := s.tryOrders(blocked, further, minimum, min(maxOrders, len(classes))); result.outcome != notPlaced {
 			return result
 		}
 		s.noteVain(memory.OtherOrders)
 	} else {
-		s.attempt.found.unfinished++
+		s.attempt.Found.Unfinished++
 	}
 	if minimum < len(s.part.tasks) {
 		if result := s.tryPacked(len(s.part.tasks), minimum); result.outcome != notPlaced {
@@ -60,7 +60,7 @@ func (s *partSearch) retryRearranged(blocked []*feasible.TaskClass) subJobResult
 
 // orderSearch is the search for an order of the tasks in which they find room.
 func (s *partSearch) orderSearch() memory.Search {
-	return s.run.searchOf(s.attempt.job, s.part.scope.Set.Name, s.part.idleOnly)
+	return s.run.SearchOf(s.attempt.Job, s.part.scope.Set.Name, s.part.idleOnly)
 }
 
 // tryOrders tries orders in which the class that found no room comes first, as often as it is another one, and at the most so many; then

@@ -2,7 +2,11 @@
 
 package allocate
 
-import "volcano.sh/volcano/pkg/scheduler/api"
+import (
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+)
 
 // noteShortfall keeps, for the explanation, the trial that came furthest in the set, of the first ones there.
 func (p *placer) noteShortfall() {
@@ -10,39 +14,39 @@ func (p *placer) noteShortfall() {
 		return
 	}
 	set := p.part.scope.Set
-	if former, ok := p.attempt.found.shortfalls[set]; ok && (len(p.trial.placed) <= former.placed || former.beyondNumbers) {
+	if former, ok := p.attempt.Found.Shortfalls[set]; ok && (len(p.trial.placed) <= former.Placed || former.BeyondNumbers) {
 		return
 	}
-	found := shortfall{placed: len(p.trial.placed), reason: p.reason}
-	if found.reason == "" {
+	found := state.Shortfall{Placed: len(p.trial.placed), Reason: p.reason}
+	if found.Reason == "" {
 		p.findShortfall(&found)
 	}
-	note(&p.attempt.found.shortfalls, set, found)
+	p.attempt.Found.NoteShortfall(set, found)
 }
 
 // noteRefusal keeps, for the explanation, what refused the task although it had room by a plan: the first such refusal in the set. It is
 // more than numbers tell of a trial in which members filled the nodes.
 func (p *placer) noteRefusal(task *api.TaskInfo) {
-	if p.attempt.found.shortfalls[p.part.scope.Set].beyondNumbers {
+	if p.attempt.Found.Shortfalls[p.part.scope.Set].BeyondNumbers {
 		return
 	}
-	found := shortfall{placed: len(p.trial.placed)}
+	found := state.Shortfall{Placed: len(p.trial.placed)}
 	if p.refused[task.UID] {
 		p.findQueueShortfall(&found, task)
 	} else {
 		p.findNodeShortfall(&found, task)
 	}
-	if found.beyondNumbers {
-		note(&p.attempt.found.shortfalls, p.part.scope.Set, found)
+	if found.BeyondNumbers {
+		p.attempt.Found.NoteShortfall(p.part.scope.Set, found)
 	}
 }
 
 // findShortfall finds what stops the next task: nodes, when none takes it, or its queue.
-func (p *placer) findShortfall(found *shortfall) {
+func (p *placer) findShortfall(found *state.Shortfall) {
 	if task := p.firstOf(func(uid api.TaskID) bool { return p.job.NodesFitErrors[uid] != nil }); task != nil {
 		p.findNodeShortfall(found, task)
-		if found.refusals == nil || len(found.refusals.Reasons) == 0 && found.refusals.Filled == 0 {
-			found.reason = p.job.NodesFitErrors[task.UID].Error()
+		if found.Refusals == nil || len(found.Refusals.Reasons) == 0 && found.Refusals.Filled == 0 {
+			found.Reason = p.job.NodesFitErrors[task.UID].Error()
 		}
 	} else if task := p.firstOf(func(uid api.TaskID) bool { return p.refused[uid] }); task != nil {
 		p.findQueueShortfall(found, task)
@@ -50,27 +54,27 @@ func (p *placer) findShortfall(found *shortfall) {
 }
 
 // findNodeShortfall counts the nodes by what stops the task there.
-func (p *placer) findNodeShortfall(found *shortfall, task *api.TaskInfo) {
-	found.refusals = p.attempt.refusalsOf(task, p.part.scope.Where, p.trial.nodes())
-	if found.refusals == nil {
+func (p *placer) findNodeShortfall(found *state.Shortfall, task *api.TaskInfo) {
+	found.Refusals = p.attempt.RefusalsOf(task, p.part.scope.Where, p.trial.nodes())
+	if found.Refusals == nil {
 		return
 	}
 	for reason, nodes := range p.unreserved[task.UID] {
-		found.refusals.Reasons[reason] += nodes
-		found.beyondNumbers = true
+		found.Refusals.Reasons[reason] += nodes
+		found.BeyondNumbers = true
 	}
 }
 
 // findQueueShortfall finds what stops a task that its queue refused: the nodes where none takes it, else the queue.
-func (p *placer) findQueueShortfall(found *shortfall, task *api.TaskInfo) {
-	if p.run.exceedsNodes(task) != nil { // nobody has looked at nodes for it
-		_, _ = p.run.finder.Cache(task) // of one that has none its queue is told
+func (p *placer) findQueueShortfall(found *state.Shortfall, task *api.TaskInfo) {
+	if p.run.ExceedsNodes(task) != nil { // nobody has looked at nodes for it
+		_, _ = p.run.Finder.Cache(task) // of one that has none its queue is told
 	}
-	if found.refusals = p.attempt.refusalsOf(task, p.part.scope.Where, p.trial.nodes()); found.refusals != nil && found.refusals.Takes == 0 {
+	if found.Refusals = p.attempt.RefusalsOf(task, p.part.scope.Where, p.trial.nodes()); found.Refusals != nil && found.Refusals.Takes == 0 {
 		return
 	}
-	wait := p.run.ssn.QueueWait(p.queue, task.InitResreq, func() bool { return !p.run.ssn.Allocatable(p.queue, task) })
-	found.reason, found.queue, found.refusals, found.beyondNumbers = wait.Message, wait.Reason, nil, true
+	wait := p.run.Session.QueueWait(p.queue, task.InitResreq, func() bool { return !p.run.Session.Allocatable(p.queue, task) })
+	found.Reason, found.Queue, found.Refusals, found.BeyondNumbers = wait.Message, wait.Reason, nil, true
 }
 
 // firstOf is the first by name of the job's tasks that are such; nil when none is.

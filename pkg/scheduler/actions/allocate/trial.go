@@ -15,11 +15,12 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/metrics"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
 // trial is what one try at placing tasks has changed in the session. It is committed, kept or discarded whole.
 type trial struct {
-	run    *Run
+	run    *state.Run
 	placed []placement
 }
 
@@ -31,8 +32,8 @@ type placement struct {
 
 // assign places the task on the node. An error leaves the session as it was.
 func (t *trial) assign(task *api.TaskInfo, c feasible.Choice) error {
-	node := t.run.index.Nodes[c.Node]
-	p := placement{task, vcframework.NewStatement(t.run.ssn.Session)}
+	node := t.run.Index.Nodes[c.Node]
+	p := placement{task, vcframework.NewStatement(t.run.Session.Session)}
 	if !c.Idle() {
 		task.Pod.Spec.NodeName = node.Name // where what it claims is reserved, as Allocate does
 		if err := p.stmt.Pipeline(task, node.Name, false); err != nil {
@@ -49,7 +50,7 @@ func (t *trial) assign(task *api.TaskInfo, c feasible.Choice) error {
 		return err
 	}
 	t.placed = append(t.placed, p)
-	t.run.finder.Placed(task, node)
+	t.run.Finder.Placed(task, node)
 	return nil
 }
 
@@ -57,31 +58,31 @@ func (t *trial) assign(task *api.TaskInfo, c feasible.Choice) error {
 var errByHandler = errors.New("an event handler of a plugin refuses it, the scheduler's log has why")
 
 // whyRefused is why the plugins refused a task that was just placed.
-func whyRefused(s *Run, task *api.TaskInfo) error {
-	if err := s.ssn.WhyUnreserved(task); err != nil {
+func whyRefused(s *state.Run, task *api.TaskInfo) error {
+	if err := s.Session.WhyUnreserved(task); err != nil {
 		return err
 	}
 	return errByHandler
 }
 
 // resetTask resets what upstream leaves behind in a task that was taken back.
-func resetTask(s *Run, task *api.TaskInfo, err error) {
+func resetTask(s *state.Run, task *api.TaskInfo, err error) {
 	if err != nil {
 		klog.ErrorS(err, "Taking back a placement failed", "pod", klog.KObj(task.Pod))
 	}
 	task.NodeName = ""
 	task.Pod.Spec.NodeName = ""
-	s.finder.TakenBack(task)
+	s.Finder.TakenBack(task)
 }
 
 // devicesReserved finds a failure that upstream's predicates plugin only logs: when a node's devices refuse the pod, it is not
 // added to the node that the Kubernetes predicates see.
-func devicesReserved(s *Run, task *api.TaskInfo, node *api.NodeInfo) error {
-	names := devices(task, node)
+func devicesReserved(s *state.Run, task *api.TaskInfo, node *api.NodeInfo) error {
+	names := state.Devices(task, node)
 	if len(names) == 0 {
 		return nil
 	}
-	seen := s.ssn.NodeMap[node.Name].GetPods()
+	seen := s.Session.NodeMap[node.Name].GetPods()
 	if slices.ContainsFunc(seen, func(p fwk.PodInfo) bool { return p.GetPod().UID == task.Pod.UID }) {
 		return nil
 	}
@@ -105,8 +106,8 @@ func (t *trial) commit(job *api.JobInfo) {
 	}
 	created := job.CreationTimestamp.Time
 	metrics.UpdateE2eSchedulingDurationByJob(job.Name, string(job.Queue), job.Namespace, metrics.Duration(created))
-	metrics.UpdateE2eSchedulingLastTimeByJob(job.Name, string(job.Queue), job.Namespace, t.run.now())
-	t.run.ssn.Placed(job.UID)
+	metrics.UpdateE2eSchedulingLastTimeByJob(job.Name, string(job.Queue), job.Namespace, t.run.Now())
+	t.run.Session.Placed(job.UID)
 }
 
 // addPlacement adds the nodes of the placed tasks.
@@ -125,7 +126,7 @@ func (t *trial) nodes() map[int32]bool {
 
 func (t *trial) addTo(nodes map[int32]bool) {
 	for _, p := range t.placed {
-		if node, ok := t.run.index.Number(p.task.NodeName); ok {
+		if node, ok := t.run.Index.Number(p.task.NodeName); ok {
 			nodes[node] = true
 		}
 	}

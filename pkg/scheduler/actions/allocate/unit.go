@@ -8,6 +8,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
@@ -27,7 +28,7 @@ const (
 // takeUnitTurn gives the turn of the job to its unit, where it has one of several gangs that is not placed yet. It returns false
 // when the job is to have its turn by itself.
 func (s *scheduler) takeUnitTurn(job *api.JobInfo) (taken bool) {
-	unit := s.run.ssn.Unit(job)
+	unit := s.run.Session.Unit(job)
 	if unit == nil || len(unit.Gangs) < 2 {
 		return false
 	}
@@ -41,7 +42,7 @@ func (s *scheduler) takeUnitTurn(job *api.JobInfo) (taken bool) {
 func (s *scheduler) placeUnit(unit *binding.Unit) unitTurn {
 	u := &unitRun{run: s.run, id: unit.ID, pending: s.waiting.pending}
 	for _, terms := range unit.Gangs {
-		job := s.run.ssn.Jobs[terms.Gang]
+		job := s.run.Session.Jobs[terms.Gang]
 		reason, lacks := s.keepsUnit(terms.Gang, job)
 		if reason != "" {
 			u.explain(unit, nil, fmt.Sprintf("gang %s %s", terms.Gang, reason))
@@ -54,7 +55,7 @@ func (s *scheduler) placeUnit(unit *binding.Unit) unitTurn {
 	if len(u.gangs) == 0 {
 		return unitPlaced
 	}
-	defer s.run.finder.ForgetJob()
+	defer s.run.Finder.ForgetJob()
 	if u.reuse() {
 		return unitWaits
 	}
@@ -79,21 +80,21 @@ func (s *scheduler) keepsUnit(name api.JobID, job *api.JobInfo) (reason string, 
 	if job == nil {
 		return "is not there", false
 	}
-	if s.run.progress.jobReady(job) {
+	if s.run.Progress.JobReady(job) {
 		if reason = s.lacksBestEffort(job); reason == "" || s.waiting.pending[name] == nil {
 			return reason, false
 		}
 	}
 	switch {
 	case s.waiting.pending[name] != nil:
-		if queue := s.run.ssn.Queues[job.Queue]; s.run.ssn.Overused(queue) {
+		if queue := s.run.Session.Queues[job.Queue]; s.run.Session.Overused(queue) {
 			return fmt.Sprintf("waits for its queue %s, which has all that it may have", queue.Name), false
 		}
 		return "", true
 	case job.IsPending():
 		return "is not let in by its queue yet", false
 	}
-	if verdict := s.run.ssn.JobValid(job); verdict != nil && !verdict.Pass {
+	if verdict := s.run.Session.JobValid(job); verdict != nil && !verdict.Pass {
 		return "waits: " + brief.Part(verdict.Message), false
 	}
 	return "has no members left to place, and is short of its minimum", false
@@ -104,13 +105,13 @@ func (s *scheduler) lacksBestEffort(job *api.JobInfo) string {
 	if len(pendingBestEffort(job)) == 0 {
 		return ""
 	}
-	s.run.ssn.Turn(job.UID)
-	defer s.run.finder.ForgetJob()
-	r := &Attempt{run: s.run, job: job, members: s.run.progress.job(job).members, found: &findings{}}
-	if unfit := neededBestEffort(r, &jobResult{outcome: ready}, trialOptions{idleOnly: true}); len(unfit) == 0 {
+	s.run.Session.Turn(job.UID)
+	defer s.run.Finder.ForgetJob()
+	r := &state.Attempt{Run: s.run, Job: job, Members: s.run.Progress.Job(job).Members, Found: &state.Findings{}}
+	if unfit := neededBestEffort(r, &jobResult{outcome: ready}, state.Options{IdleOnly: true}); len(unfit) == 0 {
 		return ""
 	}
-	return "cannot have its minimum: " + r.found.bestEffortReason
+	return "cannot have its minimum: " + r.Found.BestEffortReason
 }
 
 // explain says on each of the unit's gangs why they wait: on the one that found no room by its own explanation, on the others by its
@@ -121,7 +122,7 @@ func (u *unitRun) explain(unit *binding.Unit, failed *misfit, why string) {
 	}
 	waits := map[api.JobID]framework.Wait{}
 	for _, terms := range unit.Gangs {
-		job, pending := u.run.ssn.Jobs[terms.Gang], u.pending[terms.Gang]
+		job, pending := u.run.Session.Jobs[terms.Gang], u.pending[terms.Gang]
 		if job == nil || pending == nil && len(pendingBestEffort(job)) == 0 {
 			continue
 		}
@@ -133,7 +134,7 @@ func (u *unitRun) explain(unit *binding.Unit, failed *misfit, why string) {
 			}
 		}
 		waits[job.UID] = wait
-		u.run.recordWait(job, wait)
+		u.run.RecordWait(job, wait)
 	}
 	u.remember(waits, failed)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
 // maxAssignments bounds in how many ways the gangs of a unit are assigned to node groups to be packed there.
@@ -15,11 +16,11 @@ const maxAssignments = 64
 
 // packedGang is a gang of a unit as part of a packing.
 type packedGang struct {
-	attempt *Attempt
+	attempt *state.Attempt
 	// scopes are where it may lie, each by itself.
-	scopes []placementScope
+	scopes []state.Scope
 	// scope is where it is assigned to.
-	scope  placementScope
+	scope  state.Scope
 	tasks  []*api.TaskInfo
 	needed int
 }
@@ -41,26 +42,26 @@ func (u *unitRun) packed() placedGangs {
 
 // packedGang is nil for a gang of which numbers do not tell.
 func (u *unitRun) packedGang(job *api.JobInfo) *packedGang {
-	r, err := newAttempt(u.run, job, u.pending[job.UID], false)
-	if err != nil || r.gathering != nil || r.dividesItself() || len(job.TaskStatusIndex[api.Pipelined]) > 0 {
+	r, err := state.NewAttempt(u.run, job, u.pending[job.UID], false)
+	if err != nil || r.Gathering != nil || r.DividesItself() || len(job.TaskStatusIndex[api.Pipelined]) > 0 {
 		return nil
 	}
-	g := &packedGang{attempt: r, tasks: r.pending.tasks[job.DefaultSubJobID()], needed: r.neededByJob()}
-	if g.needed < 1 || g.needed > len(g.tasks) || g.needed < len(g.tasks) && len(r.neededByRole()) > 0 {
+	g := &packedGang{attempt: r, tasks: r.Pending.Tasks[job.DefaultSubJobID()], needed: r.NeededByJob()}
+	if g.needed < 1 || g.needed > len(g.tasks) || g.needed < len(g.tasks) && len(r.NeededByRole()) > 0 {
 		return nil
 	}
-	opts := trialOptions{idleOnly: u.idleOnly}
-	if r.groups == nil {
-		g.scopes = []placementScope{u.run.anywhere(opts)}
+	opts := state.Options{IdleOnly: u.idleOnly}
+	if r.Groups == nil {
+		g.scopes = []state.Scope{u.run.Anywhere(opts)}
 		return g
 	}
-	for _, group := range r.groups.Candidates {
-		if !r.refuted(r.run.groupSet(group, nil), opts) {
-			g.scopes = append(g.scopes, r.run.groupScope(group, nil, r.groups.Plugin))
+	for _, group := range r.Groups.Candidates {
+		if !r.Refuted(r.Run.GroupSet(group, nil), opts) {
+			g.scopes = append(g.scopes, r.Run.GroupScope(group, nil, r.Groups.Plugin))
 		}
 	}
-	if !r.groups.Required {
-		g.scopes = append(g.scopes, u.run.anywhere(opts))
+	if !r.Groups.Required {
+		g.scopes = append(g.scopes, u.run.Anywhere(opts))
 	}
 	return g
 }
@@ -96,7 +97,7 @@ func (u *unitRun) placePacked(all []*packedGang) placedGangs {
 		return nil
 	}
 	of := memory.Search{Unit: u.id, Set: "packed", IdleOnly: u.idleOnly}
-	found, done := u.run.memory.Solve(problem, of, maxAssignments)
+	found, done := u.run.Memory.Solve(problem, of, maxAssignments)
 	u.cut = u.cut || !done
 	if found.Answer != packing.Fits {
 		return nil
@@ -116,13 +117,13 @@ func (u *unitRun) placePacked(all []*packedGang) placedGangs {
 	}
 	var placed placedGangs
 	for _, g := range all {
-		u.run.ssn.Turn(g.attempt.job.UID)
+		u.run.Session.Turn(g.attempt.Job.UID)
 		r := *g.attempt
-		r.found = &findings{}
-		opts := trialOptions{idleOnly: u.idleOnly, places: 1}
+		r.Found = &state.Findings{}
+		opts := state.Options{IdleOnly: u.idleOnly, Places: 1}
 		result := withBestEffort(&r, opts, func() jobResult {
-			subJob := r.job.SubJobs[r.job.DefaultSubJobID()]
-			part := newPart(&r, subJob, r.pending.tasks[subJob.UID], g.scope, u.idleOnly)
+			subJob := r.Job.SubJobs[r.Job.DefaultSubJobID()]
+			part := newPart(&r, subJob, r.Pending.Tasks[subJob.UID], g.scope, u.idleOnly)
 			return resultOf(subJob, tryPlanned(part, planned[g]))
 		})
 		if result.outcome == notPlaced {
@@ -130,7 +131,7 @@ func (u *unitRun) placePacked(all []*packedGang) placedGangs {
 			placed.discard()
 			return nil
 		}
-		u.run.failed.notePlaced()
+		u.run.Failed.NotePlaced()
 		placed = append(placed, placedGang{&r, result})
 	}
 	return placed
@@ -143,35 +144,35 @@ func (u *unitRun) problemOf(all []*packedGang) (*packing.Problem, []kindOfTask, 
 	for _, g := range all {
 		tasks = append(tasks, g.tasks...)
 	}
-	in := &packingInput{run: u.run, names: resourceNames(tasks)}
+	in := &state.PackingInput{Run: u.run, Names: state.ResourceNames(tasks)}
 	var kinds []kindOfTask
 	var classes []*feasible.CandidateNodes
 	for role, g := range all {
 		at := map[*feasible.TaskClass]int{}
 		for _, task := range g.tasks {
-			class := u.run.finder.Class(task)
+			class := u.run.Finder.Class(task)
 			k, known := at[class]
 			if !known {
-				cache, err := u.run.finder.Cache(task)
-				if err != nil || len(kinds) == maxPackingClasses || len(hostPorts(task.Pod)) > 0 {
+				cache, err := u.run.Finder.Cache(task)
+				if err != nil || len(kinds) == state.MaxPackingClasses || state.HasHostPorts(task.Pod) {
 					return nil, nil, nil
 				}
 				k = len(kinds)
 				at[class] = k
 				kinds = append(kinds, kindOfTask{gang: g})
-				classes = append(classes, u.run.finder.Candidates(task, cache, g.scope.Where))
-				in.classes, in.tasks = append(in.classes, class), append(in.tasks, nil)
-				in.problem.Kinds = append(in.problem.Kinds, packing.Kind{Request: vector(task.InitResreq, in.names), Role: role})
+				classes = append(classes, u.run.Finder.Candidates(task, cache, g.scope.Where))
+				in.Classes, in.Tasks = append(in.Classes, class), append(in.Tasks, nil)
+				in.Problem.Kinds = append(in.Problem.Kinds, packing.Kind{Request: state.Vector(task.InitResreq, in.Names), Role: role})
 			}
 			kinds[k].tasks = append(kinds[k].tasks, task)
-			in.tasks[k] = append(in.tasks[k], task)
-			in.problem.Kinds[k].Count++
+			in.Tasks[k] = append(in.Tasks[k], task)
+			in.Problem.Kinds[k].Count++
 		}
-		in.problem.Roles = append(in.problem.Roles, g.needed)
-		in.problem.Wanted += g.needed
+		in.Problem.Roles = append(in.Problem.Roles, g.needed)
+		in.Problem.Wanted += g.needed
 	}
-	set := u.run.index.All
-	problem, nodes := in.problemOn(set, u.idleOnly, func(k, place int) bool {
+	set := u.run.Index.All
+	problem, nodes := in.ProblemOn(set, u.idleOnly, func(k, place int) bool {
 		at, within := kinds[k].gang.scope.Set.Place(set.Nodes[place])
 		return within && classes[k].Packs(int(at), u.idleOnly)
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
@@ -24,9 +25,9 @@ const (
 
 // unitRun is the turn of a unit.
 type unitRun struct {
-	run     *Run
+	run     *state.Run
 	id      string
-	pending map[api.JobID]*pendingTasks
+	pending map[api.JobID]*state.Pending
 	// gangs are those to be placed.
 	gangs []*api.JobInfo
 	// idleOnly is true while what is being released does not count.
@@ -39,7 +40,7 @@ type unitRun struct {
 
 // placedGang is a gang with its trial.
 type placedGang struct {
-	attempt *Attempt
+	attempt *state.Attempt
 	result  jobResult
 }
 
@@ -54,15 +55,15 @@ func (p placedGangs) discard() {
 }
 
 func (p *placedGang) takeBack() {
-	p.result.discard(p.attempt.job)
-	p.attempt.run.finder.ForgetJob()
-	p.attempt.run.failed.notePlaced() // what did not fit beside it may fit now
+	p.result.discard(p.attempt.Job)
+	p.attempt.Run.Finder.ForgetJob()
+	p.attempt.Run.Failed.NotePlaced() // what did not fit beside it may fit now
 }
 
 // outcome is ready if all of them are.
 func (p placedGangs) outcome() outcome {
 	for _, gang := range p {
-		if gang.result.outcome != ready || !gang.attempt.run.progress.jobReady(gang.attempt.job) {
+		if gang.result.outcome != ready || !gang.attempt.Run.Progress.JobReady(gang.attempt.Job) {
 			return pipelined
 		}
 	}
@@ -81,7 +82,7 @@ type misfit struct {
 func (u *unitRun) solve() (placedGangs, *misfit) {
 	var first *misfit
 	for _, u.idleOnly = range []bool{true, false} {
-		if !u.idleOnly && !u.run.index.Releases(u.run.index.All) {
+		if !u.idleOnly && !u.run.Index.Releases(u.run.Index.All) {
 			break
 		}
 		placed, failed := u.solveNow(first == nil)
@@ -131,7 +132,7 @@ func (u *unitRun) granted() bool {
 		tasks += len(job.TaskStatusIndex[api.Pending])
 	}
 	of := memory.Search{Unit: u.id, Set: "orders", IdleOnly: u.idleOnly}
-	if u.run.memory.Orders.AcquireAll(of, min(tasks*maxUnitOrders, memory.MaxFurtherLooks)) {
+	if u.run.Memory.Orders.AcquireAll(of, min(tasks*maxUnitOrders, memory.MaxFurtherLooks)) {
 		return true
 	}
 	u.cut = true
@@ -151,8 +152,8 @@ func (u *unitRun) largestFirst() []*api.JobInfo {
 	order := slices.Clone(u.gangs)
 	shares := map[api.JobID]float64{}
 	for _, job := range order {
-		if task := u.pending[job.UID].first(); task != nil {
-			shares[job.UID] = u.run.dominantShare(task) * float64(job.MinAvailable-job.ReadyTaskNum())
+		if task := u.pending[job.UID].First(); task != nil {
+			shares[job.UID] = u.run.DominantShare(task) * float64(job.MinAvailable-job.ReadyTaskNum())
 		}
 	}
 	slices.SortStableFunc(order, func(l, r *api.JobInfo) int { return cmp.Compare(shares[r.UID], shares[l.UID]) })
@@ -165,7 +166,7 @@ func (u *unitRun) placeInOrder(order []*api.JobInfo, explain bool) (placedGangs,
 	for _, job := range order {
 		gang, wait := u.place(job, nil, explain)
 		if gang == nil {
-			failed := &misfit{job: job, wait: wait, explanation: u.run.ssn.Explanation(job.UID), beside: len(placed)}
+			failed := &misfit{job: job, wait: wait, explanation: u.run.Session.Explanation(job.UID), beside: len(placed)}
 			placed.discard()
 			return nil, failed
 		}
@@ -177,28 +178,28 @@ func (u *unitRun) placeInOrder(order []*api.JobInfo, explain bool) (placedGangs,
 // place places the gang beside those that are placed, in none of the groups that are left out. Without room it is nil, and the wait says
 // why if that is to be explained.
 func (u *unitRun) place(job *api.JobInfo, leftOut map[*topology.Group]bool, explain bool) (*placedGang, framework.Wait) {
-	u.run.ssn.Turn(job.UID)
-	r, err := newAttempt(u.run, job, u.pending[job.UID], false)
+	u.run.Session.Turn(job.UID)
+	r, err := state.NewAttempt(u.run, job, u.pending[job.UID], false)
 	if err != nil {
 		return nil, framework.Wait{Reason: framework.NotEnoughResources, Message: err.Error()}
 	}
-	r.phases = []bool{u.idleOnly}
-	if r.groups != nil && len(leftOut) > 0 {
-		groups := *r.groups
+	r.Phases = []bool{u.idleOnly}
+	if r.Groups != nil && len(leftOut) > 0 {
+		groups := *r.Groups
 		groups.Candidates = slices.DeleteFunc(slices.Clone(groups.Candidates), func(g *topology.Group) bool { return leftOut[g] })
-		r.groups = &groups
+		r.Groups = &groups
 	}
 	result := solve(r)
 	if result.outcome != notPlaced {
-		u.run.failed.notePlaced()
+		u.run.Failed.NotePlaced()
 		return &placedGang{r, result}, framework.Wait{}
 	}
 	if explain {
 		recordMisfit(r)
 	}
-	u.cut = u.cut || r.found.unfinished > 0 || r.found.refusedBeyondNumbers()
-	u.run.finder.ForgetJob()
-	wait, _ := u.run.ssn.Wait(job.UID)
+	u.cut = u.cut || r.Found.Unfinished > 0 || r.Found.RefusedBeyondNumbers()
+	u.run.Finder.ForgetJob()
+	wait, _ := u.run.Session.Wait(job.UID)
 	return nil, wait
 }
 
@@ -242,12 +243,12 @@ func (u *unitSearch) affords(job *api.JobInfo) bool {
 
 // candidateOf is the group among the gang's candidates that it lies in; nil when it lies in none of them alone.
 func (p *placedGang) candidateOf() *topology.Group {
-	if p.attempt.groups == nil {
+	if p.attempt.Groups == nil {
 		return nil
 	}
 	nodes := p.result.nodes()
-	for _, group := range p.attempt.groups.Candidates {
-		if containsAll(p.attempt.run.index.Group(group), nodes) {
+	for _, group := range p.attempt.Groups.Candidates {
+		if containsAll(p.attempt.Run.Index.Group(group), nodes) {
 			return group
 		}
 	}

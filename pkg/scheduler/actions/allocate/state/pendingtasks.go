@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package allocate
+package state
 
 import (
 	"cmp"
@@ -15,50 +15,50 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// pendingTasks are what of a job is to be placed: the sub-jobs that have such tasks, and these.
-type pendingTasks struct {
-	subJobs []*api.SubJobInfo
-	// tasks are a sub-job's tasks to be placed, in task order.
-	tasks map[api.SubJobID][]*api.TaskInfo
+// Pending are what of a job is to be placed: the sub-jobs that have such tasks, and these.
+type Pending struct {
+	SubJobs []*api.SubJobInfo
+	// Tasks are a sub-job's tasks to be placed, in task order.
+	Tasks map[api.SubJobID][]*api.TaskInfo
 	// needed are the sub-jobs that the job's minimum needs.
 	needed map[api.SubJobID]bool
 	// fitErrors are why tasks fitted nowhere that are not looked at again, while others of the job were.
 	fitErrors map[api.TaskID]*api.FitErrors
-	// idleOnly is true if others of the job wait for resources being released: of those no more are kept for it.
-	idleOnly bool
+	// IdleOnly is true if others of the job wait for resources being released: of those no more are kept for it.
+	IdleOnly bool
 }
 
-func (p *pendingTasks) empty() bool { return len(p.tasks) == 0 }
+func (p *Pending) Empty() bool { return len(p.Tasks) == 0 }
 
-// first is the first task to be placed.
-func (p *pendingTasks) first() *api.TaskInfo {
-	for _, subJob := range p.subJobs {
-		if tasks := p.tasks[subJob.UID]; len(tasks) > 0 {
+// First is the first task to be placed.
+func (p *Pending) First() *api.TaskInfo {
+	for _, subJob := range p.SubJobs {
+		if tasks := p.Tasks[subJob.UID]; len(tasks) > 0 {
 			return tasks[0]
 		}
 	}
 	return nil
 }
 
-// isShort reports whether the job is surely short of its minimum: its other tasks are too few, whatever they are. It is false for some that are.
-func (p *pendingTasks) isShort(job *api.JobInfo) bool {
+// IsShort reports whether the job is surely short of its minimum: its other tasks are too few, whatever they are. It is false for some that are.
+func (p *Pending) IsShort(job *api.JobInfo) bool {
 	others := len(job.Tasks)
-	for _, subJob := range p.subJobs {
-		others -= len(p.tasks[subJob.UID])
+	for _, subJob := range p.SubJobs {
+		others -= len(p.Tasks[subJob.UID])
 	}
 	return others < int(job.MinAvailable)
 }
 
-// rememberFitErrors keeps why tasks of the job fitted nowhere, before they are reset in its next turn.
-func (p *pendingTasks) rememberFitErrors(job *api.JobInfo) {
+// RememberFitErrors keeps why tasks of the job fitted nowhere, before they are reset in its next turn.
+func (p *Pending) RememberFitErrors(job *api.JobInfo) {
 	if p.fitErrors == nil && len(job.NodesFitErrors) > 0 {
 		p.fitErrors = map[api.TaskID]*api.FitErrors{}
 	}
 	maps.Copy(p.fitErrors, job.NodesFitErrors)
 }
 
-// restoreFitErrors puts back those of the tasks that still wait.
-func (p *pendingTasks) restoreFitErrors(job *api.JobInfo) {
+// RestoreFitErrors puts back those of the tasks that still wait.
+func (p *Pending) RestoreFitErrors(job *api.JobInfo) {
 	for uid, errs := range p.fitErrors {
 		if job.NodesFitErrors[uid] == nil && job.Tasks[uid].Status == api.Pending {
 			job.NodesFitErrors[uid] = errs
@@ -66,54 +66,54 @@ func (p *pendingTasks) restoreFitErrors(job *api.JobInfo) {
 	}
 }
 
-// keepOnly leaves of the sub-jobs that are named only the given tasks.
-func (p *pendingTasks) keepOnly(rest map[api.SubJobID][]*api.TaskInfo) {
+// KeepOnly leaves of the sub-jobs that are named only the given tasks.
+func (p *Pending) KeepOnly(rest map[api.SubJobID][]*api.TaskInfo) {
 	done := false
 	for uid, tasks := range rest {
 		if len(tasks) > 0 {
-			p.tasks[uid] = tasks
+			p.Tasks[uid] = tasks
 		} else {
-			delete(p.tasks, uid)
+			delete(p.Tasks, uid)
 			done = true
 		}
 	}
 	if done {
-		p.subJobs = slices.DeleteFunc(p.subJobs, func(subJob *api.SubJobInfo) bool { return len(p.tasks[subJob.UID]) == 0 })
+		p.SubJobs = slices.DeleteFunc(p.SubJobs, func(subJob *api.SubJobInfo) bool { return len(p.Tasks[subJob.UID]) == 0 })
 	}
 }
 
-// setAside leaves only the given tasks to be placed, and returns the others for putBack; nil if there are none, and if only is nil.
-func (p *pendingTasks) setAside(only map[api.TaskID]bool) *pendingTasks {
+// SetAside leaves only the given tasks to be placed, and returns the others for putBack; nil if there are none, and if only is nil.
+func (p *Pending) SetAside(only map[api.TaskID]bool) *Pending {
 	if only == nil {
 		return nil
 	}
-	whole := &pendingTasks{subJobs: slices.Clone(p.subJobs), tasks: maps.Clone(p.tasks)}
+	whole := &Pending{SubJobs: slices.Clone(p.SubJobs), Tasks: maps.Clone(p.Tasks)}
 	rest, fewer := map[api.SubJobID][]*api.TaskInfo{}, false
-	for uid, tasks := range p.tasks {
+	for uid, tasks := range p.Tasks {
 		rest[uid] = slices.DeleteFunc(slices.Clone(tasks), func(task *api.TaskInfo) bool { return !only[task.UID] })
 		fewer = fewer || len(rest[uid]) < len(tasks)
 	}
 	if !fewer {
 		return nil
 	}
-	p.keepOnly(rest)
+	p.KeepOnly(rest)
 	return whole
 }
 
-// putBack puts back those tasks of the whole that still wait.
-func (p *pendingTasks) putBack(whole *pendingTasks) {
-	p.subJobs, p.tasks = whole.subJobs, whole.tasks
+// PutBack puts back those tasks of the whole that still wait.
+func (p *Pending) PutBack(whole *Pending) {
+	p.SubJobs, p.Tasks = whole.SubJobs, whole.Tasks
 	rest := map[api.SubJobID][]*api.TaskInfo{}
-	for uid, tasks := range p.tasks {
+	for uid, tasks := range p.Tasks {
 		rest[uid] = slices.DeleteFunc(slices.Clone(tasks), func(task *api.TaskInfo) bool { return task.Status != api.Pending })
 	}
-	p.keepOnly(rest)
+	p.KeepOnly(rest)
 }
 
-// newPendingTasks lists what of the job is to be placed. Gated tasks (KEP-3521) wait for their gates, tasks without requests
+// NewPendingTasks lists what of the job is to be placed. Gated tasks (KEP-3521) wait for their gates, tasks without requests
 // for backfill.
-func newPendingTasks(s *progress, job *api.JobInfo) *pendingTasks {
-	p := &pendingTasks{tasks: map[api.SubJobID][]*api.TaskInfo{}}
+func NewPendingTasks(s *Progress, job *api.JobInfo) *Pending {
+	p := &Pending{Tasks: map[api.SubJobID][]*api.TaskInfo{}}
 	for uid, subJob := range job.SubJobs {
 		var tasks []*api.TaskInfo
 		for _, task := range subJob.TaskStatusIndex[api.Pending] {
@@ -123,11 +123,11 @@ func newPendingTasks(s *progress, job *api.JobInfo) *pendingTasks {
 		}
 		if len(tasks) > 0 {
 			sortTasks(s.ssn, tasks)
-			p.tasks[uid] = tasks
-			p.subJobs = append(p.subJobs, subJob)
+			p.Tasks[uid] = tasks
+			p.SubJobs = append(p.SubJobs, subJob)
 		}
 	}
-	p.needed = neededSubJobs(s, job, p.subJobs)
+	p.needed = neededSubJobs(s, job, p.SubJobs)
 	return p
 }
 
@@ -160,10 +160,10 @@ func sortTasks(ssn *framework.Session, tasks []*api.TaskInfo) {
 	}
 	inOrder := func(l, r *api.TaskInfo) int { return ssn.TaskCompareFns(l, r) } // beyond it, upstream's is the order above
 	if 0 < without && without < len(tasks) {
-		inOrder = byOrder[*api.TaskInfo](ssn.TaskOrderFn)
+		inOrder = ByOrder[*api.TaskInfo](ssn.TaskOrderFn)
 	}
 	if !slices.IsSortedFunc(tasks, inOrder) {
-		slices.SortStableFunc(tasks, byOrder[*api.TaskInfo](ssn.TaskOrderFn))
+		slices.SortStableFunc(tasks, ByOrder[*api.TaskInfo](ssn.TaskOrderFn))
 	}
 }
 
@@ -179,12 +179,12 @@ func indexOf(name string) (int, bool) {
 
 // neededSubJobs are those the job's minimum needs: of each policy the first in order that are not ready, up to the number
 // it needs. With a single one there is no order to decide, and the map is nil.
-func neededSubJobs(s *progress, job *api.JobInfo, subJobs []*api.SubJobInfo) map[api.SubJobID]bool {
+func neededSubJobs(s *Progress, job *api.JobInfo, subJobs []*api.SubJobInfo) map[api.SubJobID]bool {
 	if len(subJobs) < 2 {
 		return nil
 	}
 	slices.SortFunc(subJobs, func(l, r *api.SubJobInfo) int { return cmp.Compare(l.UID, r.UID) })
-	slices.SortStableFunc(subJobs, byOrder[*api.SubJobInfo](s.ssn.SubJobOrderFn))
+	slices.SortStableFunc(subJobs, ByOrder[*api.SubJobInfo](s.ssn.SubJobOrderFn))
 	ready := s.readySubJobs(job)
 	needed := map[api.SubJobID]bool{}
 	for _, subJob := range subJobs {
@@ -197,7 +197,7 @@ func neededSubJobs(s *progress, job *api.JobInfo, subJobs []*api.SubJobInfo) map
 }
 
 // readySubJobs counts the sub-jobs of each policy that are ready.
-func (s *progress) readySubJobs(job *api.JobInfo) map[api.SubJobGID]int32 {
+func (s *Progress) readySubJobs(job *api.JobInfo) map[api.SubJobGID]int32 {
 	ready := map[api.SubJobGID]int32{}
 	for _, subJob := range job.SubJobs {
 		if s.ssn.SubJobReady(job, subJob) {
@@ -207,22 +207,22 @@ func (s *progress) readySubJobs(job *api.JobInfo) map[api.SubJobGID]int32 {
 	return ready
 }
 
-// subJobQueue are the sub-jobs in the order in which they are placed: those with the highest number in first before others,
+// SubJobQueue are the sub-jobs in the order in which they are placed: those with the highest number in first before others,
 // then those the minimum needs, then by the session's order, which is another for a sub-job once more of it is placed.
-func subJobQueue(ssn *framework.Session, p *pendingTasks, first map[api.SubJobID]int) *util.PriorityQueue {
+func SubJobQueue(ssn *framework.Session, p *Pending, first map[api.SubJobID]int) *util.PriorityQueue {
 	queue := util.NewPriorityQueue(func(l, r any) bool {
 		left, right := l.(*api.SubJobInfo), r.(*api.SubJobInfo)
 		order := cmp.Or(cmp.Compare(first[right.UID], first[left.UID]), cmpBool(!p.needed[left.UID], !p.needed[right.UID]))
 		return order < 0 || order == 0 && ssn.SubJobOrderFn(l, r)
 	})
-	for _, subJob := range p.subJobs {
+	for _, subJob := range p.SubJobs {
 		queue.Push(subJob)
 	}
 	return queue
 }
 
-// byOrder makes a comparison of one of the session's order functions, which are true if the left one comes first.
-func byOrder[T any](first func(l, r any) bool) func(l, r T) int {
+// ByOrder makes a comparison of one of the session's order functions, which are true if the left one comes first.
+func ByOrder[T any](first func(l, r any) bool) func(l, r T) int {
 	return func(l, r T) int {
 		switch {
 		case first(l, r):

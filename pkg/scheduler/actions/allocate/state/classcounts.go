@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package allocate
+package state
 
 import (
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -21,30 +21,30 @@ type classCounts struct {
 type classOf func(*api.TaskInfo) *feasible.TaskClass
 
 // countBeyond counts, for the demand, the sub-job's tasks behind the first ones, if they are of few classes.
-func (r *Attempt) countBeyond(subJob api.SubJobID, tasks []*api.TaskInfo, first int, d *demand) {
-	known := r.run.progress.job(r.job)
+func (r *Attempt) countBeyond(subJob api.SubJobID, tasks []*api.TaskInfo, first int, d *Demand) {
+	known := r.Run.Progress.Job(r.Job)
 	c := known.counts[subJob]
-	if c == nil || !c.countOff(r.run.finder.Class, tasks) {
-		c = newClassCounts(r.run.finder.Class, tasks)
+	if c == nil || !c.countOff(r.Run.Finder.Class, tasks) {
+		c = newClassCounts(r.Run.Finder.Class, tasks)
 		if known.counts == nil {
 			known.counts = map[api.SubJobID]*classCounts{}
 		}
 		known.counts[subJob] = c
 	}
 	if len(c.counts) > maxDemandClasses {
-		d.unknown = true
+		d.Unknown = true
 		return
 	}
 	for class, count := range c.counts {
 		cache, err := r.cacheFor(c.samples[class], d)
 		if err != nil {
-			d.unknown = true
+			d.Unknown = true
 			return
 		}
-		d.beyond[cache] += count
+		d.Beyond[cache] += count
 	}
 	for _, task := range tasks[:first] {
-		d.beyond[d.caches[r.run.finder.Class(task)]]--
+		d.Beyond[d.caches[r.Run.Finder.Class(task)]]--
 	}
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package allocate
+package state
 
 import (
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -8,11 +8,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 )
 
-// memberNodes are the nodes where members of a job lie.
-type memberNodes struct {
-	// nodes are in the order in which members came, each once.
-	nodes []int32
-	known map[int32]bool
+// MemberNodes are the nodes where members of a job lie.
+type MemberNodes struct {
+	// Nodes are in the order in which members came, each once.
+	Nodes []int32
+	Known map[int32]bool
 	// sets are those asked about.
 	sets map[*nodeset.Set]presence
 }
@@ -24,8 +24,8 @@ type presence struct {
 }
 
 // memberNodesOf lists the nodes of the job's members that are placed.
-func (p *progress) memberNodesOf(job *api.JobInfo) *memberNodes {
-	m := &memberNodes{}
+func (p *Progress) memberNodesOf(job *api.JobInfo) *MemberNodes {
+	m := &MemberNodes{}
 	if len(job.TaskStatusIndex[api.Pending]) == len(job.Tasks) {
 		return m
 	}
@@ -42,24 +42,24 @@ func (p *progress) memberNodesOf(job *api.JobInfo) *memberNodes {
 	return m
 }
 
-func (m *memberNodes) add(node int32) {
-	if !m.known[node] {
-		if m.known == nil { // of a gang that waits there is no member anywhere
-			m.known = map[int32]bool{}
+func (m *MemberNodes) add(node int32) {
+	if !m.Known[node] {
+		if m.Known == nil { // of a gang that waits there is no member anywhere
+			m.Known = map[int32]bool{}
 		}
-		m.known[node] = true
-		m.nodes = append(m.nodes, node)
+		m.Known[node] = true
+		m.Nodes = append(m.Nodes, node)
 	}
 }
 
-// in is true if a member lies in the set. Each node is looked up once for a set.
-func (m *memberNodes) in(set *nodeset.Set) bool {
+// In is true if a member lies in the set. Each node is looked up once for a set.
+func (m *MemberNodes) In(set *nodeset.Set) bool {
 	if m.sets == nil {
 		m.sets = map[*nodeset.Set]presence{}
 	}
 	p := m.sets[set]
-	for ; !p.some && p.asked < len(m.nodes); p.asked++ {
-		p.some = set.Has(m.nodes[p.asked])
+	for ; !p.some && p.asked < len(m.Nodes); p.asked++ {
+		p.some = set.Has(m.Nodes[p.asked])
 	}
 	m.sets[set] = p
 	return p.some

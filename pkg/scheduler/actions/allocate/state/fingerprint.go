@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package allocate
+package state
 
 import (
 	"encoding/binary"
@@ -26,8 +26,8 @@ import (
 // follows from: the gang, the nodes it may lie on, and what verdicts on these may depend on. Where that is more than can be named, the
 // fingerprint is 0 and nothing is carried over.
 
-// fingerprinter makes fingerprints.
-type fingerprinter struct {
+// Fingerprinter makes fingerprints.
+type Fingerprinter struct {
 	ssn    *framework.Session
 	index  *nodeset.Index
 	finder *feasible.Finder
@@ -45,18 +45,18 @@ type fingerprinter struct {
 	known   bool
 }
 
-func newFingerprinter(ssn *framework.Session, index *nodeset.Index, finder *feasible.Finder, m *memory.Memory) *fingerprinter {
-	return &fingerprinter{ssn: ssn, index: index, finder: finder, memory: m, allState: -1}
+func newFingerprinter(ssn *framework.Session, index *nodeset.Index, finder *feasible.Finder, m *memory.Memory) *Fingerprinter {
+	return &Fingerprinter{ssn: ssn, index: index, finder: finder, memory: m, allState: -1}
 }
 
-func (f *fingerprinter) bytes(b []byte) uint64 { return maphash.Bytes(f.memory.Seed, b) }
+func (f *Fingerprinter) bytes(b []byte) uint64 { return maphash.Bytes(f.memory.Seed, b) }
 
-// fingerprintOf returns the fingerprint of what decides on the job; 0 for none.
-func (r *Attempt) fingerprintOf() uint64 {
-	if sharded() || !(r.run.progress.gangDecides && r.pending.isShort(r.job)) && r.run.progress.jobReady(r.job) {
+// FingerprintOf returns the fingerprint of what decides on the job; 0 for none.
+func (r *Attempt) FingerprintOf() uint64 {
+	if Sharded() || !(r.Run.Progress.GangDecides && r.Pending.IsShort(r.Job)) && r.Run.Progress.JobReady(r.Job) {
 		return 0
 	}
-	session := r.run.prints.ofSession()
+	session := r.Run.Prints.OfSession()
 	if session == 0 {
 		return 0
 	}
@@ -64,37 +64,37 @@ func (r *Attempt) fingerprintOf() uint64 {
 	if b == nil {
 		return 0
 	}
-	if r.groups == nil || !r.groups.Required {
-		b = appendNumber(b, r.run.prints.ofAll())
+	if r.Groups == nil || !r.Groups.Required {
+		b = appendNumber(b, r.Run.Prints.ofAll())
 	} else { // explanations tell of the largest of all nodes
-		b = r.run.prints.appendResource(b, r.run.index.LargestNode())
+		b = r.Run.Prints.appendResource(b, r.Run.Index.LargestNode())
 	}
-	return max(r.run.prints.bytes(b), 1)
+	return max(r.Run.Prints.bytes(b), 1)
 }
 
-// sharded is true if the nodes are divided between schedulers.
-func sharded() bool {
+// Sharded is true if the nodes are divided between schedulers.
+func Sharded() bool {
 	mode := options.ServerOpts.ShardingMode
 	return mode != vcutil.NoneShardingMode && mode != ""
 }
 
 // appendGroups appends where the job may lie, and the nodes there.
 func (r *Attempt) appendGroups(b []byte) []byte {
-	b = appendFlag(appendText(b, r.groups.Plugin), r.groups.Required)
-	for _, path := range slices.Sorted(maps.Keys(r.groups.Refused)) {
-		b = appendText(appendText(b, path), r.groups.Refused[path])
+	b = appendFlag(appendText(b, r.Groups.Plugin), r.Groups.Required)
+	for _, path := range slices.Sorted(maps.Keys(r.Groups.Refused)) {
+		b = appendText(appendText(b, path), r.Groups.Refused[path])
 	}
-	for _, group := range r.groups.Candidates {
-		b = appendNumber(appendText(b, group.Path()), r.run.prints.ofSet(r.run.index.Group(group)))
+	for _, group := range r.Groups.Candidates {
+		b = appendNumber(appendText(b, group.Path()), r.Run.Prints.ofSet(r.Run.Index.Group(group)))
 	}
 	return b
 }
 
 // appendGang appends what decides on the gang, which has tasks of these classes to be placed, in task order.
 func (r *Attempt) appendGang(b []byte, classes []*feasible.TaskClass) []byte {
-	job := r.job
+	job := r.Job
 	b = appendText(b, string(job.Queue))
-	b = appendNumber(appendNumber(b, uint64(r.neededByJob())), uint64(job.MinAvailable))
+	b = appendNumber(appendNumber(b, uint64(r.NeededByJob())), uint64(job.MinAvailable))
 	b = appendNumber(b, uint64(job.TaskMinAvailableTotal))
 	for _, role := range sortedRoles(job.TaskMinAvailable) {
 		b = appendNumber(appendText(b, role), uint64(job.TaskMinAvailable[role]))
@@ -102,7 +102,7 @@ func (r *Attempt) appendGang(b []byte, classes []*feasible.TaskClass) []byte {
 	b = appendNumber(b, uint64(len(job.TaskMinAvailable)))
 	b = appendNumber(appendNumber(b, uint64(len(classes))), uint64(len(job.Tasks)))
 	if len(classes) < len(job.Tasks) { // otherwise all that the minimum asks for is lacking
-		lacking := r.neededByRole()
+		lacking := r.NeededByRole()
 		b = appendNumber(b, uint64(len(lacking)))
 		for _, role := range sortedRoles(lacking) {
 			b = appendNumber(appendText(b, role), uint64(lacking[role]))
@@ -140,19 +140,19 @@ func appendFlag(b []byte, v bool) []byte {
 	return append(b, 0)
 }
 
-// queueTakes is true if the gang's queue has room for all of the tasks together, so that it refuses none of them.
-func (r *Attempt) queueTakes(tasks []*api.TaskInfo) bool {
+// QueueTakes is true if the gang's queue has room for all of the tasks together, so that it refuses none of them.
+func (r *Attempt) QueueTakes(tasks []*api.TaskInfo) bool {
 	all := *tasks[0]
 	all.Resreq, all.InitResreq = all.Resreq.Clone(), all.InitResreq.Clone()
 	for _, task := range tasks[1:] {
 		all.Resreq.Add(task.Resreq)
 		all.InitResreq.Add(task.InitResreq)
 	}
-	return r.run.ssn.Allocatable(r.run.ssn.Queues[r.job.Queue], &all)
+	return r.Run.Session.Allocatable(r.Run.Session.Queues[r.Job.Queue], &all)
 }
 
 // ofAll is the fingerprint of all nodes.
-func (f *fingerprinter) ofAll() uint64 {
+func (f *Fingerprinter) ofAll() uint64 {
 	if state := f.index.State(); f.allState != state {
 		f.allState, f.all = state, f.ofSet(f.index.All)
 	}
@@ -166,8 +166,8 @@ type judgedNodes struct {
 }
 
 // appendJudges appends what plugins of this project, which refuse nodes to tasks of the input, know of all nodes; nil where one has no key for that.
-func (f *fingerprinter) appendJudges(b []byte, in *packingInput) []byte {
-	for _, tasks := range in.tasks {
+func (f *Fingerprinter) appendJudges(b []byte, in *PackingInput) []byte {
+	for _, tasks := range in.Tasks {
 		for _, plugin := range f.finder.Judges(tasks[0]) {
 			known := f.ofJudged(plugin)
 			if known == 0 {
@@ -179,7 +179,7 @@ func (f *fingerprinter) appendJudges(b []byte, in *packingInput) []byte {
 	return b
 }
 
-func (f *fingerprinter) ofJudged(plugin string) uint64 {
+func (f *Fingerprinter) ofJudged(plugin string) uint64 {
 	known, ok := f.judged[plugin]
 	if state := f.index.State(); !ok || known.state != state {
 		known = judgedNodes{state, f.makeJudged(plugin)}
@@ -188,7 +188,7 @@ func (f *fingerprinter) ofJudged(plugin string) uint64 {
 	return known.fingerprint
 }
 
-func (f *fingerprinter) makeJudged(plugin string) uint64 {
+func (f *Fingerprinter) makeJudged(plugin string) uint64 {
 	b := make([]byte, 0, 8*len(f.index.Nodes))
 	for _, node := range f.index.Nodes {
 		key, ok := f.ssn.NodeKey(plugin, node)
@@ -200,7 +200,7 @@ func (f *fingerprinter) makeJudged(plugin string) uint64 {
 	return max(f.bytes(b), 1)
 }
 
-func (f *fingerprinter) ofSet(set *nodeset.Set) uint64 {
+func (f *Fingerprinter) ofSet(set *nodeset.Set) uint64 {
 	b := make([]byte, 0, 8*len(set.Nodes))
 	for _, node := range set.Nodes {
 		b = appendNumber(b, f.ofNode(node))
@@ -210,7 +210,7 @@ func (f *fingerprinter) ofSet(set *nodeset.Set) uint64 {
 
 // ofNode is the fingerprint of a node as it is now: of its object, which is another when it changes, of what is left of it, and of
 // the pods on it.
-func (f *fingerprinter) ofNode(node int32) uint64 {
+func (f *Fingerprinter) ofNode(node int32) uint64 {
 	if f.nodes == nil {
 		f.nodes, f.versions = make([]uint64, len(f.index.Nodes)), make([]uint32, len(f.index.Nodes))
 	}
@@ -223,7 +223,7 @@ func (f *fingerprinter) ofNode(node int32) uint64 {
 }
 
 // makeNode computes the fingerprint of a node whose object has the number.
-func (f *fingerprinter) makeNode(node *api.NodeInfo, number uint64) uint64 {
+func (f *Fingerprinter) makeNode(node *api.NodeInfo, number uint64) uint64 {
 	b := appendText(make([]byte, 0, 256), node.Name)
 	b = appendNumber(b, number)
 	for _, r := range []*api.Resource{node.Idle, node.Releasing, node.Pipelined, node.Allocatable} {
@@ -241,7 +241,7 @@ func (f *fingerprinter) makeNode(node *api.NodeInfo, number uint64) uint64 {
 	return f.bytes(appendFlag(appendFlag(b, node.OversubscriptionNode), node.OfflineJobEvicting))
 }
 
-func (f *fingerprinter) appendResource(b []byte, r *api.Resource) []byte {
+func (f *Fingerprinter) appendResource(b []byte, r *api.Resource) []byte {
 	b = appendAmount(appendAmount(b, r.MilliCPU), r.Memory)
 	if len(r.ScalarResources) == 0 { // iterating over an empty map takes longer than all the rest
 		return appendNumber(b, 0)
@@ -253,9 +253,9 @@ func (f *fingerprinter) appendResource(b []byte, r *api.Resource) []byte {
 	return appendNumber(b, scalars)
 }
 
-// ofSession is the fingerprint of the conf, of the cluster's resources, in shares of which tasks are large or small, and of the pods that keep
+// OfSession is the fingerprint of the conf, of the cluster's resources, in shares of which tasks are large or small, and of the pods that keep
 // others away by required anti-affinity. Where these select namespaces by label it is 0.
-func (f *fingerprinter) ofSession() uint64 {
+func (f *Fingerprinter) OfSession() uint64 {
 	if f.known {
 		return f.session
 	}
@@ -289,32 +289,59 @@ func selectsNamespaces(info fwk.PodInfo) bool {
 	})
 }
 
-// reuseExplanation explains a gang as an equal one in this session, or in the one before, if that follows from the same. It returns false
-// where it does not, and the gang must be tried.
-func reuseExplanation(r *Attempt) bool {
-	if r.found.fingerprint = r.fingerprintOf(); r.found.fingerprint == 0 {
-		return false
+// FingerprintOfUnit returns the fingerprint of all that decides on a unit of these gangs; 0 where that is more than can be named.
+func FingerprintOfUnit(run *Run, gangs []*api.JobInfo, pending map[api.JobID]*Pending) uint64 {
+	session := run.Prints.OfSession()
+	if session == 0 || Sharded() {
+		return 0
 	}
-	found, ok := r.run.memory.KnownExplanation(r.found.fingerprint)
-	if !ok {
-		return false
-	}
-	found.Explanation.Namespace, found.Explanation.PodGroup, found.Explanation.Time = r.job.Namespace, r.job.Name, r.run.now()
-	if r.groups != nil {
-		recordExplanation(r, found)
-		return true
-	}
-	r.run.recordWait(r.job, found.Wait)
-	errs := map[string]*api.FitErrors{}
-	for i, text := range found.Tasks {
-		if text == "" {
-			continue
+	b := appendNumber(nil, session)
+	for _, job := range gangs {
+		r, err := NewAttempt(run, job, pending[job.UID], false)
+		if err != nil {
+			return 0
 		}
-		if errs[text] == nil {
-			errs[text] = api.NewFitErrors()
-			errs[text].SetError(text)
+		if b = r.appendUnitGang(appendText(b, string(job.UID))); b == nil {
+			return 0
 		}
-		r.job.NodesFitErrors[r.pending.tasks[r.job.DefaultSubJobID()][i].UID] = errs[text]
 	}
-	return true
+	b = appendNumber(b, run.Prints.ofAll())
+	return max(run.Prints.bytes(b), 1)
+}
+
+// appendUnitGang appends what decides on one of the unit's gangs; nil where that is more than can be named.
+func (r *Attempt) appendUnitGang(b []byte) []byte {
+	tasks := r.Pending.Tasks[r.Job.DefaultSubJobID()]
+	if len(tasks) == 0 || r.Gathering != nil || r.DividesItself() || len(r.Members.Nodes) > 0 || len(r.Job.TaskStatusIndex[api.Pipelined]) > 0 ||
+		len(r.Run.Session.Avoided(r.Job)) > 0 {
+		return nil
+	}
+	in := &PackingInput{Run: r.Run}
+	at := map[*feasible.TaskClass]int{}
+	classes := make([]*feasible.TaskClass, len(tasks))
+	for n, task := range tasks {
+		class := r.Run.Finder.Class(task)
+		classes[n] = class
+		i, known := at[class]
+		if !known {
+			i = len(in.Tasks)
+			at[class], in.Tasks = i, append(in.Tasks, nil)
+		}
+		in.Tasks[i] = append(in.Tasks[i], task)
+	}
+	chosenBy := ""
+	if r.Groups != nil {
+		chosenBy = r.Groups.Plugin
+	}
+	if !in.decidedBy(r.Run.Finder.DecidedByClass, chosenBy) {
+		return nil
+	}
+	b = r.appendGang(b, classes)
+	if b = r.Run.Prints.appendJudges(b, in); b == nil {
+		return nil
+	}
+	if r.Groups == nil {
+		return appendFlag(b, false)
+	}
+	return r.appendGroups(appendFlag(b, true))
 }

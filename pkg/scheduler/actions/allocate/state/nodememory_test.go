@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package allocate
+package state
 
 import (
 	"testing"
@@ -14,14 +14,14 @@ import (
 
 // remembering is an allocate action's memory of the nodes a, b and c.
 type remembering struct {
-	fingerprinter
+	Fingerprinter
 	nodes []*api.NodeInfo
 	// computed counts the fingerprints that were computed.
 	computed int
 }
 
 func newRemembering(t *testing.T) *remembering {
-	r := &remembering{fingerprinter: fingerprinter{memory: memory.New()}}
+	r := &remembering{Fingerprinter: Fingerprinter{memory: memory.New()}}
 	for _, name := range []string{"a", "b", "c"} {
 		info := api.NewNodeInfo(schedtest.MakeNode().Name(name).Capacity(schedtest.Resources{"cpu": "8", "nvidia.com/gpu": "4", "pods": "10"}).Obj())
 		placeOn(t, info, "running-"+name, api.Running)
@@ -34,8 +34,8 @@ func newRemembering(t *testing.T) *remembering {
 func (r *remembering) of(t *testing.T, node int32) uint64 {
 	t.Helper()
 	compute := func(number uint64) uint64 { return r.makeNode(r.nodes[node], number) }
-	got := r.fingerprinter.memory.Nodes.FingerprintOf(node, r.nodes, func(number uint64) uint64 { r.computed++; return compute(number) })
-	if want := compute(r.fingerprinter.memory.Nodes.NumberOf(node, r.nodes)); got != want {
+	got := r.Fingerprinter.memory.Nodes.FingerprintOf(node, r.nodes, func(number uint64) uint64 { r.computed++; return compute(number) })
+	if want := compute(r.Fingerprinter.memory.Nodes.NumberOf(node, r.nodes)); got != want {
 		t.Errorf("the fingerprint of node %s is %d, want %d, that of the node as it is", r.nodes[node].Name, got, want)
 	}
 	return got
@@ -43,7 +43,7 @@ func (r *remembering) of(t *testing.T, node int32) uint64 {
 
 // session begins a session.
 func (r *remembering) session() {
-	r.fingerprinter.memory.BeginSession()
+	r.Fingerprinter.memory.BeginSession()
 	r.computed = 0
 }
 

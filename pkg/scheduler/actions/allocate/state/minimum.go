@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"maps"
+	"slices"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// NeededAtOnce is how many of so many tasks must be placed at least before the sub-job can be ready: 1 when that is not known,
+// all when nobody is kept waiting by that.
+func (r *Attempt) NeededAtOnce(subJob *api.SubJobInfo, tasks int) int {
+	if !r.Run.Progress.GangDecides {
+		return 1
+	}
+	needed := r.NeededBySubJob(subJob)
+	if needed < 1 && r.alone {
+		return tasks
+	}
+	return max(needed, 1)
+}
+
+// NeededBySubJob is how many more tasks the gang plugin needs to call the sub-job ready.
+func (r *Attempt) NeededBySubJob(subJob *api.SubJobInfo) int {
+	if !r.Job.ContainsSubJobPolicy() {
+		return r.NeededByJob()
+	}
+	if r.Run.Progress.subJobPlaced(r.Job, subJob) {
+		return 0
+	}
+	return int(subJob.MinAvailable - subJob.ReadyTaskNum() - subJob.PendingBestEffortTaskNum())
+}
+
+// NeededByJob is the same of the job, for which it may ask for more.
+func (r *Attempt) NeededByJob() int {
+	if !r.Run.Progress.GangDecides || r.Run.Progress.MinimumPlaced(r.Job) {
+		return 0
+	}
+	return int(r.Job.MinAvailable - r.Job.ReadyTaskNum() - r.Job.PendingBestEffortTaskNum())
+}
+
+// NeededByRole returns how many more tasks of each role the job's minimum needs.
+func (r *Attempt) NeededByRole() map[string]int32 {
+	job := r.Job
+	if !r.Run.Progress.GangDecides {
+		return nil
+	}
+	needed := maps.Clone(job.TaskMinAvailable)
+	for status, tasks := range job.TaskStatusIndex {
+		for _, task := range tasks {
+			if api.AllocatedStatus(status) || status == api.Succeeded || status == api.Pending && task.InitResreq.IsEmpty() {
+				needed[task.TaskRole]--
+			}
+		}
+	}
+	return needed
+}
+
+// leastNeeded is how many tasks the job's minimum needs at least: of each policy the smallest sub-jobs of those that may be made
+// ready, and no fewer than the job needs as a whole. A job that is ready takes any sub-job further.
+func (r *Attempt) leastNeeded() int {
+	if !r.Job.ContainsSubJobPolicy() {
+		subJob := r.Job.SubJobs[r.Job.DefaultSubJobID()]
+		return min(r.NeededAtOnce(subJob, 1), len(r.Pending.Tasks[subJob.UID]))
+	}
+	jobReady := r.Run.Progress.JobReady(r.Job)
+	all, step := 0, 0
+	byPolicy := map[api.SubJobGID][]int{}
+	for _, subJob := range r.Pending.SubJobs {
+		tasks := len(r.Pending.Tasks[subJob.UID])
+		needed := min(r.NeededAtOnce(subJob, 1), tasks)
+		all += tasks
+		if step == 0 || needed < step {
+			step = needed
+		}
+		if !jobReady && !r.Run.Progress.SubJobReady(r.Job, subJob) {
+			byPolicy[subJob.GID] = append(byPolicy[subJob.GID], needed)
+		}
+	}
+	if jobReady {
+		return step
+	}
+	ready := r.Run.Progress.readySubJobs(r.Job)
+	sum := 0
+	for policy, needed := range byPolicy {
+		slices.Sort(needed)
+		for _, n := range needed[:min(len(needed), max(0, int(r.Job.MinSubJobs[policy]-ready[policy])))] {
+			sum += n
+		}
+	}
+	return max(sum, step, min(r.NeededByJob(), all))
+}

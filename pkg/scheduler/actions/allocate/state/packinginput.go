@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// PackingInput is what unlike tasks ask for, in numbers: so many of each class, of which so many are wanted. What numbers refuse
+// no trial can place, as plugins only refuse more.
+type PackingInput struct {
+	Run     *Run
+	Classes []*feasible.TaskClass
+	// Caches are the classes', once they are filled.
+	Caches []*feasible.ClassCache
+	// Tasks are those of each class.
+	Tasks [][]*api.TaskInfo
+	Names []v1.ResourceName
+	// Problem has no nodes yet.
+	Problem packing.Problem
+}
+
+const (
+	// MaxPackingClasses bounds of how many classes a problem is that is to be solved.
+	MaxPackingClasses = 64
+	// MaxRefutedClasses bounds it for one that is only to be refuted, mostly with classes taken together.
+	MaxRefutedClasses = 256
+)
+
+// NewPackingInput returns the input for the tasks of which so many are wanted, and of each role as many as minima has; nil when the tasks
+// are alike, or of too many classes.
+func (r *Attempt) NewPackingInput(tasks []*api.TaskInfo, wanted int, minima map[string]int32) *PackingInput {
+	return r.PackingInputOf(min(MaxPackingClasses, r.Run.Finder.MaxCaches()), tasks, wanted, minima)
+}
+
+// PackingInputOf is the same for tasks of so many classes at the most.
+func (r *Attempt) PackingInputOf(most int, tasks []*api.TaskInfo, wanted int, minima map[string]int32) *PackingInput {
+	in := &PackingInput{Run: r.Run, Names: ResourceNames(tasks)}
+	at := map[*feasible.TaskClass]int{}
+	for _, task := range tasks {
+		class := r.Run.Finder.Class(task)
+		i, ok := at[class]
+		if !ok {
+			if i = len(in.Classes); i == most {
+				return nil
+			}
+			at[class] = i
+			in.Classes = append(in.Classes, class)
+			in.Tasks = append(in.Tasks, nil)
+		}
+		in.Tasks[i] = append(in.Tasks[i], task)
+	}
+	if len(in.Classes) < 2 {
+		return nil
+	}
+	var roles []string
+	if wanted < len(tasks) {
+		roles = slices.Sorted(maps.Keys(minima))
+		for _, role := range roles {
+			in.Problem.Roles = append(in.Problem.Roles, int(minima[role]))
+		}
+	}
+	in.Problem.Wanted = wanted
+	var pods []*v1.Pod
+	for _, of := range in.Tasks {
+		pods = append(pods, of[0].Pod)
+	}
+	for i, ports := range r.Run.exclusivePorts(pods) {
+		of := in.Tasks[i]
+		in.Problem.Kinds = append(in.Problem.Kinds, packing.Kind{
+			Request: Vector(of[0].InitResreq, in.Names), Count: len(of), Ports: ports, Role: slices.Index(roles, of[0].TaskRole),
+		})
+	}
+	return in
+}
+
+// jobInput is the input for the job, of which so many tasks are wanted as its minimum needs at the least. A job that is ready has none.
+func (r *Attempt) jobInput() *PackingInput {
+	if !r.Run.Progress.GangDecides || r.Run.Progress.JobReady(r.Job) {
+		return nil
+	}
+	var tasks []*api.TaskInfo
+	for _, subJob := range r.Pending.SubJobs {
+		tasks = append(tasks, r.Pending.Tasks[subJob.UID]...)
+	}
+	if len(tasks) == 0 {
+		return nil
+	}
+	return r.NewPackingInput(tasks, min(r.leastNeeded(), len(tasks)), r.NeededByRole())
+}
+
+// TakesFn is true if the node at a place of a set may take tasks of a class, which is named by its place in the input.
+type TakesFn func(class int, place int) bool
+
+// anyNode takes all that there is room for.
+func anyNode(int, int) bool { return true }
+
+// ByCachedVerdicts asks the cached verdicts, but not those that are the job's.
+func (in *PackingInput) ByCachedVerdicts(set *nodeset.Set) TakesFn {
+	return func(class, place int) bool { return in.Caches[class].Verdict(set.Nodes[place]).Fits }
+}
+
+// ProblemOn returns the problem on the set, and the nodes it is on: those that take a task of some class, and of nodes that are
+// alike no more than there are tasks. Nodes that are alike follow each other.
+func (in *PackingInput) ProblemOn(set *nodeset.Set, idleOnly bool, takes TakesFn) (*packing.Problem, []int32) {
+	type keyed struct {
+		packing.Node
+		key   string
+		index int32
+	}
+	var found []keyed
+	alike := map[string]int{}
+	most := 0
+	for _, of := range in.Tasks {
+		most += len(of)
+	}
+	for place, node := range set.Nodes {
+		info := in.Run.Index.Nodes[node]
+		room := feasible.FutureIdle(info)
+		if idleOnly {
+			room = info.Idle
+		}
+		n := packing.Node{Room: Vector(room, in.Names), Slots: min(in.Run.Finder.PodSlots(info), most), Takes: make([]bool, len(in.Classes))}
+		some := false
+		for class := range in.Classes {
+			n.Takes[class] = in.Problem.Kinds[class].FitsInto(n.Room) && takes(class, place)
+			some = some || n.Takes[class]
+		}
+		if key := n.Key(); some && n.Slots > 0 && alike[key] < most {
+			alike[key]++
+			found = append(found, keyed{n, key, node})
+		}
+	}
+	slices.SortStableFunc(found, func(l, r keyed) int { return cmp.Compare(l.key, r.key) })
+	problem, nodes := in.Problem, make([]int32, len(found))
+	problem.Nodes = make([]packing.Node, len(found))
+	for i, n := range found {
+		problem.Nodes[i], nodes[i] = n.Node, n.index
+	}
+	return &problem, nodes
+}
+
+// FillCaches makes sure that all classes have their caches. These are kept here, as a class may lose its own to another that needs one.
+func (in *PackingInput) FillCaches() error {
+	if in.Caches != nil {
+		return nil
+	}
+	var caches []*feasible.ClassCache
+	for _, tasks := range in.Tasks {
+		cache, err := in.Run.Finder.Cache(tasks[0])
+		if err != nil {
+			return err
+		}
+		caches = append(caches, cache)
+	}
+	in.Caches = caches
+	return nil
+}
+
+// BySize are the places of the classes, the smallest first.
+func (in *PackingInput) BySize() []int {
+	order := make([]int, len(in.Classes))
+	for class := range order {
+		order[class] = class
+	}
+	slices.SortStableFunc(order, func(l, r int) int {
+		return cmp.Compare(in.Run.DominantShare(in.Tasks[l][0]), in.Run.DominantShare(in.Tasks[r][0]))
+	})
+	return order
+}
+
+// Refuted is true if numbers alone leave no room in the set for what the job asks for.
+func (r *Attempt) Refuted(set *nodeset.Set, opts Options) bool {
+	return r.RefutedAs(r.Packing, set, opts.IdleOnly)
+}
+
+// RefutedAs is true if numbers alone leave no room in the set for the input, of tasks of the job. Those that wait for resources being
+// released already are not in it.
+func (r *Attempt) RefutedAs(in *PackingInput, set *nodeset.Set, idleOnly bool) bool {
+	if in == nil || !idleOnly && len(r.Job.TaskStatusIndex[api.Pipelined]) > 0 {
+		return false
+	}
+	problem, _ := in.ProblemOn(set, idleOnly, anyNode)
+	return r.Run.Memory.Refute(problem) == packing.Impossible
+}
+
+// Packable answers whether there is room in the set for what the job asks for, on nodes that the cached verdicts leave. Of a job that
+// divides itself that is not known.
+func (r *Attempt) Packable(set *nodeset.Set, places int) packing.Answer {
+	if r.Packing == nil || r.Job.ContainsSubJobPolicy() || r.Packing.FillCaches() != nil {
+		return packing.Unknown
+	}
+	problem, _ := r.Packing.ProblemOn(set, true, r.Packing.ByCachedVerdicts(set))
+	return r.FindPlan(problem, set, true, places).Answer
+}
+
+// FindPlan looks for a plan for the problem, which is on the set.
+func (r *Attempt) FindPlan(problem *packing.Problem, set *nodeset.Set, idleOnly bool, places int) memory.Solution {
+	found, done := r.Run.Memory.Solve(problem, r.Run.SearchOf(r.Job, set.Name, idleOnly), places)
+	if !done {
+		r.Found.Unfinished++
+	}
+	return found
+}
+
+// allAddresses is the host IP of ports that name none.
+const allAddresses = "0.0.0.0"
+
+func ResourceNames(tasks []*api.TaskInfo) []v1.ResourceName {
+	var names []v1.ResourceName
+	for _, task := range tasks {
+		for name := range task.InitResreq.ScalarResources {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// hostPort is a port of a protocol.
+type hostPort struct {
+	protocol v1.Protocol
+	port     int32
+}
+
+// hostPorts are the host ports that the pod asks for, and the addresses that it asks for each of.
+func hostPorts(pod *v1.Pod) map[hostPort][]string {
+	ports := map[hostPort][]string{}
+	for i := range pod.Spec.Containers {
+		for _, port := range pod.Spec.Containers[i].Ports {
+			if port.HostPort != 0 {
+				key := hostPort{cmp.Or(port.Protocol, v1.ProtocolTCP), port.HostPort}
+				ports[key] = append(ports[key], cmp.Or(port.HostIP, allAddresses))
+			}
+		}
+	}
+	return ports
+}
+
+// HasHostPorts reports whether the pod asks for host ports.
+func HasHostPorts(pod *v1.Pod) bool { return len(hostPorts(pod)) > 0 }
+
+// exclusivePorts names for each of the pods what no two tasks on a node can both have: its host ports by address. One that is asked for of
+// all addresses is all that any of them asks for. There is none where no plugin looks at ports.
+func (s *Run) exclusivePorts(pods []*v1.Pod) [][]string {
+	if !s.Finder.ChecksPorts() {
+		return make([][]string, len(pods))
+	}
+	addresses := map[hostPort][]string{}
+	for _, pod := range pods {
+		for port, of := range hostPorts(pod) {
+			addresses[port] = append(addresses[port], of...)
+		}
+	}
+	out := make([][]string, len(pods))
+	for i, pod := range pods {
+		for port, of := range hostPorts(pod) {
+			if slices.Contains(of, allAddresses) {
+				of = append(slices.Clone(addresses[port]), allAddresses)
+			}
+			for _, address := range of {
+				out[i] = append(out[i], fmt.Sprint(port.protocol, port.port, " ", address))
+			}
+		}
+		slices.Sort(out[i])
+		out[i] = slices.Compact(out[i])
+	}
+	return out
+}
+
+// Vector lists the amounts of cpu, memory and the named resources.
+func Vector(r *api.Resource, names []v1.ResourceName) []float64 {
+	out := []float64{r.MilliCPU, r.Memory}
+	for _, name := range names {
+		out = append(out, r.ScalarResources[name])
+	}
+	return out
+}
+
+// DecidedByNumbers is true if numbers and the cached verdicts are all that decides on where the tasks go, in groups that the
+// plugin has named: no task is asked about one by one, has claims or devices, or is nominated to a node, and no pod that was
+// placed in the session keeps it away.
+func (in *PackingInput) DecidedByNumbers(chosenBy string) bool {
+	return in.decidedBy(in.Run.Finder.DecidedByNumbers, chosenBy)
+}
+
+// decidedBy is the same for all that decides on a task of each class.
+func (in *PackingInput) decidedBy(decided func(task *api.TaskInfo, chosenBy string) bool, chosenBy string) bool {
+	for _, tasks := range in.Tasks {
+		if !decided(tasks[0], chosenBy) || framework.HasClaims(tasks[0].Pod) || in.Run.asksDevices(tasks[0]) {
+			return false
+		}
+		if slices.ContainsFunc(tasks, func(task *api.TaskInfo) bool { return task.Pod.Status.NominatedNodeName != "" }) {
+			return false
+		}
+	}
+	return true
+}
+
+// Exclude has plans keep classes from each other's nodes that exclude each other by anti-affinity. Numbers that are to refute a problem
+// know nothing of it: where a node lacks a label it excludes none.
+func (in *PackingInput) Exclude() {
+	for i := range in.Classes {
+		for j := range i + 1 {
+			if in.Run.Finder.Exclude(in.Tasks[i][0], in.Tasks[j][0]) {
+				in.Problem.Exclude(i, j)
+			}
+		}
+	}
+}

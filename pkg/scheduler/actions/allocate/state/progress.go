@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	"volcano.sh/volcano/pkg/scheduler/plugins/gang"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// Progress is how far jobs have come, from one turn to the next, so that more of a job is placed without counting all of its tasks
+// again. It asks the plugins what is ready.
+type Progress struct {
+	ssn   *framework.Session
+	index *nodeset.Index
+	// GangDecides reports whether the gang plugin decides on readiness, and notGang are the session's tiers without it.
+	GangDecides bool
+	NotGang     []conf.Tier
+	of          map[api.JobID]*JobProgress
+}
+
+// JobProgress is how far a job has come.
+type JobProgress struct {
+	// ready is true once the job's minimum is handed over to be bound, subJobs once a sub-job's is.
+	ready   bool
+	subJobs map[api.SubJobID]bool
+	Members *MemberNodes
+	// counts are of the sub-jobs' tasks to be placed.
+	counts map[api.SubJobID]*classCounts
+}
+
+func newProgress(ssn *framework.Session, index *nodeset.Index) *Progress {
+	option, found := ssn.PluginOption(gang.PluginName)
+	return &Progress{
+		ssn: ssn, index: index, NotGang: ssn.TiersWithout(gang.PluginName), of: map[api.JobID]*JobProgress{},
+		GangDecides: found && option.EnabledJobReady != nil && *option.EnabledJobReady,
+	}
+}
+
+// Job returns how far the job has come.
+func (p *Progress) Job(job *api.JobInfo) *JobProgress {
+	known, ok := p.of[job.UID]
+	if !ok {
+		known = &JobProgress{Members: p.memberNodesOf(job)}
+		p.of[job.UID] = known
+	}
+	return known
+}
+
+// Forget forgets how far the job has come: it has no other turn, or all is counted again.
+func (p *Progress) Forget(job *api.JobInfo) { delete(p.of, job.UID) }
+
+// Advance takes in the tasks of a ready job that were handed over. Where some were refused all is counted again.
+func (p *Progress) Advance(job *api.JobInfo, placed []*api.TaskInfo) {
+	of := p.of[job.UID]
+	for _, task := range placed {
+		switch {
+		case api.AllocatedStatus(task.Status):
+			if node, ok := p.index.Number(task.NodeName); ok {
+				of.Members.add(node)
+			}
+		case task.Status != api.Pipelined:
+			p.Forget(job)
+			return
+		}
+		if uid := job.TaskToSubJob[task.UID]; !of.subJobs[uid] && job.ContainsSubJobPolicy() && job.SubJobs[uid].IsReady() {
+			note(&of.subJobs, uid, true) // of a gang that waits no sub-job is placed
+		}
+	}
+	of.ready = p.GangDecides
+}
+
+// MinimumPlaced reports whether the job's minimum was handed over in this session.
+func (p *Progress) MinimumPlaced(job *api.JobInfo) bool {
+	known := p.of[job.UID]
+	return known != nil && known.ready
+}
+
+// subJobPlaced is the same for a sub-job.
+func (p *Progress) subJobPlaced(job *api.JobInfo, subJob *api.SubJobInfo) bool {
+	known := p.of[job.UID]
+	return known != nil && known.subJobs[subJob.UID]
+}
+
+// JobReady asks the plugins whether the job is ready. The gang plugin counts all of the job's tasks to say so, and cannot
+// change its mind by more being placed. Where it decides, a job that is short of its minimum is ready to no plugin.
+func (p *Progress) JobReady(job *api.JobInfo) (ready bool) {
+	if !p.MinimumPlaced(job) {
+		return (!p.GangDecides || job.IsReady()) && p.ssn.JobReady(job)
+	}
+	p.ssn.WithTiers(p.NotGang, func() { ready = p.ssn.JobReady(job) })
+	return ready
+}
+
+// SubJobReady is the same for a sub-job.
+func (p *Progress) SubJobReady(job *api.JobInfo, subJob *api.SubJobInfo) (ready bool) {
+	if !job.ContainsSubJobPolicy() {
+		return p.JobReady(job)
+	}
+	if !p.subJobPlaced(job, subJob) {
+		return p.ssn.SubJobReady(job, subJob)
+	}
+	p.ssn.WithTiers(p.NotGang, func() { ready = p.ssn.SubJobReady(job, subJob) })
+	return ready
+}
+
+// JobOrder orders jobs as the plugins do. To the gang plugin jobs that are both ready are equal.
+func (p *Progress) JobOrder(l, r any) (first bool) {
+	if !p.MinimumPlaced(l.(*api.JobInfo)) || !p.MinimumPlaced(r.(*api.JobInfo)) {
+		return p.ssn.JobOrderFn(l, r)
+	}
+	p.ssn.WithTiers(p.NotGang, func() { first = p.ssn.JobOrderFn(l, r) })
+	return first
+}

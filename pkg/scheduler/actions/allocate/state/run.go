@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"slices"
+	"time"
+
+	"volcano.sh/volcano/cmd/scheduler/app/options"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// Run is one run of the action on a session: what all attempts to place a job share.
+type Run struct {
+	Session *framework.Session
+	Index   *nodeset.Index
+	Finder  *feasible.Finder
+	Memory  *memory.Memory
+	Observe func(result string)
+	Now     func() time.Time
+	// Progress is of the jobs that have had a turn.
+	Progress *Progress
+	// Failed are the gangs that fit nowhere.
+	Failed Failures
+	// Probed counts the tasks placed for explanations alone.
+	Probed int
+	// devicesOn is a node with devices of each make, and prints makes fingerprints; devicesOn is nil before the first use.
+	devicesOn map[string]*api.NodeInfo
+	Prints    *Fingerprinter
+}
+
+// NewRun begins a run on the session. Flags that differ from the defaults may leave out some nodes (feasible.New).
+func NewRun(ssn *framework.Session, m *memory.Memory, defaults *options.ServerOption, observe func(result string)) *Run {
+	s := &Run{Session: ssn, Index: nodeset.New(ssn), Memory: m, Observe: observe, Now: time.Now}
+	s.Finder = feasible.New(ssn, s.Index, defaults, m.Tasks)
+	s.Progress = newProgress(ssn, s.Index)
+	s.Prints = newFingerprinter(ssn, s.Index, s.Finder, m)
+	return s
+}
+
+// RecordWait keeps why the job is not placed.
+func (s *Run) RecordWait(job *api.JobInfo, wait framework.Wait) {
+	job.JobFitErrors = wait.Message
+	s.Session.ExplainWait(job.UID, wait)
+}
+
+// SearchOf is the search for room for tasks of the job in the named set.
+func (s *Run) SearchOf(job *api.JobInfo, set string, idleOnly bool) memory.Search {
+	of := memory.Search{Unit: string(job.UID), Job: job.UID, Set: set, IdleOnly: idleOnly}
+	if unit := s.Session.Unit(job); unit != nil && len(unit.Gangs) > 1 {
+		of.Unit = unit.ID
+	}
+	return of
+}
+
+// ClassesOf lists the classes of the tasks.
+func (s *Run) ClassesOf(tasks []*api.TaskInfo) []*feasible.TaskClass {
+	var classes []*feasible.TaskClass
+	known := map[*feasible.TaskClass]bool{}
+	for _, task := range tasks {
+		if c := s.Finder.Class(task); !known[c] {
+			known[c] = true
+			classes = append(classes, c)
+		}
+	}
+	return classes
+}
+
+// SameClass is how many tasks at the beginning are of one class.
+func (s *Run) SameClass(tasks []*api.TaskInfo) int {
+	n := 1
+	for n < len(tasks) && s.Finder.Class(tasks[n]) == s.Finder.Class(tasks[0]) {
+		n++
+	}
+	return n
+}
+
+// asksDevices is true if the task asks for devices of a make that some node has.
+func (s *Run) asksDevices(task *api.TaskInfo) bool {
+	if s.devicesOn == nil {
+		s.devicesOn = map[string]*api.NodeInfo{}
+		for _, node := range s.Index.Nodes {
+			for _, name := range api.RegisteredDevices {
+				if _, ok := node.Others[name].(api.Devices); ok {
+					s.devicesOn[name] = node
+				}
+			}
+		}
+	}
+	for _, node := range s.devicesOn {
+		if len(Devices(task, node)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Devices names the kinds of devices of the node that the task asks for.
+func Devices(task *api.TaskInfo, node *api.NodeInfo) []string {
+	var names []string
+	for _, name := range api.RegisteredDevices {
+		if d, ok := node.Others[name].(api.Devices); ok && d.HasDeviceRequest(task.Pod) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// ExceedsNodes are the resources, by name, of which the task asks for more than any node has.
+func (s *Run) ExceedsNodes(task *api.TaskInfo) []string {
+	fits, missing := task.InitResreq.LessEqualWithResourcesName(s.Index.LargestNode(), api.Zero)
+	if fits {
+		return nil
+	}
+	slices.Sort(missing)
+	return missing
+}
+
+// DominantShare is the largest share of the cluster's resources that the task asks for.
+func (s *Run) DominantShare(task *api.TaskInfo) float64 {
+	total := s.Session.TotalResource
+	share := 0.0
+	add := func(request, total float64) {
+		if total > 0 {
+			share = max(share, request/total)
+		}
+	}
+	add(task.InitResreq.MilliCPU, total.MilliCPU)
+	add(task.InitResreq.Memory, total.Memory)
+	for name, request := range task.InitResreq.ScalarResources {
+		add(request, total.ScalarResources[name])
+	}
+	return share
+}
