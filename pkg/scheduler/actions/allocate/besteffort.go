@@ -12,6 +12,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
@@ -24,10 +25,10 @@ import (
 // withBestEffort returns the result that place has, unless the job's minimum needs a member without requests that fits nowhere
 // beside what was placed: then it counts on none of these and has place try again, and when that does not help nothing is
 // placed, and the reason is noted.
-func withBestEffort(r *state.Attempt, opts state.Options, place func() jobResult) jobResult {
+func withBestEffort(r *state.Attempt, opts state.Options, place func() trial.Result) trial.Result {
 	job := r.Job
 	result := place()
-	if result.outcome != notPlaced {
+	if result.Outcome != trial.NotPlaced {
 		r.Found.BestEffortReason = ""
 	}
 	unfit := neededBestEffort(r, &result, opts)
@@ -35,18 +36,18 @@ func withBestEffort(r *state.Attempt, opts state.Options, place func() jobResult
 		return result
 	}
 	reason := r.Found.BestEffortReason
-	result.discard(job)
+	result.Discard(job)
 	if !short(job, func(task *api.TaskInfo) bool { return task.Status != api.Failed && !unfit[task.UID] }) {
 		countOn(job, unfit, false)
 		defer countOn(job, unfit, true)
-		if result = place(); result.outcome != notPlaced && len(neededBestEffort(r, &result, opts)) == 0 {
+		if result = place(); result.Outcome != trial.NotPlaced && len(neededBestEffort(r, &result, opts)) == 0 {
 			r.Found.BestEffortReason = ""
 			return result
 		}
-		result.discard(job)
+		result.Discard(job)
 	}
 	r.Found.BestEffortReason = reason
-	return jobResult{}
+	return trial.Result{}
 }
 
 // countOn lets the gang plugin count these tasks as ready, or not.
@@ -58,14 +59,14 @@ func countOn(job *api.JobInfo, tasks map[api.TaskID]bool, count bool) {
 
 // neededBestEffort finds the job's tasks without requests that fit nowhere, if its minimum needs one of them beside what was
 // placed, and notes the reason.
-func neededBestEffort(r *state.Attempt, result *jobResult, opts state.Options) (unfit map[api.TaskID]bool) {
+func neededBestEffort(r *state.Attempt, result *trial.Result, opts state.Options) (unfit map[api.TaskID]bool) {
 	job := r.Job
-	if result.outcome == notPlaced || !r.Run.Progress.GangDecides || r.Run.Progress.MinimumPlaced(job) {
+	if result.Outcome == trial.NotPlaced || !r.Run.Progress.GangDecides || r.Run.Progress.MinimumPlaced(job) {
 		return nil
 	}
 	rest := pendingBestEffort(job)
 	placed := func(task *api.TaskInfo) bool {
-		return api.AllocatedStatus(task.Status) || task.Status == api.Succeeded || result.outcome == pipelined && task.Status == api.Pipelined
+		return api.AllocatedStatus(task.Status) || task.Status == api.Succeeded || result.Outcome == trial.Pipelined && task.Status == api.Pipelined
 	}
 	if len(rest) == 0 || !short(job, placed) {
 		return nil
@@ -121,7 +122,7 @@ func pendingBestEffort(job *api.JobInfo) []*api.TaskInfo {
 
 // unfitBestEffort finds which of the tasks fit nowhere, each by itself, beside what was placed, and what stops the first of
 // them.
-func unfitBestEffort(r *state.Attempt, tasks []*api.TaskInfo, result *jobResult, opts state.Options) (unfit map[api.TaskID]bool, reason string) {
+func unfitBestEffort(r *state.Attempt, tasks []*api.TaskInfo, result *trial.Result, opts state.Options) (unfit map[api.TaskID]bool, reason string) {
 	unfit = map[api.TaskID]bool{}
 	failed := map[*feasible.TaskClass]bool{}
 	for _, task := range tasks {
@@ -146,7 +147,7 @@ func unfitBestEffort(r *state.Attempt, tasks []*api.TaskInfo, result *jobResult,
 
 // stopsBestEffort returns what stops the task; empty when some node takes it. Backfill knows of no groups, so the verdicts of
 // whoever named them count.
-func stopsBestEffort(r *state.Attempt, task *api.TaskInfo, result *jobResult, opts state.Options) string {
+func stopsBestEffort(r *state.Attempt, task *api.TaskInfo, result *trial.Result, opts state.Options) string {
 	if task.SchGated {
 		return "has a scheduling gate"
 	}
@@ -163,7 +164,7 @@ func stopsBestEffort(r *state.Attempt, task *api.TaskInfo, result *jobResult, op
 	if ok {
 		return ""
 	}
-	counted := r.RefusalsOf(task, anywhere, result.nodes())
+	counted := r.RefusalsOf(task, anywhere, result.Nodes())
 	text := stopped(framework.NodeGroupExplanation{Nodes: len(anywhere.Set.Nodes), Reasons: counted.Reasons, Filled: counted.Filled, FilledOf: counted.FilledOf()})
 	if text == "" && errs != nil {
 		text = errs.Error()

@@ -153,9 +153,9 @@ func explainedPlaces(r *state.Attempt) []explainedPlace {
 // does not tell how many fit.
 func explainPlace(r *state.Attempt, at explainedPlace, d *state.Demand) framework.NodeGroupExplanation {
 	e := framework.NodeGroupExplanation{Group: at.name, Nodes: len(at.set.Nodes)}
-	trial, attempted := r.Found.Shortfalls[at.set]
-	numbers := trial.Placed < d.Needed && !trial.BeyondNumbers && toldByNumbers(r, at.set, attempted)
-	if at.group != nil && !d.Countable() && !numbers && !trial.BeyondNumbers {
+	last, attempted := r.Found.Shortfalls[at.set]
+	numbers := last.Placed < d.Needed && !last.BeyondNumbers && toldByNumbers(r, at.set, attempted)
+	if at.group != nil && !d.Countable() && !numbers && !last.BeyondNumbers {
 		probeGroup(r, at.group)
 	}
 	var counted *feasible.Refusals

@@ -14,6 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -31,7 +32,7 @@ const (
 
 // gatherRun is the gathering of a job in one scope.
 type gatherRun struct {
-	part    *Part
+	part    *trial.Part
 	attempt *state.Attempt
 	run     *state.Run
 	// atOnce is how many tasks beyond the minimum are placed at the most.
@@ -45,9 +46,9 @@ type gatherRun struct {
 }
 
 // placeGathered places the job's tasks by the plans of the plugin that gathers it, within the node groups of the plugin that names them.
-func placeGathered(r *state.Attempt) jobResult {
+func placeGathered(r *state.Attempt) trial.Result {
 	if r.Groups == nil {
-		return tryInOrder(r, func(opts state.Options) jobResult {
+		return tryInOrder(r, func(opts state.Options) trial.Result {
 			scope := r.Run.Anywhere(opts)
 			scope.ChosenBy = r.Gathering.Plugin
 			return gatherIn(r, scope, opts)
@@ -56,69 +57,69 @@ func placeGathered(r *state.Attempt) jobResult {
 	d, err := r.DemandOf()
 	if err != nil {
 		r.Job.JobFitErrors = err.Error()
-		return jobResult{}
+		return trial.Result{}
 	}
-	ways := []func(state.Options) jobResult{func(opts state.Options) jobResult {
+	ways := []func(state.Options) trial.Result{func(opts state.Options) trial.Result {
 		for _, c := range candidates(r, r.Groups.Candidates, d, opts) {
-			if result := gatherIn(r, r.Run.GroupScope(c.group, opts.Within, r.Groups.Plugin), opts); result.outcome != notPlaced {
+			if result := gatherIn(r, r.Run.GroupScope(c.group, opts.Within, r.Groups.Plugin), opts); result.Outcome != trial.NotPlaced {
 				return result
 			}
 		}
-		return jobResult{}
+		return trial.Result{}
 	}}
 	if !r.Groups.Required {
-		ways = append(ways, func(opts state.Options) jobResult { return gatherIn(r, r.Run.Anywhere(opts), opts) })
+		ways = append(ways, func(opts state.Options) trial.Result { return gatherIn(r, r.Run.Anywhere(opts), opts) })
 	}
 	return tryInOrder(r, ways...)
 }
 
 // gatherIn places the job's tasks in the scope, if backfill can place the rest of its minimum.
-func gatherIn(r *state.Attempt, scope state.Scope, opts state.Options) jobResult {
+func gatherIn(r *state.Attempt, scope state.Scope, opts state.Options) trial.Result {
 	uid := r.Job.DefaultSubJobID()
 	tasks := slices.SortedStableFunc(slices.Values(r.Pending.Tasks[uid]), r.Gathering.Compare)
-	return withBestEffort(r, opts, func() jobResult {
-		g := &gatherRun{part: newPart(r, r.Job.SubJobs[uid], tasks, scope, opts.IdleOnly), attempt: r, run: r.Run, atOnce: furtherAtOnce}
+	return withBestEffort(r, opts, func() trial.Result {
+		g := &gatherRun{part: trial.NewPart(r, r.Job.SubJobs[uid], tasks, scope, opts.IdleOnly), attempt: r, run: r.Run, atOnce: furtherAtOnce}
 		placed := g.place()
-		r.Run.Observe(placed.outcome.String())
-		result := jobResult{outcome: placed.outcome, rest: map[api.SubJobID][]*api.TaskInfo{uid: placed.rest}}
-		if placed.outcome != notPlaced {
-			result.trials = []*trial{placed.trial}
+		r.Run.Observe(placed.Outcome.String())
+		result := trial.Result{Outcome: placed.Outcome, Rest: map[api.SubJobID][]*api.TaskInfo{uid: placed.Rest}}
+		if placed.Outcome != trial.NotPlaced {
+			result.Changes = []*trial.Changes{placed.Changes}
 		}
 		return result
 	})
 }
 
 // place tries plans, with what nodes turn out to take, until one holds.
-func (g *gatherRun) place() subJobResult {
-	failed := subJobResult{rest: g.part.tasks}
-	if len(g.part.tasks) == 0 || len(g.part.scope.Set.Nodes) == 0 {
+func (g *gatherRun) place() trial.PartResult {
+	failed := trial.PartResult{Rest: g.part.Tasks}
+	if len(g.part.Tasks) == 0 || len(g.part.Scope.Set.Nodes) == 0 {
 		return failed
 	}
-	g.attempt.Job.ResetSubJobFitErr(g.part.subJob.UID)
+	g.attempt.Job.ResetSubJobFitErr(g.part.SubJob.UID)
 	classes, exact, err := g.classesToGather()
 	if err != nil {
 		g.attempt.Found.GatherText = err.Error()
 		return failed
 	}
 	slots := g.slots(classes)
-	plans := g.attempt.Gathering.On(slots, len(g.part.tasks))
+	plans := g.attempt.Gathering.On(slots, len(g.part.Tasks))
 	tasks, plan := g.nextPlan(plans)
 	if plan != nil && !exact && g.granted() { // without a plan by numbers, which are the most that nodes take, there is none
 		g.probe(slots)
-		plans = g.attempt.Gathering.On(slots, len(g.part.tasks))
+		plans = g.attempt.Gathering.On(slots, len(g.part.Tasks))
 		tasks, plan = g.nextPlan(plans)
 	}
 	for trials := 0; trials < maxGatherTrials && g.tried <= memory.MaxFurtherLooks && (trials == 0 || g.granted()); trials++ {
 		if trials > 0 {
-			plans = g.attempt.Gathering.On(slots, len(g.part.tasks))
+			plans = g.attempt.Gathering.On(slots, len(g.part.Tasks))
 			tasks, plan = g.nextPlan(plans)
 		}
 		if plan == nil {
-			g.attempt.Found.GatherText = plans.Explain(min(max(g.attempt.NeededByJob(), 1), len(g.part.tasks)))
+			g.attempt.Found.GatherText = plans.Explain(min(max(g.attempt.NeededByJob(), 1), len(g.part.Tasks)))
 			return failed
 		}
 		result, took := g.placeByShares(tasks, plan)
-		if result.outcome != notPlaced {
+		if result.Outcome != trial.NotPlaced {
 			return result
 		}
 		if trials > 0 {
@@ -142,7 +143,7 @@ func (g *gatherRun) place() subJobResult {
 // granted is true if the session has the steps to find out more than the first trial tells. Gangs for which it has not take turns (memory.Budget).
 func (g *gatherRun) granted() bool {
 	if !g.may {
-		g.may = g.run.Memory.Orders.AcquireAll(g.run.SearchOf(g.attempt.Job, "gathered "+g.part.scope.Set.Name, g.part.idleOnly), 0)
+		g.may = g.run.Memory.Orders.AcquireAll(g.run.SearchOf(g.attempt.Job, "gathered "+g.part.Scope.Set.Name, g.part.IdleOnly), 0)
 	}
 	if !g.may {
 		g.attempt.Found.Unfinished++
@@ -166,7 +167,7 @@ func lower(slots, took map[string]int) bool {
 // nextPlan is the best plan, and the tasks that are placed by it: the job's minimum, in a domain for all its tasks if there is one; of a
 // job that is ready as many as may be placed.
 func (g *gatherRun) nextPlan(plans framework.GatherPlans) ([]*api.TaskInfo, []framework.NodeShare) {
-	all := len(g.part.tasks)
+	all := len(g.part.Tasks)
 	needed := g.attempt.NeededByJob()
 	now := plans.Most(1, min(all, g.atOnce))
 	if needed > 0 || !g.run.Progress.GangDecides {
@@ -186,10 +187,10 @@ func (g *gatherRun) nextPlan(plans framework.GatherPlans) ([]*api.TaskInfo, []fr
 
 // chosen are so many of the tasks, by rank: those that the minima of roles need, and the first of the others, in task order and by rank.
 func (g *gatherRun) chosen(n int) []*api.TaskInfo {
-	if n >= len(g.part.tasks) {
-		return g.part.tasks
+	if n >= len(g.part.Tasks) {
+		return g.part.Tasks
 	}
-	lacking := g.part.neededByRole()
+	lacking := g.part.NeededByRole()
 	left := n
 	for _, needed := range lacking {
 		left -= max(int(needed), 0)
@@ -198,7 +199,7 @@ func (g *gatherRun) chosen(n int) []*api.TaskInfo {
 		return cmp.Or(g.run.Session.TaskCompareFns(l, r), g.attempt.Gathering.Compare(l, r))
 	}
 	var out []*api.TaskInfo
-	for _, task := range slices.SortedFunc(slices.Values(g.part.tasks), order) {
+	for _, task := range slices.SortedFunc(slices.Values(g.part.Tasks), order) {
 		switch {
 		case lacking[task.TaskRole] > 0:
 			lacking[task.TaskRole]--
@@ -214,64 +215,14 @@ func (g *gatherRun) chosen(n int) []*api.TaskInfo {
 	return out
 }
 
-// placeByShares places the tasks by the plan: on each node the first by rank that it takes. Where some find no place nothing is placed,
-// and it says what nodes took that took fewer than their share.
-func (g *gatherRun) placeByShares(tasks []*api.TaskInfo, plan []framework.NodeShare) (subJobResult, map[string]int) {
-	p := newPlacer(g.part)
-	p.minimum = len(tasks)
-	took := map[string]int{}
-	left := tasks
-	for _, share := range plan {
-		node, known := g.run.Index.Number(share.Node)
-		if !known {
-			continue
-		}
-		before := len(left)
-		left = g.fillNode(p, left, node, share.Members)
-		if n := before - len(left); n < share.Members {
-			took[share.Node] = n
-		}
-		if g.queueRefused {
-			g.atOnce = len(tasks) - len(left)
-			break
-		}
+// placeByShares places the tasks by the plan. Where some find no place nothing is placed, and it returns what nodes took that took fewer
+// than their share.
+func (g *gatherRun) placeByShares(tasks []*api.TaskInfo, plan []framework.NodeShare) (trial.PartResult, map[string]int) {
+	result, misfit := trial.TryShares(g.part, tasks, plan)
+	if misfit.QueueRefused {
+		g.queueRefused, g.atOnce = true, misfit.Placed
 	}
-	if len(left) > 0 {
-		p.noteShortfall()
-		p.trial.discard()
-		return subJobResult{rest: g.part.tasks}, took
-	}
-	return p.end(stillPending(g.attempt.Pending.Tasks[g.part.subJob.UID])), nil
-}
-
-// fillNode places up to so many of the tasks on the node, and returns the others.
-func (g *gatherRun) fillNode(p *placer, tasks []*api.TaskInfo, node int32, most int) (left []*api.TaskInfo) {
-	refused := map[*feasible.TaskClass]bool{}
-	for i, task := range tasks {
-		if most == 0 || g.queueRefused {
-			return append(left, tasks[i:]...)
-		}
-		class := g.run.Finder.Class(task)
-		if !refused[class] && g.placeOn(p, task, node) {
-			most--
-			continue
-		}
-		refused[class] = true
-		left = append(left, task)
-	}
-	return left
-}
-
-func (g *gatherRun) placeOn(p *placer, task *api.TaskInfo, node int32) bool {
-	if !p.wanted(task) {
-		g.queueRefused = true
-		return false
-	}
-	cache, err := g.run.Finder.Cache(task)
-	if err == nil {
-		err = g.run.Finder.PrePredicate(task)
-	}
-	return err == nil && p.placeOnNode(task, cache, node)
+	return result, misfit.Took
 }
 
 // gatherClass is tasks of a gang that are alike.
@@ -285,14 +236,14 @@ type gatherClass struct {
 func (g *gatherRun) classesToGather() (classes []*gatherClass, exact bool, err error) {
 	at := map[*feasible.TaskClass]*gatherClass{}
 	exact = true
-	for _, task := range g.part.tasks {
+	for _, task := range g.part.Tasks {
 		of := g.run.Finder.Class(task)
 		if at[of] == nil {
 			cache, err := g.run.Finder.Cache(task)
 			if err != nil {
 				return nil, false, err
 			}
-			at[of] = &gatherClass{candidates: g.run.Finder.Candidates(task, cache, g.part.scope.Where), request: task.InitResreq}
+			at[of] = &gatherClass{candidates: g.run.Finder.Candidates(task, cache, g.part.Scope.Where), request: task.InitResreq}
 			classes = append(classes, at[of])
 			exact = exact && !of.OneByOne() && !state.HasHostPorts(task.Pod)
 		}
@@ -305,7 +256,7 @@ func (g *gatherRun) classesToGather() (classes []*gatherClass, exact bool, err e
 // would take if there were more.
 func (g *gatherRun) slots(classes []*gatherClass) map[string]int {
 	slots := map[string]int{}
-	for place, node := range g.part.scope.Set.Nodes {
+	for place, node := range g.part.Scope.Set.Nodes {
 		if n := g.slotsByNumbers(classes, place); n > 0 {
 			slots[g.run.Index.Nodes[node].Name] = n
 		}
@@ -315,10 +266,10 @@ func (g *gatherRun) slots(classes []*gatherClass) map[string]int {
 
 // probe finds out what nodes take where numbers do not tell.
 func (g *gatherRun) probe(slots map[string]int) {
-	for _, node := range g.part.scope.Set.Nodes {
+	for _, node := range g.part.Scope.Set.Nodes {
 		name := g.run.Index.Nodes[node].Name
 		if n := slots[name]; n > 1 && g.tried < maxGatherProbes {
-			slots[name] = g.probeNode(node, min(n, len(g.part.tasks)))
+			slots[name] = trial.CountOnNode(g.part, node, min(n, len(g.part.Tasks)))
 			g.charge(slots[name] + 1)
 		}
 	}
@@ -326,14 +277,14 @@ func (g *gatherRun) probe(slots map[string]int) {
 
 // slotsByNumbers counts them for the node at the place, by what is cached of it and what is left of its resources.
 func (g *gatherRun) slotsByNumbers(classes []*gatherClass, place int) (n int) {
-	node := g.run.Index.Nodes[g.part.scope.Set.Nodes[place]]
+	node := g.run.Index.Nodes[g.part.Scope.Set.Nodes[place]]
 	free := node.Idle
-	if !g.part.idleOnly {
+	if !g.part.IdleOnly {
 		free = feasible.FutureIdle(node)
 	}
 	pods := g.run.Finder.PodSlots(node)
 	for i, c := range classes {
-		if n >= pods || !c.candidates.Packs(place, g.part.idleOnly) {
+		if n >= pods || !c.candidates.Packs(place, g.part.IdleOnly) {
 			continue
 		}
 		most := pods - n
@@ -363,14 +314,4 @@ func copiesIn(request, free *api.Resource, most int) int {
 		bound(value, free.ScalarResources[name])
 	}
 	return int(max(n, 0))
-}
-
-// probeNode places up to so many of the tasks on the node and takes them back: plugins tell how many it takes that look at what else is
-// on it.
-func (g *gatherRun) probeNode(node int32, most int) int {
-	p := newPlacer(g.part)
-	left := g.fillNode(p, g.part.tasks, node, most)
-	p.trial.discard()
-	g.queueRefused = false
-	return len(g.part.tasks) - len(left)
 }

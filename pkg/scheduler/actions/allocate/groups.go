@@ -11,6 +11,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
@@ -36,21 +37,21 @@ type candidateGroup struct {
 // placeInGroups places the job's minimum whole in one of the groups: the best by the plugins' scores of those that hold it
 // now, else of those that hold it once what is being released is free. A gang that only prefers groups and fits into none
 // now is spread over the fewest, before it waits.
-func placeInGroups(r *state.Attempt) jobResult {
+func placeInGroups(r *state.Attempt) trial.Result {
 	d, err := r.DemandOf()
 	if err != nil {
 		r.Job.JobFitErrors = err.Error()
-		return jobResult{}
+		return trial.Result{}
 	}
-	ways := []func(state.Options) jobResult{func(opts state.Options) jobResult { return tryGroups(r, d, opts) }}
+	ways := []func(state.Options) trial.Result{func(opts state.Options) trial.Result { return tryGroups(r, d, opts) }}
 	if !r.Groups.Required {
-		ways = append(ways, func(opts state.Options) jobResult { return spread(r, d, opts) })
+		ways = append(ways, func(opts state.Options) trial.Result { return spread(r, d, opts) })
 	}
 	return tryInOrder(r, ways...)
 }
 
 // tryGroups tries the candidates that may hold the job, the best first.
-func tryGroups(r *state.Attempt, d *state.Demand, opts state.Options) jobResult {
+func tryGroups(r *state.Attempt, d *state.Demand, opts state.Options) trial.Result {
 	candidates := candidates(r, r.Groups.Candidates, d, opts)
 	takeFirst := r.Run.Session.ScoredBeforeTrial()
 	best := -1
@@ -58,14 +59,14 @@ func tryGroups(r *state.Attempt, d *state.Demand, opts state.Options) jobResult 
 		c := &candidates[i]
 		opts.Places = len(candidates) - i
 		result := tryGroup(r, c.group, d, opts)
-		if result.outcome == notPlaced {
+		if result.Outcome == trial.NotPlaced {
 			continue
 		}
 		if takeFirst {
 			return result
 		}
-		score, ok := scoreGroup(r, c, d, result.placement())
-		result.discard(r.Job)
+		score, ok := scoreGroup(r, c, d, result.Placement())
+		result.Discard(r.Job)
 		if !ok {
 			continue
 		}
@@ -75,7 +76,7 @@ func tryGroups(r *state.Attempt, d *state.Demand, opts state.Options) jobResult 
 		}
 	}
 	if best < 0 {
-		return jobResult{}
+		return trial.Result{}
 	}
 	opts.Places = 1
 	return tryGroup(r, candidates[best].group, d, opts) // the trial is made again, not replayed
@@ -152,15 +153,15 @@ func roomIn(r *state.Attempt, group *topology.Group, d *state.Demand, opts state
 
 // tryGroup places the job in the narrowest group in the candidate that holds it, else in the candidate, in the fewest of
 // its groups.
-func tryGroup(r *state.Attempt, group *topology.Group, d *state.Demand, opts state.Options) jobResult {
+func tryGroup(r *state.Attempt, group *topology.Group, d *state.Demand, opts state.Options) trial.Result {
 	for _, g := range append(narrower(r, group, d, opts), group) {
 		result := placeIn(r, r.Run.GroupScope(g, opts.Within, r.Groups.Plugin), opts)
-		r.Run.Observe(result.outcome.String())
-		if result.outcome != notPlaced {
+		r.Run.Observe(result.Outcome.String())
+		if result.Outcome != trial.NotPlaced {
 			return result
 		}
 	}
-	return jobResult{}
+	return trial.Result{}
 }
 
 // narrower lists groups in the group that may hold what is needed: the narrowest level first, in a level the best by score,
@@ -203,14 +204,14 @@ func narrower(r *state.Attempt, group *topology.Group, d *state.Demand, opts sta
 
 // spread places a gang that no candidate holds over several: in one of the groups around them, the narrowest level first, else
 // over the fewest groups of the widest, and over nodes in none last.
-func spread(r *state.Attempt, d *state.Demand, opts state.Options) jobResult {
+func spread(r *state.Attempt, d *state.Demand, opts state.Options) trial.Result {
 	around := r.Groups.Candidates
 	for inner := func(g *topology.Group) bool { return g.Parent != nil }; slices.ContainsFunc(around, inner); {
 		around = parents(around)
 		for _, c := range candidates(r, around, d, opts) {
 			result := placeIn(r, r.Run.GroupScope(c.group, opts.Within, ""), opts)
-			r.Run.Observe(result.outcome.String())
-			if result.outcome != notPlaced {
+			r.Run.Observe(result.Outcome.String())
+			if result.Outcome != trial.NotPlaced {
 				return result
 			}
 		}

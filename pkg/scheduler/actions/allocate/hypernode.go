@@ -12,42 +12,43 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // placeIn places the job's tasks in the scope until the job is ready, if backfill can place the rest of its minimum.
-func placeIn(r *state.Attempt, scope state.Scope, opts state.Options) jobResult {
-	return withBestEffort(r, opts, func() jobResult { return placeRequests(r, scope, opts) })
+func placeIn(r *state.Attempt, scope state.Scope, opts state.Options) trial.Result {
+	return withBestEffort(r, opts, func() trial.Result { return placeRequests(r, scope, opts) })
 }
 
 // placeRequests places the job's tasks that ask for resources.
-func placeRequests(r *state.Attempt, scope state.Scope, opts state.Options) jobResult {
+func placeRequests(r *state.Attempt, scope state.Scope, opts state.Options) trial.Result {
 	if r.DividesItself() {
 		return placeInHyperNodes(r, scope, opts)
 	}
 	subJob := r.Job.SubJobs[r.Job.DefaultSubJobID()]
-	return resultOf(subJob, placeSubJob(r, subJob, r.Pending.Tasks[subJob.UID], scope, opts))
+	return trial.ResultOf(subJob, placeSubJob(r, subJob, r.Pending.Tasks[subJob.UID], scope, opts))
 }
 
 // placeInHyperNodes tries the job in the HyperNodes that the plugins allow, gradient by gradient, and makes the best trial
 // of the first gradient with one again: one that is ready before one that waits, then the highest score, then the name. It is
 // made again, not replayed, since volumes and devices that a trial chose are taken back with it.
-func placeInHyperNodes(r *state.Attempt, scope state.Scope, opts state.Options) jobResult {
+func placeInHyperNodes(r *state.Attempt, scope state.Scope, opts state.Options) trial.Result {
 	top := r.Run.Session.HyperNodes[vcframework.ClusterTopHyperNode]
 	for _, gradient := range r.Run.Session.HyperNodeGradientForJobFn(r.Job, top) {
 		if len(gradient) == 1 { // there is nothing to choose
-			if result := placeSubJobs(r, gradient[0], scope, opts); result.outcome != notPlaced {
+			if result := placeSubJobs(r, gradient[0], scope, opts); result.Outcome != trial.NotPlaced {
 				return result
 			}
 			continue
 		}
 		best := ""
-		var bestResult jobResult
+		var bestResult trial.Result
 		for i, hyperNode := range byName(gradient) {
 			opts.Places = len(gradient) - i
 			result := placeSubJobs(r, hyperNode, scope, opts)
-			result.discard(r.Job)
-			if result.outcome != notPlaced && (best == "" || result.betterThan(&bestResult)) {
+			result.Discard(r.Job)
+			if result.Outcome != trial.NotPlaced && (best == "" || result.BetterThan(&bestResult)) {
 				best, bestResult = hyperNode.Name, result
 			}
 		}
@@ -55,25 +56,21 @@ func placeInHyperNodes(r *state.Attempt, scope state.Scope, opts state.Options) 
 			return placeSubJobs(r, r.Run.Session.HyperNodes[best], scope, opts)
 		}
 	}
-	return jobResult{}
-}
-
-func (r *jobResult) betterThan(other *jobResult) bool {
-	return cmp.Or(cmp.Compare(r.outcome, other.outcome), cmp.Compare(r.score, other.score)) > 0
+	return trial.Result{}
 }
 
 // placeSubJobs places the job's sub-jobs (https://github.com/volcano-sh/volcano/issues/4188) in the HyperNode, in order, until the job is ready. A sub-job that finds no room
 // may be kept out by one before it that could lie elsewhere, so it comes first in another try.
-func placeSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, scope state.Scope, opts state.Options) jobResult {
+func placeSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, scope state.Scope, opts state.Options) trial.Result {
 	if set := r.Run.HyperNodeScope(hyperNode.Name, scope, opts).Where.Set; r.Refuted(set, opts) {
 		r.Found.NoteTried(set)
-		return jobResult{}
+		return trial.Result{}
 	}
 	first := map[api.SubJobID]int{}
 	for n := 1; ; n++ {
 		before := r.Found.SubJobTasks
 		result, blocked := trySubJobs(r, first, hyperNode, scope, opts)
-		if result.outcome != notPlaced || blocked == "" || first[blocked] > 0 || n > maxOrders || len(r.Pending.Tasks) == 1 {
+		if result.Outcome != trial.NotPlaced || blocked == "" || first[blocked] > 0 || n > maxOrders || len(r.Pending.Tasks) == 1 {
 			return result
 		}
 		if !mayReorderSubJobs(r, hyperNode, opts, r.Found.SubJobTasks-before) {
@@ -96,74 +93,74 @@ func mayReorderSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, opts stat
 
 // trySubJobs tries the sub-jobs in order, those with the highest number in first before others. It also returns the first
 // one that found no room.
-func trySubJobs(r *state.Attempt, first map[api.SubJobID]int, hyperNode *api.HyperNodeInfo, scope state.Scope, opts state.Options) (result jobResult, blocked api.SubJobID) {
+func trySubJobs(r *state.Attempt, first map[api.SubJobID]int, hyperNode *api.HyperNodeInfo, scope state.Scope, opts state.Options) (result trial.Result, blocked api.SubJobID) {
 	r.Job.ResetFitErr()
-	result = jobResult{rest: map[api.SubJobID][]*api.TaskInfo{}, hyperNode: hyperNode.Name, subJobs: map[api.SubJobID]string{}, former: map[api.SubJobID]string{}}
+	result = trial.Result{Rest: map[api.SubJobID][]*api.TaskInfo{}, HyperNode: hyperNode.Name, SubJobs: map[api.SubJobID]string{}, Former: map[api.SubJobID]string{}}
 	needed, placed := r.NeededByJob(), 0
 	for queue := state.SubJobQueue(r.Run.Session, r.Pending, first); !queue.Empty(); {
 		subJob := queue.Pop().(*api.SubJobInfo)
-		tasks, again := result.rest[subJob.UID]
+		tasks, again := result.Rest[subJob.UID]
 		if !again {
 			tasks = r.Pending.Tasks[subJob.UID]
 		}
 		of, chosen, score := placeInBestHyperNode(r, subJob, tasks, hyperNode, scope, opts)
-		if of.outcome == notPlaced {
+		if of.Outcome == trial.NotPlaced {
 			if blocked == "" && first[subJob.UID] == 0 {
 				blocked = subJob.UID
 			}
 			continue
 		}
-		result.trials = append(result.trials, of.trial)
-		result.rest[subJob.UID] = of.rest
-		placed += len(of.trial.placed)
-		result.score += score
-		if _, ok := result.former[subJob.UID]; !ok {
-			result.former[subJob.UID] = subJob.AllocatedHyperNode
+		result.Changes = append(result.Changes, of.Changes)
+		result.Rest[subJob.UID] = of.Rest
+		placed += len(of.Changes.Placed)
+		result.Score += score
+		if _, ok := result.Former[subJob.UID]; !ok {
+			result.Former[subJob.UID] = subJob.AllocatedHyperNode
 		}
 		subJob.AllocatedHyperNode = r.Run.Session.HyperNodes.GetLCAHyperNode(subJob.AllocatedHyperNode, chosen)
-		result.subJobs[subJob.UID] = subJob.AllocatedHyperNode
+		result.SubJobs[subJob.UID] = subJob.AllocatedHyperNode
 		if placed >= needed && r.Run.Progress.JobReady(r.Job) {
 			break
 		}
-		if len(of.rest) > 0 {
+		if len(of.Rest) > 0 {
 			queue.Push(subJob)
 		}
 	}
 	switch {
-	case len(result.trials) == 0:
+	case len(result.Changes) == 0:
 	case r.Run.Progress.JobReady(r.Job):
-		result.outcome = ready
+		result.Outcome = trial.Ready
 	case !opts.IdleOnly && r.Run.Session.JobPipelined(r.Job):
-		result.outcome = pipelined
+		result.Outcome = trial.Pipelined
 	}
-	if result.outcome == notPlaced {
-		result.discard(r.Job)
+	if result.Outcome == trial.NotPlaced {
+		result.Discard(r.Job)
 	}
 	return result, blocked
 }
 
 // placeInBestHyperNode places the sub-job in the best of the HyperNodes in hyperNode that the plugins allow it.
-func placeInBestHyperNode(r *state.Attempt, subJob *api.SubJobInfo, tasks []*api.TaskInfo, hyperNode *api.HyperNodeInfo, scope state.Scope, opts state.Options) (subJobResult, string, float64) {
-	place := func(name string) subJobResult {
+func placeInBestHyperNode(r *state.Attempt, subJob *api.SubJobInfo, tasks []*api.TaskInfo, hyperNode *api.HyperNodeInfo, scope state.Scope, opts state.Options) (trial.PartResult, string, float64) {
+	place := func(name string) trial.PartResult {
 		return placeSubJob(r, subJob, tasks, r.Run.HyperNodeScope(name, scope, opts), opts)
 	}
 	for _, gradient := range r.Run.Session.HyperNodeGradientForSubJobFn(subJob, hyperNode) {
 		if len(gradient) == 1 { // there is nothing to choose
 			name := gradient[0].Name
-			_, score := bestHyperNode(r.Run.Session, subJob, map[string]outcome{name: ready})
-			if result := place(name); result.outcome != notPlaced {
+			_, score := bestHyperNode(r.Run.Session, subJob, map[string]trial.Outcome{name: trial.Ready})
+			if result := place(name); result.Outcome != trial.NotPlaced {
 				return result, name, score
 			}
 			continue
 		}
-		outcomes := map[string]outcome{}
+		outcomes := map[string]trial.Outcome{}
 		for _, candidate := range byName(gradient) {
 			result := place(candidate.Name)
-			if result.outcome == notPlaced {
+			if result.Outcome == trial.NotPlaced {
 				continue
 			}
-			result.trial.discard()
-			outcomes[candidate.Name] = result.outcome
+			result.Changes.Discard()
+			outcomes[candidate.Name] = result.Outcome
 		}
 		if len(outcomes) == 0 {
 			continue
@@ -171,12 +168,12 @@ func placeInBestHyperNode(r *state.Attempt, subJob *api.SubJobInfo, tasks []*api
 		chosen, score := bestHyperNode(r.Run.Session, subJob, outcomes)
 		return place(chosen), chosen, score
 	}
-	return subJobResult{rest: tasks}, "", 0
+	return trial.PartResult{Rest: tasks}, "", 0
 }
 
 // bestHyperNode chooses among HyperNodes that hold the sub-job: one where it is ready before one where it waits, then the
 // highest sum of the plugins' scores, then the first name.
-func bestHyperNode(ssn *framework.Session, subJob *api.SubJobInfo, outcomes map[string]outcome) (string, float64) {
+func bestHyperNode(ssn *framework.Session, subJob *api.SubJobInfo, outcomes map[string]trial.Outcome) (string, float64) {
 	candidates := map[string][]*api.NodeInfo{}
 	var names []string
 	for name := range outcomes {

@@ -5,6 +5,7 @@ package allocate
 import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
 
 const (
@@ -16,38 +17,33 @@ const (
 )
 
 // tryPacked looks for a plan for so many of the first tasks and places them by it, when every plugin still agrees.
-func (s *partSearch) tryPacked(first, wanted int) subJobResult {
-	in := s.attempt.NewPackingInput(s.part.tasks[:first], wanted, s.part.neededByRole())
+func (s *partSearch) tryPacked(first, wanted int) trial.PartResult {
+	in := s.attempt.NewPackingInput(s.part.Tasks[:first], wanted, s.part.NeededByRole())
 	if in == nil || in.FillCaches() != nil {
-		return subJobResult{}
+		return trial.PartResult{}
 	}
 	in.Exclude()
 	candidates := make([]*feasible.CandidateNodes, len(in.Classes))
 	for i := range in.Classes {
-		candidates[i] = s.run.Finder.Candidates(in.Tasks[i][0], in.Caches[i], s.part.scope.Where)
+		candidates[i] = s.run.Finder.Candidates(in.Tasks[i][0], in.Caches[i], s.part.Scope.Where)
 		if in.Classes[i].OneByOne() && s.run.Finder.PrePredicate(in.Tasks[i][0]) != nil {
-			return subJobResult{}
+			return trial.PartResult{}
 		}
 	}
-	problem, nodes := in.ProblemOn(s.part.scope.Set, s.part.idleOnly, func(class, place int) bool {
-		return candidates[class].Packs(place, s.part.idleOnly) && candidates[class].Admits(in.Tasks[class][0], place)
+	problem, nodes := in.ProblemOn(s.part.Scope.Set, s.part.IdleOnly, func(class, place int) bool {
+		return candidates[class].Packs(place, s.part.IdleOnly) && candidates[class].Admits(in.Tasks[class][0], place)
 	})
 	for plans := 0; plans == 0 || plans < maxPlans && s.run.Memory.Orders.Open(s.orderSearch()); plans++ {
-		found := s.attempt.FindPlan(problem, s.part.scope.Set, s.part.idleOnly, s.places)
+		found := s.attempt.FindPlan(problem, s.part.Scope.Set, s.part.IdleOnly, s.places)
 		if found.Answer != packing.Fits {
 			break
 		}
-		p := newPlacer(s.part)
-		p.minimum = wanted
-		refused := p.placeByPlan(found.Plan, in, nodes)
+		result, refused := trial.TryPlan(s.part, found.Plan, in, nodes, wanted, first)
 		if refused == nil {
-			return p.end(p.untouched(first))
+			return result
 		}
-		p.noteRefusal(refused.task)
-		p.trial.discard()
-		s.attempt.Found.NoteRefused()
 		s.run.Memory.Orders.Left -= first * planLooks
-		problem = problem.Without(refused.node, refused.class)
+		problem = problem.Without(refused.Node, refused.Class)
 	}
-	return subJobResult{}
+	return trial.PartResult{}
 }

@@ -12,11 +12,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
 
 // partSearch looks for a way to place a part.
 type partSearch struct {
-	part    *Part
+	part    *trial.Part
 	attempt *state.Attempt
 	run     *state.Run
 	// places is in how many places the job is still to be tried, with this one.
@@ -30,42 +31,42 @@ type partSearch struct {
 
 // placeSubJob places tasks of the sub-job, which are in task order, in the scope until the sub-job is ready. When it is not
 // placed nothing is, and the job's fit errors have why.
-func placeSubJob(r *state.Attempt, subJob *api.SubJobInfo, tasks []*api.TaskInfo, scope state.Scope, opts state.Options) subJobResult {
+func placeSubJob(r *state.Attempt, subJob *api.SubJobInfo, tasks []*api.TaskInfo, scope state.Scope, opts state.Options) trial.PartResult {
 	if len(scope.Set.Nodes) == 0 || len(tasks) == 0 {
-		return subJobResult{rest: tasks}
+		return trial.PartResult{Rest: tasks}
 	}
 	r.Found.NoteTried(scope.Set)
 	r.Found.SubJobTasks += len(tasks)
-	s := &partSearch{part: newPart(r, subJob, tasks, scope, opts.IdleOnly), attempt: r, run: r.Run, places: opts.Places, refused: r.Found.Refused}
+	s := &partSearch{part: trial.NewPart(r, subJob, tasks, scope, opts.IdleOnly), attempt: r, run: r.Run, places: opts.Places, refused: r.Found.Refused}
 	return s.place()
 }
 
-func (s *partSearch) place() subJobResult {
-	failed := subJobResult{rest: s.part.tasks}
+func (s *partSearch) place() trial.PartResult {
+	failed := trial.PartResult{Rest: s.part.Tasks}
 	unfinished := s.attempt.Found.Unfinished
 	if s.ruledOut() { // the explanation tells why
 		return failed
 	}
 	known := s.gangName()
-	if s.run.Failed.Has(known) && s.part.scope.ChosenBy != "" { // the explanation tells why
+	if s.run.Failed.Has(known) && s.part.Scope.ChosenBy != "" { // the explanation tells why
 		return failed
 	}
 	if s.attempt.Packing != nil && s.isVain(memory.FirstOrders) && !s.run.Memory.Orders.Open(s.orderSearch()) {
 		s.run.Memory.Orders.Wait(s.orderSearch())
 		s.attempt.Found.Unfinished++
-		minimum := min(s.part.needed, len(s.part.tasks))
+		minimum := min(s.part.Needed, len(s.part.Tasks))
 		return s.tryPacked(minimum, minimum)
 	}
 	result, blocked := s.tryFirstOrders()
-	if result.outcome != notPlaced {
+	if result.Outcome != trial.NotPlaced {
 		return result
 	}
 	if s.run.Failed.Has(known) || !s.attempt.DividesItself() && s.refutedInNumbers() {
 		return failed
 	}
 	errors := maps.Clone(s.attempt.Job.NodesFitErrors)
-	s.part.retrying = true
-	if result = s.retryRearranged(blocked); result.outcome != notPlaced {
+	s.part.Retrying = true
+	if result = s.retryRearranged(blocked); result.Outcome != trial.NotPlaced {
 		return result
 	}
 	if s.attempt.Found.Unfinished == unfinished {
@@ -77,13 +78,13 @@ func (s *partSearch) place() subJobResult {
 }
 
 // tryFirstOrders tries the tasks by rank, where a plugin knows ranks, and the largest first. It also returns the classes that found no room.
-func (s *partSearch) tryFirstOrders() (subJobResult, []*feasible.TaskClass) {
-	if first := min(s.part.needed, len(s.part.tasks)); s.attempt.Compare != nil && s.run.SameClass(s.part.tasks[:first]) < first {
-		if result, _ := try(s.part, first, arrangement{byRank: true}); result.outcome != notPlaced {
+func (s *partSearch) tryFirstOrders() (trial.PartResult, []*feasible.TaskClass) {
+	if first := min(s.part.Needed, len(s.part.Tasks)); s.attempt.Compare != nil && s.run.SameClass(s.part.Tasks[:first]) < first {
+		if result, _ := trial.Try(s.part, first, trial.Arrangement{ByRank: true}); result.Outcome != trial.NotPlaced {
 			return result, nil
 		}
 	}
-	return try(s.part, s.part.needed, arrangement{order: largestFirst})
+	return trial.Try(s.part, s.part.Needed, trial.Arrangement{Order: trial.LargestFirst})
 }
 
 // ruledOut is true if it is known before a trial that there is no room.
@@ -95,7 +96,7 @@ func (s *partSearch) ruledOut() bool {
 		return false
 	case s.attempt.DividesItself() && s.refutedInNumbers():
 		return true
-	case s.part.idleOnly && s.part.scope.ChosenBy != "" && s.attempt.Packable(s.part.scope.Set, s.places) == packing.Impossible:
+	case s.part.IdleOnly && s.part.Scope.ChosenBy != "" && s.attempt.Packable(s.part.Scope.Set, s.places) == packing.Impossible:
 		return true
 	default:
 		return s.isVain(memory.AnyWay)
@@ -105,18 +106,18 @@ func (s *partSearch) ruledOut() bool {
 // firstTaskFitsNowhere is true if the first task is known to fit nowhere and the sub-job cannot be ready without it. That is
 // then noted.
 func (s *partSearch) firstTaskFitsNowhere() bool {
-	task := s.part.tasks[0]
+	task := s.part.Tasks[0]
 	cache := s.run.Finder.Class(task).Cache()
 	if cache == nil || !s.run.Session.Allocatable(s.run.Session.Queues[s.attempt.Job.Queue], task) {
 		return false
 	}
-	s.attempt.Job.ResetSubJobFitErr(s.part.subJob.UID)
-	full, errs := s.run.Finder.Candidates(task, cache, s.part.scope.Where).Full(s.part.idleOnly)
+	s.attempt.Job.ResetSubJobFitErr(s.part.SubJob.UID)
+	full, errs := s.run.Finder.Candidates(task, cache, s.part.Scope.Where).Full(s.part.IdleOnly)
 	if !full {
 		return false
 	}
-	noteNotPlaced(s.attempt.Job, task, errs)
-	return !s.attempt.Job.NeedContinueAllocating(s.part.subJob.UID)
+	trial.NoteNotPlaced(s.attempt.Job, task, errs)
+	return !s.attempt.Job.NeedContinueAllocating(s.part.SubJob.UID)
 }
 
 // isVain is true if the way has led nowhere for the sub-job, and all that decides on it is as it was.
@@ -143,27 +144,27 @@ func (s *partSearch) vainKey() (string, bool) {
 }
 
 func (s *partSearch) makeVainKey() string {
-	needed := s.attempt.NeededBySubJob(s.part.subJob)
-	if !s.run.Progress.GangDecides || s.attempt.Job.ContainsSubJobPolicy() || needed < 1 || needed > len(s.part.tasks) || len(s.attempt.Job.TaskStatusIndex[api.Pipelined]) > 0 || state.Sharded() || !s.attempt.QueueTakes(s.part.tasks) {
+	needed := s.attempt.NeededBySubJob(s.part.SubJob)
+	if !s.run.Progress.GangDecides || s.attempt.Job.ContainsSubJobPolicy() || needed < 1 || needed > len(s.part.Tasks) || len(s.attempt.Job.TaskStatusIndex[api.Pipelined]) > 0 || state.Sharded() || !s.attempt.QueueTakes(s.part.Tasks) {
 		return ""
 	}
 	in := s.attempt.Packing
 	if in == nil || in.Problem.Wanted != needed {
-		in = s.attempt.NewPackingInput(s.part.tasks, needed, s.part.neededByRole())
+		in = s.attempt.NewPackingInput(s.part.Tasks, needed, s.part.NeededByRole())
 	}
 	session := s.run.Prints.OfSession()
-	if in == nil || session == 0 || !in.DecidedByNumbers(s.part.scope.ChosenBy) || in.FillCaches() != nil {
+	if in == nil || session == 0 || !in.DecidedByNumbers(s.part.Scope.ChosenBy) || in.FillCaches() != nil {
 		return ""
 	}
-	problem, _ := in.ProblemOn(s.part.scope.Set, s.part.idleOnly, in.ByCachedVerdicts(s.part.scope.Set))
+	problem, _ := in.ProblemOn(s.part.Scope.Set, s.part.IdleOnly, in.ByCachedVerdicts(s.part.Scope.Set))
 	return fmt.Sprintf("%s %d %s", s.attempt.Job.UID, session, problem.Key())
 }
 
 // refutedInNumbers is true if numbers alone leave no room in the scope for what the sub-job needs, so that there is no way.
 func (s *partSearch) refutedInNumbers() bool {
-	needed := s.attempt.NeededBySubJob(s.part.subJob)
-	if !s.run.Progress.GangDecides || needed < 1 || needed > len(s.part.tasks) {
+	needed := s.attempt.NeededBySubJob(s.part.SubJob)
+	if !s.run.Progress.GangDecides || needed < 1 || needed > len(s.part.Tasks) {
 		return false
 	}
-	return s.attempt.RefutedAs(s.attempt.PackingInputOf(state.MaxRefutedClasses, s.part.tasks, needed, s.part.neededByRole()), s.part.scope.Set, s.part.idleOnly)
+	return s.attempt.RefutedAs(s.attempt.PackingInputOf(state.MaxRefutedClasses, s.part.Tasks, needed, s.part.NeededByRole()), s.part.Scope.Set, s.part.IdleOnly)
 }

@@ -4,6 +4,7 @@ package allocate
 
 import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
@@ -24,8 +25,8 @@ func probeGroup(r *state.Attempt, group *topology.Group) {
 	}
 	r.Run.Probed += len(tasks)
 	scope := r.Run.GroupScope(group, nil, r.Groups.Plugin)
-	part := newPart(r, r.Job.SubJobs[uid], tasks, scope, true)
-	if result := tryAll(part, arrangement{order: smallestFirst, anyOrder: true}); result.outcome != notPlaced {
-		result.trial.discard()
+	part := trial.NewPart(r, r.Job.SubJobs[uid], tasks, scope, true)
+	if result := trial.TryAll(part, trial.Arrangement{Order: trial.SmallestFirst, AnyOrder: true}); result.Outcome != trial.NotPlaced {
+		result.Changes.Discard()
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
@@ -130,17 +131,17 @@ func (s *scheduler) placeJob(job *api.JobInfo, pending *state.Pending, alone boo
 
 // finish hands a result that makes the job ready over to be bound, keeps one that waits in the session, and explains why there
 // is none. It returns true if something was handed over.
-func finish(r *state.Attempt, result jobResult) bool {
+func finish(r *state.Attempt, result trial.Result) bool {
 	switch {
-	case result.outcome == ready && r.Run.Progress.JobReady(r.Job):
+	case result.Outcome == trial.Ready && r.Run.Progress.JobReady(r.Job):
 		r.Run.Failed.NotePlaced()
-		result.commit(r.Job)
-		r.Run.Progress.Advance(r.Job, result.tasks())
+		result.Commit(r.Job)
+		r.Run.Progress.Advance(r.Job, result.Tasks())
 		r.Pending.RememberFitErrors(r.Job)
-		r.Pending.KeepOnly(result.rest)
-		result.recordHyperNodes(r.Run.Session, r.Job)
+		r.Pending.KeepOnly(result.Rest)
+		result.RecordHyperNodes(r.Run.Session, r.Job)
 		return true
-	case result.outcome != notPlaced:
+	case result.Outcome != trial.NotPlaced:
 		r.Run.Failed.NotePlaced()
 	default:
 		recordMisfit(r)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
 
 const (
@@ -25,47 +26,47 @@ const (
 // https://github.com/volcano-sh/volcano/issues/1297: a packing of the
 // first tasks that make the minimum; then orders in which the class that found no room comes first, as often as it is another
 // one; and where the minimum needs not all tasks, other choices of them: the smallest, then a packing of any.
-func (s *partSearch) retryRearranged(blocked []*feasible.TaskClass) subJobResult {
-	minimum := min(s.part.needed, len(s.part.tasks))
-	classes := s.run.ClassesOf(s.part.tasks)
+func (s *partSearch) retryRearranged(blocked []*feasible.TaskClass) trial.PartResult {
+	minimum := min(s.part.Needed, len(s.part.Tasks))
+	classes := s.run.ClassesOf(s.part.Tasks)
 	if len(classes) == 1 || len(classes) > s.run.Finder.MaxCaches() {
-		return subJobResult{}
+		return trial.PartResult{}
 	}
-	if result := s.tryPacked(minimum, minimum); result.outcome != notPlaced {
+	if result := s.tryPacked(minimum, minimum); result.Outcome != trial.NotPlaced {
 		return result
 	}
-	further := min(max(1, memory.MaxFurtherLooks/(len(s.part.tasks)*len(classes))), maxOrders+3)
-	looks := further * len(s.part.tasks) * len(classes)
+	further := min(max(1, memory.MaxFurtherLooks/(len(s.part.Tasks)*len(classes))), maxOrders+3)
+	looks := further * len(s.part.Tasks) * len(classes)
 	if slices.ContainsFunc(classes, (*feasible.TaskClass).OneByOne) {
-		further = min(further, 3+maxUncachedVerdicts/(len(s.part.tasks)*len(s.part.scope.Set.Nodes)))
-		looks = further * len(s.part.tasks) * len(s.part.scope.Set.Nodes)
+		further = min(further, 3+maxUncachedVerdicts/(len(s.part.Tasks)*len(s.part.Scope.Set.Nodes)))
+		looks = further * len(s.part.Tasks) * len(s.part.Scope.Set.Nodes)
 	}
 	if s.isVain(memory.OtherOrders) {
 		s.run.Memory.Orders.Finish(s.orderSearch())
 	} else if s.noteVain(memory.FirstOrders); s.run.Memory.Orders.AcquireAll(s.orderSearch(), looks) {
-		if result := s.tryOrders(blocked, further, minimum, min(maxOrders, len(classes))); result.outcome != notPlaced {
+		if result := s.tryOrders(blocked, further, minimum, min(maxOrders, len(classes))); result.Outcome != trial.NotPlaced {
 			return result
 		}
 		s.noteVain(memory.OtherOrders)
 	} else {
 		s.attempt.Found.Unfinished++
 	}
-	if minimum < len(s.part.tasks) {
-		if result := s.tryPacked(len(s.part.tasks), minimum); result.outcome != notPlaced {
+	if minimum < len(s.part.Tasks) {
+		if result := s.tryPacked(len(s.part.Tasks), minimum); result.Outcome != trial.NotPlaced {
 			return result
 		}
 	}
-	return subJobResult{}
+	return trial.PartResult{}
 }
 
 // orderSearch is the search for an order of the tasks in which they find room.
 func (s *partSearch) orderSearch() memory.Search {
-	return s.run.SearchOf(s.attempt.Job, s.part.scope.Set.Name, s.part.idleOnly)
+	return s.run.SearchOf(s.attempt.Job, s.part.Scope.Set.Name, s.part.IdleOnly)
 }
 
 // tryOrders tries orders in which the class that found no room comes first, as often as it is another one, and at the most so many; then
 // task order, and where not all are needed the smallest first. All in all it tries no more often than given.
-func (s *partSearch) tryOrders(blocked []*feasible.TaskClass, most, minimum, orders int) subJobResult {
+func (s *partSearch) tryOrders(blocked []*feasible.TaskClass, most, minimum, orders int) trial.PartResult {
 	again := func() bool { most--; return most >= 0 }
 	first := map[*feasible.TaskClass]int{}
 	for n := 1; n <= orders && again(); n++ {
@@ -74,37 +75,39 @@ func (s *partSearch) tryOrders(blocked []*feasible.TaskClass, most, minimum, ord
 			break
 		}
 		first[blocked[next]] = n
-		order := func(l, r batch) int { return cmp.Or(cmp.Compare(first[r.class], first[l.class]), largestFirst(l, r)) }
-		var result subJobResult
-		if result, blocked = try(s.part, s.part.needed, arrangement{order: order, anyOrder: true}); result.outcome != notPlaced {
+		order := func(l, r trial.Batch) int {
+			return cmp.Or(cmp.Compare(first[r.Class], first[l.Class]), trial.LargestFirst(l, r))
+		}
+		var result trial.PartResult
+		if result, blocked = trial.Try(s.part, s.part.Needed, trial.Arrangement{Order: order, AnyOrder: true}); result.Outcome != trial.NotPlaced {
 			return result
 		}
 	}
 	if again() {
-		if result, _ := try(s.part, s.part.needed, arrangement{}); result.outcome != notPlaced {
+		if result, _ := trial.Try(s.part, s.part.Needed, trial.Arrangement{}); result.Outcome != trial.NotPlaced {
 			return result
 		}
 	}
-	if needed := s.neededFirst(); needed != nil && minimum < len(s.part.tasks) && again() {
+	if needed := s.neededFirst(); needed != nil && minimum < len(s.part.Tasks) && again() {
 		of := *s.part
-		of.tasks = needed
-		if result, _ := try(&of, minimum, arrangement{order: largestFirst}); result.outcome != notPlaced {
+		of.Tasks = needed
+		if result, _ := trial.Try(&of, minimum, trial.Arrangement{Order: trial.LargestFirst}); result.Outcome != trial.NotPlaced {
 			return result
 		}
 	}
-	if minimum < len(s.part.tasks) && again() {
-		if result, _ := try(s.part, len(s.part.tasks), arrangement{order: smallestFirst}); result.outcome != notPlaced {
+	if minimum < len(s.part.Tasks) && again() {
+		if result, _ := trial.Try(s.part, len(s.part.Tasks), trial.Arrangement{Order: trial.SmallestFirst}); result.Outcome != trial.NotPlaced {
 			return result
 		}
 	}
-	return subJobResult{}
+	return trial.PartResult{}
 }
 
 // neededFirst are the tasks with those first that the minima of roles need; nil where these need none.
 func (s *partSearch) neededFirst() []*api.TaskInfo {
-	lacking := s.part.neededByRole()
+	lacking := s.part.NeededByRole()
 	var needed, others []*api.TaskInfo
-	for _, task := range s.part.tasks {
+	for _, task := range s.part.Tasks {
 		if lacking[task.TaskRole] > 0 {
 			lacking[task.TaskRole]--
 			needed = append(needed, task)

@@ -5,24 +5,25 @@ package allocate
 import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
 
 // solve places the job: on idle resources before it waits for those being released, whole in one group before it is spread
 // over several, and without the nodes it is to avoid before with them.
-func solve(r *state.Attempt) jobResult {
+func solve(r *state.Attempt) trial.Result {
 	switch {
 	case r.Gathering != nil:
 		return placeGathered(r)
 	case r.Groups != nil:
 		return placeInGroups(r)
 	}
-	return tryInOrder(r, func(opts state.Options) jobResult {
+	return tryInOrder(r, func(opts state.Options) trial.Result {
 		return placeIn(r, r.Run.Anywhere(opts), opts)
 	})
 }
 
 // tryInOrder tries ways to place the job, each before the next one.
-func tryInOrder(r *state.Attempt, ways ...func(state.Options) jobResult) jobResult {
+func tryInOrder(r *state.Attempt, ways ...func(state.Options) trial.Result) trial.Result {
 	within := []*nodeset.Set{nil}
 	if avoided := r.Run.Session.Avoided(r.Job); len(avoided) > 0 {
 		within = []*nodeset.Set{r.Run.Index.Without(avoided), nil}
@@ -33,11 +34,11 @@ func tryInOrder(r *state.Attempt, ways ...func(state.Options) jobResult) jobResu
 		}
 		for _, way := range ways {
 			for _, nodes := range within {
-				if result := way(state.Options{IdleOnly: idleOnly, Within: nodes, Places: 1}); result.outcome != notPlaced {
+				if result := way(state.Options{IdleOnly: idleOnly, Within: nodes, Places: 1}); result.Outcome != trial.NotPlaced {
 					return result
 				}
 			}
 		}
 	}
-	return jobResult{}
+	return trial.Result{}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
@@ -64,7 +65,7 @@ func (s *scheduler) placeUnit(unit *binding.Unit) unitTurn {
 	case placed == nil:
 		u.explain(unit, failed, "")
 		return unitWaits
-	case placed.outcome() == pipelined:
+	case placed.outcome() == trial.Pipelined:
 		return unitWaits
 	}
 	for _, p := range placed {
@@ -108,7 +109,7 @@ func (s *scheduler) lacksBestEffort(job *api.JobInfo) string {
 	s.run.Session.Turn(job.UID)
 	defer s.run.Finder.ForgetJob()
 	r := &state.Attempt{Run: s.run, Job: job, Members: s.run.Progress.Job(job).Members, Found: &state.Findings{}}
-	if unfit := neededBestEffort(r, &jobResult{outcome: ready}, state.Options{IdleOnly: true}); len(unfit) == 0 {
+	if unfit := neededBestEffort(r, &trial.Result{Outcome: trial.Ready}, state.Options{IdleOnly: true}); len(unfit) == 0 {
 		return ""
 	}
 	return "cannot have its minimum: " + r.Found.BestEffortReason

@@ -9,6 +9,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
 
 // maxAssignments bounds in how many ways the gangs of a unit are assigned to node groups to be packed there.
@@ -121,12 +122,12 @@ func (u *unitRun) placePacked(all []*packedGang) placedGangs {
 		r := *g.attempt
 		r.Found = &state.Findings{}
 		opts := state.Options{IdleOnly: u.idleOnly, Places: 1}
-		result := withBestEffort(&r, opts, func() jobResult {
+		result := withBestEffort(&r, opts, func() trial.Result {
 			subJob := r.Job.SubJobs[r.Job.DefaultSubJobID()]
-			part := newPart(&r, subJob, r.Pending.Tasks[subJob.UID], g.scope, u.idleOnly)
-			return resultOf(subJob, tryPlanned(part, planned[g]))
+			part := trial.NewPart(&r, subJob, r.Pending.Tasks[subJob.UID], g.scope, u.idleOnly)
+			return trial.ResultOf(subJob, trial.TryPlanned(part, planned[g]))
 		})
-		if result.outcome == notPlaced {
+		if result.Outcome == trial.NotPlaced {
 			u.cut = true // numbers have a plan, and something else refuses it
 			placed.discard()
 			return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
@@ -41,7 +42,7 @@ type unitRun struct {
 // placedGang is a gang with its trial.
 type placedGang struct {
 	attempt *state.Attempt
-	result  jobResult
+	result  trial.Result
 }
 
 // placedGangs are placed in this order.
@@ -55,19 +56,19 @@ func (p placedGangs) discard() {
 }
 
 func (p *placedGang) takeBack() {
-	p.result.discard(p.attempt.Job)
+	p.result.Discard(p.attempt.Job)
 	p.attempt.Run.Finder.ForgetJob()
 	p.attempt.Run.Failed.NotePlaced() // what did not fit beside it may fit now
 }
 
 // outcome is ready if all of them are.
-func (p placedGangs) outcome() outcome {
+func (p placedGangs) outcome() trial.Outcome {
 	for _, gang := range p {
-		if gang.result.outcome != ready || !gang.attempt.Run.Progress.JobReady(gang.attempt.Job) {
-			return pipelined
+		if gang.result.Outcome != trial.Ready || !gang.attempt.Run.Progress.JobReady(gang.attempt.Job) {
+			return trial.Pipelined
 		}
 	}
-	return ready
+	return trial.Ready
 }
 
 // misfit is a gang that found no room, why, and beside how many others of its unit.
@@ -190,7 +191,7 @@ func (u *unitRun) place(job *api.JobInfo, leftOut map[*topology.Group]bool, expl
 		r.Groups = &groups
 	}
 	result := solve(r)
-	if result.outcome != notPlaced {
+	if result.Outcome != trial.NotPlaced {
 		u.run.Failed.NotePlaced()
 		return &placedGang{r, result}, framework.Wait{}
 	}
@@ -246,7 +247,7 @@ func (p *placedGang) candidateOf() *topology.Group {
 	if p.attempt.Groups == nil {
 		return nil
 	}
-	nodes := p.result.nodes()
+	nodes := p.result.Nodes()
 	for _, group := range p.attempt.Groups.Candidates {
 		if containsAll(p.attempt.Run.Index.Group(group), nodes) {
 			return group

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package allocate
+package trial
 
 import (
 	"errors"
@@ -18,10 +18,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
-// trial is what one try at placing tasks has changed in the session. It is committed, kept or discarded whole.
-type trial struct {
+// Changes is what one try at placing tasks has changed in the session. It is committed, kept or discarded whole.
+type Changes struct {
 	run    *state.Run
-	placed []placement
+	Placed []placement
 }
 
 // placement is one placed task with the statement of its own that undoes it.
@@ -31,7 +31,7 @@ type placement struct {
 }
 
 // assign places the task on the node. An error leaves the session as it was.
-func (t *trial) assign(task *api.TaskInfo, c feasible.Choice) error {
+func (t *Changes) assign(task *api.TaskInfo, c feasible.Choice) error {
 	node := t.run.Index.Nodes[c.Node]
 	p := placement{task, vcframework.NewStatement(t.run.Session.Session)}
 	if !c.Idle() {
@@ -49,7 +49,7 @@ func (t *trial) assign(task *api.TaskInfo, c feasible.Choice) error {
 		resetTask(t.run, task, nil)
 		return err
 	}
-	t.placed = append(t.placed, p)
+	t.Placed = append(t.Placed, p)
 	t.run.Finder.Placed(task, node)
 	return nil
 }
@@ -89,19 +89,19 @@ func devicesReserved(s *state.Run, task *api.TaskInfo, node *api.NodeInfo) error
 	return fmt.Errorf("allocating devices (%s) failed", strings.Join(names, ", "))
 }
 
-// discard takes all placements back, the last first.
-func (t *trial) discard() {
-	for _, p := range slices.Backward(t.placed) {
+// Discard takes all placements back, the last first.
+func (t *Changes) Discard() {
+	for _, p := range slices.Backward(t.Placed) {
 		p.stmt.Discard()
 		resetTask(t.run, p.task, nil)
 	}
-	t.placed = nil
+	t.Placed = nil
 }
 
 // commit hands the placed tasks over to be bound, except those that wait for resources being released: these hold their place
 // against others until the session closes, which gives back what plugins reserved for them.
-func (t *trial) commit(job *api.JobInfo) {
-	for _, p := range t.placed {
+func (t *Changes) commit(job *api.JobInfo) {
+	for _, p := range t.Placed {
 		p.stmt.Commit()
 	}
 	created := job.CreationTimestamp.Time
@@ -111,21 +111,21 @@ func (t *trial) commit(job *api.JobInfo) {
 }
 
 // addPlacement adds the nodes of the placed tasks.
-func (t *trial) addPlacement(nodes map[api.TaskID]string) {
-	for _, p := range t.placed {
+func (t *Changes) addPlacement(nodes map[api.TaskID]string) {
+	for _, p := range t.Placed {
 		nodes[p.task.UID] = p.task.NodeName
 	}
 }
 
 // nodes are the nodes of the placed tasks.
-func (t *trial) nodes() map[int32]bool {
+func (t *Changes) nodes() map[int32]bool {
 	nodes := map[int32]bool{}
 	t.addTo(nodes)
 	return nodes
 }
 
-func (t *trial) addTo(nodes map[int32]bool) {
-	for _, p := range t.placed {
+func (t *Changes) addTo(nodes map[int32]bool) {
+	for _, p := range t.Placed {
 		if node, ok := t.run.Index.Number(p.task.NodeName); ok {
 			nodes[node] = true
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package allocate
+package trial
 
 import (
 	"cmp"
@@ -12,9 +12,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 )
 
-// batch is tasks of one class, in the order in which they are placed.
-type batch struct {
-	class *feasible.TaskClass
+// Batch is tasks of one class, in the order in which they are placed.
+type Batch struct {
+	Class *feasible.TaskClass
 	tasks []*api.TaskInfo
 	// size is the dominant share of one task in the cluster's resources.
 	size float64
@@ -22,33 +22,33 @@ type batch struct {
 	following int
 }
 
-// arrangement is the order in which a trial places batches.
-type arrangement struct {
-	// order orders batches; nil leaves them in task order.
-	order func(l, r batch) int
-	// anyOrder lets order put tasks before others that come first in task order.
-	anyOrder bool
-	// byRank places equals in task order by rank, instead of class by class.
-	byRank bool
+// Arrangement is the order in which a trial places batches.
+type Arrangement struct {
+	// Order orders batches; nil leaves them in task order.
+	Order func(l, r Batch) int
+	// AnyOrder lets order put tasks before others that come first in task order.
+	AnyOrder bool
+	// ByRank places equals in task order by rank, instead of class by class.
+	ByRank bool
 }
 
 // batches divides tasks into batches. Tasks that plugins tell apart in task order stay in that order, unless any will do;
 // among equals batches come as arranged. Tasks of a batch come by rank.
-func (p *Part) batches(tasks []*api.TaskInfo, arranged arrangement) []batch {
-	var out []batch
+func (p *Part) batches(tasks []*api.TaskInfo, arranged Arrangement) []Batch {
+	var out []Batch
 	for start := 0; start < len(tasks); {
 		end := start + 1
-		for end < len(tasks) && (arranged.anyOrder || p.attempt.Run.Session.TaskCompareFns(tasks[start], tasks[end]) == 0) {
+		for end < len(tasks) && (arranged.AnyOrder || p.attempt.Run.Session.TaskCompareFns(tasks[start], tasks[end]) == 0) {
 			end++
 		}
 		equals := slices.Clone(tasks[start:end])
 		if p.attempt.Compare != nil {
 			slices.SortStableFunc(equals, p.attempt.Compare)
 		}
-		if arranged.byRank {
+		if arranged.ByRank {
 			out = append(out, p.batchPerStretch(equals)...)
 		} else {
-			out = append(out, p.batchPerClass(equals, arranged.order)...)
+			out = append(out, p.batchPerClass(equals, arranged.Order)...)
 		}
 		start = end
 	}
@@ -63,8 +63,8 @@ func (p *Part) batches(tasks []*api.TaskInfo, arranged arrangement) []batch {
 }
 
 // batchPerClass makes a batch of the tasks of each class.
-func (p *Part) batchPerClass(tasks []*api.TaskInfo, order func(l, r batch) int) []batch {
-	var out []batch
+func (p *Part) batchPerClass(tasks []*api.TaskInfo, order func(l, r Batch) int) []Batch {
+	var out []Batch
 	at := map[*feasible.TaskClass]int{}
 	for _, task := range tasks {
 		c := p.attempt.Run.Finder.Class(task)
@@ -72,7 +72,7 @@ func (p *Part) batchPerClass(tasks []*api.TaskInfo, order func(l, r batch) int) 
 		if !ok {
 			i = len(out)
 			at[c] = i
-			out = append(out, batch{class: c, size: p.attempt.Run.DominantShare(task)})
+			out = append(out, Batch{Class: c, size: p.attempt.Run.DominantShare(task)})
 		}
 		out[i].tasks = append(out[i].tasks, task)
 	}
@@ -83,15 +83,15 @@ func (p *Part) batchPerClass(tasks []*api.TaskInfo, order func(l, r batch) int) 
 }
 
 // batchPerStretch makes a batch of each stretch of tasks of one class.
-func (p *Part) batchPerStretch(tasks []*api.TaskInfo) []batch {
-	var out []batch
+func (p *Part) batchPerStretch(tasks []*api.TaskInfo) []Batch {
+	var out []Batch
 	for len(tasks) > 0 {
 		n := p.attempt.Run.SameClass(tasks)
-		out = append(out, batch{class: p.attempt.Run.Finder.Class(tasks[0]), tasks: tasks[:n], size: p.attempt.Run.DominantShare(tasks[0])})
+		out = append(out, Batch{Class: p.attempt.Run.Finder.Class(tasks[0]), tasks: tasks[:n], size: p.attempt.Run.DominantShare(tasks[0])})
 		tasks = tasks[n:]
 	}
 	return out
 }
 
-func largestFirst(l, r batch) int  { return cmp.Compare(r.size, l.size) }
-func smallestFirst(l, r batch) int { return cmp.Compare(l.size, r.size) }
+func LargestFirst(l, r Batch) int  { return cmp.Compare(r.size, l.size) }
+func SmallestFirst(l, r Batch) int { return cmp.Compare(l.size, r.size) }

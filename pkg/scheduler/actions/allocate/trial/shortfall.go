@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package allocate
+package trial
 
 import (
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -10,14 +10,14 @@ import (
 
 // noteShortfall keeps, for the explanation, the trial that came furthest in the set, of the first ones there.
 func (p *placer) noteShortfall() {
-	if p.part.retrying {
+	if p.part.Retrying {
 		return
 	}
-	set := p.part.scope.Set
-	if former, ok := p.attempt.Found.Shortfalls[set]; ok && (len(p.trial.placed) <= former.Placed || former.BeyondNumbers) {
+	set := p.part.Scope.Set
+	if former, ok := p.attempt.Found.Shortfalls[set]; ok && (len(p.changes.Placed) <= former.Placed || former.BeyondNumbers) {
 		return
 	}
-	found := state.Shortfall{Placed: len(p.trial.placed), Reason: p.reason}
+	found := state.Shortfall{Placed: len(p.changes.Placed), Reason: p.reason}
 	if found.Reason == "" {
 		p.findShortfall(&found)
 	}
@@ -27,17 +27,17 @@ func (p *placer) noteShortfall() {
 // noteRefusal keeps, for the explanation, what refused the task although it had room by a plan: the first such refusal in the set. It is
 // more than numbers tell of a trial in which members filled the nodes.
 func (p *placer) noteRefusal(task *api.TaskInfo) {
-	if p.attempt.Found.Shortfalls[p.part.scope.Set].BeyondNumbers {
+	if p.attempt.Found.Shortfalls[p.part.Scope.Set].BeyondNumbers {
 		return
 	}
-	found := state.Shortfall{Placed: len(p.trial.placed)}
+	found := state.Shortfall{Placed: len(p.changes.Placed)}
 	if p.refused[task.UID] {
 		p.findQueueShortfall(&found, task)
 	} else {
 		p.findNodeShortfall(&found, task)
 	}
 	if found.BeyondNumbers {
-		p.attempt.Found.NoteShortfall(p.part.scope.Set, found)
+		p.attempt.Found.NoteShortfall(p.part.Scope.Set, found)
 	}
 }
 
@@ -55,7 +55,7 @@ func (p *placer) findShortfall(found *state.Shortfall) {
 
 // findNodeShortfall counts the nodes by what stops the task there.
 func (p *placer) findNodeShortfall(found *state.Shortfall, task *api.TaskInfo) {
-	found.Refusals = p.attempt.RefusalsOf(task, p.part.scope.Where, p.trial.nodes())
+	found.Refusals = p.attempt.RefusalsOf(task, p.part.Scope.Where, p.changes.nodes())
 	if found.Refusals == nil {
 		return
 	}
@@ -70,7 +70,7 @@ func (p *placer) findQueueShortfall(found *state.Shortfall, task *api.TaskInfo) 
 	if p.run.ExceedsNodes(task) != nil { // nobody has looked at nodes for it
 		_, _ = p.run.Finder.Cache(task) // of one that has none its queue is told
 	}
-	if found.Refusals = p.attempt.RefusalsOf(task, p.part.scope.Where, p.trial.nodes()); found.Refusals != nil && found.Refusals.Takes == 0 {
+	if found.Refusals = p.attempt.RefusalsOf(task, p.part.Scope.Where, p.changes.nodes()); found.Refusals != nil && found.Refusals.Takes == 0 {
 		return
 	}
 	wait := p.run.Session.QueueWait(p.queue, task.InitResreq, func() bool { return !p.run.Session.Allocatable(p.queue, task) })

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package allocate
+package trial
 
 import (
 	"fmt"
@@ -26,7 +26,7 @@ type placer struct {
 	run     *state.Run
 	job     *api.JobInfo
 	queue   *api.QueueInfo
-	trial   *trial
+	changes *Changes
 	// minimum is how many tasks must be placed before the sub-job can be ready; until then it need not be asked.
 	minimum int
 	// hyperNode is the lowest HyperNode with all tasks placed, for tasks with network topology.
@@ -47,64 +47,64 @@ type placer struct {
 
 func newPlacer(s *Part) *placer {
 	run, job := s.attempt.Run, s.attempt.Job
-	job.ResetSubJobFitErr(s.subJob.UID)
+	job.ResetSubJobFitErr(s.SubJob.UID)
 	return &placer{
-		part: s, attempt: s.attempt, run: run, job: job, queue: run.Session.Queues[job.Queue], trial: &trial{run: run}, minimum: s.needed,
-		hyperNode: s.subJob.AllocatedHyperNode, refused: map[api.TaskID]bool{}, failed: map[string]bool{}, unreserved: map[api.TaskID]map[string]int{},
+		part: s, attempt: s.attempt, run: run, job: job, queue: run.Session.Queues[job.Queue], changes: &Changes{run: run}, minimum: s.Needed,
+		hyperNode: s.SubJob.AllocatedHyperNode, refused: map[api.TaskID]bool{}, failed: map[string]bool{}, unreserved: map[api.TaskID]map[string]int{},
 	}
 }
 
 // end judges what was placed, and takes it back when it is not enough.
-func (p *placer) end(rest []*api.TaskInfo) subJobResult {
-	result := subJobResult{trial: p.trial, rest: rest, hyperNode: p.hyperNode}
+func (p *placer) end(rest []*api.TaskInfo) PartResult {
+	result := PartResult{Changes: p.changes, Rest: rest, hyperNode: p.hyperNode}
 	switch {
-	case len(p.trial.placed) == 0:
-	case p.done || p.run.Progress.SubJobReady(p.job, p.part.subJob):
-		result.outcome = ready
-	case !p.part.idleOnly && p.run.Session.SubJobPipelined(p.job, p.part.subJob):
-		result.outcome = pipelined
+	case len(p.changes.Placed) == 0:
+	case p.done || p.run.Progress.SubJobReady(p.job, p.part.SubJob):
+		result.Outcome = Ready
+	case !p.part.IdleOnly && p.run.Session.SubJobPipelined(p.job, p.part.SubJob):
+		result.Outcome = Pipelined
 	}
-	if result.outcome == notPlaced {
-		if len(p.trial.placed) >= p.part.needed {
+	if result.Outcome == NotPlaced {
+		if len(p.changes.Placed) >= p.part.Needed {
 			p.attempt.Found.NoteRefused()
 		}
 		p.noteShortfall()
-		p.trial.discard()
+		p.changes.Discard()
 	}
 	return result
 }
 
 // ready is true if enough is placed.
 func (p *placer) ready() bool {
-	return len(p.trial.placed) >= p.minimum && p.run.Progress.SubJobReady(p.job, p.part.subJob)
+	return len(p.changes.Placed) >= p.minimum && p.run.Progress.SubJobReady(p.job, p.part.SubJob)
 }
 
 // untouched lists the tasks that were neither placed nor found to fit nowhere, which those after the first tried are; in a
 // node group those come last that found no room, which may be in a wider one. When they are all that is left they are not
 // copied.
 func (p *placer) untouched(tried int) []*api.TaskInfo {
-	if len(p.trial.placed) == tried {
-		return p.part.tasks[tried:]
+	if len(p.changes.Placed) == tried {
+		return p.part.Tasks[tried:]
 	}
 	var left, unfit []*api.TaskInfo
-	for _, task := range p.part.tasks[:tried] {
+	for _, task := range p.part.Tasks[:tried] {
 		switch {
 		case task.Status != api.Pending || p.refused[task.UID]:
 		case p.job.NodesFitErrors[task.UID] == nil:
 			left = append(left, task)
-		case p.part.scope.ChosenBy != "":
+		case p.part.Scope.ChosenBy != "":
 			unfit = append(unfit, task)
 		}
 	}
 	if len(left)+len(unfit) == 0 {
-		return p.part.tasks[tried:]
+		return p.part.Tasks[tried:]
 	}
-	return slices.Concat(left, p.part.tasks[tried:], unfit)
+	return slices.Concat(left, p.part.Tasks[tried:], unfit)
 }
 
 // placeBatches places the batches one after the other. It stops when the sub-job is ready, or when a task fits nowhere and the
 // sub-job cannot be ready without it.
-func (p *placer) placeBatches(batches []batch) (stopped bool) {
+func (p *placer) placeBatches(batches []Batch) (stopped bool) {
 	for _, b := range batches {
 		if p.placeBatch(b.tasks, b.following) {
 			return true
@@ -127,8 +127,8 @@ func (p *placer) placeBatch(tasks []*api.TaskInfo, following int) (stopped bool)
 		return p.noteNonePlaced(tasks[:1], p.everywhere(err)) || len(tasks) > 1 && p.placeBatch(tasks[1:], following)
 	}
 	shares := p.distribute(cache, len(tasks)+following)
-	if last := shares[len(shares)-1]; last.set != p.part.scope.Set {
-		shares = append(shares, share{p.part.scope.Set, 0})
+	if last := shares[len(shares)-1]; last.set != p.part.Scope.Set {
+		shares = append(shares, share{p.part.Scope.Set, 0})
 	}
 	shares[len(shares)-1].tasks = len(tasks)
 	var errs *api.FitErrors
@@ -148,7 +148,7 @@ func (p *placer) placeBatch(tasks []*api.TaskInfo, following int) (stopped bool)
 func (p *placer) noteNonePlaced(tasks []*api.TaskInfo, errs *api.FitErrors) (stopped bool) {
 	p.blocked = append(p.blocked, p.run.Finder.Class(tasks[0]))
 	p.noteNotPlaced(tasks[0], errs)
-	if !p.patient && !p.job.NeedContinueAllocating(p.part.subJob.UID) {
+	if !p.patient && !p.job.NeedContinueAllocating(p.part.SubJob.UID) {
 		return true
 	}
 	for _, task := range tasks[1:] {
@@ -181,7 +181,7 @@ func (p *placer) wanted(task *api.TaskInfo) bool {
 // for the next one the verdicts when it fits nowhere. It stops at a task whose pre-predicate fails and without which the sub-job
 // cannot be ready.
 func (p *placer) fill(tasks []*api.TaskInfo, to share, cache *feasible.ClassCache) (dealt int, errs *api.FitErrors, stopped bool) {
-	where := feasible.Where{Set: to.set, ChosenBy: p.part.scope.ChosenBy}
+	where := feasible.Where{Set: to.set, ChosenBy: p.part.Scope.ChosenBy}
 	placed := 0
 	for i, task := range tasks {
 		if placed == to.tasks {
@@ -190,7 +190,7 @@ func (p *placer) fill(tasks []*api.TaskInfo, to share, cache *feasible.ClassCach
 		if !p.wanted(task) {
 			continue
 		}
-		if full, errs := p.run.Finder.Candidates(task, cache, where).Full(p.part.idleOnly); full {
+		if full, errs := p.run.Finder.Candidates(task, cache, where).Full(p.part.IdleOnly); full {
 			return i, errs, false
 		}
 		if err := p.run.Finder.PrePredicate(task); err != nil {
@@ -214,12 +214,12 @@ func (p *placer) fill(tasks []*api.TaskInfo, to share, cache *feasible.ClassCach
 
 // placeTask puts the task on the best node. Where reserving fails the next best is tried.
 func (p *placer) placeTask(task *api.TaskInfo, cache *feasible.ClassCache, where feasible.Where) (bool, *api.FitErrors) {
-	if p.part.subJob.WithNetworkTopology() {
+	if p.part.SubJob.WithNetworkTopology() {
 		task.JobAllocatedHyperNode = p.hyperNode
 	}
 	var skip map[int32]bool
 	for {
-		c, ok, errs := p.run.Finder.Choose(task, cache, where, p.part.idleOnly, skip)
+		c, ok, errs := p.run.Finder.Choose(task, cache, where, p.part.IdleOnly, skip)
 		if !ok {
 			return false, errs
 		}
@@ -245,7 +245,7 @@ func (p *placer) placeTask(task *api.TaskInfo, cache *feasible.ClassCache, where
 func (p *placer) putOn(task *api.TaskInfo, cache *feasible.ClassCache, c feasible.Choice) error {
 	err := p.verify(task, cache, c)
 	if err == nil {
-		err = p.trial.assign(task, c)
+		err = p.changes.assign(task, c)
 	}
 	if err == nil {
 		p.followHyperNode(task)
@@ -271,7 +271,7 @@ func (p *placer) verify(task *api.TaskInfo, cache *feasible.ClassCache, c feasib
 // followHyperNode keeps the HyperNode that spans the placed tasks, by which upstream scores nodes for the next one: so that a
 // gang that only prefers to be close does not begin anew elsewhere (https://github.com/volcano-sh/volcano/issues/4343).
 func (p *placer) followHyperNode(task *api.TaskInfo) {
-	if !p.part.subJob.WithNetworkTopology() {
+	if !p.part.SubJob.WithNetworkTopology() {
 		return
 	}
 	ssn := p.run.Session
@@ -287,13 +287,13 @@ func (p *placer) followHyperNode(task *api.TaskInfo) {
 
 // noteNotPlaced notes why a task fits nowhere; what is known already stays when there is nothing to say.
 func (p *placer) noteNotPlaced(task *api.TaskInfo, errs *api.FitErrors) {
-	noteNotPlaced(p.job, task, errs)
+	NoteNotPlaced(p.job, task, errs)
 	if task.TaskRole != "" {
 		p.failed[task.TaskRole] = true
 	}
 }
 
-func noteNotPlaced(job *api.JobInfo, task *api.TaskInfo, errs *api.FitErrors) {
+func NoteNotPlaced(job *api.JobInfo, task *api.TaskInfo, errs *api.FitErrors) {
 	if errs == nil {
 		errs = api.NewFitErrors()
 		errs.SetError("no node has room before resources are released")
@@ -305,7 +305,7 @@ func noteNotPlaced(job *api.JobInfo, task *api.TaskInfo, errs *api.FitErrors) {
 func (p *placer) everywhere(err error) *api.FitErrors {
 	p.reason = err.Error()
 	errs := api.NewFitErrors()
-	for _, node := range p.part.scope.Set.Nodes {
+	for _, node := range p.part.Scope.Set.Nodes {
 		errs.SetNodeError(p.run.Index.Nodes[node].Name, err)
 	}
 	return errs

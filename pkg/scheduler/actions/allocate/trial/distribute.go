@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package allocate
+package trial
 
 import (
 	"cmp"
@@ -21,14 +21,14 @@ type share struct {
 // tightest group that takes them. Groups where members of the job lie already come first. Groups are visited so that neighbours
 // are close, so tasks handed out in rank order have their neighbours close.
 func (p *placer) distribute(c *feasible.ClassCache, tasks int) []share {
-	if p.part.scope.Group == nil || len(p.part.scope.Group.Children) == 0 {
-		return []share{{p.part.scope.Set, tasks}}
+	if p.part.Scope.Group == nil || len(p.part.Scope.Group.Children) == 0 {
+		return []share{{p.part.Scope.Set, tasks}}
 	}
-	return p.distributeOver(p.part.scope.Group, c, tasks, p.trial.nodes())
+	return p.distributeOver(p.part.Scope.Group, c, tasks, p.changes.nodes())
 }
 
 func (p *placer) distributeOver(g *topology.Group, c *feasible.ClassCache, tasks int, placed map[int32]bool) []share {
-	whole := p.run.GroupSet(g, p.part.scope.Within)
+	whole := p.run.GroupSet(g, p.part.Scope.Within)
 	if len(g.Children) == 0 {
 		return []share{{whole, tasks}}
 	}
@@ -59,7 +59,7 @@ type groupPart struct {
 func (p *placer) partsOf(g *topology.Group, c *feasible.ClassCache, placed map[int32]bool) []groupPart {
 	var parts []groupPart
 	for _, child := range g.Children {
-		set := p.run.GroupSet(child, p.part.scope.Within)
+		set := p.run.GroupSet(child, p.part.Scope.Within)
 		part := groupPart{group: child, room: c.Room(set).Total}
 		if part.room == 0 {
 			continue

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trial
+
+import (
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+)
+
+// Part is tasks of a sub-job that are placed together in one scope.
+type Part struct {
+	attempt *state.Attempt
+	SubJob  *api.SubJobInfo
+	// Tasks are in task order.
+	Tasks    []*api.TaskInfo
+	Scope    state.Scope
+	IdleOnly bool
+	// Needed is how many of the tasks must be placed before the sub-job can be ready.
+	Needed int
+	// Retrying is true of trials that are made when the first one has failed. Explanations do not cover them, as not each session
+	// has the steps for them.
+	Retrying bool
+}
+
+func NewPart(r *state.Attempt, subJob *api.SubJobInfo, tasks []*api.TaskInfo, scope state.Scope, idleOnly bool) *Part {
+	return &Part{attempt: r, SubJob: subJob, Tasks: tasks, Scope: scope, IdleOnly: idleOnly, Needed: r.NeededAtOnce(subJob, len(tasks))}
+}
+
+// NeededByRole is how many more tasks of each role the sub-job needs: none where roles may come from other sub-jobs, too.
+func (s *Part) NeededByRole() map[string]int32 {
+	if s.attempt.Job.ContainsSubJobPolicy() {
+		return nil
+	}
+	return s.attempt.NeededByRole()
+}
+
+// Try makes a trial: it places the first tasks together, arranged as given, and then the others one batch after the other. It also
+// returns the classes that found no room.
+func Try(s *Part, first int, arranged Arrangement) (PartResult, []*feasible.TaskClass) {
+	p := newPlacer(s)
+	first = min(first, len(s.Tasks))
+	stopped := p.placeBatches(s.batches(s.Tasks[:first], arranged))
+	tried := first
+	for !stopped && !p.done && tried < len(s.Tasks) {
+		n := s.attempt.Run.SameClass(s.Tasks[tried:])
+		stopped = p.placeBatches([]Batch{{tasks: s.Tasks[tried : tried+n]}})
+		tried += n
+	}
+	return p.end(p.untouched(tried)), p.blocked
+}
+
+// TryAll makes a trial of the tasks that goes on with further classes although the sub-job cannot be ready without a task that fits
+// nowhere.
+func TryAll(s *Part, arranged Arrangement) PartResult {
+	p := newPlacer(s)
+	p.patient = true
+	p.placeBatches(s.batches(s.Tasks, arranged))
+	return p.end(nil)
+}

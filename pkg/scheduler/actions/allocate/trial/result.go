@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trial
+
+import (
+	"cmp"
+	"slices"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// Outcome is how a trial of a sub-job's or a job's tasks ended.
+type Outcome int
+
+const (
+	NotPlaced Outcome = iota
+	Pipelined         // the minimum is placed, some of it on resources that are being released
+	Ready             // the minimum is placed
+)
+
+// String names the outcome as metrics do.
+func (o Outcome) String() string {
+	return [...]string{NotPlaced: "misfit", Pipelined: "waiting", Ready: "ready"}[o]
+}
+
+// PartResult is how a sub-job's tasks are placed: a trial that is kept in the session until it is discarded or committed.
+type PartResult struct {
+	Changes *Changes
+	Outcome Outcome
+	// Rest are the tasks that were not dealt with.
+	Rest      []*api.TaskInfo
+	hyperNode string
+}
+
+// Result is how a job's tasks are placed: a trial per sub-job, kept in the session until it is discarded or committed.
+type Result struct {
+	Outcome Outcome
+	Changes []*Changes
+	// Rest is what sub-jobs of which something was placed have left to be placed.
+	Rest map[api.SubJobID][]*api.TaskInfo
+	// HyperNode is where the job was placed and subJobs where its sub-jobs were, for jobs that choose among HyperNodes.
+	HyperNode string
+	SubJobs   map[api.SubJobID]string
+	// Former are the sub-jobs' HyperNodes before.
+	Former map[api.SubJobID]string
+	Score  float64
+}
+
+// ResultOf is the result of a job that has one sub-job.
+func ResultOf(subJob *api.SubJobInfo, placed PartResult) Result {
+	result := Result{Outcome: placed.Outcome, Rest: map[api.SubJobID][]*api.TaskInfo{subJob.UID: placed.Rest}}
+	if placed.Outcome == NotPlaced {
+		return result
+	}
+	result.Changes = []*Changes{placed.Changes}
+	if placed.Outcome == Ready && subJob.IsSoftTopologyMode() {
+		result.Former = map[api.SubJobID]string{subJob.UID: subJob.AllocatedHyperNode}
+		subJob.AllocatedHyperNode = placed.hyperNode
+	}
+	return result
+}
+
+// Discard takes all placements back.
+func (r *Result) Discard(job *api.JobInfo) {
+	for _, t := range slices.Backward(r.Changes) {
+		t.Discard()
+	}
+	for uid, hyperNode := range r.Former {
+		job.SubJobs[uid].AllocatedHyperNode = hyperNode
+	}
+	r.Changes = nil
+}
+
+// Commit hands the placed tasks over to be bound.
+func (r *Result) Commit(job *api.JobInfo) {
+	for _, t := range r.Changes {
+		t.commit(job)
+	}
+}
+
+// Tasks lists the placed tasks.
+func (r *Result) Tasks() []*api.TaskInfo {
+	var tasks []*api.TaskInfo
+	for _, t := range r.Changes {
+		for _, p := range t.Placed {
+			tasks = append(tasks, p.task)
+		}
+	}
+	return tasks
+}
+
+// Placement are the nodes of the placed tasks, by task.
+func (r *Result) Placement() map[api.TaskID]string {
+	placement := map[api.TaskID]string{}
+	for _, t := range r.Changes {
+		t.addPlacement(placement)
+	}
+	return placement
+}
+
+// Nodes are the nodes of the placed tasks.
+func (r *Result) Nodes() map[int32]bool {
+	nodes := map[int32]bool{}
+	for _, t := range r.Changes {
+		t.addTo(nodes)
+	}
+	return nodes
+}
+
+// RecordHyperNodes writes down the HyperNodes the job was placed in, which its PodGroup shows and later tasks keep to.
+func (r *Result) RecordHyperNodes(ssn *framework.Session, job *api.JobInfo) {
+	if r.HyperNode == "" {
+		return
+	}
+	ssn.MarkJobDirty(job.UID)
+	job.AllocatedHyperNode = ssn.HyperNodes.GetLCAHyperNode(job.AllocatedHyperNode, r.HyperNode)
+	for uid, hyperNode := range r.SubJobs {
+		subJob := job.SubJobs[uid]
+		subJob.AllocatedHyperNode = ssn.HyperNodes.GetLCAHyperNode(subJob.AllocatedHyperNode, hyperNode)
+	}
+}
+
+// BetterThan reports whether the result goes before the other: one that is ready before one that waits, then the higher score.
+func (r *Result) BetterThan(other *Result) bool {
+	return cmp.Or(cmp.Compare(r.Outcome, other.Outcome), cmp.Compare(r.Score, other.Score)) > 0
+}

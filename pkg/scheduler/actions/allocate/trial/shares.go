@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trial
+
+import (
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// SharesMisfit is how far a trial by shares came that did not place all tasks.
+type SharesMisfit struct {
+	// Took is how many tasks nodes took that took fewer than their share.
+	Took map[string]int
+	// Placed is how many tasks found a place.
+	Placed int
+	// QueueRefused reports whether the queue had no room for a task.
+	QueueRefused bool
+}
+
+// TryShares places the tasks by the shares: on each node the first of them that it takes. Where some find no place nothing is placed.
+func TryShares(s *Part, tasks []*api.TaskInfo, plan []framework.NodeShare) (PartResult, SharesMisfit) {
+	p := newPlacer(s)
+	p.minimum = len(tasks)
+	misfit := SharesMisfit{Took: map[string]int{}}
+	left := tasks
+	for _, share := range plan {
+		node, known := p.run.Index.Number(share.Node)
+		if !known {
+			continue
+		}
+		before := len(left)
+		left, misfit.QueueRefused = p.fillNode(left, node, share.Members)
+		if n := before - len(left); n < share.Members {
+			misfit.Took[share.Node] = n
+		}
+		if misfit.QueueRefused {
+			break
+		}
+	}
+	misfit.Placed = len(tasks) - len(left)
+	if len(left) > 0 {
+		p.noteShortfall()
+		p.changes.Discard()
+		return PartResult{Rest: s.Tasks}, misfit
+	}
+	return p.end(stillPending(s.attempt.Pending.Tasks[s.SubJob.UID])), SharesMisfit{}
+}
+
+// CountOnNode places up to so many of the tasks on the node and takes them back: plugins that look at what else is on it tell how many it
+// takes.
+func CountOnNode(s *Part, node int32, most int) int {
+	p := newPlacer(s)
+	left, _ := p.fillNode(s.Tasks, node, most)
+	p.changes.Discard()
+	return len(s.Tasks) - len(left)
+}
+
+// fillNode places up to so many of the tasks on the node, and returns the others. It stops at a task that the queue refuses.
+func (p *placer) fillNode(tasks []*api.TaskInfo, node int32, most int) (left []*api.TaskInfo, queueRefused bool) {
+	refused := map[*feasible.TaskClass]bool{}
+	for i, task := range tasks {
+		if most == 0 {
+			return append(left, tasks[i:]...), false
+		}
+		class := p.run.Finder.Class(task)
+		if !refused[class] {
+			if !p.wanted(task) {
+				return append(left, tasks[i:]...), true
+			}
+			if p.placeAsked(task, node) {
+				most--
+				continue
+			}
+		}
+		refused[class] = true
+		left = append(left, task)
+	}
+	return left, false
+}
+
+// placeAsked asks the pre-predicates for the task and places it on the node.
+func (p *placer) placeAsked(task *api.TaskInfo, node int32) bool {
+	cache, err := p.run.Finder.Cache(task)
+	if err == nil {
+		err = p.run.Finder.PrePredicate(task)
+	}
+	return err == nil && p.placeOnNode(task, cache, node)
+}
