@@ -6,6 +6,8 @@ import (
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/explain"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/search"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
@@ -123,10 +125,10 @@ func (s *scheduler) placeJob(job *api.JobInfo, pending *state.Pending, alone boo
 		return false
 	}
 	defer s.run.Finder.ForgetJob()
-	if reuseExplanation(r) {
+	if explain.Reuse(r) {
 		return false
 	}
-	return finish(r, solve(r))
+	return finish(r, search.Solve(r))
 }
 
 // finish hands a result that makes the job ready over to be bound, keeps one that waits in the session, and explains why there
@@ -144,7 +146,7 @@ func finish(r *state.Attempt, result trial.Result) bool {
 	case result.Outcome != trial.NotPlaced:
 		r.Run.Failed.NotePlaced()
 	default:
-		recordMisfit(r)
+		explain.RecordMisfit(r)
 	}
 	return false
 }

@@ -8,10 +8,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/search"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // A unit of several gangs is placed whole: the minimum of each of its gangs, in one trial. Once that is so its gangs take turns of
@@ -41,37 +40,37 @@ func (s *scheduler) takeUnitTurn(job *api.JobInfo) (taken bool) {
 
 // placeUnit places those of the unit's gangs that lack members, and hands them over to be bound.
 func (s *scheduler) placeUnit(unit *binding.Unit) unitTurn {
-	u := &unitRun{run: s.run, id: unit.ID, pending: s.waiting.pending}
+	u := search.NewUnit(s.run, unit, s.waiting.pending)
 	for _, terms := range unit.Gangs {
 		job := s.run.Session.Jobs[terms.Gang]
 		reason, lacks := s.keepsUnit(terms.Gang, job)
 		if reason != "" {
-			u.explain(unit, nil, fmt.Sprintf("gang %s %s", terms.Gang, reason))
+			u.Explain(nil, fmt.Sprintf("gang %s %s", terms.Gang, reason))
 			return unitWaits
 		}
 		if lacks {
-			u.gangs = append(u.gangs, job)
+			u.Gangs = append(u.Gangs, job)
 		}
 	}
-	if len(u.gangs) == 0 {
+	if len(u.Gangs) == 0 {
 		return unitPlaced
 	}
 	defer s.run.Finder.ForgetJob()
-	if u.reuse() {
+	if u.Reuse() {
 		return unitWaits
 	}
-	placed, failed := u.solve()
+	placed, failed := u.Solve()
 	switch {
 	case placed == nil:
-		u.explain(unit, failed, "")
+		u.Explain(failed, "")
 		return unitWaits
-	case placed.outcome() == trial.Pipelined:
+	case placed.Outcome() == trial.Pipelined:
 		return unitWaits
 	}
 	for _, p := range placed {
-		finish(p.attempt, p.result)
+		finish(p.Attempt, p.Result)
 	}
-	s.waiting.reorder(u.gangs)
+	s.waiting.reorder(u.Gangs)
 	return unitPlaced
 }
 
@@ -82,7 +81,7 @@ func (s *scheduler) keepsUnit(name api.JobID, job *api.JobInfo) (reason string, 
 		return "is not there", false
 	}
 	if s.run.Progress.JobReady(job) {
-		if reason = s.lacksBestEffort(job); reason == "" || s.waiting.pending[name] == nil {
+		if reason = search.LacksBestEffort(s.run, job); reason == "" || s.waiting.pending[name] == nil {
 			return reason, false
 		}
 	}
@@ -99,43 +98,4 @@ func (s *scheduler) keepsUnit(name api.JobID, job *api.JobInfo) (reason string, 
 		return "waits: " + brief.Part(verdict.Message), false
 	}
 	return "has no members left to place, and is short of its minimum", false
-}
-
-// lacksBestEffort is why backfill cannot complete a gang that counts as ready; empty when it can.
-func (s *scheduler) lacksBestEffort(job *api.JobInfo) string {
-	if len(pendingBestEffort(job)) == 0 {
-		return ""
-	}
-	s.run.Session.Turn(job.UID)
-	defer s.run.Finder.ForgetJob()
-	r := &state.Attempt{Run: s.run, Job: job, Members: s.run.Progress.Job(job).Members, Found: &state.Findings{}}
-	if unfit := neededBestEffort(r, &trial.Result{Outcome: trial.Ready}, state.Options{IdleOnly: true}); len(unfit) == 0 {
-		return ""
-	}
-	return "cannot have its minimum: " + r.Found.BestEffortReason
-}
-
-// explain says on each of the unit's gangs why they wait: on the one that found no room by its own explanation, on the others by its
-// name.
-func (u *unitRun) explain(unit *binding.Unit, failed *misfit, why string) {
-	if failed != nil {
-		why = fmt.Sprintf("gang %s does not fit with it: %s", failed.job.UID, brief.Part(failed.wait.Message))
-	}
-	waits := map[api.JobID]framework.Wait{}
-	for _, terms := range unit.Gangs {
-		job, pending := u.run.Session.Jobs[terms.Gang], u.pending[terms.Gang]
-		if job == nil || pending == nil && len(pendingBestEffort(job)) == 0 {
-			continue
-		}
-		wait := framework.Wait{Reason: framework.NotEnoughResources, Message: fmt.Sprintf("its group %s is placed together, and %s", brief.Part(u.id), why)}
-		if failed != nil && failed.job == job {
-			wait = failed.wait
-			if failed.beside > 0 {
-				wait.Message = fmt.Sprintf("with %d other gangs of its group placed: %s", failed.beside, wait.Message)
-			}
-		}
-		waits[job.UID] = wait
-		u.run.RecordWait(job, wait)
-	}
-	u.remember(waits, failed)
 }

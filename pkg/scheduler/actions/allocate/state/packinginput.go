@@ -218,6 +218,7 @@ func (r *Attempt) FindPlan(problem *packing.Problem, set *nodeset.Set, idleOnly 
 // allAddresses is the host IP of ports that name none.
 const allAddresses = "0.0.0.0"
 
+// ResourceNames are the scalar resources that the tasks ask for.
 func ResourceNames(tasks []*api.TaskInfo) []v1.ResourceName {
 	var names []v1.ResourceName
 	for _, task := range tasks {

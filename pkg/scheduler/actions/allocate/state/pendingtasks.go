@@ -28,6 +28,7 @@ type Pending struct {
 	IdleOnly bool
 }
 
+// Empty reports whether nothing is to be placed.
 func (p *Pending) Empty() bool { return len(p.Tasks) == 0 }
 
 // First is the first task to be placed.

@@ -93,5 +93,8 @@ func (p *Part) batchPerStretch(tasks []*api.TaskInfo) []Batch {
 	return out
 }
 
-func LargestFirst(l, r Batch) int  { return cmp.Compare(r.size, l.size) }
+// LargestFirst is an order of batches, of which tasks ask for the largest share of the cluster first.
+func LargestFirst(l, r Batch) int { return cmp.Compare(r.size, l.size) }
+
+// SmallestFirst is the reverse order.
 func SmallestFirst(l, r Batch) int { return cmp.Compare(l.size, r.size) }

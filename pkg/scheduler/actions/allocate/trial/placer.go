@@ -293,6 +293,7 @@ func (p *placer) noteNotPlaced(task *api.TaskInfo, errs *api.FitErrors) {
 	}
 }
 
+// NoteNotPlaced notes of the job why the task fits nowhere.
 func NoteNotPlaced(job *api.JobInfo, task *api.TaskInfo, errs *api.FitErrors) {
 	if errs == nil {
 		errs = api.NewFitErrors()

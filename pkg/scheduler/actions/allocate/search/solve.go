@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package allocate
+package search
 
 import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
@@ -8,9 +8,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
 
-// solve places the job: on idle resources before it waits for those being released, whole in one group before it is spread
+// Solve places the job: on idle resources before it waits for those being released, whole in one group before it is spread
 // over several, and without the nodes it is to avoid before with them.
-func solve(r *state.Attempt) trial.Result {
+func Solve(r *state.Attempt) trial.Result {
 	switch {
 	case r.Gathering != nil:
 		return placeGathered(r)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package allocate
+package search
 
 import (
 	"cmp"
@@ -9,10 +9,12 @@ import (
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/explain"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
@@ -24,13 +26,13 @@ const (
 	maxUnitTrials = 512
 )
 
-// unitRun is the turn of a unit.
-type unitRun struct {
+// Unit is the turn of a unit.
+type Unit struct {
 	run     *state.Run
-	id      string
+	unit    *binding.Unit
 	pending map[api.JobID]*state.Pending
-	// gangs are those to be placed.
-	gangs []*api.JobInfo
+	// Gangs are those to be placed.
+	Gangs []*api.JobInfo
 	// idleOnly is true while what is being released does not count.
 	idleOnly bool
 	// fingerprint is of all that decides on the unit, 0 when that is more than can be named; cut is true if the session had not the
@@ -39,49 +41,54 @@ type unitRun struct {
 	cut         bool
 }
 
-// placedGang is a gang with its trial.
-type placedGang struct {
-	attempt *state.Attempt
-	result  trial.Result
+// NewUnit begins the turn of the unit, whose gangs have these tasks pending.
+func NewUnit(run *state.Run, unit *binding.Unit, pending map[api.JobID]*state.Pending) *Unit {
+	return &Unit{run: run, unit: unit, pending: pending}
 }
 
-// placedGangs are placed in this order.
-type placedGangs []placedGang
+// PlacedGang is a gang with its trial.
+type PlacedGang struct {
+	Attempt *state.Attempt
+	Result  trial.Result
+}
+
+// PlacedGangs are placed in this order.
+type PlacedGangs []PlacedGang
 
 // discard takes all of them back, the last first.
-func (p placedGangs) discard() {
+func (p PlacedGangs) discard() {
 	for _, gang := range slices.Backward(p) {
 		gang.takeBack()
 	}
 }
 
-func (p *placedGang) takeBack() {
-	p.result.Discard(p.attempt.Job)
-	p.attempt.Run.Finder.ForgetJob()
-	p.attempt.Run.Failed.NotePlaced() // what did not fit beside it may fit now
+func (p *PlacedGang) takeBack() {
+	p.Result.Discard(p.Attempt.Job)
+	p.Attempt.Run.Finder.ForgetJob()
+	p.Attempt.Run.Failed.NotePlaced() // what did not fit beside it may fit now
 }
 
-// outcome is ready if all of them are.
-func (p placedGangs) outcome() trial.Outcome {
+// Outcome is ready if all of them are.
+func (p PlacedGangs) Outcome() trial.Outcome {
 	for _, gang := range p {
-		if gang.result.Outcome != trial.Ready || !gang.attempt.Run.Progress.JobReady(gang.attempt.Job) {
+		if gang.Result.Outcome != trial.Ready || !gang.Attempt.Run.Progress.JobReady(gang.Attempt.Job) {
 			return trial.Pipelined
 		}
 	}
 	return trial.Ready
 }
 
-// misfit is a gang that found no room, why, and beside how many others of its unit.
-type misfit struct {
+// Misfit is a gang that found no room, why, and beside how many others of its unit.
+type Misfit struct {
 	job         *api.JobInfo
 	wait        framework.Wait
 	explanation *framework.GangExplanation
 	beside      int
 }
 
-// solve places all gangs, or none and says which found no room.
-func (u *unitRun) solve() (placedGangs, *misfit) {
-	var first *misfit
+// Solve places all gangs, or none and says which found no room.
+func (u *Unit) Solve() (PlacedGangs, *Misfit) {
+	var first *Misfit
 	for _, u.idleOnly = range []bool{true, false} {
 		if !u.idleOnly && !u.run.Index.Releases(u.run.Index.All) {
 			break
@@ -97,12 +104,12 @@ func (u *unitRun) solve() (placedGangs, *misfit) {
 
 // solveNow tries the gangs in a few orders, then with other groups for them, then as one packing. The first misfit is explained where
 // that is asked for.
-func (u *unitRun) solveNow(explain bool) (placedGangs, *misfit) {
+func (u *Unit) solveNow(explained bool) (PlacedGangs, *Misfit) {
 	order := u.largestFirst()
-	var first *misfit
+	var first *Misfit
 	tried := map[string]bool{}
 	for range min(maxUnitOrders, len(order)+1) {
-		placed, failed := u.placeInOrder(order, explain && first == nil)
+		placed, failed := u.placeInOrder(order, explained && first == nil)
 		if failed == nil {
 			return placed, nil
 		}
@@ -127,12 +134,12 @@ func (u *unitRun) solveNow(explain bool) (placedGangs, *misfit) {
 }
 
 // granted is true if the session has the steps to try more than one order. Units for which it has not take turns (memory.Budget).
-func (u *unitRun) granted() bool {
+func (u *Unit) granted() bool {
 	tasks := 0
-	for _, job := range u.gangs {
+	for _, job := range u.Gangs {
 		tasks += len(job.TaskStatusIndex[api.Pending])
 	}
-	of := memory.Search{Unit: u.id, Set: "orders", IdleOnly: u.idleOnly}
+	of := memory.Search{Unit: u.unit.ID, Set: "orders", IdleOnly: u.idleOnly}
 	if u.run.Memory.Orders.AcquireAll(of, min(tasks*maxUnitOrders, memory.MaxFurtherLooks)) {
 		return true
 	}
@@ -149,8 +156,8 @@ func orderKey(order []*api.JobInfo) string {
 }
 
 // largestFirst orders the gangs by what their minima ask for in all.
-func (u *unitRun) largestFirst() []*api.JobInfo {
-	order := slices.Clone(u.gangs)
+func (u *Unit) largestFirst() []*api.JobInfo {
+	order := slices.Clone(u.Gangs)
 	shares := map[api.JobID]float64{}
 	for _, job := range order {
 		if task := u.pending[job.UID].First(); task != nil {
@@ -162,12 +169,12 @@ func (u *unitRun) largestFirst() []*api.JobInfo {
 }
 
 // placeInOrder places the gangs one beside the other. Where one finds no room all are taken back.
-func (u *unitRun) placeInOrder(order []*api.JobInfo, explain bool) (placedGangs, *misfit) {
-	var placed placedGangs
+func (u *Unit) placeInOrder(order []*api.JobInfo, explained bool) (PlacedGangs, *Misfit) {
+	var placed PlacedGangs
 	for _, job := range order {
-		gang, wait := u.place(job, nil, explain)
+		gang, wait := u.place(job, nil, explained)
 		if gang == nil {
-			failed := &misfit{job: job, wait: wait, explanation: u.run.Session.Explanation(job.UID), beside: len(placed)}
+			failed := &Misfit{job: job, wait: wait, explanation: u.run.Session.Explanation(job.UID), beside: len(placed)}
 			placed.discard()
 			return nil, failed
 		}
@@ -178,7 +185,7 @@ func (u *unitRun) placeInOrder(order []*api.JobInfo, explain bool) (placedGangs,
 
 // place places the gang beside those that are placed, in none of the groups that are left out. Without room it is nil, and the wait says
 // why if that is to be explained.
-func (u *unitRun) place(job *api.JobInfo, leftOut map[*topology.Group]bool, explain bool) (*placedGang, framework.Wait) {
+func (u *Unit) place(job *api.JobInfo, leftOut map[*topology.Group]bool, explained bool) (*PlacedGang, framework.Wait) {
 	u.run.Session.Turn(job.UID)
 	r, err := state.NewAttempt(u.run, job, u.pending[job.UID], false)
 	if err != nil {
@@ -190,13 +197,13 @@ func (u *unitRun) place(job *api.JobInfo, leftOut map[*topology.Group]bool, expl
 		groups.Candidates = slices.DeleteFunc(slices.Clone(groups.Candidates), func(g *topology.Group) bool { return leftOut[g] })
 		r.Groups = &groups
 	}
-	result := solve(r)
+	result := Solve(r)
 	if result.Outcome != trial.NotPlaced {
 		u.run.Failed.NotePlaced()
-		return &placedGang{r, result}, framework.Wait{}
+		return &PlacedGang{r, result}, framework.Wait{}
 	}
-	if explain {
-		recordMisfit(r)
+	if explained {
+		explain.RecordMisfit(r)
 	}
 	u.cut = u.cut || r.Found.Unfinished > 0 || r.Found.RefusedBeyondNumbers()
 	u.run.Finder.ForgetJob()
@@ -206,13 +213,13 @@ func (u *unitRun) place(job *api.JobInfo, leftOut map[*topology.Group]bool, expl
 
 // unitSearch is a search beyond the orders. It counts its trials and their tasks, which are no more than maxFurtherLooks.
 type unitSearch struct {
-	unit          *unitRun
+	unit          *Unit
 	trials, tasks int
 }
 
 // place places the gangs that are left beside those that are placed, each in all of its groups in turn until the others have room,
 // too. It is nil when there is no way, or none within the bound.
-func (u *unitSearch) place(placed placedGangs, left []*api.JobInfo) placedGangs {
+func (u *unitSearch) place(placed PlacedGangs, left []*api.JobInfo) PlacedGangs {
 	if len(left) == 0 {
 		return placed
 	}
@@ -243,13 +250,13 @@ func (u *unitSearch) affords(job *api.JobInfo) bool {
 }
 
 // candidateOf is the group among the gang's candidates that it lies in; nil when it lies in none of them alone.
-func (p *placedGang) candidateOf() *topology.Group {
-	if p.attempt.Groups == nil {
+func (p *PlacedGang) candidateOf() *topology.Group {
+	if p.Attempt.Groups == nil {
 		return nil
 	}
-	nodes := p.result.Nodes()
-	for _, group := range p.attempt.Groups.Candidates {
-		if containsAll(p.attempt.Run.Index.Group(group), nodes) {
+	nodes := p.Result.Nodes()
+	for _, group := range p.Attempt.Groups.Candidates {
+		if containsAll(p.Attempt.Run.Index.Group(group), nodes) {
 			return group
 		}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package allocate
+package search
 
 import (
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -28,9 +28,9 @@ type packedGang struct {
 
 // packed places the gangs by a plan that gives all of them room at once, in numbers: for each way to assign them to groups, up to a
 // bound. Trials one after the other miss it where gangs share nodes, and what one leaves is not what the next one needs.
-func (u *unitRun) packed() placedGangs {
+func (u *Unit) packed() PlacedGangs {
 	var all []*packedGang
-	for _, job := range u.gangs {
+	for _, job := range u.Gangs {
 		g := u.packedGang(job)
 		if g == nil {
 			return nil
@@ -42,7 +42,7 @@ func (u *unitRun) packed() placedGangs {
 }
 
 // packedGang is nil for a gang of which numbers do not tell.
-func (u *unitRun) packedGang(job *api.JobInfo) *packedGang {
+func (u *Unit) packedGang(job *api.JobInfo) *packedGang {
 	r, err := state.NewAttempt(u.run, job, u.pending[job.UID], false)
 	if err != nil || r.Gathering != nil || r.DividesItself() || len(job.TaskStatusIndex[api.Pipelined]) > 0 {
 		return nil
@@ -68,7 +68,7 @@ func (u *unitRun) packedGang(job *api.JobInfo) *packedGang {
 }
 
 // assign assigns the gangs from one on to scopes, and places all of them when the last one is.
-func (u *unitRun) assign(all []*packedGang, next int, left *int) placedGangs {
+func (u *Unit) assign(all []*packedGang, next int, left *int) PlacedGangs {
 	if next == len(all) {
 		*left--
 		return u.placePacked(all)
@@ -92,12 +92,12 @@ type kindOfTask struct {
 }
 
 // placePacked places the gangs where they are assigned to, if there is a plan and every plugin agrees with it.
-func (u *unitRun) placePacked(all []*packedGang) placedGangs {
+func (u *Unit) placePacked(all []*packedGang) PlacedGangs {
 	problem, kinds, nodes := u.problemOf(all)
 	if problem == nil {
 		return nil
 	}
-	of := memory.Search{Unit: u.id, Set: "packed", IdleOnly: u.idleOnly}
+	of := memory.Search{Unit: u.unit.ID, Set: "packed", IdleOnly: u.idleOnly}
 	found, done := u.run.Memory.Solve(problem, of, maxAssignments)
 	u.cut = u.cut || !done
 	if found.Answer != packing.Fits {
@@ -116,7 +116,7 @@ func (u *unitRun) placePacked(all []*packedGang) placedGangs {
 			kind.tasks = kind.tasks[count:]
 		}
 	}
-	var placed placedGangs
+	var placed PlacedGangs
 	for _, g := range all {
 		u.run.Session.Turn(g.attempt.Job.UID)
 		r := *g.attempt
@@ -133,14 +133,14 @@ func (u *unitRun) placePacked(all []*packedGang) placedGangs {
 			return nil
 		}
 		u.run.Failed.NotePlaced()
-		placed = append(placed, placedGang{&r, result})
+		placed = append(placed, PlacedGang{&r, result})
 	}
 	return placed
 }
 
 // problemOf is the packing problem of the gangs where they are assigned to, its kinds, and the nodes it is on; nil where numbers do not
 // tell.
-func (u *unitRun) problemOf(all []*packedGang) (*packing.Problem, []kindOfTask, []int32) {
+func (u *Unit) problemOf(all []*packedGang) (*packing.Problem, []kindOfTask, []int32) {
 	var tasks []*api.TaskInfo
 	for _, g := range all {
 		tasks = append(tasks, g.tasks...)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package allocate
+package explain
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ const (
 	// all of them, and those that name a claim and its class have room.
 	maxReasons = 3
 	maxReason  = 125
-	maxText    = 200
+	MaxText    = 200
 )
 
 // compact puts an explanation into one line, such as "ib-a 12/16: 3 nodes short of nvidia.com/gpu, 1 tainted". Of a gang that
@@ -33,7 +33,7 @@ func compact(e framework.GangExplanation, further int) string {
 	case further > 0:
 		fmt.Fprintf(&b, "the minimum is placed, %d further %s: ", further, verb(further, "member waits", "members wait"))
 	case e.Required && named:
-		fmt.Fprintf(&b, "no node group holds the %d %s needed: ", e.Needed, plural(e.Needed, "member"))
+		fmt.Fprintf(&b, "no node group holds the %d %s needed: ", e.Needed, Plural(e.Needed, "member"))
 	}
 	for i, g := range e.Groups {
 		text := compactGroup(g, e.Needed, further > 0)
@@ -54,9 +54,9 @@ func compact(e framework.GangExplanation, further int) string {
 
 func compactGroup(g framework.NodeGroupExplanation, needed int, ready bool) string {
 	if g.Refused != "" {
-		return fmt.Sprintf("%s: %s", g.Group, brief.Cut(g.Refused, maxText))
+		return fmt.Sprintf("%s: %s", g.Group, brief.Cut(g.Refused, MaxText))
 	}
-	text := stopped(g)
+	text := Stopped(g)
 	head := head(g, needed, ready)
 	if head == "" || text == "" {
 		return head + text
@@ -86,11 +86,11 @@ func head(g framework.NodeGroupExplanation, needed int, ready bool) string {
 	return strings.TrimSpace(g.Group + " " + count)
 }
 
-// stopped is what stops the next member.
-func stopped(g framework.NodeGroupExplanation) string {
+// Stopped is what stops the next member.
+func Stopped(g framework.NodeGroupExplanation) string {
 	switch {
 	case g.Stopped != "":
-		return brief.Cut(strings.TrimSuffix(strings.TrimPrefix(g.Stopped, "In hyperNode "+g.Group+": "), "."), maxText)
+		return brief.Cut(strings.TrimSuffix(strings.TrimPrefix(g.Stopped, "In hyperNode "+g.Group+": "), "."), MaxText)
 	case g.Nodes == 0:
 		return "no nodes"
 	}
@@ -116,7 +116,7 @@ func noun(parts []string, count int) string {
 	if len(parts) > 0 {
 		return ""
 	}
-	return plural(count, "node") + " "
+	return Plural(count, "node") + " "
 }
 
 func verb(count int, one, several string) string {
@@ -126,7 +126,8 @@ func verb(count int, one, several string) string {
 	return several
 }
 
-func plural(count int, noun string) string {
+// Plural is the noun in the number of the count.
+func Plural(count int, noun string) string {
 	if count == 1 {
 		return noun
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package allocate
+package search
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/explain"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
@@ -140,7 +141,7 @@ func unfitBestEffort(r *state.Attempt, tasks []*api.TaskInfo, result *trial.Resu
 		unfit[task.UID] = true
 	}
 	if more := len(unfit) - 1; more > 0 {
-		reason += fmt.Sprintf(" (and %d more such %s)", more, plural(more, "pod"))
+		reason += fmt.Sprintf(" (and %d more such %s)", more, explain.Plural(more, "pod"))
 	}
 	return unfit, reason
 }
@@ -157,7 +158,7 @@ func stopsBestEffort(r *state.Attempt, task *api.TaskInfo, result *trial.Result,
 		err = r.Run.Finder.PrePredicate(task)
 	}
 	if err != nil {
-		return nowhere + brief.Cut(err.Error(), maxText)
+		return nowhere + brief.Cut(err.Error(), explain.MaxText)
 	}
 	anywhere := feasible.Where{Set: r.Run.Index.All}
 	_, ok, errs := r.Run.Finder.Choose(task, cache, anywhere, opts.IdleOnly, nil)
@@ -165,9 +166,23 @@ func stopsBestEffort(r *state.Attempt, task *api.TaskInfo, result *trial.Result,
 		return ""
 	}
 	counted := r.RefusalsOf(task, anywhere, result.Nodes())
-	text := stopped(framework.NodeGroupExplanation{Nodes: len(anywhere.Set.Nodes), Reasons: counted.Reasons, Filled: counted.Filled, FilledOf: counted.FilledOf()})
+	text := explain.Stopped(framework.NodeGroupExplanation{Nodes: len(anywhere.Set.Nodes), Reasons: counted.Reasons, Filled: counted.Filled, FilledOf: counted.FilledOf()})
 	if text == "" && errs != nil {
 		text = errs.Error()
 	}
-	return nowhere + brief.Cut(text, maxText)
+	return nowhere + brief.Cut(text, explain.MaxText)
+}
+
+// LacksBestEffort is why backfill cannot complete a gang that counts as ready; empty when it can.
+func LacksBestEffort(run *state.Run, job *api.JobInfo) string {
+	if len(pendingBestEffort(job)) == 0 {
+		return ""
+	}
+	run.Session.Turn(job.UID)
+	defer run.Finder.ForgetJob()
+	r := &state.Attempt{Run: run, Job: job, Members: run.Progress.Job(job).Members, Found: &state.Findings{}}
+	if unfit := neededBestEffort(r, &trial.Result{Outcome: trial.Ready}, state.Options{IdleOnly: true}); len(unfit) == 0 {
+		return ""
+	}
+	return "cannot have its minimum: " + r.Found.BestEffortReason
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package allocate
+package explain
 
 import (
 	"cmp"
@@ -26,10 +26,10 @@ type explainedPlace struct {
 	group *topology.Group
 }
 
-// explain notes why the job was not placed: of each place where it may lie how many of the members that it needs fit, and what
+// RecordMisfit notes why the job was not placed: of each place where it may lie how many of the members that it needs fit, and what
 // stops the next. That is what was found when it was tried there, or arithmetic that equal gangs share, so it costs at the most
 // a look at each node for each of a few classes.
-func recordMisfit(r *state.Attempt) {
+func RecordMisfit(r *state.Attempt) {
 	if reason := r.Found.BestEffortReason; reason != "" {
 		r.Run.RecordWait(r.Job, framework.Wait{Reason: framework.NotEnoughResources, Message: reason})
 		return
@@ -235,9 +235,9 @@ func explainGathered(r *state.Attempt, e *framework.GangExplanation) {
 	}
 }
 
-// reuseExplanation explains a gang as an equal one in this session, or in the one before, if that follows from the same. It returns false
+// Reuse explains a gang as an equal one in this session, or in the one before, if that follows from the same. It returns false
 // where it does not, and the gang must be tried.
-func reuseExplanation(r *state.Attempt) bool {
+func Reuse(r *state.Attempt) bool {
 	if r.Found.Fingerprint = r.FingerprintOf(); r.Found.Fingerprint == 0 {
 		return false
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package allocate
+package search
 
 import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
