@@ -41,7 +41,11 @@ func (h *history) meddle() {
 func (h *history) meddleWithTask(job *api.JobInfo) {
 	for _, uid := range slices.Sorted(maps.Keys(job.Tasks)) {
 		task := job.Tasks[uid]
-		switch h.rng.IntN(5) {
+		does := h.rng.IntN(5)
+		if direct := does == 0 || does == 3; direct && h.trusted && task.Status != api.Pending {
+			continue
+		}
+		switch does {
 		case 0:
 			task.Resreq = api.EmptyResource()
 		case 1:

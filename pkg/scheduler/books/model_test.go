@@ -39,6 +39,8 @@ type history struct {
 	given *api.ClusterInfo
 	born  int
 	log   []string
+	// trusted is true if sessions change tasks only by the methods of jobs and nodes, and the books know that.
+	trusted bool
 }
 
 // TestBooksFollowTheReference plays random events: pods, nodes and PodGroups that come, change, go and are replaced while the watch looks away,
@@ -58,7 +60,7 @@ func TestBooksFollowTheReference(t *testing.T) {
 }
 
 func newHistory(t *testing.T, seed uint64) *history {
-	h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 1)), truth: newReference()}
+	h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 1)), truth: newReference(), trusted: seed%2 == 0}
 	h.books = New(Config{DefaultQueue: "default", Volumes: func(pod *v1.Pod) (map[v1.ResourceName]int64, error) {
 		if len(pod.Spec.Volumes) == 0 {
 			return nil, nil

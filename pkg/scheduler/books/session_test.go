@@ -18,6 +18,9 @@ func (h *history) session() {
 	hyperNodes := api.NewHyperNodesInfo(nil)
 	h.books.Lock()
 	defer h.books.Unlock()
+	if h.trusted {
+		h.books.Copies().Trust()
+	}
 	h.given = h.books.Snapshot(hyperNodes)
 	full := h.books.Full(hyperNodes)
 	want := h.truth.view(true)

@@ -36,6 +36,9 @@ func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 	return given, nodeMap
 }
 
+// TrustSession has the next snapshot compare less of the copies of the session that has closed.
+func (c *Cache) TrustSession() { c.books.Copies().Trust() }
+
 // AddBindTask adds the task to its gang's transaction without any pre-bind step. Sessions of ours use
 // AddToTransaction, which gives the steps.
 func (c *Cache) AddBindTask(bindCtx *vccache.BindContext) error {

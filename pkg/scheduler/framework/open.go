@@ -36,6 +36,9 @@ type Snapshotter interface {
 	// SessionSnapshot is Snapshot for the session that opens now, and what Kubernetes' plugins see of its nodes. What the
 	// last session was given is no longer its own.
 	SessionSnapshot() (snapshot *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo)
+	// TrustSession is called when the session has closed, if its plugins and actions are known to change placed tasks only by the methods of
+	// jobs and nodes, so that there is less to compare before the next one.
+	TrustSession()
 }
 
 // sessionCache is the cache as one session sees it: what upstream's statements and plugins do through it gets
@@ -196,6 +199,9 @@ func (r *Registry) CloseSession(ssn *Session) {
 	vcframework.CloseSession(ssn.Session)
 	r.explanations.replace(ssn.explained)
 	r.mu.Lock()
+	if snapshotter, ok := ssn.cache.(Snapshotter); ok && r.profile.known {
+		snapshotter.TrustSession()
+	}
 	r.waits = ssn.waits
 	delete(r.views, ssn.Session)
 	r.mu.Unlock()

@@ -94,8 +94,10 @@ type Profile struct {
 	// TimeDriven is true if a plugin's verdict may change with time alone.
 	TimeDriven bool
 
-	plugins       map[string]Plugin
-	pluginOrder   []string
+	plugins     map[string]Plugin
+	pluginOrder []string
+	// known reports whether it is known of all plugins and actions that they change placed tasks only by the methods of jobs and nodes.
+	known         bool
 	preBindOrder  []string
 	verdictInputs map[string]verdictInputs
 }
@@ -153,6 +155,7 @@ func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 	r.built, r.switches = true, switches
 	devices.SwitchOn(in.Tiers)
 	r.sumFor(in.Tiers)
+	p.known = r.knows(in)
 	return p, nil
 }
 

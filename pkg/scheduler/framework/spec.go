@@ -85,6 +85,9 @@ type PluginSpec struct {
 	// inside it, as a plugin ported from upstream may. Allocate then leaves the plugin out where it has added none. The zero value is
 	// right for any plugin: it is taken to have a predicate and scores.
 	RegistersHere bool
+	// LeavesTasks is true if the plugin changes tasks that have a node, and nodes, only with methods of the session, of jobs and of nodes. Sessions with
+	// such plugins alone leave less to compare before the next one. The zero value is right for any plugin.
+	LeavesTasks bool
 }
 
 // Switch is a Bool argument of a plugin, with a value.

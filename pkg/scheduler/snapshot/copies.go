@@ -20,6 +20,9 @@ import (
 //   - The session has left the copy as it was made. Fields that sessions write all the time and that follow from one field of the source, such
 //     as the status of a PodGroup, are reset instead.
 //
+// After a session that is known to change tasks only as sessions do (Trust), the tasks of a copy are not compared as long as its sums and counts are
+// as they were made, but for one copy in wholeEvery, and for jobs with pending tasks.
+//
 // What a copy shares with its source, such as pods, is read-only for sessions and is not compared.
 //
 // Copies serves one session at a time: the copies belong to a session until the next one opens.
@@ -28,6 +31,26 @@ type Copies struct {
 	jobs  map[api.JobID]*jobClone
 	// ignored are the resources that upstream leaves out of nodes and pods. All copies depend on them.
 	ignored []string
+	// trusted reports whether the session that has the copies is known to change tasks only as sessions do.
+	trusted bool
+	// rounds counts how often nodes and jobs were given.
+	nodeRounds, jobRounds uint64
+}
+
+// wholeEvery is how many times a copy is given until all of it is compared, whatever the session is known to do. The number bounds how long a copy can stay
+// that a plugin has changed against what is known of it.
+const wholeEvery = 16
+
+// Trust records that the session which has the copies has ended, and that it has changed placed tasks only by the methods of jobs and nodes. These
+// change sums and counts, unless what they did was taken back.
+func (c *Copies) Trust() { c.trusted = !devicesOn() }
+
+// Settle ends what Trust began, once nodes and jobs are given to the next session.
+func (c *Copies) Settle() { c.trusted = false }
+
+// compares reports whether the whole of a copy of the generation is compared in the round.
+func (c *Copies) compares(generation, round uint64) bool {
+	return !c.trusted || (generation+round)%wholeEvery == 0
 }
 
 // devicesOn reports whether upstream's device code is on, which it is for the whole process.
@@ -46,11 +69,12 @@ func (c *Copies) Nodes(all iter.Seq2[*api.NodeInfo, uint64]) map[string]*api.Nod
 	ignored := api.IgnoredDevicesList.List()
 	again := devicesOn() || !slices.Equal(ignored, c.ignored)
 	c.ignored = slices.Clone(ignored)
+	c.nodeRounds++
 	kept := make(map[string]*nodeClone, len(c.nodes))
 	given := make(map[string]*api.NodeInfo, len(c.nodes))
 	for source, generation := range all {
 		k := c.nodes[source.Name]
-		if k == nil || again || k.version != generation || !k.pristine() {
+		if k == nil || again || k.version != generation || !k.pristine(c.compares(generation, c.nodeRounds)) {
 			k = newNodeClone(source, CloneNode(source), k)
 			k.version = generation
 		}
@@ -62,11 +86,12 @@ func (c *Copies) Nodes(all iter.Seq2[*api.NodeInfo, uint64]) map[string]*api.Nod
 
 // Jobs returns copies of these jobs, which come with their generations, with the priorities that they have now.
 func (c *Copies) Jobs(all iter.Seq2[*api.JobInfo, uint64], priority func(*api.JobInfo) int32) map[api.JobID]*api.JobInfo {
+	c.jobRounds++
 	kept := make(map[api.JobID]*jobClone, len(c.jobs))
 	given := make(map[api.JobID]*api.JobInfo, len(c.jobs))
 	for source, generation := range all {
 		k := c.jobs[source.UID]
-		if k == nil || k.version != generation || !k.pristine() {
+		if k == nil || k.version != generation || !k.pristine(c.compares(generation, c.jobRounds)) {
 			k = newJobClone(source, source.Clone())
 			k.version = generation
 		}

@@ -129,3 +129,63 @@ func TestACopyHasTasksThatFindNoRoom(t *testing.T) {
 		t.Errorf("the copy has tasks %v, want the one that is being bound", got.Tasks)
 	}
 }
+
+// TestATrustedSessionLeavesLessToCompare: what a plugin writes into a placed task, which no method of a job or a node does, is found at once after a session that is
+// not trusted, and late after one that is. What changes sums or counts is always found.
+func TestATrustedSessionLeavesLessToCompare(t *testing.T) {
+	running := func() *api.TaskInfo { return api.NewTaskInfo(waiting("p").Node("n").Phase(v1.PodRunning).Obj()) }
+	tests := map[string]struct {
+		trusted bool
+		change  func(*api.TaskInfo, *api.JobInfo, *api.NodeInfo)
+		late    bool
+	}{
+		"a field, not trusted": {change: func(task *api.TaskInfo, _ *api.JobInfo, _ *api.NodeInfo) { task.Priority = 7 }},
+		"a field, trusted":     {change: func(task *api.TaskInfo, _ *api.JobInfo, _ *api.NodeInfo) { task.Priority = 7 }, trusted: true, late: true},
+		"an eviction, trusted": {trusted: true, change: func(task *api.TaskInfo, job *api.JobInfo, node *api.NodeInfo) {
+			victim := task.Clone()
+			if err := job.UpdateTaskStatus(victim, api.Releasing); err != nil {
+				panic(err)
+			}
+			if err := node.UpdateTask(victim); err != nil {
+				panic(err)
+			}
+		}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			sourceNode, sourceJob, generation := newNode(), api.NewJobInfo(schedtest.Namespace+"/g", running()), uint64(1)
+			if err := sourceNode.AddTask(running()); err != nil {
+				t.Fatal(err)
+			}
+			group := &api.PodGroup{}
+			group.Namespace, group.Name = schedtest.Namespace, "g"
+			sourceJob.SetPodGroup(group)
+			copies := NewCopies()
+			give := func() (*api.NodeInfo, *api.JobInfo) {
+				defer copies.Settle()
+				return copies.Nodes(entriesOf(sourceNode, &generation))["n"],
+					copies.Jobs(entriesOf(sourceJob, &generation), func(*api.JobInfo) int32 { return 1 })[sourceJob.UID]
+			}
+			node, job := give()
+			for _, task := range job.Tasks {
+				tt.change(task, job, node)
+			}
+			for _, task := range node.Tasks {
+				if tt.late || !tt.trusted {
+					task.Priority = 7
+				}
+			}
+			given := 0
+			for again := true; again && given <= wholeEvery; given++ {
+				if tt.trusted {
+					copies.Trust()
+				}
+				nextNode, nextJob := give()
+				again = nextNode == node || nextJob == job
+			}
+			if (given > 1) != tt.late || given > wholeEvery {
+				t.Errorf("both copies are made again with snapshot %d, want late: %t, and at most %d", given, tt.late, wholeEvery)
+			}
+		})
+	}
+}

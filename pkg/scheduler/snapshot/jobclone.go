@@ -3,6 +3,8 @@
 package snapshot
 
 import (
+	"maps"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -19,8 +21,8 @@ type jobClone struct {
 	allocated, total *Amount
 	tasks            []taskClone
 	subs             []subJobClone
-	// statuses is how many statuses the index of tasks has.
-	statuses int
+	// statuses is how many tasks of each status the copy has.
+	statuses map[api.TaskStatus]int
 	// withinBounds is true if neither its PodGroup nor its pods, as they are, have too much of anything, see WithinBounds.
 	withinBounds bool
 	// version is the generation of the source.
@@ -39,7 +41,7 @@ func newJobClone(source, clone *api.JobInfo) *jobClone {
 	j := &jobClone{
 		clone: clone, source: source, podGroup: source.PodGroup,
 		allocated: AmountOf(clone.Allocated), total: AmountOf(clone.TotalRequest),
-		tasks: make([]taskClone, 0, len(source.Tasks)), statuses: len(clone.TaskStatusIndex),
+		tasks: make([]taskClone, 0, len(source.Tasks)), statuses: countsOf(clone.TaskStatusIndex),
 	}
 	var known amounts
 	for key, task := range source.Tasks {
@@ -53,12 +55,16 @@ func newJobClone(source, clone *api.JobInfo) *jobClone {
 	return j
 }
 
-// pristine reports whether the copy is as it was made, once what sessions write all the time is reset.
-func (j *jobClone) pristine() bool {
+// pristine reports whether the copy is as it was made, once what sessions write all the time is reset. If not all of it is compared, tasks are
+// counted, unless some are pending: to these plugins write.
+func (j *jobClone) pristine(whole bool) bool {
 	c, source := j.clone, j.source
 	j.allocated.restore(c.Allocated)
 	j.total.restore(c.TotalRequest)
-	if !equalJob(c, source) || !j.allocated.Is(c.Allocated) || !j.total.Is(c.TotalRequest) || !j.pristineTasks() || !j.equalSubJobs() {
+	if !equalJob(c, source) || !j.allocated.Is(c.Allocated) || !j.total.Is(c.TotalRequest) || !j.sameCounts() || !j.equalSubJobs() {
+		return false
+	}
+	if (whole || j.statuses[api.Pending] > 0) && !j.pristineTasks() {
 		return false
 	}
 	c.PodGroup.Status = *source.PodGroup.Status.DeepCopy()
@@ -68,13 +74,16 @@ func (j *jobClone) pristine() bool {
 	return true
 }
 
+// sameCounts reports whether the copy has as many tasks of each status as it was made with.
+func (j *jobClone) sameCounts() bool {
+	c := j.clone
+	return c.Tasks != nil && c.TaskStatusIndex != nil && c.TaskToSubJob != nil && c.SubJobs != nil &&
+		len(c.Tasks) == len(j.tasks) && len(c.TaskToSubJob) == len(j.tasks) && maps.Equal(countsOf(c.TaskStatusIndex), j.statuses)
+}
+
 // pristineTasks compares the tasks, and finds each where it belongs in the copy.
 func (j *jobClone) pristineTasks() bool {
 	c := j.clone
-	if c.Tasks == nil || c.TaskStatusIndex == nil || c.TaskToSubJob == nil || c.SubJobs == nil ||
-		len(c.Tasks) != len(j.tasks) || len(c.TaskToSubJob) != len(j.tasks) || len(c.TaskStatusIndex) != j.statuses {
-		return false
-	}
 	for i := range j.tasks {
 		t := &j.tasks[i]
 		if c.Tasks[t.key] != t.clone || c.TaskToSubJob[t.key] != t.sub.UID || c.TaskStatusIndex[t.status][t.key] != t.clone ||
@@ -90,7 +99,16 @@ func (j *jobClone) pristineTasks() bool {
 			return false
 		}
 	}
-	return entries(c.TaskStatusIndex) == len(j.tasks)
+	return true
+}
+
+// countsOf counts the tasks of each status.
+func countsOf(index map[api.TaskStatus]api.TasksMap) map[api.TaskStatus]int {
+	counts := make(map[api.TaskStatus]int, len(index))
+	for status, tasks := range index {
+		counts[status] = len(tasks)
+	}
+	return counts
 }
 
 // equalJob compares what stands in both alike, but not tasks and sub-jobs.

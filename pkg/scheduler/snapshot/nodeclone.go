@@ -49,12 +49,15 @@ func sumsOf(n *api.NodeInfo) [7]*api.Resource {
 	return [...]*api.Resource{n.Releasing, n.Pipelined, n.Idle, n.Used, n.Allocatable, n.Capacity, n.OversubscriptionResource}
 }
 
-// pristine reports whether the copy is as it was made.
-func (n *nodeClone) pristine() bool {
+// pristine reports whether the copy is as it was made. If not all of it is compared, a task is only missed if the sums say so.
+func (n *nodeClone) pristine(whole bool) bool {
 	c := n.clone
 	if len(c.Tasks) != len(n.tasks) || c.Tasks == nil || c.Others == nil || !n.equalFields() || c.BindGeneration != n.was.BindGeneration ||
 		!equalUsage(c.ResourceUsage, n.source.ResourceUsage) || !equalImages(c.ImageStates, n.source.ImageStates) {
 		return false
+	}
+	if !whole {
+		return true
 	}
 	for i := range n.tasks {
 		if t := &n.tasks[i]; c.Tasks[t.key] != t.clone || !t.unchanged() {

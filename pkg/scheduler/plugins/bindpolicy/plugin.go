@@ -57,6 +57,7 @@ func Spec() framework.PluginSpec {
 		VerdictScope:  framework.PerTaskClass, // it judges no nodes
 		Reads:         framework.SomePodKeys(),
 		RegistersHere: true,
+		LeavesTasks:   true,
 		Validate: func(args framework.Arguments) error {
 			_, err := load(args)
 			return err

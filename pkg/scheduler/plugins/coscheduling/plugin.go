@@ -73,6 +73,7 @@ func specWith(topologyOf func(framework.Handle) (*v1alpha1.ClusterNetworkTopolog
 		VerdictScope:  framework.PerJob,
 		Reads:         framework.SomePodKeys(),
 		RegistersHere: true,
+		LeavesTasks:   true,
 	}
 }
 

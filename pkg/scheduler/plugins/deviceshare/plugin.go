@@ -70,6 +70,7 @@ func Spec() framework.PluginSpec {
 		VerdictScope:  framework.PerTaskClass, // for gangs of unlike members PerJob
 		Reads:         framework.SomePodKeys(append(devicekinds.PodKeys(), podKeys...)...),
 		RegistersHere: true,
+		LeavesTasks:   true,
 	}
 }
 

@@ -69,6 +69,7 @@ func Spec() framework.PluginSpec {
 		VerdictScope:  framework.PerTaskClass, // it judges no nodes
 		Reads:         framework.SomePodKeys(),
 		RegistersHere: true,
+		LeavesTasks:   true,
 		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
 			return p, nil
 		},

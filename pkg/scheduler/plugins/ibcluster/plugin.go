@@ -37,6 +37,7 @@ func Spec() framework.PluginSpec {
 		VerdictScope:  framework.PerJob,
 		Reads:         framework.SomePodKeys(),
 		RegistersHere: true,
+		LeavesTasks:   true,
 	}
 }
 

@@ -51,6 +51,7 @@ func Spec() framework.PluginSpec {
 		VerdictScope:  framework.PerTaskClass,
 		Reads:         framework.SomePodKeys(), // pods whose scores depend on labels are uncacheable
 		RegistersHere: true,
+		LeavesTasks:   true,
 	}
 }
 

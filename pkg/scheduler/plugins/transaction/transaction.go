@@ -66,6 +66,7 @@ func Spec(gate Gate) framework.PluginSpec {
 		VerdictScope:  framework.PerTaskClass,
 		Reads:         framework.SomePodKeys(),
 		RegistersHere: true,
+		LeavesTasks:   true,
 		New: func(args framework.Arguments, _ framework.Handle) (framework.Plugin, error) {
 			limit, _ := args[evictAfter].(time.Duration)
 			return &plugin{gate: gate, evictAfter: limit, memory: shared}, nil

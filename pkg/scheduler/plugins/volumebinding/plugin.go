@@ -65,6 +65,7 @@ func Spec() framework.PluginSpec {
 		VerdictScope:  framework.PerTaskClass, // but for those that are uncacheable
 		Reads:         framework.SomePodKeys(),
 		RegistersHere: true,
+		LeavesTasks:   true,
 	}
 }
 

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import "slices"
+
+// knownPlugins and knownActions are those of upstream that change placed tasks, and nodes, only by the methods of jobs and nodes, or by statements. Upstream's
+// version is fixed in go.mod; a later one is read for that again.
+var (
+	knownPlugins = []string{
+		"binpack", "capacity", "cdp", "conformance", "drf", "extender", "gang", "network-topology-aware", "nodegroup", "nodeorder", "numa-aware",
+		"overcommit", "pdb", "predicates", "priority", "proportion", "rescheduling", "resource-strategy-fit", "resourcequota", "sla",
+		"task-topology", "tdm", "usage",
+	}
+	knownActions = []string{"allocate", "backfill", "enqueue", "preempt", "reclaim", "shuffle"}
+)
+
+// knows reports whether it is known of all plugins and actions of the configuration that they change no more than that.
+func (r *Registry) knows(in ProfileInput) bool {
+	for _, tier := range in.Tiers {
+		for _, option := range tier.Plugins {
+			if spec, ours := r.specs[option.Name]; ours && !spec.LeavesTasks || !ours && !slices.Contains(knownPlugins, option.Name) {
+				return false
+			}
+		}
+	}
+	return !slices.ContainsFunc(in.Actions, func(name string) bool { return !slices.Contains(knownActions, name) })
+}
