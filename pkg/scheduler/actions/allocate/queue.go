@@ -32,11 +32,11 @@ func newScheduler(run *state.Run) *scheduler {
 func (s *scheduler) placeJobs() {
 	q := s.waiting
 	for _, job := range q.urgent {
-		if s.run.Session.Overused(s.run.Session.Queues[job.JobInfo.Queue]) {
-			q.jobs[job.JobInfo.Queue].push(job.JobInfo) // it is told so with the others
+		if s.run.Session.Overused(s.run.Session.Queues[job.Queue]) {
+			q.jobs[job.Queue].push(job.JobInfo) // it is told so with the others
 			continue
 		}
-		s.run.Session.Turn(job.JobInfo.UID)
+		s.run.Session.Turn(job.UID)
 		s.takeUrgentTurn(job)
 	}
 	q.pushQueues(s.run.Session)
@@ -48,10 +48,10 @@ func (s *scheduler) placeJobs() {
 
 // takeUrgentTurn places the job's urgent tasks. Its other tasks have the job's turn in its queue, where they get idle resources.
 func (s *scheduler) takeUrgentTurn(job urgentJob) {
-	pending := s.waiting.pending[job.JobInfo.UID]
+	pending := s.waiting.pending[job.UID]
 	var others *state.Pending
 	if gangs, all := s.run.Session.Companions(job.JobInfo); gangs == nil && all {
-		others = pending.SetAside(job.Urgency.Only)
+		others = pending.SetAside(job.Only)
 	}
 	if others == nil {
 		s.takeTurn(job.JobInfo, false)
@@ -62,8 +62,8 @@ func (s *scheduler) takeUrgentTurn(job urgentJob) {
 		s.run.Progress.Forget(job.JobInfo)
 	}
 	pending.PutBack(others)
-	pending.IdleOnly = len(job.JobInfo.TaskStatusIndex[api.Pipelined]) > 0
-	s.waiting.jobs[job.JobInfo.Queue].push(job.JobInfo)
+	pending.IdleOnly = len(job.TaskStatusIndex[api.Pipelined]) > 0
+	s.waiting.jobs[job.Queue].push(job.JobInfo)
 }
 
 // serveQueue gives the next job of the queue its turn, and puts the queue back while it has jobs.

@@ -180,7 +180,7 @@ func LacksBestEffort(run *state.Run, job *api.JobInfo) string {
 	}
 	run.Session.Turn(job.UID)
 	defer run.Finder.ForgetJob()
-	r := &state.Attempt{Run: run, Job: job, Members: run.Progress.Job(job).Members, Found: &state.Findings{}}
+	r := &state.Attempt{Run: run, Job: job, Members: run.Progress.Job(job).Members}
 	if unfit := neededBestEffort(r, &trial.Result{Outcome: trial.Ready}, state.Options{IdleOnly: true}); len(unfit) == 0 {
 		return ""
 	}

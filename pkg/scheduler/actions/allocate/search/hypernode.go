@@ -62,7 +62,7 @@ func placeInHyperNodes(r *state.Attempt, scope state.Scope, opts state.Options) 
 // placeSubJobs places the job's sub-jobs (https://github.com/volcano-sh/volcano/issues/4188) in the HyperNode, in order, until the job is ready. A sub-job that finds no room
 // may be kept out by one before it that could lie elsewhere, so it comes first in another try.
 func placeSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, scope state.Scope, opts state.Options) trial.Result {
-	if set := r.Run.HyperNodeScope(hyperNode.Name, scope, opts).Where.Set; r.Refuted(set, opts) {
+	if set := r.Run.HyperNodeScope(hyperNode.Name, scope, opts).Set; r.Refuted(set, opts) {
 		r.Found.NoteTried(set)
 		return trial.Result{}
 	}

@@ -120,7 +120,7 @@ func (u *Unit) placePacked(all []*packedGang) PlacedGangs {
 	for _, g := range all {
 		u.run.Session.Turn(g.attempt.Job.UID)
 		r := *g.attempt
-		r.Found = &state.Findings{}
+		r.Found = state.Findings{}
 		opts := state.Options{IdleOnly: u.idleOnly, Places: 1}
 		result := withBestEffort(&r, opts, func() trial.Result {
 			subJob := r.Job.SubJobs[r.Job.DefaultSubJobID()]

@@ -28,7 +28,7 @@ type Attempt struct {
 	Packing *PackingInput
 	// Phases are whether only idle resources count, in the order in which that is tried.
 	Phases []bool
-	Found  *Findings
+	Found  Findings
 }
 
 // Findings are what an attempt found out, for its explanation.
@@ -84,7 +84,7 @@ func NewAttempt(s *Run, job *api.JobInfo, pending *Pending, alone bool) (*Attemp
 	}
 	r := &Attempt{
 		Run: s, Job: job, Pending: pending, Groups: groups, Gathering: gathering, alone: alone,
-		Members: s.Progress.Job(job).Members, Phases: []bool{true, false}, Found: &Findings{},
+		Members: s.Progress.Job(job).Members, Phases: []bool{true, false},
 	}
 	if pending.IdleOnly {
 		r.Phases = []bool{true}
