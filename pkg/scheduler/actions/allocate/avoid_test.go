@@ -34,7 +34,7 @@ func TestAvoidedNodes(t *testing.T) {
 			Pods: each(schedtest.MakePod().Group("g").Req(cores("2")), names...),
 		}
 	}
-	run(t, map[string]behaviour{
+	runTable(t, map[string]behaviour{
 		"there is another node": {
 			conf: conf, plugins: avoiding("g", "n1"), upstreamDiffers: upstream,
 			world: world(schedtest.MakePodGroup(), nodes(holds("2"), "n1", "n2"), "g-0"),
@@ -65,27 +65,27 @@ func TestAvoidedNodes(t *testing.T) {
 			binds: map[string]string{"g-0": "n2"},
 		},
 		"the whole gang takes the group without it": {
-			conf: conf + "  - name: racks\n", plugins: append(avoiding("g", "a2"), nodeGroups("racks", racks(true, "a", "b"))), upstreamDiffers: upstream,
+			conf: conf + "  - name: racks\n", plugins: append(avoiding("g", "a2"), nodeGroups("racks", rackGroups(true, "a", "b"))), upstreamDiffers: upstream,
 			world: world(schedtest.MakePodGroup(), nodes(holds("2"), "a1", "a2", "b1", "b2"), "g-0", "g-1"),
 			binds: map[string]string{"g-0": "b1|b2", "g-1": "b1|b2"},
 		},
 		"no other group holds the gang": {
-			conf: conf + "  - name: racks\n", plugins: append(avoiding("g", "a2"), nodeGroups("racks", racks(true, "a", "b"))), upstreamDiffers: upstream,
+			conf: conf + "  - name: racks\n", plugins: append(avoiding("g", "a2"), nodeGroups("racks", rackGroups(true, "a", "b"))), upstreamDiffers: upstream,
 			world: world(schedtest.MakePodGroup(), nodes(holds("2"), "a1", "a2", "b1"), "g-0", "g-1"),
 			binds: map[string]string{"g-0": "a1|a2", "g-1": "a1|a2"},
 		},
 		"a preferred gang takes the group without it": {
-			conf: conf + "  - name: racks\n", plugins: append(avoiding("g", "a2"), nodeGroups("racks", racks(false, "a", "b"))), upstreamDiffers: upstream,
+			conf: conf + "  - name: racks\n", plugins: append(avoiding("g", "a2"), nodeGroups("racks", rackGroups(false, "a", "b"))), upstreamDiffers: upstream,
 			world: world(schedtest.MakePodGroup(), nodes(holds("2"), "a1", "a2", "b1", "b2"), "g-0", "g-1"),
 			binds: map[string]string{"g-0": "b1|b2", "g-1": "b1|b2"},
 		},
 		"a preferred gang takes a group with it before it takes two without": {
-			conf: conf + "  - name: racks\n", plugins: append(avoiding("g", "a1", "b2"), nodeGroups("racks", racks(false, "a", "b"))), upstreamDiffers: upstream,
+			conf: conf + "  - name: racks\n", plugins: append(avoiding("g", "a1", "b2"), nodeGroups("racks", rackGroups(false, "a", "b"))), upstreamDiffers: upstream,
 			world: world(schedtest.MakePodGroup(), nodes(holds("2"), "a1", "a2", "b1", "b2"), "g-0", "g-1"),
 			binds: map[string]string{"g-0": "*", "g-1": "*"}, together: [][]string{{"g-0", "g-1"}},
 		},
 		"a preferred gang that needs two groups takes them without it": {
-			conf: conf + "  - name: racks\n", plugins: append(avoiding("g", "a1"), nodeGroups("racks", racks(false, "a", "b"))), upstreamDiffers: upstream,
+			conf: conf + "  - name: racks\n", plugins: append(avoiding("g", "a1"), nodeGroups("racks", rackGroups(false, "a", "b"))), upstreamDiffers: upstream,
 			world: world(schedtest.MakePodGroup(), nodes(holds("2"), "a1", "a2", "b1", "b2"), "g-0", "g-1", "g-2"),
 			binds: map[string]string{"g-0": "a2|b1|b2", "g-1": "a2|b1|b2", "g-2": "a2|b1|b2"},
 		},

@@ -254,7 +254,7 @@ func backfilledLeak(t *testing.T, bound func(behaviour) behaviour) {
 		Objects: []runtime.Object{schedtest.LateClass("late", noProvisioner), schedtest.FreeVolume("v0", "late"), schedtest.UnboundClaim("c0", "late"), schedtest.UnboundClaim("c1", "late")},
 	})
 	defer cluster.Close()
-	backfills := action{"backfill", func(*framework.Registry) vcframework.Action { return vcbackfill.New() }}
+	backfills := implementation{"backfill", func(*framework.Registry) vcframework.Action { return vcbackfill.New() }}
 	first := bound(behaviour{}).open(cluster, backfills)
 	match(t, "placed", map[string]string{"g-0": "n1"}, placed(first))
 	match(t, "bound", nil, first.Binds())

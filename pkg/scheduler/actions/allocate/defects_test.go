@@ -48,7 +48,7 @@ func TestNominatedBypass(t *testing.T) {
 			binds: map[string]string{"g-0": "a1|a2", "g-1": "a1|a2"},
 		},
 		"out of the required node group": {
-			conf: plain + "\n- plugins:\n  - name: racks\n", plugins: []framework.PluginSpec{nodeGroups("racks", racks(true, "a", "b"))},
+			conf: plain + "\n- plugins:\n  - name: racks\n", plugins: []framework.PluginSpec{nodeGroups("racks", rackGroups(true, "a", "b"))},
 			world: world(schedtest.MakePodGroup()),
 			binds: map[string]string{"g-0": "a1|a2", "g-1": "a1|a2"},
 		},

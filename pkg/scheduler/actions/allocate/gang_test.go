@@ -18,7 +18,7 @@ import (
 
 func TestGang(t *testing.T) {
 	member := func() *schedtest.PodBuilder { return schedtest.MakePod().Group("g").Req(cores("1")) }
-	run(t, map[string]behaviour{
+	runTable(t, map[string]behaviour{
 		"a whole gang is placed": {
 			world: sessiontest.World{
 				Nodes:     nodes(holds("2"), "n1", "n2"),

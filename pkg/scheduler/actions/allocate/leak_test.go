@@ -75,13 +75,13 @@ func TestNothingLeaksOutOfADroppedTrial(t *testing.T) {
 		"anti-affinity": {world: world(gang(5),
 			each(member().Req(cores("1")).Label("app", "g").Affinity(apart), "g-0", "g-1", "g-2", "g-3", "g-4"))},
 		"required node groups": {
-			world: world(gang(3), each(member(), names...)), racks: racks(true, "a", "b"),
+			world: world(gang(3), each(member(), names...)), racks: rackGroups(true, "a", "b"),
 		},
 		"required node groups, with room becoming free": {
-			world: world(gang(3), each(member(), names...), going), racks: racks(true, "a", "b"),
+			world: world(gang(3), each(member(), names...), going), racks: rackGroups(true, "a", "b"),
 		},
 		"preferred node groups": {
-			world: world(gang(5), each(member(), "g-0", "g-1", "g-2", "g-3", "g-4")), racks: racks(false, "a", "b"),
+			world: world(gang(5), each(member(), "g-0", "g-1", "g-2", "g-3", "g-4")), racks: rackGroups(false, "a", "b"),
 		},
 		"volumes": {
 			world: withObjects(world(gang(3).Topology(hard, 1),
@@ -114,15 +114,15 @@ func TestNothingLeaksOutOfADroppedTrial(t *testing.T) {
 }
 
 // dropped opens a session on the cluster, takes its fingerprint and runs the action.
-func (b behaviour) dropped(cluster *sessiontest.Cluster, act action) ([]string, *sessiontest.Session) {
+func (b behaviour) dropped(cluster *sessiontest.Cluster, act implementation) ([]string, *sessiontest.Session) {
 	ssn, actions := b.ready(cluster, act)
 	before := fingerprint(ssn)
 	ssn.Run(actions...)
 	return before, ssn
 }
 
-// racks makes node groups of racks with nodes 1 and 2.
-func racks(required bool, names ...string) *framework.NodeGroups {
+// rackGroups makes node groups of racks with nodes 1 and 2.
+func rackGroups(required bool, names ...string) *framework.NodeGroups {
 	groups := &framework.NodeGroups{Required: required}
 	for _, name := range names {
 		groups.Candidates = append(groups.Candidates, &topology.Group{Name: name, Nodes: []string{name + "1", name + "2"}})

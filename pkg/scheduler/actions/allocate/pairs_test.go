@@ -96,7 +96,7 @@ func TestPodsThatDifferInOneThing(t *testing.T) {
 			cases[name+", "+kept] = b
 		}
 	}
-	run(t, cases)
+	runTable(t, cases)
 }
 
 func (p pair) behaviour() behaviour {

@@ -26,7 +26,7 @@ func TestQueues(t *testing.T) {
 	running := func(group, cpu, node string) *schedtest.PodBuilder {
 		return member(group, cpu).Phase(v1.PodRunning).Node(node)
 	}
-	run(t, map[string]behaviour{
+	runTable(t, map[string]behaviour{
 		"two queues of equal weight get a half each": {
 			world: sessiontest.World{
 				Nodes: nodes(holds("2"), "n1"), Queues: queues,
@@ -111,7 +111,7 @@ func TestShards(t *testing.T) {
 	hard := func(names ...string) *sessiontest.Shard { return &sessiontest.Shard{Mode: "hard", Nodes: names} }
 	soft := func(names ...string) *sessiontest.Shard { return &sessiontest.Shard{Mode: "soft", Nodes: names} }
 	// The emptiest node scores best, and that is n3.
-	run(t, map[string]behaviour{
+	runTable(t, map[string]behaviour{
 		"without sharding the best node is taken": {
 			world: sessiontest.World{Nodes: sizes, PodGroups: group, Pods: pod},
 			binds: map[string]string{"g-0": "n3"},

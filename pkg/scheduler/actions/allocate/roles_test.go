@@ -25,7 +25,7 @@ func TestRoles(t *testing.T) {
 		return schedtest.MakePod().Group("g").Role("worker").NodeSelector("zone", "y").Req(cores("1"))
 	}
 	zone := func(name, cpu string) *schedtest.NodeBuilder { return holds(cpu).Label("zone", name) }
-	run(t, map[string]behaviour{
+	runTable(t, map[string]behaviour{
 		"a role that fits nowhere does not keep another from the gang's minimum": {
 			world: sessiontest.World{
 				Nodes:     nodes(zone("y", "4"), "y1"),
@@ -95,7 +95,7 @@ func TestRolesThatExcludeEachOther(t *testing.T) {
 	member := func(role string) *schedtest.PodBuilder {
 		return schedtest.MakePod().Group("g").Role(role).Label("of", "g").Affinity(apart).Req(cores("1"))
 	}
-	run(t, map[string]behaviour{
+	runTable(t, map[string]behaviour{
 		"the minimum is placed": {
 			world: sessiontest.World{
 				Nodes:     append(nodes(holds("3"), "n1", "n2"), nodes(holds("1"), "n3", "n4")...),
@@ -117,7 +117,7 @@ func TestChoiceOfMembers(t *testing.T) {
 		}
 		return pods
 	}
-	run(t, map[string]behaviour{
+	runTable(t, map[string]behaviour{
 		"one that fits nowhere is left out": {
 			world: sessiontest.World{
 				Nodes:     append(nodes(holds("6"), "n6"), nodes(holds("4"), "n4")...),
@@ -164,13 +164,13 @@ func TestMembersThatNeedNoNode(t *testing.T) {
 		tc.upstreamDiffers = "it tries one order, that of the pods"
 		cases[name] = tc
 	}
-	run(t, cases)
+	runTable(t, cases)
 }
 
 func TestOrder(t *testing.T) {
 	member := func(group string) *schedtest.PodBuilder { return schedtest.MakePod().Group(group).Req(cores("1")) }
 	high := []*schedulingv1.PriorityClass{schedtest.PriorityClass("high", 100)}
-	run(t, map[string]behaviour{
+	runTable(t, map[string]behaviour{
 		"the gang of higher priority goes first": {
 			world: sessiontest.World{
 				Nodes:           nodes(holds("2"), "n1"),

@@ -23,7 +23,7 @@ func TestRoomThatIsBecomingFree(t *testing.T) {
 	member := func(group string) *schedtest.PodBuilder { return schedtest.MakePod().Group(group).Req(cores("1")) }
 	old := schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()
 	high := []*schedulingv1.PriorityClass{schedtest.PriorityClass("high", 100)}
-	run(t, map[string]behaviour{
+	runTable(t, map[string]behaviour{
 		"a pod waits on the node where room is becoming free": {
 			world: sessiontest.World{
 				Nodes:     nodes(holds("1"), "n1"),
@@ -85,7 +85,7 @@ func TestRoomThatIsBecomingFree(t *testing.T) {
 func TestNominatedNodes(t *testing.T) {
 	member := func() *schedtest.PodBuilder { return schedtest.MakePod().Group("g").Req(cores("1")) }
 	group := []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj(), schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()}
-	run(t, map[string]behaviour{
+	runTable(t, map[string]behaviour{
 		"a pod goes to its nominated node, however it scores": {
 			world: sessiontest.World{
 				Nodes: append(nodes(holds("16"), "n1"), nodes(holds("1"), "n2")...), PodGroups: group,

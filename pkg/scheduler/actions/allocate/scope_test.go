@@ -56,7 +56,7 @@ func TestAVerdictHoldsForJobsOfItsScopeOnly(t *testing.T) {
 	preferring := func(name, clusters string) *v1beta1.PodGroup {
 		return gang(name).Annotation(ibcluster.ModeAnnotation, "preferred").Annotation(ibcluster.ClustersAnnotation, clusters).Obj()
 	}
-	run(t, map[string]behaviour{
+	runTable(t, map[string]behaviour{
 		"queues have node groups of their own": {
 			conf: withNodeGroups,
 			world: sessiontest.World{
@@ -162,5 +162,5 @@ func TestARequiredGangLiesInOneClusterBesideOtherNodeGroups(t *testing.T) {
 			upstreamDiffers: "it knows no node groups",
 		}
 	}
-	run(t, cases)
+	runTable(t, cases)
 }

@@ -197,5 +197,5 @@ func TestSubGroupsInHardTopology(t *testing.T) {
 		tc.conf = topological
 		cases[name] = tc
 	}
-	run(t, cases)
+	runTable(t, cases)
 }

@@ -138,7 +138,7 @@ func TestSubGroups(t *testing.T) {
 		tc.conf = topological
 		cases[name] = tc
 	}
-	run(t, cases)
+	runTable(t, cases)
 }
 
 // rowsOf counts the bound pods by row of twoRows.

@@ -23,23 +23,26 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// action is an implementation of allocate under test.
-type action struct {
+// The tables hold what the action does, seen from outside: clusters and what must become of them, for this project's action and for
+// upstream's where both agree, and the regression tests of upstream's defects.
+
+// implementation is an implementation of allocate under test.
+type implementation struct {
 	name string
 	// make makes the action for one session of the registry.
 	make func(registry *framework.Registry) vcframework.Action
 }
 
-var upstream = action{"upstream", func(*framework.Registry) vcframework.Action { return vcallocate.New() }}
+var upstream = implementation{"upstream", func(*framework.Registry) vcframework.Action { return vcallocate.New() }}
 
-var ours = action{"ours", func(registry *framework.Registry) vcframework.Action {
+var ours = implementation{"ours", func(registry *framework.Registry) vcframework.Action {
 	registry.RegisterAction(allocate.New())
 	action, _ := vcframework.GetAction("allocate")
 	return action
 }}
 
 // implementations are those that must do what the tables say.
-var implementations = []action{upstream, ours}
+var implementations = []implementation{upstream, ours}
 
 // behaviour is a world and what one run of allocate makes of it.
 type behaviour struct {
@@ -106,7 +109,7 @@ func bindingVolumes(t *testing.T, test func(t *testing.T, bound func(behaviour) 
 	}
 }
 
-func run(t *testing.T, cases map[string]behaviour) {
+func runTable(t *testing.T, cases map[string]behaviour) {
 	t.Helper()
 	shared := sessiontest.New(sessiontest.World{}) // a cluster of one's own takes 100 ms to start
 	defer shared.Close()
@@ -131,7 +134,7 @@ func run(t *testing.T, cases map[string]behaviour) {
 	}
 }
 
-func (b behaviour) run(t *testing.T, cluster *sessiontest.Cluster, act action) {
+func (b behaviour) run(t *testing.T, cluster *sessiontest.Cluster, act implementation) {
 	if b.prepare != nil {
 		b.prepare(cluster)
 	}
@@ -167,14 +170,14 @@ func (b behaviour) run(t *testing.T, cluster *sessiontest.Cluster, act action) {
 }
 
 // open opens a session on the cluster and runs the action in it.
-func (b behaviour) open(cluster *sessiontest.Cluster, act action) *sessiontest.Session {
+func (b behaviour) open(cluster *sessiontest.Cluster, act implementation) *sessiontest.Session {
 	ssn, actions := b.ready(cluster, act)
 	ssn.Run(actions...)
 	return ssn
 }
 
 // ready opens a session on the cluster; the actions are to be run.
-func (b behaviour) ready(cluster *sessiontest.Cluster, act action) (*sessiontest.Session, []vcframework.Action) {
+func (b behaviour) ready(cluster *sessiontest.Cluster, act implementation) (*sessiontest.Session, []vcframework.Action) {
 	registry := framework.NewRegistry()
 	for _, plugin := range b.plugins {
 		registry.RegisterPlugin(plugin)
@@ -215,7 +218,7 @@ func match(t *testing.T, what string, want map[string]string, got map[string]str
 
 // checkStatuses holds the tasks' statuses against what was handed over: bound pods are Binding, and nothing is left
 // Allocated but by a gang that waits for room. Upstream leaves the node's name in the pods of a trial it drops.
-func checkStatuses(t *testing.T, ssn *sessiontest.Session, act action) {
+func checkStatuses(t *testing.T, ssn *sessiontest.Session, act implementation) {
 	t.Helper()
 	binds := ssn.Binds()
 	for _, job := range ssn.Jobs {

@@ -257,11 +257,11 @@ func TestTopology(t *testing.T) {
 		tc.conf = topological
 		cases[name] = tc
 	}
-	run(t, cases)
+	runTable(t, cases)
 }
 
 func TestTopologyScores(t *testing.T) {
-	run(t, map[string]behaviour{
+	runTable(t, map[string]behaviour{
 		"the fuller rack is taken": {
 			conf: topological + "  - name: binpack\n",
 			world: sessiontest.World{

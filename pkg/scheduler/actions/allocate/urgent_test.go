@@ -31,7 +31,7 @@ func TestUrgentGangs(t *testing.T) {
 	members := func(group string, names ...string) []*v1.Pod {
 		return each(schedtest.MakePod().Group(group).Req(cores("1")), names...)
 	}
-	run(t, map[string]behaviour{
+	runTable(t, map[string]behaviour{
 		"it goes before a queue that comes first": {
 			conf: conf, plugins: urgent, upstreamDiffers: upstream,
 			world: sessiontest.World{

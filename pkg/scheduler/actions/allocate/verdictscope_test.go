@@ -56,7 +56,7 @@ func TestUpstreamsPluginsAreAskedForEveryTask(t *testing.T) {
 	member := schedtest.MakePod().Group("g").Req(cores("1"))
 	guaranteed := schedtest.MakePod().Group("g").Req(cores("2")).Limit(schedtest.Resources{"cpu": "2", "memory": "1Gi"})
 	server := schedtest.MakePod().Group("g").Req(cores("1")).Phase(v1.PodRunning).Annotation(v1alpha1.TaskSpecKey, "ps")
-	run(t, map[string]behaviour{
+	runTable(t, map[string]behaviour{
 		"extender": {
 			conf:            with("  - name: extender\n    arguments:\n      extender.urlPrefix: " + byName.URL + "\n      extender.httpTimeout: 10s\n      extender.predicateVerb: predicate\n"),
 			world:           sessiontest.World{Nodes: nodes(holds("4"), "a", "b"), PodGroups: two, Pods: each(member, "g-0", "g-1")},
@@ -125,7 +125,7 @@ func TestPodsThatWantDevicesOfAKind(t *testing.T) {
 			upstreamDiffers: "it breaks ties by chance",
 		}
 	}
-	run(t, cases)
+	runTable(t, cases)
 }
 
 // giveNUMA says of the node that it has two NUMA nodes of so many cpus each, which the kubelet gives to containers whole.

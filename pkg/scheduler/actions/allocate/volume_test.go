@@ -84,7 +84,7 @@ func volumes(t *testing.T, bound func(behaviour) behaviour) {
 	for name, tc := range cases {
 		cases[name] = bound(tc)
 	}
-	run(t, cases)
+	runTable(t, cases)
 }
 
 // dynamicResources is plain with devices of ResourceClaims.
@@ -161,5 +161,5 @@ func TestResourceClaims(t *testing.T) {
 		tc.conf = dynamicResources
 		cases[name] = tc
 	}
-	run(t, cases)
+	runTable(t, cases)
 }
