@@ -201,6 +201,7 @@ func (r *Registry) CloseSession(ssn *Session) {
 	r.mu.Lock()
 	if snapshotter, ok := ssn.cache.(Snapshotter); ok && r.profile.known {
 		snapshotter.TrustSession()
+		r.pods.Keep()
 	}
 	r.waits = ssn.waits
 	delete(r.views, ssn.Session)
@@ -241,7 +242,7 @@ func (r *Registry) view(upstream *vcframework.Session) *Session {
 	ssn.Session = upstream
 	r.views[upstream] = ssn
 	if deferred := r.opening.deferred; deferred != nil {
-		deferred.Complete(upstream)
+		deferred.Complete(upstream, &r.pods)
 	}
 	return ssn
 }

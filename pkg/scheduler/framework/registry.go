@@ -14,6 +14,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
 // Registry holds this project's plugins and actions and makes them known to upstream under their conf names.
@@ -40,6 +41,8 @@ type Registry struct {
 	// opening is the cache of the session whose upstream half is being opened, and profile that session's.
 	opening *sessionCache
 	profile *Profile
+	// pods are the placed ones of the session that was opened last.
+	pods snapshot.PlacedPods
 	// last is the session that was opened last.
 	last *Session
 	// waits say why gangs waited when the last session was closed.

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"maps"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -99,8 +98,8 @@ func onePlaced(index map[api.TaskStatus]api.TasksMap) map[api.TaskStatus]api.Tas
 	return nil
 }
 
-// Complete gives the session what was deferred.
-func (d *Deferred) Complete(ssn *vcframework.Session) {
+// Complete gives the session what was deferred, and the placed pods.
+func (d *Deferred) Complete(ssn *vcframework.Session, pods *PlacedPods) {
 	for id, index := range d.indexes {
 		ssn.Jobs[id].TaskStatusIndex = index
 	}
@@ -119,37 +118,5 @@ func (d *Deferred) Complete(ssn *vcframework.Session) {
 		}
 	}
 	ssn.NodeMap = d.nodeMap
-	ssn.PodLister = podLister(ssn)
-}
-
-// podLister is what the session's plugins look placed pods up in. Only pods that do not name their task's node yet are
-// copied: others are given away as they are, and copied by upstream's lister when it has to.
-func podLister(ssn *vcframework.Session) *vcframework.PodLister {
-	size := 0
-	for _, job := range ssn.Jobs {
-		size += len(job.Tasks)
-	}
-	everyone := make(map[api.TaskID]*api.TaskInfo, size)
-	choosy := map[api.TaskID]*api.TaskInfo{}
-	copies := map[api.TaskID]*v1.Pod{}
-	for _, job := range ssn.Jobs {
-		for _, task := range placed(job.TaskStatusIndex) {
-			everyone[task.UID] = task
-			if vcframework.HaveAffinity(task.Pod) {
-				choosy[task.UID] = task
-			}
-			if task.Pod.Spec.NodeName != task.NodeName {
-				copies[task.UID] = podOn(task.Pod, task.NodeName)
-			}
-		}
-	}
-	return &vcframework.PodLister{Session: ssn, Tasks: everyone, TaskWithAffinity: choosy, CachedPods: copies}
-}
-
-// podOn is a copy of the pod that names the node and has annotations of its own, which plugins write to.
-func podOn(pod *v1.Pod, node string) *v1.Pod {
-	own := *pod
-	own.Spec.NodeName = node
-	own.Annotations = maps.Clone(pod.Annotations)
-	return &own
+	ssn.PodLister = pods.lister(ssn)
 }

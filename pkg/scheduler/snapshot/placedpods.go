@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"maps"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+)
+
+// PlacedPods are the placed tasks in which a session's plugins look pods up. Most jobs have the copy of the session before, and keep their entries.
+// The zero value is ready for use.
+type PlacedPods struct {
+	// jobs are the copies whose tasks are entered.
+	jobs map[api.JobID]*api.JobInfo
+	// tasks are all that are placed, choosy those with affinity, and unnamed those whose pod does not name the node yet.
+	tasks, choosy, unnamed map[api.TaskID]*api.TaskInfo
+	kept                   bool
+}
+
+// Keep records that the session which had the pods has ended, and that it has entered and removed only tasks of its jobs. Without it all is made again
+// for the next session.
+func (p *PlacedPods) Keep() { p.kept = true }
+
+// lister returns what the session's plugins look placed pods up in. Only pods that do not name their task's node yet are copied: others are given away
+// as they are, and copied by upstream's lister when it has to.
+func (p *PlacedPods) lister(ssn *vcframework.Session) *vcframework.PodLister {
+	if !p.kept || !p.follow(ssn.Jobs) {
+		*p = PlacedPods{
+			jobs:  make(map[api.JobID]*api.JobInfo, len(ssn.Jobs)),
+			tasks: map[api.TaskID]*api.TaskInfo{}, choosy: map[api.TaskID]*api.TaskInfo{}, unnamed: map[api.TaskID]*api.TaskInfo{},
+		}
+		p.follow(ssn.Jobs)
+	}
+	p.kept = false
+	copies := make(map[api.TaskID]*v1.Pod, len(p.unnamed))
+	for uid, task := range p.unnamed {
+		copies[uid] = podOn(task.Pod, task.NodeName)
+	}
+	return &vcframework.PodLister{Session: ssn, Tasks: p.tasks, TaskWithAffinity: p.choosy, CachedPods: copies}
+}
+
+// follow enters the tasks of these jobs and removes all others. It returns false if the number of tasks is not theirs afterwards.
+func (p *PlacedPods) follow(jobs map[api.JobID]*api.JobInfo) bool {
+	for id, job := range p.jobs {
+		if jobs[id] != job {
+			for uid := range job.Tasks {
+				p.remove(uid)
+			}
+			delete(p.jobs, id)
+		}
+	}
+	count := 0
+	for id, job := range jobs {
+		if p.jobs[id] == nil {
+			p.jobs[id] = job
+			p.enter(job)
+		}
+		for uid := range job.TaskStatusIndex[api.Pending] { // which the session may have placed and taken back
+			p.remove(uid)
+		}
+		for status, tasks := range job.TaskStatusIndex {
+			if api.AllocatedStatus(status) {
+				count += len(tasks)
+			}
+		}
+	}
+	return count == len(p.tasks)
+}
+
+func (p *PlacedPods) enter(job *api.JobInfo) {
+	for _, task := range placed(job.TaskStatusIndex) {
+		p.tasks[task.UID] = task
+		if vcframework.HaveAffinity(task.Pod) {
+			p.choosy[task.UID] = task
+		}
+		if task.Pod.Spec.NodeName != task.NodeName {
+			p.unnamed[task.UID] = task
+		}
+	}
+}
+
+func (p *PlacedPods) remove(uid api.TaskID) {
+	delete(p.tasks, uid)
+	delete(p.choosy, uid)
+	delete(p.unnamed, uid)
+}
+
+// podOn is a copy of the pod that names the node and has annotations of its own, which plugins write to.
+func podOn(pod *v1.Pod, node string) *v1.Pod {
+	own := *pod
+	own.Spec.NodeName = node
+	own.Annotations = maps.Clone(pod.Annotations)
+	return &own
+}
