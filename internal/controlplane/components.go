@@ -13,7 +13,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,51 +35,63 @@ const (
 	probeTimeout = 5 * time.Second
 )
 
-// layOut makes certificates, ports and command lines of every component.
-func (cp *ControlPlane) layOut() error {
+// layout is what the components of a control plane are started from.
+type layout struct {
+	opts Options
+	dir  folder
+	ca   *authority
+	// admin is the cluster admin's client configuration.
+	admin      *rest.Config
+	components map[Component]*component
+}
+
+// layOut makes certificates, ports and command lines of every component, in the folder.
+func layOut(opts Options, dir folder) (*layout, error) {
 	ca, err := newAuthority()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	cp.ca = ca
-	if err := os.WriteFile(cp.pki("ca.crt"), ca.pem, 0o644); err != nil {
-		return err
+	if err := os.WriteFile(dir.pki("ca.crt"), ca.pem, 0o644); err != nil {
+		return nil, err
 	}
 	ports, err := freePorts(5)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := cp.layOutEtcd(ports[0], ports[1]); err != nil {
-		return err
+	l := &layout{opts: opts, dir: dir, ca: ca, components: map[Component]*component{}}
+	if err := l.addEtcd(ports[0], ports[1]); err != nil {
+		return nil, err
 	}
-	if err := cp.layOutAPIServer(ports[0], ports[2]); err != nil {
-		return err
+	if err := l.addAPIServer(ports[0], ports[2]); err != nil {
+		return nil, err
 	}
-	if !cp.opts.NoControllerManager {
-		if err := cp.layOutControllerManager(ports[3]); err != nil {
-			return err
+	if !opts.NoControllerManager {
+		if err := l.addControllerManager(ports[3]); err != nil {
+			return nil, err
 		}
 	}
-	if !cp.opts.NoKWOK {
-		return cp.layOutKWOK(ports[4])
+	if !opts.NoKWOK {
+		if err := l.addKWOK(ports[4]); err != nil {
+			return nil, err
+		}
 	}
-	return nil
+	return l, nil
 }
 
-func (cp *ControlPlane) layOutEtcd(port, peerPort int) error {
-	server, err := cp.ca.serving("etcd")
+func (l *layout) addEtcd(port, peerPort int) error {
+	server, err := l.ca.serving("etcd")
 	if err != nil {
 		return err
 	}
-	cert, key, err := server.write(cp.pki(""), "etcd")
+	cert, key, err := server.write(l.dir.pki(""), "etcd")
 	if err != nil {
 		return err
 	}
-	client, err := cp.ca.client("kube-apiserver-etcd-client")
+	client, err := l.ca.client("kube-apiserver-etcd-client")
 	if err != nil {
 		return err
 	}
-	if _, _, err := client.write(cp.pki(""), "etcd-client"); err != nil {
+	if _, _, err := client.write(l.dir.pki(""), "etcd-client"); err != nil {
 		return err
 	}
 	clientCert, err := client.tls()
@@ -88,80 +99,90 @@ func (cp *ControlPlane) layOutEtcd(port, peerPort int) error {
 		return err
 	}
 	url, peerURL := "https://"+hostPort(port), "http://"+hostPort(peerPort)
-	return cp.addComponent(Etcd, cp.probe(url+"/health", clientCert),
+	return l.add(Etcd, l.ca.probe(url+"/health", clientCert),
 		"--name=default",
-		"--data-dir="+filepath.Join(cp.dir, "etcd"),
+		"--data-dir="+l.dir.join("etcd"),
 		"--listen-client-urls="+url, "--advertise-client-urls="+url,
 		"--listen-peer-urls="+peerURL, "--initial-advertise-peer-urls="+peerURL, "--initial-cluster=default="+peerURL,
 		"--cert-file="+cert, "--key-file="+key,
-		"--client-cert-auth", "--trusted-ca-file="+cp.pki("ca.crt"),
+		"--client-cert-auth", "--trusted-ca-file="+l.dir.pki("ca.crt"),
 		"--unsafe-no-fsync",
 		"--quota-backend-bytes=4294967296",
 		"--log-level=warn",
 	)
 }
 
-func (cp *ControlPlane) layOutAPIServer(etcdPort, port int) error {
-	server, err := cp.ca.serving("kube-apiserver", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+func (l *layout) addAPIServer(etcdPort, port int) error {
+	server, err := l.ca.serving("kube-apiserver", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 	if err != nil {
 		return err
 	}
-	cert, key, err := server.write(cp.pki(""), "kube-apiserver")
+	cert, key, err := server.write(l.dir.pki(""), "kube-apiserver")
 	if err != nil {
 		return err
 	}
-	if err := cp.writeServiceAccountKey(); err != nil {
+	if err := writeServiceAccountKey(l.dir); err != nil {
 		return err
 	}
-	cp.admin = &rest.Config{
+	l.admin = &rest.Config{
 		Host:            "https://" + hostPort(port),
-		TLSClientConfig: rest.TLSClientConfig{CAData: cp.ca.pem},
+		TLSClientConfig: rest.TLSClientConfig{CAData: l.ca.pem},
 		QPS:             -1,
 	}
-	if err := cp.addAdmin(); err != nil {
+	if err := l.addAdmin(); err != nil {
 		return err
 	}
 	// Without the admission plugin that taints every new node, simulated nodes are schedulable from the start.
 	off := "TaintNodesByCondition"
-	if cp.opts.NoControllerManager {
+	if l.opts.NoControllerManager {
 		// Nobody makes the default service accounts that this plugin waits for.
 		off += ",ServiceAccount"
 	}
 	args := append([]string{
-		"--etcd-servers=https://" + hostPort(etcdPort), "--etcd-cafile=" + cp.pki("ca.crt"),
-		"--etcd-certfile=" + cp.pki("etcd-client.crt"), "--etcd-keyfile=" + cp.pki("etcd-client.key"),
+		"--etcd-servers=https://" + hostPort(etcdPort), "--etcd-cafile=" + l.dir.pki("ca.crt"),
+		"--etcd-certfile=" + l.dir.pki("etcd-client.crt"), "--etcd-keyfile=" + l.dir.pki("etcd-client.key"),
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
-		"--tls-cert-file=" + cert, "--tls-private-key-file=" + key, "--client-ca-file=" + cp.pki("ca.crt"),
+		"--tls-cert-file=" + cert, "--tls-private-key-file=" + key, "--client-ca-file=" + l.dir.pki("ca.crt"),
 		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file=" + cp.pki("service-account.pub"),
-		"--service-account-signing-key-file=" + cp.pki("service-account.key"),
+		"--service-account-key-file=" + l.dir.pki("service-account.pub"),
+		"--service-account-signing-key-file=" + l.dir.pki("service-account.key"),
 		"--service-cluster-ip-range=10.0.0.0/16",
 		"--authorization-mode=Node,RBAC",
 		"--endpoint-reconciler-type=none",
 		"--disable-admission-plugins=" + off,
 		"--allow-privileged",
 		"--profiling=false",
-	}, cp.opts.APIServerArgs...)
-	return cp.addComponent(APIServer, func(ctx context.Context) error {
-		return cp.adminGet(ctx, "/readyz")
+	}, l.opts.APIServerArgs...)
+	return l.add(APIServer, func(ctx context.Context) error {
+		return getAs(ctx, l.admin, "/readyz")
 	}, args...)
 }
 
-func (cp *ControlPlane) layOutControllerManager(port int) error {
-	pair, err := cp.ca.client("system:kube-controller-manager")
+// addAdmin gives the admin's configuration its certificate and writes it out.
+func (l *layout) addAdmin() error {
+	pair, err := l.ca.client("volcano-prebind-admin", "system:masters")
 	if err != nil {
 		return err
 	}
-	server, err := cp.ca.serving("kube-controller-manager")
+	l.admin = withCert(l.admin, pair)
+	return writeKubeconfig(l.dir.kubeconfig("admin"), l.admin)
+}
+
+func (l *layout) addControllerManager(port int) error {
+	pair, err := l.ca.client("system:kube-controller-manager")
 	if err != nil {
 		return err
 	}
-	cert, key, err := server.write(cp.pki(""), "kube-controller-manager")
+	server, err := l.ca.serving("kube-controller-manager")
 	if err != nil {
 		return err
 	}
-	kubeconfig := filepath.Join(cp.dir, "kubeconfig", "kube-controller-manager")
-	if err := cp.writeKubeconfig(kubeconfig, cp.withCert(pair)); err != nil {
+	cert, key, err := server.write(l.dir.pki(""), "kube-controller-manager")
+	if err != nil {
+		return err
+	}
+	kubeconfig := l.dir.kubeconfig("kube-controller-manager")
+	if err := writeKubeconfig(kubeconfig, withCert(l.admin, pair)); err != nil {
 		return err
 	}
 	args := append([]string{
@@ -169,8 +190,8 @@ func (cp *ControlPlane) layOutControllerManager(port int) error {
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
 		"--tls-cert-file=" + cert, "--tls-private-key-file=" + key,
 		"--use-service-account-credentials",
-		"--service-account-private-key-file=" + cp.pki("service-account.key"),
-		"--root-ca-file=" + cp.pki("ca.crt"),
+		"--service-account-private-key-file=" + l.dir.pki("service-account.key"),
+		"--root-ca-file=" + l.dir.pki("ca.crt"),
 		"--leader-elect=false",
 		"--allocate-node-cidrs=false",
 		// Writes an annotation to every node of a large cluster for kubelets that are not there.
@@ -178,14 +199,14 @@ func (cp *ControlPlane) layOutControllerManager(port int) error {
 		"--node-monitor-grace-period=" + nodeGrace.String(), "--node-startup-grace-period=" + nodeGrace.String(),
 		"--kube-api-qps=200", "--kube-api-burst=400",
 		"--profiling=false",
-	}, cp.opts.ControllerManagerArgs...)
-	healthy := cp.probe("https://" + hostPort(port) + "/healthz")
-	return cp.addComponent(ControllerManager, func(ctx context.Context) error {
+	}, l.opts.ControllerManagerArgs...)
+	healthy := l.ca.probe("https://" + hostPort(port) + "/healthz")
+	return l.add(ControllerManager, func(ctx context.Context) error {
 		if err := healthy(ctx); err != nil {
 			return err
 		}
 		// No pod can be made in the namespace before its service account is there.
-		client, err := kubernetes.NewForConfig(cp.admin)
+		client, err := kubernetes.NewForConfig(l.admin)
 		if err != nil {
 			return err
 		}
@@ -194,17 +215,17 @@ func (cp *ControlPlane) layOutControllerManager(port int) error {
 	}, args...)
 }
 
-func (cp *ControlPlane) layOutKWOK(port int) error {
-	config := filepath.Join(cp.dir, "kwok-stages.yaml")
+func (l *layout) addKWOK(port int) error {
+	config := l.dir.join("kwok-stages.yaml")
 	stages := string(kwokStages)
-	if cp.opts.Stages != "" {
-		stages += "---\n" + cp.opts.Stages
+	if l.opts.Stages != "" {
+		stages += "---\n" + l.opts.Stages
 	}
 	if err := os.WriteFile(config, []byte(stages), 0o644); err != nil {
 		return err
 	}
-	return cp.addComponent(KWOK, cp.probe("http://"+hostPort(port)+"/healthz"),
-		"--kubeconfig="+cp.Kubeconfig(),
+	return l.add(KWOK, l.ca.probe("http://"+hostPort(port)+"/healthz"),
+		"--kubeconfig="+l.dir.kubeconfig("admin"),
 		"--config="+config,
 		"--manage-nodes-with-annotation-selector="+nodeAnnotation+"=fake",
 		"--node-lease-duration-seconds=0",
@@ -215,18 +236,18 @@ func (cp *ControlPlane) layOutKWOK(port int) error {
 	)
 }
 
-func (cp *ControlPlane) addComponent(name Component, ready func(context.Context) error, args ...string) error {
-	path, err := binary(cp.opts.BinDir, string(name))
+func (l *layout) add(name Component, ready func(context.Context) error, args ...string) error {
+	path, err := binary(l.opts.BinDir, string(name))
 	if err != nil {
 		return err
 	}
-	cp.components[name] = &component{name: name, binary: path, args: args, ready: ready}
+	l.components[name] = &component{name: name, binary: path, args: args, ready: ready}
 	return nil
 }
 
 // writeServiceAccountKey makes the key that signs tokens. It is RSA since kube-controller-manager's token
 // controller and the API server agree on that without further flags.
-func (cp *ControlPlane) writeServiceAccountKey() error {
+func writeServiceAccountKey(dir folder) error {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		return err
@@ -236,15 +257,15 @@ func (cp *ControlPlane) writeServiceAccountKey() error {
 		return err
 	}
 	private := encodePEM("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key))
-	if err := os.WriteFile(cp.pki("service-account.key"), private, 0o600); err != nil {
+	if err := os.WriteFile(dir.pki("service-account.key"), private, 0o600); err != nil {
 		return err
 	}
-	return os.WriteFile(cp.pki("service-account.pub"), encodePEM("PUBLIC KEY", public), 0o644)
+	return os.WriteFile(dir.pki("service-account.pub"), encodePEM("PUBLIC KEY", public), 0o644)
 }
 
 // probe returns a check that the URL answers 200 to a client with these certificates.
-func (cp *ControlPlane) probe(url string, certs ...tls.Certificate) func(context.Context) error {
-	client := cp.httpClient(certs...)
+func (a *authority) probe(url string, certs ...tls.Certificate) func(context.Context) error {
+	client := a.httpClient(certs...)
 	return func(ctx context.Context) error {
 		_, err := get(ctx, client, url)
 		return err
@@ -252,8 +273,8 @@ func (cp *ControlPlane) probe(url string, certs ...tls.Certificate) func(context
 }
 
 // answers returns a check that a server answers the URL at all, with whatever status.
-func (cp *ControlPlane) answers(url string) func(context.Context) error {
-	client := cp.httpClient()
+func (a *authority) answers(url string) func(context.Context) error {
+	client := a.httpClient()
 	return func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
@@ -289,23 +310,22 @@ func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 }
 
 // httpClient is a client for health and metrics endpoints. It keeps no connection, which would delay their end.
-func (cp *ControlPlane) httpClient(certs ...tls.Certificate) *http.Client {
+func (a *authority) httpClient(certs ...tls.Certificate) *http.Client {
 	pool := x509.NewCertPool()
-	pool.AddCert(cp.ca.cert)
+	pool.AddCert(a.cert)
 	return &http.Client{Timeout: probeTimeout, Transport: &http.Transport{
 		TLSClientConfig:   &tls.Config{RootCAs: pool, Certificates: certs, MinVersion: tls.VersionTLS12},
 		DisableKeepAlives: true,
 	}}
 }
 
-func (cp *ControlPlane) adminGet(ctx context.Context, path string) error {
+// getAs asks the API server for a path with that client configuration.
+func getAs(ctx context.Context, config *rest.Config, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	client, err := kubernetes.NewForConfig(cp.admin)
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}
 	return client.Discovery().RESTClient().Get().AbsPath(path).Do(ctx).Error()
 }
-
-func (cp *ControlPlane) pki(name string) string { return filepath.Join(cp.dir, "pki", name) }

@@ -21,7 +21,7 @@ import (
 // ControlPlane is a running control plane. Its methods are safe for concurrent use.
 type ControlPlane struct {
 	opts    Options
-	dir     string
+	dir     folder
 	tempDir bool
 	ca      *authority
 	admin   *rest.Config
@@ -57,9 +57,11 @@ func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
 			err = errors.Join(err, cp.Stop())
 		}
 	}()
-	if err := cp.layOut(); err != nil {
+	plan, err := layOut(cp.opts, cp.dir)
+	if err != nil {
 		return nil, err
 	}
+	cp.ca, cp.admin, cp.components = plan.ca, plan.admin, plan.components
 	for _, c := range []Component{Etcd, APIServer} {
 		if err := cp.startComponent(ctx, c); err != nil {
 			return nil, err
@@ -98,26 +100,25 @@ func prepare(opts Options) (*ControlPlane, error) {
 		opts.ReadyTimeout = time.Minute
 	}
 	cp := &ControlPlane{
-		opts:       opts,
-		dir:        opts.Dir,
-		dead:       make(chan error, 16),
-		components: map[Component]*component{},
-		names:      map[string]int{},
+		opts:  opts,
+		dead:  make(chan error, 16),
+		names: map[string]int{},
 	}
-	if cp.dir == "" {
-		dir, err := os.MkdirTemp("", "volcano-prebind-")
-		if err != nil {
+	dir := opts.Dir
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp("", "volcano-prebind-"); err != nil {
 			return nil, err
 		}
-		cp.dir, cp.tempDir = dir, true
+		cp.tempDir = true
 	}
-	dir, err := filepath.Abs(cp.dir)
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
-	cp.dir = dir
-	for _, sub := range []string{"pki", "etcd", "logs", "kubeconfig"} {
-		if err := os.MkdirAll(filepath.Join(cp.dir, sub), 0o700); err != nil {
+	cp.dir = folder(dir)
+	for _, name := range []string{"pki", "etcd", "logs", "kubeconfig"} {
+		if _, err := cp.dir.sub(name); err != nil {
 			return nil, err
 		}
 	}
@@ -140,7 +141,7 @@ func (cp *ControlPlane) startComponent(ctx context.Context, name Component) erro
 		cp.mu.Unlock()
 		return fmt.Errorf("%s is running", name)
 	}
-	proc, err := startProcess(string(name), cp.logPath(string(name)), c.binary, c.args, nil)
+	proc, err := startProcess(string(name), cp.dir.log(string(name)), c.binary, c.args, nil)
 	if err != nil {
 		cp.mu.Unlock()
 		return err
@@ -191,7 +192,7 @@ func (cp *ControlPlane) Stop() error {
 		errs = append(errs, p.Resume(), p.Kill9())
 	}
 	if cp.tempDir {
-		errs = append(errs, os.RemoveAll(cp.dir))
+		errs = append(errs, os.RemoveAll(cp.Dir()))
 	}
 	return errors.Join(errs...)
 }
@@ -208,7 +209,7 @@ func stopAll(procs []*Process) error {
 }
 
 // Dir is the directory with certificates, data and logs.
-func (cp *ControlPlane) Dir() string { return cp.dir }
+func (cp *ControlPlane) Dir() string { return string(cp.dir) }
 
 // Dead receives an error with the tail of the log for each process that ends without being told to.
 func (cp *ControlPlane) Dead() <-chan error { return cp.dead }
@@ -270,7 +271,7 @@ func (cp *ControlPlane) startChild(name, binary string, args, env []string) (*Pr
 	if cp.stopped {
 		return nil, errors.New("the control plane was stopped")
 	}
-	p, err := startProcess(name, cp.logPath(name), binary, args, env)
+	p, err := startProcess(name, cp.dir.log(name), binary, args, env)
 	if err != nil {
 		return nil, err
 	}
@@ -288,10 +289,6 @@ func (cp *ControlPlane) uniqueName(name string) string {
 		return name + "-" + strconv.Itoa(n)
 	}
 	return name
-}
-
-func (cp *ControlPlane) logPath(name string) string {
-	return filepath.Join(cp.dir, "logs", name+".log")
 }
 
 func (cp *ControlPlane) progress(format string, args ...any) {

@@ -199,7 +199,7 @@ func restartsAPIServer(t *testing.T, cp *ControlPlane, client kubernetes.Interfa
 	if err := cp.Kill(APIServer); err != nil {
 		t.Fatal(err)
 	}
-	if err := cp.adminGet(t.Context(), "/readyz"); err == nil {
+	if err := getAs(t.Context(), cp.Config(), "/readyz"); err == nil {
 		t.Fatal("the API server answers after it was killed")
 	}
 	if err := cp.Restart(t.Context(), APIServer); err != nil {

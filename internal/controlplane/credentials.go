@@ -5,7 +5,6 @@ package controlplane
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,7 +21,7 @@ const tokenSeconds = 24 * 60 * 60
 func (cp *ControlPlane) Config() *rest.Config { return rest.CopyConfig(cp.admin) }
 
 // Kubeconfig is the path of the cluster admin's kubeconfig.
-func (cp *ControlPlane) Kubeconfig() string { return filepath.Join(cp.dir, "kubeconfig", "admin") }
+func (cp *ControlPlane) Kubeconfig() string { return cp.dir.kubeconfig("admin") }
 
 // adminKubeconfig is the admin's kubeconfig for another server's URL, or the usual one when that is empty. A
 // client certificate does not pass a proxy, so the copy carries a token of an account that is cluster admin.
@@ -48,19 +47,9 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-
 subjects: [{kind: ServiceAccount, name: volcano-prebind-test-admin, namespace: kube-system}]
 `
 
-// addAdmin gives the admin's configuration its certificate and writes it out.
-func (cp *ControlPlane) addAdmin() error {
-	pair, err := cp.ca.client("volcano-prebind-admin", "system:masters")
-	if err != nil {
-		return err
-	}
-	cp.admin = cp.withCert(pair)
-	return cp.writeKubeconfig(cp.Kubeconfig(), cp.admin)
-}
-
-// withCert returns a client configuration with that certificate.
-func (cp *ControlPlane) withCert(pair keyPair) *rest.Config {
-	config := rest.AnonymousClientConfig(cp.admin)
+// withCert returns a client configuration for the same server with that certificate.
+func withCert(server *rest.Config, pair keyPair) *rest.Config {
+	config := rest.AnonymousClientConfig(server)
 	config.CertData, config.KeyData = pair.cert, pair.key
 	return config
 }
@@ -93,12 +82,12 @@ func (cp *ControlPlane) ServiceAccountKubeconfig(ctx context.Context, namespace,
 	if server != "" {
 		config.Host = server
 	}
-	path := filepath.Join(cp.dir, "kubeconfig", cp.uniqueName("kubeconfig-"+name))
-	return path, cp.writeKubeconfig(path, config)
+	path := cp.dir.kubeconfig(cp.uniqueName("kubeconfig-" + name))
+	return path, writeKubeconfig(path, config)
 }
 
 // writeKubeconfig stores a client configuration with everything in the file itself.
-func (cp *ControlPlane) writeKubeconfig(path string, config *rest.Config) error {
+func writeKubeconfig(path string, config *rest.Config) error {
 	const name = "volcano-prebind"
 	out := clientcmdapi.NewConfig()
 	out.Clusters[name] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}

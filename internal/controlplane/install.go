@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 )
 
@@ -76,10 +77,10 @@ func (cp *ControlPlane) InstallCRDs(ctx context.Context) error {
 		}
 		objects = append(objects, parsed...)
 	}
-	if err := cp.applyAll(ctx, objects, true); err != nil {
+	if err := applyAll(ctx, cp.admin, objects, true); err != nil {
 		return err
 	}
-	if err := cp.waitServed(ctx, objects); err != nil {
+	if err := waitServed(ctx, cp.admin, objects); err != nil {
 		return err
 	}
 	cp.progress("%d CRDs are served", len(objects))
@@ -119,7 +120,7 @@ func (cp *ControlPlane) InstallChart(ctx context.Context) error {
 	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int {
 		return slices.Index(chartKinds, a.GetKind()) - slices.Index(chartKinds, b.GetKind())
 	})
-	if err := cp.applyAll(ctx, objects, false); err != nil {
+	if err := applyAll(ctx, cp.admin, objects, false); err != nil {
 		return err
 	}
 	cp.progress("the chart's RBAC and queues are in place")
@@ -132,7 +133,7 @@ func (cp *ControlPlane) Apply(ctx context.Context, manifest []byte) error {
 	if err != nil {
 		return err
 	}
-	return cp.applyAll(ctx, objects, false)
+	return applyAll(ctx, cp.admin, objects, false)
 }
 
 // parse splits a multi-document YAML or JSON text.
@@ -155,12 +156,12 @@ func parse(manifest []byte) ([]*unstructured.Unstructured, error) {
 }
 
 // applyAll applies the objects one after the other, or all at once.
-func (cp *ControlPlane) applyAll(ctx context.Context, objects []*unstructured.Unstructured, parallel bool) error {
-	client, err := dynamic.NewForConfig(cp.admin)
+func applyAll(ctx context.Context, config *rest.Config, objects []*unstructured.Unstructured, parallel bool) error {
+	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return err
 	}
-	disco, err := discovery.NewDiscoveryClientForConfig(cp.admin)
+	disco, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return err
 	}
@@ -204,8 +205,8 @@ func applyOne(ctx context.Context, client dynamic.Interface, mapper meta.RESTMap
 }
 
 // waitServed waits until a list of each CRD's resource succeeds, which is later than its condition Established.
-func (cp *ControlPlane) waitServed(ctx context.Context, crds []*unstructured.Unstructured) error {
-	client, err := dynamic.NewForConfig(cp.admin)
+func waitServed(ctx context.Context, config *rest.Config, crds []*unstructured.Unstructured) error {
+	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return err
 	}

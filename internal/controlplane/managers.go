@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 )
 
 var queueResource = schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "queues"}
@@ -42,7 +43,7 @@ func (cp *ControlPlane) StartControllerManager(ctx context.Context, opts Manager
 		"--enable-healthz=true", "--healthz-address=" + hostPort(ports[0]),
 		"--enable-metrics=true", "--listen-address=" + hostPort(ports[1]),
 	}, opts.Args...)
-	healthy := cp.probe("http://" + hostPort(ports[0]) + "/healthz")
+	healthy := cp.ca.probe("http://" + hostPort(ports[0]) + "/healthz")
 	return cp.startManager(ctx, opts, args, func(ctx context.Context) error {
 		if err := healthy(ctx); err != nil {
 			return err
@@ -78,23 +79,23 @@ func (cp *ControlPlane) StartWebhookManager(ctx context.Context, opts ManagerOpt
 	if err != nil {
 		return nil, err
 	}
-	cert, key, err := pair.write(cp.pki(""), opts.Name)
+	cert, key, err := pair.write(cp.dir.pki(""), opts.Name)
 	if err != nil {
 		return nil, err
 	}
 	url := "https://" + hostPort(ports[0])
-	if err := cp.installWebhooks(ctx, manifestPath, url); err != nil {
+	if err := installWebhooks(ctx, cp.admin, manifestPath, url); err != nil {
 		return nil, err
 	}
 	args := append([]string{
 		"--kubeconfig=" + kubeconfig,
 		"--listen-address=127.0.0.1", fmt.Sprintf("--port=%d", ports[0]),
 		"--enable-healthz=true", "--healthz-address=" + hostPort(ports[1]),
-		"--ca-cert-file=" + cp.pki("ca.crt"), "--tls-cert-file=" + cert, "--tls-private-key-file=" + key,
+		"--ca-cert-file=" + cp.dir.pki("ca.crt"), "--tls-cert-file=" + cert, "--tls-private-key-file=" + key,
 		"--webhook-url=" + url,
 		"--enabled-admission=" + strings.Join(enabledAdmission, ","),
 	}, opts.Args...)
-	return cp.startManager(ctx, opts, args, cp.answers(url+"/jobs/validate"))
+	return cp.startManager(ctx, opts, args, cp.ca.answers(url+"/jobs/validate"))
 }
 
 // enabledAdmission are the webhooks of the chart's default values.
@@ -104,7 +105,7 @@ var enabledAdmission = []string{
 }
 
 // installWebhooks applies the webhook configurations of a manifest of the repository with a URL in place of the service.
-func (cp *ControlPlane) installWebhooks(ctx context.Context, manifest, url string) error {
+func installWebhooks(ctx context.Context, config *rest.Config, manifest, url string) error {
 	root, err := RepoRoot()
 	if err != nil {
 		return err
@@ -139,7 +140,7 @@ func (cp *ControlPlane) installWebhooks(ctx context.Context, manifest, url strin
 		}
 		configs = append(configs, object)
 	}
-	return cp.applyAll(ctx, configs, false)
+	return applyAll(ctx, config, configs, false)
 }
 
 func (cp *ControlPlane) managerDefaults(opts ManagerOptions, name string) (ManagerOptions, error) {
@@ -167,7 +168,7 @@ func (cp *ControlPlane) managerKubeconfig(ctx context.Context, opts ManagerOptio
 func (cp *ControlPlane) startManager(
 	ctx context.Context, opts ManagerOptions, args []string, ready func(context.Context) error,
 ) (*Process, error) {
-	sockets, err := cp.subdir("sockets", opts.Name)
+	sockets, err := cp.dir.sub("sockets", opts.Name)
 	if err != nil {
 		return nil, err
 	}

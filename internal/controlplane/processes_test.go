@@ -105,7 +105,7 @@ func boundsWebhooks(t *testing.T, cp *ControlPlane) {
 	review := *config.Webhooks[0].ClientConfig.URL
 	profile := strings.TrimSuffix(review, "/jobs/validate") + "/debug/pprof/"
 	// The client sends its body only when told to go on, so an early answer does not race with it.
-	client := &http.Client{Transport: cp.httpClient().Transport.(*http.Transport).Clone()}
+	client := &http.Client{Transport: cp.ca.httpClient().Transport.(*http.Transport).Clone()}
 	client.Transport.(*http.Transport).ExpectContinueTimeout = time.Minute
 	for url, want := range map[string]int{review: http.StatusRequestEntityTooLarge, profile: http.StatusNotFound} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(make([]byte, 32<<20)))

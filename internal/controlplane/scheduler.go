@@ -6,8 +6,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -42,11 +40,11 @@ func (cp *ControlPlane) StartScheduler(ctx context.Context, opts SchedulerOption
 	if err != nil {
 		return nil, err
 	}
-	sockets, err := cp.subdir("sockets", opts.Name)
+	sockets, err := cp.dir.sub("sockets", opts.Name)
 	if err != nil {
 		return nil, err
 	}
-	s := &Scheduler{client: cp.httpClient(), timeout: opts.ReadyTimeout}
+	s := &Scheduler{client: cp.ca.httpClient(), timeout: opts.ReadyTimeout}
 	var args []string
 	if opts.Kind == KubeScheduler {
 		args, err = cp.kubeScheduler(s, opts, kubeconfig, ports[0])
@@ -157,7 +155,7 @@ func (cp *ControlPlane) schedulerKubeconfig(ctx context.Context, opts SchedulerO
 
 // vcScheduler lays out the conf and the flags of our scheduler or upstream's.
 func (cp *ControlPlane) vcScheduler(s *Scheduler, opts SchedulerOptions, kubeconfig string, metrics, health int) ([]string, error) {
-	dir, err := cp.subdir("conf", opts.Name)
+	dir, err := cp.dir.sub("conf", opts.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +192,7 @@ subjects: [{kind: ServiceAccount, name: kube-scheduler, namespace: kube-system}]
 
 // kubeScheduler lays out the configuration and the flags of kube-scheduler.
 func (cp *ControlPlane) kubeScheduler(s *Scheduler, opts SchedulerOptions, kubeconfig string, port int) ([]string, error) {
-	dir, err := cp.subdir("conf", opts.Name)
+	dir, err := cp.dir.sub("conf", opts.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +204,7 @@ func (cp *ControlPlane) kubeScheduler(s *Scheduler, opts SchedulerOptions, kubec
 	if err != nil {
 		return nil, err
 	}
-	cert, key, err := pair.write(cp.pki(""), opts.Name)
+	cert, key, err := pair.write(cp.dir.pki(""), opts.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -237,9 +235,4 @@ func kubeSchedulerConfig(opts SchedulerOptions, kubeconfig string) (string, erro
 	config["leaderElection"] = map[string]any{"leaderElect": opts.LeaderElect}
 	out, err := yaml.Marshal(config)
 	return string(out), err
-}
-
-func (cp *ControlPlane) subdir(elem ...string) (string, error) {
-	dir := filepath.Join(append([]string{cp.dir}, elem...)...)
-	return dir, os.MkdirAll(dir, 0o700)
 }

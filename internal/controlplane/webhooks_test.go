@@ -26,7 +26,7 @@ func createsPodsWithoutWebhooks(t *testing.T, cp *ControlPlane, client kubernete
 	do(t, err)
 	t.Cleanup(func() { removeWebhooks(t, client) })
 
-	do(t, cp.installWebhooks(t.Context(), manifestPath, nobody))
+	do(t, installWebhooks(t.Context(), cp.Config(), manifestPath, nobody))
 	// A PodGroup that is refused shows that the configurations are in force.
 	group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{GenerateName: "unseen-"}, Spec: schedulingv1beta1.PodGroupSpec{MinMember: 1}}
 	eventuallyRefused(t, func(ctx context.Context) error {
@@ -37,7 +37,7 @@ func createsPodsWithoutWebhooks(t *testing.T, cp *ControlPlane, client kubernete
 		do(t, createPod(t.Context(), client, scheduler))
 	}
 
-	do(t, cp.installWebhooks(t.Context(), filepath.Join("internal", "controlplane", "testdata", "pod-webhooks.yaml"), nobody))
+	do(t, installWebhooks(t.Context(), cp.Config(), filepath.Join("internal", "controlplane", "testdata", "pod-webhooks.yaml"), nobody))
 	for _, scheduler := range []string{"volcano", "second"} {
 		eventuallyRefused(t, func(ctx context.Context) error { return createPod(ctx, client, scheduler) })
 	}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controlplane
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// folder is the absolute path of the directory with certificates, data and logs.
+type folder string
+
+func (f folder) join(elem ...string) string {
+	return filepath.Join(append([]string{string(f)}, elem...)...)
+}
+
+// pki is the path of a certificate or key; kubeconfig and log are those of what they are named for.
+func (f folder) pki(name string) string        { return f.join("pki", name) }
+func (f folder) kubeconfig(name string) string { return f.join("kubeconfig", name) }
+func (f folder) log(name string) string        { return f.join("logs", name+".log") }
+
+// sub makes a directory and returns its path.
+func (f folder) sub(elem ...string) (string, error) {
+	path := f.join(elem...)
+	return path, os.MkdirAll(path, 0o700)
+}
