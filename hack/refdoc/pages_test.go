@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -167,6 +168,25 @@ func TestTextsOfPicturesFit(t *testing.T) {
 		}
 		if err := xml.Unmarshal(d.svg(), new(struct{})); err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestSentencesOfPagesAreShort: a sentence of more than 40 words is two. Table cells, list items and headings are sentences of their own.
+func TestSentencesOfPagesAreShort(t *testing.T) {
+	const most = 40
+	parts := regexp.MustCompile(`\n\n|\n *(?:[-*]|\d+\.) |\n?\|`)
+	ends := regexp.MustCompile(`[.!?:;]\s`)
+	for name, page := range readPages(t) {
+		if slices.Contains([]string{"CHANGELOG.md", "docs/architecture.md", "docs/configuration.md", "docs/prebind.md"}, name) {
+			continue // written by the code, or not yet shortened
+		}
+		for _, part := range parts.Split(fenced.ReplaceAllString(page, "\n\n"), -1) {
+			for _, sentence := range ends.Split(part, -1) {
+				if words := strings.Fields(sentence); len(words) > most {
+					t.Errorf("%s has a sentence of %d words, want at most %d: %s ...", name, len(words), most, strings.Join(words[:10], " "))
+				}
+			}
 		}
 	}
 }
