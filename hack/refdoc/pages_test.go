@@ -190,3 +190,35 @@ func TestSentencesOfPagesAreShort(t *testing.T) {
 		}
 	}
 }
+
+// TestTheArchitecturePageNamesWhatExists: folders and files that the page names exist, and it names each package of the scheduler.
+func TestTheArchitecturePageNamesWhatExists(t *testing.T) {
+	page := readPages(t)["docs/architecture.md"]
+	folders := regexp.MustCompile(`(?m)(?:^|, )((?:cmd|config|hack|internal|pkg|test)/[a-z0-9/-]*)`)
+	files := regexp.MustCompile("`([a-z0-9]+(?:/[a-z0-9]+)*\\.go)`")
+	exists := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(name string) bool {
+			_, err := os.Stat(filepath.Join(root, name))
+			return err == nil
+		})
+	}
+	for _, match := range folders.FindAllStringSubmatch(page, -1) {
+		if !exists(match[1]) {
+			t.Errorf("docs/architecture.md names %s, which does not exist", match[1])
+		}
+	}
+	for _, match := range files.FindAllStringSubmatch(page, -1) {
+		if !exists("pkg/"+match[1], "pkg/scheduler/"+match[1], "pkg/scheduler/actions/"+match[1]) {
+			t.Errorf("docs/architecture.md names %s, which does not exist below pkg, pkg/scheduler and pkg/scheduler/actions", match[1])
+		}
+	}
+	packages, err := os.ReadDir(filepath.Join(root, "pkg/scheduler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range packages {
+		if entry.IsDir() && !strings.Contains(page, "pkg/scheduler/"+entry.Name()) {
+			t.Errorf("docs/architecture.md does not name pkg/scheduler/%s", entry.Name())
+		}
+	}
+}
