@@ -4,7 +4,6 @@ package main
 
 // ceilings are the sizes of the types that are over the limit. What is not given is the limit.
 var ceilings = map[string]size{
-	"pkg/scheduler/binding.run":                          {methods: 56, fields: 23},
 	"pkg/scheduler/framework.Session":                    {methods: 100, fields: 37},
 	"pkg/scheduler/plugins/deviceshare/allocator.search": {methods: 60},
 	"pkg/scheduler/plugins/dynamicresources.devices":     {methods: 49},

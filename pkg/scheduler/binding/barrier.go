@@ -17,10 +17,10 @@ const quorumAttempts = 5
 func (r *run) barrier() ([]*member, *waiter) {
 	for r.quorumErr == nil {
 		if r.e.ctx.Err() != nil {
-			r.failAll(ErrAborted)
+			r.roster.failAll(ErrAborted)
 		}
-		r.forgetChange()
-		chosen, lost := r.alive()
+		r.roster.forgetChange()
+		chosen, lost := r.roster.alive()
 		r.adoptOrphans() // after alive, so that none lost by then is left over
 		err := r.quorum(chosen, quorumAttempts)
 		if errors.Is(err, errFewer) {
@@ -37,36 +37,21 @@ func (r *run) barrier() ([]*member, *waiter) {
 		select {
 		case <-slot.granted:
 			r.lookAgain(chosen)
-			if r.commit(chosen, lost) {
+			if r.roster.commit(r.e.ctx, chosen, lost) {
 				return chosen, slot
 			}
-		case <-r.changed:
+		case <-r.roster.changed:
 		}
 		r.e.slots.leave(slot)
 	}
-	r.enter(phaseRollback)
+	r.roster.enter(phaseRollback)
 	r.adoptOrphans()
 	return nil, nil
 }
 
-// commit takes the members past the barrier, unless more members are lost by now than there were at the verdict, or
-// Abort came.
-func (r *run) commit(chosen []*member, lost int) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.lost > lost || r.e.ctx.Err() != nil {
-		return false
-	}
-	for _, m := range chosen {
-		r.move(m, stateBinding)
-	}
-	r.phase = phaseBind
-	return true
-}
-
 // abortIfHopeless fails the members that are left when even all of them are too few.
 func (r *run) abortIfHopeless() {
-	alive, _ := r.alive()
+	alive, _ := r.roster.alive()
 	if err := r.quorum(alive, 1); err != nil && !transient(err) {
 		r.refuseAll(err)
 	}
@@ -75,7 +60,7 @@ func (r *run) abortIfHopeless() {
 // refuseAll fails all members for what the gang lacks.
 func (r *run) refuseAll(lack error) {
 	r.quorumErr = lack
-	r.failAll(fmt.Errorf("%w: %w", ErrNoQuorum, lack))
+	r.roster.failAll(fmt.Errorf("%w: %w", ErrNoQuorum, lack))
 }
 
 // errFewer says that members were lost while the Gatekeeper could not be asked about them.
@@ -84,7 +69,7 @@ var errFewer = errors.New("members were lost meanwhile")
 // quorum asks the Gatekeeper, again with backoff when its error may pass. RetryNow grants it as many attempts anew.
 func (r *run) quorum(members []*member, attempts int) error {
 	pauses := r.e.pauses(r.e.retry)
-	pauses.changed = r.changed
+	pauses.changed = r.roster.changed
 	for left := attempts; ; {
 		err := r.ask(contracts(members))
 		if err == nil || !transient(err) {
@@ -96,16 +81,14 @@ func (r *run) quorum(members []*member, attempts int) error {
 		if left == 0 {
 			return err
 		}
-		r.mu.Lock()
-		r.gateErr = err
-		r.mu.Unlock()
+		r.roster.unread(err)
 		if !pauses.pause(r.e.ctx, err) {
 			return err
 		}
 		if pauses.anew {
 			left = attempts
 		}
-		if alive, _ := r.alive(); len(alive) < len(members) {
+		if alive, _ := r.roster.alive(); len(alive) < len(members) {
 			return errFewer
 		}
 	}

@@ -41,20 +41,14 @@ func (r *run) bind(m *member, slot *waiter) {
 	err := r.place(m, slot)
 	switch {
 	case err == nil:
-		r.settleDelay(m)
+		r.roster.settleDelay(m)
 		r.e.ledger.Bound(m.Member)
-		r.mu.Lock()
-		r.move(m, stateBound)
-		r.mu.Unlock()
-		r.retell(m)
+		r.roster.settle(m, stateBound)
 		r.tellBound(m)
 	case errors.Is(err, errUnsettled):
-		r.abandon(m, err)
+		r.roster.abandon(m, err)
 	default:
-		r.mu.Lock()
-		r.discard(m, err)
-		r.mu.Unlock()
-		r.retell(m)
+		r.roster.unbound(m, err)
 		r.work.Go(func() { r.undo(m) })
 	}
 }
@@ -94,7 +88,7 @@ func (r *run) place(m *member, slot *waiter) error {
 		if err == nil {
 			return nil
 		}
-		r.notBound(m, err)
+		r.roster.notBound(m, err)
 		doubt = doubt || classify(err) == unclear
 		final := tries.last(err)
 		if doubt {
@@ -154,18 +148,11 @@ func (r *run) lookup(m *member) (PodBinding, error) {
 		if err == nil {
 			return fate, nil
 		}
-		r.notBound(m, err)
+		r.roster.notBound(m, err)
 		klog.Background().Error(err, "Cannot read whether a pod is bound, trying again", "pod", m.key(), "node", m.Node)
 		pauses.pause(e.ctx, err)
 	}
 	return PodBinding{}, errUnsettled
-}
-
-// notBound notes why the member is not known to be bound.
-func (r *run) notBound(m *member, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m.bindErr = err
 }
 
 // call makes one call to the API server in a slot that is taken, and gives the slot back.

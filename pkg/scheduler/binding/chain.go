@@ -15,89 +15,32 @@ import (
 // others, such as the provisioner of a volume, and a gang whose members took turns at that would wait once for each turn.
 const placeTime = 100 * time.Millisecond
 
-// startWaiting starts the chains of waiting members, in their order, as far as there are free places. A member
-// without steps passes on the spot.
+// startWaiting starts the chains of waiting members, as far as there are free places.
 func (r *run) startWaiting() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for ; r.count[stateWaiting] > 0; r.next++ {
-		m := r.members[r.next]
-		switch {
-		case m.state != stateWaiting:
-		case len(m.Steps) == 0:
-			r.move(m, statePassed)
-			r.notify()
-		case r.count[statePreparing]-r.slow == r.e.perGang:
-			return
-		default:
-			r.move(m, statePreparing)
-			r.work.Go(func() { r.chain(m) })
-		}
+	for _, m := range r.roster.startable(r.e.perGang) {
+		r.work.Go(func() { r.chain(m) })
 	}
 }
 
 // chain runs the member's steps in order, and rolls them back when the member fails before the last has returned.
 func (r *run) chain(m *member) {
-	defer after(placeTime, func() { r.givePlace(m) }).stop()
+	defer after(placeTime, func() { r.roster.givePlace(m) }).stop()
 	for i := range m.Steps {
-		if !r.begin(m) {
+		if !r.roster.begin(m) {
 			break
 		}
 		err := r.step(m, &m.Steps[i])
 		if err != nil {
-			r.fail(m, err)
+			r.roster.fail(m, err)
 		}
-		r.returned(m)
+		r.roster.returned(m)
 		if err != nil {
 			break
 		}
 	}
-	if !r.pass(m) {
+	if !r.roster.pass(m) {
 		r.undo(m)
 	}
-}
-
-// givePlace gives the place of a member whose steps still run to another.
-func (r *run) givePlace(m *member) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if m.state == statePreparing {
-		m.slow = true
-		r.slow++
-		r.notify()
-	}
-}
-
-// begin notes that the member's next step begins; false when the member has failed.
-func (r *run) begin(m *member) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if m.state != statePreparing {
-		return false
-	}
-	m.begun++
-	m.running, m.since = true, time.Now()
-	return true
-}
-
-// returned notes that the member's step that began last has returned.
-func (r *run) returned(m *member) {
-	r.mu.Lock()
-	m.running, m.since = false, time.Now()
-	r.mu.Unlock()
-	r.retell(m)
-}
-
-// pass notes that the member's chain is done; false when the member has failed.
-func (r *run) pass(m *member) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if m.state != statePreparing {
-		return false
-	}
-	r.move(m, statePassed)
-	r.notify()
-	return true
 }
 
 // step runs one step and returns when it has returned. The member fails earlier, at the deadline, or was failed by
@@ -106,14 +49,14 @@ func (r *run) step(m *member, s *Step) error {
 	ctx, cancel := context.WithTimeoutCause(m.ctx, s.timeout(), s.failure(m.Member, s.overdue()))
 	defer cancel()
 	if s.timeout() > r.e.stuckAfter {
-		defer after(r.e.stuckAfter, func() { r.tell(m) }).stop()
+		defer after(r.e.stuckAfter, func() { r.roster.tell(m) }).stop()
 	}
 	start := time.Now()
 	givenUp := make(chan struct{})
 	inTime := context.AfterFunc(ctx, func() {
 		defer close(givenUp)
 		cause := context.Cause(ctx)
-		r.fail(m, cause)
+		r.roster.fail(m, cause)
 		r.e.observer.StepDone(s.Plugin, cause, time.Since(start))
 	})
 	err := protect(s, m, func() error { return s.PreBind(ctx, m.Task, m.Node) })

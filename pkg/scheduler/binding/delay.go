@@ -58,7 +58,7 @@ func (d Delay) String() string {
 
 // delayOf is what the member has been waiting for; nil when it has not been for long, unless any wait counts. It is called
 // with mu held.
-func (r *run) delayOf(m *member) *Delay {
+func (s *roster) delayOf(m *member) *Delay {
 	d := &Delay{Node: m.Node, Since: m.since}
 	waits := m.since
 	switch {
@@ -68,14 +68,14 @@ func (r *run) delayOf(m *member) *Delay {
 		d.Kind, d.Plugin, waits = StepNotReturning, m.Steps[m.begun-1].Plugin, m.waitsFrom
 	case m.state == stateFailed && m.owed() >= 0:
 		d.Kind, d.Plugin, d.Err, waits = RollbackStuck, m.Steps[m.owed()].Plugin, m.undoErr, m.waitsFrom
-	case m.state == statePassed && !r.ready.IsZero():
-		d.Kind, d.Err, d.Since, waits = BindWaits, r.gateErr, r.ready, r.ready
+	case m.state == statePassed && !s.ready.IsZero():
+		d.Kind, d.Err, d.Since, waits = BindWaits, s.gateErr, s.ready, s.ready
 	case m.state == stateBinding && !m.holds:
-		d.Kind, d.Err, d.Since, waits = BindWaits, m.bindErr, r.ready, r.ready
+		d.Kind, d.Err, d.Since, waits = BindWaits, m.bindErr, s.ready, s.ready
 	default:
 		return nil
 	}
-	if time.Since(waits) < r.e.stuckAfter && !r.cutShort {
+	if time.Since(waits) < s.stuckAfter && !s.cutShort {
 		return nil
 	}
 	return d
@@ -83,78 +83,78 @@ func (r *run) delayOf(m *member) *Delay {
 
 // setReady notes that every member has passed its steps or failed. Those that are not bound long after are told of, until the
 // alarm is stopped.
-func (r *run) setReady() *alarm {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ready = time.Now()
-	return after(r.e.stuckAfter, func() {
-		for _, m := range r.members {
-			r.tell(m)
+func (s *roster) setReady() *alarm {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ready = time.Now()
+	return after(s.stuckAfter, func() {
+		for _, m := range s.members {
+			s.tell(m)
 		}
 	})
 }
 
 // tell reports what the member waits for if it has been for long, and that it does no longer if that was reported. The
 // failure is the one that was there when it was reported first.
-func (r *run) tell(m *member) {
-	r.telling.Lock()
-	defer r.telling.Unlock()
-	r.mu.Lock()
-	before, now, cause := m.told, r.delayOf(m), m.err
+func (s *roster) tell(m *member) {
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	s.mu.Lock()
+	before, now, cause := m.told, s.delayOf(m), m.err
 	m.told = now
-	r.mu.Unlock()
+	s.mu.Unlock()
 	switch {
 	case now == nil && before != nil:
-		r.e.observer.DelayEnded(m.Member, cause)
+		s.observer.DelayEnded(m.Member, cause)
 	case now != nil && (before == nil || before.Kind != now.Kind || before.Plugin != now.Plugin):
-		r.e.observer.Delayed(m.Member, *now)
+		s.observer.Delayed(m.Member, *now)
 	}
 }
 
 // settleDelay notes that the member's Binding holds: from here on nobody is told that it waits.
-func (r *run) settleDelay(m *member) {
-	r.telling.Lock() // what is being told is told
-	defer r.telling.Unlock()
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (s *roster) settleDelay(m *member) {
+	s.telling.Lock() // what is being told is told
+	defer s.telling.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	m.holds = true
 }
 
 // retell takes back what was told of the member, if anything was, because that has ended. A failed member's next wait is
 // told when it is long itself.
-func (r *run) retell(m *member) {
-	r.mu.Lock()
+func (s *roster) retell(m *member) {
+	s.mu.Lock()
 	told, former := m.told != nil, m.stuck
 	if told {
 		m.stuck, m.waitsFrom = nil, time.Now()
 	}
-	r.mu.Unlock()
+	s.mu.Unlock()
 	if !told {
 		return
 	}
 	former.stop()
-	r.tell(m)
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	s.tell(m)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if m.state == stateFailed && m.owed() >= 0 {
-		m.stuck = after(r.e.stuckAfter, func() { r.tell(m) })
+		m.stuck = after(s.stuckAfter, func() { s.tell(m) })
 	}
 }
 
 // tellUnfinished reports what members wait for, however short they have: Abort is about to leave them.
-func (r *run) tellUnfinished() {
-	r.mu.Lock()
-	r.cutShort = true
-	r.mu.Unlock()
-	for _, m := range r.members {
-		r.tell(m)
+func (s *roster) tellUnfinished() {
+	s.mu.Lock()
+	s.cutShort = true
+	s.mu.Unlock()
+	for _, m := range s.members {
+		s.tell(m)
 	}
 }
 
 // firstDelay describes what the first member that waits waits for; empty when none does. It is called with mu held.
-func (r *run) firstDelay() string {
-	for _, m := range r.members {
-		if d := r.delayOf(m); d != nil {
+func (s *roster) firstDelay() string {
+	for _, m := range s.members {
+		if d := s.delayOf(m); d != nil {
 			return fmt.Sprintf(", pod %s: %v", m.key(), d)
 		}
 	}

@@ -23,6 +23,9 @@
 //     members without either, and they are in Result.Abandoned.
 //   - A gang waits for nothing of another gang but its turn for an API call.
 //
+// A run takes a transaction through these parts. Its roster is the state machine of its members: it decides what may happen to a member
+// next and reports delays, and knows neither the run nor the Engine.
+//
 // The package knows nothing of informers, sessions or plugins: steps, minimum, API calls and books come in through
 // the interfaces beside Transaction.
 package binding

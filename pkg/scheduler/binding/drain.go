@@ -27,7 +27,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	for _, r := range e.runs() {
-		r.failAll(ErrDraining)
+		r.roster.failAll(ErrDraining)
 	}
 	overdue, stop := pause.After(e.drainLimit)
 	defer stop()
@@ -37,7 +37,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	case <-overdue:
 	}
 	for _, r := range e.runs() {
-		r.tellUnfinished()
+		r.roster.tellUnfinished()
 	}
 	left := e.left()
 	e.Abort()
@@ -58,7 +58,7 @@ func (e *Engine) Abort() {
 	e.refuse()
 	e.abort(ErrAborted)
 	for _, r := range e.runs() {
-		r.failAll(ErrAborted)
+		r.roster.failAll(ErrAborted)
 	}
 }
 
@@ -80,7 +80,7 @@ func (e *Engine) refuse() {
 func (e *Engine) left() []string {
 	var left []string
 	for _, r := range e.runs() {
-		left = append(left, r.describe())
+		left = append(left, r.roster.describe(r.tx.Gang))
 	}
 	slices.Sort(left)
 	return left

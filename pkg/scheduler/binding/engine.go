@@ -72,7 +72,7 @@ func (e *Engine) Submit(t *Transaction) error {
 		r.stop()
 		return ErrDraining
 	}
-	r.loseEarly()
+	r.roster.loseEarly(t.Lost)
 	e.submitted++
 	r.slots = newContender(t.Gang, e.submitted)
 	for _, gang := range t.Gangs() {
@@ -88,7 +88,7 @@ func (e *Engine) Submit(t *Transaction) error {
 
 // InFlight tells whether a transaction of the gang has not ended.
 func (e *Engine) InFlight(gang api.JobID) bool {
-	return slices.ContainsFunc(e.runsOf(gang), (*run).open)
+	return slices.ContainsFunc(e.runsOf(gang), func(r *run) bool { return r.roster.open() })
 }
 
 // GroupsInFlight is how many transactions of several gangs have not ended.
@@ -104,28 +104,28 @@ func (e *Engine) GroupsInFlight() (n int) {
 // Failing tells whether a transaction of the gang that has not ended has members that failed, released yet or not:
 // they are not to be tried again before the gang's backoff has begun with the transaction's end.
 func (e *Engine) Failing(gang api.JobID) bool {
-	return slices.ContainsFunc(e.runsOf(gang), (*run).failing)
+	return slices.ContainsFunc(e.runsOf(gang), func(r *run) bool { return r.roster.failing() })
 }
 
 // Cancel fails the gang's member of that task with the cause, because its pod was deleted, say. A member that is
 // bound stays bound, and a bind under way is settled first.
 func (e *Engine) Cancel(gang api.JobID, task api.TaskID, cause error) {
 	for _, r := range e.runsOf(gang) {
-		r.cancel(func(m *member) bool { return m.Task.UID == task }, cause)
+		r.roster.cancel(func(m *member) bool { return m.Task.UID == task }, cause)
 	}
 }
 
 // CancelGang fails the gang's members with the cause, because its PodGroup was deleted, say, as Cancel does.
 func (e *Engine) CancelGang(gang api.JobID, cause error) {
 	for _, r := range e.runsOf(gang) {
-		r.cancel(func(m *member) bool { return m.Task.Job == gang }, cause)
+		r.roster.cancel(func(m *member) bool { return m.Task.Job == gang }, cause)
 	}
 }
 
 // CancelNode fails the members that were to go to the node with the cause, as Cancel does.
 func (e *Engine) CancelNode(node string, cause error) {
 	for _, r := range e.runs() {
-		r.cancel(func(m *member) bool { return m.Node == node }, cause)
+		r.roster.cancel(func(m *member) bool { return m.Node == node }, cause)
 	}
 }
 

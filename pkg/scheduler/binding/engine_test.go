@@ -178,9 +178,9 @@ func TestAStepThatWaitsFreesOnePlace(t *testing.T) {
 		w.deletePod("p1", errDeleted)
 		synctest.Wait()
 		r := w.engine.runsOf(gang)[0]
-		r.mu.Lock()
-		running := r.count[statePreparing]
-		r.mu.Unlock()
+		r.roster.mu.Lock()
+		running := r.roster.count[statePreparing]
+		r.roster.mu.Unlock()
 		if running != 2 {
 			t.Errorf("%d chains are under way, want 2", running)
 		}
@@ -394,7 +394,7 @@ func TestNoMemberPassesTheBarrierAfterAbort(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		r := newRun(w.engine, &Transaction{Gang: gang, Members: w.members(gang, script{})})
 		w.engine.abort(ErrAborted)
-		if r.commit(r.members, 0) {
+		if r.roster.commit(w.engine.ctx, r.roster.members, 0) {
 			t.Error("a member is being bound after Abort")
 		}
 	})

@@ -12,7 +12,7 @@ func (r *run) lookAgain(members []*member) {
 				continue
 			}
 			if err := protect(s, m, func() error { return s.LastLook(m.Task, m.Node) }); err != nil {
-				r.fail(m, s.failure(m.Member, err))
+				r.roster.fail(m, s.failure(m.Member, err))
 				break
 			}
 		}

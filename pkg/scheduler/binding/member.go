@@ -47,7 +47,7 @@ type member struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	// What follows is guarded by run.mu.
+	// What follows is guarded by roster.mu.
 
 	state memberState
 	// err is why the member failed; it is set once.
@@ -93,117 +93,6 @@ func (m *member) owed() int {
 
 // key is the member's pod as namespace/name.
 func (m *Member) key() string { return m.Task.Namespace + "/" + m.Task.Name }
-
-// move is called with mu held.
-func (r *run) move(m *member, to memberState) {
-	r.count[m.state]--
-	r.count[to]++
-	m.state = to
-	if m.slow {
-		m.slow = false
-		r.slow--
-	}
-}
-
-// lose makes err the failure of a member before the barrier, and tells whether it did. It is called with mu held.
-func (r *run) lose(m *member, err error) bool {
-	switch m.state {
-	case stateWaiting, statePassed:
-		r.orphans = append(r.orphans, m)
-	case statePreparing: // its chain rolls it back
-	default:
-		return false
-	}
-	r.lost++
-	r.discard(m, err)
-	return true
-}
-
-// discard is called with mu held.
-func (r *run) discard(m *member, err error) {
-	m.err = err
-	r.move(m, stateFailed)
-	m.waitsFrom = time.Now()
-	if !m.running {
-		m.since = m.waitsFrom
-	}
-	if m.running || m.owed() >= 0 {
-		m.stuck = after(r.e.stuckAfter, func() { r.tell(m) })
-	}
-}
-
-// fail fails the member when it has not passed the barrier. When it has, and is being bound, it makes the bind be
-// given up.
-func (r *run) fail(m *member, err error) {
-	r.mu.Lock()
-	r.lose(m, err)
-	r.mu.Unlock()
-	m.cancel(err)
-	r.notify()
-}
-
-// failAll fails, as one, all members that have not passed the barrier, and lets the others be.
-func (r *run) failAll(err error) {
-	var lost []*member
-	r.mu.Lock()
-	for _, m := range r.members {
-		if r.lose(m, err) {
-			lost = append(lost, m)
-		}
-	}
-	r.mu.Unlock()
-	for _, m := range lost {
-		m.cancel(err)
-	}
-	r.notify()
-}
-
-// loseEarly fails the members that were lost before the transaction was submitted.
-func (r *run) loseEarly() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, m := range r.members {
-		if err, lost := r.tx.Lost[m.Member]; lost && r.lose(m, err) {
-			m.cancel(err)
-		}
-	}
-}
-
-// cancel fails the matching members, as fail does, and as one: what is left of the gang fails of nothing else meanwhile.
-func (r *run) cancel(match func(*member) bool, cause error) {
-	var matching []*member
-	r.mu.Lock()
-	for _, m := range r.members {
-		if match(m) {
-			r.lose(m, cause)
-			matching = append(matching, m)
-		}
-	}
-	r.mu.Unlock()
-	for _, m := range matching {
-		m.cancel(cause)
-	}
-	r.notify()
-}
-
-// progress counts the members that have neither passed nor failed, and those lost so far.
-func (r *run) progress() (undecided, lost int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.count[stateWaiting] + r.count[statePreparing], r.lost
-}
-
-// alive returns the members that have not failed before the barrier, and how many have.
-func (r *run) alive() (alive []*member, lost int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, m := range r.members {
-		if m.state <= statePassed {
-			alive = append(alive, m)
-		}
-	}
-	return alive, r.lost
-}
 
 // contracts are the members as the Gatekeeper knows them.
 func contracts(members []*member) []*Member {

@@ -5,7 +5,6 @@ package binding
 import (
 	"context"
 	"fmt"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -13,12 +12,8 @@ import (
 // adoptOrphans sees to the failed members that no goroutine rolls back yet: it releases those with nothing to undo,
 // and starts the rollback of the others.
 func (r *run) adoptOrphans() {
-	r.mu.Lock()
-	orphans := r.orphans
-	r.orphans = nil
-	r.mu.Unlock()
-	for _, m := range orphans {
-		if r.lastOwed(m) == nil {
+	for _, m := range r.roster.takeOrphans() {
+		if r.roster.lastOwed(m) == nil {
 			r.release(m)
 			continue
 		}
@@ -29,33 +24,14 @@ func (r *run) adoptOrphans() {
 // undo rolls back the failed member's steps that are owed it, the last one first, and releases it. No step of the member
 // is running any more.
 func (r *run) undo(m *member) {
-	for s := r.lastOwed(m); s != nil; s = r.lastOwed(m) {
+	for s := r.roster.lastOwed(m); s != nil; s = r.roster.lastOwed(m) {
 		if !r.rollback(m, s) {
-			r.abandon(m, ErrAborted)
+			r.roster.abandon(m, ErrAborted)
 			return
 		}
-		r.undone(m)
-		r.retell(m)
+		r.roster.undone(m)
 	}
 	r.release(m)
-}
-
-// lastOwed returns the last step of the failed member that is to be rolled back, nil when there is none.
-func (r *run) lastOwed(m *member) *Step {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	i := m.owed()
-	if i < 0 {
-		return nil
-	}
-	return &m.Steps[i]
-}
-
-func (r *run) undone(m *member) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m.kept = m.owed()
-	m.undoErr, m.since = nil, time.Now()
 }
 
 // rollback undoes one step: it tries again until that succeeds, or what the step did is gone. It returns false when
@@ -70,9 +46,7 @@ func (r *run) rollback(m *member, s *Step) bool {
 		if err == nil {
 			return true
 		}
-		r.mu.Lock()
-		m.undoErr = err
-		r.mu.Unlock()
+		r.roster.notUndone(m, err)
 		pauses.pause(r.e.ctx, err)
 	}
 	return false
@@ -124,47 +98,5 @@ func (e *Engine) Undo(m *Member) error {
 func (r *run) release(m *member) {
 	m.stuck.stop()
 	r.e.ledger.Released(m.Member, m.err)
-	r.mu.Lock()
-	r.move(m, stateReleased)
-	r.mu.Unlock()
-	r.retell(m)
-}
-
-// abandon leaves the member as it is, for the next leader.
-func (r *run) abandon(m *member, err error) {
-	m.stuck.stop()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if m.err == nil {
-		m.err = err
-	}
-	r.move(m, stateAbandoned)
-}
-
-// alarm runs a function once after a while, unless it is stopped before. A nil alarm never does.
-type alarm struct {
-	timer   *time.Timer
-	done    chan struct{}
-	stopped bool
-}
-
-func after(d time.Duration, f func()) *alarm {
-	a := &alarm{done: make(chan struct{})}
-	a.timer = time.AfterFunc(d, func() {
-		defer close(a.done)
-		f()
-	})
-	return a
-}
-
-// stop returns when the function will not run any more, and does not run. It may be called again, by one goroutine at a
-// time.
-func (a *alarm) stop() {
-	if a == nil || a.stopped {
-		return
-	}
-	a.stopped = true
-	if !a.timer.Stop() {
-		<-a.done
-	}
+	r.roster.settle(m, stateReleased)
 }

@@ -4,7 +4,6 @@ package binding
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 )
@@ -35,13 +34,13 @@ func (p phase) String() string {
 //	                            ▼                                            ▲
 //	                         rollback ───────────────────────────────────────┘
 //
-// The step from pre-bind to bind is the barrier. It is taken under mu, with a slot for the first Binding in hand and
+// The step from pre-bind to bind is the barrier. It is taken under roster.mu, with a slot for the first Binding in hand and
 // no member lost since the verdict, so that nothing comes between the verdict and the first Binding. From there on
 // members succeed or fail one by one.
 type run struct {
 	e         *Engine
 	tx        *Transaction
-	members   []*member
+	roster    *roster
 	submitted time.Time
 	// slots are the transaction's share of the engine's.
 	slots *contender
@@ -51,36 +50,12 @@ type run struct {
 	ended chan struct{}
 	// stop frees the members' contexts.
 	stop context.CancelFunc
-	// changed wakes run.run after members passed or failed.
-	changed chan struct{}
 	// undoing holds one element for each rollback under way.
 	undoing chan struct{}
 	// work are the chains, rollbacks and binds of members; run.run waits for them.
 	work sync.WaitGroup
 	// quorumErr is what the gang lacked; only run.run uses it.
 	quorumErr error
-
-	// telling keeps reports of delays in the order of what they tell.
-	telling sync.Mutex
-	// mu is held for book-keeping alone, never across a call. It guards what follows, and the state of members.
-	mu    sync.Mutex
-	phase phase
-	// count is the number of members in each state.
-	count [numStates]int
-	// next is the first member that may be waiting.
-	next int
-	// slow counts the members in preparing that have given their place to another.
-	slow int
-	// lost counts the members that failed before the barrier.
-	lost int
-	// ready is when every member had passed its steps or failed.
-	ready time.Time
-	// gateErr is why the gang's minimum could not be read when that was tried last.
-	gateErr error
-	// cutShort is true if a Drain is about to abort: every wait is worth telling.
-	cutShort bool
-	// orphans are failed members that no goroutine is rolling back yet.
-	orphans []*member
 }
 
 func newRun(e *Engine, t *Transaction) *run {
@@ -88,16 +63,11 @@ func newRun(e *Engine, t *Transaction) *run {
 		e: e, tx: t,
 		submitted: time.Now(),
 		ended:     make(chan struct{}),
-		changed:   make(chan struct{}, 1),
 		undoing:   make(chan struct{}, e.perGang),
 	}
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(e.ctx)
-	r.members = make([]*member, len(t.Members))
-	for i, m := range t.Members {
-		r.members[i] = newMember(ctx, m)
-	}
-	r.count[stateWaiting] = len(r.members)
+	r.roster = newRoster(ctx, t.Members, e.observer, e.stuckAfter)
 	return r
 }
 
@@ -106,7 +76,7 @@ func (r *run) run() {
 	r.e.reportInFlight()
 	r.awaitTurn()
 	r.prepare()
-	late := r.setReady()
+	late := r.roster.setReady()
 	if chosen, slot := r.barrier(); len(chosen) > 0 {
 		r.bindAll(chosen, slot)
 	}
@@ -122,10 +92,10 @@ func (r *run) awaitTurn() {
 		select {
 		case <-r.former[0]:
 			r.former = r.former[1:]
-		case <-r.changed:
+		case <-r.roster.changed:
 		}
 	}
-	r.enter(phasePreBind)
+	r.roster.enter(phasePreBind)
 }
 
 // judgeEvery is how often, at most, it is asked whether a gang that loses members can reach its minimum yet: each time
@@ -143,7 +113,7 @@ func (r *run) prepare() {
 	defer func() { again.stop() }()
 	for {
 		r.adoptOrphans()
-		undecided, lost := r.progress()
+		undecided, lost := r.roster.progress()
 		if undecided == 0 {
 			return
 		}
@@ -153,10 +123,10 @@ func (r *run) prepare() {
 			r.abortIfHopeless()
 			judged, asked = lost, time.Now()
 		} else if lost > judged && again == nil {
-			again = after(early, r.notify)
+			again = after(early, r.roster.notify)
 		}
 		r.startWaiting()
-		<-r.changed
+		<-r.roster.changed
 	}
 }
 
@@ -164,7 +134,7 @@ func (r *run) prepare() {
 func (r *run) end() {
 	r.stop()
 	result := r.result()
-	r.enter(phaseEnded)
+	r.roster.enter(phaseEnded)
 	r.e.ledger.Ended(result)
 	r.e.observer.TransactionDone(result)
 	r.e.forget(r)
@@ -174,7 +144,7 @@ func (r *run) end() {
 
 func (r *run) result() Result {
 	result := Result{Gang: r.tx.Gang, Gangs: r.tx.Gangs(), QuorumErr: r.quorumErr, Took: time.Since(r.submitted)}
-	for _, m := range r.members {
+	for _, m := range r.roster.members {
 		switch m.state {
 		case stateBound:
 			result.Bound = append(result.Bound, m.Member)
@@ -185,45 +155,4 @@ func (r *run) result() Result {
 		}
 	}
 	return result
-}
-
-func (r *run) enter(p phase) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.phase = p
-}
-
-// notify wakes run.run, if it waits, and else lets its next wait return at once.
-func (r *run) notify() {
-	select {
-	case r.changed <- struct{}{}:
-	default:
-	}
-}
-
-// forgetChange drops a wake-up whose cause the caller is about to see for itself.
-func (r *run) forgetChange() {
-	select {
-	case <-r.changed:
-	default:
-	}
-}
-
-func (r *run) open() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.phase != phaseEnded
-}
-
-func (r *run) failing() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.count[stateFailed]+r.count[stateReleased] > 0
-}
-
-func (r *run) describe() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	unsettled := len(r.members) - r.count[stateBound] - r.count[stateReleased] - r.count[stateAbandoned]
-	return fmt.Sprintf("gang %s is %s with %d of %d members unsettled%s", r.tx.Gang, r.phase, unsettled, len(r.members), r.firstDelay())
 }

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package binding
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// roster is the members of a transaction: which state each is in, and what it waits for. It decides what may happen to a member next, and
+// reports delays to the Observer; it starts nothing, and knows neither the engine nor the run that works through it.
+type roster struct {
+	members    []*member
+	observer   Observer
+	stuckAfter time.Duration
+	// changed wakes run.run after members passed or failed.
+	changed chan struct{}
+
+	// telling keeps reports of delays in the order of what they tell.
+	telling sync.Mutex
+	// mu is held for book-keeping alone, never across a call. It guards what follows, and the state of members.
+	mu    sync.Mutex
+	phase phase
+	// count is the number of members in each state.
+	count [numStates]int
+	// next is the first member that may be waiting.
+	next int
+	// slow counts the members in preparing that have given their place to another.
+	slow int
+	// lost counts the members that failed before the barrier.
+	lost int
+	// ready is when every member had passed its steps or failed.
+	ready time.Time
+	// gateErr is why the gang's minimum could not be read when that was tried last.
+	gateErr error
+	// cutShort is true if a Drain is about to abort: every wait is worth telling.
+	cutShort bool
+	// orphans are failed members that no goroutine is rolling back yet.
+	orphans []*member
+}
+
+func newRoster(ctx context.Context, members []*Member, observer Observer, stuckAfter time.Duration) *roster {
+	s := &roster{members: make([]*member, len(members)), observer: observer, stuckAfter: stuckAfter, changed: make(chan struct{}, 1)}
+	for i, m := range members {
+		s.members[i] = newMember(ctx, m)
+	}
+	s.count[stateWaiting] = len(members)
+	return s
+}
+
+func (s *roster) enter(p phase) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.phase = p
+}
+
+// notify wakes run.run, if it waits, and else lets its next wait return at once.
+func (s *roster) notify() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// forgetChange drops a wake-up whose cause the caller is about to see for itself.
+func (s *roster) forgetChange() {
+	select {
+	case <-s.changed:
+	default:
+	}
+}
+
+func (s *roster) open() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.phase != phaseEnded
+}
+
+func (s *roster) failing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count[stateFailed]+s.count[stateReleased] > 0
+}
+
+func (s *roster) describe(gang api.JobID) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	unsettled := len(s.members) - s.count[stateBound] - s.count[stateReleased] - s.count[stateAbandoned]
+	return fmt.Sprintf("gang %s is %s with %d of %d members unsettled%s", gang, s.phase, unsettled, len(s.members), s.firstDelay())
+}
+
+// unread notes why the gang's minimum could not be read.
+func (s *roster) unread(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gateErr = err
+}

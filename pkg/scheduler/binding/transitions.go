@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package binding
+
+import (
+	"context"
+	"time"
+)
+
+// move is called with mu held.
+func (s *roster) move(m *member, to memberState) {
+	s.count[m.state]--
+	s.count[to]++
+	m.state = to
+	if m.slow {
+		m.slow = false
+		s.slow--
+	}
+}
+
+// lose makes err the failure of a member before the barrier, and tells whether it did. It is called with mu held.
+func (s *roster) lose(m *member, err error) bool {
+	switch m.state {
+	case stateWaiting, statePassed:
+		s.orphans = append(s.orphans, m)
+	case statePreparing: // its chain rolls it back
+	default:
+		return false
+	}
+	s.lost++
+	s.discard(m, err)
+	return true
+}
+
+// discard is called with mu held.
+func (s *roster) discard(m *member, err error) {
+	m.err = err
+	s.move(m, stateFailed)
+	m.waitsFrom = time.Now()
+	if !m.running {
+		m.since = m.waitsFrom
+	}
+	if m.running || m.owed() >= 0 {
+		m.stuck = after(s.stuckAfter, func() { s.tell(m) })
+	}
+}
+
+// fail fails the member when it has not passed the barrier. When it has, and is being bound, it makes the bind be
+// given up.
+func (s *roster) fail(m *member, err error) {
+	s.mu.Lock()
+	s.lose(m, err)
+	s.mu.Unlock()
+	m.cancel(err)
+	s.notify()
+}
+
+// failAll fails, as one, all members that have not passed the barrier, and lets the others be.
+func (s *roster) failAll(err error) {
+	var lost []*member
+	s.mu.Lock()
+	for _, m := range s.members {
+		if s.lose(m, err) {
+			lost = append(lost, m)
+		}
+	}
+	s.mu.Unlock()
+	for _, m := range lost {
+		m.cancel(err)
+	}
+	s.notify()
+}
+
+// loseEarly fails the members that were lost before the transaction was submitted.
+func (s *roster) loseEarly(early map[*Member]error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.members {
+		if err, lost := early[m.Member]; lost && s.lose(m, err) {
+			m.cancel(err)
+		}
+	}
+}
+
+// cancel fails the matching members, as fail does, and as one: what is left of the gang fails of nothing else meanwhile.
+func (s *roster) cancel(match func(*member) bool, cause error) {
+	var matching []*member
+	s.mu.Lock()
+	for _, m := range s.members {
+		if match(m) {
+			s.lose(m, cause)
+			matching = append(matching, m)
+		}
+	}
+	s.mu.Unlock()
+	for _, m := range matching {
+		m.cancel(cause)
+	}
+	s.notify()
+}
+
+// progress counts the members that have neither passed nor failed, and those lost so far.
+func (s *roster) progress() (undecided, lost int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count[stateWaiting] + s.count[statePreparing], s.lost
+}
+
+// alive returns the members that have not failed before the barrier, and how many have.
+func (s *roster) alive() (alive []*member, lost int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.members {
+		if m.state <= statePassed {
+			alive = append(alive, m)
+		}
+	}
+	return alive, s.lost
+}
+
+// startable moves waiting members to preparing, in their order, as far as there are free places, and returns them. A member
+// without steps passes on the spot.
+func (s *roster) startable(places int) (started []*member) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ; s.count[stateWaiting] > 0; s.next++ {
+		m := s.members[s.next]
+		switch {
+		case m.state != stateWaiting:
+		case len(m.Steps) == 0:
+			s.move(m, statePassed)
+			s.notify()
+		case s.count[statePreparing]-s.slow == places:
+			return started
+		default:
+			s.move(m, statePreparing)
+			started = append(started, m)
+		}
+	}
+	return started
+}
+
+// givePlace gives the place of a member whose steps still run to another.
+func (s *roster) givePlace(m *member) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.state == statePreparing {
+		m.slow = true
+		s.slow++
+		s.notify()
+	}
+}
+
+// begin notes that the member's next step begins; false when the member has failed.
+func (s *roster) begin(m *member) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.state != statePreparing {
+		return false
+	}
+	m.begun++
+	m.running, m.since = true, time.Now()
+	return true
+}
+
+// returned notes that the member's step that began last has returned.
+func (s *roster) returned(m *member) {
+	s.mu.Lock()
+	m.running, m.since = false, time.Now()
+	s.mu.Unlock()
+	s.retell(m)
+}
+
+// pass notes that the member's chain is done; false when the member has failed.
+func (s *roster) pass(m *member) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.state != statePreparing {
+		return false
+	}
+	s.move(m, statePassed)
+	s.notify()
+	return true
+}
+
+// commit takes the members past the barrier, unless more members are lost by now than there were at the verdict, or
+// Abort came, which ends the context.
+func (s *roster) commit(ctx context.Context, chosen []*member, lost int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost > lost || ctx.Err() != nil {
+		return false
+	}
+	for _, m := range chosen {
+		s.move(m, stateBinding)
+	}
+	s.phase = phaseBind
+	return true
+}
+
+// settle enters the final state of a member of which the Ledger was told.
+func (s *roster) settle(m *member, final memberState) {
+	s.mu.Lock()
+	s.move(m, final)
+	s.mu.Unlock()
+	s.retell(m)
+}
+
+// unbound fails a member past the barrier that is known not to be bound.
+func (s *roster) unbound(m *member, err error) {
+	s.mu.Lock()
+	s.discard(m, err)
+	s.mu.Unlock()
+	s.retell(m)
+}
+
+// abandon leaves the member as it is, for the next leader.
+func (s *roster) abandon(m *member, err error) {
+	m.stuck.stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.err == nil {
+		m.err = err
+	}
+	s.move(m, stateAbandoned)
+}
+
+// notBound notes why the member is not known to be bound.
+func (s *roster) notBound(m *member, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.bindErr = err
+}
+
+// takeOrphans returns the failed members that no goroutine rolls back yet: the caller does.
+func (s *roster) takeOrphans() []*member {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	orphans := s.orphans
+	s.orphans = nil
+	return orphans
+}
+
+// lastOwed returns the last step of the failed member that is to be rolled back, nil when there is none.
+func (s *roster) lastOwed(m *member) *Step {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := m.owed()
+	if i < 0 {
+		return nil
+	}
+	return &m.Steps[i]
+}
+
+// undone notes that the last step that was owed a rollback has had it.
+func (s *roster) undone(m *member) {
+	s.mu.Lock()
+	m.kept = m.owed()
+	m.undoErr, m.since = nil, time.Now()
+	s.mu.Unlock()
+	s.retell(m)
+}
+
+// notUndone notes that the rollback failed.
+func (s *roster) notUndone(m *member, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.undoErr = err
+}
