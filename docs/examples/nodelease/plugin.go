@@ -41,8 +41,7 @@ func Spec() framework.PluginSpec {
 			Name: namespaceArgument, Type: framework.String, Default: defaultNamespace,
 			Doc: "The namespace of the Leases.",
 		}},
-		RegistersHere: true,
-		New:           New,
+		New: New,
 	}
 }
 
@@ -54,6 +53,8 @@ func New(args framework.Arguments, h framework.Handle) (framework.Plugin, error)
 }
 
 type plugin struct {
+	framework.NoVerdicts // it judges no nodes, so allocate need not ask it
+
 	claims claims
 }
 
@@ -66,8 +67,8 @@ var (
 // Name implements framework.Plugin.
 func (p *plugin) Name() string { return Name }
 
-// OnSessionOpen implements framework.Plugin. The step is the plugin itself, which outlives the session.
-func (p *plugin) OnSessionOpen(ssn *framework.Session) { ssn.AddPreBinder(Name, p) }
+// OnSessionOpen implements framework.Plugin. The step is the plugin itself, which is found by its interface.
+func (p *plugin) OnSessionOpen(*framework.Session) {}
 
 // OnSessionClose implements framework.Plugin.
 func (p *plugin) OnSessionClose(*framework.Session) {}

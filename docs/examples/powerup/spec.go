@@ -40,7 +40,6 @@ func specWith(starting *budget) framework.PluginSpec {
 			{Name: wattsArgument, Type: framework.Int, Default: fmt.Sprint(defaultWatts), Doc: "What a rack has for pods that start, in watts."},
 			{Name: namespaceArgument, Type: framework.String, Default: defaultNamespace, Doc: "The namespace of the Leases."},
 		},
-		RegistersHere: true,
 		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
 			watts, namespace := defaultWatts, defaultNamespace
 			args.GetInt(&watts, wattsArgument)

@@ -15,15 +15,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
 )
 
-// TestPluginsRegisterWhereTheySay: this project's plugins say that they register in our session only, so allocate leaves them out where they have
-// added nothing there. Upstream's session has nothing else of theirs.
-func TestPluginsRegisterWhereTheySay(t *testing.T) {
+// TestPluginsRegisterInOurSession: this project's plugins sign their verdicts, so allocate leaves them out where they have added nothing with methods
+// of our session. Upstream's session has nothing else of theirs.
+func TestPluginsRegisterInOurSession(t *testing.T) {
 	names := []string{transaction.Name, evictions.Name}
 	var conf []string
 	for _, spec := range PluginSpecs() {
-		if !spec.RegistersHere {
-			t.Errorf("plugin %s does not say that it registers in our session only", spec.Name)
-		}
 		if spec.Name == "bindpolicy" {
 			conf = append(conf, `{name: bindpolicy, arguments: {bindpolicy.policies: [{name: a, expression: "true"}]}}`)
 		} else {
@@ -42,11 +39,14 @@ func TestPluginsRegisterWhereTheySay(t *testing.T) {
 	looked := 0
 	look := action{"look", func(ssn *framework.Session) {
 		for _, name := range names {
+			if !ssn.Verdicts.Signs(name) {
+				t.Errorf("plugin %s does not sign its verdicts", name)
+			}
 			predicate, score := has(ssn, name, "predicateFns"), has(ssn, name, "nodeOrderFns", "nodeMapFns", "bestNodeFns")
-			if predicate && !ssn.JudgesNodes(name) {
+			if predicate && !ssn.Verdicts.Judges(name) {
 				t.Errorf("plugin %s has a predicate in upstream's session that ours has not seen", name)
 			}
-			if score && !ssn.MayScore(name) {
+			if score && !ssn.Verdicts.MayScore(name) {
 				t.Errorf("plugin %s has a score in upstream's session that ours has not seen", name)
 			}
 			if predicate || score {

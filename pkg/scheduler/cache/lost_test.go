@@ -55,9 +55,7 @@ type refusing struct{ stuck bool }
 
 func (refusing) Name() string                      { return "refusing" }
 func (refusing) OnSessionClose(*framework.Session) {}
-func (p refusing) OnSessionOpen(ssn *framework.Session) {
-	ssn.AddPreBinder("refusing", p)
-}
+func (refusing) OnSessionOpen(*framework.Session)  {}
 
 func (refusing) PreBind(context.Context, *api.TaskInfo, string) error {
 	return errors.New("the storage is away")

@@ -8,31 +8,39 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
+type volumeKey func(*v1.Pod, *v1.Volume) string
+
+func (fn volumeKey) SignVolume(pod *v1.Pod, volume *v1.Volume) string { return fn(pod, volume) }
+
+type claimKey func(*v1.Pod, *v1.PodResourceClaim) string
+
+func (fn claimKey) SignClaim(pod *v1.Pod, claim *v1.PodResourceClaim) string { return fn(pod, claim) }
+
 // TestVolumeKeys: the first plugin tells volumes with claims apart; a panic leaves that to the claims' names.
 func TestVolumeKeys(t *testing.T) {
 	claim := v1.Volume{VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}
 	scratch := v1.Volume{VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}}
-	says := func(key string) VolumeKeyFn { return func(*v1.Pod, *v1.Volume) string { return key } }
+	says := func(key string) volumeKey { return func(*v1.Pod, *v1.Volume) string { return key } }
 	cases := map[string]struct {
-		fns    []VolumeKeyFn
+		fns    []volumeKey
 		volume v1.Volume
 		want   string
 		ok     bool
 	}{
 		"no plugin":                {volume: claim},
-		"a claim":                  {fns: []VolumeKeyFn{says("a")}, volume: claim, want: "a", ok: true},
-		"an ephemeral volume":      {fns: []VolumeKeyFn{says("a")}, volume: scratch, want: "a", ok: true},
-		"a volume without a claim": {fns: []VolumeKeyFn{says("a")}, volume: v1.Volume{}},
-		"two plugins":              {fns: []VolumeKeyFn{says("a"), says("b")}, volume: claim, want: "a", ok: true},
-		"a panic":                  {fns: []VolumeKeyFn{func(*v1.Pod, *v1.Volume) string { panic("oh no") }}, volume: claim},
+		"a claim":                  {fns: []volumeKey{says("a")}, volume: claim, want: "a", ok: true},
+		"an ephemeral volume":      {fns: []volumeKey{says("a")}, volume: scratch, want: "a", ok: true},
+		"a volume without a claim": {fns: []volumeKey{says("a")}, volume: v1.Volume{}},
+		"two plugins":              {fns: []volumeKey{says("a"), says("b")}, volume: claim, want: "a", ok: true},
+		"a panic":                  {fns: []volumeKey{func(*v1.Pod, *v1.Volume) string { panic("oh no") }}, volume: claim},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			ssn := newSession(nil, nil)
+			v := newVerdicts()
 			for _, fn := range tc.fns {
-				ssn.AddVolumeKeyFn("p", fn)
+				v.add("p", fn, nil)
 			}
-			if key, ok := ssn.VolumeKey(&v1.Pod{}, &tc.volume); key != tc.want || ok != tc.ok {
+			if key, ok := v.VolumeKey(&v1.Pod{}, &tc.volume); key != tc.want || ok != tc.ok {
 				t.Errorf("got %q, %v, want %q, %v", key, ok, tc.want, tc.ok)
 			}
 		})
@@ -41,24 +49,24 @@ func TestVolumeKeys(t *testing.T) {
 
 // TestResourceClaimKeys: the same goes for claims of devices.
 func TestResourceClaimKeys(t *testing.T) {
-	says := func(key string) ResourceClaimKeyFn { return func(*v1.Pod, *v1.PodResourceClaim) string { return key } }
+	says := func(key string) claimKey { return func(*v1.Pod, *v1.PodResourceClaim) string { return key } }
 	cases := map[string]struct {
-		fns  []ResourceClaimKeyFn
+		fns  []claimKey
 		want string
 		ok   bool
 	}{
 		"no plugin":   {},
-		"a plugin":    {fns: []ResourceClaimKeyFn{says("a")}, want: "a", ok: true},
-		"two plugins": {fns: []ResourceClaimKeyFn{says("a"), says("b")}, want: "a", ok: true},
-		"a panic":     {fns: []ResourceClaimKeyFn{func(*v1.Pod, *v1.PodResourceClaim) string { panic("oh no") }}},
+		"a plugin":    {fns: []claimKey{says("a")}, want: "a", ok: true},
+		"two plugins": {fns: []claimKey{says("a"), says("b")}, want: "a", ok: true},
+		"a panic":     {fns: []claimKey{func(*v1.Pod, *v1.PodResourceClaim) string { panic("oh no") }}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			ssn := newSession(nil, nil)
+			v := newVerdicts()
 			for _, fn := range tc.fns {
-				ssn.AddResourceClaimKeyFn("p", fn)
+				v.add("p", fn, nil)
 			}
-			if key, ok := ssn.ResourceClaimKey(&v1.Pod{}, &v1.PodResourceClaim{}); key != tc.want || ok != tc.ok {
+			if key, ok := v.ClaimKey(&v1.Pod{}, &v1.PodResourceClaim{}); key != tc.want || ok != tc.ok {
 				t.Errorf("got %q, %v, want %q, %v", key, ok, tc.want, tc.ok)
 			}
 		})

@@ -62,7 +62,7 @@ func (ssn *Session) hasGroups() bool {
 	if ssn.groups == nil {
 		found := false
 		for _, job := range ssn.Jobs {
-			if gangs, all := ssn.Companions(job); gangs != nil || !all {
+			if gangs, all := Companions(ssn.Jobs, ssn.Placement.Unit(job)); gangs != nil || !all {
 				found = true
 				break
 			}
@@ -132,7 +132,7 @@ func (ssn *Session) withdraw() map[string]bool {
 
 // groupHasRoom is true if all gangs with which the job's is placed have room, or will once what was evicted is gone.
 func (ssn *Session) groupHasRoom(job *api.JobInfo) bool {
-	gangs, all := ssn.Companions(job)
+	gangs, all := Companions(ssn.Jobs, ssn.Placement.Unit(job))
 	for _, gang := range gangs {
 		all = all && (ssn.JobReady(gang) || ssn.JobPipelined(gang))
 	}

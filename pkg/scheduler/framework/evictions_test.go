@@ -13,15 +13,18 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
+// unitOf forms one unit of all jobs.
+type unitOf struct{ unit *binding.Unit }
+
+func (u unitOf) Unit(*api.JobInfo) *binding.Unit { return u.unit }
+
 // TestWhatActionsEvictIsHeldWhereGangsAreGrouped, until the session closes; what a plugin evicts by itself is sent at once.
 func TestWhatActionsEvictIsHeldWhereGangsAreGrouped(t *testing.T) {
 	for action, atOnce := range map[string]int{"preempt": 0, "": 1} {
 		t.Run("action "+action, func(t *testing.T) {
 			r := NewRegistry()
 			ssn := open(t, r, newKeeper(t), ProfileInput{})
-			ssn.AddUnitFn(func(*api.JobInfo) *binding.Unit {
-				return &binding.Unit{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/g"}, {Gang: "ns/h"}}}
-			})
+			ssn.Placement.add("p", unitOf{&binding.Unit{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/g"}, {Gang: "ns/h"}}}}, nil, false)
 			sent := 0
 			ssn.AddEvictedFn(func(Eviction) { sent++ })
 			ssn.Action = action
@@ -52,9 +55,7 @@ func TestAHeldEvictionThatFailsLeavesThePodRunning(t *testing.T) {
 			k.AddPod(schedtest.MakePod().Name("victim").Group("g").Node("n").Phase(v1.PodRunning).Obj())
 			k.keeps = c.err
 			ssn := open(t, r, k, ProfileInput{})
-			ssn.AddUnitFn(func(*api.JobInfo) *binding.Unit {
-				return &binding.Unit{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/g"}, {Gang: "ns/h"}}}
-			})
+			ssn.Placement.add("p", unitOf{&binding.Unit{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/g"}, {Gang: "ns/h"}}}}, nil, false)
 			job, node := ssn.Jobs["ns/g"], ssn.Nodes["n"]
 			ssn.Action = "preempt"
 			var uid api.TaskID

@@ -86,24 +86,3 @@ func (ssn *Session) Placed(job api.JobID) {
 	delete(ssn.explained, job)
 	delete(ssn.waits, job)
 }
-
-// JobKeyFn names what of a job the verdicts of a plugin that is PerJob depend on, as things stand: they are shared by jobs of
-// one key, and kept for as long as a job has it. An empty key is of jobs to which the plugin refuses no node. It is asked each time a
-// verdict is, so it must be quick.
-//
-// A verdict that changes with what is placed on other nodes, such as the job's members, may be kept when the key changes with it.
-type JobKeyFn func(job *api.JobInfo) string
-
-// AddJobKeyFn refines PerJob: without it the plugin's verdicts are kept for one job only.
-func (ssn *Session) AddJobKeyFn(plugin string, fn JobKeyFn) { ssn.jobKeys[plugin] = fn }
-
-// JobKey returns the plugin's key of the job.
-func (ssn *Session) JobKey(plugin string, job *api.JobInfo) string {
-	if fn, ok := ssn.jobKeys[plugin]; ok {
-		return fn(job)
-	}
-	if plugin == "nodegroup" { // upstream's, whose affinity is the queue's
-		return string(job.Queue)
-	}
-	return string(job.UID)
-}

@@ -3,15 +3,14 @@
 package framework
 
 import (
-	"fmt"
 	"iter"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Gathering is how a gang's tasks are divided over the domains of a network, such as blocks and spines: the answer of a GatherFn.
+// Gathering is how a gang's tasks are divided over the domains of a network, such as blocks and spines: the answer of a Gatherer.
 type Gathering struct {
-	// Plugin is the one that answers; Session.Gathering sets it. Its predicate must accept every node of every plan for the gang, for as
+	// Plugin is the one that answers; Placement.Gathering sets it. Its predicate must accept every node of every plan for the gang, for as
 	// long as all members placed in the session lie in that plan: allocate does not ask it there.
 	Plugin string
 	// On is the gathering on nodes with so many slots each, of at most so many tasks.
@@ -36,34 +35,4 @@ type GatherPlans interface {
 type NodeShare struct {
 	Node    string
 	Members int
-}
-
-// GatherFn tells how the job's tasks that are still to be placed are gathered; nil when that is not asked for. It is asked each time
-// allocate takes the job up, and sees the members placed by then in the session. An error keeps the job from being placed in this
-// session and is what its PodGroup says.
-type GatherFn func(job *api.JobInfo) (*Gathering, error)
-
-// AddGatherFn adds the plugin's say on how gangs are gathered. The first plugin in conf order that has one for a job decides. Node groups
-// narrow it down: a gang that has both is gathered in one of its groups.
-func (ssn *Session) AddGatherFn(plugin string, fn GatherFn) {
-	ssn.gatherers = append(ssn.gatherers, func(job *api.JobInfo) (gathering *Gathering, err error) {
-		defer recoverAs(plugin, &err)
-		if gathering, err = fn(job); err != nil {
-			err = fmt.Errorf("plugin %s: %w", plugin, err)
-		}
-		if gathering != nil {
-			gathering.Plugin = plugin
-		}
-		return gathering, err
-	})
-}
-
-// Gathering asks the plugins how the job is gathered; nil when none has a say.
-func (ssn *Session) Gathering(job *api.JobInfo) (*Gathering, error) {
-	for _, fn := range ssn.gatherers {
-		if gathering, err := fn(job); gathering != nil || err != nil {
-			return gathering, err
-		}
-	}
-	return nil, nil
 }

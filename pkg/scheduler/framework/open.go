@@ -102,7 +102,7 @@ func (c *sessionCache) AddBindTask(bindCtx *vccache.BindContext) error {
 	if err := c.session.reservers.refused[bindCtx.TaskInfo.UID]; err != nil {
 		return err
 	}
-	steps := c.session.chain(bindCtx)
+	steps := c.session.chain.of(bindCtx)
 	if c.staging != nil {
 		locks, err := c.staging.Steps(bindCtx.TaskInfo, c.Cache.Client())
 		if err != nil {
@@ -112,7 +112,7 @@ func (c *sessionCache) AddBindTask(bindCtx *vccache.BindContext) error {
 	}
 	var unit *binding.Unit
 	if job := c.session.Jobs[bindCtx.TaskInfo.Job]; job != nil {
-		unit = c.session.Unit(job)
+		unit = c.session.Placement.Unit(job)
 	}
 	if err := c.AddToTransaction(bindCtx, unit, c.decided(bindCtx.TaskInfo), steps); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (c *sessionCache) Client() kubernetes.Interface {
 // RegisterBinder puts an upstream PreBinder into the session's chain, at its plugin's place in the conf.
 func (c *sessionCache) RegisterBinder(name string, binder any) {
 	if pb, ok := binder.(vccache.PreBinder); ok {
-		c.session.upstream[name] = pb
+		c.session.chain.upstream[name] = pb
 	}
 }
 
@@ -160,7 +160,7 @@ func (c *sessionCache) OnSessionClose() {
 
 // OpenSession opens a session of the profile on a snapshot of the cache.
 func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
-	ssn := newSession(p.preBindOrder, maps.Clone(p.verdictInputs))
+	ssn := newSession(p.preBindOrder)
 	ssn.cache, ssn.forecasters = cache, p.forecasters()
 	ssn.clocks, ssn.observer, ssn.turn.begins = r.clocks, r.observer, r.turnBegins
 	opening := &sessionCache{Cache: cache, session: ssn, staging: devices.NewStaging(cache.Client())}
@@ -262,11 +262,30 @@ type pluginAdapter struct {
 func (a *pluginAdapter) Name() string { return a.name }
 
 func (a *pluginAdapter) OnSessionOpen(upstream *vcframework.Session) {
-	a.registry.plugin(a.name).OnSessionOpen(a.registry.view(upstream))
+	plugin, ssn := a.registry.plugin(a.name), a.registry.view(upstream)
+	plugin.OnSessionOpen(ssn)
+	ssn.find(a.name, plugin)
 }
 
 func (a *pluginAdapter) OnSessionClose(upstream *vcframework.Session) {
 	a.registry.plugin(a.name).OnSessionClose(a.registry.view(upstream))
+}
+
+// find finds the interfaces of a plugin that has opened.
+func (ssn *Session) find(name string, plugin Plugin) {
+	var inSession any
+	if scoped, ok := plugin.(SessionScoped); ok {
+		inSession = scoped.InSession()
+	}
+	if pb, ok := plugin.(PreBinder); ok {
+		reserver, reserves := find[Reserver](plugin, inSession)
+		ssn.chain.addPreBinder(name, pb, reserves)
+		if reserves && ssn.chain.enabled(name) {
+			ssn.reservers.add(ssn.Session, name, reserver)
+		}
+	}
+	ssn.Verdicts.add(name, plugin, inSession)
+	ssn.Placement.add(name, plugin, inSession, ssn.asksPredicate(name))
 }
 
 // actionAdapter stands for one of our actions in upstream's registry.

@@ -19,47 +19,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/sums"
 )
 
-// Plugin takes part in scheduling sessions. One instance lives as long as the configuration that names it; a
-// session is opened and closed around it once per cycle, always from the same goroutine.
-type Plugin interface {
-	// Name is the plugin's name in volcano-scheduler.conf.
-	Name() string
-	// OnSessionOpen registers the plugin's functions and pre-bind steps for this session.
-	OnSessionOpen(ssn *Session)
-	// OnSessionClose ends the plugin's part in the session. Pre-bind steps may still be running: they outlive
-	// the session they were registered in and must not hold on to it.
-	OnSessionClose(ssn *Session)
-}
-
-// Starter is a plugin that needs the other plugins of its session. OnSessionStart is called when all have opened, before the first action.
-type Starter interface {
-	OnSessionStart(ssn *Session)
-}
-
 // Action is one stage of a scheduling cycle.
 type Action interface {
 	// Name is the action's name in volcano-scheduler.conf.
 	Name() string
 	// Execute runs the stage on the session.
 	Execute(ssn *Session)
-}
-
-// Recoverer is a plugin that can find and undo, or adopt, what a former leader prepared and did not bind.
-// Recover is called after the caches are full and before the first session of a leader; the session waits for it.
-// An error is retried with backoff: no session opens before every Recoverer has succeeded.
-type Recoverer interface {
-	Recover(ctx context.Context) error
-}
-
-// Closer is a plugin that keeps something beyond its sessions which has to end when its configuration is replaced, such as a goroutine
-// or a handler of an informer.
-//
-// Close is called once: after a reload has put another configuration in force, on the goroutine of sessions and with none open; or, if
-// the configuration that the plugin was built for is refused, at once. No session opens with the plugin any more. Members in flight
-// are not waited for: their steps and rollbacks, and what is told of them, may be called on the plugin after Close, so what those need
-// must outlive it. Close does not block. A scheduler that ends closes nothing.
-type Closer interface {
-	Close()
 }
 
 // Handle is what a plugin may use of the scheduler outside a session.
@@ -99,21 +64,6 @@ type PreBindFn func(task *api.TaskInfo, nodeName string) error
 // RollbackFn undoes a step. See PreBinder for the contract.
 type RollbackFn func(ctx context.Context, task *api.TaskInfo, nodeName string) error
 
-// PreBinder is one plugin's pre-bind step with a deadline and an undo.
-//
-// Steps of a task run one after the other in the order of plugins in the conf, after its gang was allocated and
-// before any member is bound; tasks run in parallel, so a step must be safe for concurrent use. The task is the
-// step's own: annotations it sets on task.Pod travel in the Binding and are on the pod in the same write that
-// sets its node. A step must be idempotent and light; it may wait, since it runs off the session loop.
-type PreBinder interface {
-	// PreBind prepares the task for the node. An error, a panic or a missed deadline fails the task.
-	PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error
-	// Rollback undoes PreBind for a task that will not be bound, including a PreBind that failed half-way. It is
-	// called after PreBind has returned, and again with backoff until it returns nil or a NotFound API error. It is not
-	// called when PreBind has not begun, unless the step was added with WithRollbackUnbegun.
-	Rollback(ctx context.Context, task *api.TaskInfo, nodeName string) error
-}
-
 // PreBindOption refines a registered step.
 type PreBindOption func(*preBindStep)
 
@@ -129,8 +79,8 @@ func WithTimeout(d time.Duration) PreBindOption {
 
 // WithRollbackUnbegun has the rollback called for every task that was handed over to be bound and will not be, also when
 // the step has not begun for it: for a plugin that did something when the session placed the task, such as to assume a
-// volume. A placement that the session takes back before that is told to the plugin's event handler (AddEventHandler). AddReserver
-// does both.
+// volume. A placement that the session takes back before that is told to the plugin's event handler (AddEventHandler). A Reserver
+// needs neither.
 func WithRollbackUnbegun() PreBindOption {
 	return func(s *preBindStep) { s.rollbackUnbegun = true }
 }

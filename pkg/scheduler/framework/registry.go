@@ -100,9 +100,8 @@ type Profile struct {
 	plugins     map[string]Plugin
 	pluginOrder []string
 	// known reports whether it is known of all plugins and actions that they change placed tasks only by the methods of jobs and nodes.
-	known         bool
-	preBindOrder  []string
-	verdictInputs map[string]verdictInputs
+	known        bool
+	preBindOrder []string
 }
 
 // ProfileInput is what Build makes a Profile of, as the conf gives it.
@@ -123,7 +122,7 @@ func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 			return nil, err
 		}
 	}
-	p := &Profile{Tiers: in.Tiers, Configurations: in.Configurations, plugins: map[string]Plugin{}, verdictInputs: map[string]verdictInputs{}}
+	p := &Profile{Tiers: in.Tiers, Configurations: in.Configurations, plugins: map[string]Plugin{}}
 	defer func() {
 		if err != nil {
 			p.Close()
@@ -151,7 +150,6 @@ func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 				return nil, fmt.Errorf("building plugin %q: %w", option.Name, err)
 			}
 			p.plugins[option.Name] = plugin
-			p.verdictInputs[option.Name] = verdictInputs{scope: spec.VerdictScope, reads: spec.Reads, registersHere: spec.RegistersHere}
 			p.TimeDriven = p.TimeDriven || spec.TimeDriven
 		}
 	}

@@ -11,38 +11,6 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 )
 
-// Reserver reserves for tasks what they will need on their nodes, for one plugin in one session. It is called from the scheduling
-// goroutine only, in trials too. Each task goes one of these ways, and may begin anew in a later trial or session after any but bound:
-//
-//	Reserve ──► error                     nothing is reserved
-//	   │
-//	   ├──────► Unreserve                 the session took the placement back, or ended without having it bound
-//	   │
-//	   └──────► handed over to be bound   from here on it is the PreBinder's
-//	               ├──► Rollback          whether PreBind has begun or not
-//	               └──► bound             which WithBound tells of
-type Reserver interface {
-	// Reserve is called when the session has placed the task on the node, or lets it wait for room that is being made there. An
-	// error leaves nothing reserved, and takes the placement back.
-	Reserve(task *api.TaskInfo, node *api.NodeInfo) error
-	// Unreserve undoes Reserve. It is called after a Reserve that panicked, too, and once for each that returned nil. The task may
-	// be another copy of the one that was reserved for, so tell tasks by their UID.
-	Unreserve(task *api.TaskInfo)
-}
-
-// AddReserver adds what a plugin reserves for tasks, with the step that prepares it and undoes it off the session loop; the step
-// is added with WithRollbackUnbegun. Use it from OnSessionOpen. Plugins reserve in the order of the conf up to the first that
-// fails, and are undone in the reverse order. The Reserver may hold on to the session, the PreBinder outlives it.
-//
-// A plugin whose pre-bind steps the conf leaves out reserves nothing: nobody would be left to undo it.
-func (ssn *Session) AddReserver(plugin string, r Reserver, pb PreBinder, opts ...PreBindOption) {
-	step := preBindStep{preBind: pb.PreBind, rollback: pb.Rollback, rollbackUnbegun: true}
-	if !ssn.addStep(plugin, step, opts) || !slices.Contains(ssn.order, plugin) {
-		return
-	}
-	ssn.reservers.add(ssn, plugin, r)
-}
-
 // WhyUnreserved is why the last attempt to reserve for the task failed, in words that name neither the task nor the node; nil when it
 // succeeded, or none was made.
 func (ssn *Session) WhyUnreserved(task *api.TaskInfo) error { return ssn.reservers.why[task.UID] }
@@ -63,7 +31,8 @@ type namedReserver struct {
 	Reserver
 }
 
-func (r *reservers) add(ssn *Session, plugin string, one Reserver) {
+// add has the plugin reserve for the session's tasks.
+func (r *reservers) add(ssn *vcframework.Session, plugin string, one Reserver) {
 	if len(r.plugins) == 0 {
 		r.reserved, r.refused, r.why = map[api.TaskID]*api.TaskInfo{}, map[api.TaskID]error{}, map[api.TaskID]error{}
 		ssn.AddEventHandler(&vcframework.EventHandler{

@@ -55,13 +55,24 @@ func (r *reserver) Rollback(_ context.Context, task *api.TaskInfo, node string) 
 	return nil
 }
 
+func (r *reserver) Name() string          { return r.name }
+func (*reserver) OnSessionOpen(*Session)  {}
+func (*reserver) OnSessionClose(*Session) {}
+
+// observer is a reserver that is notified of bound tasks.
+type observer struct{ *reserver }
+
+func (o observer) Bound(_ context.Context, task *api.TaskInfo, node string) {
+	o.trace.add("%s is on %s", task.Name, node)
+}
+
 // reserving opens a session with the reservers a and b.
 func reserving(t *testing.T, a, b *reserver, disabled map[string]bool) (*trace, *Registry, *keeper, *Session) {
 	t.Helper()
 	tr, registry, k := &trace{}, NewRegistry(), newKeeper(t)
 	for name, r := range map[string]*reserver{"a": a, "b": b} {
 		r.trace, r.name = tr, name
-		registry.RegisterPlugin(spec(name, func(ssn *Session) { ssn.AddReserver(name, r, r) }))
+		registry.RegisterPlugin(PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) { return r, nil }})
 	}
 	return tr, registry, k, open(t, registry, k, ProfileInput{Tiers: []conf.Tier{tier("a", "b")}, PreBindDisabled: disabled})
 }
@@ -222,13 +233,10 @@ func TestReservationsOfASessionThatPanickedAreGivenBack(t *testing.T) {
 	}
 }
 
-// TestBoundIsPartOfTheStep: what AddReserver is told to call for bound tasks reaches the transaction.
+// TestBoundIsPartOfTheStep: what a BoundObserver has for bound tasks reaches the transaction.
 func TestBoundIsPartOfTheStep(t *testing.T) {
 	tr, registry, k := &trace{}, NewRegistry(), newKeeper(t)
-	registry.RegisterPlugin(spec("a", func(ssn *Session) {
-		r := &reserver{trace: tr, name: "a"}
-		ssn.AddReserver("a", r, r, WithBound(func(_ context.Context, task *api.TaskInfo, node string) { tr.add("%s is on %s", task.Name, node) }))
-	}))
+	registry.RegisterPlugin(PluginSpec{Name: "a", New: func(Arguments, Handle) (Plugin, error) { return observer{&reserver{trace: tr, name: "a"}}, nil }})
 	ssn := open(t, registry, k, ProfileInput{Tiers: []conf.Tier{tier("a")}})
 	commit(t, ssn)
 	registry.CloseSession(ssn)

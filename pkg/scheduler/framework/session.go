@@ -6,15 +6,10 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
-	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
-	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
-
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
 // Session is one scheduling cycle's view of the cluster: upstream's session with the extension points this
@@ -27,32 +22,14 @@ type Session struct {
 	// turn is the job that the session does things for now.
 	turn *turn
 
-	// steps are the pre-bind steps of each plugin, in the order it registered them.
-	steps map[string][]preBindStep
-	// upstream holds the cache.PreBinders that upstream plugins registered in this session.
-	upstream map[string]vccache.PreBinder
-	// order lists the plugins in conf order; only those whose pre-bind steps are enabled.
-	order []string
-	// nodeGroups, nodeGroupOrders and taskScopes are what plugins say to allocate, in the order they said it.
-	nodeGroups      []namedNodeGroupFn
-	gatherers       []GatherFn
-	avoids          []AvoidFn
-	urgent          []func(*api.JobInfo) (Urgency, bool)
-	units           []UnitFn
-	nodeGroupOrders []nodeGroupOrder
-	taskScopes      map[string]func(*api.TaskInfo) VerdictScope
-	skips           map[string]SkipFn
-	volumeKey       claimKey[v1.Volume]
-	claimKey        claimKey[v1.PodResourceClaim]
-	reach           namedReachFn
-	reservers       reservers
+	chain chain
+	// Placement is what plugins say about where gangs go.
+	Placement Placement
+	// Verdicts is what is known of their predicates and node scores.
+	Verdicts  Verdicts
+	reservers reservers
 	// decisions are what annotations had before plugins decided on them; nil where there was none.
 	decisions map[api.TaskID]map[string]*string
-	// registered are the predicates and scores that plugins have added with this session's methods.
-	registered map[string]registered
-	jobKeys    map[string]JobKeyFn
-	// explainsShortage are the resources of which a plugin of this project says better than sums what a node is short of.
-	explainsShortage map[v1.ResourceName]bool
 	// explained are the gangs that were not placed.
 	explained map[api.JobID]GangExplanation
 	waits     map[api.JobID]Wait
@@ -72,32 +49,21 @@ type Session struct {
 	withdrawn map[api.JobID][]*api.TaskInfo
 	evict     func(Eviction, string) error
 	groups    *bool
-	// verdictInputs are those of this project's plugins.
-	verdictInputs map[string]verdictInputs
-	// chained marks that a chain was built already: a step added later would be missing from it.
-	chained bool
 }
 
-func newSession(order []string, inputs map[string]verdictInputs) *Session {
+func newSession(order []string) *Session {
 	return &Session{
-		turn:       &turn{begins: func() {}},
-		steps:      map[string][]preBindStep{},
-		upstream:   map[string]vccache.PreBinder{},
-		taskScopes: map[string]func(*api.TaskInfo) VerdictScope{},
-		skips:      map[string]SkipFn{},
-		decisions:  map[api.TaskID]map[string]*string{},
-		registered: map[string]registered{},
-		jobKeys:    map[string]JobKeyFn{},
+		turn:      &turn{begins: func() {}},
+		Verdicts:  newVerdicts(),
+		decisions: map[api.TaskID]map[string]*string{},
 
-		explainsShortage: map[v1.ResourceName]bool{},
-		explained:        map[api.JobID]GangExplanation{},
-		waits:            map[api.JobID]Wait{},
-		handedOver:       map[api.TaskID]bool{},
-		withdrawn:        map[api.JobID][]*api.TaskInfo{},
-		clocks:           waitClocks{},
-		observer:         unobserved{},
-		verdictInputs:    inputs,
-		order:            order,
+		explained:  map[api.JobID]GangExplanation{},
+		waits:      map[api.JobID]Wait{},
+		handedOver: map[api.TaskID]bool{},
+		withdrawn:  map[api.JobID][]*api.TaskInfo{},
+		clocks:     waitClocks{},
+		observer:   unobserved{},
+		chain:      newChain(order),
 	}
 }
 
@@ -107,74 +73,20 @@ func (ssn *Session) HandedOver(task api.TaskID) bool { return ssn.handedOver[tas
 // AddPreBindFn adds a plugin's pre-bind step. Use it from OnSessionOpen. A step added after the session has
 // handed out its first member is ignored, and logged, because members of one gang must run the same chain.
 func (ssn *Session) AddPreBindFn(plugin string, fn PreBindFn, opts ...PreBindOption) {
-	ssn.addStep(plugin, preBindStep{
+	step := preBindStep{
 		preBind: func(_ context.Context, task *api.TaskInfo, node string) error { return fn(task, node) },
-	}, opts)
-}
-
-// AddPreBinder adds a plugin's pre-bind step with its undo. Use it from OnSessionOpen, as AddPreBindFn.
-func (ssn *Session) AddPreBinder(plugin string, pb PreBinder, opts ...PreBindOption) {
-	ssn.addStep(plugin, preBindStep{preBind: pb.PreBind, rollback: pb.Rollback}, opts)
-}
-
-// addStep returns false if it is too late for a step.
-func (ssn *Session) addStep(plugin string, step preBindStep, opts []PreBindOption) bool {
-	if ssn.chained {
-		klog.Background().Error(nil, "Pre-bind step registered outside OnSessionOpen is ignored", "plugin", plugin)
-		return false
+		timeout: DefaultStepTimeout,
 	}
-	step.timeout = DefaultStepTimeout
 	for _, opt := range opts {
 		opt(&step)
 	}
-	ssn.steps[plugin] = append(ssn.steps[plugin], step)
-	return true
-}
-
-// chain returns the pre-bind steps for one task: plugins in conf order, and within a plugin first the steps it
-// added here, then the cache.PreBinder it registered with upstream's RegisterBinder.
-func (ssn *Session) chain(bindCtx *vccache.BindContext) []binding.Step {
-	ssn.chained = true
-	var steps []binding.Step
-	for _, plugin := range ssn.order {
-		for _, s := range ssn.steps[plugin] {
-			steps = append(steps, binding.Step{
-				Plugin: plugin, PreBind: s.preBind, LastLook: s.lastLook, Rollback: s.rollback, RollbackUnbegun: s.rollbackUnbegun,
-				Bound: s.bound, Timeout: s.timeout,
-			})
-		}
-		if pb, ok := ssn.upstream[plugin]; ok {
-			steps = append(steps, upstreamStep(plugin, pb, bindCtx))
-		}
-	}
-	return steps
-}
-
-// upstreamStepTimeout bounds an upstream PreBinder. Upstream's own is the predicates plugin, whose volume binding
-// waits up to 600 s for a volume and then gives up by itself.
-const upstreamStepTimeout = 11 * time.Minute
-
-// upstreamStep makes a step of an upstream PreBinder, which takes its task from the bind context. Its rollback is that of
-// the plugin's Reserve too, which the session ran when it placed the task.
-func upstreamStep(plugin string, pb vccache.PreBinder, bindCtx *vccache.BindContext) binding.Step {
-	return binding.Step{
-		Plugin:          plugin,
-		Timeout:         upstreamStepTimeout,
-		RollbackUnbegun: true,
-		PreBind: func(ctx context.Context, task *api.TaskInfo, _ string) error {
-			return pb.PreBind(ctx, &vccache.BindContext{TaskInfo: task, Extensions: bindCtx.Extensions})
-		},
-		Rollback: func(ctx context.Context, task *api.TaskInfo, _ string) error {
-			pb.PreBindRollBack(ctx, &vccache.BindContext{TaskInfo: task, Extensions: bindCtx.Extensions})
-			return nil
-		},
-	}
+	ssn.chain.add(plugin, step)
 }
 
 // AddPredicateFn adds a predicate; a panic in it is that node's verdict, with the plugin's name, and does not
 // reach the scheduler.
 func (ssn *Session) AddPredicateFn(plugin string, fn api.PredicateFn) {
-	ssn.registered[plugin] = registered{predicate: true, score: ssn.registered[plugin].score}
+	ssn.Verdicts.note(plugin, added{predicate: true})
 	ssn.Session.AddPredicateFn(plugin, func(task *api.TaskInfo, node *api.NodeInfo) (err error) {
 		defer recoverAs(plugin, &err)
 		return fn(task, node)
@@ -191,7 +103,7 @@ func (ssn *Session) AddPrePredicateFn(plugin string, fn api.PrePredicateFn) {
 
 // AddNodeOrderFn adds a node score; a panic in it is an error with the plugin's name.
 func (ssn *Session) AddNodeOrderFn(plugin string, fn api.NodeOrderFn) {
-	ssn.noteScore(plugin)
+	ssn.Verdicts.note(plugin, added{score: true})
 	ssn.Session.AddNodeOrderFn(plugin, func(task *api.TaskInfo, node *api.NodeInfo) (score float64, err error) {
 		defer recoverAs(plugin, &err)
 		return fn(task, node)
@@ -201,7 +113,7 @@ func (ssn *Session) AddNodeOrderFn(plugin string, fn api.NodeOrderFn) {
 // AddBatchNodeOrderFn adds a score of all candidate nodes at once; a panic in it is an error with the plugin's name. The
 // map it returns is only read.
 func (ssn *Session) AddBatchNodeOrderFn(plugin string, fn api.BatchNodeOrderFn) {
-	ssn.noteScore(plugin)
+	ssn.Verdicts.note(plugin, added{score: true})
 	ssn.AddEvictionNodeOrderFn(plugin, fn)
 }
 
@@ -211,6 +123,25 @@ func (ssn *Session) AddEvictionNodeOrderFn(plugin string, fn api.BatchNodeOrderF
 		defer recoverAs(plugin, &err)
 		return fn(task, nodes)
 	})
+}
+
+// AddBestNodeFn adds a plugin's choice among the scored nodes. It is asked for every task: the plugin counts as
+// Uncached, whatever it signs.
+func (ssn *Session) AddBestNodeFn(plugin string, fn api.BestNodeFn) {
+	ssn.Verdicts.note(plugin, added{score: true, choice: true})
+	ssn.Session.AddBestNodeFn(plugin, fn)
+}
+
+// AddNodeMapFn adds a score of a node that the plugin's NodeReduceFn scales. The plugin counts as Uncached.
+func (ssn *Session) AddNodeMapFn(plugin string, fn api.NodeMapFn) {
+	ssn.Verdicts.note(plugin, added{score: true, choice: true})
+	ssn.Session.AddNodeMapFn(plugin, fn)
+}
+
+// AddNodeReduceFn adds what scales the scores of the plugin's NodeMapFn. The plugin counts as Uncached.
+func (ssn *Session) AddNodeReduceFn(plugin string, fn api.NodeReduceFn) {
+	ssn.Verdicts.note(plugin, added{score: true, choice: true})
+	ssn.Session.AddNodeReduceFn(plugin, fn)
 }
 
 func recoverAs(plugin string, err *error) {

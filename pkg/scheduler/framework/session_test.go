@@ -78,6 +78,10 @@ func (p preBinder) PreBind(context.Context, *api.TaskInfo, string) error {
 	return nil
 }
 
+type timed struct{ preBinder }
+
+func (timed) PreBindTimeout() time.Duration { return time.Hour }
+
 func (p preBinder) Rollback(context.Context, *api.TaskInfo, string) error {
 	p.trace.add("undo")
 	return nil
@@ -96,20 +100,20 @@ func TestStepOptions(t *testing.T) {
 		"a function with an undo and a time-out": {add: func(ssn *Session) {
 			ssn.AddPreBindFn("p", nothing, WithTimeout(time.Second), WithRollback(undo))
 		}, timeout: time.Second, rollback: true},
-		"a PreBinder":                 {add: func(ssn *Session) { ssn.AddPreBinder("p", preBinder{&trace{}}) }, timeout: DefaultStepTimeout, rollback: true},
-		"a PreBinder with a time-out": {add: func(ssn *Session) { ssn.AddPreBinder("p", preBinder{&trace{}}, WithTimeout(time.Hour)) }, timeout: time.Hour, rollback: true},
+		"a PreBinder":                 {add: func(ssn *Session) { ssn.chain.addPreBinder("p", preBinder{&trace{}}, false) }, timeout: DefaultStepTimeout, rollback: true},
+		"a PreBinder with a time-out": {add: func(ssn *Session) { ssn.chain.addPreBinder("p", timed{}, false) }, timeout: time.Hour, rollback: true},
 		"an upstream PreBinder has the time upstream gives volumes": {add: func(ssn *Session) {
-			ssn.upstream["p"] = &upstreamPlugin{name: "p", trace: &trace{}}
+			ssn.chain.upstream["p"] = &upstreamPlugin{name: "p", trace: &trace{}}
 		}, timeout: upstreamStepTimeout, rollback: true, unbegun: true},
-		"a PreBinder whose plugin did something before": {add: func(ssn *Session) {
-			ssn.AddPreBinder("p", preBinder{&trace{}}, WithRollbackUnbegun())
+		"a PreBinder whose plugin reserves": {add: func(ssn *Session) {
+			ssn.chain.addPreBinder("p", preBinder{&trace{}}, true)
 		}, timeout: DefaultStepTimeout, rollback: true, unbegun: true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			ssn := newSession([]string{"p"}, nil)
+			ssn := newSession([]string{"p"})
 			tt.add(ssn)
-			chain := ssn.chain(nil)
+			chain := ssn.chain.of(nil)
 			if len(chain) != 1 {
 				t.Fatalf("%d steps, want 1", len(chain))
 			}
@@ -126,19 +130,19 @@ func TestStepOptions(t *testing.T) {
 // chain is none.
 func TestLateStepIsIgnored(t *testing.T) {
 	tr := &trace{}
-	ssn := newSession([]string{"p"}, nil)
-	ssn.AddPreBinder("p", preBinder{tr})
-	first := ssn.chain(nil)
-	ssn.AddPreBinder("p", preBinder{tr})
-	if second := ssn.chain(nil); len(first) != 1 || len(second) != 1 {
+	ssn := newSession([]string{"p"})
+	ssn.chain.addPreBinder("p", preBinder{tr}, false)
+	first := ssn.chain.of(nil)
+	ssn.chain.addPreBinder("p", preBinder{tr}, false)
+	if second := ssn.chain.of(nil); len(first) != 1 || len(second) != 1 {
 		t.Errorf("chains of %d and %d steps, want 1 and 1", len(first), len(second))
 	}
 }
 
 func TestPluginWithoutAPlaceInTheConfHasNoSteps(t *testing.T) {
-	ssn := newSession([]string{"other"}, nil)
-	ssn.AddPreBinder("p", preBinder{&trace{}})
-	if got := ssn.chain(nil); len(got) != 0 {
+	ssn := newSession([]string{"other"})
+	ssn.chain.addPreBinder("p", preBinder{&trace{}}, false)
+	if got := ssn.chain.of(nil); len(got) != 0 {
 		t.Errorf("%d steps, want none", len(got))
 	}
 }

@@ -72,19 +72,9 @@ type PluginSpec struct {
 	// TimeDriven is true if the plugin's verdicts change with time alone, so that cycles must run even when
 	// nothing in the cluster changed.
 	TimeDriven bool
-	// VerdictScope is how far the plugin's predicate and node scores hold. The zero value is right for any plugin and makes
-	// allocate slow.
-	VerdictScope VerdictScope
 	// TakesOver are switches of other plugins that are given these values when the conf names this plugin, which does what they
 	// switch on. Another value is an error then, and so are arguments of those plugins that have the name of one of this plugin's.
 	TakesOver []Switch
-	// Reads says which labels and annotations of pods they look at; pods that differ in others share what allocate keeps. The
-	// zero value, all of them, is right for any plugin and lets pods that each have a label of their own share nothing.
-	Reads PodKeys
-	// RegistersHere is true if the plugin adds its predicates and scores with the Session's methods only, and none to upstream's session
-	// inside it, as a plugin ported from upstream may. Allocate then leaves the plugin out where it has added none. The zero value is
-	// right for any plugin: it is taken to have a predicate and scores.
-	RegistersHere bool
 	// LeavesTasks is true if the plugin changes tasks that have a node, and nodes, only with methods of the session, of jobs and of nodes. Sessions with
 	// such plugins alone leave less to compare before the next one. The zero value is right for any plugin.
 	LeavesTasks bool

@@ -39,3 +39,12 @@ func (ssn *Session) PluginOption(plugin string) (conf.PluginOption, bool) {
 	}
 	return conf.PluginOption{}, false
 }
+
+// asksPredicate reports whether the conf has the plugin's predicate asked.
+func (ssn *Session) asksPredicate(plugin string) bool {
+	return slices.ContainsFunc(ssn.Tiers, func(tier conf.Tier) bool {
+		return slices.ContainsFunc(tier.Plugins, func(o conf.PluginOption) bool {
+			return o.Name == plugin && o.EnabledPredicate != nil && *o.EnabledPredicate
+		})
+	})
+}

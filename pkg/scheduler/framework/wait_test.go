@@ -20,7 +20,7 @@ import (
 
 // bare is a session without a snapshot.
 func bare() *Session {
-	ssn := newSession(nil, nil)
+	ssn := newSession(nil)
 	ssn.Session = &vcframework.Session{Jobs: map[api.JobID]*api.JobInfo{}, Queues: map[api.QueueID]*api.QueueInfo{}}
 	return ssn
 }
@@ -277,16 +277,20 @@ func TestWhoRefusesIsAskedAlone(t *testing.T) {
 	}
 }
 
+type urgent func(*api.JobInfo) bool
+
+func (fn urgent) Urgent(job *api.JobInfo) (map[api.TaskID]bool, bool) { return nil, fn(job) }
+
 // TestUrgentIsWhatAnyPluginCallsSo: one that panics says nothing.
 func TestUrgentIsWhatAnyPluginCallsSo(t *testing.T) {
 	ssn := bare()
 	job := jobOf(t, 1, 0)
-	ssn.AddUrgentFn("a", func(*api.JobInfo) bool { panic("oh no") })
-	if ssn.Urgent(job) {
+	ssn.Placement.add("a", urgent(func(*api.JobInfo) bool { panic("oh no") }), nil, false)
+	if ssn.Placement.Urgent(job) {
 		t.Error("a job is urgent although no plugin says so")
 	}
-	ssn.AddUrgentFn("b", func(*api.JobInfo) bool { return true })
-	if !ssn.Urgent(job) {
+	ssn.Placement.add("b", urgent(func(*api.JobInfo) bool { return true }), nil, false)
+	if !ssn.Placement.Urgent(job) {
 		t.Error("a job is not urgent although a plugin says so")
 	}
 }
@@ -328,33 +332,5 @@ func TestAGangThatIsPlacedAfterAllIsNotExplained(t *testing.T) {
 	r.CloseSession(ssn)
 	if list := r.Explanations().List(); len(list) != 1 || list[0].PodGroup != "other" {
 		t.Errorf("explained are %v, want the gang that was not placed", list)
-	}
-}
-
-// TestWhichTasksAreUncacheable: a plugin that cannot say so may be one whose verdict depends on other nodes.
-func TestWhichTasksAreUncacheable(t *testing.T) {
-	ssn := bare()
-	ssn.AddUncacheableTaskFn("yes", func(*api.TaskInfo) bool { return true })
-	ssn.AddUncacheableTaskFn("no", func(*api.TaskInfo) bool { return false })
-	ssn.AddUncacheableTaskFn("panics", func(*api.TaskInfo) bool { panic("oh no") })
-	task := api.NewTaskInfo(schedtest.MakePod().Name("p").Obj())
-	for plugin, want := range map[string]bool{"yes": true, "no": false, "panics": true, "silent": false} {
-		if got := ssn.UncacheableTask(plugin, task); got != want {
-			t.Errorf("plugin %s cannot keep its verdict: %t, want %t", plugin, got, want)
-		}
-	}
-}
-
-// TestWhichTasksAPluginSkips: one that cannot say so may have a say.
-func TestWhichTasksAPluginSkips(t *testing.T) {
-	ssn := bare()
-	ssn.AddSkipFn("yes", func(*api.TaskInfo) bool { return true })
-	ssn.AddSkipFn("no", func(*api.TaskInfo) bool { return false })
-	ssn.AddSkipFn("panics", func(*api.TaskInfo) bool { panic("oh no") })
-	task := api.NewTaskInfo(schedtest.MakePod().Name("p").Obj())
-	for plugin, want := range map[string]bool{"yes": true, "no": false, "panics": false, "silent": false} {
-		if got := ssn.Skips(plugin, task); got != want {
-			t.Errorf("plugin %s skips the task: %t, want %t", plugin, got, want)
-		}
 	}
 }

@@ -25,43 +25,45 @@ const (
 
 // groups is a plugin that makes allocate keep gangs in groups read from the nodes' labels. A gang with members somewhere
 // has their group as its only candidate.
-type groups struct{}
+type groups struct {
+	framework.NoVerdicts
+	forest *topology.Forest
+}
 
 const groupsName = "groups"
 
 func groupsSpec() framework.PluginSpec {
 	return framework.PluginSpec{
-		Name:         groupsName,
-		New:          func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return groups{}, nil },
-		VerdictScope: framework.PerTaskClass,
-		Reads:        framework.SomePodKeys(),
+		Name: groupsName,
+		New:  func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return &groups{}, nil },
 	}
 }
 
-func (groups) Name() string { return groupsName }
+func (*groups) Name() string { return groupsName }
 
-func (groups) OnSessionOpen(ssn *framework.Session) {
+func (g *groups) OnSessionOpen(ssn *framework.Session) {
 	var nodes []*v1.Node
 	for _, node := range ssn.NodeList {
 		nodes = append(nodes, node.Node)
 	}
-	forest := topology.NewLabels(levels...).Forest(nodes)
-	ssn.AddNodeGroupFn(groupsName, func(job *api.JobInfo) (*framework.NodeGroups, error) {
-		wish := job.PodGroup.Annotations[wishAnnotation]
-		if wish == "" {
-			return nil, nil
-		}
-		candidates := forest.At(0)
-		for _, task := range job.Tasks {
-			if home := forest.Of(task.NodeName, 0); wish == required && api.AllocatedStatus(task.Status) && home != nil {
-				candidates = []*topology.Group{home}
-			}
-		}
-		return &framework.NodeGroups{Required: wish == required, Candidates: candidates}, nil
-	})
+	g.forest = topology.NewLabels(levels...).Forest(nodes)
 }
 
-func (groups) OnSessionClose(*framework.Session) {}
+func (g *groups) NodeGroups(job *api.JobInfo) (*framework.NodeGroups, error) {
+	wish := job.PodGroup.Annotations[wishAnnotation]
+	if wish == "" {
+		return nil, nil
+	}
+	candidates := g.forest.At(0)
+	for _, task := range job.Tasks {
+		if home := g.forest.Of(task.NodeName, 0); wish == required && api.AllocatedStatus(task.Status) && home != nil {
+			candidates = []*topology.Group{home}
+		}
+	}
+	return &framework.NodeGroups{Required: wish == required, Candidates: candidates}, nil
+}
+
+func (*groups) OnSessionClose(*framework.Session) {}
 
 // forestMix says what instances with node groups are made of.
 type forestMix struct {

@@ -19,9 +19,8 @@ const oneByOneName = "one-by-one"
 
 func oneByOneSpec() framework.PluginSpec {
 	return framework.PluginSpec{
-		Name:         oneByOneName,
-		New:          func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return oneByOne{}, nil },
-		VerdictScope: framework.Uncached,
+		Name: oneByOneName,
+		New:  func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return oneByOne{}, nil },
 	}
 }
 
@@ -29,7 +28,6 @@ func (oneByOne) Name() string { return oneByOneName }
 
 func (oneByOne) OnSessionOpen(ssn *framework.Session) {
 	ssn.AddPredicateFn(oneByOneName, func(*api.TaskInfo, *api.NodeInfo) error { return nil })
-	ssn.AddUncacheableTaskFn(oneByOneName, func(*api.TaskInfo) bool { return true })
 }
 
 func (oneByOne) OnSessionClose(*framework.Session) {}

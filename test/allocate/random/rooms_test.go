@@ -11,7 +11,10 @@ import (
 )
 
 // rooms is a plugin that prefers groups of nodes for every gang: groups that go across those of ibcluster.
-type rooms struct{}
+type rooms struct {
+	framework.NoVerdicts
+	forest *topology.Forest
+}
 
 const (
 	roomsName = "rooms"
@@ -20,24 +23,23 @@ const (
 
 func roomsSpec() framework.PluginSpec {
 	return framework.PluginSpec{
-		Name:         roomsName,
-		New:          func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return rooms{}, nil },
-		VerdictScope: framework.PerTaskClass,
-		Reads:        framework.SomePodKeys(),
+		Name: roomsName,
+		New:  func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return &rooms{}, nil },
 	}
 }
 
-func (rooms) Name() string { return roomsName }
+func (*rooms) Name() string { return roomsName }
 
-func (rooms) OnSessionOpen(ssn *framework.Session) {
+func (r *rooms) OnSessionOpen(ssn *framework.Session) {
 	var nodes []*v1.Node
 	for _, node := range ssn.NodeList {
 		nodes = append(nodes, node.Node)
 	}
-	forest := topology.NewLabels(room).Forest(nodes)
-	ssn.AddNodeGroupFn(roomsName, func(*api.JobInfo) (*framework.NodeGroups, error) {
-		return &framework.NodeGroups{Candidates: forest.At(0)}, nil
-	})
+	r.forest = topology.NewLabels(room).Forest(nodes)
 }
 
-func (rooms) OnSessionClose(*framework.Session) {}
+func (r *rooms) NodeGroups(*api.JobInfo) (*framework.NodeGroups, error) {
+	return &framework.NodeGroups{Candidates: r.forest.At(0)}, nil
+}
+
+func (*rooms) OnSessionClose(*framework.Session) {}

@@ -45,7 +45,6 @@ func spec(name string) framework.PluginSpec {
 			{Name: seedArgument, Type: framework.Int, Default: "0", Doc: "Seed of that choice."},
 			{Name: timeoutArgument, Type: framework.Duration, Default: "30s", Doc: "Deadline of a step."},
 		},
-		RegistersHere: true,
 		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
 			dir, _ := args[controlArgument].(string)
 			percent, _ := args[percentArgument].(int)
@@ -68,6 +67,8 @@ func spec(name string) framework.PluginSpec {
 
 // plugin makes a ConfigMap beside each pod that it prepared and stages an annotation.
 type plugin struct {
+	framework.NoVerdicts
+
 	name    string
 	kube    kubernetes.Interface
 	dir     control.Dir
@@ -79,15 +80,16 @@ type plugin struct {
 }
 
 var (
-	_ framework.PreBinder = (*plugin)(nil)
-	_ framework.Recoverer = (*plugin)(nil)
+	_ framework.TimedPreBinder = (*plugin)(nil)
+	_ framework.Recoverer      = (*plugin)(nil)
 )
 
 func (p *plugin) Name() string { return p.name }
 
-func (p *plugin) OnSessionOpen(ssn *framework.Session) {
-	ssn.AddPreBinder(p.name, p, framework.WithTimeout(p.timeout))
-}
+func (p *plugin) OnSessionOpen(*framework.Session) {}
+
+// PreBindTimeout implements framework.TimedPreBinder.
+func (p *plugin) PreBindTimeout() time.Duration { return p.timeout }
 
 func (p *plugin) OnSessionClose(*framework.Session) {}
 

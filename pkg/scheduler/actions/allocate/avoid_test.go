@@ -18,14 +18,12 @@ import (
 func TestAvoidedNodes(t *testing.T) {
 	const upstream = "it has no such wish"
 	avoiding := func(gang string, nodes ...string) []framework.PluginSpec {
-		return []framework.PluginSpec{plugin("avoiding", func(ssn *framework.Session) {
-			ssn.AddAvoidFn("avoiding", func(job *api.JobInfo) []string {
-				if job.Name == gang {
-					return nodes
-				}
-				return nil
-			})
-		})}
+		return []framework.PluginSpec{plugin("avoiding", nothing, sessiontest.AvoidFn(func(job *api.JobInfo) []string {
+			if job.Name == gang {
+				return nodes
+			}
+			return nil
+		}))}
 	}
 	const conf = plain + "\n- plugins:\n  - name: avoiding\n"
 	world := func(group *schedtest.PodGroupBuilder, list []*v1.Node, names ...string) sessiontest.World {
@@ -109,9 +107,7 @@ func TestAvoidedNodes(t *testing.T) {
 			binds: map[string]string{"g-0": "b1|b2", "g-1": "b1|b2"},
 		},
 		"a plugin that panics has no wish": {
-			conf: conf, plugins: []framework.PluginSpec{plugin("avoiding", func(ssn *framework.Session) {
-				ssn.AddAvoidFn("avoiding", func(*api.JobInfo) []string { panic("test") })
-			})},
+			conf: conf, plugins: []framework.PluginSpec{plugin("avoiding", nothing, sessiontest.AvoidFn(func(*api.JobInfo) []string { panic("test") }))},
 			world: world(schedtest.MakePodGroup(), nodes(holds("2"), "n1"), "g-0"),
 			binds: map[string]string{"g-0": "n1"},
 		},

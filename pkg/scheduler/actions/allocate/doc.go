@@ -44,9 +44,9 @@
 //
 // # Where to add a rule
 //
-// A rule about a task and a node is a plugin's predicate or score, with a VerdictScope that says how long it holds; nothing here
-// needs to know of it. Where a job may lie and which groups are better is a plugin's, too (AddNodeGroupFn, AddNodeGroupOrderFn,
-// AddAvoidFn). What changes here is how gangs are searched for, in package search: another way to arrange a gang's tasks is a step of
+// A rule about a task and a node is a plugin's predicate or score, whose Signer says how long it holds; nothing here
+// needs to know of it. Where a job may lie and which groups are better is a plugin's, too (PlacementGenerator, PlacementScorer,
+// Avoider). What changes here is how gangs are searched for, in package search: another way to arrange a gang's tasks is a step of
 // retryRearranged, another order of places one of tryInOrder, a cheaper reason to leave a group out one of
 // candidates (it must never refuse what a trial could place). A new field of pods on which verdicts depend belongs into
 // the class key of package feasible, whose test fails until it is there.

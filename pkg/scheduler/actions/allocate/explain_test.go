@@ -180,33 +180,29 @@ func TestAnExplanationKnowsWhoseAntiAffinityKeepsAMemberAway(t *testing.T) {
 
 // TestAnExplanationIsShort although each node has a reason of its own, and a long one.
 func TestAnExplanationIsShort(t *testing.T) {
-	for _, depends := range []framework.VerdictScope{framework.PerTaskClass, framework.Uncached} {
+	for name, plugin := range map[string]framework.Plugin{"no task of its own": helper{open: wordy}, "each task": &sessiontest.Plugin{Called: "helper", Open: wordy}} {
 		pods, podGroup := gang("g", "1", "1")
 		podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
 		w := sessiontest.World{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
 		for i := range 200 {
 			w.Nodes = append(w.Nodes, node(fmt.Sprintf("a%03d", i), "ib-a", "4"), node(fmt.Sprintf("b%03d", i), "ib-b", "4"))
 		}
-		ssn := ran(t, w, withClusters+"  - name: wordy\n", framework.PluginSpec{
-			Name: "wordy", VerdictScope: depends, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return wordy{}, nil },
+		ssn := ran(t, w, withClusters+"  - name: helper\n", framework.PluginSpec{
+			Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return plugin, nil },
 		})
 		says := ssn.Jobs[api.JobID(schedtest.Namespace+"/g")].JobFitErrors
 		if len(says) > 1000 || !strings.Contains(says, "ib-a 0/2: 1 node node a000 is unwell") || !strings.Contains(says, "ib-b 0/2") {
-			t.Errorf("depends on %v: the PodGroup says in %d bytes: %s", depends, len(says), says)
+			t.Errorf("depends on %s: the PodGroup says in %d bytes: %s", name, len(says), says)
 		}
 	}
 }
 
 // wordy refuses every node with a text of its own.
-type wordy struct{}
-
-func (wordy) Name() string { return "wordy" }
-func (wordy) OnSessionOpen(ssn *framework.Session) {
-	ssn.AddPredicateFn("wordy", func(_ *api.TaskInfo, node *api.NodeInfo) error {
+func wordy(ssn *framework.Session) {
+	ssn.AddPredicateFn("helper", func(_ *api.TaskInfo, node *api.NodeInfo) error {
 		return errors.New("node " + node.Name + " is unwell" + strings.Repeat(", very", 100))
 	})
 }
-func (wordy) OnSessionClose(*framework.Session) {}
 
 // TestAnUrgentGangOfAnOverusedQueueIsToldSo: it has no turn before its queue's, and none in it.
 func TestAnUrgentGangOfAnOverusedQueueIsToldSo(t *testing.T) {
@@ -215,9 +211,8 @@ func TestAnUrgentGangOfAnOverusedQueueIsToldSo(t *testing.T) {
 	bound := runWith(t, sessiontest.World{Nodes: []*v1.Node{node("a1", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}, askedFirst,
 		func(ssn *framework.Session) {
 			session = ssn
-			ssn.AddUrgentFn("helper", func(*api.JobInfo) bool { return true })
 			ssn.AddOverusedFn("helper", func(any) bool { return true })
-		})
+		}, sessiontest.UrgentFn(func(*api.JobInfo) bool { return true }))
 	if len(bound) > 0 {
 		t.Errorf("bound %v in a queue that is overused", bound)
 	}
@@ -235,16 +230,21 @@ func TestAnUrgentGangsTurnIsNoted(t *testing.T) {
 	defer cluster.Close()
 	registry, action := action()
 	turn := api.JobID("nobody's")
-	open := func(ssn *framework.Session) {
-		ssn.AddUrgentFn("helper", func(*api.JobInfo) bool { return true })
-		ssn.AddNodeGroupFn("helper", func(*api.JobInfo) (*framework.NodeGroups, error) {
+	part := struct {
+		sessiontest.UrgentFn
+		sessiontest.NodeGroupsFn
+	}{
+		func(*api.JobInfo) bool { return true },
+		func(*api.JobInfo) (*framework.NodeGroups, error) {
 			turn = registry.Turn()
 			return nil, nil
-		})
+		},
 	}
 	registry.RegisterPlugin(framework.PluginSpec{
-		Name: "helper", VerdictScope: framework.PerTaskClass,
-		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return helper{open}, nil },
+		Name: "helper",
+		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+			return helper{open: nothing, part: part}, nil
+		},
 	})
 	ssn := cluster.Open(registry, askedFirst)
 	defer ssn.Close()

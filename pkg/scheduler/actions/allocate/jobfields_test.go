@@ -131,10 +131,11 @@ func askPlugin(t *testing.T, cluster *sessiontest.Cluster, plugin string, podGro
 	registry.RegisterPlugin(ibcluster.Spec())
 	ssn := cluster.Open(registry, "actions: allocate\ntiers:\n- plugins:\n  - name: "+plugin+"\n"+argumentsOf[plugin])
 	defer ssn.Close()
-	got := answer{scope: ssn.VerdictScopeOf(plugin), verdicts: map[string]string{}}
+	got := answer{verdicts: map[string]string{}}
 	for _, job := range ssn.Jobs {
-		got.key = ssn.JobKey(plugin, job)
+		got.key = ssn.Verdicts.JobKey(plugin, job)
 		for _, task := range job.TaskStatusIndex[api.Pending] {
+			got.scope = ssn.Verdicts.Scope(plugin, task)
 			if err := ssn.PrePredicateFn(task); err != nil {
 				got.verdicts["all"] = err.Error()
 			}

@@ -50,7 +50,7 @@ func newJobQueues(s *state.Run) *jobQueues {
 		if q.jobs[job.Queue] == nil {
 			q.jobs[job.Queue] = &jobQueue{first: s.Progress.JobOrder, ask: func(jobs []*api.JobInfo, sort func()) { q.askJobOrder(s, jobs, sort) }}
 		}
-		if urgency, urgent := s.Session.Urgency(job); urgent {
+		if urgency, urgent := s.Session.Placement.Urgency(job); urgent {
 			q.urgent = append(q.urgent, urgentJob{job, urgency})
 		} else {
 			q.jobs[job.Queue].push(job)

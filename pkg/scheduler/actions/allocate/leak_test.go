@@ -132,30 +132,23 @@ func rackGroups(required bool, names ...string) *framework.NodeGroups {
 
 // nodeGroups is a plugin that wants every gang named "g" in the groups.
 func nodeGroups(name string, groups *framework.NodeGroups) framework.PluginSpec {
-	return plugin(name, func(ssn *framework.Session) {
-		ssn.AddNodeGroupFn(name, func(job *api.JobInfo) (*framework.NodeGroups, error) {
-			if groups == nil || job.Name != "g" {
-				return nil, nil
-			}
-			answer := *groups
-			answer.Refused = maps.Clone(groups.Refused)
-			return &answer, nil
-		})
-	})
+	return plugin(name, nothing, sessiontest.NodeGroupsFn(func(job *api.JobInfo) (*framework.NodeGroups, error) {
+		if groups == nil || job.Name != "g" {
+			return nil, nil
+		}
+		answer := *groups
+		answer.Refused = maps.Clone(groups.Refused)
+		return &answer, nil
+	}))
 }
 
-// plugin makes a plugin of what it does when a session opens.
-func plugin(name string, open func(*framework.Session)) framework.PluginSpec {
-	return framework.PluginSpec{Name: name, VerdictScope: framework.PerTaskClass, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
-		return opening{name, open}, nil
+// plugin makes a plugin of what it does when a session opens, and of its part in it.
+func plugin(name string, open func(*framework.Session), part ...any) framework.PluginSpec {
+	return framework.PluginSpec{Name: name, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		made := &sessiontest.Plugin{Called: name, Open: open}
+		if len(part) > 0 {
+			made.Part = part[0]
+		}
+		return sessiontest.Signed{Plugin: made}, nil
 	}}
 }
-
-type opening struct {
-	name string
-	open func(*framework.Session)
-}
-
-func (p opening) Name() string                         { return p.name }
-func (p opening) OnSessionOpen(ssn *framework.Session) { p.open(ssn) }
-func (opening) OnSessionClose(*framework.Session)      {}

@@ -9,6 +9,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
 // TestANodeKeySaysWhatAPluginKnows: while it is the same the plugin is not asked again, and when it is another, or there is none, the gang is tried.
@@ -40,19 +41,22 @@ func TestANodeKeySaysWhatAPluginKnows(t *testing.T) {
 						}
 						return nil
 					})
-					if keyed {
-						ssn.AddNodeKeyFn("helper", func(node *api.NodeInfo) uint64 {
-							if node.Name == "n0-1" {
-								return step.key
-							}
-							return 0
-						})
-					}
+				}
+				var part any
+				if keyed {
+					part = sessiontest.NodeSignFn(func(node *api.NodeInfo) uint64 {
+						if node.Name == "n0-1" {
+							return step.key
+						}
+						return 0
+					})
 				}
 				c := newCounting(t, w)
 				c.registry.RegisterPlugin(framework.PluginSpec{
-					Name: "helper", VerdictScope: framework.PerTaskClass,
-					New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return helper{open}, nil },
+					Name: "helper",
+					New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+						return helper{open: open, part: part}, nil
+					},
 				})
 				c.conf += "  - name: helper\n"
 				for i := range steps {

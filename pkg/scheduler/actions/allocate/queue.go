@@ -50,7 +50,7 @@ func (s *scheduler) placeJobs() {
 func (s *scheduler) takeUrgentTurn(job urgentJob) {
 	pending := s.waiting.pending[job.UID]
 	var others *state.Pending
-	if gangs, all := s.run.Session.Companions(job.JobInfo); gangs == nil && all {
+	if gangs, all := framework.Companions(s.run.Session.Jobs, s.run.Session.Placement.Unit(job.JobInfo)); gangs == nil && all {
 		others = pending.SetAside(job.Only)
 	}
 	if others == nil {

@@ -37,20 +37,20 @@ func TestWhatRefusesATaskThatHasRoomIsReported(t *testing.T) {
 	refusals := map[string]struct {
 		open func(ssn *framework.Session, task string)
 		want string
+		// reserves is true if the plugin is a Reserver.
+		reserves bool
 	}{
-		"a Reserver": {func(ssn *framework.Session, task string) {
-			ssn.AddReserver("refuser", refusingReserver{task}, refusingReserver{task})
-		}, "plugin refuser cannot reserve: the licence server has none left"},
+		"a Reserver": {func(*framework.Session, string) {}, "plugin refuser cannot reserve: the licence server has none left", true},
 		"an event handler": {func(ssn *framework.Session, task string) {
 			ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: func(e *vcframework.Event) {
 				if e.Task.Name == task {
 					e.Err = errors.New("not this one")
 				}
 			}})
-		}, "an event handler of a plugin refuses it"},
+		}, "an event handler of a plugin refuses it", false},
 		"Allocatable": {func(ssn *framework.Session, task string) {
 			ssn.AddAllocatableFn("refuser", func(_ *api.QueueInfo, one *api.TaskInfo) bool { return one.Name != task })
-		}, "refuser"},
+		}, "refuser", false},
 	}
 	gangs := map[string]struct {
 		requests []string
@@ -73,9 +73,16 @@ func TestWhatRefusesATaskThatHasRoomIsReported(t *testing.T) {
 							w.Nodes = append(w.Nodes, node([]string{"a1", "a2"}[i], "ib-a", cpu))
 						}
 						ssn := ran(t, w, strings.Replace(withClusters, "- name: gang\n", "- name: gang\n  - name: refuser\n", 1), framework.PluginSpec{
-							Name: "refuser", VerdictScope: framework.PerTaskClass, Reads: framework.SomePodKeys(),
+							Name: "refuser",
 							New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
-								return helper{func(ssn *framework.Session) { refused.open(ssn, task) }}, nil
+								made := helper{reads: framework.SomePodKeys(), open: func(ssn *framework.Session) { refused.open(ssn, task) }}
+								if refused.reserves {
+									return struct {
+										helper
+										refusingReserver
+									}{made, refusingReserver{task}}, nil
+								}
+								return made, nil
 							},
 						})
 						says := ssn.Jobs[api.JobID(schedtest.Namespace+"/g")].JobFitErrors

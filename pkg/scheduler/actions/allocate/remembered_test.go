@@ -34,14 +34,15 @@ type refuser struct {
 func (*refuser) Name() string { return "refuser" }
 func (p *refuser) OnSessionOpen(ssn *framework.Session) {
 	ssn.Session.AddJobReadyFn("refuser", func(job any) bool { return !p.waits(job.(*api.JobInfo).Name) })
-	ssn.AddNodeGroupOrderFn("refuser", func(*api.JobInfo, *framework.NodeGroupTrial) (float64, error) {
-		if p.fails {
-			return 0, errors.New("no score today")
-		}
-		return 0, nil
-	})
 }
 func (*refuser) OnSessionClose(*framework.Session) {}
+func (*refuser) BeforeTrial() bool                 { return false }
+func (p *refuser) ScoreNodeGroup(*api.JobInfo, *framework.NodeGroupTrial) (float64, error) {
+	if p.fails {
+		return 0, errors.New("no score today")
+	}
+	return 0, nil
+}
 
 // TestWhatNumbersAreNotToBlameForIsNotRemembered: gang b fits two nodes of 4 cpus, which numbers know. Whatever else kept it, or one like it,
 // from being placed in former sessions, it is placed once that is gone.
@@ -198,38 +199,42 @@ func TestWhatTheClockDecidesIsNotRemembered(t *testing.T) {
 	}
 }
 
-// TestWhatAPluginOfOnesOwnDecidesIsNotRemembered: what it knows is not part of the world.
+// TestWhatAPluginOfOnesOwnDecidesIsNotRemembered: what it knows is not part of the world. So it is of a plugin that was ported from upstream, which
+// signs nothing and adds its predicate through the embedded session.
 func TestWhatAPluginOfOnesOwnDecidesIsNotRemembered(t *testing.T) {
 	reserved := ""
-	open := func(ssn *framework.Session) {
-		ssn.AddPredicateFn("helper", func(task *api.TaskInfo, node *api.NodeInfo) error {
-			if node.Name == reserved {
-				return api.NewFitErrWithStatus(task, node, &api.Status{Code: api.Unschedulable, Reason: "reserved"})
-			}
-			return nil
-		})
+	predicate := func(task *api.TaskInfo, node *api.NodeInfo) error {
+		if node.Name == reserved {
+			return api.NewFitErrWithStatus(task, node, &api.Status{Code: api.Unschedulable, Reason: "reserved"})
+		}
+		return nil
+	}
+	plugins := map[string]framework.Plugin{
+		"a Signer": helper{open: func(ssn *framework.Session) { ssn.AddPredicateFn("helper", predicate) }},
+		"a plugin ported from upstream": &sessiontest.Plugin{Called: "helper", Open: func(ssn *framework.Session) {
+			ssn.Session.AddPredicateFn("helper", predicate)
+		}},
 	}
 	for where, lies := range map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode, "cluster": inOneCluster} {
-		t.Run(where, func(t *testing.T) {
-			w, podGroup := rackWorld([]string{"6", "6"}, "5", "3", "3")
-			lies(podGroup)
-			w.Nodes, w.HyperNodes = w.Nodes[:2], w.HyperNodes[:1]
-			c := newCounting(t, w)
-			c.registry.RegisterPlugin(framework.PluginSpec{
-				Name: "helper", VerdictScope: framework.PerTaskClass,
-				New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return helper{open}, nil },
+		for of, plugin := range plugins {
+			t.Run(where+" "+of, func(t *testing.T) {
+				w, podGroup := rackWorld([]string{"6", "6"}, "5", "3", "3")
+				lies(podGroup)
+				w.Nodes, w.HyperNodes = w.Nodes[:2], w.HyperNodes[:1]
+				c := newCounting(t, w)
+				c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return plugin, nil }})
+				c.conf += "  - name: helper\n"
+				for _, reserved = range []string{"n0-1", "n0-1", ""} {
+					want := 0
+					if reserved == "" {
+						want = len(w.Pods)
+					}
+					if _, bound := c.session(); bound != want {
+						t.Errorf("with node %q reserved %d members were bound, want %d: %s", reserved, bound, want, c.says)
+					}
+				}
 			})
-			c.conf += "  - name: helper\n"
-			for _, reserved = range []string{"n0-1", "n0-1", ""} {
-				want := 0
-				if reserved == "" {
-					want = len(w.Pods)
-				}
-				if _, bound := c.session(); bound != want {
-					t.Errorf("with node %q reserved %d members were bound, want %d: %s", reserved, bound, want, c.says)
-				}
-			}
-		})
+		}
 	}
 }
 

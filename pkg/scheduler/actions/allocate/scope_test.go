@@ -95,26 +95,33 @@ tiers:
 `
 
 // rooms is a plugin that prefers a group of nodes for every gang: one that goes across clusters.
-type rooms struct{ required bool }
+type rooms struct {
+	framework.NoVerdicts
+	required bool
+	forest   *topology.Forest
+}
 
-func (rooms) Name() string { return "rooms" }
+func (*rooms) Name() string { return "rooms" }
 
-func (r rooms) OnSessionOpen(ssn *framework.Session) {
+func (r *rooms) OnSessionOpen(ssn *framework.Session) {
 	var list []*v1.Node
 	for _, node := range ssn.NodeList {
 		list = append(list, node.Node)
 	}
-	forest := topology.NewLabels("room").Forest(list)
-	ssn.AddNodeGroupFn("rooms", func(*api.JobInfo) (*framework.NodeGroups, error) {
-		return &framework.NodeGroups{Required: r.required, Candidates: forest.At(0)}, nil
-	})
+	r.forest = topology.NewLabels("room").Forest(list)
 }
 
-func (rooms) OnSessionClose(*framework.Session) {}
+func (r *rooms) NodeGroups(*api.JobInfo) (*framework.NodeGroups, error) {
+	return &framework.NodeGroups{Required: r.required, Candidates: r.forest.At(0)}, nil
+}
+
+func (*rooms) OnSessionClose(*framework.Session) {}
 
 func roomsSpec(required bool) framework.PluginSpec {
-	return framework.PluginSpec{Name: "rooms", VerdictScope: framework.PerTaskClass, Reads: framework.SomePodKeys(),
-		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return rooms{required}, nil }}
+	return framework.PluginSpec{Name: "rooms",
+		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+			return &rooms{required: required}, nil
+		}}
 }
 
 // roomsFirst has another plugin's node groups count before those of ibcluster.

@@ -18,21 +18,47 @@ import (
 )
 
 // helper is a plugin made for a test. It declares that its verdicts depend on the task's shape only.
-type helper struct{ open func(*framework.Session) }
+type helper struct {
+	open func(*framework.Session)
+	// part implements interfaces of the plugin; it may be nil.
+	part any
+	// reads are the labels and annotations that it signs; all without them. scope is how far its verdicts hold, by task; nil for PerTaskClass.
+	reads framework.PodKeys
+	scope func(*api.TaskInfo) framework.VerdictScope
+}
 
 func (helper) Name() string                           { return "helper" }
 func (h helper) OnSessionOpen(ssn *framework.Session) { h.open(ssn) }
 func (helper) OnSessionClose(*framework.Session)      {}
+func (h helper) InSession() any                       { return h.part }
+func (h helper) PodKeys() framework.PodKeys           { return h.reads }
+func (h helper) SignTask(task *api.TaskInfo) framework.VerdictScope {
+	if h.scope == nil {
+		return framework.PerTaskClass
+	}
+	return h.scope(task)
+}
+
+func nothing(*framework.Session) {}
+
+// one returns the only value of the list; nil if it has none.
+func one(part []any) any {
+	if len(part) == 0 {
+		return nil
+	}
+	return part[0]
+}
 
 // runWith places the world's gangs with a plugin of the test's, which the conf calls helper.
-func runWith(t *testing.T, w sessiontest.World, conf string, open func(*framework.Session)) map[string]string {
+func runWith(t *testing.T, w sessiontest.World, conf string, open func(*framework.Session), part ...any) map[string]string {
 	t.Helper()
 	cluster := sessiontest.New(w)
 	defer cluster.Close()
 	registry, action := action()
 	registry.RegisterPlugin(framework.PluginSpec{
-		Name: "helper", VerdictScope: framework.PerTaskClass, RegistersHere: true,
-		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return helper{open}, nil },
+		Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+			return helper{open: open, part: one(part)}, nil
+		},
 	})
 	ssn := cluster.Open(registry, conf)
 	defer ssn.Close()
@@ -184,9 +210,8 @@ func asksAboutNodes(t *testing.T, open func(*framework.Session), want map[string
 	asked := map[string]int{}
 	got := runWith(t, w, askedFirst, func(ssn *framework.Session) {
 		open(ssn)
-		ssn.AddUncacheableTaskFn("helper", func(*api.TaskInfo) bool { return true })
 		ssn.AddPredicateFn("helper", func(_ *api.TaskInfo, node *api.NodeInfo) error { asked[node.Name]++; return nil })
-	})
+	}, sessiontest.Signer{Scope: func(*api.TaskInfo) framework.VerdictScope { return framework.Uncached }})
 	if len(got) != 3 {
 		t.Errorf("bound %v, there is a node for each of the three", got)
 	}

@@ -28,7 +28,7 @@ const (
 // takeUnitTurn gives the turn of the job to its unit, where it has one of several gangs that is not placed yet. It returns false
 // when the job is to have its turn by itself.
 func (s *scheduler) takeUnitTurn(job *api.JobInfo) (taken bool) {
-	unit := s.run.Session.Unit(job)
+	unit := s.run.Session.Placement.Unit(job)
 	if unit == nil || len(unit.Gangs) < 2 {
 		return false
 	}

@@ -90,9 +90,9 @@ func TestAGroupWaitsForTheQueueOfEachGang(t *testing.T) {
 		c.world.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("over").Obj()}
 		c.conf = strings.Replace(c.conf, "- name: gang\n", "- name: gang\n  - name: helper\n", 1)
 		over := true
-		c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", VerdictScope: framework.PerTaskClass, Reads: framework.SomePodKeys(),
+		c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper",
 			New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
-				return helper{func(ssn *framework.Session) {
+				return helper{reads: framework.SomePodKeys(), open: func(ssn *framework.Session) {
 					ssn.AddOverusedFn("helper", func(queue any) bool { return over && queue.(*api.QueueInfo).Name == "over" })
 				}}, nil
 			}})

@@ -100,14 +100,12 @@ func (c *changing) changeGroup() {
 func TestWhatIsCarriedOverOfGroupsIsWhatWouldBeFound(t *testing.T) {
 	base := newGroup(t, []string{"1"}, []string{"1"})
 	avoided := ""
-	base.helped(func(ssn *framework.Session) {
-		ssn.AddAvoidFn("helper", func(job *api.JobInfo) []string {
-			if job.UID == "ns/b" && avoided != "" {
-				return []string{avoided}
-			}
-			return nil
-		})
-	})
+	base.helped(nothing, sessiontest.AvoidFn(func(job *api.JobInfo) []string {
+		if job.UID == "ns/b" && avoided != "" {
+			return []string{avoided}
+		}
+		return nil
+	}))
 	kept, fresh, bound, pipelined := 0, 0, 0, 0
 	for seed := range uint64(60) {
 		c := &changing{Rand: rand.New(rand.NewPCG(seed, 11))}

@@ -57,7 +57,7 @@ func TestMembersWithoutRequestsAreJudgedInTheTurnOfTheirGang(t *testing.T) {
 	c.conf = strings.Replace(c.conf, "- name: gang\n", "- name: gang\n  - name: helper\n", 1)
 	judged := 0
 	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
-		return helper{func(ssn *framework.Session) {
+		return &sessiontest.Plugin{Called: "helper", Open: func(ssn *framework.Session) {
 			ssn.AddPredicateFn("helper", func(task *api.TaskInfo, _ *api.NodeInfo) error {
 				if judged++; c.registry.Turn() != task.Job {
 					t.Errorf("%s is judged in the turn of %q", task.Name, c.registry.Turn())

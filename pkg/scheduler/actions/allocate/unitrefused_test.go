@@ -26,14 +26,12 @@ import (
 func TestAGroupWaitsForAGangThatMayLieNowhere(t *testing.T) {
 	c := newGroup(t, []string{"1"}, []string{"1"}, node("n1", "ib-a", "4"))
 	refuses := "not here"
-	c.helped(func(ssn *framework.Session) {
-		ssn.AddNodeGroupFn("helper", func(job *api.JobInfo) (*framework.NodeGroups, error) {
-			if refuses != "" && job.UID == "ns/b" {
-				return nil, errors.New(refuses)
-			}
-			return nil, nil
-		})
-	})
+	c.helped(nothing, sessiontest.NodeGroupsFn(func(job *api.JobInfo) (*framework.NodeGroups, error) {
+		if refuses != "" && job.UID == "ns/b" {
+			return nil, errors.New(refuses)
+		}
+		return nil, nil
+	}))
 	for _, refuses = range []string{"not here", "nor there"} {
 		c.look(func(ssn *sessiontest.Session) {
 			a, _ := ssn.Wait("ns/a")
@@ -65,14 +63,13 @@ func TestAUnitWaitsForAGangThatIsNotToBePlaced(t *testing.T) {
 			c.world.PodGroups[1].Spec.MinResources = &v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")} // else nobody is asked
 			unit := &binding.Unit{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/a"}, {Gang: "ns/b"}}}
 			c.helped(func(ssn *framework.Session) {
-				ssn.AddUnitFn(func(*api.JobInfo) *binding.Unit { return unit })
 				ssn.AddJobValidFn("helper", func(obj any) *api.ValidateResult {
 					if job, is := obj.(*api.JobInfo); is && job.UID == "ns/b" && tt.invalid {
 						return &api.ValidateResult{Reason: "Why", Message: "why not"}
 					}
 					return nil
 				})
-			})
+			}, sessiontest.UnitFn(func(*api.JobInfo) *binding.Unit { return unit }))
 			c.cluster.Load(c.world)
 			ssn := c.cluster.Open(c.registry, c.conf)
 			defer ssn.Close()
@@ -101,8 +98,12 @@ func TestMembersBeyondTheMinimaOfAPackedGroupFollow(t *testing.T) {
 				t.Errorf("%s is placed in the turn of %s, whose panic that would be", e.Task.Name, turn)
 			}
 		}})
-		ssn.AddUncacheableTaskFn("helper", func(task *api.TaskInfo) bool { return task.Name == "b-2" })
-	})
+	}, sessiontest.Signer{Reads: framework.SomePodKeys(), Scope: func(task *api.TaskInfo) framework.VerdictScope {
+		if task.Name == "b-2" {
+			return framework.Uncached
+		}
+		return framework.PerTaskClass
+	}})
 	c.look(func(ssn *sessiontest.Session) {
 		want := map[string]string{"ns/a-0": "n2", "ns/a-1": "n2", "ns/b-0": "n1", "ns/b-1": "n1", "ns/b-2": "n3"}
 		if diff := cmp.Diff(want, ssn.Binds()); diff != "" {

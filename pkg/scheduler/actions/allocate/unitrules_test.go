@@ -20,11 +20,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// helped has the plugin do this when a session opens.
-func (c *counting) helped(open func(ssn *framework.Session)) {
+// helped has a plugin do this when a session opens, and have this part in it.
+func (c *counting) helped(open func(ssn *framework.Session), part ...any) {
 	c.conf = strings.Replace(c.conf, "- name: gang\n", "- name: gang\n  - name: helper\n", 1)
-	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", RegistersHere: true, VerdictScope: framework.PerTaskClass, Reads: framework.SomePodKeys(),
-		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return helper{open}, nil }})
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper",
+		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+			return helper{open: open, part: one(part), reads: framework.SomePodKeys()}, nil
+		}})
 }
 
 // TestAUnitWaitsForEachGangThatAPluginNames: also for one that does not exist, or whose pods have scheduling gates.
@@ -35,14 +37,12 @@ func TestAUnitWaitsForEachGangThatAPluginNames(t *testing.T) {
 			c.conf = strings.Replace(c.conf, "  - name: coscheduling\n", "", 1)
 			c.world.Pods[1].Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/mine"}}
 			unit := &binding.Unit{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/a"}, {Gang: other}}}
-			c.helped(func(ssn *framework.Session) {
-				ssn.AddUnitFn(func(job *api.JobInfo) *binding.Unit {
-					if job.UID == "ns/a" || job.UID == other {
-						return unit
-					}
-					return nil
-				})
-			})
+			c.helped(nothing, sessiontest.UnitFn(func(job *api.JobInfo) *binding.Unit {
+				if job.UID == "ns/a" || job.UID == other {
+					return unit
+				}
+				return nil
+			}))
 			c.look(func(ssn *sessiontest.Session) {
 				if got := ssn.Jobs["ns/a"].JobFitErrors; len(ssn.Binds()) > 0 || !strings.Contains(got, want) {
 					t.Errorf("bound %v, and the gang says %q, want none, and %q", ssn.Binds(), got, want)
@@ -101,15 +101,13 @@ func (p onBoth) Explain(int) string        { return "it has no room on both node
 func TestGatheredGangsAreNotPacked(t *testing.T) {
 	for gathered, want := range map[bool]int{true: 0, false: 4} {
 		c := newGroup(t, []string{"2", "2"}, []string{"3", "3"}, node("n1", "ib-a", "6"), node("n2", "ib-a", "4"))
-		c.helped(func(ssn *framework.Session) {
-			ssn.AddGatherFn("helper", func(job *api.JobInfo) (*framework.Gathering, error) {
-				if !gathered || job.UID != "ns/b" {
-					return nil, nil
-				}
-				return &framework.Gathering{On: func(slots map[string]int, _ int) framework.GatherPlans { return onBoth{slots} },
-					Compare: func(*api.TaskInfo, *api.TaskInfo) int { return 0 }}, nil
-			})
-		})
+		c.helped(nothing, sessiontest.GatheringFn(func(job *api.JobInfo) (*framework.Gathering, error) {
+			if !gathered || job.UID != "ns/b" {
+				return nil, nil
+			}
+			return &framework.Gathering{On: func(slots map[string]int, _ int) framework.GatherPlans { return onBoth{slots} },
+				Compare: func(*api.TaskInfo, *api.TaskInfo) int { return 0 }}, nil
+		}))
 		c.expect(t, fmt.Sprintf("the second gang is to lie on both nodes: %t", gathered), want)
 	}
 }

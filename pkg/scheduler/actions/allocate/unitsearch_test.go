@@ -12,6 +12,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
 // TestAGangOfAGroupMakesWayToAnotherCluster: a prefers cluster ib-b, whose nodes b needs, and b to the node in ib-a that a needs.
@@ -20,15 +21,13 @@ func TestAGangOfAGroupMakesWayToAnotherCluster(t *testing.T) {
 	c := newGroup(t, []string{"3", "3"}, []string{"2", "2"},
 		node("n1", "ib-a", "6"), node("n2", "ib-b", "4"), node("n3", "ib-b", "3"), node("n4", "ib-a", "2"))
 	c.conf += "  - name: helper\n"
-	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", VerdictScope: framework.PerTaskClass, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
-		return helper{func(ssn *framework.Session) {
-			ssn.AddNodeGroupOrderFn("helper", func(_ *api.JobInfo, trial *framework.NodeGroupTrial) (float64, error) {
-				if trial.Group.Path() == "ib-b" {
-					return 1e6, nil
-				}
-				return 0, nil
-			})
-		}}, nil
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		return helper{open: nothing, part: sessiontest.NodeGroupScoreFn(func(_ *api.JobInfo, trial *framework.NodeGroupTrial) (float64, error) {
+			if trial.Group.Path() == "ib-b" {
+				return 1e6, nil
+			}
+			return 0, nil
+		})}, nil
 	}})
 	c.world.PodGroups[0].Annotations[ibcluster.ModeAnnotation] = "required"
 	for i, nodes := range [][]int{{0, 1}, {1, 2}} {

@@ -56,7 +56,7 @@ func TestAGroupWaitsForAGangThatIsReadyNoLonger(t *testing.T) {
 	c := newGroup(t, []string{"4"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-a", "4"))
 	c.conf = strings.Replace(c.conf, "- name: gang\n", "- name: gang\n  - name: helper\n", 1)
 	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
-		return helper{func(ssn *framework.Session) {
+		return &sessiontest.Plugin{Called: "helper", Open: func(ssn *framework.Session) {
 			ssn.Session.AddJobReadyFn("helper", func(job any) bool {
 				return job.(*api.JobInfo).Name != "a" || len(ssn.Jobs["ns/b"].TaskStatusIndex[api.Allocated]) == 0
 			})
@@ -140,9 +140,9 @@ func newPacked(t *testing.T) *counting {
 
 // refusing registers a plugin that refuses to reserve more than so many members of gang b on a node.
 func (c *counting) refusing(most *int) {
-	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", VerdictScope: framework.PerTaskClass, Reads: framework.SomePodKeys(),
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper",
 		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
-			return helper{func(ssn *framework.Session) {
+			return helper{reads: framework.SomePodKeys(), open: func(ssn *framework.Session) {
 				ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: func(e *vcframework.Event) {
 					beside := 0
 					for _, task := range ssn.Nodes[e.Task.NodeName].Tasks {

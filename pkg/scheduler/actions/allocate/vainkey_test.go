@@ -75,7 +75,7 @@ func TestASearchThatSomethingElseEndedIsMadeAgain(t *testing.T) {
 				c.action, _ = vcframework.GetAction("allocate")
 				var now session
 				c.registry.RegisterPlugin(framework.PluginSpec{Name: "refuser", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
-					return helper{func(ssn *framework.Session) {
+					return &sessiontest.Plugin{Called: "refuser", Open: func(ssn *framework.Session) {
 						ssn.Session.AddJobReadyFn("refuser", func(any) bool { return !now.waits })
 						ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: func(e *vcframework.Event) {
 							if now.refuses(e.Task.NodeName) {

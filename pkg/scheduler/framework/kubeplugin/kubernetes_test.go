@@ -47,7 +47,7 @@ type kubernetes struct {
 	session *sessiontest.Session
 	kube    *kubefake.Clientset
 	plugin  k8sframework.Plugin
-	adapted *plugin
+	adapted transacting
 }
 
 // placeWith places a gang of two, whose members have what mutate gives them, on two nodes.
@@ -68,7 +68,7 @@ func placeWith(t *testing.T, build Factory, mutate func(*schedtest.PodBuilder) *
 		if err != nil {
 			return nil, err
 		}
-		out.adapted, _ = made.(*plugin)
+		out.adapted, _ = made.(transacting)
 		return made, h.StartInformers()
 	}})
 	registry.RegisterAction(allocate.New())

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
@@ -28,12 +29,36 @@ func WithWeight(weight int) Option { return func(p *plugin) { p.weight = weight 
 // WithTimeout bounds one run of PreBind, and of Unreserve in a rollback; framework.DefaultStepTimeout without it.
 func WithTimeout(d time.Duration) Option { return func(p *plugin) { p.timeout = d } }
 
+// WithVerdicts has allocate remember what Filter and Score say: for all tasks of a class, or of a class and a job. They read these labels and
+// annotations of pods and no others. It is right for a plugin of which equal pods have equal verdicts whatever else is placed on other nodes, and
+// whose Reserve needs nothing that Filter left in the CycleState.
+func WithVerdicts(scope framework.VerdictScope, reads framework.PodKeys) Option {
+	return func(p *plugin) { p.verdicts = &verdicts{scope, reads} }
+}
+
+// verdicts is a framework.Signer.
+type verdicts struct {
+	scope framework.VerdictScope
+	reads framework.PodKeys
+}
+
+// SignTask implements framework.Signer.
+func (v *verdicts) SignTask(*api.TaskInfo) framework.VerdictScope { return v.scope }
+
+// PodKeys implements framework.Signer.
+func (v *verdicts) PodKeys() framework.PodKeys { return v.reads }
+
+// signing is a session whose verdicts are remembered.
+type signing struct {
+	*session
+	*verdicts
+}
+
 // New builds the plugin and returns it as one of this project, under its name in the conf. Use it from PluginSpec.New. If the
 // plugin has a method Recover(ctx) error it is a framework.Recoverer; if it is an io.Closer it is closed when a reload replaces the
 // configuration.
 //
-// The spec says how far the plugin's verdicts hold (PluginSpec.VerdictScope): leave it, so that Filter and Score are asked for each task,
-// unless equal pods have equal verdicts whatever else is placed on other nodes, and Reserve needs nothing that Filter left in the CycleState.
+// Filter and Score are asked for each task, unless WithVerdicts says otherwise.
 func New(name string, h framework.Handle, build Factory, opts ...Option) (framework.Plugin, error) {
 	p := &plugin{name: name, handle: newHandle(h), weight: 1, timeout: framework.DefaultStepTimeout, held: map[types.UID]*taskState{}}
 	for _, opt := range opts {
@@ -52,7 +77,10 @@ func New(name string, h framework.Handle, build Factory, opts ...Option) (framew
 		return nil, fmt.Errorf("plugin %s: %w", name, err)
 	}
 	if recoverer, ok := made.(framework.Recoverer); ok {
-		return recovering{p, recoverer}, nil
+		return recovering{transacting{p}, recoverer}, nil
+	}
+	if p.reserve != nil || p.preBind != nil || p.postBind != nil {
+		return transacting{p}, nil
 	}
 	return p, nil
 }
@@ -73,6 +101,10 @@ type plugin struct {
 	handle  *handle
 	weight  int
 	timeout time.Duration
+	// verdicts are what WithVerdicts says; nil without it.
+	verdicts *verdicts
+	// session is the one that is open.
+	session *session
 	// closer is the adapted plugin; nil if it does not care.
 	closer io.Closer
 
@@ -81,17 +113,23 @@ type plugin struct {
 	held map[types.UID]*taskState
 }
 
+// transacting is a plugin that reserves, or has a step in transactions.
+type transacting struct{ *plugin }
+
 type recovering struct {
-	*plugin
+	transacting
 	framework.Recoverer
 }
 
 var (
-	_ framework.Plugin    = (*plugin)(nil)
-	_ framework.PreBinder = (*plugin)(nil)
-	_ framework.Closer    = (*plugin)(nil)
-	_ framework.Reserver  = (*session)(nil)
-	_ framework.Recoverer = recovering{}
+	_ framework.SessionScoped  = (*plugin)(nil)
+	_ framework.TimedPreBinder = transacting{}
+	_ framework.BoundObserver  = transacting{}
+	_ framework.Closer         = (*plugin)(nil)
+	_ framework.Reserver       = (*session)(nil)
+	_ framework.Reserver       = signing{}
+	_ framework.Signer         = signing{}
+	_ framework.Recoverer      = recovering{}
 )
 
 // Name implements framework.Plugin.
@@ -101,6 +139,7 @@ func (p *plugin) Name() string { return p.name }
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.handle.open(ssn.NodeMap)
 	s := &session{plugin: p, nodes: ssn.NodeMap, tasks: map[types.UID]*taskState{}}
+	p.session = s
 	ssn.AddPrePredicateFn(p.name, s.prePredicate)
 	if p.preFilter != nil || p.filter != nil {
 		ssn.AddPredicateFn(p.name, s.predicate)
@@ -108,13 +147,21 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	if p.score != nil && p.weight > 0 {
 		ssn.AddBatchNodeOrderFn(p.name, s.scores)
 	}
-	if p.reserve != nil || p.preBind != nil || p.postBind != nil {
-		ssn.AddReserver(p.name, s, p, framework.WithTimeout(p.timeout), framework.WithBound(p.bound))
-	}
 }
 
 // OnSessionClose implements framework.Plugin.
-func (p *plugin) OnSessionClose(*framework.Session) { p.handle.open(nil) }
+func (p *plugin) OnSessionClose(*framework.Session) {
+	p.handle.open(nil)
+	p.session = nil
+}
+
+// InSession implements framework.SessionScoped.
+func (p *plugin) InSession() any {
+	if p.verdicts == nil {
+		return p.session
+	}
+	return signing{p.session, p.verdicts}
+}
 
 // Close implements framework.Closer.
 func (p *plugin) Close() {

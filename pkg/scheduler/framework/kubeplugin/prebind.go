@@ -5,14 +5,18 @@ package kubeplugin
 import (
 	"context"
 	"errors"
+	"time"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
 var errReserved = errors.New("nothing is reserved for it any more")
 
+// PreBindTimeout implements framework.TimedPreBinder.
+func (p transacting) PreBindTimeout() time.Duration { return p.timeout }
+
 // PreBind implements framework.PreBinder.
-func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
+func (p transacting) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
 	state := p.heldFor(task.Pod.UID)
 	if state == nil {
 		return errReserved
@@ -32,7 +36,7 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 
 // Rollback implements framework.PreBinder. Unreserve cannot say that it failed: it is asked again when it panicked, or returned when its
 // time was over.
-func (p *plugin) Rollback(ctx context.Context, task *api.TaskInfo, nodeName string) error {
+func (p transacting) Rollback(ctx context.Context, task *api.TaskInfo, nodeName string) error {
 	state := p.heldFor(task.Pod.UID)
 	if state == nil {
 		return nil
@@ -47,8 +51,8 @@ func (p *plugin) Rollback(ctx context.Context, task *api.TaskInfo, nodeName stri
 	return nil
 }
 
-// bound ends what is kept for a task.
-func (p *plugin) bound(ctx context.Context, task *api.TaskInfo, nodeName string) {
+// Bound implements framework.BoundObserver. It ends what is kept for a task.
+func (p transacting) Bound(ctx context.Context, task *api.TaskInfo, nodeName string) {
 	defer p.letGo(task.Pod.UID)
 	if state := p.heldFor(task.Pod.UID); state != nil && p.postBind != nil {
 		p.postBind.PostBind(ctx, state, task.Pod, nodeName)

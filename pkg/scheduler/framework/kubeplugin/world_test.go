@@ -198,7 +198,7 @@ type world struct {
 	*slots
 	registry *framework.Registry
 	session  *sessiontest.Session
-	adapted  *plugin
+	adapted  transacting
 }
 
 // place opens a session with the plugin on the nodes and gang and runs allocate.
@@ -208,7 +208,7 @@ func place(t *testing.T, s *slots, conf string, w sessiontest.World) *world {
 	out := &world{slots: s, registry: framework.NewRegistry()}
 	out.registry.RegisterPlugin(framework.PluginSpec{Name: slotsName, New: func(_ framework.Arguments, h framework.Handle) (framework.Plugin, error) {
 		made, err := New(slotsName, h, func(k8sframework.Handle) (k8sframework.Plugin, error) { return s, nil }, WithWeight(2), WithTimeout(time.Minute))
-		out.adapted, _ = made.(*plugin)
+		out.adapted, _ = made.(transacting)
 		return made, err
 	}})
 	out.registry.RegisterPlugin(ibcluster.Spec())

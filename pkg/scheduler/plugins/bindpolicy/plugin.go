@@ -54,10 +54,7 @@ func Spec() framework.PluginSpec {
 					"each policy's failurePolicy.",
 			},
 		},
-		VerdictScope:  framework.PerTaskClass, // it judges no nodes
-		Reads:         framework.SomePodKeys(),
-		RegistersHere: true,
-		LeavesTasks:   true,
+		LeavesTasks: true,
 		Validate: func(args framework.Arguments) error {
 			_, err := load(args)
 			return err
@@ -71,6 +68,9 @@ func New(args framework.Arguments, h framework.Handle) (framework.Plugin, error)
 	settings, err := load(args)
 	if err != nil {
 		return nil, err
+	}
+	if len(settings.policies) == 0 {
+		return idle{}, nil
 	}
 	return &plugin{settings: settings, reader: newReader(h.KubeClient(), h.VCClient())}, nil
 }
@@ -89,35 +89,32 @@ func load(args framework.Arguments) (settings, error) {
 	return settings{policies: policies, timeout: timeout}, joined(timeoutErr, parseErr, compileErr)
 }
 
+// idle is the plugin without policies: it has no step.
+type idle struct{ framework.NoVerdicts }
+
+// Name implements framework.Plugin.
+func (idle) Name() string { return Name }
+
+// OnSessionOpen implements framework.Plugin.
+func (idle) OnSessionOpen(*framework.Session) {}
+
+// OnSessionClose implements framework.Plugin.
+func (idle) OnSessionClose(*framework.Session) {}
+
+// plugin is the plugin with policies.
 type plugin struct {
+	idle
 	settings
 	reader *reader
 }
 
 var (
-	_ framework.Plugin    = (*plugin)(nil)
-	_ framework.PreBinder = (*plugin)(nil)
+	_ framework.Plugin         = idle{}
+	_ framework.TimedPreBinder = (*plugin)(nil)
 )
 
-// Name implements framework.Plugin.
-func (p *plugin) Name() string { return Name }
-
-// OnSessionOpen implements framework.Plugin. It registers no step when there is no policy.
-func (p *plugin) OnSessionOpen(ssn *framework.Session) { p.register(ssn) }
-
-// OnSessionClose implements framework.Plugin.
-func (p *plugin) OnSessionClose(*framework.Session) {}
-
-// stepAdder is what the plugin uses of a session.
-type stepAdder interface {
-	AddPreBinder(plugin string, pb framework.PreBinder, opts ...framework.PreBindOption)
-}
-
-func (p *plugin) register(ssn stepAdder) {
-	if len(p.policies) > 0 {
-		ssn.AddPreBinder(Name, p, framework.WithTimeout(p.timeout+verdictGrace))
-	}
-}
+// PreBindTimeout implements framework.TimedPreBinder.
+func (p *plugin) PreBindTimeout() time.Duration { return p.timeout + verdictGrace }
 
 // PreBind implements framework.PreBinder. It returns the refusal of the first policy, in the order of the
 // configuration, that does not let the task be bound.

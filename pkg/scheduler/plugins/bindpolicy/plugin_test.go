@@ -362,13 +362,6 @@ bindpolicy.policies:
 	}
 }
 
-// registrations records the steps that were added.
-type registrations map[string][]framework.PreBinder
-
-func (r registrations) AddPreBinder(plugin string, pb framework.PreBinder, _ ...framework.PreBindOption) {
-	r[plugin] = append(r[plugin], pb)
-}
-
 // TestGangInParallel runs the steps of a gang side by side, over two sessions of one configuration: programs are
 // those made at load time, and reads of the shared objects are shared.
 func TestGangInParallel(t *testing.T) {
@@ -384,17 +377,11 @@ func TestGangInParallel(t *testing.T) {
 	}
 	p := newPlugin(t, h, `{bindpolicy.policies: [{name: a, expression: "pod.metadata.name != 'p7' && node.metadata.name == 'n' && podGroup.spec.minMember == 4", message: seven}]}`)
 	compiled := *p.policies[0]
-	steps := registrations{}
-	p.register(steps)
-	p.register(steps)
-	if diff := cmp.Diff(2, len(steps[Name])); diff != "" {
-		t.Fatalf("steps of two sessions (-want +got):\n%s", diff)
-	}
-	for _, step := range steps[Name] {
+	for range 2 {
 		errs := make([]error, members)
 		var gang sync.WaitGroup
 		for i := range members {
-			gang.Go(func() { errs[i] = step.PreBind(t.Context(), newTask(fmt.Sprintf("p%d", i)), "n") })
+			gang.Go(func() { errs[i] = p.PreBind(t.Context(), newTask(fmt.Sprintf("p%d", i)), "n") })
 		}
 		gang.Wait()
 		for i, err := range errs {
@@ -409,10 +396,12 @@ func TestGangInParallel(t *testing.T) {
 }
 
 func TestNoPolicyNoStep(t *testing.T) {
-	steps := registrations{}
-	newPlugin(t, newCluster().handle(), `{}`).register(steps)
-	if len(steps) != 0 {
-		t.Errorf("steps were registered without a policy: %v", steps)
+	built, err := New(arguments(t, `{}`), newCluster().handle())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, steps := built.(framework.PreBinder); steps {
+		t.Error("the plugin has a step without a policy")
 	}
 }
 

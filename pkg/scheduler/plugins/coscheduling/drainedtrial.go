@@ -25,7 +25,7 @@ type place struct {
 
 // places returns where the gang may lie: the domains it may be gathered in, each group that is required or preferred, and else all nodes.
 func (s *session) places(job *api.JobInfo) ([]place, error) {
-	groups, err := s.NodeGroups(job)
+	groups, err := s.Placement.NodeGroups(job)
 	if err != nil {
 		return nil, err
 	}

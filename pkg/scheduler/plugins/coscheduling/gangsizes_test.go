@@ -256,7 +256,7 @@ func TestWhomReservationsRefuse(t *testing.T) {
 		"the other for which nodes are": {job("ns/b", 0, "Job"), ",a,"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := &keeper{session: s, keys: map[api.JobID]string{}}
+			k := &reservationFilter{session: s, keys: map[api.JobID]string{}}
 			for range 2 {
 				if got := k.jobKey(tt.job); got != tt.want {
 					t.Errorf("its key is %q, want %q", got, tt.want)

@@ -85,7 +85,6 @@ func (s *session) gatherGangs() {
 		return
 	}
 	s.network = n
-	s.AddGatherFn(Name, n.gathering)
 	s.AddEventHandler(&vcframework.EventHandler{
 		AllocateFunc:   func(event *vcframework.Event) { n.changed(event.Task, +1) },
 		DeallocateFunc: func(event *vcframework.Event) { n.changed(event.Task, -1) },
@@ -145,7 +144,7 @@ func (n *network) request(g *gang) *gathered {
 // placed are the statuses of members that hold a node.
 var placed = []api.TaskStatus{api.Allocated, api.Pipelined, api.Binding, api.Bound, api.Running}
 
-// gathering implements framework.GatherFn.
+// gathering returns how the job is gathered; nil when that is not asked for.
 func (n *network) gathering(job *api.JobInfo) (*framework.Gathering, error) {
 	a := n.asking[job.UID]
 	if a == nil || a.err != nil {

@@ -70,10 +70,7 @@ func specWith(topologyOf func(framework.Handle) (*v1alpha1.ClusterNetworkTopolog
 		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
 			return newPlugin(args, h, topologyOf, known)
 		},
-		VerdictScope:  framework.PerJob,
-		Reads:         framework.SomePodKeys(),
-		RegistersHere: true,
-		LeavesTasks:   true,
+		LeavesTasks: true,
 	}
 }
 
@@ -167,8 +164,12 @@ type plugin struct {
 }
 
 var (
-	_ framework.Plugin = (*plugin)(nil)
-	_ framework.Closer = (*plugin)(nil)
+	_ framework.SessionScoped = (*plugin)(nil)
+	_ framework.Closer        = (*plugin)(nil)
+	_ framework.UnitFormer    = (*session)(nil)
+	_ framework.Gatherer      = (*session)(nil)
+	_ framework.Signer        = (*session)(nil)
+	_ framework.JobSigner     = (*session)(nil)
 )
 
 // Name implements framework.Plugin.
@@ -186,26 +187,49 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	}
 	s.formUnits()
 	s.holdBack()
-	ssn.AddUnitFn(s.unit)
-	s.judge(s.keepReserved())
+	s.judge()
 	ssn.AddJobValidFn(Name, s.valid)
 }
 
+// InSession implements framework.SessionScoped.
+func (p *plugin) InSession() any { return p.session }
+
+// Gathering implements framework.Gatherer.
+func (s *session) Gathering(job *api.JobInfo) (*framework.Gathering, error) {
+	if s.network == nil {
+		return nil, nil
+	}
+	return s.network.gathering(job)
+}
+
 // judge registers what the plugin says of nodes: of those that are reserved, and then of those outside of the domain where a gang is to lie.
-func (s *session) judge(k *keeper) {
-	key := func(job *api.JobInfo) string { return k.jobKey(job) + s.network.jobKey(job) }
-	s.AddJobKeyFn(Name, key)
-	s.AddSkipFn(Name, func(task *api.TaskInfo) bool { return key(s.Jobs[task.Job]) == "" })
-	if k == nil && s.network == nil {
+func (s *session) judge() {
+	if s.reserved = s.keepReserved(); s.reserved == nil && s.network == nil {
 		return
 	}
 	s.AddPredicateFn(Name, func(task *api.TaskInfo, node *api.NodeInfo) error {
-		if err := k.predicate(task, node); err != nil {
+		if err := s.reserved.predicate(task, node); err != nil {
 			return err
 		}
 		return s.network.predicate(task, node)
 	})
 	s.PredicateFirst(Name)
+}
+
+// SignTask implements framework.Signer.
+func (s *session) SignTask(task *api.TaskInfo) framework.VerdictScope {
+	if s.SignJob(s.Jobs[task.Job]) == "" {
+		return framework.NoVerdict
+	}
+	return framework.PerJob
+}
+
+// PodKeys implements framework.Signer.
+func (s *session) PodKeys() framework.PodKeys { return framework.SomePodKeys() }
+
+// SignJob implements framework.JobSigner.
+func (s *session) SignJob(job *api.JobInfo) string {
+	return s.reserved.jobKey(job) + s.network.jobKey(job)
 }
 
 // OnSessionClose implements framework.Plugin.
@@ -232,6 +256,8 @@ type session struct {
 	gangs map[api.JobID]*gang
 	// network is nil while no gang is to be gathered.
 	network *network
+	// reserved is nil while no nodes are reserved.
+	reserved *reservationFilter
 	// limits are the groups of these, by their ids, and the gangs that are alone.
 	limits map[string]*limited
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// keeper refuses reserved nodes, and room in the queue, to tasks that must leave them for a gang, in one session.
-type keeper struct {
+// reservationFilter refuses reserved nodes, and room in the queue, to tasks that must leave them for a gang, in one session.
+type reservationFilter struct {
 	*session
 	byNode map[string]*reservation
 	// charged is what a gang will take of its queue, beyond what the tasks on its nodes hold now.
@@ -28,12 +28,12 @@ type keeper struct {
 }
 
 // keepReserved has the session keep the reserved nodes. It returns nil while there are none.
-func (s *session) keepReserved() *keeper {
+func (s *session) keepReserved() *reservationFilter {
 	active := s.plugin.reservations.active
 	if len(active) == 0 || s.plugin.terms.after <= 0 {
 		return nil
 	}
-	k := &keeper{session: s, byNode: map[string]*reservation{}, charged: map[api.QueueID]*api.Resource{}, keys: map[api.JobID]string{}, tiers: s.Tiers}
+	k := &reservationFilter{session: s, byNode: map[string]*reservation{}, charged: map[api.QueueID]*api.Resource{}, keys: map[api.JobID]string{}, tiers: s.Tiers}
 	for queue, r := range active {
 		for name := range r.nodes {
 			k.byNode[name] = r
@@ -131,7 +131,7 @@ func (r *reservation) passes(job *api.JobInfo) bool {
 var refusedNode = []*api.Status{{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) reserved for a gang that has waited long"}}
 
 // predicate refuses reserved nodes. No eviction helps against it.
-func (k *keeper) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
+func (k *reservationFilter) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if k == nil {
 		return nil
 	}
@@ -146,7 +146,7 @@ func (k *keeper) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 func mark(r *reservation) string { return "," + string(r.queue) + "," }
 
 // jobKey names the reservations that refuse the job their nodes.
-func (k *keeper) jobKey(job *api.JobInfo) string {
+func (k *reservationFilter) jobKey(job *api.JobInfo) string {
 	if k == nil || job == nil {
 		return ""
 	}
@@ -165,7 +165,7 @@ func (k *keeper) jobKey(job *api.JobInfo) string {
 }
 
 // allocatable keeps room in the queue for its gang: other tasks are placed only while the queue admits both.
-func (k *keeper) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
+func (k *reservationFilter) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
 	r, charge, job := k.plugin.reservations.active[queue.UID], k.charged[queue.UID], k.Jobs[task.Job]
 	if k.asking || r == nil || charge == nil || job == nil || r.passes(job) || podPriority(task) > r.priority || !waitsForNodes(k.Jobs[r.gang]) {
 		return true

@@ -108,8 +108,8 @@ func (g *gang) terms() binding.GangTerms {
 	return binding.GangTerms{Gang: g.UID, Strict: g.Mode == gangs.Strict, Count: g.count()}
 }
 
-// unit is that of the job's gang. It implements framework.UnitFn.
-func (s *session) unit(job *api.JobInfo) *binding.Unit {
+// Unit implements framework.UnitFormer.
+func (s *session) Unit(job *api.JobInfo) *binding.Unit {
 	if g := s.gangs[job.UID]; g != nil {
 		return g.unit
 	}
@@ -127,7 +127,5 @@ func (s *session) valid(obj any) *api.ValidateResult {
 	}
 	return nil
 }
-
-var _ framework.UnitFn = (*session)(nil).unit
 
 func listed(list brief.List) string { return strings.Join(list.Items(), ", ") + list.More() }

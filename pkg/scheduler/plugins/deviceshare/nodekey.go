@@ -10,9 +10,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// nodeKey implements framework.NodeKeyFn: the node's Device object, what pods use of its devices, its free CPUs by NUMA node, and what strategies look at.
+// SignNode implements framework.NodeSigner: the node's Device object, what pods use of its devices, its free CPUs by NUMA node, and what strategies look at.
 // A Device object that changes while a session runs has another number, so a key never stands for two.
-func (s *session) nodeKey(node *api.NodeInfo) uint64 {
+func (s *session) SignNode(node *api.NodeInfo) uint64 {
 	if node.Node == nil {
 		return 0
 	}

@@ -31,7 +31,6 @@ import (
 	upstream "volcano.sh/volcano/pkg/scheduler/plugins/deviceshare"
 
 	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
-	devicekinds "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
@@ -66,11 +65,8 @@ func Spec() framework.PluginSpec {
 			inventories := known.inventoriesOf(devices, allocator.InventoryOptions{AffinityKey: settings.nicTopology})
 			return newPlugin(settings, inventories, templates), nil
 		},
-		Extends:       true,
-		VerdictScope:  framework.PerTaskClass, // for gangs of unlike members PerJob
-		Reads:         framework.SomePodKeys(append(devicekinds.PodKeys(), podKeys...)...),
-		RegistersHere: true,
-		LeavesTasks:   true,
+		Extends:     true,
+		LeavesTasks: true,
 	}
 }
 
@@ -92,12 +88,18 @@ type plugin struct {
 	supplies       supplies
 	// requests are those of the last session that was opened.
 	requests map[types.UID]*request
+	// session is the one that is open.
+	session *session
 }
 
 var (
-	_ framework.Plugin    = (*plugin)(nil)
-	_ framework.Reserver  = (*session)(nil)
-	_ framework.PreBinder = (*plugin)(nil)
+	_ framework.SessionScoped     = (*plugin)(nil)
+	_ framework.ShortageExplainer = (*plugin)(nil)
+	_ framework.PreBinder         = (*plugin)(nil)
+	_ framework.Reserver          = (*session)(nil)
+	_ framework.Signer            = (*session)(nil)
+	_ framework.JobSigner         = (*session)(nil)
+	_ framework.NodeSigner        = (*session)(nil)
 )
 
 func newPlugin(settings settings, inventories *inventories, templates *templates) *plugin {
@@ -116,6 +118,7 @@ func (p *plugin) Name() string { return Name }
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.backends.open(ssn)
 	s := newSession(p, ssn)
+	p.session = s
 	ssn.AddPrePredicateFn(Name, s.prePredicate)
 	ssn.AddPredicateFn(Name, s.predicate)
 	ssn.AddSimulatePredicateFn(Name, func(_ context.Context, _ fwk.CycleState, task *api.TaskInfo, node *api.NodeInfo) error {
@@ -123,18 +126,18 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	})
 	ssn.AddNodeOrderFn(Name, s.nodeOrder)
 	ssn.AddBatchNodeOrderFn(Name, p.batchScore)
-	ssn.ExplainsShortage(countedNames...)
-	ssn.AddSkipFn(Name, s.skip)
-	ssn.AddTaskScopeFn(Name, s.scopeOf)
-	ssn.AddJobKeyFn(Name, s.jobKey)
-	ssn.AddNodeKeyFn(Name, s.nodeKey)
 	ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: s.changed, DeallocateFunc: s.changed})
-	ssn.AddReserver(Name, s, p)
 	s.queues.open()
 }
 
 // OnSessionClose implements framework.Plugin.
-func (p *plugin) OnSessionClose(*framework.Session) {}
+func (p *plugin) OnSessionClose(*framework.Session) { p.session = nil }
+
+// InSession implements framework.SessionScoped.
+func (p *plugin) InSession() any { return p.session }
+
+// ExplainedShortages implements framework.ShortageExplainer.
+func (p *plugin) ExplainedShortages() []v1.ResourceName { return countedNames }
 
 // noDevices is the annotation of a pod without devices.
 const noDevices = "{}"

@@ -14,6 +14,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	devicekinds "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/fragmentation"
@@ -115,9 +116,12 @@ func (s *session) skip(task *api.TaskInfo) bool {
 	return s.requestOf(task) == nil && !s.backends.asks(task.Pod) && !s.keepsFit()
 }
 
-// scopeOf says that the verdict on a task of a gang of unlike members depends on those of them that are on the node: its devices are given to them anew if that makes
+// SignTask implements framework.Signer. The verdict on a task of a gang of unlike members depends on those of them that are on the node: its devices are given to them anew if that makes
 // room. Where all ask alike they leave one another room (reserveBeside), and the verdict is that on any such task. Backends choose in their verdict what they then reserve.
-func (s *session) scopeOf(task *api.TaskInfo) framework.VerdictScope {
+func (s *session) SignTask(task *api.TaskInfo) framework.VerdictScope {
+	if s.skip(task) {
+		return framework.NoVerdict
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch job := s.ssn.Jobs[task.Job]; {
@@ -130,8 +134,13 @@ func (s *session) scopeOf(task *api.TaskInfo) framework.VerdictScope {
 	}
 }
 
-// jobKey is the job, and how many of its members were handed over, which keep the devices that they have.
-func (s *session) jobKey(job *api.JobInfo) string {
+// PodKeys implements framework.Signer.
+func (s *session) PodKeys() framework.PodKeys {
+	return framework.SomePodKeys(append(devicekinds.PodKeys(), podKeys...)...)
+}
+
+// SignJob implements framework.JobSigner: the job, and how many of its members were handed over, which keep the devices that they have.
+func (s *session) SignJob(job *api.JobInfo) string {
 	return string(job.UID) + "/" + strconv.Itoa(len(job.TaskStatusIndex[api.Binding]))
 }
 

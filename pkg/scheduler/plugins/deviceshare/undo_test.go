@@ -197,7 +197,7 @@ func TestMembersThatDifferAreAskedAboutForTheirJob(t *testing.T) {
 	for name, want := range map[string]framework.VerdictScope{
 		"alike-0": framework.PerTaskClass, "without-0": framework.PerTaskClass, "differ-0": framework.PerJob, "differ-1": framework.PerJob,
 	} {
-		if got := ssn.TaskScope("deviceshare", tasks[name]); got != want {
+		if got := ssn.Verdicts.Scope("deviceshare", tasks[name]); got != want {
 			t.Errorf("verdicts on %s have scope %d, want %d", name, got, want)
 		}
 	}

@@ -33,8 +33,8 @@ func (s *session) lone(claim *podClaim) bool {
 	return claim.own && claim.Status.Allocation == nil && len(claim.Status.ReservedFor) == 0 && s.devices.held[claim.UID] == nil
 }
 
-// claimKey tells claims of pods apart: by what they ask for, as far as all that is known of them is that, and else by their names.
-func (s *session) claimKey(pod *v1.Pod, of *v1.PodResourceClaim) string {
+// SignClaim implements framework.ClaimSigner. It tells claims of pods apart: by what they ask for, as far as all that is known of them is that, and else by their names.
+func (s *session) SignClaim(pod *v1.Pod, of *v1.PodResourceClaim) string {
 	if tooMany(pod) {
 		return "named " + of.Name
 	}

@@ -68,7 +68,7 @@ func TestWhichTasksAreAskedAboutOneByOne(t *testing.T) {
 func TestPodsWithEqualClaims(t *testing.T) {
 	p0, p1, p2 := member("p0", "made t"), member("p1", "made t"), member("p2", "made t")
 	run(t, append(gpus("n"), made(p0, "t", one(modelA)), made(p1, "t", one(modelA)), made(p2, "t", one(modelB))), func(w *world) {
-		key := func(of *api.TaskInfo) string { return w.session.claimKey(of.Pod, &of.Pod.Spec.ResourceClaims[0]) }
+		key := func(of *api.TaskInfo) string { return w.session.SignClaim(of.Pod, &of.Pod.Spec.ResourceClaims[0]) }
 		if key(p0) != key(p1) {
 			t.Error("equal claims have two keys")
 		}

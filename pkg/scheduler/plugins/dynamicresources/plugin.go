@@ -61,25 +61,26 @@ func Spec() framework.PluginSpec {
 			}
 			return &plugin{settings: settings, devices: devices}, nil
 		},
-		TakesOver:     []framework.Switch{{Plugin: predicates.PluginName, Argument: predicates.DynamicResourceAllocationEnable, Value: false}},
-		VerdictScope:  framework.PerTaskClass, // but for those that are uncacheable
-		Reads:         framework.SomePodKeys(),
-		RegistersHere: true,
-		LeavesTasks:   true,
+		TakesOver:   []framework.Switch{{Plugin: predicates.PluginName, Argument: predicates.DynamicResourceAllocationEnable, Value: false}},
+		LeavesTasks: true,
 	}
 }
 
 type plugin struct {
 	settings
 	devices *devices
+	// session is the one that is open.
+	session *session
 }
 
 var (
-	_ framework.Plugin    = (*plugin)(nil)
-	_ framework.Reserver  = (*session)(nil)
-	_ framework.PreBinder = (*plugin)(nil)
-	_ framework.BoundFn   = (*plugin)(nil).bound
-	_ framework.Recoverer = (*plugin)(nil)
+	_ framework.SessionScoped  = (*plugin)(nil)
+	_ framework.Reserver       = (*session)(nil)
+	_ framework.Signer         = (*session)(nil)
+	_ framework.ClaimSigner    = (*session)(nil)
+	_ framework.TimedPreBinder = (*plugin)(nil)
+	_ framework.BoundObserver  = (*plugin)(nil)
+	_ framework.Recoverer      = (*plugin)(nil)
 )
 
 // Name implements framework.Plugin.
@@ -88,16 +89,34 @@ func (p *plugin) Name() string { return Name }
 // OnSessionOpen implements framework.Plugin.
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	s := newSession(p, ssn.SharedDRAManager())
+	p.session = s
 	ssn.AddPrePredicateFn(Name, s.prePredicate)
 	ssn.AddPredicateFn(Name, s.predicate)
-	ssn.AddSkipFn(Name, func(task *api.TaskInfo) bool { return len(task.Pod.Spec.ResourceClaims) == 0 })
-	ssn.AddUncacheableTaskFn(Name, s.uncacheable)
-	ssn.AddResourceClaimKeyFn(Name, s.claimKey)
-	ssn.AddReserver(Name, s, p, framework.WithTimeout(p.bindingTimeout+stepGrace), framework.WithBound(p.bound))
 }
 
 // OnSessionClose implements framework.Plugin.
-func (p *plugin) OnSessionClose(*framework.Session) {}
+func (p *plugin) OnSessionClose(*framework.Session) { p.session = nil }
+
+// PreBindTimeout implements framework.TimedPreBinder.
+func (p *plugin) PreBindTimeout() time.Duration { return p.bindingTimeout + stepGrace }
+
+// InSession implements framework.SessionScoped.
+func (p *plugin) InSession() any { return p.session }
+
+// SignTask implements framework.Signer.
+func (s *session) SignTask(task *api.TaskInfo) framework.VerdictScope {
+	switch {
+	case len(task.Pod.Spec.ResourceClaims) == 0:
+		return framework.NoVerdict
+	case s.uncacheable(task):
+		return framework.Uncached
+	default:
+		return framework.PerTaskClass
+	}
+}
+
+// PodKeys implements framework.Signer.
+func (s *session) PodKeys() framework.PodKeys { return framework.SomePodKeys() }
 
 // Recover implements framework.Recoverer.
 func (p *plugin) Recover(ctx context.Context) error { return p.devices.recover(ctx) }

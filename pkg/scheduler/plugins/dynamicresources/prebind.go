@@ -163,8 +163,8 @@ func (d *devices) tries(held *heldClaim, pod types.UID) {
 	}
 }
 
-// bound implements framework.BoundFn: what was written is there to stay.
-func (p *plugin) bound(_ context.Context, task *api.TaskInfo, _ string) {
+// Bound implements framework.BoundObserver: what was written is there to stay.
+func (p *plugin) Bound(_ context.Context, task *api.TaskInfo, _ string) {
 	p.devices.drop(task.Pod.UID)
 }
 

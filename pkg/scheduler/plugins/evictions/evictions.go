@@ -44,6 +44,8 @@ const (
 )
 
 type plugin struct {
+	framework.NoVerdicts // its scores are for the actions that evict
+
 	// gangs wait after they have evicted, queues after they were taken from; these are kept by their names.
 	gangs, queues *binding.Backoff
 	// claims are of the gangs for which something was evicted and that are not placed yet.
@@ -64,12 +66,9 @@ type plugin struct {
 func Spec() framework.PluginSpec {
 	p := newPlugin()
 	return framework.PluginSpec{
-		Name:          Name,
-		Doc:           "Keeps preempt and reclaim from evicting again and again for the same gang, or to and fro between queues.",
-		VerdictScope:  framework.PerTaskClass, // it judges no nodes
-		Reads:         framework.SomePodKeys(),
-		RegistersHere: true,
-		LeavesTasks:   true,
+		Name:        Name,
+		Doc:         "Keeps preempt and reclaim from evicting again and again for the same gang, or to and fro between queues.",
+		LeavesTasks: true,
 		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
 			return p, nil
 		},
@@ -94,12 +93,19 @@ func newPlugin() *plugin {
 	}
 }
 
+var _ framework.Prioritizer = (*plugin)(nil)
+
 func (p *plugin) Name() string { return Name }
+
+// Urgent implements framework.Prioritizer.
+func (p *plugin) Urgent(job *api.JobInfo) (map[api.TaskID]bool, bool) {
+	promised := p.promised[job.UID]
+	return promised, len(promised) > 0
+}
 
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.settle(ssn)
 	p.noted, p.taken = map[api.JobID]bool{}, map[api.QueueID]bool{}
-	ssn.AddUrgentTasksFn(Name, func(job *api.JobInfo) map[api.TaskID]bool { return p.promised[job.UID] })
 	ssn.AddEvictedFn(func(e framework.Eviction) {
 		if evicts(e.Action) {
 			p.note(ssn, e)

@@ -20,14 +20,13 @@ import (
 )
 
 // helper is a plugin of a test's.
-type helper struct{ open func(*framework.Session) }
-
-func (helper) Name() string                           { return "helper" }
-func (h helper) OnSessionOpen(ssn *framework.Session) { h.open(ssn) }
-func (helper) OnSessionClose(*framework.Session)      {}
+type helper sessiontest.Plugin
 
 func (h helper) spec() framework.PluginSpec {
-	return framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return h, nil }}
+	return framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		h.Called = "helper"
+		return (*sessiontest.Plugin)(&h), nil
+	}}
 }
 
 // TestEachMemberTakesTheLeast: also those after the first one for which pods are evicted.
@@ -76,7 +75,7 @@ func TestReclaimTakesTheLeastForAQueueThatIsFull(t *testing.T) {
 	defer cluster.Close()
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(Spec())
-	registry.RegisterPlugin(helper{func(ssn *framework.Session) {
+	registry.RegisterPlugin(helper{Open: func(ssn *framework.Session) {
 		ssn.AddAllocatableFn("helper", func(queue *api.QueueInfo, _ *api.TaskInfo) bool { return queue.Name != "wants" })
 	}}.spec())
 	ssn := cluster.Open(registry, strings.Replace(victimTiers, "- name: nodeorder", "- name: nodeorder\n  - name: helper", 1))
@@ -95,14 +94,12 @@ func TestAWithdrawnGangKeepsItsClaim(t *testing.T) {
 	w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("y").MinMember(1).PriorityClass("p100").Obj())
 	s := brew(t, w, strings.Replace(victimTiers, "- name: nodeorder", "- name: nodeorder\n  - name: helper", 1))
 	unit := &binding.Unit{ID: "both", Gangs: []binding.GangTerms{{Gang: "ns/gang"}, {Gang: "ns/y"}}}
-	s.registry.RegisterPlugin(helper{func(ssn *framework.Session) {
-		ssn.AddUnitFn(func(job *api.JobInfo) *binding.Unit {
-			if job.Name == "gang" || job.Name == "y" {
-				return unit
-			}
-			return nil
-		})
-	}}.spec())
+	s.registry.RegisterPlugin(helper{Part: sessiontest.UnitFn(func(job *api.JobInfo) *binding.Unit {
+		if job.Name == "gang" || job.Name == "y" {
+			return unit
+		}
+		return nil
+	})}.spec())
 	ssn := s.cluster.Open(s.registry, s.conf)
 	before := newClaim()
 	before.victims["leaves"] = "ns/leaves"

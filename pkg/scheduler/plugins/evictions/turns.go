@@ -37,7 +37,7 @@ func (t *turns) had(ssn *framework.Session, job *api.JobInfo) bool {
 
 // searchKey is the same for gangs that are placed together.
 func searchKey(ssn *framework.Session, job *api.JobInfo) string {
-	if unit := ssn.Unit(job); unit != nil {
+	if unit := ssn.Placement.Unit(job); unit != nil {
 		return unit.ID
 	}
 	return string(job.UID)

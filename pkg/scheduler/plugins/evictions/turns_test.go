@@ -19,6 +19,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
 // TestNamespacesTakeTurnsToEvict: the search for a gang takes 60 ms. Gangs are searched for in order of their priority.
@@ -61,7 +62,7 @@ func TestNamespacesTakeTurnsToEvict(t *testing.T) {
 				s := brew(t, w.World, strings.Replace(fmt.Sprintf(tiers, Name, true), "- name: predicates", "- name: predicates\n  - name: helper", 1))
 				var mu sync.Mutex
 				var searched []string
-				s.registry.RegisterPlugin(helper{func(ssn *framework.Session) {
+				s.registry.RegisterPlugin(helper{Open: func(ssn *framework.Session) {
 					ssn.AddPredicateFn("helper", func(task *api.TaskInfo, node *api.NodeInfo) error {
 						mu.Lock()
 						defer mu.Unlock()
@@ -69,19 +70,18 @@ func TestNamespacesTakeTurnsToEvict(t *testing.T) {
 						time.Sleep(search)
 						return api.NewFitError(task, node, "no")
 					})
-					ssn.AddUnitFn(func(job *api.JobInfo) *binding.Unit {
-						unit := &binding.Unit{ID: "ns/group"}
-						member := false
-						for _, name := range tt.unit {
-							unit.Gangs = append(unit.Gangs, binding.GangTerms{Gang: api.JobID(schedtest.Namespace + "/" + name)})
-							member = member || job.Name == name
-						}
-						if !member {
-							return nil
-						}
-						return unit
-					})
-				}}.spec())
+				}, Part: sessiontest.UnitFn(func(job *api.JobInfo) *binding.Unit {
+					unit := &binding.Unit{ID: "ns/group"}
+					member := false
+					for _, name := range tt.unit {
+						unit.Gangs = append(unit.Gangs, binding.GangTerms{Gang: api.JobID(schedtest.Namespace + "/" + name)})
+						member = member || job.Name == name
+					}
+					if !member {
+						return nil
+					}
+					return unit
+				})}.spec())
 				synctest.Test(t, func(t *testing.T) {
 					var got [][]string
 					for range tt.want {

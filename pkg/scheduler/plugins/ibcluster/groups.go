@@ -14,8 +14,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/ranks"
 )
 
-// nodeGroups implements framework.NodeGroupFn.
-func (s *session) nodeGroups(job *api.JobInfo) (*framework.NodeGroups, error) {
+// NodeGroups implements framework.PlacementGenerator.
+func (s *session) NodeGroups(job *api.JobInfo) (*framework.NodeGroups, error) {
 	if s.requests[job.UID] == nil {
 		return nil, nil
 	}

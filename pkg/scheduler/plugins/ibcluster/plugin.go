@@ -33,11 +33,8 @@ func Spec() framework.PluginSpec {
 			_, err := load(args)
 			return err
 		},
-		New:           New,
-		VerdictScope:  framework.PerJob,
-		Reads:         framework.SomePodKeys(),
-		RegistersHere: true,
-		LeavesTasks:   true,
+		New:         New,
+		LeavesTasks: true,
 	}
 }
 
@@ -78,8 +75,12 @@ type plugin struct {
 }
 
 var (
-	_ framework.Plugin     = (*plugin)(nil)
-	_ framework.Forecaster = (*plugin)(nil)
+	_ framework.SessionScoped      = (*plugin)(nil)
+	_ framework.Forecaster         = (*plugin)(nil)
+	_ framework.PlacementGenerator = (*session)(nil)
+	_ framework.PlacementScorer    = (*session)(nil)
+	_ framework.Signer             = (*session)(nil)
+	_ framework.JobSigner          = (*session)(nil)
 )
 
 // Name implements framework.Plugin.
@@ -92,14 +93,14 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	ssn.AddJobValidFn(Name, s.valid)
 	ssn.AddJobEnqueueableFn(Name, s.enqueueable)
 	ssn.EnqueueFirst(Name)
-	ssn.AddNodeGroupFn(Name, s.nodeGroups)
-	ssn.AddNodeGroupOrderFn(Name, s.score, framework.BeforeTrial())
 	ssn.AddPredicateFn(Name, s.predicate)
 	ssn.PredicateFirst(Name)
-	ssn.AddJobKeyFn(Name, s.jobKey)
 	ssn.AddEventHandler(s.eventHandler())
 	s.addPreBind()
 }
+
+// InSession implements framework.SessionScoped.
+func (p *plugin) InSession() any { return p.session }
 
 // OnSessionClose implements framework.Plugin.
 func (p *plugin) OnSessionClose(ssn *framework.Session) {

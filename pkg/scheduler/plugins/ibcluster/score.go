@@ -16,11 +16,11 @@ const (
 	memberScore    = 400
 )
 
-// score implements framework.NodeGroupOrderFn.
+// ScoreNodeGroup implements framework.PlacementScorer.
 //
 // Under tightest it is the part of the group's room that the gang takes: the fuller the group gets, the better, which
 // leaves the largest groups whole for gangs that need them. Under emptiest it is the part that stays.
-func (s *session) score(job *api.JobInfo, trial *framework.NodeGroupTrial) (float64, error) {
+func (s *session) ScoreNodeGroup(job *api.JobInfo, trial *framework.NodeGroupTrial) (float64, error) {
 	if s.requests[job.UID] == nil {
 		return 0, nil
 	}
@@ -33,6 +33,9 @@ func (s *session) score(job *api.JobInfo, trial *framework.NodeGroupTrial) (floa
 		part(memberScore, p.members[trial.Group], len(job.Tasks))
 	return s.weight * score, nil
 }
+
+// BeforeTrial implements framework.PlacementScorer.
+func (s *session) BeforeTrial() bool { return true }
 
 // part is more than worth/2 for a group that has some of the gang's members, and worth for one that has all.
 func part(worth float64, has, all int) float64 {

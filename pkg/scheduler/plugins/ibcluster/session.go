@@ -160,9 +160,15 @@ func (s *session) valid(obj any) *api.ValidateResult {
 	return nil
 }
 
-// jobKey lets all jobs without a restriction share their verdicts. Those of others hold for as long as the scope's: that is
+// SignTask implements framework.Signer.
+func (s *session) SignTask(*api.TaskInfo) framework.VerdictScope { return framework.PerJob }
+
+// PodKeys implements framework.Signer.
+func (s *session) PodKeys() framework.PodKeys { return framework.SomePodKeys() }
+
+// SignJob implements framework.JobSigner. It lets all jobs without a restriction share their verdicts. Those of others hold for as long as the scope's: that is
 // another once a member is placed.
-func (s *session) jobKey(job *api.JobInfo) string {
+func (s *session) SignJob(job *api.JobInfo) string {
 	if w := s.requests[job.UID]; w == nil || !w.binds() {
 		return ""
 	}

@@ -17,6 +17,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/util"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/nodeorder"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
@@ -99,7 +100,7 @@ func TestTasksThatAreUncacheable(t *testing.T) {
 			cluster.Load(worldOf(append(tt.others, tt.pod), tt.zones...))
 			ssn := openOurs(cluster, confOf(true, tt.weights...))
 			defer ssn.Close()
-			if got := ssn.UncacheableTask(nodeorder.Name, tasks(ssn, api.Pending)["p"]); got != tt.want {
+			if got := ssn.Verdicts.Scope(nodeorder.Name, tasks(ssn, api.Pending)["p"]) == framework.Uncached; got != tt.want {
 				t.Errorf("uncacheable is %v, want %v", got, tt.want)
 			}
 		})

@@ -43,15 +43,12 @@ func Spec() framework.PluginSpec {
 		})
 	}
 	return framework.PluginSpec{
-		Name:          Name,
-		Doc:           "Scores nodes with kube-scheduler's scores, as upstream's plugin of that name does, and faster.",
-		Arguments:     arguments,
-		Validate:      validate,
-		New:           New,
-		VerdictScope:  framework.PerTaskClass,
-		Reads:         framework.SomePodKeys(), // pods whose scores depend on labels are uncacheable
-		RegistersHere: true,
-		LeavesTasks:   true,
+		Name:        Name,
+		Doc:         "Scores nodes with kube-scheduler's scores, as upstream's plugin of that name does, and faster.",
+		Arguments:   arguments,
+		Validate:    validate,
+		New:         New,
+		LeavesTasks: true,
 	}
 }
 
@@ -107,9 +104,14 @@ func New(args framework.Arguments, _ framework.Handle) (framework.Plugin, error)
 type plugin struct {
 	weights
 	args framework.Arguments
+	// session is the one that is open.
+	session *session
 }
 
-var _ framework.Plugin = (*plugin)(nil)
+var (
+	_ framework.SessionScoped = (*plugin)(nil)
+	_ framework.Signer        = (*session)(nil)
+)
 
 // Name implements framework.Plugin.
 func (p *plugin) Name() string { return Name }
@@ -117,14 +119,28 @@ func (p *plugin) Name() string { return Name }
 // OnSessionOpen implements framework.Plugin.
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	s := newSession(p, ssn)
+	p.session = s
 	ssn.AddNodeOrderFn(Name, s.nodeOrder)
 	ssn.AddBatchNodeOrderFn(Name, s.batchNodeOrder)
-	ssn.AddUncacheableTaskFn(Name, s.uncacheable)
 	ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: s.placed, DeallocateFunc: s.placed})
 }
 
 // OnSessionClose implements framework.Plugin.
-func (p *plugin) OnSessionClose(*framework.Session) {}
+func (p *plugin) OnSessionClose(*framework.Session) { p.session = nil }
+
+// InSession implements framework.SessionScoped.
+func (p *plugin) InSession() any { return p.session }
+
+// SignTask implements framework.Signer.
+func (s *session) SignTask(task *api.TaskInfo) framework.VerdictScope {
+	if s.uncacheable(task) {
+		return framework.Uncached
+	}
+	return framework.PerTaskClass
+}
+
+// PodKeys implements framework.Signer: pods whose scores depend on labels are uncacheable.
+func (s *session) PodKeys() framework.PodKeys { return framework.SomePodKeys() }
 
 // uncacheable is true of a task whose scores depend on what is placed on other nodes.
 func (s *session) uncacheable(task *api.TaskInfo) bool {

@@ -60,7 +60,7 @@ func TestGroupsBoundInPart(t *testing.T) {
 			}
 			sessions(t, c, 0)(func(ssn *framework.Session) {
 				job := ssn.Jobs["ns/y"]
-				if got := ssn.Urgent(job); got != tt.want {
+				if got := ssn.Placement.Urgent(job); got != tt.want {
 					t.Errorf("the gang goes first: %t, want %t", got, tt.want)
 				}
 				if told := conditionOf(job) != nil; told != tt.want {
@@ -80,7 +80,7 @@ func TestGroupsBoundInPart(t *testing.T) {
 			c.AddPod(pod.Obj())
 		}
 		urgent := false
-		sessions(t, c, 0, conf.PluginOption{Name: gangs.Plugin})(func(ssn *framework.Session) { urgent = ssn.Urgent(ssn.Jobs["ns/y"]) })
+		sessions(t, c, 0, conf.PluginOption{Name: gangs.Plugin})(func(ssn *framework.Session) { urgent = ssn.Placement.Urgent(ssn.Jobs["ns/y"]) })
 		return urgent
 	}
 	for condition, want := range map[string]bool{gangs.SatisfiedCondition: false, gangs.WholeCondition: false, "Other": true} {
@@ -133,18 +133,16 @@ func ofGang(evicted []string, gang string) []string {
 // TestWhatIsEvictedAtTheEndIsSent: also where gangs of the session are placed together, for whose sake actions' evictions are held until then.
 func TestWhatIsEvictedAtTheEndIsSent(t *testing.T) {
 	c := newCache(t)
-	session := sessions(t, c, time.Minute)
-	synctest.Test(t, func(t *testing.T) {
-		open := func(ssn *framework.Session) {
-			ssn.Action = "backfill"
-			unit := &binding.Unit{ID: "g", Gangs: []binding.GangTerms{{Gang: "ns/waits"}, {Gang: "ns/whole"}}}
-			ssn.AddUnitFn(func(job *api.JobInfo) *binding.Unit {
-				if job.UID == "ns/waits" || job.UID == "ns/whole" {
-					return unit
-				}
-				return nil
-			})
+	unit := &binding.Unit{ID: "g", Gangs: []binding.GangTerms{{Gang: "ns/waits"}, {Gang: "ns/whole"}}}
+	c.units = func(job *api.JobInfo) *binding.Unit {
+		if job.UID == "ns/waits" || job.UID == "ns/whole" {
+			return unit
 		}
+		return nil
+	}
+	session := sessions(t, c, time.Minute, conf.PluginOption{Name: "units"})
+	synctest.Test(t, func(t *testing.T) {
+		open := func(ssn *framework.Session) { ssn.Action = "backfill" }
 		session(open)
 		time.Sleep(61 * time.Second)
 		session(open)

@@ -31,6 +31,8 @@ type Gate interface {
 }
 
 type plugin struct {
+	framework.NoVerdicts // it has a pre-predicate only, which refuses nothing
+
 	gate Gate
 	// evictAfter is 0 when gangs bound in part are never evicted.
 	evictAfter time.Duration
@@ -60,13 +62,9 @@ type memory struct {
 func Spec(gate Gate) framework.PluginSpec {
 	shared := &memory{promises: newPromises()}
 	return framework.PluginSpec{
-		Name: Name,
-		Doc:  "Leaves out gangs that wait out a failed bind transaction and puts gangs first that are bound in part.",
-		// It has a pre-predicate only, which refuses nothing.
-		VerdictScope:  framework.PerTaskClass,
-		Reads:         framework.SomePodKeys(),
-		RegistersHere: true,
-		LeavesTasks:   true,
+		Name:        Name,
+		Doc:         "Leaves out gangs that wait out a failed bind transaction and puts gangs first that are bound in part.",
+		LeavesTasks: true,
 		New: func(args framework.Arguments, _ framework.Handle) (framework.Plugin, error) {
 			limit, _ := args[evictAfter].(time.Duration)
 			return &plugin{gate: gate, evictAfter: limit, memory: shared}, nil
@@ -84,7 +82,20 @@ func Tier(limit time.Duration) conf.Tier {
 	}}}
 }
 
+var (
+	_ framework.Avoider     = (*plugin)(nil)
+	_ framework.Prioritizer = (*plugin)(nil)
+)
+
 func (p *plugin) Name() string { return Name }
+
+// Avoid implements framework.Avoider: a gang keeps off the nodes it failed on.
+func (p *plugin) Avoid(job *api.JobInfo) []string { return p.gate.Avoid(job.UID) }
+
+// Urgent implements framework.Prioritizer: gangs bound in part go first, unless they were taken from.
+func (p *plugin) Urgent(job *api.JobInfo) (map[api.TaskID]bool, bool) {
+	return nil, p.isHalfBound(job) && !p.memory.takenFrom[job.UID]
+}
 
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	refused := leaveParents(ssn)
@@ -105,8 +116,6 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 		return nil
 	})
 	noteTurns(ssn, refused)
-	ssn.AddAvoidFn(Name, func(job *api.JobInfo) []string { return p.gate.Avoid(job.UID) })
-	ssn.AddUrgentFn(Name, func(job *api.JobInfo) bool { return p.isHalfBound(job) && !p.memory.takenFrom[job.UID] })
 	ssn.AddEvictedFn(p.noteTakenFrom)
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
 // fakeCache is upstream's cache without its writes. It keeps who was evicted, and is the gate, too.
@@ -37,6 +38,8 @@ type fakeCache struct {
 	reload  func()
 	// registry is that of the sessions.
 	registry *framework.Registry
+	// units forms units of gangs; nil for none.
+	units sessiontest.UnitFn
 }
 
 func (c *fakeCache) AddToTransaction(*vccache.BindContext, *binding.Unit, map[string]string, []binding.Step) error {
@@ -101,7 +104,9 @@ func sessions(t *testing.T, c *fakeCache, limit time.Duration, others ...conf.Pl
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(Spec(c))
 	for _, other := range others {
-		registry.RegisterPlugin(framework.PluginSpec{Name: other.Name, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return silent(other.Name), nil }})
+		registry.RegisterPlugin(framework.PluginSpec{Name: other.Name, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+			return &sessiontest.Plugin{Called: other.Name, Part: c.units}, nil
+		}})
 	}
 	c.registry = registry
 	var profile *framework.Profile
@@ -122,13 +127,6 @@ func sessions(t *testing.T, c *fakeCache, limit time.Duration, others ...conf.Pl
 	}
 }
 
-// silent is a plugin that does nothing.
-type silent string
-
-func (s silent) Name() string                    { return string(s) }
-func (silent) OnSessionOpen(*framework.Session)  {}
-func (silent) OnSessionClose(*framework.Session) {}
-
 func TestHalfBoundGangComesFirst(t *testing.T) {
 	c := newCache(t)
 	sessions(t, c, 0)(func(ssn *framework.Session) {
@@ -137,7 +135,7 @@ func TestHalfBoundGangComesFirst(t *testing.T) {
 			jobs = append(jobs, job)
 		}
 		for _, job := range jobs {
-			if urgent := ssn.Urgent(job); urgent != (job.Name == "half") {
+			if urgent := ssn.Placement.Urgent(job); urgent != (job.Name == "half") {
 				t.Errorf("gang %s is urgent: %t", job.Name, urgent)
 			}
 		}
@@ -183,7 +181,7 @@ func TestGangAvoidsTheNodesItFailedOn(t *testing.T) {
 	sessions(t, c, 0)(func(ssn *framework.Session) {
 		got := map[api.JobID][]string{}
 		for uid, job := range ssn.Jobs {
-			if nodes := ssn.Avoided(job); nodes != nil {
+			if nodes := ssn.Placement.Avoided(job); nodes != nil {
 				got[uid] = nodes
 			}
 		}

@@ -48,9 +48,9 @@ func (s *stock) lone(claim *v1.PersistentVolumeClaim) bool {
 		s.claimed().users[name] <= 1 && len(s.reservedFor(claim)) == 0
 }
 
-// volumeKey tells volumes of pods apart: by what their claims ask for, as far as all that is known of them is that; by what their
+// SignVolume implements framework.VolumeSigner. It tells volumes of pods apart: by what their claims ask for, as far as all that is known of them is that; by what their
 // volumes are, of claims that have one and no other user; and else by the claims' names.
-func (s *session) volumeKey(pod *v1.Pod, of *v1.Volume) string {
+func (s *session) SignVolume(pod *v1.Pod, of *v1.Volume) string {
 	name := types.NamespacedName{Namespace: pod.Namespace}
 	if of.PersistentVolumeClaim != nil {
 		name.Name = of.PersistentVolumeClaim.ClaimName
@@ -112,8 +112,8 @@ func asIs(pv *v1.PersistentVolume) bool {
 		source.AzureFile == nil && source.VsphereVolume == nil && source.PortworxVolume == nil
 }
 
-// reach is the nodes that reach the bound volumes of the task's claims, where these are few.
-func (s *session) reach(task *api.TaskInfo) *framework.Reach {
+// Reach implements framework.Reacher: the nodes that reach the bound volumes of the task's claims, where these are few.
+func (s *session) Reach(task *api.TaskInfo) *framework.Reach {
 	if !hasClaims(task.Pod) {
 		return nil
 	}

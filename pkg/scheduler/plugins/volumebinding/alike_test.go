@@ -106,7 +106,7 @@ func TestClaimsInATransactionAreAskedForEachTime(t *testing.T) {
 		if !w.session.uncacheable(again) {
 			t.Error("the verdict on a claim that another pod holds is kept")
 		}
-		if key := w.session.volumeKey(again.Pod, &again.Pod.Spec.Volumes[0]); key != "named c0" {
+		if key := w.session.SignVolume(again.Pod, &again.Pod.Spec.Volumes[0]); key != "named c0" {
 			t.Errorf("it is like others: %q", key)
 		}
 	})
@@ -141,7 +141,7 @@ func TestEqualClaimsHaveOneKey(t *testing.T) {
 			run(t, nil, with(someNodes("n1"), []runtime.Object{local("v", "n1"), schedtest.UnboundClaim("c0", "local"), claimLike("c1", "local", tc.mutate)}), func(w *world) {
 				key := func(claim string) string {
 					pod := member("of-"+claim, claim).Pod
-					return w.session.volumeKey(pod, &pod.Spec.Volumes[0])
+					return w.session.SignVolume(pod, &pod.Spec.Volumes[0])
 				}
 				if same := key("c0") == key("c1"); same != tc.same {
 					t.Errorf("%q and %q, want one key: %v", key("c0"), key("c1"), tc.same)
@@ -158,7 +158,7 @@ func TestEqualClaimsHaveOneKey(t *testing.T) {
 		run(t, nil, objects, func(w *world) {
 			for i := range 2 {
 				pod := member(fmt.Sprintf("g-%d", i)).Pod
-				keys[w.session.volumeKey(pod, &v1.Volume{Name: "scratch", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}})] = true
+				keys[w.session.SignVolume(pod, &v1.Volume{Name: "scratch", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}})] = true
 			}
 		})
 		if len(keys) != 2 {

@@ -58,7 +58,7 @@ func TestBoundClaimsOfEqualVolumesHaveOneKey(t *testing.T) {
 				objects = append(objects, pv, bound, pods[i])
 			}
 			run(t, nil, objects, func(w *world) {
-				key := func(i int) string { return w.session.volumeKey(pods[i], &pods[i].Spec.Volumes[0]) }
+				key := func(i int) string { return w.session.SignVolume(pods[i], &pods[i].Spec.Volumes[0]) }
 				if same := key(0) == key(1); same != tc.same {
 					t.Errorf("%q and %q, want one key: %v", key(0), key(1), tc.same)
 				}
@@ -98,7 +98,7 @@ func TestReach(t *testing.T) {
 				if err := w.session.prePredicate(task); err != nil {
 					t.Fatal(err)
 				}
-				reach := w.session.reach(task)
+				reach := w.session.Reach(task)
 				var got []string
 				if reach != nil {
 					got = reach.Nodes

@@ -315,7 +315,7 @@ func (d *differential) classify(task *api.TaskInfo) {
 	}
 	key := ""
 	for i := range task.Pod.Spec.Volumes {
-		key += d.session.volumeKey(task.Pod, &task.Pod.Spec.Volumes[i]) + "; "
+		key += d.session.SignVolume(task.Pod, &task.Pod.Spec.Volumes[i]) + "; "
 	}
 	if d.class[task] = key; d.kept[key] != nil {
 		return

@@ -61,24 +61,26 @@ func Spec() framework.PluginSpec {
 			}
 			return &plugin{settings: settings, volumes: volumes}, nil
 		},
-		TakesOver:     []framework.Switch{{Plugin: predicates.PluginName, Argument: predicates.VolumeBindingEnable, Value: false}},
-		VerdictScope:  framework.PerTaskClass, // but for those that are uncacheable
-		Reads:         framework.SomePodKeys(),
-		RegistersHere: true,
-		LeavesTasks:   true,
+		TakesOver:   []framework.Switch{{Plugin: predicates.PluginName, Argument: predicates.VolumeBindingEnable, Value: false}},
+		LeavesTasks: true,
 	}
 }
 
 type plugin struct {
 	settings
 	volumes *volumes
+	// session is the one that is open.
+	session *session
 }
 
 var (
-	_ framework.Plugin    = (*plugin)(nil)
-	_ framework.Reserver  = (*session)(nil)
-	_ framework.PreBinder = (*plugin)(nil)
-	_ framework.Recoverer = (*plugin)(nil)
+	_ framework.SessionScoped  = (*plugin)(nil)
+	_ framework.Reserver       = (*session)(nil)
+	_ framework.Reacher        = (*session)(nil)
+	_ framework.Signer         = (*session)(nil)
+	_ framework.VolumeSigner   = (*session)(nil)
+	_ framework.TimedPreBinder = (*plugin)(nil)
+	_ framework.Recoverer      = (*plugin)(nil)
 )
 
 // Name implements framework.Plugin.
@@ -87,23 +89,42 @@ func (p *plugin) Name() string { return Name }
 // OnSessionOpen implements framework.Plugin.
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	s := newSession(p, ssn.Nodes, ssn.Jobs)
+	p.session = s
 	ssn.AddPrePredicateFn(Name, s.prePredicate)
 	ssn.AddPredicateFn(Name, s.predicate)
-	ssn.AddSkipFn(Name, skip)
-	ssn.AddUncacheableTaskFn(Name, s.uncacheable)
-	ssn.AddVolumeKeyFn(Name, s.volumeKey)
-	ssn.AddReachFn(Name, s.reach)
 	if p.scores() {
 		ssn.AddNodeOrderFn(Name, s.nodeOrder)
 	}
-	ssn.AddReserver(Name, s, p, framework.WithTimeout(p.bindTimeout+stepGrace))
 }
 
-// skip is true of a task without volumes that a node might not have, or that another pod might keep from it.
-func skip(task *api.TaskInfo) bool { return len(claimVolumes(task.Pod)) == 0 && !hasDisks(task.Pod) }
+// SignTask implements framework.Signer.
+func (s *session) SignTask(task *api.TaskInfo) framework.VerdictScope {
+	switch {
+	case hasNoVolumes(task):
+		return framework.NoVerdict
+	case s.uncacheable(task):
+		return framework.Uncached
+	default:
+		return framework.PerTaskClass
+	}
+}
+
+// PodKeys implements framework.Signer.
+func (s *session) PodKeys() framework.PodKeys { return framework.SomePodKeys() }
+
+// hasNoVolumes is true of a task without volumes that a node might not have, or that another pod might keep from it.
+func hasNoVolumes(task *api.TaskInfo) bool {
+	return len(claimVolumes(task.Pod)) == 0 && !hasDisks(task.Pod)
+}
 
 // OnSessionClose implements framework.Plugin.
-func (p *plugin) OnSessionClose(*framework.Session) {}
+func (p *plugin) OnSessionClose(*framework.Session) { p.session = nil }
+
+// PreBindTimeout implements framework.TimedPreBinder.
+func (p *plugin) PreBindTimeout() time.Duration { return p.bindTimeout + stepGrace }
+
+// InSession implements framework.SessionScoped.
+func (p *plugin) InSession() any { return p.session }
 
 // scores is true if nodes are scored: as the conf asks, or where Kubernetes' scheduler would.
 func (p *plugin) scores() bool {

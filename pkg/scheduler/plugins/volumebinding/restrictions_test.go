@@ -143,7 +143,7 @@ func TestPodsOnWhichThePluginHasNoSay(t *testing.T) {
 			for _, source := range tc.volumes {
 				pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: "v", VolumeSource: source})
 			}
-			if got := skip(api.NewTaskInfo(pod)); got != tc.want {
+			if got := hasNoVolumes(api.NewTaskInfo(pod)); got != tc.want {
 				t.Errorf("got %t, want %t", got, tc.want)
 			}
 		})

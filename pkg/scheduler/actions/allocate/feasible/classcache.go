@@ -44,7 +44,7 @@ func newClassCache(f *Finder, class *TaskClass, task *api.TaskInfo) *ClassCache 
 		rooms:           map[*nodeset.Set]*Room{},
 		reasons:         map[*api.FitError]string{},
 	}
-	if reach := f.ssn.Reach(task); reach != nil && !f.layering.nothingCached {
+	if reach := f.ssn.Placement.Reach(task); reach != nil && !f.layering.nothingCached {
 		c.reached, c.unreached = make([]bool, len(f.index.Nodes)), &NodeVerdict{err: reach.Refusal}
 		for _, name := range reach.Nodes {
 			if node, ok := f.index.In(f.index.All, name); ok {
@@ -101,7 +101,7 @@ func (c *ClassCache) Verdict(node int32) *NodeVerdict {
 
 // shortage is the verdict on a node that is short of these resources: that of the plugins where one of them knows more of all of them.
 func (c *ClassCache) shortage(of []string, node *api.NodeInfo) error {
-	if !slices.ContainsFunc(of, func(name string) bool { return !c.finder.ssn.IsShortageExplained(name) }) {
+	if !slices.ContainsFunc(of, func(name string) bool { return !c.finder.ssn.Verdicts.IsShortageExplained(name) }) {
 		if err := c.finder.predicate(c.layers.cached, c.task, node); err != nil {
 			return err
 		}

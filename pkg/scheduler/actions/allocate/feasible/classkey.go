@@ -12,7 +12,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// claimKeys tell claims apart as plugins do: framework.Session.VolumeKey and ResourceClaimKey.
+// claimKeys tell claims apart as plugins do: framework.Verdicts.VolumeKey and ClaimKey.
 type claimKeys struct {
 	volume func(pod *v1.Pod, volume *v1.Volume) (string, bool)
 	device func(pod *v1.Pod, claim *v1.PodResourceClaim) (string, bool)

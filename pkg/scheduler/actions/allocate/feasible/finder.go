@@ -148,7 +148,7 @@ func (f *Finder) Judges(task *api.TaskInfo) []string { return f.Class(task).laye
 // PerJobBut is true if a plugin other than the named one has verdicts on the task that hold for some jobs only.
 func (f *Finder) PerJobBut(task *api.TaskInfo, plugin string) bool {
 	return slices.ContainsFunc(f.Class(task).layers.perJobPlugins, func(p string) bool {
-		return p != plugin && f.ssn.JobKey(p, f.ssn.Jobs[task.Job]) != ""
+		return p != plugin && f.ssn.Verdicts.JobKey(p, f.ssn.Jobs[task.Job]) != ""
 	})
 }
 

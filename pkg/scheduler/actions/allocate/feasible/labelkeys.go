@@ -35,11 +35,11 @@ type mentionedValues struct {
 //
 // Preferred affinity, and Services, by which pods are spread, move scores: of the pods they concern nodeorder keeps none. pending counts the
 // pods to be placed.
-func newSelectorLabelKeys(ssn *framework.Session, plugins []layeredPlugin) (k *selectorLabelKeys, pending int) {
+func newSelectorLabelKeys(ssn *framework.Session, plugins []string) (k *selectorLabelKeys, pending int) {
 	k = &selectorLabelKeys{read: framework.SomePodKeys(), selected: map[string]*mentionedValues{}}
-	for _, p := range plugins {
-		if keys := ssn.PodKeysOf(p.name); !p.readsAnything(ssn) {
-			k.read = k.read.And(keys)
+	for _, plugin := range plugins {
+		if !ssn.Verdicts.ReadsAnything(plugin) {
+			k.read = k.read.And(ssn.Verdicts.PodKeys(plugin))
 		}
 	}
 	for _, node := range ssn.NodeMap {

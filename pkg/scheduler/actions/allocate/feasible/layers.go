@@ -58,8 +58,8 @@ type layering struct {
 	ssn *framework.Session
 	// nothingCached asks every plugin for every task, as predicateErrorCacheEnable: false wishes.
 	nothingCached bool
-	// plugins are those that are asked, in conf order, with their layer unless a task makes it another.
-	plugins []layeredPlugin
+	// plugins are those that are asked, in conf order.
+	plugins []string
 	// readsAnything is true if one of them may look at anything of a task.
 	readsAnything bool
 	// onTheClock is true if one of them refuses nodes by the time of day, or of its measurements.
@@ -71,18 +71,6 @@ type layering struct {
 	buffer        []byte
 }
 
-type layeredPlugin struct {
-	name  string
-	layer layer
-	// scopes is true if the plugin says for each task how long its verdicts are kept.
-	scopes bool
-}
-
-// readsAnything is true of a plugin that may look at anything of a task. It is asked for every task anyway.
-func (p layeredPlugin) readsAnything(ssn *framework.Session) bool {
-	return p.layer == uncached && ssn.PodKeysOf(p.name).All()
-}
-
 func newLayering(ssn *framework.Session, nothingCached bool) *layering {
 	l := &layering{ssn: ssn, nothingCached: nothingCached, deviceClasses: deviceClassesByResource(ssn), reserves: newReserves(ssn), known: map[string]*layers{}}
 	for _, tier := range ssn.Tiers {
@@ -90,16 +78,9 @@ func newLayering(ssn *framework.Session, nothingCached bool) *layering {
 			if !takesPart(option) {
 				continue
 			}
-			p := layeredPlugin{option.Name, cached, ssn.HasUncacheableTaskFn(option.Name)}
-			switch ssn.VerdictScopeOf(p.name) {
-			case framework.Uncached:
-				p.layer = uncached
-			case framework.PerJob:
-				p.layer = cachedPerJob
-			}
-			l.plugins = append(l.plugins, p)
-			l.readsAnything = l.readsAnything || p.readsAnything(ssn)
-			l.onTheClock = l.onTheClock || ssn.OnTheClock(p.name)
+			l.plugins = append(l.plugins, option.Name)
+			l.readsAnything = l.readsAnything || ssn.Verdicts.ReadsAnything(option.Name)
+			l.onTheClock = l.onTheClock || ssn.Verdicts.OnTheClock(option.Name)
 		}
 	}
 	return l
@@ -115,26 +96,20 @@ func takesPart(option vcconf.PluginOption) bool {
 func (l *layering) of(task *vcapi.TaskInfo) *layers {
 	dependent, preferring := dependsOnOtherNodes(l.ssn, task.Pod) || asksFor(task.Pod, l.deviceClasses), prefersByOtherNodes(task.Pod)
 	l.buffer = l.buffer[:0]
-	for _, p := range l.plugins {
-		if l.ssn.Skips(p.name, task) {
-			l.buffer = append(l.buffer, skipped)
-			continue
+	for _, plugin := range l.plugins {
+		of := cached
+		switch scope := l.ssn.Verdicts.Scope(plugin, task); {
+		case scope == framework.NoVerdict:
+			of = skipped
+		case scope == framework.Uncached, dependent && plugin == predicates.PluginName,
+			preferring && plugin == nodeorder.PluginName && !l.ssn.Verdicts.Signs(plugin):
+			of = uncached
+		case scope == framework.PerJob:
+			of = cachedPerJob
+		case plugin == resourcestrategyfit.PluginName && l.reserves.shrinkFor(task):
+			of = scoreCached
 		}
-		scope := framework.PerTaskClass
-		if p.scopes {
-			scope = l.ssn.TaskScope(p.name, task)
-		}
-		if p.layer != uncached && (scope == framework.Uncached || dependent && p.name == predicates.PluginName ||
-			preferring && p.name == nodeorder.PluginName && !p.scopes) {
-			p.layer = uncached
-		}
-		if p.layer == cached && scope == framework.PerJob {
-			p.layer = cachedPerJob
-		}
-		if p.layer == cached && p.name == resourcestrategyfit.PluginName && l.reserves.shrinkFor(task) {
-			p.layer = scoreCached
-		}
-		l.buffer = append(l.buffer, p.layer)
+		l.buffer = append(l.buffer, of)
 	}
 	if found, ok := l.known[string(l.buffer)]; ok {
 		return found
@@ -155,7 +130,7 @@ func (l *layering) make(signature string) *layers {
 			if layer == skipped {
 				continue
 			}
-			if layer == cached && l.ssn.JudgesNodes(option.Name) {
+			if layer == cached && l.ssn.Verdicts.Judges(option.Name) {
 				made.judges = append(made.judges, option.Name)
 			}
 			if layer == scoreCached && !l.nothingCached {
@@ -189,8 +164,8 @@ func (l *layering) make(signature string) *layers {
 
 // noteUncached notes what the plugin, which is uncached, may do.
 func (l *layering) noteUncached(made *layers, plugin string) {
-	made.uncachedScores = made.uncachedScores || plugin != predicates.PluginName && l.ssn.MayScore(plugin)
-	made.uncachedVerdicts = made.uncachedVerdicts || l.ssn.MayRefuse(plugin)
+	made.uncachedScores = made.uncachedScores || plugin != predicates.PluginName && l.ssn.Verdicts.MayScore(plugin)
+	made.uncachedVerdicts = made.uncachedVerdicts || l.ssn.Verdicts.MayRefuse(plugin)
 	made.overNetwork = made.overNetwork || framework.AsksServer(plugin)
 }
 
@@ -209,7 +184,7 @@ func (l *layers) forJob(ssn *framework.Session, job *vcapi.JobInfo, without stri
 	var keys []string
 	for _, plugin := range l.perJobPlugins {
 		if plugin != without {
-			keys = append(keys, ssn.JobKey(plugin, job))
+			keys = append(keys, ssn.Verdicts.JobKey(plugin, job))
 		}
 	}
 	if len(keys) == len(l.perJobPlugins) {

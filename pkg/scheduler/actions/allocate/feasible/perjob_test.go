@@ -21,14 +21,16 @@ type tenants struct{}
 func (tenants) Name() string { return "tenants" }
 func (tenants) OnSessionOpen(ssn *framework.Session) {
 	ssn.AddPredicateFn("tenants", func(*api.TaskInfo, *api.NodeInfo) error { return nil })
-	ssn.AddJobKeyFn("tenants", func(job *api.JobInfo) string {
-		if job.Name == "any" {
-			return ""
-		}
-		return job.Name
-	})
 }
-func (tenants) OnSessionClose(*framework.Session) {}
+func (tenants) OnSessionClose(*framework.Session)             {}
+func (tenants) PodKeys() framework.PodKeys                    { return framework.PodKeys{} }
+func (tenants) SignTask(*api.TaskInfo) framework.VerdictScope { return framework.PerJob }
+func (tenants) SignJob(job *api.JobInfo) string {
+	if job.Name == "any" {
+		return ""
+	}
+	return job.Name
+}
 
 // TestVerdictsOfAJobsOwnAreNoNumbers: but for those of the plugin that has chosen the nodes.
 func TestVerdictsOfAJobsOwnAreNoNumbers(t *testing.T) {
@@ -40,7 +42,7 @@ func TestVerdictsOfAJobsOwnAreNoNumbers(t *testing.T) {
 	cluster := sessiontest.New(w)
 	defer cluster.Close()
 	registry := framework.NewRegistry()
-	registry.RegisterPlugin(framework.PluginSpec{Name: "tenants", VerdictScope: framework.PerJob,
+	registry.RegisterPlugin(framework.PluginSpec{Name: "tenants",
 		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return tenants{}, nil }})
 	ssn := cluster.Open(registry, predicatesOnly+"  - name: tenants\n")
 	defer ssn.Close()

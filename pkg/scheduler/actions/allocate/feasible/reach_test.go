@@ -26,25 +26,30 @@ type homely struct{ asked map[string]bool }
 func (*homely) Name() string                      { return "homely" }
 func (*homely) OnSessionClose(*framework.Session) {}
 func (h *homely) OnSessionOpen(ssn *framework.Session) {
-	refusal := &api.Status{Code: api.UnschedulableAndUnresolvable, Reason: "node(s) are not its home"}
 	ssn.AddPredicateFn("homely", func(task *api.TaskInfo, node *api.NodeInfo) error {
 		h.asked[task.Name+" on "+node.Name] = true
 		if home := task.Pod.Labels["home"]; home != "" && home != node.Name {
-			return api.NewFitErrWithStatus(task, node, refusal)
+			return api.NewFitErrWithStatus(task, node, notHome)
 		}
 		return nil
 	})
-	ssn.AddReachFn("homely", func(task *api.TaskInfo) *framework.Reach {
-		home := task.Pod.Labels["home"]
-		switch home {
-		case "":
-			return nil
-		case "panics":
-			panic("oh no")
-		}
-		return &framework.Reach{Nodes: []string{home, "no such node"}, Refusal: api.NewFitErrWithStatus(task, &api.NodeInfo{}, refusal)}
-	})
 }
+
+func (h *homely) PodKeys() framework.PodKeys                    { return framework.SomePodKeys("home") }
+func (h *homely) SignTask(*api.TaskInfo) framework.VerdictScope { return framework.PerTaskClass }
+
+func (h *homely) Reach(task *api.TaskInfo) *framework.Reach {
+	home := task.Pod.Labels["home"]
+	switch home {
+	case "":
+		return nil
+	case "panics":
+		panic("oh no")
+	}
+	return &framework.Reach{Nodes: []string{home, "no such node"}, Refusal: api.NewFitErrWithStatus(task, &api.NodeInfo{}, notHome)}
+}
+
+var notHome = &api.Status{Code: api.UnschedulableAndUnresolvable, Reason: "node(s) are not its home"}
 
 // TestReach: no plugin is asked about a node that a task cannot reach, and the gang is told why it cannot go there.
 func TestReach(t *testing.T) {
@@ -65,8 +70,8 @@ func TestReach(t *testing.T) {
 			h := &homely{asked: map[string]bool{}}
 			registry := framework.NewRegistry()
 			registry.RegisterPlugin(framework.PluginSpec{
-				Name: "homely", VerdictScope: framework.PerTaskClass, Reads: framework.SomePodKeys("home"),
-				New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return h, nil },
+				Name: "homely",
+				New:  func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return h, nil },
 			})
 			registry.RegisterAction(allocate.New())
 			action, _ := vcframework.GetAction("allocate")

@@ -29,7 +29,13 @@ func (c *choosy) OnSessionOpen(ssn *framework.Session) {
 		c.asked[task.Name] = true
 		return api.NewFitErrWithStatus(task, node, &api.Status{Code: api.Unschedulable, Reason: "not here"})
 	})
-	ssn.AddSkipFn("choosy", func(task *api.TaskInfo) bool { return task.Pod.Labels["ask"] == "" })
+}
+func (c *choosy) PodKeys() framework.PodKeys { return framework.SomePodKeys("ask") }
+func (c *choosy) SignTask(task *api.TaskInfo) framework.VerdictScope {
+	if task.Pod.Labels["ask"] == "" {
+		return framework.NoVerdict
+	}
+	return framework.PerTaskClass
 }
 
 // TestAPluginIsNotAskedAboutTasksItSkips, and is about the others.
@@ -37,8 +43,8 @@ func TestAPluginIsNotAskedAboutTasksItSkips(t *testing.T) {
 	c := &choosy{asked: map[string]bool{}}
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(framework.PluginSpec{
-		Name: "choosy", VerdictScope: framework.PerTaskClass, Reads: framework.SomePodKeys("ask"),
-		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return c, nil },
+		Name: "choosy",
+		New:  func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return c, nil },
 	})
 	registry.RegisterAction(allocate.New())
 	action, _ := vcframework.GetAction("allocate")

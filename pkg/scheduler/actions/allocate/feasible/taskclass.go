@@ -26,7 +26,7 @@ func (f *Finder) Class(task *api.TaskInfo) *TaskClass {
 		return class
 	}
 	layers := f.layering.of(task) // may depend on the identity, too
-	f.keyBuffer = append(appendClassKey(f.keyBuffer[:0], task, f.labelKeys, claimKeys{f.ssn.VolumeKey, f.ssn.ResourceClaimKey}, f.memory), layers.signature...)
+	f.keyBuffer = append(appendClassKey(f.keyBuffer[:0], task, f.labelKeys, claimKeys{f.ssn.Verdicts.VolumeKey, f.ssn.Verdicts.ClaimKey}, f.memory), layers.signature...)
 	class, ok := f.classes[string(f.keyBuffer)]
 	if !ok {
 		class = &TaskClass{number: len(f.classes), fingerprint: maphash.Bytes(f.memory.Seed, f.keyBuffer), layers: layers}

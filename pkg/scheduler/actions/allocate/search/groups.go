@@ -53,7 +53,7 @@ func placeInGroups(r *state.Attempt) trial.Result {
 // tryGroups tries the candidates that may hold the job, the best first.
 func tryGroups(r *state.Attempt, d *state.Demand, opts state.Options) trial.Result {
 	candidates := candidates(r, r.Groups.Candidates, d, opts)
-	takeFirst := r.Run.Session.ScoredBeforeTrial()
+	takeFirst := r.Run.Session.Placement.ScoredBeforeTrial()
 	best := -1
 	for i := range candidates {
 		c := &candidates[i]
@@ -84,7 +84,7 @@ func tryGroups(r *state.Attempt, d *state.Demand, opts state.Options) trial.Resu
 
 // score asks the plugins for their score of the group; false when one fails, which leaves the group out.
 func scoreGroup(r *state.Attempt, c *candidateGroup, d *state.Demand, placement map[api.TaskID]string) (float64, bool) {
-	score, err := r.Run.Session.NodeGroupScore(r.Job, trialOf(c, d, placement))
+	score, err := r.Run.Session.Placement.NodeGroupScore(r.Job, trialOf(c, d, placement))
 	if err != nil {
 		r.Found.Unfinished++
 		klog.ErrorS(err, "Scoring a node group failed, it is left out", "podGroup", klog.KRef(r.Job.Namespace, r.Job.Name), "group", c.group.Path())

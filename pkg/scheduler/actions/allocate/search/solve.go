@@ -25,7 +25,7 @@ func Solve(r *state.Attempt) trial.Result {
 // tryInOrder tries ways to place the job, each before the next one.
 func tryInOrder(r *state.Attempt, ways ...func(state.Options) trial.Result) trial.Result {
 	within := []*nodeset.Set{nil}
-	if avoided := r.Run.Session.Avoided(r.Job); len(avoided) > 0 {
+	if avoided := r.Run.Session.Placement.Avoided(r.Job); len(avoided) > 0 {
 		within = []*nodeset.Set{r.Run.Index.Without(avoided), nil}
 	}
 	for _, idleOnly := range r.Phases {

@@ -74,11 +74,11 @@ func (f *Findings) RefusedBeyondNumbers() bool {
 
 // NewAttempt asks the plugins where the job may lie now. An error is why it may lie nowhere.
 func NewAttempt(s *Run, job *api.JobInfo, pending *Pending, alone bool) (*Attempt, error) {
-	groups, err := s.Session.NodeGroups(job)
+	groups, err := s.Session.Placement.NodeGroups(job)
 	if err != nil {
 		return nil, err
 	}
-	gathering, err := s.Session.Gathering(job)
+	gathering, err := s.Session.Placement.Gathering(job)
 	if err != nil {
 		return nil, err
 	}

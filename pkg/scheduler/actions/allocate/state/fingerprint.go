@@ -191,7 +191,7 @@ func (f *Fingerprinter) ofJudged(plugin string) uint64 {
 func (f *Fingerprinter) makeJudged(plugin string) uint64 {
 	b := make([]byte, 0, 8*len(f.index.Nodes))
 	for _, node := range f.index.Nodes {
-		key, ok := f.ssn.NodeKey(plugin, node)
+		key, ok := f.ssn.Verdicts.NodeKey(plugin, node)
 		if !ok {
 			return 0
 		}
@@ -313,7 +313,7 @@ func FingerprintOfUnit(run *Run, gangs []*api.JobInfo, pending map[api.JobID]*Pe
 func (r *Attempt) appendUnitGang(b []byte) []byte {
 	tasks := r.Pending.Tasks[r.Job.DefaultSubJobID()]
 	if len(tasks) == 0 || r.Gathering != nil || r.DividesItself() || len(r.Members.Nodes) > 0 || len(r.Job.TaskStatusIndex[api.Pipelined]) > 0 ||
-		len(r.Run.Session.Avoided(r.Job)) > 0 {
+		len(r.Run.Session.Placement.Avoided(r.Job)) > 0 {
 		return nil
 	}
 	in := &PackingInput{Run: r.Run}

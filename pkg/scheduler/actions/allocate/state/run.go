@@ -52,7 +52,7 @@ func (s *Run) RecordWait(job *api.JobInfo, wait framework.Wait) {
 // SearchOf is the search for room for tasks of the job in the named set.
 func (s *Run) SearchOf(job *api.JobInfo, set string, idleOnly bool) memory.Search {
 	of := memory.Search{Unit: string(job.UID), Job: job.UID, Set: set, IdleOnly: idleOnly}
-	if unit := s.Session.Unit(job); unit != nil && len(unit.Gangs) > 1 {
+	if unit := s.Session.Placement.Unit(job); unit != nil && len(unit.Gangs) > 1 {
 		of.Unit = unit.ID
 	}
 	return of

@@ -6,9 +6,12 @@ import (
 	"reflect"
 	"testing"
 
+	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	_ "volcano.sh/volcano/pkg/scheduler/plugins"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 // TestUpstreamsPluginsAreListedByTheirNames: a plugin that is not listed by the name that confs use is taken for one that reads everything of a pod.
@@ -20,11 +23,70 @@ func TestUpstreamsPluginsAreListedByTheirNames(t *testing.T) {
 	}
 }
 
-// TestMayScore: a plugin that has added no score has no say in which node is best. That is known of plugins only that register in no other session.
+// signer is a plugin that signs its verdicts: for all tasks of a class unless scope says otherwise.
+type signer struct {
+	fake
+	scope func() VerdictScope
+}
+
+func (s *signer) PodKeys() PodKeys { return SomePodKeys("k") }
+func (s *signer) SignTask(*api.TaskInfo) VerdictScope {
+	if s.scope == nil {
+		return PerTaskClass
+	}
+	return s.scope()
+}
+
+// opened opens a session with the plugin of that name, a Signer or not, and upstream's predicates.
+func opened(t *testing.T, name string, signs bool, open func(ssn *Session)) *Session {
+	t.Helper()
+	r := NewRegistry()
+	r.RegisterPlugin(PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) {
+		if plain := (fake{name, open}); !signs {
+			return &plain, nil
+		}
+		return &signer{fake: fake{name, open}}, nil
+	}})
+	profile, err := r.Build(ProfileInput{Tiers: []conf.Tier{tier(name, "predicates")}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.OpenSession(newKeeper(t), profile)
+}
+
+// TestScope: what a plugin signs counts, and what is listed of upstream's. All else cannot be remembered.
+func TestScope(t *testing.T) {
+	v := newVerdicts()
+	for name, scope := range map[string]func() VerdictScope{
+		"per job": func() VerdictScope { return PerJob }, "skips": func() VerdictScope { return NoVerdict }, "panics": func() VerdictScope { panic("oh no") },
+		"chooses": func() VerdictScope { return PerTaskClass }, "class": nil,
+	} {
+		v.add(name, &signer{scope: scope}, nil)
+	}
+	v.add("ported", &fake{}, nil)
+	v.add("binpack", &fake{}, nil)
+	v.note("chooses", added{choice: true})
+	task := api.NewTaskInfo(schedtest.MakePod().Name("p").Obj())
+	for plugin, want := range map[string]VerdictScope{
+		"per job": PerJob, "skips": NoVerdict, "panics": Uncached, "chooses": Uncached, "class": PerTaskClass,
+		"ported": Uncached, "binpack": Uncached, "unheard of": Uncached, "predicates": PerTaskClass, "nodegroup": PerJob,
+	} {
+		if got := v.Scope(plugin, task); got != want {
+			t.Errorf("verdicts of plugin %s have scope %d, want %d", plugin, got, want)
+		}
+	}
+	for plugin, want := range map[string]bool{"per job": false, "ported": true, "binpack": true, "unheard of": true, "predicates": false, "extender": true, "numa-aware": false} {
+		if got := v.ReadsAnything(plugin); got != want {
+			t.Errorf("plugin %s reads anything: %t, want %t", plugin, got, want)
+		}
+	}
+}
+
+// TestMayScore: a Signer that has added no score has no say in which node is best. Of any other plugin that is not known.
 func TestMayScore(t *testing.T) {
 	cases := map[string]struct {
 		open func(ssn *Session)
-		// elsewhere is true of a plugin that may register in upstream's session.
+		// elsewhere is true of a plugin that may register in upstream's session, as it is no Signer.
 		elsewhere, want bool
 	}{
 		"no score":                             {open: func(ssn *Session) { ssn.AddPredicateFn("p", nil) }},
@@ -38,24 +100,20 @@ func TestMayScore(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := NewRegistry()
-			p := spec("p", tc.open)
-			p.RegistersHere = !tc.elsewhere
-			r.RegisterPlugin(p)
-			ssn := open(t, r, newKeeper(t), ProfileInput{Tiers: []conf.Tier{tier("p")}})
-			if got := ssn.MayScore("p"); got != tc.want {
+			ssn := opened(t, "p", !tc.elsewhere, tc.open)
+			if got := ssn.Verdicts.MayScore("p"); got != tc.want {
 				t.Errorf("MayScore is %v, want %v", got, tc.want)
 			}
-			if !ssn.MayScore("binpack") {
+			if !ssn.Verdicts.MayScore("binpack") {
 				t.Error("a plugin of upstream's may score")
 			}
 		})
 	}
 }
 
-// TestJudgesNodes: a plugin that was ported from upstream may add its predicate through the embedded session, and what it refuses is not
+// TestJudges: a plugin that was ported from upstream may add its predicate through the embedded session, and what it refuses is not
 // remembered from one session to the next either.
-func TestJudgesNodes(t *testing.T) {
+func TestJudges(t *testing.T) {
 	cases := map[string]struct {
 		open            func(ssn *Session)
 		elsewhere, want bool
@@ -69,15 +127,11 @@ func TestJudgesNodes(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := NewRegistry()
-			p := spec("p", tc.open)
-			p.RegistersHere = !tc.elsewhere
-			r.RegisterPlugin(p)
-			ssn := open(t, r, newKeeper(t), ProfileInput{Tiers: []conf.Tier{tier("p", "predicates")}})
-			if got := ssn.JudgesNodes("p"); got != tc.want {
-				t.Errorf("JudgesNodes is %v, want %v", got, tc.want)
+			ssn := opened(t, "p", !tc.elsewhere, tc.open)
+			if got := ssn.Verdicts.Judges("p"); got != tc.want {
+				t.Errorf("Judges is %v, want %v", got, tc.want)
 			}
-			if ssn.JudgesNodes("predicates") {
+			if ssn.Verdicts.Judges("predicates") {
 				t.Error("a plugin of upstream's is taken for one of this project")
 			}
 		})
@@ -90,7 +144,7 @@ func TestMayRefuse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ssn := open(t, NewRegistry(), newKeeper(t), ProfileInput{Tiers: []conf.Tier{tier(name)}})
 			has := reflect.ValueOf(ssn.Session).Elem().FieldByName("predicateFns").MapIndex(reflect.ValueOf(name)).IsValid()
-			if has && !ssn.MayRefuse(name) {
+			if has && !ssn.Verdicts.MayRefuse(name) {
 				t.Error("it has a predicate and is listed as only scoring")
 			}
 			if name == "predicates" && !has {

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vccache "volcano.sh/volcano/pkg/scheduler/cache"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+)
+
+// chain is the session's pre-bind chain.
+type chain struct {
+	// order lists the plugins in conf order; only those whose pre-bind steps are enabled.
+	order []string
+	// steps are the pre-bind steps of each plugin, in the order it added them.
+	steps map[string][]preBindStep
+	// upstream holds the cache.PreBinders that upstream plugins registered in this session.
+	upstream map[string]vccache.PreBinder
+	// made is true once a task has been given its steps: a step added later would be missing there.
+	made bool
+}
+
+func newChain(order []string) chain {
+	return chain{order: order, steps: map[string][]preBindStep{}, upstream: map[string]vccache.PreBinder{}}
+}
+
+// add adds a step, unless it is too late for that.
+func (c *chain) add(plugin string, step preBindStep) {
+	if c.made {
+		klog.Background().Error(nil, "Pre-bind step registered outside OnSessionOpen is ignored", "plugin", plugin)
+		return
+	}
+	c.steps[plugin] = append(c.steps[plugin], step)
+}
+
+// addPreBinder adds the plugin's own step; reserves is true if it is a Reserver.
+func (c *chain) addPreBinder(plugin string, pb PreBinder, reserves bool) {
+	step := preBindStep{preBind: pb.PreBind, rollback: pb.Rollback, rollbackUnbegun: reserves, timeout: DefaultStepTimeout}
+	if timed, ok := pb.(TimedPreBinder); ok {
+		step.timeout = timed.PreBindTimeout()
+	}
+	if looker, ok := pb.(LastLooker); ok {
+		step.lastLook = looker.LastLook
+	}
+	if observer, ok := pb.(BoundObserver); ok {
+		step.bound = observer.Bound
+	}
+	c.add(plugin, step)
+}
+
+// enabled reports whether the conf has the plugin's steps run.
+func (c *chain) enabled(plugin string) bool { return slices.Contains(c.order, plugin) }
+
+// of returns the pre-bind steps for one task: plugins in conf order, and within a plugin first the steps it
+// added, then its own as a PreBinder, then the cache.PreBinder it registered with upstream's RegisterBinder.
+func (c *chain) of(bindCtx *vccache.BindContext) []binding.Step {
+	c.made = true
+	var steps []binding.Step
+	for _, plugin := range c.order {
+		for _, s := range c.steps[plugin] {
+			steps = append(steps, binding.Step{
+				Plugin: plugin, PreBind: s.preBind, LastLook: s.lastLook, Rollback: s.rollback, RollbackUnbegun: s.rollbackUnbegun,
+				Bound: s.bound, Timeout: s.timeout,
+			})
+		}
+		if pb, ok := c.upstream[plugin]; ok {
+			steps = append(steps, upstreamStep(plugin, pb, bindCtx))
+		}
+	}
+	return steps
+}
+
+// upstreamStepTimeout bounds an upstream PreBinder. Upstream's own is the predicates plugin, whose volume binding
+// waits up to 600 s for a volume and then gives up by itself.
+const upstreamStepTimeout = 11 * time.Minute
+
+// upstreamStep makes a step of an upstream PreBinder, which takes its task from the bind context. Its rollback is that of
+// the plugin's Reserve too, which the session ran when it placed the task.
+func upstreamStep(plugin string, pb vccache.PreBinder, bindCtx *vccache.BindContext) binding.Step {
+	return binding.Step{
+		Plugin:          plugin,
+		Timeout:         upstreamStepTimeout,
+		RollbackUnbegun: true,
+		PreBind: func(ctx context.Context, task *api.TaskInfo, _ string) error {
+			return pb.PreBind(ctx, &vccache.BindContext{TaskInfo: task, Extensions: bindCtx.Extensions})
+		},
+		Rollback: func(ctx context.Context, task *api.TaskInfo, _ string) error {
+			pb.PreBindRollBack(ctx, &vccache.BindContext{TaskInfo: task, Extensions: bindCtx.Extensions})
+			return nil
+		},
+	}
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+)
+
+// Placement is what the session's plugins say about where gangs go, with which other gangs, and which go first. The zero value says nothing.
+type Placement struct {
+	generators   []ofPlugin[PlacementGenerator]
+	scorers      []ofPlugin[PlacementScorer]
+	gatherers    []ofPlugin[Gatherer]
+	unitFormers  []ofPlugin[UnitFormer]
+	avoiders     []ofPlugin[Avoider]
+	prioritizers []ofPlugin[Prioritizer]
+	reacher      ofPlugin[Reacher]
+}
+
+// ofPlugin is what the plugin of that name implements.
+type ofPlugin[T any] struct {
+	plugin string
+	is     T
+}
+
+// add finds the plugin's interfaces; predicateOn is true if the conf has its predicate asked.
+func (p *Placement) add(name string, plugin, inSession any, predicateOn bool) {
+	p.generators = appendFound(p.generators, name, plugin, inSession)
+	p.scorers = appendFound(p.scorers, name, plugin, inSession)
+	p.gatherers = appendFound(p.gatherers, name, plugin, inSession)
+	p.unitFormers = appendFound(p.unitFormers, name, plugin, inSession)
+	p.avoiders = appendFound(p.avoiders, name, plugin, inSession)
+	p.prioritizers = appendFound(p.prioritizers, name, plugin, inSession)
+	if reacher, ok := find[Reacher](plugin, inSession); ok && p.reacher.is == nil && predicateOn {
+		p.reacher = ofPlugin[Reacher]{name, reacher}
+	}
+}
+
+func appendFound[T any](list []ofPlugin[T], name string, plugin, inSession any) []ofPlugin[T] {
+	if found, ok := find[T](plugin, inSession); ok {
+		list = append(list, ofPlugin[T]{name, found})
+	}
+	return list
+}
+
+// NodeGroups returns where the job may be placed; nil when no plugin has a wish.
+func (p *Placement) NodeGroups(job *api.JobInfo) (*NodeGroups, error) {
+	for _, g := range p.generators {
+		groups, err := groupsOf(g, job)
+		if err != nil {
+			return nil, fmt.Errorf("plugin %s: %w", g.plugin, err)
+		}
+		if groups != nil {
+			groups.Plugin = g.plugin
+			return groups, nil
+		}
+	}
+	return nil, nil
+}
+
+func groupsOf(g ofPlugin[PlacementGenerator], job *api.JobInfo) (_ *NodeGroups, err error) {
+	defer recoverAs(g.plugin, &err)
+	return g.is.NodeGroups(job)
+}
+
+// NodeGroupScore sums the plugins' scores of a trial. Without a placement only those are asked whose scores do not depend on it.
+func (p *Placement) NodeGroupScore(job *api.JobInfo, trial *NodeGroupTrial) (float64, error) {
+	var sum float64
+	for _, s := range p.scorers {
+		if trial.Placement == nil && !s.is.BeforeTrial() {
+			continue
+		}
+		score, err := scoreOf(s, job, trial)
+		if err != nil {
+			return 0, fmt.Errorf("plugin %s: %w", s.plugin, err)
+		}
+		sum += score
+	}
+	return sum, nil
+}
+
+func scoreOf(s ofPlugin[PlacementScorer], job *api.JobInfo, trial *NodeGroupTrial) (_ float64, err error) {
+	defer recoverAs(s.plugin, &err)
+	return s.is.ScoreNodeGroup(job, trial)
+}
+
+// ScoredBeforeTrial reports whether every node group score is known before the trial.
+func (p *Placement) ScoredBeforeTrial() bool {
+	return !slices.ContainsFunc(p.scorers, func(s ofPlugin[PlacementScorer]) bool { return !s.is.BeforeTrial() })
+}
+
+// Gathering returns how the job is gathered; nil when no plugin asks for that.
+func (p *Placement) Gathering(job *api.JobInfo) (*Gathering, error) {
+	for _, g := range p.gatherers {
+		gathering, err := gatheringOf(g, job)
+		if err != nil {
+			return nil, fmt.Errorf("plugin %s: %w", g.plugin, err)
+		}
+		if gathering != nil {
+			gathering.Plugin = g.plugin
+			return gathering, nil
+		}
+	}
+	return nil, nil
+}
+
+func gatheringOf(g ofPlugin[Gatherer], job *api.JobInfo) (_ *Gathering, err error) {
+	defer recoverAs(g.plugin, &err)
+	return g.is.Gathering(job)
+}
+
+// Unit returns what the job's gang is placed and bound with; nil when that is itself, by its minimum alone.
+func (p *Placement) Unit(job *api.JobInfo) *binding.Unit {
+	for _, f := range p.unitFormers {
+		if unit := f.is.Unit(job); unit != nil {
+			return unit
+		}
+	}
+	return nil
+}
+
+// Companions returns the gangs of the unit, in order of their names; nil when it has no other than one. false when one of them is not among
+// the jobs.
+func Companions(jobs map[api.JobID]*api.JobInfo, unit *binding.Unit) ([]*api.JobInfo, bool) {
+	if unit == nil || len(unit.Gangs) < 2 {
+		return nil, true
+	}
+	gangs := make([]*api.JobInfo, len(unit.Gangs))
+	for i, terms := range unit.Gangs {
+		if gangs[i] = jobs[terms.Gang]; gangs[i] == nil {
+			return nil, false
+		}
+	}
+	return gangs, true
+}
+
+// Avoided lists the nodes that plugins wish the job to avoid, sorted.
+func (p *Placement) Avoided(job *api.JobInfo) []string {
+	var nodes []string
+	for _, a := range p.avoiders {
+		guarded(a.plugin, func() { nodes = append(nodes, a.is.Avoid(job)...) })
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}
+
+// Reach returns the only nodes that the task can go to; nil when these may be any.
+func (p *Placement) Reach(task *api.TaskInfo) (reach *Reach) {
+	if p.reacher.is != nil {
+		guarded(p.reacher.plugin, func() { reach = p.reacher.is.Reach(task) })
+	}
+	return reach
+}
+
+// Urgency is the place of a job among those that allocate places first.
+type Urgency struct {
+	// Rank is lower for the jobs of a plugin that stands earlier in the conf.
+	Rank int
+	// Only are the tasks that go first; nil for all that the job's minimum needs.
+	Only map[api.TaskID]bool
+}
+
+// Urgency returns the job's place among those that go first; false if no plugin wants it there.
+func (p *Placement) Urgency(job *api.JobInfo) (Urgency, bool) {
+	for rank, one := range p.prioritizers {
+		var only map[api.TaskID]bool
+		urgent := false
+		guarded(one.plugin, func() { only, urgent = one.is.Urgent(job) })
+		if urgent {
+			return Urgency{rank, only}, true
+		}
+	}
+	return Urgency{}, false
+}
+
+// Urgent reports whether a plugin wants the job placed first.
+func (p *Placement) Urgent(job *api.JobInfo) bool {
+	_, urgent := p.Urgency(job)
+	return urgent
+}
+
+// guarded logs a panic of the plugin in fn.
+func guarded(plugin string, fn func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			klog.Background().Error(nil, "Plugin panicked", "plugin", plugin, "panic", p)
+		}
+	}()
+	fn()
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sessiontest
+
+import (
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// Plugin is a plugin made for a test.
+type Plugin struct {
+	Called string
+	// Open is called when a session opens; it may be nil.
+	Open func(ssn *framework.Session)
+	// Part implements interfaces of the plugin; it may be nil, and Open may set it. Several functions below are embedded in one struct.
+	Part any
+}
+
+var _ framework.SessionScoped = (*Plugin)(nil)
+
+// Name implements framework.Plugin.
+func (p *Plugin) Name() string { return p.Called }
+
+// OnSessionOpen implements framework.Plugin.
+func (p *Plugin) OnSessionOpen(ssn *framework.Session) {
+	if p.Open != nil {
+		p.Open(ssn)
+	}
+}
+
+// OnSessionClose implements framework.Plugin.
+func (p *Plugin) OnSessionClose(*framework.Session) {}
+
+// InSession implements framework.SessionScoped.
+func (p *Plugin) InSession() any { return p.Part }
+
+// Signed is the plugin with verdicts that hold for all tasks of a class, by all labels and annotations.
+type Signed struct{ *Plugin }
+
+var _ framework.Signer = Signed{}
+
+// SignTask implements framework.Signer.
+func (Signed) SignTask(*api.TaskInfo) framework.VerdictScope { return framework.PerTaskClass }
+
+// PodKeys implements framework.Signer.
+func (Signed) PodKeys() framework.PodKeys { return framework.PodKeys{} }
+
+// Signer is a framework.Signer.
+type Signer struct {
+	Reads framework.PodKeys
+	Scope func(task *api.TaskInfo) framework.VerdictScope
+}
+
+// SignTask implements framework.Signer.
+func (s Signer) SignTask(task *api.TaskInfo) framework.VerdictScope { return s.Scope(task) }
+
+// PodKeys implements framework.Signer.
+func (s Signer) PodKeys() framework.PodKeys { return s.Reads }
+
+// NodeSignFn is a framework.NodeSigner.
+type NodeSignFn func(node *api.NodeInfo) uint64
+
+// SignNode implements framework.NodeSigner.
+func (fn NodeSignFn) SignNode(node *api.NodeInfo) uint64 { return fn(node) }
+
+// NodeGroupsFn is a framework.PlacementGenerator.
+type NodeGroupsFn func(job *api.JobInfo) (*framework.NodeGroups, error)
+
+// NodeGroups implements framework.PlacementGenerator.
+func (fn NodeGroupsFn) NodeGroups(job *api.JobInfo) (*framework.NodeGroups, error) { return fn(job) }
+
+// NodeGroupScoreFn is a framework.PlacementScorer that needs the placement.
+type NodeGroupScoreFn func(job *api.JobInfo, trial *framework.NodeGroupTrial) (float64, error)
+
+// ScoreNodeGroup implements framework.PlacementScorer.
+func (fn NodeGroupScoreFn) ScoreNodeGroup(job *api.JobInfo, trial *framework.NodeGroupTrial) (float64, error) {
+	return fn(job, trial)
+}
+
+// BeforeTrial implements framework.PlacementScorer.
+func (fn NodeGroupScoreFn) BeforeTrial() bool { return false }
+
+// GatheringFn is a framework.Gatherer.
+type GatheringFn func(job *api.JobInfo) (*framework.Gathering, error)
+
+// Gathering implements framework.Gatherer.
+func (fn GatheringFn) Gathering(job *api.JobInfo) (*framework.Gathering, error) { return fn(job) }
+
+// UnitFn is a framework.UnitFormer; nil forms none.
+type UnitFn func(job *api.JobInfo) *binding.Unit
+
+// Unit implements framework.UnitFormer.
+func (fn UnitFn) Unit(job *api.JobInfo) *binding.Unit {
+	if fn == nil {
+		return nil
+	}
+	return fn(job)
+}
+
+// AvoidFn is a framework.Avoider.
+type AvoidFn func(job *api.JobInfo) []string
+
+// Avoid implements framework.Avoider.
+func (fn AvoidFn) Avoid(job *api.JobInfo) []string { return fn(job) }
+
+// ReachFn is a framework.Reacher.
+type ReachFn func(task *api.TaskInfo) *framework.Reach
+
+// Reach implements framework.Reacher.
+func (fn ReachFn) Reach(task *api.TaskInfo) *framework.Reach { return fn(task) }
+
+// UrgentFn is a framework.Prioritizer of whole jobs.
+type UrgentFn func(job *api.JobInfo) bool
+
+// Urgent implements framework.Prioritizer.
+func (fn UrgentFn) Urgent(job *api.JobInfo) (map[api.TaskID]bool, bool) { return nil, fn(job) }
