@@ -32,7 +32,7 @@ func Allocate(s *State, r *Request, o Options) (*Allocation, *Refusal) {
 	}
 	refusal := &Refusal{Reason: x.reason(f), Unresolvable: true}
 	if s != s.empty {
-		x.s, o.Strategy = s.empty, nil // any placement will do
+		x.q.s, o.Strategy = s.empty, nil // any placement will do
 		refusal.Unresolvable = x.run().why != found
 	}
 	return nil, refusal

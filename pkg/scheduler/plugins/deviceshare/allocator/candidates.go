@@ -37,8 +37,8 @@ const (
 // findCandidates fills in the candidates of a type, by device.
 func (x *search) findCandidates(t Type) {
 	x.candidates[t], x.mask[t] = x.candidates[t][:0], 0
-	for i := range x.devices(t) {
-		if x.judge(t, i) == usable {
+	for i := range x.q.devices(t) {
+		if x.q.judge(t, i) == usable {
 			x.candidates[t] = append(x.candidates[t], candidate{index: i})
 			x.mask[t] |= 1 << i
 		}
@@ -46,31 +46,31 @@ func (x *search) findCandidates(t Type) {
 }
 
 // devices are those that a search looks at.
-func (x *search) devices(t Type) []Device {
-	devices := x.s.Devices[t]
+func (q *problem) devices(t Type) []Device {
+	devices := q.s.Devices[t]
 	return devices[:min(len(devices), maxDevices)]
 }
 
-func (x *search) judge(t Type, i int) verdict {
-	want, d := &x.r.of[t], &x.s.Devices[t][i]
+func (q *problem) judge(t Type, i int) verdict {
+	want, d := &q.r.of[t], &q.s.Devices[t][i]
 	switch {
 	case !d.Healthy:
 		return unhealthy
 	case want.selector != nil && !want.selector.Matches(labels.Set(d.Labels)):
 		return notSelected
-	case !x.inNUMANodes(d):
+	case !q.inNUMANodes(d):
 		return notInNUMA
-	case x.limit != nil && x.limit.banned[t]&(1<<i) != 0:
+	case q.limit != nil && q.limit.banned[t]&(1<<i) != 0:
 		return banned
-	case want.exclusive != NotExclusive && x.s.isUsed(t, i), x.s.exclusives > 0 && x.isKept(t, i), want.exclusive == PCIeLevel && x.isPCIeUsed(t, i):
+	case want.exclusive != NotExclusive && q.s.isUsed(t, i), q.s.exclusives > 0 && q.isKept(t, i), want.exclusive == PCIeLevel && q.isPCIeUsed(t, i):
 		return kept
 	}
 	amounts, ok := fill(want.amounts, t, d)
-	if !ok || !hasRoom(&amounts, &d.Total, &x.s.used[t][i]) {
+	if !ok || !hasRoom(&amounts, &d.Total, &q.s.used[t][i]) {
 		return full
 	}
 	if want.vfs != nil {
-		if _, ok := x.freeVF(t, i); !ok {
+		if _, ok := q.freeVF(t, i); !ok {
 			return noVF
 		}
 	}
@@ -103,31 +103,31 @@ func (i *Inventory) MostMemory(amounts Amounts) (most int64) {
 }
 
 // inNUMANodes is true of devices that nobody knows the NUMA node of, too: they are as far from one as from another.
-func (x *search) inNUMANodes(d *Device) bool {
-	return len(x.o.NUMANodes) == 0 || d.NUMA < 0 || slices.Contains(x.o.NUMANodes, x.s.numaID(d))
+func (q *problem) inNUMANodes(d *Device) bool {
+	return len(q.o.NUMANodes) == 0 || d.NUMA < 0 || slices.Contains(q.o.NUMANodes, q.s.numaID(d))
 }
 
 // isKept is true if another pod has the device, or all on its PCIe root, for itself.
-func (x *search) isKept(t Type, i int) bool {
-	if x.s.exclusive[t][i] != (exclusions{}) {
+func (q *problem) isKept(t Type, i int) bool {
+	if q.s.exclusive[t][i] != (exclusions{}) {
 		return true
 	}
-	pcie := x.s.Devices[t][i].PCIe
-	return x.anyOnPCIe(pcie, func(t Type, i int) bool { return x.s.exclusive[t][i].pcie > 0 })
+	pcie := q.s.Devices[t][i].PCIe
+	return q.anyOnPCIe(pcie, func(t Type, i int) bool { return q.s.exclusive[t][i].pcie > 0 })
 }
 
 // isPCIeUsed is true if another pod has anything on the device's PCIe root.
-func (x *search) isPCIeUsed(t Type, i int) bool {
-	return x.anyOnPCIe(x.s.Devices[t][i].PCIe, x.s.isUsed)
+func (q *problem) isPCIeUsed(t Type, i int) bool {
+	return q.anyOnPCIe(q.s.Devices[t][i].PCIe, q.s.isUsed)
 }
 
-func (x *search) anyOnPCIe(pcie int, is func(Type, int) bool) bool {
+func (q *problem) anyOnPCIe(pcie int, is func(Type, int) bool) bool {
 	if pcie < 0 {
 		return false
 	}
-	for t := range x.s.Devices {
-		for i := range x.s.Devices[t] {
-			if x.s.Devices[t][i].PCIe == pcie && is(Type(t), i) {
+	for t := range q.s.Devices {
+		for i := range q.s.Devices[t] {
+			if q.s.Devices[t][i].PCIe == pcie && is(Type(t), i) {
 				return true
 			}
 		}
@@ -163,13 +163,13 @@ func hasRoom(amounts, total, used *Amounts) bool {
 }
 
 // freeVF is the first virtual function, by bus ID, that the request selects and nobody has.
-func (x *search) freeVF(t Type, i int) (VF, bool) {
+func (q *problem) freeVF(t Type, i int) (VF, bool) {
 	var first VF
 	found := false
-	used := x.s.usedVFs[t][i]
-	for g := range x.s.Devices[t][i].VFGroups {
-		group := &x.s.Devices[t][i].VFGroups[g]
-		if !x.r.of[t].vfs.Matches(labels.Set(group.Labels)) {
+	used := q.s.usedVFs[t][i]
+	for g := range q.s.Devices[t][i].VFGroups {
+		group := &q.s.Devices[t][i].VFGroups[g]
+		if !q.r.of[t].vfs.Matches(labels.Set(group.Labels)) {
 			continue
 		}
 		for _, vf := range group.VFs {
@@ -187,13 +187,13 @@ func (x *search) freeVF(t Type, i int) (VF, bool) {
 
 // sortCandidates orders them by group, in it by score, then by minor. The groups of joint types are of what stands for the PCIe root.
 func (x *search) sortCandidates(t Type, joint bool) {
-	x.groupNUMA = resize(x.groupNUMA, x.s.roots, -1)
+	x.groupNUMA = resize(x.groupNUMA, x.q.s.roots, -1)
 	of := x.candidates[t]
 	for c := range of {
-		d := &x.s.Devices[t][of[c].index]
+		d := &x.q.s.Devices[t][of[c].index]
 		of[c].group, of[c].numa, of[c].score = d.PCIe, d.NUMA, 0
 		if joint {
-			of[c].group = x.s.root(d)
+			of[c].group = x.q.s.root(d)
 		}
 		// What stands for a PCIe root may be on several NUMA nodes, or say none; it counts to one.
 		if group := of[c].group; group >= 0 {
@@ -207,7 +207,7 @@ func (x *search) sortCandidates(t Type, joint bool) {
 	}
 	x.isScored[t] = false
 	// Which of joint secondaries are chosen is known later (followPrimary), and then there is often no choice.
-	if want := &x.r.of[t]; !want.all && want.count < len(of) && (!joint || x.isPrimary(t) || want.scope > 0) {
+	if want := &x.q.r.of[t]; !want.all && want.count < len(of) && (!joint || x.isPrimary(t) || want.scope > 0) {
 		x.scoreCandidates(t)
 	}
 	slices.SortFunc(of, func(a, b candidate) int {
@@ -217,17 +217,17 @@ func (x *search) sortCandidates(t Type, joint bool) {
 
 // scoreCandidates asks the strategy about each candidate, once for those that are equal.
 func (x *search) scoreCandidates(t Type) {
-	if x.isScored[t] || x.o.Strategy == nil && !x.spreads(t) {
+	if x.isScored[t] || x.q.o.Strategy == nil && !x.q.spreads(t) {
 		return
 	}
 	x.isScored[t] = true
-	if x.spreads(t) {
+	if x.q.spreads(t) {
 		for c := range x.candidates[t] {
-			x.candidates[t][c].score = float64(x.copies(t, x.candidates[t][c].index))
+			x.candidates[t][c].score = float64(x.q.copies(t, x.candidates[t][c].index))
 		}
 		return
 	}
-	of, devices, used := x.candidates[t], x.s.Devices[t], x.s.used[t]
+	of, devices, used := x.candidates[t], x.q.s.Devices[t], x.q.s.used[t]
 	for c := range of {
 		at := of[c].index
 		equal := slices.IndexFunc(of[:c], func(other candidate) bool {
@@ -237,16 +237,16 @@ func (x *search) scoreCandidates(t Type) {
 			of[c].score = of[equal].score
 			continue
 		}
-		amounts, _ := fill(x.r.of[t].amounts, t, &devices[at])
-		of[c].score = x.o.Strategy.DeviceScore(x.s, t, at, amounts)
+		amounts, _ := fill(x.q.r.of[t].amounts, t, &devices[at])
+		of[c].score = x.q.o.Strategy.DeviceScore(x.q.s, t, at, amounts)
 	}
 }
 
 // copies is how many pods that ask for the same the device has room for.
-func (x *search) copies(t Type, i int) int64 {
+func (q *problem) copies(t Type, i int) int64 {
 	copies := int64(math.MaxInt32)
-	amounts, _ := fill(x.r.of[t].amounts, t, &x.s.Devices[t][i])
-	for r, free := range x.s.Free(t, i) {
+	amounts, _ := fill(q.r.of[t].amounts, t, &q.s.Devices[t][i])
+	for r, free := range q.s.Free(t, i) {
 		if amounts[r] > 0 {
 			copies = min(copies, free/amounts[r])
 		}

@@ -48,15 +48,15 @@ func (p *gangPlan) level(placed []placement, members []int) []placement {
 func (p *gangPlan) hasRoomIn(scope Scope, t Type, members []int) bool {
 	x := newSearch(p.start, p.requests[members[0]], p.o)
 	defer x.done()
-	copies := make([]int64, x.parts(t, scope))
-	for i := range x.devices(t) {
-		if part := x.partOf(t, i, scope); part >= 0 {
-			copies[part] += min(x.copies(t, i), int64(len(members)))
+	copies := make([]int64, x.q.parts(t, scope))
+	for i := range x.q.devices(t) {
+		if part := x.q.partOf(t, i, scope); part >= 0 {
+			copies[part] += min(x.q.copies(t, i), int64(len(members)))
 		}
 	}
 	var room int64
 	for part := range copies {
-		room += copies[part] / int64(x.r.of[t].count)
+		room += copies[part] / int64(x.q.r.of[t].count)
 	}
 	return room >= int64(len(members))
 }

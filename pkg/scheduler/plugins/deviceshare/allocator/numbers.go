@@ -42,108 +42,118 @@ func (t table) plus(a, b amount) (amount, bool) {
 	return a, a.devices <= t.devices
 }
 
+// knapsack is how many devices of a type to take of each group. It keeps its room to work in from one choice to the next.
+type knapsack struct {
+	q      *problem
+	groups []group
+	// freeGroup and freeNUMA are how many devices of the type nobody uses, by group and by NUMA node.
+	freeGroup, freeNUMA []int
+	cells               []cell
+	options             []option
+}
+
 // maxPairs bounds how many pairs of cells are compared when a NUMA node is added. Where more would have to be, what breaks up NUMA nodes does not count.
 const maxPairs = 1 << 18
 
 // pickNumbers returns the best that can be taken of the groups, so that the amount is reached; false if it cannot be.
-func (x *search) pickNumbers(t Type, secondaries []Type, have int, want table) (value, bool) {
+func (sack *knapsack) pickNumbers(t Type, secondaries []Type, have int, want table) (value, bool) {
 	switch {
 	case have == want.devices:
-		return x.pickAll(t, secondaries, want)
-	case len(x.groups) == 1:
-		x.groups[0].of = x.groups[0].of[:want.devices]
-		return x.pickAll(t, secondaries, want)
+		return sack.pickAll(t, secondaries, want)
+	case len(sack.groups) == 1:
+		sack.groups[0].of = sack.groups[0].of[:want.devices]
+		return sack.pickAll(t, secondaries, want)
 	case want.devices == 1:
-		return x.pickOne(t, secondaries, want)
+		return sack.pickOne(t, secondaries, want)
 	}
-	x.cells, x.options = x.cells[:0], x.options[:0]
+	sack.cells, sack.options = sack.cells[:0], sack.options[:0]
 	nested := want.size()*want.size() <= maxPairs
-	start := x.newTable(want)
-	x.cells[start].ok = true
+	start := sack.newTable(want)
+	sack.cells[start].ok = true
 	outer := start
-	for to := len(x.groups); to > 0; {
+	for to := len(sack.groups); to > 0; {
 		from := to - 1
-		for nested && from > 0 && x.groups[from-1].numa == x.groups[to-1].numa {
+		for nested && from > 0 && sack.groups[from-1].numa == sack.groups[to-1].numa {
 			from--
 		}
 		if nested {
-			outer = x.addNUMANode(t, secondaries, want, outer, from, to)
+			outer = sack.addNUMANode(t, secondaries, want, outer, from, to)
 		} else {
-			outer = x.addGroup(t, secondaries, want, outer, from)
+			outer = sack.addGroup(t, secondaries, want, outer, from)
 		}
 		to = from
 	}
-	last := &x.cells[outer+want.size()-1]
+	last := &sack.cells[outer+want.size()-1]
 	return last.value, last.ok
 }
 
-func (x *search) newTable(want table) int {
-	start := len(x.cells)
+func (sack *knapsack) newTable(want table) int {
+	start := len(sack.cells)
 	for range want.size() {
-		x.cells = append(x.cells, cell{})
+		sack.cells = append(sack.cells, cell{})
 	}
 	return start
 }
 
 // addGroup adds what can be taken of the group to the table before, and returns where the new one is.
-func (x *search) addGroup(t Type, secondaries []Type, want table, before, at int) int {
-	options := len(x.options)
-	g := &x.groups[at]
+func (sack *knapsack) addGroup(t Type, secondaries []Type, want table, before, at int) int {
+	options := len(sack.options)
+	g := &sack.groups[at]
 	for k := min(len(g.of), want.devices); k >= 0; k-- {
-		o := option{amount: amount{devices: k}, value: x.groupValue(t, g, k)}
+		o := option{amount: amount{devices: k}, value: sack.groupValue(t, g, k)}
 		for n, secondary := range secondaries {
 			if k > 0 {
 				o.joint[n] = min(g.secondaries[secondary], want.joint[n])
 			}
 		}
-		if x.isAllowed(t, ScopePCIe, k, want) {
-			x.options = append(x.options, o)
+		if sack.q.isAllowed(t, ScopePCIe, k, want) {
+			sack.options = append(sack.options, o)
 		}
 	}
-	return x.add(want, before, options)
+	return sack.add(want, before, options)
 }
 
 // addNUMANode adds what can be taken of the groups, all of one NUMA node.
-func (x *search) addNUMANode(t Type, secondaries []Type, want table, before, from, to int) int {
-	inner := x.newTable(want)
-	x.cells[inner].ok = true
+func (sack *knapsack) addNUMANode(t Type, secondaries []Type, want table, before, from, to int) int {
+	inner := sack.newTable(want)
+	sack.cells[inner].ok = true
 	for at := to - 1; at >= from; at-- {
-		inner = x.addGroup(t, secondaries, want, inner, at)
+		inner = sack.addGroup(t, secondaries, want, inner, at)
 	}
-	options := len(x.options)
+	options := len(sack.options)
 	for at := inner + want.size() - 1; at >= inner; at-- {
-		c := &x.cells[at]
-		if !c.ok || !x.isAllowed(t, ScopeNUMANode, c.devices, want) {
+		c := &sack.cells[at]
+		if !c.ok || !sack.q.isAllowed(t, ScopeNUMANode, c.devices, want) {
 			continue
 		}
 		o := c.option
-		o.value.loss += x.numaLoss(t, x.groups[from].numa, o.devices)
-		x.options = append(x.options, o)
+		o.value.loss += sack.numaLoss(t, sack.groups[from].numa, o.devices)
+		sack.options = append(sack.options, o)
 	}
-	return x.add(want, before, options)
+	return sack.add(want, before, options)
 }
 
 // isAllowed is false where a plan for several pods wants the next wider scope, and all would be in one part of this.
-func (x *search) isAllowed(t Type, scope Scope, devices int, want table) bool {
-	wider, exact := x.limit.scopeOf(t)
+func (q *problem) isAllowed(t Type, scope Scope, devices int, want table) bool {
+	wider, exact := q.limit.scopeOf(t)
 	return !exact || wider != scope+1 || devices < want.devices
 }
 
 // add adds the options from the offset on to the table before.
-func (x *search) add(want table, before, options int) int {
-	after := x.newTable(want)
-	for with := options; with < len(x.options); with++ {
-		o := &x.options[with]
+func (sack *knapsack) add(want table, before, options int) int {
+	after := sack.newTable(want)
+	for with := options; with < len(sack.options); with++ {
+		o := &sack.options[with]
 		for from := before; from < before+want.size(); from++ {
-			if !x.cells[from].ok {
+			if !sack.cells[from].ok {
 				continue
 			}
-			sum, ok := want.plus(x.cells[from].amount, o.amount)
+			sum, ok := want.plus(sack.cells[from].amount, o.amount)
 			if !ok {
 				continue
 			}
-			to := &x.cells[after+want.at(sum)]
-			if v := x.cells[from].value.plus(o.value); !to.ok || v.compare(to.value) > 0 {
+			to := &sack.cells[after+want.at(sum)]
+			if v := sack.cells[from].value.plus(o.value); !to.ok || v.compare(to.value) > 0 {
 				*to = cell{option{sum, v}, true}
 			}
 		}
@@ -152,21 +162,21 @@ func (x *search) add(want table, before, options int) int {
 }
 
 // pickAll takes all that is in the groups.
-func (x *search) pickAll(t Type, secondaries []Type, want table) (v value, ok bool) {
+func (sack *knapsack) pickAll(t Type, secondaries []Type, want table) (v value, ok bool) {
 	var joint [numTypes - 1]int
 	inNUMA := 0
-	for at := range x.groups {
-		g := &x.groups[at]
-		v = v.plus(x.groupValue(t, g, len(g.of)))
+	for at := range sack.groups {
+		g := &sack.groups[at]
+		v = v.plus(sack.groupValue(t, g, len(g.of)))
 		inNUMA += len(g.of)
-		if at == len(x.groups)-1 || x.groups[at+1].numa != g.numa {
-			v.loss += x.numaLoss(t, g.numa, inNUMA)
-			if !x.isAllowed(t, ScopeNUMANode, inNUMA, want) {
+		if at == len(sack.groups)-1 || sack.groups[at+1].numa != g.numa {
+			v.loss += sack.numaLoss(t, g.numa, inNUMA)
+			if !sack.q.isAllowed(t, ScopeNUMANode, inNUMA, want) {
 				return v, false
 			}
 			inNUMA = 0
 		}
-		if !x.isAllowed(t, ScopePCIe, len(g.of), want) {
+		if !sack.q.isAllowed(t, ScopePCIe, len(g.of), want) {
 			return v, false
 		}
 		for n, secondary := range secondaries {
@@ -182,14 +192,14 @@ func (x *search) pickAll(t Type, secondaries []Type, want table) (v value, ok bo
 }
 
 // pickOne takes one device of the best group.
-func (x *search) pickOne(t Type, secondaries []Type, want table) (best value, ok bool) {
-	for g := range x.groups {
+func (sack *knapsack) pickOne(t Type, secondaries []Type, want table) (best value, ok bool) {
+	for g := range sack.groups {
 		enough := true
 		for n, secondary := range secondaries {
-			enough = enough && x.groups[g].secondaries[secondary] >= want.joint[n]
+			enough = enough && sack.groups[g].secondaries[secondary] >= want.joint[n]
 		}
-		v := x.groupValue(t, &x.groups[g], 1)
-		v.loss += x.numaLoss(t, x.groups[g].numa, 1)
+		v := sack.groupValue(t, &sack.groups[g], 1)
+		v.loss += sack.numaLoss(t, sack.groups[g].numa, 1)
 		if enough && (!ok || v.compare(best) > 0) {
 			best, ok = v, true
 		}
@@ -198,32 +208,32 @@ func (x *search) pickOne(t Type, secondaries []Type, want table) (best value, ok
 }
 
 // groupValue is how good it is to take the first k candidates of the group.
-func (x *search) groupValue(t Type, g *group, k int) value {
+func (sack *knapsack) groupValue(t Type, g *group, k int) value {
 	v := value{remote: k * g.lacks}
 	for _, c := range g.of[:k] {
 		v.score += c.score
 		v.devices |= 1 << c.index
 	}
 	if g.number >= 0 {
-		v.loss = x.loss(t, x.freeGroup[g.number], k)
+		v.loss = sack.q.loss(t, sack.freeGroup[g.number], k)
 	}
-	if x.spreads(t) || x.o.ScoreFirst && x.sharesOf(t) {
+	if sack.q.spreads(t) || sack.q.o.ScoreFirst && sack.q.sharesOf(t) {
 		v.first = v.score
 	}
 	return v
 }
 
-func (x *search) numaLoss(t Type, numa, k int) int {
+func (sack *knapsack) numaLoss(t Type, numa, k int) int {
 	if numa < 0 {
 		return 0
 	}
-	return x.loss(t, x.freeNUMA[numa], k)
+	return sack.q.loss(t, sack.freeNUMA[numa], k)
 }
 
 // loss is by how much taking k devices breaks up a part of the node with so many free ones: the number of ordered pairs of free devices that there will not be any
 // more. A share leaves a used device used and is best on a part with few free ones; shares of NICs and FPGAs may spread.
-func (x *search) loss(t Type, free, k int) int {
-	if !x.sharesOf(t) {
+func (q *problem) loss(t Type, free, k int) int {
+	if !q.sharesOf(t) {
 		free = max(free, k)
 		return free*free - (free-k)*(free-k)
 	}
@@ -234,12 +244,12 @@ func (x *search) loss(t Type, free, k int) int {
 }
 
 // sharesOf is true if less than whole devices are asked for.
-func (x *search) sharesOf(t Type) bool {
+func (q *problem) sharesOf(t Type) bool {
 	switch t {
 	case RDMA:
-		return x.r.of[t].amounts[RDMAShare] < 100
+		return q.r.of[t].amounts[RDMAShare] < 100
 	case FPGA:
-		return x.r.of[t].amounts[FPGAShare] < 100
+		return q.r.of[t].amounts[FPGAShare] < 100
 	}
-	return x.shares
+	return q.shares
 }

@@ -8,19 +8,19 @@ import "math/bits"
 //
 // Of the entries that nobody uses any of, the best score goes first; among equals, NICs on all PCIe roots, then what leaves most of the table.
 func (x *search) placePartition(secondaries []Type) (best plan, f failure, final bool) {
-	spec := &x.r.partition
-	honored := x.mustPartition()
-	table := x.s.Partitions
+	spec := &x.q.r.partition
+	honored := x.q.mustPartition()
+	table := x.q.s.Partitions
 	if table == nil {
 		return best, failure{noPartitionTable, GPU}, honored
 	}
-	count := x.r.of[GPU].count
+	count := x.q.r.of[GPU].count
 	entries := table[count]
 	if len(entries) == 0 {
 		return best, failure{noPartitionSize, GPU}, honored
 	}
 	f = failure{noPartition, GPU}
-	unused := x.unusedGPUs()
+	unused := x.q.unusedGPUs()
 	for at := range entries {
 		entry := &entries[at]
 		if (best.ok || spec.restricted) && entry.Score != entries[max(at-1, 0)].Score {
@@ -34,12 +34,12 @@ func (x *search) placePartition(secondaries []Type) (best plan, f failure, final
 		}
 		p := x.tryPartition(entry.mask, secondaries)
 		if !p.ok {
-			if x.r.samePCIe && len(secondaries) > 0 {
+			if x.q.r.samePCIe && len(secondaries) > 0 {
 				f = failure{notJoint, GPU}
 			}
 			continue
 		}
-		p.value.loss = -x.tableLeft(unused &^ entry.mask)
+		p.value.loss = -x.q.tableLeft(unused &^ entry.mask)
 		if !best.ok || p.value.compare(best.value) > 0 {
 			best = p
 		}
@@ -51,9 +51,9 @@ func (x *search) placePartition(secondaries []Type) (best plan, f failure, final
 }
 
 // unusedGPUs has a bit for each healthy GPU that nobody uses.
-func (x *search) unusedGPUs() (mask uint64) {
-	for i := range x.devices(GPU) {
-		if x.s.Devices[GPU][i].Healthy && !x.s.isUsed(GPU, i) {
+func (q *problem) unusedGPUs() (mask uint64) {
+	for i := range q.devices(GPU) {
+		if q.s.Devices[GPU][i].Healthy && !q.s.isUsed(GPU, i) {
 			mask |= 1 << i
 		}
 	}
@@ -61,11 +61,11 @@ func (x *search) unusedGPUs() (mask uint64) {
 }
 
 // tableLeft is what the table is still good for with the GPUs: large entries before any number of small ones.
-func (x *search) tableLeft(unused uint64) int {
+func (q *problem) tableLeft(unused uint64) int {
 	left := 0
 	for _, size := range []struct{ gpus, worth int }{{8, 10000}, {4, 100}, {2, 1}} {
-		for at := range x.s.Partitions[size.gpus] {
-			if mask := x.s.Partitions[size.gpus][at].mask; mask != 0 && mask&^unused == 0 {
+		for at := range q.s.Partitions[size.gpus] {
+			if mask := q.s.Partitions[size.gpus][at].mask; mask != 0 && mask&^unused == 0 {
 				left += size.worth
 			}
 		}

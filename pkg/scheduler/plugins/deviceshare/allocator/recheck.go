@@ -54,9 +54,9 @@ func (s *State) satisfies(r *Request, a *Allocation) error {
 	}
 	x := newSearch(s.Without(a), &own, &Options{})
 	defer x.done()
-	x.limit = only
+	x.q.limit = only
 	switch f := x.run(); {
-	case f.why == tooFew && x.anyOf(f.what, given[f.what], kept):
+	case f.why == tooFew && x.q.anyOf(f.what, given[f.what], kept):
 		return fmt.Errorf("a device of type %s is used or kept by others", f.what)
 	case f.why == tooFew:
 		return fmt.Errorf("a device of type %s is not what the request selects", f.what)
@@ -69,9 +69,9 @@ func (s *State) satisfies(r *Request, a *Allocation) error {
 }
 
 // anyOf is true if that is the verdict on one of the devices.
-func (x *search) anyOf(t Type, devices uint64, is verdict) bool {
+func (q *problem) anyOf(t Type, devices uint64, is verdict) bool {
 	for left := devices; left != 0; left &= left - 1 {
-		if x.judge(t, bits.TrailingZeros64(left)) == is {
+		if q.judge(t, bits.TrailingZeros64(left)) == is {
 			return true
 		}
 	}

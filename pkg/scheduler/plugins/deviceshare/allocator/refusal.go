@@ -30,37 +30,37 @@ const (
 
 // reason tells of a failure of the search's last run: Koordinator's message for it, and what was found.
 func (x *search) reason(f failure) string {
-	want := &x.r.of[f.what]
+	want := &x.q.r.of[f.what]
 	switch f.why {
 	case tooFew:
-		return x.reasonTooFew(f.what)
+		return reasonTooFew(x, f.what)
 	case notInScope:
 		title := "Insufficient Topology Scoped GPU Devices"
 		if f.what != GPU {
 			title = fmt.Sprintf("Insufficient Topology Scoped %s devices", f.what)
 		}
-		scope := x.widest(f.what)
-		if !x.knowsTopology(f.what, scope) {
-			return fmt.Sprintf("node(s) missing GPU Device Topology Tree: %s free, asked for in one %s, which the Device object does not tell", x.free(f.what), scope)
+		scope := x.q.widest(f.what)
+		if !knowsTopology(x, f.what, scope) {
+			return fmt.Sprintf("node(s) missing GPU Device Topology Tree: %s free, asked for in one %s, which the Device object does not tell", freeOf(x, f.what), scope)
 		}
-		return fmt.Sprintf("%s: %s asked for in one %s, %s free, at most %d in one", title, want.howMany(), scope, x.free(f.what), x.mostIn(f.what, scope))
+		return fmt.Sprintf("%s: %s asked for in one %s, %s free, at most %d in one", title, want.howMany(), scope, freeOf(x, f.what), mostIn(x, f.what, scope))
 	case notJoint:
-		return x.reasonNotJoint(f.what)
+		return reasonNotJoint(x, f.what)
 	case noPartitionTable:
 		return "node(s) missing GPU Partition Table: GPUs are given by partition only"
 	case noPartitionSize:
 		return fmt.Sprintf("node(s) Unsupported number of GPU requests: no partition of %d", want.count)
 	case noPartition:
-		return fmt.Sprintf("Insufficient Partitioned GPU Devices: %s free, none of the %d partitions of %d fits", x.free(GPU), len(x.s.Partitions[want.count]), want.count)
+		return fmt.Sprintf("Insufficient Partitioned GPU Devices: %s free, none of the %d partitions of %d fits", freeOf(x, GPU), len(x.q.s.Partitions[want.count]), want.count)
 	case otherIsolation:
-		return fmt.Sprintf("GPU isolation provider is %.64q, the pod asks for %.64q", x.s.IsolationProvider, x.r.isolation)
+		return fmt.Sprintf("GPU isolation provider is %.64q, the pod asks for %.64q", x.q.s.IsolationProvider, x.q.r.isolation)
 	case noTemplate:
-		return fmt.Sprintf("no matched GPU shared resource template: of vendor %.64q and model %.64q", x.s.Vendor, x.s.Model)
+		return fmt.Sprintf("no matched GPU shared resource template: of vendor %.64q and model %.64q", x.q.s.Vendor, x.q.s.Model)
 	}
 	return "Insufficient devices"
 }
 
-func (x *search) free(t Type) string { return t.noun(len(x.candidates[t])) }
+func freeOf(x *search, t Type) string { return t.noun(len(x.candidates[t])) }
 
 func (t *typeRequest) howMany() string {
 	if t.all {
@@ -70,11 +70,11 @@ func (t *typeRequest) howMany() string {
 }
 
 // reasonTooFew counts the devices by why they cannot be had.
-func (x *search) reasonTooFew(t Type) string {
-	want := &x.r.of[t]
+func reasonTooFew(x *search, t Type) string {
+	want := &x.q.r.of[t]
 	var by [numVerdicts]int
-	for i := range x.devices(t) {
-		by[x.judge(t, i)]++
+	for i := range x.q.devices(t) {
+		by[x.q.judge(t, i)]++
 	}
 	var b strings.Builder
 	switch {
@@ -85,7 +85,7 @@ func (x *search) reasonTooFew(t Type) string {
 	default:
 		fmt.Fprintf(&b, "Insufficient %s devices: ", t)
 	}
-	fmt.Fprintf(&b, "%s asked for, %d of %s free", want.howMany(), by[usable], t.noun(len(x.devices(t))))
+	fmt.Fprintf(&b, "%s asked for, %d of %s free", want.howMany(), by[usable], t.noun(len(x.q.devices(t))))
 	for v, text := range [numVerdicts]string{
 		unhealthy: "unhealthy", notSelected: "not selected", notInNUMA: "on other NUMA nodes", banned: "for other members",
 		kept: "used or kept by others", full: "without room", noVF: "without a virtual function",
@@ -94,14 +94,14 @@ func (x *search) reasonTooFew(t Type) string {
 			fmt.Fprintf(&b, ", %d %s", by[v], text)
 		}
 	}
-	if more := x.s.LeftOut[t]; more > 0 {
+	if more := x.q.s.LeftOut[t]; more > 0 {
 		fmt.Fprintf(&b, ", %d more in the Device object than the %d that are used", more, maxDevices)
 	}
 	return b.String()
 }
 
 // reasonNotJoint is about the first joint type of which the free devices of the primary have too few beside them.
-func (x *search) reasonNotJoint(t Type) string {
+func reasonNotJoint(x *search, t Type) string {
 	const title = "Device Joint-Allocate rules violation: "
 	for _, secondary := range x.joint[1:] {
 		with := 0
@@ -114,17 +114,17 @@ func (x *search) reasonNotJoint(t Type) string {
 		noun := secondary.one()
 		switch {
 		case with == 0:
-			return fmt.Sprintf("%s%s free, none with %s on the same PCIe switch", title, x.free(t), noun)
-		case with < x.count(t):
-			return fmt.Sprintf("%s%s free, only %d with %s on the same PCIe switch, %s asked for", title, x.free(t), with, noun, x.r.of[t].howMany())
+			return fmt.Sprintf("%s%s free, none with %s on the same PCIe switch", title, freeOf(x, t), noun)
+		case with < x.q.count(t):
+			return fmt.Sprintf("%s%s free, only %d with %s on the same PCIe switch, %s asked for", title, freeOf(x, t), with, noun, x.q.r.of[t].howMany())
 		}
 	}
-	return fmt.Sprintf("%s%s free, no %d with all that is asked for on the same PCIe switches and in one %s", title, x.free(t), x.count(t), x.widest(t))
+	return fmt.Sprintf("%s%s free, no %d with all that is asked for on the same PCIe switches and in one %s", title, freeOf(x, t), x.q.count(t), x.q.widest(t))
 }
 
-func (x *search) knowsTopology(t Type, scope Scope) bool {
+func knowsTopology(x *search, t Type, scope Scope) bool {
 	for _, c := range x.candidates[t] {
-		if x.partOf(t, c.index, scope) >= 0 {
+		if x.q.partOf(t, c.index, scope) >= 0 {
 			return true
 		}
 	}
@@ -132,12 +132,12 @@ func (x *search) knowsTopology(t Type, scope Scope) bool {
 }
 
 // mostIn is the largest number of candidates in one part of the scope.
-func (x *search) mostIn(t Type, scope Scope) int {
+func mostIn(x *search, t Type, scope Scope) int {
 	most := 0
-	for part := range x.parts(t, scope) {
+	for part := range x.q.parts(t, scope) {
 		n := 0
 		for _, c := range x.candidates[t] {
-			if x.partOf(t, c.index, scope) == part {
+			if x.q.partOf(t, c.index, scope) == part {
 				n++
 			}
 		}

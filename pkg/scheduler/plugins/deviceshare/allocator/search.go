@@ -17,33 +17,34 @@ import (
 // first, for the best numbers (choose); that goes over all that differ, so what exists is found. What it costs grows with the groups, not with their subsets.
 // Joint secondaries follow from the roots that their primary has.
 type search struct {
-	s *State
-	r *Request
-	o *Options
-	// limit is nil outside plans for several pods.
-	limit *limit
+	q problem
 
 	candidates [numTypes][]candidate
 	// isScored is true of types whose candidates the strategy was asked about.
 	isScored [numTypes]bool
 	// mask has a bit for each candidate, and chosen for each that is taken.
 	mask, chosen [numTypes]uint64
-	// shares is true if the GPUs are shared ones.
-	shares   bool
-	template string
+	template     string
 	// joint are the types that are placed together, the primary first.
 	joint []Type
+	sack  knapsack
 
 	// What follows is room to work in.
 	groupNUMA []int
-	groups    []group
-	freeGroup []int
-	freeNUMA  []int
 	inPart    []int
 	onRoot    [numTypes][]int
-	cells     []cell
-	options   []option
 	rounds    []int
+}
+
+// problem is what is asked of a node, and which of its devices could serve.
+type problem struct {
+	s *State
+	r *Request
+	o *Options
+	// limit is nil outside plans for several pods.
+	limit *limit
+	// shares is true if the GPUs are shared ones.
+	shares bool
 }
 
 // limit is what a plan for several pods forbids each.
@@ -59,7 +60,7 @@ type limit struct {
 }
 
 // spreads is true if shares of the type are to be spread.
-func (x *search) spreads(t Type) bool { return x.limit != nil && x.limit.spread && x.sharesOf(t) }
+func (q *problem) spreads(t Type) bool { return q.limit != nil && q.limit.spread && q.sharesOf(t) }
 
 // scopeOf is the scope that the limit, which may be nil, has for the type; 0 for none.
 func (l *limit) scopeOf(t Type) (scope Scope, exact bool) {
@@ -73,29 +74,30 @@ var searches = sync.Pool{New: func() any { return new(search) }}
 
 func newSearch(s *State, r *Request, o *Options) *search {
 	x := searches.Get().(*search)
-	x.s, x.r, x.o, x.limit = s, r, o, nil
+	x.q = problem{s: s, r: r, o: o}
+	x.sack.q = &x.q
 	return x
 }
 
 func (x *search) done() {
-	x.s, x.r, x.o, x.limit = nil, nil, nil, nil
+	x.q = problem{}
 	searches.Put(x)
 }
 
 // run chooses devices of all types; chosen has them if there is no failure.
 func (x *search) run() failure {
-	x.chosen, x.template, x.shares = [numTypes]uint64{}, "", x.s.Shares(x.r)
-	for t := range x.r.of {
-		want := &x.r.of[t]
+	x.chosen, x.template, x.q.shares = [numTypes]uint64{}, "", x.q.s.Shares(x.q.r)
+	for t := range x.q.r.of {
+		want := &x.q.r.of[t]
 		if !want.asked() {
 			continue
 		}
-		if want.count > len(x.devices(Type(t))) {
+		if want.count > len(x.q.devices(Type(t))) {
 			x.candidates[t], x.mask[t] = x.candidates[t][:0], 0
 			return failure{tooFew, Type(t)}
 		}
 		x.findCandidates(Type(t))
-		if len(x.candidates[t]) < x.count(Type(t)) || len(x.candidates[t]) == 0 {
+		if len(x.candidates[t]) < x.q.count(Type(t)) || len(x.candidates[t]) == 0 {
 			return failure{tooFew, Type(t)}
 		}
 	}
@@ -103,8 +105,8 @@ func (x *search) run() failure {
 		return f
 	}
 	x.setJoint()
-	for t := range x.r.of {
-		if !x.r.of[t].asked() || slices.Index(x.joint, Type(t)) > 0 {
+	for t := range x.q.r.of {
+		if !x.q.r.of[t].asked() || slices.Index(x.joint, Type(t)) > 0 {
 			continue
 		}
 		if f := x.place(Type(t)); f.why != found {
@@ -116,17 +118,17 @@ func (x *search) run() failure {
 
 // checkGPUs is what must be true of the node for any of its GPUs to do.
 func (x *search) checkGPUs() failure {
-	if !x.shares {
+	if !x.q.shares {
 		return failure{}
 	}
-	if x.r.isolation != x.s.IsolationProvider {
+	if x.q.r.isolation != x.q.s.IsolationProvider {
 		return failure{otherIsolation, GPU}
 	}
-	if !x.r.templated {
+	if !x.q.r.templated {
 		return failure{}
 	}
 	var ok bool
-	if x.template, ok = x.o.Templates.match(x.s.Vendor, x.s.Model, x.r.of[GPU].amounts); !ok {
+	if x.template, ok = x.q.o.Templates.match(x.q.s.Vendor, x.q.s.Model, x.q.r.of[GPU].amounts); !ok {
 		return failure{noTemplate, GPU}
 	}
 	return failure{}
@@ -134,27 +136,27 @@ func (x *search) checkGPUs() failure {
 
 // setJoint takes the types in the pod's order, except that GPUs which must be a partition decide for the others.
 func (x *search) setJoint() {
-	x.joint = append(x.joint[:0], x.r.joint...)
-	if at := slices.Index(x.joint, GPU); at > 0 && x.mustPartition() {
+	x.joint = append(x.joint[:0], x.q.r.joint...)
+	if at := slices.Index(x.joint, GPU); at > 0 && x.q.mustPartition() {
 		copy(x.joint[1:], x.joint[:at])
 		x.joint[0] = GPU
 	}
 }
 
 // mustPartition is true if the GPUs have to be an entry of the node's partition table.
-func (x *search) mustPartition() bool {
-	return !x.shares && (x.r.partition.asked || x.s.PartitionPolicy == v1alpha1.PartitionHonor)
+func (q *problem) mustPartition() bool {
+	return !q.shares && (q.r.partition.asked || q.s.PartitionPolicy == v1alpha1.PartitionHonor)
 }
 
 // count is how many devices of the type the pod asks for on this node, at least.
-func (x *search) count(t Type) int {
-	want := &x.r.of[t]
+func (q *problem) count(t Type) int {
+	want := &q.r.of[t]
 	if !want.all {
 		return want.count
 	}
 	n := 0
-	for i := range x.devices(t) {
-		if v := x.judge(t, i); v == usable || v > notInNUMA {
+	for i := range q.devices(t) {
+		if v := q.judge(t, i); v == usable || v > notInNUMA {
 			n++
 		}
 	}
@@ -183,11 +185,11 @@ func (x *search) isPrimary(t Type) bool { return len(x.joint) > 0 && x.joint[0] 
 // placeWithin tries each part of the node for those secondaries that must share one, then the rest.
 func (x *search) placeWithin(t Type, secondaries []Type, from int) (plan, failure) {
 	for ; from < len(secondaries); from++ {
-		if scope := x.r.of[secondaries[from]].scope; scope > 0 && scope < ScopeNode {
+		if scope := x.q.r.of[secondaries[from]].scope; scope > 0 && scope < ScopeNode {
 			return x.placeWithinEach(t, secondaries, from, scope)
 		}
 	}
-	if t == GPU && !x.shares {
+	if t == GPU && !x.q.shares {
 		if p, f, final := x.placePartition(secondaries); final {
 			return p, f
 		}
@@ -200,7 +202,7 @@ func (x *search) placeWithinEach(t Type, secondaries []Type, from int, scope Sco
 	secondary := secondaries[from]
 	all := append([]candidate(nil), x.candidates[secondary]...)
 	partOf := func(c candidate) int {
-		if part := x.partOf(secondary, c.index, scope); part >= 0 {
+		if part := x.q.partOf(secondary, c.index, scope); part >= 0 {
 			return part
 		}
 		return -1 - c.index
@@ -217,7 +219,7 @@ func (x *search) placeWithinEach(t Type, secondaries []Type, from int, scope Sco
 				x.candidates[secondary] = append(x.candidates[secondary], c)
 			}
 		}
-		if n := len(x.candidates[secondary]); n < x.r.of[secondary].count || x.r.of[secondary].all && n < len(all) {
+		if n := len(x.candidates[secondary]); n < x.q.r.of[secondary].count || x.q.r.of[secondary].all && n < len(all) {
 			continue
 		}
 		p, why := x.placeWithin(t, secondaries, from+1)
@@ -235,20 +237,20 @@ func (x *search) placeWithinEach(t Type, secondaries []Type, from int, scope Sco
 }
 
 // parts is how many parts of the scope the node has, and partOf which of them a device is in; -1 for none.
-func (x *search) parts(t Type, scope Scope) int {
+func (q *problem) parts(t Type, scope Scope) int {
 	switch scope {
 	case ScopeDevice:
-		return len(x.devices(t))
+		return len(q.devices(t))
 	case ScopePCIe:
-		return x.s.pcies
+		return q.s.pcies
 	case ScopeNUMANode:
-		return x.s.numaNodes
+		return q.s.numaNodes
 	}
 	return 1
 }
 
-func (x *search) partOf(t Type, index int, scope Scope) int {
-	d := &x.s.Devices[t][index]
+func (q *problem) partOf(t Type, index int, scope Scope) int {
+	d := &q.s.Devices[t][index]
 	switch scope {
 	case ScopeDevice:
 		return index
@@ -278,19 +280,19 @@ func (x *search) allocation() *Allocation {
 		n := bits.OnesCount64(x.chosen[t])
 		a[t] = make([]DeviceAllocation, 0, n)
 		var vfs []VF
-		if x.r.of[t].vfs != nil {
+		if x.q.r.of[t].vfs != nil {
 			vfs = make([]VF, 0, n)
 		}
 		for left := x.chosen[t]; left != 0; left &= left - 1 {
 			i := bits.TrailingZeros64(left)
-			d := &x.s.Devices[t][i]
-			amounts, _ := fill(x.r.of[t].amounts, Type(t), d)
-			given := DeviceAllocation{Minor: d.Minor, UUID: d.UUID, Amounts: amounts, Exclusive: x.r.of[t].exclusive}
+			d := &x.q.s.Devices[t][i]
+			amounts, _ := fill(x.q.r.of[t].amounts, Type(t), d)
+			given := DeviceAllocation{Minor: d.Minor, UUID: d.UUID, Amounts: amounts, Exclusive: x.q.r.of[t].exclusive}
 			if Type(t) == GPU {
 				given.Template = x.template
 			}
 			if vfs != nil {
-				vf, _ := x.freeVF(Type(t), i)
+				vf, _ := x.q.freeVF(Type(t), i)
 				vfs = append(vfs, vf)
 				given.VFs = vfs[len(vfs)-1 : len(vfs) : len(vfs)]
 			}

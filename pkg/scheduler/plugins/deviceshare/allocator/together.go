@@ -228,7 +228,7 @@ func (p *gangPlan) place(s *State, r *Request, within *limit) (placement, failur
 	p.tries--
 	x := newSearch(s, r, p.o)
 	defer x.done()
-	x.limit = within
+	x.q.limit = within
 	if f := x.run(); f.why != found {
 		return placement{}, f
 	}

@@ -63,16 +63,16 @@ type group struct {
 // placeByTopology asks the parts of the node, the narrowest first: of each scope, those where every PCIe root in use has the secondaries too go first.
 func (x *search) placeByTopology(t Type, secondaries []Type) (plan, failure) {
 	count := len(x.candidates[t])
-	if !x.r.of[t].all {
-		count = x.r.of[t].count
+	if !x.q.r.of[t].all {
+		count = x.q.r.of[t].count
 	}
-	narrowest, widest := ScopePCIe, x.widest(t)
+	narrowest, widest := ScopePCIe, x.q.widest(t)
 	if count == 1 {
 		// One device shares every part of the node with itself.
 		narrowest, widest = ScopeNode, ScopeNode
-	} else if x.spreads(t) {
+	} else if x.q.spreads(t) {
 		narrowest = widest
-	} else if scope, exact := x.limit.scopeOf(t); exact {
+	} else if scope, exact := x.q.limit.scopeOf(t); exact {
 		narrowest = max(narrowest, scope)
 	}
 	x.countFree(t)
@@ -81,14 +81,14 @@ func (x *search) placeByTopology(t Type, secondaries []Type) (plan, failure) {
 	}
 	for scope := narrowest; scope <= widest; scope++ {
 		best := x.chooseInAny(t, secondaries, count, scope, true)
-		if !best.ok && len(secondaries) > 0 && !x.r.samePCIe {
+		if !best.ok && len(secondaries) > 0 && !x.q.r.samePCIe {
 			best = x.chooseInAny(t, secondaries, count, scope, false)
 		}
 		if best.ok {
 			return best, failure{}
 		}
 	}
-	if len(secondaries) > 0 && x.r.samePCIe {
+	if len(secondaries) > 0 && x.q.r.samePCIe {
 		return plan{}, failure{notJoint, t}
 	}
 	return plan{}, failure{notInScope, t}
@@ -96,9 +96,9 @@ func (x *search) placeByTopology(t Type, secondaries []Type) (plan, failure) {
 
 // chooseInAny returns the best plan for any one part of the scope.
 func (x *search) chooseInAny(t Type, secondaries []Type, count int, scope Scope, strict bool) (best plan) {
-	x.inPart = resize(x.inPart, x.parts(t, scope), 0)
+	x.inPart = resize(x.inPart, x.q.parts(t, scope), 0)
 	for c := range x.candidates[t] {
-		if part := x.partOf(t, x.candidates[t][c].index, scope); part >= 0 {
+		if part := x.q.partOf(t, x.candidates[t][c].index, scope); part >= 0 {
 			x.inPart[part]++
 		}
 	}
@@ -114,12 +114,12 @@ func (x *search) chooseInAny(t Type, secondaries []Type, count int, scope Scope,
 }
 
 // widest is the widest scope that the request, and the plan it is part of, allow.
-func (x *search) widest(t Type) Scope {
+func (q *problem) widest(t Type) Scope {
 	widest := ScopeNode
-	if scope := x.r.of[t].scope; scope > 0 {
+	if scope := q.r.of[t].scope; scope > 0 {
 		widest = scope
 	}
-	if scope, _ := x.limit.scopeOf(t); scope > 0 {
+	if scope, _ := q.limit.scopeOf(t); scope > 0 {
 		widest = min(widest, scope)
 	}
 	return widest
@@ -127,22 +127,22 @@ func (x *search) widest(t Type) Scope {
 
 // countFree counts the type's devices that nobody uses, by group and by NUMA node.
 func (x *search) countFree(t Type) {
-	x.freeGroup, x.freeNUMA = resize(x.freeGroup, x.s.roots, 0), resize(x.freeNUMA, x.s.numaNodes, 0)
+	x.sack.freeGroup, x.sack.freeNUMA = resize(x.sack.freeGroup, x.q.s.roots, 0), resize(x.sack.freeNUMA, x.q.s.numaNodes, 0)
 	joint := x.isPrimary(t)
-	for i := range x.devices(t) {
-		d := &x.s.Devices[t][i]
-		if !d.Healthy || x.s.isUsed(t, i) {
+	for i := range x.q.devices(t) {
+		d := &x.q.s.Devices[t][i]
+		if !d.Healthy || x.q.s.isUsed(t, i) {
 			continue
 		}
 		number := d.PCIe
 		if joint {
-			number = x.s.root(d)
+			number = x.q.s.root(d)
 		}
 		if number >= 0 {
-			x.freeGroup[number]++
+			x.sack.freeGroup[number]++
 		}
 		if d.NUMA >= 0 {
-			x.freeNUMA[d.NUMA]++
+			x.sack.freeNUMA[d.NUMA]++
 		}
 	}
 }
@@ -161,11 +161,11 @@ func (x *search) choose(t Type, secondaries []Type, count int, scope Scope, part
 		}
 	}
 	p := plan{scope: scope}
-	p.value, p.ok = x.pickNumbers(t, secondaries, have, want)
+	p.value, p.ok = x.sack.pickNumbers(t, secondaries, have, want)
 	if !p.ok {
 		return p
 	}
-	x.groups = slices.DeleteFunc(x.groups, func(g group) bool {
+	x.sack.groups = slices.DeleteFunc(x.sack.groups, func(g group) bool {
 		return !slices.ContainsFunc(g.of, func(c candidate) bool { return p.value.devices&(1<<c.index) != 0 })
 	})
 	for _, secondary := range secondaries {
@@ -178,8 +178,8 @@ func (x *search) choose(t Type, secondaries []Type, count int, scope Scope, part
 
 // needed is how many devices of a joint type must be on the primary's PCIe roots; 0 if one a root is enough.
 func (x *search) needed(secondary Type) int {
-	n := x.r.of[secondary].count
-	if x.r.of[secondary].all {
+	n := x.q.r.of[secondary].count
+	if x.q.r.of[secondary].all {
 		n = len(x.candidates[secondary])
 	}
 	if n <= 1 {
@@ -190,7 +190,7 @@ func (x *search) needed(secondary Type) int {
 
 // makeGroups divides the part's candidates into groups, and returns how many they are.
 func (x *search) makeGroups(t Type, secondaries []Type, scope Scope, part int, strict bool) (have int) {
-	x.groups = x.groups[:0]
+	x.sack.groups = x.sack.groups[:0]
 	for from := 0; from < len(x.candidates[t]); {
 		first := &x.candidates[t][from]
 		g := group{number: first.group, numa: first.numa}
@@ -214,7 +214,7 @@ func (x *search) makeGroups(t Type, secondaries []Type, scope Scope, part int, s
 		if len(g.of) == 0 || strict && g.lacks > 0 {
 			continue
 		}
-		x.groups = append(x.groups, g)
+		x.sack.groups = append(x.sack.groups, g)
 		have += len(g.of)
 	}
 	return have
@@ -224,7 +224,7 @@ func (x *search) makeGroups(t Type, secondaries []Type, scope Scope, part int, s
 func (x *search) within(t Type, of []candidate, scope Scope, part int) []candidate {
 	in := 0
 	for _, c := range of {
-		if x.partOf(t, c.index, scope) == part {
+		if x.q.partOf(t, c.index, scope) == part {
 			in++
 		}
 	}
@@ -236,7 +236,7 @@ func (x *search) within(t Type, of []candidate, scope Scope, part int) []candida
 	}
 	some := make([]candidate, 0, in)
 	for _, c := range of {
-		if x.partOf(t, c.index, scope) == part {
+		if x.q.partOf(t, c.index, scope) == part {
 			some = append(some, c)
 		}
 	}
@@ -245,7 +245,7 @@ func (x *search) within(t Type, of []candidate, scope Scope, part int) []candida
 
 // countOnRoots counts the candidates of a joint type by their roots.
 func (x *search) countOnRoots(secondary Type) {
-	x.onRoot[secondary] = resize(x.onRoot[secondary], x.s.roots, 0)
+	x.onRoot[secondary] = resize(x.onRoot[secondary], x.q.s.roots, 0)
 	for c := range x.candidates[secondary] {
 		if number := x.candidates[secondary][c].group; number >= 0 {
 			x.onRoot[secondary][number]++
@@ -255,10 +255,10 @@ func (x *search) countOnRoots(secondary Type) {
 
 // followPrimary chooses devices of a joint type for the groups that the primary has: one of each root, round by round, the rest of the number from anywhere.
 func (x *search) followPrimary(t Type) (devices uint64, ok bool) {
-	want := &x.r.of[t]
+	want := &x.q.r.of[t]
 	roots := 0
-	for g := range x.groups {
-		if x.groups[g].secondaries[t] > 0 {
+	for g := range x.sack.groups {
+		if x.sack.groups[g].secondaries[t] > 0 {
 			roots++
 		}
 	}
@@ -272,7 +272,7 @@ func (x *search) followPrimary(t Type) (devices uint64, ok bool) {
 	if n < len(x.candidates[t]) {
 		x.scoreCandidates(t)
 		x.inRounds(x.candidates[t], func(number int) bool {
-			return slices.ContainsFunc(x.groups, func(g group) bool { return g.number == number && number >= 0 })
+			return slices.ContainsFunc(x.sack.groups, func(g group) bool { return g.number == number && number >= 0 })
 		})
 	}
 	for _, c := range x.candidates[t][:n] {
