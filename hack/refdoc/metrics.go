@@ -183,7 +183,7 @@ func writeValues[V ~string](page *bytes.Buffer, values []V, texts map[V]string) 
 		if !ok {
 			return fmt.Errorf("no text for the value %q", value)
 		}
-		fmt.Fprintf(page, "| `%s` | %s |\n", value, text)
+		fmt.Fprintf(page, "| `%s` | %s. |\n", value, text)
 	}
 	return nil
 }

@@ -146,13 +146,13 @@ func (r report) print(out io.Writer) error {
 const pageHead = `<!-- Written by make conformance. -->
 # Conformance
 
-` + "`make conformance`" + ` runs upstream's own tests, of Volcano %s, against this build and compares the verdicts with those of upstream's own scheduler:
+` + "`make conformance`" + ` runs upstream's own tests, of Volcano %s, against this build and compares the verdicts with the verdicts of upstream's own scheduler:
 its end-to-end suites ` + "`hypernode`, `schedulingaction` and `schedulingbase`" + `, each spec in a process of its own on a real control plane with simulated nodes, and its unit
 tables of actions and plugins through this project's sessions, ` + "`allocate`" + `, cache and bind transactions. The sources come out of the module cache and are compiled at run time; nothing
 of them is in this repository. It fails on a difference that is not [accepted](../test/conformance/accepted.tsv), and is part of ` + "`.ci/run` when `CONFORMANCE=1`" + `.
 This run took %.0f minutes. A case that upstream has and that was not run differs, and so does a spec that fails and passes when it is tried again ("flaky").
 
-What is accepted has its measured reason beside it; among it are specs that find pods pending because they look before the first cycle has run, which here takes milliseconds.
+An accepted difference has its measured reason beside it. Some are specs that find pods pending because they look before the first cycle has run, which here takes milliseconds.
 Specs of volumes mounted on nodes need kubelets and are not run. Of the tables only cases that differ are shown.
 
 `

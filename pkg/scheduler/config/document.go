@@ -58,9 +58,14 @@ Without ` + "`--scheduler-conf`" + `, or with an empty file, the built-in config
 const behaviour = `
 ## What is an error
 
-An unknown key, action, plugin or argument, a value of the wrong type or of no use (a weight below zero or over 1000000, a URL without a host), a
-plugin named twice, a key that is there twice, a file that names no plugin, and what cannot work together or alone: ` + "`proportion`" + ` beside
-` + "`capacity`" + `, ` + "`usage`" + ` without ` + "`metrics`" + `, ` + "`bindpolicy`" + ` without a policy. Upstream ignores most of these. The errors of a file are reported at once, the first 50 of them, each
+These are errors:
+
+- an unknown key, action, plugin or argument;
+- a value of the wrong type or without use (a weight below zero or over 1000000, a URL without a host);
+- a plugin or a key named twice, and a file that names no plugin;
+- plugins that cannot work together or alone: ` + "`proportion`" + ` beside ` + "`capacity`" + `, ` + "`usage`" + ` without ` + "`metrics`" + `, ` + "`bindpolicy`" + ` without a policy.
+
+Upstream ignores most of these. The errors of a file are reported at once, the first 50 of them, each
 with its line and the nearest valid name:
 
 ` + "```" + `
@@ -81,8 +86,8 @@ by swapping a symlink, and for a plain file, written in place or renamed over. A
 the next cycle on, but for arguments that are read at start; transactions under way end as they began.
 
 A file with an error changes nothing: the configuration in force stays, and an event and a metric say so. The same holds
-for a file that is emptied, and for one that cannot be read for a second: because it was removed, is larger than 1 MiB, or is no regular
-file any more. When it is back it is read again.
+for a file that is emptied, and for one that cannot be read for a second: because it was removed, is larger than 1 MiB, or is no longer a
+regular file. When it is back it is read again.
 `
 
 const switchesIntro = `

@@ -73,7 +73,7 @@ func predicatesArguments() []framework.Argument {
 		{Name: predicates.DynamicResourceAllocationEnable, Type: framework.Bool, Default: "false", Doc: "Filters by resource claims (DRA), and allocates them."},
 		{Name: predicates.CachePredicate, Type: framework.Bool, Default: "false", Doc: "Keeps the verdicts of filters that depend on the pod's template alone."},
 		{Name: "volumebinding.weight", Type: framework.Int, Default: "1", Doc: "Weight of the volume capacity score; 0 to 1000000. Upstream counts it in the first session after the start only, later ones take 1."},
-		{Name: "volumebinding.bindTimeoutSeconds", Type: framework.Int, Default: "600", Doc: "How long binding the claims of one pod may take, in seconds; 0 or more, and 11 minutes at the most. Read at start."},
+		{Name: "volumebinding.bindTimeoutSeconds", Type: framework.Int, Default: "600", Doc: "How long binding the claims of one pod may take, in seconds; 0 or more, and at most 11 minutes. Read at start."},
 		{Name: "volumebinding.shape", Type: framework.Object, Doc: "Score by used capacity: a list of `utilization` (percent) and `score` (0 to 10), by rising utilization. Read at start. Needs the feature gate `StorageCapacityScoring`."},
 		{Name: "dynamicresources.filterTimeoutSeconds", Type: framework.Int, Default: "10", Doc: "How long filtering one node by resource claims may take, in seconds; 0 or more."},
 	}
@@ -117,8 +117,8 @@ func extenderArguments() []framework.Argument {
 	return []framework.Argument{
 		{Name: extender.ExtenderURLPrefix, Type: framework.String, Doc: "Base URL of the service; needed when a path is given."},
 		{Name: extender.ExtenderHTTPTimeout, Type: framework.Duration, Default: "1s", Doc: "How long one request may take."},
-		verb(extender.ExtenderOnSessionOpenVerb, "told when a session opens"),
-		verb(extender.ExtenderOnSessionCloseVerb, "told when a session closes"),
+		verb(extender.ExtenderOnSessionOpenVerb, "called when a session opens"),
+		verb(extender.ExtenderOnSessionCloseVerb, "called when a session closes"),
 		verb(extender.ExtenderPredicateVerb, "asked whether a task fits a node"),
 		verb(extender.ExtenderPrioritizeVerb, "asked to score nodes"),
 		verb(extender.ExtenderPreemptableVerb, "asked for victims of a preemption"),
@@ -126,8 +126,8 @@ func extenderArguments() []framework.Argument {
 		verb(extender.ExtenderQueueOverusedVerb, "asked whether a queue uses more than its share"),
 		verb(extender.ExtenderJobEnqueueableVerb, "asked whether a job may be admitted"),
 		verb(extender.ExtenderJobReadyVerb, "asked whether a job is ready"),
-		verb(extender.ExtenderAllocateFuncVerb, "told when a task is allocated"),
-		verb(extender.ExtenderDeallocateFuncVerb, "told when a task is deallocated"),
+		verb(extender.ExtenderAllocateFuncVerb, "called when a task is allocated"),
+		verb(extender.ExtenderDeallocateFuncVerb, "called when a task is deallocated"),
 		{Name: extender.ExtenderIgnorable, Type: framework.Bool, Default: "false", Doc: "Whether scheduling goes on without the service when it fails."},
 		{Name: extender.ExtenderManagedResources, Type: framework.Strings, Doc: "Only tasks that ask for one of these resources are sent; all when not given."},
 	}

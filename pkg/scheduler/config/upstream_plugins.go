@@ -31,7 +31,7 @@ func upstreamPlugins() []framework.PluginSpec {
 		{Name: binpack.PluginName, Doc: "Prefers nodes that are fuller already.", Arguments: binpackArguments(), Validate: binpackValidate},
 		{Name: capacity.PluginName, Doc: "Shares the cluster among queues by their `deserved`, `guarantee` and `capability`; with `enableHierarchy`, along the tree of queues. Not together with `proportion`."},
 		{Name: cdp.PluginName, Doc: "Protects a pod from eviction for the cool-down time its label or annotation gives."},
-		{Name: conformance.PluginName, Doc: "Protects system-critical pods and those of kube-system from eviction."},
+		{Name: conformance.PluginName, Doc: "Protects system-critical pods and the pods of kube-system from eviction."},
 		{Name: deviceshareName, Doc: "Shares GPUs and NPUs among pods, by upstream's device backends.", Arguments: deviceshareArguments(), Validate: deviceshareValidate},
 		{Name: drf.PluginName, Doc: "Orders jobs by dominant resource share; with `enableHierarchy`, queues along their hierarchy."},
 		{Name: extenderName, Doc: "Asks an HTTP service at chosen points of the session.", Arguments: extenderArguments(), Validate: extenderValidate},
@@ -83,7 +83,7 @@ func hyperNodeArguments() []framework.Argument {
 		{Name: networktopologyaware.HyperNodeBinPackResources, Type: framework.String, Doc: "Further resources in the packing score, separated by commas."},
 		{Name: networktopologyaware.HyperNodeBinPackResourcesPrefix + "*", Type: framework.Int, Default: "1", Doc: "Weight of the resource named after the prefix, which `" + networktopologyaware.HyperNodeBinPackResources + "` must list; 0 to 1000000."},
 		{Name: networktopologyaware.HyperNodeBinPackNormalPodEnable, Type: framework.Bool, Default: "true", Doc: "Whether pods without a network topology are packed by HyperNode as well."},
-		{Name: networktopologyaware.HyperNodeBinPackNormalPodFading, Type: framework.Number, Default: "0.8", Doc: "Factor by which a tier counts less than the one below it for such pods; 0 leaves the lowest tier alone."},
+		{Name: networktopologyaware.HyperNodeBinPackNormalPodFading, Type: framework.Number, Default: "0.8", Doc: "Factor between the weights of a tier and the tier below it for such pods; with 0 only the lowest tier counts."},
 	}
 }
 

@@ -50,8 +50,8 @@ func Spec() framework.PluginSpec {
 				Name:    timeoutArgument,
 				Type:    framework.Duration,
 				Default: defaultTimeout.String(),
-				Doc: "How long the check of one task may take, reads included; what is undecided then is settled by " +
-					"each policy's failurePolicy.",
+				Doc: "How long the check of one task may take, reads included; a policy without a result after that " +
+					"counts by its failurePolicy.",
 			},
 		},
 		LeavesTasks: true,

@@ -55,7 +55,7 @@ func arguments() []framework.Argument {
 			Doc: "Whether devices may be on other NUMA nodes than a pod with a NUMA policy has its CPUs on."},
 		{Name: templatesArgument, Type: framework.Object,
 			Default: "{configMapNamespace: koordinator-system, configMapName: gpu-shared-resource-templates, matchedResources: [huawei.com/npu-core]}",
-			Doc:     "The ConfigMap with the templates by which chips are divided, and the resources of which a pod that asks for one gets one."},
+			Doc:     "The ConfigMap with the templates for dividing chips, and resource names: a pod that requests one of them gets a template."},
 		{Name: unsharedArgument, Type: framework.Object, Doc: "Models of GPUs that are given whole only: a list of `vendor` and `model`."},
 		{Name: nicTopologyArgument, Type: framework.String,
 			Doc: "Label of devices that says, in place of the PCIe switch, which NICs are near to which GPUs, for boards on which these differ."},

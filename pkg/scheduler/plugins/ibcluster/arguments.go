@@ -74,7 +74,7 @@ func arguments() []framework.Argument {
 		{Name: strategyArgument, Type: framework.String, Default: tightest, Enum: strategies,
 			Doc: "Which of the groups that can hold a gang is preferred: the one with the least room, or the one with the most."},
 		{Name: weightArgument, Type: framework.Number, Default: "1",
-			Doc: "Multiplies the plugin's scores of groups, which are added to those of other plugins; 0 to 1000000."},
+			Doc: "Multiplies the plugin's scores of groups, which are added to other plugins' scores; 0 to 1000000."},
 	}
 }
 

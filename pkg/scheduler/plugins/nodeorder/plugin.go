@@ -84,7 +84,7 @@ func (w *weights) arguments() []weightArgument {
 		{upstream.MostRequestedWeight, 0, &w.mostRequested, "Weight of having little CPU and memory left unrequested."},
 		{upstream.BalancedResourceWeight, 1, &w.balancedResource, "Weight of an even use of CPU, memory and, for pods that ask for it, `nvidia.com/gpu`."},
 		{upstream.NodeAffinityWeight, 2, &w.nodeAffinity, "Weight of the pod's preferred node affinity."},
-		{upstream.PodAffinityWeight, 2, &w.podAffinity, "Weight of preferred pod affinity and anti-affinity, of the pod and of those that are there."},
+		{upstream.PodAffinityWeight, 2, &w.podAffinity, "Weight of preferred pod affinity and anti-affinity, of the pod and of the pods on the node."},
 		{upstream.TaintTolerationWeight, 3, &w.taintToleration, "Weight of having few `PreferNoSchedule` taints that the pod does not tolerate."},
 		{upstream.ImageLocalityWeight, 1, &w.imageLocality, "Weight of having the pod's images."},
 		{upstream.PodTopologySpreadWeight, 2, &w.podTopologySpread, "Weight of soft topology spread constraints."},
