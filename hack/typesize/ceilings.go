@@ -6,5 +6,4 @@ package main
 var ceilings = map[string]size{
 	"pkg/scheduler/framework.Session":                {methods: 100, fields: 37},
 	"pkg/scheduler/plugins/dynamicresources.devices": {methods: 49},
-	"pkg/scheduler/plugins/volumebinding.volumes":    {methods: 41, fields: 21},
 }

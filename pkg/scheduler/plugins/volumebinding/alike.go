@@ -25,8 +25,8 @@ func (s *session) uncacheable(task *api.TaskInfo) bool {
 		return true
 	}
 	for _, own := range claimVolumes(task.Pod) {
-		claim, err := s.volumes.claims.PersistentVolumeClaims(own.claim.Namespace).Get(own.claim.Name)
-		if err != nil || forOnePod(claim) && !s.volumes.sole(claim) || !isBound(claim) && s.dependent(claim) {
+		claim, err := s.volumes.objects.claims.PersistentVolumeClaims(own.claim.Namespace).Get(own.claim.Name)
+		if err != nil || forOnePod(claim) && !s.volumes.objects.sole(claim) || !isBound(claim) && s.dependent(claim) {
 			return true
 		}
 	}
@@ -45,7 +45,7 @@ func (s *session) dependent(claim *v1.PersistentVolumeClaim) bool {
 func (s *stock) lone(claim *v1.PersistentVolumeClaim) bool {
 	name := nameOf(claim)
 	return s.held[name] == nil && !metav1.HasAnnotation(claim.ObjectMeta, volume.AnnSelectedNode) && claim.Spec.VolumeName == "" &&
-		s.claimed().users[name] <= 1 && len(s.reservedFor(claim)) == 0
+		s.claimed().users[name] <= 1 && len(s.objects.reservedFor(claim)) == 0
 }
 
 // SignVolume implements framework.VolumeSigner. It tells volumes of pods apart: by what their claims ask for, as far as all that is known of them is that; by what their
@@ -57,12 +57,12 @@ func (s *session) SignVolume(pod *v1.Pod, of *v1.Volume) string {
 	} else {
 		name.Name = ephemeral.VolumeClaimName(pod, of)
 	}
-	claim, err := s.volumes.claims.PersistentVolumeClaims(name.Namespace).Get(name.Name)
+	claim, err := s.volumes.objects.claims.PersistentVolumeClaims(name.Namespace).Get(name.Name)
 	if err != nil || checkSize(claim) != nil {
 		return "named " + name.Name
 	}
 	if isBound(claim) {
-		if key, ok := s.volumes.boundKey(claim); ok {
+		if key, ok := s.volumes.objects.boundKey(claim); ok {
 			return "bound " + key
 		}
 		return "named " + name.Name
@@ -79,14 +79,14 @@ func (s *session) SignVolume(pod *v1.Pod, of *v1.Volume) string {
 // boundKey is all of a bound claim's volume that decides which nodes take a pod that alone has the claim: which nodes reach the volume,
 // what its labels say, and what attaches it. It is false where more counts: another pod may have the claim attached already, two
 // volumes may be one to their driver, and Kubernetes translates volumes of the drivers that it had built in.
-func (v *volumes) boundKey(claim *v1.PersistentVolumeClaim) (key string, ok bool) {
-	pv, err := v.volumes.Get(claim.Spec.VolumeName)
-	if err != nil || !v.sole(claim) || !asIs(pv) {
+func (o *objects) boundKey(claim *v1.PersistentVolumeClaim) (key string, ok bool) {
+	pv, err := o.volumes.Get(claim.Spec.VolumeName)
+	if err != nil || !o.sole(claim) || !asIs(pv) {
 		return "", false
 	}
 	parts := []string{volume.GetPersistentVolumeClaimClass(claim), volume.GetPersistentVolumeClass(pv)}
 	if csi := pv.Spec.CSI; csi != nil {
-		volumes, err := v.indexer.IndexKeys(handleIndex, handleOf(csi))
+		volumes, err := o.indexer.IndexKeys(handleIndex, handleOf(csi))
 		if err != nil || len(volumes) != 1 {
 			return "", false
 		}
@@ -123,7 +123,7 @@ func (s *session) Reach(task *api.TaskInfo) *framework.Reach {
 	}
 	var fewest *nodeSet
 	for _, claim := range state.bound {
-		pv, err := s.volumes.volumes.Get(claim.Spec.VolumeName)
+		pv, err := s.volumes.objects.volumes.Get(claim.Spec.VolumeName)
 		if err != nil || !asIs(pv) {
 			continue
 		}

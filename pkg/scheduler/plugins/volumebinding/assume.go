@@ -104,7 +104,7 @@ type podClaim struct {
 func (v *volumes) bySize(pod *v1.Pod) ([]podClaim, error) {
 	var claims []podClaim
 	for _, own := range claimVolumes(pod) {
-		claim, err := v.claimOf(pod, own)
+		claim, err := v.objects.claimOf(pod, own)
 		if err != nil {
 			return nil, err
 		}

@@ -108,7 +108,7 @@ func (v *volumes) verify(pod *v1.Pod, a *assumption) error {
 	if err != nil || !bound {
 		return cmp.Or(err, errNotKnown)
 	}
-	node, err := v.nodes.Get(pod.Spec.NodeName)
+	node, err := v.objects.nodes.Get(pod.Spec.NodeName)
 	if err != nil {
 		return fmt.Errorf("reading the node: %w", err)
 	}
@@ -124,7 +124,7 @@ func (v *volumes) verify(pod *v1.Pod, a *assumption) error {
 
 // shown is nil if informers show the claim as bound, and the volume that was reserved for it as no longer free.
 func (v *volumes) shown(held *heldClaim) error {
-	claim, err := v.claims.PersistentVolumeClaims(held.claim.Namespace).Get(held.claim.Name)
+	claim, err := v.objects.claims.PersistentVolumeClaims(held.claim.Namespace).Get(held.claim.Name)
 	switch {
 	case err != nil:
 		return fmt.Errorf("reading %s: %w", describe(held.claim), err)
@@ -137,7 +137,7 @@ func (v *volumes) shown(held *heldClaim) error {
 	case claim.Spec.VolumeName != held.volume:
 		return nil
 	}
-	pv, err := v.volumes.Get(held.volume)
+	pv, err := v.objects.volumes.Get(held.volume)
 	if err != nil || pv.Spec.ClaimRef == nil {
 		return cmp.Or(err, errNotKnown)
 	}

@@ -79,8 +79,8 @@ func isBound(claim *v1.PersistentVolumeClaim) bool {
 }
 
 // claimOf returns the pod's claim. An error says why no node can be found for it now.
-func (v *volumes) claimOf(pod *v1.Pod, of claimVolume) (*v1.PersistentVolumeClaim, error) {
-	claim, err := v.claims.PersistentVolumeClaims(of.claim.Namespace).Get(of.claim.Name)
+func (o *objects) claimOf(pod *v1.Pod, of claimVolume) (*v1.PersistentVolumeClaim, error) {
+	claim, err := o.claims.PersistentVolumeClaims(of.claim.Namespace).Get(of.claim.Name)
 	switch {
 	case apierrors.IsNotFound(err) && of.volume.Ephemeral != nil:
 		return nil, fmt.Errorf("claim %s of the pod's ephemeral volume %s has not been made yet", brief.Value(of.claim.Name), brief.Value(of.volume.Name))
@@ -98,13 +98,13 @@ func (v *volumes) claimOf(pod *v1.Pod, of claimVolume) (*v1.PersistentVolumeClai
 		}
 	}
 	if isBound(claim) {
-		_, err := v.volumes.Get(claim.Spec.VolumeName)
+		_, err := o.volumes.Get(claim.Spec.VolumeName)
 		if apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("%s is bound to volume %s, which does not exist", describe(claim), brief.Value(claim.Spec.VolumeName))
 		}
 		return claim, err
 	}
-	return claim, v.bindsLate(claim)
+	return claim, o.bindsLate(claim)
 }
 
 // checkSize is an error for a claim that would take long to be looked at.
@@ -131,7 +131,7 @@ func requirements(s *metav1.LabelSelector) int {
 }
 
 // bindsLate is nil for a claim without a volume that is bound once its pod has a node (WaitForFirstConsumer).
-func (v *volumes) bindsLate(claim *v1.PersistentVolumeClaim) error {
+func (o *objects) bindsLate(claim *v1.PersistentVolumeClaim) error {
 	if claim.Spec.VolumeName != "" {
 		return fmt.Errorf("%s asks for volume %s and is not bound to it yet", describe(claim), brief.Value(claim.Spec.VolumeName))
 	}
@@ -145,7 +145,7 @@ func (v *volumes) bindsLate(claim *v1.PersistentVolumeClaim) error {
 	if name == "" {
 		return fmt.Errorf("%s is not bound: without a class, a volume must be made for it", describe(claim))
 	}
-	class, err := v.classes.Get(name)
+	class, err := o.classes.Get(name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("%s is not bound: its class does not exist", describe(claim))

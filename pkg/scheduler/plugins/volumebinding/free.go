@@ -44,7 +44,7 @@ type bestVolume struct {
 // addFree adds the free volumes of the storage class.
 func (s *stock) addFree(c *classStock, class string) {
 	selectors, lists := s.claimed().selectors[class], map[*nodeSet]*freeVolumes{}
-	for _, pv := range s.byIndex(freeIndex, class) {
+	for _, pv := range s.objects.byIndex(freeIndex, class) {
 		reach := s.labels.reaching(pv)
 		if lists[reach] == nil {
 			lists[reach] = &freeVolumes{reach: reach, best: map[string]bestVolume{}}
@@ -98,7 +98,7 @@ func (s *stock) freeVolume(claim wanted, node *v1.Node, taken basket) (*v1.Persi
 	if best == nil {
 		return nil, nil
 	}
-	return s.volumes.volumes.Get(best.name)
+	return s.volumes.objects.volumes.Get(best.name)
 }
 
 // reservedOrFree is for a claim with volumes that were reserved for it, which come first if they suit it.
@@ -111,7 +111,7 @@ func (s *stock) reservedOrFree(claim wanted, free []*freeVolumes, node *v1.Node,
 			}
 		}
 	}
-	return volume.FindMatchingVolume(claim.plain, pvs, node, taken.volumes, true, s.attributesClasses)
+	return volume.FindMatchingVolume(claim.plain, pvs, node, taken.volumes, true, s.objects.attributesClasses)
 }
 
 // bestOf returns the best of the volumes for the claim; nil for none. It is found again once something was reserved or given back.
@@ -129,7 +129,7 @@ func (s *stock) bestOf(volumes *freeVolumes, claim wanted, node *v1.Node, taken 
 		if pv == nil {
 			continue
 		}
-		suits, err := volume.FindMatchingVolume(claim.plain, []*v1.PersistentVolume{pv}, node, taken.volumes, true, s.attributesClasses)
+		suits, err := volume.FindMatchingVolume(claim.plain, []*v1.PersistentVolume{pv}, node, taken.volumes, true, s.objects.attributesClasses)
 		if err != nil {
 			return nil, err
 		}
@@ -145,7 +145,7 @@ func (s *stock) bestOf(volumes *freeVolumes, claim wanted, node *v1.Node, taken 
 
 // stillFree returns the volume as it is now, if it is free and the claim selects it; nil if not.
 func (s *stock) stillFree(free *freeVolume, claim wanted) *v1.PersistentVolume {
-	pv, err := s.volumes.volumes.Get(free.name)
+	pv, err := s.volumes.objects.volumes.Get(free.name)
 	if err != nil || s.reserved[free.name] || pv.Spec.ClaimRef != nil || !claim.selector.Matches(labels.Set(pv.Labels)) {
 		return nil
 	}

@@ -70,14 +70,14 @@ func addIndexes(informer cache.SharedIndexInformer, indexes cache.Indexers) erro
 }
 
 // sole is true of a claim that at most one pod names which has not finished.
-func (v *volumes) sole(claim *v1.PersistentVolumeClaim) bool {
-	users, err := v.podIndexer.IndexKeys(usersIndex, nameOf(claim).String())
+func (o *objects) sole(claim *v1.PersistentVolumeClaim) bool {
+	users, err := o.podIndexer.IndexKeys(usersIndex, nameOf(claim).String())
 	return err == nil && len(users) <= 1
 }
 
 // byIndex returns the volumes with the value in the index.
-func (v *volumes) byIndex(index, value string) []*v1.PersistentVolume {
-	objects, _ := v.indexer.ByIndex(index, value) // which is there
+func (o *objects) byIndex(index, value string) []*v1.PersistentVolume {
+	objects, _ := o.indexer.ByIndex(index, value) // which is there
 	pvs := make([]*v1.PersistentVolume, len(objects))
 	for i, object := range objects {
 		pvs[i] = object.(*v1.PersistentVolume)
@@ -86,9 +86,9 @@ func (v *volumes) byIndex(index, value string) []*v1.PersistentVolume {
 }
 
 // reservedFor returns the volumes of the claim's class that are reserved for it. Those that were for another of its name are not.
-func (v *volumes) reservedFor(claim *v1.PersistentVolumeClaim) []*v1.PersistentVolume {
+func (o *objects) reservedFor(claim *v1.PersistentVolumeClaim) []*v1.PersistentVolume {
 	var own []*v1.PersistentVolume
-	for _, pv := range v.byIndex(claimedIndex, nameOf(claim).String()) {
+	for _, pv := range o.byIndex(claimedIndex, nameOf(claim).String()) {
 		if volume.IsVolumeBoundToClaim(pv, claim) && volume.GetPersistentVolumeClass(pv) == volume.GetPersistentVolumeClaimClass(claim) {
 			own = append(own, pv)
 		}

@@ -64,7 +64,7 @@ type wanted struct {
 
 // want reads the claim.
 func (v *volumes) want(claim *v1.PersistentVolumeClaim) (wanted, error) {
-	w := wanted{claim, v.reservedFor(claim), claim, labels.Everything(), keyOf(claim)}
+	w := wanted{claim, v.objects.reservedFor(claim), claim, labels.Everything(), keyOf(claim)}
 	if claim.Spec.Selector == nil {
 		return w, nil
 	}
@@ -190,7 +190,7 @@ func (s *stock) heldOffer(held *heldClaim, made offer, claim wanted, node *v1.No
 		}
 		return made, accepted, nil
 	}
-	pv, err := s.volumes.volumes.Get(held.volume)
+	pv, err := s.volumes.objects.volumes.Get(held.volume)
 	if apierrors.IsNotFound(err) || err == nil && pv.Spec.ClaimRef != nil && !volume.IsVolumeBoundToClaim(pv, made.claim) {
 		return offer{}, noVolume, nil // others were faster
 	}
@@ -200,7 +200,7 @@ func (s *stock) heldOffer(held *heldClaim, made offer, claim wanted, node *v1.No
 	if err != nil {
 		return offer{}, accepted, fmt.Errorf("reading the volume reserved for %s: %w", describe(made.claim), err)
 	}
-	made.volume, err = volume.FindMatchingVolume(claim.plain, []*v1.PersistentVolume{pv}, node, nil, true, s.attributesClasses)
+	made.volume, err = volume.FindMatchingVolume(claim.plain, []*v1.PersistentVolume{pv}, node, nil, true, s.objects.attributesClasses)
 	if err != nil || made.volume == nil {
 		return offer{}, noVolume, err
 	}
@@ -215,7 +215,7 @@ func forSeveralNodes(claim *v1.PersistentVolumeClaim) bool {
 // mayReach accepts a node for a claim of several nodes whose volume is to be made for a pod on another. Which nodes reach it is not
 // known before it is made: until then those count that the class allows, and the step of a pod on a node that does not reach it fails.
 func (s *stock) mayReach(claim wanted, node *v1.Node) (refusal, error) {
-	class, err := s.volumes.classes.Get(volume.GetPersistentVolumeClaimClass(claim.PersistentVolumeClaim))
+	class, err := s.volumes.objects.classes.Get(volume.GetPersistentVolumeClaimClass(claim.PersistentVolumeClaim))
 	if err != nil {
 		return accepted, fmt.Errorf("reading the class of %s: %w", describe(claim.PersistentVolumeClaim), err)
 	}
@@ -228,7 +228,7 @@ func (s *stock) mayReach(claim wanted, node *v1.Node) (refusal, error) {
 // provision says whether a volume can be made for the claim on the node.
 func (s *stock) provision(made *offer, node *v1.Node, taken basket) (refusal, error) {
 	name := volume.GetPersistentVolumeClaimClass(made.claim)
-	class, err := s.volumes.classes.Get(name)
+	class, err := s.volumes.objects.classes.Get(name)
 	if err != nil {
 		return accepted, fmt.Errorf("reading the class of %s: %w", describe(made.claim), err)
 	}
@@ -243,7 +243,7 @@ func (s *stock) provision(made *offer, node *v1.Node, taken basket) (refusal, er
 	}
 	size := sizeOf(made.claim)
 	for _, key := range c.capacities[node.Name] {
-		capacity, err := s.capacities.CSIStorageCapacities(key.Namespace).Get(key.Name)
+		capacity, err := s.objects.capacities.CSIStorageCapacities(key.Namespace).Get(key.Name)
 		if err != nil {
 			continue
 		}

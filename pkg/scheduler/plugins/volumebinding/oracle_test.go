@@ -54,7 +54,7 @@ func (w *world) takes(pod *v1.Pod, node *v1.Node) bool {
 // feed feeds the binder.
 func (o *oracle) feed(claims *claimFeed, pvs *volumeFeed) {
 	held := o.plugin.volumes.held
-	all, err := o.plugin.volumes.claims.List(labels.Everything())
+	all, err := o.plugin.volumes.objects.claims.List(labels.Everything())
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func (o *oracle) feed(claims *claimFeed, pvs *volumeFeed) {
 		}
 		claims.OnAdd(claim, false)
 	}
-	list, err := o.plugin.volumes.volumes.List(labels.Everything())
+	list, err := o.plugin.volumes.objects.volumes.List(labels.Everything())
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func (o *oracle) takesClaim(claim podClaim, node *v1.Node) bool {
 	}
 	if selected := claim.Annotations[volume.AnnSelectedNode]; held != nil && held.volume == "" && slices.Contains(claim.Spec.AccessModes, v1.ReadWriteMany) &&
 		(selected == "" || selected == held.node) { // which the binder refuses until the volume is made
-		class, err := o.plugin.volumes.classes.Get(volume.GetPersistentVolumeClaimClass(claim.PersistentVolumeClaim))
+		class, err := o.plugin.volumes.objects.classes.Get(volume.GetPersistentVolumeClaimClass(claim.PersistentVolumeClaim))
 		return err == nil && v1helper.MatchTopologySelectorTerms(class.AllowedTopologies, labels.Set(node.Labels))
 	}
 	if held != nil && held.capacity.Name != "" { // it is made once

@@ -55,7 +55,7 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 func (v *volumes) failure(ctx context.Context, a *assumption, limit time.Duration, err error) error {
 	var waiting []*v1.PersistentVolumeClaim
 	for _, held := range a.held {
-		live, getErr := v.claims.PersistentVolumeClaims(held.claim.Namespace).Get(held.claim.Name)
+		live, getErr := v.objects.claims.PersistentVolumeClaims(held.claim.Namespace).Get(held.claim.Name)
 		if getErr != nil || !isBound(live) {
 			waiting = append(waiting, held.claim)
 		}

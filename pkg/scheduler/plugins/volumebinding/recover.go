@@ -23,8 +23,8 @@ import (
 // the volumes it reserved for claims that are not bound to them. Both are marked with its name. What a bound pod uses is kept. Until
 // then it waits for all volumes and claims to be known.
 func (v *volumes) recover(ctx context.Context) error {
-	if !cache.WaitForCacheSync(ctx.Done(), v.isReady) {
-		return fmt.Errorf("%s cannot be read, for which the scheduler needs the verbs list and watch: %w", strings.Join(v.unread(), ", "), context.Cause(ctx))
+	if !cache.WaitForCacheSync(ctx.Done(), v.objects.isReady) {
+		return fmt.Errorf("%s cannot be read, for which the scheduler needs the verbs list and watch: %w", strings.Join(v.objects.unread(), ", "), context.Cause(ctx))
 	}
 	r := recovery{volumes: v, pods: map[string][]v1.Pod{}}
 	return errors.Join(r.claims(ctx), r.reserved(ctx))

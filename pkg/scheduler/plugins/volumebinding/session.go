@@ -41,7 +41,7 @@ type taskState struct {
 
 func newSession(p *plugin, nodes map[string]*api.NodeInfo, jobs map[api.JobID]*api.JobInfo) *session {
 	return &session{
-		plugin: p, users: newUsers(p.volumes.pods, nodes), stock: newStock(p.volumes, nodes, jobs), tasks: map[types.UID]*taskState{},
+		plugin: p, users: newUsers(p.volumes.objects.pods, nodes), stock: newStock(p.volumes, nodes, jobs), tasks: map[types.UID]*taskState{},
 	}
 }
 
@@ -128,7 +128,7 @@ func (s *session) stateOf(task *api.TaskInfo) (*taskState, error) {
 
 // look reads the pod's claims.
 func (v *volumes) look(pod *v1.Pod) (*taskState, error) {
-	if unread := v.unread(); len(unread) > 0 {
+	if unread := v.objects.unread(); len(unread) > 0 {
 		return nil, fmt.Errorf("the scheduler has not read all %s yet", strings.Join(unread, ", "))
 	}
 	state := &taskState{}
@@ -138,7 +138,7 @@ func (v *volumes) look(pod *v1.Pod) (*taskState, error) {
 	}
 	var bound []claimVolume
 	for _, own := range all {
-		claim, err := v.claimOf(pod, own)
+		claim, err := v.objects.claimOf(pod, own)
 		switch {
 		case err != nil:
 			return nil, err

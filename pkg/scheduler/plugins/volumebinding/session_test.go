@@ -48,7 +48,7 @@ func allocated(t *testing.T, cluster *sessiontest.Cluster, spec framework.Plugin
 		t.Fatal(err)
 	}
 	known := made.(*plugin).volumes
-	if !cache.WaitForCacheSync(t.Context().Done(), known.isReady) {
+	if !cache.WaitForCacheSync(t.Context().Done(), known.objects.isReady) {
 		t.Fatal("volumes are not known")
 	}
 	action, _ := vcframework.GetAction("allocate")

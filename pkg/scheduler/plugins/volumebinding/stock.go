@@ -66,17 +66,17 @@ func (s *stock) of(class string) *classStock {
 }
 
 func (s *stock) addCapacities(c *classStock, name string) {
-	class, err := s.volumes.classes.Get(name)
+	class, err := s.volumes.objects.classes.Get(name)
 	if err != nil {
 		return
 	}
-	driver, err := s.drivers.Get(class.Provisioner)
+	driver, err := s.objects.drivers.Get(class.Provisioner)
 	if err != nil || driver.Spec.StorageCapacity == nil || !*driver.Spec.StorageCapacity {
 		return
 	}
 	c.tracked = true
-	s.claimed()                                      // of what is left now
-	all, _ := s.capacities.List(labels.Everything()) // of a store in memory, which does not fail
+	s.claimed()                                              // of what is left now
+	all, _ := s.objects.capacities.List(labels.Everything()) // of a store in memory, which does not fail
 	all = slices.DeleteFunc(all, func(capacity *storagev1.CSIStorageCapacity) bool {
 		return capacity.StorageClassName != name || capacity.NodeTopology == nil
 	})
@@ -147,7 +147,7 @@ func (s *stock) claimed() *pendingClaims {
 func (s *stock) count(p *pendingClaims, pod *v1.Pod) {
 	own := map[string]int64{}
 	for _, v := range claimVolumes(pod) {
-		claim, err := s.claims.PersistentVolumeClaims(v.claim.Namespace).Get(v.claim.Name)
+		claim, err := s.objects.claims.PersistentVolumeClaims(v.claim.Namespace).Get(v.claim.Name)
 		if err != nil || isBound(claim) {
 			continue
 		}

@@ -29,23 +29,10 @@ import (
 // volumes are the volumes and claims of a cluster as informers show them, with what is assumed of them. The binder listens to the
 // informers for as long as they run, so there is one for them, whatever configurations come and go.
 type volumes struct {
-	kube       kubernetes.Interface
-	binder     k8s.SchedulerVolumeBinder
-	pods       corelisters.PodLister
-	nodes      corelisters.NodeLister
-	claims     corelisters.PersistentVolumeClaimLister
-	volumes    corelisters.PersistentVolumeLister
-	indexer    cache.Indexer
-	podIndexer cache.Indexer
-	classes    storagelisters.StorageClassLister
-	drivers    storagelisters.CSIDriverLister
-	capacities storagelisters.CSIStorageCapacityLister
-	matcher    matcher
-	// attributesClasses is true if volumes have attributes classes (KEP-3751).
-	attributesClasses bool
-	// sources are what the binder and the listers read.
-	sources []source
-	ready   atomic.Bool
+	kube    kubernetes.Interface
+	binder  k8s.SchedulerVolumeBinder
+	objects objects
+	matcher matcher
 
 	// mu guards what is assumed. No call to the API server is made while it is held.
 	mu sync.Mutex
@@ -57,6 +44,24 @@ type volumes struct {
 	// reservations counts how often a volume came to be reserved, or no longer was.
 	reservations int64
 	drawn        map[types.NamespacedName]int64
+}
+
+// objects are the cluster's, as informers show them.
+type objects struct {
+	pods       corelisters.PodLister
+	nodes      corelisters.NodeLister
+	claims     corelisters.PersistentVolumeClaimLister
+	volumes    corelisters.PersistentVolumeLister
+	indexer    cache.Indexer
+	podIndexer cache.Indexer
+	classes    storagelisters.StorageClassLister
+	drivers    storagelisters.CSIDriverLister
+	capacities storagelisters.CSIStorageCapacityLister
+	// attributesClasses is true if volumes have attributes classes (KEP-3751).
+	attributesClasses bool
+	// sources are what the binder and the listers read.
+	sources []source
+	ready   atomic.Bool
 }
 
 // source is a kind of objects; read is true once what was there at the start is known.
@@ -104,21 +109,23 @@ func newVolumes(kube kubernetes.Interface, factory informers.SharedInformerFacto
 		return nil, nil, fmt.Errorf("indexing pods: %w", err)
 	}
 	v := &volumes{
-		kube:              kube,
-		pods:              core.Pods().Lister(),
-		nodes:             core.Nodes().Lister(),
-		claims:            core.PersistentVolumeClaims().Lister(),
-		volumes:           core.PersistentVolumes().Lister(),
-		indexer:           core.PersistentVolumes().Informer().GetIndexer(),
-		podIndexer:        core.Pods().Informer().GetIndexer(),
-		classes:           storage.StorageClasses().Lister(),
-		drivers:           storage.CSIDrivers().Lister(),
-		capacities:        storage.CSIStorageCapacities().Lister(),
-		attributesClasses: enabled(features.VolumeAttributesClass),
-		assumed:           map[types.UID]*assumption{},
-		held:              map[types.NamespacedName]*heldClaim{},
-		reserved:          map[string]bool{},
-		drawn:             map[types.NamespacedName]int64{},
+		kube: kube,
+		objects: objects{
+			pods:              core.Pods().Lister(),
+			nodes:             core.Nodes().Lister(),
+			claims:            core.PersistentVolumeClaims().Lister(),
+			volumes:           core.PersistentVolumes().Lister(),
+			indexer:           core.PersistentVolumes().Informer().GetIndexer(),
+			podIndexer:        core.Pods().Informer().GetIndexer(),
+			classes:           storage.StorageClasses().Lister(),
+			drivers:           storage.CSIDrivers().Lister(),
+			capacities:        storage.CSIStorageCapacities().Lister(),
+			attributesClasses: enabled(features.VolumeAttributesClass),
+		},
+		assumed:  map[types.UID]*assumption{},
+		held:     map[types.NamespacedName]*heldClaim{},
+		reserved: map[string]bool{},
+		drawn:    map[types.NamespacedName]int64{},
 	}
 	v.binder = newBinder(factory, client{kube, v}, claimInformer{core.PersistentVolumeClaims(), v}, volumeInformer{core.PersistentVolumes(), v})
 	if _, err := core.PersistentVolumeClaims().Informer().AddEventHandler(v.noteBound()); err != nil {
@@ -134,7 +141,7 @@ func newVolumes(kube kubernetes.Interface, factory informers.SharedInformerFacto
 		"csidrivers": storage.CSIDrivers().Informer(), "csistoragecapacities": storage.CSIStorageCapacities().Informer(),
 	} {
 		needed = append(needed, informer)
-		v.sources = append(v.sources, source{kind, informer.HasSynced})
+		v.objects.sources = append(v.objects.sources, source{kind, informer.HasSynced})
 	}
 	return v, needed, nil
 }
@@ -158,21 +165,21 @@ func newBinder(factory informers.SharedInformerFactory, kube kubernetes.Interfac
 }
 
 // isReady is true once all that was there at the start is known.
-func (v *volumes) isReady() bool { return len(v.unread()) == 0 }
+func (o *objects) isReady() bool { return len(o.unread()) == 0 }
 
 // unread are the kinds of objects of which what was there at the start is not known yet.
-func (v *volumes) unread() []string {
-	if v.ready.Load() {
+func (o *objects) unread() []string {
+	if o.ready.Load() {
 		return nil
 	}
 	var kinds []string
-	for _, source := range v.sources {
+	for _, source := range o.sources {
 		if !source.read() {
 			kinds = append(kinds, source.kind)
 		}
 	}
 	if len(kinds) == 0 {
-		v.ready.Store(true)
+		o.ready.Store(true)
 	}
 	slices.Sort(kinds)
 	return slices.Compact(kinds)
@@ -215,7 +222,7 @@ type notingInformer struct {
 func (i notingInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	registration, err := i.SharedIndexInformer.AddEventHandler(handler)
 	if err == nil {
-		i.of.sources = append(i.of.sources, source{i.kind, registration.HasSynced})
+		i.of.objects.sources = append(i.of.objects.sources, source{i.kind, registration.HasSynced})
 	}
 	return registration, err
 }
