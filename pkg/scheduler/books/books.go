@@ -4,6 +4,7 @@ package books
 
 import (
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -23,6 +24,8 @@ type Config struct {
 	Volumes func(*v1.Pod) (map[v1.ResourceName]int64, error)
 	// DefaultQueue is the queue of gangs that name none.
 	DefaultQueue string
+	// Now is the time; nil is time.Now.
+	Now func() time.Time
 }
 
 // Books is the scheduler's view of the cluster. A caller that reads several things at once holds the lock while it does.
@@ -51,11 +54,17 @@ func New(config Config) *Books {
 	if config.Volumes == nil {
 		config.Volumes = func(*v1.Pod) (map[v1.ResourceName]int64, error) { return nil, nil }
 	}
+	if config.Now == nil {
+		config.Now = time.Now
+	}
 	b := &Books{Tables: newTables(), InShard: sets.Set[string]{}, copies: snapshot.NewCopies()}
 	last := new(generations)
 	b.Jobs = &Jobs{lock: b, last: last, entries: map[api.JobID]*job{}, defaultQueue: config.DefaultQueue}
 	b.Nodes = &Nodes{lock: b, last: last, entries: map[string]*node{}, csi: map[string]*csiNode{}, admits: config.Node}
-	b.Pods = &Pods{lock: b, records: map[api.TaskID]*record{}, jobs: b.Jobs, nodes: b.Nodes, admits: config.Pod, volumes: config.Volumes}
+	b.Pods = &Pods{
+		lock: b, records: map[api.TaskID]*record{}, jobs: b.Jobs, nodes: b.Nodes, admits: config.Pod, volumes: config.Volumes,
+		staying: map[api.TaskID]*record{}, now: config.Now,
+	}
 	return b
 }
 

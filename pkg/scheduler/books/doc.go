@@ -19,6 +19,7 @@
 //	shown without node, hold          Binding or Bound on the hold's node
 //	shown with a node, no victim      what the pod's phase says, on that node; a finished pod is in its job and on no node
 //	shown with a node, victim         Releasing on that node
+//	shown with a node, being deleted  Releasing in its job; on that node Releasing while it leaves, and Unknown while it stays (leaving.go)
 //	not shown                         in no job and on no node; a hold only keeps the pod's name from another transaction
 //
 //	                   Reserve             Bind              Show (with a node)

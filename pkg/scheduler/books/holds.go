@@ -147,11 +147,12 @@ func (p *Pods) HeldGang(pod *v1.Pod) (api.JobID, bool) {
 func (p *Pods) move(r *record) {
 	p.strike(r)
 	r.place()
-	p.book(r.task)
+	p.judge(api.PodKey(r.shown), r)
+	p.book(r)
 	p.tidy(r.task)
 }
 
-// Evict books the task as Releasing and returns its pod and the PodGroup of its job, which is nil if there is none.
+// Evict books the task as Releasing for a while and returns its pod and the PodGroup of its job, which is nil if there is none.
 func (p *Pods) Evict(task *api.TaskInfo) (*v1.Pod, *api.PodGroup, error) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -162,7 +163,7 @@ func (p *Pods) Evict(task *api.TaskInfo) (*v1.Pod, *api.PodGroup, error) {
 	if r.shown.Spec.NodeName == "" {
 		return nil, nil, fmt.Errorf("pod %s/%s is on no node", task.Namespace, task.Name)
 	}
-	r.victim = r.shown.UID
+	r.victim, r.evicted = r.shown.UID, p.now()
 	p.move(r)
 	var group *api.PodGroup
 	if j := p.jobs.entries[r.task.Job]; j != nil {

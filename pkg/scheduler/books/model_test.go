@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
@@ -61,7 +62,7 @@ func TestBooksFollowTheReference(t *testing.T) {
 
 func newHistory(t *testing.T, seed uint64) *history {
 	h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 1)), truth: newReference(), trusted: seed%2 == 0}
-	h.books = New(Config{DefaultQueue: "default", Volumes: func(pod *v1.Pod) (map[v1.ResourceName]int64, error) {
+	h.books = New(Config{DefaultQueue: "default", Now: func() time.Time { return h.truth.now }, Volumes: func(pod *v1.Pod) (map[v1.ResourceName]int64, error) {
 		if len(pod.Spec.Volumes) == 0 {
 			return nil, nil
 		}
@@ -81,7 +82,7 @@ func (h *history) act() {
 		h.showPod, h.showPod, h.showPod, h.showPod, h.runPod, h.runPod, h.endPod, h.hidePod, h.hidePod, h.replacePod, h.hideFormerPod, h.regroupPod, h.claim,
 		h.showNode, h.showNode, h.hideNode, h.hideNode, h.csiNode, h.load, h.showNUMA, h.hideNUMA, h.takeCPUs,
 		h.showGroup, h.showGroup, h.hideGroup, h.replaceGroup, h.noteHyperNode, h.queue, h.noQueue, h.class,
-		h.reserve, h.reserve, h.reserve, h.reserve, h.bind, h.bind, h.release, h.release, h.seeBound, h.seeBound, h.evict, h.evict, h.spare,
+		h.reserve, h.reserve, h.reserve, h.reserve, h.bind, h.bind, h.release, h.release, h.seeBound, h.seeBound, h.evict, h.evict, h.spare, h.pass, h.pass,
 		h.session, h.session, h.session, h.meddle, h.meddle, h.meddle,
 	}
 	all[h.rng.IntN(len(all))]()
@@ -90,6 +91,7 @@ func (h *history) act() {
 func (h *history) check() bool {
 	h.books.Lock()
 	defer h.books.Unlock()
+	h.books.Pods.lapse()
 	inexact := slices.ContainsFunc(slices.Collect(maps.Values(h.books.Nodes.entries)), func(e *node) bool { return e.inexact })
 	if inexact && h.rng.IntN(3) > 0 { // what comes of several events is compared as well
 		return !h.t.Failed()
@@ -190,7 +192,16 @@ func (h *history) runPod() {
 }
 
 func (h *history) endPod() {
-	h.change(func(pod *v1.Pod) { pod.DeletionTimestamp = &schedtest.Created })
+	grace := []time.Duration{0, 30 * time.Second, 3 * time.Minute, 20 * time.Minute}[h.rng.IntN(4)]
+	due := metav1.NewTime(h.truth.now.Add(grace))
+	h.change(func(pod *v1.Pod) { pod.DeletionTimestamp = &due })
+}
+
+// pass lets some time go by, of which the books take note when they are next asked for a snapshot.
+func (h *history) pass() {
+	d := time.Duration(h.rng.IntN(8)) * time.Minute
+	h.note("%s go by", d)
+	h.truth.now = h.truth.now.Add(d)
 }
 
 func (h *history) regroupPod() {
@@ -312,7 +323,7 @@ func (h *history) evict() {
 		h.t.Errorf("evicting pod %s on %q: error %v", name, pod.Spec.NodeName, err)
 	}
 	if err == nil {
-		h.truth.victims[pod.UID] = true
+		h.truth.victims[pod.UID], h.truth.evicted[pod.UID] = true, h.truth.now
 	}
 }
 

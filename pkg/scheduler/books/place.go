@@ -4,13 +4,14 @@ package books
 
 import "volcano.sh/volcano/pkg/scheduler/api"
 
-// book enters the task in its job, and on its node unless it has finished.
-func (p *Pods) book(task *api.TaskInfo) {
+// book enters the record's task in its job, and on its node unless it has finished.
+func (p *Pods) book(r *record) {
+	task := r.task
 	if task.Job != "" {
 		p.jobs.of(task.Job).put(task)
 	}
 	if holdsNode(task) {
-		put(p.nodes.of(task.NodeName).info, task)
+		put(p.nodes.of(task.NodeName).info, r.onNode())
 	}
 }
 

@@ -5,6 +5,7 @@ package books
 import (
 	"slices"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,11 @@ type record struct {
 	shown  *v1.Pod
 	hold   *hold
 	victim types.UID
+	// evicted is when the victim was evicted.
+	evicted time.Time
+	// stays reports whether the pod is being deleted and is not about to leave (leaving.go); slot is its place in the changes.
+	stays bool
+	slot  int
 
 	// task is the entry in the job of the pod; nil while no pod is shown. Its node has a copy of it.
 	task *api.TaskInfo
@@ -34,6 +40,10 @@ type Pods struct {
 	nodes   *Nodes
 	admits  func(*v1.Pod) bool
 	volumes func(*v1.Pod) (map[v1.ResourceName]int64, error)
+	// staying are the records whose pods are being deleted and stay, changes when records have to be booked again.
+	staying map[api.TaskID]*record
+	changes changes
+	now     func() time.Time
 }
 
 // Show is called with each version of a pod that the watch shows. A pod that the books do not hold is one that ended.
@@ -124,7 +134,10 @@ func (p *Pods) settle(key api.TaskID, r *record) {
 	r.task, r.unread = nil, false
 	if r.shown != nil {
 		p.makeTask(r)
-		p.book(r.task)
+	}
+	p.judge(key, r)
+	if r.task != nil {
+		p.book(r)
 	}
 	p.tidy(former)
 	if r.shown == nil && r.hold == nil {

@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,6 +34,9 @@ type reference struct {
 	read    map[types.UID]bool
 	holds   map[string]*heldPod
 	victims map[types.UID]bool
+	// evicted is when victims were evicted.
+	evicted map[types.UID]time.Time
+	now     time.Time
 }
 
 type heldPod struct {
@@ -45,7 +49,7 @@ func newReference() *reference {
 	return &reference{
 		pods: map[string]*v1.Pod{}, nodes: map[string]*v1.Node{}, numa: map[string]bool{}, groups: map[string]*v1beta1.PodGroup{}, queues: map[string]bool{},
 		classes: map[string]int32{}, claims: map[string]bool{}, read: map[types.UID]bool{},
-		holds: map[string]*heldPod{}, victims: map[types.UID]bool{},
+		holds: map[string]*heldPod{}, victims: map[types.UID]bool{}, evicted: map[types.UID]time.Time{}, now: schedtest.Created.Time,
 	}
 }
 
@@ -72,6 +76,21 @@ func (r *reference) where(pod *v1.Pod) (node string, status api.TaskStatus) {
 	}
 }
 
+// onNode returns the status that the pod has on its node: one that is being deleted, and is neither about to go nor was evicted a moment ago, does
+// not count as released soon.
+func (r *reference) onNode(pod *v1.Pod) api.TaskStatus {
+	_, status := r.where(pod)
+	due := pod.DeletionTimestamp
+	switch {
+	case status != api.Releasing:
+		return status
+	case r.victims[pod.UID] && r.now.Sub(r.evicted[pod.UID]) < 11*time.Minute:
+	case due == nil, due.Sub(r.now) > 2*time.Minute, r.now.Sub(due.Time) >= time.Minute:
+		return api.Unknown
+	}
+	return api.Releasing
+}
+
 func (r *reference) holdsNode(pod *v1.Pod) bool {
 	node, status := r.where(pod)
 	return node != "" && status != api.Succeeded && status != api.Failed
@@ -80,12 +99,12 @@ func (r *reference) holdsNode(pod *v1.Pod) bool {
 // used is the CPU that pods hold on the node, in milli-CPU, and how much of it is being released.
 func (r *reference) used(node string) (used, releasing float64) {
 	for _, pod := range r.sortedPods() {
-		on, status := r.where(pod)
+		on, _ := r.where(pod)
 		if on != node || !r.holdsNode(pod) {
 			continue
 		}
 		used += cpuOf(pod)
-		if status == api.Releasing {
+		if r.onNode(pod) == api.Releasing {
 			releasing += cpuOf(pod)
 		}
 	}
@@ -182,10 +201,10 @@ func (r *reference) nodeLines(session bool) (lines []string) {
 	}
 	for _, pod := range r.pods {
 		if r.holdsNode(pod) {
-			name, status := r.where(pod)
+			name, _ := r.where(pod)
 			names[name] = true
 			if !session || r.nodes[name] != nil {
-				lines = append(lines, "node "+name+" "+line(api.TaskID(pod.UID), status, name, r.attached(pod)))
+				lines = append(lines, "node "+name+" "+line(api.TaskID(pod.UID), r.onNode(pod), name, r.attached(pod)))
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 // Snapshot returns what the session that opens next works on, with these HyperNodes. The former session's snapshot is no longer its own. The
 // mutex is held.
 func (b *Books) Snapshot(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
+	b.Pods.lapse()
 	b.Nodes.count()
 	given := b.rest(hyperNodes)
 	var nodes sync.WaitGroup
@@ -28,6 +29,7 @@ func (b *Books) Snapshot(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 
 // Full returns a snapshot with copies of everything, which are the caller's own. The mutex is held.
 func (b *Books) Full(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
+	b.Pods.lapse()
 	b.Nodes.count()
 	given := b.rest(hyperNodes)
 	for info := range b.Nodes.ready() {

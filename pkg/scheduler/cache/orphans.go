@@ -23,8 +23,39 @@ func isOrphan(job *api.JobInfo) bool {
 	return job.PodGroup != nil && job.PodGroup.Version == orphanVersion
 }
 
-// addOrphans adds a job to the snapshot for each orphan, with the pods that hold nodes, and returns how many it added. The books' mutex
-// is held.
+// A pod that is being deleted and stays on its node counts against its queue as well, and not in its gang, which cannot rely on it. So it is
+// in a job that stands in too, beside that of its gang. Its status there is Bound, because shuffle evicts what is Running.
+
+// stayingID returns the ID of the job that stands for the pods of the gang that are being deleted and stay. No PodGroup can have it.
+func stayingID(gang api.JobID) api.JobID { return gang + ":deleted" }
+
+// addStandIns adds the jobs that stand in to the snapshot, and returns how many. The books' mutex is held.
+func (s *snapshots) addStandIns(snapshot *api.ClusterInfo) int {
+	return s.addOrphans(snapshot) + s.addStaying(snapshot)
+}
+
+// addStaying adds a job for the pods of each gang that are being deleted and stay.
+func (s *snapshots) addStaying(snapshot *api.ClusterInfo) (added int) {
+	staying := map[api.JobID][]*api.TaskInfo{}
+	for task := range s.books.Pods.Staying() {
+		if task.Job == "" {
+			continue
+		}
+		own := task.Clone()
+		own.Job, own.Status = stayingID(task.Job), api.Bound
+		staying[task.Job] = append(staying[task.Job], own)
+	}
+	for id, tasks := range staying {
+		job := standIn(s.books.Jobs.Get(id), stayingID(id), tasks)
+		if snapshot.Queues[job.Queue] != nil {
+			snapshot.Jobs[job.UID] = job
+			added++
+		}
+	}
+	return added
+}
+
+// addOrphans adds a job for each orphan, with the pods that hold nodes.
 func (s *snapshots) addOrphans(snapshot *api.ClusterInfo) (added int) {
 	for id, job := range s.books.Jobs.All() {
 		if job.PodGroup != nil {
@@ -38,32 +69,39 @@ func (s *snapshots) addOrphans(snapshot *api.ClusterInfo) (added int) {
 	return added
 }
 
-// orphanOf returns the job that stands for the pods of the job that hold nodes; nil if there are none. The queue is the one that the
-// PodGroup named, or after a restart the one in which the pods were bound.
+// orphanOf returns the job that stands for the pods of the job that hold nodes; nil if there are none.
 func orphanOf(job *api.JobInfo) *api.JobInfo {
 	var placed []*api.TaskInfo
-	queue := string(job.Queue)
 	for status, tasks := range job.TaskStatusIndex {
 		if !api.AllocatedStatus(status) {
 			continue
 		}
 		for _, task := range tasks {
-			placed = append(placed, task)
-			queue = cmp.Or(queue, task.Pod.Annotations[binding.QueueAnnotation])
+			placed = append(placed, task.Clone())
 		}
 	}
 	if len(placed) == 0 {
 		return nil
 	}
-	orphan := api.NewJobInfo(job.UID)
-	orphan.SetPodGroup(&api.PodGroup{Version: orphanVersion, PodGroup: scheduling.PodGroup{
-		ObjectMeta: metav1.ObjectMeta{Namespace: placed[0].Namespace, Name: job.Name, CreationTimestamp: job.CreationTimestamp},
+	return standIn(job, job.UID, placed)
+}
+
+// standIn returns a job with the ID that has these tasks of the job. Its queue is the one that the PodGroup named, or after a restart the one in
+// which the pods were bound.
+func standIn(job *api.JobInfo, id api.JobID, tasks []*api.TaskInfo) *api.JobInfo {
+	queue := string(job.Queue)
+	for _, task := range tasks {
+		queue = cmp.Or(queue, task.Pod.Annotations[binding.QueueAnnotation])
+	}
+	standIn := api.NewJobInfo(id)
+	standIn.SetPodGroup(&api.PodGroup{Version: orphanVersion, PodGroup: scheduling.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: tasks[0].Namespace, Name: job.Name, CreationTimestamp: job.CreationTimestamp},
 		Spec:       scheduling.PodGroupSpec{Queue: cmp.Or(queue, binding.DefaultQueue)},
 		Status:     scheduling.PodGroupStatus{Phase: scheduling.PodGroupRunning},
 	}})
-	orphan.Priority = job.Priority
-	for _, task := range placed {
-		orphan.AddTaskInfo(task.Clone())
+	standIn.Priority = job.Priority
+	for _, task := range tasks {
+		standIn.AddTaskInfo(task)
 	}
-	return orphan
+	return standIn
 }

@@ -55,8 +55,10 @@ func boundByNodes(snapshot *api.ClusterInfo, shares map[api.JobID][]share) {
 		}
 	}
 	for gang, held := range shares {
-		if job := snapshot.Jobs[gang]; job != nil {
-			holdAtMost(job, held)
+		for _, id := range []api.JobID{gang, stayingID(gang)} {
+			if job := snapshot.Jobs[id]; job != nil {
+				holdAtMost(job, held)
+			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
@@ -78,9 +79,14 @@ func TestPodsHoldNoMoreThanTheirNodesHave(t *testing.T) {
 			want:    cpuAmounts{Tasks: map[string]float64{"p1": 0}, Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": 0}},
 		},
 		"a pod that is leaving": {
-			objects: []runtime.Object{runs(0, "n", "1e15").Terminating().Obj()},
+			objects: []runtime.Object{leavesSoon(runs(0, "n", "1e15").Obj())},
 			want: cpuAmounts{Tasks: map[string]float64{"p0": 8000}, Total: 8000,
 				Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": 0}, Releasing: map[string]float64{"n": 8000}},
+		},
+		"a pod that is being deleted and stays": {
+			objects: []runtime.Object{runs(0, "n", "1e15").Terminating().Obj()},
+			want: cpuAmounts{Tasks: map[string]float64{"p0": 8000}, Total: 8000,
+				Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": 0}},
 		},
 		"a node that does not exist": {
 			objects: []runtime.Object{runs(0, "nowhere", "1e15").Obj(), pod(1).Node("nowhere").Obj(), runs(2, "n", "3").Obj()},
@@ -135,6 +141,13 @@ func TestDevicesThatANodeDoesNotHaveAreHeldByNobody(t *testing.T) {
 }
 
 // startedPod is the pod once a kubelet has started it.
+// leavesSoon deletes the pod with a grace period that ends 30 s after the clock of a bubble begins.
+func leavesSoon(pod *v1.Pod) *v1.Pod {
+	due := metav1.NewTime(time.Date(2000, 1, 1, 0, 0, 30, 0, time.UTC))
+	pod.DeletionTimestamp = &due
+	return pod
+}
+
 func startedPod(pod *v1.Pod) *v1.Pod {
 	pod.Status.StartTime = &metav1.Time{}
 	return pod

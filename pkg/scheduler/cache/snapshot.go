@@ -19,7 +19,7 @@ import (
 
 // snapshots takes snapshots of the books. A snapshot is what the books hold, with seven changes:
 //
-//   - Pods that hold nodes count when their PodGroup does not exist (orphans.go).
+//   - Pods that hold nodes count when their PodGroup does not exist, or when they are being deleted and stay (orphans.go).
 //   - What makes sums wrong, or made sessions panic, is set aside (quarantine.go).
 //   - Pods hold no more than their node has (overdraft.go).
 //   - Nodes have ledgers of their devices of their own.
@@ -44,7 +44,7 @@ func (s *snapshots) full() *api.ClusterInfo {
 	s.books.Lock()
 	lost := s.onNoNode()
 	whole := s.books.Full(hyperNodes)
-	s.addOrphans(whole)
+	s.addStandIns(whole)
 	s.books.Unlock()
 	s.prepare(whole, lost, nil)
 	return whole
@@ -58,12 +58,12 @@ func (s *snapshots) session() (given *api.ClusterInfo, nodeMap map[string]fwk.No
 	s.books.Lock()
 	lost := s.onNoNode()
 	given = s.books.Snapshot(hyperNodes)
-	orphans := s.addOrphans(given)
+	standIns := s.addStandIns(given)
 	s.books.Unlock()
 	s.prepare(given, lost, copies)
 	nodeMap = copies.NodeMap()
 	maps.DeleteFunc(nodeMap, func(name string, _ fwk.NodeInfo) bool { return given.Nodes[name] == nil })
-	return given, nodeMap, len(given.Jobs) - orphans
+	return given, nodeMap, len(given.Jobs) - standIns
 }
 
 // prepare makes the changes. by keeps the copies, if it is a session's.

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package books
+
+import (
+	"container/heap"
+	"iter"
+	"time"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// A pod that is being deleted runs on for its grace period, which a tenant chooses and which may be a year, and for longer if nothing ends it. So
+// it leaves, and its resources are counted as released soon, only
+//
+//   - from leavesBefore the end of its grace period until leavesAfter that end, and
+//   - as the victim of an eviction, for victimLeaves from the eviction, however long its grace period is.
+//
+// At all other times it stays. It is Releasing in its job in both cases, because its gang cannot rely on it, but while it stays it is on its
+// node as a task that does not go. Its status there is Unknown, with which no action evicts it once more.
+const (
+	leavesBefore = 2 * time.Minute
+	leavesAfter  = time.Minute
+	// victimLeaves is as long as the plugin evictions waits for a victim at most.
+	victimLeaves = 11 * time.Minute
+)
+
+// leaving reports whether the pod of the record leaves now, and when that changes next; zero if it does not change by time alone.
+func (r *record) leaving(now time.Time) (leaves bool, changes time.Time) {
+	next := func(at time.Time) bool {
+		if !now.Before(at) {
+			return false
+		}
+		if changes.IsZero() || at.Before(changes) {
+			changes = at
+		}
+		return true
+	}
+	if r.victim == r.shown.UID {
+		leaves = next(r.evicted.Add(victimLeaves))
+	}
+	if due := r.shown.DeletionTimestamp; due != nil {
+		begun, over := !next(due.Add(-leavesBefore)), !next(due.Add(leavesAfter))
+		leaves = leaves || begun && !over
+	}
+	return leaves, changes
+}
+
+// judge decides whether the task of the record stays, and notes when that changes.
+func (p *Pods) judge(key api.TaskID, r *record) {
+	stays, changes := false, time.Time{}
+	if r.task != nil && r.task.Status == api.Releasing && r.shown.Spec.NodeName != "" {
+		var leaves bool
+		leaves, changes = r.leaving(p.now())
+		stays = !leaves
+	}
+	r.stays = stays
+	if stays {
+		p.staying[key] = r
+	} else {
+		delete(p.staying, key)
+	}
+	p.changes.set(r, changes)
+}
+
+// lapse books the records again for which it is time. The mutex is held.
+func (p *Pods) lapse() {
+	for now := p.now(); len(p.changes) > 0 && !now.Before(p.changes[0].at); {
+		p.move(p.changes[0].record)
+	}
+}
+
+// Staying yields the tasks of pods that are being deleted and stay on their nodes. The mutex is held, and the caller only reads.
+func (p *Pods) Staying() iter.Seq[*api.TaskInfo] {
+	return func(yield func(*api.TaskInfo) bool) {
+		for _, r := range p.staying {
+			if !yield(r.task) {
+				return
+			}
+		}
+	}
+}
+
+// onNode returns the task as its node has it.
+func (r *record) onNode() *api.TaskInfo {
+	if !r.stays {
+		return r.task
+	}
+	task := r.task.Clone()
+	task.Status = api.Unknown
+	return task
+}
+
+// change is when a record has to be booked again.
+type change struct {
+	at     time.Time
+	record *record
+}
+
+// changes are a heap, the earliest first. A record knows its place in it.
+type changes []change
+
+// set enters when the record changes, in place of what is entered for it; nothing if the time is zero.
+func (c *changes) set(r *record, at time.Time) {
+	entered := r.slot < len(*c) && (*c)[r.slot].record == r
+	switch {
+	case at.IsZero() && entered:
+		heap.Remove(c, r.slot)
+	case at.IsZero():
+	case entered:
+		(*c)[r.slot].at = at
+		heap.Fix(c, r.slot)
+	default:
+		heap.Push(c, change{at, r})
+	}
+}
+
+func (c changes) Len() int           { return len(c) }
+func (c changes) Less(i, j int) bool { return c[i].at.Before(c[j].at) }
+func (c changes) Swap(i, j int) {
+	c[i], c[j] = c[j], c[i]
+	c[i].record.slot, c[j].record.slot = i, j
+}
+
+// Push is for package heap.
+func (c *changes) Push(entry any) {
+	e := entry.(change)
+	e.record.slot = len(*c)
+	*c = append(*c, e)
+}
+
+// Pop is for package heap.
+func (c *changes) Pop() any {
+	last := len(*c) - 1
+	e := (*c)[last]
+	(*c)[last] = change{}
+	*c = (*c)[:last]
+	return e
+}

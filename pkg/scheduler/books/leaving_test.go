@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package books
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// deletedUntil returns a pod that runs on node n and whose grace period ends then.
+func deletedUntil(name string, due time.Time) *v1.Pod {
+	pod := schedtest.MakePod().Name(name).Group("g").Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "1"}).Obj()
+	at := metav1.NewTime(due)
+	pod.DeletionTimestamp = &at
+	return pod
+}
+
+// TestADeletedPodLeavesWhenItIsDue: its resources count as released soon only around the end of its grace period, and for a victim some minutes
+// from the eviction. It never counts in its gang, and only what leaves not counts as staying.
+func TestADeletedPodLeavesWhenItIsDue(t *testing.T) {
+	begin := time.Unix(1_000_000, 0)
+	tests := map[string]struct {
+		grace   time.Duration // 0: not deleted
+		evicted bool
+		// leaves are the minutes, of the first 30, in which it leaves.
+		from, to int
+	}{
+		"at once":                         {grace: time.Second, from: 0, to: 1},
+		"due in ten minutes":              {grace: 10 * time.Minute, from: 8, to: 10},
+		"due in a year":                   {grace: 365 * 24 * time.Hour, from: -1, to: -1},
+		"a victim":                        {evicted: true, from: 0, to: 10},
+		"a victim due in a year":          {grace: 365 * 24 * time.Hour, evicted: true, from: 0, to: 10},
+		"a victim that is due afterwards": {grace: 12 * time.Minute, evicted: true, from: 0, to: 12},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			now := begin
+			b := New(Config{DefaultQueue: schedtest.Queue, Now: func() time.Time { return now }})
+			b.Nodes.Show(schedtest.MakeNode().Name("n").Obj())
+			pod := deletedUntil("p", begin.Add(tt.grace))
+			if tt.grace == 0 {
+				pod.DeletionTimestamp = nil
+			}
+			b.Pods.Show(pod)
+			key := api.PodKey(pod)
+			if tt.evicted {
+				if _, _, err := b.Pods.Evict(b.Pods.Task(key, pod.UID)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for minute := range 30 {
+				now = begin.Add(time.Duration(minute) * time.Minute)
+				full := b.Full(api.NewHyperNodesInfo(nil))
+				node := full.Nodes["n"]
+				leaves := minute >= tt.from && minute <= tt.to
+				want := map[bool]string{true: "Releasing, 1000 of 1000 released, stays []", false: "Unknown, 0 of 1000 released, stays [Releasing]"}[leaves]
+				got := fmt.Sprintf("%s, %v of %v released, stays %v", node.Tasks[key].Status, node.Releasing.MilliCPU, node.Used.MilliCPU, statuses(b))
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("minute %d (-want +got):\n%s", minute, diff)
+				}
+				if got := b.Pods.Task(key, pod.UID).Status; got != api.Releasing {
+					t.Errorf("minute %d: the task is %s in its job, want Releasing", minute, got)
+				}
+			}
+			b.Pods.Hide(pod)
+			if len(b.Pods.staying)+len(b.Pods.changes)+len(b.Nodes.Get("n").Tasks) > 0 {
+				t.Errorf("of a pod that ended are left: %v, %v, %v", b.Pods.staying, b.Pods.changes, b.Nodes.Get("n").Tasks)
+			}
+		})
+	}
+}
+
+func statuses(b *Books) (of []api.TaskStatus) {
+	for task := range b.Pods.Staying() {
+		of = append(of, task.Status)
+	}
+	return of
+}
+
+// TestChangesByTimeAreInOrder: pods whose grace periods end one after the other leave one after the other, in whatever order they were shown, and
+// each has one entry however often it is shown. A session's node is copied again when one of them begins to leave.
+func TestChangesByTimeAreInOrder(t *testing.T) {
+	begin := time.Unix(1_000_000, 0)
+	now := begin
+	b := New(Config{DefaultQueue: schedtest.Queue, Now: func() time.Time { return now }})
+	b.Nodes.Show(schedtest.MakeNode().Name("n").Obj())
+	order := []int{4, 0, 3, 1, 2}
+	for range 2 {
+		for _, i := range order {
+			b.Pods.Show(deletedUntil(fmt.Sprint("p", i), begin.Add(time.Duration(10+10*i)*time.Minute)))
+		}
+	}
+	b.Pods.Hide(deletedUntil("p1", begin))
+	if len(b.Pods.changes) != 4 {
+		t.Fatalf("%d entries of 4 pods", len(b.Pods.changes))
+	}
+	var left []int
+	for minute := range 60 {
+		now = begin.Add(time.Duration(minute) * time.Minute)
+		b.Lock()
+		given := b.Snapshot(api.NewHyperNodesInfo(nil))
+		b.Unlock()
+		for i := range 5 {
+			if task := given.Nodes["n"].Tasks[api.TaskID(fmt.Sprint(schedtest.Namespace, "/p", i))]; task != nil && task.Status == api.Releasing && !slices.Contains(left, i) {
+				left = append(left, i)
+				if want := 8 + 10*i; minute != want {
+					t.Errorf("p%d leaves in minute %d, want %d", i, minute, want)
+				}
+			}
+		}
+	}
+	if diff := cmp.Diff([]int{0, 2, 3, 4}, left); diff != "" {
+		t.Errorf("pods that left (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+const year = 365 * 24 * time.Hour
+
+// runsAndIsDeleted has the pod run, deleted with that grace period.
+func (w *world) runsAndIsDeleted(pod *v1.Pod, grace time.Duration) {
+	w.t.Helper()
+	seconds, due, now := int64(grace/time.Second), metav1.NewTime(time.Now().Add(grace)), metav1.Now()
+	pod.Status.Phase, pod.Status.StartTime = v1.PodRunning, &now
+	pod.Spec.TerminationGracePeriodSeconds, pod.DeletionGracePeriodSeconds, pod.DeletionTimestamp, pod.Finalizers = &seconds, &seconds, &due, nil
+	w.add(pod)
+}
+
+// comes adds a gang of n pods to the queue, which request so many CPUs each.
+func (w *world) comes(name, queue, cpu string, n int) {
+	w.t.Helper()
+	w.add(schedtest.MakePodGroup().Name(name).Queue(queue).MinMember(int32(n)).Obj())
+	for i := range n {
+		w.add(schedtest.MakePod().Name(fmt.Sprintf("%s-%d", name, i)).Group(name).Req(schedtest.Resources{"cpu": cpu}).Obj())
+	}
+}
+
+func (w *world) nodeOf(pod string) string { return w.cluster.Pod(pod).Spec.NodeName }
+
+// TestDeletedPodsThatRunOnCountAgainstTheirQueue: a tenant submits pods, deletes them with a grace period of a year once they run, and submits
+// the next. Those of the PodGroup that it deletes as well count too.
+func TestDeletedPodsThatRunOnCountAgainstTheirQueue(t *testing.T) {
+	for _, plugin := range []string{"capacity", "proportion"} {
+		for _, orphaned := range []bool{false, true} {
+			t.Run(fmt.Sprint(plugin, " orphaned ", orphaned), func(t *testing.T) {
+				inWorld(t, func(t *testing.T, w *world) {
+					w.add(schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": "4"}).Obj())
+					w.add(nodeOf8(0).Obj(), nodeOf8(1).Obj())
+					s := newSessions(w, explainConf(plugin))
+					ran := 0
+					for round := range 4 {
+						gang := fmt.Sprint("g", round)
+						w.comes(gang, "q", "1", 4)
+						for range 4 {
+							s.cycle()
+						}
+						for i := range 4 {
+							if pod := w.cluster.Pod(fmt.Sprint(gang, "-", i)); pod.Spec.NodeName != "" {
+								ran++
+								w.runsAndIsDeleted(pod, year)
+							}
+						}
+						if orphaned && round == 0 {
+							w.remove(schedtest.MakePodGroup().Name("g0").Queue("q").Obj())
+						}
+					}
+					if ran != 4 {
+						t.Errorf("%d pods of 1 cpu run at a time in a queue of 4 cpu, want 4", ran)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestAGangDoesNotWaitForAPodThatStays: it would hold the idle nodes until the pod ends in a year. It waits, and holds them, for a pod that ends in
+// a moment; and after the end of a pod it runs.
+func TestAGangDoesNotWaitForAPodThatStays(t *testing.T) {
+	for grace, holds := range map[time.Duration]bool{year: false, time.Hour: false, time.Minute: true} {
+		t.Run(grace.String(), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				for i := range 3 {
+					w.add(nodeOf8(i).Obj())
+				}
+				s := newSessions(w, explainConf("proportion"))
+				w.add(schedtest.MakePodGroup().Name("small").MinMember(1).Obj())
+				small := schedtest.MakePod().Name("small-0").Group("small").Node("n00").Req(schedtest.Resources{"cpu": "1"}).Obj()
+				w.runsAndIsDeleted(small, grace)
+				w.comes("big", schedtest.Queue, "64", 3)
+				s.cycle()
+				w.comes("other", schedtest.Queue, "1", 1)
+				s.cycle()
+				if waits := w.nodeOf("other-0") == ""; waits != holds {
+					t.Errorf("the other gang waits: %t, want %t", waits, holds)
+				}
+				if !holds {
+					return
+				}
+				w.remove(small)
+				s.cycle()
+				if w.nodeOf("big-0") == "" {
+					t.Error("the gang does not run although the pod has ended")
+				}
+			})
+		})
+	}
+}
+
+// TestAVictimIsWaitedForSomeMinutes: its grace period may be a year. After that others get the room that the gang was to have beside it, and the
+// pod is not evicted once more.
+func TestAVictimIsWaitedForSomeMinutes(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.add(nodeOf8(0).Obj(), nodeOf8(1).Obj())
+		s := newSessions(w, explainConf("proportion"))
+		w.add(schedtest.MakePodGroup().Name("victim").MinMember(1).Obj())
+		victim := schedtest.MakePod().Name("victim-0").Group("victim").Node("n00").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "1"}).Obj()
+		w.add(victim)
+		if err := w.Evict(api.NewTaskInfo(victim), "test"); err != nil {
+			t.Fatal(err)
+		}
+		w.runsAndIsDeleted(w.cluster.Pod("victim-0"), year)
+		w.comes("big", schedtest.Queue, "64", 2)
+		w.comes("other", schedtest.Queue, "1", 1)
+		var minute int
+		for begin := time.Now(); w.nodeOf("other-0") == "" && minute < 60; minute = int(time.Since(begin) / time.Minute) {
+			time.Sleep(30 * time.Second)
+			s.cycle()
+		}
+		if minute != 11 {
+			t.Errorf("the other gang runs after %d minutes, want 11", minute)
+		}
+		given := w.Snapshot()
+		if status := given.Nodes["n00"].Tasks["ns/victim-0"].Status; api.PreemptableStatus(status) || status == api.Running {
+			t.Errorf("the victim is %s on its node, want a status with which it is not evicted", status)
+		}
+		for _, job := range given.Jobs {
+			if len(job.TaskStatusIndex[api.Running]) > 1 {
+				t.Errorf("job %s has %d running tasks", job.UID, len(job.TaskStatusIndex[api.Running]))
+			}
+		}
+		if got := given.Jobs["ns/victim"].ReadyTaskNum(); got != 0 {
+			t.Errorf("%d members of the victim's gang count, want none", got)
+		}
+	})
+}
+
+// TestADeletedPodCountsNoMoreThanItsNodeHas: a tenant may name a node and request anything.
+func TestADeletedPodCountsNoMoreThanItsNodeHas(t *testing.T) {
+	for node, want := range map[string]float64{"n": 8000, "nowhere": 0} {
+		t.Run(node, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.gangOf(0, 1)
+				w.add(pod(0).Req(schedtest.Resources{"cpu": "1e15"}).Node(node).Phase(v1.PodRunning).Terminating().Obj())
+				given, _ := w.SessionSnapshot()
+				job := given.Jobs[stayingID(gang)]
+				if job == nil || job.Allocated.MilliCPU != want {
+					t.Errorf("the queue's count has %v, want %v milli-cpu", job, want)
+				}
+			})
+		})
+	}
+}
