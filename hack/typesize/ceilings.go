@@ -4,6 +4,5 @@ package main
 
 // ceilings are the sizes of the types that are over the limit. What is not given is the limit.
 var ceilings = map[string]size{
-	"pkg/scheduler/framework.Session":                {methods: 100, fields: 37},
-	"pkg/scheduler/plugins/dynamicresources.devices": {methods: 49},
+	"pkg/scheduler/framework.Session": {methods: 100, fields: 37},
 }

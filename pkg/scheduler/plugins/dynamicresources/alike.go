@@ -81,11 +81,11 @@ func (s *session) couples(namespace string, claim *resourceapi.ResourceClaim) bo
 		return true
 	}
 	defer end()
-	if s.devices.compileAll(ctx, []*resourceapi.ResourceClaim{claim}) != nil {
+	if s.devices.catalog.compileAll(ctx, []*resourceapi.ResourceClaim{claim}) != nil {
 		return true
 	}
 	s.coupled[key] = slices.ContainsFunc(shared, func(one *slice) bool {
-		suits, err := s.devices.suitsAny(ctx, one, []*resourceapi.ResourceClaim{claim})
+		suits, err := s.devices.catalog.suitsAny(ctx, one, []*resourceapi.ResourceClaim{claim})
 		return suits || err != nil
 	})
 	return s.coupled[key]

@@ -75,14 +75,14 @@ func (d *devices) claimOf(pod *v1.Pod, named *v1.PodResourceClaim) (*podClaim, e
 
 // check is an error if the claim, which is not allocated, can be allocated nowhere. The counts are looked at before anything is made of
 // them: a tenant may write any.
-func (d *devices) check(claim *resourceapi.ResourceClaim) error {
+func (c *catalog) check(claim *resourceapi.ResourceClaim) error {
 	var sum int64
 	for i := range claim.Spec.Devices.Requests {
 		request := &claim.Spec.Devices.Requests[i]
-		if err := d.checkRequest(claim, request); err != nil {
+		if err := c.checkRequest(claim, request); err != nil {
 			return err
 		}
-		choices, err := choicesOf(request, d.classes)
+		choices, err := choicesOf(request, c.classes)
 		if err != nil {
 			return fmt.Errorf("reading the class of %s: %w", describe(claim, request), err)
 		}
@@ -98,19 +98,19 @@ func (d *devices) check(claim *resourceapi.ResourceClaim) error {
 	return nil
 }
 
-func (d *devices) checkRequest(claim *resourceapi.ResourceClaim, request *resourceapi.DeviceRequest) error {
+func (c *catalog) checkRequest(claim *resourceapi.ResourceClaim, request *resourceapi.DeviceRequest) error {
 	switch {
 	case request.Exactly == nil && len(request.FirstAvailable) == 0:
 		return fmt.Errorf("%s: the request is of a kind that this scheduler does not know", describe(claim, request))
-	case len(request.FirstAvailable) > 0 && !d.features.PrioritizedList:
+	case len(request.FirstAvailable) > 0 && !c.features.PrioritizedList:
 		return needsGate(claim, request, "alternatives are asked for", "DRAPrioritizedList")
-	case request.Exactly != nil && request.Exactly.AdminAccess != nil && !d.features.AdminAccess:
+	case request.Exactly != nil && request.Exactly.AdminAccess != nil && !c.features.AdminAccess:
 		return needsGate(claim, request, "administrative access is asked for", "DRAAdminAccess")
-	case hasCapacity(request) && !d.features.ConsumableCapacity:
+	case hasCapacity(request) && !c.features.ConsumableCapacity:
 		return needsGate(claim, request, "a part of a device is asked for", "DRAConsumableCapacity")
 	}
 	for _, name := range classNames(request) {
-		if _, err := d.classes.Get(name); apierrors.IsNotFound(err) {
+		if _, err := c.classes.Get(name); apierrors.IsNotFound(err) {
 			return fmt.Errorf("%s: device class %s does not exist", describe(claim, request), brief.Value(name))
 		}
 	}

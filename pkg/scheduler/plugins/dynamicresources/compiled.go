@@ -37,16 +37,16 @@ func newSelectorCache(features cel.Features) *selectorCache {
 }
 
 // compileAll returns when all selectors of the claims and of their classes are compiled, or the context ends.
-func (d *devices) compileAll(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
+func (c *catalog) compileAll(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
 	for _, claim := range claims {
 		for i := range claim.Spec.Devices.Requests {
-			choices, err := choicesOf(&claim.Spec.Devices.Requests[i], d.classes)
+			choices, err := choicesOf(&claim.Spec.Devices.Requests[i], c.classes)
 			if err != nil {
 				return err
 			}
 			for k := range choices {
 				for _, selectors := range [][]resourceapi.DeviceSelector{choices[k].class.Spec.Selectors, choices[k].selectors} {
-					if err := d.compiled.ready(ctx, selectors); err != nil {
+					if err := c.compiled.ready(ctx, selectors); err != nil {
 						return err
 					}
 				}

@@ -18,11 +18,11 @@ import (
 var errTooLate = errors.New("its devices did not meet their binding conditions in time")
 
 // hasConditions is true if devices may have to be prepared before a pod is bound (KEP-5007).
-func (d *devices) hasConditions() bool { return d.features.DeviceBinding && d.features.DeviceStatus }
+func (c *catalog) hasConditions() bool { return c.features.DeviceBinding && c.features.DeviceStatus }
 
 // awaitConditions waits until the devices of what is assumed meet their binding conditions.
 func (d *devices) awaitConditions(ctx context.Context, a *assumption, limit time.Duration) error {
-	if !d.hasConditions() {
+	if !d.catalog.hasConditions() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTooLate)
@@ -56,7 +56,7 @@ func (d *devices) waiting(a *assumption) (*resourceapi.ResourceClaim, error) {
 		case claim.Status.Allocation == nil: // as it was before it was written
 			return held.claim, nil
 		}
-		if ready, err := d.bindable(claim); !ready || err != nil {
+		if ready, err := d.catalog.bindable(claim); !ready || err != nil {
 			return claim, err
 		}
 	}
@@ -64,8 +64,8 @@ func (d *devices) waiting(a *assumption) (*resourceapi.ResourceClaim, error) {
 }
 
 // bindable is true of an allocated claim whose devices meet their binding conditions. An error says that one failed.
-func (d *devices) bindable(claim *resourceapi.ResourceClaim) (bool, error) {
-	if !d.hasConditions() {
+func (c *catalog) bindable(claim *resourceapi.ResourceClaim) (bool, error) {
+	if !c.hasConditions() {
 		return true, nil
 	}
 	ready := true

@@ -44,7 +44,7 @@ func TestBindingConditions(t *testing.T) {
 				if got := w.fits(p, "n"); got == "" {
 					t.Fatal("a device with conditions is allocated though they do not count")
 				}
-				w.plugin.devices.features.DeviceBinding, w.plugin.devices.features.DeviceStatus = true, true
+				w.plugin.devices.catalog.features.DeviceBinding, w.plugin.devices.catalog.features.DeviceStatus = true, true
 				w.mustPlace(p, "n")
 				end := w.preBind(p)
 				if got := w.claim("p-t").Status.Allocation; got == nil || got.AllocationTimestamp == nil {

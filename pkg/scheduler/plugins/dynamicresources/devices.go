@@ -32,15 +32,10 @@ import (
 // devices are the devices and claims of a cluster as informers show them, with what is assumed of them. There is one for a set of
 // informers, whatever configurations come and go.
 type devices struct {
-	kube   kubernetes.Interface
-	claims resourcelisters.ResourceClaimLister
-	// slices are read without rules that taint devices.
-	slices   resourcelisters.ResourceSliceLister
-	nodes    corelisters.NodeLister
-	classes  classLister
-	features structured.Features
-	// compiled are selectors; the allocator and the inventory use them alike.
-	compiled  *selectorCache
+	kube      kubernetes.Interface
+	claims    resourcelisters.ResourceClaimLister
+	nodes     corelisters.NodeLister
+	catalog   catalog
 	inventory *inventory
 	// synced are true once what was there at the start is known.
 	synced []cache.InformerSynced
@@ -60,6 +55,16 @@ type devices struct {
 	freeing chan struct{}
 	// changed closes with the next change of a claim.
 	changed chan struct{}
+}
+
+// catalog is what devices are on offer, and how requests select among them.
+type catalog struct {
+	// slices are read without rules that taint devices.
+	slices   resourcelisters.ResourceSliceLister
+	classes  classLister
+	features structured.Features
+	// compiled are selectors; the allocator and the inventory use them alike.
+	compiled *selectorCache
 }
 
 // classLister reads device classes as the allocator wants them read.
@@ -122,30 +127,33 @@ func served(api discovery.DiscoveryInterface) error {
 // newDevices returns the informers that must run, too.
 func newDevices(kube kubernetes.Interface, factory informers.SharedInformerFactory) (*devices, []cache.SharedIndexInformer, error) {
 	resources, enabled := factory.Resource().V1(), feature.DefaultFeatureGate.Enabled
-	d := &devices{
-		kube:    kube,
-		claims:  resources.ResourceClaims().Lister(),
-		slices:  resources.ResourceSlices().Lister(),
-		nodes:   factory.Core().V1().Nodes().Lister(),
-		classes: classLister{resources.DeviceClasses().Lister()},
-		features: structured.Features{
-			AdminAccess:          enabled(features.DRAAdminAccess),
-			ConsumableCapacity:   enabled(features.DRAConsumableCapacity),
-			DeviceBinding:        enabled(features.DRADeviceBindingConditions),
-			DeviceStatus:         enabled(features.DRAResourceClaimDeviceStatus),
-			DeviceTaints:         enabled(features.DRADeviceTaints),
-			PartitionableDevices: enabled(features.DRAPartitionableDevices),
-			PrioritizedList:      enabled(features.DRAPrioritizedList),
-		},
-		assumed: map[types.UID]*assumption{},
-		held:    map[types.UID]*heldClaim{},
-		chosen:  map[string]map[*heldClaim]bool{},
-		freeing: make(chan struct{}, mostFreed),
-		changed: make(chan struct{}),
+	features := structured.Features{
+		AdminAccess:          enabled(features.DRAAdminAccess),
+		ConsumableCapacity:   enabled(features.DRAConsumableCapacity),
+		DeviceBinding:        enabled(features.DRADeviceBindingConditions),
+		DeviceStatus:         enabled(features.DRAResourceClaimDeviceStatus),
+		DeviceTaints:         enabled(features.DRADeviceTaints),
+		PartitionableDevices: enabled(features.DRAPartitionableDevices),
+		PrioritizedList:      enabled(features.DRAPrioritizedList),
 	}
-	d.compiled = newSelectorCache(cel.Features{EnableConsumableCapacity: d.features.ConsumableCapacity})
-	d.inventory = newInventory(d.features.PartitionableDevices)
-	d.ledger = newLedger(d.features.ConsumableCapacity)
+	d := &devices{
+		kube:   kube,
+		claims: resources.ResourceClaims().Lister(),
+		nodes:  factory.Core().V1().Nodes().Lister(),
+		catalog: catalog{
+			slices:   resources.ResourceSlices().Lister(),
+			classes:  classLister{resources.DeviceClasses().Lister()},
+			features: features,
+			compiled: newSelectorCache(cel.Features{EnableConsumableCapacity: features.ConsumableCapacity}),
+		},
+		inventory: newInventory(features.PartitionableDevices),
+		ledger:    newLedger(features.ConsumableCapacity),
+		assumed:   map[types.UID]*assumption{},
+		held:      map[types.UID]*heldClaim{},
+		chosen:    map[string]map[*heldClaim]bool{},
+		freeing:   make(chan struct{}, mostFreed),
+		changed:   make(chan struct{}),
+	}
 	claims := resources.ResourceClaims().Informer()
 	registration, err := claims.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: d.claimShown, UpdateFunc: d.claimChanged, DeleteFunc: d.claimGone,
@@ -155,7 +163,7 @@ func newDevices(kube kubernetes.Interface, factory informers.SharedInformerFacto
 	}
 	needed := []cache.SharedIndexInformer{claims, resources.ResourceSlices().Informer(), resources.DeviceClasses().Informer(), factory.Core().V1().Nodes().Informer()}
 	d.synced = []cache.InformerSynced{registration.HasSynced, needed[1].HasSynced, needed[2].HasSynced, needed[3].HasSynced}
-	if d.features.DeviceTaints { // which upstream's cache reads; here the rules wake the loop
+	if features.DeviceTaints { // which upstream's cache reads; here the rules wake the loop
 		needed = append(needed, factory.Resource().V1alpha3().DeviceTaintRules().Informer())
 	}
 	return d, needed, nil
@@ -248,11 +256,11 @@ var errNotReady = errors.New("the scheduler has not read all claims and devices 
 
 // listSlices returns the slices as they are now. Where rules taint devices the cache of upstream's scheduler, which has such rules
 // applied for all, is asked.
-func (d *devices) listSlices(shared k8sframework.SharedDRAManager) ([]*resourceapi.ResourceSlice, error) {
-	if d.features.DeviceTaints && shared != nil {
+func (c *catalog) listSlices(shared k8sframework.SharedDRAManager) ([]*resourceapi.ResourceSlice, error) {
+	if c.features.DeviceTaints && shared != nil {
 		return shared.ResourceSlices().ListWithDeviceTaintRules()
 	}
-	return d.slices.List(labels.Everything())
+	return c.slices.List(labels.Everything())
 }
 
 // waitUntilReady waits until all that was there at the start is known.

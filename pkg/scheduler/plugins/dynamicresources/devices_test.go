@@ -67,7 +67,7 @@ func TestDevicesThatSeveralClaimsHave(t *testing.T) {
 	p0, p1, p2, p3 := member("p0", "made t"), member("p1", "made t"), member("p2", "made t"), member("p3", "made t")
 	objects := append(someNodes("n"), schedtest.DeviceClass("gpu"), runtime.Object(card), made(p0, "t", part), made(p1, "t", part), made(p2, "t", part), made(p3, "t", rest))
 	run(t, objects, func(w *world) {
-		w.plugin.devices.features.ConsumableCapacity, w.plugin.devices.ledger.consumable = true, true
+		w.plugin.devices.catalog.features.ConsumableCapacity, w.plugin.devices.ledger.consumable = true, true
 		w.mustPlace(p0, "n")
 		w.mustPlace(p1, "n")
 		if got := w.fits(p2, "n"); got == "" {

@@ -88,7 +88,7 @@ func newRandomWorld(random *rand.Rand) *randomWorld {
 	features.PartitionableDevices = random.IntN(2) == 0
 	features.DeviceTaints = !features.PartitionableDevices && random.IntN(2) == 0
 	w := &randomWorld{devices: &devices{
-		classes: classLister{resourcelisters.NewDeviceClassLister(classes)}, features: features, compiled: newSelectorCache(cel.Features{}),
+		catalog:   catalog{classes: classLister{resourcelisters.NewDeviceClassLister(classes)}, features: features, compiled: newSelectorCache(cel.Features{})},
 		inventory: newInventory(features.PartitionableDevices), ledger: newLedger(false),
 	}}
 	for i := range 3 {
@@ -161,7 +161,7 @@ func (w *randomWorld) someClaims(random *rand.Rand) []*resourceapi.ResourceClaim
 			requests = append(requests, someRequest(random, fmt.Sprint("r", r)))
 		}
 		claim := schedtest.DeviceClaim(fmt.Sprint("c", w.number), requests...)
-		if !w.features.PartitionableDevices && random.IntN(4) == 0 {
+		if !w.catalog.features.PartitionableDevices && random.IntN(4) == 0 {
 			claim.Spec.Devices.Constraints = []resourceapi.DeviceConstraint{{MatchAttribute: new(resourceapi.FullyQualifiedName(schedtest.DeviceDriver + "/model"))}}
 		}
 		claims = append(claims, claim)
@@ -212,7 +212,7 @@ func (w *randomWorld) allocated() structured.AllocatedState {
 func (w *randomWorld) oracle(node *v1.Node, claims []*resourceapi.ResourceClaim, state structured.AllocatedState, of []*resourceapi.ResourceSlice) ([]resourceapi.AllocationResult, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	allocator, err := structured.NewAllocator(ctx, w.features, state, w.classes, of, w.compiled.Cache)
+	allocator, err := structured.NewAllocator(ctx, w.catalog.features, state, w.catalog.classes, of, w.catalog.compiled.Cache)
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +258,7 @@ func (w *randomWorld) take(t *testing.T, seed uint64, node *v1.Node, claims []*r
 		w.ledger.assume(claims[i].UID, &allocations[i])
 		w.taken = append(w.taken, &allocations[i])
 	}
-	if all || w.features.PartitionableDevices { // what else is allocated takes of its counters
+	if all || w.catalog.features.PartitionableDevices { // what else is allocated takes of its counters
 		return
 	}
 	only := structured.AllocatedState{AllocatedDevices: state.AllocatedDevices.Clone(), AllocatedSharedDeviceIDs: state.AllocatedSharedDeviceIDs, AggregatedCapacity: state.AggregatedCapacity}

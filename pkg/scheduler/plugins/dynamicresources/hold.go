@@ -141,7 +141,7 @@ func (d *devices) letGo(held *heldClaim) {
 // countsParts is true if what is free of a device may depend on what others have of it, or of what it draws on with its neighbours. A plan
 // holds then only as long as nobody takes or gives back anything.
 func (d *devices) countsParts() bool {
-	return d.features.ConsumableCapacity || d.features.PartitionableDevices
+	return d.catalog.features.ConsumableCapacity || d.catalog.features.PartitionableDevices
 }
 
 // move has the ledger show other devices for claims that are moved. The mutex is held.

@@ -233,7 +233,7 @@ func TestConditionsOfAnEarlierAllocationDoNotCount(t *testing.T) {
 	slice.Spec.Devices[0].BindingConditions, slice.Spec.Devices[0].BindingFailureConditions = []string{"attached"}, []string{"broken"}
 	objects := append(someNodes("n"), schedtest.DeviceClass("gpu"), slice, made(p, "t", one()))
 	runWith(t, framework.Arguments{bindingTimeoutArgument: 10}, objects, func(w *world) {
-		w.plugin.devices.features.DeviceBinding, w.plugin.devices.features.DeviceStatus = true, true
+		w.plugin.devices.catalog.features.DeviceBinding, w.plugin.devices.catalog.features.DeviceStatus = true, true
 		w.mustPlace(p, "n")
 		end := w.preBind(p)
 		w.change("p-t", func(c *resourceapi.ResourceClaim) {

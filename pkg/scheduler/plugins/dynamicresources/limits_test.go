@@ -21,7 +21,7 @@ func TestAMemberThatSharesAClaimIsPlaced(t *testing.T) {
 		t.Run(fmt.Sprintf("parts are counted: %t", parts), func(t *testing.T) {
 			p, q := member("p", "c"), member("q", "c")
 			run(t, append(gpus("n"), schedtest.DeviceClaim("c", one())), func(w *world) {
-				w.plugin.devices.features.PartitionableDevices = parts
+				w.plugin.devices.catalog.features.PartitionableDevices = parts
 				w.mustPlace(p, "n")
 				if err := w.place(q, "n"); err != nil {
 					t.Error(err)
@@ -261,7 +261,7 @@ func TestWhatIsKnownOfASliceIsNotLookedUpForEver(t *testing.T) {
 		for _, s := range d.inventory.reach(w.nodes["n"].Node).sound() {
 			looked++
 			s.kept = map[selectionKey][]bool{{}: {true}}
-			if _, err := s.suiting(ctx, d.compiled.Cache, &choice{}, selectionKey{}); !errors.Is(err, errSlow) {
+			if _, err := s.suiting(ctx, d.catalog.compiled.Cache, &choice{}, selectionKey{}); !errors.Is(err, errSlow) {
 				t.Errorf("a search that has ended went on: %v", err)
 			}
 		}

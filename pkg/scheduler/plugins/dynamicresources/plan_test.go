@@ -122,7 +122,7 @@ func TestPartsThatOthersTakeMeanwhile(t *testing.T) {
 			p := member("p", "made t")
 			run(t, append(someNodes("n"), schedtest.DeviceClass("gpu"), tc.slice, made(p, "t", tc.request)), func(w *world) {
 				d := w.plugin.devices
-				d.features.ConsumableCapacity, d.features.PartitionableDevices, d.ledger.consumable = true, true, true
+				d.catalog.features.ConsumableCapacity, d.catalog.features.PartitionableDevices, d.ledger.consumable = true, true, true
 				state, err := w.session.stateOf(p.Pod)
 				if err != nil {
 					t.Fatal(err)

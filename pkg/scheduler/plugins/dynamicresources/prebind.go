@@ -109,7 +109,7 @@ func (d *devices) writeOnce(ctx context.Context, held *heldClaim, read *resource
 	if allocates {
 		held.tried = true
 		claim.Status.Allocation = held.allocation.DeepCopy()
-		if d.hasConditions() {
+		if d.catalog.hasConditions() {
 			now := metav1.Now()
 			claim.Status.Allocation.AllocationTimestamp = &now
 		}

@@ -160,7 +160,7 @@ func (p *part) suitingAny(ctx context.Context, d *devices, claims []*resourceapi
 	if p.ofOneNode {
 		return p.sound, nil
 	}
-	key, err := d.selectedBy(claims)
+	key, err := d.catalog.selectedBy(claims)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func (p *part) suitingAny(ctx context.Context, d *devices, claims []*resourceapi
 	for _, one := range p.sound {
 		keep := one.ofOneNode()
 		if !keep {
-			if keep, err = d.suitsAny(ctx, one, claims); err != nil {
+			if keep, err = d.catalog.suitsAny(ctx, one, claims); err != nil {
 				return nil, err
 			}
 		}
@@ -191,11 +191,11 @@ func (p *part) suitingAny(ctx context.Context, d *devices, claims []*resourceapi
 }
 
 // selectedBy returns the keys of all that the claims select devices by.
-func (d *devices) selectedBy(claims []*resourceapi.ResourceClaim) (string, error) {
+func (c *catalog) selectedBy(claims []*resourceapi.ResourceClaim) (string, error) {
 	keys := map[selectionKey]bool{}
 	for _, claim := range claims {
 		for i := range claim.Spec.Devices.Requests {
-			choices, err := choicesOf(&claim.Spec.Devices.Requests[i], d.classes)
+			choices, err := choicesOf(&claim.Spec.Devices.Requests[i], c.classes)
 			if err != nil {
 				return "", err
 			}

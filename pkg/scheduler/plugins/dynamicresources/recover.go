@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
@@ -27,7 +28,7 @@ func (d *devices) recover(ctx context.Context) error {
 	}
 	r := recovery{devices: d, pods: map[string]map[types.UID]bool{}}
 	var errs []error
-	err := d.eachClaim(ctx, func(claim *resourceapi.ResourceClaim) {
+	err := eachClaim(ctx, d.kube, func(claim *resourceapi.ResourceClaim) {
 		if err := r.claim(ctx, claim); err != nil {
 			errs = append(errs, fmt.Errorf("claim %s: %w", klog.KObj(claim), err))
 		}
@@ -36,11 +37,11 @@ func (d *devices) recover(ctx context.Context) error {
 }
 
 // eachClaim visits all claims as the API server has them: informers may not show yet what the former leader wrote last.
-func (d *devices) eachClaim(ctx context.Context, visit func(*resourceapi.ResourceClaim)) error {
+func eachClaim(ctx context.Context, kube kubernetes.Interface, visit func(*resourceapi.ResourceClaim)) error {
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		return d.kube.ResourceV1().ResourceClaims(metav1.NamespaceAll).List(ctx, options)
+		return kube.ResourceV1().ResourceClaims(metav1.NamespaceAll).List(ctx, options)
 	})
 	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
 		if claim, ok := object.(*resourceapi.ResourceClaim); ok {

@@ -198,7 +198,7 @@ type search struct {
 
 // newSearch has the search look at what the claims may be allocated from.
 func (d *devices) newSearch(ctx context.Context, r *reach, claims []*resourceapi.ResourceClaim) (*search, error) {
-	if err := d.compileAll(ctx, claims); err != nil {
+	if err := d.catalog.compileAll(ctx, claims); err != nil {
 		return nil, err
 	}
 	s := &search{devices: d, ctx: ctx, reach: r}
@@ -224,15 +224,15 @@ func (d *devices) newSearch(ctx context.Context, r *reach, claims []*resourceapi
 func (s *slice) ofOneNode() bool { return s.Spec.NodeName != nil && *s.Spec.NodeName != "" }
 
 // suitsAny is true if some device of the slice suits some request of a claim.
-func (d *devices) suitsAny(ctx context.Context, one *slice, claims []*resourceapi.ResourceClaim) (bool, error) {
+func (c *catalog) suitsAny(ctx context.Context, one *slice, claims []*resourceapi.ResourceClaim) (bool, error) {
 	for _, claim := range claims {
 		for i := range claim.Spec.Devices.Requests {
-			choices, err := choicesOf(&claim.Spec.Devices.Requests[i], d.classes)
+			choices, err := choicesOf(&claim.Spec.Devices.Requests[i], c.classes)
 			if err != nil {
 				return false, err
 			}
 			for k := range choices {
-				suits, err := one.suiting(ctx, d.compiled.Cache, &choices[k], choices[k].key())
+				suits, err := one.suiting(ctx, c.compiled.Cache, &choices[k], choices[k].key())
 				if err != nil || slices.Contains(suits, true) {
 					return err == nil, err
 				}
@@ -255,8 +255,8 @@ func (s *search) solve(claims []*resourceapi.ResourceClaim, state structured.All
 		allocations, err := s.allocate(claims, state)
 		return found{allocations: allocations}, err
 	}
-	m := newMarket(s.offered, state, s.features)
-	d, err := demandOf(s.ctx, claims, s.offered, m, s.classes, s.compiled.Cache)
+	m := newMarket(s.offered, state, s.catalog.features)
+	d, err := demandOf(s.ctx, claims, s.offered, m, s.catalog.classes, s.catalog.compiled.Cache)
 	if err != nil {
 		return found{}, err
 	}
@@ -312,7 +312,7 @@ func (s *search) allocate(claims []*resourceapi.ResourceClaim, state structured.
 			allocations, err = nil, fmt.Errorf("the allocator panicked: %v", p)
 		}
 	}()
-	allocator, err := structured.NewAllocator(s.ctx, s.features, state, s.classes, s.raw, s.compiled.Cache)
+	allocator, err := structured.NewAllocator(s.ctx, s.catalog.features, state, s.catalog.classes, s.raw, s.catalog.compiled.Cache)
 	if err != nil {
 		return nil, err
 	}

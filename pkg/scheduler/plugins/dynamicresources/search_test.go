@@ -84,7 +84,7 @@ func TestSelectorsThatTakeLongToCompile(t *testing.T) {
 			t.Fatal(got)
 		}
 		compiled, begun := make(chan struct{}), time.Now()
-		w.plugin.devices.compiled.compile = func(string) { <-compiled }
+		w.plugin.devices.catalog.compiled.compile = func(string) { <-compiled }
 		if got, want := w.fits(p, "n"), `claim "p-t" (request "r", class "gpu"): searching node(s) for devices took too long`; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}

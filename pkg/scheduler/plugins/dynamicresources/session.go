@@ -109,7 +109,7 @@ func (s *session) list() error {
 	if !s.devices.isReady() {
 		return errNotReady
 	}
-	now, err := s.devices.listSlices(s.shared)
+	now, err := s.devices.catalog.listSlices(s.shared)
 	if err != nil {
 		return fmt.Errorf("listing devices: %w", err)
 	}
@@ -131,8 +131,8 @@ func (d *devices) look(pod *v1.Pod) (*taskState, error) {
 		}
 		d.freeStranded(pod, claim)
 		if claim.Status.Allocation == nil {
-			err = d.check(claim.ResourceClaim)
-		} else if _, err = d.bindable(claim.ResourceClaim); err == nil {
+			err = d.catalog.check(claim.ResourceClaim)
+		} else if _, err = d.catalog.bindable(claim.ResourceClaim); err == nil {
 			state.selectors[i], err = selectorOf(claim.Status.Allocation)
 		}
 		if err != nil {

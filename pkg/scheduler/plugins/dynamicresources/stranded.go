@@ -39,7 +39,8 @@ func (d *devices) freeStranded(pod *v1.Pod, claim podClaim) {
 
 // isStranded reports whether the claim was made for the pod alone, is used by no other, and has devices that no node reaches.
 func (d *devices) isStranded(pod types.UID, claim podClaim) bool {
-	if !claim.own || claim.Status.Allocation == nil || !noneExists(claim.Status.Allocation.NodeSelector, d.nodeCached) {
+	known := func(node string) error { _, err := d.nodes.Get(node); return err }
+	if !claim.own || claim.Status.Allocation == nil || !noneExists(claim.Status.Allocation.NodeSelector, known) {
 		return false
 	}
 	if slices.ContainsFunc(claim.Status.ReservedFor, func(user resourceapi.ResourceClaimConsumerReference) bool { return user.UID != pod }) {
@@ -48,11 +49,6 @@ func (d *devices) isStranded(pod types.UID, claim podClaim) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.held[claim.UID] == nil
-}
-
-func (d *devices) nodeCached(name string) error {
-	_, err := d.nodes.Get(name)
-	return err
 }
 
 // noneExists reports whether the selector is for nodes by name, none of which exists: get returns that it is not found. Nodes with a label may
