@@ -16,15 +16,6 @@ import (
 // A unit of several gangs is placed whole: the minimum of each of its gangs, in one trial. Once that is so its gangs take turns of
 // their own for what is left of them.
 
-// unitTurn is how a unit's one turn in the session ended.
-type unitTurn int
-
-const (
-	unitNotTried unitTurn = iota
-	unitWaits
-	unitPlaced
-)
-
 // takeUnitTurn gives the turn of the job to its unit, where it has one of several gangs that is not placed yet. It returns false
 // when the job is to have its turn by itself.
 func (s *scheduler) takeUnitTurn(job *api.JobInfo) (taken bool) {

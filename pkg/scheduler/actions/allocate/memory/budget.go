@@ -10,6 +10,19 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
+const (
+	// maxPackingSteps bounds a search for a plan: looks at a class of tasks on a node. It takes about 150 ms.
+	maxPackingSteps = 1_500_000
+	// sessionPackingSteps bounds all of them in a session (Budget).
+	sessionPackingSteps = 2_000_000
+	// MaxFurtherLooks bounds what further tries for one gang may cost: each task that is placed is a look at a node for each class. It is
+	// one further try of the largest gangs the random suites place, 1,000 tasks of 8 classes; smaller ones get more.
+	MaxFurtherLooks = 8_000
+	// sessionLooks bounds what trials of other orders may take in a session: looks as MaxFurtherLooks counts
+	// them. It takes about 200 ms.
+	sessionLooks = 3 * MaxFurtherLooks
+)
+
 // turnsKept is for how many sessions a search keeps its place among those that wait while it does not ask.
 const turnsKept = 10
 
@@ -91,9 +104,9 @@ func (b *Budget) forgetAbsent() {
 	b.served = served
 }
 
-// FairShare is how many steps a search for a plan may take, which is one of so many that its job has still to make: its share of what is
+// fairShare is how many steps a search for a plan may take, which is one of so many that its job has still to make: its share of what is
 // left.
-func (b *Budget) FairShare(of Search, searches int) int {
+func (b *Budget) fairShare(of Search, searches int) int {
 	left := b.Left
 	if b.Next != nil {
 		if b.take(of) {

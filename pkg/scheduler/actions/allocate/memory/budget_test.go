@@ -16,7 +16,7 @@ func TestASearchHasItsShareOfWhatIsLeft(t *testing.T) {
 	turns.beginSession(sessionPackingSteps)
 	var got []int
 	for places := 4; places > 0; places-- {
-		granted := turns.FairShare(Search{Set: strconv.Itoa(places)}, places)
+		granted := turns.fairShare(Search{Set: strconv.Itoa(places)}, places)
 		got = append(got, granted)
 		if places < 4 {
 			turns.Left -= granted
@@ -40,7 +40,7 @@ func TestEachSearchHasItsTurn(t *testing.T) {
 			searches = append([]Search{{Set: "new"}}, searches...)
 		}
 		for i, of := range searches {
-			granted := turns.FairShare(of, len(searches)-i)
+			granted := turns.fairShare(of, len(searches)-i)
 			turns.Left -= granted
 			turns.Wait(of)
 			if granted == maxPackingSteps {
@@ -59,11 +59,11 @@ func TestATurnThatIsNotNeededIsGivenUp(t *testing.T) {
 	turns := Budget{}
 	turns.Wait(Search{Set: "a"})
 	turns.beginSession(sessionPackingSteps)
-	if got, want := turns.FairShare(Search{Set: "b"}, 1), sessionPackingSteps-maxPackingSteps; got != want {
+	if got, want := turns.fairShare(Search{Set: "b"}, 1), sessionPackingSteps-maxPackingSteps; got != want {
 		t.Errorf("%d steps beside one whose turn it is, want %d", got, want)
 	}
 	turns.Finish(Search{Set: "a"})
-	if got := turns.FairShare(Search{Set: "b"}, 1); got != maxPackingSteps {
+	if got := turns.fairShare(Search{Set: "b"}, 1); got != maxPackingSteps {
 		t.Errorf("%d steps after that turn was given up, want %d", got, maxPackingSteps)
 	}
 }

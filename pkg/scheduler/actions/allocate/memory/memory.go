@@ -12,19 +12,6 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-const (
-	// maxPackingSteps bounds a search for a plan: looks at a class of tasks on a node. It takes about 150 ms.
-	maxPackingSteps = 1_500_000
-	// sessionPackingSteps bounds all of them in a session (Budget).
-	sessionPackingSteps = 2_000_000
-	// MaxFurtherLooks bounds what further tries for one gang may cost: each task that is placed is a look at a node for each class. It is
-	// one further try of the largest gangs the random suites place, 1,000 tasks of 8 classes; smaller ones get more.
-	MaxFurtherLooks = 8_000
-	// sessionLooks bounds what trials of other orders may take in a session: looks as MaxFurtherLooks counts
-	// them. It takes about 200 ms.
-	sessionLooks = 3 * MaxFurtherLooks
-)
-
 // Memory is what the action remembers from one session to the next: what would be found again, if the session had the steps
 // for it. What a session has no use for is forgotten after the next.
 type Memory struct {
@@ -129,7 +116,7 @@ func (m *Memory) Solve(problem *packing.Problem, of Search, searches int) (Solut
 		m.Packing.Finish(of)
 		return found, true
 	}
-	if steps := m.Packing.FairShare(of, searches); steps > found.steps {
+	if steps := m.Packing.fairShare(of, searches); steps > found.steps {
 		plan, answer, used := problem.Solve(steps)
 		m.Packing.Left -= used
 		found = Solution{answer, plan, steps}

@@ -3,7 +3,6 @@
 package search
 
 import (
-	"fmt"
 	"maps"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -14,20 +13,6 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
-
-// partSearch looks for a way to place a part.
-type partSearch struct {
-	part    *trial.Part
-	attempt *state.Attempt
-	run     *state.Run
-	// places is in how many places the job is still to be tried, with this one.
-	places int
-	// refused is how many trials of the attempt were refused beyond numbers before this search.
-	refused int
-	// key names what decides on the part, once it is keyed; empty when that is more than can be named.
-	key   string
-	keyed bool
-}
 
 // placeSubJob places tasks of the sub-job, which are in task order, in the scope until the sub-job is ready. When it is not
 // placed nothing is, and the job's fit errors have why.
@@ -118,46 +103,6 @@ func (s *partSearch) firstTaskFitsNowhere() bool {
 	}
 	trial.NoteNotPlaced(s.attempt.Job, task, errs)
 	return !s.attempt.Job.NeedContinueAllocating(s.part.SubJob.UID)
-}
-
-// isVain is true if the way has led nowhere for the sub-job, and all that decides on it is as it was.
-func (s *partSearch) isVain(in memory.Way) bool {
-	key, known := s.vainKey()
-	return known && s.run.Memory.IsVain(in, key)
-}
-
-// noteVain notes that the way leads nowhere for the sub-job.
-func (s *partSearch) noteVain(in memory.Way) {
-	if key, known := s.vainKey(); known {
-		s.run.Memory.NoteVain(in, key)
-	}
-}
-
-// vainKey names all that decides on whether there is a way to place the tasks in the scope: the job, what it needs, the numbers of a
-// problem, which have the room that counts, and what verdicts on any node may depend on. It returns false where that is more than can be named. It is asked for where
-// nothing of the sub-job is placed. Sub-groups have none: numbers tell of the whole job what stops it.
-func (s *partSearch) vainKey() (string, bool) {
-	if !s.keyed {
-		s.keyed, s.key = true, s.makeVainKey()
-	}
-	return s.key, s.key != "" && s.attempt.Found.Refused == s.refused
-}
-
-func (s *partSearch) makeVainKey() string {
-	needed := s.attempt.NeededBySubJob(s.part.SubJob)
-	if !s.run.Progress.GangDecides || s.attempt.Job.ContainsSubJobPolicy() || needed < 1 || needed > len(s.part.Tasks) || len(s.attempt.Job.TaskStatusIndex[api.Pipelined]) > 0 || state.Sharded() || !s.attempt.QueueTakes(s.part.Tasks) {
-		return ""
-	}
-	in := s.attempt.Packing
-	if in == nil || in.Problem.Wanted != needed {
-		in = s.attempt.NewPackingInput(s.part.Tasks, needed, s.part.NeededByRole())
-	}
-	session := s.run.Prints.OfSession()
-	if in == nil || session == 0 || !in.DecidedByNumbers(s.part.Scope.ChosenBy) || in.FillCaches() != nil {
-		return ""
-	}
-	problem, _ := in.ProblemOn(s.part.Scope.Set, s.part.IdleOnly, in.ByCachedVerdicts(s.part.Scope.Set))
-	return fmt.Sprintf("%s %d %s", s.attempt.Job.UID, session, problem.Key())
 }
 
 // refutedInNumbers is true if numbers alone leave no room in the scope for what the sub-job needs, so that there is no way.

@@ -59,11 +59,6 @@ func (s *partSearch) retryRearranged(blocked []*feasible.TaskClass) trial.PartRe
 	return trial.PartResult{}
 }
 
-// orderSearch is the search for an order of the tasks in which they find room.
-func (s *partSearch) orderSearch() memory.Search {
-	return s.run.SearchOf(s.attempt.Job, s.part.Scope.Set.Name, s.part.IdleOnly)
-}
-
 // tryOrders tries orders in which the class that found no room comes first, as often as it is another one, and at the most so many; then
 // task order, and where not all are needed the smallest first. All in all it tries no more often than given.
 func (s *partSearch) tryOrders(blocked []*feasible.TaskClass, most, minimum, orders int) trial.PartResult {

@@ -3,7 +3,6 @@
 package search
 
 import (
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
@@ -20,25 +19,4 @@ func Solve(r *state.Attempt) trial.Result {
 	return tryInOrder(r, func(opts state.Options) trial.Result {
 		return placeIn(r, r.Run.Anywhere(opts), opts)
 	})
-}
-
-// tryInOrder tries ways to place the job, each before the next one.
-func tryInOrder(r *state.Attempt, ways ...func(state.Options) trial.Result) trial.Result {
-	within := []*nodeset.Set{nil}
-	if avoided := r.Run.Session.Placement.Avoided(r.Job); len(avoided) > 0 {
-		within = []*nodeset.Set{r.Run.Index.Without(avoided), nil}
-	}
-	for _, idleOnly := range r.Phases {
-		if !idleOnly && !r.Run.Index.Releases(r.Run.Index.All) {
-			break
-		}
-		for _, way := range ways {
-			for _, nodes := range within {
-				if result := way(state.Options{IdleOnly: idleOnly, Within: nodes, Places: 1}); result.Outcome != trial.NotPlaced {
-					return result
-				}
-			}
-		}
-	}
-	return trial.Result{}
 }

@@ -99,14 +99,6 @@ func NewAttempt(s *Run, job *api.JobInfo, pending *Pending, alone bool) (*Attemp
 	return r, nil
 }
 
-// note enters the value in the map, which is made for its first.
-func note[K comparable, V any](values *map[K]V, key K, value V) {
-	if *values == nil {
-		*values = map[K]V{}
-	}
-	(*values)[key] = value
-}
-
 // Shortfall is how far a trial came in a set of nodes, and what stopped it: nodes, or else a text, which is the queue's or a
 // pre-predicate's.
 type Shortfall struct {

@@ -20,34 +20,6 @@ type classCounts struct {
 // classOf returns a task's class.
 type classOf func(*api.TaskInfo) *feasible.TaskClass
 
-// countBeyond counts, for the demand, the sub-job's tasks behind the first ones, if they are of few classes.
-func (r *Attempt) countBeyond(subJob api.SubJobID, tasks []*api.TaskInfo, first int, d *Demand) {
-	known := r.Run.Progress.Job(r.Job)
-	c := known.counts[subJob]
-	if c == nil || !c.countOff(r.Run.Finder.Class, tasks) {
-		c = newClassCounts(r.Run.Finder.Class, tasks)
-		if known.counts == nil {
-			known.counts = map[api.SubJobID]*classCounts{}
-		}
-		known.counts[subJob] = c
-	}
-	if len(c.counts) > maxDemandClasses {
-		d.Unknown = true
-		return
-	}
-	for class, count := range c.counts {
-		cache, err := r.cacheFor(c.samples[class], d)
-		if err != nil {
-			d.Unknown = true
-			return
-		}
-		d.Beyond[cache] += count
-	}
-	for _, task := range tasks[:first] {
-		d.Beyond[d.caches[r.Run.Finder.Class(task)]]--
-	}
-}
-
 func newClassCounts(class classOf, tasks []*api.TaskInfo) *classCounts {
 	c := &classCounts{tasks: tasks, counts: map[*feasible.TaskClass]int{}, samples: map[*feasible.TaskClass]*api.TaskInfo{}}
 	for _, task := range tasks {

@@ -95,6 +95,34 @@ func (r *Attempt) cacheFor(task *api.TaskInfo, d *Demand) (*feasible.ClassCache,
 	return cache, err
 }
 
+// countBeyond counts, for the demand, the sub-job's tasks behind the first ones, if they are of few classes.
+func (r *Attempt) countBeyond(subJob api.SubJobID, tasks []*api.TaskInfo, first int, d *Demand) {
+	known := r.Run.Progress.Job(r.Job)
+	c := known.counts[subJob]
+	if c == nil || !c.countOff(r.Run.Finder.Class, tasks) {
+		c = newClassCounts(r.Run.Finder.Class, tasks)
+		if known.counts == nil {
+			known.counts = map[api.SubJobID]*classCounts{}
+		}
+		known.counts[subJob] = c
+	}
+	if len(c.counts) > maxDemandClasses {
+		d.Unknown = true
+		return
+	}
+	for class, count := range c.counts {
+		cache, err := r.cacheFor(c.samples[class], d)
+		if err != nil {
+			d.Unknown = true
+			return
+		}
+		d.Beyond[cache] += count
+	}
+	for _, task := range tasks[:first] {
+		d.Beyond[d.caches[r.Run.Finder.Class(task)]]--
+	}
+}
+
 // addUnknown takes in a task of a class beyond those that are known.
 func (d *Demand) addUnknown(task *api.TaskInfo) {
 	d.Unknown = true

@@ -24,7 +24,7 @@ type presence struct {
 }
 
 // memberNodesOf lists the nodes of the job's members that are placed.
-func (p *Progress) memberNodesOf(job *api.JobInfo) *MemberNodes {
+func memberNodesOf(index *nodeset.Index, job *api.JobInfo) *MemberNodes {
 	m := &MemberNodes{}
 	if len(job.TaskStatusIndex[api.Pending]) == len(job.Tasks) {
 		return m
@@ -34,7 +34,7 @@ func (p *Progress) memberNodesOf(job *api.JobInfo) *MemberNodes {
 			continue
 		}
 		for _, task := range tasks {
-			if node, ok := p.index.Number(task.NodeName); ok {
+			if node, ok := index.Number(task.NodeName); ok {
 				m.add(node)
 			}
 		}

@@ -44,7 +44,7 @@ func newProgress(ssn *framework.Session, index *nodeset.Index) *Progress {
 func (p *Progress) Job(job *api.JobInfo) *JobProgress {
 	known, ok := p.of[job.UID]
 	if !ok {
-		known = &JobProgress{Members: p.memberNodesOf(job)}
+		known = &JobProgress{Members: memberNodesOf(p.index, job)}
 		p.of[job.UID] = known
 	}
 	return known
@@ -114,4 +114,12 @@ func (p *Progress) JobOrder(l, r any) (first bool) {
 	}
 	p.ssn.WithTiers(p.NotGang, func() { first = p.ssn.JobOrderFn(l, r) })
 	return first
+}
+
+// note enters the value in the map, which is made for its first.
+func note[K comparable, V any](values *map[K]V, key K, value V) {
+	if *values == nil {
+		*values = map[K]V{}
+	}
+	(*values)[key] = value
 }

@@ -5,7 +5,6 @@ package trial
 import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
@@ -35,28 +34,4 @@ func (s *Part) NeededByRole() map[string]int32 {
 		return nil
 	}
 	return s.attempt.NeededByRole()
-}
-
-// Try makes a trial: it places the first tasks together, arranged as given, and then the others one batch after the other. It also
-// returns the classes that found no room.
-func Try(s *Part, first int, arranged Arrangement) (PartResult, []*feasible.TaskClass) {
-	p := newPlacer(s)
-	first = min(first, len(s.Tasks))
-	stopped := p.placeBatches(s.batches(s.Tasks[:first], arranged))
-	tried := first
-	for !stopped && !p.done && tried < len(s.Tasks) {
-		n := s.attempt.Run.SameClass(s.Tasks[tried:])
-		stopped = p.placeBatches([]Batch{{tasks: s.Tasks[tried : tried+n]}})
-		tried += n
-	}
-	return p.end(p.untouched(tried)), p.blocked
-}
-
-// TryAll makes a trial of the tasks that goes on with further classes although the sub-job cannot be ready without a task that fits
-// nowhere.
-func TryAll(s *Part, arranged Arrangement) PartResult {
-	p := newPlacer(s)
-	p.patient = true
-	p.placeBatches(s.batches(s.Tasks, arranged))
-	return p.end(nil)
 }

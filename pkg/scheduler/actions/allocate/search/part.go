@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package search
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
+)
+
+// partSearch looks for a way to place a part.
+type partSearch struct {
+	part    *trial.Part
+	attempt *state.Attempt
+	run     *state.Run
+	// places is in how many places the job is still to be tried, with this one.
+	places int
+	// refused is how many trials of the attempt were refused beyond numbers before this search.
+	refused int
+	// key names what decides on the part, once it is keyed; empty when that is more than can be named.
+	key   string
+	keyed bool
+}
+
+// orderSearch is the search for an order of the tasks in which they find room.
+func (s *partSearch) orderSearch() memory.Search {
+	return s.run.SearchOf(s.attempt.Job, s.part.Scope.Set.Name, s.part.IdleOnly)
+}
+
+// isVain is true if the way has led nowhere for the sub-job, and all that decides on it is as it was.
+func (s *partSearch) isVain(in memory.Way) bool {
+	key, known := s.vainKey()
+	return known && s.run.Memory.IsVain(in, key)
+}
+
+// noteVain notes that the way leads nowhere for the sub-job.
+func (s *partSearch) noteVain(in memory.Way) {
+	if key, known := s.vainKey(); known {
+		s.run.Memory.NoteVain(in, key)
+	}
+}
+
+// vainKey names all that decides on whether there is a way to place the tasks in the scope: the job, what it needs, the numbers of a
+// problem, which have the room that counts, and what verdicts on any node may depend on. It returns false where that is more than can be named. It is asked for where
+// nothing of the sub-job is placed. Sub-groups have none: numbers tell of the whole job what stops it.
+func (s *partSearch) vainKey() (string, bool) {
+	if !s.keyed {
+		s.keyed, s.key = true, s.makeVainKey()
+	}
+	return s.key, s.key != "" && s.attempt.Found.Refused == s.refused
+}
+
+func (s *partSearch) makeVainKey() string {
+	needed := s.attempt.NeededBySubJob(s.part.SubJob)
+	if !s.run.Progress.GangDecides || s.attempt.Job.ContainsSubJobPolicy() || needed < 1 || needed > len(s.part.Tasks) || len(s.attempt.Job.TaskStatusIndex[api.Pipelined]) > 0 || state.Sharded() || !s.attempt.QueueTakes(s.part.Tasks) {
+		return ""
+	}
+	in := s.attempt.Packing
+	if in == nil || in.Problem.Wanted != needed {
+		in = s.attempt.NewPackingInput(s.part.Tasks, needed, s.part.NeededByRole())
+	}
+	session := s.run.Prints.OfSession()
+	if in == nil || session == 0 || !in.DecidedByNumbers(s.part.Scope.ChosenBy) || in.FillCaches() != nil {
+		return ""
+	}
+	problem, _ := in.ProblemOn(s.part.Scope.Set, s.part.IdleOnly, in.ByCachedVerdicts(s.part.Scope.Set))
+	return fmt.Sprintf("%s %d %s", s.attempt.Job.UID, session, problem.Key())
+}
+
+// gangName names what decides whether a gang of unlike tasks fits into the scope: their classes in task order, how many of them are
+// needed, of which roles, and in which queue. Of equal gangs only the first is tried in every way while nothing else is placed. The name is
+// empty where that is more than can be named. Gangs that have members, a topology, nominated nodes, or verdicts of their own have none, nor has
+// any where a plugin looks at more of a task than its class.
+func (s *partSearch) gangName() string {
+	if s.run.Finder.ReadsAnything() || len(s.attempt.Members.Nodes) > 0 || s.attempt.Job.ContainsSubJobPolicy() || s.part.SubJob.WithNetworkTopology() || s.run.SameClass(s.part.Tasks) == len(s.part.Tasks) {
+		return "" // of tasks that are all alike the first is known at once; the last condition looks at all of them
+	}
+	key := fmt.Appendf(nil, "%p %t %d %s %v %s", s.part.Scope.Set, s.part.IdleOnly, s.part.Needed, s.attempt.Job.Queue, s.part.NeededByRole(), s.part.Scope.ChosenBy)
+	for rest := s.part.Tasks; len(rest) > 0; {
+		class, n := s.run.Finder.Class(rest[0]), s.run.SameClass(rest)
+		nominated := func(task *api.TaskInfo) bool { return task.Pod.Status.NominatedNodeName != "" }
+		if s.run.Finder.PerJobBut(rest[0], s.part.Scope.ChosenBy) || slices.ContainsFunc(rest[:n], nominated) {
+			return ""
+		}
+		key = binary.AppendUvarint(binary.AppendUvarint(key, uint64(class.Number())), uint64(n))
+		rest = rest[n:]
+	}
+	return string(key)
+}

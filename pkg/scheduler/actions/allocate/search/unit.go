@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package search
+
+import (
+	"slices"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// Unit is the turn of a unit.
+type Unit struct {
+	run     *state.Run
+	unit    *binding.Unit
+	pending map[api.JobID]*state.Pending
+	// Gangs are those to be placed.
+	Gangs []*api.JobInfo
+	// idleOnly is true while what is being released does not count.
+	idleOnly bool
+	// fingerprint is of all that decides on the unit, 0 when that is more than can be named; cut is true if the session had not the
+	// steps for all ways, or something that is not in the fingerprint refused one.
+	fingerprint uint64
+	cut         bool
+}
+
+// NewUnit begins the turn of the unit, whose gangs have these tasks pending.
+func NewUnit(run *state.Run, unit *binding.Unit, pending map[api.JobID]*state.Pending) *Unit {
+	return &Unit{run: run, unit: unit, pending: pending}
+}
+
+// PlacedGang is a gang with its trial.
+type PlacedGang struct {
+	Attempt *state.Attempt
+	Result  trial.Result
+}
+
+// PlacedGangs are placed in this order.
+type PlacedGangs []PlacedGang
+
+// discard takes all of them back, the last first.
+func (p PlacedGangs) discard() {
+	for _, gang := range slices.Backward(p) {
+		gang.takeBack()
+	}
+}
+
+func (p *PlacedGang) takeBack() {
+	p.Result.Discard(p.Attempt.Job)
+	p.Attempt.Run.Finder.ForgetJob()
+	p.Attempt.Run.Failed.NotePlaced() // what did not fit beside it may fit now
+}
+
+// Outcome is ready if all of them are.
+func (p PlacedGangs) Outcome() trial.Outcome {
+	for _, gang := range p {
+		if gang.Result.Outcome != trial.Ready || !gang.Attempt.Run.Progress.JobReady(gang.Attempt.Job) {
+			return trial.Pipelined
+		}
+	}
+	return trial.Ready
+}
+
+// Misfit is a gang that found no room, why, and beside how many others of its unit.
+type Misfit struct {
+	job         *api.JobInfo
+	wait        framework.Wait
+	explanation *framework.GangExplanation
+	beside      int
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"maps"
+	"slices"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+)
+
+// FingerprintOf returns the fingerprint of what decides on the job; 0 for none.
+func (r *Attempt) FingerprintOf() uint64 {
+	if Sharded() || !(r.Run.Progress.GangDecides && r.Pending.IsShort(r.Job)) && r.Run.Progress.JobReady(r.Job) {
+		return 0
+	}
+	session := r.Run.Prints.OfSession()
+	if session == 0 {
+		return 0
+	}
+	b := r.appendUnitGang(appendNumber(make([]byte, 0, 256), session))
+	if b == nil {
+		return 0
+	}
+	if r.Groups == nil || !r.Groups.Required {
+		b = appendNumber(b, r.Run.Prints.ofAll())
+	} else { // explanations tell of the largest of all nodes
+		b = r.Run.Prints.appendResource(b, r.Run.Index.LargestNode())
+	}
+	return max(r.Run.Prints.bytes(b), 1)
+}
+
+// appendGroups appends where the job may lie, and the nodes there.
+func (r *Attempt) appendGroups(b []byte) []byte {
+	b = appendFlag(appendText(b, r.Groups.Plugin), r.Groups.Required)
+	for _, path := range slices.Sorted(maps.Keys(r.Groups.Refused)) {
+		b = appendText(appendText(b, path), r.Groups.Refused[path])
+	}
+	for _, group := range r.Groups.Candidates {
+		b = appendNumber(appendText(b, group.Path()), r.Run.Prints.ofSet(r.Run.Index.Group(group)))
+	}
+	return b
+}
+
+// appendGang appends what decides on the gang, which has tasks of these classes to be placed, in task order.
+func (r *Attempt) appendGang(b []byte, classes []*feasible.TaskClass) []byte {
+	job := r.Job
+	b = appendText(b, string(job.Queue))
+	b = appendNumber(appendNumber(b, uint64(r.NeededByJob())), uint64(job.MinAvailable))
+	b = appendNumber(b, uint64(job.TaskMinAvailableTotal))
+	for _, role := range sortedRoles(job.TaskMinAvailable) {
+		b = appendNumber(appendText(b, role), uint64(job.TaskMinAvailable[role]))
+	}
+	b = appendNumber(b, uint64(len(job.TaskMinAvailable)))
+	b = appendNumber(appendNumber(b, uint64(len(classes))), uint64(len(job.Tasks)))
+	if len(classes) < len(job.Tasks) { // otherwise all that the minimum asks for is lacking
+		lacking := r.NeededByRole()
+		b = appendNumber(b, uint64(len(lacking)))
+		for _, role := range sortedRoles(lacking) {
+			b = appendNumber(appendText(b, role), uint64(lacking[role]))
+		}
+	}
+	for _, class := range classes {
+		b = appendNumber(b, class.Fingerprint())
+	}
+	return b
+}
+
+// sortedRoles lists the roles. Most gangs have none.
+func sortedRoles(counts map[string]int32) []string {
+	if len(counts) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(counts))
+}
+
+// QueueTakes is true if the gang's queue has room for all of the tasks together, so that it refuses none of them.
+func (r *Attempt) QueueTakes(tasks []*api.TaskInfo) bool {
+	all := *tasks[0]
+	all.Resreq, all.InitResreq = all.Resreq.Clone(), all.InitResreq.Clone()
+	for _, task := range tasks[1:] {
+		all.Resreq.Add(task.Resreq)
+		all.InitResreq.Add(task.InitResreq)
+	}
+	return r.Run.Session.Allocatable(r.Run.Session.Queues[r.Job.Queue], &all)
+}
+
+// FingerprintOfUnit returns the fingerprint of all that decides on a unit of these gangs; 0 where that is more than can be named.
+func FingerprintOfUnit(run *Run, gangs []*api.JobInfo, pending map[api.JobID]*Pending) uint64 {
+	session := run.Prints.OfSession()
+	if session == 0 || Sharded() {
+		return 0
+	}
+	b := appendNumber(nil, session)
+	for _, job := range gangs {
+		r, err := NewAttempt(run, job, pending[job.UID], false)
+		if err != nil {
+			return 0
+		}
+		if b = r.appendUnitGang(appendText(b, string(job.UID))); b == nil {
+			return 0
+		}
+	}
+	b = appendNumber(b, run.Prints.ofAll())
+	return max(run.Prints.bytes(b), 1)
+}
+
+// appendUnitGang appends what decides on one of the unit's gangs; nil where that is more than can be named.
+func (r *Attempt) appendUnitGang(b []byte) []byte {
+	tasks := r.Pending.Tasks[r.Job.DefaultSubJobID()]
+	if len(tasks) == 0 || r.Gathering != nil || r.DividesItself() || len(r.Members.Nodes) > 0 || len(r.Job.TaskStatusIndex[api.Pipelined]) > 0 ||
+		len(r.Run.Session.Placement.Avoided(r.Job)) > 0 {
+		return nil
+	}
+	in := &PackingInput{Run: r.Run}
+	at := map[*feasible.TaskClass]int{}
+	classes := make([]*feasible.TaskClass, len(tasks))
+	for n, task := range tasks {
+		class := r.Run.Finder.Class(task)
+		classes[n] = class
+		i, known := at[class]
+		if !known {
+			i = len(in.Tasks)
+			at[class], in.Tasks = i, append(in.Tasks, nil)
+		}
+		in.Tasks[i] = append(in.Tasks[i], task)
+	}
+	chosenBy := ""
+	if r.Groups != nil {
+		chosenBy = r.Groups.Plugin
+	}
+	if !in.decidedBy(r.Run.Finder.DecidedByClass, chosenBy) {
+		return nil
+	}
+	b = r.appendGang(b, classes)
+	if b = r.Run.Prints.appendJudges(b, in.Tasks); b == nil {
+		return nil
+	}
+	if r.Groups == nil {
+		return appendFlag(b, false)
+	}
+	return r.appendGroups(appendFlag(b, true))
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trial
+
+import (
+	"slices"
+
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/util"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// maxReserveFailures bounds how many nodes are tried for a task when plugins that accepted a node fail to reserve what it
+// needs. What was reserved is undone each time; when a fourth node fails so, it is the plugin and not the nodes.
+const maxReserveFailures = 3
+
+// placeBatches places the batches one after the other. It stops when the sub-job is ready, or when a task fits nowhere and the
+// sub-job cannot be ready without it.
+func (p *placer) placeBatches(batches []Batch) (stopped bool) {
+	for _, b := range batches {
+		if p.placeBatch(b.tasks, b.following) {
+			return true
+		}
+		if p.done {
+			return false
+		}
+	}
+	return false
+}
+
+func (p *placer) placeBatch(tasks []*api.TaskInfo, following int) (stopped bool) {
+	first := p.firstAllocatable(tasks)
+	if first < 0 {
+		return false
+	}
+	tasks = tasks[first:]
+	cache, err := p.run.Finder.Cache(tasks[0])
+	if err != nil {
+		return p.noteNonePlaced(tasks[:1], p.everywhere(err)) || len(tasks) > 1 && p.placeBatch(tasks[1:], following)
+	}
+	shares := p.distribute(cache, len(tasks)+following)
+	if last := shares[len(shares)-1]; last.set != p.part.Scope.Set {
+		shares = append(shares, share{p.part.Scope.Set, 0})
+	}
+	shares[len(shares)-1].tasks = len(tasks)
+	var errs *api.FitErrors
+	for _, share := range shares {
+		var dealt int
+		dealt, errs, stopped = p.fill(tasks, share, cache)
+		tasks = tasks[dealt:]
+		if stopped || p.done || len(tasks) == 0 {
+			return stopped
+		}
+	}
+	return p.noteNonePlaced(tasks, errs)
+}
+
+// noteNonePlaced notes of equal tasks that they fit nowhere. It returns true if the sub-job cannot be ready without them, by
+// upstream's rule (https://github.com/volcano-sh/volcano/pull/3430).
+func (p *placer) noteNonePlaced(tasks []*api.TaskInfo, errs *api.FitErrors) (stopped bool) {
+	p.blocked = append(p.blocked, p.run.Finder.Class(tasks[0]))
+	p.noteNotPlaced(tasks[0], errs)
+	if !p.patient && !p.job.NeedContinueAllocating(p.part.SubJob.UID) {
+		return true
+	}
+	for _, task := range tasks[1:] {
+		p.noteNotPlaced(task, errs)
+	}
+	return false
+}
+
+// firstAllocatable returns the place of the first task its queue has room for; -1 when there is none.
+func (p *placer) firstAllocatable(tasks []*api.TaskInfo) int {
+	return slices.IndexFunc(tasks, p.wanted)
+}
+
+// fill places tasks of the class on the share's nodes, up to as many as the share has. It returns how many are dealt with, and
+// for the next one the verdicts when it fits nowhere. It stops at a task whose pre-predicate fails and without which the sub-job
+// cannot be ready.
+func (p *placer) fill(tasks []*api.TaskInfo, to share, cache *feasible.ClassCache) (dealt int, errs *api.FitErrors, stopped bool) {
+	where := feasible.Where{Set: to.set, ChosenBy: p.part.Scope.ChosenBy}
+	placed := 0
+	for i, task := range tasks {
+		if placed == to.tasks {
+			return i, nil, false
+		}
+		if !p.wanted(task) {
+			continue
+		}
+		if full, errs := p.run.Finder.Candidates(task, cache, where).Full(p.part.IdleOnly); full {
+			return i, errs, false
+		}
+		if err := p.run.Finder.PrePredicate(task); err != nil {
+			if p.noteNonePlaced([]*api.TaskInfo{task}, p.everywhere(err)) {
+				return i, nil, true
+			}
+			continue
+		}
+		ok, errs := p.placeTask(task, cache, where)
+		if !ok {
+			return i, errs, false
+		}
+		placed++
+		if p.ready() {
+			p.done = true
+			return i + 1, nil, false
+		}
+	}
+	return len(tasks), nil, false
+}
+
+// placeTask puts the task on the best node. Where reserving fails the next best is tried.
+func (p *placer) placeTask(task *api.TaskInfo, cache *feasible.ClassCache, where feasible.Where) (bool, *api.FitErrors) {
+	if p.part.SubJob.WithNetworkTopology() {
+		task.JobAllocatedHyperNode = p.hyperNode
+	}
+	var skip map[int32]bool
+	for {
+		c, ok, errs := p.run.Finder.Choose(task, cache, where, p.part.IdleOnly, skip)
+		if !ok {
+			return false, errs
+		}
+		err := p.putOn(task, cache, c)
+		if err == nil {
+			return true, nil
+		}
+		if skip == nil {
+			skip = map[int32]bool{}
+		}
+		skip[c.Node] = true
+		if len(skip) > maxReserveFailures {
+			errs := api.NewFitErrors()
+			for node := range skip {
+				errs.SetNodeError(p.run.Index.Nodes[node].Name, err)
+			}
+			return false, errs
+		}
+	}
+}
+
+// putOn places the task on the chosen node. An error is why the node refuses it after all.
+func (p *placer) putOn(task *api.TaskInfo, cache *feasible.ClassCache, c feasible.Choice) error {
+	err := p.verify(task, cache, c)
+	if err == nil {
+		err = p.changes.assign(task, c)
+	}
+	if err == nil {
+		p.followHyperNode(task)
+		return nil
+	}
+	klog.V(3).InfoS("A node that passed the predicates refuses a task", "pod", klog.KObj(task.Pod),
+		"node", p.run.Index.Nodes[c.Node].Name, "err", err)
+	if p.unreserved[task.UID] == nil {
+		p.unreserved[task.UID] = map[string]int{}
+	}
+	p.unreserved[task.UID][feasible.ReasonOf(err)]++
+	return err
+}
+
+// verify asks the cached predicates for the task itself where they choose, in that call, what is then reserved for it.
+func (p *placer) verify(task *api.TaskInfo, cache *feasible.ClassCache, c feasible.Choice) error {
+	if !framework.HasClaims(task.Pod) && len(state.Devices(task, p.run.Index.Nodes[c.Node])) == 0 {
+		return nil
+	}
+	return p.run.Finder.AskCachedAgain(task, cache, c.Node)
+}
+
+// followHyperNode keeps the HyperNode that spans the placed tasks, by which upstream scores nodes for the next one: so that a
+// gang that only prefers to be close does not begin anew elsewhere (https://github.com/volcano-sh/volcano/issues/4343).
+func (p *placer) followHyperNode(task *api.TaskInfo) {
+	if !p.part.SubJob.WithNetworkTopology() {
+		return
+	}
+	ssn := p.run.Session
+	of := util.FindHyperNodeForNode(task.NodeName, ssn.RealNodesList, ssn.HyperNodesTiers, ssn.HyperNodesSetByTier)
+	switch {
+	case of == "":
+	case p.hyperNode == "":
+		p.hyperNode = of
+	default:
+		p.hyperNode = ssn.HyperNodes.GetLCAHyperNode(of, p.hyperNode)
+	}
+}
+
+// noteNotPlaced notes why a task fits nowhere; what is known already stays when there is nothing to say.
+func (p *placer) noteNotPlaced(task *api.TaskInfo, errs *api.FitErrors) {
+	NoteNotPlaced(p.job, task, errs)
+	if task.TaskRole != "" {
+		p.failed[task.TaskRole] = true
+	}
+}
+
+// NoteNotPlaced notes of the job why the task fits nowhere.
+func NoteNotPlaced(job *api.JobInfo, task *api.TaskInfo, errs *api.FitErrors) {
+	if errs == nil {
+		errs = api.NewFitErrors()
+		errs.SetError("no node has room before resources are released")
+	}
+	job.NodesFitErrors[task.UID] = errs
+}
+
+// everywhere is a pre-predicate's error as every node's verdict.
+func (p *placer) everywhere(err error) *api.FitErrors {
+	p.reason = err.Error()
+	errs := api.NewFitErrors()
+	for _, node := range p.part.Scope.Set.Nodes {
+		errs.SetNodeError(p.run.Index.Nodes[node].Name, err)
+	}
+	return errs
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trial
+
+import (
+	"slices"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+)
+
+// Try makes a trial: it places the first tasks together, arranged as given, and then the others one batch after the other. It also
+// returns the classes that found no room.
+func Try(s *Part, first int, arranged Arrangement) (PartResult, []*feasible.TaskClass) {
+	p := newPlacer(s)
+	first = min(first, len(s.Tasks))
+	stopped := p.placeBatches(s.batches(s.Tasks[:first], arranged))
+	tried := first
+	for !stopped && !p.done && tried < len(s.Tasks) {
+		n := s.attempt.Run.SameClass(s.Tasks[tried:])
+		stopped = p.placeBatches([]Batch{{tasks: s.Tasks[tried : tried+n]}})
+		tried += n
+	}
+	return p.end(p.untouched(tried)), p.blocked
+}
+
+// TryAll makes a trial of the tasks that goes on with further classes although the sub-job cannot be ready without a task that fits
+// nowhere.
+func TryAll(s *Part, arranged Arrangement) PartResult {
+	p := newPlacer(s)
+	p.patient = true
+	p.placeBatches(s.batches(s.Tasks, arranged))
+	return p.end(nil)
+}
+
+// end judges what was placed, and takes it back when it is not enough.
+func (p *placer) end(rest []*api.TaskInfo) PartResult {
+	result := PartResult{Changes: p.changes, Rest: rest, hyperNode: p.hyperNode}
+	switch {
+	case len(p.changes.Placed) == 0:
+	case p.done || p.run.Progress.SubJobReady(p.job, p.part.SubJob):
+		result.Outcome = Ready
+	case !p.part.IdleOnly && p.run.Session.SubJobPipelined(p.job, p.part.SubJob):
+		result.Outcome = Pipelined
+	}
+	if result.Outcome == NotPlaced {
+		if len(p.changes.Placed) >= p.part.Needed {
+			p.attempt.Found.NoteRefused()
+		}
+		p.noteShortfall()
+		p.changes.Discard()
+	}
+	return result
+}
+
+// untouched lists the tasks that were neither placed nor found to fit nowhere, which those after the first tried are; in a
+// node group those come last that found no room, which may be in a wider one. When they are all that is left they are not
+// copied.
+func (p *placer) untouched(tried int) []*api.TaskInfo {
+	if len(p.changes.Placed) == tried {
+		return p.part.Tasks[tried:]
+	}
+	var left, unfit []*api.TaskInfo
+	for _, task := range p.part.Tasks[:tried] {
+		switch {
+		case task.Status != api.Pending || p.refused[task.UID]:
+		case p.job.NodesFitErrors[task.UID] == nil:
+			left = append(left, task)
+		case p.part.Scope.ChosenBy != "":
+			unfit = append(unfit, task)
+		}
+	}
+	if len(left)+len(unfit) == 0 {
+		return p.part.Tasks[tried:]
+	}
+	return slices.Concat(left, p.part.Tasks[tried:], unfit)
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate
+
+import (
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/explain"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/search"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// scheduler gives turns to the jobs of a session.
+type scheduler struct {
+	run *state.Run
+	// waiting is what is to be placed.
+	waiting *jobQueues
+	// units are those of several gangs that had their turn.
+	units map[*binding.Unit]unitTurn
+}
+
+// newScheduler lists what is to be placed in the run.
+func newScheduler(run *state.Run) *scheduler {
+	return &scheduler{run: run, waiting: newJobQueues(run), units: map[*binding.Unit]unitTurn{}}
+}
+
+// placeJob places what makes the job ready, or more of a job that is. It returns true if something was handed over to be
+// bound: a job that is not ready, or waits for resources being released, is not looked at again in this session.
+func (s *scheduler) placeJob(job *api.JobInfo, pending *state.Pending, alone bool) bool {
+	r, err := state.NewAttempt(s.run, job, pending, alone)
+	if err != nil {
+		klog.V(3).InfoS("A job is not placed", "podGroup", klog.KRef(job.Namespace, job.Name), "err", err)
+		s.run.RecordWait(job, framework.Wait{Reason: framework.NotEnoughResources, Message: err.Error()})
+		return false
+	}
+	defer s.run.Finder.ForgetJob()
+	if explain.Reuse(r) {
+		return false
+	}
+	return finish(r, search.Solve(r))
+}
+
+// finish hands a result that makes the job ready over to be bound, keeps one that waits in the session, and explains why there
+// is none. It returns true if something was handed over.
+func finish(r *state.Attempt, result trial.Result) bool {
+	switch {
+	case result.Outcome == trial.Ready && r.Run.Progress.JobReady(r.Job):
+		r.Run.Failed.NotePlaced()
+		result.Commit(r.Job)
+		r.Run.Progress.Advance(r.Job, result.Tasks())
+		r.Pending.RememberFitErrors(r.Job)
+		r.Pending.KeepOnly(result.Rest)
+		result.RecordHyperNodes(r.Run.Session, r.Job)
+		return true
+	case result.Outcome != trial.NotPlaced:
+		r.Run.Failed.NotePlaced()
+	default:
+		explain.RecordMisfit(r)
+	}
+	return false
+}
+
+// unitTurn is how a unit's one turn in the session ended.
+type unitTurn int
+
+const (
+	unitNotTried unitTurn = iota
+	unitWaits
+	unitPlaced
+)
