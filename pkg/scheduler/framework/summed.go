@@ -23,7 +23,7 @@ func (p summedPlugin) OnSessionOpen(ssn *vcframework.Session) {
 	var summaries snapshot.Summaries
 	defer summaries.Undo()
 	for _, job := range ssn.Jobs {
-		summaries.Show(job)
+		summaries.Show(job, job.PodGroup != nil && job.PodGroup.Spec.MinResources != nil) // for which upstream compares the placed tasks with minMember
 	}
 	p.Plugin.OnSessionOpen(ssn)
 }
@@ -57,7 +57,7 @@ type closingJobs struct {
 func (c *closingJobs) written(job *api.JobInfo) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.summaries.Show(job)
+	c.summaries.Show(job, false)
 }
 
 func (c *closingJobs) closed() {

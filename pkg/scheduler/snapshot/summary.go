@@ -9,8 +9,8 @@ import (
 )
 
 // Upstream adds up the requests of all tasks of all jobs at several places of each session, one task after the other. A job knows the sum of what its
-// placed tasks request (api.JobInfo.Allocated). So at these places upstream is shown summaries of jobs: as many placed tasks as the job has, of which one
-// requests the sum, and the others nothing.
+// placed tasks request (api.JobInfo.Allocated). So at these places upstream is shown summaries of jobs: one placed task that requests the sum, and, where
+// upstream also counts placed tasks, others that request nothing.
 
 // fewTasks is up to how many placed tasks a job is shown as it is.
 const fewTasks = 3
@@ -29,8 +29,9 @@ type wholeJob struct {
 	index map[api.TaskStatus]api.TasksMap
 }
 
-// Show shows the job as a summary, unless it has few placed tasks. Its Tasks are only those that are pending, because upstream looks for gated tasks there.
-func (s *Summaries) Show(job *api.JobInfo) {
+// Show shows the job as a summary, unless it has few placed tasks; with as many placed tasks as it has if they are counted. Its Tasks are only those that are
+// pending, because upstream looks for gated tasks there.
+func (s *Summaries) Show(job *api.JobInfo, counted bool) {
 	placed := 0
 	for status, tasks := range job.TaskStatusIndex {
 		if api.AllocatedStatus(status) {
@@ -47,7 +48,9 @@ func (s *Summaries) Show(job *api.JobInfo) {
 			shown[status] = tasks
 		}
 	}
-	shown[api.Running] = s.placeholdersOf(placed - 1)
+	if counted {
+		shown[api.Running] = s.placeholdersOf(placed - 1)
+	}
 	shown[api.Bound] = api.TasksMap{"": {Job: job.UID, Resreq: job.Allocated.Clone()}}
 	job.Tasks, job.TaskStatusIndex = shown[api.Pending], shown
 }

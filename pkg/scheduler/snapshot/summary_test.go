@@ -55,7 +55,12 @@ func TestASummaryAddsUpToTheSame(t *testing.T) {
 			}
 			want, wantCount := placedSum(job)
 			var summaries Summaries
-			summaries.Show(job)
+			summaries.Show(job, false)
+			if got, _ := placedSum(job); !cmp.Equal(want, got) {
+				t.Errorf("tasks that are not counted request (-want +got):\n%s", cmp.Diff(want, got))
+			}
+			summaries.Undo()
+			summaries.Show(job, true)
 			got, count := placedSum(job)
 			if diff := cmp.Diff(want, got); diff != "" || count != wantCount {
 				t.Errorf("%d placed tasks, want %d, request (-want +got):\n%s", count, wantCount, diff)
