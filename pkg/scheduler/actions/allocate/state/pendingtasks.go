@@ -198,10 +198,10 @@ func neededSubJobs(s *Progress, job *api.JobInfo, subJobs []*api.SubJobInfo) map
 }
 
 // readySubJobs counts the sub-jobs of each policy that are ready.
-func (s *Progress) readySubJobs(job *api.JobInfo) map[api.SubJobGID]int32 {
+func (p *Progress) readySubJobs(job *api.JobInfo) map[api.SubJobGID]int32 {
 	ready := map[api.SubJobGID]int32{}
 	for _, subJob := range job.SubJobs {
-		if s.ssn.SubJobReady(job, subJob) {
+		if p.ssn.SubJobReady(job, subJob) {
 			ready[subJob.GID]++
 		}
 	}

@@ -34,21 +34,21 @@ type Arrangement struct {
 
 // batches divides tasks into batches. Tasks that plugins tell apart in task order stay in that order, unless any will do;
 // among equals batches come as arranged. Tasks of a batch come by rank.
-func (p *Part) batches(tasks []*api.TaskInfo, arranged Arrangement) []Batch {
+func (s *Part) batches(tasks []*api.TaskInfo, arranged Arrangement) []Batch {
 	var out []Batch
 	for start := 0; start < len(tasks); {
 		end := start + 1
-		for end < len(tasks) && (arranged.AnyOrder || p.attempt.Run.Session.TaskCompareFns(tasks[start], tasks[end]) == 0) {
+		for end < len(tasks) && (arranged.AnyOrder || s.attempt.Run.Session.TaskCompareFns(tasks[start], tasks[end]) == 0) {
 			end++
 		}
 		equals := slices.Clone(tasks[start:end])
-		if p.attempt.Compare != nil {
-			slices.SortStableFunc(equals, p.attempt.Compare)
+		if s.attempt.Compare != nil {
+			slices.SortStableFunc(equals, s.attempt.Compare)
 		}
 		if arranged.ByRank {
-			out = append(out, p.batchPerStretch(equals)...)
+			out = append(out, s.batchPerStretch(equals)...)
 		} else {
-			out = append(out, p.batchPerClass(equals, arranged.Order)...)
+			out = append(out, s.batchPerClass(equals, arranged.Order)...)
 		}
 		start = end
 	}
@@ -63,16 +63,16 @@ func (p *Part) batches(tasks []*api.TaskInfo, arranged Arrangement) []Batch {
 }
 
 // batchPerClass makes a batch of the tasks of each class.
-func (p *Part) batchPerClass(tasks []*api.TaskInfo, order func(l, r Batch) int) []Batch {
+func (s *Part) batchPerClass(tasks []*api.TaskInfo, order func(l, r Batch) int) []Batch {
 	var out []Batch
 	at := map[*feasible.TaskClass]int{}
 	for _, task := range tasks {
-		c := p.attempt.Run.Finder.Class(task)
+		c := s.attempt.Run.Finder.Class(task)
 		i, ok := at[c]
 		if !ok {
 			i = len(out)
 			at[c] = i
-			out = append(out, Batch{Class: c, size: p.attempt.Run.DominantShare(task)})
+			out = append(out, Batch{Class: c, size: s.attempt.Run.DominantShare(task)})
 		}
 		out[i].tasks = append(out[i].tasks, task)
 	}
@@ -83,11 +83,11 @@ func (p *Part) batchPerClass(tasks []*api.TaskInfo, order func(l, r Batch) int) 
 }
 
 // batchPerStretch makes a batch of each stretch of tasks of one class.
-func (p *Part) batchPerStretch(tasks []*api.TaskInfo) []Batch {
+func (s *Part) batchPerStretch(tasks []*api.TaskInfo) []Batch {
 	var out []Batch
 	for len(tasks) > 0 {
-		n := p.attempt.Run.SameClass(tasks)
-		out = append(out, Batch{Class: p.attempt.Run.Finder.Class(tasks[0]), tasks: tasks[:n], size: p.attempt.Run.DominantShare(tasks[0])})
+		n := s.attempt.Run.SameClass(tasks)
+		out = append(out, Batch{Class: s.attempt.Run.Finder.Class(tasks[0]), tasks: tasks[:n], size: s.attempt.Run.DominantShare(tasks[0])})
 		tasks = tasks[n:]
 	}
 	return out
