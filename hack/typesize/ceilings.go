@@ -3,6 +3,4 @@
 package main
 
 // ceilings are the sizes of the types that are over the limit. What is not given is the limit.
-var ceilings = map[string]size{
-	"pkg/scheduler/framework.Session": {methods: 100, fields: 37},
-}
+var ceilings = map[string]size{}

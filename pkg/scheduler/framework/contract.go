@@ -230,6 +230,20 @@ type Prioritizer interface {
 	Urgent(job *api.JobInfo) (only map[api.TaskID]bool, urgent bool)
 }
 
+// EvictionObserver is notified of the session's evictions.
+type EvictionObserver interface {
+	// Evicted is called with each eviction once it is sent. Evictions of statements that are discarded never are, and evictions that are held
+	// are sent when the session closes.
+	Evicted(eviction Eviction)
+}
+
+// Forecaster is a plugin that knows of gangs for which its nodes could never do, whatever is released. It is found on the plugin itself.
+type Forecaster interface {
+	// NeverFits reports whether the gang, which was let in, can have nothing placed as the cluster's nodes are: what is promised to it
+	// would only keep others out. It is asked before upstream's plugins open, the forecaster's own OnSessionOpen maybe among them.
+	NeverFits(ssn *Session, job *api.JobInfo) bool
+}
+
 // find returns the plugin's implementation of an interface: that of its value for the session, or else its own.
 func find[T any](plugin, inSession any) (T, bool) {
 	if found, ok := inSession.(T); ok {

@@ -29,91 +29,106 @@ type heldEviction struct {
 	reason string
 }
 
-// AddEvictedFn has the function called with each eviction once it is sent; those of statements that are discarded never are, and those that
-// are held when the session closes.
-func (ssn *Session) AddEvictedFn(fn func(Eviction)) { ssn.evicted = append(ssn.evicted, fn) }
+// evictions are those of one session.
+type evictions struct {
+	// upstream is the session, set once it is open, and placement what its plugins say of groups.
+	upstream  *vcframework.Session
+	placement *Placement
+	observers []EvictionObserver
+	// send evicts a task.
+	send func(task *api.TaskInfo, reason string) error
+	// held wait for the session's end, and withdrawn are those of them that were in vain.
+	held      []heldEviction
+	withdrawn map[api.JobID][]*api.TaskInfo
+	// groups is whether there are gangs for whose sake evictions wait; nil before the first.
+	groups *bool
+}
 
 // Withdrawn are the gangs for which tasks were evicted in vain, with the members that were to take their place. It is known once the
 // session closes.
-func (ssn *Session) Withdrawn() map[api.JobID][]*api.TaskInfo { return ssn.withdrawn }
+func (ssn *Session) Withdrawn() map[api.JobID][]*api.TaskInfo { return ssn.evictions.withdrawn }
 
 // Evict evicts the task and notes it; or holds it, where gangs wait for one another.
 func (c *sessionCache) Evict(task *api.TaskInfo, reason string) error {
-	eviction := Eviction{Task: task, Action: c.session.Action}
-	if eviction.Action != "" && c.session.hasGroups() {
-		c.session.held = append(c.session.held, heldEviction{eviction, reason})
+	eviction, e := Eviction{Task: task, Action: c.session.Action}, &c.session.evictions
+	if eviction.Action != "" && e.hasGroups() {
+		e.held = append(e.held, heldEviction{eviction, reason})
 		return nil
 	}
-	return c.evict(eviction, reason)
+	return e.evict(eviction, reason)
 }
 
-func (c *sessionCache) evict(eviction Eviction, reason string) error {
-	if err := c.Cache.Evict(eviction.Task, reason); err != nil {
+func (e *evictions) evict(eviction Eviction, reason string) error {
+	if err := e.send(eviction.Task, reason); err != nil {
 		return err
 	}
-	for _, evicted := range c.session.evicted {
-		evicted(eviction)
+	for _, observer := range e.observers {
+		observer.Evicted(eviction)
 	}
 	return nil
 }
 
 // hasGroups is true if gangs of the session are placed together.
-func (ssn *Session) hasGroups() bool {
-	if ssn.groups == nil {
+func (e *evictions) hasGroups() bool {
+	if e.groups == nil {
 		found := false
-		for _, job := range ssn.Jobs {
-			if gangs, all := Companions(ssn.Jobs, ssn.Placement.Unit(job)); gangs != nil || !all {
+		for _, job := range e.upstream.Jobs {
+			if gangs, all := e.companions(job); gangs != nil || !all {
 				found = true
 				break
 			}
 		}
-		ssn.groups = &found
+		e.groups = &found
 	}
-	return *ssn.groups
+	return *e.groups
 }
 
-// settleEvictions sends what was held, but for what is in vain: on the nodes where members of gangs whose group has no room were to follow,
+func (e *evictions) companions(job *api.JobInfo) ([]*api.JobInfo, bool) {
+	return Companions(e.upstream.Jobs, e.placement.Unit(job))
+}
+
+// settle sends what was held, but for what is in vain: on the nodes where members of gangs whose group has no room were to follow,
 // the victims without which the other members fit are kept, from the highest priority down.
-func (ssn *Session) settleEvictions() {
-	if len(ssn.held) == 0 {
+func (e *evictions) settle() {
+	if len(e.held) == 0 {
 		return
 	}
-	vain := ssn.withdraw()
-	slices.SortStableFunc(ssn.held, func(l, r heldEviction) int { return cmp.Compare(ssn.priorityOf(r.Task), ssn.priorityOf(l.Task)) })
+	vain := e.withdraw()
+	slices.SortStableFunc(e.held, func(l, r heldEviction) int { return cmp.Compare(e.priorityOf(r.Task), e.priorityOf(l.Task)) })
 	var sent []heldEviction
-	for _, held := range ssn.held {
-		if vain[held.Task.NodeName] && ssn.hasRoomFor(held.Task) {
-			ssn.keep(held.Task)
+	for _, held := range e.held {
+		if vain[held.Task.NodeName] && e.hasRoomFor(held.Task) {
+			e.keep(held.Task)
 		} else {
 			sent = append(sent, held)
 		}
 	}
 	for _, held := range sent {
-		if err := ssn.evict(held.Eviction, held.reason); err != nil {
+		if err := e.evict(held.Eviction, held.reason); err != nil {
 			klog.Background().Error(err, "Evicting failed", "pod", klog.KObj(held.Task.Pod))
-			ssn.keep(held.Task)
+			e.keep(held.Task)
 		}
 	}
 }
 
-func (ssn *Session) priorityOf(task *api.TaskInfo) int32 {
-	if job := ssn.Jobs[task.Job]; job != nil {
+func (e *evictions) priorityOf(task *api.TaskInfo) int32 {
+	if job := e.upstream.Jobs[task.Job]; job != nil {
 		return job.Priority
 	}
 	return task.Priority
 }
 
 // hasRoomFor reports whether the task can stay on its node beside the members that are to follow others.
-func (ssn *Session) hasRoomFor(task *api.TaskInfo) bool {
-	node := ssn.Nodes[task.NodeName]
+func (e *evictions) hasRoomFor(task *api.TaskInfo) bool {
+	node := e.upstream.Nodes[task.NodeName]
 	return node == nil || task.Resreq.LessEqual(node.FutureIdle(), api.Zero)
 }
 
 // withdraw has the members of gangs whose group has no room wait again, and returns the nodes on which they were to follow evicted ones.
-func (ssn *Session) withdraw() map[string]bool {
+func (e *evictions) withdraw() map[string]bool {
 	var vain []*api.TaskInfo
-	for _, job := range ssn.Jobs {
-		if pipelined := job.TaskStatusIndex[api.Pipelined]; len(pipelined) > 0 && !ssn.groupHasRoom(job) {
+	for _, job := range e.upstream.Jobs {
+		if pipelined := job.TaskStatusIndex[api.Pipelined]; len(pipelined) > 0 && !e.groupHasRoom(job) {
 			vain = slices.AppendSeq(vain, maps.Values(pipelined))
 		}
 	}
@@ -121,9 +136,9 @@ func (ssn *Session) withdraw() map[string]bool {
 	for _, task := range vain {
 		if task.EvictionOccurred {
 			nodes[task.NodeName] = true
-			ssn.withdrawn[task.Job] = append(ssn.withdrawn[task.Job], task)
+			e.withdrawn[task.Job] = append(e.withdrawn[task.Job], task)
 		}
-		if err := vcframework.NewStatement(ssn.Session).UnPipeline(task); err != nil {
+		if err := vcframework.NewStatement(e.upstream).UnPipeline(task); err != nil {
 			klog.Background().Error(err, "A member that was to follow evicted ones is not shown as waiting", "pod", klog.KObj(task.Pod))
 		}
 	}
@@ -131,22 +146,22 @@ func (ssn *Session) withdraw() map[string]bool {
 }
 
 // groupHasRoom is true if all gangs with which the job's is placed have room, or will once what was evicted is gone.
-func (ssn *Session) groupHasRoom(job *api.JobInfo) bool {
-	gangs, all := Companions(ssn.Jobs, ssn.Placement.Unit(job))
+func (e *evictions) groupHasRoom(job *api.JobInfo) bool {
+	gangs, all := e.companions(job)
 	for _, gang := range gangs {
-		all = all && (ssn.JobReady(gang) || ssn.JobPipelined(gang))
+		all = all && (e.upstream.JobReady(gang) || e.upstream.JobPipelined(gang))
 	}
 	return all
 }
 
 // keep shows the task as running again.
-func (ssn *Session) keep(task *api.TaskInfo) {
-	if job := ssn.Jobs[task.Job]; job != nil {
+func (e *evictions) keep(task *api.TaskInfo) {
+	if job := e.upstream.Jobs[task.Job]; job != nil {
 		if err := job.UpdateTaskStatus(task, api.Running); err != nil {
 			klog.Background().Error(err, "A task that is not evicted is not shown as running", "pod", klog.KObj(task.Pod))
 		}
 	}
-	if node := ssn.Nodes[task.NodeName]; node != nil {
+	if node := e.upstream.Nodes[task.NodeName]; node != nil {
 		if err := node.UpdateTask(task); err != nil {
 			klog.Background().Error(err, "A task that is not evicted is not shown on its node", "pod", klog.KObj(task.Pod))
 		}

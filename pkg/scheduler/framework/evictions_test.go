@@ -18,6 +18,10 @@ type unitOf struct{ unit *binding.Unit }
 
 func (u unitOf) Unit(*api.JobInfo) *binding.Unit { return u.unit }
 
+type evicted func(Eviction)
+
+func (fn evicted) Evicted(e Eviction) { fn(e) }
+
 // TestWhatActionsEvictIsHeldWhereGangsAreGrouped, until the session closes; what a plugin evicts by itself is sent at once.
 func TestWhatActionsEvictIsHeldWhereGangsAreGrouped(t *testing.T) {
 	for action, atOnce := range map[string]int{"preempt": 0, "": 1} {
@@ -26,7 +30,7 @@ func TestWhatActionsEvictIsHeldWhereGangsAreGrouped(t *testing.T) {
 			ssn := open(t, r, newKeeper(t), ProfileInput{})
 			ssn.Placement.add("p", unitOf{&binding.Unit{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/g"}, {Gang: "ns/h"}}}}, nil, false)
 			sent := 0
-			ssn.AddEvictedFn(func(Eviction) { sent++ })
+			ssn.evictions.observers = append(ssn.evictions.observers, evicted(func(Eviction) { sent++ }))
 			ssn.Action = action
 			for _, task := range ssn.Jobs["ns/g"].Tasks {
 				if err := ssn.Evict(task, "reason"); err != nil {

@@ -164,7 +164,7 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	ssn.cache, ssn.forecasters = cache, p.forecasters()
 	ssn.clocks, ssn.observer, ssn.turn.begins = r.clocks, r.observer, r.turnBegins
 	opening := &sessionCache{Cache: cache, session: ssn, staging: devices.NewStaging(cache.Client())}
-	ssn.evict = opening.evict
+	ssn.evictions.send = cache.Evict
 	if p.opensWithOurs() {
 		opening.snapshotter, _ = cache.(Snapshotter)
 	}
@@ -191,7 +191,7 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 // CloseSession closes the session: its transactions are sealed and its verdicts are written.
 func (r *Registry) CloseSession(ssn *Session) {
 	ssn.Action = "" // what plugins do from now on no action does
-	ssn.settleEvictions()
+	ssn.evictions.settle()
 	ssn.seal()
 	ssn.explainWaits(r.told)
 	ssn.clocks.tick(ssn, time.Now())
@@ -206,6 +206,11 @@ func (r *Registry) CloseSession(ssn *Session) {
 	r.waits = ssn.waits
 	delete(r.views, ssn.Session)
 	r.mu.Unlock()
+}
+
+// attach has the session be a view of upstream's.
+func (ssn *Session) attach(upstream *vcframework.Session) {
+	ssn.Session, ssn.evictions.upstream, ssn.QueueUse.upstream = upstream, upstream, upstream
 }
 
 // seal hands over what the session has placed, now that no action adds to it. The members of a gang that no action has
@@ -239,7 +244,7 @@ func (r *Registry) view(upstream *vcframework.Session) *Session {
 		return ssn
 	}
 	ssn := r.opening.session
-	ssn.Session = upstream
+	ssn.attach(upstream)
 	r.views[upstream] = ssn
 	if deferred := r.opening.deferred; deferred != nil {
 		deferred.Complete(upstream, &r.pods)
@@ -283,6 +288,9 @@ func (ssn *Session) find(name string, plugin Plugin) {
 		if reserves && ssn.chain.enabled(name) {
 			ssn.reservers.add(ssn.Session, name, reserver)
 		}
+	}
+	if observer, ok := find[EvictionObserver](plugin, inSession); ok {
+		ssn.evictions.observers = append(ssn.evictions.observers, observer)
 	}
 	ssn.Verdicts.add(name, plugin, inSession)
 	ssn.Placement.add(name, plugin, inSession, ssn.asksPredicate(name))

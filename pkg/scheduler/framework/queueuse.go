@@ -15,22 +15,23 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 )
 
-// queueUse is what the tasks of each queue have, those of queues in it included, and what all tasks have. It is counted once
-// a session, when a gang's explanation first asks for it, and kept up to date from then on.
-type queueUse struct {
-	ssn  *Session
-	used map[api.QueueID]*api.Resource
-	all  *api.Resource
+// QueueUse is what the tasks of each queue have, those of queues in it included, and what all tasks have. It is counted once
+// a session, when it is first asked for, and kept up to date from then on.
+type QueueUse struct {
+	upstream *vcframework.Session
+	used     map[api.QueueID]*api.Resource
+	all      *api.Resource
 	// promised is what gangs were let in for that have no tasks placed.
 	promised *api.Resource
 }
 
-func (ssn *Session) use() *queueUse {
-	if ssn.queueUse != nil {
-		return ssn.queueUse
+// count counts once.
+func (u *QueueUse) count() {
+	if u.used != nil {
+		return
 	}
-	u := &queueUse{ssn: ssn, used: map[api.QueueID]*api.Resource{}, all: api.EmptyResource(), promised: api.EmptyResource()}
-	ssn.queueUse = u
+	ssn := u.upstream
+	u.used, u.all, u.promised = map[api.QueueID]*api.Resource{}, api.EmptyResource(), api.EmptyResource()
 	for _, job := range ssn.Jobs {
 		u.add(job.Queue, job.Allocated)
 		for _, task := range job.TaskStatusIndex[api.Pipelined] {
@@ -48,25 +49,24 @@ func (ssn *Session) use() *queueUse {
 			}
 		},
 	})
-	return u
 }
 
-func (u *queueUse) add(queue api.QueueID, request *api.Resource) {
+func (u *QueueUse) add(queue api.QueueID, request *api.Resource) {
 	for _, used := range u.counts(queue) {
 		used.Add(request)
 	}
 }
 
 // counts are those that the queue's tasks count in.
-func (u *queueUse) counts(queue api.QueueID) []*api.Resource {
+func (u *QueueUse) counts(queue api.QueueID) []*api.Resource {
 	counts := []*api.Resource{u.all}
-	for _, id := range u.ssn.QueuePath(queue) {
+	for _, id := range u.Path(queue) {
 		counts = append(counts, u.of(id))
 	}
 	return counts
 }
 
-func (u *queueUse) of(queue api.QueueID) *api.Resource {
+func (u *QueueUse) of(queue api.QueueID) *api.Resource {
 	if u.used[queue] == nil {
 		u.used[queue] = api.EmptyResource()
 	}
@@ -75,10 +75,11 @@ func (u *queueUse) of(queue api.QueueID) *api.Resource {
 
 // FitsShare returns an error if the queue's share of the cluster does not hold the amount beside what the queue's tasks hold. The share is the
 // queue's deserved resources, or without these its part by weight of the share of the queue it is in.
-func (ssn *Session) FitsShare(queue *api.QueueInfo, amount *api.Resource) error {
-	used := ssn.use().of(queue.UID)
+func (u *QueueUse) FitsShare(queue *api.QueueInfo, amount *api.Resource) error {
+	u.count()
+	used := u.of(queue.UID)
 	for _, name := range resourceNames(amount) {
-		share, limited := ssn.share(queue, name)
+		share, limited := u.share(queue, name)
 		if would := used.Get(name) + amount.Get(name); limited && would > share+1e-6 {
 			return fmt.Errorf("queue %s would hold %s %s with them, and its share is %s", queue.Name, name, Quantity(name, would), Quantity(name, share))
 		}
@@ -87,19 +88,19 @@ func (ssn *Session) FitsShare(queue *api.QueueInfo, amount *api.Resource) error 
 }
 
 // share returns the queue's share of the cluster's resource, and false where deserved resources do not name it.
-func (ssn *Session) share(queue *api.QueueInfo, name v1.ResourceName) (float64, bool) {
+func (u *QueueUse) share(queue *api.QueueInfo, name v1.ResourceName) (float64, bool) {
 	part := 1.0
-	for _, id := range ssn.QueuePath(queue.UID) {
+	for _, id := range u.Path(queue.UID) {
 		if id == rootQueue { // upstream writes what its queues deserve into its spec, 0 where they name nothing
 			break
 		}
-		q := ssn.Queues[id]
+		q := u.upstream.Queues[id]
 		if deserved := q.Queue.Spec.Deserved; len(deserved) > 0 {
 			_, named := deserved[name]
 			return part * api.NewResource(deserved).Get(name), named
 		}
 		all := 0.0
-		for _, other := range ssn.Queues {
+		for _, other := range u.upstream.Queues {
 			if other.UID != rootQueue && parentOf(other) == parentOf(q) {
 				all += float64(other.Weight)
 			}
@@ -108,7 +109,7 @@ func (ssn *Session) share(queue *api.QueueInfo, name v1.ResourceName) (float64, 
 			part *= float64(q.Weight) / all
 		}
 	}
-	return part * ssn.TotalResource.Get(name), true
+	return part * u.upstream.TotalResource.Get(name), true
 }
 
 // rootQueue is the name of upstream's queue that all others are in.

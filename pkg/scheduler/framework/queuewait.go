@@ -28,7 +28,7 @@ func (ssn *Session) notEnqueued(job *api.JobInfo) (Wait, bool) {
 	if job.PodGroup.Spec.MinResources == nil {
 		return Wait{}, false
 	}
-	plugin := ssn.refuser(func() bool { return !ssn.JobEnqueueable(job) })
+	plugin := ssn.QueueUse.refuser(func() bool { return !ssn.JobEnqueueable(job) })
 	if plugin == "" {
 		return Wait{}, false
 	}
@@ -37,31 +37,33 @@ func (ssn *Session) notEnqueued(job *api.JobInfo) (Wait, bool) {
 	}
 	request := job.GetMinResources()
 	text := fmt.Sprintf("not let in by plugin %s: minResources are %s", plugin, amountsOf(request, request))
-	if over := ssn.overCapability(queue, request); over != "" {
+	if over := ssn.QueueUse.overCapability(queue, request); over != "" {
 		return Wait{QueueFull, text + "; " + over}, true
 	}
-	use := ssn.use()
+	use := &ssn.QueueUse
+	use.count()
 	return Wait{NotEnqueued, fmt.Sprintf("%s; of the cluster's %s are %s in use, and %s promised to gangs let in before",
 		text, amountsOf(ssn.TotalResource, request), amountsOf(use.all, request), amountsOf(use.promised, request))}, true
 }
 
-// QueueWait says why the queue takes no more such request, which a plugin has refused: refused asks again.
-func (ssn *Session) QueueWait(queue *api.QueueInfo, request *api.Resource, refused func() bool) Wait {
+// Wait says why the queue takes no more such request, which a plugin has refused: refused asks again.
+func (u *QueueUse) Wait(queue *api.QueueInfo, request *api.Resource, refused func() bool) Wait {
 	if wait, closed := notOpen(queue); closed {
 		return wait
 	}
-	if over := ssn.overCapability(queue, request); over != "" {
+	if over := u.overCapability(queue, request); over != "" {
 		return Wait{QueueFull, over}
 	}
+	u.count()
 	plugin := ""
-	if name := ssn.refuser(refused); name != "" { // none when plugins refuse together only
+	if name := u.refuser(refused); name != "" { // none when plugins refuse together only
 		plugin = fmt.Sprintf(" (plugin %s)", name)
 	}
-	use := fmt.Sprintf("the queue uses %s, the cluster has %s", amountsOf(ssn.use().of(queue.UID), request), amountsOf(ssn.TotalResource, request))
+	use := fmt.Sprintf("the queue uses %s, the cluster has %s", amountsOf(u.of(queue.UID), request), amountsOf(u.upstream.TotalResource, request))
 	if deserved := queue.Queue.Spec.Deserved; len(deserved) > 0 {
 		use += fmt.Sprintf(", spec.deserved is %s", amountsOf(api.NewResource(deserved), request))
 	}
-	if !ssn.Overused(queue) {
+	if !u.upstream.Overused(queue) {
 		return Wait{QueueFull, fmt.Sprintf("queue %s has no room in its share of the cluster%s for %s: %s", queue.Name, plugin, amountsOf(request, request), use)}
 	}
 	return Wait{QueueFull, fmt.Sprintf("queue %s has used up its share of the cluster%s: %s", queue.Name, plugin, use)}
@@ -77,9 +79,9 @@ func notOpen(queue *api.QueueInfo) (Wait, bool) {
 
 // refuser is the first plugin in the conf that refuses when it is asked alone, those that count after the others; one that asks a server
 // when no other does, and empty when there is none.
-func (ssn *Session) refuser(refuses func() bool) string {
-	all := ssn.Tiers
-	defer func() { ssn.Tiers = all }()
+func (u *QueueUse) refuser(refuses func() bool) string {
+	all := u.upstream.Tiers
+	defer func() { u.upstream.Tiers = all }()
 	last := ""
 	for _, counts := range []bool{false, true} {
 		for _, tier := range all {
@@ -91,7 +93,7 @@ func (ssn *Session) refuser(refuses func() bool) string {
 				if slices.Contains(counting, option.Name) != counts {
 					continue
 				}
-				ssn.Tiers = []conf.Tier{{Plugins: []conf.PluginOption{option}}}
+				u.upstream.Tiers = []conf.Tier{{Plugins: []conf.PluginOption{option}}}
 				if refuses() {
 					return option.Name
 				}
@@ -102,13 +104,14 @@ func (ssn *Session) refuser(refuses func() bool) string {
 }
 
 // overCapability says of which resources the request exceeds what is left of the capability of the queue, or of one it is in.
-func (ssn *Session) overCapability(queue *api.QueueInfo, request *api.Resource) string {
-	for _, id := range ssn.QueuePath(queue.UID) {
-		q := ssn.Queues[id]
+func (u *QueueUse) overCapability(queue *api.QueueInfo, request *api.Resource) string {
+	u.count()
+	for _, id := range u.Path(queue.UID) {
+		q := u.upstream.Queues[id]
 		if len(q.Queue.Spec.Capability) == 0 {
 			continue
 		}
-		capability, used := api.NewResource(q.Queue.Spec.Capability), ssn.use().of(id)
+		capability, used := api.NewResource(q.Queue.Spec.Capability), u.of(id)
 		var parts []string
 		for _, name := range resourceNames(request) {
 			if _, limited := q.Queue.Spec.Capability[name]; limited && used.Get(name)+request.Get(name) > capability.Get(name) {
@@ -124,9 +127,9 @@ func (ssn *Session) overCapability(queue *api.QueueInfo, request *api.Resource) 
 }
 
 // MayAdmit reports whether the queue, and those it is in, would admit the request if they were empty.
-func (ssn *Session) MayAdmit(queue *api.QueueInfo, request *api.Resource) bool {
-	for _, id := range ssn.QueuePath(queue.UID) {
-		capability := ssn.Queues[id].Queue.Spec.Capability
+func (u *QueueUse) MayAdmit(queue *api.QueueInfo, request *api.Resource) bool {
+	for _, id := range u.Path(queue.UID) {
+		capability := u.upstream.Queues[id].Queue.Spec.Capability
 		limit := api.NewResource(capability)
 		for name := range capability {
 			if request.Get(name) > limit.Get(name) {
@@ -137,10 +140,10 @@ func (ssn *Session) MayAdmit(queue *api.QueueInfo, request *api.Resource) bool {
 	return true
 }
 
-// QueuePath lists the queue and those it is in, the inmost first.
-func (ssn *Session) QueuePath(id api.QueueID) []api.QueueID {
+// Path lists the queue and those it is in, the inmost first.
+func (u *QueueUse) Path(id api.QueueID) []api.QueueID {
 	var path []api.QueueID
-	for queue := ssn.Queues[id]; queue != nil && !slices.Contains(path, id); queue = ssn.Queues[id] {
+	for queue := u.upstream.Queues[id]; queue != nil && !slices.Contains(path, id); queue = u.upstream.Queues[id] {
 		path = append(path, id)
 		if id = api.QueueID(queue.Queue.Spec.Parent); id == "" {
 			break

@@ -36,23 +36,17 @@ type Session struct {
 	// clocks and observer are the registry's.
 	clocks   waitClocks
 	observer GangObserver
-	queueUse *queueUse
+	// QueueUse is what queues hold, and may hold.
+	QueueUse QueueUse
 	// forecasters are asked which gangs that were let in never fit.
 	forecasters []Forecaster
 	// handedOver are the tasks that the session has added to transactions.
 	handedOver map[api.TaskID]bool
-	// evicted are called with the evictions that the session's statements have committed.
-	evicted []func(Eviction)
-	// held are those that wait for the session's end, withdrawn those of them that were in vain, evict sends the others, and groups is
-	// whether there are gangs for whose sake they wait; nil until somebody asks.
-	held      []heldEviction
-	withdrawn map[api.JobID][]*api.TaskInfo
-	evict     func(Eviction, string) error
-	groups    *bool
+	evictions  evictions
 }
 
 func newSession(order []string) *Session {
-	return &Session{
+	ssn := &Session{
 		turn:      &turn{begins: func() {}},
 		Verdicts:  newVerdicts(),
 		decisions: map[api.TaskID]map[string]*string{},
@@ -60,11 +54,12 @@ func newSession(order []string) *Session {
 		explained:  map[api.JobID]GangExplanation{},
 		waits:      map[api.JobID]Wait{},
 		handedOver: map[api.TaskID]bool{},
-		withdrawn:  map[api.JobID][]*api.TaskInfo{},
 		clocks:     waitClocks{},
 		observer:   unobserved{},
 		chain:      newChain(order),
 	}
+	ssn.evictions = evictions{placement: &ssn.Placement, withdrawn: map[api.JobID][]*api.TaskInfo{}}
+	return ssn
 }
 
 // HandedOver is true of a task that the session has handed over to be bound: what was decided on it cannot change any more.

@@ -21,7 +21,7 @@ import (
 // bare is a session without a snapshot.
 func bare() *Session {
 	ssn := newSession(nil)
-	ssn.Session = &vcframework.Session{Jobs: map[api.JobID]*api.JobInfo{}, Queues: map[api.QueueID]*api.QueueInfo{}}
+	ssn.attach(&vcframework.Session{Jobs: map[api.JobID]*api.JobInfo{}, Queues: map[api.QueueID]*api.QueueInfo{}})
 	return ssn
 }
 
@@ -131,7 +131,7 @@ func TestQueuesThatAreInEachOther(t *testing.T) {
 	for name, parent := range map[string]string{"a": "b", "b": "c", "c": "b"} {
 		ssn.Queues[api.QueueID(name)] = api.NewQueueInfo(&scheduling.Queue{Spec: scheduling.QueueSpec{Parent: parent}})
 	}
-	if diff := cmp.Diff([]api.QueueID{"a", "b", "c"}, ssn.QueuePath("a")); diff != "" {
+	if diff := cmp.Diff([]api.QueueID{"a", "b", "c"}, ssn.QueueUse.Path("a")); diff != "" {
 		t.Errorf("path (-want +got):\n%s", diff)
 	}
 }
@@ -161,7 +161,8 @@ func TestWhatIsInUse(t *testing.T) {
 	gang("gets room that is being made", "inner", scheduling.PodGroupRunning, api.Pipelined, api.Pipelined)
 	gang("was let in", "inner", scheduling.PodGroupInqueue, api.Pending, api.Pending)
 	gang("was not", "inner", scheduling.PodGroupPending, api.Pending, api.Pending)
-	use := ssn.use()
+	use := &ssn.QueueUse
+	use.count()
 	got := map[string]float64{"inner": use.of("inner").MilliCPU, "outer": use.of("outer").MilliCPU, "all": use.all.MilliCPU, "promised": use.promised.MilliCPU}
 	want := map[string]float64{"inner": 4000, "outer": 5000, "all": 5000, "promised": 4000}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -179,11 +180,12 @@ func TestAQueueIsFullBeyondItsCapability(t *testing.T) {
 		queue.UID, queue.Name = api.QueueID(name), name
 		ssn.Queues[queue.UID] = queue
 	}
-	ssn.use().add("inner", &api.Resource{MilliCPU: 4000})
+	ssn.QueueUse.count()
+	ssn.QueueUse.add("inner", &api.Resource{MilliCPU: 4000})
 	for cpu, want := range map[float64]string{
 		3000: "", 4000: "", 4001: "queue outer has reached its capability: cpu 4 of 8 in use and 4001m asked for",
 	} {
-		if diff := cmp.Diff(want, ssn.overCapability(ssn.Queues["inner"], &api.Resource{MilliCPU: cpu})); diff != "" {
+		if diff := cmp.Diff(want, ssn.QueueUse.overCapability(ssn.Queues["inner"], &api.Resource{MilliCPU: cpu})); diff != "" {
 			t.Errorf("what %g thousandths of cpu exceed (-want +got):\n%s", cpu, diff)
 		}
 	}
@@ -268,7 +270,7 @@ func TestWhoRefusesIsAskedAlone(t *testing.T) {
 		return func() bool { return len(ssn.Tiers) == 1 && ssn.Tiers[0].Plugins[0].Name == who }
 	}
 	for who, want := range map[string]string{"a": "a", "c": "c", "nobody": "extender"} {
-		if got := ssn.refuser(refuses(who)); got != want {
+		if got := ssn.QueueUse.refuser(refuses(who)); got != want {
 			t.Errorf("when %s refuses it is said to be %q, want %q", who, got, want)
 		}
 		if diff := cmp.Diff(tiers, ssn.Tiers); diff != "" {

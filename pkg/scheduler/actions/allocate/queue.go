@@ -89,7 +89,7 @@ func (s *scheduler) explainOverused(queue *api.QueueInfo) {
 			continue
 		}
 		pending.RestoreFitErrors(job)
-		wait := s.run.Session.QueueWait(queue, pending.First().InitResreq, func() bool { return s.run.Session.Overused(queue) })
+		wait := s.run.Session.QueueUse.Wait(queue, pending.First().InitResreq, func() bool { return s.run.Session.Overused(queue) })
 		if s.run.Progress.JobReady(job) {
 			wait.Message = "the minimum is placed, further members wait: " + wait.Message
 		}

@@ -81,7 +81,7 @@ func (s *session) choose(r *reservation, job *api.JobInfo) error {
 			return fmt.Errorf("its minResources ask for more %s than the members that its minimum needs", name)
 		}
 	}
-	if queue := s.Queues[r.queue]; queue == nil || !s.MayAdmit(queue, r.request) {
+	if queue := s.Queues[r.queue]; queue == nil || !s.QueueUse.MayAdmit(queue, r.request) {
 		return fmt.Errorf("queue %s, or one that it is in, never admits what its minimum needs", r.queue)
 	}
 	places, err := s.places(job)

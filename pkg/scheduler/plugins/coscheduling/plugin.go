@@ -166,10 +166,6 @@ type plugin struct {
 var (
 	_ framework.SessionScoped = (*plugin)(nil)
 	_ framework.Closer        = (*plugin)(nil)
-	_ framework.UnitFormer    = (*session)(nil)
-	_ framework.Gatherer      = (*session)(nil)
-	_ framework.Signer        = (*session)(nil)
-	_ framework.JobSigner     = (*session)(nil)
 )
 
 // Name implements framework.Plugin.
@@ -192,15 +188,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 }
 
 // InSession implements framework.SessionScoped.
-func (p *plugin) InSession() any { return p.session }
-
-// Gathering implements framework.Gatherer.
-func (s *session) Gathering(job *api.JobInfo) (*framework.Gathering, error) {
-	if s.network == nil {
-		return nil, nil
-	}
-	return s.network.gathering(job)
-}
+func (p *plugin) InSession() any { return answers{p.session} }
 
 // judge registers what the plugin says of nodes: of those that are reserved, and then of those outside of the domain where a gang is to lie.
 func (s *session) judge() {
@@ -214,22 +202,6 @@ func (s *session) judge() {
 		return s.network.predicate(task, node)
 	})
 	s.PredicateFirst(Name)
-}
-
-// SignTask implements framework.Signer.
-func (s *session) SignTask(task *api.TaskInfo) framework.VerdictScope {
-	if s.SignJob(s.Jobs[task.Job]) == "" {
-		return framework.NoVerdict
-	}
-	return framework.PerJob
-}
-
-// PodKeys implements framework.Signer.
-func (s *session) PodKeys() framework.PodKeys { return framework.SomePodKeys() }
-
-// SignJob implements framework.JobSigner.
-func (s *session) SignJob(job *api.JobInfo) string {
-	return s.reserved.jobKey(job) + s.network.jobKey(job)
 }
 
 // OnSessionClose implements framework.Plugin.

@@ -271,7 +271,7 @@ func (s *session) mostStarved(now time.Time) (most *api.JobInfo) {
 			now.Before(waits.retry.until) || known.active[job.Queue] != nil || known.paused(job.Queue, job.Namespace, now) {
 			continue
 		}
-		if companions, alone := framework.Companions(s.Jobs, s.Unit(job)); companions == nil && alone && waitsWhole(job) && complete(job) && (most == nil || before(job, most)) {
+		if companions, alone := framework.Companions(s.Jobs, s.unit(job)); companions == nil && alone && waitsWhole(job) && complete(job) && (most == nil || before(job, most)) {
 			most = job
 		}
 	}

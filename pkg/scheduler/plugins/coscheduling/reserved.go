@@ -68,7 +68,7 @@ func (s *session) charge(r *reservation) *api.Resource {
 // admits reports whether the queue would admit the gang, and its share hold the nodes, if these were drained.
 func (s *session) admits(r *reservation) bool {
 	queue, members := s.Queues[r.queue], needed(s.Jobs[r.gang])
-	if queue == nil || len(members) == 0 || !s.MayAdmit(queue, r.request) || s.withinShare(r) != nil {
+	if queue == nil || len(members) == 0 || !s.QueueUse.MayAdmit(queue, r.request) || s.withinShare(r) != nil {
 		return false
 	}
 	whole := *members[0]
@@ -90,7 +90,7 @@ func (s *session) withinShare(r *reservation) error {
 			}
 		}
 	}
-	return s.FitsShare(s.Queues[r.queue], nodes)
+	return s.QueueUse.FitsShare(s.Queues[r.queue], nodes)
 }
 
 // occupied reports whether a pod that is to end is left on the nodes.

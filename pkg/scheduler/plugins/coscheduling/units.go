@@ -108,8 +108,8 @@ func (g *gang) terms() binding.GangTerms {
 	return binding.GangTerms{Gang: g.UID, Strict: g.Mode == gangs.Strict, Count: g.count()}
 }
 
-// Unit implements framework.UnitFormer.
-func (s *session) Unit(job *api.JobInfo) *binding.Unit {
+// unit returns that of the job's gang; nil when it has none.
+func (s *session) unit(job *api.JobInfo) *binding.Unit {
 	if g := s.gangs[job.UID]; g != nil {
 		return g.unit
 	}

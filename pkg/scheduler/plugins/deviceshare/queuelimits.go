@@ -92,7 +92,7 @@ func (q *queueLimits) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool
 func (q *queueLimits) limitedOf(queue api.QueueID) (limited []api.QueueID) {
 	path := []api.QueueID{queue}
 	if q.nested {
-		path = q.s.ssn.QueuePath(queue)
+		path = q.s.ssn.QueueUse.Path(queue)
 	}
 	for _, id := range path {
 		if _, ok := q.limits[id]; ok {

@@ -57,7 +57,8 @@ type plugin struct {
 	noted map[api.JobID]bool
 	taken map[api.QueueID]bool
 	turns *turns
-	// searches are the session's.
+	// ssn is the session that is open, and searches are its.
+	ssn      *framework.Session
 	searches *searches
 }
 
@@ -93,9 +94,19 @@ func newPlugin() *plugin {
 	}
 }
 
-var _ framework.Prioritizer = (*plugin)(nil)
+var (
+	_ framework.Prioritizer      = (*plugin)(nil)
+	_ framework.EvictionObserver = (*plugin)(nil)
+)
 
 func (p *plugin) Name() string { return Name }
+
+// Evicted implements framework.EvictionObserver.
+func (p *plugin) Evicted(e framework.Eviction) {
+	if evicts(e.Action) {
+		p.note(p.ssn, e)
+	}
+}
 
 // Urgent implements framework.Prioritizer.
 func (p *plugin) Urgent(job *api.JobInfo) (map[api.TaskID]bool, bool) {
@@ -104,13 +115,9 @@ func (p *plugin) Urgent(job *api.JobInfo) (map[api.TaskID]bool, bool) {
 }
 
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
+	p.ssn = ssn
 	p.settle(ssn)
 	p.noted, p.taken = map[api.JobID]bool{}, map[api.QueueID]bool{}
-	ssn.AddEvictedFn(func(e framework.Eviction) {
-		if evicts(e.Action) {
-			p.note(ssn, e)
-		}
-	})
 	(&victims{ssn: ssn}).register()
 	p.searches = newSearches(ssn, p.turns)
 	ssn.AddPrePredicateFn(Name, p.searches.admit)
@@ -135,6 +142,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 // OnSessionClose lets the gangs wait for which evicting would be in vain.
 func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	p.searches.end()
+	p.ssn = nil
 	for uid, nominees := range ssn.Withdrawn() {
 		if p.claims[uid] == nil {
 			p.claims[uid] = newClaim()

@@ -19,8 +19,8 @@ import (
 // and tenants cannot change, when pods were created and when they were bound: a crash between two binds leaves members that were created
 // before the first bind. Where these do not make up the minimum members were evicted, deleted or lost, and the gang waits in its usual order.
 
-// noteTakenFrom remembers a gang of which an action has evicted a member.
-func (p *plugin) noteTakenFrom(e framework.Eviction) {
+// Evicted implements framework.EvictionObserver: it remembers a gang of which an action has evicted a member.
+func (p *plugin) Evicted(e framework.Eviction) {
 	if e.Action != "" {
 		p.memory.takenFrom[e.Task.Job] = true
 	}

@@ -83,8 +83,9 @@ func Tier(limit time.Duration) conf.Tier {
 }
 
 var (
-	_ framework.Avoider     = (*plugin)(nil)
-	_ framework.Prioritizer = (*plugin)(nil)
+	_ framework.Avoider          = (*plugin)(nil)
+	_ framework.EvictionObserver = (*plugin)(nil)
+	_ framework.Prioritizer      = (*plugin)(nil)
 )
 
 func (p *plugin) Name() string { return Name }
@@ -116,7 +117,6 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 		return nil
 	})
 	noteTurns(ssn, refused)
-	ssn.AddEvictedFn(p.noteTakenFrom)
 }
 
 // noteTurns notes whose turn it is, before any other plugin is asked, and does not let in gangs that are refused.

@@ -73,7 +73,7 @@ func (p *placer) findQueueShortfall(found *state.Shortfall, task *api.TaskInfo) 
 	if found.Refusals = p.attempt.RefusalsOf(task, p.part.Scope.Where, p.changes.nodes()); found.Refusals != nil && found.Refusals.Takes == 0 {
 		return
 	}
-	wait := p.run.Session.QueueWait(p.queue, task.InitResreq, func() bool { return !p.run.Session.Allocatable(p.queue, task) })
+	wait := p.run.Session.QueueUse.Wait(p.queue, task.InitResreq, func() bool { return !p.run.Session.Allocatable(p.queue, task) })
 	found.Reason, found.Queue, found.Refusals, found.BeyondNumbers = wait.Message, wait.Reason, nil, true
 }
 

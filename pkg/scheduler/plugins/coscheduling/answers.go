@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// answers is what the plugin answers the framework in a session.
+type answers struct{ session *session }
+
+var (
+	_ framework.UnitFormer = answers{}
+	_ framework.Gatherer   = answers{}
+	_ framework.Signer     = answers{}
+	_ framework.JobSigner  = answers{}
+)
+
+// Unit implements framework.UnitFormer.
+func (a answers) Unit(job *api.JobInfo) *binding.Unit { return a.session.unit(job) }
+
+// Gathering implements framework.Gatherer.
+func (a answers) Gathering(job *api.JobInfo) (*framework.Gathering, error) {
+	if a.session.network == nil {
+		return nil, nil
+	}
+	return a.session.network.gathering(job)
+}
+
+// SignTask implements framework.Signer.
+func (a answers) SignTask(task *api.TaskInfo) framework.VerdictScope {
+	if a.SignJob(a.session.Jobs[task.Job]) == "" {
+		return framework.NoVerdict
+	}
+	return framework.PerJob
+}
+
+// PodKeys implements framework.Signer.
+func (a answers) PodKeys() framework.PodKeys { return framework.SomePodKeys() }
+
+// SignJob implements framework.JobSigner.
+func (a answers) SignJob(job *api.JobInfo) string {
+	return a.session.reserved.jobKey(job) + a.session.network.jobKey(job)
+}
