@@ -95,8 +95,8 @@ func subGroupsOf(job *api.JobInfo, spec *scheduling.PodGroupSpec) (map[api.SubJo
 // keeps everybody else from writing it to pods that have a node.
 const MinimumAnnotation = "binding.volcano-prebind.io/minimum"
 
-// QueueAnnotation is on pods and names the queue in which the pod was bound, unless that is DefaultQueue. The pod counts against
-// this queue when its PodGroup no longer exists. The same policy protects it.
+// QueueAnnotation is on pods and names the queue in which the pod was bound, unless that is DefaultQueue. A scheduler that starts counts the
+// pod's gang against this queue, whatever queue its PodGroup names by then. The same policy protects it.
 const QueueAnnotation = "binding.volcano-prebind.io/queue"
 
 // DefaultQueue is the queue of pods without a QueueAnnotation.

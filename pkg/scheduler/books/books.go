@@ -22,6 +22,8 @@ type Config struct {
 	Node func(*v1.Node) bool
 	// Volumes returns how many volumes of each CSI driver the pod attaches. An error means that a claim cannot be read yet.
 	Volumes func(*v1.Pod) (map[v1.ResourceName]int64, error)
+	// BoundIn returns the queue in which the pod was bound, as the pod records it; empty if it does not.
+	BoundIn func(*v1.Pod) string
 	// DefaultQueue is the queue of gangs that name none.
 	DefaultQueue string
 	// Now is the time; nil is time.Now.
@@ -57,12 +59,16 @@ func New(config Config) *Books {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
+	if config.BoundIn == nil {
+		config.BoundIn = func(*v1.Pod) string { return "" }
+	}
 	b := &Books{Tables: newTables(), InShard: sets.Set[string]{}, copies: snapshot.NewCopies()}
 	last := new(generations)
 	b.Jobs = &Jobs{lock: b, last: last, entries: map[api.JobID]*job{}, defaultQueue: config.DefaultQueue}
 	b.Nodes = &Nodes{lock: b, last: last, entries: map[string]*node{}, csi: map[string]*csiNode{}, admits: config.Node}
 	b.Pods = &Pods{
-		lock: b, records: map[api.TaskID]*record{}, jobs: b.Jobs, nodes: b.Nodes, admits: config.Pod, volumes: config.Volumes,
+		lock: b, records: map[api.TaskID]*record{}, jobs: b.Jobs, nodes: b.Nodes,
+		admits: config.Pod, volumes: config.Volumes, boundIn: config.BoundIn,
 		staying: map[api.TaskID]*record{}, now: config.Now,
 	}
 	return b

@@ -27,6 +27,9 @@
 //	   ▲                          │ Release
 //	   └──────────────────────────┘
 //
+// A job stays in its queue while a task of it holds resources, whatever queue its PodGroup names now; only a snapshot moves a job (jobqueue.go).
+// A task that has a node does not go to a job of another queue.
+//
 // A node has an entry while a Node object is shown, or a task or a NUMA topology names it. A Node that is deleted leaves its tasks
 // on the entry, so a Node that is registered again has them at once. A job has an entry while its PodGroup is shown or a pod names it.
 //

@@ -101,12 +101,9 @@ func (j *Jobs) ShowGroup(shown *v1beta1.PodGroup) error {
 	if info.PodGroup != nil && info.PodGroup.UID != shown.UID { // the watch missed the end of the former PodGroup
 		dropGroup(info)
 	}
-	former := info.Queue
+	current := info.Queue
 	info.SetPodGroup(group)
-	info.Queue = cmp.Or(info.Queue, api.QueueID(j.defaultQueue))
-	if former != "" && former != info.Queue {
-		vcmetrics.DeleteJobMetrics(info.Name, string(former), info.Namespace)
-	}
+	info.Queue = cmp.Or(current, j.named(group)) // the next snapshot moves the job
 	vcmetrics.UpdateE2eSchedulingStartTimeByJob(info.Name, string(info.Queue), info.Namespace, info.CreationTimestamp.Time)
 	return nil
 }
@@ -180,7 +177,11 @@ func (j *Jobs) IsTerminated(id api.JobID) bool {
 func (j *Jobs) schedulable(queues map[api.QueueID]*api.QueueInfo) iter.Seq2[*api.JobInfo, uint64] {
 	return func(yield func(*api.JobInfo, uint64) bool) {
 		for _, e := range j.entries {
-			if e.info.PodGroup != nil && queues[e.info.Queue] != nil && !yield(e.info, e.generation) {
+			if e.info.PodGroup == nil {
+				continue
+			}
+			j.requeue(e, queues)
+			if queues[e.info.Queue] != nil && !yield(e.info, e.generation) {
 				return
 			}
 		}

@@ -53,6 +53,7 @@ func TestBooksFollowTheReference(t *testing.T) {
 		h := newHistory(t, uint64(seed))
 		for range events {
 			h.act()
+			h.truth.settleGangs()
 			if !h.check() {
 				t.Fatalf("seed %d, after:\n%s", seed, strings.Join(h.log, "\n"))
 			}
@@ -132,12 +133,17 @@ func (h *history) groupName() string { return fmt.Sprintf("g%d", h.rng.IntN(3)) 
 func (h *history) show(pod *v1.Pod) {
 	h.note("show pod %s %s group %q node %q phase %s deleted %v cpu %v", pod.Name, pod.UID, pod.Annotations[v1beta1.KubeGroupNameAnnotationKey],
 		pod.Spec.NodeName, pod.Status.Phase, pod.DeletionTimestamp != nil, cpuOf(pod))
-	if former := h.truth.pods[pod.Name]; former != nil && former.UID != pod.UID {
+	former, placed := h.truth.pods[pod.Name], false
+	if former != nil && former.UID != pod.UID {
 		delete(h.truth.victims, former.UID)
+	} else if former != nil {
+		node, _ := h.truth.where(former)
+		placed = node != ""
 	}
 	h.truth.pods[pod.Name] = pod
 	h.truth.read[pod.UID] = h.truth.read[pod.UID] || len(pod.Spec.Volumes) > 0 && h.truth.claims[pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName]
 	h.endHold(pod.Name)
+	h.truth.regroup(pod, placed)
 	h.books.Pods.Show(pod)
 }
 
@@ -295,6 +301,9 @@ func (h *history) release() {
 	h.books.Pods.Release(schedtest.Namespace+"/"+api.TaskID(name), types.UID("stranger"))
 	h.books.Pods.Release(schedtest.Namespace+"/"+api.TaskID(name), h.truth.holds[name].uid)
 	delete(h.truth.holds, name)
+	if pod := h.truth.pods[name]; pod != nil {
+		h.truth.regroup(pod, true)
+	}
 }
 
 // seeBound has the watch show a held pod on a node: its own, or another one to which another client bound it.

@@ -40,6 +40,7 @@ type Pods struct {
 	nodes   *Nodes
 	admits  func(*v1.Pod) bool
 	volumes func(*v1.Pod) (map[v1.ResourceName]int64, error)
+	boundIn func(*v1.Pod) string
 	// staying are the records whose pods are being deleted and stay, changes when records have to be booked again.
 	staying map[api.TaskID]*record
 	changes changes
@@ -134,6 +135,7 @@ func (p *Pods) settle(key api.TaskID, r *record) {
 	r.task, r.unread = nil, false
 	if r.shown != nil {
 		p.makeTask(r)
+		p.keepGang(r.task, former)
 	}
 	p.judge(key, r)
 	if r.task != nil {
@@ -161,6 +163,17 @@ func (p *Pods) makeTask(r *record) {
 	task.BestEffort = task.InitResreq.IsEmpty()
 	r.task = task
 	r.place()
+}
+
+// keepGang keeps a task that has a node in its former gang if its pod now names a gang of another queue.
+func (p *Pods) keepGang(task, former *api.TaskInfo) {
+	switch {
+	case task.NodeName == "":
+	case former == nil || former.UID != task.UID || former.NodeName == "":
+		p.adopt(task, task.Pod)
+	case former.Job != "" && p.jobs.queueOf(former.Job) != p.jobs.queueOf(task.Job):
+		task.Job = former.Job
+	}
 }
 
 // place gives the task of the record the node and the status that follow from the inputs.

@@ -37,6 +37,9 @@ type reference struct {
 	// evicted is when victims were evicted.
 	evicted map[types.UID]time.Time
 	now     time.Time
+	// gangs are the gangs of pods, and inQueue the queues of gangs as the last session had them.
+	gangs   map[types.UID]string
+	inQueue map[string]string
 }
 
 type heldPod struct {
@@ -50,6 +53,7 @@ func newReference() *reference {
 		pods: map[string]*v1.Pod{}, nodes: map[string]*v1.Node{}, numa: map[string]bool{}, groups: map[string]*v1beta1.PodGroup{}, queues: map[string]bool{},
 		classes: map[string]int32{}, claims: map[string]bool{}, read: map[types.UID]bool{},
 		holds: map[string]*heldPod{}, victims: map[types.UID]bool{}, evicted: map[types.UID]time.Time{}, now: schedtest.Created.Time,
+		gangs: map[types.UID]string{}, inQueue: map[string]string{},
 	}
 }
 
@@ -94,6 +98,41 @@ func (r *reference) onNode(pod *v1.Pod) api.TaskStatus {
 func (r *reference) holdsNode(pod *v1.Pod) bool {
 	node, status := r.where(pod)
 	return node != "" && status != api.Succeeded && status != api.Failed
+}
+
+// regroup has the pod be of the gang that it names, unless it holds a node and that gang is in another queue than its own.
+func (r *reference) regroup(pod *v1.Pod, placed bool) {
+	former, named := r.gangs[pod.UID], pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]
+	if node, _ := r.where(pod); node == "" || !placed || former == "" || r.inQueue[former] == r.inQueue[named] {
+		r.gangs[pod.UID] = named
+	}
+}
+
+// settleGangs forgets the queues of gangs that ended, and gives a queue to those that have none.
+func (r *reference) settleGangs() {
+	there := map[string]bool{}
+	for _, pod := range r.pods {
+		there[r.gangs[pod.UID]] = true
+	}
+	maps.DeleteFunc(r.inQueue, func(name, _ string) bool { return r.groups[name] == nil && !there[name] })
+	for name, group := range r.groups {
+		r.inQueue[name] = cmp.Or(r.inQueue[name], group.Spec.Queue, "default")
+	}
+}
+
+// requeue is what a session does: gangs of which no pod holds resources go to the queue that their PodGroup names, as do those whose queue does not exist.
+func (r *reference) requeue() {
+	placed := map[string]bool{}
+	for _, pod := range r.pods {
+		if r.holdsNode(pod) {
+			placed[r.gangs[pod.UID]] = true
+		}
+	}
+	for name, group := range r.groups {
+		if !placed[name] || !r.queues[r.inQueue[name]] {
+			r.inQueue[name] = cmp.Or(group.Spec.Queue, "default")
+		}
+	}
 }
 
 // used is the CPU that pods hold on the node, in milli-CPU, and how much of it is being released.
@@ -149,7 +188,7 @@ func (r *reference) view(session bool) []string {
 	jobs := map[string][]string{}
 	allocated := map[string]float64{}
 	for _, pod := range r.sortedPods() {
-		group := pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]
+		group := r.gangs[pod.UID]
 		if group == "" {
 			continue
 		}
@@ -164,7 +203,7 @@ func (r *reference) view(session bool) []string {
 	}
 	for name, tasks := range jobs {
 		group := r.groups[name]
-		if session && (group == nil || !r.queues[cmp.Or(group.Spec.Queue, "default")]) {
+		if session && (group == nil || !r.queues[r.inQueue[name]]) {
 			continue
 		}
 		head := "job " + name
@@ -172,9 +211,10 @@ func (r *reference) view(session bool) []string {
 			head += " allocated " + amount(allocated[name])
 		}
 		if group != nil {
-			head += fmt.Sprintf(" queue %s minMember %d", cmp.Or(group.Spec.Queue, "default"), group.Spec.MinMember)
+			head += fmt.Sprintf(" minMember %d", group.Spec.MinMember)
 		}
 		if session {
+			head += " queue " + r.inQueue[name]
 			priority, known := r.classes[group.Spec.PriorityClassName]
 			if !known {
 				priority = r.classes["default"]
@@ -233,9 +273,10 @@ func viewOf(jobs map[api.JobID]*api.JobInfo, nodes map[string]*api.NodeInfo, ses
 			head += " allocated " + amount(job.Allocated.MilliCPU)
 		}
 		if job.PodGroup != nil {
-			head += fmt.Sprintf(" queue %s minMember %d", job.Queue, job.MinAvailable)
+			head += fmt.Sprintf(" minMember %d", job.MinAvailable)
 		}
 		if session {
+			head += " queue " + string(job.Queue)
 			head += fmt.Sprintf(" priority %d phase %s", job.Priority, job.PodGroup.Status.Phase)
 		}
 		lines = append(lines, head)

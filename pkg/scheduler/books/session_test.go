@@ -22,6 +22,7 @@ func (h *history) session() {
 		h.books.Copies().Trust()
 	}
 	h.given = h.books.Snapshot(hyperNodes)
+	h.truth.requeue()
 	full := h.books.Full(hyperNodes)
 	want := h.truth.view(true)
 	if diff := cmp.Diff(want, viewOf(h.given.Jobs, h.given.Nodes, true)); diff != "" {

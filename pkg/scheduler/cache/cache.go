@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -110,6 +111,7 @@ func On(kube kubernetes.Interface, vc vcclient.Interface, settings Settings, obs
 	c.books = books.New(books.Config{
 		Pod: responsible.forPod, Node: responsible.forNode, DefaultQueue: settings.DefaultQueue,
 		Volumes: newVolumes(sources.kube, settings.IgnoredProvisioners).of,
+		BoundIn: func(pod *v1.Pod) string { return pod.Annotations[binding.QueueAnnotation] },
 	})
 	c.load = &load{rest: settings.Rest, books: c.books}
 	c.shards = newShards(c.books, vc)

@@ -86,17 +86,12 @@ func orphanOf(job *api.JobInfo) *api.JobInfo {
 	return standIn(job, job.UID, placed)
 }
 
-// standIn returns a job with the ID that has these tasks of the job. Its queue is the one that the PodGroup named, or after a restart the one in
-// which the pods were bound.
+// standIn returns a job with the ID that has these tasks of the job. Its queue is the job's in the books, or the default queue.
 func standIn(job *api.JobInfo, id api.JobID, tasks []*api.TaskInfo) *api.JobInfo {
-	queue := string(job.Queue)
-	for _, task := range tasks {
-		queue = cmp.Or(queue, task.Pod.Annotations[binding.QueueAnnotation])
-	}
 	standIn := api.NewJobInfo(id)
 	standIn.SetPodGroup(&api.PodGroup{Version: orphanVersion, PodGroup: scheduling.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: tasks[0].Namespace, Name: job.Name, CreationTimestamp: job.CreationTimestamp},
-		Spec:       scheduling.PodGroupSpec{Queue: cmp.Or(queue, binding.DefaultQueue)},
+		Spec:       scheduling.PodGroupSpec{Queue: cmp.Or(string(job.Queue), binding.DefaultQueue)},
 		Status:     scheduling.PodGroupStatus{Phase: scheduling.PodGroupRunning},
 	}})
 	standIn.Priority = job.Priority

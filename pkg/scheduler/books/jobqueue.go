@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package books
+
+import (
+	"cmp"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
+)
+
+// A tenant may change spec.queue of a PodGroup whose pods run, or delete the PodGroup and create it again. If its pods then counted against
+// another queue, the former queue would be free for more pods, and the other one full without a check of its limits. So a job stays in its
+// queue while a task of it holds resources, and such a task does not go to a job of another queue. Only a snapshot moves a job: a session that places the job's tasks by the limits of one queue
+// cannot have them count against another one.
+
+// named returns the queue that the PodGroup names.
+func (j *Jobs) named(group *api.PodGroup) api.QueueID {
+	return api.QueueID(cmp.Or(group.Spec.Queue, j.defaultQueue))
+}
+
+// requeue moves the job to the queue that its PodGroup names, if no task of it holds resources or its queue no longer exists.
+func (j *Jobs) requeue(e *job, queues map[api.QueueID]*api.QueueInfo) {
+	if named := j.named(e.info.PodGroup); named != e.info.Queue && (!e.placed() || queues[e.info.Queue] == nil) {
+		j.move(e, named)
+	}
+}
+
+// queueOf returns the queue of the job; empty if it is not known yet.
+func (j *Jobs) queueOf(id api.JobID) api.QueueID {
+	if e := j.entries[id]; e != nil {
+		return e.info.Queue
+	}
+	return ""
+}
+
+// placed reports whether a task of the job holds resources, also one that is being deleted.
+func (e *job) placed() bool {
+	for status, tasks := range e.info.TaskStatusIndex {
+		if status == api.Pending || api.CompletedStatus(status) {
+			continue
+		}
+		for _, task := range tasks {
+			if holdsNode(task) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// move moves the job to the queue.
+func (j *Jobs) move(e *job, queue api.QueueID) {
+	if e.info.Name != "" && e.info.Queue != "" {
+		vcmetrics.DeleteJobMetrics(e.info.Name, string(e.info.Queue), e.info.Namespace)
+	}
+	e.info.Queue, e.generation = queue, j.last.next()
+}
+
+// adopt puts the job of a pod that the books first see on a node into the queue in which the pod was bound, as the pod records it. Another scheduler,
+// or this one before a restart, bound it. The first such pod of a job decides.
+func (p *Pods) adopt(task *api.TaskInfo, pod *v1.Pod) {
+	if queue := p.boundIn(pod); queue != "" && task.Job != "" && holdsNode(task) {
+		if e := p.jobs.of(task.Job); !e.placed() && e.info.Queue != api.QueueID(queue) {
+			p.jobs.move(e, api.QueueID(queue))
+		}
+	}
+}
