@@ -19,30 +19,56 @@ import (
 // some kinds each, all different, kept everybody waiting for ten seconds. An autoscaler brings a handful of such kinds.
 const mostUnknown = 100
 
-// beyondKinds says of gangs that name kinds beyond mostUnknown which one. The oldest gangs' kinds come first. Gangs that are set
-// aside already do not count.
+// beyondKinds says of gangs that name kinds beyond mostUnknown which one. Namespaces take turns, each with its oldest gang that is left, and
+// of gangs whose turn is the same the one with the fewest kinds comes first: a namespace cannot use up what others need. Gangs that are set aside
+// already do not count.
 func beyondKinds(snapshot *api.ClusterInfo, aside map[api.JobID]Verdict) map[api.JobID]string {
 	if fewKinds(snapshot, aside) {
 		return nil
 	}
 	known := kindsOf(snapshot)
 	counted, beyond := kinds{}, map[api.JobID]string{}
-	for _, job := range slices.SortedFunc(maps.Values(snapshot.Jobs), olderJob) {
-		if aside[job.UID].Reason == ObjectTooLarge {
-			continue
-		}
-		own := kinds{}
-		own.addJob(job)
-		maps.DeleteFunc(own, func(name v1.ResourceName, _ bool) bool { return known[name] || counted[name] })
+	for _, asks := range inTurns(snapshot, known, aside) {
+		own := asks.unknown
+		maps.DeleteFunc(own, func(name v1.ResourceName, _ bool) bool { return counted[name] })
 		if len(counted)+len(own) > mostUnknown {
 			first := slices.Min(slices.Collect(maps.Keys(own)))
-			beyond[job.UID] = fmt.Sprintf("it asks for %s, which no node and no queue has: of such kinds of resources there may be at most %d in all gangs together, of which the oldest gangs' count first",
+			beyond[asks.job.UID] = fmt.Sprintf("it asks for %s, which no node and no queue has: of such kinds of resources there may be at most %d in all gangs together, of which each namespace's oldest gangs count first",
 				brief.Value(string(first)), mostUnknown)
 			continue
 		}
 		maps.Copy(counted, own)
 	}
 	return beyond
+}
+
+// asking is a job, the kinds it names that no node and no queue has, and how many older jobs of its namespace name some.
+type asking struct {
+	job     *api.JobInfo
+	unknown kinds
+	turn    int
+}
+
+// inTurns returns the jobs that name unknown kinds in the order in which these count.
+func inTurns(snapshot *api.ClusterInfo, known kinds, aside map[api.JobID]Verdict) []asking {
+	var all []asking
+	turns := map[string]int{}
+	for _, job := range slices.SortedFunc(maps.Values(snapshot.Jobs), olderJob) {
+		if aside[job.UID].Reason == ObjectTooLarge {
+			continue
+		}
+		unknown := kinds{}
+		unknown.addJob(job)
+		maps.DeleteFunc(unknown, func(name v1.ResourceName, _ bool) bool { return known[name] })
+		if len(unknown) > 0 {
+			all = append(all, asking{job, unknown, turns[job.Namespace]})
+			turns[job.Namespace]++
+		}
+	}
+	slices.SortStableFunc(all, func(a, b asking) int {
+		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(len(a.unknown), len(b.unknown)))
+	})
+	return all
 }
 
 // fewKinds is true if the gangs name no more than mostUnknown kinds, known ones included: it is so in nearly all sessions.

@@ -153,3 +153,40 @@ func TestTheYoungestGangsAreBeyondAllKinds(t *testing.T) {
 		}
 	}
 }
+
+// TestANamespaceLeavesKindsToOthers: an old gang of one namespace names as many unknown kinds as there may be, or many gangs of it do together.
+func TestANamespaceLeavesKindsToOthers(t *testing.T) {
+	asking := func(namespace, name string, age, from, to int) *api.JobInfo {
+		amounts := v1.ResourceList{}
+		for i := from; i < to; i++ {
+			amounts[v1.ResourceName(fmt.Sprintf("%s.example/%d", namespace, i))] = resource.MustParse("1")
+		}
+		group := &api.PodGroup{}
+		group.Namespace, group.Name, group.CreationTimestamp = namespace, name, metav1.NewTime(schedtest.Created.Add(-time.Duration(age)*time.Hour))
+		group.Spec.MinResources = &amounts
+		job := api.NewJobInfo(api.JobID(namespace + "/" + name))
+		job.SetPodGroup(group)
+		return job
+	}
+	tests := map[string]struct{ greedy []*api.JobInfo }{
+		"one gang":    {greedy: []*api.JobInfo{asking("greedy", "a", 9, 0, mostUnknown)}},
+		"a gang each": {},
+	}
+	for i := range mostUnknown {
+		each := tests["a gang each"]
+		each.greedy = append(each.greedy, asking("greedy", fmt.Sprint("a", i), 9, i, i+1))
+		tests["a gang each"] = each
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			snapshot := &api.ClusterInfo{Jobs: map[api.JobID]*api.JobInfo{}}
+			for _, job := range append(tt.greedy, asking("modest", "gpus", 1, 0, 1)) {
+				snapshot.Jobs[job.UID] = job
+			}
+			beyond := beyondKinds(snapshot, nil)
+			if why := beyond["modest/gpus"]; why != "" || len(beyond) == 0 {
+				t.Errorf("%d gangs are left out, and the only one of its namespace: %q", len(beyond), why)
+			}
+		})
+	}
+}
