@@ -56,6 +56,7 @@ func (s *scheduler) placeUnit(unit *binding.Unit) unitTurn {
 		u.Explain(failed, "")
 		return unitWaits
 	case placed.Outcome() == trial.Pipelined:
+		noteHold(s.run, placed)
 		return unitWaits
 	}
 	for _, p := range placed {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -63,6 +64,7 @@ func RecordMisfit(r *state.Attempt) {
 	if r.Gathering != nil {
 		explainGathered(r, &e)
 	}
+	e.Message += paused(r)
 	if r.Found.Unfinished > 0 || r.Found.RefusedBeyondNumbers() {
 		r.Found.Fingerprint = 0 // what is not known to be vain is tried again
 	}
@@ -73,6 +75,15 @@ func RecordMisfit(r *state.Attempt) {
 		return
 	}
 	recordExplanation(r, found)
+}
+
+// paused says that the gang may not hold idle resources now while it waits for others.
+func paused(r *state.Attempt) string {
+	if r.IdleOnlyUntil.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("; only idle resources count until %s, because gangs of this namespace and queue held some for 5 minutes while they waited for others",
+		r.IdleOnlyUntil.UTC().Format(time.TimeOnly+" UTC"))
 }
 
 // rememberAnywhere keeps, for the next session, why a gang that may lie anywhere was not placed.

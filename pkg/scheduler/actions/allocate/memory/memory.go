@@ -4,6 +4,7 @@ package memory
 
 import (
 	"hash/maphash"
+	"time"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -30,6 +31,8 @@ type Memory struct {
 	Units, FormerUnits map[string]UnitWaits
 	// Nodes are the fingerprints of nodes.
 	Nodes Nodes
+	// Holds bound how long gangs hold idle resources while they wait for others.
+	Holds Holds
 }
 
 // Explanation is why a gang was not placed.
@@ -65,6 +68,7 @@ func (m *Memory) BeginSession() {
 	m.formerGangs, m.Gangs = m.Gangs, map[uint64]Explanation{}
 	m.FormerUnits, m.Units = m.Units, map[string]UnitWaits{}
 	m.Nodes.beginSession()
+	m.Holds.beginSession(time.Now())
 }
 
 // KnownExplanation returns why a gang of the fingerprint did not fit, in this session or in the one before.

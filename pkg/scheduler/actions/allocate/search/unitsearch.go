@@ -29,7 +29,7 @@ const (
 func (u *Unit) Solve() (PlacedGangs, *Misfit) {
 	var first *Misfit
 	for _, u.idleOnly = range []bool{true, false} {
-		if !u.idleOnly && !u.run.Index.Releases(u.run.Index.All) {
+		if !u.idleOnly && (u.paused() || !u.run.Index.Releases(u.run.Index.All)) {
 			break
 		}
 		placed, failed := u.solveNow(first == nil)
@@ -39,6 +39,13 @@ func (u *Unit) Solve() (PlacedGangs, *Misfit) {
 		first = cmp.Or(first, failed)
 	}
 	return nil, first
+}
+
+// paused reports whether one of the gangs may not hold idle resources now.
+func (u *Unit) paused() bool {
+	return slices.ContainsFunc(u.Gangs, func(job *api.JobInfo) bool {
+		return !u.run.Memory.Holds.PausedUntil(memory.HolderOf(job), u.run.Now()).IsZero()
+	})
 }
 
 // solveNow tries the gangs in a few orders, then with other groups for them, then as one packing. The first misfit is explained where

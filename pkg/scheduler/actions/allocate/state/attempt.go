@@ -3,9 +3,12 @@
 package state
 
 import (
+	"time"
+
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
@@ -28,7 +31,9 @@ type Attempt struct {
 	Packing *PackingInput
 	// Phases are whether only idle resources count, in the order in which that is tried.
 	Phases []bool
-	Found  Findings
+	// IdleOnlyUntil is the end of the pause in which only idle resources count, because gangs held such for too long; zero for none.
+	IdleOnlyUntil time.Time
+	Found         Findings
 }
 
 // Findings are what an attempt found out, for its explanation.
@@ -86,7 +91,8 @@ func NewAttempt(s *Run, job *api.JobInfo, pending *Pending, alone bool) (*Attemp
 		Run: s, Job: job, Pending: pending, Groups: groups, Gathering: gathering, alone: alone,
 		Members: s.Progress.Job(job).Members, Phases: []bool{true, false},
 	}
-	if pending.IdleOnly {
+	r.IdleOnlyUntil = s.Memory.Holds.PausedUntil(memory.HolderOf(job), s.Now())
+	if pending.IdleOnly || !r.IdleOnlyUntil.IsZero() {
 		r.Phases = []bool{true}
 	}
 	if groups != nil || r.DividesItself() {

@@ -47,7 +47,7 @@ func (r *Attempt) appendGroups(b []byte) []byte {
 // appendGang appends what decides on the gang, which has tasks of these classes to be placed, in task order.
 func (r *Attempt) appendGang(b []byte, classes []*feasible.TaskClass) []byte {
 	job := r.Job
-	b = appendText(b, string(job.Queue))
+	b = appendNumber(appendText(b, string(job.Queue)), uint64(r.IdleOnlyUntil.Unix()))
 	b = appendNumber(appendNumber(b, uint64(r.NeededByJob())), uint64(job.MinAvailable))
 	b = appendNumber(b, uint64(job.TaskMinAvailableTotal))
 	for _, role := range sortedRoles(job.TaskMinAvailable) {
