@@ -58,14 +58,15 @@ func (i *informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.Re
 	return i.SharedIndexInformer.AddEventHandler(&phases{handler})
 }
 
-// phases shows the handler the phase in which a PodGroup of a Job is added.
+// phases shows the handler that a PodGroup of a Job is added in phase Inqueue. No other phase needs it: Jobs whose pods exist are reconciled when they
+// are added themselves, and for Unknown the job-controller would run the Job's policies again at each start.
 type phases struct{ cache.ResourceEventHandler }
 
 // OnAdd implements cache.ResourceEventHandler.
 func (p *phases) OnAdd(object any, initial bool) {
 	p.ResourceEventHandler.OnAdd(object, initial)
 	added, ok := object.(*v1beta1.PodGroup)
-	if !ok || added.Status.Phase == "" || added.Status.Phase == v1beta1.PodGroupPending || !ofVolcanoJob(added) {
+	if !ok || added.Status.Phase != v1beta1.PodGroupInqueue || !ofVolcanoJob(added) {
 		return
 	}
 	before := added.DeepCopy()

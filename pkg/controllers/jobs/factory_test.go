@@ -29,6 +29,9 @@ func TestAPodGroupThatIsAddedInqueueIsAChange(t *testing.T) {
 		podGroup("inqueue", volcano, v1beta1.PodGroupInqueue),
 		podGroup("pending", volcano, v1beta1.PodGroupPending),
 		podGroup("new", volcano, ""),
+		podGroup("running", volcano, v1beta1.PodGroupRunning),
+		podGroup("unknown", volcano, v1beta1.PodGroupUnknown), // its Job's policies would run once more
+		podGroup("completed", volcano, v1beta1.PodGroupCompleted),
 		podGroup("of-a-kubernetes-job", "batch/v1", v1beta1.PodGroupInqueue),
 	)
 	informers := vcinformers.NewSharedInformerFactory(client, 0)
@@ -61,8 +64,8 @@ func TestAPodGroupThatIsAddedInqueueIsAChange(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if len(added) != 4 {
-		t.Errorf("added are %q, want all four", added)
+	if len(added) != 7 {
+		t.Errorf("added are %q, want all seven", added)
 	}
 	if want := []string{"inqueue: Pending to Inqueue"}; !slices.Equal(changed, want) {
 		t.Errorf("changed are %q, want %q", changed, want)
