@@ -123,11 +123,12 @@ func nodeGroupPicture() *drawing {
 		d.frame(class, x, 40, 170, 180, name)
 		for i := range 6 {
 			nx, ny := x+15+(i%2)*75, 70+(i/2)*38
-			if i < used {
+			switch {
+			case i < used:
 				d.box("other", nx, ny, 66, 30, "in use")
-			} else if class == "chosen" {
+			case class == "chosen":
 				d.box("bound", nx, ny, 66, 30, fmt.Sprintf("train-%d", i-used))
-			} else {
+			default:
 				d.box("node", nx, ny, 66, 30, "free")
 			}
 		}
