@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	controllers "github.com/volcano-prebind/volcano-prebind/pkg/controllers/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/gangview"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
@@ -63,13 +64,13 @@ var (
 		framework.WaitBinding:    "in a transaction: pre-bind steps and Bindings",
 		framework.WaitOther:      "for a reason of another plugin",
 	}
-	reservationEnds = map[framework.ReservationEnd]string{
-		framework.ReservationPlaced:  "the gang was placed",
-		framework.ReservationExpired: "the nodes did not drain in time, or the gang was not placed on the drained nodes",
-		framework.ReservationGone:    "the gang lacks members, no longer exists, or is in another queue",
-		framework.ReservationLost:    "a node was lost or the gang changed, and no other nodes can hold it",
-		framework.ReservationRefused: "the queue does not admit the gang",
-		framework.ReservationOff:     "the configuration no longer reserves nodes",
+	reservationEnds = map[gangs.ReservationEnd]string{
+		gangs.ReservationPlaced:  "the gang was placed",
+		gangs.ReservationExpired: "the nodes did not drain in time, or the gang was not placed on the drained nodes",
+		gangs.ReservationGone:    "the gang lacks members, no longer exists, or is in another queue",
+		gangs.ReservationLost:    "a node was lost or the gang changed, and no other nodes can hold it",
+		gangs.ReservationRefused: "the queue does not admit the gang",
+		gangs.ReservationOff:     "the configuration no longer reserves nodes",
 	}
 )
 
@@ -87,7 +88,7 @@ func metricsPage() ([]byte, error) {
 	}{
 		{"`state` of `volcano_gangs`", "The gang", func(b *bytes.Buffer) error { return writeValues(b, gangview.States, states) }},
 		{"`reason` of `volcano_gang_waiting_seconds`", "The gang waited", func(b *bytes.Buffer) error { return writeValues(b, framework.WaitReasons, waitReasons) }},
-		{"`end` of `volcano_node_reservations_ended_total`", "The reservation ended because", func(b *bytes.Buffer) error { return writeValues(b, framework.ReservationEnds, reservationEnds) }},
+		{"`end` of `volcano_node_reservations_ended_total`", "The reservation ended because", func(b *bytes.Buffer) error { return writeValues(b, gangs.ReservationEnds, reservationEnds) }},
 	} {
 		fmt.Fprintf(page, "\n### Label %s\n\n| Value | %s |\n|---|---|\n", table.title, table.column)
 		if err := table.write(page); err != nil {

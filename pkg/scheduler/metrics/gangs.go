@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -18,8 +19,8 @@ type GangCounts struct {
 	GroupsInFlight int
 }
 
-// gangs are the metrics of gangs. None has a label that tenants choose.
-type gangs struct {
+// gangMetrics are the metrics of gangs. None has a label that tenants choose.
+type gangMetrics struct {
 	waited   *prometheus.HistogramVec
 	timeOuts prometheus.Counter
 	reserved prometheus.Gauge
@@ -27,9 +28,9 @@ type gangs struct {
 	counter  *gangCounter
 }
 
-func newGangs(registry prometheus.Registerer) gangs {
+func newGangs(registry prometheus.Registerer) gangMetrics {
 	factory := promauto.With(registry)
-	g := gangs{
+	g := gangMetrics{
 		waited: factory.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "volcano_gang_waiting_seconds", Buckets: prometheus.ExponentialBuckets(0.1, 3, 14), // 0.1 s to 44 h
 			Help: "How long a gang waited for a reason, when its wait ended: its minimum was bound, or it was sent back (bound, sent_back). " +
@@ -49,7 +50,7 @@ func newGangs(registry prometheus.Registerer) gangs {
 		}, []string{"end"}),
 		counter: &gangCounter{},
 	}
-	for _, end := range framework.ReservationEnds {
+	for _, end := range gangs.ReservationEnds {
 		g.ended.WithLabelValues(string(end))
 	}
 	registry.MustRegister(g.counter)
@@ -57,23 +58,23 @@ func newGangs(registry prometheus.Registerer) gangs {
 }
 
 // GangWaited observes a wait that ended.
-func (g *gangs) GangWaited(reason framework.WaitReason, end framework.WaitEnd, waited time.Duration) {
+func (g *gangMetrics) GangWaited(reason framework.WaitReason, end framework.WaitEnd, waited time.Duration) {
 	g.waited.WithLabelValues(string(reason), string(end)).Observe(waited.Seconds())
 }
 
 // GangTimedOut counts a gang that is sent back.
-func (g *gangs) GangTimedOut() { g.timeOuts.Inc() }
+func (g *gangMetrics) GangTimedOut() { g.timeOuts.Inc() }
 
 // ReservationEnded counts a node reservation that ended.
-func (g *gangs) ReservationEnded(end framework.ReservationEnd) {
+func (g *gangMetrics) ReservationEnded(end gangs.ReservationEnd) {
 	g.ended.WithLabelValues(string(end)).Inc()
 }
 
 // Reservations sets how many node reservations exist.
-func (g *gangs) Reservations(now int) { g.reserved.Set(float64(now)) }
+func (g *gangMetrics) Reservations(now int) { g.reserved.Set(float64(now)) }
 
 // CountGangs has the gangs counted by the function whenever the metrics are asked for.
-func (g *gangs) CountGangs(count func() GangCounts) { g.counter.count.Store(&count) }
+func (g *gangMetrics) CountGangs(count func() GangCounts) { g.counter.count.Store(&count) }
 
 var (
 	gangsDesc = prometheus.NewDesc("volcano_gangs",

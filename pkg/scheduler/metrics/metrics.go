@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
@@ -26,12 +27,13 @@ type Metrics struct {
 	refused     *prometheus.CounterVec
 	events      *prometheus.CounterVec
 	aside       *prometheus.GaugeVec
-	gangs
+	gangMetrics
 }
 
 var (
-	_ binding.Observer       = (*Metrics)(nil)
-	_ framework.GangObserver = (*Metrics)(nil)
+	_ binding.Observer          = (*Metrics)(nil)
+	_ framework.GangObserver    = (*Metrics)(nil)
+	_ gangs.ReservationObserver = (*Metrics)(nil)
 )
 
 // New registers the metrics.
@@ -39,7 +41,7 @@ func New(registry prometheus.Registerer) *Metrics {
 	factory := promauto.With(registry)
 	buckets := prometheus.ExponentialBuckets(0.0005, 2, 20) // 0.5 ms to 262 s
 	return &Metrics{
-		gangs: newGangs(registry),
+		gangMetrics: newGangs(registry),
 		preBind: factory.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "volcano_prebind_duration_seconds", Buckets: buckets,
 			Help: "Duration of a plugin's pre-bind step for one task, by plugin and result (ok, error).",

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
@@ -95,7 +96,7 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 			m.GangTimedOut()
 			m.Reservations(2)
 			m.Reservations(1)
-			m.ReservationEnded(framework.ReservationExpired)
+			m.ReservationEnded(gangs.ReservationExpired)
 			waiting := 3
 			m.CountGangs(func() GangCounts { return GangCounts{map[string]int{"waiting": 9}, 9} })
 			m.CountGangs(func() GangCounts { return GangCounts{map[string]int{"waiting": waiting, "bound": 0}, 1} })
@@ -116,7 +117,7 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 			registry := prometheus.NewRegistry()
 			tt.happens(New(registry))
 			want := map[string]float64{"volcano_bind_transactions_in_flight": 0, "volcano_gang_timeouts_total": 0, "volcano_node_reservations": 0}
-			for _, end := range framework.ReservationEnds {
+			for _, end := range gangs.ReservationEnds {
 				want["volcano_node_reservations_ended_total end="+string(end)] = 0
 			}
 			maps.Copy(want, tt.want)

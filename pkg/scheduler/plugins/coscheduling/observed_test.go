@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -19,19 +20,19 @@ type observed struct {
 	waited   map[string]time.Duration
 	timeOuts int
 	reserved int
-	ended    map[framework.ReservationEnd]int
+	ended    map[gangs.ReservationEnd]int
 }
 
 func (o *observed) GangWaited(reason framework.WaitReason, end framework.WaitEnd, waited time.Duration) {
 	o.waited[fmt.Sprintf("%s %s", reason, end)] += waited.Round(time.Second)
 }
-func (o *observed) GangTimedOut()                                 { o.timeOuts++ }
-func (o *observed) ReservationEnded(end framework.ReservationEnd) { o.ended[end]++ }
-func (o *observed) Reservations(now int)                          { o.reserved = now }
+func (o *observed) GangTimedOut()                             { o.timeOuts++ }
+func (o *observed) ReservationEnded(end gangs.ReservationEnd) { o.ended[end]++ }
+func (o *observed) Reservations(now int)                      { o.reserved = now }
 
 // observe has the sessions that follow observed, as those of a process that begins to lead.
 func (w *world) observe() *observed {
-	o := &observed{waited: map[string]time.Duration{}, ended: map[framework.ReservationEnd]int{}}
+	o := &observed{waited: map[string]time.Duration{}, ended: map[gangs.ReservationEnd]int{}}
 	w.lead()
 	w.registry.Observe(o)
 	return o

@@ -160,7 +160,7 @@ type plugin struct {
 	nodes    func() corelisters.NodeLister
 	// session is the one that is open, and observer that of sessions.
 	session  *session
-	observer framework.GangObserver
+	observer gangs.ReservationObserver
 }
 
 var (
@@ -174,7 +174,7 @@ func (p *plugin) Name() string { return Name }
 // OnSessionOpen implements framework.Plugin.
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	s := p.open(ssn)
-	p.session, p.observer = s, ssn.Observer()
+	p.session, p.observer = s, observerOf(ssn)
 	s.noteSatisfied()
 	s.gatherGangs()
 	for _, gang := range s.gangs {
@@ -185,6 +185,20 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	s.holdBack()
 	s.judge()
 	ssn.AddJobValidFn(Name, s.valid)
+}
+
+// unobserved is the observer of reservations where there is none.
+type unobserved struct{}
+
+func (unobserved) ReservationEnded(gangs.ReservationEnd) {}
+func (unobserved) Reservations(int)                      {}
+
+// observerOf returns the session's observer if it is one of reservations.
+func observerOf(ssn *framework.Session) gangs.ReservationObserver {
+	if observer, ok := ssn.Observer().(gangs.ReservationObserver); ok {
+		return observer
+	}
+	return unobserved{}
 }
 
 // InSession implements framework.SessionScoped.

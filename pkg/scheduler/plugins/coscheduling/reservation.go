@@ -16,6 +16,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -178,13 +179,13 @@ func (s *session) review(r *reservation, now time.Time) {
 	job := s.Jobs[r.gang]
 	switch {
 	case s.plugin.terms.after <= 0:
-		s.end(r, framework.ReservationOff, "", now)
+		s.end(r, gangs.ReservationOff, "", now)
 		return
 	case job == nil || job.PodGroup == nil || job.PodGroup.UID != r.uid || job.Queue != r.queue:
-		s.end(r, framework.ReservationGone, "", now)
+		s.end(r, gangs.ReservationGone, "", now)
 		return
 	case (&gang{JobInfo: job}).alive() > 0:
-		s.end(r, framework.ReservationPlaced, "", now)
+		s.end(r, gangs.ReservationPlaced, "", now)
 		return
 	}
 	if r.drained.IsZero() && !s.occupied(r) {
@@ -192,14 +193,14 @@ func (s *session) review(r *reservation, now time.Time) {
 	}
 	switch {
 	case now.Sub(r.since) >= s.plugin.terms.drain+idleLimit:
-		s.end(r, framework.ReservationExpired, fmt.Sprintf("they were reserved for %s and it was not placed", s.plugin.terms.drain+idleLimit), now)
+		s.end(r, gangs.ReservationExpired, fmt.Sprintf("they were reserved for %s and it was not placed", s.plugin.terms.drain+idleLimit), now)
 	case r.drained.IsZero() && now.Sub(r.since) >= s.plugin.terms.drain:
-		s.end(r, framework.ReservationExpired, fmt.Sprintf("their pods did not end within %s", s.plugin.terms.drain), now)
+		s.end(r, gangs.ReservationExpired, fmt.Sprintf("their pods did not end within %s", s.plugin.terms.drain), now)
 	case !r.drained.IsZero() && now.Sub(r.drained) >= idleLimit:
-		s.end(r, framework.ReservationExpired, fmt.Sprintf("they were drained for %s and it was not placed", idleLimit), now)
+		s.end(r, gangs.ReservationExpired, fmt.Sprintf("they were drained for %s and it was not placed", idleLimit), now)
 	case len(job.TaskStatusIndex[api.Binding]) > 0: // its members hold their nodes themselves
 	case !waitsWhole(job) || !complete(job):
-		s.end(r, framework.ReservationGone, "members that its minimum needs do not exist", now)
+		s.end(r, gangs.ReservationGone, "members that its minimum needs do not exist", now)
 	case r.demand != demandOf(job) || s.lost(r):
 		if now.Before(s.plugin.reservations.nextTrial) {
 			return
@@ -207,27 +208,27 @@ func (s *session) review(r *reservation, now time.Time) {
 		s.plugin.reservations.nextTrial = now.Add(trialInterval)
 		again := &reservation{gang: r.gang, uid: r.uid, queue: r.queue, since: r.since}
 		if err := s.choose(again, job); err != nil {
-			s.end(r, framework.ReservationLost, err.Error(), now)
+			s.end(r, gangs.ReservationLost, err.Error(), now)
 			return
 		}
 		s.plugin.reservations.active[r.queue] = again
 		s.report(again)
 	case !s.admits(r):
-		s.end(r, framework.ReservationRefused, fmt.Sprintf("queue %s does not admit it", r.queue), now)
+		s.end(r, gangs.ReservationRefused, fmt.Sprintf("queue %s does not admit it", r.queue), now)
 	}
 }
 
 // end ends the reservation. Unless it served its purpose, its queue and namespace pause.
-func (s *session) end(r *reservation, how framework.ReservationEnd, why string, now time.Time) {
+func (s *session) end(r *reservation, how gangs.ReservationEnd, why string, now time.Time) {
 	known := &s.plugin.reservations
 	delete(known.active, r.queue)
 	s.plugin.observer.ReservationEnded(how)
 	namespace, _, _ := strings.Cut(string(r.gang), "/")
 	pauses := []string{"queue/" + string(r.queue), "namespace/" + namespace}
 	switch how {
-	case framework.ReservationOff:
+	case gangs.ReservationOff:
 		return
-	case framework.ReservationPlaced:
+	case gangs.ReservationPlaced:
 		for _, of := range pauses {
 			delete(known.pauses, of)
 		}
@@ -235,7 +236,7 @@ func (s *session) end(r *reservation, how framework.ReservationEnd, why string, 
 	}
 	if waits := known.waiting[r.gang]; waits != nil {
 		waits.retry.begin(shortestRetry, longestRetry, now)
-		if how == framework.ReservationExpired {
+		if how == gangs.ReservationExpired {
 			why += ": " + waits.wait.Reason + ": " + waits.wait.Message
 		}
 	}

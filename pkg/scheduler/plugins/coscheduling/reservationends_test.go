@@ -12,7 +12,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -45,7 +45,7 @@ func TestWhenReservationsExpire(t *testing.T) {
 					r.drained = now.Add(-tt.drained)
 				}
 				w.session()
-				if ended := len(w.reserved()) == 0; ended != (tt.want != "") || o.ended[framework.ReservationExpired] != map[bool]int{true: 1}[ended] {
+				if ended := len(w.reserved()) == 0; ended != (tt.want != "") || o.ended[gangs.ReservationExpired] != map[bool]int{true: 1}[ended] {
 					t.Fatalf("reserved are %v, and %v have ended", w.reserved(), o.ended)
 				}
 				if tt.want == "" {
@@ -97,7 +97,7 @@ func TestNodesThatCannotBeReplacedEndTheReservation(t *testing.T) {
 			if len(now) != want || cmp.Equal(before, now) {
 				t.Errorf("with %d nodes cordoned reserved are %v, before %v, want %d", cordoned, now, before, want)
 			}
-			if lost := o.ended[framework.ReservationLost]; lost != map[bool]int{true: 1}[want == 0] || len(w.reservedGangs()) != 1-lost {
+			if lost := o.ended[gangs.ReservationLost]; lost != map[bool]int{true: 1}[want == 0] || len(w.reservedGangs()) != 1-lost {
 				t.Errorf("%d reservations have lost their nodes, and there are some for %v", lost, w.reservedGangs())
 			}
 			if next := w.plugin.reservations.nextTrial; !next.After(time.Now().Add(-time.Minute)) {

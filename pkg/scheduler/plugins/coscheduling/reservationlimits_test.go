@@ -14,7 +14,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -208,7 +208,7 @@ func TestReservationsAreBounded(t *testing.T) {
 			}
 			was = is
 		}
-		if len(begins) != 3 || len(ends) != 3 || o.ended[framework.ReservationExpired] != 3 {
+		if len(begins) != 3 || len(ends) != 3 || o.ended[gangs.ReservationExpired] != 3 {
 			t.Fatalf("reservations began after %v and ended after %v, and %v are observed, want 3", begins, ends, o.ended)
 		}
 		if got := strings.Join(whose, " "); got != "big next big" {
@@ -300,7 +300,7 @@ func TestReservationsEndWithTheirGangs(t *testing.T) {
 				if c := w.condition("big", Reserved); strings.HasSuffix(c.Message, ": ") {
 					t.Errorf("the condition gives no reason: %s", c.Message)
 				}
-				if len(w.reserved()) > 0 || o.ended[framework.ReservationGone] != 1 || o.reserved != 0 {
+				if len(w.reserved()) > 0 || o.ended[gangs.ReservationGone] != 1 || o.reserved != 0 {
 					t.Errorf("reserved are %v, and %v have ended", w.reserved(), o.ended)
 				}
 				if p := w.plugin.reservations.pauses["queue/"+schedtest.Queue]; p == nil {
@@ -476,7 +476,7 @@ func TestNodesAreChosenAgain(t *testing.T) {
 					t.Fatalf("reserved are %q, want %q: %s", got, tt.want, w.condition("big", Reserved).Message)
 				}
 				if tt.want == "" {
-					if o.ended[framework.ReservationLost] != 1 {
+					if o.ended[gangs.ReservationLost] != 1 {
 						t.Errorf("%v have ended", o.ended)
 					}
 					return

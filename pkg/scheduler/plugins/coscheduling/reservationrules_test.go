@@ -13,7 +13,6 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -129,7 +128,7 @@ func TestReservationsOutliveTheConfiguration(t *testing.T) {
 		w.reload(limits)
 		w.session()
 		w.session()
-		if len(w.reserved()) > 0 || o.reserved != 0 || o.ended[framework.ReservationOff] != 1 || w.condition("big", Reserved).Type != "" {
+		if len(w.reserved()) > 0 || o.reserved != 0 || o.ended[gangs.ReservationOff] != 1 || w.condition("big", Reserved).Type != "" {
 			t.Fatalf("switched off, reserved are %v, %v have ended, and the condition is %q", w.reserved(), o.ended, w.condition("big", Reserved).Message)
 		}
 		w.reload(after5m(50))
