@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// evictions are attacks on preemption.
+// evictions are attacks on preemption, and by pods that are being deleted.
 func evictions() []attack {
 	return []attack{
 		{
@@ -23,7 +23,29 @@ func evictions() []attack {
 			does: "creates pods of low priority again and again where gangs of higher priority evict them, of which half can never be whole",
 			harm: "each cycle evicts, and the loop has no time for others",
 		},
+		{
+			name: "endless-leavers", run: endlessLeavers,
+			does: "deletes running pods that have a grace period of a year, and lets a gang wait that would fit but for them",
+			harm: "the gang holds all other nodes until the pods end, and the pods do not count against their queue",
+		},
 	}
+}
+
+// endlessLeavers has the gang fit but for pods that are being deleted and run for another year.
+func endlessLeavers(ctx context.Context, t *tenant) error {
+	leavers := gang{name: "leaves", size: filled, cpu: "8", pod: func(i int, pod *corev1.Pod) {
+		on(pod, nodeName(nodeCount-1-i))
+		year := int64(365 * 24 * 3600)
+		pod.Spec.TerminationGracePeriodSeconds = &year
+		pod.Annotations["sandbox.volcano-prebind.io/keeps-grace-period"] = "true"
+	}}
+	t.submit(ctx, leavers)
+	if err := t.waitBound(ctx, "leaves-0", "leaves-1"); err != nil {
+		return err
+	}
+	t.each(ctx, leavers.size, func(i int) error { return t.deletePod(ctx, leavers.member(i).Name) })
+	t.submit(ctx, gang{name: "waits", size: nodeCount, cpu: "28"})
+	return hold(ctx)
 }
 
 // filled are the nodes that attacks on preemption fill, so that others have room.

@@ -106,14 +106,14 @@ func TestASelfTestFailsWhereABreakageIsNotFoundOrIsTakenForAnother(t *testing.T)
 }
 
 func TestARunFitsItsTime(t *testing.T) {
-	for minutes, attacks := range map[float64]int{10: 40, 5: 20, 20: 40} {
+	for minutes, attacks := range map[float64]int{10: 41, 5: 20, 20: 41} {
 		rounds := attacks + 1 + attacks/betweenBaselines
 		all := setUpTime + time.Duration(rounds)*(windowOf(minutes, attacks)+besides)
 		if most := time.Duration(minutes * float64(time.Minute)); all > most {
 			t.Errorf("%d attacks in %g minutes are planned to take %s", attacks, minutes, all)
 		}
 	}
-	if got := windowOf(0.1, 40); got != shortest {
+	if got := windowOf(0.1, 41); got != shortest {
 		t.Errorf("a run without time has windows of %s, want %s", got, shortest)
 	}
 }
