@@ -17,6 +17,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -108,6 +109,8 @@ type reservation struct {
 	demand string
 	nodes  map[string]bool
 	since  time.Time
+	// members are those that have waited for the nodes.
+	members map[api.TaskID]bool
 	// drained is when no pod that is to end was left on the nodes for the first time; zero before.
 	drained time.Time
 }
@@ -184,10 +187,15 @@ func (s *session) review(r *reservation, now time.Time) {
 	case job == nil || job.PodGroup == nil || job.PodGroup.UID != r.uid || job.Queue != r.queue:
 		s.end(r, gangs.ReservationGone, "", now)
 		return
-	case (&gang{JobInfo: job}).alive() > 0:
-		s.end(r, gangs.ReservationPlaced, "", now)
+	case (&gang{JobInfo: job}).alive() > 0 && len(job.TaskStatusIndex[api.Binding]) == 0:
+		if err := r.shortOf(job); err != nil {
+			s.end(r, gangs.ReservationGone, "members hold nodes, and its minimum is not placed on those reserved: "+err.Error(), now)
+		} else {
+			s.end(r, gangs.ReservationPlaced, "", now)
+		}
 		return
 	}
+	r.noteMembers(job)
 	if r.drained.IsZero() && !s.occupied(r) {
 		r.drained = now
 	}
@@ -211,11 +219,28 @@ func (s *session) review(r *reservation, now time.Time) {
 			s.end(r, gangs.ReservationLost, err.Error(), now)
 			return
 		}
+		again.members = r.members
 		s.plugin.reservations.active[r.queue] = again
 		s.report(again)
 	case !s.admits(r):
 		s.end(r, gangs.ReservationRefused, fmt.Sprintf("queue %s does not admit it", r.queue), now)
 	}
+}
+
+// noteMembers notes who waits for the nodes.
+func (r *reservation) noteMembers(job *api.JobInfo) {
+	if r.members == nil {
+		r.members = map[api.TaskID]bool{}
+	}
+	for uid := range job.TaskStatusIndex[api.Pending] {
+		r.members[uid] = true
+	}
+}
+
+// shortOf returns what the gang's minimum lacks, and nil if members that waited for the nodes reach it. A pod that was created with a node
+// does not count: whoever could end a reservation by one would have no pause.
+func (r *reservation) shortOf(job *api.JobInfo) error {
+	return binding.ShortOf(job, &job.PodGroup.Spec, func(task *api.TaskInfo) bool { return r.members[task.UID] && binding.Placed(task) })
 }
 
 // end ends the reservation. Unless it served its purpose, its queue and namespace pause.
@@ -291,6 +316,7 @@ func (s *session) reserve(job *api.JobInfo, now time.Time) {
 		return
 	}
 	known.active[job.Queue] = r
+	r.noteMembers(job)
 	s.report(r)
 }
 

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestAPodWithItsOwnNodeEndsNoPause: a tenant adds members that name their nodes to a gang with a reservation, which ends by that. Only members that
+// the scheduler placed end the pause.
+func TestAPodWithItsOwnNodeEndsNoPause(t *testing.T) {
+	for name, tt := range map[string]struct {
+		byHand int
+		placed bool
+	}{
+		"one pod":                        {byHand: 1},
+		"as many as the minimum":         {byHand: 2},
+		"the members are placed":         {placed: true},
+		"the members are placed, beside": {byHand: 1, placed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+				w.full()
+				w.arrives("big", schedtest.Queue, 2, "4")
+				w.untilReserved("big")
+				pauses := w.plugin.reservations.pauses
+				pauses["namespace/"+schedtest.Namespace] = &pause{length: shortestPause, until: time.Now()}
+				if tt.placed {
+					for _, node := range w.reserved() {
+						w.remove("full-" + node[1:])
+					}
+					w.session()
+				}
+				for i := range tt.byHand {
+					name := []string{"by-hand-0", "by-hand-1"}[i]
+					w.add(schedtest.MakePod().Name(name).Group("big").Node("n0").Phase(v1.PodRunning).Req(cores("100m")).Obj())
+				}
+				time.Sleep(time.Minute)
+				w.session()
+				if got := w.reserved(); len(got) > 0 {
+					t.Fatalf("nodes %v are still reserved", got)
+				}
+				if paused := pauses["namespace/"+schedtest.Namespace] != nil; paused == tt.placed {
+					t.Errorf("the namespace pauses: %t, want %t", paused, !tt.placed)
+				}
+			})
+		})
+	}
+}
