@@ -75,6 +75,9 @@ func within(group *topology.Group, domains []place) []place {
 // choose chooses the reservation's nodes: in the emptiest place where a trial places the gang's minimum on nodes as if drained.
 func (s *session) choose(r *reservation, job *api.JobInfo) error {
 	s.Turn(job.UID)
+	if hasHardTopology(job) {
+		return errors.New("it has a hard network topology, and nodes that are reserved need not be in one HyperNode")
+	}
 	r.request, r.demand, r.priority = requestOf(job), demandOf(job), priorityOf(job)
 	for _, name := range s.TotalResource.ResourceNames() {
 		if promised := job.GetMinResources(); promised.Get(name) > r.request.Get(name) {

@@ -17,7 +17,6 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -225,22 +224,6 @@ func (s *session) review(r *reservation, now time.Time) {
 	case !s.admits(r):
 		s.end(r, gangs.ReservationRefused, fmt.Sprintf("queue %s does not admit it", r.queue), now)
 	}
-}
-
-// noteMembers notes who waits for the nodes.
-func (r *reservation) noteMembers(job *api.JobInfo) {
-	if r.members == nil {
-		r.members = map[api.TaskID]bool{}
-	}
-	for uid := range job.TaskStatusIndex[api.Pending] {
-		r.members[uid] = true
-	}
-}
-
-// shortOf returns what the gang's minimum lacks, and nil if members that waited for the nodes reach it. A pod that was created with a node
-// does not count: whoever could end a reservation by one would have no pause.
-func (r *reservation) shortOf(job *api.JobInfo) error {
-	return binding.ShortOf(job, &job.PodGroup.Spec, func(task *api.TaskInfo) bool { return r.members[task.UID] && binding.Placed(task) })
 }
 
 // end ends the reservation. Unless it served its purpose, its queue and namespace pause.

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"slices"
+
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+)
+
+// noteMembers notes who waits for the nodes.
+func (r *reservation) noteMembers(job *api.JobInfo) {
+	if r.members == nil {
+		r.members = map[api.TaskID]bool{}
+	}
+	for uid := range job.TaskStatusIndex[api.Pending] {
+		r.members[uid] = true
+	}
+}
+
+// shortOf returns what the gang's minimum lacks, and nil if members that waited for the nodes reach it. A pod that was created with a node
+// does not count: whoever could end a reservation by one would have no pause.
+func (r *reservation) shortOf(job *api.JobInfo) error {
+	return binding.ShortOf(job, &job.PodGroup.Spec, func(task *api.TaskInfo) bool { return r.members[task.UID] && binding.Placed(task) })
+}
+
+// hasHardTopology reports whether the gang, or sub-groups of it, must be in a HyperNode of a tier, given by its number or name.
+func hasHardTopology(job *api.JobInfo) bool {
+	hard := func(topology *scheduling.NetworkTopologySpec) bool {
+		return topology != nil && topology.Mode == scheduling.HardNetworkTopologyMode &&
+			(topology.HighestTierAllowed != nil || topology.HighestTierName != "")
+	}
+	return hard(job.PodGroup.Spec.NetworkTopology) || slices.ContainsFunc(job.PodGroup.Spec.SubGroupPolicy,
+		func(policy scheduling.SubGroupPolicySpec) bool { return hard(policy.NetworkTopology) })
+}
