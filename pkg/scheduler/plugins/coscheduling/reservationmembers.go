@@ -11,7 +11,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// noteMembers notes who waits for the nodes.
+// noteMembers records the members that wait for the nodes.
 func (r *reservation) noteMembers(job *api.JobInfo) {
 	if r.members == nil {
 		r.members = map[api.TaskID]bool{}
@@ -22,7 +22,7 @@ func (r *reservation) noteMembers(job *api.JobInfo) {
 }
 
 // shortOf returns what the gang's minimum lacks, and nil if members that waited for the nodes reach it. A pod that was created with a node
-// does not count: whoever could end a reservation by one would have no pause.
+// does not count: a tenant could create one to end the reservation without a pause.
 func (r *reservation) shortOf(job *api.JobInfo) error {
 	return binding.ShortOf(job, &job.PodGroup.Spec, func(task *api.TaskInfo) bool { return r.members[task.UID] && binding.Placed(task) })
 }
