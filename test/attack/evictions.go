@@ -44,7 +44,8 @@ func endlessLeavers(ctx context.Context, t *tenant) error {
 		return err
 	}
 	t.each(ctx, leavers.size, func(i int) error { return t.deletePod(ctx, leavers.member(i).Name) })
-	t.submit(ctx, gang{name: "waits", size: nodeCount, cpu: "28"})
+	// Seven of the nodes are within the tenant's share, and the victim's wide gang needs more than the other five.
+	t.submit(ctx, gang{name: "waits", size: 7, cpu: "26", pod: func(i int, pod *corev1.Pod) { on(pod, nodeName(nodeCount-1-i)) }})
 	return hold(ctx)
 }
 
