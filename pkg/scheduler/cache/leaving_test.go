@@ -121,12 +121,16 @@ func TestAVictimIsWaitedForSomeMinutes(t *testing.T) {
 		w.comes("big", schedtest.Queue, "64", 2)
 		w.comes("other", schedtest.Queue, "1", 1)
 		var minute int
-		for begin := time.Now(); w.nodeOf("other-0") == "" && minute < 60; minute = int(time.Since(begin) / time.Minute) {
+		leaves := func() bool { return !w.Snapshot().Nodes["n00"].Releasing.IsEmpty() }
+		for begin := time.Now(); leaves() && minute < 60; minute = int(time.Since(begin) / time.Minute) {
 			time.Sleep(30 * time.Second)
 			s.cycle()
 		}
 		if minute != 11 {
-			t.Errorf("the other gang runs after %d minutes, want 11", minute)
+			t.Errorf("the victim leaves for %d minutes, want 11", minute)
+		}
+		if s.cycle(); w.nodeOf("other-0") == "" {
+			t.Error("the other gang does not run")
 		}
 		given := w.Snapshot()
 		if status := given.Nodes["n00"].Tasks["ns/victim-0"].Status; api.PreemptableStatus(status) || status == api.Running {
