@@ -46,7 +46,6 @@ func TestPreBind(t *testing.T) {
 		// reads are the API reads it takes, "verb resource" in any order.
 		reads []string
 	}{
-		"no policy": {args: `{}`},
 		"allowed": {
 			args:  noQuarantine,
 			reads: []string{"get nodes"},
@@ -203,6 +202,16 @@ func TestPreBind(t *testing.T) {
 				t.Errorf("Rollback() = %v", err)
 			}
 		})
+	}
+}
+
+func TestWithoutPoliciesThereIsNoStep(t *testing.T) {
+	built, err := New(arguments(t, `{}`), newCluster().handle())
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	if _, has := built.(framework.PreBinder); has {
+		t.Error("the plugin has a pre-bind step")
 	}
 }
 
