@@ -5,7 +5,6 @@ package allocate
 import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/search"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
@@ -41,6 +40,6 @@ func noteHold(run *state.Run, placed search.PlacedGangs) {
 		return
 	}
 	for _, p := range placed {
-		run.Memory.Holds.Note(memory.HolderOf(p.Attempt.Job), run.Now())
+		run.NoteHold(p.Attempt.Job)
 	}
 }

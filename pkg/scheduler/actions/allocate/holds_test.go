@@ -11,7 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -45,6 +47,19 @@ func (c *counting) served(t *testing.T, minutes int) (changes []int, served int,
 	return changes, served, text
 }
 
+// promises names the task for which a pod was evicted.
+type promises string
+
+func (p promises) Urgent(job *api.JobInfo) (map[api.TaskID]bool, bool) {
+	only := map[api.TaskID]bool{}
+	for id, task := range job.Tasks {
+		if task.Name == string(p) {
+			only[id] = true
+		}
+	}
+	return only, len(only) > 0
+}
+
 // TestAGangHoldsIdleNodesForAWhile: while it waits for a pod that is being released, which never ends, others get none of the nodes that are idle.
 // After 5 minutes they do, for a pause that doubles.
 func TestAGangHoldsIdleNodesForAWhile(t *testing.T) {
@@ -66,6 +81,13 @@ func TestAGangHoldsIdleNodesForAWhile(t *testing.T) {
 		return c
 	}
 	bounded := []int{5, 10, 15, 25, 30, 50, 55, 95}
+	// evictor is the gang for whose second member the pod was evicted.
+	evictor := func(t *testing.T) *counting {
+		c := alone("4", node("n1", "ib-a", "4"), node("n2", "ib-a", "4"))(t)
+		c.registry.RegisterPlugin(plugin("promises", func(*framework.Session) {}, promises("a-1")))
+		c.conf += "  - name: promises\n"
+		return c
+	}
 	tests := map[string]struct {
 		world func(*testing.T) *counting
 		// want are the first changes; of a group not all, because coscheduling has its gangs take turns with others.
@@ -75,6 +97,7 @@ func TestAGangHoldsIdleNodesForAWhile(t *testing.T) {
 		"a gang":                        {world: alone("4", node("n1", "ib-a", "4"), node("n2", "ib-a", "4")), want: bounded, served: [2]int{75, 75}},
 		"a group of gangs":              {world: group, want: bounded[:1], served: [2]int{75, 85}},
 		"the idle rest of a node":       {world: alone("10m", node("n2", "ib-a", "4")), want: bounded, served: [2]int{75, 75}},
+		"evictions are for it":          {world: evictor},
 		"only what is released is held": {world: alone("4", node("n2", "ib-a", "4"))},
 	}
 	for name, tt := range tests {

@@ -7,7 +7,6 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/explain"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/search"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
@@ -57,7 +56,7 @@ func finish(r *state.Attempt, result trial.Result) bool {
 		r.Pending.KeepOnly(result.Rest)
 		result.RecordHyperNodes(r.Run.Session, r.Job)
 		if holdsIdle(r.Run, &result, true) {
-			r.Run.Memory.Holds.Note(memory.HolderOf(r.Job), r.Run.Now())
+			r.Run.NoteHold(r.Job)
 		}
 		return true
 	case result.Outcome != trial.NotPlaced:

@@ -44,7 +44,7 @@ func (u *Unit) Solve() (PlacedGangs, *Misfit) {
 // paused reports whether one of the gangs may not hold idle resources now.
 func (u *Unit) paused() bool {
 	return slices.ContainsFunc(u.Gangs, func(job *api.JobInfo) bool {
-		return !u.run.Memory.Holds.PausedUntil(memory.HolderOf(job), u.run.Now()).IsZero()
+		return !u.run.PausedUntil(job).IsZero()
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
@@ -91,7 +90,7 @@ func NewAttempt(s *Run, job *api.JobInfo, pending *Pending, alone bool) (*Attemp
 		Run: s, Job: job, Pending: pending, Groups: groups, Gathering: gathering, alone: alone,
 		Members: s.Progress.Job(job).Members, Phases: []bool{true, false},
 	}
-	r.IdleOnlyUntil = s.Memory.Holds.PausedUntil(memory.HolderOf(job), s.Now())
+	r.IdleOnlyUntil = s.PausedUntil(job)
 	if pending.IdleOnly || !r.IdleOnlyUntil.IsZero() {
 		r.Phases = []bool{true}
 	}

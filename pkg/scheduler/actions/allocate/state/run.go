@@ -49,6 +49,28 @@ func (s *Run) RecordWait(job *api.JobInfo, wait framework.Wait) {
 	s.Session.ExplainWait(job.UID, wait)
 }
 
+// isPromised reports whether resources are being released for the job's tasks, which a plugin bounds in time: it holds idle ones beside them, and
+// what was evicted for it would be in vain if it could not.
+func (s *Run) isPromised(job *api.JobInfo) bool {
+	urgency, urgent := s.Session.Placement.Urgency(job)
+	return urgent && len(urgency.Only) > 0
+}
+
+// PausedUntil returns until when the job may not hold idle resources; zero if it may.
+func (s *Run) PausedUntil(job *api.JobInfo) time.Time {
+	if until := s.Memory.Holds.PausedUntil(memory.HolderOf(job), s.Now()); !until.IsZero() && !s.isPromised(job) {
+		return until
+	}
+	return time.Time{}
+}
+
+// NoteHold records that the job holds idle resources.
+func (s *Run) NoteHold(job *api.JobInfo) {
+	if !s.isPromised(job) {
+		s.Memory.Holds.Note(memory.HolderOf(job), s.Now())
+	}
+}
+
 // SearchOf is the search for room for tasks of the job in the named set.
 func (s *Run) SearchOf(job *api.JobInfo, set string, idleOnly bool) memory.Search {
 	of := memory.Search{Unit: string(job.UID), Job: job.UID, Set: set, IdleOnly: idleOnly}
