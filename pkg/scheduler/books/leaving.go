@@ -65,7 +65,7 @@ func (p *Pods) judge(key api.TaskID, r *record) {
 
 // lapse books the records again for which it is time. The mutex is held.
 func (p *Pods) lapse() {
-	for now := p.now(); len(p.changes) > 0 && !now.Before(p.changes[0].at); {
+	for len(p.changes) > 0 && !p.now().Before(p.changes[0].at) { // the clock may be set back meanwhile
 		p.move(p.changes[0].record)
 	}
 }
