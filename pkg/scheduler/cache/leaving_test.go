@@ -72,6 +72,38 @@ func TestDeletedPodsThatRunOnCountAgainstTheirQueue(t *testing.T) {
 	}
 }
 
+// TestDeletedPodsOfADeadNodeLeaveTheirQueue: no kubelet ends them, and the next gang is to run.
+func TestDeletedPodsOfADeadNodeLeaveTheirQueue(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.add(schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": "4"}).Obj())
+		dead := nodeOf8(0).Obj()
+		w.add(dead)
+		s := newSessions(w, explainConf("capacity"))
+		w.comes("former", "q", "4", 1)
+		for range 4 {
+			s.cycle()
+		}
+		w.runsAndIsDeleted(w.cluster.Pod("former-0"), year)
+		w.add(nodeOf8(1).Obj())
+		w.comes("next", "q", "4", 1)
+		for range 4 {
+			s.cycle()
+		}
+		if node := w.nodeOf("next-0"); node != "" {
+			t.Fatalf("the next gang runs on %s beside a pod that fills the queue", node)
+		}
+		dead = dead.DeepCopy()
+		dead.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionFalse}}
+		w.add(dead)
+		for range 4 {
+			s.cycle()
+		}
+		if w.nodeOf("next-0") == "" {
+			t.Error("the next gang does not run although the pod that filled the queue is on a dead node")
+		}
+	})
+}
+
 // TestAGangDoesNotWaitForAPodThatStays: it would hold the idle nodes until the pod ends in a year. It waits, and holds them, for a pod that ends in
 // a moment; and after the end of a pod it runs.
 func TestAGangDoesNotWaitForAPodThatStays(t *testing.T) {

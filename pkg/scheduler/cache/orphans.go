@@ -5,6 +5,7 @@ package cache
 import (
 	"cmp"
 
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -34,11 +35,12 @@ func (s *snapshots) addStandIns(snapshot *api.ClusterInfo) int {
 	return s.addOrphans(snapshot) + s.addStaying(snapshot)
 }
 
-// addStaying adds a job for the pods of each gang that are being deleted and stay.
+// addStaying adds a job for the pods of each gang that are being deleted and stay. Pods on nodes that are not ready are left out: no kubelet
+// ends them, and their gang is to run elsewhere.
 func (s *snapshots) addStaying(snapshot *api.ClusterInfo) (added int) {
 	staying := map[api.JobID][]*api.TaskInfo{}
 	for task := range s.books.Pods.Staying() {
-		if task.Job == "" {
+		if node := snapshot.Nodes[task.NodeName]; task.Job == "" || node != nil && node.Node != nil && ready(node.Node) != v1.ConditionTrue {
 			continue
 		}
 		own := task.Clone()
