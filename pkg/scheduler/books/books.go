@@ -69,7 +69,7 @@ func New(config Config) *Books {
 	b.Pods = &Pods{
 		lock: b, records: map[api.TaskID]*record{}, jobs: b.Jobs, nodes: b.Nodes,
 		admits: config.Pod, volumes: config.Volumes, boundIn: config.BoundIn,
-		staying: map[api.TaskID]*record{}, now: config.Now,
+		deleted: map[api.TaskID]*record{}, now: config.Now,
 	}
 	return b
 }

@@ -18,11 +18,16 @@ import (
 //
 // At all other times it stays. It is Releasing in its job in both cases, because its gang cannot rely on it, but while it stays it is on its
 // node as a task that does not go. Its status there is Unknown, with which no action evicts it once more.
+//
+// A pod that is being deleted counts against its queue until it is gone. Two kinds do not count while they leave, because their room is meant for the
+// next gang of the queue: victims, and pods that ran for at least ranLong before they were deleted. A tenant could otherwise run any number of pods
+// that it deletes as soon as they start; so it runs twice of what its queue may have, for 3 of 13 minutes.
 const (
 	leavesBefore = 2 * time.Minute
 	leavesAfter  = time.Minute
 	// victimLeaves is as long as the plugin evictions waits for a victim at most.
 	victimLeaves = 11 * time.Minute
+	ranLong      = 10 * time.Minute
 )
 
 // leaving reports whether the pod of the record leaves now, and when that changes next; zero if it does not change by time alone.
@@ -36,7 +41,7 @@ func (r *record) leaving(now time.Time) (leaves bool, changes time.Time) {
 		}
 		return true
 	}
-	if r.victim == r.shown.UID {
+	if r.isVictim() {
 		leaves = next(r.evicted.Add(victimLeaves))
 	}
 	if due := r.shown.DeletionTimestamp; due != nil {
@@ -46,19 +51,32 @@ func (r *record) leaving(now time.Time) (leaves bool, changes time.Time) {
 	return leaves, changes
 }
 
-// judge decides whether the task of the record stays, and notes when that changes.
-func (p *Pods) judge(key api.TaskID, r *record) {
-	stays, changes := false, time.Time{}
-	if r.task != nil && r.task.Status == api.Releasing && r.shown.Spec.NodeName != "" {
-		var leaves bool
-		leaves, changes = r.leaving(p.now())
-		stays = !leaves
+// isVictim reports whether the pod of the record was evicted.
+func (r *record) isVictim() bool { return r.victim == r.shown.UID }
+
+// paid reports whether the pod ran for long before it was deleted. The kubelet writes when it started.
+func (r *record) paid() bool {
+	due, grace, start := r.shown.DeletionTimestamp, r.shown.DeletionGracePeriodSeconds, r.shown.Status.StartTime
+	if due == nil || grace == nil || start == nil {
+		return false
 	}
-	r.stays = stays
-	if stays {
-		p.staying[key] = r
-	} else {
-		delete(p.staying, key)
+	deleted := due.Add(-time.Duration(*grace) * time.Second)
+	return deleted.Sub(start.Time) >= ranLong
+}
+
+// judge decides whether the task of the record stays and whether it counts against its queue as a deleted one, and notes when that changes.
+func (p *Pods) judge(key api.TaskID, r *record) {
+	r.stays = false
+	delete(p.deleted, key)
+	var changes time.Time
+	if r.task != nil && r.task.Status == api.Releasing && r.shown.Spec.NodeName != "" {
+		now := p.now()
+		var leaves bool
+		leaves, changes = r.leaving(now)
+		r.stays = !leaves
+		if evicted := r.isVictim() && now.Before(r.evicted.Add(victimLeaves)); !evicted && !(leaves && r.paid()) {
+			p.deleted[key] = r
+		}
 	}
 	p.changes.set(r, changes)
 }
@@ -70,10 +88,10 @@ func (p *Pods) lapse() {
 	}
 }
 
-// Staying yields the tasks of pods that are being deleted and stay on their nodes. The mutex is held, and the caller only reads.
-func (p *Pods) Staying() iter.Seq[*api.TaskInfo] {
+// Deleted yields the tasks of pods that are being deleted and count against their queues. The mutex is held, and the caller only reads.
+func (p *Pods) Deleted() iter.Seq[*api.TaskInfo] {
 	return func(yield func(*api.TaskInfo) bool) {
-		for _, r := range p.staying {
+		for _, r := range p.deleted {
 			if !yield(r.task) {
 				return
 			}

@@ -16,6 +16,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
+const year = 365 * 24 * time.Hour
+
 // deletedUntil returns a pod that runs on node n and whose grace period ends then.
 func deletedUntil(name string, due time.Time) *v1.Pod {
 	pod := schedtest.MakePod().Name(name).Group("g").Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "1"}).Obj()
@@ -25,7 +27,7 @@ func deletedUntil(name string, due time.Time) *v1.Pod {
 }
 
 // TestADeletedPodLeavesWhenItIsDue: its resources count as released soon only around the end of its grace period, and for a victim some minutes
-// from the eviction. It never counts in its gang, and only what leaves not counts as staying.
+// from the eviction. It never counts in its gang. Against its queue it counts, but for such a victim and for one that leaves and ran for long.
 func TestADeletedPodLeavesWhenItIsDue(t *testing.T) {
 	begin := time.Unix(1_000_000, 0)
 	tests := map[string]struct {
@@ -33,13 +35,20 @@ func TestADeletedPodLeavesWhenItIsDue(t *testing.T) {
 		evicted bool
 		// leaves are the minutes, of the first 30, in which it leaves.
 		from, to int
+		// ran is for how long it ran before it was deleted.
+		ran time.Duration
+		// freeFrom and freeTo are the minutes in which it does not count against its queue.
+		freeFrom, freeTo int
 	}{
-		"at once":                         {grace: time.Second, from: 0, to: 1},
-		"due in ten minutes":              {grace: 10 * time.Minute, from: 8, to: 10},
-		"due in a year":                   {grace: 365 * 24 * time.Hour, from: -1, to: -1},
-		"a victim":                        {evicted: true, from: 0, to: 10},
-		"a victim due in a year":          {grace: 365 * 24 * time.Hour, evicted: true, from: 0, to: 10},
-		"a victim that is due afterwards": {grace: 12 * time.Minute, evicted: true, from: 0, to: 12},
+		"at once":                         {grace: time.Second, from: 0, to: 1, freeFrom: -1, freeTo: -1},
+		"due in ten minutes":              {grace: 10 * time.Minute, from: 8, to: 10, freeFrom: -1, freeTo: -1},
+		"due in a year":                   {grace: year, from: -1, to: -1, freeFrom: -1, freeTo: -1},
+		"due in a year after a year":      {grace: year, ran: year, from: -1, to: -1, freeFrom: -1, freeTo: -1},
+		"after nine minutes":              {grace: time.Second, ran: 9 * time.Minute, from: 0, to: 1, freeFrom: -1, freeTo: -1},
+		"after ten minutes":               {grace: 10 * time.Minute, ran: 10 * time.Minute, from: 8, to: 10, freeFrom: 8, freeTo: 10},
+		"a victim":                        {evicted: true, from: 0, to: 10, freeFrom: 0, freeTo: 10},
+		"a victim due in a year":          {grace: year, evicted: true, from: 0, to: 10, freeFrom: 0, freeTo: 10},
+		"a victim that is due afterwards": {grace: 12 * time.Minute, evicted: true, from: 0, to: 12, freeFrom: 0, freeTo: 10},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -50,6 +59,8 @@ func TestADeletedPodLeavesWhenItIsDue(t *testing.T) {
 			if tt.grace == 0 {
 				pod.DeletionTimestamp = nil
 			}
+			seconds, started := int64(tt.grace/time.Second), metav1.NewTime(begin.Add(-tt.ran))
+			pod.DeletionGracePeriodSeconds, pod.Status.StartTime = &seconds, &started
 			b.Pods.Show(pod)
 			key := api.PodKey(pod)
 			if tt.evicted {
@@ -62,8 +73,9 @@ func TestADeletedPodLeavesWhenItIsDue(t *testing.T) {
 				full := b.Full(api.NewHyperNodesInfo(nil))
 				node := full.Nodes["n"]
 				leaves := minute >= tt.from && minute <= tt.to
-				want := map[bool]string{true: "Releasing, 1000 of 1000 released, stays []", false: "Unknown, 0 of 1000 released, stays [Releasing]"}[leaves]
-				got := fmt.Sprintf("%s, %v of %v released, stays %v", node.Tasks[key].Status, node.Releasing.MilliCPU, node.Used.MilliCPU, statuses(b))
+				want := map[bool]string{true: "Releasing, 1000 of 1000 released", false: "Unknown, 0 of 1000 released"}[leaves]
+				want += map[bool]string{true: ", counts [Releasing]", false: ", counts []"}[minute < tt.freeFrom || minute > tt.freeTo]
+				got := fmt.Sprintf("%s, %v of %v released, counts %v", node.Tasks[key].Status, node.Releasing.MilliCPU, node.Used.MilliCPU, statuses(b))
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("minute %d (-want +got):\n%s", minute, diff)
 				}
@@ -72,15 +84,15 @@ func TestADeletedPodLeavesWhenItIsDue(t *testing.T) {
 				}
 			}
 			b.Pods.Hide(pod)
-			if len(b.Pods.staying)+len(b.Pods.changes)+len(b.Nodes.Get("n").Tasks) > 0 {
-				t.Errorf("of a pod that ended are left: %v, %v, %v", b.Pods.staying, b.Pods.changes, b.Nodes.Get("n").Tasks)
+			if len(b.Pods.deleted)+len(b.Pods.changes)+len(b.Nodes.Get("n").Tasks) > 0 {
+				t.Errorf("of a pod that ended are left: %v, %v, %v", b.Pods.deleted, b.Pods.changes, b.Nodes.Get("n").Tasks)
 			}
 		})
 	}
 }
 
 func statuses(b *Books) (of []api.TaskStatus) {
-	for task := range b.Pods.Staying() {
+	for task := range b.Pods.Deleted() {
 		of = append(of, task.Status)
 	}
 	return of

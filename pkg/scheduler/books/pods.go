@@ -41,8 +41,8 @@ type Pods struct {
 	admits  func(*v1.Pod) bool
 	volumes func(*v1.Pod) (map[v1.ResourceName]int64, error)
 	boundIn func(*v1.Pod) string
-	// staying are the records whose pods are being deleted and stay, changes when records have to be booked again.
-	staying map[api.TaskID]*record
+	// deleted are the records whose pods are being deleted and count against their queues, changes when records have to be booked again.
+	deleted map[api.TaskID]*record
 	changes changes
 	now     func() time.Time
 }

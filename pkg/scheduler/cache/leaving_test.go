@@ -16,7 +16,7 @@ import (
 
 const year = 365 * 24 * time.Hour
 
-// runsAndIsDeleted has the pod run, deleted with that grace period.
+// runsAndIsDeleted has the pod run, deleted as soon as it started with that grace period.
 func (w *world) runsAndIsDeleted(pod *v1.Pod, grace time.Duration) {
 	w.t.Helper()
 	seconds, due, now := int64(grace/time.Second), metav1.NewTime(time.Now().Add(grace)), metav1.Now()
@@ -36,12 +36,15 @@ func (w *world) comes(name, queue, cpu string, n int) {
 
 func (w *world) nodeOf(pod string) string { return w.cluster.Pod(pod).Spec.NodeName }
 
-// TestDeletedPodsThatRunOnCountAgainstTheirQueue: a tenant submits pods, deletes them with a grace period of a year once they run, and submits
-// the next. Those of the PodGroup that it deletes as well count too.
+// TestDeletedPodsThatRunOnCountAgainstTheirQueue: a tenant submits pods, deletes them with a grace period of a year
+// or of seconds once they run, and submits the next. Those of the PodGroup that it deletes as well count too.
 func TestDeletedPodsThatRunOnCountAgainstTheirQueue(t *testing.T) {
 	for _, plugin := range []string{"capacity", "proportion"} {
-		for _, orphaned := range []bool{false, true} {
-			t.Run(fmt.Sprint(plugin, " orphaned ", orphaned), func(t *testing.T) {
+		for _, form := range []struct {
+			orphaned bool
+			grace    time.Duration
+		}{{false, year}, {true, year}, {false, 100 * time.Second}, {true, 100 * time.Second}} {
+			t.Run(fmt.Sprint(plugin, form), func(t *testing.T) {
 				inWorld(t, func(t *testing.T, w *world) {
 					w.add(schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": "4"}).Obj())
 					w.add(nodeOf8(0).Obj(), nodeOf8(1).Obj())
@@ -56,10 +59,10 @@ func TestDeletedPodsThatRunOnCountAgainstTheirQueue(t *testing.T) {
 						for i := range 4 {
 							if pod := w.cluster.Pod(fmt.Sprint(gang, "-", i)); pod.Spec.NodeName != "" {
 								ran++
-								w.runsAndIsDeleted(pod, year)
+								w.runsAndIsDeleted(pod, form.grace)
 							}
 						}
-						if orphaned && round == 0 {
+						if form.orphaned && round == 0 {
 							w.remove(schedtest.MakePodGroup().Name("g0").Queue("q").Obj())
 						}
 					}
@@ -117,6 +120,10 @@ func TestAGangDoesNotWaitForAPodThatStays(t *testing.T) {
 				w.add(schedtest.MakePodGroup().Name("small").MinMember(1).Obj())
 				small := schedtest.MakePod().Name("small-0").Group("small").Node("n00").Req(schedtest.Resources{"cpu": "1"}).Obj()
 				w.runsAndIsDeleted(small, grace)
+				small = w.cluster.Pod("small-0")
+				long := metav1.NewTime(time.Now().Add(-time.Hour))
+				small.Status.StartTime = &long
+				w.add(small)
 				w.comes("big", schedtest.Queue, "64", 3)
 				s.cycle()
 				w.comes("other", schedtest.Queue, "1", 1)
@@ -187,9 +194,12 @@ func TestADeletedPodCountsNoMoreThanItsNodeHas(t *testing.T) {
 				w.gangOf(0, 1)
 				w.add(pod(0).Req(schedtest.Resources{"cpu": "1e15"}).Node(node).Phase(v1.PodRunning).Terminating().Obj())
 				given, _ := w.SessionSnapshot()
-				job := given.Jobs[stayingID(gang)]
+				job := given.Jobs[deletedID(gang)]
 				if job == nil || job.Allocated.MilliCPU != want {
-					t.Errorf("the queue's count has %v, want %v milli-cpu", job, want)
+					t.Fatalf("the queue's count has %v, want %v milli-cpu", job, want)
+				}
+				if needs := job.GetMinResources(); needs.MilliCPU != want || !job.GetElasticResources().IsEmpty() {
+					t.Errorf("of it %v is the minimum and %v elastic, want all the minimum", needs, job.GetElasticResources())
 				}
 			})
 		})

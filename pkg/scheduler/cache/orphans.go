@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/util"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
@@ -24,31 +25,31 @@ func isOrphan(job *api.JobInfo) bool {
 	return job.PodGroup != nil && job.PodGroup.Version == orphanVersion
 }
 
-// A pod that is being deleted and stays on its node counts against its queue as well, and not in its gang, which cannot rely on it. So it is
-// in a job that stands in too, beside that of its gang. Its status there is Bound, because shuffle evicts what is Running.
+// A pod that is being deleted counts against its queue as well, and not in its gang, which cannot rely on it. So it is in a job that stands in
+// too, beside that of its gang. Its status there is Bound, because shuffle evicts what is Running.
 
-// stayingID returns the ID of the job that stands for the pods of the gang that are being deleted and stay. No PodGroup can have it.
-func stayingID(gang api.JobID) api.JobID { return gang + ":deleted" }
+// deletedID returns the ID of the job that stands for the pods of the gang that are being deleted. No PodGroup can have it.
+func deletedID(gang api.JobID) api.JobID { return gang + ":deleted" }
 
 // addStandIns adds the jobs that stand in to the snapshot, and returns how many. The books' mutex is held.
 func (s *snapshots) addStandIns(snapshot *api.ClusterInfo) int {
-	return s.addOrphans(snapshot) + s.addStaying(snapshot)
+	return s.addOrphans(snapshot) + s.addDeleted(snapshot)
 }
 
-// addStaying adds a job for the pods of each gang that are being deleted and stay. Pods on nodes that are not ready are left out: no kubelet
+// addDeleted adds a job for the pods of each gang that are being deleted. Pods on nodes that are not ready are left out: no kubelet
 // ends them, and their gang is to run elsewhere.
-func (s *snapshots) addStaying(snapshot *api.ClusterInfo) (added int) {
-	staying := map[api.JobID][]*api.TaskInfo{}
-	for task := range s.books.Pods.Staying() {
+func (s *snapshots) addDeleted(snapshot *api.ClusterInfo) (added int) {
+	deleted := map[api.JobID][]*api.TaskInfo{}
+	for task := range s.books.Pods.Deleted() {
 		if node := snapshot.Nodes[task.NodeName]; task.Job == "" || node != nil && node.Node != nil && ready(node.Node) != v1.ConditionTrue {
 			continue
 		}
 		own := task.Clone()
-		own.Job, own.Status = stayingID(task.Job), api.Bound
-		staying[task.Job] = append(staying[task.Job], own)
+		own.Job, own.Status = deletedID(task.Job), api.Bound
+		deleted[task.Job] = append(deleted[task.Job], own)
 	}
-	for id, tasks := range staying {
-		job := standIn(s.books.Jobs.Get(id), stayingID(id), tasks)
+	for id, tasks := range deleted {
+		job := standIn(s.books.Jobs.Get(id), deletedID(id), tasks)
 		if snapshot.Queues[job.Queue] != nil {
 			snapshot.Jobs[job.UID] = job
 			added++
@@ -91,14 +92,22 @@ func orphanOf(job *api.JobInfo) *api.JobInfo {
 // standIn returns a job with the ID that has these tasks of the job. Its queue is the job's in the books, or the default queue.
 func standIn(job *api.JobInfo, id api.JobID, tasks []*api.TaskInfo) *api.JobInfo {
 	standIn := api.NewJobInfo(id)
+	standIn.Priority = job.Priority
+	for _, task := range tasks {
+		standIn.AddTaskInfo(task)
+	}
 	standIn.SetPodGroup(&api.PodGroup{Version: orphanVersion, PodGroup: scheduling.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: tasks[0].Namespace, Name: job.Name, CreationTimestamp: job.CreationTimestamp},
 		Spec:       scheduling.PodGroupSpec{Queue: cmp.Or(string(job.Queue), binding.DefaultQueue)},
 		Status:     scheduling.PodGroupStatus{Phase: scheduling.PodGroupRunning},
 	}})
-	standIn.Priority = job.Priority
-	for _, task := range tasks {
-		standIn.AddTaskInfo(task)
-	}
+	needsAll(standIn)
 	return standIn
+}
+
+// needsAll makes the minResources of a job that stands in all that its tasks hold. Upstream takes what a job holds beyond them for elastic, and
+// admits other gangs to the queue in its place.
+func needsAll(standIn *api.JobInfo) {
+	held := util.ConvertRes2ResList(standIn.Allocated)
+	standIn.PodGroup.Spec.MinResources = &held
 }

@@ -55,7 +55,7 @@ func boundByNodes(snapshot *api.ClusterInfo, shares map[api.JobID][]share) {
 		}
 	}
 	for gang, held := range shares {
-		for _, id := range []api.JobID{gang, stayingID(gang)} {
+		for _, id := range []api.JobID{gang, deletedID(gang)} {
 			if job := snapshot.Jobs[id]; job != nil {
 				holdAtMost(job, held)
 			}
@@ -141,5 +141,8 @@ func holdAtMost(job *api.JobInfo, shares []share) {
 		if api.AllocatedStatus(task.Status) {
 			job.Allocated.Add(task.Resreq)
 		}
+	}
+	if isOrphan(job) {
+		needsAll(job)
 	}
 }
