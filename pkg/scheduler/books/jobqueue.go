@@ -12,23 +12,18 @@ import (
 
 // A tenant may change spec.queue of a PodGroup whose pods run, or delete the PodGroup and create it again. If its pods then counted against
 // another queue, the former queue would be free for more pods, and the other one full without a check of its limits. So a job stays in its
-// queue while a task of it holds resources, and such a task does not go to a job of another queue. Only the snapshot for a session moves jobs: a
-// session that places a job's tasks by the limits of one queue cannot have them count against another one.
+// queue while a task of it holds resources, and such a task does not go to a job of another queue. Only a snapshot moves a job: a session that places the job's tasks by the limits of one queue
+// cannot have them count against another one.
 
 // named returns the queue that the PodGroup names.
 func (j *Jobs) named(group *api.PodGroup) api.QueueID {
 	return api.QueueID(cmp.Or(group.Spec.Queue, j.defaultQueue))
 }
 
-// requeue moves each job to the queue that its PodGroup names, if no task of it holds resources or its queue no longer exists.
-func (j *Jobs) requeue(queues map[api.QueueID]*api.QueueInfo) {
-	for _, e := range j.entries {
-		if e.info.PodGroup == nil {
-			continue
-		}
-		if named := j.named(e.info.PodGroup); named != e.info.Queue && (!e.placed() || queues[e.info.Queue] == nil) {
-			j.move(e, named)
-		}
+// requeue moves the job to the queue that its PodGroup names, if no task of it holds resources or its queue no longer exists.
+func (j *Jobs) requeue(e *job, queues map[api.QueueID]*api.QueueInfo) {
+	if named := j.named(e.info.PodGroup); named != e.info.Queue && (!e.placed() || queues[e.info.Queue] == nil) {
+		j.move(e, named)
 	}
 }
 

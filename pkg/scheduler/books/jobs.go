@@ -180,6 +180,7 @@ func (j *Jobs) schedulable(queues map[api.QueueID]*api.QueueInfo) iter.Seq2[*api
 			if e.info.PodGroup == nil {
 				continue
 			}
+			j.requeue(e, queues)
 			if queues[e.info.Queue] != nil && !yield(e.info, e.generation) {
 				return
 			}

@@ -20,7 +20,6 @@ func (b *Books) Snapshot(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 	var nodes sync.WaitGroup
 	nodes.Go(func() { given.Nodes = b.copies.Nodes(b.Nodes.ready()) })
 	otherwise := b.Tables.DefaultPriority()
-	b.Jobs.requeue(b.Tables.Queues)
 	given.Jobs = b.copies.Jobs(b.Jobs.schedulable(b.Tables.Queues), func(job *api.JobInfo) int32 { return b.prioritize(job, otherwise) })
 	nodes.Wait()
 	b.copies.Settle()
