@@ -4,7 +4,7 @@ package binding
 
 import "time"
 
-// alarm runs a function once after a while, unless it is stopped before. A nil alarm never does.
+// alarm runs a function once after a delay, unless it is stopped before. A nil alarm never fires.
 type alarm struct {
 	timer   *time.Timer
 	done    chan struct{}
@@ -20,8 +20,8 @@ func after(d time.Duration, f func()) *alarm {
 	return a
 }
 
-// stop returns when the function will not run any more, and does not run. It may be called again, by one goroutine at a
-// time.
+// stop prevents the function from running, or waits for it if it already runs. One goroutine at a time may call it, as
+// often as it likes.
 func (a *alarm) stop() {
 	if a == nil || a.stopped {
 		return

@@ -11,7 +11,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// memory is how many times its longest wait a Backoff remembers a gang for after its wait has ended.
+// memory is how long a Backoff remembers a gang after its wait has ended, in multiples of the longest wait.
 const memory = 10
 
 // Backoff keeps gangs that failed from being tried again too soon: each failure in a row doubles the gang's wait.
@@ -45,16 +45,16 @@ type gangWait struct {
 	began  time.Time
 	until  time.Time
 	over   bool
-	// touched is true if something the gang depends on changed while it was being tried.
+	// touched reports whether something the gang depends on changed during the current try.
 	touched bool
-	// early is how long a wait lasts at least before RetrySoon ends it. It doubles each time one is cut short, and halves
-	// with each wait that runs its time.
+	// early is the shortest time that a wait lasts before RetrySoon ends it. It doubles each time a wait is cut short, and
+	// halves with each wait that runs to its end.
 	early time.Duration
-	// cut is true if the wait ends earlier than it would have.
+	// cut reports whether the wait ends earlier than the backoff says.
 	cut    bool
 	reason string
 	nodes  []string
-	// avoid are the nodes the gang failed on since the last time it was placed on one of them all the same.
+	// avoid are the nodes that the gang failed on since it was last placed on one of them although it should avoid them.
 	avoid []string
 }
 
@@ -67,9 +67,9 @@ func NewBackoff(initial, longest time.Duration, jitter float64, wake func()) *Ba
 	return b
 }
 
-// Failed makes the gang wait, twice as long as after its last failure, and returns until when. When a retry was asked for
-// while it was being tried, that try may not have seen what changed: the wait is as short as a first one, or as RetrySoon
-// allows. The reason is for people; the nodes are those it failed on, see Avoid and RetryNode.
+// Failed makes the gang wait, twice as long as after its last failure, and returns the end of the wait. If a retry was
+// requested during the failed try, that try may not have seen the change: the wait is then as short as a first one, or as
+// RetrySoon allows. The reason is shown to users; the nodes are those that the gang failed on, see Avoid and RetryNode.
 func (b *Backoff) Failed(gang api.JobID, reason string, nodes ...string) (until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,7 +79,7 @@ func (b *Backoff) Failed(gang api.JobID, reason string, nodes ...string) (until 
 		b.gangs[gang] = w
 	} else {
 		if !w.over && !time.Now().Before(w.until) {
-			b.end(w) // the timer is about to
+			b.end(w) // the timer is about to do the same
 		}
 		w.length = min(2*w.length, b.longest)
 	}
@@ -92,7 +92,7 @@ func (b *Backoff) Failed(gang api.JobID, reason string, nodes ...string) (until 
 	w.touched = false
 	w.over, w.reason, w.nodes = false, reason, slices.Clone(nodes)
 	if slices.ContainsFunc(nodes, func(node string) bool { return slices.Contains(w.avoid, node) }) {
-		w.avoid = nil // nothing else was left: begin anew
+		w.avoid = nil // no other node was left, so the list starts again
 	}
 	w.avoid = append(w.avoid, nodes...)
 	slices.Sort(w.avoid)
@@ -101,7 +101,7 @@ func (b *Backoff) Failed(gang api.JobID, reason string, nodes ...string) (until 
 	return w.until
 }
 
-// Blocked tells whether the gang must wait, and then why and until when.
+// Blocked reports whether the gang must wait, and if so why and until when.
 func (b *Backoff) Blocked(gang api.JobID) (reason string, until time.Time, blocked bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,30 +112,30 @@ func (b *Backoff) Blocked(gang api.JobID) (reason string, until time.Time, block
 	return w.reason, w.until, true
 }
 
-// RetryNow ends the gang's wait. Its next wait is as long as if this one had run its time.
+// RetryNow ends the gang's wait. Its next wait is as long as if this one had run to its end.
 func (b *Backoff) RetryNow(gang api.JobID) {
 	b.retry(func(id api.JobID, _ *gangWait) bool { return id == gang })
 }
 
-// RetrySoon ends the gang's wait once it has lasted as long as a first wait does. It is for changes that the gang's own
-// steps and their rollback may have made, or that come by the clock: ending the wait for those at once would make it a loop
-// without a pause. Where they end one wait after the other the least that a wait lasts doubles too, so that they make for
-// about twice as many tries as there would be without them.
+// RetrySoon ends the gang's wait once it has lasted as long as a first wait. It is for changes that the gang's own steps
+// and their rollback may have caused, or that happen periodically: if these ended the wait at once, the gang would retry in
+// a loop without a pause. If such changes end several waits in a row, the shortest wait doubles too, so that they cause at
+// most about twice as many tries.
 func (b *Backoff) RetrySoon(gang api.JobID) {
 	b.soon(func(id api.JobID, _ *gangWait) bool { return id == gang })
 }
 
-// RetryNodeSoon is RetrySoon for the gangs that failed on the node, which they need not avoid any more.
+// RetryNodeSoon is RetrySoon for the gangs that failed on the node. They need not avoid the node from here on.
 func (b *Backoff) RetryNodeSoon(node string) {
 	b.soon(func(_ api.JobID, w *gangWait) bool { return w.failedOn(node) })
 }
 
-// RetryNode ends the waits of the gangs that failed on the node, which they need not avoid any more.
+// RetryNode ends the waits of the gangs that failed on the node. They need not avoid the node from here on.
 func (b *Backoff) RetryNode(node string) {
 	b.retry(func(_ api.JobID, w *gangWait) bool { return w.failedOn(node) })
 }
 
-// failedOn is true if the node is one that the gang failed on, and ends its being avoided.
+// failedOn reports whether the gang failed on the node. It also removes the node from the nodes to avoid.
 func (w *gangWait) failedOn(node string) bool {
 	avoided, ok := slices.BinarySearch(w.avoid, node)
 	if ok {
@@ -144,8 +144,8 @@ func (w *gangWait) failedOn(node string) bool {
 	return ok || slices.Contains(w.nodes, node)
 }
 
-// Avoid lists, sorted, the nodes the gang failed on, which it is better placed without. They count until the gang succeeds,
-// until they change, and until it fails on one of them again because nothing else was left.
+// Avoid lists, sorted, the nodes that the gang failed on and should avoid if it can. A node is listed until the gang
+// succeeds, the node changes, or the gang fails on it again because no other node was left.
 func (b *Backoff) Avoid(gang api.JobID) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -160,14 +160,14 @@ func (b *Backoff) RetryAll() {
 	b.retry(func(api.JobID, *gangWait) bool { return true })
 }
 
-// Forget drops the gang, because it succeeded or is gone: its next failure counts as its first.
+// Forget drops the gang, because it succeeded or was deleted: its next failure counts as its first.
 func (b *Backoff) Forget(gang api.JobID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.gangs, gang)
 }
 
-// Stop ends the timer: wake does not run any more once Stop has returned. It must not be called from wake.
+// Stop ends the timer: wake is not called after Stop has returned. It must not be called from wake.
 func (b *Backoff) Stop() {
 	b.mu.Lock()
 	b.stopped = true
@@ -177,7 +177,7 @@ func (b *Backoff) Stop() {
 	defer b.waking.Unlock()
 }
 
-// retry ends the waits of the gangs that match, and makes their waits early ones again.
+// retry ends the waits of the gangs that match, and restores their shortest wait to the length of a first one.
 func (b *Backoff) retry(match func(api.JobID, *gangWait) bool) {
 	b.mu.Lock()
 	ended := false
@@ -200,7 +200,7 @@ func (b *Backoff) retry(match func(api.JobID, *gangWait) bool) {
 	}
 }
 
-// soon cuts the waits of the gangs that match to the least that they last.
+// soon shortens the waits of the gangs that match to their shortest wait.
 func (b *Backoff) soon(match func(api.JobID, *gangWait) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -237,7 +237,7 @@ func (b *Backoff) jittered(d time.Duration) time.Duration {
 	return wait.Jitter(d, b.jitter)
 }
 
-// alarm makes the timer fire by then at the latest. It is called with mu held.
+// alarm makes the timer fire at the given time or earlier. It is called with mu held.
 func (b *Backoff) alarm(at time.Time) {
 	if b.stopped || (!b.due.IsZero() && !at.Before(b.due)) {
 		return
@@ -246,7 +246,7 @@ func (b *Backoff) alarm(at time.Time) {
 	b.timer.Reset(time.Until(at))
 }
 
-// expire ends the waits that are over, drops gangs remembered for long enough, and sets the timer for the next.
+// expire ends the waits that are over, drops gangs that were remembered long enough, and sets the timer for the next.
 func (b *Backoff) expire() {
 	b.mu.Lock()
 	b.due = time.Time{}

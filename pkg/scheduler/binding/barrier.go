@@ -8,12 +8,13 @@ import (
 	"fmt"
 )
 
-// quorumAttempts bounds how often the Gatekeeper is asked for one verdict. Tries that nobody answered do not count while there is
-// a member to bind: none of another gang is bound either while the API server is away, and no step rolled back.
+// quorumAttempts bounds how often the Gatekeeper is asked for one verdict. Tries without an answer do not count while there is a
+// member to bind: during an outage of the API server no other gang is bound and no step is rolled back either, so waiting costs
+// nothing.
 const quorumAttempts = 5
 
-// barrier decides the transaction once every member has passed or failed. It returns the members to bind, in state
-// binding, and a slot for the first of them; it returns none when all are failed.
+// barrier decides the transaction once every member has passed or failed. It returns the members to bind, in state binding, and a
+// slot for the first of them; it returns none when all have failed.
 func (r *run) barrier() ([]*member, *waiter) {
 	for r.quorumErr == nil {
 		if r.e.ctx.Err() != nil {
@@ -21,7 +22,7 @@ func (r *run) barrier() ([]*member, *waiter) {
 		}
 		r.roster.forgetChange()
 		chosen, lost := r.roster.alive()
-		r.adoptOrphans() // after alive, so that none lost by then is left over
+		r.adoptOrphans() // after alive, so that every member lost so far has a rollback
 		err := r.quorum(chosen, quorumAttempts)
 		if errors.Is(err, errFewer) {
 			continue
@@ -49,7 +50,7 @@ func (r *run) barrier() ([]*member, *waiter) {
 	return nil, nil
 }
 
-// abortIfHopeless fails the members that are left when even all of them are too few.
+// abortIfHopeless fails the remaining members when even all of them together are below the minimum.
 func (r *run) abortIfHopeless() {
 	alive, _ := r.roster.alive()
 	if err := r.quorum(alive, 1); err != nil && !transient(err) {
@@ -57,7 +58,7 @@ func (r *run) abortIfHopeless() {
 	}
 }
 
-// refuseAll fails all members for what the gang lacks.
+// refuseAll fails all members because the gang cannot reach its minimum.
 func (r *run) refuseAll(lack error) {
 	r.quorumErr = lack
 	r.roster.failAll(fmt.Errorf("%w: %w", ErrNoQuorum, lack))
@@ -66,7 +67,7 @@ func (r *run) refuseAll(lack error) {
 // errFewer says that members were lost while the Gatekeeper could not be asked about them.
 var errFewer = errors.New("members were lost meanwhile")
 
-// quorum asks the Gatekeeper, again with backoff when its error may pass. RetryNow grants it as many attempts anew.
+// quorum asks the Gatekeeper, and retries with backoff after an error that may pass. RetryNow resets the number of attempts.
 func (r *run) quorum(members []*member, attempts int) error {
 	pauses := r.e.pauses(r.e.retry)
 	pauses.changed = r.roster.changed

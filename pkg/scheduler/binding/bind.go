@@ -16,8 +16,8 @@ import (
 // errUnsettled is the outcome of a bind that Abort left without a clear answer.
 var errUnsettled = fmt.Errorf("%w before it was known whether the pod is bound", ErrAborted)
 
-// bindAll binds the members that passed the barrier, and waits for all of them. The slot that barrier took goes to
-// the first.
+// bindAll binds the members that passed the barrier, and waits for all of them. The first of them uses the slot that
+// barrier acquired.
 func (r *run) bindAll(members []*member, slot *waiter) {
 	r.tx.stageInfo(members)
 	var next atomic.Int64
@@ -35,8 +35,8 @@ func (r *run) bindAll(members []*member, slot *waiter) {
 	r.work.Wait()
 }
 
-// bind binds one member, first in the slot if it has one, and enters the outcome in the books. A member that is not bound
-// is rolled back on a goroutine of its own.
+// bind binds one member, in the given slot if it has one, and records the outcome in the ledger. A member that is not
+// bound is rolled back on a goroutine of its own.
 func (r *run) bind(m *member, slot *waiter) {
 	err := r.place(m, slot)
 	switch {
@@ -53,7 +53,7 @@ func (r *run) bind(m *member, slot *waiter) {
 	}
 }
 
-// tellBound tells the member's steps that it is bound.
+// tellBound notifies the member's steps that it is bound.
 func (r *run) tellBound(m *member) {
 	for i := range m.Steps {
 		s := &m.Steps[i]
@@ -61,7 +61,7 @@ func (r *run) tellBound(m *member) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(r.e.ctx, r.e.callTimeout)
-		_ = protect(s, m, func() error { // which logs a panic; the member is bound all the same
+		_ = protect(s, m, func() error { // protect logs a panic; the member stays bound
 			s.Bound(ctx, m.Task, m.Node)
 			return nil
 		})
@@ -69,8 +69,8 @@ func (r *run) tellBound(m *member) {
 	}
 }
 
-// place sends Bindings for the member until one holds, for which it returns nil, or it is clear that none does and
-// none will. It returns the cause when the member was cancelled and is known not to be bound.
+// place sends Bindings for the member until one is known to hold, and then returns nil. It returns an error once none
+// holds and none will. If the member was cancelled and is known not to be bound, the error is the cause.
 func (r *run) place(m *member, slot *waiter) error {
 	e := r.e
 	pauses := e.pauses(e.retry)
@@ -92,7 +92,7 @@ func (r *run) place(m *member, slot *waiter) error {
 		doubt = doubt || classify(err) == unclear
 		final := tries.last(err)
 		if doubt {
-			pauses.atLeast(e.ctx, err, e.retry.Duration) // a write that is still on its way has time to arrive
+			pauses.atLeast(e.ctx, err, e.retry.Duration) // time for a write that is still on its way to arrive
 			held, lost := r.settle(m)
 			if held || errors.Is(lost, errUnsettled) {
 				return lost
@@ -115,8 +115,8 @@ func (r *run) place(m *member, slot *waiter) error {
 	}
 }
 
-// settle reads whether a Binding of the member holds. The error lost says that none does and none will, or that
-// Abort came first.
+// settle reads whether a Binding of the member holds. The error lost says that none does and none will, or that Abort
+// came first.
 func (r *run) settle(m *member) (held bool, lost error) {
 	fate, err := r.lookup(m)
 	switch {
@@ -132,7 +132,7 @@ func (r *run) settle(m *member) (held bool, lost error) {
 	return false, nil
 }
 
-// lookup asks where the member's pod is until there is an answer, or Abort.
+// lookup reads the node of the member's pod, and retries until there is an answer or Abort.
 func (r *run) lookup(m *member) (PodBinding, error) {
 	e := r.e
 	pauses := e.pauses(e.retry)
@@ -155,7 +155,7 @@ func (r *run) lookup(m *member) (PodBinding, error) {
 	return PodBinding{}, errUnsettled
 }
 
-// call makes one call to the API server in a slot that is taken, and gives the slot back.
+// call makes one call to the API server in an acquired slot, and releases the slot.
 func (e *Engine) call(slot *waiter, f func(ctx context.Context) error) error {
 	defer e.slots.release(slot)
 	defer time.AfterFunc(slotTime, func() { e.slots.lend(slot) }).Stop()

@@ -11,18 +11,19 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// placeTime is how long a member's steps have its place for sure. A write takes milliseconds; a step that takes longer mostly waits for
-// others, such as the provisioner of a volume, and a gang whose members took turns at that would wait once for each turn.
+// placeTime is how long a member's steps occupy one of the transaction's places. A write takes milliseconds; a longer step mostly
+// waits for something else, such as a volume provisioner. If such members kept their places, the gang would wait once for each
+// batch of members.
 const placeTime = 100 * time.Millisecond
 
-// startWaiting starts the chains of waiting members, as far as there are free places.
+// startWaiting starts the chains of waiting members while places are free.
 func (r *run) startWaiting() {
 	for _, m := range r.roster.startable(r.e.perGang) {
 		r.work.Go(func() { r.chain(m) })
 	}
 }
 
-// chain runs the member's steps in order, and rolls them back when the member fails before the last has returned.
+// chain runs the member's steps in order. It rolls them back if the member fails before the last one has returned.
 func (r *run) chain(m *member) {
 	defer after(placeTime, func() { r.roster.givePlace(m) }).stop()
 	for i := range m.Steps {
@@ -43,8 +44,8 @@ func (r *run) chain(m *member) {
 	}
 }
 
-// step runs one step and returns when it has returned. The member fails earlier, at the deadline, or was failed by
-// whatever ended its context; the step is then waited for, because only afterwards can it be rolled back.
+// step runs one step and waits for it to return. The member may fail earlier, at the deadline or by a cancellation; the step is
+// still waited for, because it can be rolled back only afterwards.
 func (r *run) step(m *member, s *Step) error {
 	ctx, cancel := context.WithTimeoutCause(m.ctx, s.timeout(), s.failure(m.Member, s.overdue()))
 	defer cancel()
@@ -65,7 +66,7 @@ func (r *run) step(m *member, s *Step) error {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		if cause := context.Cause(ctx); cause != nil { // what the step returns is what became of that
+		if cause := context.Cause(ctx); cause != nil { // the step's own error follows from the cancellation
 			err = cause
 		} else {
 			err = s.failure(m.Member, err)

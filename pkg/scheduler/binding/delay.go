@@ -7,32 +7,32 @@ import (
 	"time"
 )
 
-// DelayKind is the reason of a Delay as people read it in events and conditions.
+// DelayKind is the reason of a Delay, as shown in events and conditions.
 type DelayKind string
 
 const (
 	// StepWaits is a step that runs long, within its timeout.
 	StepWaits DelayKind = "WaitingInPreBind"
-	// StepNotReturning is a step that was given up, and cannot be rolled back because it has not returned.
+	// StepNotReturning is a step that timed out or was cancelled and cannot be rolled back, because it has not returned.
 	StepNotReturning DelayKind = "StepNotReturning"
 	// RollbackStuck is a rollback that keeps failing, or does not return.
 	RollbackStuck DelayKind = "RollbackStuck"
-	// BindWaits is a member that has passed its steps, as all of its gang have that did not fail, and is not bound: the
+	// BindWaits is a member that passed its steps and is not bound, although every other member has passed or failed too: the
 	// gang's minimum cannot be read, its Binding hangs or fails, or it is not known whether one holds.
 	BindWaits DelayKind = "WaitingInBind"
 )
 
-// Delay is what a member has been waiting for, for long.
+// Delay describes a long wait of a member.
 type Delay struct {
 	Kind         DelayKind
 	Plugin, Node string
-	// Since is when the step, the first try of its rollback, or the barrier, began. It stays the same while the delay lasts.
+	// Since is when the step, the first try of its rollback, or the barrier began. It stays the same while the delay lasts.
 	Since time.Time
-	// Err is the last failure of the rollback, or of what the bind waits for; nil when there was none yet.
+	// Err is the last failure of the rollback, or of the call that the bind waits for; nil when there was none.
 	Err error
 }
 
-// String leaves out nothing that people need and has nothing that changes by itself.
+// String contains everything a user needs, and nothing that changes while the delay lasts, such as its age.
 func (d Delay) String() string {
 	since := d.Since.UTC().Format(time.RFC3339)
 	switch d.Kind {
@@ -56,8 +56,8 @@ func (d Delay) String() string {
 		d.Plugin, d.Node, since, how)
 }
 
-// delayOf is what the member has been waiting for; nil when it has not been for long, unless any wait counts. It is called
-// with mu held.
+// delayOf returns the long wait of a member, or nil if it has none. While cutShort is set, any wait counts. It is called with
+// mu held.
 func (s *roster) delayOf(m *member) *Delay {
 	d := &Delay{Node: m.Node, Since: m.since}
 	waits := m.since
@@ -81,8 +81,8 @@ func (s *roster) delayOf(m *member) *Delay {
 	return d
 }
 
-// setReady notes that every member has passed its steps or failed. Those that are not bound long after are told of, until the
-// alarm is stopped.
+// setReady records that every member has passed its steps or failed. Members that are still not bound after stuckAfter are
+// reported, unless the returned alarm is stopped.
 func (s *roster) setReady() *alarm {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,8 +94,8 @@ func (s *roster) setReady() *alarm {
 	})
 }
 
-// tell reports what the member waits for if it has been for long, and that it does no longer if that was reported. The
-// failure is the one that was there when it was reported first.
+// tell reports a long wait of the member, and the end of a wait that was reported. The Err of a report stays that of the
+// first one.
 func (s *roster) tell(m *member) {
 	s.telling.Lock()
 	defer s.telling.Unlock()
@@ -111,17 +111,17 @@ func (s *roster) tell(m *member) {
 	}
 }
 
-// settleDelay notes that the member's Binding holds: from here on nobody is told that it waits.
+// settleDelay records that the member's Binding holds: its wait is not reported from here on.
 func (s *roster) settleDelay(m *member) {
-	s.telling.Lock() // what is being told is told
+	s.telling.Lock() // waits for a report under way
 	defer s.telling.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.holds = true
 }
 
-// retell takes back what was told of the member, if anything was, because that has ended. A failed member's next wait is
-// told when it is long itself.
+// retell reports that the member's wait has ended, if the wait was reported. A later wait of a failed member is reported once
+// it is long itself.
 func (s *roster) retell(m *member) {
 	s.mu.Lock()
 	told, former := m.told != nil, m.stuck
@@ -141,7 +141,7 @@ func (s *roster) retell(m *member) {
 	}
 }
 
-// tellUnfinished reports what members wait for, however short they have: Abort is about to leave them.
+// tellUnfinished reports the waits of all members, however short: Abort is about to leave them.
 func (s *roster) tellUnfinished() {
 	s.mu.Lock()
 	s.cutShort = true
@@ -151,7 +151,7 @@ func (s *roster) tellUnfinished() {
 	}
 }
 
-// firstDelay describes what the first member that waits waits for; empty when none does. It is called with mu held.
+// firstDelay describes the wait of the first member that waits; empty when none does. It is called with mu held.
 func (s *roster) firstDelay() string {
 	for _, m := range s.members {
 		if d := s.delayOf(m); d != nil {

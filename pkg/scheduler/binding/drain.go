@@ -14,11 +14,10 @@ import (
 // mostNamed bounds how many transactions an error names.
 const mostNamed = 5
 
-// Drain takes no more transactions and waits until those in flight have ended. When ctx ends before that, it fails
-// all members of transactions that have not passed the barrier, so that they roll back, and waits on for these
-// rollbacks and for binds under way. After the drain limit it tells the Observer of what is left,
-// aborts, and returns an error that names it.
-// It is safe to call again.
+// Drain accepts no more transactions and waits until the ones in flight have ended. If ctx ends first, it fails all
+// members of transactions that have not passed the barrier, so that they roll back, and goes on waiting for these
+// rollbacks and for binds under way. After the drain limit it reports the remaining members to the Observer,
+// aborts, and returns an error that names the transactions left. It may be called again.
 func (e *Engine) Drain(ctx context.Context) error {
 	e.refuse()
 	select {
@@ -51,8 +50,8 @@ func (e *Engine) Drain(ctx context.Context) error {
 	return fmt.Errorf("%d bind transactions did not end within %v of being cut short: %s", len(left), e.drainLimit, named)
 }
 
-// Abort stops at once, for a scheduler that has lost its lease: no step, rollback, bind or look-up is started any
-// more, and the contexts of those under way end. Members with nothing to undo are released with ErrAborted; the
+// Abort stops at once, for a scheduler that has lost its lease: no step, rollback, bind or look-up starts from
+// here on, and the contexts of calls under way end. Members with nothing to undo are released with ErrAborted; the
 // others are abandoned. It does not wait: a Drain after it does.
 func (e *Engine) Abort() {
 	e.refuse()
@@ -62,7 +61,7 @@ func (e *Engine) Abort() {
 	}
 }
 
-// refuse makes Submit refuse, and idle be closed once the last transaction has ended.
+// refuse makes Submit return ErrDraining, and closes idle once the last transaction has ended.
 func (e *Engine) refuse() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

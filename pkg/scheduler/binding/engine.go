@@ -10,8 +10,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Engine runs bind transactions. Transactions of different gangs run side by side; those that have a gang in common run one
-// after the other, in the order they were submitted. All methods are safe for concurrent use, and none but Drain waits.
+// Engine runs bind transactions. Transactions of different gangs run side by side; transactions with a gang in common run one
+// after the other, in the order of submission. All methods are safe for concurrent use, and only Drain blocks.
 type Engine struct {
 	gate     Gatekeeper
 	binder   Binder
@@ -25,10 +25,10 @@ type Engine struct {
 	// slots bounds the calls to the API server under way.
 	slots *prioritySemaphore
 
-	// mu is held for book-keeping alone, never across a call.
+	// mu guards the maps and counters below; it is never held across a call.
 	mu sync.Mutex
-	// gangs are the transactions that have not ended, oldest first; one of several gangs is each one's. A gang without any is
-	// not in the map.
+	// gangs are the transactions that have not ended, oldest first, by gang. A transaction of several gangs is listed under each.
+	// A gang without transactions has no entry.
 	gangs    map[api.JobID][]*run
 	draining bool
 	// submitted counts the transactions so far.
@@ -37,15 +37,14 @@ type Engine struct {
 	work sync.WaitGroup
 	// idle is closed when the engine is draining and no transaction is left.
 	idle chan struct{}
-	// again is closed, and another one takes its place, when what waits to be tried again is not to wait any more.
+	// again is closed and replaced to end the retry pauses under way.
 	again chan struct{}
 
-	// gauge keeps reports of InFlight in the order of what they tell.
+	// gauge keeps reports of InFlight in the order of the counts they report.
 	gauge sync.Mutex
 }
 
-// New returns an engine that has no transactions yet. It has no goroutine of its own; Drain waits for those of its
-// transactions.
+// New returns an engine without transactions. It has no goroutine of its own; Drain waits for the goroutines of its transactions.
 func New(gate Gatekeeper, binder Binder, ledger Ledger, observer Observer, opts ...Option) *Engine {
 	e := &Engine{
 		gate: gate, binder: binder, ledger: ledger, observer: observer,
@@ -62,8 +61,8 @@ func New(gate Gatekeeper, binder Binder, ledger Ledger, observer Observer, opts 
 	return e
 }
 
-// Submit takes over the transaction and returns at once. The members must not be used by the caller any more until
-// the Ledger is told of them. It returns ErrDraining, and takes nothing over, after Drain or Abort.
+// Submit accepts the transaction and returns at once. The caller must not use the members until the Ledger reports them bound or
+// released. After Drain or Abort, Submit accepts nothing and returns ErrDraining.
 func (e *Engine) Submit(t *Transaction) error {
 	r := newRun(e, t)
 	e.mu.Lock()
@@ -86,12 +85,12 @@ func (e *Engine) Submit(t *Transaction) error {
 	return nil
 }
 
-// InFlight tells whether a transaction of the gang has not ended.
+// InFlight reports whether a transaction of the gang has not ended.
 func (e *Engine) InFlight(gang api.JobID) bool {
 	return slices.ContainsFunc(e.runsOf(gang), func(r *run) bool { return r.roster.open() })
 }
 
-// GroupsInFlight is how many transactions of several gangs have not ended.
+// GroupsInFlight returns the number of transactions of several gangs that have not ended.
 func (e *Engine) GroupsInFlight() (n int) {
 	for _, r := range e.runs() {
 		if len(r.tx.Gangs()) > 1 {
@@ -101,36 +100,36 @@ func (e *Engine) GroupsInFlight() (n int) {
 	return n
 }
 
-// Failing tells whether a transaction of the gang that has not ended has members that failed, released yet or not:
-// they are not to be tried again before the gang's backoff has begun with the transaction's end.
+// Failing reports whether a transaction of the gang that has not ended has failed members, released or not. They must not be
+// placed again before the transaction ends, because only then the gang's backoff begins.
 func (e *Engine) Failing(gang api.JobID) bool {
 	return slices.ContainsFunc(e.runsOf(gang), func(r *run) bool { return r.roster.failing() })
 }
 
-// Cancel fails the gang's member of that task with the cause, because its pod was deleted, say. A member that is
-// bound stays bound, and a bind under way is settled first.
+// Cancel fails the gang's member of the task with the cause, such as the deletion of its pod. A bound member stays bound, and a
+// bind under way is settled first.
 func (e *Engine) Cancel(gang api.JobID, task api.TaskID, cause error) {
 	for _, r := range e.runsOf(gang) {
 		r.roster.cancel(func(m *member) bool { return m.Task.UID == task }, cause)
 	}
 }
 
-// CancelGang fails the gang's members with the cause, because its PodGroup was deleted, say, as Cancel does.
+// CancelGang fails all members of the gang with the cause, such as the deletion of its PodGroup, as Cancel does.
 func (e *Engine) CancelGang(gang api.JobID, cause error) {
 	for _, r := range e.runsOf(gang) {
 		r.roster.cancel(func(m *member) bool { return m.Task.Job == gang }, cause)
 	}
 }
 
-// CancelNode fails the members that were to go to the node with the cause, as Cancel does.
+// CancelNode fails the members placed on the node with the cause, as Cancel does.
 func (e *Engine) CancelNode(node string, cause error) {
 	for _, r := range e.runs() {
 		r.roster.cancel(func(m *member) bool { return m.Node == node }, cause)
 	}
 }
 
-// RetryNow has what failed and waits to be tried again tried at once, because the API server is back, say: rollbacks, reads,
-// and Bindings, also those whose try is under way and fails. If they fail again they wait as after a first failure.
+// RetryNow ends the pauses of all retries, because, for example, the API server has recovered: rollbacks, reads, and Bindings,
+// also of calls that are under way and fail. If they fail again they wait as after a first failure.
 func (e *Engine) RetryNow() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -138,8 +137,8 @@ func (e *Engine) RetryNow() {
 	e.again = make(chan struct{})
 }
 
-// runsOf returns the gang's transactions, the last one first: one that follows another begins when that ends, so whoever ends them all ends it
-// before.
+// runsOf returns the gang's transactions, the last one first. A transaction begins when the one before it ends, so a caller that
+// ends them in this order keeps the later ones from beginning.
 func (e *Engine) runsOf(gang api.JobID) []*run {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -148,7 +147,7 @@ func (e *Engine) runsOf(gang api.JobID) []*run {
 	return runs
 }
 
-// runs returns all transactions, of each gang the last one first as runsOf.
+// runs returns all transactions, the last one of each gang first, as runsOf does.
 func (e *Engine) runs() []*run {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -163,7 +162,7 @@ func (e *Engine) runs() []*run {
 	return all
 }
 
-// forget drops a transaction that has ended: the oldest of each of its gangs.
+// forget drops a transaction that has ended. It is the oldest of each of its gangs.
 func (e *Engine) forget(r *run) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// Including counts the tasks of these members, and the tasks that are placed already.
+// Including counts the tasks of these members and the tasks that are placed already.
 func Including(list []*Member) func(*api.TaskInfo) bool {
 	of := Only(list)
 	return func(task *api.TaskInfo) bool { return of(task) || Placed(task) }
@@ -26,8 +26,8 @@ func Only(list []*Member) func(*api.TaskInfo) bool {
 	return func(task *api.TaskInfo) bool { return set[task.UID] }
 }
 
-// Placed is true if a task counts for its gang's minimum by itself: it is bound for sure, runs, or has
-// succeeded. A task that is only being bound does not.
+// Placed reports whether a task counts for its gang's minimum by itself: it is known to be bound, runs, or has succeeded.
+// A task in status Binding does not count.
 func Placed(task *api.TaskInfo) bool {
 	switch task.Status {
 	case api.Bound, api.Running, api.Succeeded:

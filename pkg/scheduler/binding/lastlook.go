@@ -2,8 +2,8 @@
 
 package binding
 
-// lookAgain asks the steps that look once more about members that are about to be bound, and fails those that are refused. A member
-// may have passed minutes ago: the last of its gang decides when the barrier comes.
+// lookAgain calls LastLook of the steps that have one for members that are about to be bound, and fails the members that it
+// refuses. A member may have passed minutes before the barrier, because the barrier waits for the gang's last member.
 func (r *run) lookAgain(members []*member) {
 	for _, m := range members {
 		for i := range m.Steps {

@@ -40,36 +40,37 @@ const (
 // binding to abandoned. "Cancelled" is all of: Cancel, CancelNode, a Drain cut short, Abort, and the gang falling
 // below its minimum. A member leaves preparing at once when it is cancelled or a step is overdue; its chain's
 // goroutine lives on until that step returns, and rolls back then. The states bound, released and abandoned are
-// final: the Ledger is told before the first two are entered.
+// final. Ledger.Bound or Ledger.Released is called before the first two are entered.
 type member struct {
 	*Member
-	// ctx ends, with the cause, when the member fails or a bind under way is to be given up.
+	// ctx ends, with the cause, when the member fails or its bind is to be given up.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	// What follows is guarded by roster.mu.
+	// The fields below are guarded by roster.mu.
 
 	state memberState
 	// err is why the member failed; it is set once.
 	err error
-	// begun counts the steps, from the first on, that have begun; running is set while the last of these runs.
+	// begun counts the steps that have begun, in order; running is set while the last of these runs.
 	begun   int
 	running bool
-	// slow is true if the member is preparing and has given its place to another.
+	// slow reports whether the member is preparing and has released its place.
 	slow bool
-	// kept counts the steps, from the first on, that are not rolled back: those after them are, or never need to be.
+	// kept is the number of steps, counted from the first, that still may need a rollback. Later steps are rolled
+	// back or never need it.
 	kept int
-	// undoErr is the last failure of the rollback of the last step that is owed one.
+	// undoErr is the last failure of the rollback under way.
 	undoErr error
-	// holds is true once it is clear that its Binding holds, right before the Ledger is told.
+	// holds reports whether the member's Binding is known to hold. It is set right before Ledger.Bound.
 	holds bool
 	// bindErr is the last failure of its Bindings and look-ups.
 	bindErr error
-	// since is when the step that runs began, or the rollback of the last step that is owed one.
+	// since is when the running step, or the rollback under way, began.
 	since time.Time
-	// waitsFrom is when the member failed, or when what it was told to wait for had ended.
+	// waitsFrom is when the member failed, or when the wait that was reported for it ended.
 	waitsFrom time.Time
-	// told is the delay that was reported last; nil when that has ended.
+	// told is the delay that was reported last; nil when it has ended.
 	told *Delay
 	// stuck reports a rollback that takes long.
 	stuck *alarm
@@ -81,7 +82,7 @@ func newMember(ctx context.Context, m *Member) *member {
 	return own
 }
 
-// owed is the last step that is to be rolled back if the member is not bound; -1 when there is none.
+// owed is the index of the last step to roll back if the member is not bound; -1 when there is none.
 func (m *member) owed() int {
 	for i := m.kept - 1; i >= 0; i-- {
 		if m.Steps[i].Rollback != nil && (i < m.begun || m.Steps[i].RollbackUnbegun) {
@@ -94,7 +95,7 @@ func (m *member) owed() int {
 // key is the member's pod as namespace/name.
 func (m *Member) key() string { return m.Task.Namespace + "/" + m.Task.Name }
 
-// contracts are the members as the Gatekeeper knows them.
+// contracts converts members to the type that the Gatekeeper knows.
 func contracts(members []*member) []*Member {
 	out := make([]*Member, len(members))
 	for i, m := range members {

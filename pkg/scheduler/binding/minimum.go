@@ -33,8 +33,8 @@ func LeastMembers(pg *api.PodGroup) int32 {
 	return int32(min(max(int64(pg.Spec.MinMember), roles, subGroups), math.MaxInt32))
 }
 
-// RoleMinima returns the minima of the gang's roles. As upstream has it, there are none when minMember is less than the sum of
-// minTaskMember: the gang may run with fewer members than its roles list, whichever these are
+// RoleMinima returns the minima of the gang's roles. As in upstream, there are none when minMember is less than the sum of
+// minTaskMember: the gang may then run with fewer members than its roles list, of any role
 // (https://github.com/volcano-sh/volcano/issues/1755).
 func RoleMinima(spec *scheduling.PodGroupSpec) map[string]int32 {
 	if int64(spec.MinMember) < sumOf(spec.MinTaskMember) {
@@ -50,7 +50,7 @@ func sumOf(minima map[string]int32) (sum int64) {
 	return sum
 }
 
-// ApplyMinimum sets the minima that a session reads to those of the job's PodGroup. The job is a copy for the session.
+// ApplyMinimum sets the minima that a session reads to those of the job's PodGroup. The job must be the session's own copy.
 func ApplyMinimum(job *api.JobInfo) {
 	job.MinAvailable = LeastMembers(job.PodGroup)
 	if len(RoleMinima(&job.PodGroup.Spec)) == 0 {
@@ -66,7 +66,8 @@ func MinimumApplied(job *api.JobInfo, pg *api.PodGroup) bool {
 		job.TaskMinAvailable != nil && maps.Equal(job.TaskMinAvailable, minima)
 }
 
-// OfVolcanoJob is true of the PodGroup of a Volcano Job, whose controller makes its pods, task after task if need be.
+// OfVolcanoJob reports whether a Volcano Job owns the PodGroup. Its controller creates the pods, task by task if tasks depend on
+// each other.
 func OfVolcanoJob(pg *api.PodGroup) bool {
 	if pg == nil {
 		return false
@@ -75,7 +76,7 @@ func OfVolcanoJob(pg *api.PodGroup) bool {
 	return owner != nil && owner.Kind == "Job" && strings.HasPrefix(owner.APIVersion, "batch.volcano.sh/")
 }
 
-// subGroupsOf are the gang's sub-groups as the spec's policies divide it, and how many whole ones of each policy it needs.
+// subGroupsOf returns the gang's sub-groups as the spec's policies divide it, and how many complete sub-groups each policy needs.
 func subGroupsOf(job *api.JobInfo, spec *scheduling.PodGroupSpec) (map[api.SubJobID]*api.SubJobInfo, map[api.SubJobGID]int32) {
 	if job.PodGroup == nil || spec == &job.PodGroup.Spec || equality.Semantic.DeepEqual(job.PodGroup.Spec.SubGroupPolicy, spec.SubGroupPolicy) {
 		return job.SubJobs, job.MinSubJobs
@@ -90,19 +91,19 @@ func subGroupsOf(job *api.JobInfo, spec *scheduling.PodGroupSpec) (map[api.SubJo
 	return divided.SubJobs, divided.MinSubJobs
 }
 
-// MinimumAnnotation is on the pods of a gang and says for how many members at the least its minimum was when the pod was
-// bound. It travels in the Binding, so that the next leader knows it, too. A gang of one has none. The chart's admission policy
-// keeps everybody else from writing it to pods that have a node.
+// MinimumAnnotation is on the pods of a gang and holds the gang's minimum at the time the pod was bound. It is written with the
+// Binding, so that the next leader can read it. A gang of one pod has none. The chart's admission policy allows only the
+// scheduler to write it to pods that have a node.
 const MinimumAnnotation = "binding.volcano-prebind.io/minimum"
 
-// QueueAnnotation is on pods and names the queue in which the pod was bound, unless that is DefaultQueue. A scheduler that starts counts the
-// pod's gang against this queue, whatever queue its PodGroup names by then. The same policy protects it.
+// QueueAnnotation names the queue in which the pod was bound, unless that is DefaultQueue. A scheduler that starts charges the
+// pod's gang to this queue, even if its PodGroup has since moved to another one. The same policy protects it.
 const QueueAnnotation = "binding.volcano-prebind.io/queue"
 
 // DefaultQueue is the queue of pods without a QueueAnnotation.
 const DefaultQueue = "default"
 
-// RecordMinimum stages MinimumAnnotation for a member that is about to be bound, and replaces what others wrote there.
+// RecordMinimum stages MinimumAnnotation for a member that is about to be bound, and replaces a value set by others.
 func (m *Member) RecordMinimum(least int32) {
 	m.record(MinimumAnnotation, strconv.Itoa(int(least)), least > 1)
 }
@@ -121,8 +122,8 @@ func (m *Member) record(annotation, value string, needed bool) {
 	pod.Annotations[annotation] = value
 }
 
-// BoundFor is the largest minimum that was in force when a member was bound that is placed now; 0 when none says, as when
-// another scheduler bound them.
+// BoundFor returns the largest minimum that any currently placed member was bound for; 0 when no pod records one, for example
+// because another scheduler bound them.
 func BoundFor(job *api.JobInfo) (least int32) {
 	for _, task := range job.Tasks {
 		if text, ok := task.Pod.Annotations[MinimumAnnotation]; ok && Placed(task) {

@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	// longestDelay bounds what a Retry-After of the API server is followed for.
+	// longestDelay caps the Retry-After of the API server.
 	longestDelay = time.Minute
-	// forbiddenFor is how long a Binding may be forbidden before it is for good: an API server that has just started forbids
-	// all until it knows its roles, a second or two.
+	// forbiddenFor is how long a Binding may be forbidden before the answer is final: an API server that has just started
+	// forbids every request until it has loaded its roles, which takes a second or two.
 	forbiddenFor = 5 * time.Second
 )
 
-// answer is what an error of a Binding says.
+// answer classifies the error of a Binding.
 type answer int
 
 const (
-	// unclear says nothing of whether the Binding was applied: a server error, a time-out, a lost connection, or a
-	// conflict, which may be with our own earlier try.
+	// unclear leaves open whether the Binding was applied: a server error, a time-out, a lost connection, or a conflict,
+	// which an earlier try of ours may have caused.
 	unclear answer = iota
-	// refused says that the Binding was not applied, and never will be.
+	// refused means that the Binding was not applied, and never will be.
 	refused
-	// postponed says that the Binding was not applied, but may be later.
+	// postponed means that the Binding was not applied, but may be later.
 	postponed
 )
 
@@ -53,11 +53,11 @@ func classify(err error) answer {
 // tries counts the Bindings sent for one member.
 type tries struct {
 	sent, most int
-	// forbidden is when the first of those was answered that were forbidden in a row; zero when the last was not.
+	// forbidden is when the current series of forbidden answers began; zero when the last answer was another one.
 	forbidden time.Time
 }
 
-// last is true if there is to be no other try after one with that answer: there were too many, or it is refused for good.
+// last reports whether this answer ends the retries: there were too many, or the Binding is refused for good.
 func (t *tries) last(err error) bool {
 	t.sent++
 	if statusCode(err) != http.StatusForbidden {
@@ -70,7 +70,7 @@ func (t *tries) last(err error) bool {
 	return time.Since(t.forbidden) >= forbiddenFor
 }
 
-// transient tells whether the error is one of the API server, or of the way there, that may pass.
+// transient reports whether the error comes from the API server, or the network path to it, and may pass.
 func transient(err error) bool {
 	code := statusCode(err)
 	return code >= 500 || code == http.StatusTooManyRequests || code == http.StatusUnauthorized ||
@@ -78,7 +78,7 @@ func transient(err error) bool {
 		utilnet.IsTimeout(err) || unanswered(err)
 }
 
-// unanswered tells whether nobody was there to answer: no connection came about, or it was lost.
+// unanswered reports whether the request got no answer: no connection was made, or it was lost.
 func unanswered(err error) bool {
 	if statusCode(err) != 0 {
 		return false
@@ -103,13 +103,13 @@ type pauses struct {
 	first, backoff wait.Backoff
 	// again is closed by a RetryNow that came after the last try began.
 	again <-chan struct{}
-	// anew is true if a RetryNow ended the last pause.
+	// anew reports whether a RetryNow ended the last pause.
 	anew bool
 	// changed ends a pause too; nil never does.
 	changed <-chan struct{}
 }
 
-// pauses begins with the first try.
+// pauses returns the pauses of one call, before its first try.
 func (e *Engine) pauses(backoff wait.Backoff) *pauses {
 	p := &pauses{e: e, first: backoff, backoff: backoff}
 	p.begin()
@@ -122,12 +122,12 @@ func (p *pauses) begin() {
 	p.again = p.e.again
 }
 
-// pause waits before the next try, until ctx ends: then it is false.
+// pause waits before the next try, and returns false when ctx ends first.
 func (p *pauses) pause(ctx context.Context, err error) bool {
 	return p.atLeast(ctx, err, 0)
 }
 
-// atLeast is a pause that RetryNow makes no shorter than that.
+// atLeast is a pause that RetryNow does not shorten below least.
 func (p *pauses) atLeast(ctx context.Context, err error, least time.Duration) bool {
 	defer p.begin()
 	delay := retryDelay(err, &p.backoff)
@@ -149,7 +149,7 @@ func (p *pauses) atLeast(ctx context.Context, err error, least time.Duration) bo
 	return true
 }
 
-// retryDelay is how long to wait after the error: what the backoff says, or longer when the API server asks for it.
+// retryDelay returns the pause after the error: the backoff, or longer when the API server asks for it.
 func retryDelay(err error, backoff *wait.Backoff) time.Duration {
 	delay := backoff.Step()
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {

@@ -9,8 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// adoptOrphans sees to the failed members that no goroutine rolls back yet: it releases those with nothing to undo,
-// and starts the rollback of the others.
+// adoptOrphans handles the failed members that no goroutine rolls back yet: it releases those with nothing to undo, and
+// starts the rollback of the others.
 func (r *run) adoptOrphans() {
 	for _, m := range r.roster.takeOrphans() {
 		if r.roster.lastOwed(m) == nil {
@@ -21,8 +21,8 @@ func (r *run) adoptOrphans() {
 	}
 }
 
-// undo rolls back the failed member's steps that are owed it, the last one first, and releases it. No step of the member
-// is running any more.
+// undo rolls back the steps of the failed member that need it, the last one first, and releases the member. No step of
+// the member runs at that time.
 func (r *run) undo(m *member) {
 	for s := r.roster.lastOwed(m); s != nil; s = r.roster.lastOwed(m) {
 		if !r.rollback(m, s) {
@@ -34,8 +34,8 @@ func (r *run) undo(m *member) {
 	r.release(m)
 }
 
-// rollback undoes one step: it tries again until that succeeds, or what the step did is gone. It returns false when
-// Abort ended that.
+// rollback undoes one step. It retries until that succeeds, or until the step's objects no longer exist. It returns false
+// when Abort ended the retries.
 func (r *run) rollback(m *member, s *Step) bool {
 	for pauses := r.e.pauses(r.e.rollback); acquire(r.e.ctx, r.undoing); {
 		err := r.tryRollback(m, s)
@@ -52,7 +52,7 @@ func (r *run) rollback(m *member, s *Step) bool {
 	return false
 }
 
-// acquire takes a place; false when ctx ended first.
+// acquire takes a place, and returns false when ctx ended first.
 func acquire(ctx context.Context, places chan struct{}) bool {
 	if ctx.Err() != nil {
 		return false
@@ -65,7 +65,7 @@ func acquire(ctx context.Context, places chan struct{}) bool {
 	}
 }
 
-// tryRollback runs the rollback once, in a place that is taken, and gives the place back.
+// tryRollback runs the rollback once, in an acquired place, and releases the place.
 func (r *run) tryRollback(m *member, s *Step) error {
 	defer func() { <-r.undoing }()
 	ctx, cancel := context.WithTimeout(r.e.ctx, s.timeout())
@@ -73,9 +73,9 @@ func (r *run) tryRollback(m *member, s *Step) error {
 	return protect(s, m, func() error { return s.Rollback(ctx, m.Task, m.Node) })
 }
 
-// Undo rolls back, once, the steps marked with RollbackUnbegun of a member whose transaction Submit refused, the last one
-// first; the caller waits for it. The first failure ends it, and after Abort it undoes nothing: the member must not be
-// placed again then.
+// Undo rolls back, once and synchronously, the steps marked with RollbackUnbegun of a member whose transaction Submit
+// refused, the last one first. The first failure ends it, and after Abort it undoes nothing: the member must then not be
+// placed again.
 func (e *Engine) Undo(m *Member) error {
 	own := newMember(e.ctx, m)
 	defer own.cancel(nil)
@@ -94,7 +94,7 @@ func (e *Engine) Undo(m *Member) error {
 	return nil
 }
 
-// release gives the failed member's resources back.
+// release releases the failed member's resources.
 func (r *run) release(m *member) {
 	m.stuck.stop()
 	r.e.ledger.Released(m.Member, m.err)

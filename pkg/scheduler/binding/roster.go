@@ -11,7 +11,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// roster is the members of a transaction: which state each is in, and what it waits for. It decides what may happen to a member next, and
+// roster holds the members of a transaction: the state of each, and its wait. It decides which transitions a member may make, and
 // reports delays to the Observer; it starts nothing, and knows neither the engine nor the run that works through it.
 type roster struct {
 	members    []*member
@@ -20,24 +20,24 @@ type roster struct {
 	// changed wakes run.run after members passed or failed.
 	changed chan struct{}
 
-	// telling keeps reports of delays in the order of what they tell.
+	// telling keeps reports of delays in order.
 	telling sync.Mutex
-	// mu is held for book-keeping alone, never across a call. It guards what follows, and the state of members.
+	// mu guards the fields below and the state of members. It is never held across a call.
 	mu    sync.Mutex
 	phase phase
 	// count is the number of members in each state.
 	count [numStates]int
 	// next is the first member that may be waiting.
 	next int
-	// slow counts the members in preparing that have given their place to another.
+	// slow counts the members in preparing that have released their place.
 	slow int
 	// lost counts the members that failed before the barrier.
 	lost int
 	// ready is when every member had passed its steps or failed.
 	ready time.Time
-	// gateErr is why the gang's minimum could not be read when that was tried last.
+	// gateErr is why the last read of the gang's minimum failed.
 	gateErr error
-	// cutShort is true if a Drain is about to abort: every wait is worth telling.
+	// cutShort reports whether a Drain is about to abort: every wait is then reported.
 	cutShort bool
 	// orphans are failed members that no goroutine is rolling back yet.
 	orphans []*member
@@ -58,7 +58,7 @@ func (s *roster) enter(p phase) {
 	s.phase = p
 }
 
-// notify wakes run.run, if it waits, and else lets its next wait return at once.
+// notify wakes run.run if it waits; otherwise its next wait returns at once.
 func (s *roster) notify() {
 	select {
 	case s.changed <- struct{}{}:
@@ -66,7 +66,7 @@ func (s *roster) notify() {
 	}
 }
 
-// forgetChange drops a wake-up whose cause the caller is about to see for itself.
+// forgetChange drops a pending wake-up, because the caller is about to check the state itself.
 func (s *roster) forgetChange() {
 	select {
 	case <-s.changed:
@@ -93,7 +93,7 @@ func (s *roster) describe(gang api.JobID) string {
 	return fmt.Sprintf("gang %s is %s with %d of %d members unsettled%s", gang, s.phase, unsettled, len(s.members), s.firstDelay())
 }
 
-// unread notes why the gang's minimum could not be read.
+// unread records why the gang's minimum could not be read.
 func (s *roster) unread(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,7 +26,7 @@ func (p phase) String() string {
 // run is a transaction under way. One goroutine, run.run, takes it through its phases:
 //
 //	         former one of        every member passed or failed,
-//	         the gang ended       those that passed are enough
+//	         the gang ended       the passed ones are enough
 //	queued ────────────────► pre-bind ─────────────────────────► bind ───────┐ all bound
 //	                            │                                            │ or released
 //	                            │ too few are left, whether found            ▼
@@ -42,19 +42,20 @@ type run struct {
 	tx        *Transaction
 	roster    *roster
 	submitted time.Time
-	// slots are the transaction's share of the engine's.
+	// slots are the transaction's share of the engine's slots.
 	slots *contender
-	// former are closed when the gangs' former transactions have ended, those that were in flight.
+	// former are the earlier transactions of the gangs that were in flight at submission. Each channel is closed when its
+	// transaction ends.
 	former []<-chan struct{}
 	// ended is closed at the very end.
 	ended chan struct{}
-	// stop frees the members' contexts.
+	// stop releases the members' contexts.
 	stop context.CancelFunc
 	// undoing holds one element for each rollback under way.
 	undoing chan struct{}
 	// work are the chains, rollbacks and binds of members; run.run waits for them.
 	work sync.WaitGroup
-	// quorumErr is what the gang lacked; only run.run uses it.
+	// quorumErr says what the gang lacked; only run.run uses it.
 	quorumErr error
 }
 
@@ -85,7 +86,7 @@ func (r *run) run() {
 	r.end()
 }
 
-// awaitTurn waits for the gangs' former transactions. Members that fail meanwhile are released at once.
+// awaitTurn waits for the gangs' earlier transactions. Members that fail meanwhile are released at once.
 func (r *run) awaitTurn() {
 	for len(r.former) > 0 {
 		r.adoptOrphans()
@@ -98,12 +99,12 @@ func (r *run) awaitTurn() {
 	r.roster.enter(phasePreBind)
 }
 
-// judgeEvery is how often, at most, it is asked whether a gang that loses members can reach its minimum yet: each time
-// costs a read of its PodGroup and a count of its tasks, and members of a gang are mostly lost by the hundred.
+// judgeEvery is the shortest time between two checks whether a gang that loses members can still reach its minimum. Each
+// check reads its PodGroup and counts its tasks, and members of a gang are mostly lost by the hundred.
 const judgeEvery = 100 * time.Millisecond
 
-// prepare starts the members' chains and returns when each has passed or failed. As soon as those lost put the
-// minimum out of reach the others are failed too, so that their capacity is free again soon.
+// prepare starts the members' chains and returns when each has passed or failed. As soon as losses put the minimum out of
+// reach the other members fail too, so that their capacity is free again soon.
 func (r *run) prepare() {
 	var (
 		judged int
@@ -130,7 +131,7 @@ func (r *run) prepare() {
 	}
 }
 
-// end closes the books of the transaction.
+// end reports the end of the transaction to ledger and observer.
 func (r *run) end() {
 	r.stop()
 	result := r.result()

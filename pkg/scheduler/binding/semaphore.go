@@ -15,44 +15,43 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// prioritySemaphore bounds the calls to the API server under way. Calls can hang until their time-out, behind a slow
-// admission webhook say, and hold up nobody but their own namespace.
+// prioritySemaphore bounds the calls to the API server under way. Calls can hang until their time-out, for example behind a slow
+// admission webhook, and must then delay only their own namespace.
 //
-//   - A call that hangs, which is one that has taken slotTime, gives its slot back though it goes on, as long as there are no
+//   - A call that hangs, that is one older than slotTime, releases its slot while it goes on, as long as there are no
 //     more such calls than slots.
-//   - A namespace may hold as many slots as there are free. One alone thus has half of them, and several that want more
+//   - A namespace may hold as many slots as are free. One alone thus has half of the slots, and several that want more
 //     end with equal shares and one such share free.
-//   - While calls hang, gangs of a namespace that hold a slot get another only as far as its window is open: that grows with
-//     each call that ends, and shrinks with each that hangs.
-//   - A free slot goes to the namespace that holds the fewest, of equals to the one that gave a slot back longest ago.
+//   - While calls hang, gangs of a namespace that hold a slot get another only as far as its window allows: the window grows
+//     with each call that ends, and shrinks with each that hangs.
+//   - A free slot goes to the namespace that holds the fewest slots; among equals to the one that released a slot longest ago.
 //     There it goes to the oldest gang, so that gangs end one after the other instead of all at the end, and a crash in
 //     between leaves few of them bound in part. Only while few gangs hold slots it goes to one that holds none.
 //
-// A grant costs O(log n) for n namespaces that wait, a look at each of the holders, of which there are no more than slots, and
-// room made among the gangs of the namespace that wait.
+// A grant costs O(log n) for n waiting namespaces, plus a pass over the holders, of which there are no more than slots, plus an
+// insertion among the namespace's waiting gangs.
 type prioritySemaphore struct {
 	mu    sync.Mutex
 	slots int
 	free  int
-	// lent are the slots that hanging calls gave back.
+	// lent counts the slots that hanging calls released.
 	lent int
-	// namespaces are those that hold slots, wait or have calls that hang.
+	// namespaces are the namespaces that hold slots, wait, or have calls that hang.
 	namespaces map[string]*namespaceSlots
 	// waiting are the namespaces that wait, in the order in which they are served.
 	waiting namespaceHeap
-	// turns counts slots given back and namespaces that came.
+	// turns is a logical clock: it counts released slots and new namespaces.
 	turns int64
-	// passedOver is next's, kept for its memory.
+	// passedOver is scratch memory of next.
 	passedOver []*namespaceSlots
 }
 
 const (
-	// slotTime is how long a call has a slot for sure. A Binding takes milliseconds.
+	// slotTime is how long a call keeps a slot. A Binding takes milliseconds.
 	slotTime = time.Second
-	// openWindow is how many slots a namespace of which nothing is known may hold while others' calls hang.
+	// openWindow is how many slots a namespace without history may hold while other namespaces' calls hang.
 	openWindow = 4
-	// kept is the part of a namespace's room, one in so many slots, for each of which a gang that holds none is served before
-	// those that hold some.
+	// kept reserves one in so many of a namespace's slots for gangs that hold none: they are served before gangs that hold some.
 	kept = 8
 )
 
@@ -62,21 +61,21 @@ type contender struct {
 	// age orders contenders: the smaller, the older. No two are of one age.
 	age int64
 
-	// What follows is guarded by the semaphore's mu.
+	// The fields below are guarded by the semaphore's mu.
 
 	held int
-	// line are its waiters in the order they came.
+	// line are its waiters in the order of arrival.
 	line list.List
 }
 
 // waiter is one call that waits for its slot, or has it.
 type waiter struct {
 	*contender
-	// granted is closed once the slot is the waiter's.
+	// granted is closed once the waiter has its slot.
 	granted chan struct{}
-	// element is the waiter's in the line; nil when it is not in it.
+	// element is the waiter's place in the line; nil when it is not in it.
 	element *list.Element
-	// lent is true if the call hangs and has given its slot back, ended that the call is over.
+	// lent reports whether the call hangs and has released its slot, ended whether the call is over.
 	lent, ended bool
 }
 
@@ -84,14 +83,14 @@ type waiter struct {
 type namespaceSlots struct {
 	name       string
 	held, lent int
-	// waiters counts those of all its contenders.
+	// waiters counts the waiters of all contenders of the namespace.
 	waiters int
 	window  int
-	// turn is when the namespace gave a slot back last, or came.
+	// turn is when the namespace last released a slot, or first came.
 	turn int64
-	// holders are its contenders that hold slots, newcomers those that wait and hold none.
+	// holders are the contenders that hold slots; newcomers are the contenders that wait and hold none.
 	holders, newcomers byAge
-	// place is its index among the namespaces that wait; -1 when it is not there.
+	// place is its index among the namespaces that wait; -1 when it does not wait.
 	place int
 }
 
@@ -104,7 +103,7 @@ func newContender(gang api.JobID, age int64) *contender {
 	return &contender{namespace: namespace, age: age}
 }
 
-// acquire waits for a slot; nil when ctx ended first.
+// acquire waits for a slot, and returns nil when ctx ended first.
 func (s *prioritySemaphore) acquire(ctx context.Context, c *contender) *waiter {
 	if ctx.Err() != nil {
 		return nil
@@ -119,7 +118,7 @@ func (s *prioritySemaphore) acquire(ctx context.Context, c *contender) *waiter {
 	}
 }
 
-// join asks for a slot. Whoever joins waits for granted and then calls release, or calls leave.
+// join asks for a slot. The caller then waits for granted and calls release, or calls leave.
 func (s *prioritySemaphore) join(c *contender) *waiter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +139,7 @@ func (s *prioritySemaphore) join(c *contender) *waiter {
 	return w
 }
 
-// leave gives up the wait, or the slot when it was granted meanwhile.
+// leave ends the wait, or releases the slot if it was granted meanwhile.
 func (s *prioritySemaphore) leave(w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +156,7 @@ func (s *prioritySemaphore) leave(w *waiter) {
 	s.settle(n)
 }
 
-// lend gives back the slot of a call that hangs.
+// lend releases the slot of a call that hangs.
 func (s *prioritySemaphore) lend(w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +174,7 @@ func (s *prioritySemaphore) lend(w *waiter) {
 	s.giveBack(n, w.contender)
 }
 
-// release ends a call, and gives its slot back if it has that still.
+// release ends a call, and releases its slot if it still has one.
 func (s *prioritySemaphore) release(w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,7 +191,7 @@ func (s *prioritySemaphore) release(w *waiter) {
 	s.serve()
 }
 
-// giveBack is called with mu held, as are all that follow.
+// giveBack is called with mu held, like all functions below.
 func (s *prioritySemaphore) giveBack(n *namespaceSlots, c *contender) {
 	s.free++
 	s.turns++
@@ -209,15 +208,15 @@ func (s *prioritySemaphore) giveBack(n *namespaceSlots, c *contender) {
 	s.serve()
 }
 
-// serve hands out slots as far as somebody may have them.
+// serve grants slots as long as a contender may have one.
 func (s *prioritySemaphore) serve() {
 	for n, c := s.next(); c != nil; n, c = s.next() {
 		s.grant(n, c)
 	}
 }
 
-// next finds whose turn it is; nil when nobody may have a slot. A namespace whose window is closed is passed over; it holds slots itself, so
-// that there are few of them.
+// next returns the contender to serve next, and its namespace; nil when none may have a slot. A namespace whose window is closed
+// is passed over. There are few of these, because each holds slots itself.
 func (s *prioritySemaphore) next() (*namespaceSlots, *contender) {
 	var found *contender
 	for found == nil && len(s.waiting) > 0 && s.waiting[0].held < s.free {
@@ -252,7 +251,7 @@ func (s *prioritySemaphore) grant(n *namespaceSlots, c *contender) {
 	close(w.granted)
 }
 
-// settle puts the namespace in its place after a change.
+// settle restores the namespace's place in the heap after a change.
 func (s *prioritySemaphore) settle(n *namespaceSlots) {
 	switch {
 	case n.waiters > 0 && n.place < 0:
@@ -267,7 +266,7 @@ func (s *prioritySemaphore) settle(n *namespaceSlots) {
 	}
 }
 
-// next finds the namespace's contender that waits and is to have one of the free slots; nil when none may.
+// next returns the namespace's contender to serve next from the free slots; nil when none may have one.
 func (n *namespaceSlots) next(free int, hanging bool) *contender {
 	var newcomer *contender
 	if len(n.newcomers) > 0 {
@@ -304,7 +303,7 @@ func (b *byAge) find(c *contender) (int, bool) {
 	return slices.BinarySearchFunc(*b, c.age, func(other *contender, age int64) int { return cmp.Compare(other.age, age) })
 }
 
-// namespaceHeap has the namespace on top that is served next.
+// namespaceHeap is a heap of namespaces with the next one to serve on top.
 type namespaceHeap []*namespaceSlots
 
 func (h namespaceHeap) Len() int { return len(h) }

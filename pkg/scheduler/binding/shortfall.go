@@ -10,11 +10,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// told is how many of the roles, and how many of the sub-group policies, that are short are named. A PodGroup may have
-// tens of thousands.
+// told bounds how many roles, and how many sub-group policies, a message names. A PodGroup may have tens of thousands.
 const told = 3
 
-// shortfall says what a gang lacks.
+// shortfall lists the members, roles and sub-groups that a gang lacks.
 type shortfall struct {
 	parts []string
 }
@@ -23,7 +22,7 @@ func (s *shortfall) add(format string, args ...any) {
 	s.parts = append(s.parts, fmt.Sprintf(format, args...))
 }
 
-// addAll adds what is said of the first of these, and how many more there are.
+// addAll adds a text for each of the first names, and the number of the others.
 func (s *shortfall) addAll(short brief.List, say func(name string) string) {
 	for _, name := range short.Items() {
 		s.parts = append(s.parts, say(name))
@@ -41,7 +40,7 @@ func (s *shortfall) err() error {
 	return errors.New(strings.Join(s.parts, "; "))
 }
 
-// lacking lists the names that have less than they must.
+// lacking lists the names whose count is below their minimum.
 func lacking[K ~string](minima, have map[K]int32) brief.List {
 	list := brief.List{First: told}
 	for name, least := range minima {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// move is called with mu held.
+// move changes the member's state. It is called with mu held.
 func (s *roster) move(m *member, to memberState) {
 	s.count[m.state]--
 	s.count[to]++
@@ -18,7 +18,8 @@ func (s *roster) move(m *member, to memberState) {
 	}
 }
 
-// lose makes err the failure of a member before the barrier, and tells whether it did. It is called with mu held.
+// lose records err as the failure of a member before the barrier, and reports whether the member was still before it. It is
+// called with mu held.
 func (s *roster) lose(m *member, err error) bool {
 	switch m.state {
 	case stateWaiting, statePassed:
@@ -45,8 +46,7 @@ func (s *roster) discard(m *member, err error) {
 	}
 }
 
-// fail fails the member when it has not passed the barrier. When it has, and is being bound, it makes the bind be
-// given up.
+// fail fails the member if it has not passed the barrier. If it is being bound, its bind is given up.
 func (s *roster) fail(m *member, err error) {
 	s.mu.Lock()
 	s.lose(m, err)
@@ -55,7 +55,7 @@ func (s *roster) fail(m *member, err error) {
 	s.notify()
 }
 
-// failAll fails, as one, all members that have not passed the barrier, and lets the others be.
+// failAll fails all members that have not passed the barrier in one step, and leaves the others.
 func (s *roster) failAll(err error) {
 	var lost []*member
 	s.mu.Lock()
@@ -82,7 +82,8 @@ func (s *roster) loseEarly(early map[*Member]error) {
 	}
 }
 
-// cancel fails the matching members, as fail does, and as one: what is left of the gang fails of nothing else meanwhile.
+// cancel fails the matching members, as fail does, in one step, so that the gang's other members cannot fail for another
+// reason in between.
 func (s *roster) cancel(match func(*member) bool, cause error) {
 	var matching []*member
 	s.mu.Lock()
@@ -118,8 +119,8 @@ func (s *roster) alive() (alive []*member, lost int) {
 	return alive, s.lost
 }
 
-// startable moves waiting members to preparing, in their order, as far as there are free places, and returns them. A member
-// without steps passes on the spot.
+// startable moves waiting members to preparing, in order, while places are free, and returns them. A member without steps
+// passes at once.
 func (s *roster) startable(places int) (started []*member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +141,7 @@ func (s *roster) startable(places int) (started []*member) {
 	return started
 }
 
-// givePlace gives the place of a member whose steps still run to another.
+// givePlace releases the place of a member whose steps still run.
 func (s *roster) givePlace(m *member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +152,7 @@ func (s *roster) givePlace(m *member) {
 	}
 }
 
-// begin notes that the member's next step begins; false when the member has failed.
+// begin records that the member's next step begins, and returns false when the member has failed.
 func (s *roster) begin(m *member) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +164,7 @@ func (s *roster) begin(m *member) bool {
 	return true
 }
 
-// returned notes that the member's step that began last has returned.
+// returned records that the member's running step has returned.
 func (s *roster) returned(m *member) {
 	s.mu.Lock()
 	m.running, m.since = false, time.Now()
@@ -171,7 +172,7 @@ func (s *roster) returned(m *member) {
 	s.retell(m)
 }
 
-// pass notes that the member's chain is done; false when the member has failed.
+// pass records that the member's chain is done, and returns false when the member has failed.
 func (s *roster) pass(m *member) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,8 +184,8 @@ func (s *roster) pass(m *member) bool {
 	return true
 }
 
-// commit takes the members past the barrier, unless more members are lost by now than there were at the verdict, or
-// Abort came, which ends the context.
+// commit moves the members past the barrier. It returns false if more members are lost than at the verdict, or if Abort
+// came, which ends ctx.
 func (s *roster) commit(ctx context.Context, chosen []*member, lost int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,7 +199,7 @@ func (s *roster) commit(ctx context.Context, chosen []*member, lost int) bool {
 	return true
 }
 
-// settle enters the final state of a member of which the Ledger was told.
+// settle enters the final state of a member, after Ledger.Bound or Ledger.Released.
 func (s *roster) settle(m *member, final memberState) {
 	s.mu.Lock()
 	s.move(m, final)
@@ -214,7 +215,7 @@ func (s *roster) unbound(m *member, err error) {
 	s.retell(m)
 }
 
-// abandon leaves the member as it is, for the next leader.
+// abandon leaves the member, with its resources and steps, to the next leader.
 func (s *roster) abandon(m *member, err error) {
 	m.stuck.stop()
 	s.mu.Lock()
@@ -225,14 +226,14 @@ func (s *roster) abandon(m *member, err error) {
 	s.move(m, stateAbandoned)
 }
 
-// notBound notes why the member is not known to be bound.
+// notBound records why the member is not known to be bound.
 func (s *roster) notBound(m *member, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.bindErr = err
 }
 
-// takeOrphans returns the failed members that no goroutine rolls back yet: the caller does.
+// takeOrphans returns the failed members that no goroutine rolls back yet, for the caller to roll back.
 func (s *roster) takeOrphans() []*member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,7 +242,7 @@ func (s *roster) takeOrphans() []*member {
 	return orphans
 }
 
-// lastOwed returns the last step of the failed member that is to be rolled back, nil when there is none.
+// lastOwed returns the last step of the failed member that needs a rollback, or nil.
 func (s *roster) lastOwed(m *member) *Step {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,7 +253,7 @@ func (s *roster) lastOwed(m *member) *Step {
 	return &m.Steps[i]
 }
 
-// undone notes that the last step that was owed a rollback has had it.
+// undone records that the rollback under way succeeded.
 func (s *roster) undone(m *member) {
 	s.mu.Lock()
 	m.kept = m.owed()
@@ -261,7 +262,7 @@ func (s *roster) undone(m *member) {
 	s.retell(m)
 }
 
-// notUndone notes that the rollback failed.
+// notUndone records that the rollback failed.
 func (s *roster) notUndone(m *member, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

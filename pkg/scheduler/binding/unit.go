@@ -14,32 +14,32 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// Unit is what is bound together or not at all: a gang with terms of its own, or a group of gangs.
+// Unit describes gangs that are bound together or not at all: a gang with terms of its own, or a group of gangs.
 type Unit struct {
-	// ID names the unit to people and on pods: namespace/name of its gangs.
+	// ID names the unit in messages and on pods: namespace/name of its gangs.
 	ID string
 	// Gangs are in order of their names.
 	Gangs []GangTerms
 }
 
-// GangTerms are what a gang asks for beside its minimum.
+// GangTerms are the conditions of a gang beside its minimum.
 type GangTerms struct {
 	Gang api.JobID
-	// Strict is true if whoever of the gang is lost before the barrier fails the whole unit, also above the minimum.
+	// Strict reports whether the loss of any member of the gang before the barrier fails the whole unit, even above the minimum.
 	Strict bool
 	// Count says which members count for the minimum.
 	Count Count
 }
 
-// Count says which members count for a gang's minimum beside those that are about to be bound.
+// Count selects which members count for a gang's minimum beside the members about to be bound.
 type Count int
 
 const (
-	// CountPlaced counts those that are bound or run, or have succeeded.
+	// CountPlaced counts members that are bound, run, or have succeeded.
 	CountPlaced Count = iota
-	// CountNone counts none of them: so many as the minimum are bound at once.
+	// CountNone counts no others: the transaction itself must bind the whole minimum.
 	CountNone
-	// CountSatisfied takes the minimum as reached: it was once, and a member of that time lives.
+	// CountSatisfied treats the minimum as reached: it was reached before, and a member of that time still exists.
 	CountSatisfied
 )
 
@@ -55,12 +55,12 @@ func (t *Transaction) Gangs() []api.JobID {
 	return all
 }
 
-// CountsNone is true if a gang of the transaction counts only those that are bound with it.
+// CountsNone reports whether a gang of the transaction has Count CountNone.
 func (t *Transaction) CountsNone() bool {
 	return t.Unit != nil && slices.ContainsFunc(t.Unit.Gangs, func(terms GangTerms) bool { return terms.Count == CountNone })
 }
 
-// TermsOf are the gang's terms in the transaction.
+// TermsOf returns the gang's terms in the transaction.
 func (t *Transaction) TermsOf(gang api.JobID) GangTerms {
 	if t.Unit != nil {
 		for _, terms := range t.Unit.Gangs {
@@ -72,8 +72,8 @@ func (t *Transaction) TermsOf(gang api.JobID) GangTerms {
 	return GangTerms{Gang: gang}
 }
 
-// ShortOf returns nil when the members that passed are enough for the gang, which asks for the minimum of the spec, and else an
-// error that says what is missing. job is the gang as the books have it.
+// ShortOf returns nil when the members that passed are enough for the gang with the minimum of the spec; otherwise an error that
+// says what is missing. job is the gang's job in the books.
 func (t *Transaction) ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, passed []*Member) error {
 	terms := t.TermsOf(job.UID)
 	switch terms.Count {
@@ -86,7 +86,7 @@ func (t *Transaction) ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, p
 	}
 }
 
-// named says which gang of several it is about.
+// named adds the gang's name to the error if the transaction has several.
 func (t *Transaction) named(gang api.JobID, short error) error {
 	if short == nil || t.Unit == nil || len(t.Unit.Gangs) < 2 {
 		return short
@@ -94,8 +94,8 @@ func (t *Transaction) named(gang api.JobID, short error) error {
 	return fmt.Errorf("of gang %s %w", gang, short)
 }
 
-// stageInfo has the members that are bound together say so in their Bindings, under the names that Koordinator gives it. What somebody else
-// wrote there is not left.
+// stageInfo stages the annotations that record which members are bound together, under the names that Koordinator uses. Values
+// set by others are replaced.
 func (t *Transaction) stageInfo(together []*member) {
 	alone := t.Unit == nil || len(together) < 2
 	var group, count string
@@ -114,10 +114,10 @@ func (t *Transaction) stageInfo(together []*member) {
 	}
 }
 
-// ErrStrict says that a strict gang lost a member.
+// ErrStrict fails a strict gang that lost a member.
 var ErrStrict = errors.New("the gang is strict")
 
-// StrictLoss returns an error when not all members of a strict gang passed. A gang that is satisfied loses its members one by one.
+// StrictLoss returns an error when not all members of a strict gang passed. A satisfied gang loses its members one by one.
 func (t *Transaction) StrictLoss(passed []*Member) error {
 	if t.Unit == nil || len(passed) == len(t.Members) {
 		return nil
