@@ -69,7 +69,7 @@ func NewBackoff(initial, longest time.Duration, jitter float64, wake func()) *Ba
 
 // Failed makes the gang wait, twice as long as after its last failure, and returns the end of the wait. If a retry was
 // requested during the failed try, that try may not have seen the change: the wait is then as short as a first one, or as
-// RetrySoon allows. The reason is shown to users; the nodes are those that the gang failed on, see Avoid and RetryNode.
+// RetrySoon allows. The reason is shown to users; nodes lists where the gang failed, see Avoid and RetryNode.
 func (b *Backoff) Failed(gang api.JobID, reason string, nodes ...string) (until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -50,7 +50,7 @@ func sumOf(minima map[string]int32) (sum int64) {
 	return sum
 }
 
-// ApplyMinimum sets the minima that a session reads to those of the job's PodGroup. The job must be the session's own copy.
+// ApplyMinimum sets the minima that a session reads from the job's PodGroup. The job must be the session's own copy.
 func ApplyMinimum(job *api.JobInfo) {
 	job.MinAvailable = LeastMembers(job.PodGroup)
 	if len(RoleMinima(&job.PodGroup.Spec)) == 0 {

@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// adoptOrphans handles the failed members that no goroutine rolls back yet: it releases those with nothing to undo, and
+// adoptOrphans handles the failed members that no goroutine rolls back yet: it releases members with nothing to undo, and
 // starts the rollback of the others.
 func (r *run) adoptOrphans() {
 	for _, m := range r.roster.takeOrphans() {

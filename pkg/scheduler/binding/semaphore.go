@@ -28,8 +28,8 @@ import (
 //     There it goes to the oldest gang, so that gangs end one after the other instead of all at the end, and a crash in
 //     between leaves few of them bound in part. Only while few gangs hold slots it goes to one that holds none.
 //
-// A grant costs O(log n) for n waiting namespaces, plus a pass over the holders, of which there are no more than slots, plus an
-// insertion among the namespace's waiting gangs.
+// A grant costs O(log n) for n waiting namespaces, plus a pass over the holders (at most as many as slots), plus an insertion
+// among the namespace's waiting gangs.
 type prioritySemaphore struct {
 	mu    sync.Mutex
 	slots int

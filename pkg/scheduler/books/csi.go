@@ -21,7 +21,7 @@ type csiNode struct {
 	limits v1.ResourceList
 }
 
-// AttachLimit is the resource by which the volumes of a CSI driver count.
+// AttachLimit returns the name of the resource that counts the volumes of a CSI driver.
 func AttachLimit(driver string) v1.ResourceName {
 	return v1.ResourceName(volumeutil.GetCSIAttachLimitKey(driver))
 }

@@ -4,17 +4,18 @@ package books
 
 import "volcano.sh/volcano/pkg/scheduler/api"
 
-// exact is the sum of a resource up to which float64 adds up whole numbers without loss. A tenant may write more into a pod. Beside it smaller
-// amounts are lost, so the sum that is left when a task goes has to be added up again; upstream panics when it subtracts more than there is.
+// exact bounds the resource sums that float64 adds up in whole numbers without loss. A tenant may request more in a pod. Smaller
+// amounts are then lost in the sum, so the sum has to be recomputed when a task goes; upstream panics when it subtracts more than
+// the sum.
 const exact = 1 << 52
 
-// put enters the task in the job. What the tasks of an entry request together is not kept: a copy adds up its own.
+// put adds the task to the job. The entry does not keep the sum of its tasks' requests: a copy computes its own.
 func (j *job) put(task *api.TaskInfo) {
 	j.info.AddTaskInfo(task)
 	j.info.TotalRequest, j.info.Allocated = api.EmptyResource(), api.EmptyResource()
 }
 
-// take takes the task out of the job. Upstream subtracts what it requests, so that is the sum meanwhile.
+// take removes the task from the job. Upstream subtracts the task's request, so the sum is set to it first.
 func (j *job) take(task *api.TaskInfo) {
 	info := j.info
 	info.TotalRequest, info.Allocated = task.Resreq.Clone(), task.Resreq.Clone()
@@ -28,7 +29,8 @@ func (j *job) take(task *api.TaskInfo) {
 	}
 }
 
-// take takes the task off the node. Sums from which something was lost are added up again before they are read (countNode), and not with each event.
+// take removes the task from the node. Sums that lost precision are recomputed before they are read (countNode), not at each
+// event.
 func (n *node) take(task *api.TaskInfo) {
 	info := n.info
 	n.inexact = n.inexact || large(info.Used)

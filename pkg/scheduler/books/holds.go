@@ -82,7 +82,7 @@ func (p *Pods) Reserve(wanted *api.TaskInfo, node string, prepare func(*api.Task
 	return nil
 }
 
-// reservable finds the record of a task that waits and that no transaction holds.
+// reservable finds the record of a pending task that no transaction holds.
 func (p *Pods) reservable(wanted *api.TaskInfo) (*record, error) {
 	if p.jobs.entries[wanted.Job] == nil {
 		return nil, fmt.Errorf("PodGroup %s is not in the cache", wanted.Job)
@@ -133,7 +133,8 @@ func (p *Pods) heldBy(key api.TaskID, owner any) *record {
 	return nil
 }
 
-// HeldGang returns the gang for which a transaction holds the pod; false if none does. The pod may name another gang by now.
+// HeldGang returns the gang for which a transaction holds the pod; false if none does. The pod may name another gang in the
+// meantime.
 func (p *Pods) HeldGang(pod *v1.Pod) (api.JobID, bool) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -143,7 +144,7 @@ func (p *Pods) HeldGang(pod *v1.Pod) (api.JobID, bool) {
 	return "", false
 }
 
-// move books the record's task with the node and status that follow from its inputs, of which the pod has not changed.
+// move books the record's task again after one of its inputs other than the pod has changed.
 func (p *Pods) move(r *record) {
 	p.strike(r)
 	r.place()

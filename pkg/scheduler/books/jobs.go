@@ -119,7 +119,8 @@ func (j *Jobs) HideGroup(id api.JobID) {
 	j.tidy(id)
 }
 
-// dropGroup takes the PodGroup from the job, with what sessions noted of it: the next PodGroup of that name is another gang.
+// dropGroup removes the PodGroup from the job, with the HyperNode that sessions recorded for it: the next PodGroup of that
+// name is another gang.
 func dropGroup(info *api.JobInfo) {
 	info.UnsetPodGroup()
 	info.AllocatedHyperNode = ""
@@ -134,7 +135,7 @@ func (j *Jobs) decided(on *api.JobInfo) *job {
 	return e
 }
 
-// NoteHyperNode records the annotation by which a session noted the gang's HyperNode.
+// NoteHyperNode records the annotation in which a session stored the gang's HyperNode.
 func (j *Jobs) NoteHyperNode(decided *api.JobInfo) {
 	j.lock.Lock()
 	defer j.lock.Unlock()
@@ -173,7 +174,7 @@ func (j *Jobs) IsTerminated(id api.JobID) bool {
 	return e == nil || api.JobTerminated(e.info)
 }
 
-// schedulable yields the jobs that sessions see, with their generations: those with a PodGroup, in one of the queues.
+// schedulable yields the jobs that sessions see, with their generations: jobs that have a PodGroup and an existing queue.
 func (j *Jobs) schedulable(queues map[api.QueueID]*api.QueueInfo) iter.Seq2[*api.JobInfo, uint64] {
 	return func(yield func(*api.JobInfo, uint64) bool) {
 		for _, e := range j.entries {

@@ -81,7 +81,7 @@ func (p *Pods) judge(key api.TaskID, r *record) {
 	p.changes.set(r, changes)
 }
 
-// lapse books the records again for which it is time. The mutex is held.
+// lapse books the records again whose time has come. The mutex is held.
 func (p *Pods) lapse() {
 	for len(p.changes) > 0 && !p.now().Before(p.changes[0].at) { // the clock may be set back meanwhile
 		p.move(p.changes[0].record)
@@ -118,7 +118,7 @@ type change struct {
 // changes are a heap, the earliest first. A record knows its place in it.
 type changes []change
 
-// set enters when the record changes, in place of what is entered for it; nothing if the time is zero.
+// set records when the record changes next, and replaces an earlier time; a zero time removes the record.
 func (c *changes) set(r *record, at time.Time) {
 	entered := r.slot < len(*c) && (*c)[r.slot].record == r
 	switch {

@@ -36,7 +36,7 @@ type node struct {
 	generation uint64
 	// shown is the Node that the watch shows; nil while it shows none.
 	shown *v1.Node
-	// inexact is true if the sums must be recomputed from the tasks before they are read.
+	// inexact reports whether the sums must be recomputed from the tasks before they are read.
 	inexact bool
 }
 
@@ -125,7 +125,7 @@ func (n *Nodes) hide(name string) {
 	n.tidy(name)
 }
 
-// countNode makes the sums of the node exact, and lets the plugin that counts resources count those of the node.
+// countNode makes the sums of the node exact, and lets a plugin that accounts for resources update the node's.
 func (n *Nodes) countNode(e *node) {
 	if e.inexact {
 		e.rebuild(e.info.Node)
@@ -185,7 +185,7 @@ func (n *node) rebuild(shown *v1.Node) {
 	n.info.BindGeneration = former.BindGeneration
 }
 
-// count has the entries counted by what agents and plugins know. The mutex is held.
+// count updates the entries from the reports of agents and plugins. The mutex is held.
 func (n *Nodes) count() {
 	n.refreshNUMA()
 	n.Sums.Changed(func(name string) bool { return n.entries[name] != nil })

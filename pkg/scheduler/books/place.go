@@ -4,7 +4,7 @@ package books
 
 import "volcano.sh/volcano/pkg/scheduler/api"
 
-// book enters the record's task in its job, and on its node unless it has finished.
+// book adds the record's task to its job, and to its node unless it has finished.
 func (p *Pods) book(r *record) {
 	task := r.task
 	if task.Job != "" {
@@ -15,7 +15,7 @@ func (p *Pods) book(r *record) {
 	}
 }
 
-// strike takes the record's task out of its job and off its node.
+// strike removes the record's task from its job and from its node.
 func (p *Pods) strike(r *record) {
 	task := r.task
 	if task == nil {
@@ -41,7 +41,7 @@ func holdsNode(task *api.TaskInfo) bool {
 	return task.NodeName != "" && !api.CompletedStatus(task.Status)
 }
 
-// put enters a copy of the task on the node, also if the node has no room left: the task is there, or is about to be.
+// put adds a copy of the task to the node, even if the node has no room left: the task is there, or is about to be.
 func put(info *api.NodeInfo, task *api.TaskInfo) {
 	status := task.Status
 	if status == api.Binding {

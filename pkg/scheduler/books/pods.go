@@ -109,7 +109,7 @@ func (p *Pods) ReadClaims(pod *v1.Pod) {
 	}
 }
 
-// ReadClaimsAgain makes the tasks again of which a claim could not be read. It is called when a StorageClass comes.
+// ReadClaimsAgain rebuilds the tasks with claims that could not be read. It is called when a StorageClass is added.
 func (p *Pods) ReadClaimsAgain() {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -190,8 +190,8 @@ func (r *record) place() {
 	}
 }
 
-// keepOwners returns the pod with the owners that the former version had, if it lost its controller: an owner that is deleted without
-// its pods leaves them to the scheduler as they were.
+// keepOwners returns the pod with the owners of its former version if it lost its controller: when an owner is deleted without
+// its pods, the scheduler still treats them as owned by it.
 func keepOwners(pod, former *v1.Pod) *v1.Pod {
 	if former == nil || former.UID != pod.UID || metav1.GetControllerOf(pod) != nil || metav1.GetControllerOf(former) == nil {
 		return pod

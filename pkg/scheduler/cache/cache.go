@@ -26,7 +26,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 )
 
-// syncPoll is how often the cache looks whether initial lists are in.
+// syncPoll is how often the cache checks whether the initial lists are complete.
 const syncPoll = 5 * time.Millisecond
 
 // Urgency is how soon a change wants a scheduling cycle.
@@ -67,7 +67,7 @@ type Cache struct {
 	ledger     *ledger.Ledger
 	evictor    *ledger.Evictor
 	reports    *report.Reporter
-	// vc is the client that sessions do not get: their updates of queues are left to the status writer.
+	// vc is the unrestricted client. Sessions get another one, which leaves updates of queues to the status writer.
 	vc vcclient.Interface
 }
 
@@ -76,17 +76,17 @@ var (
 	_ framework.Snapshotter = (*Cache)(nil)
 )
 
-// Settings are what a cache is made with beside its clients.
+// Settings configure a cache beside its clients.
 type Settings struct {
-	// Rest is what plugins make clients of other kinds with.
+	// Rest is the configuration from which plugins create further clients.
 	Rest *rest.Config
-	// SchedulerNames are those by which pods ask for this scheduler.
+	// SchedulerNames are the values of spec.schedulerName that select this scheduler.
 	SchedulerNames []string
 	// DefaultQueue is the queue of PodGroups that name none.
 	DefaultQueue string
-	// NodeSelectors are labels, as name:value, of which a node must have one to be used; none admits all.
+	// NodeSelectors are labels, as name:value. A node must have one of them to be used; an empty list admits all nodes.
 	NodeSelectors []string
-	// IgnoredProvisioners are those whose volumes do not count against what a node can attach.
+	// IgnoredProvisioners are provisioners whose volumes do not count against a node's attach limit.
 	IgnoredProvisioners []string
 	// Resync is how often informers show all objects again; 0 for never.
 	Resync time.Duration
@@ -94,7 +94,7 @@ type Settings struct {
 	Events events.Outlet
 }
 
-// On makes the cache on these clients. It makes no call.
+// On returns a cache on these clients. It makes no call.
 func On(kube kubernetes.Interface, vc vcclient.Interface, settings Settings, observer Observer, wake func(Urgency)) (*Cache, error) {
 	responsible, err := newResponsible(settings.SchedulerNames, settings.NodeSelectors)
 	if err != nil {
@@ -144,20 +144,20 @@ func On(kube kubernetes.Interface, vc vcclient.Interface, settings Settings, obs
 	return c, nil
 }
 
-// Books returns what the cache holds of the cluster.
+// Books returns the scheduler's view of the cluster.
 func (c *Cache) Books() *books.Books { return c.books }
 
-// Handle returns what plugins use outside sessions.
+// Handle returns the interface for plugins outside sessions.
 func (c *Cache) Handle() *Handle { return c.handle }
 
-// Quarantine returns what keeps objects out of sessions.
+// Quarantine returns the quarantine, which keeps harmful objects out of sessions.
 func (c *Cache) Quarantine() *Quarantine { return c.quarantine }
 
 // Transactions returns the ledger of bind transactions.
 func (c *Cache) Transactions() *ledger.Ledger { return c.ledger }
 
-// Start starts informers and writers and returns once the initial lists are really in the cache. They run until lifetime
-// ends; when ctx ends before the cache is full, they end too.
+// Start starts informers and writers and returns once the initial lists are in the books. They run until lifetime ends; when ctx
+// ends before the cache is full, they end too.
 func (c *Cache) Start(ctx, lifetime context.Context) error {
 	lifetime, end := context.WithCancel(lifetime)
 	endEarly := context.AfterFunc(ctx, end)
@@ -165,7 +165,7 @@ func (c *Cache) Start(ctx, lifetime context.Context) error {
 		end()
 		return err
 	}
-	if err := c.plugins.await(lifetime); err != nil { // first: plugins count resources of nodes by these
+	if err := c.plugins.await(lifetime); err != nil { // first: plugins compute resources of nodes from these
 		end()
 		return fmt.Errorf("filling the cache: %w", err)
 	}
@@ -187,8 +187,8 @@ func (c *Cache) Start(ctx, lifetime context.Context) error {
 	return nil
 }
 
-// awaitInitialLists returns when everything that the informers listed at first is in the books, and what plugins only look up, such as disruption
-// budgets and claims for devices, has been listed; or when the context ends.
+// awaitInitialLists returns when all initial lists of informers with handlers are in the books, and objects that plugins only
+// look up, such as disruption budgets and device claims, are listed; or when the context ends.
 func (c *Cache) awaitInitialLists(ctx context.Context) error {
 	c.WaitForCacheSync(ctx.Done())
 	return wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) { return c.handlers.allHanded(), nil })
@@ -204,9 +204,9 @@ func (c *Cache) NotSynced() []string {
 	return kinds
 }
 
-// Drain lets the transactions in flight end: new ones are refused, and when the context ends those whose members
-// are not being bound yet are rolled back. An error names what could not be ended. What was reported last still goes out,
-// within statuswriter.FlushLimit: the grace is over by then when it matters most.
+// Drain lets the transactions in flight end: new ones are refused, and when the context ends, members that are not being bound
+// yet are rolled back. An error names what did not end. The last reports are still written, within statuswriter.FlushLimit,
+// although the context may have ended.
 func (c *Cache) Drain(ctx context.Context) error {
 	err := c.ledger.Drain(ctx)
 	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), statuswriter.FlushLimit)
@@ -221,21 +221,21 @@ func (c *Cache) Abort() {
 	c.reports.Status().Abort()
 }
 
-// RetryAll ends every gang's wait and readmits what is set aside, as when a new configuration came into force.
+// RetryAll ends every gang's wait and readmits quarantined objects, for example when a new configuration takes effect.
 func (c *Cache) RetryAll() {
 	c.quarantine.aside.Forgive()
 	c.ledger.Backoff().RetryAll()
 }
 
-// APIServerBack retries at once all that failed while the API server was away: transactions in flight go on, every gang's wait ends, and
-// statuses and events are written. It does not block.
+// APIServerBack retries at once all that failed during an outage of the API server: transactions in flight go on, every gang's
+// wait ends, and statuses and events are written. It does not block.
 func (c *Cache) APIServerBack() {
 	c.ledger.ServerBack()
 	c.reports.RetryNow()
 }
 
-// Blocked returns why a gang is to be left out of sessions for now: it was set aside, it waits out its backoff, or members
-// of a transaction that has not ended have failed.
+// Blocked returns why sessions leave a gang out for now: it is quarantined, it waits out its backoff, or members of a transaction
+// that has not ended have failed.
 func (c *Cache) Blocked(gang api.JobID) (reason string, blocked bool) {
 	if _, message, is := c.quarantine.aside.Why(gang); is {
 		return message, true
@@ -250,7 +250,7 @@ func (c *Cache) Blocked(gang api.JobID) (reason string, blocked bool) {
 	return reason, blocked
 }
 
-// Avoid returns the nodes that a gang failed on and is better placed without.
+// Avoid returns the nodes that a gang failed on and should avoid if it can.
 func (c *Cache) Avoid(gang api.JobID) []string { return c.ledger.Backoff().Avoid(gang) }
 
 func logger() klog.Logger { return klog.Background().WithName("cache") }

@@ -11,8 +11,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// claimUpdated looks at what says where the claim's volume is, and whether it has one: its spec and annotations, which
-// are written when it is bound, that it is lost, or being deleted. The rest of its status does not matter.
+// claimUpdated compares the fields that decide where the claim's volume is and whether it has one: spec and annotations, which
+// change when the claim is bound; the phase Lost; and the deletion timestamp. The rest of the status does not matter.
 func (s *storageChanges) claimUpdated(oldObj, newObj any) {
 	before, ok := oldObj.(*v1.PersistentVolumeClaim)
 	after, ok2 := newObj.(*v1.PersistentVolumeClaim)
@@ -26,21 +26,21 @@ func (s *storageChanges) claimUpdated(oldObj, newObj any) {
 	}
 }
 
-// claimChanged wakes for volumes: a claim that was bound, or made, may be what a pod waits for. A pod that is
-// being bound waits for no cycle, and while its volumes are bound each of its claims changes several times.
+// claimChanged wakes the loop for claims with volumes: a pod may wait for a claim to be created or bound. A pod that is being
+// bound needs no cycle, and each of its claims changes several times meanwhile.
 func (s *storageChanges) claimChanged(obj any) {
 	if claim, ok := obj.(*v1.PersistentVolumeClaim); ok {
 		s.changedFor(podsByClaim, claim)
 	}
 }
 
-// changedFor wakes for a claim, by the index of the pods that have it, if one of them waits.
+// changedFor wakes the loop for a claim if one of the pods that use it waits. index finds these pods.
 func (s *storageChanges) changedFor(index string, claim metav1.Object) {
 	awaited := false
 	for gang, pods := range s.podsWith(index, claim) {
 		awaited = s.readClaims(gang, pods) || awaited
 		if s.reports.HasFailed(gang) {
-			s.backoff.RetrySoon(gang) // it may be a step's own doing
+			s.backoff.RetrySoon(gang) // a step of the gang may have caused the change
 		}
 	}
 	if awaited {
@@ -48,7 +48,7 @@ func (s *storageChanges) changedFor(index string, claim metav1.Object) {
 	}
 }
 
-// podsWith are the pods that have the claim by the index, by gang.
+// podsWith returns the pods that use the claim, by gang.
 func (s *storageChanges) podsWith(index string, claim metav1.Object) map[api.JobID][]*v1.Pod {
 	name := claim.GetNamespace() + "/" + claim.GetName()
 	pods, err := s.kube.Core().V1().Pods().Informer().GetIndexer().ByIndex(index, name)

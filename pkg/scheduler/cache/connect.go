@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	// rootQueue is upstream's name of the queue above all others.
+	// rootQueue is upstream's name of the root of the queue hierarchy.
 	rootQueue = "root"
-	// queueTimeout bounds one call about a queue.
+	// queueTimeout bounds one API call for a queue.
 	queueTimeout = 15 * time.Second
 )
 
-// New makes the cache. It creates the root and the default queue where they are missing, as
-// upstream does, and so waits for the API server until ctx ends; wake is called when something changed that wants a cycle.
+// New returns a cache. It creates the root and the default queue where they are missing, as upstream does, and so waits
+// for the API server until ctx ends; wake is called when a change needs a cycle.
 func New(ctx context.Context, config *rest.Config, opt *options.ServerOption, observer Observer, wake func(Urgency)) (*Cache, error) {
 	kube, forEvents, vc, err := clients(config)
 	if err != nil {
@@ -44,8 +44,8 @@ func New(ctx context.Context, config *rest.Config, opt *options.ServerOption, ob
 	}, observer, wake)
 }
 
-// clients makes the clients of the bind path, and one for events. Bindings and pods travel as protobuf; Volcano's objects
-// are custom resources, which the API server speaks in JSON only.
+// clients returns the clients of the bind path, and one for events. Bindings and pods use protobuf; Volcano's objects are
+// custom resources, for which the API server supports JSON only.
 func clients(config *rest.Config) (kube, forEvents kubernetes.Interface, vc vcclient.Interface, err error) {
 	proto := rest.CopyConfig(config)
 	proto.ContentType = "application/vnd.kubernetes.protobuf"
@@ -61,7 +61,7 @@ func clients(config *rest.Config) (kube, forEvents kubernetes.Interface, vc vccl
 	return kube, forEvents, vc, nil
 }
 
-// awaitQueues returns once the root and the default queue are there, made if need be, or the context ends.
+// awaitQueues returns once the root and the default queue exist, created if needed, or the context ends.
 func awaitQueues(ctx context.Context, vc vcclient.Interface, defaultQueue string) error {
 	for _, name := range []string{rootQueue, defaultQueue} {
 		queue := &v1beta1.Queue{
@@ -90,7 +90,7 @@ func awaitQueues(ctx context.Context, vc vcclient.Interface, defaultQueue string
 	return nil
 }
 
-// ensureQueue creates the queue unless it is there.
+// ensureQueue creates the queue unless it exists.
 func ensureQueue(ctx context.Context, vc vcclient.Interface, queue *v1beta1.Queue) error {
 	ctx, cancel := context.WithTimeout(ctx, queueTimeout)
 	defer cancel()

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cache implements upstream's cache interface on informers and books of this project. It owns the parts around the books and connects them.
+// Package cache implements upstream's cache interface on informers and books of this project. It owns the parts around the books
+// and connects them.
 //
 //   - Informers (sources.go, factories.go, informers.go) show objects to the handlers (handlers.go, eventhandlers.go, claims.go, storage.go), which
 //     write them to the books (package books) and then wake the loop, end waits and cancel members.
 //   - Sessions call the methods in session.go: they get a snapshot (snapshot.go, orphans.go, overdraft.go), and hand over placed tasks, evictions and
 //     their verdicts on gangs. Package ledger carries out the first two, package report publishes the third.
-//   - Objects that would stop others are left out of snapshots (package setaside, quarantine.go), and so are HyperNodes that are faulty or
+//   - Objects that would break or slow cycles are left out of snapshots (package setaside, quarantine.go), and so are HyperNodes that are faulty or
 //     contradict others (hypernodes.go).
 //   - Plugins use a Handle (handle.go).
-//   - What only upstream's other front ends need is in upstream.go, shards.go and load.go.
+//   - Methods that only upstream's other programs need are in upstream.go, shards.go and load.go.
 //
 // Data flows one way: informers -> handlers -> books -> snapshots -> sessions -> ledger -> report. No part knows the Cache.
 //

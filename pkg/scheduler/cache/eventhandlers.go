@@ -18,8 +18,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
-// changes writes to the books what happens in the cluster, and then draws the consequences: it wakes the loop, ends the wait of gangs that a change may
-// help, and cancels members whose pod or node is gone. Each informer has one handler, so what the loop is woken for is in the books.
+// changes writes changes of the cluster to the books, and then acts on them: it wakes the loop, ends the wait of gangs that a
+// change may help, and cancels members whose pod or node was deleted. Each informer has one handler, so a change is in the books
+// before the loop wakes for it.
 type changes struct {
 	books       *books.Books
 	sources     *sources
@@ -33,12 +34,12 @@ type changes struct {
 	shards      *shards
 	responsible *responsible
 	wake        func(Urgency)
-	// pods are the pods of each gang, whatever their state: a gang is worth a cycle once there are enough of them.
+	// pods are the pods of each gang, in any state: a gang needs a cycle once it has enough of them.
 	pods    *gangPods
 	storage *storageChanges
 }
 
-// watch adds the handlers of all informers but that of pods.
+// watch adds the handlers of all informers except the pods'.
 func (ch *changes) watch() {
 	core, volcano := ch.sources.kube.Core().V1(), ch.sources.volcano
 	scheduling := volcano.Scheduling().V1beta1()
@@ -54,7 +55,7 @@ func (ch *changes) watch() {
 	ch.storage.watchAll()
 }
 
-// feedPods adds the handler of pods. It is called once the informers are synced that say which volumes pods attach.
+// feedPods adds the handler of pods. It is called once the informers that decide which volumes pods attach are synced.
 func (ch *changes) feedPods() {
 	ch.handlers.feed(ch.sources.kube.Core().V1().Pods().Informer(), ch.podAdded, ch.podUpdated, ch.podDeleted)
 }
@@ -63,8 +64,8 @@ func gangOf(pod *v1.Pod) api.JobID {
 	return api.JobID(pod.Namespace + "/" + pod.Annotations[v1beta1.KubeGroupNameAnnotationKey])
 }
 
-// podAdded asks for a cycle once the pod makes its gang large enough to be placed. Before that a cycle could only
-// find what is missing, which the periodic one is early enough for.
+// podAdded requests a cycle once the pod makes its gang large enough to be placed. An earlier cycle could only report missing
+// pods; the periodic cycle does so soon enough.
 func (ch *changes) podAdded(obj any) {
 	pod, ok := obj.(*v1.Pod)
 	if !ok {
@@ -93,7 +94,7 @@ func (ch *changes) podUpdated(oldObj, newObj any) {
 	if !ok || !ok2 || before.ResourceVersion == after.ResourceVersion {
 		return
 	}
-	if before.UID != after.UID { // the deletion of the one and the creation of the other fell into a gap of the watch
+	if before.UID != after.UID { // the watch missed the deletion of one and the creation of the other
 		ch.podDeleted(before)
 		ch.podAdded(after)
 		return
@@ -116,7 +117,7 @@ func (ch *changes) podUpdated(oldObj, newObj any) {
 	case after.Spec.NodeName == "" && ch.responsible.schedules(after) && !(equality.Semantic.DeepEqual(before.Labels, after.Labels) &&
 		equality.Semantic.DeepEqual(before.Annotations, after.Annotations) && equality.Semantic.DeepEqual(before.Spec, after.Spec) &&
 		equality.Semantic.DeepEqual(before.Status.ResourceClaimStatuses, after.Status.ResourceClaimStatuses)):
-		ch.backoff.RetrySoon(gangOf(after)) // it may be a step's own doing
+		ch.backoff.RetrySoon(gangOf(after)) // a step of the gang may have caused the change
 		ch.wake(WakeNow)
 	}
 }
@@ -146,15 +147,15 @@ func (ch *changes) nodeAdded(obj any) {
 	}
 }
 
-// nodeUpdated looks at what placement depends on, which decides what becomes of gangs that failed on the node:
+// nodeUpdated compares the fields that placement depends on, and retries gangs that failed on the node accordingly:
 //
-//   - Spec, labels, allocatable resources and readiness want a cycle now. They end the wait of these gangs soon, and not at
-//     once, because a step of theirs may have written them.
-//   - Annotations, in which agents register devices and write their heartbeats, end these waits as soon, and want no cycle:
-//     pending tasks are looked at once a period anyway.
-//   - All else, such as the kubelet's heartbeat, is no change.
+//   - Spec, labels, allocatable resources and readiness request a cycle at once. They end the wait of these gangs soon, and not at
+//     once, because a step of the gangs may have written them.
+//   - Annotations, in which agents register devices and write their heartbeats, end these waits as soon, but request no cycle:
+//     a periodic cycle considers pending tasks anyway.
+//   - All other changes, such as the kubelet's heartbeat, are ignored.
 //
-// A node in the place of another of its name is another node.
+// A node that replaces another one of the same name counts as a new node.
 func (ch *changes) nodeUpdated(oldObj, newObj any) {
 	before, ok := oldObj.(*v1.Node)
 	after, ok2 := newObj.(*v1.Node)
@@ -195,14 +196,14 @@ func (ch *changes) nodeDeleted(obj any) {
 		ch.dropNUMA(node.Name)
 		ch.books.Nodes.Hide(node.Name)
 		ch.hyperNodes.nodeChanged(node.Name)
-		ch.backoff.RetryNode(node.Name) // those that waited for it; who loses members now waits its turn
+		ch.backoff.RetryNode(node.Name) // first: gangs that lose members by the next line start a wait of their own
 		ch.ledger.CancelNode(node.Name)
 		ch.wake(WakeNow)
 	}
 }
 
-// podGroupAdded asks for a cycle when the gang's pods are there, or when a controller waits for the PodGroup to be let
-// in before it makes them.
+// podGroupAdded requests a cycle when the gang's pods exist, or when a controller creates them only after the PodGroup is
+// admitted.
 func (ch *changes) podGroupAdded(obj any) {
 	pg, ok := obj.(*v1beta1.PodGroup)
 	if !ok {
@@ -216,7 +217,7 @@ func (ch *changes) podGroupAdded(obj any) {
 	ch.wake(WakeDelayed)
 }
 
-// podGroupUpdated looks at what users write. A status is this scheduler's own word.
+// podGroupUpdated compares the fields that users write. This scheduler itself writes the status.
 func (ch *changes) podGroupUpdated(oldObj, newObj any) {
 	before, ok := oldObj.(*v1beta1.PodGroup)
 	after, ok2 := newObj.(*v1beta1.PodGroup)
@@ -234,7 +235,7 @@ func (ch *changes) podGroupUpdated(oldObj, newObj any) {
 	case !equality.Semantic.DeepEqual(before.Spec, after.Spec):
 		ch.backoff.RetryNow(gang)
 	case !equality.Semantic.DeepEqual(before.Labels, after.Labels) || !equality.Semantic.DeepEqual(before.Annotations, after.Annotations):
-		ch.backoff.RetrySoon(gang) // it may be a step's own doing
+		ch.backoff.RetrySoon(gang) // a step of the gang may have caused the change
 	default:
 		return
 	}

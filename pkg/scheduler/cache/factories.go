@@ -46,8 +46,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 )
 
-// known are the informers that factories have made. A factory itself reports neither which it has nor when it makes one, and each needs its
-// error handler before it runs.
+// known are the informers that the factories have created. A factory reports neither its informers nor the creation of one, and
+// each needs its error handler before it runs.
 type known struct {
 	mu        sync.Mutex
 	informers map[toolscache.SharedIndexInformer]bool

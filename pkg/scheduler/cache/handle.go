@@ -20,7 +20,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/sums"
 )
 
-// Handle is what plugins use of the scheduler outside a session.
+// Handle is the interface of the scheduler for plugins outside a session.
 type Handle struct {
 	rest       *rest.Config
 	kube       kubernetes.Interface
@@ -39,10 +39,10 @@ var _ framework.Handle = (*Handle)(nil)
 // KubeClient returns the client plugins may use.
 func (h *Handle) KubeClient() kubernetes.Interface { return h.kube }
 
-// VCClient returns the Volcano client sessions and plugins use: their updates of queues are left to the status writer.
+// VCClient returns the Volcano client of sessions and plugins. It leaves updates of queues to the status writer.
 func (h *Handle) VCClient() vcclient.Interface { return h.vc }
 
-// RestConfig returns what clients are made with, the caller's own.
+// RestConfig returns a copy of the client configuration, for the caller to use.
 func (h *Handle) RestConfig() *rest.Config { return rest.CopyConfig(h.rest) }
 
 // InformerFactory returns the informers of Kubernetes' objects.
@@ -51,15 +51,14 @@ func (h *Handle) InformerFactory() informers.SharedInformerFactory { return h.so
 // VolcanoInformerFactory returns the informers of Volcano's objects.
 func (h *Handle) VolcanoInformerFactory() vcinformers.SharedInformerFactory { return h.sources.volcano }
 
-// StartInformers has the informers run: those that do not belong to the cache and do not run already, each once. They run for as long
-// as the cache's own do.
+// StartInformers runs informers that neither belong to the cache nor run already. They run as long as the cache's own.
 func (h *Handle) StartInformers(informers ...toolscache.SharedIndexInformer) error {
 	h.changes.storage.watch(informers...)
 	return h.plugins.start(informers)
 }
 
-// AwaitInformers returns when what plugins watch is read. If the context ends before, it returns an error, and
-// nothing waits for these lists again unless a plugin asks for them again.
+// AwaitInformers returns when the informers of plugins have synced. If the context ends first, it returns an error, and these
+// informers are not waited for again unless a plugin asks for them again.
 func (h *Handle) AwaitInformers(ctx context.Context) error { return h.plugins.await(ctx) }
 
 // HyperNodes returns the HyperNodes that are valid.
@@ -80,14 +79,15 @@ func (h *Handle) PodsOn(node string) []*v1.Pod {
 	return pods
 }
 
-// CountResources has nodes and pods counted by what the Counter knows.
+// CountResources sets the Counter that supplies capacity and usage of resources that Node and Pod objects do not report.
 func (h *Handle) CountResources(counter sums.Counter) { h.count(counter) }
 
-// Wake has the loop run a cycle, because something changed that may let a pending task be placed.
+// Wake requests a cycle, because a change may let a pending task be placed.
 func (h *Handle) Wake() { h.wake(WakeNow) }
 
 // EventRecorder returns the recorder that drops an event that would only repeat the last one.
 func (h *Handle) EventRecorder() record.EventRecorder { return h.recorder }
 
-// SharedDRAManager is what plugins that allocate devices share; nil where the API server has no claims for devices.
+// SharedDRAManager returns the state that plugins which allocate devices share; nil where the API server does not serve device
+// claims.
 func (h *Handle) SharedDRAManager() k8sframework.SharedDRAManager { return h.sources.shared }

@@ -25,7 +25,7 @@ func (h *handlers) feed(informer toolscache.SharedIndexInformer, added func(any)
 	h.need(handle(informer, added, updated, deleted))
 }
 
-// table has the objects of the informer shown and hidden before the first session.
+// table adds handlers that show and hide the informer's objects, before the first session.
 func (h *handlers) table(informer toolscache.SharedIndexInformer, show, hide func(any)) {
 	h.need(handle(informer, show, func(_, after any) { show(after) }, hide))
 }

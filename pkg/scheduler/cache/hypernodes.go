@@ -15,20 +15,20 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// hyperNodes are the HyperNodes as sessions see them: without those that are faulty (hypernodetree.go).
+// hyperNodes are the HyperNodes as sessions see them: without faulty ones (hypernodetree.go).
 //
-// In upstream's cache one that is a member of itself or of two others ends the placement of all gangs with a network topology. Here sessions get what
-// is made when HyperNodes or nodes have changed.
+// In upstream's cache, a HyperNode that is a member of itself or of two others makes the placement of all gangs with a network
+// topology fail. Here the view is recomputed when HyperNodes or nodes have changed.
 type hyperNodes struct {
 	all   topologylisters.HyperNodeLister
 	nodes corelisters.NodeLister
 
 	mu sync.Mutex
-	// stale is true if HyperNodes changed since they were read, and changed are the nodes that did.
+	// stale reports whether HyperNodes changed since they were read, and changed are the nodes that did.
 	stale   bool
 	changed map[string]bool
 
-	// reading guards what was read last. Taken before mu.
+	// reading guards the view that was read last. It is locked before mu.
 	reading sync.Mutex
 	claims  map[string]*claim
 	info    *api.HyperNodesInfo
@@ -39,7 +39,7 @@ func newHyperNodes(all topologylisters.HyperNodeLister, nodes corelisters.NodeLi
 	return &hyperNodes{all: all, nodes: nodes, stale: true, changed: map[string]bool{}, claims: map[string]*claim{}}
 }
 
-// nodeChanged notes that the node came or went, or has other labels.
+// nodeChanged records that the node was added or deleted, or has other labels.
 func (h *hyperNodes) nodeChanged(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -59,7 +59,7 @@ func (h *hyperNodes) hyperNodeChanged() {
 	h.stale = true
 }
 
-// current returns what sessions see, read anew when something has changed. Nobody changes what is returned.
+// current returns the sessions' view, recomputed when something has changed. The result is read-only.
 func (h *hyperNodes) current() *api.HyperNodesInfo {
 	h.reading.Lock()
 	defer h.reading.Unlock()
@@ -77,12 +77,12 @@ func (h *hyperNodes) current() *api.HyperNodesInfo {
 	return h.info
 }
 
-// lookAgain lets the claims see the nodes that changed, and says whether one has others now.
+// lookAgain matches the changed nodes against the claims, and reports whether a claim has other nodes now.
 func (h *hyperNodes) lookAgain(changed map[string]bool) (touched bool) {
 	for name := range changed {
 		node, err := h.nodes.Get(name)
 		if err != nil {
-			node = nil // it is gone
+			node = nil // it was deleted
 		}
 		for _, c := range h.claims {
 			touched = c.look(name, node) || touched
@@ -91,9 +91,9 @@ func (h *hyperNodes) lookAgain(changed map[string]bool) (touched bool) {
 	return touched
 }
 
-// read makes anew what sessions see. Of HyperNodes that are what they were, what they claim is known.
+// read recomputes the sessions' view. The claims of unchanged HyperNodes are reused.
 func (h *hyperNodes) read() {
-	all, _ := h.all.List(labels.Everything())     // a lister of a cache does not fail
+	all, _ := h.all.List(labels.Everything()) // a lister of a cache does not fail
 	nodes, _ := h.nodes.List(labels.Everything()) // nor does this
 	slices.SortFunc(all, func(l, r *topologyv1alpha1.HyperNode) int {
 		if !l.CreationTimestamp.Equal(&r.CreationTimestamp) {
@@ -117,7 +117,7 @@ func (h *hyperNodes) read() {
 	h.info, h.faults = tree(byAge)
 }
 
-// invalid returns the HyperNodes that the current session does without.
+// invalid returns the HyperNodes that the current session leaves out.
 func (h *hyperNodes) invalid() []hyperNodeFault {
 	h.reading.Lock()
 	defer h.reading.Unlock()
@@ -129,7 +129,7 @@ func (ch *changes) hyperNodeChanged(any) {
 	ch.wake(WakeNow)
 }
 
-// hyperNodeUpdated looks at what users write: controllers count the nodes in its status.
+// hyperNodeUpdated compares the fields that users write: controllers update the node count in its status.
 func (ch *changes) hyperNodeUpdated(oldObj, newObj any) {
 	before, ok := oldObj.(*topologyv1alpha1.HyperNode)
 	after, ok2 := newObj.(*topologyv1alpha1.HyperNode)

@@ -18,21 +18,21 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// claim is what a HyperNode says its members are.
+// claim is the members that a HyperNode claims.
 type claim struct {
 	hyperNode *topologyv1alpha1.HyperNode
-	// wrong is what is wrong with it, whatever other HyperNodes there are.
+	// wrong lists its own faults, regardless of other HyperNodes.
 	wrong []string
 	// children are its member HyperNodes, each once.
 	children []string
-	// named are its nodes by name, which count whether they are there or not; match finds others.
+	// named are its nodes by name, whether they exist or not; match finds other nodes.
 	named sets.Set[string]
 	match []func(*v1.Node) bool
-	// nodes are those of both kinds.
+	// nodes are the named nodes and the matched ones.
 	nodes sets.Set[string]
 }
 
-// hyperNodeFault is a HyperNode that sessions do without, and why.
+// hyperNodeFault is a HyperNode that sessions leave out, and why.
 type hyperNodeFault struct {
 	hyperNode *topologyv1alpha1.HyperNode
 	message   string
@@ -49,7 +49,7 @@ func readClaim(hyperNode *topologyv1alpha1.HyperNode) *claim {
 	return c
 }
 
-// add adds a member; the error says what is wrong with it and what would be right.
+// add adds a member; the error states the fault and a valid value.
 func (c *claim) add(member topologyv1alpha1.MemberSpec) error {
 	selector := member.Selector
 	named := selector.ExactMatch != nil && selector.ExactMatch.Name != ""
@@ -84,7 +84,7 @@ func (c *claim) add(member topologyv1alpha1.MemberSpec) error {
 	return fmt.Errorf("the selector selects nothing, it needs exactMatch.name, regexMatch.pattern, or a labelMatch with matchLabels or matchExpressions")
 }
 
-// look looks at a node that is new or has changed, or is gone when it is nil, and says whether that made a difference.
+// look matches a new or changed node, or removes a deleted one (nil), and reports whether the claim's nodes changed.
 func (c *claim) look(name string, node *v1.Node) (changed bool) {
 	mine := c.named.Has(name) || node != nil && slices.ContainsFunc(c.match, func(match func(*v1.Node) bool) bool { return match(node) })
 	if mine == c.nodes.Has(name) {
@@ -98,9 +98,9 @@ func (c *claim) look(name string, node *v1.Node) (changed bool) {
 	return true
 }
 
-// tree makes of the HyperNodes, the oldest first, what sessions see. One is left out when something is wrong with it, or
-// when it contradicts older ones: so a new one does no harm to those that are there. What is left is a forest, in which a
-// HyperNode that is left out, or is not there, is nobody's member.
+// tree returns the sessions' view of the HyperNodes, given the oldest first. A HyperNode is left out if it has a fault,
+// or contradicts older ones, so that a new one cannot harm existing ones. The result is a forest, in which a HyperNode
+// that is left out or does not exist is a member of none.
 func tree(byAge []*claim) (*api.HyperNodesInfo, []hyperNodeFault) {
 	var faults []hyperNodeFault
 	parents := map[string]string{}
@@ -140,7 +140,7 @@ func tree(byAge []*claim) (*api.HyperNodesInfo, []hyperNodeFault) {
 	return api.NewHyperNodesInfoWithCache(infos, byTier, nodes, ready), faults
 }
 
-// contradictions say why the claim cannot be beside those that made the parents, among which there is no circle.
+// contradictions returns why the claim conflicts with the claims in parents, which contain no cycle.
 func (c *claim) contradictions(parents map[string]string) (wrong []string) {
 	name := c.hyperNode.Name
 	around := sets.New[string]()

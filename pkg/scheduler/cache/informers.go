@@ -15,27 +15,28 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 )
 
-// pluginInformers are the informers that plugins watch and that the factories of the cache did not make.
+// pluginInformers are the informers that plugins watch and that the factories of the cache did not create.
 type pluginInformers struct {
 	mu sync.Mutex
 	// until closes when informers end; nil before they are started.
 	until <-chan struct{}
 	known map[toolscache.SharedIndexInformer]bool
-	// asked are those that plugins asked for before that, and own those that are run here and not by upstream.
+	// asked are the informers that plugins requested before that; own are the informers that run here and not in upstream's
+	// factories.
 	asked []toolscache.SharedIndexInformer
 	own   []*ownInformer
 }
 
-// ownInformer is one that upstream does not run. It is refused once the API server has said that its kind is not served, or not to be
-// listed; it lists again all the same.
+// ownInformer is an informer that upstream does not run. It is refused once the API server has answered that the kind is not
+// served or may not be listed. It still retries the list.
 type ownInformer struct {
 	toolscache.SharedIndexInformer
 	refused atomic.Bool
-	// givenUp is true of one for which a reload waited in vain, until a plugin asks for it again: others do not need it.
+	// givenUp reports whether a reload timed out waiting for it. It is then not waited for until a plugin asks for it again.
 	givenUp atomic.Bool
 }
 
-// startAll runs the informers that plugins have asked for, except those that are known: they run with the factories that made them.
+// startAll runs the informers that plugins have requested, except known ones: they run with the factories that created them.
 func (p *pluginInformers) startAll(until <-chan struct{}, known map[toolscache.SharedIndexInformer]bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -43,7 +44,7 @@ func (p *pluginInformers) startAll(until <-chan struct{}, known map[toolscache.S
 	return p.run(p.asked)
 }
 
-// start runs those of the informers that do not run, if startAll was called already. Otherwise they run once it is.
+// start runs the informers that do not run yet, at once or when startAll is called.
 func (p *pluginInformers) start(informers []toolscache.SharedIndexInformer) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,7 +55,7 @@ func (p *pluginInformers) start(informers []toolscache.SharedIndexInformer) erro
 	return p.run(informers)
 }
 
-// run has those run that do not. The mutex is held.
+// run runs the informers that do not run yet. The mutex is held.
 func (p *pluginInformers) run(informers []toolscache.SharedIndexInformer) error {
 	for _, informer := range informers {
 		if p.known[informer] {
@@ -72,7 +73,7 @@ func (p *pluginInformers) run(informers []toolscache.SharedIndexInformer) error 
 	return nil
 }
 
-// awaitAgain has the informer waited for although that was in vain before. The mutex is held.
+// awaitAgain makes await wait again for an informer that an earlier wait gave up. The mutex is held.
 func (p *pluginInformers) awaitAgain(informer toolscache.SharedIndexInformer) {
 	for _, i := range p.own {
 		if i.SharedIndexInformer == informer {
@@ -81,7 +82,8 @@ func (p *pluginInformers) awaitAgain(informer toolscache.SharedIndexInformer) {
 	}
 }
 
-// isRefused is true if the error says that the API server does not list the kind, and never has. That may last, and is told once.
+// isRefused reports whether the error says that the API server does not list the kind, and the informer never synced. That may
+// last, so it is logged once.
 func (i *ownInformer) isRefused(kind string, err error) bool {
 	if i.HasSynced() || !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 		return false
@@ -92,7 +94,7 @@ func (i *ownInformer) isRefused(kind string, err error) bool {
 	return true
 }
 
-// unlisted are the informers that plugins asked for whose first list is to come.
+// unlisted returns the requested informers that have not synced.
 func (p *pluginInformers) unlisted() (unlisted []*ownInformer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,8 +106,8 @@ func (p *pluginInformers) unlisted() (unlisted []*ownInformer) {
 	return unlisted
 }
 
-// await returns when what plugins watch is read. If the context ends before, it returns an error, and informers that
-// are not read by then are not waited for again, unless a plugin asks for them again.
+// await returns when the informers of plugins have synced. If the context ends first, it returns an error, and informers that
+// have not synced are not waited for again, unless a plugin asks for them again.
 func (p *pluginInformers) await(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) { return len(p.unlisted()) == 0, nil })
 	if err != nil {

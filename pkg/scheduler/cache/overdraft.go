@@ -10,24 +10,24 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Whoever may create pods may write any node's name and any request into them, and the API server takes them. Upstream
-// counts such a pod as one that holds what it asks for: one of 1e15 cpu on a node that does not exist used up the share
-// of all that are in its queue, and on a node that exists what the whole cluster may let in. A kubelet would refuse it,
-// but there may be none, and it takes a while.
+// A user who may create pods may write any node's name and any request into them, and the API server accepts that.
+// Upstream counts such a pod as holding its request: a pod of 1e15 cpu on a node that does not exist used up the share of
+// its whole queue, and on an existing node all that the cluster can admit. A kubelet would reject it, but late, or never
+// if there is none.
 //
-// So in sessions the pods on a node hold together no more than the node has, which the ones that were created first hold
-// first, and pods on a node that does not exist hold nothing. They are members of their gangs all the same. Pods that a
-// kubelet has started are held in full: it has checked them, and a node whose kubelet or device plugin starts anew has no
-// devices for a while, although they are in use.
+// So in sessions the pods on a node hold together at most the node's resources, the oldest pods first, and pods on a node
+// that does not exist hold nothing. They still are members of their gangs. Pods that a kubelet has started are held in
+// full: the kubelet has checked them, and a node whose kubelet or device plugin restarts reports no devices for a while,
+// although they are in use.
 
-// share is what a task holds of a node.
+// share is how much of a node a task holds.
 type share struct {
 	task api.TaskID
 	node string
 	held *api.Resource
 }
 
-// onNoNode are the shares, by gang, of tasks on nodes that do not exist. The books' mutex is held.
+// onNoNode returns the shares, by gang, of tasks on nodes that do not exist. The books' mutex is held.
 func (s *snapshots) onNoNode() map[api.JobID][]share {
 	lost := map[api.JobID][]share{}
 	for name, node := range s.books.Nodes.All() {
@@ -44,8 +44,8 @@ func (s *snapshots) onNoNode() map[api.JobID][]share {
 	return lost
 }
 
-// boundByNodes makes what tasks hold in the snapshot what their nodes have for them. It is given the shares of those on
-// nodes that do not exist.
+// boundByNodes limits the resources held by tasks in the snapshot to their nodes' resources. shares are those tasks that
+// are on nodes that do not exist.
 func boundByNodes(snapshot *api.ClusterInfo, shares map[api.JobID][]share) {
 	for _, node := range snapshot.Nodes {
 		if overdrawn(node) {
@@ -63,7 +63,7 @@ func boundByNodes(snapshot *api.ClusterInfo, shares map[api.JobID][]share) {
 	}
 }
 
-// overdrawn is true if the tasks on the node ask together for more than it has.
+// overdrawn reports whether the tasks on the node request together more than it has.
 func overdrawn(node *api.NodeInfo) bool {
 	used, has, may := node.Used, node.Capacity, node.Allocatable
 	if used.MilliCPU > max(has.MilliCPU, may.MilliCPU) || used.Memory > max(has.Memory, may.Memory) {
@@ -77,9 +77,9 @@ func overdrawn(node *api.NodeInfo) bool {
 	return false
 }
 
-// shareOut gives the tasks on the node what it has, those that a kubelet has started first and in full, then one after the
-// other until nothing is left, and adds its books up again. It returns the tasks. A node that has lost devices has them as
-// long as its capacity says so.
+// shareOut distributes the node's resources among its tasks: first, in full, tasks that a kubelet has started, then the
+// others in order of age until nothing is left. It recomputes the node's sums and returns the tasks. Devices that the node
+// lost count as long as its capacity lists them.
 func shareOut(node *api.NodeInfo) []*api.TaskInfo {
 	var tasks []*api.TaskInfo
 	for _, task := range node.Tasks {
@@ -105,7 +105,7 @@ func shareOut(node *api.NodeInfo) []*api.TaskInfo {
 	return tasks
 }
 
-// started is true if a kubelet has taken the task's pod.
+// started reports whether a kubelet has accepted the task's pod.
 func started(task *api.TaskInfo) bool { return task.Pod.Status.StartTime != nil }
 
 func startedFirst(a, b *api.TaskInfo) int {
@@ -119,7 +119,7 @@ func startedFirst(a, b *api.TaskInfo) int {
 	}
 }
 
-// atLeastNothing makes amounts below 0 zero.
+// atLeastNothing replaces negative amounts with zero.
 func atLeastNothing(r *api.Resource) *api.Resource {
 	r.MilliCPU, r.Memory = max(r.MilliCPU, 0), max(r.Memory, 0)
 	for name, amount := range r.ScalarResources {
@@ -128,7 +128,7 @@ func atLeastNothing(r *api.Resource) *api.Resource {
 	return r
 }
 
-// holdAtMost makes the shares what the job's tasks hold, and adds its books up again.
+// holdAtMost sets the resources that the job's tasks hold to the shares, and recomputes the job's sums.
 func holdAtMost(job *api.JobInfo, shares []share) {
 	for _, s := range shares {
 		if task := job.Tasks[s.task]; task != nil && task.NodeName == s.node {

@@ -14,8 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// podsByNode is the index of the watch's pods by the node they are on, podsByClaim by the claims of their volumes, and podsByDeviceClaim by
-// those of their devices.
+// Indexes of the watch's pods: by node, by claims of volumes, and by claims of devices.
 const (
 	podsByNode        = "volcano-prebind/node"
 	podsByClaim       = "volcano-prebind/claim"
@@ -27,7 +26,7 @@ func indexPods(pods cache.SharedIndexInformer, schedulerNames []string) {
 		podsByNode: nodeOf, podsByClaim: claimsOf, podsByDeviceClaim: deviceClaimsOf, framework.ForeignPods: foreignTo(schedulerNames),
 	})
 	if err != nil {
-		logger().Error(err, "Indexing pods by node and claim") // they are already
+		logger().Error(err, "Indexing pods by node and claim") // the indexes exist already
 	}
 }
 
@@ -70,7 +69,7 @@ func claimsOf(object any) ([]string, error) {
 	return claims, nil
 }
 
-// deviceClaimsOf are the claims of a pod's devices, as far as they are made.
+// deviceClaimsOf returns the claims of a pod's devices that have been created.
 func deviceClaimsOf(object any) ([]string, error) {
 	pod, ok := object.(*v1.Pod)
 	if !ok {

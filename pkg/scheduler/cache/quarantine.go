@@ -16,35 +16,35 @@ import (
 // errSearching refuses evictions while sessions do not see all jobs.
 var errSearching = errors.New("nothing is evicted while the scheduler looks for the object that makes its cycles panic")
 
-// Quarantine keeps objects out of sessions that would stop others (package setaside), and reports them.
+// Quarantine keeps objects out of sessions that would break or slow them (package setaside), and reports them.
 type Quarantine struct {
 	aside   *setaside.Aside
 	reports *report.Reporter
 }
 
-// CyclePanicked records a cycle that panicked: during whose turn, if that is known, and with what message. It
-// returns whether a culprit was found, and whether the next cycle will be another one, so that it should run at once.
+// CyclePanicked records a cycle that panicked: the gang that was being scheduled, if known, and the message. It returns
+// whether a culprit was found, and whether the next cycle should run at once because it sees other objects.
 func (q *Quarantine) CyclePanicked(turn api.JobID, what string) (culprit, another bool) {
 	found, another := q.aside.Panicked(time.Now(), turn, what)
 	q.reports.Panicked(found)
 	return len(found) > 0, another
 }
 
-// CycleSucceeded records a cycle that came to its end. It returns whether objects are set aside or searched for, so that
-// cycles are to go on.
+// CycleSucceeded records a cycle that ended normally. It reports whether objects are quarantined or searched for, so
+// that cycles must go on.
 func (q *Quarantine) CycleSucceeded() (busy bool) {
 	found, busy := q.aside.Succeeded()
 	q.reports.Panicked(found)
 	return busy
 }
 
-// Searching reports whether the object that makes cycles panic is searched for.
+// Searching reports whether the object that makes cycles panic is being searched for.
 func (q *Quarantine) Searching() bool { return q.aside.Searching() }
 
-// Counts returns how many objects are set aside, by kind.
+// Counts returns the number of quarantined objects, by kind.
 func (q *Quarantine) Counts() map[string]int { return q.aside.Counts() }
 
-// takeFrom takes from the snapshot what sessions do without, and reports what is new.
+// takeFrom removes quarantined objects from the snapshot, and reports new ones.
 func (q *Quarantine) takeFrom(snapshot *api.ClusterInfo, by *snapshot.Copies) {
 	for gang, why := range q.aside.TakeFrom(snapshot, by, time.Now()) {
 		q.reports.SetAside(gang, why)

@@ -14,7 +14,7 @@ import (
 	"stathat.com/c/consistent"
 )
 
-// The environment variables by which several schedulers share a cluster by hash, as upstream has them.
+// The environment variables with which several schedulers share a cluster by hash, named as in upstream.
 const (
 	multiScheduler = "MULTI_SCHEDULER_ENABLE"
 	ownPodName     = "SCHEDULER_POD_NAME"
@@ -24,9 +24,9 @@ const (
 // responsible says which objects are this scheduler's.
 type responsible struct {
 	schedulerNames []string
-	// selectors are the labels, as name:value, of which a node must have one; none admits all.
+	// selectors are labels, as name:value. A node must have one of them; an empty set admits all nodes.
 	selectors map[string]bool
-	// ring hashes objects to the schedulers that share the cluster, of which self is this one; nil when there is one.
+	// ring hashes objects to the schedulers that share the cluster, and self is this scheduler; nil for a single scheduler.
 	ring *consistent.Consistent
 	self string
 }

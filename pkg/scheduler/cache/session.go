@@ -12,19 +12,19 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/setaside"
 )
 
-// What sessions call, in the order in which they do.
+// The methods that sessions call, in the order in which they call them.
 
 // OnSessionOpen keeps the status of the shard unchanged while the session runs.
 func (c *Cache) OnSessionOpen() { c.shards.sessionOpens() }
 
-// Snapshot returns what the books hold, with the changes that sessions need. All of it is the caller's own.
+// Snapshot returns a snapshot of the books with the changes that sessions need. The caller owns all of it.
 func (c *Cache) Snapshot() *api.ClusterInfo {
 	c.ledger.SessionOpens()
 	return c.snapshots.full()
 }
 
-// SessionSnapshot is Snapshot for the session that opens now, and what Kubernetes' plugins see of its nodes. Both are
-// the session's until the next call. It reports what the session does not see.
+// SessionSnapshot returns the Snapshot of the session that opens now, and the view of its nodes for Kubernetes' plugins. The
+// session owns both until the next call. It also reports gangs that the session does not see.
 func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 	c.ledger.SessionOpens()
 	given, nodeMap, seen := c.snapshots.session()
@@ -36,11 +36,11 @@ func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 	return given, nodeMap
 }
 
-// TrustSession has the next snapshot compare less of the copies of the session that has closed.
+// TrustSession makes the next snapshot compare less of the copies of the session that has closed.
 func (c *Cache) TrustSession() { c.books.Copies().Trust() }
 
-// AddBindTask adds the task to its gang's transaction without any pre-bind step. Sessions of ours use
-// AddToTransaction, which gives the steps.
+// AddBindTask adds the task to its gang's transaction without pre-bind steps. This project's sessions use AddToTransaction
+// instead, which takes the steps.
 func (c *Cache) AddBindTask(bindCtx *vccache.BindContext) error {
 	return c.AddToTransaction(bindCtx, nil, nil, nil)
 }
@@ -51,7 +51,7 @@ func (c *Cache) AddToTransaction(bindCtx *vccache.BindContext, unit *binding.Uni
 	return c.ledger.Add(bindCtx.TaskInfo, unit, decided, steps)
 }
 
-// Evict books the task as leaving and has its pod deleted, unless sessions see only part of the jobs.
+// Evict marks the task as leaving in the books and deletes its pod, unless sessions see only part of the jobs.
 func (c *Cache) Evict(task *api.TaskInfo, reason string) error {
 	if c.quarantine.Searching() {
 		return errSearching
@@ -59,10 +59,10 @@ func (c *Cache) Evict(task *api.TaskInfo, reason string) error {
 	return c.evictor.Evict(task, reason)
 }
 
-// ReleaseIncomplete gives up the open transactions that are below their gang's minimum, and returns their tasks.
+// ReleaseIncomplete releases the open transactions that are below their gang's minimum, and returns their tasks.
 func (c *Cache) ReleaseIncomplete() map[api.JobID][]api.TaskID { return c.ledger.ReleaseIncomplete() }
 
-// SealTransactions hands every open transaction to the engine. It is idempotent.
+// SealTransactions submits every open transaction to the engine. It is idempotent.
 func (c *Cache) SealTransactions() { c.ledger.Seal() }
 
 // UpdateJobStatus takes a session's verdict on a gang, to be corrected, written and reported.

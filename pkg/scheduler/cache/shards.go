@@ -22,8 +22,8 @@ import (
 // shardTimeout bounds one write of the status of a NodeShard.
 const shardTimeout = 15 * time.Second
 
-// shards gives sessions the nodes of this scheduler's NodeShard: those that it wants and no other shard has in use. What it has in use is
-// written into its status when no session runs, because the other schedulers take what it gives up.
+// shards gives sessions the nodes of this scheduler's NodeShard: nodes that it wants and no other shard has in use. The nodes in
+// use are written to its status between sessions, because the other schedulers take nodes that it releases.
 type shards struct {
 	books *books.Books
 	vc    vcclient.Interface
@@ -31,11 +31,11 @@ type shards struct {
 
 	mu  sync.Mutex
 	all map[string]*shardv1alpha1.NodeShard
-	// running is true while a session runs, and pending if the status is to be written at its end.
+	// running reports whether a session runs, and pending whether the status is to be written at its end.
 	running, pending bool
 }
 
-// sharding reports whether flags ask for it.
+// sharding reports whether the flags enable sharding.
 func sharding() bool {
 	return options.ServerOpts != nil && (options.ServerOpts.ShardingMode == util.HardShardingMode || options.ServerOpts.ShardingMode == util.SoftShardingMode)
 }
@@ -62,7 +62,7 @@ func (s *shards) hide(shard *shardv1alpha1.NodeShard) {
 	s.refresh()
 }
 
-// refresh works out the nodes of the shard. The mutex is held.
+// refresh computes the nodes of the shard. The mutex is held.
 func (s *shards) refresh() {
 	own := s.all[s.own]
 	if own == nil {
@@ -85,7 +85,7 @@ func (s *shards) refresh() {
 	go s.report()
 }
 
-// sessionOpens keeps the status of the shard as it is while the session runs.
+// sessionOpens keeps the status of the shard unchanged while the session runs.
 func (s *shards) sessionOpens() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,8 @@ func (s *shards) sessionCloses() {
 	}
 }
 
-// report writes the status of the shard. One that could not be written is written when the next session has ended: the other schedulers wait for it.
+// report writes the status of the shard. A failed write is repeated after the next session, because the other schedulers wait for
+// it.
 func (s *shards) report() {
 	if err := s.write(s.own); err != nil {
 		logger().Error(err, "Reporting the nodes of the shard")

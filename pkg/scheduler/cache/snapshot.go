@@ -17,19 +17,19 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 )
 
-// snapshots takes snapshots of the books. A snapshot is what the books hold, with seven changes:
+// snapshots takes snapshots of the books. A snapshot is a copy of the books, with eight changes:
 //
 //   - Pods that hold nodes count when their PodGroup does not exist, or when they are being deleted and stay (orphans.go).
-//   - What makes sums wrong, or made sessions panic, is set aside (quarantine.go).
+//   - Objects that make sums wrong, or made sessions panic, are quarantined (quarantine.go).
 //   - Pods hold no more than their node has (overdraft.go).
-//   - Nodes have ledgers of their devices of their own.
+//   - Nodes have device ledgers of their own.
 //   - A job has the minima of binding.ApplyMinimum.
 //   - Pending tasks have a pod of their own, because allocation writes the node's name and plugins write annotations
 //     into it, which upstream does to the informer's pod.
 //   - A PodGroup whose status this scheduler has decided but the watch has not shown yet has the decided one, so that no
 //     session decides the same thing again.
-//   - A pod that names its node has it as its nominated node, so that allocate looks at that node before all others, of
-//     which none will do; but only when there is room for all that name it, because preempt makes none on a nominated node.
+//   - A pod that names its node has it as its nominated node, so that allocate tries that node before the others, which
+//     cannot fit. This needs room for all pods that name the node, because preempt frees nothing on a nominated node.
 type snapshots struct {
 	books      *books.Books
 	nodes      corelisters.NodeLister
@@ -38,7 +38,7 @@ type snapshots struct {
 	status     *statuswriter.Writer
 }
 
-// full returns a snapshot that is the caller's own.
+// full returns a snapshot that the caller owns.
 func (s *snapshots) full() *api.ClusterInfo {
 	hyperNodes := s.hyperNodes.current()
 	s.books.Lock()
@@ -50,9 +50,8 @@ func (s *snapshots) full() *api.ClusterInfo {
 	return whole
 }
 
-// session returns the snapshot of the session that opens now, and what Kubernetes' plugins see of its nodes. Both are
-// the session's until the next call, which returns again what has not changed (package snapshot). seen is how many jobs of the books the
-// session sees.
+// session returns the snapshot of the session that opens now, and the view of its nodes for Kubernetes' plugins. The session owns
+// both until the next call, which reuses unchanged parts (package snapshot). seen is the number of jobs that the session sees.
 func (s *snapshots) session() (given *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo, seen int) {
 	hyperNodes, copies := s.hyperNodes.current(), s.books.Copies()
 	s.books.Lock()
@@ -66,7 +65,7 @@ func (s *snapshots) session() (given *api.ClusterInfo, nodeMap map[string]fwk.No
 	return given, nodeMap, len(given.Jobs) - standIns
 }
 
-// prepare makes the changes. by keeps the copies, if it is a session's.
+// prepare makes the changes. by holds the copies, if they are a session's.
 func (s *snapshots) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share, by *snapshot.Copies) {
 	for _, job := range snapshot.Jobs {
 		binding.ApplyMinimum(job)
@@ -77,7 +76,7 @@ func (s *snapshots) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]shar
 	devices.Own(snapshot.Nodes)
 	crowded := crowdedNodes(snapshot)
 	for _, job := range snapshot.Jobs {
-		domain := job.ContainsHardTopology() // where upstream lets a nomination out of the required domain
+		domain := job.ContainsHardTopology() // upstream ignores the required domain for a nomination
 		for _, task := range job.TaskStatusIndex[api.Pending] {
 			task.Pod = ownPod(task.Pod)
 			if node := snapshot.Nodes[namedNode(task.Pod)]; node != nil && !domain && !crowded[node.Name] && task.Pod.Status.NominatedNodeName == "" {
@@ -90,7 +89,7 @@ func (s *snapshots) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]shar
 	}
 }
 
-// ownPod copies what scheduling writes to: the pod's fields, and its annotations. The rest is shared and read-only.
+// ownPod copies the parts that scheduling writes: the pod's fields, and its annotations. The rest is shared and read-only.
 func ownPod(pod *v1.Pod) *v1.Pod {
 	own := *pod
 	own.Annotations = maps.Clone(pod.Annotations)
@@ -100,7 +99,7 @@ func ownPod(pod *v1.Pod) *v1.Pod {
 // namedNode is the node a pod names in its node selector; empty when it names none.
 func namedNode(pod *v1.Pod) string { return pod.Spec.NodeSelector[v1.LabelHostname] }
 
-// crowdedNodes are the nodes without room for all pending pods that name them, and those whose hostname label is not
+// crowdedNodes returns the nodes without room for all pending pods that name them, and the nodes whose hostname label is not
 // their name.
 func crowdedNodes(snapshot *api.ClusterInfo) map[string]bool {
 	wanted := map[string]*api.Resource{}

@@ -24,12 +24,12 @@ import (
 	"volcano.sh/volcano/pkg/features"
 )
 
-// sources are the informers of what the scheduler watches.
+// sources are the scheduler's informers.
 type sources struct {
 	known   known
 	kube    informers.SharedInformerFactory
 	volcano vcinformers.SharedInformerFactory
-	// shared is what plugins that allocate devices share; nil where the feature is off.
+	// shared is the state that plugins which allocate devices share; nil where the feature is off.
 	shared k8sframework.SharedDRAManager
 }
 
@@ -46,8 +46,8 @@ func newSources(kube kubernetes.Interface, volcano vcclient.Interface, resync ti
 	return s, err
 }
 
-// askForUpstream makes the informers whose listers upstream's plugins and those of Kubernetes read. A factory runs only what it was asked for
-// before it starts.
+// askForUpstream creates the informers behind the listers that plugins of upstream and Kubernetes read. A factory runs only
+// informers that were requested before it starts.
 func (s *sources) askForUpstream() {
 	core, storage := s.kube.Core().V1(), s.kube.Storage().V1()
 	core.Namespaces().Informer()
@@ -71,7 +71,7 @@ func (s *sources) askForUpstream() {
 	}
 }
 
-// newDRAManager makes what kube-scheduler makes for its plugin of device claims.
+// newDRAManager returns the manager that kube-scheduler creates for its plugin of device claims.
 func newDRAManager(factory informers.SharedInformerFactory, kube kubernetes.Interface) (k8sframework.SharedDRAManager, error) {
 	ctx := context.Background()
 	claims := assumecache.NewAssumeCache(klog.FromContext(ctx), factory.Resource().V1().ResourceClaims().Informer(), "ResourceClaim", "", nil)
@@ -97,7 +97,7 @@ func (s *sources) start(stop <-chan struct{}) {
 	s.volcano.Start(stop)
 }
 
-// awaitVolumes returns once it is known which volumes there are, or the context ends.
+// awaitVolumes returns once the volumes and their classes are listed, or the context ends.
 func (s *sources) awaitVolumes(ctx context.Context) error {
 	core, classes := s.kube.Core().V1(), s.kube.Storage().V1().StorageClasses()
 	if !toolscache.WaitForCacheSync(ctx.Done(), core.PersistentVolumeClaims().Informer().HasSynced, core.PersistentVolumes().Informer().HasSynced, classes.Informer().HasSynced) {

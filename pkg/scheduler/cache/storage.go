@@ -29,7 +29,7 @@ type storageChanges struct {
 	wake        func(Urgency)
 }
 
-// watchAll adds the handlers of the informers that the cache has itself.
+// watchAll adds the handlers of the cache's own informers.
 func (s *storageChanges) watchAll() {
 	core, storage := s.kube.Core().V1(), s.kube.Storage().V1()
 	s.handlers.feed(core.PersistentVolumeClaims().Informer(), s.claimChanged, s.claimUpdated, s.claimChanged)
@@ -37,14 +37,14 @@ func (s *storageChanges) watchAll() {
 	s.watch(core.PersistentVolumes().Informer(), storage.StorageClasses().Informer(), storage.VolumeAttachments().Informer())
 }
 
-// watch adds handlers to the informers, which plugins may have brought, unless they have one.
+// watch adds handlers to the informers, some of which plugins may have created, unless they have one.
 func (s *storageChanges) watch(informers ...cache.SharedIndexInformer) {
 	for _, informer := range informers {
 		s.handlers.addOnce(informer, s.storageAdded, s.storageUpdated, s.storageDeleted)
 	}
 }
 
-// storageAdded wakes for a new object that may let a pod with claims be placed.
+// storageAdded wakes the loop for a new object that may let a pod with claims be placed.
 func (s *storageChanges) storageAdded(obj any) {
 	switch object := obj.(type) {
 	case *v1.PersistentVolume:
@@ -66,7 +66,7 @@ func (s *storageChanges) storageAdded(obj any) {
 	}
 }
 
-// boundTo is the claim that is bound to the volume, which may be seen before it; nil for none.
+// boundTo returns the claim that is bound to the volume, which the watch may show before the volume; nil for none.
 func (s *storageChanges) boundTo(volume *v1.PersistentVolume) *v1.PersistentVolumeClaim {
 	ref := volume.Spec.ClaimRef
 	if ref == nil {
@@ -79,7 +79,7 @@ func (s *storageChanges) boundTo(volume *v1.PersistentVolume) *v1.PersistentVolu
 	return claim
 }
 
-// storageUpdated does the same for objects that existed and did not help.
+// storageUpdated does the same for a change of an existing object.
 func (s *storageChanges) storageUpdated(oldObj, newObj any) {
 	if mayHelp(oldObj, newObj) {
 		s.storageAdded(newObj)
@@ -99,16 +99,16 @@ func (s *storageChanges) storageUpdated(oldObj, newObj any) {
 	}
 }
 
-// mayHelpItsPods is true of a claim that has devices now, whoever allocated them, or of whose devices a driver says something else: a
-// binding condition that had failed may not any more.
+// mayHelpItsPods reports whether the claim's allocation or the drivers' report on its devices changed: a binding condition that
+// had failed may hold now.
 func mayHelpItsPods(before, after *resourcev1.ResourceClaim) bool {
 	same := equality.Semantic.DeepEqual
 	return !same(before.Status.Allocation, after.Status.Allocation) || !same(before.Status.Devices, after.Status.Devices)
 }
 
-// storageDeleted does the same for what kept pods out: a claim that had devices, devices of a pool that could not be reckoned with, a rule
-// that tainted some, a driver, by whose capacities claims were measured, and a volume that was attached to a node, which can have no more
-// than so many.
+// storageDeleted does the same for deleted objects that kept pods out: a claim that had devices, slices of an incomplete pool, a
+// rule that tainted devices, a driver whose capacities limited claims, and an attached volume that counted against its node's
+// limit.
 func (s *storageChanges) storageDeleted(obj any) {
 	switch object := obj.(type) {
 	case *resourcev1.ResourceClaim:
@@ -126,7 +126,8 @@ func (s *storageChanges) storageDeleted(obj any) {
 	}
 }
 
-// mayHelp is false of changes that take something away, or that nothing depends on, such as the reservation of a volume.
+// mayHelp reports whether the change may let a pod be placed. It returns false for changes that take something away, or that
+// nothing depends on, such as the reservation of a volume.
 func mayHelp(oldObj, newObj any) bool {
 	same := equality.Semantic.DeepEqual
 	switch after := newObj.(type) {
@@ -160,18 +161,18 @@ func mayHelp(oldObj, newObj any) bool {
 	return false
 }
 
-// isFull is true of a claim that no more pods may use.
+// isFull reports whether the claim has as many pods as may use it.
 func isFull(claim *resourcev1.ResourceClaim) bool {
 	return len(claim.Status.ReservedFor) >= resourcev1.ResourceClaimReservedForMaxSize
 }
 
-// isFree is true of a volume that a claim may be given.
+// isFree reports whether a claim may get the volume.
 func isFree(volume *v1.PersistentVolume) bool {
 	return volume.Status.Phase == v1.VolumeAvailable && (volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID == "")
 }
 
-// more is true if the limit was raised. No limit is the highest for what a volume may have, and none at all for what there is: so its
-// coming and going count, too.
+// more reports whether the limit was raised. A missing limit means "unlimited" for the size of a volume and "unknown" for the
+// capacity left, so adding or removing it counts, too.
 func more(before, after *resource.Quantity) bool {
 	if before == nil || after == nil {
 		return before != after
@@ -179,10 +180,10 @@ func more(before, after *resource.Quantity) bool {
 	return after.Cmp(*before) > 0
 }
 
-// storageHelps asks for a cycle, and cuts the waits of gangs whose members with claims failed.
+// storageHelps requests a cycle, and shortens the waits of gangs whose members with claims failed.
 func (s *storageChanges) storageHelps() {
 	for _, gang := range s.reports.FailedWithClaims() {
-		s.backoff.RetrySoon(gang) // it may be a step's own doing
+		s.backoff.RetrySoon(gang) // a step of the gang may have caused the change
 	}
 	s.wake(WakeNow)
 }

@@ -20,8 +20,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// The methods of upstream's cache interface that need no more than a line, and those that only upstream's other front ends call. What
-// sessions call is in session.go.
+// Methods of upstream's cache interface that need no more than a line, or that only upstream's other programs call. Methods that
+// sessions call are in session.go.
 
 // forwardTimeout bounds BindPodGroup.
 const forwardTimeout = 15 * time.Second
@@ -47,16 +47,17 @@ func (c *Cache) WaitForCacheSync(stop <-chan struct{}) {
 // Client returns the Kubernetes client that upstream's plugins use.
 func (c *Cache) Client() kubernetes.Interface { return c.handle.kube }
 
-// VCClient returns the Volcano client sessions and plugins use: their updates of queues are left to the status writer.
+// VCClient returns the Volcano client of sessions and plugins. It leaves updates of queues to the status writer.
 func (c *Cache) VCClient() vcclient.Interface { return c.handle.vc }
 
-// ClientConfig returns what the clients are made with.
+// ClientConfig returns the configuration of the clients.
 func (c *Cache) ClientConfig() *rest.Config { return c.handle.rest }
 
 // SharedInformerFactory returns the informers of Kubernetes' objects.
 func (c *Cache) SharedInformerFactory() informers.SharedInformerFactory { return c.sources.kube }
 
-// SharedDRAManager returns what plugins that allocate devices share; nil where the API server has no claims for devices.
+// SharedDRAManager returns the state that plugins which allocate devices share; nil where the API server does not serve device
+// claims.
 func (c *Cache) SharedDRAManager() k8sframework.SharedDRAManager { return c.sources.shared }
 
 // EventRecorder returns the recorder that drops an event that would only repeat the last one.
@@ -65,7 +66,7 @@ func (c *Cache) EventRecorder() record.EventRecorder { return c.reports.Recorder
 // SetMetricsConf names the source that measures the load of nodes, from the next measurement on.
 func (c *Cache) SetMetricsConf(conf map[string]string) { c.load.use(conf) }
 
-// UpdateNodeShardStatus writes which nodes the shard has in use.
+// UpdateNodeShardStatus writes the nodes that the shard has in use.
 func (c *Cache) UpdateNodeShardStatus(name string) error { return c.shards.write(name) }
 
 // UpdateSchedulerNumaInfo records the CPUs that a session has given away.

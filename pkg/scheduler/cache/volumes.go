@@ -21,8 +21,9 @@ import (
 // driverParameter is the parameter of a StorageClass that names its CSI driver where the provisioner is another one.
 const driverParameter = "csi.storage.k8s.io/csi-driver-name"
 
-// unlimitedProvisioners are those whose volumes do not count against what a node can attach, beside those that a flag names: CSINodes give no
-// limits for volumes that are directories of the node, and volumes that nobody provisions have no driver.
+// unlimitedProvisioners are provisioners whose volumes do not count against a node's attach limit, beside the ones that a flag
+// names: CSINodes give no limits for volumes that are directories of the node, and volumes without dynamic provisioning have no
+// driver.
 var unlimitedProvisioners = []string{"rancher.io/local-path", "hostpath.csi.k8s.io", volume.NotSupportedProvisioner}
 
 // volumes counts the volumes that pods attach, by CSI driver. A volume that several pods of a node share counts for each.
@@ -80,7 +81,7 @@ func (v *volumes) of(pod *v1.Pod) (map[v1.ResourceName]int64, error) {
 	return counts, nil
 }
 
-// driver returns the CSI driver of the claim's volume, or of the class that the volume will be of; empty if there is none.
+// driver returns the CSI driver of the claim's volume, or of the claim's class while it has no volume; empty if there is none.
 func (v *volumes) driver(claim *v1.PersistentVolumeClaim) (string, error) {
 	if claim.Spec.VolumeName != "" {
 		if bound, err := v.volumes.Get(claim.Spec.VolumeName); err == nil {
@@ -101,7 +102,7 @@ func (v *volumes) driver(claim *v1.PersistentVolumeClaim) (string, error) {
 	return cmp.Or(class.Parameters[driverParameter], class.Provisioner), nil
 }
 
-// volumeClass returns the StorageClass of the claim, from the annotation of old as well.
+// volumeClass returns the StorageClass of the claim, also from the deprecated annotation.
 func volumeClass(claim *v1.PersistentVolumeClaim) string {
 	if class, ok := claim.Annotations[v1.BetaStorageClassAnnotation]; ok {
 		return class

@@ -67,7 +67,7 @@ func (e *Evictor) evict(pod *v1.Pod, reason string) error {
 	return nil
 }
 
-// explain writes the conditions by which people and controllers know an evicted pod from a failed one.
+// explain writes the conditions that distinguish an evicted pod from a failed one, for users and controllers.
 func (e *Evictor) explain(pod *v1.Pod, message string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), evictTimeout)
 	defer cancel()

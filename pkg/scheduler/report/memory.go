@@ -97,7 +97,7 @@ func (m *memory) isArriving(job *api.JobInfo) bool {
 	return time.Since(last.since) < statuswriter.Settle && (len(job.Tasks) == 0 || len(job.TaskStatusIndex[api.Pending]) > 0)
 }
 
-// isTimeToResend reports whether the gang's events are to be recorded again. Those of a gang that is new were just recorded.
+// isTimeToResend reports whether the gang's events are to be recorded again. A new gang's events were just recorded.
 func (m *memory) isTimeToResend(job *api.JobInfo) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

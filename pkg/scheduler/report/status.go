@@ -16,7 +16,7 @@ import (
 
 // Standing is what a gang waits for besides the session's verdict.
 type Standing struct {
-	// InFlight reports whether a transaction of the gang is in flight of which members may be bound.
+	// InFlight reports whether the gang has a transaction in flight that may still bind members.
 	InFlight bool
 	// Blocked reports whether sessions leave the gang out for now.
 	Blocked bool
@@ -28,12 +28,12 @@ type Standing struct {
 
 func (s Standing) isAside() bool { return s.Aside != setaside.Verdict{} }
 
-// SessionDone takes a session's verdict on a gang. Upstream writes it as it is, from the session loop. Here it is first corrected,
-// because a session counts tasks as ready that are only being bound, and then left to the status writer:
+// SessionDone takes a session's verdict on a gang. Upstream writes it unchanged, from the session loop. Here it is first
+// corrected, because a session counts tasks as ready that are still being bound, and then passed to the status writer:
 //
 //   - a PodGroup is Running, and has the Scheduled condition, only when its whole minimum is bound;
-//   - while a gang waits out a failed transaction its conditions and its pods' say that, and nothing else;
-//   - its pods that wait say what its PodGroup says;
+//   - while a gang waits after a failed transaction, its conditions and its pods' conditions report only that failure;
+//   - its waiting pods have the message of the PodGroup;
 //   - a gang that is still arriving, pod by pod, is not called unschedulable for each pod that is yet to come.
 func (r *Reporter) SessionDone(job *api.JobInfo, standing Standing) {
 	r.correctStatus(job, standing)

@@ -14,16 +14,16 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/vgpu"
 )
 
-// Copies keeps the copies of nodes and jobs that the last session was given, and gives them to the next session where they are as good as new:
+// Copies keeps the copies of nodes and jobs that the last session had, and reuses one for the next session if
 //
-//   - The generation of the source is the one that was copied. The keeper of the source raises it with every change.
-//   - The session has left the copy as it was made. Fields that sessions write all the time and that follow from one field of the source, such
+//   - the source still has the generation that was copied. The owner of the source raises it with every change; and
+//   - the session has not changed the copy. Fields that sessions write all the time and that follow from one field of the source, such
 //     as the status of a PodGroup, are reset instead.
 //
-// After a session that is known to change tasks only as sessions do (Trust), the tasks of a copy are not compared as long as its sums and counts are
-// as they were made, but for one copy in wholeEvery, and for jobs with pending tasks.
+// After a session that is known to change tasks only through methods of jobs and nodes (Trust), the tasks of a copy are not
+// compared while its sums and counts are unchanged. Exceptions are one copy in wholeEvery, and jobs with pending tasks.
 //
-// What a copy shares with its source, such as pods, is read-only for sessions and is not compared.
+// Objects that a copy shares with its source, such as pods, are read-only for sessions and are not compared.
 //
 // Copies serves one session at a time: the copies belong to a session until the next one opens.
 type Copies struct {
@@ -31,40 +31,40 @@ type Copies struct {
 	jobs  map[api.JobID]*jobClone
 	// ignored are the resources that upstream leaves out of nodes and pods. All copies depend on them.
 	ignored []string
-	// trusted reports whether the session that has the copies is known to change tasks only as sessions do.
+	// trusted reports whether the session that has the copies is known to change tasks only through methods of jobs and nodes.
 	trusted bool
-	// rounds counts how often nodes and jobs were given.
+	// nodeRounds and jobRounds count how often nodes and jobs were given to a session.
 	nodeRounds, jobRounds uint64
 }
 
-// wholeEvery is how many times a copy is given until all of it is compared, whatever the session is known to do. The number bounds how long a copy can stay
-// that a plugin has changed against what is known of it.
+// wholeEvery is after how many sessions a copy is compared in full, even if the sessions are trusted. It bounds how long a copy
+// lives that a plugin changed in an unexpected way.
 const wholeEvery = 16
 
-// Trust records that the session which has the copies has ended, and that it has changed placed tasks only by the methods of jobs and nodes. These
-// change sums and counts, unless what they did was taken back.
+// Trust records that the session which has the copies has ended, and that it has changed placed tasks only through the methods of
+// jobs and nodes. These change sums and counts, unless the change was undone.
 func (c *Copies) Trust() { c.trusted = !devicesOn() }
 
-// Settle ends what Trust began, once nodes and jobs are given to the next session.
+// Settle ends the effect of Trust, once nodes and jobs are given to the next session.
 func (c *Copies) Settle() { c.trusted = false }
 
-// compares reports whether the whole of a copy of the generation is compared in the round.
+// compares reports whether a copy of the generation is compared in full in this round.
 func (c *Copies) compares(generation, round uint64) bool {
 	return !c.trusted || (generation+round)%wholeEvery == 0
 }
 
-// devicesOn reports whether upstream's device code is on, which it is for the whole process.
+// devicesOn reports whether upstream's device code is enabled, which it is for the whole process.
 func devicesOn() bool {
 	return gpushare.GpuSharingEnable || gpushare.GpuNumberEnable || vgpu.VGPUEnable || vnpu.AscendMindClusterVNPUEnable || hami.AscendHAMiVNPUEnable
 }
 
-// NewCopies returns a Copies without any.
+// NewCopies returns an empty Copies.
 func NewCopies() *Copies {
 	return &Copies{nodes: map[string]*nodeClone{}, jobs: map[api.JobID]*jobClone{}}
 }
 
-// Nodes returns copies of these nodes, which come with their generations. While upstream's device code is on, all are made again: its
-// Clone reads from the API server what devices a node has.
+// Nodes returns copies of these nodes, given with their generations. While upstream's device code is enabled, all are copied
+// again: its Clone reads a node's devices from the API server.
 func (c *Copies) Nodes(all iter.Seq2[*api.NodeInfo, uint64]) map[string]*api.NodeInfo {
 	ignored := api.IgnoredDevicesList.List()
 	again := devicesOn() || !slices.Equal(ignored, c.ignored)
@@ -84,7 +84,7 @@ func (c *Copies) Nodes(all iter.Seq2[*api.NodeInfo, uint64]) map[string]*api.Nod
 	return given
 }
 
-// Jobs returns copies of these jobs, which come with their generations, with the priorities that they have now.
+// Jobs returns copies of these jobs, given with their generations, with their current priorities.
 func (c *Copies) Jobs(all iter.Seq2[*api.JobInfo, uint64], priority func(*api.JobInfo) int32) map[api.JobID]*api.JobInfo {
 	c.jobRounds++
 	kept := make(map[api.JobID]*jobClone, len(c.jobs))
@@ -102,8 +102,8 @@ func (c *Copies) Jobs(all iter.Seq2[*api.JobInfo, uint64], priority func(*api.Jo
 	return given
 }
 
-// CloneNode returns a copy of the node with all its tasks. Upstream's Clone leaves out tasks in a transaction that have no room on the node any
-// more, as when the node has shrunk.
+// CloneNode returns a copy of the node with all its tasks. Upstream's Clone leaves out tasks in a transaction that no longer fit
+// the node, for example because it has shrunk.
 func CloneNode(source *api.NodeInfo) *api.NodeInfo {
 	clone := source.Clone()
 	clone.Name = source.Name
@@ -124,7 +124,7 @@ func CloneNode(source *api.NodeInfo) *api.NodeInfo {
 	return clone
 }
 
-// NodeMap returns what Kubernetes' scheduler plugins see of the nodes that were given last.
+// NodeMap returns the view of the last given nodes for Kubernetes' scheduler plugins.
 func (c *Copies) NodeMap() map[string]fwk.NodeInfo {
 	nodes := make(map[string]fwk.NodeInfo, len(c.nodes))
 	for name, kept := range c.nodes {
@@ -133,7 +133,8 @@ func (c *Copies) NodeMap() map[string]fwk.NodeInfo {
 	return nodes
 }
 
-// WithinBounds reports whether the job is a copy that has not changed since NoteWithinBounds was called with it. A nil Copies knows of none.
+// WithinBounds reports whether the job is a copy that has not changed since NoteWithinBounds was called with it. A nil Copies
+// returns false.
 func (c *Copies) WithinBounds(id api.JobID, job *api.JobInfo) bool {
 	if c == nil {
 		return false
@@ -142,7 +143,7 @@ func (c *Copies) WithinBounds(id api.JobID, job *api.JobInfo) bool {
 	return kept != nil && kept.clone == job && kept.withinBounds
 }
 
-// NoteWithinBounds records that the job has not too much of anything.
+// NoteWithinBounds records that neither the job's PodGroup nor its pods exceed the limits on objects.
 func (c *Copies) NoteWithinBounds(id api.JobID, job *api.JobInfo) {
 	if c == nil {
 		return

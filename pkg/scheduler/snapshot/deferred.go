@@ -13,19 +13,20 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/util"
 )
 
-// Deferred is what upstream is not shown of a snapshot while it makes a session of it, until the first plugin opens.
+// Deferred is the part of a snapshot that is hidden from upstream while it creates a session, until the first plugin
+// opens.
 //
-// Between the snapshot and the first plugin upstream does two things that take longer than the snapshot itself: it makes
-// Kubernetes' view of every node and all its pods, and deep copies of all pods that have a node. Both come from fields
-// that are exported and that nothing has looked at by then. So upstream is shown no nodes, and jobs without their index
-// of tasks, and the session is completed here. What else upstream derives from nodes and indexes in that time is
-// derived from the complete ones, with upstream's own functions:
+// In that time upstream does two things that take longer than the snapshot itself: it creates Kubernetes' view of every
+// node and all its pods, and deep copies all pods that have a node. Both derive from exported fields that nothing else
+// reads before the first plugin. So upstream gets no nodes, and jobs without their index of tasks, and the session is
+// completed here. Other values that upstream derives from nodes and indexes in that time are derived from the complete
+// ones, with upstream's own functions:
 //
-//   - The lists of nodes, of all and by HyperNode, and the sum of what they have: in Complete.
-//   - A job or sub-job that has tasks on nodes and no HyperNode noted is given the one that they lie in. This needs the
+//   - The lists of nodes, of all and by HyperNode, and the sum of their resources: in Complete.
+//   - A job or sub-job that has tasks on nodes and no recorded HyperNode gets the one that contains them. This needs the
 //     nodes by HyperNode: where there is such a sub-job, nodes are not deferred.
-//   - A HyperNode noted for a job is dropped when none of its tasks has a node: of its index, one task that has a node is
-//     left. Sub-jobs keep their index.
+//   - A HyperNode recorded for a job is dropped when none of its tasks has a node: so one task with a node stays in the
+//     job's index. Sub-jobs keep their index.
 type Deferred struct {
 	nodes   map[string]*api.NodeInfo
 	nodeMap map[string]fwk.NodeInfo
@@ -35,7 +36,7 @@ type Deferred struct {
 	indexes map[api.JobID]map[api.TaskStatus]api.TasksMap
 }
 
-// Defer takes from the snapshot what upstream need not see.
+// Defer removes from the snapshot the parts that upstream need not see.
 func Defer(snapshot *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo) *Deferred {
 	d := &Deferred{
 		nodes: snapshot.Nodes, nodeMap: nodeMap, names: snapshot.NodeList, members: snapshot.RealNodesSet,
@@ -54,7 +55,7 @@ func Defer(snapshot *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo) *Deferred
 	return d
 }
 
-// recoversHyperNodes is true if upstream will look for the HyperNode that tasks of a sub-job lie in.
+// recoversHyperNodes reports whether upstream will look for the HyperNode that contains the tasks of a sub-job.
 func recoversHyperNodes(snapshot *api.ClusterInfo) bool {
 	if !snapshot.HyperNodesReadyToSchedule {
 		return false
@@ -90,7 +91,7 @@ func placed(index map[api.TaskStatus]api.TasksMap) iter.Seq2[api.TaskStatus, *ap
 	}
 }
 
-// onePlaced is an index of one of the placed tasks, if there are any.
+// onePlaced returns an index with one of the placed tasks, if there are any.
 func onePlaced(index map[api.TaskStatus]api.TasksMap) map[api.TaskStatus]api.TasksMap {
 	for status, task := range placed(index) {
 		return map[api.TaskStatus]api.TasksMap{status: {task.UID: task}}
@@ -98,7 +99,7 @@ func onePlaced(index map[api.TaskStatus]api.TasksMap) map[api.TaskStatus]api.Tas
 	return nil
 }
 
-// Complete gives the session what was deferred, and the placed pods.
+// Complete gives the session the deferred parts, and the placed pods.
 func (d *Deferred) Complete(ssn *vcframework.Session, pods *PlacedPods) {
 	for id, index := range d.indexes {
 		ssn.Jobs[id].TaskStatusIndex = index

@@ -16,13 +16,13 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Amount is what a resource was. It is told from what the resource is now without a walk over a map, which is most of
-// what telling tasks apart costs.
+// Amount is a recorded value of a resource. It is compared with the current value without a walk over a map, which
+// would be most of the cost of comparing tasks.
 type Amount struct {
 	milliCPU, memory float64
 	maxTasks         int
 	scalars          []scalar
-	// noScalars is true if there was no map of scalars.
+	// noScalars reports whether the map of scalars was nil.
 	noScalars bool
 }
 
@@ -31,7 +31,7 @@ type scalar struct {
 	value float64
 }
 
-// AmountOf returns the amount that the resource is now.
+// AmountOf returns the current amount of the resource.
 func AmountOf(r *api.Resource) *Amount {
 	a := &Amount{milliCPU: r.MilliCPU, memory: r.Memory, maxTasks: r.MaxTaskNum, noScalars: r.ScalarResources == nil}
 	for name, value := range r.ScalarResources {
@@ -54,7 +54,7 @@ func (a *Amount) Is(r *api.Resource) bool {
 	return true
 }
 
-// restore drops scalars of 0 that the resource did not have: a task that was added and taken out leaves them.
+// restore drops scalars of 0 that the resource did not have: adding and removing a task leaves them behind.
 func (a *Amount) restore(r *api.Resource) {
 	if r == nil || len(r.ScalarResources) <= len(a.scalars) {
 		return
@@ -67,7 +67,7 @@ func (a *Amount) restore(r *api.Resource) {
 	}
 }
 
-// amounts are the different ones among a node's or a job's tasks, which have few.
+// amounts deduplicates the amounts of a node's or a job's tasks, which have few different ones.
 type amounts []*Amount
 
 func (all *amounts) of(r *api.Resource) *Amount {
@@ -104,7 +104,7 @@ func equalPodGroup(a, b *api.PodGroup) bool {
 
 func equalMeta(a, b *metav1.ObjectMeta) bool {
 	return a.Name == b.Name && a.GenerateName == b.GenerateName && a.Namespace == b.Namespace && a.UID == b.UID &&
-		a.SelfLink == b.SelfLink && //nolint:staticcheck // nobody fills it in any more, but it can be changed
+		a.SelfLink == b.SelfLink && //nolint:staticcheck // no longer filled in, but a session could change it
 		a.ResourceVersion == b.ResourceVersion && a.Generation == b.Generation && a.CreationTimestamp == b.CreationTimestamp &&
 		a.DeletionTimestamp.Equal(b.DeletionTimestamp) && equalPointed(a.DeletionGracePeriodSeconds, b.DeletionGracePeriodSeconds) &&
 		equalMap(a.Labels, b.Labels) && equalMap(a.Annotations, b.Annotations) && slices.Equal(a.Finalizers, b.Finalizers) &&
@@ -135,7 +135,7 @@ func equalList(a, b *v1.ResourceList) bool {
 	return (*a == nil) == (*b == nil) && maps.EqualFunc(*a, *b, func(a, b resource.Quantity) bool { return a == b || a.Format == b.Format && a.Equal(b) })
 }
 
-// equalMap tells a map that is empty from none: a plugin may put something into the one.
+// equalMap distinguishes an empty map from a nil one: a plugin may add to the empty one.
 func equalMap[K, V comparable](a, b map[K]V) bool {
 	return (a == nil) == (b == nil) && maps.Equal(a, b)
 }

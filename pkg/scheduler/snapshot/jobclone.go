@@ -11,32 +11,32 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// jobClone is the copy of a job that sessions get, and what is needed to tell whether it is as good as new.
+// jobClone is a session's copy of a job, and the data that shows whether it is unchanged.
 type jobClone struct {
 	clone *api.JobInfo
-	// source is the cache's, and podGroup the one it had when the copy was made.
+	// source is the job in the books, and podGroup the one it had when the copy was made.
 	source   *api.JobInfo
 	podGroup *api.PodGroup
-	// allocated and total are the copy's sums as they were made.
+	// allocated and total are the original sums of the copy.
 	allocated, total *Amount
 	tasks            []taskClone
 	subs             []subJobClone
-	// statuses is how many tasks of each status the copy has.
+	// statuses is the number of tasks of each status in the copy.
 	statuses map[api.TaskStatus]int
-	// withinBounds is true if neither its PodGroup nor its pods, as they are, have too much of anything, see WithinBounds.
+	// withinBounds reports whether neither the PodGroup nor the pods exceed the limits on objects, see WithinBounds.
 	withinBounds bool
 	// version is the generation of the source.
 	version uint64
 }
 
-// subJobClone is a sub-job of the copy, its fields as they were made, and how many statuses its index of tasks has.
+// subJobClone is a sub-job of the copy, its original fields, and how many statuses its index of tasks has.
 type subJobClone struct {
 	sub      *api.SubJobInfo
 	was      api.SubJobInfo
 	statuses int
 }
 
-// newJobClone keeps a copy that was just made.
+// newJobClone records a copy that was just made.
 func newJobClone(source, clone *api.JobInfo) *jobClone {
 	j := &jobClone{
 		clone: clone, source: source, podGroup: source.PodGroup,
@@ -55,8 +55,8 @@ func newJobClone(source, clone *api.JobInfo) *jobClone {
 	return j
 }
 
-// pristine reports whether the copy is as it was made, once what sessions write all the time is reset. If not all of it is compared, tasks are
-// counted, unless some are pending: to these plugins write.
+// pristine reports whether the copy is unchanged, after it resets the fields that sessions write all the time. Unless whole is
+// set, placed tasks are only counted. Pending tasks are always compared, because plugins write to them.
 func (j *jobClone) pristine(whole bool) bool {
 	c, source := j.clone, j.source
 	j.allocated.restore(c.Allocated)
@@ -74,14 +74,14 @@ func (j *jobClone) pristine(whole bool) bool {
 	return true
 }
 
-// sameCounts reports whether the copy has as many tasks of each status as it was made with.
+// sameCounts reports whether the copy still has its original number of tasks of each status.
 func (j *jobClone) sameCounts() bool {
 	c := j.clone
 	return c.Tasks != nil && c.TaskStatusIndex != nil && c.TaskToSubJob != nil && c.SubJobs != nil &&
 		len(c.Tasks) == len(j.tasks) && len(c.TaskToSubJob) == len(j.tasks) && maps.Equal(countsOf(c.TaskStatusIndex), j.statuses)
 }
 
-// pristineTasks compares the tasks, and finds each where it belongs in the copy.
+// pristineTasks compares the tasks, and checks that each is at its place in the copy.
 func (j *jobClone) pristineTasks() bool {
 	c := j.clone
 	for i := range j.tasks {
@@ -91,7 +91,7 @@ func (j *jobClone) pristineTasks() bool {
 			return false
 		}
 		if t.status == api.Pending {
-			t.clone.Pod = t.source.Pod // the session had its own
+			t.clone.Pod = t.source.Pod // the session had a pod of its own
 		}
 		t.clone.LastTransaction = nil
 		t.clone.EvictionOccurred, t.clone.JobAllocatedHyperNode = false, ""
@@ -111,7 +111,7 @@ func countsOf(index map[api.TaskStatus]api.TasksMap) map[api.TaskStatus]int {
 	return counts
 }
 
-// equalJob compares what stands in both alike, but not tasks and sub-jobs.
+// equalJob compares the fields that copy and source have in common, except tasks and sub-jobs.
 func equalJob(c, source *api.JobInfo) bool {
 	return c.UID == source.UID && c.PgUID == source.PgUID && c.Name == source.Name && c.Namespace == source.Namespace && c.Queue == source.Queue &&
 		binding.MinimumApplied(c, source.PodGroup) && c.WaitingTime == source.WaitingTime && c.AllocatedHyperNode == source.AllocatedHyperNode &&
@@ -129,8 +129,8 @@ func entries(index map[api.TaskStatus]api.TasksMap) int {
 	return n
 }
 
-// equalSubJobs compares the sub-jobs with what they were made, but for their tasks, which are there: it counts whether
-// there are more.
+// equalSubJobs compares the sub-jobs with their original fields. Their tasks are known to be present, so it only counts them, to
+// detect additional ones.
 func (j *jobClone) equalSubJobs() bool {
 	if len(j.clone.SubJobs) != len(j.subs) {
 		return false

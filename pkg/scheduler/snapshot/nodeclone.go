@@ -9,26 +9,26 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// nodeClone is the copy of a node that sessions get, and what is needed to tell whether it is as good as new.
+// nodeClone is a session's copy of a node, and the data that shows whether it is unchanged.
 type nodeClone struct {
 	clone *api.NodeInfo
-	// was is the copy as it was made, but sums, which are the amounts of its resources.
+	// was is the original copy, except its sums, which are stored as amounts.
 	was   api.NodeInfo
 	sums  [7]*Amount
 	tasks []taskClone
 	// version is the generation of the source.
 	version uint64
-	// source is what was copied.
+	// source is the node in the books.
 	source *api.NodeInfo
 
-	// kube is what Kubernetes' plugins see of the node, and generation the one it had when it was made of this copy: each
-	// change gives it another.
+	// kube is the view of the node for Kubernetes' plugins, and generation is its value when it was made from this copy. Each
+	// change raises it.
 	kube       *kubeframework.NodeInfo
 	generation int64
 }
 
-// newNodeClone keeps a copy that was just made. former is the copy before it, if any: what Kubernetes' plugins see of its
-// pods is used again.
+// newNodeClone records a copy that was just made. former is the copy before it, if any: the view of its pods for Kubernetes'
+// plugins is reused.
 func newNodeClone(source, clone *api.NodeInfo, former *nodeClone) *nodeClone {
 	n := &nodeClone{clone: clone, was: *clone, source: source, tasks: make([]taskClone, 0, len(source.Tasks))}
 	for i, r := range sumsOf(clone) {
@@ -44,12 +44,12 @@ func newNodeClone(source, clone *api.NodeInfo, former *nodeClone) *nodeClone {
 	return n
 }
 
-// sumsOf are the resources that Clone takes from the Kubernetes object and the tasks.
+// sumsOf returns the resources that Clone takes from the Kubernetes object and the tasks.
 func sumsOf(n *api.NodeInfo) [7]*api.Resource {
 	return [...]*api.Resource{n.Releasing, n.Pipelined, n.Idle, n.Used, n.Allocatable, n.Capacity, n.OversubscriptionResource}
 }
 
-// pristine reports whether the copy is as it was made. If not all of it is compared, a task is only missed if the sums say so.
+// pristine reports whether the copy is unchanged. Unless whole is set, a changed task is detected only through the sums.
 func (n *nodeClone) pristine(whole bool) bool {
 	c := n.clone
 	if len(c.Tasks) != len(n.tasks) || c.Tasks == nil || c.Others == nil || !n.equalFields() || c.BindGeneration != n.was.BindGeneration ||
@@ -84,7 +84,8 @@ func (n *nodeClone) equalFields() bool {
 	return true
 }
 
-// kubeNode is what Kubernetes' plugins see of the copy: made anew for a new copy, and if the last session changed it.
+// kubeNode returns the view of the copy for Kubernetes' plugins. It is rebuilt for a new copy, and if the last session changed
+// it.
 func (n *nodeClone) kubeNode() fwk.NodeInfo {
 	if n.kube != nil && n.kube.Generation == n.generation {
 		return n.kube
@@ -99,7 +100,7 @@ func (n *nodeClone) kubeNode() fwk.NodeInfo {
 	for _, pod := range n.clone.Pods() {
 		info, ok := known[pod]
 		if !ok {
-			info, _ = kubeframework.NewPodInfo(pod) // an affinity term that cannot be read is left out, as upstream does
+			info, _ = kubeframework.NewPodInfo(pod) // as in upstream, an affinity term that cannot be parsed is left out
 		}
 		n.kube.AddPodInfo(info)
 	}

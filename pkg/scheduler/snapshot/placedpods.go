@@ -10,22 +10,22 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 )
 
-// PlacedPods are the placed tasks in which a session's plugins look pods up. Most jobs have the copy of the session before, and keep their entries.
-// The zero value is ready for use.
+// PlacedPods are the placed tasks behind the pod lister of a session's plugins. Most jobs keep their copy from the last session,
+// and so their entries. The zero value is ready for use.
 type PlacedPods struct {
-	// jobs are the copies whose tasks are entered.
+	// jobs are the copies whose tasks have entries.
 	jobs map[api.JobID]*api.JobInfo
-	// tasks are all that are placed, choosy those with affinity, and unnamed those whose pod does not name the node yet.
+	// tasks are all placed tasks, choosy the ones with affinity, and unnamed the ones whose pod does not name its node yet.
 	tasks, choosy, unnamed map[api.TaskID]*api.TaskInfo
 	kept                   bool
 }
 
-// Keep records that the session which had the pods has ended, and that it has entered and removed only tasks of its jobs. Without it all is made again
-// for the next session.
+// Keep records that the session which had the pods has ended, and that it has added and removed only tasks of its jobs. Otherwise
+// all entries are rebuilt for the next session.
 func (p *PlacedPods) Keep() { p.kept = true }
 
-// lister returns what the session's plugins look placed pods up in. Only pods that do not name their task's node yet are copied: others are given away
-// as they are, and copied by upstream's lister when it has to.
+// lister returns the pod lister of the session's plugins. Only pods that do not name their task's node yet are copied. Others are
+// shared, and upstream's lister copies them when it has to.
 func (p *PlacedPods) lister(ssn *vcframework.Session) *vcframework.PodLister {
 	if !p.kept || !p.follow(ssn.Jobs) {
 		*p = PlacedPods{
@@ -42,7 +42,7 @@ func (p *PlacedPods) lister(ssn *vcframework.Session) *vcframework.PodLister {
 	return &vcframework.PodLister{Session: ssn, Tasks: p.tasks, TaskWithAffinity: p.choosy, CachedPods: copies}
 }
 
-// follow enters the tasks of these jobs and removes all others. It returns false if the number of tasks is not theirs afterwards.
+// follow adds the tasks of these jobs and removes all others. It returns false if the number of tasks is wrong afterwards.
 func (p *PlacedPods) follow(jobs map[api.JobID]*api.JobInfo) bool {
 	for id, job := range p.jobs {
 		if jobs[id] != job {
@@ -58,7 +58,7 @@ func (p *PlacedPods) follow(jobs map[api.JobID]*api.JobInfo) bool {
 			p.jobs[id] = job
 			p.enter(job)
 		}
-		for uid := range job.TaskStatusIndex[api.Pending] { // which the session may have placed and taken back
+		for uid := range job.TaskStatusIndex[api.Pending] { // the session may have placed them and taken them back
 			p.remove(uid)
 		}
 		for status, tasks := range job.TaskStatusIndex {
@@ -88,7 +88,7 @@ func (p *PlacedPods) remove(uid api.TaskID) {
 	delete(p.unnamed, uid)
 }
 
-// podOn is a copy of the pod that names the node and has annotations of its own, which plugins write to.
+// podOn returns a copy of the pod that names the node and has annotations of its own, which plugins write to.
 func podOn(pod *v1.Pod, node string) *v1.Pod {
 	own := *pod
 	own.Spec.NodeName = node

@@ -8,11 +8,11 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Upstream adds up the requests of all tasks of all jobs at several places of each session, one task after the other. A job knows the sum of what its
-// placed tasks request (api.JobInfo.Allocated). So at these places upstream is shown summaries of jobs: one placed task that requests the sum, and, where
-// upstream also counts placed tasks, others that request nothing.
+// Upstream adds up the requests of all tasks of all jobs several times in a session, task by task. A job already has the sum of
+// the requests of its placed tasks (api.JobInfo.Allocated). So upstream then sees summaries of jobs: one placed task that
+// requests the sum, and, where upstream also counts placed tasks, others that request nothing.
 
-// fewTasks is up to how many placed tasks a job is shown as it is.
+// fewTasks is the number of placed tasks up to which a job is not summarized.
 const fewTasks = 3
 
 // Summaries are jobs that are shown as summaries until Undo. The zero value is ready for use.
@@ -22,15 +22,15 @@ type Summaries struct {
 	placeholders map[int]api.TasksMap
 }
 
-// wholeJob is what a job has that is shown as a summary.
+// wholeJob holds the original fields of a summarized job.
 type wholeJob struct {
 	job   *api.JobInfo
 	tasks map[api.TaskID]*api.TaskInfo
 	index map[api.TaskStatus]api.TasksMap
 }
 
-// Show shows the job as a summary, unless it has few placed tasks; with as many placed tasks as it has if they are counted. Its Tasks are only those that are
-// pending, because upstream looks for gated tasks there.
+// Show replaces the job's tasks with a summary, unless it has few placed tasks. If counted is set, the number of placed tasks
+// stays the same. Its Tasks are then only the pending ones, because upstream looks for gated tasks there.
 func (s *Summaries) Show(job *api.JobInfo, counted bool) {
 	placed := 0
 	for status, tasks := range job.TaskStatusIndex {
@@ -55,7 +55,7 @@ func (s *Summaries) Show(job *api.JobInfo, counted bool) {
 	job.Tasks, job.TaskStatusIndex = shown[api.Pending], shown
 }
 
-// Undo shows all jobs as they are.
+// Undo restores all jobs.
 func (s *Summaries) Undo() {
 	for _, whole := range s.whole {
 		whole.job.Tasks, whole.job.TaskStatusIndex = whole.tasks, whole.index
@@ -79,7 +79,7 @@ func (s *Summaries) placeholdersOf(count int) api.TasksMap {
 	return tasks
 }
 
-// hasZeros reports whether the sum has scalars of 0, which may be of tasks that are no longer in it.
+// hasZeros reports whether the sum has scalars of 0, which may belong to tasks that are no longer in it.
 func hasZeros(sum *api.Resource) bool {
 	for _, amount := range sum.ScalarResources {
 		if amount == 0 {

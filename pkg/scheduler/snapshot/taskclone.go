@@ -9,14 +9,14 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// taskClone is a task of a node or a job of the cache, and its copy.
+// taskClone is a task of a node or a job in the books, and its copy.
 //
-// The tasks of a node are never changed, only replaced. Of a job's tasks the cache changes the status, the node, the pod
+// The tasks of a node are never changed, only replaced. Of a job's tasks, the books change the status, the node, the pod
 // and the NUMA information.
 type taskClone struct {
 	key           api.TaskID
 	source, clone *api.TaskInfo
-	// The rest is the source's when the copy was made; requests and launch are what the task requests.
+	// The fields below are the source's when the copy was made; requests and launch are the task's requests.
 	status           api.TaskStatus
 	numa             *api.TopologyInfo
 	policy           string
@@ -36,7 +36,7 @@ func newTaskClone(key api.TaskID, source, clone *api.TaskInfo, known *amounts) t
 	}
 }
 
-// unchanged is true if the copy is what Clone of the source would be.
+// unchanged reports whether the copy equals a new Clone of the source.
 func (t *taskClone) unchanged() bool {
 	c, source := t.clone, t.source
 	return source.Status == t.status && c.Status == t.status && c.Pod == source.Pod && c.NodeName == source.NodeName && c.UID == source.UID && c.Job == source.Job &&
