@@ -133,7 +133,7 @@ func (p *Pods) heldBy(key api.TaskID, owner any) *record {
 	return nil
 }
 
-// HeldGang returns the gang for which a transaction holds the pod; false if none does. The pod may name another gang in the
+// HeldGang returns the gang whose transaction holds the pod; false if none does. The pod may name another gang in the
 // meantime.
 func (p *Pods) HeldGang(pod *v1.Pod) (api.JobID, bool) {
 	p.lock.Lock()

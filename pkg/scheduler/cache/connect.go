@@ -45,7 +45,7 @@ func New(ctx context.Context, config *rest.Config, opt *options.ServerOption, ob
 }
 
 // clients returns the clients of the bind path, and one for events. Bindings and pods use protobuf; Volcano's objects are
-// custom resources, for which the API server supports JSON only.
+// custom resources, which the API server serves as JSON only.
 func clients(config *rest.Config) (kube, forEvents kubernetes.Interface, vc vcclient.Interface, err error) {
 	proto := rest.CopyConfig(config)
 	proto.ContentType = "application/vnd.kubernetes.protobuf"

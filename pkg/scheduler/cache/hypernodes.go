@@ -93,7 +93,7 @@ func (h *hyperNodes) lookAgain(changed map[string]bool) (touched bool) {
 
 // read recomputes the sessions' view. The claims of unchanged HyperNodes are reused.
 func (h *hyperNodes) read() {
-	all, _ := h.all.List(labels.Everything()) // a lister of a cache does not fail
+	all, _ := h.all.List(labels.Everything())     // a lister of a cache does not fail
 	nodes, _ := h.nodes.List(labels.Everything()) // nor does this
 	slices.SortFunc(all, func(l, r *topologyv1alpha1.HyperNode) int {
 		if !l.CreationTimestamp.Equal(&r.CreationTimestamp) {

@@ -37,7 +37,7 @@ func (s *storageChanges) watchAll() {
 	s.watch(core.PersistentVolumes().Informer(), storage.StorageClasses().Informer(), storage.VolumeAttachments().Informer())
 }
 
-// watch adds handlers to the informers, some of which plugins may have created, unless they have one.
+// watch adds handlers to the informers, also the ones that plugins created, unless they have one.
 func (s *storageChanges) watch(informers ...cache.SharedIndexInformer) {
 	for _, informer := range informers {
 		s.handlers.addOnce(informer, s.storageAdded, s.storageUpdated, s.storageDeleted)

@@ -233,7 +233,7 @@ func (l *Ledger) exists(gang api.JobID) bool {
 // CancelPod fails the member of a pod of the gang that is gone.
 func (l *Ledger) CancelPod(gang api.JobID, pod *v1.Pod) {
 	if held, is := l.books.Pods.HeldGang(pod); is {
-		gang = held // the pod may name another PodGroup by now
+		gang = held // the pod may name another PodGroup meanwhile
 	}
 	l.handover.Lock()
 	defer l.handover.Unlock()
