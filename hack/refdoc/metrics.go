@@ -44,8 +44,8 @@ Nor are members above the minimum, which are placed later.
 var (
 	states = map[gangview.State]string{
 		gangview.Waiting:  "it is not admitted",
-		gangview.LetIn:    "it is admitted: it may be placed, and resources of its queue are reserved for it",
-		gangview.SentBack: "its waiting time has passed, and it waits out its backoff",
+		gangview.Admitted: "it is admitted: it may be placed, and resources of its queue are reserved for it",
+		gangview.TimedOut: "its waiting time has passed, and it waits out its backoff",
 		gangview.InFlight: "members are in a bind transaction",
 		gangview.Partial:  "members have nodes, fewer than its minimum asks for",
 		gangview.Bound:    "its minimum has nodes and does not run yet",
@@ -53,21 +53,21 @@ var (
 		gangview.Ended:    "all of its members have succeeded or failed",
 	}
 	waitReasons = map[framework.WaitReason]string{
-		framework.WaitUnseen:     "from the creation of its PodGroup, or its return to `Pending`, until this process first saw it: all time before a new leader",
-		framework.WaitIncomplete: "for members that did not exist",
-		framework.WaitGated:      "for members with scheduling gates",
-		framework.WaitGroup:      "for other gangs of its group",
-		framework.WaitNotLetIn:   "to be admitted: `enqueue` asks plugins whether the gang can fit",
-		framework.WaitQueue:      "for resources of its queue, or for its queue to open",
-		framework.WaitRoom:       "for free resources on nodes",
-		framework.WaitBackoff:    "after a timeout, or after a transaction that failed",
-		framework.WaitBinding:    "in a transaction: pre-bind steps and Bindings",
-		framework.WaitOther:      "for a reason of another plugin",
+		framework.WaitUnseen:      "from the creation of its PodGroup, or its return to `Pending`, until this process first saw it: all time before a new leader",
+		framework.WaitIncomplete:  "for members that did not exist",
+		framework.WaitGated:       "for members with scheduling gates",
+		framework.WaitGroup:       "for other gangs of its group",
+		framework.WaitNotAdmitted: "to be admitted: `enqueue` asks plugins whether the gang can fit",
+		framework.WaitQueue:       "for resources of its queue, or for its queue to open",
+		framework.WaitResources:   "for free resources on nodes",
+		framework.WaitBackoff:     "after a timeout, or after a transaction that failed",
+		framework.WaitBinding:     "in a transaction: pre-bind steps and Bindings",
+		framework.WaitOther:       "for a reason of another plugin",
 	}
 	reservationEnds = map[gangs.ReservationEnd]string{
 		gangs.ReservationPlaced:  "the gang was placed",
 		gangs.ReservationExpired: "the nodes did not drain in time, or the gang was not placed on the drained nodes",
-		gangs.ReservationGone:    "the gang lacks members, no longer exists, or is in another queue",
+		gangs.ReservationGone:    "the gang was deleted, lacks members, or is in another queue",
 		gangs.ReservationLost:    "a node was lost or the gang changed, and no other nodes can hold it",
 		gangs.ReservationRefused: "the queue does not admit the gang",
 		gangs.ReservationOff:     "the configuration no longer reserves nodes",
@@ -88,7 +88,7 @@ func metricsPage() ([]byte, error) {
 	}{
 		{"`state` of `volcano_gangs`", "The gang", func(b *bytes.Buffer) error { return writeValues(b, gangview.States, states) }},
 		{"`reason` of `volcano_gang_waiting_seconds`", "The gang waited", func(b *bytes.Buffer) error { return writeValues(b, framework.WaitReasons, waitReasons) }},
-		{"`end` of `volcano_node_reservations_ended_total`", "The reservation ended because", func(b *bytes.Buffer) error { return writeValues(b, gangs.ReservationEnds, reservationEnds) }},
+		{"`end` of `volcano_gang_node_reservations_ended_total`", "The reservation ended because", func(b *bytes.Buffer) error { return writeValues(b, gangs.ReservationEnds, reservationEnds) }},
 	} {
 		fmt.Fprintf(page, "\n### Label %s\n\n| Value | %s |\n|---|---|\n", table.title, table.column)
 		if err := table.write(page); err != nil {
@@ -98,7 +98,7 @@ func metricsPage() ([]byte, error) {
 			page.WriteString(waitingNotes)
 		}
 	}
-	page.WriteString("\n## vc-controller-manager\n\nServed at `--listen-address`, beside Volcano's. They count gangs that are not written as Volcano PodGroups.\n" +
+	page.WriteString("\n## vc-controller-manager\n\nServed at `--listen-address`, beside Volcano's. They count gangs that are not defined by a Volcano PodGroup.\n" +
 		"The label `source` is `annotations` of pods, or the API group of the user's PodGroup.\n\n")
 	if err := writeMetrics(page, controllers.Metrics()); err != nil {
 		return nil, err

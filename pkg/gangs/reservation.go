@@ -20,13 +20,13 @@ const (
 	// ReservationExpired: the nodes did not drain in time, or the gang was not placed on the drained ones.
 	ReservationExpired ReservationEnd = "expired"
 	// ReservationGone: the gang, or a member that its minimum needs, no longer exists, or it is in another queue.
-	ReservationGone ReservationEnd = "gone"
+	ReservationGone ReservationEnd = "gang_deleted"
 	// ReservationLost: a node was lost or the gang was changed, and no other nodes can hold it.
 	ReservationLost ReservationEnd = "nodes_lost"
 	// ReservationRefused: the queue does not admit the gang.
-	ReservationRefused ReservationEnd = "queue"
+	ReservationRefused ReservationEnd = "not_admitted"
 	// ReservationOff: the configuration no longer reserves nodes.
-	ReservationOff ReservationEnd = "off"
+	ReservationOff ReservationEnd = "disabled"
 )
 
 // ReservationEnds lists all ends of a reservation.

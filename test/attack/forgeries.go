@@ -62,9 +62,9 @@ func forgeries() []attack {
 func forgedConditions(ctx context.Context, t *tenant) error {
 	var conditions []v1beta1.PodGroupCondition
 	for _, c := range []struct{ kind, reason string }{
-		{"HalfBound", "HalfBound"}, {"GangTimeLimit", "GangLetIn"}, {"GangTimeLimit", "GangTimedOut"}, {"GangSatisfied", "GangSatisfied"},
-		{"GangWhole", "GangWhole"}, {"GangWhole", "OnlyWaiting"}, {"NodeReservation", "NodesReserved"}, {"NodeReservation", "NoNodesReserved"},
-		{"Scheduled", "tasks in gang are ready to be scheduled"}, {"Unschedulable", "PreBindFailed"}, {"GangSettingsMistaken", "GangSettingsMistaken"},
+		{"PartiallyBound", "PartiallyBound"}, {"GangTimeLimit", "GangAdmitted"}, {"GangTimeLimit", "GangTimedOut"}, {"GangSatisfied", "GangSatisfied"},
+		{"GangWhole", "GangWhole"}, {"GangWhole", "OnlyWaiting"}, {"NodeReservation", "NodesReserved"}, {"NodeReservation", "NoNodesToReserve"},
+		{"Scheduled", "tasks in gang are ready to be scheduled"}, {"Unschedulable", "PreBindFailed"}, {"InvalidGangSettings", "InvalidGangSettings"},
 	} {
 		conditions = append(conditions, v1beta1.PodGroupCondition{
 			Type: v1beta1.PodGroupConditionType(c.kind), Status: corev1.ConditionTrue, Reason: c.reason, LastTransitionTime: longAgo(),

@@ -144,7 +144,7 @@ var _ = Describe("A bind", func() {
 		for _, g := range []gang{g, plain} {
 			w.submit(ctx, g)
 			twoRun(g)
-			Expect(w.eventCount("PodGroup", g.name, "GangHalfBound")).To(Equal(1))
+			Expect(w.eventCount("PodGroup", g.name, "PartiallyBound")).To(Equal(1))
 		}
 
 		By("writing nothing at each try that is refused again")

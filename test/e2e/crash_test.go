@@ -60,7 +60,7 @@ var _ = Describe("After a kill -9 of the scheduler", func() {
 		w.start(ctx, w.conf("first"))
 		w.eventuallyBound(g, 4)
 		w.eventuallyRunning(g)
-		Eventually(func() int { return w.eventCount("PodGroup", g.name, "GangHalfBound") }).Should(Equal(1))
+		Eventually(func() int { return w.eventCount("PodGroup", g.name, "PartiallyBound") }).Should(Equal(1))
 		Consistently(func() int { return w.everBound(urgent) + w.everBound(lone) }).Should(BeZero())
 		w.addNodes(ctx, 1, 1, "3")
 		w.eventuallyBound(urgent, 2)
@@ -101,7 +101,7 @@ var _ = Describe("After a kill -9 of the scheduler", func() {
 		w.startBehind(ctx, proxy, conf)
 		w.submit(ctx, g)
 		w.eventuallyBound(g, 2)
-		Eventually(func() int { return w.eventCount("PodGroup", g.name, "GangHalfBound") }).Should(Equal(1))
+		Eventually(func() int { return w.eventCount("PodGroup", g.name, "PartiallyBound") }).Should(Equal(1))
 		other := gang{name: "other", size: 3, min: 3}
 		w.submit(ctx, other)
 		Eventually(func() []any {

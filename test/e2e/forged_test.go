@@ -38,7 +38,7 @@ var _ = Describe("The minimum that a pod was bound for", func() {
 		w.start(ctx, w.conf())
 		w.eventuallyBound(rival, 1)
 		Expect(w.bound(g)).To(Equal(1))
-		Expect(w.eventCount("PodGroup", g.name, "GangHalfBound")).To(BeZero())
+		Expect(w.eventCount("PodGroup", g.name, "PartiallyBound")).To(BeZero())
 	})
 
 	It("is left alone on pods that wait for the chart's schedulers, and may be removed", func(ctx SpecContext) {

@@ -123,7 +123,7 @@ var _ = Describe("A group of gangs", func() {
 
 		w.start(ctx, w.conf("first"))
 		w.eventuallyBound(group[1], 3)
-		Eventually(func() int { return w.eventCount("PodGroup", "y", "GangHalfBound") }).Should(Equal(1))
+		Eventually(func() int { return w.eventCount("PodGroup", "y", "PartiallyBound") }).Should(Equal(1))
 		Expect(w.everBound(urgent)).To(BeZero())
 		w.expectNoLeaks(ctx, "first")
 	})

@@ -12,9 +12,9 @@ import (
 
 var (
 	gangsDesc = prometheus.NewDesc("volcano_gang_sources",
-		"Gangs that are not written as Volcano PodGroups, by what they are written as.", []string{"source"}, nil)
-	mistakenDesc = prometheus.NewDesc("volcano_gang_mistaken",
-		"Those of which something cannot be taken as it is written.", []string{"source"}, nil)
+		"Number of gangs that are not defined by a Volcano PodGroup, by source.", []string{"source"}, nil)
+	mistakenDesc = prometheus.NewDesc("volcano_gang_sources_invalid",
+		"Number of gangs, not defined by a Volcano PodGroup, with an invalid or conflicting setting, by source.", []string{"source"}, nil)
 )
 
 // collector counts the Volcano PodGroups that the controller made, when it is asked.

@@ -94,7 +94,7 @@ func TestGangsAreShown(t *testing.T) {
 	cluster := mixed()
 	s, handler, view := gangScheduler(t, cluster)
 	s.cycle()
-	eventually(t, func() bool { states := view.Count().ByState; return states["bound"] == 1 && states["let_in"] == 2 })
+	eventually(t, func() bool { states := view.Count().ByState; return states["bound"] == 1 && states["admitted"] == 2 })
 	got := askGangs(t, handler, "")
 	want := gangview.Page{Gangs: []gangview.Gang{
 		{
@@ -103,11 +103,11 @@ func TestGangsAreShown(t *testing.T) {
 		},
 		{
 			Namespace: schedtest.Namespace, Name: "of-roles", Source: "scheduling.volcano.sh", Owner: "Job.batch.volcano.sh train", Queue: schedtest.Queue,
-			State: gangview.LetIn, Minimum: gangview.Minimum{Members: 2, Roles: map[string]int32{"chief": 1}}, Members: map[string]int{},
+			State: gangview.Admitted, Minimum: gangview.Minimum{Members: 2, Roles: map[string]int32{"chief": 1}}, Members: map[string]int{},
 			Waits: &gangview.Verdict{Reason: "NotEnoughTasks", Message: `minMember is 2 and there is no pod; minTaskMember of "chief" is 1 and there is no such pod`},
 		},
 		{
-			Namespace: schedtest.Namespace, Name: "theirs", Source: "scheduling.sigs.k8s.io", Queue: schedtest.Queue, State: gangview.LetIn,
+			Namespace: schedtest.Namespace, Name: "theirs", Source: "scheduling.sigs.k8s.io", Queue: schedtest.Queue, State: gangview.Admitted,
 			Minimum: gangview.Minimum{Members: 3}, Members: map[string]int{"pending": 1, "gated": 1},
 			Settings: &gangview.Settings{Mode: gangs.Strict, MatchPolicy: gangs.OnlyWaiting, WaitingTime: "7m0s", Mistakes: []string{"groups"}},
 			Waits:    &gangview.Verdict{Reason: "NotEnoughTasks", Message: "minMember is 3 and there are 2 pods"},
@@ -149,7 +149,7 @@ func TestGangsAreShown(t *testing.T) {
 		group := cluster.PodGroup("theirs")
 		cluster.Put(group)
 		c := askGangs(t, handler, "?podgroup=theirs").Gangs[0].Conditions
-		return c["GangTimeLimit"].Reason == "GangLetIn" && c["GangSettingsMistaken"].Message != "" && !c["GangTimeLimit"].Since.IsZero()
+		return c["GangTimeLimit"].Reason == "GangAdmitted" && c["InvalidGangSettings"].Message != "" && !c["GangTimeLimit"].Since.IsZero()
 	})
 }
 
@@ -185,20 +185,20 @@ func TestGangsAreCounted(t *testing.T) {
 			return is == want
 		})
 	}
-	count("waiting 1, let_in 2")
+	count("waiting 1, admitted 2")
 	s.cycle()
-	count("let_in 2, bound 1")
+	count("admitted 2, bound 1")
 	for _, name := range []string{"p0", "p1"} {
 		pod := cluster.Pod(name)
 		pod.Status.Phase = v1.PodRunning
 		s.cache.Books().Pods.Show(pod)
 	}
-	count("let_in 2, running 1")
+	count("admitted 2, running 1")
 	for _, name := range []string{"p0", "p1"} {
 		s.cache.Books().Pods.Hide(cluster.Pod(name))
 	}
 	s.cache.Books().Jobs.HideGroup("ns/g")
-	count("let_in 2")
+	count("admitted 2")
 }
 
 // TestGangsAreShownWhileTheyChange: nothing that is shown is shared with what sessions and informers change.

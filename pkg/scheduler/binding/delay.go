@@ -12,14 +12,14 @@ type DelayKind string
 
 const (
 	// StepWaits is a step that runs long, within its timeout.
-	StepWaits DelayKind = "WaitingInPreBind"
-	// StepNotReturning is a step that timed out or was cancelled and cannot be rolled back, because it has not returned.
-	StepNotReturning DelayKind = "StepNotReturning"
+	StepWaits DelayKind = "PreBindPending"
+	// PreBindTimedOut is a step that timed out or was cancelled and cannot be rolled back, because it has not returned.
+	PreBindTimedOut DelayKind = "PreBindTimedOut"
 	// RollbackStuck is a rollback that keeps failing, or does not return.
 	RollbackStuck DelayKind = "RollbackStuck"
 	// BindWaits is a member that passed its steps and is not bound, although every other member has passed or failed too: the
 	// gang's minimum cannot be read, its Binding hangs or fails, or it is not known whether one holds.
-	BindWaits DelayKind = "WaitingInBind"
+	BindWaits DelayKind = "BindPending"
 )
 
 // Delay describes a long wait of a member.
@@ -38,7 +38,7 @@ func (d Delay) String() string {
 	switch d.Kind {
 	case StepWaits:
 		return fmt.Sprintf("waits in pre-bind plugin %s on node %s since %s", d.Plugin, d.Node, since)
-	case StepNotReturning:
+	case PreBindTimedOut:
 		return fmt.Sprintf("pre-bind plugin %s on node %s was given up and has not returned since %s; until it does the pod is not placed again", d.Plugin, d.Node, since)
 	}
 	if d.Kind == BindWaits {
@@ -65,7 +65,7 @@ func (s *roster) delayOf(m *member) *Delay {
 	case m.running && m.state == statePreparing:
 		d.Kind, d.Plugin = StepWaits, m.Steps[m.begun-1].Plugin
 	case m.running && m.state == stateFailed:
-		d.Kind, d.Plugin, waits = StepNotReturning, m.Steps[m.begun-1].Plugin, m.waitsFrom
+		d.Kind, d.Plugin, waits = PreBindTimedOut, m.Steps[m.begun-1].Plugin, m.waitsFrom
 	case m.state == stateFailed && m.owed() >= 0:
 		d.Kind, d.Plugin, d.Err, waits = RollbackStuck, m.Steps[m.owed()].Plugin, m.undoErr, m.waitsFrom
 	case m.state == statePassed && !s.ready.IsZero():

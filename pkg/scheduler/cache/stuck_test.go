@@ -111,10 +111,10 @@ func TestLongWaitInPreBindIsTold(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.catchUp()
 		const says = "waits in pre-bind plugin storage on node n since 2000-01-01T00:00:00Z"
-		if diff := cmp.Diff("True WaitingInPreBind: pod p0: "+says+" (and more of its pods)", w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+		if diff := cmp.Diff("True PreBindPending: pod p0: "+says+" (and more of its pods)", w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
 			t.Errorf("condition of the PodGroup (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff("False WaitingInPreBind: "+says, w.podScheduled("p1")); diff != "" {
+		if diff := cmp.Diff("False PreBindPending: "+says, w.podScheduled("p1")); diff != "" {
 			t.Errorf("condition of the pod (-want +got):\n%s", diff)
 		}
 		close(goOn)
@@ -149,12 +149,12 @@ func TestThePodGroupTellsOfThosePodsOnlyThatStillWait(t *testing.T) {
 			w.SealTransactions()
 			time.Sleep(time.Minute)
 			w.catchUp()
-			if diff := cmp.Diff("True WaitingInPreBind: pod p0:"+says+" (and more of its pods)", w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+			if diff := cmp.Diff("True PreBindPending: pod p0:"+says+" (and more of its pods)", w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
 				t.Errorf("condition of the PodGroup while both wait (-want +got):\n%s", diff)
 			}
 			close(returns[goesOn])
 			w.catchUp()
-			if diff := cmp.Diff("True WaitingInPreBind: pod "+waits+":"+says, w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+			if diff := cmp.Diff("True PreBindPending: pod "+waits+":"+says, w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
 				t.Errorf("condition of the PodGroup while %s waits alone (-want +got):\n%s", waits, diff)
 			}
 		})
@@ -180,10 +180,10 @@ func TestABindThatHangsIsTold(t *testing.T) {
 		w.catchUp()
 		const says = `waits to be bound to node n since 2000-01-01T00:00:00Z: pods "p" is forbidden: it is broken; ` +
 			"its room there is kept until it is known whether it is bound"
-		if diff := cmp.Diff("True WaitingInBind: pod p0: "+says+" (and more of its pods)", w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+		if diff := cmp.Diff("True BindPending: pod p0: "+says+" (and more of its pods)", w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
 			t.Errorf("condition of the PodGroup (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff("False WaitingInBind: "+says, w.podScheduled("p1")); diff != "" {
+		if diff := cmp.Diff("False BindPending: "+says, w.podScheduled("p1")); diff != "" {
 			t.Errorf("condition of the pod (-want +got):\n%s", diff)
 		}
 		if _, err := w.UpdateJobStatus(w.Snapshot().Jobs[gang], true, false, false); err != nil {
@@ -227,14 +227,14 @@ func TestDrainTellsWhatItLeaves(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "pod ns/p0: "+says) {
 			t.Errorf("Drain returned %v", err)
 		}
-		if diff := cmp.Diff("True StepNotReturning: pod p0: "+says, w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+		if diff := cmp.Diff("True PreBindTimedOut: pod p0: "+says, w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
 			t.Errorf("condition of the PodGroup when Drain has returned (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff("False StepNotReturning: "+says, w.podScheduled("p0")); diff != "" {
+		if diff := cmp.Diff("False PreBindTimedOut: "+says, w.podScheduled("p0")); diff != "" {
 			t.Errorf("condition of the pod when Drain has returned (-want +got):\n%s", diff)
 		}
 		told := strings.Join(w.cluster.Events.Take(), "\n")
-		if want := "Warning StepNotReturning p0: " + says; !strings.Contains(told, want) {
+		if want := "Warning PreBindTimedOut p0: " + says; !strings.Contains(told, want) {
 			t.Errorf("events are\n%s\nwant among them\n%s", told, want)
 		}
 		close(returns)

@@ -135,7 +135,7 @@ func (w *Writer) Send(e Notice, done func(there bool)) {
 		first: now, last: now, times: 1, done: []func(bool){done},
 	}
 	if !w.affords(subjectOf(*about), now) || !w.box.post(l) {
-		w.observe("lost")
+		w.observe("dropped")
 		done(false)
 	}
 }
@@ -176,10 +176,10 @@ func (w *Writer) write(ctx context.Context, l *letter) {
 		last := ctx.Err() != nil || tries > eventTries
 		switch {
 		case apiwrite.RefusedForGood(err), apierrors.IsNotFound(err), last && apierrors.IsForbidden(err):
-			w.settle(l, "refused", err)
+			w.settle(l, "rejected", err)
 			return
 		case last:
-			w.settle(l, "lost", err)
+			w.settle(l, "dropped", err)
 			return
 		}
 		select {
@@ -216,7 +216,7 @@ func (w *Writer) settle(l *letter, result string, err error) {
 	}
 	w.observe(result)
 	for _, done := range l.done {
-		done(result != "lost")
+		done(result != "dropped")
 	}
 }
 

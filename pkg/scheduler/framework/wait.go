@@ -34,13 +34,13 @@ const (
 	QueueHasChildren = "QueueHasChildren"
 	// PodGroupNotFound: pods name a PodGroup that is not there.
 	PodGroupNotFound = "PodGroupNotFound"
-	// WaitingForGroup: not all gangs of the gang's group are there. GroupMistaken: what they say of it does not agree.
-	WaitingForGroup = "WaitingForGroup"
-	GroupMistaken   = "GroupMistaken"
-	// PreBindFailed and BindFailed: what the gang's last transaction failed of. WaitingAfterFailedBind: it waits after that.
-	PreBindFailed          = "PreBindFailed"
-	BindFailed             = "BindFailed"
-	WaitingAfterFailedBind = "WaitingAfterFailedBind"
+	// WaitingForGroup: not all gangs of the gang's group are there. InvalidGangGroup: what they say of it does not agree.
+	WaitingForGroup  = "WaitingForGroup"
+	InvalidGangGroup = "InvalidGangGroup"
+	// PreBindFailed and BindFailed: what the gang's last transaction failed of. BindBackoff: it waits after that.
+	PreBindFailed = "PreBindFailed"
+	BindFailed    = "BindFailed"
+	BindBackoff   = "BindBackoff"
 )
 
 // GangTimeLimit is the type of the condition of a gang that was let in, or sent back when its waiting time was up.

@@ -33,13 +33,13 @@ type WaitReason string
 // The reasons.
 const (
 	// WaitUnseen is the time from when the PodGroup was made to the first session of this process that saw it.
-	WaitUnseen     WaitReason = "unseen"
-	WaitIncomplete WaitReason = "incomplete"
-	WaitGated      WaitReason = "gated"
-	WaitGroup      WaitReason = "group"
-	WaitNotLetIn   WaitReason = "not_let_in"
-	WaitQueue      WaitReason = "queue"
-	WaitRoom       WaitReason = "room"
+	WaitUnseen      WaitReason = "unseen"
+	WaitIncomplete  WaitReason = "incomplete"
+	WaitGated       WaitReason = "gated"
+	WaitGroup       WaitReason = "group"
+	WaitNotAdmitted WaitReason = "not_admitted"
+	WaitQueue       WaitReason = "queue"
+	WaitResources   WaitReason = "resources"
 	// WaitBackoff is a pause after a time-out or after a transaction that failed.
 	WaitBackoff WaitReason = "backoff"
 	// WaitBinding is a transaction: pre-bind steps and Bindings.
@@ -49,7 +49,7 @@ const (
 
 // WaitReasons are all there are.
 var WaitReasons = []WaitReason{
-	WaitUnseen, WaitIncomplete, WaitGated, WaitGroup, WaitNotLetIn, WaitQueue, WaitRoom, WaitBackoff, WaitBinding, WaitOther,
+	WaitUnseen, WaitIncomplete, WaitGated, WaitGroup, WaitNotAdmitted, WaitQueue, WaitResources, WaitBackoff, WaitBinding, WaitOther,
 }
 
 // WaitEnd says how a wait ended.
@@ -58,7 +58,7 @@ type WaitEnd string
 // The ends of a wait. One of a gang that is deleted has none.
 const (
 	EndBound    WaitEnd = "bound"
-	EndSentBack WaitEnd = "sent_back"
+	EndTimedOut WaitEnd = "timed_out"
 )
 
 // ReasonOf is what the explanation comes down to.
@@ -68,17 +68,17 @@ func ReasonOf(wait Wait) WaitReason {
 		return WaitIncomplete
 	case SchedulingGated:
 		return WaitGated
-	case WaitingForGroup, GroupMistaken:
+	case WaitingForGroup, InvalidGangGroup:
 		return WaitGroup
 	case NotEnqueued:
-		return WaitNotLetIn
+		return WaitNotAdmitted
 	case QueueFull, QueueNotOpen, QueueNotFound, QueueHasChildren:
 		return WaitQueue
 	case NotEnoughResources:
-		return WaitRoom
-	case GangTimedOut, WaitingAfterFailedBind, PreBindFailed, BindFailed:
+		return WaitResources
+	case GangTimedOut, BindBackoff, PreBindFailed, BindFailed:
 		return WaitBackoff
-	case string(binding.StepWaits), string(binding.StepNotReturning), string(binding.RollbackStuck), string(binding.BindWaits):
+	case string(binding.StepWaits), string(binding.PreBindTimedOut), string(binding.RollbackStuck), string(binding.BindWaits):
 		return WaitBinding
 	}
 	return WaitOther
@@ -129,7 +129,7 @@ func (ssn *Session) TimedOut(gang api.JobID) {
 	ssn.observer.GangTimedOut()
 	if c := ssn.clocks[gang]; c != nil {
 		now := time.Now()
-		c.end(EndSentBack, ssn.observer, now)
+		c.end(EndTimedOut, ssn.observer, now)
 		ssn.clocks[gang] = &waitClock{podGroup: c.podGroup, spent: map[WaitReason]time.Duration{}, reason: WaitBackoff, since: now}
 	}
 }

@@ -14,12 +14,12 @@ type State string
 
 // The states. A gang is in one of them.
 const (
-	// Waiting: it is not let in.
+	// Waiting: it is not admitted.
 	Waiting State = "waiting"
-	// LetIn: it may be placed, and room in its queue is kept for it.
-	LetIn State = "let_in"
-	// SentBack: its waiting time was up, and its backoff goes on.
-	SentBack State = "sent_back"
+	// Admitted: it may be placed, and resources of its queue are reserved for it.
+	Admitted State = "admitted"
+	// TimedOut: its waiting time has passed, and it waits out its backoff.
+	TimedOut State = "timed_out"
 	// InFlight: members are in a bind transaction.
 	InFlight State = "in_flight"
 	// Partial: members have nodes, fewer than its minimum asks for.
@@ -33,7 +33,7 @@ const (
 )
 
 // States are all there are.
-var States = []State{Waiting, LetIn, SentBack, InFlight, Partial, Bound, Running, Ended}
+var States = []State{Waiting, Admitted, TimedOut, InFlight, Partial, Bound, Running, Ended}
 
 // stateOf is the state of a gang as the cache has it. sentBack is true if the last session found that it waits out a backoff.
 func stateOf(job *api.JobInfo, sentBack bool) State {
@@ -55,9 +55,9 @@ func stateOf(job *api.JobInfo, sentBack bool) State {
 	case placed > 0:
 		return Partial
 	case sentBack:
-		return SentBack
+		return TimedOut
 	case job.PodGroup != nil && job.PodGroup.Status.Phase == scheduling.PodGroupInqueue:
-		return LetIn
+		return Admitted
 	default:
 		return Waiting
 	}

@@ -37,8 +37,8 @@ func TestStateOf(t *testing.T) {
 	}{
 		"no members":                      {gang("g", scheduling.PodGroupPending), false, Waiting},
 		"members that wait":               {gang("g", scheduling.PodGroupPending, api.Pending, api.Pending), false, Waiting},
-		"let in":                          {gang("g", scheduling.PodGroupInqueue, api.Pending, api.Pending), false, LetIn},
-		"sent back":                       {gang("g", scheduling.PodGroupInqueue, api.Pending, api.Pending), true, SentBack},
+		"let in":                          {gang("g", scheduling.PodGroupInqueue, api.Pending, api.Pending), false, Admitted},
+		"sent back":                       {gang("g", scheduling.PodGroupInqueue, api.Pending, api.Pending), true, TimedOut},
 		"one in flight":                   {gang("g", scheduling.PodGroupInqueue, api.Binding, api.Running), false, InFlight},
 		"one placed":                      {gang("g", scheduling.PodGroupInqueue, api.Allocated, api.Pending), false, InFlight},
 		"one bound":                       {gang("g", scheduling.PodGroupInqueue, api.Bound, api.Pending), true, Partial},
@@ -122,7 +122,7 @@ func TestCountHasEachState(t *testing.T) {
 	for _, state := range States {
 		want[string(state)] = 0
 	}
-	want[string(LetIn)], want[string(SentBack)] = 2, 1
+	want[string(Admitted)], want[string(TimedOut)] = 2, 1
 	if diff := cmp.Diff(want, counts.ByState); diff != "" || counts.GroupsInFlight != 3 {
 		t.Errorf("%d groups in flight, want 3; gangs by state (-want +got):\n%s", counts.GroupsInFlight, diff)
 	}

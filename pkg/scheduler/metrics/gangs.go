@@ -33,20 +33,20 @@ func newGangs(registry prometheus.Registerer) gangMetrics {
 	g := gangMetrics{
 		waited: factory.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "volcano_gang_waiting_seconds", Buckets: prometheus.ExponentialBuckets(0.1, 3, 14), // 0.1 s to 44 h
-			Help: "How long a gang waited for a reason, when its wait ended: its minimum was bound, or it was sent back (bound, sent_back). " +
-				"A gang is observed once for each reason that it waited for.",
+			Help: "Time that a gang waited for a reason, observed when the wait ends: its minimum is bound, or its waiting time has passed (bound, timed_out). " +
+				"A gang is observed once for each of its reasons.",
 		}, []string{"reason", "end"}),
 		timeOuts: factory.NewCounter(prometheus.CounterOpts{
 			Name: "volcano_gang_timeouts_total",
-			Help: "Gangs that were sent back because their waiting time was up, each time; of a group each gang.",
+			Help: "Number of times a gang returned to Pending because it was not scheduled within its waiting time. Each gang of a group counts.",
 		}),
 		reserved: factory.NewGauge(prometheus.GaugeOpts{
-			Name: "volcano_node_reservations",
-			Help: "Starving gangs for which nodes are reserved.",
+			Name: "volcano_gang_node_reservations",
+			Help: "Gangs for which nodes are reserved, because they waited longer than starvationAfter.",
 		}),
 		ended: factory.NewCounterVec(prometheus.CounterOpts{
-			Name: "volcano_node_reservations_ended_total",
-			Help: "Node reservations for starving gangs by how they ended: placed, expired, gone (the gang), nodes_lost, queue (does not admit the gang), off (by configuration).",
+			Name: "volcano_gang_node_reservations_ended_total",
+			Help: "Number of node reservations that ended, by end (placed, expired, gang_deleted, nodes_lost, not_admitted, disabled).",
 		}, []string{"end"}),
 		counter: &gangCounter{},
 	}
@@ -78,9 +78,9 @@ func (g *gangMetrics) CountGangs(count func() GangCounts) { g.counter.count.Stor
 
 var (
 	gangsDesc = prometheus.NewDesc("volcano_gangs",
-		"Gangs by state: waiting, let_in, sent_back, in_flight, partial, bound, running, ended.", []string{"state"}, nil)
+		"Number of gangs, by state (waiting, admitted, timed_out, in_flight, partial, bound, running, ended).", []string{"state"}, nil)
 	groupsDesc = prometheus.NewDesc("volcano_gang_groups_in_flight",
-		"Groups of gangs whose bind transactions have not ended.", nil, nil)
+		"Number of gang groups with a bind transaction in flight.", nil, nil)
 )
 
 // gangCounter counts gangs when it is asked. A process that does not lead has none.

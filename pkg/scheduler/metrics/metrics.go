@@ -44,47 +44,47 @@ func New(registry prometheus.Registerer) *Metrics {
 		gangMetrics: newGangs(registry),
 		preBind: factory.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "volcano_prebind_duration_seconds", Buckets: buckets,
-			Help: "Duration of a plugin's pre-bind step for one task, by plugin and result (ok, error).",
+			Help: "Duration of one pre-bind step of a plugin for one task, by plugin and result (ok, error).",
 		}, []string{"plugin", "result"}),
 		rollbacks: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "volcano_prebind_rollback_total",
-			Help: "Rollbacks of pre-bind steps that were tried, by plugin and result (ok, error).",
+			Help: "Number of attempts to roll back a pre-bind step, by plugin and result (ok, error).",
 		}, []string{"plugin", "result"}),
 		stuck: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "volcano_prebind_rollback_stuck_total",
-			Help: "Tasks whose rollback kept failing, or whose step did not return so that it could begin, for so long that it was reported, by plugin.",
+			Help: "Number of tasks whose rollback kept failing, or could not begin because the step had not returned, for more than a minute, by plugin.",
 		}, []string{"plugin"}),
 		transaction: factory.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "volcano_bind_transaction_duration_seconds", Buckets: buckets,
-			Help: "Duration of a gang's bind transaction, by result: bound, partial (at or above the minimum, some members released), rolled_back.",
+			Help: "Duration of a bind transaction, by result: bound, partial (the minimum is bound, other members were released), rolled_back.",
 		}, []string{"result"}),
 		inFlight: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "volcano_bind_transactions_in_flight",
-			Help: "Bind transactions that have not ended.",
+			Help: "Number of bind transactions in flight.",
 		}),
 		reloads: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "volcano_scheduler_conf_reloads_total",
-			Help: "Changes of the scheduler's configuration file that were read, by result (ok, error). After an error the former configuration stays in force.",
+			Help: "Number of reloads of the scheduler's configuration file, by result (ok, error). After an error the current configuration stays in force.",
 		}, []string{"result"}),
 		cycles: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "volcano_scheduling_cycles_total",
-			Help: "Scheduling cycles, by result: ok, panic, or idle for a period in which nothing had changed and nothing was waiting.",
+			Help: "Number of scheduling cycles, by result: ok, panic, or idle (skipped, because nothing had changed and nothing was waiting).",
 		}, []string{"result"}),
 		aside: factory.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "volcano_set_aside_objects",
-			Help: "Objects that scheduling does without because of numbers that cannot be reckoned with or of a panic, by kind (PodGroup, Queue, Node).",
+			Name: "volcano_quarantined_objects",
+			Help: "Number of objects left out of scheduling because they are invalid, too large, or make cycles panic, by kind (PodGroup, Queue, Node).",
 		}, []string{"kind"}),
 		trials: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "volcano_nodegroup_trials_total",
-			Help: "Trial placements of gangs in node groups, by result: ready, waiting for resources that are being released, misfit.",
+			Help: "Number of trial placements of a gang in a node group, by result: ready, waiting (for resources that are being released), infeasible.",
 		}, []string{"result"}),
 		refused: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "volcano_status_refused_total",
-			Help: "Status writes that the API server refused for good and that were dropped, by kind (pod, podgroup, queue).",
+			Help: "Number of status writes that the API server rejected permanently, by kind (pod, podgroup, queue).",
 		}, []string{"kind"}),
 		events: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "volcano_events_total",
-			Help: "Events that were told, by result: written, refused by the API server, or lost because there were too many. What was lost is told again when a cycle finds it again.",
+			Help: "Number of events, by result: written, rejected (by the API server), dropped (too many at once, or the API server was unavailable).",
 		}, []string{"result"}),
 	}
 }
@@ -108,7 +108,7 @@ func (m *Metrics) RollbackDone(plugin string, err error) {
 
 // Delayed counts a task whose rollback keeps failing, or cannot begin.
 func (m *Metrics) Delayed(_ *binding.Member, d binding.Delay) {
-	if d.Kind == binding.StepNotReturning || d.Kind == binding.RollbackStuck {
+	if d.Kind == binding.PreBindTimedOut || d.Kind == binding.RollbackStuck {
 		m.stuck.WithLabelValues(d.Plugin).Inc()
 	}
 }

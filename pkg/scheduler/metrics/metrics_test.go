@@ -91,8 +91,8 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 			"volcano_scheduling_cycles_total result=idle":       1,
 		}},
 		"gangs": {func(m *Metrics) {
-			m.GangWaited(framework.WaitRoom, framework.EndBound, time.Minute)
-			m.GangWaited(framework.WaitGroup, framework.EndSentBack, time.Minute)
+			m.GangWaited(framework.WaitResources, framework.EndBound, time.Minute)
+			m.GangWaited(framework.WaitGroup, framework.EndTimedOut, time.Minute)
 			m.GangTimedOut()
 			m.Reservations(2)
 			m.Reservations(1)
@@ -102,11 +102,11 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 			m.CountGangs(func() GangCounts { return GangCounts{map[string]int{"waiting": waiting, "bound": 0}, 1} })
 			waiting = 2 // they are counted when that is asked
 		}, map[string]float64{
-			"volcano_gang_waiting_seconds end=bound reason=room":      1,
-			"volcano_gang_waiting_seconds end=sent_back reason=group": 1,
+			"volcano_gang_waiting_seconds end=bound reason=resources": 1,
+			"volcano_gang_waiting_seconds end=timed_out reason=group": 1,
 			"volcano_gang_timeouts_total":                             1,
-			"volcano_node_reservations":                               1,
-			"volcano_node_reservations_ended_total end=expired":       1,
+			"volcano_gang_node_reservations":                          1,
+			"volcano_gang_node_reservations_ended_total end=expired":  1,
 			"volcano_gangs state=waiting":                             2,
 			"volcano_gangs state=bound":                               0,
 			"volcano_gang_groups_in_flight":                           1,
@@ -116,9 +116,9 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			registry := prometheus.NewRegistry()
 			tt.happens(New(registry))
-			want := map[string]float64{"volcano_bind_transactions_in_flight": 0, "volcano_gang_timeouts_total": 0, "volcano_node_reservations": 0}
+			want := map[string]float64{"volcano_bind_transactions_in_flight": 0, "volcano_gang_timeouts_total": 0, "volcano_gang_node_reservations": 0}
 			for _, end := range gangs.ReservationEnds {
-				want["volcano_node_reservations_ended_total end="+string(end)] = 0
+				want["volcano_gang_node_reservations_ended_total end="+string(end)] = 0
 			}
 			maps.Copy(want, tt.want)
 			if diff := cmp.Diff(want, values(t, registry)); diff != "" {

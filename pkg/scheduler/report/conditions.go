@@ -65,7 +65,7 @@ func isTimedOut(c scheduling.PodGroupCondition) bool {
 // isDelay reports whether the condition says that a member of the gang's transaction waits long.
 func isDelay(c scheduling.PodGroupCondition) bool {
 	switch binding.DelayKind(c.Reason) {
-	case binding.StepWaits, binding.StepNotReturning, binding.RollbackStuck, binding.BindWaits:
+	case binding.StepWaits, binding.PreBindTimedOut, binding.RollbackStuck, binding.BindWaits:
 		return isUnschedulable(c)
 	}
 	return false

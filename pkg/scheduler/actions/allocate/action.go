@@ -24,7 +24,7 @@ var _ framework.Action = (*Action)(nil)
 type Option func(*Action)
 
 // WithTrialObserver calls observe after every trial placement of a gang in a node group, with its result: ready, waiting
-// for resources being released, or misfit.
+// for resources being released, or infeasible.
 func WithTrialObserver(observe func(result string)) Option {
 	return func(a *Action) { a.observe = observe }
 }

@@ -53,7 +53,7 @@ func TestWaitingTimeIsObserved(t *testing.T) {
 		w.cluster.Cache().AddPodGroupV1beta1(group)
 		w.add(members(small(), "a", 3)...)
 		w.pass(70*time.Second, 10*time.Second) // the first session comes after 10 s
-		if diff := cmp.Diff(map[string]time.Duration{"unseen sent_back": 10 * time.Second, "incomplete sent_back": 60 * time.Second}, o.waited); diff != "" || o.timeOuts != 1 {
+		if diff := cmp.Diff(map[string]time.Duration{"unseen timed_out": 10 * time.Second, "incomplete timed_out": 60 * time.Second}, o.waited); diff != "" || o.timeOuts != 1 {
 			t.Fatalf("when it is sent back, %d time-outs were told, and it waited (-want +got):\n%s", o.timeOuts, diff)
 		}
 		clear(o.waited)

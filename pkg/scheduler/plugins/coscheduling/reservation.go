@@ -34,7 +34,7 @@ const Reserved scheduling.PodGroupConditionType = "NodeReservation"
 // The reasons of that condition.
 const (
 	nodesReserved    = "NodesReserved"
-	noNodesReserved  = "NoNodesReserved"
+	noNodesToReserve = "NoNodesToReserve"
 	reservationEnded = "ReservationEnded"
 )
 
@@ -295,7 +295,7 @@ func (s *session) reserve(job *api.JobInfo, now time.Time) {
 	r := &reservation{gang: job.UID, uid: job.PodGroup.UID, queue: job.Queue, since: now}
 	if err := s.choose(r, job); err != nil {
 		known.waiting[job.UID].retry.begin(shortestRetry, longestRetry, now)
-		s.setCondition(&gang{JobInfo: job}, Reserved, noNodesReserved, brief.Text("no nodes are reserved for it: "+err.Error()))
+		s.setCondition(&gang{JobInfo: job}, Reserved, noNodesToReserve, brief.Text("no nodes are reserved for it: "+err.Error()))
 		return
 	}
 	known.active[job.Queue] = r

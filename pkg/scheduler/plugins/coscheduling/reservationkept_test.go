@@ -99,7 +99,7 @@ func TestATrialThatAPluginRefusesIsTakenBack(t *testing.T) {
 				}
 			})
 		}
-		if got := w.condition("big", Reserved).Reason; got != noNodesReserved {
+		if got := w.condition("big", Reserved).Reason; got != noNodesToReserve {
 			t.Errorf("its condition is %q, want that a trial has failed", got)
 		}
 	})

@@ -163,7 +163,7 @@ func TestGangsThatFitNowhereReserveNothing(t *testing.T) {
 				}
 				told := 0
 				for i := range 8 {
-					if w.condition(fmt.Sprintf("never-%d", i), Reserved).Reason == noNodesReserved {
+					if w.condition(fmt.Sprintf("never-%d", i), Reserved).Reason == noNodesToReserve {
 						told++
 					}
 				}

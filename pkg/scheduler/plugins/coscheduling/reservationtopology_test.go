@@ -63,7 +63,7 @@ func TestNoNodesAreReservedForAHardTopology(t *testing.T) {
 				}
 				w.pass(12*time.Minute, time.Minute)
 				got := w.condition("big", Reserved)
-				if len(w.reserved()) > 0 || got.Reason != noNodesReserved || !strings.Contains(got.Message, "hard network topology") {
+				if len(w.reserved()) > 0 || got.Reason != noNodesToReserve || !strings.Contains(got.Message, "hard network topology") {
 					t.Errorf("reserved are %v, and the condition is %s: %s", w.reserved(), got.Reason, got.Message)
 				}
 			})

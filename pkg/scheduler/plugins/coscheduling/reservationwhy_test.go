@@ -60,7 +60,7 @@ func TestWhyNoNodesAreReserved(t *testing.T) {
 					}
 					return
 				}
-				if want := "no nodes are reserved for it: " + tt.want; got.Reason != noNodesReserved || got.Message != want {
+				if want := "no nodes are reserved for it: " + tt.want; got.Reason != noNodesToReserve || got.Message != want {
 					t.Errorf("the condition is %s: %s, want %s", got.Reason, got.Message, want)
 				}
 			})

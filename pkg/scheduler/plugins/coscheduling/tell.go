@@ -12,7 +12,7 @@ import (
 )
 
 // Mistaken is the type of the condition of a PodGroup with settings that cannot be taken as they are written.
-const Mistaken scheduling.PodGroupConditionType = "GangSettingsMistaken"
+const Mistaken scheduling.PodGroupConditionType = "InvalidGangSettings"
 
 // mistaken is the reason of that condition, and of the event.
 const mistaken = string(Mistaken)

@@ -21,7 +21,7 @@ import (
 // A gang that was let in (its PodGroup is Inqueue) has room in its queue kept for it. If it is not placed within its waiting time it is
 // sent back: it is Pending again, the room is for others, and it is let in again after a backoff.
 //
-//	Pending --let in--> Inqueue, LetIn --placed--> Running, no condition
+//	Pending --let in--> Inqueue, GangAdmitted --placed--> Running, no condition
 //	   ^                   | waiting time
 //	   +-- backoff -- Pending, TimedOut
 //
@@ -33,7 +33,7 @@ const TimeLimit = framework.GangTimeLimit
 
 // The reasons of that condition.
 const (
-	letIn    = "GangLetIn"
+	letIn    = "GangAdmitted"
 	timedOut = framework.GangTimedOut
 )
 

@@ -24,7 +24,7 @@ func (s *session) formUnits() {
 		switch {
 		case g.unit != nil || g.waits != nil: // as one of a group
 		case g.Broken != nil:
-			g.waits = &api.ValidateResult{Reason: framework.GroupMistaken, Message: brief.Text(g.Broken.Error())}
+			g.waits = &api.ValidateResult{Reason: framework.InvalidGangGroup, Message: brief.Text(g.Broken.Error())}
 		case len(g.Group) == 0 || g.satisfied: // one that is satisfied waits for nobody
 			g.unit = &binding.Unit{ID: g.id, Gangs: []binding.GangTerms{g.terms()}}
 		default:
@@ -68,7 +68,7 @@ func (s *session) formGroup(g *gang) {
 	waits := &api.ValidateResult{Reason: framework.WaitingForGroup}
 	switch {
 	case len(apart.Items()) > 0:
-		waits.Reason = framework.GroupMistaken
+		waits.Reason = framework.InvalidGangGroup
 		waits.Message = group + "annotation " + gangs.GroupsAnnotation + " must list the same gangs on each of them, and does not on " + listed(apart)
 	case len(missing.Items()) > 0:
 		waits.Message = group + "these gangs do not exist, or are not this scheduler's: " + listed(missing)

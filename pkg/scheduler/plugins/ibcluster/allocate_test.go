@@ -231,7 +231,7 @@ func TestElasticGangGoesOnElsewhere(t *testing.T) {
 			f := open(t, w)
 			misfits := 0
 			f.allocate(t, allocate.WithTrialObserver(func(result string) {
-				if result == "misfit" {
+				if result == "infeasible" {
 					misfits++
 				}
 			}))

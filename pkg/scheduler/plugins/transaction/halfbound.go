@@ -19,12 +19,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// HalfBound is the type of the condition that a PodGroup has while its gang is bound in part. It is a report: a tenant may write it, so that
+// PartiallyBound is the type of the condition that a PodGroup has while its gang is bound in part. It is a report: a tenant may write it, so that
 // no decision reads it. Since when the gang is bound in part is in memory; a new leader counts from when it first sees the gang.
-const HalfBound scheduling.PodGroupConditionType = "HalfBound"
+const PartiallyBound scheduling.PodGroupConditionType = "PartiallyBound"
 
-// gangHalfBound is the reason of that condition, and of the event.
-const gangHalfBound = "GangHalfBound"
+// partiallyBoundReason is the reason of that condition, and of the event.
+const partiallyBoundReason = "PartiallyBound"
 
 // A gang is bound in part when some members hold nodes, it is below its minimum, and that minimum asks for no more members
 // than the one that was in force when they were bound. Binds are separate writes, so a crash between them leaves such a
@@ -74,7 +74,7 @@ func (p *plugin) findHalfBound(ssn *framework.Session) {
 				known = conditionOf(job)
 				known.Message = p.messageOf(job, short)
 			}
-			ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, gangHalfBound, known.Message)
+			ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, partiallyBoundReason, known.Message)
 		}
 		p.halfBound[uid] = seen[uid]
 		if job.IsPending() {
@@ -135,17 +135,17 @@ func (p *plugin) endingOf(job *api.JobInfo) string {
 // tell reports on the PodGroup that its gang is bound in part, from now on.
 func tell(ssn *framework.Session, job *api.JobInfo, message string) {
 	klog.InfoS("Gang is bound in part", "gang", job.UID, "message", message)
-	ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, gangHalfBound, message)
+	ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, partiallyBoundReason, message)
 	status := &job.PodGroup.Status
 	status.Conditions = append(status.Conditions, scheduling.PodGroupCondition{
-		Type: HalfBound, Status: v1.ConditionTrue, Reason: gangHalfBound, Message: message,
+		Type: PartiallyBound, Status: v1.ConditionTrue, Reason: partiallyBoundReason, Message: message,
 		LastTransitionTime: metav1.Now(), TransitionID: string(ssn.UID),
 	})
 }
 
 func conditionOf(job *api.JobInfo) *scheduling.PodGroupCondition {
 	conditions := job.PodGroup.Status.Conditions
-	if i := slices.IndexFunc(conditions, isHalfBoundCondition); i >= 0 {
+	if i := slices.IndexFunc(conditions, isPartiallyBound); i >= 0 {
 		return &conditions[i]
 	}
 	return nil
@@ -153,10 +153,10 @@ func conditionOf(job *api.JobInfo) *scheduling.PodGroupCondition {
 
 func dropCondition(job *api.JobInfo) {
 	status := &job.PodGroup.Status
-	status.Conditions = slices.DeleteFunc(slices.Clone(status.Conditions), isHalfBoundCondition)
+	status.Conditions = slices.DeleteFunc(slices.Clone(status.Conditions), isPartiallyBound)
 }
 
-func isHalfBoundCondition(c scheduling.PodGroupCondition) bool { return c.Type == HalfBound }
+func isPartiallyBound(c scheduling.PodGroupCondition) bool { return c.Type == PartiallyBound }
 
 // OnSessionClose evicts what the conf wants evicted: gangs that this session could not complete either, and that
 // have been bound in part for too long, and those whose rest has been on its way for as long, as behind a rollback that is stuck.

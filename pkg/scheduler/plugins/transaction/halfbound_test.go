@@ -98,7 +98,7 @@ func TestHalfBoundConditionStays(t *testing.T) {
 	says := func(when string, want bool) {
 		t.Helper()
 		session(nil)
-		told := strings.Contains(strings.Join(conditionsOf(c, "half"), " "), string(HalfBound))
+		told := strings.Contains(strings.Join(conditionsOf(c, "half"), " "), string(PartiallyBound))
 		if told != want {
 			t.Errorf("%s the gang is said to be bound in part: %t, want %t", when, told, want)
 		}
@@ -272,7 +272,7 @@ func TestHalfBoundIsToldInEverySession(t *testing.T) {
 	for range 3 {
 		session(nil)
 		for _, event := range c.events.Take() {
-			if strings.HasPrefix(event, "Warning GangHalfBound half: part of the gang is bound and the rest is not (minMember is 2 and only 1 would be bound)") {
+			if strings.HasPrefix(event, "Warning PartiallyBound half: part of the gang is bound and the rest is not (minMember is 2 and only 1 would be bound)") {
 				told[event]++
 			}
 		}
@@ -296,11 +296,11 @@ func TestAGangOfWhichNothingWaitsIsNotTold(t *testing.T) {
 	c.events.Take()
 	session(nil)
 	for _, event := range c.events.Take() {
-		if strings.Contains(event, gangHalfBound) {
+		if strings.Contains(event, partiallyBoundReason) {
 			t.Errorf("told: %s", event)
 		}
 	}
-	if !slices.Contains(conditionsOf(c, "half"), string(HalfBound)) {
+	if !slices.Contains(conditionsOf(c, "half"), string(PartiallyBound)) {
 		t.Error("it is not said to be bound in part")
 	}
 }

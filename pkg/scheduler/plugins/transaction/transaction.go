@@ -112,7 +112,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 			return &api.ValidateResult{Reason: framework.QueueHasChildren, Message: message}
 		}
 		if reason, blocked := p.gate.Blocked(job.UID); blocked {
-			return &api.ValidateResult{Reason: framework.WaitingAfterFailedBind, Message: reason}
+			return &api.ValidateResult{Reason: framework.BindBackoff, Message: reason}
 		}
 		return nil
 	})

@@ -167,7 +167,7 @@ func TestBlockedGangIsLeftOut(t *testing.T) {
 				}
 				continue
 			}
-			want := &api.ValidateResult{Reason: "WaitingAfterFailedBind", Message: "it failed a moment ago"}
+			want := &api.ValidateResult{Reason: "BindBackoff", Message: "it failed a moment ago"}
 			if diff := cmp.Diff(want, result); diff != "" {
 				t.Errorf("verdict on the gang that waits (-want +got):\n%s", diff)
 			}

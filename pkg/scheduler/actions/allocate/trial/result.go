@@ -22,7 +22,7 @@ const (
 
 // String names the outcome as metrics do.
 func (o Outcome) String() string {
-	return [...]string{NotPlaced: "misfit", Pipelined: "waiting", Ready: "ready"}[o]
+	return [...]string{NotPlaced: "infeasible", Pipelined: "waiting", Ready: "ready"}[o]
 }
 
 // PartResult is how a sub-job's tasks are placed: a trial that is kept in the session until it is discarded or committed.
